@@ -34,15 +34,18 @@ typedef struct charl_verify_segment {
 
 /** What to verify. Zero is the default of all members. */
 typedef struct charl_verify_options {
-    int64_t segments; /* how many to replay, drawn at random; 0: none */
-    uint64_t seed;    /* of that choice */
-    const char
-        *hash; /* of a line that run.lock must have, such as `charl.lock` in the metadata of an export; NULL: none */
-    const char *device;                     /* `select` of charl_device_request; NULL: device.select of the run */
+    int64_t segments;   /* how many to replay, drawn at random; 0: none */
+    uint64_t seed;      /* of that choice */
+    const char *hash;   /* that the last line of run.lock must have, as it was published; NULL: none */
+    const char *device; /* `select` of charl_device_request; NULL: device.select of the run */
     const charl_config_override *overrides; /* [n_overrides] of the configuration, such as data.path */
     int n_overrides;
     void *ctx;
-    void (*wrong)(void *ctx, const char *text); /* something that is not as recorded, in a sentence */
+    void (*wrong)(void *ctx, const char *text);    /* something that is not as recorded, in a sentence */
+    void (*recorded)(void *ctx, const char *text); /* something that is, such as "config.ini" or "3 checkpoints" */
+    void (*noted)(void *ctx, const char *text);    /* something that run.lock does not cover, in a sentence */
+    /* Steps that no replay has proven, in ascending order: they are not chosen, or cannot be replayed, or differ */
+    void (*unproven)(void *ctx, int64_t first, int64_t last);
     void (*replayed)(void *ctx, const charl_verify_segment *segment);
     void (*warned)(void *ctx, const char *text);
     charl_compiling compiling;
@@ -56,22 +59,26 @@ typedef struct charl_verify_result {
     int64_t replayed, same;
     int64_t wrong;   /* facts that are not as recorded, segments that differ included */
     int64_t unknown; /* segments that could not be replayed */
-    char hash[65];   /* of the last line */
+    char no_data
+        [1200]; /* why the data could not be opened: they were not compared, and nothing was replayed; "": they could */
+    char hash[65]; /* of the last line */
 } charl_verify_result;
 
 /** Verify the run in directory `run`.
  *
- *  Checks the chain of run.lock, compares config.ini, the data and every kept checkpoint (configuration and tensors) with what it records,
- *  and checks that it records every checkpoint. Then replays segments (charl/replay.h), drawn without repetition. Writes nothing. If the run
- *  is still going, a checkpoint may have been saved after run.lock was read: verify again.
+ *  Checks the chain of run.lock and that each line continues those before it. Compares config.ini, the data, every checkpoint that is kept
+ *  (tensors, state, configuration, data, run), metrics.jsonl, last.h5, best.h5 and the exports of checkpoint.export with what it records, and
+ *  checks that it records every checkpoint. Then replays segments (charl/replay.h), drawn without repetition. Writes nothing to the run;
+ *  an export is written again to a temporary folder and compared. If the run is still going, a checkpoint may have been saved after run.lock
+ *  was read: verify again. After a crash, links and exports may be those of the checkpoint before the newest, which is noted.
  *
  *  Anyone who can write to the directory can also write a new, consistent run.lock. To detect that, keep the hash of the last line elsewhere
- *  and pass it as options->hash, and replay.
+ *  and pass it as options->hash, and replay. The hash of an earlier line is not enough where steps were trained after it.
  *
  *  Blocks. Local: one rank, without MPI. *result is set on every path. CHARL_OK says nothing of what was found: look at the result.
  *  Errors: ERR_CHECKPOINT  there is no run.lock
  *          ERR_NOMEM, ERR_DEVICE
- *  Cost: reads run.lock, the data and every checkpoint once; each segment as charl_replay. */
+ *  Cost: reads run.lock, metrics.jsonl, the data and every checkpoint once; writes and reads each export; each segment as charl_replay. */
 charl_status charl_verify(const char *run, const charl_verify_options *options,
                           charl_verify_result *result) CHARL_MUST_CHECK;
 

@@ -323,13 +323,13 @@ static charl_status start_afresh(charl__trainer *t)
     return CHARL_OK;
 }
 
-static charl_status hash_checkpoint(const char *path, char hash[CHARL__SHA256_TEXT])
+static charl_status describe_checkpoint(const char *path, charl__lock_line *line)
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
 
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
-    CHARL_TRY_CLEANUP(charl__lock_checkpoint(r, hash));
+    CHARL_TRY_CLEANUP(charl__lock_describe(r, line));
 cleanup:
     charl_checkpoint_close(r);
     return st;
@@ -380,7 +380,7 @@ static charl_status begin_lock(charl__trainer *t)
 
     if (t->resumes) {
         CHARL_TRY_CLEANUP(read_lock(t));
-        CHARL_TRY_CLEANUP(hash_checkpoint(t->resumed, line.value[CHARL__LOCK_TENSORS]));
+        CHARL_TRY_CLEANUP(describe_checkpoint(t->resumed, &line));
     }
     CHARL_TRY_CLEANUP(charl_config_print(t->config, false, &config));
     snprintf(line.value[CHARL__LOCK_VERSION], sizeof line.value[0], "%s", charl_version());

@@ -19,6 +19,7 @@
 #include "base/fault.h"
 #include "base/job.h"
 #include "base/text/text.h"
+#include "io/commit.h"
 #include "io/progress.h"
 #include "train/rank_check.h"
 #include "train/rundir.h"
@@ -88,6 +89,7 @@ struct charl__saving {
     char *resolved;
     const char *dir;
     charl__lock *lock;
+    char metrics[CHARL__SHA256_TEXT]; /* of the rows so far, as run.lock has it */
     int rank;
     charl__rundir_plan plan;
     int64_t resumed_step;
@@ -135,10 +137,20 @@ static void supersede(charl__saving *s)
 /* Before the checkpoint: one that is not recorded is none of this run. A failure is only a warning. */
 static charl_status record(charl__saving *s)
 {
+    charl_status st = CHARL_OK;
     charl__lock_line line = {.kind = CHARL__LOCK_CHECKPOINT, .step = s->step};
+    char *path = NULL;
 
-    CHARL_TRY(charl__lock_tensors(s->checkpoint.tensors, s->checkpoint.n_tensors, line.value[CHARL__LOCK_TENSORS]));
-    return charl__lock_append(s->dir, s->lock, &line);
+    CHARL_TRY_CLEANUP(
+        charl__lock_tensors(s->checkpoint.tensors, s->checkpoint.n_tensors, line.value[CHARL__LOCK_TENSORS]));
+    CHARL_TRY_CLEANUP(charl__lock_state(&s->checkpoint.state, s->checkpoint.schema, line.value[CHARL__LOCK_STATE]));
+    memcpy(line.value[CHARL__LOCK_METRICS], s->metrics, sizeof s->metrics);
+    CHARL_TRY_CLEANUP(charl__commit_join(s->dir, CHARL__METRICS_JSONL, &path));
+    CHARL_TRY_CLEANUP(charl__commit_sync(path)); /* a power cut must not take rows that the line is of */
+    CHARL_TRY_CLEANUP(charl__lock_append(s->dir, s->lock, &line));
+cleanup:
+    charl_free(path);
+    return st;
 }
 
 /* The job: write the checkpoint, then clean up the directory. */
@@ -243,6 +255,9 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
                                        .config_resolved = s->resolved};
     s->dir = t->config->run.output_dir;
     s->lock = &t->lock;
+    if (!charl__metrics_digest(t->metrics, s->metrics)) {
+        memset(s->metrics, '0', sizeof s->metrics - 1);
+    }
     s->rank = charl_comm_rank(t->comm);
     s->resumed_step = t->resumed_step;
     s->supersedes = t->supersedes;

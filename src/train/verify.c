@@ -1,30 +1,37 @@
 /* run.lock against the files of its run, and random parts of the run computed again. */
+#define _DEFAULT_SOURCE /* mkdtemp */
 #include "charl/verify.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/numeric/rng.h"
-#include "charl/replay.h"
 #include "charl/version.h"
+#include "export/export.h"
 #include "io/checkpoint/run_lock.h"
 #include "io/commit.h"
 #include "io/kind.h"
 #include "io/regular.h"
-#include "task/session.h"
+#include "train/metrics/metrics.h"
 #include "train/rank_check.h"
+#include "train/replay.h"
+#include "train/rundir.h"
 
-enum { TEXT_BYTES = 1600, LARGEST_CONFIG = 1 << 26 };
+enum { TEXT_BYTES = 1600, LARGEST_CONFIG = 1 << 26, LARGEST_METRICS = 1 << 30 };
 
 /* Recorded checkpoints [first, last] of the history, to be replayed from step `from`. */
 typedef struct segment {
     int64_t from;
     bool from_start; /* at the beginning of the run, or at a checkpoint of another one */
+    bool is_lost;    /* that checkpoint is not kept */
     int64_t first, last;
-    bool chosen;
+    bool chosen, same;
 } segment;
 
 typedef struct verify {
@@ -33,7 +40,11 @@ typedef struct verify {
     charl_verify_result *out;
     charl__lock lock;
     charl__lock_history history;
-    bool *kept; /* [history.count] the file is there, with the recorded tensors */
+    bool *kept;          /* [history.count] the file is there, with the recorded tensors and state */
+    int64_t *best;       /* [history.count] of a checkpoint that is kept: step of the best one then; -1: none */
+    int64_t newest, old; /* the last two that are kept; -1: none */
+    char run_id[33];
+    charl_config *config; /* of the last start, with the overrides; NULL: it cannot be read */
     segment *segments;
 
     /* the replay that is under way */
@@ -60,6 +71,24 @@ static void wrong(verify *v, const char *fmt, ...)
     }
 }
 
+static void tell(void (*event)(void *ctx, const char *text), void *ctx, const char *fmt, ...) CHARL_PRINTF(3, 4);
+
+static void tell(void (*event)(void *ctx, const char *text), void *ctx, const char *fmt, ...)
+{
+    char text[TEXT_BYTES];
+    va_list args;
+
+    if (event) {
+        va_start(args, fmt);
+        vsnprintf(text, sizeof text, fmt, args);
+        va_end(args);
+        event(ctx, text);
+    }
+}
+
+#define RECORDED(v, ...) tell((v)->options->recorded, (v)->options->ctx, __VA_ARGS__)
+#define NOTED(v, ...) tell((v)->options->noted, (v)->options->ctx, __VA_ARGS__)
+
 /* A failure that says something about the run, not about this process. */
 static bool is_finding(charl_status st)
 {
@@ -77,22 +106,47 @@ static int64_t start_of(const verify *v, int64_t i)
     return charl__lock_start_of(&v->lock, v->history.line[i]);
 }
 
+/* The hash that was published: lines after it may only resume from its step, as when the command was given again. */
+static void check_hash(verify *v)
+{
+    const charl__lock *lock = &v->lock;
+    const char *hash = v->options->hash;
+    int64_t i = 0, step;
+    bool is_end = true;
+
+    while (i < lock->count && strcmp(hash, lock->line[i].value[CHARL__LOCK_HASH]) != 0) {
+        i++;
+    }
+    if (i == lock->count) {
+        wrong(v, CHARL__LOCK_FILE " has no line with the hash %.64s", hash);
+        return;
+    }
+    step = lock->line[i].step;
+    for (int64_t k = i + 1; k < lock->count; k++) {
+        is_end = is_end && lock->line[k].kind == CHARL__LOCK_RESUME && lock->line[k].step == step;
+        step = lock->line[k].step < step ? lock->line[k].step : step;
+    }
+    if (!is_end) {
+        wrong(v,
+              "the hash %.16s... is of line %" PRId64 " of " CHARL__LOCK_FILE ", not of the last, line %" PRId64
+              ": the steps after %" PRId64 " are not covered by it",
+              hash, lock->number[i], lock->number[lock->count - 1], step);
+    }
+}
+
 static charl_status check_chain(verify *v)
 {
     charl_status st = CHARL_OK;
     charl__text text = {0};
-    bool found = false;
+    int64_t old = 0;
 
     CHARL_TRY_CLEANUP(charl__lock_read(v->run, &v->lock, &text));
     CHARL_TRY_CLEANUP(charl__lock_trace(&v->lock, &v->history, &text));
     for (const char *p = charl__text_string(&text); *p; p += strcspn(p, "\n") + 1) {
         wrong(v, "%.*s", (int)strcspn(p, "\n"), p);
     }
-    for (int64_t i = 0; i < v->lock.count; i++) {
-        found = found || (v->options->hash && strcmp(v->options->hash, v->lock.line[i].value[CHARL__LOCK_HASH]) == 0);
-    }
-    if (v->options->hash && !found) {
-        wrong(v, CHARL__LOCK_FILE " has no line with the hash %.64s", v->options->hash);
+    if (v->options->hash) {
+        check_hash(v);
     }
     if (charl__lock_start_of(&v->lock, v->lock.count - 1) < 0) {
         wrong(v, CHARL__LOCK_FILE " does not say how the run began");
@@ -100,6 +154,27 @@ static charl_status check_chain(verify *v)
     v->out->lines = v->lock.count;
     v->out->recorded = v->history.count;
     memcpy(v->out->hash, v->lock.line[v->lock.count - 1].value[CHARL__LOCK_HASH], sizeof v->out->hash);
+    if (v->out->wrong == 0) {
+        RECORDED(v, CHARL__LOCK_FILE " (%" PRId64 " line%s)", v->lock.count, v->lock.count == 1 ? "" : "s");
+    }
+    if (v->lock.torn > 0) {
+        NOTED(v, CHARL__LOCK_TORN);
+    }
+    for (int64_t i = 0; i < v->lock.count; i++) {
+        old += v->lock.line[i].format == 1;
+    }
+    if (old > 0) {
+        NOTED(v,
+              CHARL__LOCK_FILE " has %" PRId64
+                               " line%s of format 1, which cover%s neither metrics.jsonl nor the state of checkpoints",
+              old, old == 1 ? "" : "s", old == 1 ? "s" : "");
+    }
+    if (v->lock.line[0].kind == CHARL__LOCK_RESUME) {
+        NOTED(v,
+              CHARL__LOCK_FILE " begins with a resumption: it does not say how the %" PRId64
+                               " steps before it were trained",
+              v->lock.line[0].step);
+    }
 cleanup:
     charl__text_fini(&text);
     return st;
@@ -130,6 +205,8 @@ static charl_status check_config(verify *v, int64_t start)
     if (!is_config_of(v, start, charl__text_string(&text))) {
         wrong(v, "%s is not the configuration that line %" PRId64 " of " CHARL__LOCK_FILE " records", path,
               v->lock.number[start]);
+    } else {
+        RECORDED(v, "config.ini");
     }
 cleanup:
     charl__text_fini(&text);
@@ -141,25 +218,26 @@ cleanup:
 static charl_status check_data(verify *v, int64_t start)
 {
     charl_status st = CHARL_OK;
-    charl_config *config = NULL;
-    charl__session s = {.warned = v->options->warned, .warned_ctx = v->options->ctx};
-    char *path = NULL;
+    charl__session s = {.config = v->config, .warned = v->options->warned, .warned_ctx = v->options->ctx};
 
-    CHARL_TRY_CLEANUP(charl__commit_join(v->run, "config.ini", &path));
-    CHARL_TRY_CLEANUP(charl_config_load(path, v->options->overrides, v->options->n_overrides, &config));
-    s.config = config;
-    CHARL_TRY_CLEANUP(charl__session_open_data(&s, CHARL_SPLIT_TRAIN));
+    st = charl__session_open_data(&s, CHARL_SPLIT_TRAIN);
+    if (is_finding(st)) {
+        snprintf(v->out->no_data, sizeof v->out->no_data, "%s", charl_error_message());
+        st = CHARL_OK;
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(st);
     if (strcmp(s.data.content_id, v->lock.line[start].value[CHARL__LOCK_DATA]) != 0) {
         wrong(v, "the data, %s, are not those that line %" PRId64 " of " CHARL__LOCK_FILE " records", s.data.path,
               v->lock.number[start]);
+        goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl_dataset_verify(s.ds));
+    RECORDED(v, "the data");
 cleanup:
     charl__session_fini(&s);
-    charl_config_destroy(config);
-    charl_free(path);
     if (is_finding(st)) {
-        wrong(v, "the data cannot be verified: %s", charl_error_message());
+        wrong(v, "the data differ from their checksums: %s", charl_error_message());
         st = CHARL_OK;
     }
     return st;
@@ -170,14 +248,25 @@ static charl_status check_checkpoint(verify *v, const char *path, int64_t i)
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
+    const charl_checkpoint_state *state;
     const int64_t line = v->lock.number[v->history.line[i]], start = start_of(v, i);
-    char hash[CHARL__SHA256_TEXT];
+    charl__lock_line found = {0};
+    const char *differs;
 
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
-    CHARL_TRY_CLEANUP(charl__lock_checkpoint(r, hash));
-    v->kept[i] = strcmp(hash, record_at(v, i)->value[CHARL__LOCK_TENSORS]) == 0;
-    if (!v->kept[i]) {
-        wrong(v, "%s: its tensors differ from line %" PRId64 " of " CHARL__LOCK_FILE, path, line);
+    CHARL_TRY_CLEANUP(charl__lock_describe(r, &found));
+    state = charl_checkpoint_get_state(r);
+    differs = charl__lock_difference(record_at(v, i), &found);
+    v->kept[i] = !differs;
+    v->best[i] = state->best_step > 0 ? state->best_step : -1;
+    if (differs) {
+        wrong(v, "%s: its %s differ%s from line %" PRId64 " of " CHARL__LOCK_FILE, path, differs,
+              strcmp(differs, "state") == 0 ? "s" : "", line);
+    }
+    if (!v->run_id[0]) {
+        snprintf(v->run_id, sizeof v->run_id, "%.32s", state->run_id);
+    } else if (state->run_id[0] && strcmp(state->run_id, v->run_id) != 0) {
+        wrong(v, "%s: is of another run (%.16s) than %s (%.16s)", path, state->run_id, v->run, v->run_id);
     }
     if (record_at(v, i)->kind == CHARL__LOCK_RESUME) {
         goto cleanup; /* it is of the history before */
@@ -186,8 +275,7 @@ static charl_status check_checkpoint(verify *v, const char *path, int64_t i)
         wrong(v, "%s: its configuration differs from line %" PRId64 " of " CHARL__LOCK_FILE, path,
               v->lock.number[start]);
     }
-    if (start >= 0 &&
-        strcmp(charl_checkpoint_get_state(r)->data_content_id, v->lock.line[start].value[CHARL__LOCK_DATA]) != 0) {
+    if (start >= 0 && strcmp(state->data_content_id, v->lock.line[start].value[CHARL__LOCK_DATA]) != 0) {
         wrong(v, "%s: its data differ from line %" PRId64 " of " CHARL__LOCK_FILE, path, v->lock.number[start]);
     }
 cleanup:
@@ -203,12 +291,16 @@ static charl_status check_checkpoints(verify *v)
 {
     charl_status st = CHARL_OK;
     charl_run_steps list = {0};
-    const int64_t first =
-        v->history.count > 0 && record_at(v, 0)->kind == CHARL__LOCK_RESUME ? record_at(v, 0)->step : INT64_MIN;
+    const bool begins = v->lock.line[0].kind != CHARL__LOCK_RESUME;
+    const int64_t before = v->out->wrong;
+    int64_t older = 0;
     char *path = NULL;
 
+    charl__rundir_read_id(v->run, v->run_id);
     CHARL_TRY_CLEANUP(charl__alloc_array(v->history.count + 1, sizeof *v->kept, &v->kept));
+    CHARL_TRY_CLEANUP(charl__alloc_array(v->history.count + 1, sizeof *v->best, &v->best));
     CHARL_TRY_CLEANUP(charl_run_list(v->run, &list));
+    v->newest = v->old = -1;
     for (int64_t k = 0, i = 0; k < list.count; k++) {
         while (i < v->history.count && record_at(v, i)->step < list.steps[k]) {
             i++;
@@ -217,15 +309,312 @@ static charl_status check_checkpoints(verify *v)
         if (i < v->history.count && record_at(v, i)->step == list.steps[k]) {
             CHARL_TRY_CLEANUP(check_checkpoint(v, path, i));
             v->out->kept += v->kept[i];
-        } else if (list.steps[k] > first) { /* those before it are of another run, or of an older version of charl */
+            v->old = v->newest;
+            v->newest = i;
+        } else if (begins || list.steps[k] > v->lock.line[0].step) {
             wrong(v, "%s is not recorded in " CHARL__LOCK_FILE, path);
+        } else { /* of another run, or of an older version of charl */
+            older++;
         }
         charl_free(path);
         path = NULL;
     }
+    if (v->out->wrong == before) {
+        RECORDED(v, "%" PRId64 " checkpoint%s", v->out->kept, v->out->kept == 1 ? "" : "s");
+    }
+    if (older > 0) {
+        NOTED(v, "%" PRId64 " checkpoint%s older than the first line of " CHARL__LOCK_FILE, older,
+              older == 1 ? " is" : "s are");
+    }
 cleanup:
     charl_free(list.steps);
     charl_free(path);
+    return st;
+}
+
+/* The step of the checkpoint that last.h5 (or best.h5) names if recorded checkpoint i is the newest; -1: none. */
+static int64_t linked_at(const verify *v, int64_t i, bool best)
+{
+    return i < 0 ? -1 : best ? v->best[i] : record_at(v, i)->step;
+}
+
+/* last.h5 or best.h5. A crash in a save may leave the one of before; a copy of the directory may have a file in place of the link. */
+static charl_status check_link(verify *v, bool best)
+{
+    const char *name = best ? "best.h5" : "last.h5";
+    const int64_t wanted = linked_at(v, v->newest, best), before = linked_at(v, v->old, best);
+    const bool goes_on = v->newest < v->history.count - 1 || v->lock.line[v->lock.count - 1].kind == CHARL__LOCK_RESUME;
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+    charl__lock_line found = {.step = charl_run_linked(v->run, name)};
+    char *path = NULL;
+    struct stat info;
+
+    CHARL_TRY_CLEANUP(charl__commit_join(v->run, name, &path));
+    if (lstat(path, &info) == 0 && !S_ISLNK(info.st_mode)) {
+        CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
+        CHARL_TRY_CLEANUP(charl__lock_describe(r, &found));
+        for (int64_t i = 0; i < v->history.count; i++) {
+            if (record_at(v, i)->step == found.step && charl__lock_difference(record_at(v, i), &found)) {
+                found.step = -1;
+            }
+        }
+        if (found.step < 0) {
+            wrong(v, "%s differs from the checkpoint that " CHARL__LOCK_FILE " records", path);
+            goto cleanup;
+        }
+    }
+    if (found.step == wanted) {
+        RECORDED(v, "%s", name);
+    } else if (found.step == before) {
+        NOTED(v, "%s is behind, as after a crash: it is of step %" PRId64 ", and should be of step %" PRId64, path,
+              found.step, wanted);
+    } else if (found.step < 0 && goes_on) { /* a resumption from an older checkpoint removes links to later ones */
+        NOTED(v, "%s is missing; it should be of step %" PRId64, path, wanted);
+    } else if (found.step < 0) {
+        wrong(v, "%s is missing, or names no checkpoint; it should be of step %" PRId64, path, wanted);
+    } else if (wanted < 0) {
+        wrong(v, "%s is of step %" PRId64 ", and there is no such checkpoint", path, found.step);
+    } else {
+        wrong(v, "%s is of step %" PRId64 ", and should be of step %" PRId64, path, found.step, wanted);
+    }
+cleanup:
+    charl_checkpoint_close(r);
+    charl_free(path);
+    if (is_finding(st)) {
+        wrong(v, "%s", charl_error_message());
+        st = CHARL_OK;
+    }
+    return st;
+}
+
+/* Whether the file is what the checkpoint of `step` gives, exported to the folder `temp`. */
+static charl_status is_export_of(const verify *v, const char *path, int64_t step, const char *temp, bool *same)
+{
+    charl_status st = CHARL_OK;
+    const char *format = v->config->checkpoint.export_format;
+    charl__text again = {0};
+    char *checkpoint = NULL, bytes[2][8192];
+    int fd[2] = {-1, -1};
+    int64_t size[2] = {0, 0}, at = 0;
+
+    *same = false;
+    CHARL_TRY_CLEANUP(charl_run_path(v->run, step, &checkpoint));
+    if (step < 0 || access(checkpoint, F_OK) != 0) {
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(charl__text_printf(&again, "%s/x.%s", temp, format));
+    CHARL_TRY_CLEANUP(charl__export_beside(checkpoint, format, temp, "x"));
+    CHARL_TRY_CLEANUP(charl__regular_open(path, &fd[0], &size[0]));
+    CHARL_TRY_CLEANUP(charl__regular_open(charl__text_string(&again), &fd[1], &size[1]));
+    *same = size[0] == size[1];
+    while (*same && at < size[0]) {
+        const int64_t n = charl__regular_read(fd[0], bytes[0], sizeof bytes[0], at);
+
+        *same = n > 0 && charl__regular_read(fd[1], bytes[1], n, at) == n && memcmp(bytes[0], bytes[1], (size_t)n) == 0;
+        at += n;
+    }
+cleanup:
+    charl__regular_close(&fd[0]);
+    charl__regular_close(&fd[1]);
+    if (again.length > 0) {
+        (void)!unlink(charl__text_string(&again));
+    }
+    charl__text_fini(&again);
+    charl_free(checkpoint);
+    return st;
+}
+
+static charl_status check_export(verify *v, int64_t start, bool best, const char *temp)
+{
+    const char *name = best ? "best" : "last", *format = v->config->checkpoint.export_format;
+    const int64_t wanted = linked_at(v, v->newest, best), before = linked_at(v, v->old, best);
+    const bool other_version = strcmp(v->lock.line[start].value[CHARL__LOCK_VERSION], charl_version()) != 0;
+    charl_status st = CHARL_OK;
+    charl__text path = {0};
+    const char *file;
+    bool same = false, behind = false;
+
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s.%s", v->run, name, format));
+    file = charl__text_string(&path);
+    if (access(file, F_OK) != 0) {
+        if (wanted >= 0 && v->old >= 0 && wanted == before) {
+            wrong(v, "%s is missing", file);
+        } else if (wanted >= 0) {
+            NOTED(v, "%s is missing", file);
+        }
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(is_export_of(v, file, wanted, temp, &same));
+    if (!same && before != wanted) {
+        CHARL_TRY_CLEANUP(is_export_of(v, file, before, temp, &behind));
+    }
+    if (same) {
+        RECORDED(v, "%s.%s", name, format);
+    } else if (behind) {
+        NOTED(v, "%s is behind, as after a crash: it is of step %" PRId64 ", and should be of step %" PRId64, file,
+              before, wanted);
+    } else if (other_version) {
+        NOTED(v, "%s is not what this version of charl exports; charl %s trained the run", file,
+              v->lock.line[start].value[CHARL__LOCK_VERSION]);
+    } else {
+        wrong(v, "%s is not an export of the checkpoint of step %" PRId64, file, wanted);
+    }
+cleanup:
+    if (is_finding(st) || st == CHARL_ERR_DISK) {
+        NOTED(v, "%s cannot be compared: %s", charl__text_string(&path), charl_error_message());
+        st = CHARL_OK;
+    }
+    charl__text_fini(&path);
+    return st;
+}
+
+/* The exports of checkpoint.export, by exporting again. */
+static charl_status check_exports(verify *v, int64_t start)
+{
+    charl_status st = CHARL_OK;
+    const char *tmp = getenv("TMPDIR");
+    charl__text temp = {0};
+    bool made = false;
+
+    if (strcmp(v->config->checkpoint.export_format, "none") == 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(charl__text_printf(&temp, "%s/charl-verify-XXXXXX", tmp && tmp[0] ? tmp : "/tmp"));
+    made = mkdtemp(temp.data) != NULL;
+    if (!made) {
+        NOTED(v, "exports cannot be compared: no folder can be made in %s", tmp && tmp[0] ? tmp : "/tmp");
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(check_export(v, start, false, temp.data));
+    CHARL_TRY_CLEANUP(check_export(v, start, true, temp.data));
+cleanup:
+    if (made) {
+        (void)!rmdir(temp.data);
+    }
+    charl__text_fini(&temp);
+    return st;
+}
+
+/* The links and exports, where there is a checkpoint that they can be of. */
+static charl_status check_best_and_last(verify *v, int64_t start)
+{
+    if (v->newest < 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(check_link(v, false));
+    CHARL_TRY(check_link(v, true));
+    return v->config ? check_exports(v, start) : CHARL_OK;
+}
+
+/* Rows of metrics.jsonl, in the order of the file. */
+typedef struct rows {
+    const char *at;
+    int64_t step; /* of the row at `at`; -1: the file has ended */
+    size_t bytes; /* of it that are recorded */
+} rows;
+
+static void next_row(rows *r)
+{
+    r->bytes = 0;
+    while (*r->at && (r->bytes = charl__metrics_recorded(r->at, &r->step)) == 0) {
+        r->at += strcspn(r->at, "\n");
+        r->at += *r->at == '\n';
+    }
+    r->step = r->bytes > 0 ? r->step : -1;
+}
+
+static void pass_row(rows *r)
+{
+    r->at += strcspn(r->at, "\n");
+    r->at += *r->at == '\n';
+    next_row(r);
+}
+
+/* The rows up to the step of recorded checkpoint i, those after step `from`, added to sha: whether its line records them. */
+static bool has_rows(const verify *v, rows *r, int64_t i, int64_t from, charl__sha256 *sha)
+{
+    unsigned char digest[CHARL__SHA256_BYTES];
+    char hash[CHARL__SHA256_TEXT];
+    charl__sha256 now;
+
+    for (; r->step >= 0 && r->step <= record_at(v, i)->step; pass_row(r)) {
+        if (r->step > from) {
+            charl__sha256_update(sha, r->at, r->bytes);
+            charl__sha256_update(sha, "\n", 1);
+        }
+    }
+    now = *sha;
+    charl__sha256_final(&now, digest);
+    return strcmp(charl__sha256_format(digest, hash), record_at(v, i)->value[CHARL__LOCK_METRICS]) == 0;
+}
+
+/* Whether the line of recorded checkpoint i covers rows. */
+static bool covers_rows(const verify *v, int64_t i)
+{
+    const char *hash = record_at(v, i)->value[CHARL__LOCK_METRICS];
+
+    return strspn(hash, "0") < strlen(hash);
+}
+
+static charl_status check_metrics(verify *v)
+{
+    charl_status st = CHARL_OK;
+    const int64_t before = v->out->wrong;
+    int64_t start = -1, from = 0, covered = 0, more = 0,
+            last = v->history.count > 0 ? record_at(v, v->history.count - 1)->step : 0;
+    bool differs = false;
+    charl__sha256 sha;
+    charl__text text = {0};
+    char *path = NULL;
+    rows r;
+
+    for (int64_t i = 0; i < v->history.count; i++) {
+        covered += covers_rows(v, i);
+    }
+    if (covered == 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(charl__commit_join(v->run, CHARL__METRICS_JSONL, &path));
+    CHARL_TRY_CLEANUP(charl__regular_read_all(path, LARGEST_METRICS, &text));
+    r = (rows){.at = charl__text_string(&text)};
+    next_row(&r);
+    for (int64_t i = 0; i < v->history.count; i++) {
+        if (start_of(v, i) != start) {
+            start = start_of(v, i);
+            from = start < 0 || v->lock.line[start].kind == CHARL__LOCK_START ? -1 : v->lock.line[start].step;
+            differs = false;
+            charl__sha256_init(&sha);
+        }
+        if (!has_rows(v, &r, i, from, &sha) && covers_rows(v, i) && !differs) {
+            const int64_t previous = i > 0 && record_at(v, i - 1)->step > from ? record_at(v, i - 1)->step : from;
+
+            differs = true; /* and so do the later ones of this start, which cover these rows too */
+            wrong(v,
+                  "%s: its rows of steps %" PRId64 " to %" PRId64 " differ from line %" PRId64 " of " CHARL__LOCK_FILE,
+                  path, previous < 0 ? 1 : previous + 1, record_at(v, i)->step, v->lock.number[v->history.line[i]]);
+        }
+    }
+    for (; r.step >= 0 && v->out->wrong == before; pass_row(&r)) {
+        more++;
+        if (r.step <= last) {
+            wrong(v, "%s: a row of step %" PRId64 " comes after one of a later step", path, r.step);
+        }
+    }
+    if (v->out->wrong == before) {
+        RECORDED(v, CHARL__METRICS_JSONL);
+    }
+    if (v->out->wrong == before && more > 0) {
+        NOTED(v, "%s has %" PRId64 " row%s after step %" PRId64 ", the last that is recorded", path, more,
+              more == 1 ? "" : "s", last);
+    }
+cleanup:
+    charl__text_fini(&text);
+    charl_free(path);
+    if (is_finding(st)) {
+        wrong(v, "%s", charl_error_message());
+        st = CHARL_OK;
+    }
     return st;
 }
 
@@ -240,7 +629,14 @@ static charl_status find_segments(verify *v)
     for (int64_t i = 0; i < v->history.count; i++) {
         s.last = i;
         if (i == 0 && !begins) { /* the run was resumed here, from a checkpoint that it did not save */
-            s = (segment){.from = record_at(v, i)->step, .from_start = !v->kept[i], .first = i + 1};
+            const char *resume = v->config ? v->config->run.resume : "auto";
+            const bool names_file =
+                strcmp(resume, "auto") != 0 && strcmp(resume, "must") != 0 && strcmp(resume, "never") != 0;
+
+            s = (segment){.from = record_at(v, i)->step,
+                          .from_start = !v->kept[i],
+                          .is_lost = !v->kept[i] && !names_file,
+                          .first = i + 1};
         } else if (v->kept[i] || i == v->history.count - 1) {
             v->segments[v->out->segments++] = s;
             s = (segment){.from = record_at(v, i)->step, .first = i + 1};
@@ -311,7 +707,12 @@ static bool has_one_config(const verify *v, const segment *s)
     return true;
 }
 
-static charl_status replay_segment(verify *v, const segment *s)
+static charl_status lack_checkpoint(int64_t step)
+{
+    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "it begins at a checkpoint of step %" PRId64 " that is not kept", step);
+}
+
+static charl_status replay_segment(verify *v, segment *s)
 {
     charl_verify_segment out = {
         .from = s->from, .until = record_at(v, s->last)->step, .device = v->device, .text = v->text};
@@ -335,7 +736,11 @@ static charl_status replay_segment(verify *v, const segment *s)
     v->now = s;
     v->compared = 0;
     v->text[0] = '\0';
-    st = charl_replay(v->run, &o);
+    if (s->is_lost) {
+        st = lack_checkpoint(s->from);
+    } else {
+        st = charl_replay(v->run, &o);
+    }
     CHARL_REQUIRE(st == CHARL_OK || st == CHARL_ERR_NONFINITE || is_finding(st), st, "%s", charl_error_message());
     out.outcome = v->text[0] ? CHARL_VERIFY_DIFFERS : CHARL_VERIFY_SAME;
     if (st != CHARL_OK) {
@@ -347,7 +752,8 @@ static charl_status replay_segment(verify *v, const segment *s)
     }
     out.compared = v->compared;
     v->out->replayed += out.outcome != CHARL_VERIFY_UNKNOWN;
-    v->out->same += out.outcome == CHARL_VERIFY_SAME;
+    s->same = out.outcome == CHARL_VERIFY_SAME;
+    v->out->same += s->same;
     v->out->wrong += out.outcome == CHARL_VERIFY_DIFFERS;
     v->out->unknown += out.outcome == CHARL_VERIFY_UNKNOWN;
     if (v->options->replayed) {
@@ -372,6 +778,38 @@ static void compare_versions(verify *v, int64_t start)
     }
 }
 
+/* Steps that no replay has proven, adjacent ones together. */
+static void tell_unproven(const verify *v)
+{
+    const int64_t last = v->history.count > 0 ? record_at(v, v->history.count - 1)->step : 0;
+    int64_t proven = 0;
+
+    for (int64_t i = 0; i <= v->out->segments; i++) {
+        const segment *s = &v->segments[i];
+
+        if (i < v->out->segments && !s->same) {
+            continue;
+        }
+        if (v->options->unproven && (i < v->out->segments ? s->from : last) > proven) {
+            v->options->unproven(v->options->ctx, proven + 1, i < v->out->segments ? s->from : last);
+        }
+        proven = i < v->out->segments ? record_at(v, s->last)->step : proven;
+    }
+}
+
+static charl_status load_config(verify *v)
+{
+    const charl_verify_options *o = v->options;
+    const charl_status st =
+        charl__replay_config(v->run, CHARL__REPLAY_LAST_START, o->overrides, o->n_overrides, &v->config);
+
+    if (is_finding(st)) {
+        NOTED(v, "the data cannot be compared: %s", charl_error_message());
+        return CHARL_OK;
+    }
+    return st;
+}
+
 static charl_status verify_all(verify *v)
 {
     int64_t start;
@@ -380,22 +818,28 @@ static charl_status verify_all(verify *v)
     start = charl__lock_start_of(&v->lock, v->lock.count - 1);
     if (start >= 0) {
         CHARL_TRY(check_config(v, start));
-        CHARL_TRY(check_data(v, start));
-    }
-    if (start >= 0 && v->options->segments > 0) { /* what is not replayed does not depend on the version */
-        compare_versions(v, start);
+        CHARL_TRY(load_config(v));
+        CHARL_TRY(v->config ? check_data(v, start) : CHARL_OK);
     }
     CHARL_TRY(check_checkpoints(v));
+    CHARL_TRY(check_metrics(v));
+    CHARL_TRY(check_best_and_last(v, start));
     CHARL_TRY(find_segments(v));
     for (int64_t i = 0; i < v->history.count; i++) {
         v->steps[i] = record_at(v, i)->step;
     }
-    choose(v);
+    if (v->options->segments > 0 && !v->out->no_data[0]) {
+        if (start >= 0) { /* what is not replayed does not depend on the version */
+            compare_versions(v, start);
+        }
+        choose(v);
+    }
     for (int64_t i = 0; i < v->out->segments; i++) {
         if (v->segments[i].chosen) {
             CHARL_TRY(replay_segment(v, &v->segments[i]));
         }
     }
+    tell_unproven(v);
     return CHARL_OK;
 }
 
@@ -411,7 +855,9 @@ charl_status charl_verify(const char *run, const charl_verify_options *options, 
     charl__lock_fini(&v.lock);
     charl_free(v.history.line);
     charl_free(v.kept);
+    charl_free(v.best);
     charl_free(v.segments);
     charl_free(v.steps);
+    charl_config_destroy(v.config);
     return st;
 }

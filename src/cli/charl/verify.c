@@ -10,6 +10,7 @@
 typedef struct request {
     charl_verify_options options;
     int64_t seed;
+    char recorded[1600], unproven[1600]; /* lists */
 } request;
 
 static error_t take_hash(void *input, const char *option, const char *value)
@@ -22,18 +23,46 @@ static error_t take_hash(void *input, const char *option, const char *value)
                : charl__cli_bad_option(option, value, "must be 64 hexadecimal digits");
 }
 
-static void wrong(void *ctx, const char *text)
+static void print_line(const char *text)
 {
-    (void)ctx;
     charl__cli_compiling_done();
     charl__cli_put(text, 0);
     printf("\n");
 }
 
+static void wrong(void *ctx, const char *text)
+{
+    (void)ctx;
+    print_line(text);
+}
+
+static void add(char *list, size_t bytes, const char *text)
+{
+    const size_t n = strlen(list);
+
+    snprintf(list + n, bytes - n, "%s%s", n > 0 ? ", " : "", text);
+}
+
+static void recorded(void *ctx, const char *text)
+{
+    request *r = ctx;
+
+    add(r->recorded, sizeof r->recorded, text);
+}
+
+static void unproven(void *ctx, int64_t first, int64_t last)
+{
+    request *r = ctx;
+    char text[64];
+
+    snprintf(text, sizeof text, first == last ? "%" PRId64 : "%" PRId64 " to %" PRId64, first, last);
+    add(r->unproven, sizeof r->unproven, text);
+}
+
 static void replayed(void *ctx, const charl_verify_segment *s)
 {
-    static const char *const words[] = {[CHARL_VERIFY_SAME] = "same",
-                                        [CHARL_VERIFY_DIFFERS] = "different: ",
+    static const char *const words[] = {[CHARL_VERIFY_SAME] = "replayed, as recorded",
+                                        [CHARL_VERIFY_DIFFERS] = "replayed, and different: ",
                                         [CHARL_VERIFY_UNKNOWN] = "not replayed: "};
 
     (void)ctx;
@@ -41,10 +70,41 @@ static void replayed(void *ctx, const charl_verify_segment *s)
     printf("steps %" PRId64 " to %" PRId64 ": %s", s->from + 1, s->until, words[s->outcome]);
     charl__cli_put(s->text, 0);
     if (s->outcome == CHARL_VERIFY_SAME) {
-        printf(", %" PRId64 " checkpoint%s, on %s", s->compared, s->compared == 1 ? "" : "s", s->device);
+        printf(" (%" PRId64 " checkpoint%s, on %s)", s->compared, s->compared == 1 ? "" : "s", s->device);
     }
     printf("\n");
     fflush(stdout);
+}
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void print_result(const request *r, const charl_verify_result *out)
+{
+    if (r->recorded[0]) {
+        printf("as recorded: ");
+        print_line(r->recorded);
+    }
+    if (out->recorded > out->kept) {
+        printf("%" PRId64 " more checkpoint%s recorded and not kept\n", out->recorded - out->kept,
+               out->recorded - out->kept == 1 ? " is" : "s are");
+    }
+    if (r->options.segments > 0 && r->options.segments < out->segments) {
+        printf("%" PRId64 " of %" PRId64 " segments replayed (--seed %" PRId64 ")\n", out->replayed, out->segments,
+               r->seed);
+    }
+    if (r->unproven[0]) {
+        printf("not proven by a replay: step%s %s", strpbrk(r->unproven, " ,") ? "s" : "", r->unproven);
+        if (out->segments > r->options.segments) {
+            printf(" (--segments %" PRId64 " replays all)", out->segments);
+        }
+        printf("\n");
+    } else if (out->segments > 0) {
+        printf("proven by a replay: every step\n");
+    }
+    printf("last hash: %s\n", out->hash);
 }
 
 static int finish(const request *r, charl_status st, const charl_verify_result *out)
@@ -54,24 +114,20 @@ static int finish(const request *r, charl_status st, const charl_verify_result *
         fflush(stdout);
         return charl__cli_fail(st);
     }
-    printf("%" PRId64 " line%s, the last with hash %s\n", out->lines, out->lines == 1 ? "" : "s", out->hash);
-    printf("%" PRId64 " checkpoint%s recorded, %" PRId64 " kept; %" PRId64 " of %" PRId64 " segments replayed, %" PRId64
-           " the same",
-           out->recorded, out->recorded == 1 ? "" : "s", out->kept, out->replayed, out->segments, out->same);
-    if (r->options.segments > 0 && r->options.segments < out->segments) {
-        printf(" (--seed %" PRId64 ")", r->seed);
-    }
-    printf("\n");
-    if (out->wrong == 0 && out->unknown > 0) {
-        return charl__cli_error(CHARL__EXIT_INTERNAL, NULL,
-                                "nothing differs from run.lock, but %" PRId64 " segment%s could not be replayed",
-                                out->unknown, out->unknown == 1 ? "" : "s");
-    }
+    print_result(r, out);
     if (out->wrong > 0) {
         return charl__cli_error(CHARL__EXIT_INTERNAL, NULL,
-                                "the run is not what run.lock records: %" PRId64 " difference%s, %" PRId64
-                                " segment%s not replayed",
-                                out->wrong, out->wrong == 1 ? "" : "s", out->unknown, out->unknown == 1 ? "" : "s");
+                                "the run is not what run.lock records: %" PRId64 " difference%s", out->wrong,
+                                plural(out->wrong));
+    }
+    if (out->no_data[0]) {
+        return charl__cli_error(CHARL__EXIT_DATA, "if they have moved, add data.path=FILE to this command",
+                                "the data cannot be opened, and were not compared: %s", out->no_data);
+    }
+    if (out->unknown > 0) {
+        return charl__cli_error(CHARL__EXIT_INTERNAL, NULL,
+                                "nothing differs from run.lock, but %" PRId64 " segment%s could not be replayed",
+                                out->unknown, plural(out->unknown));
     }
     return CHARL__EXIT_OK;
 }
@@ -83,21 +139,30 @@ int charl__verify_main(const char *path, int argc, char **argv)
          CHARL__CLI_INT(request, options.segments, 0, INT64_MAX)},
         {"seed", 0, "S", "Draw the segments from seed S; without it, from the clock", 0,
          CHARL__CLI_INT(request, seed, 0, INT64_MAX)},
-        {"hash", 0, "HASH", "Require a line with this hash, such as charl.lock in the metadata of an export", 0,
+        {"hash", 0, "HASH", "Require that the last line of run.lock has this hash, which was published", 0,
          .take = take_hash},
         {"device", 'd', "SELECT", "Device to use, as device.select has it (see `charl devices`)", 0,
          CHARL__CLI_TEXT(request, options.device)},
         {0}};
     static const charl__cli_syntax syntax = {
         options, "RUN [SECTION.KEY=VALUE...]",
-        "Compare the run in directory RUN with its run.lock: the chain of its lines, the configuration, the data, and "
-        "the checkpoints that are kept. With --segments, also compute parts of the training again, each from one of "
-        "these checkpoints to the next, on one device and whatever the number of ranks was, and compare the tensors "
-        "with every checkpoint that was saved on the way, whether or not it is kept. The exit status is 0 if all is as "
-        "recorded and 1 if not. Writes nothing."};
+        "Compare the run in directory RUN with its run.lock: the chain of its lines, config.ini, the data, the "
+        "checkpoints "
+        "that are kept, metrics.jsonl, last.h5, best.h5 and exports. With --segments, also compute parts of the "
+        "training "
+        "again, each from one of these checkpoints to the next, on one device and whatever the number of ranks was, "
+        "and "
+        "compare the tensors with every checkpoint that was saved on the way, whether or not it is kept. Prints what "
+        "is as "
+        "recorded, what differs, and the steps that no replay has proven. If the data have moved, data.path=FILE names "
+        "their place. The exit status is 0 if all is as recorded, 1 if something differs or a chosen segment cannot be "
+        "replayed, and 3 if nothing differs but the data cannot be opened. Writes nothing to RUN."};
     charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + CHARL__CLI_OVERRIDES};
     charl_config_override overrides[CHARL__CLI_OVERRIDES];
     request r = {.options = {.wrong = wrong,
+                             .recorded = recorded,
+                             .noted = charl__cli_note,
+                             .unproven = unproven,
                              .replayed = replayed,
                              .warned = charl__cli_warn,
                              .compiling = charl__cli_compiling_show},
@@ -116,6 +181,7 @@ int charl__verify_main(const char *path, int argc, char **argv)
     r.seed = r.seed < 0 ? (int64_t)time(NULL) : r.seed;
     r.options.seed = (uint64_t)r.seed;
     r.options.overrides = overrides;
+    r.options.ctx = &r;
     r.options.n_overrides = charl__cli_overrides(&operands, 1, overrides);
     st = charl_verify(operands.values[0], &r.options, &result);
     return finish(&r, st, &result);

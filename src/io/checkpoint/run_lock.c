@@ -3,6 +3,7 @@
 #include "io/checkpoint/run_lock.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,22 +16,27 @@
 
 enum { LARGEST = 1 << 28, MAX_DIGITS = 18 };
 
-static const char *const keys[CHARL__LOCK_KEYS] = {"step",   "tensors", "charl",    "kernels",
-                                                   "config", "data",    "previous", "hash"};
+static const char *const keys[CHARL__LOCK_KEYS] = {"format",  "step",   "tensors", "state",    "metrics", "charl",
+                                                   "kernels", "config", "data",    "previous", "hash"};
 static const char first_previous[] = "0000000000000000000000000000000000000000000000000000000000000000";
 
 #define BIT(key) (1U << CHARL__LOCK_##key)
 #define CHAIN (BIT(PREVIOUS) | BIT(HASH))
 #define MADE_OF (BIT(VERSION) | BIT(KERNELS) | BIT(CONFIG) | BIT(DATA))
 static const struct {
+    charl__lock_kind kind;
+    int format;
     const char *name;
     unsigned keys;
-} kinds[] = {
-    [CHARL__LOCK_START] = {"start", MADE_OF | CHAIN},
-    [CHARL__LOCK_CHECKPOINT] = {"checkpoint", BIT(STEP) | BIT(TENSORS) | CHAIN},
-    [CHARL__LOCK_RESUME] = {"resume", BIT(STEP) | BIT(TENSORS) | MADE_OF | CHAIN},
+} forms[] = {
+    {CHARL__LOCK_START, 2, "start", BIT(FORMAT) | MADE_OF | CHAIN},
+    {CHARL__LOCK_CHECKPOINT, 2, "checkpoint", BIT(STEP) | BIT(TENSORS) | BIT(STATE) | BIT(METRICS) | CHAIN},
+    {CHARL__LOCK_RESUME, 2, "resume", BIT(FORMAT) | BIT(STEP) | BIT(TENSORS) | BIT(STATE) | MADE_OF | CHAIN},
+    {CHARL__LOCK_START, 1, "start", MADE_OF | CHAIN},
+    {CHARL__LOCK_CHECKPOINT, 1, "checkpoint", BIT(STEP) | BIT(TENSORS) | CHAIN},
+    {CHARL__LOCK_RESUME, 1, "resume", BIT(STEP) | BIT(TENSORS) | MADE_OF | CHAIN},
 };
-enum { KINDS = sizeof kinds / sizeof kinds[0] };
+enum { FORMS = sizeof forms / sizeof forms[0] };
 
 void charl__lock_fini(charl__lock *lock)
 {
@@ -51,6 +57,9 @@ static charl_status add_line(charl__lock *lock, const charl__lock_line *line, in
 
 static bool is_value(charl__lock_key key, const char *text, size_t n)
 {
+    if (key == CHARL__LOCK_FORMAT) {
+        return n == 1 && text[0] == '0' + CHARL__LOCK_NEWEST;
+    }
     if (key == CHARL__LOCK_STEP) {
         return n >= 1 && n <= MAX_DIGITS && strspn(text, "0123456789") >= n && (text[0] != '0' || n == 1);
     }
@@ -60,24 +69,20 @@ static bool is_value(charl__lock_key key, const char *text, size_t n)
     return n == CHARL__SHA256_TEXT - 1 && strspn(text, "0123456789abcdef") >= n;
 }
 
-/* The line of n bytes at `text`; false: it is none. */
-static bool parse(const char *text, size_t n, charl__lock_line *out)
+/* The line of n bytes at `text`, of this form; false: it is none. */
+static bool parse_form(const char *text, size_t n, int form, charl__lock_line *out)
 {
-    size_t at = strcspn(text, " \n");
-    int kind = 0;
+    size_t at = strlen(forms[form].name);
 
-    while (kind < KINDS && (strlen(kinds[kind].name) != at || memcmp(text, kinds[kind].name, at) != 0)) {
-        kind++;
-    }
-    if (kind == KINDS) {
+    if (n < at || memcmp(text, forms[form].name, at) != 0) {
         return false;
     }
-    *out = (charl__lock_line){.kind = (charl__lock_kind)kind};
+    *out = (charl__lock_line){.kind = forms[form].kind, .format = forms[form].format};
     for (int k = 0; k < CHARL__LOCK_KEYS; k++) {
         const size_t name = strlen(keys[k]);
         size_t length;
 
-        if (!(kinds[kind].keys >> k & 1)) {
+        if (!(forms[form].keys >> k & 1)) {
             continue;
         }
         if (n - at < name + 2 || text[at] != ' ' || memcmp(text + at + 1, keys[k], name) != 0 ||
@@ -96,12 +101,27 @@ static bool parse(const char *text, size_t n, charl__lock_line *out)
     return at == n;
 }
 
+static bool parse(const char *text, size_t n, charl__lock_line *out)
+{
+    int form = 0;
+
+    while (form < FORMS && !parse_form(text, n, form, out)) {
+        form++;
+    }
+    return form < FORMS;
+}
+
 /* The text that a line's hash is of. */
 static charl_status print(const charl__lock_line *line, charl__text *t)
 {
-    CHARL_TRY(charl__text_printf(t, "%s", kinds[line->kind].name));
+    int form = 0;
+
+    while (forms[form].kind != line->kind || forms[form].format != line->format) {
+        form++;
+    }
+    CHARL_TRY(charl__text_printf(t, "%s", forms[form].name));
     for (int k = 0; k < CHARL__LOCK_HASH; k++) {
-        if (kinds[line->kind].keys >> k & 1) {
+        if (forms[form].keys >> k & 1) {
             CHARL_TRY(charl__text_printf(t, " %s=%s", keys[k], line->value[k]));
         }
     }
@@ -163,8 +183,14 @@ static charl_status parse_file(charl__lock *lock, charl__text *wrong)
         if (p[n] == '\n' && parse(p, n, &line)) {
             CHARL_TRY(add_line(lock, &line, number));
         } else {
-            CHARL_TRY(charl__text_printf(wrong, CHARL__LOCK_FILE ", line %" PRId64 ": is not a line that charl wrote\n",
-                                         number));
+            char head[32];
+            int format = 0;
+
+            snprintf(head, sizeof head, "%.*s", (int)(n < sizeof head ? n : sizeof head - 1), p);
+            (void)!sscanf(head, "%*[a-z] format=%9d", &format); /* 0 where the line has none */
+            CHARL_TRY(charl__text_printf(wrong, CHARL__LOCK_FILE ", line %" PRId64 ": %s\n", number,
+                                         format > CHARL__LOCK_NEWEST ? "was written by a newer version of charl"
+                                                                     : "is not a line that charl wrote"));
         }
         p += n + (p[n] == '\n');
     }
@@ -236,6 +262,8 @@ charl_status charl__lock_append(const char *dir, charl__lock *lock, const charl_
     char *path = NULL;
     bool added = false;
 
+    line.format = line.format == 0 ? CHARL__LOCK_NEWEST : line.format;
+    snprintf(line.value[CHARL__LOCK_FORMAT], sizeof line.value[0], "%d", line.format);
     if (line.kind != CHARL__LOCK_START) {
         snprintf(line.value[CHARL__LOCK_STEP], sizeof line.value[0], "%" PRId64, line.step);
     }
@@ -257,46 +285,85 @@ cleanup:
     return st;
 }
 
+const char *charl__lock_difference(const charl__lock_line *a, const charl__lock_line *b)
+{
+    for (int k = CHARL__LOCK_TENSORS; k <= CHARL__LOCK_STATE; k++) {
+        if (a->value[k][0] && b->value[k][0] && strcmp(a->value[k], b->value[k]) != 0) {
+            return keys[k];
+        }
+    }
+    return NULL;
+}
+
+static const charl__lock_line *last_of(const charl__lock *lock, const charl__lock_history *h)
+{
+    return h->count > 0 ? &lock->line[h->line[h->count - 1]] : NULL;
+}
+
 /* A resumption: what was recorded after it no longer counts. */
 static charl_status trace_resume(const charl__lock *lock, int64_t i, charl__lock_history *h, charl__text *wrong)
 {
     const charl__lock_line *line = &lock->line[i], *at;
+    const char *differs;
 
-    while (h->count > 0 && lock->line[h->line[h->count - 1]].step > line->step) {
+    while ((at = last_of(lock, h)) != NULL && at->step > line->step) {
         h->count--;
     }
-    at = h->count > 0 ? &lock->line[h->line[h->count - 1]] : NULL;
     if (at && at->step == line->step) {
-        if (strcmp(at->value[CHARL__LOCK_TENSORS], line->value[CHARL__LOCK_TENSORS]) == 0) {
+        differs = charl__lock_difference(at, line);
+        if (!differs) {
             return CHARL_OK;
         }
+        h->count--;
         CHARL_TRY(charl__text_printf(wrong,
                                      CHARL__LOCK_FILE ", line %" PRId64
-                                                      ": the run was resumed from another checkpoint of step %" PRId64
-                                                      " than line %" PRId64 " records\n",
-                                     lock->number[i], line->step, lock->number[h->line[h->count - 1]]));
+                                                      ": the run was resumed from a checkpoint of step %" PRId64
+                                                      " with another %s than line %" PRId64 " records\n",
+                                     lock->number[i], line->step, differs, lock->number[h->line[h->count]]));
+    } else if (i > 0) {
+        CHARL_TRY(charl__text_printf(wrong,
+                                     CHARL__LOCK_FILE ", line %" PRId64
+                                                      ": the run was resumed from a checkpoint of step %" PRId64
+                                                      " that no line before records: it is not of this training\n",
+                                     lock->number[i], line->step));
     }
-    h->count = 0;
     h->line[h->count++] = i; /* there is room for all lines */
+    return CHARL_OK;
+}
+
+static charl_status trace_checkpoint(const charl__lock *lock, int64_t i, charl__lock_history *h, charl__text *wrong)
+{
+    const charl__lock_line *line = &lock->line[i], *at = last_of(lock, h);
+
+    if (at && (at->step > line->step || (at->step == line->step && charl__lock_difference(at, line)))) {
+        CHARL_TRY(charl__text_printf(wrong,
+                                     CHARL__LOCK_FILE ", line %" PRId64 ": has step %" PRId64 ", and line %" PRId64
+                                                      " has step %" PRId64 ", without a resumption between them\n",
+                                     lock->number[i], line->step, lock->number[h->line[h->count - 1]], at->step));
+    }
+    while ((at = last_of(lock, h)) != NULL && at->step >= line->step) {
+        h->count--;
+    }
+    h->line[h->count++] = i;
     return CHARL_OK;
 }
 
 charl_status charl__lock_trace(const charl__lock *lock, charl__lock_history *out, charl__text *wrong)
 {
-    charl__lock_history *h = out;
-
-    CHARL_TRY(charl__alloc_array(lock->count + 1, sizeof *h->line, &h->line));
+    CHARL_TRY(charl__alloc_array(lock->count + 1, sizeof *out->line, &out->line));
     for (int64_t i = 0; i < lock->count; i++) {
         if (lock->line[i].kind == CHARL__LOCK_RESUME) {
-            CHARL_TRY(trace_resume(lock, i, h, wrong));
-            continue;
-        }
-        while (h->count > 0 && (lock->line[i].kind == CHARL__LOCK_START ||
-                                lock->line[h->line[h->count - 1]].step >= lock->line[i].step)) {
-            h->count--;
-        }
-        if (lock->line[i].kind == CHARL__LOCK_CHECKPOINT) {
-            h->line[h->count++] = i;
+            CHARL_TRY(trace_resume(lock, i, out, wrong));
+        } else if (lock->line[i].kind == CHARL__LOCK_CHECKPOINT) {
+            CHARL_TRY(trace_checkpoint(lock, i, out, wrong));
+        } else {
+            out->count = 0;
+            CHARL_TRY(i == 0 ? CHARL_OK
+                             : charl__text_printf(wrong,
+                                                  CHARL__LOCK_FILE
+                                                  ", line %" PRId64
+                                                  ": starts a training; the lines before are of another\n",
+                                                  lock->number[i]));
         }
     }
     return CHARL_OK;
@@ -341,7 +408,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__lock_checkpoint(charl_checkpoint_reader *r, char hash[CHARL__SHA256_TEXT])
+static charl_status hash_tensors(charl_checkpoint_reader *r, char hash[CHARL__SHA256_TEXT])
 {
     charl_status st = CHARL_OK;
     charl__text t = {0};
@@ -364,6 +431,65 @@ cleanup:
     charl__text_fini(&t);
     charl_free(values);
     return st;
+}
+
+charl_status charl__lock_state(const charl_checkpoint_state *s, const charl_data_schema *schema,
+                               char hash[CHARL__SHA256_TEXT])
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } counters[] = {{"step", s->step},
+                    {"epoch", s->epoch},
+                    {"samples_in_epoch", s->samples_in_epoch},
+                    {"samples_seen", s->samples_seen},
+                    {"seed", s->seed},
+                    {"lr_step", s->lr_step},
+                    {"slices", s->slices},
+                    {"batch_size", s->batch_size},
+                    {"best_step", s->best_step},
+                    {"stale_evals", s->stale_evals},
+                    {"skipped_steps", s->skipped_steps},
+                    {"overflowed_steps", s->overflowed_steps},
+                    {"spike_steps", s->spike_steps},
+                    {"data_n_samples", s->data_n_samples},
+                    {"optim_t", s->optim_t}};
+    const struct {
+        const char *name, *value;
+    } texts[] = {{"rng", s->rng},
+                 {"data_content_id", s->data_content_id},
+                 {"data_shuffle", s->data_shuffle},
+                 {"optim_kind", s->optim_kind}};
+    charl_status st = CHARL_OK;
+    charl__text t = {0};
+    char *json = NULL;
+
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s=%" PRId64 "\n", counters[i].name, counters[i].value));
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s=%s\n", texts[i].name, texts[i].value ? texts[i].value : ""));
+    }
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "loss_scale=%.17g\n", s->loss_scale));
+    CHARL_TRY_CLEANUP(isnan(s->best_metric) ? charl__text_printf(&t, "best_metric=none\n")
+                                            : charl__text_printf(&t, "best_metric=%.17g\n", s->best_metric));
+    if (schema) {
+        CHARL_TRY_CLEANUP(charl_data_schema_print(schema, &json));
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, "schema=%s\n", json));
+    }
+    charl__sha256_text(t.data, t.length, hash);
+cleanup:
+    charl__text_fini(&t);
+    charl_free(json);
+    return st;
+}
+
+charl_status charl__lock_describe(charl_checkpoint_reader *r, charl__lock_line *line)
+{
+    line->step = charl_checkpoint_get_state(r)->step;
+    CHARL_TRY(hash_tensors(r, line->value[CHARL__LOCK_TENSORS]));
+    return charl__lock_state(charl_checkpoint_get_state(r), charl_checkpoint_get_schema(r),
+                             line->value[CHARL__LOCK_STATE]);
 }
 
 charl_status charl__lock_of_checkpoint(const char *checkpoint, charl_checkpoint_reader *r,
@@ -393,11 +519,11 @@ charl_status charl__lock_of_checkpoint(const char *checkpoint, charl_checkpoint_
     CHARL_TRY_CLEANUP(charl__lock_trace(&lock, &history, &wrong));
     for (int64_t i = 0; i < history.count; i++) {
         const charl__lock_line *line = &lock.line[history.line[i]];
-        char tensors[CHARL__SHA256_TEXT];
+        charl__lock_line found = {0};
 
         if (line->step == charl_checkpoint_get_state(r)->step) {
-            CHARL_TRY_CLEANUP(charl__lock_checkpoint(r, tensors));
-            if (strcmp(tensors, line->value[CHARL__LOCK_TENSORS]) == 0) {
+            CHARL_TRY_CLEANUP(charl__lock_describe(r, &found));
+            if (!charl__lock_difference(line, &found)) {
                 snprintf(hash, CHARL__SHA256_TEXT, "%s", line->value[CHARL__LOCK_HASH]);
             }
         }

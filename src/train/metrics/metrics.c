@@ -48,6 +48,21 @@ cleanup:
     return st;
 }
 
+bool charl__metrics_digest(const charl_metrics *m, char hash[CHARL__SHA256_TEXT])
+{
+    for (int i = 0; m && i < N_FORMATS; i++) {
+        if (m->file[i] && formats[i]->digest) {
+            charl__sha256 sha = *formats[i]->digest(m->file[i]);
+            unsigned char digest[CHARL__SHA256_BYTES];
+
+            charl__sha256_final(&sha, digest);
+            charl__sha256_format(digest, hash);
+            return true;
+        }
+    }
+    return false;
+}
+
 charl_status charl_metrics_open(const char *dir, unsigned wanted, int64_t keep_step, const charl_config *config,
                                 charl_metrics **out)
 {

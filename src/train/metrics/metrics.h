@@ -4,6 +4,7 @@
  *
  *  To add a format: a file with its row, the row's name in metrics.c, and the bit and the name of log.formats.
  */
+#include "base/numeric/hash.h"
 #include "charl/metrics.h"
 
 /** What a format is opened with. */
@@ -22,7 +23,8 @@ typedef struct charl__metrics_format {
     charl_status (*val)(void *file, const charl_val_row *row);
     charl_status (*balance)(void *file, const charl_balance_row *row);
     charl_status (*histograms)(void *file, int64_t step, const charl_params *params, float gradient_scale);
-    void (*close)(void *file); /* NULL is a no-op */
+    const charl__sha256 *(*digest)(const void *file); /* charl__metrics_digest */
+    void (*close)(void *file);                        /* NULL is a no-op */
 } charl__metrics_format;
 
 extern const charl__metrics_format charl__metrics_jsonl, charl__metrics_csv, charl__metrics_tensorboard;
@@ -52,6 +54,16 @@ int charl__metrics_val_values(const charl_val_row *row, charl__metrics_value out
 /** Tells the files whether the row now was lost. Returns whether to warn: rows begin to be lost, for the first time, the second, the fourth
  *  and so on, as a disk that is nearly full may take every other row. */
 bool charl__metrics_loses_rows(charl_metrics *m, bool now);
+
+#define CHARL__METRICS_JSONL "metrics.jsonl"
+
+/** Bytes of a line of metrics.jsonl that do not depend on time, machine or number of ranks: of a training or validation row what stands before
+ *  its times. 0: the line is no such row. *step: of the row. */
+size_t charl__metrics_recorded(const char *line, int64_t *step);
+
+/** SHA-256 of these parts of the rows that metrics.jsonl got since it was opened, each followed by a line end: what run.lock records.
+ *  false: that file is not written. */
+bool charl__metrics_digest(const charl_metrics *m, char hash[CHARL__SHA256_TEXT]);
 
 /** Write `text` to dir/name whole or not at all. Errors: ERR_DISK. */
 charl_status charl__metrics_write_file(const char *dir, const char *name, const char *text) CHARL_MUST_CHECK;

@@ -1,4 +1,5 @@
 /* metrics.jsonl and metrics.csv: a line per row. */
+#define _GNU_SOURCE /* memmem */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@ enum { LINE_BYTES = 4096 };
 typedef struct line_file {
     FILE *f;
     char *path;
-    charl__text line; /* being built */
+    charl__text line;       /* being built */
+    charl__sha256 recorded; /* charl__metrics_digest */
 } line_file;
 
 /* Step of a row: "step":N of JSON, or the second field of CSV; -1 if it is neither. */
@@ -134,6 +136,7 @@ static charl_status open_lines(const charl__metrics_place *place, const char *na
     line_file *l = NULL;
 
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *l, &l));
+    charl__sha256_init(&l->recorded);
     CHARL_TRY_CLEANUP(charl__commit_join(place->dir, name, &l->path));
     CHARL_TRY_CLEANUP(keep_rows(l->path, place->keep_step > 0 ? place->keep_step : -1, header));
     CHARL_TRY_CLEANUP(charl__log_open(l->path, false, &l->f));
@@ -167,10 +170,33 @@ static charl_status put_number(charl__text *t, const charl__metrics_value *v)
     return CHARL_OK;
 }
 
+size_t charl__metrics_recorded(const char *line, int64_t *step)
+{
+    static const char *const times[] = {",\"samples_per_s\":", ",\"elapsed_s\":"}; /* the first of a row */
+    size_t n = strcspn(line, "\n");
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        const char *p = memmem(line, n, times[i], strlen(times[i]));
+
+        found = found || p;
+        n = p ? (size_t)(p - line) : n;
+    }
+    *step = found ? step_of(line) : -1;
+    return found ? n : 0;
+}
+
+static const charl__sha256 *digest_of(const void *file)
+{
+    return &((const line_file *)file)->recorded;
+}
+
 /* extra: more members of the object, in front of the times. */
 static charl_status put_json(line_file *l, const char *event, int64_t step, const charl__metrics_value *values, int n,
                              const char *extra, bool is_finite)
 {
+    size_t n_recorded;
+
     charl__text_clear(&l->line);
     CHARL_TRY(charl__text_printf(&l->line, "{\"event\":\"%s\",\"step\":%" PRId64, event, step));
     for (int i = 0; i < n; i++) {
@@ -182,12 +208,15 @@ static charl_status put_json(line_file *l, const char *event, int64_t step, cons
     CHARL_TRY(charl__text_printf(&l->line, ",\"time\":%.3f%s}", charl__clock_wall_s(),
                                  is_finite ? "" : ",\"nonfinite\":true"));
     CHARL_TRY(put_line(l));
+    n_recorded = charl__metrics_recorded(charl__text_string(&l->line), &step);
+    charl__sha256_update(&l->recorded, l->line.data, n_recorded);
+    charl__sha256_update(&l->recorded, "\n", 1);
     return CHARL_OK;
 }
 
 static charl_status open_jsonl(const charl__metrics_place *place, void **out)
 {
-    return open_lines(place, "metrics.jsonl", "", out);
+    return open_lines(place, CHARL__METRICS_JSONL, "", out);
 }
 
 static charl_status jsonl_train(void *file, const charl_train_row *r)
@@ -230,6 +259,7 @@ const charl__metrics_format charl__metrics_jsonl = {.name = "jsonl",
                                                     .train = jsonl_train,
                                                     .val = jsonl_val,
                                                     .balance = jsonl_balance,
+                                                    .digest = digest_of,
                                                     .close = close_lines};
 
 static charl_status open_csv(const charl__metrics_place *place, void **out)
