@@ -106,7 +106,18 @@ static int64_t start_of(const verify *v, int64_t i)
     return charl__lock_start_of(&v->lock, v->history.line[i]);
 }
 
-/* The hash that was published: lines after it may only resume from its step, as when the command was given again. */
+/* Whether line k only resumes from the step of line i, with the same settings and data, as when the command was given again. */
+static bool is_repeated(const charl__lock *lock, int64_t i, int64_t k)
+{
+    const charl__lock_line *a = &lock->line[i], *b = &lock->line[k];
+    const int64_t start = charl__lock_start_of(lock, i);
+
+    return b->kind == CHARL__LOCK_RESUME && a->step == b->step && start >= 0 &&
+           strcmp(lock->line[start].value[CHARL__LOCK_CONFIG], b->value[CHARL__LOCK_CONFIG]) == 0 &&
+           strcmp(lock->line[start].value[CHARL__LOCK_DATA], b->value[CHARL__LOCK_DATA]) == 0;
+}
+
+/* The hash that was published: nothing may have been trained or changed after it. */
 static void check_hash(verify *v)
 {
     const charl__lock *lock = &v->lock;
@@ -123,13 +134,13 @@ static void check_hash(verify *v)
     }
     step = lock->line[i].step;
     for (int64_t k = i + 1; k < lock->count; k++) {
-        is_end = is_end && lock->line[k].kind == CHARL__LOCK_RESUME && lock->line[k].step == step;
+        is_end = is_end && is_repeated(lock, i, k);
         step = lock->line[k].step < step ? lock->line[k].step : step;
     }
     if (!is_end) {
         wrong(v,
               "the hash %.16s... is of line %" PRId64 " of " CHARL__LOCK_FILE ", not of the last, line %" PRId64
-              ": the steps after %" PRId64 " are not covered by it",
+              ": it does not cover the lines after it, nor the steps after %" PRId64,
               hash, lock->number[i], lock->number[lock->count - 1], step);
     }
 }

@@ -91,7 +91,17 @@ wrong '^run/checkpoints/step-00000010.h5 is not recorded in run.lock$' 5
 last=$(tail -n 1 run/run.lock | sed 's/.*hash=//')
 verify 0 "the hash of the last line" run --hash "$last"
 verify 1 "the hash of an earlier line" run --hash "$(sed -n '5s/.*hash=//p' run/run.lock)"
-says 1 '^the hash [0-9a-f]*\.\.\. is of line 5 of run.lock, not of the last, line 11: the steps after 4 are not covered by it$'
+says 1 '^the hash [0-9a-f]*\.\.\. is of line 5 of run.lock, not of the last, line 11: it does not cover the lines after it, nor the steps after 4$'
+{ cat run/run.lock; sed -n '1s/start format=2/resume format=2 step=10/p' run/run.lock; } >edited
+sed -i "\$s/step=10/& $(sed -n '11s/.*\(tensors=[0-9a-f]* state=[0-9a-f]*\).*/\1/p' run/run.lock)/" edited
+mv edited run/run.lock
+chain run/run.lock
+verify 0 "the command was given again" run --hash "$last"
+sed -i '$s/config=......../config=00000000/' run/run.lock
+chain run/run.lock
+verify 1 "with other settings" run --hash "$last"
+says 1 'not of the last, line 12: it does not cover the lines after it, nor the steps after 10$'
+says 1 '^run/config.ini is not the configuration that line 12 of run.lock records$'
 cat whole/run.lock whole/run.lock >run/run.lock
 chain run/run.lock
 wrong '^run.lock, line 12: starts a training; the lines before are of another$' 3
@@ -241,7 +251,7 @@ expect 0 "spliced" ranks 1 cnn.ini -q -o run $thin
 says 1 'warning: run.lock, line 12: the run was resumed from a checkpoint of step 8 with another state than line 9 records$'
 verify 1 "spliced" run --hash "$last"
 says 1 '^run.lock, line 12: the run was resumed from a checkpoint of step 8 with another state than line 9 records$'
-says 1 '^the hash .* is of line 11 of run.lock, not of the last, line 14: the steps after 8 are not covered by it$'
+says 1 '^the hash .* is of line 11 of run.lock, not of the last, line 14: it does not cover the lines after it, nor the steps after 8$'
 restore
 
 # Stopped, resumed on two processes, and gone back once: from a checkpoint, as a later one was lost.
