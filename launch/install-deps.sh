@@ -20,7 +20,7 @@ for option in "$@"; do
     --package) packages+=("${package_tools[@]}") ;;
     --tests)
         packages+=("${test_packages[@]}")
-        optional=(python3-torch python3-venv chromium mandoc zsh fish "${package_tools[@]}" lintian
+        optional=(python3-torch python3-venv chromium mandoc zsh fish "${package_tools[@]}" lintian oclgrind
             slurmctld slurmd slurm-client munge python3-jsonschema python3-yaml)
         ;;
     --list) list_only=yes ;;

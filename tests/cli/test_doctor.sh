@@ -69,8 +69,8 @@ import fcntl, os, pty, struct, sys, termios
 pid, fd = pty.fork()
 if pid == 0:
     os.environ["TERM"] = "xterm"
-    os.execv("/bin/sh", ["sh", "-c", 'sleep 0.3; exec "$0" doctor', sys.argv[1]])
-fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    os.execv(sys.argv[1], [sys.argv[1], "doctor"])
 seen = b""
 while True:
     try:

@@ -250,8 +250,7 @@ for sig in USR1 USR2 TERM INT HUP; do
     name=signal-$sig
     ([ $sig != USR1 ] || trap '' HUP; exec "$train" -o "$out" "$dir/t.ini" train.epochs=1000000 checkpoint.interval=0 >"$dir/out" 2>"$dir/err") &
     pid=$!
-    for i in $(seq 600); do
-        [ -s "$out/metrics.jsonl" ] && break
+    while kill -0 "$pid" && [ ! -s "$out/metrics.jsonl" ]; do
         sleep 0.1
     done
     [ $sig != USR1 ] || kill -HUP "$pid"

@@ -34,8 +34,7 @@ says 1 "^charl: error: not started again: an audit has found a device"
 # A stop is passed on: a checkpoint and 75; the same command continues. A HUP that is ignored, as under nohup, stops nothing.
 (trap '' HUP; exec env CHARL_FAULT='train.data.hang:4:2' charl launch -n 2 "$@" -o stopped >log 2>&1) &
 pid=$!
-for _i in $(seq 600); do
-    grep -qs '"step":3' stopped/metrics.jsonl && break
+while kill -0 $pid 2>/dev/null && ! grep -qs '"step":3' stopped/metrics.jsonl; do
     sleep 0.05
 done
 kill -HUP $pid
@@ -49,18 +48,18 @@ same "after the stop" whole stopped
 
 # term PID FILE: SIGTERM once FILE is there; $code is the exit code.
 term() {
-    for _i in $(seq 600); do
-        [ ! -e "$2" ] || break
+    while kill -0 "$1" && [ ! -e "$2" ]; do
         sleep 0.05
     done
     kill -TERM "$1"
+    touch told
     wait "$1"
     code=$?
     checks=$((checks + 1))
 }
 
 # Also while the hosts are contacted, before there is anybody to pass it on to.
-printf '#!/bin/sh\ntouch asked\nsleep 2\n' >slow-ssh
+printf '#!/bin/sh\ntouch asked\nwhile [ ! -e told ]; do sleep 0.05; done\n' >slow-ssh
 printf '#!/bin/sh\ntouch started\n' >no-mpirun
 chmod +x slow-ssh no-mpirun
 printf 'localhost slots=2\nother slots=2\n' >hosts

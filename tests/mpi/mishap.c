@@ -74,7 +74,7 @@ static int64_t range_count(const char *how, int64_t step)
 /* Until the nodes have heard of each other, so that every rank knows where those of its own and of connected nodes are. */
 static void others_await(void)
 {
-    const double until = charl__clock_s() + 10;
+    const double until = charl__clock_s() + 100;
 
     for (int r = 0; r < charl_comm_size(comm) && charl__clock_s() < until; r++) {
         char text[CHARL_COMM_PLACE];

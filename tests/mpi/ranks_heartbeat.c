@@ -78,12 +78,14 @@ static bool has_heartbeat(void)
     return charl_comm_size(comm) > 2 && !charl_comm_is_team(comm);
 }
 
-/* Whether within some seconds every rank of another node is (not) heard, and is in this step. */
+enum { GIVE_UP_S = 100 }; /* what is waited for comes, however busy the machine is */
+
+/* Whether every rank of another node is (not) heard, and is in this step. */
 static bool comes_true(const charl_comm *c, bool heard, int64_t step)
 {
     const double begin = charl__clock_s();
 
-    while (charl__clock_s() - begin < 10) {
+    while (charl__clock_s() - begin < GIVE_UP_S) {
         bool all = true;
 
         for (int r = 0; r < c->size; r++) {
@@ -141,13 +143,15 @@ void test_news_go_round(void **state)
         quiet = charl__life_sum(c, c->rank);
     }
     assert_int_equal(quiet, before);
-    for (int i = 0; i < 80; i++) { /* the others are quiet too by the time that rank 0 moves */
-        if (c->rank == 0 && i >= 30 && i < 50) {
-            charl_comm_mark(c, 9, "moving");
-        }
-        charl__sleep_s(0.05);
+    charl_assert_ok(charl_comm_barrier(comm)); /* no rank of c moves by it */
+    if (c->rank == 0) {
+        charl_comm_mark(c, 9, "moving");
     }
-    assert_true(c->rank == 0 || charl__life_sum(c, c->rank) > quiet);
+    for (double begin = charl__clock_s(); c->rank > 0 && charl__life_sum(c, c->rank) <= quiet;) {
+        assert_true(charl__clock_s() - begin < GIVE_UP_S);
+        charl__sleep_s(0.01);
+    }
+    charl_assert_ok(charl_comm_barrier(comm));
     assert_true(c->rank == 0 || (atomic_load(&charl__slot_of(c, 0)->step) == 9) == is_linked);
     watched_end(c);
 }
@@ -194,7 +198,7 @@ void test_nodes_that_do_not_hear_work_on(void **state)
     charl_log_set_callback(keep, NULL);
     warning[0] = '\0';
     c = watched_nodes("comm.link@0:1+");
-    while (c->heartbeat && c->rank > 0 && charl__clock_s() - begin < 10 && !warning[0]) {
+    while (c->heartbeat && c->rank > 0 && charl__clock_s() - begin < GIVE_UP_S && !warning[0]) {
         charl__sleep_s(0.01);
     }
     if (c->heartbeat && c->rank > 0) {
@@ -204,7 +208,7 @@ void test_nodes_that_do_not_hear_work_on(void **state)
     watched_end(c);
     warning[0] = '\0';
     c = watched_nodes("comm.report@0:1+");
-    while (c->heartbeat && c->rank > 0 && charl__clock_s() - begin < 20 && !warning[0]) {
+    while (c->heartbeat && c->rank > 0 && charl__clock_s() - begin < 2 * GIVE_UP_S && !warning[0]) {
         charl__sleep_s(0.01);
     }
     if (c->heartbeat && c->rank > 0) {

@@ -33,7 +33,7 @@ jumping() {
 sed -e 's/^epochs = 2/epochs = 100/' mlp.ini >long.ini
 printf '[checkpoint]\ninterval = 20\n' >>long.ini
 expect 0 "steady clock" ranks 2 long.ini -q -o steady
-expect 0 "jumping clock" jumping 2 long.ini -q -o jumped
+CHARL_FAULT=train.data.hang@0:250:1 expect 0 "jumping clock" jumping 2 long.ini -q -o jumped
 same "jumping clock" steady jumped
 checks=$((checks + 1))
 [ "$(sed -n 's/.*"time":\([0-9]*\).*/\1/p' jumped/metrics.jsonl | awk 'NR > 1 && ($1 - last > 3600 || last - $1 > 3600) { n++ } { last = $1 } END { print n + 0 }')" -gt 0 ] ||

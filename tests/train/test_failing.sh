@@ -161,7 +161,7 @@ left() {
     done
 }
 checks=$((checks + 1))
-for _i in 1 2 3 4 5 6; do
+for _i in $(seq 240); do
     [ -z "$(left)" ] && break
     sleep 0.5
 done

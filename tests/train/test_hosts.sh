@@ -25,15 +25,15 @@ stopped=
 # Rank 1 stops at the sixth step; the cable is cut; rank 1 goes on.
 export CHARL_FAULT=train.backward.stop@1:6
 hosts_ranks 2 2 mlp.ini -q >log 2>&1 &
+job=$!
 unset CHARL_FAULT
-for _i in $(seq 600); do
-    is_stopped && break
+while ! is_stopped && kill -0 $job 2>/dev/null; do
     sleep 0.05
 done
 [ -n "$stopped" ] || { fail "rank 1 does not come to its sixth step"; finish; }
 hosts_cut
 kill -CONT "$stopped"
-for _i in $(seq 300); do
+for _i in $(seq 2400); do
     [ "$(cat hosts/code.* 2>/dev/null | wc -l)" -eq 4 ] && break
     sleep 0.05
 done

@@ -77,8 +77,8 @@ import fcntl, os, pty, struct, sys, termios
 pid, fd = pty.fork()
 if pid == 0:
     os.environ["TERM"] = sys.argv[1]
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
     os.execv(sys.argv[2], sys.argv[2:])
-fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
 seen = b""
 while True:
     try:

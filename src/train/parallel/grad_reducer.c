@@ -277,7 +277,7 @@ charl_status charl__grad_reducer_gather(charl__grad_reducer *s, const charl__par
 static charl_status join(charl__grad_reducer *s)
 {
     const bool waits = charl__allreduce_join_waits(s->ar);
-    double begin;
+    double begin, waited;
 
     if (waits) {
         CHARL_TRY(charl__allreduce_exchange(s->ar));
@@ -285,8 +285,9 @@ static charl_status join(charl__grad_reducer *s)
     begin = charl__clock_s();
     CHARL_TRY(charl__allreduce_join(s->ar));
     if (waits) {
-        s->waited_s += charl__clock_s() - begin;
-        s->busy_s += charl__clock_s() - begin;
+        waited = charl__clock_s() - begin;
+        s->waited_s += waited;
+        s->busy_s += waited;
     }
     return CHARL_OK;
 }
