@@ -21,6 +21,13 @@ static void keep(void *ctx, charl_log_level level, const char *message)
     snprintf(warning, sizeof warning, "%s", message);
 }
 
+/* No rank is lost here. */
+static void died(void *ctx, const charl_comm_death *death)
+{
+    (void)ctx;
+    (void)death;
+}
+
 /* A communicator of nodes of two, watched; some fault may be in its way. */
 static charl_comm *watched_nodes(const char *fault)
 {
@@ -28,7 +35,7 @@ static charl_comm *watched_nodes(const char *fault)
 
     charl_assert_ok(charl__fault_set(fault));
     charl_assert_ok(charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &c));
-    charl_assert_ok(charl_comm_watch_begin(c, NULL, NULL));
+    charl_assert_ok(charl_comm_watch_begin(c, died, NULL));
     return c;
 }
 
@@ -135,7 +142,7 @@ void test_news_go_round(void **state)
         return;
     }
     charl_assert_ok(charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {1}}, &c));
-    charl_assert_ok(charl_comm_watch_begin(c, NULL, NULL));
+    charl_assert_ok(charl_comm_watch_begin(c, died, NULL));
     is_linked = charl__heartbeat_is_linked(c, 0, c->rank);
     for (int i = 0; i < 20 && quiet != before; i++) { /* until the last of what the ranks did is known */
         before = quiet;
@@ -175,7 +182,7 @@ void test_a_connection_without_token_is_closed(void **state)
         charl__sleep_s(0.01);
         assert_int_equal(write(fd, nonsense, sizeof nonsense), sizeof nonsense);
     }
-    charl_assert_ok(charl_comm_watch_begin(c, NULL, NULL));
+    charl_assert_ok(charl_comm_watch_begin(c, died, NULL));
     charl_comm_mark(c, 8, "hearing");
     assert_true(comes_true(c, true, 8));
     if (fd >= 0) {
