@@ -170,6 +170,10 @@ kernel void charl_norm(global const float *last, ulong last_at, long n_last, glo
 {
     local float part[LANES];
     const float sum = sum_range(last + last_at, 0, (ulong)n_last, false, part);
+
+    if (get_local_id(0) != 0) { /* of what is read below, the first writes some */
+        return;
+    }
     global const charl_step_params *step = charl_step_at(record, record_at);
     global uint *word = (global uint *)(out + out_at);
     const bool commits = step->commit != 0;
@@ -186,9 +190,6 @@ kernel void charl_norm(global const float *last, ulong last_at, long n_last, glo
     global float *counted = scalars + scalars_at + 2 * (step->update % WINDOW), *mine = scalars + scalars_at + 2 * (update % WINDOW);
     bool bad_loss = false, spike = false, leaves = bad || over;
 
-    if (get_local_id(0) != 0) {
-        return;
-    }
     if (bad && !over && (word[8] & 1) == 0) {
         const ulong at = first_bad(range + range_at, grad + grad_at, (ulong)n);
 
