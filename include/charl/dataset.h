@@ -237,10 +237,10 @@ void charl_order_blocks(uint64_t seed, int64_t n, int64_t block, int64_t window,
  *  0 without shuffle. Local. Thread-safe. */
 int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t window);
 
-/** The separator of a CSV file as a user writes it: one character, "tab" or "\\t", or "auto" for 0: to be found. False: it
+/** The separator of a CSV file as a user writes it: one character, "tab" or "\\t", "blank" (runs of blanks), or "auto" for 0: to be found. False: it
  *  CHARL_CSV_SEPARATOR. Local. Thread-safe. */
 bool charl_csv_separator(const char *text, char *out);
-#define CHARL_CSV_SEPARATOR "must be one character, tab or auto"
+#define CHARL_CSV_SEPARATOR "must be one character, tab, blank or auto"
 
 /** Common to all importers. All zero: no validation set, no replacing, no notes. */
 typedef struct charl_import_options {
@@ -283,15 +283,21 @@ typedef enum charl_csv_decimal {
     CHARL_CSV_DECIMAL_POINT,
     CHARL_CSV_DECIMAL_COMMA
 } charl_csv_decimal;
-/** Which of day and month comes first in 05/06/2024. */
-typedef enum charl_csv_dates { CHARL_CSV_DATES_AUTO, CHARL_CSV_DATES_DMY, CHARL_CSV_DATES_MDY } charl_csv_dates;
+/** In which order day, month and year stand in 05/06/2024 (dmy or mdy) and 05.06.24. */
+typedef enum charl_csv_dates {
+    CHARL_CSV_DATES_AUTO,
+    CHARL_CSV_DATES_DMY,
+    CHARL_CSV_DATES_MDY,
+    CHARL_CSV_DATES_YMD
+} charl_csv_dates;
 
 /** All zero: the last column is the target, and the rest is found. A list of columns is names, or indexes from 0 (negative: from the
  *  end), with commas between them; a name with a comma in it is a list of its own. */
 typedef struct charl_csv_options {
     const char *label;       /* column of the target; NULL: the last; or a list of several */
     bool regression;         /* targets are numbers; else one is a class, and several are each 0 or 1 */
-    char separator;          /* 0: found, of comma, semicolon, tab and | */
+    char separator;          /* 0: found, of comma, semicolon, tab, | and runs of blanks; ' ' means such runs */
+    int64_t skip;            /* lines before the table that are no part of it */
     charl_csv_header header; /* whether the first line holds the names of the columns */
     const char *columns;     /* a list: take these alone; NULL: all */
     const char *drop;        /* a list: leave these out; NULL: none */
@@ -301,9 +307,13 @@ typedef struct charl_csv_options {
                                   is left out; mean, median: of the column; flag: the mean, and a column NAME_missing of 0 and 1. NULL:
                                   a missing value is an error */
     const char *na; /* texts that stand for a missing value, with commas; NULL: none beside the usual ones */
+    const char
+        *values; /* texts that usually stand for a missing value, and are values here, as in "NA,None"; NULL: none */
     charl_csv_decimal
-        decimal; /* AUTO: a comma where numbers have commas, none has a point, and fields are not separated by commas */
-    charl_csv_dates dates; /* AUTO: as a date of the column shows that has a day after the 12th */
+        decimal; /* AUTO: a comma where numbers have commas, none has a point, and fields are not separated by commas; an error where
+                    1.250 may be 1250. Else the other sign may separate thousands */
+    charl_csv_dates
+        dates; /* AUTO: as a date of the column shows that has a day after the 12th; of years with two digits an error */
     const char *like; /* a dataset made of a CSV file; NULL: none. Everything but separator and decimal is as there */
 } charl_csv_options;
 

@@ -211,8 +211,11 @@ printf 'height;width;age\n1000;0.01;1\n' >semi.csv
 expect 0 'rows=1 file=' predict $model semi.csv --separator ';' -o semi.out
 expect 0 'rows=1 file=' predict $model semi.csv -o found.out
 cmp semi.out found.out || { echo "FAIL: the separator is found"; failed=1; }
-printf 'height width age\n1000 0.01 1\n' >blank.csv
-expect 3 'blank.csv has no column' predict $model blank.csv -o no.out
+printf 'height width  age\n1000 0.01     1\n' >blank.csv
+expect 0 'rows=1 file=' predict $model blank.csv -o blank.out
+cmp semi.out blank.out || { echo "FAIL: blanks separate fields"; failed=1; }
+printf 'height:width:age\n1000:0.01:1\n' >colon.csv
+expect 3 'colon.csv has no column' predict $model colon.csv -o no.out
 hint 'which separator has it? --separator'
 check "a failure leaves no file" sh -c '! ls | grep -e "^no\." -e tmp'
 

@@ -102,7 +102,9 @@ static void run_csv(const unsigned char *data, size_t size)
                                    .drop = c / 4096 % 4 == 0 ? "1" : NULL,
                                    .na = c / 16384 % 2 ? "?,-" : NULL,
                                    .decimal = (charl_csv_decimal)(c / 32768 % 3),
-                                   .dates = (charl_csv_dates)(c / 131072 % 3)};
+                                   .dates = (charl_csv_dates)(c / 131072 % 4),
+                                   .values = c / 524288 % 2 ? "NA,None" : NULL,
+                                   .skip = (int64_t)(c / 4194304 % 3)};
     const charl_import_options opt = {.val_split = c / 128 % 2 ? 0.25 : 0.0, .in_order = c / 1048576 % 2};
     const char *path = fuzz_put("in.csv", data, size);
 

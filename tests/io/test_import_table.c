@@ -226,6 +226,21 @@ static void decimal_signs_and_separators_are_found(void **state)
         {"1,5;2,5;0\n3;4;1\n", {1.5F, 2.5F}}, {"1.5\t2.5\t0\n3\t4\t1\n", {1.5F, 2.5F}}, {"a;b;y\n1;2;0\n", {1, 2}},
         {"a|b|y\n1|2,5|0\n", {1, 2.5F}},      {"\"1,5\",2,0\n3,4,1\n", {1.5F, 2}},
     };
+    static const struct {
+        const char *text;
+        charl_csv_decimal decimal;
+        float x[2];
+    } said_signs[] = {{"a;y\n1.250;0\n980;1\n", CHARL_CSV_DECIMAL_COMMA, {1250, 980}},
+                      {"a;y\n1.250;0\n980;1\n", CHARL_CSV_DECIMAL_POINT, {1.25F, 980}},
+                      {"a;y\n1.234,5;0\n2,5;1\n", CHARL_CSV_DECIMAL_COMMA, {1234.5F, 2.5F}},
+                      {"a,y\n\"-1,234.5\",0\n\"1,000\",1\n", CHARL_CSV_DECIMAL_POINT, {-1234.5F, 1000}},
+                      {"a;y\n1.250 EUR;0\n980 EUR;1\n", CHARL_CSV_DECIMAL_COMMA, {1250, 980}},
+                      {"a,y\n\"$1,250\",0\n$-9.5,1\n", CHARL_CSV_DECIMAL_POINT, {1250, -9.5F}}};
+    charl_data_schema *schema = NULL;
+    char *warnings;
+    float x[64];
+    int32_t y[8];
+    int64_t n;
     charl_dataset_info info;
     charl_dataset *ds;
 
@@ -238,19 +253,37 @@ static void decimal_signs_and_separators_are_found(void **state)
         assert_rows(ds, CHARL_SPLIT_TRAIN, 1, 2, found[i].x);
         charl_dataset_close(ds);
     }
-    refuse("a,y\n\"1,234\",0\n5,1\n", NULL, CHARL_ERR_DATA, "t.csv:2: column \"a\": \"1,234\" has a comma");
-    refuse("a;b;y\n1,5;2.5;0\n", NULL, CHARL_ERR_DATA, "column \"a\": \"1,5\" has a comma");
-    /* Separators of thousands: neither sign makes these numbers, and they are no categories. */
+    /* A hint of what cannot be read must not lead to another error: both signs are tried. */
+    refuse(
+        "a,y\n\"1,234\",0\n5,1\n", NULL, CHARL_ERR_DATA,
+        "t.csv:2: column \"a\": \"1,234\" may have a decimal sign or a thousands separator; HINT --decimal point reads "
+        "1234, --decimal comma reads 1.234, --words");
+    refuse("a;b;y\n1,5;2.5;0\n", NULL, CHARL_ERR_DATA,
+           "column \"a\": \"1,5\" has a comma for a decimal sign; HINT write all numbers with one decimal sign");
+    refuse("a,y\n\"1,5\",0\n", NULL, CHARL_ERR_DATA, "HINT --decimal comma reads 1.5, --words");
     refuse("a;y\n1.234,50;0\n2.345,60;1\n", NULL, CHARL_ERR_DATA,
-           "t.csv:2: column \"a\": \"1.234,50\" has thousands separators; HINT remove them");
+           "t.csv:2: column \"a\": \"1.234,50\" has thousands separators; HINT --decimal comma reads 1234.5, --words");
     refuse("a,y\n5,0\n\"-1,234.5\",1\n", NULL, CHARL_ERR_DATA, "t.csv:3: column \"a\": \"-1,234.5\" has thousands");
     refuse("a;y\n1.234.567;0\n", NULL, CHARL_ERR_DATA, "\"1.234.567\" has thousands separators");
-    refuse("a;y\n12,345,678;0\n", NULL, CHARL_ERR_DATA, "\"12,345,678\" has thousands separators");
+    refuse("a;y\n12,345,678;0\n", NULL, CHARL_ERR_DATA, "HINT --decimal point reads 12345678, --words");
+    refuse("a;y\n1.250;0\n980;1\n", NULL, CHARL_ERR_DATA,
+           "HINT --decimal point reads 1.25, --decimal comma reads 1250, --words");
+    refuse("a;y\n1.250;0\n2.000;1\n", NULL, CHARL_ERR_DATA, "\"1.250\" may have a decimal sign");
+    for (size_t i = 0; i < sizeof said_signs / sizeof *said_signs; i++) {
+        ds = import_text(said_signs[i].text, &(charl_csv_options){.decimal = said_signs[i].decimal}, 0, &info);
+        assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 1, said_signs[i].x);
+        charl_assert_ok(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &schema));
+        charl_assert_ok(read_new(schema, said_signs[i].text, &n, x, y, &warnings)); /* new rows are read alike */
+        assert_memory_equal(x, said_signs[i].x, sizeof said_signs[i].x);
+        charl_free(warnings);
+        charl_data_schema_destroy(schema);
+        charl_dataset_close(ds);
+    }
+    ds = import_text("a;y\n1.250;0\n2.5;1\n", NULL, 0, &info); /* nobody writes 2.5 for 25 */
+    assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 1, (const float[]){1.25F, 2.5F});
+    charl_dataset_close(ds);
     ds = import_text("a;y\n1.234,50;0\n2;1\n", &(charl_csv_options){.words = "a"}, 0, &info);
     assert_string_equal(info.columns, "a=1.234,50\na=2");
-    charl_dataset_close(ds);
-    ds = import_text("a;y\n10.0.0.1;0\n1.2.3;1\n1234.567.8;1\n1.234.;0\n", NULL, 0, &info);
-    assert_string_equal(info.columns, "a=1.2.3\na=1.234.\na=10.0.0.1\na=1234.567.8");
     charl_dataset_close(ds);
     refuse("\xff\xfe"
            "a",
@@ -306,9 +339,177 @@ static void words_and_typing_errors_are_told_apart(void **state)
            "t.csv:3: column \"b\": a category with a line end; HINT");
     refuse("a,a=x,y\nx,1,0\n", NULL, CHARL_ERR_DATA, "\"a=x\" stands twice");
     for (int i = 0; i < 40; i++) {
-        snprintf(many + strlen(many), sizeof many - strlen(many), "%d,n%d,%d\n", i, i, i % 2);
+        snprintf(many + strlen(many), sizeof many - strlen(many), "%d,n%dx,%d\n", i, i, i % 2);
     }
-    refuse(many, NULL, CHARL_ERR_DATA, "these columns have too many different values to be categories: \"name\"; HINT");
+    refuse(many, NULL, CHARL_ERR_DATA,
+           "these columns have too many different values to be categories: name; HINT leave them out with --drop name");
+}
+
+static void numbers_with_a_unit_are_numbers(void **state)
+{
+    static const char text[] = "rate,price,weight,y\n45%,$12,70 kg,0\n-5%,$7.5,81.5 kg,1\n";
+    static const float wanted[] = {45, 12, 70, -5, 7.5F, 81.5F};
+    charl_dataset_info info;
+    charl_dataset *ds = import_text(text, NULL, 0, &info);
+    charl_data_schema *s = NULL;
+    float x[64];
+    int32_t y[8];
+    int64_t n = 0;
+    char *warnings = NULL;
+
+    (void)state;
+    assert_string_equal(info.columns, "rate\nprice\nweight");
+    assert_non_null(strstr(said, "column \"rate\" holds numbers such as \"45%\": they are read without \"%\""));
+    assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 3, wanted);
+    charl_assert_ok(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &s));
+    charl_assert_ok(read_new(s, text, &n, x, y, &warnings));
+    assert_memory_equal(x, wanted, sizeof wanted);
+    charl_free(warnings);
+    charl_assert_status(read_new(s, "rate,price,weight\n45,$12,70 kg\n", &n, x, y, &warnings), CHARL_ERR_DATA);
+    charl_assert_message("column \"rate\": \"45\" is not a number such as 12%");
+    charl_data_schema_destroy(s);
+    charl_dataset_close(ds);
+    /* What may mean another number, or none, is left to the user. */
+    refuse("a,b,y\n5 kg,u,0\n4 lb,u,1\n", NULL, CHARL_ERR_DATA,
+           "t.csv:2: column \"a\": \"5 kg\" begins or ends with a number, but is neither a number with the same unit "
+           "as the "
+           "others nor a date");
+    refuse("a,b,y\n0-4,Q1,0\n5-9,Q2,1\n", NULL, CHARL_ERR_DATA,
+           "so it is in the columns a,b; HINT --words a,b if the values are categories, --drop a,b to leave them out");
+    refuse("a,y\n10.0.0.1,0\n1.2.3,1\n1234.567.8,1\n", NULL, CHARL_ERR_DATA,
+           "\"10.0.0.1\" begins or ends with a number");
+    refuse("a,y\n45%,0\n12,1\n", NULL, CHARL_ERR_DATA, "\"45%\" is not a number, but \"12\" in line 3 is");
+    ds = import_text("a,y\nfew 1,0\nsome,1\nmany,1\n", NULL, 0, &info); /* words, of which one ends with a number */
+    assert_string_equal(info.columns, "a=few 1\na=many\na=some");
+    charl_dataset_close(ds);
+}
+
+static void dates_have_many_forms(void **state)
+{
+    static const struct {
+        const char *date;
+        charl_csv_dates order;
+        float x[4];
+    } cases[] = {
+        {"2023-05-01 10:30:00+00:00", CHARL_CSV_DATES_AUTO, {19478, 5, 0, 10.5F}},
+        {"2023-05-01T01:30:00+0200", CHARL_CSV_DATES_AUTO, {19477, 4, 6, 23.5F}},
+        {"2023-12-31 23:00-02", CHARL_CSV_DATES_AUTO, {19723, 1, 0, 1}},
+        {"5/13/2023 12:30 AM", CHARL_CSV_DATES_AUTO, {19490, 5, 5, 0.5F}},
+        {"May 1, 2023 1:30 pm", CHARL_CSV_DATES_AUTO, {19478, 5, 0, 13.5F}},
+        {"1 May 2023 00:00", CHARL_CSV_DATES_AUTO, {19478, 5, 0, 0}},
+        {"01-September-2023 06:00", CHARL_CSV_DATES_AUTO, {19601, 9, 4, 6}},
+        {"2023.05.01 06:00", CHARL_CSV_DATES_AUTO, {19478, 5, 0, 6}},
+        {"01.05.23 06:00", CHARL_CSV_DATES_DMY, {19478, 5, 0, 6}},
+        {"05/01/23 06:00", CHARL_CSV_DATES_MDY, {19478, 5, 0, 6}},
+        {"23-05-01 06:00", CHARL_CSV_DATES_YMD, {19478, 5, 0, 6}},
+        {"01.05.69 06:00", CHARL_CSV_DATES_DMY, {-245, 5, 3, 6}},
+    };
+    charl_dataset_info info;
+    charl_dataset *ds;
+    char text[128];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text, "d,y\n\"%s\",0\n\"%s\",1\n", cases[i].date, cases[i].date);
+        ds = import_text(text, &(charl_csv_options){.dates = cases[i].order}, 0, &info);
+        assert_rows(ds, CHARL_SPLIT_TRAIN, 1, 4, cases[i].x);
+        charl_dataset_close(ds);
+    }
+    refuse("d,y\n01.05.23,0\n13.06.23,1\n", NULL, CHARL_ERR_DATA,
+           "t.csv:2: column \"d\": the order of day, month and year in \"01.05.23\" is not known; HINT --dates dmy, "
+           "--dates mdy "
+           "or --dates ymd");
+    refuse("d,y\n01.05.23,0\n13.06.23,1\n", &(charl_csv_options){.dates = CHARL_CSV_DATES_MDY}, CHARL_ERR_DATA,
+           "\"13.06.23\" is not a date");
+    refuse("d,y\n2023-05-01 10:00Z,0\n2023-05-01 10:00,1\n", NULL, CHARL_ERR_DATA, "has a time zone");
+    refuse("d,y\n2023-W05,0\n2023-W06,1\n", NULL, CHARL_ERR_DATA, "\"2023-W05\" begins or ends with a number");
+    refuse("d,y\nMay 2023,0\nJune 2023,1\n", NULL, CHARL_ERR_DATA, "\"May 2023\" begins or ends with a number");
+}
+
+/* What stands around a table: Excel's line sep=, comments, lines above it, blanks between fields, an index without a name. */
+static void tables_as_people_have_them(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t skip;
+        const char *columns, *note;
+    } cases[] = {
+        {"sep=;\na;b;y\n1;2;0\n3;4;1\n", 0, "a\nb", "separated by ;"},
+        {"\xef\xbb\xbf\"sep=,\"\r\na,b,y\r\n1,2,0\r\n3,4,1\r\n", 0, "a\nb", ""},
+        {"# it's a \"tool\"\n#\na,b,y\n1,2,0\n3,4,1\n", 0, "a\nb",
+         "2 lines that begin with # before the table are left out"},
+        {"#a,b,y\n1,2,0\n3,4,1\n", 0, "#a\nb", ""},
+        {"Report, 2024\nof a \"tool\"\na,b,y\n1,2,0\n3,4,1\n", 2, "a\nb", ""},
+        {"  a  b\ty \n  1  2  0\n \n3 4   1\r\n", 0, "a\nb", "separated by blanks"},
+        {",a,b,y\n7,1,2,0\n3,3,4,1\n", 0, "a\nb", "column 0 has no name, as the names of rows"},
+        {"\"\",a,b,y\nMazda RX4,1,2,0\nFiat 128,3,4,1\n", 0, "a\nb", "column 0 has no name, as the names of rows"},
+        {"a,b,,y\n1,2,,0\n3,4,,1\n", 0, "a\nb", "column 2 has neither a name nor values"},
+        {"0,1,2\n1,2,0\n3,4,1\n", 0, "0\n1", "the first line counts the columns from 0"},
+        {",0,1,2\n0,1,2,0\n1,3,4,1\n", 0, "0\n1", "the first line counts the columns from 0"},
+    };
+    charl_dataset_info info;
+    charl_dataset *ds;
+    charl_data_schema *s = NULL;
+    float x[64];
+    int32_t y[8];
+    int64_t n;
+    char *warnings;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ds = import_text(cases[i].text, &(charl_csv_options){.skip = cases[i].skip}, 0, &info);
+        assert_string_equal(info.columns, cases[i].columns);
+        if (!strstr(said, cases[i].note)) {
+            fail_msg("case %d: %s", (int)i, said);
+        }
+        assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 2, (const float[]){1, 2, 3, 4});
+        charl_assert_ok(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &s));
+        charl_assert_ok(read_new(s, cases[i].text, &n, x, y, &warnings)); /* a model finds its columns there, too */
+        assert_int_equal(n, 2);
+        assert_memory_equal(x, ((const float[]){1, 2, 3, 4}), 4 * sizeof *x);
+        charl_free(warnings);
+        charl_data_schema_destroy(s);
+        charl_dataset_close(ds);
+    }
+    refuse("0,1\n1,2\n", NULL, CHARL_ERR_DATA,
+           "t.csv:1: this line counts the columns from 0: it may be a header or a row");
+    refuse("Report\na,b,y\n1,2,0\n", NULL, CHARL_ERR_DATA, "--skip N leaves out lines above the table");
+    refuse("Report, 2024\na,b,y\n1,2,0\n", &(charl_csv_options){.header = CHARL_CSV_HEADER_YES}, CHARL_ERR_DATA,
+           "t.csv:2: 3 fields, but the first line has 2; HINT lines above the table are left out by --skip N");
+    refuse("a,y\n1,0\n", &(charl_csv_options){.skip = 3}, CHARL_ERR_CONFIG, "--skip 3: the file has only 2 lines");
+}
+
+/* All texts among numbers are told at once; NA and None are words where --values says so. */
+static void marks_of_missing_values(void **state)
+{
+    static const char text[] = "a,b,land,y\n1,-,NA,0\n?,2,DE,1\n-,3,NA,1\n5,.,None,0\n";
+    charl_dataset_info info;
+    charl_dataset *ds;
+    charl_data_schema *s = NULL;
+    float x[64];
+    int32_t y[8];
+    int64_t n;
+    char *warnings;
+
+    (void)state;
+    refuse(text, NULL, CHARL_ERR_DATA,
+           "t.csv:3: column \"a\": \"?\" is not a number, but \"1\" in line 2 is; so it is in the columns a,b; HINT "
+           "correct it; "
+           "or --na \"?,-,.\" if that stands for missing values");
+    refuse(text, &(charl_csv_options){.na = "?,-,.", .missing = "a:mean,b:mean"}, CHARL_ERR_DATA,
+           "column \"land\" is missing: \"NA\" stands for a missing value; HINT");
+    ds = import_text(text, &(charl_csv_options){.na = "?,-,.", .missing = "mean", .values = "NA,None"}, 0, &info);
+    assert_string_equal(info.columns, "a\nb\nland=DE\nland=NA\nland=None");
+    charl_assert_ok(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &s));
+    charl_assert_ok(read_new(s, "a,b,land\n1,2,NA\n", &n, x, y, &warnings));
+    assert_memory_equal(x, ((const float[]){1, 2, 0, 1, 0}), 5 * sizeof *x);
+    charl_free(warnings);
+    charl_data_schema_destroy(s);
+    charl_dataset_close(ds);
+    refuse("a,y\n1,NA\n2,x\n", NULL, CHARL_ERR_DATA, "--values \"NA\" if it is a class");
+    ds = import_text("a,y\n1,NA\n2,x\n", &(charl_csv_options){.values = "NA"}, 0, &info);
+    assert_string_equal(info.class_names, "NA\nx");
+    charl_dataset_close(ds);
 }
 
 /* Validation rows come from every class in proportion, and statistics from the others alone. */
@@ -383,6 +584,10 @@ int main(void)
         cmocka_unit_test(decimal_signs_and_separators_are_found),
         cmocka_unit_test(integers_that_f32_rounds_are_noted),
         cmocka_unit_test(words_and_typing_errors_are_told_apart),
+        cmocka_unit_test(numbers_with_a_unit_are_numbers),
+        cmocka_unit_test(dates_have_many_forms),
+        cmocka_unit_test(tables_as_people_have_them),
+        cmocka_unit_test(marks_of_missing_values),
         cmocka_unit_test(split_is_stratified),
         cmocka_unit_test(every_acquisition_may_fail),
     };

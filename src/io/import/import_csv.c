@@ -238,30 +238,40 @@ static charl_status read_columns(csv_import *c)
 }
 
 /* Names are not numbers. A line with some of each may be a header or a row with a typing error:
- * a guess would lose a row, or take names for data. */
+ * a guess would lose a row, or take names for data. Names that count the columns are those of a table without names. */
 static charl_status has_header(const csv_import *c, charl_csv_header asked, bool *header)
 {
+    enum { COUNTED = 3 };
+    const charl__table *t = &c->table;
+    const bool index = !charl__table_field(t, 0)[0]; /* a column without a name comes first */
+    const int counted = charl__table_counts_columns(t);
     int number = -1, text = -1; /* the first column with such a field */
 
-    for (int i = c->table.n_columns - 1; i >= 0; i--) {
-        const char *field = charl__table_field(&c->table, i);
+    for (int i = t->n_columns - 1; i >= 0; i--) {
+        const char *field = charl__table_field(t, i);
 
         if (field[0] && (charl__parse_number(field, '.', NULL) || charl__parse_number(field, ',', NULL))) {
             number = i;
-        } else if (field[0] && !is_target(c, i)) {
+        } else if (field[0] && (index || !is_target(c, i))) {
             text = i;
         }
     }
-    *header = asked == CHARL_CSV_HEADER_YES || c->named || text >= 0;
+    *header = asked == CHARL_CSV_HEADER_YES || c->named || text >= 0 || counted >= COUNTED;
     if (asked == CHARL_CSV_HEADER_NO) {
         *header = false;
-    } else if (asked == CHARL_CSV_HEADER_AUTO && !c->named && text >= 0) {
-        CHARL_REQUIRE(number < 0, CHARL_ERR_DATA,
+    } else if (asked == CHARL_CSV_HEADER_AUTO && !c->named) {
+        CHARL_REQUIRE(text < 0 || number < 0, CHARL_ERR_DATA,
                       "%s: \"%.40s\" in column %d is not a number, but \"%.40s\" in column %d is: "
                       "this line may be a header or a row; HINT correct the value, or say which it "
                       "is: --header yes or --header no",
-                      charl__table_place(&c->table), charl__table_field(&c->table, text), text,
-                      charl__table_field(&c->table, number), number);
+                      charl__table_place(t), charl__table_field(t, text), text, charl__table_field(t, number), number);
+        CHARL_REQUIRE(counted == 0 || counted >= COUNTED, CHARL_ERR_DATA,
+                      "%s: this line counts the columns from 0: it may be a header or a row; HINT say which it is: "
+                      "--header yes or --header no",
+                      charl__table_place(t));
+        if (counted > 0) {
+            charl__import_note(c->common, "the first line counts the columns from 0 and is taken as their names");
+        }
     }
     return CHARL_OK;
 }
@@ -293,8 +303,11 @@ static charl_status read_first(csv_import *c)
 {
     bool header;
 
-    CHARL_REQUIRE(c->table.n_columns >= 2, CHARL_ERR_DATA,
-                  "%s: %d column; a table needs a target and at least one more", c->path, c->table.n_columns);
+    CHARL_REQUIRE(
+        c->table.n_columns >= 2, CHARL_ERR_DATA,
+        "%s: the first line has %d field; a table needs a target and at least one column more; HINT --separator "
+        "says what separates fields, --skip N leaves out lines above the table",
+        charl__table_place(&c->table), c->table.n_columns);
     CHARL_TRY(read_columns(c));
     CHARL_TRY(has_header(c, c->o->header, &header));
     if (header) {
@@ -341,8 +354,8 @@ static charl_status note_class(csv_import *c)
     CHARL_REQUIRE(
         !charl__table_is_missing(&c->table, label), CHARL_ERR_DATA,
         "%s: the label is missing: \"%.40s\" stands for a missing value; HINT --missing drop leaves such rows "
-        "out; a class of this name needs another one",
-        charl__table_place(&c->table), label);
+        "out; --values \"%.40s\" if it is a class",
+        charl__table_place(&c->table), label, label);
     compare_label(c, label);
     c->ids = c->ids && charl__parse_class(label, MAX_ID) >= 0;
     CHARL_TRY(charl__name_set_add(&c->classes, label, &index));
@@ -403,32 +416,98 @@ static charl_status look(csv_import *c)
     return CHARL_OK;
 }
 
+/* Whether a form of numbers can be read with a decimal sign and the other one as the separator of thousands. */
+static bool is_readable(charl__number_form form, bool comma)
+{
+    return comma ? form != CHARL__NUMBER_POINT && form != CHARL__NUMBER_POINT_GROUPED
+                 : form != CHARL__NUMBER_COMMA && form != CHARL__NUMBER_COMMA_GROUPED;
+}
+
+/* Whether it has thousands separators then. */
+static bool is_grouped(charl__number_form form, bool comma)
+{
+    return comma ? form == CHARL__NUMBER_POINT_OR_GROUP || form == CHARL__NUMBER_COMMA_GROUPED
+                 : form == CHARL__NUMBER_COMMA_OR_GROUP || form == CHARL__NUMBER_POINT_GROUPED;
+}
+
+/* The first column with numbers of each form, or -1. */
+static void find_forms(const csv_import *c, int column[CHARL__NUMBER_FORMS])
+{
+    for (int f = 0; f < CHARL__NUMBER_FORMS; f++) {
+        column[f] = -1;
+        for (int i = c->recipe.n - 1; i >= 0; i--) {
+            const charl__look *l = &c->look[i];
+
+            if (l->first_form[f].line > 0 && l->words == 0 && c->recipe.column[i].kind != CHARL__COLUMN_WORDS) {
+                column[f] = i;
+            }
+        }
+    }
+}
+
+/* A number that can be meant otherwise, or cannot be read: what each option would make of it. */
+static charl_status fail_decimal(const csv_import *c, const int column[CHARL__NUMBER_FORMS], charl__number_form form)
+{
+    const int i = column[form];
+    const charl__look_at *at = &c->look[i].first_form[form];
+    const size_t skip = strcspn(at->text, "0123456789+-");
+    char number[sizeof at->text], hint[2][120] = {"", ""};
+
+    snprintf(number, sizeof number, "%.*s", (int)strspn(at->text + skip, "0123456789+-.,eE"), at->text + skip);
+    for (int comma = 0; comma < 2; comma++) {
+        bool readable = true;
+        double value = 0;
+
+        for (int f = 0; f < CHARL__NUMBER_FORMS; f++) {
+            readable = readable && (column[f] < 0 || is_readable((charl__number_form)f, comma));
+        }
+        if (readable && charl__parse_formatted(number, (charl__number_format){comma ? ',' : '.', true}, &value)) {
+            snprintf(hint[comma], sizeof hint[comma], "--decimal %s reads %.9g, ", comma ? "comma" : "point", value);
+        }
+    }
+    CHARL_FAIL(
+        CHARL_ERR_DATA,
+        "%s:%lld: column %s: \"%s\" %s; HINT %s%s%s--words if the values are categories, --drop to leave the column "
+        "out",
+        c->path, (long long)at->line, charl__table_column(&c->table, i), at->text,
+        form == CHARL__NUMBER_POINT   ? "has a decimal point, and other numbers of this file have a comma"
+        : form == CHARL__NUMBER_COMMA ? "has a comma for a decimal sign"
+        : hint[0][0] && hint[1][0]    ? "may have a decimal sign or a thousands separator"
+                                      : "has thousands separators",
+        hint[0], hint[1], hint[0][0] || hint[1][0] ? "" : "write all numbers with one decimal sign, ");
+}
+
 /* Point or comma: what all columns together show. */
 static charl_status decide_decimal(csv_import *c)
 {
-    int point = -1, comma = -1;
+    const bool said = c->o->decimal != CHARL_CSV_DECIMAL_AUTO;
+    int column[CHARL__NUMBER_FORMS];
+    bool comma, beside;
 
-    for (int i = c->recipe.n - 1; i >= 0; i--) {
-        point = c->look[i].points > 0 ? i : point;
-        comma = c->look[i].commas > 0 ? i : comma;
-    }
-    if (c->o->decimal != CHARL_CSV_DECIMAL_AUTO) {
-        c->recipe.decimal = c->o->decimal == CHARL_CSV_DECIMAL_COMMA ? ',' : '.';
-    } else if (comma >= 0 && point < 0 && c->table.separator != ',') {
-        c->recipe.decimal = ',';
+    find_forms(c, column);
+    comma = said ? c->o->decimal == CHARL_CSV_DECIMAL_COMMA
+                 : column[CHARL__NUMBER_COMMA] >= 0 && column[CHARL__NUMBER_POINT] < 0 &&
+                       column[CHARL__NUMBER_POINT_GROUPED] < 0 && c->table.separator != ',';
+    if (comma && !said) {
         charl__import_note(c->common, "numbers have a decimal comma");
     }
-    c->table.decimal = c->recipe.decimal;
-    for (int i = 0; i < c->recipe.n; i++) {
-        const bool is_comma = c->recipe.decimal == ',';
-        const charl__look_at *other = is_comma ? &c->look[i].first_point : &c->look[i].first_comma;
+    c->recipe.format.decimal = comma ? ',' : '.';
+    for (int f = CHARL__NUMBER_POINT; f < CHARL__NUMBER_FORMS; f++) {
+        const bool grouped = is_grouped((charl__number_form)f, comma);
 
-        CHARL_REQUIRE(other->line == 0 || c->recipe.column[i].kind == CHARL__COLUMN_WORDS, CHARL_ERR_DATA,
-                      "%s:%lld: column %s: \"%s\" has a %s; numbers of this file have a decimal %s; HINT --decimal %s, "
-                      "or remove the thousands separators",
-                      c->path, (long long)other->line, charl__table_column(&c->table, i), other->text,
-                      is_comma ? "point" : "comma", is_comma ? "comma" : "point", is_comma ? "point" : "comma");
+        if (column[f] >= 0 && (!is_readable((charl__number_form)f, comma) || (grouped && !said))) {
+            return fail_decimal(c, column, (charl__number_form)f);
+        }
+        c->recipe.format.grouped = c->recipe.format.grouped || (column[f] >= 0 && grouped);
     }
+    /* 1.250 beside 980 and no 2.5: a program that writes three decimals would write 980.000. */
+    if (!said && column[CHARL__NUMBER_POINT_OR_GROUP] >= 0 && column[CHARL__NUMBER_POINT] < 0) {
+        beside = c->look[column[CHARL__NUMBER_POINT_OR_GROUP]].first_form[CHARL__NUMBER_INTEGER].line > 0;
+        if (c->table.separator == ';' || (beside && c->table.separator != ',')) {
+            return fail_decimal(c, column, CHARL__NUMBER_POINT_OR_GROUP);
+        }
+    }
+    c->table.format = c->recipe.format;
     return CHARL_OK;
 }
 
@@ -440,6 +519,17 @@ static charl_status decide_dates(csv_import *c, int i)
     column->kind = CHARL__COLUMN_DATE;
     column->clock = l->clock;
     column->order = c->o->dates;
+    CHARL_REQUIRE(
+        !l->has_xxx || column->order != CHARL_CSV_DATES_AUTO, CHARL_ERR_DATA,
+        "%s:%lld: column %s: the order of day, month and year in \"%s\" is not known; HINT --dates dmy, --dates "
+        "mdy or --dates ymd; --drop leaves the column out",
+        c->path, (long long)l->first_word.line, charl__table_column(&c->table, i), l->first_word.text);
+    CHARL_REQUIRE(
+        l->first_zone.line == 0 || l->first_local.line == 0, CHARL_ERR_DATA,
+        "%s: column %s: \"%s\" in line %lld has a time zone, \"%s\" in line %lld has none; HINT write all times "
+        "in one way, or --drop leaves the column out",
+        c->path, charl__table_column(&c->table, i), l->first_zone.text, (long long)l->first_zone.line,
+        l->first_local.text, (long long)l->first_local.line);
     if (l->has_xxy && column->order == CHARL_CSV_DATES_AUTO) {
         CHARL_REQUIRE(
             l->first_dmy.line == 0 || l->first_mdy.line == 0, CHARL_ERR_DATA,
@@ -454,8 +544,9 @@ static charl_status decide_dates(csv_import *c, int i)
                       c->path, charl__table_column(&c->table, i), l->first_word.text);
         column->order = l->first_dmy.line > 0 ? CHARL_CSV_DATES_DMY : CHARL_CSV_DATES_MDY;
     }
-    charl__import_note(c->common, "column %s holds dates: days since 1970-01-01, month, weekday%s",
-                       charl__table_column(&c->table, i), l->clock ? ", hour" : "");
+    charl__import_note(c->common, "column %s holds dates: days since 1970-01-01, month, weekday%s%s",
+                       charl__table_column(&c->table, i), l->clock ? ", hour" : "",
+                       l->first_zone.line > 0 ? ", in UTC" : "");
     return CHARL_OK;
 }
 
@@ -471,52 +562,146 @@ static bool is_nameless(const csv_import *c, int i)
     return c->table.names && !c->table.names[i][0];
 }
 
-/* What a column is, from its fields. */
-static charl_status decide_column(csv_import *c, int i, charl__text *too_many)
+/* What decide_column cannot decide, of all columns. */
+typedef struct undecided {
+    charl__text too_many; /* names of columns with too many words */
+    charl__text edges;    /* of columns whose values nearly all begin or end with a number */
+    int first_edge;
+    charl__text marks; /* columns with words among numbers, */
+    charl__text na;    /* and their words, for --na */
+    int first_mark;
+} undecided;
+
+static charl_status list_column(const csv_import *c, charl__text *list, int i)
+{
+    const char *name = c->table.names ? c->table.names[i] : "";
+
+    CHARL_TRY(charl__text_append(list, ",", list->length > 0));
+    return name[0] ? charl__text_printf(list, "%s", name) : charl__text_printf(list, "%d", i);
+}
+
+/* Words among numbers: typing errors, or texts that stand for a missing value. */
+static charl_status add_marks(const csv_import *c, int i, undecided *u)
+{
+    enum { SHOWN = 4 };
+    const charl__name_set *set = &c->look[i].set;
+
+    if (!u->marks.length) {
+        u->first_mark = i;
+    }
+    CHARL_TRY(list_column(c, &u->marks, i));
+    for (int64_t k = 0; k < set->n && k < SHOWN; k++) {
+        bool known = false;
+        const size_t length = strlen(set->names[k]);
+
+        for (const char *at = charl__text_string(&u->na); *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
+            known = known || (strcspn(at, ",") == length && memcmp(at, set->names[k], length) == 0);
+        }
+        if (!known) {
+            CHARL_TRY(charl__text_printf(&u->na, "%s%.40s", u->na.length ? "," : "", set->names[k]));
+        }
+    }
+    return CHARL_OK;
+}
+
+/* What a column of numbers is. */
+static charl_status decide_number(csv_import *c, int i)
 {
     const charl__look *l = &c->look[i];
     charl__recipe_column *column = &c->recipe.column[i];
-    const int64_t numbers = charl__look_numbers(l, c->recipe.decimal);
     const char *name = charl__table_column(&c->table, i);
 
-    CHARL_REQUIRE(!is_nameless(c, i) || (numbers > 0 && charl__look_counts(l)), CHARL_ERR_DATA,
-                  "%s:1: column %d has no name; HINT name it in the header, or leave it out: --drop %d", c->path, i, i);
-    if (column->kind == CHARL__COLUMN_WORDS) {
+    if (l->units > 0) {
+        for (int k = 0; k < 2; k++) {
+            CHARL_TRY(charl__strdup(l->unit[k], &column->unit[k]));
+        }
+        charl__import_note(c->common, "column %s holds numbers such as \"%s\": they are read without \"%s\"", name,
+                           l->first_word.text, l->unit[0][0] ? l->unit[0] : l->unit[1] + strspn(l->unit[1], " "));
+    } else if (charl__look_counts(l) && l->fields >= COUNTING_ROWS) {
+        charl__import_note(c->common,
+                           "column %s counts the rows, which tells nothing about new ones; --drop leaves it out", name);
+    }
+    return CHARL_OK;
+}
+
+/* What a column is, from its fields. */
+static charl_status decide_column(csv_import *c, int i, undecided *u)
+{
+    const charl__look *l = &c->look[i];
+    charl__recipe_column *column = &c->recipe.column[i];
+    const int64_t values = l->fields - l->missing;
+    const char *name = charl__table_column(&c->table, i);
+
+    if (is_nameless(c, i)) {
+        CHARL_REQUIRE(
+            (i == 0 || values == 0) && !c->is_asked[i] && column->kind != CHARL__COLUMN_WORDS && !c->o->columns,
+            CHARL_ERR_DATA, "%s:%lld: column %d has no name; HINT name it in the header, or leave it out: --drop %d",
+            c->path, (long long)c->table.skipped + 1, i, i);
+        column->kind = CHARL__COLUMN_DROPPED;
+        charl__import_note(c->common,
+                           charl__look_counts(l) ? "column %d has no name and counts the rows: it is left out"
+                           : values > 0
+                               ? "column %d has no name, as the names of rows that R and pandas write: it is left out"
+                               : "column %d has neither a name nor values and is left out",
+                           i);
+    } else if (column->kind == CHARL__COLUMN_WORDS) {
         CHARL_REQUIRE(!l->overflows, CHARL_ERR_DATA, "%s: column %s has more than %d different words", c->path, name,
                       CHARL__MOST_WORDS);
-    } else if (l->missing == l->fields) {
+    } else if (values == 0) {
         column->kind = CHARL__COLUMN_DROPPED;
         charl__import_note(c->common, "column %s has no values and is left out", name);
-    } else if (l->first_grouped.line > 0) {
-        CHARL_FAIL(
-            CHARL_ERR_DATA,
-            "%s:%lld: column %s: \"%s\" has thousands separators; HINT remove them; or --words if the values are "
-            "categories, --drop to leave the column out",
-            c->path, (long long)l->first_grouped.line, name, l->first_grouped.text);
-    } else if (numbers > 0 && l->words + l->dates > 0) {
-        CHARL_FAIL(CHARL_ERR_DATA,
-                   "%s:%lld: column %s: \"%s\" is not a number, but \"%s\" in line %lld is; HINT correct it; or --na "
-                   "\"%s\" if it "
-                   "stands for a missing value, --words if the values are categories, --drop to leave the column out",
-                   c->path, (long long)l->first_word.line, name, l->first_word.text,
-                   l->first_number.line ? l->first_number.text : l->first_comma.text,
-                   (long long)(l->first_number.line ? l->first_number.line : l->first_comma.line), l->first_word.text);
-    } else if (numbers > 0) {
-        if (is_nameless(c, i)) {
-            column->kind = CHARL__COLUMN_DROPPED;
-            charl__import_note(c->common, "column %d has no name and counts the rows: it is left out", i);
-        } else if (charl__look_counts(l) && l->fields >= COUNTING_ROWS) {
-            charl__import_note(
-                c->common, "column %s counts the rows, which tells nothing about new ones; --drop leaves it out", name);
-        }
-    } else if (l->words == 0) {
+    } else if (l->numbers > 0 && l->numbers < values) {
+        return add_marks(c, i, u);
+    } else if (l->numbers == values || (l->units == values && !l->units_differ)) {
+        return decide_number(c, i);
+    } else if (l->dates == values) {
         return decide_dates(c, i);
+    } else if (10 * l->edges >= 9 * values) {
+        u->first_edge = u->edges.length ? u->first_edge : i;
+        return list_column(c, &u->edges, i);
     } else {
         column->kind = CHARL__COLUMN_WORDS;
-        if (are_too_many(l)) {
-            return charl__text_printf(too_many, "%s%s", too_many->length ? "," : "", charl__table_column(&c->table, i));
-        }
+        return are_too_many(l) ? list_column(c, &u->too_many, i) : CHARL_OK;
     }
+    return CHARL_OK;
+}
+
+static charl_status fail_undecided(const csv_import *c, const undecided *u)
+{
+    if (u->marks.length) {
+        const int i = u->first_mark;
+        const charl__look *l = &c->look[i];
+        const bool others = strchr(u->marks.data, ',');
+
+        CHARL_FAIL(
+            CHARL_ERR_DATA,
+            "%s:%lld: column %s: \"%s\" is not a number, but \"%s\" in line %lld is%s%s; HINT correct it; or --na "
+            "\"%s\" if that stands for missing values, --words %s if the values are categories, --drop %s to leave "
+            "%s out",
+            c->path, (long long)l->first_word.line, charl__table_column(&c->table, i), l->first_word.text,
+            l->first_number.text, (long long)l->first_number.line, others ? "; so it is in the columns " : "",
+            others ? u->marks.data : "", u->na.data, u->marks.data, u->marks.data, others ? "them" : "the column");
+    }
+    if (u->edges.length) {
+        const int i = u->first_edge;
+        const charl__look *l = &c->look[i];
+        const charl__look_at *at = l->first_edge.line > 0 ? &l->first_edge : &l->first_word;
+        const bool others = strchr(u->edges.data, ',');
+
+        CHARL_FAIL(
+            CHARL_ERR_DATA,
+            "%s:%lld: column %s: \"%s\" begins or ends with a number, but is neither a number with the same unit as "
+            "the others nor a date that charl reads%s%s; HINT --words %s if the values are categories, --drop %s to "
+            "leave %s out, or write them as numbers or dates",
+            c->path, (long long)at->line, charl__table_column(&c->table, i), at->text,
+            others ? "; so it is in the columns " : "", others ? u->edges.data : "", u->edges.data, u->edges.data,
+            others ? "them" : "the column");
+    }
+    CHARL_REQUIRE(
+        !u->too_many.length, CHARL_ERR_DATA,
+        "%s: these columns have too many different values to be categories: %s; HINT leave them out with --drop "
+        "%s, or say with --words that they are categories",
+        c->path, u->too_many.data, u->too_many.data);
     return CHARL_OK;
 }
 
@@ -525,6 +710,7 @@ static charl_status check_missing(csv_import *c)
 {
     charl_status st = CHARL_OK;
     charl__text others = {0};
+    const char *mark;
     int first = -1;
 
     for (int i = 0; i < c->recipe.n; i++) {
@@ -559,12 +745,15 @@ static charl_status check_missing(csv_import *c)
         "%s:%lld: column %s is missing%s; HINT a row without a target is left out by --missing COLUMN:drop", c->path,
         (long long)c->look[first].first_missing.line, charl__table_column(&c->table, first),
         charl__text_string(&others));
-    CHARL_REQUIRE_CLEANUP(
-        first < 0, CHARL_ERR_DATA,
-        "%s:%lld: column %s is missing%s; HINT --missing drop leaves such rows out, --missing mean, median or flag "
-        "fills the gaps; --missing COLUMN:METHOD is for a single column",
-        c->path, (long long)c->look[first].first_missing.line, charl__table_column(&c->table, first),
-        charl__text_string(&others));
+    mark = first < 0 ? "" : c->look[first].first_missing.text;
+    CHARL_REQUIRE_CLEANUP(first < 0, CHARL_ERR_DATA,
+                          "%s:%lld: column %s is missing%s%s%s%s; HINT --missing drop leaves such rows out, --missing "
+                          "mean, median or flag "
+                          "fills the gaps; --missing COLUMN:METHOD is for a single column%s%s%s",
+                          c->path, (long long)c->look[first].first_missing.line, charl__table_column(&c->table, first),
+                          mark[0] ? ": \"" : "", mark, mark[0] ? "\" stands for a missing value" : "",
+                          charl__text_string(&others), mark[0] ? "; --values \"" : "", mark,
+                          mark[0] ? "\" if it is a category" : "");
 cleanup:
     charl__text_fini(&others);
     return st;
@@ -573,25 +762,27 @@ cleanup:
 static charl_status decide(csv_import *c)
 {
     charl_status st = CHARL_OK;
-    charl__text too_many = {0};
+    undecided u = {.first_edge = -1};
 
     CHARL_TRY_CLEANUP(decide_decimal(c));
     for (int i = 0; i < c->recipe.n; i++) {
         if (is_taken(c, i)) {
-            CHARL_TRY_CLEANUP(decide_column(c, i, &too_many));
+            CHARL_TRY_CLEANUP(decide_column(c, i, &u));
         }
     }
-    CHARL_REQUIRE_CLEANUP(!too_many.length, CHARL_ERR_DATA,
-                          "%s: these columns have too many different values to be categories: %s; HINT leave them out "
-                          "with --drop, or say "
-                          "with --words that they are categories",
-                          c->path, charl__text_string(&too_many));
+    CHARL_TRY_CLEANUP(fail_undecided(c, &u));
     CHARL_TRY_CLEANUP(check_missing(c));
     charl_free(c->recipe.missing);
     c->recipe.missing = NULL;
     CHARL_TRY_CLEANUP(charl__strdup(c->table.missing, &c->recipe.missing));
+    charl_free(c->recipe.values);
+    c->recipe.values = NULL;
+    CHARL_TRY_CLEANUP(charl__strdup(c->table.values, &c->recipe.values));
 cleanup:
-    charl__text_fini(&too_many);
+    charl__text_fini(&u.too_many);
+    charl__text_fini(&u.edges);
+    charl__text_fini(&u.marks);
+    charl__text_fini(&u.na);
     return st;
 }
 
@@ -789,22 +980,40 @@ static void close_import(csv_import *c)
     charl_free(c->val);
 }
 
-/* What stands for a missing value, as a list. */
-static charl_status open_table(csv_import *c, char **na)
+/* "A,B" as a list. */
+static charl_status make_list(const char *key, const char *text, char **list)
 {
-    if (c->o->na) {
-        CHARL_TRY(charl__strdup(c->o->na, na));
-        for (char *at = *na; *at; at++) {
-            CHARL_REQUIRE(*at != '\n' && *at != '\t', CHARL_ERR_CONFIG, "--na: a text with a tab or line end");
+    if (text) {
+        CHARL_TRY(charl__strdup(text, list));
+        for (char *at = *list; *at; at++) {
+            CHARL_REQUIRE(*at != '\n' && *at != '\t', CHARL_ERR_CONFIG, "--%s: a text with a tab or line end", key);
             *at = *at == ',' ? '\n' : *at;
         }
     }
-    CHARL_TRY(charl__table_open(&c->table, c->path, c->o->separator));
-    c->table.missing = *na ? *na : "";
-    if (!c->o->separator && c->table.separator != ',') {
+    return CHARL_OK;
+}
+
+static charl_status open_table(csv_import *c, char *lists[2])
+{
+    charl__table *t = &c->table;
+
+    CHARL_TRY(make_list("na", c->o->na, &lists[0]));
+    CHARL_TRY(make_list("values", c->o->values, &lists[1]));
+    CHARL_TRY(charl__table_open(t, c->path, c->o->separator, c->o->skip));
+    t->can_skip = true;
+    t->missing = lists[0] ? lists[0] : "";
+    t->values = lists[1] ? lists[1] : "";
+    if (t->comments > 0) {
+        charl__import_note(c->common, "%lld line%s that begin%s with # before the table %s left out",
+                           (long long)t->comments, t->comments == 1 ? "" : "s", t->comments == 1 ? "s" : "",
+                           t->comments == 1 ? "is" : "are");
+    }
+    if (!c->o->separator && t->separator != ',') {
         charl__import_note(c->common,
-                           c->table.separator == '\t' ? "fields are separated by tabs" : "fields are separated by %c",
-                           c->table.separator);
+                           t->separator == '\t'  ? "fields are separated by tabs"
+                           : t->separator == ' ' ? "fields are separated by blanks"
+                                                 : "fields are separated by %c",
+                           t->separator);
     }
     return CHARL_OK;
 }
@@ -873,13 +1082,13 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
     csv_import c = {.path = path, .o = csv ? csv : &none, .common = opt ? opt : &no_options};
     charl__writer_spec spec = {.x_dtype = CHARL_F32};
     charl__writer *w = NULL;
-    char **classes = NULL, *na = NULL;
+    char **classes = NULL, *lists[2] = {NULL, NULL};
 
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){path, c.o->like}, 2));
     if (c.o->like) {
         return charl__import_csv_like(path, csv, out, opt);
     }
-    CHARL_TRY_CLEANUP(open_table(&c, &na));
+    CHARL_TRY_CLEANUP(open_table(&c, lists));
     CHARL_TRY_CLEANUP(look(&c));
     CHARL_TRY_CLEANUP(decide(&c));
     if (is_class(&c)) {
@@ -903,7 +1112,8 @@ cleanup:
     charl__writer_destroy(w);
     charl_free(classes);
     close_import(&c);
-    charl_free(na);
+    charl_free(lists[0]);
+    charl_free(lists[1]);
     return st;
 }
 
@@ -952,12 +1162,17 @@ static const charl_key keys[] = {
      NULL},
     {"na", CHARL_KEY_TEXT, offsetof(csv_settings, csv.na), NULL, false,
      "texts that stand for a missing value besides NA, NaN, null and the like, as in ?,-", NULL},
+    {"values", CHARL_KEY_TEXT, offsetof(csv_settings, csv.values), NULL, false,
+     "texts that usually stand for a missing value and are values here, as in NA,None", NULL},
     {"separator", CHARL_KEY_TEXT, offsetof(csv_settings, separator), NULL, false,
-     "field separator; tab for tabs (default: auto, found in the first lines)", NULL},
+     "field separator; tab for tabs, blank for runs of blanks (default: auto, found in the first lines)", NULL},
+    {"skip", CHARL_KEY_INT, offsetof(csv_settings, csv.skip), NULL, false, "leave out this many lines before the table",
+     NULL},
     {"decimal", CHARL_KEY_CHOICE, offsetof(csv_settings, csv.decimal), NULL, false,
-     "decimal sign of numbers (default: auto)", "auto|point|comma"},
+     "decimal sign of numbers; the other sign may then separate thousands (default: auto)", "auto|point|comma"},
     {"dates", CHARL_KEY_CHOICE, offsetof(csv_settings, csv.dates), NULL, false,
-     "whether day or month comes first in dates such as 05/06/2024 (default: auto, if they tell)", "auto|dmy|mdy"},
+     "order of day, month and year in dates such as 05/06/2024 and 05.06.24 (default: auto, if they tell)",
+     "auto|dmy|mdy|ymd"},
     {"header", CHARL_KEY_CHOICE, offsetof(csv_settings, csv.header), NULL, false,
      "whether the first line names the columns (default: auto, yes if it contains no numbers)", "auto|yes|no"},
     {"like", CHARL_KEY_TEXT, offsetof(csv_settings, csv.like), NULL, false,

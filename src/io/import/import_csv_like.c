@@ -42,6 +42,8 @@ static charl_status refuse_decided(const charl_csv_options *csv)
                    {"words", csv->words != NULL},
                    {"missing", csv->missing != NULL},
                    {"na", csv->na != NULL},
+                   {"values", csv->values != NULL},
+                   {"skip", csv->skip != 0},
                    {"dates", csv->dates != CHARL_CSV_DATES_AUTO},
                    {"header", csv->header != CHARL_CSV_HEADER_AUTO}};
 

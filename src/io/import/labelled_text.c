@@ -21,7 +21,7 @@ static charl_status open_table(charl__labelled_text *t, char separator)
 {
     charl__text names = {0};
 
-    CHARL_TRY(charl__table_open(&t->table, t->path, separator));
+    CHARL_TRY(charl__table_open(&t->table, t->path, separator, 0));
     t->text_column = find_column(&t->table, t->text_field);
     t->label_column = find_column(&t->table, t->label_field);
     for (int i = 0; t->text_column < 0 && i < t->table.n_columns && names.length < 200; i++) {

@@ -58,17 +58,18 @@ static bool has_field(const charl__table *t, const char *name, size_t length)
     return false;
 }
 
-/* Whether the first line holds names: none is a number, or the model's columns are among them. */
-static bool is_header(const charl__recipe *recipe, const charl__table *t)
+/* Whether the recipe finds its columns by name. */
+static bool has_names(const csv_rows *c)
 {
-    bool numbers = false, named = false;
+    return c->recipe.column[c->taken[0]].name[0];
+}
 
-    for (int i = 0; i < t->n_columns; i++) {
-        const char *field = charl__table_field(t, i);
+/* Whether the recipe has names, and the first line holds those that it takes. */
+static bool has_columns(const charl__recipe *recipe, const charl__table *t)
+{
+    bool named = false;
 
-        numbers = numbers || charl__parse_number(field, '.', NULL) || charl__parse_number(field, ',', NULL);
-    }
-    for (int i = 0; numbers && i < recipe->n; i++) {
+    for (int i = 0; i < recipe->n; i++) {
         const charl__recipe_column *c = &recipe->column[i];
 
         if (c->kind > CHARL__COLUMN_WORDS) {
@@ -79,7 +80,52 @@ static bool is_header(const charl__recipe *recipe, const charl__table *t)
         }
         named = c->name[0];
     }
-    return !numbers || named;
+    return named;
+}
+
+/* Whether the first line holds names: none is a number, the model's columns are among them, or they count from 0. */
+static bool is_header(const charl__recipe *recipe, const charl__table *t)
+{
+    bool numbers = false;
+
+    for (int i = 0; i < t->n_columns; i++) {
+        const char *field = charl__table_field(t, i);
+
+        numbers = numbers || charl__parse_number(field, '.', NULL) || charl__parse_number(field, ',', NULL);
+    }
+    return !numbers || has_columns(recipe, t) || charl__table_counts_columns(t) >= 3;
+}
+
+/* The table begins with the model's names. What stands above it, such as a title, is no part of it. */
+static charl_status open_table(charl__rows *r, csv_rows *c)
+{
+    enum { MOST_LINES = 20 };
+
+    CHARL_TRY(charl__table_open(&c->table, r->path, r->o.separator, 0));
+    for (int skip = 1; has_names(c) && !has_columns(&c->recipe, &c->table) && skip <= MOST_LINES; skip++) {
+        charl__table other;
+        const charl_status st = charl__table_open(&other, r->path, r->o.separator, skip);
+        const bool found = st == CHARL_OK && has_columns(&c->recipe, &other);
+
+        if (found) {
+            charl__table_close(&c->table);
+            c->table = other;
+            CHARL_TRY(charl__rows_note(r, "%s: the first line with the names of columns is line %lld", r->path,
+                                       (long long)charl__csv_line(other.csv)));
+            break;
+        }
+        charl__table_close(&other);
+        if (st != CHARL_OK && st != CHARL_ERR_DATA) {
+            return st == CHARL_ERR_CONFIG ? CHARL_OK : st; /* the file has fewer lines */
+        }
+    }
+    if (r->o.decimal) {
+        c->recipe.format = (charl__number_format){r->o.decimal, true};
+    }
+    c->table.format = c->recipe.format;
+    c->table.missing = c->recipe.missing;
+    c->table.values = c->recipe.values;
+    return CHARL_OK;
 }
 
 static charl_status find_targets(charl__rows *r, csv_rows *c, const char *header)
@@ -148,12 +194,6 @@ cleanup:
     charl__text_fini(&names);
     charl_free(used);
     return st;
-}
-
-/* Whether the recipe finds its columns by name. */
-static bool has_names(const csv_rows *c)
-{
-    return c->recipe.column[c->taken[0]].name[0];
 }
 
 /* Names on both sides: any order, and more columns than the model takes. */
@@ -331,10 +371,7 @@ static charl_status open_csv(charl__rows *r)
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *c, &c));
     r->self = c;
     CHARL_TRY_CLEANUP(read_recipe(r, c));
-    CHARL_TRY_CLEANUP(charl__table_open(&c->table, r->path, r->o.separator));
-    c->table.decimal = r->o.decimal ? r->o.decimal : c->recipe.decimal;
-    c->recipe.decimal = c->table.decimal;
-    c->table.missing = c->recipe.missing;
+    CHARL_TRY_CLEANUP(open_table(r, c));
     if (is_header(&c->recipe, &c->table)) {
         CHARL_TRY_CLEANUP(charl__table_take_header(&c->table));
     }
@@ -425,7 +462,7 @@ static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t r
         if (!given) {
             ;
         } else if (values) {
-            v = charl__parse_number(field, c->table.decimal, &number) ? (float)number : NAN;
+            v = charl__parse_formatted(field, c->table.format, &number) ? (float)number : NAN;
         } else {
             class = find_class(r, c, field);
         }

@@ -18,6 +18,7 @@ struct charl__csv {
     size_t at, got;
     int64_t line; /* of the next byte */
     int64_t record_line;
+    bool begun; /* past the byte order mark */
     char *text;
     size_t length, capacity;
     size_t *starts;
@@ -29,11 +30,11 @@ bool charl_csv_separator(const char *text, char *out)
     if (!text || !out) {
         return false;
     }
-    const bool tab = strcmp(text, "\\t") == 0 || strcmp(text, "tab") == 0;
+    const bool tab = strcmp(text, "\\t") == 0 || strcmp(text, "tab") == 0, blank = strcmp(text, "blank") == 0;
     const bool found = strcmp(text, "auto") == 0;
 
-    *out = tab ? '\t' : found ? '\0' : text[0];
-    return tab || found || (text[0] && !text[1] && !strchr("\"\r\n", text[0]));
+    *out = tab ? '\t' : blank ? ' ' : found ? '\0' : text[0];
+    return tab || blank || found || (text[0] && !text[1] && !strchr("\"\r\n", text[0]));
 }
 
 charl_status charl__csv_create(charl__source *s, char separator, charl__csv **out)
@@ -121,7 +122,7 @@ static charl_status end_field(charl__csv *c, bool trim)
 static charl_status step(charl__csv *c, int byte, state *s, bool *done)
 {
     const char *path = charl__source_path(c->source);
-    const bool ends_line = byte == '\n' || byte == END;
+    const bool ends_line = byte == '\n' || byte == END, in_runs = c->separator == ' ';
 
     if (*s == QUOTED) {
         CHARL_REQUIRE(byte != END, CHARL_ERR_DATA, "%s:%lld: a quote is not closed", path, (long long)c->record_line);
@@ -133,7 +134,12 @@ static charl_status step(charl__csv *c, int byte, state *s, bool *done)
     } else if (*s == QUOTE_SEEN && byte == '"') {
         CHARL_TRY(push(c, '"'));
         *s = QUOTED;
-    } else if (ends_line || byte == c->separator) {
+    } else if (in_runs && *s == FIELD_START && (byte == ' ' || byte == '\t' || byte == '\r')) {
+        ; /* the run goes on */
+    } else if (ends_line || byte == c->separator || (in_runs && byte == '\t')) {
+        if (in_runs && *s == FIELD_START && c->n_fields > 1) { /* blanks before the end of the line */
+            c->n_fields--;
+        }
         CHARL_TRY(end_field(c, *s != QUOTE_SEEN));
         *done = ends_line;
         *s = FIELD_START;
@@ -157,11 +163,12 @@ static charl_status step(charl__csv *c, int byte, state *s, bool *done)
     return CHARL_OK;
 }
 
-/* Empty lines and the byte order mark that some programs put first. */
-static charl_status skip_to_record(charl__csv *c, int *byte)
+/* The first byte of a line, behind the byte order mark that some programs put first. */
+static charl_status first_byte(charl__csv *c, int *byte)
 {
-    const bool first = c->record_line == 0;
+    const bool first = !c->begun;
 
+    c->begun = true;
     CHARL_TRY(next_byte(c, byte));
     CHARL_REQUIRE(!first || (*byte != 0xff && *byte != 0xfe), CHARL_ERR_DATA,
                   "%s:1: this text is UTF-16; HINT convert it: iconv -f UTF-16 -t UTF-8",
@@ -175,7 +182,34 @@ static charl_status skip_to_record(charl__csv *c, int *byte)
                       charl__source_path(c->source));
         CHARL_TRY(next_byte(c, byte));
     }
-    while (*byte == '\n' || *byte == '\r') {
+    return CHARL_OK;
+}
+
+charl_status charl__csv_skip_line(charl__csv *c, char *head, size_t n, bool *more)
+{
+    size_t length = 0;
+    int byte;
+
+    CHARL_TRY(first_byte(c, &byte));
+    *more = byte != END;
+    for (; byte != '\n' && byte != END;) {
+        if (length + 1 < n && byte != '\r') {
+            head[length++] = (char)byte;
+        }
+        CHARL_TRY(next_byte(c, &byte));
+    }
+    head[length] = '\0';
+    c->line += byte == '\n';
+    return CHARL_OK;
+}
+
+/* Empty lines are none; of blanks alone they are not either where these separate fields. */
+static charl_status skip_to_record(charl__csv *c, int *byte)
+{
+    const bool in_runs = c->separator == ' ';
+
+    CHARL_TRY(first_byte(c, byte));
+    while (*byte == '\n' || *byte == '\r' || (in_runs && (*byte == ' ' || *byte == '\t'))) {
         c->line += *byte == '\n';
         CHARL_TRY(next_byte(c, byte));
     }

@@ -2,7 +2,7 @@
 #define CHARL_IO_TABLE_CSV_H
 /** Records of a CSV file as RFC 4180 describes them: quoted fields may hold separators, line ends
  *  and doubled quotes; lines end in LF or CRLF; empty lines are skipped. Blanks around unquoted
- *  fields are dropped. */
+ *  fields are dropped. Where the separator is a blank, fields are separated by runs of blanks and tabs. */
 #include "io/import/import_source.h"
 
 typedef struct charl__csv charl__csv;
@@ -10,6 +10,12 @@ typedef struct charl__csv charl__csv;
 /** `s` is borrowed and read from where it stands. */
 charl_status charl__csv_create(charl__source *s, char separator, charl__csv **out) CHARL_MUST_CHECK;
 void charl__csv_destroy(charl__csv *c);
+
+/** Pass over one line, whatever is in it, before the first record.
+ *
+ *  head  [n]  written: how the line begins, with a NUL
+ *  more       false: there was no line */
+charl_status charl__csv_skip_line(charl__csv *c, char *head, size_t n, bool *more) CHARL_MUST_CHECK;
 
 /** The next record; *n_fields is 0 at the end. Errors: ERR_DATA naming the line for malformed
  *  quotes or a record of more than 16 MiB. */

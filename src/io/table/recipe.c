@@ -10,7 +10,7 @@
 
 static const char *const kinds[] = {"number", "date", "words", "dropped", "target"};
 static const char *const methods[] = {"error", "drop", "mean", "median", "flag"};
-static const char *const orders[] = {"auto", "dmy", "mdy"};
+static const char *const orders[] = {"auto", "dmy", "mdy", "ymd"};
 static const char *const date_parts[CHARL__DATE_PARTS] = {"days", "month", "weekday", "hour"};
 
 static int find(const char *const *names, int n, const char *name)
@@ -30,8 +30,9 @@ charl__missing charl__missing_of(const char *name)
 
 charl_status charl__recipe_init(charl__recipe *r, int n)
 {
-    *r = (charl__recipe){.decimal = '.'};
+    *r = (charl__recipe){.format.decimal = '.'};
     CHARL_TRY(charl__strdup("", &r->missing));
+    CHARL_TRY(charl__strdup("", &r->values));
     CHARL_TRY(charl__alloc_array(n, sizeof *r->column, &r->column));
     for (; r->n < n; r->n++) {
         CHARL_TRY(charl__strdup("", &r->column[r->n].name));
@@ -48,11 +49,14 @@ void charl__recipe_fini(charl__recipe *r)
             charl_free(c->words[k]);
         }
         charl_free(c->words);
+        charl_free(c->unit[0]);
+        charl_free(c->unit[1]);
         charl_free(c->name);
     }
     charl_free(r->column);
     charl_free(r->missing);
-    *r = (charl__recipe){.decimal = '.'};
+    charl_free(r->values);
+    *r = (charl__recipe){.format.decimal = '.'};
 }
 
 int64_t charl__recipe_numbers(const charl__recipe_column *c)
@@ -86,13 +90,13 @@ int64_t charl__recipe_width(const charl__recipe *r)
 
 bool charl__recipe_is_plain(const charl__recipe *r)
 {
-    bool plain = r->decimal == '.' && !r->missing[0];
+    bool plain = r->format.decimal == '.' && !r->format.grouped && !r->missing[0] && !r->values[0];
 
     for (int i = 0; i < r->n; i++) {
         const charl__recipe_column *c = &r->column[i];
 
         plain = plain && (c->kind == CHARL__COLUMN_TARGET ||
-                          (c->kind == CHARL__COLUMN_NUMBER && c->missing == CHARL__MISSING_ERROR));
+                          (c->kind == CHARL__COLUMN_NUMBER && !c->unit[0] && c->missing == CHARL__MISSING_ERROR));
     }
     return plain;
 }
@@ -134,7 +138,7 @@ charl_status charl__recipe_names(const charl__recipe *r, charl__text *out)
 
 static charl_status print_column(const charl__recipe_column *c, charl__text *out)
 {
-    CHARL_TRY(charl__text_printf(out, "%s\t%s", kinds[c->kind], c->name));
+    CHARL_TRY(charl__text_printf(out, "%s\t%s", c->unit[0] ? "unit" : kinds[c->kind], c->name));
     if (c->kind > CHARL__COLUMN_WORDS) {
         return charl__text_printf(out, "\n");
     }
@@ -149,19 +153,32 @@ static charl_status print_column(const charl__recipe_column *c, charl__text *out
             CHARL_TRY(charl__text_printf(out, "\t%.17g", c->fill[k]));
         }
     }
+    if (c->unit[0]) {
+        CHARL_TRY(charl__text_printf(out, "\t%s\t%s", c->unit[0], c->unit[1]));
+    }
     return charl__text_printf(out, "\n");
 }
 
-charl_status charl__recipe_print(const charl__recipe *r, charl__text *out)
+static charl_status print_list(const char *list, charl__text *out)
 {
-    CHARL_TRY(charl__text_printf(out, "decimal\t%c\nmissing", r->decimal));
-    for (const char *name = r->missing; *name;) {
+    for (const char *name = list; *name;) {
         const size_t length = strcspn(name, "\n");
 
         CHARL_TRY(charl__text_printf(out, "\t%.*s", (int)length, name));
         name += length + (name[length] == '\n');
     }
-    CHARL_TRY(charl__text_printf(out, "\n"));
+    return charl__text_printf(out, "\n");
+}
+
+charl_status charl__recipe_print(const charl__recipe *r, charl__text *out)
+{
+    CHARL_TRY(
+        charl__text_printf(out, "decimal\t%c%s\nmissing", r->format.decimal, r->format.grouped ? "\tgrouped" : ""));
+    CHARL_TRY(print_list(r->missing, out));
+    if (r->values[0]) {
+        CHARL_TRY(charl__text_printf(out, "values"));
+        CHARL_TRY(print_list(r->values, out));
+    }
     for (int i = 0; i < r->n; i++) {
         CHARL_TRY(print_column(&r->column[i], out));
     }
@@ -231,11 +248,15 @@ static bool are_sorted(const charl__recipe_column *c)
 
 static charl_status parse_column(char *line, charl__recipe_column *c, bool *good)
 {
+    static const char *const written[] = {"number", "date", "words", "dropped", "target", "unit"};
+    bool unit;
     int kind, method = CHARL__MISSING_ERROR, order = 0;
     char *at = line;
     const char *name;
 
-    *good = take_one_of(&at, kinds, CHARL__COLUMN_KINDS, &kind) && (name = take(&at)) != NULL;
+    *good = take_one_of(&at, written, CHARL__COLUMN_KINDS + 1, &kind) && (name = take(&at)) != NULL;
+    unit = kind == CHARL__COLUMN_KINDS;
+    kind = unit ? CHARL__COLUMN_NUMBER : kind;
     if (!*good) {
         return CHARL_OK;
     }
@@ -253,45 +274,63 @@ static charl_status parse_column(char *line, charl__recipe_column *c, bool *good
         return CHARL_OK;
     }
     if (kind == CHARL__COLUMN_DATE) {
-        *good = *good && take_one_of(&at, orders, 3, &order) && take_bool(&at, &c->clock);
+        *good = *good && take_one_of(&at, orders, 4, &order) && take_bool(&at, &c->clock);
         c->order = (charl_csv_dates)order;
     }
     for (int64_t k = 0; *good && k < charl__recipe_numbers(c); k++) {
         *good = take_number(&at, &c->fill[k]);
     }
+    for (int i = 0; *good && unit && i < 2; i++) {
+        const char *text = take(&at);
+
+        *good = text;
+        CHARL_TRY(text ? charl__strdup(text, &c->unit[i]) : CHARL_OK);
+    }
     *good = *good && !at;
     return CHARL_OK;
 }
 
-/* The two lines before the columns. */
-static charl_status parse_head(charl__recipe *r, int number, char *line, bool *good)
+/* A list of the texts of a line. */
+static charl_status parse_list(char **at, char **out)
+{
+    charl_status st = CHARL_OK;
+    charl__text list = {0};
+
+    CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s", ""));
+    for (const char *value; (value = take(at)) != NULL;) {
+        if (value[0]) { /* an empty cell is missing anyway */
+            CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s%s", list.length ? "\n" : "", value));
+        }
+    }
+    charl_free(*out);
+    *out = charl__text_steal(&list);
+cleanup:
+    charl__text_fini(&list);
+    return st;
+}
+
+/* The lines before the columns. *head is false at the first that is none. */
+static charl_status parse_head(charl__recipe *r, int number, char *line, bool *head, bool *good)
 {
     char *at = line;
-    const char *key = take(&at), *value = take(&at);
+    const char *key, *value;
 
-    if (number == 0) {
-        *good = strcmp(key, "decimal") == 0 && value && (strcmp(value, ".") == 0 || strcmp(value, ",") == 0) && !at;
-        r->decimal = *good ? value[0] : '.';
+    if (number > 1 && strncmp(line, "values\t", 7) != 0) {
+        *head = false;
         return CHARL_OK;
     }
-    *good = strcmp(key, "missing") == 0;
-    if (*good) {
-        charl__text list = {0};
-        charl_status st = charl__text_printf(&list, "%s", "");
-
-        for (; value && st == CHARL_OK; value = take(&at)) {
-            if (value[0]) { /* an empty cell is missing anyway */
-                st = charl__text_printf(&list, "%s%s", list.length ? "\n" : "", value);
-            }
-        }
-        if (st == CHARL_OK) {
-            charl_free(r->missing);
-            r->missing = charl__text_steal(&list);
-        }
-        charl__text_fini(&list);
-        return st;
+    key = take(&at);
+    if (number == 0) {
+        value = take(&at);
+        *good = strcmp(key, "decimal") == 0 && value && (strcmp(value, ".") == 0 || strcmp(value, ",") == 0);
+        r->format.decimal = *good ? value[0] : '.';
+        value = take(&at);
+        r->format.grouped = value;
+        *good = *good && !at && (!value || strcmp(value, "grouped") == 0);
+        return CHARL_OK;
     }
-    return CHARL_OK;
+    *good = number > 1 || strcmp(key, "missing") == 0;
+    return *good ? parse_list(&at, number == 1 ? &r->missing : &r->values) : CHARL_OK;
 }
 
 charl_status charl__recipe_parse(const char *path, const char *text, charl__recipe *r)
@@ -303,14 +342,15 @@ charl_status charl__recipe_parse(const char *path, const char *text, charl__reci
     CHARL_TRY_CLEANUP(charl__recipe_init(r, 0));
     CHARL_TRY_CLEANUP(charl__strdup(text, &copy));
     for (char *line = copy, *end; *line; line = end + 1, number++) {
-        bool good = true;
+        bool good = true, head = number < 3 && r->n == 0;
 
         end = strchr(line, '\n');
         CHARL_REQUIRE_CLEANUP(end, CHARL_ERR_DATA, "%s: the recipe of the table ends within a line", path);
         *end = '\0';
-        if (number < 2) {
-            CHARL_TRY_CLEANUP(parse_head(r, number, line, &good));
-        } else {
+        if (head) {
+            CHARL_TRY_CLEANUP(parse_head(r, number, line, &head, &good));
+        }
+        if (!head) {
             CHARL_TRY_CLEANUP(charl__grow(r->n, sizeof *r->column, &r->column));
             r->column[r->n++] = (charl__recipe_column){.name = NULL};
             CHARL_TRY_CLEANUP(parse_column(line, &r->column[r->n - 1], &good));
@@ -324,26 +364,43 @@ cleanup:
     return st;
 }
 
+/* The number between the texts of its unit. */
+static bool convert_unit(const charl__recipe *r, const charl__recipe_column *c, const char *field, double *out)
+{
+    enum { LONGEST = 64 };
+    const size_t before = strlen(c->unit[0]), after = strlen(c->unit[1]), length = strlen(field);
+    char text[LONGEST];
+
+    if (length <= before + after || length - before - after >= LONGEST || strncmp(field, c->unit[0], before) != 0 ||
+        strcmp(field + length - after, c->unit[1]) != 0) {
+        return false;
+    }
+    memcpy(text, field + before, length - before - after);
+    text[length - before - after] = '\0';
+    return charl__parse_formatted(text, r->format, out);
+}
+
 bool charl__recipe_convert(const charl__recipe *r, const charl__recipe_column *c, const char *field, double *out)
 {
     int64_t days;
+    double hours;
     int month, weekday;
     charl__date date;
     char *const *found;
 
     switch (c->kind) {
     case CHARL__COLUMN_NUMBER:
-        return charl__parse_number(field, r->decimal, out);
+        return c->unit[0] ? convert_unit(r, c, field, out) : charl__parse_formatted(field, r->format, out);
     case CHARL__COLUMN_DATE:
         date = charl__date_parse(field);
-        if (!charl__date_resolve(&date, c->order, &days, &month, &weekday)) {
+        if (!charl__date_resolve(&date, c->order, &days, &month, &weekday, &hours)) {
             return false;
         }
         out[0] = (double)days;
         out[1] = month;
         out[2] = weekday;
         if (c->clock) {
-            out[3] = date.hours;
+            out[3] = hours;
         }
         return true;
     default:
@@ -387,8 +444,10 @@ charl_status charl__recipe_read(const charl__recipe *r, int i, const charl__tabl
         return put_missing(c, t, column, out);
     }
     *known = charl__recipe_convert(r, c, field, out);
-    CHARL_REQUIRE(*known || c->kind != CHARL__COLUMN_NUMBER, CHARL_ERR_DATA, "%s: column %s: \"%.40s\" is not a number",
-                  charl__table_place(t), charl__table_column(t, column), field);
+    CHARL_REQUIRE(*known || c->kind != CHARL__COLUMN_NUMBER, CHARL_ERR_DATA,
+                  "%s: column %s: \"%.40s\" is not a number%s%.40s%s%.40s", charl__table_place(t),
+                  charl__table_column(t, column), field, c->unit[0] ? " such as " : "", c->unit[0] ? c->unit[0] : "",
+                  c->unit[0] ? "12" : "", c->unit[0] ? c->unit[1] : "");
     CHARL_REQUIRE(*known || c->kind != CHARL__COLUMN_DATE, CHARL_ERR_DATA, "%s: column %s: \"%.40s\" is not a date",
                   charl__table_place(t), charl__table_column(t, column), field);
     for (int64_t k = 0; k < charl__recipe_numbers(c); k++) {

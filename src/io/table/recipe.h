@@ -7,9 +7,11 @@
  *      for (i = 0; i < r.n; i++)                              columns of the file, in its order
  *          charl__recipe_read(&r, i, &table, column_of_i, x + at, &known), at += charl__recipe_column_width(&r.column[i]);
  *
- *  The text is lines of fields between tabs: "decimal" SIGN, "missing" TEXT..., then for each column of the file
+ *  The text is lines of fields between tabs: "decimal" SIGN, with a third field "grouped" where thousands may be separated, "missing"
+ *  TEXT..., if need be "values" TEXT..., then for each column of the file
  *
  *      number NAME METHOD FLAGGED FILL              one column; FLAGGED 1: and NAME_missing
+ *      unit   NAME METHOD FLAGGED FILL BEFORE AFTER the same with texts before and after the number, as in 45% and $12
  *      date   NAME METHOD FLAGGED ORDER CLOCK FILL...   3 columns, with CLOCK 1 4
  *      words  NAME METHOD FLAGGED WORD...           one column for each word
  *      dropped NAME  and  target NAME               none
@@ -47,13 +49,15 @@ typedef struct charl__recipe_column {
     double fill[CHARL__DATE_PARTS];
     charl_csv_dates order;
     bool clock;
-    char **words; /* [n_words] in the order of their bytes */
+    char *unit[2]; /* of a number: what stands before and after it; NULL: nothing */
+    char **words;  /* [n_words] in the order of their bytes */
     int64_t n_words;
 } charl__recipe_column;
 
 typedef struct charl__recipe {
-    char decimal;
+    charl__number_format format;
     char *missing; /* a list: texts that stand for a missing value beside the usual ones */
+    char *values;  /* a list: texts that usually do, and here do not */
     charl__recipe_column *column;
     int n;
 } charl__recipe;

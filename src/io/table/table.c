@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/text/text.h"
@@ -15,6 +16,7 @@ enum { PLACE_BYTES = 4400, SHOWN = 60 };
 
 /* How well a separator divides the first records. */
 typedef struct division {
+    int records;
     int alike;   /* records with as many fields as the first */
     int numbers; /* in percent of their fields */
     int fields;
@@ -27,7 +29,21 @@ static bool is_better(const division *a, const division *b)
                                       : a->fields > b->fields;
 }
 
-static charl_status divide(charl__source *source, char separator, division *d)
+/* Reads from the line after `skip` lines. */
+static charl_status begin(charl__source *source, char separator, int64_t skip, charl__csv **csv)
+{
+    char head[2];
+    bool more;
+
+    CHARL_TRY(charl__source_rewind(source));
+    CHARL_TRY(charl__csv_create(source, separator, csv));
+    for (int64_t i = 0; i < skip; i++) {
+        CHARL_TRY(charl__csv_skip_line(*csv, head, sizeof head, &more));
+    }
+    return CHARL_OK;
+}
+
+static charl_status divide(charl__source *source, char separator, int64_t skip, division *d)
 {
     enum { RECORDS = 20 };
     charl_status st = CHARL_OK;
@@ -35,13 +51,13 @@ static charl_status divide(charl__source *source, char separator, division *d)
     int n = 0, all = 0, numbers = 0;
 
     *d = (division){0};
-    CHARL_TRY_CLEANUP(charl__source_rewind(source));
-    CHARL_TRY_CLEANUP(charl__csv_create(source, separator, &csv));
+    CHARL_TRY_CLEANUP(begin(source, separator, skip, &csv));
     for (int i = 0; i < RECORDS; i++) {
         CHARL_TRY_CLEANUP(charl__csv_next(csv, &n));
         if (n == 0) {
             break;
         }
+        d->records++;
         d->fields = i == 0 ? n : d->fields;
         d->alike += n == d->fields;
         for (int k = 0; k < n; k++) {
@@ -59,37 +75,102 @@ cleanup:
 }
 
 /* The first of the best; a comma where no separator divides the first line. Quotes that do not close are told by the reading itself. */
-static charl_status find_separator(charl__source *source, char *separator)
+static charl_status find_separator(charl__source *source, int64_t skip, char *separator)
 {
-    static const char candidates[] = ",;\t|";
+    static const char candidates[] = ",;\t| ";
     division best = {0};
 
     *separator = ',';
     for (int i = 0; candidates[i]; i++) {
+        const bool blank = candidates[i] == ' ';
         division d;
-        const charl_status st = divide(source, candidates[i], &d);
+        const charl_status st = divide(source, candidates[i], skip, &d);
 
         if (st != CHARL_ERR_DATA) {
             CHARL_TRY(st);
         }
-        if (st == CHARL_OK && d.fields > 1 && is_better(&d, &best)) {
+        if (st == CHARL_OK && d.fields > 1 &&
+            (blank ? d.records > 1 && d.alike == d.records && (best.fields == 0 || d.numbers > best.numbers)
+                   : is_better(&d, &best))) {
             best = d;
             *separator = candidates[i];
         }
     }
-    return charl__source_rewind(source);
+    return CHARL_OK;
 }
 
-charl_status charl__table_open(charl__table *t, const char *path, char separator)
+/* sep=; is what Excel writes, and reads, as the first line. */
+static bool is_separator_line(const char *line, char *separator)
 {
-    *t = (charl__table){.separator = separator, .decimal = '.', .missing = "", .first = true};
+    const char *at = line + (line[0] == '"');
+
+    if (strncasecmp(at, "sep=", 4) != 0 || !at[4] || strchr("\"\r\n", at[4]) ||
+        strcmp(at + 5, line[0] == '"' ? "\"" : "") != 0) {
+        return false;
+    }
+    *separator = at[4];
+    return true;
+}
+
+/* Fields of the record after `skip` lines; 0 where it is malformed. */
+static charl_status count_fields(charl__source *source, char separator, int64_t skip, int *n)
+{
+    charl__csv *csv = NULL;
+    charl_status st = begin(source, separator, skip, &csv);
+
+    *n = 0;
+    st = st == CHARL_OK ? charl__csv_next(csv, n) : st;
+    charl__csv_destroy(csv);
+    return st == CHARL_ERR_DATA ? CHARL_OK : st;
+}
+
+/* What stands before the table. The last line that begins with # is a header where it has as many fields as the next. */
+static charl_status skip_preamble(charl__table *t, int64_t skip)
+{
+    charl_status st = CHARL_OK;
+    charl__csv *csv = NULL;
+    char head[16], own = t->separator, named = 0;
+    int fields[2] = {0, 0};
+    bool more = true;
+
+    CHARL_TRY_CLEANUP(begin(t->source, ',', 0, &csv));
+    while (t->skipped < skip && more) {
+        CHARL_TRY_CLEANUP(charl__csv_skip_line(csv, head, sizeof head, &more));
+        t->skipped += more;
+    }
+    CHARL_REQUIRE_CLEANUP(t->skipped == skip, CHARL_ERR_CONFIG, "%s: --skip %lld: the file has only %lld lines",
+                          charl__source_path(t->source), (long long)skip, (long long)t->skipped);
+    CHARL_TRY_CLEANUP(charl__csv_skip_line(csv, head, sizeof head, &more));
+    if (is_separator_line(head, &named)) {
+        t->skipped++;
+        t->separator = own ? own : named;
+        CHARL_TRY_CLEANUP(charl__csv_skip_line(csv, head, sizeof head, &more));
+    }
+    for (; more && head[0] == '#'; t->comments++) {
+        CHARL_TRY_CLEANUP(charl__csv_skip_line(csv, head, sizeof head, &more));
+    }
+    t->comments = more ? t->comments : 0;
+    if (!t->separator) {
+        CHARL_TRY_CLEANUP(find_separator(t->source, t->skipped + t->comments, &t->separator));
+    }
+    for (int i = 0; t->comments > 0 && i < 2; i++) {
+        CHARL_TRY_CLEANUP(count_fields(t->source, t->separator, t->skipped + t->comments - i, &fields[i]));
+    }
+    t->comments -= t->comments > 0 && fields[0] > 1 && fields[0] == fields[1];
+    t->skipped += t->comments;
+cleanup:
+    charl__csv_destroy(csv);
+    return st;
+}
+
+charl_status charl__table_open(charl__table *t, const char *path, char separator, int64_t skip)
+{
+    *t = (charl__table){.separator = separator, .format.decimal = '.', .missing = "", .values = "", .first = true};
     CHARL_REQUIRE(!separator || !strchr("\"\r\n", separator), CHARL_ERR_CONFIG, "%s: unusable separator", path);
     CHARL_TRY(charl__kind_expect(path, CHARL__KIND_TABLE | CHARL__KIND_WIDE, "a CSV file", CHARL_ERR_DATA));
     CHARL_TRY(charl__source_open(path, &t->source));
-    if (!separator) {
-        CHARL_TRY(find_separator(t->source, &t->separator));
-    }
-    CHARL_TRY(charl__csv_create(t->source, t->separator, &t->csv));
+    CHARL_TRY(skip_preamble(t, skip));
+    CHARL_TRY(begin(t->source, t->separator, t->skipped, &t->csv));
     CHARL_TRY(charl__csv_next(t->csv, &t->n_columns));
     CHARL_REQUIRE(t->n_columns > 0, CHARL_ERR_DATA, "%s: there are no lines in this file", path);
     return CHARL_OK;
@@ -148,8 +229,9 @@ charl_status charl__table_next(charl__table *t, bool *more)
     }
     t->first = false;
     *more = n > 0;
-    CHARL_REQUIRE(n == 0 || n == t->n_columns, CHARL_ERR_DATA, "%s: %d field%s, but the first line has %d",
-                  charl__table_place(t), n, n == 1 ? "" : "s", t->n_columns);
+    CHARL_REQUIRE(n == 0 || n == t->n_columns, CHARL_ERR_DATA, "%s: %d field%s, but the first line has %d%s",
+                  charl__table_place(t), n, n == 1 ? "" : "s", t->n_columns,
+                  t->can_skip && n > t->n_columns ? "; HINT lines above the table are left out by --skip N" : "");
     return CHARL_OK;
 }
 
@@ -159,8 +241,7 @@ charl_status charl__table_rewind(charl__table *t)
 
     charl__csv_destroy(t->csv);
     t->csv = NULL;
-    CHARL_TRY(charl__source_rewind(t->source));
-    CHARL_TRY(charl__csv_create(t->source, t->separator, &t->csv));
+    CHARL_TRY(begin(t->source, t->separator, t->skipped, &t->csv));
     CHARL_TRY(charl__csv_next(t->csv, &n));
     CHARL_REQUIRE(n == t->n_columns, CHARL_ERR_DATA, "%s: the file changed while it was being read",
                   charl__source_path(t->source));
@@ -219,6 +300,71 @@ bool charl__parse_number(const char *text, char decimal, double *out)
     return *end == '\0';
 }
 
+/* [+-]?[1-9]d{0,2}(Gddd)+(Dd+)? with G the other sign than D; the number without G in `plain`. */
+static bool parse_grouped(const char *text, char decimal, double *out)
+{
+    enum { LONGEST = 64 };
+    static const char digits[] = "0123456789";
+    const char group = decimal == '.' ? ',' : '.';
+    char plain[LONGEST];
+    size_t length = text[0] == '+' || text[0] == '-', n = strspn(text + length, digits);
+    const char *at = text + length + n;
+    int groups = 0;
+
+    if (n < 1 || n > 3 || text[length] == '0' || strlen(text) >= LONGEST) {
+        return false;
+    }
+    length += n;
+    memcpy(plain, text, length);
+    for (; *at == group; at += 4, groups++) {
+        if (strspn(at + 1, digits) < 3) {
+            return false;
+        }
+        memcpy(plain + length, at + 1, 3);
+        length += 3;
+    }
+    n = *at == decimal ? 1 + strspn(at + 1, digits) : 0;
+    if (groups == 0 || n == 1 || at[n]) {
+        return false;
+    }
+    memcpy(plain + length, at, n + 1);
+    return charl__parse_number(plain, decimal, out);
+}
+
+bool charl__parse_formatted(const char *text, charl__number_format f, double *out)
+{
+    return charl__parse_number(text, f.decimal, out) || (f.grouped && parse_grouped(text, f.decimal, out));
+}
+
+charl__number_form charl__number_form_of(const char *text)
+{
+    if (charl__parse_number(text, '.', NULL)) {
+        return !strchr(text, '.')               ? CHARL__NUMBER_INTEGER
+               : parse_grouped(text, ',', NULL) ? CHARL__NUMBER_POINT_OR_GROUP
+                                                : CHARL__NUMBER_POINT;
+    }
+    if (charl__parse_number(text, ',', NULL)) {
+        return parse_grouped(text, '.', NULL) ? CHARL__NUMBER_COMMA_OR_GROUP : CHARL__NUMBER_COMMA;
+    }
+    return parse_grouped(text, '.', NULL)   ? CHARL__NUMBER_POINT_GROUPED
+           : parse_grouped(text, ',', NULL) ? CHARL__NUMBER_COMMA_GROUPED
+                                            : CHARL__NUMBER_NONE;
+}
+
+int charl__table_counts_columns(const charl__table *t)
+{
+    const int begin = charl__csv_field(t->csv, 0)[0] == '\0';
+    char text[16];
+
+    for (int i = begin; i < t->n_columns; i++) {
+        snprintf(text, sizeof text, "%d", i - begin);
+        if (strcmp(charl__csv_field(t->csv, i), text) != 0) {
+            return 0;
+        }
+    }
+    return t->n_columns - begin;
+}
+
 int32_t charl__parse_class(const char *label, int32_t end)
 {
     const size_t length = strlen(label);
@@ -231,20 +377,11 @@ int32_t charl__parse_class(const char *label, int32_t end)
     return class < end ? (int32_t) class : -1;
 }
 
-bool charl__table_is_missing(const charl__table *t, const char *field)
+static bool is_in(const char *list, const char *field)
 {
-    static const char *const usual[] = {"",     "#N/A",   "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN",
-                                        "-nan", "1.#IND", "1.#QNAN",  "<NA>", "N/A",     "NA",       "NULL",
-                                        "NaN",  "None",   "n/a",      "nan",  "null"};
     const size_t length = strlen(field);
-    const bool plausible = !length || strpbrk(field, "#<Nn"); /* numbers are told apart fast */
 
-    for (size_t i = 0; plausible && i < sizeof usual / sizeof *usual; i++) {
-        if (strcmp(field, usual[i]) == 0) {
-            return true;
-        }
-    }
-    for (const char *name = t->missing; *name;) {
+    for (const char *name = list; *name;) {
         const size_t own = strcspn(name, "\n");
 
         if (own == length && memcmp(name, field, own) == 0) {
@@ -253,6 +390,21 @@ bool charl__table_is_missing(const charl__table *t, const char *field)
         name += own + (name[own] == '\n');
     }
     return false;
+}
+
+bool charl__table_is_missing(const charl__table *t, const char *field)
+{
+    static const char *const usual[] = {"",     "#N/A",   "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN",
+                                        "-nan", "1.#IND", "1.#QNAN",  "<NA>", "N/A",     "NA",       "NULL",
+                                        "NaN",  "None",   "n/a",      "nan",  "null"};
+    const bool plausible = !field[0] || strpbrk(field, "#<Nn"); /* numbers are told apart fast */
+
+    for (size_t i = 0; plausible && i < sizeof usual / sizeof *usual; i++) {
+        if (strcmp(field, usual[i]) == 0) {
+            return !is_in(t->values, field);
+        }
+    }
+    return is_in(t->missing, field);
 }
 
 /* The digits decide: a double, too, would round an integer beyond 2^53. */
@@ -276,7 +428,7 @@ charl_status charl__table_number(const charl__table *t, int column, float *out)
 
     CHARL_REQUIRE(!charl__table_is_missing(t, field), CHARL_ERR_DATA, "%s: column %s is missing", charl__table_place(t),
                   charl__table_column(t, column));
-    CHARL_REQUIRE(charl__parse_number(field, t->decimal, &value), CHARL_ERR_DATA,
+    CHARL_REQUIRE(charl__parse_formatted(field, t->format, &value), CHARL_ERR_DATA,
                   "%s: column %s: \"%.40s\" is not a number", charl__table_place(t), charl__table_column(t, column),
                   field);
     *out = (float)value;

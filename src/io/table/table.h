@@ -3,28 +3,52 @@
 /** A CSV file as a table: names of columns, rows of one width, numbers out of fields. The importer
  *  and predictions read tables through this, so that both parse alike.
  *
- *      charl__table_open(&t, path, 0);
+ *      charl__table_open(&t, path, 0, 0);
  *      if (looks_like_names(&t)) charl__table_take_header(&t);   // the first line is there to look at
  *      while (charl__table_next(&t, &more), more) charl__table_number(&t, column, &value);
  */
 #include "io/table/csv.h"
 
+/** How numbers are written. */
+typedef struct charl__number_format {
+    char decimal; /* '.' or ',' */
+    bool grouped; /* the other one may separate thousands, as in 1.234,5 */
+} charl__number_format;
+
+/** What a field can be as a number. */
+typedef enum charl__number_form {
+    CHARL__NUMBER_NONE,
+    CHARL__NUMBER_INTEGER,        /* 980, 1e5 */
+    CHARL__NUMBER_POINT,          /* 1.5 */
+    CHARL__NUMBER_COMMA,          /* 1,5 */
+    CHARL__NUMBER_POINT_OR_GROUP, /* 1.250: with a decimal comma 1250 */
+    CHARL__NUMBER_COMMA_OR_GROUP, /* 1,250: with a decimal point 1250 */
+    CHARL__NUMBER_POINT_GROUPED,  /* 1,234.5 and 1,234,567 */
+    CHARL__NUMBER_COMMA_GROUPED,  /* 1.234,5 and 1.234.567 */
+    CHARL__NUMBER_FORMS
+} charl__number_form;
+
 typedef struct charl__table {
     charl__source *source;
     charl__csv *csv;
     char separator;
-    char decimal;        /* of numbers: '.', or ',' */
+    charl__number_format format;
     const char *missing; /* a list of names: texts that stand for a missing value beside the usual ones. Borrowed */
+    const char *values;  /* a list: texts that usually stand for a missing value, and here do not. Borrowed */
+    int64_t skipped;     /* lines before the first, */
+    int64_t comments;    /* of which these begin with # */
+    bool can_skip;       /* messages may name --skip */
     int n_columns;
     char **names; /* [n_columns]; NULL: no header */
     bool first;   /* the record at hand is the first line, which next has not yet returned */
 } charl__table;
 
-/** Open `path` and read the first line. Separator 0 is found: of comma, semicolon, tab and | the one that divides most of the first 20
- *  records alike, then the one that makes most fields numbers, then the one that makes most fields. Numbers have a decimal point until
- *  `decimal` says otherwise. Needs close on every path. Errors: as charl__source_open; ERR_DATA for a file without a line; ERR_CONFIG for an
- *  unusable separator. */
-charl_status charl__table_open(charl__table *t, const char *path, char separator) CHARL_MUST_CHECK;
+/** Open `path` and read the first line after `skip` lines, a line such as sep=; and comments: lines that begin with # and do not have as
+ *  many fields as the table. Separator 0 is the one of the line sep=, else it is found: of comma, semicolon, tab and | the one that divides
+ *  most of the first 20 records alike, then the one that makes most fields numbers, then the one that makes most fields; runs of blanks
+ *  where they divide all records alike and make more numbers. Numbers have a decimal point until `format` says otherwise. Needs close on
+ *  every path. Errors: as charl__source_open; ERR_DATA for a file without a line; ERR_CONFIG for an unusable separator or skip. */
+charl_status charl__table_open(charl__table *t, const char *path, char separator, int64_t skip) CHARL_MUST_CHECK;
 void charl__table_close(charl__table *t);
 
 /** The first line holds the names of the columns; "" is one without a name. Errors: ERR_DATA for a name that stands twice, or that
@@ -47,6 +71,11 @@ const char *charl__table_column(const charl__table *t, int column);
 
 /** Whether a field is a number with this decimal sign, '.' or ',', and nothing else. `out` may be NULL. */
 bool charl__parse_number(const char *text, char decimal, double *out);
+/** The same, with thousands separators where the format has them. */
+bool charl__parse_formatted(const char *text, charl__number_format f, double *out);
+charl__number_form charl__number_form_of(const char *text);
+/** Fields of the first line if it is 0, 1, 2, ..., as pandas names columns without names, perhaps behind an empty field; else 0. */
+int charl__table_counts_columns(const charl__table *t);
 /** The class that a label means as a number: decimal digits without a sign or leading zeros, below `end`. -1: it is a name, such as 01, which
  *  must not become the class 1. */
 int32_t charl__parse_class(const char *label, int32_t end);
