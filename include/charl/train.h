@@ -43,6 +43,11 @@ typedef struct charl_train_info {
     int64_t frozen_parameters;    /* elements */
     int64_t train_rows, val_rows; /* samples */
     int64_t window;               /* tokens per sample; 0: the samples are no tokens */
+    const char *loss;
+    int64_t classes;         /* or tokens of the vocabulary; 0: targets are numbers */
+    int64_t targets;         /* numbers or labels of a sample, 1 where it has a class */
+    const char *class_names; /* a list, or "" */
+    double chance;           /* part of the training samples that the most frequent class has; 0: not known */
     bool data_on_device;
     const char *data_note;          /* what is unusual about the data file; "" if nothing */
     int64_t batch_size, local_rows; /* samples per step, over all ranks and on this one */

@@ -146,9 +146,19 @@ static charl_status choose_loss(charl__session *s)
                        : labels                                                ? "bce"
                                                                                : "mse";
     char *notes = NULL;
+    bool one_hot = false;
 
     if (strcmp(s->config->train.loss, "auto") != 0) {
         return CHARL_OK;
+    }
+    if (!s->infers) {
+        CHARL_TRY(charl__session_is_one_hot(s, &one_hot));
+        CHARL_REQUIRE(
+            !one_hot, CHARL_ERR_CONFIG,
+            "%s: every target has one 1 among %lld numbers: classes in one-hot form, for which train.loss = auto "
+            "would choose %s; HINT store the number of the class (y.argmax(1)) for cross_entropy, or say "
+            "train.loss = %s if that is meant",
+            d->path, (long long)d->y_shape.dim[0], loss, labels ? "bce" : "kl, bce or mse");
     }
     CHARL_TRY(charl__config_choose_loss(s->config, loss, &s->chosen, &notes));
     s->config = s->chosen;
@@ -169,7 +179,8 @@ charl_status charl__session_open_data(charl__session *s, charl_split split)
                   "%s has no %s split; HINT all rows of a file without splits are training rows: "
                   "use --split train or data.val_split",
                   path, charl_split_name(split));
-    return choose_loss(s);
+    CHARL_TRY(choose_loss(s));
+    return s->infers ? CHARL_OK : charl__session_measure_chance(s);
 }
 
 static void warn_of_version_1(const charl__session *s)

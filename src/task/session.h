@@ -45,6 +45,7 @@ typedef struct charl__session {
     double masked;      /* data.masked, likewise */
     charl_dataset *ds;
     charl_dataset_info data;
+    double chance; /* part of the training samples that the most frequent class has; 0: no such classes */
     charl_device *dev;
     charl_model *model;
     charl_params *params;
@@ -66,6 +67,14 @@ charl_status charl__session_read_schema(charl__session *s) CHARL_MUST_CHECK;
 /** Open [data] path, and let the data decide train.loss = auto. Inference requires rows in `split`, training requires training rows.
  *  Errors: ERR_CONFIG, ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__session_open_data(charl__session *s, charl_split split) CHARL_MUST_CHECK;
+
+/** Set `chance`: what guessing the most frequent class would get right. Reads the training targets, unless there are very many. Errors: those of
+ *  charl_dataset_read; ERR_NOMEM. */
+charl_status charl__session_measure_chance(charl__session *s) CHARL_MUST_CHECK;
+
+/** Whether each training target is several numbers, one of them 1 and the others 0. Reads up to the first that is not. Errors: those of
+ *  charl_dataset_read. */
+charl_status charl__session_is_one_hot(charl__session *s, bool *out) CHARL_MUST_CHECK;
 
 /** Match the data with the schema by name; if schema is NULL, create it from the data. Warns about columns
  *  and classes that do not match exactly, and about checkpoints too old to have a schema. Errors: ERR_DATA

@@ -298,15 +298,15 @@ static void csv_labels_and_headers(void **state)
     charl_assert_ok(charl_import_csv(numbers, &(charl_csv_options){.label = "0"}, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.rows[0], 2); /* no header */
-    assert_int_equal(info.classes, 5);
-    assert_string_equal(info.class_names, "");
+    assert_int_equal(info.classes, 2);
+    assert_string_equal(info.class_names, "2\n4"); /* not 5 classes of which 3 never occur */
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y));
-    assert_int_equal(y[0], 4);
+    assert_int_equal(y[0], 1);
     charl_dataset_close(ds);
     charl_assert_ok(charl_import_csv(numbers, NULL, out, &replace)); /* the last column */
     ds = open_out(NULL, &info);
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y));
-    assert_int_equal(y[1], 4);
+    assert_int_equal(y[1], 1);
     charl_dataset_close(ds);
     charl_assert_ok(charl_import_csv(targets, &(charl_csv_options){.label = "-1", .regression = true, .separator = ';'},
                                      out, &replace));
@@ -531,6 +531,87 @@ static void npy_arrays_are_converted(void **state)
     charl_dataset_close(ds);
 }
 
+/* Labels such as years are names, in every format alike: numbers up to 2012 would be 2,013 outputs. */
+static void labels_far_apart_are_names(void **state)
+{
+    char x[512], y[512];
+    static const struct {
+        int64_t label[4];
+        int64_t classes;
+        const char *names;
+        int32_t first; /* class of the first sample */
+    } cases[] = {
+        {{2012, 2010, 2011, 2010}, 3, "2010\n2011\n2012", 2},
+        {{0, 1, 2, 1}, 3, "", 0},
+        {{1, 2, 3, 3}, 4, "", 1}, /* from 1 on, as other languages count */
+        {{0, 70000, 70000, 0}, 2, "0\n70000", 0},
+        {{3, 4, 3, 4}, 2, "3\n4", 0},
+        {{3, -1, 5, 4}, 3, "3\n4\n5", 0},
+    };
+    const float values[4] = {1, 2, 3, 4};
+    static int64_t prices[200];
+    static float many[200];
+    const int64_t rows[] = {0, 1};
+    charl_dataset_info info;
+    charl_dataset *ds;
+    int32_t c[2];
+    char text[256];
+
+    (void)state;
+    snprintf(x, sizeof x, "%s", charl_test_path(dir, "x.npy"));
+    snprintf(y, sizeof y, "%s", charl_test_path(dir, "y.npy"));
+    put_npy(x, "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 1), }\n", values, sizeof values);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_npy(y, "{'descr': '<i8', 'fortran_order': False, 'shape': (4,), }\n", cases[i].label,
+                sizeof cases[i].label);
+        charl_assert_ok(charl_import_npy(x, y, out, &replace));
+        ds = open_out(NULL, &info);
+        assert_int_equal(info.classes, cases[i].classes);
+        assert_string_equal(info.class_names, cases[i].names);
+        charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, c));
+        assert_int_equal(c[0], cases[i].first);
+        charl_dataset_close(ds);
+        snprintf(text, sizeof text, "x,y\n1,%lld\n2,%lld\n3,%lld\n4,%lld\n", (long long)cases[i].label[0],
+                 (long long)cases[i].label[1], (long long)cases[i].label[2], (long long)cases[i].label[3]);
+        if (!strchr(text, '-')) { /* -1 is a name in a CSV file */
+            charl_assert_ok(charl_import_csv(text_file("y.csv", text), NULL, out, &replace));
+            ds = open_out(NULL, &info);
+            assert_int_equal(info.classes, cases[i].classes);
+            assert_string_equal(info.class_names, cases[i].names);
+            charl_dataset_close(ds);
+        }
+    }
+    for (int i = 0; i < 200; i++) {
+        prices[i] = 31 * i;
+    }
+    put_npy(x, "{'descr': '<f4', 'fortran_order': False, 'shape': (200, 1), }\n", many, sizeof many);
+    put_npy(y, "{'descr': '<i8', 'fortran_order': False, 'shape': (200,), }\n", prices, sizeof prices);
+    charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("has 200 different labels from 0 to 6169, too many and too far apart for classes; HINT store");
+}
+
+/* A measured number as a target is told from classes. */
+static void many_numbers_are_no_classes(void **state)
+{
+    static char text[8192];
+    charl_dataset_info info;
+    size_t length = (size_t)snprintf(text, sizeof text, "x,price\n");
+
+    (void)state;
+    for (int i = 0; i < 400; i++) {
+        length += (size_t)snprintf(text + length, sizeof text - length, "%d,%d.5\n", i % 7, i);
+    }
+    charl_assert_status(charl_import_csv(text_file("p.csv", text), NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("the target, column \"price\", has 400 different numbers");
+    charl_assert_message(
+        "HINT --regression if the model is to predict a number, --words \"price\" if they are classes");
+    charl_assert_ok(charl_import_csv(text_file("p.csv", text), &(charl_csv_options){.words = "price"}, out, &replace));
+    charl_dataset_close(open_out(NULL, &info));
+    assert_int_equal(info.classes, 400);
+    charl_assert_ok(
+        charl_import_csv(text_file("p.csv", text), &(charl_csv_options){.regression = true}, out, &replace));
+}
+
 typedef struct bad_npy {
     const char *header;
     size_t bytes;
@@ -723,6 +804,8 @@ int main(void)
         cmocka_unit_test(bad_csv_is_refused_with_its_line),
         cmocka_unit_test(too_many_classes_hint_at_regression),
         cmocka_unit_test(npy_arrays_are_converted),
+        cmocka_unit_test(labels_far_apart_are_names),
+        cmocka_unit_test(many_numbers_are_no_classes),
         cmocka_unit_test(hdf5_by_attribute_needs_a_name),
         cmocka_unit_test(bad_npy_is_refused),
         cmocka_unit_test(npy_labels_that_are_no_classes),

@@ -134,6 +134,28 @@ for k in "pqs":
     area += sum((a > b) + (a == b) / 2 for a in yes for b in no) / len(yes) / len(no) / 3
 assert abs(metric("auc") - area) < 1e-6, (metric("auc"), area)
 PY
+# Classes in one-hot form are not several labels; integers far apart are names, also over several files and of other data.
+/usr/bin/python3 - <<'PY'
+import h5py, numpy
+r = numpy.random.RandomState(0)
+for part, years in enumerate(([2012, 2010], [2011, 2010])):
+    y = r.choice(years, 40)
+    with h5py.File("part-%d.h5" % part, "w") as f:
+        f["x"], f["y"], f["float"] = r.standard_normal((40, 3)).astype("f4"), y, numpy.eye(3, dtype="f4")[y - 2010]
+        f["hot"], f["sixes"] = numpy.eye(3, dtype="i4")[y - 2010], numpy.full(40, 6)
+PY
+printf '[data]\npath = part-*.h5\nx = /x\ny = /y\n[model]\ntype = mlp\nhidden = 4\n[train]\nmax_steps = 1\nbatch_size = 8\n[device]\nshare = yes\n' >years.ini
+expect 0 "years" ranks 1 years.ini -o years
+says 1 "loss +cross_entropy, 3 classes: 2010 2011 2012, chance level 0\.[3-9]"
+expect 0 "one of the files" "$bin/charl" eval years.ini years/last.h5 data.path=part-1.h5 --split train
+expect 3 "another class" "$bin/charl" eval years.ini years/last.h5 data.path=part-1.h5 data.y=/sixes --split train
+says 1 "classes that .* was not trained on: \"6\""
+for form in hot float; do
+    expect 2 "one-hot" ranks 1 years.ini -o x data.y=/$form
+    says 1 "every target has one 1 among 3 numbers: classes in one-hot form"
+done
+expect 0 "one-hot rows as labels" ranks 1 years.ini -o hot data.y=/hot train.loss=bce
+says 1 "loss +bce, 3 labels"
 expect 2 "digits are not labels" ranks 1 mlp.ini -q -o x train.loss=bce
 says 1 "labels are 0 or 1, those of .* go up to 9"
 finish

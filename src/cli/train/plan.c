@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <charl/data_schema.h>
 #include "cli/train/train.h"
 
 /* 1234567 as "1,234,567". */
@@ -108,6 +109,36 @@ static void print_batch(const charl_train_info *i)
                                              : "they depend on the number of ranks");
 }
 
+/* "3 classes: ant bee cat": the names that fit into a line of 80 columns. */
+static void print_targets(const charl_train_info *i)
+{
+    enum { ROOM = 30 };
+    const char *name;
+    size_t length, used = 0;
+    char a[32];
+    int64_t n = 0;
+
+    if (i->window > 0) {
+        printf("  loss     %s, vocabulary of %s\n", i->loss, grouped(i->classes, a));
+        return;
+    }
+    printf("  loss     %s, ", i->loss);
+    if (i->classes == 0 || i->targets > 1) {
+        printf("%s %s%s", grouped(i->targets, a), i->classes > 0 ? "label" : "number", i->targets == 1 ? "" : "s");
+    } else {
+        printf("%s classes", grouped(i->classes, a));
+        for (; (name = charl_names_get(i->class_names, n, &length)) != NULL && used + length + 1 <= ROOM; n++) {
+            printf("%s%.*s", n > 0 ? " " : ": ", (int)length, name);
+            used += length + 1;
+        }
+        printf("%s", name && n > 0 ? " ..." : "");
+        if (i->chance > 0) {
+            printf(", chance level %.4g", i->chance);
+        }
+    }
+    putchar('\n');
+}
+
 static void print_memory(const charl_train_info *i)
 {
     char a[32], b[32], c[32];
@@ -142,6 +173,7 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
     }
     printf("  data     %s train / %s val%s, %s\n", grouped(i->train_rows, a), grouped(i->val_rows, b), windows,
            i->data_on_device ? "on device" : "read while training");
+    print_targets(i);
     print_batch(i);
     if (o->size > 1) {
         printf("  ranks    all-reduce by %s\n", i->allreduce);

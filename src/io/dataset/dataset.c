@@ -450,6 +450,9 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
     }
     ds->classes = opt->classes > 0 ? opt->classes : ds->classes;
     CHARL_REQUIRE(ds->classes <= INT32_MAX, CHARL_ERR_CONFIG, "%s: too many classes", ds->file.path);
+    if (ds->classes == 0 && train->y && train->y->item.ndim == 0 && !ds->class_names[0]) {
+        CHARL_TRY(charl__alloc(sizeof *ds->labels, &ds->labels));
+    }
     if (ds->classes == 0 || is_signed_label(ds, train->y)) {
         CHARL_TRY(charl__dataset_count_classes(ds, &most));
     }
@@ -457,7 +460,30 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
         ds->classes = most;
     }
     ds->stored_classes = ds->classes;
+    if (ds->labels) {
+        CHARL_TRY(charl__labels_decide(ds->labels));
+        CHARL_TRY(charl__labels_check(ds->labels, ds->file.path, train->y->name));
+        CHARL_TRY(charl__dataset_name_labels(ds, ds->labels->are_names));
+    }
     return CHARL_OK;
+}
+
+charl_status charl__dataset_name_labels(charl_dataset *ds, bool are_names)
+{
+    charl_status st = CHARL_OK;
+    charl__text names = {0};
+
+    CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s", ""));
+    if (are_names) {
+        CHARL_TRY_CLEANUP(charl__labels_list(ds->labels, &names));
+    }
+    charl_free(ds->class_names);
+    ds->class_names = charl__text_steal(&names);
+    ds->labels->are_names = are_names;
+    ds->classes = ds->stored_classes = are_names ? ds->labels->n : ds->labels->most;
+cleanup:
+    charl__text_fini(&names);
+    return st;
 }
 
 static charl_status seal(charl_dataset *ds, const charl_dataset_options *opt, int64_t cache_bytes)
@@ -604,6 +630,10 @@ void charl_dataset_close(charl_dataset *ds)
     charl_free(ds->layout);
     charl_free(ds->fit);
     charl_free(ds->class_names);
+    if (ds->labels) {
+        charl__labels_fini(ds->labels);
+    }
+    charl_free(ds->labels);
     charl_free(ds->columns);
     charl_free(ds->targets);
     charl_free(ds->recipe);

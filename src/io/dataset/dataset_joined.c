@@ -140,6 +140,7 @@ static charl_status open_files(charl_dataset *ds, char *const *paths, int n, con
 {
     enum { LEAST_BYTES = 16 << 20 };
     charl_dataset_options one = *opt;
+    bool counted = true; /* no file says how many classes there are */
     const int64_t share = (opt->cache_bytes > 0 ? opt->cache_bytes : CHARL_DATASET_CACHE_BYTES) / n;
 
     one.val_split = 0;
@@ -160,8 +161,13 @@ static charl_status open_files(charl_dataset *ds, char *const *paths, int n, con
                       paths[j], charl_dataset_kind_name(d->kind));
         CHARL_REQUIRE(d->kind == first->kind, CHARL_ERR_DATA, "%s holds %s, %s holds %s", paths[j],
                       charl_dataset_kind_name(d->kind), paths[0], charl_dataset_kind_name(first->kind));
+        if (d->labels) { /* labels are named when those of all files are known */
+            CHARL_TRY(charl__dataset_name_labels(d, false));
+        }
+        counted = counted && d->labels;
         ds->classes = d->classes > ds->classes ? d->classes : ds->classes;
     }
+    ds->classes = counted ? 0 : ds->classes;
     ds->kind = ds->joined[0]->kind;
     return CHARL_OK;
 }

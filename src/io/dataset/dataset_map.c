@@ -177,10 +177,22 @@ static charl_status map_classes(mapping *m)
 {
     charl_status st = CHARL_OK;
     charl_dataset *ds = m->ds;
+    charl__text labels = {0};
     int64_t *unused = NULL;
     char *missing = NULL;
     bool named;
 
+    if (ds->labels) { /* integers, which may be the numbers of classes or their names */
+        CHARL_TRY_CLEANUP(charl__labels_list(ds->labels, &labels));
+        CHARL_TRY_CLEANUP(charl_names_match(charl__text_string(&labels), m->s->class_names, &unused, &missing));
+        if (ds->labels->are_names ? !m->s->class_names[0] : !missing) {
+            CHARL_TRY_CLEANUP(charl__dataset_name_labels(ds, !ds->labels->are_names));
+        }
+        charl_free(unused);
+        charl_free(missing);
+        unused = NULL;
+        missing = NULL;
+    }
     CHARL_TRY_CLEANUP(is_named(m, "classes", "number", ds->class_names, m->s->class_names, &named));
     if (!named) {
         CHARL_TRY_CLEANUP(check_class_count(m));
@@ -199,6 +211,7 @@ static charl_status map_classes(mapping *m)
                           "layer afresh: init.skip = LAYER.*",
                           ds->file.path, m->model, missing);
 cleanup:
+    charl__text_fini(&labels);
     charl_free(unused);
     charl_free(missing);
     return st;

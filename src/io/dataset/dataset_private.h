@@ -3,6 +3,7 @@
 /** The open dataset as its own source files see it. */
 #include "charl/dataset.h"
 #include "io/dataset/dataset_file.h"
+#include "io/dataset/labels.h"
 #include "io/dataset/weights.h"
 
 /** One split: rows [first, first + items) of two arrays, which several splits may share. */
@@ -40,7 +41,8 @@ struct charl_dataset {
     charl_dataset_kind kind;
     bool values;            /* targets are numbers, not classes */
     int64_t classes;        /* as delivered */
-    int64_t stored_classes; /* labels in the file are below */
+    int64_t stored_classes; /* labels in the file are below; where they are names, as many */
+    charl__labels *labels;  /* of all splits; NULL: the number of classes is stored, or labels are of pixels */
     int64_t vocab;          /* so are the tokens of SEQUENCES, but for padding; 0: not known */
     int64_t window;
     int64_t packed;                     /* windows that documents were packed into; 0: none */
@@ -84,9 +86,12 @@ charl_status charl__dataset_create(charl_dataset **out) CHARL_MUST_CHECK;
 /** The tokenizer that the data set carries, if any. Errors: as charl_tokenizer_load. */
 charl_status charl__dataset_tokenizer(const charl_dataset *ds, charl_tokenizer **out) CHARL_MUST_CHECK;
 
-/** Largest label of all splits plus one; sets the views' `ignored`. Errors: ERR_DATA for a label that is neither a class nor ignored,
- *  and for labels that are -1 and 1 only. */
+/** Largest label of all splits plus one; sets the views' `ignored`, and adds to ds->labels unless that is NULL. Errors: ERR_DATA for a label
+ *  that is neither a class nor ignored, and for labels that are -1 and 1 only; ERR_NOMEM. */
 charl_status charl__dataset_count_classes(charl_dataset *ds, int64_t *out) CHARL_MUST_CHECK;
+
+/** Take labels as the names of their classes, or as their numbers. Errors: ERR_NOMEM. */
+charl_status charl__dataset_name_labels(charl_dataset *ds, bool are_names) CHARL_MUST_CHECK;
 
 /** Whether the documents of a split begin one after another, inside it. Errors: ERR_DATA, ERR_IO. */
 charl_status charl__dataset_check_documents(charl_dataset *ds, charl_split split) CHARL_MUST_CHECK;

@@ -59,16 +59,18 @@ static charl_status to_classes(const charl_dataset *ds, const charl__array *a, i
                                const void *stored, int32_t *out)
 {
     const int64_t per_row = charl_shape_count(&a->item);
+    const bool named = ds->labels && ds->labels->are_names;
 
     for (int64_t i = 0; i < n; i++) {
         const int64_t v = stored_integer(a->dtype, stored, i);
         const bool counts = !charl__label_is_ignored(ds->kind, &a->item, v);
+        const int64_t class = named && counts ? charl__labels_find(ds->labels, v) : v;
 
-        CHARL_REQUIRE(!counts || (v >= 0 && v < ds->stored_classes), CHARL_ERR_DATA,
+        CHARL_REQUIRE(!counts || (class >= 0 && class < ds->stored_classes), CHARL_ERR_DATA,
                       "%s: %s: %lld in row %lld is not in [0, %lld)", ds->file.path, a->name, (long long)v,
                       (long long)(first + i / per_row), (long long)ds->stored_classes);
         if (out) {
-            out[i] = !counts ? -1 : (int32_t)(ds->class_map ? ds->class_map[v] : v);
+            out[i] = !counts ? -1 : (int32_t)(ds->class_map ? ds->class_map[class] : class);
         }
     }
     return CHARL_OK;
@@ -586,6 +588,7 @@ static charl_status note_labels(charl_dataset *ds, const charl__array *a, int64_
                       INT32_MAX - 1);
         seen->most = v >= seen->most ? v + 1 : seen->most;
         seen->zero = seen->zero || v == 0;
+        CHARL_TRY(ds->labels ? charl__labels_add(ds->labels, v) : CHARL_OK);
     }
     return CHARL_OK;
 }

@@ -15,6 +15,7 @@
 #include "base/text/utf8.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_file.h"
+#include "io/dataset/labels.h"
 #include "io/dataset/weights.h"
 #include "io/h5_array.h"
 #include "io/h5_driver.h"
@@ -46,6 +47,8 @@ struct charl__writer {
     output y[CHARL_SPLIT_COUNT];
     int64_t put;       /* samples so far */
     int64_t max_label; /* -1: none yet */
+    bool names_classes;
+    charl__labels labels; /* of samples */
     stats x_stats, y_stats;
 };
 
@@ -253,6 +256,7 @@ charl_status charl__writer_text(charl__writer *w, const char *name, const char *
     if (bytes == 0) {
         return CHARL_OK;
     }
+    w->names_classes = w->names_classes || strcmp(name, "class_names") == 0;
     if (bytes <= MAX_TEXT) {
         return charl__h5_set_text(&site, w->h5, name, text);
     }
@@ -345,6 +349,9 @@ static charl_status check_put(charl__writer *w, const void *x, const void *y, in
                 (label >= 0 && label < INT32_MAX) || charl__label_is_ignored(w->spec.kind, &w->spec.y_item, label),
                 CHARL_ERR_DATA, "%s: sample %lld has label %d", w->path, (long long)(w->put + i / y_count), label);
             w->max_label = label > w->max_label ? label : w->max_label;
+            if (label >= 0 && w->spec.y_item.ndim == 0) {
+                CHARL_TRY(charl__labels_add(&w->labels, label));
+            }
         }
     }
     return CHARL_OK;
@@ -568,8 +575,13 @@ charl_status charl__writer_finish(charl__writer *w)
 
     CHARL_REQUIRE(w->put == announced(w), CHARL_ERR_DATA, "%s: %lld samples were announced but %lld came", w->path,
                   (long long)announced(w), (long long)w->put);
+    CHARL_TRY(charl__labels_decide(&w->labels));
+    if (w->spec.classes == 0 && !w->names_classes) {
+        CHARL_TRY(charl__labels_check(&w->labels, w->path, "the target"));
+    }
     charl__h5_begin();
-    if (tokens || !w->spec.values) {
+    /* Without a count the labels are looked at when the file is opened, and may be names. */
+    if (tokens || w->spec.classes > 0 || w->names_classes || (!w->spec.values && !w->labels.are_names)) {
         CHARL_TRY(charl__h5_set_i64(&site, w->h5, tokens ? "vocab" : "classes",
                                     w->spec.classes > labels ? w->spec.classes : labels));
     }
@@ -599,6 +611,7 @@ void charl__writer_destroy(charl__writer *w)
     }
     stats_fini(&w->x_stats);
     stats_fini(&w->y_stats);
+    charl__labels_fini(&w->labels);
     charl_free(w->path);
     charl_free(w);
 }

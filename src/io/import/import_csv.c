@@ -14,6 +14,7 @@
 #include "charl/data_schema.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_write.h"
+#include "io/dataset/labels.h"
 #include "io/dataset/order/split.h"
 #include "io/import/import_csv_like.h"
 #include "io/table/fit.h"
@@ -37,6 +38,7 @@ typedef struct csv_import {
     charl__missing missing; /* of columns that it does not name */
     int64_t rows, left_out; /* rows that are taken, and those with a missing value that are not */
     bool ids;               /* every label is the number of its class */
+    bool has_classes;       /* --words names the target */
     bool rounds;            /* f32 rounds an integer of the file: it was noted */
     charl__look_at
         first_label; /* the label of line 1 where it was taken for a row and is no number: a header of numbers? */
@@ -146,8 +148,12 @@ static charl_status take_dropped(csv_import *c, const char *text, int column)
 
 static charl_status take_words(csv_import *c, const char *text, int column)
 {
+    if (is_target(c, column) && is_class(c)) {
+        c->has_classes = true;
+        return CHARL_OK;
+    }
     CHARL_REQUIRE(is_taken(c, column), CHARL_ERR_CONFIG, "%s: --words %s: it is %s", c->path, text,
-                  is_target(c, column) ? "the target" : "left out");
+                  is_target(c, column) ? "the target, a number or one of several labels" : "left out");
     c->recipe.column[column].kind = CHARL__COLUMN_WORDS;
     c->look[column].collects = true;
     return CHARL_OK;
@@ -246,6 +252,8 @@ static charl_status has_header(const csv_import *c, charl_csv_header asked, bool
     const bool index = !charl__table_field(t, 0)[0]; /* a column without a name comes first */
     const int counted = charl__table_counts_columns(t);
     int number = -1, text = -1; /* the first column with such a field */
+    double last = -1, value = 0;
+    bool ascends = index && t->n_columns > COUNTED; /* ,1940,1945,1950: names of columns that are years */
 
     for (int i = t->n_columns - 1; i >= 0; i--) {
         const char *field = charl__table_field(t, i);
@@ -265,6 +273,18 @@ static charl_status has_header(const csv_import *c, charl_csv_header asked, bool
                       "this line may be a header or a row; HINT correct the value, or say which it "
                       "is: --header yes or --header no",
                       charl__table_place(t), charl__table_field(t, text), text, charl__table_field(t, number), number);
+        for (int i = 1; i < t->n_columns && ascends; i++) {
+            const char *field = charl__table_field(t, i);
+
+            ascends =
+                field[strspn(field, "0123456789")] == '\0' && charl__parse_number(field, '.', &value) && value > last;
+            last = value;
+        }
+        CHARL_REQUIRE(
+            !ascends || counted > 0, CHARL_ERR_DATA,
+            "%s: an empty field and ascending numbers: this line may be a header or a row; HINT say which it is: "
+            "--header yes or --header no",
+            charl__table_place(t));
         CHARL_REQUIRE(counted == 0 || counted >= COUNTED, CHARL_ERR_DATA,
                       "%s: this line counts the columns from 0: it may be a header or a row; HINT say which it is: "
                       "--header yes or --header no",
@@ -520,7 +540,7 @@ static charl_status decide_dates(csv_import *c, int i)
     column->clock = l->clock;
     column->order = c->o->dates;
     CHARL_REQUIRE(
-        !l->has_xxx || column->order != CHARL_CSV_DATES_AUTO, CHARL_ERR_DATA,
+        !l->has_short || column->order != CHARL_CSV_DATES_AUTO, CHARL_ERR_DATA,
         "%s:%lld: column %s: the order of day, month and year in \"%s\" is not known; HINT --dates dmy, --dates "
         "mdy or --dates ymd; --drop leaves the column out",
         c->path, (long long)l->first_word.line, charl__table_column(&c->table, i), l->first_word.text);
@@ -590,7 +610,7 @@ static charl_status add_marks(const csv_import *c, int i, undecided *u)
         u->first_mark = i;
     }
     CHARL_TRY(list_column(c, &u->marks, i));
-    for (int64_t k = 0; k < set->n && k < SHOWN; k++) {
+    for (int64_t k = 0; k < set->n && set->n <= SHOWN; k++) { /* more are words, and no marks */
         bool known = false;
         const size_t length = strlen(set->names[k]);
 
@@ -675,12 +695,13 @@ static charl_status fail_undecided(const csv_import *c, const undecided *u)
 
         CHARL_FAIL(
             CHARL_ERR_DATA,
-            "%s:%lld: column %s: \"%s\" is not a number, but \"%s\" in line %lld is%s%s; HINT correct it; or --na "
-            "\"%s\" if that stands for missing values, --words %s if the values are categories, --drop %s to leave "
-            "%s out",
+            "%s:%lld: column %s: \"%s\" is not a number, but \"%s\" in line %lld is%s%s; HINT correct it; or %s%s%s"
+            "--words %s if the values are categories, --drop %s to leave %s out",
             c->path, (long long)l->first_word.line, charl__table_column(&c->table, i), l->first_word.text,
             l->first_number.text, (long long)l->first_number.line, others ? "; so it is in the columns " : "",
-            others ? u->marks.data : "", u->na.data, u->marks.data, u->marks.data, others ? "them" : "the column");
+            others ? u->marks.data : "", u->na.length ? "--na \"" : "", charl__text_string(&u->na),
+            u->na.length ? "\" if that stands for missing values, " : "", u->marks.data, u->marks.data,
+            others ? "them" : "the column");
     }
     if (u->edges.length) {
         const int i = u->first_edge;
@@ -783,6 +804,38 @@ cleanup:
     charl__text_fini(&u.edges);
     charl__text_fini(&u.marks);
     charl__text_fini(&u.na);
+    return st;
+}
+
+/* Whether labels that are integers are the numbers of their classes (labels.h). More numbers than classes have are measured ones. */
+static charl_status decide_classes(csv_import *c)
+{
+    charl_status st = CHARL_OK;
+    const char *column = charl__table_column(&c->table, c->label[0]);
+    charl__labels *labels = NULL;
+    bool numbers = true;
+
+    for (int64_t i = 0; i < c->classes.n && numbers; i++) {
+        numbers = charl__number_form_of(c->classes.names[i]) != CHARL__NUMBER_NONE;
+    }
+    CHARL_REQUIRE_CLEANUP(
+        !numbers || c->classes.n <= CHARL__MOST_NUMERIC_CLASSES || c->has_classes, CHARL_ERR_DATA,
+        "%s: the target, column %s, has %lld different numbers, such as %.20s; HINT --regression if the model is to "
+        "predict a number, --words %s if they are classes",
+        c->path, column, (long long)c->classes.n, c->classes.names[0], column);
+    if (c->ids) {
+        CHARL_TRY_CLEANUP(charl__alloc(sizeof *labels, &labels));
+        for (int64_t i = 0; i < c->classes.n; i++) {
+            CHARL_TRY_CLEANUP(charl__labels_add(labels, charl__parse_class(c->classes.names[i], MAX_ID)));
+        }
+        CHARL_TRY_CLEANUP(charl__labels_decide(labels));
+        c->ids = !labels->are_names;
+    }
+cleanup:
+    if (labels) {
+        charl__labels_fini(labels);
+    }
+    charl_free(labels);
     return st;
 }
 
@@ -1092,6 +1145,7 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
     CHARL_TRY_CLEANUP(look(&c));
     CHARL_TRY_CLEANUP(decide(&c));
     if (is_class(&c)) {
+        CHARL_TRY_CLEANUP(decide_classes(&c));
         CHARL_TRY_CLEANUP(number_classes(&c, &classes));
     }
     CHARL_TRY_CLEANUP(charl__split_choose(path, is_class(&c) ? c.class_of : NULL, c.rows, c.common, &c.val));

@@ -158,8 +158,8 @@ charl__date charl__date_parse(const char *text)
         d.form = CHARL__DATE_NONE;
     } else if (n[0] <= 2 && n[1] <= 2 && n[2] == 4) {
         d.form = separator == '.' ? CHARL__DATE_DMY : CHARL__DATE_XXY;
-    } else if (n[0] <= 2 && n[1] == 2 && n[2] == 2) {
-        d.form = CHARL__DATE_XXX;
+    } else if (n[0] <= 2 && n[1] <= 2 && n[2] == 2) {
+        d.form = CHARL__DATE_SHORT;
     }
     return d;
 }
@@ -183,7 +183,7 @@ static bool find_places(const charl__date *d, charl_csv_dates order, int place[3
     case CHARL__DATE_XXY:
         order = order == CHARL_CSV_DATES_YMD ? CHARL_CSV_DATES_AUTO : order;
         break;
-    case CHARL__DATE_XXX:
+    case CHARL__DATE_SHORT:
         break;
     default:
         return false;
@@ -203,7 +203,7 @@ bool charl__date_resolve(const charl__date *d, charl_csv_dates order, int64_t *d
         return false;
     }
     year = d->field[place[0]];
-    year += d->form != CHARL__DATE_XXX ? 0 : year < 69 ? 2000 : 1900;
+    year += d->form != CHARL__DATE_SHORT ? 0 : year < 69 ? 2000 : 1900;
     m = d->field[place[1]];
     day = d->field[place[2]];
     if (m < 1 || m > 12 || day < 1 ||

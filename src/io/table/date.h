@@ -13,7 +13,7 @@ typedef enum charl__date_form {
     CHARL__DATE_DMY,  /* 17.05.2024, 17 May 2024 */
     CHARL__DATE_MDY,  /* May 17, 2024 */
     CHARL__DATE_XXY,  /* 05/06/2024 or 05-06-2024: day or month first, the fields do not say */
-    CHARL__DATE_XXX /* 01.05.23: a year of two digits may be first or last; 00 to 68 is 2000 to 2068, 69 to 99 is 1969 to 1999 */
+    CHARL__DATE_SHORT /* 01.05.23: a year of two digits may be first or last; 00 to 68 is 2000 to 2068, 69 to 99 is 1969 to 1999 */
 } charl__date_form;
 
 /** A field taken apart: calendar fields in the order in which they stand, then "HH:MM", "HH:MM:SS" or "HH:MM:SS.fff" after a blank
@@ -29,7 +29,7 @@ typedef struct charl__date {
 charl__date charl__date_parse(const char *text);
 
 /** Days since 1970-01-01 (Gregorian), month 1 to 12, weekday (0: Monday) and hours since midnight of a date; with `order` for the forms
- *  XXY (DMY or MDY) and XXX. False where there is no such day. Days from civil: Howard Hinnant, "chrono-compatible low-level date algorithms". */
+ *  XXY (DMY or MDY) and SHORT. False where there is no such day. Days from civil: Howard Hinnant, "chrono-compatible low-level date algorithms". */
 bool charl__date_resolve(const charl__date *d, charl_csv_dates order, int64_t *days, int *month, int *weekday,
                          double *hours);
 

@@ -49,7 +49,7 @@ static void add_date(charl__look *l, const charl__table *t, const char *field, c
 {
     l->dates++;
     l->clock = l->clock || d->has_clock;
-    l->has_xxx = l->has_xxx || d->form == CHARL__DATE_XXX;
+    l->has_short = l->has_short || d->form == CHARL__DATE_SHORT;
     if (d->has_clock) {
         remember(d->has_zone ? &l->first_zone : &l->first_local, t, field);
     }

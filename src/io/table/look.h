@@ -28,7 +28,7 @@ typedef struct charl__look {
     int64_t rows;                                           /* so far, those that are left out too */
     int64_t counted;                                        /* this many fields from the first count up by one */
     double first;                                           /* the number that they begin with */
-    bool clock, has_xxy, has_xxx;
+    bool clock, has_xxy, has_short;
     charl__look_at first_zone, first_local; /* times with a zone, and without */
     charl__name_set
         set; /* the different fields that are no numbers; all of them where `collects`; with `overflows` not all */

@@ -1,0 +1,103 @@
+/* What the training targets are, found by reading them: how often each class occurs, and whether several labels are one class in one-hot form. */
+#include "base/alloc.h"
+#include "task/session.h"
+
+enum { BLOCK = 1 << 20 };
+
+/* n elements of targets. `stop` ends the scan. */
+typedef void take_targets(void *user, const void *y, int64_t n, bool *stop);
+
+static charl_status scan(charl__session *s, take_targets *take, void *user)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = s->data.rows[CHARL_SPLIT_TRAIN], per_row = charl_shape_count(&s->data.y_shape);
+    const int64_t block = per_row < BLOCK ? BLOCK / per_row : 1, room = block < n ? block : n;
+    int64_t *rows = NULL;
+    int32_t *y = NULL; /* or f32 */
+    bool stop = false;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(room, sizeof *rows, &rows));
+    CHARL_TRY_CLEANUP(charl__alloc_array(room * per_row, sizeof *y, &y));
+    for (int64_t first = 0; first < n && !stop; first += block) {
+        const int64_t m = n - first < block ? n - first : block;
+
+        for (int64_t i = 0; i < m; i++) {
+            rows[i] = first + i;
+        }
+        CHARL_TRY_CLEANUP(charl_dataset_read(s->ds, CHARL_SPLIT_TRAIN, rows, m, NULL, y));
+        take(user, y, m * per_row, &stop);
+    }
+cleanup:
+    charl_free(rows);
+    charl_free(y);
+    return st;
+}
+
+static void count(void *user, const void *y, int64_t n, bool *stop)
+{
+    int64_t *classes = user;
+
+    (void)stop;
+    for (int64_t i = 0; i < n; i++) {
+        if (((const int32_t *)y)[i] >= 0) {
+            classes[((const int32_t *)y)[i]]++;
+        }
+    }
+}
+
+charl_status charl__session_measure_chance(charl__session *s)
+{
+    enum { MOST_ROWS = 1 << 24 };
+    charl_status st = CHARL_OK;
+    int64_t *classes = NULL, largest = 0, all = 0;
+
+    if (!s->data.labelled || s->data.y_dtype != CHARL_I32 || s->data.y_shape.ndim > 0 ||
+        s->data.rows[CHARL_SPLIT_TRAIN] > MOST_ROWS) {
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(charl__alloc_array(s->data.classes, sizeof *classes, &classes));
+    CHARL_TRY_CLEANUP(scan(s, count, classes));
+    for (int64_t c = 0; c < s->data.classes; c++) {
+        largest = classes[c] > largest ? classes[c] : largest;
+        all += classes[c];
+    }
+    s->chance = all > 0 ? (double)largest / (double)all : 0.0;
+cleanup:
+    charl_free(classes);
+    return st;
+}
+
+typedef struct one_hot {
+    int64_t classes;
+    bool is_float, is_one_hot;
+} one_hot;
+
+static void check_one_hot(void *user, const void *y, int64_t n, bool *stop)
+{
+    one_hot *o = user;
+
+    for (int64_t i = 0; i < n && o->is_one_hot; i += o->classes) {
+        int64_t ones = 0, zeros = 0;
+
+        for (int64_t k = i; k < i + o->classes; k++) {
+            const float v = o->is_float ? ((const float *)y)[k] : (float)((const int32_t *)y)[k];
+
+            ones += v == 1.0F;
+            zeros += v == 0.0F;
+        }
+        o->is_one_hot = ones == 1 && ones + zeros == o->classes;
+    }
+    *stop = !o->is_one_hot;
+}
+
+charl_status charl__session_is_one_hot(charl__session *s, bool *out)
+{
+    one_hot o = {charl_shape_count(&s->data.y_shape), s->data.y_dtype == CHARL_F32, true};
+
+    *out = false;
+    if (s->data.labelled && s->data.y_shape.ndim == 1 && o.classes > 1) {
+        CHARL_TRY(scan(s, check_one_hot, &o));
+        *out = o.is_one_hot;
+    }
+    return CHARL_OK;
+}
