@@ -99,7 +99,7 @@ printf 'a,p,q\n1,0.5,1\n2,1.5,3\n' >values.csv
 expect 0 'values.h5: regression' data import csv values.csv -o values.h5 --regression --label p,q
 expect 0 'targets    p q' data import csv values.csv --like values.h5 -o again.h5
 sed 's/,3$/,/' values.csv >gap.csv
-expect 3 'gap.csv:3: the target is missing' data import csv gap.csv --like values.h5 -o x.h5
+expect 3 'gap.csv:3: column "q" is missing' data import csv gap.csv --like values.h5 -o x.h5
 cut -d, -f1,2 values.csv >half.csv
 expect 3 'half.csv has not all targets of values.h5: "p", "q"' data import csv half.csv --like values.h5 -o x.h5
 printf '1,0\n2,1\n' >nameless.csv

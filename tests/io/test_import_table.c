@@ -118,6 +118,13 @@ static void new_rows_become_the_same(void **state)
     assert_memory_equal(x, awkward_rows, sizeof awkward_rows);
     assert_int_equal(y[1], 1);
     assert_null(warnings);
+    charl_assert_ok(
+        read_new(s, "1,5;Ulm;2024-03-01\n2,5;?;2000-02-29\n", &n, x, y, &warnings)); /* a short file without names */
+    assert_int_equal(n, 2);
+    assert_memory_equal(x, awkward_rows, 7 * sizeof *x);
+    assert_memory_equal(x + 7, awkward_rows + 21, 7 * sizeof *x);
+    assert_non_null(strstr(warnings, "columns are matched by position"));
+    charl_free(warnings);
     /* Other order and separator, no target, a word that training did not see. */
     charl_assert_ok(read_new(s, "day|the; town|width|more\n2024-03-01|Rome|-|1\n|Ulm|1,5|2\n", &n, x, y, &warnings));
     assert_int_equal(n, 2);

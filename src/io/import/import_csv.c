@@ -22,7 +22,7 @@
 #include "io/import/importer.h"
 #include "io/table/recipe.h"
 
-enum { MAX_CLASSES = 100000, MAX_ID = 100000, BLOCK_ROWS = 256, MANY_WORDS = 256, FEW_ROWS = 32, COUNTING_ROWS = 10 };
+enum { MAX_CLASSES = 100000, MAX_ID = 100000, MANY_WORDS = 256, FEW_ROWS = 32, COUNTING_ROWS = 10 };
 
 typedef struct csv_import {
     const char *path;
@@ -39,13 +39,13 @@ typedef struct csv_import {
     int64_t rows, left_out; /* rows that are taken, and those with a missing value that are not */
     bool ids;               /* every label is the number of its class */
     bool has_classes;       /* --words names the target */
-    bool rounds;            /* f32 rounds an integer of the file: it was noted */
     charl__look_at
         first_label; /* the label of line 1 where it was taken for a row and is no number: a header of numbers? */
     int64_t later_numbers, later_words; /* labels of the other rows; counted only then */
     charl__name_set classes;
-    int32_t *class_of; /* [rows] of one label: its number in `classes`, later the class */
-    uint8_t *val;      /* [rows] 1: a row of the validation set; NULL: none, or the last ones */
+    int32_t *class_of;        /* [rows] of one label: its number in `classes`, later the class */
+    uint8_t *val;             /* [rows] 1: a row of the validation set; NULL: none, or the last ones */
+    charl_data_schema schema; /* of the result */
 } csv_import;
 
 static bool parse_index(const char *text, long *out)
@@ -393,6 +393,19 @@ static charl_status note_class(csv_import *c)
     return CHARL_OK;
 }
 
+/* One of several labels: yes or no. */
+static charl_status check_flag(const csv_import *c, int column)
+{
+    const char *field = charl__table_field(&c->table, column);
+
+    CHARL_REQUIRE(strcmp(field, "0") == 0 || strcmp(field, "1") == 0 || charl__table_is_missing(&c->table, field),
+                  CHARL_ERR_DATA,
+                  "%s: column %s: \"%.40s\" is neither 0 nor 1, as each of several labels must "
+                  "be; HINT targets that are numbers need --regression",
+                  charl__table_place(&c->table), charl__table_column(&c->table, column), field);
+    return CHARL_OK;
+}
+
 static charl_status look(csv_import *c)
 {
     bool more;
@@ -418,6 +431,9 @@ static charl_status look(csv_import *c)
         }
         if (is_class(c)) {
             CHARL_TRY(note_class(c));
+        }
+        for (int i = 0; !c->o->regression && c->n_labels > 1 && i < c->n_labels; i++) {
+            CHARL_TRY(check_flag(c, c->label[i]));
         }
         c->rows++;
     }
@@ -465,12 +481,25 @@ static void find_forms(const csv_import *c, int column[CHARL__NUMBER_FORMS])
     }
 }
 
+/* How an option names a column. Borrowed until the next call on this thread. */
+static const char *plain_name(const csv_import *c, int i)
+{
+    static _Thread_local char number[16];
+
+    if (c->table.names && c->table.names[i][0]) {
+        return c->table.names[i];
+    }
+    snprintf(number, sizeof number, "%d", i);
+    return number;
+}
+
 /* A number that can be meant otherwise, or cannot be read: what each option would make of it. */
 static charl_status fail_decimal(const csv_import *c, const int column[CHARL__NUMBER_FORMS], charl__number_form form)
 {
     const int i = column[form];
     const charl__look_at *at = &c->look[i].first_form[form];
     const size_t skip = strcspn(at->text, "0123456789+-");
+    const char *column_text = plain_name(c, i);
     char number[sizeof at->text], hint[2][120] = {"", ""};
 
     snprintf(number, sizeof number, "%.*s", (int)strspn(at->text + skip, "0123456789+-.,eE"), at->text + skip);
@@ -485,16 +514,16 @@ static charl_status fail_decimal(const csv_import *c, const int column[CHARL__NU
             snprintf(hint[comma], sizeof hint[comma], "--decimal %s reads %.9g, ", comma ? "comma" : "point", value);
         }
     }
-    CHARL_FAIL(
-        CHARL_ERR_DATA,
-        "%s:%lld: column %s: \"%s\" %s; HINT %s%s%s--words if the values are categories, --drop to leave the column "
-        "out",
-        c->path, (long long)at->line, charl__table_column(&c->table, i), at->text,
-        form == CHARL__NUMBER_POINT   ? "has a decimal point, and other numbers of this file have a comma"
-        : form == CHARL__NUMBER_COMMA ? "has a comma for a decimal sign"
-        : hint[0][0] && hint[1][0]    ? "may have a decimal sign or a thousands separator"
-                                      : "has thousands separators",
-        hint[0], hint[1], hint[0][0] || hint[1][0] ? "" : "write all numbers with one decimal sign, ");
+    CHARL_FAIL(CHARL_ERR_DATA,
+               "%s:%lld: column %s: \"%s\" %s; HINT %s%s%s--words %s if the values are categories, --drop %s to leave "
+               "the column out",
+               c->path, (long long)at->line, charl__table_column(&c->table, i), at->text,
+               form == CHARL__NUMBER_POINT   ? "has a decimal point, and other numbers of this file have a comma"
+               : form == CHARL__NUMBER_COMMA ? "has a comma for a decimal sign"
+               : hint[0][0] && hint[1][0]    ? "may have a decimal sign or a thousands separator"
+                                             : "has thousands separators",
+               hint[0], hint[1], hint[0][0] || hint[1][0] ? "" : "write all numbers with one decimal sign, ",
+               column_text, column_text);
 }
 
 /* Point or comma: what all columns together show. */
@@ -594,10 +623,7 @@ typedef struct undecided {
 
 static charl_status list_column(const csv_import *c, charl__text *list, int i)
 {
-    const char *name = c->table.names ? c->table.names[i] : "";
-
-    CHARL_TRY(charl__text_append(list, ",", list->length > 0));
-    return name[0] ? charl__text_printf(list, "%s", name) : charl__text_printf(list, "%d", i);
+    return charl__text_printf(list, "%s%s", list->length > 0 ? "," : "", plain_name(c, i));
 }
 
 /* Words among numbers: typing errors, or texts that stand for a missing value. */
@@ -780,6 +806,22 @@ cleanup:
     return st;
 }
 
+/* Of a measured number f32 keeps enough; but identifiers and times in seconds may become equal. */
+static void note_rounding(const csv_import *c)
+{
+    for (int i = 0; i < c->recipe.n; i++) {
+        const charl__look_at *at = &c->look[i].first_rounded;
+        const bool number = c->recipe.column[i].kind == CHARL__COLUMN_NUMBER || (is_target(c, i) && c->o->regression);
+
+        if (number && at->line > 0) {
+            charl__import_note(c->common,
+                               "column %s holds integers that f32 rounds, such as %s; --drop leaves out identifiers",
+                               charl__table_column(&c->table, i), at->text);
+            break;
+        }
+    }
+}
+
 static charl_status decide(csv_import *c)
 {
     charl_status st = CHARL_OK;
@@ -793,6 +835,7 @@ static charl_status decide(csv_import *c)
     }
     CHARL_TRY_CLEANUP(fail_undecided(c, &u));
     CHARL_TRY_CLEANUP(check_missing(c));
+    note_rounding(c);
     charl_free(c->recipe.missing);
     c->recipe.missing = NULL;
     CHARL_TRY_CLEANUP(charl__strdup(c->table.missing, &c->recipe.missing));
@@ -863,159 +906,74 @@ cleanup:
     return st;
 }
 
-/* One of several labels: yes or no. */
-static charl_status parse_flag(const csv_import *c, int column, int32_t *y)
+/* Texts as a list, one per line. */
+static charl_status list_texts(char *const *texts, int64_t n, charl__text *out)
 {
-    const char *field = charl__table_field(&c->table, column);
-
-    CHARL_REQUIRE(strcmp(field, "0") == 0 || strcmp(field, "1") == 0, CHARL_ERR_DATA,
-                  "%s: column %s: \"%.40s\" is neither 0 nor 1, as each of several labels must "
-                  "be; HINT targets that are numbers need --regression",
-                  charl__table_place(&c->table), charl__table_column(&c->table, column), field);
-    *y = field[0] - '0';
-    return CHARL_OK;
-}
-
-/* Of a measured number f32 keeps enough; but identifiers and times in seconds may become equal. */
-static void note_rounding(csv_import *c, int column, double value)
-{
-    if (!c->rounds && charl__table_rounds(&c->table, column, value)) {
-        c->rounds = true;
-        charl__import_note(c->common,
-                           "column %s holds integers that f32 rounds, such as %.40s; --drop leaves out identifiers",
-                           charl__table_column(&c->table, column), charl__table_field(&c->table, column));
-    }
-}
-
-/* The current row, which is row r. y is i32 or f32 [n_labels]. */
-static charl_status convert_row(csv_import *c, int64_t r, double *wide, float *x, uint32_t *y)
-{
-    int64_t at = 0;
-    bool known;
-
-    for (int i = 0; i < c->recipe.n; i++) {
-        if (is_taken(c, i)) {
-            CHARL_TRY(charl__recipe_read(&c->recipe, i, &c->table, i, wide + at, &known));
-            if (c->recipe.column[i].kind == CHARL__COLUMN_NUMBER) {
-                note_rounding(c, i, wide[at]);
-            }
-            at += charl__recipe_column_width(&c->recipe.column[i]);
-        }
-    }
-    for (int64_t k = 0; k < at; k++) {
-        x[k] = (float)wide[k];
-    }
-    for (int i = 0; i < c->n_labels; i++) {
-        void *to = &y[i];
-
-        if (c->o->regression) {
-            CHARL_TRY(charl__table_number(&c->table, c->label[i], to));
-            note_rounding(c, c->label[i], (double)*(float *)to);
-        } else if (c->n_labels > 1) {
-            CHARL_TRY(parse_flag(c, c->label[i], to));
-        } else {
-            y[0] = (uint32_t)c->class_of[r];
-        }
-    }
-    return CHARL_OK;
-}
-
-static charl_status write_rows(csv_import *c, charl__writer *w)
-{
-    charl_status st = CHARL_OK;
-    const int64_t k = charl__recipe_width(&c->recipe);
-    const int m = c->n_labels;
-    double *wide = NULL;
-    float *x = NULL;
-    uint32_t *y = NULL; /* i32 or f32 */
-    int filled = 0;
-    bool more;
-
-    CHARL_TRY_CLEANUP(charl__alloc_array(k, sizeof *wide, &wide));
-    CHARL_TRY_CLEANUP(charl__alloc_array(k * BLOCK_ROWS, sizeof *x, &x));
-    CHARL_TRY_CLEANUP(charl__alloc_array((int64_t)m * BLOCK_ROWS, sizeof *y, &y));
-    CHARL_TRY_CLEANUP(charl__table_rewind(&c->table));
-    for (int64_t r = 0;; r++) {
-        CHARL_TRY_CLEANUP(next_row(c, &more));
-        if (!more) {
-            break;
-        }
-        CHARL_REQUIRE_CLEANUP(r < c->rows, CHARL_ERR_DATA, "%s: the file changed while it was being read", c->path);
-        CHARL_TRY_CLEANUP(convert_row(c, r, wide, x + k * filled, y + (ptrdiff_t)m * filled));
-        if (++filled == BLOCK_ROWS) {
-            CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, filled));
-            filled = 0;
-        }
-    }
-    CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, filled));
-cleanup:
-    charl_free(wide);
-    charl_free(y);
-    charl_free(x);
-    return st;
-}
-
-/* Names as a list, one per line. */
-static charl_status write_list(charl__writer *w, const char *name, char *const *names, int64_t n)
-{
-    charl_status st = CHARL_OK;
-    charl__text list = {0};
-
+    CHARL_TRY(charl__text_printf(out, "%s", ""));
     for (int64_t i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s%s", i ? "\n" : "", names[i]));
+        CHARL_TRY(charl__text_printf(out, "%s%s", i ? "\n" : "", texts[i]));
     }
-    CHARL_TRY_CLEANUP(charl__writer_text(w, name, charl__text_string(&list)));
-cleanup:
-    charl__text_fini(&list);
-    return st;
+    return CHARL_OK;
 }
 
-static charl_status write_targets(const csv_import *c, charl__writer *w)
+/* What the data set is, as later imports and models see it. Of a table of numbers alone the names say everything. */
+static charl_status describe(csv_import *c, char *const *classes)
 {
     charl_status st = CHARL_OK;
-    char **names = NULL;
-
-    CHARL_TRY_CLEANUP(charl__alloc_array(c->n_labels, sizeof *names, &names));
-    for (int i = 0; i < c->n_labels; i++) {
-        names[i] = c->table.names[c->label[i]];
-    }
-    CHARL_TRY_CLEANUP(write_list(w, "targets", names, c->n_labels));
-cleanup:
-    charl_free(names);
-    return st;
-}
-
-/* Of a table of numbers alone the names say everything. */
-static charl_status write_names(const csv_import *c, charl__writer *w, char *const *classes)
-{
-    charl_status st = CHARL_OK;
-    const bool plain = charl__recipe_is_plain(&c->recipe);
-    charl__text columns = {0}, recipe = {0};
+    charl__text columns = {0}, targets = {0}, class_names = {0}, recipe = {0};
+    charl_data_schema *s = &c->schema;
     int64_t *places = NULL;
-    char *missing = NULL;
+    char *missing = NULL, **names = NULL;
 
-    if (c->table.names || !plain) {
+    s->kind = c->o->regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
+    s->x_dtype = CHARL_F32;
+    s->x_shape = (charl_shape){1, {charl__recipe_width(&c->recipe)}};
+    s->y_dtype = c->o->regression ? CHARL_F32 : CHARL_I32;
+    s->y_shape = (charl_shape){!is_class(c), {c->n_labels}};
+    s->classes = c->o->regression ? 0 : c->n_labels > 1 ? 2 : c->ids ? MAX_ID : c->classes.n;
+    CHARL_REQUIRE_CLEANUP(s->x_shape.dim[0] > 0, CHARL_ERR_DATA, "%s: every column but the target is left out",
+                          c->path);
+    CHARL_TRY_CLEANUP(charl__text_printf(&columns, "%s", ""));
+    if (c->table.names || !charl__recipe_is_plain(&c->recipe)) {
         CHARL_TRY_CLEANUP(charl__recipe_names(&c->recipe, &columns));
         CHARL_TRY_CLEANUP(
             charl_names_match(charl__text_string(&columns), charl__text_string(&columns), &places, &missing));
-        CHARL_TRY_CLEANUP(charl__writer_text(w, "columns", charl__text_string(&columns)));
     }
-    if (c->table.names) {
-        CHARL_TRY_CLEANUP(write_targets(c, w));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->n_labels, sizeof *names, &names));
+    for (int i = 0; c->table.names && i < c->n_labels; i++) {
+        names[i] = c->table.names[c->label[i]];
     }
-    if (is_class(c) && !c->ids) {
-        CHARL_TRY_CLEANUP(write_list(w, "class_names", classes, c->classes.n));
-    }
-    if (!plain) {
-        CHARL_TRY_CLEANUP(charl__recipe_print(&c->recipe, &recipe));
-        CHARL_TRY_CLEANUP(charl__writer_text(w, "recipe", charl__text_string(&recipe)));
-    }
+    CHARL_TRY_CLEANUP(list_texts(names, c->table.names ? c->n_labels : 0, &targets));
+    CHARL_TRY_CLEANUP(list_texts(classes, is_class(c) && !c->ids ? c->classes.n : 0, &class_names));
+    CHARL_TRY_CLEANUP(charl__recipe_print(&c->recipe, &recipe));
+    s->columns = charl__text_steal(&columns);
+    s->targets = charl__text_steal(&targets);
+    s->class_names = charl__text_steal(&class_names);
+    s->recipe = charl__text_steal(&recipe);
 cleanup:
     charl__text_fini(&columns);
+    charl__text_fini(&targets);
+    charl__text_fini(&class_names);
     charl__text_fini(&recipe);
+    charl_free(names);
     charl_free(places);
     charl_free(missing);
     return st;
+}
+
+/* The rows go the way of new rows, by what was decided. */
+static charl_status write_rows(csv_import *c, const char *out, const charl_import_options *opt)
+{
+    const charl__rows_places places = {c->o->skip, c->table.names, c->label, c->n_labels};
+    const charl__rows_options rows = {.schema = &c->schema,
+                                      .imports = true,
+                                      .model = c->path,
+                                      .paths = &c->path,
+                                      .n_paths = 1,
+                                      .separator = c->table.separator,
+                                      .places = &places};
+
+    return charl__import_csv_rows(&rows, c->rows, c->val, charl__recipe_is_plain(&c->recipe), out, opt);
 }
 
 static void close_import(csv_import *c)
@@ -1026,6 +984,10 @@ static void close_import(csv_import *c)
     charl__table_close(&c->table);
     charl__recipe_fini(&c->recipe);
     charl__name_set_fini(&c->classes);
+    charl_free(c->schema.columns);
+    charl_free(c->schema.targets);
+    charl_free(c->schema.class_names);
+    charl_free(c->schema.recipe);
     charl_free(c->look);
     charl_free(c->is_asked);
     charl_free(c->label);
@@ -1133,8 +1095,6 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
     const charl_csv_options none = {0};
     const charl_import_options no_options = {0};
     csv_import c = {.path = path, .o = csv ? csv : &none, .common = opt ? opt : &no_options};
-    charl__writer_spec spec = {.x_dtype = CHARL_F32};
-    charl__writer *w = NULL;
     char **classes = NULL, *lists[2] = {NULL, NULL};
 
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){path, c.o->like}, 2));
@@ -1150,20 +1110,9 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
     }
     CHARL_TRY_CLEANUP(charl__split_choose(path, is_class(&c) ? c.class_of : NULL, c.rows, c.common, &c.val));
     CHARL_TRY_CLEANUP(fit(&c));
-    spec.kind = c.o->regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
-    spec.values = spec.scales = c.o->regression;
-    spec.x_item = (charl_shape){1, {charl__recipe_width(&c.recipe)}};
-    spec.y_item = (charl_shape){c.o->regression || c.n_labels > 1, {c.n_labels}};
-    spec.classes = c.n_labels > 1 && !c.o->regression ? 2 : 0;
-    spec.rows = c.rows;
-    spec.val = c.val;
-    CHARL_REQUIRE_CLEANUP(spec.x_item.dim[0] > 0, CHARL_ERR_DATA, "%s: every column but the target is left out", path);
-    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY_CLEANUP(write_names(&c, w, classes));
-    CHARL_TRY_CLEANUP(write_rows(&c, w));
-    CHARL_TRY_CLEANUP(charl__writer_finish(w));
+    CHARL_TRY_CLEANUP(describe(&c, classes));
+    CHARL_TRY_CLEANUP(write_rows(&c, out, opt));
 cleanup:
-    charl__writer_destroy(w);
     charl_free(classes);
     close_import(&c);
     charl_free(lists[0]);

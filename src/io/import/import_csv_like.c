@@ -1,5 +1,6 @@
-/* CSV to a dataset by the recipe of another one: its schema says which columns, words, fills and classes there are, and the rows go the way of
- * rows to predict (io/rows). The file is read twice: for the number of rows and their classes, and to write them. */
+/* Rows of a CSV file to a dataset, by a recipe: that of an earlier import, or the one that was just decided. They go the way of rows to predict
+ * (io/rows), so that a model reads a file as its training read it. A second file is read twice: for the number of rows and their classes, and to
+ * write them. */
 #include "io/import/import_csv_like.h"
 
 #include <string.h>
@@ -19,9 +20,6 @@ typedef struct like_import {
     charl_dataset *ds;
     charl_data_schema *schema;
     charl__rows_options options;
-    charl__rows *rows;
-    char *x;           /* [BLOCK_ROWS, x_shape] */
-    void *y;           /* [BLOCK_ROWS, y_shape] i32 or f32 */
     int64_t n;         /* rows in all */
     int32_t *class_of; /* [n] of one label */
     uint8_t *val;
@@ -54,10 +52,10 @@ static charl_status refuse_decided(const charl_csv_options *csv)
     return CHARL_OK;
 }
 
-static void pass_notes(like_import *c)
+static void pass_notes(const like_import *c, charl__rows *rows)
 {
     for (int warnings = 0; warnings < 2; warnings++) {
-        char *text = charl__rows_take_notes(c->rows, warnings);
+        char *text = charl__rows_take_notes(rows, warnings);
 
         for (char *line = text, *end; line && *line; line = end) {
             end = line + strcspn(line, "\n");
@@ -68,36 +66,75 @@ static void pass_notes(like_import *c)
     }
 }
 
-/* Every row, to the writer or, where it is NULL, to be counted. */
-static charl_status pass(like_import *c, charl__writer *w)
+/* All rows: `n` to the writer or, where that is NULL, those of a second file to be counted. */
+static charl_status pass(const charl__rows_options *o, charl__writer *w, int64_t n, like_import *c)
 {
-    const bool is_class = c->schema->kind == CHARL_DATASET_TABLE && c->schema->y_shape.ndim == 0;
-    int64_t row = 0, n;
+    charl_status st = CHARL_OK;
+    const charl_data_schema *s = o->schema;
+    const bool is_class = s->kind == CHARL_DATASET_TABLE && s->y_shape.ndim == 0;
+    charl__rows *rows = NULL;
+    char *x = NULL;
+    void *y = NULL; /* i32 or f32 */
+    int64_t row = 0, got;
 
-    CHARL_TRY(charl__rows_open(&c->options, &c->rows));
-    CHARL_REQUIRE(charl__rows_has_targets(c->rows), CHARL_ERR_DATA, "%s has not all targets of %s: %s", c->path,
-                  c->like, c->target_names);
-    for (;;) {
-        CHARL_TRY(charl__rows_next(c->rows, BLOCK_ROWS, c->x, c->y, &n));
-        if (n == 0) {
+    CHARL_TRY_CLEANUP(
+        charl__alloc_array(BLOCK_ROWS * charl_shape_count(&s->x_shape), charl_dtype_size(s->x_dtype), &x));
+    CHARL_TRY_CLEANUP(
+        charl__alloc_array(BLOCK_ROWS * charl_shape_count(&s->y_shape), charl_dtype_size(s->y_dtype), &y));
+    CHARL_TRY_CLEANUP(charl__rows_open(o, &rows));
+    CHARL_REQUIRE_CLEANUP(charl__rows_has_targets(rows), CHARL_ERR_DATA, "%s has not all targets of %s: %s",
+                          o->paths[0], o->model, c ? c->target_names : "");
+    for (;; row += got) {
+        CHARL_TRY_CLEANUP(charl__rows_next(rows, BLOCK_ROWS, x, y, &got));
+        if (got == 0) {
             break;
         }
-        for (int64_t i = 0; !w && is_class && i < n; i++) {
-            CHARL_TRY(charl__grow(row + i, sizeof *c->class_of, &c->class_of));
-            c->class_of[row + i] = ((const int32_t *)c->y)[i];
+        for (int64_t i = 0; c && is_class && i < got; i++) {
+            CHARL_TRY_CLEANUP(charl__grow(row + i, sizeof *c->class_of, &c->class_of));
+            c->class_of[row + i] = ((const int32_t *)y)[i];
         }
-        row += n;
-        CHARL_REQUIRE(!w || row <= c->n, CHARL_ERR_DATA, "%s: the file changed while it was being read", c->path);
-        CHARL_TRY(w ? charl__writer_put(w, c->x, c->y, n) : CHARL_OK);
+        CHARL_REQUIRE_CLEANUP(!w || row + got <= n, CHARL_ERR_DATA, "%s: the file changed while it was being read",
+                              o->paths[0]);
+        CHARL_TRY_CLEANUP(w ? charl__writer_put(w, x, y, got) : CHARL_OK);
     }
-    if (!w) {
-        pass_notes(c);
+    if (c) {
+        c->n = row;
+        pass_notes(c, rows);
     }
-    CHARL_REQUIRE(row > 0, CHARL_ERR_DATA, "%s: a header but no rows", c->path);
-    c->n = row;
-    charl__rows_close(c->rows);
-    c->rows = NULL;
-    return CHARL_OK;
+cleanup:
+    charl__rows_close(rows);
+    charl_free(x);
+    charl_free(y);
+    return st;
+}
+
+charl_status charl__import_csv_rows(const charl__rows_options *options, int64_t n, const uint8_t *val, bool plain,
+                                    const char *out, const charl_import_options *opt)
+{
+    charl_status st = CHARL_OK;
+    const charl_data_schema *s = options->schema;
+    const bool values = s->y_dtype == CHARL_F32;
+    const charl__writer_spec spec = {.kind = s->kind,
+                                     .x_dtype = s->x_dtype,
+                                     .x_item = s->x_shape,
+                                     .values = values,
+                                     .scales = values,
+                                     .y_item = s->y_shape,
+                                     .classes = options->places && s->y_shape.ndim == 0 ? 0 : s->classes,
+                                     .rows = n,
+                                     .val = val};
+    charl__writer *w = NULL;
+
+    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
+    CHARL_TRY_CLEANUP(charl__writer_text(w, "columns", s->columns));
+    CHARL_TRY_CLEANUP(charl__writer_text(w, "targets", s->targets));
+    CHARL_TRY_CLEANUP(charl__writer_text(w, "class_names", s->class_names));
+    CHARL_TRY_CLEANUP(charl__writer_text(w, "recipe", plain ? "" : s->recipe));
+    CHARL_TRY_CLEANUP(pass(options, w, n, NULL));
+    CHARL_TRY_CLEANUP(charl__writer_finish(w));
+cleanup:
+    charl__writer_destroy(w);
+    return st;
 }
 
 static charl_status open_like(like_import *c, const charl_csv_options *csv)
@@ -126,10 +163,6 @@ static charl_status open_like(like_import *c, const charl_csv_options *csv)
                                        .decimal = csv->decimal == CHARL_CSV_DECIMAL_AUTO    ? '\0'
                                                   : csv->decimal == CHARL_CSV_DECIMAL_COMMA ? ','
                                                                                             : '.'};
-    CHARL_TRY(charl__alloc_array(BLOCK_ROWS * charl_shape_count(&c->schema->x_shape),
-                                 charl_dtype_size(c->schema->x_dtype), &c->x));
-    CHARL_TRY(charl__alloc_array(BLOCK_ROWS * charl_shape_count(&c->schema->y_shape),
-                                 charl_dtype_size(c->schema->y_dtype), &c->y));
     return CHARL_OK;
 }
 
@@ -139,35 +172,15 @@ charl_status charl__import_csv_like(const char *path, const charl_csv_options *c
     charl_status st = CHARL_OK;
     const charl_import_options no_options = {0};
     like_import c = {.path = path, .like = csv->like, .common = opt ? opt : &no_options};
-    charl__writer_spec spec = {0};
-    charl__writer *w = NULL;
 
     CHARL_TRY_CLEANUP(open_like(&c, csv));
-    CHARL_TRY_CLEANUP(pass(&c, NULL));
+    CHARL_TRY_CLEANUP(pass(&c.options, NULL, 0, &c));
+    CHARL_REQUIRE_CLEANUP(c.n > 0, CHARL_ERR_DATA, "%s: a header but no rows", path);
     CHARL_TRY_CLEANUP(charl__split_choose(path, c.class_of, c.n, c.common, &c.val));
-    spec = (charl__writer_spec){.kind = c.schema->kind,
-                                .x_dtype = c.schema->x_dtype,
-                                .x_item = c.schema->x_shape,
-                                .values = c.schema->y_dtype == CHARL_F32,
-                                .scales = c.schema->y_dtype == CHARL_F32,
-                                .y_item = c.schema->y_shape,
-                                .classes = c.schema->classes,
-                                .rows = c.n,
-                                .val = c.val};
-    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY_CLEANUP(charl__writer_text(w, "columns", c.schema->columns));
-    CHARL_TRY_CLEANUP(charl__writer_text(w, "targets", c.schema->targets));
-    CHARL_TRY_CLEANUP(charl__writer_text(w, "class_names", c.schema->class_names));
-    CHARL_TRY_CLEANUP(charl__writer_text(w, "recipe", c.schema->recipe));
-    CHARL_TRY_CLEANUP(pass(&c, w));
-    CHARL_TRY_CLEANUP(charl__writer_finish(w));
+    CHARL_TRY_CLEANUP(charl__import_csv_rows(&c.options, c.n, c.val, false, out, opt));
 cleanup:
-    charl__writer_destroy(w);
-    charl__rows_close(c.rows);
     charl_data_schema_destroy(c.schema);
     charl_dataset_close(c.ds);
-    charl_free(c.x);
-    charl_free(c.y);
     charl_free(c.class_of);
     charl_free(c.val);
     charl_free(c.places);

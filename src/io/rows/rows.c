@@ -96,7 +96,11 @@ charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out)
                           "%s is a language model, which charl predict does not support; HINT charl "
                           "eval measures it, charl generate continues a text",
                           o->model);
-    CHARL_TRY_CLEANUP(find_kinds(r));
+    if (o->places) {
+        r->kind = &charl__rows_csv;
+    } else {
+        CHARL_TRY_CLEANUP(find_kinds(r));
+    }
     r->subject = strrchr(r->path, '/') ? strrchr(r->path, '/') + 1 : r->path;
     CHARL_TRY_CLEANUP(r->kind->open(r));
     *out = r;

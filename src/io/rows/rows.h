@@ -16,18 +16,28 @@
 
 typedef struct charl__rows charl__rows;
 
+/** Where a table has what, as an import of this very file has found. */
+typedef struct charl__rows_places {
+    int64_t skip;      /* lines before the table */
+    bool header;       /* the first line has names */
+    const int *target; /* [n_targets] columns; those of the recipe are the file's */
+    int n_targets;
+} charl__rows_places;
+
 /** What to read. Borrowed for the life of the rows. */
 typedef struct charl__rows_options {
     const charl_data_schema *schema;
     const char *model; /* what has the schema, for messages */
     const char *const *paths;
-    int64_t n_paths;   /* >= 1; several, or a folder, only of images */
-    char separator;    /* CSV; 0: found */
-    char decimal;      /* CSV: '.' or ','; 0: that of the model's training data */
-    bool imports;      /* CSV: every row needs its targets, and rows with a gap in a column of --missing drop are left
+    int64_t n_paths; /* >= 1; several, or a folder, only of images */
+    char separator;  /* CSV; 0: found */
+    char decimal;    /* CSV: '.' or ','; 0: that of the model's training data */
+    bool imports;    /* CSV: every row needs its targets, and rows with a gap in a column of --missing drop are left
                                       out; else a missing target is unknown, and such a gap is an error */
-    const char *id;    /* CSV: the column that names rows; NULL: none */
-    const char *split; /* of a data set; NULL: val where it has one, else train */
+    const charl__rows_places *
+        places; /* CSV; NULL: columns and targets are found by name. With `imports`: rows without a target are left out */
+    const char *id;                /* CSV: the column that names rows; NULL: none */
+    const char *split;             /* of a data set; NULL: val where it has one, else train */
     charl_dataset_options dataset; /* how a data set is opened ... */
     const char *other_x, *other_y; /* ... and with which arrays if it is not in charl's layout and
                                       dataset.x is NULL; NULL: it is refused */

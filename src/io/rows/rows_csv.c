@@ -101,8 +101,9 @@ static charl_status open_table(charl__rows *r, csv_rows *c)
 {
     enum { MOST_LINES = 20 };
 
-    CHARL_TRY(charl__table_open(&c->table, r->path, r->o.separator, 0));
-    for (int skip = 1; has_names(c) && !has_columns(&c->recipe, &c->table) && skip <= MOST_LINES; skip++) {
+    CHARL_TRY(charl__table_open(&c->table, r->path, r->o.separator, r->o.places ? r->o.places->skip : 0));
+    for (int skip = 1; !r->o.places && has_names(c) && !has_columns(&c->recipe, &c->table) && skip <= MOST_LINES;
+         skip++) {
         charl__table other;
         const charl_status st = charl__table_open(&other, r->path, r->o.separator, skip);
         const bool found = st == CHARL_OK && has_columns(&c->recipe, &other);
@@ -110,13 +111,16 @@ static charl_status open_table(charl__rows *r, csv_rows *c)
         if (found) {
             charl__table_close(&c->table);
             c->table = other;
-            CHARL_TRY(charl__rows_note(r, "%s: the first line with the names of columns is line %lld", r->path,
-                                       (long long)charl__csv_line(other.csv)));
+            CHARL_TRY(charl__rows_note(r, "%s: the names of the columns are in line %lld, the lines above are left out",
+                                       r->path, (long long)charl__csv_line(other.csv)));
             break;
         }
         charl__table_close(&other);
-        if (st != CHARL_OK && st != CHARL_ERR_DATA) {
-            return st == CHARL_ERR_CONFIG ? CHARL_OK : st; /* the file has fewer lines */
+        if (st == CHARL_ERR_CONFIG) { /* the file has fewer lines */
+            break;
+        }
+        if (st != CHARL_ERR_DATA) {
+            CHARL_TRY(st);
         }
     }
     if (r->o.decimal) {
@@ -284,6 +288,25 @@ static charl_status find_by_place(charl__rows *r, csv_rows *c)
     return CHARL_OK;
 }
 
+/* Where the import of this file has found them. */
+static charl_status take_places(charl__rows *r, csv_rows *c)
+{
+    const charl__rows_places *p = r->o.places;
+
+    CHARL_REQUIRE(c->table.n_columns == c->recipe.n, CHARL_ERR_DATA, "%s: the file changed while it was being read",
+                  r->path);
+    CHARL_TRY(charl__alloc_array(c->n_columns, sizeof *c->column, &c->column));
+    CHARL_TRY(charl__alloc_array(p->n_targets, sizeof *c->target, &c->target));
+    for (int64_t i = 0; i < c->n_columns; i++) {
+        c->column[i] = c->taken[i];
+    }
+    for (; c->n_targets < p->n_targets; c->n_targets++) {
+        c->target[c->n_targets] = p->target[c->n_targets];
+    }
+    r->has_targets = c->n_targets > 0;
+    return CHARL_OK;
+}
+
 static charl_status find_id(charl__rows *r, csv_rows *c)
 {
     c->id = -1;
@@ -372,13 +395,17 @@ static charl_status open_csv(charl__rows *r)
     r->self = c;
     CHARL_TRY_CLEANUP(read_recipe(r, c));
     CHARL_TRY_CLEANUP(open_table(r, c));
-    if (is_header(&c->recipe, &c->table)) {
+    if (r->o.places ? r->o.places->header : is_header(&c->recipe, &c->table)) {
         CHARL_TRY_CLEANUP(charl__table_take_header(&c->table));
     }
     CHARL_TRY_CLEANUP(list_names(&c->table, &header));
     CHARL_TRY_CLEANUP(find_id(r, c));
-    CHARL_TRY_CLEANUP(find_targets(r, c, charl__text_string(&header)));
     CHARL_TRY_CLEANUP(sort_classes(r, c));
+    if (r->o.places) {
+        CHARL_TRY_CLEANUP(take_places(r, c));
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(find_targets(r, c, charl__text_string(&header)));
     if (c->table.names && has_names(c)) {
         CHARL_TRY_CLEANUP(find_by_name(r, c, charl__text_string(&header)));
     } else {
@@ -459,7 +486,9 @@ static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t r
         const bool given = !charl__table_is_missing(&c->table, field);
         double number = 0;
 
-        if (!given) {
+        if (values && r->o.imports) {
+            CHARL_TRY(charl__table_number(&c->table, (int)c->target[i], &v));
+        } else if (!given) {
             ;
         } else if (values) {
             v = charl__parse_formatted(field, c->table.format, &number) ? (float)number : NAN;
@@ -505,6 +534,11 @@ static charl_status keep_id(csv_rows *c, int64_t row)
 /* Whether the row at hand has a gap for which the import of the training data left rows out. */
 static bool is_left_out(const charl__rows *r, const csv_rows *c)
 {
+    for (int64_t i = 0; r->o.places && i < c->n_targets; i++) {
+        if (charl__table_is_missing(&c->table, charl__table_field(&c->table, (int)c->target[i]))) {
+            return true;
+        }
+    }
     for (int64_t i = 0; r->o.imports && i < c->n_columns; i++) {
         if (c->recipe.column[c->taken[i]].missing == CHARL__MISSING_DROP &&
             charl__table_is_missing(&c->table, charl__table_field(&c->table, (int)c->column[i]))) {

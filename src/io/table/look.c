@@ -152,6 +152,9 @@ charl_status charl__look_add(charl__look *l, const charl__table *t, int column)
     l->numbers++;
     remember(&l->first_number, t, field);
     remember(&l->first_form[form], t, field);
+    if (form == CHARL__NUMBER_INTEGER && l->first_rounded.line == 0 && charl__table_rounds(t, column)) {
+        remember(&l->first_rounded, t, field);
+    }
     return l->collects ? add_word(l, t, field) : CHARL_OK;
 }
 

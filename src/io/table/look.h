@@ -21,6 +21,7 @@ typedef struct charl__look {
     bool units_differ;
     charl__look_at first_missing, first_number, first_word; /* word: of units, dates and words */
     charl__look_at first_edge;                              /* that is no date */
+    charl__look_at first_rounded;                           /* an integer that f32 rounds */
     charl__look_at first_form[CHARL__NUMBER_FORMS];         /* of numbers, and of those with a unit */
     charl__look_at first_fault;                             /* a word that charl__name_fault refuses, */
     char fault[96];                                         /* and why */

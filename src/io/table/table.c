@@ -18,7 +18,7 @@ enum { PLACE_BYTES = 4400, SHOWN = 60 };
 typedef struct division {
     int records;
     int alike;   /* records with as many fields as the first */
-    int numbers; /* in percent of their fields */
+    int numbers; /* in percent of their bytes */
     int fields;
 } division;
 
@@ -48,7 +48,8 @@ static charl_status divide(charl__source *source, char separator, int64_t skip, 
     enum { RECORDS = 20 };
     charl_status st = CHARL_OK;
     charl__csv *csv = NULL;
-    int n = 0, all = 0, numbers = 0;
+    int n = 0;
+    int64_t all = 0, numbers = 0;
 
     *d = (division){0};
     CHARL_TRY_CLEANUP(begin(source, separator, skip, &csv));
@@ -63,12 +64,15 @@ static charl_status divide(charl__source *source, char separator, int64_t skip, 
         for (int k = 0; k < n; k++) {
             const char *field = charl__csv_field(csv, k);
 
-            all++;
-            numbers +=
-                charl__parse_number(field, '.', NULL) || (separator != ',' && charl__parse_number(field, ',', NULL));
+            const int64_t length = (int64_t)strlen(field);
+
+            all += length;
+            if (charl__parse_number(field, '.', NULL) || (separator != ',' && charl__parse_number(field, ',', NULL))) {
+                numbers += length;
+            }
         }
     }
-    d->numbers = all > 0 ? 100 * numbers / all : 0;
+    d->numbers = all > 0 ? (int)(100 * numbers / all) : 0;
 cleanup:
     charl__csv_destroy(csv);
     return st;
@@ -408,16 +412,16 @@ bool charl__table_is_missing(const charl__table *t, const char *field)
 }
 
 /* The digits decide: a double, too, would round an integer beyond 2^53. */
-bool charl__table_rounds(const charl__table *t, int column, double value)
+bool charl__table_rounds(const charl__table *t, int column)
 {
     const char *field = charl__csv_field(t->csv, column), *digits = field + strspn(field, "+-");
     char exact[48]; /* f32 ends at 39 digits */
 
     digits += strspn(digits, "0");
-    if (fabs(value) < 0x1p24 || strspn(digits, "0123456789") != strlen(digits) || charl__table_is_missing(t, field)) {
+    if (strlen(digits) < 8 || strlen(digits) > 39 || strspn(digits, "0123456789") != strlen(digits)) {
         return false;
     }
-    snprintf(exact, sizeof exact, "%.0f", fabs((double)(float)value));
+    snprintf(exact, sizeof exact, "%.0f", (double)strtof(digits, NULL));
     return strcmp(digits, exact) != 0;
 }
 

@@ -82,9 +82,8 @@ int32_t charl__parse_class(const char *label, int32_t end);
 /** Whether a field stands for a missing value: it is empty, one of what pandas takes for it (NA, N/A, NaN, null, None, ...), or in
  *  t->missing. */
 bool charl__table_is_missing(const charl__table *t, const char *field);
-/** Whether field `column`, which gave `value`, is an integer that f32 rounds. Numbers with a decimal sign or an exponent are not looked at,
- *  nor what stands for a missing value. */
-bool charl__table_rounds(const charl__table *t, int column, double value);
+/** Whether field `column` is an integer that f32 rounds, written without an exponent. */
+bool charl__table_rounds(const charl__table *t, int column);
 /** The field as f32. Errors: ERR_DATA, naming line and column, when it is missing, no number or too
  *  large. */
 charl_status charl__table_number(const charl__table *t, int column, float *out) CHARL_MUST_CHECK;
