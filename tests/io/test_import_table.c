@@ -480,6 +480,10 @@ static void tables_as_people_have_them(void **state)
     }
     refuse("0,1\n1,2\n", NULL, CHARL_ERR_DATA,
            "t.csv:1: this line counts the columns from 0: it may be a header or a row");
+    refuse(",1940,1945.5,kind\nx,1,2,0\n", &(charl_csv_options){.label = "1940"}, CHARL_ERR_DATA,
+           "may be a header or a row");
+    refuse(",1940,1945.5,1950\nx,1,2,0\n", NULL, CHARL_ERR_DATA,
+           "t.csv:1: an empty field and numbers: this line may be a header, such as one of years, or a row");
     refuse("Report\na,b,y\n1,2,0\n", NULL, CHARL_ERR_DATA, "--skip N leaves out lines above the table");
     refuse("Report, 2024\na,b,y\n1,2,0\n", &(charl_csv_options){.header = CHARL_CSV_HEADER_YES}, CHARL_ERR_DATA,
            "t.csv:2: 3 fields, but the first line has 2; HINT lines above the table are left out by --skip N");

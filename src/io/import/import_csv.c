@@ -252,8 +252,6 @@ static charl_status has_header(const csv_import *c, charl_csv_header asked, bool
     const bool index = !charl__table_field(t, 0)[0]; /* a column without a name comes first */
     const int counted = charl__table_counts_columns(t);
     int number = -1, text = -1; /* the first column with such a field */
-    double last = -1, value = 0;
-    bool ascends = index && t->n_columns > COUNTED; /* ,1940,1945,1950: names of columns that are years */
 
     for (int i = t->n_columns - 1; i >= 0; i--) {
         const char *field = charl__table_field(t, i);
@@ -273,17 +271,10 @@ static charl_status has_header(const csv_import *c, charl_csv_header asked, bool
                       "this line may be a header or a row; HINT correct the value, or say which it "
                       "is: --header yes or --header no",
                       charl__table_place(t), charl__table_field(t, text), text, charl__table_field(t, number), number);
-        for (int i = 1; i < t->n_columns && ascends; i++) {
-            const char *field = charl__table_field(t, i);
-
-            ascends =
-                field[strspn(field, "0123456789")] == '\0' && charl__parse_number(field, '.', &value) && value > last;
-            last = value;
-        }
         CHARL_REQUIRE(
-            !ascends || counted > 0, CHARL_ERR_DATA,
-            "%s: an empty field and ascending numbers: this line may be a header or a row; HINT say which it is: "
-            "--header yes or --header no",
+            !index || text >= 0 || number < 0 || counted >= COUNTED, CHARL_ERR_DATA,
+            "%s: an empty field and numbers: this line may be a header, such as one of years, or a row; HINT say "
+            "which it is: --header yes or --header no",
             charl__table_place(t));
         CHARL_REQUIRE(counted == 0 || counted >= COUNTED, CHARL_ERR_DATA,
                       "%s: this line counts the columns from 0: it may be a header or a row; HINT say which it is: "
