@@ -179,14 +179,14 @@ typedef struct charl_run charl_run;
  *  process, however it dies.
  *
  *  Blocks (not for the lock). Local: one rank of a job calls it.
- *  Errors: ERR_DISK  not writable, held by another job (names host, process and since when), or
- *  .lock is a link or no file of its own; ERR_NOMEM */
+ *  Errors: ERR_BUSY  held by another job (names host, process and since when); ERR_DISK  not writable, or .lock is a link or no file of
+ *  its own; ERR_NOMEM */
 charl_status charl_run_open(const char *dir, charl_run **out) CHARL_MUST_CHECK;
 
 /** Whether this process still holds the run directory: call it before every write to it. A .lock
  *  that somebody removed is made again. A .lock that is another job's, or a run directory that was
  *  removed or replaced, is an error: nothing may be written then. Blocks (not for the lock). Local.
- *  Errors: ERR_DISK, ERR_NOMEM. Cost: three stat. */
+ *  Errors: ERR_BUSY, ERR_DISK, ERR_NOMEM. Cost: three stat. */
 charl_status charl_run_check(charl_run *run) CHARL_MUST_CHECK;
 
 /** NULL is a no-op. Local. */

@@ -28,6 +28,7 @@ CHARL_BEGIN_DECLS
     X(ERR_DEVICE, "OpenCL runtime failure or no device")                                                               \
     X(ERR_KERNEL, "kernel failed to build")                                                                            \
     X(ERR_NONFINITE, "loss or gradient is not finite")                                                                 \
+    X(ERR_BUSY, "run directory in use by another job")                                                                 \
     X(ERR_DISK, "file could not be written")                                                                           \
     X(ERR_COMM, "MPI failure, or a rank died or fell silent")                                                          \
     X(ERR_AUDIT, "ranks computed different values of the same data")

@@ -174,6 +174,14 @@ enum {
     CHARL_STOP_SAVE /* save and stop */
 };
 
+/** A job that starts the same command again and again, such as one of Slurm that is requeued. */
+typedef struct charl_train_job {
+    const char *name; /* a line of at most 255 bytes, the same at each start and no other job's; NULL: none */
+    bool restarted;   /* this may be another start: if the job has begun the run already, the run continues */
+} charl_train_job;
+
+enum { CHARL_TRAIN_JOBS = 2 };
+
 typedef struct charl_train_options {
     charl_comm *comm; /* borrowed */
     charl_train_events events;
@@ -187,6 +195,9 @@ typedef struct charl_train_options {
     int fast_dev_run;       /* > 0: that many training and validation steps, nothing written */
     bool overfit_batch;     /* train on the first batch only; nothing written */
     bool overwrite;         /* ignore checkpoints in the run directory; not with run.resume = must */
+    /* For what is done once: overwrite, and run.resume = never or FILE. Used on rank 0. */
+    charl_train_job job[CHARL_TRAIN_JOBS];
+    double spent_s; /* what earlier starts of the command have taken of run.max_time */
     /* Look at some steps: the results stay the same, but the device takes times of all commands of the run. */
     const char *
         trace; /* write a time line of all ranks to this file; "": trace.json in the run directory, or in the working directory of a
@@ -200,7 +211,7 @@ typedef struct charl_train_options {
 /** Train. Blocks. Collective on options->comm. The configuration is borrowed and read as training
  *  goes on: of its values log.interval may change, in a callback of a row and on all ranks alike.
  *  Errors: ERR_CONFIG, ERR_DATA, ERR_IO, ERR_CHECKPOINT, ERR_NOMEM, ERR_DEVICE, ERR_KERNEL,
- *  ERR_NONFINITE, ERR_DISK, ERR_COMM; equal on all ranks, with the message of the rank that failed,
+ *  ERR_NONFINITE, ERR_BUSY, ERR_DISK, ERR_COMM; equal on all ranks, with the message of the rank that failed,
  *  except when the communicator is broken afterwards: then leave with charl_comm_exit.
  */
 charl_status charl_train_run(const charl_config *config, const charl_train_options *options,

@@ -71,6 +71,7 @@ int charl__cli_exit_code(charl_status st)
         return CHARL__EXIT_NONFINITE;
     case CHARL_ERR_COMM:
         return CHARL__EXIT_COMM;
+    case CHARL_ERR_BUSY:
     case CHARL_ERR_DISK:
         return CHARL__EXIT_DISK;
     case CHARL_ERR_AUDIT:

@@ -44,12 +44,14 @@ static void local_requests(charl__trainer *t, float *stop, float *save)
 {
     const char *dir = t->config->run.output_dir;
     const double max_time = t->config->run.max_time_s;
+    const bool is_over = max_time > 0 && t->replica.step > (t->resumes ? t->resumed_step : 0) && /* one step at least */
+                         charl__clock_s() - t->started_s + t->options->spent_s >= max_time;
     const int asked = t->options->stop ? atomic_exchange(t->options->stop, CHARL_STOP_NONE) : CHARL_STOP_NONE;
 
     *stop = asked == CHARL_STOP_SAVE || charl__fault("train.stop");
     *save = asked == CHARL_STOP_CHECKPOINT;
     if (charl_comm_rank(t->comm) == 0 && t->writes) {
-        *stop = *stop > 0.0F || take_file(dir, "STOP") || (max_time > 0 && charl__clock_s() - t->started_s >= max_time);
+        *stop = *stop > 0.0F || take_file(dir, "STOP") || is_over;
         *save = *save > 0.0F || take_file(dir, "CHECKPOINT");
     }
 }

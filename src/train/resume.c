@@ -397,17 +397,31 @@ cleanup:
     return st;
 }
 
+/* What is done once is done with the next save, which notes it: a start before that does it again. */
+static charl_status note_once(charl__trainer *t)
+{
+    const charl__once before = t->once;
+
+    if (t->goes_back || !t->resumes) {
+        charl__once_set_from(&t->once, t->goes_back ? t->config->run.resume : NULL, t->resumed_step);
+    }
+    CHARL_TRY(charl__once_set_jobs(&t->once, t->options->job));
+    t->notes_once = memcmp(&before, &t->once, sizeof before) != 0;
+    return CHARL_OK;
+}
+
 /* Make the run directory belong to this run. */
 static charl_status claim_rundir(charl__trainer *t)
 {
     const char *dir = t->config->run.output_dir;
 
-    if (!t->resumes && t->options->overwrite) {
+    if (!t->resumes && t->overwrites) {
         CHARL_TRY(charl__rundir_clear(dir));
     }
     if (strcmp(t->run_id, t->run_dir_id) != 0) {
         CHARL_TRY(charl__rundir_write_id(dir, t->run_id));
     }
+    CHARL_TRY(note_once(t));
     return begin_lock(t);
 }
 

@@ -94,10 +94,12 @@ struct charl__saving {
     charl__rundir_plan plan;
     int64_t resumed_step;
     bool supersedes;
-    bool superseded;      /* set by the job when it has renamed later checkpoints */
-    charl__text warnings; /* from the job, one per line */
-    atomic_long progress; /* incremented by the job */
-    charl_comm *waiting;  /* not NULL: the job runs in the foreground, and all ranks wait for it */
+    const charl__once *once; /* NULL: nothing to note */
+    bool superseded;         /* set by the job when it has renamed later checkpoints */
+    bool noted;              /* and when it has noted what is done once */
+    charl__text warnings;    /* from the job, one per line */
+    atomic_long progress;    /* incremented by the job */
+    charl_comm *waiting;     /* not NULL: the job runs in the foreground, and all ranks wait for it */
 };
 
 static void on_progress(void *ctx)
@@ -118,11 +120,12 @@ static void note(charl__saving *s)
 
 /* After resuming from an older checkpoint, rename the later ones before the first new one is there: whatever happens, the next start finds the
  * history that this one continues. */
-static void supersede(charl__saving *s)
+static charl_status supersede(charl__saving *s)
 {
     int moved = 0;
+    const charl_status st = charl__rundir_supersede(s->dir, s->resumed_step, &moved);
 
-    if (charl__rundir_supersede(s->dir, s->resumed_step, &moved) != CHARL_OK) {
+    if (st != CHARL_OK) {
         note(s);
     }
     if (moved > 0) {
@@ -132,6 +135,7 @@ static void supersede(charl__saving *s)
                                   s->resumed_step, moved, moved == 1 ? " was" : "s were");
     }
     s->superseded = true;
+    return st;
 }
 
 /* Before the checkpoint: one that is not recorded is none of this run. A failure is only a warning. */
@@ -164,8 +168,12 @@ static charl_status write_checkpoint(void *ctx)
     if (record(s) != CHARL_OK) {
         note(s);
     }
-    if (s->supersedes) {
-        supersede(s);
+    if ((!s->supersedes || supersede(s) == CHARL_OK) &&
+        s->once) { /* a checkpoint after the resumed step is of this start now */
+        s->noted = charl__once_write(s->dir, s->once) == CHARL_OK;
+        if (!s->noted) {
+            note(s);
+        }
     }
     CHARL_TRY_CLEANUP(charl_checkpoint_save(s->path, &s->checkpoint));
     charl__rundir_settle(s->dir, &s->plan, &s->warnings); /* the checkpoint is safe: a failure is only a warning */
@@ -261,6 +269,7 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     s->rank = charl_comm_rank(t->comm);
     s->resumed_step = t->resumed_step;
     s->supersedes = t->supersedes;
+    s->once = t->notes_once ? &t->once : NULL;
     s->plan = charl__trainer_rundir_plan(t, s->step, t->best_step);
     s->plan.forgets_best = t->new_best;
     s->waiting = charl_dataset_is_thread_safe() ? NULL : t->comm;
@@ -295,6 +304,7 @@ static charl_status end_alone(charl__trainer *t, charl__saving *s)
     st = charl__job_end(s->job);
     s->job = NULL;
     t->supersedes = t->supersedes && !s->superseded;
+    t->notes_once = t->notes_once && !s->noted;
     return st;
 }
 

@@ -6,7 +6,9 @@
 
 #include "config/config_rows.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/fault.h"
 #include "train/rundir.h"
 #include "train/trainer.h"
 
@@ -43,29 +45,30 @@ static charl_status check_newest(const charl__trainer *t, const charl_run_found 
     return CHARL_OK;
 }
 
-/* The newest checkpoint before step `before` that rank 0 can read. */
-static charl_status propose(charl__trainer *t, int64_t before, proposal *out)
+/* The newest checkpoint before step `before` that rank 0 can read. is_refused: there must be none. */
+static charl_status propose(charl__trainer *t, int64_t before, bool is_refused, proposal *out)
 {
     charl_status st = CHARL_OK;
     const char *resume = t->config->run.resume, *dir = t->config->run.output_dir;
+    const bool is_new = t->overwrites || is_refused;
     charl_run_found found = {0};
 
     CHARL_REQUIRE_CLEANUP(
         !t->options->overwrite || strcmp(resume, "must") != 0, CHARL_ERR_CONFIG,
         "--overwrite starts a new run, but run.resume = must continues one; HINT use only one of them");
     CHARL_TRY_CLEANUP(charl_run_find(dir, before, &found));
-    if (before == INT64_MAX && !t->options->overwrite && strcmp(resume, "never") != 0) {
+    if (before == INT64_MAX && !is_new) {
         CHARL_TRY_CLEANUP(check_newest(t, &found));
     } else {
         charl__trainer_warn(t, found.warning);
     }
     CHARL_REQUIRE_CLEANUP(found.path || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
                           "run.resume = must, but %s holds no usable checkpoint", dir);
-    CHARL_REQUIRE_CLEANUP(!found.path || t->options->overwrite || strcmp(resume, "never") != 0, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE_CLEANUP(!found.path || t->overwrites || !is_refused, CHARL_ERR_CONFIG,
                           "run.resume = never, but %s holds a run at step %" PRId64
                           "; use another run.output_dir, or --overwrite",
                           dir, found.step);
-    if (found.path && strcmp(resume, "never") != 0 && !t->options->overwrite) {
+    if (found.path && !is_new) {
         CHARL_REQUIRE_CLEANUP((size_t)snprintf(out->path, sizeof out->path, "%s", found.path) < sizeof out->path,
                               CHARL_ERR_CONFIG, "the path %s is too long", found.path);
         out->step = found.step;
@@ -108,7 +111,7 @@ static charl_status refuse_fallback(const char *why)
 }
 
 /* The newest checkpoint that every rank can read, from the newest to older ones. */
-static charl_status choose(charl__trainer *t, proposal *p)
+static charl_status choose(charl__trainer *t, bool is_refused, proposal *p)
 {
     int64_t before = INT64_MAX;
     char why[1400] = "", text[1600];
@@ -116,7 +119,8 @@ static charl_status choose(charl__trainer *t, proposal *p)
 
     for (; !is_usable; before = p->step) {
         *p = (proposal){.path = ""};
-        CHARL_TRY(charl_comm_agree(t->comm, charl_comm_rank(t->comm) == 0 ? propose(t, before, p) : CHARL_OK));
+        CHARL_TRY(
+            charl_comm_agree(t->comm, charl_comm_rank(t->comm) == 0 ? propose(t, before, is_refused, p) : CHARL_OK));
         CHARL_TRY(charl_comm_broadcast(t->comm, p, sizeof *p, 0));
         if (!p->path[0]) {
             return before == INT64_MAX ? CHARL_OK : charl_comm_agreed(t->comm, refuse_unreadable(why));
@@ -150,22 +154,109 @@ static charl_status draw_run_id(char out[33])
     return CHARL_OK;
 }
 
+/* A job that was killed may still hold the directory for a moment: as long as a rank ends, or until it notices that another one has died. */
+static charl_status take_rundir(charl__trainer *t)
+{
+    const double begin = charl__clock_s();
+    double patience_s = 10;
+    int64_t ms;
+    bool is_said = false;
+    charl_status st = charl_run_open(t->config->run.output_dir, &t->run);
+
+    if (charl__fault_arg("train.patience", &ms)) {
+        patience_s = (double)ms / 1e3;
+    }
+    while (st == CHARL_ERR_BUSY && charl__clock_s() - begin < patience_s) {
+        if (!is_said) {
+            char text[2048];
+
+            snprintf(text, sizeof text, "%s; waiting up to %.3g s for it to end", charl_error_message(), patience_s);
+            charl__trainer_warn(t, text);
+            is_said = true;
+        }
+        charl_comm_mark(t->comm, 0, NULL);
+        charl__sleep_s(0.05);
+        st = charl_run_open(t->config->run.output_dir, &t->run);
+    }
+    return st;
+}
+
 /* What rank 0 does alone. */
 static charl_status begin_run(charl__trainer *t)
 {
     if (t->writes) {
-        CHARL_TRY(charl_run_open(t->config->run.output_dir, &t->run));
+        CHARL_TRY(take_rundir(t));
         charl__trainer_warn(t, charl_run_get_note(t->run));
         charl__rundir_read_id(t->config->run.output_dir, t->run_dir_id);
+        charl__once_read(t->config->run.output_dir, &t->once);
     }
     CHARL_TRY(draw_run_id(t->run_id));
+    return CHARL_OK;
+}
+
+/* What this start does of what its command does once. */
+typedef struct doing {
+    bool overwrites;
+    bool is_refused; /* run.resume = never */
+    bool is_told;    /* by another start of this job */
+    bool goes_back;  /* run.resume = FILE */
+    int64_t after;   /* but a checkpoint after this step is of the run that began with FILE, which then continues */
+} doing;
+
+/* Rank 0's answer, for all. */
+static charl_status decide(charl__trainer *t, doing *out)
+{
+    const char *resume = t->config->run.resume;
+
+    if (charl_comm_rank(t->comm) == 0) {
+        const bool is_begun = charl__once_is_begun(&t->once, t->options->job);
+
+        *out = (doing){.overwrites = t->options->overwrite && !is_begun,
+                       .is_refused = strcmp(resume, "never") == 0 && !is_begun,
+                       .is_told = is_begun,
+                       .goes_back = is_named(resume),
+                       .after = INT64_MAX};
+        if (out->goes_back && !out->overwrites && charl__once_is_from(&t->once, resume)) {
+            out->after = t->once.step;
+        }
+    }
+    CHARL_TRY(charl_comm_broadcast(t->comm, out, sizeof *out, 0));
+    t->overwrites = out->overwrites;
+    return CHARL_OK;
+}
+
+/* The checkpoint to start from, "" for none. */
+static charl_status find_start(charl__trainer *t, proposal *p)
+{
+    const char *resume = t->config->run.resume;
+    char text[8400];
+    doing what;
+
+    CHARL_TRY(decide(t, &what));
+    if (!what.goes_back || what.after < INT64_MAX) {
+        CHARL_TRY(choose(t, what.is_refused, p));
+        what.goes_back = what.goes_back && p->step <= what.after;
+        if (is_named(resume) && !what.goes_back && !what.is_told && charl_comm_rank(t->comm) == 0) {
+            snprintf(text, sizeof text,
+                     "%.4000s has gone back to %.4000s before and continues from its own step %" PRId64
+                     "; to go back once more, add --overwrite",
+                     t->config->run.output_dir, resume, p->step);
+            charl__trainer_warn(t, text);
+        }
+    }
+    if (what.goes_back) { /* each rank's own path: what it holds is compared */
+        CHARL_TRY(charl_comm_agree(
+            t->comm, (size_t)snprintf(p->path, sizeof p->path, "%s", resume) < sizeof p->path
+                         ? CHARL_OK
+                         : charl_error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__, "run.resume is too long")));
+        t->goes_back = t->supersedes = true;
+    }
     return CHARL_OK;
 }
 
 charl_status charl__trainer_begin(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
-    const char *resume = t->config->run.resume;
     proposal p = {.path = ""};
 
     t->writes = !t->options->dry_run && t->options->fast_dev_run == 0 && !t->options->overfit_batch && !t->retrace;
@@ -176,14 +267,8 @@ charl_status charl__trainer_begin(charl__trainer *t)
         CHARL_REQUIRE(snprintf(p.path, sizeof p.path, "%s", t->retrace->checkpoint ? t->retrace->checkpoint : "") <
                           (int)sizeof p.path,
                       CHARL_ERR_CONFIG, "the path %s is too long", t->retrace->checkpoint);
-    } else if (t->writes && is_named(resume)) { /* each rank's own path: what it holds is compared */
-        st = (size_t)snprintf(p.path, sizeof p.path, "%s", resume) < sizeof p.path
-                 ? CHARL_OK
-                 : charl_error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__, "run.resume is too long");
-        CHARL_TRY(charl_comm_agree(t->comm, st));
-        t->supersedes = true;
     } else if (t->writes) {
-        CHARL_TRY(choose(t, &p));
+        CHARL_TRY(find_start(t, &p));
     }
     memcpy(t->start, p.path, sizeof t->start);
     t->resumes = t->start[0] != '\0';

@@ -8,6 +8,7 @@
 #include "train/metrics/step_trace.h"
 #include "train/parallel/balance.h"
 #include "train/nonfinite.h"
+#include "train/once.h"
 #include "train/replica.h"
 #include "train/rundir.h"
 #include "train/snapshot.h"
@@ -59,10 +60,14 @@ typedef struct charl__trainer {
     char *resumed;          /* path of the checkpoint, or NULL */
     int64_t resumed_step;
     uint64_t resumed_digest; /* of the tensors of that checkpoint; 0: none */
-    bool supersedes;         /* resumed by name or from an older checkpoint: rename later ones */
-    charl__saving *saving;   /* NULL: no save in progress; the same on all ranks */
-    int64_t saved_step;      /* step of the newest checkpoint saved or resumed by this process, or -1 */
-    int save_failures;       /* consecutive */
+    bool overwrites;         /* options->overwrite, where the job has not done it at an earlier start */
+    bool goes_back;          /* resumed from run.resume = FILE */
+    charl__once once;        /* rank 0: what the next save notes, where notes_once is set */
+    bool notes_once;
+    bool supersedes;       /* resumed by name or from an older checkpoint: rename later ones */
+    charl__saving *saving; /* NULL: no save in progress; the same on all ranks */
+    int64_t saved_step;    /* step of the newest checkpoint saved or resumed by this process, or -1 */
+    int save_failures;     /* consecutive */
 
     charl__sampler *sampler; /* rank 0 of a run that writes; NULL: no samples of text */
     charl__step_trace step_trace;

@@ -14,6 +14,7 @@
 #include "charl/metrics.h"
 #include "charl/tune.h"
 #include "device/cl_private.h"
+#include "train/once.h"
 #include "train/rundir.h"
 
 enum { KEPT_STEP = 5, MOST_FILES = 4 };
@@ -83,14 +84,15 @@ void fuzz_resumed_logs(const unsigned char *data, size_t size)
 void fuzz_run_directory(const unsigned char *data, size_t size)
 {
     charl_run *run = NULL;
-    fuzz_part part[2];
+    charl__once once, again;
+    fuzz_part part[3];
     char id[33];
     int fd;
 
-    fuzz_split(data, size, part, 2);
+    fuzz_split(data, size, part, 3);
     fd = open(fuzz_put(".lock", part[0].data, part[0].size), O_RDWR);
     FUZZ_CHECK(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0, "the directory cannot be held");
-    FUZZ_CHECK(charl_run_open(fuzz_dir(), &run) == CHARL_ERR_DISK, "a directory that is held is opened");
+    FUZZ_CHECK(charl_run_open(fuzz_dir(), &run) == CHARL_ERR_BUSY, "a directory that is held is opened");
     FUZZ_CHECK(!strchr(charl_error_message(), '\n'), "a message of several lines");
     close(fd);
     unlink(fuzz_path(".lock"));
@@ -99,6 +101,13 @@ void fuzz_run_directory(const unsigned char *data, size_t size)
     charl__rundir_read_id(fuzz_dir(), id);
     FUZZ_CHECK(strspn(id, "0123456789abcdef") == strlen(id) && (strlen(id) == 32 || strlen(id) == 0),
                "an id that charl would not write");
+
+    fuzz_put(".once", part[2].data, part[2].size);
+    charl__once_read(fuzz_dir(), &once);
+    FUZZ_CHECK(charl__once_write(fuzz_dir(), &once) == CHARL_OK, "what was read cannot be written");
+    charl__once_read(fuzz_dir(), &again);
+    FUZZ_CHECK(strcmp(once.job[0], again.job[0]) == 0 && strcmp(once.from, again.from) == 0 && once.step == again.step,
+               "what was written is not read");
 }
 
 static int read_tuning(charl_device *dev)

@@ -262,7 +262,7 @@ static void test_lock(void **state)
     snprintf(run_dir, sizeof run_dir, "%s/runs/mnist", dir);
     charl_assert_ok(charl_run_open(run_dir, &run));
     assert_string_equal(charl_run_get_note(run), "");
-    charl_assert_status(charl_run_open(run_dir, &second), CHARL_ERR_DISK);
+    charl_assert_status(charl_run_open(run_dir, &second), CHARL_ERR_BUSY);
     assert_null(second);
     charl_assert_message("is in use by another job: process ");
     charl_assert_message(" since 20");
@@ -278,7 +278,7 @@ static void test_lock(void **state)
     }
     assert_int_equal(read(out[0], &byte, 1), 1);
     assert_int_equal(byte, 'y');
-    charl_assert_status(charl_run_open(run_dir, &second), CHARL_ERR_DISK);
+    charl_assert_status(charl_run_open(run_dir, &second), CHARL_ERR_BUSY);
     assert_int_equal(kill(pid, 9), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     charl_assert_ok(charl_run_open(run_dir, &run)); /* free at once */
@@ -298,12 +298,12 @@ static void test_removed_lock(void **state)
     charl_assert_ok(charl_run_open(dir, &run));
     charl_assert_ok(charl_run_check(run));
     assert_int_equal(unlink(lock), 0);
-    charl_assert_status(charl_run_open(dir, &second), CHARL_ERR_DISK);
+    charl_assert_status(charl_run_open(dir, &second), CHARL_ERR_BUSY);
     charl_assert_message("is in use by another job, whose lock file does not name it");
     charl_assert_ok(charl_run_check(run));
     assert_int_equal(stat(lock, &info), 0);
     assert_true(info.st_size > 0);
-    charl_assert_status(charl_run_open(dir, &second), CHARL_ERR_DISK);
+    charl_assert_status(charl_run_open(dir, &second), CHARL_ERR_BUSY);
     charl_assert_message("is in use by another job: process ");
     charl_run_close(run);
 }
@@ -321,9 +321,9 @@ static void test_lock_of_another(void **state)
     fd = open(lock, O_RDWR | O_CREAT, 0666);
     assert_true(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
     assert_int_equal(write(fd, "process 7 elsewhere\n", 20), 20);
-    charl_assert_status(charl_run_check(run), CHARL_ERR_DISK);
+    charl_assert_status(charl_run_check(run), CHARL_ERR_BUSY);
     charl_assert_message("is in use by another job: process 7 elsewhere");
-    charl_assert_status(charl_run_check(run), CHARL_ERR_DISK);
+    charl_assert_status(charl_run_check(run), CHARL_ERR_BUSY);
     assert_int_equal(close(fd), 0); /* it has ended */
     charl_assert_ok(charl_run_check(run));
     charl_run_close(run);

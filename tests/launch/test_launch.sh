@@ -6,12 +6,18 @@ launch=$(cd "$here/../../launch" && pwd)
 . "$here/../train/common.sh"
 PATH=$bin:$PATH
 set -- mlp.ini -q checkpoint.interval=2 train.max_steps=8
-expect 0 "the undisturbed run" ranks 1 "$@" -o whole
+expect 0 "the undisturbed run" ranks 1 "$@" -o whole checkpoint.keep_last=4
 
-# Dies in its sixth step; the second start has four steps left and does not come to it.
-CHARL_FAULT=train.backward.kill@1:6 expect 0 "a rank is killed" timeout 300 charl launch -n 2 "$@" -o killed
+# Dies in its sixth step; the second start has four steps left and does not come to it. Only the first one overwrites what was there.
+expect 0 "another run" ranks 1 "$@" -o killed run.seed=9
+CHARL_FAULT=train.backward.kill@1:6 expect 0 "a rank is killed" timeout 300 charl launch -n 2 "$@" -o killed --overwrite
 says 1 "^charl: warning: exit status 137: starting again [(]1 of 3[)]"
 same "a rank was killed" whole killed
+CHARL_FAULT=train.backward.kill@1:4 expect 0 "back to a checkpoint, and killed" timeout 300 charl launch -n 2 "$@" -o back run.resume=whole/checkpoints/step-00000004.h5
+says 1 "starting again"
+says 0 "has gone back"
+checks=$((checks + 1))
+charl checkpoint diff whole/last.h5 back/last.h5 | grep -v '^config/' | grep . && fail "back to a checkpoint, and killed: differs"
 CHARL_FAULT=train.backward.kill@1:1 expect 137 "killed again and again" timeout 300 charl launch -n 2 --rest 1 "$@" -o again
 says 1 "starting again"
 says 1 "^charl: error: exit status 137; it was started again 1 time"
@@ -45,6 +51,26 @@ checks=$((checks + 1))
 [ $code -eq 75 ] || { fail "SIGTERM: exit code $code, not 75"; cat log; }
 expect 0 "after the stop" timeout 300 charl launch -n 1 "$@" -o stopped
 same "after the stop" whole stopped
+
+# A supervisor that is killed leaves nothing behind, and the same command continues; what still ends is no death of this job.
+charl launch -n 2 "$@" -o orphans train.max_steps=1000000 train.epochs=1000000 checkpoint.interval=1000000 >log 2>&1 &
+pid=$!
+for _i in $(seq 600); do
+    grep -qs '"step":3' orphans/metrics.jsonl && break
+    sleep 0.05
+done
+kill -KILL $pid
+wait $pid
+CHARL_FAULT=train.patience:*:600000 expect 75 "after a supervisor that was killed" timeout 300 charl launch -n 2 "$@" -o orphans \
+    train.max_steps=1000000 train.epochs=1000000 run.max_time=1s
+says 0 "starting again"
+flock -F -x orphans sleep 1000 &
+holder=$!
+while flock -n orphans true; do sleep 0.05; done
+CHARL_FAULT=train.patience:*:1 expect 8 "another job has the directory" charl launch -n 2 "$@" -o orphans
+says 1 "^charl-train: error: .*orphans: is in use by another job"
+says 0 "starting again"
+kill $holder
 
 # term PID FILE: SIGTERM once FILE is there; $code is the exit code.
 term() {

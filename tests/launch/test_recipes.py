@@ -140,7 +140,7 @@ def mpijob():
     amounts = {"type": "object", "additionalProperties": {"type": ["string", "integer"], "pattern": r"^[0-9.]+(m|[KMGT]i)?$"}}
     container = closed({
         "name": text, "image": text, "command": strings, "args": strings, "workingDir": {"type": "string", "pattern": "^/"},
-        "env": {"type": "array", "items": closed({"name": text, "value": text}, ["name", "value"])},
+        "env": {"type": "array", "items": closed({"name": text, "value": text, "valueFrom": closed({"fieldRef": closed({"fieldPath": text}, ["fieldPath"])})}, ["name"])},
         "securityContext": closed({"runAsUser": integer, "capabilities": {"type": "object"}}),
         "resources": closed({"limits": amounts, "requests": amounts}),
         "volumeMounts": {"type": "array", "items": closed({"name": text, "mountPath": text, "readOnly": {"type": "boolean"}}, ["name", "mountPath"])},

@@ -149,6 +149,14 @@ ended 130 "SIGINT with --overfit-batch"
 rm -rf run
 expect 75 "--max-time" ranks 2 long.ini --max-time 2s
 saved "--max-time"
+# Each start makes a step, however long it takes to come there.
+rm -rf run
+CHARL_FAULT=train.setup.hang:1:2 expect 75 "a time that the start takes" ranks 1 long.ini -q --max-time 1s
+CHARL_FAULT=train.setup.hang:1:2 expect 75 "the next start" ranks 1 long.ini -q --max-time 1s
+checks=$((checks + 1))
+[ "$(tail -n 1 run/train.log | grep -c ' stopped step=[2-9]')" -eq 1 ] || { fail "a short time makes no step"; tail -n 2 run/train.log; }
+# What earlier starts have taken counts.
+CHARL_FAULT=train.data.hang:3:3600 expect 75 "a time that is over" ranks 1 long.ini -q --max-time 1h --spent 7200
 
 # resume
 expect 0 "a run" ranks 1 mlp.ini -q -o a
@@ -164,6 +172,41 @@ checks=$((checks + 1))
 "$bin/charl" checkpoint diff a/last.h5 b/last.h5 | grep -v '^config/' | grep . && fail "from another run's checkpoint: differs"
 expect 5 "a checkpoint that is not there" ranks 2 mlp.ini -o b --resume=nothing.h5
 says 1 "error: .*nothing.h5"
+# Once: the same command continues its own run. --overwrite says that it is meant.
+expect 0 "the same command" ranks 2 mlp.ini -o b --resume=a/checkpoints/step-00000005.h5 train.epochs=3
+says 1 "warning: b has gone back to a/checkpoints/step-00000005.h5 before and continues from its own step 10; .* add --overwrite"
+says 1 "resumed .*b/checkpoints/step-00000010.h5"
+expect 0 "back once more" ranks 1 mlp.ini -o b --resume=a/checkpoints/step-00000005.h5 --overwrite
+says 1 "resumed .*a/checkpoints/step-00000005.h5"
+cp a/checkpoints/step-00000005.h5 other.h5
+expect 0 "back to another one" ranks 1 mlp.ini -o b --resume=other.h5
+says 1 "resumed .*other.h5"
+# A start that dies before its first checkpoint has done nothing: not even later checkpoints, of another history, are its own.
+rm -rf back
+cp -r a back
+CHARL_FAULT=train.data.exit:2:3 expect 3 "back, and lost" ranks 1 mlp.ini -o back --resume=other.h5
+expect 0 "back again" ranks 1 mlp.ini -o back --resume=other.h5
+says 1 "resumed .*other.h5"
+# A job does so at the first of its starts, and Slurm's at the first one that it does not requeue.
+# starts CODE WHAT PATTERN VARIABLE... ARGUMENTS: the third step is the last of each start
+starts() {
+    _c=$1 _w=$2 _p=$3
+    shift 3
+    expect "$_c" "$_w" env CHARL_FAULT=train.stop:4 "$@" -o jobs
+    says 1 "$_p"
+}
+set -- "$bin/charl-train" mlp.ini
+starts 75 "a first start" "start step=0/10" "$@" --overwrite --job=one
+starts 75 "a second start" "start step=3/10" "$@" --overwrite --job=one
+starts 75 "another job" "start step=0/10" "$@" --overwrite --job=two
+starts 75 "its second start, with a word that would refuse" "start step=3/10" "$@" --resume=never --job=two
+starts 2 "the same from elsewhere" "run.resume = never, but " "$@" --resume=never --job=three
+starts 75 "a job of Slurm" "start step=0/10" SLURM_JOB_ID=7 "$@" --overwrite
+starts 75 "the same typed again in its allocation" "start step=0/10" SLURM_JOB_ID=7 "$@" --overwrite
+starts 75 "queued again" "start step=3/10" SLURM_JOB_ID=7 SLURM_RESTART_COUNT=1 "$@" --overwrite
+starts 75 "another job of Slurm, queued again before its first checkpoint" "start step=0/10" SLURM_JOB_ID=8 SLURM_RESTART_COUNT=1 "$@" --overwrite
+starts 75 "by hand, in a job's directory" "start step=0/10" "$@" --overwrite
+expect 2 "a job without a name" ranks 1 mlp.ini -o jobs --job=
 expect 0 "weights only" ranks 1 mlp.ini -o c --init-from a/last.h5
 says 1 "start step=0/10"
 checks=$((checks + 1))
@@ -212,10 +255,19 @@ checks=$((checks + 1))
 
 # The directory is in use.
 begin 1
-expect 8 "a directory in use" ranks 2 mlp.ini
+CHARL_FAULT=train.patience:*:100 expect 8 "a directory in use" ranks 2 mlp.ini
+says 1 "warning: .*in use by another job: process $job on .*; waiting up to 0.1 s for it to end"
 says 1 "error: .*in use by another job: process $job on "
+# One who is going is waited for.
+(CHARL_FAULT=train.patience:*:600000 "$bin/charl-train" long.ini --max-time 1s >next 2>&1; echo $? >next.code) &
+while ! grep -q "waiting up to 600 s" next && [ ! -e next.code ]; do sleep 0.1; done
 touch run/STOP
 ended 75 "the one who holds it"
+wait_for next.code
+cp next log
+checks=$((checks + 1))
+[ "$(cat next.code)" -eq 75 ] || { fail "after the one who holds it: exit code $(cat next.code), not 75"; tail -n 5 next; }
+says 1 "resumed "
 
 # A disk that fails once is a warning; the training ends as if nothing had been.
 fault() {

@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,7 +19,7 @@
 #include "cli/charl/hostfile.h"
 #include "cli/cli_describe.h"
 
-enum { STOPPED = 75, LINE = 1024 };
+enum { STOPPED = 75, LINE = 1024, BUSY_STARTS = 12 /* in a row; each waits some seconds for the other job */ };
 
 typedef struct launch {
     int64_t ranks; /* 0: not given */
@@ -28,6 +30,8 @@ typedef struct launch {
     char used[512];    /* the hostfile that mpirun reads; "": none */
     char suspect[512]; /* where a rank writes the host that an audit names; "": nowhere */
     char status[512];  /* where the ranks on this machine write their exit status; "": nowhere */
+    char job[32];      /* the name of this job */
+    double begun_s;
 } launch;
 
 /* mpirun while it runs, for the handler of signals. */
@@ -70,6 +74,7 @@ static int run_and_wait(char *const *argv, bool quiet)
 {
     sigset_t watched, before;
     int status = 0;
+    const pid_t supervisor = getpid();
     pid_t pid;
 
     sigemptyset(&watched);
@@ -80,6 +85,9 @@ static int run_and_wait(char *const *argv, bool quiet)
     pid = fork();
     if (pid == 0) {
         handle_signals(SIG_DFL);
+        if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != supervisor) { /* it does not outlive the supervisor */
+            _exit(127);
+        }
         sigprocmask(SIG_SETMASK, &before, NULL);
         if (quiet && (!freopen("/dev/null", "r", stdin) || !freopen("/dev/null", "w", stdout) ||
                       !freopen("/dev/null", "w", stderr))) {
@@ -201,16 +209,20 @@ static bool has_rank_here(const launch *l, int64_t ranks)
     return ranks > elsewhere;
 }
 
-/* What mpirun's 0 means: the ranks on this machine have ended by themselves, or nothing was started. */
-static int check_status(const launch *l)
+/* What mpirun's 0 means: the ranks on this machine have ended by themselves, or nothing was started. *busy: another job has the run directory. */
+static int check_status(const launch *l, int code, bool *busy)
 {
     FILE *f = fopen(l->status, "r");
-    char line[32] = "";
+    char line[32] = "", why[32] = "";
     bool has_ended = false;
 
     if (f) {
         has_ended = fgets(line, sizeof line, f) != NULL;
+        *busy = has_ended && fgets(why, sizeof why, f) && strcmp(why, "in use\n") == 0;
         (void)fclose(f);
+    }
+    if (code != CHARL__EXIT_OK) {
+        return code;
     }
     return has_ended
                ? (int)strtol(line, NULL, 10)
@@ -221,15 +233,15 @@ static int check_status(const launch *l)
 
 /* The command line: mpirun, and behind it the program with what it was given. Quiet, mpirun keeps its pages of text to itself, also on why it
  * starts nothing. */
-static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands *operands)
+static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands *operands, bool *busy)
 {
-    char program[4096], number[32], mpirun[LINE];
+    char program[4096], number[32], mpirun[LINE], spent_s[32];
     /* clang-format off */
     char silent[] = "-q", bind[] = "--bind-to", none[] = "none", over[] = "--oversubscribe", root[] = "--allow-run-as-root",
          n[] = "-n", file[] = "--hostfile", topology[] = "-x", hwloc[] = "HWLOC_COMPONENTS=-opencl",
-         option[] = "--suspect", status[] = "--status-file";
+         option[] = "--suspect", status[] = "--status-file", job[] = "--job", spent[] = "--spent";
     /* clang-format on */
-    const bool is_checked = (ranks > 1 || l->n_hosts > 0) && has_rank_here(l, ranks);
+    const bool is_checked = has_rank_here(l, ranks);
     char **argv = NULL;
     int i = 0, code;
 
@@ -239,7 +251,7 @@ static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands
     if (is_checked && truncate(l->status, 0) != 0) { /* of the start before */
         return charl__cli_error(CHARL__EXIT_DISK, NULL, "%s: %s", l->status, strerror(errno));
     }
-    if (charl__cli_alloc(operands->count + 22, sizeof *argv, &argv) != CHARL_OK) {
+    if (charl__cli_alloc(operands->count + 26, sizeof *argv, &argv) != CHARL_OK) {
         return charl__cli_fail(CHARL_ERR_NOMEM);
     }
     charl__cli_beside("charl-train", program);
@@ -275,12 +287,17 @@ static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands
         argv[i++] = status;
         argv[i++] = l->status;
     }
+    snprintf(spent_s, sizeof spent_s, "%.3f", charl__cli_clock_s() - l->begun_s);
+    argv[i++] = job;
+    argv[i++] = l->job;
+    argv[i++] = spent;
+    argv[i++] = spent_s;
     for (int k = 0; k < operands->count; k++) {
         argv[i++] = operands->values[k];
     }
     code = run_and_wait(argv, false);
     free(argv);
-    return code == CHARL__EXIT_OK && is_checked ? check_status(l) : code;
+    return is_checked ? check_status(l, code, busy) : code;
 }
 
 /* What a start with the same command could mend: everything but mistakes, data, and what was asked for. */
@@ -326,12 +343,28 @@ static bool leave_out_suspect(launch *l)
     return true;
 }
 
+/* A name that no other job has. */
+static bool name_job(launch *l)
+{
+    uint64_t bits;
+
+    l->begun_s = charl__cli_clock_s();
+    if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits) {
+        charl__cli_error(0, NULL, "cannot read random bytes from the system");
+        return false;
+    }
+    snprintf(l->job, sizeof l->job, "launch-%016" PRIx64, bits);
+    return true;
+}
+
 static int supervise(launch *l, const charl__cli_operands *operands)
 {
-    int code = CHARL__EXIT_OK;
+    int code = CHARL__EXIT_OK, busy_starts = 0;
     char text[LINE];
 
-    for (int64_t tried = 0;; tried++) {
+    for (int64_t tried = 0;;) {
+        bool busy = false;
+
         int64_t ranks = l->n_hosts > 0 ? find_hosts(l) : l->ranks > 0 ? l->ranks : count_devices();
 
         if (stopping) {
@@ -348,7 +381,7 @@ static int supervise(launch *l, const charl__cli_operands *operands)
                                     "%" PRId64 " rank%s can be started, at least %" PRId64 " are wanted", ranks,
                                     ranks == 1 ? "" : "s", l->min_ranks);
         }
-        code = start(l, ranks, code != CHARL__EXIT_INTERNAL, operands);
+        code = start(l, ranks, code != CHARL__EXIT_INTERNAL, operands, &busy);
         if (code == CHARL__EXIT_AUDIT && !stopping && !leave_out_suspect(l)) { /* the same devices would start again */
             return charl__cli_error(code,
                                     "take that device or its host out of the job; the same command then continues",
@@ -357,14 +390,20 @@ static int supervise(launch *l, const charl__cli_operands *operands)
         if (stopping || !is_worth_a_restart(code)) {
             return stopping && code == 128 + SIGUSR2 ? STOPPED : code; /* it knew no signals yet */
         }
-        if (tried == l->restarts) {
+        busy_starts = busy ? busy_starts + 1 : 0;
+        if (busy && (tried == 0 || busy_starts == BUSY_STARTS)) { /* not by what a start of this job has left */
+            return code;
+        }
+        if (!busy && tried == l->restarts) {
             return charl__cli_error(code, "the same command continues from the last checkpoint",
                                     "exit status %d; it was started again %" PRId64 " time%s", code, tried,
                                     tried == 1 ? "" : "s");
         }
-        snprintf(text, sizeof text, "exit status %d: starting again (%" PRId64 " of %" PRId64 ")", code, tried + 1,
-                 l->restarts);
-        charl__cli_say("warning", text);
+        if (!busy) { /* else nobody has died */
+            snprintf(text, sizeof text, "exit status %d: starting again (%" PRId64 " of %" PRId64 ")", code, ++tried,
+                     l->restarts);
+            charl__cli_say("warning", text);
+        }
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* a signal ends it */
         if (stopping) {
             return STOPPED;
@@ -415,6 +454,10 @@ int charl__launch_main(const char *path, int argc, char **argv)
             free(l.hosts);
             return charl__cli_fail(st);
         }
+    }
+    if (!name_job(&l)) {
+        free(l.hosts);
+        return CHARL__EXIT_INTERNAL;
     }
     handle_signals(on_signal);
     code = supervise(&l, &command);

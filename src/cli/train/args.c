@@ -179,6 +179,16 @@ static error_t take_simulated(void *input, const char *option, const char *value
     return 0;
 }
 
+static error_t take_job(void *input, const char *option, const char *value)
+{
+    charl__train_args *a = input;
+
+    a->job = value;
+    return value[0] && strlen(value) < 200 && !strpbrk(value, "\r\n")
+               ? 0
+               : charl__cli_bad_option(option, value, "must be a line of 1 to 199 bytes");
+}
+
 /* CONFIG and overrides, in any order. */
 static error_t take_operands(const charl__cli_operands *o, void *input)
 {
@@ -279,9 +289,17 @@ static const charl__cli_option options[] = {
      "Write the exit status into FILE, which must exist, when this rank ends by itself: a job script sees whether the "
      "launcher has started anything",
      1, CHARL__CLI_TEXT(charl__train_args, status_file)},
-    {"overwrite", 0, NULL, "Start a new run in a directory that contains another", 1,
+    {"overwrite", 0, NULL,
+     "Start a new run in a directory that contains another; with run.resume=FILE, go back to FILE again", 1,
      CHARL__CLI_FLAG(charl__train_args, overwrite)},
-    {"max-time", 0, "[D-]HH:MM:SS", "Save a checkpoint and exit with status 75 after this time (run.max_time)", 1,
+    {"job", 0, "NAME",
+     "Name of a job that may start this command several times: --overwrite and run.resume=never or FILE count once per "
+     "job, its other starts continue the run. charl launch and Slurm's jobs have names of their own",
+     1, .take = take_job},
+    {"spent", 0, "SECONDS", "For charl launch: what its earlier starts have taken of run.max_time", 1,
+     CHARL__CLI_NUMBER(charl__train_args, spent_s, "[0,inf)"), .flags = OPTION_HIDDEN},
+    {"max-time", 0, "[D-]HH:MM:SS",
+     "Save a checkpoint and exit with status 75 after this time, but not before a step is done (run.max_time)", 1,
      .take = take_key},
     {.help = "Checking", .group = 2},
     {"dry-run", 'n', NULL, "Open the data, select devices, compile the model and print the plan, without training", 2,

@@ -139,6 +139,8 @@ static void name_suspect(const char *path, const char *host)
     }
 }
 
+static atomic_bool is_busy; /* another job has the run directory: for charl launch */
+
 /* Launchers lose statuses: srun of Slurm 22.05 returns 0 after "task 0 launch failed". The ranks on another machine do not see the file of a
  * job script; all of them write the same. */
 static void write_status(const charl__train_args *args, int code)
@@ -146,9 +148,20 @@ static void write_status(const charl__train_args *args, int code)
     FILE *f = args->status_file ? fopen(args->status_file, "r+") : NULL;
 
     if (f) {
-        fprintf(f, "%d\n", code);
+        fprintf(f, atomic_load(&is_busy) ? "%d\nin use\n" : "%d\n", code);
         (void)fclose(f);
     }
+}
+
+/* The jobs that this start belongs to. Slurm's is another start once it has been queued again: until then a person may have typed the command
+ * twice in one allocation. */
+static void name_jobs(const charl__train_args *args, char batch_job[64], charl_train_options *out)
+{
+    const char *id = getenv("SLURM_JOB_ID"), *count = getenv("SLURM_RESTART_COUNT");
+
+    snprintf(batch_job, 64, "slurm-%.32s", id ? id : "");
+    out->job[0] = (charl_train_job){.name = args->job, .restarted = true};
+    out->job[1] = (charl_train_job){.name = id && id[0] ? batch_job : NULL, .restarted = count && atoi(count) > 0};
 }
 
 /* *leave: the ranks stop together, and a launcher that was asked to end the job gives them no time
@@ -164,13 +177,16 @@ static int train(const job *j, charl_comm *comm, bool *leave)
                                    .fast_dev_run = args->fast_dev_run,
                                    .overfit_batch = args->overfit_batch,
                                    .overwrite = args->overwrite,
+                                   .spent_s = args->spent_s,
                                    .trace = args->trace,
                                    .profile = args->profile,
                                    .trace_first = args->trace_first,
                                    .trace_last = args->trace_last};
     charl_train_result result;
+    char batch_job[64];
     int code = 0;
 
+    name_jobs(args, batch_job, &options);
     charl__output_init(&output, j->config, args, comm);
     options.events = charl__output_events(&output);
     options.events.lost = on_lost;
@@ -185,6 +201,7 @@ static int train(const job *j, charl_comm *comm, bool *leave)
     }
 cleanup:
     charl__output_fini(&output);
+    atomic_store(&is_busy, st == CHARL_ERR_BUSY);
     if (st == CHARL_ERR_AUDIT && result.suspect >= 0) {
         name_suspect(args->suspect, charl_comm_host(comm, result.suspect));
     }

@@ -42,6 +42,8 @@ typedef struct charl__train_args {
     const char *
         suspect; /* of charl launch: a file that gets the host of the rank that an audit names, where it exists; or NULL */
     const char *status_file; /* gets the exit status, where it exists; or NULL */
+    const char *job;         /* --job; NULL: none */
+    double spent_s;          /* of charl launch: what its starts before this one have taken */
     bool overwrite, dry_run, overfit_batch, json;
     int fast_dev_run;
     const char *log_ranks; /* NULL: the first only */

@@ -108,7 +108,7 @@ static charl_status refuse(const charl_run *run)
     }
     text[n > 0 ? n : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
-    CHARL_FAIL(CHARL_ERR_DISK, "%s: is in use by another job%s%s", run->dir, text[0] ? ": " : "",
+    CHARL_FAIL(CHARL_ERR_BUSY, "%s: is in use by another job%s%s", run->dir, text[0] ? ": " : "",
                text[0] ? text : ", whose lock file does not name it");
     return CHARL_OK;
 }
