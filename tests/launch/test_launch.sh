@@ -30,7 +30,13 @@ says 1 "CONFIG is missing"
 expect 2 "more ranks than a batch has slices at most" charl launch -n 4097 "$@"
 says 1 "ranks: 4097 is out of range \(1 to 4096\)"
 expect 2 "an option of charl-train before CONFIG" charl launch --dry-run "$@"
-expect 0 "the same behind it" charl launch -n 1 "$@" --dry-run -o dry
+expect 0 "the same behind it" charl launch mlp.ini --dry-run -np 2 --restarts=0 -o dry
+says 1 "^charl .* 2 ranks on 1 node"
+expect 0 "its own -n" charl launch mlp.ini -n2 --ranks 1 -n -o dry
+says 1 "^charl .* 1 rank on 1 node"
+[ ! -e dry ] || fail "-n without a number is not --dry-run"
+expect 2 "a number of ranks that is none" charl launch -np two "$@"
+says 1 'ranks: "two" is not an integer'
 expect 6 "a loss that is not finite" timeout 300 env CHARL_FAULT=train.device.nan@0:3 charl launch -n 2 "$@" -o nan
 says 0 "starting again"
 expect 9 "an audit finds something" timeout 300 env CHARL_FAULT=train.device.flip_gradient@1:3 charl launch -n 2 "$@" -o audited dist.audit=3
@@ -108,7 +114,7 @@ term $! started
 # Hosts: one answers, one does not. The ssh of this test is told which.
 printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift 2; done\n[ "$1" != gone ]\n' >fake-ssh
 chmod +x fake-ssh
-printf '# two hosts\nlocalhost slots=2 # here\n\ngone slots=2\n' >hosts
+printf '# two hosts\nlocalhost:2 # here\n\ngone slots=2\n' >hosts
 expect 0 "a host is gone" timeout 300 charl launch --ssh=./fake-ssh -f hosts "$@" -o hosts_run
 says 1 "warning: gone does not answer ./fake-ssh and is left out"
 same "a host is gone" whole hosts_run
@@ -147,6 +153,9 @@ says 1 "warning: localhost is left out"
 printf 'localhost slots=two\n' >hosts
 expect 2 "a hostfile with a mistake" charl launch -f hosts "$@"
 says 1 "^charl: error: hosts:1: "
+printf 'localhost:two\n' >hosts
+expect 2 "a number of ranks with a mistake" charl launch -f hosts "$@"
+says 1 "^charl: error: hosts:1: .localhost:two.: a line is HOST slots=RANKS, or HOST:RANKS"
 printf 'localhost slots=9223372036854775807\nlocalhost slots=2\n' >hosts
 expect 2 "slots that cannot be added up" charl launch -f hosts "$@"
 says 1 "^charl: error: hosts:1: "

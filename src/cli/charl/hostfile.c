@@ -10,26 +10,32 @@
 
 #include <charl/error.h>
 
-#define FORM "a line is HOST slots=RANKS"
+#define FORM "a line is HOST slots=RANKS, or HOST:RANKS"
 
 enum { LINE = 1024, DIGITS = 7 };
 
-/* The host of a line; false: it is none. */
+/* The host of a line; false: it is none. A name has no colon but in an IPv6 address, which has several. */
 static bool parse(const char *text, charl__host *out)
 {
-    const size_t name = strcspn(text, " \t");
-    const char *rest = text + name + strspn(text + name, " \t");
+    const size_t word = strcspn(text, " \t");
+    const char *colon = memchr(text, ':', word);
+    const bool is_short = colon && !memchr(colon + 1, ':', (size_t)(text + word - colon - 1));
+    const size_t name = is_short ? (size_t)(colon - text) : word;
+    const char *rest = is_short ? colon + 1 : text + word + strspn(text + word, " \t");
     int used = 0;
 
-    if (name >= sizeof out->name || text[0] == '-') {
+    if (name == 0 || name >= sizeof out->name || text[0] == '-') {
         return false;
     }
     *out = (charl__host){.slots = 1};
     memcpy(out->name, text, name);
-    if (*rest) {
-        const size_t digits = strncmp(rest, "slots=", 6) == 0 ? strspn(rest + 6, "0123456789") : 0;
-
-        if (digits < 1 || digits > DIGITS || sscanf(rest, "slots=%" SCNd64 " %n", &out->slots, &used) != 1) {
+    if (is_short || *rest) {
+        if (!is_short && strncmp(rest, "slots=", 6) != 0) {
+            return false;
+        }
+        rest += is_short ? 0 : 6;
+        if (strspn(rest, "0123456789") < 1 || strspn(rest, "0123456789") > DIGITS ||
+            sscanf(rest, "%" SCNd64 " %n", &out->slots, &used) != 1) {
             return false;
         }
     }

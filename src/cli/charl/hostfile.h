@@ -1,6 +1,6 @@
 #ifndef CHARL_CLI_CHARL_HOSTFILE_H
 #define CHARL_CLI_CHARL_HOSTFILE_H
-/** The hosts of a job: a file with a line "HOST slots=RANKS" for each, where # begins a comment and a host alone has one slot. */
+/** The hosts of a job: a file with a line "HOST slots=RANKS" or "HOST:RANKS" for each, where # begins a comment and a host alone has one slot. */
 #include <stdint.h>
 
 #include <charl/status.h>

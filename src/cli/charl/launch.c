@@ -411,25 +411,118 @@ static int supervise(launch *l, const charl__cli_operands *operands)
     }
 }
 
+/* Everything behind the command line. */
+static int run(launch *l, const charl__cli_operands *command)
+{
+    int code;
+
+    if (charl_launcher_size() > 1) {
+        return charl__cli_speaks() ? charl__cli_error(CHARL__EXIT_USAGE, "start it once, or charl-train under mpirun",
+                                                      "charl launch starts mpirun itself")
+                                   : CHARL__EXIT_USAGE;
+    }
+    if (l->hostfile) {
+        const charl_status st = charl__hostfile_read(l->hostfile, &l->hosts, &l->n_hosts);
+
+        if (st != CHARL_OK) {
+            free(l->hosts);
+            return charl__cli_fail(st);
+        }
+    }
+    if (!name_job(l)) {
+        free(l->hosts);
+        return CHARL__EXIT_INTERNAL;
+    }
+    handle_signals(on_signal);
+    code = supervise(l, command);
+    if (l->suspect[0]) {
+        unlink(l->suspect);
+    }
+    if (l->used[0]) {
+        unlink(l->used);
+    }
+    if (l->status[0]) {
+        unlink(l->status);
+    }
+    free(l->hosts);
+    return code;
+}
+
+static const charl__cli_option options[] = {
+    {"ranks", 'n', "N", "Ranks (default: the slots of the hostfile, else a rank for each GPU)", 1,
+     CHARL__CLI_INT(launch, ranks, 1, CHARL_MAX_SLICES)},
+    {"hostfile", 'f', "FILE", "Hosts and their numbers of ranks, one `HOST slots=N` or `HOST:N` per line", 1,
+     CHARL__CLI_TEXT(launch, hostfile)},
+    {"restarts", 0, "N", "Restart up to N times after a rank or a host is lost (default 3)", 2,
+     CHARL__CLI_INT(launch, restarts, 0, 1000000)},
+    {"min-ranks", 0, "N", "Continue without lost hosts while at least N ranks are left (default 1)", 2,
+     CHARL__CLI_INT(launch, min_ranks, 1, CHARL_MAX_SLICES)},
+    {"mpirun", 0, "FILE", "mpirun of Open MPI (default: the one in PATH)", 3, CHARL__CLI_TEXT(launch, mpirun)},
+    {"ssh", 0, "FILE", "Program that checks whether a host answers (default: ssh)", 3, CHARL__CLI_TEXT(launch, ssh)},
+    {0}};
+
+/* How many words at argv[i] are an option of charl launch behind CONFIG, with its value: -n N (mpirun's -np N, too; without a number -n is
+ * charl-train's), --restarts N, --restarts=N. 0: none. */
+static int own_words(int argc, char **argv, int i)
+{
+    const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
+
+    for (const charl__cli_option *o = options; o->name; o++) {
+        const size_t n = strlen(o->name);
+
+        if (strncmp(word, "--", 2) == 0 && strncmp(word + 2, o->name, n) == 0) {
+            if (word[2 + n] == '=') {
+                return 1;
+            }
+            if (!word[2 + n]) {
+                return next ? 2 : 1;
+            }
+        }
+    }
+    if (strcmp(word, "-f") == 0) {
+        return next ? 2 : 1;
+    }
+    if (strcmp(word, "-n") == 0) {
+        return next && next[0] && !next[strspn(next, "0123456789")] ? 2 : 0;
+    }
+    return word[0] == '-' && word[1] == 'n' && word[2] && !word[2 + strspn(word + 2, "0123456789")];
+}
+
+/* The command line with the options of charl launch in front, wherever they are: *out has room for argc + 1 words. */
+static void gather(int argc, char **argv, char **out)
+{
+    static char ranks[] = "-n";
+    int n = 0, end = 1;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "-np") == 0 || strcmp(argv[i], "--np") == 0) {
+            argv[i] = ranks;
+        }
+    }
+    while (end < argc && strcmp(argv[end], "--") != 0) {
+        end++;
+    }
+    out[n++] = argv[0];
+    for (int pass = 0; pass < 2; pass++) { /* first those of charl launch, then the others */
+        for (int i = 1; i < argc;) {
+            const int words = i < end ? own_words(end, argv, i) : 0, step = words > 0 ? words : 1;
+
+            for (int k = 0; k < step && (words > 0) == (pass == 0); k++) {
+                out[n++] = argv[i + k];
+            }
+            i += step;
+        }
+    }
+    out[n] = NULL;
+}
+
 int charl__launch_main(const char *path, int argc, char **argv)
 {
-    static const charl__cli_option options[] = {
-        {"ranks", 'n', "N", "Ranks (default: the slots of the hostfile, else a rank for each GPU)", 1,
-         CHARL__CLI_INT(launch, ranks, 1, CHARL_MAX_SLICES)},
-        {"hostfile", 'f', "FILE", "Hosts and their numbers of ranks, one `HOST slots=N` per line", 1,
-         CHARL__CLI_TEXT(launch, hostfile)},
-        {"restarts", 0, "N", "Restart up to N times after a rank or a host is lost (default 3)", 2,
-         CHARL__CLI_INT(launch, restarts, 0, 1000000)},
-        {"min-ranks", 0, "N", "Continue without lost hosts while at least N ranks are left (default 1)", 2,
-         CHARL__CLI_INT(launch, min_ranks, 1, CHARL_MAX_SLICES)},
-        {"mpirun", 0, "FILE", "mpirun of Open MPI (default: the one in PATH)", 3, CHARL__CLI_TEXT(launch, mpirun)},
-        {"ssh", 0, "FILE", "Program that checks whether a host answers (default: ssh)", 3,
-         CHARL__CLI_TEXT(launch, ssh)},
-        {0}};
     static const charl__cli_syntax syntax = {
         options, "CONFIG [ARGUMENT...]",
         "Run charl-train on several ranks, and restart it after a failure. CONFIG and the arguments after it are "
-        "passed to charl-train.\vmpirun starts the ranks, without binding: each rank takes a device of its host and "
+        "passed to charl-train; the options below may also be among them.\vmpirun starts the ranks, without binding: "
+        "each rank takes a device of its host and "
         "the processors near it. If a rank or a host is lost, or a device fails, charl launch restarts the same "
         "command, which continues from the last checkpoint with the same result; hosts that do not answer, or that an "
         "audit (dist.audit) names, are left out. It does not restart after mistakes in the configuration or the data, "
@@ -437,39 +530,17 @@ int charl__launch_main(const char *path, int argc, char **argv)
         "exit with status 75; a second SIGTERM, SIGINT or SIGHUP ends them at once."};
     charl__cli_operands command = {.names = {"CONFIG"}, .max = INT_MAX, .program = true};
     launch l = {.restarts = 3, .min_ranks = 1, .mpirun = "mpirun", .ssh = "ssh"};
-    int code = charl__cli_parse(path, &syntax, &command, argc, argv, &l);
+    char **words = NULL;
+    int code;
 
-    if (code >= 0) {
-        return code;
+    if (charl__cli_alloc(argc + 1, sizeof *words, &words) != CHARL_OK) {
+        return charl__cli_fail(CHARL_ERR_NOMEM);
     }
-    if (charl_launcher_size() > 1) {
-        return charl__cli_speaks() ? charl__cli_error(CHARL__EXIT_USAGE, "start it once, or charl-train under mpirun",
-                                                      "charl launch starts mpirun itself")
-                                   : CHARL__EXIT_USAGE;
+    gather(argc, argv, words);
+    code = charl__cli_parse(path, &syntax, &command, argc, words, &l);
+    if (code < 0) {
+        code = run(&l, &command);
     }
-    if (l.hostfile) {
-        const charl_status st = charl__hostfile_read(l.hostfile, &l.hosts, &l.n_hosts);
-
-        if (st != CHARL_OK) {
-            free(l.hosts);
-            return charl__cli_fail(st);
-        }
-    }
-    if (!name_job(&l)) {
-        free(l.hosts);
-        return CHARL__EXIT_INTERNAL;
-    }
-    handle_signals(on_signal);
-    code = supervise(&l, &command);
-    if (l.suspect[0]) {
-        unlink(l.suspect);
-    }
-    if (l.used[0]) {
-        unlink(l.used);
-    }
-    if (l.status[0]) {
-        unlink(l.status);
-    }
-    free(l.hosts);
+    free(words);
     return code;
 }
