@@ -35,7 +35,22 @@ expect 5 'none: ' eval c.ini none
 expect 5 'fc1.weight' eval c.ini $checkpoint model.hidden=17
 expect 2 'hiden: unknown key (did you mean hidden?)' eval c.ini $checkpoint model.hiden=17
 expect 2 'none.ini: ' eval none.ini $checkpoint
-expect 2 'CHECKPOINT is missing' eval c.ini
+expect 2 'CHECKPOINT is missing: c.ini is a configuration' eval c.ini
+hint 'name run/last.h5, too'
+# A checkpoint holds its configuration; a run directory its last checkpoint. Behind each other they are told apart.
+for model in $checkpoint run run/last.h5 "$checkpoint c.ini" "c.ini run" "run/config.ini $checkpoint"; do
+    expect 0 '' eval $model
+    if ! cmp -s one out; then
+        echo "charl eval $model says something else:"
+        cat one out
+        failed=1
+    fi
+done
+(cd run && expect 0 '^train step=2 loss=' eval last.h5 --split=train)
+expect 3 'nowhere.h5: ' eval $checkpoint data.path=nowhere.h5
+expect 5 'not a checkpoint' eval d.h5
+expect 2 'not a configuration' eval $checkpoint run/last.h5
+expect 2 'none: unexpected after c.ini and' eval c.ini $checkpoint none
 if ! mpirun -n 2 "$charl" eval c.ini $checkpoint >two 2>err || ! cmp -s one two; then
     echo "two ranks say something else:"
     cat one two err

@@ -34,6 +34,15 @@ int charl__doctor_main(const char *path, int argc, char **argv);
 int charl__devices_main(const char *path, int argc, char **argv);
 int charl__tune_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);
+/** A trained model, as operands name it. */
+typedef struct charl__trained {
+    charl_config *config; /* owned */
+    char path[4096];      /* of the checkpoint */
+} charl__trained;
+
+/** Take CHECKPOINT, whose own configuration is used, or CONFIG and CHECKPOINT in any order, and
+ *  overrides. A run directory stands for its last checkpoint. Errors: ERR_CONFIG; those of charl_config_load and charl_checkpoint_open. */
+charl_status charl__take_trained(const charl__cli_operands *operands, charl__trained *out) CHARL_MUST_CHECK;
 int charl__eval_main(const char *path, int argc, char **argv);
 int charl__predict_main(const char *path, int argc, char **argv);
 /** Write the probabilities or numbers that a checkpoint gives every sample of a split of the configuration's data, as `charl predict` does, in the

@@ -264,10 +264,13 @@ int charl__eval_main(const char *path, int argc, char **argv)
          "With --choices: file or folder of the tokenizer, for a model that was trained on token numbers", 0,
          CHARL__CLI_TEXT(evaluation, tokenizer)},
         {0}};
-    static const charl__cli_syntax syntax = {options, "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
-                                             "Evaluate a checkpoint on a split of the dataset of CONFIG. Prints step, "
-                                             "loss and metrics; they do not depend on the number of ranks."};
-    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + CHARL__CLI_OVERRIDES};
+    static const charl__cli_syntax syntax = {
+        options, "[CONFIG] CHECKPOINT [SECTION.KEY=VALUE...]",
+        "Evaluate a checkpoint on a split of the dataset of CONFIG (default: the configuration that it was trained "
+        "with). Prints step, loss and metrics; they do not depend on the number of ranks.\vA run directory stands for "
+        "its last checkpoint."};
+    charl__cli_operands operands = {.names = {"CHECKPOINT"}, .max = 2 + CHARL__CLI_OVERRIDES};
+    charl__trained trained;
     evaluation e = {.split = "val"};
     charl_status st;
     int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &e);
@@ -281,11 +284,12 @@ int charl__eval_main(const char *path, int argc, char **argv)
     if (e.predictions && e.choices) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--predictions writes samples of a dataset, not --choices");
     }
-    st = charl__cli_load_config(&operands, 2, &e.config);
+    st = charl__take_trained(&operands, &trained);
     if (st != CHARL_OK) {
         return charl__cli_fail_alike(st);
     }
-    e.checkpoint = operands.values[1];
+    e.config = trained.config;
+    e.checkpoint = trained.path;
     code = e.choices ? answer_choices(&e) : charl__with_ranks(e.config, evaluate, &e, &argc, &argv);
     charl_config_destroy(e.config);
     return code;

@@ -172,6 +172,7 @@ static charl_status next_message(void *ctx, const char **text, size_t *bytes)
 static int load_and_generate(generation *g, const charl__cli_operands *operands)
 {
     const double begun_s = charl__cli_clock_s();
+    charl__trained trained;
     charl_config *config;
     charl_status st;
     const int code = charl__cli_limits();
@@ -179,15 +180,16 @@ static int load_and_generate(generation *g, const charl__cli_operands *operands)
     if (code != CHARL__EXIT_OK) {
         return code;
     }
-    st = charl__cli_load_config(operands, 2, &config);
+    st = charl__take_trained(operands, &trained);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }
+    config = trained.config;
     g->options.stop = g->stop;
     g->options.seed = (uint64_t)(g->seed >= 0 ? g->seed : config->run.seed);
-    st = g->prompts ? charl_generate_file(config, operands->values[1], g->prompts, &g->options, put_line, g)
-         : g->chats ? charl_generate_chat(config, operands->values[1], &g->options, next_message, put, g)
-                    : charl_generate(config, operands->values[1], &g->options, put, g);
+    st = g->prompts ? charl_generate_file(config, trained.path, g->prompts, &g->options, put_line, g)
+         : g->chats ? charl_generate_chat(config, trained.path, &g->options, next_message, put, g)
+                    : charl_generate(config, trained.path, &g->options, put, g);
     charl_config_destroy(config);
     free(g->line);
     free(g->message);
@@ -258,13 +260,15 @@ int charl__generate_main(const char *path, int argc, char **argv)
          CHARL__CLI_FLAG(generation, options.no_cache)},
         {0}};
     static const charl__cli_syntax syntax = {
-        options, "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
+        options, "[CONFIG] CHECKPOINT [SECTION.KEY=VALUE...]",
         "Continue a prompt with a trained language model, or hold a conversation with it. Prints each token as it is "
-        "generated.\vThe tokenizer is read from the checkpoint. A checkpoint of format version 1 has none: then the "
+        "generated.\vCONFIG is by default the configuration that the checkpoint was trained with. A run directory "
+        "stands for its last checkpoint. "
+        "The tokenizer is read from the checkpoint. A checkpoint of format version 1 has none: then the "
         "dataset's is read; if the dataset has moved, add data.path=FILE. The context is the last block_size tokens "
         "(data.window for sequential models). Once the text is longer, each token costs a pass over the whole context. "
         "train.precision=bf16 computes in half precision."};
-    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + CHARL__CLI_OVERRIDES};
+    charl__cli_operands operands = {.names = {"CHECKPOINT"}, .max = 2 + CHARL__CLI_OVERRIDES};
     generation g = {.options = {.tokens = 200,
                                 .temperature = 0.8,
                                 .top_p = 1.0,
