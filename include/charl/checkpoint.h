@@ -147,10 +147,9 @@ charl_status charl_checkpoint_verify(const char *path) CHARL_MUST_CHECK;
 /** Compare two checkpoints: counters, configuration, schema, tensors by name, shape, dtype and
  *  bits.
  *
- *  *same    whether nothing differs (the writer's version, run_id, world_size, device and driver
- *  may)
- *  *report  one line per difference, "" when there is none; the caller's, free with charl_free;
- *  NULL on failure
+ *  *same    whether no tensor differs
+ *  *report  one line per difference, "" when there is none (the writer's version, run_id, world_size, device and driver may differ); the
+ *  caller's, free with charl_free; NULL on failure
  *
  *  Blocks. Local. Errors: as charl_checkpoint_verify, for either file. */
 charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool *same, char **report) CHARL_MUST_CHECK;

@@ -1,5 +1,5 @@
-/* make_checkpoint FILE STEP [N]: a small checkpoint, or one with its first N tensors only (of which
- * two are f32 weights), for the scripts that test `charl checkpoint`.
+/* make_checkpoint FILE STEP [N | TEXT]: a small checkpoint, or one with its first N tensors only (of which
+ * two are f32 weights), or with TEXT as its configuration, for the scripts that test `charl checkpoint`.
  * make_checkpoint --version-1 FILE OUT: a checkpoint as a charl of format version 1 would have
  * written it. */
 #include "io/checkpoint_sample.h"
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     sample s;
 
     if (argc != 3 && argc != 4) {
-        fprintf(stderr, "usage: make_checkpoint FILE STEP [N] | --version-1 FILE OUT\n");
+        fprintf(stderr, "usage: make_checkpoint FILE STEP [N | TEXT] | --version-1 FILE OUT\n");
         return 2;
     }
     if (strcmp(argv[1], "--version-1") == 0 && argc == 4) {
@@ -71,7 +71,11 @@ int main(int argc, char **argv)
         return 0;
     }
     sample_init(&s, atoll(argv[2]));
-    s.c.n_tensors = argc == 4 ? atoll(argv[3]) : s.c.n_tensors;
+    if (argc == 4 && atoll(argv[3]) > 0) {
+        s.c.n_tensors = atoll(argv[3]);
+    } else if (argc == 4) {
+        s.c.config_text = argv[3];
+    }
     if (charl_checkpoint_save(argv[1], &s.c) != CHARL_OK) {
         fprintf(stderr, "%s\n", charl_error_message());
         return 1;

@@ -12,6 +12,9 @@ expect 0 '^train.steps = 7$' checkpoint show --config --resolved a.h5
 expect 0 '^b.h5: good$' checkpoint verify a.h5 b.h5
 expect 0 '^equal$' checkpoint diff a.h5 c.h5
 expect 1 '^model/fc1.weight: 6 of 6 elements differ' checkpoint diff a.h5 b.h5
+"$make" other.h5 7 same || exit 1
+expect 0 '^all tensors are equal$' checkpoint diff a.h5 other.h5
+expect 0 '^config/text differs$' checkpoint diff a.h5 other.h5
 
 : >empty
 mkdir folder

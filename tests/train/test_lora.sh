@@ -130,7 +130,7 @@ expect 0 "shown" "$bin/charl" checkpoint show one/last.h5
 says 1 "model/wte.weight .* in the base"
 says 0 "lora_A.* in the base"
 expect 0 "with all weights" lora 1 -o all checkpoint.weights=all
-expect 1 "the same weights" "$bin/charl" checkpoint diff one/last.h5 all/last.h5
+expect 0 "the same weights" "$bin/charl" checkpoint diff one/last.h5 all/last.h5
 says 0 "^(model|optim)/"
 checks=$((checks + 1))
 [ "$(stat -L -c %s all/last.h5)" -gt $((2 * $(stat -L -c %s one/last.h5))) ] || fail "adapters take as much as the model"
@@ -167,7 +167,7 @@ frozen() { # frozen RANKS ARGUMENTS...
 }
 expect 0 "frozen, all saved" frozen 1 -o frozen
 expect 0 "frozen, apart" frozen 2 -o apart checkpoint.weights=trained
-expect 1 "frozen" "$bin/charl" checkpoint diff frozen/last.h5 apart/last.h5
+expect 0 "frozen" "$bin/charl" checkpoint diff frozen/last.h5 apart/last.h5
 says 0 "^(model|optim)/"
 "$bin/charl" checkpoint show apart/last.h5 >log
 says 1 "model/h.0.mlp.c_fc.weight .* in the base"

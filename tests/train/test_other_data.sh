@@ -243,7 +243,7 @@ equal "version 1 resumed stores what was missing" "$want" "$(evaluates b.h5 old/
 expect 0 "version 1 started from" ranks 1 c.ini --init-from v1.h5 run.output_dir=fromv1 train.epochs=1
 says 1 'warning: .* was written by an older charl'
 expect 0 "version 1 exported" "$bin/charl" checkpoint export v1.h5 -o v1.onnx
-expect 1 "version 1 compared" "$bin/charl" checkpoint diff v1.h5 run/last.h5
+expect 0 "version 1 compared" "$bin/charl" checkpoint diff v1.h5 run/last.h5
 says 1 'schema: only in the second'
 expect 0 "exported without the data" sh -c "mv a.h5 gone.h5; '$bin/charl' checkpoint export run/last.h5 -o v2.onnx; c=\$?; mv gone.h5 a.h5; exit \$c"
 finish

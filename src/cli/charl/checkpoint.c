@@ -275,7 +275,10 @@ static int diff_files(void *ctx)
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }
-    charl__cli_put(same ? "equal\n" : report, 0);
+    charl__cli_put(report, 0);
+    if (same) {
+        puts(report[0] ? "all tensors are equal" : "equal");
+    }
     charl_free(report);
     return same ? CHARL__EXIT_OK : CHARL__EXIT_INTERNAL;
 }
@@ -284,8 +287,9 @@ int charl__checkpoint_diff_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_syntax syntax = {
         NULL, "A B",
-        "Compare two checkpoints bit by bit: counters, configuration, tensors. The exit status is 0 if they are equal, "
-        "1 if they differ.\vDifferences in charl version, run id, number of ranks, device and driver are ignored."};
+        "Compare two checkpoints bit by bit: counters, configuration, tensors. The exit status is 0 if all tensors are "
+        "equal, 1 if they differ.\vDifferences in charl version, run id, number of ranks, device and driver are "
+        "ignored."};
     charl__cli_operands files = {.names = {"A", "B"}};
     const int code = charl__cli_parse(path, &syntax, &files, argc, argv, NULL);
 

@@ -130,6 +130,7 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
     CHARL_GIVEN(path_a, path_b, same, report);
     charl_status st = CHARL_OK;
     diff d = {0};
+    size_t others;
 
     *same = false;
     *report = NULL;
@@ -138,6 +139,7 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
     CHARL_TRY_CLEANUP(charl__alloc(CHARL__CKPT_BLOCK, &d.block_a));
     CHARL_TRY_CLEANUP(charl__alloc(CHARL__CKPT_BLOCK, &d.block_b));
     CHARL_TRY_CLEANUP(diff_state(&d));
+    others = d.out.length;
     for (int64_t i = 0; i < charl_checkpoint_get_count(d.a); i++) {
         CHARL_TRY_CLEANUP(diff_tensor(&d, charl_checkpoint_get_tensor(d.a, i)));
     }
@@ -148,7 +150,7 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
             CHARL_TRY_CLEANUP(charl__text_printf(&d.out, "%s/%s: only in the second\n", t->group, t->name));
         }
     }
-    *same = d.out.length == 0;
+    *same = d.out.length == others;
     *report = charl__text_steal(&d.out);
     if (!*report) {
         CHARL_TRY_CLEANUP(charl__strdup("", report));
