@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,12 +57,24 @@ typedef struct member {
     double value;     /* NaN for null; 1 for true, 0 for false */
 } member;
 
-/* A string that p is at the first quote of, ended in place. Returns what follows it, or NULL. Names and events have no escapes. */
+static char *skip_blanks(char *p)
+{
+    return p + strspn(p, " \t\r");
+}
+
+/* A string that p is at the first quote of, ended in place. Returns what follows it, or NULL. Escapes stay: names and events that charl looks
+ * for have none. */
 static char *take_string(char *p, const char **out)
 {
-    char *end = *p == '"' ? strpbrk(p + 1, "\"\\") : NULL;
+    char *end = p + 1;
 
-    if (!end || *end == '\\') {
+    if (*p != '"') {
+        return NULL;
+    }
+    while (*end && *end != '"') {
+        end += end[0] == '\\' && end[1] ? 2 : 1;
+    }
+    if (!*end) {
         return NULL;
     }
     *out = p + 1;
@@ -69,7 +82,20 @@ static char *take_string(char *p, const char **out)
     return end + 1;
 }
 
-/* A value; arrays are skipped and have none. Returns what follows it, or NULL. */
+/* What follows the array or object that p is at the begin of, or NULL. */
+static char *skip_nested(char *p)
+{
+    const char *ignored;
+    int depth = 0;
+
+    do {
+        depth += *p == '[' || *p == '{' ? 1 : *p == ']' || *p == '}' ? -1 : 0;
+        p = *p == '"' ? take_string(p, &ignored) : p + 1;
+    } while (p && *p && depth > 0);
+    return depth == 0 ? p : NULL;
+}
+
+/* A value; arrays and objects are skipped and have none. Returns what follows it, or NULL. */
 static char *take_value(char *p, member *m, bool *has_value)
 {
     static const struct {
@@ -82,10 +108,9 @@ static char *take_value(char *p, member *m, bool *has_value)
     if (*p == '"') {
         return take_string(p, &m->text);
     }
-    if (*p == '[') {
+    if (*p == '[' || *p == '{') {
         *has_value = false;
-        end = strchr(p, ']');
-        return end ? end + 1 : NULL;
+        return skip_nested(p);
     }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strncmp(p, words[i].word, strlen(words[i].word)) == 0) {
@@ -101,18 +126,21 @@ static char *take_value(char *p, member *m, bool *has_value)
 static int take_members(char *line, member out[MAX_FIELDS])
 {
     int n = 0;
-    char *p = *line == '{' ? line + 1 : NULL;
+    char *p = skip_blanks(line);
 
+    p = *p == '{' ? skip_blanks(p + 1) : NULL;
     while (p && *p != '}') {
         member m = {.value = (double)NAN};
         bool has_value = false;
 
         p = take_string(p, &m.name);
-        p = p && *p == ':' ? take_value(p + 1, &m, &has_value) : NULL;
+        p = p ? skip_blanks(p) : NULL;
+        p = p && *p == ':' ? take_value(skip_blanks(p + 1), &m, &has_value) : NULL;
         if (has_value && n < MAX_FIELDS) {
             out[n++] = m;
         }
-        p = p && *p == ',' ? p + 1 : p && *p == '}' ? p : NULL;
+        p = p ? skip_blanks(p) : NULL;
+        p = p && *p == ',' ? skip_blanks(p + 1) : p && *p == '}' ? p : NULL;
     }
     return p ? n : -1;
 }
@@ -226,6 +254,7 @@ static charl_status read_metrics(charl__run_log *log)
     char line[LINE_BYTES];
     member m[MAX_FIELDS];
     double before = 0, elapsed = 0; /* seconds of the parts of the run before this one, and in this one */
+    int64_t lines = 0, objects = 0;
     FILE *f = NULL;
 
     CHARL_TRY_CLEANUP(
@@ -240,6 +269,8 @@ static charl_status read_metrics(charl__run_log *log)
         const member *event = find_member(m, n, "event"), *step = find_member(m, n, "step"),
                      *seconds = find_member(m, n, "elapsed_s"), *bad = find_member(m, n, "nonfinite");
 
+        lines++;
+        objects += n >= 0;
         for (int e = 0; e < CHARL__RUN_EVENTS && event && event->text && step && seconds; e++) {
             charl__run_rows *rows = &log->rows[e];
 
@@ -253,6 +284,10 @@ static charl_status read_metrics(charl__run_log *log)
             CHARL_TRY_CLEANUP(add_row(rows, step->value, before + elapsed, m, n));
         }
     }
+    CHARL_REQUIRE_CLEANUP(objects > 0 || lines == 0, CHARL_ERR_DATA,
+                          "%s/metrics.jsonl: none of its %" PRId64
+                          " lines is a JSON object; HINT a line of it is a row, as charl-train writes it",
+                          log->path, lines);
 cleanup:
     if (f) {
         fclose(f);

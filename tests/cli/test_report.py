@@ -10,6 +10,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -122,6 +123,19 @@ def check_data():
     print(f"data: {size} bytes and {points} points for 100,000 rows")
 
 
+def check_blanks():
+    """Rows that another program has written: blanks, escapes, values that a row does not need."""
+    shutil.copytree("a", "blanks", symlinks=True)
+    lines = pathlib.Path("a/metrics.jsonl").read_text(encoding="utf-8").splitlines()[:-1]
+    rows = [dict(json.loads(line), note="\u00e9 \"[{", tree={"a": [[1, "]"], {}]}) for line in lines]
+    pathlib.Path("blanks/metrics.jsonl").write_text("".join(" " + json.dumps(r, separators=(" , ", " : ")) + "\r\n" for r in rows), encoding="utf-8")
+    charl(0, "report", "blanks", "-o", "blanks.html")
+    charl(0, "report", "a", "-o", "a.html")
+    assert data_of("blanks.html")["runs"][0]["events"] == data_of("a.html")["runs"][0]["events"], "rows with blanks are others"
+    pathlib.Path("blanks/metrics.jsonl").write_text("step,loss\n1,2\n")
+    assert "none of its 2 lines is a JSON object" in charl(3, "report", "blanks", "-o", "blanks.html")
+
+
 def check_errors():
     """Directories that are no runs, and pages that cannot be written."""
     assert "none is not a run directory: it has no metrics.jsonl (No such file" in charl(3, "report", "none")
@@ -227,6 +241,7 @@ def main():
     charl(0, "report", "long-a", "long-b", "-o", "long.html")
     charl(0, "report", "b", "./b", "-o", "same.html")
     check_data()
+    check_blanks()
     check_errors()
     program = chromium.find()
     if not program:

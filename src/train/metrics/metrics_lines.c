@@ -29,10 +29,11 @@ typedef struct line_file {
 /* Step of a row: "step":N of JSON, or the second field of CSV; -1 if it is neither. */
 static int64_t step_of(const char *line)
 {
-    const char *p = strstr(line, "\"step\":");
+    const char *p = strstr(line, "\"step\"");
 
-    if (p) {
-        return strtoll(p + 7, NULL, 10);
+    if (p) { /* other programs write blanks around the colon */
+        p += 6 + strspn(p + 6, " ");
+        return *p == ':' ? strtoll(p + 1, NULL, 10) : -1;
     }
     p = strchr(line, ',');
     return p && p[1] >= '0' && p[1] <= '9' ? strtoll(p + 1, NULL, 10) : -1;
