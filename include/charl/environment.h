@@ -39,6 +39,10 @@ int charl_launcher_size(void);
  *  Errors: ERR_DEVICE  the fault is `fail`. */
 charl_status charl_fault(const char *point) CHARL_MUST_CHECK;
 
+/** Refuse points in CHARL_FAULT that charl does not have, which would never fire: for programs that have none of their own. After
+ *  charl_environment_check. Local. Blocks. Errors: ERR_CONFIG  names the point and the nearest one, or all. */
+charl_status charl_fault_check(void) CHARL_MUST_CHECK;
+
 CHARL_END_DECLS
 
 #endif

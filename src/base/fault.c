@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,6 +18,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/numeric/tree.h"
+#include "charl/text.h"
 
 enum { MAX_RULES = 16, POINT_BYTES = 48, ANY_RANK = -1 };
 
@@ -303,6 +305,92 @@ static const struct {
     charl_status (*happen)(int64_t arg);
 } faults[] = {{"kill", fault_kill}, {"stop", fault_stop}, {"segv", fault_segv}, {"raise", fault_raise},
               {"hang", fault_hang}, {"spin", fault_spin}, {"exit", fault_exit}, {"fail", fault_fail}};
+
+static const char *const weight_faults[] = {"flip", "flip_gradient", "flip_sum", "nan"}; /* train/metrics/phase.c */
+
+static const char *const points[] = {
+#define POINT(name) name,
+#define PLACE(name, weights)
+#include "base/fault_points.def"
+#undef POINT
+#undef PLACE
+};
+
+static const struct {
+    const char *name;
+    bool weights;
+} places[] = {
+#define POINT(name)
+#define PLACE(name, weights) {name, weights},
+#include "base/fault_points.def"
+#undef POINT
+#undef PLACE
+};
+
+enum {
+    POINTS = sizeof points / sizeof *points,
+    PLACES = sizeof places / sizeof *places,
+    FAULTS = sizeof faults / sizeof *faults,
+    WEIGHT_FAULTS = sizeof weight_faults / sizeof *weight_faults,
+};
+
+/* The name i = 0, 1, ... of a point of charl; false past the last. Names that cannot fire are "". */
+static bool name_of(int i, char text[POINT_BYTES])
+{
+    const int place = (i - POINTS) / (FAULTS + WEIGHT_FAULTS), fault = (i - POINTS) % (FAULTS + WEIGHT_FAULTS);
+
+    text[0] = '\0';
+    if (i < POINTS) {
+        snprintf(text, POINT_BYTES, "%s", points[i]);
+    } else if (place < PLACES && (fault < FAULTS || places[place].weights)) {
+        snprintf(text, POINT_BYTES, "%s.%s", places[place].name,
+                 fault < FAULTS ? faults[fault].name : weight_faults[fault - FAULTS]);
+    }
+    return i < POINTS || place < PLACES;
+}
+
+/* The families of points, for who is far from all of them. */
+static void list_points(char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "the points are alloc");
+
+    for (int i = 0; i < POINTS + PLACES && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, i < POINTS ? ", %s" : ", %s.FAULT",
+                                 i < POINTS ? points[i] : places[i - POINTS].name);
+    }
+}
+
+static charl_status check_point(const char *point)
+{
+    char name[POINT_BYTES], nearest[POINT_BYTES] = "", list[2048];
+    int best = INT_MAX;
+
+    for (int i = 0; name_of(i, name); i++) {
+        if (strcmp(name, point) == 0) {
+            return CHARL_OK;
+        }
+        if (name[0] && charl_text_closer(point, name, &best)) {
+            memcpy(nearest, name, sizeof nearest);
+        }
+    }
+    list_points(list, sizeof list);
+    CHARL_FAIL(CHARL_ERR_CONFIG, "CHARL_FAULT: there is no point %s; HINT %s%s%s", point,
+               nearest[0] ? "did you mean " : "", nearest[0] ? nearest : list,
+               nearest[0] ? "? docs/env.md lists the points" : "");
+}
+
+charl_status charl_fault_check(void)
+{
+    charl_status st = CHARL_OK;
+
+    charl__fault_load();
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < current.count && st == CHARL_OK; i++) {
+        st = check_point(current.rules[i].point);
+    }
+    pthread_mutex_unlock(&lock);
+    return st;
+}
 
 charl_status charl_fault(const char *point)
 {

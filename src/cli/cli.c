@@ -187,6 +187,7 @@ int charl__cli_begin(const char *program)
     signal(SIGXFSZ, SIG_IGN);              /* a file beyond `ulimit -f` is an error of write() */
     charl_log_set_callback(on_log, &program_name);
     st = charl_environment_check();
+    st = st == CHARL_OK ? charl_fault_check() : st;
     charl_log_set_callback(on_log, NULL);
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail_alike(st);
 }

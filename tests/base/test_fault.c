@@ -74,6 +74,33 @@ static void test_several_rules_for_one_point(void **state)
     charl_assert_ok(charl__fault_set(NULL));
 }
 
+/* A point that is not charl's would never fire in a program without its own. */
+static void test_check(void **state)
+{
+    static const struct {
+        const char *spec, *message;
+    } bad[] = {
+        {"train.data.kil:1", "there is no point train.data.kil; HINT did you mean train.data.kill?"},
+        {"io.fsync:1:28,io.fsinc:1", "there is no point io.fsinc; HINT did you mean io.fsync?"},
+        {"train.setup.flip:1", "there is no point train.setup.flip; HINT did you mean"}, /* there are no weights yet */
+        {"train.data:1", "there is no point train.data; HINT "},
+        {"myloop.step.kill:1", "there is no point myloop.step.kill; HINT the points are alloc, "}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        charl_assert_ok(charl__fault_set(bad[i].spec));
+        charl_assert_status(charl_fault_check(), CHARL_ERR_CONFIG);
+        charl_assert_message(bad[i].message);
+    }
+    charl_assert_ok(
+        charl__fault_set("io.write:1,train.write.hang@1:2+,train.device.flip_gradient:*:800,cli.guard.raise:1:9"));
+    charl_assert_ok(charl_fault_check());
+    charl_assert_ok(charl__fault_set("alloc:1000000000"));
+    charl_assert_ok(charl_fault_check());
+    charl_assert_ok(charl__fault_set(NULL));
+    charl_assert_ok(charl_fault_check());
+}
+
 static void test_rank(void **state)
 {
     (void)state;
@@ -199,6 +226,7 @@ int main(void)
         cmocka_unit_test(test_when),
         cmocka_unit_test(test_points_of_programs),
         cmocka_unit_test(test_several_rules_for_one_point),
+        cmocka_unit_test(test_check),
         cmocka_unit_test(test_rank),
         cmocka_unit_test(test_threads_that_are_ranks_count_for_themselves),
         cmocka_unit_test(test_alloc),

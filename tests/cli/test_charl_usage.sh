@@ -63,6 +63,8 @@ if [ -w /dev/full ]; then
     fi
 fi
 CHARL_FAULT=nonsense expect 2 'must be followed by' --version
+CHARL_FAULT=train.data.kil:1 expect 2 'there is no point train.data.kil$' --version
+hint 'did you mean train.data.kill?'
 CHARL_NONSENSE=1 expect 0 'charl: warning: .*CHARL_NONSENSE' --version
 # the commands that hints about files of another kind name
 grep -o '`charl [a-z]* *[a-z]* *[a-z0-9]*' "$kernels/../src/io/kind.c" | sed 's/`charl //;s/ *$//' | sort -u >commands
