@@ -44,8 +44,11 @@ typedef struct charl_dataset_options {
                          has none */
     int64_t classes;     /* number of classes the labels must stay below; 0: as stored, else counted */
     bool unlabelled;     /* targets may be missing (y NULL with x, or no y in the file): to predict */
-    bool fractions;      /* targets that are floats must lie from 0 to 1, as labels and probabilities do */
-    bool separate;       /* tokens: documents are apart: the first token of each is no target */
+    bool
+        moves_channels; /* samples of [height, width, channels] in a foreign file are read as [channels, height, width]; else they are
+                            refused */
+    bool fractions; /* targets that are floats must lie from 0 to 1, as labels and probabilities do */
+    bool separate;  /* tokens: documents are apart: the first token of each is no target */
     charl_sampling sampling;
     int64_t window;         /* tokens: predictions per sample (a sample reads one token more); ignored
                          otherwise */

@@ -93,6 +93,14 @@ bool charl__element_of(hid_t type, charl__element *out, char text[CHARL__ELEMENT
 
     *out = (charl__element){.bytes = (int)(bytes <= 8 ? bytes : 0)};
     text[0] = '\0';
+    if (cls == H5T_ENUM) {
+        const hid_t base = H5Tget_super(type);
+        const bool is = base >= 0 && charl__element_of(base, out, text);
+
+        out->kind = is_bool(type) ? CHARL__ELEMENT_BOOL : out->kind;
+        H5Tclose(base);
+        return is;
+    }
     if (cls == H5T_FLOAT || cls == H5T_INTEGER) {
         out->swapped = bytes > 1 && H5Tget_order(type) != H5Tget_order(H5T_NATIVE_INT);
         if (bytes > 1 && H5Tget_order(type) != H5T_ORDER_LE && H5Tget_order(type) != H5T_ORDER_BE) {
@@ -101,20 +109,13 @@ bool charl__element_of(hid_t type, charl__element *out, char text[CHARL__ELEMENT
         }
         return cls == H5T_FLOAT ? judge_float(type, out, text) : judge_integer(type, out, text);
     }
-    if (cls == H5T_ENUM && is_bool(type)) {
-        out->kind = CHARL__ELEMENT_BOOL;
-        return true;
-    }
     if (cls == H5T_COMPOUND) {
         describe_record(type, text);
         return false;
     }
     switch (cls) {
     case H5T_STRING:
-        other = "text; store the number of each class";
-        break;
-    case H5T_ENUM:
-        other = "an enumeration; store its numbers as integers";
+        other = "text";
         break;
     case H5T_VLEN:
         other = "rows of different lengths; store rows of one length";
@@ -326,6 +327,15 @@ int64_t charl__element_convert(const charl__element *e, charl_dtype dtype, const
         }
     }
     return n;
+}
+
+double charl__element_number(const charl__element *e, const void *src, int64_t i)
+{
+    const uint64_t bits = bits_of(e, src, i);
+
+    return e->kind == CHARL__ELEMENT_FLOAT || e->kind == CHARL__ELEMENT_BF16 ? float_value(e, bits)
+           : e->kind == CHARL__ELEMENT_SIGNED                                ? (double)sign_extended(e, bits)
+                                                                             : (double)bits;
 }
 
 const char *charl__element_text(const charl__element *e, const void *src, int64_t i, char text[CHARL__ELEMENT_TEXT])

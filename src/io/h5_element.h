@@ -48,6 +48,9 @@ bool charl__element_is_native(const charl__element *e, charl_dtype dtype);
  *  to an infinity. Thread-safe. */
 int64_t charl__element_convert(const charl__element *e, charl_dtype dtype, const void *src, int64_t n, void *dst);
 
+/** Element i of src as a number; integers beyond 2^53 are rounded. */
+double charl__element_number(const charl__element *e, const void *src, int64_t i);
+
 /** Element i of src as text: for messages. */
 const char *charl__element_text(const charl__element *e, const void *src, int64_t i, char text[CHARL__ELEMENT_TEXT]);
 

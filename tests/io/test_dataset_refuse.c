@@ -260,6 +260,175 @@ static void a_filter_charl_lacks_is_refused(void **state)
     expect_refusal(&named, "compressed with unnamed (filter 333), for which HDF5 has no plug-in here");
 }
 
+static void put_attribute(const char *array, const char *name, hid_t type, const void *value)
+{
+    const hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), set = H5Dopen2(file, array, H5P_DEFAULT),
+                space = H5Screate(H5S_SCALAR), attribute = H5Acreate2(set, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+
+    assert_true(H5Awrite(attribute, type, value) >= 0);
+    H5Aclose(attribute);
+    H5Sclose(space);
+    H5Dclose(set);
+    H5Fclose(file);
+}
+
+static void put_text(const char *array, const char *name, const char *value)
+{
+    const hid_t type = H5Tcopy(H5T_C_S1);
+
+    H5Tset_size(type, strlen(value));
+    put_attribute(array, name, type, value);
+    H5Tclose(type);
+}
+
+/* Values of rows 0 and 1 of x. */
+static void expect_values(const float *want, int n)
+{
+    charl_dataset *ds = NULL;
+    const int64_t rows[2] = {0, 1};
+    charl_dataset_info info;
+    float x[2 * ROWS];
+    unsigned char u[2 * ROWS];
+    int32_t y[2];
+
+    charl_assert_ok(charl_dataset_open(path, &named, &ds));
+    charl_dataset_get_info(ds, &info);
+    charl_assert_ok(
+        charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, info.x_dtype == CHARL_U8 ? (void *)u : (void *)x, y));
+    for (int i = 0; i < n; i++) {
+        assert_true((info.x_dtype == CHARL_U8 ? (float)u[i] : x[i]) == want[i]);
+    }
+    charl_dataset_close(ds);
+}
+
+/* netCDF: packed numbers, fill values, ranges. Row r, column c holds 7 r + c. */
+static void attributes_say_what_numbers_mean(void **state)
+{
+    const double scale = 0.5, offset = -1, most = 7;
+    const int16_t fill = 8;
+    const signed char last = -100; /* 156 */
+
+    (void)state;
+    make_file(&(array_spec){.type = H5T_STD_I16LE}, NULL);
+    put_attribute("/x", "scale_factor", H5T_NATIVE_DOUBLE, &scale);
+    put_attribute("/x", "add_offset", H5T_NATIVE_DOUBLE, &offset);
+    expect_values((const float[]){-1, -0.5F, 0, 0.5F, 1, 1.5F, 2.5F, 3}, 8);
+    put_attribute("/x", "_FillValue", H5T_NATIVE_INT16, &fill);
+    expect_refusal(&named, "/x: row 1 has no value (element 1 is 8, attribute _FillValue is 8); HINT");
+    make_file(&(array_spec){.type = H5T_STD_I16LE}, NULL);
+    put_attribute("/x", "valid_max", H5T_NATIVE_DOUBLE, &most);
+    expect_refusal(&named, "/x: row 1 has no value (element 1 is 8, attribute valid_max");
+    make_file(&(array_spec){.type = H5T_STD_I8LE}, NULL); /* HDF5 cuts values at 127 */
+    put_text("/x", "_Unsigned", "true");
+    put_attribute("/x", "missing_value", H5T_NATIVE_SCHAR, &last);
+    expect_values((const float[]){0, 1, 2}, 3);
+    make_file(&(array_spec){0}, NULL);
+    put_text("/y", "flag_masks", "1");
+    expect_refusal(&named, "/y holds several flags in each number (attribute flag_masks)");
+    make_file(&(array_spec){0}, NULL);
+    put_text("/x", "units", "days since 1970-01-01");
+    expect_content(true, "/x holds times (units = days since 1970-01-01)");
+}
+
+/* MATLAB's arrays lie in the file by columns. */
+static void matlab_matrices_are_transposed(void **state)
+{
+    const array_spec square = {.type = H5T_IEEE_F64LE, .ndim = 2, .dims = {4, ROWS}},
+                     row = {.ndim = 2, .dims = {1, ROWS}};
+
+    (void)state;
+    make_file(&square, &row);
+    put_text("/x", "MATLAB_class", "double");
+    put_text("/y", "MATLAB_class", "uint8");
+    /* file[c][r] = (7 c + r) % 200 */
+    expect_values((const float[]){0, 7, 14, 21, 1, 8, 15, 22}, 8);
+    make_file(&(array_spec){.ndim = 3, .dims = {ROWS, 2, 3}}, NULL);
+    put_text("/x", "MATLAB_class", "double");
+    expect_refusal(
+        &named, "/x: MATLAB stores the extents of its arrays in reverse, and which of 3 are rows is not known; HINT");
+    make_file(&(array_spec){0}, NULL);
+    put_text("/y", "MATLAB_class", "char");
+    expect_refusal(&named, "/y is of MATLAB's class char (attribute MATLAB_class), not numbers; HINT");
+}
+
+static void channels_in_the_end_are_not_taken_for_heights(void **state)
+{
+    const charl_dataset_options moves = {.x = "/x", .y = "/y", .moves_channels = true};
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    unsigned char x[8 * 8 * 3];
+    const int64_t first = 0;
+    int32_t y;
+
+    (void)state;
+    make_file(&(array_spec){.ndim = 4, .dims = {6, 8, 8, 3}}, &(array_spec){.ndim = 1, .dims = {6}});
+    expect_refusal(&named, "rows of /x are [8, 8, 3], with the channels last");
+    charl_assert_ok(charl_dataset_open(path, &moves, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_int_equal(info.x_shape.dim[0], 3);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &first, 1, x, &y));
+    assert_int_equal(x[1], 3); /* red of the second pixel */
+    assert_int_equal(x[64], 1);
+    charl_dataset_close(ds);
+}
+
+static void expect_classes(const char *names)
+{
+    const int64_t rows[] = {0, 1, 2};
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    unsigned char x[3][COLUMNS];
+    int32_t y[3];
+
+    charl_assert_ok(charl_dataset_open(path, &named, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_string_equal(info.class_names, names);
+    assert_int_equal(info.classes, 3);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 3, x, y));
+    assert_memory_equal(y, ((int32_t[]){2, 0, 1}), sizeof y);
+    charl_dataset_close(ds);
+}
+
+static void texts_and_enumerations_are_classes(void **state)
+{
+    static const char *const words[3] = {"dog", "ant", "bee"};
+    static char fixed[ROWS][5];
+    const char *variable[ROWS];
+    const signed char numbers[ROWS] = {2, 0, 1};
+    const hsize_t n = ROWS;
+    const hid_t space = H5Screate_simple(1, &n, NULL), text = H5Tcopy(H5T_C_S1), pointer = H5Tcopy(H5T_C_S1),
+                names = H5Tenum_create(H5T_STD_I8LE);
+    const struct {
+        hid_t type;
+        const void *data;
+    } kinds[] = {{text, fixed}, {pointer, variable}, {names, numbers}};
+
+    (void)state;
+    H5Tset_size(text, sizeof fixed[0]);
+    H5Tset_size(pointer, H5T_VARIABLE);
+    for (signed char i = 0; i < 3; i++) {
+        H5Tenum_insert(names, ((const char *const[]){"ant", "bee", "dog"})[i], &i);
+    }
+    for (int i = 0; i < ROWS; i++) {
+        variable[i] = words[i % 3];
+        strcpy(fixed[i], words[i % 3]);
+    }
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), set;
+
+        add_array(file, "/x", &(array_spec){0});
+        set = H5Dcreate2(file, "/y", kinds[k].type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        assert_true(H5Dwrite(set, kinds[k].type, H5S_ALL, H5S_ALL, H5P_DEFAULT, kinds[k].data) >= 0);
+        H5Dclose(set);
+        H5Fclose(file);
+        expect_classes("ant\nbee\ndog");
+    }
+    H5Tclose(text);
+    H5Tclose(pointer);
+    H5Tclose(names);
+    H5Sclose(space);
+}
+
 static void links_out_of_the_file_are_refused(void **state)
 {
     hid_t file;
@@ -273,8 +442,12 @@ static void links_out_of_the_file_are_refused(void **state)
     add_array(file, "/y", &labels_default);
     H5Lcreate_soft("/data", file, "/x", H5P_DEFAULT, H5P_DEFAULT);
     H5Lcreate_external(other, "/x", file, "/far", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("loop", file, "/loop", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/far", file, "/round", H5P_DEFAULT, H5P_DEFAULT);
     H5Fclose(file);
-    expect_refusal(&named, "/x is a soft link");
+    expect_content(true, ""); /* /x */
+    expect_refusal(&(charl_dataset_options){.x = "/loop", .y = "/y"}, "more than 16 soft links");
+    expect_refusal(&(charl_dataset_options){.x = "/round", .y = "/y"}, "/far is an external link");
     expect_refusal(&(charl_dataset_options){.x = "/far", .y = "/y"}, "/far is an external link");
     expect_refusal(&(charl_dataset_options){.x = "far/x", .y = "/y"}, "/far is an external link");
 }
@@ -628,6 +801,10 @@ int main(void)
         cmocka_unit_test(bad_arrays_are_refused),
         cmocka_unit_test(a_filter_charl_lacks_is_refused),
         cmocka_unit_test(links_out_of_the_file_are_refused),
+        cmocka_unit_test(attributes_say_what_numbers_mean),
+        cmocka_unit_test(matlab_matrices_are_transposed),
+        cmocka_unit_test(channels_in_the_end_are_not_taken_for_heights),
+        cmocka_unit_test(texts_and_enumerations_are_classes),
         cmocka_unit_test(virtual_data_follow_their_sources),
         cmocka_unit_test(labels_out_of_range_are_refused),
         cmocka_unit_test(values_that_are_not_finite_are_refused),

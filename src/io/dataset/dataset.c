@@ -12,6 +12,7 @@
 #include "io/dataset/dataset_mix.h"
 #include "io/dataset/dataset_private.h"
 #include "io/h5.h"
+#include "io/image_layout.h"
 #include "io/kind.h"
 #include "io/import/import_paths.h"
 
@@ -240,7 +241,6 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
                       ds->file.path, given[i]);
     }
     CHARL_TRY(charl__strdup("", &ds->fit));
-    CHARL_TRY(charl__strdup("", &ds->class_names));
     CHARL_TRY(charl__strdup("", &ds->columns));
     CHARL_TRY(charl__strdup("", &ds->targets));
     CHARL_TRY(charl__strdup("", &ds->recipe));
@@ -249,17 +249,25 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
     if (opt->weights) {
         CHARL_TRY(open_weights(ds, CHARL_SPLIT_TRAIN, names[2]));
     }
+    CHARL_TRY(charl__strdup(ds->arrays[1].class_names ? ds->arrays[1].class_names : "", &ds->class_names));
+    ds->classes = charl_names_count(ds->class_names);
     ds->kind = opt->y && ds->arrays[1].dtype == CHARL_F32 ? CHARL_DATASET_REGRESSION
                : x->item.ndim >= 2                        ? CHARL_DATASET_IMAGES
                                                           : CHARL_DATASET_TABLE;
-    if (x->item.ndim == 3 && x->item.dim[2] <= 4 && x->item.dim[0] > 4) {
+    if (charl__is_channels_last(&x->item)) {
+        CHARL_REQUIRE(
+            opt->moves_channels, CHARL_ERR_DATA,
+            "%s: rows of %s are [%lld, %lld, %lld], with the channels last; charl reads images as [channels, height, "
+            "width]; HINT `charl data import hdf5 %s --x %s --y %s -o FILE.h5` writes them so",
+            ds->file.path, x->name, (long long)x->item.dim[0], (long long)x->item.dim[1], (long long)x->item.dim[2],
+            ds->file.path, names[0], opt->y ? names[1] : "NAME");
         CHARL_TRY(charl__text_printf(
             &ds->file.note,
-            "%s%s looks channels-last (rows of [%lld, %lld, %lld]); charl "
-            "reads images as [channels, height, width]; a first layer of type permute with order = 3, 1, 2 "
-            "makes such images of them",
+            "%srows of %s are [%lld, %lld, %lld], with the channels last, and are read as [channels, "
+            "height, width]",
             ds->file.note.length ? "\n" : "", x->name, (long long)x->item.dim[0], (long long)x->item.dim[1],
             (long long)x->item.dim[2]));
+        charl__array_move_channels(&ds->arrays[0]);
     }
     return CHARL_OK;
 }

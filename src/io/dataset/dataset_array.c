@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "base/numeric/hash.h"
 #include "base/parallel.h"
+#include "io/image_layout.h"
 
 /* Blocks of an array without checksums that are read for its digest. */
 enum { MOST_SUMMED = 1024, MOST_CONVERTED = 256 };
@@ -125,31 +126,60 @@ static charl_status read_checked(charl__file *f, charl__array *a, int64_t offset
     return CHARL_OK;
 }
 
-/* Stored elements of rows through HDF5. */
-static charl_status read_hdf5(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
+/* Stored elements of a part of the array through HDF5. */
+static charl_status read_slab(charl__file *f, charl__array *a, int ndim, const hsize_t *start, const hsize_t *count,
+                              void *dst)
 {
     charl_status st = CHARL_OK;
     hid_t file_space = H5I_INVALID_HID;
     hid_t mem_space = H5I_INVALID_HID;
-    hsize_t start[CHARL_MAX_DIMS + 1] = {(hsize_t)first};
-    hsize_t count[CHARL_MAX_DIMS + 1] = {(hsize_t)n};
 
     charl__h5_lock();
-    for (int i = 0; i < a->item.ndim; i++) {
-        count[i + 1] = (hsize_t)a->item.dim[i];
-    }
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, file_space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, mem_space, H5Screate_simple(a->item.ndim + 1, count, NULL), "%s: %s", f->path,
-                          a->name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, mem_space, H5Screate_simple(ndim, count, NULL), "%s: %s", f->path, a->name);
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start, NULL, count, NULL),
                      "%s: %s", f->path, a->name);
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Dread(a->dataset, a->type, mem_space, file_space, H5P_DEFAULT, dst),
-                     "%s: %s: rows %lld to %lld cannot be read", f->path, a->name, (long long)first,
-                     (long long)(first + n - 1));
+                     "%s: %s: rows from %lld on cannot be read", f->path, a->name, (long long)start[0]);
 cleanup:
     charl__h5_close(&mem_space);
     charl__h5_close(&file_space);
     charl__h5_unlock();
+    return st;
+}
+
+static charl_status read_hdf5(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
+{
+    hsize_t start[CHARL_MAX_DIMS + 1] = {(hsize_t)first};
+    hsize_t count[CHARL_MAX_DIMS + 1] = {(hsize_t)n};
+
+    for (int i = 0; i < a->item.ndim; i++) {
+        count[i + 1] = (hsize_t)a->item.dim[i];
+    }
+    return read_slab(f, a, a->item.ndim + 1, start, count, dst);
+}
+
+/* Rows of a matrix of MATLAB's, which lies in the file by columns, or of a row or column of it. */
+static charl_status read_matlab(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
+{
+    charl_status st = CHARL_OK;
+    const bool is_row = a->matlab[1] == 1;
+    const int64_t columns = charl_shape_count(&a->item);
+    const size_t bytes = (size_t)a->stored.bytes;
+    const hsize_t start[2] = {is_row ? (hsize_t)first : 0, is_row ? 0 : (hsize_t)first},
+                  count[2] = {is_row ? (hsize_t)n : (hsize_t)columns, is_row ? 1 : (hsize_t)n};
+    unsigned char *block = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(n * columns, bytes, &block));
+    CHARL_TRY_CLEANUP(read_slab(f, a, 2, start, count, block));
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t k = 0; k < columns; k++) {
+            memcpy((unsigned char *)dst + (size_t)(i * columns + k) * bytes, block + (size_t)(k * n + i) * bytes,
+                   bytes);
+        }
+    }
+cleanup:
+    charl_free(block);
     return st;
 }
 
@@ -161,6 +191,13 @@ static charl_status read_stored(charl__file *f, charl__array *a, int64_t first, 
     if (a->offset >= 0) {
         return read_bytes(f, a, first * row, (size_t)(n * row), dst);
     }
+    if (a->labels) {
+        memcpy(dst, a->labels + first, (size_t)(n * row));
+        return CHARL_OK;
+    }
+    if (a->matlab[0]) {
+        return read_matlab(f, a, first, n, dst);
+    }
     return a->chunks && a->chunks->cache ? charl__chunks_read(a->chunks, first, n, dst)
                                          : read_hdf5(f, a, first, n, dst);
 }
@@ -169,9 +206,16 @@ static charl_status convert(const charl__file *f, const charl__array *a, int64_t
                             void *dst)
 {
     const int64_t per_row = charl_shape_count(&a->item);
-    const int64_t bad = charl__element_convert(&a->stored, a->dtype, stored, n * per_row, dst);
     char text[CHARL__ELEMENT_TEXT];
+    int64_t bad;
 
+    if (a->meaning.says) {
+        CHARL_TRY(charl__meaning_decode(f, a, first, stored, n, dst));
+    }
+    if (a->meaning.scaled) {
+        return CHARL_OK;
+    }
+    bad = charl__element_convert(&a->stored, a->dtype, stored, n * per_row, dst);
     CHARL_REQUIRE(bad == n * per_row, CHARL_ERR_DATA,
                   a->dtype == CHARL_F32
                       ? "%s: %s: %s in row %lld (element %lld) is not exact in f32, which charl calculates with; "
@@ -188,22 +232,29 @@ static charl_status read_rows(charl__file *f, charl__array *a, int64_t first, in
     charl_status st = CHARL_OK;
     const int64_t row = charl_shape_count(&a->item) * a->stored.bytes,
                   part = row < CHARL__BLOCK_BYTES ? CHARL__BLOCK_BYTES / row : 1;
-    unsigned char *out = dst, *stored = NULL;
+    unsigned char *out = dst, *stored = NULL, *moved = NULL;
 
     if (!a->converted) {
         return read_stored(f, a, first, n, dst);
     }
     CHARL_TRY_CLEANUP(charl__alloc((size_t)((n < part ? n : part) * row), &stored));
+    if (a->interleaved) {
+        CHARL_TRY_CLEANUP(charl__alloc((size_t)((n < part ? n : part) * row), &moved));
+    }
     while (n > 0) {
         const int64_t k = n < part ? n : part;
 
         CHARL_TRY_CLEANUP(read_stored(f, a, first, k, stored));
-        CHARL_TRY_CLEANUP(convert(f, a, first, stored, k, out));
+        if (moved) {
+            charl__move_channels(&a->item, (size_t)a->stored.bytes, stored, k, moved);
+        }
+        CHARL_TRY_CLEANUP(convert(f, a, first, moved ? moved : stored, k, out));
         out += (size_t)k * a->item_bytes;
         first += k;
         n -= k;
     }
 cleanup:
+    charl_free(moved);
     charl_free(stored);
     return st;
 }

@@ -14,9 +14,10 @@
 #include "base/alloc.h"
 #include "io/dataset/dataset_hint.h"
 #include "io/dataset/pictures/pictures.h"
+#include "io/image_layout.h"
 #include "io/kind.h"
 
-enum { CACHE_BYTES = 64 << 20, MAX_TEXT = 65536 };
+enum { CACHE_BYTES = 64 << 20, MAX_TEXT = 65536, MAX_LINKS = 16 };
 
 static charl__h5_site site_of(const charl__file *f)
 {
@@ -94,15 +95,32 @@ void charl__file_fini(charl__file *f)
     pthread_mutex_destroy(&f->looking);
 }
 
-charl_status charl__file_find(charl__file *f, const char *name, bool *found)
+/* Where a soft link at `prefix` leads, with the rest of the name behind it. */
+static charl_status follow(const charl__file *f, const char *prefix, const H5L_info_t *link, const char *rest,
+                           char target[CHARL__ARRAY_NAME])
 {
-    char prefix[CHARL__ARRAY_NAME];
+    char value[CHARL__ARRAY_NAME];
+    const int parent = (int)(strrchr(prefix, '/') - prefix);
+    int n;
+
+    CHARL_REQUIRE(link->u.val_size <= sizeof value && H5Lget_val(f->h5, prefix, value, sizeof value, H5P_DEFAULT) >= 0,
+                  CHARL_ERR_DATA, "%s: the soft link %s cannot be read", f->path, prefix);
+    n = value[0] == '/' ? snprintf(target, CHARL__ARRAY_NAME, "%s%s", value, rest)
+                        : snprintf(target, CHARL__ARRAY_NAME, "%.*s/%s%s", parent, prefix, value, rest);
+    CHARL_REQUIRE(n > 0 && n < CHARL__ARRAY_NAME, CHARL_ERR_DATA,
+                  "%s: the soft link %s leads to a name that is too long", f->path, prefix);
+    return CHARL_OK;
+}
+
+static charl_status find(charl__file *f, const char *name, int depth, bool *found)
+{
+    char prefix[CHARL__ARRAY_NAME], target[CHARL__ARRAY_NAME];
     H5L_info_t link;
 
-    *found = false;
-    charl__h5_begin();
     CHARL_REQUIRE(name[0] == '/' && strlen(name) < sizeof prefix, CHARL_ERR_DATA,
                   "%s: %s: not an absolute name of less than %zu bytes", f->path, name, sizeof prefix);
+    CHARL_REQUIRE(depth < MAX_LINKS, CHARL_ERR_DATA, "%s: %s: more than %d soft links, one behind the other", f->path,
+                  name, MAX_LINKS);
     for (const char *end = name; *end;) {
         const char *next = strchr(end + 1, '/');
 
@@ -113,36 +131,64 @@ charl_status charl__file_find(charl__file *f, const char *name, bool *found)
             return CHARL_OK;
         }
         CHARL_H5(CHARL_ERR_DATA, H5Lget_info(f->h5, prefix, &link, H5P_DEFAULT), "%s: %s", f->path, prefix);
+        if (link.type == H5L_TYPE_SOFT) {
+            CHARL_TRY(follow(f, prefix, &link, end, target));
+            return find(f, target, depth + 1, found);
+        }
         CHARL_REQUIRE(link.type == H5L_TYPE_HARD, CHARL_ERR_DATA,
-                      "%s: %s is %s link; only data inside the file are read", f->path, prefix,
-                      link.type == H5L_TYPE_SOFT ? "a soft" : "an external");
+                      "%s: %s is an external link; only data inside the file are read", f->path, prefix);
     }
     *found = true;
     return CHARL_OK;
 }
 
+charl_status charl__file_find(charl__file *f, const char *name, bool *found)
+{
+    *found = false;
+    charl__h5_begin();
+    return find(f, name, 0, found);
+}
+
 /* What the elements are delivered as. */
-static charl_status judge_type(const charl__file *f, charl__array *a, charl__role role, hid_t type)
+static charl_status judge_type(charl__file *f, charl__array *a, charl__role role, hid_t type)
 {
     char text[CHARL__ELEMENT_TEXT];
 
     CHARL_REQUIRE(charl__element_of(type, &a->stored, text), CHARL_ERR_DATA,
                   "%s: %s holds %s; charl reads integers, floats of 16, 32 and 64 bits, bfloat16 and bool", f->path,
                   a->name, text);
-    a->dtype = charl__element_dtype(&a->stored, role == CHARL__ROLE_TARGETS);
-    a->converted = !charl__element_is_native(&a->stored, a->dtype);
+    CHARL_TRY(charl__meaning_read(f, a, role));
+    a->dtype = a->meaning.scaled ? CHARL_F32 : charl__element_dtype(&a->stored, role == CHARL__ROLE_TARGETS);
+    a->converted = a->meaning.says || !charl__element_is_native(&a->stored, a->dtype);
     return CHARL_OK;
 }
 
 static charl_status judge_shape(const charl__file *f, charl__array *a, hid_t space)
 {
     hsize_t dims[H5S_MAX_RANK];
-    const int ndim = H5Sget_simple_extent_ndims(space);
+    int ndim = H5Sget_simple_extent_ndims(space);
     uint64_t bytes = charl_dtype_size(a->dtype);
 
     CHARL_REQUIRE(ndim >= 1 && ndim <= CHARL_MAX_DIMS, CHARL_ERR_DATA,
                   "%s: %s has %d dimensions, 1 to %d are supported", f->path, a->name, ndim, CHARL_MAX_DIMS);
     CHARL_H5(CHARL_ERR_DATA, H5Sget_simple_extent_dims(space, dims, NULL), "%s: %s", f->path, a->name);
+    if (charl__h5_has(a->dataset, "MATLAB_class")) {
+        CHARL_REQUIRE(
+            ndim == 2, CHARL_ERR_DATA,
+            "%s: %s: MATLAB stores the extents of its arrays in reverse, and which of %d are rows is not known; HINT "
+            "in Python: numpy.save('x.npy', h5py.File('%s')['%s'][:].T) if the first extent in MATLAB is that of the "
+            "samples, without .T if it is the last one",
+            f->path, a->name, ndim, f->path, a->name);
+        a->matlab[0] = (int64_t)dims[0];
+        a->matlab[1] = (int64_t)dims[1];
+        if (dims[0] == 1 || dims[1] == 1) { /* a row or a column */
+            dims[0] *= dims[1];
+            ndim = 1;
+        } else {
+            dims[0] = (hsize_t)a->matlab[1];
+            dims[1] = (hsize_t)a->matlab[0];
+        }
+    }
     a->item.ndim = ndim - 1;
     for (int i = 0; i < ndim; i++) {
         CHARL_REQUIRE(dims[i] > 0, CHARL_ERR_DATA, "%s: %s is empty (extent %d is 0)", f->path, a->name, i);
@@ -181,7 +227,7 @@ static charl_status judge_storage(charl__file *f, charl__array *a, charl__role r
     }
     CHARL_REQUIRE(H5Pget_external_count(plist) == 0, CHARL_ERR_DATA,
                   "%s: %s is external: its data lie in another file; copy them into one file", f->path, a->name);
-    if (layout == H5D_CHUNKED) {
+    if (layout == H5D_CHUNKED && !a->matlab[0]) {
         CHARL_TRY(judge_chunks(f, a, plist));
     }
     if (layout != H5D_CONTIGUOUS) {
@@ -202,7 +248,7 @@ static charl_status judge_storage(charl__file *f, charl__array *a, charl__role r
     CHARL_REQUIRE(H5Dget_storage_size(a->dataset) ==
                       (uint64_t)a->rows * (a->item_bytes / charl_dtype_size(a->dtype)) * (uint64_t)a->stored.bytes,
                   CHARL_ERR_DATA, "%s: %s: malformed storage", f->path, a->name);
-    a->offset = (int64_t)offset;
+    a->offset = a->matlab[0] ? -1 : (int64_t)offset;
     return CHARL_OK;
 }
 
@@ -239,7 +285,16 @@ static charl_status open_array(charl__array *a, charl__file *f, charl__role role
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, a->type, H5Dget_type(a->dataset), "%s: %s", f->path, a->name);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, plist, H5Dget_create_plist(a->dataset), "%s: %s", f->path, a->name);
+    if (role == CHARL__ROLE_TARGETS && H5Tget_class(a->type) == H5T_STRING) {
+        CHARL_TRY_CLEANUP(charl__labels_read(f, a, space));
+        charl__h5_close(&a->type);
+        charl__h5_close(&a->dataset);
+        goto cleanup;
+    }
     CHARL_TRY_CLEANUP(judge_type(f, a, role, a->type));
+    if (role == CHARL__ROLE_TARGETS && H5Tget_class(a->type) == H5T_ENUM && a->stored.kind != CHARL__ELEMENT_BOOL) {
+        CHARL_TRY_CLEANUP(charl__labels_of_enum(f, a, a->type));
+    }
     CHARL_TRY_CLEANUP(judge_shape(f, a, space));
     CHARL_TRY_CLEANUP(judge_storage(f, a, role, plist));
     CHARL_TRY_CLEANUP(note_cost(f, a));
@@ -262,7 +317,7 @@ static charl_status load_checksums(charl__array *a, charl__file *f)
     bool found = false;
 
     snprintf(name, sizeof name, "/crc%s", a->name);
-    if (a->converted || strlen(name) >= CHARL__ARRAY_NAME) {
+    if (a->converted || a->labels || strlen(name) >= CHARL__ARRAY_NAME) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__file_find(f, name, &found));
@@ -298,6 +353,12 @@ charl_status charl__array_init(charl__array *a, charl__file *f, const char *name
     return CHARL_OK;
 }
 
+void charl__array_move_channels(charl__array *a)
+{
+    a->item = charl__channels_first(&a->item);
+    a->interleaved = a->converted = true;
+}
+
 void charl__array_fini(charl__array *a)
 {
     charl__h5_begin();
@@ -314,6 +375,10 @@ void charl__array_fini(charl__array *a)
     charl_free(a->part);
     a->part = NULL;
     a->n_parts = 0;
+    charl_free(a->labels);
+    charl_free(a->class_names);
+    a->labels = NULL;
+    a->class_names = NULL;
     charl_free(a->block_crc);
     charl_free(a->block_state);
     a->block_crc = NULL;

@@ -63,6 +63,19 @@ typedef enum charl__role {
 
 typedef struct charl__pictures charl__pictures;
 
+enum { CHARL__MEANING_MISSING = 8 };
+
+/** What the attributes of an array say about its stored numbers v: the value is scale * v + offset, and there is none where v is one of
+ *  `missing`, below `least` or above `most`. */
+typedef struct charl__meaning {
+    bool says; /* anything */
+    bool scaled;
+    double scale, offset, least, most;
+    int n_missing;
+    double missing[CHARL__MEANING_MISSING];
+    const char *missing_name[CHARL__MEANING_MISSING]; /* the attribute, static */
+} charl__meaning;
+
 typedef struct charl__array {
     char name[CHARL__ARRAY_NAME]; /* "/train/x" */
     charl_dtype dtype;            /* of the bytes that charl__array_read delivers */
@@ -70,9 +83,15 @@ typedef struct charl__array {
     int64_t rows;
     size_t item_bytes;
     charl__element stored;
-    bool converted;                 /* delivered bytes are not the stored ones */
-    bool fractions;                 /* floats that must lie from 0 to 1 */
-    int64_t offset;                 /* of row 0 in the file; -1: not contiguous */
+    charl__meaning meaning;
+    int32_t *labels;   /* of targets that are text, all of them; NULL: in the file */
+    char *class_names; /* in lines, of text and of enumerations; NULL: none */
+    bool interleaved;  /* rows of the file are [h, w, c], which are delivered as [c, h, w] */
+    int64_t
+        matlab[2];  /* extents in the file of an array of MATLAB's, whose last one is that of rows; 0: another array */
+    bool converted; /* delivered bytes are not the stored ones */
+    bool fractions; /* floats that must lie from 0 to 1 */
+    int64_t offset; /* of row 0 in the file; -1: not contiguous */
     charl__chunks *chunks;          /* NULL: not chunked */
     charl__pictures *pictures;      /* rows are decoded from files, each a chunk (pictures/pictures.h); NULL: no */
     struct charl__array_part *part; /* [n_parts] of an array that lies in several files; NULL: in one */
@@ -121,13 +140,31 @@ charl_status charl__array_join(charl__array *a, charl__file *f, charl__array *mo
 charl_status charl__file_init(charl__file *f, const char *path) CHARL_MUST_CHECK;
 void charl__file_fini(charl__file *f);
 
-/** Whether `name` (absolute) exists. Errors: ERR_DATA when a link on the way is not a hard link. */
+/** Whether `name` (absolute) exists; soft links of the file are followed. Errors: ERR_DATA when a link on the way leads out of the file. */
 charl_status charl__file_find(charl__file *f, const char *name, bool *found) CHARL_MUST_CHECK;
 
 /** Open and check one array and its checksums (/crc + name), if any. a is caller's storage; fini
  *  also after a failure. */
 charl_status charl__array_init(charl__array *a, charl__file *f, const char *name, charl__role role) CHARL_MUST_CHECK;
 void charl__array_fini(charl__array *a);
+
+/** Read what the attributes of a->dataset say, into a->meaning and a->stored. Errors: ERR_DATA when they say that the numbers are none, or
+ *  what charl cannot undo; the message names array, attribute and a way out. */
+charl_status charl__meaning_read(charl__file *f, charl__array *a, charl__role role) CHARL_MUST_CHECK;
+
+/** Read targets that are text: the array's labels and class names, with rows, shape and types. Errors: ERR_DATA when they are no list of
+ *  lines; ERR_NOMEM. */
+charl_status charl__labels_read(charl__file *f, charl__array *a, hid_t space) CHARL_MUST_CHECK;
+/** The class names of an enumeration, whose numbers must be 0, 1, ... */
+charl_status charl__labels_of_enum(const charl__file *f, charl__array *a, hid_t type) CHARL_MUST_CHECK;
+
+/** Deliver rows of [h, w, c] as [c, h, w]. */
+void charl__array_move_channels(charl__array *a);
+
+/** Check n rows of stored elements, of which `first` is the number of the first one, and where a->meaning.scaled write their values as f32.
+ *  Thread-safe. Errors: ERR_DATA, naming row, element and attribute. */
+charl_status charl__meaning_decode(const charl__file *f, const charl__array *a, int64_t first, const void *stored,
+                                   int64_t n, void *dst) CHARL_MUST_CHECK;
 
 /** Close HDF5 unless one of the n arrays needs it. From here on changes of the file are noticed, and chunks are kept in `cache`.
  *  The arrays are borrowed, and so is the cache. Errors: ERR_NOMEM. */

@@ -12,11 +12,15 @@ static charl_status import_rows(const char *name, const charl__paths *paths, con
                                 const char *out, const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
-    const charl_dataset_options open = {.x = o->x, .y = o->y, .weights = o->weights, .window = 1};
+    const charl_dataset_options open = {
+        .x = o->x, .y = o->y, .weights = o->weights, .window = 1, .moves_channels = true};
     charl_dataset *ds = NULL;
 
     CHARL_TRY_CLEANUP(paths->n == 1 ? charl_dataset_open(paths->path[0], &open, &ds)
                                     : charl__dataset_open_joined(name, paths->path, (int)paths->n, &open, &ds));
+    if (o->x && ds->file.note.length > 0) {
+        charl__import_note(opt, "%s", charl__text_string(&ds->file.note));
+    }
     CHARL_TRY_CLEANUP(charl_dataset_sample(ds, 0, out, opt));
 cleanup:
     charl_dataset_close(ds);

@@ -12,6 +12,7 @@
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/weights.h"
 #include "io/h5_element.h"
+#include "io/image_layout.h"
 #include "io/import/importer.h"
 #include "io/kind.h"
 
@@ -183,11 +184,29 @@ void charl__npy_take_as_row(charl__npy *a)
     a->rows = 1;
 }
 
+void charl__npy_move_channels(charl__npy *a)
+{
+    a->item = charl__channels_first(&a->item);
+    a->interleaved = true;
+}
+
 charl_status charl__npy_read(charl__npy *a, int64_t n, void *raw)
 {
-    CHARL_TRY(charl__source_exact(a->source, raw, (size_t)(n * a->per_row) * a->size, "the elements"));
+    charl_status st = CHARL_OK;
+    const size_t bytes = (size_t)(n * a->per_row) * a->size;
+    void *stored = NULL;
+
+    if (a->interleaved) {
+        CHARL_TRY_CLEANUP(charl__alloc(bytes, &stored));
+    }
+    CHARL_TRY_CLEANUP(charl__source_exact(a->source, stored ? stored : raw, bytes, "the elements"));
+    if (stored) {
+        charl__move_channels(&a->item, a->size, stored, n, raw);
+    }
     a->done += n;
-    return CHARL_OK;
+cleanup:
+    charl_free(stored);
+    return st;
 }
 
 /* The type that samples are stored in. */
@@ -261,15 +280,19 @@ cleanup:
     return st;
 }
 
-static charl_status plan(const charl__npy *x, const charl__npy *y, charl__writer_spec *spec)
+static charl_status plan(charl__npy *x, const charl__npy *y, const charl_import_options *opt, charl__writer_spec *spec)
 {
     const int64_t *dim = x->item.dim;
 
     CHARL_REQUIRE(x->rows == y->rows, CHARL_ERR_DATA, "%s has %lld rows but %s has %lld", charl__source_path(x->source),
                   (long long)x->rows, charl__source_path(y->source), (long long)y->rows);
-    CHARL_REQUIRE(x->item.ndim != 3 || dim[0] < 8 || dim[1] < 8 || dim[2] > 4, CHARL_ERR_DATA,
-                  "%s: images of [%lld, %lld, %lld] look channels-last; HINT x.transpose(0, 3, 1, 2)",
-                  charl__source_path(x->source), (long long)dim[0], (long long)dim[1], (long long)dim[2]);
+    if (charl__is_channels_last(&x->item)) {
+        charl__import_note(
+            opt,
+            "%s: images of [%lld, %lld, %lld] have the channels last, and are written as [channels, height, width]",
+            charl__source_path(x->source), (long long)dim[0], (long long)dim[1], (long long)dim[2]);
+        charl__npy_move_channels(x);
+    }
     spec->rows = x->rows;
     spec->x_dtype = sample_dtype(x);
     spec->x_item = x->item;
@@ -299,7 +322,7 @@ charl_status charl_import_npy(const char *x, const char *y, const char *out, con
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){x, y}, 2));
     CHARL_TRY_CLEANUP(charl__npy_open(&a[0], x));
     CHARL_TRY_CLEANUP(charl__npy_open(&a[1], y));
-    CHARL_TRY_CLEANUP(plan(&a[0], &a[1], &spec));
+    CHARL_TRY_CLEANUP(plan(&a[0], &a[1], opt, &spec));
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
     CHARL_TRY_CLEANUP(copy(&a[0], &a[1], &spec, w));
     CHARL_TRY_CLEANUP(charl__writer_finish(w));

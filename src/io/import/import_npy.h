@@ -14,6 +14,7 @@ typedef struct charl__npy {
     charl_shape item;   /* one row */
     int64_t rows, done; /* in all, and read so far */
     int64_t per_row;    /* elements */
+    bool interleaved;   /* rows of the file are [h, w, c], and are read as [c, h, w] */
 } charl__npy;
 
 /** Open `path` and read the header; `a` is zeroed before. Needs close on every path. Errors:
@@ -22,6 +23,8 @@ charl_status charl__npy_open(charl__npy *a, const char *path) CHARL_MUST_CHECK;
 void charl__npy_close(charl__npy *a);
 /** The whole array is one row. Before the first read. */
 void charl__npy_take_as_row(charl__npy *a);
+/** Read rows of [h, w, c] as [c, h, w]. Before the first read. */
+void charl__npy_move_channels(charl__npy *a);
 /** The next n rows as stored, [n, per_row] of `size` bytes. Errors: ERR_DATA for a truncated file.
  */
 charl_status charl__npy_read(charl__npy *a, int64_t n, void *raw) CHARL_MUST_CHECK;

@@ -22,6 +22,7 @@ static charl_status open_file(charl__rows *r, double val_split, charl_dataset **
     o.val_split = val_split;
     o.window = 1;
     o.unlabelled = true;
+    o.moves_channels = true;
     st = charl_dataset_open(r->path, &o, out);
     if (st == CHARL_ERR_DATA && !o.x && r->o.other_x) {
         o.x = r->o.other_x;

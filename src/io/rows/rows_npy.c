@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/image_layout.h"
 #include "io/import/import_npy.h"
 #include "io/rows/rows_private.h"
 
@@ -19,17 +20,10 @@ static bool fits(const charl_shape *have, const charl_shape *want)
     return charl_shape_equal(have, want) || (want->ndim == 3 && want->dim[0] == 1 && charl_shape_equal(have, &gray));
 }
 
-/* [height, width, channels] where the model takes [channels, height, width]. */
-static bool is_channels_last(const charl_shape *have, const charl_shape *want)
-{
-    return have->ndim == 3 && want->ndim == 3 && have->dim[0] == want->dim[1] && have->dim[1] == want->dim[2] &&
-           have->dim[2] == want->dim[0];
-}
-
 static charl_status open_npy(charl__rows *r)
 {
     npy_rows *f = NULL;
-    charl_shape whole = {0};
+    charl_shape whole = {0}, channels_first;
     const charl_shape *item;
     char have[CHARL_SHAPE_TEXT];
 
@@ -44,10 +38,13 @@ static charl_status open_npy(charl__rows *r)
     if (!fits(item, &r->s->x_shape) && fits(&whole, &r->s->x_shape)) { /* one sample */
         charl__npy_take_as_row(&f->array);
     }
+    channels_first = charl__channels_first(item);
+    if (!fits(item, &r->s->x_shape) && item->ndim == 3 && charl_shape_equal(&channels_first, &r->s->x_shape)) {
+        charl__npy_move_channels(&f->array);
+    }
     CHARL_REQUIRE(fits(item, &r->s->x_shape), CHARL_ERR_DATA,
-                  "%s is an array of %s, %s takes samples of %s, [rows, ...] of them%s", r->path,
-                  charl_shape_format(&whole, have), r->o.model, charl__rows_sample_text(r->s),
-                  is_channels_last(item, &r->s->x_shape) ? "; HINT x.transpose(0, 3, 1, 2)" : "");
+                  "%s is an array of %s, %s takes samples of %s, [rows, ...] of them", r->path,
+                  charl_shape_format(&whole, have), r->o.model, charl__rows_sample_text(r->s));
     CHARL_REQUIRE(f->array.type != 'f' || r->s->x_dtype == CHARL_F32, CHARL_ERR_DATA,
                   "%s holds floating-point numbers, %s takes %s; HINT in the units of the training "
                   "data, x.astype('%s')",
