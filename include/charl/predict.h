@@ -55,6 +55,7 @@ typedef struct charl_prediction {
 /** What was measured on the labelled rows; NaN if there are none. */
 typedef struct charl_predict_result {
     int64_t rows, labelled;                        /* labelled: their targets are all known */
+    int64_t skipped;                               /* images that could not be read: a warning names each */
     double loss;                                   /* mean over these */
     charl_metric_value metrics[CHARL_MAX_METRICS]; /* [n_metrics] those that training measured */
     int n_metrics;
@@ -98,7 +99,8 @@ typedef struct charl_predict_options {
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CHECKPOINT  damaged, or of version 1 and without the data it was trained on
  *          ERR_CONFIG      overrides; paths or options that do not go together; a model of tokens
- *          ERR_DATA        data that do not have what the model takes; the message names it
+ *          ERR_DATA        data that do not have what the model takes; the message names it. Images that cannot be read are left out
+ *                          and counted, unless none can
  *          ERR_NONFINITE   an output is not finite; the message names the row
  *          ERR_IO, ERR_NOMEM, ERR_DEVICE, ERR_KERNEL */
 charl_status charl_predict(const char *checkpoint, const charl_predict_options *options,

@@ -344,7 +344,10 @@ static charl_status predict_all(predictor *p, charl_predict_result *result)
 
     CHARL_TRY(reserve_batch(p));
     CHARL_TRY(charl__rows_next(p->rows, p->capacity, p->x, p->y, &n));
-    CHARL_REQUIRE(n > 0, CHARL_ERR_DATA, "%s: there are no rows to predict", p->info.subject);
+    pass_notes(p);
+    CHARL_REQUIRE(n > 0, CHARL_ERR_DATA,
+                  charl__rows_skipped(p->rows) > 0 ? "%s: none can be read" : "%s: there are no rows to predict",
+                  p->info.subject);
     p->batch = n;
     if (p->o->started) {
         CHARL_TRY(p->o->started(p->o->ctx, &p->info));
@@ -355,6 +358,7 @@ static charl_status predict_all(predictor *p, charl_predict_result *result)
         CHARL_TRY(charl__rows_next(p->rows, p->batch, p->x, p->y, &n));
     }
     pass_notes(p);
+    result->skipped = charl__rows_skipped(p->rows);
     return CHARL_OK;
 }
 

@@ -106,8 +106,20 @@ expect 3 'nowhere.png: cannot be opened' predict $ck nowhere.png -o no.csv
 mkdir empty
 expect 3 'empty: there are no .png, .jpg or .jpeg files' predict $ck empty -o no.csv
 head -c 100 same/000.png >cut.png
-expect 3 'cut.png: damaged or truncated PNG file' predict $ck same/001.png cut.png -o no.csv
+expect 3 'images: none can be read' predict $ck cut.png -o no.csv
 check "a failure leaves no file" sh -c '! ls | grep -e "^no\." -e tmp'
+# What cannot be read is named, the others are predicted.
+mkdir album
+cp same/001.png same/003.png album
+cp cut.png album/002.png
+cp same/002.png album/004.jfif
+printf 'GIF89a\001\000' >album/005.gif
+for out in album.csv album.h5; do
+    expect 3 '2 of 5 images could not be read and have no prediction' predict $ck album -o $out
+    grep -q '^charl: warning: album/002.png: damaged or truncated PNG file' err && grep -q 'album/005.gif is an image that is neither' err &&
+        grep -q "rows=3 file=$out" err || { echo "a picture that cannot be read is not named"; cat err; failed=1; }
+done
+check "the others" sh -c "cut -d, -f1,2 album.csv | tr '\n' ' ' | grep '^file,predicted album/001.png,[0-9] album/003.png,[0-9] album/004.jfif,[0-9] $'"
 expect 2 'split val: only a data set has splits, same is none' predict $ck same --split val
 expect 0 '' data make regression r.h5 --train 160 --val 20
 sed -e "s/d.h5/r.h5/" -e "s/= run/= rrun/" -e "s/= cnn/= mlp/" -e "/^batch_size/a loss = mse" c.ini >r.ini

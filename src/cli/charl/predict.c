@@ -91,6 +91,9 @@ static charl_status predict(prediction *p, const char *model)
     CHARL_TRY_CLEANUP(charl_predict(model, &p->o, &result));
     CHARL_TRY_CLEANUP(charl_prediction_writer_finish(p->writer));
     say_summary(p, &result);
+    CHARL_REQUIRE_CLEANUP(result.skipped == 0, CHARL_ERR_DATA,
+                          "%" PRId64 " of %" PRId64 " images could not be read and %s no prediction", result.skipped,
+                          result.skipped + result.rows, result.skipped == 1 ? "has" : "have");
 cleanup:
     charl_prediction_writer_destroy(p->writer);
     return st;
@@ -252,7 +255,9 @@ int charl__predict_main(const char *path, int argc, char **argv)
         "them, or a dataset (HDF5). Default: the validation set of the dataset that MODEL was trained on.\nMODEL is a "
         "checkpoint; it contains configuration, column and class names, image size, mean and standard deviation. A CSV "
         "file with a header must have the columns of the model, in any order; other columns are ignored. Labels are "
-        "optional: if DATA has the target column, or is a dataset, the last line reports the loss and the metrics."};
+        "optional: if DATA has the target column, or is a dataset, the last line reports the loss and the metrics. "
+        "Images that cannot be read are named and left out, and the exit "
+        "status is 3 then."};
     charl__cli_operands operands = {.names = {"MODEL"}, .max = MAX_OPERANDS};
     prediction p = {.file = {.stream = stdout},
                     .format = -1,

@@ -118,15 +118,14 @@ static bool ends_in_one_of(const char *name, const char *const *endings, size_t 
 
 bool charl__is_image_name(const char *name)
 {
-    static const char *const endings[] = {"png", "jpg", "jpeg"};
+    static const char *const endings[] = {"png", "jpg", "jpeg", "jfif"};
 
     return ends_in_one_of(name, endings, sizeof endings / sizeof *endings);
 }
 
 bool charl__is_foreign_image_name(const char *name)
 {
-    static const char *const endings[] = {"gif",  "bmp",  "webp", "tif", "tiff", "heic",
-                                          "avif", "jfif", "ppm",  "pgm", "jp2"};
+    static const char *const endings[] = {"gif", "bmp", "webp", "tif", "tiff", "heic", "avif", "ppm", "pgm", "jp2"};
 
     return ends_in_one_of(name, endings, sizeof endings / sizeof *endings);
 }
@@ -192,7 +191,7 @@ static charl_status add_tree(charl_image_files *files, const char *folder, int d
 
     CHARL_REQUIRE_CLEANUP(depth < MAX_DEPTH, CHARL_ERR_DATA,
                           "%s: more than %d folders deep (a link to a folder above?)", folder, MAX_DEPTH);
-    CHARL_TRY_CLEANUP(charl__folder_list(folder, CHARL__FOLDER_IMAGES, files));
+    CHARL_TRY_CLEANUP(charl__folder_list(folder, CHARL__FOLDER_ALL_IMAGES, files));
     CHARL_TRY_CLEANUP(charl__folder_list(folder, CHARL__FOLDER_FOLDERS, &below));
     for (int64_t i = 0; i < below.count; i++) {
         CHARL_TRY_CLEANUP(add_tree(files, below.paths[i], depth + 1));

@@ -3,7 +3,7 @@
 /** Names of image files. */
 #include "charl/image.h"
 
-/** Whether the name ends in .png, .jpg or .jpeg, in letters of either case. */
+/** Whether the name ends in .png, .jpg, .jpeg or .jfif, in letters of either case. */
 bool charl__is_image_name(const char *name);
 
 /** Append "folder/name", or name alone where folder is "". Errors: ERR_NOMEM. */
@@ -25,7 +25,7 @@ charl_status charl__folder_list(const char *folder, charl__folder_entries what,
                                 charl_image_files *out) CHARL_MUST_CHECK;
 
 /** charl_image_files_add, and folders with all that is in them, however deep: images of a folder
- *  sorted by name, then those of its sub-folders. Hidden files and folders are left out. Errors: as
+ *  sorted by name, then those of its sub-folders; foreign images too. Hidden files and folders are left out. Errors: as
  *  charl_image_files_add; ERR_DATA for folders deeper than 64. */
 charl_status charl__image_files_add_tree(charl_image_files *files, const char *path) CHARL_MUST_CHECK;
 

@@ -194,6 +194,21 @@ charl_status charl__rows_note(charl__rows *r, const char *fmt, ...)
     return st;
 }
 
+charl_status charl__rows_skip(charl__rows *r)
+{
+    char why[2048];
+
+    snprintf(why, sizeof why, "%s", charl_error_message());
+    charl_error_clear();
+    r->skipped++;
+    return charl__rows_warn(r, "%s", why);
+}
+
+int64_t charl__rows_skipped(const charl__rows *r)
+{
+    return r->skipped;
+}
+
 char *charl__rows_take_notes(charl__rows *r, bool warnings)
 {
     return charl__text_steal(warnings ? &r->warnings : &r->notes);

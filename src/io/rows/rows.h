@@ -73,9 +73,12 @@ const char *charl__rows_name(const charl__rows *r, int64_t i);
 /** The files, where each row is one; else NULL. Borrowed. */
 const charl_image_files *charl__rows_files(const charl__rows *r);
 
-/** How many rows there are in all; before the first next. A CSV file is read once for it. Errors:
+/** How many rows there are in all; before the first next. A CSV file is read once for it, and images are decoded. Errors:
  *  as charl__rows_next. */
 charl_status charl__rows_count(charl__rows *r, int64_t *n) CHARL_MUST_CHECK;
+
+/** Images that could not be read so far. They are no rows, and a warning names each. */
+int64_t charl__rows_skipped(const charl__rows *r);
 
 /** What the user should know, known after open and at the end: lines of text since the last call,
  *  or NULL. warnings: what may make answers wrong; else what was only left out. The caller's, free

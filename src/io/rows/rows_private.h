@@ -24,6 +24,7 @@ struct charl__rows {
     int64_t begin, done; /* the rows that next returned last; those before `done` are delivered */
     bool has_targets;
     const char *subject;
+    int64_t skipped; /* what could not be read and was left out */
     charl__text warnings, notes;
 };
 
@@ -33,6 +34,9 @@ extern const charl__rows_kind charl__rows_csv, charl__rows_npy, charl__rows_imag
 /** Append a line to r->warnings or r->notes. Errors: ERR_NOMEM. */
 charl_status charl__rows_warn(charl__rows *r, const char *fmt, ...) CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;
 charl_status charl__rows_note(charl__rows *r, const char *fmt, ...) CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;
+
+/** Leave out a row whose reading has just failed: its message becomes a warning. Errors: ERR_NOMEM. */
+charl_status charl__rows_skip(charl__rows *r) CHARL_MUST_CHECK;
 
 /** Element i of `out`, of type u8, u16, u32, i32 or f32, = v. False when it does not hold v. */
 bool charl__put_number(charl_dtype dtype, double v, void *out, int64_t i);
