@@ -347,7 +347,9 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
                               const charl_import_options *opt) CHARL_MUST_CHECK;
 
 /** Convert two NumPy arrays (.npy, C order): x [n,...] of u8, u16, u32, f32 or (converted to f32)
- *  f64, i8 to i64; y [n] or [n,...] of integers (classes) or floats (targets). Blocks. Local.
+ *  f64, i8 to i64; y [n] or [n,...] of integers (classes) or floats (targets), or [n] of texts (classes with these names). x may be an
+ *  archive (.npz) that has both, and y NULL then. Images [n, height, width, channels] are written as [n, channels, height, width].
+ *  Blocks. Local.
  *  Errors: as charl_import_idx; ERR_DATA names a sample's integer that f32 would round. */
 charl_status charl_import_npy(const char *x, const char *y, const char *out,
                               const charl_import_options *opt) CHARL_MUST_CHECK;

@@ -225,6 +225,11 @@ static void run_npy(const unsigned char *data, size_t size)
     check_import(charl_import_npy(x, y, fuzz_path("out.h5"), NULL));
 }
 
+static void run_npz(const unsigned char *data, size_t size)
+{
+    check_import(charl_import_npy(fuzz_put("x.npz", data, size), NULL, fuzz_path("out.h5"), NULL));
+}
+
 static void run_idx(const unsigned char *data, size_t size)
 {
     fuzz_part part[2];
@@ -653,6 +658,7 @@ const fuzz_target fuzz_targets[] = {
     {"rows", run_rows},
     {"rows_texts", run_rows_texts},
     {"npy", run_npy},
+    {"npz", run_npz},
     {"idx", run_idx},
     {"cifar10", run_cifar10},
     {"image", run_image},

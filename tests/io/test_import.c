@@ -628,6 +628,70 @@ static void hdf5_by_attribute_needs_a_name(void **state)
     charl_assert_message("y = @NAME needs x, the name of an attribute, and no weights");
 }
 
+/* Of NumPy's savez and savez_compressed: x [6, 4] u8 0, 1, ... and y 0, 1, 2, 0, ..., or texts. */
+static void archives_of_arrays_are_read(void **state)
+{
+    static const struct {
+        const char *path, *names;
+    } cases[] = {{"tests/fuzz/corpus/npz/stored", ""}, {"tests/fuzz/corpus/npz/deflated", "a\nb\nc"}};
+    static char cut[300];
+    const char *path = charl_test_path(dir, "cut.npz");
+    const int64_t row = 4;
+    charl_dataset_info info;
+    unsigned char x[4];
+    int32_t y;
+    FILE *f;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        charl_dataset *ds;
+
+        charl_assert_ok(charl_import_npy(cases[i].path, NULL, out, &replace));
+        ds = open_out(NULL, &info);
+        assert_int_equal(info.classes, 3);
+        assert_string_equal(info.class_names, cases[i].names);
+        charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, &y));
+        assert_memory_equal(x, "\x10\x11\x12\x13", 4);
+        assert_int_equal(y, 1);
+        charl_dataset_close(ds);
+    }
+    f = fopen(cases[0].path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fread(cut, 1, sizeof cut, f), sizeof cut);
+    fclose(f);
+    put_file(path, cut, sizeof cut);
+    charl_assert_status(charl_import_npy(path, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("cut.npz: the zip archive is cut short");
+}
+
+static void channels_in_the_end_are_moved(void **state)
+{
+    static unsigned char pixels[8 * 8 * 3];
+    const char *x = charl_test_path(dir, "last.npy"), *y = charl_test_path(dir, "text.npy");
+    charl_dataset_info info;
+    charl_dataset *ds;
+    unsigned char got[sizeof pixels];
+    const int64_t row = 0;
+    int32_t label;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof pixels; i++) {
+        pixels[i] = (unsigned char)i;
+    }
+    put_npy(x, "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 8, 8, 3), }", pixels, sizeof pixels);
+    put_npy(y, "{'descr': '<U2', 'fortran_order': False, 'shape': (1,), }", "\xe4\0\0\0\0\0\0\0", 8);
+    charl_assert_ok(charl_import_npy(x, y, out, &replace));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.x_shape.dim[0], 3);
+    assert_string_equal(info.class_names, "\xc3\xa4");
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, got, &label));
+    assert_int_equal(got[1], 3);
+    assert_int_equal(got[64], 1);
+    charl_dataset_close(ds);
+    charl_assert_status(charl_import_npy(y, x, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("text.npy holds text, samples are numbers");
+}
+
 static void bad_npy_is_refused(void **state)
 {
     static const bad_npy cases[] = {
@@ -660,7 +724,7 @@ static void bad_npy_is_refused(void **state)
     charl_assert_message("sample 1 holds a NaN");
     put_file(x, "hello, world", 12);
     charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("is a text, not a NumPy array (.npy)");
+    charl_assert_message("is a text, not a NumPy array (.npy or .npz)");
 }
 
 /* Integers that f32 would round are not stored as others; those that it holds are. */
@@ -801,6 +865,8 @@ int main(void)
         cmocka_unit_test(csv_typing_error_is_no_header),
         cmocka_unit_test(csv_targets_may_be_several),
         cmocka_unit_test(bad_csv_is_refused_with_its_line),
+        cmocka_unit_test(archives_of_arrays_are_read),
+        cmocka_unit_test(channels_in_the_end_are_moved),
         cmocka_unit_test(too_many_classes_hint_at_regression),
         cmocka_unit_test(npy_arrays_are_converted),
         cmocka_unit_test(labels_far_apart_are_names),

@@ -73,34 +73,11 @@ cleanup:
     return st;
 }
 
-/* Numbers in the order of the names, and the names in lines. */
-static charl_status sort_names(charl__array *a, const charl__name_set *names)
-{
-    charl_status st = CHARL_OK;
-    int64_t *order = NULL, *rank = NULL;
-    charl__text lines = {0};
-
-    CHARL_TRY_CLEANUP(charl__name_set_sort(names, &order));
-    CHARL_TRY_CLEANUP(charl__alloc_array(names->n, sizeof *rank, &rank));
-    for (int64_t i = 0; i < names->n; i++) {
-        rank[order[i]] = i;
-        CHARL_TRY_CLEANUP(charl__text_printf(&lines, "%s%s", i > 0 ? "\n" : "", names->names[order[i]]));
-    }
-    for (int64_t i = 0; i < a->rows; i++) {
-        a->labels[i] = (int32_t)rank[a->labels[i]];
-    }
-    a->class_names = charl__text_steal(&lines);
-cleanup:
-    charl__text_fini(&lines);
-    charl_free(rank);
-    charl_free(order);
-    return st;
-}
-
 charl_status charl__labels_read(charl__file *f, charl__array *a, hid_t space)
 {
     charl_status st = CHARL_OK;
     charl__name_set names = {0};
+    charl__text lines = {0};
     hsize_t dims[H5S_MAX_RANK] = {0};
     const int ndim = H5Sget_simple_extent_dims(space, dims, NULL);
 
@@ -116,8 +93,10 @@ charl_status charl__labels_read(charl__file *f, charl__array *a, hid_t space)
     for (int64_t i = 0; i < a->rows; i += BLOCK) {
         CHARL_TRY_CLEANUP(read_block(f, a, space, i, a->rows - i < BLOCK ? a->rows - i : BLOCK, &names));
     }
-    CHARL_TRY_CLEANUP(sort_names(a, &names));
+    CHARL_TRY_CLEANUP(charl__name_set_renumber(&names, a->labels, a->rows, &lines));
+    a->class_names = charl__text_steal(&lines);
 cleanup:
+    charl__text_fini(&lines);
     charl__name_set_fini(&names);
     return st;
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/text.h"
+#include "base/text/utf8.h"
 #include "charl/dataset.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_write.h"
@@ -15,8 +17,9 @@
 #include "io/image_layout.h"
 #include "io/import/importer.h"
 #include "io/kind.h"
+#include "io/table/name_set.h"
 
-enum { MAX_HEADER = 65536, BLOCK_BYTES = 1 << 20, MAX_ROW = 1 << 28 };
+enum { MOST_TEXT = 1000, MOST_CLASSES = 1 << 16, MAX_HEADER = 65536, BLOCK_BYTES = 1 << 20, MAX_ROW = 1 << 28 };
 
 /* What follows 'key': in the header. */
 static const char *value_of(const char *header, const char *key)
@@ -38,6 +41,15 @@ static charl_status parse_type(charl__npy *a, const char *path, const char *p)
     static const char *const known[] = {"u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8", "b1"};
     bool ok = false;
 
+    if (p && p[0] == '\'' && p[1] && p[1] != '>' && (p[2] == 'U' || p[2] == 'S')) {
+        const long n = strtol(p + 3, NULL, 10);
+
+        CHARL_REQUIRE(n > 0 && n <= MOST_TEXT, CHARL_ERR_DATA, "%s: texts of %ld characters; there must be 1 to %d",
+                      path, n, MOST_TEXT);
+        a->type = p[2];
+        a->size = (size_t)n * (p[2] == 'U' ? 4 : 1);
+        return CHARL_OK;
+    }
     CHARL_REQUIRE(p && p[0] == '\'' && strlen(p) >= 5 && p[4] == '\'', CHARL_ERR_DATA,
                   "%s: element type not understood (structured or object arrays are not imported)", path);
     CHARL_REQUIRE(p[1] != '>', CHARL_ERR_DATA, "%s: big-endian elements; HINT x.astype(x.dtype.newbyteorder('<'))",
@@ -82,7 +94,73 @@ static charl_status parse_shape(charl__npy *a, const char *path, const char *p)
     return CHARL_OK;
 }
 
-charl_status charl__npy_open(charl__npy *a, const char *path)
+/* The array of an archive that is meant. */
+static charl_status choose_member(const char *path, const charl__zip_member *members, int64_t n, const char *name,
+                                  bool targets, const charl__zip_member **out)
+{
+    static const char *const usual[][2] = {{"x", "y"},
+                                           {"X", "y"},
+                                           {"X", "Y"},
+                                           {"x_train", "y_train"},
+                                           {"X_train", "y_train"},
+                                           {"train_images", "train_labels"},
+                                           {"images", "labels"},
+                                           {"data", "labels"},
+                                           {"data", "targets"},
+                                           {"data", "target"},
+                                           {"features", "labels"},
+                                           {"arr_0", "arr_1"}};
+    char list[512] = "";
+
+    *out = NULL;
+    for (size_t k = 0; !*out && k < (name ? 1 : sizeof usual / sizeof *usual); k++) {
+        const charl__zip_member *found[2] = {NULL, NULL};
+
+        for (int64_t i = 0; i < n; i++) {
+            const size_t length = strlen(members[i].name) - (charl__ends_in(members[i].name, ".npy") ? 4 : 0);
+
+            for (int j = 0; j < 2; j++) {
+                const char *want = name ? name : usual[k][j];
+
+                found[j] =
+                    strlen(want) == length && memcmp(want, members[i].name, length) == 0 ? &members[i] : found[j];
+            }
+        }
+        *out = found[0] && (found[1] || !targets) ? found[name ? 0 : targets] : NULL;
+    }
+    for (int64_t i = 0; i < n && strlen(list) + sizeof members->name < sizeof list; i++) {
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.*s", i > 0 ? ", " : "",
+                 (int)(strlen(members[i].name) - (charl__ends_in(members[i].name, ".npy") ? 4 : 0)), members[i].name);
+    }
+    CHARL_REQUIRE(*out, CHARL_ERR_DATA,
+                  "%s: which arrays are samples and targets is not known; it has %s; HINT --x NAME --y NAME", path,
+                  list);
+    return CHARL_OK;
+}
+
+static charl_status open_source(charl__npy *a, const char *path, const char *name, bool targets)
+{
+    charl_status st = CHARL_OK;
+    const charl__kind *kind = charl__kind_of(path);
+    const charl__zip_member *member = NULL;
+    charl__zip_member *members = NULL;
+    int64_t n = 0;
+
+    CHARL_TRY_CLEANUP(
+        charl__kind_expect(path, CHARL__KIND_NPY | CHARL__KIND_NPZ, "a NumPy array (.npy or .npz)", CHARL_ERR_DATA));
+    if (kind && !(kind->as & CHARL__KIND_NPY) && (kind->as & CHARL__KIND_NPZ) && kind->as != ~0U) {
+        CHARL_TRY_CLEANUP(charl__zip_list(path, &members, &n));
+        CHARL_TRY_CLEANUP(choose_member(path, members, n, name, targets, &member));
+        CHARL_TRY_CLEANUP(charl__source_open_member(path, member, &a->source));
+    } else {
+        CHARL_TRY_CLEANUP(charl__source_open(path, &a->source));
+    }
+cleanup:
+    charl_free(members);
+    return st;
+}
+
+charl_status charl__npy_open(charl__npy *a, const char *path, const char *name, bool targets)
 {
     charl_status st = CHARL_OK;
     unsigned char head[8];
@@ -91,9 +169,9 @@ charl_status charl__npy_open(charl__npy *a, const char *path)
     const char *order;
     size_t bytes;
 
-    CHARL_TRY_CLEANUP(charl__kind_expect(path, CHARL__KIND_NPY, "a NumPy array (.npy)", CHARL_ERR_DATA));
-    CHARL_TRY_CLEANUP(charl__source_open(path, &a->source));
+    CHARL_TRY_CLEANUP(open_source(a, path, name, targets));
     CHARL_TRY_CLEANUP(charl__source_exact(a->source, head, sizeof head, "the .npy header"));
+    CHARL_REQUIRE_CLEANUP(memcmp(head, "\x93NUMPY", 6) == 0, CHARL_ERR_DATA, "%s: not an array of NumPy", path);
     CHARL_REQUIRE_CLEANUP(head[6] >= 1 && head[6] <= 3, CHARL_ERR_DATA, "%s: .npy version %d", path, head[6]);
     CHARL_TRY_CLEANUP(charl__source_exact(a->source, length, head[6] == 1 ? 2 : 4, "the .npy header"));
     bytes = length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 | (size_t)length[3] << 24;
@@ -246,7 +324,60 @@ static charl_status next_rows(charl__npy *a, int64_t n, charl_dataset_kind kind,
     return CHARL_OK;
 }
 
-static charl_status copy(charl__npy *x, charl__npy *y, const charl__writer_spec *spec, charl__writer *w)
+/* A text of a row as UTF-8; rows are padded with NUL. */
+static charl_status text_at(const charl__npy *a, const unsigned char *p, charl__text *out)
+{
+    charl__text_clear(out);
+    for (size_t i = 0; i + 1 <= a->size / (a->type == 'U' ? 4 : 1); i++) {
+        const uint32_t point = a->type == 'U' ? (uint32_t)p[4 * i] | (uint32_t)p[4 * i + 1] << 8 |
+                                                    (uint32_t)p[4 * i + 2] << 16 | (uint32_t)p[4 * i + 3] << 24
+                                              : p[i];
+        unsigned char bytes[4] = {(unsigned char)point};
+        const size_t n = a->type == 'U' ? charl__utf8_put(point, bytes) : 1;
+
+        if (point == 0) {
+            break;
+        }
+        CHARL_TRY(charl__text_append(out, bytes, n));
+    }
+    return CHARL_OK;
+}
+
+/* Texts as numbers of classes, in the order of their bytes. */
+static charl_status read_texts(charl__npy *y, int32_t *labels, charl__text *class_names, int64_t *classes)
+{
+    charl_status st = CHARL_OK;
+    charl__name_set names = {0};
+    charl__text text = {0};
+    unsigned char *raw = NULL;
+    int64_t index;
+
+    CHARL_TRY_CLEANUP(charl__alloc(y->size, &raw));
+    for (int64_t i = 0; i < y->rows; i++) {
+        const char *why;
+
+        CHARL_TRY_CLEANUP(charl__npy_read(y, 1, raw));
+        CHARL_TRY_CLEANUP(text_at(y, raw, &text));
+        why = text.length > 0 ? charl__name_fault(charl__text_string(&text)) : "is empty";
+        CHARL_REQUIRE_CLEANUP(!why, CHARL_ERR_DATA, "%s: the text of row %lld is not the name of a class: it %s",
+                              charl__source_path(y->source), (long long)i, why);
+        CHARL_TRY_CLEANUP(charl__name_set_add(&names, charl__text_string(&text), &index));
+        labels[i] = (int32_t)index;
+        CHARL_REQUIRE_CLEANUP(names.n <= MOST_CLASSES, CHARL_ERR_DATA,
+                              "%s: more than %d different texts cannot be classes", charl__source_path(y->source),
+                              MOST_CLASSES);
+    }
+    CHARL_TRY_CLEANUP(charl__name_set_renumber(&names, labels, y->rows, class_names));
+    *classes = names.n;
+cleanup:
+    charl__name_set_fini(&names);
+    charl__text_fini(&text);
+    charl_free(raw);
+    return st;
+}
+
+static charl_status copy(charl__npy *x, charl__npy *y, const int32_t *labels, const charl__writer_spec *spec,
+                         charl__writer *w)
 {
     charl_status st = CHARL_OK;
     const int64_t x_bytes = x->per_row * (int64_t)(x->size > 4 ? x->size : 4);
@@ -268,8 +399,10 @@ static charl_status copy(charl__npy *x, charl__npy *y, const charl__writer_spec 
         } else {
             CHARL_TRY_CLEANUP(charl__npy_read(x, n, xs));
         }
-        CHARL_TRY_CLEANUP(next_rows(y, n, spec->kind, !spec->values, raw, ys));
-        CHARL_TRY_CLEANUP(charl__writer_put(w, xs, ys, n));
+        if (!labels) {
+            CHARL_TRY_CLEANUP(next_rows(y, n, spec->kind, !spec->values, raw, ys));
+        }
+        CHARL_TRY_CLEANUP(charl__writer_put(w, xs, labels ? (const void *)(labels + i) : ys, n));
     }
     CHARL_TRY_CLEANUP(charl__source_end(x->source));
     CHARL_TRY_CLEANUP(charl__source_end(y->source));
@@ -280,12 +413,23 @@ cleanup:
     return st;
 }
 
+static bool is_text(const charl__npy *a)
+{
+    return a->type == 'U' || a->type == 'S';
+}
+
 static charl_status plan(charl__npy *x, const charl__npy *y, const charl_import_options *opt, charl__writer_spec *spec)
 {
     const int64_t *dim = x->item.dim;
 
     CHARL_REQUIRE(x->rows == y->rows, CHARL_ERR_DATA, "%s has %lld rows but %s has %lld", charl__source_path(x->source),
                   (long long)x->rows, charl__source_path(y->source), (long long)y->rows);
+    CHARL_REQUIRE(!is_text(x), CHARL_ERR_DATA,
+                  "%s holds text, samples are numbers; HINT write a table (.csv), in which words are columns "
+                  "of their own: `charl data import csv`",
+                  charl__source_path(x->source));
+    CHARL_REQUIRE(!is_text(y) || y->item.ndim == 0 || (y->item.ndim == 1 && y->item.dim[0] == 1), CHARL_ERR_DATA,
+                  "%s holds several texts in a row; a sample has one class", charl__source_path(y->source));
     if (charl__is_channels_last(&x->item)) {
         charl__import_note(
             opt,
@@ -296,7 +440,7 @@ static charl_status plan(charl__npy *x, const charl__npy *y, const charl_import_
     spec->rows = x->rows;
     spec->x_dtype = sample_dtype(x);
     spec->x_item = x->item;
-    spec->y_item = y->item;
+    spec->y_item = is_text(y) ? (charl_shape){0} : y->item;
     spec->values = y->type == 'f';
     spec->kind = spec->values ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
     if (!spec->values && x->item.ndim >= 2) {
@@ -311,41 +455,78 @@ static charl_status plan(charl__npy *x, const charl__npy *y, const charl_import_
     return CHARL_OK;
 }
 
-charl_status charl_import_npy(const char *x, const char *y, const char *out, const charl_import_options *opt)
+/* The array `x_name` of the file x, and y_name of y; NULL: the usual ones. */
+static charl_status import(const char *const path[2], const char *x_name, const char *y_name, const char *out,
+                           const charl_import_options *opt)
 {
-    CHARL_GIVEN(x, out);
     charl_status st = CHARL_OK;
     charl__npy a[2] = {{0}, {0}};
     charl__writer_spec spec = {0};
     charl__writer *w = NULL;
+    charl__text names = {0};
+    int32_t *labels = NULL;
 
-    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){x, y}, 2));
-    CHARL_TRY_CLEANUP(charl__npy_open(&a[0], x));
-    CHARL_TRY_CLEANUP(charl__npy_open(&a[1], y));
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, path, 2));
+    CHARL_TRY_CLEANUP(charl__npy_open(&a[0], path[0], x_name, false));
+    CHARL_TRY_CLEANUP(charl__npy_open(&a[1], path[1], y_name, true));
     CHARL_TRY_CLEANUP(plan(&a[0], &a[1], opt, &spec));
+    if (is_text(&a[1])) {
+        CHARL_TRY_CLEANUP(charl__alloc_array(a[1].rows, sizeof *labels, &labels));
+        CHARL_TRY_CLEANUP(read_texts(&a[1], labels, &names, &spec.classes));
+    }
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY_CLEANUP(copy(&a[0], &a[1], &spec, w));
+    if (labels) {
+        CHARL_TRY_CLEANUP(charl__writer_text(w, "class_names", charl__text_string(&names)));
+    }
+    CHARL_TRY_CLEANUP(copy(&a[0], &a[1], labels, &spec, w));
     CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
     charl__npy_close(&a[0]);
     charl__npy_close(&a[1]);
+    charl__text_fini(&names);
+    charl_free(labels);
     return st;
 }
+
+charl_status charl_import_npy(const char *x, const char *y, const char *out, const charl_import_options *opt)
+{
+    CHARL_GIVEN(x, out);
+    return import((const char *const[2]){x, y ? y : x}, NULL, NULL, out, opt);
+}
+
+typedef struct npy_settings {
+    const char *x, *y;
+} npy_settings;
 
 static charl_status run_npy(const void *settings, const char *const *files, int n, const char *out,
                             const charl_import_options *opt)
 {
-    (void)settings;
-    (void)n;
-    return charl_import_npy(files[0], files[1], out, opt);
+    const npy_settings *s = settings;
+
+    if (n == 1) {
+        CHARL_TRY(
+            charl__kind_expect(files[0], CHARL__KIND_NPZ, "an archive (.npz) of samples and targets", CHARL_ERR_DATA));
+    }
+    return import((const char *const[2]){files[0], files[n - 1]}, s->x, s->y, out, opt);
 }
+
+static const charl_key keys[] = {
+    {"x", CHARL_KEY_TEXT, offsetof(npy_settings, x), NULL, false,
+     "name of the samples in an archive (default: x, X, x_train, images, data, ... whichever it has)", NULL},
+    {"y", CHARL_KEY_TEXT, offsetof(npy_settings, y), NULL, false,
+     "name of the targets in an archive (default: those that belong to the samples)", NULL},
+};
+static const npy_settings defaults = {NULL};
 
 const charl_importer charl__importer_npy = {
     .row.name = "npy",
-    .row.help = "NumPy arrays",
-    .files = "X Y",
-    .group = 2,
+    .row.help = "NumPy arrays, or an archive of them (.npz)",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
+    .files = "X Y | ARCHIVE.npz",
+    .group = 1,
     .most = 2,
+    .note = "Integers as targets are classes, floats are values, and texts are classes with these names.",
     .run = run_npy,
 };

@@ -6,10 +6,10 @@
 #include "charl/shape.h"
 #include "io/import/import_source.h"
 
-/** An array [rows, item] that is read from front to back. */
+/** An array [rows, item], of a file or of an archive (.npz), that is read from front to back. */
 typedef struct charl__npy {
     charl__source *source;
-    char type;          /* 'u' 'i' 'f' */
+    char type;          /* 'u' 'i' 'f', and of text 'S' (bytes) 'U' (UCS-4) */
     size_t size;        /* bytes per element */
     charl_shape item;   /* one row */
     int64_t rows, done; /* in all, and read so far */
@@ -17,9 +17,10 @@ typedef struct charl__npy {
     bool interleaved;   /* rows of the file are [h, w, c], and are read as [c, h, w] */
 } charl__npy;
 
-/** Open `path` and read the header; `a` is zeroed before. Needs close on every path. Errors:
- *  ERR_DATA for what is no .npy file, in Fortran order, big-endian, or of another type. */
-charl_status charl__npy_open(charl__npy *a, const char *path) CHARL_MUST_CHECK;
+/** Open `path` and read the header; `a` is zeroed before. Needs close on every path. Of an archive the array `name`; NULL: the one that
+ *  its name says are samples (x, X, x_train, images, data, ...), or where `targets`, their targets. Errors: ERR_DATA for an archive without it,
+ *  naming its arrays, and for what is no .npy file, in Fortran order, big-endian, or of another type. */
+charl_status charl__npy_open(charl__npy *a, const char *path, const char *name, bool targets) CHARL_MUST_CHECK;
 void charl__npy_close(charl__npy *a);
 /** The whole array is one row. Before the first read. */
 void charl__npy_take_as_row(charl__npy *a);

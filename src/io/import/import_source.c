@@ -11,13 +11,23 @@
 #include "base/alloc.h"
 #include "io/kind.h"
 
-enum { ZLIB_BUFFER = 1 << 17, READ_MOST = 1 << 26 };
+enum { ZLIB_BUFFER = 1 << 17, PART_BUFFER = 1 << 16, READ_MOST = 1 << 26 };
 
 enum { DEFLATE_MOST = 1032 }; /* bytes that a byte can become: https://zlib.net/zlib_tech.html */
+
+/* A file in a zip archive. */
+typedef struct part {
+    charl__zip_member member;
+    int fd;
+    int64_t taken; /* packed bytes */
+    z_stream z;    /* where it is deflated */
+    unsigned char in[PART_BUFFER];
+} part;
 
 struct charl__source {
     char *path;
     gzFile gz;
+    part *part; /* instead of gz */
     int64_t file_bytes;
     int64_t at;
 };
@@ -69,6 +79,83 @@ cleanup:
     return st;
 }
 
+static charl_status open_part(charl__source *s, const charl__zip_member *member)
+{
+    CHARL_TRY(charl__alloc(sizeof *s->part, &s->part));
+    s->part->member = *member;
+    s->part->fd = open(s->path, O_RDONLY | O_CLOEXEC);
+    CHARL_REQUIRE(s->part->fd >= 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", s->path, strerror(errno));
+    CHARL_REQUIRE(!member->deflated || inflateInit2(&s->part->z, -MAX_WBITS) == Z_OK, CHARL_ERR_NOMEM,
+                  "%s: out of memory for reading", s->path);
+    s->file_bytes = member->bytes;
+    return CHARL_OK;
+}
+
+charl_status charl__source_open_member(const char *path, const charl__zip_member *member, charl__source **out)
+{
+    charl_status st = CHARL_OK;
+    charl__source *s = NULL;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
+    CHARL_TRY_CLEANUP(charl__strdup(path, &s->path));
+    CHARL_TRY_CLEANUP(open_part(s, member));
+    *out = s;
+    s = NULL;
+cleanup:
+    charl__source_close(s);
+    return st;
+}
+
+/* Packed bytes; *got is 0 at their end only. */
+static charl_status read_packed(const charl__source *s, void *dst, size_t cap, size_t *got)
+{
+    part *p = s->part;
+    const int64_t left = p->member.packed - p->taken;
+    ssize_t n = 0;
+
+    do {
+        n = left > 0 ? pread(p->fd, dst, left < (int64_t)cap ? (size_t)left : cap, (off_t)(p->member.begin + p->taken))
+                     : 0;
+    } while (n < 0 && errno == EINTR);
+    CHARL_REQUIRE(n > 0 || (n == 0 && left <= 0), CHARL_ERR_IO, "%s: %s cannot be read: %s", s->path, p->member.name,
+                  n < 0 ? strerror(errno) : "the file was shortened");
+    p->taken += n;
+    *got = (size_t)n;
+    return CHARL_OK;
+}
+
+static charl_status read_part(charl__source *s, void *dst, size_t cap, size_t *got)
+{
+    part *p = s->part;
+    int code = Z_OK;
+
+    *got = 0;
+    if (!p->member.deflated) {
+        CHARL_TRY(read_packed(s, dst, cap, got));
+    }
+    p->z.next_out = dst;
+    p->z.avail_out = (uInt)cap;
+    while (p->member.deflated && *got == 0 && s->at < p->member.bytes && code != Z_STREAM_END) {
+        if (p->z.avail_in == 0) {
+            size_t n;
+
+            CHARL_TRY(read_packed(s, p->in, sizeof p->in, &n));
+            p->z.next_in = p->in;
+            p->z.avail_in = (uInt)n;
+        }
+        code = inflate(&p->z, Z_NO_FLUSH);
+        *got = cap - p->z.avail_out;
+        CHARL_REQUIRE(code == Z_OK || code == Z_STREAM_END, CHARL_ERR_DATA,
+                      "%s: %s cannot be inflated: the archive is damaged", s->path, p->member.name);
+    }
+    s->at += (int64_t)*got;
+    CHARL_REQUIRE(s->at <= p->member.bytes && (*got > 0 || s->at == p->member.bytes), CHARL_ERR_DATA,
+                  "%s: %s has %lld bytes, its archive says %lld", s->path, p->member.name, (long long)s->at,
+                  (long long)p->member.bytes);
+    return CHARL_OK;
+}
+
 /* Read a mark; what is none is read again. */
 static charl_status skip_mark(charl__source *s)
 {
@@ -108,6 +195,13 @@ void charl__source_close(charl__source *s)
         gzclose(s->gz);
         charl__drop();
     }
+    if (s->part) {
+        inflateEnd(&s->part->z);
+        if (s->part->fd >= 0) {
+            close(s->part->fd);
+        }
+        charl_free(s->part);
+    }
     charl_free(s->path);
     charl_free(s);
 }
@@ -124,9 +218,12 @@ int64_t charl__source_file_bytes(const charl__source *s)
 
 charl_status charl__source_some(charl__source *s, void *dst, size_t cap, size_t *got)
 {
-    const int n = gzread(s->gz, dst, (unsigned)(cap < READ_MOST ? cap : READ_MOST));
-    int code = Z_OK;
+    int code = Z_OK, n;
 
+    if (s->part) {
+        return read_part(s, dst, cap < READ_MOST ? cap : READ_MOST, got);
+    }
+    n = gzread(s->gz, dst, (unsigned)(cap < READ_MOST ? cap : READ_MOST));
     *got = 0;
     if (n <= 0) {
         const char *text = gzerror(s->gz, &code);
@@ -163,7 +260,7 @@ charl_status charl__source_holds(charl__source *s, int64_t bytes, const char *wh
 {
     const int64_t left = s->file_bytes - s->at;
 
-    if (gzdirect(s->gz)) {
+    if (s->part || gzdirect(s->gz)) {
         CHARL_REQUIRE(bytes <= left, CHARL_ERR_DATA, "%s: truncated: %s take %lld bytes, but %lld are there", s->path,
                       what, (long long)bytes, (long long)left);
     } else {

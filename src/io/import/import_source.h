@@ -7,12 +7,16 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "io/import/import_zip.h"
 
 typedef struct charl__source charl__source;
 
 charl_status charl__source_open(const char *path, charl__source **out) CHARL_MUST_CHECK;
 /** The same for a text: a byte order mark (UTF-8) that some programs put first is skipped. *bytes, which may be NULL: 3 if there is one, else 0. */
 charl_status charl__source_open_text(const char *path, charl__source **out, int64_t *bytes) CHARL_MUST_CHECK;
+/** A file in a zip archive. Errors: also ERR_DATA when it does not become as long as the archive says. */
+charl_status charl__source_open_member(const char *path, const charl__zip_member *member,
+                                       charl__source **out) CHARL_MUST_CHECK;
 void charl__source_close(charl__source *s);
 
 const char *charl__source_path(const charl__source *s);

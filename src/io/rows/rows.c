@@ -20,6 +20,7 @@ static const struct {
     const charl__rows_kind *kind;
 } beginnings[] = {
     {"\x93NUMPY", 6, &charl__rows_npy},
+    {"PK\3\4", 4, &charl__rows_npy},
     {"\x89HDF\r\n\x1a\n", 8, &charl__rows_dataset},
     {"\x89PNG\r\n", 6, &charl__rows_images},
     {"\xff\xd8\xff", 3, &charl__rows_images},

@@ -29,7 +29,9 @@ static charl_status open_npy(charl__rows *r)
 
     CHARL_TRY(charl__alloc(sizeof *f, &f));
     r->self = f;
-    CHARL_TRY(charl__npy_open(&f->array, r->path));
+    CHARL_TRY(charl__npy_open(&f->array, r->path, NULL, false));
+    CHARL_REQUIRE(f->array.type != 'S' && f->array.type != 'U', CHARL_ERR_DATA, "%s holds text, %s takes samples of %s",
+                  r->path, r->o.model, charl__rows_sample_text(r->s));
     item = &f->array.item;
     whole = (charl_shape){item->ndim + 1, {f->array.rows}};
     for (int i = 0; i < item->ndim; i++) {
