@@ -46,13 +46,13 @@ static const charl__kind
     /* HDF5 of other programs */
     hdf5 = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "an HDF5 file that charl did not write",
             "name its arrays in a configuration (data.x and data.y), or convert it: `charl data import hdf5 %P --x "
-            "NAME --y NAME -o %S.h5`"},
+            "NAME --y NAME -o %S-charl.h5`"},
     netcdf4 = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "a netCDF-4 file",
                "name its arrays in a configuration (data.x and data.y), or convert it: `charl data import hdf5 %P --x "
-               "NAME --y NAME -o %S.h5`"},
+               "NAME --y NAME -o %S-charl.h5`"},
     matlab73 = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "a MATLAB file (version 7.3)",
                 "name its arrays in a configuration (data.x and data.y), or convert it: `charl data import hdf5 %P --x "
-                "NAME --y NAME -o %S.h5`"},
+                "NAME --y NAME -o %S-charl.h5`"},
     anndata = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "an AnnData file",
                "name its arrays in a configuration (data.x and data.y)"},
     pandas = {CHARL__KIND_OF_HDF5, "a file of pandas or PyTables",
@@ -113,7 +113,7 @@ static const charl__kind
            IMPORT("text", "")},
     utf16 = {CHARL__KIND_WIDE, "text in UTF-16", "convert it: `iconv -f UTF-16 -t UTF-8 %P > %S-utf8.txt`"},
     utf32 = {CHARL__KIND_WIDE, "text in UTF-32", "convert it: `iconv -f UTF-32 -t UTF-8 %P > %S-utf8.txt`"},
-    lfs = {0, "a Git LFS pointer, not the file itself", "`git lfs pull` fetches it"},
+    lfs = {0, "a Git LFS pointer", "`git lfs pull` fetches the file itself"},
     /* tables of other programs, documents, archives */
     parquet = {0, "a Parquet file",
                "write it as CSV: in Python, pandas.read_parquet('%P').to_csv('%S.csv', index=False)"},

@@ -253,7 +253,7 @@ static void what_is_no_text_is_refused(void **state)
     charl_assert_status(import_json("{\"text\": \"a\"}\n{\"text\": \"b\"\n", NULL), CHARL_ERR_DATA);
     charl_assert_message("bad.jsonl:2: not JSON at byte");
     charl_assert_status(import_json("[1]", NULL), CHARL_ERR_DATA);
-    charl_assert_message("bad.jsonl:1: not a JSON object");
+    charl_assert_message("bad.jsonl is one JSON array, not lines of JSON; HINT");
     charl_assert_status(import_json("{\"body\": \"a\", \"n\": 1}", NULL), CHARL_ERR_DATA);
     charl_assert_message("bad.jsonl:1: there is no field \"text\"; HINT --field NAME; here, text is in: body");
     charl_assert_status(import_json("{\"n\": 1}", "n"), CHARL_ERR_DATA);

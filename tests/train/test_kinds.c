@@ -59,7 +59,7 @@ static const struct {
     {"wide.csv", BYTES("a\0,\0b\0\n\0001\0,\0002\0\n\0"), "text in UTF-16"},
     {"wider.txt", BYTES("\xff\xfe\0\0I\0\0\0t\0\0\0"), "text in UTF-32"},
     {"pointer.safetensors", BYTES("version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 4\n"),
-     "a Git LFS pointer, not the file itself"},
+     "a Git LFS pointer"},
     {"x.npy", BYTES("\x93NUMPY\1\0\x46\0{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }          \n\0\0\0\0"),
      "a NumPy array"},
     {"x.npz", BYTES("PK\3\4\24\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0x.npy"), "an archive of NumPy arrays"},

@@ -128,10 +128,39 @@ static charl_status role_of(const char *path, int64_t line, const char *name, in
                path, (long long)line, name);
 }
 
+/* A text in parts, [{"type": "text", "text": "..."}, ...], in their place as one. */
+static charl_status join_parts(const char *path, int64_t line, json_t *object, const char *name)
+{
+    charl_status st = CHARL_OK;
+    const json_t *parts = json_object_get(object, name);
+    charl__text all = {0};
+
+    CHARL_TRY_CLEANUP(charl__text_append(&all, "", 0));
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *part = json_array_get(parts, i),
+                     *text = json_is_string(part) ? part : json_object_get(part, "text");
+        const char *type = json_string_value(json_object_get(part, "type"));
+
+        CHARL_REQUIRE_CLEANUP(
+            json_is_string(text), CHARL_ERR_DATA,
+            "%s:%lld: part %zu of field \"%s\" is not a text%s%.60s; a model of charl reads text only", path,
+            (long long)line, i + 1, name, type ? " but of type " : "", type ? type : "");
+        CHARL_TRY_CLEANUP(charl__text_append(&all, json_string_value(text), json_string_length(text)));
+    }
+    CHARL_REQUIRE_CLEANUP(json_object_set_new(object, name, json_stringn(charl__text_string(&all), all.length)) == 0,
+                          CHARL_ERR_NOMEM, "out of memory");
+cleanup:
+    charl__text_fini(&all);
+    return st;
+}
+
 /* A text of an object, which must be there unless `optional`. */
 static charl_status get_text(const char *path, int64_t line, json_t *object, const char *name, bool optional,
                              json_t **out)
 {
+    if (json_is_array(json_object_get(object, name))) {
+        CHARL_TRY(join_parts(path, line, object, name));
+    }
     *out = json_object_get(object, name);
     CHARL_REQUIRE(optional || *out, CHARL_ERR_DATA, "%s:%lld: there is no field \"%s\"", path, (long long)line, name);
     CHARL_REQUIRE(!*out || json_is_string(*out), CHARL_ERR_DATA, "%s:%lld: field \"%s\" is not a string", path,

@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "base/text/utf8.h"
 #include "io/import/import_source.h"
+#include "io/kind.h"
 
 enum { BLOCK_BYTES = 1 << 20, MOST_LINE_BYTES = 1 << 30 };
 
@@ -191,6 +192,10 @@ charl_status charl__documents_read(const charl__documents *d, const charl__docum
     CHARL_TRY_CLEANUP(charl__alloc(BLOCK_BYTES, &block));
     for (int64_t i = 0; i < d->paths->n; i++) {
         first = 0;
+        if (d->line || is_json(d->paths->path[i])) {
+            CHARL_TRY_CLEANUP(
+                charl__kind_expect(d->paths->path[i], CHARL__KIND_JSON_LINES, "lines of JSON", CHARL_ERR_DATA));
+        }
         CHARL_TRY_CLEANUP(d->binary ? charl__source_open(d->paths->path[i], &s)
                                     : charl__source_open_text(d->paths->path[i], &s, &first));
         CHARL_TRY_CLEANUP(d->line || is_json(d->paths->path[i]) ? read_json(d, s, block, sink)

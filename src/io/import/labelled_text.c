@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/kind.h"
 
 enum { BLOCK_BYTES = 1 << 16, MOST_LINE_BYTES = 1 << 30 };
 
@@ -51,6 +52,7 @@ charl_status charl__labelled_text_open(charl__labelled_text *t, const char *path
     if (!t->is_json) {
         return open_table(t, separator);
     }
+    CHARL_TRY(charl__kind_expect(path, CHARL__KIND_JSON_LINES, "lines of JSON", CHARL_ERR_DATA));
     CHARL_TRY(charl__source_open_text(path, &t->source, NULL));
     CHARL_TRY(charl__alloc(BLOCK_BYTES, &t->block));
     return CHARL_OK;
