@@ -41,6 +41,7 @@ enum { CHARL_MAX_WORST = 64 };
 /** A sample of a class that the model finds improbable. */
 typedef struct charl_worst_sample {
     int64_t row; /* of the split */
+    char *file;  /* of an imported image; NULL: not known */
     int64_t actual, predicted;
     double actual_probability, predicted_probability;
     /* A picture of it, as a PNG file of at most 128 pixels on a side; NULL: it is no image, or this charl was built without PNG */

@@ -28,6 +28,10 @@ static charl_status put_worst(const charl_eval_report *r, charl__text *out)
         CHARL_TRY(charl__text_json_number(out, w->actual_probability));
         CHARL_TRY(charl__text_printf(out, ",\"predicted_probability\":"));
         CHARL_TRY(charl__text_json_number(out, w->predicted_probability));
+        if (w->file) {
+            CHARL_TRY(charl__text_printf(out, ",\"file\":"));
+            CHARL_TRY(charl__text_json(out, w->file));
+        }
         if (w->png) {
             CHARL_TRY(charl__text_printf(out, ",\"png\":\""));
             CHARL_TRY(charl__text_base64(out, w->png, w->png_bytes));

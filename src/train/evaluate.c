@@ -209,6 +209,7 @@ static charl_status draw_worst(const charl__replica *r, charl_eval_report *repor
         w->png_bytes = picture.png_bytes;
         w->height = picture.height;
         w->width = picture.width;
+        CHARL_TRY(charl__dataset_file_of(r->session->ds, r->eval_split, w->row, &w->file));
     }
     return CHARL_OK;
 }

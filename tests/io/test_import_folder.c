@@ -9,6 +9,7 @@
 
 #include "charl/image.h"
 #include "io/image_sample.h"
+#include "io/image/sample_png.h"
 
 static const charl_image_format tiny = {1, 2, 2, CHARL_FIT_STRETCH};
 
@@ -58,6 +59,20 @@ static void make_classes(const char *folder, int n)
     }
 }
 
+/* The name of the file of a sample is kept: CLASS/LEVEL.png, or level-LEVEL.png. */
+static void check_file(charl_dataset *ds, charl_split split, int64_t row, int level)
+{
+    char want[32], *file = NULL;
+
+    charl_assert_ok(charl__dataset_file_of(ds, split, row, &file));
+    assert_non_null(file);
+    snprintf(want, sizeof want, "%s/%02d.png", level < 100 ? "ant" : "bee", level % 100);
+    if (strchr(file, '/') && (strstr(file, "ant/") || strstr(file, "bee/"))) {
+        assert_non_null(strstr(file, want));
+    }
+    charl_free(file);
+}
+
 /* Every sample's label is its hundreds; returns the sum of levels. */
 static int check_samples(charl_dataset *ds, charl_split split, int64_t n)
 {
@@ -71,6 +86,7 @@ static int check_samples(charl_dataset *ds, charl_split split, int64_t n)
         assert_int_equal(y, x[0] / 100);
         assert_int_equal(x[0], x[3]);
         sum += x[0];
+        check_file(ds, split, i, x[0]);
     }
     return sum;
 }

@@ -11,7 +11,9 @@
 #include "io/dataset/dataset_hint.h"
 #include "io/dataset/dataset_mix.h"
 #include "io/dataset/dataset_private.h"
+#include "io/dataset/pictures/pictures.h"
 #include "io/h5.h"
+#include "io/image/sample_png.h"
 #include "io/image_layout.h"
 #include "io/kind.h"
 #include "io/import/import_paths.h"
@@ -130,6 +132,45 @@ static charl_status open_pair(charl_dataset *ds, charl_split split, const char *
     return CHARL_OK;
 }
 
+/* Which files images come from, if the file tells. */
+static charl_status open_files(charl_dataset *ds, charl_split split)
+{
+    charl__array *a = &ds->arrays[CHARL__FILES + split];
+    char name[32];
+    bool found = false;
+
+    snprintf(name, sizeof name, "/files/%s/x", charl_split_name(split));
+    CHARL_TRY(charl__file_find(&ds->file, name, &found));
+    if (found && ds->views[split].x) {
+        CHARL_TRY(charl__array_init(a, &ds->file, name, CHARL__ROLE_SAMPLES));
+        CHARL_REQUIRE(a->dtype == CHARL_U8 && a->item.ndim == 1 && a->item.dim[0] > CHARL__PICTURE_PATH &&
+                          a->rows == ds->views[split].x->rows,
+                      CHARL_ERR_DATA, "%s: %s does not list a file for each of %lld samples", ds->file.path, name,
+                      (long long)ds->views[split].x->rows);
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__dataset_file_of(charl_dataset *ds, charl_split split, int64_t row, char **out)
+{
+    const charl__view *v = &ds->views[split];
+    char *record = NULL;
+
+    *out = NULL;
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) { /* the validation set may be part of the training set */
+        charl__array *a = &ds->arrays[CHARL__FILES + s];
+
+        if (v->x == &ds->arrays[2 * s] && a->rows > 0) {
+            CHARL_TRY(charl__alloc(a->item_bytes + 1, &record));
+            *out = record;
+            CHARL_TRY(charl__array_read(&ds->file, a, v->first + row, 1, record));
+            memmove(record, record + CHARL__PICTURE_PATH, a->item_bytes - CHARL__PICTURE_PATH + 1);
+            return CHARL_OK;
+        }
+    }
+    return CHARL_OK;
+}
+
 /* What targets weigh, if the file tells: one number for each, or for each token. */
 static charl_status open_weights(charl_dataset *ds, charl_split split, const char *name)
 {
@@ -219,6 +260,9 @@ static charl_status open_own(charl_dataset *ds, bool unlabelled)
         CHARL_TRY(open_pair(ds, (charl_split)s, x, tokens ? NULL : y, s == CHARL_SPLIT_TRAIN, unlabelled));
         if (tokens) {
             CHARL_TRY(open_documents(ds, (charl_split)s));
+        }
+        if (ds->kind == CHARL_DATASET_IMAGES) {
+            CHARL_TRY(open_files(ds, (charl_split)s));
         }
         CHARL_TRY(find_weights(ds, (charl_split)s, unlabelled && !tokens));
     }

@@ -23,7 +23,8 @@ typedef struct charl__view {
 enum {
     CHARL__DOC_START = 2 * CHARL_SPLIT_COUNT,
     CHARL__WEIGHTS = 3 * CHARL_SPLIT_COUNT,
-    CHARL__ARRAYS = 4 * CHARL_SPLIT_COUNT
+    CHARL__FILES = 4 * CHARL_SPLIT_COUNT, /* records of the files that images come from (pictures/pictures.h) */
+    CHARL__ARRAYS = 5 * CHARL_SPLIT_COUNT
 };
 
 /** A mix (dataset_mix.c) is sets and what they have in common; it has no file and no arrays. */

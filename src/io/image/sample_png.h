@@ -9,6 +9,10 @@ typedef struct charl__sample_picture {
     int64_t height, width;
 } charl__sample_picture;
 
+/** The file that an image of a data set comes from, as the import named it: a path, new (charl_free, also after a failure); NULL: it is not
+ *  known. Blocks. Local. Errors: as charl_dataset_read. */
+charl_status charl__dataset_file_of(charl_dataset *ds, charl_split split, int64_t row, char **out) CHARL_MUST_CHECK;
+
 /** Draw row `row` of a split, at most 128 pixels on a side. A sample is an image where it is [height, width] or [channels, height,
  *  width]; of channels, three are red, green and blue, and of others the first is drawn in gray. Of values that are not bytes the least
  *  is black and the largest white. No image, or a build without PNG: out->png is NULL.

@@ -407,7 +407,7 @@ static charl_status look_for_bad(collection *c, const charl_image_format *format
     return CHARL_OK;
 }
 
-/* Records of files that a data set refers to, in the order of the samples. */
+/* Records of the files that samples come from, in their order: a data set refers to them, or just names them. */
 typedef struct links {
     unsigned char *records;
     int64_t width, n;
@@ -459,7 +459,7 @@ static charl_status copy(collection *c, const charl_image_format *format, const 
         if (c->bad > 0) { /* only to find the other bad ones */
             continue;
         }
-        for (int64_t i = 0; l->records && i < n; i++) {
+        for (int64_t i = 0; i < n; i++) {
             charl__pictures_record(charl__text_string(&c->root), name_in(c, b.index[i]), b.x + (size_t)i * b.bytes,
                                    b.bytes, l->records + l->n++ * l->width);
         }
@@ -529,9 +529,7 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
     spec.more = c[1].images.count;
     spec.classes = k.ids ? 0 : k.count;
     spec.linked = opt && opt->link;
-    if (spec.linked) {
-        CHARL_TRY_CLEANUP(links_init(&l, c, out));
-    }
+    CHARL_TRY_CLEANUP(links_init(&l, c, out));
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
     CHARL_TRY_CLEANUP(write_texts(&k, format, w));
     CHARL_TRY_CLEANUP(copy(&c[0], format, opt, w, &l));
@@ -540,9 +538,7 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
     }
     CHARL_TRY_CLEANUP(check_bad(&c[0]));
     CHARL_TRY_CLEANUP(check_bad(&c[1]));
-    if (l.records) {
-        CHARL_TRY_CLEANUP(charl__writer_files(w, l.records, l.width));
-    }
+    CHARL_TRY_CLEANUP(charl__writer_files(w, l.records, l.width));
     CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);

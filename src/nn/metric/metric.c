@@ -71,6 +71,7 @@ void charl_eval_report_destroy(charl_eval_report *report)
     }
     for (int i = 0; i < report->n_worst; i++) {
         charl_free(report->worst[i].png);
+        charl_free(report->worst[i].file);
     }
     charl_free(report->names);
     charl_free(report);
