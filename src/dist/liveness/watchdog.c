@@ -188,7 +188,8 @@ static charl_status wake_create(charl__watch *w)
 
 charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death, void *ctx)
 {
-    CHARL_GIVEN(c, on_death);
+    CHARL_GIVEN(c);
+    CHARL_GIVEN(on_death || c->size == 1);
     charl_status st = CHARL_OK;
     charl__watch *w = NULL;
 
