@@ -2,8 +2,10 @@
 #define CHARL_DEVICE_H
 /** One OpenCL device: discovery, selection, memory accounting.
  *
- *  One rank = one process = one device. A device and everything made on it belong to one thread. A
- *  device is destroyed last: buffers, tensors and graphs made on it must be gone.
+ *  One rank = one process = one device. A device and everything made on it belong to one thread, the first that uses
+ *  them after charl_device_open; another gets ERR_INVALID, unless it calls charl_device_adopt. So does a process that was
+ *  forked when the device was open: open devices after the fork. A device is destroyed last: buffers, tensors and graphs
+ *  made on it must be gone.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,6 +125,10 @@ charl_status charl_device_get_cache(char **out) CHARL_MUST_CHECK;
  *          ERR_CONFIG  `select` is malformed
  *          ERR_DISK    CHARL_TUNE_FIRST, and results cannot be kept */
 charl_status charl_device_open(const charl_device_request *request, charl_device **out) CHARL_MUST_CHECK;
+
+/** The device and everything on it belong to the calling thread from now on. The thread before has no call under way and makes no
+ *  more: it has been joined, or both hold a lock, from the adoption on, for as long as they use them. NULL is a no-op. Local. */
+void charl_device_adopt(charl_device *dev);
 
 /** NULL is a no-op. Waits for work in flight. Blocks. Local. */
 void charl_device_close(charl_device *dev);

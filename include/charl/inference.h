@@ -10,8 +10,8 @@
  *
  *  Rows are given as the training data had them, before normalisation (info.x_dtype, info.x_shape). A file
  *  knows them by its schema (charl/data_schema.h). To predict files of data use charl/predict.h, for text
- *  charl/generate.h. A model belongs to one thread; several models may run in several threads, each with its own
- *  device.
+ *  charl/generate.h. Threads may run a model in turn, with a lock around each call; a call during another is
+ *  ERR_INVALID. Several models may run in several threads at once, each with its own device.
  */
 #include "charl/checkpoint.h"
 #include "charl/device.h"
@@ -59,8 +59,8 @@ charl_inference_info charl_inference_get_info(const charl_inference *m);
  *  x        [n, x_shape]    x_dtype  read
  *  outputs  [n, n_outputs]  f32      written
  *
- *  Blocks. Local. Deterministic. Allocates nothing. Errors: ERR_INVALID  n is not in 0..max_rows; ERR_DEVICE.
- *  Cost: that of max_rows rows. */
+ *  Blocks. Local. Deterministic. Allocates nothing. Errors: ERR_INVALID  n is not in 0..max_rows, or another
+ *  thread is running the model; ERR_DEVICE. Cost: that of max_rows rows. */
 charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, float *outputs) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS

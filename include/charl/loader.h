@@ -14,7 +14,8 @@
  *  first_step sees the same rows as one that never stopped. The stream is endless: a step at the end of an epoch
  *  is filled with rows of the next epoch.
  *
- *  Each loader reads in one background thread. A loader belongs to one thread; the data set must outlive it.
+ *  Each loader reads in one background thread. A loader belongs to the thread that calls
+ *  charl_loader_next first, and another gets ERR_INVALID; the data set must outlive it.
  */
 #include "charl/dataset.h"
 #include "charl/slices.h"

@@ -124,7 +124,7 @@ charl_status charl_optimizer_begin(charl_optimizer *o, float lr) CHARL_MUST_CHEC
 void charl_optimizer_destroy(charl_optimizer *o);
 
 /** One update with learning rate `lr`, after the gradients of the set are complete. With step parameters `lr` is that of
- *  charl_optimizer_begin, which comes first. Async. Local. Errors: ERR_INVALID  it did not; ERR_DEVICE. */
+ *  charl_optimizer_begin, which comes first. Async. Local. Errors: ERR_INVALID  it did not, or `lr` is negative or not finite; ERR_DEVICE. */
 charl_status charl_optimizer_step(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
 /** Result of the last step enqueued. Blocks. Local. */
 charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_report *out) CHARL_MUST_CHECK;

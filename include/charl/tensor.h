@@ -41,7 +41,7 @@ const charl_shape *charl_tensor_get_shape(const charl_tensor *t);
 charl_device *charl_tensor_get_device(const charl_tensor *t);
 
 /** t = src, after all earlier work on t. `bytes` must be exactly t's size; src is free again on
- *  return. Blocks. Local. Errors: ERR_INVALID (byte count), ERR_DEVICE. */
+ *  return. Blocks. Local. Errors: ERR_INVALID (byte count, gradient of a parameter), ERR_DEVICE. */
 charl_status charl_tensor_write(charl_tensor *t, const void *src, size_t bytes) CHARL_MUST_CHECK;
 
 /** dst = t, after all earlier work on t. `bytes` must be exactly t's size.

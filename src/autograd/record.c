@@ -92,6 +92,7 @@ static charl_status bind_kept(charl_graph *g, charl_var *v)
     } else {
         CHARL_TRY(charl__var_lane(v, 0, &v->tensor));
     }
+    v->tensor->read_only = root->grad_of != NULL;
     return CHARL_OK;
 }
 

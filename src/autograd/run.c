@@ -36,6 +36,7 @@ cleanup:
 charl_status charl_graph_compile(charl_graph *g)
 {
     CHARL_GIVEN(g);
+    CHARL_TRY(charl__device_enter(g->dev));
     CHARL_TRY(charl_graph_status(g));
     CHARL_REQUIRE(!g->compiled, CHARL_ERR_INVALID, "this graph is compiled already");
     CHARL_TRY(compile(g));
@@ -45,6 +46,7 @@ charl_status charl_graph_compile(charl_graph *g)
 charl_status charl_graph_warm_up(charl_graph *g)
 {
     CHARL_GIVEN(g);
+    CHARL_TRY(charl__device_enter(g->dev));
     const charl__step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
     CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it is warmed up");
@@ -89,6 +91,7 @@ charl_status charl__graph_run_actions(charl_graph *g)
 charl_status charl_graph_run(charl_graph *g)
 {
     CHARL_GIVEN(g);
+    CHARL_TRY(charl__device_enter(g->dev));
     CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it runs");
     if (g->own_steps) {
         const charl__step_params record = {.step_lo = (uint32_t)g->runs,
@@ -130,12 +133,14 @@ static charl_status replay_half(charl_graph *g, bool backward)
 charl_status charl_graph_run_forward(charl_graph *g)
 {
     CHARL_GIVEN(g);
+    CHARL_TRY(charl__device_enter(g->dev));
     return replay_half(g, false);
 }
 
 charl_status charl_graph_run_backward(charl_graph *g)
 {
     CHARL_GIVEN(g);
+    CHARL_TRY(charl__device_enter(g->dev));
     return replay_half(g, true);
 }
 

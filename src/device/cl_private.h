@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/trace.h"
+#include "base/owner.h"
 #include "device/device.h"
 
 enum { CHARL__MAX_DEVICES = 64, CHARL__FLUSH_EVERY = 32, CHARL__DEVICE_USES = 48 };
@@ -68,6 +69,7 @@ typedef struct charl__command {
 enum { CHARL__WORKSPACE_SPLIT_K, CHARL__WORKSPACE_COPIES, CHARL__WORKSPACE_COUNT };
 
 struct charl_device {
+    charl__owner owner; /* of the device and of everything on it */
     /* one for the user, one for every object made on it: what outlives the device stays valid */
     int refs;
     charl_device_info info;

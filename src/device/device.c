@@ -94,6 +94,7 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     CHARL_TRY_CLEANUP(pick_device(request, &found, &sharers));
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *dev, &dev));
     dev->refs = 1;
+    charl__owner_init(&dev->owner);
     for (int i = 0; i < CHARL__SPARE_EVENTS; i++) {
         dev->event[i] = (charl__event){.dev = dev, .next = dev->spare};
         dev->spare = &dev->event[i];
@@ -128,6 +129,18 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
 cleanup:
     charl_device_close(dev);
     return st;
+}
+
+charl_status charl__device_enter(charl_device *dev)
+{
+    return dev ? charl__owner_check(&dev->owner, "device") : CHARL_OK;
+}
+
+void charl_device_adopt(charl_device *dev)
+{
+    if (dev) {
+        charl__owner_take(&dev->owner);
+    }
 }
 
 charl_device *charl__device_retain(charl_device *dev)
@@ -248,6 +261,7 @@ charl_status charl__queue_finish(charl_device *dev, charl__queue q, const char *
 charl_status charl_device_sync(charl_device *dev)
 {
     CHARL_GIVEN(dev);
+    CHARL_TRY(charl__device_enter(dev));
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) { /* one may wait for another */
         CHARL_CL(clFlush(dev->queue[q]));
     }

@@ -47,6 +47,8 @@ typedef struct charl__device_facts {
     int group;        /* work-group size of simple kernels; 1 on CPUs, which vectorise work-items */
 } charl__device_facts;
 
+/** The first line of a public function that uses the device: whether the calling thread may. NULL is no device. Errors: ERR_INVALID. */
+charl_status charl__device_enter(charl_device *dev) CHARL_MUST_CHECK;
 const charl__device_facts *charl__device_facts_get(const charl_device *dev);
 /** Whether products of this type run on NVIDIA's tensor cores: charl_device_has_tensor_cores without the units of CPUs. */
 bool charl__device_has_nvidia_cores(const charl_device *dev, charl_dtype dtype);

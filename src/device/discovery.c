@@ -3,6 +3,7 @@
  * available is not listed. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,9 +244,17 @@ charl_status charl__devices_find(charl__found *out, int *count)
                                   SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGSYS,  SIGPIPE, SIGXCPU, SIGXFSZ};
     enum { N = sizeof signals / sizeof signals[0] };
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static _Atomic(long) user; /* the process that opened OpenCL */
     struct sigaction action[N];
     charl_status st;
+    long nobody = 0;
 
+    CHARL_REQUIRE(atomic_compare_exchange_strong(&user, &nobody, (long)getpid()) || nobody == (long)getpid(),
+                  CHARL_ERR_INVALID,
+                  "process %ld had used OpenCL when it forked this one, which OpenCL does not survive; HINT fork "
+                  "first, and open devices in "
+                  "the child alone",
+                  nobody);
     pthread_mutex_lock(&lock);
     for (int i = 0; i < N; i++) {
         sigaction(signals[i], NULL, &action[i]);

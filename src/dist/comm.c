@@ -288,6 +288,7 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *c, &c));
+    charl__owner_init(&c->owner);
     c->timeout_s = o.timeout_s > 0 ? o.timeout_s : default_timeout_s;
     c->still_s = o.still_s;
     c->is_team = o.team != NULL;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/numeric/tree.h"
+#include "base/owner.h"
 #include "charl/comm.h"
 #include "dist/transport.h"
 
@@ -51,6 +52,7 @@ typedef struct charl__board {
 } charl__board;
 
 struct charl_comm {
+    charl__owner owner;
     charl__group *world, *node;
     bool is_team; /* its ranks are threads of this process */
     bool has_mpi; /* MPI connects them */
@@ -101,7 +103,7 @@ charl_status charl__wait_pause(charl_comm *c, charl__waiter *w) CHARL_MUST_CHECK
 charl_status charl__wait_look(charl_comm *c, charl__waiter *w, bool has_deadline) CHARL_MUST_CHECK;
 
 /** Fails with ERR_COMM when c is broken. */
-charl_status charl__comm_check(const charl_comm *c) CHARL_MUST_CHECK;
+charl_status charl__comm_check(charl_comm *c) CHARL_MUST_CHECK;
 
 /** Count the beginning of a control collective. */
 void charl__comm_enter(charl_comm *c);

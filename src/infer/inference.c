@@ -11,6 +11,7 @@
 #include "autograd/graph.h"
 #include "autograd/op.h"
 #include "base/alloc.h"
+#include "base/owner.h"
 #include "base/text/text.h"
 #include "charl/config.h"
 #include "charl/data_schema.h"
@@ -24,6 +25,7 @@
 enum { MAX_ROWS = 64 };
 
 struct charl_inference {
+    charl__owner owner;      /* while it runs */
     charl__session *session; /* own, or borrowed */
     charl__session own;
     int64_t max_rows, n_outputs;
@@ -220,6 +222,7 @@ charl_status charl__inference_create(charl__session *s, const char *path, int64_
                           "charl_generate",
                           path);
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *m, &m));
+    charl__owner_init(&m->owner);
     m->session = s;
     m->max_rows = max_rows;
     CHARL_TRY_CLEANUP(charl__session_create_model(s));
@@ -305,9 +308,8 @@ charl_shape charl__inference_output_shape(const charl_inference *m)
     return charl_var_get_type(m->output).shape;
 }
 
-charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, float *outputs)
+static charl_status run(charl_inference *m, const void *x, int64_t n, float *outputs)
 {
-    CHARL_GIVEN(m, x || n == 0, outputs || n == 0);
     const size_t row =
         (size_t)charl_shape_count(&m->session->schema->x_shape) * charl_dtype_size(m->session->schema->x_dtype);
 
@@ -319,5 +321,18 @@ charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, f
     CHARL_TRY(charl_tensor_read(charl_var_get_tensor(m->output), m->outputs,
                                 (size_t)(m->max_rows * m->n_outputs) * sizeof *m->outputs));
     memcpy(outputs, m->outputs, (size_t)(n * m->n_outputs) * sizeof *outputs);
+    return CHARL_OK;
+}
+
+charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, float *outputs)
+{
+    CHARL_GIVEN(m, x || n == 0, outputs || n == 0);
+    charl_status st;
+
+    CHARL_TRY(charl__owner_enter(&m->owner, "model"));
+    charl_device_adopt(m->session->dev); /* it is nobody else's: this model has opened it */
+    st = run(m, x, n, outputs);
+    charl__owner_leave(&m->owner);
+    CHARL_TRY(st);
     return CHARL_OK;
 }

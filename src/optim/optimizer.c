@@ -66,10 +66,8 @@ static charl_status check(const charl_optimizer_config *c)
 
     CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "optimizer.type is %s; it can be %s", c->type ? c->type : "missing",
                   charl__text_list(c->type, charl_optimizer_name, names, sizeof names));
-    CHARL_REQUIRE(c->weight_decay >= 0 && isfinite(c->weight_decay), CHARL_ERR_CONFIG,
-                  "optimizer.weight_decay must not be negative: %g", (double)c->weight_decay);
-    CHARL_REQUIRE(c->grad_clip >= 0, CHARL_ERR_CONFIG, "train.grad_clip must not be negative: %g",
-                  (double)c->grad_clip);
+    CHARL_REQUIRE_AMOUNT(c->weight_decay, CHARL_ERR_CONFIG, "optimizer.weight_decay");
+    CHARL_REQUIRE_AMOUNT(c->grad_clip, CHARL_ERR_CONFIG, "train.grad_clip");
     CHARL_REQUIRE(c->state <= CHARL_PACKING_INT8, CHARL_ERR_CONFIG, "optimizer.state can be f32, bf16 or int8");
     CHARL_REQUIRE(c->state == CHARL_PACKING_F32 || t->elementwise, CHARL_ERR_CONFIG,
                   "optimizer.state = %s: %s updates whole tensors, and keeps its state in f32",
@@ -78,6 +76,8 @@ static charl_status check(const charl_optimizer_config *c)
                   c->ema_decay);
     CHARL_REQUIRE(c->on_spike <= CHARL_SPIKE_STOP, CHARL_ERR_CONFIG, "train.on_spike is no charl_spike_rule: %d",
                   (int)c->on_spike);
+    CHARL_REQUIRE(c->on_spike == CHARL_SPIKE_OFF || isfinite(c->spike_threshold), CHARL_ERR_CONFIG,
+                  "train.spike_threshold is %g", (double)c->spike_threshold);
     CHARL_REQUIRE(c->on_spike == CHARL_SPIKE_OFF ||
                       (c->spike_window >= 2 && c->spike_window <= CHARL_MAX_SPIKE_WINDOW && c->spike_threshold >= 1),
                   CHARL_ERR_CONFIG,
@@ -129,6 +129,11 @@ static charl_status upload_table(charl_optimizer *o)
     for (int i = 0; i < o->set->count; i++) {
         const charl_param *p = o->set->param[i];
         const int64_t first = p->offset / CHARL_PARAM_ALIGN;
+
+        CHARL_REQUIRE_CLEANUP(
+            isfinite(p->settings.lr_scale) && p->settings.lr_scale >= 0 && isfinite(p->settings.weight_decay),
+            CHARL_ERR_INVALID, "parameter %s: lr_scale is %g and weight_decay %g; a scale is finite and not negative",
+            p->spec.name, (double)p->settings.lr_scale, (double)p->settings.weight_decay);
 
         for (int64_t b = first; p->spec.trainable && b < first + charl__param_blocks(p); b++) {
             table[2 * b] = decay_of(o, p);
@@ -281,6 +286,8 @@ charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_op
 charl_status charl_optimizer_begin(charl_optimizer *o, float lr)
 {
     CHARL_GIVEN(o);
+    CHARL_TRY(charl__device_enter(o->set->dev));
+    CHARL_REQUIRE_AMOUNT(lr, CHARL_ERR_INVALID, "the learning rate");
     const uint64_t seed = charl__steps_seed(o->steps), step = (uint64_t)o->t;
     charl__step_params record = {.seed_lo = (uint32_t)seed,
                                  .seed_hi = (uint32_t)(seed >> 32),
@@ -508,6 +515,8 @@ charl_status charl__optimizer_update_enqueue(const charl_optimizer *o, const cha
 charl_status charl_optimizer_step(charl_optimizer *o, float lr)
 {
     CHARL_GIVEN(o);
+    CHARL_TRY(charl__device_enter(o->set->dev));
+    CHARL_REQUIRE_AMOUNT(lr, CHARL_ERR_INVALID, "the learning rate");
     CHARL_REQUIRE(!o->asks_begin || o->begun, CHARL_ERR_INVALID,
                   "charl_optimizer_begin opens a step, before the graph runs");
     o->begun = false;
@@ -565,6 +574,7 @@ charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_repo
     charl__norm_record r = {0};
 
     *out = (charl_optimizer_report){0};
+    CHARL_TRY(charl__device_enter(o->set->dev));
     CHARL_TRY(charl__optimizer_fetch_norm(o, &r));
     charl__optimizer_judge(o, &r, out);
     return CHARL_OK;

@@ -531,6 +531,7 @@ static void draw(const charl_param_spec *spec, uint64_t seed, float *v)
 charl_status charl_params_initialize(charl_params *set, uint64_t seed)
 {
     CHARL_GIVEN(set);
+    CHARL_TRY(charl__device_enter(set->dev));
     charl_status st = CHARL_OK;
     float *v = NULL;
 
@@ -599,6 +600,7 @@ cleanup:
 charl_status charl_param_write(charl_param *p, const float *src)
 {
     CHARL_GIVEN(p, src);
+    CHARL_TRY(charl__device_enter(p->set->dev));
     if (p->codes) {
         return write_packed(p, src);
     }
@@ -613,6 +615,7 @@ charl_status charl_param_write(charl_param *p, const float *src)
 charl_status charl_param_read_gradient(const charl_param *p, float *dst)
 {
     CHARL_GIVEN(p, dst);
+    CHARL_TRY(charl__device_enter(p->set->dev));
     const size_t bytes = (size_t)charl_shape_count(&p->spec.shape) * sizeof *dst;
 
     CHARL_REQUIRE(p->spec.trainable && p->set->sum, CHARL_ERR_INVALID, "parameter %s has no gradient", p->spec.name);
@@ -623,6 +626,7 @@ charl_status charl_param_read_gradient(const charl_param *p, float *dst)
 charl_status charl_param_read(const charl_param *p, float *dst)
 {
     CHARL_GIVEN(p, dst);
+    CHARL_TRY(charl__device_enter(p->set->dev));
     if (p->codes) {
         return read_packed(p, dst);
     }

@@ -35,6 +35,7 @@ charl_status charl__tensor_view(charl__buffer *buffer, charl_dtype dtype, const 
 charl_status charl_tensor_create(charl_device *dev, charl_dtype dtype, const charl_shape *shape, charl_tensor **out)
 {
     CHARL_GIVEN(dev, shape, out);
+    CHARL_TRY(charl__device_enter(dev));
     charl_status st = CHARL_OK;
     charl__buffer *buffer = NULL;
 
@@ -88,10 +89,22 @@ static charl_status check_bytes(const charl_tensor *t, size_t bytes)
     return CHARL_OK;
 }
 
+/* Whether the caller may change t. */
+static charl_status check_writable(const charl_tensor *t)
+{
+    CHARL_REQUIRE(
+        !t->read_only, CHARL_ERR_INVALID,
+        "this tensor is the gradient of a parameter, which runs of the graph alone write; HINT scale the loss, or give "
+        "charl_graph_backward a gradient");
+    CHARL_TRY(charl__device_enter(t->dev));
+    return CHARL_OK;
+}
+
 charl_status charl_tensor_write(charl_tensor *t, const void *src, size_t bytes)
 {
     CHARL_GIVEN(t, src || bytes == 0);
     CHARL_TRY(check_bytes(t, bytes));
+    CHARL_TRY(check_writable(t));
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, t->buffer, (size_t)t->offset * charl_dtype_size(t->dtype), src,
                                   bytes, true));
     return CHARL_OK;
@@ -101,6 +114,7 @@ charl_status charl_tensor_read(const charl_tensor *t, void *dst, size_t bytes)
 {
     CHARL_GIVEN(t, dst || bytes == 0);
     CHARL_TRY(check_bytes(t, bytes));
+    CHARL_TRY(charl__device_enter(t->dev));
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer, (size_t)t->offset * charl_dtype_size(t->dtype), dst,
                                  bytes, true));
     return CHARL_OK;
@@ -116,6 +130,7 @@ charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape, cha
     CHARL_REQUIRE(charl_shape_count(shape) == charl__tensor_count(t), CHARL_ERR_SHAPE, "%s does not reshape to %s",
                   charl_shape_format(&t->shape, a), charl_shape_format(shape, b));
     CHARL_TRY(charl__tensor_view(t->buffer, t->dtype, shape, t->offset, out));
+    (*out)->read_only = t->read_only;
     return CHARL_OK;
 }
 
@@ -132,6 +147,7 @@ charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count, c
     CHARL_TRY(charl__tensor_view(t->buffer, t->dtype, &shape,
                                  t->offset + (t->shape.dim[0] ? charl__tensor_count(t) / t->shape.dim[0] * first : 0),
                                  out));
+    (*out)->read_only = t->read_only;
     return CHARL_OK;
 }
 
@@ -254,6 +270,7 @@ charl_status charl__accumulate(charl_device *dev, charl__arg sum, charl__arg x, 
 charl_status charl_tensor_fill(charl_tensor *t, double value)
 {
     CHARL_GIVEN(t);
+    CHARL_TRY(check_writable(t));
     CHARL_TRY(launch_copy(t, "charl_fill", charl__i64(bits_of(t->dtype, value)), charl_dtype_size(t->dtype)));
     return CHARL_OK;
 }
@@ -270,6 +287,7 @@ static size_t copy_width(const charl_tensor *src, const charl_tensor *dst)
 charl_status charl_tensor_copy(const charl_tensor *src, charl_tensor *dst)
 {
     CHARL_GIVEN(src, dst);
+    CHARL_TRY(check_writable(dst));
     charl__arg from = charl__in(src);
     size_t width;
 

@@ -13,6 +13,7 @@ struct charl_tensor {
     charl_shape shape;
     charl__buffer *buffer; /* retained */
     int64_t offset;        /* elements from the start of buffer */
+    bool read_only;        /* for users: gradients, which graphs write */
     bool channels_last;    /* four extents [N, C, H, W] lie in memory as [N, H, W, C] */
 };
 

@@ -174,8 +174,9 @@ void charl_comm_mark(charl_comm *c, int64_t step, const char *phase)
     atomic_fetch_add(&c->me->marks, 1);
 }
 
-charl_status charl__comm_check(const charl_comm *c)
+charl_status charl__comm_check(charl_comm *c)
 {
+    CHARL_TRY(charl__owner_check(&c->owner, "communicator"));
     CHARL_REQUIRE(!c->is_broken, CHARL_ERR_COMM, "the ranks lost each other earlier");
     return CHARL_OK;
 }

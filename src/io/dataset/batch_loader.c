@@ -2,6 +2,7 @@
 #include "charl/loader.h"
 
 #include "base/alloc.h"
+#include "base/owner.h"
 #include "io/dataset/loader.h"
 
 enum { DEFAULT_PREFETCH = 2 };
@@ -9,6 +10,7 @@ enum { DEFAULT_PREFETCH = 2 };
 static const int64_t MOST_BYTES = INT64_MAX / 4; /* of a batch: what is rounded up fits too */
 
 struct charl_loader {
+    charl__owner owner;
     charl__loader *reader;
     charl_loader_batch batch; /* what every step has in common */
     unsigned char *memory;    /* of all slots */
@@ -73,6 +75,7 @@ charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, co
     CHARL_REQUIRE_CLEANUP(options->batch_size <= MOST_BYTES / row_bytes(&info), CHARL_ERR_NOMEM,
                           "loader: no memory for a batch of %lld rows", (long long)options->batch_size);
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *l, &l));
+    charl__owner_init(&l->owner);
     l->held = -1;
     l->batch.rows = options->batch_size / part->total * part->count;
     l->batch.x_bytes = (size_t)(l->batch.rows * charl_shape_count(&info.x_shape)) * charl_dtype_size(info.x_dtype);
@@ -104,6 +107,7 @@ charl_status charl_loader_next(charl_loader *l, charl_loader_batch *out)
 {
     CHARL_GIVEN(l, out);
     *out = (charl_loader_batch){.step = -1};
+    CHARL_TRY(charl__owner_check(&l->owner, "loader"));
     if (l->held >= 0) {
         charl__loader_release(l->reader, l->held);
         l->held = -1;

@@ -1,0 +1,28 @@
+#ifndef CHARL_BASE_OWNER_H
+#define CHARL_BASE_OWNER_H
+/** Whose an object is: finds a second thread, and a process that was forked, before they compute wrong values or wait for ever.
+ *
+ *  An object of one thread belongs to the thread that uses it first (charl__owner_check, a comparison). One that threads may use in turn
+ *  belongs to a thread from charl__owner_enter to charl__owner_leave. Neither survives a fork: the threads of drivers and loaders are left
+ *  behind in the parent.
+ */
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct charl__owner {
+    _Atomic(uint64_t) thread; /* a number of its own for every thread, in every process; 0: nobody */
+    long pid;                 /* of the process that made the object */
+} charl__owner;
+
+/** Made by this process, and nobody's yet. */
+void charl__owner_init(charl__owner *o);
+/** It becomes the calling thread's. For an object that changes hands: the thread before is not in a call. */
+void charl__owner_take(charl__owner *o);
+/** Errors: ERR_INVALID  it is another thread's, or another process's; `what` names it, as in "device". */
+charl_status charl__owner_check(charl__owner *o, const char *what) CHARL_MUST_CHECK;
+charl_status charl__owner_enter(charl__owner *o, const char *what) CHARL_MUST_CHECK;
+void charl__owner_leave(charl__owner *o);
+
+#endif

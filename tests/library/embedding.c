@@ -1,0 +1,218 @@
+/* What a program around the library does: threads, forks, arguments that are no numbers, HDF5 of its own. */
+#include <charl/charl.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ROWS = 4, FEATURES = 8, RUNS = 100 };
+
+static int failed;
+
+static void need(charl_status st)
+{
+    if (st != CHARL_OK) {
+        printf("%s\n", charl_error_message());
+        exit(EXIT_FAILURE);
+    }
+}
+
+static void refused(charl_status st, const char *message)
+{
+    if (st != CHARL_ERR_INVALID || !strstr(charl_error_message(), message)) {
+        printf("want \"%s\", have \"%s\"\n", message, st == CHARL_OK ? "success" : charl_error_message());
+        failed = 1;
+    }
+}
+
+/* y = the mean of 2 x, and the gradient of a parameter. */
+typedef struct model {
+    charl_device *dev;
+    charl_graph *g;
+    charl_params *params;
+    charl_param *w;
+    charl_var *x, *y, *gradient;
+    charl_optimizer *optimizer;
+} model;
+
+static void create(model *m)
+{
+    const charl_optimizer_config sgd = charl_optimizer_defaults("sgd");
+    const charl_param_spec spec = {
+        .name = "w", .shape = {1, {FEATURES}}, .init = {CHARL_INIT_CONSTANT, 2, 0}, .trainable = true};
+
+    need(charl_device_open(&(charl_device_request){.local_size = 1}, &m->dev));
+    need(charl_params_create(&m->params));
+    need(charl_params_add(m->params, &spec, &m->w));
+    need(charl_graph_create(m->dev, NULL, &m->g));
+    m->x = charl_input(m->g, "x", CHARL_F32, (charl_shape){2, {ROWS, FEATURES}}, CHARL_BATCHED);
+    m->y = charl_batch_mean(m->g, charl_mean(m->g, charl_mul(m->g, m->x, charl_parameter(m->g, m->w)), 1, false));
+    charl_graph_keep(m->g, m->y);
+    charl_graph_backward(m->g, m->y, NULL);
+    m->gradient = charl_var_gradient(charl_parameter(m->g, m->w));
+    need(charl_graph_compile(m->g));
+    need(charl_params_initialize(m->params, 1));
+    need(charl_optimizer_create(m->params, &sgd, &m->optimizer));
+}
+
+static charl_status compute(model *m, float value, float *y)
+{
+    float x[ROWS * FEATURES];
+
+    for (int i = 0; i < ROWS * FEATURES; i++) {
+        x[i] = value;
+    }
+    CHARL_TRY(charl_tensor_write(charl_var_get_tensor(m->x), x, sizeof x));
+    CHARL_TRY(charl_graph_run(m->g));
+    return charl_tensor_read(charl_var_get_tensor(m->y), y, sizeof *y);
+}
+
+typedef struct worker {
+    model *m;
+    float value;
+    int right, invalid;
+} worker;
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+
+    for (int i = 0; i < RUNS; i++) {
+        float y = 0;
+        const charl_status st = compute(w->m, w->value, &y);
+
+        w->right += st == CHARL_OK && y == 2 * w->value;
+        w->invalid += st == CHARL_ERR_INVALID;
+    }
+    return NULL;
+}
+
+static void test_threads(model *m)
+{
+    worker w[2] = {{m, 1, 0, 0}, {m, 3, 0, 0}};
+    pthread_t thread;
+    float y;
+
+    if (pthread_create(&thread, NULL, work, &w[1]) != 0) {
+        exit(EXIT_FAILURE);
+    }
+    work(&w[0]);
+    pthread_join(thread, NULL);
+    if (w[0].right != RUNS || w[1].invalid != RUNS) {
+        printf("two threads: the owner had %d right answers, the other %d and was refused %d times, of %d\n",
+               w[0].right, w[1].right, w[1].invalid, RUNS);
+        failed = 1;
+    }
+    charl_device_adopt(m->dev);
+    need(compute(m, 1, &y));
+}
+
+static void *adopt(void *arg)
+{
+    worker *w = arg;
+
+    charl_device_adopt(w->m->dev);
+    return work(w);
+}
+
+/* The device may be handed over. */
+static void test_adopt(model *m)
+{
+    worker w = {m, 5, 0, 0};
+    pthread_t thread;
+    float y;
+
+    if (pthread_create(&thread, NULL, adopt, &w) != 0) {
+        exit(EXIT_FAILURE);
+    }
+    pthread_join(thread, NULL);
+    if (w.right != RUNS) {
+        printf("a thread that adopts the device: %d right answers of %d: %s\n", w.right, RUNS, charl_error_message());
+        failed = 1;
+    }
+    refused(compute(m, 1, &y), "belongs to another thread");
+    charl_device_adopt(m->dev);
+    need(compute(m, 1, &y));
+}
+
+static void test_numbers(model *m)
+{
+    static const float bad[] = {NAN, INFINITY, -1};
+    charl_optimizer_config config = charl_optimizer_defaults("sgd");
+    charl_schedule s = charl_schedule_defaults("cosine");
+    charl_optimizer *o = NULL;
+
+    for (int i = 0; i < 3; i++) {
+        refused(charl_optimizer_step(m->optimizer, bad[i]), "the learning rate is");
+    }
+    config.weight_decay = NAN;
+    if (charl_optimizer_create(m->params, &config, &o) != CHARL_ERR_CONFIG) {
+        failed = 1;
+    }
+    charl_param_set_settings(m->w, (charl_param_settings){.lr_scale = NAN});
+    config.weight_decay = 0;
+    refused(charl_optimizer_create(m->params, &config, &o), "lr_scale is nan");
+    charl_param_set_settings(m->w, (charl_param_settings){.lr_scale = 1, .weight_decay = -1});
+    s.type = "cosin";
+    if (!isnan(charl_schedule_lr(&s, 0))) {
+        printf("a schedule that does not exist has a learning rate\n");
+        failed = 1;
+    }
+}
+
+/* On several ranks nobody would read what is written there. */
+static void test_gradient(model *m)
+{
+    charl_tensor *gradient = charl_var_get_tensor(m->gradient), *part = NULL;
+    const float zeros[FEATURES] = {0};
+
+    refused(charl_tensor_write(gradient, zeros, sizeof zeros), "gradient of a parameter");
+    refused(charl_tensor_fill(gradient, 0), "gradient of a parameter");
+    refused(charl_tensor_copy(gradient, gradient), "gradient of a parameter");
+    need(charl_tensor_range(gradient, 0, 2, &part));
+    refused(charl_tensor_fill(part, 0), "gradient of a parameter");
+    charl_tensor_release(part);
+}
+
+static void test_fork(model *m)
+{
+    const pid_t child = fork();
+    int status = -1;
+
+    if (child == 0) {
+        charl_device *dev = NULL;
+        float y;
+
+        alarm(60);
+        refused(compute(m, 1, &y), "was forked from it");
+        charl_device_adopt(m->dev);
+        refused(compute(m, 1, &y), "was forked from it");
+        refused(charl_device_open(&(charl_device_request){.local_size = 1}, &dev), "open devices in the child alone");
+        _exit(failed);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+        printf("a forked child ends with status %d\n", status);
+        failed = 1;
+    }
+}
+
+int main(void)
+{
+    model m;
+
+    create(&m);
+    test_threads(&m);
+    test_adopt(&m);
+    test_numbers(&m);
+    test_gradient(&m);
+    test_fork(&m);
+    charl_optimizer_destroy(m.optimizer);
+    charl_graph_destroy(m.g);
+    charl_params_destroy(m.params);
+    charl_device_close(m.dev);
+    return failed;
+}
