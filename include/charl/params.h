@@ -45,7 +45,9 @@ typedef struct charl_init {
 
 /** A parameter's declaration. */
 typedef struct charl_param_spec {
-    const char *name; /* flat dotted PyTorch name, unique in its set: "fc1.weight"; copied */
+    const char
+        *name; /* flat dotted PyTorch name, unique in its set: "fc1.weight"; 1 to 255 bytes without '/', blanks and
+                         control characters; copied */
     charl_shape shape;
     charl_init init;
     bool trainable; /* false: a buffer such as a running statistic, or frozen; kept in another arena */
@@ -68,7 +70,7 @@ charl_status charl_params_create(charl_params **out) CHARL_MUST_CHECK;
 void charl_params_destroy(charl_params *set);
 
 /** Declare a parameter; *out is borrowed from the set. Local.
- *  Errors: ERR_INVALID  the name is taken, or the arenas are already allocated
+ *  Errors: ERR_INVALID  the name is taken or cannot be one, or the arenas are already allocated
  *          ERR_SHAPE, ERR_NOMEM */
 charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, charl_param **out) CHARL_MUST_CHECK;
 

@@ -22,12 +22,19 @@ typedef struct shard {
     int64_t n;
 } shard;
 
+typedef struct found {
+    const charl__safetensors_entry *entry;
+    const shard *shard;
+} found;
+
 struct charl_safetensors {
     char *path;
     shard *shards;
     int64_t n_shards;
-    int64_t n;                 /* of all shards */
-    charl_data_schema *schema; /* or NULL */
+    int64_t n;                      /* of all shards */
+    charl__safetensors_entry **all; /* [n] in order */
+    found *sorted;                  /* [n] by name */
+    charl_data_schema *schema;      /* or NULL */
 };
 
 static charl_status read_header(const shard *s, int64_t file_bytes, char **json, int64_t *length)
@@ -118,69 +125,106 @@ static charl_status check_name(const char *index, const char *name)
 
 static charl_status add_shard(charl_safetensors *s, const char *dir, const char *name)
 {
-    char *path = NULL;
-
-    CHARL_TRY(charl__commit_join(dir, name, &path));
-    for (int64_t i = 0; i < s->n_shards; i++) {
-        if (strcmp(s->shards[i].path, path) == 0) {
-            charl_free(path);
-            return CHARL_OK;
-        }
-    }
     s->shards[s->n_shards].fd = -1;
-    s->shards[s->n_shards++].path = path;
+    CHARL_TRY(charl__commit_join(dir, name, &s->shards[s->n_shards].path));
+    s->n_shards++;
     return CHARL_OK;
 }
 
-static charl_status check_twice(const charl_safetensors *s)
+static int by_file(const void *a, const void *b)
 {
-    for (int64_t i = 1; i < s->n_shards; i++) {
-        for (int64_t k = 0; k < s->shards[i].n; k++) {
-            const char *name = s->shards[i].entries[k].tensor.name;
+    const charl__safetensors_place *x = *(const charl__safetensors_place *const *)a,
+                                   *y = *(const charl__safetensors_place *const *)b;
+    const int order = strcmp(x->file, y->file);
 
-            for (int64_t j = 0; j < i; j++) {
-                for (int64_t m = 0; m < s->shards[j].n; m++) {
-                    CHARL_REQUIRE(strcmp(s->shards[j].entries[m].tensor.name, name) != 0, CHARL_ERR_CHECKPOINT,
-                                  "%s: %s is in %s and in %s", s->path, name, s->shards[j].path, s->shards[i].path);
-                }
-            }
+    return order ? order : (x > y) - (x < y);
+}
+
+/* The files of an index, each once, in the order in which they are first named; of[i] is that of place i. */
+static charl_status add_shards(charl_safetensors *s, const char *dir, const charl__safetensors_place *places, int64_t n,
+                               int64_t *of)
+{
+    charl_status st = CHARL_OK;
+    const charl__safetensors_place **sorted = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *sorted, &sorted));
+    for (int64_t i = 0; i < n; i++) {
+        CHARL_TRY_CLEANUP(check_name(s->path, places[i].file));
+        sorted[i] = &places[i];
+    }
+    qsort(sorted, (size_t)n, sizeof *sorted, by_file);
+    for (int64_t i = 0, first = 0; i < n; i++) { /* the first place of each file, for now */
+        if (strcmp(sorted[i]->file, sorted[first]->file) != 0) {
+            first = i;
+        }
+        of[sorted[i] - places] = sorted[first] - places;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (of[i] == i) {
+            of[i] = s->n_shards;
+            CHARL_TRY_CLEANUP(add_shard(s, dir, places[i].file));
+        } else {
+            of[i] = of[of[i]];
         }
     }
-    return CHARL_OK;
+cleanup:
+    charl_free(sorted);
+    return st;
 }
 
-static bool is_in(const charl_safetensors *s, const char *file, const char *name)
+static int by_name(const void *a, const void *b)
 {
+    return strcmp(((const found *)a)->entry->tensor.name, ((const found *)b)->entry->tensor.name);
+}
+
+/* List the tensors of all shards, in their order and by name. */
+static charl_status list(charl_safetensors *s)
+{
+    int64_t at = 0;
+
     for (int64_t i = 0; i < s->n_shards; i++) {
-        const char *slash = strrchr(s->shards[i].path, '/');
-
-        if (strcmp(slash ? slash + 1 : s->shards[i].path, file) != 0) {
-            continue;
-        }
-        for (int64_t k = 0; k < s->shards[i].n; k++) {
-            if (strcmp(s->shards[i].entries[k].tensor.name, name) == 0) {
-                return true;
-            }
+        s->n += s->shards[i].n;
+    }
+    CHARL_TRY(charl__alloc_array(s->n, sizeof *s->all, &s->all));
+    CHARL_TRY(charl__alloc_array(s->n, sizeof *s->sorted, &s->sorted));
+    for (int64_t i = 0; i < s->n_shards; i++) {
+        for (int64_t k = 0; k < s->shards[i].n; k++, at++) {
+            s->all[at] = &s->shards[i].entries[k];
+            s->sorted[at] = (found){s->all[at], &s->shards[i]};
         }
     }
-    return false;
+    qsort(s->sorted, (size_t)s->n, sizeof *s->sorted, by_name);
+    for (int64_t i = 1; i < s->n; i++) {
+        const found *a = &s->sorted[i - 1], *b = &s->sorted[i];
+
+        CHARL_REQUIRE(by_name(a, b) != 0, CHARL_ERR_CHECKPOINT, "%s: %s is in %s and in %s", s->path,
+                      b->entry->tensor.name, a->shard < b->shard ? a->shard->path : b->shard->path,
+                      a->shard < b->shard ? b->shard->path : a->shard->path);
+    }
+    return CHARL_OK;
+}
+
+static const found *find(const charl_safetensors *s, const char *name)
+{
+    const charl__safetensors_entry wanted = {.tensor.name = name};
+    const found key = {&wanted, NULL};
+
+    return s->n > 0 ? bsearch(&key, s->sorted, (size_t)s->n, sizeof *s->sorted, by_name) : NULL;
 }
 
 static charl_status open_index(charl_safetensors *s)
 {
     charl_status st = CHARL_OK;
     charl__safetensors_place *places = NULL;
-    int64_t n = 0;
+    int64_t n = 0, *of = NULL;
     char *dir = NULL;
 
     CHARL_TRY_CLEANUP(charl__safetensors_index(s->path, &places, &n));
     CHARL_REQUIRE_CLEANUP(n > 0, CHARL_ERR_CHECKPOINT, "%s: weight_map is empty", s->path);
     CHARL_TRY_CLEANUP(charl__commit_dir(s->path, &dir));
     CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *s->shards, &s->shards));
-    for (int64_t i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(check_name(s->path, places[i].file));
-        CHARL_TRY_CLEANUP(add_shard(s, dir, places[i].file));
-    }
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *of, &of));
+    CHARL_TRY_CLEANUP(add_shards(s, dir, places, n, of));
     for (int64_t i = 0; i < s->n_shards; i++) {
         st = shard_open(&s->shards[i], &s->schema);
         if (st == CHARL_ERR_CHECKPOINT) {
@@ -188,13 +232,16 @@ static charl_status open_index(charl_safetensors *s)
         }
         CHARL_TRY_CLEANUP(st);
     }
+    CHARL_TRY_CLEANUP(list(s));
     for (int64_t i = 0; i < n; i++) {
-        CHARL_REQUIRE_CLEANUP(is_in(s, places[i].file, places[i].name), CHARL_ERR_CHECKPOINT, "%s: %s is not in %s",
-                              s->path, places[i].name, places[i].file);
+        const found *f = find(s, places[i].name);
+
+        CHARL_REQUIRE_CLEANUP(f && f->shard == &s->shards[of[i]], CHARL_ERR_CHECKPOINT, "%s: %s is not in %s", s->path,
+                              places[i].name, places[i].file);
     }
-    CHARL_TRY_CLEANUP(check_twice(s));
 cleanup:
     charl__safetensors_places_free(places, n);
+    charl_free(of);
     charl_free(dir);
     return st;
 }
@@ -251,9 +298,7 @@ charl_status charl_safetensors_open(const char *path, charl_safetensors **out)
         s->n_shards = 1;
         CHARL_TRY_CLEANUP(charl__strdup(s->path, &s->shards[0].path));
         CHARL_TRY_CLEANUP(shard_open(&s->shards[0], &s->schema));
-    }
-    for (int64_t i = 0; i < s->n_shards; i++) {
-        s->n += s->shards[i].n;
+        CHARL_TRY_CLEANUP(list(s));
     }
     *out = s;
     s = NULL;
@@ -272,6 +317,8 @@ void charl_safetensors_close(charl_safetensors *s)
             charl_free(s->shards[i].path);
         }
         charl_free(s->shards);
+        charl_free(s->all);
+        charl_free(s->sorted);
         charl_data_schema_destroy(s->schema);
         charl_free(s->path);
         charl_free(s);
@@ -290,31 +337,14 @@ const charl_data_schema *charl_safetensors_get_schema(const charl_safetensors *s
 
 const charl_checkpoint_tensor *charl_safetensors_get(const charl_safetensors *s, int64_t index)
 {
-    if (!s) {
-        return NULL;
-    }
-    for (int64_t i = 0; index >= 0 && i < s->n_shards; i++) {
-        if (index < s->shards[i].n) {
-            return &s->shards[i].entries[index].tensor;
-        }
-        index -= s->shards[i].n;
-    }
-    return NULL;
+    return s && index >= 0 && index < s->n ? &s->all[index]->tensor : NULL;
 }
 
 const charl_checkpoint_tensor *charl_safetensors_find(const charl_safetensors *s, const char *name)
 {
-    if (!s) {
-        return NULL;
-    }
-    const charl_checkpoint_tensor *t;
+    const found *f = s && name ? find(s, name) : NULL;
 
-    for (int64_t i = 0; (t = charl_safetensors_get(s, i)) != NULL; i++) {
-        if (strcmp(t->name, name) == 0) {
-            return t;
-        }
-    }
-    return NULL;
+    return f ? &f->entry->tensor : NULL;
 }
 
 const char *charl__safetensors_type(const charl_checkpoint_tensor *t)
@@ -325,24 +355,15 @@ const char *charl__safetensors_type(const charl_checkpoint_tensor *t)
 charl_status charl_safetensors_read(const charl_safetensors *s, const charl_checkpoint_tensor *t, void *dst)
 {
     CHARL_GIVEN(s, t, dst);
-    for (int64_t i = 0; i < s->n_shards; i++) {
-        const shard *f = &s->shards[i];
+    const found *f = t->name ? find(s, t->name) : NULL;
+    int64_t bytes;
 
-        for (int64_t k = 0; k < f->n; k++) {
-            const charl__safetensors_entry *e = &f->entries[k];
-
-            if (&e->tensor == t) {
-                const int64_t bytes = e->end - e->begin;
-
-                CHARL_REQUIRE(
-                    t->dtype < CHARL_DTYPE_COUNT, CHARL_ERR_CHECKPOINT,
-                    "%s: %s: element type %s cannot be read; there are F32, F16, BF16, U8, U16, U32, I32, I64", f->path,
-                    t->name, e->type);
-                CHARL_REQUIRE(charl__regular_read(f->fd, dst, bytes, f->data + e->begin) == bytes, CHARL_ERR_CHECKPOINT,
-                              "%s: %s cannot be read", f->path, e->tensor.name);
-                return CHARL_OK;
-            }
-        }
-    }
-    CHARL_FAIL(CHARL_ERR_INVALID, "%s: the tensor is not of this file", s->path);
+    CHARL_REQUIRE(f && &f->entry->tensor == t, CHARL_ERR_INVALID, "%s: the tensor is not of this file", s->path);
+    CHARL_REQUIRE(t->dtype < CHARL_DTYPE_COUNT, CHARL_ERR_CHECKPOINT,
+                  "%s: %s: element type %s cannot be read; there are F32, F16, BF16, U8, U16, U32, I32, I64",
+                  f->shard->path, t->name, f->entry->type);
+    bytes = f->entry->end - f->entry->begin;
+    CHARL_REQUIRE(charl__regular_read(f->shard->fd, dst, bytes, f->shard->data + f->entry->begin) == bytes,
+                  CHARL_ERR_CHECKPOINT, "%s: %s cannot be read", f->shard->path, t->name);
+    return CHARL_OK;
 }

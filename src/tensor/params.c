@@ -42,6 +42,7 @@ void charl_params_destroy(charl_params *set)
         param_destroy(set->param[i]);
     }
     charl_free(set->param);
+    charl_free(set->place);
     charl__buffer_release(set->value);
     charl__buffer_release(set->buffers);
     charl__buffer_release(set->frozen);
@@ -49,6 +50,39 @@ void charl_params_destroy(charl_params *set)
     charl__buffer_release(set->frozen_half);
     charl__params_free_gradients(set);
     charl_free(set);
+}
+
+/* Where `name` is in the hash table, or where it would be. */
+static int *place_of(const charl_params *set, const char *name)
+{
+    uint64_t at = charl__fnv1a64_string(name);
+
+    for (;; at++) {
+        int *place = &set->place[at & (uint64_t)(set->places - 1)];
+
+        if (*place == 0 || strcmp(set->param[*place - 1]->spec.name, name) == 0) {
+            return place;
+        }
+    }
+}
+
+/* Room in the hash table for one more: at most half of it is in use. */
+static charl_status grow_places(charl_params *set)
+{
+    const int places = set->places ? 2 * set->places : 64;
+    int *more = NULL;
+
+    if (2 * (set->count + 1) <= set->places) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__alloc_array(places, sizeof *more, &more));
+    charl_free(set->place);
+    set->place = more;
+    set->places = places;
+    for (int i = 0; i < set->count; i++) {
+        *place_of(set, set->param[i]->spec.name) = i + 1;
+    }
+    return CHARL_OK;
 }
 
 charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, charl_param **out)
@@ -59,13 +93,18 @@ charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, c
     char *name = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(spec->name && spec->name[0], CHARL_ERR_INVALID, "a parameter needs a name");
+    CHARL_REQUIRE_CLEANUP(
+        charl__text_is_name(spec->name), CHARL_ERR_INVALID,
+        "\"%.80s\" cannot be the name of a parameter: checkpoints take 1 to 255 bytes without blanks, control "
+        "characters and /",
+        spec->name ? spec->name : "");
     CHARL_REQUIRE_CLEANUP(!charl_params_find(set, spec->name), CHARL_ERR_INVALID, "parameter %s is declared twice",
                           spec->name);
     CHARL_REQUIRE_CLEANUP(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
                           "parameter %s comes too late: a graph of this set is already compiled", spec->name);
     CHARL_TRY_CLEANUP(charl_shape_check(&spec->shape));
     CHARL_TRY_CLEANUP(charl__grow(set->count, sizeof *set->param, &set->param));
+    CHARL_TRY_CLEANUP(grow_places(set));
     CHARL_TRY_CLEANUP(charl__strdup(spec->name, &name));
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
     p->spec = *spec;
@@ -75,6 +114,7 @@ charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, c
     p->index = set->count;
     p->offset = -1;
     set->param[set->count++] = p;
+    *place_of(set, name) = set->count;
     *out = p;
     name = NULL;
 cleanup:
@@ -100,12 +140,9 @@ charl_param *charl_params_find(const charl_params *set, const char *name)
     if (!set || !name) {
         return NULL;
     }
-    for (int i = 0; i < set->count; i++) {
-        if (strcmp(set->param[i]->spec.name, name) == 0) {
-            return set->param[i];
-        }
-    }
-    return NULL;
+    const int *place = set->count > 0 ? place_of(set, name) : NULL;
+
+    return place && *place > 0 ? set->param[*place - 1] : NULL;
 }
 
 int64_t charl_params_get_elements(const charl_params *set)

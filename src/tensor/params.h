@@ -48,6 +48,7 @@ struct charl_params {
     charl_device *dev; /* NULL before allocation */
     charl_param **param;
     int count;
+    int *place, places;        /* hash table of names: 1 + index, 0 for none; places is a power of two */
     int64_t elements;          /* of the trainable arena, padding included */
     int64_t gradient_elements; /* of a lane of gradients: elements, then shares */
     int64_t buffer_elements;   /* of the arena of what is not trained */

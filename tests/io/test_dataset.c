@@ -3,6 +3,7 @@
 #include "io/scratch.h"
 
 #include <fcntl.h>
+#include <hdf5.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -513,11 +514,29 @@ static void every_acquisition_may_fail(void **state)
     assert_true(charl_test_fail_every_acquisition(write_and_read, path) > 20);
 }
 
+/* HDF5 opens a file of this process again only as it is open. */
+static void a_file_that_the_program_has_open_is_read(void **state)
+{
+    char path[512];
+    charl_dataset *ds = NULL;
+    hid_t own;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s", charl_test_path(dir, "own.h5"));
+    charl_assert_ok(write_images(path, true));
+    own = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    assert_true(own >= 0);
+    charl_assert_ok(charl_dataset_open(path, NULL, &ds));
+    charl_dataset_close(ds);
+    assert_true(H5Fclose(own) >= 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_comes_back),
         cmocka_unit_test(wrong_rows_are_refused),
+        cmocka_unit_test(a_file_that_the_program_has_open_is_read),
         cmocka_unit_test(val_split_takes_the_last_part),
         cmocka_unit_test(tokens_are_windows),
         cmocka_unit_test(tokens_as_stored),

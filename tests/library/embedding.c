@@ -178,6 +178,32 @@ static void test_gradient(model *m)
     charl_tensor_release(part);
 }
 
+/* As a checkpoint would refuse it, hours later. */
+static void test_names(void)
+{
+    static const char *const bad[] = {"a b", "a/b", "", ".", "a\n"};
+    charl_params *set = NULL;
+    charl_param *p = NULL;
+
+    need(charl_params_create(&set));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        refused(charl_params_add(set, &(charl_param_spec){.name = bad[i], .shape = {1, {1}}}, &p),
+                "cannot be the name of a parameter");
+    }
+    for (int i = 0; i < 1000; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "p%d", i);
+        need(charl_params_add(set, &(charl_param_spec){.name = name, .shape = {1, {1}}}, &p));
+        refused(charl_params_add(set, &(charl_param_spec){.name = name, .shape = {1, {1}}}, &p), "is declared twice");
+        if (charl_params_find(set, name) != charl_params_get(set, i) || charl_params_find(set, "q")) {
+            printf("%s is not found\n", name);
+            failed = 1;
+        }
+    }
+    charl_params_destroy(set);
+}
+
 static void test_fork(model *m)
 {
     const pid_t child = fork();
@@ -209,6 +235,7 @@ int main(void)
     test_adopt(&m);
     test_numbers(&m);
     test_gradient(&m);
+    test_names();
     test_fork(&m);
     charl_optimizer_destroy(m.optimizer);
     charl_graph_destroy(m.g);

@@ -449,3 +449,20 @@ bool charl_text_closer(const char *name, const char *candidate, int *best)
     *best = d;
     return true;
 }
+
+bool charl__text_is_name(const char *name)
+{
+    const size_t length = name ? strlen(name) : 0;
+
+    if (length == 0 || length > 255 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+        return false;
+    }
+    for (const char *p = name; *p; p++) {
+        const unsigned char c = (unsigned char)*p;
+
+        if (c <= ' ' || c == '/' || c == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}

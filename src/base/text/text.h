@@ -83,4 +83,8 @@ char *charl__text_steal(charl__text *t);
 
 void charl__text_fini(charl__text *t);
 
+/** Whether a checkpoint can hold a tensor called `name`, as a link of HDF5: not empty, not ".", "..", no '/', blank or control character, at
+ *  most 255 bytes. NULL is no name. */
+bool charl__text_is_name(const char *name);
+
 #endif

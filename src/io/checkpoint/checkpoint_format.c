@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/text.h"
 #include "io/h5.h"
 
 #define FIELD(g, n, k, member, low, prov)                                                                              \
@@ -133,30 +134,13 @@ cleanup:
     return st;
 }
 
-bool charl__ckpt_is_name(const char *name)
-{
-    const size_t length = name ? strlen(name) : 0;
-
-    if (length == 0 || length > 255 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        return false;
-    }
-    for (const char *p = name; *p; p++) {
-        const unsigned char c = (unsigned char)*p;
-
-        if (c <= ' ' || c == '/' || c == 0x7f) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool charl__ckpt_is_group(const char *group)
 {
     if (!group) {
         return false;
     }
     if (strncmp(group, "optim/", 6) == 0) {
-        return charl__ckpt_is_name(group + 6) && strlen(group) < 200;
+        return charl__text_is_name(group + 6) && strlen(group) < 200;
     }
     return strcmp(group, "model") == 0 || strcmp(group, "ema") == 0;
 }
@@ -278,7 +262,7 @@ bool charl__ckpt_line_parse(char *line, charl_checkpoint_tensor *t)
     }
     *slash = '\0';
     *t = (charl_checkpoint_tensor){.group = field[0] + 1, .name = slash + 1};
-    return charl__ckpt_is_name(t->name) && charl__ckpt_dtype_parse(field[1], &t->dtype) &&
+    return charl__text_is_name(t->name) && charl__ckpt_dtype_parse(field[1], &t->dtype) &&
            charl__ckpt_shape_parse(field[2], &t->shape) && parse_count(field[3], field[3] + strlen(field[3]), &bytes) &&
            bytes == charl__ckpt_bytes(t->dtype, &t->shape) && parse_crc(field[4], &t->crc32c);
 }

@@ -48,10 +48,6 @@ charl_status charl__ckpt_type(charl_dtype dtype, hid_t *out) CHARL_MUST_CHECK;
 /** Whether `group` may hold tensors: "model", "ema" or "optim/STATE". */
 bool charl__ckpt_is_group(const char *group);
 
-/** Whether `name` may be a link: not empty, not ".", "..", printable, no '/' and no space, at most
- *  255 bytes. */
-bool charl__ckpt_is_name(const char *name);
-
 /** Bytes of a tensor; -1 when dtype or shape is impossible or the product overflows. */
 int64_t charl__ckpt_bytes(charl_dtype dtype, const charl_shape *shape);
 

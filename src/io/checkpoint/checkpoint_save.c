@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/text.h"
 #include "base/numeric/hash.h"
 #include "io/checkpoint/checkpoint_format.h"
 #include "io/checkpoint/checkpoint_read.h"
@@ -108,7 +109,7 @@ static charl_status check(const charl_checkpoint *c)
         const charl_checkpoint_tensor *t = &c->tensors[i];
         const int64_t bytes = charl__ckpt_bytes(t->dtype, &t->shape);
 
-        CHARL_REQUIRE((is_base(t) || charl__ckpt_is_group(t->group)) && charl__ckpt_is_name(t->name), CHARL_ERR_INVALID,
+        CHARL_REQUIRE((is_base(t) || charl__ckpt_is_group(t->group)) && charl__text_is_name(t->name), CHARL_ERR_INVALID,
                       "checkpoint: '%s/%s' cannot be the name of a tensor", t->group ? t->group : "",
                       t->name ? t->name : "");
         CHARL_REQUIRE(bytes >= 0, CHARL_ERR_INVALID, "checkpoint: /%s/%s: impossible element type or shape", t->group,

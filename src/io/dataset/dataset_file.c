@@ -41,6 +41,14 @@ static charl_status open_descriptor(charl__file *f, struct stat *info)
     return CHARL_OK;
 }
 
+/* A file that the program has open itself can only be opened as it is open there. */
+static hid_t open_file(const char *path, hid_t fapl)
+{
+    const hid_t id = H5Fopen(path, H5F_ACC_RDONLY, fapl);
+
+    return id >= 0 ? id : H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+}
+
 static charl_status open_hdf5(charl__file *f, const struct stat *info)
 {
     charl_status st = CHARL_OK;
@@ -54,8 +62,7 @@ static charl_status open_hdf5(charl__file *f, const struct stat *info)
      * file systems. */
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_file_locking(fapl, false, true), "%s", f->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG), "%s", f->path);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, f->h5, H5Fopen(f->path, H5F_ACC_RDONLY, fapl), "%s: damaged or truncated",
-                          f->path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, f->h5, open_file(f->path, fapl), "%s: damaged or truncated", f->path);
     CHARL_H5_CLEANUP(CHARL_ERR_IO, H5Fget_vfd_handle(f->h5, H5P_DEFAULT, &handle), "%s", f->path);
     CHARL_REQUIRE_CLEANUP(fstat(*(int *)handle, &seen) == 0 && seen.st_dev == info->st_dev &&
                               seen.st_ino == info->st_ino,
