@@ -178,6 +178,67 @@ static void test_gradient(model *m)
     charl_tensor_release(part);
 }
 
+typedef struct caller {
+    charl_inference *model;
+    float row[FEATURES], want;
+    int right, invalid;
+} caller;
+
+static void *ask(void *arg)
+{
+    caller *c = arg;
+
+    for (int i = 0; i < RUNS; i++) {
+        float y = 0;
+        const charl_status st = charl_inference_run(c->model, c->row, 1, &y);
+
+        c->right += st == CHARL_OK && y == c->want;
+        c->invalid += st == CHARL_ERR_INVALID;
+    }
+    return NULL;
+}
+
+/* Every answer of a model that two threads ask at once is right or refused. */
+static void test_inference(void)
+{
+    static const char text[] =
+        "[model]\ntype = mlp\nhidden = 8\n[data]\npath = embedding.h5\n[train]\nmax_steps = 2\nbatch_size = 8\n"
+        "epochs = 1\n[run]\noutput_dir = embedding\n";
+    const charl_make_options made = {.kind = "regression", .n_train = 64, .n_val = 16, .overwrite = true};
+    caller c[2] = {{.row = {1, 2, 3}}, {.row = {-1, 0, 2}}};
+    charl_train_result result;
+    charl_config *config = NULL;
+    charl_comm *comm = NULL;
+    charl_inference *m = NULL;
+    pthread_t thread;
+
+    need(charl_dataset_make("embedding.h5", &made));
+    need(charl_config_parse("embedding.ini", text, strlen(text), NULL, 0, &config));
+    need(charl_comm_init_if_launched(NULL, NULL));
+    need(charl_comm_create(NULL, &comm));
+    need(charl_train_run(config, &(charl_train_options){.comm = comm, .overwrite = true}, &result));
+    need(charl_inference_open("embedding/last.h5", NULL, &m));
+    for (int k = 0; k < 2; k++) {
+        c[k].model = m;
+        need(charl_inference_run(m, c[k].row, 1, &c[k].want));
+    }
+    if (pthread_create(&thread, NULL, ask, &c[1]) != 0) {
+        exit(EXIT_FAILURE);
+    }
+    ask(&c[0]);
+    pthread_join(thread, NULL);
+    for (int k = 0; k < 2; k++) {
+        if (c[k].right + c[k].invalid != RUNS) {
+            printf("a model in two threads: of %d answers %d are right and %d refused\n", RUNS, c[k].right,
+                   c[k].invalid);
+            failed = 1;
+        }
+    }
+    charl_inference_close(m);
+    charl_comm_destroy(comm);
+    charl_config_destroy(config);
+}
+
 /* As a checkpoint would refuse it, hours later. */
 static void test_names(void)
 {
@@ -236,6 +297,7 @@ int main(void)
     test_numbers(&m);
     test_gradient(&m);
     test_names();
+    test_inference();
     test_fork(&m);
     charl_optimizer_destroy(m.optimizer);
     charl_graph_destroy(m.g);
