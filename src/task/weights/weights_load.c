@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -33,6 +34,12 @@ typedef struct tensor {
     bool used;
 } tensor;
 
+/* A tensor by the name that it is looked up with. */
+typedef struct named {
+    const char *name;
+    tensor *tensor;
+} named;
+
 /* A parameter and the tensors that it is made of. */
 typedef struct target {
     charl_param *p;
@@ -51,6 +58,7 @@ typedef struct load {
     const charl_weights_layout *layout; /* or NULL */
     tensor *tensors;
     int64_t n;
+    named *sorted; /* [n] by their names in the layout, which is known then; NULL before */
     target *targets;
     charl_params_report *r;
     charl__text *text;
@@ -95,16 +103,48 @@ static const char *bare(const load *l, const char *name)
     return l->layout ? charl__layout_strip(l->layout, name) : name;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const named *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+
+    return order ? order : (x->tensor > y->tensor) - (x->tensor < y->tensor);
+}
+
+static charl_status sort_names(load *l)
+{
+    CHARL_TRY(charl__alloc_array(l->n, sizeof *l->sorted, &l->sorted));
+    for (int64_t i = 0; i < l->n; i++) {
+        l->sorted[i] = (named){bare(l, l->tensors[i].name), &l->tensors[i]};
+    }
+    qsort(l->sorted, (size_t)l->n, sizeof *l->sorted, by_name);
+    return CHARL_OK;
+}
+
+/* The first of several. */
 static tensor *find(const load *l, const char *name)
 {
     const char *wanted = bare(l, name);
+    int64_t lo = 0, hi = l->n;
 
-    for (int64_t i = 0; i < l->n; i++) {
-        if (strcmp(bare(l, l->tensors[i].name), wanted) == 0) {
-            return &l->tensors[i];
+    if (!l->sorted) {
+        for (int64_t i = 0; i < l->n; i++) {
+            if (strcmp(bare(l, l->tensors[i].name), wanted) == 0) {
+                return &l->tensors[i];
+            }
+        }
+        return NULL;
+    }
+    while (lo < hi) {
+        const int64_t middle = lo + (hi - lo) / 2;
+
+        if (strcmp(l->sorted[middle].name, wanted) < 0) {
+            lo = middle + 1;
+        } else {
+            hi = middle;
         }
     }
-    return NULL;
+    return lo < l->n && strcmp(l->sorted[lo].name, wanted) == 0 ? l->sorted[lo].tensor : NULL;
 }
 
 static void recognize(load *l)
@@ -565,6 +605,7 @@ static charl_status plan_all(load *l, const char *path)
     CHARL_TRY(charl__weights_source_open(path, (int)l->o->ema, &l->source));
     CHARL_TRY(take_names(l));
     recognize(l);
+    CHARL_TRY(sort_names(l));
     CHARL_TRY(plan(l));
     if (l->r->missing == charl_params_get_count(l->set)) {
         char hint[400];
@@ -597,6 +638,7 @@ static void load_fini(load *l)
         charl_free(l->tensors[i].name);
     }
     charl_free(l->tensors);
+    charl_free(l->sorted);
     charl_free(l->targets);
     charl__text_fini(&l->hints);
     charl__weights_names_fini(&l->skips);
