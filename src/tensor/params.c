@@ -568,10 +568,10 @@ static void draw(const charl_param_spec *spec, uint64_t seed, float *v)
 charl_status charl_params_initialize(charl_params *set, uint64_t seed)
 {
     CHARL_GIVEN(set);
-    CHARL_TRY(charl__device_enter(set->dev));
     charl_status st = CHARL_OK;
     float *v = NULL;
 
+    CHARL_TRY_CLEANUP(charl__device_enter(set->dev));
     CHARL_REQUIRE_CLEANUP(set->dev || set->count == 0, CHARL_ERR_INVALID,
                           "parameters are initialised after a graph of the set has been compiled");
     for (int i = 0; i < set->count; i++) {

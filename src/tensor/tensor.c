@@ -35,11 +35,11 @@ charl_status charl__tensor_view(charl__buffer *buffer, charl_dtype dtype, const 
 charl_status charl_tensor_create(charl_device *dev, charl_dtype dtype, const charl_shape *shape, charl_tensor **out)
 {
     CHARL_GIVEN(dev, shape, out);
-    CHARL_TRY(charl__device_enter(dev));
     charl_status st = CHARL_OK;
     charl__buffer *buffer = NULL;
 
     *out = NULL;
+    CHARL_TRY_CLEANUP(charl__device_enter(dev));
     CHARL_TRY_CLEANUP(charl_shape_check(shape));
     CHARL_REQUIRE_CLEANUP(charl_dtype_size(dtype) > 0, CHARL_ERR_DTYPE, "unknown element type %d", (int)dtype);
     CHARL_TRY_CLEANUP(
