@@ -62,13 +62,24 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .run_id = t->run_id};
 }
 
+/* The step that training resumed from last, in this process or, where that makes no step, in one before; -1: none. */
+static int64_t last_resumption(const charl__lock *lock)
+{
+    int64_t i = lock->count - 1;
+
+    while (i >= 0 && lock->line[i].kind != CHARL__LOCK_RESUME) {
+        i--;
+    }
+    return i >= 0 ? lock->line[i].step : -1;
+}
+
 charl__rundir_plan charl__trainer_rundir_plan(const charl__trainer *t, int64_t step, int64_t best_step)
 {
     return (charl__rundir_plan){
         .policy = {.step = step,
                    .keep_last = t->config->checkpoint.keep_last,
                    .keep_every = t->config->checkpoint.keep_every,
-                   .resumed_step = charl__trainer_has_ended(t) ? -1 : t->resumed_step,
+                   .resumed_step = last_resumption(&t->lock),
                    .best_step = best_step},
         .export_format = t->config->checkpoint.export_format,
         .lock = &t->lock,
