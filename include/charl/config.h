@@ -165,16 +165,26 @@ const char *charl_config_choice_name(const char *section, const char *key, int i
  *  Errors: ERR_NOMEM, ERR_IO (the current directory has no name) */
 charl_status charl_config_print(const charl_config *cfg, bool origins, char **out) CHARL_MUST_CHECK;
 
+/** What a difference between two configurations changes: of these bits a difference has one. */
+typedef enum charl_config_change {
+    CHARL_CHANGE_LENGTH = 1,  /* for how long a run trains: train.epochs, train.max_steps */
+    CHARL_CHANGE_MEASURE = 2, /* which checkpoint is the best, but not what is trained */
+    CHARL_CHANGE_TRAINING = 4,
+    CHARL_CHANGE_MODEL = 8,  /* a [model] key or a layer */
+    CHARL_CHANGE_START = 16, /* what a new run would start from; one that resumes does not read it */
+    CHARL_CHANGE_RESULT = CHARL_CHANGE_LENGTH | CHARL_CHANGE_MEASURE | CHARL_CHANGE_TRAINING | CHARL_CHANGE_MODEL
+} charl_config_change;
+
 /** What differs between `cfg` and a configuration printed earlier (`text`, as in a checkpoint): one
- *  line per key,
- *  "[train] epochs = 10 (was 5)". Keys that do not change the result are left out.
- *  *model: whether a [model] key or a layer is among them.
+ *  line per key, "[train] epochs = 10 (was 5)". Keys that change neither the result nor the start are left out.
+ *  `wanted`: the kinds of differences to tell, bits of a charl_config_change; *found: those that there are among them.
  *  *out: owned by the caller (charl_free); "" when nothing differs.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  `text` does not read (written by another version)
  *          ERR_NOMEM */
-charl_status charl_config_diff(const charl_config *cfg, const char *text, bool *model, char **out) CHARL_MUST_CHECK;
+charl_status charl_config_diff(const charl_config *cfg, const char *text, unsigned wanted, unsigned *found,
+                               char **out) CHARL_MUST_CHECK;
 
 /** The key table for people: type, default, range and meaning of each key of `section`, or of all
  *  when NULL. *out: owned by the caller (charl_free).

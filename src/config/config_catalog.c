@@ -81,7 +81,7 @@ static charl_status describe_key(const charl__key *key, charl_config_key *out)
                               .range = key->range,
                               .is_path = key->type == CHARL__KEY_PATH || key->type == CHARL__KEY_MIX,
                               .is_list = key->type == CHARL__KEY_SET,
-                              .may_change = key->effect != CHARL__KEY_RESULT};
+                              .may_change = !charl__effect_is_result(key->effect)};
     if (key->owner) {
         out->chooser = key->owner->key;
         out->choice = key->owner->row->name;

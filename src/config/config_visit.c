@@ -27,7 +27,7 @@ charl_status charl__config_visit(const charl_config *cfg, charl__config_visitor 
     for (int i = 0; i < schema->count; i++) {
         const charl__key *key = &schema->keys[i];
 
-        if (key->effect != CHARL__KEY_RESULT || !charl__config_uses(cfg, key)) {
+        if (!charl__effect_is_result(key->effect) || !charl__config_uses(cfg, key)) {
             continue;
         }
         charl__text_clear(&value);

@@ -11,6 +11,9 @@
 #include "config/export_formats.h"
 #include "nn/metric.h"
 
+#define LENGTH CHARL__KEY_LENGTH
+#define MEASURE CHARL__KEY_MEASURE
+#define START CHARL__KEY_START
 #define MANNER CHARL__KEY_MANNER
 #define LOCAL CHARL__KEY_LOCAL
 

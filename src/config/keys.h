@@ -30,11 +30,20 @@ typedef enum charl__key_type {
 
 /** What a value decides. */
 typedef enum charl__key_effect {
-    CHARL__KEY_RESULT, /* what is computed, up to which checkpoint is best */
-    CHARL__KEY_MANNER, /* how, where and what is told of it: the result is the same */
-    CHARL__KEY_LOCAL,  /* the same, and each rank may have a value of its own */
-    CHARL__KEY_SOURCE  /* where values of other keys are read from; those are printed and stored, this one is not */
+    CHARL__KEY_RESULT,  /* what is trained */
+    CHARL__KEY_LENGTH,  /* for how long */
+    CHARL__KEY_MEASURE, /* which checkpoint is the best */
+    CHARL__KEY_START,   /* what a new run starts from; one that resumes does not read it */
+    CHARL__KEY_MANNER,  /* how, where and what is told of it: the result is the same */
+    CHARL__KEY_LOCAL,   /* the same, and each rank may have a value of its own */
+    CHARL__KEY_SOURCE   /* where values of other keys are read from; those are printed and stored, this one is not */
 } charl__key_effect;
+
+/** Whether a run that resumes with another value can have another result. */
+static inline bool charl__effect_is_result(charl__key_effect effect)
+{
+    return effect <= CHARL__KEY_MEASURE;
+}
 
 /** A type that a section chooses by one of its keys, mostly `type`, and where a charl_config keeps its settings. Every configuration has room for the
  *  settings of all types: a value may come before the type, and the command line may choose another. */

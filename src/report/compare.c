@@ -268,7 +268,7 @@ static bool tells_apart(const char *key)
     }
     snprintf(section, sizeof section, "%.*s", (int)(dot - key), key);
     found = charl__key_find(section, dot + 1, NULL);
-    return !found || found->effect == CHARL__KEY_RESULT;
+    return !found || charl__effect_is_result(found->effect);
 }
 
 static bool are_alike(const charl__run_log *a, const charl__run_log *b)

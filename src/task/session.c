@@ -406,9 +406,9 @@ static charl_status warn_of_model(const charl__session *s, const char *resolved,
     charl_status st = CHARL_OK;
     charl__text text = {0};
     char *changes = NULL, told[TEXT_BYTES];
-    bool model = false;
+    unsigned found;
 
-    st = charl_config_diff(s->config, resolved, &model, &changes);
+    st = charl_config_diff(s->config, resolved, CHARL_CHANGE_MODEL, &found, &changes);
     if (st == CHARL_ERR_CONFIG) {
         st = CHARL_OK;
         goto cleanup;
@@ -417,7 +417,7 @@ static charl_status warn_of_model(const charl__session *s, const char *resolved,
     if (starts && strstr(changes, "[model] type ")) { /* a part of it, such as a backbone */
         goto cleanup;
     }
-    for (const char *line = model ? changes : ""; *line;) {
+    for (const char *line = changes; *line;) {
         const int length = (int)strcspn(line, "\n");
 
         if (is_of_model(line, starts)) {

@@ -279,13 +279,13 @@ static charl_status compare_settings(bisect *b)
     charl_status st = CHARL_OK;
     charl_config *config[2] = {NULL, NULL};
     char *text = NULL, *changes = NULL;
-    bool model;
+    unsigned found;
 
     for (int k = 0; k < 2; k++) {
         CHARL_TRY_CLEANUP(charl__replay_config(b->side[k].path, b->out->step, NULL, 0, &config[k]));
     }
     CHARL_TRY_CLEANUP(charl_config_print(config[0], false, &text));
-    CHARL_TRY_CLEANUP(charl_config_diff(config[1], text, &model, &changes));
+    CHARL_TRY_CLEANUP(charl_config_diff(config[1], text, CHARL_CHANGE_RESULT, &found, &changes));
     if (changes[0]) {
         CHARL_TRY_CLEANUP(charl__text_printf(&b->text, "settings of the second run that differ from the first:\n%s%s",
                                              changes, changes[strlen(changes) - 1] == '\n' ? "" : "\n"));

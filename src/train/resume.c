@@ -13,6 +13,7 @@
 #include "base/text/text.h"
 #include "charl/version.h"
 #include "config/config_rows.h"
+#include "io/checkpoint/checkpoint_read.h"
 #include "io/commit.h"
 #include "io/progress.h"
 #include "task/weights/weights.h"
@@ -22,7 +23,8 @@
 #include "train/snapshot.h"
 #include "train/trainer.h"
 
-#define AFRESH "or start afresh in another run.output_dir (--init-from keeps the weights)"
+#define AFRESH                                                                                                         \
+    "or start a new run with -o DIR, or with --overwrite in the place of this one (--init-from keeps the weights)"
 
 static bool is_other_run(const charl__trainer *t, const charl_checkpoint_state *s)
 {
@@ -32,6 +34,36 @@ static bool is_other_run(const charl__trainer *t, const charl_checkpoint_state *
            (strcmp(resume, "auto") == 0 || strcmp(resume, "must") == 0);
 }
 
+/* Differences of settings, of the kinds `wanted`, and of data from those of a checkpoint: "\n" and a line for each; *found: the kinds that there
+ * are. */
+static charl_status list_differences(const charl__trainer *t, const charl_checkpoint_reader *r, unsigned wanted,
+                                     charl__text *text, unsigned *found)
+{
+    charl_status st = CHARL_OK;
+    const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
+    char *changes = NULL;
+
+    st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), wanted, found, &changes);
+    CHARL_TRY_CLEANUP(st == CHARL_ERR_CONFIG ? CHARL_OK : st);
+    if (!changes) {
+        CHARL_TRY_CLEANUP(charl__text_printf(text, "\nits settings, by another version of charl, cannot be compared"));
+    } else if (changes[0]) {
+        CHARL_TRY_CLEANUP(charl__text_printf(text, "\n%s", changes));
+    }
+    if (strcmp(s->data_content_id, t->session.data.content_id) != 0) {
+        CHARL_TRY_CLEANUP(charl__text_printf(text,
+                                             "\ndata: content %.16s, %" PRId64 " samples of %s (was "
+                                             "%.16s, %" PRId64 " samples of %s)",
+                                             t->session.data.content_id, t->session.data.rows[CHARL_SPLIT_TRAIN],
+                                             t->session.data.path, s->data_content_id, s->data_n_samples,
+                                             s->data_path));
+        *found |= CHARL_CHANGE_TRAINING;
+    }
+cleanup:
+    charl_free(changes);
+    return st;
+}
+
 /* run.strict: reject every difference that would change the rest of the run, listing all of them in one
  * message. */
 static charl_status check_strict(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
@@ -39,25 +71,9 @@ static charl_status check_strict(const charl__trainer *t, const charl_checkpoint
     charl_status st = CHARL_OK;
     const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
     charl__text text = {0};
-    char *changes = NULL;
-    bool model;
+    unsigned found;
 
-    st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), &model, &changes);
-    CHARL_TRY_CLEANUP(st == CHARL_ERR_CONFIG ? CHARL_OK : st);
-    CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s",
-                                         !changes     ? "\nits settings, by another version of charl, cannot "
-                                                        "be compared"
-                                         : changes[0] ? "\n"
-                                                      : ""));
-    CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", changes ? changes : ""));
-    if (strcmp(s->data_content_id, t->session.data.content_id) != 0) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&text,
-                                             "\ndata: content %.16s, %" PRId64 " samples of %s (was "
-                                             "%.16s, %" PRId64 " samples of %s)",
-                                             t->session.data.content_id, t->session.data.rows[CHARL_SPLIT_TRAIN],
-                                             t->session.data.path, s->data_content_id, s->data_n_samples,
-                                             s->data_path));
-    }
+    CHARL_TRY_CLEANUP(list_differences(t, r, CHARL_CHANGE_RESULT, &text, &found));
     if (strcmp(s->rng, charl__rng_name) != 0) {
         CHARL_TRY_CLEANUP(charl__text_printf(&text, "\nrandom numbers: %s (was %s)", charl__rng_name, s->rng));
     }
@@ -76,7 +92,34 @@ static charl_status check_strict(const charl__trainer *t, const charl_checkpoint
                           path, charl__text_string(&text));
 cleanup:
     charl__text_fini(&text);
-    charl_free(changes);
+    return st;
+}
+
+/* Where no step is left to train, reject settings and data that ask for another result, or for fewer steps: nothing of them would come true.
+ * Those that only choose the best checkpoint are a warning. The file that a base is read from may have moved. */
+static charl_status check_ended(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
+{
+    charl_status st = CHARL_OK;
+    const unsigned start = charl__checkpoint_lacks_base(r) ? 0 : CHARL_CHANGE_START;
+    unsigned refused = CHARL_CHANGE_TRAINING | CHARL_CHANGE_MODEL | start, found;
+    charl__text text = {0};
+
+    if (t->replica.step > t->end_step) {
+        refused |= CHARL_CHANGE_LENGTH;
+    }
+    CHARL_TRY_CLEANUP(list_differences(t, r, refused | CHARL_CHANGE_MEASURE, &text, &found));
+    CHARL_REQUIRE_CLEANUP(
+        !(found & refused), CHARL_ERR_CHECKPOINT,
+        "nothing is left to train after %s, which was trained with other settings or data:%.1800s\n"
+        "HINT start a new run with -o DIR, or with --overwrite in the place of this one, or set these "
+        "back",
+        path, charl__text_string(&text));
+    if (found && charl_comm_rank(t->comm) == 0) {
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, "\nnothing is left to train: these settings change nothing"));
+        charl__trainer_warn(t, charl__text_string(&text) + 1);
+    }
+cleanup:
+    charl__text_fini(&text);
     return st;
 }
 
@@ -86,18 +129,16 @@ static charl_status check_config(const charl__trainer *t, const charl_checkpoint
     charl_status st = CHARL_OK;
     char *changes = NULL;
     char text[1200];
-    bool model = false;
+    unsigned found;
 
-    st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), &model, &changes);
+    st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), CHARL_CHANGE_RESULT, &found, &changes);
     if (st == CHARL_ERR_CONFIG) { /* written by another version: compare the tensors only */
         st = CHARL_OK;
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(st);
-    CHARL_REQUIRE_CLEANUP(!model, CHARL_ERR_CHECKPOINT,
-                          "%s belongs to another model:\n%.1500s\nset the model back, or start afresh in "
-                          "another run.output_dir",
-                          path, changes);
+    CHARL_REQUIRE_CLEANUP(!(found & CHARL_CHANGE_MODEL), CHARL_ERR_CHECKPOINT,
+                          "%s belongs to another model:\n%.1500s\nHINT set the model back, " AFRESH, path, changes);
     if (changes[0] && charl_comm_rank(t->comm) == 0) {
         int used = snprintf(text, sizeof text, "changed since %s:", path);
 
@@ -202,7 +243,7 @@ static charl_status check_best(charl__trainer *t, const charl_checkpoint_reader 
     t->new_best = t->new_best || strcmp(was->data.x, now->data.x) != 0 || strcmp(was->data.y, now->data.y) != 0 ||
                   memcmp(&was->data.val_split, &now->data.val_split, sizeof(double)) != 0 ||
                   was->data.window != now->data.window || strcmp(was->train.loss, now->train.loss) != 0 ||
-                  was->eval.max_batches != now->eval.max_batches ||
+                  was->eval.max_batches != now->eval.max_batches || was->checkpoint.mode != now->checkpoint.mode ||
                   strcmp(was->checkpoint.monitor, now->checkpoint.monitor) != 0;
 cleanup:
     charl_config_destroy(was);
@@ -246,6 +287,9 @@ static charl_status check_checkpoint(const charl__trainer *t, const charl_checkp
     if (t->config->run.strict) {
         CHARL_TRY(check_strict(t, r, path));
     }
+    if (t->writes && charl__trainer_has_ended(t)) {
+        return check_ended(t, r, path);
+    }
     CHARL_TRY(check_config(t, r, path));
     CHARL_TRY(check_state(t, r, path));
     CHARL_REQUIRE(strcmp(s->optim_kind, t->config->optimizer.type) == 0, CHARL_ERR_CHECKPOINT,
@@ -262,13 +306,13 @@ static charl_status restore(charl__trainer *t, const char *path)
 
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
     s = charl_checkpoint_get_state(r);
-    CHARL_TRY_CLEANUP(check_checkpoint(t, r, path));
-    CHARL_TRY_CLEANUP(charl__weights_find_base(r, path, charl__config_init_from(t->config)));
-    CHARL_TRY_CLEANUP(charl__snapshot_restore(&t->replica, r, path));
     CHARL_TRY_CLEANUP(check_best(t, r));
     t->replica.step = s->step;
     t->best_metric = t->new_best ? (double)NAN : s->best_metric;
     t->stale_evals = t->new_best ? 0 : s->stale_evals;
+    CHARL_TRY_CLEANUP(check_checkpoint(t, r, path));
+    CHARL_TRY_CLEANUP(charl__weights_find_base(r, path, charl__config_init_from(t->config)));
+    CHARL_TRY_CLEANUP(charl__snapshot_restore(&t->replica, r, path));
     t->nonfinite.skipped = s->skipped_steps;
     t->nonfinite.overflowed = s->overflowed_steps;
     t->nonfinite.spikes = s->spike_steps;
@@ -380,6 +424,9 @@ static charl_status begin_lock(charl__trainer *t)
 
     if (t->resumes) {
         CHARL_TRY_CLEANUP(read_lock(t));
+        if (charl__trainer_has_ended(t)) { /* nothing is added to what it records */
+            goto cleanup;
+        }
         CHARL_TRY_CLEANUP(describe_checkpoint(t->resumed, &line));
     }
     CHARL_TRY_CLEANUP(charl_config_print(t->config, false, &config));

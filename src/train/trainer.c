@@ -67,14 +67,13 @@ static charl_status report(const charl__trainer *t, charl_status (*event)(void *
     return event ? event(t->options->events.ctx, &info) : CHARL_OK;
 }
 
-/* The files of the run directory beside the checkpoints; it exists and is locked by now. */
-static charl_status open_files(charl__trainer *t)
+/* config.ini and env.json: what the steps that are made are made with. */
+static charl_status describe(const charl__trainer *t)
 {
     charl_status st = CHARL_OK;
     const char *dir = t->config->run.output_dir;
     char *config = NULL, *environment = NULL;
 
-    CHARL_TRY_CLEANUP(charl_metrics_open(dir, t->config->log.formats, t->replica.step, t->config, &t->metrics));
     CHARL_TRY_CLEANUP(charl_config_print(t->config, false, &config));
     CHARL_TRY_CLEANUP(charl__metrics_write_file(dir, "config.ini", config));
     CHARL_TRY_CLEANUP(charl_environment_json(&environment));
@@ -83,6 +82,30 @@ cleanup:
     charl_free(config);
     charl_free(environment);
     return st;
+}
+
+void charl__trainer_describe(charl__trainer *t)
+{
+    if (t->writes && !t->is_described && charl_comm_rank(t->comm) == 0 && describe(t) != CHARL_OK) {
+        charl__trainer_warn(t, charl_error_message());
+    }
+    t->is_described = true;
+}
+
+/* The files of the run directory beside the checkpoints; it exists and is locked by now. A run that resumes describes itself after its first
+ * step: until then all that is there was made with the settings of before. */
+static charl_status open_files(charl__trainer *t)
+{
+    const charl_config *c = t->config;
+
+    if (!t->resumes) {
+        CHARL_TRY(describe(t));
+        t->is_described = true;
+    }
+    if (!t->resumes || !charl__trainer_has_ended(t)) {
+        CHARL_TRY(charl_metrics_open(c->run.output_dir, c->log.formats, t->replica.step, c, &t->metrics));
+    }
+    return CHARL_OK;
 }
 
 charl_status charl__trainer_report(charl__trainer *t)

@@ -54,6 +54,7 @@ typedef struct charl__trainer {
     char run_dir_id[33];               /* of the run that owns the run directory; "": unknown */
 
     charl_run *run;         /* rank 0 only */
+    bool is_described;      /* config.ini and env.json are of this start */
     bool writes;            /* this run writes its directory: checkpoints, metrics, configuration, environment */
     charl_metrics *metrics; /* rank 0 of a run that writes; else NULL */
     charl__lock lock;       /* run.lock, where this run writes; of the job while a save is in progress */
@@ -104,9 +105,11 @@ charl_status charl__trainer_step(charl__trainer *t) CHARL_MUST_CHECK;
 charl_status charl__trainer_push_record(charl__trainer *t, bool commit) CHARL_MUST_CHECK;
 /** Whether early stopping has triggered: too many evaluations without improvement. */
 bool charl__trainer_is_over(const charl__trainer *t);
+/** Write config.ini and env.json, once: after a step with them. A failure is only a warning. Local. */
+void charl__trainer_describe(charl__trainer *t);
 /** Whether no step is left: the last one has been made, or early stopping has triggered. */
 bool charl__trainer_has_ended(const charl__trainer *t);
-/** Open the metrics files, write config.ini and env.json, and report the plan of the run to the `started` event. Local. */
+/** Open the metrics files, write config.ini and env.json of a new run, and report the plan of the run to the `started` event. Local. */
 charl_status charl__trainer_report(charl__trainer *t) CHARL_MUST_CHECK;
 /** What the training takes, to the event `memory`. Local. Errors: ERR_NOMEM, those of the event. */
 charl_status charl__memory_report(const charl__trainer *t) CHARL_MUST_CHECK;

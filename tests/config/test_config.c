@@ -335,39 +335,55 @@ static void test_differences(void **state)
                               "[layer d]\ntype = relu\n[optimizer]\nlearning_rate = 0.001\n[log]\ninterval = 3\n";
     charl_config *c = NULL;
     char *text = NULL;
-    bool model = true;
+    unsigned found = 7;
     const long live = charl__live();
 
     (void)state;
     assert_int_equal(parse(was, &c), CHARL_OK);
-    assert_int_equal(charl_config_diff(c, was, &model, &text), CHARL_OK);
+    assert_int_equal(charl_config_diff(c, was, CHARL_CHANGE_RESULT, &found, &text), CHARL_OK);
     assert_string_equal(text, "");
-    assert_false(model);
+    assert_int_equal(found, 0);
     charl_free(text);
-    assert_int_equal(charl_config_diff(c, "[nonsense", &model, &text), CHARL_ERR_CONFIG);
+    assert_int_equal(charl_config_diff(c, "[nonsense", CHARL_CHANGE_RESULT, &found, &text), CHARL_ERR_CONFIG);
     assert_null(text);
     charl_config_destroy(c);
     assert_int_equal(parse(now, &c), CHARL_OK);
-    assert_int_equal(charl_config_diff(c, was, &model, &text), CHARL_OK);
+    assert_int_equal(charl_config_diff(c, was, CHARL_CHANGE_RESULT, &found, &text), CHARL_OK);
     assert_string_equal(text, "[run] seed = 2 (was 1)\n"
                               "[layer a] kernel = 5 (was 3)\n"
                               "[layer a] channels = 8 (was not given)\n"
                               "[layer a] bias (was no)\n"
                               "[layer d] is new\n"
                               "[layer c] is gone");
-    assert_true(model);
+    assert_int_equal(found, CHARL_CHANGE_MODEL | CHARL_CHANGE_TRAINING);
     charl_free(text);
     charl_config_destroy(c);
     assert_int_equal(parse("[data]\npath=/d\n[layer b]\ntype=relu\n[layer a]\ntype=tanh\n", &c), CHARL_OK);
-    assert_int_equal(
-        charl_config_diff(c, "[data]\npath=/d\n[layer a]\ntype=tanh\n[layer b]\ntype=relu\n", &model, &text), CHARL_OK);
+    assert_int_equal(charl_config_diff(c, "[data]\npath=/d\n[layer a]\ntype=tanh\n[layer b]\ntype=relu\n",
+                                       CHARL_CHANGE_RESULT, &found, &text),
+                     CHARL_OK);
     assert_string_equal(text, "[layer a] stands in another place\n[layer b] stands in another place");
     charl_free(text);
     charl_config_destroy(c);
     assert_int_equal(parse("[data]\npath=/d\n[model]\ntype=mlp\nhidden=17\n[train]\nepochs=3\n", &c), CHARL_OK);
-    assert_int_equal(charl_config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n", &model, &text), CHARL_OK);
+    assert_int_equal(charl_config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n", CHARL_CHANGE_RESULT, &found, &text),
+                     CHARL_OK);
     assert_string_equal(text, "[model] hidden = 17 (was 128)\n[train] epochs = 3 (was 10)");
-    assert_true(model);
+    assert_int_equal(found, CHARL_CHANGE_MODEL | CHARL_CHANGE_LENGTH);
+    charl_free(text);
+    charl_config_destroy(c);
+    assert_int_equal(parse("[data]\npath=/d\n[init]\nfrom=/r/last.h5\nskip=fc.*\n[model]\ntype=mlp\n", &c), CHARL_OK);
+    assert_int_equal(
+        charl_config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n[init]\nfrom=/r/checkpoints/step-00000006.h5\n",
+                          CHARL_CHANGE_START, &found, &text),
+        CHARL_OK);
+    assert_string_equal(text, "[init] skip = fc.* (was )"); /* the same run */
+    assert_int_equal(found, CHARL_CHANGE_START);
+    charl_free(text);
+    assert_int_equal(charl_config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n[init]\nfrom=/r2/last.h5\nskip=fc.*\n",
+                                       CHARL_CHANGE_START, &found, &text),
+                     CHARL_OK);
+    assert_string_equal(text, "[init] from = /r/last.h5 (was /r2/last.h5)");
     charl_free(text);
     charl_config_destroy(c);
     assert_int_equal(charl__live(), live);

@@ -130,7 +130,7 @@ static void test_printed(void **state)
 {
     charl_config *c = NULL, *again = NULL;
     char *text = NULL, *origins = NULL, *differences = NULL;
-    bool model = true;
+    unsigned found;
 
     (void)state;
     json_of(gpt2, "");
@@ -142,7 +142,7 @@ static void test_printed(void **state)
     assert_non_null(strstr(origins, "/config.json\n"));
     assert_int_equal(remove(charl_test_path(dir, "config.json")), 0);
     charl_assert_ok(charl_config_parse("again", text, strlen(text), NULL, 0, &again));
-    charl_assert_ok(charl_config_diff(again, text, &model, &differences));
+    charl_assert_ok(charl_config_diff(again, text, CHARL_CHANGE_RESULT, &found, &differences));
     assert_string_equal(differences, "");
     free(text);
     free(origins);

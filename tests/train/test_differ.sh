@@ -111,7 +111,8 @@ part run
 export CHARL_FAULT=io.readflip@1:1
 expect 0 "a checkpoint that rank 1 cannot read" ranks 2 mlp.ini -q checkpoint.interval=2
 says 1 "warning: $who: .*step-00000005.h5: .*; all ranks go back to a checkpoint before step 5$"
-says 1 "^charl-train: "
+says 1 "warning: training continued from step 4: 1 later checkpoint was renamed to step-....h5.superseded$"
+says 2 "^charl-train: "
 same "after a checkpoint that rank 1 cannot read" whole run
 part run
 export CHARL_FAULT=io.readflip@1:1

@@ -41,12 +41,32 @@ while read -r change text; do
     says 1 "hint: set these back"
 done <changes
 rm -rf c && cp -r a c
-expect 0 "another seed" ranks 1 mlp.ini -o c run.seed=9
-says 1 "warning: changed since .*seed = 9"
 expect 5 "other data, strict" ranks 1 mlp.ini -o c data.path=other.h5 run.strict=yes
 says 1 "error: data: content [0-9a-f]{16}, 320 samples of .*other.h5 \(was [0-9a-f]{16}, 320 samples of .*digits.h5\)"
-expect 0 "other data" ranks 1 mlp.ini -o c data.path=other.h5
+
+# A run that is complete trains nothing. What would change it is refused without run.strict, too, and the directory stays as it is.
+expect 5 "complete, other settings" ranks 2 mlp.ini -o c run.seed=9 optimizer.learning_rate=1e-3 data.path=other.h5 eval.max_batches=1
+says 1 "error: .*nothing is left to train after c/checkpoints/step-00000010.h5, which was trained with other settings or data:$"
+for text in "\[run\] seed = 9 \(was 3\)" "\[optimizer\] learning_rate = 0.001 \(was 0.003\)" "\[eval\] max_batches = 1 \(was 0\)" \
+    "data: content [0-9a-f]{16}, 320 samples of .*other.h5"; do
+    says 1 "error: $text"
+done
+says 1 "hint: .*-o DIR.*--overwrite"
+expect 5 "complete, fewer steps" ranks 1 mlp.ini -o c train.epochs=1
+says 1 "error: \[train\] epochs = 1 \(was 2\)"
+expect 5 "complete, other initial weights" ranks 1 mlp.ini -o c --init-from b/last.h5
+says 1 "error: \[init\] from = .*b/last.h5 \(was none\)"
+expect 0 "complete, another measure" ranks 1 mlp.ini -o c checkpoint.monitor=val/accuracy log.interval=3 run.max_time=1h
+says 1 "warning: \[checkpoint\] monitor = val/accuracy \(was val/loss\)"
+says 1 "warning: nothing is left to train: these settings change nothing"
+# config.ini changes with the first step.
+expect 75 "stopped before a step" env CHARL_FAULT=train.stop:1 "$bin/charl-train" mlp.ini -o c train.epochs=3 run.seed=9
+checks=$((checks + 1))
+cmp a/config.ini c/config.ini && cmp a/run_id c/run_id || fail "what trained nothing changed the directory"
+expect 0 "more epochs, and another seed and data" ranks 1 mlp.ini -o c train.epochs=3 run.seed=9 data.path=other.h5
+says 1 "warning: changed since .*seed = 9"
 says 1 "warning: .*other.h5 is not the data"
+grep -q '^epochs = 3$' c/config.ini || fail "config.ini is not that of the last steps"
 
 # All in one message, which one rank prints
 expect 5 "several, strict" ranks 3 mlp.ini -o a run.strict=yes run.seed=9 data.shuffle=no data.path=other.h5 model.hidden=8
@@ -60,7 +80,7 @@ expect 0 "another run" ranks 1 mlp.ini -q -o d
 rm -rf c && cp -r a c && cp d/checkpoints/step-00000010.h5 c/checkpoints/
 expect 5 "of another run, strict" ranks 2 mlp.ini -o c run.strict=yes
 says 1 "error: run: [0-9a-f]{16}, of this run.output_dir \(was [0-9a-f]{16}\)"
-expect 0 "of another run" ranks 2 mlp.ini -o c
+expect 0 "of another run" ranks 2 mlp.ini -o c train.epochs=3
 says 1 "warning: c/checkpoints/step-00000010.h5 is of another run"
 checks=$((checks + 1))
 cmp -s c/run_id d/run_id || fail "the directory does not belong to the run that continues in it"

@@ -7,13 +7,16 @@
 
 typedef struct differ {
     charl__text report;
-    bool model;
+    unsigned wanted, found;
 } differ;
 
-static charl_status say(differ *d, const char *section, const char *key, const char *now, const char *was)
+static charl_status say(differ *d, unsigned change, const char *section, const char *key, const char *now,
+                        const char *was)
 {
-    d->model = d->model || strcmp(section, "model") == 0 || strncmp(section, "layer ", 6) == 0 ||
-               strncmp(section, "block ", 6) == 0;
+    if (!(change & d->wanted)) {
+        return CHARL_OK;
+    }
+    d->found |= change;
     CHARL_TRY(charl__text_printf(&d->report, "%s[%s]%s%s", d->report.length > 0 ? "\n" : "", section, key ? " " : "",
                                  key ? key : ""));
     if (key && now) {
@@ -23,6 +26,53 @@ static charl_status say(differ *d, const char *section, const char *key, const c
         CHARL_TRY(charl__text_printf(&d->report, "%s%s%s", key ? " (was " : " ", was, key ? ")" : ""));
     }
     return CHARL_OK;
+}
+
+static unsigned change_of(const charl__key *key)
+{
+    switch (key->effect) {
+    case CHARL__KEY_RESULT:
+        return strcmp(key->section, "model") == 0 ? CHARL_CHANGE_MODEL : CHARL_CHANGE_TRAINING;
+    case CHARL__KEY_LENGTH:
+        return CHARL_CHANGE_LENGTH;
+    case CHARL__KEY_MEASURE:
+        return CHARL_CHANGE_MEASURE;
+    case CHARL__KEY_START:
+        return CHARL_CHANGE_START;
+    case CHARL__KEY_MANNER:
+    case CHARL__KEY_LOCAL:
+    case CHARL__KEY_SOURCE:
+        break;
+    }
+    return 0;
+}
+
+/* Length of the run directory whose checkpoint or link `path` names; of any other path all of it. */
+static size_t run_length(const char *path)
+{
+    static const char *const links[] = {"last.h5", "best.h5"};
+    static const char folder[] = "/checkpoints";
+    const char *slash = strrchr(path, '/');
+    const size_t n = slash ? (size_t)(slash - path) : 0, tail = sizeof folder - 1;
+
+    for (size_t i = 0; slash && i < sizeof links / sizeof *links; i++) {
+        if (strcmp(slash + 1, links[i]) == 0) {
+            return n;
+        }
+    }
+    return n > tail && strncmp(slash + 1, "step-", 5) == 0 && strncmp(slash - tail, folder, tail) == 0 ? n - tail
+                                                                                                       : strlen(path);
+}
+
+/* Whether values of a key mean the same. Of what a run starts from, the default is silence: a run that resumes does not read it. Checkpoints of
+ * one run count as one start: its links name other ones as it trains on. */
+static bool is_same(const charl__key *key, const char *now, const char *was)
+{
+    const bool starts = key->effect == CHARL__KEY_START;
+    const size_t n = run_length(now);
+
+    return strcmp(now, was) == 0 || (starts && strcmp(now, key->fallback) == 0) ||
+           (starts && key->type == CHARL__KEY_PATH && n == run_length(was) && n > 0 && strncmp(now, was, n) == 0);
 }
 
 /* A key is compared where both sides use it; that another type is chosen is told by the key `type`. */
@@ -36,15 +86,16 @@ static charl_status diff_keys(differ *d, const charl_config *now, const charl_co
     for (int i = 0; i < schema->count; i++) {
         const charl__key *key = &schema->keys[i];
 
-        if (key->effect != CHARL__KEY_RESULT || !charl__config_uses(now, key) || !charl__config_uses(was, key)) {
+        if (!(change_of(key) & d->wanted) || !charl__config_uses(now, key) || !charl__config_uses(was, key)) {
             continue;
         }
         charl__text_clear(&a);
         charl__text_clear(&b);
         CHARL_TRY_CLEANUP(charl__config_value_print(key, (const char *)now + key->offset, &a));
         CHARL_TRY_CLEANUP(charl__config_value_print(key, (const char *)was + key->offset, &b));
-        if (strcmp(charl__text_string(&a), charl__text_string(&b)) != 0) {
-            CHARL_TRY_CLEANUP(say(d, key->section, key->name, charl__text_string(&a), charl__text_string(&b)));
+        if (!is_same(key, charl__text_string(&a), charl__text_string(&b))) {
+            CHARL_TRY_CLEANUP(
+                say(d, change_of(key), key->section, key->name, charl__text_string(&a), charl__text_string(&b)));
         }
     }
 cleanup:
@@ -79,12 +130,13 @@ static charl_status diff_layer(differ *d, const char *section, const charl__sect
         const char *old = value_of(was, now->keys[i].key);
 
         if (!old || strcmp(old, now->keys[i].value) != 0) {
-            CHARL_TRY(say(d, section, now->keys[i].key, now->keys[i].value, old ? old : "not given"));
+            CHARL_TRY(
+                say(d, CHARL_CHANGE_MODEL, section, now->keys[i].key, now->keys[i].value, old ? old : "not given"));
         }
     }
     for (int i = 0; i < was->n_keys; i++) {
         if (!value_of(now, was->keys[i].key)) {
-            CHARL_TRY(say(d, section, was->keys[i].key, NULL, was->keys[i].value));
+            CHARL_TRY(say(d, CHARL_CHANGE_MODEL, section, was->keys[i].key, NULL, was->keys[i].value));
         }
     }
     return CHARL_OK;
@@ -101,7 +153,7 @@ static charl_status diff_layers(differ *d, const charl_config *now, const charl_
         if (old) {
             CHARL_TRY(diff_layer(d, layer->header, layer, old));
         } else {
-            CHARL_TRY(say(d, layer->header, NULL, NULL, "is new"));
+            CHARL_TRY(say(d, CHARL_CHANGE_MODEL, layer->header, NULL, NULL, "is new"));
         }
         same_names = same_names && old;
     }
@@ -109,31 +161,31 @@ static charl_status diff_layers(differ *d, const charl_config *now, const charl_
         const charl__section *layer = &was->detail->sections[i];
 
         if (!find_section(now, layer->header)) {
-            CHARL_TRY(say(d, layer->header, NULL, NULL, "is gone"));
+            CHARL_TRY(say(d, CHARL_CHANGE_MODEL, layer->header, NULL, NULL, "is gone"));
         } else if (same_names && strcmp(layer->header, now->detail->sections[i].header) != 0) {
-            CHARL_TRY(say(d, layer->header, NULL, NULL, "stands in another place"));
+            CHARL_TRY(say(d, CHARL_CHANGE_MODEL, layer->header, NULL, NULL, "stands in another place"));
         }
     }
     return CHARL_OK;
 }
 
-charl_status charl_config_diff(const charl_config *cfg, const char *text, bool *model, char **out)
+charl_status charl_config_diff(const charl_config *cfg, const char *text, unsigned wanted, unsigned *found, char **out)
 {
-    CHARL_GIVEN(cfg, text, model, out);
+    CHARL_GIVEN(cfg, text, found, out);
     charl_status st = CHARL_OK;
     charl_config *now = NULL, *was = NULL; /* both as printed: paths are absolute there */
     char *printed = NULL;
-    differ d = {0};
+    differ d = {.wanted = wanted};
 
     *out = NULL;
-    *model = false;
+    *found = 0;
     CHARL_TRY_CLEANUP(charl_config_parse("/checkpoint", text, strlen(text), NULL, 0, &was));
     CHARL_TRY_CLEANUP(charl_config_print(cfg, false, &printed));
     CHARL_TRY_CLEANUP(charl_config_parse("/checkpoint", printed, strlen(printed), NULL, 0, &now));
     CHARL_TRY_CLEANUP(diff_keys(&d, now, was));
     CHARL_TRY_CLEANUP(diff_layers(&d, now, was));
     CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&d.report), out));
-    *model = d.model;
+    *found = d.found;
 cleanup:
     charl_config_destroy(now);
     charl_config_destroy(was);

@@ -184,7 +184,7 @@ static charl_status help_key(const charl__key *key, charl__text *t)
     if (key->range) {
         CHARL_TRY(charl__text_printf(t, " in %s", key->range));
     }
-    CHARL_TRY(charl__text_printf(t, "%s\n%*s%s\n", key->effect == CHARL__KEY_RESULT ? "" : "; may change on resume",
+    CHARL_TRY(charl__text_printf(t, "%s\n%*s%s\n", charl__effect_is_result(key->effect) ? "" : "; may change on resume",
                                  indent + 4, "", key->help));
     for (int i = 0; key->help_at && key->help_at(i); i++) {
         CHARL_TRY(charl__text_printf(t, "%*s%s: %s\n", indent + 6, "", key->name_at(i), key->help_at(i)));
