@@ -459,7 +459,7 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
             break;
         }
         CHARL_TRY_CLEANUP(run_step(t));
-        charl__trainer_describe(t);
+        CHARL_TRY_CLEANUP(charl__trainer_describe(t));
         charl__step_trace_phase(t, "log", false);
         CHARL_TRY_CLEANUP(finish_step(t, &log, &m, &ordinary));
         ordinary = ordinary && !audited && !t->step_trace.is_on;

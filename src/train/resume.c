@@ -413,32 +413,41 @@ cleanup:
     return st;
 }
 
-/* The line of this start in run.lock. */
+/* What run.lock holds so far, and the line of this start, which a run that resumes adds after its first step. */
 static charl_status begin_lock(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
-    charl__lock_line line = {.kind = t->resumes ? CHARL__LOCK_RESUME : CHARL__LOCK_START, .step = t->replica.step};
-    charl__lock_history history = {0};
-    charl__text wrong = {0};
+    charl__lock_line *line = &t->lock_start;
     char *config = NULL;
 
+    *line = (charl__lock_line){.kind = t->resumes ? CHARL__LOCK_RESUME : CHARL__LOCK_START, .step = t->replica.step};
     if (t->resumes) {
         CHARL_TRY_CLEANUP(read_lock(t));
-        if (charl__trainer_has_ended(t)) { /* nothing is added to what it records */
+        if (charl__trainer_has_ended(t)) {
             goto cleanup;
         }
-        CHARL_TRY_CLEANUP(describe_checkpoint(t->resumed, &line));
+        CHARL_TRY_CLEANUP(describe_checkpoint(t->resumed, line));
     }
     CHARL_TRY_CLEANUP(charl_config_print(t->config, false, &config));
-    snprintf(line.value[CHARL__LOCK_VERSION], sizeof line.value[0], "%s", charl_version());
-    charl__hash_kernels(line.value[CHARL__LOCK_KERNELS]);
-    charl__sha256_text(config, strlen(config), line.value[CHARL__LOCK_CONFIG]);
-    memcpy(line.value[CHARL__LOCK_DATA], t->session.data.content_id, CHARL__SHA256_TEXT);
-    CHARL_TRY_CLEANUP(charl__lock_append(t->config->run.output_dir, &t->lock, &line));
+    snprintf(line->value[CHARL__LOCK_VERSION], sizeof line->value[0], "%s", charl_version());
+    charl__hash_kernels(line->value[CHARL__LOCK_KERNELS]);
+    charl__sha256_text(config, strlen(config), line->value[CHARL__LOCK_CONFIG]);
+    memcpy(line->value[CHARL__LOCK_DATA], t->session.data.content_id, CHARL__SHA256_TEXT);
+cleanup:
+    charl_free(config);
+    return st;
+}
+
+charl_status charl__trainer_record_start(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    charl__lock_history history = {0};
+    charl__text wrong = {0};
+
+    CHARL_TRY_CLEANUP(charl__lock_append(t->config->run.output_dir, &t->lock, &t->lock_start));
     CHARL_TRY_CLEANUP(charl__lock_trace(&t->lock, &history, &wrong));
     charl__session_warn_lines(&t->session, charl__text_string(&wrong));
 cleanup:
-    charl_free(config);
     charl_free(history.line);
     charl__text_fini(&wrong);
     return st;

@@ -67,13 +67,17 @@ static charl_status report(const charl__trainer *t, charl_status (*event)(void *
     return event ? event(t->options->events.ctx, &info) : CHARL_OK;
 }
 
-/* config.ini and env.json: what the steps that are made are made with. */
-static charl_status describe(const charl__trainer *t)
+charl_status charl__trainer_describe(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
     const char *dir = t->config->run.output_dir;
     char *config = NULL, *environment = NULL;
 
+    if (!t->writes || t->is_described || charl_comm_rank(t->comm) != 0) {
+        return CHARL_OK;
+    }
+    t->is_described = true;
+    CHARL_TRY_CLEANUP(charl__trainer_record_start(t));
     CHARL_TRY_CLEANUP(charl_config_print(t->config, false, &config));
     CHARL_TRY_CLEANUP(charl__metrics_write_file(dir, "config.ini", config));
     CHARL_TRY_CLEANUP(charl_environment_json(&environment));
@@ -84,23 +88,14 @@ cleanup:
     return st;
 }
 
-void charl__trainer_describe(charl__trainer *t)
-{
-    if (t->writes && !t->is_described && charl_comm_rank(t->comm) == 0 && describe(t) != CHARL_OK) {
-        charl__trainer_warn(t, charl_error_message());
-    }
-    t->is_described = true;
-}
-
-/* The files of the run directory beside the checkpoints; it exists and is locked by now. A run that resumes describes itself after its first
+/* The files of the run directory beside the checkpoints; it exists and is locked by now. A run that resumes is described after its first
  * step: until then all that is there was made with the settings of before. */
 static charl_status open_files(charl__trainer *t)
 {
     const charl_config *c = t->config;
 
     if (!t->resumes) {
-        CHARL_TRY(describe(t));
-        t->is_described = true;
+        CHARL_TRY(charl__trainer_describe(t));
     }
     if (!t->resumes || !charl__trainer_has_ended(t)) {
         CHARL_TRY(charl_metrics_open(c->run.output_dir, c->log.formats, t->replica.step, c, &t->metrics));

@@ -53,12 +53,13 @@ typedef struct charl__trainer {
     char shuffle[CHARL__SHUFFLE_TEXT]; /* charl__shuffle_name */
     char run_dir_id[33];               /* of the run that owns the run directory; "": unknown */
 
-    charl_run *run;         /* rank 0 only */
-    bool is_described;      /* config.ini and env.json are of this start */
-    bool writes;            /* this run writes its directory: checkpoints, metrics, configuration, environment */
-    charl_metrics *metrics; /* rank 0 of a run that writes; else NULL */
-    charl__lock lock;       /* run.lock, where this run writes; of the job while a save is in progress */
-    char *resumed;          /* path of the checkpoint, or NULL */
+    charl_run *run;              /* rank 0 only */
+    bool is_described;           /* run.lock, config.ini and env.json tell of this start */
+    charl__lock_line lock_start; /* of this start */
+    bool writes;                 /* this run writes its directory: checkpoints, metrics, configuration, environment */
+    charl_metrics *metrics;      /* rank 0 of a run that writes; else NULL */
+    charl__lock lock;            /* run.lock, where this run writes; of the job while a save is in progress */
+    char *resumed;               /* path of the checkpoint, or NULL */
     int64_t resumed_step;
     uint64_t resumed_digest; /* of the tensors of that checkpoint; 0: none */
     bool overwrites;         /* options->overwrite, where the job has not done it at an earlier start */
@@ -105,8 +106,11 @@ charl_status charl__trainer_step(charl__trainer *t) CHARL_MUST_CHECK;
 charl_status charl__trainer_push_record(charl__trainer *t, bool commit) CHARL_MUST_CHECK;
 /** Whether early stopping has triggered: too many evaluations without improvement. */
 bool charl__trainer_is_over(const charl__trainer *t);
-/** Write config.ini and env.json, once: after a step with them. A failure is only a warning. Local. */
-void charl__trainer_describe(charl__trainer *t);
+/** Write what the steps from here on are made with, once: the line of this start in run.lock, config.ini and env.json. Local. Errors: ERR_DISK,
+ *  ERR_NOMEM. */
+charl_status charl__trainer_describe(charl__trainer *t) CHARL_MUST_CHECK;
+/** Append the line of this start to run.lock. Local; rank 0. Errors: ERR_DISK, ERR_NOMEM. */
+charl_status charl__trainer_record_start(charl__trainer *t) CHARL_MUST_CHECK;
 /** Whether no step is left: the last one has been made, or early stopping has triggered. */
 bool charl__trainer_has_ended(const charl__trainer *t);
 /** Open the metrics files, write config.ini and env.json of a new run, and report the plan of the run to the `started` event. Local. */

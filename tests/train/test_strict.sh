@@ -62,7 +62,7 @@ says 1 "warning: nothing is left to train: these settings change nothing"
 # config.ini changes with the first step.
 expect 75 "stopped before a step" env CHARL_FAULT=train.stop:1 "$bin/charl-train" mlp.ini -o c train.epochs=3 run.seed=9
 checks=$((checks + 1))
-cmp a/config.ini c/config.ini && cmp a/run_id c/run_id || fail "what trained nothing changed the directory"
+cmp a/config.ini c/config.ini && cmp a/run_id c/run_id && cmp a/run.lock c/run.lock || fail "what trained nothing changed the directory"
 expect 0 "more epochs, and another seed and data" ranks 1 mlp.ini -o c train.epochs=3 run.seed=9 data.path=other.h5
 says 1 "warning: changed since .*seed = 9"
 says 1 "warning: .*other.h5 is not the data"
