@@ -5,9 +5,12 @@
 #include "charl/config.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "config/model/config_from.h"
@@ -34,6 +37,7 @@ typedef struct loader {
     int n_taken; /* at the front: from the folder of model.from */
     const char *label;
     const char *directory;                 /* of the file; "" for the current one */
+    bool is_in_rundir;                     /* the file is config.ini of a run directory */
     char section[2 * CHARL__INI_NAME + 4]; /* being read; "" when its keys are to be ignored */
     bool in_section;
     int layer; /* being read, an index of detail->sections, or -1 */
@@ -330,6 +334,22 @@ static void join_lines(char *s, char with)
     }
 }
 
+/* The run directory of a config.ini in a run directory is the one it lies in, wherever that was copied or moved to. */
+static charl_status own_directory(loader *l, const char *value, charl__origin origin)
+{
+    const char *here = l->directory[0] ? l->directory : ".";
+    struct stat named, own;
+    char text[CHARL__WHY];
+
+    if (origin.line > 0 && (stat(value, &named) != 0 || stat(here, &own) != 0 || named.st_dev != own.st_dev ||
+                            named.st_ino != own.st_ino)) {
+        snprintf(text, sizeof text, "[run] output_dir: %.150s is read as %.150s, the run directory of this file", value,
+                 here);
+        CHARL_TRY(add_notice(l, origin, text));
+    }
+    return CHARL_OK;
+}
+
 /* Set one row of the table; a value that is none leaves the reason in why. */
 static charl_status set(loader *l, const charl__key *key, const char *value, charl__origin origin, char *why)
 {
@@ -351,6 +371,12 @@ static charl_status set(loader *l, const charl__key *key, const char *value, cha
                 goto cleanup;
             }
             CHARL_TRY_CLEANUP(charl__config_path(directory, value, &path));
+        }
+        if (l->is_in_rundir && key->offset == offsetof(charl_config, run.output_dir) && directory == l->directory) {
+            CHARL_TRY_CLEANUP(own_directory(l, path, origin));
+            charl_free(path);
+            path = NULL;
+            CHARL_TRY_CLEANUP(charl__config_path(directory, ".", &path));
         }
         CHARL_TRY_CLEANUP(charl__config_value_set(key, path ? path : value, &l->cfg->detail->strings,
                                                   (char *)l->cfg + key->offset, why));
@@ -650,7 +676,7 @@ static charl_status prepare(loader *l, const char *label, const char *text, size
     charl_status st = CHARL_OK;
     const char *slash = strrchr(label, '/');
     charl_config_detail *d;
-    char *directory = NULL;
+    char *directory = NULL, *id = NULL;
 
     l->schema = charl__config_schema();
     CHARL_REQUIRE_CLEANUP(!l->schema->problem[0], CHARL_ERR_INVALID, "%s", l->schema->problem);
@@ -667,8 +693,11 @@ static charl_status prepare(loader *l, const char *label, const char *text, size
     CHARL_TRY_CLEANUP(charl__strdup(label, &directory));
     directory[slash ? (slash == label ? 1 : slash - label) : 0] = '\0';
     CHARL_TRY_CLEANUP(charl__config_keep(&d->strings, directory, &l->directory));
+    CHARL_TRY_CLEANUP(charl__config_path(directory, "run_id", &id));
+    l->is_in_rundir = strcmp(slash ? slash + 1 : label, "config.ini") == 0 && access(id, F_OK) == 0;
 cleanup:
     charl_free(directory);
+    charl_free(id);
     return st;
 }
 

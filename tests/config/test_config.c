@@ -482,6 +482,56 @@ static void test_load(void **state)
     charl_test_tempdir_remove(dir);
 }
 
+static void put(const char *dir, const char *name, const char *text)
+{
+    FILE *f = fopen(charl_test_path(dir, name), "w");
+
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* config.ini beside run_id is that of the run in its own directory, whatever it says: a run may have been copied or moved. */
+static void test_own_directory(void **state)
+{
+    static const char text[] = "[run]\noutput_dir = /old/place\n[data]\npath = d.h5\n[model]\ntype = mlp\n";
+    const charl_config_override elsewhere = {.text = "run.output_dir=there"};
+    char *dir = charl_test_tempdir(), path[4096], data[4200], note[8400];
+    charl_config *c = NULL;
+
+    (void)state;
+    put(dir, "config.ini", text);
+    put(dir, "other.ini", text);
+    snprintf(path, sizeof path, "%s/config.ini", dir);
+    snprintf(data, sizeof data, "%s/d.h5", dir);
+    snprintf(note, sizeof note, "%s:2: [run] output_dir: /old/place is read as %s, the run directory of this file",
+             path, dir);
+    charl_assert_ok(charl_config_load(path, NULL, 0, &c));
+    assert_string_equal(c->run.output_dir, "/old/place"); /* no run yet */
+    charl_config_destroy(c);
+    put(dir, "run_id", "000102030405060708090a0b0c0d0e0f\n");
+    charl_assert_ok(charl_config_load(path, NULL, 0, &c));
+    assert_string_equal(c->run.output_dir, dir);
+    assert_string_equal(c->data.path, data);
+    assert_string_equal(charl_config_notice(c, 0), note);
+    charl_config_destroy(c);
+    charl_assert_ok(charl_config_load(path, &elsewhere, 1, &c));
+    assert_string_equal(c->run.output_dir, "there");
+    charl_config_destroy(c);
+    charl_assert_ok(charl_config_load(charl_test_path(dir, "other.ini"), NULL, 0, &c));
+    assert_string_equal(c->run.output_dir, "/old/place");
+    charl_config_destroy(c);
+    put(dir, "config.ini", "[data]\npath = d.h5\n[model]\ntype = mlp\n[run]\noutput_dir = .\n");
+    assert_int_equal(chdir(dir), 0);
+    charl_assert_ok(charl_config_load("config.ini", NULL, 0, &c));
+    assert_string_equal(c->run.output_dir, ".");
+    assert_string_equal(c->data.path, "d.h5");
+    assert_null(charl_config_notice(c, 0));
+    charl_config_destroy(c);
+    assert_int_equal(chdir("/"), 0);
+    charl_test_tempdir_remove(dir);
+}
+
 static void test_larger_than_a_megabyte(void **state)
 {
     char *text = calloc(1, (1 << 20) + 1);
@@ -666,6 +716,7 @@ int main(void)
         cmocka_unit_test(test_keys_belong_to_types),
         cmocka_unit_test(test_help_lists_the_table),
         cmocka_unit_test(test_load),
+        cmocka_unit_test(test_own_directory),
         cmocka_unit_test(test_larger_than_a_megabyte),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_every_acquisition_fails),

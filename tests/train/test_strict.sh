@@ -104,4 +104,15 @@ says 1 "start step=5/10"
 rm -rf c && cp -r a c && : >c/checkpoints/step-00000010.h5
 expect 0 "overwritten, strict" ranks 1 mlp.ini -q -o c run.strict=yes --overwrite
 same "overwritten" a c
+
+# A run directory that was copied or moved is its own: the original stays as it is.
+rm -rf c && cp -r a c
+expect 0 "a copy" ranks 1 c/config.ini train.epochs=3 run.strict=no
+says 1 "note: c/config.ini:[0-9]*: \[run\] output_dir: .*/a is read as c, the run directory of this file"
+says 1 "start step=10/15"
+mkdir elsewhere && mv c elsewhere/d
+(cd / && expect 0 "moved" ranks 1 "$T/elsewhere/d/config.ini" train.epochs=4 run.strict=no && says 1 "start step=15/20" && exit "$failures") || failures=$((failures + 1))
+checks=$((checks + 1))
+[ "$(readlink a/last.h5) $(readlink elsewhere/d/last.h5)" = "checkpoints/step-00000010.h5 checkpoints/step-00000020.h5" ] && [ ! -e c ] ||
+    fail "a copy or a moved run is not continued where it lies"
 finish

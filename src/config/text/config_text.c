@@ -206,6 +206,8 @@ charl_status charl__config_path(const char *directory, const char *path, char **
     *out = NULL;
     if (path[0] == '~' && path[1] == '/' && home) {
         CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s", home, path + 1));
+    } else if (strcmp(path, ".") == 0 && directory[0] != '\0') {
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", directory));
     } else if (path[0] == '/' || path[0] == '\0' || directory[0] == '\0') {
         CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", path));
     } else {
