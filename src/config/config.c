@@ -17,6 +17,7 @@
 #include "config/config_private.h"
 #include "config/config_rows.h"
 #include "config/text/ini.h"
+#include "io/checkpoint/run_path.h"
 
 enum { MAX_SECTIONS = 1000, MAX_LAYER_KEYS = 64 };
 
@@ -355,7 +356,7 @@ static charl_status set(loader *l, const charl__key *key, const char *value, cha
 {
     charl_status st = CHARL_OK;
     const char *directory = origin.label && origin.line == 0 ? "" : l->directory;
-    char *path = NULL;
+    char *path = NULL, *file = NULL;
 
     why[0] = '\0';
     if (charl__value_was_default(key, value)) {
@@ -371,6 +372,14 @@ static charl_status set(loader *l, const charl__key *key, const char *value, cha
                 goto cleanup;
             }
             CHARL_TRY_CLEANUP(charl__config_path(directory, value, &path));
+        }
+        if (path && key->effect == CHARL__KEY_START) { /* what a link of a run names changes as that run trains on */
+            CHARL_TRY_CLEANUP(charl__run_resolve(path, &file));
+            if (file) {
+                charl_free(path);
+                path = file;
+                file = NULL;
+            }
         }
         if (l->is_in_rundir && key->offset == offsetof(charl_config, run.output_dir) && directory == l->directory) {
             CHARL_TRY_CLEANUP(own_directory(l, path, origin));

@@ -14,6 +14,7 @@
 #include "charl/version.h"
 #include "config/config_rows.h"
 #include "io/checkpoint/checkpoint_read.h"
+#include "io/checkpoint/run_path.h"
 #include "io/commit.h"
 #include "io/progress.h"
 #include "task/weights/weights.h"
@@ -343,7 +344,7 @@ static bool is_in_rundir(const char *path, const char *dir)
     return is;
 }
 
-static void keep_base(const charl__trainer *t)
+static void leave_nothing_to_own(const charl__trainer *t)
 {
     charl_params *params = t->session.params;
 
@@ -361,10 +362,35 @@ static charl_status start_afresh(charl__trainer *t)
     }
     if (t->session.origin) {
         CHARL_TRY(charl__session_start_weights(&t->session));
-        keep_base(t);
+        leave_nothing_to_own(t);
     }
     CHARL_TRY(charl_optimizer_reset_ema(t->replica.optimizer));
     return CHARL_OK;
+}
+
+/* Give a base that another run may remove a second name in this run's directory. A failure is only a warning. */
+static void keep_base(const charl__trainer *t)
+{
+    const char *origin = t->session.origin;
+    char path[4096], text[4400];
+    bool leaves = false;
+
+    for (int i = 0; i < charl_params_get_count(t->session.params); i++) {
+        const charl_param *p = charl_params_get(t->session.params, i);
+
+        leaves = leaves || (p->frozen && p->in_base);
+    }
+    if (!leaves || !charl__leaves_base(t->config) || charl__run_length(origin) == strlen(origin) ||
+        (size_t)snprintf(path, sizeof path, "%s/" CHARL__RUN_BASE, t->config->run.output_dir) >= sizeof path) {
+        return;
+    }
+    if ((unlink(path) != 0 && errno != ENOENT) || link(origin, path) != 0) {
+        snprintf(text, sizeof text,
+                 "%.2000s belongs to a run that may remove it as it trains on, and cannot be linked here (%s): copy "
+                 "it, and start from the copy",
+                 origin, strerror(errno));
+        charl__trainer_warn(t, text);
+    }
 }
 
 static charl_status describe_checkpoint(const char *path, charl__lock_line *line)
@@ -473,6 +499,9 @@ static charl_status claim_rundir(charl__trainer *t)
 
     if (!t->resumes && t->overwrites) {
         CHARL_TRY(charl__rundir_clear(dir));
+    }
+    if (!t->resumes && t->session.origin) {
+        keep_base(t);
     }
     if (strcmp(t->run_id, t->run_dir_id) != 0) {
         CHARL_TRY(charl__rundir_write_id(dir, t->run_id));

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "export/export.h"
+#include "io/checkpoint/run_path.h"
 #include "io/commit.h"
 #include "io/progress.h"
 #include "train/metrics/metrics.h"
@@ -109,6 +110,7 @@ charl_status charl__rundir_clear(const char *dir)
 {
     CHARL_TRY(remove_named(dir, "last"));
     CHARL_TRY(remove_named(dir, "best"));
+    CHARL_TRY(remove_one(dir, CHARL__RUN_BASE));
     CHARL_TRY(each_checkpoint(dir, visit_to_remove, NULL));
     return CHARL_OK;
 }

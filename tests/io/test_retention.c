@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "io/checkpoint_sample.h"
+#include "io/checkpoint/run_path.h"
 #include "io/scratch.h"
 
 static sample s;
@@ -222,6 +223,32 @@ static void test_retain_errors(void **state)
     save(1);
     charl_assert_ok(charl__fault_set("io.dirfsync:1"));
     charl_assert_status(charl_run_retain(dir, &policy, NULL), CHARL_ERR_DISK);
+}
+
+static void test_paths(void **state)
+{
+    char *out = NULL, *want = NULL, link[600];
+
+    (void)state;
+    assert_int_equal(charl__run_length("a/b/last.h5"), 3);
+    assert_int_equal(charl__run_length("a/b/checkpoints/step-00000002.h5"), 3);
+    assert_int_equal(charl__run_length("best.h5"), 0);
+    assert_int_equal(charl__run_length("a/step-00000002.h5"), strlen("a/step-00000002.h5"));
+    assert_int_equal(charl__run_length("checkpoints/step-00000002.h5"), strlen("checkpoints/step-00000002.h5"));
+    assert_true(charl__run_is_same("/no/run/last.h5", "/no/run/checkpoints/step-00000002.h5"));
+    assert_false(charl__run_is_same("/no/run/last.h5", "/no/other/last.h5"));
+    assert_false(charl__run_is_same("/no/run/model.h5", "/no/run/model.h5")); /* of no run */
+    save(3);
+    charl_assert_ok(charl_run_link(dir, "last.h5", 3));
+    snprintf(link, sizeof link, "%s", charl_test_path(dir, "last.h5"));
+    charl_assert_ok(charl__run_resolve(link, &out));
+    charl_assert_ok(charl_run_path(dir, 3, &want));
+    assert_string_equal(out, want);
+    assert_true(charl__run_is_same(link, out));
+    charl_free(out);
+    charl_assert_ok(charl__run_resolve(want, &out));
+    assert_null(out);
+    charl_free(want);
 }
 
 static void test_links(void **state)
@@ -446,6 +473,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_find_every_acquisition, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_retain, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_retain_errors, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_paths, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_links, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_lock, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_removed_lock, setup, teardown_dir),

@@ -142,8 +142,9 @@ expect 0 "replayed" "$bin/charl" replay one --step 6
 says 1 '^ *6 .*  as recorded$'
 cp -L base/last.h5 moved.h5
 mv base gone
+rm one/init.from.h5
 expect 5 "without its base" "$bin/charl" eval gpt.ini one/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*"
-says 1 "error: .*one/last.h5 holds only what was trained; the other weights are in .*base/last.h5, which is not there"
+says 1 "error: .*one/last.h5 holds only what was trained; the other weights are in .*base/checkpoints/step-00000006.h5, which is not there"
 expect 0 "the base has moved" "$bin/charl" eval gpt.ini one/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*" init.from=moved.h5
 checks=$((checks + 1))
 grep -o 'loss=[0-9.]*' log | sort -u | cmp -s - trained || fail "the base has moved: $(cat log)"
@@ -184,4 +185,20 @@ checks=$((checks + 1))
 "$bin/charl" checkpoint show norm/last.h5 | grep -q 'optim/exp_avg/ln_f.weight' || fail "train.freeze = !ln_f.* trains no norm"
 expect 2 "no such layer" ranks 1 gpt.ini -q -o none lora.rank=2 lora.targets=attention
 says 1 "error: .*lora.targets = attention: no linear layer has such a name"
+
+# The base trains on until the checkpoint that the adapters stand on is removed there: they go on, from its second name in their own directory.
+rm -rf again && expect 0 "adapters on a link" lora 1 -q -o again
+checks=$((checks + 1))
+grep -q '^from = .*/base/checkpoints/step-00000006.h5$' again/config.ini || fail "the base as recorded: $(grep '^from' again/config.ini)"
+for steps in 12 21; do
+    expect 0 "the base, $steps steps" ranks 1 gpt.ini -q -o base train.max_steps=$steps checkpoint.keep_last=2
+done
+checks=$((checks + 1))
+[ -e base/checkpoints/step-00000006.h5 ] && fail "the base is still there: $(ls base/checkpoints)"
+expect 0 "its adapters, nothing left" lora 1 -o again
+expect 0 "its adapters, evaluated" "$bin/charl" eval again/config.ini again/last.h5
+expect 0 "its adapters, generated from" "$bin/charl" generate again/config.ini again/last.h5 --prompt "the " --tokens 5 --seed 1
+expect 0 "its adapters, exported" "$bin/charl" checkpoint export again/last.h5 -o again.safetensors
+expect 0 "its adapters, trained on" lora 1 -o again train.max_steps=9
+says 1 "start step=6/9"
 finish

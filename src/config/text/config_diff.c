@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "config/config_private.h"
+#include "io/checkpoint/run_path.h"
 
 typedef struct differ {
     charl__text report;
@@ -47,32 +48,14 @@ static unsigned change_of(const charl__key *key)
     return 0;
 }
 
-/* Length of the run directory whose checkpoint or link `path` names; of any other path all of it. */
-static size_t run_length(const char *path)
-{
-    static const char *const links[] = {"last.h5", "best.h5"};
-    static const char folder[] = "/checkpoints";
-    const char *slash = strrchr(path, '/');
-    const size_t n = slash ? (size_t)(slash - path) : 0, tail = sizeof folder - 1;
-
-    for (size_t i = 0; slash && i < sizeof links / sizeof *links; i++) {
-        if (strcmp(slash + 1, links[i]) == 0) {
-            return n;
-        }
-    }
-    return n > tail && strncmp(slash + 1, "step-", 5) == 0 && strncmp(slash - tail, folder, tail) == 0 ? n - tail
-                                                                                                       : strlen(path);
-}
-
 /* Whether values of a key mean the same. Of what a run starts from, the default is silence: a run that resumes does not read it. Checkpoints of
  * one run count as one start: its links name other ones as it trains on. */
 static bool is_same(const charl__key *key, const char *now, const char *was)
 {
     const bool starts = key->effect == CHARL__KEY_START;
-    const size_t n = run_length(now);
 
     return strcmp(now, was) == 0 || (starts && strcmp(now, key->fallback) == 0) ||
-           (starts && key->type == CHARL__KEY_PATH && n == run_length(was) && n > 0 && strncmp(now, was, n) == 0);
+           (starts && key->type == CHARL__KEY_PATH && charl__run_is_same(now, was));
 }
 
 /* A key is compared where both sides use it; that another type is chosen is told by the key `type`. */

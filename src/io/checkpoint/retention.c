@@ -1,8 +1,10 @@
 /* Which checkpoints a run has, which one to go on from, and which ones may go. The file names are
  * the only index: there is no pointer file that could be missing or early.
  */
+#define _DEFAULT_SOURCE /* realpath */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "charl/checkpoint.h"
+#include "io/checkpoint/run_path.h"
 #include "io/commit.h"
 
 charl_status charl_run_path(const char *dir, int64_t step, char **out)
@@ -266,4 +269,52 @@ int64_t charl_run_linked(const char *dir, const char *name)
     }
     target[n] = '\0';
     return strncmp(target, folder, strlen(folder)) == 0 ? parse_name(target + strlen(folder)) : -1;
+}
+
+size_t charl__run_length(const char *path)
+{
+    static const char folder[] = "/checkpoints";
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t n = slash ? (size_t)(slash - path) : 0, tail = sizeof folder - 1;
+
+    if (strcmp(name, "last.h5") == 0 || strcmp(name, "best.h5") == 0) {
+        return n;
+    }
+    return parse_name(name) >= 0 && n > tail && strncmp(path + n - tail, folder, tail) == 0 ? n - tail : strlen(path);
+}
+
+bool charl__run_is_same(const char *a, const char *b)
+{
+    const char *const path[2] = {a, b};
+    char name[2][PATH_MAX], real[2][PATH_MAX];
+
+    for (int i = 0; i < 2; i++) {
+        const size_t n = charl__run_length(path[i]);
+
+        if (n == strlen(path[i]) || (size_t)snprintf(name[i], PATH_MAX, "%.*s", (int)n, path[i]) >= PATH_MAX) {
+            return false;
+        }
+        if (!realpath(n > 0 ? name[i] : ".", real[i])) { /* there is none, or none any more */
+            memcpy(real[i], name[i], n + 1);
+        }
+    }
+    return strcmp(real[0], real[1]) == 0;
+}
+
+charl_status charl__run_resolve(const char *path, char **out)
+{
+    charl_status st = CHARL_OK;
+    const char *slash = strrchr(path, '/');
+    char *dir = NULL;
+    int64_t step;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__commit_dir(path, &dir));
+    step = charl_run_linked(dir, slash ? slash + 1 : path);
+    if (step >= 0) {
+        CHARL_TRY_CLEANUP(charl_run_path(dir, step, out));
+    }
+cleanup:
+    charl_free(dir);
+    return st;
 }

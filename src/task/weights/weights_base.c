@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "config/config_rows.h"
 #include "io/checkpoint/checkpoint_read.h"
+#include "io/checkpoint/run_path.h"
 #include "task/task.h"
 #include "task/weights/weights_load.h"
 
@@ -65,17 +66,40 @@ static charl_status declare(base *b, const charl_checkpoint_reader *r)
     return CHARL_OK;
 }
 
+/* DIR/init.from.h5 for a checkpoint of run DIR; "": it is none, or has no such file. */
+static void kept_base(const char *path, char *out, size_t bytes)
+{
+    const size_t n = charl__run_length(path);
+
+    if (n == strlen(path) ||
+        (size_t)snprintf(out, bytes, "%.*s%s" CHARL__RUN_BASE, (int)n, path, n > 0 ? "/" : "") >= bytes ||
+        access(out, R_OK) != 0) {
+        out[0] = '\0';
+    }
+}
+
+/* The file that holds the base of the checkpoint at `path`: `from` or, where that is NULL or names the run that the checkpoint names, which may
+ * have trained on, what is recorded there; where that file is gone, the one that the run kept. */
+static const char *choose_base(const char *from, const char *recorded, const char *kept)
+{
+    if (!from || (recorded && charl__run_is_same(from, recorded))) {
+        from = recorded;
+    }
+    return kept[0] && (!from || access(from, F_OK) != 0) ? kept : from;
+}
+
 static charl_status base_open(const charl_checkpoint_reader *r, const char *path, const char *from, base **out)
 {
     charl_status st = CHARL_OK;
     const char *text = charl_checkpoint_get_config_resolved(r);
     base *b = NULL;
-    char why[1200];
+    char why[1200], kept[4096];
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *b, &b));
     CHARL_TRY_CLEANUP(charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &b->config));
-    from = from ? from : charl__config_init_from(b->config);
+    kept_base(path, kept, sizeof kept);
+    from = choose_base(from, charl__config_init_from(b->config), kept);
     CHARL_REQUIRE_CLEANUP(
         from, CHARL_ERR_CHECKPOINT,
         "%s holds only what was trained, and does not say what the run started from; HINT init.from=PATH names it",

@@ -1,0 +1,22 @@
+#ifndef CHARL_IO_CHECKPOINT_RUN_PATH_H
+#define CHARL_IO_CHECKPOINT_RUN_PATH_H
+/** Paths of the checkpoints of a run: DIR/last.h5, DIR/best.h5 and DIR/checkpoints/step-N.h5. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "charl/status.h"
+
+/** The weights that checkpoints of DIR leave to their base, where those lie in another run, which may remove them: another name of that file. */
+#define CHARL__RUN_BASE "init.from.h5"
+
+/** Length of DIR in a path of one of these forms; of any other path all of it. "last.h5" alone is of the current directory: 0. */
+size_t charl__run_length(const char *path);
+
+/** Whether both paths are of these forms and of one run. */
+bool charl__run_is_same(const char *a, const char *b);
+
+/** What a link of a run directory names now: DIR/checkpoints/step-N.h5 for DIR/last.h5. NULL for any other path. *out: owned by the caller.
+ *  Errors: ERR_NOMEM. */
+charl_status charl__run_resolve(const char *path, char **out) CHARL_MUST_CHECK;
+
+#endif
