@@ -22,6 +22,7 @@
 #include "train/rank_check.h"
 #include "train/replay.h"
 #include "train/rundir.h"
+#include "train/verify_settings.h"
 
 enum { TEXT_BYTES = 1600, LARGEST_CONFIG = 1 << 26, LARGEST_METRICS = 1 << 30 };
 
@@ -206,6 +207,7 @@ static charl_status check_config(verify *v, int64_t start)
     charl__text text = {0};
 
     CHARL_TRY_CLEANUP(charl__commit_join(v->run, "config.ini", &path));
+    CHARL_TRY_CLEANUP(charl__verify_settings(v->run, v->options->warned, v->options->ctx));
     st = charl__regular_read_all(path, LARGEST_CONFIG, &text);
     if (st == CHARL_ERR_CHECKPOINT) {
         wrong(v, "%s", charl_error_message());

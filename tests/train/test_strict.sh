@@ -55,7 +55,7 @@ says 1 "hint: .*-o DIR.*--overwrite"
 expect 5 "complete, fewer steps" ranks 1 mlp.ini -o c train.epochs=1
 says 1 "error: \[train\] epochs = 1 \(was 2\)"
 expect 5 "complete, other initial weights" ranks 1 mlp.ini -o c --init-from b/last.h5
-says 1 "error: \[init\] from = .*b/last.h5 \(was none\)"
+says 1 "error: \[init\] from = .*b/checkpoints/step-00000010.h5 \(was none\)"
 expect 0 "complete, another measure" ranks 1 mlp.ini -o c checkpoint.monitor=val/accuracy log.interval=3 run.max_time=1h
 says 1 "warning: \[checkpoint\] monitor = val/accuracy \(was val/loss\)"
 says 1 "warning: nothing is left to train: these settings change nothing"

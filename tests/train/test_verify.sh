@@ -127,6 +127,7 @@ cp whole/run.lock run/run.lock
 # Configuration, data, checkpoints.
 sed -i 's/^learning_rate *=.*/learning_rate = 0.06/' run/config.ini
 wrong '^run/config.ini is not the configuration that line 1 of run.lock records$'
+says 1 'warning: run/config.ini holds other settings than those that step [0-9]+ was trained with: \[optimizer\] learning_rate = 0.06 \(was 0.05\)$'
 "$bin/charl" data make digits data.h5 -t 320 -v 100 --seed 9 --overwrite >/dev/null || exit 1
 wrong '^the data, .*data.h5, are not those that line 1 of run.lock records$'
 cp digits.h5 data.h5
@@ -277,9 +278,9 @@ sed -i '3s/step=2/step=3/' parts/run.lock
 expect 0 "a damaged run.lock" ranks 1 cnn.ini -q -o parts $thin train.epochs=3
 says 1 'warning: run.lock, line 3: was changed'
 says 1 'warning: renamed to parts/run.lock.damaged, and a new one begins'
-verify 1 "from the resumption" parts --segments 100
-says 1 '^steps 11 to 12: not replayed: it begins at a checkpoint of step 10 that is not kept$'
-says 1 '^not proven by a replay: steps 1 to 12$'
+verify 0 "from the resumption" parts --segments 100
+says 0 'not replayed'
+says 1 '^not proven by a replay: steps 1 to 10$'
 says 1 'note: run.lock begins with a resumption: it does not say how the 10 steps before it were trained$'
 
 # Exports carry the hash of the line that records their checkpoint.
