@@ -33,18 +33,6 @@ cleanup:
     return st;
 }
 
-static void count(void *user, const void *y, int64_t n, bool *stop)
-{
-    int64_t *classes = user;
-
-    (void)stop;
-    for (int64_t i = 0; i < n; i++) {
-        if (((const int32_t *)y)[i] >= 0) {
-            classes[((const int32_t *)y)[i]]++;
-        }
-    }
-}
-
 charl_status charl__session_measure_chance(charl__session *s)
 {
     enum { MOST_ROWS = 1 << 24 };
@@ -56,7 +44,7 @@ charl_status charl__session_measure_chance(charl__session *s)
         return CHARL_OK;
     }
     CHARL_TRY_CLEANUP(charl__alloc_array(s->data.classes, sizeof *classes, &classes));
-    CHARL_TRY_CLEANUP(scan(s, count, classes));
+    CHARL_TRY_CLEANUP(charl__session_count_classes(s, CHARL_SPLIT_TRAIN, classes));
     for (int64_t c = 0; c < s->data.classes; c++) {
         largest = classes[c] > largest ? classes[c] : largest;
         all += classes[c];
