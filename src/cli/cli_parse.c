@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <charl/config.h>
@@ -23,25 +22,6 @@ typedef struct parse {
     charl__cli_operands *operands;
     void *input;
 } parse;
-
-/* A run directory stands for its best checkpoint, or the last one where no best one is kept: which, is said. */
-static void resolve_checkpoint(char **value)
-{
-    static const char *const links[] = {"best.h5", "last.h5"};
-    static char found[4096];
-    struct stat info;
-
-    for (int i = 0; i < 2 && stat(*value, &info) == 0 && S_ISDIR(info.st_mode); i++) {
-        char text[sizeof found + 64];
-
-        if ((size_t)snprintf(found, sizeof found, "%s/%s", *value, links[i]) < sizeof found &&
-            access(found, R_OK) == 0) {
-            snprintf(text, sizeof text, "%s is a run directory: its %s is used", *value, links[i]);
-            charl__cli_note(NULL, text);
-            *value = found;
-        }
-    }
-}
 
 static error_t take_operands(parse *p, int count, char **values)
 {
@@ -60,11 +40,6 @@ static error_t take_operands(parse *p, int count, char **values)
     if (count > (o->max > 0 ? o->max : required)) {
         charl__cli_error(0, NULL, "unexpected operand: %s", values[o->max > 0 ? o->max : required]);
         return EINVAL;
-    }
-    for (int i = 0; i < required; i++) {
-        if (strcmp(o->names[i], "CHECKPOINT") == 0 || strcmp(o->names[i], "MODEL") == 0) {
-            resolve_checkpoint(&o->values[i]);
-        }
     }
     return o->take ? o->take(o, p->input) : 0;
 }

@@ -265,9 +265,8 @@ code=$?
 check "two ranks: exit $code, want 2" test $code -eq 2
 check "two ranks: why not" grep -q 'charl: error: charl predict runs on one rank, not on 2' ranks
 check "two ranks leave no file" sh -c '! ls | grep -e "^no\." -e tmp'
-# a run directory for its checkpoint
-expect 0 'note: run is a run directory: its best.h5 is used' predict run -o best.csv
-expect 0 'note: run is a run directory: its best.h5 is used' eval c.ini run
+# a run directory for its last checkpoint
+expect 0 'step=24 rows=83 ' predict run -o last.csv
 "$bin/charl-train" c.ini --resume=run run.output_dir=more --progress=none >out 2>&1
 grep -q 'run is a run directory, not a checkpoint' out || { cat out; failed=1; }
 exit $failed

@@ -40,6 +40,9 @@ typedef struct charl__trained {
     char path[4096];      /* of the checkpoint */
 } charl__trained;
 
+/** The last checkpoint of a run directory, in `text`; another path as it is. */
+const char *charl__checkpoint_of(const char *path, char text[4096]);
+
 /** Take CHECKPOINT, whose own configuration is used, or CONFIG and CHECKPOINT in any order, and
  *  overrides. A run directory stands for its last checkpoint. Errors: ERR_CONFIG; those of charl_config_load and charl_checkpoint_open. */
 charl_status charl__take_trained(const charl__cli_operands *operands, charl__trained *out) CHARL_MUST_CHECK;

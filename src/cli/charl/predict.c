@@ -253,7 +253,8 @@ int charl__predict_main(const char *path, int argc, char **argv)
         "probability if the model chooses one class, else a probability for each label or a number for each "
         "target.\vDATA is a CSV file, texts (CSV or .jsonl), a NumPy array (.npy), PNG and JPEG files or folders of "
         "them, or a dataset (HDF5). Default: the validation set of the dataset that MODEL was trained on.\nMODEL is a "
-        "checkpoint; it contains configuration, column and class names, image size, mean and standard deviation. A CSV "
+        "checkpoint, or a run directory for its last one; it contains configuration, column and class names, image "
+        "size, mean and standard deviation. A CSV "
         "file with a header must have the columns of the model, in any order; other columns are ignored. Labels are "
         "optional: if DATA has the target column, or is a dataset, the last line reports the loss and the metrics. "
         "Images that cannot be read are named and left out, and the exit "
@@ -266,6 +267,8 @@ int charl__predict_main(const char *path, int argc, char **argv)
                           .warned = charl__cli_warn,
                           .noted = charl__cli_note,
                           .compiling = charl__cli_compiling_show}};
+    const char *model;
+    char text[4096];
     int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &p);
     charl_status st;
 
@@ -276,12 +279,13 @@ int charl__predict_main(const char *path, int argc, char **argv)
         return refuse_ranks(charl_launcher_size());
     }
     p.o.ctx = &p;
+    model = charl__checkpoint_of(operands.values[0], text);
     st = take_operands(&p, &operands);
     if (st == CHARL_OK) {
-        st = check_order(&p, operands.values[0]);
+        st = check_order(&p, model);
     }
     if (st == CHARL_OK) {
-        st = predict(&p, operands.values[0]);
+        st = predict(&p, model);
     }
     code = st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
     free(p.paths);

@@ -17,8 +17,7 @@ static bool is_checkpoint(const char *path)
     return is;
 }
 
-/* The last checkpoint of a run directory; another path as it is. */
-static const char *resolve(const char *path, char text[4096])
+const char *charl__checkpoint_of(const char *path, char text[4096])
 {
     struct stat info;
 
@@ -82,12 +81,13 @@ charl_status charl__take_trained(const charl__cli_operands *operands, charl__tra
     }
     CHARL_REQUIRE(files > 0, CHARL_ERR_CONFIG, "CHECKPOINT is missing");
     if (files == 2) {
-        const bool is_swapped = is_checkpoint(resolve(file[0], out->path)) && !is_checkpoint(resolve(file[1], text));
+        const bool is_swapped = is_checkpoint(charl__checkpoint_of(file[0], out->path)) &&
+                                !is_checkpoint(charl__checkpoint_of(file[1], text));
 
-        snprintf(out->path, sizeof out->path, "%s", resolve(file[!is_swapped], text));
+        snprintf(out->path, sizeof out->path, "%s", charl__checkpoint_of(file[!is_swapped], text));
         return charl_config_load(file[is_swapped], overrides, n, &out->config);
     }
-    snprintf(out->path, sizeof out->path, "%s", resolve(file[0], text));
+    snprintf(out->path, sizeof out->path, "%s", charl__checkpoint_of(file[0], text));
     CHARL_TRY(is_checkpoint(out->path) ? CHARL_OK : refuse_config(file[0]));
     return read_own_config(out->path, overrides, n, &out->config);
 }
