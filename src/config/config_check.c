@@ -235,9 +235,6 @@ static void check_metrics(checker *c)
         wrong(c, "checkpoint", "weights",
               "= trained leaves frozen weights to those of [init] from, which is not given");
     }
-    if (monitor != &charl__metric_loss && cfg->eval.interval.unit == CHARL_INTERVAL_OFF) {
-        wrong(c, "checkpoint", "monitor", "needs evaluations: [eval] interval is 0");
-    }
     if (cfg->train.early_stopping_patience > 0 && cfg->eval.interval.unit == CHARL_INTERVAL_OFF) {
         wrong(c, "train", "early_stopping_patience", "needs evaluations: [eval] interval is 0");
     }

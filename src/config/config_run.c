@@ -176,6 +176,9 @@ static void check_data(notes *n)
     for (size_t i = 0; n->facts->val_rows == 0 && i < sizeof of_evaluations / sizeof *of_evaluations; i++) {
         useless(n, of_evaluations[i][0], of_evaluations[i][1], "there are no validation rows");
     }
+    if (c->eval.interval.unit == CHARL_INTERVAL_OFF) {
+        useless(n, "checkpoint", "monitor", "eval.interval is 0, so nothing is evaluated");
+    }
     if (n->facts->val_rows > 0 && !n->facts->val_is_cut && c->data.mix.count == 0) {
         useless(n, "data", "val_split", "the data have a validation set");
     }

@@ -126,7 +126,7 @@ expect 2 'tokenizer chars: a size of the vocabulary (--vocab) applies to a token
 expect 2 "unrecognized option '--tokenizer'" data import csv t.csv -o x.h5 --tokenizer bpe
 printf 'caf\351' >latin.txt
 expect 3 'latin.txt: byte 3 is not UTF-8' data import text latin.txt -o x.h5 --tokenizer chars
-if "$charl" data import text text.txt latin.txt -o b.h5 --tokenizer bpe --vocab 300 >out 2>err; then
+if "$charl" data import text text.txt latin.txt -o b.h5 --binary --tokenizer bpe --vocab 300 >out 2>err; then
     expect 0 'tokenizer  bpe' data info b.h5
     expect 2 'vocabulary of 100 is outside' data import text text.txt -o x.h5 --tokenizer bpe --vocab 100
 else

@@ -43,6 +43,8 @@ static const struct {
     {&ten, "[train]\nmax_nonfinite_steps = 4\n",
      "train.max_nonfinite_steps = 4 has no effect: train.on_nonfinite is stop"},
     {&none, "[eval]\ninterval = 2\n", "eval.interval = 2 has no effect: there are no validation rows"},
+    {&ten, "[eval]\ninterval = 0\n[checkpoint]\nmonitor = val/accuracy\n",
+     "checkpoint.monitor = val/accuracy has no effect: eval.interval is 0, so nothing is evaluated"},
     {&none, "[eval]\nmetrics = f1\n", "eval.metrics = f1 has no effect: there are no validation rows"},
     {&ten, "val_split = 0.2\n", "data.val_split = 0.2 has no effect: the data have a validation set"},
     {&cut, "val_split = 0.2\n", NULL},

@@ -53,8 +53,8 @@ says 1 "one.h5: all 40 training rows are of class 0 \(oak\), so there is nothing
 # A metric without a value chooses no checkpoint and stops no run.
 expect 2 "a monitor without validation rows" $train data.path=mixed.h5 checkpoint.monitor=val/auc -o none
 says 1 "checkpoint.monitor = val/auc needs a validation set, mixed.h5 has none"
-expect 2 "a monitor without evaluations" $train data.val_split=0.2 data.path=mixed.h5 checkpoint.monitor=val/auc eval.interval=0 -o none
-says 1 "\[checkpoint\] monitor: needs evaluations: \[eval\] interval is 0"
+expect 0 "a monitor without evaluations" $train data.val_split=0.2 data.path=mixed.h5 checkpoint.monitor=val/auc eval.interval=0 -o unevaluated
+says 1 "warning: checkpoint.monitor = val/auc has no effect: eval.interval is 0, so nothing is evaluated"
 expect 0 "a validation set of one class" "$bin/charl" data split late.h5 --val-split 0.25 --in-order -o late1.h5
 expect 2 "auc of one class" $train data.path=late1.h5 checkpoint.monitor=val/auc -o none
 says 1 "compares samples of different classes, and all 15 validation rows of late1.h5 are of class 1 \(oak\)"
