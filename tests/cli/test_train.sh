@@ -201,12 +201,12 @@ says err "hidden"
 # What a run cannot go on with, and what to do about it.
 expect changed-batch 5 "$train" "$dir/t.ini" train.batch_size=32 train.epochs=3
 says err "was trained with train.batch_size = 64 and train.slices = 8, now 32 and 8"
-says err "  hint: set them back, or start afresh in another run.output_dir (--init-from keeps the weights)"
+says err "  hint: set them back, or start a new run with -o DIR, or with --overwrite in the place of this one (--init-from keeps the weights)"
 expect changed-optimizer 5 "$train" "$dir/t.ini" optimizer.type=sgd train.epochs=3
 says err "was trained with adamw, now optimizer.type is sgd"
-says err "  hint: set it back, or start afresh in another run.output_dir (--init-from keeps the weights)"
+says err "  hint: set it back, or start a new run with -o DIR, or with --overwrite in the place of this one (--init-from keeps the weights)"
 "$charl" data make digits "$dir/alone.h5" --train 128 --val 0 >/dev/null || { echo "FAIL: no data"; exit 1; }
-expect changed-data 5 "$train" "$dir/t.ini" data.path="$dir/alone.h5" train.epochs=3
+expect changed-data 5 "$train" "$dir/t.ini" data.path="$dir/alone.h5" train.epochs=9
 says err "was trained on 256 samples, $dir/alone.h5 has 128"
 says err "  hint: set data.path or data.mix back, "
 expect no-validation 2 "$train" -n "$dir/t.ini" data.path="$dir/alone.h5" train.early_stopping_patience=2

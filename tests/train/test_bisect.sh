@@ -89,7 +89,7 @@ says 1 '^short.sums ends with step 8, a.sums continues$'
 bisect 2 "checksums and a run" a.sums a
 bisect 5 "no run" a nowhere
 bisect 5 "no checksums" a.sums cnn.ini
-says 1 'cnn.ini is neither a run directory nor a whole file of checksums'
+says 1 'cnn.ini is a configuration, not a run directory'
 grep -v '^end' a.sums | head -n 60 >cut.sums
 bisect 5 "checksums cut short" a.sums cut.sums
 expect 0 "checksums of other steps" "$bin/charl" replay a --step 2 --checksums early.sums

@@ -82,11 +82,11 @@ equal "another order, read while evaluating" "$want" "$(evaluates b.h5 run/last.
 equal "one row of those that are right" 1.000000 "$(evaluates one.h5 run/last.h5 train.batch_size=4 train.slices=4)"
 case $(evaluates two.h5 run/last.h5) in 0.9*|1.*) checks=$((checks + 1)) ;; *) fail "two of three classes" ;; esac
 expect 3 "an unknown class" "$bin/charl" eval c.ini run/last.h5 data.path=unknown.h5 --split train
-says 1 'unknown.h5 has classes that run/last.h5 was not trained on: "robusta"'
+says 1 'unknown.h5 has classes that run/(last|checkpoints/step-[0-9]+).h5 was not trained on: "robusta"'
 expect 3 "a missing column" "$bin/charl" eval c.ini run/last.h5 data.path=lacks.h5 --split train
 says 1 'lacks.h5 has no columns "c0", which run/last.h5 was trained on'
 expect 3 "a surplus column" "$bin/charl" eval c.ini run/last.h5 data.path=more.h5 --split train
-says 1 'more.h5 has columns that run/last.h5 was not trained on: "id"'
+says 1 'more.h5 has columns that run/(last|checkpoints/step-[0-9]+).h5 was not trained on: "id"'
 equal "no names" "$want" "$(evaluates bare.h5 run/last.h5)"
 cp eval.log log
 says 1 'warning: bare.h5 names no columns, run/last.h5 does: they are matched by position'
@@ -157,7 +157,7 @@ PY
         equal "three folders" 1.000000 "$(evaluates three.h5 pictures/last.h5)"
         equal "two of three folders" 1.000000 "$(evaluates pair.h5 pictures/last.h5)"
         expect 3 "the other way round" ranks 1 c.ini data.path=pair.h5 --init-from pictures/last.h5 run.output_dir=bad
-        says 1 'pair.h5 has no rows of classes that pictures/last.h5 was trained on: "ant"'
+        says 1 'pair.h5 has no rows of classes that pictures/(last|checkpoints/step-[0-9]+).h5 was trained on: "ant"'
     fi
 else
     skipped "pictures" "no $python"
@@ -200,10 +200,10 @@ equal "started from" "$want" "$(evaluates a.h5 tuned/last.h5)"
 checks=$((checks + 1))
 [ "$(id tuned/last.h5)" != "$first" ] || fail "another run has the same id"
 expect 3 "other classes" ranks 1 c.ini data.path=unknown.h5 data.val_split=0 --init-from run/last.h5 run.output_dir=bad
-says 1 'unknown.h5 has classes that run/last.h5 was not trained on: "robusta"'
+says 1 'unknown.h5 has classes that run/(last|checkpoints/step-[0-9]+).h5 was not trained on: "robusta"'
 says 1 'hint: .*start the output layer afresh: init.skip = LAYER'
 expect 3 "too few classes" ranks 1 c.ini data.path=two.h5 --init-from run/last.h5 run.output_dir=bad
-says 1 'two.h5 has no rows of classes that run/last.h5 was trained on: "setosa"'
+says 1 'two.h5 has no rows of classes that run/(last|checkpoints/step-[0-9]+).h5 was trained on: "setosa"'
 # ... unless the output layer starts afresh. Columns are still those of the model, and its mean and std are used.
 expect 0 "another head" ranks 1 c.ini data.path=two.h5 --init-from run/last.h5 "init.skip=fc2.*" run.output_dir=head train.epochs=1 \
     optimizer.learning_rate=1e-30

@@ -65,7 +65,7 @@ says 1 "model.block_size = $block takes the window of the file"
 expect 0 "another base of the angles" from llama-again theta model.rope_theta=77
 says 1 'warning: .*llama-again was trained with another model: \[model\] rope_theta = 77 \(was 10000\)$'
 expect 0 "other heads" ranks 2 gpt.ini -q -o heads --init-from gpt/last.h5 model.n_head=2 model.dropout=0.2
-says 1 'warning: .*gpt/last.h5 was trained with another model: \[model\] n_head = 2 \(was 4\)$'
+says 1 'warning: .*gpt/checkpoints/step-00000001.h5 was trained with another model: \[model\] n_head = 2 \(was 4\)$'
 expect 2 "fewer tokens than the data" from gpt-hf few model.vocab_size=3
 says 1 "model.vocab_size = 3, but the data have"
 expect 5 "more tokens than the file" from gpt-hf many model.vocab_size=1000
