@@ -250,16 +250,16 @@ static charl_status parse_column(char *line, charl__recipe_column *c, bool *good
 {
     static const char *const written[] = {"number", "date", "words", "dropped", "target", "unit"};
     bool unit;
-    int kind, method = CHARL__MISSING_ERROR, order = 0;
+    int kind = 0, method = CHARL__MISSING_ERROR, order = 0;
     char *at = line;
-    const char *name;
+    const char *name = NULL;
 
     *good = take_one_of(&at, written, CHARL__COLUMN_KINDS + 1, &kind) && (name = take(&at)) != NULL;
-    unit = kind == CHARL__COLUMN_KINDS;
-    kind = unit ? CHARL__COLUMN_NUMBER : kind;
     if (!*good) {
         return CHARL_OK;
     }
+    unit = kind == CHARL__COLUMN_KINDS;
+    kind = unit ? CHARL__COLUMN_NUMBER : kind;
     c->kind = (charl__column_kind)kind;
     CHARL_TRY(charl__strdup(name, &c->name));
     if (kind > CHARL__COLUMN_WORDS) {
