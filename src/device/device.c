@@ -194,7 +194,7 @@ const char *charl_device_kind_name(charl_device_kind kind)
 
 const charl_device_info *charl_device_get_info(const charl_device *dev)
 {
-    return &dev->info;
+    return dev ? &dev->info : NULL;
 }
 
 void *charl__device_cl_queue(charl_device *dev)

@@ -177,7 +177,7 @@ int64_t charl_params_get_frozen_elements(const charl_params *set)
 
 const charl_param_spec *charl_param_get_spec(const charl_param *p)
 {
-    return &p->spec;
+    return p ? &p->spec : NULL;
 }
 
 charl_param_settings charl_param_get_settings(const charl_param *p)

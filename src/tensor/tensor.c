@@ -74,7 +74,7 @@ charl_dtype charl_tensor_get_dtype(const charl_tensor *t)
 
 const charl_shape *charl_tensor_get_shape(const charl_tensor *t)
 {
-    return &t->shape;
+    return t ? &t->shape : NULL;
 }
 
 charl_device *charl_tensor_get_device(const charl_tensor *t)

@@ -22,10 +22,10 @@ checks=$((checks + 1))
 [ "$(grep -c ' train step=' all/train-rank2.log)" -eq 5 ] || fail "a resumed run begins its log anew"
 expect 0 "simulated ranks" ranks 1 mlp.ini --simulate-ranks 4 --fast-dev-run=2 log.interval=1 --log-ranks=1-2,3
 says 6 "^\[rank [123]\] .* train step="
-expect 0 "quiet" ranks 2 mlp.ini -q -o quiet train.max_steps=2 --log-ranks=all
+expect 0 "quiet" ranks 2 mlp.ini -q -o quiet train.max_steps=3 --log-ranks=all
 says 0 .
 checks=$((checks + 1))
-grep -q ' train step=2/2' quiet/train-rank1.log || fail "a quiet run has no train-rank1.log"
+grep -q ' train step=3/3' quiet/train-rank1.log || fail "a quiet run has no train-rank1.log"
 expect 0 "a rank that is not there" ranks 1 mlp.ini --fast-dev-run=1 --log-ranks=7
 for wrong in '' x 1, ,1 2-1 1-- -1 1..2 99999999999; do
     expect 2 "--log-ranks=$wrong" ranks 1 mlp.ini --dry-run "--log-ranks=$wrong"

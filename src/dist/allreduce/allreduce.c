@@ -246,6 +246,9 @@ charl_status charl_allreduce_write_lane(charl_allreduce *ar, int j, int64_t offs
 
     CHARL_TRY(check_range(ar, offset, count));
     CHARL_REQUIRE(j >= 0 && j < ar->my_lanes, CHARL_ERR_INVALID, "lane %d of %d", j, ar->my_lanes);
+    if (count == 0) {
+        return CHARL_OK;
+    }
     if (ar->device_lanes) {
         return charl__buffer_write(CHARL_QUEUE_COMPUTE, ar->device_lanes, at, src, bytes, true);
     }
@@ -259,6 +262,9 @@ charl_status charl_allreduce_read_sum(const charl_allreduce *ar, int64_t offset,
     const size_t at = (size_t)offset * ar->element, bytes = (size_t)count * ar->element;
 
     CHARL_TRY(check_range(ar, offset, count));
+    if (count == 0) {
+        return CHARL_OK;
+    }
     if (ar->device_sum) {
         return charl__buffer_read(CHARL_QUEUE_COMPUTE, ar->device_sum, at, dst, bytes, true);
     }

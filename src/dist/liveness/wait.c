@@ -147,7 +147,7 @@ const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t b
     char name[160], place[96];
     bool is_known;
 
-    if (!c || !text) {
+    if (!c || !text || rank < 0 || rank >= c->size) {
         return "";
     }
     is_known = is_local(c, rank) || (c->me && atomic_load(&charl__slot_of(c, rank)->heard_ms) > 0);

@@ -140,7 +140,7 @@ void charl_checkpoint_close(charl_checkpoint_reader *r)
 
 const charl_checkpoint_state *charl_checkpoint_get_state(const charl_checkpoint_reader *r)
 {
-    return &r->layout.state;
+    return r ? &r->layout.state : NULL;
 }
 
 const char *charl_checkpoint_get_config_text(const charl_checkpoint_reader *r)

@@ -243,7 +243,7 @@ static void statistics(charl_graph *g, charl_var *x, const charl_batch_norm_args
 
 charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm_args *args)
 {
-    if (!args) {
+    if (!g || !args) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "batch_norm: args is NULL");
     }
     charl__norm t = {.count = 1, .eps = args->eps, .training = charl_graph_is_training(g)};
