@@ -218,7 +218,9 @@ static void missing_values_are_filled(void **state)
     refuse(text, NULL, CHARL_ERR_DATA, "t.csv:2: column \"b\" is missing; so are values of \"a\"; HINT --missing drop");
     refuse(text, &(charl_csv_options){.missing = "a:mode"}, CHARL_ERR_CONFIG,
            "\"mode\" is none of drop, mean, median and flag");
-    refuse(text, &(charl_csv_options){.missing = "c:mean"}, CHARL_ERR_CONFIG, "there is no column \"c\"");
+    refuse(text, &(charl_csv_options){.missing = "c:mean"}, CHARL_ERR_CONFIG,
+           "there is no column \"c\" among \"a\", \"b\", ");
+    refuse("Age,y\n1,0\n2,1\n", &(charl_csv_options){.label = "age"}, CHARL_ERR_CONFIG, "(did you mean \"Age\"?)");
     refuse(text, &(charl_csv_options){.missing = "y:mean"}, CHARL_ERR_CONFIG, "a missing target can only be dropped");
     refuse("a,y\nx,0\n,1\n", &(charl_csv_options){.missing = "a:mean"}, CHARL_ERR_CONFIG, "words, which have no mean");
     refuse("a,y\n,0\n,1\n", &(charl_csv_options){.missing = "drop"}, CHARL_ERR_DATA, "every row has a missing value");

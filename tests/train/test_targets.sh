@@ -158,4 +158,28 @@ expect 0 "one-hot rows as labels" ranks 1 years.ini -o hot data.y=/hot train.los
 says 1 "loss +bce, 3 labels"
 expect 2 "digits are not labels" ranks 1 mlp.ini -q -o x train.loss=bce
 says 1 "labels are 0 or 1, those of .* go up to 9"
+# One number for each sample, without an extent of its own: from HDF5, from NumPy's arrays, and in a prediction.
+/usr/bin/python3 - <<'PY'
+import h5py, numpy
+x = numpy.random.RandomState(0).standard_normal(40).astype("f4")
+numpy.save("one-x.npy", x)
+numpy.save("one-y.npy", (x > 0).astype("i4"))
+with h5py.File("one-f.h5", "w") as f:
+    f["x"], f["y"] = x, (x > 0).astype("i4")
+PY
+cat >one.ini <<'INI'
+[data]
+path = one.h5
+[model]
+type = mlp
+hidden = 4
+[train]
+epochs = 2
+batch_size = 8
+INI
+expect 0 "arrays of numbers" "$bin/charl" data import npy one-x.npy one-y.npy -o one.h5
+expect 0 "from NumPy" ranks 1 one.ini -q -o single
+expect 0 "from HDF5" ranks 1 one.ini -q -o single-f data.path=one-f.h5 data.x=x data.y=y
+expect 0 "predictions of numbers" "$bin/charl" predict single/last.h5 one-x.npy -o one.csv
+[ "$(wc -l <one.csv)" -eq 41 ] || fail "predictions of one number each"
 finish

@@ -361,6 +361,11 @@ static charl_status make_views(charl_dataset *ds, const charl_dataset_options *o
     charl__view *train = &ds->views[CHARL_SPLIT_TRAIN];
     charl__view *val = &ds->views[CHARL_SPLIT_VAL];
 
+    for (int s = 0; s < CHARL_SPLIT_COUNT && ds->kind != CHARL_DATASET_TOKENS; s++) {
+        if (ds->views[s].x && ds->views[s].x->item.ndim == 0) { /* one number for each sample */
+            ds->views[s].x->item = (charl_shape){1, {1}};
+        }
+    }
     for (int s = 1; s < CHARL_SPLIT_COUNT; s++) {
         const charl__view *v = &ds->views[s];
 

@@ -74,6 +74,17 @@ static bool is_class(const csv_import *c)
     return !c->o->regression && c->n_labels == 1;
 }
 
+static const char *column_name(const void *ctx, int i, char *copy)
+{
+    const csv_import *c = ctx;
+
+    if (i >= c->table.n_columns) {
+        return NULL;
+    }
+    snprintf(copy, 64, "\"%.60s\"", charl__table_field(&c->table, i));
+    return copy;
+}
+
 /* Which column `wanted` means, given the first record. */
 static charl_status find_column(csv_import *c, const char *wanted, int *column, bool *by_name)
 {
@@ -88,7 +99,13 @@ static charl_status find_column(csv_import *c, const char *wanted, int *column, 
         }
     }
     *by_name = false;
-    CHARL_REQUIRE(parse_index(wanted, &index), CHARL_ERR_CONFIG, "%s: there is no column \"%s\"", c->path, wanted);
+    if (!parse_index(wanted, &index)) {
+        char quoted[64], names[512];
+
+        snprintf(quoted, sizeof quoted, "\"%.60s\"", wanted);
+        CHARL_FAIL(CHARL_ERR_CONFIG, "%s: there is no column \"%s\" among %s", c->path, wanted,
+                   charl__text_names(quoted, column_name, c, names, sizeof names));
+    }
     index = index < 0 ? index + n : index;
     CHARL_REQUIRE(index >= 0 && index < n, CHARL_ERR_CONFIG, "%s: column %s of %d columns", c->path, wanted, n);
     *column = (int)index;

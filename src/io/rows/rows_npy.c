@@ -12,12 +12,13 @@ typedef struct npy_rows {
     int64_t capacity;
 } npy_rows;
 
-/* Shapes of one sample that mean the same: an image of one channel may leave it out. */
+/* Shapes of one sample that mean the same: an image of one channel, or one number, may leave that extent out. */
 static bool fits(const charl_shape *have, const charl_shape *want)
 {
-    const charl_shape gray = {2, {want->dim[1], want->dim[2]}};
+    const charl_shape gray = {want->ndim - 1, {want->dim[1], want->dim[2]}};
 
-    return charl_shape_equal(have, want) || (want->ndim == 3 && want->dim[0] == 1 && charl_shape_equal(have, &gray));
+    return charl_shape_equal(have, want) ||
+           ((want->ndim == 3 || want->ndim == 1) && want->dim[0] == 1 && charl_shape_equal(have, &gray));
 }
 
 static charl_status open_npy(charl__rows *r)
