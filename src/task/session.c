@@ -145,6 +145,7 @@ static charl_status choose_loss(charl__session *s)
     const char *loss = d->kind == CHARL_DATASET_TOKENS || (labels && !several) ? "cross_entropy"
                        : labels                                                ? "bce"
                                                                                : "mse";
+    char few[160], text[640];
     char *notes = NULL;
     bool one_hot = false;
 
@@ -159,6 +160,15 @@ static charl_status choose_loss(charl__session *s)
             "would choose %s; HINT store the number of the class (y.argmax(1)) for cross_entropy, or say "
             "train.loss = %s if that is meant",
             d->path, (long long)d->y_shape.dim[0], loss, labels ? "bce" : "kl, bce or mse");
+        CHARL_TRY(charl__session_find_few(s, few, sizeof few));
+        if (few[0]) {
+            snprintf(
+                text, sizeof text,
+                "%.300s: the targets are floating-point numbers, of which only %s occur: if they are classes, store "
+                "them as integers; train.loss = mse takes them as numbers without this warning",
+                d->path, few);
+            charl__session_warn(s, text);
+        }
     }
     CHARL_TRY(charl__config_choose_loss(s->config, loss, &s->chosen, &notes));
     s->config = s->chosen;

@@ -75,6 +75,9 @@ charl_status charl__session_measure_chance(charl__session *s) CHARL_MUST_CHECK;
 /** Whether each training target is several numbers, one of them 1 and the others 0. Reads up to the first that is not. Errors: those of
  *  charl_dataset_read. */
 charl_status charl__session_is_one_hot(charl__session *s, bool *out) CHARL_MUST_CHECK;
+/** The values of targets that are single numbers, "0, 1", if they are few and whole, so that they may be classes, and the import has not said that
+ *  they are numbers; else "". */
+charl_status charl__session_find_few(charl__session *s, char *text, size_t size) CHARL_MUST_CHECK;
 
 /** Match the data with the schema by name; if schema is NULL, create it from the data. Warns about columns
  *  and classes that do not match exactly, and about checkpoints too old to have a schema. Errors: ERR_DATA

@@ -1,4 +1,9 @@
-/* What the training targets are, found by reading them: how often each class occurs, and whether several labels are one class in one-hot form. */
+/* What the training targets are, found by reading them: how often each class occurs, whether several labels are one class in one-hot form, and
+ * whether numbers may be classes. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "task/session.h"
 
@@ -86,6 +91,58 @@ charl_status charl__session_is_one_hot(charl__session *s, bool *out)
     if (s->data.labelled && s->data.y_shape.ndim == 1 && o.classes > 1) {
         CHARL_TRY(scan(s, check_one_hot, &o));
         *out = o.is_one_hot;
+    }
+    return CHARL_OK;
+}
+
+/* Whole numbers that occur, in ascending order, while they are few. */
+enum { FEW = 10 };
+
+typedef struct few {
+    float value[FEW];
+    int n;
+    bool are_few;
+} few;
+
+static void note_values(void *user, const void *y, int64_t n, bool *stop)
+{
+    few *f = user;
+
+    for (int64_t i = 0; i < n && f->are_few; i++) {
+        const float v = ((const float *)y)[i];
+        int at = 0;
+
+        while (at < f->n && f->value[at] < v) {
+            at++;
+        }
+        if (at < f->n && f->value[at] == v) {
+            continue;
+        }
+        f->are_few = f->n < FEW && v == floorf(v);
+        if (f->are_few) {
+            memmove(&f->value[at + 1], &f->value[at], (size_t)(f->n - at) * sizeof *f->value);
+            f->value[at] = v;
+            f->n++;
+        }
+    }
+    *stop = !f->are_few;
+}
+
+charl_status charl__session_find_few(charl__session *s, char *text, size_t size)
+{
+    const charl_dataset_info *d = &s->data;
+    few f = {.are_few = true};
+    size_t used = 0;
+
+    text[0] = '\0';
+    if (!d->labelled || d->y_dtype != CHARL_F32 || charl_shape_count(&d->y_shape) != 1 || d->n_target_stats > 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(scan(s, note_values, &f));
+    if (f.are_few && f.n > 1 && d->rows[CHARL_SPLIT_TRAIN] >= 4 * (int64_t)f.n) {
+        for (int i = 0; i < f.n && used < size; i++) {
+            used += (size_t)snprintf(text + used, size - used, "%s%.9g", i > 0 ? ", " : "", (double)f.value[i]);
+        }
     }
     return CHARL_OK;
 }

@@ -182,4 +182,12 @@ expect 0 "from NumPy" ranks 1 one.ini -q -o single
 expect 0 "from HDF5" ranks 1 one.ini -q -o single-f data.path=one-f.h5 data.x=x data.y=y
 expect 0 "predictions of numbers" "$bin/charl" predict single/last.h5 one-x.npy -o one.csv
 [ "$(wc -l <one.csv)" -eq 41 ] || fail "predictions of one number each"
+# Floating-point numbers that may be classes are told, unless it is said that they are numbers.
+/usr/bin/python3 -c 'import h5py
+with h5py.File("one-f.h5", "a") as f:
+    f["c"] = f["y"][:].astype("f8") + 1'
+expect 0 "classes as floats" ranks 1 one.ini --fast-dev-run=1 data.path=one-f.h5 data.x=x data.y=c
+says 1 "warning: .*one-f.h5: the targets are floating-point numbers, of which only 1, 2 occur: if they are classes, store them as integers"
+expect 0 "floats that are meant" ranks 1 one.ini --fast-dev-run=1 data.path=one-f.h5 data.x=x data.y=c train.loss=mse
+says 0 "only 1, 2 occur"
 finish
