@@ -19,6 +19,7 @@
 #include "io/checkpoint/run_lock.h"
 #include "io/table/recipe.h"
 #include "io/json.h"
+#include "io/kind.h"
 #include "io/questions.h"
 #include "io/rows/rows.h"
 #include "io/tokenizer/tokenizer_private.h"
@@ -650,7 +651,29 @@ static void run_hostfile(const unsigned char *data, size_t size)
     free(hosts);
 }
 
+/* The first byte chooses the name. Whatever a file holds, it is of a kind, whose sentence and hint can be said. HDF5's own reader is left out. */
+static void run_kind(const unsigned char *data, size_t size)
+{
+    static const char *const names[] = {"in.csv",      "in.txt",          "in.ini", "in",
+                                        "config.json", "tokenizer.model", "in.bin", "in.gz"};
+    const size_t skipped = size > 0 ? 1 : 0;
+    const char *path = fuzz_put(names[size > 0 ? data[0] % 8 : 0], data + skipped, size - skipped);
+    const charl__kind *kind;
+    char hint[CHARL__KIND_HINT];
+
+    for (size_t i = 0; i + 4 <= size; i++) {
+        if (memcmp(data + i, "\x89HDF", 4) == 0) {
+            return;
+        }
+    }
+    kind = charl__kind_of(path);
+    FUZZ_CHECK(kind && kind->name && kind->name[0], "a file of no kind");
+    FUZZ_CHECK(memchr(charl__kind_hint(kind, path, hint), 0, sizeof hint), "a hint without an end");
+    (void)!fuzz_accepts(charl__kind_expect(path, CHARL__KIND_CHECKPOINT, "a checkpoint", CHARL_ERR_CHECKPOINT));
+}
+
 const fuzz_target fuzz_targets[] = {
+    {"kind", run_kind},
     {"config", run_config},
     {"model_from", run_model_from},
     {"csv", run_csv},
