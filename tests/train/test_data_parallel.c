@@ -104,6 +104,10 @@ static charl_status refuse_part(member *m)
 {
     charl_graph *g = NULL;
 
+    CHARL_TRY(charl_slices_range(SLICES, 0, SLICES, &m->mine));
+    CHARL_TRY(new_graph(m, &m->mine, true, &g));
+    m->mine.n_lanes = 0; /* as in slices that are written down by hand */
+    CHARL_TRY(is_refused(m, m->params, g, CHARL_ERR_INVALID, "slices 0 to 8 of 8 have 1 lanes, not 0"));
     CHARL_TRY(charl_slices_range(SLICES, 0, SLICES / 2, &m->mine));
     CHARL_TRY(new_graph(m, &m->mine, true, &g));
     return is_refused(m, m->params, g, CHARL_ERR_INVALID, "the only rank has 4 of 8 slices");

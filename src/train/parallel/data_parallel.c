@@ -34,6 +34,10 @@ static charl_status check_graph(const charl_data_parallel *dp, const charl_graph
                   "the graph has slices %d to %d of %d, this rank slices %d to %d of %d; HINT charl_graph_create takes "
                   "the slices",
                   s->first, s->first + s->count, s->total, mine->first, mine->first + mine->count, mine->total);
+    CHARL_REQUIRE(
+        s->n_lanes == mine->n_lanes, CHARL_ERR_INVALID,
+        "slices %d to %d of %d have %d lanes, not %d; HINT charl_slices_block and charl_slices_range count them",
+        mine->first, mine->first + mine->count, mine->total, s->n_lanes, mine->n_lanes);
     CHARL_REQUIRE(charl_comm_size(dp->comm) > 1 || mine->count == mine->total, CHARL_ERR_INVALID,
                   "the only rank has %d of %d slices", mine->count, mine->total);
     CHARL_REQUIRE(!params || params == dp->params, CHARL_ERR_INVALID, "the graph has the parameters of another set");
