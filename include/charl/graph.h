@@ -96,8 +96,8 @@ void charl_graph_keep(charl_graph *g, charl_var *v);
 void charl_graph_backward(charl_graph *g, charl_var *y, charl_var *gradient);
 /** Ask for the gradient of an input, f32, bf16 or f16, before it is used. Local. */
 void charl_graph_require_gradient(charl_graph *g, charl_var *v);
-/** Gradient of a var after charl_graph_backward, NULL when the loss does not depend on it. That of a
- *  parameter is read only: what is written there would not reach other ranks. Borrowed. Local. */
+/** Gradient of a var after charl_graph_backward, NULL when the loss does not depend on it. The gradient of a
+ *  parameter is read-only: a value written to it would not reach other ranks. Borrowed. Local. */
 charl_var *charl_var_gradient(const charl_var *v);
 
 /** Remove dead nodes, lay out and allocate parameters and gradients when this is the first graph of

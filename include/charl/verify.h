@@ -70,7 +70,7 @@ typedef struct charl_verify_result {
  *  (tensors, state, configuration, data, run), metrics.jsonl, last.h5, best.h5 and the exports of checkpoint.export with what it records, and
  *  checks that it records every checkpoint. Then replays segments (charl/replay.h), drawn without repetition. Writes nothing to the run;
  *  an export is written again to a temporary folder and compared. If the run is still going, a checkpoint may have been saved after run.lock
- *  was read: verify again. After a crash, links and exports may be those of the checkpoint before the newest, which is noted.
+ *  was read: verify again. Links and exports that a crash left at the previous checkpoint are a note, not a difference.
  *
  *  Anyone who can write to the directory can also write a new, consistent run.lock. To detect that, keep the hash of the last line elsewhere
  *  and pass it as options->hash, and replay. The hash of an earlier line is not enough where steps were trained after it.

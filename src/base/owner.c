@@ -39,12 +39,12 @@ void charl__owner_take(charl__owner *o)
     }
 }
 
-/* Take what is nobody's. False: it is another thread's. */
+/* Become the owner of an object without one. False: another thread owns it. */
 static bool acquire(charl__owner *o, uint64_t me)
 {
-    uint64_t nobody = 0;
+    uint64_t none = 0;
 
-    return o->pid == (long)getpid() && atomic_compare_exchange_strong(&o->thread, &nobody, me);
+    return o->pid == (long)getpid() && atomic_compare_exchange_strong(&o->thread, &none, me);
 }
 
 static charl_status refuse(const charl__owner *o, const char *what, const char *hint)

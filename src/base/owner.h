@@ -12,15 +12,15 @@
 #include "base/error.h"
 
 typedef struct charl__owner {
-    _Atomic(uint64_t) thread; /* a number of its own for every thread, in every process; 0: nobody */
+    _Atomic(uint64_t) thread; /* a number of its own for every thread, in every process; 0: no owner */
     long pid;                 /* of the process that made the object */
 } charl__owner;
 
-/** Made by this process, and nobody's yet. */
+/** Created by this process, without an owner. */
 void charl__owner_init(charl__owner *o);
-/** It becomes the calling thread's. For an object that changes hands: the thread before is not in a call. */
+/** The calling thread becomes the owner. For handing an object over: the previous owner must not be in a call. */
 void charl__owner_take(charl__owner *o);
-/** Errors: ERR_INVALID  it is another thread's, or another process's; `what` names it, as in "device". */
+/** Errors: ERR_INVALID  another thread or process owns it; `what` names the object, as in "device". */
 charl_status charl__owner_check(charl__owner *o, const char *what) CHARL_MUST_CHECK;
 charl_status charl__owner_enter(charl__owner *o, const char *what) CHARL_MUST_CHECK;
 void charl__owner_leave(charl__owner *o);

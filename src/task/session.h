@@ -72,6 +72,13 @@ charl_status charl__session_open_data(charl__session *s, charl_split split) CHAR
  *  charl_dataset_read; ERR_NOMEM. */
 charl_status charl__session_measure_chance(charl__session *s) CHARL_MUST_CHECK;
 
+/** n elements of targets, i32 or f32 as the data have them. *stop ends the scan. */
+typedef void charl__take_targets(void *user, const void *y, int64_t n, bool *stop);
+
+/** Read all targets of a split, in blocks of whole rows. Errors: those of charl_dataset_read; ERR_NOMEM. */
+charl_status charl__session_scan_targets(charl__session *s, charl_split split, charl__take_targets *take,
+                                         void *user) CHARL_MUST_CHECK;
+
 /** Whether each training target is several numbers, one of them 1 and the others 0. Reads up to the first that is not. Errors: those of
  *  charl_dataset_read. */
 charl_status charl__session_is_one_hot(charl__session *s, bool *out) CHARL_MUST_CHECK;

@@ -9,13 +9,10 @@
 
 enum { BLOCK = 1 << 20 };
 
-/* n elements of targets. `stop` ends the scan. */
-typedef void take_targets(void *user, const void *y, int64_t n, bool *stop);
-
-static charl_status scan(charl__session *s, take_targets *take, void *user)
+charl_status charl__session_scan_targets(charl__session *s, charl_split split, charl__take_targets *take, void *user)
 {
     charl_status st = CHARL_OK;
-    const int64_t n = s->data.rows[CHARL_SPLIT_TRAIN], per_row = charl_shape_count(&s->data.y_shape);
+    const int64_t n = s->data.rows[split], per_row = charl_shape_count(&s->data.y_shape);
     const int64_t block = per_row < BLOCK ? BLOCK / per_row : 1, room = block < n ? block : n;
     int64_t *rows = NULL;
     int32_t *y = NULL; /* or f32 */
@@ -29,7 +26,7 @@ static charl_status scan(charl__session *s, take_targets *take, void *user)
         for (int64_t i = 0; i < m; i++) {
             rows[i] = first + i;
         }
-        CHARL_TRY_CLEANUP(charl_dataset_read(s->ds, CHARL_SPLIT_TRAIN, rows, m, NULL, y));
+        CHARL_TRY_CLEANUP(charl_dataset_read(s->ds, split, rows, m, NULL, y));
         take(user, y, m * per_row, &stop);
     }
 cleanup:
@@ -89,7 +86,7 @@ charl_status charl__session_is_one_hot(charl__session *s, bool *out)
 
     *out = false;
     if (s->data.labelled && s->data.y_shape.ndim == 1 && o.classes > 1) {
-        CHARL_TRY(scan(s, check_one_hot, &o));
+        CHARL_TRY(charl__session_scan_targets(s, CHARL_SPLIT_TRAIN, check_one_hot, &o));
         *out = o.is_one_hot;
     }
     return CHARL_OK;
@@ -138,7 +135,7 @@ charl_status charl__session_find_few(charl__session *s, char *text, size_t size)
     if (!d->labelled || d->y_dtype != CHARL_F32 || charl_shape_count(&d->y_shape) != 1 || d->n_target_stats > 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(scan(s, note_values, &f));
+    CHARL_TRY(charl__session_scan_targets(s, CHARL_SPLIT_TRAIN, note_values, &f));
     if (f.are_few && f.n > 1 && d->rows[CHARL_SPLIT_TRAIN] >= 4 * (int64_t)f.n) {
         for (int i = 0; i < f.n && used < size; i++) {
             used += (size_t)snprintf(text + used, size - used, "%s%.9g", i > 0 ? ", " : "", (double)f.value[i]);

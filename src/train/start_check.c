@@ -18,7 +18,7 @@
 #include "config/config_run.h"
 #include "train/trainer.h"
 
-enum { NAME = 96, TEXT_BYTES = 1024, BLOCK = 1 << 16 };
+enum { NAME = 96, TEXT_BYTES = 1024 };
 
 /* A class of so many expected rows is missing among rows in random order with a probability of e^-20. */
 static const double CERTAIN = 20.0;
@@ -212,34 +212,23 @@ cleanup:
     return st;
 }
 
+static void widen_range(void *user, const void *y, int64_t n, bool *stop)
+{
+    float *range = user;
+
+    (void)stop;
+    for (int64_t i = 0; i < n; i++) {
+        range[0] = fminf(range[0], ((const float *)y)[i]);
+        range[1] = fmaxf(range[1], ((const float *)y)[i]);
+    }
+}
+
 /* The smallest and the largest target of a split, each one number. */
 static charl_status range_of(charl__trainer *t, charl_split split, float out[2])
 {
-    charl_status st = CHARL_OK;
-    const int64_t n = t->session.data.rows[split];
-    int64_t *rows = NULL;
-    float *y = NULL;
-
     out[0] = FLT_MAX;
     out[1] = -FLT_MAX;
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK, sizeof *rows, &rows));
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK, sizeof *y, &y));
-    for (int64_t first = 0; first < n; first += BLOCK) {
-        const int64_t m = n - first < BLOCK ? n - first : BLOCK;
-
-        for (int64_t i = 0; i < m; i++) {
-            rows[i] = first + i;
-        }
-        CHARL_TRY_CLEANUP(charl_dataset_read(t->session.ds, split, rows, m, NULL, y));
-        for (int64_t i = 0; i < m; i++) {
-            out[0] = fminf(out[0], y[i]);
-            out[1] = fmaxf(out[1], y[i]);
-        }
-    }
-cleanup:
-    charl_free(rows);
-    charl_free(y);
-    return st;
+    return charl__session_scan_targets(&t->session, split, widen_range, out);
 }
 
 /* Rows in the order of their target: those that are cut off have other targets than the rest. */

@@ -34,6 +34,9 @@ int charl__doctor_main(const char *path, int argc, char **argv);
 int charl__devices_main(const char *path, int argc, char **argv);
 int charl__tune_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);
+/** Whether a checkpoint can be opened at `path`. Leaves no message. */
+bool charl__is_checkpoint(const char *path);
+
 /** A trained model, as operands name it. */
 typedef struct charl__trained {
     charl_config *config; /* owned */

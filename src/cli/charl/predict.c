@@ -99,24 +99,14 @@ cleanup:
     return st;
 }
 
-static bool is_checkpoint(const char *path)
-{
-    charl_checkpoint_reader *r = NULL;
-    const bool is = charl_checkpoint_open(path, &r) == CHARL_OK;
-
-    charl_checkpoint_close(r);
-    charl_error_clear();
-    return is;
-}
-
 /* `charl predict DATA MODEL`: an operand that is a checkpoint, after a file that is not. */
 static charl_status check_order(const prediction *p, const char *model)
 {
-    if (access(model, F_OK) != 0 || is_checkpoint(model)) {
+    if (access(model, F_OK) != 0 || charl__is_checkpoint(model)) {
         return CHARL_OK;
     }
     for (int i = 0; i < p->o.n_paths; i++) {
-        CHARL_REQUIRE(!is_checkpoint(p->paths[i]), CHARL_ERR_CONFIG,
+        CHARL_REQUIRE(!charl__is_checkpoint(p->paths[i]), CHARL_ERR_CONFIG,
                       "%s is not a checkpoint, but %s is; HINT the model comes first: charl predict "
                       "%s %s",
                       model, p->paths[i], p->paths[i], model);

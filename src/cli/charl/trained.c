@@ -7,7 +7,7 @@
 #include <charl/checkpoint.h>
 #include "cli/charl/commands.h"
 
-static bool is_checkpoint(const char *path)
+bool charl__is_checkpoint(const char *path)
 {
     charl_checkpoint_reader *r = NULL;
     const bool is = charl_checkpoint_open(path, &r) == CHARL_OK;
@@ -81,13 +81,13 @@ charl_status charl__take_trained(const charl__cli_operands *operands, charl__tra
     }
     CHARL_REQUIRE(files > 0, CHARL_ERR_CONFIG, "CHECKPOINT is missing");
     if (files == 2) {
-        const bool is_swapped = is_checkpoint(charl__checkpoint_of(file[0], out->path)) &&
-                                !is_checkpoint(charl__checkpoint_of(file[1], text));
+        const bool is_swapped = charl__is_checkpoint(charl__checkpoint_of(file[0], out->path)) &&
+                                !charl__is_checkpoint(charl__checkpoint_of(file[1], text));
 
         snprintf(out->path, sizeof out->path, "%s", charl__checkpoint_of(file[!is_swapped], text));
         return charl_config_load(file[is_swapped], overrides, n, &out->config);
     }
     snprintf(out->path, sizeof out->path, "%s", charl__checkpoint_of(file[0], text));
-    CHARL_TRY(is_checkpoint(out->path) ? CHARL_OK : refuse_config(file[0]));
+    CHARL_TRY(charl__is_checkpoint(out->path) ? CHARL_OK : refuse_config(file[0]));
     return read_own_config(out->path, overrides, n, &out->config);
 }

@@ -51,7 +51,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Names that nothing has, such as Batch-Size, are for whoever looks them up to refuse, who knows the nearest one. */
+/* Batch-Size is accepted here: the lookup refuses it and suggests the nearest name. */
 static bool is_name_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
