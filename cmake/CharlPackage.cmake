@@ -1,4 +1,4 @@
-# cpack -G DEB: the packages charl, libcharl0 and libcharl-dev, by Debian's rules as far as lintian checks them. The preset `package` has the
+# cpack -G DEB: the packages charl, libcharl0.1 and libcharl-dev, by Debian's rules as far as lintian checks them. The preset `package` has the
 # prefix /usr, which they are for. With CHARL_PORTABLE (the preset `tarball`): one archive that runs wherever it is unpacked.
 # Whoever makes the packages is their maintainer, named as for Debian's own tools: DEBFULLNAME and DEBEMAIL.
 set(maintainer "charl maintainers <maintainers@charl.invalid>")
@@ -10,7 +10,7 @@ if(NOT "$ENV{DEBEMAIL}" STREQUAL "")
   string(APPEND maintainer " <$ENV{DEBEMAIL}>")
 endif()
 set(CHARL_MAINTAINER "${maintainer}" CACHE STRING "who is named in Debian packages")
-set(library_package libcharl${PROJECT_VERSION_MAJOR})
+set(library_package libcharl${CHARL_SOVERSION})
 
 set(CPACK_PACKAGE_NAME charl)
 set(CPACK_PACKAGE_VENDOR charl)
@@ -60,7 +60,7 @@ set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS openmpi-bin) # opened at run time
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/triggers CONTENT "activate-noawait ldconfig\n")
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/shlibs
-  CONTENT "libcharl ${PROJECT_VERSION_MAJOR} ${library_package} (>= ${PROJECT_VERSION})\n")
+  CONTENT "libcharl ${CHARL_SOVERSION} ${library_package} (>= ${PROJECT_VERSION})\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/triggers ${PROJECT_BINARY_DIR}/debian/shlibs)
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION
 "neural networks on OpenCL devices (shared library)

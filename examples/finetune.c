@@ -82,6 +82,7 @@ int main(int argc, char **argv)
     int64_t window;
     float value = 0;
 
+    check(charl_version_check());
     check(charl_comm_init(&argc, &argv));
     check(charl_comm_create(NULL, &comm));
     if (argc != 4) {

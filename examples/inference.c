@@ -67,6 +67,7 @@ int main(int argc, char **argv)
     charl_inference_options options = {.max_rows = MAX_ROWS};
     charl_inference *model = NULL;
 
+    CHECK(charl_version_check());
     if (argc < 2 || argc > 3) {
         fprintf(stderr, "usage: inference MODEL.h5 | MODEL.safetensors CONFIG.ini\n");
         return EXIT_FAILURE;

@@ -62,6 +62,7 @@ int main(int argc, char **argv)
     charl_loader_batch batch;
     charl_slices mine;
 
+    check(charl_version_check());
     check(charl_comm_init(&argc, &argv));
     check(charl_comm_create(NULL, &comm));
     if (argc != 2) {

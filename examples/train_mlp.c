@@ -46,6 +46,7 @@ int main(int argc, char **argv)
     charl_loader *loader = NULL;
     charl_loader_batch batch;
 
+    CHECK(charl_version_check());
     if (argc != 2) {
         fprintf(stderr, "usage: train_mlp DATA.h5\n");
         return EXIT_FAILURE;

@@ -24,6 +24,18 @@ const char *charl_version(void)
     return CHARL_VERSION;
 }
 
+charl_status charl_version_check_headers(int major, int minor, int patch)
+{
+    CHARL_REQUIRE(
+        major == CHARL_VERSION_MAJOR &&
+            (CHARL_VERSION_MAJOR == 0 ? minor == CHARL_VERSION_MINOR : minor <= CHARL_VERSION_MINOR),
+        CHARL_ERR_INVALID,
+        "this program was compiled with the headers of charl %d.%d.%d, but the library that it has loaded is charl %s: "
+        "compile it again, or install version %d.%d",
+        major, minor, patch, CHARL_VERSION, major, minor);
+    return CHARL_OK;
+}
+
 const char *charl_status_name(charl_status st)
 {
     static const char *const names[] = {

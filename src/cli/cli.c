@@ -13,6 +13,7 @@
 
 #include <charl/log.h>
 #include <charl/text.h>
+#include <charl/version.h>
 
 enum { MESSAGE_BYTES = 8192 };
 
@@ -186,7 +187,8 @@ int charl__cli_begin(const char *program)
     signal(SIGPIPE, SIG_DFL);              /* the parent may ignore it; without a reader a command ends quietly */
     signal(SIGXFSZ, SIG_IGN);              /* a file beyond `ulimit -f` is an error of write() */
     charl_log_set_callback(on_log, &program_name);
-    st = charl_environment_check();
+    st = charl_version_check();
+    st = st == CHARL_OK ? charl_environment_check() : st;
     st = st == CHARL_OK ? charl_fault_check() : st;
     charl_log_set_callback(on_log, NULL);
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail_alike(st);

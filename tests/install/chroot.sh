@@ -92,7 +92,7 @@ esac
 
 step "install"
 inside 'apt-get update -q; dpkg-query -W -f "\${Package}\n" | sort >/before'
-inside 'apt-get install -y -q /packages/charl_*.deb /packages/libcharl0_*.deb'
+inside 'apt-get install -y -q /packages/charl_*.deb /packages/libcharl0.1_*.deb'
 step "train"
 inside 'rm -rf /work; mkdir /work; cd /work; charl devices; charl data make digits digits.h5 -t 640 -v 200
         charl-train /usr/share/charl/launch/digits.ini data.path=digits.h5 train.epochs=2 -o one --progress=plain
@@ -107,6 +107,6 @@ step "manual pages and completion"
 inside 'test -s /usr/share/man/man1/charl-train.1.gz; test -s /usr/share/bash-completion/completions/charl-train
         charl --complete da | grep -q ^data'
 step "remove"
-inside 'apt-get purge -y -q charl libcharl0 libcharl-dev >/dev/null
+inside 'apt-get purge -y -q charl libcharl0.1 libcharl-dev >/dev/null
         ! find /usr /etc /var/lib/dpkg/info -name "*charl*" | grep .'
 echo "== the packages install, train, build and leave nothing behind"

@@ -2,7 +2,6 @@
 #include <charl/charl.h>
 
 #include <cstdio>
-#include <cstring>
 #include <stdexcept>
 #include <vector>
 
@@ -22,10 +21,8 @@ int main()
     charl_graph *g = nullptr;
     charl_shape shape{1, {4}};
 
-    if (std::strcmp(charl_version(), CHARL_VERSION) != 0) {
-        return 1;
-    }
     try {
+        check(charl_version_check());
         request.local_size = 1;
         check(charl_device_open(&request, &dev));
         check(charl_graph_create(dev, nullptr, &g));

@@ -9,7 +9,7 @@ command -v dpkg-deb >/dev/null && command -v dpkg-shlibdeps >/dev/null || { echo
 . "$here/../train/common.sh"
 
 expect 0 "cpack" sh -c "cd '$build' && cpack -G DEB -B '$T/deb'"
-for package in charl libcharl0 libcharl-dev; do
+for package in charl libcharl0.1 libcharl-dev; do
     set -- deb/"$package"_*.deb
     checks=$((checks + 1))
     [ $# -eq 1 ] && [ -f "$1" ] || { fail "$package: packages: $*"; continue; }
@@ -22,19 +22,19 @@ done
 checks=$((checks + 1))
 [ -z "$(sort files | uniq -d)" ] || fail "in two packages: $(sort files | uniq -d | tr '\n' ' ')"
 
-cp libcharl0.control log
+cp libcharl0.1.control log
 for library in libc6 libhdf5 ocl-icd-libopencl1 zlib1g; do
     says 1 "^Depends:.*$library"
 done
 says 0 "^Depends:.*openmpi" # opened at run time
 says 1 "^Recommends:.*openmpi-bin"
 cp charl.control log
-says 1 "^Depends:.*libcharl0 [(]= "
+says 1 "^Depends:.*libcharl0.1 [(]= "
 says 1 "^Recommends:.*openmpi-bin"
 cp libcharl-dev.control log
-says 1 "^Depends:.*libcharl0 [(]= "
+says 1 "^Depends:.*libcharl0.1 [(]= "
 
-LD_LIBRARY_PATH=$(dirname "$(find "$T/root" -name 'libcharl.so.0')")
+LD_LIBRARY_PATH=$(dirname "$(find "$T/root" -name 'libcharl.so.0.1')")
 export LD_LIBRARY_PATH
 for program in charl charl-train charl-bench; do
     expect 0 "$program from the package" "root/usr/bin/$program" --version
