@@ -3,6 +3,7 @@
  */
 #include "io/h5.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,19 +19,41 @@ typedef struct stack_text {
     char operation[TEXT_BYTES];
 } stack_text;
 
-void charl__h5_begin(void)
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+charl__h5_scope charl__h5_begin(bool is_locked)
 {
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    H5PLset_loading_state(0);
+    charl__h5_scope s = {.is_v2 = 1, .is_locked = is_locked};
+
+    if (is_locked) {
+        pthread_mutex_lock(&lock);
+    }
+    H5Eauto_is_v2(H5E_DEFAULT, &s.is_v2);
+    if (s.is_v2) {
+        H5Eget_auto2(H5E_DEFAULT, &s.handler.v2, &s.user);
+        H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    } else {
+        H5Eget_auto1(&s.handler.v1, &s.user);
+        H5Eset_auto1(NULL, NULL);
+    }
+    return s;
 }
 
-void charl__h5_allow_plugins(void)
+void charl__h5_end(const charl__h5_scope *s)
 {
-    H5PLset_loading_state(H5PL_FILTER_PLUGIN);
+    if (s->is_v2) {
+        H5Eset_auto2(H5E_DEFAULT, s->handler.v2, s->user);
+    } else {
+        H5Eset_auto1(s->handler.v1, s->user);
+    }
+    if (s->is_locked) {
+        pthread_mutex_unlock(&lock);
+    }
 }
 
 bool charl__h5_is_thread_safe(void)
 {
+    CHARL_H5_SCOPE;
     hbool_t safe = false;
 
     return H5is_library_threadsafe(&safe) >= 0 && safe && !charl__fault("io.one_thread");
@@ -70,6 +93,7 @@ charl_status charl__h5_error_set(charl_status code, const char *file, int line, 
 
 bool charl__h5_close(hid_t *id)
 {
+    CHARL_H5_SCOPE;
     herr_t err = -1;
 
     if (*id < 0) {
@@ -109,11 +133,11 @@ bool charl__h5_close(hid_t *id)
 static charl_status set_scalar(const charl__h5_site *site, hid_t object, const char *name, hid_t type,
                                const void *value)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t space = H5I_INVALID_HID;
     hid_t attr = H5I_INVALID_HID;
 
-    charl__h5_begin();
     CHARL_H5_OPEN_CLEANUP(site->code, space, H5Screate(H5S_SCALAR), "%s: attribute %s", site->path, name);
     CHARL_H5_OPEN_CLEANUP(site->code, attr, H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT),
                           "%s: attribute %s cannot be created", site->path, name);
@@ -126,10 +150,10 @@ cleanup:
 
 charl_status charl__h5_set_text(const charl__h5_site *site, hid_t object, const char *name, const char *text)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t type = H5I_INVALID_HID;
 
-    charl__h5_begin();
     CHARL_H5_OPEN_CLEANUP(site->code, type, H5Tcopy(H5T_C_S1), "%s: attribute %s", site->path, name);
     /* HDF5 has no strings of length zero: an empty text is one NUL. */
     CHARL_H5_CLEANUP(site->code, H5Tset_size(type, text[0] ? strlen(text) : 1), "%s: attribute %s", site->path, name);
@@ -158,7 +182,8 @@ charl_status charl__h5_set_f64(const charl__h5_site *site, hid_t object, const c
 
 bool charl__h5_has(hid_t object, const char *name)
 {
-    charl__h5_begin();
+    CHARL_H5_SCOPE;
+
     return H5Aexists(object, name) > 0;
 }
 
@@ -168,7 +193,6 @@ static charl_status open_scalar(const charl__h5_site *site, hid_t object, const 
     charl_status st = CHARL_OK;
     hid_t space = H5I_INVALID_HID;
 
-    charl__h5_begin();
     CHARL_REQUIRE_CLEANUP(H5Aexists(object, name) > 0, site->code, "%s: attribute %s is missing", site->path, name);
     CHARL_H5_OPEN_CLEANUP(site->code, *attr, H5Aopen(object, name, H5P_DEFAULT), "%s: attribute %s", site->path, name);
     CHARL_H5_OPEN_CLEANUP(site->code, *type, H5Aget_type(*attr), "%s: attribute %s", site->path, name);
@@ -182,6 +206,7 @@ cleanup:
 
 static charl_status get_number(const charl__h5_site *site, hid_t object, const char *name, hid_t mem_type, void *out)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t attr = H5I_INVALID_HID;
     hid_t type = H5I_INVALID_HID;
@@ -213,6 +238,7 @@ charl_status charl__h5_get_f64(const charl__h5_site *site, hid_t object, const c
 
 charl_status charl__h5_get_text(const charl__h5_site *site, hid_t object, const char *name, char *out, size_t cap)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t attr = H5I_INVALID_HID;
     hid_t type = H5I_INVALID_HID;
@@ -283,6 +309,7 @@ cleanup:
 charl_status charl__h5_get_any(const charl__h5_site *site, hid_t object, const char *name, charl__text *out,
                                bool *is_float)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t attr = H5I_INVALID_HID, type = H5I_INVALID_HID;
     int64_t integer = 0;

@@ -3,9 +3,9 @@
 /** HDF5 as the io module uses it: statuses instead of error stacks, counted handles, strict
  *  attributes.
  *
- *  Every function that calls HDF5 begins with charl__h5_begin(), because the library keeps its
- *  error printing switch per thread. Handles are counted like any other acquisition, so a test sees
- *  a leak. Attributes are scalars of fixed types; variable-length strings are refused because
+ *  HDF5 calls the error handler of the program for every call that fails. A function that calls HDF5, and is not only called by
+ *  functions that do, has CHARL_H5_SCOPE among its variables: until it returns, the handler is off.
+ *  Handles are counted like any other acquisition, so a test sees a leak. Attributes are scalars of fixed types; variable-length strings are refused because
  *  reading them walks HDF5's global heap, the part of the format that damaged files crash in most
  *  easily.
  */
@@ -22,12 +22,24 @@ typedef struct charl__h5_site {
     const char *path;
 } charl__h5_site;
 
-/** Silence HDF5's own error printing on this thread and keep it from loading plug-in libraries.
- *  Cheap. Thread-safe. */
-void charl__h5_begin(void);
+/** The error handler that the program has set on this thread, with either version of H5Eset_auto. */
+typedef struct charl__h5_scope {
+    unsigned is_v2;
+    union {
+        H5E_auto1_t v1;
+        H5E_auto2_t v2;
+    } handler;
+    void *user;
+    bool is_locked;
+} charl__h5_scope;
 
-/** Let HDF5 load filters from plug-in libraries on the next calls, until the next charl__h5_begin(): only where a file needs one. */
-void charl__h5_allow_plugins(void);
+/** Switch the program's error handler off, and on again. `lock`: other threads of charl that ask for the lock wait meanwhile, because
+ *  HDF5 may not have been built for several. */
+charl__h5_scope charl__h5_begin(bool lock);
+void charl__h5_end(const charl__h5_scope *scope);
+
+#define CHARL_H5_SCOPE __attribute__((cleanup(charl__h5_end))) const charl__h5_scope h5_scope = charl__h5_begin(false)
+#define CHARL_H5_LOCKED __attribute__((cleanup(charl__h5_end))) const charl__h5_scope h5_scope = charl__h5_begin(true)
 
 /** Whether the library was built for several threads. */
 bool charl__h5_is_thread_safe(void);

@@ -15,6 +15,7 @@ hid_t charl__h5_memory_type(charl_dtype dtype)
 
 charl_status charl__h5_array_create(charl__h5_array *a, hid_t file)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t space = H5I_INVALID_HID;
     hid_t create = H5I_INVALID_HID;
@@ -24,7 +25,6 @@ charl_status charl__h5_array_create(charl__h5_array *a, hid_t file)
     for (int i = 0; i < a->item.ndim; i++) {
         dims[i + 1] = (hsize_t)a->item.dim[i];
     }
-    charl__h5_begin();
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, space, H5Screate_simple(a->item.ndim + 1, dims, NULL), "%s", a->path);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, create, H5Pcreate(H5P_DATASET_CREATE), "%s", a->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_layout(create, H5D_CONTIGUOUS), "%s", a->path);
@@ -48,6 +48,7 @@ cleanup:
 
 charl_status charl__h5_array_append(charl__h5_array *a, const void *data, int64_t n)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t file_space = H5I_INVALID_HID;
     hid_t mem_space = H5I_INVALID_HID;
@@ -58,7 +59,6 @@ charl_status charl__h5_array_append(charl__h5_array *a, const void *data, int64_
         a->done += n;
         goto cleanup;
     }
-    charl__h5_begin();
     for (int i = 0; i < a->item.ndim; i++) {
         count[i + 1] = (hsize_t)a->item.dim[i];
     }

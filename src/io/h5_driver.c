@@ -353,6 +353,7 @@ static hid_t registered_driver(void)
 
 charl_status charl__h5_driver_fapl(charl__h5_io *io, hid_t *out)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     const hid_t driver = registered_driver();
     hid_t fapl = H5I_INVALID_HID;
@@ -360,7 +361,6 @@ charl_status charl__h5_driver_fapl(charl__h5_io *io, hid_t *out)
 
     *out = H5I_INVALID_HID;
     *io = (charl__h5_io){.fd = io->fd};
-    charl__h5_begin();
     CHARL_REQUIRE_CLEANUP(driver >= 0, CHARL_ERR_NOMEM, "HDF5 does not take the file driver");
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, fapl, H5Pcreate(H5P_FILE_ACCESS), "HDF5 access properties");
     CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_driver(fapl, driver, &info), "HDF5 file driver");

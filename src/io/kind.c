@@ -681,6 +681,7 @@ static bool read_head(head *h)
 
 const charl__kind *charl__kind_of(const char *path)
 {
+    CHARL_H5_SCOPE;
     const char *slash = strrchr(path, '/');
     head h = {.path = path, .name = slash && slash[1] ? slash + 1 : path};
     struct stat s;
@@ -698,7 +699,6 @@ const charl__kind *charl__kind_of(const char *path)
     if (s.st_size == 0) {
         return &empty;
     }
-    charl__h5_begin();
     return read_head(&h) ? of_file(&h) : NULL;
 }
 

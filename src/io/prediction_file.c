@@ -85,6 +85,7 @@ cleanup:
 
 static charl_status open_file(charl__prediction_file *f)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     const charl__prediction_spec *spec = &f->spec;
     const charl__h5_site site = {CHARL_ERR_DISK, f->path};
@@ -94,7 +95,6 @@ static charl_status open_file(charl__prediction_file *f)
     CHARL_TRY_CLEANUP(charl__commit_begin(f->path, &f->commit));
     f->io.fd = f->commit.fd;
     CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&f->io, &fapl));
-    charl__h5_begin();
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, f->h5, H5Fcreate(f->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
                           "%s: cannot be created", f->path);
     CHARL_TRY_CLEANUP(charl__h5_set_text(&site, f->h5, "charl_format", "predictions"));

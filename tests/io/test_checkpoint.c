@@ -690,6 +690,5 @@ int main(int argc, char **argv)
         base_sample(&c, t);
         return charl_checkpoint_save(argv[2], &c) == CHARL_OK ? 0 : 1;
     }
-    charl__h5_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

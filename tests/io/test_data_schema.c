@@ -449,6 +449,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_every_acquisition, setup_dir, teardown_dir),
     };
 
-    charl__h5_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@ enum { COUNT = 5000 };
 /* Write `path` with one dataset of 0..COUNT-1; the driver's verdict is in *io. */
 static charl_status write_one(const char *path, charl__h5_io *io)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     static int32_t data[COUNT];
     const hsize_t n = COUNT;
@@ -51,6 +52,7 @@ cleanup:
 
 static int32_t read_last(const char *path, charl__h5_io *io)
 {
+    CHARL_H5_SCOPE;
     static int32_t data[COUNT];
     hid_t fapl = H5I_INVALID_HID, file = H5I_INVALID_HID, set = H5I_INVALID_HID;
     charl_status st = CHARL_OK;
@@ -170,6 +172,7 @@ static void test_flip(void **state)
 
 static void test_refuses_what_is_no_file(void **state)
 {
+    CHARL_H5_SCOPE;
     const char *path = charl_test_path(dir, "fifo");
     charl__h5_io io = {.fd = -1};
 

@@ -1,6 +1,7 @@
 /* What a program around the library does: threads, forks, arguments that are no numbers, HDF5 of its own. */
 #include <charl/charl.h>
 
+#include <hdf5.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -265,6 +266,155 @@ static void test_names(void)
     charl_params_destroy(set);
 }
 
+/* What the program's handlers of HDF5's errors have been told. */
+static int told;
+
+static herr_t on_error(hid_t stack, void *user)
+{
+    (void)stack;
+    *(int *)user += 1;
+    return 0;
+}
+
+static herr_t on_error_1(void *user)
+{
+    return on_error(0, user);
+}
+
+/* Calls of charl that read and write HDF5, and most of which meet failures of HDF5 on their way. */
+static void call_dataset(void)
+{
+    charl_dataset *ds = NULL;
+    charl_loader *l = NULL;
+
+    need(charl_dataset_open("embedding.h5", NULL, &ds));
+    need(charl_loader_create(ds, NULL, &(charl_loader_options){.batch_size = 8}, &l));
+    for (int i = 0; i < 4; i++) {
+        charl_loader_batch batch;
+
+        need(charl_loader_next(l, &batch));
+    }
+    charl_loader_destroy(l);
+    charl_dataset_close(ds);
+}
+
+static void call_dataset_absent(void)
+{
+    charl_dataset *ds = NULL;
+
+    if (charl_dataset_open("absent.h5", NULL, &ds) == CHARL_OK ||
+        charl_dataset_open("embedding/last.h5", NULL, &ds) == CHARL_OK ||
+        charl_dataset_open("embedding.h5", &(charl_dataset_options){.x = "/absent"}, &ds) == CHARL_OK) {
+        failed = 1;
+    }
+}
+
+static void call_damaged(void)
+{
+    static const char signature[] = "\211HDF\r\n\032\n and no more";
+    FILE *f = fopen("damaged.h5", "wb");
+    charl_dataset *ds = NULL;
+    charl_checkpoint_reader *r = NULL;
+
+    if (!f || fwrite(signature, 1, sizeof signature, f) != sizeof signature || fclose(f) != 0 ||
+        charl_dataset_open("damaged.h5", NULL, &ds) == CHARL_OK ||
+        charl_checkpoint_open("damaged.h5", &r) == CHARL_OK) {
+        failed = 1;
+    }
+}
+
+static void call_make(void)
+{
+    need(charl_dataset_make("made.h5", &(charl_make_options){.kind = "regression", .n_train = 16, .overwrite = true}));
+}
+
+static void call_checkpoint(void)
+{
+    const float numbers[2] = {1, 2};
+    const charl_checkpoint_tensor saved = {"model", "w", CHARL_F32, {1, {2}}, numbers, 0};
+    const charl_checkpoint c = {
+        .state = {.step = 1, .rng = "philox4x32-10", .slices = 1, .batch_size = 1, .world_size = 1},
+        .config_text = "",
+        .config_resolved = "",
+        .tensors = &saved,
+        .n_tensors = 1};
+    charl_checkpoint_reader *r = NULL;
+
+    need(charl_checkpoint_save("saved.h5", &c));
+    need(charl_checkpoint_open("saved.h5", &r));
+    charl_checkpoint_close(r);
+    if (charl_checkpoint_save("no/folder/saved.h5", &c) == CHARL_OK ||
+        charl_checkpoint_open("absent.h5", &r) == CHARL_OK || charl_checkpoint_open("embedding.h5", &r) == CHARL_OK) {
+        failed = 1;
+    }
+}
+
+static void call_model(void)
+{
+    charl_inference *m = NULL;
+
+    need(charl_inference_open("embedding/last.h5", NULL, &m));
+    charl_inference_close(m);
+    if (charl_inference_open("embedding.h5", NULL, &m) == CHARL_OK) {
+        failed = 1;
+    }
+}
+
+/* The file is open as charl does not open it, which HDF5 refuses first. */
+static void call_open_file(void)
+{
+    const hid_t file = H5Fopen("embedding.h5", H5F_ACC_RDONLY, H5P_DEFAULT);
+
+    call_dataset();
+    if (file < 0 || H5Fclose(file) < 0) {
+        failed = 1;
+    }
+}
+
+static void need_told(const char *when)
+{
+    const int before = told;
+
+    if (H5Fopen("absent.h5", H5F_ACC_RDONLY, H5P_DEFAULT) >= 0 || told != before + 1) {
+        printf("%s: the program's error handler for HDF5 is called %d times, not once\n", when, told - before);
+        failed = 1;
+    }
+}
+
+/* The program has a handler for the errors of HDF5: it hears of its own, and of none of charl's. */
+static void test_error_handler(void)
+{
+    static const struct {
+        const char *name;
+        void (*call)(void);
+    } calls[] = {{"a dataset", call_dataset},
+                 {"a dataset that is not there", call_dataset_absent},
+                 {"a damaged file", call_damaged},
+                 {"a dataset that is made", call_make},
+                 {"a checkpoint", call_checkpoint},
+                 {"a model", call_model},
+                 {"a dataset that is open already", call_open_file}};
+
+    for (int version = 1; version <= 2; version++) {
+        if ((version == 2 ? H5Eset_auto2(H5E_DEFAULT, on_error, &told) : H5Eset_auto1(on_error_1, &told)) < 0) {
+            failed = 1;
+        }
+        need_told("before charl is called");
+        for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+            const int before = told;
+
+            calls[i].call();
+            if (told != before) {
+                printf("%s: %d errors of charl's own calls reach the program's handler\n", calls[i].name,
+                       told - before);
+                failed = 1;
+            }
+            need_told(calls[i].name);
+        }
+    }
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
 static void test_fork(model *m)
 {
     const pid_t child = fork();
@@ -298,6 +448,7 @@ int main(void)
     test_gradient(&m);
     test_names();
     test_inference();
+    test_error_handler();
     test_fork(&m);
     charl_optimizer_destroy(m.optimizer);
     charl_graph_destroy(m.g);

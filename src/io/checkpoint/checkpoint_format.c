@@ -93,12 +93,12 @@ static herr_t make_f16(hid_t type)
 
 charl_status charl__ckpt_type(charl_dtype dtype, hid_t *out)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t type = H5I_INVALID_HID;
     hid_t base = H5I_INVALID_HID;
 
     *out = H5I_INVALID_HID;
-    charl__h5_begin();
     switch (dtype) {
     case CHARL_F32:
     case CHARL_F16:

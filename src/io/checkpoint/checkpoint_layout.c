@@ -466,6 +466,7 @@ cleanup:
 
 charl_status charl__ckpt_layout_load(const char *path, int fd, int64_t file_bytes, charl__ckpt_layout *out)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t fapl = H5I_INVALID_HID;
     loader l = {.path = path,

@@ -353,6 +353,7 @@ static charl_status write_attributes(save *s)
 /* Write the whole file and close it. The driver's error outranks what HDF5 made of it. */
 static charl_status write_file(save *s)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     const charl_checkpoint_tensor text = config_tensor("text", s->c->config_text);
     const charl_checkpoint_tensor resolved = config_tensor("resolved", s->c->config_resolved);

@@ -64,6 +64,7 @@ static charl_status read_kind(charl_dataset *ds, hid_t root)
 
 static charl_status read_attributes(charl_dataset *ds)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     const charl__h5_site site = {CHARL_ERR_DATA, ds->file.path};
     const char *count = NULL;

@@ -130,11 +130,11 @@ static charl_status read_checked(charl__file *f, charl__array *a, int64_t offset
 static charl_status read_slab(charl__file *f, charl__array *a, int ndim, const hsize_t *start, const hsize_t *count,
                               void *dst)
 {
+    CHARL_H5_LOCKED;
     charl_status st = CHARL_OK;
     hid_t file_space = H5I_INVALID_HID;
     hid_t mem_space = H5I_INVALID_HID;
 
-    charl__h5_lock();
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, file_space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, mem_space, H5Screate_simple(ndim, count, NULL), "%s: %s", f->path, a->name);
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start, NULL, count, NULL),
@@ -144,7 +144,6 @@ static charl_status read_slab(charl__file *f, charl__array *a, int ndim, const h
 cleanup:
     charl__h5_close(&mem_space);
     charl__h5_close(&file_space);
-    charl__h5_unlock();
     return st;
 }
 

@@ -74,13 +74,13 @@ cleanup:
 
 charl_status charl__file_init(charl__file *f, const char *path)
 {
+    CHARL_H5_SCOPE;
     struct stat info;
 
     *f = (charl__file){.fd = -1, .h5 = H5I_INVALID_HID};
     pthread_mutex_init(&f->looking, NULL);
     atomic_store(&f->looks, CHARL__BLOCK_READ);
     f->good = CHARL__BLOCK_READ;
-    charl__h5_begin();
     CHARL_TRY(charl__strdup(path, &f->path));
     CHARL_TRY(charl__kind_explain(open_descriptor(f, &info), path, CHARL__KIND_DATASET | CHARL__KIND_OF_HDF5,
                                   "a dataset", CHARL_ERR_DATA));
@@ -89,7 +89,8 @@ charl_status charl__file_init(charl__file *f, const char *path)
 
 void charl__file_fini(charl__file *f)
 {
-    charl__h5_begin();
+    CHARL_H5_SCOPE;
+
     charl__h5_close(&f->h5);
     if (f->fd >= 0) {
         close(f->fd);
@@ -151,8 +152,9 @@ static charl_status find(charl__file *f, const char *name, int depth, bool *foun
 
 charl_status charl__file_find(charl__file *f, const char *name, bool *found)
 {
+    CHARL_H5_SCOPE;
+
     *found = false;
-    charl__h5_begin();
     return find(f, name, 0, found);
 }
 
@@ -347,6 +349,7 @@ cleanup:
 
 charl_status charl__array_init(charl__array *a, charl__file *f, const char *name, charl__role role)
 {
+    CHARL_H5_SCOPE;
     bool found = false;
     char hint[CHARL__DATASET_HINT];
 
@@ -368,7 +371,8 @@ void charl__array_move_channels(charl__array *a)
 
 void charl__array_fini(charl__array *a)
 {
-    charl__h5_begin();
+    CHARL_H5_SCOPE;
+
     if (a->chunks) {
         charl__chunks_fini(a->chunks);
         charl_free(a->chunks);
@@ -395,9 +399,9 @@ void charl__array_fini(charl__array *a)
 
 charl_status charl__file_seal(charl__file *f, charl__array *arrays, int n, charl__chunk_cache *cache)
 {
+    CHARL_H5_SCOPE;
     bool needed = false;
 
-    charl__h5_begin();
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < arrays[i].n_sources; j++) {
             charl__array_source *source = arrays[i].source[j];
@@ -424,6 +428,7 @@ charl_status charl__file_seal(charl__file *f, charl__array *arrays, int n, charl
 
 static charl_status read_floats(charl__file *f, const char *object, const char *name, float **out, int *n)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t attr = H5I_INVALID_HID;
     hid_t type = H5I_INVALID_HID;
@@ -432,7 +437,6 @@ static charl_status read_floats(charl__file *f, const char *object, const char *
 
     *out = NULL;
     *n = 0;
-    charl__h5_begin();
     if (H5Aexists_by_name(f->h5, object, name, H5P_DEFAULT) <= 0) {
         goto cleanup;
     }
@@ -500,13 +504,13 @@ charl_status charl__file_stats(charl__file *f, const char *object, const char *n
 
 charl_status charl__file_text(charl__file *f, const char *object, const char *name, char **out)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     const charl__h5_site site = site_of(f);
     hid_t id = H5I_INVALID_HID;
     char *text = NULL;
 
     *out = NULL;
-    charl__h5_begin();
     CHARL_TRY_CLEANUP(charl__alloc(MAX_TEXT, &text));
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, id, H5Oopen(f->h5, object, H5P_DEFAULT), "%s: %s", f->path, object);
     if (charl__h5_has(id, name)) {

@@ -16,9 +16,9 @@ static double stored_bytes(const charl__array *a)
         return 0;
     }
     if (a->n_parts == 0 && a->chunks) {
-        charl__h5_lock();
+        CHARL_H5_LOCKED;
+
         bytes = (double)H5Dget_storage_size(a->chunks->dataset);
-        charl__h5_unlock();
     } else if (a->n_parts == 0) {
         bytes = (double)a->rows * (double)charl_shape_count(&a->item) * (double)a->stored.bytes;
     }

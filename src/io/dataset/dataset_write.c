@@ -169,6 +169,7 @@ charl_status charl__writer_may_create(const char *path, bool overwrite)
 
 static charl_status open_file(charl__writer *w, bool overwrite)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t fapl = H5I_INVALID_HID;
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};
@@ -177,7 +178,6 @@ static charl_status open_file(charl__writer *w, bool overwrite)
     CHARL_TRY_CLEANUP(charl__commit_begin(w->path, &w->commit));
     w->io.fd = w->commit.fd;
     CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&w->io, &fapl));
-    charl__h5_begin();
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, w->h5, H5Fcreate(w->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
                           "%s: cannot be created", w->path);
     CHARL_TRY_CLEANUP(charl__h5_set_text(&site, w->h5, "charl_format", "dataset"));
@@ -559,7 +559,8 @@ cleanup:
 
 static void close_handles(charl__writer *w)
 {
-    charl__h5_begin();
+    CHARL_H5_SCOPE;
+
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         charl__h5_close(&w->x[s].array.dataset);
         charl__h5_close(&w->y[s].array.dataset);
@@ -569,6 +570,7 @@ static void close_handles(charl__writer *w)
 
 charl_status charl__writer_finish(charl__writer *w)
 {
+    CHARL_H5_SCOPE;
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};
     const bool tokens = w->spec.kind == CHARL_DATASET_TOKENS;
     const int64_t labels = w->max_label + 1;
@@ -579,7 +581,6 @@ charl_status charl__writer_finish(charl__writer *w)
     if (w->spec.classes == 0 && !w->names_classes) {
         CHARL_TRY(charl__labels_check(&w->labels, w->path, "the target"));
     }
-    charl__h5_begin();
     /* Without a count the labels are looked at when the file is opened, and may be names. */
     if (tokens || w->spec.classes > 0 || w->names_classes || (!w->spec.values && !w->labels.are_names)) {
         CHARL_TRY(charl__h5_set_i64(&site, w->h5, tokens ? "vocab" : "classes",

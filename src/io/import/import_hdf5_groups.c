@@ -43,6 +43,7 @@ typedef struct groups {
 /* The target of the array `name`: of the attribute of the array, or of the group nearest to it that has one. */
 static charl_status read_target(groups *g, charl__file *f, const char *name, charl__text *target)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     const charl__h5_site site = {CHARL_ERR_DATA, f->path};
     hid_t object = H5I_INVALID_HID;
@@ -53,7 +54,6 @@ static charl_status read_target(groups *g, charl__file *f, const char *name, cha
     while (!is_there) {
         char *slash = strrchr(at, '/');
 
-        charl__h5_begin();
         CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, object, H5Oopen(f->h5, at[0] ? at : "/", H5P_DEFAULT), "%s: %s", f->path,
                               at);
         is_there = charl__h5_has(object, g->attribute);
@@ -144,10 +144,10 @@ cleanup:
 /* What H5Oopen opens: a group, an array, or something else. */
 static charl_status kind_of(const charl__file *f, const char *name, H5I_type_t *kind)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t object = H5I_INVALID_HID;
 
-    charl__h5_begin();
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, object, H5Oopen(f->h5, name, H5P_DEFAULT), "%s: %s", f->path, name);
     *kind = H5Iget_type(object);
 cleanup:
@@ -181,12 +181,12 @@ static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, vo
 /* Names of the links of a group, in the order of their bytes. */
 static charl_status list_links(const charl__file *f, const char *group, charl__paths *out)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     hid_t id = H5I_INVALID_HID;
     links all = {.st = CHARL_OK};
     herr_t done;
 
-    charl__h5_begin();
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, id, H5Gopen2(f->h5, group, H5P_DEFAULT), "%s: %s", f->path, group);
     done = H5Literate(id, H5_INDEX_NAME, H5_ITER_INC, NULL, add_link, &all);
     *out = all.names;

@@ -92,6 +92,7 @@ cleanup:
 
 charl_status charl__tokenizer_of_dataset(const char *path, charl_tokenizer **out)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     charl__file f = {.fd = -1, .h5 = H5I_INVALID_HID};
     const charl__h5_site site = {CHARL_ERR_DATA, path};
@@ -126,6 +127,7 @@ cleanup:
 
 static charl_status is_checkpoint(const char *path, bool *out)
 {
+    CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
     const charl__h5_site site = {CHARL_ERR_DATA, path};
     charl__file f = {.fd = -1, .h5 = H5I_INVALID_HID};

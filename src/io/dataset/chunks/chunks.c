@@ -30,19 +30,6 @@ struct charl__chunk_cache {
     charl__chunk *newest, *oldest;
 };
 
-static pthread_mutex_t h5_lock = PTHREAD_MUTEX_INITIALIZER;
-
-void charl__h5_lock(void)
-{
-    pthread_mutex_lock(&h5_lock);
-    charl__h5_begin();
-}
-
-void charl__h5_unlock(void)
-{
-    pthread_mutex_unlock(&h5_lock);
-}
-
 charl_status charl__chunk_cache_create(int64_t bytes, int threads, charl__chunk_cache **out)
 {
     charl__chunk_cache *c = NULL;
@@ -89,14 +76,8 @@ static charl_status judge_filters(charl__chunks *c, hid_t plist)
             continue;
         }
         c->by_hdf5 = true;
-        if (H5Zfilter_avail(f->id) > 0) {
-            continue;
-        }
-        charl__h5_allow_plugins();
-        c->needs_plugins = H5Zfilter_avail(f->id) > 0;
-        charl__h5_begin();
         CHARL_REQUIRE(
-            c->needs_plugins, CHARL_ERR_DATA,
+            H5Zfilter_avail(f->id) > 0, CHARL_ERR_DATA,
             "%s: %s is compressed with %s (filter %d), for which HDF5 has no plug-in here. HINT install the plug-in "
             "and name "
             "its folder in HDF5_PLUGIN_PATH, or repack the file where it can be read: `h5repack -f GZIP=4 IN OUT`",
@@ -244,29 +225,27 @@ static void chunk_origin(const charl__chunks *c, int64_t index, hsize_t *origin)
 static charl_status read_stored(const charl__chunks *c, int64_t index, unsigned char **out, size_t *bytes,
                                 uint32_t *skipped)
 {
-    charl_status st = CHARL_OK;
+    CHARL_H5_LOCKED;
     hsize_t origin[CHARL_MAX_DIMS + 1], size = 0;
 
     *out = NULL;
     chunk_origin(c, index, origin);
-    charl__h5_lock();
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Dget_chunk_storage_size(c->dataset, origin, &size), "%s: %s: chunk %lld",
-                     c->path, c->name, (long long)index);
-    CHARL_REQUIRE_CLEANUP(size > 0 && size <= 2 * (hsize_t)MAX_CHUNK_BYTES, CHARL_ERR_DATA,
-                          "%s: %s: chunk %lld has %llu bytes in the file", c->path, c->name, (long long)index,
-                          (unsigned long long)size);
-    CHARL_TRY_CLEANUP(charl__alloc((size_t)size, out));
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Dread_chunk(c->dataset, H5P_DEFAULT, origin, skipped, *out),
-                     "%s: %s: chunk %lld cannot be read", c->path, c->name, (long long)index);
+    CHARL_H5(CHARL_ERR_DATA, H5Dget_chunk_storage_size(c->dataset, origin, &size), "%s: %s: chunk %lld", c->path,
+             c->name, (long long)index);
+    CHARL_REQUIRE(size > 0 && size <= 2 * (hsize_t)MAX_CHUNK_BYTES, CHARL_ERR_DATA,
+                  "%s: %s: chunk %lld has %llu bytes in the file", c->path, c->name, (long long)index,
+                  (unsigned long long)size);
+    CHARL_TRY(charl__alloc((size_t)size, out));
+    CHARL_H5(CHARL_ERR_DATA, H5Dread_chunk(c->dataset, H5P_DEFAULT, origin, skipped, *out),
+             "%s: %s: chunk %lld cannot be read", c->path, c->name, (long long)index);
     *bytes = (size_t)size;
-cleanup:
-    charl__h5_unlock();
-    return st;
+    return CHARL_OK;
 }
 
 /* A chunk with filters that only HDF5 undoes. What lies beyond the extents of the array is left as it is. */
 static charl_status read_by_hdf5(const charl__chunks *c, int64_t index, unsigned char *out)
 {
+    CHARL_H5_LOCKED;
     charl_status st = CHARL_OK;
     hid_t file_space = H5I_INVALID_HID, mem_space = H5I_INVALID_HID;
     hsize_t origin[CHARL_MAX_DIMS + 1], count[CHARL_MAX_DIMS + 1], dim[CHARL_MAX_DIMS + 1];
@@ -279,10 +258,6 @@ static charl_status read_by_hdf5(const charl__chunks *c, int64_t index, unsigned
         dim[i] = (hsize_t)c->dim[i];
         count[i] = (hsize_t)(left < c->dim[i] ? left : c->dim[i]);
     }
-    charl__h5_lock();
-    if (c->needs_plugins) {
-        charl__h5_allow_plugins();
-    }
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, file_space, H5Dget_space(c->dataset), "%s: %s", c->path, c->name);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, mem_space, H5Screate_simple(c->ndim, dim, NULL), "%s: %s", c->path, c->name);
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Sselect_hyperslab(file_space, H5S_SELECT_SET, origin, NULL, count, NULL),
@@ -294,8 +269,6 @@ static charl_status read_by_hdf5(const charl__chunks *c, int64_t index, unsigned
 cleanup:
     charl__h5_close(&mem_space);
     charl__h5_close(&file_space);
-    charl__h5_begin();
-    charl__h5_unlock();
     return st;
 }
 

@@ -48,7 +48,6 @@ typedef struct charl__chunks {
                            unsigned char *out); /* of chunks that are not in HDF5; else NULL */
     void *ctx;
     bool by_hdf5;                /* HDF5 undoes the filters */
-    bool needs_plugins;          /* some of them are in libraries that HDF5 loads */
     charl__chunk_cache *cache;   /* borrowed */
     struct charl__chunk **entry; /* [n]; NULL: not in the cache */
 } charl__chunks;
@@ -75,9 +74,4 @@ charl_status charl__chunks_read(charl__chunks *c, int64_t first, int64_t n, void
 
 /** What is done to the chunks, "gzip, shuffle"; "" when nothing. */
 const char *charl__chunks_filters(const charl__chunks *c, char *text, size_t cap);
-
-/** Around every call of HDF5 that reads from a data set file: HDF5 need not be built for several threads. */
-void charl__h5_lock(void);
-void charl__h5_unlock(void);
-
 #endif
