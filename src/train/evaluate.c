@@ -33,7 +33,7 @@ static const charl__task *largest(const charl__replica *r)
 {
     const charl__task *task = r->eval;
 
-    for (int k = 1; k < charl__replica_shapes(r); k++) {
+    for (int k = 1; k < charl__data_parallel_shapes(r->dp); k++) {
         task = r->eval[k].rows > task->rows ? &r->eval[k] : task;
     }
     return task;
@@ -45,8 +45,8 @@ static charl_status open_rows(charl__replica *r, rows *b, int sums)
     const charl_shape out = charl_var_get_type(task->output).shape;
     const unsigned reads = r->evaluation.reads;
 
-    if (r->accum) {
-        CHARL_TRY(charl__alloc_array(charl__grad_accum_depth(r->accum) * (int64_t)sums, sizeof(float), &b->slots));
+    if (r->dp->accum) {
+        CHARL_TRY(charl__alloc_array(charl__grad_accum_depth(r->dp->accum) * (int64_t)sums, sizeof(float), &b->slots));
     }
     CHARL_TRY(charl__evaluation_begin(&r->evaluation, &out));
     if (reads) {
@@ -98,7 +98,7 @@ static charl_status run_batch(charl__replica *r, int64_t at, rows *b, int n, flo
     CHARL_TRY(charl__steps_push(r->steps, &idle));
     CHARL_TRY(charl__device_loader_next(r->eval_loader));
     r->evaluation.first = at * r->config->train.batch_size + r->row0;
-    for (int i = 0; i < charl__replica_passes(r); i++) {
+    for (int i = 0; i < r->dp->passes; i++) {
         const charl__task *task;
         const charl_tensor *sums;
 
@@ -108,11 +108,11 @@ static charl_status run_batch(charl__replica *r, int64_t at, rows *b, int n, flo
         *mine = *mine == CHARL_OK ? add_rows(r, task, b) : *mine;
         CHARL_TRY(charl_tensor_read(sums, lanes, (size_t)charl__tensor_count(sums) * sizeof *lanes));
         if (b->slots) {
-            charl__grad_accum_fold_numbers(r->accum, i, lanes, n, b->slots);
+            charl__grad_accum_fold_numbers(r->dp->accum, i, lanes, n, b->slots);
         }
     }
     CHARL_TRY(charl__device_loader_used(r->eval_loader));
-    return charl__grad_reducer_sum(r->reducer, b->slots ? b->slots : lanes, n, out);
+    return charl__grad_reducer_sum(r->dp->reducer, b->slots ? b->slots : lanes, n, out);
 }
 
 /* Run the batches and add up their sums. What goes wrong in host memory on one rank is kept in *mine until all ranks can hear of it. */

@@ -65,10 +65,10 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
     v[2] = mine != CHARL_OK;
     v[3] = t->nonfinite.found;
     v[4] = charl__trainer_has_saved(t);
-    if (mine != CHARL_OK && t->replica.reducer) {
+    if (mine != CHARL_OK && t->replica.dp->reducer) {
         charl__error_prefix("step %" PRId64 ", data: ", t->replica.step + 1);
     }
-    CHARL_TRY(charl__grad_reducer_control(t->replica.reducer, v, 5));
+    CHARL_TRY(charl__grad_reducer_control(t->replica.dp->reducer, v, 5));
     if (v[2] > 0.0F) {
         CHARL_TRY(charl_comm_agree(t->comm, mine));
     }
@@ -137,13 +137,13 @@ static charl_status run_step(charl__trainer *t)
     CHARL_TRY(charl__device_loader_used(t->replica.train_loader));
     CHARL_TRY(enter(t, CHARL__PHASE_DEVICE));
     CHARL_TRY(charl__audit_take(t));
-    CHARL_TRY(charl__grad_reducer_begin(t->replica.reducer));
+    CHARL_TRY(charl__grad_reducer_begin(t->replica.dp->reducer));
     CHARL_TRY(enter(t, CHARL__PHASE_ALLREDUCE));
-    CHARL_TRY(charl__grad_reducer_finish(t->replica.reducer));
+    CHARL_TRY(charl__grad_reducer_finish(t->replica.dp->reducer));
     CHARL_TRY(enter(t, CHARL__PHASE_OPTIMIZER));
     CHARL_TRY(charl__audit_compare(t));
     CHARL_TRY(charl_optimizer_step(t->replica.optimizer, 0.0F)); /* the rate stands in the step record */
-    CHARL_TRY(charl__shard_publish(&t->replica));
+    CHARL_TRY(charl__shard_publish(t->replica.dp));
     CHARL_TRY(charl__heterogeneous_step(&t->replica));
     t->replica.step++;
     return CHARL_OK;
@@ -160,9 +160,9 @@ charl_status charl__trainer_step(charl__trainer *t)
 static charl_status exchange_ema(charl__trainer *t)
 {
     if (charl_optimizer_has_ema(t->replica.optimizer)) {
-        CHARL_TRY(charl__shard_pause(&t->replica));
+        CHARL_TRY(charl__shard_pause(t->replica.dp));
         CHARL_TRY(charl_optimizer_exchange_ema(t->replica.optimizer));
-        CHARL_TRY(charl__shard_publish(&t->replica));
+        CHARL_TRY(charl__shard_publish(t->replica.dp));
     }
     return CHARL_OK;
 }
@@ -281,7 +281,7 @@ static charl_status due_together(charl__trainer *t, charl_interval interval, dou
         *out = due(t, interval, last_s);
         return CHARL_OK;
     }
-    CHARL_TRY(charl__grad_reducer_control(t->replica.reducer, &v, 1));
+    CHARL_TRY(charl__grad_reducer_control(t->replica.dp->reducer, &v, 1));
     *out = v > 0.0F;
     return CHARL_OK;
 }

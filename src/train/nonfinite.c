@@ -325,7 +325,7 @@ charl_status charl__trainer_check_finite(charl__trainer *t)
     charl__norm_record record;
 
     charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
-    CHARL_TRY(charl__grad_reducer_verify(t->replica.reducer)); /* with a deadline; reading waits without one */
+    CHARL_TRY(charl__grad_reducer_verify(t->replica.dp->reducer)); /* with a deadline; reading waits without one */
     CHARL_TRY(charl__optimizer_fetch_norm(t->replica.optimizer, &record));
     CHARL_TRY(charl__nonfinite_judge(t, t->replica.step, &record));
     return CHARL_OK;

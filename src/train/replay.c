@@ -485,7 +485,7 @@ static charl_status locate(replay *r)
     while (replica->step < r->bad_step - 1) {
         CHARL_TRY(take_step(r));
     }
-    for (int k = 0; k < charl__replica_shapes(replica); k++) {
+    for (int k = 0; k < charl__data_parallel_shapes(replica->dp); k++) {
         charl__graph_check(replica->train[k].g, true);
     }
     st = charl__trainer_step(&r->trainer);

@@ -27,9 +27,9 @@ static charl_status take_slices(charl__replica *r, int first, int count)
 
     CHARL_REQUIRE(batch % slices == 0, CHARL_ERR_CONFIG,
                   "train.batch_size = %lld does not divide into train.slices = %d", (long long)batch, slices);
-    CHARL_TRY(charl_slices_range(slices, first, count, &r->slices));
-    r->rows = batch / slices * r->slices.count;
-    r->row0 = batch / slices * r->slices.first;
+    CHARL_TRY(charl_slices_range(slices, first, count, &r->dp->slices));
+    r->rows = batch / slices * r->dp->slices.count;
+    r->row0 = batch / slices * r->dp->slices.first;
     return CHARL_OK;
 }
 
@@ -68,7 +68,8 @@ static charl_status require_exact(const charl__replica *r)
 static charl_status open_device(charl__replica *r)
 {
     const int64_t passes = r->config->train.grad_accum_steps > 1 ? r->config->train.grad_accum_steps : 1;
-    const int64_t most = (r->slices.count + passes - 1) / passes * (r->rows / r->slices.count); /* rows of a pass */
+    const int64_t most =
+        (r->dp->slices.count + passes - 1) / passes * (r->rows / r->dp->slices.count); /* rows of a pass */
     const bool is_team = charl_comm_is_team(r->comm); /* simulated: all on the devices of this node */
     int width[CHARL__RECORD_PARTS];
     charl_device_request request = {.select = r->config->device.select,
@@ -152,44 +153,13 @@ static charl_status provide_loader(charl__replica *r, charl_split split, bool tr
     return st;
 }
 
-int charl__replica_passes(const charl__replica *r)
-{
-    return r->accum ? charl__grad_accum_count(r->accum) : 1;
-}
-
-int charl__replica_shapes(const charl__replica *r)
-{
-    return r->accum ? charl__grad_accum_shapes(r->accum) : 1;
-}
-
-static int shape_of(const charl__replica *r, int pass)
-{
-    return r->accum ? charl__grad_accum_shape(r->accum, pass) : 0;
-}
-
-static const charl_slices *slices_of(const charl__replica *r, int pass)
-{
-    return r->accum ? charl__grad_accum_slices(r->accum, pass) : &r->slices;
-}
-
-/* The first pass of a shape. */
-static int first_pass(const charl__replica *r, int shape)
-{
-    int i = 0;
-
-    while (shape_of(r, i) != shape) {
-        i++;
-    }
-    return i;
-}
-
 static charl_status build_graph(charl__replica *r, int shape, bool training, charl__task *task)
 {
     charl_status st = CHARL_OK;
-    const charl_slices *slices = slices_of(r, first_pass(r, shape));
+    const charl_slices *slices = charl__data_parallel_graph_slices(r->dp, shape);
 
     CHARL_TRY(charl_graph_create(r->session->dev, slices, &task->g));
-    task->rows = slices->count * (r->rows / r->slices.count);
+    task->rows = slices->count * (r->rows / r->dp->slices.count);
     charl_graph_set_training(task->g, training);
     charl_graph_set_recompute(task->g, training && r->recompute == CHARL_RECOMPUTE_YES);
     charl__graph_set_recompute_cheap(task->g, training && r->recompute == CHARL_RECOMPUTE_CHEAP);
@@ -214,7 +184,7 @@ static bool has_room(const charl__replica *r, int64_t activations)
 {
     const charl_device_memory m = charl_device_get_memory(r->session->dev);
     const int others = r->optimizer ? 1 : 6;
-    const int gradients = r->slices.n_lanes + (r->accum ? charl__grad_accum_arenas(r->accum) : 0);
+    const int gradients = r->dp->slices.n_lanes + (r->dp->accum ? charl__grad_accum_arenas(r->dp->accum) : 0);
     const int64_t arenas =
         4 * (r->session->params->elements * others + r->session->params->gradient_elements * gradients);
 
@@ -244,7 +214,7 @@ static charl_status build_first(charl__replica *r, bool *room)
 
 static void discard_tasks(const charl__replica *r, charl__task **tasks)
 {
-    for (int k = 0; *tasks && k < charl__replica_shapes(r); k++) {
+    for (int k = 0; *tasks && k < charl__data_parallel_shapes(r->dp); k++) {
         charl_graph_destroy((*tasks)[k].g);
     }
     charl_free(*tasks);
@@ -256,10 +226,10 @@ static void discard_graphs(charl__replica *r)
     if (r->steps) {
         charl__steps_watch_loss(r->steps, NULL); /* it lies in the memory of the graphs */
     }
-    discard_tasks(r, &r->train);
-    discard_tasks(r, &r->eval);
-    charl__grad_accum_destroy(r->accum);
-    r->accum = NULL;
+    if (r->dp) {
+        discard_tasks(r, &r->train);
+        discard_tasks(r, &r->eval);
+    }
     r->recompute = CHARL_RECOMPUTE_NO;
     r->recompute_saves = 0;
 }
@@ -268,21 +238,19 @@ static void discard_graphs(charl__replica *r)
  * have the gradients of a pass added up, even those of one. */
 static charl_status divide_passes(charl__replica *r, int passes, bool several)
 {
+    const charl_slices mine = r->dp->slices;
+
     discard_graphs(r);
-    r->accum_steps = passes;
-    if (several) {
-        CHARL_TRY(charl__grad_accum_create(&r->slices, passes, &r->accum));
-    }
-    return CHARL_OK;
+    return charl__data_parallel_plan(r->dp, &mine, passes, several);
 }
 
 /* Let a loader deliver the rows of a pass at a time, and allocate tasks for graphs over them. */
 static charl_status begin_tasks(charl__replica *r, charl__device_loader *loader, charl__task **tasks)
 {
-    const int most = (r->slices.count + charl__replica_passes(r) - 1) / charl__replica_passes(r);
+    const int most = (r->dp->slices.count + r->dp->passes - 1) / r->dp->passes;
 
-    CHARL_TRY(charl__device_loader_set_pass(loader, most * (r->rows / r->slices.count)));
-    return charl__alloc_array(charl__replica_shapes(r), sizeof **tasks, tasks);
+    CHARL_TRY(charl__device_loader_set_pass(loader, most * (r->rows / r->dp->slices.count)));
+    return charl__alloc_array(charl__data_parallel_shapes(r->dp), sizeof **tasks, tasks);
 }
 
 static bool evaluates(const charl__replica *r)
@@ -297,7 +265,7 @@ static charl_status build_evaluation(charl__replica *r)
         return CHARL_OK;
     }
     CHARL_TRY(begin_tasks(r, r->eval_loader, &r->eval));
-    for (int k = 0; k < charl__replica_shapes(r); k++) {
+    for (int k = 0; k < charl__data_parallel_shapes(r->dp); k++) {
         CHARL_TRY(build_graph(r, k, false, &r->eval[k]));
     }
     return CHARL_OK;
@@ -311,7 +279,7 @@ static charl_status build_passes(charl__replica *r, int passes, bool several, bo
     CHARL_TRY(divide_passes(r, passes, several));
     CHARL_TRY(begin_tasks(r, r->train_loader, &r->train));
     CHARL_TRY(build_first(r, room));
-    for (int k = 1; k < charl__replica_shapes(r); k++) {
+    for (int k = 1; k < charl__data_parallel_shapes(r->dp); k++) {
         CHARL_TRY(build_graph(r, k, true, &r->train[k]));
     }
     CHARL_TRY(build_evaluation(r));
@@ -334,7 +302,7 @@ static charl_status build_training(charl__replica *r, int passes, bool several)
                   "train.grad_accum_steps = %d: %s is a sum over the whole batch in the middle of a step, as "
                   "batch norm needs it; HINT %s",
                   passes, name,
-                  passes > charl__grad_accum_least(r->slices.count)
+                  passes > charl__grad_accum_least(r->dp->slices.count)
                       ? "train.recompute saves memory too"
                       : "a pass takes at most 64 slices: start more ranks, or choose fewer train.slices");
     return CHARL_OK;
@@ -343,7 +311,7 @@ static charl_status build_training(charl__replica *r, int passes, bool several)
 /* Passes that are asked for, or the fewest. */
 static int given_passes(const charl__replica *r)
 {
-    const int given = (int)r->config->train.grad_accum_steps, least = charl__grad_accum_least(r->slices.count);
+    const int given = (int)r->config->train.grad_accum_steps, least = charl__grad_accum_least(r->dp->slices.count);
 
     return given > least ? given : least;
 }
@@ -358,12 +326,11 @@ static charl_status choose_accumulation(charl__replica *r)
         return build_training(r, given, given > 1);
     }
     for (int n = given; !room && bears; n = 2 * n) {
-        n = n < r->slices.count ? n : r->slices.count;
+        n = n < r->dp->slices.count ? n : r->dp->slices.count;
         CHARL_TRY(build_passes(r, n, n > 1, &room));
-        bears = n < r->slices.count && (n == 1 || !charl__graph_collective(r->train->g));
+        bears = n < r->dp->slices.count && (n == 1 || !charl__graph_collective(r->train->g));
     }
-    return charl__replica_passes(r) > 1 && charl__graph_collective(r->train->g) ? build_training(r, given, given > 1)
-                                                                                : CHARL_OK;
+    return r->dp->passes > 1 && charl__graph_collective(r->train->g) ? build_training(r, given, given > 1) : CHARL_OK;
 }
 
 static charl_status build_graphs(charl__replica *r)
@@ -384,58 +351,30 @@ static charl_status build_graphs(charl__replica *r)
 /* The ranks may have chosen differently. */
 static charl_status settle_accumulation(charl__replica *r)
 {
-    int64_t most = r->accum_steps;
+    int64_t most = r->dp->passes;
     charl_status st = CHARL_OK;
 
     if (r->session->infers || r->config->train.grad_accum_steps > 1) {
         return CHARL_OK;
     }
     CHARL_TRY(charl_comm_reduce_i64(r->comm, CHARL_COMM_MAX, &most, 1));
-    if (most > 1 && r->accum_steps < most) {
-        st = build_training(r, most < r->slices.count ? (int)most : r->slices.count, true);
+    if (most > 1 && r->dp->passes < most) {
+        st = build_training(r, most < r->dp->slices.count ? (int)most : r->dp->slices.count, true);
     }
     return charl_comm_agree(r->comm, st);
 }
 
 static charl_status connect(charl__replica *r)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(settle_accumulation(r));
-    st = charl__grad_reducer_create(r->comm,
-                                    &(charl_allreduce_options){.algorithm = r->config->dist.allreduce,
-                                                               .reduce_dtype = r->session->params->reduce_dtype,
-                                                               .gathers = charl__shard_is_on(r)},
-                                    &r->slices, r->session->params, &r->reducer);
-    CHARL_TRY(st);
-    if (charl__shard_is_on(r)) {
-        CHARL_TRY(charl_comm_agree(r->comm, charl__shard_create(r)));
-    }
-    return st;
-}
-
-int64_t charl__replica_bucket(const charl__replica *r)
-{
-    return r->config->dist.overlap ? charl__grad_reducer_bucket(r->session->params, r->config->dist.bucket_mb)
-           : r->session->params->elements > 0 ? r->session->params->elements
-                                              : 1;
+    return charl__data_parallel_connect(r->dp, r->session->params);
 }
 
 static charl_status compile(charl__replica *r, const charl__task *task, bool trains)
 {
-    const bool audits = r->audit && trains;
-    void *ctx = audits ? (void *)r->audit : (void *)r->reducer;
+    const charl__data_parallel_hooks audited = {charl__audit_collective, charl__audit_ready, r->audit};
 
-    if (r->reducer) {
-        charl__graph_on_collective(task->g, audits ? charl__audit_collective : charl__grad_reducer_collective, ctx);
-    }
-    if (r->reducer && trains && !r->accum) {
-        charl__graph_on_ready(task->g, audits ? charl__audit_ready : charl__grad_reducer_ready, ctx,
-                              charl__replica_bucket(r));
-    }
-    if (r->accum && trains) {
-        charl__graph_use_gradients(task->g, charl__grad_accum_gradients(r->accum));
-    }
+    charl__data_parallel_attach(r->dp, task->g, trains, r->audit && trains ? &audited : NULL);
     CHARL_TRY(charl_graph_compile(task->g));
     CHARL_TRY(charl_graph_warm_up(task->g));
     return CHARL_OK;
@@ -445,15 +384,15 @@ static charl_status compile(charl__replica *r, const charl__task *task, bool tra
 static charl_status watch_loss(charl__replica *r)
 {
     charl_status st = CHARL_OK;
-    const charl_shape lanes = {1, {r->slices.n_lanes}};
+    const charl_shape lanes = {1, {r->dp->slices.n_lanes}};
     charl_tensor **sums = NULL, *loss = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(charl__replica_shapes(r), sizeof(charl_tensor *), &sums));
-    for (int k = 0; k < charl__replica_shapes(r); k++) {
+    CHARL_TRY_CLEANUP(charl__alloc_array(charl__data_parallel_shapes(r->dp), sizeof(charl_tensor *), &sums));
+    for (int k = 0; k < charl__data_parallel_shapes(r->dp); k++) {
         sums[k] = charl_var_get_tensor(r->train[k].sums);
     }
-    CHARL_TRY_CLEANUP(r->accum ? charl__grad_accum_keep_loss(r->accum, sums, &loss)
-                               : charl__tensor_view(sums[0]->buffer, CHARL_F32, &lanes, sums[0]->offset, &loss));
+    CHARL_TRY_CLEANUP(r->dp->accum ? charl__grad_accum_keep_loss(r->dp->accum, sums, &loss)
+                                   : charl__tensor_view(sums[0]->buffer, CHARL_F32, &lanes, sums[0]->offset, &loss));
     charl__steps_watch_loss(r->steps, loss);
 cleanup:
     charl_tensor_release(loss);
@@ -472,7 +411,7 @@ static const charl__task *task_of(const charl__replica *r, int i, int shapes)
 /* Graphs run one after another, so they share the memory of the largest, which comes first. */
 static charl_status compile_graphs(charl__replica *r)
 {
-    const int shapes = charl__replica_shapes(r);
+    const int shapes = charl__data_parallel_shapes(r->dp);
     int64_t bytes, most = -1;
     int largest = 0;
 
@@ -485,9 +424,7 @@ static charl_status compile_graphs(charl__replica *r)
             most = bytes > most ? bytes : most;
         }
     }
-    if (r->accum && r->train) {
-        CHARL_TRY(charl__grad_accum_prepare(r->accum, r->session->params));
-    }
+    CHARL_TRY(r->train ? charl__data_parallel_prepare(r->dp) : CHARL_OK);
     for (int k = 0; k < 2 * shapes; k++) {
         const int i = (largest + k) % (2 * shapes);
         const charl__task *task = task_of(r, i, shapes);
@@ -508,7 +445,7 @@ static charl_status check(charl__replica *r)
     charl_status st = CHARL_OK;
 
     if (!r->session->infers) {
-        st = charl__grad_reducer_check(r->reducer, r->train->g);
+        st = charl__grad_reducer_check(r->dp->reducer, r->train->g);
         CHARL_TRY(st);
     }
     return st;
@@ -537,8 +474,20 @@ static charl_status create_optimizer(charl__replica *r)
 
     CHARL_TRY(charl__task_outputs(c, &r->session->data, &outputs));
     CHARL_TRY(charl__groups_apply(c, r->session->model, r->session->params, outputs));
-    CHARL_TRY(charl__optimizer_create(r->session->params, &o, r->steps, charl__shard_ranges(r->shard), &r->optimizer));
+    CHARL_TRY(
+        charl__optimizer_create(r->session->params, &o, r->steps, charl__shard_ranges(r->dp->shard), &r->optimizer));
     CHARL_TRY(charl__optimizer_warm_up(r->optimizer));
+    return CHARL_OK;
+}
+
+static charl_status create_data_parallel(charl__replica *r)
+{
+    const charl_config *c = r->config;
+
+    CHARL_TRY(charl__data_parallel_create(r->comm, &r->dp));
+    snprintf(r->dp->algorithm, sizeof r->dp->algorithm, "%s", c->dist.allreduce);
+    r->dp->bucket_mb = c->dist.overlap ? c->dist.bucket_mb : 0;
+    r->dp->shards = c->dist.shard_optimizer && !r->session->infers && charl_comm_size(r->comm) > 1;
     return CHARL_OK;
 }
 
@@ -553,6 +502,7 @@ static charl_status open_alone(charl__replica *r)
                   "was not: start %d ranks with mpirun",
                   size);
     CHARL_TRY(charl_slices_block(charl_config_slices(r->config), charl_comm_rank(r->comm), size, &even));
+    CHARL_TRY(create_data_parallel(r));
     CHARL_TRY(take_slices(r, even.first, even.count));
     if (r->session->infers) {
         CHARL_TRY(charl__session_read_schema(r->session));
@@ -639,15 +589,7 @@ charl_status charl__replica_divide(charl__replica *r, int first, int count)
     CHARL_TRY(charl_comm_agree(r->comm, st));
     discard_graphs(r);
     charl__optimizer_unbind(r->optimizer);
-    if (charl__shard_is_on(r)) { /* devices of other ranks may not share theirs */
-        st = charl__grad_reducer_shares_values(r->reducer) ? charl__params_move(r->session->params, NULL) : CHARL_OK;
-        CHARL_TRY(charl_comm_agree(r->comm, st));
-    }
-    charl__shard_destroy(r->shard);
-    r->shard = NULL;
-    charl__params_free_gradients(r->session->params); /* they lie in the memory of the sync */
-    charl__grad_reducer_destroy(r->reducer);
-    r->reducer = NULL;
+    CHARL_TRY(charl__data_parallel_disconnect(r->dp));
     CHARL_TRY(charl_comm_agree(r->comm, rebuild(r, first, count)));
     CHARL_TRY(connect(r));
     CHARL_TRY(charl_comm_agree(r->comm, compile_again(r)));
@@ -658,14 +600,14 @@ charl_status charl__replica_divide(charl__replica *r, int first, int count)
 /* First row of a pass in this rank's part of the batch. */
 static int64_t row_of(const charl__replica *r, int pass)
 {
-    return (slices_of(r, pass)->first - r->slices.first) * (r->rows / r->slices.count);
+    return (charl__data_parallel_slices(r->dp, pass)->first - r->dp->slices.first) * (r->rows / r->dp->slices.count);
 }
 
 charl_status charl__replica_begin_pass(charl__replica *r, bool training, int i, const charl__task **out)
 {
-    charl_slices slices = *slices_of(r, i);
+    charl_slices slices = *charl__data_parallel_slices(r->dp, i);
 
-    *out = &(training ? r->train : r->eval)[shape_of(r, i)];
+    *out = &(training ? r->train : r->eval)[charl__data_parallel_shape(r->dp, i)];
     CHARL_TRY(charl_slices_range(slices.total, slices.first + charl__audit_shift(r->audit), slices.count, &slices));
     CHARL_TRY(charl__graph_move((*out)->g, &slices));
     if (i > 0) { /* the first rows came with the step */
@@ -686,18 +628,15 @@ static charl_status keep_losses(const charl__replica *r, const charl__task *task
 
 charl_status charl__replica_run_graphs(charl__replica *r)
 {
-    for (int i = 0; i < charl__replica_passes(r); i++) {
+    for (int i = 0; i < r->dp->passes; i++) {
         const charl__task *task;
 
         CHARL_TRY(charl__replica_begin_pass(r, true, i, &task));
         CHARL_TRY(charl_graph_run(task->g));
         CHARL_TRY(keep_losses(r, task, i));
-        CHARL_TRY(r->accum ? charl__grad_accum_fold(r->accum, i) : CHARL_OK);
+        CHARL_TRY(r->dp->accum ? charl__grad_accum_fold(r->dp->accum, i) : CHARL_OK);
     }
-    if (r->accum && r->reducer && !charl__audit_is_trial(r->audit)) {
-        CHARL_TRY(charl__grad_reducer_ready_all(r->reducer));
-    }
-    return CHARL_OK;
+    return charl__audit_is_trial(r->audit) ? CHARL_OK : charl__data_parallel_ready(r->dp);
 }
 
 /* Elements of the bucket of gradients that is final last. */
@@ -726,7 +665,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
     const charl_device_memory memory = charl_device_get_memory(r->session->dev);
     const charl_graph_info g = charl_graph_get_info(r->session->infers ? r->eval->g : r->train->g);
     charl_device_health health;
-    const int times = r->accum_steps > 1 ? r->accum_steps : 1;
+    const int times = r->dp->passes > 1 ? r->dp->passes : 1;
     const int update = charl__optimizer_launches(r->optimizer);
 
     (void)charl_device_get_health(charl_device_get_info(r->session->dev), &health);
@@ -734,8 +673,8 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .device = charl_device_get_info(r->session->dev),
         .rank = charl_comm_rank(r->comm),
         .size = charl_comm_size(r->comm),
-        .allreduce = charl__grad_reducer_name(r->reducer),
-        .invariant = charl__grad_reducer_is_invariant(r->reducer),
+        .allreduce = charl__grad_reducer_name(r->dp->reducer),
+        .invariant = charl__grad_reducer_is_invariant(r->dp->reducer),
         .mixed = r->mixed.on,
         .layers = charl_model_get_count(r->session->model),
         .parameters = charl_params_get_elements(r->session->params),
@@ -752,18 +691,18 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .data_note = data_note(r),
         .batch_size = r->config->train.batch_size,
         .local_rows = r->rows,
-        .slices = r->slices.total,
-        .passes = r->accum_steps,
+        .slices = r->dp->slices.total,
+        .passes = r->dp->passes,
         .recompute = r->recompute,
         .recompute_saves = r->recompute_saves,
-        .flop = g.flop * r->accum_steps,
+        .flop = g.flop * r->dp->passes,
         .start_step = r->step,
         .resumed = "",
         .memory_bytes = memory.peak,
         .memory_capacity = memory.capacity,
         .memory_reported = health.memory_bytes,
         .activation_bytes = g.activation_bytes,
-        .shard_saves = charl__shard_saves(r),
+        .shard_saves = charl__shard_saves(r->dp, r->optimizer),
         .launches = times * g.launches + update,
         .forward_launches = times * g.forward_launches,
         .update_launches = update,
@@ -815,14 +754,13 @@ void charl__replica_fini(charl__replica *r)
     discard_graphs(r);
     charl__heterogeneous_fini(r);
     charl_optimizer_destroy(r->optimizer);
-    charl__shard_destroy(r->shard);
     charl__device_loader_destroy(r->train_loader);
     charl__device_loader_destroy(r->eval_loader);
     charl__evaluation_fini(&r->evaluation);
-    charl_params_destroy(r->session->params); /* before the all-reduce whose memory they may use */
-    r->session->params = NULL;
     charl__audit_destroy(r->audit);
-    charl__grad_reducer_destroy(r->reducer);
+    charl_data_parallel_destroy(r->dp);
+    charl_params_destroy(r->session->params);
+    r->session->params = NULL;
     charl__steps_destroy(r->steps);
     *r = (charl__replica){0};
 }

@@ -5,7 +5,7 @@
  *
  *      replica_open        compare settings across ranks, open the data, compare the data
  *                          (next, the trainer selects the checkpoint to start from)
- *      replica_build       open the device; build model and graphs; connect the gradient reducer
+ *      replica_build       open the device; build model and graphs; connect the ranks
  *      replica_compile     compile kernels, create the optimizer
  *      replica_divide      between two steps: switch to other slices
  *      replica_fini
@@ -19,12 +19,9 @@
 #include "task/session.h"
 #include "task/task.h"
 #include "train/parallel/audit.h"
-#include "train/parallel/grad_accum.h"
-#include "train/parallel/grad_reducer.h"
+#include "train/parallel/data_parallel.h"
 #include "train/parallel/heterogeneous.h"
 #include "train/metrics/phase.h"
-
-typedef struct charl__shard charl__shard; /* train/parallel/optimizer_shard.h */
 
 /** What a replay (train/replay.c) asks of a training, which then writes nothing and does not evaluate. */
 typedef struct charl__retrace {
@@ -43,21 +40,17 @@ typedef struct charl__replica {
     const charl__retrace *retrace; /* borrowed; NULL: no replay */
     int64_t step;                  /* optimizer steps completed; determines the position in the training data */
 
-    charl_slices slices;
     int64_t rows, row0; /* this rank's part of the batch */
     charl_steps *steps;
     charl__device_loader *train_loader, *eval_loader;
-    int accum_steps;          /* gradient accumulation, on this rank */
-    charl__grad_accum *accum; /* NULL: no accumulation */
+    charl_data_parallel *dp; /* its slices are this rank's */
     charl__task *train,
-        *eval; /* by shape of pass (charl__grad_accum_shape); train NULL: inference, eval NULL: no validation data */
+        *eval; /* by shape of pass (charl__data_parallel_shape); train NULL: inference, eval NULL: no validation data */
     charl__evaluation evaluation; /* metrics of eval */
     charl_recompute recompute;    /* of activations in the backward pass: not AUTO */
     int64_t recompute_saves;      /* bytes saved by recomputation */
-    charl__grad_reducer *reducer; /* NULL: one rank */
     charl__audit *audit;          /* NULL: none */
     charl__heterogeneous mixed;   /* ranks with different devices */
-    charl__shard *shard;          /* NULL: optimizer state is not sharded */
     charl_optimizer *optimizer;
 } charl__replica;
 
@@ -67,7 +60,7 @@ typedef struct charl__replica {
 charl_status charl__replica_open(charl__replica *r) CHARL_MUST_CHECK;
 
 /** Match the data with the schema of session->origin, open this rank's device, build model and graphs,
- *  and connect the gradient reducer. Errors: ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT, ERR_DEVICE, ERR_NOMEM. */
+ *  and connect the ranks. Errors: ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT, ERR_DEVICE, ERR_NOMEM. */
 charl_status charl__replica_build(charl__replica *r) CHARL_MUST_CHECK;
 
 /** Compile the graphs, run each once to warm up, and create the optimizer. Errors: ERR_KERNEL,
@@ -79,9 +72,6 @@ charl_status charl__replica_compile(charl__replica *r) CHARL_MUST_CHECK;
  *  Values that the last step left in the graphs are lost. Errors: as the functions above. */
 charl_status charl__replica_divide(charl__replica *r, int first, int count) CHARL_MUST_CHECK;
 
-/** Passes of a step, and shapes of passes: graphs. Local. */
-int charl__replica_passes(const charl__replica *r);
-int charl__replica_shapes(const charl__replica *r);
 /** Make the graph of pass i of r->train or r->eval ready to run on the rows that the loader delivered last. Async. Local. */
 charl_status charl__replica_begin_pass(charl__replica *r, bool training, int i,
                                        const charl__task **out) CHARL_MUST_CHECK;
@@ -93,9 +83,6 @@ charl_status charl__replica_run_graphs(charl__replica *r) CHARL_MUST_CHECK;
  *  epoch, best and times are not set. report: NULL, or where to put one if the replica reports. Collective. */
 charl_status charl__replica_evaluate(charl__replica *r, int64_t max_batches, charl_val_row *out,
                                      charl_eval_report **report) CHARL_MUST_CHECK;
-
-/** Minimum number of elements in a gradient bucket. Local. */
-int64_t charl__replica_bucket(const charl__replica *r);
 
 /** Describe the run as far as it has been set up. Local. */
 charl_train_info charl__replica_info(const charl__replica *r);

@@ -178,12 +178,12 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
     const charl_device_info *d = charl_device_get_info(t->session.dev);
     char text[1600];
 
-    CHARL_REQUIRE(s->batch_size == t->config->train.batch_size && s->slices == t->replica.slices.total,
+    CHARL_REQUIRE(s->batch_size == t->config->train.batch_size && s->slices == t->replica.dp->slices.total,
                   CHARL_ERR_CHECKPOINT,
                   "%s was trained with train.batch_size = %" PRId64 " and train.slices = %" PRId64 ", now %" PRId64
                   " and %d; HINT set them back%s, " AFRESH,
-                  path, s->batch_size, s->slices, t->config->train.batch_size, t->replica.slices.total,
-                  t->config->train.slices == 0 && s->slices != t->replica.slices.total
+                  path, s->batch_size, s->slices, t->config->train.batch_size, t->replica.dp->slices.total,
+                  t->config->train.slices == 0 && s->slices != t->replica.dp->slices.total
                       ? " (slices = auto is up to 64 with dist.balance = speed, "
                         "else up to 8)"
                       : "");

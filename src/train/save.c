@@ -41,7 +41,7 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .rng = charl__rng_name,
                                     .lr_step = t->replica.step,
                                     .loss_scale = loss_scale,
-                                    .slices = t->replica.slices.total,
+                                    .slices = t->replica.dp->slices.total,
                                     .batch_size = t->config->train.batch_size,
                                     .best_metric = t->best_metric,
                                     .best_step = t->best_step > 0 ? t->best_step : 0,
@@ -227,7 +227,7 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     if (st == CHARL_OK) { /* do not save if the data file has changed */
         st = charl_dataset_check(t->session.ds);
     }
-    if (t->replica.mixed.on || t->replica.shard) { /* the next calls are collective */
+    if (t->replica.mixed.on || t->replica.dp->shard) { /* the next calls are collective */
         CHARL_TRY_CLEANUP(agree_before_save(t, st));
     }
     if (t->replica.mixed.on) {
@@ -237,7 +237,7 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
         st = charl__snapshot_take(&t->replica, s);
     }
     if (st == CHARL_OK) {
-        st = charl__snapshot_facts(s, t->replica.mixed.on || t->replica.shard ? "model" : NULL, &form, &facts);
+        st = charl__snapshot_facts(s, t->replica.mixed.on || t->replica.dp->shard ? "model" : NULL, &form, &facts);
     }
     CHARL_TRY_CLEANUP(agree_before_save(t, st));
     st = charl__consensus_reach(&facts, st, t->comm);

@@ -176,7 +176,7 @@ static charl_status add_ema(charl__snapshot *s, const charl__replica *r, const f
 
         if (spec->trainable) {
             CHARL_TRY(add(s, "ema", spec->name, &spec->shape, &data));
-            if (r->shard) {
+            if (r->dp->shard) {
                 take_collected(p, collected, data);
             } else {
                 CHARL_TRY(charl_optimizer_read_ema(r->optimizer, p, data));
@@ -235,7 +235,7 @@ static charl_status add_states(charl__snapshot *s, const charl__replica *r, int 
 
         if (charl_optimizer_get_state_shape(r->optimizer, k, p, &shape)) {
             CHARL_TRY(add(s, group, charl_param_get_spec(p)->name, &shape, &data));
-            if (r->shard) {
+            if (r->dp->shard) {
                 take_collected(p, collected, data);
             } else {
                 CHARL_TRY(charl_optimizer_read_state(r->optimizer, k, p, data));
@@ -254,7 +254,7 @@ static charl_status add_kept(charl__snapshot *s, const charl__replica *r, charl_
     charl_status st = mine;
     float *collected = NULL;
 
-    CHARL_TRY_CLEANUP(r->shard ? charl__shard_collect(r, mine, k, &collected) : mine);
+    CHARL_TRY_CLEANUP(r->dp->shard ? charl__shard_collect(r->dp, r->optimizer, mine, k, &collected) : mine);
     CHARL_TRY_CLEANUP(k < charl_optimizer_get_state_count(r->optimizer) ? add_states(s, r, k, collected)
                                                                         : add_ema(s, r, collected));
 cleanup:

@@ -40,7 +40,7 @@ charl_status charl__metrics_async_begin(charl__trainer *t, charl__metrics_async 
                                  .samples = t->replica.step * t->config->train.batch_size,
                                  .mem_bytes = charl_device_get_memory(t->session.dev).in_use};
     charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
-    CHARL_TRY(charl__grad_reducer_verify(t->replica.reducer)); /* with a deadline; reading waits without one */
+    CHARL_TRY(charl__grad_reducer_verify(t->replica.dp->reducer)); /* with a deadline; reading waits without one */
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, loss->buffer, (size_t)loss->offset * sizeof *log->lanes,
                                  log->lanes, (size_t)charl__tensor_count(loss) * sizeof *log->lanes, false));
     CHARL_TRY(charl__optimizer_read_norm(t->replica.optimizer, log->norm));
@@ -50,7 +50,7 @@ charl_status charl__metrics_async_begin(charl__trainer *t, charl__metrics_async 
 
 bool charl__metrics_async_is_due(const charl__trainer *t, const charl__metrics_async *log)
 {
-    return log->arrived && (t->replica.reducer || t->replica.step >= log->row.step + LAG);
+    return log->arrived && (t->replica.dp->reducer || t->replica.step >= log->row.step + LAG);
 }
 
 /* Loss of the batch, from the lanes that the step left. */
@@ -58,7 +58,7 @@ static charl_status add_lanes(charl__trainer *t, const float *lanes, double weig
 {
     float sum;
 
-    CHARL_TRY(charl__grad_reducer_sum(t->replica.reducer, lanes, 1, &sum));
+    CHARL_TRY(charl__grad_reducer_sum(t->replica.dp->reducer, lanes, 1, &sum));
     *loss = weight > 0 ? (double)(sum / (float)weight) : 0;
     return CHARL_OK;
 }

@@ -141,7 +141,8 @@ charl_status charl__step_trace_begin(charl__trainer *t, charl__throughput *m)
     if (t->replica.step + 1 == s->first) {
         charl__throughput_pause(t, m);
         charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
-        CHARL_TRY(charl__grad_reducer_verify(t->replica.reducer)); /* with a deadline; the trace waits without one */
+        CHARL_TRY(
+            charl__grad_reducer_verify(t->replica.dp->reducer)); /* with a deadline; the trace waits without one */
         CHARL_TRY(compare_clocks(t->comm, &s->begin));
         CHARL_TRY(charl__device_trace_begin(t->session.dev));
         s->is_on = true;
@@ -267,7 +268,7 @@ static charl_status finish(charl__trainer *t)
 
     s->is_on = false;
     charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
-    CHARL_TRY(charl__grad_reducer_verify(t->replica.reducer));
+    CHARL_TRY(charl__grad_reducer_verify(t->replica.dp->reducer));
     CHARL_TRY(charl_device_sync(t->session.dev));
     s->step_s = (charl__clock_s() - s->begun - s->aside_s) / (double)(row.last - row.first + 1);
     CHARL_TRY(charl__device_trace_end(t->session.dev, &device_error_s, &row.lost));

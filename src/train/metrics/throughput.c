@@ -10,8 +10,8 @@ static charl__throughput_times now(const charl__trainer *t)
 {
     return (charl__throughput_times){.clock_s = charl__clock_s(),
                                      .data_s = charl__device_loader_waited_s(t->replica.train_loader),
-                                     .comm_s = charl__grad_reducer_busy_s(t->replica.reducer),
-                                     .exposed_s = charl__grad_reducer_waited_s(t->replica.reducer)};
+                                     .comm_s = charl__grad_reducer_busy_s(t->replica.dp->reducer),
+                                     .exposed_s = charl__grad_reducer_waited_s(t->replica.dp->reducer)};
 }
 
 static charl__throughput_times difference(const charl__throughput_times *a, const charl__throughput_times *b)

@@ -79,12 +79,12 @@ static charl_status require_alike(const charl__replica *r)
                   "dist.audit = 0",
                   r->mixed.models);
     for (int q = 0; q < size; q++) {
-        CHARL_TRY(charl_slices_block(r->slices.total, q, size, &other));
+        CHARL_TRY(charl_slices_block(r->dp->slices.total, q, size, &other));
         CHARL_REQUIRE(
-            charl__slices_are_alike(&other, &r->slices), CHARL_ERR_CONFIG,
+            charl__slices_are_alike(&other, &r->dp->slices), CHARL_ERR_CONFIG,
             "dist.audit: %d slices on %d ranks do not divide alike, so ranks cannot check each other; HINT set "
             "train.slices to the number of ranks times a power of two",
-            r->slices.total, size);
+            r->dp->slices.total, size);
     }
     return CHARL_OK;
 }
@@ -101,10 +101,10 @@ charl_status charl__audit_create(charl__replica *r)
     }
     CHARL_TRY_CLEANUP(require_alike(r));
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *a, &a));
-    CHARL_TRY_CLEANUP(charl__alloc_array((r->slices.n_lanes + 2) * (int64_t)BLOCK, sizeof *a->block, &a->block));
+    CHARL_TRY_CLEANUP(charl__alloc_array((r->dp->slices.n_lanes + 2) * (int64_t)BLOCK, sizeof *a->block, &a->block));
     CHARL_TRY_CLEANUP(charl__alloc_array(size, sizeof *a->all, &a->all));
     CHARL_TRY_CLEANUP(charl__alloc_array(size, sizeof *a->suspect, &a->suspect));
-    a->reducer = r->reducer;
+    a->reducer = r->dp->reducer;
     snprintf(a->mine.device, sizeof a->mine.device, "%s", d->name);
     snprintf(a->mine.pci, sizeof a->mine.pci, "%s", d->pci);
     r->audit = a;
@@ -238,12 +238,12 @@ static charl_status turn_to(charl__trainer *t, run_kind kind, int of)
     charl__audit *a = r->audit;
     charl_slices slices;
 
-    CHARL_TRY(charl_slices_block(r->slices.total, of, charl_comm_size(t->comm), &slices));
+    CHARL_TRY(charl_slices_block(r->dp->slices.total, of, charl_comm_size(t->comm), &slices));
     a->kind = kind;
-    a->shift = slices.first - r->slices.first;
+    a->shift = slices.first - r->dp->slices.first;
     a->batch = 0;
     a->at = 0;
-    return charl__device_loader_move(r->train_loader, r->rows / r->slices.count * slices.first,
+    return charl__device_loader_move(r->train_loader, r->rows / r->dp->slices.count * slices.first,
                                      t->options->overfit_batch ? 0 : r->step);
 }
 
@@ -297,14 +297,14 @@ charl_status charl__audit_take(charl__trainer *t)
 /* Whether every gradient is summed on every rank, in f32 along the tree over the lanes. */
 static bool has_whole_sum(const charl__replica *r)
 {
-    return r->reducer && !charl__shard_is_on(r);
+    return r->dp->reducer && !r->dp->shards;
 }
 
 static bool has_tree_sum(const charl__replica *r)
 {
     const charl_params *set = r->session->params;
 
-    return has_whole_sum(r) && charl__grad_reducer_is_invariant(r->reducer) && set->reduce_dtype == CHARL_F32 &&
+    return has_whole_sum(r) && charl__grad_reducer_is_invariant(r->dp->reducer) && set->reduce_dtype == CHARL_F32 &&
            set->gradient_elements == set->elements;
 }
 
@@ -431,7 +431,7 @@ static bool find_changed(const charl__audit *a, int size)
 static charl_status settle(charl__trainer *t, charl__text *out, bool *disputed)
 {
     charl__audit *a = t->replica.audit;
-    const int size = charl_comm_size(t->comm), count = t->replica.slices.count;
+    const int size = charl_comm_size(t->comm), count = t->replica.dp->slices.count;
     int of;
 
     *disputed = false;
@@ -551,7 +551,7 @@ static charl_status compare(charl__trainer *t)
     bool found;
 
     a->mine.kept = a->mine.own.gradient;
-    if (!r->reducer || set->sum != set->grad) { /* one rank rounds the gradient where it lies */
+    if (!r->dp->reducer || set->sum != set->grad) { /* one rank rounds the gradient where it lies */
         CHARL_TRY_CLEANUP(hash_gradient(a, set, &a->mine.kept));
     }
     a->mine.sum = 0;

@@ -63,7 +63,7 @@ charl_status charl__balance_init(charl__trainer *t)
     b->on = t->config->dist.balance == CHARL_BALANCE_SPEED && size > 1 && !t->session.infers;
     CHARL_TRY(read_slowness(charl__env(CHARL_ENV_SLOW), charl_comm_rank(t->comm), &b->slowness));
     for (int r = 0; r < size; r++) {
-        CHARL_TRY(charl_slices_block(t->replica.slices.total, r, size, &block));
+        CHARL_TRY(charl_slices_block(t->replica.dp->slices.total, r, size, &block));
         b->count[r] = block.count;
     }
     return CHARL_OK;
@@ -94,7 +94,7 @@ charl_status charl__balance_begin(charl__trainer *t)
     if (is_measured(b) || b->slowness > 1.0) {
         CHARL_TRY(wait_computed(t));
         b->begin_s = charl__clock_s();
-        b->waited_s = charl__grad_reducer_waited_s(t->replica.reducer);
+        b->waited_s = charl__grad_reducer_waited_s(t->replica.dp->reducer);
     }
     return CHARL_OK;
 }
@@ -106,7 +106,7 @@ charl_status charl__balance_end(charl__trainer *t)
 
     if (is_measured(b) || b->slowness > 1.0) {
         CHARL_TRY(wait_computed(t));
-        busy = charl__clock_s() - b->begin_s - (charl__grad_reducer_waited_s(t->replica.reducer) - b->waited_s);
+        busy = charl__clock_s() - b->begin_s - (charl__grad_reducer_waited_s(t->replica.dp->reducer) - b->waited_s);
         charl__sleep_s((b->slowness - 1.0) * busy);
         if (is_measured(b)) {
             b->sample[b->n++] = fmax(b->slowness * busy, 1e-9);
@@ -163,7 +163,7 @@ charl_status charl__balance_divide(charl__trainer *t)
     const int size = charl_comm_size(t->comm);
     const int least = t->config->train.grad_accum_steps > 1 ? (int)t->config->train.grad_accum_steps : 1;
     /* What has been one pass stays one, as batch norm needs it; the ranks are alike in that. */
-    const int most = t->replica.accum ? t->replica.slices.total : CHARL_GRAPH_SLICES;
+    const int most = t->replica.dp->accum ? t->replica.dp->slices.total : CHARL_GRAPH_SLICES;
     const double begin = charl__clock_s(), mine = measured(b);
     double time[CHARL_MAX_SLICES];
     charl_balance_row row = {.step = t->replica.step, .size = size, .slices = b->count, .step_ms = time};
@@ -176,7 +176,7 @@ charl_status charl__balance_divide(charl__trainer *t)
         b->cost[r] = b->cost[r] > 0.0 ? 0.5 * (b->cost[r] + cost) : cost;
         time[r] *= 1e3;
     }
-    charl__apportion(t->replica.slices.total, least, most, size, b->cost, count);
+    charl__apportion(t->replica.dp->slices.total, least, most, size, b->cost, count);
     b->n = 0;
     b->skip = STEADY;
     if (charl__apportion_time(size, b->cost, count) > GAIN * charl__apportion_time(size, b->cost, b->count)) {

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
-#include "train/replica.h"
 
 enum { CHUNK = 1 << 20 }; /* floats of a rank in one message */
 
@@ -17,11 +16,6 @@ struct charl__shard {
     int n;
 };
 
-bool charl__shard_is_on(const charl__replica *r)
-{
-    return r->session->config->dist.shard_optimizer && !r->session->infers && charl_comm_size(r->comm) > 1;
-}
-
 static charl_status reserve(charl__shard *s, int n)
 {
     CHARL_TRY(charl__alloc_array(n, sizeof *s->ticket, &s->ticket));
@@ -31,14 +25,13 @@ static charl_status reserve(charl__shard *s, int n)
 }
 
 /* Buckets of gradients that are parameters': shares come behind. */
-static int buckets(const charl__replica *r, charl__param_range *out)
+static int buckets(const charl_data_parallel *dp, charl__param_range *out)
 {
-    const int64_t least = charl__replica_bucket(r);
+    const int64_t least = charl__data_parallel_bucket(dp, dp->params);
     int64_t begin = 0, end;
     int n = 0;
 
-    while ((end = charl__params_range(r->session->params, &begin, least)) > begin &&
-           begin < r->session->params->elements) {
+    while ((end = charl__params_range(dp->params, &begin, least)) > begin && begin < dp->params->elements) {
         if (out) {
             out[n] = (charl__param_range){begin, end - begin};
         }
@@ -48,24 +41,24 @@ static int buckets(const charl__replica *r, charl__param_range *out)
     return n;
 }
 
-charl_status charl__shard_create(charl__replica *r)
+charl_status charl__shard_create(charl_data_parallel *dp)
 {
     charl_status st = CHARL_OK;
     charl__shard *s = NULL;
 
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
-    s->ar = charl__grad_reducer_allreduce(r->reducer);
-    s->n = buckets(r, NULL);
+    s->ar = charl__grad_reducer_allreduce(dp->reducer);
+    s->n = buckets(dp, NULL);
     CHARL_TRY_CLEANUP(reserve(s, s->n));
-    buckets(r, s->bucket);
+    buckets(dp, s->bucket);
     for (int i = 0; i < s->n; i++) {
         int64_t from, to;
 
-        charl_allreduce_part(s->ar, s->bucket[i].count, charl_comm_rank(r->comm), &from, &to);
+        charl_allreduce_part(s->ar, s->bucket[i].count, charl_comm_rank(dp->comm), &from, &to);
         s->own[i] = (charl__param_range){s->bucket[i].begin + from, to - from};
     }
     s->ranges = (charl__param_ranges){s->own, s->n};
-    r->shard = s;
+    dp->shard = s;
     s = NULL;
 cleanup:
     charl__shard_destroy(s);
@@ -87,61 +80,61 @@ const charl__param_ranges *charl__shard_ranges(const charl__shard *s)
     return s ? &s->ranges : NULL;
 }
 
-static charl_status transfer(const charl__replica *r, charl__param_range range, bool to_device)
+static charl_status transfer(const charl_data_parallel *dp, charl__param_range range, bool to_device)
 {
     const size_t at = (size_t)range.begin * sizeof(float), bytes = (size_t)range.count * sizeof(float);
-    float *host = charl_allreduce_gathered(r->shard->ar) + range.begin;
+    float *host = charl_allreduce_gathered(dp->shard->ar) + range.begin;
 
     if (bytes == 0) {
         return CHARL_OK;
     }
-    return to_device ? charl__buffer_write(CHARL_QUEUE_COMPUTE, r->session->params->value, at, host, bytes, false)
-                     : charl__buffer_read(CHARL_QUEUE_COMPUTE, r->session->params->value, at, host, bytes, false);
+    return to_device ? charl__buffer_write(CHARL_QUEUE_COMPUTE, dp->params->value, at, host, bytes, false)
+                     : charl__buffer_read(CHARL_QUEUE_COMPUTE, dp->params->value, at, host, bytes, false);
 }
 
 /* What the others own of bucket i. */
-static charl_status take(const charl__replica *r, int i)
+static charl_status take(const charl_data_parallel *dp, int i)
 {
-    const charl__param_range b = r->shard->bucket[i], own = r->shard->own[i];
+    const charl__param_range b = dp->shard->bucket[i], own = dp->shard->own[i];
     const int64_t end = own.begin + own.count;
 
-    CHARL_TRY(transfer(r, (charl__param_range){b.begin, own.begin - b.begin}, true));
-    CHARL_TRY(transfer(r, (charl__param_range){end, b.begin + b.count - end}, true));
+    CHARL_TRY(transfer(dp, (charl__param_range){b.begin, own.begin - b.begin}, true));
+    CHARL_TRY(transfer(dp, (charl__param_range){end, b.begin + b.count - end}, true));
     return CHARL_OK;
 }
 
-charl_status charl__shard_publish(charl__replica *r)
+charl_status charl__shard_publish(charl_data_parallel *dp)
 {
-    charl__shard *s = r->shard;
-    const bool copies = !charl__grad_reducer_shares_values(r->reducer);
+    charl__shard *s = dp->shard;
+    const bool copies = !charl__grad_reducer_shares_values(dp->reducer);
 
     if (!s) {
         return CHARL_OK;
     }
-    if (charl__grad_reducer_gathers_in_place(r->reducer)) {
-        CHARL_TRY(charl__grad_reducer_gather(r->reducer, s->bucket, s->n));
-        return charl__params_refresh(r->session->params);
+    if (charl__grad_reducer_gathers_in_place(dp->reducer)) {
+        CHARL_TRY(charl__grad_reducer_gather(dp->reducer, s->bucket, s->n));
+        return charl__params_refresh(dp->params);
     }
     for (int i = 0; copies && i < s->n; i++) {
-        CHARL_TRY(transfer(r, s->own[i], false));
+        CHARL_TRY(transfer(dp, s->own[i], false));
     }
-    CHARL_TRY(charl_device_sync(r->session->dev));
+    CHARL_TRY(charl_device_sync(dp->params->dev));
     for (int i = 0; i < s->n; i++) {
         CHARL_TRY(charl_allreduce_gather(s->ar, s->bucket[i].begin, s->bucket[i].count, &s->ticket[i]));
     }
     for (int i = 0; i < s->n; i++) {
-        CHARL_TRY(charl__grad_reducer_wait(r->reducer, s->ticket[i]));
+        CHARL_TRY(charl__grad_reducer_wait(dp->reducer, s->ticket[i]));
         if (copies) {
-            CHARL_TRY(take(r, i));
+            CHARL_TRY(take(dp, i));
         }
     }
-    CHARL_TRY(charl__params_refresh(r->session->params));
+    CHARL_TRY(charl__params_refresh(dp->params));
     return CHARL_OK;
 }
 
-charl_status charl__shard_pause(charl__replica *r)
+charl_status charl__shard_pause(charl_data_parallel *dp)
 {
-    return r->shard ? charl_comm_agree(r->comm, charl_device_sync(r->session->dev)) : CHARL_OK;
+    return dp->shard ? charl_comm_agree(dp->comm, charl_device_sync(dp->params->dev)) : CHARL_OK;
 }
 
 /* Floats of rank r's parts of all buckets. */
@@ -180,42 +173,44 @@ typedef struct collection {
     int64_t most;         /* that any rank keeps */
 } collection;
 
-static charl_status collection_begin(const charl__replica *r, int k, collection *c, float **all)
+static charl_status collection_begin(const charl_data_parallel *dp, const charl_optimizer *o, int k, collection *c,
+                                     float **all)
 {
-    const int size = charl_comm_size(r->comm);
+    const int size = charl_comm_size(dp->comm);
     int64_t chunk;
 
     CHARL_REQUIRE(!charl__fault("train.collect"), CHARL_ERR_DEVICE, "collecting the state fails on purpose");
     for (int rank = 0; rank < size; rank++) {
-        const int64_t n = part_elements(r->shard, rank);
+        const int64_t n = part_elements(dp->shard, rank);
 
         c->most = n > c->most ? n : c->most;
     }
     chunk = c->most < CHUNK ? c->most : CHUNK;
     CHARL_TRY(charl__alloc_array(c->most, sizeof *c->mine, &c->mine));
     CHARL_TRY(charl__alloc_array(chunk * size, sizeof *c->chunks, &c->chunks));
-    if (charl_comm_rank(r->comm) == 0) {
-        CHARL_TRY(charl__alloc_array(r->session->params->elements, sizeof **all, all));
+    if (charl_comm_rank(dp->comm) == 0) {
+        CHARL_TRY(charl__alloc_array(dp->params->elements, sizeof **all, all));
     }
-    CHARL_TRY(charl__optimizer_read_own(r->optimizer, k, c->mine));
+    CHARL_TRY(charl__optimizer_read_own(o, k, c->mine));
     return CHARL_OK;
 }
 
-charl_status charl__shard_collect(const charl__replica *r, charl_status mine, int k, float **out)
+charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_optimizer *o, charl_status mine, int k,
+                                  float **out)
 {
     charl_status st = mine;
-    const int size = charl_comm_size(r->comm);
+    const int size = charl_comm_size(dp->comm);
     collection c = {0};
 
     *out = NULL;
-    st = st == CHARL_OK ? collection_begin(r, k, &c, out) : st;
-    CHARL_TRY_CLEANUP(charl_comm_agree(r->comm, st));
+    st = st == CHARL_OK ? collection_begin(dp, o, k, &c, out) : st;
+    CHARL_TRY_CLEANUP(charl_comm_agree(dp->comm, st));
     for (int64_t at = 0; at < c.most; at += CHUNK) {
         const int64_t left = c.most - at < CHUNK ? c.most - at : CHUNK;
 
-        CHARL_TRY_CLEANUP(charl_comm_allgather(r->comm, c.mine + at, (size_t)left * sizeof(float), c.chunks));
+        CHARL_TRY_CLEANUP(charl_comm_allgather(dp->comm, c.mine + at, (size_t)left * sizeof(float), c.chunks));
         for (int rank = 0; *out && rank < size; rank++) {
-            scatter(r->shard, rank, at, left, c.chunks + rank * left, *out);
+            scatter(dp->shard, rank, at, left, c.chunks + rank * left, *out);
         }
     }
 cleanup:
@@ -224,10 +219,10 @@ cleanup:
     return st;
 }
 
-int64_t charl__shard_saves(const charl__replica *r)
+int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *optimizer)
 {
-    const charl_optimizer *o = r->shard ? r->optimizer : NULL;
-    const int64_t n = o ? r->session->params->elements - o->own_elements : 0;
+    const charl_optimizer *o = dp->shard ? optimizer : NULL;
+    const int64_t n = o ? dp->params->elements - o->own_elements : 0;
     int64_t bytes = o && charl_optimizer_has_ema(o) ? 4 * n : 0;
 
     for (int k = 0; o && k < charl_optimizer_get_state_count(o); k++) {

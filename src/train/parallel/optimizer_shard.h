@@ -12,14 +12,11 @@
  *  when it has the sums of all buckets, and the last of them is begun by a rank whose graph has run
  *  (train/parallel/grad_reducer.h). Other changes are preceded by charl__shard_pause.
  */
-#include "train/replica.h"
+#include "optim/optimizer.h"
+#include "train/parallel/data_parallel.h"
 
-/** Whether the configuration divides the optimizer: there are several ranks. */
-bool charl__shard_is_on(const charl__replica *r);
-
-/** For t->reducer, whose all-reduce gathers, and parameters that are laid out; t->shard is NULL
- *  before. Local. Errors: ERR_NOMEM. */
-charl_status charl__shard_create(charl__replica *r) CHARL_MUST_CHECK;
+/** dp->shard, for dp->reducer, whose all-reduce gathers, and parameters that are laid out; NULL before. Local. Errors: ERR_NOMEM. */
+charl_status charl__shard_create(charl_data_parallel *dp) CHARL_MUST_CHECK;
 void charl__shard_destroy(charl__shard *s); /* NULL is a no-op */
 
 /** What this rank updates. Borrowed. s NULL: NULL, everything. */
@@ -27,17 +24,18 @@ const charl__param_ranges *charl__shard_ranges(const charl__shard *s);
 
 /** After an update that has been enqueued: parameters, and their working copy, of all ranks. No-op
  *  without a shard. Blocks. Collective. Errors: ERR_COMM, ERR_DEVICE. */
-charl_status charl__shard_publish(charl__replica *r) CHARL_MUST_CHECK;
+charl_status charl__shard_publish(charl_data_parallel *dp) CHARL_MUST_CHECK;
 
 /** Wait until no rank reads the parameters. No-op without a shard. Blocks. Collective; agreed. */
-charl_status charl__shard_pause(charl__replica *r) CHARL_MUST_CHECK;
+charl_status charl__shard_pause(charl_data_parallel *dp) CHARL_MUST_CHECK;
 
-/** State k of the optimizer, for k = number of states its average, from all ranks: *out, laid out
+/** State k of optimizer o, for k = number of states its average, from all ranks: *out, laid out
  *  as the parameters, on rank 0, and NULL elsewhere. It is the caller's. `mine` is this rank's
  *  status so far. Blocks. Collective; agreed. */
-charl_status charl__shard_collect(const charl__replica *r, charl_status mine, int k, float **out) CHARL_MUST_CHECK;
+charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_optimizer *o, charl_status mine, int k,
+                                  float **out) CHARL_MUST_CHECK;
 
-/** Bytes of optimizer state that this rank need not keep. Local. */
-int64_t charl__shard_saves(const charl__replica *r);
+/** Bytes of optimizer state that this rank need not keep. o NULL: 0. Local. */
+int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *o);
 
 #endif
