@@ -211,6 +211,12 @@ typedef struct charl_run_steps {
  *  Blocks. Local. Errors: ERR_CHECKPOINT  the directory cannot be read; ERR_NOMEM. */
 charl_status charl_run_list(const char *dir, charl_run_steps *list) CHARL_MUST_CHECK;
 
+/** The checkpoint that a path given by a user names: of a run directory DIR/last.h5, or the newest of DIR/checkpoints where there is no
+ *  last.h5; any other path as it is. Whether the file is one is for charl_checkpoint_open to say. *out is the caller's, free it with charl_free.
+ *
+ *  Blocks. Local. Errors: as charl_run_list. */
+charl_status charl_run_checkpoint(const char *path, char **out) CHARL_MUST_CHECK;
+
 /** What charl_run_find found. */
 typedef struct charl_run_found {
     char *path;    /* NULL: there is no usable checkpoint */

@@ -375,11 +375,8 @@ static charl_status set(loader *l, const charl__key *key, const char *value, cha
         }
         if (path && key->effect == CHARL__KEY_START) { /* what a link of a run names changes as that run trains on */
             CHARL_TRY_CLEANUP(charl__run_resolve(path, &file));
-            if (file) {
-                charl_free(path);
-                path = file;
-                file = NULL;
-            }
+            charl_free(path);
+            path = file;
         }
         if (l->is_in_rundir && key->offset == offsetof(charl_config, run.output_dir) && directory == l->directory) {
             CHARL_TRY_CLEANUP(own_directory(l, path, origin));

@@ -25,6 +25,8 @@ enum { HEAD = 8192, NAME = 1024, MOST_ENTRIES = 2000 };
 #define SAFETENSORS                                                                                                    \
     "charl reads safetensors: in Python, safetensors.torch.save_file(torch.load('%P', weights_only=True), "            \
     "'%S.safetensors')"
+#define START_WITH "`charl train CONFIG --init-from %P` starts a training with "
+#define MAKES_CHECKPOINT ", and writes a checkpoint, which eval, generate, predict and export take"
 #define UNPACK "unpack it first"
 
 /* One row for each kind; lists of what a reader takes refer to `as`. */
@@ -34,7 +36,8 @@ static const charl__kind
                "`charl data info %P` describes it; data.path names it in a configuration"},
     checkpoint = {CHARL__KIND_OF_HDF5 | CHARL__KIND_CHECKPOINT, "a checkpoint of charl",
                   "`charl checkpoint show %P` describes it"},
-    run = {CHARL__KIND_RUN, "a run directory", "`charl report %P` draws its curves; its best checkpoint is %P/best.h5"},
+    run = {CHARL__KIND_RUN, "a run directory", "`charl report %P` draws its curves; its last checkpoint is %P/last.h5"},
+    new_run = {CHARL__KIND_RUN, "a run directory without checkpoints", NULL},
     checkpoints = {0, "the folder of a run's checkpoints",
                    "name one of them, or the run directory: `charl report %P/..`"},
     run_lock = {CHARL__KIND_TEXT, "the run.lock of a run", "`charl verify %D` compares a run with it"},
@@ -71,19 +74,17 @@ static const charl__kind
     matlab5 = {0, "a MATLAB file of a version before 7.3", "save it again in MATLAB with save('%S.mat', '-v7.3')"},
     tfrecord = {0, "a TFRecord file", "write its examples as CSV, NumPy arrays or HDF5"},
     /* weights */
-    safetensors = {CHARL__KIND_WEIGHTS, "weights in the safetensors format",
-                   "`charl train CONFIG --init-from %P` starts a training with them"},
+    safetensors = {CHARL__KIND_WEIGHTS, "weights in the safetensors format", START_WITH "them" MAKES_CHECKPOINT},
     safetensors_index = {CHARL__KIND_WEIGHTS | CHARL__KIND_TEXT, "the index of weights in the safetensors format",
-                         "`charl train CONFIG --init-from %P` starts a training with them"},
+                         START_WITH "them" MAKES_CHECKPOINT},
     pytorch = {0, "weights in PyTorch's own format", SAFETENSORS},
     gguf = {0, "weights in llama.cpp's format (GGUF)", "charl reads safetensors, which publishers offer beside it"},
     onnx = {0, "an ONNX model", "charl writes ONNX, but does not read it; weights are read as safetensors"},
     adapter = {CHARL__KIND_ADAPTER | CHARL__KIND_WEIGHTS, "a folder with adapters (PEFT)",
                "merge them into their model first: in Python, model.merge_and_unload().save_pretrained('merged'), then "
                "`charl train CONFIG --init-from merged`"},
-    model =
-        {CHARL__KIND_MODEL | CHARL__KIND_WEIGHTS | CHARL__KIND_TOKENIZER, "a folder with a published model",
-         "`charl train CONFIG --init-from %P` starts a training with its weights (model.from = %P takes its shape)"},
+    model = {CHARL__KIND_MODEL | CHARL__KIND_WEIGHTS | CHARL__KIND_TOKENIZER, "a folder with a published model",
+             START_WITH "its weights (model.from = %P takes its shape)" MAKES_CHECKPOINT},
     model_pytorch = {CHARL__KIND_MODEL | CHARL__KIND_TOKENIZER, "a folder with a model in PyTorch's own format",
                      "charl reads safetensors: in Python, "
                      "transformers.AutoModel.from_pretrained('%P').save_pretrained('%S-safetensors')"},
@@ -637,10 +638,13 @@ static const charl__kind *of_folder(const char *path)
 {
     contents c = {0};
 
-    if (holds(path, "run.lock") || holds(path, "metrics.jsonl") || holds(path, "config.ini")) {
-        return &run;
-    }
+    const bool is_run = holds(path, "run.lock") || holds(path, "metrics.jsonl") || holds(path, "config.ini");
+    const bool has_last = holds(path, "last.h5");
+
     look_into(path, 1, &c);
+    if (is_run || has_last) {
+        return c.steps > 0 || has_last ? &run : &new_run;
+    }
     if (holds(path, "adapter_config.json")) {
         return &adapter;
     }

@@ -121,13 +121,12 @@ static charl_status start_elsewhere(replay *r)
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *reader = NULL;
-    const char *path = r->config->run.resume;
 
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &reader));
+    CHARL_TRY_CLEANUP(charl_run_checkpoint(r->config->run.resume, &r->start));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(r->start, &reader));
     r->start_step = charl_checkpoint_get_state(reader)->step;
     CHARL_REQUIRE_CLEANUP(r->start_step < r->options->step, CHARL_ERR_CHECKPOINT,
-                          "the run begins after step %" PRId64 ", with %s (run.resume)", r->start_step, path);
-    CHARL_TRY_CLEANUP(charl__strdup(path, &r->start));
+                          "the run begins after step %" PRId64 ", with %s (run.resume)", r->start_step, r->start);
 cleanup:
     charl_checkpoint_close(reader);
     return st;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "config/config_rows.h"
 #include "base/alloc.h"
@@ -12,9 +13,15 @@
 #include "train/rundir.h"
 #include "train/trainer.h"
 
-static bool is_named(const char *resume)
+/* Whether run.resume names a checkpoint, or the directory of another run. Its own directory is what "auto" continues. */
+static bool is_named(const charl_config *c)
 {
-    return strcmp(resume, "auto") != 0 && strcmp(resume, "must") != 0 && strcmp(resume, "never") != 0;
+    const char *resume = c->run.resume;
+    struct stat named, own;
+
+    return strcmp(resume, "auto") != 0 && strcmp(resume, "must") != 0 && strcmp(resume, "never") != 0 &&
+           !(stat(resume, &named) == 0 && stat(c->run.output_dir, &own) == 0 && named.st_dev == own.st_dev &&
+             named.st_ino == own.st_ino);
 }
 
 /* What rank 0 proposes to resume from. */
@@ -214,7 +221,7 @@ static charl_status decide(charl__trainer *t, doing *out)
         *out = (doing){.overwrites = t->options->overwrite && !is_begun,
                        .is_refused = strcmp(resume, "never") == 0 && !is_begun,
                        .is_told = is_begun,
-                       .goes_back = is_named(resume),
+                       .goes_back = is_named(t->config),
                        .after = INT64_MAX};
         if (out->goes_back && !out->overwrites && charl__once_is_from(&t->once, resume)) {
             out->after = t->once.step;
@@ -222,6 +229,19 @@ static charl_status decide(charl__trainer *t, doing *out)
     }
     CHARL_TRY(charl_comm_broadcast(t->comm, out, sizeof *out, 0));
     t->overwrites = out->overwrites;
+    return CHARL_OK;
+}
+
+/* The checkpoint that run.resume names. */
+static charl_status resolve(const char *resume, proposal *p)
+{
+    char *file = NULL;
+    bool fits;
+
+    CHARL_TRY(charl_run_checkpoint(resume, &file));
+    fits = (size_t)snprintf(p->path, sizeof p->path, "%s", file) < sizeof p->path;
+    charl_free(file);
+    CHARL_REQUIRE(fits, CHARL_ERR_CONFIG, "run.resume is too long");
     return CHARL_OK;
 }
 
@@ -236,7 +256,7 @@ static charl_status find_start(charl__trainer *t, proposal *p)
     if (!what.goes_back || what.after < INT64_MAX) {
         CHARL_TRY(choose(t, what.is_refused, p));
         what.goes_back = what.goes_back && p->step <= what.after;
-        if (is_named(resume) && !what.goes_back && !what.is_told && charl_comm_rank(t->comm) == 0) {
+        if (is_named(t->config) && !what.goes_back && !what.is_told && charl_comm_rank(t->comm) == 0) {
             snprintf(text, sizeof text,
                      "%.4000s has gone back to %.4000s before and continues from its own step %" PRId64
                      "; to go back once more, add --overwrite",
@@ -245,10 +265,7 @@ static charl_status find_start(charl__trainer *t, proposal *p)
         }
     }
     if (what.goes_back) { /* each rank's own path: what it holds is compared */
-        CHARL_TRY(charl_comm_agree(
-            t->comm, (size_t)snprintf(p->path, sizeof p->path, "%s", resume) < sizeof p->path
-                         ? CHARL_OK
-                         : charl_error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__, "run.resume is too long")));
+        CHARL_TRY(charl_comm_agree(t->comm, resolve(resume, p)));
         t->goes_back = t->supersedes = true;
     }
     return CHARL_OK;

@@ -83,6 +83,19 @@ expect 5 'short.h5: ' checkpoint export short.h5 -o no.safetensors
 expect 8 'none/a.safetensors' checkpoint export a.h5 -o none/a.safetensors
 [ ! -e no.h5 ] && [ ! -e no.safetensors ] || { echo "a failure left a file"; failed=1; }
 
+# A run directory for its last checkpoint; without last.h5, as a copy may be, the newest.
+mkdir -p run/checkpoints
+cp a.h5 run/checkpoints/step-00000007.h5 && cp b.h5 run/checkpoints/step-00000008.h5
+expect 0 '^run/checkpoints/step-00000008.h5: checkpoint$' checkpoint show run
+ln -s checkpoints/step-00000007.h5 run/last.h5
+expect 0 '^run/last.h5: checkpoint$' checkpoint show run
+expect 0 '^run/last.h5: good$' checkpoint verify b.h5 run
+expect 0 'run is a run directory: run/last.h5 is read' checkpoint verify run
+expect 0 '^equal$' checkpoint diff run a.h5
+expect 0 '^run.safetensors: ' checkpoint export run -o run.safetensors --ema=no
+cmp run.safetensors a.safetensors || failed=1
+expect 2 'the output run/last.h5 is the same file as the input run/last.h5' checkpoint average run a.h5 -o run/last.h5
+
 expect 2 'FILE is missing' checkpoint verify
 expect 2 'B is missing' checkpoint diff a.h5
 expect 2 'unexpected operand: c.h5' checkpoint diff a.h5 b.h5 c.h5

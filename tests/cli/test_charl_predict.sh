@@ -265,8 +265,10 @@ code=$?
 check "two ranks: exit $code, want 2" test $code -eq 2
 check "two ranks: why not" grep -q 'charl: error: charl predict runs on one rank, not on 2' ranks
 check "two ranks leave no file" sh -c '! ls | grep -e "^no\." -e tmp'
-# a run directory for its last checkpoint
+# a run directory for its last checkpoint, and says so
 expect 0 'step=24 rows=83 ' predict run -o last.csv
-"$bin/charl-train" c.ini --resume=run run.output_dir=more --progress=none >out 2>&1
-grep -q 'run is a run directory, not a checkpoint' out || { cat out; failed=1; }
+expect 0 'run is a run directory: run/last.h5 is read' predict run -o last.csv
+mkdir new && cp run/config.ini new
+expect 5 'new is a run directory without checkpoints, not a checkpoint' predict new
+expect 2 'd.h5 is not a checkpoint, but run is' predict d.h5 run
 exit $failed

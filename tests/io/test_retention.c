@@ -247,7 +247,21 @@ static void test_paths(void **state)
     assert_true(charl__run_is_same(link, out));
     charl_free(out);
     charl_assert_ok(charl__run_resolve(want, &out));
-    assert_null(out);
+    assert_string_equal(out, want);
+    charl_free(out);
+    charl_assert_ok(charl__run_resolve(dir, &out)); /* a run directory: its last checkpoint, and what that names now */
+    assert_string_equal(out, want);
+    charl_free(out);
+    charl_assert_ok(charl_run_checkpoint(dir, &out));
+    assert_string_equal(out, link);
+    charl_free(out);
+    assert_int_equal(unlink(link), 0); /* copied without its links: the newest checkpoint */
+    charl_assert_ok(charl_run_checkpoint(dir, &out));
+    assert_string_equal(out, want);
+    charl_free(out);
+    charl_assert_ok(charl_run_checkpoint(charl_test_path(dir, "checkpoints"), &out)); /* no run directory */
+    assert_string_equal(out, charl_test_path(dir, "checkpoints"));
+    charl_free(out);
     charl_free(want);
 }
 

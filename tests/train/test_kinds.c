@@ -91,7 +91,7 @@ static const struct {
     {"run.lock", BYTES("start step=0 previous=0 hash=0\n"), "the run.lock of a run"},
     {"metrics.jsonl", BYTES("{\"event\":\"train\",\"step\":1}\n"), "the metrics.jsonl of a run"},
     {"trace.json", BYTES("{\"traceEvents\":[\n"), "a time line"},
-    {"arun/", BYTES("metrics.jsonl"), "a run directory"},
+    {"arun/", BYTES("metrics.jsonl"), "a run directory without checkpoints"},
     {"photos/", BYTES("a.png"), "a folder of images"},
     {"texts/", BYTES("a.txt"), "a folder of texts"},
     {"peft/", BYTES("adapter_config.json"), "a folder with adapters (PEFT)"},
@@ -272,10 +272,10 @@ static const struct {
     bool folders; /* looks for files in them */
 } readers[] = {
     {"configuration", read_config, CHARL__KIND_CONFIG | CHARL__KIND_RUN},
-    {"checkpoint", read_checkpoint, CHARL__KIND_CHECKPOINT | CHARL__KIND_RUN},
+    {"checkpoint", read_checkpoint, CHARL__KIND_CHECKPOINT},
     {"dataset", read_dataset, CHARL__KIND_DATASET},
     {"safetensors", read_safetensors, CHARL__KIND_WEIGHTS},
-    {"weights", read_weights, CHARL__KIND_WEIGHTS | CHARL__KIND_CHECKPOINT | CHARL__KIND_RUN},
+    {"weights", read_weights, CHARL__KIND_WEIGHTS | CHARL__KIND_CHECKPOINT},
     {"tokenizer", read_tokenizer,
      CHARL__KIND_TOKENIZER | CHARL__KIND_DATASET | CHARL__KIND_CHECKPOINT | CHARL__KIND_FOLDER},
     {"image", read_image, CHARL__KIND_IMAGE},

@@ -86,6 +86,15 @@ checks=$((checks + 1))
 cmp -s c/run_id d/run_id || fail "the directory does not belong to the run that continues in it"
 expect 0 "of another run, by name" ranks 1 mlp.ini -o e run.strict=yes --resume=d/checkpoints/step-00000005.h5
 says 0 "warning: .*another run"
+# A run directory for its last checkpoint; its own directory continues, however often it is given.
+expect 0 "the directory of another run" ranks 1 mlp.ini -o h --resume=d train.epochs=3
+says 1 "start step=10/15"
+expect 0 "its own directory" ranks 2 mlp.ini -o h --resume=h train.epochs=4
+says 1 "start step=15/20"
+says 0 "has gone back"
+expect 0 "where it went on from" timeout 600 "$bin/charl" replay h --step 11
+expect 0 "weights of a run directory" ranks 1 mlp.ini -o i --init-from=d
+grep -q '^from = .*/d/checkpoints/step-00000010.h5$' i/config.ini || fail "init.from is not the file that d/last.h5 named"
 
 # The newest checkpoint or none
 rm -rf c && cp -r a c && : >c/checkpoints/step-00000010.h5

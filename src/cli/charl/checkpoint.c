@@ -218,13 +218,16 @@ int charl__checkpoint_show_main(const char *path, int argc, char **argv)
         {"resolved", 'r', NULL, "Print the configuration with the values of all keys", 0,
          CHARL__CLI_FLAG(show, resolved)},
         {0}};
-    static const charl__cli_syntax syntax = {options, "FILE",
-                                             "Show a checkpoint: training state, description of the data, "
-                                             "configuration, and every tensor with its norm and checksum."};
+    static const charl__cli_syntax syntax = {
+        options, "FILE",
+        "Show a checkpoint: training state, description of the data, "
+        "configuration, and every tensor with its norm and checksum.\vA run directory stands for its last "
+        "checkpoint."};
     charl__cli_operands file = {.names = {"FILE"}};
     show s = {0};
-    const int code = charl__cli_parse(path, &syntax, &file, argc, argv, &s);
+    int code = charl__cli_parse(path, &syntax, &file, argc, argv, &s);
 
+    code = code >= 0 ? code : charl__checkpoints_of(file.values, 1);
     if (code >= 0) {
         return code;
     }
@@ -247,9 +250,11 @@ static int verify_file(void *ctx)
 
 int charl__checkpoint_verify_main(const char *path, int argc, char **argv)
 {
-    static const charl__cli_syntax syntax = {NULL, "FILE...",
-                                             "Verify checkpoints: structure, checksums, completeness.\vAll files are "
-                                             "checked; the exit status is the status of the last invalid one."};
+    static const charl__cli_syntax syntax = {
+        NULL, "FILE...",
+        "Verify checkpoints: structure, checksums, completeness.\vAll files are "
+        "checked; the exit status is the status of the last invalid one. A run directory "
+        "stands for its last checkpoint."};
     charl__cli_operands files = {.names = {"FILE"}, .max = 1 << 20};
     int code = charl__cli_parse(path, &syntax, &files, argc, argv, NULL);
 
@@ -258,8 +263,10 @@ int charl__checkpoint_verify_main(const char *path, int argc, char **argv)
     }
     code = CHARL__EXIT_OK;
     for (int i = 0; i < files.count; i++) {
-        const int one = charl__cli_guarded(files.values[i], CHARL__EXIT_CHECKPOINT, verify_file, files.values[i]);
+        int one = charl__checkpoints_of(&files.values[i], 1);
 
+        one =
+            one >= 0 ? one : charl__cli_guarded(files.values[i], CHARL__EXIT_CHECKPOINT, verify_file, files.values[i]);
         code = one == CHARL__EXIT_OK ? code : one;
     }
     return code;
@@ -289,9 +296,10 @@ int charl__checkpoint_diff_main(const char *path, int argc, char **argv)
         NULL, "A B",
         "Compare two checkpoints bit by bit: counters, configuration, tensors. The exit status is 0 if all tensors are "
         "equal, 1 if they differ.\vDifferences in charl version, run id, number of ranks, device and driver are "
-        "ignored."};
+        "ignored. A run directory stands for its last checkpoint."};
     charl__cli_operands files = {.names = {"A", "B"}};
-    const int code = charl__cli_parse(path, &syntax, &files, argc, argv, NULL);
+    int code = charl__cli_parse(path, &syntax, &files, argc, argv, NULL);
 
+    code = code >= 0 ? code : charl__checkpoints_of(files.values, 2);
     return code >= 0 ? code : charl__cli_guarded(files.values[0], CHARL__EXIT_CHECKPOINT, diff_files, files.values);
 }

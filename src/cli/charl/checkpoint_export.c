@@ -20,8 +20,8 @@ typedef struct making {
     int count;
 } making;
 
-/* Read the command line of either command. Returns -1 to go on. */
-static int begin(const char *path, const charl__cli_syntax *syntax, charl__cli_operands *operands, int argc,
+/* Read the command line of either command, of which the first operands, or all, are checkpoints. Returns -1 to go on. */
+static int begin(const char *path, const charl__cli_syntax *syntax, charl__cli_operands *operands, bool all, int argc,
                  char **argv, making *m)
 {
     const int code = charl__cli_parse(path, syntax, operands, argc, argv, m);
@@ -34,7 +34,7 @@ static int begin(const char *path, const charl__cli_syntax *syntax, charl__cli_o
     }
     m->values = operands->values;
     m->count = operands->count;
-    return -1;
+    return charl__checkpoints_of(operands->values, all ? operands->count : 1);
 }
 
 static int say_made(const char *path)
@@ -127,7 +127,7 @@ int charl__checkpoint_export_main(const char *path, int argc, char **argv)
     snprintf(doc + strlen(doc), sizeof doc - strlen(doc),
              "\nONNX export of a checkpoint of format version 1 also reads the dataset, for the "
              "shape and statistics of its samples; if the dataset has moved, add data.path=FILE.");
-    code = begin(path, &syntax, &operands, argc, argv, &m);
+    code = begin(path, &syntax, &operands, false, argc, argv, &m);
     return code >= 0 ? code : charl__cli_guarded(m.values[0], CHARL__EXIT_CHECKPOINT, export_file, &m);
 }
 
@@ -168,7 +168,7 @@ int charl__checkpoint_average_main(const char *path, int argc, char **argv)
         "resumed."};
     charl__cli_operands operands = {.names = {"A", "B"}, .max = 1 << 20};
     making m = {0};
-    const int code = begin(path, &syntax, &operands, argc, argv, &m);
+    const int code = begin(path, &syntax, &operands, true, argc, argv, &m);
 
     return code >= 0 ? code : charl__cli_guarded(largest(&m), CHARL__EXIT_CHECKPOINT, average_files, &m);
 }

@@ -34,17 +34,19 @@ int charl__doctor_main(const char *path, int argc, char **argv);
 int charl__devices_main(const char *path, int argc, char **argv);
 int charl__tune_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);
-/** Whether a checkpoint can be opened at `path`. Leaves no message. */
+/** Whether `path` is a checkpoint that can be opened, or a run directory with one. Leaves no message. */
 bool charl__is_checkpoint(const char *path);
 
 /** A trained model, as operands name it. */
 typedef struct charl__trained {
     charl_config *config; /* owned */
-    char path[4096];      /* of the checkpoint */
+    char *path;           /* of the checkpoint */
 } charl__trained;
 
-/** The last checkpoint of a run directory, in `text`; another path as it is. */
-const char *charl__checkpoint_of(const char *path, char text[4096]);
+/** Replace *path by what charl_run_checkpoint makes of it, for as long as the process lives, with a note where it is another file. */
+charl_status charl__checkpoint_of(char **path) CHARL_MUST_CHECK;
+/** The same of n paths. -1, or an exit code. */
+int charl__checkpoints_of(char **paths, int n);
 
 /** Take CHECKPOINT, whose own configuration is used, or CONFIG and CHECKPOINT in any order, and
  *  overrides. A run directory stands for its last checkpoint. Errors: ERR_CONFIG; those of charl_config_load and charl_checkpoint_open. */

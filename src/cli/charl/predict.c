@@ -257,8 +257,6 @@ int charl__predict_main(const char *path, int argc, char **argv)
                           .warned = charl__cli_warn,
                           .noted = charl__cli_note,
                           .compiling = charl__cli_compiling_show}};
-    const char *model;
-    char text[4096];
     int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &p);
     charl_status st;
 
@@ -269,13 +267,15 @@ int charl__predict_main(const char *path, int argc, char **argv)
         return refuse_ranks(charl_launcher_size());
     }
     p.o.ctx = &p;
-    model = charl__checkpoint_of(operands.values[0], text);
     st = take_operands(&p, &operands);
     if (st == CHARL_OK) {
-        st = check_order(&p, model);
+        st = check_order(&p, operands.values[0]);
     }
     if (st == CHARL_OK) {
-        st = predict(&p, model);
+        st = charl__checkpoint_of(&operands.values[0]);
+    }
+    if (st == CHARL_OK) {
+        st = predict(&p, operands.values[0]);
     }
     code = st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
     free(p.paths);

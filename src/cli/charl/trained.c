@@ -10,21 +10,40 @@
 bool charl__is_checkpoint(const char *path)
 {
     charl_checkpoint_reader *r = NULL;
-    const bool is = charl_checkpoint_open(path, &r) == CHARL_OK;
+    char *file = NULL;
+    const bool is = charl_run_checkpoint(path, &file) == CHARL_OK && charl_checkpoint_open(file, &r) == CHARL_OK;
 
+    charl_free(file);
     charl_checkpoint_close(r);
     charl_error_clear();
     return is;
 }
 
-const char *charl__checkpoint_of(const char *path, char text[4096])
+charl_status charl__checkpoint_of(char **path)
 {
-    struct stat info;
+    char *file = NULL, note[8400];
 
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode) && snprintf(text, 4096, "%s/last.h5", path) < 4096 &&
-                   access(text, F_OK) == 0
-               ? text
-               : path;
+    CHARL_TRY(charl_run_checkpoint(*path, &file));
+    if (strcmp(*path, file) == 0) {
+        charl_free(file);
+        return CHARL_OK;
+    }
+    if (charl__cli_speaks()) {
+        snprintf(note, sizeof note, "%.4000s is a run directory: %.4000s is read", *path, file);
+        charl__cli_note(NULL, note);
+    }
+    *path = file;
+    return CHARL_OK;
+}
+
+int charl__checkpoints_of(char **paths, int n)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < n && st == CHARL_OK; i++) {
+        st = charl__checkpoint_of(&paths[i]);
+    }
+    return st == CHARL_OK ? -1 : charl__cli_fail(st);
 }
 
 static charl_status read_own_config(const char *path, const charl_config_override *overrides, int n, charl_config **out)
@@ -63,13 +82,12 @@ cleanup:
 charl_status charl__take_trained(const charl__cli_operands *operands, charl__trained *out)
 {
     charl_config_override overrides[CHARL__CLI_OVERRIDES];
-    const char *file[2] = {NULL, NULL};
+    char *file[2] = {NULL, NULL};
     int files = 0, n = 0;
-    char text[4096];
 
     *out = (charl__trained){.config = NULL};
     for (int i = 0; i < operands->count; i++) {
-        const char *word = operands->values[i];
+        char *word = operands->values[i];
 
         if (charl__cli_is_override(word)) {
             CHARL_REQUIRE(n < CHARL__CLI_OVERRIDES, CHARL_ERR_CONFIG, "more than %d overrides", CHARL__CLI_OVERRIDES);
@@ -81,13 +99,14 @@ charl_status charl__take_trained(const charl__cli_operands *operands, charl__tra
     }
     CHARL_REQUIRE(files > 0, CHARL_ERR_CONFIG, "CHECKPOINT is missing");
     if (files == 2) {
-        const bool is_swapped = charl__is_checkpoint(charl__checkpoint_of(file[0], out->path)) &&
-                                !charl__is_checkpoint(charl__checkpoint_of(file[1], text));
+        const bool is_swapped = charl__is_checkpoint(file[0]) && !charl__is_checkpoint(file[1]);
 
-        snprintf(out->path, sizeof out->path, "%s", charl__checkpoint_of(file[!is_swapped], text));
+        out->path = file[!is_swapped];
+        CHARL_TRY(charl__checkpoint_of(&out->path));
         return charl_config_load(file[is_swapped], overrides, n, &out->config);
     }
-    snprintf(out->path, sizeof out->path, "%s", charl__checkpoint_of(file[0], text));
+    out->path = file[0];
+    CHARL_TRY(charl__checkpoint_of(&out->path));
     CHARL_TRY(charl__is_checkpoint(out->path) ? CHARL_OK : refuse_config(file[0]));
     return read_own_config(out->path, overrides, n, &out->config);
 }

@@ -278,7 +278,7 @@ static const charl__cli_option options[] = {
     {"set", 's', "SECTION.KEY=VALUE",
      "Override a key (same as SECTION.KEY=VALUE as an operand; repeatable, the last one wins)", 1, .take = take_set},
     {"output-dir", 'o', "DIR", "Run directory (run.output_dir)", 1, .take = take_key},
-    {"resume", 'r', "WHAT", "auto (default for WHAT), never, must, or a checkpoint file (run.resume)", 1,
+    {"resume", 'r', "WHAT", "auto (default for WHAT), never, must, or a checkpoint or run directory (run.resume)", 1,
      .take = take_key, .flags = OPTION_ARG_OPTIONAL},
     {"init-from", 0, "FILE",
      "Start from the weights of a checkpoint, a .safetensors file or a folder of them (init.from)", 1,

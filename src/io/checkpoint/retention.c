@@ -103,6 +103,33 @@ cleanup:
     return st;
 }
 
+charl_status charl_run_checkpoint(const char *path, char **out)
+{
+    CHARL_GIVEN(path, out);
+    charl_status st = CHARL_OK;
+    charl_run_steps list = {0};
+    char *last = NULL;
+    struct stat s;
+
+    *out = NULL;
+    if (stat(path, &s) != 0 || !S_ISDIR(s.st_mode)) {
+        return charl__strdup(path, out);
+    }
+    CHARL_TRY_CLEANUP(charl__commit_join(path, "last.h5", &last));
+    if (lstat(last, &s) == 0) {
+        *out = last;
+        last = NULL;
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(charl_run_list(path, &list));
+    CHARL_TRY_CLEANUP(list.count > 0 ? charl_run_path(path, list.steps[list.count - 1], out)
+                                     : charl__strdup(path, out));
+cleanup:
+    charl_free(list.steps);
+    charl_free(last);
+    return st;
+}
+
 charl_status charl_run_verify(const char *path, int64_t step)
 {
     CHARL_GIVEN(path);
@@ -304,17 +331,23 @@ bool charl__run_is_same(const char *a, const char *b)
 charl_status charl__run_resolve(const char *path, char **out)
 {
     charl_status st = CHARL_OK;
-    const char *slash = strrchr(path, '/');
-    char *dir = NULL;
+    char *file = NULL, *dir = NULL;
+    const char *slash;
     int64_t step;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__commit_dir(path, &dir));
-    step = charl_run_linked(dir, slash ? slash + 1 : path);
+    CHARL_TRY_CLEANUP(charl_run_checkpoint(path, &file));
+    CHARL_TRY_CLEANUP(charl__commit_dir(file, &dir));
+    slash = strrchr(file, '/');
+    step = charl_run_linked(dir, slash ? slash + 1 : file);
     if (step >= 0) {
         CHARL_TRY_CLEANUP(charl_run_path(dir, step, out));
+    } else {
+        *out = file;
+        file = NULL;
     }
 cleanup:
     charl_free(dir);
+    charl_free(file);
     return st;
 }

@@ -15,8 +15,8 @@ size_t charl__run_length(const char *path);
 /** Whether both paths are of these forms and of one run. */
 bool charl__run_is_same(const char *a, const char *b);
 
-/** What a link of a run directory names now: DIR/checkpoints/step-N.h5 for DIR/last.h5. NULL for any other path. *out: owned by the caller.
- *  Errors: ERR_NOMEM. */
+/** charl_run_checkpoint, and of a link what it names now: DIR/checkpoints/step-N.h5 for DIR and for DIR/last.h5. *out: owned by the caller.
+ *  Errors: as charl_run_checkpoint. */
 charl_status charl__run_resolve(const char *path, char **out) CHARL_MUST_CHECK;
 
 #endif

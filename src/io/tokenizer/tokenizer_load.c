@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "charl/checkpoint.h"
 #include "io/kind.h"
 #include "io/tokenizer/pretrained.h"
 
@@ -132,11 +133,14 @@ charl_status charl_tokenizer_load(const char *path, charl_tokenizer **out)
     charl_status st = CHARL_OK;
     charl__text found = {0};
     const char *given = path;
+    char *checkpoint = NULL;
     struct stat info;
     char head[HEAD];
     size_t bytes;
 
     *out = NULL;
+    CHARL_TRY_CLEANUP(charl_run_checkpoint(path, &checkpoint));
+    path = checkpoint;
     CHARL_REQUIRE_CLEANUP(stat(path, &info) == 0, CHARL_ERR_IO, "%s: %s", path, strerror(errno));
     if (S_ISDIR(info.st_mode)) {
         CHARL_TRY_CLEANUP(find_in_folder(path, &found));
@@ -153,6 +157,7 @@ cleanup:
                              CHARL__KIND_TOKENIZER | CHARL__KIND_DATASET | CHARL__KIND_CHECKPOINT | CHARL__KIND_FOLDER,
                              "a tokenizer that charl reads", CHARL_ERR_DATA);
     charl__text_fini(&found);
+    charl_free(checkpoint);
     return st;
 }
 
