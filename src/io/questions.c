@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/text/text.h"
-#include "io/import/import_source.h"
+#include "io/import/import_lines.h"
 
 void charl__questions_fini(charl__questions *q)
 {
@@ -30,40 +30,25 @@ void charl__prompts_fini(charl__prompts *p)
     *p = (charl__prompts){0};
 }
 
-enum { BLOCK = 1 << 16 };
+/* Gets each line that is not blank. */
+typedef charl_status (*take_line)(void *ctx, const charl__lines *l);
 
-/* Gets a line without its end, and where it stands, "FILE:LINE". */
-typedef charl_status (*take_line)(void *ctx, const char *where, int64_t line, const char *text, size_t n);
-
-static charl_status read_lines(const char *path, take_line take, void *ctx)
+static charl_status read_lines(const char *path, bool json, take_line take, void *ctx)
 {
     charl_status st = CHARL_OK;
-    charl__source *source = NULL;
-    charl__text all = {0};
-    char *block = NULL;
-    char where[1100];
-    size_t got;
-    int64_t line = 1;
+    charl__lines l = {0};
+    bool more;
 
-    CHARL_TRY_CLEANUP(charl__source_open_text(path, &source, NULL));
-    CHARL_TRY_CLEANUP(charl__alloc(BLOCK, &block));
-    do {
-        CHARL_TRY_CLEANUP(charl__source_some(source, block, BLOCK, &got));
-        CHARL_TRY_CLEANUP(charl__text_append(&all, block, got));
-    } while (got > 0);
-    for (const char *p = charl__text_string(&all), *end = p + all.length; p < end; line++) {
-        const char *stop = memchr(p, '\n', (size_t)(end - p));
-        const size_t whole = (size_t)((stop ? stop : end) - p),
-                     n = whole > 0 && p[whole - 1] == '\r' ? whole - 1 : whole;
-
-        snprintf(where, sizeof where, "%.1000s:%lld", path, (long long)line);
-        CHARL_TRY_CLEANUP(take(ctx, where, line, p, n));
-        p += whole + 1;
+    CHARL_TRY_CLEANUP(charl__lines_open(&l, path, json));
+    for (;;) {
+        CHARL_TRY_CLEANUP(charl__lines_next(&l, &more));
+        if (!more) {
+            break;
+        }
+        CHARL_TRY_CLEANUP(take(ctx, &l));
     }
 cleanup:
-    charl__source_close(source);
-    charl__text_fini(&all);
-    charl_free(block);
+    charl__lines_close(&l);
     return st;
 }
 
@@ -79,20 +64,19 @@ static charl_status add_prompt(charl__prompts *p, const char *where, const char 
     return CHARL_OK;
 }
 
-static charl_status take_prompt(void *ctx, const char *where, int64_t line, const char *text, size_t n)
+static charl_status take_prompt(void *ctx, const charl__lines *l)
 {
-    (void)line;
-    return n > 0 ? add_prompt(ctx, where, text, n) : CHARL_OK;
+    return add_prompt(ctx, charl__lines_place(l), l->line.data, l->line.length);
 }
 
-static charl_status take_json_prompt(void *ctx, const char *where, int64_t line, const char *text, size_t n);
+static charl_status take_json_prompt(void *ctx, const charl__lines *l);
 
 charl_status charl__prompts_read(const char *path, charl__prompts *out)
 {
-    const bool json = charl__ends_in(path, ".jsonl") || charl__ends_in(path, ".jsonl.gz");
+    const bool json = charl__lines_are_json(path);
 
     *out = (charl__prompts){0};
-    CHARL_TRY(read_lines(path, json ? take_json_prompt : take_prompt, out));
+    CHARL_TRY(read_lines(path, json, json ? take_json_prompt : take_prompt, out));
     CHARL_REQUIRE(out->count > 0, CHARL_ERR_DATA, "%s has no prompts", path);
     return CHARL_OK;
 }
@@ -170,35 +154,18 @@ cleanup:
     return st;
 }
 
-/* *out: the object of a line, NULL for an empty one; counted. */
-static charl_status read_object(const char *where, const char *text, size_t n, json_t **out)
-{
-    json_error_t error;
-
-    *out = NULL;
-    if (strspn(text, " \t\r") >= n) {
-        return CHARL_OK;
-    }
-    *out = json_loadb(text, n, 0, &error);
-    CHARL_REQUIRE(*out, CHARL_ERR_DATA, "%s: not a JSON object: %s", where, error.text);
-    CHARL_REQUIRE(json_is_object(*out), CHARL_ERR_DATA, "%s: not a JSON object", where);
-    return CHARL_OK;
-}
-
-static charl_status take_question(void *ctx, const char *where, int64_t line, const char *text, size_t n)
+static charl_status take_question(void *ctx, const charl__lines *l)
 {
     charl_status st = CHARL_OK;
     charl__questions *out = ctx;
+    const char *where = charl__lines_place(l);
     json_t *object = NULL;
     charl__question *q;
 
-    CHARL_TRY_CLEANUP(read_object(where, text, n, &object));
-    if (!object) {
-        goto cleanup;
-    }
+    CHARL_TRY_CLEANUP(charl__lines_object(l, &object));
     CHARL_TRY_CLEANUP(charl__grow(out->count, sizeof *out->items, &out->items));
     q = &out->items[out->count++];
-    *q = (charl__question){.line = line};
+    *q = (charl__question){.line = l->number};
     CHARL_REQUIRE_CLEANUP(
         json_object_get(object, "endings") || json_object_get(object, "choices"), CHARL_ERR_DATA,
         "%s: neither HellaSwag's form (\"ctx\", \"endings\", \"label\") nor ARC's (\"question\", \"choices\", "
@@ -207,56 +174,48 @@ static charl_status take_question(void *ctx, const char *where, int64_t line, co
     CHARL_TRY_CLEANUP(json_object_get(object, "endings") ? read_hellaswag(object, where, q)
                                                          : read_arc(object, where, q));
 cleanup:
-    json_decref(object);
+    charl__lines_drop(object);
     return st;
 }
 
 charl_status charl__questions_read(const char *path, charl__questions *out)
 {
     *out = (charl__questions){0};
-    CHARL_TRY(read_lines(path, take_question, out));
+    CHARL_TRY(read_lines(path, true, take_question, out));
     CHARL_REQUIRE(out->count > 0, CHARL_ERR_DATA, "%s has no questions", path);
     return CHARL_OK;
 }
 
-static charl_status take_json_prompt(void *ctx, const char *where, int64_t line, const char *text, size_t n)
+static charl_status take_json_prompt(void *ctx, const charl__lines *l)
 {
     charl_status st = CHARL_OK;
     json_t *object = NULL;
     const json_t *prompt;
 
-    (void)line;
-    CHARL_TRY_CLEANUP(read_object(where, text, n, &object));
-    if (!object) {
-        goto cleanup;
-    }
+    CHARL_TRY_CLEANUP(charl__lines_object(l, &object));
     prompt = json_object_get(object, "prompt");
     CHARL_REQUIRE_CLEANUP(json_is_string(prompt) && json_string_length(prompt) > 0, CHARL_ERR_DATA,
-                          "%s: \"prompt\" is not a text", where);
-    CHARL_TRY_CLEANUP(add_prompt(ctx, where, json_string_value(prompt), json_string_length(prompt)));
+                          "%s: \"prompt\" is not a text", charl__lines_place(l));
+    CHARL_TRY_CLEANUP(add_prompt(ctx, charl__lines_place(l), json_string_value(prompt), json_string_length(prompt)));
 cleanup:
-    json_decref(object);
+    charl__lines_drop(object);
     return st;
 }
 
 #else
 
-#define NO_JSON                                                                                                        \
-    "%s: this charl was built without libjansson, which reads JSON; HINT install libjansson-dev and build again"
+static charl_status take_json_prompt(void *ctx, const charl__lines *l)
+{
+    struct json_t *object;
+
+    (void)ctx;
+    return charl__lines_object(l, &object);
+}
 
 charl_status charl__questions_read(const char *path, charl__questions *out)
 {
     *out = (charl__questions){0};
-    CHARL_FAIL(CHARL_ERR_CONFIG, NO_JSON, path);
-}
-
-static charl_status take_json_prompt(void *ctx, const char *where, int64_t line, const char *text, size_t n)
-{
-    (void)ctx;
-    (void)line;
-    (void)text;
-    (void)n;
-    CHARL_FAIL(CHARL_ERR_CONFIG, NO_JSON, where);
+    return read_lines(path, true, take_json_prompt, NULL);
 }
 
 #endif

@@ -54,7 +54,7 @@ static void test_forms(void **state)
 static void test_refused(void **state)
 {
     static const char *const bad[][2] = {
-        {"[1]", "q.jsonl:1: not a JSON object"},
+        {"[1]", "q.jsonl is one JSON array, not lines of JSON; HINT"},
         {"{\"ctx\": 1, \"endings\": [\"a\", \"b\"], \"label\": 0}", "q.jsonl:1: \"ctx\" is not a text"},
         {"{\"ctx\": \"a\", \"endings\": [\"a\", 2], \"label\": 0}", "q.jsonl:1: choice 2 is not a text"},
         {"{\"ctx\": \"a\", \"endings\": [\"a\", \"b\"], \"label\": \"1x\"}",

@@ -12,7 +12,8 @@
 #include "io/chat_template.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_write.h"
-#include "io/import/import_documents.h"
+#include "io/import/import_lines.h"
+#include "io/import/import_paths.h"
 #include "io/import/importer.h"
 #include "io/tokenizer/tokenizer_private.h"
 
@@ -248,38 +249,29 @@ static charl_status put_object(chat *c, const char *path, int64_t line, json_t *
     return CHARL_OK;
 }
 
-static charl_status take_line(void *ctx, const char *path, int64_t line, const char *text, size_t n)
+static charl_status take_line(chat *c, const char *path, const charl__lines *l)
 {
     charl_status st = CHARL_OK;
-    chat *c = ctx;
-    json_error_t error;
     json_t *object = NULL;
-    bool held = false;
 
-    CHARL_TRY_CLEANUP(charl__acquire("JSON"));
-    held = true;
-    object = json_loadb(text, n, JSON_ALLOW_NUL, &error);
-    CHARL_REQUIRE_CLEANUP(object, CHARL_ERR_DATA, "%s:%lld: not JSON at byte %d of the line: %s", path, (long long)line,
-                          error.position, error.text);
-    CHARL_REQUIRE_CLEANUP(json_is_object(object), CHARL_ERR_DATA, "%s:%lld: not a JSON object", path, (long long)line);
+    CHARL_TRY_CLEANUP(charl__lines_object(l, &object));
     c->first = c->n_tokens;
     CHARL_TRY_CLEANUP(charl__chat_template_put(c->t.begin, c->end, c->special, take_tokens, c));
-    CHARL_TRY_CLEANUP(put_object(c, path, line, object));
-    CHARL_TRY_CLEANUP(end_conversation(c, path, line));
+    CHARL_TRY_CLEANUP(put_object(c, path, l->number, object));
+    CHARL_TRY_CLEANUP(end_conversation(c, path, l->number));
 cleanup:
-    json_decref(object);
-    if (held) {
-        charl__drop();
-    }
+    charl__lines_drop(object);
     return st;
 }
 
 #else
 
-static charl_status take_line(void *ctx, const char *path, int64_t line, const char *text, size_t n)
+static charl_status take_line(chat *c, const char *path, const charl__lines *l)
 {
-    (void)ctx, (void)line, (void)text, (void)n, (void)end_conversation, (void)put_message, (void)charl__chat_role_names;
-    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this charl was built without libjansson and reads no JSON", path);
+    struct json_t *object;
+
+    (void)c, (void)path, (void)end_conversation, (void)put_message, (void)charl__chat_role_names;
+    return charl__lines_object(l, &object);
 }
 
 #endif
@@ -338,9 +330,24 @@ static charl_status end_split(chat *c)
 
 static charl_status read_conversations(chat *c, const charl__paths *paths)
 {
-    const charl__documents d = {.paths = paths, .field = "messages", .line = take_line};
+    charl_status st = CHARL_OK;
+    charl__lines l = {0};
+    bool more;
 
-    return charl__documents_read(&d, &(charl__document_sink){.ctx = c});
+    for (int64_t i = 0; i < paths->n; i++) {
+        CHARL_TRY_CLEANUP(charl__lines_open(&l, paths->path[i], true));
+        for (;;) {
+            CHARL_TRY_CLEANUP(charl__lines_next(&l, &more));
+            if (!more) {
+                break;
+            }
+            CHARL_TRY_CLEANUP(take_line(c, paths->path[i], &l));
+        }
+        charl__lines_close(&l);
+    }
+cleanup:
+    charl__lines_close(&l);
+    return st;
 }
 
 /* How many conversations train. */

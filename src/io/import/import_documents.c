@@ -7,10 +7,10 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "base/text/utf8.h"
+#include "io/import/import_lines.h"
 #include "io/import/import_source.h"
-#include "io/kind.h"
 
-enum { BLOCK_BYTES = 1 << 20, MOST_LINE_BYTES = 1 << 30 };
+enum { BLOCK_BYTES = 1 << 20 };
 
 /* A document of a plain file, from byte `first` on. A character that a block cuts waits for its rest. */
 static charl_status read_plain(const charl__documents *d, charl__source *s, int64_t first, unsigned char *block,
@@ -69,29 +69,21 @@ static const char *fields(json_t *object, char *hint, size_t size)
     return hint;
 }
 
-static charl_status read_line(const charl__documents *d, const char *path, int64_t line, const char *text, size_t n,
-                              const charl__document_sink *sink)
+static charl_status read_line(const charl__documents *d, const charl__lines *l, const charl__document_sink *sink)
 {
     charl_status st = CHARL_OK;
-    json_error_t error;
-    json_t *object = NULL, *value;
-    bool held = false;
+    json_t *object = NULL;
+    const json_t *value;
     char hint[256];
 
-    CHARL_TRY_CLEANUP(charl__acquire("JSON"));
-    held = true;
-    object = json_loadb(text, n, JSON_ALLOW_NUL, &error);
-    CHARL_REQUIRE_CLEANUP(object, CHARL_ERR_DATA, "%s:%lld: not JSON at byte %d of the line: %s", path, (long long)line,
-                          error.position, error.text);
-    CHARL_REQUIRE_CLEANUP(json_is_object(object), CHARL_ERR_DATA, "%s:%lld: not a JSON object, as in {\"%s\": \"...\"}",
-                          path, (long long)line, d->field);
+    CHARL_TRY_CLEANUP(charl__lines_object(l, &object));
     value = json_object_get(object, d->field);
-    CHARL_REQUIRE_CLEANUP(value, CHARL_ERR_DATA, "%s:%lld: there is no field \"%s\"%s", path, (long long)line, d->field,
+    CHARL_REQUIRE_CLEANUP(value, CHARL_ERR_DATA, "%s: there is no field \"%s\"%s", charl__lines_place(l), d->field,
                           fields(object, hint, sizeof hint));
-    CHARL_REQUIRE_CLEANUP(json_is_string(value), CHARL_ERR_DATA, "%s:%lld: field \"%s\" is not a string%s", path,
-                          (long long)line, d->field, fields(object, hint, sizeof hint));
+    CHARL_REQUIRE_CLEANUP(json_is_string(value), CHARL_ERR_DATA, "%s: field \"%s\" is not a string%s",
+                          charl__lines_place(l), d->field, fields(object, hint, sizeof hint));
     CHARL_REQUIRE_CLEANUP(!d->no_nul || strlen(json_string_value(value)) == json_string_length(value), CHARL_ERR_DATA,
-                          "%s:%lld: the text holds NUL, which ends a document", path, (long long)line);
+                          "%s: the text holds NUL, which ends a document", charl__lines_place(l));
     if (json_string_length(value) > 0) {
         CHARL_TRY_CLEANUP(
             sink->text(sink->ctx, (const unsigned char *)json_string_value(value), json_string_length(value)));
@@ -100,82 +92,46 @@ static charl_status read_line(const charl__documents *d, const char *path, int64
         }
     }
 cleanup:
-    json_decref(object);
-    if (held) {
-        charl__drop();
-    }
+    charl__lines_drop(object);
     return st;
 }
 
 #else
 
-static charl_status read_line(const charl__documents *d, const char *path, int64_t line, const char *text, size_t n,
-                              const charl__document_sink *sink)
+static charl_status read_line(const charl__documents *d, const charl__lines *l, const charl__document_sink *sink)
 {
+    struct json_t *object;
+
     (void)d;
-    (void)line;
-    (void)text;
-    (void)n;
     (void)sink;
-    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this charl was built without libjansson and reads no JSON", path);
+    return charl__lines_object(l, &object);
 }
 
 #endif
 
-static charl_status take_line(const charl__documents *d, const char *path, int64_t line, const charl__text *text,
-                              const charl__document_sink *sink)
-{
-    if (text->length == 0 || strspn(text->data, " \t\r") == text->length) {
-        return CHARL_OK;
-    }
-    return d->line ? d->line(sink->ctx, path, line, text->data, text->length)
-                   : read_line(d, path, line, text->data, text->length, sink);
-}
-
-static charl_status read_json(const charl__documents *d, charl__source *s, unsigned char *block,
-                              const charl__document_sink *sink)
+static charl_status read_json(const charl__documents *d, const char *path, const charl__document_sink *sink)
 {
     charl_status st = CHARL_OK;
-    const char *path = charl__source_path(s);
-    charl__text line = {0};
-    int64_t number = 1;
-    size_t got;
+    charl__lines l = {0};
+    bool more;
 
-    do {
-        CHARL_TRY_CLEANUP(charl__source_some(s, block, BLOCK_BYTES, &got));
-        for (size_t at = 0; at < got;) {
-            const unsigned char *newline = memchr(block + at, '\n', got - at);
-            const size_t n = newline ? (size_t)(newline - block) - at : got - at;
-
-            CHARL_REQUIRE_CLEANUP(line.length + n <= MOST_LINE_BYTES, CHARL_ERR_DATA,
-                                  "%s:%lld: a line of more than 1 GiB", path, (long long)number);
-            CHARL_TRY_CLEANUP(charl__text_append(&line, block + at, n));
-            at += n;
-            if (newline) {
-                CHARL_TRY_CLEANUP(take_line(d, path, number, &line, sink));
-                charl__text_clear(&line);
-                number++;
-                at++;
-            }
+    CHARL_TRY_CLEANUP(charl__lines_open(&l, path, true));
+    for (;;) {
+        CHARL_TRY_CLEANUP(charl__lines_next(&l, &more));
+        if (!more) {
+            break;
         }
-    } while (got > 0);
-    if (line.length > 0) {
-        CHARL_TRY_CLEANUP(take_line(d, path, number, &line, sink));
+        CHARL_TRY_CLEANUP(read_line(d, &l, sink));
     }
 cleanup:
-    charl__text_fini(&line);
+    charl__lines_close(&l);
     return st;
-}
-
-static bool is_json(const char *path)
-{
-    return charl__ends_in(path, ".jsonl") || charl__ends_in(path, ".jsonl.gz");
 }
 
 bool charl__documents_have_json(const charl__documents *d)
 {
     for (int64_t i = 0; i < d->paths->n; i++) {
-        if (is_json(d->paths->path[i])) {
+        if (charl__lines_are_json(d->paths->path[i])) {
             return true;
         }
     }
@@ -191,15 +147,15 @@ charl_status charl__documents_read(const charl__documents *d, const charl__docum
 
     CHARL_TRY_CLEANUP(charl__alloc(BLOCK_BYTES, &block));
     for (int64_t i = 0; i < d->paths->n; i++) {
+        const char *path = d->paths->path[i];
+
         first = 0;
-        if (d->line || is_json(d->paths->path[i])) {
-            CHARL_TRY_CLEANUP(
-                charl__kind_expect(d->paths->path[i], CHARL__KIND_JSON_LINES, "lines of JSON", CHARL_ERR_DATA));
+        if (charl__lines_are_json(path)) {
+            CHARL_TRY_CLEANUP(read_json(d, path, sink));
+            continue;
         }
-        CHARL_TRY_CLEANUP(d->binary ? charl__source_open(d->paths->path[i], &s)
-                                    : charl__source_open_text(d->paths->path[i], &s, &first));
-        CHARL_TRY_CLEANUP(d->line || is_json(d->paths->path[i]) ? read_json(d, s, block, sink)
-                                                                : read_plain(d, s, first, block, sink));
+        CHARL_TRY_CLEANUP(d->binary ? charl__source_open(path, &s) : charl__source_open_text(path, &s, &first));
+        CHARL_TRY_CLEANUP(read_plain(d, s, first, block, sink));
         charl__source_close(s);
         s = NULL;
     }

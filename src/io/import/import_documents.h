@@ -12,8 +12,6 @@ typedef struct charl__documents {
     const char *field; /* of the JSON objects: the one that holds the text */
     bool binary;       /* plain files hold bytes of any kind; false: a file that is not text in UTF-8 is refused */
     bool no_nul;       /* refuse a text with the character NUL */
-    /* Gets every line instead, whatever a file is called, with the sink's ctx: its number and its text. NULL: as above */
-    charl_status (*line)(void *ctx, const char *path, int64_t number, const char *text, size_t n);
 } charl__documents;
 
 /** Gets the text of a document in pieces of any length, then its end. */

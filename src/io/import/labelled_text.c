@@ -4,9 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/kind.h"
-
-enum { BLOCK_BYTES = 1 << 16, MOST_LINE_BYTES = 1 << 30 };
 
 static int find_column(const charl__table *t, const char *name)
 {
@@ -48,55 +45,17 @@ charl_status charl__labelled_text_open(charl__labelled_text *t, const char *path
                                        const char *label_field, char separator)
 {
     *t = (charl__labelled_text){.path = path, .text_field = text_field, .label_field = label_field};
-    t->is_json = charl__ends_in(path, ".jsonl") || charl__ends_in(path, ".jsonl.gz");
-    if (!t->is_json) {
-        return open_table(t, separator);
-    }
-    CHARL_TRY(charl__kind_expect(path, CHARL__KIND_JSON_LINES, "lines of JSON", CHARL_ERR_DATA));
-    CHARL_TRY(charl__source_open_text(path, &t->source, NULL));
-    CHARL_TRY(charl__alloc(BLOCK_BYTES, &t->block));
-    return CHARL_OK;
+    t->is_json = charl__lines_are_json(path);
+    return t->is_json ? charl__lines_open(&t->lines, path, true) : open_table(t, separator);
 }
 
 void charl__labelled_text_close(charl__labelled_text *t)
 {
     charl__table_close(&t->table);
-    charl__source_close(t->source);
-    charl_free(t->block);
-    charl__text_fini(&t->line);
+    charl__lines_close(&t->lines);
     charl__text_fini(&t->own_text);
     charl__text_fini(&t->own_label);
     *t = (charl__labelled_text){0};
-}
-
-/* The next line that is not blank; *more is false at the end. */
-static charl_status next_line(charl__labelled_text *t, bool *more)
-{
-    charl__text_clear(&t->line);
-    t->number++;
-    for (;;) {
-        const unsigned char *newline;
-        size_t n;
-
-        if (t->at == t->got) {
-            t->at = 0;
-            CHARL_TRY(charl__source_some(t->source, t->block, BLOCK_BYTES, &t->got));
-        }
-        newline = t->got > 0 ? memchr(t->block + t->at, '\n', t->got - t->at) : NULL;
-        n = newline ? (size_t)(newline - t->block) - t->at : t->got - t->at;
-        CHARL_REQUIRE(t->line.length + n <= MOST_LINE_BYTES, CHARL_ERR_DATA, "%s:%lld: a line of more than 1 GiB",
-                      t->path, (long long)t->number);
-        CHARL_TRY(charl__text_append(&t->line, t->block + t->at, n));
-        t->at += n + (newline != NULL);
-        *more = t->line.length > 0 && strspn(t->line.data, " \t\r") < t->line.length;
-        if (t->got == 0 || (newline && *more)) {
-            return CHARL_OK;
-        }
-        if (newline) { /* blank */
-            charl__text_clear(&t->line);
-            t->number++;
-        }
-    }
 }
 
 #ifdef CHARL_HAVE_JANSSON
@@ -123,15 +82,10 @@ static charl_status take_label(charl__labelled_text *t, const json_t *label)
 static charl_status parse_line(charl__labelled_text *t)
 {
     charl_status st = CHARL_OK;
-    json_error_t error;
-    json_t *object = NULL, *text;
-    bool held = false;
+    json_t *object = NULL;
+    const json_t *text;
 
-    CHARL_TRY_CLEANUP(charl__acquire("JSON"));
-    held = true;
-    object = json_loadb(t->line.data, t->line.length, JSON_ALLOW_NUL, &error);
-    CHARL_REQUIRE_CLEANUP(json_is_object(object), CHARL_ERR_DATA, "%s: not a JSON object, as in {\"%s\": \"...\"}",
-                          charl__labelled_text_place(t), t->text_field);
+    CHARL_TRY_CLEANUP(charl__lines_object(&t->lines, &object));
     text = json_object_get(object, t->text_field);
     CHARL_REQUIRE_CLEANUP(json_is_string(text), CHARL_ERR_DATA,
                           text ? "%s: field \"%s\" is not a string" : "%s: there is no field \"%s\"",
@@ -142,10 +96,7 @@ static charl_status parse_line(charl__labelled_text *t)
     t->bytes = t->own_text.length;
     CHARL_TRY_CLEANUP(take_label(t, json_object_get(object, t->label_field)));
 cleanup:
-    json_decref(object);
-    if (held) {
-        charl__drop();
-    }
+    charl__lines_drop(object);
     return st;
 }
 
@@ -153,7 +104,9 @@ cleanup:
 
 static charl_status parse_line(charl__labelled_text *t)
 {
-    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this charl was built without libjansson and reads no JSON", t->path);
+    struct json_t *object;
+
+    return charl__lines_object(&t->lines, &object);
 }
 
 #endif
@@ -161,7 +114,7 @@ static charl_status parse_line(charl__labelled_text *t)
 charl_status charl__labelled_text_next(charl__labelled_text *t, bool *more)
 {
     if (t->is_json) {
-        CHARL_TRY(next_line(t, more));
+        CHARL_TRY(charl__lines_next(&t->lines, more));
         return *more ? parse_line(t) : CHARL_OK;
     }
     CHARL_TRY(charl__table_next(&t->table, more));
@@ -176,13 +129,7 @@ charl_status charl__labelled_text_next(charl__labelled_text *t, bool *more)
 
 const char *charl__labelled_text_place(const charl__labelled_text *t)
 {
-    static _Thread_local char text[512];
-
-    if (!t->is_json) {
-        return charl__table_place(&t->table);
-    }
-    snprintf(text, sizeof text, "%s:%lld", t->path, (long long)t->number);
-    return text;
+    return t->is_json ? charl__lines_place(&t->lines) : charl__table_place(&t->table);
 }
 
 /* A row that is being filled. */

@@ -4,6 +4,7 @@
  *  predictions read through this, so that both tokenize alike. */
 #include "base/text/text.h"
 #include "charl/shape.h"
+#include "io/import/import_lines.h"
 #include "io/table/table.h"
 #include "io/tokenizer/tokenizer_private.h"
 
@@ -17,11 +18,8 @@ typedef struct charl__labelled_text {
     bool is_json;
     charl__table table; /* CSV */
     int text_column, label_column;
-    charl__source *source; /* JSON */
-    unsigned char *block;
-    size_t at, got;
-    charl__text line, own_text, own_label;
-    int64_t number; /* of the line */
+    charl__lines lines; /* JSON */
+    charl__text own_text, own_label;
 } charl__labelled_text;
 
 /** Open `path`: lines of JSON where it ends in .jsonl or .jsonl.gz, else CSV. separator: of CSV; 0: found. Needs close on every path.
