@@ -178,8 +178,8 @@ static void bad_lists_are_refused(void **state)
         {"scan,cat\nx.png,dog\n", "list/labels.csv:1: \"scan\" is not a .png, .jpg or .jpeg file"},
         {"x.png,dog\ny.png,dog\nx.png,cat\n", "list/x.png has two labels: \"cat\" and \"dog\""},
         {"gone.png,1\n", "list/gone.png: cannot be opened"},
-        {"x.png,\"a\nb\"\n", "list: a class name with a line end"},
-        {"x.png,caf\xe9\n", "list: a class name that is not UTF-8"},
+        {"x.png,\"a\nb\"\n", "x.png: a class name with a line end"},
+        {"x.png,caf\xe9\n", "x.png: a class name that is not UTF-8"},
     };
 
     (void)state;

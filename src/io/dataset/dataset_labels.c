@@ -2,32 +2,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text/utf8.h"
 #include "io/dataset/dataset_file.h"
-#include "io/table/name_set.h"
+#include "io/dataset/text_labels.h"
 
-enum { BLOCK = 4096, MOST_CLASSES = 1 << 16 };
+enum { BLOCK = 4096 };
 
-static charl_status add_name(const charl__file *f, const charl__array *a, charl__name_set *names, int64_t row,
-                             const char *text, int32_t *label)
-{
-    int64_t index;
-
-    CHARL_REQUIRE(text[0], CHARL_ERR_DATA, "%s: %s: row %lld has no text; HINT leave rows without a class out", f->path,
-                  a->name, (long long)row);
-    CHARL_REQUIRE(!strpbrk(text, "\n\r") && charl__utf8_valid(text, strlen(text)) == strlen(text), CHARL_ERR_DATA,
-                  "%s: %s: the text of row %lld is not the name of a class: it is not one line of UTF-8", f->path,
-                  a->name, (long long)row);
-    CHARL_TRY(charl__name_set_add(names, text, &index));
-    CHARL_REQUIRE(names->n <= MOST_CLASSES, CHARL_ERR_DATA, "%s: %s: more than %d different texts cannot be classes",
-                  f->path, a->name, MOST_CLASSES);
-    *label = (int32_t)index;
-    return CHARL_OK;
-}
-
-/* Read n texts from row `first` on into labels, which are numbers of `names`. */
+/* Take in n texts from row `first` on. */
 static charl_status read_block(const charl__file *f, charl__array *a, hid_t file_space, int64_t first, int64_t n,
-                               charl__name_set *names)
+                               charl__text_labels *labels)
 {
     charl_status st = CHARL_OK;
     const bool is_variable = H5Tis_variable_str(a->type) > 0;
@@ -61,7 +43,11 @@ static charl_status read_block(const charl__file *f, charl__array *a, hid_t file
                 one[--length] = '\0';
             }
         }
-        CHARL_TRY_CLEANUP(add_name(f, a, names, first + i, text, &a->labels[first + i]));
+        st = charl__text_labels_add(labels, text);
+        if (st == CHARL_ERR_DATA) {
+            charl__error_prefix("%s: %s: row %lld: ", f->path, a->name, (long long)(first + i));
+        }
+        CHARL_TRY_CLEANUP(st);
     }
 cleanup:
     if (filled && is_variable) {
@@ -76,7 +62,7 @@ cleanup:
 charl_status charl__labels_read(charl__file *f, charl__array *a, hid_t space)
 {
     charl_status st = CHARL_OK;
-    charl__name_set names = {0};
+    charl__text_labels labels = {0};
     charl__text lines = {0};
     hsize_t dims[H5S_MAX_RANK] = {0};
     const int ndim = H5Sget_simple_extent_dims(space, dims, NULL);
@@ -89,15 +75,16 @@ charl_status charl__labels_read(charl__file *f, charl__array *a, hid_t space)
     a->item_bytes = sizeof *a->labels;
     a->dtype = CHARL_I32;
     a->stored = (charl__element){CHARL__ELEMENT_SIGNED, sizeof *a->labels, false};
-    CHARL_TRY_CLEANUP(charl__alloc_array(a->rows, sizeof *a->labels, &a->labels));
     for (int64_t i = 0; i < a->rows; i += BLOCK) {
-        CHARL_TRY_CLEANUP(read_block(f, a, space, i, a->rows - i < BLOCK ? a->rows - i : BLOCK, &names));
+        CHARL_TRY_CLEANUP(read_block(f, a, space, i, a->rows - i < BLOCK ? a->rows - i : BLOCK, &labels));
     }
-    CHARL_TRY_CLEANUP(charl__name_set_renumber(&names, a->labels, a->rows, &lines));
+    CHARL_TRY_CLEANUP(charl__text_labels_decide(&labels, &lines));
+    a->labels = labels.label;
+    labels.label = NULL;
     a->class_names = charl__text_steal(&lines);
 cleanup:
     charl__text_fini(&lines);
-    charl__name_set_fini(&names);
+    charl__text_labels_fini(&labels);
     return st;
 }
 

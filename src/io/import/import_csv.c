@@ -16,13 +16,14 @@
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/labels.h"
 #include "io/dataset/order/split.h"
+#include "io/dataset/text_labels.h"
 #include "io/import/import_csv_like.h"
 #include "io/table/fit.h"
 #include "io/table/look.h"
 #include "io/import/importer.h"
 #include "io/table/recipe.h"
 
-enum { MAX_CLASSES = 100000, MAX_ID = 100000, MANY_WORDS = 256, FEW_ROWS = 32, COUNTING_ROWS = 10 };
+enum { MANY_WORDS = 256, FEW_ROWS = 32, COUNTING_ROWS = 10 };
 
 typedef struct csv_import {
     const char *path;
@@ -37,13 +38,12 @@ typedef struct csv_import {
     bool *is_asked;         /* [columns] --missing names the column */
     charl__missing missing; /* of columns that it does not name */
     int64_t rows, left_out; /* rows that are taken, and those with a missing value that are not */
-    bool ids;               /* every label is the number of its class */
     bool has_classes;       /* --words names the target */
     charl__look_at
         first_label; /* the label of line 1 where it was taken for a row and is no number: a header of numbers? */
     int64_t later_numbers, later_words; /* labels of the other rows; counted only then */
-    charl__name_set classes;
-    int32_t *class_of;        /* [rows] of one label: its number in `classes`, later the class */
+    charl__text_labels labels;          /* of rows, where there is one */
+    charl__text class_names;
     uint8_t *val;             /* [rows] 1: a row of the validation set; NULL: none, or the last ones */
     charl_data_schema schema; /* of the result */
 } csv_import;
@@ -375,7 +375,7 @@ static charl_status next_row(csv_import *c, bool *more)
 static charl_status note_class(csv_import *c)
 {
     const char *label = charl__table_field(&c->table, c->label[0]);
-    int64_t index;
+    charl_status st;
 
     CHARL_REQUIRE(label[0], CHARL_ERR_DATA, "%s: the label is missing; HINT --missing drop leaves such rows out",
                   charl__table_place(&c->table));
@@ -385,20 +385,11 @@ static charl_status note_class(csv_import *c)
         "out; --values \"%.40s\" if it is a class",
         charl__table_place(&c->table), label, label);
     compare_label(c, label);
-    c->ids = c->ids && charl__parse_class(label, MAX_ID) >= 0;
-    CHARL_TRY(charl__name_set_add(&c->classes, label, &index));
-    if (index == c->classes.n - 1) {
-        const char *why = charl__name_fault(label);
-
-        CHARL_REQUIRE(c->classes.n <= MAX_CLASSES, CHARL_ERR_DATA,
-                      "%s: the labels in column %s have more than %d different values, too many for "
-                      "classes; HINT a target that is a number needs --regression",
-                      charl__table_place(&c->table), charl__table_column(&c->table, c->label[0]), MAX_CLASSES);
-        CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: a class name %s", charl__table_place(&c->table), why);
+    st = charl__text_labels_add(&c->labels, label);
+    if (st == CHARL_ERR_DATA) {
+        charl__error_prefix("%s: ", charl__table_place(&c->table));
     }
-    CHARL_TRY(charl__grow(c->rows, sizeof *c->class_of, &c->class_of));
-    c->class_of[c->rows] = (int32_t)index;
-    return CHARL_OK;
+    return st;
 }
 
 /* One of several labels: yes or no. */
@@ -418,7 +409,6 @@ static charl_status look(csv_import *c)
 {
     bool more;
 
-    c->ids = true;
     CHARL_TRY(read_first(c));
     for (;;) {
         CHARL_TRY(charl__table_next(&c->table, &more));
@@ -858,87 +848,39 @@ cleanup:
     return st;
 }
 
-/* Whether labels that are integers are the numbers of their classes (labels.h). More numbers than classes have are measured ones. */
+/* More different numbers than classes have are measured ones. */
 static charl_status decide_classes(csv_import *c)
 {
-    charl_status st = CHARL_OK;
+    const charl__name_set *labels = &c->labels.set;
     const char *column = charl__table_column(&c->table, c->label[0]);
-    charl__labels *labels = NULL;
     bool numbers = true;
 
-    for (int64_t i = 0; i < c->classes.n && numbers; i++) {
-        numbers = charl__number_form_of(c->classes.names[i]) != CHARL__NUMBER_NONE;
+    for (int64_t i = 0; i < labels->n && numbers; i++) {
+        numbers = charl__number_form_of(labels->names[i]) != CHARL__NUMBER_NONE;
     }
-    CHARL_REQUIRE_CLEANUP(
-        !numbers || c->classes.n <= CHARL__MOST_NUMERIC_CLASSES || c->has_classes, CHARL_ERR_DATA,
+    CHARL_REQUIRE(
+        !numbers || labels->n <= CHARL__MOST_NUMERIC_CLASSES || c->has_classes, CHARL_ERR_DATA,
         "%s: the target, column %s, has %lld different numbers, such as %.20s; HINT --regression if the model is to "
         "predict a number, --words %s if they are classes",
-        c->path, column, (long long)c->classes.n, c->classes.names[0], column);
-    if (c->ids) {
-        CHARL_TRY_CLEANUP(charl__alloc(sizeof *labels, &labels));
-        for (int64_t i = 0; i < c->classes.n; i++) {
-            CHARL_TRY_CLEANUP(charl__labels_add(labels, charl__parse_class(c->classes.names[i], MAX_ID)));
-        }
-        CHARL_TRY_CLEANUP(charl__labels_decide(labels));
-        c->ids = !labels->are_names;
-    }
-cleanup:
-    if (labels) {
-        charl__labels_fini(labels);
-    }
-    charl_free(labels);
-    return st;
-}
-
-/* Classes get the numbers of their places in the order of their bytes, or those that they are. */
-static charl_status number_classes(csv_import *c, char ***sorted)
-{
-    charl_status st = CHARL_OK;
-    int64_t *order = NULL;
-    int32_t *number = NULL;
-
-    *sorted = NULL;
-    CHARL_TRY_CLEANUP(charl__name_set_sort(&c->classes, &order));
-    CHARL_TRY_CLEANUP(charl__alloc_array(c->classes.n, sizeof *number, &number));
-    CHARL_TRY_CLEANUP(charl__alloc_array(c->classes.n, sizeof **sorted, sorted));
-    for (int64_t i = 0; i < c->classes.n; i++) {
-        (*sorted)[i] = c->classes.names[order[i]];
-        number[order[i]] = c->ids ? charl__parse_class((*sorted)[i], MAX_ID) : (int32_t)i;
-    }
-    for (int64_t r = 0; r < c->rows; r++) {
-        c->class_of[r] = number[c->class_of[r]];
-    }
-cleanup:
-    charl_free(order);
-    charl_free(number);
-    return st;
-}
-
-/* Texts as a list, one per line. */
-static charl_status list_texts(char *const *texts, int64_t n, charl__text *out)
-{
-    CHARL_TRY(charl__text_printf(out, "%s", ""));
-    for (int64_t i = 0; i < n; i++) {
-        CHARL_TRY(charl__text_printf(out, "%s%s", i ? "\n" : "", texts[i]));
-    }
-    return CHARL_OK;
+        c->path, column, (long long)labels->n, labels->names[0], column);
+    return charl__text_labels_decide(&c->labels, &c->class_names);
 }
 
 /* What the data set is, as later imports and models see it. Of a table of numbers alone the names say everything. */
-static charl_status describe(csv_import *c, char *const *classes)
+static charl_status describe(csv_import *c)
 {
     charl_status st = CHARL_OK;
-    charl__text columns = {0}, targets = {0}, class_names = {0}, recipe = {0};
+    charl__text columns = {0}, targets = {0}, recipe = {0};
     charl_data_schema *s = &c->schema;
     int64_t *places = NULL;
-    char *missing = NULL, **names = NULL;
+    char *missing = NULL;
 
     s->kind = c->o->regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
     s->x_dtype = CHARL_F32;
     s->x_shape = (charl_shape){1, {charl__recipe_width(&c->recipe)}};
     s->y_dtype = c->o->regression ? CHARL_F32 : CHARL_I32;
     s->y_shape = (charl_shape){!is_class(c), {c->n_labels}};
-    s->classes = c->o->regression ? 0 : c->n_labels > 1 ? 2 : c->ids ? MAX_ID : c->classes.n;
+    s->classes = c->o->regression ? 0 : c->n_labels > 1 ? 2 : c->labels.are_ids ? CHARL__MOST_CLASSES : c->labels.set.n;
     CHARL_REQUIRE_CLEANUP(s->x_shape.dim[0] > 0, CHARL_ERR_DATA, "%s: every column but the target is left out",
                           c->path);
     CHARL_TRY_CLEANUP(charl__text_printf(&columns, "%s", ""));
@@ -947,23 +889,20 @@ static charl_status describe(csv_import *c, char *const *classes)
         CHARL_TRY_CLEANUP(
             charl_names_match(charl__text_string(&columns), charl__text_string(&columns), &places, &missing));
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(c->n_labels, sizeof *names, &names));
+    CHARL_TRY_CLEANUP(charl__text_printf(&targets, "%s", ""));
+    CHARL_TRY_CLEANUP(charl__text_printf(&c->class_names, "%s", ""));
     for (int i = 0; c->table.names && i < c->n_labels; i++) {
-        names[i] = c->table.names[c->label[i]];
+        CHARL_TRY_CLEANUP(charl__text_printf(&targets, "%s%s", i ? "\n" : "", c->table.names[c->label[i]]));
     }
-    CHARL_TRY_CLEANUP(list_texts(names, c->table.names ? c->n_labels : 0, &targets));
-    CHARL_TRY_CLEANUP(list_texts(classes, is_class(c) && !c->ids ? c->classes.n : 0, &class_names));
     CHARL_TRY_CLEANUP(charl__recipe_print(&c->recipe, &recipe));
     s->columns = charl__text_steal(&columns);
     s->targets = charl__text_steal(&targets);
-    s->class_names = charl__text_steal(&class_names);
+    s->class_names = charl__text_steal(&c->class_names);
     s->recipe = charl__text_steal(&recipe);
 cleanup:
     charl__text_fini(&columns);
     charl__text_fini(&targets);
-    charl__text_fini(&class_names);
     charl__text_fini(&recipe);
-    charl_free(names);
     charl_free(places);
     charl_free(missing);
     return st;
@@ -991,7 +930,8 @@ static void close_import(csv_import *c)
     }
     charl__table_close(&c->table);
     charl__recipe_fini(&c->recipe);
-    charl__name_set_fini(&c->classes);
+    charl__text_labels_fini(&c->labels);
+    charl__text_fini(&c->class_names);
     charl_free(c->schema.columns);
     charl_free(c->schema.targets);
     charl_free(c->schema.class_names);
@@ -999,7 +939,6 @@ static void close_import(csv_import *c)
     charl_free(c->look);
     charl_free(c->is_asked);
     charl_free(c->label);
-    charl_free(c->class_of);
     charl_free(c->val);
 }
 
@@ -1102,8 +1041,8 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
     charl_status st = CHARL_OK;
     const charl_csv_options none = {0};
     const charl_import_options no_options = {0};
-    csv_import c = {.path = path, .o = csv ? csv : &none, .common = opt ? opt : &no_options};
-    char **classes = NULL, *lists[2] = {NULL, NULL};
+    csv_import c = {.path = path, .o = csv ? csv : &none, .common = opt ? opt : &no_options, .labels.may_be_ids = true};
+    char *lists[2] = {NULL, NULL};
 
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){path, c.o->like}, 2));
     if (c.o->like) {
@@ -1114,14 +1053,12 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
     CHARL_TRY_CLEANUP(decide(&c));
     if (is_class(&c)) {
         CHARL_TRY_CLEANUP(decide_classes(&c));
-        CHARL_TRY_CLEANUP(number_classes(&c, &classes));
     }
-    CHARL_TRY_CLEANUP(charl__split_choose(path, is_class(&c) ? c.class_of : NULL, c.rows, c.common, &c.val));
+    CHARL_TRY_CLEANUP(charl__split_choose(path, is_class(&c) ? c.labels.label : NULL, c.rows, c.common, &c.val));
     CHARL_TRY_CLEANUP(fit(&c));
-    CHARL_TRY_CLEANUP(describe(&c, classes));
+    CHARL_TRY_CLEANUP(describe(&c));
     CHARL_TRY_CLEANUP(write_rows(&c, out, opt));
 cleanup:
-    charl_free(classes);
     close_import(&c);
     charl_free(lists[0]);
     charl_free(lists[1]);

@@ -13,11 +13,12 @@
 #include "io/commit.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/pictures/pictures.h"
+#include "io/dataset/text_labels.h"
 #include "io/image/image_files.h"
 #include "io/table/table.h"
 #include "io/import/importer.h"
 
-enum { MAX_CLASSES = 100000, MAX_ID = 100000, BLOCK_BYTES = 16 << 20, MAX_SIDE = 4096, NOTED = 20 };
+enum { BLOCK_BYTES = 16 << 20, MAX_SIDE = 4096, NOTED = 20 };
 
 /* The images of one folder: paths, and for each its label, a number or a name. */
 typedef struct collection {
@@ -30,12 +31,6 @@ typedef struct collection {
     int64_t bad;              /* images that cannot be read, found so far */
     char first_bad[512];      /* why not the first of them */
 } collection;
-
-typedef struct classes {
-    char **names; /* sorted, borrowed from the collections */
-    int64_t count;
-    bool ids; /* labels are numbers, not names */
-} classes;
 
 static const char *base_name(const char *path)
 {
@@ -214,47 +209,28 @@ static void collection_fini(collection *c)
     charl__text_fini(&c->root);
 }
 
-static bool is_id(const char *text)
+/* The classes of the training images. Only a list can have numbers of classes; names of folders are names. */
+static charl_status find_classes(collection *c, charl__text_labels *labels, charl__text *names)
 {
-    return charl__parse_class(text, MAX_ID) >= 0;
-}
+    labels->may_be_ids = c->listed;
+    for (int64_t i = 0; i < c->labels.count; i++) {
+        const charl_status st = charl__text_labels_add(labels, c->labels.paths[i]);
 
-/* The different labels of the training images, sorted. */
-static charl_status find_classes(const collection *c, classes *out)
-{
-    const int64_t n = c->labels.count;
-
-    CHARL_TRY(charl__alloc_array(n, sizeof *out->names, &out->names));
-    memcpy(out->names, c->labels.paths, (size_t)n * sizeof *out->names);
-    qsort(out->names, (size_t)n, sizeof *out->names, charl__by_text);
-    out->ids = c->listed;
-    for (int64_t i = 0; i < n; i++) {
-        out->ids = out->ids && is_id(out->names[i]);
-        if (i == 0 || strcmp(out->names[i], out->names[out->count - 1]) != 0) {
-            out->names[out->count++] = out->names[i];
+        if (st == CHARL_ERR_DATA) {
+            charl__error_prefix("%s: ", c->images.paths[i]);
         }
+        CHARL_TRY(st);
     }
-    CHARL_REQUIRE(out->count <= MAX_CLASSES, CHARL_ERR_DATA, "%s: more than %d classes", c->folder, MAX_CLASSES);
-    for (int64_t i = 0; i < out->count; i++) {
-        const char *why = charl__name_fault(out->names[i]);
-
-        CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: a class name %s", c->folder, why);
-    }
-    return CHARL_OK;
+    return charl__text_labels_decide(labels, names);
 }
 
-static charl_status number_labels(collection *c, const classes *k)
+static charl_status number_labels(collection *c, const charl__text_labels *labels)
 {
     for (int64_t i = 0; i < c->labels.count; i++) {
-        char *const *found = bsearch(&c->labels.paths[i], k->names, (size_t)k->count, sizeof *k->names, charl__by_text);
-
-        if (k->ids && is_id(c->labels.paths[i])) {
-            c->label[i] = charl__parse_class(c->labels.paths[i], MAX_ID);
-            continue;
-        }
-        CHARL_REQUIRE(found, CHARL_ERR_DATA, "%s: class \"%.100s\" is not among those of the training images",
-                      c->images.paths[i], c->labels.paths[i]);
-        c->label[i] = (int32_t)(found - k->names);
+        c->label[i] = charl__text_labels_find(labels, c->labels.paths[i]);
+        CHARL_REQUIRE(c->label[i] >= 0, CHARL_ERR_DATA,
+                      "%s: class \"%.100s\" is not among those of the training images", c->images.paths[i],
+                      c->labels.paths[i]);
     }
     return CHARL_OK;
 }
@@ -471,23 +447,6 @@ cleanup:
     return st;
 }
 
-static charl_status write_texts(const classes *k, const charl_image_format *format, charl__writer *w)
-{
-    charl_status st = CHARL_OK;
-    charl__text names = {0};
-
-    CHARL_TRY_CLEANUP(charl__writer_text(w, "fit", charl_image_fit_name(format->fit)));
-    for (int64_t i = 0; !k->ids && i < k->count; i++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s%s", i ? "\n" : "", k->names[i]));
-    }
-    if (names.length > 0) {
-        CHARL_TRY_CLEANUP(charl__writer_text(w, "class_names", charl__text_string(&names)));
-    }
-cleanup:
-    charl__text_fini(&names);
-    return st;
-}
-
 static charl_status check_format(const charl_image_format *f)
 {
     CHARL_REQUIRE(f->channels == 1 || f->channels == 3, CHARL_ERR_CONFIG, "images have 1 or 3 channels, not %lld",
@@ -505,18 +464,19 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
     CHARL_GIVEN(folders, format, out);
     charl_status st = CHARL_OK;
     collection c[2] = {{.folder = folders[0]}, {.folder = folders[1]}};
-    classes k = {0};
+    charl__text_labels labels = {0};
+    charl__text names = {0};
     links l = {0};
     charl__writer_spec spec = {.kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8};
     charl__writer *w = NULL;
 
     CHARL_TRY_CLEANUP(check_format(format));
     CHARL_TRY_CLEANUP(collect(&c[0], out));
-    CHARL_TRY_CLEANUP(find_classes(&c[0], &k));
-    CHARL_TRY_CLEANUP(number_labels(&c[0], &k));
+    CHARL_TRY_CLEANUP(find_classes(&c[0], &labels, &names));
+    CHARL_TRY_CLEANUP(number_labels(&c[0], &labels));
     if (folders[1]) {
         CHARL_TRY_CLEANUP(collect(&c[1], out));
-        CHARL_TRY_CLEANUP(number_labels(&c[1], &k));
+        CHARL_TRY_CLEANUP(number_labels(&c[1], &labels));
     }
     CHARL_TRY_CLEANUP(look_for_bad(&c[0], format, opt));
     if (folders[1]) {
@@ -527,11 +487,12 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
     spec.x_item = (charl_shape){3, {format->channels, format->height, format->width}};
     spec.rows = c[0].images.count;
     spec.more = c[1].images.count;
-    spec.classes = k.ids ? 0 : k.count;
+    spec.classes = labels.are_ids ? 0 : labels.set.n;
     spec.linked = opt && opt->link;
     CHARL_TRY_CLEANUP(links_init(&l, c, out));
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY_CLEANUP(write_texts(&k, format, w));
+    CHARL_TRY_CLEANUP(charl__writer_text(w, "fit", charl_image_fit_name(format->fit)));
+    CHARL_TRY_CLEANUP(charl__writer_text(w, "class_names", charl__text_string(&names)));
     CHARL_TRY_CLEANUP(copy(&c[0], format, opt, w, &l));
     if (folders[1]) {
         CHARL_TRY_CLEANUP(copy(&c[1], format, opt, w, &l));
@@ -543,7 +504,8 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
 cleanup:
     charl__writer_destroy(w);
     charl_free(l.records);
-    charl_free(k.names);
+    charl__text_labels_fini(&labels);
+    charl__text_fini(&names);
     collection_fini(&c[0]);
     collection_fini(&c[1]);
     return st;

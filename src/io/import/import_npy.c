@@ -12,14 +12,14 @@
 #include "charl/dataset.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_write.h"
+#include "io/dataset/text_labels.h"
 #include "io/dataset/weights.h"
 #include "io/h5_element.h"
 #include "io/image_layout.h"
 #include "io/import/importer.h"
 #include "io/kind.h"
-#include "io/table/name_set.h"
 
-enum { MOST_TEXT = 1000, MOST_CLASSES = 1 << 16, MAX_HEADER = 65536, BLOCK_BYTES = 1 << 20, MAX_ROW = 1 << 28 };
+enum { MOST_TEXT = 1000, MAX_HEADER = 65536, BLOCK_BYTES = 1 << 20, MAX_ROW = 1 << 28 };
 
 /* What follows 'key': in the header. */
 static const char *value_of(const char *header, const char *key)
@@ -343,34 +343,25 @@ static charl_status text_at(const charl__npy *a, const unsigned char *p, charl__
     return CHARL_OK;
 }
 
-/* Texts as numbers of classes, in the order of their bytes. */
-static charl_status read_texts(charl__npy *y, int32_t *labels, charl__text *class_names, int64_t *classes)
+/* Texts as classes. */
+static charl_status read_texts(charl__npy *y, charl__text_labels *labels, charl__text *class_names)
 {
     charl_status st = CHARL_OK;
-    charl__name_set names = {0};
     charl__text text = {0};
     unsigned char *raw = NULL;
-    int64_t index;
 
     CHARL_TRY_CLEANUP(charl__alloc(y->size, &raw));
     for (int64_t i = 0; i < y->rows; i++) {
-        const char *why;
-
         CHARL_TRY_CLEANUP(charl__npy_read(y, 1, raw));
         CHARL_TRY_CLEANUP(text_at(y, raw, &text));
-        why = text.length > 0 ? charl__name_fault(charl__text_string(&text)) : "is empty";
-        CHARL_REQUIRE_CLEANUP(!why, CHARL_ERR_DATA, "%s: the text of row %lld is not the name of a class: it %s",
-                              charl__source_path(y->source), (long long)i, why);
-        CHARL_TRY_CLEANUP(charl__name_set_add(&names, charl__text_string(&text), &index));
-        labels[i] = (int32_t)index;
-        CHARL_REQUIRE_CLEANUP(names.n <= MOST_CLASSES, CHARL_ERR_DATA,
-                              "%s: more than %d different texts cannot be classes", charl__source_path(y->source),
-                              MOST_CLASSES);
+        st = charl__text_labels_add(labels, charl__text_string(&text));
+        if (st == CHARL_ERR_DATA) {
+            charl__error_prefix("%s: row %lld: ", charl__source_path(y->source), (long long)i);
+        }
+        CHARL_TRY_CLEANUP(st);
     }
-    CHARL_TRY_CLEANUP(charl__name_set_renumber(&names, labels, y->rows, class_names));
-    *classes = names.n;
+    CHARL_TRY_CLEANUP(charl__text_labels_decide(labels, class_names));
 cleanup:
-    charl__name_set_fini(&names);
     charl__text_fini(&text);
     charl_free(raw);
     return st;
@@ -464,28 +455,28 @@ static charl_status import(const char *const path[2], const char *x_name, const 
     charl__writer_spec spec = {0};
     charl__writer *w = NULL;
     charl__text names = {0};
-    int32_t *labels = NULL;
+    charl__text_labels labels = {0};
 
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, path, 2));
     CHARL_TRY_CLEANUP(charl__npy_open(&a[0], path[0], x_name, false));
     CHARL_TRY_CLEANUP(charl__npy_open(&a[1], path[1], y_name, true));
     CHARL_TRY_CLEANUP(plan(&a[0], &a[1], opt, &spec));
     if (is_text(&a[1])) {
-        CHARL_TRY_CLEANUP(charl__alloc_array(a[1].rows, sizeof *labels, &labels));
-        CHARL_TRY_CLEANUP(read_texts(&a[1], labels, &names, &spec.classes));
+        CHARL_TRY_CLEANUP(read_texts(&a[1], &labels, &names));
+        spec.classes = labels.set.n;
     }
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
-    if (labels) {
+    if (labels.n > 0) {
         CHARL_TRY_CLEANUP(charl__writer_text(w, "class_names", charl__text_string(&names)));
     }
-    CHARL_TRY_CLEANUP(copy(&a[0], &a[1], labels, &spec, w));
+    CHARL_TRY_CLEANUP(copy(&a[0], &a[1], labels.label, &spec, w));
     CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
     charl__npy_close(&a[0]);
     charl__npy_close(&a[1]);
     charl__text_fini(&names);
-    charl_free(labels);
+    charl__text_labels_fini(&labels);
     return st;
 }
 

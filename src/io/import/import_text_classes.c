@@ -10,10 +10,10 @@
 #include "io/commit.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/order/split.h"
+#include "io/dataset/text_labels.h"
 #include "io/import/import_paths.h"
 #include "io/import/importer.h"
 #include "io/import/labelled_text.h"
-#include "io/table/name_set.h"
 
 enum { DEFAULT_VOCAB = 4096, LONGEST = 512, BLOCK_ROWS = 256 };
 
@@ -22,9 +22,8 @@ typedef struct text_classes {
     const charl_import_options *common;
     const char *text_field, *label_field;
     charl__paths paths[2]; /* for training, for validation */
-    charl__name_set labels;
-    int32_t *class_of; /* [n] first the numbers of the set, then classes */
-    int64_t n, n_training;
+    charl__text_labels labels;
+    int64_t n_training;
     uint8_t *val;
     charl_tokenizer *tokenizer;
     charl__encoder *encoder;
@@ -66,8 +65,7 @@ cleanup:
 
 static charl_status take_label(text_classes *c, const charl__labelled_text *t)
 {
-    int64_t label;
-    const char *fault;
+    charl_status st;
 
     CHARL_REQUIRE(t->label, CHARL_ERR_DATA,
                   t->label_column >= 0 && !t->is_json
@@ -75,11 +73,11 @@ static charl_status take_label(text_classes *c, const charl__labelled_text *t)
                         "and the like stand for a missing value and cannot be the name of a class"
                       : "%s: there is no label in \"%s\"; HINT --label NAME",
                   charl__labelled_text_place(t), c->label_field);
-    fault = charl__name_fault(t->label);
-    CHARL_REQUIRE(!fault, CHARL_ERR_DATA, "%s: a label %s", charl__labelled_text_place(t), fault);
-    CHARL_TRY(charl__name_set_add(&c->labels, t->label, &label));
-    CHARL_TRY(charl__grow(c->n, sizeof *c->class_of, &c->class_of));
-    c->class_of[c->n++] = (int32_t)label;
+    st = charl__text_labels_add(&c->labels, t->label);
+    if (st == CHARL_ERR_DATA) {
+        charl__error_prefix("%s: ", charl__labelled_text_place(t));
+    }
+    CHARL_TRY(st);
     if (c->learns) {
         CHARL_TRY(charl__text_append(&c->gathered, t->text, t->bytes));
         CHARL_TRY(charl__text_append(&c->gathered, "\n", 1)); /* so that no word goes across texts */
@@ -98,7 +96,7 @@ static charl_status measure(text_classes *c, const charl__labelled_text *t)
 
 static charl_status flush(text_classes *c, int64_t rows)
 {
-    return charl__writer_put(c->writer, c->x, c->class_of + c->done + 1 - rows, rows);
+    return charl__writer_put(c->writer, c->x, c->labels.label + c->done + 1 - rows, rows);
 }
 
 static charl_status write_row(text_classes *c, const charl__labelled_text *t)
@@ -107,37 +105,14 @@ static charl_status write_row(text_classes *c, const charl__labelled_text *t)
     const int64_t at = c->done % BLOCK_ROWS;
     int64_t tokens;
 
-    CHARL_REQUIRE(c->done < c->n, CHARL_ERR_DATA, "%s: the file has grown while it was read", t->path);
+    CHARL_REQUIRE(c->done < c->labels.n, CHARL_ERR_DATA, "%s: the file has grown while it was read", t->path);
     CHARL_TRY(charl__labelled_text_encode(t, c->encoder, c->dtype, c->window, c->x + (size_t)at * row, &tokens));
     c->cut += tokens > c->window;
     c->empty += tokens == 0;
-    if (at == BLOCK_ROWS - 1 || c->done == c->n - 1) {
+    if (at == BLOCK_ROWS - 1 || c->done == c->labels.n - 1) {
         CHARL_TRY(flush(c, at + 1));
     }
     return CHARL_OK;
-}
-
-/* Classes are the labels in the order of their bytes. */
-static charl_status number_classes(text_classes *c, charl__text *names)
-{
-    charl_status st = CHARL_OK;
-    int64_t *order = NULL;
-    int32_t *number = NULL;
-
-    CHARL_REQUIRE_CLEANUP(c->labels.n >= 2, CHARL_ERR_DATA, "%s: all labels are the same", c->paths[0].path[0]);
-    CHARL_TRY_CLEANUP(charl__name_set_sort(&c->labels, &order));
-    CHARL_TRY_CLEANUP(charl__alloc_array(c->labels.n, sizeof *number, &number));
-    for (int64_t i = 0; i < c->labels.n; i++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(names, "%s%s", i > 0 ? "\n" : "", c->labels.names[order[i]]));
-        number[order[i]] = (int32_t)i;
-    }
-    for (int64_t i = 0; i < c->n; i++) {
-        c->class_of[i] = number[c->class_of[i]];
-    }
-cleanup:
-    charl_free(order);
-    charl_free(number);
-    return st;
 }
 
 static charl_status write_file(text_classes *c, const char *out, const char *names)
@@ -146,9 +121,9 @@ static charl_status write_file(text_classes *c, const char *out, const char *nam
                                      .x_dtype = c->dtype,
                                      .x_item = {1, {c->window}},
                                      .rows = c->n_training,
-                                     .more = c->n - c->n_training,
+                                     .more = c->labels.n - c->n_training,
                                      .val = c->val,
-                                     .classes = c->labels.n};
+                                     .classes = c->labels.set.n};
 
     CHARL_TRY(charl__alloc_array(BLOCK_ROWS * c->window, charl_dtype_size(c->dtype), &c->x));
     CHARL_TRY(charl__writer_create(out, &spec, c->common, &c->writer));
@@ -160,10 +135,10 @@ static charl_status write_file(text_classes *c, const char *out, const char *nam
     CHARL_TRY(read_files(c, write_row));
     if (c->cut > 0) {
         charl__import_note(c->common, "%lld of %lld texts %s longer than %lld tokens and cut off at the end",
-                           (long long)c->cut, (long long)c->n, c->cut == 1 ? "is" : "are", (long long)c->window);
+                           (long long)c->cut, (long long)c->labels.n, c->cut == 1 ? "is" : "are", (long long)c->window);
     }
     if (c->empty > 0) {
-        charl__import_note(c->common, "%lld of %lld texts %s empty", (long long)c->empty, (long long)c->n,
+        charl__import_note(c->common, "%lld of %lld texts %s empty", (long long)c->empty, (long long)c->labels.n,
                            c->empty == 1 ? "is" : "are");
     }
     return charl__writer_finish(c->writer);
@@ -184,14 +159,15 @@ static charl_status import_all(text_classes *c, const char *out)
                           name);
     c->learns = type && type->learn && type != &charl__tokenizer_bytes;
     CHARL_TRY_CLEANUP(read_files(c, take_label));
-    CHARL_REQUIRE_CLEANUP(c->n > 0, CHARL_ERR_DATA, "%s: there are no texts", c->paths[0].path[0]);
+    CHARL_REQUIRE_CLEANUP(c->labels.n > 0, CHARL_ERR_DATA, "%s: there are no texts", c->paths[0].path[0]);
     if (type) {
         CHARL_TRY_CLEANUP(charl_tokenizer_create(name, c->gathered.data, c->gathered.length,
                                                  c->o->vocab ? c->o->vocab : DEFAULT_VOCAB, &c->tokenizer));
         charl__text_fini(&c->gathered);
     }
-    CHARL_TRY_CLEANUP(number_classes(c, &names));
-    CHARL_TRY_CLEANUP(charl__split_choose(c->paths[0].path[0], c->class_of, c->n_training, c->common, &c->val));
+    CHARL_REQUIRE_CLEANUP(c->labels.set.n >= 2, CHARL_ERR_DATA, "%s: all labels are the same", c->paths[0].path[0]);
+    CHARL_TRY_CLEANUP(charl__text_labels_decide(&c->labels, &names));
+    CHARL_TRY_CLEANUP(charl__split_choose(c->paths[0].path[0], c->labels.label, c->n_training, c->common, &c->val));
     vocab = charl_tokenizer_get_vocab(c->tokenizer);
     c->dtype = vocab <= UINT8_MAX ? CHARL_U8 : vocab <= UINT16_MAX ? CHARL_U16 : CHARL_U32;
     CHARL_TRY_CLEANUP(charl__encoder_create(c->tokenizer, c->o->special_tokens, &c->encoder));
@@ -235,11 +211,10 @@ cleanup:
     charl__writer_destroy(c.writer);
     charl__encoder_destroy(c.encoder);
     charl_tokenizer_destroy(c.tokenizer);
-    charl__name_set_fini(&c.labels);
+    charl__text_labels_fini(&c.labels);
     charl__text_fini(&c.gathered);
     charl__paths_fini(&c.paths[0]);
     charl__paths_fini(&c.paths[1]);
-    charl_free(c.class_of);
     charl_free(c.val);
     charl_free(c.x);
     return st;

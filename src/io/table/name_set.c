@@ -83,24 +83,9 @@ cleanup:
     return st;
 }
 
-charl_status charl__name_set_renumber(const charl__name_set *s, int32_t *labels, int64_t n, charl__text *lines)
+int64_t charl__name_set_find(const charl__name_set *s, const char *name)
 {
-    charl_status st = CHARL_OK;
-    int64_t *order = NULL, *rank = NULL;
-
-    CHARL_TRY_CLEANUP(charl__name_set_sort(s, &order));
-    CHARL_TRY_CLEANUP(charl__alloc_array(s->n, sizeof *rank, &rank));
-    for (int64_t i = 0; i < s->n; i++) {
-        rank[order[i]] = i;
-        CHARL_TRY_CLEANUP(charl__text_printf(lines, "%s%s", i > 0 ? "\n" : "", s->names[order[i]]));
-    }
-    for (int64_t i = 0; i < n; i++) {
-        labels[i] = (int32_t)rank[labels[i]];
-    }
-cleanup:
-    charl_free(rank);
-    charl_free(order);
-    return st;
+    return s->n_slots ? *find_slot(s, name) - 1 : -1;
 }
 
 void charl__name_set_fini(charl__name_set *s)

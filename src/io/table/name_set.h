@@ -17,10 +17,8 @@ charl_status charl__name_set_add(charl__name_set *s, const char *name, int64_t *
 /** order[i] = number of the i-th name in the order of their bytes (strcmp); new, charl_free. Errors: ERR_NOMEM. */
 charl_status charl__name_set_sort(const charl__name_set *s, int64_t **order) CHARL_MUST_CHECK;
 
-/** Number the names in the order of their bytes, in place of that in which they came: the n labels, and the names in lines, appended to
- *  `lines`. Errors: ERR_NOMEM. */
-charl_status charl__name_set_renumber(const charl__name_set *s, int32_t *labels, int64_t n,
-                                      charl__text *lines) CHARL_MUST_CHECK;
+/** Number of `name`, or -1. */
+int64_t charl__name_set_find(const charl__name_set *s, const char *name);
 
 void charl__name_set_fini(charl__name_set *s);
 
