@@ -23,16 +23,6 @@ static charl_status run_step(void *ctx)
     return charl_loader_next(ctx, &batch);
 }
 
-static charl_status open_data(const charl_config *c, charl_dataset **out)
-{
-    charl_dataset_options o = charl_config_dataset_options(c);
-
-    o.sampling = c->data.sampling;
-    return c->data.mix.count > 0
-               ? charl_dataset_open_mix(c->data.mix.path, c->data.mix.weight, c->data.mix.count, &o, out)
-               : charl_dataset_open(c->data.path, &o, out);
-}
-
 /* One order after another: a loader that is not measured would read ahead. */
 static charl_status measure_order(const data_bench *b, charl_dataset *ds, charl_comm *comm, charl_shuffle order,
                                   charl__bench_subject *s)
@@ -40,9 +30,10 @@ static charl_status measure_order(const data_bench *b, charl_dataset *ds, charl_
     charl_status st = CHARL_OK;
     const int ranks = charl_comm_size(comm);
     const charl__bench_effort effort = {.repeats = (int)b->repeats, .calls = (int)b->steps};
-    const charl_loader_options options = {.batch_size = (b->config->train.batch_size + ranks - 1) / ranks * ranks,
+    const charl_loader_options options = {.batch_size = (charl__cli_int(b->config, "train.batch_size") + ranks - 1) /
+                                                        ranks * ranks,
                                           .shuffle = order,
-                                          .seed = (uint64_t)b->config->run.seed};
+                                          .seed = (uint64_t)charl__cli_int(b->config, "run.seed")};
     charl_slices mine;
     charl_loader *loader = NULL;
     charl_loader_batch batch = {0};
@@ -64,7 +55,7 @@ static charl_status measure(const data_bench *b, charl_dataset *ds, charl_comm *
     static const char *const names[] = {"in order", "shuffled", "in blocks"};
     enum { ORDERS = sizeof names / sizeof *names };
     const int ranks = charl_comm_size(comm);
-    const int64_t rows = (b->config->train.batch_size + ranks - 1) / ranks;
+    const int64_t rows = (charl__cli_int(b->config, "train.batch_size") + ranks - 1) / ranks;
     const charl__bench_table table = {
         .bench = "data", .unit = "GB/s", .format = b->format, .ranks = ranks, .prints = charl_comm_rank(comm) == 0};
     charl__bench_subject orders[ORDERS] = {{.name = names[0]}, {.name = names[1]}, {.name = names[2]}};
@@ -94,7 +85,7 @@ static int run(void *ctx, charl_comm *comm)
     CHARL_TRY_CLEANUP(
         charl_comm_agree(comm, charl_config_load(b->command.path, b->command.override, b->command.n, &config)));
     b->config = config;
-    CHARL_TRY_CLEANUP(charl_comm_agree(comm, open_data(config, &ds)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl_config_open_dataset(config, true, &ds)));
     CHARL_TRY_CLEANUP(measure(b, ds, comm));
 cleanup:
     charl_dataset_close(ds);

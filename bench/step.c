@@ -34,8 +34,6 @@ static charl_status wait_device(void *on)
 static charl_status measure_peak(step_bench *s)
 {
     charl_status st = CHARL_OK;
-    static const charl_dtype dtypes[] = {
-        [CHARL_PRECISION_F32] = CHARL_F32, [CHARL_PRECISION_BF16] = CHARL_BF16, [CHARL_PRECISION_F16] = CHARL_F16};
     const charl__bench_effort effort = {.repeats = (int)s->repeats, .sample_s = (double)s->ms * 1e-4};
     charl__bench_subject subject = {.name = "peak", .run = run_peak, .wait = wait_device};
     charl_roofline *peak = NULL;
@@ -49,7 +47,7 @@ static charl_status measure_peak(step_bench *s)
                                                                 .allow_tf32 = s->found.allow_tf32,
                                                                 .compiling = charl__cli_compiling_show},
                                         &dev));
-    CHARL_TRY_CLEANUP(charl_roofline_multiply(dev, dtypes[s->found.precision], &peak));
+    CHARL_TRY_CLEANUP(charl_roofline_multiply(dev, s->found.precision, &peak));
     subject.ctx = peak;
     subject.on = dev;
     CHARL_TRY_CLEANUP(charl__bench_measure(NULL, &subject, 1, &effort));
@@ -75,8 +73,7 @@ static void print_table(const step_bench *s, int ranks)
     const double samples = (double)f->batch / f->median_s;
 
     printf("%s: %" PRId64 " parameters in %s, batch %" PRId64 " = %d slices, %d rank%s\n", s->config.path,
-           f->parameters, charl_config_choice_name("train", "precision", f->precision), f->batch, f->slices, ranks,
-           ranks > 1 ? "s" : "");
+           f->parameters, charl_dtype_name(f->precision), f->batch, f->slices, ranks, ranks > 1 ? "s" : "");
     printf("  step      median %.4g ms, best %.4g ms of %" PRId64 " rows of %d steps; %d launches "
            "each\n",
            f->median_s * 1e3, f->step_s * 1e3, s->repeats, f->steps_per_row, f->launches);
@@ -96,9 +93,8 @@ static void print_csv(const step_bench *s, int ranks)
     printf("bench,ranks,config,precision,parameters,batch,slices,launches,median_s,best_s,"
            "samples_per_s,tokens_per_s,flop,of_peak\n");
     printf("step,%d,%s,%s,%" PRId64 ",%" PRId64 ",%d,%d,%.9g,%.9g,%.6g,%.6g,%.6g,%.4g\n", ranks, s->config.path,
-           charl_config_choice_name("train", "precision", f->precision), f->parameters, f->batch, f->slices,
-           f->launches, f->median_s, f->step_s, samples, samples * (double)f->window, f->flop,
-           f->flop / f->median_s / s->peak);
+           charl_dtype_name(f->precision), f->parameters, f->batch, f->slices, f->launches, f->median_s, f->step_s,
+           samples, samples * (double)f->window, f->flop, f->flop / f->median_s / s->peak);
 }
 
 static void print_jsonl(const step_bench *s, int ranks)
@@ -109,9 +105,8 @@ static void print_jsonl(const step_bench *s, int ranks)
     printf("{\"bench\":\"step\",\"ranks\":%d,\"precision\":\"%s\",\"parameters\":%" PRId64 ",\"batch\":%" PRId64
            ",\"slices\":%d,\"launches\":%d,\"median_s\":%.9g,\"best_s\":%.9g,"
            "\"samples_per_s\":%.6g,\"tokens_per_s\":%.6g,\"flop\":%.6g,\"of_peak\":%.4g}\n",
-           ranks, charl_config_choice_name("train", "precision", f->precision), f->parameters, f->batch, f->slices,
-           f->launches, f->median_s, f->step_s, samples, samples * (double)f->window, f->flop,
-           f->flop / f->median_s / s->peak);
+           ranks, charl_dtype_name(f->precision), f->parameters, f->batch, f->slices, f->launches, f->median_s,
+           f->step_s, samples, samples * (double)f->window, f->flop, f->flop / f->median_s / s->peak);
 }
 
 static int run(void *ctx, charl_comm *comm)

@@ -72,7 +72,7 @@ endif()
 install(TARGETS charl_shared EXPORT charlTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/charl ${PROJECT_BINARY_DIR}/include/charl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+  COMPONENT development FILES_MATCHING PATTERN "*.h")
 
 # Components of find_package(charl COMPONENTS ...): what this build could find.
 set(CHARL_COMPONENTS)

@@ -29,16 +29,18 @@ static charl_model *model_of(const char *path, int64_t *window)
     charl_checkpoint_reader *r = NULL;
     charl_config *config = NULL;
     charl_model *model = NULL;
+    const char *type;
+    const void *settings;
 
     check(charl_checkpoint_open(path, &r));
     const char *text = charl_checkpoint_get_config_resolved(r);
     const charl_checkpoint_tensor *wte = charl_checkpoint_find(r, "model", "wte.weight");
 
     check(charl_config_parse(path, text, strlen(text), NULL, 0, &config));
-    check(wte && strcmp(config->model.type, "gpt") == 0
-              ? CHARL_OK
-              : charl_fail(CHARL_ERR_CHECKPOINT, "%s holds no GPT", path));
-    charl_gpt_config gpt = *(const charl_gpt_config *)config->model.settings;
+    check(charl_config_get_text(config, "model.type", &type));
+    check(wte && strcmp(type, "gpt") == 0 ? CHARL_OK : charl_fail(CHARL_ERR_CHECKPOINT, "%s holds no GPT", path));
+    check(charl_config_get_settings(config, "model", &settings));
+    charl_gpt_config gpt = *(const charl_gpt_config *)settings;
 
     gpt.vocab = wte->shape.dim[0];
     gpt.dropout = 0;
@@ -59,8 +61,7 @@ static void show(charl_graph *g, const charl_params *params, const charl_optimiz
         charl_shape shape;
 
         printf("%-24s %s, %s gradient, %s state\n", charl_param_get_spec(p)->name,
-               charl_param_is_frozen(p) ? "frozen" : "trained",
-               charl_var_gradient(charl_parameter(g, p)) ? "a" : "no",
+               charl_param_is_frozen(p) ? "frozen" : "trained", charl_var_gradient(charl_parameter(g, p)) ? "a" : "no",
                charl_optimizer_get_state_shape(optimizer, 0, p, &shape) ? "a" : "no");
     }
 }
@@ -116,8 +117,7 @@ int main(int argc, char **argv)
 
     /* What the checkpoint does not have, such as an output layer of its own, begins anew. */
     check(charl_params_initialize(params, 1));
-    check(
-        charl_params_load(params, argv[1], &(charl_params_load_options){.by_name = true}, &report));
+    check(charl_params_load(params, argv[1], &(charl_params_load_options){.by_name = true}, &report));
     check(charl_optimizer_create(params, &adamw, &optimizer));
     if (first) {
         printf("%d parameters loaded\n%s", report.loaded, report.text);

@@ -19,93 +19,16 @@
 
 CHARL_BEGIN_DECLS
 
-typedef enum charl_interval_unit {
-    CHARL_INTERVAL_OFF,
-    CHARL_INTERVAL_STEPS,
-    CHARL_INTERVAL_EPOCHS,
-    CHARL_INTERVAL_SECONDS
-} charl_interval_unit;
-
-typedef struct charl_interval {
-    charl_interval_unit unit;
-    int64_t count; /* of the unit; 0 when off */
-} charl_interval;
-
-/* The values of a choice, in the order in which the key table lists them. */
-typedef enum charl_precision { CHARL_PRECISION_F32, CHARL_PRECISION_BF16, CHARL_PRECISION_F16 } charl_precision;
 typedef enum charl_recompute {
     CHARL_RECOMPUTE_AUTO,
     CHARL_RECOMPUTE_NO,
     CHARL_RECOMPUTE_CHEAP,
     CHARL_RECOMPUTE_YES
 } charl_recompute;
-typedef enum charl_reduce { CHARL_REDUCE_F32, CHARL_REDUCE_BF16 } charl_reduce;
-typedef enum charl_balance { CHARL_BALANCE_EVEN, CHARL_BALANCE_SPEED } charl_balance;
-typedef enum charl_exact { CHARL_EXACT_AUTO, CHARL_EXACT_DEVICE, CHARL_EXACT_ANYWHERE } charl_exact;
-typedef enum charl_nonfinite_rule { CHARL_NONFINITE_STOP, CHARL_NONFINITE_SKIP } charl_nonfinite_rule;
-typedef enum charl_decay_1d { CHARL_DECAY_1D_AUTO, CHARL_DECAY_1D_YES, CHARL_DECAY_1D_NO } charl_decay_1d;
-typedef enum charl_cache_place { CHARL_CACHE_AUTO, CHARL_CACHE_DEVICE, CHARL_CACHE_NONE } charl_cache_place;
-typedef enum charl_saved_weights { CHARL_SAVED_AUTO, CHARL_SAVED_ALL, CHARL_SAVED_TRAINED } charl_saved_weights;
-typedef enum charl_documents { CHARL_DOCUMENTS_CROSS, CHARL_DOCUMENTS_SEPARATE } charl_documents;
-typedef enum charl_monitor_mode { CHARL_MONITOR_AUTO, CHARL_MONITOR_MIN, CHARL_MONITOR_MAX } charl_monitor_mode;
-typedef enum charl_normalize_kind {
-    CHARL_NORMALIZE_AUTO,
-    CHARL_NORMALIZE_NONE,
-    CHARL_NORMALIZE_GIVEN
-} charl_normalize_kind;
-
-typedef struct charl_normalize {
-    charl_normalize_kind kind;
-    int count; /* GIVEN: channels or columns */
-    float mean[CHARL_CONFIG_LIST];
-    float std[CHARL_CONFIG_LIST];
-} charl_normalize;
-
-/** Data sets and their weights. */
-typedef struct charl_mix {
-    int count; /* 0: none */
-    const char *path[CHARL_CONFIG_LIST];
-    double weight[CHARL_CONFIG_LIST];
-} charl_mix;
-
-/** Random changes of the training samples; all zero: none. All but mixup are for images. */
-typedef struct charl_augment {
-    bool flip;                                    /* mirrored left to right, every other one */
-    double crop;                                  /* whole pixels */
-    double rotate;                                /* degrees */
-    double cutout;                                /* whole pixels */
-    double mixup;                                 /* alpha of Beta(alpha, alpha) */
-    double cutmix;                                /* likewise */
-    double resized_crop;                          /* the smallest part of the area */
-    double erase;                                 /* probability */
-    double brightness, contrast, saturation, hue; /* the most of each */
-    double randaugment;                           /* how many changes */
-    double magnitude;                             /* of these; 0: 9 */
-} charl_augment;
-
-/* Bits of the keys that hold a set. */
-enum { CHARL_METRICS_AUTO = 1 };
 enum { CHARL_LOG_JSONL = 1, CHARL_LOG_CSV = 2, CHARL_LOG_TENSORBOARD = 4 };
 
-typedef struct charl_config_detail charl_config_detail;
+typedef struct charl_config charl_config;
 typedef struct charl_config_layer charl_config_layer;
-
-/** Every key of the table (charl-train --help-config), by section; charl/config_keys.def lists their fields with type, default, range and
- *  meaning. Strings are never NULL. Where an integer may be a word such as auto, 0 stands for it. */
-/* clang-format off */
-typedef struct charl_config {
-#define CHARL_SECTION_BEGIN(section) struct {
-#define CHARL_SECTION_END(section) \
-    }                              \
-    section;
-#define CHARL_KEY(section, type, field, ...) type field;
-#define CHARL_FIELD(section, type, field) type field;
-#define CHARL_SECTION_OF(section, type) type section;
-#include "charl/config_keys.def"
-
-    charl_config_detail *detail; /* owned: origins, layers, strings */
-} charl_config;
-/* clang-format on */
 
 /** One value that replaces the file's: "section.key=value". `origin` names where it came from in
  *  messages and in print-config, such as "command line" or "--output-dir"; NULL means "command
@@ -137,8 +60,36 @@ charl_status charl_config_parse(const char *label, const char *text, size_t leng
 /** NULL is a no-op. Local. */
 void charl_config_destroy(charl_config *cfg);
 
-/** How the configuration has its data opened (charl_dataset_open). Strings are the configuration's. Every row once: a program that trains
- *  as data.sampling says sets the member. Local. */
+/* Values, by name: "train.batch_size". charl-train --help-config lists the keys; a key of a type that the configuration does not choose, such
+ * as optimizer.beta1 under sgd, has no value.
+ *
+ *     int64_t batch;
+ *
+ *     CHARL_TRY(charl_config_get_int(config, "train.batch_size", &batch));
+ *
+ * All are thread-safe. Errors: ERR_INVALID  no such key, with the nearest one; a key with values of another kind, which the message names */
+
+/** The value of an integer key, where 0 stands for a word such as auto; of a key of yes and no, 1 or 0. Blocks. Local. */
+charl_status charl_config_get_int(const charl_config *cfg, const char *key, int64_t *out) CHARL_MUST_CHECK;
+
+/** The value of a key that holds a number; of a time, seconds. Blocks. Local. */
+charl_status charl_config_get_number(const charl_config *cfg, const char *key, double *out) CHARL_MUST_CHECK;
+
+/** The value of a key that holds a text, a path or one of several words; "" if it is empty. Borrowed from the configuration. Blocks. Local. */
+charl_status charl_config_get_text(const charl_config *cfg, const char *key, const char **out) CHARL_MUST_CHECK;
+
+/** The settings of the type that a section chooses ("model", "optimizer", "scheduler"): the struct that its charl_row describes, such as a
+ *  charl_gpt_config of model.type = gpt; NULL if the type has none. Borrowed from the configuration. Blocks. Local. */
+charl_status charl_config_get_settings(const charl_config *cfg, const char *section, const void **out) CHARL_MUST_CHECK;
+
+/** Open the data of the configuration, data.path or data.mix. Its training stream takes samples as data.sampling says if `draws`, else each
+ *  once. *out: owned, charl_dataset_close.
+ *
+ *  Blocks. Local. Errors: those of charl_dataset_open; ERR_CONFIG  data.path is missing */
+charl_status charl_config_open_dataset(const charl_config *cfg, bool draws, charl_dataset **out) CHARL_MUST_CHECK;
+
+/** How the configuration has its data opened (charl_dataset_open). Strings are the configuration's. Every row
+ *  once, whatever data.sampling says. Local. */
 charl_dataset_options charl_config_dataset_options(const charl_config *cfg);
 
 /** The file's text as it was read, `*length` bytes and a NUL. Borrowed. Local. */
@@ -153,7 +104,7 @@ const char *charl_config_notice(const charl_config *cfg, int index);
 int charl_config_slices(const charl_config *cfg);
 
 /** Name of value `index` of a key that holds a choice, such as ("train", "precision",
- *  CHARL_PRECISION_BF16) -> "bf16";
+ *  CHARL__PRECISION_BF16) -> "bf16";
  *  "?" when there is none. Borrowed until the next call on this thread. Local. */
 const char *charl_config_choice_name(const char *section, const char *key, int index);
 

@@ -38,6 +38,8 @@ typedef struct charl_step_rows {
     int64_t n; /* train.batch_size */
     int slices;
     int n_sets;                /* of data.mix; 0: no mix */
+    const char *const *sets;   /* [n_sets] their paths, of the configuration */
+    bool mixed;                /* data.augment mixes each sample with a partner */
     int64_t train_rows;        /* samples of an epoch */
     int64_t window;            /* tokens of a sample; 0: the samples are no tokens */
     charl_step_sample *sample; /* [n] */

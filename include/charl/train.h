@@ -208,8 +208,7 @@ typedef struct charl_train_options {
     int ema;        /* charl_ema_choice, of charl_train_evaluate and charl_predict */
 } charl_train_options;
 
-/** Train. Blocks. Collective on options->comm. The configuration is borrowed and read as training
- *  goes on: of its values log.interval may change, in a callback of a row and on all ranks alike.
+/** Train. Blocks. Collective on options->comm. The configuration is borrowed.
  *  Errors: ERR_CONFIG, ERR_DATA, ERR_IO, ERR_CHECKPOINT, ERR_NOMEM, ERR_DEVICE, ERR_KERNEL,
  *  ERR_NONFINITE, ERR_BUSY, ERR_DISK, ERR_COMM; equal on all ranks, with the message of the rank that failed,
  *  except when the communicator is broken afterwards: then leave with charl_comm_exit.

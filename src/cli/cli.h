@@ -244,6 +244,11 @@ int charl__cli_overrides(const charl__cli_operands *operands, int first, charl_c
 charl_status charl__cli_load_config(const charl__cli_operands *operands, int first,
                                     charl_config **out) CHARL_MUST_CHECK;
 
+/** The value of a key of a configuration that is loaded (charl_config_get_int and so on). The key is one that every configuration has. */
+int64_t charl__cli_int(const charl_config *config, const char *key);
+double charl__cli_number(const charl_config *config, const char *key);
+const char *charl__cli_text(const charl_config *config, const char *key);
+
 /** Run `work` on the file `path` in a process of its own, with limited memory and time: reading a
  *  file made to harm may crash, and then that is what is said of the file. Returns what `work`
  *  returned, or `damaged`. Only before the first OpenCL or MPI call. */

@@ -334,6 +334,38 @@ charl_status charl__cli_load_config(const charl__cli_operands *operands, int fir
     return charl_config_load(operands->values[0], overrides, n, out);
 }
 
+/* A key that is not there is a mistake of this program. */
+static void need(charl_status st)
+{
+    if (st != CHARL_OK) {
+        exit(charl__cli_fail(st));
+    }
+}
+
+int64_t charl__cli_int(const charl_config *config, const char *key)
+{
+    int64_t value = 0;
+
+    need(charl_config_get_int(config, key, &value));
+    return value;
+}
+
+double charl__cli_number(const charl_config *config, const char *key)
+{
+    double value = 0;
+
+    need(charl_config_get_number(config, key, &value));
+    return value;
+}
+
+const char *charl__cli_text(const charl_config *config, const char *key)
+{
+    const char *value = "";
+
+    need(charl_config_get_text(config, key, &value));
+    return value;
+}
+
 static void list_commands(const char *path, const charl__cli_command *table)
 {
     for (const charl__cli_command *c = table; c->name; c++) {

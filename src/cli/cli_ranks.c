@@ -60,7 +60,7 @@ static charl_status start(const charl_config *config, charl_comm *comm)
     charl_status st = CHARL_OK;
     int cpus;
 
-    if (!config || strcmp(config->device.cpu_bind, "none") != 0) {
+    if (!config || strcmp(charl__cli_text(config, "device.cpu_bind"), "none") != 0) {
         CHARL_TRY_CLEANUP(charl_comm_bind(comm, &cpus));
     }
     if (charl_comm_size(comm) > 1) {
@@ -73,7 +73,8 @@ cleanup:
 int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm), void *ctx, int *argc,
                       char ***argv)
 {
-    const charl_comm_options wait = {.timeout_s = config ? config->dist.stage_timeout_s : no_config_s};
+    const charl_comm_options wait = {.timeout_s =
+                                         config ? charl__cli_number(config, "dist.stage_timeout") : no_config_s};
     charl_comm *comm = NULL;
     charl_status st;
     int code = charl__cli_limits();

@@ -112,6 +112,16 @@ static int steps_of(const charl__cli_steps_config *config)
     return config->steps_per_row > 0 ? config->steps_per_row : STEPS_PER_ROW;
 }
 
+static charl_dtype dtype_of(const char *name)
+{
+    charl_dtype dtype = CHARL_F32;
+
+    while (strcmp(charl_dtype_name(dtype), name) != 0) {
+        dtype++;
+    }
+    return dtype;
+}
+
 /* The configuration with overrides after those of the user: no validation, rows of a few steps, no
  * end. */
 static charl_status load(const charl__cli_steps_config *config, const charl__cli_steps *whole, int share,
@@ -172,11 +182,11 @@ charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_c
     snprintf(device, sizeof device, "%d", share > 0 ? whole->device : 0);
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, load(config, whole, share, &c)));
     out->steps_per_row = steps_of(config);
-    out->overlaps = c->dist.overlap;
-    out->precision = c->train.precision;
-    out->allow_tf32 = c->device.allow_tf32;
-    out->bucket = c->dist.bucket_mb * 1048576.0;
-    out->bf16 = c->dist.reduce_dtype == CHARL_REDUCE_BF16;
+    out->overlaps = charl__cli_int(c, "dist.overlap") != 0;
+    out->precision = dtype_of(charl__cli_text(c, "train.precision"));
+    out->allow_tf32 = charl__cli_int(c, "device.allow_tf32") != 0;
+    out->bucket = charl__cli_number(c, "dist.bucket_mb") * 1048576.0;
+    out->bf16 = strcmp(charl__cli_text(c, "dist.reduce_dtype"), "bf16") == 0;
     CHARL_TRY_CLEANUP(charl_train_run(c, &options, &result));
     out->median_s = charl__cli_median(w.row_s, w.counted);
     CHARL_TRY_CLEANUP(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &out->step_s, 1));

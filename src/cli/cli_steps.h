@@ -28,13 +28,13 @@ typedef struct charl__cli_steps {
     int steps_per_row;                 /* of the rows that count */
     int slices, device;                /* device: its index in `charl devices` */
     bool is_cpu;
-    bool bf16;        /* gradients travel in it */
-    bool overlaps;    /* dist.overlap */
-    double bucket;    /* bytes, dist.bucket_mb */
-    int launches;     /* of a step, as far as graphs know: without the update */
-    int64_t window;   /* tokens per sample, or 0 */
-    double flop;      /* of the products of a step on all ranks */
-    int precision;    /* charl_precision */
+    bool bf16;      /* gradients travel in it */
+    bool overlaps;  /* dist.overlap */
+    double bucket;  /* bytes, dist.bucket_mb */
+    int launches;   /* of a step, as far as graphs know: without the update */
+    int64_t window; /* tokens per sample, or 0 */
+    double flop;    /* of the products of a step on all ranks */
+    charl_dtype precision;
     bool allow_tf32;  /* device.allow_tf32 */
     double step_s;    /* of the best row, on the slowest rank */
     double median_s;  /* of the rows, on the slowest rank */

@@ -2,7 +2,7 @@
  * table. Nothing stops at the first mistake. Names are expanded after the last item is known,
  * because an override may change run.name.
  */
-#include "charl/config.h"
+#include "config/values.h"
 
 #include <limits.h>
 #include <stddef.h>
@@ -83,7 +83,7 @@ static bool is_layers(const char *section)
     return strncmp(section, "layer ", 6) == 0 || strncmp(section, "block ", 6) == 0;
 }
 
-static int find_layer(const charl_config_detail *d, const char *header)
+static int find_layer(const charl__config_detail *d, const char *header)
 {
     for (int i = 0; i < d->n_sections; i++) {
         if (strcmp(d->sections[i].header, header) == 0) {
@@ -95,7 +95,7 @@ static int find_layer(const charl_config_detail *d, const char *header)
 
 static charl_status add_layer(loader *l, const char *header, charl__origin origin)
 {
-    charl_config_detail *d = l->cfg->detail;
+    charl__config_detail *d = l->cfg->detail;
     const int known = find_layer(d, header);
     char why[CHARL__WHY];
 
@@ -364,7 +364,7 @@ static charl_status set(loader *l, const charl__key *key, const char *value, cha
     }
     if (key->type == CHARL__KEY_MIX) {
         CHARL_TRY_CLEANUP(charl__config_mix_set(value, directory, &l->cfg->detail->strings,
-                                                (charl_mix *)(void *)((char *)l->cfg + key->offset), why));
+                                                (charl__mix *)(void *)((char *)l->cfg + key->offset), why));
     } else {
         if (key->type == CHARL__KEY_PATH && charl__key_choice_index(key, value) < 0) {
             if (strncmp(value, "~/", 2) == 0 && !getenv("HOME")) {
@@ -681,7 +681,7 @@ static charl_status prepare(loader *l, const char *label, const char *text, size
 {
     charl_status st = CHARL_OK;
     const char *slash = strrchr(label, '/');
-    charl_config_detail *d;
+    charl__config_detail *d;
     char *directory = NULL, *id = NULL;
 
     l->schema = charl__config_schema();
@@ -724,6 +724,7 @@ charl_status charl_config_parse(const char *label, const char *text, size_t leng
     }
     CHARL_TRY_CLEANUP(apply_all(&l));
     CHARL_TRY_CLEANUP(charl__mistakes_report(&l.mistakes));
+    CHARL_TRY_CLEANUP(charl__config_keep_words(l.cfg));
     *out = l.cfg;
     l.cfg = NULL;
 cleanup:

@@ -31,7 +31,7 @@ static const char *const ranges[] = {
     "[1,1024]", "(0,180]", "[1,1024]", "(0,100]", "(0,100]", "(0,1]", "(0,1]",
     "(0,1]",    "(0,1]",   "(0,1]",    "(0,0.5]", "[1,8]",   "[1,30]"}; /* as of keys */
 
-static double *amount_of(charl_augment *v, int change)
+static double *amount_of(charl__augment *v, int change)
 {
     double *const at[] = {&v->crop,         &v->rotate,      &v->cutout,     &v->mixup,    &v->cutmix,
                           &v->resized_crop, &v->erase,       &v->brightness, &v->contrast, &v->saturation,
@@ -62,7 +62,7 @@ static void set_amount(int change, const char *text, double *amount, char *why)
     }
 }
 
-static void set_change(const char *word, charl_augment *v, char *why)
+static void set_change(const char *word, charl__augment *v, char *why)
 {
     const size_t n = strcspn(word, ":");
 
@@ -84,10 +84,10 @@ static void set_change(const char *word, charl_augment *v, char *why)
         word);
 }
 
-void charl__config_augment_set(const char *text, charl_augment *field, char *why)
+void charl__config_augment_set(const char *text, charl__augment *field, char *why)
 {
     const char *cursor = text;
-    charl_augment v = {0};
+    charl__augment v = {0};
     char word[64];
 
     while (why[0] == '\0' && charl__text_element(&cursor, word, sizeof word)) {
@@ -98,9 +98,9 @@ void charl__config_augment_set(const char *text, charl_augment *field, char *why
     }
 }
 
-charl_status charl__config_augment_print(const charl_augment *v, charl__text *out)
+charl_status charl__config_augment_print(const charl__augment *v, charl__text *out)
 {
-    charl_augment copy = *v;
+    charl__augment copy = *v;
     const char *comma = v->flip ? ", " : "";
 
     CHARL_TRY(charl__text_printf(out, "%s", v->flip ? "flip" : ""));

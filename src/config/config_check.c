@@ -108,7 +108,7 @@ static void check_batch(checker *c)
 
 const char *charl__config_inexact(const charl_config *cfg)
 {
-    if (cfg->train.precision != CHARL_PRECISION_F32) {
+    if (cfg->train.precision != CHARL__PRECISION_F32) {
         return "train.precision = f32: devices add products of bf16 and f16 in different orders";
     }
     if (cfg->device.allow_tf32) {
@@ -124,7 +124,7 @@ static void check_exact(checker *c)
     const char *needed = charl__config_inexact(c->cfg);
     char text[160];
 
-    if (c->cfg->train.exact == CHARL_EXACT_ANYWHERE && needed) {
+    if (c->cfg->train.exact == CHARL__EXACT_ANYWHERE && needed) {
         snprintf(text, sizeof text, "anywhere needs %s", needed);
         wrong(c, "train", "exact", text);
     }
@@ -154,7 +154,7 @@ static void check_optimizer(checker *c)
         snprintf(why, sizeof why, "%s updates whole tensors, which ranks cannot divide", cfg->optimizer.type);
         wrong(c, "dist", "shard_optimizer", why);
     }
-    if (cfg->dist.audit > 0 && cfg->dist.balance == CHARL_BALANCE_SPEED) {
+    if (cfg->dist.audit > 0 && cfg->dist.balance == CHARL__BALANCE_SPEED) {
         wrong(c, "dist", "audit", "needs the same number of slices on every rank: dist.balance = even");
     }
     if (((const charl_schedule *)cfg->scheduler.settings)->min_lr > cfg->optimizer.learning_rate) {
@@ -167,7 +167,7 @@ static void check_precision(checker *c)
     const charl_config *cfg = c->cfg;
     const int64_t scale = cfg->train.loss_scale;
 
-    if (scale != 0 && cfg->train.precision != CHARL_PRECISION_F16) {
+    if (scale != 0 && cfg->train.precision != CHARL__PRECISION_F16) {
         wrong(c, "train", "loss_scale", "needs precision = f16");
     } else if ((scale & (scale - 1)) != 0) {
         wrong(c, "train", "loss_scale", "must be a power of two");
@@ -177,7 +177,7 @@ static void check_precision(checker *c)
 static void check_model(checker *c)
 {
     const charl_config *cfg = c->cfg;
-    const charl_config_detail *d = cfg->detail;
+    const charl__config_detail *d = cfg->detail;
     const charl_model_type *type = charl__model_type_find(cfg->model.type);
 
     bool any = false;
@@ -217,25 +217,25 @@ static void check_metrics(checker *c)
 {
     const charl_config *cfg = c->cfg;
     const charl__metric *m, *monitor = charl__config_monitor(cfg);
-    const charl_monitor_mode better = monitor->higher ? CHARL_MONITOR_MAX : CHARL_MONITOR_MIN;
+    const charl__monitor_mode better = monitor->higher ? CHARL__MONITOR_MAX : CHARL__MONITOR_MIN;
     char why[CHARL__WHY];
 
     for (int i = 0; (m = charl__metric_at(i)) != NULL; i++) {
-        if (cfg->eval.metrics & (unsigned)CHARL_METRICS_AUTO << (i + 1)) {
+        if (cfg->eval.metrics & (unsigned)CHARL__METRICS_AUTO << (i + 1)) {
             check_metric(c, "eval", "metrics", "", m);
         }
     }
     check_metric(c, "checkpoint", "monitor", "val/", monitor);
-    if (cfg->checkpoint.mode != CHARL_MONITOR_AUTO && cfg->checkpoint.mode != better) {
+    if (cfg->checkpoint.mode != CHARL__MONITOR_AUTO && cfg->checkpoint.mode != better) {
         snprintf(why, sizeof why, "%s %s as it gets better: write mode = %s, or leave it out", cfg->checkpoint.monitor,
                  monitor->higher ? "grows" : "falls", monitor->higher ? "max" : "min");
         wrong(c, "checkpoint", "mode", why);
     }
-    if (cfg->checkpoint.weights == CHARL_SAVED_TRAINED && !charl__config_init_from(cfg)) {
+    if (cfg->checkpoint.weights == CHARL__SAVED_TRAINED && !charl__config_init_from(cfg)) {
         wrong(c, "checkpoint", "weights",
               "= trained leaves frozen weights to those of [init] from, which is not given");
     }
-    if (cfg->train.early_stopping_patience > 0 && cfg->eval.interval.unit == CHARL_INTERVAL_OFF) {
+    if (cfg->train.early_stopping_patience > 0 && cfg->eval.interval.unit == CHARL__INTERVAL_OFF) {
         wrong(c, "train", "early_stopping_patience", "needs evaluations: [eval] interval is 0");
     }
 }
@@ -258,7 +258,7 @@ static void check_data(checker *c)
     }
     if (cfg->data.masked > 0 && charl__config_model(cfg)->input == CHARL_MODEL_READS_TOKENS) {
         wrong(c, "data", "masked", "is for models in which every token sees all others: model.type = sequential");
-    } else if (cfg->data.masked > 0 && cfg->data.documents == CHARL_DOCUMENTS_SEPARATE) {
+    } else if (cfg->data.masked > 0 && cfg->data.documents == CHARL__DOCUMENTS_SEPARATE) {
         wrong(c, "data", "masked", "needs documents = cross");
     } else if (cfg->data.masked > 0 && cfg->eval.sample_prompt[0]) {
         wrong(c, "eval", "sample_prompt", "is continued by models of the next token: data.masked = 0");

@@ -58,7 +58,7 @@ static void keys_destroy(charl__layer_key *keys, int n)
 
 void charl_config_destroy(charl_config *cfg)
 {
-    charl_config_detail *d = cfg ? cfg->detail : NULL;
+    charl__config_detail *d = cfg ? cfg->detail : NULL;
 
     if (d) {
         for (int i = 0; i < d->n_sections; i++) {
@@ -81,6 +81,7 @@ void charl_config_destroy(charl_config *cfg)
         charl__config_strings_fini(&d->strings);
         charl__config_strings_fini(&d->notices);
         charl_free(d->origins);
+        charl_free(d->words);
         charl_free(d->source);
     }
     charl_free(d);
@@ -110,7 +111,7 @@ int charl_config_slices(const charl_config *cfg)
     if (!cfg) {
         return 0;
     }
-    int slices = cfg->dist.balance == CHARL_BALANCE_SPEED ? CHARL_GRAPH_SLICES : 8;
+    int slices = cfg->dist.balance == CHARL__BALANCE_SPEED ? CHARL_GRAPH_SLICES : 8;
 
     if (cfg->train.slices > 0) {
         return (int)cfg->train.slices;

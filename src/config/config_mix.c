@@ -9,7 +9,7 @@
 enum { PATH_BYTES = 4096 };
 
 /* One "PATH:WEIGHT"; word is cut apart. */
-static charl_status add(char *word, const char *directory, charl__config_strings *strings, charl_mix *mix, char *why)
+static charl_status add(char *word, const char *directory, charl__config_strings *strings, charl__mix *mix, char *why)
 {
     charl_status st = CHARL_OK;
     char *colon = strrchr(word, ':'), *path = NULL;
@@ -33,9 +33,9 @@ cleanup:
 }
 
 charl_status charl__config_mix_set(const char *text, const char *directory, charl__config_strings *strings,
-                                   charl_mix *field, char *why)
+                                   charl__mix *field, char *why)
 {
-    charl_mix mix = {0};
+    charl__mix mix = {0};
     char word[PATH_BYTES];
 
     while (why[0] == '\0' && charl__text_element(&text, word, sizeof word)) {
@@ -47,7 +47,7 @@ charl_status charl__config_mix_set(const char *text, const char *directory, char
     return CHARL_OK;
 }
 
-charl_status charl__config_mix_print(const charl_mix *mix, const char *here, charl__text *out)
+charl_status charl__config_mix_print(const charl__mix *mix, const char *here, charl__text *out)
 {
     charl_status st = CHARL_OK;
     charl__text text = {0};

@@ -8,7 +8,7 @@
 #include "config/config_private.h"
 
 /* Whether a comment follows the value in a line of the file. */
-static bool has_comment(const charl_config_detail *d, int line)
+static bool has_comment(const charl__config_detail *d, int line)
 {
     const char *at = d->source, *end = d->source + d->source_length;
     bool has_value = false;
@@ -39,7 +39,7 @@ static void put_place(const charl__origin *o, const char *text)
 void charl__config_blame(const charl_config *cfg, const char *section, const char *key)
 {
     const charl__schema *schema = charl__config_schema();
-    const charl_config_detail *d = cfg->detail;
+    const charl__config_detail *d = cfg->detail;
 
     for (int i = 0; i < schema->count; i++) {
         const charl__key *k = &schema->keys[i];
@@ -72,7 +72,7 @@ static bool begins_with(const char *text, const charl__key *k)
 void charl__config_locate(const charl_config *cfg)
 {
     const charl__schema *schema = charl__config_schema();
-    const charl_config_detail *d = cfg->detail;
+    const charl__config_detail *d = cfg->detail;
     const char *message = charl_error_message();
 
     for (int i = 0; i < schema->count; i++) {

@@ -1,7 +1,7 @@
 #ifndef CHARL_CONFIG_CONFIG_PLACE_H
 #define CHARL_CONFIG_CONFIG_PLACE_H
 /** Where a value stands, for failures that only its use brings to light. */
-#include "charl/config.h"
+#include "config/values.h"
 
 /** Put "train.ini:2: [data] path: ", or where else the value comes from, in front of the message of this thread's last failure. Where a
  *  comment cut the value, a hint says so, unless the message has one. */

@@ -47,12 +47,13 @@ typedef struct charl__config_strings {
     int count;
 } charl__config_strings;
 
-struct charl_config_detail {
+struct charl__config_detail {
     char *source;
     size_t source_length;
     charl__config_strings strings; /* everything that the public struct points to */
     charl__config_strings notices;
     charl__origin *origins;   /* [of the table] */
+    const char **words;       /* [of the table] of keys that hold a choice; else NULL */
     charl__section *sections; /* of layers and blocks, in the order of the file */
     int n_sections;
     charl_config_layer *layers;
@@ -71,6 +72,9 @@ typedef struct charl__mistakes {
     charl__mistake *items;
     int count;
 } charl__mistakes;
+
+/** Note the words of the choices that `cfg` has, for charl_config_get_text. */
+charl_status charl__config_keep_words(charl_config *cfg) CHARL_MUST_CHECK;
 
 /** Keep a copy of `text`; *out is borrowed from the list. */
 charl_status charl__config_keep(charl__config_strings *list, const char *text, const char **out) CHARL_MUST_CHECK;
@@ -120,14 +124,14 @@ charl_status charl__config_quote(const char *value, charl__text *out) CHARL_MUST
 charl_status charl__config_print_float(double v, charl__text *out) CHARL_MUST_CHECK;
 
 /** data.augment from text, with the reason in why[CHARL__WHY] when it is none; and back. */
-void charl__config_augment_set(const char *text, charl_augment *field, char *why);
-charl_status charl__config_augment_print(const charl_augment *v, charl__text *out) CHARL_MUST_CHECK;
+void charl__config_augment_set(const char *text, charl__augment *field, char *why);
+charl_status charl__config_augment_print(const charl__augment *v, charl__text *out) CHARL_MUST_CHECK;
 
 /** data.mix from text, with paths from `directory` and the reason in why[CHARL__WHY] when it is none; and back, with paths from `here`
  *  made absolute. "" leaves paths as they are. */
 charl_status charl__config_mix_set(const char *text, const char *directory, charl__config_strings *strings,
-                                   charl_mix *field, char *why) CHARL_MUST_CHECK;
-charl_status charl__config_mix_print(const charl_mix *mix, const char *here, charl__text *out) CHARL_MUST_CHECK;
+                                   charl__mix *field, char *why) CHARL_MUST_CHECK;
+charl_status charl__config_mix_print(const charl__mix *mix, const char *here, charl__text *out) CHARL_MUST_CHECK;
 
 /** "${NAME}" replaced in `text`: ${name} by `name` (NULL: not allowed here), others from the
  *  environment; "$$" is "$". *out is the caller's. A variable that is not set leaves a reason in

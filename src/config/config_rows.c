@@ -44,7 +44,7 @@ charl_dataset_options charl_config_dataset_options(const charl_config *c)
                                    .shuffle_window = c->data.shuffle_window,
                                    .cache_bytes = c->data.read_cache_mb << 20,
                                    .threads = (int)c->data.threads,
-                                   .separate = c->data.documents == CHARL_DOCUMENTS_SEPARATE,
+                                   .separate = c->data.documents == CHARL__DOCUMENTS_SEPARATE,
                                    .window = window > 0           ? window
                                              : c->data.window > 0 ? c->data.window
                                                                   : DEFAULT_WINDOW};
@@ -80,10 +80,10 @@ const charl__metric *charl__config_monitor(const charl_config *cfg)
 
 bool charl__config_measures(const charl_config *cfg, int i, charl_target_kind targets)
 {
-    const unsigned own = (unsigned)CHARL_METRICS_AUTO << (i + 1);
+    const unsigned own = (unsigned)CHARL__METRICS_AUTO << (i + 1);
 
     return (cfg->eval.metrics & own) != 0 ||
-           ((cfg->eval.metrics & CHARL_METRICS_AUTO) != 0 && (charl__metric_at(i)->automatic & targets) != 0);
+           ((cfg->eval.metrics & CHARL__METRICS_AUTO) != 0 && (charl__metric_at(i)->automatic & targets) != 0);
 }
 
 charl_optimizer_config charl__config_optimizer(const charl_config *cfg)
@@ -100,7 +100,7 @@ charl_optimizer_config charl__config_optimizer(const charl_config *cfg)
     o.grad_clip = (float)cfg->train.grad_clip;
     o.ema_decay = cfg->train.ema_decay;
     o.state = cfg->optimizer.state;
-    o.skip_nonfinite = cfg->train.on_nonfinite == CHARL_NONFINITE_SKIP;
+    o.skip_nonfinite = cfg->train.on_nonfinite == CHARL__NONFINITE_SKIP;
     o.on_spike = cfg->train.on_spike;
     o.spike_window = (int)cfg->train.spike_window;
     o.spike_threshold = (float)cfg->train.spike_threshold;

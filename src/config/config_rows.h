@@ -1,7 +1,7 @@
 #ifndef CHARL_CONFIG_CONFIG_ROWS_H
 #define CHARL_CONFIG_CONFIG_ROWS_H
 /** What the rows that a configuration chooses say: its model, loss, metrics, optimizer and schedule. */
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/optim.h"
 #include "nn/metric.h"
 #include "nn/model.h"

@@ -74,10 +74,10 @@ static void useless(notes *n, const char *section, const char *name, const char 
 }
 
 /* Steps of an interval; 0: it is off, or in seconds. */
-static double steps_of(const notes *n, charl_interval i)
+static double steps_of(const notes *n, charl__interval i)
 {
-    return i.unit == CHARL_INTERVAL_STEPS ? (double)i.count
-           : i.unit == CHARL_INTERVAL_EPOCHS
+    return i.unit == CHARL__INTERVAL_STEPS ? (double)i.count
+           : i.unit == CHARL__INTERVAL_EPOCHS
                ? ceil((double)i.count * (double)n->facts->train_rows / (double)n->facts->batch)
                : 0;
 }
@@ -162,7 +162,7 @@ static void check_rules(notes *n)
              " steps: no step can be a spike",
              c->train.spike_window, n->facts->steps);
     }
-    if (c->train.on_nonfinite == CHARL_NONFINITE_STOP) {
+    if (c->train.on_nonfinite == CHARL__NONFINITE_STOP) {
         useless(n, "train", "max_nonfinite_steps", "train.on_nonfinite is stop");
     }
 }
@@ -176,7 +176,7 @@ static void check_data(notes *n)
     for (size_t i = 0; n->facts->val_rows == 0 && i < sizeof of_evaluations / sizeof *of_evaluations; i++) {
         useless(n, of_evaluations[i][0], of_evaluations[i][1], "there are no validation rows");
     }
-    if (c->eval.interval.unit == CHARL_INTERVAL_OFF) {
+    if (c->eval.interval.unit == CHARL__INTERVAL_OFF) {
         useless(n, "checkpoint", "monitor", "eval.interval is 0, so nothing is evaluated");
     }
     if (n->facts->val_rows > 0 && !n->facts->val_is_cut && c->data.mix.count == 0) {

@@ -2,7 +2,7 @@
 #define CHARL_CONFIG_CONFIG_RUN_H
 /** What a configuration means for a run whose length and data are known. */
 #include "base/text/text.h"
-#include "charl/config.h"
+#include "config/values.h"
 
 typedef struct charl__run_facts {
     int64_t steps, batch; /* of the whole run; samples of a step */

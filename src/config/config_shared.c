@@ -38,7 +38,7 @@ static charl_status take_section(const charl__section *s, charl__config_take tak
 charl_status charl__config_each_shared(const charl_config *cfg, charl__config_take take, void *ctx)
 {
     charl_status st = CHARL_OK;
-    const charl_config_detail *d = cfg->detail;
+    const charl__config_detail *d = cfg->detail;
     const charl__schema *schema = charl__config_schema();
     charl__text text = {0};
 

@@ -1,7 +1,7 @@
 #ifndef CHARL_CONFIG_CONFIG_SHARED_H
 #define CHARL_CONFIG_CONFIG_SHARED_H
 /** What the configurations of all ranks of a run must have in common. */
-#include "charl/config.h"
+#include "config/values.h"
 
 /** Takes one value, such as ("optimizer.learning_rate", "0.001") or ("layer fc1.out", "10"). */
 typedef charl_status (*charl__config_take)(void *ctx, const char *name, const char *value);

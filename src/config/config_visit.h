@@ -1,7 +1,7 @@
 #ifndef CHARL_CONFIG_CONFIG_VISIT_H
 #define CHARL_CONFIG_CONFIG_VISIT_H
 /** The values of a configuration, one by one. */
-#include "charl/config.h"
+#include "config/values.h"
 
 /** Takes one value as text; section is "layer NAME" for a layer. Borrowed for the call. */
 typedef charl_status (*charl__config_visitor)(void *ctx, const char *section, const char *key, const char *value);

@@ -1,4 +1,4 @@
-/* The keys of the sections, from charl/config_keys.def, and names that other trainers have for them. The rest of the table is put together
+/* The keys of the sections, from config/section_keys.def, and names that other trainers have for them. The rest of the table is put together
  * in schema.c. */
 #include "config/keys.h"
 
@@ -22,7 +22,7 @@ const charl__key charl__section_keys[] = {
 #define CHARL_KEY(section, type, field, name, kind, ...) \
     {#section, name, CHARL__KEY_##kind, offsetof(charl_config, section.field), __VA_ARGS__},
 #define CHARL_KEY_OF(section, field, name, kind, ...) CHARL_KEY(section, , field, name, kind, __VA_ARGS__)
-#include "charl/config_keys.def"
+#include "config/section_keys.def"
 };
 /* clang-format on */
 

@@ -2,11 +2,11 @@
 #define CHARL_CONFIG_KEYS_H
 /** The one table of configuration keys.
  *
- *  It drives parsing, defaults, ranges, help, the printed configuration and the suggestions. It consists of charl/config_keys.def and of the
+ *  It drives parsing, defaults, ranges, help, the printed configuration and the suggestions. It consists of config/section_keys.def and of the
  *  keys that models, optimizers and schedulers declare in their own rows, which are built in or registered by a program.
  */
 #include "base/registry/key.h"
-#include "charl/config.h"
+#include "config/values.h"
 
 typedef enum charl__key_type {
     CHARL__KEY_STRING,    /* const char * */
@@ -21,11 +21,11 @@ typedef enum charl__key_type {
     CHARL__KEY_ENUM,      /* int, index into `choices` */
     CHARL__KEY_SET,       /* unsigned, bit i = choice i */
     CHARL__KEY_INTS,      /* charl_int_list */
-    CHARL__KEY_INTERVAL,  /* charl_interval */
+    CHARL__KEY_INTERVAL,  /* charl__interval */
     CHARL__KEY_DURATION,  /* double, seconds */
-    CHARL__KEY_NORMALIZE, /* charl_normalize */
-    CHARL__KEY_AUGMENT,   /* charl_augment */
-    CHARL__KEY_MIX        /* charl_mix; paths as with PATH */
+    CHARL__KEY_NORMALIZE, /* charl__normalize */
+    CHARL__KEY_AUGMENT,   /* charl__augment */
+    CHARL__KEY_MIX        /* charl__mix; paths as with PATH */
 } charl__key_type;
 
 /** What a value decides. */

@@ -2,7 +2,7 @@
 #define CHARL_EXPORT_EXPORT_H
 /** Files of other programs that hold a model's weights. */
 #include "charl/checkpoint.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/nn.h"
 #include "charl/params.h"
 #include "config/export_formats.h"

@@ -62,7 +62,7 @@ static charl_status open_schema(onnx_export *x)
     const charl_data_schema *stored = charl_checkpoint_get_schema(x->session.reader);
 
     if (stored) {
-        CHARL_REQUIRE(x->session.config->data.normalize.kind == CHARL_NORMALIZE_AUTO ||
+        CHARL_REQUIRE(x->session.config->data.normalize.kind == CHARL__NORMALIZE_AUTO ||
                           !charl__task_normalizes_otherwise(x->session.config, stored),
                       CHARL_ERR_CONFIG, "data.normalize is not what %s was trained with", x->e->checkpoint);
         CHARL_TRY(charl_data_schema_copy(stored, &x->session.schema));

@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "base/text/text.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/data_schema.h"
 #include "charl/ops.h"
 #include "charl/safetensors.h"

@@ -15,41 +15,41 @@ enum { TRIES = 10, BLOCKS = 16, BOX = 4, RANDOM_CHANGES = 14, MAGNITUDE = 9 };
 static const float WHITE = 255.0F; /* of images of bytes */
 
 /* What charl_augment2d does. */
-static bool moves_pixels(const charl_augment *a)
+static bool moves_pixels(const charl__augment *a)
 {
     return a->flip || a->crop > 0 || a->rotate > 0 || a->cutout > 0;
 }
 
 /* The targets of one sample may be a mask or an image: they would have to move as its pixels do. */
-static bool moves_images(const charl_augment *a)
+static bool moves_images(const charl__augment *a)
 {
     return a->flip || a->crop > 0 || a->rotate > 0 || a->resized_crop > 0 || a->cutmix > 0 || a->randaugment > 0;
 }
 
-static bool changes_images(const charl_augment *a)
+static bool changes_images(const charl__augment *a)
 {
     return moves_pixels(a) || a->resized_crop > 0 || a->erase > 0 || a->cutmix > 0 || charl__augment_levels(a) > 0;
 }
 
 /* Changes of colours that are not 0. */
-static int jitters(const charl_augment *a)
+static int jitters(const charl__augment *a)
 {
     return (a->brightness > 0) + (a->contrast > 0) + (a->saturation > 0) + (a->hue > 0);
 }
 
-int charl__augment_levels(const charl_augment *a)
+int charl__augment_levels(const charl__augment *a)
 {
     return jitters(a) + (int)a->randaugment;
 }
 
-bool charl__augment_mixes(const charl_augment *a)
+bool charl__augment_mixes(const charl__augment *a)
 {
     return a->mixup > 0 || a->cutmix > 0;
 }
 
-void charl__augment_widths(const charl_augment *a, int *width)
+void charl__augment_widths(const charl__augment *a, int *width)
 {
-    const charl_augment none = {.flip = false};
+    const charl__augment none = {.flip = false};
     const bool mixes = a && charl__augment_mixes(a);
 
     a = a ? a : &none;
@@ -70,7 +70,7 @@ void charl__augment_widths(const charl_augment *a, int *width)
     width[CHARL__RECORD_PARTNER_ERASE] = mixes ? width[CHARL__RECORD_ERASE] : 0;
 }
 
-charl_status charl__augment_check(const charl_augment *a, const charl_dataset_info *data, const charl_shape *seen)
+charl_status charl__augment_check(const charl__augment *a, const charl_dataset_info *data, const charl_shape *seen)
 {
     const charl_shape *x = &data->x_shape;
     const bool tokens = charl_dataset_kind_has_tokens(data->kind);
@@ -122,7 +122,7 @@ static charl_var *normalized(charl_graph *g, charl_var *x, const charl__augment_
     return charl_mul(g, charl_sub(g, x, charl_reshape(g, v->shift, shape)), charl_reshape(g, v->scale, shape));
 }
 
-charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x, const charl__augment_vars *v)
+charl_var *charl__augment_images(const charl__augment *a, charl_graph *g, charl_var *x, const charl__augment_vars *v)
 {
     const charl_augment2d_args args = {.rotate = (float)a->rotate,
                                        .crop = (int)a->crop,
@@ -241,7 +241,7 @@ static void add_change(charl__augment_draws *out, int *n, charl_transform kind, 
 }
 
 /* As torchvision's ColorJitter. */
-static void draw_jitter(const charl_augment *a, const charl__rng *rng, int64_t row, charl__augment_draws *out)
+static void draw_jitter(const charl__augment *a, const charl__rng *rng, int64_t row, charl__augment_draws *out)
 {
     static const charl_transform kind[] = {CHARL_TRANSFORM_BRIGHTNESS, CHARL_TRANSFORM_CONTRAST,
                                            CHARL_TRANSFORM_SATURATION, CHARL_TRANSFORM_HUE};
@@ -315,7 +315,7 @@ static void add_random(int which, double m, const charl_shape *seen, charl__augm
     }
 }
 
-static void draw_random(const charl_augment *a, const charl_shape *seen, const charl__rng *rng, int64_t row,
+static void draw_random(const charl__augment *a, const charl_shape *seen, const charl__rng *rng, int64_t row,
                         charl__augment_draws *out)
 {
     const double most = a->magnitude > 0 ? a->magnitude : MAGNITUDE;
@@ -370,7 +370,7 @@ static void draw_paste(double alpha, const charl_shape *s, const charl__rng *rng
     out->share = (float)(1.0 - (double)((bottom - top) * (right - left)) / (double)(h * w));
 }
 
-void charl__augment_draw(const charl_augment *a, const charl_shape *shape, const charl_shape *seen, uint64_t seed,
+void charl__augment_draw(const charl__augment *a, const charl_shape *shape, const charl_shape *seen, uint64_t seed,
                          int64_t step, int64_t row, charl__augment_draws *out)
 {
     const charl__rng crop = stream_of("data.crop", seed, step), erase = stream_of("data.erase", seed, step);

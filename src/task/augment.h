@@ -12,12 +12,12 @@
  *  (task/loader_record.h).
  */
 #include "autograd/graph.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/dataset.h"
 #include "charl/ops.h"
 
 /** Whether the settings fit the data, of which the model sees samples of a shape. Errors: ERR_CONFIG. */
-charl_status charl__augment_check(const charl_augment *a, const charl_dataset_info *data,
+charl_status charl__augment_check(const charl__augment *a, const charl_dataset_info *data,
                                   const charl_shape *seen) CHARL_MUST_CHECK;
 
 /** The middle of x [rows, channels, h, w], of height and width `size`; 0: x itself. */
@@ -35,15 +35,15 @@ typedef struct charl__augment_vars {
 
 /** x f32 [rows, C, H, W], rows of the data, normalised and changed as the settings say. It comes normalised unless
  *  charl__augment_levels(a) > 0: changes of levels need those of the data. */
-charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x, const charl__augment_vars *v);
+charl_var *charl__augment_images(const charl__augment *a, charl_graph *g, charl_var *x, const charl__augment_vars *v);
 
 /** Whether samples are mixed. */
-bool charl__augment_mixes(const charl_augment *a);
+bool charl__augment_mixes(const charl__augment *a);
 /** Values per row that the settings send with every step: width[CHARL__RECORD_PARTS]. a may be NULL: no changes. */
-void charl__augment_widths(const charl_augment *a, int *width);
+void charl__augment_widths(const charl__augment *a, int *width);
 
 /** Changes of levels of each sample (charl_transform2d): brightness, contrast, saturation, hue, randaugment. */
-int charl__augment_levels(const charl_augment *a);
+int charl__augment_levels(const charl__augment *a);
 enum { CHARL__LEVELS_MAX = 4 + 8 };
 
 /** What the sample in row `row` of a global batch draws. A box is top, left, height, width in pixels; one of height 0 is none. */
@@ -68,7 +68,7 @@ typedef struct charl__augment_draws {
  *         [-h, h], in a random order; then `randaugment` changes, each one of 14 (docs/images.md), up or down by the magnitude
  *  paste  sides sqrt(1 - Beta(cutmix, cutmix)) of those of the image, rounded down to an even number of pixels, around a
  *         pixel drawn uniformly; cut where it leaves the image. With mixup too, every other row has one of the two. */
-void charl__augment_draw(const charl_augment *a, const charl_shape *shape, const charl_shape *seen, uint64_t seed,
+void charl__augment_draw(const charl__augment *a, const charl_shape *shape, const charl_shape *seen, uint64_t seed,
                          int64_t step, int64_t row, charl__augment_draws *out);
 
 /** A draw from Beta(alpha, alpha), the share of the sample in row `row` of a global batch. */

@@ -554,7 +554,7 @@ static void attach_tokens(charl__device_loader *f, charl_graph *g, charl_var *so
 static charl_var *attach_images(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row, int64_t n,
                                 charl__augment_vars v, bool partner)
 {
-    const charl_augment none = {.flip = false}, *augment = f->o.augment ? f->o.augment : &none;
+    const charl__augment none = {.flip = false}, *augment = f->o.augment ? f->o.augment : &none;
     const bool raw = charl__augment_levels(augment) > 0;
     charl_tensor *const *part = f->r.part + (partner ? CHARL__RECORD_PARTNER_CROP - CHARL__RECORD_CROP : 0);
 
@@ -778,7 +778,7 @@ static void put_changes(charl__device_loader *f, int64_t i, const charl__augment
 /* How the samples are changed and mixed. */
 static void draw_changes(charl__device_loader *f, int64_t first, int64_t n)
 {
-    const charl_augment *a = f->o.augment;
+    const charl__augment *a = f->o.augment;
     charl__augment_draws d;
 
     for (int64_t i = 0; i < n; i++) {

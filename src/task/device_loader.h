@@ -18,7 +18,7 @@
  *  shifted by an amount that changes with the epoch (charl_order_shift).
  */
 #include "autograd/graph.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/data_schema.h"
 
 typedef struct charl__device_loader charl__device_loader;
@@ -27,7 +27,7 @@ typedef struct charl__device_loader_options {
     charl_device *dev;
     charl_dataset *ds;               /* borrowed */
     const charl_data_schema *schema; /* borrowed: what rows look like, and their mean and std */
-    const charl_augment *augment;    /* borrowed; NULL: none */
+    const charl__augment *augment;   /* borrowed; NULL: none */
     int64_t image_size;              /* height and width that the model sees; 0: as in the data */
     charl_split split;
     charl_shuffle shuffle;

@@ -9,7 +9,7 @@
  *      charl__evaluation_finish(e, ...)          values, and a report
  *
  *  Local; it belongs to one thread. */
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/data_schema.h"
 #include "nn/metric.h"
 

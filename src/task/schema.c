@@ -13,15 +13,15 @@ typedef struct numbers {
     const float *mean, *std;
 } numbers;
 
-static charl_status resolve(const charl_normalize *given, const charl_dataset_info *info, numbers *out)
+static charl_status resolve(const charl__normalize *given, const charl_dataset_info *info, numbers *out)
 {
     static const float zero = 0.0F, one = 1.0F, byte = 255.0F;
 
     if (charl_dataset_kind_has_tokens(info->kind)) {
         *out = (numbers){0, NULL, NULL};
-    } else if (given->kind == CHARL_NORMALIZE_GIVEN) {
+    } else if (given->kind == CHARL__NORMALIZE_GIVEN) {
         *out = (numbers){given->count, given->mean, given->std};
-    } else if (given->kind == CHARL_NORMALIZE_AUTO && info->n_stats > 0) {
+    } else if (given->kind == CHARL__NORMALIZE_AUTO && info->n_stats > 0) {
         *out = (numbers){info->n_stats, info->mean, info->std};
     } else {
         *out = (numbers){1, &zero, info->x_dtype == CHARL_U8 ? &byte : &one};

@@ -1,7 +1,7 @@
 #ifndef CHARL_TASK_SCHEMA_H
 #define CHARL_TASK_SCHEMA_H
 /** Schemas with the numbers that a configuration asks for: data.normalize. */
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/data_schema.h"
 
 /** The schema of data that a training begins with: their own mean and std (auto), those of the

@@ -119,18 +119,10 @@ cleanup:
 
 static charl_status open_dataset(charl__session *s)
 {
-    const charl_mix *mix = &s->config->data.mix;
-    const char *path = s->config->data.path;
-    charl_dataset_options o = charl_config_dataset_options(s->config);
-    charl_status st;
+    const charl_status st = charl_config_open_dataset(s->config, !s->infers, &s->ds);
 
-    o.sampling = s->infers ? CHARL_SAMPLING_ONCE : s->config->data.sampling;
-
-    CHARL_REQUIRE(mix->count > 0 || path[0], CHARL_ERR_CONFIG, "[data] path is missing: which file holds the data?");
-    st = mix->count > 0 ? charl_dataset_open_mix(mix->path, mix->weight, mix->count, &o, &s->ds)
-                        : charl_dataset_open(path, &o, &s->ds);
     if ((st == CHARL_ERR_DATA || st == CHARL_ERR_IO) && !s->own_config) {
-        charl__config_blame(s->config, "data", mix->count > 0 ? "mix" : "path");
+        charl__config_blame(s->config, "data", s->config->data.mix.count > 0 ? "mix" : "path");
     }
     return st;
 }
@@ -212,7 +204,7 @@ void charl__session_warn_normalize(const charl__session *s)
 {
     char text[TEXT_BYTES];
 
-    if (s->config->data.normalize.kind != CHARL_NORMALIZE_AUTO &&
+    if (s->config->data.normalize.kind != CHARL__NORMALIZE_AUTO &&
         charl__task_normalizes_otherwise(s->config, s->schema)) {
         snprintf(text, sizeof text, "data.normalize is not what %s was trained with; its mean and std are used",
                  s->origin);

@@ -23,7 +23,7 @@
  *  All functions are local. A session belongs to one thread.
  */
 #include "charl/checkpoint.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/dataset.h"
 #include "charl/device.h"
 #include "charl/nn.h"

@@ -41,7 +41,7 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
     CHARL_REQUIRE(charl__config_loss(config)->targets & CHARL_TARGET_TOKENS, CHARL_ERR_CONFIG,
                   "train.loss = %s does not learn from tokens; use %s", config->train.loss,
                   charl__loss_names(CHARL_TARGET_TOKENS, names, sizeof names));
-    CHARL_REQUIRE(config->data.normalize.kind != CHARL_NORMALIZE_GIVEN, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(config->data.normalize.kind != CHARL__NORMALIZE_GIVEN, CHARL_ERR_CONFIG,
                   "data.normalize: %s contains tokens, which are not normalised", data->path);
     CHARL_REQUIRE(config->data.masked <= 0 || !data->weighted, CHARL_ERR_CONFIG,
                   "data.masked: the tokens of %s have weights, which say what is predicted", data->path);

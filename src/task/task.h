@@ -2,7 +2,7 @@
 #define CHARL_TASK_TASK_H
 /** What is trained: the model a configuration describes, and the graphs for training it and for
  *  evaluating it. */
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/nn.h"
 #include "task/device_loader.h"
 #include "task/evaluation.h"

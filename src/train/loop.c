@@ -266,18 +266,18 @@ bool charl__trainer_has_ended(const charl__trainer *t)
     return t->replica.step >= t->end_step || charl__trainer_is_over(t);
 }
 
-static bool due(const charl__trainer *t, charl_interval interval, double last_s)
+static bool due(const charl__trainer *t, charl__interval interval, double last_s)
 {
     return charl__interval_due(interval, t->replica.step, t->config->train.batch_size,
                                t->session.data.rows[CHARL_SPLIT_TRAIN], charl__clock_s() - last_s);
 }
 
 /* Intervals in seconds are decided by rank 0's clock. */
-static charl_status due_together(charl__trainer *t, charl_interval interval, double last_s, bool *out)
+static charl_status due_together(charl__trainer *t, charl__interval interval, double last_s, bool *out)
 {
     float v = charl_comm_rank(t->comm) == 0 && due(t, interval, last_s) ? 1.0F : 0.0F;
 
-    if (interval.unit != CHARL_INTERVAL_SECONDS) {
+    if (interval.unit != CHARL__INTERVAL_SECONDS) {
         *out = due(t, interval, last_s);
         return CHARL_OK;
     }
@@ -303,8 +303,8 @@ static charl_status save_between(charl__trainer *t, charl__throughput *m, bool l
 static charl_status after_step(charl__trainer *t, charl__metrics_async *log, charl__throughput *m, bool *ordinary)
 {
     const bool last = t->replica.step == t->end_step;
-    const bool saves = t->writes && t->config->checkpoint.interval.unit != CHARL_INTERVAL_OFF;
-    const bool evaluates = t->replica.eval && t->config->eval.interval.unit != CHARL_INTERVAL_OFF;
+    const bool saves = t->writes && t->config->checkpoint.interval.unit != CHARL__INTERVAL_OFF;
+    const bool evaluates = t->replica.eval && t->config->eval.interval.unit != CHARL__INTERVAL_OFF;
     bool evaluate = false, save = false, best = false;
 
     if (evaluates) {

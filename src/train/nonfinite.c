@@ -153,7 +153,7 @@ static void describe(const charl__trainer *t, const charl__bad_step *v, const ch
 
 static const char *advice(const charl__trainer *t)
 {
-    return t->config->train.precision == CHARL_PRECISION_F16
+    return t->config->train.precision == CHARL__PRECISION_F16
                ? "look at these samples, lower optimizer.learning_rate, set train.grad_clip, or "
                  "set "
                  "train.precision = bf16: the largest number in f16 is 65504"
@@ -167,7 +167,7 @@ static charl_status fail(const charl__trainer *t, const charl__bad_step *v, cons
 
     describe(t, v, record, what, sizeof what);
     CHARL_TRY(describe_samples(t, v->step, samples, sizeof samples));
-    if (t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP) {
+    if (t->config->train.on_nonfinite == CHARL__NONFINITE_SKIP) {
         CHARL_FAIL(CHARL_ERR_NONFINITE,
                    "%" PRId64 " steps in a row were not finite, which is train.max_nonfinite_steps; "
                    "at the first of them, step %" PRId64 ", %s; its samples: %s. HINT %s",
@@ -235,7 +235,7 @@ static charl_status fail_evaluation(const charl__trainer *t)
                "HINT look at that split (charl predict), lower optimizer.learning_rate; "
                "train.on_nonfinite = skip continues with a warning",
                t->replica.step, charl_split_name(t->replica.eval_split),
-               t->config->train.precision == CHARL_PRECISION_F16
+               t->config->train.precision == CHARL__PRECISION_F16
                    ? "; the largest number in f16 is 65504, but train.precision = bf16 has the range of f32"
                    : "");
 }
@@ -247,7 +247,7 @@ charl_status charl__nonfinite_evaluation(charl__trainer *t, double loss)
     if (isfinite(loss)) {
         return CHARL_OK;
     }
-    if (t->config->train.on_nonfinite != CHARL_NONFINITE_SKIP) {
+    if (t->config->train.on_nonfinite != CHARL__NONFINITE_SKIP) {
         CHARL_TRY(charl_comm_agreed(t->comm, fail_evaluation(t)));
     }
     snprintf(text, sizeof text, "step %" PRId64 ": the loss on the %s split is not finite", t->replica.step,
@@ -278,7 +278,7 @@ charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step, const charl
 {
     charl__nonfinite *n = &t->nonfinite;
     const int64_t limit =
-        t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP ? t->config->train.max_nonfinite_steps : 1;
+        t->config->train.on_nonfinite == CHARL__NONFINITE_SKIP ? t->config->train.max_nonfinite_steps : 1;
     const uint64_t left_out = mask_of(record->left_out), overflowed = mask_of(record->overflowed),
                    spiked = mask_of(record->spiked);
     uint64_t bad_loss = mask_of(record->bad_loss);

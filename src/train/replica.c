@@ -50,7 +50,7 @@ static charl_status require_exact(const charl__replica *r)
 {
     charl_arithmetic table[CHARL_ARITHMETIC_COUNT];
 
-    if (r->config->train.exact != CHARL_EXACT_ANYWHERE || r->session->infers) {
+    if (r->config->train.exact != CHARL__EXACT_ANYWHERE || r->session->infers) {
         return CHARL_OK;
     }
     CHARL_TRY(charl_device_check_arithmetic(r->session->dev, table));
@@ -93,7 +93,7 @@ static charl_status open_device(charl__replica *r)
     CHARL_TRY(require_exact(r));
     CHARL_TRY(charl__steps_create_with(r->session->dev, RUN_AHEAD,
                                        r->session->infers ? 0 : charl__loader_record_bytes(most, width), &r->steps));
-    if (r->config->train.precision == CHARL_PRECISION_F16) {
+    if (r->config->train.precision == CHARL__PRECISION_F16) {
         const int64_t fixed = r->config->train.loss_scale;
 
         CHARL_TRY(charl__steps_use_scale(r->steps, fixed ? (float)fixed : FIRST_SCALE, fixed == 0));
@@ -108,9 +108,9 @@ static bool fits_device(const charl__replica *r, charl_split split)
     const int64_t bytes = charl__device_loader_split_bytes(&r->session->data, split);
 
     switch (r->config->data.cache) {
-    case CHARL_CACHE_DEVICE:
+    case CHARL__CACHE_DEVICE:
         return true;
-    case CHARL_CACHE_AUTO:
+    case CHARL__CACHE_AUTO:
         return r->session->data.items[split] <= INT32_MAX && bytes <= (m.capacity - m.in_use) / 4 &&
                bytes <= charl_device_get_info(r->session->dev)->max_alloc_bytes;
     default:
@@ -139,7 +139,7 @@ static charl_status provide_loader(charl__replica *r, charl_split split, bool tr
                                             .on_device = fits_device(r, split),
                                             .steps = training ? r->steps : NULL,
                                             .separate = r->session->data.kind == CHARL_DATASET_TOKENS &&
-                                                        r->config->data.documents == CHARL_DOCUMENTS_SEPARATE,
+                                                        r->config->data.documents == CHARL__DOCUMENTS_SEPARATE,
                                             .pixels = charl__task_targets(loss, &r->session->data) == CHARL_TARGET_MAPS,
                                             .whole = loss->build_counted,
                                             .fixed = training && r->options->overfit_batch,
@@ -459,7 +459,7 @@ static charl_status build_model(charl__replica *r)
         CHARL_TRY(charl__evaluation_open(r->config, r->session->schema, false, r->reports, &r->evaluation));
     }
     r->session->params->reduce_dtype =
-        r->config->dist.reduce_dtype == CHARL_REDUCE_BF16 && !r->session->infers ? CHARL_BF16 : CHARL_F32;
+        r->config->dist.reduce_dtype == CHARL__REDUCE_BF16 && !r->session->infers ? CHARL_BF16 : CHARL_F32;
     CHARL_TRY(build_graphs(r));
     CHARL_REQUIRE(charl_params_get_elements(r->session->params) > 0, CHARL_ERR_CONFIG, "there is nothing to train%s",
                   r->config->train.freeze[0] ? ": train.freeze leaves no parameter" : "");

@@ -163,9 +163,9 @@ static bool is_exact_anywhere(const charl__trainer *t, const charl_checkpoint_re
     charl_config *was = NULL;
     bool both = false;
 
-    if (t->config->train.exact == CHARL_EXACT_ANYWHERE &&
+    if (t->config->train.exact == CHARL__EXACT_ANYWHERE &&
         charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &was) == CHARL_OK) {
-        both = was->train.exact == CHARL_EXACT_ANYWHERE;
+        both = was->train.exact == CHARL__EXACT_ANYWHERE;
         charl_config_destroy(was);
     }
     return both;
@@ -218,7 +218,7 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
         !is_exact_anywhere(t, r)) {
         snprintf(text, sizeof text, "resumed on another device (%s %s, was %s %s): %s", t->replica.mixed.models,
                  d->driver, s->device, s->driver,
-                 t->config->train.exact == CHARL_EXACT_DEVICE || charl__config_inexact(t->config)
+                 t->config->train.exact == CHARL__EXACT_DEVICE || charl__config_inexact(t->config)
                      ? "equal up to rounding, not to the bit"
                      : "the same bits only if both round as IEEE 754 says (charl selftest --hash)");
         charl__trainer_warn(t, text);

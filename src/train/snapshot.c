@@ -132,8 +132,8 @@ static void leave_to_base(charl__snapshot *s, int64_t i, const charl_param *p)
 
 bool charl__leaves_base(const charl_config *config)
 {
-    return config->checkpoint.weights == CHARL_SAVED_TRAINED ||
-           (config->checkpoint.weights == CHARL_SAVED_AUTO && config->lora.rank > 0);
+    return config->checkpoint.weights == CHARL__SAVED_TRAINED ||
+           (config->checkpoint.weights == CHARL__SAVED_AUTO && config->lora.rank > 0);
 }
 
 void charl__snapshot_leave_base(charl__snapshot *s, const charl__replica *r)

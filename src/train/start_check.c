@@ -274,7 +274,7 @@ static charl_status check_evaluations(const charl__trainer *t)
     CHARL_REQUIRE(has_val || c->train.early_stopping_patience == 0, CHARL_ERR_CONFIG,
                   "train.early_stopping_patience needs a validation set, %s has none; HINT data.val_split",
                   t->session.data.path);
-    CHARL_REQUIRE(has_val || m == &charl__metric_loss || c->eval.interval.unit == CHARL_INTERVAL_OFF, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(has_val || m == &charl__metric_loss || c->eval.interval.unit == CHARL__INTERVAL_OFF, CHARL_ERR_CONFIG,
                   "checkpoint.monitor = val/%s needs a validation set, %s has none; HINT data.val_split", m->row.name,
                   t->session.data.path);
     return CHARL_OK;

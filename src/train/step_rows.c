@@ -47,16 +47,15 @@ static charl_status fill(const charl_config *c, const charl__session *s, charl_s
     charl__stream_places(&stream, first, rows->n, places);
     for (int64_t i = 0; i < rows->n; i++) {
         charl_step_sample *sample = &rows->sample[i];
-        const bool mixes = charl__augment_mixes(&c->data.augment);
         charl__augment_draws draws;
 
         *sample = (charl_step_sample){.position = first + i,
                                       .epoch = (first + i) / rows->train_rows,
-                                      .partner = mixes ? rows->n - 1 - i : i,
+                                      .partner = rows->mixed ? rows->n - 1 - i : i,
                                       .share = 1.0F};
         sample->set = set_of(&stream, &places[i]);
         sample->row = places[i];
-        if (mixes) {
+        if (rows->mixed) {
             charl__augment_draw(&c->data.augment, &s->data.x_shape, &seen, seed, rows->step - 1, i, &draws);
             sample->share = draws.share;
         }
@@ -81,6 +80,8 @@ charl_status charl_step_rows_create(const charl_config *config, int64_t step, ch
                               .n = config->train.batch_size,
                               .slices = charl_config_slices(config),
                               .n_sets = config->data.mix.count,
+                              .sets = config->data.mix.path,
+                              .mixed = charl__augment_mixes(&config->data.augment),
                               .train_rows = s.data.rows[CHARL_SPLIT_TRAIN],
                               .window = s.data.kind == CHARL_DATASET_TOKENS ? s.data.x_shape.dim[0] : 0};
     CHARL_TRY_CLEANUP(charl__alloc_array(rows->n, sizeof *rows->sample, &rows->sample));

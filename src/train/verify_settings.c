@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "charl/checkpoint.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "io/commit.h"
 
 charl_status charl__verify_settings(const char *run, void (*told)(void *ctx, const char *text), void *ctx)

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/env.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/metric.h"
 #include "charl/optim.h"
 #include "nn/layer.h"
@@ -60,7 +60,7 @@ static void test_values(void **state)
     assert_int_equal(c->run.seed, 42);
     assert_string_equal(c->run.resume, "auto");
     assert_string_equal(c->data.path, "conf/some; file #1.h5");
-    assert_int_equal(c->data.normalize.kind, CHARL_NORMALIZE_GIVEN);
+    assert_int_equal(c->data.normalize.kind, CHARL__NORMALIZE_GIVEN);
     assert_int_equal(c->data.normalize.count, 2);
     assert_true(c->data.normalize.mean[1] == 0.25F && c->data.normalize.std[1] == 2.0F);
     assert_true(c->data.augment.flip && c->data.augment.crop == 4 && c->data.augment.mixup == 0.2 &&
@@ -71,7 +71,7 @@ static void test_values(void **state)
     schedule = c->scheduler.settings;
     assert_int_equal(schedule->milestones.count, 4);
     assert_int_equal(schedule->milestones.values[3], 40);
-    assert_int_equal(c->eval.interval.unit, CHARL_INTERVAL_SECONDS);
+    assert_int_equal(c->eval.interval.unit, CHARL__INTERVAL_SECONDS);
     assert_int_equal(c->eval.interval.count, 1800);
     for (int i = 0; charl_metric_name(i); i++) {
         const char *name = charl_metric_name(i);
@@ -184,7 +184,7 @@ static void test_former_default_metrics(void **state)
     (void)state;
     assert_int_equal(
         parse(HEAD "[train]\nloss = mse\n[eval]\nmetrics = loss, accuracy\n[checkpoint]\nmode = min\n", &c), CHARL_OK);
-    assert_int_equal(c->eval.metrics, CHARL_METRICS_AUTO);
+    assert_int_equal(c->eval.metrics, CHARL__METRICS_AUTO);
     assert_int_equal(charl_config_print(c, false, &text), CHARL_OK);
     assert_non_null(strstr(text, "\nmetrics = auto\n"));
     charl_free(text);
@@ -577,6 +577,42 @@ static charl_status read_layer(charl_config_layer *layer, void *user)
     return v.kernel[0] == 3 && v.kernel[1] == 4 ? CHARL_OK : charl_config_layer_refuse(layer, NULL, "no");
 }
 
+static void test_values_by_name(void **state)
+{
+    (void)state;
+    charl_config *c = NULL;
+    const char *text;
+    const void *settings;
+    int64_t whole;
+    double number;
+
+    charl_assert_ok(parse(GOOD, &c));
+    charl_assert_ok(charl_config_get_int(c, "train.batch_size", &whole));
+    assert_int_equal(whole, 65536);
+    charl_assert_ok(charl_config_get_int(c, "dist.overlap", &whole));
+    assert_int_equal(whole, 1);
+    charl_assert_ok(charl_config_get_number(c, "dist.stage_timeout", &number));
+    assert_true(number == 600);
+    charl_assert_ok(charl_config_get_text(c, "run.output_dir", &text));
+    assert_string_equal(text, "conf/runs/demo");
+    charl_assert_ok(charl_config_get_text(c, "train.precision", &text));
+    assert_string_equal(text, "f32");
+    charl_assert_ok(charl_config_get_settings(c, "scheduler", &settings));
+    assert_ptr_equal(settings, c->scheduler.settings);
+
+    charl_assert_status(charl_config_get_int(c, "train.batchsize", &whole), CHARL_ERR_INVALID);
+    assert_string_equal(charl_error_message(), "no key train.batchsize (did you mean train.batch_size?)");
+    charl_assert_status(charl_config_get_int(c, "batch_size", &whole), CHARL_ERR_INVALID);
+    assert_string_equal(charl_error_message(), "no key batch_size (did you mean train.batch_size?)");
+    charl_assert_status(charl_config_get_text(c, "scheduler.gamma_of_nothing_at_all", &text), CHARL_ERR_INVALID);
+    charl_assert_status(charl_config_get_text(c, "train.batch_size", &text), CHARL_ERR_INVALID);
+    assert_string_equal(charl_error_message(), "train.batch_size: its values (integer; suffixes k, M, G are powers of "
+                                               "1024) are not for charl_config_get_text");
+    charl_assert_status(charl_config_get_int(c, "optimizer.beta1", &whole), CHARL_ERR_INVALID);
+    charl_assert_status(charl_config_get_settings(c, "data", &settings), CHARL_ERR_INVALID);
+    charl_config_destroy(c);
+}
+
 #define LAYER "[data]\npath=d\n[layer a]\ntype=t\n"
 
 static void test_layers(void **state)
@@ -718,6 +754,7 @@ int main(void)
         cmocka_unit_test(test_load),
         cmocka_unit_test(test_own_directory),
         cmocka_unit_test(test_larger_than_a_megabyte),
+        cmocka_unit_test(test_values_by_name),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_every_acquisition_fails),
         cmocka_unit_test(test_mutations),

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/nn.h"
 #include "charl/safetensors.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "support/support.h"
 
 static charl_status parse(const char *text, charl_config **out)

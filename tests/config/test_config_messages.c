@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "charl/comm.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/loss.h"
 #include "charl/metric.h"
 #include "charl/optim.h"

@@ -10,31 +10,31 @@ static void test_intervals(void **state)
 {
     static const struct {
         const char *text;
-        charl_interval_unit unit;
+        charl__interval_unit unit;
         int64_t count;
         const char *printed;
     } cases[] = {
-        {"500", CHARL_INTERVAL_STEPS, 500, "500"},
-        {"500 steps", CHARL_INTERVAL_STEPS, 500, "500"},
-        {"1ep", CHARL_INTERVAL_EPOCHS, 1, "1ep"},
-        {"3 epochs", CHARL_INTERVAL_EPOCHS, 3, "3ep"},
-        {"1 epoch", CHARL_INTERVAL_EPOCHS, 1, "1ep"},
-        {"30m", CHARL_INTERVAL_SECONDS, 1800, "30m"},
-        {"5min", CHARL_INTERVAL_SECONDS, 300, "5m"},
-        {"45s", CHARL_INTERVAL_SECONDS, 45, "45s"},
-        {"2h", CHARL_INTERVAL_SECONDS, 7200, "120m"},
-        {"1d", CHARL_INTERVAL_SECONDS, 86400, "1440m"},
-        {"0", CHARL_INTERVAL_OFF, 0, "0"},
-        {"0ep", CHARL_INTERVAL_OFF, 0, "0"},
-        {"none", CHARL_INTERVAL_OFF, 0, "0"},
-        {"1000000000000", CHARL_INTERVAL_STEPS, 1000000000000, "1000000000000"},
+        {"500", CHARL__INTERVAL_STEPS, 500, "500"},
+        {"500 steps", CHARL__INTERVAL_STEPS, 500, "500"},
+        {"1ep", CHARL__INTERVAL_EPOCHS, 1, "1ep"},
+        {"3 epochs", CHARL__INTERVAL_EPOCHS, 3, "3ep"},
+        {"1 epoch", CHARL__INTERVAL_EPOCHS, 1, "1ep"},
+        {"30m", CHARL__INTERVAL_SECONDS, 1800, "30m"},
+        {"5min", CHARL__INTERVAL_SECONDS, 300, "5m"},
+        {"45s", CHARL__INTERVAL_SECONDS, 45, "45s"},
+        {"2h", CHARL__INTERVAL_SECONDS, 7200, "120m"},
+        {"1d", CHARL__INTERVAL_SECONDS, 86400, "1440m"},
+        {"0", CHARL__INTERVAL_OFF, 0, "0"},
+        {"0ep", CHARL__INTERVAL_OFF, 0, "0"},
+        {"none", CHARL__INTERVAL_OFF, 0, "0"},
+        {"1000000000000", CHARL__INTERVAL_STEPS, 1000000000000, "1000000000000"},
     };
     static const char *const bad[] = {"",   "ep", "-1", "1.5ep", "1 ep x",        "1e3",
                                       "1w", "x",  " 1", "1epp",  "1000000000001", "9999999999999999999999"};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        charl_interval v = {CHARL_INTERVAL_OFF, -1};
+        charl__interval v = {CHARL__INTERVAL_OFF, -1};
         char text[64];
 
         assert_true(charl__interval_parse(cases[i].text, &v));
@@ -43,7 +43,7 @@ static void test_intervals(void **state)
         assert_string_equal(charl__interval_format(v, text, sizeof text), cases[i].printed);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        charl_interval v = {CHARL_INTERVAL_OFF, -1};
+        charl__interval v = {CHARL__INTERVAL_OFF, -1};
 
         assert_false(charl__interval_parse(bad[i], &v));
         assert_int_equal(v.count, -1);
@@ -92,9 +92,9 @@ static void test_durations(void **state)
  * epochs. */
 static void test_due(void **state)
 {
-    const charl_interval steps = {CHARL_INTERVAL_STEPS, 3};
-    const charl_interval seconds = {CHARL_INTERVAL_SECONDS, 60};
-    const charl_interval off = {CHARL_INTERVAL_OFF, 0};
+    const charl__interval steps = {CHARL__INTERVAL_STEPS, 3};
+    const charl__interval seconds = {CHARL__INTERVAL_SECONDS, 60};
+    const charl__interval off = {CHARL__INTERVAL_OFF, 0};
 
     (void)state;
     assert_false(charl__interval_due(steps, 0, 1, 1, 0));
@@ -106,7 +106,7 @@ static void test_due(void **state)
     for (int64_t rows = 1; rows < 30; rows++) {
         for (int64_t batch = 1; batch < 12; batch++) {
             for (int64_t every = 1; every < 4; every++) {
-                const charl_interval epochs = {CHARL_INTERVAL_EPOCHS, every};
+                const charl__interval epochs = {CHARL__INTERVAL_EPOCHS, every};
 
                 for (int64_t step = 1; step < 40; step++) {
                     bool want = false;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "charl/api.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/image.h"
 #include "charl/import.h"
 #include "charl/report.h"

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "config/values.h"
 #include "infer/sample.h"
 
 static const float logits[] = {0.0F, 2.0F, 1.0F, 2.0F, -1.0F};

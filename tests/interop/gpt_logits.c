@@ -41,6 +41,7 @@ int main(int argc, char **argv)
     charl_graph *g = NULL;
     charl_model *model = NULL;
     charl_params_report report;
+    const void *settings;
 
     if (argc < 4 || argc > 5) {
         fprintf(stderr, "usage: gpt_logits FOLDER|CHECKPOINT BATCH WINDOW [OUT.h5] <tokens >logits\n");
@@ -50,7 +51,8 @@ int main(int argc, char **argv)
     charl_config *config = config_of(argv[1]);
 
     check(charl_model_create(&model));
-    check(charl_model_add_gpt(model, config->model.settings));
+    check(charl_config_get_settings(config, "model", &settings));
+    check(charl_model_add_gpt(model, settings));
     check(charl_device_open(&(charl_device_request){.local_size = 1, .share = true}, &dev));
     check(charl_params_create(&params));
     check(charl_graph_create(dev, NULL, &g));

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A program on the library of another minor version: the loader refuses it, and charl_version_check does where the loader cannot know.
+# A program on the library of another minor version: the loader refuses it, and charl_version_check does where the loader cannot know. One that
+# is given a library with a key more reads the same values.
 # Environment: CHARL_BUILD_DIR, CHARL_TEST_FLAGS (what sanitizers need)
 here=$(cd "$(dirname "$0")" && pwd)
 build=${CHARL_BUILD_DIR:?} flags=${CHARL_TEST_FLAGS:-}
@@ -36,4 +37,48 @@ says 1 "$soname: cannot open shared object file"
 ln -s "libcharl.so.${next%.*}" "next/$soname"
 expect 1 "$next under the name of $ours" ./program
 says 1 "headers of charl $ours, but the library that it has loaded is charl $next"
+
+# The library with one more key, in front of the others and under the same name: the program reads the key that it asks for.
+cat >batch.c <<'END'
+#include <charl/charl.h>
+#include <stdio.h>
+#include <string.h>
+int main(void)
+{
+    static const char text[] = "[data]\npath = x\n[model]\ntype = mlp\n";
+    charl_config *config = NULL;
+    int64_t batch = 0;
+    charl_status st = charl_config_parse("t.ini", text, strlen(text), NULL, 0, &config);
+
+    st = st == CHARL_OK ? charl_config_get_int(config, "train.batch_size", &batch) : st;
+    printf("%lld %s\n", (long long)batch, st == CHARL_OK ? "" : charl_error_message());
+    charl_config_destroy(config);
+    return st != CHARL_OK;
+}
+END
+# shellcheck disable=SC2086
+expect 0 "a program that reads a key" cc -std=c11 $flags -I"$source/include" -I"$build/include" batch.c -o batch -L"$build/src" -lcharl
+export LD_LIBRARY_PATH="$build/src"
+expect 0 "batch_size of the library of its headers" ./batch
+says 1 "^[1-9][0-9]* $"
+mv log batch_size
+mkdir -p more/config key
+awk '{ print } /^CHARL_SECTION_BEGIN\(train\)/ { print "CHARL_KEY(train, int64_t, one_more, \"one_more\", INT, \"5\", \"[0,9]\", NULL, \"a key\")" }' \
+    "$source/src/config/section_keys.def" >more/config/section_keys.def
+for file in $(cd "$source/src" && find config -name '*.c'); do
+    # shellcheck disable=SC2086
+    cc -std=c11 -c -fPIC $flags -D_POSIX_C_SOURCE=200809L -Imore -I"$source/include" -I"$build/include" -I"$source/src" "$source/src/$file" \
+        -o "key/$(echo "$file" | tr / _).o" || fail "$file does not compile"
+done
+modules=
+for module in base device tensor autograd nn optim dist io; do
+    modules="$modules $build/src/libcharl_$module.a"
+done
+# shellcheck disable=SC2046,SC2086
+expect 0 "the library with one more key" cc -shared $flags -Wl,-soname,"$soname" key/*.o -Wl,--whole-archive $modules -Wl,--no-whole-archive \
+    $(ldd "$build/src/libcharl.so" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p') -o "key/$soname"
+export LD_LIBRARY_PATH="$T/key"
+expect 0 "batch_size of the library with one more key" ./batch
+checks=$((checks + 1))
+cmp -s log batch_size || fail "train.batch_size is $(cat log), not $(cat batch_size)"
 finish

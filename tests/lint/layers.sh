@@ -26,7 +26,7 @@ BEGIN {
     is_program["cli"] = is_program["bench"] = 1
     # shape.h holds plain values (element types, extents) that every layer speaks of
     n = split("base:api base:version base:status base:slices base:shape base:log base:environment base:error base:text device:device device:tune tensor:tensor tensor:roofline tensor:opencl tensor:params tensor:steps autograd:graph autograd:ops autograd:operator base:key nn:nn nn:layer nn:loss nn:metric nn:weights_layout optim:optim dist:comm " \
-        "io:dataset io:import io:loader io:data_schema io:tokenizer io:image io:checkpoint io:safetensors config:config config:config_keys task:weights task:summary infer:inference export:export train:train train:metrics train:replay train:verify train:data_parallel train:profile infer:predict infer:generate infer:choices report:report all:charl", pair, " ")
+        "io:dataset io:import io:loader io:data_schema io:tokenizer io:image io:checkpoint io:safetensors config:config task:weights task:summary infer:inference export:export train:train train:metrics train:replay train:verify train:data_parallel train:profile infer:predict infer:generate infer:choices report:report all:charl", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); owner[p[2]] = p[1] }
     n = split("CL/:device mpi.h:dist hdf5:io jansson:io pcre2:io utf8proc:io zlib.h:io lzf.h:io png.h:io jpeglib.h:io jerror.h:io hwloc:dist", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); confined[p[1]] = p[2] }

@@ -54,7 +54,7 @@ static bool is_inside(const float *box)
  * and 0.396 are what torchvision's algorithm gives in Python. */
 static void crops_are_drawn_as_published(void **state)
 {
-    const charl_augment a = {.resized_crop = 0.08};
+    const charl__augment a = {.resized_crop = 0.08};
     double small = 0, area = 0, ratio = 0;
 
     (void)state;
@@ -82,7 +82,7 @@ static void crops_are_drawn_as_published(void **state)
 static void narrow_pictures_show_their_middle(void **state)
 {
     const charl_shape narrow = {3, {1, 4, 90}};
-    const charl_augment a = {.resized_crop = 1.0};
+    const charl__augment a = {.resized_crop = 1.0};
     charl__augment_draws d;
 
     (void)state;
@@ -92,7 +92,7 @@ static void narrow_pictures_show_their_middle(void **state)
 
 static void boxes_are_erased_and_pasted(void **state)
 {
-    const charl_augment a = {.erase = 0.25, .cutmix = 1, .mixup = 0.4};
+    const charl__augment a = {.erase = 0.25, .cutmix = 1, .mixup = 0.4};
     double erased = 0, pasted = 0, part = 0;
 
     (void)state;
@@ -115,8 +115,8 @@ static void boxes_are_erased_and_pasted(void **state)
 /* Each in turn comes first, by a factor in its range; what is not wanted is not drawn. */
 static void colours_are_jittered_in_any_order(void **state)
 {
-    const charl_augment a = {.brightness = 0.4, .contrast = 0.2, .saturation = 1, .hue = 0.1};
-    const charl_augment two = {.contrast = 0.2, .hue = 0.5};
+    const charl__augment a = {.brightness = 0.4, .contrast = 0.2, .saturation = 1, .hue = 0.1};
+    const charl__augment two = {.contrast = 0.2, .hue = 0.5};
     static const double middle[CHARL_TRANSFORM_COUNT] = {
         [CHARL_TRANSFORM_BRIGHTNESS] = 1, [CHARL_TRANSFORM_CONTRAST] = 1, [CHARL_TRANSFORM_SATURATION] = 1};
     static const double most[CHARL_TRANSFORM_COUNT] = {[CHARL_TRANSFORM_BRIGHTNESS] = 0.4,
@@ -150,7 +150,7 @@ static void colours_are_jittered_in_any_order(void **state)
 /* RandAugment with the magnitude 15 of 30: half of the largest amounts, up and down; 5 of 14 changes move the image. */
 static void random_changes_have_their_magnitude(void **state)
 {
-    const charl_augment a = {.hue = 0.1, .randaugment = 2, .magnitude = 15};
+    const charl__augment a = {.hue = 0.1, .randaugment = 2, .magnitude = 15};
     int count[CHARL_TRANSFORM_COUNT] = {0}, up = 0;
 
     (void)state;
@@ -189,9 +189,9 @@ static void settings_must_fit_the_data(void **state)
         .path = "m.h5", .x_dtype = CHARL_U8, .x_shape = {3, {3, 32, 24}}, .y_shape = {1, {2 * 32 * 24}}};
     const charl_dataset_info table = {.path = "t.h5", .kind = CHARL_DATASET_TABLE, .x_shape = {1, {8}}};
     const charl_dataset_info tokens = {.path = "w.h5", .kind = CHARL_DATASET_TOKENS, .x_shape = {1, {8}}};
-    const charl_augment none = {.flip = false}, mixup = {.mixup = 0.2}, flip = {.flip = true}, crop = {.crop = 23},
-                        erase = {.erase = 1}, random = {.randaugment = 1}, far = {.crop = 24}, cutmix = {.cutmix = 1},
-                        hue = {.hue = 0.1};
+    const charl__augment none = {.flip = false}, mixup = {.mixup = 0.2}, flip = {.flip = true}, crop = {.crop = 23},
+                         erase = {.erase = 1}, random = {.randaugment = 1}, far = {.crop = 24}, cutmix = {.cutmix = 1},
+                         hue = {.hue = 0.1};
 
     (void)state;
     charl_assert_ok(charl__augment_check(&none, &tokens, &tokens.x_shape));
@@ -206,7 +206,7 @@ static void settings_must_fit_the_data(void **state)
     charl_assert_ok(charl__augment_check(&mixup, &masks, &masks.x_shape));
     for (int i = 0; i < 4; i++) {
         charl_assert_status(
-            charl__augment_check((const charl_augment *[]){&flip, &crop, &cutmix, &random}[i], &masks, &masks.x_shape),
+            charl__augment_check((const charl__augment *[]){&flip, &crop, &cutmix, &random}[i], &masks, &masks.x_shape),
             CHARL_ERR_CONFIG);
         charl_assert_message("those of m.h5 are one for each pixel");
     }

@@ -8,6 +8,7 @@
 
 #include "base/numeric/bf16.h"
 #include "charl/charl.h"
+#include "config/values.h"
 
 enum { WIDTH = 8, HEAD = 4, HEADS = 2, TENSORS = 64, BLOCKS = 2 };
 

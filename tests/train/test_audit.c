@@ -10,7 +10,7 @@
 
 #include "base/env.h"
 #include "base/fault.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/dataset.h"
 #include "charl/train.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "charl/checkpoint.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/dataset.h"
 #include "charl/image.h"
 #include "charl/import.h"

@@ -16,7 +16,7 @@ static void print_head(const charl_config *c, const charl_step_rows *rows)
     const charl_step_sample *first = rows->sample, *last = rows->sample + rows->n - 1;
 
     printf("# step %" PRId64 ": %" PRId64 " %s of ", rows->step, rows->n, rows->window > 0 ? "windows" : "samples");
-    charl__cli_put(c->data.mix.count > 0 ? "data.mix" : c->data.path, 0);
+    charl__cli_put(rows->n_sets > 0 ? "data.mix" : charl__cli_text(c, "data.path"), 0);
     printf(", positions %" PRId64 " to %" PRId64 ", epoch %" PRId64, first->position, last->position, first->epoch);
     if (last->epoch != first->epoch) {
         printf(" and %" PRId64, last->epoch);
@@ -25,9 +25,9 @@ static void print_head(const charl_config *c, const charl_step_rows *rows)
     if (rows->window > 0) {
         printf("# a window: %" PRId64 " tokens from `token` on, and the one after them\n", rows->window);
     }
-    for (int i = 0; i < c->data.mix.count; i++) {
+    for (int i = 0; i < rows->n_sets; i++) {
         printf("# set %d: ", i);
-        charl__cli_put(c->data.mix.path[i], 0);
+        charl__cli_put(rows->sets[i], 0);
         printf("\n");
     }
 }
@@ -35,7 +35,7 @@ static void print_head(const charl_config *c, const charl_step_rows *rows)
 static void print_rows(const charl_config *c, const charl_step_rows *rows)
 {
     const int64_t per_slice = rows->n / rows->slices;
-    const bool mixes = c->data.augment.mixup > 0 || c->data.augment.cutmix > 0, several = rows->n_sets > 0;
+    const bool mixes = rows->mixed, several = rows->n_sets > 0;
 
     print_head(c, rows);
     printf("%7s %6s %6s", "index", "slice", "epoch");
@@ -87,6 +87,7 @@ int charl__data_rows_main(const char *path, int argc, char **argv)
     charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__CLI_OVERRIDES};
     request r = {0};
     charl_status st;
+    const char *data;
     int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &r);
 
     if (code >= 0) {
@@ -99,8 +100,8 @@ int charl__data_rows_main(const char *path, int argc, char **argv)
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }
-    code = charl__cli_guarded(r.config->data.mix.count > 0 ? "data.mix" : r.config->data.path, CHARL__EXIT_DATA,
-                              show_rows, &r);
+    data = charl__cli_text(r.config, "data.path");
+    code = charl__cli_guarded(data[0] ? data : "data.mix", CHARL__EXIT_DATA, show_rows, &r);
     charl_config_destroy(r.config);
     return code;
 }

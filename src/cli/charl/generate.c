@@ -186,7 +186,7 @@ static int load_and_generate(generation *g, const charl__cli_operands *operands)
     }
     config = trained.config;
     g->options.stop = g->stop;
-    g->options.seed = (uint64_t)(g->seed >= 0 ? g->seed : config->run.seed);
+    g->options.seed = (uint64_t)(g->seed >= 0 ? g->seed : charl__cli_int(config, "run.seed"));
     st = g->prompts ? charl_generate_file(config, trained.path, g->prompts, &g->options, put_line, g)
          : g->chats ? charl_generate_chat(config, trained.path, &g->options, next_message, put, g)
                     : charl_generate(config, trained.path, &g->options, put, g);

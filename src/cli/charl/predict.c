@@ -147,10 +147,11 @@ charl_status charl__predict_split(const charl_config *config, const char *checkp
 {
     charl_status st = CHARL_OK;
     const charl_dataset_options data = charl_config_dataset_options(config);
+    const char *path = charl__cli_text(config, "data.path");
     char val_split[64];
     const charl_config_override part = {val_split, "charl eval"};
     prediction p = {.file = {.path = file, .format = format_of(file)},
-                    .o = {.paths = &config->data.path,
+                    .o = {.paths = &path,
                           .n_paths = 1,
                           .split = split,
                           .x = data.x,

@@ -71,7 +71,7 @@ static charl_status refuse_config(const char *path)
         charl_error_clear();
         return CHARL_OK;
     }
-    snprintf(last, sizeof last, "%.4000s/last.h5", config->run.output_dir);
+    snprintf(last, sizeof last, "%.4000s/last.h5", charl__cli_text(config, "run.output_dir"));
     CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "CHECKPOINT is missing: %s is a configuration; HINT name %s, too", path,
                        access(last, R_OK) == 0 ? last : "a checkpoint of a run");
 cleanup:

@@ -317,7 +317,7 @@ static charl_status start(const job *j, charl_comm *comm)
                           "--simulate-ranks=%d: all ranks are in one process, but the launcher has started "
                           "%d; HINT remove either mpirun or --simulate-ranks",
                           j->args->simulate_ranks, charl_comm_size(comm));
-    if (strcmp(j->config->device.cpu_bind, "none") != 0) {
+    if (strcmp(charl__cli_text(j->config, "device.cpu_bind"), "none") != 0) {
         CHARL_TRY_CLEANUP(charl_comm_bind(comm, &cpus));
     }
     if (charl_comm_size(comm) > 1) {
@@ -347,8 +347,8 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
         return code; /* every rank sees the same mistakes and leaves alike */
     }
     signal(SIGPIPE, SIG_IGN); /* training continues without a reader, and its files are complete */
-    wait.timeout_s = config->dist.stage_timeout_s;
-    wait.still_s = 2 * config->dist.stage_timeout_s;
+    wait.timeout_s = charl__cli_number(config, "dist.stage_timeout");
+    wait.still_s = 2 * wait.timeout_s;
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");
     st = charl__train_watch_signals(&stop, !args->dry_run && args->fast_dev_run == 0 && !args->overfit_batch);
     if (st == CHARL_OK) {

@@ -128,7 +128,7 @@ static CHARL_PRINTF(2, 3) void say_line(charl__output *o, const char *fmt, ...)
  * is emptied that has another name too: either could be somebody's file. */
 static charl_status open_log(charl__output *o, bool afresh)
 {
-    const char *dir = o->config->run.output_dir;
+    const char *dir = charl__cli_text(o->config, "run.output_dir");
     char path[4096], name[32] = "train.log";
     struct stat s;
     int fd;
@@ -264,7 +264,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
         say_line(o, "start step=%" PRId64 "/%" PRId64 " ranks=%d", i->start_step, i->steps, o->size);
         if (i->start_step >= i->steps) {
             say_line(o, "complete: nothing left to do; to continue training, increase train.%s",
-                     o->config->train.max_steps >= 0 ? "max_steps" : "epochs");
+                     charl__cli_int(o->config, "train.max_steps") >= 0 ? "max_steps" : "epochs");
             if (o->bar) {
                 printf("complete: nothing left to do\n");
             }
@@ -613,7 +613,7 @@ void charl__output_word(const char *path)
 /* The checkpoint to use, and what with. */
 static void say_next(const charl__output *o, const charl_train_result *r)
 {
-    const char *dir = o->config->run.output_dir;
+    const char *dir = charl__cli_text(o->config, "run.output_dir");
     char path[4096], best[96] = "";
 
     if (is_quiet(o) || !o->files || r->stopped) {
@@ -623,8 +623,8 @@ static void say_next(const charl__output *o, const charl_train_result *r)
     if (access(path, R_OK) != 0) {
         snprintf(path, sizeof path, "%s/last.h5", dir);
     } else if (!isnan(r->best_metric)) {
-        snprintf(best, sizeof best, "  (best %s: %.6g at step %" PRId64 ")", o->config->checkpoint.monitor,
-                 r->best_metric, r->best_step);
+        snprintf(best, sizeof best, "  (best %s: %.6g at step %" PRId64 ")",
+                 charl__cli_text(o->config, "checkpoint.monitor"), r->best_metric, r->best_step);
     }
     printf("  model    ");
     charl__cli_write(stdout, path, strlen(path));
@@ -662,8 +662,8 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
     if (!isnan(r->best_metric)) {
         char *slash;
 
-        snprintf(best, sizeof best, " best_%s=%.6g best_step=%" PRId64, o->config->checkpoint.monitor, r->best_metric,
-                 r->best_step);
+        snprintf(best, sizeof best, " best_%s=%.6g best_step=%" PRId64,
+                 charl__cli_text(o->config, "checkpoint.monitor"), r->best_metric, r->best_step);
         slash = strchr(best, '/');
         if (slash) {
             *slash = '_'; /* a key of key=value */
@@ -686,7 +686,7 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
     }
     if (r->early) {
         say_line(o, "early stopping: no improvement in %" PRId64 " evaluations",
-                 o->config->train.early_stopping_patience);
+                 charl__cli_int(o->config, "train.early_stopping_patience"));
     }
     say_line(o, "%s step=%" PRId64 " epoch=%.4g%s%s%s%s%s%s wall_s=%.1f samples_per_s=%.0f%s",
              r->stopped ? "stopped" : "done", r->step, r->epoch, best, skipped, overflowed, spikes, audits,

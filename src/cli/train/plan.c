@@ -65,7 +65,7 @@ static void print_devices(const charl__device_text *all, int size)
 
 void charl__train_print_title(const charl__output *o)
 {
-    printf("charl %s · %s · ", charl_version(), o->config->run.name);
+    printf("charl %s · %s · ", charl_version(), charl__cli_text(o->config, "run.name"));
     if (charl_comm_is_team(o->comm)) {
         printf("%d simulated rank%s", o->size, o->size == 1 ? "" : "s");
         if (o->nodes > 1) {
@@ -157,17 +157,18 @@ static void print_memory(const charl_train_info *i)
 void charl__train_print_model(const charl__output *o, const charl_train_info *i, const charl__device_text *devices)
 {
     char a[32], b[32], windows[64] = "", frozen[64] = "";
-    const bool half = o->config->train.precision != CHARL_PRECISION_F32;
-    const charl_packing base = o->config->lora.rank > 0 ? o->config->lora.base : CHARL_PACKING_F32;
+    const char *precision = charl__cli_text(o->config, "train.precision"),
+               *base = charl__cli_text(o->config, "lora.base");
+    const bool half = strcmp(precision, "f32") != 0;
+    const bool packed = charl__cli_int(o->config, "lora.rank") > 0 && strcmp(base, "f32") != 0;
 
     print_devices(devices, o->size);
     if (i->frozen_parameters > 0) {
         snprintf(frozen, sizeof frozen, " (%s of them frozen%s%s)", grouped(i->frozen_parameters, b),
-                 base ? ", in " : "", base ? charl_config_choice_name("lora", "base", base) : "");
+                 packed ? ", in " : "", packed ? base : "");
     }
     printf("  model    %d layers, %s parameters%s%s%s\n", i->layers, grouped(i->parameters + i->frozen_parameters, a),
-           frozen, half ? " with a copy in " : "",
-           half ? charl_config_choice_name("train", "precision", o->config->train.precision) : "");
+           frozen, half ? " with a copy in " : "", half ? precision : "");
     if (i->window > 0) {
         snprintf(windows, sizeof windows, " windows of %s tokens", grouped(i->window, a));
     }
@@ -211,8 +212,8 @@ void charl__train_print_plan(const charl__output *o, const charl_train_info *i, 
     if (o->files) {
         char stop[4096];
 
-        snprintf(stop, sizeof stop, "%s/STOP", o->config->run.output_dir);
-        printf("  output   %s  (touch ", o->config->run.output_dir);
+        snprintf(stop, sizeof stop, "%s/STOP", charl__cli_text(o->config, "run.output_dir"));
+        printf("  output   %s  (touch ", charl__cli_text(o->config, "run.output_dir"));
         charl__output_word(stop);
         printf(": checkpoint and stop)\n");
     }

@@ -46,7 +46,7 @@ typedef struct scope {
 } scope;
 
 typedef struct expander {
-    charl_config_detail *d;
+    charl__config_detail *d;
     charl__mistakes *mistakes;
     pairs outputs; /* path of a layer or a use of a block: the layer whose output it has */
 } expander;
@@ -100,7 +100,7 @@ static const char *local_name(const charl__section *s, const char *block)
                : NULL;
 }
 
-static const charl__section *find_section(const charl_config_detail *d, const char *block, const char *name)
+static const charl__section *find_section(const charl__config_detail *d, const char *block, const char *name)
 {
     for (int i = 0; i < d->n_sections; i++) {
         const char *local = local_name(&d->sections[i], block);
@@ -113,7 +113,7 @@ static const charl__section *find_section(const charl_config_detail *d, const ch
 }
 
 /* [block NAME], which has the parameters, if there is one. */
-static const charl__section *find_head(const charl_config_detail *d, const char *block)
+static const charl__section *find_head(const charl__config_detail *d, const char *block)
 {
     for (int i = 0; i < d->n_sections; i++) {
         if (strncmp(d->sections[i].header, "block ", 6) == 0 && strcmp(d->sections[i].header + 6, block) == 0) {
@@ -123,7 +123,7 @@ static const charl__section *find_head(const charl_config_detail *d, const char 
     return NULL;
 }
 
-static bool has_block(const charl_config_detail *d, const char *name)
+static bool has_block(const charl__config_detail *d, const char *name)
 {
     for (int i = 0; i < d->n_sections; i++) {
         if (local_name(&d->sections[i], name)) {
@@ -396,7 +396,7 @@ static bool is_ours(const char *key)
 static charl_status add_layer(expander *e, const scope *sc, const charl__section *s, const char *type, const char *path,
                               const inputs *in)
 {
-    charl_config_detail *d = e->d;
+    charl__config_detail *d = e->d;
     charl_config_layer *l;
 
     if (d->n_layers == MAX_LAYERS) {
@@ -679,7 +679,7 @@ static charl_status check_blocks(expander *e)
 }
 
 /* A notice of each block that no layer uses: what stands in it has no effect, whether it is right or not. */
-static charl_status note_unused(charl_config_detail *d)
+static charl_status note_unused(charl__config_detail *d)
 {
     for (int i = 0; i < d->n_sections; i++) {
         const charl__section *s = &d->sections[i], *head;

@@ -76,8 +76,8 @@ static bool vectors_decay(const charl_config *config)
 {
     const charl_model_type *model = charl__model_type_find(config->model.type);
 
-    return config->optimizer.decay_1d == CHARL_DECAY_1D_AUTO ? !(model && model->keeps_vectors)
-                                                             : config->optimizer.decay_1d == CHARL_DECAY_1D_YES;
+    return config->optimizer.decay_1d == CHARL__DECAY_1D_AUTO ? !(model && model->keeps_vectors)
+                                                              : config->optimizer.decay_1d == CHARL__DECAY_1D_YES;
 }
 
 static void apply_defaults(const charl_config *config, charl_params *set, int64_t outputs)

@@ -1,7 +1,7 @@
 #ifndef CHARL_CONFIG_MODEL_CONFIG_GROUPS_H
 #define CHARL_CONFIG_MODEL_CONFIG_GROUPS_H
 /** Which parameters get a learning rate and a weight decay of their own: optimizer.groups. */
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/nn.h"
 #include "charl/params.h"
 

@@ -59,16 +59,16 @@ static int floats_of(const char *text, float *out)
 }
 
 /* auto, none or "MEANS / DEVIATIONS" */
-static charl_status set_normalize(const char *text, charl_normalize *field, char *why)
+static charl_status set_normalize(const char *text, charl__normalize *field, char *why)
 {
     charl_status st = CHARL_OK;
-    charl_normalize v = {.kind = CHARL_NORMALIZE_GIVEN};
+    charl__normalize v = {.kind = CHARL__NORMALIZE_GIVEN};
     const int word = charl__choice_index("auto|none", text);
     char *copy = NULL;
     char *slash;
 
     if (word >= 0) {
-        *field = (charl_normalize){.kind = word == 0 ? CHARL_NORMALIZE_AUTO : CHARL_NORMALIZE_NONE};
+        *field = (charl__normalize){.kind = word == 0 ? CHARL__NORMALIZE_AUTO : CHARL__NORMALIZE_NONE};
         return CHARL_OK;
     }
     CHARL_TRY_CLEANUP(charl__strdup(text, &copy));
@@ -248,10 +248,10 @@ static charl_status print_set(const charl__key *key, unsigned v, charl__text *ou
     return CHARL_OK;
 }
 
-static charl_status print_normalize(const charl_normalize *v, charl__text *out)
+static charl_status print_normalize(const charl__normalize *v, charl__text *out)
 {
-    if (v->kind != CHARL_NORMALIZE_GIVEN) {
-        CHARL_TRY(charl__text_printf(out, "%s", v->kind == CHARL_NORMALIZE_AUTO ? "auto" : "none"));
+    if (v->kind != CHARL__NORMALIZE_GIVEN) {
+        CHARL_TRY(charl__text_printf(out, "%s", v->kind == CHARL__NORMALIZE_AUTO ? "auto" : "none"));
         return CHARL_OK;
     }
     for (int i = 0; i < 2 * v->count; i++) {
@@ -299,7 +299,8 @@ charl_status charl__config_value_print(const charl__key *key, const void *field,
     case CHARL__KEY_INTS:
         return print_ints(field, out);
     case CHARL__KEY_INTERVAL:
-        return charl__text_printf(out, "%s", charl__interval_format(*(const charl_interval *)field, text, sizeof text));
+        return charl__text_printf(out, "%s",
+                                  charl__interval_format(*(const charl__interval *)field, text, sizeof text));
     case CHARL__KEY_DURATION:
         return charl__text_printf(out, "%s", charl__duration_format(*(const double *)field, text, sizeof text));
     case CHARL__KEY_AUGMENT:

@@ -42,13 +42,13 @@ static int64_t unit_seconds(const char *suffix)
     return 0;
 }
 
-bool charl__interval_parse(const char *text, charl_interval *out)
+bool charl__interval_parse(const char *text, charl__interval *out)
 {
     const char *p = text;
-    charl_interval v = {CHARL_INTERVAL_STEPS, 0};
+    charl__interval v = {CHARL__INTERVAL_STEPS, 0};
 
     if (strcmp(text, "none") == 0) {
-        *out = (charl_interval){CHARL_INTERVAL_OFF, 0};
+        *out = (charl__interval){CHARL__INTERVAL_OFF, 0};
         return true;
     }
     if (!take_count(&p, &v.count)) {
@@ -58,40 +58,40 @@ bool charl__interval_parse(const char *text, charl_interval *out)
         p++;
     }
     if (strcmp(p, "ep") == 0 || strcmp(p, "epoch") == 0 || strcmp(p, "epochs") == 0) {
-        v.unit = CHARL_INTERVAL_EPOCHS;
+        v.unit = CHARL__INTERVAL_EPOCHS;
     } else if (*p != '\0' && strcmp(p, "steps") != 0) {
         const int64_t seconds = unit_seconds(p);
 
         if (seconds == 0) {
             return false;
         }
-        v.unit = CHARL_INTERVAL_SECONDS;
+        v.unit = CHARL__INTERVAL_SECONDS;
         v.count *= seconds;
     }
     if (v.count == 0) {
-        v.unit = CHARL_INTERVAL_OFF;
+        v.unit = CHARL__INTERVAL_OFF;
     }
     *out = v;
     return true;
 }
 
-const char *charl__interval_format(charl_interval v, char *text, size_t size)
+const char *charl__interval_format(charl__interval v, char *text, size_t size)
 {
     switch (v.unit) {
-    case CHARL_INTERVAL_STEPS:
+    case CHARL__INTERVAL_STEPS:
         snprintf(text, size, "%" PRId64, v.count);
         break;
-    case CHARL_INTERVAL_EPOCHS:
+    case CHARL__INTERVAL_EPOCHS:
         snprintf(text, size, "%" PRId64 "ep", v.count);
         break;
-    case CHARL_INTERVAL_SECONDS:
+    case CHARL__INTERVAL_SECONDS:
         if (v.count % 60 == 0) {
             snprintf(text, size, "%" PRId64 "m", v.count / 60);
         } else {
             snprintf(text, size, "%" PRId64 "s", v.count);
         }
         break;
-    case CHARL_INTERVAL_OFF:
+    case CHARL__INTERVAL_OFF:
     default:
         snprintf(text, size, "0");
         break;
@@ -171,23 +171,23 @@ const char *charl__duration_format(double seconds, char *text, size_t size)
     return text;
 }
 
-bool charl__interval_due(charl_interval v, int64_t step, int64_t batch, int64_t epoch_samples, double since_s)
+bool charl__interval_due(charl__interval v, int64_t step, int64_t batch, int64_t epoch_samples, double since_s)
 {
     if (v.count <= 0 || step <= 0) {
         return false;
     }
     switch (v.unit) {
-    case CHARL_INTERVAL_STEPS:
+    case CHARL__INTERVAL_STEPS:
         return step % v.count == 0;
-    case CHARL_INTERVAL_EPOCHS: {
+    case CHARL__INTERVAL_EPOCHS: {
         const int64_t after = step * batch / epoch_samples;
         const int64_t before = (step - 1) * batch / epoch_samples;
 
         return after / v.count > before / v.count;
     }
-    case CHARL_INTERVAL_SECONDS:
+    case CHARL__INTERVAL_SECONDS:
         return since_s >= (double)v.count;
-    case CHARL_INTERVAL_OFF:
+    case CHARL__INTERVAL_OFF:
     default:
         return false;
     }

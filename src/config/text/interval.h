@@ -2,13 +2,13 @@
 #define CHARL_CONFIG_TEXT_INTERVAL_H
 /** Intervals ("500" steps, "1ep", "30m") and durations ("1-12:00:00", "90s"): text, value and when
  *  one is due. */
-#include "charl/config.h"
+#include "config/values.h"
 
 /** False when `text` is not an interval; *out is then unchanged. "0" and "none" are off. */
-bool charl__interval_parse(const char *text, charl_interval *out);
+bool charl__interval_parse(const char *text, charl__interval *out);
 
 /** Text that parses to the same value, into text[size]; returns text. */
-const char *charl__interval_format(charl_interval interval, char *text, size_t size);
+const char *charl__interval_format(charl__interval interval, char *text, size_t size);
 
 /** False when `text` is not a duration of at least a second; *out is then unchanged. "" is 0: none. */
 bool charl__duration_parse(const char *text, double *seconds);
@@ -19,6 +19,6 @@ const char *charl__duration_format(double seconds, char *text, size_t size);
 /** Whether something is due after step `step` (1 = the first step is done): every count steps, or
  *  when the samples of this step completed another count epochs, or when `since_s` seconds have
  *  passed since the last time. `batch` and `epoch_samples` are positive. */
-bool charl__interval_due(charl_interval interval, int64_t step, int64_t batch, int64_t epoch_samples, double since_s);
+bool charl__interval_due(charl__interval interval, int64_t step, int64_t batch, int64_t epoch_samples, double since_s);
 
 #endif

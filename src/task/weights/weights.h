@@ -2,7 +2,7 @@
 #define CHARL_TASK_WEIGHTS_WEIGHTS_H
 /** The weights of a checkpoint: which of them, and on their way into a model. */
 #include "charl/checkpoint.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/params.h"
 
 /** Whether there is a moving average of the weights. */

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/text/text.h"
-#include "charl/config.h"
+#include "config/values.h"
 #include "charl/safetensors.h"
 #include "task/weights/weights_load.h"
 

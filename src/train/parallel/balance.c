@@ -60,7 +60,7 @@ charl_status charl__balance_init(charl__trainer *t)
     charl_slices block;
 
     *b = (charl__balance){.skip = FIRST, .settle = AFTER, .slowness = 1.0};
-    b->on = t->config->dist.balance == CHARL_BALANCE_SPEED && size > 1 && !t->session.infers;
+    b->on = t->config->dist.balance == CHARL__BALANCE_SPEED && size > 1 && !t->session.infers;
     CHARL_TRY(read_slowness(charl__env(CHARL_ENV_SLOW), charl_comm_rank(t->comm), &b->slowness));
     for (int r = 0; r < size; r++) {
         CHARL_TRY(charl_slices_block(t->replica.dp->slices.total, r, size, &block));

@@ -45,7 +45,7 @@ static charl_status compute_alike(const charl__replica *r, bool *alike)
     int64_t wrong = 0;
 
     *alike = false;
-    if (r->config->train.exact == CHARL_EXACT_DEVICE || charl__config_inexact(r->config)) {
+    if (r->config->train.exact == CHARL__EXACT_DEVICE || charl__config_inexact(r->config)) {
         return CHARL_OK;
     }
     CHARL_TRY(charl_comm_agree(r->comm, charl_device_check_arithmetic(r->session->dev, table)));
@@ -61,8 +61,8 @@ static bool multiplies_by_amx(const charl__replica *r)
 {
     const charl_device *dev = r->session->dev;
 
-    return r->config->train.precision == CHARL_PRECISION_BF16 && charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU &&
-           charl_device_has_tensor_cores(dev, CHARL_BF16);
+    return r->config->train.precision == CHARL__PRECISION_BF16 &&
+           charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU && charl_device_has_tensor_cores(dev, CHARL_BF16);
 }
 
 charl_status charl__heterogeneous_init(charl__replica *r)
