@@ -5,7 +5,7 @@
 
 #include "base/fault.h"
 #include "base/numeric/rng.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 enum { N = 8192, OPERATIONS = 7, DENORMALS = OPERATIONS };
 

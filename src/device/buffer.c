@@ -1,5 +1,5 @@
 /* Buffers, counted against a budget of the device: PoCL allocates lazily and never reports a shortage. */
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -87,17 +87,17 @@ int charl_device_get_uses(const charl_device *dev, charl_device_use *out, int ca
 static charl_status create(charl_device *dev, void *host, size_t bytes, const char *what, charl__buffer **out)
 {
     charl_status st = CHARL_OK;
-    const cl_mem_flags flags = CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0);
     charl__buffer *b = NULL;
-    cl_int err = CL_SUCCESS;
+    int err;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *b, &b));
     CHARL_TRY_CLEANUP(charl__acquire(what));
-    b->mem = clCreateBuffer(dev->context, flags, bytes, host, &err);
-    if (err != CL_SUCCESS) {
+    err = dev->driver->memory_create(dev, host, bytes, &b->mem);
+    if (err != 0) {
         charl__drop();
-        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s: device buffer of %zu bytes: %s", what, bytes, charl__cl_name(err));
+        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s: device buffer of %zu bytes: %s", what, bytes,
+                           dev->driver->error(err).text);
     }
     b->refs = 1;
     b->dev = charl__device_retain(dev);
@@ -112,10 +112,9 @@ cleanup:
 charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what, charl__buffer **out)
 {
     charl_status st = CHARL_OK;
-    const cl_uint zero[4] = {0};
     charl__buffer *b = NULL;
     size_t rounded = 0;
-    cl_int err = CL_SUCCESS;
+    int err;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__budget_check(dev, bytes, what));
@@ -125,13 +124,13 @@ charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *w
     b->counted = (int64_t)rounded;
     b->use = charl__budget_add(dev, what, b->counted);
     charl__large_pages(dev, b->mem, rounded);
-    err = clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, zero, sizeof zero, 0, rounded, 0, NULL, NULL);
-    if (charl__cl_is_fault(err) && err != CL_OUT_OF_RESOURCES) {
-        CHARL_TRY_CLEANUP(charl__device_failed(dev, "zeroing a buffer", err));
+    err = dev->driver->fill(dev, CHARL_QUEUE_COMPUTE, b->mem, rounded, 0);
+    if (err != 0 && dev->driver->error(err).fault == CHARL__FAULT) {
+        CHARL_TRY_CLEANUP(charl__device_check(dev, "zeroing a buffer", err));
     }
     /* Drivers that allocate lazily find out here. */
-    CHARL_REQUIRE_CLEANUP(err == CL_SUCCESS, CHARL_ERR_NOMEM, "%s: zeroing a device buffer of %zu bytes: %s", what,
-                          rounded, charl__cl_name(err));
+    CHARL_REQUIRE_CLEANUP(err == 0, CHARL_ERR_NOMEM, "%s: zeroing a device buffer of %zu bytes: %s", what, rounded,
+                          dev->driver->error(err).text);
     dev->commands[CHARL_QUEUE_COMPUTE]++;
     charl__command_note(dev, "zeroing a buffer", what);
     b->filling = true;
@@ -160,7 +159,7 @@ charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, cha
     return CHARL_OK;
 }
 
-charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes, charl__buffer **out)
+charl_status charl__buffer_adopt(charl_device *dev, charl__driver_memory *mem, size_t bytes, charl__buffer **out)
 {
     charl_status st = CHARL_OK;
 
@@ -174,7 +173,7 @@ charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes, ch
     **out = (charl__buffer){.refs = 1, .dev = charl__device_retain(dev), .mem = mem, .bytes = bytes, .wrapped = true};
 cleanup:
     if (st != CHARL_OK) {
-        clReleaseMemObject(mem);
+        dev->driver->memory_release(dev, mem);
     }
     return st;
 }
@@ -190,9 +189,9 @@ void charl__buffer_release(charl__buffer *b)
     if (b && --b->refs == 0) {
         for (int q = 0; b->wrapped && q < CHARL_QUEUE_COUNT; q++) {
             /* the caller frees the memory next; other buffers the driver keeps */
-            clFinish(b->dev->queue[q]);
+            b->dev->driver->finish(b->dev, (charl__queue)q);
         }
-        clReleaseMemObject(b->mem);
+        b->dev->driver->memory_release(b->dev, b->mem);
         charl__drop();
         if (b->mapping) {
             munmap(b->mapping, b->bytes);
@@ -220,9 +219,4 @@ charl_status charl__buffer_settle(charl__buffer *b, charl__queue q)
         b->filling = false;
     }
     return CHARL_OK;
-}
-
-void *charl__buffer_cl_mem(const charl__buffer *b)
-{
-    return b->mem;
 }

@@ -29,7 +29,7 @@
 #include "base/numeric/hash.h"
 #include "base/log.h"
 #include "base/text/text.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 typedef struct header {
     char magic[8]; /* a change of the layout changes it */
@@ -152,10 +152,8 @@ cleanup:
 void charl__cache_know_pocl(charl_device *dev)
 {
     const char *keeps = getenv("POCL_KERNEL_CACHE");
-    char name[128] = "";
 
-    clGetPlatformInfo(dev->platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL);
-    dev->pocl = dev->info.kind == CHARL_DEVICE_CPU && strcmp(name, "Portable Computing Language") == 0;
+    dev->pocl = dev->info.kind == CHARL_DEVICE_CPU && strcmp(dev->info.platform, "Portable Computing Language") == 0;
     dev->pocl_keeps = dev->pocl && (!keeps || keeps[0] == '1');
 }
 
@@ -226,10 +224,8 @@ static void add(charl__sha256 *s, const char *text)
 void charl__cache_key(const charl_device *dev, const char *const source[3], const char *options, char *key)
 {
     unsigned char digest[CHARL__SHA256_BYTES];
-    char version[256] = "";
     charl__sha256 s;
 
-    clGetPlatformInfo(dev->platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
     charl__sha256_init(&s);
     for (int i = 0; i < 3; i++) {
         add(&s, source[i]);
@@ -238,7 +234,7 @@ void charl__cache_key(const charl_device *dev, const char *const source[3], cons
     add(&s, dev->info.name);
     add(&s, dev->info.version);
     add(&s, dev->info.driver);
-    add(&s, version);
+    add(&s, dev->found.platform_version);
     charl__sha256_final(&s, digest);
     charl__sha256_format(digest, key);
 }
@@ -265,34 +261,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__program_of_binary(charl_device *dev, const unsigned char *data, size_t bytes, const char *options,
-                                      cl_program *out)
-{
-    charl_status st = CHARL_OK;
-    cl_int err = CL_SUCCESS, status = CL_SUCCESS;
-    cl_program p = NULL;
-
-    *out = NULL;
-    CHARL_TRY(charl__acquire("program"));
-    p = clCreateProgramWithBinary(dev->context, 1, &dev->id, &bytes, &data, &status, &err);
-    if (err == CL_SUCCESS && status == CL_SUCCESS) {
-        err = clBuildProgram(p, 1, &dev->id, options, NULL, NULL);
-        st = charl__program_log(dev, p, "binary");
-        *out = err == CL_SUCCESS && st == CHARL_OK ? p : NULL;
-    }
-    if (charl__cl_is_fault(err)) {
-        st = charl__device_failed(dev, "loading a compiled kernel", err);
-    }
-    if (!*out) {
-        if (p) {
-            clReleaseProgram(p);
-        }
-        charl__drop();
-    }
-    return st;
-}
-
-charl_status charl__cache_load(charl_device *dev, const char *key, const char *options, cl_program *out)
+charl_status charl__cache_load(charl_device *dev, const char *key, const char *options, charl__driver_program **out)
 {
     charl_status st = CHARL_OK;
     charl__text path = {0};
@@ -311,7 +280,7 @@ charl_status charl__cache_load(charl_device *dev, const char *key, const char *o
     }
     CHARL_TRY_CLEANUP(read_entry(f, &data, &bytes));
     if (data) {
-        CHARL_TRY_CLEANUP(charl__program_of_binary(dev, data, bytes, options, out));
+        CHARL_TRY_CLEANUP(dev->driver->program_load(dev, data, bytes, options, out));
     }
     if (!*out) {
         charl__log(CHARL_LOG_INFO, "ignoring a damaged kernel cache entry: %s", charl__text_string(&path));
@@ -380,24 +349,24 @@ static bool write_entry(const char *path, const char *temporary, const unsigned 
 
 static atomic_int n_stored; /* threads may store the same program at once */
 
-charl_status charl__cache_store(charl_device *dev, const char *key, cl_program program)
+charl_status charl__cache_store(charl_device *dev, const char *key, charl__driver_program *program)
 {
     charl_status st = CHARL_OK;
     charl__text path = {0}, temporary = {0};
     unsigned char *data = NULL;
     size_t bytes = 0;
 
-    if (!dev->cache_dir || dev->pocl_keeps ||
-        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || bytes == 0 ||
-        bytes > largest) {
+    if (!dev->cache_dir || dev->pocl_keeps) {
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(dev->driver->program_binary(dev, program, &data, &bytes));
+    if (!data || bytes > largest) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
     CHARL_TRY_CLEANUP(charl__text_printf(&temporary, "%s/%s.%ld-%d.tmp", dev->cache_dir, key, (long)getpid(),
                                          atomic_fetch_add(&n_stored, 1)));
-    CHARL_TRY_CLEANUP(charl__alloc(bytes, &data));
-    if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) != CL_SUCCESS ||
-        !write_entry(charl__text_string(&path), charl__text_string(&temporary), data, bytes)) {
+    if (!write_entry(charl__text_string(&path), charl__text_string(&temporary), data, bytes)) {
         charl__log(CHARL_LOG_INFO, "cannot write the kernel cache entry %s", charl__text_string(&path));
     }
 cleanup:

@@ -1,7 +1,7 @@
 /* Progress of compilation. Only the time is counted: drivers do not tell whether a kernel came from their cache. */
 #include "base/clock.h"
 #include "base/fault.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 static void report(const charl_device *dev)
 {

@@ -1,4 +1,4 @@
-/* Opening and closing: context, queues, budget. Objects made on a device retain it, so closing it
+/* Opening and closing: driver, budget. Objects made on a device retain it, so closing it
  * before them is harmless: the context goes with the last of them. */
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 static int64_t capacity_of(const charl_device_info *info, int sharers, int64_t limit)
 {
@@ -19,31 +19,6 @@ static int64_t capacity_of(const charl_device_info *info, int sharers, int64_t l
     }
     bytes /= sharers;
     return limit > 0 && limit < bytes ? limit : bytes;
-}
-
-static charl_status open_queues(charl_device *dev)
-{
-    cl_int err = CL_SUCCESS;
-    const bool is_timed = dev->timing || dev->tracing;
-    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)dev->platform, 0};
-
-    CHARL_TRY(charl__acquire("OpenCL context"));
-    dev->context = clCreateContext(properties, 1, &dev->id, NULL, NULL, &err);
-    if (err != CL_SUCCESS) {
-        dev->context = NULL;
-        charl__drop();
-        CHARL_FAIL(charl__cl_status(err), "clCreateContext on %s: %s", dev->info.name, charl__cl_name(err));
-    }
-    for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
-        CHARL_TRY(charl__acquire("command queue"));
-        dev->queue[q] = clCreateCommandQueue(dev->context, dev->id, is_timed ? CL_QUEUE_PROFILING_ENABLE : 0, &err);
-        if (err != CL_SUCCESS) {
-            dev->queue[q] = NULL;
-            charl__drop();
-            CHARL_FAIL(charl__cl_status(err), "clCreateCommandQueue on %s: %s", dev->info.name, charl__cl_name(err));
-        }
-    }
-    return CHARL_OK;
 }
 
 static charl_status pick_device(const charl_device_request *request, charl__found *out, int *sharers)
@@ -100,8 +75,8 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
         dev->spare = &dev->event[i];
     }
     dev->info = found.info;
-    dev->platform = found.platform;
-    dev->id = found.id;
+    dev->found = found;
+    dev->driver = &charl__driver_opencl;
     dev->sync = charl__env_is_on(CHARL_ENV_SYNC);
     dev->compiling = request->compiling;
     dev->compiling_ctx = request->compiling_ctx;
@@ -115,7 +90,8 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
         CHARL_TRY_CLEANUP(charl__tracing_create(&dev->tracing));
     }
     CHARL_TRY_CLEANUP(charl__tuning_db_open(dev, request->tune));
-    CHARL_TRY_CLEANUP(open_queues(dev));
+    CHARL_TRY_CLEANUP(dev->driver->open(dev, dev->timing || dev->tracing));
+    dev->is_open = true;
     CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32));
     dev->skip_kernels = request->skip_kernels;
     if (request->allow_tf32 && !dev->facts.nvidia.tf32) { /* said once where ranks share a node */
@@ -157,24 +133,13 @@ void charl__device_release(charl_device *dev)
     if (charl__workspace_release_one(dev)) {
         return; /* what it owned was the last that held it */
     }
-    for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
-        if (dev->queue[q]) {
-            clFinish(dev->queue[q]);
-        }
+    for (int q = 0; dev->is_open && q < CHARL_QUEUE_COUNT; q++) {
+        dev->driver->finish(dev, (charl__queue)q);
     }
     charl__timing_destroy(dev->timing);
-    charl__tracing_destroy(dev->tracing);
+    charl__tracing_destroy(dev, dev->tracing);
     charl__programs_release(dev);
-    for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
-        if (dev->queue[q]) {
-            clReleaseCommandQueue(dev->queue[q]);
-            charl__drop();
-        }
-    }
-    if (dev->context) {
-        clReleaseContext(dev->context);
-        charl__drop();
-    }
+    dev->driver->close(dev);
     charl__tuning_db_close(dev->tuning_db);
     charl_free(dev->cache_dir);
     charl_free(dev);
@@ -195,11 +160,6 @@ const char *charl_device_kind_name(charl_device_kind kind)
 const charl_device_info *charl_device_get_info(const charl_device *dev)
 {
     return dev ? &dev->info : NULL;
-}
-
-void *charl__device_cl_queue(charl_device *dev)
-{
-    return dev->queue[CHARL_QUEUE_COMPUTE];
 }
 
 bool charl__device_has_nvidia_cores(const charl_device *dev, charl_dtype dtype)
@@ -245,13 +205,11 @@ void charl__device_waited(charl_device *dev, double begin)
 charl_status charl__queue_finish(charl_device *dev, charl__queue q, const char *what)
 {
     const double begin = charl__clock_s();
-    const cl_int err = clFinish(dev->queue[q]);
+    const int err = dev->driver->finish(dev, q);
 
     dev->counters.host_waits++;
     charl__device_waited(dev, begin);
-    if (err != CL_SUCCESS) {
-        return charl__device_failed(dev, what, err);
-    }
+    CHARL_TRY(charl__device_check(dev, what, err));
     if (q == CHARL_QUEUE_COMPUTE) {
         charl__commands_settled(dev);
     }
@@ -263,7 +221,7 @@ charl_status charl_device_sync(charl_device *dev)
     CHARL_GIVEN(dev);
     CHARL_TRY(charl__device_enter(dev));
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) { /* one may wait for another */
-        CHARL_CL(clFlush(dev->queue[q]));
+        CHARL_TRY(charl__device_check(dev, "flushing a queue", dev->driver->flush(dev, (charl__queue)q)));
     }
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
         CHARL_TRY(charl__queue_finish(dev, (charl__queue)q, "waiting for the device"));

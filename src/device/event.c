@@ -1,6 +1,6 @@
 /* Events: points in a queue. Recording one flushes the queue, so that waiting for it or polling it always ends. */
 #include "base/clock.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 static bool is_spare(const charl__event *e)
 {
@@ -19,7 +19,7 @@ static charl_status take(charl_device *dev, charl__event **out)
     return CHARL_OK;
 }
 
-charl_status charl__event_adopt(charl_device *dev, charl__queue q, cl_event event, charl__event **out)
+charl_status charl__event_adopt(charl_device *dev, charl__queue q, charl__driver_event *event, charl__event **out)
 {
     charl_status st = CHARL_OK;
     charl__event *e = NULL;
@@ -27,17 +27,17 @@ charl_status charl__event_adopt(charl_device *dev, charl__queue q, cl_event even
     *out = NULL;
     st = charl__acquire("event");
     if (st != CHARL_OK) {
-        clReleaseEvent(event);
+        dev->driver->event_release(dev, event);
     }
     CHARL_TRY_CLEANUP(st);
     st = take(dev, &e);
     if (st != CHARL_OK) {
-        clReleaseEvent(event);
+        dev->driver->event_release(dev, event);
         charl__drop();
     }
     CHARL_TRY_CLEANUP(st);
     e->event = event;
-    CHARL_CL_CLEANUP(clFlush(dev->queue[q]));
+    CHARL_TRY_CLEANUP(charl__device_check(dev, "flushing a queue", dev->driver->flush(dev, q)));
     dev->counters.events++;
     *out = e;
     e = NULL;
@@ -48,10 +48,10 @@ cleanup:
 
 charl_status charl__event_record(charl_device *dev, charl__queue q, charl__event **out)
 {
-    cl_event event = NULL;
+    charl__driver_event *event = NULL;
 
     *out = NULL;
-    CHARL_CL(clEnqueueMarkerWithWaitList(dev->queue[q], 0, NULL, &event));
+    CHARL_TRY(charl__device_check(dev, "recording an event", dev->driver->mark(dev, q, &event)));
     CHARL_TRY(charl__event_adopt(dev, q, event, out));
     return CHARL_OK;
 }
@@ -63,30 +63,22 @@ int64_t charl__queue_commands(const charl_device *dev, charl__queue q)
 
 charl_status charl__queue_wait(charl_device *dev, charl__queue q, const charl__event *e)
 {
-    CHARL_CL(clEnqueueBarrierWithWaitList(dev->queue[q], 1, &e->event, NULL));
-    return CHARL_OK;
+    return charl__device_check(dev, "waiting for an event", dev->driver->after(dev, q, e->event));
 }
 
 charl_status charl__event_is_done(const charl__event *e, bool *done)
 {
-    cl_int state = CL_QUEUED;
-
     *done = false;
-    CHARL_CL(clGetEventInfo(e->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL));
-    if (state < 0) {
-        CHARL_TRY(charl__device_failed(e->dev, "a command", state));
-    }
-    *done = state == CL_COMPLETE;
-    return CHARL_OK;
+    return charl__device_check(e->dev, "a command", e->dev->driver->event_is_done(e->dev, e->event, done));
 }
 
-charl_status charl__event_await(charl_device *dev, cl_event e)
+charl_status charl__event_await(charl_device *dev, charl__driver_event *e)
 {
     const double begin = charl__clock_s();
-    const cl_int err = clWaitForEvents(1, &e);
+    const int err = dev->driver->event_wait(dev, e);
 
     charl__device_waited(dev, begin);
-    return err == CL_SUCCESS ? CHARL_OK : charl__device_failed(dev, "waiting for an event", err);
+    return charl__device_check(dev, "waiting for an event", err);
 }
 
 static charl_status wait_counted(const charl__event *e, int64_t *counter)
@@ -120,7 +112,7 @@ void charl__event_release(charl__event *e)
     }
     dev = e->dev;
     if (e->event) {
-        clReleaseEvent(e->event);
+        dev->driver->event_release(dev, e->event);
         charl__drop();
     }
     if (is_spare(e)) {

@@ -1,22 +1,17 @@
 /* Memory that several processes map into their devices: what exports it, and the import.
  *
- * On GPUs of NVIDIA a block comes from CUDA and goes into OpenCL by its extension for external
+ * On GPUs of NVIDIA a block comes from CUDA; OpenCL imports it by its extension for external
  * memory. On CPU devices it is an anonymous file, mapped and wrapped: slower than nothing, but the
  * same protocol runs there, and is tested there.
  */
 #define _GNU_SOURCE /* memfd_create */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "device/cl_private.h"
-
-/* OpenCL 3.0 and its extensions, in numbers: charl builds with the headers of 1.2 too. */
-enum { DEVICE_HANDLE_LIST = 0x2051, OPAQUE_FD = 0x2060 };
-typedef cl_mem create_function(cl_context, const uint64_t *, cl_mem_flags, size_t, void *, cl_int *);
+#include "device/device_private.h"
 
 struct charl__device_export {
     charl_device *dev; /* retained */
@@ -27,35 +22,19 @@ struct charl__device_export {
     charl__cuda_block cuda;
 };
 
-static create_function *create_with_properties(void)
-{
-    create_function *f = NULL;
-    void *self = dlopen(NULL, RTLD_NOW);
-
-    if (self) {
-        *(void **)&f = dlsym(self, "clCreateBufferWithProperties");
-        dlclose(self); /* the loader of OpenCL is linked: it stays */
-    }
-    return f;
-}
-
 charl__shared_kind charl__export_kind(const charl_device *dev, const char **why)
 {
-    char extensions[8192] = "";
-
     *why = NULL;
     if (dev->facts.zero_copy) {
         return CHARL_SHARED_HOST;
     }
-    clGetDeviceInfo(dev->id, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL);
     if (!dev->facts.nvidia.ptx) {
         *why = "it is for NVIDIA GPUs of compute capability 8.0 and higher, and not with CHARL_NO_PTX=1";
     } else if (dev->info.pci[0] == '\0') {
         *why = "the driver does not tell the GPU's PCI address";
-    } else if (!strstr(extensions, "cl_khr_external_memory_opaque_fd") || !create_with_properties()) {
-        *why = "OpenCL cannot import memory here (cl_khr_external_memory_opaque_fd)";
     } else {
-        *why = charl__cuda_missing();
+        *why = dev->driver->cannot_import(dev);
+        *why = *why ? *why : charl__cuda_missing();
     }
     return *why ? CHARL_SHARED_NONE : CHARL_SHARED_CUDA;
 }
@@ -142,17 +121,17 @@ static charl_status import_host(charl_device *dev, int fd, size_t bytes, charl__
 /* The driver takes the descriptor that it imports, unless it fails. */
 static charl_status import_cuda(charl_device *dev, int fd, size_t bytes, charl__buffer **out)
 {
-    create_function *create = create_with_properties(); /* it is there: charl__export_kind */
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    const uint64_t properties[] = {OPAQUE_FD, (uint64_t)own, DEVICE_HANDLE_LIST, (uint64_t)(uintptr_t)dev->id, 0, 0};
-    cl_int err = CL_SUCCESS;
-    cl_mem mem = NULL;
+    charl__driver_memory *mem = NULL;
+    int err;
 
     CHARL_REQUIRE(own >= 0, CHARL_ERR_DEVICE, "a descriptor cannot be imported: %s", strerror(errno));
-    mem = create(dev->context, properties, CL_MEM_READ_WRITE, bytes, NULL, &err);
-    if (err != CL_SUCCESS) {
+    err = dev->driver->memory_import(dev, own, bytes, &mem);
+    if (err != 0) {
+        const charl__driver_error e = dev->driver->error(err);
+
         close(own);
-        CHARL_FAIL(charl__cl_status(err), "importing memory of %zu bytes: %s", bytes, charl__cl_name(err));
+        CHARL_FAIL(e.status, "importing memory of %zu bytes: %s", bytes, e.text);
     }
     CHARL_TRY(charl__buffer_adopt(dev, mem, bytes, out));
     return CHARL_OK;

@@ -1,7 +1,7 @@
 /* Errors of commands that fail on the device. A later, unrelated call reports them (NVIDIA's driver then fails to build any program), so
  * the device remembers the last commands of its compute queue, and the message lists them. */
 #include "base/text/text.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 static void copy(char to[CHARL__COMMAND_TEXT], const char *from)
 {
@@ -26,12 +26,6 @@ void charl__commands_settled(charl_device *dev)
     dev->settled = dev->noted;
 }
 
-bool charl__cl_is_fault(cl_int err)
-{
-    return err == CHARL__NVIDIA_FAULT || err == CL_OUT_OF_RESOURCES || err == CL_INVALID_COMMAND_QUEUE ||
-           err == CL_DEVICE_NOT_AVAILABLE || err == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
-}
-
 /* The commands that may have failed, the oldest first. */
 static charl_status list_commands(const charl_device *dev, charl__text *out)
 {
@@ -54,19 +48,24 @@ static charl_status list_commands(const charl_device *dev, charl__text *out)
     return CHARL_OK;
 }
 
-charl_status charl__device_failed(const charl_device *dev, const char *call, cl_int err)
+charl_status charl__device_failed(const charl_device *dev, const char *call, charl__driver_error e)
 {
     charl_status st = CHARL_OK;
     charl__text commands = {0};
 
-    if (!charl__cl_is_fault(err) || dev->noted == dev->settled) {
-        CHARL_FAIL_CLEANUP(charl__cl_status(err), "%s on %s: %s", call, dev->info.name, charl__cl_name(err));
+    if (e.fault == CHARL__NO_FAULT || dev->noted == dev->settled) {
+        CHARL_FAIL_CLEANUP(e.status, "%s on %s: %s", call, dev->info.name, e.text);
     }
     CHARL_TRY_CLEANUP(list_commands(dev, &commands));
     CHARL_FAIL_CLEANUP(CHARL_ERR_DEVICE, "%s on %s: %s. An earlier command has failed there: %s%s", call,
-                       dev->info.name, charl__cl_name(err), charl__text_string(&commands),
+                       dev->info.name, e.text, charl__text_string(&commands),
                        dev->sync ? "" : "; HINT CHARL_SYNC=1 in the environment finds the one");
 cleanup:
     charl__text_fini(&commands);
     return st;
+}
+
+charl_status charl__device_check(const charl_device *dev, const char *call, int err)
+{
+    return err == 0 ? CHARL_OK : charl__device_failed(dev, call, dev->driver->error(err));
 }

@@ -1,42 +1,42 @@
 /* Launches: check, set arguments, enqueue, report errors. */
 #include <string.h>
 
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
-charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl__arg *a, cl_uint *at)
+charl_status charl__arg_set(charl_device *dev, charl__driver_kernel *kernel, const char *entry, const charl__arg *a,
+                            int *at)
 {
-    const cl_uint first = *at;
-    const cl_ulong offset = (cl_ulong)a->v.offset;
-    cl_int err = CL_SUCCESS;
+    const charl__driver *d = dev->driver;
+    const int first = *at;
+    const uint64_t offset = (uint64_t)a->v.offset;
+    int err = 0;
 
     if (charl__arg_is_buffer(a->kind)) {
-        err = clSetKernelArg(kernel, (*at)++, sizeof(cl_mem), a->buffer ? &a->buffer->mem : NULL);
-        if (err == CL_SUCCESS) {
-            err = clSetKernelArg(kernel, (*at)++, sizeof offset, &offset);
+        err = d->set_memory(dev, kernel, (*at)++, a->buffer ? a->buffer->mem : NULL);
+        if (err == 0) {
+            err = d->set(dev, kernel, (*at)++, sizeof offset, &offset);
         }
     } else if (a->kind == CHARL_ARG_LOCAL) {
-        err = clSetKernelArg(kernel, (*at)++, a->v.bytes, NULL);
+        err = d->set(dev, kernel, (*at)++, a->v.bytes, NULL);
     } else { /* every member of the union starts at its first byte */
-        err = clSetKernelArg(kernel, (*at)++, a->kind == CHARL_ARG_I64 ? 8 : 4, &a->v);
+        err = d->set(dev, kernel, (*at)++, a->kind == CHARL_ARG_I64 ? 8 : 4, &a->v);
     }
-    CHARL_REQUIRE(err == CL_SUCCESS, err == CL_INVALID_ARG_SIZE ? CHARL_ERR_INVALID : charl__cl_status(err),
-                  "argument %u of kernel %s: %s", first, entry, charl__cl_name(err));
+    CHARL_REQUIRE(err == 0, d->error(err).status, "argument %d of kernel %s: %s", first, entry, d->error(err).text);
     return CHARL_OK;
 }
 
-charl_status charl__args_set(cl_kernel kernel, const charl__launch *l)
+charl_status charl__args_set(charl_device *dev, const charl__kernel *kernel, const charl__launch *l)
 {
-    cl_uint wanted = 0, given = 0, at = 0;
+    int given = 0, at = 0;
 
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
         given += charl__arg_is_buffer(l->args[i].kind) ? 2 : 1;
     }
-    CHARL_CL(clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof wanted, &wanted, NULL));
-    CHARL_REQUIRE(given == wanted, CHARL_ERR_INVALID,
-                  "kernel %s of %s.cl takes %u arguments, %u are given (a buffer counts as two)", l->entry, l->file,
-                  wanted, given);
+    CHARL_REQUIRE(given == kernel->args, CHARL_ERR_INVALID,
+                  "kernel %s of %s.cl takes %d arguments, %d are given (a buffer counts as two)", l->entry, l->file,
+                  kernel->args, given);
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
-        CHARL_TRY(charl__arg_set(kernel, l->entry, &l->args[i], &at));
+        CHARL_TRY(charl__arg_set(dev, kernel->kernel, l->entry, &l->args[i], &at));
     }
     return CHARL_OK;
 }
@@ -159,45 +159,45 @@ static charl_status check_geometry(const charl_device *dev, const charl__launch 
 charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
 {
     charl_status st = CHARL_OK;
-    const cl_command_queue queue = dev->queue[r->queue];
-    cl_event event = NULL;
-    size_t most = 0;
-    cl_int err;
+    const charl__driver *d = dev->driver;
+    charl__driver_event *event = NULL;
+    charl__fault_kind fault;
+    size_t most;
+    int err;
 
     if (dev->skip_kernels) {
         return CHARL_OK;
     }
-    err = clEnqueueNDRangeKernel(queue, r->kernel, 3, NULL, r->global, r->local, r->after ? 1 : 0,
-                                 r->after ? &r->after->event : NULL,
-                                 dev->timing || charl__tracing_is_on(dev) ? &event : NULL);
+    err = d->launch(dev, r->queue, r->kernel, r->global, r->local, r->after ? r->after->event : NULL,
+                    dev->timing || charl__tracing_is_on(dev) ? &event : NULL);
 
-    if (err == CL_SUCCESS && dev->sync) {
+    if (err == 0 && dev->sync) {
         charl__commands_settled(dev); /* those before */
         charl__command_note(dev, r->entry, r->label);
-        err = clFinish(queue);
+        err = d->finish(dev, r->queue);
         dev->counters.host_waits++;
-    } else if (err == CL_SUCCESS && r->queue != CHARL_QUEUE_COMPUTE) {
-        err = clFlush(queue);
-    } else if (err == CL_SUCCESS && ++dev->unflushed >= CHARL__FLUSH_EVERY) {
+    } else if (err == 0 && r->queue != CHARL_QUEUE_COMPUTE) {
+        err = d->flush(dev, r->queue);
+    } else if (err == 0 && ++dev->unflushed >= CHARL__FLUSH_EVERY) {
         dev->unflushed = 0;
-        err = clFlush(queue); /* the device starts while the host still enqueues */
+        err = d->flush(dev, r->queue); /* the device starts while the host still enqueues */
     }
-    if (err == CL_INVALID_WORK_GROUP_SIZE) {
-        clGetKernelWorkGroupInfo(r->kernel, dev->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
-        CHARL_FAIL_CLEANUP(
-            CHARL_ERR_KERNEL,
+    if (err != 0) {
+        fault = d->error(err).fault;
+        most = d->group_limit(dev, r->kernel, err);
+        CHARL_REQUIRE_CLEANUP(
+            most == 0, CHARL_ERR_KERNEL,
             "kernel %s (%s) needs work-groups of %zu x %zu x %zu, and on %s the compiler allows it %zu work-items",
             r->entry, r->label, r->local[0], r->local[1], r->local[2], dev->info.name, most);
+        /* It may be this launch itself, of too many registers. */
+        if (fault == CHARL__FAULT || (fault == CHARL__OWN_OR_FAULT && dev->sync)) {
+            CHARL_TRY_CLEANUP(charl__device_check(dev, r->entry, err));
+        }
+        CHARL_FAIL_CLEANUP(d->error(err).status,
+                           "launching %s (%s), %zu x %zu x %zu in groups of %zu x %zu x %zu, on %s: %s", r->entry,
+                           r->label, r->global[0], r->global[1], r->global[2], r->local[0], r->local[1], r->local[2],
+                           dev->info.name, d->error(err).text);
     }
-    /* Out of resources may be this launch itself, of too many registers. */
-    if (charl__cl_is_fault(err) && (err != CL_OUT_OF_RESOURCES || dev->sync)) {
-        CHARL_TRY_CLEANUP(charl__device_failed(dev, r->entry, err));
-    }
-    CHARL_REQUIRE_CLEANUP(err == CL_SUCCESS, charl__cl_status(err),
-                          "clEnqueueNDRangeKernel of %s (%s), %zu x %zu x %zu in groups of %zu x %zu x %zu, on "
-                          "%s: %s",
-                          r->entry, r->label, r->global[0], r->global[1], r->global[2], r->local[0], r->local[1],
-                          r->local[2], dev->info.name, charl__cl_name(err));
     if (r->queue == CHARL_QUEUE_COMPUTE && !dev->sync) {
         charl__command_note(dev, r->entry, r->label);
     }
@@ -207,11 +207,11 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
                         &(charl__traced){.name = r->entry, .label = r->label, .bytes = r->bytes, .flop = r->flop},
                         event);
     if (dev->timing) {
-        CHARL_TRY_CLEANUP(charl__timing_add(dev->timing, r, event));
+        CHARL_TRY_CLEANUP(charl__timing_add(dev, r, event));
     }
 cleanup:
     if (event) {
-        clReleaseEvent(event);
+        d->event_release(dev, event);
     }
     return st;
 }
@@ -221,17 +221,15 @@ static charl_status enqueue_first(charl_device *dev, const charl__ready *r)
 {
     charl_status st = CHARL_OK;
     int lock = -1;
-    cl_int err;
 
     /* One rank compiles, the others find the result in PoCL's cache. What was enqueued before may wait for another rank, which may wait
      * for the lock, so it ends first; so may every kernel of the queue of the all-reduce. */
-    if (dev->pocl_keeps && r->queue == CHARL_QUEUE_COMPUTE && clFinish(dev->queue[r->queue]) == CL_SUCCESS) {
+    if (dev->pocl_keeps && r->queue == CHARL_QUEUE_COMPUTE && dev->driver->finish(dev, r->queue) == 0) {
         lock = charl__cache_lock(dev, r->program->key);
     }
     CHARL_TRY_CLEANUP(charl__ready_enqueue(dev, r));
-    err = clFinish(dev->queue[r->queue]); /* no wait of the steady state, so it is not counted */
-    CHARL_REQUIRE_CLEANUP(err == CL_SUCCESS, charl__cl_status(err), "%s (%s) on %s: %s", r->entry, r->label,
-                          dev->info.name, charl__cl_name(err));
+    /* no wait of the steady state, so it is not counted */
+    CHARL_TRY_CLEANUP(charl__device_check(dev, r->entry, dev->driver->finish(dev, r->queue)));
 cleanup:
     charl__cache_unlock(lock);
     return st;
@@ -292,6 +290,7 @@ charl_status charl__launch_enqueue(charl_device *dev, const charl__launch *l)
 {
     charl__ready r;
     charl__program *program = NULL;
+    charl__kernel kernel;
 
     if (l->global[0] == 0) {
         return CHARL_OK;
@@ -302,8 +301,9 @@ charl_status charl__launch_enqueue(charl_device *dev, const charl__launch *l)
         CHARL_TRY(charl__recording_add(dev->recording, l, r));
     } else if (!dev->skip_kernels) {
         CHARL_TRY(charl__program_get(dev, l, &program));
-        CHARL_TRY(charl__kernel_get(dev, program, l->entry, &r.kernel));
-        CHARL_TRY(charl__args_set(r.kernel, l));
+        CHARL_TRY(charl__kernel_get(dev, program, l->entry, &kernel));
+        CHARL_TRY(charl__args_set(dev, &kernel, l));
+        r.kernel = kernel.kernel;
         r.program = program;
         if (!l->after && l->queue == CHARL_QUEUE_COMPUTE) {
             CHARL_TRY(charl__kernel_is_new(dev, program, l->entry, r.local, &r.compiles));

@@ -8,7 +8,7 @@
 
 #include "base/env.h"
 #include "base/text/text.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 static bool is_writer(charl__arg_kind kind)
 {

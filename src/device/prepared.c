@@ -1,11 +1,11 @@
 /* Prepared launches: a repeated launch with a kernel object of its own, which sets only the arguments that change. */
 #include "base/alloc.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 struct charl__prepared {
     charl_device *dev; /* retained */
     charl__ready ready;
-    cl_uint first; /* OpenCL's number of the first argument that changes */
+    int first; /* kernel argument that changes */
     int n;
 };
 
@@ -14,6 +14,7 @@ charl_status charl__prepared_create(charl_device *dev, const charl__launch *l, i
     charl_status st = CHARL_OK;
     charl__program *program = NULL;
     charl__prepared *p = NULL;
+    charl__kernel kernel = {.kernel = NULL};
     int args = 0;
 
     *out = NULL;
@@ -23,13 +24,14 @@ charl_status charl__prepared_create(charl_device *dev, const charl__launch *l, i
     CHARL_TRY_CLEANUP(charl__ready_init(dev, l, &p->ready));
     if (!dev->skip_kernels) {
         CHARL_TRY_CLEANUP(charl__program_get(dev, l, &program));
-        CHARL_TRY_CLEANUP(charl__kernel_create(dev, program, l->entry, &p->ready.kernel));
-        CHARL_TRY_CLEANUP(charl__args_set(p->ready.kernel, l));
+        CHARL_TRY_CLEANUP(charl__kernel_create(dev, program, l->entry, &kernel));
+        p->ready.kernel = kernel.kernel;
+        CHARL_TRY_CLEANUP(charl__args_set(dev, &kernel, l));
     }
     while (l->args[args].kind != CHARL_ARG_END) {
         p->first += charl__arg_is_buffer(l->args[args++].kind) ? 2 : 1;
     }
-    p->first -= (cl_uint)n; /* they are no buffers */
+    p->first -= n; /* they are no buffers */
     *out = p;
     p = NULL;
 cleanup:
@@ -40,10 +42,10 @@ cleanup:
 charl_status charl__prepared_launch(charl__prepared *p, size_t groups, const charl__event *after,
                                     const charl__arg *args)
 {
-    cl_uint at = p->first;
+    int at = p->first;
 
     for (int i = 0; i < p->n; i++) {
-        CHARL_TRY(charl__arg_set(p->ready.kernel, p->ready.entry, &args[i], &at));
+        CHARL_TRY(charl__arg_set(p->dev, p->ready.kernel, p->ready.entry, &args[i], &at));
     }
     p->ready.global[0] = groups * p->ready.local[0];
     p->ready.after = after;
@@ -54,7 +56,7 @@ charl_status charl__prepared_launch(charl__prepared *p, size_t groups, const cha
 void charl__prepared_destroy(charl__prepared *p)
 {
     if (p) {
-        charl__kernel_release(p->ready.kernel);
+        charl__kernel_release(p->dev, p->ready.kernel);
         charl__device_release(p->dev);
         charl_free(p);
     }

@@ -4,7 +4,7 @@
 
 #include "base/env.h"
 #include "base/fault.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 enum { PAGE = 4096 };
 
@@ -13,20 +13,19 @@ enum { PAGE = 4096 };
 static charl_status probe_zero_copy(charl_device *dev)
 {
     charl_status st = CHARL_OK;
-    const cl_uchar pattern = 0xa5;
-    cl_bool unified = CL_FALSE;
+    const unsigned char pattern = 0xa5;
     charl__buffer *b = NULL;
     unsigned char *host = NULL;
     void *mapped = NULL;
     bool in_place = true;
 
-    clGetDeviceInfo(dev->id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified, NULL);
-    if (dev->info.kind != CHARL_DEVICE_CPU || !unified) {
+    if (dev->info.kind != CHARL_DEVICE_CPU || !dev->found.unified) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__alloc_aligned(PAGE, PAGE, &host));
     CHARL_TRY_CLEANUP(charl__buffer_wrap(dev, host, PAGE, &b));
-    CHARL_CL_CLEANUP(clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, &pattern, 1, 0, PAGE, 0, NULL, NULL));
+    CHARL_TRY_CLEANUP(charl__device_check(dev, "probing shared memory",
+                                          dev->driver->fill(dev, CHARL_QUEUE_COMPUTE, b->mem, PAGE, pattern)));
     CHARL_TRY_CLEANUP(charl__queue_finish(dev, CHARL_QUEUE_COMPUTE, "probing shared memory"));
     for (int i = 0; i < PAGE; i++) {
         in_place = in_place && host[i] == pattern;
@@ -41,14 +40,6 @@ cleanup:
     return st;
 }
 
-static bool announces_fp16(const charl_device *dev)
-{
-    char extensions[8192] = "";
-
-    clGetDeviceInfo(dev->id, CL_DEVICE_EXTENSIONS, sizeof extensions, extensions, NULL);
-    return strstr(extensions, "cl_khr_fp16") != NULL;
-}
-
 /* Half arithmetic works if the square of 1 + 2^-10 is rounded to half. The extension string does not tell: NVIDIA's driver compiles half
  * arithmetic without announcing cl_khr_fp16, others announce and emulate it. CPUs that do not announce it are not tested, because PoCL's
  * compiler would print an error. */
@@ -58,7 +49,7 @@ static charl_status probe_fp16(charl_device *dev)
     charl__buffer *b = NULL;
     float got = 0;
 
-    if (dev->info.kind == CHARL_DEVICE_CPU && !announces_fp16(dev)) {
+    if (dev->info.kind == CHARL_DEVICE_CPU && !dev->found.has_half) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, sizeof got, "probe", &b));
@@ -85,24 +76,16 @@ cleanup:
  * those do. Nothing else that NVIDIA's compiler or driver offers is used without it. */
 static int nvidia_capability(const charl_device *dev)
 {
-    enum { MAJOR = 0x4000, MINOR }; /* of cl_nv_device_attribute_query */
-    cl_uint major = 0, minor = 0;
-    const bool is_told = strstr(dev->info.platform, "NVIDIA") &&
-                         clGetDeviceInfo(dev->id, MAJOR, sizeof major, &major, NULL) == CL_SUCCESS &&
-                         clGetDeviceInfo(dev->id, MINOR, sizeof minor, &minor, NULL) == CL_SUCCESS;
-
-    return is_told && !charl__env_is_on(CHARL_ENV_NO_PTX) ? (int)(10 * major + minor) : 0;
+    return charl__env_is_on(CHARL_ENV_NO_PTX) ? 0 : dev->found.capability;
 }
 
 charl_status charl__device_probe(charl_device *dev, bool allow_tf32)
 {
     const bool cpu = dev->info.kind == CHARL_DEVICE_CPU;
     const int capability = nvidia_capability(dev);
-    cl_uint width = 1;
 
-    clGetDeviceInfo(dev->id, CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT, sizeof width, &width, NULL);
     dev->facts.tiles_in_local = !cpu;
-    dev->facts.vector_width = width > 0 ? (int)width : 1;
+    dev->facts.vector_width = dev->found.vector_width;
     /* On a CPU a work-item is a loop over vectors. 256 fills every known GPU, and almost all allow it. */
     dev->facts.group = cpu ? 1 : dev->info.max_group < 256 ? dev->info.max_group : 256;
     CHARL_TRY(probe_zero_copy(dev));

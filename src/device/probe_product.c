@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 enum { A_MULTIPLIER = 7919, B_MULTIPLIER = 104729, FIRST = 0, SECOND = 1, RESULT = 3 /* arguments */ };
 

@@ -8,7 +8,7 @@
 #include "base/numeric/hash.h"
 #include "base/log.h"
 #include "base/text/text.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 #include "device/kernel_source.h"
 #include "device/nvidia/ptx.h"
 
@@ -18,22 +18,14 @@
  * "1 warning generated." on the terminal; tests/lint compiles kernels with warnings as errors. */
 static const char *options_of(const charl_device *dev)
 {
-    cl_device_fp_config config = 0;
-
-    clGetDeviceInfo(dev->id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
     if (dev->facts.nvidia.ptx) { /* with -cl-std asm is no keyword */
-        return config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT
-                   ? "-w -DCHARL_PTX -DASM=asm -cl-fp32-correctly-rounded-divide-sqrt"
-                   : "-w -DCHARL_PTX -DASM=asm";
+        return dev->found.rounds_divide ? "-w -DCHARL_PTX -DASM=asm -cl-fp32-correctly-rounded-divide-sqrt"
+                                        : "-w -DCHARL_PTX -DASM=asm";
     }
-    return dev->info.kind != CHARL_DEVICE_CPU && (config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT)
+    return dev->info.kind != CHARL_DEVICE_CPU && dev->found.rounds_divide
                ? "-cl-std=CL1.2 -w -cl-fp32-correctly-rounded-divide-sqrt"
                : "-cl-std=CL1.2 -w";
 }
-
-/* Added for PoCL, to do without clang's header of built-in functions: kernels/prelude/builtins.clh
- * declares those that kernels call. The macro is that header's guard. */
-#define WITHOUT_HEADER " -D_OPENCL_H_ -DCHARL_BUILTINS"
 
 static const char *embedded(const char *name)
 {
@@ -148,109 +140,6 @@ cleanup:
     return st;
 }
 
-/* Build log of the last build, trimmed. *out is owned by the caller. */
-static charl_status build_log(charl_device *dev, cl_program program, char **out)
-{
-    size_t bytes = 0, blank;
-    char *log = NULL;
-
-    *out = NULL;
-    clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
-    CHARL_TRY(charl__alloc(bytes + 1, &log));
-    clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
-    blank = strspn(log, " \t\r\n");
-    memmove(log, log + blank, strlen(log + blank) + 1);
-    *out = log;
-    return CHARL_OK;
-}
-
-charl_status charl__program_fail(charl_device *dev, cl_program program, const char *file, cl_int err)
-{
-    charl_status st = CHARL_OK;
-    char *log = NULL;
-
-    if (charl__cl_is_fault(err)) {
-        return charl__device_failed(dev, "building a kernel", err);
-    }
-    CHARL_TRY_CLEANUP(build_log(dev, program, &log)); /* nothing, where not the source is at fault */
-    CHARL_FAIL_CLEANUP(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s%s%.1500s", file, dev->info.name,
-                       charl__cl_name(err), log[0] ? "\n" : "", log);
-cleanup:
-    charl_free(log);
-    return st;
-}
-
-charl_status charl__program_log(charl_device *dev, cl_program program, const char *what)
-{
-    charl_status st = CHARL_OK;
-    char *log = NULL;
-
-    if (charl__log_enabled(CHARL_LOG_DEBUG)) {
-        CHARL_TRY_CLEANUP(build_log(dev, program, &log));
-        if (log[0]) {
-            charl__log(CHARL_LOG_DEBUG, "%s built on %s: %s", what, dev->info.name, log);
-        }
-    }
-cleanup:
-    charl_free(log);
-    return st;
-}
-
-charl_status charl__program_create(charl_device *dev, const char *file, const char *const source[3], cl_program *out)
-{
-    const char *text[3] = {source[0], source[1], source[2]};
-    cl_int err = CL_SUCCESS;
-
-    *out = NULL;
-    CHARL_TRY(charl__acquire("program"));
-    *out = clCreateProgramWithSource(dev->context, 3, text, NULL, &err);
-    if (err != CL_SUCCESS) {
-        *out = NULL;
-        charl__drop();
-        CHARL_FAIL(charl__cl_status(err), "program of kernels/%s.cl: %s", file, charl__cl_name(err));
-    }
-    return CHARL_OK;
-}
-
-void charl__program_release(cl_program program)
-{
-    if (program) {
-        clReleaseProgram(program);
-        charl__drop();
-    }
-}
-
-static charl_status compile(charl_device *dev, const char *file, const char *const source[3], const char *options,
-                            cl_program *out)
-{
-    charl_status st = CHARL_OK;
-    charl__text quick = {0};
-    cl_program program = NULL;
-    cl_int err = CL_BUILD_PROGRAM_FAILURE;
-
-    CHARL_TRY_CLEANUP(charl__program_create(dev, file, source, &program));
-    if (dev->pocl) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&quick, "%s" WITHOUT_HEADER, options));
-        err = clBuildProgram(program, 1, &dev->id, charl__text_string(&quick), NULL, NULL);
-        CHARL_TRY_CLEANUP(charl__program_log(dev, program, file)); /* what builtins.clh lacks */
-    }
-    if (err != CL_SUCCESS) {
-        dev->counters.programs_with_header++;
-        err = clBuildProgram(program, 1, &dev->id, options, NULL, NULL);
-    }
-    if (err != CL_SUCCESS) {
-        CHARL_TRY_CLEANUP(charl__program_fail(dev, program, file, err));
-    }
-    CHARL_TRY_CLEANUP(charl__program_log(dev, program, file));
-    dev->counters.programs_built++;
-    *out = program;
-    program = NULL;
-cleanup:
-    charl__text_fini(&quick);
-    charl__program_release(program);
-    return st;
-}
-
 /* The parameters of a launch as text, one a line, then its defines. */
 static charl_status write_defines(const charl__launch *l, charl__text *out)
 {
@@ -300,7 +189,7 @@ static const char *find_default(const char *text, const char *name)
     return used;
 }
 
-/* Parameters that the file does not have would be without effect. source: as of charl__program_create. */
+/* Parameters that the file does not have would be without effect. source: as of program_build. */
 static charl_status check_params(const charl__launch *l, const char *const source[3])
 {
     for (const charl__kernel_param *p = l->params; p->name; p++) {
@@ -324,11 +213,11 @@ static charl_status check_params(const charl__launch *l, const char *const sourc
 /* From the cache, or built and put there: by one of the ranks that want it. options: what the key must tell apart beside the source;
  * sm90a.shared_bytes > 0: built for sm_90a. */
 static charl_status load_or_build(charl_device *dev, charl__program *p, const char *const source[3],
-                                  const char *options, cl_program *out)
+                                  const char *options, charl__driver_program **out)
 {
     charl_status st = CHARL_OK;
     const char *build_options = p->sm90a.shared_bytes > 0 ? "" : options;
-    cl_program program = NULL;
+    charl__driver_program *program = NULL;
     int lock = -1;
 
     charl__cache_key(dev, source, options, p->key);
@@ -343,15 +232,18 @@ static charl_status load_or_build(charl_device *dev, charl__program *p, const ch
         if (p->sm90a.shared_bytes > 0) {
             CHARL_TRY_CLEANUP(charl__sm90a_build(dev, p->file, source, &p->sm90a, &program));
         } else {
-            CHARL_TRY_CLEANUP(compile(dev, p->file, source, options, &program));
+            CHARL_TRY_CLEANUP(dev->driver->program_build(dev, p->file, source, options, &program));
         }
+        dev->counters.programs_built++;
         CHARL_TRY_CLEANUP(charl__cache_store(dev, p->key, program));
     }
     *out = program;
     program = NULL;
 cleanup:
     charl__cache_unlock(lock);
-    charl__program_release(program);
+    if (program) {
+        dev->driver->program_release(dev, program);
+    }
     return st;
 }
 
@@ -390,7 +282,7 @@ cleanup:
     return st;
 }
 
-static void destroy(charl__program *p)
+static void destroy(charl_device *dev, charl__program *p)
 {
     if (!p) {
         return;
@@ -399,7 +291,7 @@ static void destroy(charl__program *p)
         charl__kernel *k = p->kernels;
 
         p->kernels = k->next;
-        charl__kernel_release(k->kernel);
+        charl__kernel_release(dev, k->kernel);
         charl_free(k->entry);
         charl_free(k);
     }
@@ -410,7 +302,9 @@ static void destroy(charl__program *p)
         charl_free(v->entry);
         charl_free(v);
     }
-    charl__program_release(p->program);
+    if (p->program) {
+        dev->driver->program_release(dev, p->program);
+    }
     charl_free(p->file);
     charl_free(p->defines);
     charl_free(p);
@@ -448,7 +342,7 @@ charl_status charl__program_get(charl_device *dev, const charl__launch *l, charl
     *out = p;
     p = NULL;
 cleanup:
-    destroy(p);
+    destroy(dev, p);
     charl__text_fini(&text);
     return st;
 }
@@ -459,57 +353,55 @@ void charl__programs_release(charl_device *dev)
         charl__program *p = dev->programs;
 
         dev->programs = p->next;
-        destroy(p);
+        destroy(dev, p);
     }
 }
 
-charl_status charl__kernel_create(charl_device *dev, const charl__program *p, const char *entry, cl_kernel *out)
+charl_status charl__kernel_create(charl_device *dev, const charl__program *p, const char *entry, charl__kernel *out)
 {
-    cl_int err = CL_SUCCESS;
-    cl_kernel k = NULL;
+    int err;
 
-    *out = NULL;
+    *out = (charl__kernel){.kernel = NULL};
     CHARL_TRY(charl__acquire("kernel"));
-    k = clCreateKernel(p->program, entry, &err);
-    if (err != CL_SUCCESS) {
+    err = dev->driver->kernel_create(dev, p->program, entry, &out->kernel, &out->args);
+    if (err != 0) {
         charl__drop();
-        CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl has no kernel %s: %s", p->file, entry, charl__cl_name(err));
+        CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl has no kernel %s: %s", p->file, entry,
+                   dev->driver->error(err).text);
     }
     dev->counters.kernels_created++;
-    *out = k;
     return CHARL_OK;
 }
 
-void charl__kernel_release(cl_kernel k)
+void charl__kernel_release(charl_device *dev, charl__driver_kernel *k)
 {
     if (k) {
-        clReleaseKernel(k);
+        dev->driver->kernel_release(dev, k);
         charl__drop();
     }
 }
 
-charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char *entry, cl_kernel *out)
+charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char *entry, charl__kernel *out)
 {
     charl_status st = CHARL_OK;
     charl__kernel *k = NULL;
 
-    *out = NULL;
     for (charl__kernel *q = p->kernels; q; q = q->next) {
         if (strcmp(q->entry, entry) == 0) {
-            *out = q->kernel;
+            *out = *q;
             goto cleanup;
         }
     }
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *k, &k));
+    CHARL_TRY_CLEANUP(charl__kernel_create(dev, p, entry, k));
     CHARL_TRY_CLEANUP(charl__strdup(entry, &k->entry));
-    CHARL_TRY_CLEANUP(charl__kernel_create(dev, p, entry, &k->kernel));
     k->next = p->kernels;
     p->kernels = k;
-    *out = k->kernel;
+    *out = *k;
     k = NULL;
 cleanup:
     if (k) {
-        charl_free(k->entry);
+        charl__kernel_release(dev, k->kernel);
         charl_free(k);
     }
     return st;

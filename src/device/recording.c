@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 /* An argument of item `item` that says where in the batch the recording is. */
 typedef struct position {
     int item;
-    cl_uint index;
+    int index;
     charl__arg arg;
 } position;
 
@@ -90,7 +90,7 @@ static charl_status keep_last(charl__recording *rec, const charl__launch *l)
 /* Note the positions among the arguments of item `item`. */
 static charl_status note_positions(charl__recording *rec, const charl__launch *l, int item)
 {
-    cl_uint at = 0;
+    int at = 0;
 
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
         if (l->args[i].per_slice != 0) {
@@ -105,13 +105,15 @@ static charl_status note_positions(charl__recording *rec, const charl__launch *l
 static charl_status prepare(charl__recording *rec, const charl__launch *l, int item, charl__ready *r)
 {
     charl__program *program = NULL;
+    charl__kernel kernel;
 
     if (rec->dev->skip_kernels) {
         return CHARL_OK;
     }
     CHARL_TRY(charl__program_get(rec->dev, l, &program));
-    CHARL_TRY(charl__kernel_create(rec->dev, program, l->entry, &r->kernel));
-    CHARL_TRY(charl__args_set(r->kernel, l));
+    CHARL_TRY(charl__kernel_create(rec->dev, program, l->entry, &kernel));
+    r->kernel = kernel.kernel;
+    CHARL_TRY(charl__args_set(rec->dev, &kernel, l));
     r->program = program;
     CHARL_TRY(note_positions(rec, l, item));
     CHARL_TRY(charl__kernel_is_new(rec->dev, program, l->entry, r->local, &r->compiles));
@@ -178,7 +180,7 @@ static charl_status append(charl__recording *rec, const charl__launch *l, charl_
     r.kernel = NULL;
     CHARL_TRY_CLEANUP(may_pair ? keep_last(rec, l) : CHARL_OK);
 cleanup:
-    charl__kernel_release(r.kernel);
+    charl__kernel_release(rec->dev, r.kernel);
     charl_free(text);
     return st;
 }
@@ -262,10 +264,10 @@ charl_status charl__recording_move(charl__recording *r, int slices)
     for (int i = 0; i < r->n_positions && slices != r->moved; i++) {
         const position *p = &r->position[i];
         charl__arg arg = p->arg;
-        cl_uint at = p->index;
+        int at = p->index;
 
         arg.v.i64 += slices * arg.per_slice;
-        CHARL_TRY(charl__arg_set(r->item[p->item].kernel, r->item[p->item].entry, &arg, &at));
+        CHARL_TRY(charl__arg_set(r->dev, r->item[p->item].kernel, r->item[p->item].entry, &arg, &at));
     }
     r->moved = slices;
     return CHARL_OK;
@@ -281,7 +283,7 @@ void charl__recording_destroy(charl__recording *r)
     }
     forget_last(r);
     for (int i = 0; i < r->count; i++) {
-        charl__kernel_release(r->item[i].kernel);
+        charl__kernel_release(r->dev, r->item[i].kernel);
         charl_free(r->text[i]);
     }
     for (int i = 0; i < r->n_held; i++) {

@@ -2,7 +2,7 @@
  * tells when the slot may be reused. */
 #include <string.h>
 
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 struct charl__ring {
     charl_device *dev; /* retained */
@@ -10,8 +10,8 @@ struct charl__ring {
     charl_pinned *pinned;
     size_t bytes;
     int depth, next;
-    unsigned char *slot; /* depth * bytes of pinned memory */
-    cl_event *busy;      /* the copy out of each slot, or NULL */
+    unsigned char *slot;        /* depth * bytes of pinned memory */
+    charl__driver_event **busy; /* the copy out of each slot, or NULL */
 };
 
 charl_status charl__ring_create(charl_device *dev, size_t bytes, int depth, charl__ring **out)
@@ -38,10 +38,10 @@ cleanup:
     return st;
 }
 
-static void forget(cl_event *e)
+static void forget(charl_device *dev, charl__driver_event **e)
 {
     if (*e) {
-        clReleaseEvent(*e);
+        dev->driver->event_release(dev, *e);
         charl__drop();
         *e = NULL;
     }
@@ -50,34 +50,35 @@ static void forget(cl_event *e)
 /* Wait until slot i has been copied. */
 static charl_status free_slot(charl__ring *r, int i)
 {
-    cl_int state = CL_COMPLETE;
+    bool done = true;
 
     if (r->busy[i]) {
-        CHARL_CL(clGetEventInfo(r->busy[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL));
+        CHARL_TRY(charl__device_check(r->dev, "writing a step record",
+                                      r->dev->driver->event_is_done(r->dev, r->busy[i], &done)));
     }
-    if (state != CL_COMPLETE) {
+    if (!done) {
         r->dev->counters.ring_waits++;
         CHARL_TRY(charl__event_await(r->dev, r->busy[i]));
     }
-    forget(&r->busy[i]);
+    forget(r->dev, &r->busy[i]);
     return CHARL_OK;
 }
 
 charl_status charl__ring_push(charl__ring *r, const void *record)
 {
     unsigned char *slot = r->slot + (size_t)r->next * r->bytes;
-    cl_int err;
+    int err;
 
     CHARL_TRY(free_slot(r, r->next));
     memcpy(slot, record, r->bytes);
     CHARL_TRY(charl__acquire("event"));
-    err = clEnqueueWriteBuffer(r->dev->queue[CHARL_QUEUE_COMPUTE], r->buffer->mem, CL_FALSE, 0, r->bytes, slot, 0, NULL,
-                               &r->busy[r->next]);
-    if (err != CL_SUCCESS) {
+    err =
+        r->dev->driver->write(r->dev, CHARL_QUEUE_COMPUTE, r->buffer->mem, 0, slot, r->bytes, false, &r->busy[r->next]);
+    if (err != 0) {
         r->busy[r->next] = NULL;
         charl__drop();
-        CHARL_FAIL(charl__cl_status(err), "writing a step record: %s", charl__cl_name(err));
     }
+    CHARL_TRY(charl__device_check(r->dev, "writing a step record", err));
     charl__tracing_note(r->dev, CHARL_QUEUE_COMPUTE, &(charl__traced){.name = "write", .bytes = (double)r->bytes},
                         r->busy[r->next]);
     r->dev->counters.transfers++;
@@ -98,7 +99,7 @@ void charl__ring_destroy(charl__ring *r)
     }
     charl_pinned_destroy(r->pinned); /* waits for the copies */
     for (int i = 0; r->busy && i < r->depth; i++) {
-        forget(&r->busy[i]);
+        forget(r->dev, &r->busy[i]);
     }
     charl__buffer_release(r->buffer);
     charl_free(r->busy);

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 enum { RULE_BYTES = 128 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 #include "device/layer_names.h"
 
 enum { SHOWN = 40 };
@@ -53,15 +53,14 @@ cleanup:
     return st;
 }
 
-charl_status charl__timing_add(charl__timing *t, const charl__ready *r, cl_event event)
+charl_status charl__timing_add(charl_device *dev, const charl__ready *r, charl__driver_event *event)
 {
-    cl_ulong begin = 0, end = 0;
+    int64_t begin = 0, end = 0;
     row *at = NULL;
 
-    CHARL_CL(clWaitForEvents(1, &event));
-    CHARL_CL(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, NULL));
-    CHARL_CL(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL));
-    CHARL_TRY(find_row(t, r->entry, r->label, &at));
+    CHARL_TRY(charl__device_check(dev, r->entry, dev->driver->event_wait(dev, event)));
+    CHARL_TRY(charl__device_check(dev, r->entry, dev->driver->event_times(dev, event, &begin, &end)));
+    CHARL_TRY(find_row(dev->timing, r->entry, r->label, &at));
     at->launches++;
     at->seconds += (double)(end - begin) * 1e-9;
     return CHARL_OK;

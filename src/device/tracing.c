@@ -11,12 +11,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 enum { ROUNDS = 8, PROBE_BYTES = 64 };
 
 typedef struct pending {
-    cl_event event;
+    charl__driver_event *event;
     charl__lane lane;
     int name, label;
     double bytes, flop;
@@ -47,24 +47,24 @@ charl_status charl__tracing_create(charl__tracing **out)
     *out = t;
     t = NULL;
 cleanup:
-    charl__tracing_destroy(t);
+    charl__tracing_destroy(NULL, t);
     return st;
 }
 
-static void forget(charl__tracing *t)
+static void forget(charl_device *dev, charl__tracing *t)
 {
     for (int64_t i = 0; i < t->count; i++) {
-        clReleaseEvent(t->command[i].event);
+        dev->driver->event_release(dev, t->command[i].event);
     }
     charl_free(t->command);
     t->command = NULL;
     t->count = 0;
 }
 
-void charl__tracing_destroy(charl__tracing *t)
+void charl__tracing_destroy(charl_device *dev, charl__tracing *t)
 {
     if (t) {
-        forget(t);
+        forget(dev, t);
         charl__trace_destroy(t->trace);
         charl_free(t);
     }
@@ -75,7 +75,7 @@ bool charl__tracing_is_on(const charl_device *dev)
     return dev->tracing && dev->tracing->is_on;
 }
 
-void charl__tracing_note(charl_device *dev, charl__queue q, const charl__traced *what, cl_event event)
+void charl__tracing_note(charl_device *dev, charl__queue q, const charl__traced *what, charl__driver_event *event)
 {
     static const charl__lane lane_of[CHARL_QUEUE_COUNT] = {[CHARL_QUEUE_COMPUTE] = CHARL__LANE_COMPUTE,
                                                            [CHARL_QUEUE_UPLOAD] = CHARL__LANE_UPLOAD,
@@ -100,16 +100,15 @@ void charl__tracing_note(charl_device *dev, charl__queue q, const charl__traced 
                    .bytes = what->bytes,
                    .flop = what->flop,
                    .is_aside = charl__trace_is_aside(t->trace)};
-    clRetainEvent(event);
+    dev->driver->event_retain(event);
     t->count++;
 }
 
-static charl_status times_of(cl_event event, double *begin_s, double *end_s)
+static charl_status times_of(charl_device *dev, charl__driver_event *event, double *begin_s, double *end_s)
 {
-    cl_ulong begin = 0, end = 0;
+    int64_t begin = 0, end = 0;
 
-    CHARL_CL(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, NULL));
-    CHARL_CL(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL));
+    CHARL_TRY(charl__device_check(dev, "timing a command", dev->driver->event_times(dev, event, &begin, &end)));
     *begin_s = (double)begin * 1e-9;
     *end_s = (double)end * 1e-9;
     return CHARL_OK;
@@ -119,21 +118,22 @@ static charl_status probe(charl_device *dev, const charl__buffer *b, double *lea
 {
     charl_status st = CHARL_OK;
     const unsigned char zero[PROBE_BYTES] = {0};
-    cl_event event = NULL;
+    charl__driver_event *event = NULL;
     double begin_s, end_s;
     const double enqueued = charl__clock_s();
     double done;
 
-    CHARL_CL_CLEANUP(
-        clEnqueueWriteBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, CL_FALSE, 0, sizeof zero, zero, 0, NULL, &event));
+    CHARL_TRY_CLEANUP(
+        charl__device_check(dev, "comparing clocks",
+                            dev->driver->write(dev, CHARL_QUEUE_COMPUTE, b->mem, 0, zero, sizeof zero, false, &event)));
     CHARL_TRY_CLEANUP(charl__event_await(dev, event));
     done = charl__clock_s();
-    CHARL_TRY_CLEANUP(times_of(event, &begin_s, &end_s));
+    CHARL_TRY_CLEANUP(times_of(dev, event, &begin_s, &end_s));
     *least = end_s - done > *least ? end_s - done : *least;
     *most = begin_s - enqueued < *most ? begin_s - enqueued : *most;
 cleanup:
     if (event) {
-        clReleaseEvent(event);
+        dev->driver->event_release(dev, event);
     }
     return st;
 }
@@ -167,15 +167,16 @@ charl_status charl__device_trace_begin(charl_device *dev)
     CHARL_REQUIRE(t, CHARL_ERR_INVALID, "%s was not opened to be traced", dev->info.name);
     CHARL_TRY(charl_device_sync(dev));
     CHARL_TRY(compare(dev, &t->begin));
-    forget(t);
+    forget(dev, t);
     t->lost = 0;
     charl__trace_start(t->trace);
     t->is_on = true;
     return CHARL_OK;
 }
 
-static charl_status resolve(charl__tracing *t, const comparison *end)
+static charl_status resolve(charl_device *dev, const comparison *end)
 {
+    charl__tracing *t = dev->tracing;
     const comparison *begin = &t->begin;
     const double apart = end->host_s - begin->host_s;
     const double drift = apart > 0 ? (end->difference_s - begin->difference_s) / apart : 0;
@@ -184,7 +185,7 @@ static charl_status resolve(charl__tracing *t, const comparison *end)
         const pending *p = &t->command[i];
         double begin_s, end_s, difference_s;
 
-        CHARL_TRY(times_of(p->event, &begin_s, &end_s));
+        CHARL_TRY(times_of(dev, p->event, &begin_s, &end_s));
         difference_s = begin->difference_s + drift * (begin_s - begin->difference_s - begin->host_s);
         charl__trace_add(t->trace, &(charl__trace_span){.lane = p->lane,
                                                         .name = p->name,
@@ -210,10 +211,10 @@ charl_status charl__device_trace_end(charl_device *dev, double *error_s, int64_t
     charl__trace_stop(t->trace);
     CHARL_TRY_CLEANUP(charl_device_sync(dev));
     CHARL_TRY_CLEANUP(compare(dev, &end));
-    CHARL_TRY_CLEANUP(resolve(t, &end));
+    CHARL_TRY_CLEANUP(resolve(dev, &end));
     *error_s = t->begin.error_s > end.error_s ? t->begin.error_s : end.error_s;
     *lost = t->lost + charl__trace_lost(t->trace);
 cleanup:
-    forget(t);
+    forget(dev, t);
     return st;
 }

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/parallel.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 enum { PAGE = 4096, PIECE = 16 << 20, SHARE = 1 << 20, LARGE = 4 << 20 };
 
@@ -42,22 +42,17 @@ static void end_transfer(charl_device *dev, charl__queue q, bool wait, double be
 }
 
 /* Where a command puts its event: NULL, unless a trace wants it. */
-static cl_event *event_slot(const charl_device *dev, cl_event *event)
+static charl__driver_event **event_slot(const charl_device *dev, charl__driver_event **event)
 {
     return charl__tracing_is_on(dev) ? event : NULL;
 }
 
-static void note(charl_device *dev, charl__queue q, const char *what, size_t bytes, cl_event *event)
+static void note(charl_device *dev, charl__queue q, const char *what, size_t bytes, charl__driver_event **event)
 {
     if (*event) {
         charl__tracing_note(dev, q, &(charl__traced){.name = what, .bytes = (double)bytes}, *event);
-        clReleaseEvent(*event);
+        dev->driver->event_release(dev, *event);
     }
-}
-
-static charl_status check(const charl_device *dev, const char *what, cl_int err)
-{
-    return err == CL_SUCCESS ? CHARL_OK : charl__device_failed(dev, what, err);
 }
 
 charl_status charl__buffer_write(charl__queue q, charl__buffer *b, size_t offset, const void *src, size_t bytes,
@@ -66,12 +61,12 @@ charl_status charl__buffer_write(charl__queue q, charl__buffer *b, size_t offset
     CHARL_TRY(check_range(b, offset, bytes));
     if (bytes > 0) {
         const double begin = count_transfer(b->dev, q, wait);
-        cl_event event = NULL;
+        charl__driver_event *event = NULL;
 
         CHARL_TRY(charl__buffer_settle(b, q));
-        CHARL_TRY(check(b->dev, "writing to a buffer",
-                        clEnqueueWriteBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, src, 0, NULL,
-                                             event_slot(b->dev, &event))));
+        CHARL_TRY(charl__device_check(
+            b->dev, "writing to a buffer",
+            b->dev->driver->write(b->dev, q, b->mem, offset, src, bytes, wait, event_slot(b->dev, &event))));
         note(b->dev, q, "write", bytes, &event);
         end_transfer(b->dev, q, wait, begin);
     }
@@ -142,12 +137,12 @@ charl_status charl__buffer_read(charl__queue q, charl__buffer *b, size_t offset,
     }
     if (bytes > 0) {
         const double begin = count_transfer(b->dev, q, wait);
-        cl_event event = NULL;
+        charl__driver_event *event = NULL;
 
         CHARL_TRY(charl__buffer_settle(b, q));
-        CHARL_TRY(check(b->dev, "reading from a buffer",
-                        clEnqueueReadBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, dst, 0, NULL,
-                                            event_slot(b->dev, &event))));
+        CHARL_TRY(charl__device_check(
+            b->dev, "reading from a buffer",
+            b->dev->driver->read(b->dev, q, b->mem, offset, dst, bytes, wait, event_slot(b->dev, &event))));
         note(b->dev, q, "read", bytes, &event);
         end_transfer(b->dev, q, wait, begin);
     }
@@ -157,15 +152,15 @@ charl_status charl__buffer_read(charl__queue q, charl__buffer *b, size_t offset,
 charl_status charl__buffer_fetch(charl__queue q, charl__buffer *b, size_t offset, void *dst, size_t bytes,
                                  charl__event **out)
 {
-    cl_event event = NULL;
+    charl__driver_event *event = NULL;
 
     *out = NULL;
     CHARL_TRY(check_range(b, offset, bytes));
     CHARL_REQUIRE(bytes > 0, CHARL_ERR_INVALID, "an empty range cannot be fetched");
     CHARL_TRY(charl__buffer_settle(b, q));
     count_transfer(b->dev, q, false);
-    CHARL_TRY(check(b->dev, "reading from a buffer",
-                    clEnqueueReadBuffer(b->dev->queue[q], b->mem, CL_FALSE, offset, bytes, dst, 0, NULL, &event)));
+    CHARL_TRY(charl__device_check(b->dev, "reading from a buffer",
+                                  b->dev->driver->read(b->dev, q, b->mem, offset, dst, bytes, false, &event)));
     charl__tracing_note(b->dev, q, &(charl__traced){.name = "read", .bytes = (double)bytes}, event);
     CHARL_TRY(charl__event_adopt(b->dev, q, event, out));
     return CHARL_OK;
@@ -173,8 +168,6 @@ charl_status charl__buffer_fetch(charl__queue q, charl__buffer *b, size_t offset
 
 charl_status charl__buffer_map(charl__queue q, charl__buffer *b, size_t offset, size_t bytes, void **out)
 {
-    cl_int err = CL_SUCCESS;
-    void *mapped = NULL;
     double begin;
 
     *out = NULL;
@@ -182,64 +175,43 @@ charl_status charl__buffer_map(charl__queue q, charl__buffer *b, size_t offset, 
     CHARL_REQUIRE(bytes > 0, CHARL_ERR_INVALID, "an empty range cannot be mapped");
     CHARL_TRY(charl__buffer_settle(b, q));
     begin = count_transfer(b->dev, q, true);
-    mapped = clEnqueueMapBuffer(b->dev->queue[q], b->mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, offset, bytes, 0, NULL,
-                                NULL, &err);
-    CHARL_TRY(check(b->dev, "mapping a buffer", err));
+    CHARL_TRY(
+        charl__device_check(b->dev, "mapping a buffer", b->dev->driver->map(b->dev, q, b->mem, offset, bytes, out)));
     end_transfer(b->dev, q, true, begin);
-    *out = mapped;
     return CHARL_OK;
 }
 
 charl_status charl__buffer_unmap(charl__queue q, charl__buffer *b, void *ptr)
 {
     b->dev->commands[q]++;
-    CHARL_TRY(
-        check(b->dev, "unmapping a buffer", clEnqueueUnmapMemObject(b->dev->queue[q], b->mem, ptr, 0, NULL, NULL)));
-    CHARL_TRY(check(b->dev, "unmapping a buffer", clFlush(b->dev->queue[q])));
-    return CHARL_OK;
+    return charl__device_check(b->dev, "unmapping a buffer", b->dev->driver->unmap(b->dev, q, b->mem, ptr));
 }
 
 struct charl_pinned {
     charl_device *dev; /* retained */
-    cl_mem mem;
+    charl__driver_memory *mem;
     void *host;
     int64_t counted;
     charl_device_use *use;
 };
 
-/* Map the memory for its whole lifetime; the mapping is what pins it. */
-static charl_status pinned_map(charl_pinned *p, size_t bytes, const char *what)
-{
-    cl_int err = CL_SUCCESS;
-
-    p->host = clEnqueueMapBuffer(p->dev->queue[CHARL_QUEUE_UPLOAD], p->mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
-                                 bytes, 0, NULL, NULL, &err);
-    if (err != CL_SUCCESS) {
-        p->host = NULL;
-        CHARL_FAIL(CHARL_ERR_NOMEM, "mapping %s of %zu bytes: %s", what, bytes, charl__cl_name(err));
-    }
-    return CHARL_OK;
-}
-
 /* host NULL: allocate new memory. */
 static charl_status pinned_open(charl_device *dev, void *host, size_t bytes, const char *what, charl_pinned **out)
 {
     charl_status st = CHARL_OK;
-    const cl_mem_flags flags = CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : CL_MEM_ALLOC_HOST_PTR);
     charl_pinned *p = NULL;
-    cl_int err = CL_SUCCESS;
+    int err;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
     p->dev = charl__device_retain(dev);
     CHARL_TRY_CLEANUP(charl__acquire(what));
-    p->mem = clCreateBuffer(dev->context, flags, bytes, host, &err);
-    if (err != CL_SUCCESS) {
+    err = dev->driver->pinned_create(dev, host, bytes, &p->mem, &p->host);
+    if (err != 0) {
         p->mem = NULL;
         charl__drop();
-        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s of %zu bytes: %s", what, bytes, charl__cl_name(err));
+        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s of %zu bytes: %s", what, bytes, dev->driver->error(err).text);
     }
-    CHARL_TRY_CLEANUP(pinned_map(p, bytes, what));
     CHARL_REQUIRE_CLEANUP(!host || p->host == host, CHARL_ERR_DEVICE, "%s: the driver maps it elsewhere", what);
     *out = p;
     p = NULL;
@@ -281,15 +253,11 @@ void charl_pinned_destroy(charl_pinned *p)
     if (!p) {
         return;
     }
-    if (p->host) {
-        for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
-            clFinish(p->dev->queue[q]); /* transfers from or to this memory */
-        }
-        clEnqueueUnmapMemObject(p->dev->queue[CHARL_QUEUE_UPLOAD], p->mem, p->host, 0, NULL, NULL);
-        clFinish(p->dev->queue[CHARL_QUEUE_UPLOAD]);
-    }
     if (p->mem) {
-        clReleaseMemObject(p->mem);
+        for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
+            p->dev->driver->finish(p->dev, (charl__queue)q); /* transfers from or to this memory */
+        }
+        p->dev->driver->pinned_release(p->dev, p->mem, p->host);
         charl__drop();
     }
     charl__budget_drop(p->dev, p->use, p->counted);

@@ -11,7 +11,7 @@
 #include "base/env.h"
 #include "base/numeric/hash.h"
 #include "base/text/text.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 #include "charl/tune.h"
 #include "charl/version.h"
 
@@ -54,11 +54,9 @@ static charl_status choose_mode(charl_tune_mode asked, charl_tune_mode *out)
 /* Everything that measured times depend on. The number of compute units tells apart how a CPU is shared. */
 static charl_status describe(const charl_device *dev, charl__text *out)
 {
-    char platform[256] = "";
-
-    clGetPlatformInfo(dev->platform, CL_PLATFORM_VERSION, sizeof platform - 1, platform, NULL);
     return charl__text_printf(out, "charl %s, %s, %d compute units, %s, driver %s, %s", CHARL_VERSION, dev->info.name,
-                              dev->info.compute_units, dev->info.version, dev->info.driver, platform);
+                              dev->info.compute_units, dev->info.version, dev->info.driver,
+                              dev->found.platform_version);
 }
 
 static charl_status name_file(const charl_device *dev, char **out)

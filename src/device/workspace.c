@@ -1,6 +1,6 @@
 /* Workspaces: buffers that belong to a device and are released with it. A buffer retains its device, so these references are not
  * counted; otherwise the device would keep itself alive. */
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes, const char *what)
 {

@@ -9,7 +9,7 @@
 
 #include "autograd/check/opcheck.h"
 #include "base/alloc.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 enum { SEED = 3, ENOUGH = 2 /* samples of an operator that go there: a build that fails takes its time */ };
 

@@ -1,7 +1,7 @@
 /* Memory that processes pass to each other: every descriptor leads to the same bytes. */
 #include "device/suite.h"
 
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 enum { BYTES = 3 << 20 };
 

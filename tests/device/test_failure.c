@@ -1,7 +1,7 @@
 /* What is said when a command has failed on the device, which a later call finds out. */
 #include "device/suite.h"
 
-#include "device/cl_private.h"
+#include "device/opencl/opencl.h"
 
 static void launch(charl_device *dev, charl__buffer *b, const char *label)
 {
@@ -18,11 +18,11 @@ static void check_build_after_fault(charl_device *dev)
     const char *const source[3] = {"", "", "kernel void k(void) {}"};
     cl_program program = NULL;
 
-    charl_assert_ok(charl__program_create(dev, "innocent", source, &program));
+    charl_assert_ok(charl__opencl_build(dev, "innocent", source, "", &program));
     charl_assert_ok(charl_device_sync(dev));
     launch(dev, b, "h.0.mlp");
     launch(dev, b, "h.1.mlp");
-    charl_assert_status(charl__program_fail(dev, program, "innocent", CHARL__NVIDIA_FAULT), CHARL_ERR_DEVICE);
+    charl_assert_status(charl__opencl_build_failed(dev, program, "innocent", CHARL__NVIDIA_FAULT), CHARL_ERR_DEVICE);
     charl_assert_message("out of bounds");
     charl_assert_message("the 2 commands since the device last answered are");
     charl_assert_message("charl_fill (h.0.mlp), charl_fill (h.1.mlp)");
@@ -31,17 +31,21 @@ static void check_build_after_fault(charl_device *dev)
     for (int i = 0; i < 20; i++) {
         launch(dev, b, "many");
     }
-    charl_assert_status(charl__device_failed(dev, "reading", CL_INVALID_COMMAND_QUEUE), CHARL_ERR_DEVICE);
+    charl_assert_status(charl__device_failed(dev, "reading", charl__opencl_error(CL_INVALID_COMMAND_QUEUE)),
+                        CHARL_ERR_DEVICE);
     charl_assert_message("of the 22 commands");
     /* What has been waited for has succeeded. */
     charl_assert_ok(charl_device_sync(dev));
-    charl_assert_status(charl__device_failed(dev, "reading", CL_INVALID_COMMAND_QUEUE), CHARL_ERR_DEVICE);
+    charl_assert_status(charl__device_failed(dev, "reading", charl__opencl_error(CL_INVALID_COMMAND_QUEUE)),
+                        CHARL_ERR_DEVICE);
     assert_null(strstr(charl_error_message(), "command has failed"));
     /* What is no fault stays what it is. */
-    charl_assert_status(charl__program_fail(dev, program, "culprit", CL_BUILD_PROGRAM_FAILURE), CHARL_ERR_KERNEL);
+    charl_assert_status(charl__opencl_build_failed(dev, program, "culprit", CL_BUILD_PROGRAM_FAILURE),
+                        CHARL_ERR_KERNEL);
     charl_assert_message("kernels/culprit.cl does not build");
-    charl_assert_status(charl__device_failed(dev, "reading", CL_MEM_OBJECT_ALLOCATION_FAILURE), CHARL_ERR_NOMEM);
-    charl__program_release(program);
+    charl_assert_status(charl__device_failed(dev, "reading", charl__opencl_error(CL_MEM_OBJECT_ALLOCATION_FAILURE)),
+                        CHARL_ERR_NOMEM);
+    charl__opencl_program_release(program);
     charl__buffer_release(b);
 }
 
@@ -54,8 +58,8 @@ static void test_build_after_fault(void **state)
 static void test_unknown_errors_have_their_number(void **state)
 {
     (void)state;
-    assert_string_equal(charl__cl_name(-4711), "OpenCL error -4711");
-    assert_string_equal(charl__cl_name(CL_INVALID_VALUE), "CL_INVALID_VALUE");
+    assert_string_equal(charl__opencl_error(-4711).text, "OpenCL error -4711");
+    assert_string_equal(charl__opencl_error(CL_INVALID_VALUE).text, "CL_INVALID_VALUE");
 }
 
 /* A buffer as large as the device allows is zero up to its end, and kernels reach it. */

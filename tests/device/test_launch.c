@@ -1,6 +1,6 @@
 /* Launches, what they refuse, recordings and step records, on every device. */
 #include "base/alloc.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 #include "device/suite.h"
 
 enum { WORDS = 3000, STEPS = 23 };

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 static charl_device_info device(charl_device_kind kind, const char *name, const char *platform, const char *pci)
 {

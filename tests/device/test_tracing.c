@@ -1,7 +1,7 @@
 /* Traces of a device: every command between begin and end leaves a span on the host's clock, nothing else does, and the device is not waited
  * for. */
 #include "base/clock.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 #include "device/suite.h"
 
 enum { WORDS = 3000, LAUNCHES = 20 };

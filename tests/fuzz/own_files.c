@@ -13,7 +13,7 @@
 #include "charl/checkpoint.h"
 #include "charl/metrics.h"
 #include "charl/tune.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 #include "train/once.h"
 #include "train/rundir.h"
 

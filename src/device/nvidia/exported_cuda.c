@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 enum { ON_DEVICE = 1, PINNED = 1, POSIX_FD = 1, READ_WRITE = 3, OUT_OF_MEMORY = 2 };
 

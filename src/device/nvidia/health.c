@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/fault.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 enum { TEMPERATURE_GPU = 0, CLOCK_SM = 1, MOST_LINKS = 18 };
 

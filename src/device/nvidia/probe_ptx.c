@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 enum { ITEMS = 32, CAPABILITY = 80 }; /* with 8.0 came conversions to bf16 */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/env.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 enum { M = 200, N = 136, K = 264, LOCAL_BYTES = 98304, MOST_ITEMS = 256, TILES = 4, GROUPS = 3 };
 enum { PTX_8_3 = 545 }; /* the first driver that assembles it */

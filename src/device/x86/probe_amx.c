@@ -10,7 +10,7 @@
 
 #include "base/env.h"
 #include "base/fault.h"
-#include "device/cl_private.h"
+#include "device/device_private.h"
 
 #if defined(__linux__) && defined(__x86_64__)
 #include <cpuid.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device/cl_private.h"
+#include "device/opencl/opencl.h"
 
 enum { MAX_PLATFORMS = 16 };
 
@@ -19,6 +19,8 @@ enum {
     PCI_BUS_ID_NV = 0x4008,
     PCI_SLOT_ID_NV = 0x4009,
     PCI_DOMAIN_ID_NV = 0x400A,
+    CAPABILITY_MAJOR_NV = 0x4000,
+    CAPABILITY_MINOR_NV = 0x4001,
     TOPOLOGY_AMD = 0x4037
 };
 
@@ -113,6 +115,7 @@ static void describe(charl__found *f)
 {
     charl_device_info *d = &f->info;
     const cl_device_id id = f->id;
+    const int width = (int)get_number(id, CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT);
 
     *d = (charl_device_info){.kind = kind_of(id)};
     get_text(id, CL_DEVICE_NAME, d->name, sizeof d->name);
@@ -126,6 +129,14 @@ static void describe(charl__found *f)
     d->max_alloc_bytes = largest_buffer(id, d->platform);
     d->local_bytes = get_number(id, CL_DEVICE_LOCAL_MEM_SIZE);
     d->max_group = (int)get_number(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    clGetPlatformInfo(f->platform, CL_PLATFORM_VERSION, sizeof f->platform_version - 1, f->platform_version, NULL);
+    f->unified = get_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
+    f->has_half = has_extension(id, "cl_khr_fp16");
+    f->rounds_divide = (get_number(id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+    f->vector_width = width > 0 ? width : 1;
+    f->capability = strstr(d->platform, "NVIDIA")
+                        ? (int)(10 * get_number(id, CAPABILITY_MAJOR_NV) + get_number(id, CAPABILITY_MINOR_NV))
+                        : 0;
 }
 
 static bool is_before(const charl_device_info *a, const charl_device_info *b)
@@ -208,7 +219,7 @@ static charl_status find(charl__found *out, int *count)
     CHARL_REQUIRE(err == CL_SUCCESS && n_platforms > 0, CHARL_ERR_DEVICE,
                   "no OpenCL platform (%s). Install the OpenCL driver of your GPU, or PoCL for the CPU "
                   "(Debian: apt-get install pocl-opencl-icd)%s",
-                  charl__cl_name(err), charl__devices_hint());
+                  charl__opencl_error(err).text, charl__devices_hint());
     for (cl_uint p = 0; p < n_platforms && p < MAX_PLATFORMS; p++) {
         cl_device_id ids[CHARL__MAX_DEVICES];
         cl_uint n = 0;

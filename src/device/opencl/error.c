@@ -1,7 +1,7 @@
-/* Names of OpenCL errors, and the charl_status for each. */
+/* OpenCL's errors: their names, what they say of the device, and the charl_status for each. */
 #include <stdio.h>
 
-#include "device/cl_private.h"
+#include "device/opencl/opencl.h"
 
 #define ERRORS(X)                                                                                                      \
     X(CL_DEVICE_NOT_FOUND)                                                                                             \
@@ -47,7 +47,7 @@
     X(CL_INVALID_GLOBAL_WORK_SIZE)                                                                                     \
     X(CL_INVALID_PROPERTY)
 
-const char *charl__cl_name(cl_int err)
+static const char *name_of(cl_int err)
 {
     switch (err) {
 #define X(name)                                                                                                        \
@@ -68,7 +68,17 @@ const char *charl__cl_name(cl_int err)
     }
 }
 
-charl_status charl__cl_status(cl_int err)
+charl__driver_error charl__opencl_error(int err)
 {
-    return err == CL_MEM_OBJECT_ALLOCATION_FAILURE || err == CL_OUT_OF_HOST_MEMORY ? CHARL_ERR_NOMEM : CHARL_ERR_DEVICE;
+    const bool is_fault = err == CHARL__NVIDIA_FAULT || err == CL_INVALID_COMMAND_QUEUE ||
+                          err == CL_DEVICE_NOT_AVAILABLE || err == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+    const bool no_memory = err == CL_MEM_OBJECT_ALLOCATION_FAILURE || err == CL_OUT_OF_HOST_MEMORY;
+
+    return (charl__driver_error){.text = name_of(err),
+                                 .status = no_memory                    ? CHARL_ERR_NOMEM
+                                           : err == CL_INVALID_ARG_SIZE ? CHARL_ERR_INVALID
+                                                                        : CHARL_ERR_DEVICE,
+                                 .fault = err == CL_OUT_OF_RESOURCES ? CHARL__OWN_OR_FAULT
+                                          : is_fault                 ? CHARL__FAULT
+                                                                     : CHARL__NO_FAULT};
 }

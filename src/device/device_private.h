@@ -1,20 +1,25 @@
-#ifndef CHARL_DEVICE_CL_PRIVATE_H
-#define CHARL_DEVICE_CL_PRIVATE_H
-/** The inside of the device layer. The only file that includes OpenCL's header. */
-#include <CL/cl.h>
+#ifndef CHARL_DEVICE_DEVICE_PRIVATE_H
+#define CHARL_DEVICE_DEVICE_PRIVATE_H
+/** The inside of the device layer. */
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/trace.h"
 #include "base/owner.h"
 #include "device/device.h"
+#include "device/driver.h"
 
 enum { CHARL__MAX_DEVICES = 64, CHARL__FLUSH_EVERY = 32, CHARL__DEVICE_USES = 48 };
 
 /** One device of one platform. */
 typedef struct charl__found {
-    cl_platform_id platform;
-    cl_device_id id;
+    void *platform, *id; /* cl_platform_id, cl_device_id */
+    char platform_version[256];
+    bool unified;       /* with the host's memory */
+    bool has_half;      /* cl_khr_fp16 is announced */
+    bool rounds_divide; /* division and square root can be asked to round correctly */
+    int vector_width;   /* preferred, in floats; at least 1 */
+    int capability;     /* of NVIDIA's GPUs: compute capability, times 10; else 0 */
     charl_device_info info;
 } charl__found;
 
@@ -29,7 +34,8 @@ typedef struct charl__pick {
 typedef struct charl__kernel {
     struct charl__kernel *next;
     char *entry;
-    cl_kernel kernel;
+    charl__driver_kernel *kernel;
+    int args;
 } charl__kernel;
 
 /** A kernel and a size of its work-groups, which PoCL compiles at the first launch. */
@@ -46,14 +52,14 @@ typedef struct charl__program {
     const char *source; /* see charl__launch */
     charl__sm90a sm90a;
     char key[CHARL__CACHE_KEY];
-    cl_program program;
+    charl__driver_program *program;
     charl__kernel *kernels;   /* those that direct launches share */
     charl__variant *variants; /* PoCL: those that have been launched, or that recordings will launch */
 } charl__program;
 
 struct charl__event {
     charl_device *dev; /* retained */
-    cl_event event;
+    charl__driver_event *event;
     charl__event *next; /* among the spare ones of a device */
 };
 
@@ -72,12 +78,12 @@ struct charl_device {
     charl__owner owner; /* of the device and of everything on it */
     /* one for the user, one for every object made on it: what outlives the device stays valid */
     int refs;
-    charl_device_info info;
+    charl_device_info info; /* found.info */
     charl__device_facts facts;
-    cl_platform_id platform;
-    cl_device_id id;
-    cl_context context;
-    cl_command_queue queue[CHARL_QUEUE_COUNT];
+    charl__found found;
+    const charl__driver *driver;
+    bool is_open;
+    struct charl__opencl *opencl;        /* its compiler serves every driver */
     int64_t commands[CHARL_QUEUE_COUNT]; /* enqueued so far, without markers and barriers */
     charl_device_memory memory;
     charl_device_use use[CHARL__DEVICE_USES]; /* of memory.in_use; those after the last one have no name */
@@ -107,7 +113,7 @@ struct charl_device {
 struct charl__buffer {
     int refs;
     charl_device *dev; /* retained */
-    cl_mem mem;
+    charl__driver_memory *mem;
     size_t bytes;          /* what the caller asked for */
     int64_t counted;       /* bytes of the budget */
     charl_device_use *use; /* where they are counted */
@@ -118,7 +124,7 @@ struct charl__buffer {
 
 /** A launch whose kernel has its arguments. */
 typedef struct charl__ready {
-    cl_kernel kernel;
+    charl__driver_kernel *kernel;
     const charl__program *program; /* borrowed from the device; NULL until the kernel is known */
     size_t global[3], local[3];
     const char *entry, *label;
@@ -128,38 +134,16 @@ typedef struct charl__ready {
     bool compiles;             /* the driver compiles the kernel when this is launched */
 } charl__ready;
 
-const char *charl__cl_name(cl_int err);
-
-/** ERR_NOMEM for the codes that say so, else ERR_DEVICE. */
-charl_status charl__cl_status(cl_int err);
-
 /* failure.c */
-/** Of NVIDIA's driver: a command accessed memory out of bounds. */
-enum { CHARL__NVIDIA_FAULT = -9999 };
 /** Remember a command of the compute queue. Both texts are copied. */
 void charl__command_note(charl_device *dev, const char *what, const char *label);
 /** All commands noted so far have succeeded. */
 void charl__commands_settled(charl_device *dev);
-/** Whether err, from whatever call, tells of an earlier command that failed on the device. */
-bool charl__cl_is_fault(cl_int err);
-/** The status and the message of a call of OpenCL that returned err: what `call` was for, the
- *  device, and where an earlier command is at fault, the commands that it may have been. */
-charl_status charl__device_failed(const charl_device *dev, const char *call, cl_int err) CHARL_MUST_CHECK;
-
-/** Adapter of CHARL_REQUIRE for OpenCL calls. */
-#define CHARL_CL(call)                                                                                                 \
-    do {                                                                                                               \
-        const cl_int charl__err = (call);                                                                              \
-        CHARL_REQUIRE(charl__err == CL_SUCCESS, charl__cl_status(charl__err), "%s: %s", #call,                         \
-                      charl__cl_name(charl__err));                                                                     \
-    } while (0)
-
-#define CHARL_CL_CLEANUP(call)                                                                                         \
-    do {                                                                                                               \
-        const cl_int charl__err = (call);                                                                              \
-        CHARL_REQUIRE_CLEANUP(charl__err == CL_SUCCESS, charl__cl_status(charl__err), "%s: %s", #call,                 \
-                              charl__cl_name(charl__err));                                                             \
-    } while (0)
+/** The status and the message of a call of the driver that failed: what `call` was for, the device, and where an earlier command is at
+ *  fault, the commands that it may have been. */
+charl_status charl__device_failed(const charl_device *dev, const char *call, charl__driver_error e) CHARL_MUST_CHECK;
+/** The same of the code that a call gave; OK if it is 0. */
+charl_status charl__device_check(const charl_device *dev, const char *call, int err) CHARL_MUST_CHECK;
 
 /* discovery.c */
 charl_status charl__devices_find(charl__found *out, int *count) CHARL_MUST_CHECK;
@@ -176,24 +160,25 @@ void charl__device_release(charl_device *dev); /* NULL is a no-op */
 /** The host has waited for the device since `begin`. */
 void charl__device_waited(charl_device *dev, double begin);
 /** Takes the event of a command of q, also on failure, and flushes q. */
-charl_status charl__event_adopt(charl_device *dev, charl__queue q, cl_event event, charl__event **out) CHARL_MUST_CHECK;
+charl_status charl__event_adopt(charl_device *dev, charl__queue q, charl__driver_event *event,
+                                charl__event **out) CHARL_MUST_CHECK;
 /** Wait for e, without counting why. */
-charl_status charl__event_await(charl_device *dev, cl_event e) CHARL_MUST_CHECK;
-/** One clFinish, its error naming `what`. */
+charl_status charl__event_await(charl_device *dev, charl__driver_event *e) CHARL_MUST_CHECK;
+/** Wait until it is idle; the error names `what`. */
 charl_status charl__queue_finish(charl_device *dev, charl__queue q, const char *what) CHARL_MUST_CHECK;
 
 /* timing.c */
 typedef struct charl__timing charl__timing;
 charl_status charl__timing_create(charl__timing **out) CHARL_MUST_CHECK;
 /** Wait for the launch and add its time. */
-charl_status charl__timing_add(charl__timing *t, const charl__ready *r, cl_event event) CHARL_MUST_CHECK;
+charl_status charl__timing_add(charl_device *dev, const charl__ready *r, charl__driver_event *event) CHARL_MUST_CHECK;
 /** Logs the table, longest first. NULL is a no-op. */
 void charl__timing_destroy(charl__timing *t);
 
 /* tracing.c */
 typedef struct charl__tracing charl__tracing;
 charl_status charl__tracing_create(charl__tracing **out) CHARL_MUST_CHECK;
-void charl__tracing_destroy(charl__tracing *t); /* NULL is a no-op */
+void charl__tracing_destroy(charl_device *dev, charl__tracing *t); /* NULL is a no-op */
 /** What a command is called in a trace; both texts are copied. */
 typedef struct charl__traced {
     const char *name, *label;
@@ -202,7 +187,7 @@ typedef struct charl__traced {
 /** Whether commands leave their events: those enqueued meanwhile are asked for one. */
 bool charl__tracing_is_on(const charl_device *dev);
 /** Keep the event of a command of q; the caller still releases its own. Nothing where it is NULL or no trace is on. */
-void charl__tracing_note(charl_device *dev, charl__queue q, const charl__traced *what, cl_event event);
+void charl__tracing_note(charl_device *dev, charl__queue q, const charl__traced *what, charl__driver_event *event);
 
 /* probe.c */
 charl_status charl__device_probe(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
@@ -211,7 +196,7 @@ charl_status charl__device_probe(charl_device *dev, bool allow_tf32) CHARL_MUST_
 /** Ask the system for large pages for a buffer of a device with facts.zero_copy, before
  *  anything is written to it. A hint: where there are none, nothing changes. Blocks until the
  *  compute queue is idle. */
-void charl__large_pages(charl_device *dev, cl_mem mem, size_t bytes);
+void charl__large_pages(charl_device *dev, charl__driver_memory *mem, size_t bytes);
 
 /* buffer.c */
 charl_status charl__budget_check(const charl_device *dev, size_t bytes, const char *what) CHARL_MUST_CHECK;
@@ -223,7 +208,8 @@ void charl__budget_drop(charl_device *dev, charl_device_use *use, int64_t bytes)
 charl_status charl__buffer_settle(charl__buffer *b, charl__queue q) CHARL_MUST_CHECK;
 
 /** A buffer around mem, which is taken also on failure. */
-charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes, charl__buffer **out) CHARL_MUST_CHECK;
+charl_status charl__buffer_adopt(charl_device *dev, charl__driver_memory *mem, size_t bytes,
+                                 charl__buffer **out) CHARL_MUST_CHECK;
 
 /* exported_cuda.c: memory of NVIDIA's GPUs, by the library of their driver, loaded when asked. */
 typedef struct charl__cuda_block {
@@ -246,22 +232,14 @@ void charl__cuda_release(charl__cuda_block *b);
  *  device.
  */
 charl_status charl__program_get(charl_device *dev, const charl__launch *l, charl__program **out) CHARL_MUST_CHECK;
-/** Not built yet. */
-charl_status charl__program_create(charl_device *dev, const char *file, const char *const source[3],
-                                   cl_program *out) CHARL_MUST_CHECK;
-/** ERR_KERNEL with the build log. */
-charl_status charl__program_fail(charl_device *dev, cl_program program, const char *file, cl_int err) CHARL_MUST_CHECK;
-/** Log the program's last build log, if any, at level debug. */
-charl_status charl__program_log(charl_device *dev, cl_program program, const char *what) CHARL_MUST_CHECK;
-void charl__program_release(cl_program program); /* NULL is a no-op */
 void charl__programs_release(charl_device *dev);
 /** A new kernel object. Owned; release with charl__kernel_release. */
 charl_status charl__kernel_create(charl_device *dev, const charl__program *p, const char *entry,
-                                  cl_kernel *out) CHARL_MUST_CHECK;
-void charl__kernel_release(cl_kernel k); /* NULL is a no-op */
+                                  charl__kernel *out) CHARL_MUST_CHECK;
+void charl__kernel_release(charl_device *dev, charl__driver_kernel *k); /* NULL is a no-op */
 /** The kernel object that direct launches share: borrowed. */
 charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char *entry,
-                               cl_kernel *out) CHARL_MUST_CHECK;
+                               charl__kernel *out) CHARL_MUST_CHECK;
 /** *out: whether the driver will compile `entry` for these work-groups when it is launched first,
  *  which is what the caller is about to do; false when asked again. */
 charl_status charl__kernel_is_new(charl_device *dev, charl__program *p, const char *entry, const size_t local[3],
@@ -293,11 +271,8 @@ FILE *charl__cache_file_create(const char *path);
 void charl__cache_key(const charl_device *dev, const char *const source[3], const char *options, char *key);
 /** NULL: not there or damaged. */
 charl_status charl__cache_load(charl_device *dev, const char *key, const char *options,
-                               cl_program *out) CHARL_MUST_CHECK;
-/** Loaded and built; NULL when the driver does not take it, with its words in the log. */
-charl_status charl__program_of_binary(charl_device *dev, const unsigned char *data, size_t bytes, const char *options,
-                                      cl_program *out) CHARL_MUST_CHECK;
-charl_status charl__cache_store(charl_device *dev, const char *key, cl_program program) CHARL_MUST_CHECK;
+                               charl__driver_program **out) CHARL_MUST_CHECK;
+charl_status charl__cache_store(charl_device *dev, const char *key, charl__driver_program *program) CHARL_MUST_CHECK;
 /** Waits until no other rank or process compiles the program `key`. -1: there is no lock. */
 int charl__cache_lock(const charl_device *dev, const char *key);
 void charl__cache_unlock(int lock);
@@ -309,13 +284,18 @@ typedef struct charl__tuning_db charl__tuning_db;
 charl_status charl__tuning_db_open(charl_device *dev, charl_tune_mode asked) CHARL_MUST_CHECK;
 void charl__tuning_db_close(charl__tuning_db *c); /* NULL is a no-op */
 
+/* opencl/compile.c */
+/** The text of source compiled by NVIDIA's compiler, whether or not it assembles; owned by the caller. Errors: ERR_KERNEL. */
+charl_status charl__opencl_ptx(charl_device *dev, const char *file, const char *const source[3], const char *options,
+                               char **out) CHARL_MUST_CHECK;
+
 /* sm90a.c */
 /** Compiler options for sm_90a. */
 const char *charl__sm90a_options(const charl_device *dev);
 /** Build for NVIDIA's target sm_90a. Errors: ERR_KERNEL when the compiler is not NVIDIA's, or the compiler or assembler rejects its
  *  input; ERR_NOMEM. */
 charl_status charl__sm90a_build(charl_device *dev, const char *file, const char *const source[3],
-                                const charl__sm90a *target, cl_program *out) CHARL_MUST_CHECK;
+                                const charl__sm90a *target, charl__driver_program **out) CHARL_MUST_CHECK;
 
 /* probe_ptx.c */
 /** Set facts.nvidia.ptx. capability: compute capability times 10, 0 of devices that are not NVIDIA's. Errors: ERR_NOMEM and those of transfers;
@@ -353,8 +333,9 @@ charl_status charl__probe_tensor_cores(charl_device *dev, int capability, bool a
 /** Checks l; all of *out but its kernel. */
 charl_status charl__ready_init(const charl_device *dev, const charl__launch *l, charl__ready *out) CHARL_MUST_CHECK;
 /** Set argument *at (of a buffer also the next one, its offset) and advance *at. */
-charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl__arg *a, cl_uint *at) CHARL_MUST_CHECK;
-charl_status charl__args_set(cl_kernel kernel, const charl__launch *l) CHARL_MUST_CHECK;
+charl_status charl__arg_set(charl_device *dev, charl__driver_kernel *kernel, const char *entry, const charl__arg *a,
+                            int *at) CHARL_MUST_CHECK;
+charl_status charl__args_set(charl_device *dev, const charl__kernel *kernel, const charl__launch *l) CHARL_MUST_CHECK;
 charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r) CHARL_MUST_CHECK;
 /** The same for one that compiles: reports it, and waits until it is done. */
 charl_status charl__ready_compile(charl_device *dev, charl__ready *r) CHARL_MUST_CHECK;

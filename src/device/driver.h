@@ -1,0 +1,101 @@
+#ifndef CHARL_DEVICE_DRIVER_H
+#define CHARL_DEVICE_DRIVER_H
+/** A driver: the functions by which the rest of src/device reaches a GPU. Nothing else there knows which one it is.
+ *
+ *  Functions that return int give 0 or a code of the driver, which `error` explains. Nothing blocks unless it says so. Queues are in-order.
+ *  Kernels are compiled by OpenCL for every driver.
+ */
+#include "device/device.h"
+
+/* Objects of a driver, which casts them to its own. */
+typedef struct charl__driver_memory charl__driver_memory; /* of the device, or of the host where the device uses it */
+typedef struct charl__driver_event charl__driver_event;
+typedef struct charl__driver_program charl__driver_program;
+typedef struct charl__driver_kernel charl__driver_kernel;
+
+typedef enum charl__fault {
+    CHARL__NO_FAULT,
+    CHARL__OWN_OR_FAULT, /* of this command, or as FAULT */
+    CHARL__FAULT         /* of a command before: the device computes nothing any more */
+} charl__fault_kind;
+
+typedef struct charl__driver_error {
+    const char *text; /* static, or valid until the thread's next */
+    charl_status status;
+    charl__fault_kind fault;
+} charl__driver_error;
+
+typedef struct charl__driver {
+    const char *name;
+    charl__driver_error (*error)(int err);
+
+    /** Context and queues; is_timed: events tell their times. A failed open is closed too. */
+    charl_status (*open)(charl_device *dev, bool is_timed);
+    void (*close)(charl_device *dev);
+    /** What is enqueued starts, though nobody waits for it. */
+    int (*flush)(charl_device *dev, charl__queue q);
+    /** Blocks until q is idle. */
+    int (*finish)(charl_device *dev, charl__queue q);
+
+    /** Memory of the device, not initialized; over page-aligned host memory unless `host` is NULL. */
+    int (*memory_create)(charl_device *dev, void *host, size_t bytes, charl__driver_memory **out);
+    /** Commands in flight may still use it, except where it is over host memory of the caller. */
+    void (*memory_release)(charl_device *dev, charl__driver_memory *m);
+    /** Pinned host memory, mapped at *mapped: new, or that at `host`. */
+    int (*pinned_create)(charl_device *dev, void *host, size_t bytes, charl__driver_memory **out, void **mapped);
+    void (*pinned_release)(charl_device *dev, charl__driver_memory *m, void *mapped);
+    /** NULL, or why memory cannot be imported. Static. */
+    const char *(*cannot_import)(const charl_device *dev);
+    /** Takes the descriptor, unless it fails. */
+    int (*memory_import)(charl_device *dev, int fd, size_t bytes, charl__driver_memory **out);
+
+    /* Commands. `event` NULL: none is wanted. */
+    int (*fill)(charl_device *dev, charl__queue q, charl__driver_memory *m, size_t bytes, unsigned char value);
+    int (*write)(charl_device *dev, charl__queue q, charl__driver_memory *m, size_t offset, const void *src,
+                 size_t bytes, bool wait, charl__driver_event **event);
+    int (*read)(charl_device *dev, charl__queue q, charl__driver_memory *m, size_t offset, void *dst, size_t bytes,
+                bool wait, charl__driver_event **event);
+    /** Blocks. */
+    int (*map)(charl_device *dev, charl__queue q, charl__driver_memory *m, size_t offset, size_t bytes, void **out);
+    int (*unmap)(charl_device *dev, charl__queue q, charl__driver_memory *m, void *ptr);
+    /** After all earlier commands of q. */
+    int (*mark)(charl_device *dev, charl__queue q, charl__driver_event **event);
+    /** Later commands of q start after e. */
+    int (*after)(charl_device *dev, charl__queue q, charl__driver_event *e);
+
+    /* Events are counted. */
+    int (*event_is_done)(charl_device *dev, charl__driver_event *e, bool *done);
+    int (*event_wait)(charl_device *dev, charl__driver_event *e); /* blocks */
+    /** Nanoseconds on a clock of the device when a completed command began and ended, where it is timed. */
+    int (*event_times)(charl_device *dev, charl__driver_event *e, int64_t *begin, int64_t *end);
+    void (*event_retain)(charl__driver_event *e);
+    void (*event_release)(charl_device *dev, charl__driver_event *e);
+
+    /** source, joined, compiled with `options`; ERR_KERNEL with the build log. */
+    charl_status (*program_build)(charl_device *dev, const char *file, const char *const source[3], const char *options,
+                                  charl__driver_program **out);
+    /** The same from what program_binary gave; NULL where the driver does not take it. */
+    charl_status (*program_load)(charl_device *dev, const unsigned char *data, size_t bytes, const char *options,
+                                 charl__driver_program **out);
+    /** Owned by the caller; NULL where there is none. */
+    charl_status (*program_binary)(charl_device *dev, charl__driver_program *p, unsigned char **data, size_t *bytes);
+    void (*program_release)(charl_device *dev, charl__driver_program *p);
+
+    /** *args: how many it takes. */
+    int (*kernel_create)(charl_device *dev, charl__driver_program *p, const char *entry, charl__driver_kernel **out,
+                         int *args);
+    void (*kernel_release)(charl_device *dev, charl__driver_kernel *k);
+    /** Argument `at`: memory, which may be NULL; `bytes` of local memory where value is NULL; else a number. ERR_INVALID of a wrong
+     *  size. */
+    int (*set_memory)(charl_device *dev, charl__driver_kernel *k, int at, charl__driver_memory *m);
+    int (*set)(charl_device *dev, charl__driver_kernel *k, int at, size_t bytes, const void *value);
+    /** `after` NULL: none. */
+    int (*launch)(charl_device *dev, charl__queue q, charl__driver_kernel *k, const size_t global[3],
+                  const size_t local[3], charl__driver_event *after, charl__driver_event **event);
+    /** Most work-items of a group, if err is that they were too many; else 0. */
+    size_t (*group_limit)(charl_device *dev, charl__driver_kernel *k, int err);
+} charl__driver;
+
+extern const charl__driver charl__driver_opencl;
+
+#endif
