@@ -6,8 +6,8 @@
  *  A file appears whole or not at all (temporary name, fsync, re-read, rename, fsync of the
  *  directory), every tensor has a CRC32C and the list of tensors a SHA-256. The format is described
  *  in checkpoints/README.md. Tensors are host memory in little-endian, row-major, logical (PyTorch)
- *  shapes; nothing here knows of devices or ranks: rank 0 saves, every rank may read. Functions may
- *  be used from several threads, each object by one at a time. Strings and tensors of a reader
+ *  shapes; nothing here knows of devices or ranks: rank 0 saves, every rank may read. Any number
+ *  of threads may read from one reader at once. Strings and tensors of a reader
  *  belong to the reader.
  */
 #include "charl/data_schema.h"

@@ -9,7 +9,7 @@
  *  CHARL_LOG_JSONL writes metrics.jsonl, CHARL_LOG_CSV metrics.csv, and CHARL_LOG_TENSORBOARD event files in the folder tb. Losses read
  *  back to the exact f32. When a run resumes, rows past the resumed step are dropped, so the files read as if it had never stopped.
  *
- *  One rank writes: open the files on rank 0 only. An object belongs to one thread at a time.
+ *  One rank writes: open the files on rank 0 only. Rows may be written by several threads in turn: a call during another is ERR_INVALID.
  */
 #include "charl/config.h"
 #include "charl/params.h"

@@ -6,8 +6,7 @@
  *  the tensors one after another without holes. Only names, element types and shapes are stored; the
  *  format has no checksums. A file that breaks any rule of it is refused as a whole when it is
  *  opened. Reading needs libjansson, writing needs nothing. Tensors are described by
- *  charl_checkpoint_tensor, whose group plays no part here. An object belongs to one thread at a
- *  time.
+ *  charl_checkpoint_tensor, whose group plays no part here. Any number of threads may read from one object at once.
  */
 #include "charl/checkpoint.h"
 

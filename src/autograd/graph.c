@@ -222,7 +222,8 @@ bool charl__graph_can_move(const charl_graph *g)
 /* Keep the first error: what follows from it would only confuse. */
 charl_var *charl__graph_keep_error(charl_graph *g, charl_status st)
 {
-    if (g->status == CHARL_OK) {
+    if (g->status == CHARL_OK &&
+        charl__device_enter(g->dev) == CHARL_OK) { /* another thread's graph is left as it is */
         g->status = st;
         if (charl__strdup(charl_error_message(), &g->message) != CHARL_OK) {
             g->message = NULL;
@@ -319,6 +320,7 @@ charl_status charl__var_new(charl_graph *g, charl_type type, charl_var **out)
     charl_var *v = NULL;
 
     *out = NULL;
+    CHARL_TRY_CLEANUP(charl__device_enter(g->dev));
     CHARL_TRY_CLEANUP(charl_shape_check(&type.shape));
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *v, &v));
     v->g = g;

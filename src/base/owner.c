@@ -76,3 +76,8 @@ void charl__owner_leave(charl__owner *o)
 {
     atomic_store(&o->thread, 0);
 }
+
+void charl__owner_left(charl__owner *const *o)
+{
+    charl__owner_leave(*o);
+}

@@ -24,5 +24,12 @@ void charl__owner_take(charl__owner *o);
 charl_status charl__owner_check(charl__owner *o, const char *what) CHARL_MUST_CHECK;
 charl_status charl__owner_enter(charl__owner *o, const char *what) CHARL_MUST_CHECK;
 void charl__owner_leave(charl__owner *o);
+void charl__owner_left(charl__owner *const *o);
+
+/** The calling thread owns the object until the function returns, or it returns ERR_INVALID now. For public functions that call no other
+ *  one of the same object. */
+#define CHARL_OWNED(o, what)                                                                                           \
+    CHARL_TRY(charl__owner_enter((o), (what)));                                                                        \
+    __attribute__((cleanup(charl__owner_left))) charl__owner *const owned = (o)
 
 #endif

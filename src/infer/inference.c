@@ -327,12 +327,8 @@ static charl_status run(charl_inference *m, const void *x, int64_t n, float *out
 charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, float *outputs)
 {
     CHARL_GIVEN(m, x || n == 0, outputs || n == 0);
-    charl_status st;
-
-    CHARL_TRY(charl__owner_enter(&m->owner, "model"));
+    CHARL_OWNED(&m->owner, "model");
     charl_device_adopt(m->session->dev); /* it is nobody else's: this model has opened it */
-    st = run(m, x, n, outputs);
-    charl__owner_leave(&m->owner);
-    CHARL_TRY(st);
+    CHARL_TRY(run(m, x, n, outputs));
     return CHARL_OK;
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/owner.h"
 #include "base/text/text.h"
 #include "charl/text.h"
 #include "io/commit.h"
@@ -24,7 +25,8 @@ typedef struct name_list {
 } name_list;
 
 struct charl_prediction_writer {
-    const char *path; /* borrowed, for messages; NULL: a stream of the caller */
+    charl__owner owner; /* while it writes */
+    const char *path;   /* borrowed, for messages; NULL: a stream of the caller */
     bool all, jsonl, hdf5;
     FILE *stream;         /* of the caller, or of a path that is written in place; NULL: `commit` */
     charl__commit commit; /* of a path that is replaced as a whole */
@@ -308,6 +310,8 @@ static charl_status write_h5(charl_prediction_writer *o, const charl_prediction 
 
 static charl_status begin(charl_prediction_writer *o, const charl_prediction *p)
 {
+    CHARL_REQUIRE(p->info && p->info->schema, CHARL_ERR_INVALID,
+                  "a prediction without info, or whose info has no schema");
     CHARL_TRY(read_names(p->info->schema->class_names, &o->classes));
     CHARL_TRY(read_names(p->info->schema->targets, &o->targets));
     if (o->hdf5) {
@@ -359,6 +363,7 @@ charl_status charl_prediction_writer_create(const charl_prediction_writer_option
         CHARL_TRY_CLEANUP(check_inputs(options->path, info));
     }
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *o, &o));
+    charl__owner_init(&o->owner);
     o->path = options->path;
     o->stream = options->path ? NULL : options->stream;
     o->all = options->all;
@@ -392,6 +397,7 @@ static charl_status write_line(charl_prediction_writer *o)
 charl_status charl_prediction_writer_put(charl_prediction_writer *w, const charl_prediction *prediction)
 {
     CHARL_GIVEN(w, prediction);
+    CHARL_OWNED(&w->owner, "writer of predictions");
     if (!w->begun) {
         CHARL_TRY(begin(w, prediction));
     }
@@ -411,6 +417,7 @@ charl_status charl_prediction_writer_put(charl_prediction_writer *w, const charl
 charl_status charl_prediction_writer_finish(charl_prediction_writer *w)
 {
     CHARL_GIVEN(w);
+    CHARL_OWNED(&w->owner, "writer of predictions");
     bool good;
 
     if (w->hdf5) {

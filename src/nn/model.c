@@ -8,6 +8,7 @@
 #include "autograd/graph.h"
 #include "autograd/op.h"
 #include "base/alloc.h"
+#include "base/owner.h"
 #include "base/registry/key.h"
 #include "base/text/text.h"
 #include "nn/layer.h"
@@ -25,6 +26,7 @@ typedef struct charl__layer {
 enum { INPUT = -1 };
 
 struct charl_model {
+    charl__owner owner; /* while a layer is added */
     charl__layer *layer;
     int count;
     charl_lora lora; /* targets are its own */
@@ -41,7 +43,9 @@ static void layer_fini(charl__layer *l)
 charl_status charl_model_create(charl_model **out)
 {
     CHARL_GIVEN(out);
-    return charl__alloc(sizeof(charl_model), out);
+    CHARL_TRY(charl__alloc(sizeof(charl_model), out));
+    charl__owner_init(&(*out)->owner);
+    return CHARL_OK;
 }
 
 void charl_model_destroy(charl_model *m)
@@ -151,6 +155,7 @@ charl_status charl_model_add_after(charl_model *m, const char *name, const char 
                                    const char *const *inputs, int n_inputs)
 {
     CHARL_GIVEN(m, name, type, inputs || n_inputs == 0);
+    CHARL_OWNED(&m->owner, "model");
     charl_status st = CHARL_OK;
     charl__layer l = {.type = charl__layer_type_find(type)};
 

@@ -18,7 +18,9 @@ enum { DRAWN = 65536 /* initial values that a thread takes at a time */ };
 charl_status charl_params_create(charl_params **out)
 {
     CHARL_GIVEN(out);
-    return charl__alloc(sizeof(charl_params), out);
+    CHARL_TRY(charl__alloc(sizeof(charl_params), out));
+    charl__owner_init(&(*out)->owner);
+    return CHARL_OK;
 }
 
 static void param_destroy(charl_param *p)
@@ -88,6 +90,7 @@ static charl_status grow_places(charl_params *set)
 charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, charl_param **out)
 {
     CHARL_GIVEN(set, spec, out);
+    CHARL_OWNED(&set->owner, "set of parameters");
     charl_status st = CHARL_OK;
     charl_param *p = NULL;
     char *name = NULL;

@@ -19,6 +19,7 @@
  *
  *  Frozen matrices that are packed (charl_params_pack) are in no arena: each has memory of its own, so that a device needs no large piece.
  */
+#include "base/owner.h"
 #include "charl/params.h"
 #include "tensor/packed.h"
 
@@ -45,7 +46,8 @@ struct charl_param {
 };
 
 struct charl_params {
-    charl_device *dev; /* NULL before allocation */
+    charl__owner owner; /* while a parameter is declared */
+    charl_device *dev;  /* NULL before allocation */
     charl_param **param;
     int count;
     int *place, places;        /* hash table of names: 1 + index, 0 for none; places is a power of two */

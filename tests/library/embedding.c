@@ -240,6 +240,141 @@ static void test_inference(void)
     charl_config_destroy(config);
 }
 
+/* One object in two threads: every call is made whole or refused. */
+typedef struct shared {
+    void *object;
+    charl_status (*use)(void *object, int thread, int i);
+    int thread, made, invalid;
+} shared;
+
+static void *use(void *arg)
+{
+    shared *s = arg;
+
+    for (int i = 0; i < 20 * RUNS; i++) {
+        const charl_status st = s->use(s->object, s->thread, i);
+
+        s->made += st == CHARL_OK;
+        s->invalid += st == CHARL_ERR_INVALID && strstr(charl_error_message(), "is in use by another thread");
+    }
+    return NULL;
+}
+
+/* Returns how often the object was used. */
+static int use_twice(const char *what, void *object, charl_status (*how)(void *object, int thread, int i))
+{
+    shared s[2] = {{object, how, 0, 0, 0}, {object, how, 1, 0, 0}};
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, use, &s[1]) != 0) {
+        exit(EXIT_FAILURE);
+    }
+    use(&s[0]);
+    pthread_join(thread, NULL);
+    for (int k = 0; k < 2; k++) {
+        if (s[k].made + s[k].invalid != 20 * RUNS) {
+            printf("%s in two threads: of %d calls %d were made and %d refused\n", what, 20 * RUNS, s[k].made,
+                   s[k].invalid);
+            failed = 1;
+        }
+    }
+    return s[0].made + s[1].made;
+}
+
+static charl_status use_params(void *object, int thread, int i)
+{
+    charl_param *p = NULL;
+    char name[32];
+
+    snprintf(name, sizeof name, "p%d.%d", thread, i);
+    return charl_params_add(object, &(charl_param_spec){.name = name, .shape = {1, {1}}}, &p);
+}
+
+static charl_status use_metrics(void *object, int thread, int i)
+{
+    return charl_metrics_train(object, &(charl_train_row){.step = 1 + i + 20 * RUNS * thread, .loss = 0.5});
+}
+
+static charl_predict_info predicted = {.targets = CHARL_TARGET_NUMBERS, .n_outputs = 1, .n_targets = 1, .n_rows = -1};
+
+static charl_status use_writer(void *object, int thread, int i)
+{
+    const float output = (float)i;
+    const double answer = i;
+
+    return charl_prediction_writer_put(object, &(charl_prediction){.info = &predicted,
+                                                                   .row = i + 20 * RUNS * thread,
+                                                                   .outputs = &output,
+                                                                   .answers = &answer,
+                                                                   .predicted = -1});
+}
+
+static void need_lines(const char *path, int want)
+{
+    FILE *f = fopen(path, "r");
+    int n = 0;
+
+    for (int c; f && (c = fgetc(f)) != EOF;) {
+        n += c == '\n';
+    }
+    if (!f || fclose(f) != 0 || n != want) {
+        printf("%s has %d lines, not %d\n", path, n, want);
+        failed = 1;
+    }
+}
+
+static void *build(void *arg)
+{
+    charl_graph *g = arg;
+
+    if (charl_input(g, "y", CHARL_F32, (charl_shape){1, {1}}, CHARL_REPLICATED) || charl_constant(g, 1)) {
+        printf("a thread adds to the graph of another\n");
+        failed = 1;
+    }
+    refused(CHARL_ERR_INVALID, "belongs to another thread");
+    return NULL;
+}
+
+static void test_shared(model *m)
+{
+    static charl_data_schema schema;
+    charl_params *params = NULL;
+    charl_metrics *metrics = NULL;
+    charl_prediction_writer *writer = NULL;
+    charl_graph *g = NULL;
+    pthread_t thread;
+    int made;
+
+    need(charl_params_create(&params));
+    made = use_twice("a set of parameters", params, use_params);
+    if (charl_params_get_count(params) != made) {
+        printf("a set has %d parameters, and %d were declared\n", charl_params_get_count(params), made);
+        failed = 1;
+    }
+    charl_params_destroy(params);
+    predicted.schema = &schema;
+    remove("metrics.jsonl");
+    need(charl_metrics_open(".", CHARL_LOG_JSONL, 0, NULL, &metrics));
+    made = use_twice("metrics", metrics, use_metrics);
+    charl_metrics_close(metrics);
+    need_lines("metrics.jsonl", made);
+    need(charl_prediction_writer_create(&(charl_prediction_writer_options){.path = "out.csv"}, &predicted, &writer));
+    made = use_twice("a writer of predictions", writer, use_writer);
+    need(charl_prediction_writer_finish(writer));
+    charl_prediction_writer_destroy(writer);
+    need_lines("out.csv", made + 1);
+    need(charl_graph_create(m->dev, NULL, &g));
+    if (pthread_create(&thread, NULL, build, g) != 0) {
+        exit(EXIT_FAILURE);
+    }
+    pthread_join(thread, NULL);
+    if (!charl_input(g, "y", CHARL_F32, (charl_shape){1, {1}}, CHARL_REPLICATED)) {
+        printf("%s\n", charl_error_message());
+        failed = 1;
+    }
+    charl_graph_destroy(g);
+}
+
 /* As a checkpoint would refuse it, hours later. */
 static void test_names(void)
 {
@@ -448,6 +583,7 @@ int main(void)
     test_gradient(&m);
     test_names();
     test_inference();
+    test_shared(&m);
     test_error_handler();
     test_fork(&m);
     charl_optimizer_destroy(m.optimizer);

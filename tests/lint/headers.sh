@@ -22,4 +22,11 @@ for h in $(find include src bench -name '*.h' 2>/dev/null | sort); do
         failed=1
     fi
 done
+# Which threads may use an object is said of every type.
+for type in $(sed -n 's/^typedef struct \(charl_[a-z_]*\) \1;$/\1/p' include/charl/*.h); do
+    if ! sed -n '/^| objects | threads |/,/^$/p' docs/library.md | grep -q "\`$type\`"; then
+        echo "docs/library.md does not say which threads may use $type"
+        failed=1
+    fi
+done
 exit $failed

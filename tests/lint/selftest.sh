@@ -82,6 +82,8 @@ for check in layers headers kernels macros builtins docs paths words env format 
     expect $check
 done
 
+echo 'typedef struct charl_thing charl_thing;' >"$tree/include/charl/thing.h"
+expect headers 'docs/library.md does not say which threads may use charl_thing'
 echo '#include "nn/n.h"' >>"$tree/src/base/a.c"
 expect layers 'src/base/a.c:6: base may not include nn: nn/n.h'
 echo '#include "charl/graph.h"' >>"$tree/src/device/d.c"

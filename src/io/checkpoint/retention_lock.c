@@ -17,12 +17,14 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/owner.h"
 #include "charl/checkpoint.h"
 #include "io/commit.h"
 
 enum { HOLDER_BYTES = 512 };
 
 struct charl_run {
+    charl__owner owner; /* while it is checked */
     char *dir, *lock_path;
     int dir_fd, lock_fd; /* -1: not open */
     const char *note;
@@ -188,6 +190,7 @@ static charl_status lock(charl_run *run)
 charl_status charl_run_check(charl_run *run)
 {
     CHARL_GIVEN(run);
+    CHARL_OWNED(&run->owner, "run directory");
     struct stat named, opened;
 
     CHARL_REQUIRE(stat(run->dir, &named) == 0 && fstat(run->dir_fd, &opened) == 0 && named.st_dev == opened.st_dev &&
@@ -212,6 +215,7 @@ charl_status charl_run_open(const char *dir, charl_run **out)
     *out = NULL;
     CHARL_REQUIRE_CLEANUP(dir[0], CHARL_ERR_INVALID, "the run directory has no name");
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *run, &run));
+    charl__owner_init(&run->owner);
     run->dir_fd = run->lock_fd = -1;
     run->note = "";
     CHARL_TRY_CLEANUP(charl__strdup(dir, &run->dir));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/owner.h"
 #include "io/commit.h"
 
 static const charl__metrics_format *const formats[] = {
@@ -17,6 +18,7 @@ static const charl__metrics_format *const formats[] = {
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 struct charl_metrics {
+    charl__owner owner;    /* while a row is written */
     void *file[N_FORMATS]; /* NULL: not asked for */
     bool loses_rows;
     int64_t times; /* how often that has begun */
@@ -73,6 +75,7 @@ charl_status charl_metrics_open(const char *dir, unsigned wanted, int64_t keep_s
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *m, &m));
+    charl__owner_init(&m->owner);
     for (int i = 0; i < N_FORMATS; i++) {
         if (wanted & formats[i]->bit) {
             CHARL_TRY_CLEANUP(formats[i]->open(&place, &m->file[i]));
@@ -98,6 +101,7 @@ void charl_metrics_close(charl_metrics *m)
 charl_status charl_metrics_train(charl_metrics *m, const charl_train_row *row)
 {
     CHARL_GIVEN(m, row);
+    CHARL_OWNED(&m->owner, "set of metrics files");
     for (int i = 0; i < N_FORMATS; i++) {
         if (m->file[i]) {
             CHARL_TRY(formats[i]->train(m->file[i], row));
@@ -109,6 +113,7 @@ charl_status charl_metrics_train(charl_metrics *m, const charl_train_row *row)
 charl_status charl_metrics_val(charl_metrics *m, const charl_val_row *row)
 {
     CHARL_GIVEN(m, row);
+    CHARL_OWNED(&m->owner, "set of metrics files");
     for (int i = 0; i < N_FORMATS; i++) {
         if (m->file[i]) {
             CHARL_TRY(formats[i]->val(m->file[i], row));
@@ -120,6 +125,7 @@ charl_status charl_metrics_val(charl_metrics *m, const charl_val_row *row)
 charl_status charl_metrics_balance(charl_metrics *m, const charl_balance_row *row)
 {
     CHARL_GIVEN(m, row);
+    CHARL_OWNED(&m->owner, "set of metrics files");
     for (int i = 0; i < N_FORMATS; i++) {
         if (m->file[i] && formats[i]->balance) {
             CHARL_TRY(formats[i]->balance(m->file[i], row));
@@ -131,6 +137,7 @@ charl_status charl_metrics_balance(charl_metrics *m, const charl_balance_row *ro
 charl_status charl_metrics_histograms(charl_metrics *m, int64_t step, const charl_params *params, float gradient_scale)
 {
     CHARL_GIVEN(m, params);
+    CHARL_OWNED(&m->owner, "set of metrics files");
     for (int i = 0; i < N_FORMATS; i++) {
         if (m->file[i] && formats[i]->histograms) {
             CHARL_TRY(formats[i]->histograms(m->file[i], step, params, gradient_scale));
