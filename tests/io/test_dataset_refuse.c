@@ -281,6 +281,20 @@ static void put_text(const char *array, const char *name, const char *value)
     H5Tclose(type);
 }
 
+/* An attribute of n values. */
+static void put_list(const char *array, const char *name, hid_t type, hsize_t n, const void *values)
+{
+    const hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), set = H5Dopen2(file, array, H5P_DEFAULT),
+                space = H5Screate_simple(1, &n, NULL),
+                attribute = H5Acreate2(set, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+
+    assert_true(H5Awrite(attribute, type, values) >= 0);
+    H5Aclose(attribute);
+    H5Sclose(space);
+    H5Dclose(set);
+    H5Fclose(file);
+}
+
 /* Values of rows 0 and 1 of x. */
 static void expect_values(const float *want, int n)
 {
@@ -306,7 +320,7 @@ static void attributes_say_what_numbers_mean(void **state)
 {
     const double scale = 0.5, offset = -1, most = 7;
     const int16_t fill = 8;
-    const signed char last = -100; /* 156 */
+    const signed char last = -100, range[2] = {0, -57}; /* 156; 0 to 199 */
 
     (void)state;
     make_file(&(array_spec){.type = H5T_STD_I16LE}, NULL);
@@ -321,6 +335,7 @@ static void attributes_say_what_numbers_mean(void **state)
     make_file(&(array_spec){.type = H5T_STD_I8LE}, NULL); /* HDF5 cuts values at 127 */
     put_text("/x", "_Unsigned", "true");
     put_attribute("/x", "missing_value", H5T_NATIVE_SCHAR, &last);
+    put_list("/x", "valid_range", H5T_NATIVE_SCHAR, 2, range);
     expect_values((const float[]){0, 1, 2}, 3);
     make_file(&(array_spec){0}, NULL);
     put_text("/y", "flag_masks", "1");
@@ -328,6 +343,88 @@ static void attributes_say_what_numbers_mean(void **state)
     make_file(&(array_spec){0}, NULL);
     put_text("/x", "units", "days since 1970-01-01");
     expect_content(true, "/x holds times (units = days since 1970-01-01)");
+}
+
+/* netCDF: numbers of classes and their names. */
+static void flags_are_classes(void **state)
+{
+    const signed char values[] = {2, 0, 1, -5};
+    const int64_t rows[] = {0, 1, 2};
+    const array_spec table = {.ndim = 2, .dims = {3, COLUMNS}}, more = {.ndim = 2, .dims = {4, COLUMNS}},
+                     labels = {.type = H5T_STD_I8LE, .ndim = 1, .dims = {3}},
+                     more_labels = {.type = H5T_STD_I8LE, .ndim = 1, .dims = {4}};
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    unsigned char x[3][COLUMNS];
+    int32_t y[3];
+
+    (void)state;
+    make_file(&table, &labels);
+    put_list("/y", "flag_values", H5T_NATIVE_SCHAR, 4, values);
+    put_text("/y", "flag_meanings", "snow  clear cloud other");
+    charl_assert_ok(charl_dataset_open(path, &named, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_string_equal(info.class_names, "other\nclear\ncloud\nsnow");
+    assert_int_equal(info.classes, 4);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 3, x, y));
+    assert_memory_equal(y, ((int32_t[]){1, 2, 3}), sizeof y);
+    charl_dataset_close(ds);
+    make_file(&more, &more_labels);
+    put_list("/y", "flag_values", H5T_NATIVE_SCHAR, 4, values);
+    put_text("/y", "flag_meanings", "snow clear cloud other");
+    expect_refusal(&named, "/y: row 3 is 3, which is the number of no class");
+    make_file(&table, &labels);
+    put_list("/y", "flag_values", H5T_NATIVE_SCHAR, 3, values);
+    put_text("/y", "flag_meanings", "snow clear");
+    expect_refusal(&named, "/y: flag_values has 3 numbers, and flag_meanings 2 names; HINT");
+}
+
+/* Which extent counts channels is not guessed where the file says it. */
+static void labels_of_extents_say_where_channels_are(void **state)
+{
+    static const char *const last[] = {"sample", "y", "x", "Channel"}, *const first[] = {"", "channel", "y", "x"},
+                             *const middle[] = {"", "y", "channel", "x"};
+    const charl_dataset_options moves = {.x = "/x", .y = "/y", .moves_channels = true};
+    const array_spec narrow = {.ndim = 4, .dims = {6, 8, 8, 3}}, small = {.ndim = 4, .dims = {6, 4, 4, 5}},
+                     labels = {.ndim = 1, .dims = {6}};
+    const hid_t text = H5Tcopy(H5T_C_S1);
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+
+    (void)state;
+    H5Tset_size(text, H5T_VARIABLE);
+    make_file(&narrow, &labels);
+    put_list("/x", "DIMENSION_LABELS", text, 4, first);
+    charl_assert_ok(charl_dataset_open(path, &named, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_int_equal(info.x_shape.dim[0], 8);
+    charl_dataset_close(ds);
+    make_file(&small, &labels);
+    put_list("/x", "DIMENSION_LABELS", text, 4, last);
+    expect_refusal(&named, "rows of /x are [4, 4, 5], with the channels last");
+    charl_assert_ok(charl_dataset_open(path, &moves, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_int_equal(info.x_shape.dim[0], 5);
+    charl_dataset_close(ds);
+    make_file(&small, &labels);
+    put_list("/x", "DIMENSION_LABELS", text, 4, middle);
+    expect_refusal(&named, "extent 2 of /x counts channels (DIMENSION_LABELS or INTERLACE_MODE)");
+    H5Tclose(text);
+}
+
+/* The HDF5 Image specification. */
+static void images_say_what_they_are(void **state)
+{
+    (void)state;
+    make_file(&(array_spec){.ndim = 4, .dims = {6, 4, 4, 3}}, &(array_spec){.ndim = 1, .dims = {6}});
+    put_text("/x", "CLASS", "IMAGE");
+    put_text("/x", "INTERLACE_MODE", "INTERLACE_PIXEL");
+    expect_refusal(&named, "rows of /x are [4, 4, 3], with the channels last");
+    put_text("/x", "IMAGE_SUBCLASS", "IMAGE_INDEXED");
+    expect_refusal(&named, "/x holds places in a palette, not colours (attribute IMAGE_SUBCLASS = IMAGE_INDEXED)");
+    make_file(&(array_spec){0}, NULL);
+    put_text("/x", "CLASS", "IMAGE");
+    expect_refusal(&named, "/x is one image (attribute CLASS), not a list of samples; HINT");
 }
 
 /* MATLAB's arrays lie in the file by columns. */
@@ -802,6 +899,9 @@ int main(void)
         cmocka_unit_test(a_filter_charl_lacks_is_refused),
         cmocka_unit_test(links_out_of_the_file_are_refused),
         cmocka_unit_test(attributes_say_what_numbers_mean),
+        cmocka_unit_test(flags_are_classes),
+        cmocka_unit_test(labels_of_extents_say_where_channels_are),
+        cmocka_unit_test(images_say_what_they_are),
         cmocka_unit_test(matlab_matrices_are_transposed),
         cmocka_unit_test(channels_in_the_end_are_not_taken_for_heights),
         cmocka_unit_test(texts_and_enumerations_are_classes),

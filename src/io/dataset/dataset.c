@@ -299,7 +299,11 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
     ds->kind = opt->y && ds->arrays[1].dtype == CHARL_F32 ? CHARL_DATASET_REGRESSION
                : x->item.ndim >= 2                        ? CHARL_DATASET_IMAGES
                                                           : CHARL_DATASET_TABLE;
-    if (charl__is_channels_last(&x->item)) {
+    CHARL_REQUIRE(!x->meaning.is_one_image, CHARL_ERR_DATA,
+                  "%s: %s is one image (attribute CLASS), not a list of samples; HINT `charl data import hdf5 %s --x "
+                  "'PATTERN' --y @ATTRIBUTE -o FILE.h5` takes each image as a sample",
+                  ds->file.path, x->name, ds->file.path);
+    if (charl__array_is_channels_last(x, &x->item)) {
         CHARL_REQUIRE(
             opt->moves_channels, CHARL_ERR_DATA,
             "%s: rows of %s are [%lld, %lld, %lld], with the channels last; charl reads images as [channels, height, "

@@ -211,7 +211,7 @@ static charl_status convert(const charl__file *f, const charl__array *a, int64_t
     if (a->meaning.says) {
         CHARL_TRY(charl__meaning_decode(f, a, first, stored, n, dst));
     }
-    if (a->meaning.scaled) {
+    if (a->meaning.scaled || a->meaning.classes) {
         return CHARL_OK;
     }
     bad = charl__element_convert(&a->stored, a->dtype, stored, n * per_row, dst);

@@ -167,7 +167,9 @@ static charl_status judge_type(charl__file *f, charl__array *a, charl__role role
                   "%s: %s holds %s; charl reads integers, floats of 16, 32 and 64 bits, bfloat16 and bool", f->path,
                   a->name, text);
     CHARL_TRY(charl__meaning_read(f, a, role));
-    a->dtype = a->meaning.scaled ? CHARL_F32 : charl__element_dtype(&a->stored, role == CHARL__ROLE_TARGETS);
+    a->dtype = a->meaning.classes  ? CHARL_I32
+               : a->meaning.scaled ? CHARL_F32
+                                   : charl__element_dtype(&a->stored, role == CHARL__ROLE_TARGETS);
     a->converted = a->meaning.says || !charl__element_is_native(&a->stored, a->dtype);
     return CHARL_OK;
 }
@@ -301,10 +303,8 @@ static charl_status open_array(charl__array *a, charl__file *f, charl__role role
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(judge_type(f, a, role, a->type));
-    if (role == CHARL__ROLE_TARGETS && H5Tget_class(a->type) == H5T_ENUM && a->stored.kind != CHARL__ELEMENT_BOOL) {
-        CHARL_TRY_CLEANUP(charl__labels_of_enum(f, a, a->type));
-    }
     CHARL_TRY_CLEANUP(judge_shape(f, a, space));
+    CHARL_TRY_CLEANUP(role == CHARL__ROLE_SAMPLES ? charl__meaning_layout(f, a) : CHARL_OK);
     CHARL_TRY_CLEANUP(judge_storage(f, a, role, plist));
     CHARL_TRY_CLEANUP(note_cost(f, a));
 cleanup:
@@ -388,6 +388,7 @@ void charl__array_fini(charl__array *a)
     a->n_parts = 0;
     charl_free(a->labels);
     charl_free(a->class_names);
+    charl__labels_free_numbers(&a->meaning);
     a->labels = NULL;
     a->class_names = NULL;
     charl_free(a->block_crc);

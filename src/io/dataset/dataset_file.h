@@ -65,10 +65,20 @@ typedef struct charl__pictures charl__pictures;
 
 enum { CHARL__MEANING_MISSING = 8 };
 
+/** The class that a stored number stands for. */
+typedef struct charl__class_number {
+    double stored;
+    char *name; /* owned */
+} charl__class_number;
+
 /** What the attributes of an array say about its stored numbers v: the value is scale * v + offset, and there is none where v is one of
- *  `missing`, below `least` or above `most`. */
+ *  `missing`, below `least` or above `most`. Where v is the number of a class, the value is the place of v in `classes`. */
 typedef struct charl__meaning {
-    bool says; /* anything */
+    bool says;                    /* anything */
+    charl__class_number *classes; /* [n_classes] ascending; NULL: stored numbers are the places */
+    int64_t n_classes;
+    int channels;      /* which extent in the file counts channels; -1: not said */
+    bool is_one_image; /* the array is no list of samples */
     bool scaled;
     double scale, offset, least, most;
     int n_missing;
@@ -152,16 +162,29 @@ void charl__array_fini(charl__array *a);
  *  what charl cannot undo; the message names array, attribute and a way out. */
 charl_status charl__meaning_read(charl__file *f, charl__array *a, charl__role role) CHARL_MUST_CHECK;
 
+/** The numbers of an attribute of a->dataset, at most `most`; *n is 0 without one. Errors: ERR_DATA when it is of other values. */
+charl_status charl__meaning_numbers(const charl__file *f, const charl__array *a, const char *name, double *out,
+                                    int most, int *n) CHARL_MUST_CHECK;
+/** What attributes say about the extents of samples: into a->meaning. Errors: ERR_DATA for an order that charl does not read. */
+charl_status charl__meaning_layout(const charl__file *f, charl__array *a) CHARL_MUST_CHECK;
+/** Whether samples `item` of the array are images with the channels last. */
+bool charl__array_is_channels_last(const charl__array *a, const charl_shape *item);
+
 /** Read targets that are text: the array's labels and class names, with rows, shape and types. Errors: ERR_DATA when they are no list of
  *  lines; ERR_NOMEM. */
 charl_status charl__labels_read(charl__file *f, charl__array *a, hid_t space) CHARL_MUST_CHECK;
-/** The class names of an enumeration, whose numbers must be 0, 1, ... */
-charl_status charl__labels_of_enum(const charl__file *f, charl__array *a, hid_t type) CHARL_MUST_CHECK;
+/** Read which numbers of the targets stand for which classes, where an enumeration or flag_values and flag_meanings say so, into a->class_names
+ *  and a->meaning. Errors: ERR_DATA when they are not a name for each of different numbers; ERR_NOMEM. */
+charl_status charl__labels_of_numbers(const charl__file *f, charl__array *a) CHARL_MUST_CHECK;
+void charl__labels_free_numbers(charl__meaning *m);
+/** The number of an element as a class: its place, or -1 or -100, which do not count, or -2 where it is none. */
+int32_t charl__labels_place(const charl__meaning *m, double stored);
 
 /** Deliver rows of [h, w, c] as [c, h, w]. */
 void charl__array_move_channels(charl__array *a);
 
-/** Check n rows of stored elements, of which `first` is the number of the first one, and where a->meaning.scaled write their values as f32.
+/** Check n rows of stored elements, of which `first` is the number of the first one, and where a->meaning.scaled write their values as f32,
+ *  where it has classes their places as i32.
  *  Thread-safe. Errors: ERR_DATA, naming row, element and attribute. */
 charl_status charl__meaning_decode(const charl__file *f, const charl__array *a, int64_t first, const void *stored,
                                    int64_t n, void *dst) CHARL_MUST_CHECK;

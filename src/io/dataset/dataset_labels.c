@@ -1,11 +1,15 @@
-/* Targets that are text: the names of classes, numbered in the order of their bytes. All are read when the array is opened. */
+/* Targets that are text: the names of classes, numbered in the order of their bytes. All are read when the array is opened. And targets whose
+ * numbers have names, in an enumeration or in attributes. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_file.h"
 #include "io/dataset/text_labels.h"
 
-enum { BLOCK = 4096 };
+#define BLANKS " \t\r\n"
+
+enum { BLOCK = 4096, MOST_FLAGS = 4096 };
 
 /* Take in n texts from row `first` on. */
 static charl_status read_block(const charl__file *f, charl__array *a, hid_t file_space, int64_t first, int64_t n,
@@ -88,35 +92,120 @@ cleanup:
     return st;
 }
 
-charl_status charl__labels_of_enum(const charl__file *f, charl__array *a, hid_t type)
+void charl__labels_free_numbers(charl__meaning *m)
+{
+    for (int64_t i = 0; i < m->n_classes; i++) {
+        charl_free(m->classes[i].name);
+    }
+    charl_free(m->classes);
+    m->classes = NULL;
+    m->n_classes = 0;
+}
+
+static charl_status add_number(charl__meaning *m, double stored, const char *name, size_t length)
+{
+    CHARL_TRY(charl__grow(m->n_classes, sizeof *m->classes, &m->classes));
+    m->classes[m->n_classes] = (charl__class_number){.stored = stored};
+    CHARL_TRY(charl__alloc(length + 1, &m->classes[m->n_classes++].name));
+    memcpy(m->classes[m->n_classes - 1].name, name, length);
+    m->classes[m->n_classes - 1].name[length] = '\0';
+    return CHARL_OK;
+}
+
+static charl_status read_enum(charl__array *a)
+{
+    const int n = H5Tget_nmembers(a->type);
+
+    for (unsigned i = 0; i < (unsigned)(n > 0 ? n : 0); i++) {
+        uint64_t bytes = 0; /* as they are stored */
+        char *name = H5Tget_member_name(a->type, i);
+        charl_status st = CHARL_OK;
+
+        if (name && H5Tget_member_value(a->type, i, &bytes) >= 0) {
+            st = add_number(&a->meaning, charl__element_number(&a->stored, &bytes, 0), name, strlen(name));
+        }
+        H5free_memory(name);
+        CHARL_TRY(st);
+    }
+    return CHARL_OK;
+}
+
+/* netCDF: flag_values = 0, 1, 2 and flag_meanings = "clear cloudy snow". */
+static charl_status read_flags(const charl__file *f, charl__array *a)
 {
     charl_status st = CHARL_OK;
-    const int n = H5Tget_nmembers(type);
+    const charl__h5_site site = {CHARL_ERR_DATA, f->path};
+    double *value = NULL;
+    charl__text names = {0};
+    bool is_float;
+    const char *p;
+    int n = 0, k = 0;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(MOST_FLAGS, sizeof *value, &value));
+    CHARL_TRY_CLEANUP(charl__meaning_numbers(f, a, "flag_values", value, MOST_FLAGS, &n));
+    CHARL_TRY_CLEANUP(charl__h5_get_any(&site, a->dataset, "flag_meanings", &names, &is_float));
+    for (p = charl__text_string(&names); *(p += strspn(p, BLANKS)); k++) {
+        const size_t length = strcspn(p, BLANKS);
+
+        if (k < n) {
+            CHARL_TRY_CLEANUP(add_number(&a->meaning, value[k], p, length));
+        }
+        p += length;
+    }
+    CHARL_REQUIRE_CLEANUP(k == n, CHARL_ERR_DATA,
+                          "%s: %s: flag_values has %d numbers, and flag_meanings %d names; HINT correct one of the "
+                          "attributes",
+                          f->path, a->name, n, k);
+cleanup:
+    charl_free(value);
+    charl__text_fini(&names);
+    return st;
+}
+
+static int by_stored(const void *a, const void *b)
+{
+    const double x = ((const charl__class_number *)a)->stored, y = ((const charl__class_number *)b)->stored;
+
+    return (x > y) - (x < y);
+}
+
+charl_status charl__labels_of_numbers(const charl__file *f, charl__array *a)
+{
+    charl_status st = CHARL_OK;
+    charl__meaning *m = &a->meaning;
     charl__text lines = {0};
+    bool are_places = true;
 
-    for (int value = 0; value < n; value++) {
-        char *name = NULL;
-
-        for (unsigned i = 0; i < (unsigned)n && !name; i++) {
-            uint64_t bytes = 0; /* as they are stored */
-
-            if (H5Tget_member_value(type, i, &bytes) >= 0 && charl__element_number(&a->stored, &bytes, 0) == value) {
-                name = H5Tget_member_name(type, i);
-            }
-        }
-        if (!name) {
-            CHARL_FAIL_CLEANUP(
-                CHARL_ERR_DATA,
-                "%s: %s is an enumeration without the number %d; HINT number its %d names from 0 on, and store "
-                "the array again",
-                f->path, a->name, value, n);
-        }
-        st = charl__text_printf(&lines, "%s%s", value > 0 ? "\n" : "", name);
-        H5free_memory(name);
-        CHARL_TRY_CLEANUP(st);
+    if (H5Tget_class(a->type) == H5T_ENUM) {
+        CHARL_TRY_CLEANUP(a->stored.kind != CHARL__ELEMENT_BOOL ? read_enum(a) : CHARL_OK);
+    } else if (a->stored.kind != CHARL__ELEMENT_FLOAT && charl__h5_has(a->dataset, "flag_values") &&
+               charl__h5_has(a->dataset, "flag_meanings") && !charl__h5_has(a->dataset, "flag_masks")) {
+        CHARL_TRY_CLEANUP(read_flags(f, a));
+    }
+    if (m->n_classes == 0) {
+        goto cleanup;
+    }
+    qsort(m->classes, (size_t)m->n_classes, sizeof *m->classes, by_stored);
+    for (int64_t i = 0; i < m->n_classes; i++) {
+        CHARL_REQUIRE_CLEANUP(i == 0 || m->classes[i].stored != m->classes[i - 1].stored, CHARL_ERR_DATA,
+                              "%s: %s: the number %g has two names, %s and %s", f->path, a->name, m->classes[i].stored,
+                              m->classes[i - 1].name, m->classes[i].name);
+        are_places = are_places && m->classes[i].stored == (double)i;
+        CHARL_TRY_CLEANUP(charl__text_printf(&lines, "%s%s", i > 0 ? "\n" : "", m->classes[i].name));
     }
     a->class_names = charl__text_steal(&lines);
+    if (are_places) {
+        charl__labels_free_numbers(m);
+    }
 cleanup:
     charl__text_fini(&lines);
     return st;
+}
+
+int32_t charl__labels_place(const charl__meaning *m, double stored)
+{
+    const charl__class_number key = {.stored = stored},
+                              *at = bsearch(&key, m->classes, (size_t)m->n_classes, sizeof key, by_stored);
+
+    return at ? (int32_t)(at - m->classes) : stored == -1 || stored == -100 ? (int32_t)stored : -2;
 }

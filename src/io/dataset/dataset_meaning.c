@@ -3,9 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_file.h"
+#include "io/image_layout.h"
 
 enum { TEXT = 256 };
 
@@ -25,9 +27,8 @@ static bool text_of(const charl__file *f, const charl__array *a, const char *nam
     return ok;
 }
 
-/* The numbers of an attribute, at most `most`; *n is 0 without one. */
-static charl_status numbers_of(const charl__file *f, const charl__array *a, const char *name, double *out, int most,
-                               int *n)
+charl_status charl__meaning_numbers(const charl__file *f, const charl__array *a, const char *name, double *out,
+                                    int most, int *n)
 {
     charl_status st = CHARL_OK;
     hid_t attr = H5I_INVALID_HID, type = H5I_INVALID_HID, space = H5I_INVALID_HID;
@@ -50,6 +51,9 @@ static charl_status numbers_of(const charl__file *f, const charl__array *a, cons
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Aread(attr, H5T_NATIVE_DOUBLE, out), "%s: %s: attribute %s cannot be read",
                      f->path, a->name, name);
     *n = (int)count;
+    for (int i = 0; i < *n && cls == H5T_INTEGER && a->stored.kind == CHARL__ELEMENT_UNSIGNED; i++) {
+        out[i] += out[i] < 0 ? ldexp(1, 8 * a->stored.bytes) : 0; /* signed, of unsigned elements: bits */
+    }
 cleanup:
     charl__h5_close(&space);
     charl__h5_close(&type);
@@ -57,7 +61,7 @@ cleanup:
     return st;
 }
 
-/* Numbers that mark elements without a value. Those of a signed attribute of unsigned elements are bits. */
+/* Numbers that mark elements without a value. */
 static charl_status read_missing(const charl__file *f, charl__array *a)
 {
     static const char *const names[] = {"_FillValue", "missing_value"};
@@ -66,11 +70,8 @@ static charl_status read_missing(const charl__file *f, charl__array *a)
     for (int i = 0; i < 2; i++) {
         int n = 0;
 
-        CHARL_TRY(numbers_of(f, a, names[i], m->missing + m->n_missing, CHARL__MEANING_MISSING / 2, &n));
+        CHARL_TRY(charl__meaning_numbers(f, a, names[i], m->missing + m->n_missing, CHARL__MEANING_MISSING / 2, &n));
         for (int k = 0; k < n; k++, m->n_missing++) {
-            double *v = &m->missing[m->n_missing];
-
-            *v = a->stored.kind == CHARL__ELEMENT_UNSIGNED && *v < 0 ? *v + ldexp(1, 8 * a->stored.bytes) : *v;
             m->missing_name[m->n_missing] = names[i];
         }
     }
@@ -85,14 +86,14 @@ static charl_status read_range(const charl__file *f, charl__array *a)
 
     m->least = -INFINITY;
     m->most = INFINITY;
-    CHARL_TRY(numbers_of(f, a, "valid_range", range, 2, &n));
+    CHARL_TRY(charl__meaning_numbers(f, a, "valid_range", range, 2, &n));
     if (n == 2) {
         m->least = range[0];
         m->most = range[1];
     }
-    CHARL_TRY(numbers_of(f, a, "valid_min", range, 1, &n));
+    CHARL_TRY(charl__meaning_numbers(f, a, "valid_min", range, 1, &n));
     m->least = n == 1 ? range[0] : m->least;
-    CHARL_TRY(numbers_of(f, a, "valid_max", range, 1, &n));
+    CHARL_TRY(charl__meaning_numbers(f, a, "valid_max", range, 1, &n));
     m->most = n == 1 ? range[0] : m->most;
     return CHARL_OK;
 }
@@ -139,8 +140,8 @@ charl_status charl__meaning_read(charl__file *f, charl__array *a, charl__role ro
     char text[TEXT];
     int n = 0, k = 0;
 
-    *m = (charl__meaning){.scale = 1, .least = -INFINITY, .most = INFINITY};
-    if (H5Aget_num_attrs(a->dataset) <= 0) {
+    *m = (charl__meaning){.scale = 1, .least = -INFINITY, .most = INFINITY, .channels = -1};
+    if (H5Aget_num_attrs(a->dataset) <= 0 && H5Tget_class(a->type) != H5T_ENUM) {
         return CHARL_OK;
     }
     CHARL_TRY(judge_matlab(f, a));
@@ -148,14 +149,18 @@ charl_status charl__meaning_read(charl__file *f, charl__array *a, charl__role ro
     if (text_of(f, a, "_Unsigned", text) && strcmp(text, "true") == 0 && a->stored.kind == CHARL__ELEMENT_SIGNED) {
         a->stored.kind = CHARL__ELEMENT_UNSIGNED;
     }
+    if (role == CHARL__ROLE_TARGETS) {
+        CHARL_TRY(charl__labels_of_numbers(f, a));
+        m->says = m->classes != NULL;
+    }
     CHARL_TRY(read_missing(f, a));
     CHARL_TRY(read_range(f, a));
-    CHARL_TRY(numbers_of(f, a, "scale_factor", &scale, 1, &n));
-    CHARL_TRY(numbers_of(f, a, "add_offset", &offset, 1, &k));
+    CHARL_TRY(charl__meaning_numbers(f, a, "scale_factor", &scale, 1, &n));
+    CHARL_TRY(charl__meaning_numbers(f, a, "add_offset", &offset, 1, &k));
     m->scaled = n + k > 0 && (scale != 1 || offset != 0);
     m->scale = scale;
     m->offset = offset;
-    m->says = m->scaled || m->n_missing > 0 || m->least > -(double)INFINITY || m->most < (double)INFINITY;
+    m->says = m->says || m->scaled || m->n_missing > 0 || m->least > -(double)INFINITY || m->most < (double)INFINITY;
     CHARL_REQUIRE(!m->scaled || (isfinite(scale) && scale != 0 && isfinite(offset)), CHARL_ERR_DATA,
                   "%s: %s: scale_factor = %g and add_offset = %g cannot be undone", f->path, a->name, scale, offset);
     return CHARL_OK;
@@ -190,9 +195,117 @@ charl_status charl__meaning_decode(const charl__file *f, const charl__array *a, 
             "%s: %s: row %lld has no value (element %lld is %.9g, attribute %s is %.9g); HINT leave such rows out, or "
             "fill them, and store the array again",
             f->path, a->name, (long long)(first + i / per_row), (long long)(i % per_row), v, why, limit);
-        if (m->scaled) {
+        if (m->classes) {
+            const int32_t place = charl__labels_place(m, v);
+
+            CHARL_REQUIRE(place != -2, CHARL_ERR_DATA,
+                          "%s: %s: row %lld is %.9g, which is the number of no class (enumeration or flag_values)",
+                          f->path, a->name, (long long)(first + i / per_row), v);
+            ((int32_t *)dst)[i] = place;
+        } else if (m->scaled) {
             ((float *)dst)[i] = (float)(v * m->scale + m->offset);
         }
     }
     return CHARL_OK;
+}
+
+/* The place of the extent that a label of DIMENSION_LABELS calls channels, or -1. */
+static charl_status labelled_channels(const charl__file *f, const charl__array *a, int ndim, int *out)
+{
+    static const char *const names[] = {"c", "ch", "channel", "channels", "band", "bands", "color", "colour", "rgb"};
+    charl_status st = CHARL_OK;
+    hid_t attr = H5I_INVALID_HID, type = H5I_INVALID_HID, space = H5I_INVALID_HID;
+    size_t size = 0;
+    char *labels = NULL;
+    bool is_variable = false;
+
+    *out = -1;
+    if (!charl__h5_has(a->dataset, "DIMENSION_LABELS")) {
+        return CHARL_OK;
+    }
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, attr, H5Aopen(a->dataset, "DIMENSION_LABELS", H5P_DEFAULT), "%s: %s", f->path,
+                          a->name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, type, H5Aget_type(attr), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Aget_space(attr), "%s: %s", f->path, a->name);
+    if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != ndim) {
+        goto cleanup;
+    }
+    is_variable = H5Tis_variable_str(type) > 0;
+    size = is_variable ? sizeof(char *) : H5Tget_size(type);
+    CHARL_TRY_CLEANUP(charl__alloc_array(ndim + 1, size, &labels));
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Aread(attr, type, labels), "%s: %s: DIMENSION_LABELS cannot be read", f->path,
+                     a->name);
+    for (int i = 0; i < ndim; i++) {
+        char label[32] = "";
+        const char *at = labels + (size_t)i * size;
+
+        if (is_variable) {
+            memcpy(&at, labels + (size_t)i * size, sizeof at);
+        }
+        snprintf(label, sizeof label, "%.*s", is_variable ? (int)sizeof label : (int)size, at ? at : "");
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            *out = strcasecmp(label, names[k]) == 0 ? i : *out;
+        }
+    }
+    if (is_variable) {
+        H5Dvlen_reclaim(type, space, H5P_DEFAULT, labels);
+    }
+cleanup:
+    charl_free(labels);
+    charl__h5_close(&space);
+    charl__h5_close(&type);
+    charl__h5_close(&attr);
+    return st;
+}
+
+/* An image, as the HDF5 Image specification describes it. */
+static charl_status judge_image(const charl__file *f, charl__array *a, int ndim)
+{
+    charl__meaning *m = &a->meaning;
+    char text[TEXT], subclass[TEXT];
+    bool has_palette;
+
+    if (!text_of(f, a, "CLASS", text) || strcmp(text, "IMAGE") != 0) {
+        return CHARL_OK;
+    }
+    text_of(f, a, "IMAGE_SUBCLASS", subclass);
+    has_palette = strcmp(subclass, "IMAGE_INDEXED") == 0 || (!subclass[0] && charl__h5_has(a->dataset, "PALETTE"));
+    CHARL_REQUIRE(!has_palette, CHARL_ERR_DATA,
+                  "%s: %s holds places in a palette, not colours (attribute %s); HINT look the colours up, and store "
+                  "those",
+                  f->path, a->name, subclass[0] ? "IMAGE_SUBCLASS = IMAGE_INDEXED" : "PALETTE");
+    if (text_of(f, a, "INTERLACE_MODE", text) && ndim >= 3 && m->channels < 0) {
+        m->channels = strcmp(text, "INTERLACE_PIXEL") == 0   ? ndim - 1
+                      : strcmp(text, "INTERLACE_PLANE") == 0 ? ndim - 3
+                      : strcmp(text, "INTERLACE_LINE") == 0  ? ndim - 2
+                                                             : -1;
+    }
+    m->is_one_image = ndim == 2 || (ndim == 3 && m->channels >= 0);
+    return CHARL_OK;
+}
+
+charl_status charl__meaning_layout(const charl__file *f, charl__array *a)
+{
+    const int ndim = a->item.ndim + 1;
+
+    if (a->matlab[0] || H5Aget_num_attrs(a->dataset) <= 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(labelled_channels(f, a, ndim, &a->meaning.channels));
+    CHARL_TRY(judge_image(f, a, ndim));
+    CHARL_REQUIRE(a->meaning.channels < 2 || a->meaning.channels == ndim - 1, CHARL_ERR_DATA,
+                  "%s: extent %d of %s counts channels (DIMENSION_LABELS or INTERLACE_MODE); charl reads images as "
+                  "[samples, channels, height, width]; HINT in Python: numpy.moveaxis(x, %d, 1)",
+                  f->path, a->meaning.channels, a->name, a->meaning.channels);
+    CHARL_REQUIRE(a->meaning.channels < 4, CHARL_ERR_DATA,
+                  "%s: the last extent of %s counts channels (DIMENSION_LABELS); charl reads volumes as [samples, "
+                  "channels, depth, height, width]; HINT in Python: numpy.moveaxis(x, -1, 1)",
+                  f->path, a->name);
+    return CHARL_OK;
+}
+
+bool charl__array_is_channels_last(const charl__array *a, const charl_shape *item)
+{
+    return item->ndim == 3 &&
+           (a->meaning.channels >= 0 ? a->meaning.channels == a->item.ndim : charl__is_channels_last(item));
 }

@@ -115,7 +115,7 @@ static charl_status add_array(groups *g, int64_t file, charl__file *f, const cha
     CHARL_TRY_CLEANUP(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
     CHARL_TRY_CLEANUP(shape_of(g, &a, f, &item));
     CHARL_REQUIRE_CLEANUP(
-        !charl__is_channels_last(&item), CHARL_ERR_DATA,
+        !charl__array_is_channels_last(&a, &item), CHARL_ERR_DATA,
         "%s: samples of %s are [%lld, %lld, %lld], with the channels last; charl reads images as [channels, "
         "height, width]; HINT in Python: x.transpose(2, 0, 1) of each",
         f->path, name, (long long)item.dim[0], (long long)item.dim[1], (long long)item.dim[2]);
