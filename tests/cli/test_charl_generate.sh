@@ -77,6 +77,17 @@ if [ "$(wc -c <greedy)" -ne 48 ] || [ "$(head -c 7 greedy)" != "The dog" ]; then
 fi
 grep -q '^charl: 40 tokens, the first after .* s, then .* per second$' err || { echo "FAIL: no rate"; failed=1; }
 
+# A checkpoint alone, a run directory, and the operands swapped: the same text.
+write alone $ck --prompt 'The dog' --tokens 40 --temperature 0
+same greedy alone "a checkpoint alone writes another text"
+write directory run --prompt 'The dog' --tokens 40 --temperature 0
+same greedy directory "a run directory writes another text"
+grep -q '^charl: note: run is a run directory: run/last.h5 is read$' err || { echo "FAIL: which checkpoint was read"; failed=1; }
+write swapped $ck c.ini --prompt 'The dog' --tokens 40 --temperature 0
+same greedy swapped "swapped operands write another text"
+expect 2 'CHECKPOINT is missing: c.ini is a configuration' generate c.ini --prompt x
+expect 5 't.h5 is a dataset of charl, not a checkpoint' generate t.h5 --prompt x
+
 # A setting that no shape shows: n_head.
 write other c.ini $ck --prompt 'The dog' --tokens 4 --temperature 0
 ! grep warning err || { echo "FAIL: a warning of the same model"; failed=1; }

@@ -34,9 +34,6 @@ int charl__doctor_main(const char *path, int argc, char **argv);
 int charl__devices_main(const char *path, int argc, char **argv);
 int charl__tune_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);
-/** Whether `path` is a checkpoint that can be opened, or a run directory with one. Leaves no message. */
-bool charl__is_checkpoint(const char *path);
-
 /** A trained model, as operands name it. */
 typedef struct charl__trained {
     charl_config *config; /* owned */
@@ -47,6 +44,9 @@ typedef struct charl__trained {
 charl_status charl__checkpoint_of(char **path) CHARL_MUST_CHECK;
 /** The same of n paths. -1, or an exit code. */
 int charl__checkpoints_of(char **paths, int n);
+
+/** Refuse `model`, which is there and no checkpoint, where one of the n paths of data is one: they are swapped. Errors: ERR_CONFIG. */
+charl_status charl__check_order(const char *model, const char *const *data, int64_t n) CHARL_MUST_CHECK;
 
 /** Take CHECKPOINT, whose own configuration is used, or CONFIG and CHECKPOINT in any order, and
  *  overrides. A run directory stands for its last checkpoint. Errors: ERR_CONFIG; those of charl_config_load and charl_checkpoint_open. */

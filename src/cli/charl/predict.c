@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <charl/predict.h>
 #include "cli/charl/commands.h"
@@ -97,21 +96,6 @@ static charl_status predict(prediction *p, const char *model)
 cleanup:
     charl_prediction_writer_destroy(p->writer);
     return st;
-}
-
-/* `charl predict DATA MODEL`: an operand that is a checkpoint, after a file that is not. */
-static charl_status check_order(const prediction *p, const char *model)
-{
-    if (access(model, F_OK) != 0 || charl__is_checkpoint(model)) {
-        return CHARL_OK;
-    }
-    for (int i = 0; i < p->o.n_paths; i++) {
-        CHARL_REQUIRE(!charl__is_checkpoint(p->paths[i]), CHARL_ERR_CONFIG,
-                      "%s is not a checkpoint, but %s is; HINT the model comes first: charl predict "
-                      "%s %s",
-                      model, p->paths[i], p->paths[i], model);
-    }
-    return CHARL_OK;
 }
 
 /* Whether `s` is longer than `suffix` and ends in it. */
@@ -270,7 +254,7 @@ int charl__predict_main(const char *path, int argc, char **argv)
     p.o.ctx = &p;
     st = take_operands(&p, &operands);
     if (st == CHARL_OK) {
-        st = check_order(&p, operands.values[0]);
+        st = charl__check_order(operands.values[0], p.paths, p.o.n_paths);
     }
     if (st == CHARL_OK) {
         st = charl__checkpoint_of(&operands.values[0]);

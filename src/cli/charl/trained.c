@@ -7,7 +7,8 @@
 #include <charl/checkpoint.h>
 #include "cli/charl/commands.h"
 
-bool charl__is_checkpoint(const char *path)
+/* Whether `path` is a checkpoint that can be opened, or a run directory with one. Leaves no message. */
+static bool is_checkpoint(const char *path)
 {
     charl_checkpoint_reader *r = NULL;
     char *file = NULL;
@@ -44,6 +45,19 @@ int charl__checkpoints_of(char **paths, int n)
         st = charl__checkpoint_of(&paths[i]);
     }
     return st == CHARL_OK ? -1 : charl__cli_fail(st);
+}
+
+charl_status charl__check_order(const char *model, const char *const *data, int64_t n)
+{
+    if (access(model, F_OK) != 0 || is_checkpoint(model)) {
+        return CHARL_OK;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        CHARL_REQUIRE(!is_checkpoint(data[i]), CHARL_ERR_CONFIG,
+                      "%s is not a checkpoint, but %s is; HINT the model comes first: charl predict %s %s", model,
+                      data[i], data[i], model);
+    }
+    return CHARL_OK;
 }
 
 static charl_status read_own_config(const char *path, const charl_config_override *overrides, int n, charl_config **out)
@@ -99,7 +113,7 @@ charl_status charl__take_trained(const charl__cli_operands *operands, charl__tra
     }
     CHARL_REQUIRE(files > 0, CHARL_ERR_CONFIG, "CHECKPOINT is missing");
     if (files == 2) {
-        const bool is_swapped = charl__is_checkpoint(file[0]) && !charl__is_checkpoint(file[1]);
+        const bool is_swapped = is_checkpoint(file[0]) && !is_checkpoint(file[1]);
 
         out->path = file[!is_swapped];
         CHARL_TRY(charl__checkpoint_of(&out->path));
@@ -107,6 +121,6 @@ charl_status charl__take_trained(const charl__cli_operands *operands, charl__tra
     }
     out->path = file[0];
     CHARL_TRY(charl__checkpoint_of(&out->path));
-    CHARL_TRY(charl__is_checkpoint(out->path) ? CHARL_OK : refuse_config(file[0]));
+    CHARL_TRY(is_checkpoint(out->path) ? CHARL_OK : refuse_config(file[0]));
     return read_own_config(out->path, overrides, n, &out->config);
 }
