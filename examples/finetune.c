@@ -100,7 +100,8 @@ int main(int argc, char **argv)
                             &dev));
     check(charl_params_create(&params));
     check(charl_slices_block(SLICES, charl_comm_rank(comm), charl_comm_size(comm), &mine));
-    check(charl_graph_create(dev, &mine, &g));
+    check(charl_data_parallel_create(comm, &mine, NULL, &dp));
+    check(charl_graph_create(dev, charl_data_parallel_get_slices(dp, 0), &g));
 
     const charl_shape tokens = {2, {BATCH / SLICES * mine.count, window}};
     charl_var *x = charl_input(g, "x", CHARL_I32, tokens, CHARL_BATCHED);
@@ -113,7 +114,7 @@ int main(int argc, char **argv)
     check(charl_params_freeze(params, "w?e.*", NULL)); /* embeddings of tokens and positions */
     check(charl_params_freeze(params, "h.*", NULL));   /* blocks */
     charl_graph_backward(g, loss, NULL);
-    check(charl_data_parallel_create(comm, &mine, params, g, NULL, &dp));
+    check(charl_data_parallel_compile(dp, &g, 1));
 
     /* What the checkpoint does not have, such as an output layer of its own, begins anew. */
     check(charl_params_initialize(params, 1));
@@ -131,9 +132,8 @@ int main(int argc, char **argv)
         check(charl_loader_next(loader, &batch));
         check(charl_tensor_write(charl_var_get_tensor(x), batch.x, batch.x_bytes));
         check(charl_tensor_write(charl_var_get_tensor(y), batch.y, batch.y_bytes));
-        check(charl_graph_run(g));
-        check(charl_data_parallel_reduce(dp));
-        check(charl_optimizer_step(optimizer, 1e-3F));
+        check(charl_data_parallel_run(dp, 0));
+        check(charl_data_parallel_step(dp, optimizer, 1e-3F));
         if (first && step % REPORT == 0) {
             check(charl_tensor_read(charl_var_get_tensor(loss), &value, sizeof value));
             printf("step %d  loss %.9g\n", step, (double)value);

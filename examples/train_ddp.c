@@ -31,8 +31,7 @@ static uint64_t checksum(const charl_params *params)
 
     for (int i = 0; i < charl_params_get_count(params); i++) {
         const charl_param *p = charl_params_get(params, i);
-        const size_t bytes =
-            (size_t)charl_shape_count(&charl_param_get_spec(p)->shape) * sizeof(float);
+        const size_t bytes = (size_t)charl_shape_count(&charl_param_get_spec(p)->shape) * sizeof(float);
         unsigned char *value = malloc(bytes);
 
         check(charl_param_read(p, (float *)(void *)value));
@@ -47,8 +46,7 @@ static uint64_t checksum(const charl_params *params)
 int main(int argc, char **argv)
 {
     const int64_t hidden[] = {64};
-    const charl_mlp_config mlp = {
-        .hidden = hidden, .n_hidden = 1, .outputs = CLASSES, .dropout = 0.2};
+    const charl_mlp_config mlp = {.hidden = hidden, .n_hidden = 1, .outputs = CLASSES, .dropout = 0.2};
     charl_optimizer_config adamw = charl_optimizer_defaults("adamw");
     charl_dataset *data = NULL;
     charl_dataset_info info;
@@ -83,19 +81,19 @@ int main(int argc, char **argv)
     check(charl_slices_block(SLICES, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     const int64_t rows = BATCH / SLICES * mine.count;
 
-    check(charl_graph_create(dev, &mine, &g));
+    check(charl_data_parallel_create(comm, &mine, NULL, &dp));
+    check(charl_graph_create(dev, charl_data_parallel_get_slices(dp, 0), &g));
     charl_var *bytes = charl_input(
-        g, "x", CHARL_U8,
-        (charl_shape){4, {rows, info.x_shape.dim[0], info.x_shape.dim[1], info.x_shape.dim[2]}},
+        g, "x", CHARL_U8, (charl_shape){4, {rows, info.x_shape.dim[0], info.x_shape.dim[1], info.x_shape.dim[2]}},
         CHARL_BATCHED);
     charl_var *y = charl_input(g, "y", CHARL_I32, (charl_shape){1, {rows}}, CHARL_BATCHED);
     charl_var *x = charl_scale(g, charl_cast(g, bytes, CHARL_F32), 1.0F / 255.0F, 0.0F);
-    charl_var *loss = charl_batch_mean(
-        g, charl_cross_entropy(g, charl_model_build(model, g, params, x), y, NULL, NULL));
+    charl_var *loss =
+        charl_batch_mean(g, charl_cross_entropy(g, charl_model_build(model, g, params, x), y, NULL, NULL));
 
     charl_graph_keep(g, loss);
     charl_graph_backward(g, loss, NULL);
-    check(charl_data_parallel_create(comm, &mine, params, g, NULL, &dp));
+    check(charl_data_parallel_compile(dp, &g, 1));
     check(charl_params_initialize(params, 1));
     check(charl_optimizer_create(params, &adamw, &optimizer));
 
@@ -106,9 +104,8 @@ int main(int argc, char **argv)
         check(charl_loader_next(loader, &batch));
         check(charl_tensor_write(charl_var_get_tensor(bytes), batch.x, batch.x_bytes));
         check(charl_tensor_write(charl_var_get_tensor(y), batch.y, batch.y_bytes));
-        check(charl_graph_run(g));
-        check(charl_data_parallel_reduce(dp));
-        check(charl_optimizer_step(optimizer, 1e-3F));
+        check(charl_data_parallel_run(dp, 0));
+        check(charl_data_parallel_step(dp, optimizer, 1e-3F));
         if ((step + 1) % REPORT == 0 && charl_comm_rank(comm) == 0) {
             float value;
 

@@ -1,70 +1,128 @@
 #ifndef CHARL_DATA_PARALLEL_H
 #define CHARL_DATA_PARALLEL_H
-/** Gradients summed over ranks while the backward pass runs, with the same bits for every number of
- *  ranks.
+/** Data-parallel training: gradients summed over ranks while the backward pass runs, with the same bits for every
+ *  number of ranks. charl's own trainer stands on this object.
  *
- *  Every rank builds the same graph over its slices of the batch (charl/slices.h). This object
- *  compiles it, and from then on a run of the graph begins the all-reduce of each bucket of
- *  gradients as soon as the backward pass has finished it:
+ *  Every rank builds the same graph over its slices of the batch (charl/slices.h). This object compiles it; from then
+ *  on a run of the graph starts the all-reduce of each bucket of gradients as soon as the backward pass has finished it:
  *
  *      charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine);
- *      charl_graph_create(dev, &mine, &g);              build the model on g, then
- *      loss = charl_batch_mean(g, rows);                the mean over the global batch
+ *      charl_data_parallel_create(comm, &mine, NULL, &dp);
+ *      charl_graph_create(dev, charl_data_parallel_get_slices(dp, 0), &g);    build the model on g, then
+ *      loss = charl_batch_mean(g, rows);                                      the mean over the global batch
+ *      charl_graph_keep(g, loss);
  *      charl_graph_backward(g, loss, NULL);
- *      charl_data_parallel_create(comm, &mine, params, g, NULL, &dp);
- *      charl_params_initialize(params, seed);           the same on every rank
+ *      charl_data_parallel_compile(dp, &g, 1);
+ *      charl_params_initialize(params, seed);                                 the same on every rank
  *      charl_optimizer_create(params, &config, &optimizer);
  *      for each step:
  *          write this rank's rows to the inputs
- *          charl_graph_run(g);
- *          charl_data_parallel_reduce(dp);
- *          charl_optimizer_step(optimizer, lr);
+ *          charl_data_parallel_run(dp, 0);
+ *          charl_data_parallel_step(dp, optimizer, lr);
  *
- *  Destroy graphs and optimizer first, then this object, then the parameters. It belongs to the
- *  thread of the communicator. With one rank everything is done locally.
+ *  Accumulation runs a step in several passes, each over some of this rank's slices, for models whose activations do
+ *  not fit in memory at once. Passes of equal shape share a graph:
+ *
+ *      charl_data_parallel_create(comm, &mine, &(charl_data_parallel_options){.passes = 4}, &dp);
+ *      for (k = 0; (slices = charl_data_parallel_get_slices(dp, k)); k++)
+ *          charl_graph_create(dev, slices, &g[k]);                            and build the model on it
+ *      charl_data_parallel_compile(dp, g, k);
+ *      for each step:
+ *          for (i = 0; i < charl_data_parallel_get_passes(dp); i++) {
+ *              pass = charl_data_parallel_get_pass(dp, i);
+ *              write the rows of pass.slices to the inputs of g[pass.graph]
+ *              charl_data_parallel_run(dp, i);
+ *          }
+ *          charl_data_parallel_step(dp, optimizer, lr);
+ *
+ *  Neither the number of passes nor any other option but reduce_dtype changes a bit of the result.
+ *
+ *  Destroy graphs and optimizer first, then this object, then the parameters. It belongs to the thread of the
+ *  communicator. With one rank everything is done locally.
  */
 #include "charl/comm.h"
 #include "charl/graph.h"
+#include "charl/optim.h"
 
 CHARL_BEGIN_DECLS
 
 typedef struct charl_data_parallel charl_data_parallel;
 
-/** All zero is right. */
+/** All zero is right. The same on every rank. */
 typedef struct charl_data_parallel_options {
-    const char *allreduce; /* algorithm, as dist.allreduce of a configuration; NULL: auto */
-    double bucket_mb;      /* of f32 gradients that are sent together; 0: 25 */
+    const char *allreduce;    /* algorithm, as dist.allreduce of a configuration; NULL: auto */
+    double bucket_mb;         /* size in MB of f32 gradients that are sent together; 0: 25 */
+    bool no_overlap;          /* start the all-reduce after the backward pass, for all gradients together */
+    charl_dtype reduce_dtype; /* CHARL_F32; or CHARL_BF16: half the traffic, and sums rounded in every node of the tree */
+    int passes;               /* forward and backward passes of a step; 0: the fewest, 1 for up to 64 slices on a rank */
+    /* Every rank keeps the optimizer state of a part of each bucket and updates that part. Elementwise optimizers only
+     * (charl_optimizer_is_elementwise). */
+    bool shard_optimizer;
 } charl_data_parallel_options;
 
-/** Lay out the parameters of `params`, place its gradients where the ranks can add them up, and
- *  compile g, which has been built with its gradients over the slices `mine` and has not been
- *  compiled. Parameters are borrowed; options may be NULL.
+/** One pass of a step. */
+typedef struct charl_data_parallel_pass {
+    int graph;           /* index of the graph that it runs */
+    charl_slices slices; /* whose rows the inputs of that graph hold meanwhile */
+} charl_data_parallel_pass;
+
+/** Plan the steps of this rank, which has the slices `mine`. options may be NULL. comm is borrowed.
  *
  *  Blocks. Collective. Owned: destroy with charl_data_parallel_destroy.
- *  Errors: those of charl_graph_compile, agreed: every rank gets the same status; ERR_INVALID where g
- *  has other slices, parameters of another set or no gradients, or where `params` has gradients
- *  already; ERR_CONFIG where the algorithm is unknown or unsuitable, or the ranks built different
- *  graphs; ERR_COMM. */
-charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mine, charl_params *params,
-                                        charl_graph *g, const charl_data_parallel_options *options,
+ *  Errors: ERR_CONFIG   the algorithm is unknown, or a rank has fewer slices than passes
+ *          ERR_INVALID  slices that charl/slices.h did not make, a dtype other than f32 and bf16, or a negative or NaN
+ *                       bucket_mb or passes
+ *          ERR_COMM, ERR_NOMEM. Every rank gets the same status. */
+charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mine,
+                                        const charl_data_parallel_options *options,
                                         charl_data_parallel **out) CHARL_MUST_CHECK;
 
-/** Compile another graph over the same slices and parameters, such as one for evaluation: its batch
- *  sums are taken over the ranks. Blocks. Collective. Errors: as charl_graph_compile, agreed;
- *  ERR_INVALID  other slices or parameters. */
-charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *g) CHARL_MUST_CHECK;
+/** The slices that graph k = 0, 1, ... is created for; NULL past the last graph. Without accumulation there is one
+ *  graph, over the slices of this rank. Borrowed. Local. */
+const charl_slices *charl_data_parallel_get_slices(const charl_data_parallel *dp, int k);
 
-/** After charl_graph_run: wait for the other ranks. What is enqueued afterwards, such as an
- *  optimizer's step, sees the sums of the gradients over the global batch. Blocks. Collective.
- *  Errors: ERR_COMM with the rank that died or fell silent, ERR_DEVICE. */
+/** Number of passes of a step; 0 for NULL. Local. */
+int charl_data_parallel_get_passes(const charl_data_parallel *dp);
+/** Pass i of a step, 0 <= i < charl_data_parallel_get_passes. Local. */
+charl_data_parallel_pass charl_data_parallel_get_pass(const charl_data_parallel *dp, int i);
+
+/** Lay out the parameters, place their gradients where the ranks can add them up, and compile the n graphs, which have
+ *  been built with their gradients and have not been compiled. Graphs and their parameters are borrowed.
+ *
+ *  Blocks. Collective. Once.
+ *  Errors: those of charl_graph_compile, agreed: every rank gets the same status
+ *          ERR_INVALID  a graph has other slices, parameters of another set or no gradients; the parameters have
+ *                       gradients already; or n is not the number of graphs
+ *          ERR_CONFIG   the algorithm is unsuitable, the ranks built different graphs, or with accumulation a graph
+ *                       needs a sum over the whole batch in the middle of a pass, as batch norm does
+ *          ERR_COMM */
+charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *const *graphs, int n) CHARL_MUST_CHECK;
+
+/** Compile a graph over all slices of this rank without gradients, such as one for evaluation; run it with
+ *  charl_graph_run. Its batch sums are taken over the ranks. Blocks. Collective. Errors: as charl_graph_compile,
+ *  agreed; ERR_INVALID  other slices or parameters. */
+charl_status charl_data_parallel_compile_evaluation(charl_data_parallel *dp, charl_graph *g) CHARL_MUST_CHECK;
+
+/** Run pass i: forward, backward, and the start of the all-reduce. Passes run in order, all of them in every step.
+ *  Kept values that are sums or means over the batch are complete after the last pass; after earlier ones they are NaN.
+ *  Async, except for such values. Collective. Errors: ERR_INVALID  out of order; ERR_COMM, ERR_DEVICE. */
+charl_status charl_data_parallel_run(charl_data_parallel *dp, int i) CHARL_MUST_CHECK;
+
+/** Wait for the other ranks. What is enqueued afterwards, such as charl_param_read_gradient, sees the sums of the
+ *  gradients over the global batch. charl_data_parallel_step calls it unless you have. Blocks. Collective.
+ *  Errors: ERR_INVALID  passes are missing; ERR_COMM with the rank that died or fell silent; ERR_DEVICE. */
 charl_status charl_data_parallel_reduce(charl_data_parallel *dp) CHARL_MUST_CHECK;
+
+/** Complete the sums, then charl_optimizer_step, then, with a sharded optimizer, exchange the parameters. The optimizer
+ *  was created after charl_data_parallel_compile for the same parameters. Blocks. Collective. Errors: as
+ *  charl_data_parallel_reduce and charl_optimizer_step. */
+charl_status charl_data_parallel_step(charl_data_parallel *dp, charl_optimizer *optimizer, float lr) CHARL_MUST_CHECK;
 
 /** Name of the algorithm in use; "" with one rank. Static. Local. */
 const char *charl_data_parallel_algorithm(const charl_data_parallel *dp);
 
-/** Bytes of gradients that a run sums over the ranks, as every rank contributes them: 4 for each element of
- *  a trainable parameter, rounded up to 64 elements; as often as it is used, if several times. 0 with one
- *  rank. Local. */
+/** Bytes of gradients that a step sums over the ranks, as every rank contributes them: 4 for each element of a
+ *  trainable parameter, rounded up to 64 elements; as often as it is used, if several times. 0 with one rank. Local. */
 int64_t charl_data_parallel_get_bytes(const charl_data_parallel *dp);
 
 /** NULL is a no-op. Collective, except when the communicator is broken. */

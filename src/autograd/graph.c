@@ -136,7 +136,7 @@ const charl_slices *charl__graph_slices(const charl_graph *g)
     return &g->slices;
 }
 
-const charl_params *charl__graph_params(const charl_graph *g)
+charl_params *charl__graph_params(const charl_graph *g)
 {
     return g->params;
 }
@@ -207,11 +207,40 @@ static const charl__node *find_live(const charl_graph *g, const charl__op *op)
     return NULL;
 }
 
+/* Whether a node of the backward pass depends on node `first`. Nodes come after their operands. */
+static bool is_needed_backward(const charl_graph *g, int first)
+{
+    for (int i = first; i < g->nodes.count; i++) {
+        charl__node *n = charl__graph_node(g, i);
+
+        n->reached = i == first;
+        for (int k = 0; k < n->n_in; k++) {
+            const charl__node *from = n->in[k]->node;
+
+            n->reached = n->reached || (from && from->position >= first && from->reached);
+        }
+        if (n->reached && n->live && i >= g->n_forward) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *charl__graph_collective(const charl_graph *g)
 {
-    const charl__node *n = find_live(g, &charl__op_batch_sum);
+    for (int i = 0; i < g->nodes.count; i++) {
+        const charl__node *n = charl__graph_node(g, i);
 
-    return n ? n->name : NULL;
+        if (n->live && n->op == &charl__op_batch_sum && is_needed_backward(g, i)) {
+            return n->name;
+        }
+    }
+    return NULL;
+}
+
+void charl__graph_count_from(charl_graph *g, uint64_t n)
+{
+    g->runs = n;
 }
 
 bool charl__graph_can_move(const charl_graph *g)

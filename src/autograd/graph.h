@@ -35,10 +35,13 @@ charl_status charl__graph_move(charl_graph *g, const charl_slices *slices) CHARL
 /** Keep the operators of g apart, without fusion, so that charl__graph_check can look at each. Before the graph is prepared. Its results have
  *  the same bits. */
 void charl__graph_set_checkable(charl_graph *g, bool checkable);
+/** Count the next run as run n, from 0, where the graph counts steps by itself (charl/steps.h): random draws depend on it. */
+void charl__graph_count_from(charl_graph *g, uint64_t n);
 /** From the next run on: read back what every operator of a checkable graph computes, and end the run with ERR_NONFINITE at the first NaN
  *  or infinity. The message names operator, formula and element. Slow. */
 void charl__graph_check(charl_graph *g, bool on);
-/** Name of a node that needs a sum over the whole batch within a run, or NULL. Prepared graphs only. */
+/** Name of a node that needs a sum over the whole batch in the middle of a run, because gradients depend on it; NULL: none. Prepared graphs
+ *  only. */
 const char *charl__graph_collective(const charl_graph *g);
 /** Whether charl__graph_move gives the lanes of other slices. Not where a gradient is finished before it reaches the lanes: it is put into that
  *  of slice 0 when the graph is compiled. Prepared graphs only. */
@@ -74,7 +77,7 @@ bool charl__var_is_shifted(const charl_var *x);
 charl_var *charl__graph_lengths(charl_var *x);
 
 /** The set that the graph's parameters belong to, borrowed; NULL: it has none so far. Whether it has its backward pass. */
-const charl_params *charl__graph_params(const charl_graph *g);
+charl_params *charl__graph_params(const charl_graph *g);
 bool charl__graph_has_gradients(const charl_graph *g);
 
 /** First part of compile: remove dead nodes, lay out and allocate the parameters. Afterwards the

@@ -64,6 +64,7 @@ struct charl__node {
     int64_t workspace;
     int part; /* of the model, counted from 1; 0: of none */
     bool live;
+    bool reached;       /* charl__graph_collective: depends on the node that it looks at */
     charl_var *scratch; /* represents the workspace in the memory plan; NULL: none */
     int launch_first, launch_last;
 };

@@ -41,6 +41,12 @@ static charl_status exchange_range(const charl_optimizer *o, charl__param_range 
 charl_status charl_optimizer_exchange_ema(charl_optimizer *o)
 {
     CHARL_GIVEN(o);
+    CHARL_TRY(charl__own_require_whole(o, "charl_optimizer_exchange_ema"));
+    return charl__optimizer_exchange_ema(o);
+}
+
+charl_status charl__optimizer_exchange_ema(charl_optimizer *o)
+{
     int64_t at = 0;
 
     CHARL_REQUIRE(o->ema, CHARL_ERR_INVALID, "%s keeps no moving average", o->type->row.name);
@@ -66,6 +72,7 @@ static charl_status check(const charl_optimizer *o, const charl_param *p)
 charl_status charl_optimizer_read_ema(const charl_optimizer *o, const charl_param *p, float *dst)
 {
     CHARL_GIVEN(o, p, dst);
+    CHARL_TRY(charl__own_require_whole(o, "charl_optimizer_read_ema"));
     CHARL_TRY(check(o, p));
     CHARL_TRY(charl__own_read(o, o->n_states, p, dst));
     return CHARL_OK;

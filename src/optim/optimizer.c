@@ -237,7 +237,7 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
                           "something to train");
     CHARL_REQUIRE_CLEANUP(!set->is_part, CHARL_ERR_INVALID,
                           "the gradients of this set are of part of the batch, and nothing sums them over ranks; HINT "
-                          "charl_data_parallel_create in place of charl_graph_compile");
+                          "charl_data_parallel_compile in place of charl_graph_compile");
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *o, &o));
     o->set = set;
     CHARL_TRY_CLEANUP(take_config(o, config));
@@ -271,14 +271,14 @@ charl_status charl__optimizer_rebind(charl_optimizer *o)
 charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config, charl_optimizer **out)
 {
     CHARL_GIVEN(set, config, out);
-    return charl__optimizer_create(set, config, NULL, NULL, out);
+    return charl__optimizer_create(set, config, NULL, set->own, out);
 }
 
 charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_optimizer_config *config,
                                                charl_steps *steps, charl_optimizer **out)
 {
     CHARL_GIVEN(set, config, out);
-    CHARL_TRY(charl__optimizer_create(set, config, steps, NULL, out));
+    CHARL_TRY(charl__optimizer_create(set, config, steps, set->own, out));
     (*out)->asks_begin = steps != NULL;
     return CHARL_OK;
 }
@@ -516,6 +516,12 @@ charl_status charl_optimizer_step(charl_optimizer *o, float lr)
 {
     CHARL_GIVEN(o);
     CHARL_TRY(charl__device_enter(o->set->dev));
+    CHARL_TRY(charl__own_require_whole(o, "charl_optimizer_step"));
+    return charl__optimizer_step(o, lr);
+}
+
+charl_status charl__optimizer_step(charl_optimizer *o, float lr)
+{
     CHARL_REQUIRE_AMOUNT(lr, CHARL_ERR_INVALID, "the learning rate");
     CHARL_REQUIRE(!o->asks_begin || o->begun, CHARL_ERR_INVALID,
                   "charl_optimizer_begin opens a step, before the graph runs");

@@ -170,6 +170,11 @@ charl_status charl__optimizer_pack_state(const charl_optimizer *o, int k, int64_
  *  when the type is not elementwise. */
 charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config, charl_steps *steps,
                                      const charl__param_ranges *own, charl_optimizer **out) CHARL_MUST_CHECK;
+/** charl_optimizer_step and charl_optimizer_exchange_ema, also of an optimizer that updates part of the parameters. Async. */
+charl_status charl__optimizer_step(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
+charl_status charl__optimizer_exchange_ema(charl_optimizer *o) CHARL_MUST_CHECK;
+/** Refuse what only one process with all of the state can do; `call` names it. Errors: ERR_INVALID. */
+charl_status charl__own_require_whole(const charl_optimizer *o, const char *call) CHARL_MUST_CHECK;
 /** charl_optimizer_get_report in two halves. The record into host memory, pinned and kept until an
  *  event recorded afterwards has passed. Async. Then what it says. */
 charl_status charl__optimizer_read_norm(charl_optimizer *o, charl__norm_record *host) CHARL_MUST_CHECK;

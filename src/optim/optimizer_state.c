@@ -171,6 +171,7 @@ charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const c
     CHARL_GIVEN(o, p, dst);
     size_t offset, bytes;
 
+    CHARL_TRY(charl__own_require_whole(o, "charl_optimizer_read_state"));
     CHARL_TRY(locate(o, k, p, &offset, &bytes));
     if (!o->type->state_shape) {
         return charl__own_read(o, k, p, dst);

@@ -30,6 +30,16 @@ charl_status charl__own_create(charl_optimizer *o, const charl__param_ranges *ow
     return CHARL_OK;
 }
 
+charl_status charl__own_require_whole(const charl_optimizer *o, const char *call)
+{
+    CHARL_REQUIRE(
+        !o->is_divided, CHARL_ERR_INVALID,
+        "%s: the optimizer is sharded over ranks, and this one has a part of it; HINT charl_data_parallel_step "
+        "runs a step, charl_data_parallel_options.shard_optimizer = false keeps the state whole",
+        call);
+    return CHARL_OK;
+}
+
 /* Copies between host memory and elements [at, at + n) of state k or, if k is the number of states, of the average.
  * `at` is a multiple of CHARL_PARAM_ALIGN. */
 typedef charl_status (*visit_fn)(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host);

@@ -65,6 +65,7 @@ struct charl_params {
     charl__buffer *grad; /* n_lanes * gradient_elements partial sums; NULL for inference */
     /* gradient_elements: completed gradients; the same buffer as grad with one rank and one lane */
     charl__buffer *sum;
+    const struct charl__param_ranges *own; /* borrowed: what an optimizer in this process updates; NULL: everything */
     bool is_part; /* the lanes are of part of the batch, and nothing adds them to those of other ranks */
 };
 

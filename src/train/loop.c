@@ -142,7 +142,7 @@ static charl_status run_step(charl__trainer *t)
     CHARL_TRY(charl__grad_reducer_finish(t->replica.dp->reducer));
     CHARL_TRY(enter(t, CHARL__PHASE_OPTIMIZER));
     CHARL_TRY(charl__audit_compare(t));
-    CHARL_TRY(charl_optimizer_step(t->replica.optimizer, 0.0F)); /* the rate stands in the step record */
+    CHARL_TRY(charl__optimizer_step(t->replica.optimizer, 0.0F)); /* the rate stands in the step record */
     CHARL_TRY(charl__shard_publish(t->replica.dp));
     CHARL_TRY(charl__heterogeneous_step(&t->replica));
     t->replica.step++;
@@ -161,7 +161,7 @@ static charl_status exchange_ema(charl__trainer *t)
 {
     if (charl_optimizer_has_ema(t->replica.optimizer)) {
         CHARL_TRY(charl__shard_pause(t->replica.dp));
-        CHARL_TRY(charl_optimizer_exchange_ema(t->replica.optimizer));
+        CHARL_TRY(charl__optimizer_exchange_ema(t->replica.optimizer));
         CHARL_TRY(charl__shard_publish(t->replica.dp));
     }
     return CHARL_OK;

@@ -474,8 +474,7 @@ static charl_status create_optimizer(charl__replica *r)
 
     CHARL_TRY(charl__task_outputs(c, &r->session->data, &outputs));
     CHARL_TRY(charl__groups_apply(c, r->session->model, r->session->params, outputs));
-    CHARL_TRY(
-        charl__optimizer_create(r->session->params, &o, r->steps, charl__shard_ranges(r->dp->shard), &r->optimizer));
+    CHARL_TRY(charl__optimizer_create(r->session->params, &o, r->steps, r->session->params->own, &r->optimizer));
     CHARL_TRY(charl__optimizer_warm_up(r->optimizer));
     return CHARL_OK;
 }

@@ -137,7 +137,8 @@ static void create_objects(void)
                                                       charl_input(graph, "x", CHARL_F32, shape, CHARL_BATCHED))));
     charl_graph_keep(graph, var);
     charl_graph_backward(graph, var, NULL);
-    need(charl_data_parallel_create(comm, &whole, params, graph, NULL, &data_parallel));
+    need(charl_data_parallel_create(comm, &whole, NULL, &data_parallel));
+    need(charl_data_parallel_compile(data_parallel, &graph, 1));
     need(charl_params_initialize(params, 1));
     param = charl_params_get(params, 0);
     need(charl_optimizer_create_with_steps(params, &adam, steps, &optimizer));

@@ -1,6 +1,7 @@
 /* Training loops of a program's own: what charl_data_parallel refuses, on one rank and on two, and that parameters outlive it. Ranks are threads. */
 #include "support/on_device.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,28 +11,30 @@
 #include "charl/ops.h"
 #include "charl/optim.h"
 
-enum { SLICES = 8, ROWS = 16, COLUMNS = 6, STEPS = 3, MOST = 2 };
+enum { SLICES = 8, ROWS = 16, COLUMNS = 6, STEPS = 3, MOST = 3, MAX_PASSES = 4 };
 
 typedef struct member {
     charl_team *team;
     int rank, size;
     charl_slices mine;
+    charl_data_parallel_options options;
     charl_status (*work)(struct member *m);
     charl_comm *comm;
     charl_device *dev;
     charl_params *params;
-    float weight[COLUMNS];
+    float weight[COLUMNS], loss;
     charl_status status;
     char message[1024];
 } member;
 
 static charl_device *dev; /* keeps the driver open */
 
-/* The mean over the batch of one number for each of this rank's rows; differentiated or not. */
-static charl_status new_graph(const member *m, const charl_slices *slices, bool differentiates, charl_graph **out)
+/* The mean over the batch of one number for each of the rows of `slices`, some of which are dropped out; differentiated or not. */
+static charl_status new_graph(const member *m, const charl_slices *slices, bool differentiates, charl_graph **out,
+                              charl_var **input, charl_var **mean)
 {
     const charl_param_spec spec = {.name = "weight", .shape = {2, {1, COLUMNS}}, .trainable = true};
-    const charl_shape rows = {2, {ROWS / SLICES * m->mine.count, COLUMNS}};
+    const charl_shape rows = {2, {ROWS / SLICES * (slices ? slices->count : SLICES), COLUMNS}};
     charl_param *w = charl_params_find(m->params, spec.name);
     charl_graph *g = NULL;
     charl_var *x, *loss;
@@ -41,56 +44,95 @@ static charl_status new_graph(const member *m, const charl_slices *slices, bool 
     if (!w) {
         CHARL_TRY(charl_params_add(m->params, &spec, &w));
     }
-    x = charl_scale(g, charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED), 1.0F, 0.5F);
-    loss = charl_batch_mean(g, charl_tanh(g, charl_linear(g, x, charl_parameter(g, w), NULL)));
+    charl_graph_set_training(g, differentiates);
+    x = charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED);
+    loss = charl_batch_mean(g, charl_tanh(g, charl_linear(g, charl_dropout(g, charl_scale(g, x, 1.0F, 0.5F), 0.3F),
+                                                          charl_parameter(g, w), NULL)));
     charl_graph_keep(g, loss);
     if (differentiates) {
         charl_graph_backward(g, loss, NULL);
     }
+    *(input ? input : &x) = x;
+    *(mean ? mean : &loss) = loss;
     return charl_graph_status(g);
 }
 
-/* The object over g, which is destroyed, is refused with these words. */
-static charl_status is_refused(const member *m, charl_params *params, charl_graph *g, charl_status code,
-                               const char *message)
+/* These graphs, which are destroyed, are refused with these words. */
+static charl_status is_refused(const member *m, charl_graph *g, int n, charl_status code, const char *message)
 {
-    const charl_data_parallel_options options = {.allreduce = code == CHARL_ERR_CONFIG ? "nosuch" : NULL};
     charl_data_parallel *dp = NULL;
-    const charl_status st = charl_data_parallel_create(m->comm, &m->mine, params, g, &options, &dp);
+    charl_graph *graphs[2] = {g, g};
+    charl_status st = charl_data_parallel_create(m->comm, &m->mine, &m->options, &dp);
 
+    st = st == CHARL_OK ? charl_data_parallel_compile(dp, graphs, n) : st;
     charl_graph_destroy(g);
-    CHARL_REQUIRE(st == code && !dp && strstr(charl_error_message(), message), CHARL_ERR_INVALID,
+    charl_data_parallel_destroy(dp);
+    CHARL_REQUIRE(st == code && strstr(charl_error_message(), message), CHARL_ERR_INVALID,
                   "%s \"%s\" in place of %s \"%s\"", charl_status_name(st), charl_error_message(),
                   charl_status_name(code), message);
     return CHARL_OK;
 }
 
+/* The object with these options is refused. */
+static charl_status is_bad(const member *m, charl_data_parallel_options options, charl_status code, const char *message)
+{
+    member other = *m;
+
+    other.options = options;
+    return is_refused(&other, NULL, 0, code, message);
+}
+
 static charl_status refuse(member *m)
 {
     charl_status st = CHARL_OK;
-    charl_params *others = NULL;
+    const charl_param_spec spec = {.name = "other", .shape = {2, {1, COLUMNS}}, .trainable = true};
+    charl_params *mine = m->params, *others = NULL;
     charl_data_parallel *dp = NULL;
     charl_graph *g = NULL, *other = NULL;
+    charl_param *w;
 
     CHARL_TRY_CLEANUP(charl_params_create(&others));
-    CHARL_TRY_CLEANUP(new_graph(m, NULL, true, &other));
+    CHARL_TRY_CLEANUP(charl_params_add(others, &spec, &w));
     CHARL_TRY_CLEANUP(
-        is_refused(m, m->params, other, CHARL_ERR_INVALID, "the graph has slices 0 to 1 of 1, this rank slices"));
-    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &other));
-    CHARL_TRY_CLEANUP(is_refused(m, others, other, CHARL_ERR_INVALID, "the graph has the parameters of another set"));
-    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, false, &other));
-    CHARL_TRY_CLEANUP(is_refused(m, m->params, other, CHARL_ERR_INVALID, "the graph computes no gradients"));
-    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &other));
-    CHARL_TRY_CLEANUP(is_refused(m, m->params, other, CHARL_ERR_CONFIG, "unknown all-reduce nosuch"));
-    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &g));
-    CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, m->params, g, NULL, &dp));
-    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &other));
-    CHARL_TRY_CLEANUP(is_refused(m, m->params, other, CHARL_ERR_INVALID, "the parameters have gradients already"));
-    CHARL_TRY_CLEANUP(new_graph(m, NULL, false, &other));
-    CHARL_REQUIRE_CLEANUP(charl_data_parallel_compile(dp, other) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
+        is_bad(m, (charl_data_parallel_options){.allreduce = "nosuch"}, CHARL_ERR_CONFIG, "unknown all-reduce nosuch"));
+    CHARL_TRY_CLEANUP(is_bad(m, (charl_data_parallel_options){.reduce_dtype = CHARL_F16}, CHARL_ERR_INVALID,
+                             "gradients are summed in f32 or bf16, not in f16"));
+    CHARL_TRY_CLEANUP(
+        is_bad(m, (charl_data_parallel_options){.bucket_mb = (double)NAN}, CHARL_ERR_INVALID, "bucket_mb is nan"));
+    CHARL_TRY_CLEANUP(is_bad(m, (charl_data_parallel_options){.passes = -1}, CHARL_ERR_INVALID, "-1 passes"));
+    CHARL_TRY_CLEANUP(
+        is_bad(m, (charl_data_parallel_options){.passes = SLICES + 1}, CHARL_ERR_CONFIG, "a pass takes at least one"));
+    CHARL_TRY_CLEANUP(new_graph(m, NULL, true, &other, NULL, NULL));
+    CHARL_TRY_CLEANUP(
+        is_refused(m, other, 1, CHARL_ERR_INVALID, "the graph has slices 0 to 1 of 1, but is to have slices"));
+    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, false, &other, NULL, NULL));
+    CHARL_TRY_CLEANUP(is_refused(m, other, 1, CHARL_ERR_INVALID, "the graph computes no gradients"));
+    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &other, NULL, NULL));
+    CHARL_TRY_CLEANUP(is_refused(m, other, 2, CHARL_ERR_INVALID, "2 graphs, but a step has 1"));
+
+    CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, NULL, &dp));
+    CHARL_REQUIRE_CLEANUP(charl_data_parallel_run(dp, 0) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
+                          "a run before the graphs are compiled is not refused");
+    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &g, NULL, NULL));
+    CHARL_TRY_CLEANUP(charl_data_parallel_compile(dp, &g, 1));
+    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &other, NULL, NULL));
+    CHARL_TRY_CLEANUP(is_refused(m, other, 1, CHARL_ERR_INVALID, "the parameters have gradients already"));
+    CHARL_TRY_CLEANUP(new_graph(m, NULL, false, &other, NULL, NULL));
+    CHARL_REQUIRE_CLEANUP(charl_data_parallel_compile_evaluation(dp, other) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
                           "an evaluation over other slices is not refused");
     charl_graph_destroy(other);
-    CHARL_TRY_CLEANUP(charl_graph_run(g)); /* nothing of this has harmed the first one */
+    m->params = others;
+    st = new_graph(m, &m->mine, false, &other, NULL, NULL);
+    m->params = mine;
+    CHARL_TRY_CLEANUP(st);
+    CHARL_REQUIRE_CLEANUP(charl_data_parallel_compile_evaluation(dp, other) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
+                          "an evaluation with other parameters is not refused");
+    charl_graph_destroy(other);
+    CHARL_REQUIRE_CLEANUP(charl_data_parallel_run(dp, 1) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
+                          "a pass out of order is not refused");
+    CHARL_TRY_CLEANUP(charl_data_parallel_run(dp, 0)); /* nothing of this has harmed the first one */
+    CHARL_REQUIRE_CLEANUP(charl_data_parallel_run(dp, 0) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
+                          "a step that begins before the last one is reduced is not refused");
     CHARL_TRY_CLEANUP(charl_data_parallel_reduce(dp));
 cleanup:
     charl_graph_destroy(g);
@@ -102,36 +144,73 @@ cleanup:
 /* With one rank there is nothing to sum over, so nobody would miss the other slices. */
 static charl_status refuse_part(member *m)
 {
-    charl_graph *g = NULL;
-
     CHARL_TRY(charl_slices_range(SLICES, 0, SLICES, &m->mine));
-    CHARL_TRY(new_graph(m, &m->mine, true, &g));
     m->mine.n_lanes = 0; /* as in slices that are written down by hand */
-    CHARL_TRY(is_refused(m, m->params, g, CHARL_ERR_INVALID, "slices 0 to 8 of 8 have 1 lanes, not 0"));
+    CHARL_TRY(is_refused(m, NULL, 0, CHARL_ERR_INVALID, "slices 0 to 8 of 8 have 1 lanes, not 0"));
     CHARL_TRY(charl_slices_range(SLICES, 0, SLICES / 2, &m->mine));
-    CHARL_TRY(new_graph(m, &m->mine, true, &g));
-    return is_refused(m, m->params, g, CHARL_ERR_INVALID, "the only rank has 4 of 8 slices");
+    return is_refused(m, NULL, 0, CHARL_ERR_INVALID, "the only rank has 4 of 8 slices");
+}
+
+/* The rows of some slices: what they hold depends on the step and their place in the batch. */
+static charl_status write_rows(charl_var *x, const charl_slices *s, int step)
+{
+    float rows[ROWS * COLUMNS];
+
+    for (int i = 0; i < ROWS / SLICES * s->count; i++) {
+        for (int k = 0; k < COLUMNS; k++) {
+            const int at = (s->first * (ROWS / SLICES) + i) * COLUMNS + k;
+
+            rows[i * COLUMNS + k] = (float)((at * 37 + step * 11) % 19) / 7.0F - 1.0F;
+        }
+    }
+    return charl_tensor_write(charl_var_get_tensor(x), rows,
+                              (size_t)(ROWS / SLICES * s->count) * COLUMNS * sizeof *rows);
+}
+
+static charl_status take_steps(member *m, charl_data_parallel *dp, charl_var *const *x, charl_var *const *loss,
+                               charl_optimizer *optimizer)
+{
+    for (int step = 0; step < STEPS; step++) {
+        for (int i = 0; i < charl_data_parallel_get_passes(dp); i++) {
+            const charl_data_parallel_pass pass = charl_data_parallel_get_pass(dp, i);
+
+            CHARL_TRY(write_rows(x[pass.graph], &pass.slices, step));
+            CHARL_TRY(charl_data_parallel_run(dp, i));
+            CHARL_TRY(charl_tensor_read(charl_var_get_tensor(loss[pass.graph]), &m->loss, sizeof m->loss));
+            CHARL_REQUIRE(isnan(m->loss) == (i + 1 < charl_data_parallel_get_passes(dp)), CHARL_ERR_INVALID,
+                          "the loss after pass %d is %g", i, (double)m->loss);
+        }
+        CHARL_TRY(charl_data_parallel_step(dp, optimizer, 0.1F));
+    }
+    return CHARL_OK;
 }
 
 static charl_status train(member *m)
 {
-    const charl_optimizer_config config = charl_optimizer_defaults("adamw");
+    charl_optimizer_config config = charl_optimizer_defaults("adamw");
     charl_status st = CHARL_OK;
     charl_data_parallel *dp = NULL;
     charl_optimizer *optimizer = NULL;
-    charl_graph *g = NULL;
+    charl_graph *g[MAX_PASSES] = {NULL};
+    charl_var *x[MAX_PASSES], *loss[MAX_PASSES];
+    const charl_slices *slices;
+    int n = 0;
 
-    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &g));
-    CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, m->params, g, NULL, &dp));
-    CHARL_TRY_CLEANUP(charl_optimizer_create(m->params, &config, &optimizer));
-    for (int i = 0; i < STEPS; i++) {
-        CHARL_TRY_CLEANUP(charl_graph_run(g));
-        CHARL_TRY_CLEANUP(charl_data_parallel_reduce(dp));
-        CHARL_TRY_CLEANUP(charl_optimizer_step(optimizer, 0.1F));
+    config.grad_clip = 0.5F;
+    CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, &m->options, &dp));
+    for (; (slices = charl_data_parallel_get_slices(dp, n)) != NULL; n++) {
+        CHARL_TRY_CLEANUP(new_graph(m, slices, true, &g[n], &x[n], &loss[n]));
     }
+    CHARL_TRY_CLEANUP(charl_data_parallel_compile(dp, g, n));
+    CHARL_TRY_CLEANUP(charl_optimizer_create(m->params, &config, &optimizer));
+    CHARL_REQUIRE_CLEANUP(charl_data_parallel_step(dp, optimizer, 0.1F) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
+                          "a step that has not run is not refused");
+    CHARL_TRY_CLEANUP(take_steps(m, dp, x, loss, optimizer));
 cleanup:
     charl_optimizer_destroy(optimizer);
-    charl_graph_destroy(g);
+    for (int k = 0; k < n; k++) {
+        charl_graph_destroy(g[k]);
+    }
     charl_data_parallel_destroy(dp);
     return st;
 }
@@ -169,14 +248,14 @@ static void *member_run(void *arg)
     return NULL;
 }
 
-static void run_ranks(int size, charl_status (*work)(member *), member *m)
+static void run_ranks(int size, charl_data_parallel_options options, charl_status (*work)(member *), member *m)
 {
     pthread_t thread[MOST];
     charl_team *team = NULL;
 
     charl_assert_ok(charl_team_create(size, &team));
     for (int r = 0; r < size; r++) {
-        m[r] = (member){.team = team, .rank = r, .size = size, .work = work};
+        m[r] = (member){.team = team, .rank = r, .size = size, .options = options, .work = work};
         assert_int_equal(pthread_create(&thread[r], NULL, member_run, &m[r]), 0);
     }
     for (int r = 0; r < size; r++) {
@@ -195,29 +274,46 @@ static void test_refused(void **state)
     member m[MOST];
 
     (void)state;
-    run_ranks(1, refuse, m);
-    run_ranks(2, refuse, m);
-    run_ranks(1, refuse_part, m);
+    run_ranks(1, (charl_data_parallel_options){0}, refuse, m);
+    run_ranks(2, (charl_data_parallel_options){0}, refuse, m);
+    run_ranks(1, (charl_data_parallel_options){0}, refuse_part, m);
 }
 
-/* A second graph and object over the same parameters, when the first are gone. */
-static void test_parameters_outlive_it(void **state)
+/* Two objects, one after the other, over the same parameters: on any number of ranks, in passes, sharded and without overlap, to the bit. */
+static void test_options_change_no_bit(void **state)
 {
-    member one[MOST], two[MOST];
+    static const charl_data_parallel_options options[] = {{0},
+                                                          {.passes = 2, .no_overlap = true, .bucket_mb = 1},
+                                                          {.shard_optimizer = true},
+                                                          {.passes = 2, .shard_optimizer = true}};
+    static const charl_dtype dtypes[] = {CHARL_F32, CHARL_BF16};
 
     (void)state;
-    run_ranks(1, train_twice, one);
-    run_ranks(2, train_twice, two);
-    assert_true(one[0].weight[0] != 0.0F);
-    charl_assert_same_bits(two[0].weight, one[0].weight, COLUMNS);
-    charl_assert_same_bits(two[1].weight, one[0].weight, COLUMNS);
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        member one[MOST], m[MOST];
+
+        run_ranks(1, (charl_data_parallel_options){.reduce_dtype = dtypes[d]}, train_twice, one);
+        assert_true(one[0].weight[0] != 0.0F && one[0].loss != 0.0F);
+        for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+            charl_data_parallel_options o = options[k];
+
+            o.reduce_dtype = dtypes[d];
+            for (int size = 1; size <= MOST; size++) {
+                run_ranks(size, o, train_twice, m);
+                for (int r = 0; r < size; r++) {
+                    charl_assert_same_bits(m[r].weight, one[0].weight, COLUMNS);
+                    charl_assert_same_bits(&m[r].loss, &one[0].loss, 1);
+                }
+            }
+        }
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_parameters_outlive_it),
+        cmocka_unit_test(test_options_change_no_bit),
     };
 
     return charl_test_on_device(tests, &dev);

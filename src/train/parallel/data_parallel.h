@@ -17,19 +17,14 @@
 
 typedef struct charl__shard charl__shard; /* train/parallel/optimizer_shard.h */
 
-/** A value of an accumulated run that is completed over passes and ranks: the mean of a loss. */
-typedef struct charl__accumulated {
-    float *slots; /* [charl__grad_accum_depth][count] */
-    int64_t count;
-} charl__accumulated;
-
 struct charl_data_parallel {
     charl_comm *comm; /* borrowed */
     charl_slices slices;
     char algorithm[64];
     double bucket_mb; /* 0: all gradients in one bucket */
     int passes;
-    bool shards; /* the optimizer is divided among ranks */
+    charl_dtype reduce_dtype; /* of the public functions: the trainer sets that of its parameters */
+    bool shards;              /* the optimizer is divided among ranks */
 
     charl__grad_accum *accum;     /* NULL: the graphs take all slices in one pass */
     charl_params *params;         /* borrowed; NULL: not connected */
@@ -38,10 +33,12 @@ struct charl_data_parallel {
 
     /* of programs with a loop of their own */
     charl_graph **graph; /* [charl__data_parallel_shapes], borrowed; NULL: not compiled */
-    charl__accumulated *kept;
-    int n_kept, pass, at; /* pass under way; sums completed in it so far */
-    uint64_t step;
-    bool reduced; /* the gradients of this step are summed */
+    float **
+        kept; /* [n_kept], each [charl__grad_accum_depth][count]: sums of a pass that are completed over passes and ranks */
+    int n_kept, at; /* at: completed in this pass so far */
+    int pass;       /* passes of this step that have run */
+    uint64_t step;  /* steps begun */
+    bool reduced;   /* the gradients of this step are summed */
 };
 
 /** Local. Errors: ERR_NOMEM. */
@@ -78,7 +75,7 @@ typedef struct charl__data_parallel_hooks {
 } charl__data_parallel_hooks;
 
 /** Connect g, not yet compiled; trains: with its gradients. hooks: NULL for the reducer's. Local. */
-void charl__data_parallel_attach(const charl_data_parallel *dp, charl_graph *g, bool trains,
+void charl__data_parallel_attach(charl_data_parallel *dp, charl_graph *g, bool trains,
                                  const charl__data_parallel_hooks *hooks);
 
 /** All passes of a step have run: add up the gradients of accumulated passes over the ranks. No-op without accumulation. Local. */

@@ -58,6 +58,7 @@ charl_status charl__shard_create(charl_data_parallel *dp)
         s->own[i] = (charl__param_range){s->bucket[i].begin + from, to - from};
     }
     s->ranges = (charl__param_ranges){s->own, s->n};
+    dp->params->own = &s->ranges;
     dp->shard = s;
     s = NULL;
 cleanup:
@@ -73,11 +74,6 @@ void charl__shard_destroy(charl__shard *s)
         charl_free(s->own);
         charl_free(s);
     }
-}
-
-const charl__param_ranges *charl__shard_ranges(const charl__shard *s)
-{
-    return s ? &s->ranges : NULL;
 }
 
 static charl_status transfer(const charl_data_parallel *dp, charl__param_range range, bool to_device)

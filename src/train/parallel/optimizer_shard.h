@@ -15,12 +15,10 @@
 #include "optim/optimizer.h"
 #include "train/parallel/data_parallel.h"
 
-/** dp->shard, for dp->reducer, whose all-reduce gathers, and parameters that are laid out; NULL before. Local. Errors: ERR_NOMEM. */
+/** dp->shard, for dp->reducer, whose all-reduce gathers, and dp->params, which are laid out and learn which ranges this rank updates. Local.
+ *  Errors: ERR_NOMEM. */
 charl_status charl__shard_create(charl_data_parallel *dp) CHARL_MUST_CHECK;
 void charl__shard_destroy(charl__shard *s); /* NULL is a no-op */
-
-/** What this rank updates. Borrowed. s NULL: NULL, everything. */
-const charl__param_ranges *charl__shard_ranges(const charl__shard *s);
 
 /** After an update that has been enqueued: parameters, and their working copy, of all ranks. No-op
  *  without a shard. Blocks. Collective. Errors: ERR_COMM, ERR_DEVICE. */
