@@ -50,13 +50,18 @@ typedef struct charl_data_parallel charl_data_parallel;
 
 /** All zero is right. The same on every rank. */
 typedef struct charl_data_parallel_options {
-    const char *allreduce;    /* algorithm, as dist.allreduce of a configuration; NULL: auto */
-    double bucket_mb;         /* size in MB of f32 gradients that are sent together; 0: 25 */
-    bool no_overlap;          /* start the all-reduce after the backward pass, for all gradients together */
-    charl_dtype reduce_dtype; /* CHARL_F32; or CHARL_BF16: half the traffic, and sums rounded in every node of the tree */
-    int passes;               /* forward and backward passes of a step; 0: the fewest, 1 for up to 64 slices on a rank */
-    /* Every rank keeps the optimizer state of a part of each bucket and updates that part. Elementwise optimizers only
-     * (charl_optimizer_is_elementwise). */
+    /* algorithm, as dist.allreduce of a configuration; NULL: auto */
+    const char *allreduce;
+    /* size in MB of f32 gradients that are sent together; 0: 25 */
+    double bucket_mb;
+    /* start the all-reduce after the backward pass, for all gradients together */
+    bool no_overlap;
+    /* CHARL_F32; or CHARL_BF16: half the traffic, and sums rounded in every node of the tree */
+    charl_dtype reduce_dtype;
+    /* forward and backward passes of a step; 0: the fewest, 1 for up to 64 slices on a rank */
+    int passes;
+    /* every rank keeps the optimizer state of a part of each bucket and updates that part; elementwise optimizers only
+     * (charl_optimizer_is_elementwise) */
     bool shard_optimizer;
 } charl_data_parallel_options;
 
