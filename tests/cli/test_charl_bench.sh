@@ -9,7 +9,7 @@ fake=$bin/../../tests/cli/libfake_nccl.so
 ranks() {
     n=$1
     shift
-    timeout 120 mpirun -q --oversubscribe --bind-to none -n "$n" "$charl" "$@" >out 2>err </dev/null
+    timeout 1500 mpirun -q --oversubscribe --bind-to none -n "$n" "$charl" "$@" >out 2>err </dev/null
 }
 
 # on N CODE TEXT ARGUMENT...: as expect, on N ranks

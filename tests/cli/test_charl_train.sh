@@ -39,7 +39,7 @@ for rank in 0 1; do # one rank prints, the others would train
     set -- mlp.ini
     [ $rank -eq 1 ] || set -- --version
     # shellcheck disable=SC2046 # two words
-    expect 2 "version on rank $rank alone" timeout 60 mpirun -q --oversubscribe --bind-to none \
+    expect 2 "version on rank $rank alone" timeout 1500 mpirun -q --oversubscribe --bind-to none \
         -n 1 "$bin/charl-train" "$@" : -n 1 "$bin/charl-train" $([ $rank -eq 1 ] && echo --version || echo mlp.ini)
     says 1 "charl-train: error: rank 1 of 2 (.*) was started for .*, rank 0 for "
     [ ! -e run ] || fail "wrote files"
@@ -50,7 +50,7 @@ says 1 '"devices":'
 # Configurations
 expect 2 "unknown option" ranks 3 --nonsense
 says 1 "unrecognized option"
-expect 2 "unknown option, the first rank late" timeout 600 mpirun -q --oversubscribe --bind-to none \
+expect 2 "unknown option, the first rank late" timeout 1500 mpirun -q --oversubscribe --bind-to none \
     -n 1 sh -c 'sleep 1; exec "$0" --nonsense' "$bin/charl-train" : -n 2 "$bin/charl-train" --nonsense
 says 1 "unrecognized option"
 refuses 2 "no_such: unknown key" "unknown key" mlp.ini train.no_such=1

@@ -18,7 +18,7 @@ T_975 = {2: 4.302653, 4: 2.776445}  # degrees of freedom: quantile
 
 def charl(code, *arguments):
     """charl, which must end with `code`."""
-    done = subprocess.run([BIN / "charl", *arguments], timeout=300, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    done = subprocess.run([BIN / "charl", *arguments], timeout=1500, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True)
     assert done.returncode == code, f"charl {' '.join(arguments)} ended with {done.returncode}, not {code}:\n{done.stdout}"
     return done.stdout

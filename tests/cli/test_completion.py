@@ -38,7 +38,7 @@ def check(ok, what):
 
 
 def output(*command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1500)
     check(done.returncode == 0 and not done.stderr, f"{' '.join(command)}: {done.returncode} {done.stderr[:300]}")
     return done.stdout
 
@@ -194,7 +194,7 @@ def shells():
             if line.endswith("adam"):
                 continue
             script = "charl completion fish | source; complete --do-complete (string unescape -- $argv[1])"
-            got = subprocess.run(["fish", "--no-config", "-c", script, line], capture_output=True, text=True, timeout=120).stdout
+            got = subprocess.run(["fish", "--no-config", "-c", script, line], capture_output=True, text=True, timeout=1500).stdout
             offers = [offer.split("\t")[0] for offer in got.splitlines()]
             check(offers == [want[-1]], f"fish: {line}: {offers}, not {want[-1]}")
     else:

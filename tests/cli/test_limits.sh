@@ -46,7 +46,7 @@ refused() {
 # in_job LIMIT VALUE WHAT: the ranks of a job have it, the launcher has not
 in_job() {
     # shellcheck disable=SC2016
-    timeout -k 1 100 mpirun -q --oversubscribe --bind-to none -n 2 sh -c 'ulimit "-$0" "$1"; exec "$2" mlp.ini -o job' \
+    timeout -k 1 1500 mpirun -q --oversubscribe --bind-to none -n 2 sh -c 'ulimit "-$0" "$1"; exec "$2" mlp.ini -o job' \
         "$1" "$2" "$train" >out 2>err
     code=$?
     [ $code -eq 2 ] || { echo "ulimit -$1 $2, two ranks: exit $code, want 2"; failed=1; }
@@ -102,7 +102,7 @@ for limit in 'n 32' 's 256'; do
         failed=1
     }
 done
-timeout -k 1 100 mpirun -q --oversubscribe --bind-to none -n 2 sh -c 'ulimit -s 1024; exec "$0" mlp.ini -o small' "$train" \
+timeout -k 1 1500 mpirun -q --oversubscribe --bind-to none -n 2 sh -c 'ulimit -s 1024; exec "$0" mlp.ini -o small' "$train" \
     >out 2>&1 || { echo "a stack of 1 MiB:"; cat out; failed=1; }
 if "$charl" checkpoint diff small/last.h5 run/last.h5 | grep -v '^config/\|^all tensors are equal$'; then
     echo "a stack of 1 MiB: the ranks computed something else"

@@ -62,13 +62,13 @@ expect 0 "train_mlp" by_cmake/train_mlp digits.h5
 says 4 "^step [0-9]+  loss"
 expect 0 "train_mlp by pkg-config" ./train_mlp digits.h5
 for n in 1 2 3 4; do
-    expect 0 "train_ddp on $n ranks" timeout 600 mpirun -q --oversubscribe --bind-to none -n $n by_cmake/train_ddp digits.h5
+    expect 0 "train_ddp on $n ranks" timeout 1500 mpirun -q --oversubscribe --bind-to none -n $n by_cmake/train_ddp digits.h5
     says 1 "^weights "
     cp log ddp.$n
     checks=$((checks + 1))
     cmp -s ddp.1 ddp.$n || { fail "train_ddp differs on $n ranks"; diff ddp.1 ddp.$n; }
 done
-expect 1 "train_ddp on more ranks than slices" timeout 600 mpirun -q --oversubscribe --bind-to none -n 9 by_cmake/train_ddp digits.h5
+expect 1 "train_ddp on more ranks than slices" timeout 1500 mpirun -q --oversubscribe --bind-to none -n 9 by_cmake/train_ddp digits.h5
 says 1 "^train_ddp: .*slices"
 
 # Inference: the same answers from a checkpoint, from safetensors and from charl predict.
@@ -93,7 +93,7 @@ expect 0 "tokens" "$bin/charl" data import text text.txt --tokenizer bytes -o to
 printf '[run]\noutput_dir = gpt\n[data]\npath = tokens.h5\n[model]\ntype = gpt\nn_layer = 2\nn_head = 2\nn_embd = 32\nblock_size = 16\n[train]\nmax_steps = 4\nbatch_size = 8\n[device]\nshare = yes\n' >gpt.ini
 expect 0 "a model to fine-tune" "$bin/charl-train" gpt.ini
 for n in 1 2; do
-    expect 0 "finetune on $n ranks" timeout 600 mpirun -q --oversubscribe --bind-to none -n $n by_cmake/finetune gpt/last.h5 tokens.h5 tuned$n.h5
+    expect 0 "finetune on $n ranks" timeout 1500 mpirun -q --oversubscribe --bind-to none -n $n by_cmake/finetune gpt/last.h5 tokens.h5 tuned$n.h5
     says 0 "(wte|wpe|h[.]).*(trained|a gradient|a state)"
     says 2 "trained, a gradient, a state" # ln_f and lm_head
     says 2 "^step "

@@ -48,7 +48,7 @@ def count(folder, lines, *options):
 
 def run_and_read(*command):
     env = {k: v for k, v in os.environ.items() if not k.startswith("CHARL_BIN_") and not k.startswith("CHARL_TEST_")}
-    return subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, check=True, timeout=60, env=env).stdout
+    return subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, check=True, timeout=1500, env=env).stdout
 
 
 def report_count(name, got, want):

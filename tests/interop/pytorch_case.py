@@ -120,7 +120,7 @@ class Case:
 def run(*command):
     """Run a program; its output matters only when it fails."""
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=300)
+                          stderr=subprocess.STDOUT, text=True, timeout=1500)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\nfailed with {done.returncode}:\n{done.stdout}")
 

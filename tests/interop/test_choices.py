@@ -51,7 +51,7 @@ share = yes
 
 def run(code, *command, folder):
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
-                          timeout=300, check=False)
+                          timeout=1500, check=False)
     if done.returncode != code:
         sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}, not {code}:\n{done.stderr}")
     return done

@@ -30,7 +30,7 @@ ROWS, SHAPE = 90, (3, 5)
 
 
 def read(path, x="/x", y="/y", threads=2, cache=0, env=None):
-    done = subprocess.run([READ, path, x, y, str(threads), str(cache)], stdout=subprocess.PIPE, check=True, text=True, timeout=120,
+    done = subprocess.run([READ, path, x, y, str(threads), str(cache)], stdout=subprocess.PIPE, check=True, text=True, timeout=1500,
                           env=dict(os.environ, **(env or {})))
     return json.loads(done.stdout)
 
@@ -190,7 +190,7 @@ def virtual_refusals():
 def check_storage(what):
     """`charl data info` tells the chunks, filters and bytes that h5py does."""
     done = subprocess.run([environment.BIN / "charl", "data", "info", "t.h5", "-x", "/x", "-y", "/y"], stdout=subprocess.PIPE, check=True,
-                          text=True, timeout=120, env={k: v for k, v in os.environ.items() if k != "CHARL_BIN_DIR"})
+                          text=True, timeout=1500, env={k: v for k, v in os.environ.items() if k != "CHARL_BIN_DIR"})
     with h5py.File("t.h5") as f:
         d = f["x"]
         filters = ", ".join(name for name in ("shuffle", d.compression) if name != "shuffle" or d.shuffle)
@@ -269,7 +269,7 @@ def table():
 def imported(code, *arguments):
     """charl data import hdf5: what it prints, and it ends with `code`."""
     done = subprocess.run([environment.BIN / "charl", "data", "import", "hdf5", "-w", "-o", "out.h5", *arguments], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+                          stderr=subprocess.STDOUT, text=True, timeout=1500, check=False,
                           env={k: v for k, v in os.environ.items() if k != "CHARL_BIN_DIR"})
     assert done.returncode == code, f"{arguments}: {done.returncode}: {done.stdout}"
     return done.stdout

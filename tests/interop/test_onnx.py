@@ -36,7 +36,7 @@ TYPES = {"tensor(float)": np.float32, "tensor(uint8)": np.uint8, "tensor(int64)"
 def run(code, *command):
     """Run a program that must end with `code`; returns what it printed."""
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+                          stderr=subprocess.STDOUT, text=True, timeout=1500, check=False)
     if done.returncode != code:
         sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}, not {code}:\n"
                  f"{done.stdout}")

@@ -74,7 +74,7 @@ def main():
         command = [BIN / "charl-train", "mlp.ini", f"run.output_dir=run{ranks}", "--trace"]
         if ranks > 1:
             command = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
-        done = subprocess.run(command, env=env, timeout=600, check=True, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(command, env=env, timeout=1500, check=True, stdout=subprocess.PIPE, text=True)
         line = re.search(r" trace steps=7-12 file=(\S+) spans=(\d+)(?: allreduce_hidden_percent=([0-9.]+))?", done.stdout)
         spans, names, hidden = ask(page, line[1])
         assert spans == int(line[2]), (spans, line[0])

@@ -47,7 +47,7 @@ share = yes
 def run(code, *command):
     """Run a program that must end with `code`; returns what it printed."""
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=300)
+                          stderr=subprocess.STDOUT, text=True, timeout=1500)
     if done.returncode != code:
         sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}, not {code}:\n"
                  f"{done.stdout}")

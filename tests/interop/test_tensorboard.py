@@ -57,7 +57,7 @@ def train(code, *arguments, fault=None):
     """charl-train, which must end with `code`."""
     env = dict(os.environ, **({"CHARL_FAULT": fault} if fault else {}))
     env.pop("CHARL_BIN_DIR", None)
-    done = subprocess.run([BIN / "charl-train", "run.ini", "-q", *arguments], env=env, timeout=600, check=False,
+    done = subprocess.run([BIN / "charl-train", "run.ini", "-q", *arguments], env=env, timeout=1500, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == code, f"ended with {done.returncode}, not {code}:\n{done.stdout}"
 

@@ -84,7 +84,7 @@ def encode(tokenizer, text, special, folder, back=None, *more):
     source, out = folder / "text.txt", folder / "out.txt"
     source.write_bytes(text)
     done = subprocess.run([TOKENS, tokenizer, "yes" if special else "no", source, out, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=600)
+                          timeout=1500)
     if done.returncode != 0:
         sys.exit(f"{tokenizer}: {done.stderr.decode()}")
     if out.read_bytes() != (back or text):

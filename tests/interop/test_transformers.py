@@ -44,7 +44,7 @@ MODELS = {
 
 def run(code, *command, **options):
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=300, check=False, **options)
+                          timeout=1500, check=False, **options)
     if done.returncode != code:
         sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}, not {code}:\n"
                  f"{done.stderr.decode()}")

@@ -10,15 +10,15 @@ expect 0 "the undisturbed run" ranks 1 "$@" -o whole checkpoint.keep_last=4
 
 # Dies in its sixth step; the second start has four steps left and does not come to it. Only the first one overwrites what was there.
 expect 0 "another run" ranks 1 "$@" -o killed run.seed=9
-CHARL_FAULT=train.backward.kill@1:6 expect 0 "a rank is killed" timeout 300 charl launch -n 2 "$@" -o killed --overwrite
+CHARL_FAULT=train.backward.kill@1:6 expect 0 "a rank is killed" timeout 1500 charl launch -n 2 "$@" -o killed --overwrite
 says 1 "^charl: warning: exit status 137: starting again [(]1 of 3[)]"
 same "a rank was killed" whole killed
-CHARL_FAULT=train.backward.kill@1:4 expect 0 "back to a checkpoint, and killed" timeout 300 charl launch -n 2 "$@" -o back run.resume=whole/checkpoints/step-00000004.h5
+CHARL_FAULT=train.backward.kill@1:4 expect 0 "back to a checkpoint, and killed" timeout 1500 charl launch -n 2 "$@" -o back run.resume=whole/checkpoints/step-00000004.h5
 says 1 "starting again"
 says 0 "has gone back"
 checks=$((checks + 1))
 charl checkpoint diff whole/last.h5 back/last.h5 | grep -v -E '^(config/|all tensors)' | grep . && fail "back to a checkpoint, and killed: differs"
-CHARL_FAULT=train.backward.kill@1:1 expect 137 "killed again and again" timeout 300 charl launch -n 2 --rest 1 "$@" -o again
+CHARL_FAULT=train.backward.kill@1:1 expect 137 "killed again and again" timeout 1500 charl launch -n 2 --rest 1 "$@" -o again
 says 1 "starting again"
 says 1 "^charl: error: exit status 137; it was started again 1 time"
 
@@ -37,9 +37,9 @@ says 1 "^charl .* 1 rank on 1 node"
 [ ! -e dry ] || fail "-n without a number is not --dry-run"
 expect 2 "a number of ranks that is none" charl launch -np two "$@"
 says 1 'ranks: "two" is not an integer'
-expect 6 "a loss that is not finite" timeout 300 env CHARL_FAULT=train.device.nan@0:3 charl launch -n 2 "$@" -o nan
+expect 6 "a loss that is not finite" timeout 1500 env CHARL_FAULT=train.device.nan@0:3 charl launch -n 2 "$@" -o nan
 says 0 "starting again"
-expect 9 "an audit finds something" timeout 300 env CHARL_FAULT=train.device.flip_gradient@1:3 charl launch -n 2 "$@" -o audited dist.audit=3
+expect 9 "an audit finds something" timeout 1500 env CHARL_FAULT=train.device.flip_gradient@1:3 charl launch -n 2 "$@" -o audited dist.audit=3
 says 0 "starting again"
 says 1 "^charl: error: not started again: an audit has found a device"
 
@@ -55,7 +55,7 @@ wait $pid
 code=$?
 checks=$((checks + 1))
 [ $code -eq 75 ] || { fail "SIGTERM: exit code $code, not 75"; cat log; }
-expect 0 "after the stop" timeout 300 charl launch -n 1 "$@" -o stopped
+expect 0 "after the stop" timeout 1500 charl launch -n 1 "$@" -o stopped
 same "after the stop" whole stopped
 
 # A supervisor that is killed leaves nothing behind, and the same command continues; what still ends is no death of this job.
@@ -67,7 +67,7 @@ for _i in $(seq 600); do
 done
 kill -KILL $pid
 wait $pid
-CHARL_FAULT=train.patience:*:600000 expect 75 "after a supervisor that was killed" timeout 300 charl launch -n 2 "$@" -o orphans \
+CHARL_FAULT=train.patience:*:600000 expect 75 "after a supervisor that was killed" timeout 1500 charl launch -n 2 "$@" -o orphans \
     train.max_steps=1000000 train.epochs=1000000 run.max_time=1s
 says 0 "starting again"
 flock -F -x orphans sleep 1000 &
@@ -115,7 +115,7 @@ term $! started
 printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift 2; done\n[ "$1" != gone ]\n' >fake-ssh
 chmod +x fake-ssh
 printf '# two hosts\nlocalhost:2 # here\n\ngone slots=2\n' >hosts
-expect 0 "a host is gone" timeout 300 charl launch --ssh=./fake-ssh -f hosts "$@" -o hosts_run
+expect 0 "a host is gone" timeout 1500 charl launch --ssh=./fake-ssh -f hosts "$@" -o hosts_run
 says 1 "warning: gone does not answer ./fake-ssh and is left out"
 same "a host is gone" whole hosts_run
 grep -q '"ranks":2' hosts_run/metrics.jsonl hosts_run/env.json || grep -q "ranks=2" hosts_run/train.log || fail "the host that is left has two ranks"
@@ -141,13 +141,13 @@ exec mpirun "$@"
 SH
 chmod +x fake-mpirun
 printf 'localhost slots=2\n%s slots=2\n' "$(hostname)" >hosts
-CHARL_FAULT=train.device.flip_gradient@2:3+:800 expect 0 "an audit names a host" timeout 300 charl launch --mpirun=./fake-mpirun \
+CHARL_FAULT=train.device.flip_gradient@2:3+:800 expect 0 "an audit names a host" timeout 1500 charl launch --mpirun=./fake-mpirun \
     --ssh=./fake-ssh -f hosts "$@" -o redone dist.audit=2
 says 1 "warning: $(hostname) is left out: an audit has found that one of its devices computes wrong values"
 says 1 "starting again [(]1 of 3[)]"
 same "an audit names a host" whole redone
 printf 'other slots=2\nlocalhost slots=2\n' >hosts
-CHARL_FAULT=train.device.flip_gradient@2:3+:800 expect 0 "an audit names this machine" timeout 300 charl launch --mpirun=./fake-mpirun \
+CHARL_FAULT=train.device.flip_gradient@2:3+:800 expect 0 "an audit names this machine" timeout 1500 charl launch --mpirun=./fake-mpirun \
     --ssh=./fake-ssh -f hosts "$@" -o here dist.audit=2 train.max_steps=4
 says 1 "warning: localhost is left out"
 printf 'localhost slots=two\n' >hosts
@@ -169,11 +169,11 @@ expect 1 "mpirun starts nothing" charl launch --restarts=1 -f hosts "$@" -o none
 says 1 "multiple definitions"
 expect 2 "no hostfile" charl launch -f none "$@"
 sed -e '/^gpu08/d' -e 's/^gpu07/localhost/' "$launch/hostfile.example" >hosts
-expect 0 "the example of a hostfile" timeout 300 charl launch -n 2 -f hosts "$@" -o example
+expect 0 "the example of a hostfile" timeout 1500 charl launch -n 2 -f hosts "$@" -o example
 same "the example of a hostfile" whole example
 
 for n in 1 2; do
-    expect 0 "run-local.sh $n" timeout 300 "$launch/run-local.sh" $n "$@" -o local$n
+    expect 0 "run-local.sh $n" timeout 1500 "$launch/run-local.sh" $n "$@" -o local$n
     same "run-local.sh $n" whole local$n
 done
 # Launchers that start nothing and return 0 or, as srun of Slurm 23.11, 1. What has been done is no success, and is tried again.
@@ -229,7 +229,7 @@ says 2 "^charl: error: ./fake-launcher ended with status 0"
 expect 7 "run-local.sh, the same" env PATH="$T/fake:$PATH" "$launch/run-local.sh" 2 "$@" -o none
 says 4 "^charl: error: mpirun ended with status 0"
 unset FAKE_STATUS
-expect 0 "help of the program" timeout 300 charl launch -n 2 "$@" --help
+expect 0 "help of the program" timeout 1500 charl launch -n 2 "$@" --help
 says 1 "^Usage: charl-train"
 says 0 "ended with status"
 

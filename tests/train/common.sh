@@ -37,9 +37,9 @@ ranks() {
     _n=$1
     shift
     if [ "$_n" -eq 1 ]; then
-        timeout 600 "$bin/charl-train" "$@"
+        timeout 1500 "$bin/charl-train" "$@"
     else
-        timeout 600 mpirun -q --oversubscribe --bind-to none -n "$_n" "$bin/charl-train" "$@"
+        timeout 1500 mpirun -q --oversubscribe --bind-to none -n "$_n" "$bin/charl-train" "$@"
     fi
 }
 

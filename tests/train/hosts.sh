@@ -54,7 +54,7 @@ hosts_ranks() {
     _of_a=$1 _of_b=$2
     shift 2
     rm -f hosts/code.* hosts/messages.*
-    timeout 600 mpirun -q --oversubscribe --bind-to none --mca plm_rsh_agent "$T/hosts/login" -wdir "$T" \
+    timeout 1500 mpirun -q --oversubscribe --bind-to none --mca plm_rsh_agent "$T/hosts/login" -wdir "$T" \
         --mca odls_base_sigkill_timeout 30 \
         --host "charl-a:$_of_a,charl-b:$_of_b" -n $((_of_a + _of_b)) "$T/hosts/rank" "$@"
 }

@@ -5,7 +5,7 @@ here=$(dirname "$0")
 . "$here/common.sh"
 # alone NAME CODE COMMAND... -- SPEC: the second of two ranks runs with CHARL_FAULT=SPEC
 alone() {
-    expect "$2" "$1" timeout 60 mpirun -q --oversubscribe --bind-to none -n 1 "$bin/$3" $4 : -n 1 env CHARL_FAULT="$5" "$bin/$3" $4
+    expect "$2" "$1" timeout 1500 mpirun -q --oversubscribe --bind-to none -n 1 "$bin/$3" $4 : -n 1 env CHARL_FAULT="$5" "$bin/$3" $4
 }
 # The n-th acquisition of the second rank: from reading the configuration to creating graphs.
 training="20 206 209 212 215 230 260"
@@ -26,7 +26,7 @@ for n in $evaluation; do
     alone "eval, acquisition $n" 4 charl "eval mlp.ini run/last.h5" "alloc:$n"
 done
 # A configuration that only one rank cannot read, and one that is wrong for all.
-expect 2 "no configuration on one rank" timeout 60 mpirun -q --oversubscribe -n 1 "$bin/charl-train" mlp.ini : -n 1 "$bin/charl-train" none.ini
+expect 2 "no configuration on one rank" timeout 1500 mpirun -q --oversubscribe -n 1 "$bin/charl-train" mlp.ini : -n 1 "$bin/charl-train" none.ini
 says 1 "none.ini: No such file"
 cp mlp.ini wrong.ini
 echo 'bad = 1' >>wrong.ini

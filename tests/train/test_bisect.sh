@@ -13,7 +13,7 @@ normalize="data.x=/x data.y=/y data.normalize=0.5/0.25 data.val_split=0.1"
 bisect() {
     _code=$1 _what=$2
     shift 2
-    expect "$_code" "$_what" timeout 600 "$bin/charl" bisect "$@"
+    expect "$_code" "$_what" timeout 1500 "$bin/charl" bisect "$@"
 }
 # train NAME RANKS SETTINGS...
 train() {

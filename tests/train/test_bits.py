@@ -211,7 +211,7 @@ def train(case):
     # Paths of a file are relative to it, those of overrides too.
     overrides = [o.replace("data.path=", f"data.path={os.getcwd()}/") for o in overrides]
     done = subprocess.run([BIN / "charl-train", "-q", "-o", os.path.join(os.getcwd(), "run-" + name), path, *COMMON, *overrides],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1200,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1500,
                           env={**os.environ, "CHARL_NO_TENSOR_CORES": "1"})
     if done.returncode != 0:
         return None, f"exit code {done.returncode}: {done.stdout[-2000:]}"

@@ -26,7 +26,7 @@ trap 'kill $jumps; cd /; rm -rf "$T"' EXIT
 jumping() {
     n=$1
     shift
-    timeout 300 mpirun -q --oversubscribe --bind-to none -n "$n" env "LD_PRELOAD=$fake" "FAKETIME_TIMESTAMP_FILE=$T/clock" FAKETIME_NO_CACHE=1 \
+    timeout 1500 mpirun -q --oversubscribe --bind-to none -n "$n" env "LD_PRELOAD=$fake" "FAKETIME_TIMESTAMP_FILE=$T/clock" FAKETIME_NO_CACHE=1 \
         FAKETIME_DONT_FAKE_MONOTONIC=1 "$bin/charl-train" "$@"
 }
 

@@ -3,7 +3,7 @@
 # refused before a step is trained, with one message that names rank and value; equal copies in other places are fine.
 here=$(dirname "$0")
 . "$here/common.sh"
-two="timeout 120 mpirun -q --oversubscribe --bind-to none -n 1"
+two="timeout 1500 mpirun -q --oversubscribe --bind-to none -n 1"
 
 # differs CODE PATTERN WHAT ARGUMENTS_OF_RANK_0 -- ARGUMENTS_OF_RANK_1: $before is what rank 1's command begins with
 before=

@@ -124,7 +124,7 @@ cp -r "$here/../../kernels" kernels
 cp -r kernels as_they_are
 sed -i 's/^    u = charl_update_at.*/    while (((volatile global const float *)all.norm)[2] != 0.0f) {\n    }\n&/' kernels/optim/adam.cl
 (
-    timeout 60 mpirun -q --oversubscribe --bind-to none -n 1 env CHARL_KERNEL_DIR="$T/as_they_are" "$bin/charl-train" mlp.ini -q -o stuck \
+    timeout 1500 mpirun -q --oversubscribe --bind-to none -n 1 env CHARL_KERNEL_DIR="$T/as_they_are" "$bin/charl-train" mlp.ini -q -o stuck \
         dist.timeout=2 : -n 1 env CHARL_KERNEL_DIR="$T/kernels" "$bin/charl-train" mlp.ini -q -o stuck dist.timeout=2 >stuck.log 2>&1
     echo $? >stuck.code
 ) &

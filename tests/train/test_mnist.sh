@@ -14,9 +14,9 @@ launch=$here/../../launch
 # train EXAMPLE RANKS: writes EXAMPLE-RANKS/
 train() {
     if [ "$2" -eq 1 ]; then
-        set -- "$1" "$2" timeout 400 "$bin/charl-train"
+        set -- "$1" "$2" timeout 1500 "$bin/charl-train"
     else
-        set -- "$1" "$2" timeout 400 mpirun -q --oversubscribe --bind-to none -n "$2" "$bin/charl-train"
+        set -- "$1" "$2" timeout 1500 mpirun -q --oversubscribe --bind-to none -n "$2" "$bin/charl-train"
     fi
     _example=$1 _n=$2
     shift 2

@@ -8,7 +8,7 @@ here=$(dirname "$0")
 replay() {
     _code=$1 _what=$2
     shift 2
-    expect "$_code" "$_what" timeout 600 "$bin/charl" replay "$@"
+    expect "$_code" "$_what" timeout 1500 "$bin/charl" replay "$@"
 }
 # recorded N: so many steps of the last replay were compared with a checkpoint, and none differs
 recorded() {

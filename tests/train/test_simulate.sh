@@ -8,7 +8,7 @@ here=$(dirname "$0")
 simulated() {
     _n=$1
     shift
-    timeout 600 "$bin/charl-train" --simulate-ranks="$_n" "$@"
+    timeout 1500 "$bin/charl-train" --simulate-ranks="$_n" "$@"
 }
 
 # faulty SPECIFICATION EXPECTATION...

@@ -20,7 +20,7 @@ INI
 steady() {
     _name=$1 _n=$2
     shift 2
-    expect 0 "$_name on $_n ranks $*" timeout 600 "$bin/charl-train" --simulate-ranks="$_n" "$_name.ini" --overwrite -o run \
+    expect 0 "$_name on $_n ranks $*" timeout 1500 "$bin/charl-train" --simulate-ranks="$_n" "$_name.ini" --overwrite -o run \
         train.max_steps=20 log.interval=1000 eval.interval=0 checkpoint.interval=0 "$@"
     says "$_n" "an ordinary step: .* launches"
     says "$_n" "[1-9][0-9]* ordinary steps: 0 pieces of host memory, 0 buffers, 0 programs, 0 kernels were made"

@@ -92,7 +92,7 @@ says 1 "start step=10/15"
 expect 0 "its own directory" ranks 2 mlp.ini -o h --resume=h train.epochs=4
 says 1 "start step=15/20"
 says 0 "has gone back"
-expect 0 "where it went on from" timeout 600 "$bin/charl" replay h --step 11
+expect 0 "where it went on from" timeout 1500 "$bin/charl" replay h --step 11
 expect 0 "weights of a run directory" ranks 1 mlp.ini -o i --init-from=d
 grep -q '^from = .*/d/checkpoints/step-00000010.h5$' i/config.ini || fail "init.from is not the file that d/last.h5 named"
 

@@ -134,7 +134,7 @@ def train(code, *arguments, fault=None, ranks=1):
     """charl-train, which must end with one of the codes."""
     env = dict(os.environ, **({"CHARL_FAULT": fault} if fault else {}))
     launcher = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)] if ranks > 1 else []
-    done = subprocess.run([*launcher, BIN / "charl-train", "run.ini", "-q", *arguments], env=env, timeout=600, check=False,
+    done = subprocess.run([*launcher, BIN / "charl-train", "run.ini", "-q", *arguments], env=env, timeout=1500, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode in code, f"ended with {done.returncode}, not {code}:\n{done.stdout}"
 

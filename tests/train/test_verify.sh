@@ -8,7 +8,7 @@ here=$(dirname "$0")
 verify() {
     _code=$1 _what=$2
     shift 2
-    expect "$_code" "$_what" timeout 600 "$bin/charl" verify "$@"
+    expect "$_code" "$_what" timeout 1500 "$bin/charl" verify "$@"
 }
 # wrong PATTERN [N]: verify finds this, of N differences in all; the run is restored from `whole`
 wrong() {
