@@ -134,21 +134,22 @@ static const char *find_hint(const char *text)
     return at;
 }
 
-/* A warning or a note may carry the message of an error, with its hint. */
+/* Each line of a warning or a note may be the message of an error, with its hint. */
 static void say_message(const char *level, const char *message)
 {
     char text[MESSAGE_BYTES];
-    const char *hint;
 
-    if (!find_hint(message)) {
-        charl__cli_say(level, message);
-        return;
-    }
-    snprintf(text, sizeof text, "%s", message);
-    hint = charl__cli_split_hint(text);
-    charl__cli_say(level, text);
-    if (hint) {
-        say_hint(hint);
+    while (*message) {
+        const size_t length = strcspn(message, "\n");
+        const char *hint;
+
+        snprintf(text, sizeof text, "%.*s", (int)length, message);
+        hint = charl__cli_split_hint(text);
+        charl__cli_say(level, text);
+        if (hint) {
+            say_hint(hint);
+        }
+        message += length + (message[length] == '\n');
     }
 }
 

@@ -38,6 +38,7 @@ static const charl__kind
                   "`charl checkpoint show %P` describes it"},
     run = {CHARL__KIND_RUN, "a run directory", "`charl report %P` draws its curves; its last checkpoint is %P/last.h5"},
     new_run = {CHARL__KIND_RUN, "a run directory without checkpoints", NULL},
+    runs = {0, "a folder of run directories", "name one of them, or compare all: `charl report %P/*`"},
     checkpoints = {0, "the folder of a run's checkpoints",
                    "name one of them, or the run directory: `charl report %P/..`"},
     run_lock = {CHARL__KIND_TEXT, "the run.lock of a run", "`charl verify %D` compares a run with it"},
@@ -597,7 +598,7 @@ static bool holds(const char *dir, const char *name)
 
 /* What the names in a folder say. */
 typedef struct contents {
-    int n, images, texts, tables, datasets, tokens, safetensors, pytorch, steps, ranks;
+    int n, images, texts, tables, datasets, tokens, safetensors, pytorch, steps, ranks, runs;
 } contents;
 
 static void look_into(const char *path, int depth, contents *c)
@@ -623,6 +624,7 @@ static void look_into(const char *path, int depth, contents *c)
         c->pytorch += depth > 0 && strncmp(e->d_name, "pytorch_model", 13) == 0;
         c->steps += strncmp(e->d_name, "step-", 5) == 0 && ENDS(&h, ".h5");
         c->ranks += ENDS(&h, ".tiktoken");
+        c->runs += strcmp(e->d_name, "metrics.jsonl") == 0;
         if (depth > 0 && c->images == 0 &&
             (size_t)snprintf(inner, sizeof inner, "%s/%s", path, e->d_name) < sizeof inner && stat(inner, &s) == 0 &&
             S_ISDIR(s.st_mode)) {
@@ -644,6 +646,9 @@ static const charl__kind *of_folder(const char *path)
     look_into(path, 1, &c);
     if (is_run || has_last) {
         return c.steps > 0 || has_last ? &run : &new_run;
+    }
+    if (c.runs > 0) { /* one folder deeper */
+        return &runs;
     }
     if (holds(path, "adapter_config.json")) {
         return &adapter;

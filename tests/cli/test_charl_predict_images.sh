@@ -117,8 +117,13 @@ printf 'GIF89a\001\000' >album/005.gif
 for out in album.csv album.h5; do
     expect 3 '2 of 5 images could not be read and have no prediction' predict $ck album -o $out
     grep -q '^charl: warning: album/002.png: damaged or truncated PNG file' err && grep -q 'album/005.gif is an image that is neither' err &&
-        grep -q "rows=3 file=$out" err || { echo "a picture that cannot be read is not named"; cat err; failed=1; }
+        grep -q '^  hint: convert it: `convert album/005.gif 005.png` (ImageMagick)$' err && grep -q "rows=3 file=$out" err || { echo "a picture that cannot be read is not named"; cat err; failed=1; }
 done
+expect 3 'album/005.gif is an image that is neither PNG nor JPEG, not a PNG or JPEG file' predict $ck album/005.gif
+mkdir runs && cp -r run runs/one
+expect 5 'runs is a folder of run directories, not a checkpoint' predict runs album/001.png
+hint 'compare all: `charl report runs/'
+expect 3 'runs is a folder of run directories, not a run directory' report runs
 check "the others" sh -c "cut -d, -f1,2 album.csv | tr '\n' ' ' | grep '^file,predicted album/001.png,[0-9] album/003.png,[0-9] album/004.jfif,[0-9] $'"
 expect 2 'split val: only a data set has splits, same is none' predict $ck same --split val
 expect 0 '' data make regression r.h5 --train 160 --val 20

@@ -322,17 +322,6 @@ static charl_status decode(block *b, int64_t n, collection *c, const charl_impor
     return CHARL_OK;
 }
 
-/* Foreign images are known by their names, long before the others are decoded. */
-static void check_names(collection *c, const charl_import_options *opt)
-{
-    for (int64_t i = 0; i < c->images.count; i++) {
-        if (charl__is_foreign_image_name(c->images.paths[i])) {
-            (void)!charl_fail(CHARL_ERR_DATA, "%s: only .png, .jpg and .jpeg images are read", c->images.paths[i]);
-            note_bad(c, opt);
-        }
-    }
-}
-
 /* Leave out what cannot be read. */
 static charl_status drop_bad(collection *c, const charl_image_format *format, const charl_import_options *opt)
 {
@@ -372,15 +361,6 @@ static charl_status drop_bad(collection *c, const charl_image_format *format, co
 cleanup:
     block_fini(&b);
     return st;
-}
-
-static charl_status look_for_bad(collection *c, const charl_image_format *format, const charl_import_options *opt)
-{
-    if (opt && opt->skip_bad) {
-        return drop_bad(c, format, opt);
-    }
-    check_names(c, opt);
-    return CHARL_OK;
 }
 
 /* Records of the files that samples come from, in their order: a data set refers to them, or just names them. */
@@ -478,12 +458,9 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
         CHARL_TRY_CLEANUP(collect(&c[1], out));
         CHARL_TRY_CLEANUP(number_labels(&c[1], &labels));
     }
-    CHARL_TRY_CLEANUP(look_for_bad(&c[0], format, opt));
-    if (folders[1]) {
-        CHARL_TRY_CLEANUP(look_for_bad(&c[1], format, opt));
+    for (int k = 0; k < 2 && folders[k] && opt && opt->skip_bad; k++) {
+        CHARL_TRY_CLEANUP(drop_bad(&c[k], format, opt));
     }
-    CHARL_TRY_CLEANUP(check_bad(&c[0]));
-    CHARL_TRY_CLEANUP(check_bad(&c[1]));
     spec.x_item = (charl_shape){3, {format->channels, format->height, format->width}};
     spec.rows = c[0].images.count;
     spec.more = c[1].images.count;

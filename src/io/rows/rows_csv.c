@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "io/table/table.h"
 #include "io/table/recipe.h"
+#include "io/kind.h"
 #include "io/rows/rows_private.h"
 
 typedef struct class_name {
@@ -386,6 +387,11 @@ static charl_status open_csv(charl__rows *r)
     csv_rows *c = NULL;
     charl__text header = {0};
 
+    if (r->s->x_shape.ndim != 1) {
+        CHARL_TRY_CLEANUP(charl__kind_expect(
+            r->path, CHARL__KIND_TABLE,
+            r->s->kind == CHARL_DATASET_IMAGES ? "a PNG or JPEG file" : "an array (.npy or HDF5)", CHARL_ERR_DATA));
+    }
     CHARL_REQUIRE_CLEANUP(
         r->s->x_shape.ndim == 1, CHARL_ERR_DATA, "%s is read as a CSV file, and %s takes samples of %s; HINT %s",
         r->path, r->o.model, charl__rows_sample_text(r->s),
