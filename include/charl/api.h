@@ -7,6 +7,16 @@
  *
  *  Functions whose comment says that the caller owns a string or an array return memory that
  *  charl_free gives back. Objects have a destroy, close or release function of their own.
+ *
+ *  The words with which each function is described:
+ *
+ *      Local        involves this rank alone; no other rank has to call it
+ *      Collective   every rank of the communicator calls it, in the same order; it may wait for them
+ *      Async        may return before the device, or a thread, has done what it asks for; what reads the result waits
+ *      Blocks       returns when it is done
+ *      Owned        the caller gives back what it gets; Borrowed: another object keeps it
+ *      Thread-safe  several threads may call it at once, also for the same object; without the word an object is used
+ *                   by one thread at a time
  */
 
 /* C linkage in C++, and visible outside of the shared library, whose other symbols are hidden. */

@@ -1,6 +1,7 @@
 #ifndef CHARL_CHARL_H
 #define CHARL_CHARL_H
-/** All of charl. docs/library.md is the guide; each header explains its subject. */
+/** All of charl. docs/library.md is the guide; each header explains its subject, and charl/api.h what Local,
+ *  Collective, Async and Blocks mean in its comments. */
 
 /* Every function: status and messages, counted memory, logging. */
 #include "charl/api.h"

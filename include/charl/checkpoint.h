@@ -20,7 +20,8 @@ enum { CHARL_CHECKPOINT_VERSION = 3 };
 
 /** Group of a weight that is saved without its values, see charl_checkpoint_tensor. */
 #define CHARL_CHECKPOINT_BASE "base"
-/** Group and name of the gradient norms that train.on_spike compares with: the one tensor that belongs to no parameter. */
+/** Group and name of the gradient norms that train.on_spike compares with: the one tensor that belongs to no parameter.
+ *  */
 #define CHARL_CHECKPOINT_SPIKE "optim/spike"
 #define CHARL_CHECKPOINT_NORMS "grad_norms"
 
@@ -28,9 +29,9 @@ enum { CHARL_CHECKPOINT_VERSION = 3 };
  *  a flat dotted name without '/' or white space. `data` is the caller's when saving and NULL in
  *  what a reader returns; `crc32c` is ignored when saving. Everything is borrowed.
  *
- *  A weight may be left to the base, which is what the training started from ([init] from): the file holds its name, shape and checksum but
- *  not its values. Such a weight is saved with the group CHARL_CHECKPOINT_BASE, without data, with the CRC32C of its values. A reader
- *  returns it in the group "model"; charl_checkpoint_is_in_base tells. */
+ *  A weight may be left to the base, which is what the training started from ([init] from): the file holds its name,
+ *  shape and checksum but not its values. Such a weight is saved with the group CHARL_CHECKPOINT_BASE, without data,
+ *  with the CRC32C of its values. A reader returns it in the group "model"; charl_checkpoint_is_in_base tells. */
 typedef struct charl_checkpoint_tensor {
     const char *group, *name;
     charl_dtype dtype;
@@ -87,8 +88,8 @@ typedef struct charl_checkpoint {
 /** Write `path`, replacing it, and return when it is durable and has been read back.
  *
  *  Blocks. Local. Deterministic: the same description gives the same bytes.
- *  Errors: ERR_DISK     not enough room (names bytes needed and free), a step of writing failed, or what was read back is
- *                       not what was written. An older file at `path` is untouched unless only the last fsync of the
+ *  Errors: ERR_DISK     not enough room (names bytes needed and free), a step of writing failed, or what was read back
+ *                       is not what was written. An older file at `path` is untouched unless only the last fsync of the
  *                       directory failed
  *          ERR_INVALID  a name, shape or counter breaks the format
  *          ERR_NOMEM
@@ -134,7 +135,8 @@ bool charl_checkpoint_is_in_base(const charl_checkpoint_reader *r, const charl_c
  *  dst  [shape of t]  dtype of t  written
  *
  *  Blocks. Local. Checks the CRC; on failure dst is undefined.
- *  Errors: ERR_CHECKPOINT naming file and tensor: damaged or cut short since it was opened; or in the base, which the functions that load
+ *  Errors: ERR_CHECKPOINT naming file and tensor: damaged or cut short since it was opened; or in the base, which the
+ *  functions that load
  *          a model open for themselves. */
 charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t,
                                    void *dst) CHARL_MUST_CHECK;
@@ -148,8 +150,8 @@ charl_status charl_checkpoint_verify(const char *path) CHARL_MUST_CHECK;
  *  bits.
  *
  *  *same    whether no tensor differs
- *  *report  one line per difference, "" when there is none (the writer's version, run_id, world_size, device and driver may differ); the
- *  caller's, free with charl_free; NULL on failure
+ *  *report  one line per difference, "" when there is none (the writer's version, run_id, world_size, device and driver
+ *  may differ); the caller's, free with charl_free; NULL on failure
  *
  *  Blocks. Local. Errors: as charl_checkpoint_verify, for either file. */
 charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool *same, char **report) CHARL_MUST_CHECK;
@@ -178,8 +180,8 @@ typedef struct charl_run charl_run;
  *  process, however it dies.
  *
  *  Blocks (not for the lock). Local: one rank of a job calls it.
- *  Errors: ERR_BUSY  held by another job (names host, process and since when); ERR_DISK  not writable, or .lock is a link or no file of
- *  its own; ERR_NOMEM */
+ *  Errors: ERR_BUSY  held by another job (names host, process and since when); ERR_DISK  not writable, or .lock is a
+ *  link or no file of its own; ERR_NOMEM */
 charl_status charl_run_open(const char *dir, charl_run **out) CHARL_MUST_CHECK;
 
 /** Whether this process still holds the run directory: call it before every write to it. A .lock
@@ -205,14 +207,15 @@ typedef struct charl_run_steps {
     int64_t count;
 } charl_run_steps;
 
-/** The steps whose checkpoints lie in DIR/checkpoints, by their names: what the files hold is not looked at. A directory that is not there has
- *  none. list->steps is the caller's: free it with charl_free.
+/** The steps whose checkpoints lie in DIR/checkpoints, by their names: what the files hold is not looked at. A
+ *  directory that is not there has none. list->steps is the caller's: free it with charl_free.
  *
  *  Blocks. Local. Errors: ERR_CHECKPOINT  the directory cannot be read; ERR_NOMEM. */
 charl_status charl_run_list(const char *dir, charl_run_steps *list) CHARL_MUST_CHECK;
 
-/** The checkpoint that a path given by a user names: of a run directory DIR/last.h5, or the newest of DIR/checkpoints where there is no
- *  last.h5; any other path as it is. Whether the file is one is for charl_checkpoint_open to say. *out is the caller's, free it with charl_free.
+/** The checkpoint that a path given by a user names: of a run directory DIR/last.h5, or the newest of DIR/checkpoints
+ *  where there is no last.h5; any other path as it is. Whether the file is one is for charl_checkpoint_open to say.
+ *  *out is the caller's, free it with charl_free.
  *
  *  Blocks. Local. Errors: as charl_run_list. */
 charl_status charl_run_checkpoint(const char *path, char **out) CHARL_MUST_CHECK;
@@ -249,8 +252,8 @@ typedef struct charl_run_policy {
     int64_t best_step;    /* never removed */
 } charl_run_policy;
 
-/** Remove what the policy does not keep, except the checkpoint that DIR/best.h5 names. Call it only after a save succeeded.
- *  *removed may be NULL. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
+/** Remove what the policy does not keep, except the checkpoint that DIR/best.h5 names. Call it only after a save
+ *  succeeded. *removed may be NULL. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, int *removed) CHARL_MUST_CHECK;
 
 /** Point the symbolic link DIR/`name` ("last.h5", "best.h5") at the checkpoint of `step`,
@@ -259,8 +262,8 @@ charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, i
  */
 charl_status charl_run_link(const char *dir, const char *name, int64_t step) CHARL_MUST_CHECK;
 
-/** The step of the checkpoint that the symbolic link DIR/`name` names, whether or not the checkpoint exists; -1 if it names
- *  none. Local. */
+/** The step of the checkpoint that the symbolic link DIR/`name` names, whether or not the checkpoint exists; -1 if it
+ *  names none. Local. */
 int64_t charl_run_linked(const char *dir, const char *name);
 
 CHARL_END_DECLS

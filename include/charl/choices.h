@@ -11,7 +11,8 @@ CHARL_BEGIN_DECLS
 typedef struct charl_choice {
     int64_t line; /* of the file */
     int n, right; /* choices; the right one */
-    /* The choice with the largest log-likelihood, and with the largest one for each of its characters; the first of equals */
+    /* The choice with the largest log-likelihood, and with the largest one for each of its characters; the first of
+     * equals */
     int chosen, chosen_norm;
     const double *log_likelihood; /* [n] natural logarithms */
 } charl_choice;
@@ -35,16 +36,18 @@ typedef struct charl_choices_result {
     int64_t cut; /* endings whose context was longer than the model's window: its beginning was left out */
 } charl_choices_result;
 
-/** Answer the questions of a file of JSON lines with the weights of a checkpoint. A line has HellaSwag's form, {"ctx": "...", "endings":
- *  [...], "label": 2}, or ARC's, {"question": "...", "choices": {"text": [...], "label": [...]}, "answerKey": "B"}, which is asked as
- *  "Question: ...\nAnswer:".
+/** Answer the questions of a file of JSON lines with the weights of a checkpoint. A line has HellaSwag's form, {"ctx":
+ *  "...", "endings": [...], "label": 2}, or ARC's, {"question": "...", "choices": {"text": [...], "label": [...]},
+ *  "answerKey": "B"}, which is asked as "Question: ...\nAnswer:".
  *
- *  An ending's log-likelihood is the sum over its tokens of log p(token | all before). Context and ending, with a space before it, become
- *  tokens each for itself. The characters of an ending are counted without that space, as the EleutherAI harness does it.
+ *  An ending's log-likelihood is the sum over its tokens of log p(token | all before). Context and ending, with a space
+ *  before it, become tokens each for itself. The characters of an ending are counted without that space, as the
+ *  EleutherAI harness does it.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_DATA        the file: line and what is wrong; an ending longer than the window; no tokenizer
- *          ERR_CONFIG      the model does not read tokens; a tokenizer for a checkpoint that holds one; built without libjansson
+ *          ERR_CONFIG      the model does not read tokens; a tokenizer for a checkpoint that holds one; built without
+ *                          libjansson
  *          ERR_NONFINITE   the model's output is not finite
  *          ERR_CHECKPOINT, ERR_DEVICE, ERR_KERNEL, ERR_NOMEM
  *  Cost: a pass over the longest ending with its context, at most the window, for each ending. */

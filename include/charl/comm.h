@@ -53,18 +53,18 @@ typedef void (*charl_comm_on_death)(void *ctx, const charl_comm_death *death);
 
 typedef enum charl_comm_op { CHARL_COMM_SUM, CHARL_COMM_MIN, CHARL_COMM_MAX, CHARL_COMM_OP_COUNT } charl_comm_op;
 
-/** Open the MPI library and start MPI, before any thread and before the first OpenCL call. Once per process. Without a library the process
- *  is the only rank. Blocks. Collective on all processes of the job. Errors: ERR_COMM; ERR_CONFIG when the launcher started several
- *  programs that do not know of each other. */
+/** Open the MPI library and start MPI, before any thread and before the first OpenCL call. Once per process. Without a
+ *  library the process is the only rank. Blocks. Collective on all processes of the job. Errors: ERR_COMM; ERR_CONFIG
+ *  when the launcher started several programs that do not know of each other. */
 charl_status charl_comm_init(int *argc, char ***argv) CHARL_MUST_CHECK;
 
-/** As charl_comm_init, but a process that no launcher has started is the only rank and leaves MPI alone, which would take a third of a
- *  second to start. For programs that do not call MPI themselves. Blocks. Collective on all processes of the job. Errors: those of
- *  charl_comm_init. */
+/** As charl_comm_init, but a process that no launcher has started is the only rank and leaves MPI alone, which would
+ *  take a third of a second to start. For programs that do not call MPI themselves. Blocks. Collective on all processes
+ *  of the job. Errors: those of charl_comm_init. */
 charl_status charl_comm_init_if_launched(int *argc, char ***argv) CHARL_MUST_CHECK;
 
-/** The MPI library and its version, one line, such as "Open MPI v4.1.4", or "no MPI library (libmpi.so.40)". Also before charl_comm_init.
- *  Borrowed until the next call on this thread. Local. */
+/** The MPI library and its version, one line, such as "Open MPI v4.1.4", or "no MPI library (libmpi.so.40)". Also
+ *  before charl_comm_init. Borrowed until the next call on this thread. Local. */
 const char *charl_comm_mpi_version(void);
 
 /** End MPI, after every communicator is destroyed. Blocks. Collective on all processes. Not after
@@ -82,8 +82,10 @@ void charl_comm_exit(charl_comm *c, int code, const char *message) CHARL_NORETUR
 charl_status charl_team_create(int size, charl_team **out) CHARL_MUST_CHECK;
 void charl_team_destroy(charl_team *team);
 
-/** All ranks of the job, between charl_comm_init and charl_comm_fini, or of a team. options may be NULL. Owned by the caller. Blocks.
- *  Collective. Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm); ERR_INVALID  MPI is not started, or has ended. */
+/** All ranks of the job, between charl_comm_init and charl_comm_fini, or of a team. options may be NULL. Owned by the
+ *  caller. Blocks.
+ *  Collective. Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm); ERR_INVALID  MPI is not started, or has ended.
+ *                                                                                    */
 charl_status charl_comm_create(const charl_comm_options *options, charl_comm **out) CHARL_MUST_CHECK;
 
 /** Blocks. Collective on c, except when c is broken. NULL is a no-op. */
@@ -211,8 +213,8 @@ typedef struct charl_allreduce_options {
  *  ERR_COMM.
  *  Cost, with elements of e bytes: shm reads e*n*lanes bytes over all ranks and writes e*n;
  *  hierarchical sends 2*e*n*(N-1)/N bytes from each of N nodes with one lane each, p2p as many from
- *  each rank; peer writes and reads 4*n*(p-1)/p bytes per GPU, twice, with p ranks on a node, and sends as many bytes between
- *  nodes as hierarchical. */
+ *  each rank; peer writes and reads 4*n*(p-1)/p bytes per GPU, twice, with p ranks on a node, and sends as many bytes
+ *  between nodes as hierarchical. */
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,
                                     const charl_allreduce_options *options, charl_allreduce **out) CHARL_MUST_CHECK;
 
@@ -245,7 +247,8 @@ int64_t charl_allreduce_stride(const charl_allreduce *ar);
  *  Borrowed. Local. */
 void *charl_allreduce_sum(const charl_allreduce *ar);
 
-/** Copy `count` values of reduce_dtype between host memory and lane j of this rank, or the completed sums, from value `offset` on: also
+/** Copy `count` values of reduce_dtype between host memory and lane j of this rank, or the completed sums, from value
+ *  `offset` on: also
  *  where they are device memory. Blocks. Local. Errors: ERR_INVALID  outside of the lane or sum   ERR_DEVICE. */
 charl_status charl_allreduce_write_lane(charl_allreduce *ar, int j, int64_t offset, int64_t count,
                                         const void *src) CHARL_MUST_CHECK;

@@ -60,30 +60,34 @@ charl_status charl_config_parse(const char *label, const char *text, size_t leng
 /** NULL is a no-op. Local. */
 void charl_config_destroy(charl_config *cfg);
 
-/* Values, by name: "train.batch_size". charl-train --help-config lists the keys; a key of a type that the configuration does not choose, such
- * as optimizer.beta1 under sgd, has no value.
+/* Values, by name: "train.batch_size". charl-train --help-config lists the keys; a key of a type that the configuration
+ * does not choose, such as optimizer.beta1 under sgd, has no value.
  *
  *     int64_t batch;
  *
  *     CHARL_TRY(charl_config_get_int(config, "train.batch_size", &batch));
  *
- * All are thread-safe. Errors: ERR_INVALID  no such key, with the nearest one; a key with values of another kind, which the message names */
+ * All are thread-safe. Errors: ERR_INVALID  no such key, with the nearest one; a key with values of another kind, which
+ *                                           the message names */
 
-/** The value of an integer key, where 0 stands for a word such as auto; of a key of yes and no, 1 or 0. Blocks. Local. */
+/** The value of an integer key, where 0 stands for a word such as auto; of a key of yes and no, 1 or 0. Blocks. Local.
+ *  */
 charl_status charl_config_get_int(const charl_config *cfg, const char *key, int64_t *out) CHARL_MUST_CHECK;
 
 /** The value of a key that holds a number; of a time, seconds. Blocks. Local. */
 charl_status charl_config_get_number(const charl_config *cfg, const char *key, double *out) CHARL_MUST_CHECK;
 
-/** The value of a key that holds a text, a path or one of several words; "" if it is empty. Borrowed from the configuration. Blocks. Local. */
+/** The value of a key that holds a text, a path or one of several words; "" if it is empty. Borrowed from the
+ *  configuration. Blocks. Local. */
 charl_status charl_config_get_text(const charl_config *cfg, const char *key, const char **out) CHARL_MUST_CHECK;
 
-/** The settings of the type that a section chooses ("model", "optimizer", "scheduler"): the struct that its charl_row describes, such as a
- *  charl_gpt_config of model.type = gpt; NULL if the type has none. Borrowed from the configuration. Blocks. Local. */
+/** The settings of the type that a section chooses ("model", "optimizer", "scheduler"): the struct that its charl_row
+ *  describes, such as a charl_gpt_config of model.type = gpt; NULL if the type has none. Borrowed from the
+ *  configuration. Blocks. Local. */
 charl_status charl_config_get_settings(const charl_config *cfg, const char *section, const void **out) CHARL_MUST_CHECK;
 
-/** Open the data of the configuration, data.path or data.mix. Its training stream takes samples as data.sampling says if `draws`, else each
- *  once. *out: owned, charl_dataset_close.
+/** Open the data of the configuration, data.path or data.mix. Its training stream takes samples as data.sampling says
+ *  if `draws`, else each once. *out: owned, charl_dataset_close.
  *
  *  Blocks. Local. Errors: those of charl_dataset_open; ERR_CONFIG  data.path is missing */
 charl_status charl_config_open_dataset(const charl_config *cfg, bool draws, charl_dataset **out) CHARL_MUST_CHECK;
@@ -164,19 +168,20 @@ typedef struct charl_config_key {
     char fallback[128];      /* the default, as text */
 } charl_config_key;
 
-/** *out = key `index` = 0, 1, ..., by section; in each section the keys that always have an effect come first, then those of each choice, and
- *  layers last. Past the last, out->name is NULL. Types that a program has registered are included; the first call closes the registries.
+/** *out = key `index` = 0, 1, ..., by section; in each section the keys that always have an effect come first, then
+ *  those of each choice, and layers last. Past the last, out->name is NULL. Types that a program has registered are
+ *  included; the first call closes the registries.
  *
  *  Blocks. Local. Thread-safe.
  *  Errors: ERR_NOMEM */
 charl_status charl_config_key_at(int index, charl_config_key *out) CHARL_MUST_CHECK;
 
-/** Word i = 0, 1, ... that key `index` accepts, copied to word[64]; *help: what it means, or NULL. False past the last, and for keys that
- *  accept no words. Local. Thread-safe. */
+/** Word i = 0, 1, ... that key `index` accepts, copied to word[64]; *help: what it means, or NULL. False past the last,
+ *  and for keys that accept no words. Local. Thread-safe. */
 bool charl_config_key_word(int index, int i, char *word, const char **help);
 
-/* Layers: those of a sequential model, each behind the layers that it reads. A [layer NAME] section is one, or with `repeat` or a block
- * several, named NAME.0 or NAME.LAYER. */
+/* Layers: those of a sequential model, each behind the layers that it reads. A [layer NAME] section is one, or with
+ * `repeat` or a block several, named NAME.0 or NAME.LAYER. */
 
 /** Reads one layer's keys with the functions below; may keep what it read through `user`. */
 typedef charl_status (*charl_config_layer_reader)(charl_config_layer *layer, void *user);
@@ -191,8 +196,8 @@ typedef charl_status (*charl_config_layer_reader)(charl_config_layer *layer, voi
 charl_status charl_config_read_layers(const charl_config *cfg, charl_config_layer_reader read,
                                       void *user) CHARL_MUST_CHECK;
 
-/** The key that `name` stands for without its section, or in another program's words, "train.epochs" for epochs, into text[size]; with
- *  `misspelt` also the nearest one. False: none. Local. Thread-safe. */
+/** The key that `name` stands for without its section, or in another program's words, "train.epochs" for epochs, into
+ *  text[size]; with `misspelt` also the nearest one. False: none. Local. Thread-safe. */
 bool charl_config_nearest_key(const char *name, bool misspelt, char *text, size_t size);
 
 /** Number of layers. Local. */
@@ -204,15 +209,15 @@ const char *charl_config_layer_name(const charl_config_layer *layer);
 /** The value of `type`. Borrowed from the configuration. Local. */
 const char *charl_config_layer_type(const charl_config_layer *layer);
 
-/** The layers that it reads, by name; CHARL_MODEL_INPUT for what the model reads. Returns their number, at least 1. Borrowed from the
- *  configuration. Local. */
+/** The layers that it reads, by name; CHARL_MODEL_INPUT for what the model reads. Returns their number, at least 1.
+ *  Borrowed from the configuration. Local. */
 int charl_config_layer_inputs(const charl_config_layer *layer, const char *const **names);
 
 /** Whether the key is given. Counts as asking for it. Local. */
 bool charl_config_layer_has(charl_config_layer *layer, const char *key);
 
-/** Set the field of `key` in a settings struct from the layer's text, as charl_key_parse does; a key that is not given leaves the
- *  field as it is. Texts, activations and names of layers are borrowed from the configuration.
+/** Set the field of `key` in a settings struct from the layer's text, as charl_key_parse does; a key that is not given
+ *  leaves the field as it is. Texts, activations and names of layers are borrowed from the configuration.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  "FILE:LINE: [layer NAME] key: reason"; a required key is missing */

@@ -37,7 +37,8 @@ typedef struct charl_data_schema {
     float *mean, *std;      /* [n_stats] that training used, in units of x: the model sees
                           (x - mean) * (1 / std) */
     int64_t n_target_stats; /* numbers of a target; 0: targets are not scaled */
-    /* [n_target_stats] in units of y: the loss sees (y - mean) * (1 / std); what the model puts out means output * std + mean */
+    /* [n_target_stats] in units of y: the loss sees (y - mean) * (1 / std); what the model puts out means output * std
+     * + mean */
     float *target_mean, *target_std;
     char *tokenizer_kind;       /* charl_tokenizer_type_name */
     charl_tokenizer *tokenizer; /* NULL: none, or too large for the file that the schema is from */

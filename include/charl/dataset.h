@@ -17,12 +17,13 @@ typedef struct charl_dataset charl_dataset;
 
 typedef enum charl_split { CHARL_SPLIT_TRAIN, CHARL_SPLIT_VAL, CHARL_SPLIT_TEST, CHARL_SPLIT_COUNT } charl_split;
 
-/** How the training stream is shuffled: not at all, all rows (charl_order_rows), or blocks of rows that lie together in the file and then
- *  rows (charl_order_blocks). */
+/** How the training stream is shuffled: not at all, all rows (charl_order_rows), or blocks of rows that lie together in
+ *  the file and then rows (charl_order_blocks). */
 typedef enum charl_shuffle { CHARL_SHUFFLE_NO, CHARL_SHUFFLE_ROWS, CHARL_SHUFFLE_BLOCKS } charl_shuffle;
 
-/** Which rows an epoch of the training stream takes, as many as there are: each once, or with replacement, in proportion to the weights of
- *  the samples or each class as often as any other. Weights that choose rows do not count in the loss too. */
+/** Which rows an epoch of the training stream takes, as many as there are: each once, or with replacement, in
+ *  proportion to the weights of the samples or each class as often as any other. Weights that choose rows do not count
+ *  in the loss too. */
 typedef enum charl_sampling { CHARL_SAMPLING_ONCE, CHARL_SAMPLING_WEIGHTED, CHARL_SAMPLING_BALANCED } charl_sampling;
 
 typedef enum charl_dataset_kind {
@@ -44,18 +45,21 @@ typedef struct charl_dataset_options {
                          has none */
     int64_t classes;     /* number of classes the labels must stay below; 0: as stored, else counted */
     bool unlabelled;     /* targets may be missing (y NULL with x, or no y in the file): to predict */
-    bool
-        moves_channels; /* samples of [height, width, channels] in a foreign file are read as [channels, height, width]; else they are
-                            refused */
+    /* samples of [height, width, channels] in a foreign file are read as [channels, height, width]; else they are
+     * refused */
+    bool moves_channels;
     bool fractions; /* targets that are floats must lie from 0 to 1, as labels and probabilities do */
     bool separate;  /* tokens: documents are apart: the first token of each is no target */
     charl_sampling sampling;
     int64_t window;         /* tokens: predictions per sample (a sample reads one token more); ignored
                          otherwise */
     int64_t shuffle_window; /* rows that CHARL_SHUFFLE_BLOCKS shuffles at a time; 0: those of 64 MiB */
-    int64_t
-        cache_bytes; /* decoded chunks of chunked arrays that are kept in memory; 0: CHARL_DATASET_CACHE_BYTES, or three times shuffle_window if that is more */
-    int threads; /* that decode chunks or pictures, the reading one among them; 0: CHARL_DATASET_THREADS, or CHARL_DATASET_PICTURE_THREADS */
+    /* decoded chunks of chunked arrays that are kept in memory; 0: CHARL_DATASET_CACHE_BYTES, or three times
+     * shuffle_window if that is more */
+    int64_t cache_bytes;
+    /* that decode chunks or pictures, the reading one among them; 0: CHARL_DATASET_THREADS, or
+     * CHARL_DATASET_PICTURE_THREADS */
+    int threads;
 } charl_dataset_options;
 #define CHARL_DATASET_CACHE_BYTES ((int64_t)256 << 20)
 enum { CHARL_DATASET_THREADS = 2, CHARL_DATASET_PICTURE_THREADS = 16 };
@@ -77,7 +81,8 @@ typedef struct charl_dataset_info {
     /* Tokens: documents that begin in the stored split; 0: the file does not tell. */
     int64_t documents[CHARL_SPLIT_COUNT];
     int64_t ignored[CHARL_SPLIT_COUNT]; /* labels, of samples or of pixels, that do not count; tokens: 0 */
-    /* Rows that CHARL_SHUFFLE_BLOCKS keeps together, as a chunk of the training samples does; and how many it shuffles at a time. */
+    /* Rows that CHARL_SHUFFLE_BLOCKS keeps together, as a chunk of the training samples does; and how many it shuffles
+     * at a time. */
     int64_t block_rows, shuffle_window;
     charl_sampling sampling;  /* of the training stream where it is shuffled */
     bool weighted;            /* not all targets count alike: charl_dataset_read_weights */
@@ -97,37 +102,40 @@ typedef struct charl_dataset_info {
     bool checksums;           /* the file carries block checksums */
     bool native;      /* HDF5 takes no part in reading, except for finding chunks: several threads can read at once */
     const char *note; /* what is unusual and what it costs; "" if nothing */
-    const char
-        *rows_note;      /* what it costs to read the training rows in the order of CHARL_SHUFFLE_ROWS; "" if nothing */
+    /* what it costs to read the training rows in the order of CHARL_SHUFFLE_ROWS; "" if nothing */
+    const char *rows_note;
     char content_id[65]; /* hexadecimal digest of names, shapes and checksums: the same data, the
                             same id. Where there are no checksums they are formed when the file is
                             opened, of large arrays from a part: see charl_dataset_open */
 } charl_dataset_info;
 
-/** Open and check a dataset: a file, or where there is none of this name and it holds one of *?[, all files that match, whose rows then
- *  follow one another in the order of the bytes of their names. Checked are: arrays present, allocated, inside the file, of a known type, x and y
- *  equally long; nothing that leads out of the file (links, external storage). Filters may be in plug-ins of HDF5's. Owned: close it.
+/** Open and check a dataset: a file, or where there is none of this name and it holds one of *?[, all files that match,
+ *  whose rows then follow one another in the order of the bytes of their names. Checked are: arrays present, allocated,
+ *  inside the file, of a known type, x and y equally long; nothing that leads out of the file (links, external
+ *  storage). Filters may be in plug-ins of HDF5's. Owned: close it.
  *
  *  Blocks. Local. `opt` may be NULL.
  *  Errors: ERR_DATA  not a regular HDF5 file, or refused; the message names file, array and reason
  *          ERR_IO    reading failed
- *  Cost: a few kB read; all labels when the number of classes is not stored or labels are stored as signed numbers. A file without
- *  checksums is read for content_id: arrays up to 1 GiB whole, of larger ones 1024 blocks of 1 MiB
+ *  Cost: a few kB read; all labels when the number of classes is not stored or labels are stored as signed numbers. A
+ *  file without checksums is read for content_id: arrays up to 1 GiB whole, of larger ones 1024 blocks of 1 MiB
  *  at even distances; arrays that must be converted or decompressed up to 256 MiB.
  */
 charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt,
                                 charl_dataset **out) CHARL_MUST_CHECK;
 
-/** Open n data sets of tokens as one, whose training stream takes samples from each in proportion to its weight: of 10,000 consecutive
- *  samples as many as the weight says, at places that the seed decides. Each set has the order that it has alone, and begins again when it
- *  ends. An epoch has as many samples as all sets together. Validation and test sets are joined, weights aside.
+/** Open n data sets of tokens as one, whose training stream takes samples from each in proportion to its weight: of
+ *  10,000 consecutive samples as many as the weight says, at places that the seed decides. Each set has the order that
+ *  it has alone, and begins again when it ends. An epoch has as many samples as all sets together. Validation and test
+ *  sets are joined, weights aside.
  *
  *  paths    [n] data sets with the same vocabulary, and the same tokenizer where they carry one; at most 32
  *  weights  [n] positive, in any unit
  *  opt      for each of them; without x and y
  *
  *  Blocks. Local. Errors: as charl_dataset_open; ERR_DATA  not tokens, or of another vocabulary or tokenizer
- *                                                 ERR_CONFIG  a weight that is not positive, or less than a 10,000th of all */
+ *                                                 ERR_CONFIG  a weight that is not positive, or less than a 10,000th of
+ *                                                             all */
 charl_status charl_dataset_open_mix(const char *const *paths, const double *weights, int n,
                                     const charl_dataset_options *opt, charl_dataset **out) CHARL_MUST_CHECK;
 
@@ -155,8 +163,8 @@ void charl_dataset_close(charl_dataset *ds);
 /** What is in it. Local. */
 void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out);
 
-/** How the samples lie in the file, a line for each array: "/train/x chunks of 64 x 28 x 28, gzip, shuffle, 11.2 MB instead of 47 MB". *out:
- *  owned by the caller (charl_free). Async. Local. Errors: ERR_NOMEM. */
+/** How the samples lie in the file, a line for each array: "/train/x chunks of 64 x 28 x 28, gzip, shuffle, 11.2 MB
+ *  instead of 47 MB". *out: owned by the caller (charl_free). Async. Local. Errors: ERR_NOMEM. */
 charl_status charl_dataset_storage(const charl_dataset *ds, char **out) CHARL_MUST_CHECK;
 
 /** Whether samples are made of tokens, which are not normalised: TOKENS and SEQUENCES. Local. */
@@ -172,8 +180,8 @@ const char *charl_split_name(charl_split split);
  *  x     [n, x_shape]   x_dtype, written; NULL: not wanted
  *  y     [n, y_shape]   y_dtype, written; NULL: not wanted
  *
- *  Row i of tokens is the window that begins at token i * window; its target is the window one token later. A label of a
- *  class, or of a pixel's class, that is stored as -1 or -100 does not count in the loss, and is delivered as -1.
+ *  Row i of tokens is the window that begins at token i * window; its target is the window one token later. A label of
+ *  a class, or of a pixel's class, that is stored as -1 or -100 does not count in the loss, and is delivered as -1.
  *
  *  Blocks. Local. Thread-safe. Deterministic.
  *  Errors: ERR_INVALID  a row is out of range, or there is no such split
@@ -193,13 +201,15 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
 charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, void *x,
                                    void *y) CHARL_MUST_CHECK;
 
-/** w[i] = how much the targets of sample i count in the loss: 0 for a label that does not count, and for the first token of a
- *  document where these are separate, else its stored weight, else 1. Where pixels have classes, it is the weight of the sample.
+/** w[i] = how much the targets of sample i count in the loss: 0 for a label that does not count, and for the first
+ *  token of a document where these are separate, else its stored weight, else 1. Where pixels have classes, it is the
+ *  weight of the sample.
  *
  *  places  [n]                read; row numbers, of tokens the first tokens of windows
  *  w       [n] or [n, window] written
  *
- *  Blocks. Local. Thread-safe. Deterministic. Errors: as charl_dataset_read; ERR_DATA for a weight that is negative or not finite.
+ *  Blocks. Local. Thread-safe. Deterministic. Errors: as charl_dataset_read; ERR_DATA for a weight that is negative or
+ *  not finite.
  *  Cost: as charl_dataset_read of the targets. */
 charl_status charl_dataset_read_weights(charl_dataset *ds, charl_split split, const int64_t *places, int64_t n,
                                         float *w) CHARL_MUST_CHECK;
@@ -230,9 +240,10 @@ int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position
  *  Thread-safe. */
 void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count, int64_t *out);
 
-/** The rows of those positions where an epoch is shuffled in blocks, so that few rows far apart in a file are needed at a time: blocks of
- *  `block` consecutive rows are put in an order keyed by (seed, epoch), and the rows of each `window` / `block` blocks in that order, at
- *  least one, are shuffled among themselves. Every row comes once in an epoch. n, block >= 1. Local. Thread-safe. */
+/** The rows of those positions where an epoch is shuffled in blocks, so that few rows far apart in a file are needed at
+ *  a time: blocks of `block` consecutive rows are put in an order keyed by (seed, epoch), and the rows of each `window`
+ *  / `block` blocks in that order, at least one, are shuffled among themselves. Every row comes once in an epoch. n,
+ *  block >= 1. Local. Thread-safe. */
 void charl_order_blocks(uint64_t seed, int64_t n, int64_t block, int64_t window, int64_t position, int64_t count,
                         int64_t *out);
 
@@ -240,16 +251,16 @@ void charl_order_blocks(uint64_t seed, int64_t n, int64_t block, int64_t window,
  *  0 without shuffle. Local. Thread-safe. */
 int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t window);
 
-/** The separator of a CSV file as a user writes it: one character, "tab" or "\\t", "blank" (runs of blanks), or "auto" for 0: to be found. False: it
- *  CHARL_CSV_SEPARATOR. Local. Thread-safe. */
+/** The separator of a CSV file as a user writes it: one character, "tab" or "\\t", "blank" (runs of blanks), or "auto"
+ *  for 0: to be found. False: it CHARL_CSV_SEPARATOR. Local. Thread-safe. */
 bool charl_csv_separator(const char *text, char *out);
 #define CHARL_CSV_SEPARATOR "must be one character, tab, blank or auto"
 
 /** Common to all importers. All zero: no validation set, no replacing, no notes. */
 typedef struct charl_import_options {
-    double
-        val_split; /* [0,1): this part of the training rows becomes the validation set. Of CSV files: rows that the seed chooses, of
-                         each class in proportion; of other formats the last ones */
+    /* [0,1): this part of the training rows becomes the validation set. Of CSV files: rows that the seed chooses, of
+     * each class in proportion; of other formats the last ones */
+    double val_split;
     bool in_order;  /* CSV: the last rows instead */
     uint64_t seed;  /* of that choice */
     bool overwrite; /* replace an existing file */
@@ -294,8 +305,8 @@ typedef enum charl_csv_dates {
     CHARL_CSV_DATES_YMD
 } charl_csv_dates;
 
-/** All zero: the last column is the target, and the rest is found. A list of columns is names, or indexes from 0 (negative: from the
- *  end), with commas between them; a name with a comma in it is a list of its own. */
+/** All zero: the last column is the target, and the rest is found. A list of columns is names, or indexes from 0
+ *  (negative: from the end), with commas between them; a name with a comma in it is a list of its own. */
 typedef struct charl_csv_options {
     const char *label;       /* column of the target; NULL: the last; or a list of several */
     bool regression;         /* targets are numbers; else one is a class, and several are each 0 or 1 */
@@ -305,18 +316,18 @@ typedef struct charl_csv_options {
     const char *columns;     /* a list: take these alone; NULL: all */
     const char *drop;        /* a list: leave these out; NULL: none */
     const char *words;       /* a list: values of these are categories, numbers too; NULL: none */
-    const char *
-        missing; /* METHOD, or COLUMN:METHOD, or several of these with commas: what becomes of missing values. drop: the row
-                                  is left out; mean, median: of the column; flag: the mean, and a column NAME_missing of 0 and 1. NULL:
-                                  a missing value is an error */
+    /* METHOD, or COLUMN:METHOD, or several of these with commas: what becomes of missing values. drop: the row is left
+     * out; mean, median: of the column; flag: the mean, and a column NAME_missing of 0 and 1. NULL: a missing value is
+     * an error */
+    const char *missing;
     const char *na; /* texts that stand for a missing value, with commas; NULL: none beside the usual ones */
-    const char
-        *values; /* texts that usually stand for a missing value, and are values here, as in "NA,None"; NULL: none */
-    charl_csv_decimal
-        decimal; /* AUTO: a comma where numbers have commas, none has a point, and fields are not separated by commas; an error where
-                    1.250 may be 1250. Else the other sign may separate thousands */
-    charl_csv_dates
-        dates; /* AUTO: as a date of the column shows that has a day after the 12th; of years with two digits an error */
+    /* texts that usually stand for a missing value, and are values here, as in "NA,None"; NULL: none */
+    const char *values;
+    /* AUTO: a comma where numbers have commas, none has a point, and fields are not separated by commas; an error where
+     * 1.250 may be 1250. Else the other sign may separate thousands */
+    charl_csv_decimal decimal;
+    /* AUTO: as a date of the column shows that has a day after the 12th; of years with two digits an error */
+    charl_csv_dates dates;
     const char *like; /* a dataset made of a CSV file; NULL: none. Everything but separator and decimal is as there */
 } charl_csv_options;
 
@@ -327,28 +338,31 @@ typedef struct charl_csv_options {
  *  are numbers and others are not is an error: it may be a row with a typing error. The columns of
  *  a header have different names.
  *
- *  A column of numbers is one column of x. A column of words is one of 0 and 1 for each word that the training rows have, in the order of
- *  their bytes, called NAME=WORD; a word that they do not have is 0 in all. A column of dates is NAME_days since 1970-01-01, NAME_month (1
- *  to 12), NAME_weekday (0: Monday) and, where it has times, NAME_hour. Means, medians and words are those of the training rows. A column
- *  with numbers and words is an error, as are more than 256 different words, or more than one for every second row, unless `words` names
- *  the column. A first column without a name that counts the rows is left out.
+ *  A column of numbers is one column of x. A column of words is one of 0 and 1 for each word that the training rows
+ *  have, in the order of their bytes, called NAME=WORD; a word that they do not have is 0 in all. A column of dates is
+ *  NAME_days since 1970-01-01, NAME_month (1 to 12), NAME_weekday (0: Monday) and, where it has times, NAME_hour.
+ *  Means, medians and words are those of the training rows. A column with numbers and words is an error, as are more
+ *  than 256 different words, or more than one for every second row, unless `words` names the column. A first column
+ *  without a name that counts the rows is left out.
  *
  *  What became of each column is the recipe of the data set (charl_data_schema.recipe). With `like` the file is
- *  converted by the recipe and the classes of that data set. Columns are found by their names, and an unknown word is 0 in all its columns. It
- *  is ERR_DATA if a column or target is missing, if a class is unknown, or if a value is missing that the recipe does not fill.
+ *  converted by the recipe and the classes of that data set. Columns are found by their names, and an unknown word is 0
+ *  in all its columns. It is ERR_DATA if a column or target is missing, if a class is unknown, or if a value is missing
+ *  that the recipe does not fill.
  *
  *  Class labels that are not all integers from 0 are names, at most 100,000; they are stored, and
  *  numbered in the order of their bytes (strcmp), whatever row comes first. The file is read two or three times.
  *
- *  Blocks. Local. Memory: 5 bytes per row, 8 more for each column whose median is asked for. Errors: as charl_import_idx; ERR_DATA names the
- *  line for surplus fields, and for missing or non-numeric ones that no option provides for; ERR_CONFIG names the column that a list has and
- *  the file has not. */
+ *  Blocks. Local. Memory: 5 bytes per row, 8 more for each column whose median is asked for. Errors: as
+ *  charl_import_idx; ERR_DATA names the line for surplus fields, and for missing or non-numeric ones that no option
+ *  provides for; ERR_CONFIG names the column that a list has and the file has not. */
 charl_status charl_import_csv(const char *path, const charl_csv_options *csv, const char *out,
                               const charl_import_options *opt) CHARL_MUST_CHECK;
 
 /** Convert two NumPy arrays (.npy, C order): x [n,...] of u8, u16, u32, f32 or (converted to f32)
- *  f64, i8 to i64; y [n] or [n,...] of integers (classes) or floats (targets), or [n] of texts (classes with these names). x may be an
- *  archive (.npz) that has both, and y NULL then. Images [n, height, width, channels] are written as [n, channels, height, width].
+ *  f64, i8 to i64; y [n] or [n,...] of integers (classes) or floats (targets), or [n] of texts (classes with these
+ *  names). x may be an archive (.npz) that has both, and y NULL then. Images [n, height, width, channels] are written
+ *  as [n, channels, height, width].
  *  Blocks. Local.
  *  Errors: as charl_import_idx; ERR_DATA names a sample's integer that f32 would round. */
 charl_status charl_import_npy(const char *x, const char *y, const char *out,
@@ -356,17 +370,17 @@ charl_status charl_import_npy(const char *x, const char *y, const char *out,
 
 /** The arrays of HDF5 files that charl did not write; NULL: files in charl's layout. Both or none.
  *
- *  Where y is "@NAME", the target of an array is the attribute NAME of the array, or of the group nearest to it that has one: a class (an
- *  integer from 0, or text) or, if one is a float, a number. x may then hold * ? [] in the components of the path, as in a shell, and every array
- *  that matches is a sample, or with `stacked` its rows are. They follow one another in the order of the bytes of their paths; validation
- *  rows are chosen as of CSV files. */
+ *  Where y is "@NAME", the target of an array is the attribute NAME of the array, or of the group nearest to it that
+ *  has one: a class (an integer from 0, or text) or, if one is a float, a number. x may then hold * ? [] in the
+ *  components of the path, as in a shell, and every array that matches is a sample, or with `stacked` its rows are.
+ *  They follow one another in the order of the bytes of their paths; validation rows are chosen as of CSV files. */
 typedef struct charl_hdf5_options {
     const char *x, *y, *weights; /* weights: how much each row counts; NULL: all alike. Not with "@NAME" */
     bool stacked;                /* rows of each array are samples; with "@NAME" only */
 } charl_hdf5_options;
 
-/** Convert the rows of HDF5 files, one file after another, to one file in charl's layout: uncompressed, with checksums and statistics.
- *  Files in that layout are merged, split by split. `hdf5` may be NULL.
+/** Convert the rows of HDF5 files, one file after another, to one file in charl's layout: uncompressed, with checksums
+ *  and statistics. Files in that layout are merged, split by split. `hdf5` may be NULL.
  *
  *  files  [n] files, folders, patterns
  *
@@ -374,16 +388,16 @@ typedef struct charl_hdf5_options {
 charl_status charl_import_hdf5(const char *const *files, int n, const charl_hdf5_options *hdf5, const char *out,
                                const charl_import_options *opt) CHARL_MUST_CHECK;
 
-/** Write n training rows of a data set, 0: all, and its other splits to `out`, in charl's layout. Row order, class, column and
- *  target names and sample weights are kept; statistics are computed from the rows that are written.
+/** Write n training rows of a data set, 0: all, and its other splits to `out`, in charl's layout. Row order, class,
+ *  column and target names and sample weights are kept; statistics are computed from the rows that are written.
  *
  *  opt  seed      chooses the rows, of each class as near to its part as whole rows allow
  *       val_split this part of them becomes the validation set, chosen in the same way
  *       in_order  the first n rows instead, and the last of them for validation
  *       May be NULL.
  *
- *  Blocks. Local. Memory: 13 bytes per row. Errors: as charl_dataset_read and charl_import_idx; ERR_DATA for tokens; ERR_CONFIG when there
- *  are fewer rows, and for val_split where there is a validation set. */
+ *  Blocks. Local. Memory: 13 bytes per row. Errors: as charl_dataset_read and charl_import_idx; ERR_DATA for tokens;
+ *  ERR_CONFIG when there are fewer rows, and for val_split where there is a validation set. */
 charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out,
                                   const charl_import_options *opt) CHARL_MUST_CHECK;
 
@@ -392,8 +406,9 @@ charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out,
  *  fractions  [parts] of the rows of each split, > 0, with the sum 1
  *  outs       [parts]
  *
- *  opt->seed and opt->in_order choose the rows as in charl_dataset_sample; opt->val_split is 0. Blocks. Local. Errors: as there; ERR_CONFIG
- *  for other fractions, and for one that leaves a file without training rows. Files that were complete before an error stay. */
+ *  opt->seed and opt->in_order choose the rows as in charl_dataset_sample; opt->val_split is 0. Blocks. Local. Errors:
+ *  as there; ERR_CONFIG for other fractions, and for one that leaves a file without training rows. Files that were
+ *  complete before an error stay. */
 charl_status charl_dataset_divide(charl_dataset *ds, const double *fractions, const char *const *outs, int parts,
                                   const charl_import_options *opt) CHARL_MUST_CHECK;
 
@@ -416,19 +431,20 @@ typedef struct charl_text_options {
 
 /** Convert texts, plain or gzip, one after another, to tokens (u8, u16 or u32, by the size of the vocabulary).
  *
- *  paths  [n] files; folders, of which the .txt and .jsonl files (also .gz) are read; patterns with *, ? and [], as a shell would
- *         expand them. Folders and patterns in the order of the bytes of the names
+ *  paths  [n] files; folders, of which the .txt and .jsonl files (also .gz) are read; patterns with *, ? and [], as a
+ *         shell would expand them. Folders and patterns in the order of the bytes of the names
  *
- *  A document is a file, or the text of a line of a .jsonl file. Between two documents stands the end-of-text token: of a published
- *  tokenizer charl_tokenizer_get_end_of_text, else the character NUL. The data set holds where documents begin. With val_split the last
- *  part becomes the validation set: of the bytes or characters, or for bpe and published tokenizers of the text, as bpe is learnt from
- *  the first part. `text` may be NULL: bytes.
+ *  A document is a file, or the text of a line of a .jsonl file. Between two documents stands the end-of-text token: of
+ *  a published tokenizer charl_tokenizer_get_end_of_text, else the character NUL. The data set holds where documents
+ *  begin. With val_split the last part becomes the validation set: of the bytes or characters, or for bpe and published
+ *  tokenizers of the text, as bpe is learnt from the first part. `text` may be NULL: bytes.
  *
- *  Blocks. Local. Cost: the text is read twice, and once more for each of chars, bpe and val_split. Memory: a few MiB; bpe: the training
- *  text; a published tokenizer: a run of text without spaces.
- *  Errors: as charl_import_idx, charl_tokenizer_create and charl_tokenizer_load; ERR_DATA names the file and the byte or line of what is
- *  not UTF-8, not JSON or without the field, and of a NUL in one of several documents; ERR_CONFIG  .jsonl in a charl built
- *  without libjansson */
+ *  Blocks. Local. Cost: the text is read twice, and once more for each of chars, bpe and val_split. Memory: a few MiB;
+ *  bpe: the training text; a published tokenizer: a run of text without spaces.
+ *  Errors: as charl_import_idx, charl_tokenizer_create and charl_tokenizer_load; ERR_DATA names the file and the byte
+ *  or line of what is
+ *  not UTF-8, not JSON or without the field, and of a NUL in one of several documents; ERR_CONFIG  .jsonl in a charl
+ *  built without libjansson */
 charl_status charl_import_text(const char *const *paths, int n, const charl_text_options *text, const char *out,
                                const charl_import_options *opt) CHARL_MUST_CHECK;
 
@@ -438,8 +454,9 @@ typedef enum charl_chat_longer { CHARL_CHAT_REFUSE, CHARL_CHAT_CUT, CHARL_CHAT_S
 /** How conversations become tokens. Zero is the default of all members.
  *
  *  tokenizer      path of a published tokenizer, or "bytes"; NULL: "bytes"
- *  template_name  "chatml", "llama3", "alpaca", or the path of a JSON object: {"begin": "...", "system": {"before": "...", "after": "..."},
- *                 "user": {...}, "assistant": {...}}, where {end} is the end-of-text token; NULL: "chatml"
+ *  template_name  "chatml", "llama3", "alpaca", or the path of a JSON object: {"begin": "...", "system": {"before":
+ *                 "...", "after": "..."}, "user": {...}, "assistant": {...}}, where {end} is the end-of-text token;
+ *                 NULL: "chatml"
  *  window         pack conversations into windows of so many tokens, which cut none; 0: one after another
  *  longer         a charl_chat_longer: refuse a longer conversation, cut off its end, or leave it out
  *  val_file       the validation set, named as `paths` are; NULL: none, or by val_split */
@@ -451,14 +468,16 @@ typedef struct charl_chat_options {
     const char *val_file;
 } charl_chat_options;
 
-/** Convert conversations, lines of JSON, to tokens with weights: what the assistant says weighs 1, and what ends it, the rest 0. Each is a
- *  document. A line is an object with `messages` (role, content), `conversations` (from, value), `instruction`, `input` and `output`, or
- *  `prompt` and `completion` or `response`. Special tokens are recognized in the template only. With a window the data set can be read with
- *  that window only, and windows do not begin at a random token.
+/** Convert conversations, lines of JSON, to tokens with weights: what the assistant says weighs 1, and what ends it,
+ *  the rest 0. Each is a document. A line is an object with `messages` (role, content), `conversations` (from, value),
+ *  `instruction`, `input` and `output`, or `prompt` and `completion` or `response`. Special tokens are recognized in
+ *  the template only. With a window the data set can be read with that window only, and windows do not begin at a
+ *  random token.
  *
  *  paths  [n] files, folders and patterns of .jsonl, as with charl_import_text
  *
- *  `chat` may be NULL. val_split takes the last conversations. Blocks. Local. Memory: 5 bytes for each token, twice with val_split.
+ *  `chat` may be NULL. val_split takes the last conversations. Blocks. Local. Memory: 5 bytes for each token, twice
+ *  with val_split.
  *  Errors: as charl_import_text; ERR_DATA names the line of what is no conversation, and of one that is too long. */
 charl_status charl_import_chat(const char *const *paths, int n, const charl_chat_options *chat, const char *out,
                                const charl_import_options *opt) CHARL_MUST_CHECK;
@@ -478,8 +497,9 @@ typedef struct charl_text_classes_options {
     const char *val_file;
 } charl_text_classes_options;
 
-/** Convert texts with a class each to padded sequences: CSV files with a header, and lines of JSON objects. Classes are the labels in the
- *  order of their bytes. A tokenizer that learns does so from all texts. val_split chooses rows of each class.
+/** Convert texts with a class each to padded sequences: CSV files with a header, and lines of JSON objects. Classes are
+ *  the labels in the order of their bytes. A tokenizer that learns does so from all texts. val_split chooses rows of
+ *  each class.
  *
  *  paths  [n] files, folders and patterns of .csv, .tsv and .jsonl, as with charl_import_text
  *
@@ -500,8 +520,8 @@ typedef enum charl_tokens_format { CHARL_TOKENS_AUTO, CHARL_TOKENS_LLMC, CHARL_T
  *  vocab        size of the vocabulary; 0: the tokenizer's, or the largest token plus one
  *  end_of_text  the token between documents, whose places are stored; NULL: the tokenizer's, or none
  *  val_file     the validation set, named as `paths` of charl_import_tokens are; NULL: none, or by val_split
- *  tokenizer    path of the tokenizer that made the tokens (charl_tokenizer_load), which the data set then carries; the vocabulary is
- *               at least as large. NULL: none */
+ *  tokenizer    path of the tokenizer that made the tokens (charl_tokenizer_load), which the data set then carries; the
+ *               vocabulary is at least as large. NULL: none */
 typedef struct charl_tokens_options {
     int64_t vocab;
     charl_tokens_format format;
@@ -514,13 +534,15 @@ typedef struct charl_tokens_options {
  *
  *  paths  [n] files; folders, of which the .bin files are read; patterns, as with charl_import_text
  *
- *  `tokens` may be NULL. Blocks. Local. Cost: the files are read once, twice where the size of the vocabulary is not known. Memory: a few
- *  MiB, and 8 bytes for each document. Errors: as charl_import_idx and charl_tokenizer_load; ERR_DATA names file and byte of a foreign
- *  magic number or version, of the end of a truncated file, and of a token outside the vocabulary. */
+ *  `tokens` may be NULL. Blocks. Local. Cost: the files are read once, twice where the size of the vocabulary is not
+ *  known. Memory: a few MiB, and 8 bytes for each document. Errors: as charl_import_idx and charl_tokenizer_load;
+ *  ERR_DATA names file and byte of a foreign magic number or version, of the end of a truncated file, and of a token
+ *  outside the vocabulary. */
 charl_status charl_import_tokens(const char *const *paths, int n, const charl_tokens_options *tokens, const char *out,
                                  const charl_import_options *opt) CHARL_MUST_CHECK;
 
-/** Kind i = 0, 1, ... of data that charl_dataset_make generates, and a line about it; NULL past the last. Static storage. Local. */
+/** Kind i = 0, 1, ... of data that charl_dataset_make generates, and a line about it; NULL past the last. Static
+ *  storage. Local. */
 const char *charl_make_kind_name(int i);
 const char *charl_make_kind_help(int i);
 

@@ -3,9 +3,9 @@
 /** One OpenCL device: discovery, selection, memory accounting.
  *
  *  One rank = one process = one device. A device and everything made on it belong to one thread, the first that uses
- *  them after charl_device_open; another gets ERR_INVALID, unless it calls charl_device_adopt. So does a process that was
- *  forked when the device was open: open devices after the fork. A device is destroyed last: buffers, tensors and graphs
- *  made on it must be gone.
+ *  them after charl_device_open; another gets ERR_INVALID, unless it calls charl_device_adopt. So does a process that
+ *  was forked when the device was open: open devices after the fork. A device is destroyed last: buffers, tensors and
+ *  graphs made on it must be gone.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,12 +109,12 @@ typedef struct charl_device_health {
     int64_t memory_bytes;            /* in use, by all programs and by the driver for them */
 } charl_device_health;
 
-/** The state of a device now. Of NVIDIA's GPUs, from the library of their driver (NVML). Returns false, and zeros, where nothing is known.
- *  Blocks, for less than a millisecond. Local. */
+/** The state of a device now. Of NVIDIA's GPUs, from the library of their driver (NVML). Returns false, and zeros,
+ *  where nothing is known. Blocks, for less than a millisecond. Local. */
 bool charl_device_get_health(const charl_device_info *device, charl_device_health *out);
 
-/** Directory in which compiled kernels are kept, made if need be: *out is owned by the caller (charl_free), or NULL where there is none or it
- *  cannot be used, and the log says why (docs/env.md). Blocks. Local. Errors: ERR_NOMEM. */
+/** Directory in which compiled kernels are kept, made if need be: *out is owned by the caller (charl_free), or NULL
+ *  where there is none or it cannot be used, and the log says why (docs/env.md). Blocks. Local. Errors: ERR_NOMEM. */
 charl_status charl_device_get_cache(char **out) CHARL_MUST_CHECK;
 
 /** Open the device that `request` gives this rank: local rank r takes the r-th of the matching
@@ -126,8 +126,9 @@ charl_status charl_device_get_cache(char **out) CHARL_MUST_CHECK;
  *          ERR_DISK    CHARL_TUNE_FIRST, and results cannot be kept */
 charl_status charl_device_open(const charl_device_request *request, charl_device **out) CHARL_MUST_CHECK;
 
-/** The device and everything on it belong to the calling thread from now on. The thread before has no call under way and makes no
- *  more: it has been joined, or both hold a lock, from the adoption on, for as long as they use them. NULL is a no-op. Local. */
+/** The device and everything on it belong to the calling thread from now on. The thread before has no call under way
+ *  and makes no more: it has been joined, or both hold a lock, from the adoption on, for as long as they use them. NULL
+ *  is a no-op. Local. */
 void charl_device_adopt(charl_device *dev);
 
 /** NULL is a no-op. Waits for work in flight. Blocks. Local. */
@@ -136,8 +137,9 @@ void charl_device_close(charl_device *dev);
 /** Borrowed, lives as long as the device. Local. */
 const charl_device_info *charl_device_get_info(const charl_device *dev);
 
-/** Whether products of matrices of this type run on units made for them: NVIDIA's tensor cores or, in bf16, AMX of Intel's processors. f32 does as
- *  tf32, and only if the request allowed it. Then bf16 and f16 are worth their rounding. Local. */
+/** Whether products of matrices of this type run on units made for them: NVIDIA's tensor cores or, in bf16, AMX of
+ *  Intel's processors. f32 does as tf32, and only if the request allowed it. Then bf16 and f16 are worth their
+ *  rounding. Local. */
 bool charl_device_has_tensor_cores(const charl_device *dev, charl_dtype dtype);
 
 /** Bytes in use now, their peak and the budget. Local. */
@@ -149,8 +151,8 @@ typedef struct charl_device_use {
     int64_t bytes;
 } charl_device_use;
 
-/** What the memory in use is for: up to `capacity` of them into out, all bytes together charl_device_memory.in_use. Returns their number, also
- *  when it is larger. Local. */
+/** What the memory in use is for: up to `capacity` of them into out, all bytes together charl_device_memory.in_use.
+ *  Returns their number, also when it is larger. Local. */
 int charl_device_get_uses(const charl_device *dev, charl_device_use *out, int capacity);
 
 /** A property of f32 arithmetic without which a device rounds otherwise than others. */
@@ -162,20 +164,22 @@ typedef struct charl_arithmetic {
 
 enum { CHARL_ARITHMETIC_COUNT = 8 };
 
-/** Compute some ten thousand f32 operations on the device and compare their bits with the host's, which follow IEEE 754: sums, products,
- *  quotients, square roots, fma, conversions, all with normal numbers and with denormals. Devices without a wrong one give the same bits in f32
- *  (docs/exactness.md). Blocks. Local. Deterministic. Errors: ERR_KERNEL, ERR_DEVICE, ERR_NOMEM. */
+/** Compute some ten thousand f32 operations on the device and compare their bits with the host's, which follow IEEE
+ *  754: sums, products, quotients, square roots, fma, conversions, all with normal numbers and with denormals. Devices
+ *  without a wrong one give the same bits in f32 (docs/exactness.md). Blocks. Local. Deterministic. Errors: ERR_KERNEL,
+ *  ERR_DEVICE, ERR_NOMEM. */
 charl_status charl_device_check_arithmetic(charl_device *dev,
                                            charl_arithmetic table[CHARL_ARITHMETIC_COUNT]) CHARL_MUST_CHECK;
 
 /** Wait until everything enqueued on any queue is done. Blocks. Local. Errors: ERR_DEVICE. */
 charl_status charl_device_sync(charl_device *dev) CHARL_MUST_CHECK;
 
-/** Host memory that charl_tensor_write and charl_tensor_read transfer at full speed: from other memory GPUs copy at a third of it or less. */
+/** Host memory that charl_tensor_write and charl_tensor_read transfer at full speed: from other memory GPUs copy at a
+ *  third of it or less. */
 typedef struct charl_pinned charl_pinned;
 
-/** `bytes` bytes of it, mapped until it is destroyed; *host gets its address. Owned: destroy with charl_pinned_destroy, before the device
- *  is closed. Blocks. Local. Errors: ERR_NOMEM, ERR_DEVICE. */
+/** `bytes` bytes of it, mapped until it is destroyed; *host gets its address. Owned: destroy with charl_pinned_destroy,
+ *  before the device is closed. Blocks. Local. Errors: ERR_NOMEM, ERR_DEVICE. */
 charl_status charl_pinned_create(charl_device *dev, size_t bytes, charl_pinned **out, void **host) CHARL_MUST_CHECK;
 
 /** Waits for transfers. NULL is a no-op. Blocks. Local. */

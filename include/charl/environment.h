@@ -21,8 +21,9 @@ charl_status charl_environment_check(void) CHARL_MUST_CHECK;
 /** Name of variable i = 0, 1, ..., and *meaning in one line; NULL past the last. Static storage. Local. Thread-safe. */
 const char *charl_environment_variable(int i, const char **meaning);
 
-/** Version, compiler, machine, variables and devices as one line of JSON, ending in a newline: for the record of a run and
- *  for reports of defects. The caller owns it (charl_free). A machine without a device has an empty list. Local. Blocks.
+/** Version, compiler, machine, variables and devices as one line of JSON, ending in a newline: for the record of a run
+ *  and for reports of defects. The caller owns it (charl_free). A machine without a device has an empty list. Local.
+ *  Blocks.
  *  Errors: ERR_NOMEM. */
 charl_status charl_environment_json(char **out) CHARL_MUST_CHECK;
 
@@ -32,14 +33,16 @@ int charl_launcher_rank(void);
 int charl_launcher_size(void);
 
 /** Pass a point of the program, where CHARL_FAULT=POINT.FAULT@RANK:N can make a rank fail (docs/env.md has the faults):
- *  for tests of what must survive. Costs next to nothing where CHARL_FAULT is not set. Local. Blocks if a fault asks for it.
+ *  for tests of what must survive. Costs next to nothing where CHARL_FAULT is not set. Local. Blocks if a fault asks
+ *  for it.
  *
  *      CHARL_TRY(charl_fault("myloop.step"));       CHARL_FAULT=myloop.step.kill@1:5 kills rank 1 in its fifth step
  *
  *  Errors: ERR_DEVICE  the fault is `fail`. */
 charl_status charl_fault(const char *point) CHARL_MUST_CHECK;
 
-/** Refuse points in CHARL_FAULT that charl does not have, which would never fire: for programs that have none of their own. After
+/** Refuse points in CHARL_FAULT that charl does not have, which would never fire: for programs that have none of their
+ *  own. After
  *  charl_environment_check. Local. Blocks. Errors: ERR_CONFIG  names the point and the nearest one, or all. */
 charl_status charl_fault_check(void) CHARL_MUST_CHECK;
 

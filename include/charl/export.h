@@ -12,16 +12,16 @@ CHARL_BEGIN_DECLS
  *  reads them (for a checkpoint without a schema the data file is opened, for shape and statistics).
  *  A file of that name is replaced, unless it is the checkpoint or its base.
  *  `overrides` replace values of the checkpoint's configuration; init.from=PATH says where its base is now
- *  (charl_checkpoint_tensor). ema: a charl_ema_choice.
+ *  (charl_checkpoint_tensor).
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CONFIG  no such format, a layer that it has no form for, or `path` is an input; ERR_DATA,
  *  ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
 charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides, int n_overrides,
-                                int ema, const char *path) CHARL_MUST_CHECK;
+                                charl_ema_choice ema, const char *path) CHARL_MUST_CHECK;
 
-/** Format i = 0, 1, ..., which is the ending of a file without its dot, and one line of help; NULL past the last. help may be NULL.
- *  Static. Local. */
+/** Format i = 0, 1, ..., which is the ending of a file without its dot, and one line of help; NULL past the last. help
+ *  may be NULL. Static. Local. */
 const char *charl_export_format(int i, const char **help);
 
 /* Bytes of a shard unless another number is given: 5 GB, as transformers writes them. */
@@ -30,14 +30,15 @@ const char *charl_export_format(int i, const char **help);
 /** How to write a folder for transformers or peft. All zero: as is usual. */
 typedef struct charl_export_options {
     charl_ema_choice ema;
-    const char
-        *base; /* where the base of the checkpoint is now (charl_checkpoint_tensor); NULL: where it was in training */
+    /* where the base of the checkpoint is now (charl_checkpoint_tensor); NULL: where it was in training */
+    const char *base;
     int64_t shard_bytes; /* largest file of weights; 0: CHARL_EXPORT_SHARD_BYTES */
 } charl_export_options;
 
-/** Write a gpt as a folder that Hugging Face transformers loads: config.json, and the weights in f32 as model.safetensors or, above
- *  a shard, as several files with an index. The settings of the model decide whether it is a GPT-2,
- *  a Llama or a Qwen2; GPT-2's biases that the model does not have are zeros. Adapters (charl_lora) are added to their weights. `path` is a new or empty folder, and so it is after a failure. `options` may be NULL.
+/** Write a gpt as a folder that Hugging Face transformers loads: config.json, and the weights in f32 as
+ *  model.safetensors or, above a shard, as several files with an index. The settings of the model decide whether it is
+ *  a GPT-2, a Llama or a Qwen2; GPT-2's biases that the model does not have are zeros. Adapters (charl_lora) are added
+ *  to their weights. `path` is a new or empty folder, and so it is after a failure. `options` may be NULL.
  *
  *  Blocks. Local. Deterministic. Cost: a shard of memory.
  *  Errors: ERR_CONFIG      no such model has these settings; the message names them
@@ -45,9 +46,10 @@ typedef struct charl_export_options {
 charl_status charl_export_huggingface(const char *checkpoint, const charl_export_options *options,
                                       const char *path) CHARL_MUST_CHECK;
 
-/** Write the low-rank adapters of a gpt as a folder that the Python package peft loads onto the model of transformers that they belong to:
- *  adapter_config.json and adapter_model.safetensors. options->base is what the file names as that model; NULL: [init] from. The base is
- *  not read. `path` is a new or empty folder, and so it is after a failure. `options` may be NULL.
+/** Write the low-rank adapters of a gpt as a folder that the Python package peft loads onto the model of transformers
+ *  that they belong to: adapter_config.json and adapter_model.safetensors. options->base is what the file names as that
+ *  model; NULL: [init] from. The base is not read. `path` is a new or empty folder, and so it is after a failure.
+ *  `options` may be NULL.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CONFIG      there are no adapters, more than adapters was trained, or transformers has no such model

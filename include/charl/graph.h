@@ -86,11 +86,12 @@ charl_var *charl_constant(charl_graph *g, float value);
  *  after a run. Local. */
 void charl_graph_keep(charl_graph *g, charl_var *v);
 
-/** Append the gradient of y with respect to every trainable parameter and every var named with charl_graph_require_gradient.
+/** Append the gradient of y with respect to every trainable parameter and every var named with
+ *  charl_graph_require_gradient.
  *
  *    y         a loss: f32, one number, PARTIAL or REPLICATED; or any value
- *    gradient  that of y. For a loss one number, NULL means 1; for other values a var of y's shape and state, and of its type (f32 where
- *              y is not BATCHED)
+ *    gradient  that of y. For a loss one number, NULL means 1; for other values a var of y's shape and state, and of
+ *              its type (f32 where y is not BATCHED)
  *
  *  Local. */
 void charl_graph_backward(charl_graph *g, charl_var *y, charl_var *gradient);
@@ -114,8 +115,8 @@ charl_status charl_graph_warm_up(charl_graph *g) CHARL_MUST_CHECK;
  *  Errors: ERR_DEVICE, ERR_COMM. */
 charl_status charl_graph_run(charl_graph *g) CHARL_MUST_CHECK;
 
-/** Enqueue only the forward pass, or only the gradients, of a compiled graph on the values of its last run: to look at a loss again, or to
- *  time either. Random numbers, steps and collectives stay as they are. Async. Local.
+/** Enqueue only the forward pass, or only the gradients, of a compiled graph on the values of its last run: to look at
+ *  a loss again, or to time either. Random numbers, steps and collectives stay as they are. Async. Local.
  *  Errors: ERR_INVALID  the graph has only part of the batch   ERR_DEVICE. */
 charl_status charl_graph_run_forward(charl_graph *g) CHARL_MUST_CHECK;
 charl_status charl_graph_run_backward(charl_graph *g) CHARL_MUST_CHECK;
@@ -159,7 +160,8 @@ charl_status charl_apply(charl_device *dev, const char *op, charl_tensor *const 
 /** Compare gradients of a compiled graph with central differences of its loss, at `samples`
  *  elements of every trainable parameter. *worst gets the largest |got - want| / (|want| + scale of
  *  the gradient). Leaves parameters as they were. Blocks. Local.
- *  Errors: ERR_INVALID  no gradients, a loss that is not kept, part of the batch, a loss scale; those of charl_graph_run. */
+ *  Errors: ERR_INVALID  no gradients, a loss that is not kept, part of the batch, a loss scale; those of
+ *                       charl_graph_run. */
 charl_status charl_gradcheck(charl_graph *g, charl_var *loss, int samples, double *worst) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS

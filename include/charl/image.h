@@ -32,8 +32,8 @@ typedef struct charl_image_format {
 } charl_image_format;
 
 /** Decode the PNG or JPEG file `path` into out, u8 [channels, height, width]. Its contents decide
- *  which it is, not its name. Resized with a triangle filter that covers all source pixels, as Pillow's BILINEAR with a box
- *  (bilinear when growing, a weighted mean when shrinking); a picture of the right size is copied exactly.
+ *  which it is, not its name. Resized with a triangle filter that covers all source pixels, as Pillow's BILINEAR with a
+ *  box (bilinear when growing, a weighted mean when shrinking); a picture of the right size is copied exactly.
  *
  *  Blocks. Local. Thread-safe. Deterministic. Memory: the file and its pixels.
  *  Errors: ERR_DATA   missing, not regular, truncated, damaged, of more than 2^26 pixels, or of a format that this
@@ -63,8 +63,9 @@ void charl_image_files_fini(charl_image_files *files);
  *  All files that cannot be read are found before the import fails; the first 20 are noted (opt->noted). With
  *  opt->skip_bad they are left out instead, which costs decoding all files twice.
  *
- *  With opt->link the samples stay in their files, which are decoded whenever they are read. They are the same, and the data set has the
- *  same content_id. A file whose pixels are no longer those that were imported is an error when it is read.
+ *  With opt->link the samples stay in their files, which are decoded whenever they are read. They are the same, and the
+ *  data set has the same content_id. A file whose pixels are no longer those that were imported is an error when it is
+ *  read.
  *
  *  Samples are stored in a fixed random order, so that val_split takes some of every class. The fit
  *  is stored. Blocks. Local. Errors: as charl_import_idx and charl_image_read. Memory: the names of
@@ -72,7 +73,8 @@ void charl_image_files_fini(charl_image_files *files);
 charl_status charl_import_images(const char *const folders[2], const charl_image_format *format, const char *out,
                                  const charl_import_options *opt) CHARL_MUST_CHECK;
 
-/** Format i = 0, 1, ... of image files that this build reads, such as "png"; NULL after the last. Static storage. Local. */
+/** Format i = 0, 1, ... of image files that this build reads, such as "png"; NULL after the last. Static storage.
+ *  Local. */
 const char *charl_image_format_name(int i);
 
 CHARL_END_DECLS

@@ -1,6 +1,7 @@
 #ifndef CHARL_IMPORT_H
 #define CHARL_IMPORT_H
-/** Importers by name: what `charl data import FORMAT` offers, as rows. charl/dataset.h has a function for each of them too.
+/** Importers by name: what `charl data import FORMAT` offers, as rows. charl/dataset.h has a function for each of them
+ *  too.
  *
  *      const charl_importer *t = charl_importer_find("csv");
  *      void *settings = calloc(1, t->row.settings_size);
@@ -13,7 +14,8 @@
 
 CHARL_BEGIN_DECLS
 
-/** A row. Its keys are the options of the importer: key val_file is --val-file. They are of the kinds that charl_key_parse reads. */
+/** A row. Its keys are the options of the importer: key val_file is --val-file. They are of the kinds that
+ *  charl_key_parse reads. */
 typedef struct charl_importer {
     charl_row row;
     const char *files; /* operands, for people: "IMAGES LABELS [IMAGES LABELS]" */
@@ -25,8 +27,8 @@ typedef struct charl_importer {
                         const charl_import_options *opt);
 } charl_importer;
 
-/** Importer i = 0, 1, ..., NULL past the last; that of a name, NULL if unknown; the name of importer i, NULL past the last. Static.
- *  Local. Thread-safe. */
+/** Importer i = 0, 1, ..., NULL past the last; that of a name, NULL if unknown; the name of importer i, NULL past the
+ *  last. Static. Local. Thread-safe. */
 const charl_importer *charl_importer_get(int i);
 const charl_importer *charl_importer_find(const char *name);
 const char *charl_importer_name(int i);

@@ -2,15 +2,17 @@
 #define CHARL_KEY_H
 /** Settings described as data, and what everything that is chosen by name has in common.
  *
- *  An optimizer, a scheduler, a model and a layer are rows: a name, one line of help, and the keys of a settings struct. The keys
- *  drive the configuration reader, its checks and `charl-train --help-config`, so a new type needs no code there:
+ *  An optimizer, a scheduler, a model and a layer are rows: a name, one line of help, and the keys of a settings
+ *  struct. The keys drive the configuration reader, its checks and `charl-train --help-config`, so a new type needs no
+ *  code there:
  *
  *      typedef struct my_settings {
  *          double momentum;
  *      } my_settings;
  *      static const my_settings defaults = {.momentum = 0.9};
  *      static const charl_key keys[] = {
- *          {"momentum", CHARL_KEY_FLOAT, offsetof(my_settings, momentum), "[0,1)", false, "part of the last update that is kept"},
+ *          {"momentum", CHARL_KEY_FLOAT, offsetof(my_settings, momentum), "[0,1)", false, "part of the last update that
+ *          is kept"},
  *      };
  *      ... {.row.name = "mine", .row.help = "...", CHARL_KEYS(keys), CHARL_DEFAULTS(defaults)}
  *
@@ -31,8 +33,8 @@ typedef struct charl_int_list {
     int64_t values[CHARL_CONFIG_LIST];
 } charl_int_list;
 
-/** What a key sets. Keys of layers are not SIZE; keys of optimizers, schedulers and models are not PAIR, TRIPLE, TEXT or
- *  LAYER. */
+/** What a key sets. Keys of layers are not SIZE; keys of optimizers, schedulers and models are not PAIR, TRIPLE, TEXT
+ *  or LAYER. */
 typedef enum charl_key_kind {
     CHARL_KEY_INT,        /* int64_t; the word in `choices`, such as "auto", stands for 0 */
     CHARL_KEY_SIZE,       /* int64_t; as INT, with k, M, G for powers of 1024 */
@@ -72,9 +74,9 @@ typedef struct charl_row {
     bool (*check)(const void *settings, const char **key, char *reason);
 } charl_row;
 
-/** Set the field of a key in a settings struct from text, as in a configuration or on a command line. TEXT, ACTIVATION and LAYER borrow the
- *  text, which is not looked up. False: reason[CHARL_REASON_BYTES] is a sentence such as "0 is out of range (at least 1)", and the field is
- *  as it was. Local. Thread-safe. */
+/** Set the field of a key in a settings struct from text, as in a configuration or on a command line. TEXT, ACTIVATION
+ *  and LAYER borrow the text, which is not looked up. False: reason[CHARL_REASON_BYTES] is a sentence such as "0 is out
+ *  of range (at least 1)", and the field is as it was. Local. Thread-safe. */
 bool charl_key_parse(const charl_key *k, const char *text, void *settings, char *reason);
 
 #define CHARL_KEYS(arr) .row.keys = (arr), .row.n_keys = (int)(sizeof(arr) / sizeof((arr)[0]))

@@ -16,8 +16,8 @@
  *
  *  The parameter is called LAYER.scale in checkpoints. A model is a row with a function that appends layers to a model.
  *
- *  Registering is for the start of a program: before a configuration is read and before other threads build models. Rows are borrowed for the
- *  life of the process.
+ *  Registering is for the start of a program: before a configuration is read and before other threads build models.
+ *  Rows are borrowed for the life of the process.
  */
 #include "charl/key.h"
 #include "charl/nn.h"
@@ -39,25 +39,25 @@ enum { CHARL_LAYER_MAX_SETTINGS = 512, CHARL_LAYER_MAX_INPUTS = CHARL_MODEL_MAX_
 
 typedef struct charl_layer_type {
     charl_row row;
-    bool
-        is_block; /* composite: activations inside may be recomputed for the backward pass as a unit (train.recompute) */
+    /* composite: activations inside may be recomputed for the backward pass as a unit (train.recompute) */
+    bool is_block;
     /** 0: the layer reads one value, x. Otherwise 2 to so many, at most CHARL_LAYER_MAX_INPUTS. */
     int max_inputs;
-    /** Append the layer to b->g over x, which is BATCHED; return its output, NULL after an error of the graph. Called for the training and for
-     *  the evaluation graph. */
+    /** Append the layer to b->g over x, which is BATCHED; return its output, NULL after an error of the graph. Called
+     *  for the training and for the evaluation graph. */
     charl_var *(*build)(const charl_layer_build *b, charl_var *x);
 } charl_layer_type;
 
-/** Parameter NAME.suffix: declared as trainable at the first build, found at later ones, where it must have the same shape. Borrowed from
- *  the graph; NULL after an error, which charl_graph_compile returns. Local. */
+/** Parameter NAME.suffix: declared as trainable at the first build, found at later ones, where it must have the same
+ *  shape. Borrowed from the graph; NULL after an error, which charl_graph_compile returns. Local. */
 charl_var *charl_layer_param(const charl_layer_build *b, const char *suffix, const charl_param_spec *spec);
 
 /** The same for what is not trained, such as running statistics. Local. */
 charl_var *charl_layer_buffer(const charl_layer_build *b, const char *suffix, const charl_param_spec *spec);
 
 /** Make a layer known by its name, to charl_model_add and to [layer NAME] sections as `type`. Its settings have at most
- *  CHARL_LAYER_MAX_SETTINGS bytes; keys are not SIZE, and are not named type, input or repeat. Blocks. Local. Errors: ERR_INVALID  the name is taken, the description is malformed, a
- *  configuration has been read */
+ *  CHARL_LAYER_MAX_SETTINGS bytes; keys are not SIZE, and are not named type, input or repeat. Blocks. Local. Errors:
+ *  ERR_INVALID  the name is taken, the description is malformed, a configuration has been read */
 charl_status charl_register_layer(const charl_layer_type *type) CHARL_MUST_CHECK;
 
 /** Name of layer type i = 0, 1, ...; NULL after the last. Static storage. Local. */
@@ -73,8 +73,8 @@ typedef enum charl_model_input {
 typedef struct charl_model_type {
     charl_row row; /* keys are not PAIR or LAYER */
     charl_model_input input;
-    /** Append the layers. The last one has `outputs` outputs: classes, tokens or values per target. NULL: the layers are those of the
-     *  configuration. */
+    /** Append the layers. The last one has `outputs` outputs: classes, tokens or values per target. NULL: the layers
+     *  are those of the configuration. */
     charl_status (*add)(charl_model *m, const void *settings, int64_t outputs);
     /** Tokens: predictions per sample. NULL: data.window decides. */
     int64_t (*window)(const void *settings);
@@ -82,14 +82,15 @@ typedef struct charl_model_type {
     int64_t (*vocab)(const void *settings, int64_t tokens);
     /** Replace settings that are auto by what they stand for in a model of `outputs` outputs. NULL: there are none. */
     void (*resolve)(void *settings, int64_t outputs);
-    /** Tokens: takes sequences of any length up to its window, and generates text with a cache of the keys and values of its attention. */
+    /** Tokens: takes sequences of any length up to its window, and generates text with a cache of the keys and values
+     *  of its attention. */
     bool has_kv_cache;
     /** Where optimizer.decay_1d is auto, vectors (biases and weights of norms) do not decay. */
     bool keeps_vectors;
 } charl_model_type;
 
-/** Make a model known by its name, as model.type. Blocks. Local. Errors: ERR_INVALID  the name is taken, the description is malformed, a configuration
- *  has been read */
+/** Make a model known by its name, as model.type. Blocks. Local. Errors: ERR_INVALID  the name is taken, the
+ *  description is malformed, a configuration has been read */
 charl_status charl_register_model(const charl_model_type *type) CHARL_MUST_CHECK;
 
 /** Name of model type i = 0, 1, ...; NULL after the last. Static storage. Local. */

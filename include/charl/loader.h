@@ -2,8 +2,8 @@
 #define CHARL_LOADER_H
 /** Delivers the rows of each training step, reading ahead while earlier steps compute.
  *
- *      charl_loader_create(data, &mine, &(charl_loader_options){.batch_size = 128, .shuffle = true, .seed = 1}, &loader);
- *      for each step:
+ *      charl_loader_create(data, &mine, &(charl_loader_options){.batch_size = 128, .shuffle = true, .seed = 1},
+ *      &loader); for each step:
  *          charl_loader_next(loader, &batch);
  *          charl_tensor_write(x, batch.x, batch.x_bytes);
  *          charl_tensor_write(y, batch.y, batch.y_bytes);
@@ -50,8 +50,8 @@ typedef struct charl_loader_batch {
  *  Owned: destroy with charl_loader_destroy.
  *
  *  Async. Local.
- *  Errors: ERR_INVALID  the split does not exist, batch_size is not a multiple of the slices, `mine` has no slice, or a step
- *                       or prefetch is out of range
+ *  Errors: ERR_INVALID  the split does not exist, batch_size is not a multiple of the slices, `mine` has no slice, or a
+ *                       step or prefetch is out of range
  *          ERR_NOMEM
  *  Cost: memory for prefetch + 1 steps of this rank's rows. */
 charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, const charl_loader_options *options,

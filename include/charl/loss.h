@@ -2,8 +2,8 @@
 #define CHARL_LOSS_H
 /** What a model learns from, and the losses that training can minimize.
  *
- *  A loss is a row of a registry: a name, one line of help, the keys that it adds to [train], the kind of target it learns from, its graph,
- *  and what an output of its model means. docs/training.md lists them. */
+ *  A loss is a row of a registry: a name, one line of help, the keys that it adds to [train], the kind of target it
+ *  learns from, its graph, and what an output of its model means. docs/training.md lists them. */
 #include "charl/api.h"
 
 CHARL_BEGIN_DECLS

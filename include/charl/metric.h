@@ -1,7 +1,7 @@
 #ifndef CHARL_METRIC_H
 #define CHARL_METRIC_H
-/** What evaluations measure. eval.metrics chooses metrics by name, checkpoint.monitor one that decides which checkpoint is the best;
- *  docs/training.md lists them with their definitions. They do not depend on the number of ranks. */
+/** What evaluations measure. eval.metrics chooses metrics by name, checkpoint.monitor one that decides which checkpoint
+ *  is the best; docs/training.md lists them with their definitions. They do not depend on the number of ranks. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,7 +44,8 @@ typedef struct charl_worst_sample {
     char *file;  /* of an imported image; NULL: not known */
     int64_t actual, predicted;
     double actual_probability, predicted_probability;
-    /* A picture of it, as a PNG file of at most 128 pixels on a side; NULL: it is no image, or this charl was built without PNG */
+    /* A picture of it, as a PNG file of at most 128 pixels on a side; NULL: it is no image, or this charl was built
+     * without PNG */
     unsigned char *png;
     size_t png_bytes;
     int64_t height, width;

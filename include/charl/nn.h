@@ -27,6 +27,10 @@ typedef struct charl_linear_config {
                         uniform as in PyTorch */
 } charl_linear_config;
 
+/** Initial weights of a convolution: as torch.nn.Conv2d, or normal with variance 2 / (channels *
+ *  kernel), which keeps the variance of gradients through a ReLU. */
+typedef enum charl_conv_init { CHARL_CONV_INIT_DEFAULT, CHARL_CONV_INIT_KAIMING_NORMAL } charl_conv_init;
+
 typedef struct charl_conv2d_config {
     int64_t channels;    /* output channels; required */
     int64_t kernel[2];   /* H, W; required */
@@ -37,12 +41,8 @@ typedef struct charl_conv2d_config {
     int64_t groups;      /* default 1 */
     bool bias;           /* default true */
     const char *activation;
-    int init; /* charl_conv_init */
+    charl_conv_init init;
 } charl_conv2d_config;
-
-/** Initial weights of a convolution: as torch.nn.Conv2d, or normal with variance 2 / (channels *
- *  kernel), which keeps the variance of gradients through a ReLU. */
-typedef enum charl_conv_init { CHARL_CONV_INIT_DEFAULT, CHARL_CONV_INIT_KAIMING_NORMAL } charl_conv_init;
 
 typedef struct charl_conv_transpose2d_config {
     int64_t channels;          /* output channels; required */
@@ -59,7 +59,7 @@ typedef struct charl_conv_transpose2d_config {
 typedef enum charl_residual_kind { CHARL_RESIDUAL_BASIC, CHARL_RESIDUAL_BOTTLENECK } charl_residual_kind;
 
 typedef struct charl_residual_block_config {
-    int kind;         /* charl_residual_kind */
+    charl_residual_kind kind;
     int64_t channels; /* output channels; required */
     int64_t stride;   /* default 1 */
     int64_t width;    /* bottleneck: channels inside; default 0: channels / 4 */
@@ -144,7 +144,7 @@ typedef enum charl_rope_scaling_kind {
 typedef struct charl_rope_scaling {
     double factor, low, high;
     int64_t original;
-    int kind; /* charl_rope_scaling_kind */
+    charl_rope_scaling_kind kind;
 } charl_rope_scaling;
 typedef enum charl_block_mlp {
     CHARL_BLOCK_GELU,      /* exact, with erf */
@@ -169,8 +169,8 @@ typedef struct charl_transformer_block_config {
     bool causal;   /* a position sees itself and those before it; default true */
     bool bias;     /* of the linear maps and of layer norms; default true */
     bool qkv_bias; /* of queries, keys and values also where bias is false; default false */
-    int norm;      /* charl_block_norm */
-    int mlp;       /* charl_block_mlp */
+    charl_block_norm norm;
+    charl_block_mlp mlp;
 } charl_transformer_block_config;
 
 /** Attention alone: x holds the queries of all heads, the keys and the values, as charl_attention reads them. */
@@ -214,7 +214,7 @@ typedef enum charl_upsample_mode {
 typedef struct charl_upsample_config {
     int64_t factor[2]; /* H, W; default 2 */
     int64_t depth;     /* factor of D, for volumes; 0, the default: the factor of H */
-    int mode;          /* charl_upsample_mode */
+    charl_upsample_mode mode;
 } charl_upsample_config;
 
 typedef struct charl_conv1d_config {
@@ -225,8 +225,8 @@ typedef struct charl_conv1d_config {
     int64_t dilation; /* default 1 */
     int64_t groups;   /* default 1 */
     bool bias;        /* default true */
-    bool
-        causal; /* all padding in front, (kernel - 1) * dilation: a step sees itself and those before it; default false */
+    /* all padding in front, (kernel - 1) * dilation: a step sees itself and those before it; default false */
+    bool causal;
     const char *activation;
 } charl_conv1d_config;
 
@@ -283,14 +283,15 @@ charl_status charl_model_add_after(charl_model *m, const char *name, const char 
  *
  *      out = x @ W^T + bias + alpha / rank * dropout(x) @ A^T @ B^T
  *
- *  A [rank, in] starts as torch.nn.Linear's weight, B [out, rank] at 0, so that the model is the same at first. They are the parameters
- *  LAYER.lora_A.weight and LAYER.lora_B.weight. Freeze the others: charl_params_freeze(set, "*, !*.lora_?.weight", NULL). */
+ *  A [rank, in] starts as torch.nn.Linear's weight, B [out, rank] at 0, so that the model is the same at first. They
+ *  are the parameters LAYER.lora_A.weight and LAYER.lora_B.weight. Freeze the others: charl_params_freeze(set, "*,
+ *  !*.lora_?.weight", NULL). */
 typedef struct charl_lora {
     int64_t rank; /* 0: no adapters */
     double alpha;
     double dropout; /* of the adapters' input, in training; [0, 1) */
-    const char
-        *targets; /* patterns of names of linear layers, as charl_params_freeze takes them: "*.c_attn, *.c_proj" */
+    /* patterns of names of linear layers, as charl_params_freeze takes them: "*.c_attn, *.c_proj" */
+    const char *targets;
     charl_packing base; /* for charl_params_pack, of the frozen rest */
 } charl_lora;
 
@@ -339,7 +340,7 @@ typedef enum charl_resnet_stem {
 typedef struct charl_resnet_config {
     int64_t depth; /* CHARL_RESNET_DEPTHS */
     int64_t width; /* channels of the first group; 0: 64, or 16 for the depths for small images */
-    int stem;      /* charl_resnet_stem */
+    charl_resnet_stem stem;
     int64_t outputs;
 } charl_resnet_config;
 /** Local. Errors: as charl_model_add. */
@@ -368,9 +369,9 @@ typedef struct charl_gpt_config {
     charl_rope_scaling rope;
     bool bias, tie_weights;
     bool qkv_bias; /* biases of queries, keys and values also where bias is false, as in Qwen2 */
-    int norm;      /* charl_block_norm */
-    int mlp;       /* charl_block_mlp */
-    int positions; /* charl_gpt_positions */
+    charl_block_norm norm;
+    charl_block_mlp mlp;
+    charl_gpt_positions positions;
 } charl_gpt_config;
 /** Local. Errors: as charl_model_add; ERR_CONFIG when heads and widths do not fit. */
 charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *config) CHARL_MUST_CHECK;

@@ -1,12 +1,13 @@
 #ifndef CHARL_OPENCL_H
 #define CHARL_OPENCL_H
-/** The OpenCL objects behind a device and its tensors, for other libraries that work on them, such as CLBlast, and for kernels that a
- *  program enqueues itself. This header needs no header of OpenCL: cast what it returns.
+/** The OpenCL objects behind a device and its tensors, for other libraries that work on them, such as CLBlast, and for
+ *  kernels that a program enqueues itself. This header needs no header of OpenCL: cast what it returns.
  *
  *      cl_command_queue queue = charl_device_cl_queue(dev);
  *      cl_mem a = charl_tensor_cl_mem(t, &offset);
  *      clSetKernelArg(kernel, 0, sizeof a, &a);
- *      clEnqueueNDRangeKernel(queue, kernel, ...);        after what charl has enqueued, and before what it enqueues next
+ *      clEnqueueNDRangeKernel(queue, kernel, ...);        after what charl has enqueued, and before what it enqueues
+ *                                                         next
  *
  *  Context and cl_device_id are those of the queue (clGetCommandQueueInfo).
  */
@@ -17,7 +18,8 @@ CHARL_BEGIN_DECLS
 /** The queue on which charl computes: a cl_command_queue, in order. Borrowed from the device. Local. */
 void *charl_device_cl_queue(charl_device *dev);
 
-/** The memory of a tensor: a cl_mem. *offset gets the byte at which the tensor begins. Borrowed from the tensor; valid as long as it. Local. */
+/** The memory of a tensor: a cl_mem. *offset gets the byte at which the tensor begins. Borrowed from the tensor; valid
+ *  as long as it. Local. */
 void *charl_tensor_cl_mem(const charl_tensor *t, size_t *offset);
 
 CHARL_END_DECLS

@@ -80,8 +80,8 @@ typedef struct charl_operator_reference {
 } charl_operator_reference;
 
 /** Inputs to test with. Float operands are drawn at random from [lo, hi) with |x| >= away (to avoid kinks and
- *  poles at 0), integers from [int_begin, int_end). At least one sample must have BATCHED operands whose number of rows is
- *  a multiple of 8. */
+ *  poles at 0), integers from [int_begin, int_end). At least one sample must have BATCHED operands whose number of rows
+ *  is a multiple of 8. */
 typedef struct charl_operator_sample {
     charl_type in[CHARL_OPERATOR_MAX_IN];
     int n_in; /* 0: n_in of the operator */
@@ -138,8 +138,8 @@ charl_var *charl_operator_apply(charl_graph *g, const charl_operator *op, const 
 /** Name of operator i = 0, 1, ...: first charl's, then registered ones; NULL after the last. Local. */
 const char *charl_operator_name(int i);
 
-/** Whether there is an operator `name` that can be checked with operands of type `precision`: f32, or a half type that it supports.
- *  Local. */
+/** Whether there is an operator `name` that can be checked with operands of type `precision`: f32, or a half type that
+ *  it supports. Local. */
 bool charl_operator_takes(const char *name, charl_dtype precision);
 
 /* Launches. A tensor is passed to a kernel as two arguments, the buffer and the index of its first element:
@@ -217,9 +217,9 @@ typedef struct charl_operator_report {
     int gradients; /* number of these whose gradients were checked */
     double ulp;    /* largest error of an output, in units of the last place */
     double used;   /* largest ratio of error to tolerance: at most 1 */
-    char hash
-        [65]; /* SHA-256 of the bits of the outputs of all samples, with every NaN as one; the same for the same seed on devices that
-                      round alike. "" after a failure */
+    /* SHA-256 of the bits of the outputs of all samples, with every NaN as one; the same for the same seed on devices
+     * that round alike. "" after a failure */
+    char hash[65];
 } charl_operator_report;
 
 /** Check the operator `name`, charl's or a registered one, with all its samples:
@@ -240,8 +240,9 @@ typedef struct charl_operator_report {
 charl_status charl_operator_check(charl_device *dev, const char *name, const charl_operator_check_options *options,
                                   charl_operator_report *report) CHARL_MUST_CHECK;
 
-/** One digest of what a device computes in f32: SHA-256 over a line "NAME HASH" for every operator, charl's and then registered ones, with the hash
- *  that charl_operator_check reports for `seed`. Devices with the same digest have computed the same bits.
+/** One digest of what a device computes in f32: SHA-256 over a line "NAME HASH" for every operator, charl's and then
+ *  registered ones, with the hash that charl_operator_check reports for `seed`. Devices with the same digest have
+ *  computed the same bits.
  *
  *  each  NULL, or called with the hash of every operator
  *  hash  [65] hexadecimal digits; the caller's

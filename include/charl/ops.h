@@ -13,8 +13,8 @@
 
 CHARL_BEGIN_DECLS
 
-/* Elementwise. One operand has the full shape [...]. The other has the same shape, is a scalar, or broadcasts over leading
- * or trailing extents as in PyTorch: [C], [1, C, 1, 1] or [B, 1] against [B, C, H, W] or [B, C].
+/* Elementwise. One operand has the full shape [...]. The other has the same shape, is a scalar, or broadcasts over
+ * leading or trailing extents as in PyTorch: [C], [1, C, 1, 1] or [B, 1] against [B, C, H, W] or [B, C].
  * Cost: one read per operand, one write. */
 
 /** out = a + b */
@@ -147,8 +147,9 @@ charl_var *charl_transpose(charl_graph *g, charl_var *x, const int *perm);
 charl_var *charl_concat(charl_graph *g, charl_var *const *x, int n, int axis);
 /** x[start : start + length] along an axis. */
 charl_var *charl_slice(charl_graph *g, charl_var *x, int axis, int64_t start, int64_t length);
-/** out[...] = x[...] broadcast to the shape of `like`, whose values are not used: a parameter for every row of the batch. Shapes as for
- *  elementwise operators, `like` the full one; out has its type. Floats only; `like` gets no gradient. */
+/** out[...] = x[...] broadcast to the shape of `like`, whose values are not used: a parameter for every row of the
+ *  batch. Shapes as for elementwise operators, `like` the full one; out has its type. Floats only; `like` gets no
+ *  gradient. */
 charl_var *charl_expand_like(charl_graph *g, charl_var *like, charl_var *x);
 
 typedef struct charl_upsample2d_args {
@@ -156,8 +157,9 @@ typedef struct charl_upsample2d_args {
     bool bilinear; /* else nearest */
 } charl_upsample2d_args;
 
-/** Images enlarged: x [B, C, H, W] -> [B, C, factor[0] H, factor[1] W], floats. As torch.nn.Upsample: nearest repeats pixels; bilinear
- *  interpolates between the centres of pixels (align_corners = False), and the border continues outside.
+/** Images enlarged: x [B, C, H, W] -> [B, C, factor[0] H, factor[1] W], floats. As torch.nn.Upsample: nearest repeats
+ *  pixels; bilinear interpolates between the centres of pixels (align_corners = False), and the border continues
+ *  outside.
  *  Errors: ERR_INVALID  a factor out of range. Cost: nearest one read, bilinear four reads per element; one write. */
 charl_var *charl_upsample2d(charl_graph *g, charl_var *x, const charl_upsample2d_args *args);
 /** f32, bf16, f16, i32 or u8. Rounds to nearest even; integers saturate, and NaN becomes 0. Differentiable between
@@ -191,8 +193,9 @@ charl_var *charl_gather_tokens(charl_graph *g, charl_var *source, charl_var *row
  *  Errors: ERR_INVALID  length below 1, offset below 0 */
 charl_var *charl_gather_windows(charl_graph *g, charl_var *tokens, charl_var *start, int64_t length, int64_t offset);
 
-/** Where the document of each token begins, in windows of a sequence: out[r, t] = max(0, d - row[r]), d being the last document that begins
- *  at or before token row[r] + t, or the first one. As `start` of charl_attention_args. Not differentiable.
+/** Where the document of each token begins, in windows of a sequence: out[r, t] = max(0, d - row[r]), d being the last
+ *  document that begins at or before token row[r] + t, or the first one. As `start` of charl_attention_args. Not
+ *  differentiable.
  *
  *    document  [D] i32, ascending, at least one; REPLICATED
  *    row       [B] i32, the first tokens of the windows
@@ -209,8 +212,8 @@ typedef struct charl_mask_tokens_args {
     int64_t mask;  /* the token that stands for a masked one */
 } charl_mask_tokens_args;
 
-/** What a masked language model sees, and which of it is to be predicted: `count` random positions of each row become the mask (80 % of
- *  them), a random token (10 %) or stay what they are. Not differentiable.
+/** What a masked language model sees, and which of it is to be predicted: `count` random positions of each row become
+ *  the mask (80 % of them), a random token (10 %) or stay what they are. Not differentiable.
  *
  *    x        [B, T] i32
  *    out      [B, T] i32
@@ -220,12 +223,13 @@ typedef struct charl_mask_tokens_args {
  *  Errors: ERR_INVALID. Cost: T * T comparisons for each row. */
 charl_var *charl_mask_tokens(charl_graph *g, charl_var *x, const charl_mask_tokens_args *args, charl_var **masked);
 
-/** Sequences of tokens that are padded to one length: tokens = max(x, 0), which an embedding can look up, and where each sequence ends.
- *  Not differentiable.
+/** Sequences of tokens that are padded to one length: tokens = max(x, 0), which an embedding can look up, and where
+ *  each sequence ends. Not differentiable.
  *
  *    x        [B, T] i32; -1 behind the end of a sequence
  *    tokens   [B, T] i32
- *    *length  [B] i32: `before` + the numbers of the row before its first negative one, which are taken for at least one
+ *    *length  [B] i32: `before` + the numbers of the row before its first negative one, which are taken for at least
+ *             one
  *
  *  Errors: ERR_INVALID  before is negative. Cost: one read, one write. */
 charl_var *charl_padded_sequences(charl_graph *g, charl_var *x, int before, charl_var **length);
@@ -289,8 +293,8 @@ typedef struct charl_window3d {
  *    out   [B, O, OD, OH, OW], extents as in charl_conv2d
  *
  *  Errors: ERR_INVALID  a window that makes no sense
- *  Cost: 2*B*O*OD*OH*OW*C/groups*KD*KH*KW flop, as much for each of the two gradients; memory for KH / (stride of H) times x, and with a
- *  stride of D for KD / (stride of D) times as much. */
+ *  Cost: 2*B*O*OD*OH*OW*C/groups*KD*KH*KW flop, as much for each of the two gradients; memory for KH / (stride of H)
+ *  times x, and with a stride of D for KD / (stride of D) times as much. */
 charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window3d *win,
                         int groups);
 
@@ -300,8 +304,9 @@ typedef struct charl_conv_transpose3d_args {
     int groups;
 } charl_conv_transpose3d_args;
 
-/** Transposed convolution of volumes, as in PyTorch: x [B, C, D, H, W], w [C, O/groups, KD, KH, KW], bias [O] or NULL -> [B, O, OD, OH, OW],
- *  extents as in charl_conv_transpose2d. Errors and cost: as charl_conv3d, memory for KH times the output. */
+/** Transposed convolution of volumes, as in PyTorch: x [B, C, D, H, W], w [C, O/groups, KD, KH, KW], bias [O] or NULL
+ *  -> [B, O, OD, OH, OW], extents as in charl_conv_transpose2d. Errors and cost: as charl_conv3d, memory for KH times
+ *  the output. */
 charl_var *charl_conv_transpose3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
                                   const charl_conv_transpose3d_args *args);
 
@@ -346,8 +351,8 @@ typedef struct charl_layer_norm_args {
     float eps;
 } charl_layer_norm_args;
 
-/** A residual connection and the norm behind it in one pass, forward and backward: *sum = a + b, out = layer_norm(*sum).
- *  a, b, *sum and out are [..., C]; *sum is borrowed from the graph. */
+/** A residual connection and the norm behind it in one pass, forward and backward: *sum = a + b, out =
+ *  layer_norm(*sum). a, b, *sum and out are [..., C]; *sum is borrowed from the graph. */
 charl_var *charl_add_layer_norm(charl_graph *g, charl_var *a, charl_var *b, const charl_layer_norm_args *args,
                                 charl_var **sum);
 /** The same with rms_norm. */
@@ -371,15 +376,16 @@ typedef struct charl_rotary_args {
     int64_t heads;    /* heads that are rotated, the first of a row: queries and keys. The values behind them stay */
     double theta;     /* base of the angles, > 1: 10000 */
 
-    /* Llama 3.1's scaling for long windows; factor 0: none. A pair of elements that turns n times within `original` positions keeps the
-     * share s = (n - low) / (high - low) of its speed, at least 0 and at most 1; the rest is divided by factor. */
+    /* Llama 3.1's scaling for long windows; factor 0: none. A pair of elements that turns n times within `original`
+     * positions keeps the share s = (n - low) / (high - low) of its speed, at least 0 and at most 1; the rest is
+     * divided by factor. */
     double factor, low, high;
     int64_t original;
 } charl_rotary_args;
 
-/** Rotary position embedding in halves, as GPT-NeoX and Hugging Face's Llama have it: in a head at position t, elements i
- *  and i + D/2 are rotated by t * theta^(-2i/D). x and out are [..., T, N * D]. Angles are exact to 2^-32 of a turn at any
- *  position. Errors: ERR_INVALID. */
+/** Rotary position embedding in halves, as GPT-NeoX and Hugging Face's Llama have it: in a head at position t, elements
+ *  i and i + D/2 are rotated by t * theta^(-2i/D). x and out are [..., T, N * D]. Angles are exact to 2^-32 of a turn
+ *  at any position. Errors: ERR_INVALID. */
 charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *args);
 
 typedef struct charl_attention_args {
@@ -388,11 +394,12 @@ typedef struct charl_attention_args {
     bool causal;   /* query q sees keys k <= q */
     float scale;   /* 0: 1 / sqrt(D) */
     float dropout; /* of the weights, in [0, 1); in training only, drawn as charl_dropout draws */
-    charl_var *
-        start; /* i32 [B, T], with causal: query q of row b sees keys from start[b, q] on, and always itself: where documents
-                         share a row. NULL: from 0 on */
-    charl_var *
-        length; /* i32 [B], without causal: keys of a row, from the first on; the rest is padding. At least one is seen. NULL: all */
+    /* i32 [B, T], with causal: query q of row b sees keys from start[b, q] on, and always itself: where documents share
+     * a row. NULL: from 0 on */
+    charl_var *start;
+    /* i32 [B], without causal: keys of a row, from the first on; the rest is padding. At least one is seen. NULL: all
+     * */
+    charl_var *length;
 } charl_attention_args;
 
 /** Scaled dot-product attention: out[q] = sum over k of softmax over k of (scale * Q[q] . K[k]) * V[k], for each head.
@@ -423,8 +430,8 @@ charl_var *charl_lstm(charl_graph *g, charl_var *pre, charl_var *w_hh);
  *  Cost: 6*B*T*H*H flop and two launches per step, as much for each gradient. */
 charl_var *charl_gru(charl_graph *g, charl_var *pre, charl_var *w_hh, charl_var *b_hh);
 
-/** Training: out = keep ? x / (1 - p) : 0, p in [0, 1), with keep drawn per element from seed, step, global row, element
- *  and layer name. Inference: x itself. */
+/** Training: out = keep ? x / (1 - p) : 0, p in [0, 1), with keep drawn per element from seed, step, global row,
+ *  element and layer name. Inference: x itself. */
 charl_var *charl_dropout(charl_graph *g, charl_var *x, float p);
 
 /** Random changes of training images, one set per sample, in this order. */
@@ -439,16 +446,17 @@ typedef struct charl_augment2d_args {
 } charl_augment2d_args;
 
 /** Training: x [B, C, H, W] changed as args say. Inference: x itself. Pixels from outside of an image have the value 0
- *  before normalisation, (0 - shift[c]) * scale[c] as in charl_gather_rows; shift and scale are [C] or [1], or both NULL:
- *  0. Without rotate, values are moved exactly. Not differentiable. Errors: ERR_INVALID for args out of range.
+ *  before normalisation, (0 - shift[c]) * scale[c] as in charl_gather_rows; shift and scale are [C] or [1], or both
+ *  NULL: 0. Without rotate, values are moved exactly. Not differentiable. Errors: ERR_INVALID for args out of range.
  *  Cost: one read, one write; with rotate, four reads. */
 charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl_var *scale,
                            const charl_augment2d_args *args);
 
 /* Boxes of images, one per sample: f32 [B, 4], top, left, height and width in pixels. Not differentiable. */
-/** The boxes of x [B, C, H, W], resized to [B, C, h, w] with a triangle filter over all pixels of the box: a weighted mean where it shrinks,
- *  bilinear where it grows, as Pillow and torchvision (antialias) do before they round. Boxes lie within the image; one of the size
- *  [h, w] is copied exactly. Cost: one write, (2 max(1, height / h) + 1)(2 max(1, width / w) + 1) reads at most per element. */
+/** The boxes of x [B, C, H, W], resized to [B, C, h, w] with a triangle filter over all pixels of the box: a weighted
+ *  mean where it shrinks, bilinear where it grows, as Pillow and torchvision (antialias) do before they round. Boxes
+ *  lie within the image; one of the size [h, w] is copied exactly. Cost: one write, (2 max(1, height / h) + 1)(2 max(1,
+ *  width / w) + 1) reads at most per element. */
 charl_var *charl_resized_crop2d(charl_graph *g, charl_var *x, charl_var *box, int64_t h, int64_t w);
 /** What becomes of an image. v: a level, 0 to 255; a: the amounts. Results are cut to [0, 255]. */
 typedef enum charl_transform {
@@ -461,20 +469,22 @@ typedef enum charl_transform {
     CHARL_TRANSFORM_EQUALIZE,     /* each channel's histogram made even */
     CHARL_TRANSFORM_SATURATION,   /* floor(a0 v + (1 - a0) gray) */
     CHARL_TRANSFORM_HUE,          /* turned by a0 of the circle */
-    CHARL_TRANSFORM_SHARPNESS, /* floor(a0 v + (1 - a0) blurred), blurred: 3 x 3 pixels with the weight 1, the middle 5; the rim stays */
-    CHARL_TRANSFORM_AFFINE, /* from (a0 dx + a1 dy + a2, a3 dx + a4 dy + a5), bilinear, 0 outside; dx, dy: column, row from the centre */
+    /* floor(a0 v + (1 - a0) blurred), blurred: 3 x 3 pixels with the weight 1, the middle 5; the rim stays */
+    CHARL_TRANSFORM_SHARPNESS,
+    /* from (a0 dx + a1 dy + a2, a3 dx + a4 dy + a5), bilinear, 0 outside; dx, dy: column, row from the centre */
+    CHARL_TRANSFORM_AFFINE,
     CHARL_TRANSFORM_COUNT
 } charl_transform;
 enum { CHARL_TRANSFORM_AMOUNTS = 6 };
 
-/** Images x [B, C, H, W] of 256 levels from 0 to `white`, C 1 or 3, sample r changed as kind[r, index] and its amounts say, with the
- *  definitions of torchvision for bytes (kernels/data/transform2d.cl).
+/** Images x [B, C, H, W] of 256 levels from 0 to `white`, C 1 or 3, sample r changed as kind[r, index] and its amounts
+ *  say, with the definitions of torchvision for bytes (kernels/data/transform2d.cl).
  *
  *    kind    i32 [B, n], charl_transform; [B] is n = 1
  *    amount  f32 [B, 6 n]
  *
- *  Not differentiable. Errors: ERR_INVALID for index or white out of range. Cost: one read, one write; twice where a kind asks for the
- *  levels of the whole image. */
+ *  Not differentiable. Errors: ERR_INVALID for index or white out of range. Cost: one read, one write; twice where a
+ *  kind asks for the levels of the whole image. */
 charl_var *charl_transform2d(charl_graph *g, charl_var *x, charl_var *kind, charl_var *amount, int index, float white);
 /** x [B, C, H, W], in the boxes patch of the same type, or 0 where patch is NULL. Height 0: no box. */
 charl_var *charl_paste2d(charl_graph *g, charl_var *x, charl_var *patch, charl_var *box);

@@ -2,8 +2,8 @@
 #define CHARL_OPTIM_H
 /** Optimizers over the flat arena of a parameter set, and learning-rate schedules.
  *
- *  An optimizer is a row of a registry: a name, its state tensors, its settings, a kernel. A step reads the completed gradients,
- *  computes their norm, clips, and updates the parameters; it changes nothing when a gradient is not finite.
+ *  An optimizer is a row of a registry: a name, its state tensors, its settings, a kernel. A step reads the completed
+ *  gradients, computes their norm, clips, and updates the parameters; it changes nothing when a gradient is not finite.
  *  charl_register_optimizer adds one.
  */
 #include "charl/key.h"
@@ -14,8 +14,9 @@ CHARL_BEGIN_DECLS
 
 typedef struct charl_optimizer charl_optimizer;
 
-/** What follows when the gradient norm is a spike: above mean + spike_threshold * standard deviation of the norms of the last spike_window
- *  steps that were finite, of which a spike counts as that limit. The first spike_window steps are never spikes. */
+/** What follows when the gradient norm is a spike: above mean + spike_threshold * standard deviation of the norms of
+ *  the last spike_window steps that were finite, of which a spike counts as that limit. The first spike_window steps
+ *  are never spikes. */
 typedef enum charl_spike_rule {
     CHARL_SPIKE_OFF,
     CHARL_SPIKE_WARN, /* the report says so */
@@ -43,8 +44,8 @@ typedef struct charl_optimizer_config {
                             from such a step on */
     const void *settings; /* of a registered type, whose own keys stand there; NULL: its defaults. Copied */
 
-    charl_spike_rule
-        on_spike; /* unless OFF with a window of 2 to CHARL_MAX_SPIKE_WINDOW, and a threshold of at least 1 */
+    /* unless OFF with a window of 2 to CHARL_MAX_SPIKE_WINDOW, and a threshold of at least 1 */
+    charl_spike_rule on_spike;
     int spike_window;
     float spike_threshold;
 } charl_optimizer_config;
@@ -64,8 +65,8 @@ typedef struct charl_optimizer_report {
                        order of the arena; NULL: all were, their squares overflow */
 } charl_optimizer_report;
 
-/** PyTorch's defaults for `type`, but momentum 0.9 for sgd; the paper's for lion. Weight decay is 0.01 where it is decoupled by default
- *  (adamw, lamb, muon), else 0. For an unknown type all are 0. Local. */
+/** PyTorch's defaults for `type`, but momentum 0.9 for sgd; the paper's for lion. Weight decay is 0.01 where it is
+ *  decoupled by default (adamw, lamb, muon), else 0. For an unknown type all are 0. Local. */
 charl_optimizer_config charl_optimizer_defaults(const char *type);
 
 /** Name of optimizer i = 0, 1, ...; NULL after the last. Static storage. Local. */
@@ -76,30 +77,33 @@ bool charl_optimizer_is_elementwise(const char *type);
 
 enum { CHARL_OPTIM_MAX_STATES = 3 };
 
-/** An optimizer of a program's own, which updates each element by itself. `update` is OpenCL C that stands inside a kernel and computes
- *  the new value of one element (or of several: charl_real is float or a vector of floats) from
+/** An optimizer of a program's own, which updates each element by itself. `update` is OpenCL C that stands inside a
+ *  kernel and computes the new value of one element (or of several: charl_real is float or a vector of floats) from
  *
  *      charl_real p                 the parameter; assign the new value
  *      charl_real g                 its gradient, clipped
  *      float lr, weight_decay       of this element: groups and schedule are applied
  *      charl_real s0, s1, s2        the states, 0 at the start; assign the new values
  *      float scalar0, scalar1       what `scalars` gave for this step; 0 without it
- *      const float KEY              every FLOAT key of the settings by its name; const int for BOOL and CHOICE, const long for INT
+ *      const float KEY              every FLOAT key of the settings by its name; const int for BOOL and CHOICE, const
+ *                                   long for INT
  *
- *  For example, momentum with a sign, `momentum` being a key: "s0 = momentum * s0 + g; p -= lr * sign(s0);". Comments of the form // and
- *  the preprocessor are not available. Sums that must not depend on the device need no care: elements are independent. */
+ *  For example, momentum with a sign, `momentum` being a key: "s0 = momentum * s0 + g; p -= lr * sign(s0);". Comments
+ *  of the form // and the preprocessor are not available. Sums that must not depend on the device need no care:
+ *  elements are independent. */
 typedef struct charl_optimizer_type {
     charl_row row; /* keys are INT, FLOAT, BOOL or CHOICE */
     int n_states;
     const char *state_names[CHARL_OPTIM_MAX_STATES]; /* in checkpoints: lower-case letters, digits, underscores */
     unsigned nonnegative; /* bit k: state k is never negative, and optimizer.state = int8 spends no codes on signs */
     const char *update;
-    /** Two numbers that depend on the update, t = 1 for the first, computed on the host; NULL: none. Skipped steps are no updates. */
+    /** Two numbers that depend on the update, t = 1 for the first, computed on the host; NULL: none. Skipped steps are
+     *  no updates. */
     void (*scalars)(const void *settings, int64_t t, float out[2]);
 } charl_optimizer_type;
 
-/** Make `type` known by its name, in C and as optimizer.type. Borrowed for the life of the process. For the start of a program, before a
- *  configuration is read and before other threads create optimizers.
+/** Make `type` known by its name, in C and as optimizer.type. Borrowed for the life of the process. For the start of a
+ *  program, before a configuration is read and before other threads create optimizers.
  *
  *  Blocks. Local. A kernel that does not build is ERR_KERNEL of charl_optimizer_create.
  *  Errors: ERR_INVALID  the name is taken, the description is malformed, a configuration has been read */
@@ -123,15 +127,18 @@ charl_status charl_optimizer_begin(charl_optimizer *o, float lr) CHARL_MUST_CHEC
 /** NULL is a no-op. Local. */
 void charl_optimizer_destroy(charl_optimizer *o);
 
-/** One update with learning rate `lr`, after the gradients of the set are complete. With step parameters `lr` is that of
- *  charl_optimizer_begin, which comes first. Async. Local. Errors: ERR_INVALID  it did not, or `lr` is negative or not finite; ERR_DEVICE. */
+/** One update with learning rate `lr`, after the gradients of the set are complete. With step parameters `lr` is that
+ *  of
+ *  charl_optimizer_begin, which comes first. Async. Local. Errors: ERR_INVALID  it did not, or `lr` is negative or not
+ *                                                                               finite; ERR_DEVICE. */
 charl_status charl_optimizer_step(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
 /** Result of the last step enqueued. Blocks. Local. */
 charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_report *out) CHARL_MUST_CHECK;
 
 /** Steps taken, counted from 0, skipped ones included. Local. */
 int64_t charl_optimizer_get_steps(const charl_optimizer *o);
-/** Let it have taken `steps`, of which `skipped` (as in the report) changed nothing: when training resumes. Blocks. Local.
+/** Let it have taken `steps`, of which `skipped` (as in the report) changed nothing: when training resumes. Blocks.
+ *  Local.
  *  Errors: ERR_INVALID  skipped is not in [0, steps]; ERR_DEVICE. */
 charl_status charl_optimizer_set_steps(charl_optimizer *o, int64_t steps, int64_t skipped) CHARL_MUST_CHECK;
 
@@ -178,8 +185,8 @@ charl_schedule charl_schedule_defaults(const char *type);
 const char *charl_schedule_name(int i);
 /** Check the type and its values. Local. Errors: ERR_CONFIG. */
 charl_status charl_schedule_check(const charl_schedule *s) CHARL_MUST_CHECK;
-/** Learning rate of step `step` (0 is the first). A function of its arguments alone. NaN, which charl_optimizer_step refuses, where
- *  charl_schedule_check fails, whose message is then the thread's, or step is negative. Local. */
+/** Learning rate of step `step` (0 is the first). A function of its arguments alone. NaN, which charl_optimizer_step
+ *  refuses, where charl_schedule_check fails, whose message is then the thread's, or step is negative. Local. */
 double charl_schedule_lr(const charl_schedule *s, int64_t step);
 
 CHARL_END_DECLS

@@ -18,8 +18,9 @@
 
 CHARL_BEGIN_DECLS
 
-/** Numbers in fewer bits: frozen weights (charl_params_pack) and the state of an optimizer (charl_optimizer_config.state). int8 and int4 are
- *  codes in blocks of 64 with one f32 scale each, 8.5 and 4.5 bits a number. */
+/** Numbers in fewer bits: frozen weights (charl_params_pack) and the state of an optimizer
+ *  (charl_optimizer_config.state). int8 and int4 are codes in blocks of 64 with one f32 scale each, 8.5 and 4.5 bits a
+ *  number. */
 typedef enum charl_packing {
     CHARL_PACKING_F32,
     CHARL_PACKING_BF16,
@@ -45,9 +46,9 @@ typedef struct charl_init {
 
 /** A parameter's declaration. */
 typedef struct charl_param_spec {
-    const char
-        *name; /* flat dotted PyTorch name, unique in its set: "fc1.weight"; 1 to 255 bytes without '/', blanks and
-                         control characters; copied */
+    /* flat dotted PyTorch name, unique in its set: "fc1.weight"; 1 to 255 bytes without '/', blanks and control
+     * characters; copied */
+    const char *name;
     charl_shape shape;
     charl_init init;
     bool trainable; /* false: a buffer such as a running statistic, or frozen; kept in another arena */
@@ -93,9 +94,9 @@ const charl_param_spec *charl_param_get_spec(const charl_param *p);
 charl_param_settings charl_param_get_settings(const charl_param *p);
 void charl_param_set_settings(charl_param *p, charl_param_settings settings);
 
-/** Freeze the trainable parameters whose name matches one of `patterns`, separated by commas, where * is any text and ? any
- *  character: "*" is all, "h.0.*, h.1.*" two blocks. A pattern after ! excludes what it matches from the patterns before it:
- *  "*, !head.*" is all but the head. Frozen parameters keep the values that they are given; there is no
+/** Freeze the trainable parameters whose name matches one of `patterns`, separated by commas, where * is any text and ?
+ *  any character: "*" is all, "h.0.*, h.1.*" two blocks. A pattern after ! excludes what it matches from the patterns
+ *  before it: "*, !head.*" is all but the head. Frozen parameters keep the values that they are given; there is no
  *  gradient, no optimizer state and no all-reduce traffic for them, and nothing of the backward pass is
  *  computed that only they need. Running statistics are no parameters: those of a batch norm follow
  *  the data of a training graph as before. To be called when the parameters are declared, before
@@ -104,11 +105,16 @@ void charl_param_set_settings(charl_param *p, charl_param_settings settings);
  *  allocated. */
 charl_status charl_params_freeze(charl_params *set, const char *patterns, int *count) CHARL_MUST_CHECK;
 
-/** Keep the frozen matrices of the set in fewer bits, as QLoRA does: int4 has the 16 values of its NF4, int8 127 equal steps to each side.
- *  Operators get them unpacked in the precision of the graph, into memory that they have for themselves; so no more than one matrix is
- *  unpacked at a time. What charl_param_write gives is rounded to the nearest, and charl_param_read returns it. Embeddings, of which rows
- *  are looked up, and with bf16 everything, have the precision of a graph in bf16 or f16, without a copy in f32; in f32 embeddings stay f32.
- *  To be called when the parameters are frozen, alike on all ranks. Blocks. Local. Errors: ERR_INVALID  no such packing, or the arenas are already allocated. */
+/** Keep the frozen matrices of the set in fewer bits, as QLoRA does: int4 has the 16 values of its NF4, int8 127 equal
+ *  steps to each side. Operators get them unpacked in the precision of the graph, into memory that they have for
+ *  themselves; so no more than one matrix is unpacked at a time. What charl_param_write gives is rounded to the
+ *  nearest, and charl_param_read returns it. Embeddings, of which rows are looked up, and with bf16 everything, have
+ *  the precision of a graph in bf16 or f16, without a copy in f32; in f32 embeddings stay f32.
+ *  To be called when the parameters are frozen, alike on all ranks. Blocks. Local. Errors: ERR_INVALID  no such
+ *                                                                                                       packing, or the
+ *                                                                                                       arenas are
+ *                                                                                                       already
+ *                                                                                                       allocated. */
 charl_status charl_params_pack(charl_params *set, charl_packing packing) CHARL_MUST_CHECK;
 
 /** Whether p was frozen; charl_param_get_spec then says that it is not trainable. Local. */
@@ -123,9 +129,9 @@ charl_status charl_params_initialize(charl_params *set, uint64_t seed) CHARL_MUS
 charl_status charl_param_write(charl_param *p, const float *src) CHARL_MUST_CHECK;
 charl_status charl_param_read(const charl_param *p, float *dst) CHARL_MUST_CHECK;
 
-/** Copy the completed gradient of p, as the optimizer's last step read it: the sum over the global batch, before clipping, and times the
- *  loss scale where there is one. dst: charl_shape_count(shape) floats. With several ranks that shard the optimizer a rank has its own part
- *  only. Blocks. Local.
+/** Copy the completed gradient of p, as the optimizer's last step read it: the sum over the global batch, before
+ *  clipping, and times the loss scale where there is one. dst: charl_shape_count(shape) floats. With several ranks that
+ *  shard the optimizer a rank has its own part only. Blocks. Local.
  *  Errors: ERR_INVALID when p is not trained or the set has no gradients, ERR_DEVICE. */
 charl_status charl_param_read_gradient(const charl_param *p, float *dst) CHARL_MUST_CHECK;
 

@@ -14,6 +14,7 @@
  */
 #include <stdio.h>
 
+#include "charl/checkpoint.h"
 #include "charl/config.h"
 #include "charl/data_schema.h"
 #include "charl/device.h"
@@ -77,7 +78,7 @@ typedef struct charl_predict_options {
                                trained on; NULL: the one its configuration names */
     const charl_config_override *overrides; /* of the checkpoint's configuration */
     int n_overrides;
-    int ema;     /* charl_ema_choice */
+    charl_ema_choice ema;
     bool counts; /* info.n_rows is wanted: a CSV file is read once more */
 
     void *ctx; /* of the callbacks */
@@ -99,8 +100,8 @@ typedef struct charl_predict_options {
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CHECKPOINT  damaged, or of version 1 and without the data it was trained on
  *          ERR_CONFIG      overrides; paths or options that do not go together; a model of tokens
- *          ERR_DATA        data that do not have what the model takes; the message names it. Images that cannot be read are left out
- *                          and counted, unless none can
+ *          ERR_DATA        data that do not have what the model takes; the message names it. Images that cannot be read
+ *                          are left out and counted, unless none can
  *          ERR_NONFINITE   an output is not finite; the message names the row
  *          ERR_IO, ERR_NOMEM, ERR_DEVICE, ERR_KERNEL */
 charl_status charl_predict(const char *checkpoint, const charl_predict_options *options,
@@ -112,14 +113,15 @@ charl_status charl_predict(const char *checkpoint, const charl_predict_options *
  *      predicted  charl_prediction_writer_put(writer, prediction)
  *      then       charl_prediction_writer_finish(writer), and in any case charl_prediction_writer_destroy(writer)
  *
- *  A CSV file has a header; a JSON lines file has one object per row. What a row holds follows from the kind of target: of a
- *  class the label, the predicted class and its probability; of labels targets and probabilities; of classes of pixels targets and the
- *  predicted classes; of numbers targets and predictions. Label
+ *  A CSV file has a header; a JSON lines file has one object per row. What a row holds follows from the kind of target:
+ *  of a class the label, the predicted class and its probability; of labels targets and probabilities; of classes of
+ *  pixels targets and the predicted classes; of numbers targets and predictions. Label
  *  and target where the data have them. Numbers have the digits that read back as the same float. An HDF5 file holds
  *
  *      /output       f32 [n, outputs]    probabilities of classes or labels, or values
  *      /predicted    i32 [n(, pixels)]   the class, where there are classes
- *      /label        i32 [n(, targets)]  or /target f32 [n, targets]: where the data have them; -1 or NaN where a row has none
+ *      /label        i32 [n(, targets)]  or /target f32 [n, targets]: where the data have them; -1 or NaN where a row
+ *                    has none
  *      /file         strings [n]         where the samples are files
  *      /class_names, /targets  strings   where classes or targets have names */
 typedef struct charl_prediction_writer charl_prediction_writer;
@@ -131,15 +133,16 @@ typedef enum charl_prediction_format {
 } charl_prediction_format;
 
 typedef struct charl_prediction_writer_options {
-    const char
-        *path; /* replaced as a whole when finished; a device or pipe is written as it is. Borrowed. NULL: `stream` */
+    /* replaced as a whole when finished; a device or pipe is written as it is. Borrowed. NULL: `stream` */
+    const char *path;
     FILE *stream; /* borrowed; not for HDF5 */
     charl_prediction_format format;
     bool all; /* also the probabilities of all classes */
 } charl_prediction_writer_options;
 
 /** Begin a file, in the callback `started`. Blocks. Local. Owned: destroy with charl_prediction_writer_destroy.
- *  Errors: ERR_CONFIG  `all` without classes; path is one of the inputs   ERR_DISK  path cannot be written   ERR_INVALID  HDF5 without a path   ERR_NOMEM */
+ *  Errors: ERR_CONFIG  `all` without classes; path is one of the inputs   ERR_DISK  path cannot be written
+ *                      ERR_INVALID  HDF5 without a path   ERR_NOMEM */
 charl_status charl_prediction_writer_create(const charl_prediction_writer_options *options,
                                             const charl_predict_info *info,
                                             charl_prediction_writer **out) CHARL_MUST_CHECK;
@@ -148,7 +151,8 @@ charl_status charl_prediction_writer_create(const charl_prediction_writer_option
 charl_status charl_prediction_writer_put(charl_prediction_writer *w,
                                          const charl_prediction *prediction) CHARL_MUST_CHECK;
 
-/** The file is complete: it appears under its name. Nothing can be appended any more. Blocks. Local. Errors: ERR_DISK. */
+/** The file is complete: it appears under its name. Nothing can be appended any more. Blocks. Local. Errors: ERR_DISK.
+ *  */
 charl_status charl_prediction_writer_finish(charl_prediction_writer *w) CHARL_MUST_CHECK;
 
 /** A file that is not finished does not appear. NULL is a no-op. Local. */

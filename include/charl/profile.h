@@ -16,8 +16,8 @@ typedef struct charl_trace_row {
     int64_t first, last; /* steps, counted as in charl_train_row */
     const char *path;    /* NULL: it could not be written, a warning says why */
     int64_t spans, lost; /* of all ranks; lost: there was no memory for them */
-    double
-        hidden; /* part of the time of all-reduces in which the rank's device computed, over all ranks; NaN without all-reduces */
+    /* part of the time of all-reduces in which the rank's device computed, over all ranks; NaN without all-reduces */
+    double hidden;
     double clock_error_us; /* times of different ranks, and of host and device, are off by that at most */
     double ms;             /* that training stood still for it */
 } charl_trace_row;
@@ -27,8 +27,8 @@ typedef struct charl_profile_row {
     const char *name;
     double ms, launches;
     double share; /* of the time of all kernels */
-    double flop,
-        bytes; /* of matrix products, convolutions and attention; of operands, each read or written once. 0: not known */
+    /* of matrix products, convolutions and attention; of operands, each read or written once. 0: not known */
+    double flop, bytes;
     double roofline; /* the time that the device needs at best for flop and bytes, as a part of ms; 0: not known */
     bool is_compute; /* flop limit that time; otherwise bytes do */
 } charl_profile_row;

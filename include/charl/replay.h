@@ -10,8 +10,8 @@
  *
  *      charl_replay("runs/digits", &(charl_replay_options){.step = 120, .until = 125, .replayed = print});
  *
- *  Steps are counted from 1, as in the log: step N turns the weights after N - 1 steps into those after N. A replay has the bits of the
- *  training, whatever its number of ranks was: docs/exactness.md.
+ *  Steps are counted from 1, as in the log: step N turns the weights after N - 1 steps into those after N. A replay has
+ *  the bits of the training, whatever its number of ranks was: docs/exactness.md.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,8 +31,8 @@ typedef struct charl_step_sample {
     float share;      /* of the sample itself, the partner has the rest; 1 without them */
 } charl_step_sample;
 
-/** The samples of a step, in the order of the global batch: slice s of `slices` has [s * n / slices, (s + 1) * n / slices).
- *  Neither the number of ranks nor train.grad_accum_steps changes them. */
+/** The samples of a step, in the order of the global batch: slice s of `slices` has [s * n / slices, (s + 1) * n /
+ *  slices). Neither the number of ranks nor train.grad_accum_steps changes them. */
 typedef struct charl_step_rows {
     int64_t step;
     int64_t n; /* train.batch_size */
@@ -45,12 +45,12 @@ typedef struct charl_step_rows {
     charl_step_sample *sample; /* [n] */
 } charl_step_rows;
 
-/** Which samples step `step` >= 1 of a training with this configuration takes. Opens the data, but reads no sample. Owned by the caller:
- *  charl_step_rows_destroy; *out is NULL on failure.
+/** Which samples step `step` >= 1 of a training with this configuration takes. Opens the data, but reads no sample.
+ *  Owned by the caller: charl_step_rows_destroy; *out is NULL on failure.
  *
  *  Blocks. Local. Deterministic: integer arithmetic of (run.seed, step); the same on every machine.
- *  Errors: ERR_CONFIG  data.path is missing, the batch has more samples than the training split, or step is below 1 or beyond
- *                      counting
+ *  Errors: ERR_CONFIG  data.path is missing, the batch has more samples than the training split, or step is below 1 or
+ *                      beyond counting
  *          ERR_DATA, ERR_IO of charl_dataset_open, ERR_NOMEM
  *  Cost: opening the data; some 100 ns per sample. */
 charl_status charl_step_rows_create(const charl_config *config, int64_t step, charl_step_rows **out) CHARL_MUST_CHECK;
@@ -78,14 +78,14 @@ typedef struct charl_replay_row {
     double loss; /* of the batch: an exact f32, that of the log */
     double lr, grad_norm;
     bool skipped; /* the gradient was not finite, or a spike that is left out: the step has changed nothing */
-    const charl_replay_tensor
-        *weights; /* [n_weights] after the step, running statistics included, in the order of checkpoints */
+    /* [n_weights] after the step, running statistics included, in the order of checkpoints */
+    const charl_replay_tensor *weights;
     int n_weights;
     char hash[65];       /* SHA-256 of those: of each the name, a NUL and the f32 values, little-endian */
     const char *tensors; /* hash of all tensors of a checkpoint, as in run.lock (charl/verify.h); "" unless asked for */
-    const charl_replay_tensor
-        *gradients;  /* [n_gradients] before clipping, times the loss scale where there is one; norms without it */
-    int n_gradients; /* 0 unless asked for */
+    /* [n_gradients] before clipping, times the loss scale where there is one; norms without it */
+    const charl_replay_tensor *gradients;
+    int n_gradients;             /* 0 unless asked for */
     const charl_step_rows *rows; /* NULL unless `samples` */
     const float *losses;         /* [rows->n], of the samples of the step; NULL unless asked for */
     charl_replay_record recorded;
@@ -120,8 +120,8 @@ typedef struct charl_replay_options {
     void *ctx;
     charl_status (*started)(void *ctx, const charl_replay_start *start);
     charl_status (*replayed)(void *ctx, const charl_replay_row *row);
-    /* `what` says which operator of step `step`, the first reported whose loss or gradient is not finite, computed the first value that
-     * is not. That step is computed a second time for it. */
+    /* `what` says which operator of step `step`, the first reported whose loss or gradient is not finite, computed the
+     * first value that is not. That step is computed a second time for it. */
     charl_status (*located)(void *ctx, int64_t step, const char *what);
     void (*warned)(void *ctx, const char *text);
     charl_compiling compiling;
@@ -129,20 +129,21 @@ typedef struct charl_replay_options {
 
 /** Compute steps of the run in directory `run` again, in this process and on one device, and report them in order.
  *
- *  Starts from the newest checkpoint before options->step that can be read, or as the run began. The configuration is that of the first
- *  checkpoint at or after options->step, or if there is none the config.ini of the directory. Writes nothing to it, and needs no lock: the run may go
- *  on meanwhile.
+ *  Starts from the newest checkpoint before options->step that can be read, or as the run began. The configuration is
+ *  that of the first checkpoint at or after options->step, or if there is none the config.ini of the directory. Writes
+ *  nothing to it, and needs no lock: the run may go on meanwhile.
  *
- *  The bits are those of the run if data, files of init.from, charl and overridden keys that matter are, and the device rounds alike
- *  (docs/exactness.md); what is known to differ is a warning. dist.allreduce = mpi on several ranks has bits that cannot be replayed.
+ *  The bits are those of the run if data, files of init.from, charl and overridden keys that matter are, and the device
+ *  rounds alike (docs/exactness.md); what is known to differ is a warning. dist.allreduce = mpi on several ranks has
+ *  bits that cannot be replayed.
  *
  *  Blocks. Local: one rank, without MPI.
  *  Errors: ERR_CONFIG      step or until are out of order, or beyond the end of the run
  *          ERR_CHECKPOINT  there is nothing to start from
  *          ERR_NONFINITE   a step was not finite and train.on_nonfinite = stop, so that the run ended there too
  *          and those of charl_train_run
- *  Cost: the steps since that checkpoint, one after another without overlap of host and device; for every reported step a copy of the
- *  weights to the host, and with `grads` of the gradients. */
+ *  Cost: the steps since that checkpoint, one after another without overlap of host and device; for every reported step
+ *  a copy of the weights to the host, and with `grads` of the gradients. */
 charl_status charl_replay(const char *run, const charl_replay_options *options) CHARL_MUST_CHECK;
 
 /** What of two runs differs first. Later ones follow from earlier ones. */
@@ -155,7 +156,8 @@ typedef enum charl_bisect_what {
     CHARL_BISECT_LOSS,      /* the loss of the batch */
     CHARL_BISECT_GRADIENTS, /* `name` is the parameter nearest to the loss whose gradient differs */
     CHARL_BISECT_WEIGHTS,   /* `name` is the first parameter that differs after the step */
-    CHARL_BISECT_RECORD /* the replays agree, but a checkpoint of run `run` is not what its replay computes: `name` is a tensor of it */
+    /* the replays agree, but a checkpoint of run `run` is not what its replay computes: `name` is a tensor of it */
+    CHARL_BISECT_RECORD
 } charl_bisect_what;
 
 /** Where two runs diverge. */
@@ -171,8 +173,8 @@ typedef struct charl_bisect_result {
 /** How to compare. Zero is the default of all members. */
 typedef struct charl_bisect_options {
     const char *device[2]; /* for the replays of either run, as in charl_replay_options */
-    int64_t
-        until; /* compare up to this step; 0: up to the first common checkpoint that differs, or the last step that both have */
+    /* compare up to this step; 0: up to the first common checkpoint that differs, or the last step that both have */
+    int64_t until;
     const charl_config_override *overrides; /* [n_overrides] of the configurations of both runs, such as data.path */
     int n_overrides;
     void *ctx;
@@ -180,15 +182,17 @@ typedef struct charl_bisect_options {
     charl_compiling compiling;
 } charl_bisect_options;
 
-/** Find where two runs diverge: the first common checkpoint whose tensors differ, then by replay from the one before it the step, and what of the
- *  step differs first.
+/** Find where two runs diverge: the first common checkpoint whose tensors differ, then by replay from the one before it
+ *  the step, and what of the step differs first.
  *
- *  a, b  run directories; or files that charl_replay has written as `checksums`, perhaps on other machines, devices or versions of charl
+ *  a, b  run directories; or files that charl_replay has written as `checksums`, perhaps on other machines, devices or
+ *        versions of charl
  *
- *  Where the loss of samples differs although both take the same rows, the contents of those rows are compared too, and `text` names those that
- *  differ. `out` needs charl_bisect_result_fini on every path.
+ *  Where the loss of samples differs although both take the same rows, the contents of those rows are compared too, and
+ *  `text` names those that differ. `out` needs charl_bisect_result_fini on every path.
  *
- *  Blocks. Local. Errors: as charl_replay; ERR_CHECKPOINT  a or b is neither a run directory nor such a file; ERR_CONFIG  files of different steps.
+ *  Blocks. Local. Errors: as charl_replay; ERR_CHECKPOINT  a or b is neither a run directory nor such a file;
+ *                                                          ERR_CONFIG  files of different steps.
  *  Cost: the steps between two checkpoints, for each of the runs. Memory: a line per tensor and sample of those. */
 charl_status charl_bisect(const char *a, const char *b, const charl_bisect_options *options,
                           charl_bisect_result *out) CHARL_MUST_CHECK;

@@ -10,7 +10,8 @@
  *      charl_roofline_run(peak);                          timed by the caller, who waits for the device
  *      share = flops_of_a_step / step_s / (charl_roofline_amount(peak) / seconds);       model flop utilisation
  *
- *  The kernels on tensor cores and AMX are made of the same instructions as charl's products, so this is what they could reach at best. */
+ *  The kernels on tensor cores and AMX are made of the same instructions as charl's products, so this is what they
+ *  could reach at best. */
 #include "charl/device.h"
 #include "charl/shape.h"
 
@@ -23,7 +24,8 @@ typedef struct charl_roofline charl_roofline;
 charl_status charl_roofline_copy(charl_device *dev, int64_t bytes, charl_roofline **out) CHARL_MUST_CHECK;
 
 /** The fastest multiplications of operands of type `dtype` that charl uses, sums in f32: tensor
- *  cores or AMX where charl_device_has_tensor_cores says so; else fma on vectors of f32. Owned. Blocks. Local. Errors: ERR_NOMEM, ERR_DEVICE. */
+ *  cores or AMX where charl_device_has_tensor_cores says so; else fma on vectors of f32. Owned. Blocks. Local. Errors:
+ *  ERR_NOMEM, ERR_DEVICE. */
 charl_status charl_roofline_multiply(charl_device *dev, charl_dtype dtype, charl_roofline **out) CHARL_MUST_CHECK;
 void charl_roofline_destroy(charl_roofline *c); /* NULL is a no-op */
 

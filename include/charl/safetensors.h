@@ -29,11 +29,11 @@ bool charl_safetensors_can_read(void);
 
 typedef struct charl_safetensors charl_safetensors;
 
-/** Open a file, or the files of a model: `path` is a .safetensors file, an index of shards (model.safetensors.index.json), or a folder
- *  with model.safetensors or such an index. Check everything but the contents of the tensors: length and form of the header,
- *  no name twice, element types of the format, shapes of at most CHARL_MAX_DIMS extents that agree with the
- *  bytes given, no overlap, no hole, nothing outside the file; of shards also that each has the tensors that the index says, and no
- *  name is in two. Owned: close it.
+/** Open a file, or the files of a model: `path` is a .safetensors file, an index of shards
+ *  (model.safetensors.index.json), or a folder with model.safetensors or such an index. Check everything but the
+ *  contents of the tensors: length and form of the header, no name twice, element types of the format, shapes of at
+ *  most CHARL_MAX_DIMS extents that agree with the bytes given, no overlap, no hole, nothing outside the file; of
+ *  shards also that each has the tensors that the index says, and no name is in two. Owned: close it.
  *
  *  Blocks. Local. *out is NULL on failure.
  *  Errors: ERR_CHECKPOINT  naming the file, and the tensor where there is one
@@ -52,8 +52,8 @@ int64_t charl_safetensors_get_count(const charl_safetensors *s);
 const charl_data_schema *charl_safetensors_get_schema(const charl_safetensors *s);
 
 /** Tensor `index` in [0, count), in the order of their bytes; the tensor called `name`. NULL when
- *  there is none. Group and data are NULL. Where charl has no such element type, such as BOOL or F64, dtype is CHARL_DTYPE_COUNT, and the
- *  tensor cannot be read. Borrowed. Local. */
+ *  there is none. Group and data are NULL. Where charl has no such element type, such as BOOL or F64, dtype is
+ *  CHARL_DTYPE_COUNT, and the tensor cannot be read. Borrowed. Local. */
 const charl_checkpoint_tensor *charl_safetensors_get(const charl_safetensors *s, int64_t index);
 const charl_checkpoint_tensor *charl_safetensors_find(const charl_safetensors *s, const char *name);
 
@@ -61,7 +61,8 @@ const charl_checkpoint_tensor *charl_safetensors_find(const charl_safetensors *s
  *
  *  dst  [shape of t]  dtype of t  written
  *
- *  Blocks. Local. Errors: ERR_CHECKPOINT naming file and tensor: cut short since it was opened, or of a type that charl does not have. */
+ *  Blocks. Local. Errors: ERR_CHECKPOINT naming file and tensor: cut short since it was opened, or of a type that charl
+ *  does not have. */
 charl_status charl_safetensors_read(const charl_safetensors *s, const charl_checkpoint_tensor *t,
                                     void *dst) CHARL_MUST_CHECK;
 

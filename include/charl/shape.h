@@ -46,8 +46,8 @@ const char *charl_dtype_name(charl_dtype dtype);
 size_t charl_dtype_size(charl_dtype dtype);
 
 /** n numbers in host memory from and to elements of a type, such as the bf16 that charl_tensor_write takes and
- *  charl_tensor_read gives. Floats are rounded to nearest even and overflow to infinity; integers that the type or a double
- *  does not hold are not checked. Local. Thread-safe. */
+ *  charl_tensor_read gives. Floats are rounded to nearest even and overflow to infinity; integers that the type or a
+ *  double does not hold are not checked. Local. Thread-safe. */
 void charl_dtype_encode(charl_dtype dtype, const double *src, int64_t n, void *dst);
 void charl_dtype_decode(charl_dtype dtype, const void *src, int64_t n, double *dst);
 

@@ -4,10 +4,12 @@
  *
  *  A function that can fail returns charl_status. The detail, a message followed by the path it
  *  took through the library, is kept in a thread-local record until the next failure on the same
- *  thread. The library never exits or asserts on input, and prints only when CHARL_LOG asks for it (charl/log.h). Nothing here allocates. Thread-safe.
+ *  thread. The library never exits or asserts on input, and prints only when CHARL_LOG asks for it (charl/log.h).
+ *  Nothing here allocates. Thread-safe.
  *
- *  A pointer is given unless its function says that it may be NULL. One that is missing is ERR_INVALID, and the message names it; a
- *  function that returns a value returns 0, false or NULL then, unless it says otherwise, and one that returns nothing does nothing.
+ *  A pointer is given unless its function says that it may be NULL. One that is missing is ERR_INVALID, and the message
+ *  names it; a function that returns a value returns 0, false or NULL then, unless it says otherwise, and one that
+ *  returns nothing does nothing.
  */
 #include "charl/api.h"
 

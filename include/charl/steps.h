@@ -19,8 +19,8 @@
  *
  *  Loss scale: gradients are computed times a power of two, so that small ones survive in f16, and the optimizer
  *  divides it out. A dynamic one is halved, down to 2, when a gradient is not finite, which leaves the step out, and
- *  doubled, up to 2^24, every 2000 updates, all on the device. Graphs and optimizer that use it are destroyed before it. It belongs to the
- *  thread of its device.
+ *  doubled, up to 2^24, every 2000 updates, all on the device. Graphs and optimizer that use it are destroyed before
+ *  it. It belongs to the thread of its device.
  */
 #include "charl/device.h"
 

@@ -44,7 +44,8 @@ typedef struct charl_summary_input {
     int64_t outputs;   /* classes, values per target, or the vocabulary */
 } charl_summary_input;
 
-/** The model of a configuration for its data, of which only the shape is read; or for `input`, NULL: none. *out: owned, destroy it.
+/** The model of a configuration for its data, of which only the shape is read; or for `input`, NULL: none. *out: owned,
+ *  destroy it.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  a wrong model, with file and line

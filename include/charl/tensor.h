@@ -56,7 +56,8 @@ charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape, cha
  *  Local. Errors: ERR_SHAPE when t is a scalar or the range leaves the extent. */
 charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count, charl_tensor **out) CHARL_MUST_CHECK;
 
-/** t[:] = value, converted to t's type (integers: truncated and clamped, NaN gives 0). Async. Local. Errors: ERR_KERNEL, ERR_DEVICE. */
+/** t[:] = value, converted to t's type (integers: truncated and clamped, NaN gives 0). Async. Local. Errors:
+ *  ERR_KERNEL, ERR_DEVICE. */
 charl_status charl_tensor_fill(charl_tensor *t, double value) CHARL_MUST_CHECK;
 
 /** dst[:] = src[:] on the device, where type and number of elements agree. Async. Local.

@@ -2,9 +2,9 @@
 #define CHARL_TRAIN_H
 /** Training as configured, from data to checkpoints, on one rank or many.
  *
- *  The trainer writes the run directory: checkpoints, metrics.csv and metrics.jsonl, config.ini and env.json. It prints nothing: it
- *  reports through callbacks, called on every rank from the thread that trains; who prints decides by rank. Everything a callback gets is
- *  borrowed for the call.
+ *  The trainer writes the run directory: checkpoints, metrics.csv and metrics.jsonl, config.ini and env.json. It prints
+ *  nothing: it reports through callbacks, called on every rank from the thread that trains; who prints decides by rank.
+ *  Everything a callback gets is borrowed for the call.
  */
 #ifdef __cplusplus
 #include <atomic>
@@ -168,11 +168,11 @@ typedef struct charl_train_events {
 } charl_train_events;
 
 /** What a signal handler may ask for. */
-enum {
+typedef enum charl_train_stop {
     CHARL_STOP_NONE,
-    CHARL_STOP_CHECKPOINT /* save and go on */,
-    CHARL_STOP_SAVE /* save and stop */
-};
+    CHARL_STOP_CHECKPOINT, /* save and go on */
+    CHARL_STOP_SAVE        /* save and stop */
+} charl_train_stop;
 
 /** A job that starts the same command again and again, such as one of Slurm that is requeued. */
 typedef struct charl_train_job {
@@ -185,7 +185,7 @@ enum { CHARL_TRAIN_JOBS = 2 };
 typedef struct charl_train_options {
     charl_comm *comm; /* borrowed */
     charl_train_events events;
-    charl_atomic_int *stop; /* one of CHARL_STOP_...; reset to NONE when taken. May be NULL */
+    charl_atomic_int *stop; /* a charl_train_stop; reset to NONE when taken. May be NULL */
     const char *device;     /* `select` of charl_device_request: this one for this rank, whatever
                                device.select and CHARL_DEVICE say. NULL: as configured */
     charl_tune_mode tune;   /* of charl_device_request */
@@ -199,13 +199,13 @@ typedef struct charl_train_options {
     charl_train_job job[CHARL_TRAIN_JOBS];
     double spent_s; /* what earlier starts of the command have taken of run.max_time */
     /* Look at some steps: the results stay the same, but the device takes times of all commands of the run. */
-    const char *
-        trace; /* write a time line of all ranks to this file; "": trace.json in the run directory, or in the working directory of a
-                          run without one; NULL: none */
+    /* write a time line of all ranks to this file; "": trace.json in the run directory, or in the working directory of
+     * a run without one; NULL: none */
+    const char *trace;
     bool profile; /* tell what layers and kernels take */
-    int64_t trace_first,
-        trace_last; /* the steps for both; 0: ten steps after the first ten, of a short run the second half */
-    int ema;        /* charl_ema_choice, of charl_train_evaluate and charl_predict */
+    /* the steps for both; 0: ten steps after the first ten, of a short run the second half */
+    int64_t trace_first, trace_last;
+    charl_ema_choice ema; /* of charl_train_evaluate */
 } charl_train_options;
 
 /** Train. Blocks. Collective on options->comm. The configuration is borrowed.
@@ -228,7 +228,8 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
                                   const char *checkpoint, const char *split, charl_val_row *out,
                                   charl_eval_report **report) CHARL_MUST_CHECK;
 
-/** A report, with step, loss and metrics of `row`, as a JSON object in one line. *out: owned by the caller (charl_free). Blocks. Local. Errors: ERR_NOMEM. */
+/** A report, with step, loss and metrics of `row`, as a JSON object in one line. *out: owned by the caller
+ *  (charl_free). Blocks. Local. Errors: ERR_NOMEM. */
 charl_status charl_eval_report_json(const charl_eval_report *report, const charl_val_row *row, const char *split,
                                     char **out) CHARL_MUST_CHECK;
 

@@ -1,6 +1,7 @@
 #ifndef CHARL_VERIFY_H
 #define CHARL_VERIFY_H
-/** Whether a run is what it says: run.lock against the files of the run, and random parts of the training computed again.
+/** Whether a run is what it says: run.lock against the files of the run, and random parts of the training computed
+ *  again.
  *
  *      charl_verify_result result;
  *
@@ -22,14 +23,15 @@ typedef enum charl_verify_outcome {
     CHARL_VERIFY_UNKNOWN  /* it cannot be replayed, or was trained with settings that are lost */
 } charl_verify_outcome;
 
-/** A part of the training, from a checkpoint that is kept, or from the beginning, to the next that is kept. Borrowed for the call. */
+/** A part of the training, from a checkpoint that is kept, or from the beginning, to the next that is kept. Borrowed
+ *  for the call. */
 typedef struct charl_verify_segment {
     int64_t from, until;
     int64_t compared; /* checkpoints that the replay was compared with, whether or not they are kept */
     const char *device;
     charl_verify_outcome outcome;
-    const char
-        *text; /* SAME: ""; DIFFERS: the first step and, if its checkpoint is kept, the first tensor; UNKNOWN: why */
+    /* SAME: ""; DIFFERS: the first step and, if its checkpoint is kept, the first tensor; UNKNOWN: why */
+    const char *text;
 } charl_verify_segment;
 
 /** What to verify. Zero is the default of all members. */
@@ -59,26 +61,30 @@ typedef struct charl_verify_result {
     int64_t replayed, same;
     int64_t wrong;   /* facts that are not as recorded, segments that differ included */
     int64_t unknown; /* segments that could not be replayed */
-    char no_data
-        [1200]; /* why the data could not be opened: they were not compared, and nothing was replayed; "": they could */
+    /* why the data could not be opened: they were not compared, and nothing was replayed; "": they could */
+    char no_data[1200];
     char hash[65]; /* of the last line */
 } charl_verify_result;
 
 /** Verify the run in directory `run`.
  *
- *  Checks the chain of run.lock and that each line continues those before it. Compares config.ini, the data, every checkpoint that is kept
- *  (tensors, state, configuration, data, run), metrics.jsonl, last.h5, best.h5 and the exports of checkpoint.export with what it records, and
- *  checks that it records every checkpoint. Then replays segments (charl/replay.h), drawn without repetition. Writes nothing to the run;
- *  an export is written again to a temporary folder and compared. If the run is still going, a checkpoint may have been saved after run.lock
- *  was read: verify again. Links and exports that a crash left at the previous checkpoint are a note, not a difference.
+ *  Checks the chain of run.lock and that each line continues those before it. Compares config.ini, the data, every
+ *  checkpoint that is kept (tensors, state, configuration, data, run), metrics.jsonl, last.h5, best.h5 and the exports
+ *  of checkpoint.export with what it records, and checks that it records every checkpoint. Then replays segments
+ *  (charl/replay.h), drawn without repetition. Writes nothing to the run; an export is written again to a temporary
+ *  folder and compared. If the run is still going, a checkpoint may have been saved after run.lock was read: verify
+ *  again. Links and exports that a crash left at the previous checkpoint are a note, not a difference.
  *
- *  Anyone who can write to the directory can also write a new, consistent run.lock. To detect that, keep the hash of the last line elsewhere
- *  and pass it as options->hash, and replay. The hash of an earlier line is not enough where steps were trained after it.
+ *  Anyone who can write to the directory can also write a new, consistent run.lock. To detect that, keep the hash of
+ *  the last line elsewhere and pass it as options->hash, and replay. The hash of an earlier line is not enough where
+ *  steps were trained after it.
  *
- *  Blocks. Local: one rank, without MPI. *result is set on every path. CHARL_OK says nothing of what was found: look at the result.
+ *  Blocks. Local: one rank, without MPI. *result is set on every path. CHARL_OK says nothing of what was found: look at
+ *  the result.
  *  Errors: ERR_CHECKPOINT  there is no run.lock
  *          ERR_NOMEM, ERR_DEVICE
- *  Cost: reads run.lock, metrics.jsonl, the data and every checkpoint once; writes and reads each export; each segment as charl_replay. */
+ *  Cost: reads run.lock, metrics.jsonl, the data and every checkpoint once; writes and reads each export; each segment
+ *  as charl_replay. */
 charl_status charl_verify(const char *run, const charl_verify_options *options,
                           charl_verify_result *result) CHARL_MUST_CHECK;
 

@@ -30,7 +30,8 @@ typedef struct charl_params_save_options {
  *  initialized from it, but not resumed.
  *
  *  Blocks. Local.
- *  Errors: ERR_INVALID  unknown extension, config_text with safetensors, or no graph that uses the set has been compiled
+ *  Errors: ERR_INVALID  unknown extension, config_text with safetensors, or no graph that uses the set has been
+ *                       compiled
  *          ERR_CONFIG   config_text is not a valid configuration
  *          ERR_DISK, ERR_NOMEM, ERR_DEVICE */
 charl_status charl_params_save(const charl_params *set, const char *path,
@@ -43,11 +44,11 @@ typedef struct charl_params_load_options {
 
     /* "fc.*, ...": parameters that keep their values, and tensors of the file that are left out. NULL: none */
     const char *skip;
-    /* "OLD -> NEW, ...": names in the file and what they are in the set; the first pattern that matches counts. One * in OLD is any
-     * text, and * in NEW is that text. NULL: none */
+    /* "OLD -> NEW, ...": names in the file and what they are in the set; the first pattern that matches counts. One *
+     * in OLD is any text, and * in NEW is that text. NULL: none */
     const char *rename;
-    /* Its [model] is the model of the set: layouts of other programs are recognized (charl/weights_layout.h). NULL: names and layouts
-     * are those of the set */
+    /* Its [model] is the model of the set: layouts of other programs are recognized (charl/weights_layout.h). NULL:
+     * names and layouts are those of the set */
     const charl_config *config;
     /* Copies of weights that its layers share are accepted. NULL: there are none */
     const charl_model *model;
@@ -66,9 +67,9 @@ typedef struct charl_params_report {
 
 /** Load parameters by name (f32, bf16 or f16) from a safetensors file, from a folder with model.safetensors or with
  *  model.safetensors.index.json and the files it names, or from a checkpoint if `path` is none of these. In strict mode
- *  nothing is changed unless everything fits. The prefixes _orig_mod. (torch.compile) and module. (DistributedDataParallel)
- *  are removed from names; PyTorch's counts of batches are left out. `report` may be NULL; otherwise release it with
- *  charl_params_report_fini, also after a failure.
+ *  nothing is changed unless everything fits. The prefixes _orig_mod. (torch.compile) and module.
+ *  (DistributedDataParallel) are removed from names; PyTorch's counts of batches are left out. `report` may be NULL;
+ *  otherwise release it with charl_params_report_fini, also after a failure.
  *
  *  Blocks. Local.
  *  Errors: ERR_CHECKPOINT  the file is damaged; strict: something does not fit; by name: nothing fits

@@ -2,16 +2,16 @@
 #define CHARL_WEIGHTS_LAYOUT_H
 /** Layouts of weights: how other programs name the weights of a model, lay them out, and write its settings.
  *
- *  Layouts are rows, recognized by the tensors of a file; [init] from, [model] from, charl_params_load and charl checkpoint export
- *  --layout huggingface go by them:
+ *  Layouts are rows, recognized by the tensors of a file; [init] from, [model] from, charl_params_load and charl
+ *  checkpoint export --layout huggingface go by them:
  *
  *      static const charl_weights_rule rules[] = {
  *          {"embed.weight", {"encoder.embeddings.weight"}},
  *          {"block.#.in.weight", {"encoder.layers.#.gate.weight", "encoder.layers.#.up.weight"}},
  *      };
  *      static const charl_weights_layout layout = {
- *          .row = {.name = "mine", .help = "..."}, .model = &my_model, .prefix = "encoder.", .rules = rules, .n_rules = 2,
- *          .marker = "embeddings.weight"};
+ *          .row = {.name = "mine", .help = "..."}, .model = &my_model, .prefix = "encoder.", .rules = rules, .n_rules =
+ *          2, .marker = "embeddings.weight"};
  *
  *      charl_register_weights_layout(&layout);
  */
@@ -36,20 +36,20 @@ typedef struct charl_weights_rule {
 
 /** A setting of config.json and the key of the model that has it. */
 typedef struct charl_weights_setting {
-    /* "rope_theta|rope_parameters.rope_theta": the first that is there is read, members of objects before others; the first is written.
-     * NULL: not in the file, the value is always `absent`. */
+    /* "rope_theta|rope_parameters.rope_theta": the first that is there is read, members of objects before others; the
+     * first is written. NULL: not in the file, the value is always `absent`. */
     const char *theirs;
     /* Key of the model. NULL: the model has no such key, and only `values` can be read. */
     const char *own;
-    /* The values that can be read, "THEIRS=OWN|...", or "a|b" where both are the same; booleans are yes and no. NULL: any.
-     * Of a setting that is not in the file: other values of the model that can be written too. */
+    /* The values that can be read, "THEIRS=OWN|...", or "a|b" where both are the same; booleans are yes and no. NULL:
+     * any. Of a setting that is not in the file: other values of the model that can be written too. */
     const char *values;
     /* Value of the key where the file has none or null. NULL: the file must have it. */
     const char *absent;
 } charl_weights_setting;
 
-/** A layout of weights: how another program names the weights of a model, lays them out and writes its settings. Reading and
- *  writing follow from the row. */
+/** A layout of weights: how another program names the weights of a model, lays them out and writes its settings.
+ *  Reading and writing follow from the row. */
 typedef struct charl_weights_layout {
     charl_row row;                 /* without keys */
     const charl_model_type *model; /* whose weights these are */
@@ -59,7 +59,8 @@ typedef struct charl_weights_layout {
     int n_rules;
     /* Patterns of tensors that are no weights, without the prefix; ends with NULL. NULL: none. */
     const char *const *ignored;
-    /* A file has this layout if it has this tensor, named without the prefix, and its shape is right; NULL: any shape. */
+    /* A file has this layout if it has this tensor, named without the prefix, and its shape is right; NULL: any shape.
+     * */
     const char *marker;
     bool (*recognizes)(const charl_shape *shape);
     /* model_type and architectures in config.json. NULL: there is no config.json. */

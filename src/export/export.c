@@ -36,7 +36,7 @@ const char *charl__export_base(const charl_config_override *overrides, int n)
 }
 
 charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides, int n_overrides,
-                                int ema, const char *path)
+                                charl_ema_choice ema, const char *path)
 {
     CHARL_GIVEN(checkpoint, overrides || n_overrides == 0, path);
     charl_status st = CHARL_OK;

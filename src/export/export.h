@@ -30,7 +30,7 @@ const char *charl__export_base(const charl_config_override *overrides, int n);
 
 /** Open e->checkpoint with its base (`base`, or as charl__weights_find_base finds it), choose the group of weights by ema, a
  *  charl_ema_choice, and read the settings of adapters. The reader is the caller's to close, also after a failure. Errors: ERR_CHECKPOINT, ERR_CONFIG, ERR_NOMEM. */
-charl_status charl__export_open(charl__export *e, const char *base, int ema) CHARL_MUST_CHECK;
+charl_status charl__export_open(charl__export *e, const char *base, charl_ema_choice ema) CHARL_MUST_CHECK;
 
 /** Read the weight t of the checkpoint, f32, with its adapters added to it where it has any: W + alpha / rank * B @ A, summed in double.
  *  Cost of an adapter: 2 * rank flop per element of W. Errors: ERR_CHECKPOINT if the adapters do not fit; ERR_NOMEM. */

@@ -16,7 +16,7 @@ typedef struct charl__folder {
 
 /** Open f->e.checkpoint as charl__export_open does, and choose the layout that has the settings of its model. Call charl__folder_fini also
  *  after a failure. Errors: ERR_CONFIG  there is no such layout; ERR_CHECKPOINT, ERR_NOMEM. */
-charl_status charl__folder_open(charl__folder *f, const char *base, int ema) CHARL_MUST_CHECK;
+charl_status charl__folder_open(charl__folder *f, const char *base, charl_ema_choice ema) CHARL_MUST_CHECK;
 void charl__folder_fini(charl__folder *f);
 
 /** Make the folder f->e.path, or take an empty one. Errors: ERR_DISK. */

@@ -572,7 +572,7 @@ charl_status charl__folder_make(charl__folder *f)
     return CHARL_OK;
 }
 
-charl_status charl__folder_open(charl__folder *f, const char *base, int ema)
+charl_status charl__folder_open(charl__folder *f, const char *base, charl_ema_choice ema)
 {
     CHARL_TRY(charl__export_open(&f->e, base, ema));
     CHARL_TRY(read_settings(f));

@@ -13,7 +13,7 @@
 
 enum { NAME_BYTES = 256 };
 
-charl_status charl__export_open(charl__export *e, const char *base, int ema)
+charl_status charl__export_open(charl__export *e, const char *base, charl_ema_choice ema)
 {
     charl_status st = CHARL_OK;
     const char *text;

@@ -485,7 +485,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__session_load_weights(charl__session *s, const char *path, int ema)
+charl_status charl__session_load_weights(charl__session *s, const char *path, charl_ema_choice ema)
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *own = NULL, *r = s->reader;

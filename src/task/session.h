@@ -114,7 +114,7 @@ charl_status charl__session_create_model(charl__session *s) CHARL_MUST_CHECK;
 
 /** Load the weights, or their moving average (`ema` is a charl_ema_choice), from `reader` if it is open,
  *  otherwise from the checkpoint `path`. Blocks. Errors: ERR_CHECKPOINT if it belongs to another model. */
-charl_status charl__session_load_weights(charl__session *s, const char *path, int ema) CHARL_MUST_CHECK;
+charl_status charl__session_load_weights(charl__session *s, const char *path, charl_ema_choice ema) CHARL_MUST_CHECK;
 
 /** Load the weights that a new run starts from: origin, with init.skip and init.rename. Parameters that are skipped keep their
  *  values; each is named in a warning. Blocks. Errors: as charl_params_load. */

@@ -78,7 +78,7 @@ expect() {
 }
 
 clean_tree
-for check in layers headers kernels macros builtins docs paths words env format cleanup; do
+for check in layers headers kernels macros builtins docs paths words env format cleanup interface; do
     expect $check
 done
 
@@ -120,6 +120,15 @@ mkdir "$tree/bench" && printf '#ifndef B_H\n#define B_H\n#endif\n' >"$tree/bench
 expect headers 'bench/b.h: expected the guard CHARL_BENCH_B_H'
 mkdir "$tree/examples" && echo '#include "base/a.h"' >"$tree/examples/e.c"
 expect layers 'examples include <charl/...> only'
+
+printf '/** %0130d */\n' 0 >>"$tree/include/charl/graph.h"
+expect interface 'include/charl/graph.h:16: 137 columns; at most 120'
+printf 'typedef enum charl_kind { CHARL_A } charl_kind;\nstruct s {\n    int kind; /* charl_kind */\n};\n' >>"$tree/include/charl/graph.h"
+expect interface 'include/charl/graph.h:18: kind is a charl_kind and declared as int'
+printf 'typedef enum charl_kind { CHARL_A } charl_kind;\n/** kind: a charl_kind. */\nint charl_put(int kind);\n' >>"$tree/include/charl/graph.h"
+expect interface 'include/charl/graph.h:18: kind is a charl_kind and declared as int'
+printf 'struct s {\n    const char\n        *name; /* of it */\n};\n' >>"$tree/include/charl/graph.h"
+expect interface 'include/charl/graph.h:17: a comment breaks the declaration; put it above'
 
 printf '#ifndef CHARL_NN_B_H\n#define CHARL_NN_B_H\nsize_t b(void);\n#endif\n' >"$tree/src/nn/b.h"
 expect headers 'src/nn/b.h: does not compile alone'

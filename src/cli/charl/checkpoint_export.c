@@ -12,7 +12,7 @@ typedef enum layout { LAYOUT_CHARL, LAYOUT_HUGGINGFACE, LAYOUT_PEFT } layout; /*
 
 typedef struct making {
     const char *out;
-    int ema; /* of export */
+    charl_ema_choice ema; /* of export */
     layout layout;
     const char *base;
     int64_t shard_bytes;

@@ -1,6 +1,7 @@
 #ifndef CHARL_CLI_CHARL_COMMANDS_H
 #define CHARL_CLI_CHARL_COMMANDS_H
 /** The commands of `charl`: main.c has them as rows, each file here runs one or a few. */
+#include <charl/checkpoint.h>
 #include <charl/dataset.h>
 #include "cli/cli.h"
 
@@ -55,8 +56,8 @@ int charl__eval_main(const char *path, int argc, char **argv);
 int charl__predict_main(const char *path, int argc, char **argv);
 /** Write the probabilities or numbers that a checkpoint gives every sample of a split of the configuration's data, as `charl predict` does, in the
  *  format that the name of the file says. */
-charl_status charl__predict_split(const charl_config *config, const char *checkpoint, const char *split, int ema,
-                                  const char *file);
+charl_status charl__predict_split(const charl_config *config, const char *checkpoint, const char *split,
+                                  charl_ema_choice ema, const char *file);
 int charl__generate_main(const char *path, int argc, char **argv);
 int charl__replay_main(const char *path, int argc, char **argv);
 int charl__bisect_main(const char *path, int argc, char **argv);

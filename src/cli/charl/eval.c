@@ -18,7 +18,7 @@ typedef enum report_format { REPORT_NONE, REPORT_TABLE, REPORT_JSON } report_for
 
 typedef struct evaluation {
     const char *split;
-    int ema;
+    charl_ema_choice ema;
     report_format report;
     charl_config *config;
     const char *checkpoint;

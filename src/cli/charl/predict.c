@@ -126,8 +126,8 @@ static charl_status on_split_started(void *ctx, const charl_predict_info *info)
     return on_started(ctx, info);
 }
 
-charl_status charl__predict_split(const charl_config *config, const char *checkpoint, const char *split, int ema,
-                                  const char *file)
+charl_status charl__predict_split(const charl_config *config, const char *checkpoint, const char *split,
+                                  charl_ema_choice ema, const char *file)
 {
     charl_status st = CHARL_OK;
     const charl_dataset_options data = charl_config_dataset_options(config);

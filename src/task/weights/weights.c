@@ -72,7 +72,8 @@ bool charl__weights_have_average(const charl_checkpoint_reader *r)
     return false;
 }
 
-charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, int ema, const char **out)
+charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, charl_ema_choice ema,
+                                  const char **out)
 {
     const bool there = charl__weights_have_average(r);
 

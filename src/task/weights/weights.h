@@ -10,7 +10,7 @@ bool charl__weights_have_average(const charl_checkpoint_reader *r);
 
 /** The group that trained weights are taken from, "model" or "ema", by a charl_ema_choice. Errors:
  *  ERR_CHECKPOINT when there is no average. */
-charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, int ema,
+charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, charl_ema_choice ema,
                                   const char **out) CHARL_MUST_CHECK;
 
 /** One tensor of a checkpoint, which the model has as f32 of `shape`: *out is the caller's, also

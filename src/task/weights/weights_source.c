@@ -18,7 +18,7 @@ bool charl__is_safetensors(const char *path)
     return kind && (kind->as & CHARL__KIND_WEIGHTS);
 }
 
-charl_status charl__weights_source_open(const char *path, int ema, charl__weights_source *s)
+charl_status charl__weights_source_open(const char *path, charl_ema_choice ema, charl__weights_source *s)
 {
     *s = (charl__weights_source){.path = path};
     CHARL_TRY(charl__kind_expect(path, CHARL__KIND_WEIGHTS | CHARL__KIND_CHECKPOINT, "weights that charl reads",

@@ -16,7 +16,8 @@ bool charl__is_safetensors(const char *path);
 
 /** Open `path`. ema: a charl_ema_choice, for checkpoints. Call charl__weights_source_close also after a failure.
  *  Blocks. Errors: ERR_CHECKPOINT, ERR_CONFIG (built without safetensors), ERR_NOMEM. */
-charl_status charl__weights_source_open(const char *path, int ema, charl__weights_source *s) CHARL_MUST_CHECK;
+charl_status charl__weights_source_open(const char *path, charl_ema_choice ema,
+                                        charl__weights_source *s) CHARL_MUST_CHECK;
 void charl__weights_source_close(charl__weights_source *s);
 
 /** Number of tensors; the i-th, NULL where it is no weight, such as the state of an optimizer. */
