@@ -58,6 +58,10 @@ same photos/labels.csv data import images photos --size 8
 
 expect 0 'columns    a kind=cat kind=dog' data import csv t.csv -o words.h5 --label -2 --regression
 expect 0 'note: column "kind" holds words: a column of 0 and 1 for each of 2' data import csv t.csv -o words.h5 --label b --overwrite
+# A word that only validation rows have.
+printf 'town,y\nUlm,0\nBonn,1\nUlm,0\nRom,1\n' >late.csv
+expect 0 'note: 1 word does not occur in the training data of late.csv and is treated as unknown; the first: late.csv:5: column "town": "Rom"' \
+    data import csv late.csv -o late.h5 --val-split 0.25 --in-order
 printf 'a,y\n1,0\n3,0\n5,0\n2,0\n8,0\n1,0\n3,0\n5,0\n2,0\n8,0\n7,1\n' >uneven.csv
 expect 0 'warning: the classes are uneven: the largest has 10 of 11 training samples' data import csv uneven.csv -o uneven.h5
 expect 0 'per class  0 10, 1 1 in train' data info uneven.h5

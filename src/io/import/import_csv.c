@@ -13,11 +13,10 @@
 #include "base/alloc.h"
 #include "charl/data_schema.h"
 #include "io/commit.h"
-#include "io/dataset/dataset_write.h"
 #include "io/dataset/labels.h"
 #include "io/dataset/order/split.h"
 #include "io/dataset/text_labels.h"
-#include "io/import/import_csv_like.h"
+#include "io/import/import_rows.h"
 #include "io/table/fit.h"
 #include "io/table/look.h"
 #include "io/import/importer.h"
@@ -875,7 +874,8 @@ static charl_status describe(csv_import *c)
     int64_t *places = NULL;
     char *missing = NULL;
 
-    s->kind = c->o->regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
+    *s = charl__import_schema(c->o->regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE);
+    s->columns = s->targets = s->class_names = s->recipe = NULL; /* its own */
     s->x_dtype = CHARL_F32;
     s->x_shape = (charl_shape){1, {charl__recipe_width(&c->recipe)}};
     s->y_dtype = c->o->regression ? CHARL_F32 : CHARL_I32;
@@ -909,18 +909,24 @@ cleanup:
 }
 
 /* The rows go the way of new rows, by what was decided. */
-static charl_status write_rows(csv_import *c, const char *out, const charl_import_options *opt)
+static charl_status write_rows(csv_import *c, const char *out)
 {
     const charl__rows_places places = {c->o->skip, c->table.names, c->label, c->n_labels};
-    const charl__rows_options rows = {.schema = &c->schema,
-                                      .imports = true,
-                                      .model = c->path,
-                                      .paths = &c->path,
-                                      .n_paths = 1,
-                                      .separator = c->table.separator,
-                                      .places = &places};
+    const charl__import_plan plan = {.schema = &c->schema,
+                                     .source = {{.schema = &c->schema,
+                                                 .imports = true,
+                                                 .model = c->path,
+                                                 .paths = &c->path,
+                                                 .n_paths = 1,
+                                                 .separator = c->table.separator,
+                                                 .places = &places}},
+                                     .rows = {c->rows},
+                                     .val = c->val,
+                                     .classes = is_class(c) ? 0 : c->schema.classes,
+                                     .scales = true,
+                                     .plain = charl__recipe_is_plain(&c->recipe)};
 
-    return charl__import_csv_rows(&rows, c->rows, c->val, charl__recipe_is_plain(&c->recipe), out, opt);
+    return charl__import_rows(&plan, out, c->common);
 }
 
 static void close_import(csv_import *c)
@@ -1034,6 +1040,102 @@ cleanup:
     return st;
 }
 
+/* What the other dataset has decided already. */
+static charl_status refuse_decided(const charl_csv_options *csv)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } decided[] = {{"label", csv->label != NULL},
+                   {"regression", csv->regression},
+                   {"columns", csv->columns != NULL},
+                   {"drop", csv->drop != NULL},
+                   {"words", csv->words != NULL},
+                   {"missing", csv->missing != NULL},
+                   {"na", csv->na != NULL},
+                   {"values", csv->values != NULL},
+                   {"skip", csv->skip != 0},
+                   {"dates", csv->dates != CHARL_CSV_DATES_AUTO},
+                   {"header", csv->header != CHARL_CSV_HEADER_AUTO}};
+
+    for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
+        CHARL_REQUIRE(!decided[i].given, CHARL_ERR_CONFIG, "--%s cannot be used with --like: %s already defines it",
+                      decided[i].name, csv->like);
+    }
+    return CHARL_OK;
+}
+
+/* Targets of the rows of a second file, so that its validation rows can be chosen. */
+static charl_status count_like(void *ctx, const charl__rows *rows, const void *x, const void *y, int64_t n)
+{
+    csv_import *c = ctx;
+
+    (void)rows;
+    (void)x;
+    CHARL_REQUIRE(y, CHARL_ERR_DATA, "%s has not all targets of %s: %s", c->path, c->o->like,
+                  charl__text_string(&c->class_names));
+    for (int64_t i = 0; i < n; i++, c->rows++) {
+        if (c->n_labels == 1) {
+            CHARL_TRY(charl__grow(c->rows, sizeof *c->labels.label, &c->labels.label));
+            c->labels.label[c->rows] = ((const int32_t *)y)[i];
+        }
+    }
+    return CHARL_OK;
+}
+
+/* By the recipe of another dataset. The file is read twice: for the number of its rows and their classes, and to write them. */
+static charl_status import_like(csv_import *c, const char *out)
+{
+    charl_status st = CHARL_OK;
+    const char *like = c->o->like;
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    charl_data_schema *schema = NULL;
+    int64_t *places = NULL;
+    char *names = NULL;
+    charl__import_count count;
+    charl__import_plan plan = {.scales = true};
+
+    CHARL_TRY_CLEANUP(refuse_decided(c->o));
+    CHARL_TRY_CLEANUP(charl_dataset_open(like, NULL, &ds));
+    charl_dataset_get_info(ds, &info);
+    CHARL_REQUIRE_CLEANUP((info.kind == CHARL_DATASET_TABLE || info.kind == CHARL_DATASET_REGRESSION) &&
+                              info.labelled && info.n_stats > 0,
+                          CHARL_ERR_CONFIG, "--like %s: not a table written by charl data import csv", like);
+    CHARL_REQUIRE_CLEANUP(
+        info.targets[0], CHARL_ERR_CONFIG,
+        "--like %s: its target has no name by which another file could have it; HINT import it from a file "
+        "whose first line has names",
+        like);
+    CHARL_TRY_CLEANUP(charl_names_match(info.targets, "", &places, &names));
+    CHARL_TRY_CLEANUP(charl__text_printf(&c->class_names, "%s", names));
+    CHARL_TRY_CLEANUP(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &schema));
+    c->n_labels = schema->kind == CHARL_DATASET_TABLE && schema->y_shape.ndim == 0;
+    plan.schema = schema;
+    plan.classes = schema->classes;
+    plan.source[0] = (charl__rows_options){.schema = schema,
+                                           .imports = true,
+                                           .model = like,
+                                           .paths = &c->path,
+                                           .n_paths = 1,
+                                           .separator = c->o->separator,
+                                           .decimal = c->o->decimal == CHARL_CSV_DECIMAL_AUTO    ? '\0'
+                                                      : c->o->decimal == CHARL_CSV_DECIMAL_COMMA ? ','
+                                                                                                 : '.'};
+    CHARL_TRY_CLEANUP(charl__import_pass(&plan.source[0], NULL, count_like, c, &count));
+    CHARL_REQUIRE_CLEANUP(c->rows > 0, CHARL_ERR_DATA, "%s: a header but no rows", c->path);
+    CHARL_TRY_CLEANUP(charl__split_choose(c->path, c->labels.label, c->rows, c->common, &c->val));
+    plan.rows[0] = c->rows;
+    plan.val = c->val;
+    CHARL_TRY_CLEANUP(charl__import_rows(&plan, out, c->common));
+cleanup:
+    charl_data_schema_destroy(schema);
+    charl_dataset_close(ds);
+    charl_free(places);
+    charl_free(names);
+    return st;
+}
+
 charl_status charl_import_csv(const char *path, const charl_csv_options *csv, const char *out,
                               const charl_import_options *opt)
 {
@@ -1046,7 +1148,8 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
 
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){path, c.o->like}, 2));
     if (c.o->like) {
-        return charl__import_csv_like(path, csv, out, opt);
+        CHARL_TRY_CLEANUP(import_like(&c, out));
+        goto cleanup;
     }
     CHARL_TRY_CLEANUP(open_table(&c, lists));
     CHARL_TRY_CLEANUP(look(&c));
@@ -1057,7 +1160,7 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
     CHARL_TRY_CLEANUP(charl__split_choose(path, is_class(&c) ? c.labels.label : NULL, c.rows, c.common, &c.val));
     CHARL_TRY_CLEANUP(fit(&c));
     CHARL_TRY_CLEANUP(describe(&c));
-    CHARL_TRY_CLEANUP(write_rows(&c, out, opt));
+    CHARL_TRY_CLEANUP(write_rows(&c, out));
 cleanup:
     close_import(&c);
     charl_free(lists[0]);

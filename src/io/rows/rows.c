@@ -121,6 +121,7 @@ void charl__rows_close(charl__rows *r)
     }
     charl_free(r->self);
     charl_image_files_fini(&r->files);
+    charl__text_fini(&r->first_skipped);
     charl__text_fini(&r->warnings);
     charl__text_fini(&r->notes);
     charl_free(r);
@@ -201,13 +202,20 @@ charl_status charl__rows_skip(charl__rows *r)
 
     snprintf(why, sizeof why, "%s", charl_error_message());
     charl_error_clear();
-    r->skipped++;
+    if (r->skipped++ == 0) {
+        CHARL_TRY(charl__text_printf(&r->first_skipped, "%s", why));
+    }
     return charl__rows_warn(r, "%s", why);
 }
 
 int64_t charl__rows_skipped(const charl__rows *r)
 {
     return r->skipped;
+}
+
+const char *charl__rows_first_skipped(const charl__rows *r)
+{
+    return charl__text_string(&r->first_skipped);
 }
 
 char *charl__rows_take_notes(charl__rows *r, bool warnings)

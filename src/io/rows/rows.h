@@ -79,6 +79,8 @@ charl_status charl__rows_count(charl__rows *r, int64_t *n) CHARL_MUST_CHECK;
 
 /** Images that could not be read so far. They are no rows, and a warning names each. */
 int64_t charl__rows_skipped(const charl__rows *r);
+/** Why the first of them could not be read, or "". Borrowed. */
+const char *charl__rows_first_skipped(const charl__rows *r);
 
 /** What the user should know, known after open and at the end: lines of text since the last call,
  *  or NULL. warnings: what may make answers wrong; else what was only left out. The caller's, free

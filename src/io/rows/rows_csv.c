@@ -573,7 +573,7 @@ static charl_status next_csv(charl__rows *r, int64_t most, void *x, void *y, int
         CHARL_TRY(keep_id(c, *n));
         (*n)++;
     }
-    if (!more && c->left_out > 0) {
+    if (!more && c->left_out > 0 && !r->o.places) { /* else the import has told */
         CHARL_TRY(charl__rows_note(r, "%lld row%s with a gap in a column of --missing drop left out",
                                    (long long)c->left_out, c->left_out == 1 ? "" : "s"));
         c->left_out = 0;

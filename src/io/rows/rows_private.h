@@ -25,7 +25,7 @@ struct charl__rows {
     bool has_targets;
     const char *subject;
     int64_t skipped; /* what could not be read and was left out */
-    charl__text warnings, notes;
+    charl__text first_skipped, warnings, notes;
 };
 
 extern const charl__rows_kind charl__rows_csv, charl__rows_npy, charl__rows_images, charl__rows_dataset,
