@@ -1001,6 +1001,8 @@ static bool must_fit(const csv_import *c)
 static charl_status fit(csv_import *c)
 {
     charl_status st = CHARL_OK;
+    const int64_t in_order =
+        c->rows - (int64_t)((double)c->rows * c->common->val_split + 0.5); /* the last ones validate */
     charl__fit f = {0};
     bool more;
 
@@ -1014,7 +1016,7 @@ static charl_status fit(csv_import *c)
         if (!more) {
             break;
         }
-        if (r < c->rows && !(c->val && c->val[r])) {
+        if (c->val ? r < c->rows && !c->val[r] : r < in_order) {
             CHARL_TRY_CLEANUP(charl__fit_add(&f, &c->table));
         }
     }
