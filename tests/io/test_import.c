@@ -93,11 +93,11 @@ static void bad_idx_is_refused(void **state)
     put_file(lab[0], data, idx_labels(data, 20));
     put_file(img[0], data, idx_images(data, 19));
     charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("19 images but");
+    charl_assert_message("19 rows but");
     bytes = idx_images(data, 20);
     put_file(img[0], data, bytes - 1);
     charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("truncated: the images take 120 bytes, but 119 are there");
+    charl_assert_message("truncated: the elements take 120 bytes, but 119 are there");
     put_file(img[0], data, bytes + 1);
     charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("more data than its header says");
@@ -136,7 +136,7 @@ static void idx_that_announces_too_much_is_refused(void **state)
     put_file(img[0], images, sizeof images);
     put_file(lab[0], labels, sizeof labels);
     charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("many: truncated: the images take 144136164259858428");
+    charl_assert_message("many: truncated: the elements take 144136164259858428");
     charl_assert_message(" bytes, but 2 are there");
     img[0] = charl_test_path(dir, "many.gz");
     gz = gzopen(img[0], "wb");
@@ -721,10 +721,10 @@ static void bad_npy_is_refused(void **state)
     }
     put_npy(x, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", nan_values, 12);
     charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("sample 1 holds a NaN");
+    charl_assert_message("bx.npy: nan in row 1 is no finite f32");
     put_file(x, "hello, world", 12);
     charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("is a text, not a NumPy array (.npy or .npz)");
+    charl_assert_message("is a text, not an array (.npy, .npz or IDX)");
 }
 
 /* Integers that f32 would round are not stored as others; those that it holds are. */

@@ -251,6 +251,13 @@ static void images_are_taken_by_shape(void **state)
     charl_assert_ok(charl__rows_next(r, 1, last_u, y, &n));
     assert_memory_equal(last_u, "\1\4\2\5\3\6", 6);
     charl__rows_close(r);
+    s.x_shape = (charl_shape){3, {1, 1, 2}}; /* an IDX file, as MNIST's */
+    put_file(charl_test_path(dir, "i.idx"), "\0\0\10\3\0\0\0\2\0\0\0\1\0\0\0\2\7\10\11\12", 20);
+    charl_assert_ok(open_path(&s, charl_test_path(dir, "i.idx"), NULL, &r));
+    charl_assert_ok(charl__rows_next(r, MOST, last_u, y, &n));
+    assert_int_equal(n, 2);
+    assert_memory_equal(last_u, "\7\10\11\12", 4);
+    charl__rows_close(r);
 }
 
 static void data_sets_are_mapped(void **state)

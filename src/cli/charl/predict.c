@@ -226,7 +226,8 @@ int charl__predict_main(const char *path, int argc, char **argv)
         options, "MODEL [DATA...] [SECTION.KEY=VALUE...]",
         "Run a trained model on every row of DATA. Writes one prediction per row, in order: the class and its "
         "probability if the model chooses one class, else a probability for each label or a number for each "
-        "target.\vDATA is a CSV file, texts (CSV or .jsonl), a NumPy array (.npy), PNG and JPEG files or folders of "
+        "target.\vDATA is a CSV file, texts (CSV or .jsonl), an array (.npy, .npz, IDX), PNG and JPEG files or folders "
+        "of "
         "them, or a dataset (HDF5). Default: the validation set of the dataset that MODEL was trained on.\nMODEL is a "
         "checkpoint, or a run directory for its last one; it contains configuration, column and class names, image "
         "size, mean and standard deviation. A CSV "

@@ -10,55 +10,32 @@
 
 #include "base/alloc.h"
 #include "io/image/image_files.h"
-#include "io/import/import_source.h"
+#include "io/kind.h"
 #include "io/rows/rows_private.h"
 
-/* How files begin. */
-static const struct {
-    const char *bytes;
-    size_t n;
-    const charl__rows_kind *kind;
-} beginnings[] = {
-    {"\x93NUMPY", 6, &charl__rows_npy},
-    {"PK\3\4", 4, &charl__rows_npy},
-    {"\x89HDF\r\n\x1a\n", 8, &charl__rows_dataset},
-    {"\x89PNG\r\n", 6, &charl__rows_images},
-    {"\xff\xd8\xff", 3, &charl__rows_images},
-};
-
-/* What its contents say it is; text is a table. */
-static charl_status find_kind(const char *path, const charl__rows_kind **out)
+/* What its contents say it is; text is a table, or texts. */
+static charl_status find_kind(const charl__rows *r, const char *path, const charl__rows_kind **out)
 {
-    charl_status st = CHARL_OK;
-    charl__source *source = NULL;
-    unsigned char head[8] = {0};
-    size_t got = 0;
+    const charl__kind *kind;
     struct stat s;
 
     *out = &charl__rows_images;
-    CHARL_REQUIRE_CLEANUP(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path, strerror(errno));
+    if (r->o.imports && charl__is_image_name(path)) { /* one that is missing is told as the unreadable ones are */
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path, strerror(errno));
     if (S_ISDIR(s.st_mode) || charl__is_image_name(path)) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__source_open(path, &source));
-    while (got < sizeof head) {
-        size_t n;
-
-        CHARL_TRY_CLEANUP(charl__source_some(source, head + got, sizeof head - got, &n));
-        got += n;
-        if (n == 0) {
-            break;
-        }
+    kind = charl__kind_of(path);
+    *out = r->s->kind == CHARL_DATASET_SEQUENCES ? &charl__rows_texts : &charl__rows_csv;
+    if (kind && kind->as != ~0U) { /* else empty, or a device: the reader says so */
+        *out = kind->as & CHARL__KIND_IMAGE                                       ? &charl__rows_images
+               : kind->as & (CHARL__KIND_NPY | CHARL__KIND_NPZ | CHARL__KIND_IDX) ? &charl__rows_npy
+               : kind->as & CHARL__KIND_OF_HDF5                                   ? &charl__rows_dataset
+                                                                                  : *out;
     }
-    *out = &charl__rows_csv;
-    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
-        if (got >= beginnings[i].n && memcmp(head, beginnings[i].bytes, beginnings[i].n) == 0) {
-            *out = beginnings[i].kind;
-        }
-    }
-cleanup:
-    charl__source_close(source);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status find_kinds(charl__rows *r)
@@ -66,8 +43,7 @@ static charl_status find_kinds(charl__rows *r)
     for (int64_t i = 0; i < r->o.n_paths; i++) {
         const charl__rows_kind *kind;
 
-        CHARL_TRY(find_kind(r->o.paths[i], &kind));
-        kind = kind == &charl__rows_csv && r->s->kind == CHARL_DATASET_SEQUENCES ? &charl__rows_texts : kind;
+        CHARL_TRY(find_kind(r, r->o.paths[i], &kind));
         r->kind = i == 0 ? kind : r->kind;
         CHARL_REQUIRE(r->kind == kind && (i == 0 || kind == &charl__rows_images), CHARL_ERR_CONFIG,
                       "%s and %s: several files are predicted at once only where all are images", r->o.paths[0],

@@ -36,6 +36,8 @@ typedef struct charl__rows_options {
                                       out; else a missing target is unknown, and such a gap is an error */
     const charl__rows_places *
         places; /* CSV; NULL: columns and targets are found by name. With `imports`: rows without a target are left out */
+    const char *targets;           /* arrays: the file of the targets; NULL: there are none */
+    const char *x_name, *y_name;   /* of an archive: the arrays that are meant; NULL: the usual ones */
     const char *id;                /* CSV: the column that names rows; NULL: none */
     const char *split;             /* of a data set; NULL: val where it has one, else train */
     charl_dataset_options dataset; /* how a data set is opened ... */

@@ -1,14 +1,16 @@
-/* Rows of a NumPy array [n, ...]. */
+/* Rows of an array [n, ...], and targets of another. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/dataset/weights.h"
 #include "io/image_layout.h"
-#include "io/import/import_npy.h"
+#include "io/rows/npy.h"
 #include "io/rows/rows_private.h"
 
 typedef struct npy_rows {
-    charl__npy array;
-    unsigned char *raw; /* [capacity, row] */
+    charl__npy x, y;
+    unsigned char *raw; /* [capacity, row] of the larger one */
     int64_t capacity;
 } npy_rows;
 
@@ -30,25 +32,25 @@ static charl_status open_npy(charl__rows *r)
 
     CHARL_TRY(charl__alloc(sizeof *f, &f));
     r->self = f;
-    CHARL_TRY(charl__npy_open(&f->array, r->path, NULL, false));
-    CHARL_REQUIRE(f->array.type != 'S' && f->array.type != 'U', CHARL_ERR_DATA, "%s holds text, %s takes samples of %s",
+    CHARL_TRY(charl__npy_open(&f->x, r->path, r->o.x_name, false));
+    CHARL_REQUIRE(f->x.type != 'S' && f->x.type != 'U', CHARL_ERR_DATA, "%s holds text, %s takes samples of %s",
                   r->path, r->o.model, charl__rows_sample_text(r->s));
-    item = &f->array.item;
-    whole = (charl_shape){item->ndim + 1, {f->array.rows}};
+    item = &f->x.item;
+    whole = (charl_shape){item->ndim + 1, {f->x.rows}};
     for (int i = 0; i < item->ndim; i++) {
         whole.dim[i + 1] = item->dim[i];
     }
     if (!fits(item, &r->s->x_shape) && fits(&whole, &r->s->x_shape)) { /* one sample */
-        charl__npy_take_as_row(&f->array);
+        charl__npy_take_as_row(&f->x);
     }
     channels_first = charl__channels_first(item);
     if (!fits(item, &r->s->x_shape) && item->ndim == 3 && charl_shape_equal(&channels_first, &r->s->x_shape)) {
-        charl__npy_move_channels(&f->array);
+        charl__npy_move_channels(&f->x);
     }
     CHARL_REQUIRE(fits(item, &r->s->x_shape), CHARL_ERR_DATA,
                   "%s is an array of %s, %s takes samples of %s, [rows, ...] of them", r->path,
                   charl_shape_format(&whole, have), r->o.model, charl__rows_sample_text(r->s));
-    CHARL_REQUIRE(f->array.type != 'f' || r->s->x_dtype == CHARL_F32, CHARL_ERR_DATA,
+    CHARL_REQUIRE(f->x.type != 'f' || r->s->x_dtype == CHARL_F32, CHARL_ERR_DATA,
                   "%s holds floating-point numbers, %s takes %s; HINT in the units of the training "
                   "data, x.astype('%s')",
                   r->path, r->o.model, charl__rows_sample_text(r->s),
@@ -62,39 +64,84 @@ static charl_status open_npy(charl__rows *r)
             "they are in the order of the training data",
             r->path, r->o.model));
     }
-    r->rows = f->array.rows;
+    r->rows = f->x.rows;
+    if (r->o.targets) {
+        CHARL_TRY(charl__npy_open(&f->y, r->o.targets, r->o.y_name, true));
+        CHARL_REQUIRE(f->y.rows == f->x.rows && f->y.per_row == charl_shape_count(&r->s->y_shape), CHARL_ERR_DATA,
+                      "%s: the file changed while it was being read", r->o.targets);
+        r->has_targets = f->y.type != 'U' && f->y.type != 'S'; /* texts are the import's */
+    }
+    return CHARL_OK;
+}
+
+/* Rows that are stored as the model takes them. */
+static bool is_same(const charl__npy *a, charl_dtype dtype)
+{
+    return a->size == charl_dtype_size(dtype) && a->type == (dtype == CHARL_F32 ? 'f' : dtype == CHARL_I32 ? 'i' : 'u');
+}
+
+static charl_status next_samples(const charl__rows *r, npy_rows *f, int64_t n, void *x)
+{
+    const charl_dtype dtype = r->s->x_dtype;
+    const bool same = is_same(&f->x, dtype);
+
+    CHARL_TRY(charl__npy_read(&f->x, n, same ? x : f->raw));
+    if (dtype == CHARL_F32) {
+        CHARL_TRY(charl__npy_check_exact(&f->x, f->raw, n));
+    }
+    for (int64_t i = 0; (!same || dtype == CHARL_F32) && i < n * f->x.per_row; i++) {
+        const double v =
+            same ? (double)((const float *)x)[i] : charl__npy_number(&f->x, f->raw + (size_t)i * f->x.size);
+
+        CHARL_REQUIRE(charl__put_number(dtype, v, x, i), CHARL_ERR_DATA,
+                      "%s: %g in row %lld is no finite %s, which %s takes", r->path, v,
+                      (long long)(r->done + i / f->x.per_row), charl_dtype_name(dtype), r->o.model);
+    }
+    return CHARL_OK;
+}
+
+static charl_status next_targets(const charl__rows *r, npy_rows *f, int64_t n, void *y)
+{
+    const charl__npy *a = &f->y;
+
+    CHARL_TRY(charl__npy_read(&f->y, n, f->raw));
+    for (int64_t i = 0; i < n * a->per_row; i++) {
+        const unsigned char *p = f->raw + (size_t)i * a->size;
+        const long long row = (long long)(r->done + i / a->per_row);
+
+        if (r->s->y_dtype == CHARL_F32) {
+            CHARL_REQUIRE(charl__put_number(CHARL_F32, charl__npy_number(a, p), y, i), CHARL_ERR_DATA,
+                          "%s: the target in row %lld is not finite", r->o.targets, row);
+        } else {
+            const int64_t v = charl__npy_integer(a, p);
+
+            CHARL_REQUIRE((v >= 0 && v < INT32_MAX) || charl__label_is_ignored(r->s->kind, &a->item, v), CHARL_ERR_DATA,
+                          "%s: %lld in row %lld is not a class", r->o.targets, (long long)v, row);
+            ((int32_t *)y)[i] = (int32_t)v;
+        }
+    }
     return CHARL_OK;
 }
 
 static charl_status next_npy(charl__rows *r, int64_t most, void *x, void *y, int64_t *n)
 {
     npy_rows *f = r->self;
-    const int64_t left = r->rows - r->done;
+    const int64_t left = r->rows - r->done, sample = f->x.per_row * (int64_t)f->x.size,
+                  target = r->has_targets ? f->y.per_row * (int64_t)f->y.size : 0;
 
-    (void)y;
     *n = left < most ? left : most;
     if (*n > f->capacity) {
         charl_free(f->raw);
         f->raw = NULL;
-        CHARL_TRY(charl__alloc_array(*n * f->array.per_row, f->array.size, &f->raw));
+        CHARL_TRY(charl__alloc_array(*n, (size_t)(sample > target ? sample : target), &f->raw));
         f->capacity = *n;
     }
     if (*n == 0) {
-        CHARL_TRY(charl__source_end(f->array.source));
-        return CHARL_OK;
+        CHARL_TRY(charl__source_end(f->x.source));
+        return r->has_targets ? charl__source_end(f->y.source) : CHARL_OK;
     }
-    CHARL_TRY(charl__npy_read(&f->array, *n, f->raw));
-    if (r->s->x_dtype == CHARL_F32) {
-        CHARL_TRY(charl__npy_check_exact(&f->array, f->raw, *n));
-    }
-    for (int64_t i = 0; i < *n * f->array.per_row; i++) {
-        const double v = charl__npy_number(&f->array, f->raw + (size_t)i * f->array.size);
-
-        CHARL_REQUIRE(charl__put_number(r->s->x_dtype, v, x, i), CHARL_ERR_DATA,
-                      "%s: %g in row %lld is no finite %s, which %s takes", r->path, v,
-                      (long long)(r->done + i / f->array.per_row), charl_dtype_name(r->s->x_dtype), r->o.model);
-    }
-    return CHARL_OK;
+    CHARL_TRY(next_samples(r, f, *n, x));
+    return r->has_targets ? next_targets(r, f, *n, y) : CHARL_OK;
 }
 
 static void close_npy(charl__rows *r)
@@ -102,7 +149,8 @@ static void close_npy(charl__rows *r)
     npy_rows *f = r->self;
 
     if (f) {
-        charl__npy_close(&f->array);
+        charl__npy_close(&f->x);
+        charl__npy_close(&f->y);
         charl_free(f->raw);
     }
 }

@@ -1,8 +1,8 @@
-#ifndef CHARL_IO_IMPORT_IMPORT_NPY_H
-#define CHARL_IO_IMPORT_IMPORT_NPY_H
-/** NumPy's .npy format: a magic number, a version, the length of a header that is a Python
- *  dictionary literal, then the elements. Only the three keys that NumPy itself writes are
- *  understood. */
+#ifndef CHARL_IO_ROWS_NPY_H
+#define CHARL_IO_ROWS_NPY_H
+/** Files of one array, read row by row: NumPy's .npy format, alone or in an archive (.npz), and MNIST's (IDX). Of a .npy header only the
+ *  three keys that NumPy itself writes are understood, of IDX only unsigned bytes. */
+#include "base/text/text.h"
 #include "charl/shape.h"
 #include "io/import/import_source.h"
 
@@ -31,7 +31,10 @@ void charl__npy_move_channels(charl__npy *a);
 charl_status charl__npy_read(charl__npy *a, int64_t n, void *raw) CHARL_MUST_CHECK;
 /** Refuse integers among the n rows just read, `raw`, that f32 would round. Floats may be rounded. Errors: ERR_DATA, naming value and row. */
 charl_status charl__npy_check_exact(const charl__npy *a, const unsigned char *raw, int64_t n) CHARL_MUST_CHECK;
-/** A stored element as a number. */
+/** A stored element as a number; of type 'u' or 'i' as an integer, beyond int64 the largest one. */
 double charl__npy_number(const charl__npy *a, const unsigned char *p);
+int64_t charl__npy_integer(const charl__npy *a, const unsigned char *p);
+/** A stored text as UTF-8; rows are padded with NUL. Errors: ERR_NOMEM. */
+charl_status charl__npy_text(const charl__npy *a, const unsigned char *p, charl__text *out) CHARL_MUST_CHECK;
 
 #endif
