@@ -390,17 +390,26 @@ static void print_help(const char *path, const charl__cli_command *table)
 
 static int unknown_command(const char *path, const charl__cli_command *table, const char *word)
 {
-    const charl__cli_command *nearest = NULL;
+    const charl__cli_command *nearest = NULL, *group = NULL; /* that it is a command of */
     char hint[HINT_BYTES];
     int best = INT_MAX;
 
     for (const charl__cli_command *c = table; c->name; c++) {
         if (charl_text_closer(word, c->name, &best)) {
             nearest = c;
+            group = NULL;
+        }
+        for (const charl__cli_command *inner = c->sub; inner && inner->name; inner++) {
+            if (strcmp(word, inner->name) == 0) {
+                nearest = inner;
+                group = c;
+                best = 0;
+            }
         }
     }
     if (nearest) {
-        snprintf(hint, sizeof hint, "did you mean `%s %s`?", path, nearest->name);
+        snprintf(hint, sizeof hint, "did you mean `%s %s%s%s`?", path, group ? group->name : "", group ? " " : "",
+                 nearest->name);
     } else {
         snprintf(hint, sizeof hint, "`%s --help` lists the commands", path);
     }

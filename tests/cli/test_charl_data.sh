@@ -247,6 +247,8 @@ expect 2 'fractions 0.5,2: must be numbers between 0 and 1' data split d1.h5 -o 
 expect 2 'the fractions must sum to 1, not 0.8' data split d1.h5 -o x.h5 -o x2.h5 --fractions 0.4,0.4
 expect 3 'w.h5 holds tokens' data sample w.h5 -n 3 -o x.h5
 
+expect 3 't.csv is a CSV file, not a dataset' data import t.csv -o x.h5 # the format is missing
+hint '`charl data import csv t.csv -o t.h5`'
 expect 2 'unknown format: parquet' data import parquet t.csv -o x.h5
 hint 'charl data import --help'
 expect 2 '--output is missing' data import csv t.csv

@@ -26,6 +26,10 @@ expect 2 'error: --hash 12: must be 64 hexadecimal digits$' verify run --hash 12
 expect 2 'error: --layout: "onnx" is not one of charl, huggingface, peft$' checkpoint export a.h5 -o b --layout onnx
 expect 2 'unknown command: charl dat$' dat
 hint 'did you mean `charl data`?'
+expect 2 'unknown command: charl import' import
+hint 'did you mean `charl data import`?'
+expect 2 'unknown command: charl export' export
+hint 'did you mean `charl checkpoint export`?'
 expect 2 'unknown command: charl xylophone' xylophone
 hint 'charl --help'
 expect 2 'a command is missing: charl checkpoint [.][.][.]$' checkpoint

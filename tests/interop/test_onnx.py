@@ -592,6 +592,8 @@ def check_pictures(folder):
         small = Image.fromarray(random.randint(0, 256, (5, 7, 3)).astype(np.uint8))
         (pictures / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
         small.resize((w, h), Image.BICUBIC).save(pictures / "ab"[i % 2] / f"{i}.{'png' if i < 4 else 'jpg'}")
+    deep = np.asarray(small.resize((20, 20), Image.BICUBIC).convert("L")).astype(np.uint16) * 257
+    Image.fromarray(deep).save(pictures / "a" / "deep.png")  # 16 bits
     files = sorted(pictures.glob("*/*"))
     (folder / "pictures.ini").write_text("[model]\ntype = mlp\nhidden = 8\n[train]\nbatch_size = 2\nmax_steps = 3\n"
                                          "[optimizer]\nlearning_rate = 0.01\n[device]\nshare = yes\n")

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/charl/commands.h"
 
@@ -184,6 +185,16 @@ int charl__data_import_main(const char *path, int argc, char **argv)
     if (argc < 2 || argv[1][0] == '-') {
         return charl__cli_error(CHARL__EXIT_USAGE, "see `charl data import --help`", "%s: the format comes first: %s",
                                 path, names);
+    }
+    if (!t &&
+        access(argv[1], F_OK) == 0) { /* FORMAT is missing: the message says what the file is, and which one takes it */
+        charl_dataset *ds = NULL;
+        const charl_status st = charl_dataset_open(argv[1], NULL, &ds);
+
+        charl_dataset_close(ds);
+        if (st != CHARL_OK) {
+            return charl__cli_fail(st);
+        }
     }
     if (!t) {
         return charl__cli_error(CHARL__EXIT_USAGE, "see `charl data import --help`", "unknown format: %s; it can be %s",

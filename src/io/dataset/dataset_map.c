@@ -68,7 +68,7 @@ static charl_status check_shape(const mapping *m)
                   "samples of %s are %s, %s was trained on %s%s", own.path, charl_shape_format(&own.x_shape, have),
                   m->model, charl_shape_format(&m->s->x_shape, want),
                   m->s->kind == CHARL_DATASET_IMAGES && own.x_shape.ndim == 3
-                      ? "; HINT import the images again with the --size of the model"
+                      ? "; HINT import the images again with the --size and --channels of the model"
                       : "");
     return CHARL_OK;
 }
