@@ -33,6 +33,8 @@
 #else
 #include "nvidia/conv/conv_taps.clh"
 #endif
+#include "nvidia/conv/conv_tiles.clh"
+#include "nvidia/gemm/copy_next.clh"
 
 #define ACROSS (GRAD ? 8 : BK / 8) /* chunks beside each other that are copied at a time */
 
@@ -43,54 +45,49 @@ conv_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
          int2 out_place)
 {
     local uchar stages[LOCAL_BYTES] __attribute__((aligned(1024)));
-    const window t = {image, taps, grid, step, shift, tap, chunks, ld};
+    const window t = {image, taps, grid, step, shift, tap, w_step, out_extent, out_step, out_place, chunks, ld, w_first, m, n, k, tiles};
     const address base = LOCAL_ADDRESS(stages);
     const int lane = (int)get_local_id(0), chunk = lane % ACROSS, row = lane / ACROSS;
     const address mine = base + place_of_chunk(GRAD, row, chunk);
     const int warp_i = (lane >> 6) * 64, warp_j = (lane >> 5 & 1) * (BN / 2);
     const uint place_a = place_of_fragment(GRAD, warp_i, lane & 31),
                place_b = place_of_fragment(GRAD, warp_j, lane & 31);
-    const int groups = (int)get_num_groups(0), steps = STEPS(t, k), cols = COLUMNS(t, n);
-    int coming = (int)get_group_id(0) - groups; /* tile of the next copy */
-    int left = 0;                               /* stages of it */
-    uint fill = 0, use = 0;                     /* offsets of the stages that are copied and used next */
-    uint4 of_a[2][4], of_b[2][FRAGMENTS];       /* fragments */
+    const int steps = steps_of_tile(&t);
+    copying next = {.a = a + a_at, .b = b + b_at, .coming = (int)get_group_id(0) - (int)get_num_groups(0), .to = mine, .row = row, .chunk = chunk};
+    uint use = 0; /* offset of the stage that is used next */
+    fragments x;
     float c[SUMS_EACH];
-    COPIES(next, t);
 
-    a += a_at;
-    b += b_at;
+    bias += bias_at;
     out += out_at;
-    (void)bias, (void)bias_at, (void)n, (void)k, (void)w_first, (void)w_step, (void)out_extent, (void)out_step,
-        (void)out_place; /* GRAD and BIAS decide */
 #pragma nounroll
     for (int i = 0; i < AHEAD; i++) {
-        COPY_NEXT(next, t, a, b, w, m, n, k, tiles, groups, steps, cols, coming, left, fill, mine, row, chunk);
+        copy_next(&t, &next);
     }
     ARRIVED_BUT(AHEAD - 1);
-    LOAD(0, base + use, place, of_a, of_b);
-    for (int tile = (int)get_group_id(0); tile < tiles; tile += groups) {
+    load_part(&x, 0, base + use, place_a, place_b);
+    for (int tile = (int)get_group_id(0); tile < tiles; tile += (int)get_num_groups(0)) {
 #pragma unroll
         for (int i = 0; i < SUMS_EACH; i++) {
             c[i] = 0.0f;
         }
 #pragma nounroll
         for (int i = 0; i < steps; i++) {
-            LOAD(1, base + use, place, of_a, of_b);
-            COPY_NEXT(next, t, a, b, w, m, n, k, tiles, groups, steps, cols, coming, left, fill, mine, row, chunk);
-            MULTIPLY_ALL(0, c, of_a, of_b);
+            load_part(&x, 1, base + use, place_a, place_b);
+            copy_next(&t, &next);
+            multiply_part(c, &x, 0);
             use = AFTER(use);
             ARRIVED_BUT(AHEAD - 1);
-            LOAD(0, base + use, place, of_a, of_b); /* of the next stage, also where that is another tile's, or none */
-            MULTIPLY_ALL(1, c, of_a, of_b);
+            load_part(&x, 0, base + use, place_a, place_b); /* of the next stage, also where that is another tile's, or none */
+            multiply_part(c, &x, 1);
         }
 #pragma unroll
         for (int r = 0; r < 4; r++) {
-            BEGIN_STORE(to, t, tile, warp_i + 16 * r, out, m, cols, lane);
+            const results to = begin_store(&t, tile, out, warp_i + 16 * r, lane);
 
 #pragma unroll
-            for (int x = 0; x < FRAGMENTS; x++) {
-                STORE_SUMS(to, warp_j + 16 * x, c + 8 * (r * FRAGMENTS + x), bias, out, m, n, lane);
+            for (int y = 0; y < FRAGMENTS; y++) {
+                store_sums(&t, &to, warp_j + 16 * y, c + 8 * (r * FRAGMENTS + y), bias, lane);
             }
         }
     }

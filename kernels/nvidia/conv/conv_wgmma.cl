@@ -46,6 +46,8 @@
 #else
 #include "nvidia/conv/conv_taps.clh"
 #endif
+#include "nvidia/conv/conv_tiles.clh"
+#include "nvidia/gemm/copy_next.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
@@ -53,26 +55,22 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
            int2 step, int2 shift, int2 tap, int w_first, int2 w_step, int2 out_extent, int2 out_step, int2 out_place)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
-    const window t = {image, taps, grid, step, shift, tap, chunks, ld};
+    const window t = {image, taps, grid, step, shift, tap, w_step, out_extent, out_step, out_place, chunks, ld, w_first, m, n, k, tiles};
     const uint base = (uint)(ulong)stages;
     const int lane = (int)get_local_id(0), chunk = lane & 7, row = lane >> 3;
     const uint mine = base + (uint)(row * 128 + ((chunk ^ (row & 7)) << 4));
-    const int groups = (int)get_num_groups(0), steps = STEPS(t, k), cols = COLUMNS(t, n);
-    int coming = (int)get_group_id(0) - groups; /* tile of the next copy */
-    int left = 0;                               /* stages of it */
-    uint fill = 0, use = 0;                     /* offsets of the stages that are copied and used next */
+    const int steps = steps_of_tile(&t);
+    copying next = {.a = a + a_at, .b = b + b_at, .coming = (int)get_group_id(0) - (int)get_num_groups(0), .to = mine, .row = row, .chunk = chunk};
+    uint use = 0; /* offset of the stage that is used next */
     float c[BN / 2];
-    COPIES(next, t);
 
-    a += a_at;
-    b += b_at;
+    bias += bias_at;
     out += out_at;
-    (void)bias, (void)bias_at, (void)n, (void)k, (void)w_first, (void)w_step, (void)out_extent, (void)out_step, (void)out_place; /* GRAD and BIAS decide */
 #pragma nounroll
     for (int i = 0; i < AHEAD; i++) {
-        COPY_NEXT(next, t, a, b, w, m, n, k, tiles, groups, steps, cols, coming, left, fill, mine, row, chunk);
+        copy_next(&t, &next);
     }
-    for (int tile = (int)get_group_id(0); tile < tiles; tile += groups) {
+    for (int tile = (int)get_group_id(0); tile < tiles; tile += (int)get_num_groups(0)) {
 #pragma unroll
         for (int i = 0; i < BN / 2; i++) {
             c[i] = 0.0f;
@@ -88,7 +86,7 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
 #endif
             ASM volatile("bar.sync 0;" ::: "memory");
             ASM volatile(WGMMA_STAGE : SUMS(c) : "l"(x), "l"(y), "r"(1) : "memory");
-            COPY_NEXT(next, t, a, b, w, m, n, k, tiles, groups, steps, cols, coming, left, fill, mine, row, chunk);
+            copy_next(&t, &next);
 #if OVERLAP
             ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage that is overwritten next is read */
 #endif
@@ -96,10 +94,11 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
         }
         ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c)::"memory"); /* names the sums, so that none is read before */
 
-        BEGIN_STORE(to, t, tile, (lane >> 5) * 16, out, m, cols, lane);
+        const results to = begin_store(&t, tile, out, (lane >> 5) * 16, lane);
+
 #pragma unroll
-        for (int x = 0; x < BN / 16; x++) {
-            STORE_SUMS(to, 16 * x, c + 8 * x, bias, out, m, n, lane);
+        for (int y = 0; y < BN / 16; y++) {
+            store_sums(&t, &to, 16 * y, c + 8 * y, bias, lane);
         }
     }
 }

@@ -47,7 +47,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void roofline_mma(glob
     for (int r = 0; r < rounds; r++) {
 #pragma unroll
         for (int i = 0; i < PRODUCTS; i++) {
-            MULTIPLY(c + 4 * i, a, b[2 * i], b[2 * i + 1]);
+            multiply(c + 4 * i, a, b[2 * i], b[2 * i + 1]);
         }
     }
 #pragma unroll

@@ -56,11 +56,10 @@
 /* 384 work-items begin with 168 registers each; two of the three groups of four warps get more once the third has returned some: 2 x + y <= 504. */
 #define LANES_REGISTERS "216"
 #define OTHERS_REGISTERS "72"
+#define IS_EDGE(n, j) (EDGE > 0 && (n) - (j) <= EDGE)
 #if EDGE > 0
-#define IS_EDGE(n, j) (n - (j) <= EDGE)
 #define MULTIPLY WGMMA_STAGE_OR_EDGE
 #else
-#define IS_EDGE(n, j) 0
 #define MULTIPLY WGMMA_STAGE
 #endif
 #define BARRIER(lane) ASM volatile("bar.sync %0, 128;" ::"r"(1 + (lane >> 7)) : "memory") /* of four warps that multiply */
@@ -86,7 +85,8 @@ gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages, deals = base + LOCAL_BYTES + 16 * STAGES;
-    const int steps = max((k + BK - 1) / BK, 1);
+    const product p = {m, n, k, inner, out_outer, out_inner, steps_of(k), tiles, rounds};
+    const epilogue_operands with_out = EPILOGUE_OF(with);
 
     if (get_local_id(0) == 0) {
         for (uint s = 0; s < STAGES; s++) {
@@ -99,6 +99,7 @@ gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
         ASM volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     ASM volatile("bar.sync 0;" ::: "memory");
+    split_k += split_k_at;
     if (warp_number() >= LANES / 32) {
         const int lane = (int)get_local_id(0) - LANES;
 
@@ -117,29 +118,19 @@ gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             publish_map(B_MAP(MAPS(split_k)), LOCAL_MAPS(base) + MAP_BYTES);
             if (lane == COPIER) {
                 copying x = {.maps = MAPS(split_k),
-                             .m = m,
-                             .n = n,
-                             .k = k,
-                             .inner = inner,
                              .a_inner = a_inner != 0,
                              .a_outer = a_outer != 0,
                              .b_inner = b_inner != 0,
                              .b_outer = b_outer != 0,
                              .base = base};
-                dealing d = {.count = COUNT(split_k),
-                             .deals = deals,
-                             .steps = steps,
-                             .tiles = tiles,
-                             .rounds = rounds,
-                             .products = PRODUCT_TILES(m, n),
-                             .leaf = -1};
+                dealing d = {.count = COUNT(split_k), .deals = deals, .leaf = -1};
 
-                copy_all(&x, &d);
+                copy_all(&p, &x, &d);
             }
         }
 #if A_SUMS
         else {
-            add_up_a(a_sums, a_sums_at, deals, split_k, split_k_at, steps, m, n, inner, base, lane);
+            add_up_a(&p, A_SUMS_OF(a_sums), deals, split_k, base, lane);
         }
 #endif
     } else {
@@ -148,19 +139,19 @@ gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
         float c[BN / 2];
 
         ASM volatile("setmaxnreg.inc.sync.aligned.u32 " LANES_REGISTERS ";");
+        bias += bias_at;
         out += out_at;
-        EPILOGUE_MOVE(with, draw, 0);
         for (int q = 0;; q++) {
             const piece now = piece_dealt(deals, q);
             uint last = STAGES;
-            const int is_edge = IS_EDGE(n, place_of(now.tile, m, n, inner).j);
+            const int is_edge = IS_EDGE(n, place_of(&p, now.tile).j);
 
             if (now.tile < 0) {
                 break;
             }
 
-            PREFETCH_BESIDE(now, with, out, m, n, inner, steps, lane);
-            BEGIN_SUMS(now, c, lane, split_k);
+            prefetch_beside(&p, now, &with_out, lane);
+            begin_sums(now, c, split_k, lane);
 #pragma nounroll
             for (int t = now.from; t < now.to; t++) {
                 const ulong x = ROWS_AT(base + use * STAGE_BYTES, lane), y = COLUMNS_AT(base + use * STAGE_BYTES);
@@ -179,9 +170,9 @@ gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             if ((lane & 31) == 0) {
                 arrive(FREE(base, last));
             }
-            PASS_SUMS_ON(now, c, lane, split_k, steps);
-            FOLD_LEAF(now, c, levels, m, n, base, lane);
-            END_TILE(place_of(SUM_OF(now.tile, m, n), m, n, inner), c, bias, with, out, m, n, base, lane);
+            if (!pass_sums_on(&p, now, c, split_k, lane) && fold_leaf(&p, now, c, FOLD_OF(levels), base, lane)) {
+                end_tile(&p, place_of(&p, sum_of(&p, now.tile)), c, bias, &with_out, out, WARP_ROWS(base, lane), lane);
+            }
         }
     }
 }

@@ -40,38 +40,13 @@
 #include "nvidia/gemm/wgmma_stages.clh"
 
 #define AHEAD (STAGES - 1)
-#define A_STRIDE(pitch) (A_KIND == 1 ? 128 * (ulong)pitch : 128) /* bytes from a stage to the next */
-#define B_STRIDE(pitch) (B_KIND == 0 ? 128 * (ulong)pitch : 128)
-#define COPY_ROWS (LANES / 8)
-#include "nvidia/gemm/tile_copy.clh"
-#include "nvidia/gemm/wgmma_sums.clh"
 #include "nvidia/gemm/tile_order.clh"
+#include "nvidia/gemm/tile_copy.clh"
+#include "nvidia/gemm/copy_operands.clh"
+#include "nvidia/gemm/copy_next.clh"
+#include "nvidia/gemm/wgmma_sums.clh"
 #include "nvidia/gemm/tile_epilogue.clh"
 #include "nvidia/gemm/tile_end.clh"
-
-/* Copies the next stage, in the order of this group's pieces, to the place `fill`, and advances; nothing after the last one. coming: the piece
- * that is copied, of `pieces`; k_left: of it; corner: of its tile. Of operand a: its address in memory, a_outer, a_inner and a_pitch, and where this
- * work-item's chunks begin, chunks_a for a `chunks` of that name; b likewise. */
-#define COPY_NEXT(a, b, m, n, k, inners, steps, tiles, pieces, coming, k_left, corner, chunks, fill, mine, row, chunk) \
-    if (k_left <= 0 && ++coming < pieces) {                                                                            \
-        const piece next = PIECE(coming, steps, tiles, 0);                                                             \
-                                                                                                                       \
-        k_left = min(k - next.from * BK, (next.to - next.from) * BK);                                                  \
-        corner = place_of(next.tile, m, n, inners);                                                                    \
-        chunks##_a = find_chunks(0, A_KIND == 1, (ulong)(a + corner.outer * a##_outer + corner.inner * a##_inner), corner.i, m, \
-                                 a##_pitch, row, chunk) + (ulong)(next.from) * A_STRIDE(a##_pitch);                    \
-        chunks##_b = find_chunks(0, B_KIND == 0, (ulong)(b + corner.outer * b##_outer + corner.inner * b##_inner), corner.j, n, \
-                                 b##_pitch, row, chunk) + (ulong)(next.from) * B_STRIDE(b##_pitch);                    \
-    }                                                                                                                  \
-    if (coming < pieces) {                                                                                             \
-        COPY_FOUR(0, mine + fill, chunks##_a.lo, A_KIND == 1, A_BY_16, corner.i, m, k_left, row, chunk);               \
-        COPY_FOUR(0, mine + fill + A_BLOCKS * BLOCK, chunks##_b.lo, B_KIND == 0, B_BY_16, corner.j, n, k_left, row, chunk); \
-        chunks##_a += A_STRIDE(a##_pitch);                                                                             \
-        chunks##_b += B_STRIDE(b##_pitch);                                                                             \
-        k_left -= BK;                                                                                                  \
-    }                                                                                                                  \
-    COMMIT_COPIES;                                                                                                     \
-    fill = AFTER(fill)
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias,
@@ -81,30 +56,34 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages;
-    const int lane = (int)get_local_id(0), chunk = lane & 7, row = lane >> 3;
-    const uint mine = base + (uint)(row * 128 + ((chunk ^ (row & 7)) << 4));
-    const int steps = max((k + BK - 1) / BK, 1), pieces = PIECES(steps, tiles, 0);
-    int coming = -1; /* piece of the next copy */
-    int k_left = 0;
-    uint fill = 0, use = 0; /* offsets of the stages that are copied and used next */
-    place corner = {0, 0, 0, 0};
-    ulong8 from_a = 0, from_b = 0;
+    const int lane = (int)get_local_id(0);
+    const product p = {m, n, k, inner, out_outer, out_inner, steps_of(k), tiles, 0};
+    const epilogue_operands with_out = EPILOGUE_OF(with);
+    copying next = {{a + a_at, a_outer, a_inner, a_pitch, 0},
+                    {b + b_at, b_outer, b_inner, b_pitch, 0},
+                    pieces_of(&p),
+                    -1,
+                    0,
+                    {0, 0, 0, 0},
+                    place_of_chunks(base, lane),
+                    0,
+                    lane};
+    uint use = 0; /* offset of the stage that is used next */
+    sums_of_a sums;
     float c[BN / 2];
 
-    a += a_at;
-    b += b_at;
+    bias += bias_at;
     out += out_at;
-    EPILOGUE_MOVE(with, draw, 0);
-    PREPARE_A_SUMS(s, with_a_sums);
+    sums.wanted = false;
 #pragma nounroll
     for (int t = 0; t < AHEAD; t++) {
-        COPY_NEXT(a, b, m, n, k, inner, steps, tiles, pieces, coming, k_left, corner, from, fill, mine, row, chunk);
+        copy_next(&p, &next);
     }
-    for (int q = 0; q < pieces; q++) {
-        const piece now = PIECE(q, steps, tiles, 0);
+    for (int q = 0; q < next.pieces; q++) {
+        const piece now = piece_of(&p, q);
 
-        PREFETCH_BESIDE(now, with, out, m, n, inner, steps, lane);
-        BEGIN_A_SUMS(now, s, with_a_sums, m, n, inner);
+        prefetch_beside(&p, now, &with_out, lane);
+        begin_a_sums(&p, now, &sums);
         no_sums(c);
 #pragma nounroll
         for (int t = now.from; t < now.to; t++) {
@@ -115,15 +94,15 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
             ASM volatile("bar.sync 0;" ::: "memory");
             ASM volatile(WGMMA_STAGE : SUMS(c) : "l"(x), "l"(y), "r"(1) : "memory");
-            ADD_A_SUMS(base + use, s, with_a_sums, lane);
-            COPY_NEXT(a, b, m, n, k, inner, steps, tiles, pieces, coming, k_left, corner, from, fill, mine, row, chunk);
+            add_a_sums(&sums, base + use, lane);
+            copy_next(&p, &next);
             use = AFTER(use);
         }
         ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c)::"memory"); /* names the sums, so that none is read before */
 
-        const place done = place_of(now.tile, m, n, inner);
+        const place done = place_of(&p, now.tile);
 
-        STORE_A_SUMS(done, a_sums, s, with_a_sums, base, m, inner, lane);
-        END_TILE(done, c, bias, with, out, m, n, base, lane);
+        store_a_sums(&p, done, &sums, A_SUMS_OF(a_sums), base, lane);
+        end_tile(&p, done, c, bias, &with_out, out, 0, lane);
     }
 }
