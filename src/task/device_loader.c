@@ -1,5 +1,4 @@
-/* Feeds: a source on the device, row numbers in a ring, a loader where the source is only a window
- * of the data. */
+/* Sources on the device, row numbers in a ring, and a loader where a source is only a window of the data. */
 #include "task/device_loader.h"
 
 #include <string.h>
@@ -16,6 +15,18 @@
 
 enum { SLOTS = 3, BLOCK_ROWS = 4096, CHOSEN = 128, BLOCK_TOKENS = 1 << 20, BLOCK_PIXELS = 1 << 20 };
 
+/* A part of the batches: on the device the source that graphs gather from, and where that is a window of the data, slots that a loader fills. */
+typedef struct batch_part {
+    bool on;
+    charl_dtype dtype;
+    charl_shape row;      /* shape of a row */
+    charl_tensor *tensor; /* [rows, row] */
+    charl_pinned *pinned[SLOTS];
+    void *host[SLOTS];
+} batch_part;
+
+enum { X = CHARL__BATCH_X, Y = CHARL__BATCH_Y, WEIGHTS = CHARL__BATCH_WEIGHTS, STARTS = CHARL__BATCH_STARTS };
+
 struct charl__device_loader {
     charl__device_loader_options o;
     charl_dataset_info info;
@@ -27,22 +38,15 @@ struct charl__device_loader {
     bool counts;             /* targets have weights */
     int64_t step, delivered; /* delivered: the step before, or the same if it is fixed */
     double step_weight;
-    charl_tensor *x, *y;   /* the source; tokens on the device: x is the sequence, no y */
-    charl_tensor *w;       /* weights of the targets; NULL: all count alike */
-    void *weights;         /* of the whole split on the device, as there, but of pixels; else NULL */
-    double *row_weights;   /* of pixels in training: what those of each row weigh, [n]; else NULL */
-    float *window_weights; /* of one window or row, otherwise */
+    batch_part part[CHARL__BATCH_PARTS]; /* tokens on the device: X is the sequence, and there is no Y */
+    void *weights;                       /* of the whole split on the device, as there, but of pixels; else NULL */
+    double *row_weights;                 /* of pixels in training: what those of each row weigh, [n]; else NULL */
+    float *window_weights;               /* of one window or row, otherwise */
     charl_tensor *shift, *scale;
     charl_tensor *target_shift, *target_scale, *target_std; /* NULL: targets are not scaled */
     charl__loader_record r;                                 /* of the next run of a graph */
     /* Streaming. */
     charl__loader *loader;
-    charl_tensor
-        *starts; /* of documents: on the device all of the split, else of windows; NULL: they are not separate */
-    charl_pinned *pinned_x[SLOTS], *pinned_y[SLOTS], *pinned_w[SLOTS], *pinned_starts[SLOTS];
-    void *host_x[SLOTS], *host_y[SLOTS];
-    float *host_w[SLOTS];
-    int32_t *host_starts[SLOTS];
     charl__event *uploaded[SLOTS], *used[SLOTS];
     int slot, previous; /* of this step and of the one before; -1 for none */
     double waited_s;
@@ -83,18 +87,56 @@ int64_t charl__device_loader_split_bytes(const charl_dataset_info *info, charl_s
            (row_bytes(info->x_dtype, &info->x_shape) + row_bytes(info->y_dtype, &info->y_shape) + weight);
 }
 
-static charl_status create_array(charl__device_loader *f, int64_t rows, charl_dtype dtype, const charl_shape *row,
-                                 charl_tensor **out)
+/* Which parts there are, and what a row of each is. */
+static void describe_parts(charl__device_loader *f)
 {
-    charl_shape shape = {row->ndim + 1, {rows}};
+    const charl_shape one = {0, {0}};
+    const bool tokens_stay = f->window > 0 && f->o.on_device;
 
-    CHARL_REQUIRE(row->ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: samples have too many extents", f->info.path);
-    CHARL_REQUIRE(rows <= INT32_MAX, CHARL_ERR_DATA,
-                  "%s: %lld rows are too many to keep on the device; set data.cache = none", f->info.path,
-                  (long long)rows);
-    memcpy(shape.dim + 1, row->dim, (size_t)row->ndim * sizeof row->dim[0]);
-    CHARL_TRY(charl_tensor_create(f->o.dev, dtype, &shape, out));
+    f->part[X] = (batch_part){.on = true, .dtype = f->info.x_dtype, .row = f->info.x_shape};
+    f->part[Y] = (batch_part){.on = !tokens_stay, .dtype = f->info.y_dtype, .row = f->info.y_shape};
+    f->part[WEIGHTS] =
+        (batch_part){.on = f->counts, .dtype = CHARL_F32, .row = f->window > 0 || f->o.pixels ? f->info.y_shape : one};
+    f->part[STARTS] = (batch_part){.on = f->o.separate && !tokens_stay, .dtype = CHARL_I32, .row = f->info.y_shape};
+    if (tokens_stay) { /* one sequence, and documents begin where fill_starts says */
+        f->part[X].dtype = f->info.stored_dtype;
+        f->part[WEIGHTS].dtype = charl__dataset_weights_dtype(f->o.ds);
+        f->part[X].row = f->part[WEIGHTS].row = one;
+    }
+}
+
+static int64_t bytes_of_row(const batch_part *p)
+{
+    return row_bytes(p->dtype, &p->row);
+}
+
+static charl_status create_source(charl__device_loader *f)
+{
+    const int64_t rows = !f->o.on_device ? SLOTS * slot_rows(f) : f->window > 0 ? f->info.items[f->o.split] : f->n;
+
+    for (batch_part *p = f->part; p < f->part + CHARL__BATCH_PARTS; p++) {
+        charl_shape shape = {p->row.ndim + 1, {rows}};
+
+        if (!p->on) {
+            continue;
+        }
+        CHARL_REQUIRE(p->row.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: samples have too many extents", f->info.path);
+        CHARL_REQUIRE(rows <= INT32_MAX, CHARL_ERR_DATA,
+                      "%s: %lld rows are too many to keep on the device; set data.cache = none", f->info.path,
+                      (long long)rows);
+        memcpy(shape.dim + 1, p->row.dim, (size_t)p->row.ndim * sizeof p->row.dim[0]);
+        CHARL_TRY(charl_tensor_create(f->o.dev, p->dtype, &shape, &p->tensor));
+    }
     return CHARL_OK;
+}
+
+/* Write n rows, of the whole split, from row `first` on. */
+static charl_status write_rows(const batch_part *p, int64_t first, int64_t n, const void *rows)
+{
+    const int64_t bytes = bytes_of_row(p);
+
+    return charl__buffer_write(CHARL_QUEUE_COMPUTE, p->tensor->buffer, (size_t)(first * bytes), rows,
+                               (size_t)(n * bytes), true);
 }
 
 /* (v - mean) * (1 / std), per channel or column, or with one of each for all. */
@@ -133,25 +175,50 @@ static charl_status create_normalization(charl__device_loader *f)
     return CHARL_OK;
 }
 
-static charl_status create_source(charl__device_loader *f)
-{
-    const charl_shape one = {0, {0}};
-    const int64_t rows = f->o.on_device ? f->n : SLOTS * slot_rows(f);
+/* Some rows of the split on their way to the device. */
+typedef struct block {
+    int64_t first, n;
+    int64_t *rows; /* their numbers */
+    void *a, *b;   /* room for them */
+} block;
 
-    if (f->window > 0 && f->o.on_device) {
-        CHARL_TRY(create_array(f, f->info.items[f->o.split], f->info.stored_dtype, &one, &f->x));
-        if (f->counts) {
-            CHARL_TRY(create_array(f, f->info.items[f->o.split], charl__dataset_weights_dtype(f->o.ds), &one, &f->w));
+/* Call `move` for blocks of up to `most` of the rows [0, n), with room for a and b bytes of each. */
+static charl_status each_block(charl__device_loader *f, int64_t n, int64_t most, int64_t a, int64_t b,
+                               charl_status (*move)(charl__device_loader *f, const block *k))
+{
+    charl_status st = CHARL_OK;
+    block k = {0};
+
+    most = most < n ? most : n;
+    CHARL_TRY_CLEANUP(charl__alloc_array(most, sizeof *k.rows, &k.rows));
+    CHARL_TRY_CLEANUP(charl__alloc_array(most, (size_t)a, &k.a));
+    CHARL_TRY_CLEANUP(charl__alloc_array(most, (size_t)b, &k.b));
+    for (; k.first < n; k.first += k.n) {
+        k.n = n - k.first < most ? n - k.first : most;
+        for (int64_t i = 0; i < k.n; i++) {
+            k.rows[i] = k.first + i;
         }
-        return CHARL_OK;
+        CHARL_TRY_CLEANUP(move(f, &k));
     }
-    CHARL_TRY(create_array(f, rows, f->info.x_dtype, &f->info.x_shape, &f->x));
-    CHARL_TRY(create_array(f, rows, f->info.y_dtype, &f->info.y_shape, &f->y));
-    if (f->counts) {
-        CHARL_TRY(create_array(f, rows, CHARL_F32, f->window > 0 || f->o.pixels ? &f->info.y_shape : &one, &f->w));
-    }
-    if (f->o.separate) {
-        CHARL_TRY(create_array(f, rows, CHARL_I32, &f->info.y_shape, &f->starts));
+cleanup:
+    charl_free(k.rows);
+    charl_free(k.a);
+    charl_free(k.b);
+    return st;
+}
+
+static charl_status move_weights(charl__device_loader *f, const block *k)
+{
+    const float *w = k->a;
+
+    CHARL_TRY(f->window > 0 ? charl__dataset_token_weights(f->o.ds, f->o.split, k->first, k->n, k->a)
+                            : charl_dataset_read_weights(f->o.ds, f->o.split, k->rows, k->n, k->a));
+    for (int64_t i = 0; i < k->n; i++) {
+        if (f->part[WEIGHTS].dtype == CHARL_F32) {
+            ((float *)f->weights)[k->first + i] = w[i];
+        } else {
+            ((unsigned char *)f->weights)[k->first + i] = (unsigned char)w[i];
+        }
     }
     return CHARL_OK;
 }
@@ -159,36 +226,11 @@ static charl_status create_source(charl__device_loader *f)
 /* The weights of the whole split, in host memory and on the device. */
 static charl_status fill_weights(charl__device_loader *f)
 {
-    charl_status st = CHARL_OK;
-    const int64_t n = f->window > 0 ? f->info.items[f->o.split] : f->n;
-    const size_t size = charl_dtype_size(f->w->dtype);
-    int64_t *rows = NULL;
-    float *block = NULL;
+    const int64_t n = charl__tensor_count(f->part[WEIGHTS].tensor);
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, size, &f->weights));
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, sizeof *rows, &rows));
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, sizeof *block, &block));
-    for (int64_t first = 0; first < n; first += BLOCK_ROWS) {
-        const int64_t m = n - first < BLOCK_ROWS ? n - first : BLOCK_ROWS;
-
-        for (int64_t i = 0; i < m; i++) {
-            rows[i] = first + i;
-        }
-        CHARL_TRY_CLEANUP(f->window > 0 ? charl__dataset_token_weights(f->o.ds, f->o.split, first, m, block)
-                                        : charl_dataset_read_weights(f->o.ds, f->o.split, rows, m, block));
-        for (int64_t i = 0; i < m; i++) {
-            if (size == 1) {
-                ((unsigned char *)f->weights)[first + i] = (unsigned char)block[i];
-            } else {
-                ((float *)f->weights)[first + i] = block[i];
-            }
-        }
-    }
-    CHARL_TRY_CLEANUP(charl_tensor_write(f->w, f->weights, (size_t)n * size));
-cleanup:
-    charl_free(rows);
-    charl_free(block);
-    return st;
+    CHARL_TRY(charl__alloc_array(n, charl_dtype_size(f->part[WEIGHTS].dtype), &f->weights));
+    CHARL_TRY(each_block(f, n, BLOCK_ROWS, sizeof(float), 1, move_weights));
+    return write_rows(&f->part[WEIGHTS], 0, n, f->weights);
 }
 
 static charl_status fill_starts(charl__device_loader *f)
@@ -198,32 +240,34 @@ static charl_status fill_starts(charl__device_loader *f)
     int64_t n;
 
     CHARL_TRY_CLEANUP(charl__dataset_starts(f->o.ds, f->o.split, &starts, &n));
-    CHARL_TRY_CLEANUP(charl_tensor_create(f->o.dev, CHARL_I32, &(charl_shape){1, {n}}, &f->starts));
-    CHARL_TRY_CLEANUP(charl_tensor_write(f->starts, starts, (size_t)n * sizeof *starts));
+    CHARL_TRY_CLEANUP(charl_tensor_create(f->o.dev, CHARL_I32, &(charl_shape){1, {n}}, &f->part[STARTS].tensor));
+    CHARL_TRY_CLEANUP(charl_tensor_write(f->part[STARTS].tensor, starts, (size_t)n * sizeof *starts));
 cleanup:
     charl_free(starts);
     return st;
 }
 
-/* Copy the tokens of the split to the device, block by block. */
-static charl_status fill_tokens(charl__device_loader *f)
+static charl_status move_tokens(charl__device_loader *f, const block *k)
 {
-    charl_status st = CHARL_OK;
-    const int64_t n = f->info.items[f->o.split];
-    const size_t size = charl_dtype_size(f->info.stored_dtype);
-    char *block = NULL;
+    CHARL_TRY(charl_dataset_read_tokens(f->o.ds, f->o.split, k->first, k->n, k->a));
+    return write_rows(&f->part[X], k->first, k->n, k->a);
+}
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, size, &block));
-    for (int64_t first = 0; first < n; first += BLOCK_TOKENS) {
-        const int64_t m = n - first < BLOCK_TOKENS ? n - first : BLOCK_TOKENS;
+static charl_status move_rows(charl__device_loader *f, const block *k)
+{
+    CHARL_TRY(charl_dataset_read(f->o.ds, f->o.split, k->rows, k->n, k->a, k->b));
+    charl__clear_ignored(&f->info, k->b, f->counts ? k->n : 0);
+    CHARL_TRY(write_rows(&f->part[X], k->first, k->n, k->a));
+    return write_rows(&f->part[Y], k->first, k->n, k->b);
+}
 
-        CHARL_TRY_CLEANUP(charl_dataset_read_tokens(f->o.ds, f->o.split, first, m, block));
-        CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, (size_t)first * size, block,
-                                              (size_t)m * size, true));
+/* Copy the whole split to the device. */
+static charl_status fill_source(charl__device_loader *f)
+{
+    if (f->window > 0) {
+        return each_block(f, f->info.items[f->o.split], BLOCK_TOKENS, bytes_of_row(&f->part[X]), 1, move_tokens);
     }
-cleanup:
-    charl_free(block);
-    return st;
+    return each_block(f, f->n, BLOCK_ROWS, bytes_of_row(&f->part[X]), bytes_of_row(&f->part[Y]), move_rows);
 }
 
 /* What the loss of a row weighs, by the weights of its pixels. */
@@ -238,96 +282,35 @@ static double weight_of_pixels(const charl__device_loader *f, const float *w)
     return f->o.whole ? most : sum;
 }
 
+static charl_status move_pixel_weights(charl__device_loader *f, const block *k)
+{
+    const float *w = k->b;
+
+    CHARL_TRY(charl_dataset_read(f->o.ds, f->o.split, k->rows, k->n, NULL, k->a));
+    CHARL_TRY(charl__dataset_weigh_pixels(f->o.ds, f->o.split, k->rows, k->n, k->a, k->b));
+    for (int64_t i = 0; i < k->n; i++) {
+        f->row_weights[k->first + i] = weight_of_pixels(f, w + i * weights_per_row(f));
+    }
+    return f->o.on_device ? write_rows(&f->part[WEIGHTS], k->first, k->n, w) : CHARL_OK;
+}
+
 /* The weights of all pixels of the split: what those of each row weigh together and, where rows stay on the device, each of them there. Labels
  * are read a few rows at a time. */
 static charl_status fill_pixel_weights(charl__device_loader *f)
 {
-    charl_status st = CHARL_OK;
-    const int64_t pixels = weights_per_row(f), block = pixels < BLOCK_PIXELS ? BLOCK_PIXELS / pixels : 1;
-    int64_t *rows = NULL;
-    int32_t *label = NULL;
-    float *w = NULL;
+    const int64_t pixels = weights_per_row(f), most = pixels < BLOCK_PIXELS ? BLOCK_PIXELS / pixels : 1;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(f->n, sizeof *f->row_weights, &f->row_weights));
-    CHARL_TRY_CLEANUP(charl__alloc_array(block, sizeof *rows, &rows));
-    CHARL_TRY_CLEANUP(charl__alloc_array(block * pixels, sizeof *label, &label));
-    CHARL_TRY_CLEANUP(charl__alloc_array(block * pixels, sizeof *w, &w));
-    for (int64_t first = 0; first < f->n; first += block) {
-        const int64_t m = f->n - first < block ? f->n - first : block;
-
-        for (int64_t i = 0; i < m; i++) {
-            rows[i] = first + i;
-        }
-        CHARL_TRY_CLEANUP(charl_dataset_read(f->o.ds, f->o.split, rows, m, NULL, label));
-        CHARL_TRY_CLEANUP(charl__dataset_weigh_pixels(f->o.ds, f->o.split, rows, m, label, w));
-        for (int64_t i = 0; i < m; i++) {
-            f->row_weights[first + i] = weight_of_pixels(f, w + i * pixels);
-        }
-        if (f->o.on_device) {
-            const size_t size = (size_t)pixels * sizeof *w;
-
-            CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->w->buffer, (size_t)first * size, w,
-                                                  (size_t)m * size, true));
-        }
-    }
-cleanup:
-    charl_free(rows);
-    charl_free(label);
-    charl_free(w);
-    return st;
-}
-
-/* Copy the whole split to the device, block by block. */
-static charl_status fill_source(charl__device_loader *f)
-{
-    charl_status st = CHARL_OK;
-    const int64_t xb = row_bytes(f->info.x_dtype, &f->info.x_shape), yb = row_bytes(f->info.y_dtype, &f->info.y_shape);
-    int64_t *rows = NULL;
-    char *x = NULL, *y = NULL;
-
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, sizeof *rows, &rows));
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, (size_t)xb, &x));
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, (size_t)yb, &y));
-    for (int64_t first = 0; first < f->n; first += BLOCK_ROWS) {
-        const int64_t m = f->n - first < BLOCK_ROWS ? f->n - first : BLOCK_ROWS;
-
-        for (int64_t i = 0; i < m; i++) {
-            rows[i] = first + i;
-        }
-        CHARL_TRY_CLEANUP(charl_dataset_read(f->o.ds, f->o.split, rows, m, x, y));
-        charl__clear_ignored(&f->info, y, f->counts ? m : 0);
-        CHARL_TRY_CLEANUP(
-            charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, (size_t)(first * xb), x, (size_t)(m * xb), true));
-        CHARL_TRY_CLEANUP(
-            charl__buffer_write(CHARL_QUEUE_COMPUTE, f->y->buffer, (size_t)(first * yb), y, (size_t)(m * yb), true));
-    }
-cleanup:
-    charl_free(rows);
-    charl_free(x);
-    charl_free(y);
-    return st;
+    CHARL_TRY(charl__alloc_array(f->n, sizeof *f->row_weights, &f->row_weights));
+    return each_block(f, f->n, most, pixels * (int64_t)sizeof(int32_t), pixels * (int64_t)sizeof(float),
+                      move_pixel_weights);
 }
 
 static charl_status create_slots(charl__device_loader *f)
 {
-    const size_t xb = (size_t)(slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape));
-    const size_t yb = (size_t)(slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape));
-    const size_t wb = (size_t)(slot_rows(f) * weights_per_row(f)) * sizeof(float);
-
-    for (int s = 0; s < SLOTS; s++) {
-        CHARL_TRY(charl_pinned_create(f->o.dev, xb, &f->pinned_x[s], &f->host_x[s]));
-        CHARL_TRY(charl_pinned_create(f->o.dev, yb, &f->pinned_y[s], &f->host_y[s]));
-        if (f->counts) {
-            void *w = NULL;
-
-            CHARL_TRY(charl_pinned_create(f->o.dev, wb, &f->pinned_w[s], &w));
-            f->host_w[s] = w;
-        }
-        if (f->o.separate) {
-            void *starts = NULL;
-
-            CHARL_TRY(charl_pinned_create(f->o.dev, wb, &f->pinned_starts[s], &starts));
-            f->host_starts[s] = starts;
+    for (batch_part *p = f->part; p < f->part + CHARL__BATCH_PARTS; p++) {
+        for (int s = 0; p->on && s < SLOTS; s++) {
+            CHARL_TRY(
+                charl_pinned_create(f->o.dev, (size_t)(slot_rows(f) * bytes_of_row(p)), &p->pinned[s], &p->host[s]));
         }
     }
     return CHARL_OK;
@@ -397,9 +380,10 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
     if (!charl_dataset_kind_has_tokens(f->info.kind)) {
         CHARL_TRY_CLEANUP(create_normalization(f));
     }
+    describe_parts(f);
     if (f->o.on_device) {
         CHARL_TRY_CLEANUP(create_source(f));
-        CHARL_TRY_CLEANUP(f->window > 0 ? fill_tokens(f) : fill_source(f));
+        CHARL_TRY_CLEANUP(fill_source(f));
         if (f->counts && !f->o.pixels) {
             CHARL_TRY_CLEANUP(fill_weights(f));
         }
@@ -437,19 +421,15 @@ static void destroy_part(charl__device_loader *f)
     }
     f->slot = f->previous = -1;
     release_events(f);
-    for (int s = 0; s < SLOTS; s++) {
-        charl_pinned_destroy(f->pinned_x[s]);
-        charl_pinned_destroy(f->pinned_y[s]);
-        charl_pinned_destroy(f->pinned_w[s]);
-        charl_pinned_destroy(f->pinned_starts[s]);
-        f->pinned_x[s] = f->pinned_y[s] = f->pinned_w[s] = f->pinned_starts[s] = NULL;
-    }
-    if (!f->o.on_device) {
-        charl_tensor_release(f->x);
-        charl_tensor_release(f->y);
-        charl_tensor_release(f->w);
-        charl_tensor_release(f->starts);
-        f->x = f->y = f->w = f->starts = NULL;
+    for (batch_part *p = f->part; p < f->part + CHARL__BATCH_PARTS; p++) {
+        for (int s = 0; s < SLOTS; s++) {
+            charl_pinned_destroy(p->pinned[s]);
+            p->pinned[s] = NULL;
+        }
+        if (!f->o.on_device) {
+            charl_tensor_release(p->tensor);
+            p->tensor = NULL;
+        }
     }
     charl__loader_record_destroy(&f->r);
 }
@@ -473,10 +453,9 @@ void charl__device_loader_destroy(charl__device_loader *f)
 {
     if (f) {
         destroy_part(f);
-        charl_tensor_release(f->x);
-        charl_tensor_release(f->y);
-        charl_tensor_release(f->w);
-        charl_tensor_release(f->starts);
+        for (int k = 0; k < CHARL__BATCH_PARTS; k++) {
+            charl_tensor_release(f->part[k].tensor);
+        }
         charl_tensor_release(f->shift);
         charl_tensor_release(f->scale);
         charl_tensor_release(f->target_shift);
@@ -522,28 +501,29 @@ static charl_var *bound_rows(charl_graph *g, const char *name, const charl_tenso
 /* The weights of the targets of rows, or of windows from the token after `row` on. */
 static charl_var *attach_weights(charl__device_loader *f, charl_graph *g, charl_var *row)
 {
-    charl_var *source = bound(g, "weights", f->w, CHARL_REPLICATED);
+    charl_var *source = bound(g, "weights", f->part[WEIGHTS].tensor, CHARL_REPLICATED);
 
-    if (f->window > 0 && !f->y) {
+    if (f->window > 0 && !f->part[Y].on) {
         source = charl_gather_windows(g, source, row, f->window, 1);
-        return f->w->dtype == CHARL_F32 ? source : charl_cast(g, source, CHARL_F32);
+        return f->part[WEIGHTS].dtype == CHARL_F32 ? source : charl_cast(g, source, CHARL_F32);
     }
     return charl_gather_rows(g, source, row, NULL, NULL);
 }
 
 static charl_var *attach_starts(charl__device_loader *f, charl_graph *g, charl_var *row)
 {
-    charl_var *source = bound(g, "documents", f->starts, CHARL_REPLICATED);
+    charl_var *source = bound(g, "documents", f->part[STARTS].tensor, CHARL_REPLICATED);
 
-    return f->y ? charl_gather_rows(g, source, row, NULL, NULL) : charl_document_starts(g, source, row, f->window);
+    return f->part[Y].on ? charl_gather_rows(g, source, row, NULL, NULL)
+                         : charl_document_starts(g, source, row, f->window);
 }
 
 static void attach_tokens(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row,
                           charl__device_loader_vars *out)
 {
-    if (f->y) {
+    if (f->part[Y].on) {
         out->x = charl_gather_rows(g, source, row, NULL, NULL);
-        out->y = charl_gather_rows(g, bound(g, "y", f->y, CHARL_REPLICATED), row, NULL, NULL);
+        out->y = charl_gather_rows(g, bound(g, "y", f->part[Y].tensor, CHARL_REPLICATED), row, NULL, NULL);
     } else {
         out->x = charl_gather_windows(g, source, row, f->window, 0);
         out->y = charl_gather_windows(g, source, row, f->window, 1);
@@ -573,7 +553,7 @@ static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *sour
 {
     const charl__augment_vars v = {.shift = bound(g, "shift", f->shift, CHARL_REPLICATED),
                                    .scale = bound(g, "scale", f->scale, CHARL_REPLICATED)};
-    charl_var *y = bound(g, "y", f->y, CHARL_REPLICATED), *partner, *partner_x;
+    charl_var *y = bound(g, "y", f->part[Y].tensor, CHARL_REPLICATED), *partner, *partner_x;
     charl_var *target_shift = NULL, *target_scale = NULL;
     charl_tensor *const *part = f->r.part;
 
@@ -609,14 +589,14 @@ void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_
     *out = (charl__device_loader_vars){NULL};
     charl_graph_scope_begin(g, "data");
     row = bound_rows(g, "row", f->r.part[CHARL__RECORD_ROW], rows);
-    source = bound(g, "x", f->x, CHARL_REPLICATED);
+    source = bound(g, "x", f->part[X].tensor, CHARL_REPLICATED);
     if (f->window > 0) {
         attach_tokens(f, g, source, row, out);
     } else if (f->info.kind == CHARL_DATASET_SEQUENCES) {
         const charl_tokenizer *t = f->o.schema->tokenizer;
 
         out->x = charl__graph_set_padded(g, charl_gather_tokens(g, source, row), t ? charl_tokenizer_get_vocab(t) : 0);
-        out->y = charl_gather_rows(g, bound(g, "y", f->y, CHARL_REPLICATED), row, NULL, NULL);
+        out->y = charl_gather_rows(g, bound(g, "y", f->part[Y].tensor, CHARL_REPLICATED), row, NULL, NULL);
     } else {
         attach_rows(f, g, source, row, rows, out);
     }
@@ -629,24 +609,20 @@ void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_
 
 charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step)
 {
-    const charl__loader_options o = {.ds = f->o.ds,
-                                     .split = f->o.split,
-                                     .shuffle = f->o.shuffle,
-                                     .seed = f->o.seed,
-                                     .batch = f->o.batch,
-                                     .row0 = f->o.row0,
-                                     .rows = f->o.rows,
-                                     .mirrored = is_mirrored(f),
-                                     .first_step = step,
-                                     .end_step = -1,
-                                     .on_demand = f->o.on_demand,
-                                     .n_slots = SLOTS,
-                                     .x = f->host_x,
-                                     .y = f->host_y,
-                                     .w = f->counts ? f->host_w : NULL,
-                                     .weighs_pixels = f->o.pixels,
-                                     .starts = f->o.separate ? f->host_starts : NULL,
-                                     .trace = charl__device_trace(f->o.dev)};
+    charl__loader_options o = {.ds = f->o.ds,
+                               .split = f->o.split,
+                               .shuffle = f->o.shuffle,
+                               .seed = f->o.seed,
+                               .batch = f->o.batch,
+                               .row0 = f->o.row0,
+                               .rows = f->o.rows,
+                               .mirrored = is_mirrored(f),
+                               .first_step = step,
+                               .end_step = -1,
+                               .on_demand = f->o.on_demand,
+                               .n_slots = SLOTS,
+                               .weighs_pixels = f->o.pixels,
+                               .trace = charl__device_trace(f->o.dev)};
 
     f->step = step;
     if (f->o.on_device) {
@@ -657,8 +633,10 @@ charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step)
     CHARL_TRY(charl_device_sync(f->o.dev));
     release_events(f);
     f->slot = f->previous = -1;
-    CHARL_TRY(charl__loader_create(&o, &f->loader));
-    return CHARL_OK;
+    for (int k = 0; k < CHARL__BATCH_PARTS; k++) {
+        o.part[k] = f->part[k].on ? f->part[k].host : NULL;
+    }
+    return charl__loader_create(&o, &f->loader);
 }
 
 charl_status charl__device_loader_move(charl__device_loader *f, int64_t row0, int64_t step)
@@ -670,9 +648,6 @@ charl_status charl__device_loader_move(charl__device_loader *f, int64_t row0, in
 /* The next slot of the loader: upload it once the device has finished reading its old contents. */
 static charl_status upload(charl__device_loader *f)
 {
-    const int64_t xb = slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape);
-    const int64_t yb = slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape);
-    const size_t wb = (size_t)(slot_rows(f) * weights_per_row(f)) * sizeof(float);
     double begin;
     int64_t step;
     int s;
@@ -686,14 +661,13 @@ static charl_status upload(charl__device_loader *f)
     if (f->used[s]) {
         CHARL_TRY(charl__queue_wait(f->o.dev, CHARL_QUEUE_UPLOAD, f->used[s]));
     }
-    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->x->buffer, (size_t)(s * xb), f->host_x[s], (size_t)xb, false));
-    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->y->buffer, (size_t)(s * yb), f->host_y[s], (size_t)yb, false));
-    if (f->counts) {
-        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->w->buffer, (size_t)s * wb, f->host_w[s], wb, false));
-    }
-    if (f->o.separate) {
-        CHARL_TRY(
-            charl__buffer_write(CHARL_QUEUE_UPLOAD, f->starts->buffer, (size_t)s * wb, f->host_starts[s], wb, false));
+    for (const batch_part *p = f->part; p < f->part + CHARL__BATCH_PARTS; p++) {
+        const size_t bytes = (size_t)(slot_rows(f) * bytes_of_row(p));
+
+        if (p->on) {
+            CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, p->tensor->buffer, (size_t)s * bytes, p->host[s], bytes,
+                                          false));
+        }
     }
     charl__event_release(f->uploaded[s]);
     f->uploaded[s] = NULL;
@@ -809,9 +783,9 @@ static charl_status add_weights(charl__device_loader *f, int64_t place, double *
         CHARL_TRY(charl_dataset_read_weights(f->o.ds, f->o.split, &place, 1, f->window_weights));
     }
     for (int64_t i = 0; i < n; i++) {
-        *sum += !f->weights                ? (double)f->window_weights[i]
-                : f->w->dtype == CHARL_F32 ? (double)((const float *)f->weights)[first + i]
-                                           : (double)((const unsigned char *)f->weights)[first + i];
+        *sum += !f->weights                           ? (double)f->window_weights[i]
+                : f->part[WEIGHTS].dtype == CHARL_F32 ? (double)((const float *)f->weights)[first + i]
+                                                      : (double)((const unsigned char *)f->weights)[first + i];
     }
     return CHARL_OK;
 }

@@ -80,8 +80,7 @@ static charl__loader_options options(int64_t batch, int64_t row0, int64_t rows, 
                                    .rows = rows,
                                    .end_step = -1,
                                    .n_slots = n_slots,
-                                   .x = memory.px,
-                                   .y = memory.py};
+                                   .part = {[CHARL__BATCH_X] = memory.px, [CHARL__BATCH_Y] = memory.py}};
 }
 
 /* Append the rows of the next `steps` steps to out; checks that x and y belong together. */
@@ -184,31 +183,6 @@ static void mirrored_rows_follow(void **state)
             assert_int_equal(rows[16 * k + i], charl_order_row(77, N, true, begin + 4 + i));
             assert_int_equal(rows[16 * k + 8 + i], charl_order_row(77, N, true, begin + 31 - (4 + i)));
         }
-    }
-    charl__loader_destroy(l);
-}
-
-static void indices_are_the_rows(void **state)
-{
-    enum { B = 20 };
-    charl__loader_options opt = options(B, 5, 10, 2);
-    int rows[3 * 10];
-    charl__loader *l = NULL;
-
-    (void)state;
-    charl_assert_ok(charl__loader_create(&opt, &l));
-    collect(l, 0, 3, 10, rows);
-    charl__loader_destroy(l);
-    opt.index_only = true;
-    opt.y = NULL;
-    charl_assert_ok(charl__loader_create(&opt, &l));
-    for (int k = 0; k < 3; k++) {
-        int64_t step;
-        int slot;
-
-        charl_assert_ok(charl__loader_next(l, &step, &slot));
-        assert_memory_equal(memory.x[slot], rows + (ptrdiff_t)k * 10, 10 * sizeof(int32_t));
-        charl__loader_release(l, slot);
     }
     charl__loader_destroy(l);
 }
@@ -346,8 +320,8 @@ static void token_windows_shift_with_the_epoch(void **state)
     charl__writer_destroy(w);
     charl_assert_ok(charl_dataset_open(tokens_path, &(charl_dataset_options){.window = 8}, &opt.ds));
     charl_dataset_get_info(opt.ds, &info);
-    opt.x = px;
-    opt.y = py;
+    opt.part[CHARL__BATCH_X] = px;
+    opt.part[CHARL__BATCH_Y] = py;
     charl_assert_ok(charl__loader_create(&opt, &l));
     for (int64_t k = 0; k < 40; k++) {
         int64_t step;
@@ -528,7 +502,6 @@ int main(void)
         cmocka_unit_test(every_sample_once_per_epoch),
         cmocka_unit_test(any_cursor_and_any_ranks_give_the_same_rows),
         cmocka_unit_test(mirrored_rows_follow),
-        cmocka_unit_test(indices_are_the_rows),
         cmocka_unit_test(the_last_step_is_the_last),
         cmocka_unit_test(holding_every_slot_is_an_error_not_a_hang),
         cmocka_unit_test(it_stops_at_any_time),

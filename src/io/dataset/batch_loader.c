@@ -92,8 +92,7 @@ charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, co
                                 .first_step = options->first_step,
                                 .end_step = options->end_step > 0 ? options->end_step : -1,
                                 .n_slots = 1 + (options->prefetch ? options->prefetch : DEFAULT_PREFETCH),
-                                .x = l->x,
-                                .y = l->y};
+                                .part = {[CHARL__BATCH_X] = l->x, [CHARL__BATCH_Y] = l->y}};
     CHARL_TRY_CLEANUP(make_slots(l, &info, o.n_slots));
     CHARL_TRY_CLEANUP(charl__loader_create(&o, &l->reader));
     *out = l;

@@ -16,10 +16,7 @@ enum { MESSAGE = 2048 };
 
 struct charl__loader {
     charl__loader_options opt;
-    void *x[CHARL__LOADER_MAX_SLOTS];
-    void *y[CHARL__LOADER_MAX_SLOTS];
-    float *w[CHARL__LOADER_MAX_SLOTS];
-    int32_t *starts[CHARL__LOADER_MAX_SLOTS];
+    void *part[CHARL__BATCH_PARTS][CHARL__LOADER_MAX_SLOTS]; /* of those that are wanted */
     charl__stream stream;
     charl_dataset_info info;
     int64_t *rows; /* of the batch being read */
@@ -50,28 +47,22 @@ static charl_status fill(charl__loader *l, int64_t index)
 {
     const charl__loader_options *o = &l->opt;
     const int slot = (int)(index % o->n_slots);
-    const int64_t n = slot_rows(o);
+    const int64_t n = slot_rows(o), window = l->stream.window;
+    void *x = l->part[CHARL__BATCH_X][slot], *y = l->part[CHARL__BATCH_Y][slot];
+    float *weights = l->part[CHARL__BATCH_WEIGHTS][slot];
+    int32_t *starts = l->part[CHARL__BATCH_STARTS][slot];
 
     for (int64_t i = 0; i < n; i++) {
         charl__stream_places(&l->stream, position_of(o, o->first_step + index, i), 1, &l->rows[i]);
     }
-    if (o->index_only) {
-        for (int64_t i = 0; i < n; i++) {
-            ((int32_t *)l->x[slot])[i] = (int32_t)l->rows[i];
-        }
-    } else if (l->stream.window > 0) {
-        CHARL_TRY(charl_dataset_read_at(o->ds, o->split, l->rows, n, l->x[slot], l->y[slot]));
-    } else {
-        CHARL_TRY(charl_dataset_read(o->ds, o->split, l->rows, n, l->x[slot], l->y[slot]));
+    CHARL_TRY((window > 0 ? charl_dataset_read_at : charl_dataset_read)(o->ds, o->split, l->rows, n, x, y));
+    if (weights) {
+        CHARL_TRY(o->weighs_pixels ? charl__dataset_weigh_pixels(o->ds, o->split, l->rows, n, y, weights)
+                                   : charl_dataset_read_weights(o->ds, o->split, l->rows, n, weights));
+        charl__clear_ignored(&l->info, y, n);
     }
-    if (o->w) {
-        CHARL_TRY(o->weighs_pixels ? charl__dataset_weigh_pixels(o->ds, o->split, l->rows, n, l->y[slot], l->w[slot])
-                                   : charl_dataset_read_weights(o->ds, o->split, l->rows, n, l->w[slot]));
-        charl__clear_ignored(&l->info, l->y[slot], n);
-    }
-    for (int64_t i = 0; o->starts && i < n; i++) {
-        charl__dataset_window_starts(o->ds, o->split, l->rows[i], l->stream.window,
-                                     l->starts[slot] + i * l->stream.window);
+    for (int64_t i = 0; starts && i < n; i++) {
+        charl__dataset_window_starts(o->ds, o->split, l->rows[i], window, starts + i * window);
     }
     return CHARL_OK;
 }
@@ -109,8 +100,7 @@ static void *work(void *user)
         pthread_mutex_unlock(&l->lock);
         begun = charl__trace_begin(l->opt.trace);
         st = fill(l, l->filled); /* only this thread changes filled */
-        charl__trace_end(l->opt.trace, CHARL__LANE_INPUT, l->opt.index_only ? "choose samples" : "read batch", "", 0,
-                         begun);
+        charl__trace_end(l->opt.trace, CHARL__LANE_INPUT, "read batch", "", 0, begun);
         pthread_mutex_lock(&l->lock);
         if (st == CHARL_OK) {
             l->filled++;
@@ -138,10 +128,8 @@ static charl_status check_options(const charl__loader_options *o)
                   (long long)o->rows, (long long)o->batch);
     CHARL_REQUIRE(o->first_step >= 0 && o->first_step < INT64_MAX / o->batch - o->batch, CHARL_ERR_INVALID,
                   "loader: step %lld", (long long)o->first_step);
-    CHARL_REQUIRE(o->n_slots >= 1 && o->n_slots <= CHARL__LOADER_MAX_SLOTS && o->x && (o->y || o->index_only),
+    CHARL_REQUIRE(o->n_slots >= 1 && o->n_slots <= CHARL__LOADER_MAX_SLOTS && o->part[CHARL__BATCH_X],
                   CHARL_ERR_INVALID, "loader: %d slots", o->n_slots);
-    CHARL_REQUIRE(!o->index_only || info.items[o->split] <= INT32_MAX, CHARL_ERR_INVALID,
-                  "loader: %lld rows do not fit 32-bit indices", (long long)info.items[o->split]);
     return CHARL_OK;
 }
 
@@ -156,15 +144,10 @@ charl_status charl__loader_create(const charl__loader_options *opt, charl__loade
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     l->opt = *opt;
-    memcpy(l->x, opt->x, (size_t)opt->n_slots * sizeof *l->x);
-    if (opt->y) {
-        memcpy(l->y, opt->y, (size_t)opt->n_slots * sizeof *l->y);
-    }
-    if (opt->w) {
-        memcpy(l->w, opt->w, (size_t)opt->n_slots * sizeof *l->w);
-    }
-    if (opt->starts) {
-        memcpy(l->starts, opt->starts, (size_t)opt->n_slots * sizeof *l->starts);
+    for (int k = 0; k < CHARL__BATCH_PARTS; k++) {
+        if (opt->part[k]) {
+            memcpy(l->part[k], opt->part[k], (size_t)opt->n_slots * sizeof *l->part[k]);
+        }
     }
     charl_dataset_get_info(opt->ds, &l->info);
     charl__stream_init(&l->stream, opt->ds, opt->split, opt->shuffle, opt->seed);

@@ -19,27 +19,31 @@ typedef struct charl__loader charl__loader;
 
 enum { CHARL__LOADER_MAX_SLOTS = 64 };
 
+/** What a batch consists of. */
+typedef enum charl__batch_part {
+    CHARL__BATCH_X,       /* [rows, x_shape] */
+    CHARL__BATCH_Y,       /* [rows, y_shape] */
+    CHARL__BATCH_WEIGHTS, /* f32, of y; labels that do not count are then 0 */
+    CHARL__BATCH_STARTS,  /* i32 [rows, window]: charl__dataset_window_starts */
+    CHARL__BATCH_PARTS
+} charl__batch_part;
+
 typedef struct charl__loader_options {
     charl_dataset *ds; /* borrowed; outlives the loader */
     charl_split split;
     charl_shuffle shuffle;
     uint64_t seed;
-    int64_t batch;      /* rows of one step over all ranks */
-    int64_t row0, rows; /* this rank's part of them */
-    int64_t first_step; /* the cursor */
-    int64_t end_step;   /* first step not to read; negative: endless */
-    int n_slots;        /* 1..CHARL__LOADER_MAX_SLOTS */
-    void *const *x;     /* [n_slots] memory for [rows, x_shape]; index only: for i32 [rows] */
-    void *const *y;     /* [n_slots] memory for [rows, y_shape]; index only: ignored */
-    float *const *w; /* [n_slots] memory for the weights of y; labels that do not count are then 0. NULL: not wanted */
-    bool weighs_pixels;     /* w is that of each pixel: charl__dataset_weigh_pixels */
-    int32_t *const *starts; /* [n_slots] memory for [rows, window]: charl__dataset_window_starts. NULL: not wanted */
-    bool mirrored;          /* slots have room for 2 * rows: row i of the batch is followed, `rows` later,
+    int64_t batch;                         /* rows of one step over all ranks */
+    int64_t row0, rows;                    /* this rank's part of them */
+    int64_t first_step;                    /* the cursor */
+    int64_t end_step;                      /* first step not to read; negative: endless */
+    int n_slots;                           /* 1..CHARL__LOADER_MAX_SLOTS */
+    void *const *part[CHARL__BATCH_PARTS]; /* [n_slots] memory for each; NULL: not wanted. x is wanted */
+    bool weighs_pixels;                    /* weights are those of pixels: charl__dataset_weigh_pixels */
+    bool mirrored;       /* slots have room for 2 * rows: row i of the batch is followed, `rows` later,
                         by its mirror image, row batch - 1 - i */
-    bool on_demand;         /* read a step only when it is asked for, not ahead */
-    bool index_only;        /* deliver row numbers (tokens: first positions) of data the caller keeps
-                        elsewhere */
-    charl__trace *trace;    /* borrowed; NULL, or gets a span per step read */
+    bool on_demand;      /* read a step only when it is asked for, not ahead */
+    charl__trace *trace; /* borrowed; NULL, or gets a span per step read */
 } charl__loader_options;
 
 /** Check the options and start the thread. The slots are borrowed until destroy.
