@@ -1,24 +1,21 @@
 /* Folders of images to a dataset. First every name and label, so that mistakes come before the long
  * part and classes can be numbered by name; then one image at a time. */
 #include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/parallel.h"
 #include "base/text/text.h"
 #include "io/commit.h"
-#include "io/dataset/dataset_write.h"
 #include "io/dataset/pictures/pictures.h"
 #include "io/dataset/text_labels.h"
 #include "io/image/image_files.h"
 #include "io/table/table.h"
+#include "io/import/import_rows.h"
 #include "io/import/importer.h"
 
-enum { BLOCK_BYTES = 16 << 20, MAX_SIDE = 4096, NOTED = 20 };
+enum { MAX_SIDE = 4096 };
 
 /* The images of one folder: paths, and for each its label, a number or a name. */
 typedef struct collection {
@@ -28,8 +25,6 @@ typedef struct collection {
     charl_image_files labels; /* texts */
     int32_t *label;           /* [images.count] */
     charl__text root;         /* of the folder in the records of the files, where the data set refers to them */
-    int64_t bad;              /* images that cannot be read, found so far */
-    char first_bad[512];      /* why not the first of them */
 } collection;
 
 static const char *base_name(const char *path)
@@ -235,136 +230,101 @@ static charl_status number_labels(collection *c, const charl__text_labels *label
     return CHARL_OK;
 }
 
-/* Note the failure that the thread has just had with an image of c. */
-static void note_bad(collection *c, const charl_import_options *opt)
+/* Keep the images at `index`, in that order. */
+static charl_status select_images(collection *c, const int64_t *index, int64_t n)
 {
-    if (c->bad == 0) {
-        snprintf(c->first_bad, sizeof c->first_bad, "%s", charl_error_message());
+    charl_status st = CHARL_OK;
+    charl_image_files kept = {0};
+    int32_t *label = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *label, &label));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *kept.paths, &kept.paths));
+    for (; kept.count < n; kept.count++) {
+        kept.paths[kept.count] = c->images.paths[index[kept.count]];
+        c->images.paths[index[kept.count]] = NULL;
+        label[kept.count] = c->label[index[kept.count]];
     }
-    if (c->bad++ < NOTED) {
-        charl__import_note(opt, "%s", charl_error_message());
-    }
-    charl_error_clear();
-}
-
-static charl_status check_bad(const collection *c)
-{
-    CHARL_REQUIRE(c->bad == 0, CHARL_ERR_DATA,
-                  "%lld of %lld image%s cannot be read (--skip-bad skips them); the first: %s", (long long)c->bad,
-                  (long long)c->images.count, c->images.count == 1 ? "" : "s", c->first_bad);
-    return CHARL_OK;
-}
-
-/* Images that all processors decode at once. */
-typedef struct block {
-    int64_t most;     /* images */
-    size_t bytes;     /* of one */
-    unsigned char *x; /* [most, bytes] */
-    bool *good;       /* [most] */
-    int64_t *index;   /* [most] which of the collection they are */
-    const collection *c;
-    const charl_image_format *format;
-} block;
-
-static charl_status block_init(block *b, const collection *c, const charl_image_format *format)
-{
-    *b = (block){.c = c, .format = format};
-    b->bytes = (size_t)(format->channels * format->height * format->width);
-    b->most = b->bytes < BLOCK_BYTES ? BLOCK_BYTES / (int64_t)b->bytes : 1;
-    b->most = b->most < c->images.count ? b->most : c->images.count;
-    CHARL_TRY(charl__alloc_array(b->most, b->bytes, &b->x));
-    CHARL_TRY(charl__alloc_array(b->most, sizeof *b->good, &b->good));
-    CHARL_TRY(charl__alloc_array(b->most, sizeof *b->index, &b->index));
-    return CHARL_OK;
-}
-
-static void block_fini(block *b)
-{
-    charl_free(b->x);
-    charl_free(b->good);
-    charl_free(b->index);
-}
-
-static charl_status read_image(block *b, int64_t i)
-{
-    const charl_status st = charl_image_read(b->c->images.paths[b->index[i]], b->format, b->x + (size_t)i * b->bytes);
-
-    b->good[i] = st == CHARL_OK;
+    charl_image_files_fini(&c->images);
+    charl_free(c->label);
+    c->images = kept;
+    c->label = label;
+    label = NULL;
+    kept = (charl_image_files){0};
+cleanup:
+    charl_image_files_fini(&kept);
+    charl_free(label);
     return st;
 }
 
-static charl_status decode_one(void *ctx, int64_t i)
+/* A fixed random order. */
+static charl_status shuffle(collection *c)
 {
-    const charl_status st = read_image(ctx, i);
+    charl_status st = CHARL_OK;
+    int64_t *index = NULL;
 
-    if (st == CHARL_ERR_DATA) {
-        charl_error_clear();
-        return CHARL_OK;
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->images.count, sizeof *index, &index));
+    for (int64_t i = 0; i < c->images.count; i++) {
+        index[i] = charl_order_row(0, c->images.count, true, i);
     }
+    CHARL_TRY_CLEANUP(select_images(c, index, c->images.count));
+cleanup:
+    charl_free(index);
     return st;
 }
 
-/* Decode the n images whose indices are set. Those that cannot be read are noted. */
-static charl_status decode(block *b, int64_t n, collection *c, const charl_import_options *opt)
+static charl__rows_options source_of(const collection *c, const charl_data_schema *schema)
 {
-    CHARL_TRY(charl__parallel_try(INT_MAX, n, decode_one, b));
+    return (charl__rows_options){.schema = schema,
+                                 .imports = true,
+                                 .model = "a dataset",
+                                 .paths = (const char *const *)c->images.paths,
+                                 .n_paths = c->images.count};
+}
+
+/* Images that can be read. */
+typedef struct readable {
+    int64_t *index;
+    int64_t n;
+} readable;
+
+static charl_status note_readable(void *ctx, const charl__rows *rows, const void *x, const void *y, int64_t n)
+{
+    readable *r = ctx;
+
+    (void)x, (void)y;
     for (int64_t i = 0; i < n; i++) {
-        if (!b->good[i]) { /* once more, for its message */
-            const charl_status st = read_image(b, i);
-
-            if (st == CHARL_ERR_DATA) {
-                note_bad(c, opt);
-            } else {
-                CHARL_TRY(st);
-            }
-        }
+        r->index[r->n++] = charl__rows_file(rows, i);
     }
     return CHARL_OK;
 }
 
 /* Leave out what cannot be read. */
-static charl_status drop_bad(collection *c, const charl_image_format *format, const charl_import_options *opt)
+static charl_status drop_bad(collection *c, const charl_data_schema *schema, const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
-    block b;
-    int64_t kept = 0;
+    const charl__rows_options source = source_of(c, schema);
+    charl__import_count count;
+    readable good = {0};
 
-    CHARL_TRY_CLEANUP(block_init(&b, c, format));
-    for (int64_t first = 0, n; first < c->images.count; first += n) {
-        n = c->images.count - first < b.most ? c->images.count - first : b.most;
-        for (int64_t i = 0; i < n; i++) {
-            b.index[i] = first + i;
-        }
-        CHARL_TRY_CLEANUP(decode(&b, n, c, opt));
-        for (int64_t i = 0; i < n; i++) {
-            char *const path = c->images.paths[first + i];
-
-            if (b.good[i]) {
-                c->images.paths[first + i] = c->images.paths[kept];
-                c->images.paths[kept] = path;
-                c->label[kept++] = c->label[first + i];
-            }
-        }
-    }
-    CHARL_REQUIRE_CLEANUP(kept > 0, CHARL_ERR_DATA, "%s: none of the images can be read; the first: %s", c->folder,
-                          c->first_bad);
-    while (c->images.count > kept) {
-        charl_free(c->images.paths[--c->images.count]);
-    }
-    if (c->bad > 0) {
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->images.count, sizeof *good.index, &good.index));
+    CHARL_TRY_CLEANUP(charl__import_pass(&source, opt, note_readable, &good, &count));
+    CHARL_REQUIRE_CLEANUP(good.n > 0, CHARL_ERR_DATA, "%s: none of the images can be read; the first: %s", c->folder,
+                          count.first);
+    CHARL_TRY_CLEANUP(select_images(c, good.index, good.n));
+    if (count.skipped > 0) {
         charl__import_note(opt,
-                           c->bad == 1 ? "%lld unreadable image was skipped, %lld remain%s"
-                                       : "%lld unreadable images were skipped, %lld remain%s",
-                           (long long)c->bad, (long long)kept, kept == 1 ? "s" : "");
+                           count.skipped == 1 ? "%lld unreadable image was skipped, %lld remain%s"
+                                              : "%lld unreadable images were skipped, %lld remain%s",
+                           (long long)count.skipped, (long long)good.n, good.n == 1 ? "s" : "");
     }
-    c->bad = 0;
 cleanup:
-    block_fini(&b);
+    charl_free(good.index);
     return st;
 }
 
 /* Records of the files that samples come from, in their order: a data set refers to them, or just names them. */
 typedef struct links {
+    const collection *c; /* [2] */
     unsigned char *records;
     int64_t width, n;
 } links;
@@ -381,6 +341,7 @@ static charl_status links_init(links *l, collection *c, const char *out)
     size_t longest = 0;
     int64_t n = 0;
 
+    l->c = c;
     for (int k = 0; k < 2 && c[k].folder; k++) {
         CHARL_TRY(charl__pictures_root(out, c[k].folder, &c[k].root));
         for (int64_t i = 0; i < c[k].images.count; i++) {
@@ -395,36 +356,24 @@ static charl_status links_init(links *l, collection *c, const char *out)
     return CHARL_OK;
 }
 
-/* The samples, in a fixed random order. */
-static charl_status copy(collection *c, const charl_image_format *format, const charl_import_options *opt,
-                         charl__writer *w, links *l)
+static charl_status add_links(void *ctx, int source, const charl__rows *rows, const void *x, int64_t n)
 {
-    charl_status st = CHARL_OK;
-    int32_t *y = NULL;
-    block b;
+    links *l = ctx;
+    const collection *c = &l->c[source];
+    const size_t bytes = (size_t)charl_shape_count(charl__rows_shape(rows));
 
-    CHARL_TRY_CLEANUP(block_init(&b, c, format));
-    CHARL_TRY_CLEANUP(charl__alloc_array(b.most, sizeof *y, &y));
-    for (int64_t first = 0, n; first < c->images.count; first += n) {
-        n = c->images.count - first < b.most ? c->images.count - first : b.most;
-        for (int64_t i = 0; i < n; i++) {
-            b.index[i] = charl_order_row(0, c->images.count, true, first + i);
-            y[i] = c->label[b.index[i]];
-        }
-        CHARL_TRY_CLEANUP(decode(&b, n, c, opt));
-        if (c->bad > 0) { /* only to find the other bad ones */
-            continue;
-        }
-        for (int64_t i = 0; i < n; i++) {
-            charl__pictures_record(charl__text_string(&c->root), name_in(c, b.index[i]), b.x + (size_t)i * b.bytes,
-                                   b.bytes, l->records + l->n++ * l->width);
-        }
-        CHARL_TRY_CLEANUP(charl__writer_put(w, b.x, y, n));
+    for (int64_t i = 0; i < n; i++) {
+        charl__pictures_record(charl__text_string(&c->root), name_in(c, charl__rows_file(rows, i)),
+                               (const unsigned char *)x + (size_t)i * bytes, bytes, l->records + l->n++ * l->width);
     }
-cleanup:
-    block_fini(&b);
-    charl_free(y);
-    return st;
+    return CHARL_OK;
+}
+
+static charl_status write_links(void *ctx, charl__writer *w)
+{
+    const links *l = ctx;
+
+    return charl__writer_files(w, l->records, l->width);
 }
 
 static charl_status check_format(const charl_image_format *f)
@@ -445,44 +394,49 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
     charl_status st = CHARL_OK;
     collection c[2] = {{.folder = folders[0]}, {.folder = folders[1]}};
     charl__text_labels labels = {0};
-    charl__text names = {0};
+    charl__text names = {0}, fit = {0};
     links l = {0};
-    charl__writer_spec spec = {.kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8};
-    charl__writer *w = NULL;
+    charl_data_schema schema = charl__import_schema(CHARL_DATASET_IMAGES);
+    charl__import_plan plan = {
+        .schema = &schema, .linked = opt && opt->link, .taken = add_links, .end = write_links, .ctx = &l};
+    int32_t *label = NULL;
 
     CHARL_TRY_CLEANUP(check_format(format));
-    CHARL_TRY_CLEANUP(collect(&c[0], out));
-    CHARL_TRY_CLEANUP(find_classes(&c[0], &labels, &names));
-    CHARL_TRY_CLEANUP(number_labels(&c[0], &labels));
-    if (folders[1]) {
-        CHARL_TRY_CLEANUP(collect(&c[1], out));
-        CHARL_TRY_CLEANUP(number_labels(&c[1], &labels));
+    schema.x_dtype = CHARL_U8;
+    schema.x_shape = (charl_shape){3, {format->channels, format->height, format->width}};
+    schema.y_dtype = CHARL_I32;
+    CHARL_TRY_CLEANUP(charl__text_printf(&fit, "%s", charl_image_fit_name(format->fit)));
+    schema.fit = fit.data;
+    for (int k = 0; k < 2 && folders[k]; k++) {
+        CHARL_TRY_CLEANUP(collect(&c[k], out));
+        if (k == 0) {
+            CHARL_TRY_CLEANUP(find_classes(&c[0], &labels, &names));
+        }
+        CHARL_TRY_CLEANUP(number_labels(&c[k], &labels));
     }
-    for (int k = 0; k < 2 && folders[k] && opt && opt->skip_bad; k++) {
-        CHARL_TRY_CLEANUP(drop_bad(&c[k], format, opt));
+    schema.class_names = names.length > 0 ? names.data : schema.class_names;
+    for (int k = 0; k < 2 && folders[k]; k++) {
+        if (opt && opt->skip_bad) {
+            CHARL_TRY_CLEANUP(drop_bad(&c[k], &schema, opt));
+        }
+        CHARL_TRY_CLEANUP(shuffle(&c[k]));
+        plan.source[k] = source_of(&c[k], &schema);
+        plan.rows[k] = c[k].images.count;
     }
-    spec.x_item = (charl_shape){3, {format->channels, format->height, format->width}};
-    spec.rows = c[0].images.count;
-    spec.more = c[1].images.count;
-    spec.classes = labels.are_ids ? 0 : labels.set.n;
-    spec.linked = opt && opt->link;
+    plan.classes = labels.are_ids ? 0 : labels.set.n;
+    CHARL_TRY_CLEANUP(charl__alloc_array(plan.rows[0] + plan.rows[1], sizeof *label, &label));
+    for (int64_t i = 0; i < plan.rows[0] + plan.rows[1]; i++) {
+        label[i] = i < plan.rows[0] ? c[0].label[i] : c[1].label[i - plan.rows[0]];
+    }
+    plan.labels = label;
     CHARL_TRY_CLEANUP(links_init(&l, c, out));
-    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY_CLEANUP(charl__writer_text(w, "fit", charl_image_fit_name(format->fit)));
-    CHARL_TRY_CLEANUP(charl__writer_text(w, "class_names", charl__text_string(&names)));
-    CHARL_TRY_CLEANUP(copy(&c[0], format, opt, w, &l));
-    if (folders[1]) {
-        CHARL_TRY_CLEANUP(copy(&c[1], format, opt, w, &l));
-    }
-    CHARL_TRY_CLEANUP(check_bad(&c[0]));
-    CHARL_TRY_CLEANUP(check_bad(&c[1]));
-    CHARL_TRY_CLEANUP(charl__writer_files(w, l.records, l.width));
-    CHARL_TRY_CLEANUP(charl__writer_finish(w));
+    CHARL_TRY_CLEANUP(charl__import_rows(&plan, out, opt));
 cleanup:
-    charl__writer_destroy(w);
+    charl_free(label);
     charl_free(l.records);
     charl__text_labels_fini(&labels);
     charl__text_fini(&names);
+    charl__text_fini(&fit);
     collection_fini(&c[0]);
     collection_fini(&c[1]);
     return st;

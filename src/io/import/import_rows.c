@@ -80,6 +80,7 @@ cleanup:
 typedef struct writing {
     const charl__import_plan *plan;
     charl__writer *w;
+    int source;
     int64_t done, end; /* rows; those of the source at hand end there */
 } writing;
 
@@ -91,7 +92,7 @@ static charl_status write_block(void *ctx, const charl__rows *rows, const void *
                   charl__rows_subject(rows));
     CHARL_TRY(charl__writer_put(g->w, x, g->plan->labels ? g->plan->labels + g->done : y, n));
     g->done += n;
-    return g->plan->taken ? g->plan->taken(g->plan->ctx, rows, x, n) : CHARL_OK;
+    return g->plan->taken ? g->plan->taken(g->plan->ctx, g->source, rows, x, n) : CHARL_OK;
 }
 
 static charl_status write_sources(writing *g, const charl_import_options *opt)
@@ -99,6 +100,7 @@ static charl_status write_sources(writing *g, const charl_import_options *opt)
     charl__import_count count[2] = {{0}, {0}};
 
     for (int k = 0; k < 2 && g->plan->source[k].n_paths > 0; k++) {
+        g->source = k;
         g->end += g->plan->rows[k];
         CHARL_TRY(charl__import_pass(&g->plan->source[k], opt, write_block, g, &count[k]));
         g->done = g->end;

@@ -18,7 +18,7 @@ typedef struct charl__import_plan {
     bool linked, scales;
     bool plain; /* the recipe says no more than the names: it is not stored */
     /* Gets every block of rows once it is written, and the writer before its end. NULL: not of interest. */
-    charl_status (*taken)(void *ctx, const charl__rows *rows, const void *x, int64_t n);
+    charl_status (*taken)(void *ctx, int source, const charl__rows *rows, const void *x, int64_t n);
     charl_status (*end)(void *ctx, charl__writer *w);
     void *ctx;
 } charl__import_plan;

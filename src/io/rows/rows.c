@@ -20,7 +20,9 @@ static charl_status find_kind(const charl__rows *r, const char *path, const char
     struct stat s;
 
     *out = &charl__rows_images;
-    if (r->o.imports && charl__is_image_name(path)) { /* one that is missing is told as the unreadable ones are */
+    if (r->o.imports &&
+        (charl__is_image_name(path) ||
+         charl__is_foreign_image_name(path))) { /* one that is missing is told as the unreadable ones are */
         return CHARL_OK;
     }
     CHARL_REQUIRE(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path, strerror(errno));
@@ -126,6 +128,11 @@ bool charl__rows_has_targets(const charl__rows *r)
     return r->has_targets;
 }
 
+const charl_shape *charl__rows_shape(const charl__rows *r)
+{
+    return &r->s->x_shape;
+}
+
 const char *charl__rows_subject(const charl__rows *r)
 {
     return r->subject;
@@ -134,6 +141,11 @@ const char *charl__rows_subject(const charl__rows *r)
 const char *charl__rows_name(const charl__rows *r, int64_t i)
 {
     return r->kind->name ? r->kind->name(r, i) : NULL;
+}
+
+int64_t charl__rows_file(const charl__rows *r, int64_t i)
+{
+    return r->kind->file(r, i);
 }
 
 const charl_image_files *charl__rows_files(const charl__rows *r)

@@ -67,11 +67,15 @@ charl_status charl__rows_next(charl__rows *r, int64_t most, void *x, void *y, in
 
 /** Whether targets come along. */
 bool charl__rows_has_targets(const charl__rows *r);
+/** Shape of a sample. Borrowed. */
+const charl_shape *charl__rows_shape(const charl__rows *r);
 /** What is read, in a word: "val", "images", or the name of the file. */
 const char *charl__rows_subject(const charl__rows *r);
 /** Name of row i of those that next returned last: an image's path, or the field of the id column.
  *  NULL: rows have no names. Borrowed until next. */
 const char *charl__rows_name(const charl__rows *r, int64_t i);
+/** Number of the file that row i of them is, where each row is one. */
+int64_t charl__rows_file(const charl__rows *r, int64_t i);
 /** The files, where each row is one; else NULL. Borrowed. */
 const charl_image_files *charl__rows_files(const charl__rows *r);
 

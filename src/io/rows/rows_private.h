@@ -10,6 +10,7 @@ typedef struct charl__rows_kind {
     charl_status (*next)(charl__rows *r, int64_t most, void *x, void *y, int64_t *n);
     charl_status (*count)(charl__rows *r, int64_t *n);    /* NULL: r->rows is known */
     const char *(*name)(const charl__rows *r, int64_t i); /* NULL: no names */
+    int64_t (*file)(const charl__rows *r, int64_t i);     /* NULL: rows are not files */
     void (*close)(charl__rows *r);                        /* also after a failed open */
 } charl__rows_kind;
 
