@@ -136,6 +136,18 @@ static bool find_unknown(const struct argp_option *options, int argc, char **arg
     return false;
 }
 
+/* How other launchers call the number of processes. */
+static bool is_ranks(const char *word)
+{
+    static const char *const words[] = {"ranks", "np", "nproc", "nproc_per_node", "num_processes", "gpus", "ngpus"};
+    bool is = false;
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        is = is || strcmp(word, words[i]) == 0;
+    }
+    return is;
+}
+
 /* What may be meant by an option that there is not: another one or, where settings can be given, the setting of that name. */
 static void hint_option(const parse *p, int argc, char **argv)
 {
@@ -148,6 +160,11 @@ static void hint_option(const parse *p, int argc, char **argv)
             if (o->name && charl_text_closer(word, o->name, &best)) {
                 nearest = o->name;
             }
+        }
+        if (best > 0 && is_ranks(word)) {
+            fprintf(stderr,
+                    "  hint: `charl launch -n 4 CONFIG` trains on four ranks, and mpirun -n 4 starts any command\n");
+            return;
         }
         if (best > 0 && p->argp->args_doc && strstr(p->argp->args_doc, "KEY=VALUE") &&
             charl_config_nearest_key(word, nearest == NULL, key, sizeof key)) {

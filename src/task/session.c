@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "config/config_place.h"
@@ -123,6 +124,9 @@ static charl_status open_dataset(charl__session *s)
 
     if ((st == CHARL_ERR_DATA || st == CHARL_ERR_IO) && !s->own_config) {
         charl__config_blame(s->config, "data", s->config->data.mix.count > 0 ? "mix" : "path");
+    }
+    if (st == CHARL_ERR_DATA && s->infers && access(s->config->data.path, F_OK) != 0) {
+        charl__error_append("; HINT if the data have moved, add data.path=FILE to this command");
     }
     return st;
 }

@@ -48,6 +48,7 @@ for model in $checkpoint run run/last.h5 "$checkpoint c.ini" "c.ini run" "run/co
 done
 (cd run && expect 0 '^train step=2 loss=' eval last.h5 --split=train)
 expect 3 'nowhere.h5: ' eval $checkpoint data.path=nowhere.h5
+hint 'if the data have moved, add data.path=FILE'
 expect 5 'not a checkpoint' eval d.h5
 expect 2 'not a configuration' eval $checkpoint run/last.h5
 expect 2 'none: unexpected after c.ini and' eval c.ini $checkpoint none

@@ -49,6 +49,8 @@ expect bad-epochs 2 "$train" --epochs 5 a.ini
 says err "  hint: did you mean the setting train.epochs=VALUE? See \`charl-train --help\`"
 expect bad-lr 2 "$train" --lr=0.1 a.ini
 says err "  hint: did you mean the setting optimizer.learning_rate=VALUE?"
+expect ranks 2 "$train" --ranks 4 "$dir/t.ini"
+says err "  hint: \`charl launch -n 4 CONFIG\` trains on four ranks"
 expect two-configs 2 "$train" a.ini b.ini
 says err "more than one configuration file: a.ini and b.ini"
 expect bad-style 2 "$train" --progress=fancy a.ini
@@ -235,7 +237,10 @@ mkdir -p "$dir/runs/it's here"
 : >"$dir/runs/it's here/STOP"
 expect stop 75 "$train" -o "$dir/runs/it's here" "$dir/t.ini"
 says out " stopped step="
+says out "  next     the same command continues"
 check "STOP is taken" test ! -e "$dir/runs/it's here/STOP"
+expect nothing-left 0 "$train" -o "$dir/runs/nothing" --resume="$run" "$dir/t.ini"
+check "no checkpoint that is not there" sh -c "! grep -q 'next  ' '$dir/out'"
 expect goes-on 0 "$train" -o "$dir/runs/it's here" "$dir/t.ini"
 says out " done step=8"
 quoted="'$dir/runs/it'\\''s here"

@@ -121,6 +121,7 @@ same "a host is gone" whole hosts_run
 grep -q '"ranks":2' hosts_run/metrics.jsonl hosts_run/env.json || grep -q "ranks=2" hosts_run/train.log || fail "the host that is left has two ranks"
 expect 7 "too few ranks are left" charl launch --ssh=./fake-ssh -f hosts --min-ranks=3 "$@" -o few
 says 1 "2 ranks can be started, at least 3 are wanted"
+says 1 "hint: bring hosts back"
 
 # Of two names of this machine the second has the rank that errs; mpirun does not get the two as the list of its hosts.
 cat >fake-mpirun <<'SH'

@@ -377,7 +377,10 @@ static int supervise(launch *l, const charl__cli_operands *operands)
             ranks = l->ranks;
         }
         if (ranks < l->min_ranks) {
-            return charl__cli_error(CHARL__EXIT_COMM, "bring hosts back, or allow fewer with --min-ranks",
+            return charl__cli_error(CHARL__EXIT_COMM,
+                                    ranks > 0
+                                        ? "bring hosts back, or allow fewer with --min-ranks"
+                                        : "`ssh HOST true` must work without a password for every host of the file",
                                     "%" PRId64 " rank%s can be started, at least %" PRId64 " are wanted", ranks,
                                     ranks == 1 ? "" : "s", l->min_ranks);
         }

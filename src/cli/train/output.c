@@ -616,33 +616,28 @@ static void say_next(const charl__output *o, const charl_train_result *r)
     const char *dir = charl__cli_text(o->config, "run.output_dir");
     char path[4096], best[96] = "";
 
-    if (is_quiet(o) || !o->files || r->stopped) {
+    if (is_quiet(o) || !o->files) {
+        return;
+    }
+    if (r->stopped) {
+        printf("  next     the same command continues\n");
         return;
     }
     snprintf(path, sizeof path, "%s/best.h5", dir);
     if (access(path, R_OK) != 0) {
         snprintf(path, sizeof path, "%s/last.h5", dir);
+        if (access(path, R_OK) != 0) { /* no step was left */
+            return;
+        }
     } else if (!isnan(r->best_metric)) {
         snprintf(best, sizeof best, "  (best %s: %.6g at step %" PRId64 ")",
                  charl__cli_text(o->config, "checkpoint.monitor"), r->best_metric, r->best_step);
     }
     printf("  model    ");
     charl__cli_write(stdout, path, strlen(path));
-    printf("%s\n  next     charl ", best);
-    if (o->window > 0) { /* a language model */
-        char config[4096];
-
-        snprintf(config, sizeof config, "%s/config.ini", dir);
-        printf("generate ");
-        charl__output_word(config);
-        printf(" ");
-        charl__output_word(path);
-        printf(" --prompt TEXT, charl report ");
-    } else {
-        printf("predict ");
-        charl__output_word(path);
-        printf(" [DATA...], charl report ");
-    }
+    printf("%s\n  next     charl %s ", best, o->window > 0 ? "generate" : "predict");
+    charl__output_word(path);
+    printf(o->window > 0 ? " --prompt TEXT, charl report " : " [DATA...], charl report "); /* of a language model */
     charl__output_word(dir);
     printf("\n");
 }
@@ -692,9 +687,8 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
              r->stopped ? "stopped" : "done", r->step, r->epoch, best, skipped, overflowed, spikes, audits,
              r->early ? " early_stopping=yes" : "", r->wall_s, r->samples_per_s, tokens);
     if (o->bar && !is_quiet(o)) {
-        printf("%s at step %" PRId64 " after %s%s\n", r->stopped ? "stopped" : "done", r->step,
-               duration_text(r->wall_s, wall, sizeof wall),
-               r->stopped && o->files ? "; the same command continues" : "");
+        printf("%s at step %" PRId64 " after %s\n", r->stopped ? "stopped" : "done", r->step,
+               duration_text(r->wall_s, wall, sizeof wall));
     }
     say_next(o, r);
     fflush(stdout);
