@@ -120,7 +120,7 @@ bool charl_comm_is_broken(const charl_comm *c);
  *  is broken from here on, so that nothing waits for anybody. Local. */
 void charl_comm_break(charl_comm *c);
 
-/** Silence in seconds after which a rank is given up. Local. */
+/** Silence in seconds after which a rank is given up, above 0 and at most 86400; anything else changes nothing. Local. */
 void charl_comm_timeout_set(charl_comm *c, double timeout_s);
 
 /** Bytes free in /dev/shm, where ranks of a node share memory; INT64_MAX where there is none.

@@ -52,7 +52,7 @@ typedef struct charl_data_parallel charl_data_parallel;
 typedef struct charl_data_parallel_options {
     /* algorithm, as dist.allreduce of a configuration; NULL: auto */
     const char *allreduce;
-    /* size in MB of f32 gradients that are sent together; 0: 25 */
+    /* size in MB of f32 gradients that are sent together, at most 4096; 0: 25 */
     double bucket_mb;
     /* start the all-reduce after the backward pass, for all gradients together */
     bool no_overlap;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/registry/key.h"
 #include "base/alloc.h"
 #include "base/text/text.h"
 
@@ -386,6 +387,17 @@ charl_status charl__node_new(charl_graph *g, const charl__op *op, const void *at
 cleanup:
     node_destroy(n);
     return st;
+}
+
+bool charl__graph_takes(charl_graph *g, const char *what, const char *name, double v, const char *range)
+{
+    char text[160];
+
+    if (charl__range_holds(range, v)) {
+        return true;
+    }
+    charl__graph_fail(g, CHARL_ERR_INVALID, "%s: %s %s", what, name, charl__range_refusal(range, v, text, sizeof text));
+    return false;
 }
 
 static charl_status new_input(charl_graph *g, const char *name, charl_type type, charl_var **out)

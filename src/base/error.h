@@ -1,7 +1,6 @@
 #ifndef CHARL_BASE_ERROR_H
 #define CHARL_BASE_ERROR_H
 /** The control flow of a fallible function (charl/error.h), and what only the library may do with errors. */
-#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,10 +28,6 @@ void charl__error_append(const char *text);
 
 /** The failure of CHARL_GIVEN for the i-th of `names`, which are its arguments as they are written. */
 charl_status charl__not_given(const char *file, int line, const char *func, size_t i, const char *names);
-
-/** Fail unless x is a number that can be a rate, a factor or a limit. */
-#define CHARL_REQUIRE_AMOUNT(x, code, name)                                                                            \
-    CHARL_REQUIRE(isfinite(x) && (x) >= 0, code, "%s is %g; it must be finite and not negative", name, (double)(x))
 
 /** Broken internal invariant: logs an error that asks for a report, then abort(). Never for input. */
 void charl__panic(const char *file, int line, const char *what) CHARL_NORETURN;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/registry/key.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/env.h"
@@ -287,6 +288,8 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     int leader = 0;
 
     *out = NULL;
+    CHARL_TRY_CLEANUP(charl__range_check(CHARL_ERR_INVALID, "timeout_s", o.timeout_s, "[0,86400]"));
+    CHARL_TRY_CLEANUP(charl__range_check(CHARL_ERR_INVALID, "still_s", o.still_s, "[0,inf)"));
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *c, &c));
     charl__owner_init(&c->owner);
     c->timeout_s = o.timeout_s > 0 ? o.timeout_s : default_timeout_s;
@@ -436,10 +439,9 @@ bool charl_comm_is_broken(const charl_comm *c)
 
 void charl_comm_timeout_set(charl_comm *c, double timeout_s)
 {
-    if (!c) {
-        return;
+    if (c && charl__range_holds("(0,86400]", timeout_s)) {
+        c->timeout_s = timeout_s;
     }
-    c->timeout_s = timeout_s;
 }
 
 int charl__comm_local_peer(const charl_comm *c, int local)

@@ -16,6 +16,7 @@
 #include "autograd/graph.h"
 #include "autograd/kv_cache.h"
 #include "autograd/op.h"
+#include "base/registry/key.h"
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "config/config_rows.h"
@@ -116,14 +117,14 @@ static charl_status check_options(const charl_config *config, const charl_genera
                   "model.type = %s does not generate text; gpt does", model->row.name);
     CHARL_REQUIRE(config->data.masked <= 0, CHARL_ERR_CONFIG,
                   "the model predicts masked tokens (data.masked), not the next one, and generates no text");
-    CHARL_REQUIRE(
-        o->tokens >= 0 && o->batch >= 0 && o->batch <= INT16_MAX && o->temperature >= 0.0 && o->top_k >= 0 &&
-            o->top_p > 0.0 && o->top_p <= 1.0 && o->min_p >= 0.0 && o->min_p <= 1.0 &&
-            (o->repetition_penalty == 0.0 || (o->repetition_penalty >= 1.0 && o->repetition_penalty <= 1000.0)),
-        CHARL_ERR_CONFIG,
-        "%lld tokens, batch %lld, temperature %g, top_k %lld, top_p %g, min_p %g, repetition_penalty %g: out of range",
-        (long long)o->tokens, (long long)o->batch, o->temperature, (long long)o->top_k, o->top_p, o->min_p,
-        o->repetition_penalty);
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "tokens", (double)o->tokens, "[0,inf)"));
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "batch", (double)o->batch, "[0,32767]"));
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "temperature", o->temperature, "[0,inf)"));
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "top_k", (double)o->top_k, "[0,inf)"));
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "top_p", o->top_p, "(0,1]"));
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "min_p", o->min_p, "[0,1]"));
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "repetition_penalty",
+                                 o->repetition_penalty != 0 ? o->repetition_penalty : 1, "[1,1000]"));
     for (int i = 0; i < o->n_stop; i++) {
         CHARL_REQUIRE(o->stop[i][0], CHARL_ERR_CONFIG, "stop text %d is empty", i + 1);
     }

@@ -225,10 +225,10 @@ charl_status charl_model_set_lora(charl_model *m, const charl_lora *lora)
     char *targets = NULL;
 
     if (lora && lora->rank > 0) {
-        CHARL_REQUIRE(lora->rank <= INT32_MAX && lora->dropout >= 0 && lora->dropout < 1 && isfinite(lora->alpha) &&
-                          lora->targets && lora->targets[0],
-                      CHARL_ERR_CONFIG, "lora: rank %lld, alpha %g, dropout %g, targets \"%s\"", (long long)lora->rank,
-                      lora->alpha, lora->dropout, lora->targets ? lora->targets : "");
+        CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "lora.rank", (double)lora->rank, "[0,65536]"));
+        CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "lora.alpha", lora->alpha, "[0,1e6]"));
+        CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "lora.dropout", lora->dropout, "[0,1)"));
+        CHARL_REQUIRE(lora->targets && lora->targets[0], CHARL_ERR_CONFIG, "lora.targets names no layer");
         CHARL_TRY(charl__strdup(lora->targets, &targets));
     }
     charl_free(m->lora_targets);

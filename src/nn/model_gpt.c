@@ -10,7 +10,7 @@ static const double init_std = 0.02, default_eps = 1e-5, default_theta = 10000.0
 
 static double eps_of(const charl_gpt_config *c)
 {
-    return c->norm_eps > 0 ? c->norm_eps : default_eps;
+    return c->norm_eps != 0 ? c->norm_eps : default_eps;
 }
 
 static charl_status add_embeddings(charl_model *m, const charl_gpt_config *c)
@@ -23,7 +23,7 @@ static charl_status add_embeddings(charl_model *m, const charl_gpt_config *c)
     if (c->positions == CHARL_GPT_LEARNED) {
         CHARL_TRY(charl_model_add(m, "wpe", "position_embedding", &positions));
     }
-    if (c->dropout > 0) {
+    if (c->dropout != 0) {
         CHARL_TRY(charl_model_add(m, "drop", "dropout", &dropout));
     }
     return CHARL_OK;
@@ -48,7 +48,7 @@ static charl_status add_blocks(charl_model *m, const charl_gpt_config *c)
     block.head_dim = c->head_dim;
     block.norm_eps = eps_of(c);
     block.rope = c->rope;
-    block.rope_theta = c->rope_theta > 0 ? c->rope_theta : default_theta;
+    block.rope_theta = c->rope_theta != 0 ? c->rope_theta : default_theta;
     for (int64_t i = 0; i < c->n_layer; i++) {
         snprintf(name, sizeof name, "h.%lld", (long long)i);
         CHARL_TRY(charl_model_add(m, name, "transformer_block", &block));

@@ -33,7 +33,7 @@ charl_status charl_model_add_mlp(charl_model *m, const charl_mlp_config *config)
             CHARL_TRY(add_numbered(m, "fc_bn", i + 1, "batch_norm", NULL));
         }
         CHARL_TRY(add_activation(m, "fc_act", i + 1, config->activation));
-        if (config->dropout > 0) {
+        if (config->dropout != 0) {
             CHARL_TRY(add_numbered(m, "fc_drop", i + 1, "dropout", &dropout));
         }
     }

@@ -66,23 +66,20 @@ static charl_status check(const charl_optimizer_config *c)
 
     CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "optimizer.type is %s; it can be %s", c->type ? c->type : "missing",
                   charl__text_list(c->type, charl_optimizer_name, names, sizeof names));
-    CHARL_REQUIRE_AMOUNT(c->weight_decay, CHARL_ERR_CONFIG, "optimizer.weight_decay");
-    CHARL_REQUIRE_AMOUNT(c->grad_clip, CHARL_ERR_CONFIG, "train.grad_clip");
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "optimizer.weight_decay", (double)c->weight_decay, "[0,inf)"));
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "train.grad_clip", (double)c->grad_clip, "[0,inf)"));
     CHARL_REQUIRE(c->state <= CHARL_PACKING_INT8, CHARL_ERR_CONFIG, "optimizer.state can be f32, bf16 or int8");
     CHARL_REQUIRE(c->state == CHARL_PACKING_F32 || t->elementwise, CHARL_ERR_CONFIG,
                   "optimizer.state = %s: %s updates whole tensors, and keeps its state in f32",
                   c->state == CHARL_PACKING_BF16 ? "bf16" : "int8", c->type);
-    CHARL_REQUIRE(c->ema_decay >= 0 && c->ema_decay < 1, CHARL_ERR_CONFIG, "train.ema_decay must lie in [0, 1): %g",
-                  c->ema_decay);
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "train.ema_decay", c->ema_decay, "[0,1)"));
     CHARL_REQUIRE(c->on_spike <= CHARL_SPIKE_STOP, CHARL_ERR_CONFIG, "train.on_spike is no charl_spike_rule: %d",
                   (int)c->on_spike);
-    CHARL_REQUIRE(c->on_spike == CHARL_SPIKE_OFF || isfinite(c->spike_threshold), CHARL_ERR_CONFIG,
-                  "train.spike_threshold is %g", (double)c->spike_threshold);
-    CHARL_REQUIRE(c->on_spike == CHARL_SPIKE_OFF ||
-                      (c->spike_window >= 2 && c->spike_window <= CHARL_MAX_SPIKE_WINDOW && c->spike_threshold >= 1),
-                  CHARL_ERR_CONFIG,
-                  "train.spike_window must lie in [2, %d] and train.spike_threshold be at least 1: %d, %g",
-                  CHARL_MAX_SPIKE_WINDOW, c->spike_window, (double)c->spike_threshold);
+    if (c->on_spike != CHARL_SPIKE_OFF) {
+        CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "train.spike_threshold", (double)c->spike_threshold, "[1,1e6]"));
+        CHARL_REQUIRE(c->spike_window >= 2 && c->spike_window <= CHARL_MAX_SPIKE_WINDOW, CHARL_ERR_CONFIG,
+                      "train.spike_window is %d, out of range (2 to %d)", c->spike_window, CHARL_MAX_SPIKE_WINDOW);
+    }
     if (!t->custom) {
         return charl__settings_check(&t->row, c, "optimizer.");
     }
@@ -287,7 +284,7 @@ charl_status charl_optimizer_begin(charl_optimizer *o, float lr)
 {
     CHARL_GIVEN(o);
     CHARL_TRY(charl__device_enter(o->set->dev));
-    CHARL_REQUIRE_AMOUNT(lr, CHARL_ERR_INVALID, "the learning rate");
+    CHARL_TRY(charl__range_check(CHARL_ERR_INVALID, "the learning rate", (double)lr, "[0,inf)"));
     const uint64_t seed = charl__steps_seed(o->steps), step = (uint64_t)o->t;
     charl__step_params record = {.seed_lo = (uint32_t)seed,
                                  .seed_hi = (uint32_t)(seed >> 32),
@@ -522,7 +519,7 @@ charl_status charl_optimizer_step(charl_optimizer *o, float lr)
 
 charl_status charl__optimizer_step(charl_optimizer *o, float lr)
 {
-    CHARL_REQUIRE_AMOUNT(lr, CHARL_ERR_INVALID, "the learning rate");
+    CHARL_TRY(charl__range_check(CHARL_ERR_INVALID, "the learning rate", (double)lr, "[0,inf)"));
     CHARL_REQUIRE(!o->asks_begin || o->begun, CHARL_ERR_INVALID,
                   "charl_optimizer_begin opens a step, before the graph runs");
     o->begun = false;

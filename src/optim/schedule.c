@@ -174,8 +174,8 @@ charl_status charl_schedule_check(const charl_schedule *s)
 
     CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "scheduler.type is %s; it can be %s", s->type ? s->type : "missing",
                   charl__text_list(s->type, charl_schedule_name, names, sizeof names));
-    CHARL_REQUIRE_AMOUNT(s->base_lr, CHARL_ERR_CONFIG, "the learning rate");
-    CHARL_REQUIRE_AMOUNT(s->min_lr, CHARL_ERR_CONFIG, "scheduler.min_lr");
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "optimizer.learning_rate", s->base_lr, "[0,inf)"));
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "scheduler.min_lr", s->min_lr, "[0,inf)"));
     CHARL_REQUIRE(s->warmup_steps >= 0, CHARL_ERR_CONFIG, "scheduler.warmup_steps is negative");
     CHARL_REQUIRE(s->decay_steps <= s->total_steps, CHARL_ERR_CONFIG,
                   "scheduler.decay_steps must lie between 0 and the %lld steps of the run", (long long)s->total_steps);

@@ -5,8 +5,10 @@
  */
 #include "tensor/params.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/registry/key.h"
 #include "base/alloc.h"
 #include "base/numeric/hash.h"
 #include "base/parallel.h"
@@ -87,6 +89,17 @@ static charl_status grow_places(charl_params *set)
     return CHARL_OK;
 }
 
+static charl_status check_init(const charl_param_spec *spec)
+{
+    char name[300];
+
+    snprintf(name, sizeof name, "parameter %s: init.a", spec->name);
+    CHARL_TRY(charl__range_check(CHARL_ERR_INVALID, name, (double)spec->init.a, NULL));
+    name[strlen(name) - 1] = 'b';
+    return charl__range_check(CHARL_ERR_INVALID, name, (double)spec->init.b,
+                              spec->init.kind == CHARL_INIT_NORMAL ? "[0,inf)" : NULL);
+}
+
 charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, charl_param **out)
 {
     CHARL_GIVEN(set, spec, out);
@@ -106,6 +119,7 @@ charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, c
     CHARL_REQUIRE_CLEANUP(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
                           "parameter %s comes too late: a graph of this set is already compiled", spec->name);
     CHARL_TRY_CLEANUP(charl_shape_check(&spec->shape));
+    CHARL_TRY_CLEANUP(check_init(spec));
     CHARL_TRY_CLEANUP(charl__grow(set->count, sizeof *set->param, &set->param));
     CHARL_TRY_CLEANUP(grow_places(set));
     CHARL_TRY_CLEANUP(charl__strdup(spec->name, &name));

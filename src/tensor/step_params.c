@@ -143,7 +143,7 @@ charl_status charl_steps_create(charl_device *dev, const charl_steps_options *op
 
     *out = NULL;
     CHARL_REQUIRE_CLEANUP(o.loss_scale == 0.0F ? !o.dynamic : is_power_of_two(o.loss_scale), CHARL_ERR_INVALID,
-                          "a loss scale is a power of two from 1 on, also the first of a dynamic one, not %g",
+                          "loss_scale is %g; it is a power of two from 1 on, also the first of a dynamic one",
                           (double)o.loss_scale);
     CHARL_TRY_CLEANUP(charl__steps_create(dev, DEPTH, &s));
     s->seed = o.seed;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/registry/key.h"
 #include "base/clock.h"
 #include "config/config_place.h"
 #include "train/rank_check.h"
@@ -29,6 +30,7 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
     charl_status st;
 
     *result = (charl_train_result){.loss = (double)NAN, .best_metric = (double)NAN, .best_step = -1, .suspect = -1};
+    CHARL_TRY(charl__range_check(CHARL_ERR_INVALID, "spent_s", options->spent_s, "[0,inf)"));
     st = train(&t, config, options, result);
     if (st == CHARL_ERR_CONFIG) {
         charl__config_locate(config);

@@ -66,8 +66,8 @@ static const struct {
     {{3, {2, 4, 12}}, {.heads = 0}, CHARL_ERR_INVALID, "0 heads"},
     {{3, {2, 4, 12}}, {.heads = 4, .kv_heads = 3}, CHARL_ERR_INVALID, "4 heads are not a multiple of 3 key heads"},
     {{3, {2, 4, 12}}, {.heads = 4, .kv_heads = -1}, CHARL_ERR_INVALID, "-1 key heads"},
-    {{3, {2, 4, 12}}, {.heads = 2, .dropout = 1.0F}, CHARL_ERR_INVALID, "dropout = 1 "},
-    {{3, {2, 4, 12}}, {.heads = 2, .scale = -1.0F}, CHARL_ERR_INVALID, "scale = -1 "},
+    {{3, {2, 4, 12}}, {.heads = 2, .dropout = 1.0F}, CHARL_ERR_INVALID, "dropout is 1,"},
+    {{3, {2, 4, 12}}, {.heads = 2, .scale = -1.0F}, CHARL_ERR_INVALID, "scale is -1"},
 };
 
 static void refused(void **state)

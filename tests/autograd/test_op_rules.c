@@ -115,17 +115,17 @@ static void test_losses(void **state)
     refused(charl_cross_entropy(g, x, IN(I32, BATCHED, 8), IN(F32, BATCHED, 8, 1), NULL), CHARL_ERR_SHAPE, "weight");
     x = IN(F32, BATCHED, 8, 5);
     refused(charl_cross_entropy(g, x, IN(I32, BATCHED, 8), NULL, &(charl_cross_entropy_args){.label_smoothing = 1.5F}),
-            CHARL_ERR_INVALID, "smoothing 1.5");
+            CHARL_ERR_INVALID, "label_smoothing is 1.5");
     x = IN(F32, BATCHED, 8, 5);
     refused(charl_cross_entropy(g, x, IN(I32, BATCHED, 8), NULL, &(charl_cross_entropy_args){.z_loss = -1.0F}),
-            CHARL_ERR_INVALID, "z-loss -1");
+            CHARL_ERR_INVALID, "z_loss is -1");
     refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8), 0), CHARL_ERR_INVALID, "k is 0");
     refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), 1), CHARL_ERR_DTYPE, "labels i32");
     refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, REPLICATED, 9), 1), CHARL_ERR_SHAPE,
             "[..., C] and [...]");
     refused(charl_mse(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE, "same [B, ...]");
     refused(charl_bce_with_logits(g, IN(F32, BATCHED, 8), IN(I32, BATCHED, 8)), CHARL_ERR_DTYPE, "i32");
-    refused(charl_huber(g, IN(F32, BATCHED, 8), IN(F32, BATCHED, 8), 0.0F), CHARL_ERR_INVALID, "delta 0");
+    refused(charl_huber(g, IN(F32, BATCHED, 8), IN(F32, BATCHED, 8), 0.0F), CHARL_ERR_INVALID, "delta is 0");
 }
 
 /* A row for each sample of the batch against rows that are the same on all ranks: each rank would give them to other samples. */
@@ -245,7 +245,7 @@ static void test_transformer_parts(void **state)
     refused(charl__apply2(g, &charl_op_swiglu_grad, NULL, IN(F32, BATCHED, 8, 6), IN(F32, BATCHED, 8, 6)),
             CHARL_ERR_SHAPE, "does not fit");
     refused(charl_rotary(g, IN(F32, BATCHED, 8, 3, 14), &odd), CHARL_ERR_INVALID, "heads of 7");
-    refused(charl_rotary(g, IN(F32, BATCHED, 8, 3, 16), &flat), CHARL_ERR_INVALID, "the base 1");
+    refused(charl_rotary(g, IN(F32, BATCHED, 8, 3, 16), &flat), CHARL_ERR_INVALID, "theta is 1");
     refused(charl_rotary(g, IN(F32, BATCHED, 8, 24), &usual), CHARL_ERR_SHAPE, "[..., time");
     refused(charl_rotary(g, IN(F32, BATCHED, 8, 3, 16), &usual), CHARL_ERR_SHAPE, "3 heads of 8");
     refused(charl_rotary(g, IN(I32, BATCHED, 8, 3, 24), &usual), CHARL_ERR_DTYPE, "i32");
@@ -344,7 +344,7 @@ static void test_movement(void **state)
     refused(charl_concat(g, many, 1, 1), CHARL_ERR_SHAPE, "no axis 1");
     refused(charl_concat(g, many, 9, 1), CHARL_ERR_INVALID, "9 operands");
     refused(charl_cast(g, IN(I64, REPLICATED, 3), CHARL_F32), CHARL_ERR_DTYPE, "cannot cast i64");
-    refused(charl_dropout(g, IN(F32, REPLICATED, 3), 1.0F), CHARL_ERR_INVALID, "p = 1");
+    refused(charl_dropout(g, IN(F32, REPLICATED, 3), 1.0F), CHARL_ERR_INVALID, "p is 1");
     refused(charl_gather_windows(g, IN(U8, REPLICATED, 30), IN(U8, BATCHED, 8), 4, 0), CHARL_ERR_DTYPE,
             "at positions of u8");
     refused(charl_gather_windows(g, IN(U8, REPLICATED, 3, 10), IN(I32, BATCHED, 8), 4, 0), CHARL_ERR_SHAPE,

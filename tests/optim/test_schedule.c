@@ -69,10 +69,10 @@ static const struct refused {
 } refused[] = {
     {{.type = NULL}, "missing"},
     {{.type = "sawtooth"}, "sawtooth"},
-    {{.type = "constant", .base_lr = -1.0}, "not negative"},
+    {{.type = "constant", .base_lr = -1.0}, "out of range (at least 0)"},
     {{.type = "constant", .base_lr = (double)NAN}, "finite"},
     {{.type = "constant", .base_lr = (double)INFINITY}, "finite"},
-    {{.type = "linear", .base_lr = 1.0, .min_lr = -0.1}, "not negative"},
+    {{.type = "linear", .base_lr = 1.0, .min_lr = -0.1}, "out of range (at least 0)"},
     {{.type = "constant", .warmup_steps = -1}, "warmup_steps"},
     {{.type = "step", .gamma = 0.5}, "step_size"},
     {{.type = "step", .step_size = 1, .gamma = (double)NAN}, "gamma"},

@@ -301,7 +301,7 @@ static void test_spikes(void **state)
     charl_optimizer_destroy(o);
     o = NULL;
     charl_assert_status(charl_optimizer_create(set, &config, &o), CHARL_ERR_CONFIG);
-    charl_assert_message("train.spike_window must lie in [2, 1024]");
+    charl_assert_message("train.spike_window is 1, out of range (2 to 1024)");
     config.spike_window = 4;
     config.on_spike = CHARL_SPIKE_STOP + 1;
     charl_assert_status(charl_optimizer_create(set, &config, &o), CHARL_ERR_CONFIG);

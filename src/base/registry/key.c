@@ -117,13 +117,30 @@ const char *charl__range_text(const char *range, char *text, size_t size)
     return text;
 }
 
+const char *charl__range_refusal(const char *range, double v, char *text, size_t size)
+{
+    char holds[80];
+
+    snprintf(text, size, "is %g, out of range (%s%s)", v, isfinite(v) || !range ? "" : "finite, ",
+             charl__range_text(range, holds, sizeof holds));
+    return text;
+}
+
+charl_status charl__range_check(charl_status code, const char *name, double v, const char *range)
+{
+    char text[160];
+
+    CHARL_REQUIRE(charl__range_holds(range, v), code, "%s %s", name, charl__range_refusal(range, v, text, sizeof text));
+    return CHARL_OK;
+}
+
 static charl_status check_key(const charl_key *k, const void *settings, const char *prefix)
 {
     const void *at = (const char *)settings + k->offset;
     const charl_int_list *list = at;
     double v = 0.0;
     bool holds = true;
-    char range[64];
+    char why[160];
 
     switch (k->kind) {
     case CHARL_KEY_INT:
@@ -160,8 +177,8 @@ static charl_status check_key(const charl_key *k, const void *settings, const ch
     case CHARL_KEY_LAYER:
         break;
     }
-    CHARL_REQUIRE(holds, CHARL_ERR_CONFIG, "%s%s is %g, out of range (%s)", prefix, k->name, v,
-                  charl__range_text(k->range, range, sizeof range));
+    CHARL_REQUIRE(holds, CHARL_ERR_CONFIG, "%s%s %s", prefix, k->name,
+                  charl__range_refusal(k->range, v, why, sizeof why));
     return CHARL_OK;
 }
 

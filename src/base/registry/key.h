@@ -32,6 +32,12 @@ bool charl__range_holds(const char *range, double v);
 /** The same in words: "1 to 100", "at least 0, below 1", "above 0", into text[size]; returns text. */
 const char *charl__range_text(const char *range, char *text, size_t size);
 
+/** Why a range does not hold v, into text[size]: "is 1, out of range (at least 0, below 1)", "is inf, out of range (finite, above 0)". Returns text. */
+const char *charl__range_refusal(const char *range, double v, char *text, size_t size);
+
+/** Fail unless `v`, which the message calls `name`, lies in the range. Errors: `code`  NAME and charl__range_refusal */
+charl_status charl__range_check(charl_status code, const char *name, double v, const char *range) CHARL_MUST_CHECK;
+
 /** The number that is all of `text`: decimal digits; decimal with an exponent, finite; yes, true, on, 1, no, false, off, 0. */
 bool charl__parse_int(const char *text, int64_t *out);
 bool charl__parse_float(const char *text, double *out);

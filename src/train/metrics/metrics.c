@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/registry/key.h"
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "io/commit.h"
@@ -138,6 +139,7 @@ charl_status charl_metrics_histograms(charl_metrics *m, int64_t step, const char
 {
     CHARL_GIVEN(m, params);
     CHARL_OWNED(&m->owner, "set of metrics files");
+    CHARL_TRY(charl__range_check(CHARL_ERR_INVALID, "gradient_scale", (double)gradient_scale, "(0,inf)"));
     for (int i = 0; i < N_FORMATS; i++) {
         if (m->file[i] && formats[i]->histograms) {
             CHARL_TRY(formats[i]->histograms(m->file[i], step, params, gradient_scale));

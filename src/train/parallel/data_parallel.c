@@ -6,6 +6,7 @@
 
 #include "autograd/graph.h"
 #include "autograd/op.h"
+#include "base/registry/key.h"
 #include "base/alloc.h"
 #include "dist/allreduce/allreduce_device.h"
 #include "train/parallel/optimizer_shard.h"
@@ -164,7 +165,7 @@ static charl_status check_graph(const charl_slices *slices, const charl_params *
 
 static charl_status check_options(const charl_data_parallel_options *o)
 {
-    CHARL_REQUIRE_AMOUNT(o->bucket_mb, CHARL_ERR_INVALID, "bucket_mb");
+    CHARL_TRY(charl__range_check(CHARL_ERR_INVALID, "bucket_mb", o->bucket_mb, "[0,4096]"));
     CHARL_REQUIRE(o->passes >= 0, CHARL_ERR_INVALID, "%d passes; a step takes one or more", o->passes);
     CHARL_REQUIRE(o->reduce_dtype == CHARL_F32 || o->reduce_dtype == CHARL_BF16, CHARL_ERR_INVALID,
                   "gradients are summed in f32 or bf16, not in %s", charl_dtype_name(o->reduce_dtype));

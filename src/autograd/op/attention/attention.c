@@ -709,10 +709,9 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
         return charl__graph_fail(g, CHARL_ERR_INVALID, "attention: %d heads are not a multiple of %d key heads",
                                  args->heads, args->kv_heads);
     }
-    if (!(a.p >= 0.0F && a.p < 1.0F) || !(a.scale >= 0.0F && a.scale <= 1e30F)) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID,
-                                 "attention: dropout = %g is not in [0, 1) or scale = %g is negative", (double)a.p,
-                                 (double)a.scale);
+    if (!charl__graph_takes(g, "attention", "dropout", (double)a.p, "[0,1)") ||
+        !charl__graph_takes(g, "attention", "scale", (double)a.scale, "[0,1e30]")) {
+        return NULL;
     }
     if (a.starts && (!a.causal || charl__graph_has_cache(g))) {
         return charl__graph_fail(g, CHARL_ERR_INVALID,

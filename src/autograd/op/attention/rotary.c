@@ -249,15 +249,18 @@ charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *a
     }
     const rotary_attr attr = {.args = *args};
 
-    if (args->head_dim < 2 || args->head_dim > MAX_HEAD_DIM || args->head_dim % 2 != 0 || args->heads < 0 ||
-        !(args->theta > 1.0)) {
+    if (args->head_dim < 2 || args->head_dim > MAX_HEAD_DIM || args->head_dim % 2 != 0 || args->heads < 0) {
         return charl__graph_fail(g, CHARL_ERR_INVALID,
-                                 "rotary: heads of %lld turned to the base %g: a head has an even "
-                                 "number of elements up to %d, and the base is above 1",
-                                 (long long)args->head_dim, args->theta, MAX_HEAD_DIM);
+                                 "rotary: heads of %lld: a head has an even number of elements up to %d",
+                                 (long long)args->head_dim, MAX_HEAD_DIM);
     }
-    if (args->factor != 0.0 &&
-        (!(args->factor >= 1.0) || !(args->low > 0.0) || !(args->high > args->low) || args->original < 1)) {
+    if (!charl__graph_takes(g, "rotary", "theta", args->theta, "(1,inf)") ||
+        (args->factor != 0.0 && (!charl__graph_takes(g, "rotary", "factor", args->factor, "[1,inf)") ||
+                                 !charl__graph_takes(g, "rotary", "low", args->low, "(0,inf)") ||
+                                 !charl__graph_takes(g, "rotary", "high", args->high, "(0,inf)")))) {
+        return NULL;
+    }
+    if (args->factor != 0.0 && (args->high <= args->low || args->original < 1)) {
         return charl__graph_fail(g, CHARL_ERR_INVALID,
                                  "rotary: scaled by %g between %g and %g turns in %lld positions: "
                                  "the factor is at least 1, the turns are positive and ascend",

@@ -250,12 +250,10 @@ charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl
         .key = charl__fnv1a64_string(args->name ? args->name : ""),
     };
 
-    if (!(args->crop >= 0 && args->crop <= 4096 && args->cutout >= 0 && args->cutout <= 65536 && args->rotate >= 0.0F &&
-          args->rotate <= 180.0F)) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID,
-                                 "augment2d: crop %d, rotate %g and cutout %d are not in [0, 4096], "
-                                 "[0, 180] and [0, 65536]",
-                                 args->crop, (double)args->rotate, args->cutout);
+    if (!charl__graph_takes(g, "augment2d", "crop", args->crop, "[0,4096]") ||
+        !charl__graph_takes(g, "augment2d", "rotate", (double)args->rotate, "[0,180]") ||
+        !charl__graph_takes(g, "augment2d", "cutout", args->cutout, "[0,65536]")) {
+        return NULL;
     }
     if (!charl_graph_is_training(g)) {
         return x;

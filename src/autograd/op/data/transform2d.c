@@ -268,9 +268,9 @@ charl_var *charl_transform2d(charl_graph *g, charl_var *x, charl_var *kind, char
     const transform_attr attr = {index, white};
     charl_var *out[CHARL_OP_MAX_OUT];
 
-    if (index < 0 || !(white > 0.0F && isfinite(white))) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "transform2d: index %d or white %g is out of range", index,
-                                 (double)white);
+    if (!charl__graph_takes(g, "transform2d", "index", index, "[0,inf)") ||
+        !charl__graph_takes(g, "transform2d", "white", (double)white, "(0,inf)")) {
+        return NULL;
     }
     charl__apply(g, &charl_op_transform2d, &attr, (charl_var *[]){x, kind, amount}, 3, out);
     return out[0];

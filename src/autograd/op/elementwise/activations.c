@@ -143,7 +143,9 @@ const charl__op charl_op_leaky_relu_grad = {
 
 charl_var *charl_leaky_relu(charl_graph *g, charl_var *x, float negative_slope)
 {
-    return charl__apply1(g, &charl_op_leaky_relu, &negative_slope, x);
+    return charl__graph_takes(g, "leaky_relu", "slope", (double)negative_slope, NULL)
+               ? charl__apply1(g, &charl_op_leaky_relu, &negative_slope, x)
+               : NULL;
 }
 
 /* elu: d/dx = 1 or alpha * exp(x).
@@ -202,7 +204,7 @@ const charl__op charl_op_elu_grad = {
 
 charl_var *charl_elu(charl_graph *g, charl_var *x, float a)
 {
-    return charl__apply1(g, &charl_op_elu, &a, x);
+    return charl__graph_takes(g, "elu", "alpha", (double)a, NULL) ? charl__apply1(g, &charl_op_elu, &a, x) : NULL;
 }
 
 /* sigmoid: d/dx = out * (1 - out) */

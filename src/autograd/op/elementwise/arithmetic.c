@@ -194,6 +194,10 @@ const charl__op charl_op_scale = {
 
 charl_var *charl_scale(charl_graph *g, charl_var *x, float factor, float offset)
 {
+    if (!charl__graph_takes(g, "scale", "factor", (double)factor, NULL) ||
+        !charl__graph_takes(g, "scale", "offset", (double)offset, NULL)) {
+        return NULL;
+    }
     return charl__apply1(g, &charl_op_scale, &(scale_attr){factor, offset}, x);
 }
 

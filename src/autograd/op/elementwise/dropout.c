@@ -87,8 +87,8 @@ charl_var *charl_dropout(charl_graph *g, charl_var *x, float p)
     dropout_attr attr = {.p = p};
     char name[256];
 
-    if (!(p >= 0.0F && p < 1.0F)) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "dropout: p = %g is not in [0, 1)", (double)p);
+    if (!charl__graph_takes(g, "dropout", "p", (double)p, "[0,1)")) {
+        return NULL;
     }
     if (!x || !charl_graph_is_training(g) || p == 0.0F) {
         return x;

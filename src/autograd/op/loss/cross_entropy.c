@@ -432,13 +432,9 @@ charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *lab
     charl_var *out[CHARL_OP_MAX_OUT];
 
     args = args ? args : &plain;
-    if (!(args->label_smoothing >= 0.0F && args->label_smoothing <= 1.0F)) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "cross_entropy: label smoothing %g is not in [0, 1]",
-                                 (double)args->label_smoothing);
-    }
-    if (!(args->z_loss >= 0.0F && args->z_loss < INFINITY)) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "cross_entropy: z-loss %g is not a number of at least 0",
-                                 (double)args->z_loss);
+    if (!charl__graph_takes(g, "cross_entropy", "label_smoothing", (double)args->label_smoothing, "[0,1]") ||
+        !charl__graph_takes(g, "cross_entropy", "z_loss", (double)args->z_loss, "[0,inf)")) {
+        return NULL;
     }
     charl__apply(g, &charl_op_cross_entropy, args, (charl_var *[]){logits, label, weight}, 3, out);
     return out[0];

@@ -287,10 +287,9 @@ const charl__op charl_op_huber_grad = {
 
 charl_var *charl_huber(charl_graph *g, charl_var *x, charl_var *target, float delta)
 {
-    if (!(delta > 0.0F)) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "huber: delta %g is not positive", (double)delta);
-    }
-    return charl__apply2(g, &charl_op_huber, &delta, x, target);
+    return charl__graph_takes(g, "huber", "delta", (double)delta, "(0,inf)")
+               ? charl__apply2(g, &charl_op_huber, &delta, x, target)
+               : NULL;
 }
 
 /* bce_with_logits: softplus(x) - x * t, the binary cross entropy of sigmoid(x). d/dx = (sigmoid(x)

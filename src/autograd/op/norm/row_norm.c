@@ -258,10 +258,19 @@ const charl__op charl_op_add_rms_norm = {
     .n_in = 3,
 };
 
+/* An eps of 0 is allowed, as in PyTorch. */
+static bool takes_eps(charl_graph *g, const charl__op *op, float eps)
+{
+    return charl__graph_takes(g, op->name, "eps", (double)eps, "[0,1)");
+}
+
 charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias, float eps)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
+    if (!takes_eps(g, &charl_op_layer_norm, eps)) {
+        return NULL;
+    }
     charl__apply(g, &charl_op_layer_norm, &eps, (charl_var *[]){x, weight, weight ? bias : NULL}, 3, out);
     return bias && !weight ? charl_add(g, out[0], bias) : out[0];
 }
@@ -270,6 +279,9 @@ charl_var *charl_rms_norm(charl_graph *g, charl_var *x, charl_var *weight, float
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
+    if (!takes_eps(g, &charl_op_rms_norm, eps)) {
+        return NULL;
+    }
     charl__apply(g, &charl_op_rms_norm, &eps, (charl_var *[]){x, weight}, 2, out);
     return out[0];
 }
@@ -280,9 +292,11 @@ charl_var *charl_add_layer_norm(charl_graph *g, charl_var *a, charl_var *b, cons
     if (!args) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "add_layer_norm: args is NULL");
     }
-    charl_var *out[CHARL_OP_MAX_OUT];
+    charl_var *out[CHARL_OP_MAX_OUT] = {NULL};
 
-    charl__apply(g, &charl_op_add_layer_norm, &args->eps, (charl_var *[]){a, b, args->weight, args->bias}, 4, out);
+    if (takes_eps(g, &charl_op_add_layer_norm, args->eps)) {
+        charl__apply(g, &charl_op_add_layer_norm, &args->eps, (charl_var *[]){a, b, args->weight, args->bias}, 4, out);
+    }
     if (sum) {
         *sum = out[0];
     }
@@ -291,9 +305,11 @@ charl_var *charl_add_layer_norm(charl_graph *g, charl_var *a, charl_var *b, cons
 
 charl_var *charl_add_rms_norm(charl_graph *g, charl_var *a, charl_var *b, charl_var *weight, float eps, charl_var **sum)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
+    charl_var *out[CHARL_OP_MAX_OUT] = {NULL};
 
-    charl__apply(g, &charl_op_add_rms_norm, &eps, (charl_var *[]){a, b, weight}, 3, out);
+    if (takes_eps(g, &charl_op_add_rms_norm, eps)) {
+        charl__apply(g, &charl_op_add_rms_norm, &eps, (charl_var *[]){a, b, weight}, 3, out);
+    }
     if (sum) {
         *sum = out[0];
     }
