@@ -58,6 +58,16 @@ expect 0 "C++17" ./program
 expect 0 "custom_operator" by_cmake/custom_operator
 says 1 "^row_norm: 2 samples, 2 gradients"
 says 1 "^[|].9, 40.[|] = 41$"
+printf '%s\n' '[data]' 'path = digits.h5' '[layer flat]' 'type = flatten' '[layer gate]' 'type = gate' 'start = 0.5' '[layer out]' 'type = linear' \
+    'out = 10' '[train]' 'batch_size = 32' 'max_steps = 6' '[optimizer]' 'type = soft_sign' 'learning_rate = 1e-3' '[run]' 'output_dir = own' >own.ini
+expect 0 "custom_types" by_cmake/custom_types own.ini
+says 1 "^step 6, best validation "
+expect 0 "their names in the checkpoint" "$bin/charl" checkpoint show own
+says 1 "^  model/gate.scale  "
+says 1 "^  optim/mean/gate.scale  "
+expect 0 "custom_types on 2 ranks" timeout 1500 mpirun -q --oversubscribe --bind-to none -n 2 by_cmake/custom_types own.ini
+expect 1 "a value out of range" sh -c "sed 's/start = 0.5/start = 50/' own.ini >bad.ini && exec by_cmake/custom_types bad.ini"
+says 1 "bad.ini:7: .layer gate. start: 50 is out of range"
 expect 0 "train_mlp" by_cmake/train_mlp digits.h5
 says 4 "^step [0-9]+  loss"
 expect 0 "train_mlp by pkg-config" ./train_mlp digits.h5
