@@ -22,15 +22,17 @@ CHARL_BEGIN_DECLS
  *  it. */
 typedef struct charl_data_schema {
     charl_dataset_kind kind;
-    charl_dtype x_dtype;    /* of a sample as it is delivered: u8, u16, u32 or f32; tokens: i32 */
-    charl_shape x_shape;    /* of one sample; tokens: [window] */
-    charl_dtype y_dtype;    /* i32 class labels or next tokens, f32 values */
-    charl_shape y_shape;    /* of one target; a single label is a scalar */
-    int64_t classes;        /* that the model knows; size of the vocabulary; 0 for values */
-    char *class_names;      /* name i is that of label i */
-    char *columns;          /* of a table, in the order of x */
-    char *targets;          /* in the order of y; of a single label the name of its column */
-    char *recipe;           /* of a table: how fields of a CSV file become columns; "": each is a number */
+    charl_dtype x_dtype; /* of a sample as it is delivered: u8, u16, u32 or f32; tokens: i32 */
+    charl_shape x_shape; /* of one sample; tokens: [window] */
+    charl_dtype y_dtype; /* i32 class labels or next tokens, f32 values */
+    charl_shape y_shape; /* of one target; a single label is a scalar */
+    int64_t classes;     /* that the model knows; size of the vocabulary; 0 for values */
+    char *class_names;   /* name i is that of label i */
+    char *columns;       /* of a table, in the order of x */
+    char *targets;       /* in the order of y; of a single label the name of its column */
+    char *
+        recipe; /* of a table: how fields of a CSV file become columns; "": each is a number. Of sequences: "special_tokens" where
+                               those of the tokenizer are recognized in texts; "": they are text */
     char *layout;           /* "NCHW", "rows" or "tokens" */
     char *fit;              /* images: "crop", "stretch" or "pad" */
     int64_t n_stats;        /* 1, or channels (images) or columns (tables); 0: not normalised (tokens) */

@@ -100,7 +100,7 @@ sed 1d deep.csv | cut -d, -f1 >got
 check "a tree of folders" cmp want got
 ln -s .. deep/c/up
 expect 3 'more than 64 folders deep' predict $ck deep -o no.csv
-expect 2 'same/000.png and d.h5: several files are predicted at once only where all are images' predict $ck same/000.png d.h5
+expect 2 'same/000.png and d.h5: several files are predicted at once only where all are images or texts' predict $ck same/000.png d.h5
 expect 0 'same/000.png,[0-9],' predict $ck same/000.png train.batch_size=7
 expect 3 'nowhere.png: cannot be opened' predict $ck nowhere.png -o no.csv
 mkdir empty

@@ -285,6 +285,83 @@ static void data_sets_are_mapped(void **state)
     charl_assert_message("\"cow\"");
 }
 
+/* The rows of the files are those that their import, all for training and in order, has written. */
+static void assert_reads_alike(const char *const *paths, int64_t n)
+{
+    enum { BYTES = 4096 };
+    charl_dataset_info info;
+    charl_dataset *ds = open_out(NULL, &info);
+    charl_data_schema *schema = NULL;
+    charl__rows *r = NULL;
+    unsigned char want[BYTES], x[BYTES];
+    int32_t label[2], y[2];
+    int64_t got, row = 0;
+
+    charl_assert_ok(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &schema));
+    charl_assert_ok(
+        charl__rows_open(&(charl__rows_options){.schema = schema, .model = "m.h5", .paths = paths, .n_paths = n}, &r));
+    for (;; row++) {
+        const size_t bytes = (size_t)charl_shape_count(&info.x_shape) * charl_dtype_size(info.x_dtype);
+
+        charl_assert_ok(charl__rows_next(r, 1, x, y, &got));
+        if (got == 0) {
+            break;
+        }
+        assert_true(bytes <= BYTES && row < info.rows[0]);
+        charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, want, label));
+        assert_memory_equal(x, want, bytes);
+        if (charl__rows_has_targets(r)) {
+            assert_memory_equal(y, label, sizeof *y);
+        }
+    }
+    assert_int_equal(row, info.rows[0]);
+    charl__rows_close(r);
+    charl_data_schema_destroy(schema);
+    charl_dataset_close(ds);
+}
+
+/* A model reads a file as its training read it, whatever the options of the import were. */
+static void imports_and_predictions_read_alike(void **state)
+{
+    static const double numbers[6] = {1, 2.5, -3, 4, 1e-3, 6};
+    static const unsigned char pixels[8] = {0, 1, 2, 255, 4, 5, 6, 7};
+    static const charl_csv_options csv = {.missing = "flag", .label = "kind"};
+    static const charl_text_classes_options special = {
+        .tokenizer = "tests/fuzz/corpus/tokenizer_json/gpt2.json", .special_tokens = true, .window = 9};
+    const char *path[2];
+    const int64_t row = 0;
+    uint16_t tokens[9];
+    int32_t y;
+    charl_dataset_info info;
+    charl_dataset *ds;
+    charl_status st;
+
+    (void)state;
+    path[0] = text_file("a.csv", "when;town;size;kind\n2024-05-01;Ulm;1,5;x\n2024-06-02;;2,5;y\n2024-06-03;Bonn;;x\n");
+    charl_assert_ok(charl_import_csv(path[0], &csv, out, &replace));
+    assert_reads_alike(path, 1);
+    path[0] = npy_file("a.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3)}", numbers, sizeof numbers);
+    path[1] = npy_file("y.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", "\0\1", 2);
+    charl_assert_ok(charl_import_npy(path[0], path[1], out, &replace));
+    assert_reads_alike(path, 1);
+    path[0] = npy_file("a.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2, 2)}", pixels, sizeof pixels);
+    charl_assert_ok(charl_import_npy(path[0], path[1], out, &replace));
+    assert_reads_alike(path, 1);
+    path[0] = text_file("a.tsv", "text\tlabel\nso<|endoftext|>it goes on\tx\n\ty\n");
+    path[1] = text_file("b.csv", "label,text\ny,a<|endoftext|>\n");
+    charl_assert_ok(charl_import_text_classes(path, 2, NULL, out, &replace));
+    assert_reads_alike(path, 2);
+    st = charl_import_text_classes(path, 2, &special, out, &replace);
+    if (st != CHARL_ERR_CONFIG) { /* built without libjansson or libpcre2 */
+        charl_assert_ok(st);
+        ds = open_out(NULL, &info);
+        charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, tokens, &y));
+        charl_dataset_close(ds);
+        assert_int_equal(tokens[2], 258); /* the end of text, and not its letters */
+        assert_reads_alike(path, 2);
+    }
+}
+
 /* A model of f32 does not read other integers than the file has. */
 static void integers_that_f32_rounds_are_refused(void **state)
 {
@@ -355,13 +432,10 @@ static void every_acquisition_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_found_by_name),
-        cmocka_unit_test(columns_without_names_stand_in_order),
-        cmocka_unit_test(numbers_must_fit_the_samples),
-        cmocka_unit_test(arrays_are_taken_by_shape),
-        cmocka_unit_test(images_are_taken_by_shape),
-        cmocka_unit_test(data_sets_are_mapped),
-        cmocka_unit_test(integers_that_f32_rounds_are_refused),
+        cmocka_unit_test(columns_are_found_by_name),          cmocka_unit_test(columns_without_names_stand_in_order),
+        cmocka_unit_test(numbers_must_fit_the_samples),       cmocka_unit_test(arrays_are_taken_by_shape),
+        cmocka_unit_test(images_are_taken_by_shape),          cmocka_unit_test(data_sets_are_mapped),
+        cmocka_unit_test(imports_and_predictions_read_alike), cmocka_unit_test(integers_that_f32_rounds_are_refused),
         cmocka_unit_test(every_acquisition_may_fail),
     };
 

@@ -8,14 +8,14 @@
 
 #include "base/alloc.h"
 #include "io/commit.h"
-#include "io/dataset/dataset_write.h"
 #include "io/dataset/order/split.h"
 #include "io/dataset/text_labels.h"
 #include "io/import/import_paths.h"
+#include "io/import/import_rows.h"
 #include "io/import/importer.h"
 #include "io/import/labelled_text.h"
 
-enum { DEFAULT_VOCAB = 4096, LONGEST = 512, BLOCK_ROWS = 256 };
+enum { DEFAULT_VOCAB = 4096, LONGEST = 512 };
 
 typedef struct text_classes {
     const charl_text_classes_options *o;
@@ -30,19 +30,16 @@ typedef struct text_classes {
     bool learns; /* the text of all rows is gathered */
     charl__text gathered;
     charl_dtype dtype;
-    int64_t window, longest, cut, empty;
-    charl__writer *writer;
-    unsigned char *x; /* [BLOCK_ROWS, window] */
-    int64_t done;     /* rows that have been encoded */
+    int64_t window, longest;
 } text_classes;
 
 static charl_status read_files(text_classes *c, charl_status (*take)(text_classes *c, const charl__labelled_text *t))
 {
     charl_status st = CHARL_OK;
     charl__labelled_text t = {0};
+    int64_t n = 0;
     bool more;
 
-    c->done = 0;
     for (int part = 0; part < 2; part++) {
         for (int64_t i = 0; i < c->paths[part].n; i++) {
             CHARL_TRY_CLEANUP(charl__labelled_text_open(&t, c->paths[part].path[i], c->text_field, c->label_field, 0));
@@ -52,11 +49,11 @@ static charl_status read_files(text_classes *c, charl_status (*take)(text_classe
                     break;
                 }
                 CHARL_TRY_CLEANUP(take(c, &t));
-                c->done++;
+                n++;
             }
             charl__labelled_text_close(&t);
         }
-        c->n_training = part == 0 ? c->done : c->n_training;
+        c->n_training = part == 0 ? n : c->n_training;
     }
 cleanup:
     charl__labelled_text_close(&t);
@@ -94,54 +91,31 @@ static charl_status measure(text_classes *c, const charl__labelled_text *t)
     return CHARL_OK;
 }
 
-static charl_status flush(text_classes *c, int64_t rows)
+static charl_status write_file(text_classes *c, const char *out, char *names)
 {
-    return charl__writer_put(c->writer, c->x, c->labels.label + c->done + 1 - rows, rows);
-}
+    charl_data_schema schema = charl__import_schema(CHARL_DATASET_SEQUENCES);
+    charl__import_plan plan = {.schema = &schema,
+                               .rows = {c->n_training, c->labels.n - c->n_training},
+                               .labels = c->labels.label,
+                               .val = c->val,
+                               .classes = c->labels.set.n};
 
-static charl_status write_row(text_classes *c, const charl__labelled_text *t)
-{
-    const size_t row = (size_t)c->window * charl_dtype_size(c->dtype);
-    const int64_t at = c->done % BLOCK_ROWS;
-    int64_t tokens;
-
-    CHARL_REQUIRE(c->done < c->labels.n, CHARL_ERR_DATA, "%s: the file has grown while it was read", t->path);
-    CHARL_TRY(charl__labelled_text_encode(t, c->encoder, c->dtype, c->window, c->x + (size_t)at * row, &tokens));
-    c->cut += tokens > c->window;
-    c->empty += tokens == 0;
-    if (at == BLOCK_ROWS - 1 || c->done == c->labels.n - 1) {
-        CHARL_TRY(flush(c, at + 1));
+    schema.x_dtype = c->dtype;
+    schema.x_shape = (charl_shape){1, {c->window}};
+    schema.y_dtype = CHARL_I32;
+    schema.class_names = names;
+    schema.columns = (char *)(uintptr_t)c->text_field;
+    schema.targets = (char *)(uintptr_t)c->label_field;
+    schema.recipe = (char *)(uintptr_t)(c->o->special_tokens ? CHARL__RECIPE_SPECIAL : "");
+    schema.tokenizer = c->tokenizer;
+    for (int k = 0; k < 2; k++) {
+        plan.source[k] = (charl__rows_options){.schema = &schema,
+                                               .imports = true,
+                                               .model = "a dataset",
+                                               .paths = (const char *const *)c->paths[k].path,
+                                               .n_paths = c->paths[k].n};
     }
-    return CHARL_OK;
-}
-
-static charl_status write_file(text_classes *c, const char *out, const char *names)
-{
-    const charl__writer_spec spec = {.kind = CHARL_DATASET_SEQUENCES,
-                                     .x_dtype = c->dtype,
-                                     .x_item = {1, {c->window}},
-                                     .rows = c->n_training,
-                                     .more = c->labels.n - c->n_training,
-                                     .val = c->val,
-                                     .classes = c->labels.set.n};
-
-    CHARL_TRY(charl__alloc_array(BLOCK_ROWS * c->window, charl_dtype_size(c->dtype), &c->x));
-    CHARL_TRY(charl__writer_create(out, &spec, c->common, &c->writer));
-    CHARL_TRY(charl__writer_text(c->writer, "class_names", names));
-    CHARL_TRY(charl__writer_text(c->writer, "columns", c->text_field));
-    CHARL_TRY(charl__writer_text(c->writer, "targets", c->label_field));
-    CHARL_TRY(charl__writer_number(c->writer, "vocab", charl_tokenizer_get_vocab(c->tokenizer)));
-    CHARL_TRY(charl__tokenizer_store(c->tokenizer, c->writer));
-    CHARL_TRY(read_files(c, write_row));
-    if (c->cut > 0) {
-        charl__import_note(c->common, "%lld of %lld texts %s longer than %lld tokens and cut off at the end",
-                           (long long)c->cut, (long long)c->labels.n, c->cut == 1 ? "is" : "are", (long long)c->window);
-    }
-    if (c->empty > 0) {
-        charl__import_note(c->common, "%lld of %lld texts %s empty", (long long)c->empty, (long long)c->labels.n,
-                           c->empty == 1 ? "is" : "are");
-    }
-    return charl__writer_finish(c->writer);
+    return charl__import_rows(&plan, out, c->common);
 }
 
 static charl_status import_all(text_classes *c, const char *out)
@@ -176,7 +150,7 @@ static charl_status import_all(text_classes *c, const char *out)
         CHARL_TRY_CLEANUP(read_files(c, measure));
         c->window = c->longest < 1 ? 1 : c->longest < LONGEST ? c->longest : LONGEST;
     }
-    CHARL_TRY_CLEANUP(write_file(c, out, charl__text_string(&names)));
+    CHARL_TRY_CLEANUP(write_file(c, out, names.data));
 cleanup:
     charl__text_fini(&names);
     return st;
@@ -208,7 +182,6 @@ charl_status charl_import_text_classes(const char *const *paths, int n, const ch
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &c.o->tokenizer, 1));
     CHARL_TRY_CLEANUP(import_all(&c, out));
 cleanup:
-    charl__writer_destroy(c.writer);
     charl__encoder_destroy(c.encoder);
     charl_tokenizer_destroy(c.tokenizer);
     charl__text_labels_fini(&c.labels);
@@ -216,7 +189,6 @@ cleanup:
     charl__paths_fini(&c.paths[0]);
     charl__paths_fini(&c.paths[1]);
     charl_free(c.val);
-    charl_free(c.x);
     return st;
 }
 

@@ -47,9 +47,10 @@ static charl_status find_kinds(charl__rows *r)
 
         CHARL_TRY(find_kind(r, r->o.paths[i], &kind));
         r->kind = i == 0 ? kind : r->kind;
-        CHARL_REQUIRE(r->kind == kind && (i == 0 || kind == &charl__rows_images), CHARL_ERR_CONFIG,
-                      "%s and %s: several files are predicted at once only where all are images", r->o.paths[0],
-                      r->o.paths[i]);
+        CHARL_REQUIRE(r->kind == kind && (i == 0 || kind == &charl__rows_images || kind == &charl__rows_texts),
+                      CHARL_ERR_CONFIG,
+                      "%s and %s: several files are predicted at once only where all are images or texts",
+                      r->o.paths[0], r->o.paths[i]);
     }
     CHARL_REQUIRE(!r->o.split || r->kind == &charl__rows_dataset, CHARL_ERR_CONFIG,
                   "--split %s: only a data set has splits, %s is none", r->o.split, r->path);

@@ -14,6 +14,9 @@
 #include "charl/data_schema.h"
 #include "charl/image.h"
 
+/** Recipe of texts: the special tokens of the tokenizer are recognized in them. "": they are text. */
+#define CHARL__RECIPE_SPECIAL "special_tokens"
+
 typedef struct charl__rows charl__rows;
 
 /** Where a table has what, as an import of this very file has found. */
@@ -29,7 +32,7 @@ typedef struct charl__rows_options {
     const charl_data_schema *schema;
     const char *model; /* what has the schema, for messages */
     const char *const *paths;
-    int64_t n_paths; /* >= 1; several, or a folder, only of images */
+    int64_t n_paths; /* >= 1; several only of images or texts, a folder of images */
     char separator;  /* CSV; 0: found */
     char decimal;    /* CSV: '.' or ','; 0: that of the model's training data */
     bool imports;    /* CSV: every row needs its targets, and rows with a gap in a column of --missing drop are left
