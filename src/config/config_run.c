@@ -9,6 +9,7 @@
 
 #include "charl/optim.h"
 #include "config/config_private.h"
+#include "config/config_rows.h"
 #include "config/config_run.h"
 
 typedef struct notes {
@@ -161,6 +162,11 @@ static void check_rules(notes *n)
              "train.spike_window = %" PRId64 " is not shorter than the run of %" PRId64
              " steps: no step can be a spike",
              c->train.spike_window, n->facts->steps);
+    }
+    if (!charl__config_init_from(c) && c->lora.rank > 0) {
+        note(n, "[lora] without [init] from: the adapters are trained on weights that are drawn at random and stay so");
+    } else if (!charl__config_init_from(c) && is_chosen(n, "train", "freeze")) {
+        note(n, "train.freeze without [init] from: what is frozen is drawn at random and stays so");
     }
     if (c->train.on_nonfinite == CHARL__NONFINITE_STOP) {
         useless(n, "train", "max_nonfinite_steps", "train.on_nonfinite is stop");
