@@ -64,6 +64,9 @@ def check_table():
     assert re.search(r"\n  train\.epochs +\(not set\): one\n +7: two\n", text), text
     assert "output_dir" not in text and "run.name" not in text
     assert charl(0, "compare", "one").count("\n") == 2
+    one = charl(0, "compare", "one")
+    for checkpoint in ("one/best.h5", "one/checkpoints/step-00000200.h5"):  # stands for its run
+        assert charl(0, "compare", checkpoint) == one
     write_run("again", 1, 0.1, [0.5, 0.75, 0.7])
     assert "configurations are the same" in charl(0, "compare", "one", "again")
 
