@@ -190,7 +190,7 @@ charl_status charl_run_open(const char *dir, charl_run **out) CHARL_MUST_CHECK;
  *  Errors: ERR_BUSY, ERR_DISK, ERR_NOMEM. Cost: three stat. */
 charl_status charl_run_check(charl_run *run) CHARL_MUST_CHECK;
 
-/** NULL is a no-op. Local. */
+/** Directories that charl_run_open has made and in which nothing was written are removed. NULL is a no-op. Local. */
 void charl_run_close(charl_run *run);
 
 /** What the user should know about the lock, or "": file systems without locks cannot keep a second

@@ -6,6 +6,7 @@
  *
  * While a job runs, either may be removed or replaced: charl_run_check notices.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,12 +27,13 @@ enum { HOLDER_BYTES = 512 };
 struct charl_run {
     charl__owner owner; /* while it is checked */
     char *dir, *lock_path;
+    char *made;          /* the first of the directories that were not there; NULL: all were */
     int dir_fd, lock_fd; /* -1: not open */
     const char *note;
 };
 
 /* mkdir -p, and durable: a new directory's entry needs its parent's fsync. */
-static charl_status make_dirs(const char *dir)
+static charl_status make_dirs(const char *dir, char **made)
 {
     charl_status st = CHARL_OK;
     char *path = NULL;
@@ -47,6 +49,7 @@ static charl_status make_dirs(const char *dir)
         }
         *p = '\0';
         if (mkdir(path, 0777) == 0) {
+            CHARL_TRY_CLEANUP(*made ? CHARL_OK : charl__strdup(path, made));
             CHARL_TRY_CLEANUP(charl__commit_dir(path, &parent));
             CHARL_TRY_CLEANUP(charl__commit_sync_dir(parent));
             charl_free(parent);
@@ -221,7 +224,7 @@ charl_status charl_run_open(const char *dir, charl_run **out)
     CHARL_TRY_CLEANUP(charl__strdup(dir, &run->dir));
     CHARL_TRY_CLEANUP(charl__commit_join(dir, ".lock", &run->lock_path));
     CHARL_TRY_CLEANUP(charl__commit_join(dir, "checkpoints", &folder));
-    CHARL_TRY_CLEANUP(make_dirs(folder));
+    CHARL_TRY_CLEANUP(make_dirs(folder, &run->made));
     CHARL_TRY_CLEANUP(lock(run));
     CHARL_TRY_CLEANUP(charl__commit_sweep(folder, !run->note[0], NULL));
     CHARL_TRY_CLEANUP(charl__commit_sweep(dir, !run->note[0], NULL));
@@ -240,13 +243,53 @@ cleanup:
     return st;
 }
 
+/* Whether a directory that this job has made holds nothing but .lock. */
+static bool is_unused(const charl_run *run)
+{
+    const struct dirent *entry;
+    DIR *d = run->made ? opendir(run->dir) : NULL;
+    int others = 0;
+
+    while (d && (entry = readdir(d)) != NULL) {
+        others +=
+            strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && strcmp(entry->d_name, ".lock") != 0;
+    }
+    if (d) {
+        closedir(d);
+    }
+    return d && others == 0;
+}
+
+/* A job that wrote nothing, because it was refused, leaves no directories that it has made. */
+static void remove_unused(charl_run *run)
+{
+    char path[4096];
+
+    if (!run->made || (size_t)snprintf(path, sizeof path, "%s/checkpoints", run->dir) >= sizeof path) {
+        return;
+    }
+    (void)rmdir(path);
+    if (!is_unused(run) || unlink(run->lock_path) != 0) {
+        return;
+    }
+    for (char *end = path + strlen(run->dir); end && strlen(run->made) <= (size_t)(end - path);
+         end = strrchr(path, '/')) {
+        *end = '\0';
+        if (rmdir(path) != 0 && errno != ENOENT) {
+            return;
+        }
+    }
+}
+
 void charl_run_close(charl_run *run)
 {
     if (!run) {
         return;
     }
+    remove_unused(run);
     close_counted(&run->lock_fd);
     close_counted(&run->dir_fd);
+    charl_free(run->made);
     charl_free(run->lock_path);
     charl_free(run->dir);
     charl_free(run);
