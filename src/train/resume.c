@@ -299,6 +299,19 @@ static charl_status check_checkpoint(const charl__trainer *t, const charl_checkp
     return CHARL_OK;
 }
 
+/* The format in which a checkpoint's run exported it. A configuration of another version, which cannot be read, does not tell. */
+static void read_exported(charl__trainer *t, const charl_checkpoint_reader *r)
+{
+    const char *text = charl_checkpoint_get_config_resolved(r);
+    charl_config *config = NULL;
+
+    if (charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &config) == CHARL_OK &&
+        strcmp(config->checkpoint.export_format, "none") != 0) {
+        snprintf(t->exported, sizeof t->exported, "%s", config->checkpoint.export_format);
+    }
+    charl_config_destroy(config);
+}
+
 static charl_status restore(charl__trainer *t, const char *path)
 {
     charl_status st = CHARL_OK;
@@ -325,6 +338,7 @@ static charl_status restore(charl__trainer *t, const char *path)
     }
     t->resumed_step = t->saved_step = s->step;
     t->resumed_digest = digest_of(r);
+    read_exported(t, r);
     t->recorded_best = isnan(s->best_metric) ? -1 : s->best_step;
     CHARL_TRY_CLEANUP(charl__strdup(path, &t->resumed));
 cleanup:
@@ -492,13 +506,38 @@ static charl_status note_once(charl__trainer *t)
     return CHARL_OK;
 }
 
+/* Exports in a format that checkpoint.export no longer names would stay as they are, and soon be those of an older step. */
+static void drop_exports(charl__trainer *t)
+{
+    char text[256];
+    int dropped = 0;
+
+    if (t->exported[0] && strcmp(t->exported, t->config->checkpoint.export_format) != 0) {
+        if (charl__rundir_drop_exports(t->config->run.output_dir, t->exported, &dropped) != CHARL_OK) {
+            charl__trainer_warn(t, charl_error_message());
+        }
+        if (dropped > 0) {
+            snprintf(
+                text, sizeof text,
+                "checkpoint.export is %s (was %s): last.%s and best.%s, which would no longer be kept up to date, are "
+                "removed",
+                t->config->checkpoint.export_format, t->exported, t->exported, t->exported);
+            charl__trainer_warn(t, text);
+        }
+    }
+}
+
 /* Make the run directory belong to this run. */
 static charl_status claim_rundir(charl__trainer *t)
 {
     const char *dir = t->config->run.output_dir;
 
-    if (!t->resumes && t->overwrites) {
-        CHARL_TRY(charl__rundir_clear(dir));
+    if (!t->resumes && t->overwrites) { /* what the run starts from stays until its first save, when it is renamed */
+        t->supersedes = t->session.origin && is_in_rundir(t->session.origin, dir);
+        CHARL_TRY(charl__rundir_clear(dir, t->supersedes ? t->session.origin : NULL));
+    }
+    if (strcmp(t->run_id, t->run_dir_id) == 0) {
+        drop_exports(t);
     }
     if (!t->resumes && t->session.origin) {
         keep_base(t);

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,45 +34,52 @@ static bool is_checkpoint(const char *name)
     return digits >= 8 && strcmp(name + 5 + digits, ".h5") == 0;
 }
 
-static charl_status remove_one(const char *dir, const char *name)
+/* `keep`: a file that stays, also as the name of a link; NULL: none. */
+static charl_status remove_one(const char *dir, const char *name, const char *keep)
 {
     char path[PATH_BYTES];
+    struct stat kept, named;
 
     CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path, CHARL_ERR_DISK,
                   "the path %s/%s is too long", dir, name);
+    if (keep && stat(keep, &kept) == 0 && stat(path, &named) == 0 && kept.st_dev == named.st_dev &&
+        kept.st_ino == named.st_ino) {
+        return CHARL_OK;
+    }
     CHARL_REQUIRE(unlink(path) == 0 || errno == ENOENT, CHARL_ERR_DISK, "cannot remove %s: %s", path, strerror(errno));
     return CHARL_OK;
 }
 
-static charl_status remove_link(const char *dir, const char *name)
+static charl_status remove_link(const char *dir, const char *name, const char *keep)
 {
     char path[PATH_BYTES];
     struct stat info;
 
     if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path && lstat(path, &info) == 0 &&
         S_ISLNK(info.st_mode)) {
-        CHARL_TRY(remove_one(dir, name));
+        CHARL_TRY(remove_one(dir, name, keep));
     }
     return CHARL_OK;
 }
 
 /* The link NAME.h5, and the exports that carry the same name. */
-static charl_status remove_named(const char *dir, const char *name)
+static charl_status remove_named(const char *dir, const char *name, const char *keep)
 {
     char file[64];
 
     snprintf(file, sizeof file, "%s.h5", name);
-    CHARL_TRY(remove_link(dir, file));
+    CHARL_TRY(remove_link(dir, file, keep));
     for (int i = 0; charl__export_name(i); i++) {
         snprintf(file, sizeof file, "%s.%s", name, charl__export_name(i));
-        CHARL_TRY(remove_one(dir, file));
+        CHARL_TRY(remove_one(dir, file, keep));
     }
     return CHARL_OK;
 }
 
 /* Call visit for every checkpoint of dir; a directory without checkpoints is fine. */
 static charl_status each_checkpoint(const char *dir,
-                                    charl_status (*visit)(void *ctx, const char *dir, const char *name), void *ctx)
+                                    charl_status (*visit)(const void *ctx, const char *dir, const char *name),
+                                    const void *ctx)
 {
     charl_status st = CHARL_OK;
     char path[PATH_BYTES];
@@ -100,33 +108,40 @@ cleanup:
     return st;
 }
 
-static charl_status visit_to_remove(void *ctx, const char *dir, const char *name)
+static charl_status visit_to_remove(const void *ctx, const char *dir, const char *name)
 {
-    (void)ctx;
-    return remove_one(dir, name);
+    return remove_one(dir, name, ctx);
 }
 
-charl_status charl__rundir_clear(const char *dir)
+charl_status charl__rundir_clear(const char *dir, const char *keep)
 {
-    CHARL_TRY(remove_named(dir, "last"));
-    CHARL_TRY(remove_named(dir, "best"));
-    CHARL_TRY(remove_one(dir, CHARL__RUN_BASE));
-    CHARL_TRY(each_checkpoint(dir, visit_to_remove, NULL));
+    CHARL_TRY(remove_named(dir, "last", keep));
+    CHARL_TRY(remove_named(dir, "best", keep));
+    CHARL_TRY(remove_one(dir, CHARL__RUN_BASE, keep));
+    CHARL_TRY(each_checkpoint(dir, visit_to_remove, keep));
     return CHARL_OK;
 }
 
+/* The step after which checkpoints are being renamed: a start that finds it renames the rest. */
+static const char half_done[] = ".superseding";
+
 typedef struct moving {
     int64_t after;
-    int moved;
+    int *moved; /* NULL: they are counted */
+    int *found;
 } moving;
 
-static charl_status visit_to_supersede(void *ctx, const char *dir, const char *name)
+static charl_status visit_to_supersede(const void *ctx, const char *dir, const char *name)
 {
-    moving *h = ctx;
+    const moving *h = ctx;
     const int64_t step = strtoll(name + strlen("step-"), NULL, 10);
     char from[PATH_BYTES], to[PATH_BYTES];
 
     if (step <= h->after) {
+        return CHARL_OK;
+    }
+    (*h->found)++;
+    if (!h->moved) {
         return CHARL_OK;
     }
     CHARL_REQUIRE((size_t)snprintf(from, sizeof from, "%s/%s", dir, name) < sizeof from &&
@@ -134,25 +149,49 @@ static charl_status visit_to_supersede(void *ctx, const char *dir, const char *n
                   CHARL_ERR_DISK, "the path %s/%s is too long", dir, name);
     CHARL_REQUIRE(rename(from, to) == 0, CHARL_ERR_DISK, "cannot rename %s: %s", from, strerror(errno));
     charl__crash_point("io.crash.moved");
-    h->moved++;
+    (*h->moved)++;
     return CHARL_OK;
 }
 
 charl_status charl__rundir_supersede(const char *dir, int64_t after, int *moved)
 {
-    charl_status st = CHARL_OK;
-    moving h = {.after = after};
+    int found = 0;
+    moving h = {.after = after, .found = &found};
+    char text[32];
 
+    *moved = 0;
+    CHARL_TRY(each_checkpoint(dir, visit_to_supersede, &h));
+    if (found > 0) {
+        snprintf(text, sizeof text, "%" PRId64 "\n", after);
+        CHARL_TRY(charl__metrics_write_file(dir, half_done, text));
+    }
+    h.moved = moved;
     if (charl_run_linked(dir, "best.h5") > after) {
-        CHARL_TRY_CLEANUP(remove_named(dir, "best"));
+        CHARL_TRY(remove_named(dir, "best", NULL));
     }
     if (charl_run_linked(dir, "last.h5") > after) {
-        CHARL_TRY_CLEANUP(remove_named(dir, "last"));
+        CHARL_TRY(remove_named(dir, "last", NULL));
     }
-    CHARL_TRY_CLEANUP(each_checkpoint(dir, visit_to_supersede, &h));
-cleanup:
-    *moved = h.moved;
-    return st;
+    CHARL_TRY(each_checkpoint(dir, visit_to_supersede, &h));
+    CHARL_TRY(found > 0 ? remove_one(dir, half_done, NULL) : CHARL_OK);
+    return CHARL_OK;
+}
+
+charl_status charl__rundir_supersede_rest(const char *dir)
+{
+    char path[PATH_BYTES];
+    FILE *f = (size_t)snprintf(path, sizeof path, "%s/%s", dir, half_done) < sizeof path ? fopen(path, "re") : NULL;
+    int64_t after = -2; /* -1: all of them */
+    int moved;
+
+    if (f) {
+        if (fscanf(f, "%18" SCNd64, &after) != 1) {
+            after = -2;
+        }
+        fclose(f);
+    }
+    CHARL_TRY(after >= -1 ? charl__rundir_supersede(dir, after, &moved) : CHARL_OK);
+    return remove_one(dir, half_done, NULL);
 }
 
 /* `hash` of the line of run.lock that records the checkpoint of `step`; "": there is none. */
@@ -231,6 +270,22 @@ cleanup:
     return st;
 }
 
+charl_status charl__rundir_drop_exports(const char *dir, const char *format, int *dropped)
+{
+    static const char *const names[] = {"last", "best"};
+    char file[64], path[PATH_BYTES];
+
+    *dropped = 0;
+    for (int i = 0; i < 2; i++) {
+        snprintf(file, sizeof file, "%s.%s", names[i], format);
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, file) < sizeof path && access(path, F_OK) == 0) {
+            CHARL_TRY(remove_one(dir, file, NULL));
+            (*dropped)++;
+        }
+    }
+    return CHARL_OK;
+}
+
 static charl_status settle_link(const char *dir, const char *name, int64_t step)
 {
     return step < 0 || charl_run_linked(dir, name) == step ? CHARL_OK : charl_run_link(dir, name, step);
@@ -247,7 +302,7 @@ void charl__rundir_settle(const char *dir, const charl__rundir_plan *plan, charl
 {
     const charl_run_policy *p = &plan->policy;
 
-    note(plan->forgets_best ? remove_named(dir, "best") : CHARL_OK, warnings);
+    note(plan->forgets_best ? remove_named(dir, "best", NULL) : CHARL_OK, warnings);
     note(settle_link(dir, "last.h5", p->step), warnings);
     note(settle_link(dir, "best.h5", p->best_step), warnings);
     note(charl_run_retain(dir, p, NULL), warnings);

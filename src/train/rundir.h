@@ -21,14 +21,20 @@ typedef struct charl__rundir_plan {
  *  that was cut short. `warnings` gets a line for each part that failed. Cost: reads the exports; the model for each one that is written. */
 void charl__rundir_settle(const char *dir, const charl__rundir_plan *plan, charl__text *warnings);
 
-/** Remove checkpoints/step-*.h5, the links last.h5 and best.h5 of `dir` and the exports beside them; nothing else. Without
- *  this the next resume would take the old run's newest checkpoint for the new one's. A directory
- *  without checkpoints is fine. Errors: ERR_DISK. */
-charl_status charl__rundir_clear(const char *dir) CHARL_MUST_CHECK;
+/** Remove checkpoints/step-*.h5, the links last.h5 and best.h5 of `dir` and the exports beside them, but for the file `keep` and
+ *  links to it (NULL: none); nothing else. Without this the next resume would take the old run's newest checkpoint for the new
+ *  one's. A directory without checkpoints is fine. Errors: ERR_DISK. */
+charl_status charl__rundir_clear(const char *dir, const char *keep) CHARL_MUST_CHECK;
 
 /** Rename the checkpoints of `dir` with a step later than `after` to step-*.h5.superseded, and remove last.h5 and best.h5, with their
  *  exports, when they point to a later one. *moved: how many. Errors: ERR_DISK. */
 charl_status charl__rundir_supersede(const char *dir, int64_t after, int *moved) CHARL_MUST_CHECK;
+
+/** Complete charl__rundir_supersede where a process was killed in it: before checkpoints are looked for. Errors: ERR_DISK. */
+charl_status charl__rundir_supersede_rest(const char *dir) CHARL_MUST_CHECK;
+
+/** Remove last.FORMAT and best.FORMAT, which nothing keeps up to date any more. *dropped: how many there were. Errors: ERR_DISK. */
+charl_status charl__rundir_drop_exports(const char *dir, const char *format, int *dropped) CHARL_MUST_CHECK;
 
 /** The run that `dir` belongs to: the 32 hexadecimal digits in its file run_id; "" where there is
  *  none. */

@@ -139,7 +139,10 @@ static charl_status supersede(charl__saving *s)
     if (st != CHARL_OK) {
         note(s);
     }
-    if (moved > 0) {
+    if (moved > 0 && s->resumed_step < 0) { /* --overwrite */
+        (void)!charl__text_printf(&s->warnings,
+                                  "the checkpoint that this run started from is renamed to step-....h5.superseded\n");
+    } else if (moved > 0) {
         (void)!charl__text_printf(&s->warnings,
                                   "training continued from step %" PRId64
                                   ": %d later checkpoint%s renamed to step-....h5.superseded\n",

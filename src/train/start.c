@@ -194,6 +194,7 @@ static charl_status begin_run(charl__trainer *t)
     if (t->writes) {
         CHARL_TRY(take_rundir(t));
         charl__trainer_warn(t, charl_run_get_note(t->run));
+        CHARL_TRY(charl__rundir_supersede_rest(t->config->run.output_dir));
         charl__rundir_read_id(t->config->run.output_dir, t->run_dir_id);
         charl__once_read(t->config->run.output_dir, &t->once);
     }

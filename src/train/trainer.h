@@ -62,6 +62,7 @@ typedef struct charl__trainer {
     char *resumed;               /* path of the checkpoint, or NULL */
     int64_t resumed_step;
     uint64_t resumed_digest; /* of the tensors of that checkpoint; 0: none */
+    char exported[16];       /* checkpoint.export of that checkpoint; "": none */
     bool overwrites;         /* options->overwrite, where the job has not done it at an earlier start */
     bool goes_back;          /* resumed from run.resume = FILE */
     charl__once once;        /* rank 0: what the next save notes, where notes_once is set */

@@ -47,7 +47,7 @@ static void test_clear(void **state)
     const long live = charl__live();
 
     (void)state;
-    charl_assert_ok(charl__rundir_clear(dir));
+    charl_assert_ok(charl__rundir_clear(dir, NULL));
     snprintf(path, sizeof path, "%s/checkpoints", dir);
     assert_int_equal(mkdir(path, 0700), 0);
     touch(dir, "checkpoints/step-00000007.h5");
@@ -58,7 +58,7 @@ static void test_clear(void **state)
     snprintf(path, sizeof path, "%s/last.h5", dir);
     assert_int_equal(symlink("checkpoints/step-00000007.h5", path), 0);
     touch(dir, "last.onnx");
-    charl_assert_ok(charl__rundir_clear(dir));
+    charl_assert_ok(charl__rundir_clear(dir, NULL));
     assert_false(exists(dir, "last.onnx"));
     assert_false(exists(dir, "checkpoints/step-00000007.h5"));
     assert_false(exists(dir, "checkpoints/step-123456789.h5"));
@@ -66,6 +66,14 @@ static void test_clear(void **state)
     for (size_t i = 0; i < sizeof keep / sizeof *keep; i++) {
         assert_true(exists(dir, keep[i])); /* best.h5 here is a file, not charl's link */
     }
+    /* But for a file, and links to it. */
+    touch(dir, "checkpoints/step-00000008.h5");
+    touch(dir, "checkpoints/step-00000009.h5");
+    touch(dir, "last.onnx");
+    assert_int_equal(symlink("checkpoints/step-00000008.h5", path), 0);
+    charl_assert_ok(charl__rundir_clear(dir, path));
+    assert_true(exists(dir, "checkpoints/step-00000008.h5") && exists(dir, "last.h5"));
+    assert_false(exists(dir, "checkpoints/step-00000009.h5") || exists(dir, "last.onnx"));
     assert_int_equal(charl__live(), live);
     charl_test_tempdir_remove(dir);
 }
@@ -109,6 +117,14 @@ static void test_supersede(void **state)
     assert_int_equal(mkdir(path, 0700), 0); /* rename refuses */
     charl_assert_status(charl__rundir_supersede(dir, 4, &moved), CHARL_ERR_DISK);
     charl_assert_message("cannot rename ");
+    /* The rest is renamed at the next start, by the step that was meant. */
+    assert_int_equal(rmdir(path), 0);
+    charl_assert_ok(charl__rundir_supersede_rest(dir));
+    assert_false(exists(dir, "checkpoints/step-00000008.h5") || exists(dir, ".superseding"));
+    assert_true(exists(dir, "checkpoints/step-00000008.h5.superseded"));
+    touch(dir, "checkpoints/step-00000010.h5");
+    charl_assert_ok(charl__rundir_supersede_rest(dir));
+    assert_true(exists(dir, "checkpoints/step-00000010.h5"));
     assert_int_equal(charl__live(), live);
     charl_test_tempdir_remove(dir);
 }
@@ -122,21 +138,21 @@ static void test_errors(void **state)
 
     (void)state;
     touch(dir, "checkpoints"); /* not a directory */
-    charl_assert_status(charl__rundir_clear(dir), CHARL_ERR_DISK);
+    charl_assert_status(charl__rundir_clear(dir, NULL), CHARL_ERR_DISK);
     charl_assert_message("checkpoints: Not a directory");
     snprintf(path, sizeof path, "%s/checkpoints", dir);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof path, "%s/checkpoints/step-00000001.h5", dir);
     assert_int_equal(mkdir(path, 0700), 0); /* unlink refuses directories */
-    charl_assert_status(charl__rundir_clear(dir), CHARL_ERR_DISK);
+    charl_assert_status(charl__rundir_clear(dir, NULL), CHARL_ERR_DISK);
     charl_assert_message("cannot remove ");
     memset(deep, 'd', sizeof deep - 1);
     deep[sizeof deep - 1] = '\0';
-    charl_assert_status(charl__rundir_clear(deep), CHARL_ERR_DISK);
+    charl_assert_status(charl__rundir_clear(deep, NULL), CHARL_ERR_DISK);
     charl_assert_message("the path dddd");
     charl__fault_after(1);
-    charl_assert_status(charl__rundir_clear(dir), CHARL_ERR_NOMEM);
+    charl_assert_status(charl__rundir_clear(dir, NULL), CHARL_ERR_NOMEM);
     charl__fault_after(0);
     assert_int_equal(charl__live(), live);
     charl_test_tempdir_remove(dir);
