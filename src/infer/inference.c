@@ -12,7 +12,6 @@
 #include "autograd/op.h"
 #include "base/alloc.h"
 #include "base/owner.h"
-#include "base/text/text.h"
 #include "config/values.h"
 #include "charl/data_schema.h"
 #include "charl/ops.h"
@@ -21,6 +20,7 @@
 #include "config/config_rows.h"
 #include "task/augment.h"
 #include "task/task.h"
+#include "task/weights/weights_source.h"
 
 enum { MAX_ROWS = 64 };
 
@@ -253,7 +253,7 @@ charl_status charl_inference_open(const char *path, const charl_inference_option
     *out = NULL;
     CHARL_REQUIRE_CLEANUP(o.max_rows >= 0 && o.max_rows <= INT32_MAX, CHARL_ERR_INVALID, "max_rows is %lld",
                           (long long)o.max_rows);
-    if (charl__ends_in(path, ".safetensors")) {
+    if (charl__is_safetensors(path)) {
         CHARL_TRY_CLEANUP(read_safetensors(&s, path, o.config_text));
     } else {
         CHARL_TRY_CLEANUP(read_checkpoint(&s, path));

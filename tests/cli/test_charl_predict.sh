@@ -245,7 +245,7 @@ expect 2 'there is no split foo' predict $ck --split foo -o no.csv
 expect 5 'none: ' predict none -o no.csv
 expect 5 'fc1.weight' predict $ck model.hidden=17 -o no.csv
 expect 2 'hiden: unknown key (did you mean hidden?)' predict $ck model.hiden=17 -o no.csv
-expect 2 'c.ini is a configuration, and a checkpoint comes first' predict c.ini $ck -o no.csv
+expect 2 'c.ini is not a checkpoint, but .* is' predict c.ini $ck -o no.csv
 expect 2 'MODEL is missing' predict
 expect 5 'd.h5' predict d.h5
 expect 2 'format: "xml" is not one of csv, jsonl, hdf5' predict $ck --format xml

@@ -296,7 +296,10 @@ static void decimal_signs_and_separators_are_found(void **state)
     charl_dataset_close(ds);
     refuse("\xff\xfe"
            "a",
-           NULL, CHARL_ERR_DATA, "this text is UTF-16");
+           NULL, CHARL_ERR_DATA, "is text in UTF-16, not a CSV file; HINT convert it: ");
+    put_file(charl_test_path(dir, "wide.csv"), "a\0,\0b\0\n\0001\0,\0002\0\n\0", 16); /* without a mark */
+    charl_assert_status(charl_import_csv(charl_test_path(dir, "wide.csv"), NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("wide.csv is text in UTF-16");
 }
 
 /* Identifiers and times in seconds may become equal. A number with a decimal sign is a float, whose rounding is no news. */

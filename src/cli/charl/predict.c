@@ -178,10 +178,6 @@ static charl_status take_operands(prediction *p, const charl__cli_operands *oper
     }
     p->o.paths = p->paths;
     p->o.overrides = p->overrides;
-    CHARL_REQUIRE(!ends_in(operands->values[0], ".ini"), CHARL_ERR_CONFIG,
-                  "%s is a configuration, and a checkpoint comes first, which holds its own; HINT "
-                  "charl predict MODEL.h5 [DATA...]",
-                  operands->values[0]);
     CHARL_REQUIRE(!p->o.y || p->o.x, CHARL_ERR_CONFIG, "-y goes with -x");
     CHARL_REQUIRE(!h5 || p->file.path, CHARL_ERR_CONFIG, "--format hdf5 needs a file; HINT -o FILE.h5");
     CHARL_REQUIRE(!h5 || !p->o.id, CHARL_ERR_CONFIG,

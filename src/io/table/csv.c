@@ -170,9 +170,6 @@ static charl_status first_byte(charl__csv *c, int *byte)
 
     c->begun = true;
     CHARL_TRY(next_byte(c, byte));
-    CHARL_REQUIRE(!first || (*byte != 0xff && *byte != 0xfe), CHARL_ERR_DATA,
-                  "%s:1: this text is UTF-16; HINT convert it: iconv -f UTF-16 -t UTF-8",
-                  charl__source_path(c->source));
     if (first && *byte == 0xef) {
         int mark[2];
 

@@ -171,7 +171,7 @@ charl_status charl__table_open(charl__table *t, const char *path, char separator
 {
     *t = (charl__table){.separator = separator, .format.decimal = '.', .missing = "", .values = "", .first = true};
     CHARL_REQUIRE(!separator || !strchr("\"\r\n", separator), CHARL_ERR_CONFIG, "%s: unusable separator", path);
-    CHARL_TRY(charl__kind_expect(path, CHARL__KIND_TABLE | CHARL__KIND_WIDE, "a CSV file", CHARL_ERR_DATA));
+    CHARL_TRY(charl__kind_expect(path, CHARL__KIND_TABLE, "a CSV file", CHARL_ERR_DATA));
     CHARL_TRY(charl__source_open(path, &t->source));
     CHARL_TRY(skip_preamble(t, skip));
     CHARL_TRY(begin(t->source, t->separator, t->skipped, &t->csv));
