@@ -103,10 +103,10 @@ static void bad_idx_is_refused(void **state)
     charl_assert_message("more data than its header says");
     charl_assert_status(charl_import_idx(lab, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("exchanged");
-    data[2] = 13;
+    data[2] = 10;
     put_file(img[0], data, bytes);
     charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("0x0d");
+    charl_assert_message("0x0a");
     data[0] = 'P';
     put_file(img[0], data, bytes);
     charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
@@ -696,7 +696,6 @@ static void bad_npy_is_refused(void **state)
 {
     static const bad_npy cases[] = {
         {"{'descr': '|u1', 'fortran_order': True, 'shape': (3, 2), }", 6, "Fortran order"},
-        {"{'descr': '>f4', 'fortran_order': False, 'shape': (3, 2), }", 24, "big-endian"},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (3, 2), }", 48, "not imported"},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", 12, "structured"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2), }", 5, "truncated"},

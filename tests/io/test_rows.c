@@ -285,6 +285,40 @@ static void data_sets_are_mapped(void **state)
     charl_assert_message("\"cow\"");
 }
 
+/* Numbers of either byte order, halves, and IDX files of other types than bytes. */
+static void arrays_of_any_numbers_are_read(void **state)
+{
+    static const struct {
+        const char *name, *bytes;
+        size_t n;
+    } files[] = {{"i.idx", "\0\0\15\2\0\0\0\1\0\0\0\3\77\200\0\0\300\40\0\0\0\0\0\0", 24},
+                 {"s.idx", "\0\0\13\2\0\0\0\1\0\0\0\3\0\1\377\376\1\0", 18}};
+    static const float want[][3] = {{1, -2.5F, 0}, {1, -2, 256}, {1, -2.5F, 0}, {1, -2.5F, 0}};
+    charl_data_schema s = model_of(CHARL_I32, "", "");
+    charl__rows *r;
+    float x[3];
+    int64_t n;
+
+    (void)state;
+    s.columns = (char *)(uintptr_t) "";
+    for (int i = 0; i < 4; i++) {
+        const char *path = i == 2   ? npy_file("b.npy", "{'descr': '>f4', 'fortran_order': False, 'shape': (1, 3)}",
+                                               files[0].bytes + 12, 12)
+                           : i == 3 ? npy_file("h.npy", "{'descr': '<f2', 'fortran_order': False, 'shape': (1, 3)}",
+                                               "\0\74\0\301\0\0", 6)
+                                    : charl_test_path(dir, files[i].name);
+
+        if (i < 2) {
+            put_file(path, files[i].bytes, files[i].n);
+        }
+        charl_assert_ok(open_path(&s, path, NULL, &r));
+        charl_assert_ok(charl__rows_next(r, 1, x, NULL, &n));
+        assert_int_equal(n, 1);
+        assert_memory_equal(x, want[i], sizeof x);
+        charl__rows_close(r);
+    }
+}
+
 /* The rows of the files are those that their import, all for training and in order, has written. */
 static void assert_reads_alike(const char *const *paths, int64_t n)
 {
@@ -432,10 +466,15 @@ static void every_acquisition_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_found_by_name),          cmocka_unit_test(columns_without_names_stand_in_order),
-        cmocka_unit_test(numbers_must_fit_the_samples),       cmocka_unit_test(arrays_are_taken_by_shape),
-        cmocka_unit_test(images_are_taken_by_shape),          cmocka_unit_test(data_sets_are_mapped),
-        cmocka_unit_test(imports_and_predictions_read_alike), cmocka_unit_test(integers_that_f32_rounds_are_refused),
+        cmocka_unit_test(columns_are_found_by_name),
+        cmocka_unit_test(columns_without_names_stand_in_order),
+        cmocka_unit_test(numbers_must_fit_the_samples),
+        cmocka_unit_test(arrays_are_taken_by_shape),
+        cmocka_unit_test(images_are_taken_by_shape),
+        cmocka_unit_test(data_sets_are_mapped),
+        cmocka_unit_test(arrays_of_any_numbers_are_read),
+        cmocka_unit_test(imports_and_predictions_read_alike),
+        cmocka_unit_test(integers_that_f32_rounds_are_refused),
         cmocka_unit_test(every_acquisition_may_fail),
     };
 

@@ -34,35 +34,27 @@ cleanup:
     return st;
 }
 
-static bool is_text(const charl__npy *a)
-{
-    return a->type == 'U' || a->type == 'S';
-}
-
 /* Samples are stored as they are where that is u8, u16, u32 or f32. Integers as targets are classes, floats are values, texts are classes
  * with these names. */
 static charl_status decide(const charl__npy *x, const charl__npy *y, const charl_import_options *opt,
                            charl_data_schema *s)
 {
     const int64_t *dim = x->item.dim;
-    const bool values = y->type == 'f', images = !values && x->item.ndim >= 2;
+    const bool values = y->element.kind == CHARL__ELEMENT_FLOAT && !y->text, images = !values && x->item.ndim >= 2;
 
     CHARL_REQUIRE(x->rows == y->rows, CHARL_ERR_DATA, "%s has %lld rows but %s has %lld", charl__source_path(x->source),
                   (long long)x->rows, charl__source_path(y->source), (long long)y->rows);
-    CHARL_REQUIRE(!is_text(x), CHARL_ERR_DATA,
+    CHARL_REQUIRE(!x->text, CHARL_ERR_DATA,
                   "%s holds text, samples are numbers; HINT write a table (.csv), in which words are columns "
                   "of their own: `charl data import csv`",
                   charl__source_path(x->source));
-    CHARL_REQUIRE(!is_text(y) || y->item.ndim == 0 || (y->item.ndim == 1 && y->item.dim[0] == 1), CHARL_ERR_DATA,
+    CHARL_REQUIRE(!y->text || y->item.ndim == 0 || (y->item.ndim == 1 && y->item.dim[0] == 1), CHARL_ERR_DATA,
                   "%s holds several texts in a row; a sample has one class", charl__source_path(y->source));
     *s = charl__import_schema(values ? CHARL_DATASET_REGRESSION : images ? CHARL_DATASET_IMAGES : CHARL_DATASET_TABLE);
-    s->x_dtype = x->type != 'u' || x->size > 4 ? CHARL_F32
-                 : x->size == 1                ? CHARL_U8
-                 : x->size == 2                ? CHARL_U16
-                                               : CHARL_U32;
+    s->x_dtype = charl__element_dtype(&x->element, false);
     s->x_shape = x->item;
     s->y_dtype = values ? CHARL_F32 : CHARL_I32;
-    s->y_shape = is_text(y) ? (charl_shape){0} : values && y->item.ndim == 0 ? (charl_shape){1, {1}} : y->item;
+    s->y_shape = y->text ? (charl_shape){0} : values && y->item.ndim == 0 ? (charl_shape){1, {1}} : y->item;
     if (charl__is_channels_last(&x->item)) {
         charl__import_note(
             opt,
@@ -101,7 +93,7 @@ static charl_status look(const pairs *p, int k, const charl_import_options *opt,
         x.item.ndim + 1, p->y[k], y.item.ndim + 1, x.item.ndim == 0 ? " (are labels and images exchanged?)" : "");
     CHARL_TRY_CLEANUP(decide(&x, &y, opt, s));
     *rows = x.rows;
-    if (is_text(&y)) {
+    if (y.text) {
         CHARL_TRY_CLEANUP(read_texts(&y, labels, names));
     }
 cleanup:

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/text/utf8.h"
-#include "io/h5_element.h"
 #include "io/image_layout.h"
 #include "io/kind.h"
 
@@ -27,9 +26,14 @@ static const char *value_of(const char *header, const char *key)
     return p + strspn(p, " ");
 }
 
+static bool is_swapped(bool big_endian)
+{
+    return big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
 static charl_status parse_type(charl__npy *a, const char *path, const char *p)
 {
-    static const char *const known[] = {"u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8", "b1"};
+    static const char *const known[] = {"u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "b1"};
     bool ok = false;
 
     if (p && p[0] == '\'' && p[1] && p[1] != '>' && (p[2] == 'U' || p[2] == 'S')) {
@@ -37,21 +41,22 @@ static charl_status parse_type(charl__npy *a, const char *path, const char *p)
 
         CHARL_REQUIRE(n > 0 && n <= MOST_TEXT, CHARL_ERR_DATA, "%s: texts of %ld characters; there must be 1 to %d",
                       path, n, MOST_TEXT);
-        a->type = p[2];
+        a->text = p[2];
         a->size = (size_t)n * (p[2] == 'U' ? 4 : 1);
         return CHARL_OK;
     }
     CHARL_REQUIRE(p && p[0] == '\'' && strlen(p) >= 5 && p[4] == '\'', CHARL_ERR_DATA,
                   "%s: element type not understood (structured or object arrays are not imported)", path);
-    CHARL_REQUIRE(p[1] != '>', CHARL_ERR_DATA, "%s: big-endian elements; HINT x.astype(x.dtype.newbyteorder('<'))",
-                  path);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         ok = ok || (p[2] == known[i][0] && p[3] == known[i][1]);
     }
-    CHARL_REQUIRE(ok && (p[1] == '<' || p[1] == '|' || p[1] == '='), CHARL_ERR_DATA,
+    CHARL_REQUIRE(ok && strchr("<>|=", p[1]), CHARL_ERR_DATA,
                   "%s: element type %.5s is not imported; HINT x.astype('float32')", path, p);
-    a->type = p[2] == 'b' ? 'u' : p[2];
     a->size = (size_t)(p[3] - '0');
+    a->element = (charl__element){p[2] == 'f'   ? CHARL__ELEMENT_FLOAT
+                                  : p[2] == 'i' ? CHARL__ELEMENT_SIGNED
+                                                : CHARL__ELEMENT_UNSIGNED,
+                                  (int)a->size, a->size > 1 && is_swapped(p[1] == '>')};
     return CHARL_OK;
 }
 
@@ -179,12 +184,18 @@ cleanup:
 /* MNIST's header: 0, 0, the type, the number of extents, and these in big-endian order. */
 static charl_status read_idx(charl__npy *a, const char *path, const unsigned char head[8])
 {
+    static const charl__element types[] = {{CHARL__ELEMENT_UNSIGNED, 1, false}, {CHARL__ELEMENT_SIGNED, 1, false},
+                                           {CHARL__ELEMENT_SIGNED, 0, false},   {CHARL__ELEMENT_SIGNED, 2, false},
+                                           {CHARL__ELEMENT_SIGNED, 4, false},   {CHARL__ELEMENT_FLOAT, 4, false},
+                                           {CHARL__ELEMENT_FLOAT, 8, false}};
+    const int type = head[2] - 8;
     unsigned char p[4];
 
-    CHARL_REQUIRE(head[2] == 8, CHARL_ERR_DATA, "%s: IDX elements of type 0x%02x; only unsigned bytes (0x08) are read",
-                  path, head[2]);
-    a->type = 'u';
-    a->size = 1;
+    CHARL_REQUIRE(type >= 0 && type < (int)(sizeof types / sizeof *types) && types[type].bytes > 0, CHARL_ERR_DATA,
+                  "%s: IDX elements of type 0x%02x, which is none", path, head[2]);
+    a->element = types[type];
+    a->size = (size_t)types[type].bytes;
+    a->element.swapped = a->size > 1 && is_swapped(true);
     a->per_row = 1;
     a->item.ndim = head[3] - 1;
     CHARL_REQUIRE(a->item.ndim >= 0 && a->item.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: IDX with %d dimensions",
@@ -202,7 +213,8 @@ static charl_status read_idx(charl__npy *a, const char *path, const unsigned cha
             a->rows = extent;
             continue;
         }
-        CHARL_REQUIRE(extent <= MAX_ROW / a->per_row, CHARL_ERR_DATA, "%s: rows of more than %d bytes", path, MAX_ROW);
+        CHARL_REQUIRE(extent <= MAX_ROW / (int64_t)a->size / a->per_row, CHARL_ERR_DATA,
+                      "%s: rows of more than %d bytes", path, MAX_ROW);
         a->item.dim[i - 1] = extent;
         a->per_row *= extent;
     }
@@ -222,54 +234,6 @@ charl_status charl__npy_open(charl__npy *a, const char *path, const char *name, 
         CHARL_TRY(read_npy(a, path, head));
     }
     return charl__source_holds(a->source, a->rows * a->per_row * (int64_t)a->size, "the elements");
-}
-
-int64_t charl__npy_integer(const charl__npy *a, const unsigned char *p)
-{
-    uint64_t u = 0;
-
-    for (size_t i = 0; i < a->size; i++) {
-        u |= (uint64_t)p[i] << (8 * i);
-    }
-    if (a->type == 'i' && a->size < 8 && (u >> (8 * a->size - 1)) != 0) {
-        return (int64_t)(u | ~UINT64_C(0) << (8 * a->size));
-    }
-    if (a->type == 'u' && u > INT64_MAX) {
-        return INT64_MAX;
-    }
-    return (int64_t)u;
-}
-
-double charl__npy_number(const charl__npy *a, const unsigned char *p)
-{
-    float f;
-    double d;
-
-    if (a->type != 'f') {
-        return (double)charl__npy_integer(a, p);
-    }
-    if (a->size == sizeof f) {
-        memcpy(&f, p, sizeof f);
-        return (double)f;
-    }
-    memcpy(&d, p, sizeof d);
-    return d;
-}
-
-charl_status charl__npy_check_exact(const charl__npy *a, const unsigned char *raw, int64_t n)
-{
-    const charl__element e = {a->type == 'i' ? CHARL__ELEMENT_SIGNED : CHARL__ELEMENT_UNSIGNED, (int)a->size, false};
-    char text[CHARL__ELEMENT_TEXT];
-    float f;
-
-    for (int64_t i = 0; a->type != 'f' && a->size >= sizeof f && i < n * a->per_row; i++) {
-        CHARL_REQUIRE(charl__element_convert(&e, CHARL_F32, raw + (size_t)i * a->size, 1, &f) == 1, CHARL_ERR_DATA,
-                      "%s: %s in row %lld (element %lld) is not exact in f32, which charl calculates with; HINT "
-                      "x.astype('float32') if it may be rounded",
-                      charl__source_path(a->source), charl__element_text(&e, raw, i, text),
-                      (long long)(a->done - n + i / a->per_row), (long long)(i % a->per_row));
-    }
-    return CHARL_OK;
 }
 
 void charl__npy_close(charl__npy *a)
@@ -317,12 +281,12 @@ cleanup:
 charl_status charl__npy_text(const charl__npy *a, const unsigned char *p, charl__text *out)
 {
     charl__text_clear(out);
-    for (size_t i = 0; i + 1 <= a->size / (a->type == 'U' ? 4 : 1); i++) {
-        const uint32_t point = a->type == 'U' ? (uint32_t)p[4 * i] | (uint32_t)p[4 * i + 1] << 8 |
+    for (size_t i = 0; i + 1 <= a->size / (a->text == 'U' ? 4 : 1); i++) {
+        const uint32_t point = a->text == 'U' ? (uint32_t)p[4 * i] | (uint32_t)p[4 * i + 1] << 8 |
                                                     (uint32_t)p[4 * i + 2] << 16 | (uint32_t)p[4 * i + 3] << 24
                                               : p[i];
         unsigned char bytes[4] = {(unsigned char)point};
-        const size_t n = a->type == 'U' ? charl__utf8_put(point, bytes) : 1;
+        const size_t n = a->text == 'U' ? charl__utf8_put(point, bytes) : 1;
 
         if (point == 0) {
             break;

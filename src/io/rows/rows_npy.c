@@ -1,5 +1,4 @@
 /* Rows of an array [n, ...], and targets of another. */
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -33,8 +32,8 @@ static charl_status open_npy(charl__rows *r)
     CHARL_TRY(charl__alloc(sizeof *f, &f));
     r->self = f;
     CHARL_TRY(charl__npy_open(&f->x, r->path, r->o.x_name, false));
-    CHARL_REQUIRE(f->x.type != 'S' && f->x.type != 'U', CHARL_ERR_DATA, "%s holds text, %s takes samples of %s",
-                  r->path, r->o.model, charl__rows_sample_text(r->s));
+    CHARL_REQUIRE(!f->x.text, CHARL_ERR_DATA, "%s holds text, %s takes samples of %s", r->path, r->o.model,
+                  charl__rows_sample_text(r->s));
     item = &f->x.item;
     whole = (charl_shape){item->ndim + 1, {f->x.rows}};
     for (int i = 0; i < item->ndim; i++) {
@@ -50,7 +49,7 @@ static charl_status open_npy(charl__rows *r)
     CHARL_REQUIRE(fits(item, &r->s->x_shape), CHARL_ERR_DATA,
                   "%s is an array of %s, %s takes samples of %s, [rows, ...] of them", r->path,
                   charl_shape_format(&whole, have), r->o.model, charl__rows_sample_text(r->s));
-    CHARL_REQUIRE(f->x.type != 'f' || r->s->x_dtype == CHARL_F32, CHARL_ERR_DATA,
+    CHARL_REQUIRE(f->x.element.kind != CHARL__ELEMENT_FLOAT || r->s->x_dtype == CHARL_F32, CHARL_ERR_DATA,
                   "%s holds floating-point numbers, %s takes %s; HINT in the units of the training "
                   "data, x.astype('%s')",
                   r->path, r->o.model, charl__rows_sample_text(r->s),
@@ -69,29 +68,31 @@ static charl_status open_npy(charl__rows *r)
         CHARL_TRY(charl__npy_open(&f->y, r->o.targets, r->o.y_name, true));
         CHARL_REQUIRE(f->y.rows == f->x.rows && f->y.per_row == charl_shape_count(&r->s->y_shape), CHARL_ERR_DATA,
                       "%s: the file changed while it was being read", r->o.targets);
-        r->has_targets = f->y.type != 'U' && f->y.type != 'S'; /* texts are the import's */
+        r->has_targets = !f->y.text; /* texts are the import's */
     }
     return CHARL_OK;
 }
 
-/* Rows that are stored as the model takes them. */
-static bool is_same(const charl__npy *a, charl_dtype dtype)
-{
-    return a->size == charl_dtype_size(dtype) && a->type == (dtype == CHARL_F32 ? 'f' : dtype == CHARL_I32 ? 'i' : 'u');
-}
-
 static charl_status next_samples(const charl__rows *r, npy_rows *f, int64_t n, void *x)
 {
+    const charl__element *e = &f->x.element;
     const charl_dtype dtype = r->s->x_dtype;
-    const bool same = is_same(&f->x, dtype);
+    const bool native = charl__element_is_native(e, dtype), floats = dtype == CHARL_F32;
+    const int64_t count = n * f->x.per_row;
+    char text[CHARL__ELEMENT_TEXT];
 
-    CHARL_TRY(charl__npy_read(&f->x, n, same ? x : f->raw));
-    if (dtype == CHARL_F32) {
-        CHARL_TRY(charl__npy_check_exact(&f->x, f->raw, n));
+    CHARL_TRY(charl__npy_read(&f->x, n, native ? x : f->raw));
+    if (floats && !native) {
+        const int64_t bad = charl__element_convert(e, dtype, f->raw, count, x);
+
+        CHARL_REQUIRE(bad == count, CHARL_ERR_DATA,
+                      "%s: %s in row %lld (element %lld) is not exact in f32, which charl calculates with; HINT "
+                      "x.astype('float32') if it may be rounded",
+                      r->path, charl__element_text(e, f->raw, bad, text), (long long)(r->done + bad / f->x.per_row),
+                      (long long)(bad % f->x.per_row));
     }
-    for (int64_t i = 0; (!same || dtype == CHARL_F32) && i < n * f->x.per_row; i++) {
-        const double v =
-            same ? (double)((const float *)x)[i] : charl__npy_number(&f->x, f->raw + (size_t)i * f->x.size);
+    for (int64_t i = 0; (floats || !native) && i < count; i++) {
+        const double v = floats ? (double)((const float *)x)[i] : charl__element_number(e, f->raw, i);
 
         CHARL_REQUIRE(charl__put_number(dtype, v, x, i), CHARL_ERR_DATA,
                       "%s: %g in row %lld is no finite %s, which %s takes", r->path, v,
@@ -106,19 +107,13 @@ static charl_status next_targets(const charl__rows *r, npy_rows *f, int64_t n, v
 
     CHARL_TRY(charl__npy_read(&f->y, n, f->raw));
     for (int64_t i = 0; i < n * a->per_row; i++) {
-        const unsigned char *p = f->raw + (size_t)i * a->size;
-        const long long row = (long long)(r->done + i / a->per_row);
+        const double v = charl__element_number(&a->element, f->raw, i);
+        const bool counts = r->s->y_dtype == CHARL_F32 || (v >= 0 && v < INT32_MAX) ||
+                            (v < 0 && v > INT32_MIN && charl__label_is_ignored(r->s->kind, &a->item, (int64_t)v));
 
-        if (r->s->y_dtype == CHARL_F32) {
-            CHARL_REQUIRE(charl__put_number(CHARL_F32, charl__npy_number(a, p), y, i), CHARL_ERR_DATA,
-                          "%s: the target in row %lld is not finite", r->o.targets, row);
-        } else {
-            const int64_t v = charl__npy_integer(a, p);
-
-            CHARL_REQUIRE((v >= 0 && v < INT32_MAX) || charl__label_is_ignored(r->s->kind, &a->item, v), CHARL_ERR_DATA,
-                          "%s: %lld in row %lld is not a class", r->o.targets, (long long)v, row);
-            ((int32_t *)y)[i] = (int32_t)v;
-        }
+        CHARL_REQUIRE(charl__put_number(r->s->y_dtype, v, y, i) && counts, CHARL_ERR_DATA,
+                      "%s: %.15g in row %lld is not a %s", r->o.targets, v, (long long)(r->done + i / a->per_row),
+                      r->s->y_dtype == CHARL_F32 ? "finite number" : "class");
     }
     return CHARL_OK;
 }
