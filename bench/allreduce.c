@@ -104,7 +104,7 @@ static charl_status add_peer(bench *b, int64_t n, const charl_allreduce_options 
 
 static charl_status add_algorithms(bench *b, int64_t n)
 {
-    charl_allreduce_options options = {.reduce_dtype = CHARL_F32, .device = b->dev};
+    charl_allreduce_options options = {sizeof options, .reduce_dtype = CHARL_F32, .device = b->dev};
     const char *name, *why;
 
     for (int i = 0; (name = charl_allreduce_algorithm(b->comm, i, &why)) != NULL; i++) {
@@ -340,10 +340,9 @@ cleanup:
 static charl_status device_open(bench *b)
 {
     const bool is_asked = b->o->only && is_wanted(b->o, "peer");
-    const charl_device_request request = {.select = is_asked ? "auto" : "gpu",
-                                          .local_rank = charl_comm_local_rank(b->comm),
-                                          .local_size = charl_comm_local_size(b->comm),
-                                          .compiling = charl__cli_compiling_show};
+    const charl_device_request request = {
+        sizeof request, .select = is_asked ? "auto" : "gpu", .local_rank = charl_comm_local_rank(b->comm),
+        .local_size = charl_comm_local_size(b->comm), .compiling = charl__cli_compiling_show};
 
     CHARL_TRY(charl_comm_cpu_limit(b->comm));
     if (is_wanted(b->o, "peer") && charl_device_open(&request, &b->dev) != CHARL_OK) {

@@ -153,10 +153,10 @@ static charl_status measure(break_even *b)
                                       .prints = true};
 
     for (int i = 0; i < DEVICES; i++) {
-        CHARL_TRY(charl_device_open(
-            &(charl_device_request){
-                .select = b->select[i], .exact = true, .local_size = 1, .compiling = charl__cli_compiling_show},
-            &b->dev[i]));
+        CHARL_TRY(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = b->select[i],
+                                                            .exact = true, .local_size = 1,
+                                                            .compiling = charl__cli_compiling_show},
+                                    &b->dev[i]));
         charl__bench_note(&table, "%s: %s", b->select[i], charl_device_get_info(b->dev[i])->name);
     }
     charl__bench_note(

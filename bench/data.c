@@ -30,10 +30,9 @@ static charl_status measure_order(const data_bench *b, charl_dataset *ds, charl_
     charl_status st = CHARL_OK;
     const int ranks = charl_comm_size(comm);
     const charl__bench_effort effort = {.repeats = (int)b->repeats, .calls = (int)b->steps};
-    const charl_loader_options options = {.batch_size = (charl__cli_int(b->config, "train.batch_size") + ranks - 1) /
-                                                        ranks * ranks,
-                                          .shuffle = order,
-                                          .seed = (uint64_t)charl__cli_int(b->config, "run.seed")};
+    const charl_loader_options options = {
+        sizeof options, .batch_size = (charl__cli_int(b->config, "train.batch_size") + ranks - 1) / ranks * ranks,
+        .shuffle = order, .seed = (uint64_t)charl__cli_int(b->config, "run.seed")};
     charl_slices mine;
     charl_loader *loader = NULL;
     charl_loader_batch batch = {0};

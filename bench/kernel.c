@@ -263,10 +263,9 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
     if (code != CHARL__EXIT_OK) {
         return code;
     }
-    st = charl_device_open(
-        &(charl_device_request){
-            .select = r.select, .local_size = 1, .allow_tf32 = r.tf32, .compiling = charl__cli_compiling_show},
-        &dev);
+    st = charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = r.select, .local_size = 1,
+                                                   .allow_tf32 = r.tf32, .compiling = charl__cli_compiling_show},
+                           &dev);
     if (st != CHARL_OK) {
         return fail_open(st);
     }

@@ -93,7 +93,7 @@ static charl_status measure_steps(scaling *s, charl_comm *comm)
 
     st = charl_team_create(1, &team);
     if (st == CHARL_OK) {
-        st = charl_comm_create(&(charl_comm_options){.team = team}, &alone);
+        st = charl_comm_create(&(charl_comm_options){sizeof(charl_comm_options), .team = team}, &alone);
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
     CHARL_TRY_CLEANUP(measure_round(s, comm, alone));
@@ -138,7 +138,7 @@ static charl_status measure_link(scaling *s, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
     const int nodes = charl_comm_node_count(comm);
-    charl_allreduce_options options = {.algorithm = "auto", .reduce_dtype = CHARL_F32};
+    charl_allreduce_options options = {sizeof options, .algorithm = "auto", .reduce_dtype = CHARL_F32};
     charl_allreduce *ar = NULL;
     charl_device *dev = NULL;
     charl_slices mine;
@@ -150,10 +150,9 @@ static charl_status measure_link(scaling *s, charl_comm *comm)
     }
     snprintf(select, sizeof select, "%d", s->here.device);
     if (!s->here.is_cpu) {
-        st = charl_device_open(
-            &(charl_device_request){
-                .select = select, .exact = true, .share = true, .compiling = charl__cli_compiling_show},
-            &dev);
+        st = charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = select, .exact = true,
+                                                       .share = true, .compiling = charl__cli_compiling_show},
+                               &dev);
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
     options.device = dev;

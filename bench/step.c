@@ -41,12 +41,10 @@ static charl_status measure_peak(step_bench *s)
     char select[16];
 
     snprintf(select, sizeof select, "%d", s->found.device);
-    CHARL_TRY_CLEANUP(charl_device_open(&(charl_device_request){.select = select,
-                                                                .local_size = 1,
-                                                                .exact = true,
-                                                                .allow_tf32 = s->found.allow_tf32,
-                                                                .compiling = charl__cli_compiling_show},
-                                        &dev));
+    CHARL_TRY_CLEANUP(charl_device_open(
+        &(charl_device_request){sizeof(charl_device_request), .select = select, .local_size = 1, .exact = true,
+                                .allow_tf32 = s->found.allow_tf32, .compiling = charl__cli_compiling_show},
+        &dev));
     CHARL_TRY_CLEANUP(charl_roofline_multiply(dev, s->found.precision, &peak));
     subject.ctx = peak;
     subject.on = dev;

@@ -124,7 +124,7 @@ int main(void)
     charl_graph *g = NULL;
 
     CHECK(charl_version_check());
-    CHECK(charl_device_open(&(charl_device_request){.local_size = 1}, &dev));
+    CHECK(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &dev));
     for (int i = 0; i < 2; i++) {
         charl_operator_report report;
 

@@ -68,7 +68,7 @@ static void show(charl_graph *g, const charl_params *params, const charl_optimiz
 
 int main(int argc, char **argv)
 {
-    const charl_loader_options order = {.batch_size = BATCH, .shuffle = true, .seed = 1};
+    const charl_loader_options order = {sizeof order, .batch_size = BATCH, .shuffle = true, .seed = 1};
     charl_optimizer_config adamw = charl_optimizer_defaults("adamw");
     charl_dataset *data = NULL;
     charl_device *dev = NULL;
@@ -92,9 +92,9 @@ int main(int argc, char **argv)
     const int first = charl_comm_rank(comm) == 0;
     charl_model *model = model_of(argv[1], &window);
 
-    check(charl_dataset_open(argv[2], &(charl_dataset_options){.window = window}, &data));
+    check(charl_dataset_open(argv[2], &(charl_dataset_options){sizeof(charl_dataset_options), .window = window}, &data));
     check(charl_comm_cpu_limit(comm));
-    check(charl_device_open(&(charl_device_request){.local_rank = charl_comm_local_rank(comm),
+    check(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_rank = charl_comm_local_rank(comm),
                                                     .local_size = charl_comm_local_size(comm),
                                                     .share = true},
                             &dev));
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 
     /* What the checkpoint does not have, such as an output layer of its own, begins anew. */
     check(charl_params_initialize(params, 1));
-    check(charl_params_load(params, argv[1], &(charl_params_load_options){.by_name = true}, &report));
+    check(charl_params_load(params, argv[1], &(charl_params_load_options){sizeof(charl_params_load_options), .by_name = true}, &report));
     check(charl_optimizer_create(params, &adamw, &optimizer));
     if (first) {
         printf("%d parameters loaded\n%s", report.loaded, report.text);

@@ -64,7 +64,7 @@ static int read_row(const charl_inference_info *info, int64_t n, void *row)
 
 int main(int argc, char **argv)
 {
-    charl_inference_options options = {.max_rows = MAX_ROWS};
+    charl_inference_options options = {sizeof options, .max_rows = MAX_ROWS};
     charl_inference *model = NULL;
 
     CHECK(charl_version_check());

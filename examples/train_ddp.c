@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     check(charl_dataset_open(argv[1], NULL, &data));
     charl_dataset_get_info(data, &info);
     check(charl_comm_cpu_limit(comm));
-    check(charl_device_open(&(charl_device_request){.local_rank = charl_comm_local_rank(comm),
+    check(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_rank = charl_comm_local_rank(comm),
                                                     .local_size = charl_comm_local_size(comm),
                                                     .share = true},
                             &dev));
@@ -97,7 +97,7 @@ int main(int argc, char **argv)
     check(charl_params_initialize(params, 1));
     check(charl_optimizer_create(params, &adamw, &optimizer));
 
-    const charl_loader_options order = {.batch_size = BATCH, .shuffle = true, .seed = 1};
+    const charl_loader_options order = {sizeof order, .batch_size = BATCH, .shuffle = true, .seed = 1};
 
     check(charl_loader_create(data, &mine, &order, &loader));
     for (int64_t step = 0; step < STEPS; step++) {

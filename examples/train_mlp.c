@@ -53,7 +53,7 @@ int main(int argc, char **argv)
     }
     CHECK(charl_dataset_open(argv[1], NULL, &data));
     charl_dataset_get_info(data, &info);
-    CHECK(charl_device_open(&(charl_device_request){.local_size = 1}, &dev));
+    CHECK(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &dev));
     CHECK(charl_model_create(&model));
     CHECK(charl_model_add_mlp(model, &mlp));
     CHECK(charl_params_create(&params));
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
     CHECK(charl_optimizer_create(params, &adamw, &optimizer));
 
     /* The loop, run many times. */
-    const charl_loader_options order = {.batch_size = BATCH, .shuffle = true, .seed = 1};
+    const charl_loader_options order = {sizeof order, .batch_size = BATCH, .shuffle = true, .seed = 1};
 
     CHECK(charl_loader_create(data, NULL, &order, &loader));
     for (int64_t step = 0; step < STEPS; step++) {

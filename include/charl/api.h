@@ -8,6 +8,16 @@
  *  Functions whose comment says that the caller owns a string or an array return memory that
  *  charl_free gives back. Objects have a destroy, close or release function of their own.
  *
+ *  Options are structs that begin with their size, so that a program and a library of different versions understand
+ *  each other: a member that the program does not know is 0, and one that the library does not know is refused unless
+ *  it is 0.
+ *
+ *      const charl_loader_options order = {sizeof order, .batch_size = 64};
+ *      charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &device);
+ *
+ *  In C++: charl_loader_options order{}; order.struct_size = sizeof order. Where options may be NULL, that is as a
+ *  struct of zeros behind the size.
+ *
  *  The words with which each function is described:
  *
  *      Local        involves this rank alone; no other rank has to call it

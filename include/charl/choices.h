@@ -19,6 +19,7 @@ typedef struct charl_choice {
 
 /** All zero is right for a checkpoint that holds its tokenizer. */
 typedef struct charl_choices_options {
+    size_t struct_size; /* sizeof(charl_choices_options) */
     charl_ema_choice ema;
     const char *tokenizer; /* of a checkpoint that holds none (charl_tokenizer_load) */
     int64_t max_rows;      /* endings that are computed together; 0: 16. The result does not depend on it */

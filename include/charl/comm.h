@@ -29,7 +29,8 @@ typedef struct charl_team charl_team;
 enum { CHARL_COMM_NODES = 4 };
 
 typedef struct charl_comm_options {
-    double timeout_s; /* of silence before a rank is given up; 0: 60 */
+    size_t struct_size; /* sizeof(charl_comm_options) */
+    double timeout_s;   /* of silence before a rank is given up; 0: 60 */
     /* Of silence of all ranks together, which the watching thread reports like a death: they are
      * caught in calls that have no deadline, of MPI or of devices. Longer than any of them may
      * compute without a mark. 0: never. */
@@ -120,7 +121,8 @@ bool charl_comm_is_broken(const charl_comm *c);
  *  is broken from here on, so that nothing waits for anybody. Local. */
 void charl_comm_break(charl_comm *c);
 
-/** Silence in seconds after which a rank is given up, above 0 and at most 86400; anything else changes nothing. Local. */
+/** Silence in seconds after which a rank is given up, above 0 and at most 86400; anything else changes nothing. Local.
+ *  */
 void charl_comm_timeout_set(charl_comm *c, double timeout_s);
 
 /** Bytes free in /dev/shm, where ranks of a node share memory; INT64_MAX where there is none.
@@ -184,6 +186,7 @@ charl_status charl_comm_reduce_f64(charl_comm *c, charl_comm_op op, double *v, i
 
 /** What an all-reduce is asked for; zeros are the defaults. */
 typedef struct charl_allreduce_options {
+    size_t struct_size;          /* sizeof(charl_allreduce_options) */
     const char *algorithm;       /* see charl_allreduce_create; NULL: "auto" */
     charl_dtype reduce_dtype;    /* of lanes and sum: CHARL_F32, or CHARL_BF16, where every node of
                                     the tree is added in f32 and rounded */

@@ -4,7 +4,8 @@
  *  number of ranks. charl's own trainer stands on this object.
  *
  *  Every rank builds the same graph over its slices of the batch (charl/slices.h). This object compiles it; from then
- *  on a run of the graph starts the all-reduce of each bucket of gradients as soon as the backward pass has finished it:
+ *  on a run of the graph starts the all-reduce of each bucket of gradients as soon as the backward pass has finished
+ *  it:
  *
  *      charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine);
  *      charl_data_parallel_create(comm, &mine, NULL, &dp);
@@ -23,7 +24,8 @@
  *  Accumulation runs a step in several passes, each over some of this rank's slices, for models whose activations do
  *  not fit in memory at once. Passes of equal shape share a graph:
  *
- *      charl_data_parallel_create(comm, &mine, &(charl_data_parallel_options){.passes = 4}, &dp);
+ *      const charl_data_parallel_options o = {sizeof o, .passes = 4};
+ *      charl_data_parallel_create(comm, &mine, &o, &dp);
  *      for (k = 0; (slices = charl_data_parallel_get_slices(dp, k)); k++)
  *          charl_graph_create(dev, slices, &g[k]);                            and build the model on it
  *      charl_data_parallel_compile(dp, g, k);
@@ -50,6 +52,7 @@ typedef struct charl_data_parallel charl_data_parallel;
 
 /** All zero is right. The same on every rank. */
 typedef struct charl_data_parallel_options {
+    size_t struct_size; /* sizeof(charl_data_parallel_options) */
     /* algorithm, as dist.allreduce of a configuration; NULL: auto */
     const char *allreduce;
     /* size in MB of f32 gradients that are sent together, at most 4096; 0: 25 */

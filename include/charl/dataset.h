@@ -38,6 +38,7 @@ typedef enum charl_dataset_kind {
 /** How to open a file; all zero is right for a file in charl's layout. Strings are borrowed for the
  *  call. */
 typedef struct charl_dataset_options {
+    size_t struct_size;  /* sizeof(charl_dataset_options) */
     const char *x;       /* samples in a foreign file, as in "/images"; NULL: charl's layout */
     const char *y;       /* targets in a foreign file; together with x */
     const char *weights; /* weights of the targets in a foreign file; together with y; NULL: none */
@@ -258,6 +259,7 @@ bool charl_csv_separator(const char *text, char *out);
 
 /** Common to all importers. All zero: no validation set, no replacing, no notes. */
 typedef struct charl_import_options {
+    size_t struct_size; /* sizeof(charl_import_options) */
     /* [0,1): this part of the training rows becomes the validation set. Of CSV files: rows that the seed chooses, of
      * each class in proportion; of other formats the last ones */
     double val_split;
@@ -308,6 +310,7 @@ typedef enum charl_csv_dates {
 /** All zero: the last column is the target, and the rest is found. A list of columns is names, or indexes from 0
  *  (negative: from the end), with commas between them; a name with a comma in it is a list of its own. */
 typedef struct charl_csv_options {
+    size_t struct_size;      /* sizeof(charl_csv_options) */
     const char *label;       /* column of the target; NULL: the last; or a list of several */
     bool regression;         /* targets are numbers; else one is a class, and several are each 0 or 1 */
     char separator;          /* 0: found, of comma, semicolon, tab, | and runs of blanks; ' ' means such runs */
@@ -375,6 +378,7 @@ charl_status charl_import_npy(const char *x, const char *y, const char *out,
  *  components of the path, as in a shell, and every array that matches is a sample, or with `stacked` its rows are.
  *  They follow one another in the order of the bytes of their paths; validation rows are chosen as of CSV files. */
 typedef struct charl_hdf5_options {
+    size_t struct_size;          /* sizeof(charl_hdf5_options) */
     const char *x, *y, *weights; /* weights: how much each row counts; NULL: all alike. Not with "@NAME" */
     bool stacked;                /* rows of each array are samples; with "@NAME" only */
 } charl_hdf5_options;
@@ -421,6 +425,7 @@ charl_status charl_dataset_divide(charl_dataset *ds, const double *fractions, co
  *  val_file        the validation set, named as `paths` of charl_import_text are; NULL: none, or by val_split
  *  binary          the files hold bytes of any kind; false: they are text, and what is not UTF-8 is refused */
 typedef struct charl_text_options {
+    size_t struct_size; /* sizeof(charl_text_options) */
     const char *tokenizer;
     int64_t vocab;
     bool special_tokens;
@@ -461,6 +466,7 @@ typedef enum charl_chat_longer { CHARL_CHAT_REFUSE, CHARL_CHAT_CUT, CHARL_CHAT_S
  *  longer         a charl_chat_longer: refuse a longer conversation, cut off its end, or leave it out
  *  val_file       the validation set, named as `paths` are; NULL: none, or by val_split */
 typedef struct charl_chat_options {
+    size_t struct_size; /* sizeof(charl_chat_options) */
     const char *tokenizer;
     const char *template_name;
     int64_t window;
@@ -491,6 +497,7 @@ charl_status charl_import_chat(const char *const *paths, int n, const charl_chat
  *  window          tokens of a row; 0: as many as the longest text has, at most 512
  *  val_file        the validation set, named as `paths` are; NULL: none, or by val_split */
 typedef struct charl_text_classes_options {
+    size_t struct_size; /* sizeof(charl_text_classes_options) */
     const char *text, *label, *tokenizer;
     bool special_tokens;
     int64_t vocab, window;
@@ -523,6 +530,7 @@ typedef enum charl_tokens_format { CHARL_TOKENS_AUTO, CHARL_TOKENS_LLMC, CHARL_T
  *  tokenizer    path of the tokenizer that made the tokens (charl_tokenizer_load), which the data set then carries; the
  *               vocabulary is at least as large. NULL: none */
 typedef struct charl_tokens_options {
+    size_t struct_size; /* sizeof(charl_tokens_options) */
     int64_t vocab;
     charl_tokens_format format;
     const int32_t *end_of_text;
@@ -548,6 +556,7 @@ const char *charl_make_kind_help(int i);
 
 /** What charl_dataset_make is to generate. */
 typedef struct charl_make_options {
+    size_t struct_size;     /* sizeof(charl_make_options) */
     const char *kind;       /* a charl_make_kind_name */
     int64_t n_train, n_val; /* n_train >= 1 */
     uint64_t seed;

@@ -71,6 +71,7 @@ typedef enum charl_tune_mode {
 
 /** What this rank asks for. */
 typedef struct charl_device_request {
+    size_t struct_size; /* sizeof(charl_device_request) */
     const char *select; /* auto | gpu | cpu | INDEX | pci:0000:3b:00.0 | name:TEXT | platform:TEXT;
                            NULL = auto */
     int local_rank;     /* rank among the ranks of this node, and their number; several processes

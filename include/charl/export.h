@@ -29,6 +29,7 @@ const char *charl_export_format(int i, const char **help);
 
 /** How to write a folder for transformers or peft. All zero: as is usual. */
 typedef struct charl_export_options {
+    size_t struct_size; /* sizeof(charl_export_options) */
     charl_ema_choice ema;
     /* where the base of the checkpoint is now (charl_checkpoint_tensor); NULL: where it was in training */
     const char *base;

@@ -29,6 +29,7 @@ CHARL_BEGIN_DECLS
  *  warned          gets warnings; NULL: nothing does
  *  compiling       as in charl_device_request; NULL: none */
 typedef struct charl_generate_options {
+    size_t struct_size; /* sizeof(charl_generate_options) */
     const char *prompt;
     size_t prompt_bytes;
     const char *chat_template;

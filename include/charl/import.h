@@ -7,7 +7,7 @@
  *      void *settings = calloc(1, t->row.settings_size);
  *      memcpy(settings, t->row.defaults, t->row.settings_size);
  *      charl_key_parse(&t->row.keys[0], "species", settings, reason);        for each option that the user gives
- *      t->run(settings, files, n, "data.h5", &(charl_import_options){.val_split = 0.1});
+ *      t->run(settings, files, n, "data.h5", &(charl_import_options){sizeof(charl_import_options), .val_split = 0.1});
  */
 #include "charl/dataset.h"
 #include "charl/key.h"

@@ -3,7 +3,8 @@
 /** A trained model that answers: for servers. There is no trainer and no MPI; a file is opened once, and batches
  *  of any size up to a maximum are run as they come.
  *
- *      charl_inference_open("best.h5", &(charl_inference_options){.max_rows = 32}, &model);
+ *      const charl_inference_options o = {sizeof o, .max_rows = 32};
+ *      charl_inference_open("best.h5", &o, &model);
  *      info = charl_inference_get_info(model);
  *      for each request:
  *          charl_inference_run(model, rows, n, outputs);
@@ -23,6 +24,7 @@ typedef struct charl_inference charl_inference;
 
 /** All zero is right for a checkpoint. */
 typedef struct charl_inference_options {
+    size_t struct_size;      /* sizeof(charl_inference_options) */
     int64_t max_rows;        /* of a batch; 0: 64 */
     const char *device;      /* charl_device_request.select; NULL: CHARL_DEVICE, else the best */
     charl_ema_choice ema;    /* which weights of a checkpoint */

@@ -2,7 +2,8 @@
 #define CHARL_LOADER_H
 /** Delivers the rows of each training step, reading ahead while earlier steps compute.
  *
- *      charl_loader_create(data, &mine, &(charl_loader_options){.batch_size = 128, .shuffle = true, .seed = 1},
+ *      const charl_loader_options o = {sizeof o, .batch_size = 128, .shuffle = true, .seed = 1};
+ *      charl_loader_create(data, &mine, &o,
  *      &loader); for each step:
  *          charl_loader_next(loader, &batch);
  *          charl_tensor_write(x, batch.x, batch.x_bytes);
@@ -26,6 +27,7 @@ typedef struct charl_loader charl_loader;
 
 /** For a new run only batch_size must be set; zero is the default of all other members. */
 typedef struct charl_loader_options {
+    size_t struct_size; /* sizeof(charl_loader_options) */
     charl_split split;
     int64_t batch_size; /* rows of a step over all ranks, a multiple of the slices; required */
     charl_shuffle shuffle;

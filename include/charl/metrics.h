@@ -10,7 +10,8 @@
  *  tb. Losses read back to the exact f32. When a run resumes, rows past the resumed step are dropped, so the files read
  *  as if it had never stopped.
  *
- *  One rank writes: open the files on rank 0 only. Rows may be written by several threads in turn: a call during another is ERR_INVALID.
+ *  One rank writes: open the files on rank 0 only. Rows may be written by several threads in turn: a call during
+ *  another is ERR_INVALID.
  */
 #include "charl/config.h"
 #include "charl/params.h"

@@ -202,6 +202,7 @@ charl_status charl_operator_fold(const charl_operator_run *r, int k) CHARL_MUST_
 
 /** How to check. All members may be zero. */
 typedef struct charl_operator_check_options {
+    size_t struct_size;    /* sizeof(charl_operator_check_options) */
     charl_dtype precision; /* of operands that may be bf16 or f16; f32, or one of these if the operator supports it */
     uint64_t seed;         /* of the operands */
     bool brief;            /* stop after the first sample with BATCHED operands */

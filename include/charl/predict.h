@@ -9,7 +9,7 @@
  *      static charl_status show(void *ctx, const charl_prediction *p) { ... p->outputs[0] ... }
  *
  *      const char *paths[] = {"new.csv"};
- *      charl_predict("best.h5", &(charl_predict_options){.paths = paths, .n_paths = 1,
+ *      charl_predict("best.h5", &(charl_predict_options){sizeof(charl_predict_options), .paths = paths, .n_paths = 1,
  *                                                        .predicted = show}, &result);
  */
 #include <stdio.h>
@@ -64,6 +64,7 @@ typedef struct charl_predict_result {
 
 /** What to predict and how. Everything is borrowed for the call. */
 typedef struct charl_predict_options {
+    size_t struct_size;                     /* sizeof(charl_predict_options) */
     const char *const *paths;               /* a CSV file, a .npy array, a data set, or image files and folders */
     int64_t n_paths;                        /* 0: the data that the configuration of the checkpoint names */
     const char *split;                      /* of a data set: "train", "val" or "test"; NULL: val, and of a data
@@ -109,7 +110,8 @@ charl_status charl_predict(const char *checkpoint, const charl_predict_options *
 
 /** Predictions as a file: the one that `charl predict` writes.
  *
- *      started    charl_prediction_writer_create(&(charl_prediction_writer_options){.path = "out.csv"}, info, &writer)
+ *      started    const charl_prediction_writer_options o = {sizeof o, .path = "out.csv"};
+ *                 charl_prediction_writer_create(&o, info, &writer)
  *      predicted  charl_prediction_writer_put(writer, prediction)
  *      then       charl_prediction_writer_finish(writer), and in any case charl_prediction_writer_destroy(writer)
  *
@@ -133,6 +135,7 @@ typedef enum charl_prediction_format {
 } charl_prediction_format;
 
 typedef struct charl_prediction_writer_options {
+    size_t struct_size; /* sizeof(charl_prediction_writer_options) */
     /* replaced as a whole when finished; a device or pipe is written as it is. Borrowed. NULL: `stream` */
     const char *path;
     FILE *stream; /* borrowed; not for HDF5 */

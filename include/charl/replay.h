@@ -8,7 +8,8 @@
  *          return CHARL_OK;
  *      }
  *
- *      charl_replay("runs/digits", &(charl_replay_options){.step = 120, .until = 125, .replayed = print});
+ *      const charl_replay_options o = {sizeof o, .step = 120, .until = 125, .replayed = print};
+ *      charl_replay("runs/digits", &o);
  *
  *  Steps are counted from 1, as in the log: step N turns the weights after N - 1 steps into those after N. A replay has
  *  the bits of the training, whatever its number of ranks was: docs/exactness.md.
@@ -103,6 +104,7 @@ typedef struct charl_replay_start {
 
 /** What to replay. Zero is the default of all members but `step`. */
 typedef struct charl_replay_options {
+    size_t struct_size;  /* sizeof(charl_replay_options) */
     int64_t step;        /* the first to report; required */
     int64_t until;       /* the last; 0: step */
     bool grads;          /* report gradients */
@@ -172,6 +174,7 @@ typedef struct charl_bisect_result {
 
 /** How to compare. Zero is the default of all members. */
 typedef struct charl_bisect_options {
+    size_t struct_size;    /* sizeof(charl_bisect_options) */
     const char *device[2]; /* for the replays of either run, as in charl_replay_options */
     /* compare up to this step; 0: up to the first common checkpoint that differs, or the last step that both have */
     int64_t until;

@@ -5,7 +5,8 @@
  *  Without this object a graph draws from seed 0 and its own count of runs, and there is no loss scale. With it,
  *  f16 training in a loop of one's own is
  *
- *      charl_steps_create(dev, &(charl_steps_options){.seed = 7, .loss_scale = 65536, .dynamic = true}, &steps);
+ *      const charl_steps_options o = {sizeof o, .seed = 7, .loss_scale = 65536, .dynamic = true};
+ *      charl_steps_create(dev, &o, &steps);
  *      charl_graph_create(dev, &mine, &g);
  *      charl_graph_set_steps(g, steps);                        before the gradients
  *      charl_graph_set_precision(g, CHARL_F16);
@@ -30,8 +31,9 @@ typedef struct charl_steps charl_steps;
 
 /** All zero: seed 0, no loss scale. */
 typedef struct charl_steps_options {
-    uint64_t seed;    /* of dropout and augmentation, with the step and the layer's name */
-    float loss_scale; /* a power of two from 1 on, the first one where it is dynamic; 0: none */
+    size_t struct_size; /* sizeof(charl_steps_options) */
+    uint64_t seed;      /* of dropout and augmentation, with the step and the layer's name */
+    float loss_scale;   /* a power of two from 1 on, the first one where it is dynamic; 0: none */
     bool dynamic;
 } charl_steps_options;
 

@@ -183,7 +183,8 @@ typedef struct charl_train_job {
 enum { CHARL_TRAIN_JOBS = 2 };
 
 typedef struct charl_train_options {
-    charl_comm *comm; /* borrowed */
+    size_t struct_size; /* sizeof(charl_train_options) */
+    charl_comm *comm;   /* borrowed */
     charl_train_events events;
     charl_atomic_int *stop; /* a charl_train_stop; reset to NONE when taken. May be NULL */
     const char *device;     /* `select` of charl_device_request: this one for this rank, whatever

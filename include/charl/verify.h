@@ -5,7 +5,8 @@
  *
  *      charl_verify_result result;
  *
- *      CHARL_TRY(charl_verify("runs/digits", &(charl_verify_options){.segments = 3, .wrong = print}, &result));
+ *      const charl_verify_options o = {sizeof o, .segments = 3, .wrong = print};
+ *      CHARL_TRY(charl_verify("runs/digits", &o, &result));
  *      if (result.wrong == 0) { ... }
  *
  *  run.lock has a line for every start and every checkpoint of a run, chained by SHA-256: docs/exactness.md.
@@ -36,6 +37,7 @@ typedef struct charl_verify_segment {
 
 /** What to verify. Zero is the default of all members. */
 typedef struct charl_verify_options {
+    size_t struct_size; /* sizeof(charl_verify_options) */
     int64_t segments;   /* how many to replay, drawn at random; 0: none */
     uint64_t seed;      /* of that choice */
     const char *hash;   /* that the last line of run.lock must have, as it was published; NULL: none */

@@ -3,7 +3,8 @@
 /** Saving and loading parameters: charl checkpoints, and safetensors files compatible with PyTorch.
  *
  *      charl_params_save(params, "model.safetensors", NULL);
- *      charl_params_load(params, "pretrained.safetensors", &(charl_params_load_options){.by_name = true}, &report);
+ *      const charl_params_load_options o = {sizeof o, .by_name = true};
+ *      charl_params_load(params, "pretrained.safetensors", &o, &report);
  *      printf("%d loaded, %d missing\n%s", report.loaded, report.missing, report.text);
  *      charl_params_report_fini(&report);
  *
@@ -20,6 +21,7 @@ CHARL_BEGIN_DECLS
 
 /** What to save besides the parameters. All members may be zero. */
 typedef struct charl_params_save_options {
+    size_t struct_size;              /* sizeof(charl_params_save_options) */
     const char *config_text;         /* checkpoints only; its [model] describes this model; NULL: none */
     const charl_data_schema *schema; /* of the data set; NULL: unknown */
     int64_t step;                    /* checkpoints only: steps trained */
@@ -39,6 +41,7 @@ charl_status charl_params_save(const charl_params *set, const char *path,
 
 /** How to load. All zero: strict, all of it. */
 typedef struct charl_params_load_options {
+    size_t struct_size;   /* sizeof(charl_params_load_options) */
     bool by_name;         /* load what fits and report the rest; false: everything must fit */
     charl_ema_choice ema; /* from a checkpoint: the weights or their moving average */
 

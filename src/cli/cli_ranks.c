@@ -73,8 +73,8 @@ cleanup:
 int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm), void *ctx, int *argc,
                       char ***argv)
 {
-    const charl_comm_options wait = {.timeout_s =
-                                         config ? charl__cli_number(config, "dist.stage_timeout") : no_config_s};
+    const charl_comm_options wait = {sizeof wait, .timeout_s = config ? charl__cli_number(config, "dist.stage_timeout")
+                                                                      : no_config_s};
     charl_comm *comm = NULL;
     charl_status st;
     int code = charl__cli_limits();

@@ -163,7 +163,8 @@ charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_c
     charl_config *c = NULL;
     watch w = {.comm = comm, .out = out, .length_s = config->row_s, .rows = rows};
     char device[16];
-    const charl_train_options options = {.comm = comm,
+    const charl_train_options options = {sizeof options,
+                                         .comm = comm,
                                          .stop = &w.stop,
                                          .device = share > 0 ? device : NULL,
                                          .tune = config->tune,

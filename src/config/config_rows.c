@@ -30,12 +30,13 @@ int64_t charl__config_model_window(const charl_config *cfg)
 charl_dataset_options charl_config_dataset_options(const charl_config *c)
 {
     if (!c) {
-        return (charl_dataset_options){0};
+        return (charl_dataset_options){sizeof(charl_dataset_options)};
     }
     const int64_t window = charl__config_model_window(c);
     const unsigned targets = charl__config_targets(c);
 
-    return (charl_dataset_options){.x = c->data.x[0] ? c->data.x : NULL,
+    return (charl_dataset_options){sizeof(charl_dataset_options),
+                                   .x = c->data.x[0] ? c->data.x : NULL,
                                    .y = c->data.y[0] ? c->data.y : NULL,
                                    .weights = c->data.weights[0] ? c->data.weights : NULL,
                                    .val_split = c->data.val_split,

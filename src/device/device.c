@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "device/device_private.h"
 
 static int64_t capacity_of(const charl_device_info *info, int sharers, int64_t limit)
@@ -58,6 +59,7 @@ cleanup:
 charl_status charl_device_open(const charl_device_request *request, charl_device **out)
 {
     CHARL_GIVEN(request, out);
+    CHARL__OPTIONS(charl_device_request, request);
     charl_status st = CHARL_OK;
     charl__found found = {0};
     charl_device *dev = NULL;

@@ -13,6 +13,7 @@
 #include "base/env.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/text/utf8.h"
 #include "charl/version.h"
 #include "dist/liveness/heartbeat.h"
@@ -280,8 +281,9 @@ static charl_status arrays_create(charl_comm *c, int size)
 charl_status charl_comm_create(const charl_comm_options *options, charl_comm **out)
 {
     CHARL_GIVEN(out);
+    CHARL__OPTIONS(charl_comm_options, options);
     charl_status st = CHARL_OK;
-    charl_comm_options o = options ? *options : (charl_comm_options){.timeout_s = 0};
+    charl_comm_options o = options ? *options : (charl_comm_options){sizeof(charl_comm_options), .timeout_s = 0};
     charl_comm *c = NULL;
     charl__group *all = NULL;
     build *every = NULL;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "charl/export.h"
 #include "charl/tokenizer.h"
@@ -591,8 +592,10 @@ void charl__folder_fini(charl__folder *f)
 charl_status charl_export_huggingface(const char *checkpoint, const charl_export_options *options, const char *path)
 {
     CHARL_GIVEN(checkpoint, path);
+    CHARL__OPTIONS(charl_export_options, options);
     charl_status st = CHARL_OK;
-    const charl_export_options o = options ? *options : (charl_export_options){.base = NULL};
+    const charl_export_options o =
+        options ? *options : (charl_export_options){sizeof(charl_export_options), .base = NULL};
     folder f = {.f.e = {.checkpoint = checkpoint, .path = path}};
 
     CHARL_REQUIRE_CLEANUP(o.shard_bytes >= 0, CHARL_ERR_INVALID, "shards of %lld bytes", (long long)o.shard_bytes);

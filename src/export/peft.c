@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "charl/export.h"
 #include "config/config_rows.h"
@@ -178,8 +179,10 @@ cleanup:
 charl_status charl_export_peft(const char *checkpoint, const charl_export_options *options, const char *path)
 {
     CHARL_GIVEN(checkpoint, path);
+    CHARL__OPTIONS(charl_export_options, options);
     charl_status st = CHARL_OK;
-    const charl_export_options o = options ? *options : (charl_export_options){.base = NULL};
+    const charl_export_options o =
+        options ? *options : (charl_export_options){sizeof(charl_export_options), .base = NULL};
     charl__folder f = {.e = {.checkpoint = checkpoint, .path = path, .adapters_only = true}};
     bundle b = {0};
 

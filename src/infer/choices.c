@@ -8,6 +8,7 @@
 #include "autograd/graph.h"
 #include "autograd/op.h"
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "charl/ops.h"
 #include "charl/tokenizer.h"
@@ -140,7 +141,8 @@ static charl_status encode_all(quiz *q, charl_choices_result *result)
 
 static charl_status build(quiz *q)
 {
-    const charl_device_request request = {.select = q->session.config->device.select,
+    const charl_device_request request = {sizeof request,
+                                          .select = q->session.config->device.select,
                                           .local_size = 1,
                                           .allow_tf32 = q->session.config->device.allow_tf32,
                                           .compiling = q->options->compiling,
@@ -244,6 +246,7 @@ charl_status charl_choices(const charl_config *config, const char *checkpoint, c
                            const charl_choices_options *options, charl_choices_result *result)
 {
     CHARL_GIVEN(config, checkpoint, path, options, result);
+    CHARL__OPTIONS(charl_choices_options, options);
     charl_status st = CHARL_OK;
     const int64_t window = charl__config_model_window(config);
     quiz q = {

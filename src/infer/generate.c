@@ -18,6 +18,7 @@
 #include "autograd/op.h"
 #include "base/registry/key.h"
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "config/config_rows.h"
 #include "charl/checkpoint.h"
@@ -249,7 +250,8 @@ static charl_status create_places(generator *t, int64_t positions)
 
 static charl_status open_device(generator *t)
 {
-    const charl_device_request r = {.select = t->session.config->device.select,
+    const charl_device_request r = {sizeof r,
+                                    .select = t->session.config->device.select,
                                     .local_size = 1,
                                     .allow_tf32 = t->session.config->device.allow_tf32,
                                     .compiling = t->options->compiling,
@@ -644,6 +646,7 @@ static charl_status prepare(generator *t, const charl_config *config)
 charl_status charl_generate(const charl_config *config, const char *checkpoint, const charl_generate_options *options,
                             charl_generated generated, void *ctx)
 {
+    CHARL__OPTIONS(charl_generate_options, options);
     CHARL_GIVEN(config, checkpoint, options, generated);
     charl_status st = CHARL_OK;
     generator t = {.options = options, .checkpoint = checkpoint, .count = 1, .generated = generated, .ctx = ctx};
@@ -662,6 +665,7 @@ cleanup:
 charl_status charl_generate_file(const charl_config *config, const char *checkpoint, const char *path,
                                  const charl_generate_options *options, charl_generated_line done, void *ctx)
 {
+    CHARL__OPTIONS(charl_generate_options, options);
     CHARL_GIVEN(config, checkpoint, path, options, done);
     charl_status st = CHARL_OK;
     generator t = {.options = options, .checkpoint = checkpoint, .done = done, .ctx = ctx};
@@ -795,6 +799,7 @@ charl_status charl_generate_chat(const charl_config *config, const char *checkpo
                                  const charl_generate_options *options, charl_chat_message message,
                                  charl_generated generated, void *ctx)
 {
+    CHARL__OPTIONS(charl_generate_options, options);
     CHARL_GIVEN(config, checkpoint, options, message, generated);
     charl_status st = CHARL_OK;
     conversation c = {.o = *options, .g = {.checkpoint = checkpoint, .count = 1, .generated = generated, .ctx = ctx}};

@@ -11,6 +11,7 @@
 #include "autograd/graph.h"
 #include "autograd/op.h"
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/owner.h"
 #include "config/values.h"
 #include "charl/data_schema.h"
@@ -244,8 +245,10 @@ charl_status charl__inference_begin(charl_inference *m)
 charl_status charl_inference_open(const char *path, const charl_inference_options *options, charl_inference **out)
 {
     CHARL_GIVEN(path, out);
-    const charl_inference_options o = options ? *options : (charl_inference_options){.max_rows = 0};
-    const charl_device_request request = {.select = o.device, .local_size = 1, .share = true};
+    CHARL__OPTIONS(charl_inference_options, options);
+    const charl_inference_options o =
+        options ? *options : (charl_inference_options){sizeof(charl_inference_options), .max_rows = 0};
+    const charl_device_request request = {sizeof request, .select = o.device, .local_size = 1, .share = true};
     charl_status st = CHARL_OK;
     charl__session s = {.infers = true};
     charl_inference *m = NULL;
@@ -260,7 +263,8 @@ charl_status charl_inference_open(const char *path, const charl_inference_option
     }
     s.config = s.own_config;
     CHARL_TRY_CLEANUP(charl__inference_create(&s, path, o.max_rows ? o.max_rows : MAX_ROWS, &request, &m));
-    CHARL_TRY_CLEANUP(charl_params_load(s.params, path, &(charl_params_load_options){.ema = o.ema}, NULL));
+    CHARL_TRY_CLEANUP(charl_params_load(
+        s.params, path, &(charl_params_load_options){sizeof(charl_params_load_options), .ema = o.ema}, NULL));
     CHARL_TRY_CLEANUP(charl__inference_begin(m));
     m->own = s;
     m->session = &m->own;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "charl/checkpoint.h"
 #include "config/config_rows.h"
 #include "infer/inference.h"
@@ -242,7 +243,8 @@ static charl_status reserve_batch(predictor *p)
 
 static charl_status build(predictor *p)
 {
-    const charl_device_request r = {.select = p->session.config->device.select,
+    const charl_device_request r = {sizeof r,
+                                    .select = p->session.config->device.select,
                                     .local_size = 1,
                                     .share = p->session.config->device.share,
                                     .allow_tf32 = p->session.config->device.allow_tf32,
@@ -365,6 +367,7 @@ static charl_status predict_all(predictor *p, charl_predict_result *result)
 charl_status charl_predict(const char *checkpoint, const charl_predict_options *options, charl_predict_result *result)
 {
     CHARL_GIVEN(checkpoint, options, result);
+    CHARL__OPTIONS(charl_predict_options, options);
     charl_status st = CHARL_OK;
     predictor p = {.checkpoint = checkpoint,
                    .o = options,

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/owner.h"
 #include "base/text/text.h"
 #include "charl/text.h"
@@ -351,6 +352,7 @@ charl_status charl_prediction_writer_create(const charl_prediction_writer_option
                                             const charl_predict_info *info, charl_prediction_writer **out)
 {
     CHARL_GIVEN(options, info, out);
+    CHARL__OPTIONS(charl_prediction_writer_options, options);
     charl_status st = CHARL_OK;
     charl_prediction_writer *o = NULL;
 

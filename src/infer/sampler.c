@@ -76,10 +76,8 @@ charl_status charl__sampler_create(const charl__session *session, uint64_t seed,
     CHARL_TRY_CLEANUP(check(session));
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
     s->session = session;
-    s->options = (charl_generate_options){.tokens = config->eval.sample_tokens,
-                                          .temperature = config->eval.sample_temperature,
-                                          .top_p = 1.0,
-                                          .seed = seed};
+    s->options = (charl_generate_options){sizeof(charl_generate_options), .tokens = config->eval.sample_tokens,
+                                          .temperature = config->eval.sample_temperature, .top_p = 1.0, .seed = seed};
     s->vocab = charl_tokenizer_get_vocab(session->schema->tokenizer);
     s->width = charl__config_vocab(config, session->data.classes);
     s->rows = session->data.x_shape.dim[0];

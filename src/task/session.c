@@ -529,7 +529,8 @@ charl_status charl__session_start_weights(charl__session *s)
 {
     static const charl__weights_words words = {
         .skip = "init.skip", .rename = "init.rename", .effect = "starts afresh or leaves out what does not fit"};
-    const charl_params_load_options o = {.ema = CHARL_EMA_NO,
+    const charl_params_load_options o = {sizeof o,
+                                         .ema = CHARL_EMA_NO,
                                          .skip = s->config->init.skip,
                                          .rename = s->config->init.rename,
                                          .config = s->config,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 
 struct charl_steps {
     charl__ring *ring;
@@ -136,8 +137,9 @@ static bool is_power_of_two(float x)
 charl_status charl_steps_create(charl_device *dev, const charl_steps_options *options, charl_steps **out)
 {
     CHARL_GIVEN(dev, out);
+    CHARL__OPTIONS(charl_steps_options, options);
     enum { DEPTH = 4 };
-    const charl_steps_options o = options ? *options : (charl_steps_options){.seed = 0};
+    const charl_steps_options o = options ? *options : (charl_steps_options){sizeof(charl_steps_options), .seed = 0};
     charl_status st = CHARL_OK;
     charl_steps *s = NULL;
 

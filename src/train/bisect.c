@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "io/dataset/order/stream.h"
 #include "io/kind.h"
 #include "task/session.h"
@@ -157,7 +158,8 @@ static void on_warning(void *ctx, const char *text)
 /* Both from the same checkpoint, so that their checksums begin alike. */
 static charl_status replay_side(const bisect *b, side *s, const interval *span)
 {
-    const charl_replay_options o = {.step = span->equal + 1,
+    const charl_replay_options o = {sizeof o,
+                                    .step = span->equal + 1,
                                     .until = span->end,
                                     .grads = true,
                                     .samples = true,
@@ -370,7 +372,8 @@ static charl_status run(bisect *b, const char *x, const char *y)
 charl_status charl_bisect(const char *a, const char *b, const charl_bisect_options *options, charl_bisect_result *out)
 {
     CHARL_GIVEN(a, b, out);
-    const charl_bisect_options none = {0};
+    CHARL__OPTIONS(charl_bisect_options, options);
+    const charl_bisect_options none = {sizeof none};
     bisect all = {.options = options ? options : &none, .out = out};
     charl_status st;
 

@@ -9,6 +9,7 @@
 
 #include "autograd/graph.h"
 #include "base/alloc.h"
+#include "base/options.h"
 #include "config/config_rows.h"
 #include "io/commit.h"
 #include "io/kind.h"
@@ -159,7 +160,7 @@ cleanup:
 static charl_status create_comm(replay *r)
 {
     CHARL_TRY(charl_team_create(1, &r->team));
-    CHARL_TRY(charl_comm_create(&(charl_comm_options){.team = r->team}, &r->comm));
+    CHARL_TRY(charl_comm_create(&(charl_comm_options){sizeof(charl_comm_options), .team = r->team}, &r->comm));
     return CHARL_OK;
 }
 
@@ -174,7 +175,7 @@ static charl_status plan(replay *r)
     CHARL_TRY(find_config(r));
     CHARL_TRY(find_start(r));
     CHARL_TRY(create_comm(r));
-    r->train = (charl_train_options){.comm = r->comm, .device = o->device};
+    r->train = (charl_train_options){sizeof(charl_train_options), .comm = r->comm, .device = o->device};
     r->train.events = (charl_train_events){.ctx = o->ctx, .compiling = o->compiling, .warned = o->warned};
     return CHARL_OK;
 }
@@ -532,7 +533,8 @@ charl_status charl__replay_open_data(charl__session *s)
 charl_status charl__replay_config(const char *run, int64_t step, const charl_config_override *overrides,
                                   int n_overrides, charl_config **out)
 {
-    const charl_replay_options options = {.step = step, .overrides = overrides, .n_overrides = n_overrides};
+    const charl_replay_options options = {sizeof options, .step = step, .overrides = overrides,
+                                          .n_overrides = n_overrides};
     replay r = {.run = run, .options = &options};
     const charl_status st = step == CHARL__REPLAY_LAST_START ? load_config(&r) : find_config(&r);
 
@@ -544,6 +546,7 @@ charl_status charl__replay_config(const char *run, int64_t step, const charl_con
 charl_status charl_replay(const char *run, const charl_replay_options *options)
 {
     CHARL_GIVEN(run, options);
+    CHARL__OPTIONS(charl_replay_options, options);
     replay r = {.run = run, .options = options, .until = options->until > 0 ? options->until : options->step};
     const charl_status st = charl__kind_explain(replay_all(&r), run, CHARL__KIND_RUN | CHARL__KIND_FOLDER,
                                                 "a run directory", CHARL_ERR_CHECKPOINT);

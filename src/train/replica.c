@@ -72,7 +72,8 @@ static charl_status open_device(charl__replica *r)
         (r->dp->slices.count + passes - 1) / passes * (r->rows / r->dp->slices.count); /* rows of a pass */
     const bool is_team = charl_comm_is_team(r->comm); /* simulated: all on the devices of this node */
     int width[CHARL__RECORD_PARTS];
-    charl_device_request request = {.select = r->config->device.select,
+    charl_device_request request = {sizeof request,
+                                    .select = r->config->device.select,
                                     .local_rank = is_team ? charl_comm_rank(r->comm) : charl_comm_local_rank(r->comm),
                                     .local_size = is_team ? charl_comm_size(r->comm) : charl_comm_local_size(r->comm),
                                     .share = r->config->device.share || is_team,

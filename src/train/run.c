@@ -4,6 +4,7 @@
 
 #include "base/registry/key.h"
 #include "base/clock.h"
+#include "base/options.h"
 #include "config/config_place.h"
 #include "train/rank_check.h"
 #include "train/trainer.h"
@@ -24,6 +25,7 @@ static charl_status train(charl__trainer *t, const charl_config *config, const c
 charl_status charl_train_run(const charl_config *config, const charl_train_options *options, charl_train_result *result)
 {
     CHARL_GIVEN(config, options, result);
+    CHARL__OPTIONS(charl_train_options, options);
     CHARL_GIVEN(options->comm);
     charl__trainer t = {0};
     const double begin = charl__clock_s();
@@ -99,6 +101,7 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
                                   charl_eval_report **report_out)
 {
     CHARL_GIVEN(config, options, checkpoint, split, out);
+    CHARL__OPTIONS(charl_train_options, options);
     CHARL_GIVEN(options->comm);
     const charl_train_events *e = &options->events;
     const int which = split_of(split);

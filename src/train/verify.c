@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/numeric/rng.h"
+#include "base/options.h"
 #include "charl/version.h"
 #include "export/export.h"
 #include "io/checkpoint/run_lock.h"
@@ -729,7 +730,8 @@ static charl_status replay_segment(verify *v, segment *s)
 {
     charl_verify_segment out = {
         .from = s->from, .until = record_at(v, s->last)->step, .device = v->device, .text = v->text};
-    const charl_replay_options o = {.step = record_at(v, s->first)->step,
+    const charl_replay_options o = {sizeof o,
+                                    .step = record_at(v, s->first)->step,
                                     .until = out.until,
                                     .tensors = true,
                                     .only = v->steps + s->first,
@@ -859,6 +861,7 @@ static charl_status verify_all(verify *v)
 charl_status charl_verify(const char *run, const charl_verify_options *options, charl_verify_result *result)
 {
     CHARL_GIVEN(run, result);
+    CHARL__OPTIONS(charl_verify_options, options);
     verify v = {.run = run, .options = options, .out = result};
     charl_status st;
 

@@ -186,7 +186,7 @@ static int skip_without_tensor_cores(void)
 {
     bool has = false;
 
-    if (charl_device_open(&(charl_device_request){.local_size = 1}, &dev) == CHARL_OK) {
+    if (charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &dev) == CHARL_OK) {
         has = charl__device_has_nvidia_cores(dev, CHARL_BF16);
         charl_device_close(dev);
         dev = NULL;

@@ -391,7 +391,7 @@ static void test_spread_is_exact(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
+    const charl_device_request request = {sizeof request, .local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mlp_on_any_ranks),
         cmocka_unit_test(test_cnn_on_any_ranks),

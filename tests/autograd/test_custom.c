@@ -145,8 +145,9 @@ static void test_expression(void **state)
     assert_int_equal(report.samples, 2);
     assert_int_equal(report.gradients, 2);
     assert_true(report.used <= 1.0);
-    charl_assert_ok(
-        charl_operator_check(dev, "test_affine", &(charl_operator_check_options){.precision = CHARL_BF16}, NULL));
+    charl_assert_ok(charl_operator_check(
+        dev, "test_affine",
+        &(charl_operator_check_options){sizeof(charl_operator_check_options), .precision = CHARL_BF16}, NULL));
 }
 
 static void test_sum_over_the_batch(void **state)
@@ -154,9 +155,11 @@ static void test_sum_over_the_batch(void **state)
     (void)state;
     charl_assert_ok(charl_operator_register(&column_sums));
     charl_assert_ok(charl_operator_check(dev, "test_column_sums", NULL, NULL));
-    charl_assert_status(
-        charl_operator_check(dev, "test_column_sums", &(charl_operator_check_options){.precision = CHARL_BF16}, NULL),
-        CHARL_ERR_INVALID);
+    charl_assert_status(charl_operator_check(dev, "test_column_sums",
+                                             &(charl_operator_check_options){sizeof(charl_operator_check_options),
+                                                                             .precision = CHARL_BF16},
+                                             NULL),
+                        CHARL_ERR_INVALID);
 }
 
 static void test_what_is_wrong_is_found(void **state)

@@ -36,8 +36,7 @@ static void test_op(void **state)
 {
     const charl__op *op = *state;
     /* What depends on the shape bf16 has shown. */
-    const charl_operator_check_options options = {.precision = half,
-                                                  .seed = charl_test_seed(),
+    const charl_operator_check_options options = {sizeof options, .precision = half, .seed = charl_test_seed(),
                                                   .brief = half == CHARL_F16 && !charl__env_is_on(CHARL_ENV_TEST_LONG)};
 
     charl_assert_ok(charl_operator_check(dev, op->name, &options, NULL));
@@ -97,7 +96,7 @@ static int run_table(int first, int stride)
 
 int main(int argc, char **argv)
 {
-    const charl_device_request request = {.local_size = 1};
+    const charl_device_request request = {sizeof request, .local_size = 1};
     int rc, first = 0, stride = 1;
     bool bits = false;
     char **arg = argv + (argc > 0);

@@ -80,7 +80,7 @@ int main(void)
     int rc = 77;
 
     if (charl_slices_block(1, 0, 1, &whole) != CHARL_OK ||
-        charl_device_open(&(charl_device_request){.local_size = 1}, &dev) != CHARL_OK) {
+        charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &dev) != CHARL_OK) {
         fprintf(stderr, "skipped: %s\n", charl_error_message());
         return 77;
     }

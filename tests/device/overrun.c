@@ -14,7 +14,8 @@ int main(int argc, char **argv)
     charl__buffer *b = NULL;
     char *host = calloc(BYTES / 2, 1), *mapped = NULL;
 
-    if (charl_device_open(&(charl_device_request){.local_size = 1, .share = true}, &dev) != CHARL_OK ||
+    if (charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1, .share = true},
+                          &dev) != CHARL_OK ||
         strcmp(charl_device_get_info(dev)->platform, "Portable Computing Language") != 0) {
         return 77;
     }

@@ -21,8 +21,9 @@ static inline charl_device *charl_test_open(int index, int64_t limit)
 
     snprintf(select, sizeof select, "%d", index);
     charl__env_set(CHARL_ENV_DEVICE, NULL);
-    charl_assert_ok(charl_device_open(
-        &(charl_device_request){.select = select, .local_size = 1, .share = true, .memory_limit = limit}, &dev));
+    charl_assert_ok(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = select,
+                                                              .local_size = 1, .share = true, .memory_limit = limit},
+                                      &dev));
     return dev;
 }
 

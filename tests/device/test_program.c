@@ -313,7 +313,7 @@ static int run_alone(const char *cache)
     bool pocl;
 
     charl__env_set(CHARL_ENV_CACHE_DIR, cache);
-    if (charl_device_open(&(charl_device_request){.local_size = 1}, &dev) != CHARL_OK) {
+    if (charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &dev) != CHARL_OK) {
         return ALONE_FAILED;
     }
     for (uint32_t n = 0; n < 20; n++) {
@@ -547,10 +547,10 @@ static void test_compiling(void **state)
         int done, begun = 0;
 
         snprintf(select, sizeof select, "%d", i);
-        charl_assert_ok(charl_device_open(
-            &(charl_device_request){
-                .select = select, .local_size = 1, .share = true, .compiling = hear, .compiling_ctx = &h},
-            &dev));
+        charl_assert_ok(
+            charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = select, .local_size = 1,
+                                                      .share = true, .compiling = hear, .compiling_ctx = &h},
+                              &dev));
         b = charl_test_buffer(dev, 4 * WORDS);
         done = h.last.done;
         charl_assert_ok(charl__record_begin(dev, &r));
@@ -612,7 +612,7 @@ cleanup:
 static void test_faults(void **state)
 {
     (void)state;
-    charl_device_request request = {.local_size = 1};
+    charl_device_request request = {sizeof request, .local_size = 1};
     char *dir = charl_test_tempdir();
 
     (void)charl_test_device_count();

@@ -99,7 +99,7 @@ static void test_same_bits(void **state)
     copy_prelude(dir);
     copy_file("tests/device/kernels/draw.cl", charl_test_path(dir, "draw.cl"));
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
-    charl_assert_ok(charl_device_open(&(charl_device_request){.local_size = 1}, &dev));
+    charl_assert_ok(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &dev));
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         check(dev, &places[i]);
     }

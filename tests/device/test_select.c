@@ -39,9 +39,10 @@ static charl_status choose(const char *select, int rank, int size, bool share, c
     charl_device_info node[NODE];
 
     make_node(node);
-    return charl__device_select(
-        node, NODE, &(charl_device_request){.select = select, .local_rank = rank, .local_size = size, .share = share},
-        out);
+    return charl__device_select(node, NODE,
+                                &(charl_device_request){sizeof(charl_device_request), .select = select,
+                                                        .local_rank = rank, .local_size = size, .share = share},
+                                out);
 }
 
 static void expect(const char *select, int rank, int size, int index)
@@ -132,12 +133,15 @@ static void test_best_kind(void **state)
     charl__pick p;
 
     make_node(node);
-    charl_assert_ok(charl__device_select(node + 3, 3, &(charl_device_request){.local_rank = 0, .local_size = 1}, &p));
+    charl_assert_ok(charl__device_select(
+        node + 3, 3, &(charl_device_request){sizeof(charl_device_request), .local_rank = 0, .local_size = 1}, &p));
     assert_int_equal(p.index, 0); /* the integrated GPU before the CPUs */
-    charl_assert_ok(charl__device_select(node + 4, 2, &(charl_device_request){.local_rank = 1, .local_size = 2}, &p));
+    charl_assert_ok(charl__device_select(
+        node + 4, 2, &(charl_device_request){sizeof(charl_device_request), .local_rank = 1, .local_size = 2}, &p));
     assert_int_equal(p.index, 0); /* ranks share one CPU, not one each */
     charl_assert_status(
-        charl__device_select(node + 4, 2, &(charl_device_request){.select = "gpu", .local_size = 1}, &p),
+        charl__device_select(
+            node + 4, 2, &(charl_device_request){sizeof(charl_device_request), .select = "gpu", .local_size = 1}, &p),
         CHARL_ERR_DEVICE);
     charl_assert_message("device.select = gpu matches none of the 2");
 }
@@ -224,7 +228,7 @@ static void test_environment_overrides(void **state)
 {
     (void)state;
     charl_device *dev = NULL;
-    const charl_device_request cpu = {.select = "0", .local_size = 1};
+    const charl_device_request cpu = {sizeof cpu, .select = "0", .local_size = 1};
 
     (void)charl_test_device_count();
     charl__env_set(CHARL_ENV_DEVICE, "bogus");
@@ -233,13 +237,16 @@ static void test_environment_overrides(void **state)
     assert_null(dev);
     if (charl_test_device_count() > 0) {
         charl__env_set(CHARL_ENV_DEVICE, "bogus");
-        charl_assert_ok(charl_device_open(
-            &(charl_device_request){.select = "0", .exact = true, .local_size = 1, .share = true}, &dev));
+        charl_assert_ok(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = "0",
+                                                                  .exact = true, .local_size = 1, .share = true},
+                                          &dev));
         charl_device_close(dev);
     }
     charl__env_set(CHARL_ENV_DEVICE, NULL);
-    charl_assert_status(charl_device_open(&(charl_device_request){.local_size = 1, .memory_limit = -1}, &dev),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(
+        charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1, .memory_limit = -1},
+                          &dev),
+        CHARL_ERR_INVALID);
 }
 
 /* The loader reads its variables once, so this is a process of its own. */

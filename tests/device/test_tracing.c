@@ -12,8 +12,9 @@ static charl_device *open_traced(int index)
     char select[16];
 
     snprintf(select, sizeof select, "%d", index);
-    charl_assert_ok(charl_device_open(
-        &(charl_device_request){.select = select, .local_size = 1, .share = true, .traced = true}, &dev));
+    charl_assert_ok(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = select,
+                                                              .local_size = 1, .share = true, .traced = true},
+                                      &dev));
     return dev;
 }
 

@@ -166,7 +166,9 @@ static void failures_say_why(void **state)
     charl_assert_ok(charl__tuning_db_check());
 
     charl__env_set(CHARL_ENV_TUNE, "maybe");
-    charl_assert_status(charl_device_open(&(charl_device_request){.local_size = 1}, &none), CHARL_ERR_CONFIG);
+    charl_assert_status(
+        charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &none),
+        CHARL_ERR_CONFIG);
     charl_assert_message("expected stored, first or no");
     charl__env_set(CHARL_ENV_TUNE, NULL);
 }

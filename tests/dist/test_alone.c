@@ -19,7 +19,8 @@ static charl_status scenario(void *ctx)
     CHARL_TRY_CLEANUP(charl_comm_create(NULL, &c));
     CHARL_TRY_CLEANUP(charl_comm_watch_begin(c, NULL, NULL));
     CHARL_TRY_CLEANUP(charl_slices_block(8, 0, 1, &mine));
-    CHARL_TRY_CLEANUP(charl_allreduce_create(c, 100, &mine, &(charl_allreduce_options){.algorithm = name}, &ar));
+    CHARL_TRY_CLEANUP(charl_allreduce_create(
+        c, 100, &mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = name}, &ar));
     CHARL_TRY_CLEANUP(charl_allreduce_begin(ar, 0, 100, &ticket));
     CHARL_TRY_CLEANUP(charl_allreduce_wait(ar, ticket));
     CHARL_TRY_CLEANUP(charl_reducer_create(c, &mine, &r));
@@ -56,7 +57,7 @@ static void test_lanes_are_copied(void **state)
     charl_assert_ok(charl_comm_create(NULL, &c));
     charl_assert_ok(charl_slices_block(1, 0, 1, &mine));
     for (int k = 0; k < 2; k++) {
-        const charl_allreduce_options options = {.algorithm = names[k]};
+        const charl_allreduce_options options = {sizeof options, .algorithm = names[k]};
         charl_allreduce *ar;
         int64_t ticket;
 

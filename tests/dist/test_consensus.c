@@ -39,7 +39,7 @@ static charl_status say(const member *m, charl_comm *c)
 static void *member_run(void *arg)
 {
     member *m = arg;
-    const charl_comm_options options = {.timeout_s = 20, .team = m->team, .rank = m->rank};
+    const charl_comm_options options = {sizeof options, .timeout_s = 20, .team = m->team, .rank = m->rank};
     charl_comm *c = NULL;
 
     m->status = charl_comm_create(&options, &c);

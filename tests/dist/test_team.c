@@ -22,7 +22,7 @@ typedef struct member {
 
 static charl_comm_options options_of(const member *m)
 {
-    return (charl_comm_options){.timeout_s = 0.5, .team = m->team, .rank = m->rank};
+    return (charl_comm_options){sizeof(charl_comm_options), .timeout_s = 0.5, .team = m->team, .rank = m->rank};
 }
 
 static void *member_run(void *arg)
@@ -54,14 +54,14 @@ static void two_run(void (*work)(member *), member m[2])
 static charl_status scenario(void *ctx)
 {
     charl_status st = CHARL_OK;
-    charl_allreduce_options algorithm = {.algorithm = ctx};
+    charl_allreduce_options algorithm = {sizeof algorithm, .algorithm = ctx};
     charl_team *team = NULL;
     charl_comm *c = NULL;
     charl_allreduce *ar = NULL;
     charl_slices mine;
 
     CHARL_TRY_CLEANUP(charl_team_create(1, &team));
-    CHARL_TRY_CLEANUP(charl_comm_create(&(charl_comm_options){.team = team}, &c));
+    CHARL_TRY_CLEANUP(charl_comm_create(&(charl_comm_options){sizeof(charl_comm_options), .team = team}, &c));
     CHARL_TRY_CLEANUP(charl_slices_block(8, 0, 1, &mine));
     CHARL_TRY_CLEANUP(charl_allreduce_create(c, 100, &mine, &algorithm, &ar));
 cleanup:
@@ -94,7 +94,9 @@ static void test_refused(void **state)
     charl_assert_status(scenario(mpi), CHARL_ERR_CONFIG);
     charl_assert_message("simulated ranks have no MPI");
     charl_assert_ok(charl_team_create(2, &team));
-    charl_assert_status(charl_comm_create(&(charl_comm_options){.team = team, .rank = 2}, &c), CHARL_ERR_INVALID);
+    charl_assert_status(
+        charl_comm_create(&(charl_comm_options){sizeof(charl_comm_options), .team = team, .rank = 2}, &c),
+        CHARL_ERR_INVALID);
     charl_team_destroy(team);
     charl_team_destroy(NULL);
 }
@@ -354,8 +356,8 @@ cleanup:
 
 static void be_one_of_many(member *m)
 {
-    const charl_comm_options options = {
-        .timeout_s = 300, .team = m->team, .rank = m->rank, .ranks_per_node = {ranks_per_node}};
+    const charl_comm_options options = {sizeof options, .timeout_s = 300, .team = m->team, .rank = m->rank,
+                                        .ranks_per_node = {ranks_per_node}};
     charl_comm *c = NULL;
 
     m->status = charl_comm_create(&options, &c);

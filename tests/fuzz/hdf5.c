@@ -393,10 +393,10 @@ static void make_datasets(image *out)
     static const char text[] = "to be or not to be, that is the question; to be or not";
     static const char documents[] =
         "{\"text\":\"to be or not\"}\n{\"text\":\"that is\"}\n{\"text\":\"the question\"}\n";
-    const charl_make_options digits = {.kind = "digits", .n_train = 3, .n_val = 2, .overwrite = true};
-    const charl_csv_options csv = {.label = "species"};
-    const charl_import_options opt = {.overwrite = true, .val_split = 0.25};
-    const charl_text_options bpe = {.tokenizer = "bpe", .vocab = 270};
+    const charl_make_options digits = {sizeof digits, .kind = "digits", .n_train = 3, .n_val = 2, .overwrite = true};
+    const charl_csv_options csv = {sizeof csv, .label = "species"};
+    const charl_import_options opt = {sizeof opt, .overwrite = true, .val_split = 0.25};
+    const charl_text_options bpe = {sizeof bpe, .tokenizer = "bpe", .vocab = 270};
     const char *out_path = fuzz_path("valid.h5");
     char path[512];
     const char *source;
@@ -479,8 +479,8 @@ static charl_data_schema *schema_of(const image *file)
 void fuzz_dataset(const unsigned char *data, size_t size)
 {
     static image valid[DATASETS];
-    const charl_dataset_options own = {.window = 4, .separate = size % 2 == 0},
-                                other = {.x = "/train/x", .y = "/train/y"};
+    const charl_dataset_options own = {sizeof own, .window = 4, .separate = size % 2 == 0},
+                                other = {sizeof other, .x = "/train/x", .y = "/train/y"};
     reader r = {data, size};
     charl_data_schema *schema;
     char *storage = NULL;
@@ -521,12 +521,11 @@ const char *fuzz_put_table(const char *name, bool regression)
                                 "-4,2025-12-31,0.5,ant,x\n8,2026-11-26,7,cat,z\n";
     static image valid[2];
     image *v = &valid[regression];
-    const charl_import_options opt = {.overwrite = true};
+    const charl_import_options opt = {sizeof opt, .overwrite = true};
 
     if (!v->data) {
-        const charl_csv_options csv = {.label = regression ? "price,area" : "kind",
-                                       .regression = regression,
-                                       .drop = "note",
+        const charl_csv_options csv = {sizeof csv, .label = regression ? "price,area" : "kind",
+                                       .regression = regression, .drop = "note",
                                        .missing = regression ? "drop" : "area:flag"};
         const char *source = fuzz_put("valid.csv", (const unsigned char *)table, sizeof table - 1);
 
@@ -601,19 +600,19 @@ static void make_foreign(image *out)
 void fuzz_hdf5(const unsigned char *data, size_t size)
 {
     static const charl_hdf5_options options[] = {
-        {.x = "/*/image", .y = "@label"},
-        {.x = "/*", .y = "@label"},
-        {.x = "/*", .y = "@label", .stacked = true},
-        {.x = "/x", .y = "/y"},
-        {.x = "/x", .y = "/y", .weights = "/w"},
-        {.x = "/x", .y = "@label", .stacked = true},
-        {.x = NULL},
-        {.x = "/g[01]*", .y = "@label"},
+        {sizeof *options, .x = "/*/image", .y = "@label"},
+        {sizeof *options, .x = "/*", .y = "@label"},
+        {sizeof *options, .x = "/*", .y = "@label", .stacked = true},
+        {sizeof *options, .x = "/x", .y = "/y"},
+        {sizeof *options, .x = "/x", .y = "/y", .weights = "/w"},
+        {sizeof *options, .x = "/x", .y = "@label", .stacked = true},
+        {sizeof *options, .x = NULL},
+        {sizeof *options, .x = "/g[01]*", .y = "@label"},
     };
     static image valid[4 + DATASETS];
     reader r = {data, size};
     const unsigned c = take(&r);
-    const charl_import_options opt = {.val_split = c / 16 % 2 ? 0.25 : 0.0, .in_order = c / 32 % 2};
+    const charl_import_options opt = {sizeof opt, .val_split = c / 16 % 2 ? 0.25 : 0.0, .in_order = c / 32 % 2};
     const charl_hdf5_options *o = &options[c % 8];
     const char *files[2];
     unsigned which;
@@ -681,7 +680,8 @@ static void make_checkpoints(image *out)
     out[1] = load(path);
     make_datasets(datasets); /* the third has a tokenizer, and one weight is left to a base */
     fuzz_put("valid.h5", datasets[2].data, datasets[2].size);
-    FUZZ_CHECK(charl_dataset_open(path, &(charl_dataset_options){.window = 4}, &ds) == CHARL_OK &&
+    FUZZ_CHECK(charl_dataset_open(path, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 4}, &ds) ==
+                       CHARL_OK &&
                    charl_data_schema_create(ds, 0, NULL, NULL, &words) == CHARL_OK,
                "no schema");
     charl_dataset_close(ds);

@@ -73,7 +73,7 @@ static void run_model_from(const unsigned char *data, size_t size)
 
 void fuzz_check_import(charl_status st, int64_t window)
 {
-    const charl_dataset_options options = {.window = window};
+    const charl_dataset_options options = {sizeof options, .window = window};
     charl_dataset *ds = NULL;
 
     if (fuzz_accepts(st)) {
@@ -94,7 +94,8 @@ static void run_csv(const unsigned char *data, size_t size)
     static const char *const labels[] = {NULL, "0", "y", "-1,0"}, *const missing[] = {NULL, "drop", "mean",
                                                                                       "median,0:flag"};
     const uint64_t c = fuzz_choice(data, size);
-    const charl_csv_options csv = {.label = labels[c % 4],
+    const charl_csv_options csv = {sizeof csv,
+                                   .label = labels[c % 4],
                                    .regression = c / 4 % 2,
                                    .separator = c / 8 % 4 == 0 ? ';' : 0,
                                    .header = (charl_csv_header)(c / 32 % 3),
@@ -106,7 +107,7 @@ static void run_csv(const unsigned char *data, size_t size)
                                    .dates = (charl_csv_dates)(c / 131072 % 4),
                                    .values = c / 524288 % 2 ? "NA,None" : NULL,
                                    .skip = (int64_t)(c / 4194304 % 3)};
-    const charl_import_options opt = {.val_split = c / 128 % 2 ? 0.25 : 0.0, .in_order = c / 1048576 % 2};
+    const charl_import_options opt = {sizeof opt, .val_split = c / 128 % 2 ? 0.25 : 0.0, .in_order = c / 1048576 % 2};
     const char *path = fuzz_put("in.csv", data, size);
 
     check_import(charl_import_csv(path, &csv, fuzz_path("out.h5"), &opt));
@@ -116,10 +117,9 @@ static void run_csv(const unsigned char *data, size_t size)
 static void run_csv_like(const unsigned char *data, size_t size)
 {
     const uint64_t c = fuzz_choice(data, size);
-    const charl_csv_options csv = {.like = fuzz_put_table("like.h5", c % 2),
-                                   .separator = c / 2 % 4 == 0 ? ';' : 0,
-                                   .decimal = (charl_csv_decimal)(c / 8 % 3)};
-    const charl_import_options opt = {.val_split = c / 32 % 2 ? 0.25 : 0.0, .in_order = c / 64 % 2};
+    const charl_csv_options csv = {sizeof csv, .like = fuzz_put_table("like.h5", c % 2),
+                                   .separator = c / 2 % 4 == 0 ? ';' : 0, .decimal = (charl_csv_decimal)(c / 8 % 3)};
+    const charl_import_options opt = {sizeof opt, .val_split = c / 32 % 2 ? 0.25 : 0.0, .in_order = c / 64 % 2};
 
     check_import(charl_import_csv(fuzz_put("in.csv", data, size), &csv, fuzz_path("out.h5"), &opt));
 }
@@ -267,8 +267,8 @@ static void run_images(const unsigned char *data, size_t size)
     const uint64_t c = fuzz_choice(data, size);
     const charl_image_format format = {
         .channels = c % 2 ? 1 : 3, .height = 1 + (int64_t)(c / 2 % 9), .width = 1 + (int64_t)(c / 32 % 9)};
-    const charl_import_options opt = {
-        .val_split = c / 512 % 2 ? 0.25 : 0.0, .skip_bad = c / 1024 % 2, .link = c / 2048 % 2};
+    const charl_import_options opt = {sizeof opt, .val_split = c / 512 % 2 ? 0.25 : 0.0, .skip_bad = c / 1024 % 2,
+                                      .link = c / 2048 % 2};
     const char *folders[2] = {fuzz_dir(), NULL};
     fuzz_part part[3];
 
@@ -442,8 +442,8 @@ static void run_text(const unsigned char *data, size_t size)
     static const char *const names[] = {"in.jsonl", "in.txt"};
     static const char *const types[] = {"bytes", "chars", "bpe"};
     const uint64_t c = fuzz_choice(data, size);
-    const charl_text_options text = {.tokenizer = types[c / 2 % 3], .vocab = c / 2 % 3 == 2 ? 300 : 0};
-    const charl_import_options opt = {.val_split = c / 8 % 2 ? 0.25 : 0.0};
+    const charl_text_options text = {sizeof text, .tokenizer = types[c / 2 % 3], .vocab = c / 2 % 3 == 2 ? 300 : 0};
+    const charl_import_options opt = {sizeof opt, .val_split = c / 8 % 2 ? 0.25 : 0.0};
     const char *path = fuzz_put(names[c % 2], data, size);
 
     check_import(charl_import_text(&path, 1, &text, fuzz_path("out.h5"), &opt));
@@ -453,8 +453,8 @@ static void run_tokens(const unsigned char *data, size_t size)
 {
     static const int32_t end = 2;
     const uint64_t c = fuzz_choice(data, size);
-    charl_tokens_options tokens = {
-        .vocab = c % 2 ? 512 : 0, .format = (charl_tokens_format)(c / 2 % 3), .end_of_text = c / 8 % 2 ? &end : NULL};
+    charl_tokens_options tokens = {sizeof tokens, .vocab = c % 2 ? 512 : 0, .format = (charl_tokens_format)(c / 2 % 3),
+                                   .end_of_text = c / 8 % 2 ? &end : NULL};
     fuzz_part part[2];
     const char *path;
 
@@ -488,8 +488,9 @@ static void run_chat(const unsigned char *data, size_t size)
 {
     static const char *const names[] = {NULL, "llama3", "alpaca"};
     const uint64_t c = fuzz_choice(data, size);
-    charl_chat_options chat = {.template_name = names[c % 3], .window = c / 4 % 2 ? 32 : 0, .longer = (int)(c / 8 % 3)};
-    const charl_import_options opt = {.val_split = c / 32 % 2 ? 0.25 : 0.0};
+    charl_chat_options chat = {sizeof chat, .template_name = names[c % 3], .window = c / 4 % 2 ? 32 : 0,
+                               .longer = (int)(c / 8 % 3)};
+    const charl_import_options opt = {sizeof opt, .val_split = c / 32 % 2 ? 0.25 : 0.0};
     fuzz_part part[2];
     const char *path;
 
@@ -505,8 +506,9 @@ static void run_chat(const unsigned char *data, size_t size)
 static void run_text_classes(const unsigned char *data, size_t size)
 {
     const uint64_t c = fuzz_choice(data, size);
-    const charl_text_classes_options options = {.tokenizer = c / 2 % 2 ? "chars" : NULL, .window = c / 4 % 2 ? 3 : 0};
-    const charl_import_options opt = {.val_split = c / 8 % 2 ? 0.25 : 0.0};
+    const charl_text_classes_options options = {sizeof options, .tokenizer = c / 2 % 2 ? "chars" : NULL,
+                                                .window = c / 4 % 2 ? 3 : 0};
+    const charl_import_options opt = {sizeof opt, .val_split = c / 8 % 2 ? 0.25 : 0.0};
     const char *path = fuzz_put(c % 2 ? "in.csv" : "in.jsonl", data, size);
 
     check_import(charl_import_text_classes(&path, 1, &options, fuzz_path("out.h5"), &opt));
@@ -619,7 +621,7 @@ static void run_run_lock(const unsigned char *data, size_t size)
 /* Two files of checksums; one and itself never differ. */
 static void run_checksums(const unsigned char *data, size_t size)
 {
-    const charl_bisect_options options = {0};
+    const charl_bisect_options options = {sizeof options};
     charl_bisect_result result;
     fuzz_part part[2];
     const char *a, *b;

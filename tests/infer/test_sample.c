@@ -28,7 +28,7 @@ static void count(const charl_generate_options *o, int *times)
 
 static void zero_is_greedy(void **state)
 {
-    const charl_generate_options o = {.temperature = 0.0, .top_p = 1.0};
+    const charl_generate_options o = {sizeof o, .temperature = 0.0, .top_p = 1.0};
     int times[N];
 
     (void)state;
@@ -38,7 +38,7 @@ static void zero_is_greedy(void **state)
 
 static void in_proportion(void **state)
 {
-    const charl_generate_options o = {.temperature = 2.0, .top_p = 1.0, .seed = 5};
+    const charl_generate_options o = {sizeof o, .temperature = 2.0, .top_p = 1.0, .seed = 5};
     int times[N];
     double sum = 0.0;
 
@@ -56,8 +56,8 @@ static void in_proportion(void **state)
 
 static void top_k_cuts_by_rank(void **state)
 {
-    const charl_generate_options o = {.temperature = 1.0, .top_p = 1.0, .top_k = 3},
-                                 more = {.temperature = 1.0, .top_p = 1.0, .top_k = 99};
+    const charl_generate_options o = {sizeof o, .temperature = 1.0, .top_p = 1.0, .top_k = 3},
+                                 more = {sizeof more, .temperature = 1.0, .top_p = 1.0, .top_k = 99};
     int times[N];
 
     (void)state;
@@ -70,7 +70,7 @@ static void top_k_cuts_by_rank(void **state)
 /* The two largest have 0.39 each: 0.3 takes one, 0.5 both; with top_k = 1 that one is all. */
 static void top_p_cuts_by_probability(void **state)
 {
-    charl_generate_options o = {.temperature = 1.0, .top_p = 0.3};
+    charl_generate_options o = {sizeof o, .temperature = 1.0, .top_p = 0.3};
     int times[N];
 
     (void)state;
@@ -88,7 +88,7 @@ static void top_p_cuts_by_probability(void **state)
 /* Of the largest, the others have 1, 1 / e, e^-2 and e^-3. */
 static void min_p_cuts_by_the_largest(void **state)
 {
-    charl_generate_options o = {.temperature = 1.0, .top_p = 1.0, .min_p = 0.3};
+    charl_generate_options o = {sizeof o, .temperature = 1.0, .top_p = 1.0, .min_p = 0.3};
     int times[N];
 
     (void)state;
@@ -104,7 +104,7 @@ static void min_p_cuts_by_the_largest(void **state)
 
 static void seeds_differ(void **state)
 {
-    charl_generate_options o = {.temperature = 1.0, .top_p = 1.0, .seed = 1};
+    charl_generate_options o = {sizeof o, .temperature = 1.0, .top_p = 1.0, .seed = 1};
     int different = 0;
 
     (void)state;
@@ -123,7 +123,7 @@ static void seeds_differ(void **state)
 static void what_is_not_finite_is_refused(void **state)
 {
     const float bad[] = {1.0F, NAN, 0.0F}, huge[] = {1.0F, 2.0F, INFINITY};
-    const charl_generate_options o = {.temperature = 1.0, .top_p = 1.0};
+    const charl_generate_options o = {sizeof o, .temperature = 1.0, .top_p = 1.0};
     int32_t token;
 
     (void)state;
@@ -145,17 +145,17 @@ static void options_are_checked(void **state)
 {
     const charl_config config = {.model = {.type = "sequential"}};
     const charl_generate_options bad[] = {
-        {"a", 1, .tokens = -1, .temperature = 1.0, .top_p = 1.0},
-        {"a", 1, .tokens = 1, .temperature = -1.0, .top_p = 1.0},
-        {"a", 1, .tokens = 1, .temperature = (double)NAN, .top_p = 1.0},
-        {"a", 1, .tokens = 1, .temperature = 1.0, .top_p = 0.0},
-        {"a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.5},
-        {"a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .top_k = -1},
-        {"a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .min_p = 1.5},
-        {"a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .repetition_penalty = 0.5},
-        {"a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .repetition_penalty = 1e6},
+        {sizeof *bad, "a", 1, .tokens = -1, .temperature = 1.0, .top_p = 1.0},
+        {sizeof *bad, "a", 1, .tokens = 1, .temperature = -1.0, .top_p = 1.0},
+        {sizeof *bad, "a", 1, .tokens = 1, .temperature = (double)NAN, .top_p = 1.0},
+        {sizeof *bad, "a", 1, .tokens = 1, .temperature = 1.0, .top_p = 0.0},
+        {sizeof *bad, "a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.5},
+        {sizeof *bad, "a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .top_k = -1},
+        {sizeof *bad, "a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .min_p = 1.5},
+        {sizeof *bad, "a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .repetition_penalty = 0.5},
+        {sizeof *bad, "a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .repetition_penalty = 1e6},
     };
-    const charl_generate_options empty = {"", 0, .tokens = 1, .temperature = 1.0, .top_p = 1.0};
+    const charl_generate_options empty = {sizeof empty, "", 0, .tokens = 1, .temperature = 1.0, .top_p = 1.0};
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

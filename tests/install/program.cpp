@@ -23,6 +23,7 @@ int main()
 
     try {
         check(charl_version_check());
+        request.struct_size = sizeof request;
         request.local_size = 1;
         check(charl_device_open(&request, &dev));
         check(charl_graph_create(dev, nullptr, &g));

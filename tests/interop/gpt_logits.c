@@ -53,7 +53,8 @@ int main(int argc, char **argv)
     check(charl_model_create(&model));
     check(charl_config_get_settings(config, "model", &settings));
     check(charl_model_add_gpt(model, settings));
-    check(charl_device_open(&(charl_device_request){.local_size = 1, .share = true}, &dev));
+    check(
+        charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1, .share = true}, &dev));
     check(charl_params_create(&params));
     check(charl_graph_create(dev, NULL, &g));
     charl_graph_set_training(g, false);
@@ -63,7 +64,9 @@ int main(int argc, char **argv)
 
     charl_graph_keep(g, logits);
     check(charl_graph_compile(g));
-    check(charl_params_load(params, argv[1], &(charl_params_load_options){.config = config, .model = model}, &report));
+    check(charl_params_load(
+        params, argv[1],
+        &(charl_params_load_options){sizeof(charl_params_load_options), .config = config, .model = model}, &report));
     fprintf(stderr, "%d loaded, layout %s\n%s", report.loaded, report.layout ? report.layout : "charl", report.text);
 
     const charl_shape out = charl_var_get_type(logits).shape;
@@ -87,7 +90,8 @@ int main(int argc, char **argv)
         char *text = NULL;
 
         check(charl_config_print(config, false, &text));
-        check(charl_params_save(params, argv[4], &(charl_params_save_options){.config_text = text}));
+        check(charl_params_save(params, argv[4],
+                                &(charl_params_save_options){sizeof(charl_params_save_options), .config_text = text}));
         charl_free(text);
     }
     charl_params_report_fini(&report);

@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 {
     charl_dataset *ds = NULL;
     charl_dataset_info info;
-    charl_dataset_options o = {0};
+    charl_dataset_options o = {sizeof o};
     char shape[CHARL_SHAPE_TEXT];
     charl_status st;
 

@@ -45,7 +45,8 @@ int main(void)
     if (fread(extent, sizeof *extent, 6, stdin) != 6) {
         return EXIT_FAILURE;
     }
-    check(charl_device_open(&(charl_device_request){.local_size = 1, .share = true}, &dev));
+    check(
+        charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1, .share = true}, &dev));
     check(charl_graph_create(dev, NULL, &g));
     in[0] = charl_input(g, "boxes", CHARL_F32, (charl_shape){2, {extent[0], 4}}, CHARL_BATCHED);
     in[1] = charl_input(g, "kinds", CHARL_I32, (charl_shape){1, {extent[0]}}, CHARL_BATCHED);

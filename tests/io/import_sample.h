@@ -9,7 +9,7 @@
 #include "charl/dataset.h"
 
 static char out[512];
-static const charl_import_options replace = {.overwrite = true};
+static const charl_import_options replace = {sizeof replace, .overwrite = true};
 
 static int setup(void **state)
 {

@@ -116,7 +116,7 @@ static void tokens_have_weights(void **state)
                                             k ? (void *)f : weights));
         charl_assert_ok(charl__writer_finish(writer));
         charl__writer_destroy(writer);
-        ds = open_out(&(charl_dataset_options){.window = WINDOW}, &info);
+        ds = open_out(&(charl_dataset_options){sizeof(charl_dataset_options), .window = WINDOW}, &info);
         assert_true(info.weighted);
         assert_int_equal(charl__dataset_weights_dtype(ds), k ? CHARL_F32 : CHARL_U8);
         /* The weights of targets: of the tokens after those that are read. */

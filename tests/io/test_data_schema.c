@@ -57,8 +57,8 @@ static void test_names(void **state)
 /* Import `text` as NAME.h5 and open it. */
 static charl_dataset *table(const char *name, const char *text, const char *label, bool regression)
 {
-    const charl_csv_options csv = {.label = label, .regression = regression};
-    const charl_import_options opt = {.overwrite = true};
+    const charl_csv_options csv = {sizeof csv, .label = label, .regression = regression};
+    const charl_import_options opt = {sizeof opt, .overwrite = true};
     char h5[64];
     charl_dataset *ds = NULL;
 
@@ -235,9 +235,9 @@ static void test_long_lists(void **state)
 /* A set of tokens with a tokenizer of characters. */
 static charl_dataset *tokens(const char *name, const char *text)
 {
-    const charl_text_options chars = {.tokenizer = "chars"};
-    const charl_import_options opt = {.overwrite = true};
-    const charl_dataset_options window = {.window = 4};
+    const charl_text_options chars = {sizeof chars, .tokenizer = "chars"};
+    const charl_import_options opt = {sizeof opt, .overwrite = true};
+    const charl_dataset_options window = {sizeof window, .window = 4};
     const char *path = in("t.txt");
     char h5[64];
     charl_dataset *ds = NULL;

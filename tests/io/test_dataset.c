@@ -37,7 +37,7 @@ static charl_status write_images(const char *path, bool overwrite)
     charl_status st = CHARL_OK;
     const charl__writer_spec spec = {
         .kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8, .x_item = {3, {2, 3, 4}}, .rows = ROWS, .more = VAL};
-    const charl_import_options opt = {.overwrite = overwrite};
+    const charl_import_options opt = {sizeof opt, .overwrite = overwrite};
     charl__writer *w = NULL;
 
     st = charl__writer_create(path, &spec, &opt, &w);
@@ -145,7 +145,7 @@ static void val_split_takes_the_last_part(void **state)
     const char *path = charl_test_path(dir, "split.h5");
     const charl__writer_spec spec = {
         .kind = CHARL_DATASET_TABLE, .x_dtype = CHARL_F32, .x_item = {1, {2}}, .rows = 100};
-    const charl_dataset_options opt = {.val_split = 0.25};
+    const charl_dataset_options opt = {sizeof opt, .val_split = 0.25};
     charl__writer *w = NULL;
     charl_dataset *ds = NULL;
     charl_dataset_info info;
@@ -173,9 +173,14 @@ static void val_split_takes_the_last_part(void **state)
     row = 75;
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, y), CHARL_ERR_INVALID);
     charl_dataset_close(ds);
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.val_split = 0.001}, &ds), CHARL_ERR_CONFIG);
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.val_split = 1}, &ds), CHARL_ERR_CONFIG);
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.classes = 2}, &ds), CHARL_OK);
+    charl_assert_status(
+        charl_dataset_open(path, &(charl_dataset_options){sizeof(charl_dataset_options), .val_split = 0.001}, &ds),
+        CHARL_ERR_CONFIG);
+    charl_assert_status(
+        charl_dataset_open(path, &(charl_dataset_options){sizeof(charl_dataset_options), .val_split = 1}, &ds),
+        CHARL_ERR_CONFIG);
+    charl_assert_status(
+        charl_dataset_open(path, &(charl_dataset_options){sizeof(charl_dataset_options), .classes = 2}, &ds), CHARL_OK);
     charl_assert_status(charl_dataset_verify(ds), CHARL_ERR_DATA);
     charl_assert_message("2 in row 2 is not in [0, 2)");
     charl_dataset_close(ds);
@@ -186,7 +191,7 @@ static void tokens_are_windows(void **state)
     const char *path = charl_test_path(dir, "tokens.h5");
     const charl__writer_spec spec = {
         .kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U16, .rows = 1000, .more = 101, .classes = 1200};
-    const charl_dataset_options opt = {.window = 10};
+    const charl_dataset_options opt = {sizeof opt, .window = 10};
     charl__writer *w = NULL;
     charl_dataset *ds = NULL;
     charl_dataset_info info;
@@ -224,7 +229,9 @@ static void tokens_are_windows(void **state)
     assert_int_equal(y[1][9], 999);
     charl_assert_status(charl_dataset_read_at(ds, CHARL_SPLIT_TRAIN, &beyond, 1, x, y), CHARL_ERR_INVALID);
     charl_dataset_close(ds);
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.window = 600}, &ds), CHARL_ERR_DATA);
+    charl_assert_status(
+        charl_dataset_open(path, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 600}, &ds),
+        CHARL_ERR_DATA);
     charl_assert_message("too few");
 }
 
@@ -236,7 +243,8 @@ static void tokens_as_stored(void **state)
     uint16_t tokens[101];
 
     (void)state;
-    charl_assert_ok(charl_dataset_open(path, &(charl_dataset_options){.window = 10}, &ds));
+    charl_assert_ok(
+        charl_dataset_open(path, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 10}, &ds));
     charl_dataset_get_info(ds, &info);
     assert_int_equal(info.stored_dtype, CHARL_U16);
     charl_assert_ok(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 1, 100, tokens));
@@ -246,7 +254,8 @@ static void tokens_as_stored(void **state)
     charl_assert_status(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 2, 100, tokens), CHARL_ERR_INVALID);
     charl_assert_message("tokens 2 to 102 of 101 in split val");
     charl_dataset_close(ds);
-    charl_assert_ok(charl_dataset_open(path, &(charl_dataset_options){.window = 10, .classes = 1050}, &ds));
+    charl_assert_ok(charl_dataset_open(
+        path, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 10, .classes = 1050}, &ds));
     charl_assert_status(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 0, 101, tokens), CHARL_ERR_DATA);
     charl_assert_message("1050 in row 50 is not in [0, 1050)");
     charl_assert_status(charl_dataset_verify(ds), CHARL_ERR_DATA);
@@ -418,7 +427,8 @@ static void content_id_follows_the_content(void **state)
     charl_dataset_get_info(ds, &info);
     memcpy(id, info.content_id, sizeof id);
     charl_dataset_close(ds);
-    charl_assert_ok(charl_dataset_open(b, &(charl_dataset_options){.x = "/train/x", .y = "train/y"}, &ds));
+    charl_assert_ok(charl_dataset_open(
+        b, &(charl_dataset_options){sizeof(charl_dataset_options), .x = "/train/x", .y = "train/y"}, &ds));
     charl_dataset_get_info(ds, &info);
     assert_string_not_equal(id, info.content_id); /* without the other split */
     charl_dataset_close(ds);

@@ -39,7 +39,8 @@ static void file_make(void)
     unsigned char x[BYTES];
     int32_t y = 0;
 
-    charl_assert_ok(charl__writer_create(path, &spec, &(charl_import_options){.overwrite = true}, &w));
+    charl_assert_ok(charl__writer_create(path, &spec,
+                                         &(charl_import_options){sizeof(charl_import_options), .overwrite = true}, &w));
     for (int64_t row = 0; row < ROWS; row++) {
         row_fill(row, x);
         charl_assert_ok(charl__writer_put(w, x, &y, 1));

@@ -42,7 +42,8 @@ static const char *make_classes(const char *name, const char *class_names)
         y[i] = label_of(i);
         weights[i % TRAIN] = i < TRAIN ? weight_of(i) : weights[i % TRAIN];
     }
-    charl_assert_ok(charl__writer_create(path, &spec, &(charl_import_options){.overwrite = true}, &w));
+    charl_assert_ok(charl__writer_create(path, &spec,
+                                         &(charl_import_options){sizeof(charl_import_options), .overwrite = true}, &w));
     charl_assert_ok(charl__writer_text(w, "class_names", class_names));
     charl_assert_ok(charl__writer_text(w, "columns", "number"));
     charl_assert_ok(charl__writer_text(w, "recipe", "{}"));
@@ -114,7 +115,7 @@ static void a_sample_has_each_class_in_proportion(void **state)
     for (uint64_t seed = 0; seed < 2; seed++) {
         assert_int_equal(read_split(path, CHARL_SPLIT_TRAIN, numbers), TRAIN);
         count(numbers, TRAIN, all);
-        sample(path, 20, out, &(charl_import_options){.seed = seed, .overwrite = true});
+        sample(path, 20, out, &(charl_import_options){sizeof(charl_import_options), .seed = seed, .overwrite = true});
         assert_int_equal(read_split(out, CHARL_SPLIT_TRAIN, numbers), 20);
         count(numbers, 20, counts);
         for (int c = 0; c <= CLASSES; c++) {
@@ -126,10 +127,10 @@ static void a_sample_has_each_class_in_proportion(void **state)
         assert_int_equal(numbers[0], TRAIN);
         assert_int_equal(read_split(out, CHARL_SPLIT_TEST, numbers), TEST);
     }
-    sample(path, 20, out, &(charl_import_options){.seed = 1, .overwrite = true});
+    sample(path, 20, out, &(charl_import_options){sizeof(charl_import_options), .seed = 1, .overwrite = true});
     assert_int_equal(read_split(out, CHARL_SPLIT_TRAIN, numbers), 20);
     assert_memory_equal(numbers, first, 20 * sizeof *first);
-    sample(path, 5, out, &(charl_import_options){.in_order = true, .overwrite = true});
+    sample(path, 5, out, &(charl_import_options){sizeof(charl_import_options), .in_order = true, .overwrite = true});
     assert_int_equal(read_split(out, CHARL_SPLIT_TRAIN, numbers), 5);
     assert_int_equal(numbers[4], 4);
 }
@@ -149,7 +150,8 @@ static void every_row_is_in_one_part(void **state)
     charl_assert_status(charl_dataset_divide(ds, fractions, outs, 3, NULL), CHARL_ERR_CONFIG);
     charl_assert_message("p2.h5: exists already; HINT remove it or use --overwrite");
     assert_int_not_equal(access(outs[0], F_OK), 0);
-    charl_assert_ok(charl_dataset_divide(ds, fractions, outs, 3, &(charl_import_options){.overwrite = true}));
+    charl_assert_ok(charl_dataset_divide(ds, fractions, outs, 3,
+                                         &(charl_import_options){sizeof(charl_import_options), .overwrite = true}));
     for (int p = 0; p < 3; p++) {
         for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
             const int of[] = {TRAIN, VAL, TEST};
@@ -170,12 +172,14 @@ static void every_row_is_in_one_part(void **state)
     charl_assert_message("the fractions must sum to 1, not 0.9");
     charl_assert_status(charl_dataset_sample(ds, TRAIN + 1, outs[0], NULL), CHARL_ERR_CONFIG);
     charl_assert_message("has 60 training samples, not 61");
-    charl_assert_status(charl_dataset_sample(ds, 0, outs[0], &(charl_import_options){.val_split = 0.1}),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(
+        charl_dataset_sample(ds, 0, outs[0], &(charl_import_options){sizeof(charl_import_options), .val_split = 0.1}),
+        CHARL_ERR_CONFIG);
     charl_assert_message("has a validation set");
     charl_dataset_close(ds);
     /* together again */
-    charl_assert_ok(charl_import_hdf5(outs, 3, NULL, path, &(charl_import_options){.overwrite = true}));
+    charl_assert_ok(charl_import_hdf5(outs, 3, NULL, path,
+                                      &(charl_import_options){sizeof(charl_import_options), .overwrite = true}));
     assert_int_equal(read_split(path, CHARL_SPLIT_TRAIN, numbers), TRAIN);
     assert_int_equal(read_split(path, CHARL_SPLIT_TEST, numbers), TEST);
     outs[1] = make_classes("other.h5", "a\nb\nd");
@@ -277,7 +281,7 @@ static void classes_may_be_far_apart(void **state)
 static charl_status scenario(void *ctx)
 {
     const char *const *paths = ctx;
-    const charl_import_options opt = {.overwrite = true};
+    const charl_import_options opt = {sizeof opt, .overwrite = true};
     charl_dataset *ds = NULL;
     charl_status st = charl_dataset_open(paths[0], NULL, &ds);
 

@@ -17,7 +17,7 @@
 enum { ROWS = 50, COLUMNS = 6 };
 
 static char path[512];
-static const charl_dataset_options named = {.x = "/x", .y = "/y"};
+static const charl_dataset_options named = {sizeof named, .x = "/x", .y = "/y"};
 
 static int setup(void **state)
 {
@@ -384,7 +384,7 @@ static void labels_of_extents_say_where_channels_are(void **state)
 {
     static const char *const last[] = {"sample", "y", "x", "Channel"}, *const first[] = {"", "channel", "y", "x"},
                              *const middle[] = {"", "y", "channel", "x"};
-    const charl_dataset_options moves = {.x = "/x", .y = "/y", .moves_channels = true};
+    const charl_dataset_options moves = {sizeof moves, .x = "/x", .y = "/y", .moves_channels = true};
     const array_spec narrow = {.ndim = 4, .dims = {6, 8, 8, 3}}, small = {.ndim = 4, .dims = {6, 4, 4, 5}},
                      labels = {.ndim = 1, .dims = {6}};
     const hid_t text = H5Tcopy(H5T_C_S1);
@@ -450,7 +450,7 @@ static void matlab_matrices_are_transposed(void **state)
 
 static void channels_in_the_end_are_not_taken_for_heights(void **state)
 {
-    const charl_dataset_options moves = {.x = "/x", .y = "/y", .moves_channels = true};
+    const charl_dataset_options moves = {sizeof moves, .x = "/x", .y = "/y", .moves_channels = true};
     charl_dataset *ds = NULL;
     charl_dataset_info info;
     unsigned char x[8 * 8 * 3];
@@ -543,10 +543,14 @@ static void links_out_of_the_file_are_refused(void **state)
     H5Lcreate_soft("/far", file, "/round", H5P_DEFAULT, H5P_DEFAULT);
     H5Fclose(file);
     expect_content(true, ""); /* /x */
-    expect_refusal(&(charl_dataset_options){.x = "/loop", .y = "/y"}, "more than 16 soft links");
-    expect_refusal(&(charl_dataset_options){.x = "/round", .y = "/y"}, "/far is an external link");
-    expect_refusal(&(charl_dataset_options){.x = "/far", .y = "/y"}, "/far is an external link");
-    expect_refusal(&(charl_dataset_options){.x = "far/x", .y = "/y"}, "/far is an external link");
+    expect_refusal(&(charl_dataset_options){sizeof(charl_dataset_options), .x = "/loop", .y = "/y"},
+                   "more than 16 soft links");
+    expect_refusal(&(charl_dataset_options){sizeof(charl_dataset_options), .x = "/round", .y = "/y"},
+                   "/far is an external link");
+    expect_refusal(&(charl_dataset_options){sizeof(charl_dataset_options), .x = "/far", .y = "/y"},
+                   "/far is an external link");
+    expect_refusal(&(charl_dataset_options){sizeof(charl_dataset_options), .x = "far/x", .y = "/y"},
+                   "/far is an external link");
 }
 
 /* path: /x shows /held of the file `source`. */
@@ -618,7 +622,8 @@ static void labels_out_of_range_are_refused(void **state)
 
     (void)state;
     make_file(&(array_spec){0}, NULL);
-    charl_assert_ok(charl_dataset_open(path, &(charl_dataset_options){.x = "/x", .y = "/y", .classes = 4}, &ds));
+    charl_assert_ok(charl_dataset_open(
+        path, &(charl_dataset_options){sizeof(charl_dataset_options), .x = "/x", .y = "/y", .classes = 4}, &ds));
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 1, NULL, y));
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y), CHARL_ERR_DATA);
     charl_assert_message("/y: 4 in row 4 is not in [0, 4)");
@@ -662,7 +667,7 @@ static void values_that_are_not_finite_are_refused(void **state)
 static void targets_outside_of_0_to_1_are_refused_where_they_must_be_fractions(void **state)
 {
     static const float bad[] = {-1.0F, 1.5F, 1.0F};
-    const charl_dataset_options fractions = {.x = "/x", .y = "/y", .fractions = true};
+    const charl_dataset_options fractions = {sizeof fractions, .x = "/x", .y = "/y", .fractions = true};
     const hsize_t dims[2] = {ROWS, 3};
     const hid_t space = H5Screate_simple(2, dims, NULL);
 
@@ -732,10 +737,15 @@ static void what_is_not_a_dataset_is_refused(void **state)
     expect_refusal(NULL, "is a CSV file, not a dataset; HINT convert it: `charl data import csv ");
     make_file(&(array_spec){0}, NULL);
     expect_refusal(NULL, "is an HDF5 file that charl did not write; HINT it has");
-    expect_refusal(&(charl_dataset_options){.x = "/z", .y = "/y"}, "no array /z");
-    expect_refusal(&(charl_dataset_options){.x = "/x/deeper", .y = "/y"}, "no array /x/deeper");
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.x = "/x"}, &ds), CHARL_ERR_CONFIG);
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.y = "/x"}, &ds), CHARL_ERR_CONFIG);
+    expect_refusal(&(charl_dataset_options){sizeof(charl_dataset_options), .x = "/z", .y = "/y"}, "no array /z");
+    expect_refusal(&(charl_dataset_options){sizeof(charl_dataset_options), .x = "/x/deeper", .y = "/y"},
+                   "no array /x/deeper");
+    charl_assert_status(
+        charl_dataset_open(path, &(charl_dataset_options){sizeof(charl_dataset_options), .x = "/x"}, &ds),
+        CHARL_ERR_CONFIG);
+    charl_assert_status(
+        charl_dataset_open(path, &(charl_dataset_options){sizeof(charl_dataset_options), .y = "/x"}, &ds),
+        CHARL_ERR_CONFIG);
     file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     H5Gclose(H5Gcreate2(file, "/x", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     add_array(file, "/y", &labels_default);

@@ -70,7 +70,8 @@ static void idx_pairs_become_images(void **state)
     assert_int_equal(y, 0);
     charl_dataset_close(ds);
     charl_assert_ok(
-        charl_import_idx(images, labels, out, &(charl_import_options){.overwrite = true, .val_split = 0.3}));
+        charl_import_idx(images, labels, out,
+                         &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.3}));
     ds = open_out(NULL, &info);
     assert_int_equal(info.rows[0], 14);
     assert_int_equal(info.rows[1], 6);
@@ -215,7 +216,7 @@ static void csv_becomes_a_table(void **state)
                                           "\r\n"
                                           "3, 4 ,dog,5\r\n"
                                           "5,6,\"cat, big\",7");
-    const charl_csv_options csv = {.label = "kind"};
+    const charl_csv_options csv = {sizeof csv, .label = "kind"};
     charl_dataset_info info;
     charl_dataset *ds;
     const int64_t rows[] = {0, 1, 2};
@@ -295,7 +296,8 @@ static void csv_labels_and_headers(void **state)
     const double want[] = {2.5, 4};
 
     (void)state;
-    charl_assert_ok(charl_import_csv(numbers, &(charl_csv_options){.label = "0"}, out, &replace));
+    charl_assert_ok(
+        charl_import_csv(numbers, &(charl_csv_options){sizeof(charl_csv_options), .label = "0"}, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.rows[0], 2); /* no header */
     assert_int_equal(info.classes, 2);
@@ -308,8 +310,9 @@ static void csv_labels_and_headers(void **state)
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y));
     assert_int_equal(y[1], 1);
     charl_dataset_close(ds);
-    charl_assert_ok(charl_import_csv(targets, &(charl_csv_options){.label = "-1", .regression = true, .separator = ';'},
-                                     out, &replace));
+    charl_assert_ok(charl_import_csv(
+        targets, &(charl_csv_options){sizeof(charl_csv_options), .label = "-1", .regression = true, .separator = ';'},
+        out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.kind, CHARL_DATASET_REGRESSION);
     assert_int_equal(info.y_dtype, CHARL_F32);
@@ -322,7 +325,7 @@ static void csv_labels_and_headers(void **state)
 /* Rows that an import of `text` makes; -1: refused, with a message that says what to do. */
 static int64_t rows_of(const char *text, const char *label, charl_csv_header header)
 {
-    const charl_csv_options csv = {.label = label, .header = header};
+    const charl_csv_options csv = {sizeof csv, .label = label, .header = header};
     const char *path = text_file("h.csv", text);
     charl_dataset_info info;
 
@@ -358,7 +361,8 @@ static void csv_typing_error_is_no_header(void **state)
     assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,x\n", NULL, CHARL_CSV_HEADER_AUTO), 3);
     assert_int_equal(rows_of("0,1,a\n1,2,b\n", NULL, CHARL_CSV_HEADER_AUTO), 2);
     charl_assert_status(charl_import_csv(text_file("h.csv", "a,b\n3,1\n"),
-                                         &(charl_csv_options){.header = CHARL_CSV_HEADER_NO}, out, &replace),
+                                         &(charl_csv_options){sizeof(charl_csv_options), .header = CHARL_CSV_HEADER_NO},
+                                         out, &replace),
                         CHARL_ERR_DATA);
     charl_assert_message("h.csv:1: column 0: \"a\" is not a number");
 }
@@ -375,21 +379,24 @@ static void csv_targets_may_be_several(void **state)
     float v[6];
 
     (void)state;
-    charl_assert_ok(charl_import_csv(path, &(charl_csv_options){.label = "b,3", .regression = true}, out, &replace));
+    charl_assert_ok(charl_import_csv(
+        path, &(charl_csv_options){sizeof(charl_csv_options), .label = "b,3", .regression = true}, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.y_shape.dim[0], 2);
     assert_string_equal(info.columns, "a\nc,d");
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 3, NULL, v));
     charl_assert_close(v, numbers, 6, 0);
     charl_dataset_close(ds);
-    charl_assert_ok(charl_import_csv(path, &(charl_csv_options){.label = "0,2"}, out, &replace)); /* labels */
+    charl_assert_ok(charl_import_csv(path, &(charl_csv_options){sizeof(charl_csv_options), .label = "0,2"}, out,
+                                     &replace)); /* labels */
     ds = open_out(NULL, &info);
     assert_int_equal(info.y_dtype, CHARL_I32);
     assert_int_equal(info.classes, 2);
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 3, NULL, y));
     assert_memory_equal(y, flags, sizeof flags);
     charl_dataset_close(ds);
-    charl_assert_ok(charl_import_csv(path, &(charl_csv_options){.label = "c,d"}, out, &replace));
+    charl_assert_ok(
+        charl_import_csv(path, &(charl_csv_options){sizeof(charl_csv_options), .label = "c,d"}, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.y_shape.ndim, 0); /* one column of that name */
     charl_dataset_close(ds);
@@ -450,15 +457,15 @@ static void bad_csv_is_refused_with_its_line(void **state)
     unlink(out);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *path = text_file("bad.csv", cases[i].text);
-        const charl_csv_options csv = {.label = cases[i].label};
+        const charl_csv_options csv = {sizeof csv, .label = cases[i].label};
 
         charl_assert_status(charl_import_csv(path, &csv, out, NULL), cases[i].status);
         charl_assert_message(cases[i].message);
         assert_int_not_equal(access(out, F_OK), 0);
     }
-    charl_assert_status(
-        charl_import_csv(text_file("bad.csv", "a,b\n1,2\n"), &(charl_csv_options){.separator = '"'}, out, NULL),
-        CHARL_ERR_CONFIG);
+    charl_assert_status(charl_import_csv(text_file("bad.csv", "a,b\n1,2\n"),
+                                         &(charl_csv_options){sizeof(charl_csv_options), .separator = '"'}, out, NULL),
+                        CHARL_ERR_CONFIG);
 }
 
 static void too_many_classes_hint_at_regression(void **state)
@@ -605,11 +612,12 @@ static void many_numbers_are_no_classes(void **state)
     charl_assert_message("the target, column \"price\", has 400 different numbers");
     charl_assert_message(
         "HINT --regression if the model is to predict a number, --words \"price\" if they are classes");
-    charl_assert_ok(charl_import_csv(text_file("p.csv", text), &(charl_csv_options){.words = "price"}, out, &replace));
+    charl_assert_ok(charl_import_csv(text_file("p.csv", text),
+                                     &(charl_csv_options){sizeof(charl_csv_options), .words = "price"}, out, &replace));
     charl_dataset_close(open_out(NULL, &info));
     assert_int_equal(info.classes, 400);
-    charl_assert_ok(
-        charl_import_csv(text_file("p.csv", text), &(charl_csv_options){.regression = true}, out, &replace));
+    charl_assert_ok(charl_import_csv(
+        text_file("p.csv", text), &(charl_csv_options){sizeof(charl_csv_options), .regression = true}, out, &replace));
 }
 
 typedef struct bad_npy {
@@ -623,7 +631,9 @@ static void hdf5_by_attribute_needs_a_name(void **state)
     const char *file = charl_test_path(dir, "groups.h5");
 
     (void)state;
-    charl_assert_status(charl_import_hdf5(&file, 1, &(charl_hdf5_options){.x = "/*/x", .y = "@"}, out, &replace),
+    charl_assert_status(charl_import_hdf5(&file, 1,
+                                          &(charl_hdf5_options){sizeof(charl_hdf5_options), .x = "/*/x", .y = "@"}, out,
+                                          &replace),
                         CHARL_ERR_CONFIG);
     charl_assert_message("y = @NAME needs x, the name of an attribute, and no weights");
 }

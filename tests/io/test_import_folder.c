@@ -106,8 +106,9 @@ static void sub_folders_are_classes(void **state)
     put_text("set/README.txt", "not a class");
     folder[0] = charl_test_path(dir, "set");
     folder[1] = charl_test_path(dir, "more");
-    charl_assert_ok(
-        charl_import_images(folder, &tiny, out, &(charl_import_options){.overwrite = true, .val_split = 0.2}));
+    charl_assert_ok(charl_import_images(
+        folder, &tiny, out,
+        &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.2}));
     charl_assert_ok(charl_dataset_open(out, NULL, &ds));
     charl_dataset_get_info(ds, &info);
     assert_int_equal(info.kind, CHARL_DATASET_IMAGES);
@@ -232,7 +233,7 @@ static void bad_files_are_counted_or_left_out(void **state)
 {
     const char *folders[2] = {NULL};
     char name[32], notes[32][160] = {""};
-    charl_import_options o = {.overwrite = true, .noted = keep_note, .ctx = notes};
+    charl_import_options o = {sizeof o, .overwrite = true, .noted = keep_note, .ctx = notes};
     charl_dataset *ds = NULL;
     charl_dataset_info info;
     int n = 0;
@@ -330,7 +331,7 @@ static void check_pictures_of_several_files(void)
     charl_dataset_info info;
 
     for (int i = 0; i < 3; i++) {
-        const charl_import_options o = {.overwrite = true, .val_split = 0.2, .link = i > 0};
+        const charl_import_options o = {sizeof o, .overwrite = true, .val_split = 0.2, .link = i > 0};
 
         const char *folders[] = {charl_test_path(dir, "left"), charl_test_path(dir, "test")};
 
@@ -357,8 +358,8 @@ static void check_pictures_of_several_files(void)
 static void pictures_may_stay_in_their_files(void **state)
 {
     const char *folders[2];
-    charl_import_options o = {.overwrite = true, .val_split = 0.2};
-    charl_dataset_options few = {.cache_bytes = 9, .threads = 3}; /* room for two */
+    charl_import_options o = {sizeof o, .overwrite = true, .val_split = 0.2};
+    charl_dataset_options few = {sizeof few, .cache_bytes = 9, .threads = 3}; /* room for two */
     charl_dataset *linked = NULL, *stored = NULL;
     charl_dataset_info info, other;
     int64_t rows[32];
@@ -430,7 +431,8 @@ static void changed_files_are_noticed(void **state)
     char away[512];
 
     (void)state;
-    charl_assert_ok(charl_import_images(folders, &tiny, out, &(charl_import_options){.overwrite = true, .link = true}));
+    charl_assert_ok(charl_import_images(
+        folders, &tiny, out, &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .link = true}));
     charl_assert_ok(charl_dataset_open(out, NULL, &ds));
     for (int i = 0; i < 20; i++) {
         char name[32];
@@ -458,12 +460,13 @@ static charl_status import_small(void *ctx)
 static charl_status link_small(void *ctx)
 {
     charl_status st = CHARL_OK;
-    const charl_dataset_options two = {.threads = 2};
+    const charl_dataset_options two = {sizeof two, .threads = 2};
     charl_dataset *ds = NULL;
     const int64_t rows[] = {1, 0};
     unsigned char x[8];
 
-    CHARL_TRY_CLEANUP(charl_import_images(ctx, &tiny, out, &(charl_import_options){.overwrite = true, .link = true}));
+    CHARL_TRY_CLEANUP(charl_import_images(
+        ctx, &tiny, out, &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .link = true}));
     CHARL_TRY_CLEANUP(charl_dataset_open(out, &two, &ds));
     CHARL_TRY_CLEANUP(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, x, NULL));
 cleanup:

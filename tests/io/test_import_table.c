@@ -19,7 +19,7 @@ static void remember(void *ctx, const char *text)
 static charl_dataset *import_text(const char *text, const charl_csv_options *csv, double val_split,
                                   charl_dataset_info *info)
 {
-    const charl_import_options o = {.overwrite = true, .noted = remember, .val_split = val_split};
+    const charl_import_options o = {sizeof o, .overwrite = true, .noted = remember, .val_split = val_split};
 
     said[0] = '\0';
     charl_assert_ok(charl_import_csv(text_file("t.csv", text), csv, out, &o));
@@ -55,7 +55,7 @@ static const char awkward[] = "\xef\xbb\xbf;width;\"the; town\";day;kind\r\n"
                               "1;NA;\"new \"\"York\"\"\";1970-01-01;b\r\n"
                               "2;3;Ulm;;a\r\n"
                               "3;2,5;?;2000-02-29;b\r\n";
-static const charl_csv_options fills = {.missing = "mean,day:median", .na = "?,-"};
+static const charl_csv_options fills = {sizeof fills, .missing = "mean,day:median", .na = "?,-"};
 
 static const char awkward_columns[] =
     "width\nthe; town=Ulm\nthe; town=new \"York\"\nthe; town_missing\nday_days\nday_month\nday_weekday";
@@ -178,52 +178,61 @@ static void columns_are_chosen(void **state)
 {
     static const char text[] = "a,\"b,c\",d,e\n1,2,3,0\n4,5,6,1\n";
     charl_dataset_info info;
-    charl_dataset *ds = import_text(text, &(charl_csv_options){.columns = "d,a"}, 0, &info);
+    charl_dataset *ds = import_text(text, &(charl_csv_options){sizeof(charl_csv_options), .columns = "d,a"}, 0, &info);
 
     (void)state;
     assert_string_equal(info.columns, "a\nd"); /* in the order of the file */
     assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 2, (const float[]){1, 3, 4, 6});
     charl_dataset_close(ds);
-    ds = import_text(text, &(charl_csv_options){.drop = "b,c", .words = "2"}, 0, &info);
+    ds = import_text(text, &(charl_csv_options){sizeof(charl_csv_options), .drop = "b,c", .words = "2"}, 0, &info);
     assert_string_equal(info.columns, "a\nd=3\nd=6");
     charl_dataset_close(ds);
-    refuse(text, &(charl_csv_options){.columns = "x"}, CHARL_ERR_CONFIG, "there is no column \"x\"");
-    refuse(text, &(charl_csv_options){.drop = "e"}, CHARL_ERR_CONFIG, "--drop e: it is the target");
-    refuse(text, &(charl_csv_options){.drop = "a", .words = "a"}, CHARL_ERR_CONFIG, "--words a: it is left out");
-    refuse(text, &(charl_csv_options){.drop = "0,1,2"}, CHARL_ERR_DATA, "every column but the target is left out");
+    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .columns = "x"}, CHARL_ERR_CONFIG,
+           "there is no column \"x\"");
+    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .drop = "e"}, CHARL_ERR_CONFIG,
+           "--drop e: it is the target");
+    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .drop = "a", .words = "a"}, CHARL_ERR_CONFIG,
+           "--words a: it is left out");
+    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .drop = "0,1,2"}, CHARL_ERR_DATA,
+           "every column but the target is left out");
 }
 
 static void missing_values_are_filled(void **state)
 {
     static const char text[] = "a,b,y\n1,,0\n,4,1\n3,6,0\n7,null,1\n";
     charl_dataset_info info;
-    charl_dataset *ds = import_text(text, &(charl_csv_options){.missing = "drop"}, 0, &info);
+    charl_dataset *ds = import_text(text, &(charl_csv_options){sizeof(charl_csv_options), .missing = "drop"}, 0, &info);
 
     (void)state;
     assert_int_equal(info.rows[0], 1);
     assert_non_null(strstr(said, "3 of 4 rows are left out: values are missing"));
     charl_dataset_close(ds);
-    ds = import_text(text, &(charl_csv_options){.missing = "a:median,b:flag"}, 0, &info);
+    ds = import_text(text, &(charl_csv_options){sizeof(charl_csv_options), .missing = "a:median,b:flag"}, 0, &info);
     assert_string_equal(info.columns, "a\nb\nb_missing");
     assert_rows(ds, CHARL_SPLIT_TRAIN, 4, 3, (const float[]){1, 5, 1, 3, 4, 0, 3, 6, 0, 7, 5, 1});
     charl_dataset_close(ds);
-    ds = import_text(",a,y\n1,3,0\n2,,1\n3,4,0\n4,9,1\n", &(charl_csv_options){.missing = "drop"}, 0, &info);
+    ds = import_text(",a,y\n1,3,0\n2,,1\n3,4,0\n4,9,1\n",
+                     &(charl_csv_options){sizeof(charl_csv_options), .missing = "drop"}, 0, &info);
     assert_string_equal(info.columns, "a"); /* the index counts the row that is left out, too */
     charl_dataset_close(ds);
-    refuse("a,y\n1,0\n2,\n", &(charl_csv_options){.regression = true}, CHARL_ERR_DATA,
+    refuse("a,y\n1,0\n2,\n", &(charl_csv_options){sizeof(charl_csv_options), .regression = true}, CHARL_ERR_DATA,
            "t.csv:3: column \"y\" is missing; HINT a row without a target");
-    ds = import_text("a,y\n1,0\n2,\n", &(charl_csv_options){.missing = "y:drop"}, 0, &info);
+    ds = import_text("a,y\n1,0\n2,\n", &(charl_csv_options){sizeof(charl_csv_options), .missing = "y:drop"}, 0, &info);
     assert_int_equal(info.rows[0], 1);
     charl_dataset_close(ds);
     refuse(text, NULL, CHARL_ERR_DATA, "t.csv:2: column \"b\" is missing; so are values of \"a\"; HINT --missing drop");
-    refuse(text, &(charl_csv_options){.missing = "a:mode"}, CHARL_ERR_CONFIG,
+    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .missing = "a:mode"}, CHARL_ERR_CONFIG,
            "\"mode\" is none of drop, mean, median and flag");
-    refuse(text, &(charl_csv_options){.missing = "c:mean"}, CHARL_ERR_CONFIG,
+    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .missing = "c:mean"}, CHARL_ERR_CONFIG,
            "there is no column \"c\" among \"a\", \"b\", ");
-    refuse("Age,y\n1,0\n2,1\n", &(charl_csv_options){.label = "age"}, CHARL_ERR_CONFIG, "(did you mean \"Age\"?)");
-    refuse(text, &(charl_csv_options){.missing = "y:mean"}, CHARL_ERR_CONFIG, "a missing target can only be dropped");
-    refuse("a,y\nx,0\n,1\n", &(charl_csv_options){.missing = "a:mean"}, CHARL_ERR_CONFIG, "words, which have no mean");
-    refuse("a,y\n,0\n,1\n", &(charl_csv_options){.missing = "drop"}, CHARL_ERR_DATA, "every row has a missing value");
+    refuse("Age,y\n1,0\n2,1\n", &(charl_csv_options){sizeof(charl_csv_options), .label = "age"}, CHARL_ERR_CONFIG,
+           "(did you mean \"Age\"?)");
+    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .missing = "y:mean"}, CHARL_ERR_CONFIG,
+           "a missing target can only be dropped");
+    refuse("a,y\nx,0\n,1\n", &(charl_csv_options){sizeof(charl_csv_options), .missing = "a:mean"}, CHARL_ERR_CONFIG,
+           "words, which have no mean");
+    refuse("a,y\n,0\n,1\n", &(charl_csv_options){sizeof(charl_csv_options), .missing = "drop"}, CHARL_ERR_DATA,
+           "every row has a missing value");
 }
 
 static void decimal_signs_and_separators_are_found(void **state)
@@ -256,7 +265,7 @@ static void decimal_signs_and_separators_are_found(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
         const bool last = i + 1 == sizeof found / sizeof *found; /* between commas only where it is said */
-        const charl_csv_options csv = {.decimal = last ? CHARL_CSV_DECIMAL_COMMA : CHARL_CSV_DECIMAL_AUTO};
+        const charl_csv_options csv = {sizeof csv, .decimal = last ? CHARL_CSV_DECIMAL_COMMA : CHARL_CSV_DECIMAL_AUTO};
 
         ds = import_text(found[i].text, &csv, 0, &info);
         assert_rows(ds, CHARL_SPLIT_TRAIN, 1, 2, found[i].x);
@@ -279,7 +288,8 @@ static void decimal_signs_and_separators_are_found(void **state)
            "HINT --decimal point reads 1.25, --decimal comma reads 1250, --words");
     refuse("a;y\n1.250;0\n2.000;1\n", NULL, CHARL_ERR_DATA, "\"1.250\" may have a decimal sign");
     for (size_t i = 0; i < sizeof said_signs / sizeof *said_signs; i++) {
-        ds = import_text(said_signs[i].text, &(charl_csv_options){.decimal = said_signs[i].decimal}, 0, &info);
+        ds = import_text(said_signs[i].text,
+                         &(charl_csv_options){sizeof(charl_csv_options), .decimal = said_signs[i].decimal}, 0, &info);
         assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 1, said_signs[i].x);
         charl_assert_ok(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &schema));
         charl_assert_ok(read_new(schema, said_signs[i].text, &n, x, y, &warnings)); /* new rows are read alike */
@@ -291,7 +301,7 @@ static void decimal_signs_and_separators_are_found(void **state)
     ds = import_text("a;y\n1.250;0\n2.5;1\n", NULL, 0, &info); /* nobody writes 2.5 for 25 */
     assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 1, (const float[]){1.25F, 2.5F});
     charl_dataset_close(ds);
-    ds = import_text("a;y\n1.234,50;0\n2;1\n", &(charl_csv_options){.words = "a"}, 0, &info);
+    ds = import_text("a;y\n1.234,50;0\n2;1\n", &(charl_csv_options){sizeof(charl_csv_options), .words = "a"}, 0, &info);
     assert_string_equal(info.columns, "a=1.234,50\na=2");
     charl_dataset_close(ds);
     refuse("\xff\xfe"
@@ -321,15 +331,16 @@ static void integers_that_f32_rounds_are_noted(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ds = import_text(cases[i].text, &(charl_csv_options){.regression = cases[i].regression}, 0, &info);
+        ds = import_text(cases[i].text,
+                         &(charl_csv_options){sizeof(charl_csv_options), .regression = cases[i].regression}, 0, &info);
         charl_dataset_close(ds);
         if ((strstr(said, "that f32 rounds") != NULL) != (cases[i].note[0] != '\0') || !strstr(said, cases[i].note)) {
             fail_msg("case %d: %s", (int)i, said);
         }
     }
     /* A text that stands for a missing value is no number, and its fill no integer of the file. */
-    ds = import_text("a,y\n16777216,0\n99999999,1\n", &(charl_csv_options){.missing = "mean", .na = "99999999"}, 0,
-                     &info);
+    ds = import_text("a,y\n16777216,0\n99999999,1\n",
+                     &(charl_csv_options){sizeof(charl_csv_options), .missing = "mean", .na = "99999999"}, 0, &info);
     assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 1, (const float[]){16777216.0F, 16777216.0F});
     charl_dataset_close(ds);
     assert_null(strstr(said, "that f32 rounds"));
@@ -423,7 +434,7 @@ static void dates_have_many_forms(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         snprintf(text, sizeof text, "d,y\n\"%s\",0\n\"%s\",1\n", cases[i].date, cases[i].date);
-        ds = import_text(text, &(charl_csv_options){.dates = cases[i].order}, 0, &info);
+        ds = import_text(text, &(charl_csv_options){sizeof(charl_csv_options), .dates = cases[i].order}, 0, &info);
         assert_rows(ds, CHARL_SPLIT_TRAIN, 1, 4, cases[i].x);
         charl_dataset_close(ds);
     }
@@ -431,7 +442,8 @@ static void dates_have_many_forms(void **state)
            "t.csv:2: column \"d\": the order of day, month and year in \"01.05.23\" is not known; HINT --dates dmy, "
            "--dates mdy "
            "or --dates ymd");
-    refuse("d,y\n01.05.23,0\n13.06.23,1\n", &(charl_csv_options){.dates = CHARL_CSV_DATES_MDY}, CHARL_ERR_DATA,
+    refuse("d,y\n01.05.23,0\n13.06.23,1\n",
+           &(charl_csv_options){sizeof(charl_csv_options), .dates = CHARL_CSV_DATES_MDY}, CHARL_ERR_DATA,
            "\"13.06.23\" is not a date");
     refuse("d,y\n2023-05-01 10:00Z,0\n2023-05-01 10:00,1\n", NULL, CHARL_ERR_DATA, "has a time zone");
     refuse("d,y\n2023-W05,0\n2023-W06,1\n", NULL, CHARL_ERR_DATA, "\"2023-W05\" begins or ends with a number");
@@ -469,7 +481,8 @@ static void tables_as_people_have_them(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ds = import_text(cases[i].text, &(charl_csv_options){.skip = cases[i].skip}, 0, &info);
+        ds = import_text(cases[i].text, &(charl_csv_options){sizeof(charl_csv_options), .skip = cases[i].skip}, 0,
+                         &info);
         assert_string_equal(info.columns, cases[i].columns);
         if (!strstr(said, cases[i].note)) {
             fail_msg("case %d: %s", (int)i, said);
@@ -485,14 +498,16 @@ static void tables_as_people_have_them(void **state)
     }
     refuse("0,1\n1,2\n", NULL, CHARL_ERR_DATA,
            "t.csv:1: this line counts the columns from 0: it may be a header or a row");
-    refuse(",1940,1945.5,kind\nx,1,2,0\n", &(charl_csv_options){.label = "1940"}, CHARL_ERR_DATA,
-           "may be a header or a row");
+    refuse(",1940,1945.5,kind\nx,1,2,0\n", &(charl_csv_options){sizeof(charl_csv_options), .label = "1940"},
+           CHARL_ERR_DATA, "may be a header or a row");
     refuse(",1940,1945.5,1950\nx,1,2,0\n", NULL, CHARL_ERR_DATA,
            "t.csv:1: an empty field and numbers: this line may be a header, such as one of years, or a row");
     refuse("Report\na,b,y\n1,2,0\n", NULL, CHARL_ERR_DATA, "--skip N leaves out lines above the table");
-    refuse("Report, 2024\na,b,y\n1,2,0\n", &(charl_csv_options){.header = CHARL_CSV_HEADER_YES}, CHARL_ERR_DATA,
+    refuse("Report, 2024\na,b,y\n1,2,0\n",
+           &(charl_csv_options){sizeof(charl_csv_options), .header = CHARL_CSV_HEADER_YES}, CHARL_ERR_DATA,
            "t.csv:2: 3 fields, but the first line has 2; HINT lines above the table are left out by --skip N");
-    refuse("a,y\n1,0\n", &(charl_csv_options){.skip = 3}, CHARL_ERR_CONFIG, "--skip 3: the file has only 2 lines");
+    refuse("a,y\n1,0\n", &(charl_csv_options){sizeof(charl_csv_options), .skip = 3}, CHARL_ERR_CONFIG,
+           "--skip 3: the file has only 2 lines");
 }
 
 /* All texts among numbers are told at once; NA and None are words where --values says so. */
@@ -512,9 +527,11 @@ static void marks_of_missing_values(void **state)
            "t.csv:3: column \"a\": \"?\" is not a number, but \"1\" in line 2 is; so it is in the columns a,b; HINT "
            "correct it; "
            "or --na \"?,-,.\" if that stands for missing values");
-    refuse(text, &(charl_csv_options){.na = "?,-,.", .missing = "a:mean,b:mean"}, CHARL_ERR_DATA,
-           "column \"land\" is missing: \"NA\" stands for a missing value; HINT");
-    ds = import_text(text, &(charl_csv_options){.na = "?,-,.", .missing = "mean", .values = "NA,None"}, 0, &info);
+    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .na = "?,-,.", .missing = "a:mean,b:mean"},
+           CHARL_ERR_DATA, "column \"land\" is missing: \"NA\" stands for a missing value; HINT");
+    ds = import_text(
+        text, &(charl_csv_options){sizeof(charl_csv_options), .na = "?,-,.", .missing = "mean", .values = "NA,None"}, 0,
+        &info);
     assert_string_equal(info.columns, "a\nb\nland=DE\nland=NA\nland=None");
     charl_assert_ok(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &s));
     charl_assert_ok(read_new(s, "a,b,land\n1,2,NA\n", &n, x, y, &warnings));
@@ -523,7 +540,7 @@ static void marks_of_missing_values(void **state)
     charl_data_schema_destroy(s);
     charl_dataset_close(ds);
     refuse("a,y\n1,NA\n2,x\n", NULL, CHARL_ERR_DATA, "--values \"NA\" if it is a class");
-    ds = import_text("a,y\n1,NA\n2,x\n", &(charl_csv_options){.values = "NA"}, 0, &info);
+    ds = import_text("a,y\n1,NA\n2,x\n", &(charl_csv_options){sizeof(charl_csv_options), .values = "NA"}, 0, &info);
     assert_string_equal(info.class_names, "NA\nx");
     charl_dataset_close(ds);
 }
@@ -570,8 +587,9 @@ static void split_is_stratified(void **state)
     assert_int_equal(n, 0);
     assert_true(fabs(sum / 60 - (double)info.mean[0]) < 1e-3);
     charl_dataset_close(ds);
-    charl_assert_ok(charl_import_csv(text_file("t.csv", text), NULL, out,
-                                     &(charl_import_options){.overwrite = true, .val_split = 0.25, .in_order = true}));
+    charl_assert_ok(charl_import_csv(
+        text_file("t.csv", text), NULL, out,
+        &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.25, .in_order = true}));
     ds = open_out(NULL, &info);
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_VAL, rows, 1, x, NULL));
     assert_true(x[0] == 3600.0F); /* row 60 */
@@ -580,7 +598,8 @@ static void split_is_stratified(void **state)
 
 static charl_status import_once(void *ctx)
 {
-    return charl_import_csv(ctx, &fills, out, &(charl_import_options){.overwrite = true, .val_split = 0.25});
+    return charl_import_csv(
+        ctx, &fills, out, &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.25});
 }
 
 static void every_acquisition_may_fail(void **state)

@@ -20,7 +20,7 @@ static void need_json(void)
 static void bytes_become_tokens(void **state)
 {
     const char *path = text_file("text.txt", "to be or not to be, that is the question");
-    const charl_dataset_options opt = {.window = 4};
+    const charl_dataset_options opt = {sizeof opt, .window = 4};
     charl_dataset_info info;
     charl_dataset *ds;
     const int64_t row = 1;
@@ -29,7 +29,8 @@ static void bytes_become_tokens(void **state)
 
     (void)state;
     charl_assert_ok(
-        charl_import_text(&path, 1, NULL, out, &(charl_import_options){.overwrite = true, .val_split = 0.25}));
+        charl_import_text(&path, 1, NULL, out,
+                          &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.25}));
     ds = open_out(&opt, &info);
     assert_int_equal(info.kind, CHARL_DATASET_TOKENS);
     assert_int_equal(info.items[0], 30);
@@ -71,8 +72,8 @@ static void documents_are_kept_apart(void **state)
     static const char want[] = "two words\0packed\0one\n\xc3\xa9\0last";
     const size_t n = sizeof want - 1;
     const char *folder = make_folder(), *val = charl_test_path(dir, "texts/*.jsonl");
-    const charl_text_options chars = {.tokenizer = "chars", .val_file = val};
-    const charl_dataset_options opt = {.window = 1};
+    const charl_text_options chars = {sizeof chars, .tokenizer = "chars", .val_file = val};
+    const charl_dataset_options opt = {sizeof opt, .window = 1};
     charl_tokenizer *t = NULL;
     charl_dataset_info info;
     charl_dataset *ds;
@@ -112,8 +113,8 @@ static void documents_are_kept_apart(void **state)
 /* What some programs put first is no part of a text, and the bytes that messages name count from the start of the file. */
 static void byte_order_marks_are_skipped(void **state)
 {
-    const charl_dataset_options opt = {.window = 1};
-    const charl_text_options chars = {.tokenizer = "chars"};
+    const charl_dataset_options opt = {sizeof opt, .window = 1};
+    const charl_text_options chars = {sizeof chars, .tokenizer = "chars"};
     const char *path = text_file("mark.txt", "\xef\xbb\xbfwords");
     unsigned char tokens[8];
     charl_dataset_info info;
@@ -138,10 +139,13 @@ static void byte_order_marks_are_skipped(void **state)
     charl_assert_message("bad.txt: byte 5 is not UTF-8");
     charl_assert_message("--binary");
     charl_assert_status(
-        charl_import_text(&path, 1, &(charl_text_options){.tokenizer = "chars", .binary = true}, out, &replace),
+        charl_import_text(&path, 1,
+                          &(charl_text_options){sizeof(charl_text_options), .tokenizer = "chars", .binary = true}, out,
+                          &replace),
         CHARL_ERR_CONFIG);
     charl_assert_message("tokenizer chars takes text in UTF-8 only");
-    charl_assert_ok(charl_import_text(&path, 1, &(charl_text_options){.binary = true}, out, &replace));
+    charl_assert_ok(
+        charl_import_text(&path, 1, &(charl_text_options){sizeof(charl_text_options), .binary = true}, out, &replace));
     ds = open_out(&opt, &info);
     assert_int_equal(info.items[CHARL_SPLIT_TRAIN], 6);
     charl_dataset_close(ds);
@@ -163,8 +167,8 @@ static void byte_order_marks_are_skipped(void **state)
 static void blocks_do_not_show(void **state)
 {
     static const char ends[] = "  \n'!,19\t";
-    const charl_text_options bpe = {.tokenizer = "bpe", .vocab = 400};
-    const charl_dataset_options opt = {.window = 1};
+    const charl_text_options bpe = {sizeof bpe, .tokenizer = "bpe", .vocab = 400};
+    const charl_dataset_options opt = {sizeof opt, .window = 1};
     const size_t bytes = (5 << 19) / (size_t)charl_test_each(2);
     char *text = malloc(bytes + 1);
     const char *path;
@@ -210,8 +214,8 @@ static void blocks_do_not_show(void **state)
 static void a_split_inside_a_document(void **state)
 {
     const char *const paths[2] = {text_file("s1.txt", "abcdefgh"), text_file("s2.txt", "ijklmnop")};
-    const charl_dataset_options opt = {.window = 1};
-    const charl_import_options split = {.val_split = 0.25, .overwrite = true};
+    const charl_dataset_options opt = {sizeof opt, .window = 1};
+    const charl_import_options split = {sizeof split, .val_split = 0.25, .overwrite = true};
     charl_dataset_info info;
     charl_dataset *ds;
 
@@ -230,7 +234,8 @@ static charl_status import_json(const char *text, const char *field)
 {
     const char *path = text_file("bad.jsonl", text);
 
-    return charl_import_text(&path, 1, &(charl_text_options){.field = field}, out, &replace);
+    return charl_import_text(&path, 1, &(charl_text_options){sizeof(charl_text_options), .field = field}, out,
+                             &replace);
 }
 
 static void what_is_no_text_is_refused(void **state)
@@ -247,8 +252,9 @@ static void what_is_no_text_is_refused(void **state)
     two[1] = nul;
     charl_assert_status(charl_import_text(two, 2, NULL, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("nul.txt is a binary file of an unknown format, not text in UTF-8");
-    charl_assert_status(charl_import_text(two, 1, &(charl_text_options){.field = "text"}, out, &replace),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(
+        charl_import_text(two, 1, &(charl_text_options){sizeof(charl_text_options), .field = "text"}, out, &replace),
+        CHARL_ERR_CONFIG);
     charl_assert_message("none of the files is a .jsonl file");
     charl_assert_status(import_json("{\"text\": \"a\"}\n{\"text\": \"b\"\n", NULL), CHARL_ERR_DATA);
     charl_assert_message("bad.jsonl:2: not JSON at byte");
@@ -267,7 +273,7 @@ static void what_is_no_text_is_refused(void **state)
 static charl_status import_folder(void *ctx)
 {
     const char *path = ctx;
-    const charl_text_options chars = {.tokenizer = "chars", .val_file = path};
+    const charl_text_options chars = {sizeof chars, .tokenizer = "chars", .val_file = path};
 
     return charl_import_text(&path, 1, &chars, out, &replace);
 }

@@ -12,7 +12,8 @@ enum { U16 = 20240520, U32 = 20240801, HEADER = 1024 };
 
 static charl_status import_one(const char *path, int64_t vocab)
 {
-    return charl_import_tokens(&path, 1, &(charl_tokens_options){.vocab = vocab}, out, &replace);
+    return charl_import_tokens(&path, 1, &(charl_tokens_options){sizeof(charl_tokens_options), .vocab = vocab}, out,
+                               &replace);
 }
 
 /* A file as llm.c writes it: n tokens of `size` bytes; the header announces `announced`. */
@@ -47,7 +48,7 @@ static void check_tokens(charl_dataset *ds, charl_split split, const uint16_t *w
 static void token_files_are_read(void **state)
 {
     const char *path = charl_test_path(dir, "tokens.bin");
-    const charl_dataset_options window = {.window = 2};
+    const charl_dataset_options window = {sizeof window, .window = 2};
     const uint16_t raw[6] = {5, 6, 7, 8, 300, 4};
     const uint32_t wide[6] = {1, 2, 70000, 3, 4, 5};
     charl_dataset_info info;
@@ -84,7 +85,7 @@ static void shards_are_read_in_order(void **state)
     const int32_t end = 9;
     char train[512];
     const char *pattern = train, *val_path;
-    const charl_dataset_options window = {.window = 1};
+    const charl_dataset_options window = {sizeof window, .window = 1};
     charl_dataset_info info;
     charl_dataset *ds;
     hid_t file, array;
@@ -100,7 +101,9 @@ static void shards_are_read_in_order(void **state)
     gzclose(gz);
     val_path = llmc_file("s_val_0.bin", U16, 1, 4, val, 4);
     charl_assert_ok(charl_import_tokens(
-        &pattern, 1, &(charl_tokens_options){.vocab = 10, .end_of_text = &end, .val_file = val_path}, out, &replace));
+        &pattern, 1,
+        &(charl_tokens_options){sizeof(charl_tokens_options), .vocab = 10, .end_of_text = &end, .val_file = val_path},
+        out, &replace));
     ds = open_out(&window, &info);
     check_tokens(ds, CHARL_SPLIT_TRAIN, want, 9);
     check_tokens(ds, CHARL_SPLIT_VAL, want_val, 4);
@@ -125,7 +128,7 @@ static void what_is_no_token_file_is_refused(void **state)
     static const uint32_t tokens[4] = {1, 2, 300, 3};
     static unsigned char file[2048] = "\x93NUMPY", odd[5] = {1};
     const char *path = charl_test_path(dir, "bad.bin"), *pattern = charl_test_path(dir, "none*");
-    const charl_import_options split = {.val_split = 0.5, .overwrite = true};
+    const charl_import_options split = {sizeof split, .val_split = 0.5, .overwrite = true};
 
     (void)state;
     charl_assert_status(import_one(path, -1), CHARL_ERR_CONFIG);
@@ -137,10 +140,13 @@ static void what_is_no_token_file_is_refused(void **state)
     put_file(path, file, sizeof file);
     charl_assert_status(import_one(path, 0), CHARL_ERR_DATA);
     charl_assert_message("bad.bin is a NumPy array, not a file of tokens; HINT");
-    charl_assert_ok(
-        charl_import_tokens(&path, 1, &(charl_tokens_options){.format = CHARL_TOKENS_NANOGPT}, out, &replace));
+    charl_assert_ok(charl_import_tokens(
+        &path, 1, &(charl_tokens_options){sizeof(charl_tokens_options), .format = CHARL_TOKENS_NANOGPT}, out,
+        &replace));
     charl_assert_status(
-        charl_import_tokens(&path, 1, &(charl_tokens_options){.format = CHARL_TOKENS_LLMC}, out, &replace),
+        charl_import_tokens(&path, 1,
+                            &(charl_tokens_options){sizeof(charl_tokens_options), .format = CHARL_TOKENS_LLMC}, out,
+                            &replace),
         CHARL_ERR_DATA);
     charl_assert_message("bad.bin: byte 0: the magic number is");
     charl_assert_status(import_one(llmc_file("model.bin", 20240326, 3, 4, tokens, 4), 0), CHARL_ERR_DATA);
@@ -154,7 +160,9 @@ static void what_is_no_token_file_is_refused(void **state)
     path = llmc_file("good.bin", U16, 1, 4, tokens, 4);
     charl_assert_status(import_one(path, 300), CHARL_ERR_DATA);
     charl_assert_message("good.bin: token 2 (byte 1028) is 300, the vocabulary has 300");
-    charl_assert_status(charl_import_tokens(&path, 1, &(charl_tokens_options){.val_file = path}, out, &split),
+    charl_assert_status(charl_import_tokens(&path, 1,
+                                            &(charl_tokens_options){sizeof(charl_tokens_options), .val_file = path},
+                                            out, &split),
                         CHARL_ERR_CONFIG);
     charl_assert_message("--val-file and --val-split cannot be combined");
 }
@@ -164,7 +172,9 @@ static charl_status import_tokens(void *ctx)
     const char *path = ctx;
     const int32_t end = 1;
 
-    return charl_import_tokens(&path, 1, &(charl_tokens_options){.end_of_text = &end, .val_file = path}, out, &replace);
+    return charl_import_tokens(
+        &path, 1, &(charl_tokens_options){sizeof(charl_tokens_options), .end_of_text = &end, .val_file = path}, out,
+        &replace);
 }
 
 static void every_acquisition_may_fail(void **state)

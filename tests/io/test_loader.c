@@ -318,7 +318,8 @@ static void token_windows_shift_with_the_epoch(void **state)
     charl_assert_ok(charl__writer_put(w, tokens, NULL, 500));
     charl_assert_ok(charl__writer_finish(w));
     charl__writer_destroy(w);
-    charl_assert_ok(charl_dataset_open(tokens_path, &(charl_dataset_options){.window = 8}, &opt.ds));
+    charl_assert_ok(
+        charl_dataset_open(tokens_path, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 8}, &opt.ds));
     charl_dataset_get_info(opt.ds, &info);
     opt.part[CHARL__BATCH_X] = px;
     opt.part[CHARL__BATCH_Y] = py;
@@ -385,11 +386,8 @@ static void slices_give_the_rows_of_one_rank(void **state)
     for (int first = 0; first < STEPS; first += 5) {
         for (int ranks = 1; ranks <= 5; ranks++) {
             for (int r = 0; r < ranks; r++) {
-                const charl_loader_options o = {.batch_size = B,
-                                                .shuffle = true,
-                                                .seed = 77,
-                                                .first_step = first,
-                                                .end_step = STEPS,
+                const charl_loader_options o = {sizeof o,     .batch_size = B,     .shuffle = true,
+                                                .seed = 77,   .first_step = first, .end_step = STEPS,
                                                 .prefetch = r};
                 charl_loader *l;
                 charl_loader_batch b;
@@ -421,7 +419,7 @@ static void slices_give_the_rows_of_one_rank(void **state)
 
 static void refuses_what_does_not_divide(void **state)
 {
-    charl_loader_options o = {.batch_size = 20};
+    charl_loader_options o = {sizeof o, .batch_size = 20};
     charl_slices mine;
     charl_loader *l;
 
@@ -431,19 +429,21 @@ static void refuses_what_does_not_divide(void **state)
     charl_assert_message("8 slices");
     o.batch_size = 0;
     charl_assert_status(charl_loader_create(ds, NULL, &o, &l), CHARL_ERR_INVALID);
-    o = (charl_loader_options){.batch_size = 8, .prefetch = CHARL_LOADER_MAX_PREFETCH + 1};
+    o = (charl_loader_options){sizeof(charl_loader_options), .batch_size = 8,
+                               .prefetch = CHARL_LOADER_MAX_PREFETCH + 1};
     charl_assert_status(charl_loader_create(ds, NULL, &o, &l), CHARL_ERR_INVALID);
-    o = (charl_loader_options){.batch_size = 8, .split = CHARL_SPLIT_TEST};
+    o = (charl_loader_options){sizeof(charl_loader_options), .batch_size = 8, .split = CHARL_SPLIT_TEST};
     charl_assert_status(charl_loader_create(ds, NULL, &o, &l), CHARL_ERR_INVALID);
     charl_assert_ok(charl_slices_range(8, 3, 0, &mine));
-    o = (charl_loader_options){.batch_size = 8};
+    o = (charl_loader_options){sizeof(charl_loader_options), .batch_size = 8};
     charl_assert_status(charl_loader_create(ds, &mine, &o, &l), CHARL_ERR_INVALID);
     charl_assert_status(charl_loader_create(ds, &(charl_slices){0}, &o, &l), CHARL_ERR_INVALID);
     charl_assert_message("0 slices");
     o.batch_size = (int64_t)1 << 61; /* times 8 bytes is 0 */
     charl_assert_status(charl_loader_create(ds, NULL, &o, &l), CHARL_ERR_NOMEM);
     charl_assert_message("no memory for a batch of 2305843009213693952 rows");
-    o = (charl_loader_options){.batch_size = 8, .shuffle = (charl_shuffle)(CHARL_SHUFFLE_BLOCKS + 1)};
+    o = (charl_loader_options){sizeof(charl_loader_options), .batch_size = 8,
+                               .shuffle = (charl_shuffle)(CHARL_SHUFFLE_BLOCKS + 1)};
     charl_assert_status(charl_loader_create(ds, NULL, &o, &l), CHARL_ERR_INVALID);
     assert_null(l);
 }
@@ -453,7 +453,7 @@ static charl_status read_one(void *ctx)
 {
     charl_loader *l = NULL;
     charl_loader_batch b;
-    const charl_loader_options o = {.batch_size = 8, .prefetch = 1, .end_step = 1};
+    const charl_loader_options o = {sizeof o, .batch_size = 8, .prefetch = 1, .end_step = 1};
     charl_status st = charl_loader_create(ctx, NULL, &o, &l);
 
     if (st == CHARL_OK) {

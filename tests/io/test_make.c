@@ -15,7 +15,8 @@ enum { PIXELS = 28 * 28 };
 static charl_dataset *make(const char *name, const char *kind, int64_t n_train, uint64_t seed, charl_dataset_info *info)
 {
     const char *path = charl_test_path(dir, name);
-    const charl_make_options opt = {.kind = kind, .n_train = n_train, .n_val = 60, .seed = seed, .overwrite = true};
+    const charl_make_options opt = {sizeof opt,  .kind = kind, .n_train = n_train,
+                                    .n_val = 60, .seed = seed, .overwrite = true};
     charl_dataset *ds = NULL;
 
     charl_assert_ok(charl_dataset_make(path, &opt));
@@ -164,21 +165,26 @@ static void bad_options_are_refused(void **state)
     const char *path = charl_test_path(dir, "none.h5");
 
     (void)state;
-    charl_assert_status(charl_dataset_make(path, &(charl_make_options){.kind = "letters", .n_train = 5}),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(
+        charl_dataset_make(path, &(charl_make_options){sizeof(charl_make_options), .kind = "letters", .n_train = 5}),
+        CHARL_ERR_CONFIG);
     charl_assert_message("letters");
-    charl_assert_status(charl_dataset_make(path, &(charl_make_options){.n_train = 5}), CHARL_ERR_CONFIG);
-    charl_assert_status(charl_dataset_make(path, &(charl_make_options){.kind = "digits"}), CHARL_ERR_CONFIG);
-    charl_assert_status(charl_dataset_make(path, &(charl_make_options){.kind = "digits", .n_train = 1, .n_val = -1}),
+    charl_assert_status(charl_dataset_make(path, &(charl_make_options){sizeof(charl_make_options), .n_train = 5}),
                         CHARL_ERR_CONFIG);
-    charl_assert_status(charl_dataset_make("/nonexistent/x.h5", &(charl_make_options){.kind = "digits", .n_train = 1}),
+    charl_assert_status(charl_dataset_make(path, &(charl_make_options){sizeof(charl_make_options), .kind = "digits"}),
+                        CHARL_ERR_CONFIG);
+    charl_assert_status(charl_dataset_make(path, &(charl_make_options){sizeof(charl_make_options), .kind = "digits",
+                                                                       .n_train = 1, .n_val = -1}),
+                        CHARL_ERR_CONFIG);
+    charl_assert_status(charl_dataset_make("/nonexistent/x.h5", &(charl_make_options){sizeof(charl_make_options),
+                                                                                      .kind = "digits", .n_train = 1}),
                         CHARL_ERR_DISK);
 }
 
 static charl_status make_small(void *ctx)
 {
-    return charl_dataset_make(
-        ctx, &(charl_make_options){.kind = "regression", .n_train = 20, .n_val = 5, .overwrite = true});
+    return charl_dataset_make(ctx, &(charl_make_options){sizeof(charl_make_options), .kind = "regression",
+                                                         .n_train = 20, .n_val = 5, .overwrite = true});
 }
 
 static void every_acquisition_may_fail(void **state)

@@ -15,7 +15,7 @@ static const char *make(const char *name, uint16_t token, int n, int64_t vocab)
 {
     const char *raw = charl_test_path(dir, "raw.bin"), *file;
     uint16_t *tokens = malloc((size_t)n * sizeof *tokens);
-    const charl_import_options opt = {.overwrite = true, .val_split = 0.2};
+    const charl_import_options opt = {sizeof opt, .overwrite = true, .val_split = 0.2};
 
     for (int i = 0; i < n; i++) {
         tokens[i] = token;
@@ -23,13 +23,14 @@ static const char *make(const char *name, uint16_t token, int n, int64_t vocab)
     put_file(raw, tokens, (size_t)n * sizeof *tokens);
     free(tokens);
     file = charl_test_path(dir, name);
-    charl_assert_ok(charl_import_tokens(&raw, 1, &(charl_tokens_options){.vocab = vocab}, file, &opt));
+    charl_assert_ok(charl_import_tokens(&raw, 1, &(charl_tokens_options){sizeof(charl_tokens_options), .vocab = vocab},
+                                        file, &opt));
     return file;
 }
 
 static char paths[2][512];
 static const char *const two[2] = {paths[0], paths[1]};
-static const charl_dataset_options window = {.window = WINDOW};
+static const charl_dataset_options window = {sizeof window, .window = WINDOW};
 
 static int setup(void **state)
 {
@@ -132,8 +133,9 @@ static void windows_lie_in_one_set(void **state)
 
     (void)state;
     charl_dataset_get_info(ds, &info);
-    charl_assert_ok(
-        charl_loader_create(ds, NULL, &(charl_loader_options){.batch_size = ROWS, .shuffle = true, .seed = 3}, &l));
+    charl_assert_ok(charl_loader_create(
+        ds, NULL, &(charl_loader_options){sizeof(charl_loader_options), .batch_size = ROWS, .shuffle = true, .seed = 3},
+        &l));
     for (int step = 0; step < 8; step++) {
         charl_assert_ok(charl_loader_next(l, &batch));
         for (int i = 0; i < ROWS; i++) {
@@ -189,7 +191,7 @@ static void what_does_not_mix_is_refused(void **state)
     char other[512], text[512], chars[512], plain[512];
     const char *source = plain, *pair[2] = {paths[0], other};
     const double weights[2] = {1, 1};
-    const charl_import_options replace = {.overwrite = true};
+    const charl_import_options replace = {sizeof replace, .overwrite = true};
     charl_dataset *ds = NULL;
 
     (void)state;
@@ -204,10 +206,12 @@ static void what_does_not_mix_is_refused(void **state)
     snprintf(plain, sizeof plain, "%s", charl_test_path(dir, "t.txt"));
     put_file(source, "abcabcabcabc", 12);
     snprintf(text, sizeof text, "%s", charl_test_path(dir, "t1.h5"));
-    charl_assert_ok(charl_import_text(&source, 1, &(charl_text_options){.tokenizer = "chars"}, text, &replace));
+    charl_assert_ok(charl_import_text(
+        &source, 1, &(charl_text_options){sizeof(charl_text_options), .tokenizer = "chars"}, text, &replace));
     put_file(source, "abdabdabdabd", 12);
     snprintf(chars, sizeof chars, "%s", charl_test_path(dir, "t2.h5"));
-    charl_assert_ok(charl_import_text(&source, 1, &(charl_text_options){.tokenizer = "chars"}, chars, &replace));
+    charl_assert_ok(charl_import_text(
+        &source, 1, &(charl_text_options){sizeof(charl_text_options), .tokenizer = "chars"}, chars, &replace));
     pair[0] = text;
     pair[1] = chars;
     charl_assert_status(charl_dataset_open_mix(pair, weights, 2, &window, &ds), CHARL_ERR_DATA);

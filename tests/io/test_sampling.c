@@ -68,7 +68,8 @@ static const char *make(void)
         y[i] = label_of(i);
         weights[i] = (float)(i % 3);
     }
-    charl_assert_ok(charl__writer_create(path, &spec, &(charl_import_options){.overwrite = true}, &w));
+    charl_assert_ok(charl__writer_create(path, &spec,
+                                         &(charl_import_options){sizeof(charl_import_options), .overwrite = true}, &w));
     charl_assert_ok(charl__writer_put(w, x, y, ROWS));
     charl_assert_ok(charl__writer_array(w, "/train/weights", CHARL_F32, &(charl_shape){0}, ROWS, weights));
     charl_assert_ok(charl__writer_finish(w));
@@ -79,8 +80,8 @@ static const char *make(void)
 /* How often the training stream takes each sample in EPOCHS epochs, and its weight in the loss. */
 static void count_draws(charl_sampling sampling, int64_t count[ROWS], float w[ROWS])
 {
-    const charl_dataset_options opt = {.sampling = sampling};
-    const charl_loader_options stream = {.batch_size = ROWS, .shuffle = CHARL_SHUFFLE_ROWS, .seed = 3};
+    const charl_dataset_options opt = {sizeof opt, .sampling = sampling};
+    const charl_loader_options stream = {sizeof stream, .batch_size = ROWS, .shuffle = CHARL_SHUFFLE_ROWS, .seed = 3};
     charl_dataset *ds = NULL;
     charl_loader *loader = NULL;
     charl_loader_batch batch;
@@ -146,7 +147,7 @@ static void classes_come_alike(void **state)
 
 static charl_status open_balanced(void *ctx)
 {
-    const charl_dataset_options opt = {.sampling = CHARL_SAMPLING_BALANCED};
+    const charl_dataset_options opt = {sizeof opt, .sampling = CHARL_SAMPLING_BALANCED};
     charl_dataset *ds = NULL;
     const charl_status st = charl_dataset_open(ctx, &opt, &ds);
 
@@ -172,11 +173,15 @@ static void what_cannot_be_drawn_is_refused(void **state)
     charl_assert_ok(charl__writer_put(w, (float[]){1}, (float[]){1}, 1));
     charl_assert_ok(charl__writer_finish(w));
     charl__writer_destroy(w);
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.sampling = CHARL_SAMPLING_BALANCED}, &ds),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(
+        charl_dataset_open(
+            path, &(charl_dataset_options){sizeof(charl_dataset_options), .sampling = CHARL_SAMPLING_BALANCED}, &ds),
+        CHARL_ERR_CONFIG);
     charl_assert_message("data.sampling = balanced needs samples of one class each");
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.sampling = CHARL_SAMPLING_WEIGHTED}, &ds),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(
+        charl_dataset_open(
+            path, &(charl_dataset_options){sizeof(charl_dataset_options), .sampling = CHARL_SAMPLING_WEIGHTED}, &ds),
+        CHARL_ERR_CONFIG);
     charl_assert_message("data.sampling = weighted needs weights of the samples");
     snprintf(balanced_path, sizeof balanced_path, "%s", make());
     assert_true(charl_test_fail_every_acquisition(open_balanced, balanced_path) > 10);

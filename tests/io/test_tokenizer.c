@@ -371,7 +371,8 @@ static void write_file(const char *kind, const char *name, const charl_shape *it
     charl__writer *w = NULL;
     charl_status st;
 
-    charl_assert_ok(charl__writer_create(file, &spec, &(charl_import_options){.overwrite = true}, &w));
+    charl_assert_ok(charl__writer_create(file, &spec,
+                                         &(charl_import_options){sizeof(charl_import_options), .overwrite = true}, &w));
     charl_assert_ok(charl__writer_put(w, tokens, NULL, 10));
     if (kind) {
         charl_assert_ok(charl__writer_text(w, "tokenizer", kind));
@@ -444,7 +445,8 @@ static void assert_split(charl_split split, const char *want, size_t bytes)
     char *text;
     size_t length;
 
-    charl_assert_ok(charl_dataset_open(file, &(charl_dataset_options){.window = 1}, &ds));
+    charl_assert_ok(
+        charl_dataset_open(file, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 1}, &ds));
     charl_dataset_get_info(ds, &info);
     charl_assert_ok(charl_tokenizer_load(file, &t));
     assert_string_equal(info.tokenizer, charl_tokenizer_get_type(t));
@@ -466,14 +468,14 @@ static void texts_are_imported(void **state)
 {
     static char text[TEXT];
     const size_t n = make_text(text, TEXT), cut = (size_t)((double)n * 0.8);
-    const charl_import_options opt = {.val_split = 0.2, .overwrite = true};
+    const charl_import_options opt = {sizeof opt, .val_split = 0.2, .overwrite = true};
     const char *path = put("a.txt", text, n);
 
     (void)state;
     for (int i = 0; i < 3; i++) {
         const char *type = charl_tokenizer_type_name(i);
         const bool bpe = strcmp(type, "bpe") == 0;
-        const charl_text_options how = {.tokenizer = type, .vocab = bpe ? 300 : 0};
+        const charl_text_options how = {sizeof how, .tokenizer = type, .vocab = bpe ? 300 : 0};
         charl_status st;
 
         st = charl_import_text(&path, 1, &how, file, &opt);
@@ -491,8 +493,10 @@ static void texts_are_imported(void **state)
 
 static void texts_that_are_refused(void **state)
 {
-    const charl_text_options chars = {.tokenizer = "chars"}, bpe = {.tokenizer = "bpe", .vocab = 300};
-    const charl_import_options all = {.val_split = 0.9, .overwrite = true}, most = {.val_split = 1, .overwrite = true};
+    const charl_text_options chars = {sizeof chars, .tokenizer = "chars"},
+                             bpe = {sizeof bpe, .tokenizer = "bpe", .vocab = 300};
+    const charl_import_options all = {sizeof all, .val_split = 0.9, .overwrite = true},
+                               most = {sizeof most, .val_split = 1, .overwrite = true};
     static const char gz[20] = "\x1f\x8b\x08\0\0\0\0\0\0\x03\x03"; /* of nothing */
     const char *good = put("good.txt", "ab", 2);
     const char *const bad[] = {good, put("bad.txt", "ab\xff", 3)}, *const empty[] = {put("empty.gz", gz, sizeof gz)};
@@ -516,7 +520,7 @@ static charl_status there_and_back(void *ctx)
     charl_status st = CHARL_OK;
     static char text[400];
     const size_t n = make_text(text, sizeof text);
-    const charl_text_options how = {.tokenizer = ctx, .vocab = strcmp(ctx, "bpe") == 0 ? 280 : 0};
+    const charl_text_options how = {sizeof how, .tokenizer = ctx, .vocab = strcmp(ctx, "bpe") == 0 ? 280 : 0};
     const char *path = charl_test_path(dir, "f.txt");
     charl_tokenizer *t = NULL;
     int32_t *tokens = NULL;
@@ -524,7 +528,8 @@ static charl_status there_and_back(void *ctx)
     size_t length;
     int64_t count;
 
-    CHARL_TRY_CLEANUP(charl_import_text(&path, 1, &how, file, &(charl_import_options){.overwrite = true}));
+    CHARL_TRY_CLEANUP(charl_import_text(&path, 1, &how, file,
+                                        &(charl_import_options){sizeof(charl_import_options), .overwrite = true}));
     CHARL_TRY_CLEANUP(charl_tokenizer_load(file, &t));
     CHARL_TRY_CLEANUP(charl_tokenizer_encode(t, text, n, false, &tokens, &count));
     CHARL_TRY_CLEANUP(charl_tokenizer_decode(t, tokens, count, &back, &length));

@@ -53,6 +53,24 @@ static void *zeros(int i)
     return memset(memory[i], 0, sizeof memory[i]);
 }
 
+/* Options of `size` bytes without a setting. */
+static void *options(int i, size_t size)
+{
+    void *memory = zeros(i);
+
+    memcpy(memory, &size, sizeof size);
+    return memory;
+}
+
+/* Those of a later version, which has a member more, and it is set. */
+static void *later(int i, size_t size)
+{
+    unsigned char *memory = options(i, size + 8);
+
+    memory[size] = 1;
+    return memory;
+}
+
 static const char *const texts[] = {"none", "none", "none", "none"};
 
 static void report(const char *name, const char *null, const char *what)
@@ -180,6 +198,21 @@ static void check_refusal(const char *what, const char *number, const char *said
         check_refusal(what, number, said, bad, !(call));                                                               \
     } while (0)
 
+/* A failure whose message says why. */
+#define OPTIONS_REFUSED(name, why, call)                                                                               \
+    do {                                                                                                               \
+        charl_error_clear();                                                                                           \
+        if (sigsetjmp(crashed, 1) == 0) {                                                                              \
+            alarm(60);                                                                                                 \
+            if ((call) != CHARL_ERR_INVALID || !strstr(charl_error_message(), why)) {                                  \
+                printf("%s does not refuse options: \"%s\", not \"%s\"\n", name, charl_error_message(), why);          \
+                failed = 1;                                                                                            \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            report(name, "", "crashed");                                                                               \
+        }                                                                                                              \
+    } while (0)
+
 #include "arguments_calls.h"
 
 static void need(charl_status st)
@@ -195,7 +228,7 @@ static void create_objects(void)
 {
     static const char text[] = "[model]\ntype = mlp\nhidden = 2\n[data]\npath = none.h5\n[train]\nepochs = 1\n";
     const charl_optimizer_config adam = charl_optimizer_defaults("adam");
-    const charl_make_options made = {.kind = "regression", .n_train = 16, .overwrite = true};
+    const charl_make_options made = {sizeof made, .kind = "regression", .n_train = 16, .overwrite = true};
     static const char gpt_text[] =
         "[model]\ntype = gpt\nn_layer = 1\nn_head = 1\nn_embd = 8\n[data]\npath = none.h5\n[train]\nepochs = 1\n";
     FILE *text_file;
@@ -213,7 +246,7 @@ static void create_objects(void)
     need(charl_slices_block(1, 0, 1, &whole));
     need(charl_comm_init_if_launched(NULL, NULL));
     need(charl_comm_create(NULL, &comm));
-    need(charl_device_open(&(charl_device_request){.local_size = 1}, &device));
+    need(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &device));
     need(charl_tensor_create(device, CHARL_F32, &shape, &tensor));
     need(charl_dataset_make("data.h5", &made));
     text_file = fopen("text.txt", "w");
@@ -221,7 +254,8 @@ static void create_objects(void)
         exit(EXIT_FAILURE);
     }
     need(charl_dataset_open("data.h5", NULL, &dataset));
-    need(charl_loader_create(dataset, NULL, &(charl_loader_options){.batch_size = 4}, &loader));
+    need(charl_loader_create(dataset, NULL, &(charl_loader_options){sizeof(charl_loader_options), .batch_size = 4},
+                             &loader));
     need(charl_data_schema_create(dataset, 8, stats, stats, &data_schema));
     need(charl_config_parse("text", text, strlen(text), NULL, 0, &config));
     need(charl_config_parse("text", gpt_text, strlen(gpt_text), NULL, 0, &gpt));

@@ -30,6 +30,8 @@ OBJECTS = """device tensor graph var params param optimizer steps dataset loader
 # Types whose objects it does not have.
 OPAQUE = """run summary eval_report operator_run config_layer layer_build inference safetensors team pinned step_rows""".split()
 # Called with NULL alone: what they are given is gone afterwards, or they run every operator.
+# Structs that begin with their size.
+SIZED = set()
 ENDS = re.compile(r"_(destroy|close|release|fini|break|end|operator_hash)$")
 
 
@@ -165,6 +167,7 @@ def print_numbers(folder):
             kind = TYPES.get((name, number))
             start = "%s s = %s;\n    " % (name, value if not kind else re.sub(r'"\w+"', '"%s"' % kind, value))
             what = re.sub(r'"layer", "\w+"', '"layer", "%s"' % kind, call) if kind else call
+            start += "s.struct_size = sizeof s;\n    " if name in SIZED else ""
             calls.append((name, number, start + "s.%s = bad_of(s.%s);\n    " % (number, number), what, results.get(function, "charl_status")))
     if missing:
         sys.exit("arguments.py has no example with numbers that are none, of " + ", ".join(missing))
@@ -205,8 +208,16 @@ def is_pointer(parameter):
     return "*" in parameter or "[" in parameter
 
 
+def sized(parameter):
+    """The type of options that begin with their size, or None."""
+    m = re.match(r"const (charl_\w+) \*\w+$", parameter)
+    return m.group(1) if m and m.group(1) in SIZED else None
+
+
 def given(parameter, number):
     """An argument that is there. None: arguments.c has no such object."""
+    if sized(parameter):
+        return "options(%d, sizeof(%s))" % (number, sized(parameter))
     m = re.match(r"(?:const )?charl_(\w+) \*(?!\*|const)", parameter)
     if m and m.group(1) in OBJECTS:
         return m.group(1)
@@ -237,6 +248,9 @@ def value(parameter):
 
 def main():
     names = []
+    for path in glob.glob(os.path.join(sys.argv[1], "*.h")):
+        with open(path, encoding="utf-8") as f:
+            SIZED.update(re.findall(r"typedef struct (\w+) \{\s*size_t struct_size;", f.read()))
     for result, name, parameters in prototypes(sys.argv[1]):
         if name in LEFT_OUT:
             continue
@@ -261,6 +275,11 @@ def main():
                 print('    STATUS("%s", "%s", %s);' % (name, what, call))
             else:
                 print('    CALL("%s", "%s", %s);' % (name, what, call))
+        for i, p in enumerate(parameters):
+            if sized(p) and None not in there.values():
+                for form, says in (("zeros(%d)" % i, "struct_size is 0"), ("later(%d, sizeof(%s))" % (i, sized(p)), "does not have")):
+                    arguments = [form if k == i else there[k] if k in there else value(q) for k, q in enumerate(parameters)]
+                    print('    OPTIONS_REFUSED("%s", "%s", %s(%s));' % (name, says, name, ", ".join(arguments)))
         print("}")
         names.append(name)
     print("static const struct {\n    const char *name;\n    void (*call)(void);\n} calls[] = {")

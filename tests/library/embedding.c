@@ -46,7 +46,7 @@ static void create(model *m)
     const charl_param_spec spec = {
         .name = "w", .shape = {1, {FEATURES}}, .init = {CHARL_INIT_CONSTANT, 2, 0}, .trainable = true};
 
-    need(charl_device_open(&(charl_device_request){.local_size = 1}, &m->dev));
+    need(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &m->dev));
     need(charl_params_create(&m->params));
     need(charl_params_add(m->params, &spec, &m->w));
     need(charl_graph_create(m->dev, NULL, &m->g));
@@ -205,7 +205,7 @@ static void test_inference(void)
     static const char text[] =
         "[model]\ntype = mlp\nhidden = 8\n[data]\npath = embedding.h5\n[train]\nmax_steps = 2\nbatch_size = 8\n"
         "epochs = 1\n[run]\noutput_dir = embedding\n";
-    const charl_make_options made = {.kind = "regression", .n_train = 64, .n_val = 16, .overwrite = true};
+    const charl_make_options made = {sizeof made, .kind = "regression", .n_train = 64, .n_val = 16, .overwrite = true};
     caller c[2] = {{.row = {1, 2, 3}}, {.row = {-1, 0, 2}}};
     charl_train_result result;
     charl_config *config = NULL;
@@ -217,7 +217,8 @@ static void test_inference(void)
     need(charl_config_parse("embedding.ini", text, strlen(text), NULL, 0, &config));
     need(charl_comm_init_if_launched(NULL, NULL));
     need(charl_comm_create(NULL, &comm));
-    need(charl_train_run(config, &(charl_train_options){.comm = comm, .overwrite = true}, &result));
+    need(charl_train_run(config, &(charl_train_options){sizeof(charl_train_options), .comm = comm, .overwrite = true},
+                         &result));
     need(charl_inference_open("embedding/last.h5", NULL, &m));
     for (int k = 0; k < 2; k++) {
         c[k].model = m;
@@ -358,7 +359,9 @@ static void test_shared(model *m)
     made = use_twice("metrics", metrics, use_metrics);
     charl_metrics_close(metrics);
     need_lines("metrics.jsonl", made);
-    need(charl_prediction_writer_create(&(charl_prediction_writer_options){.path = "out.csv"}, &predicted, &writer));
+    need(charl_prediction_writer_create(
+        &(charl_prediction_writer_options){sizeof(charl_prediction_writer_options), .path = "out.csv"}, &predicted,
+        &writer));
     made = use_twice("a writer of predictions", writer, use_writer);
     need(charl_prediction_writer_finish(writer));
     charl_prediction_writer_destroy(writer);
@@ -423,7 +426,7 @@ static void call_dataset(void)
     charl_loader *l = NULL;
 
     need(charl_dataset_open("embedding.h5", NULL, &ds));
-    need(charl_loader_create(ds, NULL, &(charl_loader_options){.batch_size = 8}, &l));
+    need(charl_loader_create(ds, NULL, &(charl_loader_options){sizeof(charl_loader_options), .batch_size = 8}, &l));
     for (int i = 0; i < 4; i++) {
         charl_loader_batch batch;
 
@@ -439,7 +442,8 @@ static void call_dataset_absent(void)
 
     if (charl_dataset_open("absent.h5", NULL, &ds) == CHARL_OK ||
         charl_dataset_open("embedding/last.h5", NULL, &ds) == CHARL_OK ||
-        charl_dataset_open("embedding.h5", &(charl_dataset_options){.x = "/absent"}, &ds) == CHARL_OK) {
+        charl_dataset_open("embedding.h5", &(charl_dataset_options){sizeof(charl_dataset_options), .x = "/absent"},
+                           &ds) == CHARL_OK) {
         failed = 1;
     }
 }
@@ -460,7 +464,8 @@ static void call_damaged(void)
 
 static void call_make(void)
 {
-    need(charl_dataset_make("made.h5", &(charl_make_options){.kind = "regression", .n_train = 16, .overwrite = true}));
+    need(charl_dataset_make("made.h5", &(charl_make_options){sizeof(charl_make_options), .kind = "regression",
+                                                             .n_train = 16, .overwrite = true}));
 }
 
 static void call_checkpoint(void)
@@ -563,7 +568,8 @@ static void test_fork(model *m)
         refused(compute(m, 1, &y), "was forked from it");
         charl_device_adopt(m->dev);
         refused(compute(m, 1, &y), "was forked from it");
-        refused(charl_device_open(&(charl_device_request){.local_size = 1}, &dev), "open devices in the child alone");
+        refused(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &dev),
+                "open devices in the child alone");
         _exit(failed);
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {

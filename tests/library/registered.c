@@ -127,7 +127,7 @@ static void test_refused(void)
 
 static charl_status train(charl_comm *comm, const char *text, double *loss)
 {
-    const charl_train_options options = {.comm = comm, .overwrite = true};
+    const charl_train_options options = {sizeof options, .comm = comm, .overwrite = true};
     charl_train_result result = {0};
     charl_config *config = NULL;
     charl_status st = charl_config_parse("own.ini", text, strlen(text), NULL, 0, &config);
@@ -147,7 +147,7 @@ static charl_status train(charl_comm *comm, const char *text, double *loss)
 
 int main(int argc, char **argv)
 {
-    const charl_make_options make = {.kind = "digits", .n_train = 256, .seed = 1, .overwrite = true};
+    const charl_make_options make = {sizeof make, .kind = "digits", .n_train = 256, .seed = 1, .overwrite = true};
     double own = 0.0, built_in = 1.0, other = 0.0;
     charl_comm *comm = NULL;
     char *help = NULL;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The form of the public headers, include/charl.
+"""The form of the public headers, include/charl, and of the options that are passed through them.
 
 - No line is longer than 120 columns, and no declaration is broken because a comment follows it: the comment stands above.
 - What is one of an enumeration has its type: no int whose comment names it.
+- Options begin with struct_size, and whoever fills them sets it.
 
 Usage: interface.py ROOT
 """
@@ -30,6 +31,17 @@ def check(path, text, enums, complain):
                 complain(path, text.count("\n", 0, m.start(2)) + 1, "%s is a %s and declared as int" % (name, kind))
 
 
+def check_options(path, text, options, complain):
+    def at(place):
+        return text.count("\n", 0, place) + 1
+
+    for m in re.finditer(r"\((?:const )?(%s)(\[\d*\])?\) ?\{(?!\s*sizeof)" % options, text):
+        complain(path, at(m.start()), "%s begins with its size: {sizeof(%s), ...}" % (m.group(1), m.group(1)))
+    for m in re.finditer(r"\b(%s) (?!\*)([^;]*?);" % options, text):
+        for d in re.finditer(r"(?:^|,\s*)(\w+) = \{(?!\s*sizeof)", m.group(2)):
+            complain(path, at(m.start(2) + d.start(1)), "%s begins with its size: %s = {sizeof %s, ...}" % (m.group(1), d.group(1), d.group(1)))
+
+
 def main():
     failed = []
 
@@ -45,6 +57,16 @@ def main():
     enums = set(re.findall(r"^typedef enum (\w+)", "\n".join(texts.values()), re.M))
     for path, text in texts.items():
         check(path, text, enums, complain)
+    options = []
+    for path, text in texts.items():
+        for m in re.finditer(r"typedef struct (\w+_(?:options|request)) \{\s*([^;]*);", text):
+            options.append(m.group(1))
+            if m.group(2) != "size_t struct_size":
+                complain(path, text.count("\n", 0, m.start()) + 1, "%s does not begin with size_t struct_size" % m.group(1))
+    for pattern in ("src/**/*.c", "bench/*.c", "examples/*.c", "tests/**/*.c"):
+        for path in sorted(glob.glob(pattern, recursive=True)) if options else []:
+            with open(path, encoding="utf-8") as f:
+                check_options(path, f.read(), "|".join(options), complain)
     sys.exit(1 if failed else 0)
 
 

@@ -127,6 +127,11 @@ printf 'typedef enum charl_kind { CHARL_A } charl_kind;\nstruct s {\n    int kin
 expect interface 'include/charl/graph.h:18: kind is a charl_kind and declared as int'
 printf 'typedef enum charl_kind { CHARL_A } charl_kind;\n/** kind: a charl_kind. */\nint charl_put(int kind);\n' >>"$tree/include/charl/graph.h"
 expect interface 'include/charl/graph.h:18: kind is a charl_kind and declared as int'
+printf 'typedef struct charl_x_options {\n    int a;\n} charl_x_options;\n' >>"$tree/include/charl/graph.h"
+expect interface 'include/charl/graph.h:16: charl_x_options does not begin with size_t struct_size'
+printf 'typedef struct charl_x_options {\n    size_t struct_size;\n} charl_x_options;\n' >>"$tree/include/charl/graph.h"
+printf 'charl_x_options o = {.a = 1};\n' >>"$tree/src/base/a.c"
+expect interface 'src/base/a.c:6: charl_x_options begins with its size: o = {sizeof o, ...}'
 printf 'struct s {\n    const char\n        *name; /* of it */\n};\n' >>"$tree/include/charl/graph.h"
 expect interface 'include/charl/graph.h:17: a comment breaks the declaration; put it above'
 

@@ -131,7 +131,7 @@ cleanup:
 
 int main(int argc, char **argv)
 {
-    charl_comm_options options = {.timeout_s = 1.5};
+    charl_comm_options options = {sizeof options, .timeout_s = 1.5};
     charl_status st;
 
     if (charl_comm_init(&argc, &argv) != CHARL_OK) {

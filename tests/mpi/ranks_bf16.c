@@ -46,8 +46,11 @@ void check_bf16(charl_comm *c, const char *name, charl_device *dev, void (*prepa
     assert_non_null(want);
     assert_non_null(got);
     charl_assert_ok(charl_slices_block(total, charl_comm_rank(c), charl_comm_size(c), &mine));
-    charl_assert_ok(charl_allreduce_create(
-        c, n, &mine, &(charl_allreduce_options){.algorithm = name, .reduce_dtype = CHARL_BF16, .device = dev}, &ar));
+    charl_assert_ok(
+        charl_allreduce_create(c, n, &mine,
+                               &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = name,
+                                                          .reduce_dtype = CHARL_BF16, .device = dev},
+                               &ar));
     if (prepare) {
         prepare(ar);
     }

@@ -34,7 +34,8 @@ static charl_comm *watched_nodes(const char *fault)
     charl_comm *c = NULL;
 
     charl_assert_ok(charl__fault_set(fault));
-    charl_assert_ok(charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &c));
+    charl_assert_ok(charl_comm_create(
+        &(charl_comm_options){sizeof(charl_comm_options), .timeout_s = 20, .ranks_per_node = {2}}, &c));
     charl_assert_ok(charl_comm_watch_begin(c, died, NULL));
     return c;
 }
@@ -141,7 +142,8 @@ void test_news_go_round(void **state)
         skip_test();
         return;
     }
-    charl_assert_ok(charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {1}}, &c));
+    charl_assert_ok(charl_comm_create(
+        &(charl_comm_options){sizeof(charl_comm_options), .timeout_s = 20, .ranks_per_node = {1}}, &c));
     charl_assert_ok(charl_comm_watch_begin(c, died, NULL));
     is_linked = charl__heartbeat_is_linked(c, 0, c->rank);
     for (int i = 0; i < 20 && quiet != before; i++) { /* until the last of what the ranks did is known */
@@ -175,7 +177,8 @@ void test_a_connection_without_token_is_closed(void **state)
         skip_test();
         return;
     }
-    charl_assert_ok(charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &c));
+    charl_assert_ok(charl_comm_create(
+        &(charl_comm_options){sizeof(charl_comm_options), .timeout_s = 20, .ranks_per_node = {2}}, &c));
     if (c->heartbeat) {
         fd = charl__node_connect(charl__heartbeat_address(c, charl_comm_node(c)), 0);
         assert_true(fd >= 0);

@@ -14,8 +14,9 @@ static void check_gather(charl_comm *c, const char *name, int64_t n)
     int64_t ticket[2], from, to;
 
     charl_assert_ok(charl_slices_block(8, charl_comm_rank(c), charl_comm_size(c), &mine));
-    charl_assert_ok(
-        charl_allreduce_create(c, n, &mine, &(charl_allreduce_options){.algorithm = name, .gathers = true}, &ar));
+    charl_assert_ok(charl_allreduce_create(
+        c, n, &mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = name, .gathers = true},
+        &ar));
     assert_int_equal((uintptr_t)charl_allreduce_gathered(ar) % 4096, 0);
     for (int64_t round = 0; round < 3; round++) {
         float *v = charl_allreduce_gathered(ar);
@@ -54,8 +55,10 @@ void test_sums_in_bf16(void **state)
     check_bf16(uneven, "auto", NULL, NULL, 64, 5000);
     charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_status(
-        charl_allreduce_create(comm, 4, &mine,
-                               &(charl_allreduce_options){.algorithm = "mpi", .reduce_dtype = CHARL_BF16}, &ar),
+        charl_allreduce_create(
+            comm, 4, &mine,
+            &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = "mpi", .reduce_dtype = CHARL_BF16},
+            &ar),
         CHARL_ERR_CONFIG);
     charl_assert_message("dist.reduce_dtype");
 }

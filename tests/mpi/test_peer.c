@@ -26,7 +26,9 @@ static charl_device *dev;
 static charl_status create(charl_comm *c, int total, int64_t n, charl_slices *mine, charl_allreduce **out)
 {
     charl_assert_ok(charl_slices_block(total, charl_comm_rank(c), charl_comm_size(c), mine));
-    return charl_allreduce_create(c, n, mine, &(charl_allreduce_options){.algorithm = "peer", .device = dev}, out);
+    return charl_allreduce_create(
+        c, n, mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = "peer", .device = dev},
+        out);
 }
 
 /* This rank's lanes of a round, by the compute queue, so that begin is ordered behind them. */
@@ -212,8 +214,9 @@ static void test_nodes_without_lanes(void **state)
         return; /* mpi/peer_nodes has them */
     }
     charl_assert_ok(charl_slices_range(2, rank < 2 ? rank : 2, rank < 2, &mine));
-    charl_assert_ok(
-        charl_allreduce_create(nodes, 700, &mine, &(charl_allreduce_options){.algorithm = "peer", .device = dev}, &ar));
+    charl_assert_ok(charl_allreduce_create(
+        nodes, 700, &mine,
+        &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = "peer", .device = dev}, &ar));
     rounds_run(ar, &mine, 700, 3);
     charl_allreduce_destroy(ar);
 }
@@ -237,8 +240,11 @@ static void gather(charl_comm *c, int64_t n, int rounds)
     assert_non_null(v);
     charl_assert_ok(charl__buffer_create(dev, bytes, "values", &values));
     charl_assert_ok(charl_slices_block(8, charl_comm_rank(c), charl_comm_size(c), &mine));
-    charl_assert_ok(charl__allreduce_create_with(
-        c, n, &mine, &(charl_allreduce_options){.algorithm = "peer", .gathers = true, .device = dev}, values, &ar));
+    charl_assert_ok(
+        charl__allreduce_create_with(c, n, &mine,
+                                     &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = "peer",
+                                                                .gathers = true, .device = dev},
+                                     values, &ar));
     assert_true(charl__allreduce_gathers_in_place(ar));
     for (int64_t round = 0; round < rounds; round++) {
         pause_randomly(round);
@@ -302,7 +308,9 @@ static void test_gathering_wants_a_buffer(void **state)
     charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_status(
         charl_allreduce_create(comm, 9, &mine,
-                               &(charl_allreduce_options){.algorithm = "peer", .gathers = true, .device = dev}, &ar),
+                               &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = "peer",
+                                                          .gathers = true, .device = dev},
+                               &ar),
         CHARL_ERR_CONFIG);
     charl_assert_message("does not gather");
 }
@@ -352,8 +360,9 @@ static void test_a_rank_without_lanes(void **state)
 
     (void)state;
     charl_assert_ok(charl_slices_range(last, rank, rank < last, &mine));
-    charl_assert_ok(
-        charl_allreduce_create(comm, 700, &mine, &(charl_allreduce_options){.algorithm = "peer", .device = dev}, &ar));
+    charl_assert_ok(charl_allreduce_create(
+        comm, 700, &mine,
+        &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = "peer", .device = dev}, &ar));
     assert_int_equal(charl__peer_tuning_of(ar)->words_left, 0);
     rounds_run(ar, &mine, 700, 5);
     charl_allreduce_destroy(ar);
@@ -369,7 +378,7 @@ static void lose(double timeout_s, double patience_s, const char *message)
     int64_t ticket = 0;
     char text[64];
 
-    charl_assert_ok(charl_comm_create(&(charl_comm_options){.timeout_s = 20}, &c));
+    charl_assert_ok(charl_comm_create(&(charl_comm_options){sizeof(charl_comm_options), .timeout_s = 20}, &c));
     charl_assert_ok(create(c, 8, 5003, &mine, &ar));
     charl_comm_timeout_set(c, timeout_s);
     charl__peer_tuning_of(ar)->patience_s = patience_s;
@@ -416,7 +425,8 @@ static void test_where_it_does_not_work(void **state)
         charl_assert_status(create(nodes, 8, 4, &mine, &ar), CHARL_ERR_CONFIG);
         charl_assert_message("the nodes have different numbers of ranks");
     }
-    charl_assert_ok(charl_allreduce_create(comm, 4, &mine, &(charl_allreduce_options){.device = dev}, &ar));
+    charl_assert_ok(charl_allreduce_create(
+        comm, 4, &mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .device = dev}, &ar));
     assert_string_equal(charl_allreduce_name(ar),
                         charl_device_get_info(dev)->kind == CHARL_DEVICE_GPU ? "peer" : "shm");
     assert_int_equal(charl__allreduce_written(ar) != NULL, charl__peer_tuning_of(ar) != NULL);
@@ -545,14 +555,16 @@ static void test_auto_falls_back(void **state)
     charl_log_set_callback(note, &warnings);
     charl_assert_ok(charl__fault_set("peer.prefer:1+"));
     charl__fault_after(charl_comm_rank(comm) == failing_rank ? 12 : 0);
-    charl_assert_ok(charl_allreduce_create(comm, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
+    charl_assert_ok(charl_allreduce_create(
+        comm, 300, &mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .device = dev}, &ar));
     assert_string_equal(charl_allreduce_name(ar), "shm");
     assert_int_equal(warnings, 1);
     charl_allreduce_destroy(ar);
 
     /* memory through which rank 1 is never heard */
     charl_assert_ok(charl__fault_set("peer.prefer:1+,peer.absent@1:1,peer.patience:1+:100"));
-    charl_assert_ok(charl_allreduce_create(comm, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
+    charl_assert_ok(charl_allreduce_create(
+        comm, 300, &mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .device = dev}, &ar));
     charl_assert_ok(charl__fault_set(NULL));
     charl_log_set_callback(NULL, NULL);
     assert_string_equal(charl_allreduce_name(ar), "shm");
@@ -575,7 +587,8 @@ static void test_auto_falls_back_over_nodes(void **state)
     charl_assert_ok(charl_slices_block(8, charl_comm_rank(nodes), charl_comm_size(nodes), &mine));
     charl_log_set_callback(note, &warnings);
     charl_assert_ok(charl__fault_set("peer.prefer:1+,peer.late@1:1:1000,peer.patience:1+:100"));
-    charl_assert_ok(charl_allreduce_create(nodes, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
+    charl_assert_ok(charl_allreduce_create(
+        nodes, 300, &mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .device = dev}, &ar));
     charl_assert_ok(charl__fault_set(NULL));
     charl_log_set_callback(NULL, NULL);
     assert_string_equal(charl_allreduce_name(ar), "hierarchical");
@@ -630,7 +643,8 @@ static void test_a_lonely_failure_is_that_of_all_nodes(void **state)
     for (; has_nodes() && st != CHARL_OK; n += failure_step()) { /* mpi/peer_nodes */
         charl_comm *c = NULL;
 
-        charl_assert_ok(charl_comm_create(&(charl_comm_options){.timeout_s = 1, .ranks_per_node = {2}}, &c));
+        charl_assert_ok(charl_comm_create(
+            &(charl_comm_options){sizeof(charl_comm_options), .timeout_s = 1, .ranks_per_node = {2}}, &c));
         fail_alone(c, n, &st);
         charl_comm_destroy(c);
     }
@@ -640,12 +654,13 @@ static void test_a_lonely_failure_is_that_of_all_nodes(void **state)
 static int ranks_begin(void **state)
 {
     (void)state;
-    if (charl_comm_create(&(charl_comm_options){.timeout_s = 20}, &comm) != CHARL_OK ||
-        charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &nodes) != CHARL_OK ||
+    if (charl_comm_create(&(charl_comm_options){sizeof(charl_comm_options), .timeout_s = 20}, &comm) != CHARL_OK ||
+        charl_comm_create(&(charl_comm_options){sizeof(charl_comm_options), .timeout_s = 20, .ranks_per_node = {2}},
+                          &nodes) != CHARL_OK ||
         charl_comm_cpu_limit(comm) != CHARL_OK ||
-        charl_device_open(
-            &(charl_device_request){.local_rank = charl_comm_rank(comm), .local_size = charl_comm_size(comm)}, &dev) !=
-            CHARL_OK) {
+        charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_rank = charl_comm_rank(comm),
+                                                  .local_size = charl_comm_size(comm)},
+                          &dev) != CHARL_OK) {
         fprintf(stderr, "%s\n", charl_error_message());
         return 1;
     }

@@ -35,7 +35,8 @@ static void lane_fill(const charl_slices *s, int j, int64_t round, int64_t n, fl
 static charl_status create(charl_comm *c, const char *algorithm, int64_t n, const charl_slices *mine,
                            charl_allreduce **out)
 {
-    return charl_allreduce_create(c, n, mine, &(charl_allreduce_options){.algorithm = algorithm}, out);
+    return charl_allreduce_create(
+        c, n, mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = algorithm}, out);
 }
 
 static void check(charl_comm *c, const char *name, int total, int64_t n)
@@ -137,7 +138,9 @@ static void test_a_wrong_algorithm_is_refused(void **state)
     charl_assert_status(create(comm, "ring", 4, &mine, &ar), CHARL_ERR_CONFIG);
     charl_assert_message("shm, hierarchical, p2p, mpi");
     charl_assert_status(
-        charl_allreduce_create(comm, 4, &mine, &(charl_allreduce_options){.reduce_dtype = CHARL_I32}, &ar),
+        charl_allreduce_create(comm, 4, &mine,
+                               &(charl_allreduce_options){sizeof(charl_allreduce_options), .reduce_dtype = CHARL_I32},
+                               &ar),
         CHARL_ERR_CONFIG);
     charl_assert_message("dist.reduce_dtype");
     charl__env_set(CHARL_ENV_ALLREDUCE, "p2p");
@@ -426,7 +429,7 @@ static void test_a_watch_without_deaths_reports_none(void **state)
     charl_assert_ok(charl_comm_barrier(comm));
 }
 
-static _Thread_local charl_comm_options options = {.timeout_s = 20};
+static _Thread_local charl_comm_options options = {sizeof options, .timeout_s = 20};
 
 static int ranks_begin(void **state)
 {
@@ -503,7 +506,7 @@ static int team_run(int size)
         return 1;
     }
     for (int r = 0; r < size; r++) {
-        of_rank[r] = (charl_comm_options){.timeout_s = 20, .team = team, .rank = r};
+        of_rank[r] = (charl_comm_options){sizeof(charl_comm_options), .timeout_s = 20, .team = team, .rank = r};
         if (pthread_create(&thread[r], NULL, thread_run, &of_rank[r]) != 0) {
             return 1;
         }

@@ -88,8 +88,8 @@ static void test_a_scale_changes_no_bit(void **state)
     float plain[WEIGHTS], scaled[WEIGHTS];
 
     (void)state;
-    trained((charl_steps_options){.seed = 0}, 0, STEPS, plain);
-    trained((charl_steps_options){.loss_scale = 1024}, 0, STEPS, scaled);
+    trained((charl_steps_options){sizeof(charl_steps_options), .seed = 0}, 0, STEPS, plain);
+    trained((charl_steps_options){sizeof(charl_steps_options), .loss_scale = 1024}, 0, STEPS, scaled);
     charl_assert_same_bits(plain, scaled, WEIGHTS);
 }
 
@@ -99,12 +99,12 @@ static void test_seed_and_step(void **state)
     run r;
 
     (void)state;
-    trained((charl_steps_options){.seed = 5}, 0.5, STEPS, a);
-    trained((charl_steps_options){.seed = 5}, 0.5, STEPS, b);
-    trained((charl_steps_options){.seed = 6}, 0.5, STEPS, other);
+    trained((charl_steps_options){sizeof(charl_steps_options), .seed = 5}, 0.5, STEPS, a);
+    trained((charl_steps_options){sizeof(charl_steps_options), .seed = 5}, 0.5, STEPS, b);
+    trained((charl_steps_options){sizeof(charl_steps_options), .seed = 6}, 0.5, STEPS, other);
     charl_assert_same_bits(a, b, WEIGHTS);
     assert_true(memcmp(a, other, sizeof a) != 0);
-    open_run(&r, (charl_steps_options){.seed = 5}, 0.5, CHARL_F32);
+    open_run(&r, (charl_steps_options){sizeof(charl_steps_options), .seed = 5}, 0.5, CHARL_F32);
     charl_assert_ok(charl_optimizer_set_steps(r.optimizer, 9, 0)); /* the same weights at another step draw otherwise */
     train(&r, STEPS, other);
     assert_true(memcmp(a, other, sizeof a) != 0);
@@ -117,7 +117,8 @@ static void test_a_dynamic_scale_recovers(void **state)
     run r;
 
     (void)state;
-    open_run(&r, (charl_steps_options){.loss_scale = 65536, .dynamic = true}, 0, CHARL_F16);
+    open_run(&r, (charl_steps_options){sizeof(charl_steps_options), .loss_scale = 65536, .dynamic = true}, 0,
+             CHARL_F16);
     charl_assert_ok(charl_steps_set_loss_scale(r.steps, 0x1p127F));
     train(&r, 0, before);
     train(&r, 1, after);
@@ -143,9 +144,13 @@ static void test_errors(void **state)
     double worst;
 
     (void)state;
-    charl_assert_status(charl_steps_create(dev, &(charl_steps_options){.loss_scale = 3}, &s), CHARL_ERR_INVALID);
-    charl_assert_status(charl_steps_create(dev, &(charl_steps_options){.dynamic = true}, &s), CHARL_ERR_INVALID);
-    open_run(&r, (charl_steps_options){.seed = 1}, 0, CHARL_F32);
+    charl_assert_status(
+        charl_steps_create(dev, &(charl_steps_options){sizeof(charl_steps_options), .loss_scale = 3}, &s),
+        CHARL_ERR_INVALID);
+    charl_assert_status(
+        charl_steps_create(dev, &(charl_steps_options){sizeof(charl_steps_options), .dynamic = true}, &s),
+        CHARL_ERR_INVALID);
+    open_run(&r, (charl_steps_options){sizeof(charl_steps_options), .seed = 1}, 0, CHARL_F32);
     charl_assert_ok(charl_steps_get_loss_scale(r.steps, &scale));
     assert_true(scale == 1.0F);
     charl_assert_status(charl_steps_set_loss_scale(r.steps, 2), CHARL_ERR_INVALID);
@@ -156,7 +161,7 @@ static void test_errors(void **state)
     charl_optimizer_destroy(plain);
     charl_assert_ok(charl_gradcheck(r.g, r.loss, 1, &worst));
     close_run(&r);
-    open_run(&r, (charl_steps_options){.seed = 1, .loss_scale = 1024}, 0, CHARL_F32);
+    open_run(&r, (charl_steps_options){sizeof(charl_steps_options), .seed = 1, .loss_scale = 1024}, 0, CHARL_F32);
     charl_assert_status(charl_gradcheck(r.g, r.loss, 1, &worst), CHARL_ERR_INVALID);
     charl_assert_message("loss scale");
     close_run(&r);

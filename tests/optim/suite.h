@@ -80,7 +80,7 @@ static inline float lr_of(int t)
 
 static inline int charl_test_optim(const struct CMUnitTest *tests, size_t n)
 {
-    const charl_device_request request = {.local_size = 1};
+    const charl_device_request request = {sizeof request, .local_size = 1};
     int rc;
 
     if (charl_device_open(&request, &dev) != CHARL_OK) {

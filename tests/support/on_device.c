@@ -38,7 +38,8 @@ bool charl_test_has_barriers(charl_device *dev)
 
 int charl_test_run_on_device(const char *name, const struct CMUnitTest *tests, size_t count, charl_device **dev)
 {
-    return charl_test_run_on_device_of(&(charl_device_request){.local_size = 1}, name, tests, count, dev);
+    return charl_test_run_on_device_of(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, name,
+                                       tests, count, dev);
 }
 
 int charl_test_run_on_device_of(const charl_device_request *request, const char *name, const struct CMUnitTest *tests,

@@ -26,7 +26,7 @@ static charl_dataset *open_tokens(void)
     const char *path = charl_test_path(dir, "tokens.h5");
     const charl__writer_spec spec = {
         .kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U16, .rows = TRAIN, .more = VAL, .classes = 1201};
-    const charl_import_options replace = {.overwrite = true};
+    const charl_import_options replace = {sizeof replace, .overwrite = true};
     static uint16_t tokens[TRAIN + VAL];
     charl__writer *w = NULL;
     charl_dataset *ds = NULL;
@@ -38,7 +38,8 @@ static charl_dataset *open_tokens(void)
     charl_assert_ok(charl__writer_put(w, tokens, NULL, TRAIN + VAL));
     charl_assert_ok(charl__writer_finish(w));
     charl__writer_destroy(w);
-    charl_assert_ok(charl_dataset_open(path, &(charl_dataset_options){.window = WINDOW}, &ds));
+    charl_assert_ok(
+        charl_dataset_open(path, &(charl_dataset_options){sizeof(charl_dataset_options), .window = WINDOW}, &ds));
     return ds;
 }
 
@@ -257,7 +258,7 @@ int main(void)
         cmocka_unit_test(evaluation_tiles),           cmocka_unit_test(bytes_on_the_device),
         cmocka_unit_test(every_acquisition_may_fail),
     };
-    const charl_device_request request = {.share = true};
+    const charl_device_request request = {sizeof request, .share = true};
     int rc;
 
     if (charl_device_open(&request, &dev) != CHARL_OK) {

@@ -92,7 +92,8 @@ static void round_trip(const char *file)
     assert_int_equal(report.loaded, 0);
     charl_params_report_fini(&report);
     same(&a, &c, "fc1.bias", 4, false);
-    charl_assert_ok(charl_params_load(c.params, path, &(charl_params_load_options){.by_name = true}, &report));
+    charl_assert_ok(charl_params_load(
+        c.params, path, &(charl_params_load_options){sizeof(charl_params_load_options), .by_name = true}, &report));
     assert_int_equal(report.loaded, 2);
     assert_string_equal(report.text, "missing: head.weight\nextra: fc2.weight\n");
     charl_params_report_fini(&report);
@@ -124,7 +125,9 @@ static void test_prefixes(void **state)
     charl_assert_status(charl_params_load(b.params, bare, NULL, &report), CHARL_ERR_CHECKPOINT);
     charl_assert_message("HINT init.rename = * -> net.a.* gives 3 of 3 parameters a tensor");
     charl_params_report_fini(&report);
-    charl_assert_ok(charl_params_load(b.params, bare, &(charl_params_load_options){.rename = "* -> net.a.*"}, &report));
+    charl_assert_ok(charl_params_load(
+        b.params, bare, &(charl_params_load_options){sizeof(charl_params_load_options), .rename = "* -> net.a.*"},
+        &report));
     assert_int_equal(report.loaded, 3);
     charl_params_report_fini(&report);
     close_net(&a);
@@ -158,8 +161,10 @@ static void test_other_shapes(void **state)
     open_net(4, "fc2", 1, &a);
     open_net(6, "fc2", 1, &b);
     charl_assert_ok(charl_params_save(a.params, path, NULL));
-    charl_assert_status(charl_params_load(b.params, path, &(charl_params_load_options){.by_name = true}, &report),
-                        CHARL_ERR_CHECKPOINT);
+    charl_assert_status(
+        charl_params_load(b.params, path,
+                          &(charl_params_load_options){sizeof(charl_params_load_options), .by_name = true}, &report),
+        CHARL_ERR_CHECKPOINT);
     charl_assert_message("has no parameter of this model");
     assert_int_equal(report.misshapen, 3);
     assert_non_null(strstr(report.text, "misshapen: fc1.weight is [4, 5] in the file, [6, 5] in the model\n"));
@@ -185,7 +190,8 @@ static void test_half_sized_tensors(void **state)
     }
     open_net(4, "fc2", 1, &a);
     charl_assert_ok(charl_safetensors_save(path, &t, 1, NULL));
-    charl_assert_ok(charl_params_load(a.params, path, &(charl_params_load_options){.by_name = true}, NULL));
+    charl_assert_ok(charl_params_load(
+        a.params, path, &(charl_params_load_options){sizeof(charl_params_load_options), .by_name = true}, NULL));
     read_param(&a, "fc1.bias", got);
     charl_assert_same_bits(got, want, 4);
     close_net(&a);
@@ -200,11 +206,13 @@ static void test_errors(void **state)
     open_net(4, "fc2", 1, &a);
     charl_assert_status(charl_params_save(a.params, "weights.bin", NULL), CHARL_ERR_INVALID);
     charl_assert_status(
-        charl_params_save(a.params, "weights.safetensors", &(charl_params_save_options){.config_text = "[model]\n"}),
+        charl_params_save(a.params, "weights.safetensors",
+                          &(charl_params_save_options){sizeof(charl_params_save_options), .config_text = "[model]\n"}),
         CHARL_ERR_INVALID);
     charl_assert_status(charl_params_load(a.params, "/no/such.h5", NULL, NULL), CHARL_ERR_CHECKPOINT);
     charl_assert_status(
-        charl_params_save(a.params, "weights.h5", &(charl_params_save_options){.config_text = "no ini"}),
+        charl_params_save(a.params, "weights.h5",
+                          &(charl_params_save_options){sizeof(charl_params_save_options), .config_text = "no ini"}),
         CHARL_ERR_CONFIG);
     close_net(&a);
 }

@@ -240,9 +240,10 @@ static void same(const net *a, const net *b)
 static charl_status load(const net *n, const char *path, const char *skip, const char *rename,
                          charl_params_report *report)
 {
-    return charl_params_load(
-        n->params, path,
-        &(charl_params_load_options){.skip = skip, .rename = rename, .config = n->config, .model = n->model}, report);
+    return charl_params_load(n->params, path,
+                             &(charl_params_load_options){sizeof(charl_params_load_options), .skip = skip,
+                                                          .rename = rename, .config = n->config, .model = n->model},
+                             report);
 }
 
 /* The file that `f` becomes gives another model of the same settings the weights of `a`. */

@@ -12,7 +12,7 @@
 
 enum { STEPS = 32, MOST_LEAVES = 13, ALL_PLANS = true };
 
-static const charl_device_request on_cpu = {.select = "cpu", .local_size = 1};
+static const charl_device_request on_cpu = {sizeof on_cpu, .select = "cpu", .local_size = 1};
 
 static bool has_amx(void)
 {

@@ -306,7 +306,7 @@ static charl_device *f32_device;
 
 static int open_tf32(void **state)
 {
-    const charl_device_request request = {.local_size = 1, .allow_tf32 = true};
+    const charl_device_request request = {sizeof request, .local_size = 1, .allow_tf32 = true};
 
     (void)state;
     f32_device = dev;

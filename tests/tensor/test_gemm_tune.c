@@ -13,7 +13,7 @@
 
 enum { M = 24, N = 100, K = 9 };
 
-static const charl_device_request on_cpu = {.select = "cpu", .local_size = 1};
+static const charl_device_request on_cpu = {sizeof on_cpu, .select = "cpu", .local_size = 1};
 static charl_device *shared;
 static char *cache; /* of the devices that these tests open */
 
@@ -138,7 +138,7 @@ static void tunes_at_first_use(void **state)
 /* Where operands for trials do not fit, a product is done as guessed. */
 static void goes_on_without_memory(void **state)
 {
-    const charl_device_request small = {.select = "cpu", .local_size = 1, .memory_limit = 2 * 4 * M * N};
+    const charl_device_request small = {sizeof small, .select = "cpu", .local_size = 1, .memory_limit = 2 * 4 * M * N};
     charl_device *dev = NULL;
     product p;
 

@@ -35,7 +35,7 @@ static charl_status fill_as(charl_tensor *t, const char *label)
 static charl_status scenario(void *ctx)
 {
     charl_status st = CHARL_OK;
-    const charl_device_request request = {.local_size = 1};
+    const charl_device_request request = {sizeof request, .local_size = 1};
     charl_device *dev = NULL;
     charl_tensor *t = NULL;
     charl__recording *r = NULL;

@@ -41,9 +41,10 @@ static void *member_run(void *arg)
 {
     member *m = arg;
     charl_comm *comm = NULL;
-    charl_train_options options = {.fast_dev_run = m->r->steps};
+    charl_train_options options = {sizeof options, .fast_dev_run = m->r->steps};
 
-    m->status = charl_comm_create(&(charl_comm_options){.team = m->r->team, .rank = m->rank}, &comm);
+    m->status = charl_comm_create(
+        &(charl_comm_options){sizeof(charl_comm_options), .team = m->r->team, .rank = m->rank}, &comm);
     if (m->status == CHARL_OK) {
         options.comm = comm;
         m->status = charl_train_run(m->r->config, &options, &m->result);
@@ -94,7 +95,7 @@ static void assert_ended(const member *m, charl_status wanted)
 
 static char *make_data(void)
 {
-    const charl_make_options o = {.kind = "regression", .n_train = 200, .seed = 1};
+    const charl_make_options o = {sizeof o, .kind = "regression", .n_train = 200, .seed = 1};
     char *dir = charl_test_tempdir();
 
     charl_assert_ok(charl_dataset_make(charl_test_path(dir, "data.h5"), &o));

@@ -93,15 +93,20 @@ static charl_status refuse(member *m)
 
     CHARL_TRY_CLEANUP(charl_params_create(&others));
     CHARL_TRY_CLEANUP(charl_params_add(others, &spec, &w));
+    CHARL_TRY_CLEANUP(is_bad(m,
+                             (charl_data_parallel_options){sizeof(charl_data_parallel_options), .allreduce = "nosuch"},
+                             CHARL_ERR_CONFIG, "unknown all-reduce nosuch"));
     CHARL_TRY_CLEANUP(
-        is_bad(m, (charl_data_parallel_options){.allreduce = "nosuch"}, CHARL_ERR_CONFIG, "unknown all-reduce nosuch"));
-    CHARL_TRY_CLEANUP(is_bad(m, (charl_data_parallel_options){.reduce_dtype = CHARL_F16}, CHARL_ERR_INVALID,
-                             "gradients are summed in f32 or bf16, not in f16"));
+        is_bad(m, (charl_data_parallel_options){sizeof(charl_data_parallel_options), .reduce_dtype = CHARL_F16},
+               CHARL_ERR_INVALID, "gradients are summed in f32 or bf16, not in f16"));
     CHARL_TRY_CLEANUP(
-        is_bad(m, (charl_data_parallel_options){.bucket_mb = (double)NAN}, CHARL_ERR_INVALID, "bucket_mb is nan"));
-    CHARL_TRY_CLEANUP(is_bad(m, (charl_data_parallel_options){.passes = -1}, CHARL_ERR_INVALID, "-1 passes"));
-    CHARL_TRY_CLEANUP(
-        is_bad(m, (charl_data_parallel_options){.passes = SLICES + 1}, CHARL_ERR_CONFIG, "a pass takes at least one"));
+        is_bad(m, (charl_data_parallel_options){sizeof(charl_data_parallel_options), .bucket_mb = (double)NAN},
+               CHARL_ERR_INVALID, "bucket_mb is nan"));
+    CHARL_TRY_CLEANUP(is_bad(m, (charl_data_parallel_options){sizeof(charl_data_parallel_options), .passes = -1},
+                             CHARL_ERR_INVALID, "-1 passes"));
+    CHARL_TRY_CLEANUP(is_bad(m,
+                             (charl_data_parallel_options){sizeof(charl_data_parallel_options), .passes = SLICES + 1},
+                             CHARL_ERR_CONFIG, "a pass takes at least one"));
     CHARL_TRY_CLEANUP(new_graph(m, NULL, true, &other, NULL, NULL));
     CHARL_TRY_CLEANUP(
         is_refused(m, other, 1, CHARL_ERR_INVALID, "the graph has slices 0 to 1 of 1, but is to have slices"));
@@ -224,9 +229,11 @@ static charl_status train_twice(member *m)
 
 static charl_status member_work(member *m)
 {
-    const charl_device_request request = {.local_rank = m->rank, .local_size = m->size, .share = true};
+    const charl_device_request request = {sizeof request, .local_rank = m->rank, .local_size = m->size, .share = true};
 
-    CHARL_TRY(charl_comm_create(&(charl_comm_options){.team = m->team, .rank = m->rank, .timeout_s = 30}, &m->comm));
+    CHARL_TRY(charl_comm_create(
+        &(charl_comm_options){sizeof(charl_comm_options), .team = m->team, .rank = m->rank, .timeout_s = 30},
+        &m->comm));
     CHARL_TRY(charl_slices_block(SLICES, m->rank, m->size, &m->mine));
     CHARL_TRY(charl_device_open(&request, &m->dev));
     CHARL_TRY(charl_params_create(&m->params));
@@ -274,25 +281,27 @@ static void test_refused(void **state)
     member m[MOST];
 
     (void)state;
-    run_ranks(1, (charl_data_parallel_options){0}, refuse, m);
-    run_ranks(2, (charl_data_parallel_options){0}, refuse, m);
-    run_ranks(1, (charl_data_parallel_options){0}, refuse_part, m);
+    run_ranks(1, (charl_data_parallel_options){sizeof(charl_data_parallel_options)}, refuse, m);
+    run_ranks(2, (charl_data_parallel_options){sizeof(charl_data_parallel_options)}, refuse, m);
+    run_ranks(1, (charl_data_parallel_options){sizeof(charl_data_parallel_options)}, refuse_part, m);
 }
 
 /* Two objects, one after the other, over the same parameters: on any number of ranks, in passes, sharded and without overlap, to the bit. */
 static void test_options_change_no_bit(void **state)
 {
-    static const charl_data_parallel_options options[] = {{0},
-                                                          {.passes = 2, .no_overlap = true, .bucket_mb = 1},
-                                                          {.shard_optimizer = true},
-                                                          {.passes = 2, .shard_optimizer = true}};
+    static const charl_data_parallel_options options[] = {
+        {sizeof *options},
+        {sizeof *options, .passes = 2, .no_overlap = true, .bucket_mb = 1},
+        {sizeof *options, .shard_optimizer = true},
+        {sizeof *options, .passes = 2, .shard_optimizer = true}};
     static const charl_dtype dtypes[] = {CHARL_F32, CHARL_BF16};
 
     (void)state;
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         member one[MOST], m[MOST];
 
-        run_ranks(1, (charl_data_parallel_options){.reduce_dtype = dtypes[d]}, train_twice, one);
+        run_ranks(1, (charl_data_parallel_options){sizeof(charl_data_parallel_options), .reduce_dtype = dtypes[d]},
+                  train_twice, one);
         assert_true(one[0].weight[0] != 0.0F && one[0].loss != 0.0F);
         for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
             charl_data_parallel_options o = options[k];

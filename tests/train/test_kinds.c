@@ -210,7 +210,7 @@ static charl_status import(const char *format, const char *path)
     const char *two[2] = {path, path};
 
     return t->run(t->row.defaults, two, t->group, charl_test_path(dir, "out.h5"),
-                  &(charl_import_options){.overwrite = true});
+                  &(charl_import_options){sizeof(charl_import_options), .overwrite = true});
 }
 
 static charl_status import_csv(const char *path)
@@ -255,7 +255,8 @@ static charl_status compare(const char *path)
 static charl_status verify(const char *path)
 {
     charl_verify_result result;
-    const charl_status st = charl_verify(path, &(charl_verify_options){.segments = 0}, &result);
+    const charl_status st =
+        charl_verify(path, &(charl_verify_options){sizeof(charl_verify_options), .segments = 0}, &result);
 
     return st;
 }

@@ -14,6 +14,7 @@
 #include "base/env.h"
 #include "base/numeric/hash.h"
 #include "base/numeric/rng.h"
+#include "base/options.h"
 #include "charl/ops.h"
 
 enum { SLICES = 8, PROBES = 48, SHORT_PROBES = 6, N_SHIFTS = 4 };
@@ -552,7 +553,9 @@ charl_status charl_operator_check(charl_device *dev, const char *name, const cha
                                   charl_operator_report *report)
 {
     CHARL_GIVEN(dev, name);
-    const charl_operator_check_options o = options ? *options : (charl_operator_check_options){.seed = 1};
+    CHARL__OPTIONS(charl_operator_check_options, options);
+    const charl_operator_check_options o =
+        options ? *options : (charl_operator_check_options){sizeof(charl_operator_check_options), .seed = 1};
     charl_operator_report own = {0};
     const charl__op *op = charl__op_find(name);
     charl_status st;
@@ -569,7 +572,7 @@ charl_status charl_operator_hash(charl_device *dev, uint64_t seed,
                                  void (*each)(void *ctx, const char *name, const char *hash), void *ctx, char hash[65])
 {
     CHARL_GIVEN(dev, hash);
-    const charl_operator_check_options o = {.precision = CHARL_F32, .seed = seed, .outputs_only = true};
+    const charl_operator_check_options o = {sizeof o, .precision = CHARL_F32, .seed = seed, .outputs_only = true};
     unsigned char digest[CHARL__SHA256_BYTES];
     charl__sha256 sha;
     const char *name;

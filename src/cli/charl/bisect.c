@@ -24,7 +24,7 @@ int charl__bisect_main(const char *path, int argc, char **argv)
         "there is one."};
     charl__cli_operands operands = {.names = {"RUN1", "RUN2"}, .max = 2 + CHARL__CLI_OVERRIDES};
     charl_config_override overrides[CHARL__CLI_OVERRIDES];
-    charl_bisect_options o = {.warned = charl__cli_warn, .compiling = charl__cli_compiling_show};
+    charl_bisect_options o = {sizeof o, .warned = charl__cli_warn, .compiling = charl__cli_compiling_show};
     charl_bisect_result result;
     charl_status st;
     int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &o);

@@ -76,7 +76,8 @@ static int export_file(void *ctx)
         }
         st = (m->layout == LAYOUT_PEFT ? charl_export_peft : charl_export_huggingface)(
             m->values[0],
-            &(charl_export_options){.ema = (charl_ema_choice)m->ema, .base = m->base, .shard_bytes = m->shard_bytes},
+            &(charl_export_options){sizeof(charl_export_options), .ema = (charl_ema_choice)m->ema, .base = m->base,
+                                    .shard_bytes = m->shard_bytes},
             m->out);
         return st == CHARL_OK ? say_folder(m) : charl__cli_fail(st);
     }

@@ -262,7 +262,7 @@ static int run_look(const char *path, int argc, char **argv, bool verify, const 
         {0}};
     const charl__cli_syntax syntax = {options, "FILE", doc};
     charl__cli_operands file = {.names = {"FILE"}};
-    look l = {.verify = verify, .measures = !verify, .open.window = 1};
+    look l = {.open.struct_size = sizeof l.open, .verify = verify, .measures = !verify, .open.window = 1};
     const int code = charl__cli_parse(path, &syntax, &file, argc, argv, &l);
 
     if (code >= 0) {
@@ -290,7 +290,7 @@ int charl__data_verify_main(const char *path, int argc, char **argv)
 
 int charl__data_show(const char *path)
 {
-    look l = {.path = path, .open.window = 1, .warns = true};
+    look l = {.open.struct_size = sizeof l.open, .path = path, .open.window = 1, .warns = true};
 
     return look_at(&l);
 }
@@ -309,7 +309,7 @@ int charl__data_make_main(const char *path, int argc, char **argv)
     char doc[512] = "Create a synthetic dataset.\vKinds:\n";
     const charl__cli_syntax syntax = {options, "KIND OUT", doc};
     charl__cli_operands files = {.names = {"KIND", "OUT"}};
-    charl_make_options o = {.n_train = 20000, .n_val = 4000, .seed = 1};
+    charl_make_options o = {sizeof o, .n_train = 20000, .n_val = 4000, .seed = 1};
     charl_status st;
     int code;
 

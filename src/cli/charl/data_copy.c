@@ -72,7 +72,7 @@ static int run(const char *path, const charl__cli_option *options, const char *a
 {
     const charl__cli_syntax syntax = {options, args, doc};
     charl__cli_operands files = {.names = {"FILE"}, .max = max_files};
-    request r = {0};
+    request r = {.arrays.struct_size = sizeof r.arrays, .common.struct_size = sizeof r.common};
     const int code = charl__cli_parse(path, &syntax, &files, argc, argv, &r);
 
     if (code >= 0) {
@@ -95,7 +95,8 @@ static int run(const char *path, const charl__cli_option *options, const char *a
 /* The data set that is read; tokens are opened too, to be refused as what they are. */
 static charl_status open_file(const request *r, charl_dataset **out)
 {
-    const charl_dataset_options open = {.x = r->arrays.x, .y = r->arrays.y, .weights = r->arrays.weights, .window = 1};
+    const charl_dataset_options open = {sizeof open, .x = r->arrays.x, .y = r->arrays.y, .weights = r->arrays.weights,
+                                        .window = 1};
 
     return charl_dataset_open(r->files[0], &open, out);
 }

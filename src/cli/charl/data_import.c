@@ -134,7 +134,7 @@ static int parse(import *o, const char *path, int argc, char **argv, charl__cli_
 
 static int run(const charl_importer *t, int argc, char **argv)
 {
-import o = {.importer = t, .common.noted = charl__cli_note };
+import o = {.importer = t, .common.struct_size = sizeof o.common, .common.noted = charl__cli_note };
     charl__cli_operands files = {.names = {"FILE"}, .max = MANY};
     char path[OPTION_BYTES + 32];
     charl_status st = charl__cli_alloc(1, t->row.settings_size + 1, &o.settings);

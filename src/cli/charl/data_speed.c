@@ -16,7 +16,8 @@ static charl_status measure(charl_dataset *ds, const charl_dataset_info *info, c
 {
     charl_status st = CHARL_OK;
     const int64_t all = info->rows[CHARL_SPLIT_TRAIN];
-    const charl_loader_options options = {.batch_size = all < MOST_ROWS ? all : MOST_ROWS, .shuffle = order, .seed = 1};
+    const charl_loader_options options = {sizeof options, .batch_size = all < MOST_ROWS ? all : MOST_ROWS,
+                                          .shuffle = order, .seed = 1};
     charl_loader *loader = NULL;
     charl_loader_batch batch;
     double begin, end = 0, rows = 0, bytes = 0;

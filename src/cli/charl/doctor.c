@@ -171,7 +171,8 @@ static void check_kernels(doctor *d, const charl_device_info *info)
     const double begun = charl__cli_clock_s();
 
     snprintf(select, sizeof select, "%d", info->index);
-    if (charl_device_open(&(charl_device_request){.select = select, .local_size = 1, .exact = true, .share = true},
+    if (charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = select, .local_size = 1,
+                                                  .exact = true, .share = true},
                           &dev) == CHARL_OK) {
         const charl_device_memory m = charl_device_get_memory(dev);
 

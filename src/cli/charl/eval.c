@@ -180,8 +180,7 @@ static charl_status print(const evaluation *e, charl_val_row *row, const charl_e
 static int evaluate(void *ctx, charl_comm *comm)
 {
     const evaluation *e = ctx;
-    const charl_train_options options = {.comm = comm,
-                                         .ema = e->ema,
+    const charl_train_options options = {sizeof options, .comm = comm, .ema = e->ema,
                                          .events = {.ctx = comm,
                                                     .compiling = charl__cli_compiling_show,
                                                     .started = charl__ranks_started,
@@ -219,7 +218,8 @@ static charl_status print_choice(void *ctx, const charl_choice *c)
 
 static int answer_choices(const evaluation *e)
 {
-    const charl_choices_options options = {.ema = (charl_ema_choice)e->ema,
+    const charl_choices_options options = {sizeof options,
+                                           .ema = (charl_ema_choice)e->ema,
                                            .tokenizer = e->tokenizer,
                                            .answered = e->report ? print_choice : NULL,
                                            .warned = charl__cli_warn,

@@ -269,11 +269,8 @@ int charl__generate_main(const char *path, int argc, char **argv)
         "(data.window for sequential models). Once the text is longer, each token costs a pass over the whole context. "
         "train.precision=bf16 computes in half precision."};
     charl__cli_operands operands = {.names = {"CHECKPOINT"}, .max = 2 + CHARL__CLI_OVERRIDES};
-    generation g = {.options = {.tokens = 200,
-                                .temperature = 0.8,
-                                .top_p = 1.0,
-                                .warned = charl__cli_warn,
-                                .compiling = charl__cli_compiling_show},
+    generation g = {.options = {sizeof g.options, .tokens = 200, .temperature = 0.8, .top_p = 1.0,
+                                .warned = charl__cli_warn, .compiling = charl__cli_compiling_show},
                     .seed = -1,
                     .to_terminal = isatty(STDOUT_FILENO),
                     .from_terminal = isatty(STDIN_FILENO)};

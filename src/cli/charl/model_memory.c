@@ -145,7 +145,8 @@ static void on_lost(void *ctx, charl_status st)
 static int show_memory(void *ctx, charl_comm *comm)
 {
     memory_view *v = ctx;
-    const charl_train_options options = {.comm = comm,
+    const charl_train_options options = {sizeof options,
+                                         .comm = comm,
                                          .dry_run = true,
                                          .skip_kernels = true,
                                          .overwrite = true,

@@ -134,21 +134,11 @@ charl_status charl__predict_split(const charl_config *config, const char *checkp
     const char *path = charl__cli_text(config, "data.path");
     char val_split[64];
     const charl_config_override part = {val_split, "charl eval"};
-    prediction p = {.file = {.path = file, .format = format_of(file)},
-                    .o = {.paths = &path,
-                          .n_paths = 1,
-                          .split = split,
-                          .x = data.x,
-                          .y = data.y,
-                          .overrides = &part,
-                          .n_overrides = 1,
-                          .ema = ema,
-                          .counts = is_h5_name(file),
-                          .started = on_split_started,
-                          .predicted = on_predicted,
-                          .warned = charl__cli_warn,
-                          .noted = charl__cli_note,
-                          .compiling = charl__cli_compiling_show}};
+    prediction p = {.file = {sizeof p.file, .path = file, .format = format_of(file)},
+                    .o = {sizeof p.o, .paths = &path, .n_paths = 1, .split = split, .x = data.x, .y = data.y,
+                          .overrides = &part, .n_overrides = 1, .ema = ema, .counts = is_h5_name(file),
+                          .started = on_split_started, .predicted = on_predicted, .warned = charl__cli_warn,
+                          .noted = charl__cli_note, .compiling = charl__cli_compiling_show}};
     charl_predict_result result;
 
     snprintf(val_split, sizeof val_split, "data.val_split=%.17g", data.val_split);
@@ -232,13 +222,10 @@ int charl__predict_main(const char *path, int argc, char **argv)
         "Images that cannot be read are named and left out, and the exit "
         "status is 3 then."};
     charl__cli_operands operands = {.names = {"MODEL"}, .max = MAX_OPERANDS};
-    prediction p = {.file = {.stream = stdout},
+    prediction p = {.file = {sizeof p.file, .stream = stdout},
                     .format = -1,
-                    .o = {.started = on_started,
-                          .predicted = on_predicted,
-                          .warned = charl__cli_warn,
-                          .noted = charl__cli_note,
-                          .compiling = charl__cli_compiling_show}};
+                    .o = {sizeof p.o, .started = on_started, .predicted = on_predicted, .warned = charl__cli_warn,
+                          .noted = charl__cli_note, .compiling = charl__cli_compiling_show}};
     int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &p);
     charl_status st;
 

@@ -143,11 +143,8 @@ int charl__replay_main(const char *path, int argc, char **argv)
         "Writes nothing."};
     charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + CHARL__CLI_OVERRIDES};
     charl_config_override overrides[CHARL__CLI_OVERRIDES];
-    request r = {.options = {.started = started,
-                             .replayed = replayed,
-                             .located = located,
-                             .warned = charl__cli_warn,
-                             .compiling = charl__cli_compiling_show}};
+    request r = {.options = {sizeof r.options, .started = started, .replayed = replayed, .located = located,
+                             .warned = charl__cli_warn, .compiling = charl__cli_compiling_show}};
     int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &r);
 
     if (code >= 0) {

@@ -34,7 +34,8 @@ static void print_sample(void *name, int sample, double ulp, double used)
 /* Prints the verdict on an operator; returns whether it failed. */
 static bool check_operator(charl_device *dev, const selftest *s, const char *name, charl_dtype dtype)
 {
-    const charl_operator_check_options options = {.precision = dtype,
+    const charl_operator_check_options options = {sizeof options,
+                                                  .precision = dtype,
                                                   .seed = SEED,
                                                   .outputs_only = true,
                                                   .passed = s->verbose ? print_sample : NULL,
@@ -99,7 +100,7 @@ static void print_hash(void *ctx, const char *name, const char *hash)
  * differ. */
 static charl_status print_hashes(charl_device *dev, const selftest *s)
 {
-    const charl_operator_check_options one = {.precision = CHARL_F32, .seed = SEED, .outputs_only = true};
+    const charl_operator_check_options one = {sizeof one, .precision = CHARL_F32, .seed = SEED, .outputs_only = true};
     charl_operator_report report;
     char hash[65];
 
@@ -174,8 +175,9 @@ int charl__selftest_main(const char *path, int argc, char **argv)
     if (code != CHARL__EXIT_OK) {
         return code;
     }
-    st = charl_device_open(
-        &(charl_device_request){.select = s.device, .local_size = 1, .compiling = charl__cli_compiling_show}, &dev);
+    st = charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = s.device, .local_size = 1,
+                                                   .compiling = charl__cli_compiling_show},
+                           &dev);
     if (st != CHARL_OK) {
         return charl__cli_error(charl__cli_exit_code(st), "`charl devices` lists the devices", "%s",
                                 charl_error_message());

@@ -111,10 +111,9 @@ static charl_status work(tuning *t)
     charl_status st = CHARL_OK;
     charl_device *dev = NULL;
 
-    st = charl_device_open(
-        &(charl_device_request){
-            .select = t->select, .local_size = 1, .allow_tf32 = t->tf32, .compiling = charl__cli_compiling_show},
-        &dev);
+    st = charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = t->select, .local_size = 1,
+                                                   .allow_tf32 = t->tf32, .compiling = charl__cli_compiling_show},
+                           &dev);
     CHARL_TRY_CLEANUP(st);
     if (t->clear) {
         CHARL_TRY_CLEANUP(charl_tune_clear(dev));

@@ -159,12 +159,8 @@ int charl__verify_main(const char *path, int argc, char **argv)
         "replayed, and 3 if nothing differs but the data cannot be opened. Writes nothing to RUN."};
     charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + CHARL__CLI_OVERRIDES};
     charl_config_override overrides[CHARL__CLI_OVERRIDES];
-    request r = {.options = {.wrong = wrong,
-                             .recorded = recorded,
-                             .noted = charl__cli_note,
-                             .unproven = unproven,
-                             .replayed = replayed,
-                             .warned = charl__cli_warn,
+    request r = {.options = {sizeof r.options, .wrong = wrong, .recorded = recorded, .noted = charl__cli_note,
+                             .unproven = unproven, .replayed = replayed, .warned = charl__cli_warn,
                              .compiling = charl__cli_compiling_show},
                  .seed = -1};
     charl_verify_result result;

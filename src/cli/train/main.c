@@ -171,7 +171,8 @@ static int train(const job *j, charl_comm *comm, bool *leave)
     charl_status st = CHARL_OK;
     const charl__train_args *args = j->args;
     charl__output output;
-    charl_train_options options = {.comm = comm,
+    charl_train_options options = {sizeof options,
+                                   .comm = comm,
                                    .stop = j->stop,
                                    .dry_run = args->dry_run,
                                    .fast_dev_run = args->fast_dev_run,
@@ -280,7 +281,7 @@ cleanup:
  * a training. `code` is the exit code so far. */
 static int meet(const char *purpose, int code, int *argc, char ***argv)
 {
-    const charl_comm_options wait = {.timeout_s = meeting_s};
+    const charl_comm_options wait = {sizeof wait, .timeout_s = meeting_s};
     charl_comm *comm = NULL;
     charl_status st;
 
@@ -332,7 +333,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     static atomic_int stop; /* outlives everything: the signal thread keeps it */
     charl_config *config = NULL;
     charl_comm *comm = NULL;
-    charl_comm_options wait = {0};
+    charl_comm_options wait = {sizeof wait};
     charl_status st;
     bool leave = false;
     int code = load_config(args, &config);

@@ -46,10 +46,10 @@ int charl__train_simulate(const charl__train_args *args, charl_comm *alone, int 
     CHARL_TRY_CLEANUP(charl_comm_cpu_limit(alone)); /* they share what this process may use */
     CHARL_TRY_CLEANUP(charl_team_create(n, &team));
     for (int r = 0; r < n; r++) {
-        ranks[r] =
-            (simulated_rank){.options = {.team = team, .rank = r, .ranks_per_node = {args->simulate_ranks_per_node}},
-                             .work = work,
-                             .ctx = ctx};
+        ranks[r] = (simulated_rank){.options = {sizeof(charl_comm_options), .team = team, .rank = r,
+                                                .ranks_per_node = {args->simulate_ranks_per_node}},
+                                    .work = work,
+                                    .ctx = ctx};
         if (pthread_create(&threads[r], NULL, rank_run, &ranks[r]) != 0) {
             /* those there are wait for the rest */
             charl_comm_exit(NULL, charl__cli_error(CHARL__EXIT_DEVICE, NULL, "no thread for simulated rank %d", r),

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "dist/allreduce/allreduce_device.h"
 #include "dist/consensus.h"
@@ -155,6 +156,7 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
                                     const charl_allreduce_options *options, charl_allreduce **out)
 {
     CHARL_GIVEN(c, mine, out);
+    CHARL__OPTIONS(charl_allreduce_options, options);
     return charl__allreduce_create_with(c, n, mine, options, NULL, out);
 }
 
@@ -163,7 +165,7 @@ charl_status charl__allreduce_create_with(charl_comm *c, int64_t n, const charl_
                                           charl_allreduce **out)
 {
     charl_status st = CHARL_OK;
-    const charl_allreduce_options defaults = {0};
+    const charl_allreduce_options defaults = {sizeof defaults};
     charl_allreduce *ar = NULL;
     const charl__algorithm *alg = NULL;
     demand d = {.c = c, .options = options ? options : &defaults, .values = values};

@@ -2,6 +2,7 @@
 #include "charl/loader.h"
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/owner.h"
 #include "io/dataset/loader.h"
 
@@ -61,6 +62,7 @@ charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, co
                                  charl_loader **out)
 {
     CHARL_GIVEN(ds, options, out);
+    CHARL__OPTIONS(charl_loader_options, options);
     static const charl_slices whole = {.total = 1, .count = 1};
     charl_status st = CHARL_OK;
     const charl_slices *part = mine ? mine : &whole;

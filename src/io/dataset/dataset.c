@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "io/dataset/schema/data_schema.h"
 #include "io/dataset/dataset_hint.h"
 #include "io/dataset/dataset_mix.h"
@@ -618,8 +619,9 @@ charl_status charl__dataset_create(charl_dataset **out)
 charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt, charl_dataset **out)
 {
     CHARL_GIVEN(path, out);
+    CHARL__OPTIONS(charl_dataset_options, opt);
     charl_status st = CHARL_OK;
-    const charl_dataset_options none = {0};
+    const charl_dataset_options none = {sizeof none};
     charl_dataset *ds = NULL;
     charl__paths paths = {0};
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_private.h"
 #include "io/dataset/dataset_write.h"
@@ -222,9 +223,10 @@ static charl_status check_output(const charl_dataset *ds, const char *out)
 charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out, const charl_import_options *opt)
 {
     CHARL_GIVEN(ds, out);
+    CHARL__OPTIONS(charl_import_options, opt);
     charl_status st = CHARL_OK;
     enum { TRAIN, LEFT_OUT, VAL };
-    const charl_import_options none = {0};
+    const charl_import_options none = {sizeof none};
     charl_dataset_info info;
     choice c = {0};
     int32_t *strata = NULL;
@@ -347,8 +349,9 @@ charl_status charl_dataset_divide(charl_dataset *ds, const double *fractions, co
                                   const charl_import_options *opt)
 {
     CHARL_GIVEN(ds, fractions || parts == 0, outs || parts == 0);
+    CHARL__OPTIONS(charl_import_options, opt);
     charl_status st = CHARL_OK;
-    const charl_import_options none = {0};
+    const charl_import_options none = {sizeof none};
     charl_dataset_info info;
     choice c = {0};
     uint8_t *part_of[CHARL_SPLIT_COUNT] = {NULL};

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/numeric/hash.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "io/dataset/dataset_mix.h"
 #include "io/tokenizer/tokenizer_private.h"
@@ -143,6 +144,7 @@ charl_status charl_dataset_open_mix(const char *const *paths, const double *weig
                                     const charl_dataset_options *opt, charl_dataset **out)
 {
     CHARL_GIVEN(paths || n == 0, weights || n == 0, out);
+    CHARL__OPTIONS(charl_dataset_options, opt);
     charl_status st = CHARL_OK;
     charl_dataset *ds = NULL, **part = NULL;
 

@@ -192,7 +192,7 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
                                   charl__writer **out)
 {
     charl_status st = CHARL_OK;
-    const charl_import_options none = {0};
+    const charl_import_options none = {sizeof none};
     charl__writer *w = NULL;
 
     *out = NULL;
@@ -529,7 +529,7 @@ static charl_status verify_written(const char *temp, void *user)
 {
     const charl__writer *w = user;
     charl_status st = CHARL_OK;
-    const charl_dataset_options opt = {.window = 1};
+    const charl_dataset_options opt = {sizeof opt, .window = 1};
     charl_dataset *ds = NULL;
 
     CHARL_TRY_CLEANUP(charl_dataset_open(temp, &opt, &ds));

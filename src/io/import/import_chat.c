@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "charl/dataset.h"
 #include "io/chat_template.h"
 #include "io/commit.h"
@@ -416,7 +417,8 @@ static charl_status write_tokens(chat *c, const char *out, int64_t train, bool o
             ((uint16_t *)(void *)c->tokens)[i] = (uint16_t)c->tokens[i];
         }
     }
-    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, &(charl_import_options){.overwrite = overwrite}, &w));
+    CHARL_TRY_CLEANUP(charl__writer_create(
+        out, &spec, &(charl_import_options){sizeof(charl_import_options), .overwrite = overwrite}, &w));
     CHARL_TRY_CLEANUP(charl__writer_put(w, c->tokens, NULL, c->n_tokens));
     CHARL_TRY_CLEANUP(charl__writer_documents(w, c->starts, c->n_starts));
     CHARL_TRY_CLEANUP(charl__writer_array(w, "/train/weights", CHARL_U8, &one, train, c->counts));
@@ -437,8 +439,10 @@ charl_status charl_import_chat(const char *const *paths, int n, const charl_chat
                                const charl_import_options *opt)
 {
     CHARL_GIVEN(paths || n == 0, out);
-    static const charl_chat_options none = {0};
-    static const charl_import_options plain = {0};
+    CHARL__OPTIONS(charl_chat_options, chat_options);
+    CHARL__OPTIONS(charl_import_options, opt);
+    static const charl_chat_options none = {sizeof none};
+    static const charl_import_options plain = {sizeof plain};
     charl_status st = CHARL_OK;
     charl__paths files[2] = {{0}, {0}};
     chat c = {.o = chat_options ? chat_options : &none};
@@ -510,7 +514,7 @@ static const charl_key keys[] = {
     {"val_file", CHARL_KEY_TEXT, offsetof(charl_chat_options, val_file), NULL, false,
      "a file, folder or pattern to validate on, instead of --val-split", NULL},
 };
-static const charl_chat_options defaults = {0};
+static const charl_chat_options defaults = {sizeof defaults};
 
 const charl_importer charl__importer_chat = {
     .row.name = "chat",

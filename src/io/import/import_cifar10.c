@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "charl/dataset.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_write.h"
@@ -74,6 +75,7 @@ charl_status charl_import_cifar10(const char *const *train, int n_train, const c
                                   const charl_import_options *opt)
 {
     CHARL_GIVEN(train || n_train == 0, out);
+    CHARL__OPTIONS(charl_import_options, opt);
     charl_status st = CHARL_OK;
     charl__writer *w = NULL;
     charl__writer_spec spec = {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "charl/data_schema.h"
 #include "io/commit.h"
 #include "io/dataset/labels.h"
@@ -1142,9 +1143,11 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
                               const charl_import_options *opt)
 {
     CHARL_GIVEN(path, out);
+    CHARL__OPTIONS(charl_csv_options, csv);
+    CHARL__OPTIONS(charl_import_options, opt);
     charl_status st = CHARL_OK;
-    const charl_csv_options none = {0};
-    const charl_import_options no_options = {0};
+    const charl_csv_options none = {sizeof none};
+    const charl_import_options no_options = {sizeof no_options};
     csv_import c = {.path = path, .o = csv ? csv : &none, .common = opt ? opt : &no_options, .labels.may_be_ids = true};
     char *lists[2] = {NULL, NULL};
 
@@ -1231,7 +1234,7 @@ static const charl_key keys[] = {
     {"like", CHARL_KEY_TEXT, offsetof(csv_settings, csv.like), NULL, false,
      "treat columns, words, missing values and classes as in this dataset, which an earlier import wrote", NULL},
 };
-static const csv_settings defaults = {.separator = "auto"};
+static const csv_settings defaults = {.csv.struct_size = sizeof(charl_csv_options), .separator = "auto"};
 
 const charl_importer charl__importer_csv = {
     .row.name = "csv",

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "io/commit.h"
 #include "io/dataset/pictures/pictures.h"
@@ -391,6 +392,7 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
                                  const charl_import_options *opt)
 {
     CHARL_GIVEN(folders, format, out);
+    CHARL__OPTIONS(charl_import_options, opt);
     charl_status st = CHARL_OK;
     collection c[2] = {{.folder = folders[0]}, {.folder = folders[1]}};
     charl__text_labels labels = {0};
@@ -453,7 +455,7 @@ static charl_status run_images(const void *settings, const char *const *files, i
                                const charl_import_options *opt)
 {
     const images_settings *s = settings;
-    charl_import_options common = opt ? *opt : (charl_import_options){.overwrite = false};
+    charl_import_options common = opt ? *opt : (charl_import_options){sizeof(charl_import_options), .overwrite = false};
     const charl_image_format format = {
         .channels = s->channels ? 3 : 1, .height = s->size[0], .width = s->size[1], .fit = (charl_image_fit)s->fit};
 

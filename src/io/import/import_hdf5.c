@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "io/dataset/dataset_private.h"
+#include "base/options.h"
 #include "io/import/import_hdf5_groups.h"
 #include "io/import/import_paths.h"
 #include "io/import/importer.h"
@@ -12,8 +13,8 @@ static charl_status import_rows(const char *name, const charl__paths *paths, con
                                 const char *out, const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
-    const charl_dataset_options open = {
-        .x = o->x, .y = o->y, .weights = o->weights, .window = 1, .moves_channels = true};
+    const charl_dataset_options open = {sizeof open,           .x = o->x,   .y = o->y,
+                                        .weights = o->weights, .window = 1, .moves_channels = true};
     charl_dataset *ds = NULL;
 
     CHARL_TRY_CLEANUP(paths->n == 1 ? charl_dataset_open(paths->path[0], &open, &ds)
@@ -31,8 +32,10 @@ charl_status charl_import_hdf5(const char *const *files, int n, const charl_hdf5
                                const charl_import_options *opt)
 {
     CHARL_GIVEN(files, out);
+    CHARL__OPTIONS(charl_hdf5_options, hdf5);
+    CHARL__OPTIONS(charl_import_options, opt);
     charl_status st = CHARL_OK;
-    const charl_hdf5_options none = {0}, *o = hdf5 ? hdf5 : &none;
+    const charl_hdf5_options none = {sizeof none}, *o = hdf5 ? hdf5 : &none;
     const bool by_attribute = o->y && o->y[0] == '@';
     charl__paths paths = {0};
 
@@ -96,7 +99,7 @@ static const charl_key keys[] = {
     {"weights", CHARL_KEY_TEXT, offsetof(charl_hdf5_options, weights), NULL, false,
      "name of an array that says how much each row counts, e.g. /weights", NULL},
 };
-static const charl_hdf5_options defaults = {0};
+static const charl_hdf5_options defaults = {sizeof defaults};
 
 const charl_importer charl__importer_hdf5 = {
     .row.name = "hdf5",

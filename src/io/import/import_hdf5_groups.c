@@ -358,7 +358,7 @@ charl_status charl__import_hdf5_groups(const charl__paths *files, const charl_hd
                                        const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
-    const charl_import_options no_options = {0};
+    const charl_import_options no_options = {sizeof no_options};
     groups g = {.paths = files, .o = hdf5, .common = opt ? opt : &no_options, .attribute = hdf5->y + 1};
     charl__text names = {0};
     uint32_t *y = NULL; /* [targets] i32 or f32 */

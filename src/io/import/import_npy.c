@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "io/commit.h"
 #include "io/dataset/text_labels.h"
 #include "io/image_layout.h"
@@ -141,6 +142,7 @@ cleanup:
 charl_status charl_import_npy(const char *x, const char *y, const char *out, const charl_import_options *opt)
 {
     CHARL_GIVEN(x, out);
+    CHARL__OPTIONS(charl_import_options, opt);
     return import(&(pairs){.x = {x}, .y = {y ? y : x}}, out, opt);
 }
 
@@ -184,6 +186,7 @@ charl_status charl_import_idx(const char *const images[2], const char *const lab
                               const charl_import_options *opt)
 {
     CHARL_GIVEN(images, labels, out);
+    CHARL__OPTIONS(charl_import_options, opt);
     CHARL_REQUIRE(images[0] && labels[0] && !images[1] == !labels[1], CHARL_ERR_CONFIG,
                   "an IDX import needs images and labels, in pairs");
     return import(&(pairs){.x = {images[0], images[1]}, .y = {labels[0], labels[1]}, .images = true}, out, opt);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "base/text/utf8.h"
 #include "charl/dataset.h"
@@ -433,11 +434,13 @@ charl_status charl_import_text(const char *const *paths, int n, const charl_text
                                const charl_import_options *opt)
 {
     CHARL_GIVEN(paths || n == 0, out);
+    CHARL__OPTIONS(charl_text_options, text);
+    CHARL__OPTIONS(charl_import_options, opt);
     charl_status st = CHARL_OK;
-    const charl_text_options how = text ? *text : (charl_text_options){0};
+    const charl_text_options how = text ? *text : (charl_text_options){sizeof(charl_text_options)};
     const char *name = how.tokenizer ? how.tokenizer : "bytes";
     const charl__tokenizer_type *type = NULL; /* to learn; NULL: t is there already */
-    charl_import_options options = opt ? *opt : (charl_import_options){0};
+    charl_import_options options = opt ? *opt : (charl_import_options){sizeof(charl_import_options)};
     corpus c = {.cut = -1};
     encoding e = {.corpus = &c};
     charl_tokenizer *t = NULL;
@@ -503,7 +506,7 @@ static const charl_key keys[] = {
     {"binary", CHARL_KEY_BOOL, offsetof(charl_text_options, binary), NULL, false,
      "the files hold bytes of any kind; without it they are text, and what is not UTF-8 is refused", NULL},
 };
-static const charl_text_options defaults = {0};
+static const charl_text_options defaults = {sizeof defaults};
 
 const charl_importer charl__importer_text = {
     .row.name = "text",

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "io/commit.h"
 #include "io/dataset/order/split.h"
 #include "io/dataset/text_labels.h"
@@ -160,8 +161,10 @@ charl_status charl_import_text_classes(const char *const *paths, int n, const ch
                                        const char *out, const charl_import_options *opt)
 {
     CHARL_GIVEN(paths || n == 0, out);
-    static const charl_text_classes_options none = {0};
-    static const charl_import_options plain = {0};
+    CHARL__OPTIONS(charl_text_classes_options, options);
+    CHARL__OPTIONS(charl_import_options, opt);
+    static const charl_text_classes_options none = {sizeof none};
+    static const charl_import_options plain = {sizeof plain};
     charl_status st = CHARL_OK;
     text_classes c = {.o = options ? options : &none, .common = opt ? opt : &plain};
 
@@ -216,7 +219,7 @@ static const charl_key keys[] = {
     {"val_file", CHARL_KEY_TEXT, offsetof(charl_text_classes_options, val_file), NULL, false,
      "a file, folder or pattern to validate on, instead of --val-split", NULL},
 };
-static const charl_text_classes_options defaults = {0};
+static const charl_text_classes_options defaults = {sizeof defaults};
 
 const charl_importer charl__importer_text_classes = {
     .row.name = "text-classes",

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "charl/dataset.h"
 #include "io/commit.h"
@@ -240,8 +241,10 @@ charl_status charl_import_tokens(const char *const *paths, int n, const charl_to
                                  const charl_import_options *opt)
 {
     CHARL_GIVEN(paths || n == 0, out);
+    CHARL__OPTIONS(charl_tokens_options, tokens);
+    CHARL__OPTIONS(charl_import_options, opt);
     charl_status st = CHARL_OK;
-import m = {.o = tokens ? * tokens: (charl_tokens_options) { 0 } };
+import m = {.o = tokens ? * tokens: (charl_tokens_options) { sizeof(charl_tokens_options), sizeof(charl_tokens_options), 0 } };
     charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS};
 
     CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "no tokens to import");
@@ -298,7 +301,8 @@ static charl_status run_tokens(const void *settings, const char *const *files, i
 {
     const tokens_settings *s = settings;
     const int32_t end = (int32_t)s->end_of_text;
-    const charl_tokens_options tokens = {.vocab = s->vocab,
+    const charl_tokens_options tokens = {sizeof tokens,
+                                         .vocab = s->vocab,
                                          .format = (charl_tokens_format)s->format,
                                          .end_of_text = end >= 0 ? &end : NULL,
                                          .val_file = s->val_file,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "charl/dataset.h"
 #include "charl/key.h"
@@ -105,8 +106,9 @@ cleanup:
 charl_status charl_dataset_make(const char *path, const charl_make_options *opt)
 {
     CHARL_GIVEN(path, opt);
+    CHARL__OPTIONS(charl_make_options, opt);
     charl_status st = CHARL_OK;
-    const charl_import_options import = {.overwrite = opt->overwrite};
+    const charl_import_options import = {sizeof import, .overwrite = opt->overwrite};
     const maker *m = NULL;
     charl__writer_spec spec;
     charl__writer *w = NULL;

@@ -19,6 +19,8 @@ static charl_status open_file(charl__rows *r, double val_split, charl_dataset **
     charl_status st = CHARL_OK;
     charl_dataset_options o = r->o.dataset;
 
+    o.struct_size = sizeof o;
+
     o.val_split = val_split;
     o.window = 1;
     o.unlabelled = true;

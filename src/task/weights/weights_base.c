@@ -113,11 +113,9 @@ static charl_status base_open(const charl_checkpoint_reader *r, const char *path
     CHARL_TRY_CLEANUP(charl__task_model(b->config, 1, &b->model));
     CHARL_TRY_CLEANUP(declare(b, r));
     st = charl__weights_plan_open(b->set, b->path,
-                                  &(charl_params_load_options){.by_name = true,
-                                                               .ema = CHARL_EMA_NO,
-                                                               .rename = b->config->init.rename,
-                                                               .config = b->config,
-                                                               .model = b->model},
+                                  &(charl_params_load_options){sizeof(charl_params_load_options), .by_name = true,
+                                                               .ema = CHARL_EMA_NO, .rename = b->config->init.rename,
+                                                               .config = b->config, .model = b->model},
                                   &words, &b->plan);
     if (st == CHARL_ERR_CHECKPOINT) {
         const char *said = charl_error_message(), *hint = strstr(said, "; HINT"); /* of another situation */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "config/values.h"
 #include "charl/safetensors.h"
@@ -79,7 +80,9 @@ cleanup:
 charl_status charl_params_save(const charl_params *set, const char *path, const charl_params_save_options *options)
 {
     CHARL_GIVEN(set, path);
-    const charl_params_save_options o = options ? *options : (charl_params_save_options){.step = 0};
+    CHARL__OPTIONS(charl_params_save_options, options);
+    const charl_params_save_options o =
+        options ? *options : (charl_params_save_options){sizeof(charl_params_save_options), .step = 0};
     charl_status st = CHARL_OK;
     values v = {.n = 0};
 
@@ -102,9 +105,11 @@ charl_status charl_params_load(charl_params *set, const char *path, const charl_
                                charl_params_report *report)
 {
     CHARL_GIVEN(set, path);
+    CHARL__OPTIONS(charl_params_load_options, options);
     static const charl__weights_words words = {
         .skip = "skip", .rename = "rename", .effect = "leaves what does not fit as it is, and so does by_name"};
-    const charl_params_load_options o = options ? *options : (charl_params_load_options){.by_name = false};
+    const charl_params_load_options o =
+        options ? *options : (charl_params_load_options){sizeof(charl_params_load_options), .by_name = false};
     charl_status st = CHARL_OK;
     charl_params_report found = {.loaded = 0};
     charl__text text = {0};

@@ -8,6 +8,7 @@
 #include "autograd/op.h"
 #include "base/registry/key.h"
 #include "base/alloc.h"
+#include "base/options.h"
 #include "dist/allreduce/allreduce_device.h"
 #include "train/parallel/optimizer_shard.h"
 
@@ -61,8 +62,8 @@ int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_p
 
 charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params *set)
 {
-    const charl_allreduce_options options = {
-        .algorithm = dp->algorithm, .reduce_dtype = set->reduce_dtype, .gathers = dp->shards};
+    const charl_allreduce_options options = {sizeof options, .algorithm = dp->algorithm,
+                                             .reduce_dtype = set->reduce_dtype, .gathers = dp->shards};
 
     CHARL_TRY(charl__grad_reducer_create(dp->comm, &options, &dp->slices, set, &dp->reducer));
     dp->params = set;
@@ -207,8 +208,10 @@ charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mi
                                         const charl_data_parallel_options *options, charl_data_parallel **out)
 {
     CHARL_GIVEN(comm, mine, out);
+    CHARL__OPTIONS(charl_data_parallel_options, options);
     charl_status st = CHARL_OK;
-    const charl_data_parallel_options o = options ? *options : (charl_data_parallel_options){0};
+    const charl_data_parallel_options o =
+        options ? *options : (charl_data_parallel_options){sizeof(charl_data_parallel_options)};
     charl_data_parallel *dp = NULL;
 
     *out = NULL;

@@ -1,0 +1,83 @@
+/* Options of a program that was compiled with other headers. */
+#include "support/support.h"
+
+#include <string.h>
+
+#include "base/options.h"
+#include "charl/version.h"
+
+typedef struct options {
+    size_t struct_size;
+    int32_t first;
+    const char *second;
+    double third;
+} options;
+
+static charl_status read(const options *given, options *out)
+{
+    CHARL__OPTIONS(options, given);
+    *out = *given;
+    return CHARL_OK;
+}
+
+static void test_same(void **state)
+{
+    const options o = {sizeof o, .first = 1, .second = "a", .third = 2};
+    options got;
+
+    (void)state;
+    charl_assert_ok(read(&o, &got));
+    assert_memory_equal(&got, &o, sizeof o);
+}
+
+/* The members that it does not have are 0, whatever lies behind it. */
+static void test_older(void **state)
+{
+    const options o = {offsetof(options, third), .first = 1, .second = "a", .third = 2};
+    options got;
+
+    (void)state;
+    charl_assert_ok(read(&o, &got));
+    assert_int_equal(got.first, 1);
+    assert_string_equal(got.second, "a");
+    assert_true(got.third == 0);
+    assert_int_equal(got.struct_size, sizeof got);
+}
+
+static void test_newer(void **state)
+{
+    struct {
+        options known;
+        int64_t more[2];
+    } o = {{sizeof o, .first = 1}, {0, 0}};
+    options got;
+
+    (void)state;
+    charl_assert_ok(read(&o.known, &got));
+    assert_int_equal(got.first, 1);
+    o.more[1] = 1;
+    charl_assert_status(read(&o.known, &got), CHARL_ERR_INVALID);
+    assert_non_null(strstr(charl_error_message(), "a member that charl " CHARL_VERSION " does not have"));
+}
+
+static void test_not_set(void **state)
+{
+    const options o = {.first = 1};
+    options got;
+
+    (void)state;
+    charl_assert_status(read(&o, &got), CHARL_ERR_INVALID);
+    assert_string_equal(charl_error_message(), "options.struct_size is 0: set it to sizeof(options)");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same),
+        cmocka_unit_test(test_older),
+        cmocka_unit_test(test_newer),
+        cmocka_unit_test(test_not_set),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
