@@ -37,7 +37,7 @@ bool charl__clblast_is_available(void)
 
 const char *charl__clblast_about(void)
 {
-    return charl__clblast_is_available() ? "CLBlast: libclblast.so.1"
+    return charl__clblast_is_available() ? "CLBlast: libclblast.so.1, on the driver opencl (CHARL_DRIVER)"
                                          : "CLBlast: not available: no libclblast.so.1 with CLBlastSgemm";
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <charl/graph.h>
+#include <charl/opencl.h>
 #include <charl/ops.h>
 #include "bench/baseline_openblas.h"
 #include "bench/kernel.h"
@@ -164,7 +165,7 @@ static charl_status begin(charl__bench_case *c)
     if (charl_device_get_info(c->dev)->kind == CHARL_DEVICE_CPU && charl__blas_is_available()) {
         CHARL_TRY(add_blas(c, p, flop));
     }
-    if (charl__clblast_is_available()) {
+    if (charl__clblast_is_available() && charl_device_cl_queue(p->dev)) {
         CHARL_TRY(add_clblast(c, p, flop));
     }
     return CHARL_OK;

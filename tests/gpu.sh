@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The tests of a GPU. An NVIDIA GPU has two sets of kernels: with inline PTX and tensor cores its own, with CHARL_NO_PTX=1 those that every other GPU
-# runs. Both are tested, and their bits in f32 compared, with each other and with those that are recorded. One line for each piece: PASS or FAIL.
+# runs. Both are tested, and their bits in f32 compared, with each other and with those that are recorded. What depends on the driver is tested with
+# the driver that charl chooses and with CHARL_DRIVER=opencl, and their bits are compared too. One line for each piece: PASS or FAIL.
 # Pieces run side by side, the most telling first, each with its own limit of time; after SECONDS (530) all have ended.
 # Usage: tests/gpu.sh BUILD [DIRECTORY [SECONDS]]   as `tests/gpu.sh build/release /tmp/gpu`: DIRECTORY gets the logs. $CHARL_DEVICE picks the device.
 set -uo pipefail
@@ -47,19 +48,28 @@ both() {
     piece "own_$name" "$limit" env CHARL_NO_PTX=0 "$@"
 }
 
+# In both modes, and by OpenCL: opencl_NAME.
+every() {
+    local name=$1 limit=$2
+    both "$@"
+    shift 2
+    piece "opencl_$name" "$limit" env CHARL_DRIVER=opencl "$@"
+}
+
 # results PIECE: what it has printed, without its device and its progress
 results() { grep -vE '^device |compil(ing|ed) ' "$out/$1.log"; }
 
-# equal NAME: both modes have printed the same
+# equal NAME MODE: pieces own_NAME and MODE_NAME have printed the same
 equal() {
-    names+=("equal_$1")
-    if ! grep -qs ^PASS "$out/own_$1.line" || ! grep -qs ^PASS "$out/portable_$1.line"; then
-        echo "FAIL equal_$1: one of the two is missing"
-    elif diff <(results "own_$1") <(results "portable_$1") >"$out/equal_$1.log"; then
-        echo "PASS equal_$1: the same bits in both modes"
+    local name=equal_$2_$1
+    names+=("$name")
+    if ! grep -qs ^PASS "$out/own_$1.line" || ! grep -qs ^PASS "$out/$2_$1.line"; then
+        echo "FAIL $name: one of the two is missing"
+    elif diff <(results "own_$1") <(results "$2_$1") >"$out/$name.log"; then
+        echo "PASS $name: the same bits"
     else
-        echo "FAIL equal_$1: other bits: $(grep -c '^>' "$out/equal_$1.log") lines differ, $(sed -n 's/^> //p' "$out/equal_$1.log" | head -n 3 | cut -d' ' -f1 | tr '\n' ' ')"
-    fi | tee "$out/equal_$1.line"
+        echo "FAIL $name: other bits: $(grep -c '^>' "$out/$name.log") lines differ, $(sed -n 's/^> //p' "$out/$name.log" | head -n 3 | cut -d' ' -f1 | tr '\n' ' ')"
+    fi | tee "$out/$name.line"
 }
 
 # Two ranks on one GPU, and one: the hashes that run.lock has of every checkpoint.
@@ -87,7 +97,7 @@ INI
 cat >"$out/ranks.sh" <<'SH'
 # ranks.sh DIRECTORY BIN
 cd "$1" || exit
-run=ranks-${CHARL_NO_PTX:-0}
+run=ranks-${CHARL_NO_PTX:-0}${CHARL_DRIVER:-}
 "$2/charl-train" train.ini -q --overwrite -o "$run-1" && mpirun -q --oversubscribe --bind-to none -n 2 "$2/charl-train" train.ini -q --overwrite -o "$run-2" || exit
 for n in 1 2; do
     sed -n 's/.*\(step=[0-9]* tensors=[0-9a-f]*\).*/\1/p' "$run-$n/run.lock" >"$run-$n.bits"
@@ -96,25 +106,29 @@ done
 SH
 
 piece portable_mode 120 sh -c 'CHARL_NO_PTX=1 "$0" selftest --op relu && ! CHARL_NO_PTX=1 "$0" selftest --op relu | grep "on tensor cores"' "$bin/charl"
-both hash 480 "$bin/charl" selftest --hash --verbose
+every hash 480 "$bin/charl" selftest --hash --verbose
 both ops_f32_even 480 "$build/tests/test_ops" even
 both ops_f32_odd 480 "$build/tests/test_ops" odd
-both examples_small 480 env CHARL_BIN_DIR="$bin" python3 "$here/train/test_examples.py" mnist-mlp mnist-cnn digits photos cifar10-resnet text shakespeare
+every examples_small 480 env CHARL_BIN_DIR="$bin" python3 "$here/train/test_examples.py" mnist-mlp mnist-cnn digits photos cifar10-resnet text shakespeare
 both examples_large 480 env CHARL_BIN_DIR="$bin" python3 "$here/train/test_examples.py" imagenet-resnet50 shakespeare-gpu gpt2-124m gpt2-finetune gpt2-laptop llama-lora
-both two_ranks 300 sh "$out/ranks.sh" "$out" "$bin"
+every two_ranks 300 sh "$out/ranks.sh" "$out" "$bin"
 both ops_bf16_even 480 "$build/tests/test_ops" bf16 even
 both ops_bf16_odd 480 "$build/tests/test_ops" bf16 odd
 both ops_f16 480 "$build/tests/test_ops" f16
-both ops_bits 480 "$build/tests/test_ops" --bits
+every ops_bits 480 "$build/tests/test_ops" --bits
 # Without test_program, which damages the binaries of programs of all drivers: PoCL 5 aborts over some of them.
-for test in arithmetic buffer exported failure launch tracing gemm gemm_half gemm_epilogue conv attention attention_half batch_norm \
+for test in buffer exported failure launch tracing timing; do
+    [ ! -x "$build/tests/test_$test" ] || every "test_$test" 240 "$build/tests/test_$test"
+done
+for test in arithmetic gemm gemm_half gemm_epilogue conv attention attention_half batch_norm \
     channels_last conv_tensor_core fold fuse graph_run recompute recurrent optimizer optimizer_state training; do
     [ ! -x "$build/tests/test_$test" ] || both "test_$test" 240 "$build/tests/test_$test"
 done
 wait
-equal hash
-equal ops_bits
-equal two_ranks
+for name in hash ops_bits two_ranks; do
+    equal "$name" portable
+    equal "$name" opencl
+done
 
 failed=0
 for name in "${names[@]}"; do

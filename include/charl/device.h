@@ -29,6 +29,14 @@ typedef enum charl_device_kind {
 /** "cpu", "accelerator", "integrated gpu" or "gpu"; "?" outside the enum. Static. Local. */
 const char *charl_device_kind_name(charl_device_kind kind);
 
+/** By what charl reaches a device. Kernels are compiled by OpenCL for both, and results are the same bits. NVIDIA launches
+ *  in less time, and has no objects for charl/opencl.h. */
+typedef enum charl_driver {
+    CHARL_DRIVER_AUTO,
+    CHARL_DRIVER_OPENCL, /* every device */
+    CHARL_DRIVER_NVIDIA  /* NVIDIA's GPUs, by libcuda of their driver */
+} charl_driver;
+
 /** What is known of a device without opening it. */
 typedef struct charl_device_info {
     int index; /* charl's number: the order of charl_device_list */
@@ -44,6 +52,7 @@ typedef struct charl_device_info {
     int64_t max_alloc_bytes; /* largest single buffer */
     int64_t local_bytes;     /* local memory of a work-group */
     int max_group;           /* largest work-group */
+    char backend[16];        /* "opencl" or "nvidia": the driver of an open device, or what AUTO gives it */
 } charl_device_info;
 
 /** How far the compilation of kernels is. A kernel is compiled when it is first needed, and takes
@@ -77,6 +86,7 @@ typedef struct charl_device_request {
     int local_rank;     /* rank among the ranks of this node, and their number; several processes
                            that share CPUs call charl_comm_cpu_limit first */
     int local_size;
+    charl_driver driver;  /* the variable CHARL_DRIVER overrides it */
     bool exact;           /* CHARL_DEVICE does not override `select` */
     bool share;           /* several ranks may use one GPU */
     bool allow_tf32;      /* products of f32 matrices may round their elements to tf32 (8 bits of
@@ -122,8 +132,9 @@ charl_status charl_device_get_cache(char **out) CHARL_MUST_CHECK;
  *  GPUs; without GPUs all ranks share the CPU device. Owned: close with charl_device_close.
  *
  *  Blocks. Local.
- *  Errors: ERR_DEVICE  no match, more local ranks than GPUs without `share`, the driver failed
- *          ERR_CONFIG  `select` is malformed
+ *  Errors: ERR_DEVICE  no match, more local ranks than GPUs without `share`, the driver failed, or the device does
+ *                      not take that of `driver`
+ *          ERR_CONFIG  `select` or CHARL_DRIVER is malformed
  *          ERR_DISK    CHARL_TUNE_FIRST, and results cannot be kept */
 charl_status charl_device_open(const charl_device_request *request, charl_device **out) CHARL_MUST_CHECK;
 

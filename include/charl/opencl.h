@@ -15,11 +15,12 @@
 
 CHARL_BEGIN_DECLS
 
-/** The queue on which charl computes: a cl_command_queue, in order. Borrowed from the device. Local. */
+/** The queue on which charl computes: a cl_command_queue, in order. Borrowed from the device. NULL where its driver is not opencl
+ *  (charl_device_request.driver). Local. */
 void *charl_device_cl_queue(charl_device *dev);
 
 /** The memory of a tensor: a cl_mem. *offset gets the byte at which the tensor begins. Borrowed from the tensor; valid
- *  as long as it. Local. */
+ *  as long as it. NULL where the device's driver is not opencl. Local. */
 void *charl_tensor_cl_mem(const charl_tensor *t, size_t *offset);
 
 CHARL_END_DECLS

@@ -19,6 +19,7 @@
     X(CACHE_DIR, TEXT, OWN, "directory of the compiled-kernel cache")                                                  \
     X(DUMP_KERNELS, TEXT, OWN, "write the final source of every specialised kernel to this directory")                 \
     X(DEVICE, TEXT, OWN, "device to use; overrides device.select")                                                     \
+    X(DRIVER, TEXT, OWN, "driver to use: auto, opencl or nvidia; overrides device.driver")                             \
     X(SYNC, FLAG, OWN, "1: wait for the device after every launch")                                                    \
     X(PROFILE, FLAG, OWN,                                                                                              \
       "1: time every kernel; tables by layer and by kernel are logged at the end "                                     \

@@ -76,9 +76,10 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
         dev->event[i] = (charl__event){.dev = dev, .next = dev->spare};
         dev->spare = &dev->event[i];
     }
+    CHARL_TRY_CLEANUP(charl__driver_choose(&found, request, &dev->driver));
     dev->info = found.info;
     dev->found = found;
-    dev->driver = &charl__driver_opencl;
+    snprintf(dev->info.backend, sizeof dev->info.backend, "%s", dev->driver->name);
     dev->sync = charl__env_is_on(CHARL_ENV_SYNC);
     dev->compiling = request->compiling;
     dev->compiling_ctx = request->compiling_ctx;
@@ -100,8 +101,8 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
         charl__log(request->local_rank == 0 ? CHARL_LOG_WARN : CHARL_LOG_INFO,
                    "%s has no tensor cores for tf32: f32 is multiplied as f32", dev->info.name);
     }
-    charl__log(CHARL_LOG_DEBUG, "%s (%s, driver %s): %lld MiB, shared by %d", dev->info.name, dev->info.platform,
-               dev->info.driver, (long long)(dev->memory.capacity >> 20), sharers);
+    charl__log(CHARL_LOG_DEBUG, "%s (%s, driver %s, by %s): %lld MiB, shared by %d", dev->info.name, dev->info.platform,
+               dev->info.driver, dev->info.backend, (long long)(dev->memory.capacity >> 20), sharers);
     *out = dev;
     dev = NULL;
 cleanup:
@@ -141,7 +142,9 @@ void charl__device_release(charl_device *dev)
     charl__timing_destroy(dev->timing);
     charl__tracing_destroy(dev, dev->tracing);
     charl__programs_release(dev);
-    dev->driver->close(dev);
+    if (dev->driver) {
+        dev->driver->close(dev);
+    }
     charl__tuning_db_close(dev->tuning_db);
     charl_free(dev->cache_dir);
     charl_free(dev);

@@ -84,6 +84,7 @@ struct charl_device {
     const charl__driver *driver;
     bool is_open;
     struct charl__opencl *opencl;        /* its compiler serves every driver */
+    struct charl__nvidia *nvidia;        /* of the driver nvidia */
     int64_t commands[CHARL_QUEUE_COUNT]; /* enqueued so far, without markers and barriers */
     charl_device_memory memory;
     charl_device_use use[CHARL__DEVICE_USES]; /* of memory.in_use; those after the last one have no name */
@@ -211,7 +212,10 @@ charl_status charl__buffer_settle(charl__buffer *b, charl__queue q) CHARL_MUST_C
 charl_status charl__buffer_adopt(charl_device *dev, charl__driver_memory *mem, size_t bytes,
                                  charl__buffer **out) CHARL_MUST_CHECK;
 
-/* exported_cuda.c: memory of NVIDIA's GPUs, by the library of their driver, loaded when asked. */
+/* opencl/driver.c */
+void charl__opencl_close(charl_device *dev);
+
+/* nvidia/cuda.c, exported_cuda.c: memory of NVIDIA's GPUs, by the library of their driver, loaded when asked. */
 typedef struct charl__cuda_block {
     uint64_t handle, address;
     size_t bytes;

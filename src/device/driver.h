@@ -12,6 +12,7 @@ typedef struct charl__driver_memory charl__driver_memory; /* of the device, or o
 typedef struct charl__driver_event charl__driver_event;
 typedef struct charl__driver_program charl__driver_program;
 typedef struct charl__driver_kernel charl__driver_kernel;
+typedef struct charl__driver_graph charl__driver_graph; /* launches that are enqueued by one call */
 
 typedef enum charl__fault {
     CHARL__NO_FAULT,
@@ -92,10 +93,24 @@ typedef struct charl__driver {
     /** `after` NULL: none. */
     int (*launch)(charl_device *dev, charl__queue q, charl__driver_kernel *k, const size_t global[3],
                   const size_t local[3], charl__driver_event *after, charl__driver_event **event);
+    /** From capture to graph_create, launches on q are not run: they become the graph. NULL: there are no graphs. */
+    int (*capture)(charl_device *dev, charl__queue q);
+    int (*graph_create)(charl_device *dev, charl__queue q, charl__driver_graph **out);
+    int (*graph_launch)(charl_device *dev, charl__queue q, charl__driver_graph *g);
+    void (*graph_release)(charl_device *dev, charl__driver_graph *g);
     /** Most work-items of a group, if err is that they were too many; else 0. */
     size_t (*group_limit)(charl_device *dev, charl__driver_kernel *k, int err);
 } charl__driver;
 
-extern const charl__driver charl__driver_opencl;
+struct charl__found;
+/** The fastest driver that a device takes. */
+const charl__driver *charl__driver_auto(const struct charl__found *f);
+/** The driver of a device: what CHARL_DRIVER or the request says, or the fastest. Nothing else decides. Errors:
+ *  ERR_DEVICE  it does not take the driver asked for   ERR_CONFIG. */
+charl_status charl__driver_choose(const struct charl__found *f, const charl_device_request *request,
+                                  const charl__driver **out) CHARL_MUST_CHECK;
+
+extern const charl__driver charl__driver_opencl; /* every device */
+extern const charl__driver charl__driver_nvidia; /* NVIDIA's GPUs, by libcuda */
 
 #endif

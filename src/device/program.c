@@ -365,9 +365,11 @@ charl_status charl__kernel_create(charl_device *dev, const charl__program *p, co
     CHARL_TRY(charl__acquire("kernel"));
     err = dev->driver->kernel_create(dev, p->program, entry, &out->kernel, &out->args);
     if (err != 0) {
+        const charl__driver_error e = dev->driver->error(err);
+
         charl__drop();
-        CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl has no kernel %s: %s", p->file, entry,
-                   dev->driver->error(err).text);
+        CHARL_FAIL(e.status == CHARL_ERR_NOMEM ? e.status : CHARL_ERR_KERNEL, "kernels/%s.cl has no kernel %s: %s",
+                   p->file, entry, e.text);
     }
     dev->counters.kernels_created++;
     return CHARL_OK;

@@ -12,6 +12,14 @@ typedef struct position {
     charl__arg arg;
 } position;
 
+/* A range of launches that has been replayed, and from its second time on the graph that does it in one call, where the driver has graphs. */
+typedef struct graph {
+    int first, last, moved;
+    charl__driver_graph *graph; /* NULL: not yet */
+} graph;
+
+enum { GRAPH_LEAST = 2, GRAPHS_MOST = 256 };
+
 struct charl__recording {
     charl_device *dev; /* retained */
     charl__ready *item;
@@ -21,6 +29,8 @@ struct charl__recording {
     int n_held;
     position *position;
     int n_positions, moved; /* moved: slices */
+    graph *graph;
+    int n_graphs;
     /* the launch recorded last, where another may join it and it has no kernel yet; else file is NULL */
     charl__launch last;
     charl__text last_text; /* defines and texts of its parameters, NUL after each */
@@ -247,16 +257,95 @@ int charl__recording_count(const charl__recording *r)
     return r->count;
 }
 
-charl_status charl__recording_replay(charl__recording *r, int first, int last)
+static charl_status replay_each(charl__recording *r, int first, int last)
 {
-    CHARL_REQUIRE(first >= 0 && first <= last && last <= r->count, CHARL_ERR_INVALID,
-                  "launches %d to %d of a recording of %d", first, last, r->count);
     for (int i = first; i < last; i++) {
         charl__ready *item = &r->item[i];
 
         CHARL_TRY(item->compiles ? charl__ready_compile(r->dev, item) : charl__ready_enqueue(r->dev, item));
     }
     return CHARL_OK;
+}
+
+/* Whether a graph does what is wanted: nobody looks at launches one by one. */
+static bool takes_graphs(const charl_device *dev)
+{
+    return dev->driver->capture && !dev->sync && !dev->skip_kernels && !dev->timing && !charl__tracing_is_on(dev);
+}
+
+static bool is_of_one_queue(const charl__recording *r, int first, int last)
+{
+    while (first < last && r->item[first].queue == CHARL_QUEUE_COMPUTE) {
+        first++;
+    }
+    return first == last;
+}
+
+/* NULL: this range is replayed launch by launch, the next time perhaps by a graph. */
+static charl_status find_graph(charl__recording *r, int first, int last, graph **out)
+{
+    *out = NULL;
+    if (!takes_graphs(r->dev) || last - first < GRAPH_LEAST) {
+        return CHARL_OK;
+    }
+    for (int i = 0; i < r->n_graphs; i++) {
+        graph *g = &r->graph[i];
+
+        if (g->first == first && g->last == last && g->moved == r->moved) {
+            *out = g;
+            return CHARL_OK;
+        }
+    }
+    if (r->n_graphs < GRAPHS_MOST && is_of_one_queue(r, first, last)) {
+        CHARL_TRY(charl__grow(r->n_graphs, sizeof *r->graph, &r->graph));
+        r->graph[r->n_graphs++] = (graph){first, last, r->moved, NULL};
+    }
+    return CHARL_OK;
+}
+
+static charl_status capture(charl__recording *r, graph *g)
+{
+    const charl__driver *d = r->dev->driver;
+    const charl__device_counters before = r->dev->counters;
+    const int64_t noted = r->dev->noted, commands = r->dev->commands[CHARL_QUEUE_COMPUTE];
+    charl_status st;
+    int err;
+
+    CHARL_TRY(charl__device_check(r->dev, "recording a graph", d->capture(r->dev, CHARL_QUEUE_COMPUTE)));
+    st = replay_each(r, g->first, g->last);
+    err = d->graph_create(r->dev, CHARL_QUEUE_COMPUTE, &g->graph);
+    r->dev->counters = before; /* they have not been launched */
+    r->dev->noted = noted;
+    r->dev->commands[CHARL_QUEUE_COMPUTE] = commands;
+    CHARL_TRY(st);
+    return charl__device_check(r->dev, "recording a graph", err);
+}
+
+static charl_status replay_graph(charl__recording *r, graph *g)
+{
+    charl_device *dev = r->dev;
+    const int n = g->last - g->first, shown = n < CHARL__RECENT_COMMANDS ? n : CHARL__RECENT_COMMANDS;
+
+    CHARL_TRY(g->graph ? CHARL_OK : capture(r, g));
+    CHARL_TRY(charl__device_check(dev, r->item[g->first].entry,
+                                  dev->driver->graph_launch(dev, CHARL_QUEUE_COMPUTE, g->graph)));
+    dev->counters.launches += n;
+    dev->commands[CHARL_QUEUE_COMPUTE] += n;
+    dev->noted += n - shown; /* those before are not remembered */
+    for (int i = g->last - shown; i < g->last; i++) {
+        charl__command_note(dev, r->item[i].entry, r->item[i].label);
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__recording_replay(charl__recording *r, int first, int last)
+{
+    graph *g = NULL;
+
+    CHARL_REQUIRE(first >= 0 && first <= last && last <= r->count, CHARL_ERR_INVALID,
+                  "launches %d to %d of a recording of %d", first, last, r->count);
+    CHARL_TRY(find_graph(r, first, last, &g));
+    return g ? replay_graph(r, g) : replay_each(r, first, last);
 }
 
 charl_status charl__recording_move(charl__recording *r, int slices)
@@ -282,6 +371,12 @@ void charl__recording_destroy(charl__recording *r)
         r->dev->recording = NULL;
     }
     forget_last(r);
+    for (int i = 0; i < r->n_graphs; i++) {
+        if (r->graph[i].graph) {
+            r->dev->driver->graph_release(r->dev, r->graph[i].graph);
+        }
+    }
+    charl_free(r->graph);
     for (int i = 0; i < r->count; i++) {
         charl__kernel_release(r->dev, r->item[i].kernel);
         charl_free(r->text[i]);

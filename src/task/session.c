@@ -371,6 +371,7 @@ charl_status charl__session_open_device(charl__session *s, const charl_device_re
 {
     charl_device_request limited = *request;
 
+    limited.driver = s->config->device.driver;
     limited.memory_limit = s->config->device.memory_limit << 20;
     return charl_device_open(&limited, &s->dev);
 }

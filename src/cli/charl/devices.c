@@ -14,7 +14,7 @@ static void print_device(const charl_device_info *d)
 
     printf("%d  %s, %s\n", d->index, d->name, charl_device_kind_name(d->kind));
     printf("   platform  %s\n", d->platform);
-    printf("   driver    %s, %s\n", d->driver, d->version);
+    printf("   driver    %s: %s, %s\n", d->backend, d->driver, d->version);
     printf("   pci       %s\n", d->pci[0] ? d->pci : "-");
     printf("   units     %d compute units, work-groups of up to %d, %lld KiB local memory\n", d->compute_units,
            d->max_group, (long long)(d->local_bytes / 1024));

@@ -205,7 +205,11 @@ static charl_status on_built(void *ctx, const charl_train_info *i)
     charl__output *o = ctx;
     charl__device_text mine, *devices = NULL;
 
-    snprintf(mine.name, sizeof mine.name, "%.63s", i->device->name);
+    if (i->device->kind == CHARL_DEVICE_CPU) {
+        snprintf(mine.name, sizeof mine.name, "%.63s", i->device->name);
+    } else {
+        snprintf(mine.name, sizeof mine.name, "%.46s, %.14s", i->device->name, i->device->backend);
+    }
     snprintf(mine.pci, sizeof mine.pci, "%s", i->device->pci);
     CHARL_TRY_CLEANUP(charl__cli_alloc(o->size, sizeof mine, &devices));
     CHARL_TRY_CLEANUP(charl_comm_allgather(o->comm, &mine, sizeof mine, devices));

@@ -1,9 +1,11 @@
-/* Three edits of a PTX text, each at a whole token: names and instructions contain the same
+/* Edits of a PTX text, each at a whole token: names and instructions contain the same
  * letters.
  */
 #include "device/nvidia/ptx.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -99,5 +101,174 @@ charl_status charl__ptx_retarget(const char *ptx, int64_t shared_bytes, int min_
         CHARL_TRY(edit(&from, extent, digits, bytes, out));
     }
     CHARL_TRY(charl__text_append(out, from, strlen(from)));
+    return CHARL_OK;
+}
+
+enum { STATIC_BYTES = 48 << 10 };
+
+static bool is_of_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '$';
+}
+
+/* The line at `at`: its length without the end. */
+static size_t line_length(const char *at)
+{
+    return strcspn(at, "\n");
+}
+
+/* Where `word` stands in the line at `at`, or NULL. */
+static const char *find_in_line(const char *at, const char *word)
+{
+    const char *end = at + line_length(at);
+    const size_t length = strlen(word);
+
+    for (; (size_t)(end - at) >= length; at++) {
+        if (memcmp(at, word, length) == 0) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* Elements of the array in local memory that the line declares, if they are more than a kernel may declare for libcuda; else 0. */
+static int64_t large_array(const char *line)
+{
+    const char *at = line + strspn(line, blanks);
+    const char *extent;
+
+    if (strncmp(at, ".shared ", 8) != 0 || (extent = find_in_line(at, "[")) == NULL) {
+        return 0;
+    }
+    return atoll(extent + 1) > STATIC_BYTES ? atoll(extent + 1) : 0;
+}
+
+/* The parameter NAME_param_K of `ld.param.u64 %rdN, [NAME_param_K];` if it is a pointer to local memory, and where the register is. */
+static const char *loads_local_pointer(const char *ptx, const char *line, size_t *reg_length)
+{
+    const char *at = line + strspn(line, blanks), *reg, *name;
+    size_t length;
+    char declared[320];
+
+    if (strncmp(at, "ld.param.u64", 12) != 0 || (name = find_in_line(at, "[")) == NULL) {
+        return NULL;
+    }
+    reg = at + 12 + strspn(at + 12, blanks);
+    *reg_length = strcspn(reg, ",");
+    length = strcspn(++name, "]+");
+    if (name[length] != ']' || length > 256) {
+        return NULL;
+    }
+    snprintf(declared, sizeof declared, "%.*s", (int)length, name);
+    for (at = ptx; (at = strstr(at, declared)) != NULL; at += length) {
+        if (!is_of_name(at[length]) && !is_of_name(at[-1])) {
+            const char *begin = at; /* the first place is the declaration */
+
+            while (begin > ptx && begin[-1] != '\n') {
+                begin--;
+            }
+            return find_in_line(begin, ".ptr .shared") ? reg : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* Append a line, its registers of the environment replaced. libcuda takes no parameter that is declared as a pointer to local memory: it
+ * becomes a number. */
+static charl_status append_line(const char *line, size_t length, charl__text *out)
+{
+    static const char word[] = "%envreg";
+    static const char *const meaning[] = {"0", "0", "0", "0", "0", "0", "%nctaid.x", "%nctaid.y", "%nctaid.z", "3"};
+    const char *from = line, *at = find_in_line(line, ".ptr .shared");
+
+    if (at) {
+        const char *name = line + length;
+
+        while (!is_blank(name[-1])) {
+            name--;
+        }
+        CHARL_TRY(edit(&from, at, (size_t)(name - at), "", out));
+    }
+    while ((at = find_in_line(from, word)) != NULL && at < line + length) {
+        char *end;
+        const unsigned long k = strtoul(at + sizeof word - 1, &end, 10);
+
+        CHARL_REQUIRE(k < sizeof meaning / sizeof *meaning, CHARL_ERR_KERNEL,
+                      "the compiler's output reads %%envreg%lu, and charl does not know what that is", k);
+        CHARL_TRY(edit(&from, at, (size_t)(end - at), meaning[k], out));
+    }
+    return charl__text_append(out, from, (size_t)(line + length - from));
+}
+
+charl_status charl__ptx_for_cuda(const char *ptx, charl__text *out)
+{
+    const bool has_pointers = strstr(ptx, ".ptr .shared") != NULL;
+    const char *after_head = strstr(ptx, ".address_size");
+    size_t length, reg_length = 0;
+
+    CHARL_REQUIRE(after_head, CHARL_ERR_KERNEL, "the compiler's output is no PTX");
+    after_head += line_length(after_head);
+    CHARL_TRY(charl__text_append(out, ptx, (size_t)(after_head - ptx)));
+    CHARL_TRY(charl__text_printf(out, "\n%s", has_pointers ? ".extern .shared .align 128 .b8 charl_dynamic[];\n" : ""));
+    for (const char *line = after_head; *line; line += length + (line[length] != '\0')) {
+        length = line_length(line);
+        if (large_array(line) > 0) {
+            CHARL_TRY(charl__text_printf(out, ".extern %.*s[];\n", (int)strcspn(line + strspn(line, blanks), "["),
+                                         line + strspn(line, blanks)));
+        }
+    }
+    for (const char *line = after_head; *line; line += length + (line[length] != '\0')) {
+        const char *reg = has_pointers ? loads_local_pointer(ptx, line, &reg_length) : NULL;
+
+        length = line_length(line);
+        if (large_array(line) > 0) {
+            continue; /* it is in front of the kernels */
+        }
+        CHARL_TRY(append_line(line, length, out));
+        if (reg) {
+            CHARL_TRY(charl__text_printf(
+                out, "\n{ .reg .b64 %%charl; mov.u64 %%charl, charl_dynamic; add.s64 %.*s, %.*s, %%charl; }",
+                (int)reg_length, reg, (int)reg_length, reg));
+        }
+        CHARL_TRY(charl__text_append(out, "\n", 1));
+    }
+    return CHARL_OK;
+}
+
+/* `.entry NAME(` */
+static const char *find_entry(const char *ptx, const char *entry)
+{
+    const size_t length = strlen(entry);
+
+    for (const char *at = ptx; (at = find_word(at, ".entry")) != NULL;) {
+        at += strlen(".entry");
+        at += strspn(at, blanks);
+        if (strncmp(at, entry, length) == 0 && !is_of_name(at[length])) {
+            return at + length;
+        }
+    }
+    return NULL;
+}
+
+charl_status charl__ptx_kernel_find(const char *ptx, const char *entry, charl__ptx_kernel *out)
+{
+    const char *at = find_entry(ptx, entry), *next = at ? find_word(at, ".entry") : NULL;
+    const char *end = at ? strchr(at, ')') : NULL;
+
+    *out = (charl__ptx_kernel){0};
+    CHARL_REQUIRE(end, CHARL_ERR_KERNEL, "the compiler's output has no kernel %s", entry);
+    while ((at = find_word(at, ".param")) != NULL && at < end) {
+        const char *type = at + strlen(".param") + 1, *extent = find_in_line(at, "[");
+        const int bytes =
+            extent ? atoi(extent + 1) : atoi(type + 2) / 8; /* of a struct, an array of .b8; of a number */
+
+        CHARL_REQUIRE(out->params < CHARL__PTX_MAX_PARAMS && bytes > 0 && bytes <= 8, CHARL_ERR_KERNEL,
+                      "kernel %s has a parameter that charl cannot pass", entry);
+        out->bytes[out->params++] = find_in_line(at, ".ptr .shared") ? CHARL__PTX_LOCAL_POINTER : (signed char)bytes;
+        at = type;
+    }
+    for (at = end; *at && (!next || at < next); at += at[line_length(at)] ? line_length(at) + 1 : line_length(at)) {
+        out->dynamic_bytes = large_array(at) > 0 ? large_array(at) : out->dynamic_bytes;
+    }
     return CHARL_OK;
 }

@@ -289,6 +289,7 @@ charl_status charl_device_list(charl_device_info *out, int capacity, int *count)
     CHARL_TRY_CLEANUP(charl__devices_find(all, count));
     for (int i = 0; i < *count && i < capacity; i++) {
         out[i] = all[i].info;
+        snprintf(out[i].backend, sizeof out[i].backend, "%s", charl__driver_auto(&all[i])->name);
     }
 cleanup:
     charl_free(all);

@@ -18,7 +18,6 @@ struct charl__opencl {
 
 /** The context, made at first use. */
 charl_status charl__opencl_context(charl_device *dev) CHARL_MUST_CHECK;
-void charl__opencl_close(charl_device *dev);
 
 /* compile.c */
 /** Compile source with `options`; *out needs charl__opencl_program_release. Errors: ERR_KERNEL with the build log; ERR_DEVICE. */
