@@ -191,24 +191,21 @@ static void note_unmeasured(charl__trainer *t, const charl_val_row *row)
     }
 }
 
-/* best_metric, best_step and stale_evals, updated: whether row is better than those before. */
+/* Whether row is better than those before; then it is the best. */
 static bool is_best(charl__trainer *t, const charl_val_row *row)
 {
-    const double now = monitored(t, row), best = t->best_metric;
+    const double now = monitored(t, row), best = t->best.metric;
     const bool better = charl__config_monitor(t->config)->higher ? now > best : now < best;
 
-    t->evals++;
     if (!isfinite(now)) {
         note_unmeasured(t, row);
         return false;
     }
-    t->stale_evals++;
+    t->evals++;
     if (!better && !isnan(best)) {
         return false;
     }
-    t->stale_evals = 0;
-    t->best_metric = now;
-    t->best_step = t->replica.step;
+    t->best = (charl__best){.metric = now, .step = t->replica.step, .evals = t->evals};
     return true;
 }
 
@@ -258,7 +255,7 @@ bool charl__trainer_is_over(const charl__trainer *t)
 {
     const int64_t patience = t->config->train.early_stopping_patience;
 
-    return patience > 0 && t->stale_evals >= patience;
+    return patience > 0 && t->evals - t->best.evals >= patience;
 }
 
 bool charl__trainer_has_ended(const charl__trainer *t)
@@ -286,22 +283,43 @@ static charl_status due_together(charl__trainer *t, charl__interval interval, do
     return CHARL_OK;
 }
 
-/* Save now, in the middle of training. */
-static charl_status save_between(charl__trainer *t, charl__throughput *m, bool last)
+/* A run of the loop. */
+typedef struct loop {
+    charl__trainer *t;
+    charl__throughput m;
+    charl__metrics_async log;
+    charl__step_counters counters;
+    bool ordinary; /* the step is like most: neither logged nor followed by anything */
+} loop;
+
+/* What is complete in a pause. */
+typedef enum pause_kind {
+    PAUSE_CLOCK, /* nothing: only the clocks of the steps stand */
+    PAUSE_ROW,   /* the row on its way is written: graphs run again, and leave another loss */
+    PAUSE_STEPS  /* and the steps enqueued have run and are finite: the weights may be used */
+} pause_kind;
+
+static charl_status pause_training(loop *l, pause_kind kind)
 {
-    CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
-    charl__throughput_pause(t, m);
-    if (t->writes) {
-        CHARL_TRY(charl__trainer_save(t, last));
-    }
-    charl__throughput_resume(t, m);
+    l->ordinary = false;
+    CHARL_TRY(kind >= PAUSE_ROW ? charl__metrics_async_end(l->t, &l->log, &l->m) : CHARL_OK);
+    CHARL_TRY(kind >= PAUSE_STEPS ? charl__trainer_check_finite(l->t) : CHARL_OK);
+    charl__throughput_pause(l->t, &l->m);
     return CHARL_OK;
+}
+
+/* With the status of what was done meanwhile. */
+static charl_status resume_training(loop *l, charl_status st)
+{
+    charl__throughput_resume(l->t, &l->m);
+    return st;
 }
 
 /* Evaluation and checkpoint after a step, where they are due. An interval of 0 is never, but the
  * best and the end are always saved. */
-static charl_status after_step(charl__trainer *t, charl__metrics_async *log, charl__throughput *m, bool *ordinary)
+static charl_status after_step(loop *l)
 {
+    charl__trainer *t = l->t;
     const bool last = t->replica.step == t->end_step;
     const bool saves = t->writes && t->config->checkpoint.interval.unit != CHARL__INTERVAL_OFF;
     const bool evaluates = t->replica.eval && t->config->eval.interval.unit != CHARL__INTERVAL_OFF;
@@ -319,10 +337,7 @@ static charl_status after_step(charl__trainer *t, charl__metrics_async *log, cha
     if (!evaluate && !save) {
         return CHARL_OK;
     }
-    *ordinary = false;
-    CHARL_TRY(charl__metrics_async_end(t, log, m));
-    CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
-    charl__throughput_pause(t, m);
+    CHARL_TRY(pause_training(l, PAUSE_STEPS));
     if (evaluate) {
         charl__step_trace_phase(t, charl__phase_text(CHARL__PHASE_EVALUATION), true);
         CHARL_TRY(evaluate_now(t, &best));
@@ -331,153 +346,145 @@ static charl_status after_step(charl__trainer *t, charl__metrics_async *log, cha
     if (save || ((best || charl__trainer_is_over(t)) && t->writes)) {
         CHARL_TRY(charl__trainer_save(t, last || charl__trainer_is_over(t)));
     }
-    charl__throughput_resume(t, m);
-    return CHARL_OK;
-}
-
-static charl_status divide_anew(charl__trainer *t, charl__metrics_async *log, charl__throughput *m, bool *ordinary)
-{
-    if (t->replica.step == t->end_step || !charl__balance_is_due(t)) {
-        return CHARL_OK;
-    }
-    *ordinary = false;
-    CHARL_TRY(charl__metrics_async_end(t, log, m));
-    CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
-    charl__throughput_pause(t, m);
-    CHARL_TRY(charl__balance_divide(t));
-    charl__throughput_resume(t, m);
-    return CHARL_OK;
-}
-
-/* What an audit of the next step does before it. */
-static charl_status begin_audit(charl__trainer *t, charl__metrics_async *log, charl__throughput *m)
-{
-    CHARL_TRY(charl__metrics_async_end(t, log, m)); /* the graphs run again and leave another loss */
-    charl__throughput_pause(t, m);
-    CHARL_TRY(charl__audit_begin(t));
-    charl__throughput_resume(t, m);
-    return CHARL_OK;
+    return resume_training(l, CHARL_OK);
 }
 
 /* Log the step just run, where it is to be logged, and one before it whose numbers are there.
  * *loss: of the step logged, else NaN. */
-static charl_status log_steps(charl__trainer *t, charl__metrics_async *log, charl__throughput *m, double *loss)
+static charl_status log_steps(loop *l, double *loss)
 {
-    const int64_t rows = log->rows;
+    const int64_t rows = l->log.rows;
 
     *loss = (double)NAN;
-    if (is_logged(t, t->replica.step)) {
-        CHARL_TRY(charl__metrics_async_end(t, log, m));
-        *loss = log->rows > rows ? log->row.loss : *loss; /* of a row before: begin() clears it */
-        CHARL_TRY(charl__metrics_async_begin(t, log, m));
+    if (is_logged(l->t, l->t->replica.step)) {
+        CHARL_TRY(charl__metrics_async_end(l->t, &l->log, &l->m));
+        *loss = l->log.rows > rows ? l->log.row.loss : *loss; /* of a row before: begin() clears it */
+        CHARL_TRY(charl__metrics_async_begin(l->t, &l->log, &l->m));
     }
-    if (charl__metrics_async_is_due(t, log)) {
-        CHARL_TRY(charl__metrics_async_end(t, log, m));
-        *loss = log->row.loss;
+    if (charl__metrics_async_is_due(l->t, &l->log)) {
+        CHARL_TRY(charl__metrics_async_end(l->t, &l->log, &l->m));
+        *loss = l->log.row.loss;
     }
     return CHARL_OK;
 }
 
 /* Write histograms of the parameters after the step just run, and of its gradients, behind the row of that step. */
-static charl_status write_histograms(charl__trainer *t, charl__metrics_async *log, charl__throughput *m)
+static charl_status write_histograms(loop *l)
 {
-    CHARL_TRY(charl__metrics_async_end(t, log, m));
-    CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
-    charl__throughput_pause(t, m);
+    const charl__trainer *t = l->t;
+
+    CHARL_TRY(pause_training(l, PAUSE_STEPS));
     if (t->metrics) {
         CHARL_TRY(charl__trainer_wrote_row(
             t, charl_metrics_histograms(t->metrics, t->replica.step, t->session.params, t->gradient_scale)));
     }
-    charl__throughput_resume(t, m);
-    return CHARL_OK;
+    return resume_training(l, CHARL_OK);
 }
 
 /* All that follows the launches of a step. */
-static charl_status finish_step(charl__trainer *t, charl__metrics_async *log, charl__throughput *m, bool *ordinary)
+static charl_status finish_step(loop *l)
 {
-    const int64_t rows = log->rows;
+    charl__trainer *t = l->t;
+    const int64_t rows = l->log.rows;
     double loss;
 
-    m->steps++;
+    l->m.steps++;
     CHARL_TRY(charl__nonfinite_poll(t));
-    CHARL_TRY(log_steps(t, log, m, &loss));
-    *ordinary = !is_logged(t, t->replica.step) && log->rows == rows && m->first_step > 0;
+    CHARL_TRY(log_steps(l, &loss));
+    l->ordinary = l->ordinary && !is_logged(t, t->replica.step) && l->log.rows == rows && l->m.first_step > 0;
     if (t->options->events.progressed) {
         CHARL_TRY(t->options->events.progressed(t->options->events.ctx, t->replica.step, loss));
     }
-    if (m->first_step == 0) { /* the first step warms caches up */
+    if (l->m.first_step == 0) { /* the first step warms caches up */
         CHARL_TRY(charl_device_sync(t->session.dev));
-        m->first_s = charl__clock_s();
-        m->first_step = t->replica.step;
+        l->m.first_s = charl__clock_s();
+        l->m.first_step = t->replica.step;
     }
     if (has_histograms(t, t->replica.step)) {
-        *ordinary = false;
-        CHARL_TRY(write_histograms(t, log, m));
+        CHARL_TRY(write_histograms(l));
     }
-    CHARL_TRY(after_step(t, log, m, ordinary));
-    CHARL_TRY(divide_anew(t, log, m, ordinary));
+    CHARL_TRY(after_step(l));
+    if (t->replica.step < t->end_step && charl__balance_is_due(t)) {
+        CHARL_TRY(pause_training(l, PAUSE_STEPS));
+        CHARL_TRY(resume_training(l, charl__balance_divide(t)));
+    }
+    return CHARL_OK;
+}
+
+/* Do what the ranks have agreed on before the next step. */
+static charl_status obey(loop *l, const decision *d)
+{
+    charl__trainer *t = l->t;
+
+    if (d->look) {
+        CHARL_TRY(charl__metrics_async_end(t, &l->log, &l->m));
+        CHARL_TRY(charl__trainer_check_finite(t));
+    }
+    if (d->saved) {
+        CHARL_TRY(pause_training(l, PAUSE_CLOCK));
+        CHARL_TRY(resume_training(l, charl__trainer_finish_save(t, false)));
+    }
+    if (d->stop || d->save) {
+        CHARL_TRY(pause_training(l, PAUSE_STEPS));
+        CHARL_TRY(resume_training(l, t->writes ? charl__trainer_save(t, d->stop) : CHARL_OK));
+    }
+    return CHARL_OK;
+}
+
+/* A step, unless the ranks agree to stop. */
+static charl_status one_step(loop *l, bool *stop)
+{
+    charl__trainer *t = l->t;
+    decision d;
+
+    l->ordinary = true;
+    if (charl__audit_is_due(t)) {
+        CHARL_TRY(pause_training(l, PAUSE_ROW));
+        CHARL_TRY(resume_training(l, charl__audit_begin(t)));
+    }
+    CHARL_TRY(charl__step_trace_begin(t, &l->m));
+    charl__step_counters_begin(t, &l->counters);
+    CHARL_TRY(decide(t, next_batch(t), &d));
+    CHARL_TRY(obey(l, &d));
+    *stop = d.stop;
+    if (d.stop) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(run_step(t));
+    CHARL_TRY(charl__trainer_describe(t));
+    charl__step_trace_phase(t, "log", false);
+    CHARL_TRY(finish_step(l));
+    l->ordinary = l->ordinary && !t->step_trace.is_on;
+    CHARL_TRY(charl__step_trace_end(t, &l->m));
+    charl__step_counters_end(t, &l->counters, l->ordinary);
     return CHARL_OK;
 }
 
 charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
 {
     charl_status st = CHARL_OK;
-    charl__throughput m = {0};
-    charl__step_counters tally = {0};
-    charl__metrics_async log = {0};
+    loop l = {.t = t};
 
-    st = charl__metrics_async_open(t, &log);
+    st = charl__metrics_async_open(t, &l.log);
     st = st == CHARL_OK ? charl__nonfinite_open(t) : st;
     CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
     CHARL_TRY_CLEANUP(charl__device_loader_seek(t->replica.train_loader, t->replica.step));
-    charl__throughput_start(t, &m);
-    while (!charl__trainer_has_ended(t)) {
-        const bool audited = charl__audit_is_due(t);
-        decision d;
-        bool ordinary;
-
-        CHARL_TRY_CLEANUP(audited ? begin_audit(t, &log, &m) : CHARL_OK);
-        CHARL_TRY_CLEANUP(charl__step_trace_begin(t, &m));
-        charl__step_counters_begin(t, &tally);
-        st = next_batch(t);
-        CHARL_TRY_CLEANUP(decide(t, st, &d));
-        if (d.look) {
-            CHARL_TRY_CLEANUP(charl__metrics_async_end(t, &log, &m));
-            CHARL_TRY_CLEANUP(charl__trainer_check_finite(t));
-        }
-        if (d.saved) {
-            charl__throughput_pause(t, &m);
-            CHARL_TRY_CLEANUP(charl__trainer_finish_save(t, false));
-            charl__throughput_resume(t, &m);
-        }
-        if (d.stop || d.save) {
-            CHARL_TRY_CLEANUP(charl__metrics_async_end(t, &log, &m));
-            CHARL_TRY_CLEANUP(save_between(t, &m, d.stop));
-        }
-        if (d.stop) {
-            result->stopped = true;
-            break;
-        }
-        CHARL_TRY_CLEANUP(run_step(t));
-        CHARL_TRY_CLEANUP(charl__trainer_describe(t));
-        charl__step_trace_phase(t, "log", false);
-        CHARL_TRY_CLEANUP(finish_step(t, &log, &m, &ordinary));
-        ordinary = ordinary && !audited && !t->step_trace.is_on;
-        CHARL_TRY_CLEANUP(charl__step_trace_end(t, &m));
-        charl__step_counters_end(t, &tally, ordinary && !d.saved);
+    charl__throughput_start(t, &l.m);
+    while (!result->stopped && !charl__trainer_has_ended(t)) {
+        CHARL_TRY_CLEANUP(one_step(&l, &result->stopped));
     }
-    CHARL_TRY_CLEANUP(charl__step_trace_close(t, &m));
-    CHARL_TRY_CLEANUP(charl__metrics_async_end(t, &log, &m));
+    CHARL_TRY_CLEANUP(charl__step_trace_close(t, &l.m));
+    CHARL_TRY_CLEANUP(charl__metrics_async_end(t, &l.log, &l.m));
     CHARL_TRY_CLEANUP(charl__trainer_check_finite(t));
     CHARL_TRY_CLEANUP(charl__trainer_finish_save(t, true));
-    charl__step_counters_report(&tally);
-    result->loss = log.rows > 0 ? log.row.loss : result->loss;
-    if (t->replica.step > m.first_step && m.first_step > 0) {
-        result->samples_per_s =
-            (double)((t->replica.step - m.first_step) * t->config->train.batch_size) / (charl__clock_s() - m.first_s);
+    charl__step_counters_report(&l.counters);
+    result->loss = l.log.rows > 0 ? l.log.row.loss : result->loss;
+    if (t->replica.step > l.m.first_step && l.m.first_step > 0) {
+        result->samples_per_s = (double)((t->replica.step - l.m.first_step) * t->config->train.batch_size) /
+                                (charl__clock_s() - l.m.first_s);
     }
 cleanup:
-    charl__metrics_async_close(&log);
+    charl__metrics_async_close(&l.log);
     charl__nonfinite_close(t);
     return st;
 }

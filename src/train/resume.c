@@ -322,8 +322,8 @@ static charl_status restore(charl__trainer *t, const char *path)
     s = charl_checkpoint_get_state(r);
     CHARL_TRY_CLEANUP(check_best(t, r));
     t->replica.step = s->step;
-    t->best_metric = t->new_best ? (double)NAN : s->best_metric;
-    t->stale_evals = t->new_best ? 0 : s->stale_evals;
+    t->best =
+        t->new_best ? charl__best_none : (charl__best){.metric = s->best_metric, .step = -1, .evals = -s->stale_evals};
     CHARL_TRY_CLEANUP(check_checkpoint(t, r, path));
     CHARL_TRY_CLEANUP(charl__weights_find_base(r, path, charl__config_init_from(t->config)));
     CHARL_TRY_CLEANUP(charl__snapshot_restore(&t->replica, r, path));
@@ -557,9 +557,9 @@ static charl_status add_counters(const charl__trainer *t, charl__consensus *fact
     float scale = 1.0F;
 
     CHARL_TRY(charl__consensus_print(facts, &form, "step", "%" PRId64, t->replica.step));
-    CHARL_TRY(isnan(t->best_metric) ? charl__consensus_print(facts, &form, "best metric", "none")
-                                    : charl__consensus_print(facts, &form, "best metric", "%.17g", t->best_metric));
-    CHARL_TRY(charl__consensus_print(facts, &form, "evaluations since the best", "%" PRId64, t->stale_evals));
+    CHARL_TRY(isnan(t->best.metric) ? charl__consensus_print(facts, &form, "best metric", "none")
+                                    : charl__consensus_print(facts, &form, "best metric", "%.17g", t->best.metric));
+    CHARL_TRY(charl__consensus_print(facts, &form, "evaluations since the best", "%" PRId64, t->evals - t->best.evals));
     CHARL_TRY(charl__consensus_print(facts, &form, "skipped steps", "%" PRId64, t->nonfinite.skipped));
     CHARL_TRY(charl__consensus_print(facts, &form, "spikes", "%" PRId64, t->nonfinite.spikes));
     CHARL_TRY(charl__consensus_print(facts, &form, "contents of the checkpoint", "%016" PRIx64, t->resumed_digest));
@@ -595,7 +595,7 @@ cleanup:
     return st;
 }
 
-/* Set recorded_best, by the directory as rank 0 has it, and best_step. Without the best checkpoint, training looks for a new one. */
+/* Set recorded_best, by the directory as rank 0 has it, and best.step. Without the best checkpoint, training looks for a new one. */
 static charl_status find_best(charl__trainer *t)
 {
     const int64_t was = t->recorded_best;
@@ -608,9 +608,9 @@ static charl_status find_best(charl__trainer *t)
         }
         CHARL_TRY(charl_comm_agree(t->comm, st));
         CHARL_TRY(charl_comm_broadcast(t->comm, &t->recorded_best, sizeof t->recorded_best, 0));
-        t->best_step = isnan(t->best_metric) ? -1 : t->recorded_best;
+        t->best.step = isnan(t->best.metric) ? -1 : t->recorded_best;
     }
-    if (!isnan(t->best_metric) && t->best_step < 0 && t->writes) {
+    if (!isnan(t->best.metric) && t->best.step < 0 && t->writes) {
         if (was > 0) {
             snprintf(which, sizeof which, ", of step %" PRId64 ",", was);
         }
@@ -620,10 +620,9 @@ static charl_status find_best(charl__trainer *t)
             charl__trainer_warn(t, text);
         }
         t->new_best = true;
-        t->best_metric = (double)NAN;
-        t->stale_evals = 0;
+        t->best = charl__best_none;
     }
-    t->kept = (charl__best){.metric = t->best_metric, .step = t->best_step, .evals = -t->stale_evals};
+    t->kept = t->best;
     return CHARL_OK;
 }
 

@@ -43,9 +43,9 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
     result->step = t.replica.step;
     if (t.session.ds) {
         result->epoch = charl__trainer_epoch(&t);
-        result->best_metric = t.best_metric;
+        result->best_metric = t.best.metric;
         result->early = charl__trainer_is_over(&t);
-        result->best_step = t.best_step;
+        result->best_step = t.best.step;
     }
     result->skipped = t.nonfinite.skipped;
     result->overflowed = t.nonfinite.overflowed;

@@ -43,9 +43,9 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .loss_scale = loss_scale,
                                     .slices = t->replica.dp->slices.total,
                                     .batch_size = t->config->train.batch_size,
-                                    .best_metric = t->best_metric,
-                                    .best_step = t->best_step > 0 ? t->best_step : 0,
-                                    .stale_evals = t->stale_evals,
+                                    .best_metric = t->best.metric,
+                                    .best_step = t->best.step > 0 ? t->best.step : 0,
+                                    .stale_evals = t->evals - t->best.evals,
                                     .skipped_steps = t->nonfinite.skipped,
                                     .overflowed_steps = t->nonfinite.overflowed,
                                     .spike_steps = t->nonfinite.spikes,
@@ -284,7 +284,7 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     s->resumed_step = t->resumed_step;
     s->supersedes = t->supersedes;
     s->once = t->notes_once ? &t->once : NULL;
-    s->plan = charl__trainer_rundir_plan(t, s->step, t->best_step);
+    s->plan = charl__trainer_rundir_plan(t, s->step, t->best.step);
     s->plan.forgets_best = t->new_best;
     s->waiting = charl_dataset_is_thread_safe() ? NULL : t->comm;
     CHARL_TRY(charl__job_start(!s->waiting, write_checkpoint, s, &s->job));
@@ -342,10 +342,8 @@ static void settle_best(charl__trainer *t, const charl__saving *s, bool written)
     }
     if (written) {
         t->kept = s->best;
-    } else if (t->best_step == s->step) {
-        t->best_metric = t->kept.metric;
-        t->best_step = t->kept.step;
-        t->stale_evals = t->evals - t->kept.evals;
+    } else if (t->best.step == s->step) {
+        t->best = t->kept;
     }
 }
 
@@ -423,7 +421,7 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
     CHARL_TRY(charl_comm_agree(t->comm, charl__alloc(sizeof *s, &s)));
     t->saving = s;
     s->step = t->replica.step;
-    s->best = (charl__best){.metric = t->best_metric, .step = t->best_step, .evals = t->evals};
+    s->best = t->best;
     s->begin_s = charl__clock_s();
     atomic_init(&s->progress, 0);
     charl_comm_timeout_set(t->comm, t->config->checkpoint.timeout_s);

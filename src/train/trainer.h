@@ -2,6 +2,8 @@
 #define CHARL_TRAIN_TRAINER_H
 /** The training loop and its policies, on top of a session and a replica: schedule, evaluations, checkpoints,
  *  metrics and events. It launches no kernels itself. */
+#include <math.h>
+
 #include "infer/sampler.h"
 #include "io/checkpoint/run_lock.h"
 #include "train/metrics/metrics.h"
@@ -19,8 +21,10 @@ typedef struct charl__saving charl__saving; /* train/save.c */
 typedef struct charl__best {
     double metric; /* NaN: none */
     int64_t step;  /* -1: none */
-    int64_t evals; /* charl__trainer.evals then */
+    int64_t evals; /* charl__trainer.evals then; below 0: before this process */
 } charl__best;
+
+static const charl__best charl__best_none = {.metric = (double)NAN, .step = -1};
 
 typedef struct charl__trainer {
     const charl_config *config;         /* borrowed */
@@ -34,13 +38,11 @@ typedef struct charl__trainer {
     char start[4096]; /* storage for session.origin */
     bool resumes;     /* step and optimizer state are restored from session.origin too */
 
-    int64_t total_steps; /* of the schedule */
-    int64_t end_step;    /* last step of the loop; less than total_steps with --fast-dev-run */
-    double best_metric;
-    int64_t best_step;
-    int64_t stale_evals;  /* evaluations since the best */
-    int64_t evals;        /* of this process */
-    int64_t unmeasured;   /* of them, those without a value of checkpoint.monitor */
+    int64_t total_steps;  /* of the schedule */
+    int64_t end_step;     /* last step of the loop; less than total_steps with --fast-dev-run */
+    int64_t evals;        /* of this process that measured checkpoint.monitor */
+    int64_t unmeasured;   /* and those that did not */
+    charl__best best;     /* early stopping counts the evaluations since */
     charl__best kept;     /* what is the best again if the checkpoint of a better one cannot be written */
     int suspect;          /* charl_train_result */
     int64_t audited_step; /* training is right up to this step, as far as dist.audit can tell */
