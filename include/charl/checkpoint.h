@@ -220,6 +220,10 @@ charl_status charl_run_list(const char *dir, charl_run_steps *list) CHARL_MUST_C
  *  Blocks. Local. Errors: as charl_run_list. */
 charl_status charl_run_checkpoint(const char *path, char **out) CHARL_MUST_CHECK;
 
+/** The other way: the length of DIR in the path of a checkpoint of a run, DIR/last.h5, DIR/best.h5 or DIR/checkpoints/step-N.h5; of any other
+ *  path all of it. "last.h5" alone is of the current directory: 0. Local. Thread-safe. */
+size_t charl_run_length(const char *path);
+
 /** What charl_run_find found. */
 typedef struct charl_run_found {
     char *path;    /* NULL: there is no usable checkpoint */

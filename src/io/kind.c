@@ -33,7 +33,7 @@ enum { HEAD = 8192, NAME = 1024, MOST_ENTRIES = 2000 };
 static const charl__kind
     /* charl's own */
     dataset = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "a dataset of charl",
-               "`charl data info %P` describes it; data.path names it in a configuration"},
+               "`charl data info %P` describes it; a training or an evaluation takes it as data.path=%P"},
     checkpoint = {CHARL__KIND_OF_HDF5 | CHARL__KIND_CHECKPOINT, "a checkpoint of charl",
                   "`charl checkpoint show %P` describes it"},
     run = {CHARL__KIND_RUN, "a run directory", "`charl report %P` draws its curves; its last checkpoint is %P/last.h5"},

@@ -15,7 +15,6 @@
 #include "base/text/text.h"
 #include "charl/metric.h"
 #include "io/commit.h"
-#include "io/checkpoint/run_path.h"
 #include "io/kind.h"
 
 enum {
@@ -506,18 +505,12 @@ cleanup:
 
 charl_status charl__run_log_read(const char *path, charl__run_log *log)
 {
-    const size_t n = charl__run_length(path);
-    const bool is_checkpoint = path[n] != '\0';
-
     *log = (charl__run_log){0};
-    CHARL_TRY(charl__strdup(is_checkpoint && n == 0 ? "." : path, &log->path));
-    if (is_checkpoint && n > 0) {
-        log->path[n] = '\0';
-    }
+    CHARL_TRY(charl__strdup(path, &log->path));
     CHARL_TRY(read_metrics(log));
     CHARL_TRY(read_config(log));
-    CHARL_TRY(read_text(log->path, "env.json", MAX_ENV, &log->env));
-    CHARL_TRY(read_text(log->path, "eval.json", MAX_EVAL, &log->eval));
+    CHARL_TRY(read_text(path, "env.json", MAX_ENV, &log->env));
+    CHARL_TRY(read_text(path, "eval.json", MAX_EVAL, &log->eval));
     CHARL_TRY(read_log(log));
     CHARL_TRY(read_checkpoints(log));
     CHARL_TRY(give_name(log));

@@ -41,7 +41,7 @@ typedef struct charl__run_file {
 } charl__run_file;
 
 typedef struct charl__run_log {
-    char *path; /* of the directory */
+    char *path; /* of the directory, as given */
     char *name; /* run.name, or the directory's own name */
     charl__run_rows rows[CHARL__RUN_EVENTS];
     int64_t nonfinite; /* rows whose loss or gradient norm is not finite */
@@ -55,7 +55,7 @@ typedef struct charl__run_log {
     int ranks;         /* of the last start; 0: not known */
 } charl__run_log;
 
-/** Read the run directory `path`, or that of a checkpoint. `log` needs charl__run_log_fini on every path. Errors: ERR_DATA when it has no metrics.jsonl, ERR_NOMEM. */
+/** Read the run directory `path`. `log` needs charl__run_log_fini on every path. Errors: ERR_DATA when it has no metrics.jsonl, ERR_NOMEM. */
 charl_status charl__run_log_read(const char *path, charl__run_log *log) CHARL_MUST_CHECK;
 void charl__run_log_fini(charl__run_log *log);
 

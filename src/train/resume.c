@@ -394,7 +394,7 @@ static void keep_base(const charl__trainer *t)
 
         leaves = leaves || (p->frozen && p->in_base);
     }
-    if (!leaves || !charl__leaves_base(t->config) || charl__run_length(origin) == strlen(origin) ||
+    if (!leaves || !charl__leaves_base(t->config) || charl_run_length(origin) == strlen(origin) ||
         (size_t)snprintf(path, sizeof path, "%s/" CHARL__RUN_BASE, t->config->run.output_dir) >= sizeof path) {
         return;
     }

@@ -183,6 +183,10 @@ expect 0 'x          u8 \[1, 4, 6\] NCHW' data info i.h5
 expect 0 'val        8 samples' data info i.h5
 expect 2 '--size is missing' data import images set -o x.h5
 hint 'height and width'
+for option in '' --overwrite; do
+    expect 2 'set is a folder$' data import images set -o set --size 4 $option # not to be removed
+    hint 'name a file'
+done
 expect 2 'size: "4x" is not an integer, nor two' data import images set -o x.h5 --size 4x
 expect 2 'size: 0 is out of range' data import images set -o x.h5 --size 0x4
 expect 2 'channels: "4" is not one of 1, 3' data import images set -o x.h5 --size 4 --channels 4

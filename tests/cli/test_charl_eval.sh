@@ -72,6 +72,7 @@ expect 0 '"confusion":' eval c.ini $checkpoint $metrics --report=json
 cp out report.json
 expect 0 '' predict $checkpoint --all -o p.csv
 expect 2 'report: "xml" is not one of table, json' eval c.ini $checkpoint --report=xml
+expect 2 'out.json: predictions are written as CSV (.csv), lines of JSON (.jsonl) or HDF5 (.h5), not as .json' eval c.ini $checkpoint --predictions out.json
 for part in val train; do
     expect 0 "^$part step=2 loss=" eval c.ini $checkpoint --split $part --predictions $part.csv
     expect 0 'rows=' predict $checkpoint d.h5 --split $part --all -o expected.csv

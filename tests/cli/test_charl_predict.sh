@@ -265,6 +265,8 @@ code=$?
 check "two ranks: exit $code, want 2" test $code -eq 2
 check "two ranks: why not" grep -q 'charl: error: charl predict runs on one rank, not on 2' ranks
 check "two ranks leave no file" sh -c '! ls | grep -e "^no\." -e tmp'
+expect 2 'no.xlsx: predictions are written as CSV (.csv), lines of JSON (.jsonl) or HDF5 (.h5), not as .xlsx' predict $ck -o no.xlsx
+expect 0 'file=p.json' predict $ck -o p.json --format jsonl
 # a run directory for its last checkpoint, and says so
 expect 0 'step=24 rows=83 ' predict run -o last.csv
 expect 0 'run is a run directory: run/last.h5 is read' predict run -o last.csv

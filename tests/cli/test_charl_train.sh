@@ -159,4 +159,7 @@ else
 fi
 : >file
 refuses 8 "file" "a run directory below a file" mlp.ini -o file/run
+says 1 "file is a file, not a folder"
+refuses 8 "file" "a file as a run directory" mlp.ini -o file
+says 1 "file is a file, not a folder"
 finish

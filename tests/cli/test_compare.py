@@ -65,7 +65,7 @@ def check_table():
     assert "output_dir" not in text and "run.name" not in text
     assert charl(0, "compare", "one").count("\n") == 2
     one = charl(0, "compare", "one")
-    for checkpoint in ("one/best.h5", "one/checkpoints/step-00000200.h5"):  # stands for its run
+    for checkpoint in ("one/best.h5", "one/checkpoints/step-00000200.h5"):  # stand for the run
         assert charl(0, "compare", checkpoint) == one
     write_run("again", 1, 0.1, [0.5, 0.75, 0.7])
     assert "configurations are the same" in charl(0, "compare", "one", "again")

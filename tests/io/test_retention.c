@@ -230,11 +230,11 @@ static void test_paths(void **state)
     char *out = NULL, *want = NULL, link[600];
 
     (void)state;
-    assert_int_equal(charl__run_length("a/b/last.h5"), 3);
-    assert_int_equal(charl__run_length("a/b/checkpoints/step-00000002.h5"), 3);
-    assert_int_equal(charl__run_length("best.h5"), 0);
-    assert_int_equal(charl__run_length("a/step-00000002.h5"), strlen("a/step-00000002.h5"));
-    assert_int_equal(charl__run_length("checkpoints/step-00000002.h5"), strlen("checkpoints/step-00000002.h5"));
+    assert_int_equal(charl_run_length("a/b/last.h5"), 3);
+    assert_int_equal(charl_run_length("a/b/checkpoints/step-00000002.h5"), 3);
+    assert_int_equal(charl_run_length("best.h5"), 0);
+    assert_int_equal(charl_run_length("a/step-00000002.h5"), strlen("a/step-00000002.h5"));
+    assert_int_equal(charl_run_length("checkpoints/step-00000002.h5"), strlen("checkpoints/step-00000002.h5"));
     assert_true(charl__run_is_same("/no/run/last.h5", "/no/run/checkpoints/step-00000002.h5"));
     assert_false(charl__run_is_same("/no/run/last.h5", "/no/other/last.h5"));
     assert_false(charl__run_is_same("/no/run/model.h5", "/no/run/model.h5")); /* of no run */

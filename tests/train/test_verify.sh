@@ -55,6 +55,7 @@ says 1 '^as recorded: run.lock \(11 lines\), config.ini, the data, 4 checkpoints
 says 1 '^6 more checkpoints are recorded and not kept$'
 says 1 '^proven by a replay: every step$'
 says 1 '^last hash: [0-9a-f]{64}$'
+verify 0 "a checkpoint for its run" run/best.h5
 verify 0 "two segments" run --segments 2 --seed 5
 says 1 '^2 of 4 segments replayed \(--seed 5\)$'
 says 1 '^not proven by a replay: steps .* \(--segments 4 replays all\)$'

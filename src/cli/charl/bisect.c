@@ -32,6 +32,7 @@ int charl__bisect_main(const char *path, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    charl__runs_of(operands.values, 2);
     code = charl__cli_limits();
     if (code != CHARL__EXIT_OK) {
         return code;

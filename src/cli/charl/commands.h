@@ -46,6 +46,8 @@ charl_status charl__checkpoint_of(char **path) CHARL_MUST_CHECK;
 /** The same of n paths. -1, or an exit code. */
 int charl__checkpoints_of(char **paths, int n);
 
+/** Cut each of n paths that names a checkpoint of a run to the run directory. */
+void charl__runs_of(char **paths, int n);
 /** Refuse `model`, which is there and no checkpoint, where one of the n paths of data is one: they are swapped. Errors: ERR_CONFIG. */
 charl_status charl__check_order(const char *model, const char *const *data, int64_t n) CHARL_MUST_CHECK;
 
@@ -58,6 +60,8 @@ int charl__predict_main(const char *path, int argc, char **argv);
  *  format that the name of the file says. */
 charl_status charl__predict_split(const charl_config *config, const char *checkpoint, const char *split,
                                   charl_ema_choice ema, const char *file);
+/** Refuse the name of a file in a format that predictions are not written in. Errors: ERR_CONFIG. */
+charl_status charl__prediction_name(const char *path) CHARL_MUST_CHECK;
 int charl__generate_main(const char *path, int argc, char **argv);
 int charl__replay_main(const char *path, int argc, char **argv);
 int charl__bisect_main(const char *path, int argc, char **argv);

@@ -284,7 +284,8 @@ int charl__eval_main(const char *path, int argc, char **argv)
     if (e.predictions && e.choices) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--predictions writes samples of a dataset, not --choices");
     }
-    st = charl__take_trained(&operands, &trained);
+    st = charl__prediction_name(e.predictions);
+    st = st == CHARL_OK ? charl__take_trained(&operands, &trained) : st;
     if (st != CHARL_OK) {
         return charl__cli_fail_alike(st);
     }

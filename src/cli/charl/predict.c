@@ -150,6 +150,21 @@ cleanup:
     return st;
 }
 
+charl_status charl__prediction_name(const char *path)
+{
+    static const char *const others[] = {".json",    ".xlsx", ".xls", ".ods", ".parquet",
+                                         ".feather", ".npy",  ".npz", ".pkl", ".tsv"};
+
+    for (size_t i = 0; path && i < sizeof others / sizeof *others; i++) {
+        CHARL_REQUIRE(
+            !ends_in(path, others[i]), CHARL_ERR_CONFIG,
+            "%s: predictions are written as CSV (.csv), lines of JSON (.jsonl) or HDF5 (.h5), not as %s; HINT "
+            "name such a file",
+            path, others[i]);
+    }
+    return CHARL_OK;
+}
+
 /* Sort the operands after the model into overrides and data. */
 static charl_status take_operands(prediction *p, const charl__cli_operands *operands)
 {
@@ -173,7 +188,7 @@ static charl_status take_operands(prediction *p, const charl__cli_operands *oper
     CHARL_REQUIRE(!h5 || !p->o.id, CHARL_ERR_CONFIG,
                   "--id: names of rows are written to CSV and JSON lines, not to HDF5");
     p->o.counts = h5;
-    return CHARL_OK;
+    return p->format < 0 ? charl__prediction_name(p->file.path) : CHARL_OK;
 }
 
 static int refuse_ranks(int n)

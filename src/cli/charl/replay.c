@@ -150,6 +150,7 @@ int charl__replay_main(const char *path, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    charl__runs_of(operands.values, 1);
     if (r.options.step == 0) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--step is missing: which step?");
     }

@@ -32,6 +32,7 @@ int charl__report_main(const char *path, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    charl__runs_of(operands.values, operands.count);
     st = charl_report_write((const char *const *)operands.values, operands.count, o.output);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
@@ -62,6 +63,7 @@ int charl__compare_main(const char *path, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    charl__runs_of(operands.values, operands.count);
     st = charl_compare_runs((const char *const *)operands.values, operands.count, c.by_seed, &text);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);

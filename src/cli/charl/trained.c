@@ -47,6 +47,21 @@ int charl__checkpoints_of(char **paths, int n)
     return st == CHARL_OK ? -1 : charl__cli_fail(st);
 }
 
+void charl__runs_of(char **paths, int n)
+{
+    static char here[] = ".";
+
+    for (int i = 0; i < n; i++) {
+        const size_t length = charl_run_length(paths[i]);
+
+        if (length > 0) {
+            paths[i][length] = '\0';
+        } else {
+            paths[i] = here;
+        }
+    }
+}
+
 charl_status charl__check_order(const char *model, const char *const *data, int64_t n)
 {
     if (access(model, F_OK) != 0 || is_checkpoint(model)) {

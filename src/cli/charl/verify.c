@@ -170,6 +170,7 @@ int charl__verify_main(const char *path, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    charl__runs_of(operands.values, 1);
     code = charl__cli_limits();
     if (code != CHARL__EXIT_OK) {
         return code;

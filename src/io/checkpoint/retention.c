@@ -298,9 +298,13 @@ int64_t charl_run_linked(const char *dir, const char *name)
     return strncmp(target, folder, strlen(folder)) == 0 ? parse_name(target + strlen(folder)) : -1;
 }
 
-size_t charl__run_length(const char *path)
+size_t charl_run_length(const char *path)
 {
     static const char folder[] = "/checkpoints";
+
+    if (!path) {
+        return 0;
+    }
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const size_t n = slash ? (size_t)(slash - path) : 0, tail = sizeof folder - 1;
 
@@ -316,7 +320,7 @@ bool charl__run_is_same(const char *a, const char *b)
     char name[2][PATH_MAX], real[2][PATH_MAX];
 
     for (int i = 0; i < 2; i++) {
-        const size_t n = charl__run_length(path[i]);
+        const size_t n = charl_run_length(path[i]);
 
         if (n == strlen(path[i]) || (size_t)snprintf(name[i], PATH_MAX, "%.*s", (int)n, path[i]) >= PATH_MAX) {
             return false;

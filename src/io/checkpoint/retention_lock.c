@@ -56,6 +56,9 @@ static charl_status make_dirs(const char *dir, char **made)
             parent = NULL;
         } else if (errno != EEXIST) {
             CHARL_TRY_CLEANUP(charl__disk_error(path, "mkdir", errno, -1));
+        } else if (stat(path, &s) == 0) {
+            CHARL_REQUIRE_CLEANUP(S_ISDIR(s.st_mode), CHARL_ERR_DISK,
+                                  "%s is a file, not a folder; HINT name another folder with -o", path);
         }
         *p = was;
     }

@@ -9,9 +9,6 @@
 /** The weights that checkpoints of DIR leave to their base, where those lie in another run, which may remove them: another name of that file. */
 #define CHARL__RUN_BASE "init.from.h5"
 
-/** Length of DIR in a path of one of these forms; of any other path all of it. "last.h5" alone is of the current directory: 0. */
-size_t charl__run_length(const char *path);
-
 /** Whether both paths are of these forms and of one run. */
 bool charl__run_is_same(const char *a, const char *b);
 

@@ -162,8 +162,11 @@ charl_status charl__writer_may_create(const char *path, bool overwrite)
 {
     struct stat info;
 
-    CHARL_REQUIRE(overwrite || lstat(path, &info) != 0, CHARL_ERR_CONFIG,
-                  "%s: exists already; HINT remove it or use --overwrite", path);
+    if (lstat(path, &info) != 0) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(!S_ISDIR(info.st_mode), CHARL_ERR_CONFIG, "%s is a folder; HINT name a file, such as data.h5", path);
+    CHARL_REQUIRE(overwrite, CHARL_ERR_CONFIG, "%s: exists already; HINT remove it or use --overwrite", path);
     return CHARL_OK;
 }
 

@@ -69,7 +69,7 @@ static charl_status declare(base *b, const charl_checkpoint_reader *r)
 /* DIR/init.from.h5 for a checkpoint of run DIR; "": it is none, or has no such file. */
 static void kept_base(const char *path, char *out, size_t bytes)
 {
-    const size_t n = charl__run_length(path);
+    const size_t n = charl_run_length(path);
 
     if (n == strlen(path) ||
         (size_t)snprintf(out, bytes, "%.*s%s" CHARL__RUN_BASE, (int)n, path, n > 0 ? "/" : "") >= bytes ||
