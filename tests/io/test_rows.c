@@ -359,9 +359,11 @@ static void imports_and_predictions_read_alike(void **state)
 {
     static const double numbers[6] = {1, 2.5, -3, 4, 1e-3, 6};
     static const unsigned char pixels[8] = {0, 1, 2, 255, 4, 5, 6, 7};
-    static const charl_csv_options csv = {.missing = "flag", .label = "kind"};
-    static const charl_text_classes_options special = {
-        .tokenizer = "tests/fuzz/corpus/tokenizer_json/gpt2.json", .special_tokens = true, .window = 9};
+    static const charl_csv_options csv = {.struct_size = sizeof csv, .missing = "flag", .label = "kind"};
+    static const charl_text_classes_options special = {.struct_size = sizeof special,
+                                                       .tokenizer = "tests/fuzz/corpus/tokenizer_json/gpt2.json",
+                                                       .special_tokens = true,
+                                                       .window = 9};
     const char *path[2];
     const int64_t row = 0;
     uint16_t tokens[9];

@@ -449,20 +449,9 @@ charl_status charl_import_chat(const char *const *paths, int n, const charl_chat
     int64_t train, keep = 0;
 
     opt = opt ? opt : &plain;
-    CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "no conversations to import");
-    CHARL_REQUIRE_CLEANUP(!c.o->val_file || opt->val_split == 0, CHARL_ERR_CONFIG,
-                          "--val-file and --val-split cannot be combined");
     CHARL_REQUIRE_CLEANUP(c.o->longer == CHARL_CHAT_REFUSE || c.o->window > 0, CHARL_ERR_CONFIG,
                           "longer: conversations have any length where there is no window");
-    for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(charl__paths_add(&files[0], paths[i], ".jsonl"));
-    }
-    if (c.o->val_file) {
-        CHARL_TRY_CLEANUP(charl__paths_add(&files[1], c.o->val_file, ".jsonl"));
-    }
-    for (int k = 0; k < 2; k++) {
-        CHARL_TRY_CLEANUP(charl__paths_check_output(&files[k], out));
-    }
+    CHARL_TRY_CLEANUP(charl__paths_of_import(files, paths, n, c.o->val_file, opt ? opt->val_split : 0, ".jsonl", out));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){c.o->template_name, c.o->tokenizer}, 2));
     CHARL_TRY_CLEANUP(charl__chat_template_find(c.o->template_name, &c.t));
     CHARL_TRY_CLEANUP(open_tokenizer(&c));

@@ -12,17 +12,16 @@
 #include "io/dataset/dataset_file.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/order/split.h"
+#include "io/dataset/text_labels.h"
 #include "io/image_layout.h"
 #include "io/import/importer.h"
-#include "io/table/name_set.h"
 
 enum { BLOCK_BYTES = 1 << 20, THREADS = 2, NAMES_SHOWN = 80 };
 
 typedef struct found {
     int64_t file; /* of groups.paths */
     char *name;
-    int64_t rows;  /* samples in it */
-    int64_t index; /* of its target in groups.targets */
+    int64_t rows; /* samples in it */
 } found;
 
 typedef struct groups {
@@ -34,10 +33,9 @@ typedef struct groups {
     int64_t n, rows;
     int64_t without; /* groups in which the pattern's array is missing */
     charl_dtype dtype;
-    charl_shape item; /* of a sample */
-    bool numbers;     /* a target is a float: all are numbers */
-    bool ids;         /* every target is a class from 0: the label itself */
-    charl__name_set targets;
+    charl_shape item;           /* of a sample */
+    bool numbers;               /* a target is a float: all are numbers */
+    charl__text_labels targets; /* of arrays */
 } groups;
 
 /* The target of the array `name`: of the attribute of the array, or of the group nearest to it that has one. */
@@ -73,16 +71,6 @@ cleanup:
     charl__h5_close(&object);
     charl_free(at);
     return st;
-}
-
-static bool is_class_number(const char *text)
-{
-    char *end;
-    long v;
-
-    errno = 0;
-    v = strtol(text, &end, 10);
-    return text[0] && *end == '\0' && errno == 0 && v >= 0 && v < 1000000;
 }
 
 /* The shape of a sample: rows of the array, or all of it. */
@@ -127,11 +115,14 @@ static charl_status add_array(groups *g, int64_t file, charl__file *f, const cha
                           "%s: the samples of %s and %s have different types or shapes", f->path, g->array[0].name,
                           name);
     CHARL_TRY_CLEANUP(read_target(g, f, name, &target));
-    g->ids = g->ids && is_class_number(charl__text_string(&target));
     CHARL_TRY_CLEANUP(charl__grow(g->n, sizeof *g->array, &g->array));
     new = &g->array[g->n];
     *new = (found){.file = file, .rows = g->o->stacked ? a.rows : 1};
-    CHARL_TRY_CLEANUP(charl__name_set_add(&g->targets, charl__text_string(&target), &new->index));
+    st = charl__text_labels_add(&g->targets, charl__text_string(&target));
+    if (st == CHARL_ERR_DATA) {
+        charl__error_prefix("%s: %s: ", f->path, name);
+    }
+    CHARL_TRY_CLEANUP(st);
     CHARL_TRY_CLEANUP(charl__strdup(name, &new->name));
     g->n++;
     g->rows += new->rows;
@@ -247,7 +238,6 @@ static charl_status find_arrays(groups *g)
     const char *pattern = g->o->x + (g->o->x[0] == '/');
     charl__file f = {.fd = -1, .h5 = H5I_INVALID_HID};
 
-    g->ids = true;
     for (int64_t i = 0; i < g->paths->n; i++) {
         CHARL_TRY_CLEANUP(charl__file_init(&f, g->paths->path[i]));
         CHARL_TRY_CLEANUP(walk(g, i, &f, "", pattern));
@@ -264,38 +254,23 @@ cleanup:
     return st;
 }
 
-/* y of every target: its number as f32, its class as i32. *names: of the classes in their order, NULL where they are numbers. */
+/* y of every array: its number as f32, or its class. *names: of the classes in their order, nothing where they are numbers. */
 static charl_status number_targets(groups *g, uint32_t **y, charl__text *names)
 {
-    charl_status st = CHARL_OK;
-    int64_t *order = NULL;
-
-    CHARL_TRY_CLEANUP(charl__alloc_array(g->targets.n, sizeof **y, y));
-    CHARL_TRY_CLEANUP(charl__name_set_sort(&g->targets, &order));
-    for (int64_t i = 0; i < g->targets.n; i++) {
-        const char *text = g->targets.names[order[i]];
-        char *end = NULL;
-
-        if (g->numbers) {
-            const float v = strtof(text, &end);
-
-            CHARL_REQUIRE_CLEANUP(end > text && *end == '\0' && isfinite(v), CHARL_ERR_DATA,
-                                  "%s: targets are numbers, but one is \"%.*s\"", g->paths->path[0], NAMES_SHOWN, text);
-            memcpy(&(*y)[order[i]], &v, sizeof v);
-        } else if (g->ids) {
-            (*y)[order[i]] = (uint32_t)strtol(text, NULL, 10);
-        } else {
-            const char *why = charl__name_fault(text);
-
-            CHARL_REQUIRE_CLEANUP(!why && text[0], CHARL_ERR_DATA, "%s: a class name %s", g->paths->path[0],
-                                  why ? why : "is empty");
-            (*y)[order[i]] = (uint32_t)i;
-            CHARL_TRY_CLEANUP(charl__text_printf(names, "%s%s", i > 0 ? "\n" : "", text));
-        }
+    CHARL_TRY(charl__alloc_array(g->n, sizeof **y, y));
+    if (!g->numbers) {
+        CHARL_TRY(charl__text_labels_decide(&g->targets, names));
     }
-cleanup:
-    charl_free(order);
-    return st;
+    for (int64_t i = 0; i < g->n; i++) {
+        const char *text = g->targets.set.names[g->numbers ? g->targets.label[i] : 0];
+        char *end = NULL;
+        const float v = g->numbers ? strtof(text, &end) : 0;
+
+        CHARL_REQUIRE(!g->numbers || (end > text && *end == '\0' && isfinite(v)), CHARL_ERR_DATA,
+                      "%s: targets are numbers, but one is \"%.*s\"", g->paths->path[0], NAMES_SHOWN, text);
+        memcpy(&(*y)[i], g->numbers ? (const void *)&v : &g->targets.label[i], sizeof v);
+    }
+    return CHARL_OK;
 }
 
 /* The samples of an array, `block` at a time, to the writer. */
@@ -345,7 +320,7 @@ static charl_status choose_val(const groups *g, const uint32_t *y, uint8_t **val
     CHARL_TRY_CLEANUP(charl__alloc_array(g->rows, sizeof *labels, &labels));
     for (int64_t i = 0; i < g->n; i++) {
         for (int64_t k = 0; k < g->array[i].rows; k++) {
-            labels[row++] = (int32_t)y[g->array[i].index];
+            labels[row++] = (int32_t)y[i];
         }
     }
     CHARL_TRY_CLEANUP(charl__split_choose(g->paths->path[0], g->numbers ? NULL : labels, g->rows, g->common, val));
@@ -359,9 +334,13 @@ charl_status charl__import_hdf5_groups(const charl__paths *files, const charl_hd
 {
     charl_status st = CHARL_OK;
     const charl_import_options no_options = {sizeof no_options};
-    groups g = {.paths = files, .o = hdf5, .common = opt ? opt : &no_options, .attribute = hdf5->y + 1};
+    groups g = {.paths = files,
+                .o = hdf5,
+                .common = opt ? opt : &no_options,
+                .attribute = hdf5->y + 1,
+                .targets.may_be_ids = true};
     charl__text names = {0};
-    uint32_t *y = NULL; /* [targets] i32 or f32 */
+    uint32_t *y = NULL; /* [arrays] i32 or f32 */
     uint8_t *val = NULL;
     charl__chunk_cache *cache = NULL;
     charl__writer *w = NULL;
@@ -383,7 +362,7 @@ charl_status charl__import_hdf5_groups(const charl__paths *files, const charl_hd
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
     CHARL_TRY_CLEANUP(charl__writer_text(w, "class_names", charl__text_string(&names)));
     for (int64_t i = 0; i < g.n; i++) {
-        CHARL_TRY_CLEANUP(copy_array(&g, &g.array[i], cache, y[g.array[i].index], w));
+        CHARL_TRY_CLEANUP(copy_array(&g, &g.array[i], cache, y[i], w));
     }
     CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
@@ -393,7 +372,7 @@ cleanup:
         charl_free(g.array[i].name);
     }
     charl_free(g.array);
-    charl__name_set_fini(&g.targets);
+    charl__text_labels_fini(&g.targets);
     charl__text_fini(&names);
     charl_free(val);
     charl_free(y);

@@ -35,17 +35,11 @@ typedef struct corpus {
     int64_t cut;  /* bytes of documents[0] that train, where the rest validates; -1: all of them */
 } corpus;
 
-/* learnt: the tokenizer learns from a text */
-static charl_status corpus_open(corpus *c, const char *const *names, int n, const charl_text_options *text, bool learnt)
+/* The files are there. learnt: the tokenizer learns from a text */
+static charl_status corpus_open(corpus *c, const charl_text_options *text, bool learnt)
 {
     bool json = false;
 
-    for (int i = 0; i < n; i++) {
-        CHARL_TRY(charl__paths_add(&c->paths[0], names[i], ENDINGS));
-    }
-    if (text->val_file) {
-        CHARL_TRY(charl__paths_add(&c->paths[1], text->val_file, ENDINGS));
-    }
     for (int k = 0; k < 2; k++) {
         c->documents[k] = (charl__documents){
             .paths = &c->paths[k], .field = text->field ? text->field : "text", .binary = text->binary};
@@ -445,9 +439,7 @@ charl_status charl_import_text(const char *const *paths, int n, const charl_text
     encoding e = {.corpus = &c};
     charl_tokenizer *t = NULL;
 
-    CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "no text to import");
-    CHARL_REQUIRE_CLEANUP(!how.val_file || options.val_split == 0, CHARL_ERR_CONFIG,
-                          "--val-file and --val-split cannot be combined");
+    CHARL_TRY_CLEANUP(charl__paths_of_import(c.paths, paths, n, how.val_file, options.val_split, ENDINGS, out));
     CHARL_TRY_CLEANUP(charl__tokenizer_open(name, &type, &t));
     CHARL_REQUIRE_CLEANUP(how.vocab == 0 || (type && type->has_vocab), CHARL_ERR_CONFIG,
                           "tokenizer %s: a size of the vocabulary (--vocab) applies to a tokenizer "
@@ -457,10 +449,7 @@ charl_status charl_import_text(const char *const *paths, int n, const charl_text
                           "tokenizer %s has no special tokens: only published tokenizers do", name);
     CHARL_REQUIRE_CLEANUP(!how.binary || !(type ? type : t->type)->needs_utf8, CHARL_ERR_CONFIG,
                           "tokenizer %s takes text in UTF-8 only, so it cannot be used with --binary", name);
-    CHARL_TRY_CLEANUP(corpus_open(&c, paths, n, &how, type != NULL));
-    for (int k = 0; k < 2; k++) {
-        CHARL_TRY_CLEANUP(charl__paths_check_output(&c.paths[k], out));
-    }
+    CHARL_TRY_CLEANUP(corpus_open(&c, &how, type != NULL));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &how.tokenizer, 1));
     if (!type || type->has_vocab) { /* the text is cut, not the tokens */
         CHARL_TRY_CLEANUP(find_cut(&c, options.val_split));

@@ -170,18 +170,8 @@ charl_status charl_import_text_classes(const char *const *paths, int n, const ch
 
     c.text_field = c.o->text ? c.o->text : "text";
     c.label_field = c.o->label ? c.o->label : "label";
-    CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "no texts to import");
-    CHARL_REQUIRE_CLEANUP(!c.o->val_file || c.common->val_split == 0, CHARL_ERR_CONFIG,
-                          "--val-file and --val-split cannot be combined");
-    for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(charl__paths_add(&c.paths[0], paths[i], ".csv|.tsv|.jsonl"));
-    }
-    if (c.o->val_file) {
-        CHARL_TRY_CLEANUP(charl__paths_add(&c.paths[1], c.o->val_file, ".csv|.tsv|.jsonl"));
-    }
-    for (int k = 0; k < 2; k++) {
-        CHARL_TRY_CLEANUP(charl__paths_check_output(&c.paths[k], out));
-    }
+    CHARL_TRY_CLEANUP(
+        charl__paths_of_import(c.paths, paths, n, c.o->val_file, c.common->val_split, ".csv|.tsv|.jsonl", out));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &c.o->tokenizer, 1));
     CHARL_TRY_CLEANUP(import_all(&c, out));
 cleanup:

@@ -247,24 +247,13 @@ charl_status charl_import_tokens(const char *const *paths, int n, const charl_to
 import m = {.o = tokens ? * tokens: (charl_tokens_options) { sizeof(charl_tokens_options), sizeof(charl_tokens_options), 0 } };
     charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS};
 
-    CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "no tokens to import");
     CHARL_REQUIRE_CLEANUP(m.o.vocab >= 0 && m.o.vocab <= INT32_MAX, CHARL_ERR_CONFIG, "a vocabulary of %lld",
                           (long long)m.o.vocab);
-    CHARL_REQUIRE_CLEANUP(!m.o.val_file || !opt || opt->val_split == 0, CHARL_ERR_CONFIG,
-                          "--val-file and --val-split cannot be combined");
     m.end_of_text = m.o.end_of_text ? *m.o.end_of_text : -1;
     if (m.o.tokenizer) {
         CHARL_TRY_CLEANUP(load_tokenizer(&m));
     }
-    for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(charl__paths_add(&m.paths[0], paths[i], ENDINGS));
-    }
-    if (m.o.val_file) {
-        CHARL_TRY_CLEANUP(charl__paths_add(&m.paths[1], m.o.val_file, ENDINGS));
-    }
-    for (int k = 0; k < 2; k++) {
-        CHARL_TRY_CLEANUP(charl__paths_check_output(&m.paths[k], out));
-    }
+    CHARL_TRY_CLEANUP(charl__paths_of_import(m.paths, paths, n, m.o.val_file, opt ? opt->val_split : 0, ENDINGS, out));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &m.o.tokenizer, 1));
     CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, 4, &m.raw));
     CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, sizeof *m.wide, &m.wide));

@@ -12,6 +12,7 @@
 #include "io/image/image_files.h"
 #include "io/kind.h"
 #include "io/rows/rows_private.h"
+#include "io/table/table.h"
 
 /* What its contents say it is; text is a table, or texts. */
 static charl_status find_kind(const charl__rows *r, const char *path, const charl__rows_kind **out)
@@ -61,6 +62,31 @@ static charl_status find_kinds(charl__rows *r)
     return CHARL_OK;
 }
 
+static charl_status list_classes(charl__rows *r)
+{
+    charl_status st = CHARL_OK;
+    charl__text name = {0};
+    int64_t index, n = 0;
+
+    for (const char *at = r->s->class_names, *end; *at; at = end + (*end == '\n')) {
+        end = at + strcspn(at, "\n");
+        charl__text_clear(&name);
+        CHARL_TRY_CLEANUP(charl__text_append(&name, at, (size_t)(end - at)));
+        CHARL_TRY_CLEANUP(charl__name_set_add(&r->classes, name.data, &index));
+        CHARL_REQUIRE_CLEANUP(index == n++, CHARL_ERR_DATA, "%s has two classes with the name \"%s\"", r->o.model,
+                              name.data);
+    }
+cleanup:
+    charl__text_fini(&name);
+    return st;
+}
+
+int32_t charl__rows_class(const charl__rows *r, const char *text)
+{
+    return r->classes.n > 0 ? (int32_t)charl__name_set_find(&r->classes, text)
+                            : charl__parse_class(text, (int32_t)r->s->classes);
+}
+
 charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out)
 {
     charl_status st = CHARL_OK;
@@ -82,6 +108,7 @@ charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out)
         CHARL_TRY_CLEANUP(find_kinds(r));
     }
     r->subject = strrchr(r->path, '/') ? strrchr(r->path, '/') + 1 : r->path;
+    CHARL_TRY_CLEANUP(list_classes(r));
     CHARL_TRY_CLEANUP(r->kind->open(r));
     *out = r;
     r = NULL;
@@ -100,6 +127,7 @@ void charl__rows_close(charl__rows *r)
     }
     charl_free(r->self);
     charl_image_files_fini(&r->files);
+    charl__name_set_fini(&r->classes);
     charl__text_fini(&r->first_skipped);
     charl__text_fini(&r->warnings);
     charl__text_fini(&r->notes);

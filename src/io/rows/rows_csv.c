@@ -1,7 +1,6 @@
 /* Rows of a CSV file. Columns are found by the names in its header, and become those of the model by its recipe (io/table/recipe.h); a
  * column with the name of a target brings targets, where it has them. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -9,12 +8,6 @@
 #include "io/table/recipe.h"
 #include "io/kind.h"
 #include "io/rows/rows_private.h"
-
-typedef struct class_name {
-    const char *text; /* in the schema, `length` bytes */
-    size_t length;
-    int32_t class;
-} class_name;
 
 typedef struct csv_rows {
     charl__table table;
@@ -27,11 +20,9 @@ typedef struct csv_rows {
     charl__text first_strange;
     int64_t n_targets; /* 0: the file has none */
     int64_t *target;   /* [n_targets] where they are */
-    int64_t n_classes; /* names of classes, sorted */
-    class_name *classes;
-    int id;          /* column, or -1 */
-    charl__text ids; /* of the batch, each with its NUL */
-    size_t *id_at;   /* [id_capacity] */
+    int id;            /* column, or -1 */
+    charl__text ids;   /* of the batch, each with its NUL */
+    size_t *id_at;     /* [id_capacity] */
     int64_t id_capacity;
     int64_t unknown;  /* targets that could not be read */
     int64_t left_out; /* rows with a gap in a column of --missing drop */
@@ -318,31 +309,6 @@ static charl_status find_id(charl__rows *r, csv_rows *c)
     return CHARL_OK;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    const class_name *x = a, *y = b;
-    const int order = memcmp(x->text, y->text, x->length < y->length ? x->length : y->length);
-
-    return order ? order : (x->length > y->length) - (x->length < y->length);
-}
-
-static charl_status sort_classes(const charl__rows *r, csv_rows *c)
-{
-    const char *at = r->s->class_names;
-
-    c->n_classes = charl_names_count(at);
-    if (c->n_classes == 0) {
-        return CHARL_OK;
-    }
-    CHARL_TRY(charl__alloc_array(c->n_classes, sizeof *c->classes, &c->classes));
-    for (int64_t i = 0; i < c->n_classes; i++) {
-        c->classes[i] = (class_name){at, strcspn(at, "\n"), (int32_t)i};
-        at += c->classes[i].length + 1;
-    }
-    qsort(c->classes, (size_t)c->n_classes, sizeof *c->classes, by_text);
-    return CHARL_OK;
-}
-
 /* The schema's recipe, or a number for each column. */
 static charl_status read_recipe(charl__rows *r, csv_rows *c)
 {
@@ -406,7 +372,6 @@ static charl_status open_csv(charl__rows *r)
     }
     CHARL_TRY_CLEANUP(list_names(&c->table, &header));
     CHARL_TRY_CLEANUP(find_id(r, c));
-    CHARL_TRY_CLEANUP(sort_classes(r, c));
     if (r->o.places) {
         CHARL_TRY_CLEANUP(take_places(r, c));
         goto cleanup;
@@ -466,18 +431,6 @@ static charl_status read_columns(const charl__rows *r, csv_rows *c, void *x, int
     return CHARL_OK;
 }
 
-/* A class by its name, or by its number where the model has no names. -1: none such. */
-static int32_t find_class(const charl__rows *r, const csv_rows *c, const char *field)
-{
-    const class_name key = {field, strlen(field), 0}, *found;
-
-    if (c->n_classes > 0) {
-        found = bsearch(&key, c->classes, (size_t)c->n_classes, sizeof key, by_text);
-        return found ? found->class : -1;
-    }
-    return charl__parse_class(field, (int32_t)r->s->classes);
-}
-
 /* Targets are extra: one that is missing or means nothing to the model is left out. */
 static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t row)
 {
@@ -499,7 +452,7 @@ static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t r
         } else if (values) {
             v = charl__parse_formatted(field, c->table.format, &number) ? (float)number : NAN;
         } else {
-            class = find_class(r, c, field);
+            class = charl__rows_class(r, field);
         }
         if (values) {
             ((float *)y)[at] = isfinite(v) ? v : NAN;
@@ -619,7 +572,6 @@ static void close_csv(charl__rows *r)
         charl__text_fini(&c->first_strange);
         charl_free(c->column);
         charl_free(c->target);
-        charl_free(c->classes);
         charl_free(c->id_at);
         charl__text_fini(&c->ids);
         charl__text_fini(&c->first_unknown);

@@ -3,6 +3,7 @@
 /** The kinds of sources. */
 #include "base/error.h"
 #include "io/rows/rows.h"
+#include "io/table/name_set.h"
 
 /** What a kind of source does; the functions of rows.h say what each means. */
 typedef struct charl__rows_kind {
@@ -21,8 +22,9 @@ struct charl__rows {
     const char *path;           /* the first */
     void *self;                 /* of the kind */
     charl_image_files files;
-    int64_t rows;        /* in all; -1: unknown */
-    int64_t begin, done; /* the rows that next returned last; those before `done` are delivered */
+    int64_t rows;            /* in all; -1: unknown */
+    int64_t begin, done;     /* the rows that next returned last; those before `done` are delivered */
+    charl__name_set classes; /* those that have names */
     bool has_targets;
     const char *subject;
     int64_t skipped; /* what could not be read and was left out */
@@ -31,6 +33,9 @@ struct charl__rows {
 
 extern const charl__rows_kind charl__rows_csv, charl__rows_npy, charl__rows_images, charl__rows_dataset,
     charl__rows_texts;
+
+/** A class of the schema by its name, or by its number where classes have none; -1: there is none such. */
+int32_t charl__rows_class(const charl__rows *r, const char *text);
 
 /** Append a line to r->warnings or r->notes. Errors: ERR_NOMEM. */
 charl_status charl__rows_warn(charl__rows *r, const char *fmt, ...) CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;

@@ -64,21 +64,6 @@ static charl_status open_texts(charl__rows *r)
     return CHARL_OK;
 }
 
-static int32_t class_of(const char *names, const char *label)
-{
-    const size_t bytes = label ? strlen(label) : 0;
-
-    for (int32_t i = 0; label && *names; i++) {
-        const size_t n = strcspn(names, "\n");
-
-        if (n == bytes && memcmp(names, label, n) == 0) {
-            return i;
-        }
-        names += n + (names[n] == '\n');
-    }
-    return -1;
-}
-
 static charl_status end_texts(charl__rows *r, const text_rows *d)
 {
     const long long n = (long long)r->done;
@@ -115,7 +100,7 @@ static charl_status next_texts(charl__rows *r, int64_t most, void *x, void *y, i
         d->cut += tokens > r->s->x_shape.dim[0];
         d->empty += tokens == 0;
         if (r->has_targets) {
-            ((int32_t *)y)[*n] = class_of(r->s->class_names, d->t.label);
+            ((int32_t *)y)[*n] = d->t.label ? charl__rows_class(r, d->t.label) : -1;
             d->unknown += d->t.label && ((int32_t *)y)[*n] < 0;
         }
     }
