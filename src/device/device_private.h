@@ -224,6 +224,8 @@ typedef struct charl__cuda_block {
 } charl__cuda_block;
 /** NULL, or why there is no such memory. Static storage. */
 const char *charl__cuda_missing(void);
+/** NULL, or why libcuda does not give access to the GPU at `pci`. Static storage. */
+const char *charl__cuda_hides(const char *pci);
 /** NULL, or why the GPU at `pci` cannot reach the memory of that at `other`. Static storage. */
 const char *charl__cuda_unreachable(const char *pci, const char *other);
 /** Zeroed memory of the GPU at `pci` and a descriptor that stands for it, owned by the caller.

@@ -12,7 +12,7 @@ static const char *not_nvidia(const charl__found *f)
     if (f->capability == 0) {
         return "it is no GPU of NVIDIA's";
     }
-    return f->info.pci[0] ? charl__cuda_missing() : "the driver does not tell the GPU's PCI address";
+    return f->info.pci[0] ? charl__cuda_hides(f->info.pci) : "the driver does not tell the GPU's PCI address";
 }
 
 static charl_status wanted_of(const charl_device_request *request, charl_driver *out)

@@ -96,7 +96,7 @@ static void registers_of_opencl(void **state)
     (void)state;
     expect_for_cuda(FOR_CUDA_HEAD "mov.b32 %r1, %envreg3;\nadd.s32 %r2, %envreg0, %envreg6; mov.b32 %r3, %envreg8;\n"
                                   "mov.b32 %r4, %envreg9;\n",
-                    FOR_CUDA_HEAD "\nmov.b32 %r1, 0;\nadd.s32 %r2, 0, %nctaid.x; mov.b32 %r3, %nctaid.z;\n"
+                    FOR_CUDA_HEAD "mov.b32 %r1, 0;\nadd.s32 %r2, 0, %nctaid.x; mov.b32 %r3, %nctaid.z;\n"
                                   "mov.b32 %r4, 3;\n");
     charl_assert_status(charl__ptx_for_cuda(FOR_CUDA_HEAD "mov.b32 %r1, %envreg17;\n", &got), CHARL_ERR_KERNEL);
     charl_assert_message("%envreg17");
@@ -122,7 +122,7 @@ static void local_memory_for_cuda(void **state)
     expect_for_cuda(two_kernels,
                     FOR_CUDA_HEAD ".extern .shared .align 128 .b8 charl_dynamic[];\n"
                                   ".extern .shared .align 1024 .b8 large_$_tile[];\n"
-                                  "\n.entry large(\n\t.param .u64 .ptr .global .align 4 large_param_0,\n"
+                                  ".entry large(\n\t.param .u64 .ptr .global .align 4 large_param_0,\n"
                                   "\t.param .align 8 .b8 large_param_1[8],\n\t.param .u32 large_param_2\n)\n{\n"
                                   "\t.shared .align 4 .b8 large_$_small[64];\n\tret;\n}\n"
                                   ".entry large_local(\n\t.param .u64 large_local_param_0,\n"

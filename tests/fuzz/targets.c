@@ -16,6 +16,7 @@
 #include "charl/replay.h"
 #include "charl/tokenizer.h"
 #include "cli/charl/hostfile.h"
+#include "device/nvidia/ptx.h"
 #include "io/checkpoint/run_lock.h"
 #include "io/table/recipe.h"
 #include "io/json.h"
@@ -413,6 +414,27 @@ static void run_tiktoken(const unsigned char *data, size_t size)
     check_tokenizer(path, c / 4 % 2);
 }
 
+/* What a cache of programs has for the driver nvidia. Whatever is made of it is made of it again. */
+static void run_ptx(const unsigned char *data, size_t size)
+{
+    char *text = calloc(size + 1, 1);
+    charl__ptx_kernel k;
+    charl__text out = {0}, again = {0};
+
+    memcpy(text, data, size);
+    if (charl__ptx_kernel_find(text, "k", &k) == CHARL_OK) {
+        FUZZ_CHECK(k.params >= 0 && k.params <= CHARL__PTX_MAX_PARAMS && k.dynamic_bytes >= 0, "an impossible kernel");
+    }
+    if (charl__ptx_for_cuda(text, &out) == CHARL_OK) {
+        FUZZ_CHECK(!strstr(charl__text_string(&out), "%envreg") || strstr(text, ".ptr"),
+                   "a register of OpenCL is left");
+        FUZZ_CHECK(charl__ptx_for_cuda(charl__text_string(&out), &again) == CHARL_OK, "the edited text is refused");
+    }
+    charl__text_fini(&again);
+    charl__text_fini(&out);
+    free(text);
+}
+
 static void run_merges(const unsigned char *data, size_t size)
 {
     fuzz_part part[2];
@@ -694,6 +716,7 @@ const fuzz_target fuzz_targets[] = {
     {"schema", run_schema},
     {"tokenizer_json", run_tokenizer_json},
     {"tiktoken", run_tiktoken},
+    {"ptx", run_ptx},
     {"merges", run_merges},
     {"bpe", run_bpe},
     {"text", run_text},

@@ -7,6 +7,17 @@
 #include "device/device_private.h"
 #include "device/nvidia/cuda.h"
 
+const char *charl__cuda_hides(const char *pci)
+{
+    int device = 0;
+
+    if (charl__cuda_missing()) {
+        return charl__cuda_missing();
+    }
+    return charl__cuda.cuDeviceGetByPCIBusId(&device, pci) == 0 ? NULL
+                                                                : "libcuda does not see it (CUDA_VISIBLE_DEVICES?)";
+}
+
 const char *charl__cuda_unreachable(const char *pci, const char *other)
 {
     int mine = 0, theirs = 0, can = 0;

@@ -156,12 +156,12 @@ static const char *loads_local_pointer(const char *ptx, const char *line, size_t
     reg = at + 12 + strspn(at + 12, blanks);
     *reg_length = strcspn(reg, ",");
     length = strcspn(++name, "]+");
-    if (name[length] != ']' || length > 256) {
+    if (name[length] != ']' || length == 0 || length > 256) {
         return NULL;
     }
     snprintf(declared, sizeof declared, "%.*s", (int)length, name);
     for (at = ptx; (at = strstr(at, declared)) != NULL; at += length) {
-        if (!is_of_name(at[length]) && !is_of_name(at[-1])) {
+        if (!is_of_name(at[length]) && (at == ptx || !is_of_name(at[-1]))) {
             const char *begin = at; /* the first place is the declaration */
 
             while (begin > ptx && begin[-1] != '\n') {
@@ -200,37 +200,46 @@ static charl_status append_line(const char *line, size_t length, charl__text *ou
     return charl__text_append(out, from, (size_t)(line + length - from));
 }
 
+/* In front of the kernels: the dynamic memory, by its names. */
+static charl_status declare_dynamic(const char *ptx, bool has_pointers, charl__text *out)
+{
+    if (has_pointers) {
+        CHARL_TRY(charl__text_printf(out, ".extern .shared .align 128 .b8 charl_dynamic[];\n"));
+    }
+    for (const char *line = ptx; *line; line += line_length(line) + (line[line_length(line)] != '\0')) {
+        const char *name = line + strspn(line, blanks);
+
+        if (large_array(line) > 0) {
+            CHARL_TRY(charl__text_printf(out, ".extern %.*s[];\n", (int)strcspn(name, "["), name));
+        }
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__ptx_for_cuda(const char *ptx, charl__text *out)
 {
     const bool has_pointers = strstr(ptx, ".ptr .shared") != NULL;
-    const char *after_head = strstr(ptx, ".address_size");
+    const char *const head = strstr(ptx, ".address_size"); /* its last line */
     size_t length, reg_length = 0;
 
-    CHARL_REQUIRE(after_head, CHARL_ERR_KERNEL, "the compiler's output is no PTX");
-    after_head += line_length(after_head);
-    CHARL_TRY(charl__text_append(out, ptx, (size_t)(after_head - ptx)));
-    CHARL_TRY(charl__text_printf(out, "\n%s", has_pointers ? ".extern .shared .align 128 .b8 charl_dynamic[];\n" : ""));
-    for (const char *line = after_head; *line; line += length + (line[length] != '\0')) {
-        length = line_length(line);
-        if (large_array(line) > 0) {
-            CHARL_TRY(charl__text_printf(out, ".extern %.*s[];\n", (int)strcspn(line + strspn(line, blanks), "["),
-                                         line + strspn(line, blanks)));
-        }
-    }
-    for (const char *line = after_head; *line; line += length + (line[length] != '\0')) {
+    CHARL_REQUIRE(head, CHARL_ERR_KERNEL, "the compiler's output is no PTX");
+    for (const char *line = ptx; *line; line += length + (line[length] != '\0')) {
         const char *reg = has_pointers ? loads_local_pointer(ptx, line, &reg_length) : NULL;
 
         length = line_length(line);
         if (large_array(line) > 0) {
-            continue; /* it is in front of the kernels */
+            continue; /* it is declared in front of the kernels */
         }
         CHARL_TRY(append_line(line, length, out));
+        CHARL_TRY(charl__text_append(out, "\n", 1));
         if (reg) {
             CHARL_TRY(charl__text_printf(
-                out, "\n{ .reg .b64 %%charl; mov.u64 %%charl, charl_dynamic; add.s64 %.*s, %.*s, %%charl; }",
+                out, "{ .reg .b64 %%charl; mov.u64 %%charl, charl_dynamic; add.s64 %.*s, %.*s, %%charl; }\n",
                 (int)reg_length, reg, (int)reg_length, reg));
         }
-        CHARL_TRY(charl__text_append(out, "\n", 1));
+        if (head >= line && head < line + length) {
+            CHARL_TRY(declare_dynamic(ptx, has_pointers, out));
+        }
     }
     return CHARL_OK;
 }
@@ -260,7 +269,8 @@ charl_status charl__ptx_kernel_find(const char *ptx, const char *entry, charl__p
     while ((at = find_word(at, ".param")) != NULL && at < end) {
         const char *type = at + strlen(".param") + 1, *extent = find_in_line(at, "[");
         const int bytes =
-            extent ? atoi(extent + 1) : atoi(type + 2) / 8; /* of a struct, an array of .b8; of a number */
+            extent ? atoi(extent + 1)
+                   : atoi(type + strcspn(type, "0123456789")) / 8; /* of a struct, an array of .b8; of a number */
 
         CHARL_REQUIRE(out->params < CHARL__PTX_MAX_PARAMS && bytes > 0 && bytes <= 8, CHARL_ERR_KERNEL,
                       "kernel %s has a parameter that charl cannot pass", entry);
