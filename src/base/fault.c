@@ -392,6 +392,48 @@ charl_status charl_fault_check(void)
     return st;
 }
 
+/* Whether this process has passed the point of rule i, which is for one of its ranks or for any. */
+static bool is_passed(int i)
+{
+    bool any = false;
+
+    for (int rank = 0; rank < CHARL_MAX_SLICES; rank++) {
+        any = any || passed[i][rank] > 0;
+    }
+    return any;
+}
+
+static charl_status finish(int i, int ranks, bool is_team)
+{
+    const rule *r = &current.rules[i];
+    const bool is_here = r->rank == ANY_RANK || is_team || r->rank == own_rank;
+
+    if (r->when == WHEN_ALWAYS) { /* a condition, not an event */
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(r->rank < ranks, CHARL_ERR_CONFIG,
+                  "CHARL_FAULT: %s@%d never happened: this job has %d rank%s, numbered from 0", r->point, r->rank,
+                  ranks, ranks == 1 ? "" : "s");
+    CHARL_REQUIRE(!is_here || is_passed(i), CHARL_ERR_CONFIG,
+                  "CHARL_FAULT: %s never happened: nothing in this run passes that point; HINT docs/env.md lists the "
+                  "points",
+                  r->point);
+    return CHARL_OK;
+}
+
+charl_status charl_fault_finish(int ranks, bool is_team)
+{
+    charl_status st = CHARL_OK;
+
+    charl__fault_load();
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < current.count && st == CHARL_OK; i++) {
+        st = finish(i, ranks, is_team);
+    }
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
 charl_status charl_fault(const char *point)
 {
     CHARL_GIVEN(point);

@@ -101,6 +101,22 @@ static void test_check(void **state)
     charl_assert_ok(charl_fault_check());
 }
 
+static void test_finish(void **state)
+{
+    (void)state;
+    charl_assert_ok(charl__fault_set("io.write:9,io.read@1:2+,io.eio:*"));
+    charl_assert_status(charl_fault_finish(2, false), CHARL_ERR_CONFIG);
+    charl_assert_message("io.write never happened: nothing");
+    assert_false(charl__fault("io.write")); /* passed, if not often enough; io.read is for another process to pass */
+    charl_assert_ok(charl_fault_finish(2, false));
+    charl_assert_status(charl_fault_finish(2, true), CHARL_ERR_CONFIG);
+    charl_assert_message("io.read never happened: nothing");
+    charl_assert_status(charl_fault_finish(1, false), CHARL_ERR_CONFIG);
+    charl_assert_message("io.read@1 never happened: this job has 1 rank");
+    charl_assert_ok(charl__fault_set(NULL));
+    charl_assert_ok(charl_fault_finish(1, false));
+}
+
 static void test_rank(void **state)
 {
     (void)state;
@@ -227,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_points_of_programs),
         cmocka_unit_test(test_several_rules_for_one_point),
         cmocka_unit_test(test_check),
+        cmocka_unit_test(test_finish),
         cmocka_unit_test(test_rank),
         cmocka_unit_test(test_threads_that_are_ranks_count_for_themselves),
         cmocka_unit_test(test_alloc),

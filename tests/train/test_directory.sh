@@ -45,6 +45,13 @@ says 1 "checkpoint.export is onnx \(was safetensors\): last.safetensors and best
 checks=$((checks + 1))
 [ -e whole/last.onnx ] && [ ! -e whole/last.safetensors ] && [ ! -e whole/best.safetensors ] || fail "exports: $(ls whole)"
 
+# A fault that did not happen tests nothing.
+CHARL_FAULT=train.audit.kill:1 expect 2 "a fault of something else" ranks 1 mlp.ini -o fault1
+says 1 "error: CHARL_FAULT: train.audit.kill never happened: nothing in this run passes that point"
+CHARL_FAULT=train.data.hang@1:1:1 expect 2 "a fault of no rank" ranks 1 mlp.ini -o fault2
+says 1 "error: CHARL_FAULT: train.data.hang@1 never happened: this job has 1 rank, numbered from 0"
+CHARL_FAULT=train.data.hang@1:1:1,train.fini.hang:1:1 expect 0 "of a rank that is a thread" ranks 1 mlp.ini -o fault3 --simulate-ranks 2
+
 # Algorithms of all-reduce change no bit, so a complete run takes another one.
 expect 0 "complete" ranks 1 mlp.ini -o other --init-from whole/last.h5 dist.allreduce=shm
 says 1 "nothing left to do"

@@ -74,7 +74,7 @@ expect 2 "MPI's sums anywhere" ranks 1 mlp.ini --dry-run train.exact=anywhere di
 says 1 "exact: anywhere needs another dist.allreduce"
 CHARL_FAULT=device.arithmetic@1:1 expect 4 "a device that divides otherwise" ranks 2 mlp.ini --dry-run train.exact=anywhere
 says 1 "error: .*train.exact = anywhere: .* violates \"a / b is rounded to nearest even\" \(1 of 4096"
-CHARL_FAULT=device.arithmetic:1 expect 0 "the same where nobody asks" ranks 1 mlp.ini --dry-run
+CHARL_FAULT='device.arithmetic:*' expect 0 "the same where nobody asks" ranks 1 mlp.ini --dry-run
 
 # Rows of metrics are JSON.
 expect 0 "rows" ranks 1 mlp.ini eval.interval=1 checkpoint.interval=1 eval.metrics="loss, perplexity"

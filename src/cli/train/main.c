@@ -384,6 +384,12 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     charl_comm_watch_end(comm);
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not ended, after everything was saved");
     (void)!charl_fault("train.fini");
+    if (code == 0 && !args->job) { /* a supervised job may have met the fault at an earlier start */
+        const int simulated = args->simulate_ranks;
+
+        st = charl_fault_finish(simulated > 0 ? simulated : charl_comm_size(comm), simulated > 0);
+        code = st == CHARL_OK ? 0 : charl__cli_fail(st);
+    }
     charl_comm_destroy(comm);
     charl_comm_fini();
     charl__cli_deadline_end();
