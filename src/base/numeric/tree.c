@@ -53,10 +53,9 @@ charl_status charl_slices_block(int total, int rank, int size, charl_slices *out
                   total, CHARL_MAX_SLICES);
     CHARL_REQUIRE(size >= 1 && rank >= 0 && rank < size, CHARL_ERR_INVALID, "rank %d of %d", rank, size);
     CHARL_REQUIRE(size <= total, CHARL_ERR_CONFIG,
-                  "%d ranks but the batch has only %d slices: set train.slices to at least %d (at "
-                  "most %d, and it must "
-                  "divide train.batch_size) or start at most %d ranks",
-                  size, total, size, CHARL_MAX_SLICES, total);
+                  "%d ranks, but the batch has train.slices = %d; HINT set train.slices to %d or more (at most %d; it "
+                  "divides train.batch_size), or start fewer ranks",
+                  size, total, size, CHARL_MAX_SLICES);
     first = total * rank / size;
     end = total * (rank + 1) / size;
     CHARL_TRY(charl_slices_range(total, first, end - first, out));
