@@ -181,7 +181,7 @@ static charl_status append_line(const char *line, size_t length, charl__text *ou
     static const char *const meaning[] = {"0", "0", "0", "0", "0", "0", "%nctaid.x", "%nctaid.y", "%nctaid.z", "3"};
     const char *from = line, *at = find_in_line(line, ".ptr .shared");
 
-    if (at) {
+    if (at && at < line + length) {
         const char *name = line + length;
 
         while (!is_blank(name[-1])) {
@@ -210,7 +210,9 @@ static charl_status declare_dynamic(const char *ptx, bool has_pointers, charl__t
         const char *name = line + strspn(line, blanks);
 
         if (large_array(line) > 0) {
-            CHARL_TRY(charl__text_printf(out, ".extern %.*s[];\n", (int)strcspn(name, "["), name));
+            CHARL_TRY(charl__text_printf(out, ".extern "));
+            CHARL_TRY(append_line(name, strcspn(name, "["), out));
+            CHARL_TRY(charl__text_printf(out, "[];\n"));
         }
     }
     return CHARL_OK;
