@@ -307,6 +307,14 @@ static void decimal_signs_and_separators_are_found(void **state)
     refuse("\xff\xfe"
            "a",
            NULL, CHARL_ERR_DATA, "is text in UTF-16, not a CSV file; HINT convert it: ");
+    ds = import_text("\"age\" \"w\" \"kind\"\n\"a\" 5 1.5 0\n\"b\" 7 2.5 1\n", NULL, 0, &info); /* R's write.table */
+    assert_string_equal(info.columns, "age\nw");
+    assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 2, (const float[]){5, 1.5F, 7, 2.5F});
+    charl_dataset_close(ds);
+    refuse("a,b,y\n1,2,0,\n3,4,1,\n", NULL, CHARL_ERR_DATA, "4 fields, but the first line has 3");
+    refuse("Ants, and bees\na,b,y\n1,2,0\n", NULL, CHARL_ERR_DATA,
+           "3 fields, but the first line has 2; HINT lines above");
+    refuse("1,2\n3,4,5\n", NULL, CHARL_ERR_DATA, "this line may be a header, such as one of years, or a row");
     put_file(charl_test_path(dir, "wide.csv"), "a\0,\0b\0\n\0001\0,\0002\0\n\0", 16); /* without a mark */
     charl_assert_status(charl_import_csv(charl_test_path(dir, "wide.csv"), NULL, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("wide.csv is text in UTF-16");

@@ -59,7 +59,8 @@ static charl_status divide(charl__source *source, char separator, int64_t skip, 
             break;
         }
         d->records++;
-        d->fields = i == 0 ? n : d->fields;
+        d->fields =
+            i == 0 || (i == 1 && separator == ' ' && n > 2 && n == d->fields + 1) ? n : d->fields; /* row_names */
         d->alike += n == d->fields;
         for (int k = 0; k < n; k++) {
             const char *field = charl__csv_field(csv, k);
@@ -167,6 +168,27 @@ cleanup:
     return st;
 }
 
+static charl_status find_row_names(charl__table *t)
+{
+    charl__csv *csv = NULL;
+    charl_status st = begin(t->source, t->separator, t->skipped, &csv);
+    int n[2] = {0, 0};
+
+    for (int i = 0; st == CHARL_OK && i < 2; i++) {
+        st = charl__csv_next(csv, &n[i]);
+    }
+    if (st == CHARL_OK && n[0] > 1 && n[1] == n[0] + 1 && charl__csv_field(csv, n[0])[0]) {
+        for (int k = 1; k < n[1]; k++) { /* a number: what is above is no title, and this no header */
+            const char *field = charl__csv_field(csv, k);
+
+            t->row_names =
+                t->row_names || charl__parse_number(field, '.', NULL) || charl__parse_number(field, ',', NULL);
+        }
+    }
+    charl__csv_destroy(csv);
+    return st == CHARL_ERR_DATA ? CHARL_OK : st;
+}
+
 charl_status charl__table_open(charl__table *t, const char *path, char separator, int64_t skip)
 {
     *t = (charl__table){.separator = separator, .format.decimal = '.', .missing = "", .values = "", .first = true};
@@ -174,9 +196,11 @@ charl_status charl__table_open(charl__table *t, const char *path, char separator
     CHARL_TRY(charl__kind_expect(path, CHARL__KIND_TABLE, "a CSV file", CHARL_ERR_DATA));
     CHARL_TRY(charl__source_open(path, &t->source));
     CHARL_TRY(skip_preamble(t, skip));
+    CHARL_TRY(find_row_names(t));
     CHARL_TRY(begin(t->source, t->separator, t->skipped, &t->csv));
     CHARL_TRY(charl__csv_next(t->csv, &t->n_columns));
     CHARL_REQUIRE(t->n_columns > 0, CHARL_ERR_DATA, "%s: there are no lines in this file", path);
+    t->n_columns += t->row_names;
     return CHARL_OK;
 }
 
@@ -214,7 +238,7 @@ charl_status charl__table_take_header(charl__table *t)
 {
     CHARL_TRY(charl__alloc_array(t->n_columns, sizeof *t->names, &t->names));
     for (int i = 0; i < t->n_columns; i++) {
-        const char *name = charl__csv_field(t->csv, i), *why = charl__name_fault(name);
+        const char *name = charl__table_field(t, i), *why = charl__name_fault(name);
 
         CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: the name of a column %s", charl__table_place(t), why);
         CHARL_TRY(charl__strdup(name, &t->names[i]));
@@ -228,6 +252,10 @@ charl_status charl__table_next(charl__table *t, bool *more)
 {
     int n = t->n_columns;
 
+    CHARL_REQUIRE(
+        !t->first || !t->row_names, CHARL_ERR_DATA,
+        "%s: %d fields, and the next line has %d; a first line that has one less holds the names of the columns",
+        charl__table_place(t), t->n_columns - 1, t->n_columns);
     if (!t->first) {
         CHARL_TRY(charl__csv_next(t->csv, &n));
     }
@@ -247,7 +275,7 @@ charl_status charl__table_rewind(charl__table *t)
     t->csv = NULL;
     CHARL_TRY(begin(t->source, t->separator, t->skipped, &t->csv));
     CHARL_TRY(charl__csv_next(t->csv, &n));
-    CHARL_REQUIRE(n == t->n_columns, CHARL_ERR_DATA, "%s: the file changed while it was being read",
+    CHARL_REQUIRE(n + t->row_names == t->n_columns, CHARL_ERR_DATA, "%s: the file changed while it was being read",
                   charl__source_path(t->source));
     t->first = !t->names;
     return CHARL_OK;
@@ -255,7 +283,9 @@ charl_status charl__table_rewind(charl__table *t)
 
 const char *charl__table_field(const charl__table *t, int column)
 {
-    return charl__csv_field(t->csv, column);
+    const bool shifted = t->row_names && t->first;
+
+    return shifted && column == 0 ? "" : charl__csv_field(t->csv, column - shifted);
 }
 
 const char *charl__table_place(const charl__table *t)
@@ -357,12 +387,12 @@ charl__number_form charl__number_form_of(const char *text)
 
 int charl__table_counts_columns(const charl__table *t)
 {
-    const int begin = charl__csv_field(t->csv, 0)[0] == '\0';
+    const int begin = charl__table_field(t, 0)[0] == '\0';
     char text[16];
 
     for (int i = begin; i < t->n_columns; i++) {
         snprintf(text, sizeof text, "%d", i - begin);
-        if (strcmp(charl__csv_field(t->csv, i), text) != 0) {
+        if (strcmp(charl__table_field(t, i), text) != 0) {
             return 0;
         }
     }

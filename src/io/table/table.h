@@ -40,11 +40,14 @@ typedef struct charl__table {
     bool can_skip;       /* messages may name --skip */
     int n_columns;
     char **names; /* [n_columns]; NULL: no header */
-    bool first;   /* the record at hand is the first line, which next has not yet returned */
+    bool
+        row_names; /* the first line has a field less than the next: R's names of columns; rows begin with a name without a column's */
+    bool first; /* the record at hand is the first line, which next has not yet returned */
 } charl__table;
 
 /** Open `path` and read the first line after `skip` lines, a line such as sep=; and comments: lines that begin with # and do not have as
- *  many fields as the table. Separator 0 is the one of the line sep=, else it is found: of comma, semicolon, tab and | the one that divides
+ *  many fields as the table. A first line with a field less than the second, which has a number and does not end in an empty field, is a header whose first
+ *  column has no name, as R's write.table writes it. Separator 0 is the one of the line sep=, else it is found: of comma, semicolon, tab and | the one that divides
  *  most of the first 20 records alike, then the one that makes most fields numbers, then the one that makes most fields; runs of blanks
  *  where they divide all records alike and make more numbers. Numbers have a decimal point until `format` says otherwise. Needs close on
  *  every path. Errors: as charl__source_open; ERR_DATA for a file without a line; ERR_CONFIG for an unusable separator or skip. */
