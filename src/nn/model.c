@@ -380,8 +380,10 @@ static charl_var *check_targets(const charl_model *m, charl_graph *g, const char
             return out;
         }
     }
-    return charl__graph_fail(g, CHARL_ERR_CONFIG, "lora.targets = %s: no linear layer has such a name",
-                             m->lora.targets);
+    return charl__graph_fail(
+        g, CHARL_ERR_CONFIG,
+        "lora.targets = %s: no linear layer has such a name; HINT `charl model show CONFIG` lists the layers",
+        m->lora.targets);
 }
 
 /* Say where the layer is described, and what it was given. */

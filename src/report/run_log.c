@@ -259,6 +259,8 @@ static charl_status read_metrics(charl__run_log *log)
 
     CHARL_TRY_CLEANUP(
         charl__kind_expect(log->path, CHARL__KIND_RUN | CHARL__KIND_FOLDER, "a run directory", CHARL_ERR_DATA));
+    CHARL_REQUIRE_CLEANUP(access(log->path, F_OK) == 0, CHARL_ERR_DATA, "%s: there is no such run: %s", log->path,
+                          strerror(errno));
     CHARL_TRY_CLEANUP(open_text(log->path, "metrics.jsonl", &f));
     CHARL_REQUIRE_CLEANUP(f, CHARL_ERR_DATA,
                           "%s is not a run directory: it has no metrics.jsonl (%s); HINT runs write metrics.jsonl if "

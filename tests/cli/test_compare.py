@@ -126,7 +126,9 @@ def check_errors():
     assert "loss monitors val/loss, but a1 monitors val/accuracy" in charl(3, "compare", "-s", "a1", "loss")
     pathlib.Path("b1/config.ini").unlink()
     assert "b1: has no config.ini that tells its seed" in charl(3, "compare", "-s", "a1", "b1")
-    assert "nothing is not a run directory" in charl(3, "compare", "a1", "nothing")
+    assert "nothing: there is no such run: No such file" in charl(3, "compare", "a1", "nothing")
+    pathlib.Path("empty").mkdir()
+    assert "empty is not a run directory" in charl(3, "compare", "a1", "empty")
     pathlib.Path("a1/config.ini").write_text("[run]\nname = \x1b[2Jevil\n", encoding="utf-8")
     assert "\x1b" not in charl(0, "compare", "a1"), "a name steers the terminal"
 

@@ -138,7 +138,7 @@ def check_blanks():
 
 def check_errors():
     """Directories that are no runs, and pages that cannot be written."""
-    assert "none is not a run directory: it has no metrics.jsonl (No such file" in charl(3, "report", "none")
+    assert "none: there is no such run: No such file" in charl(3, "report", "none")
     assert not os.path.exists("report.html"), "a page without a run"
     assert "no/such/place.html: create failed" in charl(8, "report", "a", "-o", "no/such/place.html")
     charl(2, "report")
