@@ -109,7 +109,7 @@ says 1 "some.h5 holds sequences, which are merged when they are imported"
 expect 0 "cut" "$bin/charl" data import text-classes reviews.csv --window 4 -o cut.h5
 says 1 "texts are longer than 4 tokens and cut off at the end"
 expect 3 "no such column" "$bin/charl" data import text-classes reviews.csv --text review -o x.h5
-says 1 'reviews.csv has no column "review"; its first line is: id, text, label'
+says 1 'reviews.csv: there is no column "review" among "id", "text", "label"'
 expect 3 "no label" "$bin/charl" data import text-classes new.csv -o x.h5
 says 1 'new.csv:3: the label in column "label" is missing'
 printf '{"text": "a", "label": 1}\n{"text": 2}\n' >bad.jsonl

@@ -74,37 +74,19 @@ static bool is_class(const csv_import *c)
     return !c->o->regression && c->n_labels == 1;
 }
 
-static const char *column_name(const void *ctx, int i, char *copy)
-{
-    const csv_import *c = ctx;
-
-    if (i >= c->table.n_columns) {
-        return NULL;
-    }
-    snprintf(copy, 64, "\"%.60s\"", charl__table_field(&c->table, i));
-    return copy;
-}
-
 /* Which column `wanted` means, given the first record. */
 static charl_status find_column(csv_import *c, const char *wanted, int *column, bool *by_name)
 {
     const int n = c->table.n_columns;
     long index = -1;
 
-    for (int i = 0; i < n; i++) {
-        if (strcmp(charl__table_field(&c->table, i), wanted) == 0) {
-            *column = i;
-            *by_name = !charl__parse_number(wanted, '.', NULL);
-            return CHARL_OK;
-        }
+    *column = charl__table_find(&c->table, wanted);
+    *by_name = *column >= 0 && !charl__parse_number(wanted, '.', NULL);
+    if (*column >= 0) {
+        return CHARL_OK;
     }
-    *by_name = false;
     if (!parse_index(wanted, &index)) {
-        char quoted[64], names[512];
-
-        snprintf(quoted, sizeof quoted, "\"%.60s\"", wanted);
-        CHARL_FAIL(CHARL_ERR_CONFIG, "%s: there is no column \"%s\" among %s", c->path, wanted,
-                   charl__text_names(quoted, column_name, c, names, sizeof names));
+        return charl__table_no_column(&c->table, wanted, CHARL_ERR_CONFIG);
     }
     index = index < 0 ? index + n : index;
     CHARL_REQUIRE(index >= 0 && index < n, CHARL_ERR_CONFIG, "%s: column %s of %d columns", c->path, wanted, n);
@@ -120,13 +102,11 @@ static charl_status for_columns(csv_import *c, const char *list, take_column *ta
 {
     charl_status st = CHARL_OK;
     char *copy = NULL;
-    bool one = false, by_name;
+    const bool one = charl__table_find(&c->table, list) >= 0;
+    bool by_name;
     int column;
 
     CHARL_TRY_CLEANUP(charl__strdup(list, &copy));
-    for (int i = 0; i < c->table.n_columns; i++) {
-        one = one || strcmp(charl__table_field(&c->table, i), list) == 0;
-    }
     for (char *name = copy, *next; name; name = next) {
         next = one ? NULL : strchr(name, ',');
         if (next) {

@@ -1,44 +1,16 @@
 #include "io/import/labelled_text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 
-static int find_column(const charl__table *t, const char *name)
-{
-    for (int i = 0; i < t->n_columns; i++) {
-        if (strcmp(charl__table_field(t, i), name) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
 static charl_status open_table(charl__labelled_text *t, char separator)
 {
-    charl__text names = {0};
-
     CHARL_TRY(charl__table_open(&t->table, t->path, separator, 0));
-    t->text_column = find_column(&t->table, t->text_field);
-    t->label_column = find_column(&t->table, t->label_field);
-    for (int i = 0; t->text_column < 0 && i < t->table.n_columns && names.length < 200; i++) {
-        const charl_status st =
-            charl__text_printf(&names, "%s%.60s", i > 0 ? ", " : "", charl__table_field(&t->table, i));
-
-        if (st != CHARL_OK) {
-            charl__text_fini(&names);
-            return st;
-        }
-    }
-    if (t->text_column < 0) {
-        char first[300];
-
-        snprintf(first, sizeof first, "%s", charl__text_string(&names));
-        charl__text_fini(&names);
-        CHARL_FAIL(CHARL_ERR_DATA, "%s has no column \"%s\"; its first line is: %s", t->path, t->text_field, first);
-    }
-    return charl__table_take_header(&t->table);
+    t->text_column = charl__table_find(&t->table, t->text_field);
+    t->label_column = charl__table_find(&t->table, t->label_field);
+    return t->text_column >= 0 ? charl__table_take_header(&t->table)
+                               : charl__table_no_column(&t->table, t->text_field, CHARL_ERR_DATA);
 }
 
 charl_status charl__labelled_text_open(charl__labelled_text *t, const char *path, const char *text_field,

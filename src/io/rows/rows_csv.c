@@ -301,12 +301,8 @@ static charl_status take_places(charl__rows *r, csv_rows *c)
 
 static charl_status find_id(charl__rows *r, csv_rows *c)
 {
-    c->id = -1;
-    for (int i = 0; r->o.id && c->table.names && i < c->table.n_columns; i++) {
-        c->id = strcmp(c->table.names[i], r->o.id) == 0 ? i : c->id;
-    }
-    CHARL_REQUIRE(!r->o.id || c->id >= 0, CHARL_ERR_CONFIG, "%s: there is no column \"%s\"", r->path, r->o.id);
-    return CHARL_OK;
+    c->id = r->o.id && c->table.names ? charl__table_find(&c->table, r->o.id) : -1;
+    return r->o.id && c->id < 0 ? charl__table_no_column(&c->table, r->o.id, CHARL_ERR_CONFIG) : CHARL_OK;
 }
 
 /* The schema's recipe, or a number for each column. */

@@ -248,6 +248,41 @@ charl_status charl__table_take_header(charl__table *t)
     return CHARL_OK;
 }
 
+static const char *name_of(const charl__table *t, int i)
+{
+    return t->names ? t->names[i] : charl__table_field(t, i);
+}
+
+int charl__table_find(const charl__table *t, const char *name)
+{
+    for (int i = 0; i < t->n_columns; i++) {
+        if (strcmp(name_of(t, i), name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static const char *quoted_name(const void *ctx, int i, char *copy)
+{
+    const charl__table *t = ctx;
+
+    if (i >= t->n_columns) {
+        return NULL;
+    }
+    snprintf(copy, 64, "\"%.60s\"", name_of(t, i));
+    return copy;
+}
+
+charl_status charl__table_no_column(const charl__table *t, const char *name, charl_status code)
+{
+    char quoted[64], names[512];
+
+    snprintf(quoted, sizeof quoted, "\"%.60s\"", name);
+    CHARL_FAIL(code, "%s: there is no column \"%s\" among %s", charl__source_path(t->source), name,
+               charl__text_names(quoted, quoted_name, t, names, sizeof names));
+}
+
 charl_status charl__table_next(charl__table *t, bool *more)
 {
     int n = t->n_columns;

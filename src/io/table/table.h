@@ -58,6 +58,11 @@ void charl__table_close(charl__table *t);
  *  charl__name_fault refuses. */
 charl_status charl__table_take_header(charl__table *t) CHARL_MUST_CHECK;
 
+/** The column with that name in the first line, or -1. Before the first row. */
+int charl__table_find(const charl__table *t, const char *name);
+/** Fail with `code`: there is no column `name` among those that there are. */
+charl_status charl__table_no_column(const charl__table *t, const char *name, charl_status code) CHARL_MUST_CHECK;
+
 /** The next row; *more is false at the end. Errors: ERR_DATA for one of another width. */
 charl_status charl__table_next(charl__table *t, bool *more) CHARL_MUST_CHECK;
 
