@@ -21,8 +21,10 @@ static charl_status open_failed(const char *path, int err)
     if (strerror_r(err, text, sizeof text) != 0) {
         snprintf(text, sizeof text, "error %d", err);
     }
-    CHARL_REQUIRE(err != EMFILE && err != ENFILE && err != ENOMEM, CHARL_ERR_NOMEM, "%s: cannot be opened: %s", path,
-                  text);
+    CHARL_REQUIRE(err != EMFILE, CHARL_ERR_NOMEM,
+                  "%s: cannot be opened: %s; HINT raise the limit with `ulimit -n`: all files of a model stay open",
+                  path, text);
+    CHARL_REQUIRE(err != ENFILE && err != ENOMEM, CHARL_ERR_NOMEM, "%s: cannot be opened: %s", path, text);
     CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s: cannot be opened: %s", path, text);
     return CHARL_OK;
 }

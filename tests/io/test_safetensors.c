@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/alloc.h"
 #include "base/numeric/rng.h"
@@ -318,6 +319,27 @@ static charl_status scenario(void *ctx)
     return st;
 }
 
+/* A model has more files than a process may open. */
+static void test_many_files(void **state)
+{
+    char path[512];
+    struct rlimit limit, low;
+    charl_safetensors *s = NULL;
+    const long live = charl__live();
+
+    (void)state;
+    snprintf(path, sizeof path, "%s", charl_test_path(dir, "many.safetensors"));
+    charl_assert_ok(charl_safetensors_save(path, NULL, 0, NULL));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    low = limit;
+    low.rlim_cur = 3;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    charl_assert_status(charl_safetensors_open(path, &s), CHARL_ERR_NOMEM);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    charl_assert_message("raise the limit with `ulimit -n`");
+    assert_int_equal(charl__live(), live);
+}
+
 static void test_faults(void **state)
 {
     char path[512];
@@ -329,10 +351,11 @@ static void test_faults(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_form),    cmocka_unit_test(test_save_refuses),
-        cmocka_unit_test(test_malformed),   cmocka_unit_test(test_lengths), cmocka_unit_test(test_deep_nesting),
-        cmocka_unit_test(test_other_types), cmocka_unit_test(test_damage),  cmocka_unit_test(test_faults)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_form),
+                                       cmocka_unit_test(test_save_refuses), cmocka_unit_test(test_malformed),
+                                       cmocka_unit_test(test_lengths),      cmocka_unit_test(test_deep_nesting),
+                                       cmocka_unit_test(test_other_types),  cmocka_unit_test(test_damage),
+                                       cmocka_unit_test(test_faults),       cmocka_unit_test(test_many_files)};
 
     return cmocka_run_group_tests(tests, setup, teardown_dir);
 }
