@@ -113,17 +113,17 @@ CHARL_OVERLOAD void put_apart(float4 x, global float *out)
     put_apart(x.hi, out + 2 * KH * KW);
 }
 
-/* `count` pixels from `at` on of a row, `apart` elements from one to the next; 0 outside. Every pixel is read from somewhere in the row, so
- * that no read is behind a branch. A macro, so that loops have a known length. */
-#define GET_PIXELS(v, count, row, is_inside, at, width, apart)                                                         \
-    _Pragma("unroll") for (int t = 0; t < (count); t++)                                                                \
-    {                                                                                                                  \
-        (v)[t] = GET((row) + (long)clamp((at) + t, 0, (width) - 1) * (apart));                                         \
-    }                                                                                                                  \
-    _Pragma("unroll") for (int t = 0; t < (count); t++)                                                                \
-    {                                                                                                                  \
-        (v)[t] = (is_inside) && (at) + t >= 0 && (at) + t < (width) ? (v)[t] : (numbers)0.0f;                          \
-    }
+/* Pixel `at` of a row, `apart` elements from one to the next, and what of it counts: 0 outside. Every pixel is read from somewhere in the row, so that no
+ * read is behind a branch; those of a block are all read before one is used. */
+static inline numbers pixel_at(global const ACT *row, int at, int width, int apart)
+{
+    return GET(row + (long)clamp(at, 0, width - 1) * apart);
+}
+
+static inline numbers counted(numbers pixel, bool is_inside, int at, int width)
+{
+    return is_inside && at >= 0 && at < width ? pixel : (numbers)0.0f;
+}
 
 KERNEL void charl_depthwise(global const ACT *x, ulong x_at, global const ACT *w, ulong w_at, global const float *bias, ulong bias_at,
                             global ACT *out, ulong out_at, ulong blocks, int channels, int h, int width, int oh, int ow)
@@ -178,7 +178,14 @@ KERNEL void charl_depthwise(global const ACT *x, ulong x_at, global const ACT *w
         const int r = GRADIENT ? ROWS - 1 - n : n; /* taps of a result in ascending order */
         numbers v[COLUMNS];
 
-        GET_PIXELS(v, COLUMNS, x + (long)clamp(top + r, 0, h - 1) * width * apart, top + r >= 0 && top + r < h, left, width, apart);
+#pragma unroll
+        for (int t = 0; t < COLUMNS; t++) {
+            v[t] = pixel_at(x + (long)clamp(top + r, 0, h - 1) * width * apart, left + t, width, apart);
+        }
+#pragma unroll
+        for (int t = 0; t < COLUMNS; t++) {
+            v[t] = counted(v[t], top + r >= 0 && top + r < h, left + t, width);
+        }
 #pragma unroll
         for (int ty = 0; ty < TY; ty++) {
             const int under = UNDER(ty, r, KH, SH, PH, DH), i = under / DH;
@@ -221,17 +228,14 @@ KERNEL void charl_depthwise(global const ACT *x, ulong x_at, global const ACT *w
 
 #define SPREAD ((TX - 1) * SW + (KW - 1) * DW + 1) /* columns of the image under TX of g */
 
-/* TX columns t of g, those inside the row, times the pixels under them. */
-#define ADD_COLUMNS(sum, a, b, is_there)                                                                               \
-    _Pragma("unroll") for (int t = 0; t < TX; t++)                                                                     \
-    {                                                                                                                  \
-        if (is_there) {                                                                                                \
-            _Pragma("unroll") for (int k = 0; k < KW; k++)                                                             \
-            {                                                                                                          \
-                (sum)[k] = fma((a)[t], (b)[t * SW + k * DW], (sum)[k]);                                                \
-            }                                                                                                          \
-        }                                                                                                              \
+/* A column of g times the pixels under it. */
+static inline void add_column(numbers *sum, numbers a, const numbers *b)
+{
+#pragma unroll
+    for (int k = 0; k < KW; k++) {
+        sum[k] = fma(a, b[k * DW], sum[k]);
     }
+}
 
 kernel void charl_depthwise_weight(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global float *out, ulong out_at,
                                    int samples, int channels, int h, int width, int oh, int ow)
@@ -262,12 +266,34 @@ kernel void charl_depthwise_weight(global const ACT *g, ulong g_at, global const
                 const int left = x0 * SW - PW;
                 numbers a[TX], b[SPREAD];
 
-                GET_PIXELS(a, TX, of_g + (long)y * ow * apart, true, x0, ow, apart);
-                GET_PIXELS(b, SPREAD, of_x + (long)clamp(row, 0, h - 1) * width * apart, row >= 0 && row < h, left, width, apart);
+#pragma unroll
+                for (int t = 0; t < TX; t++) {
+                    a[t] = pixel_at(of_g + (long)y * ow * apart, x0 + t, ow, apart);
+                }
+#pragma unroll
+                for (int t = 0; t < TX; t++) {
+                    a[t] = counted(a[t], true, x0 + t, ow);
+                }
+#pragma unroll
+                for (int t = 0; t < SPREAD; t++) {
+                    b[t] = pixel_at(of_x + (long)clamp(row, 0, h - 1) * width * apart, left + t, width, apart);
+                }
+#pragma unroll
+                for (int t = 0; t < SPREAD; t++) {
+                    b[t] = counted(b[t], row >= 0 && row < h, left + t, width);
+                }
                 if (x0 + TX <= ow) {
-                    ADD_COLUMNS(sum, a, b, true);
+#pragma unroll
+                    for (int t = 0; t < TX; t++) {
+                        add_column(sum, a[t], b + t * SW);
+                    }
                 } else {
-                    ADD_COLUMNS(sum, a, b, x0 + t < ow);
+#pragma unroll
+                    for (int t = 0; t < TX; t++) {
+                        if (x0 + t < ow) {
+                            add_column(sum, a[t], b + t * SW);
+                        }
+                    }
                 }
             }
         }

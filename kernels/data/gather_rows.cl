@@ -58,8 +58,7 @@ typedef struct {
 
 /* It as arguments of a kernel, and made of those. */
 #if NORM
-#define NORM_ARGS(shift, scale, inner, channels)                                                                       \
-    global const float *shift, ulong shift##_at, global const float *scale, ulong scale##_at, long inner, long channels,
+#define NORM_ARGS(shift, scale, inner, channels) CHARL_ARGS(const float, shift), CHARL_ARGS(const float, scale), long inner, long channels,
 #define NORM_OF(shift, scale, inner, channels) {shift + shift##_at, scale + scale##_at, inner, channels}
 #else
 #define NORM_ARGS(shift, scale, inner, channels)

@@ -59,9 +59,8 @@
 
 #define OPERAND(x, T) global const T *x##_ptr, ulong x##_at, ulong x##_inner, ulong x##_count,
 /* Elements i .. of operand x, of which `left` exist. */
-#define FETCH(x, mode, i, left)                                                                                        \
-    const charl_real x =                                                                                               \
-        mode == 0 ? charl_read(WHOLE > 0, x##_ptr + x##_at + i, left) : broadcast(x##_ptr + x##_at, i, x##_inner, x##_count)
+#define AT(x) x##_ptr + x##_at
+#define FETCHED(x, mode, i, left) (mode == 0 ? charl_read(WHOLE > 0, AT(x) + i, left) : broadcast(AT(x), i, x##_inner, x##_count))
 
 kernel void charl_map(OPERAND(a, A_T)
 #if N_IN > 1
@@ -88,21 +87,21 @@ kernel void charl_map(OPERAND(a, A_T)
     (void)q;
     for (ulong i = first; i < end; i += CHARL_VEC) {
         const long left = (long)(n - i);
-        FETCH(a, MODE_A, i, left);
+        const charl_real a = FETCHED(a, MODE_A, i, left);
 #if N_IN > 1
-        FETCH(b, MODE_B, i, left);
+        const charl_real b = FETCHED(b, MODE_B, i, left);
 #endif
 #if N_IN > 2
-        FETCH(c, MODE_C, i, left);
+        const charl_real c = FETCHED(c, MODE_C, i, left);
 #endif
 #if N_IN > 3
-        FETCH(d, MODE_D, i, left);
+        const charl_real d = FETCHED(d, MODE_D, i, left);
 #endif
 #if N_IN > 4
-        FETCH(e, MODE_E, i, left);
+        const charl_real e = FETCHED(e, MODE_E, i, left);
 #endif
 #if N_IN > 5
-        FETCH(f, MODE_F, i, left);
+        const charl_real f = FETCHED(f, MODE_F, i, left);
 #endif
         charl_write(WHOLE > 0, CHARL_SPLAT(EXPR(a, b, c, d, e, f, p, q)), out + out_at + i, left);
     }

@@ -137,30 +137,16 @@ static inline void sum_unit(global const ACT *x, global const ACT *g, float mean
 #endif
 }
 
-/* Unit u of `units`, of which a work-item has per_item where it has whole ones, t its place among those that share one. */
-#if CHARL_ROW_ITEMS == 1
-#define UNITS(u, units, per_item, t, scratch)                                                                                                          \
-    const ulong first = get_global_id(0) * per_item;                                                                             \
-    int t = 0;                                                                                                                   \
-    local charl_row_scratch *scratch = 0;                                                                                                    \
-    for (ulong u = first; u < min(first + per_item, units); u++)
-#else
-#define UNITS(u, units, per_item, t, scratch)                                                                                                          \
-    local charl_row_scratch memory;                                                                                         \
-    local charl_row_scratch *scratch = &memory;                                                                                               \
-    const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;                                                                        \
-    const ulong first = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;               \
-    (void)per_item;                                                                                                              \
-    for (ulong u = first; u == first; u++) /* all work-items of a group come, for the barriers */
-#endif
-
 kernel void charl_sums(global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
                        ulong mean_at, global const float *invstd, ulong invstd_at, global float *out, ulong out_at, ulong slices,
                        ulong rows, ulong channels, ulong n, ulong per_item)
 {
     (void)invstd, (void)invstd_at;
-    UNITS(u, slices * channels, per_item, t, scratch)
-    {
+    const charl_share mine = charl_share_of(slices * channels, per_item);
+    CHARL_ROW_MEMORY(scratch);
+
+    for (ulong i = 0; i < mine.count; i++) {
+        const ulong u = mine.first + i;
         const bool exists = u < slices * channels;
         const ulong s = exists ? u / channels : 0, c = exists ? u % channels : 0;
         const ulong at = (s * rows * channels + c) * n;
@@ -171,8 +157,8 @@ kernel void charl_sums(global const ACT *x, ulong x_at, global const ACT *g, ulo
 #endif
         float sum[2];
 
-        sum_unit(x + x_at + at, g + g_at + at, mean[mean_at + c], v, exists ? rows : 0, channels * n, (int)n, t, scratch, sum);
-        if (exists && t == 0) {
+        sum_unit(x + x_at + at, g + g_at + at, mean[mean_at + c], v, exists ? rows : 0, channels * n, (int)n, mine.t, scratch, sum);
+        if (exists && mine.t == 0) {
             out[out_at + s * (WHAT + 1) * channels + c] = sum[0];
 #if WHAT
             out[out_at + (s * 2 + 1) * channels + c] = sum[1];
@@ -187,8 +173,11 @@ kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g,
                            ulong channels, ulong n, ulong per_item, float scale)
 {
     (void)w, (void)w_at;
-    UNITS(u, rows * channels, per_item, t, scratch)
-    {
+    const charl_share mine = charl_share_of(rows * channels, per_item);
+    CHARL_ROW_MEMORY(scratch);
+
+    for (ulong i = 0; i < mine.count; i++) {
+        const ulong u = mine.first + i;
         const ulong c = u % channels, at = u * n;
 
         (void)scratch;
@@ -203,7 +192,7 @@ kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g,
         const charl_real m = CHARL_SPLAT(mean[mean_at + c]), v = CHARL_SPLAT(invstd[invstd_at + c]);
         const charl_real s0 = CHARL_SPLAT(sums[sums_at + c] * scale), s1 = CHARL_SPLAT(sums[sums_at + channels + c] * scale);
 
-        for (ulong j = (ulong)t * CHARL_VEC; j < n; j += CHARL_ROW_ITEMS * CHARL_VEC) {
+        for (ulong j = (ulong)mine.t * CHARL_VEC; j < n; j += CHARL_ROW_ITEMS * CHARL_VEC) {
             const long left = (long)(n - j);
 
             charl_store(gradient(charl_load(g + g_at + at + j, left), charl_load(x + x_at + at + j, left) - m, CHARL_SPLAT(wc), v,

@@ -77,14 +77,17 @@ kernel void charl_normalize(global const ACT *x, ulong x_at,
 #endif
                             global ACT *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
 {
-    ROWS(r, rows, per_item, t, scratch)
-    {
+    const charl_share mine = charl_share_of(rows, per_item);
+    CHARL_ROW_MEMORY(scratch);
+
+    for (ulong i = 0; i < mine.count; i++) {
+        const ulong r = mine.first + i;
         const ulong at = begin_of(r, rows, size);
         const row one = {.x = x + x_at + at, .w = AFFINE > 0 ? w + w_at : 0, .b = AFFINE > 1 ? b + b_at : 0, .out = out + out_at + at,
 #if ADD
                          .y = y + y_at + at, .sum = sum + sum_at + at,
 #endif
-                         .n = (int)size, .t = t, .exists = r < rows, .eps = eps, .scratch = scratch};
+                         .n = (int)size, .t = mine.t, .exists = r < rows, .eps = eps, .scratch = scratch};
 
         if (is_whole(one, size)) {
             normalize(true, one);
@@ -97,13 +100,16 @@ kernel void charl_normalize(global const ACT *x, ulong x_at,
 kernel void charl_stats(global const ACT *x, ulong x_at, global float *out, ulong out_at, ulong rows, ulong per_item, ulong size,
                         float eps)
 {
-    ROWS(r, rows, per_item, t, scratch)
-    {
-        const row one = {.x = x + x_at + begin_of(r, rows, size), .n = (int)size, .t = t, .exists = r < rows, .eps = eps, .scratch = scratch};
+    const charl_share mine = charl_share_of(rows, per_item);
+    CHARL_ROW_MEMORY(scratch);
+
+    for (ulong i = 0; i < mine.count; i++) {
+        const ulong r = mine.first + i;
+        const row one = {.x = x + x_at + begin_of(r, rows, size), .n = (int)size, .t = mine.t, .exists = r < rows, .eps = eps, .scratch = scratch};
         piece kept[KEEP + 1];
         const float2 s = is_whole(one, size) ? read_row(true, one, kept) : read_row(false, one, kept);
 
-        if (one.exists && t == 0) {
+        if (one.exists && mine.t == 0) {
             out[out_at + 2 * r] = s.x;
             out[out_at + 2 * r + 1] = s.y;
         }

@@ -39,14 +39,17 @@ kernel void charl_gradient(global const ACT *g, ulong g_at, global const ACT *x,
                            ulong w_at, EXTRA_OPERAND(extra) global ACT *out, ulong out_at, ulong rows, ulong per_item,
                            ulong size, float eps)
 {
-    ROWS(r, rows, per_item, t, scratch)
-    {
+    const charl_share mine = charl_share_of(rows, per_item);
+    CHARL_ROW_MEMORY(scratch);
+
+    for (ulong i = 0; i < mine.count; i++) {
+        const ulong r = mine.first + i;
         const ulong at = begin_of(r, rows, size);
         const row one = {.x = x + x_at + at, .g = g + g_at + at, .w = AFFINE > 0 ? w + w_at : 0, .out = out + out_at + at,
 #if EXTRA
                          .extra = extra + extra_at + at,
 #endif
-                         .n = (int)size, .t = t, .exists = r < rows, .eps = eps, .scratch = scratch};
+                         .n = (int)size, .t = mine.t, .exists = r < rows, .eps = eps, .scratch = scratch};
 
         if (is_whole(one, size)) {
             differentiate(true, one);

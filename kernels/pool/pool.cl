@@ -47,17 +47,13 @@ static inline void advance(place *at, int height, int width)
     }
 }
 
-/* The elements i of planes of that size, `span` of `count`, that this work-item has. */
-#define EACH(i, at, height, width, span, count)                                                                        \
-    ulong i = get_global_id(0) * span;                                                                                 \
-    const ulong end = min(i + span, count);                                                                            \
-    for (place at = place_of(i, height, width); i < end; i++, advance(&at, height, width))
-
 kernel void charl_max(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, global int *arg, ulong arg_at,
                       ulong count, ulong span, int h, int w, int oh, int ow)
 {
-    EACH(i, to, oh, ow, span, count)
-    {
+    const ulong first = get_global_id(0) * span, end = min(first + span, count);
+    place to = place_of(first, oh, ow);
+
+    for (ulong i = first; i < end; i++, advance(&to, oh, ow)) {
         const int y = to.y * SH - PH, z = to.x * SW - PW;
         global const ACT *in = x + x_at + to.plane * (ulong)h * (ulong)w;
         float best = -INFINITY;
@@ -87,8 +83,10 @@ kernel void charl_max(global const ACT *x, ulong x_at, global ACT *out, ulong ou
 kernel void charl_mean(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, ulong count, ulong span, int h, int w,
                        int oh, int ow)
 {
-    EACH(i, to, oh, ow, span, count)
-    {
+    const ulong first = get_global_id(0) * span, end = min(first + span, count);
+    place to = place_of(first, oh, ow);
+
+    for (ulong i = first; i < end; i++, advance(&to, oh, ow)) {
         const int y = to.y * SH - PH, z = to.x * SW - PW;
         global const ACT *in = x + x_at + to.plane * (ulong)h * (ulong)w;
         float sum = 0.0f;
@@ -111,8 +109,10 @@ kernel void charl_mean(global const ACT *x, ulong x_at, global ACT *out, ulong o
 kernel void charl_max_gradient(global const ACT *g, ulong g_at, global const int *arg, ulong arg_at, global ACT *out,
                                ulong out_at, ulong count, ulong span, int h, int w, int oh, int ow)
 {
-    EACH(i, to, h, w, span, count)
-    {
+    const ulong first = get_global_id(0) * span, end = min(first + span, count);
+    place to = place_of(first, h, w);
+
+    for (ulong i = first; i < end; i++, advance(&to, h, w)) {
         const ulong from = to.plane * (ulong)oh * (ulong)ow;
         const int p = to.y * w + to.x, y = to.y + PH, z = to.x + PW;
         float sum = 0.0f;
@@ -179,8 +179,10 @@ kernel void charl_max_scatter(global const ACT *g, ulong g_at, global const int 
 kernel void charl_mean_gradient(global const ACT *g, ulong g_at, global ACT *out, ulong out_at, ulong count, ulong span,
                                 int h, int w, int oh, int ow)
 {
-    EACH(i, to, h, w, span, count)
-    {
+    const ulong first = get_global_id(0) * span, end = min(first + span, count);
+    place to = place_of(first, h, w);
+
+    for (ulong i = first; i < end; i++, advance(&to, h, w)) {
         const ulong from = to.plane * (ulong)oh * (ulong)ow;
         const int y = to.y + PH, z = to.x + PW;
         float sum = 0.0f;

@@ -96,19 +96,14 @@ kernel void charl_softmax(global const ACT *x, ulong x_at, global ACT *out, ulon
 {
     x += x_at;
     out += out_at;
-#if CHARL_ROW_ITEMS == 1
-    const ulong first = get_global_id(0) * per_item;
+    const charl_share mine = charl_share_of(rows, per_item);
+    CHARL_ROW_MEMORY(scratch);
 
-    for (ulong r = first; r < min(first + per_item, rows); r++) {
-        softmax_row(x + r * n, out + r * n, (int)n, 0, 0);
+    for (ulong i = 0; i < mine.count; i++) {
+        const ulong r = mine.first + i;
+
+        softmax_row(x + r * n, out + r * n, r < rows ? (int)n : 0, mine.t, scratch);
     }
-#else
-    (void)per_item;
-    local charl_row_scratch scratch;
-    const ulong r = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;
-
-    softmax_row(x + r * n, out + r * n, r < rows ? (int)n : 0, (int)get_local_id(0) % CHARL_ROW_ITEMS, &scratch);
-#endif
 }
 
 kernel void charl_gradient(global const ACT *y, ulong y_at, global const ACT *g, ulong g_at, global ACT *out, ulong out_at,
@@ -117,17 +112,12 @@ kernel void charl_gradient(global const ACT *y, ulong y_at, global const ACT *g,
     y += y_at;
     g += g_at;
     out += out_at;
-#if CHARL_ROW_ITEMS == 1
-    const ulong first = get_global_id(0) * per_item;
+    const charl_share mine = charl_share_of(rows, per_item);
+    CHARL_ROW_MEMORY(scratch);
 
-    for (ulong r = first; r < min(first + per_item, rows); r++) {
-        gradient_row(y + r * n, g + r * n, out + r * n, (int)n, 0, 0);
+    for (ulong i = 0; i < mine.count; i++) {
+        const ulong r = mine.first + i;
+
+        gradient_row(y + r * n, g + r * n, out + r * n, r < rows ? (int)n : 0, mine.t, scratch);
     }
-#else
-    (void)per_item;
-    local charl_row_scratch scratch;
-    const ulong r = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;
-
-    gradient_row(y + r * n, g + r * n, out + r * n, r < rows ? (int)n : 0, (int)get_local_id(0) % CHARL_ROW_ITEMS, &scratch);
-#endif
 }

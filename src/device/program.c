@@ -76,7 +76,7 @@ cleanup:
 }
 
 /* A kernel file with the files it names by #include "FOLDER/NAME", their paths in kernels/, in
- * their places; those include no others. */
+ * their places; a file that stands for several types, *_of.clh, once for each. */
 static charl_status read_source(const char *name, charl__text *out)
 {
     static const char word[] = "#include \"";
@@ -96,7 +96,7 @@ static charl_status read_source(const char *name, charl__text *out)
         memcpy(part, first, length);
         part[length] = '\0';
         CHARL_TRY_CLEANUP(charl__text_append(out, rest, (size_t)(at - rest)));
-        CHARL_TRY_CLEANUP(read_one(part, out));
+        CHARL_TRY_CLEANUP(read_source(part, out));
         rest = first + length + 1;
     }
     CHARL_TRY_CLEANUP(charl__text_append(out, rest, strlen(rest)));

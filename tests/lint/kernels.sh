@@ -32,8 +32,8 @@ failed=0
 if command -v python3 >/dev/null; then
     python3 "$(dirname "$0")/local_arrays.py" . || failed=1
 fi
-if grep -n '^#include' $(find kernels -name '*.clh' ! -path 'kernels/prelude/*'); then
-    echo "a file that kernels include includes no others: src/device/program.c puts each in its place once"
+if grep -n '^#include' $(find kernels -name '*.clh' ! -path 'kernels/prelude/*') | grep -v '_of\.clh"$'; then
+    echo "a file that kernels include includes no others but *_of.clh, which stand there once for each type"
     failed=1
 fi
 for f in $(find kernels -name '*.cl' | sort); do

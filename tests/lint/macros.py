@@ -1,7 +1,11 @@
-"""Lists macros of kernels/ that use a name which is neither their parameter nor known to the whole file: a local variable, say, of whoever
-uses the macro. Names with capitals only are constants and types, names before a parenthesis are functions; both are not looked at.
+"""Lists macros of kernels/ that should be functions.
 
-Usage: macros.py ROOT; prints FILE:LINE: MACRO: NAMES for each, and the number of them last.
+Those that use a name which is neither their parameter nor known to the whole file: a local variable, say, of whoever uses the macro. Names
+with capitals only are constants and types, names before a parenthesis are functions; both are not looked at.
+And those with parameters whose body is longer than a line. What is the same for several types stands in a file *_of.clh, which is included
+once for each.
+
+Usage: macros.py ROOT; prints FILE:LINE: MACRO and what is wrong for each, and the numbers of them last.
 """
 import pathlib
 import re
@@ -32,12 +36,15 @@ def definitions(text):
         yield text.count("\n", 0, m.start()) + 1, m.group(1), parameters, m.group(3).replace("\\\n", " ")
 
 
+LONG = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\([^)]*\).*\\\n", re.M)
+
+
 def of_file(text):
     """Names at the outermost level of a file: types, functions, constants."""
     text = re.sub(r"^[ \t]*#.*(?:\\\n.*)*$", "", text, flags=re.M)
     names = set(re.findall(r"\b(?:struct|union|enum)\s+(\w+)", text)) | set(re.findall(r"\}\s*(\w+)\s*;", text))
     names |= set(re.findall(r"^typedef\b[^;{]*?\b(\w+)\s*;", text, re.M)) | set(re.findall(r"^typedef\b[^;{]*?\b(\w+)\s*,", text, re.M))
-    names |= set(re.findall(r"^(?:static|CHARL_OVERLOAD|INLINE)\b[^;{(]*?\b(\w+)\s*\(", text, re.M))
+    names |= set(re.findall(r"^(?:static|CHARL_OVERLOAD|CHARL_INLINE|CHARL_IN_KERNEL|INLINE)\b[^;{(]*?\b(\w+)\s*\(", text, re.M))
     names |= set(re.findall(r"^constant\b[^;=\[]*?\b(\w+)\s*[=\[]", text, re.M))
     return names
 
@@ -107,15 +114,18 @@ def main(root):
     texts = {f: without_comments(f.read_text()) for f in sorted(kernels.rglob("*.cl*"))}
     macros = {name for text in texts.values() for _, name, _, _ in definitions(text)}
     known = scopes(texts, kernels)
-    count = 0
+    count = long = 0
     for f, text in texts.items():
+        for m in LONG.finditer(text):
+            long += 1
+            print(f"{f.relative_to(root)}:{text.count(chr(10), 0, m.start()) + 1}: {m.group(1)} is longer than a line; write a function")
         for line, name, parameters, body in definitions(text):
             found = captured(parameters, body, known[f] | macros)
             if found:
                 count += 1
                 print(f"{f.relative_to(root)}:{line}: {name} uses {', '.join(found)}, which it is not given")
-    print(f"{count} macros use names of whoever uses them")
-    return count > 0
+    print(f"{count} macros use names of whoever uses them, {long} with parameters are longer than a line")
+    return count + long > 0
 
 
 if __name__ == "__main__":

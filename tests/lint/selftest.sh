@@ -194,6 +194,8 @@ macro '#define ARGS(a) global float *a, \\\n    ulong offset'
 expect macros 'kernels/k.cl:5: ARGS uses offset, which it is not given'
 macro '#define STORE(x) { const int j = get_local_id(0); out[j] = x; }'
 expect macros 'kernels/k.cl:5: STORE uses out, which it is not given'
+macro '#define ONE \\\n    1\n#define CLEAR(x) \\\n    (x) = 0'
+expect macros 'kernels/k.cl:7: CLEAR is longer than a line'
 
 printf '__attribute__((overloadable)) size_t get_group_id(uint);\n' >"$tree/kernels/prelude/builtins.clh"
 expect builtins 'kernels/k.cl: kernels/prelude/builtins.clh lacks a function'

@@ -145,9 +145,9 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
             continue; /* the queries of this warp see nothing of it */
         }
 #endif
-        SET_BY_ROW(s, words, key_tile);
+        set_by_row(s, words, key_tile);
 #if DB == 2
-        ADD_BY_ROW(s, words + 16, key_tile + BLOCK);
+        add_by_row(s, words + 16, key_tile + BLOCK);
 #endif
 #if DROP
         const uint kept = draw_along(&numbers, drawn + (ulong)(k0 / 4), lane);
@@ -181,7 +181,7 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
             for (int i = 0; i < 32; i++) {
                 o[block][i] = o[block][i] * (SUM_ROW(i) ? shrink.y : shrink.x);
             }
-            ADD_BY_K(o[block], weights, value_tile + (uint)(block * BLOCK));
+            add_by_k(o[block], weights, value_tile + (uint)(block * BLOCK));
         }
 #pragma unroll
         for (int block = 0; block < DB; block++) {
