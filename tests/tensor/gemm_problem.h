@@ -173,8 +173,8 @@ static void run_form(const problem *p, charl__gemm_form form, int64_t shift, flo
         charl_assert_ok(
             charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {charl__gemm_levels(dev, p->levels)}}, &levels));
         charl_assert_ok(charl_tensor_fill(levels, (double)NAN));
-        g.levels = levels;
-        g.leaves = 1 << p->levels;
+        g.fold.levels = levels;
+        g.fold.leaves = 1 << p->levels;
     }
     charl_assert_ok(p->plan ? charl__gemm_launch(dev, &g, p->plan) : charl__gemm_enqueue(dev, &g));
     fetch(o, out_size(p), shift, out);

@@ -193,7 +193,7 @@ static void folds_like_the_tree(void **state)
                                                                     .a_kind = CHARL_GEMM_TRANSPOSED,
                                                                     .a_outer = M * K,
                                                                     .b_outer = K * N,
-                                                                    .leaves = leaves,
+                                                                    .fold.leaves = leaves,
                                                                     .a_sums = f == 2 ? s : NULL,
                                                                     .form = folding[f]}));
             fetch(o, M * N, 1, got);

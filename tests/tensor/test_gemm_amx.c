@@ -128,17 +128,18 @@ static float fold(float *leaf, int leaves, int rounded)
 static float result_of(const charl__gemm *p, const float *a, const float *b, const float *bias, int64_t z, int64_t i,
                        int64_t j)
 {
-    const int64_t inners = charl__at_least_one(p->inner), outer = p->leaves > 1 ? 0 : z / inners, inner = z % inners;
+    const int64_t inners = charl__at_least_one(p->inner), outer = p->fold.leaves > 1 ? 0 : z / inners,
+                  inner = z % inners;
     const float *from_a = a + outer * p->a_outer + inner * p->a_inner,
                 *from_b = b + outer * p->b_outer + inner * p->b_inner;
     float leaf[MOST_LEAVES];
 
-    for (int l = 0; l < p->leaves || l < 1; l++) {
+    for (int l = 0; l < p->fold.leaves || l < 1; l++) {
         leaf[l] = element_of(p, from_a + l * p->a_outer, from_b + l * p->b_outer, i, j);
     }
-    return fold(leaf, p->leaves, p->rounded) + (p->bias_kind == CHARL_GEMM_BIAS_ROWS      ? bias[inner * p->m + i]
-                                                : p->bias_kind == CHARL_GEMM_BIAS_COLUMNS ? bias[j]
-                                                                                          : 0.0F);
+    return fold(leaf, p->fold.leaves, p->fold.rounded) + (p->bias_kind == CHARL_GEMM_BIAS_ROWS ? bias[inner * p->m + i]
+                                                          : p->bias_kind == CHARL_GEMM_BIAS_COLUMNS ? bias[j]
+                                                                                                    : 0.0F);
 }
 
 /* Bit for bit, in poisoned memory, as chosen or by all plans. a, b, out: elements of the operands. */
@@ -261,8 +262,8 @@ static void sums_over_leaves_are_those_of_the_tree(void **state)
         for (int t = 0; t < 4; t++) {
             charl__gemm p = matrices(shape[(leaves + t) % 3], t);
 
-            p.leaves = leaves;
-            p.rounded = leaves % 4 == 0 ? 0 : 1 << (leaves + t) % 3;
+            p.fold.leaves = leaves;
+            p.fold.rounded = leaves % 4 == 0 ? 0 : 1 << (leaves + t) % 3;
             check(p, leaves * p.a_outer, leaves * p.b_outer, p.out_outer, leaves == 5);
         }
     }
@@ -298,9 +299,9 @@ static void convolutions(void **state)
         check(charl__conv_input_gradient(&c), w, y, x, i == 1);
         check(charl__conv_weight_gradient(&c, c.batch / 2), y, x, w * (c.batch / 2), i == 4);
         sums = charl__conv_weight_gradient(&c, c.batch);
-        sums.leaves = (int)c.batch;
+        sums.fold.leaves = (int)c.batch;
         sums.count = charl__at_least_one(sums.inner);
-        sums.rounded = (int)i % 3;
+        sums.fold.rounded = (int)i % 3;
         check(sums, y, x, w, i == 1);
     }
 }

@@ -83,7 +83,7 @@ static void open_layer(layer *l)
                               .n = IN,
                               .k = ROWS / LEAVES,
                               .a_kind = CHARL_GEMM_TRANSPOSED,
-                              .leaves = LEAVES,
+                              .fold.leaves = LEAVES,
                               .a_outer = ROWS / LEAVES * OUT,
                               .b_outer = ROWS / LEAVES * IN,
                               .a_sums = l->gb,

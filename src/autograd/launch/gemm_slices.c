@@ -107,8 +107,8 @@ static charl_status fold_inside(const charl__enqueue *e, const charl__gemm *p, i
         q.a_sums_at = with_a_sums ? j * e->lane_stride[1] : 0;
         q.a_at += first * p->a_outer;
         q.b_at += first * p->b_outer;
-        q.leaves = e->slices->lane_hi[j] - e->slices->lane_lo[j];
-        q.rounded = e->rounds[k] ? e->parts : 0;
+        q.fold.leaves = e->slices->lane_hi[j] - e->slices->lane_lo[j];
+        q.fold.rounded = e->rounds[k] ? e->parts : 0;
         q.count = p->inner;
         CHARL_TRY(charl__gemm_enqueue(e->dev, &q));
     }
@@ -157,10 +157,10 @@ static charl_status fold_after(const charl__enqueue *leaves, const charl__gemm *
     nodes.slices = &slices;
     q.out = charl__fold_target(&nodes, k);
     if (levels > 0) {
-        q.leaves = 1 << levels;
+        q.fold.leaves = 1 << levels;
         q.count = slices.count;
-        q.levels = leaves->workspace;
-        q.levels_at = charl__fold_is_direct(&nodes) ? 0 : ceil_div(slices.count * elements, VECTOR) * VECTOR;
+        q.fold.levels = leaves->workspace;
+        q.fold.levels_at = charl__fold_is_direct(&nodes) ? 0 : ceil_div(slices.count * elements, VECTOR) * VECTOR;
     }
     if (with_a_sums) {
         q.a_sums = charl__fold_target(leaves, 1);

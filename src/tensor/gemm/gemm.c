@@ -67,17 +67,17 @@ int charl__gemm_rounded_level(const charl__gemm *p)
 {
     int level = 0;
 
-    while (1 << level < p->rounded) {
+    while (1 << level < p->fold.rounded) {
         level++;
     }
-    return p->leaves > 1 && p->rounded > 0 ? level : -1;
+    return p->fold.leaves > 1 && p->fold.rounded > 0 ? level : -1;
 }
 
 void charl__gemm_set_fold(const charl__gemm *p, charl__launch *l)
 {
     const int level = charl__gemm_rounded_level(p);
 
-    charl__launch_set(l, "FOLD", p->leaves > 1 || p->a_sums);
+    charl__launch_set(l, "FOLD", p->fold.leaves > 1 || p->a_sums);
     if (level >= 0) {
         charl__launch_set(l, "ROUND", level);
     }
@@ -94,7 +94,7 @@ int64_t charl__gemm_image_elements(const charl__gemm *p)
 
 void charl__gemm_set_leaves(const charl__gemm *p, charl__launch *l)
 {
-    if (p->leaves <= 1 && !p->a_sums) {
+    if (p->fold.leaves <= 1 && !p->a_sums) {
         return;
     }
     charl__gemm_set_fold(p, l); /* a tree of one leaf, where a lane is one slice */
@@ -120,7 +120,7 @@ void charl__gemm_describe(const charl__gemm *p, charl__launch *l)
                                charl__i64(p->b_inner),
                                charl__i64(p->out_outer),
                                charl__i64(p->out_inner),
-                               charl__i32(p->leaves > 1 ? p->leaves : 1),
+                               charl__i32(p->fold.leaves > 1 ? p->fold.leaves : 1),
                                charl__i32(p->window.image[0]),
                                charl__i32(p->window.image[1]),
                                charl__i32(p->window.row),

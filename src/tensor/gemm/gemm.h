@@ -79,6 +79,19 @@ typedef struct charl__gemm_epilogue {
     charl__arg draw_at;
 } charl__gemm_epilogue;
 
+/** A product that is a sum over others, `leaves` of them, in the fixed tree. */
+typedef struct charl__gemm_fold {
+    /* > 1: out is the sum over this many products, x_outer apart; count is then inner. Needs charl__gemm_folds. */
+    int leaves;
+    /* nodes of the tree over so many leaves (a power of two) and more are rounded to bf16; 0: none */
+    int rounded;
+    /* NULL; or memory for nodes of the tree, charl__gemm_levels elements of f32 from levels_at on: then each of `count` products is a sum
+     * over leaves = 2^charl__gemm_fold_levels products, and inner is 1. a_sums are still written for each leaf. */
+    const charl_tensor *levels;
+    int64_t levels_at;
+} charl__gemm_fold;
+
+/** A product; of an image with `window`, folded with `fold`, and ended by an epilogue, each where it is set. */
 typedef struct charl__gemm {
     const charl_tensor *a, *b;
     const charl_tensor *bias; /* NULL with CHARL_GEMM_NO_BIAS */
@@ -95,15 +108,7 @@ typedef struct charl__gemm {
      * outer * x_outer + inner * x_inner. */
     int64_t count, inner;
     int64_t a_outer, a_inner, b_outer, b_inner, out_outer, out_inner;
-    /* > 1: out is the sum over this many products, x_outer apart, in the fixed tree; count is then
-     * inner. Needs charl__gemm_folds. */
-    int leaves;
-    /* NULL; or memory for nodes of the tree, charl__gemm_levels elements of f32 from levels_at on: then each of `count` products is a sum
-     * over leaves = 2^charl__gemm_fold_levels products, and inner is 1. a_sums are still written for each leaf. */
-    const charl_tensor *levels;
-    int64_t levels_at;
-    /* with leaves: nodes of the tree over so many leaves (a power of two) and more are rounded to bf16; 0: none */
-    int rounded;
+    charl__gemm_fold fold;
     /* NULL; or gets, from element a_sums_at on, sum_k A[z](i, k) as f32 [count, m], for which
      * charl__gemm_sums_a must be true. */
     const charl_tensor *a_sums;
@@ -127,10 +132,10 @@ bool charl__gemm_sums_a(charl_device *dev, const charl__gemm *p);
  *  the sum over leaves, in the tree, of what kernels/reduce/reduce.cl makes of a column. */
 bool charl__gemm_folds_sums(charl_device *dev, const charl__gemm *p);
 
-/** The levels of the tree, at most `most`, that p, whose p->count products are leaves, should fold itself through charl__gemm.levels; 0: none.
+/** The levels of the tree, at most `most`, that p, whose p->count products are leaves, should fold itself through charl__gemm_fold.levels; 0: none.
  *  The others are left to another launch. Changes no bits. */
 int charl__gemm_fold_levels(charl_device *dev, const charl__gemm *p, int most);
-/** Elements that charl__gemm.levels needs for any product with so many levels. */
+/** Elements that charl__gemm_fold.levels needs for any product with so many levels. */
 int64_t charl__gemm_levels(charl_device *dev, int levels);
 
 /** True where `leaves` is supported and worth it for this product: partial sums then never touch

@@ -28,8 +28,8 @@ int64_t charl__gemm_joined(const charl__gemm *p, int tile_columns)
     const int64_t outers = charl__at_least_one(p->count) / charl__at_least_one(p->inner);
     const bool fits = p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_WINDOW;
 
-    return fits && p->leaves <= 1 && !p->a_sums && p->a_outer == 0 && p->n % VECTOR == 0 && p->n % tile_columns != 0 &&
-                   outers <= (INT_MAX - CHARL__GEMM_MARGIN) / p->n
+    return fits && p->fold.leaves <= 1 && !p->a_sums && p->a_outer == 0 && p->n % VECTOR == 0 &&
+                   p->n % tile_columns != 0 && outers <= (INT_MAX - CHARL__GEMM_MARGIN) / p->n
                ? outers
                : 1;
 }
@@ -84,7 +84,8 @@ static bool can_have(charl_device *dev, const charl__gemm *p, const tile *x)
     const int bytes = 2 * x->depth * (x->rows / 4 + 1 + x->columns / 4 + 1) * BYTES_PER_4 + spots * SPOT_BYTES;
 
     return lanes_of(x) <= info->max_group && bytes <= info->local_bytes && (x->rows <= 32 || x->rows < 2 * p->m) &&
-           (x->columns <= 32 || x->columns < 2 * columns) && (p->leaves <= 1 || x->part_rows * x->part_columns <= 16);
+           (x->columns <= 32 || x->columns < 2 * columns) &&
+           (p->fold.leaves <= 1 || x->part_rows * x->part_columns <= 16);
 }
 
 /* An estimate of the time of p in such tiles, in any unit. Compute units share the tiles; where each has more than it can hold, one starts
@@ -92,7 +93,7 @@ static bool can_have(charl_device *dev, const charl__gemm *p, const tile *x)
 static double cost_of(charl_device *dev, const charl__gemm *p, const tile *t)
 {
     const int64_t joined = charl__gemm_joined(p, t->columns);
-    const int64_t products = charl__at_least_one(p->leaves > 1 ? p->inner : p->count) / joined;
+    const int64_t products = charl__at_least_one(p->fold.leaves > 1 ? p->inner : p->count) / joined;
     const double groups =
         (double)(charl__ceil_div(p->m, t->rows) * charl__ceil_div(p->n * joined, t->columns) * products);
     const double share = groups / charl__gemm_units(dev);
@@ -170,10 +171,10 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
 {
     const int64_t joined = charl__gemm_joined(p, plan->columns), columns = p->n * joined;
     const double k_tiles = (double)charl__ceil_div(p->k, plan->depth) * (double)charl__at_least_one(p->segments) *
-                           (double)charl__at_least_one(p->leaves);
+                           (double)charl__at_least_one(p->fold.leaves);
     charl__launch l = {.file = "gemm/gemm_local", .entry = "gemm_local"};
 
-    CHARL_INVARIANT(p->leaves <= CHARL__GEMM_LOCAL_LEAVES && !p->a_sums);
+    CHARL_INVARIANT(p->fold.leaves <= CHARL__GEMM_LOCAL_LEAVES && !p->a_sums);
     CHARL_REQUIRE(p->b_kind < CHARL_GEMM_WINDOW || charl__gemm_image_elements(p) <= INT_MAX, CHARL_ERR_SHAPE,
                   "convolution of an image of %lld elements: beyond 2^31", (long long)charl__gemm_image_elements(p));
     CHARL_REQUIRE(k_tiles < INT_MAX, CHARL_ERR_SHAPE,

@@ -89,7 +89,7 @@ bool charl__gemm_folds_sums(charl_device *dev, const charl__gemm *p)
     const charl__gemm_backend *b;
     charl__gemm folded = *p;
 
-    folded.leaves = 2;
+    folded.fold.leaves = 2;
     b = choose(dev, &folded);
     return b->folds_sums && b->folds_sums(dev, p);
 }
@@ -154,7 +154,7 @@ const char *charl__gemm_key(charl_device *dev, const charl__gemm *p, char *text)
                      charl_dtype_name(p->a->dtype), charl_dtype_name(p->out->dtype), a[p->a_kind], b[p->b_kind],
                      (long long)p->m, (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count),
                      (long long)charl__at_least_one(p->inner), (long long)charl__at_least_one(p->segments),
-                     p->leaves > 1 ? p->leaves : 1);
+                     p->fold.leaves > 1 ? p->fold.leaves : 1);
 
     if (p->b_kind >= CHARL_GEMM_WINDOW) {
         snprintf(text + n, bytes - (size_t)n, " w%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d", w->taps[0], w->taps[1],
@@ -196,7 +196,7 @@ static charl_status keep(charl_device *dev)
 /* Sums of A have one kernel, and so have sums of leaves with levels. */
 static bool has_tuning(charl_device *dev, const charl__gemm *p)
 {
-    return p->form == CHARL_GEMM_AUTO && !p->a_sums && !p->levels &&
+    return p->form == CHARL_GEMM_AUTO && !p->a_sums && !p->fold.levels &&
            !(p->epilogue && choose(dev, p)->has_slow_epilogue);
 }
 

@@ -23,7 +23,7 @@ static bool supports(charl_device *dev, const charl__gemm *p)
     (void)dev;
     return p->form == CHARL_GEMM_AUTO && p->m == 1 && p->b_kind == CHARL_GEMM_WINDOW &&
            p->bias_kind != CHARL_GEMM_BIAS_COLUMNS && p->k == (int64_t)w->taps[0] * w->taps[1] && w->divide[0] == 1 &&
-           w->divide[1] == 1 && p->leaves <= 1 && p->segments <= 1 && !p->epilogue && w->taps[0] <= 16 &&
+           w->divide[1] == 1 && p->fold.leaves <= 1 && p->segments <= 1 && !p->epilogue && w->taps[0] <= 16 &&
            p->a->dtype == CHARL_F32 && p->out->dtype == CHARL_F32 && plane_line(w) <= LONGEST_LINE;
 }
 

@@ -15,19 +15,19 @@ enum {
 /* Operands are matrices, whose elements it counts in 31 bits. */
 static bool supports(charl_device *dev, const charl__gemm *p)
 {
-    const int64_t parts = charl__at_least_one(p->leaves > 1 ? p->leaves : p->segments);
+    const int64_t parts = charl__at_least_one(p->fold.leaves > 1 ? p->fold.leaves : p->segments);
 
     (void)dev;
     return (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
            (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) &&
            p->k * parts <= INT_MAX / 2 / charl__at_least_one(p->m > p->n ? p->m : p->n) &&
-           (p->leaves <= 1 || p->segments <= 1);
+           (p->fold.leaves <= 1 || p->segments <= 1);
 }
 
 static int64_t count_tiles(const charl__gemm *p, int extent)
 {
     return charl__ceil_div(p->m, extent) * charl__ceil_div(p->n, extent) *
-           charl__at_least_one(p->leaves > 1 ? p->inner : p->count);
+           charl__at_least_one(p->fold.leaves > 1 ? p->inner : p->count);
 }
 
 /* Where tiles of 64 would leave compute units idle: what a product waits for then is memory. */
@@ -57,7 +57,7 @@ static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
  */
 static void offer_pair(const charl__gemm *p, charl__launch *l)
 {
-    const bool folds = p->leaves > 1 || p->a_sums;
+    const bool folds = p->fold.leaves > 1 || p->a_sums;
     const int level = charl__gemm_rounded_level(p);
     const charl__kernel_param second[CHARL_PAIR_PARAMS] = {{"A_KIND_2", p->a_kind},
                                                            {"B_KIND_2", p->b_kind},

@@ -28,8 +28,8 @@ typedef struct trial {
 static int64_t span(const charl__gemm *p, int64_t matrix, int64_t outer, int64_t inner, int64_t segment)
 {
     const int64_t inners = charl__at_least_one(p->inner);
-    const int64_t leaves = p->leaves > 1 ? p->leaves : 1;
-    const int64_t outers = p->leaves > 1 ? leaves : charl__at_least_one(p->count) / inners;
+    const int64_t leaves = p->fold.leaves > 1 ? p->fold.leaves : 1;
+    const int64_t outers = p->fold.leaves > 1 ? leaves : charl__at_least_one(p->count) / inners;
 
     return matrix + (outers - 1) * outer + (inners - 1) * inner + (charl__at_least_one(p->segments) - 1) * segment;
 }
@@ -40,7 +40,7 @@ static charl_status trial_begin(charl_device *dev, const charl__gemm *p, trial *
     const int64_t a = span(p, p->m * p->k, p->a_outer, p->a_inner, p->a_segment);
     const int64_t b =
         span(p, image ? charl__gemm_image_elements(p) : p->n * p->k, p->b_outer, p->b_inner, p->b_segment);
-    const int64_t out = span(p, p->m * p->n, p->leaves > 1 ? 0 : p->out_outer, p->out_inner, 0);
+    const int64_t out = span(p, p->m * p->n, p->fold.leaves > 1 ? 0 : p->out_outer, p->out_inner, 0);
 
     CHARL_TRY(charl__tensor_random(dev, p->a->dtype, (charl_shape){1, {a}}, &t->a));
     CHARL_TRY(charl__tensor_random(dev, p->b->dtype, (charl_shape){1, {b}}, &t->b));

@@ -92,12 +92,12 @@ static int packing_rows(const charl__gemm *p, const blocking *t)
 /* Micro-tiles for which gemm_vector.cl has sums, and how many it has for the levels of a fold. */
 static int tiles_of(const charl__gemm *p, const blocking *t)
 {
-    return (p->leaves > 1 ? 3 : t->beside) * t->most;
+    return (p->fold.leaves > 1 ? 3 : t->beside) * t->most;
 }
 
 static int kept_of(const charl__gemm *p, const blocking *t)
 {
-    return p->leaves > 1 ? 6 * t->most : 0;
+    return p->fold.leaves > 1 ? 6 * t->most : 0;
 }
 
 /* So many can a work-item compute. */
@@ -106,7 +106,7 @@ static int most_tiles(const charl__gemm *p, const blocking *t)
     const int tiles = tiles_of(p, t);
     int levels = 0;
 
-    while (p->leaves > 1 && (p->leaves - 1) >> levels != 0) {
+    while (p->fold.leaves > 1 && (p->fold.leaves - 1) >> levels != 0) {
         levels++;
     }
     return levels * tiles > kept_of(p, t) && levels > 0 ? kept_of(p, t) / levels : tiles;

@@ -30,7 +30,7 @@ static bool is_worth_it(const charl__gemm *p, const charl__matrix *x, int64_t re
     const int64_t products = p->m * p->n * p->k * charl__at_least_one(p->count);
 
     return !charl__matrix_is_aligned(x, CHUNK) && x->length > 0 && is_one_run(p, x) &&
-           (p->levels || p->form == CHARL_GEMM_TENSOR_CORE_PADDED ||
+           (p->fold.levels || p->form == CHARL_GEMM_TENSOR_CORE_PADDED ||
             (p->form == CHARL_GEMM_AUTO && reads >= WORTH_READS && products >= worth_products));
 }
 
@@ -82,7 +82,7 @@ charl_status charl__gemm_pad(charl_device *dev, const charl__gemm *p, charl__mat
         return st;
     }
     st = charl__workspace_copies(dev, (size_t)bytes, &scratch);
-    if (st == CHARL_ERR_NOMEM && !p->levels) { /* then without, slower */
+    if (st == CHARL_ERR_NOMEM && !p->fold.levels) { /* then without, slower */
         charl_error_clear();
         return CHARL_OK;
     }

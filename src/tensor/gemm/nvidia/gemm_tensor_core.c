@@ -44,7 +44,7 @@ static bool supports(charl_device *dev, const charl__gemm *p)
     (void)dev;
     return (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
            (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) && p->segments <= 1 &&
-           (p->leaves <= 1 || p->levels);
+           (p->fold.leaves <= 1 || p->fold.levels);
 }
 
 /* Of what goes to tensor cores: whether by gemm_mma.cl. */
@@ -134,7 +134,7 @@ static const tile *choose_tile(charl_device *dev, const charl__gemm *p, bool has
     if (!has_chunks || p->k == 0 || !charl__device_facts_get(dev)->nvidia.tensor_maps) {
         return &narrow;
     }
-    if (p->levels) {
+    if (p->fold.levels) {
         return &wide;
     }
     switch (p->form) {
@@ -151,7 +151,7 @@ static const tile *choose_tile(charl_device *dev, const charl__gemm *p, bool has
 /* Whether half of a tree's nodes stay in local memory, beside shorter stages: where rows of both operands are k, as in gradients of weights. */
 static bool has_local_level(const charl__gemm *p)
 {
-    return p->levels && p->a_kind == CHARL_GEMM_TRANSPOSED && p->b_kind == CHARL_GEMM_PLAIN;
+    return p->fold.levels && p->a_kind == CHARL_GEMM_TRANSPOSED && p->b_kind == CHARL_GEMM_PLAIN;
 }
 
 int64_t charl__gemm_levels(charl_device *dev, int levels)
@@ -211,7 +211,7 @@ static deal deal_tiles(charl_device *dev, const charl__gemm *p, const tile *t, i
         t == &wide && units > CHARL_SPLIT_K_GROUPS ? CHARL_SPLIT_K_GROUPS : t->groups * units; /* maps */
     const int64_t steps = charl__ceil_div(p->k, STAGE_K);
     const bool can_split =
-        t != &narrow && !p->levels && (t != &of_mma || !p->a_sums); /* which does not pass sums of A on */
+        t != &narrow && !p->fold.levels && (t != &of_mma || !p->a_sums); /* which does not pass sums of A on */
     deal d = {.groups = tiles < most ? tiles : most};
 
     if (p->form == CHARL_GEMM_TENSOR_CORE_SPLIT && can_split) {
@@ -272,7 +272,7 @@ static int levels_of(const charl__gemm *p)
 {
     int levels = 0;
 
-    while (1 << levels < p->leaves) {
+    while (1 << levels < p->fold.leaves) {
         levels++;
     }
     return levels;
@@ -362,8 +362,8 @@ static charl_status launch(charl_device *dev, const charl__gemm *p, const plan *
         charl__launch_add(&l, charl__i32(x->deal.rounds));
         charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, charl__workspace_split_k(dev)));
     }
-    if (p->levels) {
-        charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_INOUT, p->levels, p->levels_at));
+    if (p->fold.levels) {
+        charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_INOUT, p->fold.levels, p->fold.levels_at));
     }
     return charl__launch_enqueue(dev, &l);
 }
@@ -392,13 +392,13 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     q.form = chosen->form;
     set_operands(&q, &x);
     leaves.form = q.form;
-    leaves.count = charl__at_least_one(p->count) * charl__at_least_one(p->leaves);
+    leaves.count = charl__at_least_one(p->count) * charl__at_least_one(p->fold.leaves);
     if (p->a->dtype != CHARL_F32) { /* single elements of f32 can be copied beside the products */
         CHARL_TRY(charl__gemm_pad(dev, &leaves, &x.a, &x.b));
     }
     set_tiles(dev, &q, &x);
-    CHARL_INVARIANT(!p->levels || x.tile == &wide);
-    CHARL_REQUIRE(x.tiles * charl__at_least_one(p->leaves) + x.deal.groups <= INT_MAX, CHARL_ERR_SHAPE,
+    CHARL_INVARIANT(!p->fold.levels || x.tile == &wide);
+    CHARL_REQUIRE(x.tiles * charl__at_least_one(p->fold.leaves) + x.deal.groups <= INT_MAX, CHARL_ERR_SHAPE,
                   "matrix product of %lld x %lld x %lld, %lld times: %lld tiles are beyond 2^31", (long long)p->m,
                   (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count), (long long)x.tiles);
     CHARL_TRY(launch(dev, &q, &x));
