@@ -38,12 +38,12 @@ static inline void draw_weights(charl_real factor[4], ulong block, int t_all, ul
 /* Which lanes see row i of a tile, where their first one is `first`. */
 static inline charl_int sees(charl_int lane, charl_int first, int i)
 {
-#if STARTS
-    return (lane >= i) & (first <= i);
-#else
-    (void)first;
-    return lane >= i;
-#endif
+    if (STARTS) {
+        return (lane >= i) & (first <= i);
+    } else {
+        (void)first;
+        return lane >= i;
+    }
 }
 
 /* Scores block[0 .. n) become weights exp(s - m), masked ones 0; where all of a vector are, they stay as they are. Lane l of a causal tile sees
@@ -62,9 +62,9 @@ static inline void weigh(float *block, int rows, int diagonal, float scale, cons
             m = charl_maximum(m, CAUSAL ? select(CHARL_SPLAT(-INFINITY), x, sees(lane, first[side], i)) : x);
         }
         shift = m * scale;
-#if STARTS
-        shift = select(shift, CHARL_SPLAT(0.0f), m == -INFINITY); /* it has not seen a key yet */
-#endif
+        if (STARTS) {
+            shift = select(shift, CHARL_SPLAT(0.0f), m == -INFINITY); /* it has not seen a key yet */
+        }
         for (int w = 0; w < 4; w++) {
             part[w] = CHARL_SPLAT(0.0f);
         }

@@ -115,9 +115,9 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
 #else
     (void)record, (void)record_at, (void)first_row, (void)name_hash, (void)threshold, (void)keep_scale;
 #endif
-#if !GLSE
-    (void)glse, (void)glse_at;
-#endif
+    if (!GLSE) {
+        (void)glse, (void)glse_at;
+    }
 #if STARTS
     global const int *const start = MASK(mask);
 
@@ -156,9 +156,9 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
                 for (int i = 0; i < n; i++) {
                     float delta = dots[dots_at + (ulong)(((long)b * t_all + q0 + i) * heads + h)];
 
-#if GLSE
-                    delta -= glse[glse_at + row + (ulong)i];
-#endif
+                    if (GLSE) {
+                        delta -= glse[glse_at + row + (ulong)i];
+                    }
 #if DROP
                     if (i % 2 == 0) {
                         draw_two_rows(bits, weight_block(first_row + (ulong)b, h, q0 + i, k0, heads, t_all), t_all, key,

@@ -68,19 +68,19 @@ static inline void put16(float16 v, int i, int col, int left, const target *t EP
 {
     const long at = (long)i * t->pitch + col;
 
-#if BIAS == 2
-    v += (float16)(t->bias[i]);
-#endif
+    if (BIAS == 2) {
+        v += (float16)(t->bias[i]);
+    }
 #ifdef EXPR
-#if BIAS == 1
-    v += charl_load(t->bias + col, left);
-#endif
+    if (BIAS == 1) {
+        v += charl_load(t->bias + col, left);
+    }
     charl_store(EPILOGUE(v, at, left, with, record, draw), t->out + at, left);
 #else
     if (left >= 16) {
-#if BIAS == 1
-        v += charl_load16(t->bias + col);
-#endif
+        if (BIAS == 1) {
+            v += charl_load16(t->bias + col);
+        }
         store16(v, t->out + at);
         return;
     }
@@ -88,9 +88,9 @@ static inline void put16(float16 v, int i, int col, int left, const target *t EP
 
     charl_store16(v, edge);
     for (int c = 0; c < left; c++) {
-#if BIAS == 1
-        edge[c] += t->bias[col + c];
-#endif
+        if (BIAS == 1) {
+            edge[c] += t->bias[col + c];
+        }
         charl_put(edge[c], t->out + at + c);
     }
 #endif

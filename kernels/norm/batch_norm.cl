@@ -69,9 +69,9 @@ kernel void charl_sums(global const ACT *x, ulong x_at, global const ACT *g, ulo
         }
     }
     charl_store((a[0] + a[2]) + (a[1] + a[3]), out + out_at + s * (WHAT + 1) * channels + c, left);
-#if WHAT
-    charl_store((b[0] + b[2]) + (b[1] + b[3]), out + out_at + (s * 2 + 1) * channels + c, left);
-#endif
+    if (WHAT) {
+        charl_store((b[0] + b[2]) + (b[1] + b[3]), out + out_at + (s * 2 + 1) * channels + c, left);
+    }
 }
 
 kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,

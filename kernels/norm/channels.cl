@@ -41,13 +41,13 @@ static inline terms add_row(terms t, float8 x, float8 g, float8 mean, float8 inv
     const float8 d = x - mean;
 
     (void)g, (void)invstd; /* WHAT decides */
-#if WHAT == 1
-    t.a = t.a + g;
-    t.b = t.b + g * (d * invstd);
-#else
-    t.a = t.a + d;
-    t.b = t.b + d * d;
-#endif
+    if (WHAT == 1) {
+        t.a = t.a + g;
+        t.b = t.b + g * (d * invstd);
+    } else {
+        t.a = t.a + d;
+        t.b = t.b + d * d;
+    }
     return t;
 }
 
@@ -107,12 +107,12 @@ charl_channel_sums(PROLOGUE_ARGS global const ACT *x, ulong x_at, global const A
 
     (void)g, (void)g_at, (void)mean, (void)mean_at, (void)invstd, (void)invstd_at; /* WHAT and PROLOGUE decide */
     x += x_at;
-#if WHAT == 1
-    m = works ? vload8(0, mean + mean_at + c) : 0.0f;
-    v = works ? vload8(0, invstd + invstd_at + c) : 0.0f;
-#else
-    m = works && r < last ? get8(x + first + r * channels) : 0.0f;
-#endif
+    if (WHAT == 1) {
+        m = works ? vload8(0, mean + mean_at + c) : 0.0f;
+        v = works ? vload8(0, invstd + invstd_at + c) : 0.0f;
+    } else {
+        m = works && r < last ? get8(x + first + r * channels) : 0.0f;
+    }
     PROLOGUE_CHANNELS(works ? c : 0);
     for (; works && r + 3 * (ulong)lines < last; r += 4 * (ulong)lines) { /* four rows are read before the first is added */
         float8 a[4];
@@ -143,17 +143,17 @@ charl_channel_sums(PROLOGUE_ARGS global const ACT *x, ulong x_at, global const A
         }
     }
     sum[i] = t.a;
-#if WHAT != 2
-    sum[GROUP + i] = t.b;
-#endif
-#if WITH_MOMENTS
-    const float8 around = sum[GROUP + i] - sum[i] * sum[i] * inverse(n);
+    if (WHAT != 2) {
+        sum[GROUP + i] = t.b;
+    }
+    if (WITH_MOMENTS) {
+        const float8 around = sum[GROUP + i] - sum[i] * sum[i] * inverse(n);
 
-    sum[GROUP + i] = select(around, (float8)(0.0f), around < 0.0f); /* a NaN stays */
-#endif
-#if WHAT != 1
-    sum[i] = n * m + sum[i];
-#endif
+        sum[GROUP + i] = select(around, (float8)(0.0f), around < 0.0f); /* a NaN stays */
+    }
+    if (WHAT != 1) {
+        sum[i] = n * m + sum[i];
+    }
     count[i] = n;
     for (int s = lines / 2; s > 0; s /= 2) {
         const int o = i + s * width;
@@ -170,14 +170,14 @@ charl_channel_sums(PROLOGUE_ARGS global const ACT *x, ulong x_at, global const A
         }
     }
     if (works && line == 0) {
-#if WHAT == 0
-        vstore8(squares_around(vload8(0, mean + mean_at + c), sum[i], sum[GROUP + i], count[i]), 0, out + out_at + u * channels + c);
-#elif WHAT == 1
-        vstore8(sum[i], 0, out + out_at + 2 * u * channels + c);
-        vstore8(sum[GROUP + i], 0, out + out_at + (2 * u + 1) * channels + c);
-#else
-        vstore8(sum[i], 0, out + out_at + u * channels + c);
-#endif
+        if (WHAT == 0) {
+            vstore8(squares_around(vload8(0, mean + mean_at + c), sum[i], sum[GROUP + i], count[i]), 0, out + out_at + u * channels + c);
+        } else if (WHAT == 1) {
+            vstore8(sum[i], 0, out + out_at + 2 * u * channels + c);
+            vstore8(sum[GROUP + i], 0, out + out_at + (2 * u + 1) * channels + c);
+        } else {
+            vstore8(sum[i], 0, out + out_at + u * channels + c);
+        }
 #if WHAT == 3
         vstore8(sum[i], 0, moments + moments_at + 2 * u * channels + c);
         vstore8(sum[GROUP + i], 0, moments + moments_at + (2 * u + 1) * channels + c);

@@ -54,16 +54,16 @@ static inline __attribute__((always_inline)) void normalize(bool whole, const ro
         const charl_real v = KEPT(kept, i, value(whole, r.x, r.y, j, n));
         charl_real h = (v - s.x) * s.y;
 
-#if AFFINE > 0
-        h = h * charl_read(whole, r.w + j, n - j);
-#endif
-#if AFFINE > 1
-        h = h + charl_read(whole, r.b + j, n - j);
-#endif
+        if (AFFINE > 0) {
+            h = h * charl_read(whole, r.w + j, n - j);
+        }
+        if (AFFINE > 1) {
+            h = h + charl_read(whole, r.b + j, n - j);
+        }
         charl_write(whole, h, r.out + j, n - j);
-#if ADD
-        charl_write(whole, v, r.sum + j, n - j); /* last: sum may be an operand's memory */
-#endif
+        if (ADD) {
+            charl_write(whole, v, r.sum + j, n - j); /* last: sum may be an operand's memory */
+        }
     }
 }
 

@@ -146,9 +146,9 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
         }
 #endif
         set_by_row(s, words, key_tile);
-#if DB == 2
-        add_by_row(s, words + 16, key_tile + BLOCK);
-#endif
+        if (DB == 2) {
+            add_by_row(s, words + 16, key_tile + BLOCK);
+        }
 #if DROP
         const uint kept = draw_along(&numbers, drawn + (ulong)(k0 / 4), lane);
 #endif

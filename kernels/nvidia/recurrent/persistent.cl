@@ -107,11 +107,11 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_persistent(
             y[r] = lstm_output(s[r]);
             before[r] = s[r].c;
 #else
-#if BIAS
-            for (int c = 0; c < GATES; c++) {
-                sum[r][c] = sum[r][c] + q[c];
+            if (BIAS) {
+                for (int c = 0; c < GATES; c++) {
+                    sum[r][c] = sum[r][c] + q[c];
+                }
             }
-#endif
             s[r] = gru_gates_of(p[r][0], p[r][1], p[r][2], sum[r][0], sum[r][1], sum[r][2]);
             y[r] = before[r] = gru_output(s[r], before[r]);
 #endif
