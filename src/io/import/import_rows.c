@@ -8,7 +8,8 @@
 #include "io/import/importer.h"
 #include "io/tokenizer/tokenizer_private.h"
 
-enum { BLOCK_BYTES = 16 << 20, BLOCK_ROWS = 1 << 16, NOTED = 20 };
+/* A block stays in a cache, unless that is too few pictures for all processors. */
+enum { FAST_BYTES = 1 << 20, DECODED = 64, MOST_BYTES = 16 << 20, NOTED = 20 };
 
 charl_data_schema charl__import_schema(charl_dataset_kind kind)
 {
@@ -49,8 +50,8 @@ charl_status charl__import_pass(const charl__rows_options *source, const charl_i
     const charl_data_schema *s = source->schema;
     const int64_t row = charl_shape_count(&s->x_shape) * (int64_t)charl_dtype_size(s->x_dtype),
                   targets = charl_shape_count(&s->y_shape) * (int64_t)charl_dtype_size(s->y_dtype),
-                  most = BLOCK_BYTES / (row + targets);
-    const int64_t block = most < 1 ? 1 : most < BLOCK_ROWS ? most : BLOCK_ROWS;
+                  fast = FAST_BYTES / (row + targets), most = MOST_BYTES / (row + targets);
+    const int64_t block = fast > DECODED ? fast : most > DECODED ? DECODED : most > 0 ? most : 1;
     charl__rows *rows = NULL;
     char *x = NULL, *y = NULL;
     int64_t got;
