@@ -65,7 +65,7 @@ static void warned(void *ctx, const char *text)
 
 static charl_status train(const char *path, charl_comm *comm, charl_train_result *result)
 {
-    const charl_train_options options = {.comm = comm, .events = {.warned = warned}};
+    const charl_train_options options = {sizeof options, .comm = comm, .events = {.warned = warned}};
     charl_config *config = NULL;
     charl_status st = charl_config_load(path, NULL, 0, &config);
 

@@ -171,104 +171,17 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
  *  Cost: reads every file's weights once; memory for the result and three tensors. */
 charl_status charl_checkpoint_average(const char *const *paths, int n, const char *out) CHARL_MUST_CHECK;
 
-/* The run directory: DIR/checkpoints/step-00000042.h5, DIR/last.h5, DIR/best.h5, DIR/.lock */
-
-typedef struct charl_run charl_run;
-
-/** Take the run directory for this process: create it where missing, lock it, prove that it is
- *  writable, remove temporaries of dead processes. The lock ends with charl_run_close or with the
- *  process, however it dies.
- *
- *  Blocks (not for the lock). Local: one rank of a job calls it.
- *  Errors: ERR_BUSY  held by another job (names host, process and since when); ERR_DISK  not writable, or .lock is a
- *  link or no file of its own; ERR_NOMEM */
-charl_status charl_run_open(const char *dir, charl_run **out) CHARL_MUST_CHECK;
-
-/** Whether this process still holds the run directory: call it before every write to it. A .lock
- *  that somebody removed is made again. A .lock that is another job's, or a run directory that was
- *  removed or replaced, is an error: nothing may be written then. Blocks (not for the lock). Local.
- *  Errors: ERR_BUSY, ERR_DISK, ERR_NOMEM. Cost: three stat. */
-charl_status charl_run_check(charl_run *run) CHARL_MUST_CHECK;
-
-/** Directories that charl_run_open has made and in which nothing was written are removed. NULL is a no-op. Local. */
-void charl_run_close(charl_run *run);
-
-/** What the user should know about the lock, or "": file systems without locks cannot keep a second
- *  job out. Borrowed. Local. */
-const char *charl_run_get_note(const charl_run *run);
-
-/** DIR/checkpoints/step-%08lld.h5; the caller's, free with charl_free. Blocks. Local.
- *  Errors: ERR_NOMEM. */
-charl_status charl_run_path(const char *dir, int64_t step, char **out) CHARL_MUST_CHECK;
-
-/** Steps of the checkpoints of a run directory. */
-typedef struct charl_run_steps {
-    int64_t *steps; /* [count] ascending; NULL: none */
-    int64_t count;
-} charl_run_steps;
-
-/** The steps whose checkpoints lie in DIR/checkpoints, by their names: what the files hold is not looked at. A
- *  directory that is not there has none. list->steps is the caller's: free it with charl_free.
- *
- *  Blocks. Local. Errors: ERR_CHECKPOINT  the directory cannot be read; ERR_NOMEM. */
-charl_status charl_run_list(const char *dir, charl_run_steps *list) CHARL_MUST_CHECK;
-
 /** The checkpoint that a path given by a user names: of a run directory DIR/last.h5, or the newest of DIR/checkpoints
  *  where there is no last.h5; any other path as it is. Whether the file is one is for charl_checkpoint_open to say.
  *  *out is the caller's, free it with charl_free.
  *
- *  Blocks. Local. Errors: as charl_run_list. */
+ *  Blocks. Local. Errors: ERR_CHECKPOINT  the directory cannot be read; ERR_NOMEM. */
 charl_status charl_run_checkpoint(const char *path, char **out) CHARL_MUST_CHECK;
 
-/** The other way: the length of DIR in the path of a checkpoint of a run, DIR/last.h5, DIR/best.h5 or DIR/checkpoints/step-N.h5; of any other
- *  path all of it. "last.h5" alone is of the current directory: 0. Local. Thread-safe. */
+/** The other way: the length of DIR in the path of a checkpoint of a run, DIR/last.h5, DIR/best.h5 or
+ *  DIR/checkpoints/step-N.h5; of any other path all of it. "last.h5" alone is of the current directory: 0. Local.
+ *  Thread-safe. */
 size_t charl_run_length(const char *path);
-
-/** What charl_run_find found. */
-typedef struct charl_run_found {
-    char *path;    /* NULL: there is no usable checkpoint */
-    int64_t step;  /* -1 then */
-    char *warning; /* NULL, or one line per newer checkpoint that was refused, with the reason */
-    int n_refused;
-} charl_run_found;
-
-/** The newest checkpoint of the run that verifies, of those before step `before` (INT64_MAX: all).
- *  No lock needed. An absent directory has none.
- *
- *  Blocks. Local. `found` needs charl_run_found_fini on every path.
- *  Errors: ERR_NOMEM; ERR_CHECKPOINT when the directory exists but cannot be read. A refused file
- *  is not an error: see found->warning; whether to go on without it is the caller's decision. Cost:
- *  reads one checkpoint, more after damage. */
-charl_status charl_run_find(const char *dir, int64_t before, charl_run_found *found) CHARL_MUST_CHECK;
-void charl_run_found_fini(charl_run_found *found);
-
-/** Check that `path` is a whole checkpoint of step `step`. Blocks. Local.
- *  Errors: as charl_checkpoint_verify; ERR_CHECKPOINT for another step. Cost: reads the file once.
- */
-charl_status charl_run_verify(const char *path, int64_t step) CHARL_MUST_CHECK;
-
-/** Which checkpoints stay. A step of -1 means none. */
-typedef struct charl_run_policy {
-    int64_t step;         /* just saved; later ones belong to another history and are left alone */
-    int64_t keep_last;    /* at least 2 are kept */
-    int64_t keep_every;   /* also every step divisible by this; 0: none */
-    int64_t resumed_step; /* never removed */
-    int64_t best_step;    /* never removed */
-} charl_run_policy;
-
-/** Remove what the policy does not keep, except the checkpoint that DIR/best.h5 names. Call it only after a save
- *  succeeded. *removed may be NULL. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
-charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, int *removed) CHARL_MUST_CHECK;
-
-/** Point the symbolic link DIR/`name` ("last.h5", "best.h5") at the checkpoint of `step`,
- *  atomically. Links are for people: no run depends on them, so a failure need not stop training.
- *  Blocks. Local. Errors: ERR_DISK (also when `name` exists and is not a symbolic link), ERR_NOMEM.
- */
-charl_status charl_run_link(const char *dir, const char *name, int64_t step) CHARL_MUST_CHECK;
-
-/** The step of the checkpoint that the symbolic link DIR/`name` names, whether or not the checkpoint exists; -1 if it
- *  names none. Local. */
-int64_t charl_run_linked(const char *dir, const char *name);
 
 CHARL_END_DECLS
 

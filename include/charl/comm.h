@@ -190,7 +190,7 @@ typedef struct charl_allreduce_options {
     const char *algorithm;       /* see charl_allreduce_create; NULL: "auto" */
     charl_dtype reduce_dtype;    /* of lanes and sum: CHARL_F32, or CHARL_BF16, where every node of
                                     the tree is added in f32 and rounded */
-    bool gathers;                /* charl_allreduce_gather will be used */
+    bool gathers;                /* parts of the gradients are gathered, as a sharded optimizer does */
     struct charl_device *device; /* of this rank, for algorithms that run on the devices; NULL:
                                     host memory only. Borrowed */
 } charl_allreduce_options;
@@ -240,16 +240,6 @@ const char *charl_allreduce_name(const charl_allreduce *ar);
 /** Whether the sum has the same bits for any number of ranks. Local. */
 bool charl_allreduce_is_invariant(const charl_allreduce *ar);
 
-/** Lane j of this rank: n elements of reduce_dtype at lanes + j * stride elements. Both it and the
- *  sum are aligned to 4096 bytes and padded to a multiple of that, so a device can use them in
- *  place. NULL where they are device memory that the host does not reach. Borrowed. Local. */
-void *charl_allreduce_lanes(const charl_allreduce *ar);
-int64_t charl_allreduce_stride(const charl_allreduce *ar);
-
-/** The completed sums, n elements of reduce_dtype, shared by the ranks of the node: read only.
- *  Borrowed. Local. */
-void *charl_allreduce_sum(const charl_allreduce *ar);
-
 /** Copy `count` values of reduce_dtype between host memory and lane j of this rank, or the completed sums, from value
  *  `offset` on: also
  *  where they are device memory. Blocks. Local. Errors: ERR_INVALID  outside of the lane or sum   ERR_DEVICE. */
@@ -258,31 +248,10 @@ charl_status charl_allreduce_write_lane(charl_allreduce *ar, int j, int64_t offs
 charl_status charl_allreduce_read_sum(const charl_allreduce *ar, int64_t offset, int64_t count,
                                       void *dst) CHARL_MUST_CHECK;
 
-/** The part of a range of `count` values that a rank owns: [*from, *to), relative to the range, in
- *  whole blocks of 64 values. Local. */
-void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from, int64_t *to);
-
-/** n floats with which the ranks tell each other their parts of ranges, aligned and padded as the
- *  sum; NULL without the option `gathers`. Ranks of a node may share it. Borrowed. Local. */
-float *charl_allreduce_gathered(const charl_allreduce *ar);
-
 /** This rank's lanes of the range are written. At most 512 are on their way. *ticket: 0, 1,
  *  ... Async. Collective on c, but it waits for nobody. Errors: ERR_INVALID, ERR_COMM. */
 charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count,
                                    int64_t *ticket) CHARL_MUST_CHECK;
-
-/** This rank's part of the range is written to the gathered memory; once the range is complete, all
- *  parts are there. Tickets, order and limits are those of charl_allreduce_begin. A rank writes its
- *  part when it knows that no rank reads the last one any more: it has waited, since, for something
- *  that each of them began after reading. Async. Collective on c, but it waits for nobody.
- *  Errors: ERR_INVALID, ERR_COMM. Cost: shm moves nothing; hierarchical sends 4*count bytes to
- *  every node, p2p and mpi to every rank. */
-charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count,
-                                    int64_t *ticket) CHARL_MUST_CHECK;
-
-/** Do what can be done without waiting. Ranges with ticket < *completed are complete. Async. Local.
- *  Errors: ERR_COMM. */
-charl_status charl_allreduce_progress(charl_allreduce *ar, int64_t *completed) CHARL_MUST_CHECK;
 
 /** Blocks until the range is complete. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
 charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket) CHARL_MUST_CHECK;

@@ -28,7 +28,6 @@ typedef enum charl_recompute {
 enum { CHARL_LOG_JSONL = 1, CHARL_LOG_CSV = 2, CHARL_LOG_TENSORBOARD = 4 };
 
 typedef struct charl_config charl_config;
-typedef struct charl_config_layer charl_config_layer;
 
 /** One value that replaces the file's: "section.key=value". `origin` names where it came from in
  *  messages and in print-config, such as "command line" or "--output-dir"; NULL means "command
@@ -120,27 +119,6 @@ const char *charl_config_choice_name(const char *section, const char *key, int i
  *  Errors: ERR_NOMEM, ERR_IO (the current directory has no name) */
 charl_status charl_config_print(const charl_config *cfg, bool origins, char **out) CHARL_MUST_CHECK;
 
-/** What a difference between two configurations changes: of these bits a difference has one. */
-typedef enum charl_config_change {
-    CHARL_CHANGE_LENGTH = 1,  /* for how long a run trains: train.epochs, train.max_steps */
-    CHARL_CHANGE_MEASURE = 2, /* which checkpoint is the best, but not what is trained */
-    CHARL_CHANGE_TRAINING = 4,
-    CHARL_CHANGE_MODEL = 8,  /* a [model] key or a layer */
-    CHARL_CHANGE_START = 16, /* what a new run would start from; one that resumes does not read it */
-    CHARL_CHANGE_RESULT = CHARL_CHANGE_LENGTH | CHARL_CHANGE_MEASURE | CHARL_CHANGE_TRAINING | CHARL_CHANGE_MODEL
-} charl_config_change;
-
-/** What differs between `cfg` and a configuration printed earlier (`text`, as in a checkpoint): one
- *  line per key, "[train] epochs = 10 (was 5)". Keys that change neither the result nor the start are left out.
- *  `wanted`: the kinds of differences to tell, bits of a charl_config_change; *found: those that there are among them.
- *  *out: owned by the caller (charl_free); "" when nothing differs.
- *
- *  Blocks. Local.
- *  Errors: ERR_CONFIG  `text` does not read (written by another version)
- *          ERR_NOMEM */
-charl_status charl_config_diff(const charl_config *cfg, const char *text, unsigned wanted, unsigned *found,
-                               char **out) CHARL_MUST_CHECK;
-
 /** The key table for people: type, default, range and meaning of each key of `section`, or of all
  *  when NULL. *out: owned by the caller (charl_free).
  *
@@ -180,55 +158,9 @@ charl_status charl_config_key_at(int index, charl_config_key *out) CHARL_MUST_CH
  *  and for keys that accept no words. Local. Thread-safe. */
 bool charl_config_key_word(int index, int i, char *word, const char **help);
 
-/* Layers: those of a sequential model, each behind the layers that it reads. A [layer NAME] section is one, or with
- * `repeat` or a block several, named NAME.0 or NAME.LAYER. */
-
-/** Reads one layer's keys with the functions below; may keep what it read through `user`. */
-typedef charl_status (*charl_config_layer_reader)(charl_config_layer *layer, void *user);
-
-/** Call `read` for every layer. A layer that `read` refuses with ERR_CONFIG does not stop the
- *  others; afterwards every key that `read` did not ask for is a mistake too, with the nearest one
- *  that it did ask for. Not thread-safe.
- *
- *  Blocks. Local.
- *  Errors: ERR_CONFIG  one line per mistake
- *          others      what `read` returned */
-charl_status charl_config_read_layers(const charl_config *cfg, charl_config_layer_reader read,
-                                      void *user) CHARL_MUST_CHECK;
-
 /** The key that `name` stands for without its section, or in another program's words, "train.epochs" for epochs, into
  *  text[size]; with `misspelt` also the nearest one. False: none. Local. Thread-safe. */
 bool charl_config_nearest_key(const char *name, bool misspelt, char *text, size_t size);
-
-/** Number of layers. Local. */
-int charl_config_layer_count(const charl_config *cfg);
-
-/** Name, the tensor prefix. Borrowed from the configuration. Local. */
-const char *charl_config_layer_name(const charl_config_layer *layer);
-
-/** The value of `type`. Borrowed from the configuration. Local. */
-const char *charl_config_layer_type(const charl_config_layer *layer);
-
-/** The layers that it reads, by name; CHARL_MODEL_INPUT for what the model reads. Returns their number, at least 1.
- *  Borrowed from the configuration. Local. */
-int charl_config_layer_inputs(const charl_config_layer *layer, const char *const **names);
-
-/** Whether the key is given. Counts as asking for it. Local. */
-bool charl_config_layer_has(charl_config_layer *layer, const char *key);
-
-/** Set the field of `key` in a settings struct from the layer's text, as charl_key_parse does; a key that is not given
- *  leaves the field as it is. Texts, activations and names of layers are borrowed from the configuration.
- *
- *  Blocks. Local.
- *  Errors: ERR_CONFIG  "FILE:LINE: [layer NAME] key: reason"; a required key is missing */
-charl_status charl_config_layer_read(charl_config_layer *layer, const charl_key *key, void *settings) CHARL_MUST_CHECK;
-
-/** A mistake of the layer as a whole, or of one key (NULL: the whole): sets the message with file
- *  and line.
- *
- *  Blocks. Local.
- *  Errors: ERR_CONFIG  always */
-charl_status charl_config_layer_refuse(charl_config_layer *layer, const char *key, const char *reason) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -7,8 +7,6 @@
  *      charl_data_schema *s;                            // when a training starts
  *      charl_data_schema_create(ds, n, mean, std, &s);
  *      ...                                              // it travels in charl_checkpoint.schema
- *      charl_dataset_map(other, schema, "model.h5", false, &notes);
- *      charl_dataset_read(other, ...);                  // labels and columns are the model's now
  *
  *  A list of names is one text with line ends between the names; "" is an empty list. A schema is
  *  plain memory that never changes after it was made: any thread may read it. Nothing here is
@@ -30,9 +28,9 @@ typedef struct charl_data_schema {
     char *class_names;   /* name i is that of label i */
     char *columns;       /* of a table, in the order of x */
     char *targets;       /* in the order of y; of a single label the name of its column */
-    char *
-        recipe; /* of a table: how fields of a CSV file become columns; "": each is a number. Of sequences: "special_tokens" where
-                               those of the tokenizer are recognized in texts; "": they are text */
+    /* of a table: how fields of a CSV file become columns; "": each is a number. Of sequences: "special_tokens" where
+     * those of the tokenizer are recognized in texts; "": they are text */
+    char *recipe;
     char *layout;           /* "NCHW", "rows" or "tokens" */
     char *fit;              /* images: "crop", "stretch" or "pad" */
     int64_t n_stats;        /* 1, or channels (images) or columns (tables); 0: not normalised (tokens) */
@@ -56,29 +54,13 @@ typedef struct charl_data_schema {
 charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, const float *mean, const float *std,
                                       charl_data_schema **out) CHARL_MUST_CHECK;
 
-/** A copy that shares nothing. Blocks. Local. Errors: ERR_NOMEM. */
-charl_status charl_data_schema_copy(const charl_data_schema *s, charl_data_schema **out) CHARL_MUST_CHECK;
-
-/** A copy that normalises with other numbers. Blocks. Local. Errors: ERR_NOMEM. */
-charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_stats, const float *mean,
-                                          const float *std, charl_data_schema **out) CHARL_MUST_CHECK;
-
 /** NULL is a no-op. Local. */
 void charl_data_schema_destroy(charl_data_schema *s);
 
-/** Describe samples that no data set holds, such as rows that a caller brings: the schema as the
- *  info of a data set without rows. `path` is for messages; pointers are borrowed from both. Local.
- */
-void charl_data_schema_get_info(const charl_data_schema *s, const char *path, charl_dataset_info *out);
-
-/** The schema as JSON, which charl_data_schema_parse reads back. A tokenizer of more than 8192
+/** The schema as JSON, as a checkpoint has it. A tokenizer of more than 8192
  *  tokens is described and left out. *out is the caller's, charl_free. Blocks. Local. Errors:
  *  ERR_NOMEM. */
 charl_status charl_data_schema_print(const charl_data_schema *s, char **out) CHARL_MUST_CHECK;
-
-/** The schema in a JSON text. `path` is for messages. Blocks. Local. Errors: ERR_CHECKPOINT  not
- *  such a text, naming the field; ERR_CONFIG  this build cannot read JSON; ERR_NOMEM. */
-charl_status charl_data_schema_parse(const char *path, const char *json, charl_data_schema **out) CHARL_MUST_CHECK;
 
 /** Number of names in a list. Local. */
 int64_t charl_names_count(const char *names);
@@ -86,33 +68,6 @@ int64_t charl_names_count(const char *names);
 /** Name `index` of a list, not terminated: its bytes are in *length. NULL outside the list. Local.
  *  Cost: reads the list up to there. */
 const char *charl_names_get(const char *names, int64_t index, size_t *length);
-
-/** Find the names of one list in another.
- *
- *  index    [charl_names_count(of)] new, charl_free: place in `in` of each name of `of`, or -1
- *  missing  new, charl_free: the names of `of` that are not in `in`, as text for a message; NULL
- *           when there is none
- *
- *  Blocks. Local. Errors: ERR_DATA  a name of `of` stands twice in `in`; ERR_NOMEM.
- *  Cost: n log n comparisons. */
-charl_status charl_names_match(const char *of, const char *in, int64_t **index, char **missing) CHARL_MUST_CHECK;
-
-/** From now on deliver the rows of `ds` as the model of schema `s` takes them: labels become the
- *  model's numbers, columns and targets stand in its order, and charl_dataset_get_info reports its
- *  classes and names (mean and std stay those of the file).
- *
- *  Names decide. Numbers and positions are used only where neither side has names, or, with a note,
- *  where only one has. Fewer classes than the model knows are allowed unless `all`.
- *
- *  model  what has the schema, for messages
- *  all    every class of the model must be there, as for training
- *  notes  new, charl_free: a line for everything that could not be compared; NULL: nothing
- *
- *  Before the first read, once. Blocks. Local. Errors: ERR_DATA  samples or targets of another
- *  shape, classes, columns or targets that the other side does not have, all named; another
- *  tokenizer; ERR_NOMEM */
-charl_status charl_dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model, bool all,
-                               char **notes) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

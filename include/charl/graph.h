@@ -66,13 +66,6 @@ charl_var *charl_graph_loss_scale(charl_graph *g);
 void charl_graph_scope_begin(charl_graph *g, const char *name);
 void charl_graph_scope_end(charl_graph *g);
 
-/** What is built between begin and end is a part of the model: with recomputation only what enters
- *  a part is kept for the backward pass, and the rest of it is computed again, to the same bits.
- *  Parts do not nest. Ask for it before charl_graph_backward; off by default. Local. */
-void charl_graph_part_begin(charl_graph *g);
-void charl_graph_part_end(charl_graph *g);
-void charl_graph_set_recompute(charl_graph *g, bool recompute);
-
 /** A value written from outside before each run, kept in its own memory. For BATCHED, dim[0] is the
  *  rows of this rank and must be a multiple of its slices. Borrowed from the graph. Local. */
 charl_var *charl_input(charl_graph *g, const char *name, charl_dtype dtype, charl_shape shape, charl_batch batch);

@@ -299,8 +299,6 @@ typedef struct charl_lora {
  *  Errors: ERR_CONFIG  a value out of range
  *          ERR_NOMEM */
 charl_status charl_model_set_lora(charl_model *m, const charl_lora *lora) CHARL_MUST_CHECK;
-/** The model's adapters, borrowed; NULL if it has none. Local. */
-const charl_lora *charl_model_get_lora(const charl_model *m);
 
 /** Append flatten, then per entry of hidden: fcI, fc_bnI if asked (then fcI has no bias), fc_actI,
  *  fc_dropI if dropout > 0; then a last linear layer, the next fc, without activation. */
@@ -379,8 +377,6 @@ charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *config)
 /** Number of layers; name of the i-th. Borrowed. Local. */
 int charl_model_get_count(const charl_model *m);
 const char *charl_model_get_layer_name(const charl_model *m, int i);
-/** The layer whose weight the i-th uses too, or NULL. Borrowed. Local. */
-const char *charl_model_get_tie(const charl_model *m, int i);
 
 /** Append the model to g, reading x [B, ...] BATCHED, with parameters in `set`; returns the output,
  *  borrowed from g. NULL after an error, which charl_graph_compile returns and which names the

@@ -58,7 +58,7 @@ charl_var *charl__graph_starts(const charl_graph *g);
 /** Positions in their documents, i32 [B, T]; NULL where there are no starts. */
 charl_var *charl__graph_document_positions(charl_graph *g);
 
-/** The sequences of the batch are padded: x, i32 [B, T], as in charl_padded_sequences, whose tokens, all below `vocab` (0: not known), are
+/** The sequences of the batch are padded: x, i32 [B, T], as in charl__padded_sequences, whose tokens, all below `vocab` (0: not known), are
  *  returned. Attention that is appended from now on ignores keys after the end of a sequence. */
 charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x, int64_t vocab);
 bool charl__graph_has_padding(const charl_graph *g);

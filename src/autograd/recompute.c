@@ -20,10 +20,11 @@
 #include <string.h>
 
 #include "autograd/fuse/uses.h"
+#include "autograd/graph_parts.h"
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
 
-void charl_graph_set_recompute(charl_graph *g, bool recompute)
+void charl__graph_set_recompute(charl_graph *g, bool recompute)
 {
     if (!g) {
         return;
@@ -31,7 +32,7 @@ void charl_graph_set_recompute(charl_graph *g, bool recompute)
     g->recompute = recompute;
 }
 
-void charl_graph_part_begin(charl_graph *g)
+void charl__graph_part_begin(charl_graph *g)
 {
     if (!g) {
         return;
@@ -39,7 +40,7 @@ void charl_graph_part_begin(charl_graph *g)
     g->part = ++g->parts;
 }
 
-void charl_graph_part_end(charl_graph *g)
+void charl__graph_part_end(charl_graph *g)
 {
     if (!g) {
         return;

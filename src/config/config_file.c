@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "config/config_private.h"
+#include "config/layers.h"
 #include "io/kind.h"
 
 charl_status charl_config_load(const char *path, const charl_config_override *overrides, int n_overrides,
@@ -67,7 +68,7 @@ void charl_config_destroy(charl_config *cfg)
         }
         charl_free(d->sections);
         for (int i = 0; i < d->n_layers; i++) {
-            charl_config_layer *layer = &d->layers[i];
+            charl__config_layer *layer = &d->layers[i];
 
             keys_destroy(layer->keys, layer->n_keys);
             for (int k = 0; k < layer->n_inputs; k++) {

@@ -4,6 +4,7 @@
  *  src/config/config*.c. */
 #include "base/text/text.h"
 #include "config/keys.h"
+#include "config/layers.h"
 
 enum { CHARL__CONFIG_SOURCE = 1 << 20 }; /* largest file, bytes */
 
@@ -31,7 +32,7 @@ typedef struct charl__section {
 } charl__section;
 
 /* A layer of the model, blocks and repetitions written out (config_graph.c). */
-struct charl_config_layer {
+struct charl__config_layer {
     const char *header; /* of the section that describes it */
     char *name, *type;
     char *inputs[8]; /* names of the layers that it reads, or "input" */
@@ -56,7 +57,7 @@ struct charl__config_detail {
     const char **words;       /* [of the table] of keys that hold a choice; else NULL */
     charl__section *sections; /* of layers and blocks, in the order of the file */
     int n_sections;
-    charl_config_layer *layers;
+    charl__config_layer *layers;
     int n_layers;
 };
 

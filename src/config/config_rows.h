@@ -3,6 +3,7 @@
 /** What the rows that a configuration chooses say: its model, loss, metrics, optimizer and schedule. */
 #include "config/values.h"
 #include "charl/optim.h"
+#include "config/layers.h"
 #include "nn/metric.h"
 #include "nn/model.h"
 
@@ -49,6 +50,6 @@ charl_schedule charl__config_schedule(const charl_config *cfg, int64_t total_ste
 const char *charl__config_inexact(const charl_config *cfg);
 
 /** "FILE:LINE" of the section that describes a layer, into text; returns text. */
-const char *charl__config_layer_place(const charl_config_layer *layer, char *text, size_t size);
+const char *charl__config_layer_place(const charl__config_layer *layer, char *text, size_t size);
 
 #endif

@@ -14,6 +14,7 @@
 #include "charl/ops.h"
 #include "config/config_rows.h"
 #include "io/commit.h"
+#include "io/schema.h"
 #include "task/augment.h"
 #include "export/export.h"
 #include "io/checkpoint/run_lock.h"
@@ -65,11 +66,11 @@ static charl_status open_schema(onnx_export *x)
         CHARL_REQUIRE(x->session.config->data.normalize.kind == CHARL__NORMALIZE_AUTO ||
                           !charl__task_normalizes_otherwise(x->session.config, stored),
                       CHARL_ERR_CONFIG, "data.normalize is not what %s was trained with", x->e->checkpoint);
-        CHARL_TRY(charl_data_schema_copy(stored, &x->session.schema));
+        CHARL_TRY(charl__data_schema_copy(stored, &x->session.schema));
     } else {
         CHARL_TRY(charl__session_schema_of_data(&x->session, x->session.config, NULL, "data.path=FILE"));
     }
-    charl_data_schema_get_info(x->session.schema, x->e->checkpoint, &x->session.data);
+    charl__data_schema_get_info(x->session.schema, x->e->checkpoint, &x->session.data);
     CHARL_TRY(charl__alloc_array(x->session.schema->n_stats, sizeof *x->scale, &x->scale));
     for (int64_t i = 0; i < x->session.schema->n_stats; i++) {
         x->scale[i] = 1.0F / x->session.schema->std[i];

@@ -13,6 +13,7 @@
 #include "base/text/text.h"
 #include "export/export.h"
 #include "nn/layer.h"
+#include "nn/model_internal.h"
 #include "task/task.h"
 
 enum { NAME_BYTES = 256 };
@@ -31,7 +32,7 @@ static bool batches_name(const char *name, char *text, size_t bytes)
 /* Layer i shares a weight: its own name for it, and the one that the parameter has. */
 static bool tie_names(const charl_model *model, int i, char own[NAME_BYTES], char shared[NAME_BYTES])
 {
-    const char *tie = model ? charl_model_get_tie(model, i) : NULL;
+    const char *tie = model ? charl__model_get_tie(model, i) : NULL;
 
     return tie && (size_t)snprintf(own, NAME_BYTES, "%s.weight", charl_model_get_layer_name(model, i)) < NAME_BYTES &&
            (size_t)snprintf(shared, NAME_BYTES, "%s.weight", tie) < NAME_BYTES;

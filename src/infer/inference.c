@@ -10,6 +10,7 @@
 
 #include "autograd/graph.h"
 #include "autograd/op.h"
+#include "autograd/ops_data.h"
 #include "base/alloc.h"
 #include "base/options.h"
 #include "base/owner.h"
@@ -19,6 +20,7 @@
 #include "charl/safetensors.h"
 #include "charl/weights.h"
 #include "config/config_rows.h"
+#include "io/schema.h"
 #include "task/augment.h"
 #include "task/task.h"
 #include "task/weights/weights_source.h"
@@ -61,7 +63,7 @@ static charl_status read_checkpoint(charl__session *m, const char *path)
                           path);
     CHARL_REQUIRE_CLEANUP(charl_checkpoint_get_schema(r), CHARL_ERR_CHECKPOINT,
                           "%s does not say what its data look like", path);
-    CHARL_TRY_CLEANUP(charl_data_schema_copy(charl_checkpoint_get_schema(r), &m->schema));
+    CHARL_TRY_CLEANUP(charl__data_schema_copy(charl_checkpoint_get_schema(r), &m->schema));
     CHARL_TRY_CLEANUP(parse(path, text, &m->own_config));
 cleanup:
     charl_checkpoint_close(r);
@@ -78,7 +80,7 @@ static charl_status read_safetensors(charl__session *m, const char *path, const 
     CHARL_TRY_CLEANUP(charl_safetensors_open(path, &s));
     CHARL_REQUIRE_CLEANUP(charl_safetensors_get_schema(s), CHARL_ERR_CHECKPOINT,
                           "%s does not say what its data look like", path);
-    CHARL_TRY_CLEANUP(charl_data_schema_copy(charl_safetensors_get_schema(s), &m->schema));
+    CHARL_TRY_CLEANUP(charl__data_schema_copy(charl_safetensors_get_schema(s), &m->schema));
     CHARL_TRY_CLEANUP(parse("config_text", text, &m->own_config));
 cleanup:
     charl_safetensors_close(s);
@@ -149,7 +151,7 @@ static charl_status check_output(charl_inference *m, const charl_shape *out)
     bool fits;
     char text[CHARL_SHAPE_TEXT];
 
-    charl_data_schema_get_info(s, "", &data);
+    charl__data_schema_get_info(s, "", &data);
     kind = charl__task_targets(charl__config_loss(m->session->config), &data);
     m->n_outputs = charl_shape_count(out) / m->max_rows;
     fits = kind == CHARL_TARGET_CLASS ? out->ndim == 2 && out->dim[1] >= s->classes
@@ -171,10 +173,10 @@ static charl_var *model_input(const charl_inference *m)
     if (m->session->schema->kind == CHARL_DATASET_SEQUENCES) {
         const charl_tokenizer *t = m->session->schema->tokenizer;
 
-        return charl__graph_set_padded(g, charl_gather_tokens(g, source, row), t ? charl_tokenizer_get_vocab(t) : 0);
+        return charl__graph_set_padded(g, charl__gather_tokens(g, source, row), t ? charl_tokenizer_get_vocab(t) : 0);
     }
-    x = charl_gather_rows(g, source, row, bound(g, "shift", m->shift, CHARL_REPLICATED),
-                          bound(g, "scale", m->scale, CHARL_REPLICATED));
+    x = charl__gather_rows(g, source, row, bound(g, "shift", m->shift, CHARL_REPLICATED),
+                           bound(g, "scale", m->scale, CHARL_REPLICATED));
     x = charl__center_crop(g, x, m->session->config->data.image_size);
     return charl__as_dtype(g, x, charl_graph_get_precision(g));
 }
@@ -217,7 +219,7 @@ charl_status charl__inference_create(charl__session *s, const char *path, int64_
     charl_inference *m = NULL;
 
     *out = NULL;
-    charl_data_schema_get_info(s->schema, path, &s->data);
+    charl__data_schema_get_info(s->schema, path, &s->data);
     CHARL_REQUIRE_CLEANUP(s->data.kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
                           "%s is a language model, which cannot be run on rows; HINT "
                           "charl_generate",

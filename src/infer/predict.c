@@ -19,6 +19,7 @@
 #include "config/config_rows.h"
 #include "infer/inference.h"
 #include "io/rows/rows.h"
+#include "io/schema.h"
 #include "task/evaluation.h"
 #include "task/task.h"
 #include "task/weights/weights.h"
@@ -127,12 +128,12 @@ static charl_status find_schema(predictor *p)
                   "the model, without --data",
                   p->o->trained_on, p->checkpoint);
     if (own) {
-        CHARL_TRY(charl_data_schema_copy(own, &p->session.schema));
+        CHARL_TRY(charl__data_schema_copy(own, &p->session.schema));
         charl__session_warn_normalize(&p->session);
     } else {
         CHARL_TRY(schema_of_data(p));
     }
-    charl_data_schema_get_info(p->session.schema, p->checkpoint, &p->session.data);
+    charl__data_schema_get_info(p->session.schema, p->checkpoint, &p->session.data);
     return CHARL_OK;
 }
 

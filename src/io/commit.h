@@ -24,7 +24,7 @@
 /** Kill the process with SIGKILL where fault point `name` fires. */
 void charl__crash_point(const char *name);
 
-/** The name of a link before it takes the place of another (charl_run_link). */
+/** The name of a link before it takes the place of another (charl__run_link). */
 #define CHARL__LINK_TEMP ".link.tmp"
 
 typedef struct charl__commit {

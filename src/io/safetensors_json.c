@@ -7,6 +7,7 @@
 #include "io/checkpoint/checkpoint_format.h"
 #include "io/regular.h"
 #include "io/safetensors.h"
+#include "io/schema.h"
 
 void charl__safetensors_free(charl__safetensors_entry *entries, int64_t n)
 {
@@ -128,7 +129,7 @@ static charl_status read_metadata(const char *path, const json_t *v, charl_data_
     }
     text = json_string_value(json_object_get(v, CHARL__SAFETENSORS_SCHEMA));
     if (text) {
-        CHARL_TRY(charl_data_schema_parse(path, text, schema));
+        CHARL_TRY(charl__data_schema_parse(path, text, schema));
     }
     return CHARL_OK;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "autograd/graph.h"
+#include "autograd/graph_parts.h"
 #include "autograd/op.h"
 #include "base/alloc.h"
 #include "base/owner.h"
@@ -13,6 +14,7 @@
 #include "base/text/text.h"
 #include "nn/layer.h"
 #include "nn/model.h"
+#include "nn/model_internal.h"
 
 typedef struct charl__layer {
     char *name;
@@ -243,7 +245,7 @@ bool charl__is_adapter(const char *name)
     return charl__ends_in(name, ".lora_A.weight") || charl__ends_in(name, ".lora_B.weight");
 }
 
-const charl_lora *charl_model_get_lora(const charl_model *m)
+const charl_lora *charl__model_get_lora(const charl_model *m)
 {
     if (!m) {
         return NULL;
@@ -264,7 +266,7 @@ const char *charl_model_get_layer_name(const charl_model *m, int i)
     return i >= 0 && i < m->count ? m->layer[i].name : NULL;
 }
 
-const char *charl_model_get_tie(const charl_model *m, int i)
+const char *charl__model_get_tie(const charl_model *m, int i)
 {
     if (!m) {
         return NULL;
@@ -475,7 +477,7 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
     out[0] = x;
     for (int i = 0; i < m->count && x; i++) {
         if (begins_part(m, i, length)) {
-            charl_graph_part_begin(g);
+            charl__graph_part_begin(g);
             length = 0;
         }
         length++;
@@ -490,7 +492,7 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
             built[i].shape = charl_var_get_type(x).shape;
         }
     }
-    charl_graph_part_end(g);
+    charl__graph_part_end(g);
     x = x && m->lora.rank > 0 ? check_targets(m, g, set, x) : x;
 cleanup:
     charl_free(out);

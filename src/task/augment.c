@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "autograd/ops_data.h"
 #include "base/error.h"
 #include "base/numeric/hash.h"
 #include "base/numeric/rng.h"
@@ -145,7 +146,7 @@ charl_var *charl__augment_images(const charl__augment *a, charl_graph *g, charl_
         x = normalized(g, x, v);
     }
     x = moves_pixels(a) ? charl_augment2d(g, x, v->shift, v->scale, &args) : x;
-    return v->erase ? charl_paste2d(g, x, NULL, v->erase) : x;
+    return v->erase ? charl__paste2d(g, x, NULL, v->erase) : x;
 }
 
 /* 53 bits of two words, in (0, 1]. */

@@ -4,7 +4,7 @@
  *
  *  Everything is a function of the seed, the step and the row of the global batch, so neither the
  *  number of ranks nor a stop and a resume shows. Images are changed on the device
- *  (charl_augment2d, charl_resized_crop2d, charl_paste2d). Mixup and CutMix mix the sample in row i of a
+ *  (charl_augment2d, charl_resized_crop2d, charl__paste2d). Mixup and CutMix mix the sample in row i of a
  *  global batch of B with the one in row B - 1 - i, changed as it is changed there, and mix their
  *  losses or targets alike. The share of a row's own sample is drawn from Beta(alpha, alpha).
  *

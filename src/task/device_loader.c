@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "autograd/op.h"
+#include "autograd/ops_data.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "charl/ops.h"
+#include "io/dataset/dataset_read.h"
 #include "io/dataset/loader.h"
 #include "io/dataset/order/stream.h"
 #include "io/dataset/weights.h"
@@ -212,7 +214,7 @@ static charl_status move_weights(charl__device_loader *f, const block *k)
     const float *w = k->a;
 
     CHARL_TRY(f->window > 0 ? charl__dataset_token_weights(f->o.ds, f->o.split, k->first, k->n, k->a)
-                            : charl_dataset_read_weights(f->o.ds, f->o.split, k->rows, k->n, k->a));
+                            : charl__dataset_read_weights(f->o.ds, f->o.split, k->rows, k->n, k->a));
     for (int64_t i = 0; i < k->n; i++) {
         if (f->part[WEIGHTS].dtype == CHARL_F32) {
             ((float *)f->weights)[k->first + i] = w[i];
@@ -390,7 +392,7 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
         if (f->o.separate) {
             CHARL_TRY_CLEANUP(fill_starts(f));
         }
-        CHARL_TRY_CLEANUP(charl_dataset_check(o->ds)); /* what becomes of the file later is all the same */
+        CHARL_TRY_CLEANUP(charl__dataset_check(o->ds)); /* what becomes of the file later is all the same */
     }
     if (f->counts && f->o.pixels && (f->o.on_device || f->o.endless)) {
         CHARL_TRY_CLEANUP(fill_pixel_weights(f));
@@ -504,29 +506,29 @@ static charl_var *attach_weights(charl__device_loader *f, charl_graph *g, charl_
     charl_var *source = bound(g, "weights", f->part[WEIGHTS].tensor, CHARL_REPLICATED);
 
     if (f->window > 0 && !f->part[Y].on) {
-        source = charl_gather_windows(g, source, row, f->window, 1);
+        source = charl__gather_windows(g, source, row, f->window, 1);
         return f->part[WEIGHTS].dtype == CHARL_F32 ? source : charl_cast(g, source, CHARL_F32);
     }
-    return charl_gather_rows(g, source, row, NULL, NULL);
+    return charl__gather_rows(g, source, row, NULL, NULL);
 }
 
 static charl_var *attach_starts(charl__device_loader *f, charl_graph *g, charl_var *row)
 {
     charl_var *source = bound(g, "documents", f->part[STARTS].tensor, CHARL_REPLICATED);
 
-    return f->part[Y].on ? charl_gather_rows(g, source, row, NULL, NULL)
-                         : charl_document_starts(g, source, row, f->window);
+    return f->part[Y].on ? charl__gather_rows(g, source, row, NULL, NULL)
+                         : charl__document_starts(g, source, row, f->window);
 }
 
 static void attach_tokens(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row,
                           charl__device_loader_vars *out)
 {
     if (f->part[Y].on) {
-        out->x = charl_gather_rows(g, source, row, NULL, NULL);
-        out->y = charl_gather_rows(g, bound(g, "y", f->part[Y].tensor, CHARL_REPLICATED), row, NULL, NULL);
+        out->x = charl__gather_rows(g, source, row, NULL, NULL);
+        out->y = charl__gather_rows(g, bound(g, "y", f->part[Y].tensor, CHARL_REPLICATED), row, NULL, NULL);
     } else {
-        out->x = charl_gather_windows(g, source, row, f->window, 0);
-        out->y = charl_gather_windows(g, source, row, f->window, 1);
+        out->x = charl__gather_windows(g, source, row, f->window, 0);
+        out->y = charl__gather_windows(g, source, row, f->window, 1);
     }
 }
 
@@ -545,7 +547,7 @@ static charl_var *attach_images(charl__device_loader *f, charl_graph *g, charl_v
     v.amounts = bound_rows(g, partner ? "partner_amounts" : "amounts", part[CHARL__RECORD_AMOUNTS], n);
     v.reversed_rows = partner ? f->o.batch : 0;
     return charl__augment_images(augment, g,
-                                 charl_gather_rows(g, source, row, raw ? NULL : v.shift, raw ? NULL : v.scale), &v);
+                                 charl__gather_rows(g, source, row, raw ? NULL : v.shift, raw ? NULL : v.scale), &v);
 }
 
 static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row, int64_t n,
@@ -558,11 +560,11 @@ static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *sour
     charl_tensor *const *part = f->r.part;
 
     out->x = attach_images(f, g, source, row, n, v, false);
-    out->y = out->scaled_y = charl_gather_rows(g, y, row, NULL, NULL);
+    out->y = out->scaled_y = charl__gather_rows(g, y, row, NULL, NULL);
     if (f->target_shift) {
         target_shift = bound(g, "target_shift", f->target_shift, CHARL_REPLICATED);
         target_scale = bound(g, "target_scale", f->target_scale, CHARL_REPLICATED);
-        out->scaled_y = charl_gather_rows(g, y, row, target_shift, target_scale);
+        out->scaled_y = charl__gather_rows(g, y, row, target_shift, target_scale);
         out->target_mean = target_shift;
         out->target_std = bound(g, "target_std", f->target_std, CHARL_REPLICATED);
     }
@@ -571,14 +573,14 @@ static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *sour
         partner_x = attach_images(f, g, source, partner, n, v, true);
         out->share = bound_rows(g, "share", part[CHARL__RECORD_SHARE], n);
         if (part[CHARL__RECORD_PASTE]) {
-            out->x = charl_paste2d(g, out->x, partner_x, bound_rows(g, "paste", part[CHARL__RECORD_PASTE], n));
+            out->x = charl__paste2d(g, out->x, partner_x, bound_rows(g, "paste", part[CHARL__RECORD_PASTE], n));
         }
         if (f->o.augment->mixup > 0) {
             charl_var *blend = bound_rows(g, "blend", part[CHARL__RECORD_BLEND], n);
 
             out->x = charl__mixup(g, out->x, partner_x, blend ? blend : out->share);
         }
-        out->partner_y = charl_gather_rows(g, y, partner, target_shift, target_scale);
+        out->partner_y = charl__gather_rows(g, y, partner, target_shift, target_scale);
     }
 }
 
@@ -595,8 +597,8 @@ void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_
     } else if (f->info.kind == CHARL_DATASET_SEQUENCES) {
         const charl_tokenizer *t = f->o.schema->tokenizer;
 
-        out->x = charl__graph_set_padded(g, charl_gather_tokens(g, source, row), t ? charl_tokenizer_get_vocab(t) : 0);
-        out->y = charl_gather_rows(g, bound(g, "y", f->part[Y].tensor, CHARL_REPLICATED), row, NULL, NULL);
+        out->x = charl__graph_set_padded(g, charl__gather_tokens(g, source, row), t ? charl_tokenizer_get_vocab(t) : 0);
+        out->y = charl__gather_rows(g, bound(g, "y", f->part[Y].tensor, CHARL_REPLICATED), row, NULL, NULL);
     } else {
         attach_rows(f, g, source, row, rows, out);
     }
@@ -780,7 +782,7 @@ static charl_status add_weights(charl__device_loader *f, int64_t place, double *
         return CHARL_OK;
     }
     if (!f->weights) {
-        CHARL_TRY(charl_dataset_read_weights(f->o.ds, f->o.split, &place, 1, f->window_weights));
+        CHARL_TRY(charl__dataset_read_weights(f->o.ds, f->o.split, &place, 1, f->window_weights));
     }
     for (int64_t i = 0; i < n; i++) {
         *sum += !f->weights                           ? (double)f->window_weights[i]

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "config/config_rows.h"
+#include "io/schema.h"
 
 enum { MOST_PAIRS = 4096 }; /* classes with a confusion matrix */
 
@@ -59,7 +60,7 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
     charl_target_kind kind;
     const charl__metric *m, *monitor = charl__config_monitor(config);
 
-    charl_data_schema_get_info(schema, "", &data);
+    charl__data_schema_get_info(schema, "", &data);
     kind = charl__task_targets(loss, &data);
     *e = (charl__evaluation){.loss = loss,
                              .loss_settings = config->train.loss_settings,

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "config/config_rows.h"
 #include "io/dataset/schema/data_schema.h"
+#include "io/schema.h"
 
 /* Numbers, borrowed from the configuration or the data. */
 typedef struct numbers {
@@ -54,9 +55,9 @@ charl_status charl__task_schema_continue(const charl_config *config, const charl
     numbers n;
 
     *out = NULL;
-    charl_data_schema_get_info(s, "", &info);
+    charl__data_schema_get_info(s, "", &info);
     CHARL_TRY(resolve(&config->data.normalize, &info, &n));
-    CHARL_TRY(charl_data_schema_normalized(s, n.n, n.mean, n.std, out));
+    CHARL_TRY(charl__data_schema_normalized(s, n.n, n.mean, n.std, out));
     return CHARL_OK;
 }
 
@@ -65,7 +66,7 @@ bool charl__task_normalizes_otherwise(const charl_config *config, const charl_da
     charl_dataset_info info;
     numbers n;
 
-    charl_data_schema_get_info(s, "", &info);
+    charl__data_schema_get_info(s, "", &info);
     return resolve(&config->data.normalize, &info, &n) != CHARL_OK || n.n != s->n_stats ||
            (n.n > 0 && (memcmp(n.mean, s->mean, (size_t)n.n * sizeof *n.mean) != 0 ||
                         memcmp(n.std, s->std, (size_t)n.n * sizeof *n.std) != 0));

@@ -9,9 +9,11 @@
 #include "base/alloc.h"
 #include "config/config_place.h"
 #include "config/config_rows.h"
+#include "config/diff.h"
 #include "io/dataset/schema/data_schema.h"
 #include "charl/safetensors.h"
 #include "charl/tokenizer.h"
+#include "io/schema.h"
 #include "task/schema.h"
 #include "task/task.h"
 #include "task/weights/weights.h"
@@ -108,7 +110,7 @@ charl_status charl__session_read_schema(charl__session *s)
     CHARL_TRY_CLEANUP(read_settings(s, r));
     stored = charl_checkpoint_get_schema(r);
     if (stored) {
-        CHARL_TRY_CLEANUP(s->infers ? charl_data_schema_copy(stored, &s->schema)
+        CHARL_TRY_CLEANUP(s->infers ? charl__data_schema_copy(stored, &s->schema)
                                     : charl__task_schema_continue(s->config, stored, &s->schema));
     } else if (s->infers) {
         CHARL_TRY_CLEANUP(charl__weights_classes(s->config, r, &s->classes));
@@ -304,7 +306,7 @@ charl_status charl__session_match_data(charl__session *s)
         CHARL_TRY_CLEANUP(renew_outputs(s));
     }
     if (s->schema) {
-        CHARL_TRY_CLEANUP(charl_dataset_map(s->ds, s->schema, s->origin, !s->infers, &notes));
+        CHARL_TRY_CLEANUP(charl__dataset_map(s->ds, s->schema, s->origin, !s->infers, &notes));
         charl__session_warn_lines(s, notes);
         charl_dataset_get_info(s->ds, &s->data);
     }
@@ -387,7 +389,7 @@ charl_status charl__session_create_model(charl__session *s)
     return CHARL_OK;
 }
 
-/* Whether a line of charl_config_diff is of the model. A training may start with another window, vocabulary and dropout than the weights had,
+/* Whether a line of charl__config_diff is of the model. A training may start with another window, vocabulary and dropout than the weights had,
  * and with other layers. */
 static bool is_of_model(const char *line, bool starts)
 {
@@ -415,7 +417,7 @@ static charl_status warn_of_model(const charl__session *s, const char *resolved,
     char *changes = NULL, told[TEXT_BYTES];
     unsigned found;
 
-    st = charl_config_diff(s->config, resolved, CHARL_CHANGE_MODEL, &found, &changes);
+    st = charl__config_diff(s->config, resolved, CHARL__CHANGE_MODEL, &found, &changes);
     if (st == CHARL_ERR_CONFIG) {
         st = CHARL_OK;
         goto cleanup;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "autograd/op.h"
+#include "autograd/ops_data.h"
 #include "base/text/text.h"
 #include "charl/ops.h"
 #include "config/config_rows.h"
@@ -455,11 +456,11 @@ static charl_var *mask_tokens(const charl_config *config, charl_graph *g, int64_
 {
     const int64_t window = in->x ? charl_var_get_type(in->x).shape.dim[1] : 0;
     const int64_t count = (int64_t)((double)window * config->data.masked + 0.5);
-    const charl_mask_tokens_args args = {.count = count > 0 ? count : 1, .vocab = vocab, .mask = vocab};
+    const charl__mask_tokens_args args = {.count = count > 0 ? count : 1, .vocab = vocab, .mask = vocab};
     charl_var *masked;
 
     in->y = in->scaled_y = in->x;
-    in->x = charl_mask_tokens(g, in->x, &args, &masked);
+    in->x = charl__mask_tokens(g, in->x, &args, &masked);
     charl__graph_set_vocab(g, vocab + 1);
     return masked ? charl_scale(g, masked, 1.0F / (float)args.count, 0.0F) : NULL;
 }

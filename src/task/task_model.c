@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "charl/text.h"
 #include "config/config_rows.h"
+#include "config/layers.h"
 #include "nn/layer.h"
 #include "nn/model.h"
 #include "task/task.h"
@@ -24,14 +25,15 @@ static bool has_layer(const charl_model *m, const char *name)
 
 /* Read a key that a layer type declares into its settings; names of activations and layers are looked up, empty ones are none. `m` has the
  * layers before it. */
-static charl_status read_key(charl_config_layer *layer, const charl_key *k, const charl_model *m, unsigned char *config)
+static charl_status read_key(charl__config_layer *layer, const charl_key *k, const charl_model *m,
+                             unsigned char *config)
 {
     const bool is_name = k->kind == CHARL_KEY_ACTIVATION || k->kind == CHARL_KEY_LAYER;
     const char *name = NULL;
     char names[256], reason[CHARL_REASON_BYTES];
 
-    CHARL_TRY(charl_config_layer_read(layer, k, config));
-    if (!is_name || !charl_config_layer_has(layer, k->name)) {
+    CHARL_TRY(charl__config_layer_read(layer, k, config));
+    if (!is_name || !charl__config_layer_has(layer, k->name)) {
         return CHARL_OK;
     }
     memcpy(&name, config + k->offset, sizeof name);
@@ -41,17 +43,17 @@ static charl_status read_key(charl_config_layer *layer, const charl_key *k, cons
     } else if (k->kind == CHARL_KEY_ACTIVATION && !charl__activation_find(name)) {
         snprintf(reason, sizeof reason, "\"%.100s\" is not one of %s", name,
                  charl__text_list(name, charl_activation_name, names, sizeof names));
-        CHARL_TRY(charl_config_layer_refuse(layer, k->name, reason));
+        CHARL_TRY(charl__config_layer_refuse(layer, k->name, reason));
     } else if (k->kind == CHARL_KEY_LAYER && !has_layer(m, name)) {
         snprintf(reason, sizeof reason, "no layer before this one is named %.100s", name);
-        CHARL_TRY(charl_config_layer_refuse(layer, k->name, reason));
+        CHARL_TRY(charl__config_layer_refuse(layer, k->name, reason));
     }
     return CHARL_OK;
 }
 
-static charl_status refuse_type(const charl_config *config, charl_config_layer *layer)
+static charl_status refuse_type(const charl_config *config, charl__config_layer *layer)
 {
-    const char *type = charl_config_layer_type(layer);
+    const char *type = charl__config_layer_type(layer);
     int best = INT_MAX;
     const char *near = charl__config_nearest_block(config, type, &best);
     const charl_layer_type *t;
@@ -63,7 +65,7 @@ static charl_status refuse_type(const charl_config *config, charl_config_layer *
     snprintf(text, sizeof text,
              "there is no layer type or block %.100s%s%.100s%s; charl-train --help-config=layer lists the types", type,
              near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
-    return charl_config_layer_refuse(layer, "type", text);
+    return charl__config_layer_refuse(layer, "type", text);
 }
 
 /* Where the layers of a configuration go. */
@@ -72,15 +74,15 @@ typedef struct layer_reader {
     charl_model *model;
 } layer_reader;
 
-static charl_status add_layer(charl_config_layer *layer, void *user)
+static charl_status add_layer(charl__config_layer *layer, void *user)
 {
     charl_status st = CHARL_OK;
     const layer_reader *to = user;
-    const charl_layer_type *t = charl__layer_type_find(charl_config_layer_type(layer));
+    const charl_layer_type *t = charl__layer_type_find(charl__config_layer_type(layer));
     _Alignas(8) unsigned char config[CHARL_LAYER_MAX_SETTINGS] = {0};
     const char *const *inputs;
     char place[512];
-    const int n_inputs = charl_config_layer_inputs(layer, &inputs);
+    const int n_inputs = charl__config_layer_inputs(layer, &inputs);
 
     if (!t) {
         CHARL_TRY(refuse_type(to->config, layer));
@@ -96,12 +98,12 @@ static charl_status add_layer(charl_config_layer *layer, void *user)
             return CHARL_OK; /* a mistake of that layer has been told */
         }
     }
-    st = charl_model_add_after(to->model, charl_config_layer_name(layer), t->row.name, config, inputs, n_inputs);
+    st = charl_model_add_after(to->model, charl__config_layer_name(layer), t->row.name, config, inputs, n_inputs);
     if (st == CHARL_ERR_CONFIG) {
         char reason[512];
 
         snprintf(reason, sizeof reason, "%s", charl_error_message());
-        CHARL_TRY(charl_config_layer_refuse(layer, NULL, reason));
+        CHARL_TRY(charl__config_layer_refuse(layer, NULL, reason));
     }
     CHARL_TRY(st);
     return charl__model_locate(to->model, charl__config_layer_place(layer, place, sizeof place));
@@ -109,11 +111,11 @@ static charl_status add_layer(charl_config_layer *layer, void *user)
 
 static charl_status add_layers(const charl_config *config, charl_model *m)
 {
-    CHARL_REQUIRE(charl_config_layer_count(config) > 0, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(charl__config_layer_count(config) > 0, CHARL_ERR_CONFIG,
                   "model.type = sequential needs [layer NAME] sections; or set model.type to a whole model "
                   "(charl-train --help-config=model)");
-    CHARL_TRY(charl_config_read_layers(config, add_layer, &(layer_reader){config, m}));
-    CHARL_INVARIANT(charl_model_get_count(m) == charl_config_layer_count(config));
+    CHARL_TRY(charl__config_read_layers(config, add_layer, &(layer_reader){config, m}));
+    CHARL_INVARIANT(charl_model_get_count(m) == charl__config_layer_count(config));
     return charl__model_check(m);
 }
 

@@ -7,6 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "config/diff.h"
+#include "io/checkpoint/run.h"
+#include "io/dataset/dataset_read.h"
 #include "io/dataset/order/stream.h"
 #include "io/kind.h"
 #include "task/session.h"
@@ -20,10 +23,10 @@ typedef struct side {
     const char *path;
     bool is_file;
     charl__text checksums;
-    charl_run_steps steps; /* of its checkpoints */
-    int64_t wrong_step;    /* first checkpoint that its replay contradicts; 0: none */
-    char wrong[LINE];      /* the tensor */
-    int64_t last_step;     /* of its replay */
+    charl__run_steps steps; /* of its checkpoints */
+    int64_t wrong_step;     /* first checkpoint that its replay contradicts; 0: none */
+    char wrong[LINE];       /* the tensor */
+    int64_t last_step;      /* of its replay */
     struct bisect *all;
 } side;
 
@@ -41,7 +44,7 @@ static charl_status open_side(bisect *b, side *s, const char *path)
     *s = (side){.path = path, .all = b};
     CHARL_REQUIRE(stat(path, &info) == 0, CHARL_ERR_CHECKPOINT, "%s: there is no such run", path);
     s->is_file = !S_ISDIR(info.st_mode);
-    return s->is_file ? charl__checksums_read(path, &s->checksums) : charl_run_list(path, &s->steps);
+    return s->is_file ? charl__checksums_read(path, &s->checksums) : charl__run_list(path, &s->steps);
 }
 
 static charl_status open_at(const side *s, int64_t step, charl_checkpoint_reader **out)
@@ -49,7 +52,7 @@ static charl_status open_at(const side *s, int64_t step, charl_checkpoint_reader
     charl_status st = CHARL_OK;
     char *path = NULL;
 
-    CHARL_TRY_CLEANUP(charl_run_path(s->path, step, &path));
+    CHARL_TRY_CLEANUP(charl__run_path(s->path, step, &path));
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, out));
 cleanup:
     charl_free(path);
@@ -85,7 +88,7 @@ typedef struct interval {
 
 static charl_status find_span(const bisect *b, interval *out)
 {
-    const charl_run_steps *x = &b->side[0].steps, *y = &b->side[1].steps;
+    const charl__run_steps *x = &b->side[0].steps, *y = &b->side[1].steps;
     const int64_t last_x = x->count > 0 ? x->steps[x->count - 1] : 0,
                   last_y = y->count > 0 ? y->steps[y->count - 1] : 0;
 
@@ -217,7 +220,7 @@ static charl_status open_contents(const side *s, int64_t step, contents *c)
                        (uint64_t)c->config->run.seed);
     charl__stream_places(&stream, (step - 1) * n, n, c->places);
     return d->kind == CHARL_DATASET_TOKENS
-               ? charl_dataset_read_at(c->session.ds, CHARL_SPLIT_TRAIN, c->places, n, c->x, c->y)
+               ? charl__dataset_read_at(c->session.ds, CHARL_SPLIT_TRAIN, c->places, n, c->x, c->y)
                : charl_dataset_read(c->session.ds, CHARL_SPLIT_TRAIN, c->places, n, c->x, c->y);
 }
 
@@ -287,7 +290,7 @@ static charl_status compare_settings(bisect *b)
         CHARL_TRY_CLEANUP(charl__replay_config(b->side[k].path, b->out->step, NULL, 0, &config[k]));
     }
     CHARL_TRY_CLEANUP(charl_config_print(config[0], false, &text));
-    CHARL_TRY_CLEANUP(charl_config_diff(config[1], text, CHARL_CHANGE_RESULT, &found, &changes));
+    CHARL_TRY_CLEANUP(charl__config_diff(config[1], text, CHARL__CHANGE_RESULT, &found, &changes));
     if (changes[0]) {
         CHARL_TRY_CLEANUP(charl__text_printf(&b->text, "settings of the second run that differ from the first:\n%s%s",
                                              changes, changes[strlen(changes) - 1] == '\n' ? "" : "\n"));

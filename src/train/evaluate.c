@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/dataset/dataset_read.h"
 #include "io/image/sample_png.h"
 #include "train/replica.h"
 
@@ -224,7 +225,7 @@ static charl_status evaluate(charl__replica *r, int64_t batches, rows *b, charl_
 
     CHARL_TRY(charl_comm_agree(r->comm, mine));
     CHARL_TRY(run_batches(r, batches, b, count, sum, &mine));
-    mine = mine == CHARL_OK ? charl_dataset_check(r->session->ds) : mine;
+    mine = mine == CHARL_OK ? charl__dataset_check(r->session->ds) : mine;
     CHARL_TRY(charl_comm_agree(r->comm, mine));
     CHARL_TRY(join_ranks(r));
     CHARL_REQUIRE(sum[CHARL__SUM_WEIGHT] > 0 || !r->session->data.weighted, CHARL_ERR_DATA,

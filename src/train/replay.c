@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "config/config_rows.h"
+#include "io/checkpoint/run.h"
 #include "io/commit.h"
 #include "io/kind.h"
 #include "task/weights/weights_base.h"
@@ -77,7 +78,7 @@ static charl_status read_config(replay *r, int64_t step)
     const char *text;
     char *path = NULL;
 
-    CHARL_TRY_CLEANUP(charl_run_path(r->run, step, &path));
+    CHARL_TRY_CLEANUP(charl__run_path(r->run, step, &path));
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &reader));
     text = charl_checkpoint_get_config_resolved(reader);
     state = charl_checkpoint_get_state(reader);
@@ -98,10 +99,10 @@ cleanup:
 static charl_status find_config(replay *r)
 {
     charl_status st = CHARL_OK;
-    charl_run_steps list = {0};
+    charl__run_steps list = {0};
     int64_t i = 0;
 
-    CHARL_TRY_CLEANUP(charl_run_list(r->run, &list));
+    CHARL_TRY_CLEANUP(charl__run_list(r->run, &list));
     while (i < list.count && list.steps[i] < r->options->step) {
         i++;
     }
@@ -140,10 +141,10 @@ static charl_status find_start(replay *r)
     const charl_replay_options *o = r->options;
     const char *resume = r->config->run.resume;
     const int64_t before = o->after > 0 && o->after < o->step ? o->after + 1 : o->step;
-    charl_run_found found = {0};
+    charl__run_found found = {0};
 
     if (!o->from_start) {
-        CHARL_TRY_CLEANUP(charl_run_find(r->run, before, &found));
+        CHARL_TRY_CLEANUP(charl__run_find(r->run, before, &found));
         warn(r, found.warning);
     }
     if (found.path) {
@@ -153,7 +154,7 @@ static charl_status find_start(replay *r)
         CHARL_TRY_CLEANUP(start_elsewhere(r));
     }
 cleanup:
-    charl_run_found_fini(&found);
+    charl__run_found_fini(&found);
     return st;
 }
 
@@ -343,7 +344,7 @@ static charl_status add_state(replay *r, charl_replay_row *row)
     char *path = NULL;
     bool is_saved;
 
-    CHARL_TRY_CLEANUP(charl_run_path(r->run, row->step, &path));
+    CHARL_TRY_CLEANUP(charl__run_path(r->run, row->step, &path));
     is_saved = access(path, F_OK) == 0;
     CHARL_TRY_CLEANUP(is_saved || r->options->tensors ? charl__snapshot_take(&r->trainer.replica, &s)
                                                       : charl__snapshot_take_model(&r->trainer.replica, &s));

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "autograd/graph_parts.h"
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "config/model/config_groups.h"
@@ -162,7 +163,7 @@ static charl_status build_graph(charl__replica *r, int shape, bool training, cha
     CHARL_TRY(charl_graph_create(r->session->dev, slices, &task->g));
     task->rows = slices->count * (r->rows / r->dp->slices.count);
     charl_graph_set_training(task->g, training);
-    charl_graph_set_recompute(task->g, training && r->recompute == CHARL_RECOMPUTE_YES);
+    charl__graph_set_recompute(task->g, training && r->recompute == CHARL_RECOMPUTE_YES);
     charl__graph_set_recompute_cheap(task->g, training && r->recompute == CHARL_RECOMPUTE_CHEAP);
     charl__graph_set_checkable(task->g, r->retrace && r->retrace->checkable);
     task->keeps_losses = r->retrace && r->retrace->losses;

@@ -13,7 +13,9 @@
 #include "base/text/text.h"
 #include "charl/version.h"
 #include "config/config_rows.h"
+#include "config/diff.h"
 #include "io/checkpoint/checkpoint_read.h"
+#include "io/checkpoint/run.h"
 #include "io/checkpoint/run_path.h"
 #include "io/commit.h"
 #include "io/progress.h"
@@ -44,7 +46,7 @@ static charl_status list_differences(const charl__trainer *t, const charl_checkp
     const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
     char *changes = NULL;
 
-    st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), wanted, found, &changes);
+    st = charl__config_diff(t->config, charl_checkpoint_get_config_resolved(r), wanted, found, &changes);
     CHARL_TRY_CLEANUP(st == CHARL_ERR_CONFIG ? CHARL_OK : st);
     if (!changes) {
         CHARL_TRY_CLEANUP(charl__text_printf(text, "\nits settings, by another version of charl, cannot be compared"));
@@ -58,7 +60,7 @@ static charl_status list_differences(const charl__trainer *t, const charl_checkp
                                              t->session.data.content_id, t->session.data.rows[CHARL_SPLIT_TRAIN],
                                              t->session.data.path, s->data_content_id, s->data_n_samples,
                                              s->data_path));
-        *found |= CHARL_CHANGE_TRAINING;
+        *found |= CHARL__CHANGE_TRAINING;
     }
 cleanup:
     charl_free(changes);
@@ -74,7 +76,7 @@ static charl_status check_strict(const charl__trainer *t, const charl_checkpoint
     charl__text text = {0};
     unsigned found;
 
-    CHARL_TRY_CLEANUP(list_differences(t, r, CHARL_CHANGE_RESULT, &text, &found));
+    CHARL_TRY_CLEANUP(list_differences(t, r, CHARL__CHANGE_RESULT, &text, &found));
     if (strcmp(s->rng, charl__rng_name) != 0) {
         CHARL_TRY_CLEANUP(charl__text_printf(&text, "\nrandom numbers: %s (was %s)", charl__rng_name, s->rng));
     }
@@ -101,14 +103,14 @@ cleanup:
 static charl_status check_ended(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
 {
     charl_status st = CHARL_OK;
-    const unsigned start = charl__checkpoint_lacks_base(r) ? 0 : CHARL_CHANGE_START;
-    unsigned refused = CHARL_CHANGE_TRAINING | CHARL_CHANGE_MODEL | start, found;
+    const unsigned start = charl__checkpoint_lacks_base(r) ? 0 : CHARL__CHANGE_START;
+    unsigned refused = CHARL__CHANGE_TRAINING | CHARL__CHANGE_MODEL | start, found;
     charl__text text = {0};
 
     if (t->replica.step > t->end_step) {
-        refused |= CHARL_CHANGE_LENGTH;
+        refused |= CHARL__CHANGE_LENGTH;
     }
-    CHARL_TRY_CLEANUP(list_differences(t, r, refused | CHARL_CHANGE_MEASURE, &text, &found));
+    CHARL_TRY_CLEANUP(list_differences(t, r, refused | CHARL__CHANGE_MEASURE, &text, &found));
     CHARL_REQUIRE_CLEANUP(
         !(found & refused), CHARL_ERR_CHECKPOINT,
         "nothing is left to train after %s, which was trained with other settings or data:%.1800s\n"
@@ -132,13 +134,13 @@ static charl_status check_config(const charl__trainer *t, const charl_checkpoint
     char text[1200];
     unsigned found;
 
-    st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), CHARL_CHANGE_RESULT, &found, &changes);
+    st = charl__config_diff(t->config, charl_checkpoint_get_config_resolved(r), CHARL__CHANGE_RESULT, &found, &changes);
     if (st == CHARL_ERR_CONFIG) { /* written by another version: compare the tensors only */
         st = CHARL_OK;
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(st);
-    CHARL_REQUIRE_CLEANUP(!(found & CHARL_CHANGE_MODEL), CHARL_ERR_CHECKPOINT,
+    CHARL_REQUIRE_CLEANUP(!(found & CHARL__CHANGE_MODEL), CHARL_ERR_CHECKPOINT,
                           "%s belongs to another model:\n%.1500s\nHINT set the model back, " AFRESH, path, changes);
     if (changes[0] && charl_comm_rank(t->comm) == 0) {
         int used = snprintf(text, sizeof text, "changed since %s:", path);
@@ -584,10 +586,10 @@ static charl_status look_for_best(const charl__trainer *t, int64_t *out)
 
     *out = -1;
     if (step == 0) { /* a checkpoint of an older version, which did not store it */
-        step = charl_run_linked(dir, "best.h5");
+        step = charl__run_linked(dir, "best.h5");
     }
     if (step >= 0 && step <= t->resumed_step && !is_other_run) {
-        CHARL_TRY_CLEANUP(charl_run_path(dir, step, &path));
+        CHARL_TRY_CLEANUP(charl__run_path(dir, step, &path));
         *out = access(path, F_OK) == 0 ? step : -1;
     }
 cleanup:

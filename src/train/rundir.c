@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "export/export.h"
+#include "io/checkpoint/run.h"
 #include "io/checkpoint/run_path.h"
 #include "io/commit.h"
 #include "io/progress.h"
@@ -166,10 +167,10 @@ charl_status charl__rundir_supersede(const char *dir, int64_t after, int *moved)
         CHARL_TRY(charl__metrics_write_file(dir, half_done, text));
     }
     h.moved = moved;
-    if (charl_run_linked(dir, "best.h5") > after) {
+    if (charl__run_linked(dir, "best.h5") > after) {
         CHARL_TRY(remove_named(dir, "best", NULL));
     }
-    if (charl_run_linked(dir, "last.h5") > after) {
+    if (charl__run_linked(dir, "last.h5") > after) {
         CHARL_TRY(remove_named(dir, "last", NULL));
     }
     CHARL_TRY(each_checkpoint(dir, visit_to_supersede, &h));
@@ -262,7 +263,7 @@ static charl_status settle_export(const char *dir, const char *name, int64_t ste
         CHARL_TRY_CLEANUP(holds(path, hash, &is_right));
     }
     if (!is_right) {
-        CHARL_TRY_CLEANUP(charl_run_path(dir, step, &checkpoint));
+        CHARL_TRY_CLEANUP(charl__run_path(dir, step, &checkpoint));
         CHARL_TRY_CLEANUP(charl__export_beside(checkpoint, plan->export_format, dir, name));
     }
 cleanup:
@@ -288,7 +289,7 @@ charl_status charl__rundir_drop_exports(const char *dir, const char *format, int
 
 static charl_status settle_link(const char *dir, const char *name, int64_t step)
 {
-    return step < 0 || charl_run_linked(dir, name) == step ? CHARL_OK : charl_run_link(dir, name, step);
+    return step < 0 || charl__run_linked(dir, name) == step ? CHARL_OK : charl__run_link(dir, name, step);
 }
 
 static void note(charl_status st, charl__text *warnings)
@@ -300,12 +301,12 @@ static void note(charl_status st, charl__text *warnings)
 
 void charl__rundir_settle(const char *dir, const charl__rundir_plan *plan, charl__text *warnings)
 {
-    const charl_run_policy *p = &plan->policy;
+    const charl__run_policy *p = &plan->policy;
 
     note(plan->forgets_best ? remove_named(dir, "best", NULL) : CHARL_OK, warnings);
     note(settle_link(dir, "last.h5", p->step), warnings);
     note(settle_link(dir, "best.h5", p->best_step), warnings);
-    note(charl_run_retain(dir, p, NULL), warnings);
+    note(charl__run_retain(dir, p, NULL), warnings);
     note(settle_export(dir, "last", p->step, plan), warnings);
     note(settle_export(dir, "best", p->best_step, plan), warnings);
 }

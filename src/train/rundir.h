@@ -6,11 +6,12 @@
 
 #include "base/text/text.h"
 #include "charl/checkpoint.h"
+#include "io/checkpoint/run.h"
 #include "io/checkpoint/run_lock.h"
 
 /** What a run directory should hold now that the checkpoint policy.step is in it. */
 typedef struct charl__rundir_plan {
-    charl_run_policy policy;
+    charl__run_policy policy;
     const char *export_format; /* of last.FORMAT and best.FORMAT; "none": no exports */
     const charl__lock *lock;   /* run.lock as it is */
     bool forgets_best;         /* remove best.h5 and its exports first */

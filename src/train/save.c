@@ -19,7 +19,9 @@
 #include "base/fault.h"
 #include "base/job.h"
 #include "base/text/text.h"
+#include "io/checkpoint/run.h"
 #include "io/commit.h"
+#include "io/dataset/dataset_read.h"
 #include "io/progress.h"
 #include "train/rank_check.h"
 #include "train/rundir.h"
@@ -225,10 +227,10 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     s->apart = charl__leaves_base(t->config);
     st = charl__phase_enter(t->comm, t->replica.step, CHARL__PHASE_CHECKPOINT, t->session.params);
     if (st == CHARL_OK && t->run) { /* rank 0 */
-        st = charl_run_check(t->run);
+        st = charl__run_check(t->run);
     }
     if (st == CHARL_OK) { /* do not save if the data file has changed */
-        st = charl_dataset_check(t->session.ds);
+        st = charl__dataset_check(t->session.ds);
     }
     if (t->replica.mixed.on || t->replica.dp->shard) { /* the next calls are collective */
         CHARL_TRY_CLEANUP(agree_before_save(t, st));
@@ -260,7 +262,7 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     float scale = 1.0F; /* 1: no loss scale; a dynamic one is at least 2 */
 
     CHARL_TRY(charl__phase_enter(t->comm, s->step, CHARL__PHASE_WRITE, t->session.params));
-    CHARL_TRY(charl_run_path(t->config->run.output_dir, s->step, &s->path));
+    CHARL_TRY(charl__run_path(t->config->run.output_dir, s->step, &s->path));
     if (charl_comm_rank(t->comm) != 0) {
         return CHARL_OK;
     }

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fault.h"
+#include "io/checkpoint/run.h"
 #include "train/rundir.h"
 #include "train/trainer.h"
 
@@ -35,10 +36,10 @@ typedef struct proposal {
     "accept the older one with run.strict = no"
 
 /* The newest checkpoint must be the one that was written last. */
-static charl_status check_newest(const charl__trainer *t, const charl_run_found *found)
+static charl_status check_newest(const charl__trainer *t, const charl__run_found *found)
 {
     const char *dir = t->config->run.output_dir;
-    const int64_t last = charl_run_linked(dir, "last.h5");
+    const int64_t last = charl__run_linked(dir, "last.h5");
     const bool is_missing = last > found->step && found->n_refused == 0;
     char text[1200] = "";
 
@@ -58,12 +59,12 @@ static charl_status propose(charl__trainer *t, int64_t before, bool is_refused, 
     charl_status st = CHARL_OK;
     const char *resume = t->config->run.resume, *dir = t->config->run.output_dir;
     const bool is_new = t->overwrites || is_refused;
-    charl_run_found found = {0};
+    charl__run_found found = {0};
 
     CHARL_REQUIRE_CLEANUP(
         !t->options->overwrite || strcmp(resume, "must") != 0, CHARL_ERR_CONFIG,
         "--overwrite starts a new run, but run.resume = must continues one; HINT use only one of them");
-    CHARL_TRY_CLEANUP(charl_run_find(dir, before, &found));
+    CHARL_TRY_CLEANUP(charl__run_find(dir, before, &found));
     if (before == INT64_MAX && !is_new) {
         CHARL_TRY_CLEANUP(check_newest(t, &found));
     } else {
@@ -81,7 +82,7 @@ static charl_status propose(charl__trainer *t, int64_t before, bool is_refused, 
         out->step = found.step;
     }
 cleanup:
-    charl_run_found_fini(&found);
+    charl__run_found_fini(&found);
     return st;
 }
 
@@ -92,7 +93,7 @@ static charl_status read_by_all(const charl__trainer *t, const proposal *p, bool
     charl_status st = CHARL_OK;
 
     if (charl_comm_rank(t->comm) != 0) {
-        st = charl_run_verify(p->path, p->step);
+        st = charl__run_verify(p->path, p->step);
     }
     st = charl_comm_agree(t->comm, st);
     *is_usable = st == CHARL_OK;
@@ -168,7 +169,7 @@ static charl_status take_rundir(charl__trainer *t)
     double patience_s = 10;
     int64_t ms;
     bool is_said = false;
-    charl_status st = charl_run_open(t->config->run.output_dir, &t->run);
+    charl_status st = charl__run_open(t->config->run.output_dir, &t->run);
 
     if (charl__fault_arg("train.patience", &ms)) {
         patience_s = (double)ms / 1e3;
@@ -183,7 +184,7 @@ static charl_status take_rundir(charl__trainer *t)
         }
         charl_comm_mark(t->comm, 0, NULL);
         charl__sleep_s(0.05);
-        st = charl_run_open(t->config->run.output_dir, &t->run);
+        st = charl__run_open(t->config->run.output_dir, &t->run);
     }
     return st;
 }
@@ -193,7 +194,7 @@ static charl_status begin_run(charl__trainer *t)
 {
     if (t->writes) {
         CHARL_TRY(take_rundir(t));
-        charl__trainer_warn(t, charl_run_get_note(t->run));
+        charl__trainer_warn(t, charl__run_get_note(t->run));
         CHARL_TRY(charl__rundir_supersede_rest(t->config->run.output_dir));
         charl__rundir_read_id(t->config->run.output_dir, t->run_dir_id);
         charl__once_read(t->config->run.output_dir, &t->once);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "charl/environment.h"
+#include "io/checkpoint/run.h"
 #include "train/rank_check.h"
 
 void charl__trainer_warn(const charl__trainer *t, const char *text)
@@ -195,7 +196,7 @@ void charl__trainer_fini(charl__trainer *t)
     charl__replica_fini(&t->replica);
     charl__session_fini(&t->session);
     charl_metrics_close(t->metrics);
-    charl_run_close(t->run);
+    charl__run_close(t->run);
     charl__lock_fini(&t->lock);
     charl_free(t->resumed);
     *t = (charl__trainer){0};

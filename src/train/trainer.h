@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "infer/sampler.h"
+#include "io/checkpoint/run.h"
 #include "io/checkpoint/run_lock.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/step_trace.h"
@@ -55,7 +56,7 @@ typedef struct charl__trainer {
     char shuffle[CHARL__SHUFFLE_TEXT]; /* charl__shuffle_name */
     char run_dir_id[33];               /* of the run that owns the run directory; "": unknown */
 
-    charl_run *run;              /* rank 0 only */
+    charl__run *run;             /* rank 0 only */
     bool is_described;           /* run.lock, config.ini and env.json tell of this start */
     charl__lock_line lock_start; /* of this start */
     bool writes;                 /* this run writes its directory: checkpoints, metrics, configuration, environment */

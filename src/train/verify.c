@@ -15,6 +15,7 @@
 #include "base/options.h"
 #include "charl/version.h"
 #include "export/export.h"
+#include "io/checkpoint/run.h"
 #include "io/checkpoint/run_lock.h"
 #include "io/commit.h"
 #include "io/kind.h"
@@ -304,7 +305,7 @@ cleanup:
 static charl_status check_checkpoints(verify *v)
 {
     charl_status st = CHARL_OK;
-    charl_run_steps list = {0};
+    charl__run_steps list = {0};
     const bool begins = v->lock.line[0].kind != CHARL__LOCK_RESUME;
     const int64_t before = v->out->wrong;
     int64_t older = 0;
@@ -313,13 +314,13 @@ static charl_status check_checkpoints(verify *v)
     charl__rundir_read_id(v->run, v->run_id);
     CHARL_TRY_CLEANUP(charl__alloc_array(v->history.count + 1, sizeof *v->kept, &v->kept));
     CHARL_TRY_CLEANUP(charl__alloc_array(v->history.count + 1, sizeof *v->best, &v->best));
-    CHARL_TRY_CLEANUP(charl_run_list(v->run, &list));
+    CHARL_TRY_CLEANUP(charl__run_list(v->run, &list));
     v->newest = v->old = -1;
     for (int64_t k = 0, i = 0; k < list.count; k++) {
         while (i < v->history.count && record_at(v, i)->step < list.steps[k]) {
             i++;
         }
-        CHARL_TRY_CLEANUP(charl_run_path(v->run, list.steps[k], &path));
+        CHARL_TRY_CLEANUP(charl__run_path(v->run, list.steps[k], &path));
         if (i < v->history.count && record_at(v, i)->step == list.steps[k]) {
             CHARL_TRY_CLEANUP(check_checkpoint(v, path, i));
             v->out->kept += v->kept[i];
@@ -360,7 +361,7 @@ static charl_status check_link(verify *v, bool best)
     const bool goes_on = v->newest < v->history.count - 1 || v->lock.line[v->lock.count - 1].kind == CHARL__LOCK_RESUME;
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
-    charl__lock_line found = {.step = charl_run_linked(v->run, name)};
+    charl__lock_line found = {.step = charl__run_linked(v->run, name)};
     char *path = NULL;
     struct stat info;
 
@@ -413,7 +414,7 @@ static charl_status is_export_of(const verify *v, const char *path, int64_t step
     int64_t size[2] = {0, 0}, at = 0;
 
     *same = false;
-    CHARL_TRY_CLEANUP(charl_run_path(v->run, step, &checkpoint));
+    CHARL_TRY_CLEANUP(charl__run_path(v->run, step, &checkpoint));
     if (step < 0 || access(checkpoint, F_OK) != 0) {
         goto cleanup;
     }

@@ -7,30 +7,32 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "charl/checkpoint.h"
+#include "config/diff.h"
 #include "config/values.h"
+#include "io/checkpoint/run.h"
 #include "io/commit.h"
 
 charl_status charl__verify_settings(const char *run, void (*told)(void *ctx, const char *text), void *ctx)
 {
     charl_status st = CHARL_OK;
-    charl_run_steps list = {0};
+    charl__run_steps list = {0};
     charl_checkpoint_reader *r = NULL;
     charl_config *config = NULL;
     char *path = NULL, *file = NULL, *changes = NULL;
     charl__text text = {0};
     unsigned found;
 
-    CHARL_TRY_CLEANUP(charl_run_list(run, &list));
+    CHARL_TRY_CLEANUP(charl__run_list(run, &list));
     if (list.count == 0) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__commit_join(run, "config.ini", &file));
-    CHARL_TRY_CLEANUP(charl_run_path(run, list.steps[list.count - 1], &path));
+    CHARL_TRY_CLEANUP(charl__run_path(run, list.steps[list.count - 1], &path));
     st = charl_checkpoint_open(path, &r);
     st = st == CHARL_OK ? charl_config_load(file, NULL, 0, &config) : st;
-    st = st == CHARL_OK
-             ? charl_config_diff(config, charl_checkpoint_get_config_resolved(r), CHARL_CHANGE_RESULT, &found, &changes)
-             : st;
+    st = st == CHARL_OK ? charl__config_diff(config, charl_checkpoint_get_config_resolved(r), CHARL__CHANGE_RESULT,
+                                             &found, &changes)
+                        : st;
     if (st == CHARL_ERR_CHECKPOINT || st == CHARL_ERR_CONFIG) { /* told elsewhere, or of another version */
         st = CHARL_OK;
         goto cleanup;

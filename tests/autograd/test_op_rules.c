@@ -6,6 +6,7 @@
 
 #include "autograd/graph.h"
 #include "autograd/op.h"
+#include "autograd/ops_data.h"
 #include "base/alloc.h"
 #include "charl/ops.h"
 
@@ -66,7 +67,7 @@ static void test_half_operands(void **state)
     charl_graph_scope_begin(g, "fc1");
     refused(charl_linear(g, IN(BF16, BATCHED, 3, 5), IN(BF16, REPLICATED, 2, 5), IN(BF16, REPLICATED, 2)),
             CHARL_ERR_DTYPE, "fc1.linear: operand 2 is bf16: this is not available in bf16");
-    refused(charl_gather_rows(g, IN(F16, REPLICATED, 9, 5), IN(I32, BATCHED, 3), NULL, NULL), CHARL_ERR_DTYPE,
+    refused(charl__gather_rows(g, IN(F16, REPLICATED, 9, 5), IN(I32, BATCHED, 3), NULL, NULL), CHARL_ERR_DTYPE,
             "not available in f16");
     refused(charl_batch_sum(g, IN(BF16, BATCHED, 3)), CHARL_ERR_SHAPE, "batch extent");
 }
@@ -187,10 +188,10 @@ static void test_images_and_boxes(void **state)
     x = IN(F32, BATCHED, 8, 3, 4, 4);
     refused(charl_resized_crop2d(g, x, IN(F32, REPLICATED, 8, 4), 2, 2), CHARL_ERR_SHAPE, same);
     x = IN(F32, BATCHED, 8, 3, 4, 4);
-    refused(charl_paste2d(g, x, NULL, IN(F32, REPLICATED, 8, 4)), CHARL_ERR_SHAPE, same);
+    refused(charl__paste2d(g, x, NULL, IN(F32, REPLICATED, 8, 4)), CHARL_ERR_SHAPE, same);
     x = IN(F32, BATCHED, 8, 3, 4, 4);
     box = IN(F32, BATCHED, 8, 4);
-    refused(charl_paste2d(g, x, IN(F32, REPLICATED, 8, 3, 4, 4), box), CHARL_ERR_SHAPE, same);
+    refused(charl__paste2d(g, x, IN(F32, REPLICATED, 8, 3, 4, 4), box), CHARL_ERR_SHAPE, same);
     x = IN(F32, BATCHED, 8, 3, 4, 4);
     box = IN(F32, BATCHED, 8, 6);
     refused(charl_transform2d(g, x, IN(I32, REPLICATED, 8), box, 0, 1.0F), CHARL_ERR_SHAPE, same);
@@ -199,11 +200,11 @@ static void test_images_and_boxes(void **state)
     refused(charl_transform2d(g, x, box, IN(F32, REPLICATED, 8, 6), 0, 1.0F), CHARL_ERR_SHAPE, same);
     x = IN(U8, REPLICATED, 9, 3, 4, 4);
     shift = IN(F32, REPLICATED, 3);
-    refused(charl_gather_rows(g, x, IN(I32, BATCHED, 8), shift, IN(I32, REPLICATED, 3)), CHARL_ERR_DTYPE,
+    refused(charl__gather_rows(g, x, IN(I32, BATCHED, 8), shift, IN(I32, REPLICATED, 3)), CHARL_ERR_DTYPE,
             "shift and scale are f32, not f32 and i32");
     x = IN(U8, REPLICATED, 9, 3, 4, 4);
     shift = IN(F32, BATCHED, 3);
-    refused(charl_gather_rows(g, x, IN(I32, BATCHED, 8), shift, IN(F32, REPLICATED, 3)), CHARL_ERR_SHAPE,
+    refused(charl__gather_rows(g, x, IN(I32, BATCHED, 8), shift, IN(F32, REPLICATED, 3)), CHARL_ERR_SHAPE,
             "not rows of the batch");
     x = IN(F32, BATCHED, 8, 3, 4, 4);
     shift = IN(I32, REPLICATED, 3);
@@ -219,9 +220,9 @@ static void test_embedding_and_rows(void **state)
     const int64_t vocab = 7, huge = INT32_MAX;
 
     (void)state;
-    refused(charl_gather_rows(g, IN(F32, REPLICATED, 9, 6), IN(I32, BATCHED, 8), IN(F32, REPLICATED, 6), NULL),
+    refused(charl__gather_rows(g, IN(F32, REPLICATED, 9, 6), IN(I32, BATCHED, 8), IN(F32, REPLICATED, 6), NULL),
             CHARL_ERR_INVALID, "a shift without a scale");
-    refused(charl_gather_rows(g, IN(F32, REPLICATED, 9, 6), IN(I32, BATCHED, 8), NULL, IN(F32, REPLICATED, 6)),
+    refused(charl__gather_rows(g, IN(F32, REPLICATED, 9, 6), IN(I32, BATCHED, 8), NULL, IN(F32, REPLICATED, 6)),
             CHARL_ERR_INVALID, "operand 2 is NULL");
     refused(charl_embedding(g, IN(F32, BATCHED, 8, 5), IN(F32, REPLICATED, 7, 3)), CHARL_ERR_DTYPE, "tokens are i32");
     refused(charl_embedding(g, IN(I32, BATCHED, 8, 5), IN(F32, REPLICATED, 7)), CHARL_ERR_SHAPE, "[V, C]");
@@ -345,13 +346,13 @@ static void test_movement(void **state)
     refused(charl_concat(g, many, 9, 1), CHARL_ERR_INVALID, "9 operands");
     refused(charl_cast(g, IN(I64, REPLICATED, 3), CHARL_F32), CHARL_ERR_DTYPE, "cannot cast i64");
     refused(charl_dropout(g, IN(F32, REPLICATED, 3), 1.0F), CHARL_ERR_INVALID, "p is 1");
-    refused(charl_gather_windows(g, IN(U8, REPLICATED, 30), IN(U8, BATCHED, 8), 4, 0), CHARL_ERR_DTYPE,
+    refused(charl__gather_windows(g, IN(U8, REPLICATED, 30), IN(U8, BATCHED, 8), 4, 0), CHARL_ERR_DTYPE,
             "at positions of u8");
-    refused(charl_gather_windows(g, IN(U8, REPLICATED, 3, 10), IN(I32, BATCHED, 8), 4, 0), CHARL_ERR_SHAPE,
+    refused(charl__gather_windows(g, IN(U8, REPLICATED, 3, 10), IN(I32, BATCHED, 8), 4, 0), CHARL_ERR_SHAPE,
             "windows of tokens [3, 10]");
-    refused(charl_gather_windows(g, IN(U8, REPLICATED, 30), IN(I32, BATCHED, 8), 0, 0), CHARL_ERR_INVALID,
+    refused(charl__gather_windows(g, IN(U8, REPLICATED, 30), IN(I32, BATCHED, 8), 0, 0), CHARL_ERR_INVALID,
             "length 0 and offset 0 are not at least 1 and 0");
-    refused(charl_document_starts(g, IN(I32, REPLICATED, 30), IN(I32, BATCHED, 8), 0), CHARL_ERR_INVALID,
+    refused(charl__document_starts(g, IN(I32, REPLICATED, 30), IN(I32, BATCHED, 8), 0), CHARL_ERR_INVALID,
             "the length 0 is not at least 1");
     refused(charl_resized_crop2d(g, IN(F32, BATCHED, 8, 1, 4, 4), IN(F32, BATCHED, 8, 4), 0, 4), CHARL_ERR_INVALID,
             "the output size 0 x 4 is out of range");

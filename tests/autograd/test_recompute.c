@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "autograd/graph_parts.h"
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
 #include "base/env.h"
@@ -42,7 +43,7 @@ static charl_var *block(net *n, int i, charl_var *x)
     char name[16];
 
     snprintf(name, sizeof name, "b%d", i);
-    charl_graph_part_begin(n->g);
+    charl__graph_part_begin(n->g);
     charl_graph_scope_begin(n->g, name);
     h = charl_gelu(n->g, charl_linear(n->g, x, parameter(n, name, "weight", square), NULL), false);
     mean = charl_batch_mean(n->g, charl_mean(n->g, h, 1, false));
@@ -50,7 +51,7 @@ static charl_var *block(net *n, int i, charl_var *x)
     h = charl_tanh(n->g, charl_linear(n->g, h, parameter(n, name, "out", square), NULL));
     h = charl_add(n->g, x, h);
     charl_graph_scope_end(n->g);
-    charl_graph_part_end(n->g);
+    charl__graph_part_end(n->g);
     return h;
 }
 
@@ -62,7 +63,7 @@ static void net_init(net *n, mode how, bool keep)
     charl_assert_ok(charl_slices_block(8, 0, 1, &slices));
     charl_assert_ok(charl_params_create(&n->params));
     charl_assert_ok(charl_graph_create(dev, &slices, &n->g));
-    charl_graph_set_recompute(n->g, how == PARTS);
+    charl__graph_set_recompute(n->g, how == PARTS);
     charl__graph_set_recompute_cheap(n->g, how == CHEAP);
     n->x = charl_input(n->g, "x", CHARL_F32, (charl_shape){2, {ROWS, FEATURES}}, CHARL_BATCHED);
     n->y = charl_input(n->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);

@@ -7,6 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/env.h"
+#include "config/diff.h"
+#include "config/layers.h"
 #include "config/values.h"
 #include "charl/metric.h"
 #include "charl/optim.h"
@@ -78,7 +80,7 @@ static void test_values(void **state)
 
         assert_int_equal(c->eval.metrics >> (i + 1) & 1, strcmp(name, "accuracy") == 0 || strcmp(name, "top5") == 0);
     }
-    assert_int_equal(charl_config_layer_count(c), 2);
+    assert_int_equal(charl__config_layer_count(c), 2);
     assert_null(charl_config_notice(c, 0));
     charl_config_destroy(c);
 }
@@ -340,48 +342,48 @@ static void test_differences(void **state)
 
     (void)state;
     assert_int_equal(parse(was, &c), CHARL_OK);
-    assert_int_equal(charl_config_diff(c, was, CHARL_CHANGE_RESULT, &found, &text), CHARL_OK);
+    assert_int_equal(charl__config_diff(c, was, CHARL__CHANGE_RESULT, &found, &text), CHARL_OK);
     assert_string_equal(text, "");
     assert_int_equal(found, 0);
     charl_free(text);
-    assert_int_equal(charl_config_diff(c, "[nonsense", CHARL_CHANGE_RESULT, &found, &text), CHARL_ERR_CONFIG);
+    assert_int_equal(charl__config_diff(c, "[nonsense", CHARL__CHANGE_RESULT, &found, &text), CHARL_ERR_CONFIG);
     assert_null(text);
     charl_config_destroy(c);
     assert_int_equal(parse(now, &c), CHARL_OK);
-    assert_int_equal(charl_config_diff(c, was, CHARL_CHANGE_RESULT, &found, &text), CHARL_OK);
+    assert_int_equal(charl__config_diff(c, was, CHARL__CHANGE_RESULT, &found, &text), CHARL_OK);
     assert_string_equal(text, "[run] seed = 2 (was 1)\n"
                               "[layer a] kernel = 5 (was 3)\n"
                               "[layer a] channels = 8 (was not given)\n"
                               "[layer a] bias (was no)\n"
                               "[layer d] is new\n"
                               "[layer c] is gone");
-    assert_int_equal(found, CHARL_CHANGE_MODEL | CHARL_CHANGE_TRAINING);
+    assert_int_equal(found, CHARL__CHANGE_MODEL | CHARL__CHANGE_TRAINING);
     charl_free(text);
     charl_config_destroy(c);
     assert_int_equal(parse("[data]\npath=/d\n[layer b]\ntype=relu\n[layer a]\ntype=tanh\n", &c), CHARL_OK);
-    assert_int_equal(charl_config_diff(c, "[data]\npath=/d\n[layer a]\ntype=tanh\n[layer b]\ntype=relu\n",
-                                       CHARL_CHANGE_RESULT, &found, &text),
+    assert_int_equal(charl__config_diff(c, "[data]\npath=/d\n[layer a]\ntype=tanh\n[layer b]\ntype=relu\n",
+                                        CHARL__CHANGE_RESULT, &found, &text),
                      CHARL_OK);
     assert_string_equal(text, "[layer a] stands in another place\n[layer b] stands in another place");
     charl_free(text);
     charl_config_destroy(c);
     assert_int_equal(parse("[data]\npath=/d\n[model]\ntype=mlp\nhidden=17\n[train]\nepochs=3\n", &c), CHARL_OK);
-    assert_int_equal(charl_config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n", CHARL_CHANGE_RESULT, &found, &text),
+    assert_int_equal(charl__config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n", CHARL__CHANGE_RESULT, &found, &text),
                      CHARL_OK);
     assert_string_equal(text, "[model] hidden = 17 (was 128)\n[train] epochs = 3 (was 10)");
-    assert_int_equal(found, CHARL_CHANGE_MODEL | CHARL_CHANGE_LENGTH);
+    assert_int_equal(found, CHARL__CHANGE_MODEL | CHARL__CHANGE_LENGTH);
     charl_free(text);
     charl_config_destroy(c);
     assert_int_equal(parse("[data]\npath=/d\n[init]\nfrom=/r/last.h5\nskip=fc.*\n[model]\ntype=mlp\n", &c), CHARL_OK);
     assert_int_equal(
-        charl_config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n[init]\nfrom=/r/checkpoints/step-00000006.h5\n",
-                          CHARL_CHANGE_START, &found, &text),
+        charl__config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n[init]\nfrom=/r/checkpoints/step-00000006.h5\n",
+                           CHARL__CHANGE_START, &found, &text),
         CHARL_OK);
     assert_string_equal(text, "[init] skip = fc.* (was )"); /* the same run */
-    assert_int_equal(found, CHARL_CHANGE_START);
+    assert_int_equal(found, CHARL__CHANGE_START);
     charl_free(text);
-    assert_int_equal(charl_config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n[init]\nfrom=/r2/last.h5\nskip=fc.*\n",
-                                       CHARL_CHANGE_START, &found, &text),
+    assert_int_equal(charl__config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n[init]\nfrom=/r2/last.h5\nskip=fc.*\n",
+                                        CHARL__CHANGE_START, &found, &text),
                      CHARL_OK);
     assert_string_equal(text, "[init] from = /r/last.h5 (was /r2/last.h5)");
     charl_free(text);
@@ -552,7 +554,7 @@ typedef struct layer_settings {
     int activation;
 } layer_settings;
 
-static charl_status read_layer(charl_config_layer *layer, void *user)
+static charl_status read_layer(charl__config_layer *layer, void *user)
 {
     static const charl_key keys[] = {
         {"channels", CHARL_KEY_INT, offsetof(layer_settings, channels), "[1,100]", true, "", NULL},
@@ -566,7 +568,7 @@ static charl_status read_layer(charl_config_layer *layer, void *user)
 
     ++*seen;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const charl_status st = charl_config_layer_read(layer, &keys[i], &v);
+        const charl_status st = charl__config_layer_read(layer, &keys[i], &v);
 
         if (st != CHARL_OK) {
             return st;
@@ -574,7 +576,7 @@ static charl_status read_layer(charl_config_layer *layer, void *user)
     }
     assert_int_equal(v.channels, 5);
     assert_true(v.bias && v.p == 0.5);
-    return v.kernel[0] == 3 && v.kernel[1] == 4 ? CHARL_OK : charl_config_layer_refuse(layer, NULL, "no");
+    return v.kernel[0] == 3 && v.kernel[1] == 4 ? CHARL_OK : charl__config_layer_refuse(layer, NULL, "no");
 }
 
 static void test_values_by_name(void **state)
@@ -648,7 +650,7 @@ static void test_layers(void **state)
         charl_status st;
 
         assert_int_equal(parse(cases[i].text, &c), CHARL_OK);
-        st = charl_config_read_layers(c, read_layer, &seen);
+        st = charl__config_read_layers(c, read_layer, &seen);
         assert_int_equal(st, cases[i].message ? CHARL_ERR_CONFIG : CHARL_OK);
         if (cases[i].message && seen == 1) {
             assert_string_equal(charl_error_message(), cases[i].message);

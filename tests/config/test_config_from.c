@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/diff.h"
 #include "config/values.h"
 #include "charl/nn.h"
 #include "charl/safetensors.h"
@@ -142,7 +143,7 @@ static void test_printed(void **state)
     assert_non_null(strstr(origins, "/config.json\n"));
     assert_int_equal(remove(charl_test_path(dir, "config.json")), 0);
     charl_assert_ok(charl_config_parse("again", text, strlen(text), NULL, 0, &again));
-    charl_assert_ok(charl_config_diff(again, text, CHARL_CHANGE_RESULT, &found, &differences));
+    charl_assert_ok(charl__config_diff(again, text, CHARL__CHANGE_RESULT, &found, &differences));
     assert_string_equal(differences, "");
     free(text);
     free(origins);

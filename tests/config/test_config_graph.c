@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "config/layers.h"
 #include "config/values.h"
 #include "support/support.h"
 
@@ -18,25 +19,25 @@ typedef struct seen {
 } seen;
 
 /* "NAME type(inputs) key=value; " */
-static charl_status note(charl_config_layer *layer, void *user)
+static charl_status note(charl__config_layer *layer, void *user)
 {
     static const char *const keys[] = {"out", "channels", "kernel", "tie"};
     seen *s = user;
     const char *const *in, *value;
-    const int n = charl_config_layer_inputs(layer, &in);
+    const int n = charl__config_layer_inputs(layer, &in);
     size_t used = strlen(s->text);
 
-    used += (size_t)snprintf(s->text + used, sizeof s->text - used, "%s %s(", charl_config_layer_name(layer),
-                             charl_config_layer_type(layer));
+    used += (size_t)snprintf(s->text + used, sizeof s->text - used, "%s %s(", charl__config_layer_name(layer),
+                             charl__config_layer_type(layer));
     for (int i = 0; i < n; i++) {
         used += (size_t)snprintf(s->text + used, sizeof s->text - used, "%s%s", i ? ", " : "", in[i]);
     }
     used += (size_t)snprintf(s->text + used, sizeof s->text - used, ")");
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (charl_config_layer_has(layer, keys[i])) {
+        if (charl__config_layer_has(layer, keys[i])) {
             const charl_key key = {.name = keys[i], .kind = CHARL_KEY_TEXT};
 
-            assert_int_equal(charl_config_layer_read(layer, &key, &value), CHARL_OK);
+            assert_int_equal(charl__config_layer_read(layer, &key, &value), CHARL_OK);
             used += (size_t)snprintf(s->text + used, sizeof s->text - used, " %s=%s", keys[i], value);
         }
     }
@@ -94,12 +95,12 @@ static void test_layers_from_sections(void **state)
         if (parse(text, &c) != CHARL_OK) {
             fail_msg("%s", charl_error_message());
         }
-        assert_int_equal(charl_config_read_layers(c, note, &s), CHARL_OK);
+        assert_int_equal(charl__config_read_layers(c, note, &s), CHARL_OK);
         assert_string_equal(s.text, good[i].layers);
         /* and the printed form, which checkpoints keep, has the same ones */
         assert_int_equal(charl_config_print(c, false, &printed), CHARL_OK);
         assert_int_equal(parse(printed, &again), CHARL_OK);
-        assert_int_equal(charl_config_read_layers(again, note, &t), CHARL_OK);
+        assert_int_equal(charl__config_read_layers(again, note, &t), CHARL_OK);
         assert_string_equal(t.text, s.text);
         charl_free(printed);
         charl_config_destroy(c);
@@ -194,12 +195,12 @@ static void test_mistakes(void **state)
 }
 
 /* A mistake that a block makes in every copy is told once. */
-static charl_status refuse(charl_config_layer *layer, void *user)
+static charl_status refuse(charl__config_layer *layer, void *user)
 {
     int64_t v;
 
     (void)user;
-    return charl_config_layer_read(layer, &(charl_key){.name = "out", .kind = CHARL_KEY_INT, .range = "[1,3]"}, &v);
+    return charl__config_layer_read(layer, &(charl_key){.name = "out", .kind = CHARL_KEY_INT, .range = "[1,3]"}, &v);
 }
 
 static void test_mistakes_are_told_once(void **state)
@@ -208,12 +209,12 @@ static void test_mistakes_are_told_once(void **state)
 
     (void)state;
     assert_int_equal(parse(HEAD BLOCK "[layer a]\ntype=b\nwidth=9\nrepeat=3\n", &c), CHARL_OK);
-    assert_int_equal(charl_config_read_layers(c, refuse, NULL), CHARL_ERR_CONFIG);
+    assert_int_equal(charl__config_read_layers(c, refuse, NULL), CHARL_ERR_CONFIG);
     assert_string_equal(charl_error_message(), "t.ini:7: [block b.l] out: 9 is out of range (1 to 3)");
     charl_config_destroy(c);
     c = NULL;
     assert_int_equal(parse(HEAD "[block b.l]\ntype=linear\nouut=2\n[layer a]\ntype=b\nrepeat=3\n", &c), CHARL_OK);
-    assert_int_equal(charl_config_read_layers(c, refuse, NULL), CHARL_ERR_CONFIG);
+    assert_int_equal(charl__config_read_layers(c, refuse, NULL), CHARL_ERR_CONFIG);
     assert_string_equal(charl_error_message(),
                         "t.ini:5: [block b.l] ouut: unknown key for type = linear (did you mean out?)");
     charl_config_destroy(c);
@@ -230,7 +231,7 @@ static void test_overrides(void **state)
 
     (void)state;
     assert_int_equal(charl_config_parse("t.ini", text, strlen(text), o, 3, &c), CHARL_OK);
-    assert_int_equal(charl_config_read_layers(c, note, &s), CHARL_OK);
+    assert_int_equal(charl__config_read_layers(c, note, &s), CHARL_OK);
     assert_string_equal(s.text, "a.0.l relu(input) out=7; a.1.l relu(a.0.l) out=7; ");
     charl_config_destroy(c);
     c = NULL;

@@ -11,6 +11,7 @@
 #include "charl/checkpoint.h"
 #include "charl/dataset.h"
 #include "charl/tokenizer.h"
+#include "io/dataset/dataset_read.h"
 #include "io/dataset/weights.h"
 #include "io/rows/rows.h"
 
@@ -436,7 +437,7 @@ static void read_samples(charl_dataset *ds, const charl_dataset_info *info, char
     FUZZ_CHECK(x != NULL && y != NULL, "no memory");
     fuzz_accepts(charl_dataset_read(ds, split, rows, 3, x, info->labelled ? y : NULL));
     if (info->kind == CHARL_DATASET_TOKENS) {
-        fuzz_accepts(charl_dataset_read_at(ds, split, rows, 1, x, y));
+        fuzz_accepts(charl__dataset_read_at(ds, split, rows, 1, x, y));
         fuzz_accepts(charl_dataset_read_tokens(ds, split, 0, 3, x));
         if (fuzz_accepts(charl__dataset_starts(ds, split, &starts, &n_starts))) {
             charl_free(starts);
@@ -500,7 +501,7 @@ void fuzz_dataset(const unsigned char *data, size_t size)
             read_samples(ds, &info, (charl_split)s);
         }
         if (fuzz_accepts(charl_dataset_verify(ds))) {
-            fuzz_accepts(charl_dataset_check(ds));
+            fuzz_accepts(charl__dataset_check(ds));
         }
         if (fuzz_accepts(charl_dataset_storage(ds, &storage))) {
             charl_free(storage);

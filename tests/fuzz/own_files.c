@@ -14,6 +14,7 @@
 #include "charl/metrics.h"
 #include "charl/tune.h"
 #include "device/device_private.h"
+#include "io/checkpoint/run.h"
 #include "train/once.h"
 #include "train/rundir.h"
 
@@ -83,7 +84,7 @@ void fuzz_resumed_logs(const unsigned char *data, size_t size)
 /* The text of .lock, by another holder, goes into one line of a message; a run_id that is none is no id. */
 void fuzz_run_directory(const unsigned char *data, size_t size)
 {
-    charl_run *run = NULL;
+    charl__run *run = NULL;
     charl__once once, again;
     fuzz_part part[3];
     char id[33];
@@ -92,7 +93,7 @@ void fuzz_run_directory(const unsigned char *data, size_t size)
     fuzz_split(data, size, part, 3);
     fd = open(fuzz_put(".lock", part[0].data, part[0].size), O_RDWR);
     FUZZ_CHECK(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0, "the directory cannot be held");
-    FUZZ_CHECK(charl_run_open(fuzz_dir(), &run) == CHARL_ERR_BUSY, "a directory that is held is opened");
+    FUZZ_CHECK(charl__run_open(fuzz_dir(), &run) == CHARL_ERR_BUSY, "a directory that is held is opened");
     FUZZ_CHECK(!strchr(charl_error_message(), '\n'), "a message of several lines");
     close(fd);
     unlink(fuzz_path(".lock"));

@@ -18,6 +18,7 @@
 #include "cli/charl/hostfile.h"
 #include "device/nvidia/ptx.h"
 #include "io/checkpoint/run_lock.h"
+#include "io/schema.h"
 #include "io/table/recipe.h"
 #include "io/json.h"
 #include "io/kind.h"
@@ -348,9 +349,9 @@ static void run_schema(const unsigned char *data, size_t size)
     char *text = text_of(data, size), *print = NULL, *second = NULL;
     charl_data_schema *s = NULL, *again = NULL;
 
-    if (fuzz_accepts(charl_data_schema_parse("schema", text, &s))) {
+    if (fuzz_accepts(charl__data_schema_parse("schema", text, &s))) {
         FUZZ_CHECK(charl_data_schema_print(s, &print) == CHARL_OK, "an accepted schema is not printed");
-        FUZZ_CHECK(charl_data_schema_parse("printed", print, &again) == CHARL_OK, "a printed schema is refused");
+        FUZZ_CHECK(charl__data_schema_parse("printed", print, &again) == CHARL_OK, "a printed schema is refused");
         FUZZ_CHECK(charl_data_schema_print(again, &second) == CHARL_OK && strcmp(print, second) == 0,
                    "a printed schema reads as another one");
     }

@@ -15,6 +15,7 @@
 #include "base/env.h"
 #include "base/job.h"
 #include "base/numeric/rng.h"
+#include "io/checkpoint/run.h"
 #include "io/checkpoint_sample.h"
 #include "io/scratch.h"
 
@@ -38,23 +39,23 @@ static charl_status save(void *ctx)
 static void save_for_ever(int64_t step, bool background, int out)
 {
     static sample s;
-    charl_run *run = NULL;
-    charl_status st = charl_run_open(dir, &run);
+    charl__run *run = NULL;
+    charl_status st = charl__run_open(dir, &run);
 
     for (; st == CHARL_OK; step++) {
-        const charl_run_policy policy = {.step = step, .keep_last = 3, .resumed_step = -1, .best_step = -1};
+        const charl__run_policy policy = {.step = step, .keep_last = 3, .resumed_step = -1, .best_step = -1};
         charl__job *job = NULL;
         char *path = NULL;
 
         sample_init(&s, step);
-        st = charl_run_path(dir, step, &path);
+        st = charl__run_path(dir, step, &path);
         st = st ? st : charl__job_start(background, save, &(save_request){path, &s.c}, &job);
         st = st ? st : charl__job_end(job);
         if (st == CHARL_OK && write(out, &step, sizeof step) != (ssize_t)sizeof step) {
             _exit(2);
         }
-        st = st ? st : charl_run_link(dir, "last.h5", step);
-        st = st ? st : charl_run_retain(dir, &policy, NULL);
+        st = st ? st : charl__run_link(dir, "last.h5", step);
+        st = st ? st : charl__run_retain(dir, &policy, NULL);
         charl_free(path);
     }
     fprintf(stderr, "%s\n", charl_error_message());
@@ -110,10 +111,10 @@ static void test_kills(void **state)
     for (int i = 0; i < kills; i++) {
         const double seconds = 0.001 + 0.08 * (double)charl__rng_uniform(&key, (uint64_t)i);
         const int64_t last = kill_one(acknowledged + 1, i % 2 == 0, seconds);
-        charl_run_found found;
+        charl__run_found found;
 
         acknowledged = last > acknowledged ? last : acknowledged;
-        charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
+        charl_assert_ok(charl__run_find(dir, INT64_MAX, &found));
         t.older += found.step < acknowledged ? 1 : 0;
         t.wrong += found.n_refused;
         t.wrong += found.path && sample_load(found.path) != found.step ? 1 : 0;
@@ -121,7 +122,7 @@ static void test_kills(void **state)
         t.fresh += found.path ? 0 : 1;
         t.stale += count_stale();
         acknowledged = found.step > acknowledged ? found.step : acknowledged;
-        charl_run_found_fini(&found);
+        charl__run_found_fini(&found);
     }
     print_message("%d kills: %d loaded with the exact content, %d before the first save, %d wrong "
                   "or refused, "
@@ -143,7 +144,7 @@ static void test_crash_points(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        charl_run_found found;
+        charl__run_found found;
         int status = 0;
         pid_t pid;
 
@@ -152,24 +153,24 @@ static void test_crash_points(void **state)
         if (pid == 0) {
             static sample s;
             char *path = NULL;
-            charl_run *run = NULL;
-            charl_status st = charl_run_open(dir, &run);
+            charl__run *run = NULL;
+            charl_status st = charl__run_open(dir, &run);
 
             st = st ? st : charl__fault_set(cases[i].fault);
             for (int64_t step = 1; st == CHARL_OK && step <= 2; step++) {
                 sample_init(&s, step);
-                st = charl_run_path(dir, step, &path);
+                st = charl__run_path(dir, step, &path);
                 st = st ? st : charl_checkpoint_save(path, &s.c);
             }
             _exit(3);
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-        charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
+        charl_assert_ok(charl__run_find(dir, INT64_MAX, &found));
         assert_int_equal(found.step, cases[i].newest);
         assert_int_equal(found.n_refused, 0);
         assert_int_equal(sample_load(found.path), cases[i].newest);
-        charl_run_found_fini(&found);
+        charl__run_found_fini(&found);
         charl_test_tempdir_remove(dir);
     }
     assert_int_equal(setup_dir(NULL), 0);

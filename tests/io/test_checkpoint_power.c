@@ -14,6 +14,7 @@
 
 #include "base/env.h"
 #include "base/numeric/rng.h"
+#include "io/checkpoint/run.h"
 #include "io/checkpoint/run_lock.h"
 #include "io/checkpoint_sample.h"
 
@@ -359,7 +360,7 @@ static void record_saves(const char *given)
     charl_assert_ok(charl__lock_append(watched, &lock, &line));
     line.kind = CHARL__LOCK_CHECKPOINT;
     for (int64_t step = 1; step <= STEPS; step++) {
-        const charl_run_policy policy = {.step = step, .keep_last = 2, .resumed_step = -1, .best_step = -1};
+        const charl__run_policy policy = {.step = step, .keep_last = 2, .resumed_step = -1, .best_step = -1};
 
         sample_init(&s, step);
         snprintf(path, sizeof path, "%s/step-%08lld.h5", watched, (long long)step);
@@ -369,7 +370,7 @@ static void record_saves(const char *given)
         }
         charl_assert_ok(charl_checkpoint_save(path, &s.c));
         record(OP_ACK, -1, "")->offset = step;
-        charl_assert_ok(charl_run_retain(dir, &policy, NULL));
+        charl_assert_ok(charl__run_retain(dir, &policy, NULL));
     }
     watched[0] = '\0';
     charl__lock_fini(&lock);
@@ -421,7 +422,7 @@ static int simulate(int count, op_kind ignored)
         const int cut = a_cut(first);
         char *dir = charl_test_tempdir();
         int64_t acknowledged = 0;
-        charl_run_found found;
+        charl__run_found found;
         char folder[600];
 
         for (int j = 0; j < cut; j++) {
@@ -430,7 +431,7 @@ static int simulate(int count, op_kind ignored)
         snprintf(folder, sizeof folder, "%s/checkpoints", dir);
         assert_int_equal(mkdir(folder, 0777), 0);
         write_state(folder, cut < n_ops ? cut : n_ops, ignored);
-        charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
+        charl_assert_ok(charl__run_find(dir, INT64_MAX, &found));
         lost += found.step < acknowledged ? 1 : 0;
         if (found.path) {
             assert_int_equal(sample_load(found.path), found.step);
@@ -439,7 +440,7 @@ static int simulate(int count, op_kind ignored)
             assert_int_equal(found.n_refused, 0);
             torn += check_lock(folder, found.step);
         }
-        charl_run_found_fini(&found);
+        charl__run_found_fini(&found);
         charl_test_tempdir_remove(dir);
     }
     if (ignored == OP_ACK) {

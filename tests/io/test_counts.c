@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "io/dataset/dataset_read.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/weights.h"
 
@@ -35,7 +36,7 @@ static void check_weights(charl_dataset *ds, charl_split split, int64_t n, const
     const int64_t places[ROWS] = {0, 1, 2, 3, 4, 5};
     float w[ROWS * WINDOW];
 
-    charl_assert_ok(charl_dataset_read_weights(ds, split, places, n, w));
+    charl_assert_ok(charl__dataset_read_weights(ds, split, places, n, w));
     for (int64_t i = 0; i < n; i++) {
         assert_float_equal(w[i], want[i], 0);
     }
@@ -120,12 +121,12 @@ static void tokens_have_weights(void **state)
         assert_true(info.weighted);
         assert_int_equal(charl__dataset_weights_dtype(ds), k ? CHARL_F32 : CHARL_U8);
         /* The weights of targets: of the tokens after those that are read. */
-        charl_assert_ok(charl_dataset_read_weights(ds, CHARL_SPLIT_TRAIN, (const int64_t[]){5, 1}, 2, w));
+        charl_assert_ok(charl__dataset_read_weights(ds, CHARL_SPLIT_TRAIN, (const int64_t[]){5, 1}, 2, w));
         for (int i = 0; i < WINDOW; i++) {
             assert_float_equal(w[i], (k ? 0.5F : 10) * (float)(6 + i), 0);
             assert_float_equal(w[WINDOW + i], (k ? 0.5F : 10) * (float)(2 + i), 0);
         }
-        charl_assert_status(charl_dataset_read_weights(ds, CHARL_SPLIT_TRAIN, (const int64_t[]){8}, 1, w),
+        charl_assert_status(charl__dataset_read_weights(ds, CHARL_SPLIT_TRAIN, (const int64_t[]){8}, 1, w),
                             CHARL_ERR_INVALID);
         charl_dataset_close(ds);
     }

@@ -8,6 +8,7 @@
 #include "charl/tokenizer.h"
 #include "io/checkpoint_sample.h"
 #include "io/h5.h"
+#include "io/schema.h"
 #include "io/scratch.h"
 
 static const char *in(const char *name)
@@ -36,20 +37,20 @@ static void test_names(void **state)
     assert_null(charl_names_get("a\nb", 2, &length));
     assert_null(charl_names_get("a\nb", -1, &length));
     assert_null(charl_names_get("", 0, &length));
-    charl_assert_ok(charl_names_match("dog\ncat\nc", "bat\ncat\ndog", &index, &missing));
+    charl_assert_ok(charl__names_match("dog\ncat\nc", "bat\ncat\ndog", &index, &missing));
     assert_int_equal(index[0], 2);
     assert_int_equal(index[1], 1);
     assert_int_equal(index[2], -1);
     assert_string_equal(missing, "\"c\"");
     charl_free(index);
     charl_free(missing);
-    charl_assert_ok(charl_names_match("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11", "", &index, &missing));
+    charl_assert_ok(charl__names_match("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11", "", &index, &missing));
     assert_string_equal(missing, "\"1\", \"2\", \"3\", \"4\", \"5\", \"6\", \"7\", \"8\" and 3 more");
     charl_free(index);
     charl_free(missing);
-    charl_assert_status(charl_names_match("b", "a\nb\nb", &index, &missing), CHARL_ERR_DATA);
+    charl_assert_status(charl__names_match("b", "a\nb\nb", &index, &missing), CHARL_ERR_DATA);
     charl_assert_message("\"b\" stands twice");
-    charl_assert_ok(charl_names_match("a\na", "a\nb\nb", &index, &missing));
+    charl_assert_ok(charl__names_match("a\na", "a\nb\nb", &index, &missing));
     assert_null(missing);
     charl_free(index);
 }
@@ -84,7 +85,7 @@ static void read_mapped(charl_dataset *ds, const charl_data_schema *s, int64_t r
 {
     char *notes = NULL;
 
-    charl_assert_ok(charl_dataset_map(ds, s, "model.h5", false, &notes));
+    charl_assert_ok(charl__dataset_map(ds, s, "model.h5", false, &notes));
     assert_null(notes);
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, y));
 }
@@ -135,7 +136,7 @@ static void refuse(const char *text, const char *label, bool regression, bool al
     charl_dataset *ds = table("bad", text, label, regression);
     char *notes = NULL;
 
-    charl_assert_status(charl_dataset_map(ds, s, "model.h5", all, &notes), CHARL_ERR_DATA);
+    charl_assert_status(charl__dataset_map(ds, s, "model.h5", all, &notes), CHARL_ERR_DATA);
     charl_assert_message(message);
     assert_null(notes);
     charl_dataset_close(ds);
@@ -173,11 +174,11 @@ static void test_without_names(void **state)
     int32_t y;
 
     (void)state;
-    charl_assert_ok(charl_dataset_map(bare, s, "model.h5", false, &notes));
+    charl_assert_ok(charl__dataset_map(bare, s, "model.h5", false, &notes));
     assert_non_null(strstr(notes, "names no columns, model.h5 does: they are matched by position"));
     assert_non_null(strstr(notes, "names no classes, model.h5 does: they are matched by number"));
     charl_free(notes);
-    charl_assert_status(charl_dataset_map(more, s, "model.h5", false, &notes), CHARL_ERR_DATA);
+    charl_assert_status(charl__dataset_map(more, s, "model.h5", false, &notes), CHARL_ERR_DATA);
     charl_assert_message("has 3 classes, model.h5 was trained on 2");
     charl_dataset_close(bare);
     bare = table("bare", "10,20,1\n", NULL, false);
@@ -266,23 +267,23 @@ static void test_tokenizer(void **state)
     with.c.schema = s;
     charl_assert_ok(charl_checkpoint_save(in("text-model.h5"), &with.c));
     charl_assert_ok(charl_checkpoint_open(in("text-model.h5"), &r));
-    charl_assert_ok(charl_data_schema_copy(charl_checkpoint_get_schema(r), &copy));
+    charl_assert_ok(charl__data_schema_copy(charl_checkpoint_get_schema(r), &copy));
     charl_checkpoint_close(r);
     charl_assert_ok(charl_tokenizer_encode(copy->tokenizer, "ohe", 3, false, &encoded, &n));
     assert_int_equal(n, 3);
     assert_int_equal(encoded[0], 5); /* " ,ehlo" */
     charl_free(encoded);
     same = tokens("same", "o,hell hello");
-    charl_assert_ok(charl_dataset_map(same, copy, "model.h5", false, &notes));
+    charl_assert_ok(charl__dataset_map(same, copy, "model.h5", false, &notes));
     assert_null(notes);
     other = tokens("other", "hallo, hallo");
-    charl_assert_status(charl_dataset_map(other, copy, "model.h5", false, &notes), CHARL_ERR_DATA);
+    charl_assert_status(charl__dataset_map(other, copy, "model.h5", false, &notes), CHARL_ERR_DATA);
     charl_assert_message("tokens of another chars tokenizer than that of model.h5");
     charl_dataset_close(own);
     charl_dataset_close(same);
     charl_dataset_close(other);
     own = table("numbers", "a,kind\n1,0\n2,1\n", NULL, false);
-    charl_assert_status(charl_dataset_map(own, copy, "model.h5", false, &notes), CHARL_ERR_DATA);
+    charl_assert_status(charl__dataset_map(own, copy, "model.h5", false, &notes), CHARL_ERR_DATA);
     charl_assert_message("holds table, model.h5 was trained on tokens");
     charl_dataset_close(own);
     charl_data_schema_destroy(s);
@@ -296,11 +297,11 @@ static void check_json(const charl_data_schema *s)
 
     charl_assert_ok(charl_data_schema_print(s, &json));
     if (!charl_safetensors_can_read()) {
-        charl_assert_status(charl_data_schema_parse("m", json, &back), CHARL_ERR_CONFIG);
+        charl_assert_status(charl__data_schema_parse("m", json, &back), CHARL_ERR_CONFIG);
         charl_free(json);
         return;
     }
-    charl_assert_ok(charl_data_schema_parse("m", json, &back));
+    charl_assert_ok(charl__data_schema_parse("m", json, &back));
     assert_true(sample_same_schema(s, back));
     charl_assert_ok(charl_data_schema_print(back, &again));
     assert_string_equal(json, again);
@@ -351,7 +352,7 @@ static void test_json(void **state)
         charl_safetensors_close(file);
         charl_data_schema_destroy(s);
         for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-            charl_assert_status(charl_data_schema_parse("m", bad[i][0], &s), CHARL_ERR_CHECKPOINT);
+            charl_assert_status(charl__data_schema_parse("m", bad[i][0], &s), CHARL_ERR_CHECKPOINT);
             charl_assert_message(bad[i][1]);
         }
     }
@@ -367,7 +368,7 @@ static charl_status json_once(void *ctx)
 
     CHARL_TRY_CLEANUP(charl_data_schema_print(ctx, &json));
     if (charl_safetensors_can_read()) {
-        CHARL_TRY_CLEANUP(charl_data_schema_parse("m", json, &back));
+        CHARL_TRY_CLEANUP(charl__data_schema_parse("m", json, &back));
     }
 cleanup:
     charl_data_schema_destroy(back);
@@ -411,9 +412,9 @@ static charl_status map_once(void *ctx)
     int32_t y;
 
     CHARL_TRY_CLEANUP(charl_dataset_open(in("other.h5"), NULL, &ds));
-    CHARL_TRY_CLEANUP(charl_dataset_map(ds, s, "model.h5", false, &notes));
+    CHARL_TRY_CLEANUP(charl__dataset_map(ds, s, "model.h5", false, &notes));
     CHARL_TRY_CLEANUP(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, &y));
-    CHARL_TRY_CLEANUP(charl_data_schema_copy(s, &copy));
+    CHARL_TRY_CLEANUP(charl__data_schema_copy(s, &copy));
 cleanup:
     charl_data_schema_destroy(copy);
     charl_free(notes);

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "charl/dataset.h"
+#include "io/dataset/dataset_read.h"
 #include "io/dataset/dataset_write.h"
 
 /* HDF5 1.10 leaks the image of an object header whose checksum is wrong. charl's own leaks are
@@ -136,7 +137,7 @@ static void wrong_rows_are_refused(void **state)
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows + 2, 1, NULL, y), CHARL_ERR_INVALID);
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TEST, rows, 1, NULL, y), CHARL_ERR_INVALID);
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_COUNT, rows, 1, NULL, y), CHARL_ERR_INVALID);
-    charl_assert_status(charl_dataset_read_at(ds, CHARL_SPLIT_TRAIN, rows, 1, NULL, y), CHARL_ERR_INVALID);
+    charl_assert_status(charl__dataset_read_at(ds, CHARL_SPLIT_TRAIN, rows, 1, NULL, y), CHARL_ERR_INVALID);
     charl_dataset_close(ds);
 }
 
@@ -224,10 +225,10 @@ static void tokens_are_windows(void **state)
         assert_int_equal(y[0][j], 31 + j);
         assert_int_equal(x[1][j], 980 + j);
     }
-    charl_assert_ok(charl_dataset_read_at(ds, CHARL_SPLIT_TRAIN, starts, 2, x, y));
+    charl_assert_ok(charl__dataset_read_at(ds, CHARL_SPLIT_TRAIN, starts, 2, x, y));
     assert_int_equal(x[0][0], 17);
     assert_int_equal(y[1][9], 999);
-    charl_assert_status(charl_dataset_read_at(ds, CHARL_SPLIT_TRAIN, &beyond, 1, x, y), CHARL_ERR_INVALID);
+    charl_assert_status(charl__dataset_read_at(ds, CHARL_SPLIT_TRAIN, &beyond, 1, x, y), CHARL_ERR_INVALID);
     charl_dataset_close(ds);
     charl_assert_status(
         charl_dataset_open(path, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 600}, &ds),

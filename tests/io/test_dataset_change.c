@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "charl/dataset.h"
+#include "io/dataset/dataset_read.h"
 #include "io/dataset/dataset_write.h"
 
 enum {
@@ -118,10 +119,10 @@ static void test_what_was_read_is_checked_at_once(void **state)
     charl_dataset *ds = open_data();
 
     (void)state;
-    charl_assert_ok(charl_dataset_check(ds));
+    charl_assert_ok(charl__dataset_check(ds));
     charl_assert_ok(read_row(ds, FIRST));
     flip(FIRST);
-    charl_assert_status(charl_dataset_check(ds), CHARL_ERR_DATA);
+    charl_assert_status(charl__dataset_check(ds), CHARL_ERR_DATA);
     charl_assert_message("/train/x: rows 0 to 1023 are no longer what was opened");
     flip(FIRST);
     charl_dataset_close(ds);
@@ -134,15 +135,15 @@ static void test_the_rest_is_checked_when_it_is_read(void **state)
     (void)state;
     charl_assert_ok(read_row(ds, FIRST));
     charl_assert_ok(read_row(ds, SECOND));
-    charl_assert_ok(charl_dataset_check(ds)); /* that was good */
+    charl_assert_ok(charl__dataset_check(ds)); /* that was good */
     flip(SECOND);
-    charl_assert_ok(charl_dataset_check(ds));
+    charl_assert_ok(charl__dataset_check(ds));
     charl_assert_ok(read_row(ds, FIRST));
     charl_assert_status(read_row(ds, SECOND), CHARL_ERR_DATA);
     charl_assert_message("rows 1024 to 1199 are no longer what was opened");
     flip(SECOND);
     charl_assert_ok(read_row(ds, SECOND)); /* it is what was opened */
-    charl_assert_ok(charl_dataset_check(ds));
+    charl_assert_ok(charl__dataset_check(ds));
     charl_dataset_close(ds);
 }
 
@@ -172,11 +173,11 @@ static void test_times_alone_are_no_change(void **state)
     charl_assert_ok(read_row(ds, FIRST));
     for (int i = 0; i < 3; i++) {
         close_written(open_to_write());
-        charl_assert_ok(charl_dataset_check(ds));
+        charl_assert_ok(charl__dataset_check(ds));
         charl_assert_ok(read_row(ds, FIRST));
     }
     assert_int_equal(chmod(path, 0600), 0);
-    charl_assert_ok(charl_dataset_check(ds));
+    charl_assert_ok(charl__dataset_check(ds));
     charl_assert_ok(read_row(ds, SECOND));
     charl_dataset_close(ds);
 }
@@ -193,9 +194,9 @@ static void test_a_cut_file_is_refused(void **state)
     assert_int_equal(fstat(fd, &s), 0);
     assert_int_equal(ftruncate(fd, s.st_size - 1), 0);
     close_written(fd);
-    charl_assert_status(charl_dataset_check(ds), CHARL_ERR_DATA);
+    charl_assert_status(charl__dataset_check(ds), CHARL_ERR_DATA);
     charl_assert_message("the file was cut while it was in use, from ");
-    charl_assert_status(charl_dataset_check(ds), CHARL_ERR_DATA); /* and stays so */
+    charl_assert_status(charl__dataset_check(ds), CHARL_ERR_DATA); /* and stays so */
     charl_dataset_close(ds);
     file_make();
 }
@@ -212,7 +213,7 @@ static charl_status scenario(void *ctx)
     }
     if (st == CHARL_OK) {
         close_written(open_to_write());
-        st = charl_dataset_check(ds);
+        st = charl__dataset_check(ds);
     }
     charl_dataset_close(ds);
     return st;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "charl/dataset.h"
+#include "io/dataset/dataset_read.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/order/split.h"
 
@@ -75,7 +76,7 @@ static int64_t read_split(const char *path, charl_split split, int *numbers)
         rows[i] = i;
     }
     charl_assert_ok(charl_dataset_read(ds, split, rows, n, x, y));
-    charl_assert_ok(charl_dataset_read_weights(ds, split, rows, n, w));
+    charl_assert_ok(charl__dataset_read_weights(ds, split, rows, n, w));
     for (int64_t i = 0; i < n; i++) {
         numbers[i] = (int)x[i];
         assert_int_equal(y[i], label_of(numbers[i]));

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "charl/dataset.h"
+#include "io/dataset/dataset_read.h"
 
 enum { ROWS = 50, COLUMNS = 6 };
 
@@ -602,9 +603,9 @@ static void virtual_data_follow_their_sources(void **state)
     expect_content(true, "");
     assert_true(charl_test_fail_every_acquisition(open_and_verify, NULL) > 10);
     charl_assert_ok(charl_dataset_open(path, &named, &ds));
-    charl_assert_ok(charl_dataset_check(ds));
+    charl_assert_ok(charl__dataset_check(ds));
     assert_int_equal(truncate(source, 100), 0);
-    charl_assert_status(charl_dataset_check(ds), CHARL_ERR_DATA);
+    charl_assert_status(charl__dataset_check(ds), CHARL_ERR_DATA);
     charl_assert_message("held.h5: the file was cut while it was in use");
     charl_dataset_close(ds);
 }

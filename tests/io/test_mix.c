@@ -6,6 +6,7 @@
 
 #include "charl/dataset.h"
 #include "charl/loader.h"
+#include "io/dataset/dataset_read.h"
 #include "io/dataset/order/stream.h"
 
 enum { WINDOW = 4, A = 900, B = 300, TRAIN_A = 720, TRAIN_B = 240 };
@@ -156,7 +157,7 @@ static void windows_lie_in_one_set(void **state)
     assert_int_equal(tokens[TRAIN_A], 2);
     charl_assert_status(charl_dataset_read_tokens(ds, CHARL_SPLIT_TRAIN, TRAIN_A, TRAIN_B + 1, tokens),
                         CHARL_ERR_INVALID);
-    charl_assert_status(charl_dataset_read_at(ds, CHARL_SPLIT_TRAIN, &start, 1, x, y), CHARL_ERR_INVALID);
+    charl_assert_status(charl__dataset_read_at(ds, CHARL_SPLIT_TRAIN, &start, 1, x, y), CHARL_ERR_INVALID);
     rows[0] = (A - TRAIN_A - 1) / WINDOW - 1; /* the last validation row of a, the first of b */
     rows[1] = rows[0] + 1;
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_VAL, rows, 2, x, y));
@@ -165,7 +166,7 @@ static void windows_lie_in_one_set(void **state)
     rows[1] = info.rows[CHARL_SPLIT_VAL];
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_VAL, rows, 2, x, y), CHARL_ERR_INVALID);
     charl_assert_ok(charl_dataset_verify(ds));
-    charl_assert_ok(charl_dataset_check(ds));
+    charl_assert_ok(charl__dataset_check(ds));
     charl_dataset_close(ds);
 }
 

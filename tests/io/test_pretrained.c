@@ -12,6 +12,7 @@
 #include "base/text/utf8.h"
 #include "charl/data_schema.h"
 #include "charl/dataset.h"
+#include "io/schema.h"
 #include "io/tokenizer/pretrained.h"
 #include "io/tokenizer/splitter.h"
 
@@ -672,7 +673,7 @@ static void data_sets_keep_it(void **state)
     assert_true(charl__tokenizer_equal(t, schema->tokenizer));
     charl_assert_ok(charl_data_schema_print(schema, &text_of_schema)); /* as in safetensors and ONNX */
     charl_data_schema_destroy(schema);
-    charl_assert_ok(charl_data_schema_parse("model", text_of_schema, &schema));
+    charl_assert_ok(charl__data_schema_parse("model", text_of_schema, &schema));
     assert_true(charl__tokenizer_equal(t, schema->tokenizer));
     charl_data_schema_destroy(schema);
     charl_free(text_of_schema);

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "io/checkpoint/run.h"
 #include "io/checkpoint_sample.h"
 #include "io/checkpoint/run_path.h"
 #include "io/scratch.h"
@@ -30,7 +31,7 @@ static void save(int64_t step)
     char *path = NULL;
 
     sample_init(&s, step);
-    charl_assert_ok(charl_run_path(dir, step, &path));
+    charl_assert_ok(charl__run_path(dir, step, &path));
     charl_assert_ok(charl_checkpoint_save(path, &s.c));
     charl_free(path);
 }
@@ -43,7 +44,7 @@ static void damage(int64_t step)
     char byte = 0;
     int fd;
 
-    charl_assert_ok(charl_run_path(dir, step, &path));
+    charl_assert_ok(charl__run_path(dir, step, &path));
     fd = open(path, O_RDWR);
     assert_true(fd >= 0 && fstat(fd, &st) == 0);
     for (off_t at = 4096; at < st.st_size; at += 64) { /* large tensors lie at multiples of 4096 */
@@ -60,7 +61,7 @@ static bool exists(int64_t step)
     char *path = NULL;
     bool found;
 
-    charl_assert_ok(charl_run_path(dir, step, &path));
+    charl_assert_ok(charl__run_path(dir, step, &path));
     found = access(path, F_OK) == 0;
     charl_free(path);
     return found;
@@ -68,19 +69,19 @@ static bool exists(int64_t step)
 
 static void expect(int64_t step, int n_refused)
 {
-    charl_run_found found;
+    charl__run_found found;
 
-    charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
+    charl_assert_ok(charl__run_find(dir, INT64_MAX, &found));
     assert_int_equal(found.step, step);
     assert_int_equal(found.n_refused, n_refused);
     assert_int_equal(found.path != NULL, step >= 0);
     assert_int_equal(found.warning != NULL, n_refused > 0);
-    charl_run_found_fini(&found);
+    charl__run_found_fini(&found);
 }
 
 static void test_find(void **state)
 {
-    charl_run_found found;
+    charl__run_found found;
 
     (void)state;
     expect(-1, 0);
@@ -91,13 +92,13 @@ static void test_find(void **state)
     damage(123456789);
     expect(40, 1);
     damage(40);
-    charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
+    charl_assert_ok(charl__run_find(dir, INT64_MAX, &found));
     assert_int_equal(found.step, 5);
     assert_int_equal(found.n_refused, 2);
     assert_non_null(strstr(found.warning, "step-123456789.h5"));
     assert_non_null(strstr(found.warning, "\n"));
     assert_non_null(strstr(found.warning, "step-00000040.h5"));
-    charl_run_found_fini(&found);
+    charl__run_found_fini(&found);
     damage(5);
     expect(-1, 3);
 }
@@ -124,45 +125,45 @@ static void test_find_ignores_other_names(void **state)
 static void test_find_refuses_a_renamed_file(void **state)
 {
     char *from = NULL, *to = NULL;
-    charl_run_found found;
+    charl__run_found found;
 
     (void)state;
     save(10);
-    charl_assert_ok(charl_run_path(dir, 10, &from));
-    charl_assert_ok(charl_run_path(dir, 20, &to));
+    charl_assert_ok(charl__run_path(dir, 10, &from));
+    charl_assert_ok(charl__run_path(dir, 20, &to));
     assert_int_equal(rename(from, to), 0);
-    charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
+    charl_assert_ok(charl__run_find(dir, INT64_MAX, &found));
     assert_int_equal(found.step, -1);
     assert_non_null(strstr(found.warning, "holds step 10"));
-    charl_run_found_fini(&found);
+    charl__run_found_fini(&found);
     charl_free(from);
     charl_free(to);
 }
 
 static void test_find_errors(void **state)
 {
-    charl_run_found found;
+    charl__run_found found;
     char path[600];
 
     (void)state;
-    charl_assert_ok(charl_run_find(charl_test_path(dir, "absent"), INT64_MAX, &found));
+    charl_assert_ok(charl__run_find(charl_test_path(dir, "absent"), INT64_MAX, &found));
     assert_int_equal(found.step, -1);
     snprintf(path, sizeof path, "%s/checkpoints", dir);
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0666)), 0);
-    charl_assert_status(charl_run_find(dir, INT64_MAX, &found), CHARL_ERR_CHECKPOINT);
+    charl_assert_status(charl__run_find(dir, INT64_MAX, &found), CHARL_ERR_CHECKPOINT);
     assert_null(found.path);
 }
 
 static charl_status find_scenario(void *ctx)
 {
     charl_status st = CHARL_OK;
-    charl_run_found found;
+    charl__run_found found;
 
     (void)ctx;
-    CHARL_TRY_CLEANUP(charl_run_find(dir, INT64_MAX, &found));
+    CHARL_TRY_CLEANUP(charl__run_find(dir, INT64_MAX, &found));
 cleanup:
-    charl_run_found_fini(&found);
+    charl__run_found_fini(&found);
     return st;
 }
 
@@ -177,7 +178,7 @@ static void test_find_every_acquisition(void **state)
 
 static void test_retain(void **state)
 {
-    charl_run_policy policy = {.step = 10, .keep_last = 1, .resumed_step = 3, .best_step = 5};
+    charl__run_policy policy = {.step = 10, .keep_last = 1, .resumed_step = 3, .best_step = 5};
     int removed = 0;
 
     (void)state;
@@ -186,43 +187,43 @@ static void test_retain(void **state)
     }
     save(50); /* of another history */
     policy.keep_every = 4;
-    charl_assert_ok(charl_run_retain(dir, &policy, &removed));
+    charl_assert_ok(charl__run_retain(dir, &policy, &removed));
     assert_int_equal(removed, 4);
     for (int64_t step = 1; step <= 10; step++) {
         assert_int_equal(exists(step), step != 1 && step != 2 && step != 6 && step != 7);
     }
     assert_true(exists(50));
-    policy = (charl_run_policy){.step = 10, .keep_last = 3, .resumed_step = -1, .best_step = -1};
-    charl_assert_ok(charl_run_retain(dir, &policy, &removed));
+    policy = (charl__run_policy){.step = 10, .keep_last = 3, .resumed_step = -1, .best_step = -1};
+    charl_assert_ok(charl__run_retain(dir, &policy, &removed));
     assert_int_equal(removed, 3);
     assert_true(exists(8) && exists(9) && exists(10) && exists(50));
-    charl_assert_ok(charl_run_link(dir, "best.h5", 8)); /* kept, though the policy does not name it */
+    charl_assert_ok(charl__run_link(dir, "best.h5", 8)); /* kept, though the policy does not name it */
     policy.keep_last = 2;
-    charl_assert_ok(charl_run_retain(dir, &policy, &removed));
+    charl_assert_ok(charl__run_retain(dir, &policy, &removed));
     assert_int_equal(removed, 0);
     assert_true(exists(8));
     policy.step = 0; /* everything is of another history */
-    charl_assert_ok(charl_run_retain(dir, &policy, &removed));
+    charl_assert_ok(charl__run_retain(dir, &policy, &removed));
     assert_int_equal(removed, 0);
 }
 
 static void test_retain_errors(void **state)
 {
-    const charl_run_policy policy = {.step = 9, .resumed_step = -1, .best_step = -1};
+    const charl__run_policy policy = {.step = 9, .resumed_step = -1, .best_step = -1};
     char *path = NULL;
 
     (void)state;
     save(8);
     save(9);
-    charl_assert_ok(charl_run_path(dir, 1, &path));
+    charl_assert_ok(charl__run_path(dir, 1, &path));
     assert_int_equal(mkdir(path, 0777), 0); /* cannot be unlinked */
-    charl_assert_status(charl_run_retain(dir, &policy, NULL), CHARL_ERR_DISK);
+    charl_assert_status(charl__run_retain(dir, &policy, NULL), CHARL_ERR_DISK);
     charl_assert_message("unlink failed");
     assert_int_equal(rmdir(path), 0);
     charl_free(path);
     save(1);
     charl_assert_ok(charl__fault_set("io.dirfsync:1"));
-    charl_assert_status(charl_run_retain(dir, &policy, NULL), CHARL_ERR_DISK);
+    charl_assert_status(charl__run_retain(dir, &policy, NULL), CHARL_ERR_DISK);
 }
 
 static void test_paths(void **state)
@@ -239,10 +240,10 @@ static void test_paths(void **state)
     assert_false(charl__run_is_same("/no/run/last.h5", "/no/other/last.h5"));
     assert_false(charl__run_is_same("/no/run/model.h5", "/no/run/model.h5")); /* of no run */
     save(3);
-    charl_assert_ok(charl_run_link(dir, "last.h5", 3));
+    charl_assert_ok(charl__run_link(dir, "last.h5", 3));
     snprintf(link, sizeof link, "%s", charl_test_path(dir, "last.h5"));
     charl_assert_ok(charl__run_resolve(link, &out));
-    charl_assert_ok(charl_run_path(dir, 3, &want));
+    charl_assert_ok(charl__run_path(dir, 3, &want));
     assert_string_equal(out, want);
     assert_true(charl__run_is_same(link, out));
     charl_free(out);
@@ -272,46 +273,46 @@ static void test_links(void **state)
 
     (void)state;
     save(3);
-    charl_assert_ok(charl_run_link(dir, "last.h5", 2));
-    charl_assert_ok(charl_run_link(dir, "last.h5", 3));
+    charl_assert_ok(charl__run_link(dir, "last.h5", 2));
+    charl_assert_ok(charl__run_link(dir, "last.h5", 3));
     n = readlink(charl_test_path(dir, "last.h5"), target, sizeof target - 1);
     assert_true(n > 0);
     target[n] = '\0';
     assert_string_equal(target, "checkpoints/step-00000003.h5");
-    assert_int_equal(charl_run_linked(dir, "last.h5"), 3);
-    assert_int_equal(charl_run_linked(dir, "best.h5"), -1);
+    assert_int_equal(charl__run_linked(dir, "last.h5"), 3);
+    assert_int_equal(charl__run_linked(dir, "best.h5"), -1);
     assert_int_equal(symlink("step-00000003.h5", charl_test_path(dir, "best.h5")), 0); /* made by a user */
-    assert_int_equal(charl_run_linked(dir, "best.h5"), -1);
+    assert_int_equal(charl__run_linked(dir, "best.h5"), -1);
     assert_int_equal(unlink(charl_test_path(dir, "best.h5")), 0);
     charl_assert_ok(charl_checkpoint_verify(charl_test_path(dir, "last.h5")));
     assert_int_equal(close(open(charl_test_path(dir, "best.h5"), O_CREAT | O_WRONLY, 0666)), 0);
-    charl_assert_status(charl_run_link(dir, "best.h5", 3), CHARL_ERR_DISK);
+    charl_assert_status(charl__run_link(dir, "best.h5", 3), CHARL_ERR_DISK);
     charl_assert_message("not a symbolic link");
-    charl_assert_status(charl_run_link(charl_test_path(dir, "no"), "best.h5", 3), CHARL_ERR_DISK);
+    charl_assert_status(charl__run_link(charl_test_path(dir, "no"), "best.h5", 3), CHARL_ERR_DISK);
     charl_assert_message("symlink failed");
 }
 
 static void test_lock(void **state)
 {
     char run_dir[600];
-    charl_run *run = NULL, *second = NULL;
+    charl__run *run = NULL, *second = NULL;
     int out[2], status = 0;
     char byte = 0;
     pid_t pid;
 
     (void)state;
     snprintf(run_dir, sizeof run_dir, "%s/runs/mnist", dir);
-    charl_assert_ok(charl_run_open(run_dir, &run));
-    assert_string_equal(charl_run_get_note(run), "");
-    charl_assert_status(charl_run_open(run_dir, &second), CHARL_ERR_BUSY);
+    charl_assert_ok(charl__run_open(run_dir, &run));
+    assert_string_equal(charl__run_get_note(run), "");
+    charl_assert_status(charl__run_open(run_dir, &second), CHARL_ERR_BUSY);
     assert_null(second);
     charl_assert_message("is in use by another job: process ");
     charl_assert_message(" since 20");
-    charl_run_close(run);
+    charl__run_close(run);
     assert_int_equal(pipe(out), 0);
     pid = fork();
     if (pid == 0) { /* hold the lock until killed */
-        byte = charl_run_open(run_dir, &run) == CHARL_OK ? 'y' : 'n';
+        byte = charl__run_open(run_dir, &run) == CHARL_OK ? 'y' : 'n';
         if (write(out[1], &byte, 1) == 1) {
             pause();
         }
@@ -319,11 +320,11 @@ static void test_lock(void **state)
     }
     assert_int_equal(read(out[0], &byte, 1), 1);
     assert_int_equal(byte, 'y');
-    charl_assert_status(charl_run_open(run_dir, &second), CHARL_ERR_BUSY);
+    charl_assert_status(charl__run_open(run_dir, &second), CHARL_ERR_BUSY);
     assert_int_equal(kill(pid, 9), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    charl_assert_ok(charl_run_open(run_dir, &run)); /* free at once */
-    charl_run_close(run);
+    charl_assert_ok(charl__run_open(run_dir, &run)); /* free at once */
+    charl__run_close(run);
     close(out[0]);
     close(out[1]);
 }
@@ -332,61 +333,61 @@ static void test_lock(void **state)
 static void test_removed_lock(void **state)
 {
     const char *lock = charl_test_path(dir, ".lock");
-    charl_run *run = NULL, *second = NULL;
+    charl__run *run = NULL, *second = NULL;
     struct stat info;
 
     (void)state;
-    charl_assert_ok(charl_run_open(dir, &run));
-    charl_assert_ok(charl_run_check(run));
+    charl_assert_ok(charl__run_open(dir, &run));
+    charl_assert_ok(charl__run_check(run));
     assert_int_equal(unlink(lock), 0);
-    charl_assert_status(charl_run_open(dir, &second), CHARL_ERR_BUSY);
+    charl_assert_status(charl__run_open(dir, &second), CHARL_ERR_BUSY);
     charl_assert_message("is in use by another job, whose lock file does not name it");
-    charl_assert_ok(charl_run_check(run));
+    charl_assert_ok(charl__run_check(run));
     assert_int_equal(stat(lock, &info), 0);
     assert_true(info.st_size > 0);
-    charl_assert_status(charl_run_open(dir, &second), CHARL_ERR_BUSY);
+    charl_assert_status(charl__run_open(dir, &second), CHARL_ERR_BUSY);
     charl_assert_message("is in use by another job: process ");
-    charl_run_close(run);
+    charl__run_close(run);
 }
 
 /* On a file system that cannot lock directories a second job may get in; the first one notices. */
 static void test_lock_of_another(void **state)
 {
     const char *lock = charl_test_path(dir, ".lock");
-    charl_run *run = NULL;
+    charl__run *run = NULL;
     int fd;
 
     (void)state;
-    charl_assert_ok(charl_run_open(dir, &run));
+    charl_assert_ok(charl__run_open(dir, &run));
     assert_int_equal(unlink(lock), 0);
     fd = open(lock, O_RDWR | O_CREAT, 0666);
     assert_true(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
     assert_int_equal(write(fd, "process 7 elsewhere\n", 20), 20);
-    charl_assert_status(charl_run_check(run), CHARL_ERR_BUSY);
+    charl_assert_status(charl__run_check(run), CHARL_ERR_BUSY);
     charl_assert_message("is in use by another job: process 7 elsewhere");
-    charl_assert_status(charl_run_check(run), CHARL_ERR_BUSY);
+    charl_assert_status(charl__run_check(run), CHARL_ERR_BUSY);
     assert_int_equal(close(fd), 0); /* it has ended */
-    charl_assert_ok(charl_run_check(run));
-    charl_run_close(run);
+    charl_assert_ok(charl__run_check(run));
+    charl__run_close(run);
 }
 
 static void test_replaced_directory(void **state)
 {
     char run_dir[600], moved[620];
-    charl_run *run = NULL, *second = NULL;
+    charl__run *run = NULL, *second = NULL;
 
     (void)state;
     snprintf(run_dir, sizeof run_dir, "%s/run", dir);
     snprintf(moved, sizeof moved, "%s.moved", run_dir);
-    charl_assert_ok(charl_run_open(run_dir, &run));
+    charl_assert_ok(charl__run_open(run_dir, &run));
     assert_int_equal(rename(run_dir, moved), 0);
-    charl_assert_status(charl_run_check(run), CHARL_ERR_DISK);
+    charl_assert_status(charl__run_check(run), CHARL_ERR_DISK);
     charl_assert_message("was removed or replaced");
-    charl_assert_ok(charl_run_open(run_dir, &second));
-    charl_assert_status(charl_run_check(run), CHARL_ERR_DISK);
-    charl_assert_ok(charl_run_check(second));
-    charl_run_close(second);
-    charl_run_close(run);
+    charl_assert_ok(charl__run_open(run_dir, &second));
+    charl_assert_status(charl__run_check(run), CHARL_ERR_DISK);
+    charl_assert_ok(charl__run_check(second));
+    charl__run_close(second);
+    charl__run_close(run);
 }
 
 static void write_text(const char *path, const char *text)
@@ -401,57 +402,57 @@ static void write_text(const char *path, const char *text)
 static void test_lock_is_a_link(void **state)
 {
     const char *lock = charl_test_path(dir, ".lock"), *other = charl_test_path(dir, "other");
-    charl_run *run = NULL;
+    charl__run *run = NULL;
     struct stat info;
 
     (void)state;
     for (int i = 0; i < 2; i++) {
         write_text(other, "precious");
         assert_int_equal(i == 0 ? symlink(other, lock) : link(other, lock), 0);
-        charl_assert_status(charl_run_open(dir, &run), CHARL_ERR_DISK);
+        charl_assert_status(charl__run_open(dir, &run), CHARL_ERR_DISK);
         charl_assert_message(i == 0 ? "is a symbolic link" : "is not a file of its own");
         assert_int_equal(stat(other, &info), 0);
         assert_int_equal(info.st_size, 8);
         assert_int_equal(unlink(lock), 0);
     }
     assert_int_equal(symlink(charl_test_path(dir, "nothing"), lock), 0); /* it leads nowhere */
-    charl_assert_status(charl_run_open(dir, &run), CHARL_ERR_DISK);
+    charl_assert_status(charl__run_open(dir, &run), CHARL_ERR_DISK);
     assert_int_not_equal(access(charl_test_path(dir, "nothing"), F_OK), 0);
     assert_int_equal(unlink(lock), 0);
     assert_int_equal(mkfifo(lock, 0666), 0);
-    charl_assert_status(charl_run_open(dir, &run), CHARL_ERR_DISK);
+    charl_assert_status(charl__run_open(dir, &run), CHARL_ERR_DISK);
 }
 
 static void test_open_errors(void **state)
 {
     char run_dir[600];
-    charl_run *run = NULL;
+    charl__run *run = NULL;
 
     (void)state;
     snprintf(run_dir, sizeof run_dir, "%s/file", dir);
     assert_int_equal(close(open(run_dir, O_CREAT | O_WRONLY, 0666)), 0);
-    charl_assert_status(charl_run_open(run_dir, &run), CHARL_ERR_DISK);
+    charl_assert_status(charl__run_open(run_dir, &run), CHARL_ERR_DISK);
     charl_assert_message(run_dir);
     snprintf(run_dir, sizeof run_dir, "%s/run", dir);
-    charl_assert_status(charl_run_open("", &run), CHARL_ERR_INVALID);
+    charl_assert_status(charl__run_open("", &run), CHARL_ERR_INVALID);
     charl_assert_ok(charl__fault_set("io.create:1:28"));
-    charl_assert_status(charl_run_open(run_dir, &run), CHARL_ERR_DISK);
+    charl_assert_status(charl__run_open(run_dir, &run), CHARL_ERR_DISK);
     charl_assert_message("No space left");
     charl_assert_ok(charl__fault_set("io.flock:1"));
-    charl_assert_ok(charl_run_open(run_dir, &run));
-    assert_non_null(strstr(charl_run_get_note(run), "no locks"));
-    charl_run_close(run);
+    charl_assert_ok(charl__run_open(run_dir, &run));
+    assert_non_null(strstr(charl__run_get_note(run), "no locks"));
+    charl__run_close(run);
 }
 
 static charl_status open_scenario(void *ctx)
 {
     charl_status st = CHARL_OK;
-    charl_run *run = NULL;
+    charl__run *run = NULL;
 
-    CHARL_TRY_CLEANUP(charl_run_open(ctx, &run));
-    CHARL_TRY_CLEANUP(charl_run_link(ctx, "last.h5", 1));
+    CHARL_TRY_CLEANUP(charl__run_open(ctx, &run));
+    CHARL_TRY_CLEANUP(charl__run_link(ctx, "last.h5", 1));
 cleanup:
-    charl_run_close(run);
+    charl__run_close(run);
     return st;
 }
 
@@ -467,14 +468,14 @@ static void test_open_every_acquisition(void **state)
 static void test_sweeps_stale_temporaries(void **state)
 {
     char path[700];
-    charl_run *run = NULL;
+    charl__run *run = NULL;
 
     (void)state;
     snprintf(path, sizeof path, "%s/checkpoints/step-00000009.h5.tmp.elsewhere.77", dir);
     assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0666)), 0);
-    charl_assert_ok(charl_run_open(dir, &run));
+    charl_assert_ok(charl__run_open(dir, &run));
     assert_int_not_equal(access(path, F_OK), 0);
-    charl_run_close(run);
+    charl__run_close(run);
 }
 
 int main(void)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "charl/loader.h"
+#include "io/dataset/dataset_read.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/order/stream.h"
 
@@ -99,7 +100,7 @@ static void count_draws(charl_sampling sampling, int64_t count[ROWS], float w[RO
     for (int i = 0; i < ROWS; i++) {
         rows[i] = i;
     }
-    charl_assert_ok(charl_dataset_read_weights(ds, CHARL_SPLIT_TRAIN, rows, ROWS, w));
+    charl_assert_ok(charl__dataset_read_weights(ds, CHARL_SPLIT_TRAIN, rows, ROWS, w));
     charl_loader_destroy(loader);
     charl_dataset_close(ds);
 }

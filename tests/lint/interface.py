@@ -35,10 +35,10 @@ def check_options(path, text, options, complain):
     def at(place):
         return text.count("\n", 0, place) + 1
 
-    for m in re.finditer(r"\((?:const )?(%s)(\[\d*\])?\) ?\{(?!\s*sizeof)" % options, text):
+    for m in re.finditer(r"\((?:const )?(%s)(\[\d*\])?\) ?\{(?!\s*(?:\.struct_size = )?sizeof)" % options, text):
         complain(path, at(m.start()), "%s begins with its size: {sizeof(%s), ...}" % (m.group(1), m.group(1)))
     for m in re.finditer(r"\b(%s) (?!\*)([^;]*?);" % options, text):
-        for d in re.finditer(r"(?:^|,\s*)(\w+) = \{(?!\s*sizeof)", m.group(2)):
+        for d in re.finditer(r"(?:^|,\s*)(\w+) = \{(?!\s*(?:\.struct_size = )?sizeof)", m.group(2)):
             complain(path, at(m.start(2) + d.start(1)), "%s begins with its size: %s = {sizeof %s, ...}" % (m.group(1), d.group(1), d.group(1)))
 
 

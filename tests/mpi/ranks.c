@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "dist/allreduce/parts.h"
 #include "support/support.h"
 
 float value(int64_t round, int slice, int64_t i)
@@ -58,13 +59,13 @@ void step(charl_allreduce *ar, int64_t round, int64_t n)
     for (int b = 0; b < 4; b++) {
         pause_randomly(round + b);
         charl_assert_ok(charl_allreduce_begin(ar, cut[b], cut[b + 1] - cut[b], &ticket[b]));
-        charl_assert_ok(charl_allreduce_progress(ar, &completed));
+        charl_assert_ok(charl__allreduce_progress(ar, &completed));
         assert_true(completed <= ticket[b] + 1);
     }
     for (int b = 0; b < 4; b++) {
         charl_assert_ok(charl_allreduce_wait(ar, ticket[b]));
     }
-    charl_assert_ok(charl_allreduce_progress(ar, &completed));
+    charl_assert_ok(charl__allreduce_progress(ar, &completed));
     assert_int_equal(completed, ticket[3] + 1);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mpi/ranks.h"
+#include "dist/allreduce/parts.h"
 #include "support/support.h"
 
 /* Ranks write their parts, sums in between say that all have read them. */
@@ -17,18 +18,18 @@ static void check_gather(charl_comm *c, const char *name, int64_t n)
     charl_assert_ok(charl_allreduce_create(
         c, n, &mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = name, .gathers = true},
         &ar));
-    assert_int_equal((uintptr_t)charl_allreduce_gathered(ar) % 4096, 0);
+    assert_int_equal((uintptr_t)charl__allreduce_gathered(ar) % 4096, 0);
     for (int64_t round = 0; round < 3; round++) {
-        float *v = charl_allreduce_gathered(ar);
+        float *v = charl__allreduce_gathered(ar);
 
         step(ar, round, n);
         for (int b = 0; b < 2; b++) {
-            charl_allreduce_part(ar, cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
+            charl__allreduce_part(ar, cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
             for (int64_t i = cut[b] + from; i < cut[b] + to; i++) {
                 v[i] = value(round, 1, i);
             }
             pause_randomly(round);
-            charl_assert_ok(charl_allreduce_gather(ar, cut[b], cut[b + 1] - cut[b], &ticket[b]));
+            charl_assert_ok(charl__allreduce_gather(ar, cut[b], cut[b + 1] - cut[b], &ticket[b]));
         }
         charl_assert_ok(charl_allreduce_wait(ar, ticket[1]));
         for (int64_t i = 0; i < n; i++) {
@@ -82,7 +83,7 @@ void test_gathering(void **state)
     check_gather(uneven, "auto", 70000);
     charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_ok(charl_allreduce_create(comm, 4, &mine, NULL, &ar));
-    assert_null(charl_allreduce_gathered(ar));
-    charl_assert_status(charl_allreduce_gather(ar, 0, 4, &ticket), CHARL_ERR_INVALID);
+    assert_null(charl__allreduce_gathered(ar));
+    charl_assert_status(charl__allreduce_gather(ar, 0, 4, &ticket), CHARL_ERR_INVALID);
     charl_allreduce_destroy(ar);
 }

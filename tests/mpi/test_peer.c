@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/numeric/tree.h"
 #include "dist/allreduce/allreduce_device.h"
+#include "dist/allreduce/parts.h"
 #include "dist/allreduce/peer.h"
 #include "mpi/ranks.h"
 
@@ -45,7 +46,7 @@ static void lanes_write(charl_allreduce *ar, const charl_slices *mine, int64_t r
         }
         charl__tree_fold(leaf + lo, hi - lo, n);
         charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, lanes,
-                                            (size_t)(j * charl_allreduce_stride(ar)) * sizeof(float), leaf[lo],
+                                            (size_t)(j * charl__allreduce_stride(ar)) * sizeof(float), leaf[lo],
                                             (size_t)n * sizeof(float), true));
     }
 }
@@ -251,14 +252,14 @@ static void gather(charl_comm *c, int64_t n, int rounds)
         for (int b = 0; b < 4; b++) {
             int64_t from, to;
 
-            charl_allreduce_part(ar, cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
+            charl__allreduce_part(ar, cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
             for (int64_t i = cut[b]; i < cut[b + 1]; i++) {
                 v[i] = i >= cut[b] + from && i < cut[b] + to ? gathered_value(round, i) : -1.0F;
             }
         }
         charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, values, 0, v, bytes, true));
         for (int b = 0; b < 4; b++) {
-            charl_assert_ok(charl_allreduce_gather(ar, cut[b], cut[b + 1] - cut[b], &ticket));
+            charl_assert_ok(charl__allreduce_gather(ar, cut[b], cut[b + 1] - cut[b], &ticket));
         }
         charl_assert_ok(charl__allreduce_join(ar));
         charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, values, 0, v, bytes, true));

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/numeric/tree.h"
+#include "dist/allreduce/parts.h"
 #include "dist/consensus.h"
 #include "mpi/ranks.h"
 
@@ -47,15 +48,15 @@ static void check(charl_comm *c, const char *name, int total, int64_t n)
 
     charl_assert_ok(charl_slices_block(total, charl_comm_rank(c), charl_comm_size(c), &mine));
     charl_assert_ok(create(c, name, n, &mine, &ar));
-    lanes = charl_allreduce_lanes(ar);
-    sum = charl_allreduce_sum(ar);
+    lanes = charl__allreduce_lanes(ar);
+    sum = charl__allreduce_sum(ar);
     assert_true(strcmp(name, "auto") == 0 || strcmp(charl_allreduce_name(ar), name) == 0);
     assert_int_equal((uintptr_t)lanes % 4096, 0);
     assert_int_equal((uintptr_t)sum % 4096, 0);
-    assert_int_equal(charl_allreduce_stride(ar) % 1024, 0);
+    assert_int_equal(charl__allreduce_stride(ar) % 1024, 0);
     for (int64_t round = 0; round < (n > 100000 ? 2 : 3); round++) {
         for (int j = 0; j < mine.n_lanes; j++) {
-            lane_fill(&mine, j, round, n, leaf, lanes + j * charl_allreduce_stride(ar));
+            lane_fill(&mine, j, round, n, leaf, lanes + j * charl__allreduce_stride(ar));
         }
         step(ar, round, n);
         for (int s = 0; s < total; s++) {

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "io/checkpoint/run.h"
 #include "io/checkpoint_sample.h"
 #include "train/rundir.h"
 
@@ -107,7 +108,7 @@ static void test_supersede(void **state)
     assert_false(exists(dir, "checkpoints/step-00000007.h5"));
     assert_true(exists(dir, "checkpoints/step-00000007.h5.superseded"));
     assert_true(exists(dir, "checkpoints/step-123456789.h5.superseded"));
-    assert_int_equal(charl_run_linked(dir, "best.h5"), 5);
+    assert_int_equal(charl__run_linked(dir, "best.h5"), 5);
     touch(dir, "best.safetensors");
     charl_assert_ok(charl__rundir_supersede(dir, 4, &moved));
     assert_int_equal(moved, 1);
@@ -195,7 +196,7 @@ static void save_from(const char *dir, int64_t step, int64_t last, charl__lock *
         charl_assert_ok(charl__lock_state(&s.c.state, s.c.schema, line.value[CHARL__LOCK_STATE]));
         memset(line.value[CHARL__LOCK_METRICS], '0', CHARL__SHA256_TEXT - 1);
         charl_assert_ok(charl__lock_append(dir, lock, &line));
-        charl_assert_ok(charl_run_path(dir, step, &path));
+        charl_assert_ok(charl__run_path(dir, step, &path));
         charl_assert_ok(charl_checkpoint_save(path, &s.c));
         charl_free(path);
         settle(dir, step, lock);
@@ -205,13 +206,13 @@ static void save_from(const char *dir, int64_t step, int64_t last, charl__lock *
 /* What a start does: go on after the newest checkpoint, having completed its save, up to step `last`. */
 static void start(const char *dir, int64_t last)
 {
-    charl_run *run = NULL;
+    charl__run *run = NULL;
     charl__lock lock = {0};
-    charl_run_found found = {0};
+    charl__run_found found = {0};
     charl__text wrong = {0};
 
-    charl_assert_ok(charl_run_open(dir, &run));
-    charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
+    charl_assert_ok(charl__run_open(dir, &run));
+    charl_assert_ok(charl__run_find(dir, INT64_MAX, &found));
     if (exists(dir, "run.lock")) {
         charl_assert_ok(charl__lock_read(dir, &lock, &wrong));
     }
@@ -219,10 +220,10 @@ static void start(const char *dir, int64_t last)
         settle(dir, found.step, &lock);
     }
     save_from(dir, found.path ? found.step + 1 : 1, last, &lock);
-    charl_run_found_fini(&found);
+    charl__run_found_fini(&found);
     charl__lock_fini(&lock);
     charl__text_fini(&wrong);
-    charl_run_close(run);
+    charl__run_close(run);
 }
 
 /* Names of a directory and its checkpoints, and what links name. run.lock tells of the kill; `.lock` of the process. */

@@ -19,6 +19,7 @@
 #include "base/registry/key.h"
 #include "config/config_private.h"
 #include "config/config_rows.h"
+#include "config/layers.h"
 #include "config/text/ini.h"
 #include "nn/layer.h"
 
@@ -397,14 +398,14 @@ static charl_status add_layer(expander *e, const scope *sc, const charl__section
                               const inputs *in)
 {
     charl__config_detail *d = e->d;
-    charl_config_layer *l;
+    charl__config_layer *l;
 
     if (d->n_layers == MAX_LAYERS) {
         return e->mistakes->count ? CHARL_OK : refuse(e, s, NULL, "the blocks make more than 10000 layers");
     }
     CHARL_TRY(charl__grow(d->n_layers, sizeof *d->layers, &d->layers));
     l = &d->layers[d->n_layers++];
-    *l = (charl_config_layer){.header = s->header, .origin = s->origin};
+    *l = (charl__config_layer){.header = s->header, .origin = s->origin};
     CHARL_TRY(charl__strdup(path, &l->name));
     CHARL_TRY(charl__strdup(type, &l->type));
     for (int i = 0; i < in->count; i++) {

@@ -8,9 +8,10 @@
 #include "base/alloc.h"
 #include "config/config_private.h"
 #include "config/config_rows.h"
+#include "config/layers.h"
 #include "nn/layer.h"
 
-static charl_status refuse_at(const charl_config_layer *layer, charl__origin origin, const char *key,
+static charl_status refuse_at(const charl__config_layer *layer, charl__origin origin, const char *key,
                               const char *reason)
 {
     char line[32] = "";
@@ -23,7 +24,7 @@ static charl_status refuse_at(const charl_config_layer *layer, charl__origin ori
     return CHARL_OK;
 }
 
-static charl__layer_key *find(const charl_config_layer *layer, const char *key)
+static charl__layer_key *find(const charl__config_layer *layer, const char *key)
 {
     for (int i = 0; i < layer->n_keys; i++) {
         if (strcmp(layer->keys[i].key, key) == 0) {
@@ -34,7 +35,7 @@ static charl__layer_key *find(const charl_config_layer *layer, const char *key)
 }
 
 /* The key's text or NULL. Remembers the name; memory that runs out costs only a suggestion. */
-static const char *ask(charl_config_layer *layer, const char *key)
+static const char *ask(charl__config_layer *layer, const char *key)
 {
     charl__layer_key *k = find(layer, key);
     bool known = false;
@@ -51,7 +52,7 @@ static const char *ask(charl_config_layer *layer, const char *key)
     return k ? k->value : NULL;
 }
 
-charl_status charl_config_layer_refuse(charl_config_layer *layer, const char *key, const char *reason)
+charl_status charl__config_layer_refuse(charl__config_layer *layer, const char *key, const char *reason)
 {
     CHARL_GIVEN(layer, reason);
     const charl__layer_key *k = key ? find(layer, key) : NULL;
@@ -59,7 +60,7 @@ charl_status charl_config_layer_refuse(charl_config_layer *layer, const char *ke
     return refuse_at(layer, k ? k->origin : layer->origin, key, reason);
 }
 
-bool charl_config_layer_has(charl_config_layer *layer, const char *key)
+bool charl__config_layer_has(charl__config_layer *layer, const char *key)
 {
     return layer && key && ask(layer, key) != NULL;
 }
@@ -77,7 +78,7 @@ static bool is_key_of(const char *type, const char *key)
 }
 
 /* A required key is missing, or has a name that is spelt wrongly. */
-static charl_status refuse_missing(charl_config_layer *layer, const char *key)
+static charl_status refuse_missing(charl__config_layer *layer, const char *key)
 {
     const charl__layer_key *near = NULL;
     int best = INT_MAX;
@@ -91,13 +92,13 @@ static charl_status refuse_missing(charl_config_layer *layer, const char *key)
         }
     }
     if (!near) {
-        return charl_config_layer_refuse(layer, key, "is missing");
+        return charl__config_layer_refuse(layer, key, "is missing");
     }
     snprintf(why, sizeof why, "unknown key for type = %s (did you mean %s?)", layer->type, key);
     return refuse_at(layer, near->origin, near->key, why);
 }
 
-charl_status charl_config_layer_read(charl_config_layer *layer, const charl_key *key, void *settings)
+charl_status charl__config_layer_read(charl__config_layer *layer, const charl_key *key, void *settings)
 {
     CHARL_GIVEN(layer, key, settings);
     const char *value = ask(layer, key->name);
@@ -106,11 +107,11 @@ charl_status charl_config_layer_read(charl_config_layer *layer, const charl_key 
     if (!value) {
         return key->required ? refuse_missing(layer, key->name) : CHARL_OK;
     }
-    return charl_key_parse(key, value, settings, why) ? CHARL_OK : charl_config_layer_refuse(layer, key->name, why);
+    return charl_key_parse(key, value, settings, why) ? CHARL_OK : charl__config_layer_refuse(layer, key->name, why);
 }
 
 /* Keys that the reader did not ask for. */
-static charl_status refuse_rest(const charl_config_layer *layer, charl__mistakes *mistakes)
+static charl_status refuse_rest(const charl__config_layer *layer, charl__mistakes *mistakes)
 {
     for (int i = 0; i < layer->n_keys; i++) {
         const charl__layer_key *k = &layer->keys[i];
@@ -133,14 +134,14 @@ static charl_status refuse_rest(const charl_config_layer *layer, charl__mistakes
     return CHARL_OK;
 }
 
-charl_status charl_config_read_layers(const charl_config *cfg, charl_config_layer_reader read, void *user)
+charl_status charl__config_read_layers(const charl_config *cfg, charl__config_layer_reader read, void *user)
 {
     CHARL_GIVEN(cfg, read);
     charl_status st = CHARL_OK;
     charl__mistakes mistakes = {0};
 
     for (int i = 0; i < cfg->detail->n_layers; i++) {
-        charl_config_layer *layer = &cfg->detail->layers[i];
+        charl__config_layer *layer = &cfg->detail->layers[i];
         const charl_status one = read(layer, user);
 
         if (one == CHARL_ERR_CONFIG) {
@@ -157,17 +158,17 @@ cleanup:
     return st;
 }
 
-int charl_config_layer_count(const charl_config *cfg)
+int charl__config_layer_count(const charl_config *cfg)
 {
     return cfg ? cfg->detail->n_layers : 0;
 }
 
-const char *charl_config_layer_name(const charl_config_layer *layer)
+const char *charl__config_layer_name(const charl__config_layer *layer)
 {
     return layer ? layer->name : NULL;
 }
 
-int charl_config_layer_inputs(const charl_config_layer *layer, const char *const **names)
+int charl__config_layer_inputs(const charl__config_layer *layer, const char *const **names)
 {
     if (!layer || !names) {
         return 0;
@@ -176,7 +177,7 @@ int charl_config_layer_inputs(const charl_config_layer *layer, const char *const
     return layer->n_inputs;
 }
 
-const char *charl__config_layer_place(const charl_config_layer *layer, char *text, size_t size)
+const char *charl__config_layer_place(const charl__config_layer *layer, char *text, size_t size)
 {
     if (layer->origin.line > 0) {
         snprintf(text, size, "%s:%d", layer->origin.label, layer->origin.line);
@@ -186,7 +187,7 @@ const char *charl__config_layer_place(const charl_config_layer *layer, char *tex
     return text;
 }
 
-const char *charl_config_layer_type(const charl_config_layer *layer)
+const char *charl__config_layer_type(const charl__config_layer *layer)
 {
     return layer ? layer->type : NULL;
 }

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "config/config_private.h"
+#include "config/diff.h"
 #include "io/checkpoint/run_path.h"
 
 typedef struct differ {
@@ -33,13 +34,13 @@ static unsigned change_of(const charl__key *key)
 {
     switch (key->effect) {
     case CHARL__KEY_RESULT:
-        return strcmp(key->section, "model") == 0 ? CHARL_CHANGE_MODEL : CHARL_CHANGE_TRAINING;
+        return strcmp(key->section, "model") == 0 ? CHARL__CHANGE_MODEL : CHARL__CHANGE_TRAINING;
     case CHARL__KEY_LENGTH:
-        return CHARL_CHANGE_LENGTH;
+        return CHARL__CHANGE_LENGTH;
     case CHARL__KEY_MEASURE:
-        return CHARL_CHANGE_MEASURE;
+        return CHARL__CHANGE_MEASURE;
     case CHARL__KEY_START:
-        return CHARL_CHANGE_START;
+        return CHARL__CHANGE_START;
     case CHARL__KEY_MANNER:
     case CHARL__KEY_LOCAL:
     case CHARL__KEY_SOURCE:
@@ -114,12 +115,12 @@ static charl_status diff_layer(differ *d, const char *section, const charl__sect
 
         if (!old || strcmp(old, now->keys[i].value) != 0) {
             CHARL_TRY(
-                say(d, CHARL_CHANGE_MODEL, section, now->keys[i].key, now->keys[i].value, old ? old : "not given"));
+                say(d, CHARL__CHANGE_MODEL, section, now->keys[i].key, now->keys[i].value, old ? old : "not given"));
         }
     }
     for (int i = 0; i < was->n_keys; i++) {
         if (!value_of(now, was->keys[i].key)) {
-            CHARL_TRY(say(d, CHARL_CHANGE_MODEL, section, was->keys[i].key, NULL, was->keys[i].value));
+            CHARL_TRY(say(d, CHARL__CHANGE_MODEL, section, was->keys[i].key, NULL, was->keys[i].value));
         }
     }
     return CHARL_OK;
@@ -136,7 +137,7 @@ static charl_status diff_layers(differ *d, const charl_config *now, const charl_
         if (old) {
             CHARL_TRY(diff_layer(d, layer->header, layer, old));
         } else {
-            CHARL_TRY(say(d, CHARL_CHANGE_MODEL, layer->header, NULL, NULL, "is new"));
+            CHARL_TRY(say(d, CHARL__CHANGE_MODEL, layer->header, NULL, NULL, "is new"));
         }
         same_names = same_names && old;
     }
@@ -144,15 +145,15 @@ static charl_status diff_layers(differ *d, const charl_config *now, const charl_
         const charl__section *layer = &was->detail->sections[i];
 
         if (!find_section(now, layer->header)) {
-            CHARL_TRY(say(d, CHARL_CHANGE_MODEL, layer->header, NULL, NULL, "is gone"));
+            CHARL_TRY(say(d, CHARL__CHANGE_MODEL, layer->header, NULL, NULL, "is gone"));
         } else if (same_names && strcmp(layer->header, now->detail->sections[i].header) != 0) {
-            CHARL_TRY(say(d, CHARL_CHANGE_MODEL, layer->header, NULL, NULL, "stands in another place"));
+            CHARL_TRY(say(d, CHARL__CHANGE_MODEL, layer->header, NULL, NULL, "stands in another place"));
         }
     }
     return CHARL_OK;
 }
 
-charl_status charl_config_diff(const charl_config *cfg, const char *text, unsigned wanted, unsigned *found, char **out)
+charl_status charl__config_diff(const charl_config *cfg, const char *text, unsigned wanted, unsigned *found, char **out)
 {
     CHARL_GIVEN(cfg, text, found, out);
     charl_status st = CHARL_OK;

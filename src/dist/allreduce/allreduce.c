@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "base/text/text.h"
 #include "dist/allreduce/allreduce_device.h"
+#include "dist/allreduce/parts.h"
 #include "dist/consensus.h"
 #include "dist/allreduce/peer.h"
 
@@ -219,17 +220,17 @@ bool charl_allreduce_is_invariant(const charl_allreduce *ar)
     return ar && ar->algorithm->is_invariant;
 }
 
-void *charl_allreduce_lanes(const charl_allreduce *ar)
+void *charl__allreduce_lanes(const charl_allreduce *ar)
 {
     return ar ? ar->lanes : NULL;
 }
 
-int64_t charl_allreduce_stride(const charl_allreduce *ar)
+int64_t charl__allreduce_stride(const charl_allreduce *ar)
 {
     return ar ? ar->stride : 0;
 }
 
-void *charl_allreduce_sum(const charl_allreduce *ar)
+void *charl__allreduce_sum(const charl_allreduce *ar)
 {
     return ar ? ar->sum : NULL;
 }
@@ -274,7 +275,7 @@ charl_status charl_allreduce_read_sum(const charl_allreduce *ar, int64_t offset,
     return CHARL_OK;
 }
 
-float *charl_allreduce_gathered(const charl_allreduce *ar)
+float *charl__allreduce_gathered(const charl_allreduce *ar)
 {
     return ar ? ar->gathered : NULL;
 }
@@ -289,7 +290,7 @@ void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *t
     *to = *to < count ? *to : count;
 }
 
-void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from, int64_t *to)
+void charl__allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from, int64_t *to)
 {
     if (ar && from && to) {
         charl__range_part(count, rank, ar->c->size, from, to);
@@ -344,7 +345,7 @@ charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t 
     return begin(ar, (charl__range){.offset = offset, .count = count}, ticket);
 }
 
-charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count, int64_t *ticket)
+charl_status charl__allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count, int64_t *ticket)
 {
     CHARL_GIVEN(ar, ticket);
     CHARL_REQUIRE(ar->gathered || charl__allreduce_gathers_in_place(ar), CHARL_ERR_INVALID,
@@ -353,7 +354,7 @@ charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t
     return CHARL_OK;
 }
 
-charl_status charl_allreduce_progress(charl_allreduce *ar, int64_t *completed)
+charl_status charl__allreduce_progress(charl_allreduce *ar, int64_t *completed)
 {
     CHARL_GIVEN(ar, completed);
     CHARL_TRY(charl__comm_check(ar->c));

@@ -15,7 +15,7 @@ charl_status charl__allreduce_create_with(charl_comm *c, int64_t n, const charl_
                                           const charl_allreduce_options *options, charl__buffer *values,
                                           charl_allreduce **out) CHARL_MUST_CHECK;
 
-/** Whether charl_allreduce_gather gathers the values of charl__allreduce_create_with, after what the compute queue holds. */
+/** Whether charl__allreduce_gather gathers the values of charl__allreduce_create_with, after what the compute queue holds. */
 bool charl__allreduce_gathers_in_place(const charl_allreduce *ar);
 
 /** Whether ar runs on the device. Then *lanes holds this rank's lanes, at the all-reduce's stride,

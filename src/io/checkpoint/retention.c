@@ -14,10 +14,11 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "charl/checkpoint.h"
+#include "io/checkpoint/run.h"
 #include "io/checkpoint/run_path.h"
 #include "io/commit.h"
 
-charl_status charl_run_path(const char *dir, int64_t step, char **out)
+charl_status charl__run_path(const char *dir, int64_t step, char **out)
 {
     CHARL_GIVEN(dir, out);
     char rest[64];
@@ -27,7 +28,7 @@ charl_status charl_run_path(const char *dir, int64_t step, char **out)
     return CHARL_OK;
 }
 
-/* The step of a file of exactly the name that charl_run_path gives, or -1. */
+/* The step of a file of exactly the name that charl__run_path gives, or -1. */
 static int64_t parse_name(const char *name)
 {
     char again[64];
@@ -53,21 +54,21 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static charl_status add_step(charl_run_steps *list, int64_t step)
+static charl_status add_step(charl__run_steps *list, int64_t step)
 {
     CHARL_TRY(charl__grow(list->count, sizeof *list->steps, &list->steps));
     list->steps[list->count++] = step;
     return CHARL_OK;
 }
 
-charl_status charl_run_list(const char *dir, charl_run_steps *list)
+charl_status charl__run_list(const char *dir, charl__run_steps *list)
 {
     CHARL_GIVEN(dir, list);
     charl_status st = CHARL_OK;
     char *path = NULL;
     DIR *d = NULL;
 
-    *list = (charl_run_steps){0};
+    *list = (charl__run_steps){0};
     CHARL_TRY_CLEANUP(charl__commit_join(dir, "checkpoints", &path));
     CHARL_TRY_CLEANUP(charl__acquire("directory"));
     d = opendir(path);
@@ -98,7 +99,7 @@ cleanup:
     charl_free(path);
     if (st != CHARL_OK) {
         charl_free(list->steps);
-        *list = (charl_run_steps){0};
+        *list = (charl__run_steps){0};
     }
     return st;
 }
@@ -107,7 +108,7 @@ charl_status charl_run_checkpoint(const char *path, char **out)
 {
     CHARL_GIVEN(path, out);
     charl_status st = CHARL_OK;
-    charl_run_steps list = {0};
+    charl__run_steps list = {0};
     char *last = NULL;
     struct stat s;
 
@@ -121,8 +122,8 @@ charl_status charl_run_checkpoint(const char *path, char **out)
         last = NULL;
         goto cleanup;
     }
-    CHARL_TRY_CLEANUP(charl_run_list(path, &list));
-    CHARL_TRY_CLEANUP(list.count > 0 ? charl_run_path(path, list.steps[list.count - 1], out)
+    CHARL_TRY_CLEANUP(charl__run_list(path, &list));
+    CHARL_TRY_CLEANUP(list.count > 0 ? charl__run_path(path, list.steps[list.count - 1], out)
                                      : charl__strdup(path, out));
 cleanup:
     charl_free(list.steps);
@@ -130,7 +131,7 @@ cleanup:
     return st;
 }
 
-charl_status charl_run_verify(const char *path, int64_t step)
+charl_status charl__run_verify(const char *path, int64_t step)
 {
     CHARL_GIVEN(path);
     charl_status st = CHARL_OK;
@@ -146,22 +147,22 @@ cleanup:
     return st;
 }
 
-charl_status charl_run_find(const char *dir, int64_t before, charl_run_found *found)
+charl_status charl__run_find(const char *dir, int64_t before, charl__run_found *found)
 {
     CHARL_GIVEN(dir, found);
     charl_status st = CHARL_OK;
     charl__text warning = {0};
-    charl_run_steps list = {0};
+    charl__run_steps list = {0};
     char *path = NULL;
 
-    *found = (charl_run_found){.step = -1};
-    CHARL_TRY_CLEANUP(charl_run_list(dir, &list));
+    *found = (charl__run_found){.step = -1};
+    CHARL_TRY_CLEANUP(charl__run_list(dir, &list));
     for (int64_t i = list.count - 1; i >= 0 && !found->path; i--) {
         if (list.steps[i] >= before) {
             continue;
         }
-        CHARL_TRY_CLEANUP(charl_run_path(dir, list.steps[i], &path));
-        st = charl_run_verify(path, list.steps[i]);
+        CHARL_TRY_CLEANUP(charl__run_path(dir, list.steps[i], &path));
+        st = charl__run_verify(path, list.steps[i]);
         if (st == CHARL_ERR_CHECKPOINT) { /* damage; anything else says nothing about the file */
             CHARL_TRY_CLEANUP(charl__text_printf(&warning, "%s%s", warning.length ? "\n" : "", charl_error_message()));
             found->n_refused++;
@@ -181,22 +182,22 @@ cleanup:
     charl_free(list.steps);
     charl_free(path);
     if (st != CHARL_OK) {
-        charl_run_found_fini(found);
+        charl__run_found_fini(found);
     }
     return st;
 }
 
-void charl_run_found_fini(charl_run_found *found)
+void charl__run_found_fini(charl__run_found *found)
 {
     if (!found) {
         return;
     }
     charl_free(found->path);
     charl_free(found->warning);
-    *found = (charl_run_found){.step = -1};
+    *found = (charl__run_found){.step = -1};
 }
 
-static bool keeps(const charl_run_policy *p, int64_t step, int64_t newer)
+static bool keeps(const charl__run_policy *p, int64_t step, int64_t newer)
 {
     const int64_t last = p->keep_last > 2 ? p->keep_last : 2;
 
@@ -204,24 +205,24 @@ static bool keeps(const charl_run_policy *p, int64_t step, int64_t newer)
            (p->keep_every > 0 && step % p->keep_every == 0);
 }
 
-charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, int *removed)
+charl_status charl__run_retain(const char *dir, const charl__run_policy *policy, int *removed)
 {
     CHARL_GIVEN(dir, policy);
     charl_status st = CHARL_OK;
-    charl_run_steps list = {0};
+    charl__run_steps list = {0};
     char *path = NULL;
     char *folder = NULL;
-    const int64_t best = charl_run_linked(dir, "best.h5");
+    const int64_t best = charl__run_linked(dir, "best.h5");
     int64_t newer = 0; /* kept or not, of this history */
     int count = 0;
 
     CHARL_TRY_CLEANUP(charl__commit_join(dir, "checkpoints", &folder));
-    CHARL_TRY_CLEANUP(charl_run_list(dir, &list));
+    CHARL_TRY_CLEANUP(charl__run_list(dir, &list));
     for (int64_t i = list.count - 1; i >= 0; i--) {
         const int64_t step = list.steps[i];
 
         if (step != best && !keeps(policy, step, newer)) {
-            CHARL_TRY_CLEANUP(charl_run_path(dir, step, &path));
+            CHARL_TRY_CLEANUP(charl__run_path(dir, step, &path));
             if (unlink(path) != 0 && errno != ENOENT) {
                 CHARL_TRY_CLEANUP(charl__disk_error(path, "unlink", errno, -1));
             }
@@ -245,7 +246,7 @@ cleanup:
     return st;
 }
 
-charl_status charl_run_link(const char *dir, const char *name, int64_t step)
+charl_status charl__run_link(const char *dir, const char *name, int64_t step)
 {
     CHARL_GIVEN(dir, name);
     charl_status st = CHARL_OK;
@@ -258,7 +259,7 @@ charl_status charl_run_link(const char *dir, const char *name, int64_t step)
     CHARL_REQUIRE_CLEANUP(lstat(path, &s) != 0 || S_ISLNK(s.st_mode), CHARL_ERR_DISK,
                           "%s: exists and is not a symbolic link", path);
     CHARL_TRY_CLEANUP(charl__commit_join(dir, CHARL__LINK_TEMP, &temp));
-    CHARL_TRY_CLEANUP(charl_run_path(dir, step, &target));
+    CHARL_TRY_CLEANUP(charl__run_path(dir, step, &target));
     if (unlink(temp) != 0 && errno != ENOENT) {
         CHARL_TRY_CLEANUP(charl__disk_error(temp, "unlink", errno, -1));
     }
@@ -282,7 +283,7 @@ cleanup:
     return st;
 }
 
-int64_t charl_run_linked(const char *dir, const char *name)
+int64_t charl__run_linked(const char *dir, const char *name)
 {
     static const char folder[] = "checkpoints/";
     char path[4096], target[256];
@@ -343,9 +344,9 @@ charl_status charl__run_resolve(const char *path, char **out)
     CHARL_TRY_CLEANUP(charl_run_checkpoint(path, &file));
     CHARL_TRY_CLEANUP(charl__commit_dir(file, &dir));
     slash = strrchr(file, '/');
-    step = charl_run_linked(dir, slash ? slash + 1 : file);
+    step = charl__run_linked(dir, slash ? slash + 1 : file);
     if (step >= 0) {
-        CHARL_TRY_CLEANUP(charl_run_path(dir, step, out));
+        CHARL_TRY_CLEANUP(charl__run_path(dir, step, out));
     } else {
         *out = file;
         file = NULL;

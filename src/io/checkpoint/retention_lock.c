@@ -4,7 +4,7 @@
  *     DIR          cannot be removed without the directory; some file systems cannot lock it
  *     DIR/.lock    its text says which job holds the directory
  *
- * While a job runs, either may be removed or replaced: charl_run_check notices.
+ * While a job runs, either may be removed or replaced: charl__run_check notices.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,11 +20,12 @@
 #include "base/fault.h"
 #include "base/owner.h"
 #include "charl/checkpoint.h"
+#include "io/checkpoint/run.h"
 #include "io/commit.h"
 
 enum { HOLDER_BYTES = 512 };
 
-struct charl_run {
+struct charl__run {
     charl__owner owner; /* while it is checked */
     char *dir, *lock_path;
     char *made;          /* the first of the directories that were not there; NULL: all were */
@@ -105,7 +106,7 @@ static int take_lock(int fd)
 }
 
 /* Who holds the directory, from the text of .lock: "process 123 on host since ..." */
-static charl_status refuse(const charl_run *run)
+static charl_status refuse(const charl__run *run)
 {
     char text[HOLDER_BYTES];
     const int fd = open(run->lock_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -121,7 +122,7 @@ static charl_status refuse(const charl_run *run)
     return CHARL_OK;
 }
 
-static charl_status sign(const charl_run *run)
+static charl_status sign(const charl__run *run)
 {
     char host[256], since[CHARL__CLOCK_TEXT], text[HOLDER_BYTES];
     int n;
@@ -148,7 +149,7 @@ static bool is_same(const char *path, int fd)
 }
 
 /* Create or open .lock, lock it and sign it. */
-static charl_status lock_file(charl_run *run)
+static charl_status lock_file(charl__run *run)
 {
     charl_status st = CHARL_OK;
     struct stat s;
@@ -176,7 +177,7 @@ cleanup:
     return st;
 }
 
-static charl_status lock(charl_run *run)
+static charl_status lock(charl__run *run)
 {
     CHARL_TRY(charl__acquire("file descriptor"));
     run->dir_fd = open(run->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -193,7 +194,7 @@ static charl_status lock(charl_run *run)
     return CHARL_OK;
 }
 
-charl_status charl_run_check(charl_run *run)
+charl_status charl__run_check(charl__run *run)
 {
     CHARL_GIVEN(run);
     CHARL_OWNED(&run->owner, "run directory");
@@ -211,11 +212,11 @@ charl_status charl_run_check(charl_run *run)
     return CHARL_OK;
 }
 
-charl_status charl_run_open(const char *dir, charl_run **out)
+charl_status charl__run_open(const char *dir, charl__run **out)
 {
     CHARL_GIVEN(dir, out);
     charl_status st = CHARL_OK;
-    charl_run *run = NULL;
+    charl__run *run = NULL;
     char *folder = NULL, *link = NULL;
 
     *out = NULL;
@@ -242,12 +243,12 @@ charl_status charl_run_open(const char *dir, charl_run **out)
 cleanup:
     charl_free(folder);
     charl_free(link);
-    charl_run_close(run);
+    charl__run_close(run);
     return st;
 }
 
 /* Whether a directory that this job has made holds nothing but .lock. */
-static bool is_unused(const charl_run *run)
+static bool is_unused(const charl__run *run)
 {
     const struct dirent *entry;
     DIR *d = run->made ? opendir(run->dir) : NULL;
@@ -264,7 +265,7 @@ static bool is_unused(const charl_run *run)
 }
 
 /* A job that wrote nothing, because it was refused, leaves no directories that it has made. */
-static void remove_unused(charl_run *run)
+static void remove_unused(charl__run *run)
 {
     char path[4096];
 
@@ -284,7 +285,7 @@ static void remove_unused(charl_run *run)
     }
 }
 
-void charl_run_close(charl_run *run)
+void charl__run_close(charl__run *run)
 {
     if (!run) {
         return;
@@ -298,7 +299,7 @@ void charl_run_close(charl_run *run)
     charl_free(run);
 }
 
-const char *charl_run_get_note(const charl_run *run)
+const char *charl__run_get_note(const charl__run *run)
 {
     return run ? run->note : NULL;
 }

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "io/dataset/dataset_read.h"
 #include "io/dataset/schema/data_schema.h"
 #include "io/dataset/dataset_hint.h"
 #include "io/dataset/dataset_mix.h"
@@ -648,14 +649,14 @@ cleanup:
     return st;
 }
 
-charl_status charl_dataset_check(charl_dataset *ds)
+charl_status charl__dataset_check(charl_dataset *ds)
 {
     CHARL_GIVEN(ds);
     for (int j = 0; j < ds->n_parts; j++) {
-        CHARL_TRY(charl_dataset_check(ds->part[j]));
+        CHARL_TRY(charl__dataset_check(ds->part[j]));
     }
     for (int j = 0; j < ds->n_joined; j++) {
-        CHARL_TRY(charl_dataset_check(ds->joined[j]));
+        CHARL_TRY(charl__dataset_check(ds->joined[j]));
     }
     return ds->n_parts > 0 || ds->n_joined > 0 ? CHARL_OK : charl__file_look(&ds->file, true);
 }

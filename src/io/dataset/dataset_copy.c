@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_private.h"
+#include "io/dataset/dataset_read.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/order/split.h"
 #include "io/tokenizer/tokenizer_private.h"
@@ -78,7 +79,7 @@ static charl_status copy_weights(charl_dataset *ds, const choice *c, charl__writ
         if (c->n[s] > 0 && ds->views[c->from[s]].w) {
             charl_free(weights);
             CHARL_TRY_CLEANUP(charl__alloc_array(c->n[s], sizeof *weights, &weights));
-            CHARL_TRY_CLEANUP(charl_dataset_read_weights(ds, c->from[s], c->rows[s], c->n[s], weights));
+            CHARL_TRY_CLEANUP(charl__dataset_read_weights(ds, c->from[s], c->rows[s], c->n[s], weights));
             snprintf(name, sizeof name, "/%s/weights", charl_split_name((charl_split)s));
             CHARL_TRY_CLEANUP(charl__writer_array(w, name, CHARL_F32, &(charl_shape){0}, c->n[s], weights));
         }

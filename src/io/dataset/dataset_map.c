@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "io/dataset/schema/data_schema.h"
 #include "io/dataset/dataset_private.h"
+#include "io/schema.h"
 #include "io/tokenizer/tokenizer_private.h"
 
 typedef struct mapping {
@@ -46,11 +47,11 @@ static charl_status is_named(mapping *m, const char *what, const char *how, cons
     return CHARL_OK;
 }
 
-/* charl_names_match with the list in which a name stands twice in the message. */
+/* charl__names_match with the list in which a name stands twice in the message. */
 static charl_status match(const char *of, const char *in, const char *in_path, const char *what, int64_t **index,
                           char **missing)
 {
-    const charl_status st = charl_names_match(of, in, index, missing);
+    const charl_status st = charl__names_match(of, in, index, missing);
 
     if (st == CHARL_ERR_DATA) {
         charl__error_prefix("%s: %s: ", in_path, what);
@@ -184,7 +185,7 @@ static charl_status map_classes(mapping *m)
 
     if (ds->labels) { /* integers, which may be the numbers of classes or their names */
         CHARL_TRY_CLEANUP(charl__labels_list(ds->labels, &labels));
-        CHARL_TRY_CLEANUP(charl_names_match(charl__text_string(&labels), m->s->class_names, &unused, &missing));
+        CHARL_TRY_CLEANUP(charl__names_match(charl__text_string(&labels), m->s->class_names, &unused, &missing));
         if (ds->labels->are_names ? !m->s->class_names[0] : !missing) {
             CHARL_TRY_CLEANUP(charl__dataset_name_labels(ds, !ds->labels->are_names));
         }
@@ -282,7 +283,8 @@ static charl_status map_all(mapping *m)
     return CHARL_OK;
 }
 
-charl_status charl_dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model, bool all, char **notes)
+charl_status charl__dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model, bool all,
+                                char **notes)
 {
     CHARL_GIVEN(ds, s, notes);
     charl_status st = CHARL_OK;

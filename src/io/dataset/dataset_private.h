@@ -65,7 +65,7 @@ struct charl_dataset {
     char *recipe;
     char *tokenizer;
     char content_id[65];
-    /* How rows become those that a model takes (charl_dataset_map); NULL: they are. */
+    /* How rows become those that a model takes (charl__dataset_map); NULL: they are. */
     int64_t *class_map;   /* [stored_classes] the model's number of a label */
     int64_t *column_map;  /* [columns] where the model's column lies in a stored row */
     int64_t *target_map;  /* [targets] the same of targets */

@@ -8,6 +8,7 @@
 #include "base/numeric/hash.h"
 #include "io/dataset/dataset_mix.h"
 #include "io/dataset/dataset_private.h"
+#include "io/dataset/dataset_read.h"
 #include "io/tokenizer/tokenizer_private.h"
 
 enum { SCAN_BYTES = 1 << 18 };
@@ -166,13 +167,13 @@ static charl_status read_mixed(charl_dataset *ds, charl_split split, const int64
         CHARL_TRY(find_part(ds, split, starts[i], &d, &first));
         start = starts[i] - first;
         CHARL_TRY(
-            charl_dataset_read_at(d, split, &start, 1, x ? x + i * ds->window : NULL, y ? y + i * ds->window : NULL));
+            charl__dataset_read_at(d, split, &start, 1, x ? x + i * ds->window : NULL, y ? y + i * ds->window : NULL));
     }
     return CHARL_OK;
 }
 
-charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, void *x,
-                                   void *y)
+charl_status charl__dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, void *x,
+                                    void *y)
 {
     CHARL_GIVEN(ds, starts || n == 0);
     charl_status st = CHARL_OK;
@@ -250,7 +251,7 @@ static charl_status read_windows(charl_dataset *ds, charl_split split, const int
     for (int64_t i = 0; i < n; i++) {
         charl__stream_places(&tiles, rows[i], 1, &starts[i]);
     }
-    CHARL_TRY_CLEANUP(charl_dataset_read_at(ds, split, starts, n, x, y));
+    CHARL_TRY_CLEANUP(charl__dataset_read_at(ds, split, starts, n, x, y));
 cleanup:
     charl_free(starts);
     return st;
@@ -508,8 +509,8 @@ cleanup:
     return st;
 }
 
-charl_status charl_dataset_read_weights(charl_dataset *ds, charl_split split, const int64_t *places, int64_t n,
-                                        float *w)
+charl_status charl__dataset_read_weights(charl_dataset *ds, charl_split split, const int64_t *places, int64_t n,
+                                         float *w)
 {
     CHARL_GIVEN(ds, places || n == 0, w || n == 0);
     CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && n >= 0, CHARL_ERR_INVALID,

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "io/dataset/dataset_read.h"
 #include "io/dataset/order/stream.h"
 #include "io/dataset/weights.h"
 
@@ -55,10 +56,10 @@ static charl_status fill(charl__loader *l, int64_t index)
     for (int64_t i = 0; i < n; i++) {
         charl__stream_places(&l->stream, position_of(o, o->first_step + index, i), 1, &l->rows[i]);
     }
-    CHARL_TRY((window > 0 ? charl_dataset_read_at : charl_dataset_read)(o->ds, o->split, l->rows, n, x, y));
+    CHARL_TRY((window > 0 ? charl__dataset_read_at : charl_dataset_read)(o->ds, o->split, l->rows, n, x, y));
     if (weights) {
         CHARL_TRY(o->weighs_pixels ? charl__dataset_weigh_pixels(o->ds, o->split, l->rows, n, y, weights)
-                                   : charl_dataset_read_weights(o->ds, o->split, l->rows, n, weights));
+                                   : charl__dataset_read_weights(o->ds, o->split, l->rows, n, weights));
         charl__clear_ignored(&l->info, y, n);
     }
     for (int64_t i = 0; starts && i < n; i++) {

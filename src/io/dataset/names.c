@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "charl/data_schema.h"
+#include "io/schema.h"
 
 enum { SHOWN = 8, SHOWN_BYTES = 60 };
 
@@ -100,7 +101,7 @@ static charl_status add_missing(charl__text *text, const name *one, int64_t n)
     return CHARL_OK;
 }
 
-charl_status charl_names_match(const char *of, const char *in, int64_t **index, char **missing)
+charl_status charl__names_match(const char *of, const char *in, int64_t **index, char **missing)
 {
     CHARL_GIVEN(of, in, index, missing);
     charl_status st = CHARL_OK;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_private.h"
+#include "io/dataset/dataset_read.h"
 
 enum { BLOCK = 65536, SCALE_BITS = 31 };
 
@@ -35,7 +36,7 @@ static charl_status scan(draw *d, charl_status (*each)(draw *d, int64_t first, i
         if (d->count) {
             CHARL_TRY_CLEANUP(charl_dataset_read(d->ds, CHARL_SPLIT_TRAIN, rows, n, NULL, values.label));
         } else {
-            CHARL_TRY_CLEANUP(charl_dataset_read_weights(d->ds, CHARL_SPLIT_TRAIN, rows, n, values.weight));
+            CHARL_TRY_CLEANUP(charl__dataset_read_weights(d->ds, CHARL_SPLIT_TRAIN, rows, n, values.weight));
         }
         CHARL_TRY_CLEANUP(each(d, first, n, values.any));
     }

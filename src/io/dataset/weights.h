@@ -18,17 +18,17 @@ void charl__clear_ignored(const charl_dataset_info *info, void *y, int64_t n);
  *  y     [n, y_shape]   their targets, as charl_dataset_read delivers them
  *  out   [n, y_shape]   written
  *
- *  Thread-safe. Errors: as charl_dataset_read_weights. */
+ *  Thread-safe. Errors: as charl__dataset_read_weights. */
 charl_status charl__dataset_weigh_pixels(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n,
                                          const int32_t *y, float *out) CHARL_MUST_CHECK;
 
-/** out[i] = what token first + i of a split weighs as a target, for i < n. Thread-safe. Errors: as charl_dataset_read_weights. */
+/** out[i] = what token first + i of a split weighs as a target, for i < n. Thread-safe. Errors: as charl__dataset_read_weights. */
 charl_status charl__dataset_token_weights(charl_dataset *ds, charl_split split, int64_t first, int64_t n,
                                           float *out) CHARL_MUST_CHECK;
 /** Where the documents of a split begin, of a mix set after set: *out, owned by the caller, i32 [*n], ascending, the first 0. Errors: ERR_NOMEM; ERR_DATA for more tokens than an i32 counts. */
 charl_status charl__dataset_starts(const charl_dataset *ds, charl_split split, int32_t **out,
                                    int64_t *n) CHARL_MUST_CHECK;
-/** out[i] = where in a window from token `first` on the document of its token i begins, as charl_document_starts, for i < n. */
+/** out[i] = where in a window from token `first` on the document of its token i begins, as charl__document_starts, for i < n. */
 void charl__dataset_window_starts(const charl_dataset *ds, charl_split split, int64_t first, int64_t n, int32_t *out);
 /** u8 if all weights of a data set of tokens are integers, else f32. */
 charl_dtype charl__dataset_weights_dtype(const charl_dataset *ds);

@@ -18,6 +18,7 @@
 #include "io/dataset/order/split.h"
 #include "io/dataset/text_labels.h"
 #include "io/import/import_rows.h"
+#include "io/schema.h"
 #include "io/table/fit.h"
 #include "io/table/look.h"
 #include "io/import/importer.h"
@@ -868,7 +869,7 @@ static charl_status describe(csv_import *c)
     if (c->table.names || !charl__recipe_is_plain(&c->recipe)) {
         CHARL_TRY_CLEANUP(charl__recipe_names(&c->recipe, &columns));
         CHARL_TRY_CLEANUP(
-            charl_names_match(charl__text_string(&columns), charl__text_string(&columns), &places, &missing));
+            charl__names_match(charl__text_string(&columns), charl__text_string(&columns), &places, &missing));
     }
     CHARL_TRY_CLEANUP(charl__text_printf(&targets, "%s", ""));
     CHARL_TRY_CLEANUP(charl__text_printf(&c->class_names, "%s", ""));
@@ -1090,7 +1091,7 @@ static charl_status import_like(csv_import *c, const char *out)
         "--like %s: its target has no name by which another file could have it; HINT import it from a file "
         "whose first line has names",
         like);
-    CHARL_TRY_CLEANUP(charl_names_match(info.targets, "", &places, &names));
+    CHARL_TRY_CLEANUP(charl__names_match(info.targets, "", &places, &names));
     CHARL_TRY_CLEANUP(charl__text_printf(&c->class_names, "%s", names));
     CHARL_TRY_CLEANUP(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &schema));
     c->n_labels = schema->kind == CHARL_DATASET_TABLE && schema->y_shape.ndim == 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/schema.h"
 #include "io/table/table.h"
 #include "io/table/recipe.h"
 #include "io/kind.h"
@@ -132,7 +133,7 @@ static charl_status find_targets(charl__rows *r, csv_rows *c, const char *header
     if (!header[0] || !r->s->targets[0]) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl_names_match(r->s->targets, header, &c->target, &missing));
+    CHARL_TRY_CLEANUP(charl__names_match(r->s->targets, header, &c->target, &missing));
     c->n_targets = missing ? 0 : charl_names_count(r->s->targets);
     if (missing && c->n_targets < charl_names_count(r->s->targets)) {
         bool some = false;
@@ -203,7 +204,7 @@ static charl_status find_by_name(charl__rows *r, csv_rows *c, const char *header
     for (int64_t i = 0; i < c->n_columns; i++) {
         CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s%s", i ? "\n" : "", c->recipe.column[c->taken[i]].name));
     }
-    CHARL_TRY_CLEANUP(charl_names_match(charl__text_string(&names), header, &c->column, &missing));
+    CHARL_TRY_CLEANUP(charl__names_match(charl__text_string(&names), header, &c->column, &missing));
     for (int64_t i = 0; i < c->n_columns; i++) {
         lacking += c->column[i] < 0;
     }

@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/dataset/dataset_read.h"
 #include "io/rows/rows_private.h"
+#include "io/schema.h"
 
 typedef struct split_rows {
     charl_dataset *ds;
@@ -75,7 +77,7 @@ static charl_status open_dataset(charl__rows *r)
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *d, &d));
     r->self = d;
     CHARL_TRY_CLEANUP(open_whole(r, d));
-    CHARL_TRY_CLEANUP(charl_dataset_map(d->ds, r->s, r->o.model, false, &notes));
+    CHARL_TRY_CLEANUP(charl__dataset_map(d->ds, r->s, r->o.model, false, &notes));
     if (notes) {
         CHARL_TRY_CLEANUP(charl__rows_warn(r, "%s", notes));
     }
@@ -148,7 +150,7 @@ static charl_status next_dataset(charl__rows *r, int64_t most, void *x, void *y,
                                  : same_y        ? y
                                                  : d->y));
     if (*n == left) { /* the last ones */
-        CHARL_TRY(charl_dataset_check(d->ds));
+        CHARL_TRY(charl__dataset_check(d->ds));
     }
     if (!same_x) {
         CHARL_TRY(convert(r, d, *n, x));

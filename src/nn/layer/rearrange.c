@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "autograd/graph.h"
+#include "autograd/ops_data.h"
 #include "nn/layer.h"
 
 int charl__layer_axis(const charl_layer_build *b, const charl_var *x, int64_t axis)
@@ -130,7 +131,7 @@ static charl_var *mean_of_positions(const charl_layer_build *b, charl_var *x, bo
 {
     charl_var *length = charl__graph_lengths(x);
     const charl_shape s = charl_var_get_type(x).shape;
-    charl_var *mask = charl_sequence_mask(b->g, length, s.dim[charl__var_positions(x)], false);
+    charl_var *mask = charl__sequence_mask(b->g, length, s.dim[charl__var_positions(x)], false);
     charl_var *count = charl_sum(b->g, mask, 1, true);
     charl_shape each = {s.ndim - !keep, {s.dim[0]}};
 
@@ -143,7 +144,7 @@ static charl_var *mean_of_positions(const charl_layer_build *b, charl_var *x, bo
 charl_var *charl__layer_last_position(const charl_layer_build *b, charl_var *x, bool keep)
 {
     const charl_type t = charl_var_get_type(x);
-    charl_var *mask = charl_sequence_mask(b->g, charl__graph_lengths(x), t.shape.dim[charl__var_positions(x)], true);
+    charl_var *mask = charl__sequence_mask(b->g, charl__graph_lengths(x), t.shape.dim[charl__var_positions(x)], true);
     charl_var *y = in_type(b, sum_of_positions(b, x, mask, keep), t.dtype);
 
     charl__var_set_positions(y, 0);

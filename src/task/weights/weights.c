@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "config/config_rows.h"
+#include "nn/model_internal.h"
 #include "task/task.h"
 #include "task/weights/weights_names.h"
 
@@ -132,7 +133,7 @@ cleanup:
 static void last_weight(const charl_model *m, char *name, size_t bytes)
 {
     const int last = charl_model_get_count(m) - 1;
-    const char *tie = charl_model_get_tie(m, last);
+    const char *tie = charl__model_get_tie(m, last);
 
     snprintf(name, bytes, "%s.weight", tie ? tie : charl_model_get_layer_name(m, last));
 }

@@ -16,6 +16,7 @@
 #include "config/config_rows.h"
 #include "io/safetensors.h"
 #include "nn/layer.h"
+#include "nn/model_internal.h"
 #include "nn/weights_layout.h"
 #include "task/weights/weights_names.h"
 #include "task/weights/weights_source.h"
@@ -183,7 +184,7 @@ static charl_status suggest(load *l, const char *name)
 /* Layer i shares a weight: its own name for it, and that of the parameter. */
 static bool tie_names(const load *l, int i, char own[CHARL__LAYOUT_NAME], char shared[CHARL__LAYOUT_NAME])
 {
-    const char *tie = charl_model_get_tie(l->o->model, i);
+    const char *tie = charl__model_get_tie(l->o->model, i);
 
     return tie &&
            snprintf(own, CHARL__LAYOUT_NAME, "%s.weight", charl_model_get_layer_name(l->o->model, i)) <

@@ -13,6 +13,7 @@
 #include "base/numeric/hash.h"
 #include "base/numeric/tree.h"
 #include "base/text/text.h"
+#include "io/checkpoint/run.h"
 #include "train/parallel/optimizer_shard.h"
 #include "train/rundir.h"
 #include "train/trainer.h"
@@ -492,7 +493,7 @@ static charl_status find(charl__trainer *t, charl__text *out, bool *found)
 static void reject_checkpoints(charl__trainer *t)
 {
     const char *dir = t->config->run.output_dir;
-    charl_run_steps left = {NULL, 0};
+    charl__run_steps left = {NULL, 0};
     char text[256];
     int moved = 0;
 
@@ -500,8 +501,8 @@ static void reject_checkpoints(charl__trainer *t)
         return;
     }
     charl__trainer_abandon_save(t);
-    if (charl__rundir_supersede(dir, t->audited_step, &moved) != CHARL_OK || charl_run_list(dir, &left) != CHARL_OK ||
-        (moved > 0 && left.count > 0 && charl_run_link(dir, "last.h5", left.steps[left.count - 1]) != CHARL_OK)) {
+    if (charl__rundir_supersede(dir, t->audited_step, &moved) != CHARL_OK || charl__run_list(dir, &left) != CHARL_OK ||
+        (moved > 0 && left.count > 0 && charl__run_link(dir, "last.h5", left.steps[left.count - 1]) != CHARL_OK)) {
         charl__trainer_warn(t, charl_error_message());
     }
     if (moved > 0) {

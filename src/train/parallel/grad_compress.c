@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "dist/allreduce/allreduce_device.h"
+#include "dist/allreduce/parts.h"
 
 /* count elements from element `at` on of one arena, as the other has them at `to_at`. */
 static charl_status convert(charl__buffer *from, charl_dtype type, int64_t at, charl__buffer *to, int64_t to_at,
@@ -46,7 +47,7 @@ static charl_status buffer(charl_device *dev, void *host, int64_t elements, char
 static charl_status buffers_create(charl__grad_compress *n, const charl_allreduce *ar)
 {
     charl_device *dev = n->set->dev;
-    void *lanes = charl_allreduce_lanes(ar), *sum = charl_allreduce_sum(ar);
+    void *lanes = charl__allreduce_lanes(ar), *sum = charl__allreduce_sum(ar);
     charl__buffer *device_lanes, *device_sum;
 
     if (charl__allreduce_buffers(ar, &device_lanes, &device_sum)) {
@@ -67,7 +68,7 @@ static charl_status create(charl__grad_compress *n, const charl_allreduce *ar)
 {
     charl_device *dev = n->set->dev;
 
-    n->stride = charl_allreduce_stride(ar);
+    n->stride = charl__allreduce_stride(ar);
     CHARL_TRY(buffers_create(n, ar));
     CHARL_TRY(charl__grad_compress_lanes(n, 0, n->set->gradient_elements));
     CHARL_TRY(charl__grad_compress_sum(n, 0, 1)); /* nothing, or what other ranks write: zeros */

@@ -23,6 +23,7 @@
 #include "base/numeric/hash.h"
 #include "base/log.h"
 #include "dist/allreduce/allreduce_device.h"
+#include "dist/allreduce/parts.h"
 #include "dist/consensus.h"
 
 enum { MOST_BUCKETS = 48 };
@@ -38,14 +39,14 @@ static void pin(charl__grad_reducer *s, void *memory, int64_t count, charl_pinne
 /* The arenas of gradients, in the memory of the all-reduce where that is possible. */
 static charl_status place_f32(charl__grad_reducer *s)
 {
-    const int64_t stride = charl_allreduce_stride(s->ar);
+    const int64_t stride = charl__allreduce_stride(s->ar);
     charl__gradient_memory memory = {0};
 
     s->in_place = charl__device_facts_get(s->dev)->zero_copy && stride == s->set->gradient_elements;
     /* Shares are added up in the sum, which is this rank's own then. */
     s->sum_in_place = s->in_place && s->set->gradient_elements == s->set->elements;
-    memory.lanes = s->in_place ? charl_allreduce_lanes(s->ar) : NULL;
-    memory.sum = s->sum_in_place ? charl_allreduce_sum(s->ar) : NULL;
+    memory.lanes = s->in_place ? charl__allreduce_lanes(s->ar) : NULL;
+    memory.sum = s->sum_in_place ? charl__allreduce_sum(s->ar) : NULL;
     s->on_device = charl__allreduce_buffers(s->ar, &memory.lanes_buffer, &memory.sum_buffer);
     CHARL_INVARIANT(!s->on_device || stride == s->set->gradient_elements || s->set->gradient_elements == 0);
     return charl__params_allocate_gradients(s->set, s->n_lanes, false, &memory);
@@ -65,20 +66,20 @@ static charl_status place_bf16(charl__grad_reducer *s)
 
 static charl_status place(charl__grad_reducer *s)
 {
-    const int64_t stride = charl_allreduce_stride(s->ar);
+    const int64_t stride = charl__allreduce_stride(s->ar);
 
     s->element = charl_dtype_size(s->set->reduce_dtype);
     CHARL_TRY(s->set->reduce_dtype == CHARL_BF16 ? place_bf16(s) : place_f32(s));
     s->lanes = (charl__lane_arena){.device = s->narrow ? s->narrow->lanes : s->set->grad,
-                                   .host = charl_allreduce_lanes(s->ar),
+                                   .host = charl__allreduce_lanes(s->ar),
                                    .device_stride = s->narrow ? stride : s->set->gradient_elements,
                                    .stride = stride};
-    if (charl_allreduce_gathered(s->ar) && charl__device_facts_get(s->dev)->zero_copy) {
+    if (charl__allreduce_gathered(s->ar) && charl__device_facts_get(s->dev)->zero_copy) {
         s->shares_values = true;
-        CHARL_TRY(charl__params_move(s->set, charl_allreduce_gathered(s->ar)));
+        CHARL_TRY(charl__params_move(s->set, charl__allreduce_gathered(s->ar)));
     }
     s->sum =
-        (charl__lane_arena){.device = s->narrow ? s->narrow->sum : s->set->sum, .host = charl_allreduce_sum(s->ar)};
+        (charl__lane_arena){.device = s->narrow ? s->narrow->sum : s->set->sum, .host = charl__allreduce_sum(s->ar)};
     /* Ranks that are threads have one copy of the sum between them: one process would pin the same
      * pages for a context of each. Of such jobs on an H200 some lost their contexts just there. */
     if (!charl__device_facts_get(s->dev)->zero_copy && !s->on_device && !charl_comm_is_team(s->comm)) {
@@ -208,7 +209,7 @@ static charl_status make_room(charl__grad_reducer *s)
 {
     int64_t completed = 0;
 
-    CHARL_TRY(charl_allreduce_progress(s->ar, &completed));
+    CHARL_TRY(charl__allreduce_progress(s->ar, &completed));
     if (s->last_ticket - completed >= MAX_BUCKETS - 1) {
         CHARL_TRY(charl_allreduce_wait(s->ar, completed));
     }
@@ -266,7 +267,7 @@ charl_status charl__grad_reducer_gather(charl__grad_reducer *s, const charl__par
     charl__allreduce_share(s->ar, false);
     for (int i = 0; i < n; i++) {
         CHARL_TRY(make_room(s));
-        CHARL_TRY(charl_allreduce_gather(s->ar, range[i].begin, range[i].count, &s->last_ticket));
+        CHARL_TRY(charl__allreduce_gather(s->ar, range[i].begin, range[i].count, &s->last_ticket));
     }
     CHARL_TRY(charl__allreduce_join(s->ar));
     s->n_unseen += s->n_unseen == 0;

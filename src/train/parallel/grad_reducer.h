@@ -60,7 +60,7 @@ charl_status charl__grad_reducer_wait(charl__grad_reducer *s, int64_t ticket) CH
 charl_allreduce *charl__grad_reducer_allreduce(const charl__grad_reducer *s);
 /** Whether charl__grad_reducer_gather works: the devices of options.gathers gather the parameters by themselves. */
 bool charl__grad_reducer_gathers_in_place(const charl__grad_reducer *s);
-/** Every rank's part (charl_allreduce_part) of n ranges of the parameters to all ranks, behind what the compute queue holds; launches enqueued
+/** Every rank's part (charl__allreduce_part) of n ranges of the parameters to all ranks, behind what the compute queue holds; launches enqueued
  *  from now on see them. Async on one node. Collective. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__grad_reducer_gather(charl__grad_reducer *s, const charl__param_range *range,
                                         int n) CHARL_MUST_CHECK;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "dist/allreduce/parts.h"
 
 enum { POLLS = 100 }; /* before the host sleeps between looks */
 
@@ -82,7 +83,7 @@ static charl_status help(charl__grad_reducer *s)
 {
     int64_t completed = 0;
 
-    CHARL_TRY(charl_allreduce_progress(s->ar, &completed));
+    CHARL_TRY(charl__allreduce_progress(s->ar, &completed));
     CHARL_TRY(upload(s, completed));
     return CHARL_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "dist/allreduce/parts.h"
 
 enum { CHUNK = 1 << 20 }; /* floats of a rank in one message */
 
@@ -54,7 +55,7 @@ charl_status charl__shard_create(charl_data_parallel *dp)
     for (int i = 0; i < s->n; i++) {
         int64_t from, to;
 
-        charl_allreduce_part(s->ar, s->bucket[i].count, charl_comm_rank(dp->comm), &from, &to);
+        charl__allreduce_part(s->ar, s->bucket[i].count, charl_comm_rank(dp->comm), &from, &to);
         s->own[i] = (charl__param_range){s->bucket[i].begin + from, to - from};
     }
     s->ranges = (charl__param_ranges){s->own, s->n};
@@ -79,7 +80,7 @@ void charl__shard_destroy(charl__shard *s)
 static charl_status transfer(const charl_data_parallel *dp, charl__param_range range, bool to_device)
 {
     const size_t at = (size_t)range.begin * sizeof(float), bytes = (size_t)range.count * sizeof(float);
-    float *host = charl_allreduce_gathered(dp->shard->ar) + range.begin;
+    float *host = charl__allreduce_gathered(dp->shard->ar) + range.begin;
 
     if (bytes == 0) {
         return CHARL_OK;
@@ -116,7 +117,7 @@ charl_status charl__shard_publish(charl_data_parallel *dp)
     }
     CHARL_TRY(charl_device_sync(dp->params->dev));
     for (int i = 0; i < s->n; i++) {
-        CHARL_TRY(charl_allreduce_gather(s->ar, s->bucket[i].begin, s->bucket[i].count, &s->ticket[i]));
+        CHARL_TRY(charl__allreduce_gather(s->ar, s->bucket[i].begin, s->bucket[i].count, &s->ticket[i]));
     }
     for (int i = 0; i < s->n; i++) {
         CHARL_TRY(charl__grad_reducer_wait(dp->reducer, s->ticket[i]));
@@ -139,7 +140,7 @@ static int64_t part_elements(const charl__shard *s, int r)
     int64_t n = 0, from, to;
 
     for (int i = 0; i < s->n; i++) {
-        charl_allreduce_part(s->ar, s->bucket[i].count, r, &from, &to);
+        charl__allreduce_part(s->ar, s->bucket[i].count, r, &from, &to);
         n += to - from;
     }
     return n;
@@ -153,7 +154,7 @@ static void scatter(const charl__shard *s, int r, int64_t at, int64_t count, con
     for (int i = 0; i < s->n; i++) {
         int64_t first, end;
 
-        charl_allreduce_part(s->ar, s->bucket[i].count, r, &from, &to);
+        charl__allreduce_part(s->ar, s->bucket[i].count, r, &from, &to);
         first = at > kept ? at : kept;
         end = at + count < kept + to - from ? at + count : kept + to - from;
         if (first < end) {

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "autograd/op.h"
+#include "autograd/ops_data.h"
 #include "charl/ops.h"
 
 enum { GROUP = 64 };
@@ -195,7 +196,7 @@ const charl__op charl_op_paste2d = {
     CHARL_SAMPLES(paste_samples),
 };
 
-charl_var *charl_paste2d(charl_graph *g, charl_var *x, charl_var *patch, charl_var *box)
+charl_var *charl__paste2d(charl_graph *g, charl_var *x, charl_var *patch, charl_var *box)
 {
     charl_var *in[3] = {x, patch, box}, *out[CHARL_OP_MAX_OUT];
 

@@ -3,6 +3,7 @@
  */
 #include "autograd/graph_private.h"
 #include "autograd/op.h"
+#include "autograd/ops_data.h"
 #include "charl/ops.h"
 
 enum { GROUP = 64 };
@@ -85,7 +86,7 @@ const charl__op charl_op_document_starts = {
     CHARL_SAMPLES(samples_starts),
 };
 
-charl_var *charl_document_starts(charl_graph *g, charl_var *document, charl_var *row, int64_t length)
+charl_var *charl__document_starts(charl_graph *g, charl_var *document, charl_var *row, int64_t length)
 {
     if (length < 1) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "document_starts: the length %lld is not at least 1",
@@ -141,7 +142,7 @@ const charl__op charl_op_document_positions = {
     CHARL_SAMPLES(samples_positions),
 };
 
-charl_var *charl_document_positions(charl_graph *g, charl_var *start)
+charl_var *charl__document_positions(charl_graph *g, charl_var *start)
 {
     return charl__apply1(g, &charl_op_document_positions, NULL, start);
 }
@@ -159,7 +160,7 @@ charl_var *charl__graph_starts(const charl_graph *g)
 charl_var *charl__graph_document_positions(charl_graph *g)
 {
     if (g->starts && !g->positions) {
-        g->positions = charl_document_positions(g, g->starts);
+        g->positions = charl__document_positions(g, g->starts);
     }
     return g->positions;
 }

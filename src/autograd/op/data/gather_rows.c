@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "autograd/op.h"
+#include "autograd/ops_data.h"
 #include "charl/ops.h"
 
 enum { GROUP = 64 };
@@ -160,7 +161,7 @@ const charl__op charl_op_gather_rows = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_gather_rows(charl_graph *g, charl_var *source, charl_var *row, charl_var *shift, charl_var *scale)
+charl_var *charl__gather_rows(charl_graph *g, charl_var *source, charl_var *row, charl_var *shift, charl_var *scale)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
@@ -213,7 +214,7 @@ const charl__op charl_op_gather_tokens = {
     CHARL_SAMPLES(samples_tokens),
 };
 
-charl_var *charl_gather_tokens(charl_graph *g, charl_var *source, charl_var *row)
+charl_var *charl__gather_tokens(charl_graph *g, charl_var *source, charl_var *row)
 {
     return charl__apply2(g, &charl_op_gather_tokens, NULL, source, row);
 }

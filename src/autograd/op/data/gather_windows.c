@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "autograd/op.h"
+#include "autograd/ops_data.h"
 #include "charl/ops.h"
 
 enum { GROUP = 64 };
@@ -101,7 +102,7 @@ const charl__op charl_op_gather_windows = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_gather_windows(charl_graph *g, charl_var *tokens, charl_var *start, int64_t length, int64_t offset)
+charl_var *charl__gather_windows(charl_graph *g, charl_var *tokens, charl_var *start, int64_t length, int64_t offset)
 {
     const windows_attr attr = {length, offset};
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "autograd/op.h"
+#include "autograd/ops_data.h"
 #include "base/alloc.h"
 #include "base/numeric/hash.h"
 #include "base/numeric/rng.h"
@@ -122,7 +123,7 @@ const charl__op charl_op_mask_tokens = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_mask_tokens(charl_graph *g, charl_var *x, const charl_mask_tokens_args *args, charl_var **masked)
+charl_var *charl__mask_tokens(charl_graph *g, charl_var *x, const charl__mask_tokens_args *args, charl_var **masked)
 {
     if (!args || !masked) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "mask_tokens: args or masked is NULL");

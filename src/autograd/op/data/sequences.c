@@ -4,6 +4,7 @@
 #include "autograd/graph_private.h"
 #include "autograd/onnx/onnx.h"
 #include "autograd/op.h"
+#include "autograd/ops_data.h"
 #include "charl/ops.h"
 
 enum { GROUP = 64 };
@@ -94,7 +95,7 @@ const charl__op charl_op_padded_sequences = {
     CHARL_SAMPLES(samples_padded),
 };
 
-charl_var *charl_padded_sequences(charl_graph *g, charl_var *x, int before, charl_var **length)
+charl_var *charl__padded_sequences(charl_graph *g, charl_var *x, int before, charl_var **length)
 {
     if (!length) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "padded_sequences: length is NULL");
@@ -189,7 +190,7 @@ const charl__op charl_op_sequence_mask = {
     CHARL_SAMPLES(samples_mask),
 };
 
-charl_var *charl_sequence_mask(charl_graph *g, charl_var *length, int64_t positions, bool last)
+charl_var *charl__sequence_mask(charl_graph *g, charl_var *length, int64_t positions, bool last)
 {
     const mask_attr attr = {(int32_t)positions, last};
 
@@ -205,7 +206,7 @@ charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x, int64_t vocab)
 
     g->padded = x;
     g->vocab = vocab;
-    tokens = charl_padded_sequences(g, x, 0, &g->lengths[0]);
+    tokens = charl__padded_sequences(g, x, 0, &g->lengths[0]);
     charl__var_set_positions(tokens, 1);
     return tokens;
 }
@@ -322,7 +323,7 @@ charl_var *charl__graph_lengths(charl_var *x)
     const bool shifted = x->positions > 0 && charl__var_is_shifted(x);
 
     if (shifted && !g->lengths[1]) {
-        charl_padded_sequences(g, g->padded, 1, &g->lengths[1]);
+        charl__padded_sequences(g, g->padded, 1, &g->lengths[1]);
     }
     return x->positions > 0 ? g->lengths[shifted] : NULL;
 }

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/text/utf8.h"
+#include "io/schema.h"
 #include "io/tokenizer/tokenizer_private.h"
 
 /* The texts of a schema, for what is done to each of them. */
@@ -177,8 +178,8 @@ cleanup:
     return st;
 }
 
-charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_stats, const float *mean,
-                                          const float *std, charl_data_schema **out)
+charl_status charl__data_schema_normalized(const charl_data_schema *s, int64_t n_stats, const float *mean,
+                                           const float *std, charl_data_schema **out)
 {
     CHARL_GIVEN(s, mean || n_stats == 0, std || n_stats == 0, out);
     charl_status st = CHARL_OK;
@@ -207,13 +208,13 @@ cleanup:
     return st;
 }
 
-charl_status charl_data_schema_copy(const charl_data_schema *s, charl_data_schema **out)
+charl_status charl__data_schema_copy(const charl_data_schema *s, charl_data_schema **out)
 {
     CHARL_GIVEN(s, out);
-    return charl_data_schema_normalized(s, s->n_stats, s->mean, s->std, out);
+    return charl__data_schema_normalized(s, s->n_stats, s->mean, s->std, out);
 }
 
-void charl_data_schema_get_info(const charl_data_schema *s, const char *path, charl_dataset_info *out)
+void charl__data_schema_get_info(const charl_data_schema *s, const char *path, charl_dataset_info *out)
 {
     if (!out) {
         return;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "io/dataset/schema/data_schema.h"
+#include "io/schema.h"
 #include "io/tokenizer/tokenizer_private.h"
 
 /* Tokens of the largest tokenizer that is written out. */
@@ -297,7 +298,7 @@ static charl_status read_object(const source *o, charl_data_schema *s)
     return CHARL_OK;
 }
 
-charl_status charl_data_schema_parse(const char *path, const char *json, charl_data_schema **out)
+charl_status charl__data_schema_parse(const char *path, const char *json, charl_data_schema **out)
 {
     CHARL_GIVEN(path, json, out);
     charl_status st = CHARL_OK;
@@ -319,7 +320,7 @@ cleanup:
 
 #else
 
-charl_status charl_data_schema_parse(const char *path, const char *json, charl_data_schema **out)
+charl_status charl__data_schema_parse(const char *path, const char *json, charl_data_schema **out)
 {
     CHARL_GIVEN(path, json, out);
     (void)json;

@@ -1,0 +1,36 @@
+#ifndef CHARL_DIST_ALLREDUCE_PARTS_H
+#define CHARL_DIST_ALLREDUCE_PARTS_H
+/** An all-reduce by parts: for optimizers that are sharded. */
+#include "charl/comm.h"
+
+/** Lane j of this rank: n elements of reduce_dtype at lanes + j * stride elements. Both it and the
+ *  sum are aligned to 4096 bytes and padded to a multiple of that, so a device can use them in
+ *  place. NULL where they are device memory that the host does not reach. Borrowed. Local. */
+void *charl__allreduce_lanes(const charl_allreduce *ar);
+int64_t charl__allreduce_stride(const charl_allreduce *ar);
+
+/** The completed sums, n elements of reduce_dtype, shared by the ranks of the node: read only.
+ *  Borrowed. Local. */
+void *charl__allreduce_sum(const charl_allreduce *ar);
+
+/** The part of a range of `count` values that a rank owns: [*from, *to), relative to the range, in
+ *  whole blocks of 64 values. Local. */
+void charl__allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from, int64_t *to);
+
+/** n floats with which the ranks tell each other their parts of ranges, aligned and padded as the
+ *  sum; NULL without the option `gathers`. Ranks of a node may share it. Borrowed. Local. */
+float *charl__allreduce_gathered(const charl_allreduce *ar);
+
+/** This rank's part of the range is written to the gathered memory; once the range is complete, all
+ *  parts are there. Tickets, order and limits are those of charl_allreduce_begin. A rank writes its
+ *  part when it knows that no rank reads the last one any more: it has waited, since, for something
+ *  that each of them began after reading. Async. Collective on c, but it waits for nobody.
+ *  Errors: ERR_INVALID, ERR_COMM. Cost: shm moves nothing; hierarchical sends 4*count bytes to
+ *  every node, p2p and mpi to every rank. */
+charl_status charl__allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count,
+                                     int64_t *ticket) CHARL_MUST_CHECK;
+
+/** Do what can be done without waiting. Ranges with ticket < *completed are complete. Async. Local.
+ *  Errors: ERR_COMM. */
+charl_status charl__allreduce_progress(charl_allreduce *ar, int64_t *completed) CHARL_MUST_CHECK;
+#endif

@@ -1,0 +1,38 @@
+#ifndef CHARL_IO_DATASET_DATASET_READ_H
+#define CHARL_IO_DATASET_DATASET_READ_H
+/** Reading that the loaders need. */
+#include "charl/dataset.h"
+
+/** Windows of tokens at any positions: x[i] = tokens[starts[i], + window), y[i] the same one token
+ *  later.
+ *
+ *  Blocks. Local. Thread-safe. Deterministic. Errors: as charl_dataset_read; ERR_INVALID if not
+ *  tokens.
+ */
+charl_status charl__dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, void *x,
+                                    void *y) CHARL_MUST_CHECK;
+
+/** w[i] = how much the targets of sample i count in the loss: 0 for a label that does not count, and for the first
+ *  token of a document where these are separate, else its stored weight, else 1. Where pixels have classes, it is the
+ *  weight of the sample.
+ *
+ *  places  [n]                read; row numbers, of tokens the first tokens of windows
+ *  w       [n] or [n, window] written
+ *
+ *  Blocks. Local. Thread-safe. Deterministic. Errors: as charl_dataset_read; ERR_DATA for a weight that is negative or
+ *  not finite.
+ *  Cost: as charl_dataset_read of the targets. */
+charl_status charl__dataset_read_weights(charl_dataset *ds, charl_split split, const int64_t *places, int64_t n,
+                                         float *w) CHARL_MUST_CHECK;
+
+/** Check that the file is still what was opened, by size and times of the open file. After a change
+ *  of those, blocks that have been read since the last check but one are compared with their
+ *  checksums at once, all others when they are next read; so a file whose times alone have changed
+ *  is read on. Every read does the same, at most once a second; call it where what was read so far
+ *  is about to be trusted, as before a checkpoint.
+ *
+ *  Blocks. Local. Thread-safe. Errors: ERR_DATA  the file was cut or holds other data, or it was
+ *  written to and has no checksums of all its blocks; ERR_IO. Cost: one fstat; after a change the
+ *  blocks read lately. */
+charl_status charl__dataset_check(charl_dataset *ds) CHARL_MUST_CHECK;
+#endif
