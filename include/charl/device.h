@@ -29,8 +29,8 @@ typedef enum charl_device_kind {
 /** "cpu", "accelerator", "integrated gpu" or "gpu"; "?" outside the enum. Static. Local. */
 const char *charl_device_kind_name(charl_device_kind kind);
 
-/** By what charl reaches a device. Kernels are compiled by OpenCL for both, and results are the same bits. NVIDIA launches
- *  in less time, and has no objects for charl/opencl.h. */
+/** By what charl reaches a device. Kernels are compiled by OpenCL for both, and results are the same bits. NVIDIA
+ *  launches in less time, and has no objects for charl/opencl.h. */
 typedef enum charl_driver {
     CHARL_DRIVER_AUTO,   /* NVIDIA where it is there and the node has one rank, else OPENCL */
     CHARL_DRIVER_OPENCL, /* every device */

@@ -48,8 +48,9 @@ charl_status charl_fault(const char *point) CHARL_MUST_CHECK;
  *  charl_environment_check. Local. Blocks. Errors: ERR_CONFIG  names the point and the nearest one, or all. */
 charl_status charl_fault_check(void) CHARL_MUST_CHECK;
 
-/** At the end of a job of `ranks` ranks that succeeded: refuse rules of CHARL_FAULT that count (point:N, point:N+) if this process never passed
- *  the point, or if they name a rank that the job does not have. What such a rule was to test was not tested. is_team: the ranks are threads
+/** At the end of a job of `ranks` ranks that succeeded: refuse rules of CHARL_FAULT that count (point:N, point:N+) if
+ *  this process never passed the point, or if they name a rank that the job does not have. What such a rule was to test
+ *  was not tested. is_team: the ranks are threads
  *  of this process. Local. Blocks. Errors: ERR_CONFIG  names the point. */
 charl_status charl_fault_finish(int ranks, bool is_team) CHARL_MUST_CHECK;
 

@@ -15,8 +15,8 @@
 
 CHARL_BEGIN_DECLS
 
-/** The queue on which charl computes: a cl_command_queue, in order. Borrowed from the device. NULL where its driver is not opencl
- *  (charl_device_request.driver). Local. */
+/** The queue on which charl computes: a cl_command_queue, in order. Borrowed from the device. NULL where its driver is
+ *  not opencl (charl_device_request.driver). Local. */
 void *charl_device_cl_queue(charl_device *dev);
 
 /** The memory of a tensor: a cl_mem. *offset gets the byte at which the tensor begins. Borrowed from the tensor; valid
