@@ -36,7 +36,6 @@
 #ifndef OUT_V
 #define OUT_V 1
 #endif
-#define INLINE static inline __attribute__((always_inline)) /* or arrays that are handed on might go to memory */
 #include "shared/rng.clh"
 #include "gemm/gemm_epilogue.clh"
 #include "gemm/gemm.clh"
@@ -61,18 +60,18 @@
 #endif
 
 /* The first block of a work-item, in blocks from the corner of the tile. */
-INLINE int block_row(int lane)
+CHARL_INLINE int block_row(int lane)
 {
     return lane / PATCH / (LX / PATCH_X) * PM + lane % 2 + lane / 16 % 2 * 2;
 }
 
-INLINE int block_column(int lane)
+CHARL_INLINE int block_column(int lane)
 {
     return lane / PATCH % (LX / PATCH_X) * (2 * PN) + lane / 2 % 8;
 }
 
 /* acc[r][c] += A(r) * B(c) at one step; rows and columns of both are a patch apart. */
-INLINE void multiply(local const float4 *a, local const float4 *b, float acc[PM][PN])
+CHARL_INLINE void multiply(local const float4 *a, local const float4 *b, float acc[PM][PN])
 {
     float av[PM], bv[PN];
 
@@ -96,7 +95,7 @@ INLINE void multiply(local const float4 *a, local const float4 *b, float acc[PM]
 }
 
 /* The first step of the tile after the one that begins at step k. */
-INLINE int after(int k, int k_all)
+CHARL_INLINE int after(int k, int k_all)
 {
     return k + BK < k_all ? k + BK : 0;
 }

@@ -48,7 +48,7 @@ typedef struct {
 } product;
 
 /* Tile `group` of p. */
-INLINE void multiply(const form f, const product p, int group, local float as[static TILE * PITCH],
+CHARL_INLINE void multiply(const form f, const product p, int group, local float as[static TILE * PITCH],
                      local float bs[static TILE * PITCH] EPILOGUE_ARGS(with, record, draw))
 {
     const int lane = (int)get_local_id(0), tx = lane % HALF, ty = lane / HALF;

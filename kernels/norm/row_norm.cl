@@ -20,7 +20,7 @@
 #include "norm/row_norm.clh"
 
 /* Mean and inverse standard deviation of a row; what is kept of it, where KEEP. */
-static inline __attribute__((always_inline)) float2 read_row(bool whole, const row r, piece *kept)
+CHARL_INLINE float2 read_row(bool whole, const row r, piece *kept)
 {
 #if KEEP
     const int n = r.n, t = r.t;
@@ -39,7 +39,7 @@ static inline __attribute__((always_inline)) float2 read_row(bool whole, const r
     return stats(whole, kept, r);
 }
 
-static inline __attribute__((always_inline)) void normalize(bool whole, const row r)
+CHARL_INLINE void normalize(bool whole, const row r)
 {
     const int n = r.n, t = r.t;
     piece kept[KEEP + 1];

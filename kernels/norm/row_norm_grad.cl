@@ -11,7 +11,7 @@
 #include "norm/row_norm.clh"
 #include "norm/row_norm_grad.clh"
 
-static inline __attribute__((always_inline)) void differentiate(bool whole, const row r)
+CHARL_INLINE void differentiate(bool whole, const row r)
 {
     const int n = r.n, t = r.t;
     line one, *l = &one;

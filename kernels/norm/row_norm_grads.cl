@@ -33,7 +33,7 @@ typedef struct {
     local float4 *part;
 } columns;
 
-static inline __attribute__((always_inline)) void add_row(const row r, line *l, columns *c)
+CHARL_INLINE void add_row(const row r, line *l, columns *c)
 {
     const int n = r.n, t = r.t;
     const float4 s = means(true, r, l);
@@ -119,7 +119,7 @@ static inline void expect(const row r)
 }
 
 /* Rows i, i + TEAMS, ... before `end`, in so many steps. */
-static inline __attribute__((always_inline)) void add_rows(const row r, ulong i, ulong end, ulong rows, int steps, columns *c)
+CHARL_INLINE void add_rows(const row r, ulong i, ulong end, ulong rows, int steps, columns *c)
 {
     line now, next;
 

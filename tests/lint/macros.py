@@ -44,7 +44,7 @@ def of_file(text):
     text = re.sub(r"^[ \t]*#.*(?:\\\n.*)*$", "", text, flags=re.M)
     names = set(re.findall(r"\b(?:struct|union|enum)\s+(\w+)", text)) | set(re.findall(r"\}\s*(\w+)\s*;", text))
     names |= set(re.findall(r"^typedef\b[^;{]*?\b(\w+)\s*;", text, re.M)) | set(re.findall(r"^typedef\b[^;{]*?\b(\w+)\s*,", text, re.M))
-    names |= set(re.findall(r"^(?:static|CHARL_OVERLOAD|CHARL_INLINE|CHARL_IN_KERNEL|INLINE)\b[^;{(]*?\b(\w+)\s*\(", text, re.M))
+    names |= set(re.findall(r"^(?:static|CHARL_OVERLOAD|CHARL_INLINE|CHARL_IN_KERNEL)\b[^;{(]*?\b(\w+)\s*\(", text, re.M))
     names |= set(re.findall(r"^constant\b[^;=\[]*?\b(\w+)\s*[=\[]", text, re.M))
     return names
 
