@@ -21,7 +21,7 @@ for option in "$@"; do
     --tests)
         packages+=("${test_packages[@]}")
         optional=(python3-torch python3-venv chromium mandoc zsh fish "${package_tools[@]}" lintian oclgrind
-            slurmctld slurmd slurm-client munge python3-jsonschema python3-yaml)
+            abigail-tools slurmctld slurmd slurm-client munge python3-jsonschema python3-yaml)
         ;;
     --list) list_only=yes ;;
     *)
