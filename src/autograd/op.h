@@ -233,6 +233,8 @@ void charl__apply(charl_graph *g, const charl__op *op, const void *attr, charl_v
 charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, ...) CHARL_PRINTF(3, 4);
 /** Whether `v`, setting `name` of builder `what`, lies in a range as of a key (base/registry/key.h); otherwise it is an error of the graph. */
 bool charl__graph_takes(charl_graph *g, const char *what, const char *name, double v, const char *range);
+/** charl_scale by numbers of charl's own: 1 / n of no elements is infinite, and a mean of none NaN, as in PyTorch. */
+charl_var *charl__scale(charl_graph *g, charl_var *x, float factor, float offset);
 /** Put more into the message of the graph's first error: "ORIGIN: MESSAGEAFTER", origin may be NULL. With an origin, ERR_INVALID becomes
  * ERR_CONFIG, as of other keys of a configuration. Errors: ERR_NOMEM, the message unchanged. */
 charl_status charl__graph_explain(charl_graph *g, const char *origin, const char *after) CHARL_MUST_CHECK;

@@ -198,6 +198,11 @@ charl_var *charl_scale(charl_graph *g, charl_var *x, float factor, float offset)
         !charl__graph_takes(g, "scale", "offset", (double)offset, NULL)) {
         return NULL;
     }
+    return charl__scale(g, x, factor, offset);
+}
+
+charl_var *charl__scale(charl_graph *g, charl_var *x, float factor, float offset)
+{
     return charl__apply1(g, &charl_op_scale, &(scale_attr){factor, offset}, x);
 }
 

@@ -309,7 +309,7 @@ static void bce_backward(const charl__backward *b)
     if (b->needed[1]) {
         const charl_shape s = charl_var_get_type(b->in[0]).shape;
 
-        b->gin[1] = charl_mul(b->g, b->in[0], charl_scale(b->g, g, -1.0F / (float)rest_of(&s), 0.0F));
+        b->gin[1] = charl_mul(b->g, b->in[0], charl__scale(b->g, g, -1.0F / (float)rest_of(&s), 0.0F));
     }
 }
 

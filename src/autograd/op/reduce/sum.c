@@ -248,5 +248,5 @@ charl_var *charl_mean(charl_graph *g, charl_var *x, int axis, bool keep)
 
         n = n / s->count * s->total;
     }
-    return charl_scale(g, sum, (float)(1.0 / n), 0.0F);
+    return charl__scale(g, sum, (float)(1.0 / n), 0.0F);
 }
