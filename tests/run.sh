@@ -6,13 +6,16 @@
 # to say about it or see the same code in other tests. Tests labelled both run in dev in a short form (CHARL_TEST_SHORT) and whole in
 # release. Both presets keep their compiled kernels in one place, release first: it compiles them sooner than dev with its sanitizers.
 # At the end: the seconds of the tests by label, beside tests/budget.txt. Over budget is no failure: the machine may be busy.
-# Usage: tests/run.sh [release|dev ...]      CHARL_JOBS=n limits parallel compilation
+# --quick: for contributors while they work, three minutes once it is built: in release, lint and the tests of one module at a time, but
+# none that trains, takes several processes or asks another program.
+# Usage: tests/run.sh [--quick | release|dev ...]      CHARL_JOBS=n limits parallel compilation
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 exec </dev/null
 
 presets=("$@")
 [ ${#presets[@]} -gt 0 ] || presets=(release dev)
+[ "$*" != --quick ] || presets=(release)
 jobs=${CHARL_JOBS:-$(nproc 2>/dev/null || echo 2)}
 summary=()
 failed=0
@@ -115,7 +118,8 @@ for preset in "${presets[@]}"; do
         failed=1
         continue
     fi
-    case "$preset of ${presets[*]}" in
+    case "$preset of ${*:-${presets[*]}}" in
+    "release of --quick") run_tests release 1 -L '^(base|bench|config|device|dist|infer|io|library|lint|nn|optim|report|task|tensor)$' -LE '^(valgrind|once)$' ;;
     "dev of release dev") run_tests dev 1 -LE '^(valgrind|once)$' ;;
     "release of release dev") run_tests release '' -L '^(valgrind|once|both)$' ;;
     dev*) run_tests dev '' -LE '^valgrind$' ;;
