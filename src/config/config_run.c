@@ -164,9 +164,9 @@ static void check_rules(notes *n)
              c->train.spike_window, n->facts->steps);
     }
     if (!charl__config_init_from(c) && c->lora.rank > 0) {
-        note(n, "[lora] without [init] from: the adapters are trained on weights that are drawn at random and stay so");
+        note(n, "lora.rank without init.from: the weights under the adapters stay random");
     } else if (!charl__config_init_from(c) && is_chosen(n, "train", "freeze")) {
-        note(n, "train.freeze without [init] from: what is frozen is drawn at random and stays so");
+        note(n, "train.freeze without init.from: the frozen weights stay random");
     }
     if (c->train.on_nonfinite == CHARL__NONFINITE_STOP) {
         useless(n, "train", "max_nonfinite_steps", "train.on_nonfinite is stop");
