@@ -130,7 +130,7 @@ def main():
         for bad, message in (('{"ctx": "a", "endings": ["b", "c"], "label": 2}', "bad.jsonl:1: \"label\" is not the number"),
                              ('{"question": "a", "choices": {"text": ["b", "c"], "label": ["A", "B"]}, "answerKey": "C"}',
                               "bad.jsonl:1: \"answerKey\" is none of the labels"),
-                             ('{"text": "a"}', "bad.jsonl:1: neither HellaSwag's form"), ('{"ctx": ', "bad.jsonl:1: not a JSON"),
+                             ('{"text": "a"}', "bad.jsonl:1: neither HellaSwag's form"), ('{"ctx": ', "bad.jsonl:1: not JSON at byte 8"),
                              ('{"ctx": "a", "endings": ["b"], "label": 0}', "bad.jsonl:1: there must be a list of 2"),
                              ('{"ctx": "a", "endings": ["b", "' + "c" * 60 + '"], "label": 0}', "bad.jsonl:1: a choice has 61 tokens"),
                              ("", "bad.jsonl: the file is empty"), ("\n", "bad.jsonl has no questions")):

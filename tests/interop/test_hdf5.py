@@ -339,7 +339,7 @@ def attributes():
     with h5py.File("a.h5", "r+") as f:
         f["class1"].attrs["name"] = 0.5
     assert 'targets are numbers, but one is "zebra"' in imported(3, "a.h5", "--x", "/*/rows", "--y", "@name", "--stacked")
-    for value, reason in (([1, 2], "attribute name is not a single value"), ("", "a class name is empty"),
+    for value, reason in (([1, 2], "attribute name is not a single value"), ("", "a class name that is empty"),
                           ("a\tb", "a class name with"), (np.complex64(1), "attribute name is neither a number nor text"),
                           (np.nan, "targets are numbers, but one is")):
         with h5py.File("a.h5", "r+") as f:
