@@ -1,29 +1,28 @@
 #ifndef CHARL_CHOICES_H
 #define CHARL_CHOICES_H
-/** Multiple choice: which ending of a text does a language model hold for the most probable? */
+/** Multiple choice: rank candidate endings of a text by the log-likelihood that a language model gives them. */
 #include "charl/checkpoint.h"
 #include "charl/config.h"
 #include "charl/device.h"
 
 CHARL_BEGIN_DECLS
 
-/** A question that has been answered. Borrowed for the call. */
+/** An answered question. Borrowed for the call. */
 typedef struct charl_choice {
     int64_t line; /* of the file */
-    int n, right; /* choices; the right one */
-    /* The choice with the largest log-likelihood, and with the largest one for each of its characters; the first of
-     * equals */
+    int n, right; /* number of choices; index of the right one */
+    /* The choice with the largest log-likelihood, and with the largest one per character; on a tie the first */
     int chosen, chosen_norm;
     const double *log_likelihood; /* [n] natural logarithms */
 } charl_choice;
 
-/** All zero is right for a checkpoint that holds its tokenizer. */
+/** All members may be zero if the checkpoint holds its tokenizer. */
 typedef struct charl_choices_options {
     size_t struct_size; /* sizeof(charl_choices_options) */
     charl_ema_choice ema;
-    const char *tokenizer; /* of a checkpoint that holds none (charl_tokenizer_load) */
-    int64_t max_rows;      /* endings that are computed together; 0: 16. The result does not depend on it */
-    charl_status (*answered)(void *ctx, const charl_choice *choice); /* NULL: none; an error ends it */
+    const char *tokenizer; /* for a checkpoint that holds none (charl_tokenizer_load) */
+    int64_t max_rows;      /* endings that are computed together; 0: 16. It does not affect the result */
+    charl_status (*answered)(void *ctx, const charl_choice *choice); /* NULL: none; an error ends charl_choices */
     void *ctx;
     void (*warned)(void *ctx, const char *text);
     void *warned_ctx;
@@ -33,17 +32,17 @@ typedef struct charl_choices_options {
 
 typedef struct charl_choices_result {
     int64_t questions;
-    int64_t right, right_norm; /* by log-likelihood, and by log-likelihood for each character */
-    int64_t cut; /* endings whose context was longer than the model's window: its beginning was left out */
+    int64_t right, right_norm; /* right answers by log-likelihood, and by log-likelihood per character */
+    int64_t cut;               /* endings whose context was longer than the model's window: the beginning was cut off */
 } charl_choices_result;
 
 /** Answer the questions of a file of JSON lines with the weights of a checkpoint. A line has HellaSwag's form, {"ctx":
  *  "...", "endings": [...], "label": 2}, or ARC's, {"question": "...", "choices": {"text": [...], "label": [...]},
  *  "answerKey": "B"}, which is asked as "Question: ...\nAnswer:".
  *
- *  An ending's log-likelihood is the sum over its tokens of log p(token | all before). Context and ending, with a space
- *  before it, become tokens each for itself. The characters of an ending are counted without that space, as the
- *  EleutherAI harness does it.
+ *  An ending's log-likelihood is the sum over its tokens of log p(token | all before). Context and " " + ending
+ *  are tokenized separately. The characters of an ending are counted without that space, as in the EleutherAI
+ *  harness.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_DATA        the file: line and what is wrong; an ending longer than the window; no tokenizer

@@ -5,8 +5,8 @@
  *  Ranks are numbered by (node, rank within the node), so a node owns a contiguous block of the
  *  batch. A communicator is used from one thread, the one that called charl_comm_init, or, in a
  *  team, the one that created it; only charl_comm_mark and charl_comm_exit are Thread-safe. Nothing
- *  waits for ever: a peer that dies is reported at once, one that stays silent for the timeout as
- *  ERR_COMM with its name. After ERR_COMM the communicator is broken: every later call fails, and
+ *  waits forever: a rank that dies is reported at once, and one that stays silent for the timeout is
+ *  reported as ERR_COMM with its name. After ERR_COMM the communicator is broken: every later call fails, and
  *  the process leaves with charl_comm_exit. Without a launcher the program is rank 0 of 1.
  */
 #include <stdbool.h>
@@ -30,20 +30,19 @@ enum { CHARL_COMM_NODES = 4 };
 
 typedef struct charl_comm_options {
     size_t struct_size; /* sizeof(charl_comm_options) */
-    double timeout_s;   /* of silence before a rank is given up; 0: 60 */
-    /* Of silence of all ranks together, which the watching thread reports like a death: they are
-     * caught in calls that have no deadline, of MPI or of devices. Longer than any of them may
-     * compute without a mark. 0: never. */
+    double timeout_s;   /* a rank that is silent for so long counts as lost; 0: 60 */
+    /* If all ranks are silent for so long, the watchdog thread reports it like a death: they hang in
+     * calls without a deadline, of MPI or of a device. Must exceed the longest time that a rank
+     * computes without a mark. 0: never. */
     double still_s;
-    /* {0}: a node is the ranks that share memory. {3, 1}: for tests, pretend that of these the
-     * first 3 are a node and each later one is another; the last number is that of all later nodes.
-     */
+    /* {0}: the ranks that share memory form a node. For tests, {3, 1} divides them: the first 3 form
+     * a node, each later rank another; the last number applies to all later nodes. */
     int ranks_per_node[CHARL_COMM_NODES];
     charl_team *team; /* NULL: the ranks are the processes that MPI started */
     int rank;         /* of the calling thread, in team */
 } charl_comm_options;
 
-/** A local peer died; or all ranks are still. */
+/** A rank of this node died, or all ranks are silent. */
 typedef struct charl_comm_death {
     int rank;            /* -1: all */
     int64_t step;        /* its last mark */
@@ -72,21 +71,20 @@ const char *charl_comm_mpi_version(void);
  *  ERR_COMM: use charl_comm_exit. */
 void charl_comm_fini(void);
 
-/** Leave at once with `code`, for ends that the ranks do not share: nothing is finalized, nobody is
- *  waited for. Of the ranks of a node that call it the first writes `message` (NULL: nothing) and
- *  the others give it time to. c may be NULL. Local. Thread-safe. */
+/** Exit immediately with `code`, without ending MPI and without waiting for other ranks: for a failure
+ *  that not all ranks share. If several ranks of a node call it, the first writes `message` (NULL:
+ *  nothing) and the others give it time to do so. c may be NULL. Local. Thread-safe. */
 void charl_comm_exit(charl_comm *c, int code, const char *message) CHARL_NORETURN;
 
-/** Ranks that are threads of this process: each of `size` threads creates its own communicator,
- *  with the team in its options, and uses it as a process does. Without MPI. Owned by the caller,
- *  who destroys it after all communicators. Local. Blocks. Errors: ERR_INVALID, ERR_NOMEM. */
+/** Make `size` ranks out of threads of this process, without MPI: each thread creates its own
+ *  communicator, with the team in its options, and uses it as a process does. Owned: destroy it after all
+ *  its communicators. Local. Blocks. Errors: ERR_INVALID, ERR_NOMEM. */
 charl_status charl_team_create(int size, charl_team **out) CHARL_MUST_CHECK;
 void charl_team_destroy(charl_team *team);
 
-/** All ranks of the job, between charl_comm_init and charl_comm_fini, or of a team. options may be NULL. Owned by the
- *  caller. Blocks.
- *  Collective. Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm); ERR_INVALID  MPI is not started, or has ended.
- *                                                                                    */
+/** Communicator of all ranks of the job, between charl_comm_init and charl_comm_fini, or of a team. options may be
+ *  NULL. Owned by the caller. Blocks. Collective.
+ *  Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm); ERR_INVALID  MPI is not started, or has ended. */
 charl_status charl_comm_create(const charl_comm_options *options, charl_comm **out) CHARL_MUST_CHECK;
 
 /** Blocks. Collective on c, except when c is broken. NULL is a no-op. */
@@ -100,7 +98,7 @@ int charl_comm_local_size(const charl_comm *c);
 int charl_comm_node(const charl_comm *c);
 int charl_comm_node_count(const charl_comm *c);
 
-/** Of any rank. Borrowed. Local. */
+/** Host name and process ID of any rank. Borrowed. Local. */
 const char *charl_comm_host(const charl_comm *c, int rank);
 int64_t charl_comm_pid(const charl_comm *c, int rank);
 
@@ -109,33 +107,31 @@ bool charl_comm_is_team(const charl_comm *c);
 
 enum { CHARL_COMM_PLACE = 256 };
 
-/** Who `rank` is and where it was last seen, "rank 2 of 4 (host, pid 77), step 40, backward", into
- *  text of CHARL_COMM_PLACE bytes; of ranks on nodes that are not heard only who. Returns text.
- *  Local. */
+/** Write who `rank` is and what it last did, "rank 2 of 4 (host, pid 77), step 40, backward", to `text`
+ *  of CHARL_COMM_PLACE bytes; without step and phase for a rank on a node that sends no heartbeats. Returns
+ *  text. Local. */
 const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t bytes);
 
 /** Whether a failure made the communicator unusable. Local. */
 bool charl_comm_is_broken(const charl_comm *c);
 
-/** This rank failed alone, between two meetings with the others, and cannot go on: the communicator
- *  is broken from here on, so that nothing waits for anybody. Local. */
+/** Mark the communicator as broken, because this rank failed alone, outside of a collective, and cannot
+ *  continue: from now on no call waits for another rank. Local. */
 void charl_comm_break(charl_comm *c);
 
-/** Silence in seconds after which a rank is given up, above 0 and at most 86400; anything else changes nothing. Local.
- *  */
+/** Set the silence in seconds after which a rank counts as lost, above 0 and at most 86400; other values are ignored.
+ *  Local. */
 void charl_comm_timeout_set(charl_comm *c, double timeout_s);
 
-/** Bytes free in /dev/shm, where ranks of a node share memory; INT64_MAX where there is none.
- *  Local.
- */
+/** Bytes free in /dev/shm, where the ranks of a node share memory; INT64_MAX without /dev/shm. Local. */
 int64_t charl_comm_shared_available(void);
 
-/** Say where this rank is; its peers quote it if it falls silent, and a rank that marks is not
- *  silent. phase NULL: where it was before, at work. Cheap. Local. Thread-safe. */
+/** Record step and phase of this rank, so that the other ranks can report them if it fails, and show that
+ *  it is alive. phase NULL: as before. Cheap. Local. Thread-safe. */
 void charl_comm_mark(charl_comm *c, int64_t step, const char *phase);
 
-/** Let the process use all processors of its node that it may, unless the user chose a binding:
- *  mpirun binds one or two ranks to one core each, which starves their other threads. Before any
+/** Let the process use all processors of its node that it is allowed to, unless the user chose a binding:
+ *  mpirun binds one or two ranks to one core each, which starves their other threads. Call before any
  *  thread is started. *cpus: processors of this process afterwards. Local. Errors: ERR_COMM. */
 charl_status charl_comm_bind(const charl_comm *c, int *cpus) CHARL_MUST_CHECK;
 
@@ -143,48 +139,48 @@ charl_status charl_comm_bind(const charl_comm *c, int *cpus) CHARL_MUST_CHECK;
 int charl_comm_cpu_share(const charl_comm *c);
 
 /** Limit the OpenCL CPU device to charl_comm_cpu_share, through the environment, unless the user
- *  did. Before the first OpenCL call. In a team it does nothing: its ranks have one OpenCL between
- *  them, which the process limits before it makes them. Local. Errors: ERR_NOMEM. */
+ *  did. Call before the first OpenCL call. In a team it does nothing: its ranks share one OpenCL, which
+ *  the process limits before it creates them. Local. Errors: ERR_NOMEM. */
 charl_status charl_comm_cpu_limit(const charl_comm *c) CHARL_MUST_CHECK;
 
-/** Watch the ranks of this node from a thread and call on_death, in that thread, when one is gone:
- *  within about 0.2 s, also while this rank computes. ctx is borrowed. Local.
- *  Errors: ERR_NOMEM, ERR_INVALID when it runs already. */
+/** Start a watchdog thread that watches the ranks of this node and calls on_death when one has died, within
+ *  about 0.2 s, also while this rank computes. ctx is borrowed. Local.
+ *  Errors: ERR_NOMEM, ERR_INVALID  a watchdog runs already. */
 charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death, void *ctx) CHARL_MUST_CHECK;
 
-/** No-op when no watch runs. Local. */
+/** End the watchdog thread. No-op if none runs. Local. */
 void charl_comm_watch_end(charl_comm *c);
 
-/** Agree on one status: the worst that any rank brings (of equals the lowest rank's), with its
- *  message after "rank 2 of 4 (host): ". Call it wherever one rank's failure would leave the others
+/** Agree on one status: the worst of all ranks (on a tie the lowest rank's), with its message
+ *  after "rank 2 of 4 (host): ". Call it wherever one rank's failure would leave the others
  *  waiting. Blocks. Collective on c. Errors: that status; ERR_COMM. */
 charl_status charl_comm_agree(charl_comm *c, charl_status mine) CHARL_MUST_CHECK;
 
-/** Mark the failure at hand as known to all ranks: each of them fails alike, because all decided from
- *  the same values. CHARL_OK, or a broken communicator, changes nothing. Returns st. Local. */
+/** Mark this thread's last failure as known to all ranks: each of them fails in the same way, because all
+ *  decided from the same values. No-op for CHARL_OK or a broken communicator. Returns st. Local. */
 charl_status charl_comm_agreed(charl_comm *c, charl_status st);
 
-/** Whether every rank knows of this thread's last failure: charl_comm_agree returned it, a function
- *  that is documented as agreed, or charl_comm_agreed marked it. Where it is not known, the others
- *  may be waiting for this rank: call charl_comm_break before anything is freed. Local. */
+/** Whether every rank knows of this thread's last failure: charl_comm_agree or a function documented as
+ *  agreed returned it, or charl_comm_agreed marked it. If not, other ranks may be waiting for this one:
+ *  call charl_comm_break before anything is freed. Local. */
 bool charl_comm_is_agreed(const charl_comm *c);
 
 /** Blocks. Collective on c. Errors: ERR_COMM. */
 charl_status charl_comm_barrier(charl_comm *c) CHARL_MUST_CHECK;
 
-/** bytes of `root` to all ranks. Blocks. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
+/** Copy `bytes` of data from rank `root` to all ranks. Blocks. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
 charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes, int root) CHARL_MUST_CHECK;
 
 /** all[r * bytes ...] = mine of rank r. Blocks. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
 charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes, void *all) CHARL_MUST_CHECK;
 
-/** v[i] = op over ranks, i < count: for control, not for anything that must have the same bits with
- *  another rank count (a sum of doubles has not). Blocks. Collective on c. Errors: ERR_INVALID,
+/** v[i] = op over ranks, i < count. For control data only: the bits of a sum of doubles depend on the
+ *  number of ranks. Blocks. Collective on c. Errors: ERR_INVALID,
  *  ERR_COMM. */
 charl_status charl_comm_reduce_i64(charl_comm *c, charl_comm_op op, int64_t *v, int count) CHARL_MUST_CHECK;
 charl_status charl_comm_reduce_f64(charl_comm *c, charl_comm_op op, double *v, int count) CHARL_MUST_CHECK;
 
-/** What an all-reduce is asked for; zeros are the defaults. */
+/** Options of an all-reduce; zeros are the defaults. */
 typedef struct charl_allreduce_options {
     size_t struct_size;          /* sizeof(charl_allreduce_options) */
     const char *algorithm;       /* see charl_allreduce_create; NULL: "auto" */
@@ -224,11 +220,11 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
 /** Name of algorithm i = 0, 1, ..., in order of preference; NULL after the last. "local" is for one
  *  rank. Static storage. Local. */
 const char *charl_allreduce_algorithm_name(int i);
-/** Where it works and how, in one line. Static storage. Local. */
+/** Where algorithm i works and how, in one line; NULL after the last. Static storage. Local. */
 const char *charl_allreduce_algorithm_help(int i);
 
-/** The same; *why: NULL, or why it
- *  does not work on c. Static storage. Local. */
+/** Name of algorithm i as above. *why receives NULL, or the reason why it cannot run on c; why may be NULL.
+ *  Static storage. Local. */
 const char *charl_allreduce_algorithm(const charl_comm *c, int i, const char **why);
 
 /** Blocks. Collective on its communicator, except when that is broken. NULL is a no-op. */
@@ -240,16 +236,17 @@ const char *charl_allreduce_name(const charl_allreduce *ar);
 /** Whether the sum has the same bits for any number of ranks. Local. */
 bool charl_allreduce_is_invariant(const charl_allreduce *ar);
 
-/** Copy `count` values of reduce_dtype between host memory and lane j of this rank, or the completed sums, from value
- *  `offset` on: also
- *  where they are device memory. Blocks. Local. Errors: ERR_INVALID  outside of the lane or sum   ERR_DEVICE. */
+/** Copy `count` values of reduce_dtype, from value `offset` on, from host memory to lane j of this rank, or from the
+ *  completed sums to host memory. Lanes and sums may be device memory. Blocks. Local.
+ *  Errors: ERR_INVALID  outside of the lane or sum; ERR_DEVICE. */
 charl_status charl_allreduce_write_lane(charl_allreduce *ar, int j, int64_t offset, int64_t count,
                                         const void *src) CHARL_MUST_CHECK;
 charl_status charl_allreduce_read_sum(const charl_allreduce *ar, int64_t offset, int64_t count,
                                       void *dst) CHARL_MUST_CHECK;
 
-/** This rank's lanes of the range are written. At most 512 are on their way. *ticket: 0, 1,
- *  ... Async. Collective on c, but it waits for nobody. Errors: ERR_INVALID, ERR_COMM. */
+/** Start the all-reduce of a range, of which this rank has written its lanes. At most 512 ranges are in
+ *  flight. *ticket, 0, 1, ..., is for charl_allreduce_wait. Async. Collective on c, but does not wait for other
+ *  ranks. Errors: ERR_INVALID, ERR_COMM. */
 charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count,
                                    int64_t *ticket) CHARL_MUST_CHECK;
 

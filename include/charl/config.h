@@ -5,8 +5,8 @@
  *  Every mistake is an error with file, line, section and key, and all of them are reported at
  *  once. A value that this version cannot honour is refused, never ignored. A charl_config OWNS
  *  everything it points to; it is read-only after loading and may then be shared between threads.
- *  This is not the place where layers or optimizers are understood: [layer NAME] sections are kept
- *  in file order and read by whoever builds the model.
+ *  [layer NAME] sections are kept in file order, and
+ *  interpreted only when the model is built.
  */
 #include <stdbool.h>
 #include <stddef.h>

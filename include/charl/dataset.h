@@ -227,11 +227,11 @@ bool charl_csv_separator(const char *text, char *out);
 /** Common to all importers. All zero: no validation set, no replacing, no notes. */
 typedef struct charl_import_options {
     size_t struct_size; /* sizeof(charl_import_options) */
-    /* [0,1): this part of the training rows becomes the validation set. Of CSV files: rows that the seed chooses, of
-     * each class in proportion; of other formats the last ones */
+    /* [0,1): fraction of the training rows that becomes the validation set. CSV: a random sample, stratified by class;
+     * other formats: the last rows */
     double val_split;
     bool in_order;  /* CSV: the last rows instead */
-    uint64_t seed;  /* of that choice */
+    uint64_t seed;  /* of that sample */
     bool overwrite; /* replace an existing file */
     bool skip_bad;  /* folders of images: leave out files that cannot be read */
     bool link;      /* folders of images: store where the files are, not their pixels */

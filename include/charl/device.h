@@ -149,9 +149,9 @@ void charl_device_close(charl_device *dev);
 /** Borrowed, lives as long as the device. Local. */
 const charl_device_info *charl_device_get_info(const charl_device *dev);
 
-/** Whether products of matrices of this type run on units made for them: NVIDIA's tensor cores or, in bf16, AMX of
- *  Intel's processors. f32 does as tf32, and only if the request allowed it. Then bf16 and f16 are worth their
- *  rounding. Local. */
+/** True if the device multiplies matrices of this type on matrix units: NVIDIA's tensor cores or, for bf16, Intel's
+ *  AMX. If so, bf16 and f16 are faster than f32. f32 uses tensor cores as tf32, only if the request allowed it.
+ *  Local. */
 bool charl_device_has_tensor_cores(const charl_device *dev, charl_dtype dtype);
 
 /** Bytes in use now, their peak and the budget. Local. */

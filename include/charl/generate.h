@@ -8,8 +8,8 @@ CHARL_BEGIN_DECLS
 
 /** How tokens are drawn, and what is reported. Zero is the default of all members but tokens and top_p.
  *
- *  prompt          [prompt_bytes] charl_generate: text that is continued, not empty; charl_generate_chat: what the
- *                  system says, may be empty
+ *  prompt          [prompt_bytes] charl_generate: the text to continue, not empty; charl_generate_chat: the system
+ *                  message, may be empty
  *  chat_template   charl_generate_chat: as template_name of charl_chat_options; NULL: "chatml"
  *  tokenizer       path of the tokenizer (charl_tokenizer_load), for a checkpoint that holds none; NULL: none
  *  special_tokens  special tokens in the prompt, such as <|endoftext|>, stand for themselves

@@ -59,8 +59,7 @@ typedef struct charl_optimizer_report {
     int64_t skipped;              /* steps so far that changed nothing, for whatever reason. They are no updates: bias
                           corrections, the scalars of a registered type and the loss scale do not count them */
     int64_t bad_steps;            /* with skip_nonfinite: left out so far; else 0 or 1 */
-    int64_t bad_step;             /* the last that was left out, and of several in a row the first, as the step
-                          record numbers it */
+    int64_t bad_step;             /* first step (0-based) of the most recent run of skipped steps */
     const charl_param *bad_param; /* its parameter with the first element that was not finite, in the
                        order of the arena; NULL: all were, their squares overflow */
 } charl_optimizer_report;
@@ -127,17 +126,16 @@ charl_status charl_optimizer_begin(charl_optimizer *o, float lr) CHARL_MUST_CHEC
 /** NULL is a no-op. Local. */
 void charl_optimizer_destroy(charl_optimizer *o);
 
-/** One update with learning rate `lr`, after the gradients of the set are complete. With step parameters `lr` is that
- *  of
- *  charl_optimizer_begin, which comes first. Async. Local. Errors: ERR_INVALID  it did not, or `lr` is negative or not
- *                                                                               finite; ERR_DEVICE. */
+/** One update with learning rate `lr`, after the gradients of the set are complete. With step parameters, call
+ *  charl_optimizer_begin first, with the same `lr`. Async. Local.
+ *  Errors: ERR_INVALID  no charl_optimizer_begin, or `lr` is negative or not finite; ERR_DEVICE. */
 charl_status charl_optimizer_step(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
 /** Result of the last step enqueued. Blocks. Local. */
 charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_report *out) CHARL_MUST_CHECK;
 
 /** Steps taken, counted from 0, skipped ones included. Local. */
 int64_t charl_optimizer_get_steps(const charl_optimizer *o);
-/** Let it have taken `steps`, of which `skipped` (as in the report) changed nothing: when training resumes. Blocks.
+/** Set the number of steps taken, of which `skipped` (as in the report) changed nothing: to resume training. Blocks.
  *  Local.
  *  Errors: ERR_INVALID  skipped is not in [0, steps]; ERR_DEVICE. */
 charl_status charl_optimizer_set_steps(charl_optimizer *o, int64_t steps, int64_t skipped) CHARL_MUST_CHECK;

@@ -61,8 +61,7 @@ typedef struct charl_param_settings {
     float lr_scale;     /* factor of the learning rate; 1 unless set */
     float weight_decay; /* instead of the optimizer's; negative, the default: the optimizer's, or
                            none for a parameter declared no_decay */
-    bool edge;          /* a matrix between the model and the outside, such as an embedding or the
-                           output layer: muon leaves it to adamw */
+    bool edge;          /* an embedding or the output layer: with muon, adamw updates it */
 } charl_param_settings;
 
 /** Owned: destroy with charl_params_destroy. Local. Errors: ERR_NOMEM. */
@@ -98,23 +97,20 @@ void charl_param_set_settings(charl_param *p, charl_param_settings settings);
  *  any character: "*" is all, "h.0.*, h.1.*" two blocks. A pattern after ! excludes what it matches from the patterns
  *  before it: "*, !head.*" is all but the head. Frozen parameters keep the values that they are given; there is no
  *  gradient, no optimizer state and no all-reduce traffic for them, and nothing of the backward pass is
- *  computed that only they need. Running statistics are no parameters: those of a batch norm follow
- *  the data of a training graph as before. To be called when the parameters are declared, before
- *  charl_graph_backward; alike on all ranks. *count gets how many were frozen by this call; it may be
- *  NULL. Local. Errors: ERR_INVALID  a pattern matches no parameter, or the arenas are already
+ *  computed that only they need. Running statistics are not parameters: a batch norm still updates
+ *  them in a training graph. Call after the parameters are declared and before charl_graph_backward, with
+ *  the same patterns on every rank. *count receives the number of parameters frozen by this call; count may
+ *  be NULL. Local. Errors: ERR_INVALID  a pattern matches no parameter, or the arenas are already
  *  allocated. */
 charl_status charl_params_freeze(charl_params *set, const char *patterns, int *count) CHARL_MUST_CHECK;
 
 /** Keep the frozen matrices of the set in fewer bits, as QLoRA does: int4 has the 16 values of its NF4, int8 127 equal
- *  steps to each side. Operators get them unpacked in the precision of the graph, into memory that they have for
- *  themselves; so no more than one matrix is unpacked at a time. What charl_param_write gives is rounded to the
- *  nearest, and charl_param_read returns it. Embeddings, of which rows are looked up, and with bf16 everything, have
- *  the precision of a graph in bf16 or f16, without a copy in f32; in f32 embeddings stay f32.
- *  To be called when the parameters are frozen, alike on all ranks. Blocks. Local. Errors: ERR_INVALID  no such
- *                                                                                                       packing, or the
- *                                                                                                       arenas are
- *                                                                                                       already
- *                                                                                                       allocated. */
+ *  steps to each side. Operators get them unpacked in the precision of the graph, in a workspace of their own; no more
+ *  than one matrix is unpacked at a time. charl_param_write rounds to the nearest value, and charl_param_read returns
+ *  the rounded values. In a graph in bf16 or f16, embeddings (and with bf16 packing all matrices) are stored in the
+ *  precision of the graph, without a copy in f32; in f32 embeddings stay f32.
+ *  Call after charl_params_freeze, with the same packing on every rank. Blocks. Local.
+ *  Errors: ERR_INVALID  no such packing, or the arenas are already allocated. */
 charl_status charl_params_pack(charl_params *set, charl_packing packing) CHARL_MUST_CHECK;
 
 /** Whether p was frozen; charl_param_get_spec then says that it is not trainable. Local. */

@@ -40,7 +40,7 @@ typedef struct charl_profile {
     const char *arithmetic;          /* "f32" or "bf16": what is multiplied */
     double peak_flops, peak_bytes;   /* per second: the roofline, measured (charl/roofline.h) */
     const charl_profile_row *layer;  /* [n_layers], longest first; numbered layers are one: h.*.mlp.c_fc */
-    const charl_profile_row *kernel; /* [n_kernels], longest first; the flop of a layer count at its longest kernel */
+    const charl_profile_row *kernel; /* [n_kernels], longest first; all flop of a layer are at its longest kernel */
     int n_layers, n_kernels;
 } charl_profile;
 

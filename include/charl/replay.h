@@ -112,8 +112,8 @@ typedef struct charl_replay_options {
     bool tensors;        /* report the hash of all tensors */
     const int64_t *only; /* [n_only] ascending: report these steps alone; NULL: all */
     int64_t n_only;
-    bool from_start;       /* begin anew, not at a checkpoint */
-    int64_t after;         /* do not begin at a checkpoint of a step after this; 0: no limit */
+    bool from_start;       /* start from the initial weights, not from a checkpoint */
+    int64_t after;         /* do not start from a checkpoint of a later step; 0: no limit */
     const char *checksums; /* write checksums of what is replayed to this file, for charl_bisect; NULL: do not */
     const char *device;    /* `select` of charl_device_request; NULL: device.select of the run */
     const charl_config_override *overrides; /* [n_overrides] of the configuration of the run, such as data.path */

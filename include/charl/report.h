@@ -37,7 +37,7 @@ charl_status charl_report_write(const char *const *runs, int n_runs, const char 
  *  */
 charl_status charl_compare_runs(const char *const *runs, int n_runs, bool by_seed, char **out) CHARL_MUST_CHECK;
 
-/** Put time lines that charl_train_options.trace wrote into one, `path`, which may be one of them: the processes of
+/** Merge traces that charl_train_options.trace wrote into one file, `path`, which may be one of them: the processes of
  *  each file after those of the file before, named by their run, and moved to where the clocks of the machines place
  *  them. The file appears whole or not at all.
  *  Blocks. Local. Errors: ERR_DATA (a file cannot be read or is no time line), ERR_INVALID (no files), ERR_DISK,

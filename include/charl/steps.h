@@ -2,8 +2,8 @@
 #define CHARL_STEPS_H
 /** The parameters of a training step that its graph and its optimizer share: seed, step, learning rate, loss scale.
  *
- *  Without this object a graph draws from seed 0 and its own count of runs, and there is no loss scale. With it,
- *  f16 training in a loop of one's own is
+ *  Without one, a graph uses seed 0 and counts its own runs, and there is no loss scale. With one, f16 training in
+ *  your own loop is
  *
  *      const charl_steps_options o = {sizeof o, .seed = 7, .loss_scale = 65536, .dynamic = true};
  *      charl_steps_create(dev, &o, &steps);

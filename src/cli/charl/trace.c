@@ -15,8 +15,8 @@ int charl__trace_merge_main(const char *path, int argc, char **argv)
         {"output", 'o', "FILE", "The time line (default: trace.json)", 0, CHARL__CLI_TEXT(merge, output)}, {0}};
     static const charl__cli_syntax syntax = {
         keys, "FILE...",
-        "Put time lines of several runs, or of several parts of one, into one file. Their times are placed by the "
-        "clocks of the machines of their first ranks."};
+        "Merge the traces of several runs, or of several parts of one run, into one file. Their times are aligned by "
+        "the clocks of the machines of their first ranks."};
     charl__cli_operands operands = {.names = {"FILE"}, .max = INT_MAX};
     merge m = {.output = "trace.json"};
     charl_status st;

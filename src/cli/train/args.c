@@ -286,8 +286,8 @@ static const charl__cli_option options[] = {
     {"suspect", 0, "FILE", "For charl launch: write the host that an audit names into FILE", 1,
      CHARL__CLI_TEXT(charl__train_args, suspect), .flags = OPTION_HIDDEN},
     {"status-file", 0, "FILE",
-     "Write the exit status into FILE, which must exist, when this rank ends by itself: a job script sees whether the "
-     "launcher has started anything",
+     "Write the exit status of this rank to FILE, which must exist, so that a job script can tell whether the ranks "
+     "were started",
      1, CHARL__CLI_TEXT(charl__train_args, status_file)},
     {"overwrite", 0, NULL,
      "Start a new run in a directory that contains another; with run.resume=FILE, go back to FILE again", 1,
@@ -350,8 +350,9 @@ int charl__train_parse(int argc, char **argv, charl__train_args *out)
         .options = options,
         .operands = "CONFIG [SECTION.KEY=VALUE...]",
         .help = "Train the model described by CONFIG. `mpirun -n 4 charl-train CONFIG` trains it on four ranks, with "
-                "the same result.\vExit status: 0 success, 2 usage or configuration, 3 data, 4 device, 5 checkpoint, 6 "
-                "diverged, 7 rank lost, 8 disk, 75 stopped on request (the same command continues)."};
+                "the same result.\vExit status: 0 success, 1 internal error, 2 usage or configuration, 3 data, 4 "
+                "device, 5 checkpoint, 6 diverged, 7 rank lost, 8 disk, 9 an audit found wrong values, 75 stopped on "
+                "request (the same command continues)."};
     charl__cli_operands operands = {.max = 1 + CHARL__MAX_OVERRIDES, .take = take_operands};
     char **words = NULL;
     int code;

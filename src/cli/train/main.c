@@ -15,7 +15,7 @@
 
 static const double meeting_s = 60; /* for ranks that only print */
 
-static charl_comm *watched; /* for the watching thread, which has nothing else to say goodbye to */
+static charl_comm *watched; /* the watchdog thread aborts it */
 
 static void on_death(void *ctx, const charl_comm_death *death)
 {

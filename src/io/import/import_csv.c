@@ -1227,8 +1227,7 @@ const charl_importer charl__importer_csv = {
     .group = 1,
     .most = 1,
     .shuffles = true,
-    .note = "Words become a column of 0 and 1 each, dates days since 1970, month and weekday. A model keeps how, and "
-            "`charl predict` "
-            "applies it to new rows.",
+    .note = "Categorical values are one-hot encoded; dates become days since 1970, month and weekday. The model stores "
+            "this recipe, and `charl predict` applies it to new rows.",
     .run = run_csv,
 };

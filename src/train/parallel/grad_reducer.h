@@ -12,7 +12,7 @@
  *
  *  With an all-reduce that gathers, such a device has its parameters in the memory of the
  *  all-reduce too, for all ranks of a node (train/parallel/optimizer_shard.h); the last bucket of a step is then begun
- *  when the graph has run, so that whoever has all sums knows that nobody reads the parameters.
+ *  when the graph has run, so that a rank that has all sums knows that no rank still reads the parameters.
  */
 #include "autograd/graph.h"
 #include "charl/comm.h"
@@ -21,8 +21,8 @@
 typedef struct charl__grad_reducer charl__grad_reducer;
 
 /** For a set that is laid out and has values; allocates its gradients. The options are those of the
- *  all-reduce, of the set's reduce_dtype. One rank that sums in f32 needs no sync: *out is NULL
- *  then. Collective on comm: every rank gets the same status. */
+ *  all-reduce, of the set's reduce_dtype. A single rank that sums in f32 needs no reducer:
+ *  *out is then NULL. Collective on comm: every rank gets the same status. */
 charl_status charl__grad_reducer_create(charl_comm *comm, const charl_allreduce_options *options,
                                         const charl_slices *slices, charl_params *set,
                                         charl__grad_reducer **out) CHARL_MUST_CHECK;
