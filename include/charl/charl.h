@@ -1,7 +1,8 @@
 #ifndef CHARL_CHARL_H
 #define CHARL_CHARL_H
 /** All of charl. docs/library.md is the guide; each header explains its subject, and charl/api.h what Local,
- *  Collective, Async and Blocks mean in its comments. */
+ *  Collective, Async and Blocks mean in its comments. In the examples of headers, check() prints charl_error_message()
+ *  and ends the program unless the status that it is given is CHARL_OK. */
 
 /* Every function: status and messages, counted memory, logging. */
 #include "charl/api.h"

@@ -3,6 +3,17 @@
 /** Checkpoints: one HDF5 file that holds everything training needs to go on, and the directory they
  *  live in.
  *
+ *      charl_checkpoint_reader *r = NULL;
+ *
+ *      check(charl_checkpoint_open("runs/config/best.h5", &r));
+ *      const charl_checkpoint_tensor *t = charl_checkpoint_find(r, "model", "fc1.weight");
+ *      void *weight = t ? malloc((size_t)charl_shape_count(&t->shape) * charl_dtype_size(t->dtype)) : NULL;
+ *      if (weight) {
+ *          check(charl_checkpoint_read(r, t, weight));
+ *      }
+ *      free(weight);
+ *      charl_checkpoint_close(r);
+ *
  *  A file appears whole or not at all (temporary name, fsync, re-read, rename, fsync of the
  *  directory), every tensor has a CRC32C and the list of tensors a SHA-256. The format is described
  *  in checkpoints/README.md. Tensors are host memory in little-endian, row-major, logical (PyTorch)

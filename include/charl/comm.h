@@ -2,6 +2,16 @@
 #define CHARL_COMM_H
 /** Ranks that train together: who they are, how they agree, and how gradients are summed.
  *
+ *      charl_comm *comm = NULL;
+ *
+ *      check(charl_comm_init(&argc, &argv)); // first of all
+ *      check(charl_comm_create(NULL, &comm));
+ *      int64_t ranks = 1;
+ *      check(charl_comm_reduce_i64(comm, CHARL_COMM_SUM, &ranks, 1));
+ *      printf("rank %d of %lld\n", charl_comm_rank(comm), (long long)ranks);
+ *      charl_comm_destroy(comm);
+ *      charl_comm_fini();
+ *
  *  Ranks are numbered by (node, rank within the node), so a node owns a contiguous block of the
  *  batch. A communicator is used from one thread, the one that called charl_comm_init, or, in a
  *  team, the one that created it; only charl_comm_mark and charl_comm_exit are Thread-safe. Nothing

@@ -2,6 +2,15 @@
 #define CHARL_CONFIG_H
 /** A training configuration: one INI file plus overrides, checked as a whole.
  *
+ *      const charl_config_override more = {"train.batch_size=64", "command line"};
+ *      charl_config *config = NULL;
+ *      int64_t batch;
+ *
+ *      check(charl_config_load("config.ini", &more, 1, &config));
+ *      check(charl_config_get_int(config, "train.batch_size", &batch));
+ *      printf("%lld rows in a batch\n", (long long)batch);
+ *      charl_config_destroy(config);
+ *
  *  Every mistake is an error with file, line, section and key, and all of them are reported at
  *  once. A value that this version cannot honour is refused, never ignored. A charl_config OWNS
  *  everything it points to; it is read-only after loading and may then be shared between threads.

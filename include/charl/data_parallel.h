@@ -7,35 +7,41 @@
  *  on a run of the graph starts the all-reduce of each bucket of gradients as soon as the backward pass has finished
  *  it:
  *
- *      charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine);
- *      charl_data_parallel_create(comm, &mine, NULL, &dp);
- *      charl_graph_create(dev, charl_data_parallel_get_slices(dp, 0), &g);    build the model on g, then
- *      loss = charl_batch_mean(g, rows);                                      the mean over the global batch
+ *      check(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+ *      check(charl_data_parallel_create(comm, &mine, NULL, &dp));
+ *      check(charl_graph_create(dev, charl_data_parallel_get_slices(dp, 0), &g));
+ *      charl_var *loss = charl_batch_mean(g, build(g)); // the mean over the global batch of the model's losses
  *      charl_graph_keep(g, loss);
  *      charl_graph_backward(g, loss, NULL);
- *      charl_data_parallel_compile(dp, &g, 1);
- *      charl_params_initialize(params, seed);                                 the same on every rank
- *      charl_optimizer_create(params, &config, &optimizer);
- *      for each step:
- *          write this rank's rows to the inputs
- *          charl_data_parallel_run(dp, 0);
- *          charl_data_parallel_step(dp, optimizer, lr);
+ *      check(charl_data_parallel_compile(dp, &g, 1));
+ *      check(charl_params_initialize(params, 1)); // the same on every rank
+ *      check(charl_optimizer_create(params, &adamw, &optimizer));
+ *      for (int64_t step = 0; step < 1000; step++) {
+ *          write_rows(g, &mine); // this rank's rows to the inputs
+ *          check(charl_data_parallel_run(dp, 0));
+ *          check(charl_data_parallel_step(dp, optimizer, 1e-3F));
+ *      }
  *
  *  Accumulation runs a step in several passes, each over some of this rank's slices, for models whose activations do
  *  not fit in memory at once. Passes of equal shape share a graph:
  *
- *      const charl_data_parallel_options o = {sizeof o, .passes = 4};
- *      charl_data_parallel_create(comm, &mine, &o, &dp);
- *      for (k = 0; (slices = charl_data_parallel_get_slices(dp, k)); k++)
- *          charl_graph_create(dev, slices, &g[k]);                            and build the model on it
- *      charl_data_parallel_compile(dp, g, k);
- *      for each step:
- *          for (i = 0; i < charl_data_parallel_get_passes(dp); i++) {
- *              pass = charl_data_parallel_get_pass(dp, i);
- *              write the rows of pass.slices to the inputs of g[pass.graph]
- *              charl_data_parallel_run(dp, i);
+ *      charl_data_parallel_options o = {sizeof o};
+ *      const charl_slices *slices;
+ *
+ *      o.passes = 4;
+ *      check(charl_data_parallel_create(comm, &mine, &o, &dp));
+ *      for (n = 0; (slices = charl_data_parallel_get_slices(dp, n)); n++) {
+ *          check(charl_graph_create(dev, slices, &g[n])); // and build the model on it
+ *      }
+ *      check(charl_data_parallel_compile(dp, g, n));
+ *      for (int64_t step = 0; step < 1000; step++) {
+ *          for (int i = 0; i < charl_data_parallel_get_passes(dp); i++) {
+ *              const charl_data_parallel_pass pass = charl_data_parallel_get_pass(dp, i);
+ *              write_rows(g[pass.graph], &pass.slices);
+ *              check(charl_data_parallel_run(dp, i));
  *          }
- *          charl_data_parallel_step(dp, optimizer, lr);
+ *          check(charl_data_parallel_step(dp, optimizer, 1e-3F));
+ *      }
  *
  *  Neither the number of passes nor any other option but reduce_dtype changes a bit of the result.
  *

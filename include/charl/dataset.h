@@ -2,6 +2,20 @@
 #define CHARL_DATASET_H
 /** Samples and targets in a file: reading them, checking them, making them from other formats.
  *
+ *      const int64_t rows[2] = {0, 5};
+ *      int32_t labels[2];
+ *      charl_dataset *data = NULL;
+ *      charl_dataset_info info;
+ *
+ *      check(charl_dataset_open("digits.h5", NULL, &data));
+ *      charl_dataset_get_info(data, &info);
+ *      void *images = malloc(2 * (size_t)charl_shape_count(&info.x_shape) * charl_dtype_size(info.x_dtype));
+ *      if (images) {
+ *          check(charl_dataset_read(data, CHARL_SPLIT_TRAIN, rows, 2, images, labels));
+ *      }
+ *      free(images);
+ *      charl_dataset_close(data);
+ *
  *  A dataset is an HDF5 file, either in charl's layout (datasets/README.md) or any file whose
  *  arrays the options name. Rows are delivered to host memory as they are stored; normalisation,
  *  augmentation and upload are the trainer's. An open dataset never changes: reading is thread-safe,

@@ -2,6 +2,14 @@
 #define CHARL_DEVICE_H
 /** One OpenCL device: discovery, selection, memory accounting.
  *
+ *      charl_device_request request = {sizeof request};
+ *      charl_device *dev = NULL;
+ *
+ *      request.local_size = 1; // the only process here; request.select would choose a device
+ *      check(charl_device_open(&request, &dev));
+ *      printf("%s\n", charl_device_get_info(dev)->name);
+ *      charl_device_close(dev);
+ *
  *  One rank = one process = one device. A device and everything made on it belong to one thread, the first that uses
  *  them after charl_device_open; another gets ERR_INVALID, unless it calls charl_device_adopt. So does a process that
  *  was forked when the device was open: open devices after the fork. A device is destroyed last: buffers, tensors and

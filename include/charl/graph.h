@@ -2,6 +2,21 @@
 #define CHARL_GRAPH_H
 /** A model's computation: built once, compiled once, run every step.
  *
+ *      const charl_shape shape = {2, {4, 3}};
+ *      float in[12] = {1, 2, 3}, out[12];
+ *      charl_graph *g = NULL;
+ *
+ *      check(charl_graph_create(dev, NULL, &g));
+ *      charl_var *x = charl_input(g, "x", CHARL_F32, shape, CHARL_BATCHED);
+ *      charl_var *y = charl_relu(g, charl_scale(g, x, 2.0F, -1.0F)); // max(2 x - 1, 0)
+ *
+ *      charl_graph_keep(g, y); // to be read
+ *      check(charl_graph_compile(g));
+ *      check(charl_tensor_write(charl_var_get_tensor(x), in, sizeof in));
+ *      check(charl_graph_run(g));
+ *      check(charl_tensor_read(charl_var_get_tensor(y), out, sizeof out));
+ *      charl_graph_destroy(g);
+ *
  *  Builders (charl/ops.h) append operators and return the new charl_var; the graph keeps the first
  *  error, NULL in gives NULL out, and charl_graph_compile returns that error, so that models read
  *  like formulas. A graph OWNS its vars: they are borrowed pointers that die with it. Parameters

@@ -2,12 +2,20 @@
 #define CHARL_LOADER_H
 /** Delivers the rows of each training step, reading ahead while earlier steps compute.
  *
- *      const charl_loader_options o = {sizeof o, .batch_size = 128, .shuffle = true, .seed = 1};
- *      charl_loader_create(data, &mine, &o,
- *      &loader); for each step:
- *          charl_loader_next(loader, &batch);
- *          charl_tensor_write(x, batch.x, batch.x_bytes);
- *          charl_tensor_write(y, batch.y, batch.y_bytes);
+ *      charl_loader_options order = {sizeof order};
+ *      charl_loader *loader = NULL;
+ *      charl_loader_batch batch;
+ *
+ *      order.batch_size = 128;
+ *      order.shuffle = CHARL_SHUFFLE_ROWS;
+ *      order.seed = 1;
+ *      check(charl_loader_create(data, &mine, &order, &loader));
+ *      for (int64_t step = 0; step < 1000; step++) {
+ *          check(charl_loader_next(loader, &batch));
+ *          check(charl_tensor_write(x, batch.x, batch.x_bytes));
+ *          check(charl_tensor_write(y, batch.y, batch.y_bytes));
+ *      }
+ *      charl_loader_destroy(loader);
  *
  *  Step s takes positions [s * batch_size, (s + 1) * batch_size) of the training stream, which is the
  *  concatenation of all epochs, each shuffled by (seed, epoch): see charl_order_row. A rank gets the rows of its

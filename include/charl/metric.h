@@ -1,7 +1,16 @@
 #ifndef CHARL_METRIC_H
 #define CHARL_METRIC_H
 /** What evaluations measure. eval.metrics chooses metrics by name, checkpoint.monitor one that decides which checkpoint
- *  is the best; docs/training.md lists them with their definitions. They do not depend on the number of ranks. */
+ *  is the best; docs/training.md lists them with their definitions. They do not depend on the number of ranks.
+ *
+ *      charl_val_row row;
+ *
+ *      check(charl_train_evaluate(config, &options, "runs/config/best.h5", "val", &row, NULL)); // charl/train.h
+ *      for (int i = 0; i < row.n_metrics; i++) {
+ *          printf("%s %g\n", row.metrics[i].name, row.metrics[i].value);
+ *      }
+ *      printf("accuracy %g\n", charl_metric_get(row.metrics, row.n_metrics, "accuracy")); // NaN if not measured
+ */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -2,6 +2,19 @@
 #define CHARL_NN_H
 /** Layers and models.
  *
+ *      charl_linear_config hidden, output;
+ *      charl_model *model = NULL;
+ *
+ *      check(charl_layer_defaults("linear", &hidden));
+ *      check(charl_layer_defaults("linear", &output));
+ *      hidden.out = 128;
+ *      hidden.activation = "relu";
+ *      output.out = 10;
+ *      check(charl_model_create(&model));
+ *      check(charl_model_add(model, "fc1", "linear", &hidden));
+ *      check(charl_model_add(model, "fc2", "linear", &output));
+ *      charl_graph_keep(g, charl_model_build(model, g, params, x)); // x [B, 784] gives [B, 10]
+ *
  *  A model is a list of named layers, each a type from a registry with a plain struct of settings.
  *  charl_model_build appends the model to a graph; the first time it also declares the parameters,
  *  whose shapes follow from the input. So one model builds a training graph and an evaluation graph

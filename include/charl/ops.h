@@ -2,6 +2,14 @@
 #define CHARL_OPS_H
 /** The operators. Each function appends one to a graph and returns its output, borrowed from the graph.
  *
+ *      charl_var *hidden = charl_relu(g, charl_linear(g, x, w1, b1)); // w1 [128, 784], b1 [128]
+ *      charl_var *logits = charl_linear(g, hidden, w2, b2);           // w2 [10, 128], b2 [10]
+ *      charl_var *loss = charl_batch_mean(g, charl_cross_entropy(g, logits, label, NULL, NULL));
+ *
+ *      charl_graph_keep(g, loss);
+ *      charl_graph_backward(g, loss, NULL);
+ *      check(charl_graph_compile(g)); // the first error of all calls above
+ *
  *  NULL in gives NULL out: the graph keeps the first error, and charl_graph_compile returns it with the layer's name.
  *  Every operator may be refused with ERR_SHAPE or ERR_DTYPE; other errors are named.
  *

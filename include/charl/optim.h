@@ -2,6 +2,19 @@
 #define CHARL_OPTIM_H
 /** Optimizers over the flat arena of a parameter set, and learning-rate schedules.
  *
+ *      const charl_optimizer_config adamw = charl_optimizer_defaults("adamw");
+ *      charl_schedule schedule = charl_schedule_defaults("cosine");
+ *      charl_optimizer *optimizer = NULL;
+ *
+ *      schedule.base_lr = 1e-3;
+ *      schedule.total_steps = 1000;
+ *      check(charl_optimizer_create(params, &adamw, &optimizer)); // after charl_graph_compile
+ *      for (int64_t step = 0; step < schedule.total_steps; step++) {
+ *          check(charl_graph_run(g)); // with the rows of this step in its inputs
+ *          check(charl_optimizer_step(optimizer, (float)charl_schedule_lr(&schedule, step)));
+ *      }
+ *      charl_optimizer_destroy(optimizer);
+ *
  *  An optimizer is a row of a registry: a name, its state tensors, its settings, a kernel. A step reads the completed
  *  gradients, computes their norm, clips, and updates the parameters; it changes nothing when a gradient is not finite.
  *  charl_register_optimizer adds one.

@@ -9,9 +9,11 @@
  *
  *  Part of a model is kept as it is by freezing it between building and differentiating the graph:
  *
- *      charl_var *logits = charl_model_build(model, g, params, x);   declares the parameters
- *      charl_params_freeze(params, "h.*", NULL);
- *      charl_graph_backward(g, loss, NULL);                          no gradients of h.*
+ *      charl_var *logits = charl_model_build(model, g, params, x); // declares the parameters
+ *      charl_var *loss = charl_batch_mean(g, charl_cross_entropy(g, logits, y, NULL, NULL));
+ *
+ *      check(charl_params_freeze(params, "h.*", NULL));
+ *      charl_graph_backward(g, loss, NULL); // no gradients of h.*
  */
 #include "charl/device.h"
 #include "charl/shape.h"

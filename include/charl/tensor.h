@@ -2,6 +2,18 @@
 #define CHARL_TENSOR_H
 /** A typed, shaped, contiguous row-major range of device memory.
  *
+ *      const charl_shape shape = {2, {4, 3}};
+ *      float values[12] = {0}, row[3];
+ *      charl_tensor *t = NULL, *last = NULL;
+ *
+ *      check(charl_tensor_create(dev, CHARL_F32, &shape, &t));
+ *      check(charl_tensor_write(t, values, sizeof values));
+ *      check(charl_tensor_range(t, 3, 1, &last)); // a view of row 3
+ *      check(charl_tensor_fill(last, 1.0));
+ *      check(charl_tensor_read(last, row, sizeof row));
+ *      charl_tensor_release(last);
+ *      charl_tensor_release(t);
+ *
  *  A tensor is a counted handle on counted storage: views share storage and keep it alive. There
  *  are no strides. A tensor belongs to the thread of its device and is released before its device is
  *  closed.

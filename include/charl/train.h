@@ -2,6 +2,16 @@
 #define CHARL_TRAIN_H
 /** Training as configured, from data to checkpoints, on one rank or many.
  *
+ *      charl_train_options options = {sizeof options};
+ *      charl_train_result result;
+ *      charl_config *config = NULL;
+ *
+ *      options.comm = comm; // charl_comm_create
+ *      check(charl_config_load("config.ini", NULL, 0, &config));
+ *      check(charl_train_run(config, &options, &result));
+ *      printf("step %lld: loss %g\n", (long long)result.step, result.loss);
+ *      charl_config_destroy(config);
+ *
  *  The trainer writes the run directory: checkpoints, metrics.csv and metrics.jsonl, config.ini and env.json. It prints
  *  nothing: it reports through callbacks, called on every rank from the thread that trains; who prints decides by rank.
  *  Everything a callback gets is borrowed for the call.
