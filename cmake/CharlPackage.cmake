@@ -1,6 +1,6 @@
 # cpack -G DEB: the packages charl, libcharl0.1 and libcharl-dev, by Debian's rules as far as lintian checks them. The preset `package` has the
 # prefix /usr, which they are for. With CHARL_PORTABLE (the preset `tarball`): one archive that runs wherever it is unpacked.
-# Whoever makes the packages is their maintainer, named as for Debian's own tools: DEBFULLNAME and DEBEMAIL.
+# The person who builds the packages is their maintainer, named as for Debian's own tools: DEBFULLNAME and DEBEMAIL.
 set(maintainer "charl maintainers <maintainers@charl.invalid>")
 if(NOT "$ENV{DEBEMAIL}" STREQUAL "")
   set(maintainer "$ENV{DEBFULLNAME}")

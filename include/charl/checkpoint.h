@@ -1,7 +1,7 @@
 #ifndef CHARL_CHECKPOINT_H
 #define CHARL_CHECKPOINT_H
-/** Checkpoints: one HDF5 file that holds everything training needs to go on, and the directory they
- *  live in.
+/** Checkpoints: HDF5 files that each hold everything needed to resume training, and the directory that
+ *  contains them.
  *
  *      charl_checkpoint_reader *r = NULL;
  *
@@ -17,9 +17,8 @@
  *  A file appears whole or not at all (temporary name, fsync, re-read, rename, fsync of the
  *  directory), every tensor has a CRC32C and the list of tensors a SHA-256. The format is described
  *  in checkpoints/README.md. Tensors are host memory in little-endian, row-major, logical (PyTorch)
- *  shapes; nothing here knows of devices or ranks: rank 0 saves, every rank may read. Any number
- *  of threads may read from one reader at once. Strings and tensors of a reader
- *  belong to the reader.
+ *  shapes. These functions use no device and no communicator: rank 0 saves, every rank may read. Any number
+ *  of threads may read from one reader at once. A reader owns its strings and tensors.
  */
 #include "charl/data_schema.h"
 #include "charl/shape.h"
@@ -31,8 +30,7 @@ enum { CHARL_CHECKPOINT_VERSION = 3 };
 
 /** Group of a weight that is saved without its values, see charl_checkpoint_tensor. */
 #define CHARL_CHECKPOINT_BASE "base"
-/** Group and name of the gradient norms that train.on_spike compares with: the one tensor that belongs to no parameter.
- *  */
+/** Group and name of the gradient norms that train.on_spike compares with: the only tensor without a parameter. */
 #define CHARL_CHECKPOINT_SPIKE "optim/spike"
 #define CHARL_CHECKPOINT_NORMS "grad_norms"
 
@@ -138,7 +136,7 @@ const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoin
 const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_reader *r, const char *group,
                                                      const char *name);
 
-/** Whether the file leaves the values of t, which the reader returned, to its base. Local. */
+/** Whether the values of t, a tensor that the reader returned, are in the base of the file. Local. */
 bool charl_checkpoint_is_in_base(const charl_checkpoint_reader *r, const charl_checkpoint_tensor *t);
 
 /** Read a tensor that charl_checkpoint_get_tensor or _find returned.
@@ -146,9 +144,8 @@ bool charl_checkpoint_is_in_base(const charl_checkpoint_reader *r, const charl_c
  *  dst  [shape of t]  dtype of t  written
  *
  *  Blocks. Local. Checks the CRC; on failure dst is undefined.
- *  Errors: ERR_CHECKPOINT naming file and tensor: damaged or cut short since it was opened; or in the base, which the
- *  functions that load
- *          a model open for themselves. */
+ *  Errors: ERR_CHECKPOINT naming file and tensor: damaged or truncated since it was opened; or stored in
+ *          the base, which only functions that load a model open. */
 charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t,
                                    void *dst) CHARL_MUST_CHECK;
 
@@ -189,9 +186,9 @@ charl_status charl_checkpoint_average(const char *const *paths, int n, const cha
  *  Blocks. Local. Errors: ERR_CHECKPOINT  the directory cannot be read; ERR_NOMEM. */
 charl_status charl_run_checkpoint(const char *path, char **out) CHARL_MUST_CHECK;
 
-/** The other way: the length of DIR in the path of a checkpoint of a run, DIR/last.h5, DIR/best.h5 or
- *  DIR/checkpoints/step-N.h5; of any other path all of it. "last.h5" alone is of the current directory: 0. Local.
- *  Thread-safe. */
+/** The inverse of charl_run_checkpoint: the length of DIR in the path of a checkpoint of a run, DIR/last.h5,
+ *  DIR/best.h5 or DIR/checkpoints/step-N.h5; the whole length of any other path. 0 for "last.h5", which is in the
+ *  current directory. Local. Thread-safe. */
 size_t charl_run_length(const char *path);
 
 CHARL_END_DECLS

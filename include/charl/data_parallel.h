@@ -1,7 +1,7 @@
 #ifndef CHARL_DATA_PARALLEL_H
 #define CHARL_DATA_PARALLEL_H
 /** Data-parallel training: gradients summed over ranks while the backward pass runs, with the same bits for every
- *  number of ranks. charl's own trainer stands on this object.
+ *  number of ranks. charl's own trainer uses this object.
  *
  *  Every rank builds the same graph over its slices of the batch (charl/slices.h). This object compiles it; from then
  *  on a run of the graph starts the all-reduce of each bucket of gradients as soon as the backward pass has finished
@@ -56,7 +56,7 @@ CHARL_BEGIN_DECLS
 
 typedef struct charl_data_parallel charl_data_parallel;
 
-/** All zero is right. The same on every rank. */
+/** All members may be zero. Must be the same on every rank. */
 typedef struct charl_data_parallel_options {
     size_t struct_size; /* sizeof(charl_data_parallel_options) */
     /* algorithm, as dist.allreduce of a configuration; NULL: auto */

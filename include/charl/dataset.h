@@ -17,10 +17,10 @@
  *      charl_dataset_close(data);
  *
  *  A dataset is an HDF5 file, either in charl's layout (datasets/README.md) or any file whose
- *  arrays the options name. Rows are delivered to host memory as they are stored; normalisation,
- *  augmentation and upload are the trainer's. An open dataset never changes: reading is thread-safe,
- *  every other function belongs to one thread. Nothing here is collective: each rank opens the file
- *  for itself.
+ *  arrays the options name. Rows are delivered to host memory as they are stored; the trainer
+ *  normalises, augments and uploads them. An open dataset never changes: reading is thread-safe,
+ *  all other functions must be called from one thread. No function is collective: each rank opens the
+ *  file itself.
  */
 #include "charl/shape.h"
 #include "charl/tokenizer.h"
@@ -31,8 +31,8 @@ typedef struct charl_dataset charl_dataset;
 
 typedef enum charl_split { CHARL_SPLIT_TRAIN, CHARL_SPLIT_VAL, CHARL_SPLIT_TEST, CHARL_SPLIT_COUNT } charl_split;
 
-/** How the training stream is shuffled: not at all, all rows (charl_order_rows), or blocks of rows that lie together in
- *  the file and then rows (charl_order_blocks). */
+/** How the training stream is shuffled: not at all; all rows (charl_order_rows); or blocks of adjacent rows of the
+ *  file, then rows within a window of blocks (charl_order_blocks). */
 typedef enum charl_shuffle { CHARL_SHUFFLE_NO, CHARL_SHUFFLE_ROWS, CHARL_SHUFFLE_BLOCKS } charl_shuffle;
 
 /** Which rows an epoch of the training stream takes, as many as there are: each once, or with replacement, in
@@ -49,7 +49,7 @@ typedef enum charl_dataset_kind {
     CHARL_DATASET_KIND_COUNT
 } charl_dataset_kind;
 
-/** How to open a file; all zero is right for a file in charl's layout. Strings are borrowed for the
+/** How to open a file. All members may be zero for a file in charl's layout. Strings are borrowed for the
  *  call. */
 typedef struct charl_dataset_options {
     size_t struct_size;  /* sizeof(charl_dataset_options) */
@@ -140,8 +140,8 @@ charl_status charl_dataset_open(const char *path, const charl_dataset_options *o
                                 charl_dataset **out) CHARL_MUST_CHECK;
 
 /** Open n data sets of tokens as one, whose training stream takes samples from each in proportion to its weight: of
- *  10,000 consecutive samples as many as the weight says, at places that the seed decides. Each set has the order that
- *  it has alone, and begins again when it ends. An epoch has as many samples as all sets together. Validation and test
+ *  10,000 consecutive samples as many as the weight says, at places that the seed decides. Each set has the same order
+ *  as alone, and restarts when it ends. An epoch has as many samples as all sets together. Validation and test
  *  sets are joined, weights aside.
  *
  *  paths    [n] data sets with the same vocabulary, and the same tokenizer where they carry one; at most 32
@@ -154,17 +154,17 @@ charl_status charl_dataset_open(const char *path, const charl_dataset_options *o
 charl_status charl_dataset_open_mix(const char *const *paths, const double *weights, int n,
                                     const charl_dataset_options *opt, charl_dataset **out) CHARL_MUST_CHECK;
 
-/** Whether several threads may open and read data sets and checkpoints at once, each its own: HDF5
- *  can be built so or not. Local. */
+/** Whether HDF5 was built thread-safe, so that several threads may open and read data sets and checkpoints at
+ *  once, each its own. Local. */
 bool charl_dataset_is_thread_safe(void);
 
 /** Version of the HDF5 library, such as "1.10.8". Borrowed until the next call on this thread. Local. */
 const char *charl_dataset_hdf5_version(void);
 
-/** Give everything back. NULL is a no-op. Local. */
+/** Close the dataset and free its memory. NULL is a no-op. Local. */
 void charl_dataset_close(charl_dataset *ds);
 
-/** What is in it. Local. */
+/** Describe the contents of a dataset. Local. */
 void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out);
 
 /** How the samples lie in the file, a line for each array: "/train/x chunks of 64 x 28 x 28, gzip, shuffle, 11.2 MB
@@ -212,14 +212,14 @@ charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int
  */
 charl_status charl_dataset_verify(charl_dataset *ds) CHARL_MUST_CHECK;
 
-/** Row at `position` of the training stream: the epochs' orders of n rows one after the other,
- *  position / n being the epoch. With `shuffle` each epoch is a permutation keyed by (seed, epoch),
+/** Row at `position` of the training stream: the concatenated orders of all epochs of n rows, where
+ *  position / n is the epoch. With `shuffle` each epoch is a permutation keyed by (seed, epoch),
  *  computed per index without a table. Integer arithmetic only: the same on every machine. n >= 1,
  *  position >= 0. Local. Thread-safe.
  */
 int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position);
-/** The same for `count` positions from `position` on, at a third of the cost each, into out. Local.
- *  Thread-safe. */
+/** Write the rows of `count` positions, from `position` on, to out, at a third of the cost of charl_order_row.
+ *  Local. Thread-safe. */
 void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count, int64_t *out);
 
 /** The rows of those positions where an epoch is shuffled in blocks, so that few rows far apart in a file are needed at
@@ -233,8 +233,8 @@ void charl_order_blocks(uint64_t seed, int64_t n, int64_t block, int64_t window,
  *  0 without shuffle. Local. Thread-safe. */
 int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t window);
 
-/** The separator of a CSV file as a user writes it: one character, "tab" or "\\t", "blank" (runs of blanks), or "auto"
- *  for 0: to be found. False: it CHARL_CSV_SEPARATOR. Local. Thread-safe. */
+/** The separator of a CSV file as a user writes it: one character, "tab" or "\\t", "blank" (runs of blanks), or "auto",
+ *  which gives 0: detect it. False: the text is none of these (CHARL_CSV_SEPARATOR says so). Local. Thread-safe. */
 bool charl_csv_separator(const char *text, char *out);
 #define CHARL_CSV_SEPARATOR "must be one character, tab, blank or auto"
 
@@ -249,7 +249,7 @@ typedef struct charl_import_options {
     bool overwrite; /* replace an existing file */
     bool skip_bad;  /* folders of images: leave out files that cannot be read */
     bool link;      /* folders of images: store where the files are, not their pixels */
-    /* Lines that the user should read: what was decided on the way. May be NULL. */
+    /* Called with lines for the user: what the importer decided. May be NULL. */
     void (*noted)(void *ctx, const char *text);
     void *ctx;
 } charl_import_options;
@@ -273,14 +273,14 @@ charl_status charl_import_idx(const char *const images[2], const char *const lab
 charl_status charl_import_cifar10(const char *const *train, int n_train, const char *test, const char *out,
                                   const charl_import_options *opt) CHARL_MUST_CHECK;
 
-/** What a CSV file means. */
+/** Whether a CSV file has a header line. */
 typedef enum charl_csv_header { CHARL_CSV_HEADER_AUTO, CHARL_CSV_HEADER_YES, CHARL_CSV_HEADER_NO } charl_csv_header;
 typedef enum charl_csv_decimal {
     CHARL_CSV_DECIMAL_AUTO,
     CHARL_CSV_DECIMAL_POINT,
     CHARL_CSV_DECIMAL_COMMA
 } charl_csv_decimal;
-/** In which order day, month and year stand in 05/06/2024 (dmy or mdy) and 05.06.24. */
+/** Order of day, month and year in dates such as 05/06/2024 (dmy or mdy) and 05.06.24. */
 typedef enum charl_csv_dates {
     CHARL_CSV_DATES_AUTO,
     CHARL_CSV_DATES_DMY,
@@ -288,19 +288,19 @@ typedef enum charl_csv_dates {
     CHARL_CSV_DATES_YMD
 } charl_csv_dates;
 
-/** All zero: the last column is the target, and the rest is found. A list of columns is names, or indexes from 0
- *  (negative: from the end), with commas between them; a name with a comma in it is a list of its own. */
+/** All zero: the last column is the target, and everything else is detected. A list of columns is names, or indexes
+ *  from 0 (negative: from the end), with commas between them; a name with a comma in it is a list of its own. */
 typedef struct charl_csv_options {
     size_t struct_size;      /* sizeof(charl_csv_options) */
-    const char *label;       /* column of the target; NULL: the last; or a list of several */
-    bool regression;         /* targets are numbers; else one is a class, and several are each 0 or 1 */
-    char separator;          /* 0: found, of comma, semicolon, tab, | and runs of blanks; ' ' means such runs */
+    const char *label;       /* target column, or a list of several; NULL: the last column */
+    bool regression;         /* targets are numbers; else a single one is a class, several are 0 or 1 each */
+    char separator;          /* ' ': runs of blanks; 0: detect comma, semicolon, tab, | or runs of blanks */
     int64_t skip;            /* lines before the table that are no part of it */
     charl_csv_header header; /* whether the first line holds the names of the columns */
     const char *columns;     /* a list: take these alone; NULL: all */
     const char *drop;        /* a list: leave these out; NULL: none */
-    const char *words;       /* a list: values of these are categories, numbers too; NULL: none */
-    /* METHOD, or COLUMN:METHOD, or several of these with commas: what becomes of missing values. drop: the row is left
+    const char *words;       /* a list: treat these as categorical even if numeric; NULL: none */
+    /* How to treat missing values: METHOD, COLUMN:METHOD, or a list of these with commas. drop: the row is left
      * out; mean, median: of the column; flag: the mean, and a column NAME_missing of 0 and 1. NULL: a missing value is
      * an error */
     const char *missing;
@@ -310,7 +310,7 @@ typedef struct charl_csv_options {
     /* AUTO: a comma where numbers have commas, none has a point, and fields are not separated by commas; an error where
      * 1.250 may be 1250. Else the other sign may separate thousands */
     charl_csv_decimal decimal;
-    /* AUTO: as a date of the column shows that has a day after the 12th; of years with two digits an error */
+    /* AUTO: by a date of the column with a day after the 12th; an error for years with two digits */
     charl_csv_dates dates;
     const char *like; /* a dataset made of a CSV file; NULL: none. Everything but separator and decimal is as there */
 } charl_csv_options;
@@ -322,14 +322,14 @@ typedef struct charl_csv_options {
  *  are numbers and others are not is an error: it may be a row with a typing error. The columns of
  *  a header have different names.
  *
- *  A column of numbers is one column of x. A column of words is one of 0 and 1 for each word that the training rows
- *  have, in the order of their bytes, called NAME=WORD; a word that they do not have is 0 in all. A column of dates is
+ *  A column of numbers is one column of x. A column of words is one-hot encoded: a column NAME=WORD of 0 and 1 for each
+ *  word of the training rows, in the order of their bytes; any other word is 0 in all of them. A column of dates is
  *  NAME_days since 1970-01-01, NAME_month (1 to 12), NAME_weekday (0: Monday) and, where it has times, NAME_hour.
  *  Means, medians and words are those of the training rows. A column with numbers and words is an error, as are more
  *  than 256 different words, or more than one for every second row, unless `words` names the column. A first column
  *  without a name that counts the rows is left out.
  *
- *  What became of each column is the recipe of the data set (charl_data_schema.recipe). With `like` the file is
+ *  How each column was converted is the recipe of the data set (charl_data_schema.recipe). With `like` the file is
  *  converted by the recipe and the classes of that data set. Columns are found by their names, and an unknown word is 0
  *  in all its columns. It is ERR_DATA if a column or target is missing, if a class is unknown, or if a value is missing
  *  that the recipe does not fill.

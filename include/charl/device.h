@@ -37,10 +37,10 @@ typedef enum charl_device_kind {
 /** "cpu", "accelerator", "integrated gpu" or "gpu"; "?" outside the enum. Static. Local. */
 const char *charl_device_kind_name(charl_device_kind kind);
 
-/** By what charl reaches a device. Kernels are compiled by OpenCL for both, and results are the same bits. NVIDIA
- *  launches in less time, and has no objects for charl/opencl.h. */
+/** The driver interface by which charl uses a device. OpenCL compiles the kernels for both, and results are the same
+ *  bits. NVIDIA launches faster, and has no objects for charl/opencl.h. */
 typedef enum charl_driver {
-    CHARL_DRIVER_AUTO,   /* NVIDIA where it is there and the node has one rank, else OPENCL */
+    CHARL_DRIVER_AUTO,   /* NVIDIA if it is available and the node has one rank, else OPENCL */
     CHARL_DRIVER_OPENCL, /* every device */
     CHARL_DRIVER_NVIDIA  /* NVIDIA's GPUs, by libcuda of their driver */
 } charl_driver;
@@ -54,7 +54,7 @@ typedef struct charl_device_info {
     char platform[128];
     char driver[128];
     char version[128]; /* CL_DEVICE_VERSION */
-    char pci[16];      /* "0000:3b:00.0"; "" where the driver does not tell */
+    char pci[16];      /* "0000:3b:00.0"; "" if the driver does not report it */
     int compute_units;
     int64_t global_bytes;    /* device memory */
     int64_t max_alloc_bytes; /* largest single buffer */
@@ -63,7 +63,7 @@ typedef struct charl_device_info {
     char backend[16];        /* "opencl" or "nvidia": the driver of an open device, or what AUTO gives it */
 } charl_device_info;
 
-/** How far the compilation of kernels is. A kernel is compiled when it is first needed, and takes
+/** Progress of the compilation of kernels. A kernel is compiled when it is first needed, and takes
  *  from milliseconds (read from a cache) to seconds. Drivers compile either when a program is built
  *  (NVIDIA) or when a kernel is launched first (PoCL); on the latter `known` says how many are
  *  known to be needed so far. */
@@ -81,12 +81,12 @@ typedef void (*charl_compiling)(void *ctx, const charl_compile_progress *progres
 
 /** Use of tuning results (charl/tune.h). */
 typedef enum charl_tune_mode {
-    CHARL_TUNE_STORED, /* use what is kept, heuristics for the rest; the variable CHARL_TUNE may ask for another mode */
-    CHARL_TUNE_FIRST,  /* measure what has no result on first use, and keep it */
+    CHARL_TUNE_STORED, /* use stored results, else heuristics; the variable CHARL_TUNE may select another mode */
+    CHARL_TUNE_FIRST,  /* measure what has no result on first use, and store it */
     CHARL_TUNE_NO      /* heuristics only */
 } charl_tune_mode;
 
-/** What this rank asks for. */
+/** Which device a rank requests, and how to open it. */
 typedef struct charl_device_request {
     size_t struct_size; /* sizeof(charl_device_request) */
     const char *select; /* auto | gpu | cpu | INDEX | pci:0000:3b:00.0 | name:TEXT | platform:TEXT;
@@ -98,7 +98,7 @@ typedef struct charl_device_request {
     bool exact;           /* CHARL_DEVICE does not override `select` */
     bool share;           /* several ranks may use one GPU */
     bool allow_tf32;      /* products of f32 matrices may round their elements to tf32 (8 bits of
-                             exponent, 10 behind the point), where tensor cores take that */
+                             exponent, 10 of mantissa), where tensor cores support it */
     bool traced;          /* commands have timestamps, as charl_train_options.trace and .profile need them */
     bool skip_kernels;    /* no kernel is compiled or run, except to learn about the device: to plan memory */
     int64_t memory_limit; /* bytes; 0 = what the device has */
@@ -114,11 +114,11 @@ typedef struct charl_device_memory {
 
 /** Devices of all platforms, best first within a platform-independent order (discrete GPUs by PCI
  *  bus id, integrated GPUs, accelerators, CPUs). Up to `capacity` are written to out; *count gets
- *  their number, also when it is larger. Blocks. Local. Errors: ERR_DEVICE when there is no platform
+ *  their number, even if it is larger. Blocks. Local. Errors: ERR_DEVICE when there is no platform
  *  or none has a device (the message says what to install). */
 charl_status charl_device_list(charl_device_info *out, int capacity, int *count) CHARL_MUST_CHECK;
 
-/** State of a GPU; 0 for what its driver does not tell. */
+/** State of a GPU; 0 for values that its driver does not report. */
 typedef struct charl_device_health {
     double power_w, power_limit_w;
     double temperature_c;
@@ -128,12 +128,12 @@ typedef struct charl_device_health {
     int64_t memory_bytes;            /* in use, by all programs and by the driver for them */
 } charl_device_health;
 
-/** The state of a device now. Of NVIDIA's GPUs, from the library of their driver (NVML). Returns false, and zeros,
- *  where nothing is known. Blocks, for less than a millisecond. Local. */
+/** Current state of a device, for NVIDIA GPUs, from the library of their driver (NVML). Returns false, and zeros, for
+ *  other devices or without that library. Blocks, for less than a millisecond. Local. */
 bool charl_device_get_health(const charl_device_info *device, charl_device_health *out);
 
-/** Directory in which compiled kernels are kept, made if need be: *out is owned by the caller (charl_free), or NULL
- *  where there is none or it cannot be used, and the log says why (docs/env.md). Blocks. Local. Errors: ERR_NOMEM. */
+/** Directory of the cache of compiled kernels, created if necessary. *out is owned by the caller (charl_free), or NULL
+ *  if there is none or it cannot be used; the log says why (docs/env.md). Blocks. Local. Errors: ERR_NOMEM. */
 charl_status charl_device_get_cache(char **out) CHARL_MUST_CHECK;
 
 /** Open the device that `request` gives this rank: local rank r takes the r-th of the matching
@@ -146,8 +146,8 @@ charl_status charl_device_get_cache(char **out) CHARL_MUST_CHECK;
  *          ERR_DISK    CHARL_TUNE_FIRST, and results cannot be kept */
 charl_status charl_device_open(const charl_device_request *request, charl_device **out) CHARL_MUST_CHECK;
 
-/** The device and everything on it belong to the calling thread from now on. The thread before has no call under way
- *  and makes no more: it has been joined, or both hold a lock, from the adoption on, for as long as they use them. NULL
+/** Make the calling thread the owner of the device and everything on it. The previous thread must make no further
+ *  calls and have none in progress: it has been joined, or both threads hold a lock whenever they use the device. NULL
  *  is a no-op. Local. */
 void charl_device_adopt(charl_device *dev);
 
@@ -171,11 +171,11 @@ typedef struct charl_device_use {
     int64_t bytes;
 } charl_device_use;
 
-/** What the memory in use is for: up to `capacity` of them into out, all bytes together charl_device_memory.in_use.
- *  Returns their number, also when it is larger. Local. */
+/** Write the memory in use by purpose, up to `capacity` entries, to out. All bytes together are
+ *  charl_device_memory.in_use. Returns the number of purposes, even if it is larger than capacity. Local. */
 int charl_device_get_uses(const charl_device *dev, charl_device_use *out, int capacity);
 
-/** A property of f32 arithmetic without which a device rounds otherwise than others. */
+/** A property of f32 arithmetic; a device without it rounds differently from other devices. */
 typedef struct charl_arithmetic {
     const char *name, *meaning; /* "divide", "a / b is rounded to nearest even"; static */
     int64_t tried, wrong;       /* operations; those whose bits are not what IEEE 754 says */
@@ -194,12 +194,12 @@ charl_status charl_device_check_arithmetic(charl_device *dev,
 /** Wait until everything enqueued on any queue is done. Blocks. Local. Errors: ERR_DEVICE. */
 charl_status charl_device_sync(charl_device *dev) CHARL_MUST_CHECK;
 
-/** Host memory that charl_tensor_write and charl_tensor_read transfer at full speed: from other memory GPUs copy at a
- *  third of it or less. */
+/** Pinned host memory, which charl_tensor_write and charl_tensor_read transfer at full speed; GPUs copy other memory at
+ *  a third of that or less. */
 typedef struct charl_pinned charl_pinned;
 
-/** `bytes` bytes of it, mapped until it is destroyed; *host gets its address. Owned: destroy with charl_pinned_destroy,
- *  before the device is closed. Blocks. Local. Errors: ERR_NOMEM, ERR_DEVICE. */
+/** Allocate `bytes` bytes of pinned memory, mapped until it is destroyed; *host gets its address. Owned: destroy with
+ *  charl_pinned_destroy, before the device is closed. Blocks. Local. Errors: ERR_NOMEM, ERR_DEVICE. */
 charl_status charl_pinned_create(charl_device *dev, size_t bytes, charl_pinned **out, void **host) CHARL_MUST_CHECK;
 
 /** Waits for transfers. NULL is a no-op. Blocks. Local. */

@@ -23,7 +23,7 @@ CHARL_BEGIN_DECLS
  *  repetition_penalty  above 1: a token that is in the window is less probable, its logit divided by this if positive,
  *                  else multiplied (Keskar et al. 2019), at most 1000; 0 or 1: no penalty
  *  stop            [n_stop] texts: generation ends in front of the first of them that it generates
- *  ignore_end      go on past the end-of-text token, which otherwise ends generation and is not reported
+ *  ignore_end      continue after the end-of-text token, which otherwise ends generation and is not reported
  *  seed            the same seed gives the same text
  *  no_cache        compute the whole window for every token: slower, the same text
  *  warned          gets warnings; NULL: nothing does

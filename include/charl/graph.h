@@ -26,7 +26,7 @@
  *  Every var is in one of three states. REPLICATED: the same on every rank. BATCHED: the leading
  *  extent counts rows of this rank's part of the global batch, and row i depends on row i of the
  *  inputs only. PARTIAL: a sum over rows of the batch that is not yet completed over ranks;
- *  charl_batch_sum completes it, and is put in where an operator needs it.
+ *  charl_batch_sum completes it; the graph inserts one where an operator needs it.
  */
 #include "charl/device.h"
 #include "charl/params.h"
@@ -56,7 +56,7 @@ charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, c
 /** NULL is a no-op. Waits for work in flight. Blocks. Local. */
 void charl_graph_destroy(charl_graph *g);
 
-/** Training (true, the default) or inference: dropout and batch_norm ask. Set before building.
+/** Training (true, the default) or inference: dropout and batch_norm depend on it. Set before building.
  *  Local. */
 void charl_graph_set_training(charl_graph *g, bool training);
 bool charl_graph_is_training(const charl_graph *g);
@@ -155,7 +155,7 @@ charl_graph_info charl_graph_get_info(const charl_graph *g);
  *  owned by the caller (charl_free). Local. */
 charl_status charl_graph_print(const charl_graph *g, bool dot, char **out) CHARL_MUST_CHECK;
 
-/** Run the operator named `op` at once, without a graph: for a look at a tensor. Operators that
+/** Run the operator named `op` immediately, without a graph, to inspect a tensor. Operators that
  *  have settings (a window, an axis) are not available here. out[0..3] get new tensors owned by the
  *  caller, NULL past the operator's outputs.
  *

@@ -52,7 +52,7 @@ typedef struct charl_layer_type {
  *  shape. Borrowed from the graph; NULL after an error, which charl_graph_compile returns. Local. */
 charl_var *charl_layer_param(const charl_layer_build *b, const char *suffix, const charl_param_spec *spec);
 
-/** The same for what is not trained, such as running statistics. Local. */
+/** As above, for a buffer that is not trained, such as running statistics. Local. */
 charl_var *charl_layer_buffer(const charl_layer_build *b, const char *suffix, const charl_param_spec *spec);
 
 /** Make a layer known by its name, to charl_model_add and to [layer NAME] sections as `type`. Its settings have at most

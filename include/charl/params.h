@@ -39,7 +39,7 @@ typedef enum charl_init_kind {
     CHARL_INIT_NORMAL    /* mean a, standard deviation b */
 } charl_init_kind;
 
-/** How a parameter starts. Draws depend on (seed, name, element) only: never on order, ranks or
+/** How a parameter is initialised. Random values depend on (seed, name, element) only, never on order, ranks or
  *  device. */
 typedef struct charl_init {
     charl_init_kind kind;

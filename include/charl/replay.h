@@ -96,7 +96,7 @@ typedef struct charl_replay_row {
 /** Where a replay begins. Everything is borrowed for the call. */
 typedef struct charl_replay_start {
     int64_t step;           /* done before it: 0, or that of the checkpoint */
-    const char *checkpoint; /* "": the run begins anew, from its seed or init.from */
+    const char *checkpoint; /* "": the replay starts from the seed or init.from */
     const charl_device_info *device;
     const charl_replay_tensor *weights; /* [n_weights] to begin with */
     int n_weights;
@@ -133,11 +133,11 @@ typedef struct charl_replay_options {
  *
  *  Starts from the newest checkpoint before options->step that can be read, or as the run began. The configuration is
  *  that of the first checkpoint at or after options->step, or if there is none the config.ini of the directory. Writes
- *  nothing to it, and needs no lock: the run may go on meanwhile.
+ *  nothing to it, and needs no lock: the run may continue meanwhile.
  *
- *  The bits are those of the run if data, files of init.from, charl and overridden keys that matter are, and the device
- *  rounds alike (docs/exactness.md); what is known to differ is a warning. dist.allreduce = mpi on several ranks has
- *  bits that cannot be replayed.
+ *  The replay has the bits of the run if data, files of init.from, version of charl and overridden keys that matter are
+ *  the same, and the device rounds in the same way (docs/exactness.md); known differences are warnings. The bits of
+ *  dist.allreduce = mpi on several ranks cannot be replayed.
  *
  *  Blocks. Local: one rank, without MPI.
  *  Errors: ERR_CONFIG      step or until are out of order, or beyond the end of the run
@@ -148,7 +148,7 @@ typedef struct charl_replay_options {
  *  a copy of the weights to the host, and with `grads` of the gradients. */
 charl_status charl_replay(const char *run, const charl_replay_options *options) CHARL_MUST_CHECK;
 
-/** What of two runs differs first. Later ones follow from earlier ones. */
+/** The first difference between two runs; later values depend on earlier ones. */
 typedef enum charl_bisect_what {
     CHARL_BISECT_NOTHING,
     CHARL_BISECT_START,     /* the weights that they begin with: `name` is a parameter */

@@ -13,8 +13,8 @@
  *      charl_config_destroy(config);
  *
  *  The trainer writes the run directory: checkpoints, metrics.csv and metrics.jsonl, config.ini and env.json. It prints
- *  nothing: it reports through callbacks, called on every rank from the thread that trains; who prints decides by rank.
- *  Everything a callback gets is borrowed for the call.
+ *  nothing: it reports through callbacks, called on every rank from the training thread; the callback decides by rank
+ *  whether to print. Everything passed to a callback is borrowed for the call.
  */
 #ifdef __cplusplus
 #include <atomic>
@@ -40,7 +40,7 @@ typedef atomic_int charl_atomic_int;
 
 CHARL_BEGIN_DECLS
 
-/** What the plan of a run is, known before the first step. The fields from start_step on depend on
+/** The plan of a run, known before the first step. The fields from start_step on depend on
  *  compiled kernels or on a checkpoint and are valid in charl_train_events.started only. */
 typedef struct charl_train_info {
     const charl_device_info *device; /* of this rank */
@@ -91,8 +91,8 @@ typedef struct charl_train_row {
     double lr, grad_norm;
     int64_t samples; /* seen since the beginning */
     double samples_per_s, step_ms, data_ms;
-    double comm_ms;                /* gradients or sums of a step were on their way */
-    double comm_exposed_ms;        /* of it: the device had nothing left to compute meanwhile */
+    double comm_ms;                /* during which gradients or sums of a step were in flight */
+    double comm_exposed_ms;        /* of it, while the device had nothing left to compute */
     double tokens_per_s;           /* 0 when the samples are no tokens */
     double tflops;                 /* 1e12 floating-point operations of matrix products per second, of all ranks */
     double mfu;                    /* tflops as a part of log.peak_tflops of all ranks; 0 when that is not known */
@@ -124,17 +124,16 @@ typedef struct charl_saved_row {
     int64_t step;
     const char *path;
     double ms;        /* from the end of the step to here */
-    double waited_ms; /* of them training stood still */
+    double waited_ms; /* of them, during which training waited */
 } charl_saved_row;
 
-/** The batch was divided anew (dist.balance = speed), because ranks would have waited for others.
- */
+/** The slices were redistributed (dist.balance = speed), because ranks were waiting for slower ones. */
 typedef struct charl_balance_row {
     int64_t step; /* done when it happened */
     int size;
-    const int *slices;     /* [size] that each rank computes from now on */
-    const double *step_ms; /* [size] that each computed per step before, waiting left out */
-    double ms;             /* the division took */
+    const int *slices;     /* [size] slices of each rank from now on */
+    const double *step_ms; /* [size] compute time of each rank per step before, without waiting */
+    double ms;             /* that the redistribution took */
 } charl_balance_row;
 
 typedef struct charl_train_result {
@@ -162,7 +161,7 @@ typedef struct charl_train_events {
     charl_status (*built)(void *ctx, const charl_train_info *info);
     /* Before the first step. Called on all ranks, which may communicate in it. */
     charl_status (*started)(void *ctx, const charl_train_info *info);
-    /* What the training takes, after `started`. On every rank; rarely wanted but with dry_run. */
+    /* Memory use of the training, after `started`, on every rank; mostly of use with dry_run. */
     charl_status (*memory)(void *ctx, const charl_memory *memory);
     charl_status (*trained)(void *ctx, const charl_train_row *row);
     charl_status (*progressed)(void *ctx, int64_t step, double loss); /* every step; loss NaN between rows */
@@ -172,19 +171,19 @@ typedef struct charl_train_events {
     charl_status (*traced)(void *ctx, const charl_trace_row *row);
     charl_status (*profiled)(void *ctx, const charl_profile *profile); /* on rank 0 */
     void (*warned)(void *ctx, const char *text);
-    /* The communicator is broken and charl_error_message says why. Called before anything is freed,
-     * which may wait for a device that hangs: the place to leave with charl_comm_exit. */
+    /* The communicator is broken and charl_error_message says why. Called before anything is freed:
+     * freeing may wait for a device that hangs, so call charl_comm_exit here. */
     void (*lost)(void *ctx, charl_status st);
 } charl_train_events;
 
-/** What a signal handler may ask for. */
+/** Requests that a signal handler may make. */
 typedef enum charl_train_stop {
     CHARL_STOP_NONE,
-    CHARL_STOP_CHECKPOINT, /* save and go on */
+    CHARL_STOP_CHECKPOINT, /* save and continue */
     CHARL_STOP_SAVE        /* save and stop */
 } charl_train_stop;
 
-/** A job that starts the same command again and again, such as one of Slurm that is requeued. */
+/** A job that may start the same command several times, such as a requeued Slurm job. */
 typedef struct charl_train_job {
     const char *name; /* a line of at most 255 bytes, the same at each start and no other job's; NULL: none */
     bool restarted;   /* this may be another start: if the job has begun the run already, the run continues */
@@ -197,8 +196,8 @@ typedef struct charl_train_options {
     charl_comm *comm;   /* borrowed */
     charl_train_events events;
     charl_atomic_int *stop; /* a charl_train_stop; reset to NONE when taken. May be NULL */
-    const char *device;     /* `select` of charl_device_request: this one for this rank, whatever
-                               device.select and CHARL_DEVICE say. NULL: as configured */
+    const char *device;     /* `select` of charl_device_request: overrides device.select and CHARL_DEVICE
+                               on this rank. NULL: as configured */
     charl_tune_mode tune;   /* of charl_device_request */
     const int *row_steps;   /* steps of a row of the log, which may change between steps. NULL: log.interval */
     bool dry_run;           /* plan only */
@@ -206,7 +205,7 @@ typedef struct charl_train_options {
     int fast_dev_run;       /* > 0: that many training and validation steps, nothing written */
     bool overfit_batch;     /* train on the first batch only; nothing written */
     bool overwrite;         /* ignore checkpoints in the run directory; not with run.resume = must */
-    /* For what is done once: overwrite, and run.resume = never or FILE. Used on rank 0. */
+    /* For actions done once per job: overwrite, and run.resume = never or FILE. Used on rank 0. */
     charl_train_job job[CHARL_TRAIN_JOBS];
     double spent_s; /* what earlier starts of the command have taken of run.max_time */
     /* Look at some steps: the results stay the same, but the device takes times of all commands of the run. */

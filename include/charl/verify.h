@@ -1,6 +1,6 @@
 #ifndef CHARL_VERIFY_H
 #define CHARL_VERIFY_H
-/** Whether a run is what it says: run.lock against the files of the run, and random parts of the training computed
+/** Verification of a run: compares run.lock with the files of the run, and computes random parts of the training
  *  again.
  *
  *      charl_verify_result result;
@@ -58,7 +58,7 @@ typedef struct charl_verify_options {
 typedef struct charl_verify_result {
     int64_t lines;    /* of run.lock */
     int64_t recorded; /* checkpoints of the run */
-    int64_t kept;     /* of those, that are still there with the recorded tensors */
+    int64_t kept;     /* of those, that still exist with the recorded tensors */
     int64_t segments; /* between them, or between them and the beginning */
     int64_t replayed, same;
     int64_t wrong;   /* facts that are not as recorded, segments that differ included */
@@ -81,8 +81,8 @@ typedef struct charl_verify_result {
  *  the last line elsewhere and pass it as options->hash, and replay. The hash of an earlier line is not enough where
  *  steps were trained after it.
  *
- *  Blocks. Local: one rank, without MPI. *result is set on every path. CHARL_OK says nothing of what was found: look at
- *  the result.
+ *  Blocks. Local: one rank, without MPI. *result is set on every path. CHARL_OK does not mean that the run is as
+ *  recorded: check the result.
  *  Errors: ERR_CHECKPOINT  there is no run.lock
  *          ERR_NOMEM, ERR_DEVICE
  *  Cost: reads run.lock, metrics.jsonl, the data and every checkpoint once; writes and reads each export; each segment

@@ -10,8 +10,8 @@
  *          {"block.#.in.weight", {"encoder.layers.#.gate.weight", "encoder.layers.#.up.weight"}},
  *      };
  *      static const charl_weights_layout layout = {
- *          .row = {.name = "mine", .help = "..."}, .model = &my_model, .prefix = "encoder.", .rules = rules, .n_rules =
- *          2, .marker = "embeddings.weight"};
+ *          .row = {.name = "mine", .help = "..."}, .model = &my_model, .prefix = "encoder.", .rules = rules,
+ *          .n_rules = 2, .marker = "embeddings.weight"};
  *
  *      charl_register_weights_layout(&layout);
  */
@@ -36,7 +36,7 @@ typedef struct charl_weights_rule {
 
 /** A setting of config.json and the key of the model that has it. */
 typedef struct charl_weights_setting {
-    /* "rope_theta|rope_parameters.rope_theta": the first that is there is read, members of objects before others; the
+    /* "rope_theta|rope_parameters.rope_theta": the first that exists is read, members of objects before others; the
      * first is written. NULL: not in the file, the value is always `absent`. */
     const char *theirs;
     /* Key of the model. NULL: the model has no such key, and only `values` can be read. */
@@ -59,8 +59,8 @@ typedef struct charl_weights_layout {
     int n_rules;
     /* Patterns of tensors that are no weights, without the prefix; ends with NULL. NULL: none. */
     const char *const *ignored;
-    /* A file has this layout if it has this tensor, named without the prefix, and its shape is right; NULL: any shape.
-     * */
+    /* A file has this layout if it has this tensor, named without the prefix, and its shape is right; NULL: any
+     * shape. */
     const char *marker;
     bool (*recognizes)(const charl_shape *shape);
     /* model_type and architectures in config.json. NULL: there is no config.json. */

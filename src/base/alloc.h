@@ -32,7 +32,7 @@ charl_status charl__alloc_large(size_t bytes, void *out) CHARL_MUST_CHECK;
 charl_status charl__realloc(size_t bytes, void *inout) CHARL_MUST_CHECK;
 
 /** Room for one more item of `size` bytes behind the `count` of the array *(void **)items, NULL where count is 0. The array has 16, 32,
- *  64, ... places, so that nobody needs to keep its capacity. New places are not zeroed. Errors: ERR_NOMEM, the array unchanged. */
+ *  64, ... places, so that callers need not store its capacity. New places are not zeroed. Errors: ERR_NOMEM, the array unchanged. */
 charl_status charl__grow(int64_t count, size_t size, void *items) CHARL_MUST_CHECK;
 
 /** Copy of `text`, owned by the caller. */

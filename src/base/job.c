@@ -76,7 +76,7 @@ charl_status charl__job_start(bool background, charl_status (*work)(void *ctx), 
     job->ctx = ctx;
     pthread_mutex_init(&job->lock, NULL);
     pthread_condattr_init(&steady);
-    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC); /* the wall clock may be set while somebody waits */
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC); /* the wall clock may be set during a wait */
     pthread_cond_init(&job->ended, &steady);
     pthread_condattr_destroy(&steady);
     atomic_init(&job->done, false);

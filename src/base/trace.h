@@ -6,7 +6,7 @@
  *      ... work ...
  *      charl__trace_end(t, CHARL__LANE_HOST, "data", "", 0, begun);       nothing where it was -1
  *
- *  Texts are copied. A span that finds no memory is counted as lost: whoever works does not fail because somebody watches. t may be NULL
+ *  Texts are copied. A span for which there is no memory is counted as lost: tracing never makes the traced work fail. t may be NULL
  *  everywhere: nothing is recorded. Thread-safe but for the functions that read, which are called while nothing is recorded.
  */
 #include <stdbool.h>

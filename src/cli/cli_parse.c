@@ -449,7 +449,7 @@ int charl__cli_dispatch(const char *path, const charl__cli_command *table, int a
     char hint[HINT_BYTES];
 
     if (argc < 2) {
-        if (!strchr(path, ' ')) { /* the name of the program alone: somebody looks around */
+        if (!strchr(path, ' ')) { /* the name of the program alone: show what it can do */
             print_help(path, table);
         }
         snprintf(hint, sizeof hint, "`%s --help` lists the commands", path);

@@ -33,7 +33,7 @@ typedef struct charl__driver {
     /** Context and queues; is_timed: events tell their times. A failed open is closed too. */
     charl_status (*open)(charl_device *dev, bool is_timed);
     void (*close)(charl_device *dev);
-    /** What is enqueued starts, though nobody waits for it. */
+    /** Start the enqueued commands without waiting for them. */
     int (*flush)(charl_device *dev, charl__queue q);
     /** Blocks until q is idle. */
     int (*finish)(charl_device *dev, charl__queue q);

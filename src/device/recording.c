@@ -267,7 +267,7 @@ static charl_status replay_each(charl__recording *r, int first, int last)
     return CHARL_OK;
 }
 
-/* Whether a graph does what is wanted: nobody looks at launches one by one. */
+/* Whether launches may run as a graph: no option needs them one by one. */
 static bool takes_graphs(const charl_device *dev)
 {
     return dev->driver->capture && !dev->sync && !dev->skip_kernels && !dev->timing && !charl__tracing_is_on(dev);

@@ -88,7 +88,7 @@ typedef struct charl__waiter {
     const char *what;
     bool (*late)(const void *arg, int rank);
     const void *arg;
-    bool has_messages; /* under way, which move only while somebody polls: this rank stays awake for longer */
+    bool has_messages; /* under way, which progress only while a rank polls: this rank stays awake for longer */
     double start_s, still_since_s, looked_s;
     int64_t life;
     int64_t polls;

@@ -125,8 +125,8 @@ typedef struct camp {
     int first, count;
 } camp;
 
-/* The ranks by their values of a fact, fact[r].value NULL where a rank has none; the camp of more
- * than half of the ranks last, where there is one. Returns the number of camps. */
+/* Group the ranks by their values of a fact, fact[r].value NULL where a rank has none; a group of more
+ * than half of the ranks comes last. Returns the number of groups. */
 static int divide(const charl__fact *fact, int size, camp *camps, int *camp_of, bool *is_majority)
 {
     int n = 0, largest = 0;

@@ -1,7 +1,7 @@
 /* Models as ONNX: the evaluation graph of the checkpoint's configuration, from rows as they lie in
  * the data file to the model's output, with a batch of any size.
  *
- * Normalisation is part of it, so that nobody has to know how the data were prepared: shift and
+ * Normalisation is part of it, so that users need not know how the data were prepared: shift and
  * scale are two more parameters of the graph, whose values come from the checkpoint's schema. No
  * device is opened.
  */

@@ -334,7 +334,7 @@ charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, f
 {
     CHARL_GIVEN(m, x || n == 0, outputs || n == 0);
     CHARL_OWNED(&m->owner, "model");
-    charl_device_adopt(m->session->dev); /* it is nobody else's: this model has opened it */
+    charl_device_adopt(m->session->dev); /* no other code uses it: this model has opened it */
     CHARL_TRY(run(m, x, n, outputs));
     return CHARL_OK;
 }

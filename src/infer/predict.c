@@ -5,7 +5,7 @@
  *
  * The first batch is read before the device is opened: mistakes in the data come at once, and a
  * single row is not computed as a whole batch. Later batches that are not full leave old rows
- * behind theirs, whose outputs nobody reads.
+ * behind theirs, whose outputs are not read.
  */
 #include "charl/predict.h"
 

@@ -71,7 +71,7 @@ charl_status charl__commit_append(const char *path, int64_t at, const void *data
 charl_status charl__commit_sync(const char *path) CHARL_MUST_CHECK;
 
 /** Open a file to append lines to it; `afresh` empties it first. A link is not followed, and
- *  nothing is emptied that has another name too: either could be somebody's file. Errors: ERR_DISK,
+ *  nothing is emptied that has another name too: either could be a user's file. Errors: ERR_DISK,
  *  also when it is not a regular file. */
 charl_status charl__log_open(const char *path, bool afresh, FILE **out) CHARL_MUST_CHECK;
 

@@ -2,7 +2,7 @@
 #define CHARL_NN_WEIGHTS_LAYOUT_H
 /** Layouts of weights: how other programs name and lay out the weights of charl's models.
  *
- *  The rows are in layout_*.c. Whoever reads or writes such a file asks them with the functions below.
+ *  The rows are in layout_*.c. Code that reads or writes such a file uses them through the functions below.
  */
 #include "charl/weights_layout.h"
 

@@ -43,7 +43,7 @@ typedef struct charl__device_loader_options {
     bool fixed;         /* the first batch for ever */
     bool on_demand;     /* read a step only when the device has finished the one before */
     charl_steps *steps; /* borrowed; NULL, or their records carry what this feed sends with every
-                           step: then whoever calls charl__device_loader_next pushes one behind it */
+                           step: then the caller of charl__device_loader_next pushes one after it */
 } charl__device_loader_options;
 
 charl_status charl__device_loader_create(const charl__device_loader_options *o,

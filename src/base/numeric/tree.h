@@ -6,7 +6,7 @@
  *  The global batch has `total` equal slices, the leaves. node(lo, k) covers slices [lo, lo + 2^k),
  *  clipped at total; its value is node(lo, k-1) + node(lo + 2^(k-1), k-1), and where the right child
  *  is absent (it would start at total or beyond) the left one unchanged. A rank owns a contiguous
- *  block of slices; its maximal aligned subtrees are its lanes. Whoever adds up which subtree, the
+ *  block of slices; its maximal aligned subtrees are its lanes. Whichever rank adds up a subtree, the
  *  sum of all has the same bits. As loops, over m leaves that start at an aligned slice:
  *
  *      for (int step = 1; step < m; step *= 2)
@@ -39,7 +39,7 @@ void charl__tree_fold(float *const *part, int m, int64_t n);
 bool charl__tree_are_siblings(int total, int lo, int middle, int hi);
 
 /** The adds that complete the sum from all lanes of all ranks, which start at slices lo[0] = 0 <
- *  lo[1] < ... < lo[n-1] and together cover the batch, as a binary counter makes them: whoever applies them in order
+ *  lo[1] < ... < lo[n-1] and together cover the batch, as a binary counter makes them: code that applies them in order
  *  holds at most CHARL_TREE_DEPTH partial sums at a time. The sum ends in leaf 0. adds has room for n - 1; returns how
  *  many (n - 1). */
 int charl__tree_combine(int total, const int *lo, int n, charl__tree_add *adds);

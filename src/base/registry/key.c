@@ -216,7 +216,7 @@ bool charl__parse_float(const char *text, double *out)
     char *end = NULL;
     double v;
 
-    /* No hexadecimal, no "inf", no "nan": nobody means them. */
+    /* No hexadecimal, no "inf", no "nan": such input is a mistake. */
     if (text[0] == '\0' || text[strspn(text, "0123456789+-.eE")] != '\0') {
         return false;
     }

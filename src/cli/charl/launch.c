@@ -99,7 +99,7 @@ static int run_and_wait(char *const *argv, bool quiet)
         _exit(127);
     }
     child = pid < 0 ? 0 : pid;
-    if (pid > 0 && stopping) { /* it came before there was somebody to pass it to */
+    if (pid > 0 && stopping) { /* it arrived before there was a child to pass it to */
         kill(pid, SIGUSR2);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
@@ -402,7 +402,7 @@ static int supervise(launch *l, const charl__cli_operands *operands)
                                     "exit status %d; it was started again %" PRId64 " time%s", code, tried,
                                     tried == 1 ? "" : "s");
         }
-        if (!busy) { /* else nobody has died */
+        if (!busy) { /* else no rank has died */
             snprintf(text, sizeof text, "exit status %d: starting again (%" PRId64 " of %" PRId64 ")", code, ++tried,
                      l->restarts);
             charl__cli_say("warning", text);

@@ -125,7 +125,7 @@ static CHARL_PRINTF(2, 3) void say_line(charl__output *o, const char *fmt, ...)
 }
 
 /* train.log, or of another rank train-rankN.log, in the run directory, which exists and is locked by now. A link is not followed, and nothing
- * is emptied that has another name too: either could be somebody's file. */
+ * is emptied that has another name too: either could be a user's file. */
 static charl_status open_log(charl__output *o, bool afresh)
 {
     const char *dir = charl__cli_text(o->config, "run.output_dir");

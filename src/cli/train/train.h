@@ -72,7 +72,7 @@ void charl__train_unblock_signals(void);
 /** Take the blocked signals in a thread from now on: the first asks for a checkpoint and a stop; a
  *  second TERM, INT or HUP ends the process at once with 128 + its number, unless it comes so soon
  *  that it is the first one delivered twice. Before the first step of a job of one process the first TERM, INT or HUP ends it at once:
- *  with CHARL__EXIT_STOPPED if it `resumes`, so that whoever starts jobs again does, else with 128 + its number. QUIT keeps its default
+ *  with CHARL__EXIT_STOPPED if it `resumes`, so that a launcher restarts the job, else with 128 + its number. QUIT keeps its default
  *  action. */
 charl_status charl__train_watch_signals(atomic_int *stop, bool resumes) CHARL_MUST_CHECK;
 /** The first step begins. */

@@ -424,7 +424,7 @@ static charl_status add_layer(expander *e, const scope *sc, const charl__section
         *own = (charl__layer_key){.origin = k->origin};
         CHARL_TRY(charl__strdup(k->key, &own->key));
         CHARL_TRY(value_of(e, sc, s, k, &own->value));
-        if (own->value) { /* else a mistake has been told, and nobody will see the layer */
+        if (own->value) { /* else an error has been reported, and the layer is not used */
             CHARL_TRY(qualify(e, sc, charl__layer_type_find(type), k->key, &own->value));
         }
     }

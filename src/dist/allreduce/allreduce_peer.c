@@ -5,7 +5,7 @@
  *                      (peer_nodes.c); peer_gather.cl sends the sums to the others of the node
  *     gathering        peer_gather.cl, over the parameters in place
  *
- * The lanes and the sum are this device's own memory. What is shared is a box per rank: flags, and
+ * The lanes and the sum are this device's own memory. Each rank shares a staging buffer: flags, and
  * slots through which tiles pass, some tens of megabytes however large the model is. Begin enqueues
  * the kernel after the launches that write the lanes and waits for nothing; what reads the sum is
  * ordered after it on the device (join); the host checks the outcome when it waits (verify).

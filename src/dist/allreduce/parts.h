@@ -24,7 +24,7 @@ float *charl__allreduce_gathered(const charl_allreduce *ar);
 /** This rank's part of the range is written to the gathered memory; once the range is complete, all
  *  parts are there. Tickets, order and limits are those of charl_allreduce_begin. A rank writes its
  *  part when it knows that no rank reads the last one any more: it has waited, since, for something
- *  that each of them began after reading. Async. Collective on c, but it waits for nobody.
+ *  that each of them began after reading. Async. Collective on c, but waits for no other rank.
  *  Errors: ERR_INVALID, ERR_COMM. Cost: shm moves nothing; hierarchical sends 4*count bytes to
  *  every node, p2p and mpi to every rank. */
 charl_status charl__allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count,

@@ -30,7 +30,7 @@ typedef struct charl__peer_state {
     size_t element;               /* bytes of a value of lanes and sum: f32 or bf16 */
     int ranks, rank, first_rank;  /* of this node; this rank among them; the job's number of the first */
     int lanes, first_lane;        /* of this node's ranks; the first one's number in ar->map */
-    charl__device_export *export; /* this rank's box */
+    charl__device_export *export; /* this rank's staging buffer */
     charl__buffer *box[CHARL__MAX_PEERS];
     charl__prepared *way[CHARL__PEER_WAYS]; /* NULL: not needed here */
     charl__buffer *block,
@@ -42,7 +42,7 @@ typedef struct charl__peer_state {
     uint32_t *seen;
     void *host; /* lanes and sum, where the device works in place */
     charl__window page;
-    charl__event *end; /* of the ranges before `ended`; NULL until somebody asks */
+    charl__event *end; /* of the ranges before `ended`; NULL until requested */
     int64_t ended;
     charl__text each_rank, owners, adds, results; /* parameters of kernels */
     int local, packs;                             /* work-items of a group; packs of four floats of each in flight */

@@ -15,7 +15,7 @@ typedef struct charl__run charl__run;
 charl_status charl__run_open(const char *dir, charl__run **out) CHARL_MUST_CHECK;
 
 /** Whether this process still holds the run directory: call it before every write to it. A .lock
- *  that somebody removed is made again. A .lock that is another job's, or a run directory that was
+ *  that was removed is created again. A .lock that is another job's, or a run directory that was
  *  removed or replaced, is an error: nothing may be written then. Blocks (not for the lock). Local.
  *  Errors: ERR_BUSY, ERR_DISK, ERR_NOMEM. Cost: three stat. */
 charl_status charl__run_check(charl__run *run) CHARL_MUST_CHECK;

@@ -1,6 +1,6 @@
 /* Importer of conversations and instructions: lines of JSON, written out by a template, of which what the assistant says counts.
  *
- * The pieces of a template are encoded with their special tokens; what people wrote is not, so that nobody's text can end a turn. A
+ * The pieces of a template are encoded with their special tokens; the text of messages is not, so that it cannot end a turn. A
  * conversation is a document. With a window, conversations are packed: as many as have room, in their order, then end-of-text tokens
  * that do not count, so that no window cuts one.
  */

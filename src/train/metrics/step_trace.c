@@ -59,7 +59,7 @@ void charl__step_trace_plan(charl__trainer *t)
     s->last = s->first + USUAL - 1 < t->end_step ? s->first + USUAL - 1 : t->end_step;
 }
 
-/* Moments at which this rank entered and left a collective that nobody leaves before all have entered. */
+/* Times at which this rank entered and left a collective that no rank leaves before all have entered. */
 typedef struct moments {
     double entered[ROUNDS], left[ROUNDS];
 } moments;

@@ -6,8 +6,8 @@
  *  Where the device uses host memory in place, the gradient arenas lie in the window that the ranks
  *  share and nothing is copied (sums are, where parameters are used several times: a rank adds those
  *  up for itself). Elsewhere that window is pinned, and lanes are downloaded and sums uploaded in
- *  chunks, several on their way at once. Gradients that travel in bf16 are converted on the device,
- *  behind the launches that finish a bucket and in front of those that read the sums
+ *  chunks, several on their way at once. Gradients that are sent in bf16 are converted on the device,
+ *  after the launches that finish a bucket and before those that read the sums
  *  (train/parallel/grad_compress.h).
  *
  *  With an all-reduce that gathers, such a device has its parameters in the memory of the
@@ -33,7 +33,7 @@ int64_t charl__grad_reducer_bucket(const charl_params *set, double mb);
  *  ranges. Collective. Errors: ERR_CONFIG. */
 charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph *g) CHARL_MUST_CHECK;
 
-/* Hooks of a graph; ctx is the sync. */
+/* Hooks of a graph; ctx is the reducer. */
 charl_status charl__grad_reducer_ready(void *ctx, int64_t begin, int64_t count) CHARL_MUST_CHECK;
 /** Every gradient at once, where no graph reports them. */
 charl_status charl__grad_reducer_ready_all(charl__grad_reducer *s) CHARL_MUST_CHECK;
@@ -65,8 +65,8 @@ bool charl__grad_reducer_gathers_in_place(const charl__grad_reducer *s);
 charl_status charl__grad_reducer_gather(charl__grad_reducer *s, const charl__param_range *range,
                                         int n) CHARL_MUST_CHECK;
 /** Whether the parameters lie in the gathered memory of the all-reduce, which asked for it by
- *  options.gathers. A set whose parameters do is moved before the sync is destroyed, or destroyed
- *  first. */
+ *  options.gathers. A set whose parameters do is moved, or destroyed, before the
+ *  reducer is destroyed. */
 bool charl__grad_reducer_shares_values(const charl__grad_reducer *s);
 
 /** Seconds in which gradients or sums within a step were on their way, and those of them in which
