@@ -54,7 +54,7 @@ static void on_death(void *comm, const charl_comm_death *death)
     charl_comm_exit(comm, CHARL__EXIT_COMM, text);
 }
 
-/* What each rank starts for itself; one that cannot takes the others with it. */
+/* Startup of each rank; if it fails on one, all ranks end. */
 static charl_status start(const charl_config *config, charl_comm *comm)
 {
     charl_status st = CHARL_OK;

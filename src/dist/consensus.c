@@ -121,13 +121,13 @@ static void digest(const charl__consensus *c, int64_t out[WORDS])
 }
 
 /* Equal values of one fact: which ranks have it, by the lowest one. */
-typedef struct camp {
+typedef struct group {
     int first, count;
-} camp;
+} group;
 
 /* Group the ranks by their values of a fact, fact[r].value NULL where a rank has none; a group of more
  * than half of the ranks comes last. Returns the number of groups. */
-static int divide(const charl__fact *fact, int size, camp *camps, int *camp_of, bool *is_majority)
+static int divide(const charl__fact *fact, int size, group *groups, int *group_of, bool *is_majority)
 {
     int n = 0, largest = 0;
 
@@ -135,40 +135,40 @@ static int divide(const charl__fact *fact, int size, camp *camps, int *camp_of, 
         int k = 0;
 
         while (k < n &&
-               !(fact[r].value && fact[camps[k].first].value ? strcmp(fact[r].value, fact[camps[k].first].value) == 0
-                                                             : fact[r].value == fact[camps[k].first].value)) {
+               !(fact[r].value && fact[groups[k].first].value ? strcmp(fact[r].value, fact[groups[k].first].value) == 0
+                                                              : fact[r].value == fact[groups[k].first].value)) {
             k++;
         }
         if (k == n) {
-            camps[n++] = (camp){.first = r};
+            groups[n++] = (group){.first = r};
         }
-        camps[k].count++;
-        camp_of[r] = k;
-        largest = camps[k].count > camps[largest].count ? k : largest;
+        groups[k].count++;
+        group_of[r] = k;
+        largest = groups[k].count > groups[largest].count ? k : largest;
     }
-    *is_majority = 2 * camps[largest].count > size;
+    *is_majority = 2 * groups[largest].count > size;
     if (*is_majority) {
-        const camp last = camps[largest];
+        const group last = groups[largest];
 
         for (int k = largest; k < n - 1; k++) {
-            camps[k] = camps[k + 1];
+            groups[k] = groups[k + 1];
         }
-        camps[n - 1] = last;
+        groups[n - 1] = last;
         for (int r = 0; r < size; r++) {
-            camp_of[r] = camp_of[r] == largest ? n - 1 : camp_of[r] - (camp_of[r] > largest);
+            group_of[r] = group_of[r] == largest ? n - 1 : group_of[r] - (group_of[r] > largest);
         }
     }
     return n;
 }
 
 /* "rank 1 of 8 (gpu07, pid 77), rank 2 of 8 (gpu07, pid 78) and 3 more ranks have". */
-static charl_status name_camp(const charl_comm *comm, const int *camp_of, int k, int count, charl__text *out)
+static charl_status name_group(const charl_comm *comm, const int *group_of, int k, int count, charl__text *out)
 {
     char name[160];
     int shown = 0;
 
     for (int r = 0; r < comm->size && shown < SHOWN_RANKS; r++) {
-        if (camp_of[r] == k) {
+        if (group_of[r] == k) {
             CHARL_TRY(
                 charl__text_printf(out, "%s%s", shown > 0 ? ", " : "", charl__peer_name(comm, r, name, sizeof name)));
             shown++;
@@ -201,25 +201,25 @@ static charl_status show_value(const charl__fact *fact, const char *label, charl
 static charl_status explain(const charl_comm *comm, const char *label, const charl__fact *fact, charl__text *out)
 {
     charl_status st = CHARL_OK;
-    camp *camps = NULL;
-    int *camp_of = NULL, n;
+    group *groups = NULL;
+    int *group_of = NULL, n;
     bool is_majority;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(comm->size, sizeof *camps, &camps));
-    CHARL_TRY_CLEANUP(charl__alloc_array(comm->size, sizeof *camp_of, &camp_of));
-    n = divide(fact, comm->size, camps, camp_of, &is_majority);
+    CHARL_TRY_CLEANUP(charl__alloc_array(comm->size, sizeof *groups, &groups));
+    CHARL_TRY_CLEANUP(charl__alloc_array(comm->size, sizeof *group_of, &group_of));
+    n = divide(fact, comm->size, groups, group_of, &is_majority);
     for (int k = 0; k < n; k++) {
         CHARL_TRY_CLEANUP(charl__text_printf(out, "%s", k > 0 ? ", " : ""));
         if (is_majority && k == n - 1) {
-            CHARL_TRY_CLEANUP(charl__text_printf(out, "the other %d ranks have", camps[k].count));
+            CHARL_TRY_CLEANUP(charl__text_printf(out, "the other %d ranks have", groups[k].count));
         } else {
-            CHARL_TRY_CLEANUP(name_camp(comm, camp_of, k, camps[k].count, out));
+            CHARL_TRY_CLEANUP(name_group(comm, group_of, k, groups[k].count, out));
         }
-        CHARL_TRY_CLEANUP(show_value(&fact[camps[k].first], k == 0 ? label : NULL, out));
+        CHARL_TRY_CLEANUP(show_value(&fact[groups[k].first], k == 0 ? label : NULL, out));
     }
 cleanup:
-    charl_free(camps);
-    charl_free(camp_of);
+    charl_free(groups);
+    charl_free(group_of);
     return st;
 }
 

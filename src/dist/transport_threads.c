@@ -22,23 +22,23 @@ typedef struct place {
     bool is_open;               /* its owner's: not complete yet */
 } place;
 
-typedef struct seat {
+typedef struct rank_state {
     place places[SHOWN];
     int64_t begun;                /* operations of all ranks; its owner's */
     pthread_mutex_t lock;         /* of: */
     charl__request *first, *last; /* messages sent to this rank and not received yet */
-} seat;
+} rank_state;
 
 /* State shared by the ranks of a group; the last one to leave frees it. */
-typedef struct meeting {
+typedef struct shared_state {
     int size;
     atomic_int users;
-    seat seats[];
-} meeting;
+    rank_state ranks[];
+} shared_state;
 
 typedef struct thread_group {
     charl__group base;
-    meeting *meeting;
+    shared_state *shared;
 } thread_group;
 
 typedef struct charl__common {
@@ -47,7 +47,7 @@ typedef struct charl__common {
 } charl__common;
 
 struct charl_team {
-    meeting *meeting;
+    shared_state *shared;
 };
 
 static const charl__transport threads;
@@ -57,41 +57,41 @@ static thread_group *own(charl__group *g)
     return (thread_group *)(void *)g;
 }
 
-static charl_status meeting_create(int size, int users, meeting **out)
+static charl_status shared_create(int size, int users, shared_state **out)
 {
-    CHARL_TRY(charl__alloc_aligned(CHARL__LINE, sizeof **out + (size_t)size * sizeof(seat), out));
+    CHARL_TRY(charl__alloc_aligned(CHARL__LINE, sizeof **out + (size_t)size * sizeof(rank_state), out));
     (*out)->size = size;
     atomic_init(&(*out)->users, users);
     for (int r = 0; r < size; r++) {
-        pthread_mutex_init(&(*out)->seats[r].lock, NULL);
+        pthread_mutex_init(&(*out)->ranks[r].lock, NULL);
     }
     return CHARL_OK;
 }
 
-static void meeting_leave(meeting *m)
+static void shared_leave(shared_state *m)
 {
     if (m && atomic_fetch_sub(&m->users, 1) == 1) {
         for (int r = 0; r < m->size; r++) {
-            pthread_mutex_destroy(&m->seats[r].lock);
+            pthread_mutex_destroy(&m->ranks[r].lock);
         }
         charl_free(m);
     }
 }
 
 /* A call that no rank has entered yet. */
-static void meeting_discard(meeting *m)
+static void shared_discard(shared_state *m)
 {
     if (m) {
         atomic_store(&m->users, 1);
-        meeting_leave(m);
+        shared_leave(m);
     }
 }
 
-static charl_status group_create(meeting *m, int rank, thread_group **out)
+static charl_status group_create(shared_state *m, int rank, thread_group **out)
 {
     CHARL_TRY(charl__alloc(sizeof **out, out));
     (*out)->base = (charl__group){.transport = &threads, .rank = rank};
-    (*out)->meeting = m;
+    (*out)->shared = m;
     (*out)->base.size = m ? m->size : 0;
     return CHARL_OK;
 }
@@ -106,7 +106,7 @@ charl_status charl_team_create(int size, charl_team **out)
     CHARL_REQUIRE_CLEANUP(size >= 1 && size <= CHARL_MAX_SLICES, CHARL_ERR_INVALID,
                           "a team of %d ranks; there may be 1 to %d", size, CHARL_MAX_SLICES);
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *team, &team));
-    CHARL_TRY_CLEANUP(meeting_create(size, 1, &team->meeting));
+    CHARL_TRY_CLEANUP(shared_create(size, 1, &team->shared));
     *out = team;
     team = NULL;
 cleanup:
@@ -117,7 +117,7 @@ cleanup:
 void charl_team_destroy(charl_team *team)
 {
     if (team) {
-        meeting_leave(team->meeting);
+        shared_leave(team->shared);
         charl_free(team);
     }
 }
@@ -126,10 +126,10 @@ charl_status charl__team_world(charl_team *team, int rank, charl__group **out)
 {
     thread_group *g = NULL;
 
-    CHARL_REQUIRE(rank >= 0 && rank < team->meeting->size, CHARL_ERR_INVALID, "rank %d of a team of %d", rank,
-                  team->meeting->size);
-    CHARL_TRY(group_create(team->meeting, rank, &g));
-    atomic_fetch_add(&team->meeting->users, 1);
+    CHARL_REQUIRE(rank >= 0 && rank < team->shared->size, CHARL_ERR_INVALID, "rank %d of a team of %d", rank,
+                  team->shared->size);
+    CHARL_TRY(group_create(team->shared, rank, &g));
+    atomic_fetch_add(&team->shared->users, 1);
     *out = &g->base;
     return CHARL_OK;
 }
@@ -137,20 +137,20 @@ charl_status charl__team_world(charl_team *team, int rank, charl__group **out)
 static void threads_destroy(charl__group *g, bool is_broken)
 {
     (void)is_broken;
-    meeting_leave(own(g)->meeting);
+    shared_leave(own(g)->shared);
     charl_free(g);
 }
 
 static place *place_of(const thread_group *g, int rank, int64_t number)
 {
-    return &g->meeting->seats[rank].places[number % SHOWN];
+    return &g->shared->ranks[rank].places[number % SHOWN];
 }
 
 /* Show r to the others. */
 static charl_status begin(charl__group *group, charl__request *r)
 {
     thread_group *g = own(group);
-    seat *mine = &g->meeting->seats[group->rank];
+    rank_state *mine = &g->shared->ranks[group->rank];
     place *p = place_of(g, group->rank, mine->begun + 1);
 
     CHARL_REQUIRE(!p->is_open, CHARL_ERR_INVALID, "%d operations of ranks are under way already", SHOWN);
@@ -300,11 +300,11 @@ static charl_status collective_test(thread_group *g, charl__request *r)
     return CHARL_OK;
 }
 
-/* A message waits at the seat of the rank that it is for, which copies it from the sender's memory.
+/* A message waits in the rank_state of its receiver, which copies it from the sender's memory.
  */
 static charl_status threads_send(charl__group *g, const charl__message *m, charl__request *r)
 {
-    seat *to = &own(g)->meeting->seats[m->rank];
+    rank_state *to = &own(g)->shared->ranks[m->rank];
 
     *r = (charl__request){.operation = CHARL__SEND, .message = *m, .root = g->rank};
     pthread_mutex_lock(&to->lock);
@@ -326,7 +326,7 @@ static charl_status threads_receive(charl__group *g, const charl__message *m, ch
 }
 
 /* The first message for this rank that is what m expects, out of the queue; or NULL. */
-static charl__request *message_find(seat *mine, const charl__message *m)
+static charl__request *message_find(rank_state *mine, const charl__message *m)
 {
     charl__request *before = NULL, *found;
 
@@ -347,7 +347,7 @@ static charl__request *message_find(seat *mine, const charl__message *m)
 static charl_status receive_test(thread_group *g, charl__request *r)
 {
     const charl__message *m = &r->message;
-    charl__request *sent = message_find(&g->meeting->seats[g->base.rank], m);
+    charl__request *sent = message_find(&g->shared->ranks[g->base.rank], m);
 
     if (sent) {
         CHARL_TRY(charl__message_check(&g->base, m, sent->message.count));
@@ -432,7 +432,7 @@ static charl_status threads_split(charl_comm *c, charl__group *from, int color, 
     charl_status st = CHARL_OK;
     placing all[CHARL_MAX_SLICES];
     thread_group *g = NULL;
-    meeting *made = NULL;
+    shared_state *made = NULL;
     void *met = NULL;
     int rank, size, first;
 
@@ -441,17 +441,17 @@ static charl_status threads_split(charl_comm *c, charl__group *from, int color, 
     settle(all, from->rank, from->size, &rank, &size, &first);
     st = group_create(NULL, rank, &g);
     if (st == CHARL_OK && first == from->rank) {
-        st = meeting_create(size, size, &made);
+        st = shared_create(size, size, &made);
         met = made;
     }
     CHARL_TRY_CLEANUP(pass_round(c, from, first, st, &met));
-    g->meeting = met;
+    g->shared = met;
     g->base.size = size;
     *out = &g->base;
     g = NULL;
     made = NULL;
 cleanup:
-    meeting_discard(made);
+    shared_discard(made);
     charl_free(g);
     return st;
 }

@@ -2,15 +2,15 @@
 #define CHARL_TASK_DEVICE_LOADER_H
 /** Batches on the device: where they come from, and how they enter a graph.
  *
- *  A feed keeps rows in a source on the device, the whole split or a few slots that a loader thread
+ *  A device loader keeps rows in a source on the device, the whole split or a few slots that a loader thread
  *  fills, and gives a graph the row numbers of each step; the graph gathers and normalises. So a
  *  step moves indices only when the data fit.
  *
- *  A training feed may change its samples at random (task/augment.h). With mixup each row has a
+ *  A training loader may change its samples at random (task/augment.h). With mixup each row has a
  *  partner, whose row number is delivered as well.
  *
  *  Where targets do not count alike (charl_dataset_info.weighted) the graph gets their weights, and the
- *  feed knows what those of a step weigh over all ranks, by which the loss is divided. Labels that do not
+ *  loader knows what those of a step weigh over all ranks, by which the loss is divided. Labels that do not
  *  count are delivered as 0, with weight 0. Where pixels have classes, each has its weight.
  *
  *  A row of tokens is a window: x the tokens from its start, y those one later. On the device lie
@@ -42,7 +42,7 @@ typedef struct charl__device_loader_options {
     bool whole;         /* the loss of their sample is one number, which weighs as much as its heaviest pixel */
     bool fixed;         /* the first batch for ever */
     bool on_demand;     /* read a step only when the device has finished the one before */
-    charl_steps *steps; /* borrowed; NULL, or their records carry what this feed sends with every
+    charl_steps *steps; /* borrowed; NULL, or their records carry what this loader sends with every
                            step: then the caller of charl__device_loader_next pushes one after it */
 } charl__device_loader_options;
 

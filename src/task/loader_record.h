@@ -1,11 +1,11 @@
 #ifndef CHARL_TASK_LOADER_RECORD_H
 #define CHARL_TASK_LOADER_RECORD_H
-/** What a feed sends with every step: some values of 4 bytes per row, in one transfer, with the step
+/** What a device loader sends with every step: some values of 4 bytes per row, in one transfer, with the step
  *  record where that has room.
  */
 #include "tensor/step_params.h"
 
-/** The parts of a record. Of each row there are width[part] values; 0: the feed does not send it. */
+/** The parts of a record. Of each row there are width[part] values; 0: the loader does not send it. */
 typedef enum charl__record_part {
     CHARL__RECORD_ROW,     /* i32: its number in the source */
     CHARL__RECORD_WEIGHT,  /* f32: 1, or 0 for rows past the end of the split */

@@ -466,7 +466,7 @@ static charl_var *mask_tokens(const charl_config *config, charl_graph *g, int64_
 }
 
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
-                       charl__device_loader *feed, charl_steps *steps, charl__task *task)
+                       charl__device_loader *loader, charl_steps *steps, charl__task *task)
 {
     charl_graph *g = task->g;
     charl_var *out, *rows, *loss, *share = NULL;
@@ -475,7 +475,7 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
 
     charl_graph_set_steps(g, steps);
     charl_graph_set_precision(g, charl__task_precision(config));
-    charl__device_loader_attach(feed, g, task->rows, &in);
+    charl__device_loader_attach(loader, g, task->rows, &in);
     charl__graph_set_starts(g, in.starts);
     if (config->data.masked > 0) {
         share = mask_tokens(config, g, task->classes, &in);

@@ -61,7 +61,7 @@ charl_var *charl__task_unscale(charl_graph *g, charl_var *out, charl_var *mean, 
  *  targets and classes set; for training also the gradients, seeded by the step record's loss_seed. The
  *  first error is the graph's. */
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
-                       charl__device_loader *feed, charl_steps *steps, charl__task *task);
+                       charl__device_loader *loader, charl_steps *steps, charl__task *task);
 /** The gradient of the sum of a step's losses: 1 / what its targets weigh over all ranks; 0 where none counts. */
 float charl__task_loss_seed(double weight);
 

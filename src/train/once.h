@@ -1,6 +1,6 @@
 #ifndef CHARL_TRAIN_ONCE_H
 #define CHARL_TRAIN_ONCE_H
-/** What a command does once, however often it is started: begin anew (--overwrite, run.resume = never), or go back to a checkpoint
+/** What a command does once, however often it is started: start over (--overwrite, run.resume = never), or go back to a checkpoint
  *  (run.resume = FILE). The first checkpoint after that makes it done, and DIR/.once says so:
  *
  *      job slurm-4711                              a job that has begun this run

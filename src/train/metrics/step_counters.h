@@ -5,7 +5,7 @@
  *  Ordinary is a step that is not logged and is followed by no validation, checkpoint or division,
  *  from the fourth on, when every ring and pool has been round. In such a step the thread that
  *  trains allocates nothing, builds nothing and, on one rank, waits for nothing but the end of
- *  steps so far back that the device has enough to do. The tally goes to the log at level info.
+ *  steps so far back that the device has enough to do. The counts are logged at level info.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  *  runs, small sums at once.
  *
  *  Where the device uses host memory in place, the gradient arenas lie in the window that the ranks
- *  share and nothing is copied (sums are, where parameters are used several times: a rank adds those
- *  up for itself). Elsewhere that window is pinned, and lanes are downloaded and sums uploaded in
+ *  share and nothing is copied (sums are, where parameters are used several times: each rank adds them
+ *  up itself). Elsewhere that window is pinned, and lanes are downloaded and sums uploaded in
  *  chunks, several on their way at once. Gradients that are sent in bf16 are converted on the device,
  *  after the launches that finish a bucket and before those that read the sums
  *  (train/parallel/grad_compress.h).
