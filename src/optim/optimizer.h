@@ -164,9 +164,9 @@ charl_status charl__optimizer_unpack_state(const charl_optimizer *o, int k, int6
 charl_status charl__optimizer_pack_state(const charl_optimizer *o, int k, int64_t at, int64_t n) CHARL_MUST_CHECK;
 
 /** charl_optimizer_create with the step record of a training: charl_optimizer_step then pushes
- *  none, the caller does. own: what this process updates, NULL: everything. Then nobody else's
- *  parameters change, state and average of theirs read as they were in the destination, and the
- *  caller brings the parameters together and calls charl__params_refresh. Errors: also ERR_CONFIG
+ *  none, the caller does. own: what this process updates, NULL: everything. Other parameters
+ *  do not change; reading their state and average leaves the destination as it was, and the
+ *  caller gathers the parameters and calls charl__params_refresh. Errors: also ERR_CONFIG
  *  when the type is not elementwise. */
 charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config, charl_steps *steps,
                                      const charl__param_ranges *own, charl_optimizer **out) CHARL_MUST_CHECK;

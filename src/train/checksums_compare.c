@@ -64,14 +64,14 @@ static void name_of(const line *l, char *text, size_t size)
 }
 
 /* Lines of one kind in a step of both, from where they stand. */
-typedef struct tally {
+typedef struct counts {
     int64_t lines, differing;
     char first[512], last[512]; /* names of those that differ */
-} tally;
+} counts;
 
-static tally count(const char *a, const char *b, const char *kind)
+static counts count(const char *a, const char *b, const char *kind)
 {
-    tally t = {0};
+    counts t = {0};
     line x = line_at(a), y = line_at(b);
 
     while (x.length > 0 && y.length > 0 && !is_kind(&x, "step") && !is_kind(&y, "step")) {
@@ -108,7 +108,7 @@ enum { KINDS = sizeof kinds / sizeof kinds[0] };
 static charl_status tell_step(const char *x, const char *y, charl_bisect_result *out, charl__text *told)
 {
     for (int k = 0; k < KINDS; k++) {
-        const tally t = count(x, y, kinds[k].kind);
+        const counts t = count(x, y, kinds[k].kind);
 
         if (t.differing == 0) {
             continue;
@@ -130,7 +130,7 @@ static charl_status tell_step(const char *x, const char *y, charl_bisect_result 
 
 static charl_status tell_start(const char *x, const char *y, charl_bisect_result *out, charl__text *told)
 {
-    const tally t = count(x, y, "weight");
+    const counts t = count(x, y, "weight");
 
     out->what = CHARL_BISECT_START;
     snprintf(out->name, sizeof out->name, "%s", t.first);

@@ -511,7 +511,7 @@ static int event_times(charl_device *dev, charl__driver_event *handle, int64_t *
     TRY(cu.cuEventElapsedTime(&took, e->begin, e->end));
     *begin = (int64_t)(n->base_ns + (double)since * 1e6);
     *end = *begin + (int64_t)((double)took * 1e6);
-    if (since > 100 && e->refs == 1) { /* nobody asks for its times again */
+    if (since > 100 && e->refs == 1) { /* its times are not requested again */
         void *old = n->base;
 
         n->base = e->begin;
