@@ -209,8 +209,8 @@ def check_published(text, folder):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in range(35 if os.environ.get("CHARL_TEST_LONG") else 1):
+    for seed in range(35 if os.environ.get("CHARL_TEST_LONG") else 1):
+        with tempfile.TemporaryDirectory() as folder:
             check(make_text(seed), pathlib.Path(folder))
     if not DATA:
         print("without $CHARL_TEST_DATA: GPT-2 and GPT-NeoX are not compared")
