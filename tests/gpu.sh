@@ -111,8 +111,7 @@ both ops_f32_even 480 "$build/tests/test_ops" even
 both ops_f32_odd 480 "$build/tests/test_ops" odd
 every examples_small 480 env CHARL_BIN_DIR="$bin" python3 "$here/train/test_examples.py" mnist-mlp mnist-cnn digits photos cifar10-resnet text shakespeare
 both examples_large 480 env CHARL_BIN_DIR="$bin" python3 "$here/train/test_examples.py" imagenet-resnet50 shakespeare-gpu gpt2-124m gpt2-finetune gpt2-laptop llama-lora
-both two_ranks 300 sh "$out/ranks.sh" "$out" "$bin"
-piece nvidia_two_ranks 300 env CHARL_DRIVER=nvidia sh "$out/ranks.sh" "$out" "$bin"
+every two_ranks 300 sh "$out/ranks.sh" "$out" "$bin"
 both ops_bf16_even 480 "$build/tests/test_ops" bf16 even
 both ops_bf16_odd 480 "$build/tests/test_ops" bf16 odd
 both ops_f16 480 "$build/tests/test_ops" f16
@@ -131,7 +130,7 @@ for name in hash ops_bits; do
     equal "$name" opencl
 done
 equal two_ranks portable
-equal two_ranks nvidia
+equal two_ranks opencl
 
 failed=0
 for name in "${names[@]}"; do

@@ -40,7 +40,7 @@ const char *charl_device_kind_name(charl_device_kind kind);
 /** The driver interface by which charl uses a device. OpenCL compiles the kernels for both, and results are the same
  *  bits. NVIDIA launches faster, and has no objects for charl/opencl.h. */
 typedef enum charl_driver {
-    CHARL_DRIVER_AUTO,   /* NVIDIA if it is available and the node has one rank, else OPENCL */
+    CHARL_DRIVER_AUTO,   /* NVIDIA if it is available, else OPENCL */
     CHARL_DRIVER_OPENCL, /* every device */
     CHARL_DRIVER_NVIDIA  /* NVIDIA's GPUs, by libcuda of their driver */
 } charl_driver;

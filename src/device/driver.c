@@ -44,11 +44,6 @@ charl_status charl__driver_choose(const charl__found *f, const charl_device_requ
     CHARL_TRY(wanted_of(request, &wanted));
     CHARL_REQUIRE(wanted != CHARL_DRIVER_NVIDIA || !not_nvidia(f), CHARL_ERR_DEVICE,
                   "%s does not take the driver nvidia: %s; HINT device.driver = auto", f->info.name, not_nvidia(f));
-    /* All-reduce over the memory of several GPUs has not been run with nvidia: ranks get it only where they ask for it. */
-    if (wanted == CHARL_DRIVER_OPENCL || (wanted == CHARL_DRIVER_AUTO && request->local_size > 1)) {
-        *out = &charl__driver_opencl;
-    } else {
-        *out = charl__driver_auto(f);
-    }
+    *out = wanted == CHARL_DRIVER_OPENCL ? &charl__driver_opencl : charl__driver_auto(f);
     return CHARL_OK;
 }

@@ -103,10 +103,9 @@ typedef struct charl__driver {
 } charl__driver;
 
 struct charl__found;
-/** The fastest driver that a device takes: that of a single rank which does not ask for one. */
+/** The fastest driver that a device takes, which it gets unless another is asked for. */
 const charl__driver *charl__driver_auto(const struct charl__found *f);
-/** The driver of a device: what CHARL_DRIVER or the request says, or the fastest, for several ranks
- *  of a node opencl. Nothing else decides. Errors:
+/** The driver of a device: what CHARL_DRIVER or the request says, else the fastest. Nothing else decides. Errors:
  *  ERR_DEVICE  it does not take the driver asked for   ERR_CONFIG. */
 charl_status charl__driver_choose(const struct charl__found *f, const charl_device_request *request,
                                   const charl__driver **out) CHARL_MUST_CHECK;
