@@ -128,8 +128,11 @@ charl_status charl_data_parallel_run(charl_data_parallel *dp, int i) CHARL_MUST_
 charl_status charl_data_parallel_reduce(charl_data_parallel *dp) CHARL_MUST_CHECK;
 
 /** Complete the sums, then charl_optimizer_step, then, with a sharded optimizer, exchange the parameters. The optimizer
- *  was created after charl_data_parallel_compile for the same parameters. Blocks. Collective. Errors: as
- *  charl_data_parallel_reduce and charl_optimizer_step. */
+ *  was created after charl_data_parallel_compile for the same parameters.
+ *
+ *  Blocks. Collective.
+ *  Errors: ERR_INVALID  no step has run, or the optimizer has applied its gradients already
+ *          those of charl_data_parallel_reduce and charl_optimizer_step */
 charl_status charl_data_parallel_step(charl_data_parallel *dp, charl_optimizer *optimizer, float lr) CHARL_MUST_CHECK;
 
 /** Name of the algorithm in use; "" with one rank. Static. Local. */

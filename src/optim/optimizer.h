@@ -120,6 +120,7 @@ struct charl_optimizer {
     int64_t t;       /* steps taken */
     int64_t skipped; /* of them, as the device said after step learned_at: what is updated is number t - skipped + 1 */
     int64_t learned_at;
+    uint64_t applied;       /* step of the data-parallel object whose gradients it has applied */
     bool asks_begin, begun; /* charl_optimizer_begin opens a step; it has */
 };
 

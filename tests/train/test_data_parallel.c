@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "charl/data_parallel.h"
 #include "charl/error.h"
 #include "charl/ops.h"
@@ -23,6 +24,7 @@ typedef struct member {
     charl_device *dev;
     charl_params *params;
     float weight[COLUMNS], loss;
+    bool lost;
     charl_status status;
     char message[1024];
 } member;
@@ -103,10 +105,10 @@ static charl_status refuse(member *m)
         is_bad(m, (charl_data_parallel_options){sizeof(charl_data_parallel_options), .bucket_mb = (double)NAN},
                CHARL_ERR_INVALID, "bucket_mb is nan"));
     CHARL_TRY_CLEANUP(is_bad(m, (charl_data_parallel_options){sizeof(charl_data_parallel_options), .passes = -1},
-                             CHARL_ERR_INVALID, "-1 passes"));
+                             CHARL_ERR_INVALID, "passes = -1"));
     CHARL_TRY_CLEANUP(is_bad(m,
                              (charl_data_parallel_options){sizeof(charl_data_parallel_options), .passes = SLICES + 1},
-                             CHARL_ERR_CONFIG, "a pass takes at least one"));
+                             CHARL_ERR_CONFIG, "passes = 9, but a rank has"));
     CHARL_TRY_CLEANUP(new_graph(m, NULL, true, &other, NULL, NULL));
     CHARL_TRY_CLEANUP(
         is_refused(m, other, 1, CHARL_ERR_INVALID, "the graph has slices 0 to 1 of 1, but is to have slices"));
@@ -118,8 +120,15 @@ static charl_status refuse(member *m)
     CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, NULL, &dp));
     CHARL_REQUIRE_CLEANUP(charl_data_parallel_run(dp, 0) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
                           "a run before the graphs are compiled is not refused");
+    CHARL_TRY_CLEANUP(new_graph(m, NULL, true, &other, NULL, NULL));
+    CHARL_REQUIRE_CLEANUP(charl_data_parallel_compile(dp, &other, 1) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
+                          "a graph over other slices is not refused");
+    charl_graph_destroy(other);
     CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &g, NULL, NULL));
-    CHARL_TRY_CLEANUP(charl_data_parallel_compile(dp, &g, 1));
+    CHARL_TRY_CLEANUP(charl_data_parallel_compile(dp, &g, 1)); /* the failure before has left nothing behind */
+    CHARL_REQUIRE_CLEANUP(charl_data_parallel_compile(dp, &g, 1) == CHARL_ERR_INVALID &&
+                              strstr(charl_error_message(), "charl_data_parallel_create makes another object"),
+                          CHARL_ERR_INVALID, "a second compilation is not refused");
     CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &other, NULL, NULL));
     CHARL_TRY_CLEANUP(is_refused(m, other, 1, CHARL_ERR_INVALID, "the parameters have gradients already"));
     CHARL_TRY_CLEANUP(new_graph(m, NULL, false, &other, NULL, NULL));
@@ -186,6 +195,9 @@ static charl_status take_steps(member *m, charl_data_parallel *dp, charl_var *co
                           "the loss after pass %d is %g", i, (double)m->loss);
         }
         CHARL_TRY(charl_data_parallel_step(dp, optimizer, 0.1F));
+        CHARL_REQUIRE(charl_data_parallel_step(dp, optimizer, 0.1F) == CHARL_ERR_INVALID &&
+                          strstr(charl_error_message(), "has applied the gradients of step"),
+                      CHARL_ERR_INVALID, "gradients that were applied are not refused");
     }
     return CHARL_OK;
 }
@@ -213,7 +225,7 @@ static charl_status train(member *m)
     CHARL_TRY_CLEANUP(take_steps(m, dp, x, loss, optimizer));
 cleanup:
     charl_optimizer_destroy(optimizer);
-    for (int k = 0; k < n; k++) {
+    for (int k = 0; k < MAX_PASSES; k++) {
         charl_graph_destroy(g[k]);
     }
     charl_data_parallel_destroy(dp);
@@ -276,6 +288,73 @@ static void run_ranks(int size, charl_data_parallel_options options, charl_statu
     }
 }
 
+/* What the destruction of a sharded object cannot move to memory of its own is gone, and reading it an error. */
+static charl_status lose_values(member *m)
+{
+    charl_status st = CHARL_OK;
+    charl_data_parallel *dp = NULL;
+    charl_graph *g = NULL;
+    float values[COLUMNS];
+
+    CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, &m->options, &dp));
+    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &g, NULL, NULL));
+    CHARL_TRY_CLEANUP(charl_data_parallel_compile(dp, &g, 1));
+    CHARL_TRY_CLEANUP(charl_params_initialize(m->params, 1));
+    charl_graph_destroy(g);
+    g = NULL;
+    if (m->rank == 0) {
+        CHARL_TRY_CLEANUP(charl__fault_set("alloc:1")); /* of whichever rank comes first */
+    }
+    CHARL_TRY_CLEANUP(charl_comm_barrier(m->comm));
+    charl_data_parallel_destroy(dp);
+    dp = NULL;
+    CHARL_TRY_CLEANUP(charl_comm_barrier(m->comm));
+    m->lost = charl_param_read(charl_params_get(m->params, 0), values) != CHARL_OK;
+    CHARL_REQUIRE_CLEANUP(!m->lost || strstr(charl_error_message(), "has no memory"), CHARL_ERR_INVALID, "%s",
+                          charl_error_message());
+cleanup:
+    charl_graph_destroy(g);
+    charl_data_parallel_destroy(dp);
+    return st;
+}
+
+static void test_values_lost(void **state)
+{
+    member m[2];
+
+    (void)state;
+    run_ranks(2, (charl_data_parallel_options){sizeof(charl_data_parallel_options), .shard_optimizer = true},
+              lose_values, m);
+    charl_assert_ok(charl__fault_set(NULL));
+    assert_int_equal(m[0].lost + m[1].lost, 1);
+}
+
+/* Every acquisition of compiling and of steps fails in turn, on one rank; sums in bf16 have a reducer there too. */
+static charl_status scenario(void *ctx)
+{
+    member m = *(member *)ctx;
+    charl_status st = charl_params_create(&m.params);
+
+    st = st == CHARL_OK ? train(&m) : st;
+    charl_params_destroy(m.params);
+    return st;
+}
+
+static void test_failing_acquisitions(void **state)
+{
+    member m = {.size = 1,
+                .dev = dev,
+                .options = {sizeof(charl_data_parallel_options), .reduce_dtype = CHARL_BF16, .passes = 3}};
+
+    (void)state;
+    charl_assert_ok(charl_team_create(1, &m.team));
+    charl_assert_ok(charl_comm_create(&(charl_comm_options){sizeof(charl_comm_options), .team = m.team}, &m.comm));
+    charl_assert_ok(charl_slices_block(SLICES, 0, 1, &m.mine));
+    assert_true(charl_test_fail_every_acquisition(scenario, &m) > 100);
+    charl_comm_destroy(m.comm);
+    charl_team_destroy(m.team);
+}
+
 static void test_refused(void **state)
 {
     member m[MOST];
@@ -323,6 +402,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_options_change_no_bit),
+        cmocka_unit_test(test_failing_acquisitions),
+        cmocka_unit_test(test_values_lost),
     };
 
     return charl_test_on_device(tests, &dev);

@@ -164,10 +164,13 @@ static charl_status check_graph(const charl_slices *slices, const charl_params *
     return CHARL_OK;
 }
 
-static charl_status check_options(const charl_data_parallel_options *o)
+static charl_status check_options(const charl_data_parallel_options *o, const charl_slices *mine)
 {
     CHARL_TRY(charl__range_check(CHARL_ERR_INVALID, "bucket_mb", o->bucket_mb, "[0,4096]"));
-    CHARL_REQUIRE(o->passes >= 0, CHARL_ERR_INVALID, "%d passes; a step takes one or more", o->passes);
+    CHARL_REQUIRE(o->passes >= 0, CHARL_ERR_INVALID, "passes = %d; a step takes one or more", o->passes);
+    CHARL_REQUIRE(o->passes <= mine->count || mine->count == 0, CHARL_ERR_CONFIG,
+                  "passes = %d, but a rank has %d of the %d slices; a pass takes at least one", o->passes, mine->count,
+                  mine->total);
     CHARL_REQUIRE(o->reduce_dtype == CHARL_F32 || o->reduce_dtype == CHARL_BF16, CHARL_ERR_INVALID,
                   "gradients are summed in f32 or bf16, not in %s", charl_dtype_name(o->reduce_dtype));
     return charl__allreduce_check_name(o->allreduce ? o->allreduce : "auto");
@@ -179,7 +182,7 @@ static charl_status plan(charl_data_parallel *dp, const charl_slices *mine, cons
     const int ranks = charl_comm_size(dp->comm);
     charl_slices made;
 
-    CHARL_TRY(check_options(o));
+    CHARL_TRY(check_options(o, mine));
     CHARL_TRY(charl_slices_range(mine->total, mine->first, mine->count, &made));
     CHARL_REQUIRE(
         made.n_lanes == mine->n_lanes, CHARL_ERR_INVALID,
@@ -265,7 +268,9 @@ static charl_status prepare(const charl_data_parallel *dp, charl_params *set, ch
 
 static charl_status prepare_all(charl_data_parallel *dp, charl_params *set, charl_graph *const *g, int n)
 {
-    CHARL_REQUIRE(!dp->params, CHARL_ERR_INVALID, "this object has compiled its graphs already");
+    CHARL_REQUIRE(!dp->params, CHARL_ERR_INVALID,
+                  "charl_data_parallel_compile has connected these parameters already; HINT charl_data_parallel_create "
+                  "makes another object for other graphs");
     CHARL_REQUIRE(n == charl__data_parallel_shapes(dp), CHARL_ERR_INVALID,
                   "%d graphs, but a step has %d; HINT charl_data_parallel_get_slices", n,
                   charl__data_parallel_shapes(dp));
@@ -275,7 +280,9 @@ static charl_status prepare_all(charl_data_parallel *dp, charl_params *set, char
     if (set) {
         set->reduce_dtype = dp->reduce_dtype;
     }
-    CHARL_TRY(charl__alloc_array(n, sizeof(charl_graph *), &dp->graph));
+    if (!dp->graph) { /* an earlier call may have failed after this */
+        CHARL_TRY(charl__alloc_array(n, sizeof(charl_graph *), &dp->graph));
+    }
     for (int k = 0; k < n; k++) {
         CHARL_TRY(prepare(dp, set, g[k], k));
         dp->graph[k] = g[k];
@@ -375,8 +382,14 @@ charl_status charl_data_parallel_step(charl_data_parallel *dp, charl_optimizer *
     CHARL_GIVEN(dp, optimizer);
     CHARL_REQUIRE(optimizer->set == dp->params, CHARL_ERR_INVALID, "the optimizer has the parameters of another set");
     CHARL_REQUIRE(dp->step > 0, CHARL_ERR_INVALID, "no step has run; HINT charl_data_parallel_run");
+    CHARL_REQUIRE(
+        optimizer->applied != dp->step, CHARL_ERR_INVALID,
+        "this optimizer has applied the gradients of step %llu already; HINT charl_data_parallel_run computes "
+        "those of the next",
+        (unsigned long long)dp->step);
     CHARL_TRY(charl_data_parallel_reduce(dp));
     CHARL_TRY(charl__optimizer_step(optimizer, lr));
+    optimizer->applied = dp->step;
     CHARL_TRY(charl__shard_publish(dp));
     return CHARL_OK;
 }
