@@ -33,6 +33,7 @@ typedef struct charl_layer_build {
     const charl_lora *lora; /* the model's adapters; NULL: none */
     charl_var *const *in;   /* what the layer reads: x, then more in layers that take several */
     int n_in;
+    const struct charl_layer_type *type;
 } charl_layer_build;
 
 enum { CHARL_LAYER_MAX_SETTINGS = 512, CHARL_LAYER_MAX_INPUTS = CHARL_MODEL_MAX_INPUTS };
@@ -46,6 +47,8 @@ typedef struct charl_layer_type {
     /** Append the layer to b->g over x, which is BATCHED; return its output, NULL after an error of the graph. Called
      *  for the training and for the evaluation graph. */
     charl_var *(*build)(const charl_layer_build *b, charl_var *x);
+    /** For types that share `build`, which finds it at b->type->variant: what distinguishes them. */
+    const void *variant;
 } charl_layer_type;
 
 /** Parameter NAME.suffix: declared as trainable at the first build, found at later ones, where it must have the same

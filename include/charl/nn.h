@@ -44,30 +44,30 @@ typedef struct charl_linear_config {
  *  kernel), which keeps the variance of gradients through a ReLU. */
 typedef enum charl_conv_init { CHARL_CONV_INIT_DEFAULT, CHARL_CONV_INIT_KAIMING_NORMAL } charl_conv_init;
 
-typedef struct charl_conv2d_config {
-    int64_t channels;    /* output channels; required */
-    int64_t kernel[2];   /* H, W; required */
-    int64_t stride[2];   /* default 1 */
-    int64_t padding[2];  /* default -1: (kernel - 1) * dilation / 2, which keeps the size at stride 1
-                           and odd kernels */
-    int64_t dilation[2]; /* default 1 */
-    int64_t groups;      /* default 1 */
-    bool bias;           /* default true */
-    const char *activation;
-    charl_conv_init init;
-} charl_conv2d_config;
-
-typedef struct charl_conv_transpose2d_config {
-    int64_t channels;          /* output channels; required */
-    int64_t kernel[2];         /* H, W; required */
-    int64_t stride[2];         /* default 1 */
-    int64_t padding[2];        /* default 0 */
-    int64_t output_padding[2]; /* default 0; less than the stride */
-    int64_t dilation[2];       /* default 1 */
+/** conv1d, conv2d and conv3d, and the transposed conv_transpose2d and conv_transpose3d. An array has a number for each extent of the
+ *  window: T; H and W; or D, H and W. The others are not read. */
+typedef struct charl_conv_config {
+    int64_t channels;  /* output channels; required */
+    int64_t kernel[3]; /* required */
+    int64_t stride[3]; /* default 1 */
+    /* default -1: (kernel - 1) * dilation / 2, which keeps the size at stride 1 and odd kernels; transposed: default 0 */
+    int64_t padding[3];
+    int64_t output_padding[3]; /* transposed only: default 0; less than the stride */
+    int64_t dilation[3];       /* default 1 */
     int64_t groups;            /* default 1 */
     bool bias;                 /* default true */
+    /* conv1d only: all padding in front, (kernel - 1) * dilation, so that a step sees itself and those before it; default false */
+    bool causal;
     const char *activation;
-} charl_conv_transpose2d_config;
+    charl_conv_init init; /* conv2d only */
+} charl_conv_config;
+
+/** Pooling over one, two or three extents, which are those of charl_conv_config. */
+typedef struct charl_pool_config {
+    int64_t kernel[3];  /* required */
+    int64_t stride[3];  /* default 0: the kernel */
+    int64_t padding[3]; /* default 0 */
+} charl_pool_config;
 
 typedef enum charl_residual_kind { CHARL_RESIDUAL_BASIC, CHARL_RESIDUAL_BOTTLENECK } charl_residual_kind;
 
@@ -91,42 +91,6 @@ typedef struct charl_group_norm_config {
     double eps;     /* default 1e-5 */
     const char *activation;
 } charl_group_norm_config;
-
-typedef struct charl_pool2d_config {
-    int64_t kernel[2];  /* required */
-    int64_t stride[2];  /* default 0: the kernel */
-    int64_t padding[2]; /* default 0 */
-} charl_pool2d_config;
-
-/** Layers for volumes [B, C, D, H, W], like those for images. */
-typedef struct charl_conv3d_config {
-    int64_t channels;    /* output channels; required */
-    int64_t kernel[3];   /* D, H, W; required */
-    int64_t stride[3];   /* default 1 */
-    int64_t padding[3];  /* default -1: (kernel - 1) * dilation / 2 */
-    int64_t dilation[3]; /* default 1 */
-    int64_t groups;      /* default 1 */
-    bool bias;           /* default true */
-    const char *activation;
-} charl_conv3d_config;
-
-typedef struct charl_conv_transpose3d_config {
-    int64_t channels;          /* output channels; required */
-    int64_t kernel[3];         /* D, H, W; required */
-    int64_t stride[3];         /* default 1 */
-    int64_t padding[3];        /* default 0 */
-    int64_t output_padding[3]; /* default 0; less than the stride */
-    int64_t dilation[3];       /* default 1 */
-    int64_t groups;            /* default 1 */
-    bool bias;                 /* default true */
-    const char *activation;
-} charl_conv_transpose3d_config;
-
-typedef struct charl_pool3d_config {
-    int64_t kernel[3];  /* required */
-    int64_t stride[3];  /* default 0: the kernel */
-    int64_t padding[3]; /* default 0 */
-} charl_pool3d_config;
 
 typedef struct charl_dropout_config {
     double p; /* probability to drop, [0, 1); default 0.5 */
@@ -229,25 +193,6 @@ typedef struct charl_upsample_config {
     int64_t depth;     /* factor of D, for volumes; 0, the default: the factor of H */
     charl_upsample_mode mode;
 } charl_upsample_config;
-
-typedef struct charl_conv1d_config {
-    int64_t channels; /* output channels; required */
-    int64_t kernel;   /* required */
-    int64_t stride;   /* default 1 */
-    int64_t padding;  /* default -1: (kernel - 1) * dilation / 2 */
-    int64_t dilation; /* default 1 */
-    int64_t groups;   /* default 1 */
-    bool bias;        /* default true */
-    /* all padding in front, (kernel - 1) * dilation: a step sees itself and those before it; default false */
-    bool causal;
-    const char *activation;
-} charl_conv1d_config;
-
-typedef struct charl_pool1d_config {
-    int64_t kernel;  /* required */
-    int64_t stride;  /* default 0: the kernel */
-    int64_t padding; /* default 0 */
-} charl_pool1d_config;
 
 typedef struct charl_rms_norm_config {
     double eps; /* default 1e-5 */

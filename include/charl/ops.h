@@ -160,23 +160,23 @@ charl_var *charl_slice(charl_graph *g, charl_var *x, int axis, int64_t start, in
  *  gradient. */
 charl_var *charl_expand_like(charl_graph *g, charl_var *like, charl_var *x);
 
-typedef struct charl_upsample2d_args {
-    int factor[2]; /* H, W: in [1, 1024] */
-    bool bilinear; /* else nearest */
-} charl_upsample2d_args;
+typedef struct charl_upsample_args {
+    int factor[3]; /* H and W, of a volume D, H and W: in [1, 1024] */
+    bool linear;   /* bilinear, of a volume trilinear; else nearest */
+} charl_upsample_args;
 
 /** Images enlarged: x [B, C, H, W] -> [B, C, factor[0] H, factor[1] W], floats. As torch.nn.Upsample: nearest repeats
  *  pixels; bilinear interpolates between the centres of pixels (align_corners = False), and the border continues
  *  outside.
  *  Errors: ERR_INVALID  a factor out of range. Cost: nearest one read, bilinear four reads per element; one write. */
-charl_var *charl_upsample2d(charl_graph *g, charl_var *x, const charl_upsample2d_args *args);
+charl_var *charl_upsample2d(charl_graph *g, charl_var *x, const charl_upsample_args *args);
 /** f32, bf16, f16, i32 or u8. Rounds to nearest even; integers saturate, and NaN becomes 0. Differentiable between
  *  floating-point types. */
 charl_var *charl_cast(charl_graph *g, charl_var *x, charl_dtype dtype);
 
-/** A window over H and W. */
+/** A window over H and W of an image, or over D, H and W of a volume. Over an image the third numbers are not read. */
 typedef struct charl_window {
-    int kernel[2], stride[2], padding[2], dilation[2]; /* H, W */
+    int kernel[3], stride[3], padding[3], dilation[3];
 } charl_window;
 
 /** Convolution: cross-correlation, as in PyTorch. Padding is multiplied as zeros.
@@ -192,11 +192,11 @@ typedef struct charl_window {
 charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
                         int groups);
 
-typedef struct charl_conv_transpose2d_args {
+typedef struct charl_conv_transpose_args {
     charl_window win;
-    int output_padding[2]; /* H, W: added at the end of the output; less than the stride */
+    int output_padding[3]; /* added at the end of the output, along the extents of the window; less than the stride */
     int groups;
-} charl_conv_transpose2d_args;
+} charl_conv_transpose_args;
 
 /** Transposed convolution, as in PyTorch: to conv2d what the gradient of its input is.
  *
@@ -208,7 +208,7 @@ typedef struct charl_conv_transpose2d_args {
  *  Errors: ERR_INVALID  a window that makes no sense
  *  Cost: 2*B*O*OH*OW*C/groups*KH*KW flop; gradients as those of conv2d. */
 charl_var *charl_conv_transpose2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
-                                  const charl_conv_transpose2d_args *args);
+                                  const charl_conv_transpose_args *args);
 
 /** out = largest element under the window. NaN wins; of equals the first in row-major order, which also takes the
  *  gradient. Padding is at most half of the window and never chosen. Errors: ERR_INVALID for other windows. */
@@ -216,11 +216,6 @@ charl_var *charl_max_pool2d(charl_graph *g, charl_var *x, const charl_window *wi
 /** out = sum under the window / (KH * KW). Padding counts as zeros, as is PyTorch's default. Errors: ERR_INVALID. */
 charl_var *charl_avg_pool2d(charl_graph *g, charl_var *x, const charl_window *win);
 /* Volumes. These are made of the operators for images, along two extents at a time. */
-
-/** A window over D, H and W. */
-typedef struct charl_window3d {
-    int kernel[3], stride[3], padding[3], dilation[3]; /* D, H, W */
-} charl_window3d;
 
 /** Convolution of volumes, as in PyTorch.
  *
@@ -232,32 +227,21 @@ typedef struct charl_window3d {
  *  Errors: ERR_INVALID  a window that makes no sense
  *  Cost: 2*B*O*OD*OH*OW*C/groups*KD*KH*KW flop, as much for each of the two gradients; memory for KH / (stride of H)
  *  times x, and with a stride of D for KD / (stride of D) times as much. */
-charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window3d *win,
+charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
                         int groups);
-
-typedef struct charl_conv_transpose3d_args {
-    charl_window3d win;
-    int output_padding[3]; /* D, H, W: added at the end of the output; less than the stride */
-    int groups;
-} charl_conv_transpose3d_args;
 
 /** Transposed convolution of volumes, as in PyTorch: x [B, C, D, H, W], w [C, O/groups, KD, KH, KW], bias [O] or NULL
  *  -> [B, O, OD, OH, OW], extents as in charl_conv_transpose2d. Errors and cost: as charl_conv3d, memory for KH times
  *  the output. */
 charl_var *charl_conv_transpose3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
-                                  const charl_conv_transpose3d_args *args);
+                                  const charl_conv_transpose_args *args);
 
 /** charl_max_pool2d and charl_avg_pool2d over D, H and W. */
-charl_var *charl_max_pool3d(charl_graph *g, charl_var *x, const charl_window3d *win);
-charl_var *charl_avg_pool3d(charl_graph *g, charl_var *x, const charl_window3d *win);
-
-typedef struct charl_upsample3d_args {
-    int factor[3];  /* D, H, W: in [1, 1024] */
-    bool trilinear; /* else nearest */
-} charl_upsample3d_args;
+charl_var *charl_max_pool3d(charl_graph *g, charl_var *x, const charl_window *win);
+charl_var *charl_avg_pool3d(charl_graph *g, charl_var *x, const charl_window *win);
 
 /** charl_upsample2d over D, H and W: [B, C, D, H, W] -> [B, C, factor[0] D, factor[1] H, factor[2] W]. */
-charl_var *charl_upsample3d(charl_graph *g, charl_var *x, const charl_upsample3d_args *args);
+charl_var *charl_upsample3d(charl_graph *g, charl_var *x, const charl_upsample_args *args);
 
 /** Mean over H and W, of a volume over D too: [B, C, (D,) H, W] -> [B, C] */
 charl_var *charl_global_avg_pool(charl_graph *g, charl_var *x);

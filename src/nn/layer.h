@@ -1,6 +1,7 @@
 #ifndef CHARL_NN_LAYER_H
 #define CHARL_NN_LAYER_H
 /** The registry of layer types, and what layers share. */
+#include "base/registry/key.h"
 #include "charl/layer.h"
 #include "charl/nn.h"
 #include "charl/ops.h"
@@ -19,18 +20,6 @@ charl_var *charl__layer_param_of(const charl_layer_build *b, const char *layer, 
                                  const charl_shape *shape);
 /** Refuse the input: ERR_SHAPE with the layer's name. Returns NULL. */
 charl_var *charl__graph_refuse(charl_graph *g, const char *reason);
-/** A convolution. */
-typedef struct charl__conv {
-    const char *type, *needs; /* for messages: "conv2d", "images [batch, channels, height, width]" */
-    int dims;
-    const int64_t *kernel; /* [dims] */
-    int64_t channels, groups;
-    bool bias, transposed;
-    const charl_init *init; /* of the weight; NULL: as torch.nn.ConvNd */
-} charl__conv;
-/** Declare the parameters weight [channels, inputs / groups, kernel], or transposed [inputs, channels / groups, kernel], and bias (NULL
- *  without). The initial values are those of PyTorch. Returns false after refusing x, or after an error. */
-bool charl__conv_declare(const charl_layer_build *b, const charl_var *x, const charl__conv *c, charl_var *out[2]);
 /** x through the activation named `name`; NULL name: x. */
 charl_var *charl__activate(charl_graph *g, const char *name, charl_var *x);
 /** A layer's key `axis`: extents are counted as in PyTorch, so 0, the batch, is none. Refuses others than those of x; -1 then. */
@@ -42,6 +31,14 @@ const char *charl__activation_find(const char *name);
 
 /** Whether a parameter of that name is a matrix of a low-rank adapter (charl_lora). */
 bool charl__is_adapter(const char *name);
+
+/** A layer's row: its name, a line of help, the function that builds it, and what else it has. */
+#define CHARL__LAYER(word, text, ...)                                                                                  \
+    {                                                                                                                  \
+        .row.name = (word), .row.help = (text), .build = __VA_ARGS__                                                   \
+    }
+/** Its keys and the values that they have by default, settings_keys and settings_defaults. */
+#define CHARL__SETTINGS(settings) CHARL_DEFAULTS(settings##_defaults), CHARL_KEYS(settings##_keys)
 
 /** All of them, charl__layer_NAME in a file of src/nn/layer, and NULL. Made by CMake. */
 extern const void *const charl__layers[];

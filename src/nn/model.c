@@ -348,7 +348,8 @@ charl_var *charl__layer_build_inside(const charl_layer_build *b, const char *suf
                                      const void *config, charl_var *x)
 {
     char name[CHARL_LAYER_MAX_NAME];
-    const charl_layer_build inside = {.g = b->g, .set = b->set, .name = name, .settings = config, .lora = b->lora};
+    const charl_layer_build inside = {
+        .g = b->g, .set = b->set, .name = name, .settings = config, .lora = b->lora, .type = type};
     const charl_status st = x ? join(b->name, suffix, name) : CHARL_OK;
 
     if (!x || st != CHARL_OK) {
@@ -421,7 +422,8 @@ static charl_var *build_layer(const charl_model *m, int i, charl_graph *g, charl
                                  .settings = l->settings,
                                  .lora = m->lora.rank > 0 ? &m->lora : NULL,
                                  .in = in,
-                                 .n_in = l->n_from};
+                                 .n_in = l->n_from,
+                                 .type = l->type};
 
     for (int k = 0; k < l->n_from; k++) {
         in[k] = out[l->from[k]];

@@ -42,14 +42,14 @@ static const struct variant *find_variant(int64_t depth)
 static charl_status add_stem(charl_model *m, int64_t width, bool small_images)
 {
     const int64_t kernel = small_images ? 3 : 7, stride = small_images ? 1 : 2;
-    const charl_pool2d_config pool = {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
-    const charl_conv2d_config conv = {.channels = width,
-                                      .kernel = {kernel, kernel},
-                                      .stride = {stride, stride},
-                                      .padding = {-1, -1},
-                                      .dilation = {1, 1},
-                                      .groups = 1,
-                                      .init = CHARL_CONV_INIT_KAIMING_NORMAL};
+    const charl_pool_config pool = {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+    const charl_conv_config conv = {.channels = width,
+                                    .kernel = {kernel, kernel},
+                                    .stride = {stride, stride},
+                                    .padding = {-1, -1},
+                                    .dilation = {1, 1},
+                                    .groups = 1,
+                                    .init = CHARL_CONV_INIT_KAIMING_NORMAL};
     charl_norm_config norm;
 
     CHARL_TRY(charl_layer_defaults("batch_norm", &norm));

@@ -45,8 +45,8 @@ charl_status charl_model_add_mlp(charl_model *m, const charl_mlp_config *config)
 charl_status charl_model_add_cnn(charl_model *m, const charl_cnn_config *config)
 {
     CHARL_GIVEN(m, config);
-    const charl_pool2d_config pool = {.kernel = {2, 2}};
-    charl_conv2d_config conv;
+    const charl_pool_config pool = {.kernel = {2, 2}};
+    charl_conv_config conv;
 
     CHARL_REQUIRE(config->kernel % 2 == 1, CHARL_ERR_CONFIG, "model.kernel is %lld; it must be odd",
                   (long long)config->kernel);

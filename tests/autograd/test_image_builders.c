@@ -57,7 +57,7 @@ static void assert_near(const float *got, const double *want, int64_t n)
 }
 
 /* Every input pixel adds its multiple of the kernel to the output. */
-static void scatter(const charl_conv_transpose2d_args *a, const charl_shape *x, const charl_shape *y, const float *xv,
+static void scatter(const charl_conv_transpose_args *a, const charl_shape *x, const charl_shape *y, const float *xv,
                     const float *wv, double *out)
 {
     const charl_window *k = &a->win;
@@ -83,7 +83,7 @@ static void scatter(const charl_conv_transpose2d_args *a, const charl_shape *x, 
 static void test_conv_transpose2d(void **state)
 {
     static const struct {
-        charl_conv_transpose2d_args args;
+        charl_conv_transpose_args args;
         charl_shape x, w, out;
     } cases[] = {
         {{{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, {0, 0}, 1}, {4, {ROWS, 2, 5, 4}}, {4, {2, 3, 3, 3}}, {4, {ROWS, 3, 5, 4}}},
@@ -155,7 +155,7 @@ static void test_group_norm(void **state)
     }
 }
 
-static void refused(charl_shape x, charl_shape w, const charl_conv_transpose2d_args *a, int groups, charl_status status,
+static void refused(charl_shape x, charl_shape w, const charl_conv_transpose_args *a, int groups, charl_status status,
                     const char *message)
 {
     operands o;
@@ -172,9 +172,9 @@ static void refused(charl_shape x, charl_shape w, const charl_conv_transpose2d_a
 
 static void test_refused(void **state)
 {
-    static const charl_conv_transpose2d_args plain = {{{2, 2}, {2, 2}, {0, 0}, {1, 1}}, {0, 0}, 1},
-                                             padded = {{{2, 2}, {2, 2}, {0, 0}, {1, 1}}, {0, 2}, 1},
-                                             cut = {{{2, 2}, {2, 2}, {4, 0}, {1, 1}}, {0, 0}, 1};
+    static const charl_conv_transpose_args plain = {{{2, 2}, {2, 2}, {0, 0}, {1, 1}}, {0, 0}, 1},
+                                           padded = {{{2, 2}, {2, 2}, {0, 0}, {1, 1}}, {0, 2}, 1},
+                                           cut = {{{2, 2}, {2, 2}, {4, 0}, {1, 1}}, {0, 0}, 1};
     const charl_shape image = {4, {ROWS, 4, 3, 3}}, kernel = {4, {4, 2, 2, 2}};
 
     (void)state;

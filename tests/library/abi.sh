@@ -10,13 +10,17 @@ command -v abidw >/dev/null && command -v abidiff >/dev/null || { echo "skipped:
 objdump -h "$library" | grep -q debug_info || { echo "skipped: the library has no debugging information"; exit 77; }
 T=$(mktemp -d) || exit 1
 trap 'rm -rf "$T"' EXIT
+describe() {
+    abidw --no-show-locs --no-corpus-path --no-comp-dir-path --type-id-style hash --drop-private-types --headers-dir "$headers" "$library"
+}
+describe >"$T/now.abi" || exit 1
 if [ "${1:-}" = --record ]; then
-    abidw --no-show-locs --no-corpus-path --no-comp-dir-path --type-id-style hash --drop-private-types --headers-dir "$headers" \
-        "$library" >"$T/abi" && gzip -9nc "$T/abi" >"$here/libcharl.abi.gz"
+    gzip -9nc "$T/now.abi" >"$here/libcharl.abi.gz"
     exit
 fi
 gzip -dc "$here/libcharl.abi.gz" >"$T/libcharl.abi" || exit 1
-abidiff --no-added-syms --drop-private-types --headers-dir2 "$headers" "$T/libcharl.abi" "$library" >"$T/log"
+# Both as abidw writes them: compared with the library itself, abidiff takes changed structs for private ones.
+abidiff --no-added-syms "$T/libcharl.abi" "$T/now.abi" >"$T/log"
 rc=$?
 [ $rc -eq 0 ] && exit 0
 cat "$T/log"

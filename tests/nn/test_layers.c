@@ -22,26 +22,26 @@ typedef struct expected_param {
 } expected_param;
 
 static const charl_linear_config linear = {.out = 50, .bias = true, .activation = "silu"};
-static const charl_conv2d_config conv = {.channels = 8,
-                                         .kernel = {3, 5},
-                                         .stride = {2, 1},
-                                         .padding = {-1, 0},
-                                         .dilation = {1, 1},
-                                         .groups = 2,
-                                         .bias = true,
-                                         .activation = "relu"};
-static const charl_conv2d_config kaiming = {.channels = 8,
-                                            .kernel = {3, 3},
-                                            .stride = {1, 1},
-                                            .padding = {-1, -1},
-                                            .dilation = {1, 1},
-                                            .groups = 1,
-                                            .init = CHARL_CONV_INIT_KAIMING_NORMAL};
+static const charl_conv_config conv = {.channels = 8,
+                                       .kernel = {3, 5},
+                                       .stride = {2, 1},
+                                       .padding = {-1, 0},
+                                       .dilation = {1, 1},
+                                       .groups = 2,
+                                       .bias = true,
+                                       .activation = "relu"};
+static const charl_conv_config kaiming = {.channels = 8,
+                                          .kernel = {3, 3},
+                                          .stride = {1, 1},
+                                          .padding = {-1, -1},
+                                          .dilation = {1, 1},
+                                          .groups = 1,
+                                          .init = CHARL_CONV_INIT_KAIMING_NORMAL};
 static const charl_residual_block_config plain = {.channels = 4, .stride = 1, .groups = 1},
                                          resnext = {CHARL_RESIDUAL_BOTTLENECK, .channels = 8, .stride = 2, .width = 4,
                                                     .groups = 2};
-static const charl_pool2d_config pool = {.kernel = {2, 2}};
-static const charl_pool2d_config wide = {.kernel = {3, 3}, .stride = {1, 2}, .padding = {1, 1}};
+static const charl_pool_config pool = {.kernel = {2, 2}};
+static const charl_pool_config wide = {.kernel = {3, 3}, .stride = {1, 2}, .padding = {1, 1}};
 
 static const charl_reshape_config rows_of_6 = {.shape = {2, {6, -1}}};
 static const charl_permute_config swapped = {.order = {2, {2, 1}}}, twice_1 = {.order = {2, {1, 1}}};
@@ -51,36 +51,41 @@ static const charl_axis_config over_last = {.axis = -1, .keep = true}, over_batc
 static const charl_upsample_config larger = {.factor = {2, 3}, .mode = CHARL_UPSAMPLE_BILINEAR};
 static const charl_class_token_config token = {.init_std = 0.5};
 static const charl_attention_config heads = {.heads = 3, .kv_heads = 3};
-static const charl_conv1d_config
-    conv_1d = {.channels = 8,
-               .kernel = 3,
-               .stride = 2,
-               .padding = -1,
-               .dilation = 1,
-               .groups = 2,
-               .bias = true,
-               .activation = "gelu"},
-    conv_causal = {.channels = 4, .kernel = 3, .stride = 1, .padding = -1, .dilation = 2, .groups = 1, .causal = true};
-static const charl_conv3d_config conv_3d = {.channels = 6,
-                                            .kernel = {3, 2, 3},
-                                            .stride = {2, 1, 1},
-                                            .padding = {-1, 1, 0},
-                                            .dilation = {1, 1, 2},
-                                            .groups = 2,
-                                            .bias = true,
-                                            .activation = "relu"};
-static const charl_conv_transpose3d_config up_3d = {.channels = 3,
-                                                    .kernel = {3, 2, 2},
-                                                    .stride = {2, 2, 1},
-                                                    .padding = {1, 0, 1},
-                                                    .output_padding = {1, 0, 0},
-                                                    .dilation = {1, 1, 1},
-                                                    .groups = 1,
-                                                    .bias = true};
-static const charl_pool3d_config pool_3d = {.kernel = {2, 3, 2}, .stride = {0, 1, 2}, .padding = {0, 1, 0}};
+static const charl_conv_config conv_1d = {.channels = 8,
+                                          .kernel = {3},
+                                          .stride = {2},
+                                          .padding = {-1},
+                                          .dilation = {1},
+                                          .groups = 2,
+                                          .bias = true,
+                                          .activation = "gelu"},
+                               conv_causal = {.channels = 4,
+                                              .kernel = {3},
+                                              .stride = {1},
+                                              .padding = {-1},
+                                              .dilation = {2},
+                                              .groups = 1,
+                                              .causal = true};
+static const charl_conv_config conv_3d = {.channels = 6,
+                                          .kernel = {3, 2, 3},
+                                          .stride = {2, 1, 1},
+                                          .padding = {-1, 1, 0},
+                                          .dilation = {1, 1, 2},
+                                          .groups = 2,
+                                          .bias = true,
+                                          .activation = "relu"};
+static const charl_conv_config up_3d = {.channels = 3,
+                                        .kernel = {3, 2, 2},
+                                        .stride = {2, 2, 1},
+                                        .padding = {1, 0, 1},
+                                        .output_padding = {1, 0, 0},
+                                        .dilation = {1, 1, 1},
+                                        .groups = 1,
+                                        .bias = true};
+static const charl_pool_config pool_3d = {.kernel = {2, 3, 2}, .stride = {0, 1, 2}, .padding = {0, 1, 0}};
 static const charl_upsample_config deeper = {.factor = {2, 1}, .depth = 3, .mode = CHARL_UPSAMPLE_TRILINEAR},
                                    flat_only = {.factor = {2, 2}, .mode = CHARL_UPSAMPLE_BILINEAR};
-static const charl_pool1d_config pool_1d = {.kernel = 3, .stride = 2, .padding = 1};
+static const charl_pool_config pool_1d = {.kernel = {3}, .stride = {2}, .padding = {1}};
 
 /* Parameters of a convolution, and of the batch norm after it. */
 #define KAIMING(name, deviation, ...)                                                                                  \
@@ -97,14 +102,14 @@ static const charl_pool1d_config pool_1d = {.kernel = 3, .stride = 2, .padding =
 static const charl_embedding_config embedding = {.vocab = 40, .dim = 12, .init_std = 0.02};
 static const charl_position_embedding_config position = {.block_size = 9, .init_std = 1.0};
 
-static const charl_conv_transpose2d_config up = {.channels = 3,
-                                                 .kernel = {3, 2},
-                                                 .stride = {2, 1},
-                                                 .padding = {1, 0},
-                                                 .output_padding = {1, 0},
-                                                 .dilation = {1, 1},
-                                                 .groups = 1,
-                                                 .bias = true};
+static const charl_conv_config up = {.channels = 3,
+                                     .kernel = {3, 2},
+                                     .stride = {2, 1},
+                                     .padding = {1, 0},
+                                     .output_padding = {1, 0},
+                                     .dilation = {1, 1},
+                                     .groups = 1,
+                                     .bias = true};
 static const charl_group_norm_config pairs = {.groups = 3, .eps = 1e-5};
 static const charl_scale_config tenth = {.init = 0.1F};
 static const charl_recurrent_config stacked = {.hidden_size = 16, .num_layers = 2, .dropout = 0.25, .bias = true},
@@ -544,10 +549,10 @@ static void test_padding(void **state)
     static const charl_axis_config axis_2 = {.axis = 2}, keep_2 = {.axis = 2, .keep = true};
     static const charl_reshape_config two_rows = {.shape = {2, {25, 1}}}, channel = {.shape = {3, {1, 5, 5}}};
     static const charl_recurrent_config last_step = {.hidden_size = 4, .num_layers = 1, .bias = true, .last = true};
-    static const charl_pool1d_config three = {.kernel = 3, .stride = 1, .padding = 1};
+    static const charl_pool_config three = {.kernel = {3}, .stride = {1}, .padding = {1}};
     static const charl_group_norm_config group = {.groups = 1, .eps = 1e-5};
-    static const charl_conv1d_config strided = {
-        .channels = 4, .kernel = 3, .stride = 2, .padding = -1, .dilation = 1, .groups = 1};
+    static const charl_conv_config strided = {
+        .channels = 4, .kernel = {3}, .stride = {2}, .padding = {-1}, .dilation = {1}, .groups = 1};
     static const charl_attention_config one_head = {.heads = 1};
     static const char counts[] = "l: counts the padding of the sequences";
     static const struct {
@@ -645,9 +650,9 @@ static void test_refused_inputs(void **state)
 {
     static const charl_transformer_block_config odd_heads = {
         .heads = 3, .kv_heads = 2, .depth = 1, .rope_theta = 10000};
-    static const charl_conv2d_config odd = {
+    static const charl_conv_config odd = {
         .channels = 4, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 2};
-    static const charl_pool2d_config large = {.kernel = {9, 9}};
+    static const charl_pool_config large = {.kernel = {9, 9}};
     static const struct {
         const char *type;
         const void *config;

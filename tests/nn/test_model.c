@@ -64,11 +64,11 @@ static void test_ties_that_do_not_fit(void **state)
 
 static void test_refused_layers(void **state)
 {
-    static const charl_conv2d_config no_kernel = {.channels = 4}, groups = {.channels = 4,
-                                                                            .kernel = {3, 3},
-                                                                            .stride = {1, 1},
-                                                                            .dilation = {1, 1},
-                                                                            .groups = -1};
+    static const charl_conv_config no_kernel = {.channels = 4}, groups = {.channels = 4,
+                                                                          .kernel = {3, 3},
+                                                                          .stride = {1, 1},
+                                                                          .dilation = {1, 1},
+                                                                          .groups = -1};
     static const charl_linear_config unheard = {.out = 3, .activation = "unheard"};
     static const charl_dropout_config all = {.p = 1.0}, nan = {.p = (double)NAN};
     static const charl_norm_config eps = {.eps = -1.0};

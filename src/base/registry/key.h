@@ -14,6 +14,12 @@
  */
 #include "charl/key.h"
 
+/** A key named as the member of `type` that it sets. */
+#define CHARL__KEY(type, member, kind, range, required, ...)                                                           \
+    {                                                                                                                  \
+#member, CHARL_KEY_##kind, offsetof(type, member), range, required, __VA_ARGS__                                \
+    }
+
 /** Walk "a|b|c": copies the next word into word[size], advances *cursor; false at the end. */
 bool charl__choice_next(const char **cursor, char *word, size_t size);
 

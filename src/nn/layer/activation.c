@@ -1,7 +1,56 @@
-/* Activations as layers and as the last step of other layers; flatten and dropout. */
-#include <string.h>
-
+/* Activations as layers and as the last step of other layers; swiglu, flatten and dropout. */
 #include "nn/layer.h"
+
+/* y = apply(x), or apply_with(x, number) with a number of charl_activation_config. */
+typedef struct activation {
+    charl_var *(*apply)(charl_graph *g, charl_var *x);
+    charl_var *(*apply_with)(charl_graph *g, charl_var *x, float number);
+    size_t number; /* where it is */
+} activation;
+
+static charl_var *apply(charl_graph *g, const activation *a, const void *settings, charl_var *x)
+{
+    return a->apply ? a->apply(g, x)
+                    : a->apply_with(g, x, (float)*(const double *)((const char *)settings + a->number));
+}
+
+static charl_var *build_activation(const charl_layer_build *b, charl_var *x)
+{
+    return apply(b->g, b->type->variant, b->settings, x);
+}
+
+const char *charl_activation_name(int i)
+{
+    const charl_layer_type *t;
+
+    for (int k = 0; (t = charl__layer_type_at(k)) != NULL; k++) {
+        if (t->build == build_activation && i-- == 0) {
+            return t->row.name;
+        }
+    }
+    return NULL;
+}
+
+static const charl_layer_type *find(const char *name)
+{
+    const charl_layer_type *t = charl__layer_type_find(name);
+
+    return t && t->build == build_activation ? t : NULL;
+}
+
+const char *charl__activation_find(const char *name)
+{
+    const charl_layer_type *t = find(name);
+
+    return t ? t->row.name : NULL;
+}
+
+charl_var *charl__activate(charl_graph *g, const char *name, charl_var *x)
+{
+    const charl_layer_type *t = name ? find(name) : NULL;
+
+    return t ? apply(g, t->variant, t->row.defaults, x) : x;
+}
 
 static charl_var *gelu(charl_graph *g, charl_var *x)
 {
@@ -13,66 +62,14 @@ static charl_var *gelu_tanh(charl_graph *g, charl_var *x)
     return charl_gelu(g, x, true);
 }
 
-static charl_var *leaky_relu(charl_graph *g, charl_var *x)
+static charl_var *build_swiglu(const charl_layer_build *b, charl_var *x)
 {
-    return charl_leaky_relu(g, x, 0.01F);
+    return charl_swiglu(b->g, x);
 }
 
-static charl_var *elu(charl_graph *g, charl_var *x)
+static charl_var *build_flatten(const charl_layer_build *b, charl_var *x)
 {
-    return charl_elu(g, x, 1.0F);
-}
-
-static const struct activation {
-    const char *name;
-    charl_var *(*apply)(charl_graph *g, charl_var *x);
-} activations[] = {
-    {"relu", charl_relu},       {"leaky_relu", leaky_relu}, {"elu", elu},
-    {"sigmoid", charl_sigmoid}, {"tanh", charl_tanh},       {"gelu", gelu},
-    {"gelu_tanh", gelu_tanh},   {"silu", charl_silu},       {"softplus", charl_softplus},
-};
-
-static const struct activation *find(const char *name)
-{
-    for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
-        if (strcmp(activations[i].name, name) == 0) {
-            return &activations[i];
-        }
-    }
-    return NULL;
-}
-
-const char *charl_activation_name(int i)
-{
-    return i >= 0 && (size_t)i < sizeof activations / sizeof activations[0] ? activations[i].name : NULL;
-}
-
-const char *charl__activation_find(const char *name)
-{
-    const struct activation *a = find(name);
-
-    return a ? a->name : NULL;
-}
-
-charl_var *charl__activate(charl_graph *g, const char *name, charl_var *x)
-{
-    const struct activation *a = name ? find(name) : NULL;
-
-    return a ? a->apply(g, x) : x;
-}
-
-static charl_var *build_leaky_relu(const charl_layer_build *b, charl_var *x)
-{
-    const charl_activation_config *c = b->settings;
-
-    return charl_leaky_relu(b->g, x, (float)c->slope);
-}
-
-static charl_var *build_elu(const charl_layer_build *b, charl_var *x)
-{
-    const charl_activation_config *c = b->settings;
-
-    return charl_elu(b->g, x, (float)c->alpha);
+    return charl_flatten(b->g, x);
 }
 
 static charl_var *build_dropout(const charl_layer_build *b, charl_var *x)
@@ -82,71 +79,38 @@ static charl_var *build_dropout(const charl_layer_build *b, charl_var *x)
     return charl_dropout(b->g, x, (float)c->p);
 }
 
-static const charl_activation_config leaky_defaults = {.slope = 0.01};
-static const charl_key leaky_keys[] = {
-    {"slope", CHARL_KEY_FLOAT, offsetof(charl_activation_config, slope), "[-1e6,1e6)", false, "slope below zero"},
+static const charl_activation_config leaky_relu_defaults = {.slope = 0.01}, elu_defaults = {.alpha = 1};
+static const charl_key leaky_relu_keys[] = {
+    CHARL__KEY(charl_activation_config, slope, FLOAT, "[-1e6,1e6)", false, "slope below zero"),
 };
-static const charl_activation_config elu_defaults = {.alpha = 1};
 static const charl_key elu_keys[] = {
-    {"alpha", CHARL_KEY_FLOAT, offsetof(charl_activation_config, alpha), "[-1e6,1e6)", false,
-     "minus the limit at minus infinity"},
+    CHARL__KEY(charl_activation_config, alpha, FLOAT, "[-1e6,1e6)", false, "minus the limit at minus infinity"),
 };
 static const charl_dropout_config dropout_defaults = {.p = 0.5};
 static const charl_key dropout_keys[] = {
-    {"p", CHARL_KEY_FLOAT, offsetof(charl_dropout_config, p), "[0,1)", false, "probability to drop an element"},
+    CHARL__KEY(charl_dropout_config, p, FLOAT, "[0,1)", false, "probability to drop an element"),
 };
 
-/* A layer without settings: y = apply(x). */
-#define BUILD(layer, apply)                                                                                            \
-    static charl_var *build_##layer(const charl_layer_build *b, charl_var *x)                                          \
-    {                                                                                                                  \
-        return apply(b->g, x);                                                                                         \
-    }
-#define LAYER(layer, text)                                                                                             \
-    {                                                                                                                  \
-        .row.name = #layer, .row.help = (text), .build = build_##layer                                                 \
-    }
+/* In the order in which help lists them. `activation = NAME` of other layers applies one with its defaults. */
+#define ACTIVATION(word, text, function)                                                                               \
+    CHARL__LAYER(#word, text, build_activation, .variant = &(const activation){.apply = function})
+#define ACTIVATION_WITH(word, text, member)                                                                            \
+    CHARL__LAYER(#word, text, build_activation,                                                                        \
+                 .variant = &(const activation){.apply_with = charl_##word,                                            \
+                                                .number = offsetof(charl_activation_config, member)},                  \
+                 CHARL__SETTINGS(word))
 
-BUILD(relu, charl_relu)
-BUILD(sigmoid, charl_sigmoid)
-BUILD(tanh, charl_tanh)
-BUILD(gelu, gelu)
-BUILD(gelu_tanh, gelu_tanh)
-BUILD(silu, charl_silu)
-BUILD(softplus, charl_softplus)
-BUILD(swiglu, charl_swiglu)
-BUILD(flatten, charl_flatten)
-
-const charl_layer_type charl__layer_relu = LAYER(relu, "max(x, 0)");
-const charl_layer_type charl__layer_sigmoid = LAYER(sigmoid, "1 / (1 + exp(-x))");
-const charl_layer_type charl__layer_tanh = LAYER(tanh, "tanh(x)");
-const charl_layer_type charl__layer_gelu = LAYER(gelu, "x * Phi(x)");
-const charl_layer_type charl__layer_gelu_tanh = LAYER(gelu_tanh, "x * Phi(x), approximated with tanh");
-const charl_layer_type charl__layer_silu = LAYER(silu, "x * sigmoid(x)");
-const charl_layer_type charl__layer_softplus = LAYER(softplus, "log(1 + exp(x))");
-const charl_layer_type charl__layer_swiglu = LAYER(swiglu, "silu(gate) * value: the two halves of the last extent");
-const charl_layer_type charl__layer_flatten = LAYER(flatten, "[B, ...] -> [B, features]");
-
-const charl_layer_type charl__layer_leaky_relu = {
-    .row.name = "leaky_relu",
-    .row.help = "x, or slope * x below zero",
-    .build = build_leaky_relu,
-    CHARL_DEFAULTS(leaky_defaults),
-    CHARL_KEYS(leaky_keys),
-};
-
-const charl_layer_type charl__layer_elu = {
-    .row.name = "elu",
-    .row.help = "x, or alpha * (exp(x) - 1) below zero",
-    .build = build_elu,
-    CHARL_DEFAULTS(elu_defaults),
-    CHARL_KEYS(elu_keys),
-};
-
-const charl_layer_type charl__layer_dropout = {
-    .row.name = "dropout",
-    .row.help = "zero elements at random while training",
-    .build = build_dropout,
-    CHARL_DEFAULTS(dropout_defaults),
-    CHARL_KEYS(dropout_keys),
-};
+const charl_layer_type charl__layer_relu = ACTIVATION(relu, "max(x, 0)", charl_relu);
+const charl_layer_type charl__layer_leaky_relu = ACTIVATION_WITH(leaky_relu, "x, or slope * x below zero", slope);
+const charl_layer_type charl__layer_elu = ACTIVATION_WITH(elu, "x, or alpha * (exp(x) - 1) below zero", alpha);
+const charl_layer_type charl__layer_sigmoid = ACTIVATION(sigmoid, "1 / (1 + exp(-x))", charl_sigmoid);
+const charl_layer_type charl__layer_tanh = ACTIVATION(tanh, "tanh(x)", charl_tanh);
+const charl_layer_type charl__layer_gelu = ACTIVATION(gelu, "x * Phi(x)", gelu);
+const charl_layer_type charl__layer_gelu_tanh = ACTIVATION(gelu_tanh, "x * Phi(x), approximated with tanh", gelu_tanh);
+const charl_layer_type charl__layer_silu = ACTIVATION(silu, "x * sigmoid(x)", charl_silu);
+const charl_layer_type charl__layer_softplus = ACTIVATION(softplus, "log(1 + exp(x))", charl_softplus);
+const charl_layer_type charl__layer_swiglu =
+    CHARL__LAYER("swiglu", "silu(gate) * value: the two halves of the last extent", build_swiglu);
+const charl_layer_type charl__layer_flatten = CHARL__LAYER("flatten", "[B, ...] -> [B, features]", build_flatten);
+const charl_layer_type charl__layer_dropout =
+    CHARL__LAYER("dropout", "zero elements at random while training", build_dropout, CHARL__SETTINGS(dropout));

@@ -38,32 +38,21 @@ static charl_var *build_class_token(const charl_layer_build *b, charl_var *x)
 
 static const charl_attention_config attention_defaults = {.heads = 0};
 static const charl_key attention_keys[] = {
-    {"heads", CHARL_KEY_INT, offsetof(charl_attention_config, heads), "[1,65536]", true, "attention heads", NULL},
-    {"kv_heads", CHARL_KEY_INT, offsetof(charl_attention_config, kv_heads), "[0,65536]", false,
-     "heads of keys and values; 0: as many as heads", NULL},
-    {"dropout", CHARL_KEY_FLOAT, offsetof(charl_attention_config, dropout), "[0,1)", false,
-     "probability to drop attention weights", NULL},
-    {"causal", CHARL_KEY_BOOL, offsetof(charl_attention_config, causal), NULL, false,
-     "a position sees only itself and those before it", NULL},
+    CHARL__KEY(charl_attention_config, heads, INT, "[1,65536]", true, "attention heads"),
+    CHARL__KEY(charl_attention_config, kv_heads, INT, "[0,65536]", false,
+               "heads of keys and values; 0: as many as heads"),
+    CHARL__KEY(charl_attention_config, dropout, FLOAT, "[0,1)", false, "probability to drop attention weights"),
+    CHARL__KEY(charl_attention_config, causal, BOOL, NULL, false, "a position sees only itself and those before it"),
 };
 static const charl_class_token_config token_defaults = {.init_std = 0.02};
 static const charl_key token_keys[] = {
-    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_class_token_config, init_std), "[0,1e6)", false,
-     "standard deviation of the initial values", NULL},
+    CHARL__KEY(charl_class_token_config, init_std, FLOAT, "[0,1e6)", false, "standard deviation of the initial values"),
 };
 
-const charl_layer_type charl__layer_attention = {
-    .row.name = "attention",
-    .row.help = "of what a linear layer puts out: queries of all heads, keys, values, side by side",
-    .build = build_attention,
-    CHARL_DEFAULTS(attention_defaults),
-    CHARL_KEYS(attention_keys),
-};
+const charl_layer_type charl__layer_attention =
+    CHARL__LAYER("attention", "of what a linear layer puts out: queries of all heads, keys, values, side by side",
+                 build_attention, CHARL__SETTINGS(attention));
 
-const charl_layer_type charl__layer_class_token = {
-    .row.name = "class_token",
-    .row.help = "a learned position in front of a sequence: [B, T, C] -> [B, T + 1, C]",
-    .build = build_class_token,
-    CHARL_DEFAULTS(token_defaults),
-    CHARL_KEYS(token_keys),
-};
+const charl_layer_type charl__layer_class_token =
+    CHARL__LAYER("class_token", "a learned position in front of a sequence: [B, T, C] -> [B, T + 1, C]",
+                 build_class_token, CHARL__SETTINGS(token));

@@ -33,29 +33,18 @@ static charl_var *build_concat(const charl_layer_build *b, charl_var *x)
 
 static const charl_axis_config concat_defaults = {.axis = 1};
 static const charl_key concat_keys[] = {
-    {"axis", CHARL_KEY_INT, offsetof(charl_axis_config, axis), "[-6,5]", false,
-     "the extent that grows: 1 for channels, -1 for the last; 0 is the batch", NULL},
+    CHARL__KEY(charl_axis_config, axis, INT, "[-6,5]", false,
+               "the extent that grows: 1 for channels, -1 for the last; 0 is the batch"),
 };
 
-const charl_layer_type charl__layer_add = {
-    .row.name = "add",
-    .row.help = "sum of its inputs, of one shape; or [B, C, 1, 1] with [B, C, H, W] and alike",
-    .build = build_add,
-    .max_inputs = CHARL_LAYER_MAX_INPUTS,
-};
+const charl_layer_type charl__layer_add =
+    CHARL__LAYER("add", "sum of its inputs, of one shape; or [B, C, 1, 1] with [B, C, H, W] and alike", build_add,
+                 .max_inputs = CHARL_LAYER_MAX_INPUTS);
 
-const charl_layer_type charl__layer_multiply = {
-    .row.name = "multiply",
-    .row.help = "product of its inputs, of one shape; or [B, C, 1, 1] with [B, C, H, W] and alike",
-    .build = build_multiply,
-    .max_inputs = CHARL_LAYER_MAX_INPUTS,
-};
+const charl_layer_type charl__layer_multiply =
+    CHARL__LAYER("multiply", "product of its inputs, of one shape; or [B, C, 1, 1] with [B, C, H, W] and alike",
+                 build_multiply, .max_inputs = CHARL_LAYER_MAX_INPUTS);
 
-const charl_layer_type charl__layer_concat = {
-    .row.name = "concat",
-    .row.help = "its inputs one behind the other along an axis",
-    .build = build_concat,
-    .max_inputs = CHARL_LAYER_MAX_INPUTS,
-    CHARL_DEFAULTS(concat_defaults),
-    CHARL_KEYS(concat_keys),
-};
+const charl_layer_type charl__layer_concat =
+    CHARL__LAYER("concat", "its inputs one behind the other along an axis", build_concat,
+                 .max_inputs = CHARL_LAYER_MAX_INPUTS, CHARL__SETTINGS(concat));

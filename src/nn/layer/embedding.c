@@ -61,32 +61,20 @@ static charl_var *build_position_embedding(const charl_layer_build *b, charl_var
 
 static const charl_embedding_config embedding_defaults = {.init_std = 1.0};
 static const charl_key embedding_keys[] = {
-    {"vocab", CHARL_KEY_INT, offsetof(charl_embedding_config, vocab), "[1,1e9]", true,
-     "rows of the table: tokens are 0 to vocab - 1"},
-    {"dim", CHARL_KEY_INT, offsetof(charl_embedding_config, dim), "[1,1e6]", true, "features of a token"},
-    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_embedding_config, init_std), "[0,1e6)", false,
-     "standard deviation of the initial values"},
+    CHARL__KEY(charl_embedding_config, vocab, INT, "[1,1e9]", true, "rows of the table: tokens are 0 to vocab - 1"),
+    CHARL__KEY(charl_embedding_config, dim, INT, "[1,1e6]", true, "features of a token"),
+    CHARL__KEY(charl_embedding_config, init_std, FLOAT, "[0,1e6)", false, "standard deviation of the initial values"),
 };
 static const charl_position_embedding_config position_defaults = {.init_std = 1.0};
 static const charl_key position_keys[] = {
-    {"block_size", CHARL_KEY_INT, offsetof(charl_position_embedding_config, block_size), "[1,1e9]", true,
-     "longest sequence"},
-    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_position_embedding_config, init_std), "[0,1e6)", false,
-     "standard deviation of the initial values"},
+    CHARL__KEY(charl_position_embedding_config, block_size, INT, "[1,1e9]", true, "longest sequence"),
+    CHARL__KEY(charl_position_embedding_config, init_std, FLOAT, "[0,1e6)", false,
+               "standard deviation of the initial values"),
 };
 
-const charl_layer_type charl__layer_embedding = {
-    .row.name = "embedding",
-    .row.help = "a row of a table for each token",
-    .build = build_embedding,
-    CHARL_DEFAULTS(embedding_defaults),
-    CHARL_KEYS(embedding_keys),
-};
+const charl_layer_type charl__layer_embedding =
+    CHARL__LAYER("embedding", "a row of a table for each token", build_embedding, CHARL__SETTINGS(embedding));
 
-const charl_layer_type charl__layer_position_embedding = {
-    .row.name = "position_embedding",
-    .row.help = "add a learned row for each position of a sequence",
-    .build = build_position_embedding,
-    CHARL_DEFAULTS(position_defaults),
-    CHARL_KEYS(position_keys),
-};
+const charl_layer_type charl__layer_position_embedding =
+    CHARL__LAYER("position_embedding", "add a learned row for each position of a sequence", build_position_embedding,
+                 CHARL__SETTINGS(position));

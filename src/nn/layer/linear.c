@@ -75,20 +75,14 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
 
 static const charl_linear_config defaults = {.bias = true};
 static const charl_key keys[] = {
-    {"out", CHARL_KEY_INT, offsetof(charl_linear_config, out), "[1,1e9]", true, "output features"},
-    {"bias", CHARL_KEY_BOOL, offsetof(charl_linear_config, bias), NULL, false, "add a bias"},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_linear_config, activation), NULL, false,
-     "applied to the output"},
-    {"tie", CHARL_KEY_LAYER, offsetof(charl_linear_config, tie), NULL, false,
-     "layer whose weight is used here too, as that of an embedding"},
-    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_linear_config, init_std), "[0,1e6)", false,
-     "standard deviation of the initial weights; 0: as PyTorch's"},
+    CHARL__KEY(charl_linear_config, out, INT, "[1,1e9]", true, "output features"),
+    CHARL__KEY(charl_linear_config, bias, BOOL, NULL, false, "add a bias"),
+    CHARL__KEY(charl_linear_config, activation, ACTIVATION, NULL, false, "applied to the output"),
+    CHARL__KEY(charl_linear_config, tie, LAYER, NULL, false,
+               "layer whose weight is used here too, as that of an embedding"),
+    CHARL__KEY(charl_linear_config, init_std, FLOAT, "[0,1e6)", false,
+               "standard deviation of the initial weights; 0: as PyTorch's"),
 };
 
-const charl_layer_type charl__layer_linear = {
-    .row.name = "linear",
-    .row.help = "x @ weight^T + bias over the last extent",
-    .build = build,
-    CHARL_DEFAULTS(defaults),
-    CHARL_KEYS(keys),
-};
+const charl_layer_type charl__layer_linear = CHARL__LAYER("linear", "x @ weight^T + bias over the last extent", build,
+                                                          CHARL_DEFAULTS(defaults), CHARL_KEYS(keys));

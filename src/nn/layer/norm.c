@@ -99,45 +99,30 @@ static charl_var *build_layer_norm(const charl_layer_build *b, charl_var *x)
 
 static const charl_norm_config defaults = {.eps = 1e-5, .momentum = 0.1, .bias = true};
 static const charl_key batch_norm_keys[] = {
-    {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), "[0,1)", false, "added to the variance"},
-    {"momentum", CHARL_KEY_FLOAT, offsetof(charl_norm_config, momentum), "[0,1)", false,
-     "weight of a new batch in the running statistics"},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), NULL, false, "applied to the output"},
+    CHARL__KEY(charl_norm_config, eps, FLOAT, "[0,1)", false, "added to the variance"),
+    CHARL__KEY(charl_norm_config, momentum, FLOAT, "[0,1)", false, "weight of a new batch in the running statistics"),
+    CHARL__KEY(charl_norm_config, activation, ACTIVATION, NULL, false, "applied to the output"),
 };
 static const charl_key layer_norm_keys[] = {
-    {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), "[0,1)", false, "added to the variance"},
-    {"bias", CHARL_KEY_BOOL, offsetof(charl_norm_config, bias), NULL, false, "add a bias"},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), NULL, false, "applied to the output"},
+    CHARL__KEY(charl_norm_config, eps, FLOAT, "[0,1)", false, "added to the variance"),
+    CHARL__KEY(charl_norm_config, bias, BOOL, NULL, false, "add a bias"),
+    CHARL__KEY(charl_norm_config, activation, ACTIVATION, NULL, false, "applied to the output"),
 };
 
-const charl_layer_type charl__layer_batch_norm = {
-    .row.name = "batch_norm",
-    .row.help = "normalise channels over the global batch",
-    .build = build_batch_norm,
-    CHARL_DEFAULTS(defaults),
-    CHARL_KEYS(batch_norm_keys),
-};
+const charl_layer_type charl__layer_batch_norm =
+    CHARL__LAYER("batch_norm", "normalise channels over the global batch", build_batch_norm, CHARL_DEFAULTS(defaults),
+                 CHARL_KEYS(batch_norm_keys));
 
-const charl_layer_type charl__layer_layer_norm = {
-    .row.name = "layer_norm",
-    .row.help = "normalise the last extent of each row",
-    .build = build_layer_norm,
-    CHARL_DEFAULTS(defaults),
-    CHARL_KEYS(layer_norm_keys),
-};
+const charl_layer_type charl__layer_layer_norm =
+    CHARL__LAYER("layer_norm", "normalise the last extent of each row", build_layer_norm, CHARL_DEFAULTS(defaults),
+                 CHARL_KEYS(layer_norm_keys));
 
 static const charl_group_norm_config group_norm_defaults = {.eps = 1e-5};
 static const charl_key group_norm_keys[] = {
-    {"groups", CHARL_KEY_INT, offsetof(charl_group_norm_config, groups), "[1,1e6]", true, "groups of channels"},
-    {"eps", CHARL_KEY_FLOAT, offsetof(charl_group_norm_config, eps), "[0,1)", false, "added to the variance"},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_group_norm_config, activation), NULL, false,
-     "applied to the output"},
+    CHARL__KEY(charl_group_norm_config, groups, INT, "[1,1e6]", true, "groups of channels"),
+    CHARL__KEY(charl_group_norm_config, eps, FLOAT, "[0,1)", false, "added to the variance"),
+    CHARL__KEY(charl_group_norm_config, activation, ACTIVATION, NULL, false, "applied to the output"),
 };
 
-const charl_layer_type charl__layer_group_norm = {
-    .row.name = "group_norm",
-    .row.help = "normalise groups of channels of each sample",
-    .build = build_group_norm,
-    CHARL_DEFAULTS(group_norm_defaults),
-    CHARL_KEYS(group_norm_keys),
-};
+const charl_layer_type charl__layer_group_norm = CHARL__LAYER(
+    "group_norm", "normalise groups of channels of each sample", build_group_norm, CHARL__SETTINGS(group_norm));

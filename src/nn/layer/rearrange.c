@@ -196,98 +196,65 @@ static charl_var *build_upsample(const charl_layer_build *b, charl_var *x)
     const charl_upsample_config *c = b->settings;
     const bool volume = charl_var_get_type(x).shape.ndim == 5;
     const int h = (int)c->factor[0], w = (int)c->factor[1], d = c->depth > 0 ? (int)c->depth : h;
-    const charl_upsample2d_args image_args = {{h, w}, c->mode == CHARL_UPSAMPLE_BILINEAR};
-    const charl_upsample3d_args volume_args = {{d, h, w}, c->mode == CHARL_UPSAMPLE_TRILINEAR};
+    const charl_upsample_args args = {.factor = {volume ? d : h, volume ? h : w, volume ? w : 1},
+                                      .linear = c->mode != CHARL_UPSAMPLE_NEAREST};
 
     if (volume ? c->mode == CHARL_UPSAMPLE_BILINEAR : c->mode == CHARL_UPSAMPLE_TRILINEAR || c->depth > 0) {
         return charl__graph_refuse(b->g,
                                    volume ? "upsample: bilinear is for images; use trilinear for volumes"
                                           : "upsample: trilinear and depth are for volumes; use bilinear for images");
     }
-    return volume ? charl_upsample3d(b->g, x, &volume_args) : charl_upsample2d(b->g, x, &image_args);
+    return (volume ? charl_upsample3d : charl_upsample2d)(b->g, x, &args);
 }
 
 static const charl_reshape_config reshape_defaults = {.shape = {0, {0}}};
 static const charl_key reshape_keys[] = {
-    {"shape", CHARL_KEY_INTS, offsetof(charl_reshape_config, shape), "[-1,1e9]", true,
-     "extents of a row, without the batch, as in 64, -1; -1 is what is left", NULL},
+    CHARL__KEY(charl_reshape_config, shape, INTS, "[-1,1e9]", true,
+               "extents of a row, without the batch, as in 64, -1; -1 is what is left"),
 };
 static const charl_permute_config permute_defaults = {.order = {0, {0}}};
 static const charl_key permute_keys[] = {
-    {"order", CHARL_KEY_INTS, offsetof(charl_permute_config, order), "[1,5]", true,
-     "axes of the input in their new order, without the batch: 2, 1 exchanges channels and positions", NULL},
+    CHARL__KEY(charl_permute_config, order, INTS, "[1,5]", true,
+               "axes of the input in their new order, without the batch: 2, 1 exchanges channels and positions"),
 };
 static const charl_slice_config slice_defaults = {.axis = 1};
 static const charl_key slice_keys[] = {
-    {"axis", CHARL_KEY_INT, offsetof(charl_slice_config, axis), "[-6,5]", false,
-     "the extent that is cut; 0 is the batch", NULL},
-    {"start", CHARL_KEY_INT, offsetof(charl_slice_config, start), "[-1e9,1e9]", false,
-     "first element; below 0: counted from the end; -1: the last, before any padding", NULL},
-    {"length", CHARL_KEY_INT, offsetof(charl_slice_config, length), "[0,1e9]", false, "elements; 0: to the end", NULL},
+    CHARL__KEY(charl_slice_config, axis, INT, "[-6,5]", false, "the extent that is cut; 0 is the batch"),
+    CHARL__KEY(charl_slice_config, start, INT, "[-1e9,1e9]", false,
+               "first element; below 0: counted from the end; -1: the last, before any padding"),
+    CHARL__KEY(charl_slice_config, length, INT, "[0,1e9]", false, "elements; 0: to the end"),
 };
 static const charl_axis_config axis_defaults = {.axis = 1};
 static const charl_key axis_keys[] = {
-    {"axis", CHARL_KEY_INT, offsetof(charl_axis_config, axis), "[-6,5]", false,
-     "the extent that goes away: 1 for channels or positions (padding not counted), -1 for the last; 0 is the batch",
-     NULL},
-    {"keep", CHARL_KEY_BOOL, offsetof(charl_axis_config, keep), NULL, false, "leave an extent of 1", NULL},
+    CHARL__KEY(charl_axis_config, axis, INT, "[-6,5]", false,
+               "the extent that goes away: 1 for channels or positions (padding not counted), -1 for the last; 0 is "
+               "the batch"),
+    CHARL__KEY(charl_axis_config, keep, BOOL, NULL, false, "leave an extent of 1"),
 };
 static const charl_upsample_config upsample_defaults = {.factor = {2, 2}};
 static const charl_key upsample_keys[] = {
-    {"factor", CHARL_KEY_PAIR, offsetof(charl_upsample_config, factor), "[1,1024]", false,
-     "how many times higher and wider", NULL},
-    {"depth", CHARL_KEY_INT, offsetof(charl_upsample_config, depth), "[0,1024]", false,
-     "how many times deeper, for volumes; 0: as for the height", NULL},
-    {"mode", CHARL_KEY_CHOICE, offsetof(charl_upsample_config, mode), NULL, false,
-     "repeat pixels, or interpolate between their centres as PyTorch does with align_corners = False: bilinear for "
-     "images, trilinear for volumes",
-     "nearest|bilinear|trilinear"},
+    CHARL__KEY(charl_upsample_config, factor, PAIR, "[1,1024]", false, "how many times higher and wider"),
+    CHARL__KEY(charl_upsample_config, depth, INT, "[0,1024]", false,
+               "how many times deeper, for volumes; 0: as for the height"),
+    CHARL__KEY(charl_upsample_config, mode, CHOICE, NULL, false,
+               "repeat pixels, or interpolate between their centres as PyTorch does with align_corners = False: "
+               "bilinear for images, trilinear for volumes",
+               "nearest|bilinear|trilinear"),
 };
 
-const charl_layer_type charl__layer_reshape = {
-    .row.name = "reshape",
-    .row.help = "the same elements in another shape",
-    .build = build_reshape,
-    CHARL_DEFAULTS(reshape_defaults),
-    CHARL_KEYS(reshape_keys),
-};
+const charl_layer_type charl__layer_reshape =
+    CHARL__LAYER("reshape", "the same elements in another shape", build_reshape, CHARL__SETTINGS(reshape));
 
-const charl_layer_type charl__layer_permute = {
-    .row.name = "permute",
-    .row.help = "axes in another order",
-    .build = build_permute,
-    CHARL_DEFAULTS(permute_defaults),
-    CHARL_KEYS(permute_keys),
-};
+const charl_layer_type charl__layer_permute =
+    CHARL__LAYER("permute", "axes in another order", build_permute, CHARL__SETTINGS(permute));
 
-const charl_layer_type charl__layer_slice = {
-    .row.name = "slice",
-    .row.help = "a range of an axis",
-    .build = build_slice,
-    CHARL_DEFAULTS(slice_defaults),
-    CHARL_KEYS(slice_keys),
-};
+const charl_layer_type charl__layer_slice =
+    CHARL__LAYER("slice", "a range of an axis", build_slice, CHARL__SETTINGS(slice));
 
-const charl_layer_type charl__layer_mean = {
-    .row.name = "mean",
-    .row.help = "mean over an axis",
-    .build = build_mean,
-    CHARL_DEFAULTS(axis_defaults),
-    CHARL_KEYS(axis_keys),
-};
+const charl_layer_type charl__layer_mean = CHARL__LAYER("mean", "mean over an axis", build_mean, CHARL__SETTINGS(axis));
 
-const charl_layer_type charl__layer_max = {
-    .row.name = "max",
-    .row.help = "largest element over an axis",
-    .build = build_max,
-    CHARL_DEFAULTS(axis_defaults),
-    CHARL_KEYS(axis_keys),
-};
+const charl_layer_type charl__layer_max =
+    CHARL__LAYER("max", "largest element over an axis", build_max, CHARL__SETTINGS(axis));
 
-const charl_layer_type charl__layer_upsample = {
-    .row.name = "upsample",
-    .row.help = "images or volumes enlarged by whole factors",
-    .build = build_upsample,
-    CHARL_DEFAULTS(upsample_defaults),
-    CHARL_KEYS(upsample_keys),
-};
+const charl_layer_type charl__layer_upsample =
+    CHARL__LAYER("upsample", "images or volumes enlarged by whole factors", build_upsample, CHARL__SETTINGS(upsample));

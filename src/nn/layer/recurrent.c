@@ -97,29 +97,20 @@ static charl_var *build_gru(const charl_layer_build *b, charl_var *x)
 
 static const charl_recurrent_config defaults = {.num_layers = 1, .bias = true};
 static const charl_key keys[] = {
-    {"hidden_size", CHARL_KEY_INT, offsetof(charl_recurrent_config, hidden_size), "[1,1e6]", true,
-     "features of the output", NULL},
-    {"num_layers", CHARL_KEY_INT, offsetof(charl_recurrent_config, num_layers), "[1,1000]", false,
-     "layers, each over the output of the one before", NULL},
-    {"dropout", CHARL_KEY_FLOAT, offsetof(charl_recurrent_config, dropout), "[0,1)", false,
-     "probability to drop an element between two layers", NULL},
-    {"bias", CHARL_KEY_BOOL, offsetof(charl_recurrent_config, bias), NULL, false, "add biases", NULL},
-    {"last", CHARL_KEY_BOOL, offsetof(charl_recurrent_config, last), NULL, false,
-     "return the last step before any padding only, as classification needs", NULL},
+    CHARL__KEY(charl_recurrent_config, hidden_size, INT, "[1,1e6]", true, "features of the output"),
+    CHARL__KEY(charl_recurrent_config, num_layers, INT, "[1,1000]", false,
+               "layers, each over the output of the one before"),
+    CHARL__KEY(charl_recurrent_config, dropout, FLOAT, "[0,1)", false,
+               "probability to drop an element between two layers"),
+    CHARL__KEY(charl_recurrent_config, bias, BOOL, NULL, false, "add biases"),
+    CHARL__KEY(charl_recurrent_config, last, BOOL, NULL, false,
+               "return the last step before any padding only, as classification needs"),
 };
 
-const charl_layer_type charl__layer_lstm = {
-    .row.name = "lstm",
-    .row.help = "long short-term memory over [batch, time, features], from the first step to the last",
-    .build = build_lstm,
-    CHARL_DEFAULTS(defaults),
-    CHARL_KEYS(keys),
-};
+const charl_layer_type charl__layer_lstm =
+    CHARL__LAYER("lstm", "long short-term memory over [batch, time, features], from the first step to the last",
+                 build_lstm, CHARL_DEFAULTS(defaults), CHARL_KEYS(keys));
 
-const charl_layer_type charl__layer_gru = {
-    .row.name = "gru",
-    .row.help = "gated recurrent units over [batch, time, features], from the first step to the last",
-    .build = build_gru,
-    CHARL_DEFAULTS(defaults),
-    CHARL_KEYS(keys),
-};
+const charl_layer_type charl__layer_gru =
+    CHARL__LAYER("gru", "gated recurrent units over [batch, time, features], from the first step to the last",
+                 build_gru, CHARL_DEFAULTS(defaults), CHARL_KEYS(keys));

@@ -15,13 +15,13 @@ typedef struct stage {
 
 static charl_var *build_stage(const charl_layer_build *b, const stage *s, charl_var *x)
 {
-    const charl_conv2d_config conv = {.channels = s->channels,
-                                      .kernel = {s->kernel, s->kernel},
-                                      .stride = {s->stride, s->stride},
-                                      .padding = {-1, -1},
-                                      .dilation = {1, 1},
-                                      .groups = s->groups,
-                                      .init = CHARL_CONV_INIT_KAIMING_NORMAL};
+    const charl_conv_config conv = {.channels = s->channels,
+                                    .kernel = {s->kernel, s->kernel},
+                                    .stride = {s->stride, s->stride},
+                                    .padding = {-1, -1},
+                                    .dilation = {1, 1},
+                                    .groups = s->groups,
+                                    .init = CHARL_CONV_INIT_KAIMING_NORMAL};
     charl_norm_config norm = *(const charl_norm_config *)charl__layer_batch_norm.row.defaults;
 
     norm.activation = s->activation;
@@ -80,22 +80,16 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
 
 static const charl_residual_block_config defaults = {.stride = 1, .groups = 1};
 static const charl_key keys[] = {
-    {"kind", CHARL_KEY_CHOICE, offsetof(charl_residual_block_config, kind), NULL, false,
-     "basic: 3x3, 3x3; bottleneck: 1x1, 3x3, 1x1", "basic|bottleneck"},
-    {"channels", CHARL_KEY_INT, offsetof(charl_residual_block_config, channels), "[1,1e6]", true, "output channels"},
-    {"stride", CHARL_KEY_INT, offsetof(charl_residual_block_config, stride), "[1,1024]", false,
-     "step of the first 3x3 convolution of basic, of the 3x3 convolution of bottleneck"},
-    {"width", CHARL_KEY_INT, offsetof(charl_residual_block_config, width), "[0,1e6]", false,
-     "bottleneck: channels inside; 0 = channels / 4"},
-    {"groups", CHARL_KEY_INT, offsetof(charl_residual_block_config, groups), "[1,1e6]", false,
-     "bottleneck: groups of the 3x3 convolution"},
+    CHARL__KEY(charl_residual_block_config, kind, CHOICE, NULL, false, "basic: 3x3, 3x3; bottleneck: 1x1, 3x3, 1x1",
+               "basic|bottleneck"),
+    CHARL__KEY(charl_residual_block_config, channels, INT, "[1,1e6]", true, "output channels"),
+    CHARL__KEY(charl_residual_block_config, stride, INT, "[1,1024]", false,
+               "step of the first 3x3 convolution of basic, of the 3x3 convolution of bottleneck"),
+    CHARL__KEY(charl_residual_block_config, width, INT, "[0,1e6]", false,
+               "bottleneck: channels inside; 0 = channels / 4"),
+    CHARL__KEY(charl_residual_block_config, groups, INT, "[1,1e6]", false, "bottleneck: groups of the 3x3 convolution"),
 };
 
-const charl_layer_type charl__layer_residual_block = {
-    .row.name = "residual_block",
-    .row.help = "convolutions with a shortcut around them",
-    .build = build,
-    .is_block = true,
-    CHARL_DEFAULTS(defaults),
-    CHARL_KEYS(keys),
-};
+const charl_layer_type charl__layer_residual_block =
+    CHARL__LAYER("residual_block", "convolutions with a shortcut around them", build, .is_block = true,
+                 CHARL_DEFAULTS(defaults), CHARL_KEYS(keys));

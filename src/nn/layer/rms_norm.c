@@ -18,13 +18,9 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
 
 static const charl_rms_norm_config defaults = {.eps = 1e-5};
 static const charl_key keys[] = {
-    {"eps", CHARL_KEY_FLOAT, offsetof(charl_rms_norm_config, eps), "[0,1)", false, "added to the mean square", NULL},
+    CHARL__KEY(charl_rms_norm_config, eps, FLOAT, "[0,1)", false, "added to the mean square"),
 };
 
-const charl_layer_type charl__layer_rms_norm = {
-    .row.name = "rms_norm",
-    .row.help = "divide the last extent of each row by its root mean square",
-    .build = build,
-    CHARL_DEFAULTS(defaults),
-    CHARL_KEYS(keys),
-};
+const charl_layer_type charl__layer_rms_norm =
+    CHARL__LAYER("rms_norm", "divide the last extent of each row by its root mean square", build,
+                 CHARL_DEFAULTS(defaults), CHARL_KEYS(keys));

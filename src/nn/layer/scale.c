@@ -18,13 +18,9 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
 
 static const charl_scale_config defaults = {.init = 1.0};
 static const charl_key keys[] = {
-    {"init", CHARL_KEY_FLOAT, offsetof(charl_scale_config, init), "[-1e6,1e6]", false, "initial factors", NULL},
+    CHARL__KEY(charl_scale_config, init, FLOAT, "[-1e6,1e6]", false, "initial factors"),
 };
 
-const charl_layer_type charl__layer_scale = {
-    .row.name = "scale",
-    .row.help = "multiply the last extent by a learned factor for each feature",
-    .build = build,
-    CHARL_DEFAULTS(defaults),
-    CHARL_KEYS(keys),
-};
+const charl_layer_type charl__layer_scale =
+    CHARL__LAYER("scale", "multiply the last extent by a learned factor for each feature", build,
+                 CHARL_DEFAULTS(defaults), CHARL_KEYS(keys));

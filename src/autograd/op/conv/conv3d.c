@@ -19,7 +19,7 @@ typedef struct parts {
 } parts;
 
 /* x: extents of the side that the window reads. */
-static parts take_apart(const charl_window3d *w, const int64_t x[3])
+static parts take_apart(const charl_window *w, const int64_t x[3])
 {
     const charl__unfold d = {w->kernel[0], w->stride[0], w->padding[0], w->dilation[0], x[0]};
     const charl__unfold h = {w->kernel[1], w->stride[1], w->padding[1], w->dilation[1], x[1]};
@@ -52,8 +52,8 @@ static charl_var *image_weight(charl_graph *g, charl_var *w, const parts *p)
     return charl_reshape(g, w, (charl_shape){4, {s.dim[0], channels, p->image.kernel[0], s.dim[4]}});
 }
 
-static bool check(charl_graph *g, const char *name, charl_var *x, charl_var *w, const charl_window3d *win,
-                  int64_t groups, bool transposed)
+static bool check(charl_graph *g, const char *name, charl_var *x, charl_var *w, const charl_window *win, int64_t groups,
+                  bool transposed)
 {
     static const char *const axes[] = {"D", "H", "W"};
     const charl_shape s = charl_var_get_type(x).shape, k = charl_var_get_type(w).shape;
@@ -78,7 +78,7 @@ static bool check(charl_graph *g, const char *name, charl_var *x, charl_var *w, 
     return true;
 }
 
-charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window3d *win,
+charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
                         int groups)
 {
     if (!win) {
@@ -119,12 +119,12 @@ charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *b
 }
 
 charl_var *charl_conv_transpose3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
-                                  const charl_conv_transpose3d_args *args)
+                                  const charl_conv_transpose_args *args)
 {
     if (!args) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "conv_transpose3d: args is NULL");
     }
-    const charl_window3d *win = &args->win;
+    const charl_window *win = &args->win;
     charl_shape s, k, out = {5, {0}};
     int64_t image[2];
     parts p;

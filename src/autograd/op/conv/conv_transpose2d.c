@@ -4,7 +4,7 @@
 #include "autograd/op.h"
 
 /* Extent of the output along an axis of extent n. */
-static int64_t output_extent(const charl_conv_transpose2d_args *a, int d, int64_t n)
+static int64_t output_extent(const charl_conv_transpose_args *a, int d, int64_t n)
 {
     const charl_window *w = &a->win;
 
@@ -13,7 +13,7 @@ static int64_t output_extent(const charl_conv_transpose2d_args *a, int d, int64_
 }
 
 charl_var *charl_conv_transpose2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
-                                  const charl_conv_transpose2d_args *args)
+                                  const charl_conv_transpose_args *args)
 {
     if (!args) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "conv_transpose2d: args is NULL");

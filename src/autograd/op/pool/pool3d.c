@@ -32,7 +32,7 @@ static charl_var *volume(charl_graph *g, charl_var *x, charl_shape s)
     return charl_reshape(g, x, s);
 }
 
-static charl_var *pool(charl_graph *g, const char *name, charl_var *x, const charl_window3d *w,
+static charl_var *pool(charl_graph *g, const char *name, charl_var *x, const charl_window *w,
                        charl_var *(*apply)(charl_graph *, charl_var *, const charl_window *))
 {
     const charl_window plane = {{w->kernel[1], w->kernel[2]},
@@ -47,7 +47,7 @@ static charl_var *pool(charl_graph *g, const char *name, charl_var *x, const cha
     return volume(g, apply(g, x, &depth), s);
 }
 
-charl_var *charl_max_pool3d(charl_graph *g, charl_var *x, const charl_window3d *win)
+charl_var *charl_max_pool3d(charl_graph *g, charl_var *x, const charl_window *win)
 {
     if (!win) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "max_pool3d: win is NULL");
@@ -55,7 +55,7 @@ charl_var *charl_max_pool3d(charl_graph *g, charl_var *x, const charl_window3d *
     return pool(g, "max_pool3d", x, win, charl_max_pool2d);
 }
 
-charl_var *charl_avg_pool3d(charl_graph *g, charl_var *x, const charl_window3d *win)
+charl_var *charl_avg_pool3d(charl_graph *g, charl_var *x, const charl_window *win)
 {
     if (!win) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "avg_pool3d: win is NULL");
@@ -63,13 +63,13 @@ charl_var *charl_avg_pool3d(charl_graph *g, charl_var *x, const charl_window3d *
     return pool(g, "avg_pool3d", x, win, charl_avg_pool2d);
 }
 
-charl_var *charl_upsample3d(charl_graph *g, charl_var *x, const charl_upsample3d_args *args)
+charl_var *charl_upsample3d(charl_graph *g, charl_var *x, const charl_upsample_args *args)
 {
     if (!args) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "upsample3d: args is NULL");
     }
-    const charl_upsample2d_args plane = {{args->factor[1], args->factor[2]}, args->trilinear};
-    const charl_upsample2d_args depth = {{args->factor[0], 1}, args->trilinear};
+    const charl_upsample_args plane = {{args->factor[1], args->factor[2]}, args->linear};
+    const charl_upsample_args depth = {{args->factor[0], 1}, args->linear};
     charl_shape s;
 
     x = planes(g, "upsample3d", x, &s);

@@ -12,7 +12,7 @@
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
-typedef charl_upsample2d_args args;
+typedef charl_upsample_args args;
 
 static charl_status check(const charl__infer *inf, int64_t by[2])
 {
@@ -70,7 +70,7 @@ static charl_status launch(const charl__enqueue *e, const char *entry, const cha
                        .entry = entry,
                        .params = {{"FH", a->factor[0]},
                                   {"FW", a->factor[1]},
-                                  {"BILINEAR", a->bilinear},
+                                  {"BILINEAR", a->linear},
                                   {"ACT", .text = charl__kernel_type(e->out[0]->dtype)}},
                        .label = e->label};
 
@@ -121,7 +121,7 @@ static void spread(const charl__reference *r, const charl_shape *small, bool gra
         for (int d = 0; d < 2; d++) {
             double place = ((double)at[d] + 0.5) / a->factor[d] - 0.5;
 
-            place = a->bilinear ? fmax(place, 0.0) : floor((double)at[d] / a->factor[d]);
+            place = a->linear ? fmax(place, 0.0) : floor((double)at[d] / a->factor[d]);
             near[d][0] = (int64_t)floor(place);
             near[d][1] = near[d][0] + 1 < extent[d] ? near[d][0] + 1 : extent[d] - 1;
             share[d] = place - floor(place);
@@ -156,9 +156,9 @@ static void onnx(const charl__onnx_node *n)
     charl__onnx_write_call(n, &(charl__onnx_call){.type = "Resize",
                                                   .in = {n->in[0], "", charl__onnx_floats(n, &four, scales)},
                                                   .out = n->out,
-                                                  .attr = {{"mode", .text = a->bilinear ? "linear" : "nearest"},
+                                                  .attr = {{"mode", .text = a->linear ? "linear" : "nearest"},
                                                            {"coordinate_transformation_mode",
-                                                            .text = a->bilinear ? "half_pixel" : "asymmetric"},
+                                                            .text = a->linear ? "half_pixel" : "asymmetric"},
                                                            {"nearest_mode", .text = "floor"}}});
 }
 
@@ -209,7 +209,7 @@ const charl__op charl_op_upsample2d_grad = {
     CHARL_SAMPLES(samples_grad),
 };
 
-charl_var *charl_upsample2d(charl_graph *g, charl_var *x, const charl_upsample2d_args *a)
+charl_var *charl_upsample2d(charl_graph *g, charl_var *x, const charl_upsample_args *a)
 {
     if (!a) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "upsample2d: args is NULL");
