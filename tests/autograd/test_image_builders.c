@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "autograd/graph.h"
+#include "charl/graph.h"
 #include "charl/ops.h"
 
 enum { ROWS = 8, MAX_ELEMENTS = 8192 };

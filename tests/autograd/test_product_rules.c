@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "autograd/op.h"
+#include "charl/graph.h"
 #include "charl/ops.h"
 
 static charl_device *dev;

@@ -2,12 +2,11 @@
  * two are f32 weights), or with TEXT as its configuration, for the scripts that test `charl checkpoint`.
  * make_checkpoint --version-1 FILE OUT: a checkpoint as a charl of format version 1 would have
  * written it. */
+#include "charl/error.h"
 #include "io/checkpoint_sample.h"
 
 #include <hdf5.h>
 #include <stdlib.h>
-
-#include "base/alloc.h"
 
 static charl_status set_version(const char *path, int64_t version)
 {
@@ -35,12 +34,13 @@ static charl_status write_version_1(const char *from, const char *to)
     c.state.run_id = NULL;
     c.config_text = charl_checkpoint_get_config_text(r);
     c.config_resolved = charl_checkpoint_get_config_resolved(r);
-    CHARL_TRY_CLEANUP(charl__alloc_array(charl_checkpoint_get_count(r), sizeof *tensors, &tensors));
+    tensors = calloc((size_t)charl_checkpoint_get_count(r), sizeof *tensors);
+    CHARL_REQUIRE_CLEANUP(tensors, CHARL_ERR_NOMEM, "out of memory");
     for (; c.n_tensors < charl_checkpoint_get_count(r); c.n_tensors++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(r, c.n_tensors);
-        void *data = NULL;
+        void *data = calloc((size_t)charl_shape_count(&t->shape) + 1, charl_dtype_size(t->dtype));
 
-        CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&t->shape), charl_dtype_size(t->dtype), &data));
+        CHARL_REQUIRE_CLEANUP(data, CHARL_ERR_NOMEM, "out of memory");
         tensors[c.n_tensors] = *t;
         tensors[c.n_tensors].data = data; /* until the process ends */
         CHARL_TRY_CLEANUP(charl_checkpoint_read(r, t, data));
@@ -51,7 +51,7 @@ static charl_status write_version_1(const char *from, const char *to)
     CHARL_TRY_CLEANUP(charl_checkpoint_verify(to));
 cleanup:
     charl_checkpoint_close(r);
-    charl_free(tensors);
+    free(tensors);
     return st;
 }
 

@@ -1,8 +1,7 @@
 /* One rank without a launcher: every acquisition fails once, nothing is left alive. */
 #include "support/support.h"
 
-#include "base/error.h"
-#include "base/numeric/tree.h"
+#include "charl/error.h"
 #include "charl/comm.h"
 
 static charl_status scenario(void *ctx)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "charl/dataset.h"
+#include "charl/error.h"
 
 static char out[512];
 static const charl_import_options replace = {sizeof replace, .overwrite = true};

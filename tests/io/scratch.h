@@ -6,9 +6,6 @@
 
 #include <stdio.h>
 
-#include "base/alloc.h"
-#include "base/fault.h"
-
 static char *dir;
 
 static inline int setup_dir(void **state)
@@ -22,8 +19,8 @@ static inline int teardown_dir(void **state)
 {
     (void)state;
     charl_test_tempdir_remove(dir);
-    charl_assert_ok(charl__fault_set(NULL));
-    assert_int_equal(charl__live(), 0);
+    charl_test_fault_set(NULL);
+    assert_int_equal(charl_test_live(), 0);
     return 0;
 }
 

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/fault.h"
 #include "charl/dataset.h"
 #include "io/dataset/dataset_read.h"
 #include "io/dataset/dataset_write.h"
@@ -394,7 +392,7 @@ static void every_flipped_bit_is_refused_or_harmless(void **state)
     charl_assert_ok(charl_dataset_open(path, NULL, &ds));
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, ROWS, want, y));
     charl_dataset_close(ds);
-    live = charl__live();
+    live = charl_test_live();
     for (int k = 0; k < 400; k += charl_test_each(9)) {
         const long offset = k < 200 ? (k * 13L) % 2048 : (k * 2654435761L) % size;
 
@@ -410,7 +408,7 @@ static void every_flipped_bit_is_refused_or_harmless(void **state)
         flip(path, offset, (k * 5) % 8);
     }
     assert_true(refused > 20 / charl_test_each(9));
-    assert_int_equal(charl__live(), live);
+    assert_int_equal(charl_test_live(), live);
 }
 
 static void content_id_follows_the_content(void **state)
@@ -449,12 +447,12 @@ static void read_errors_are_reported(void **state)
     (void)state;
     charl_assert_ok(write_images(path, false));
     charl_assert_ok(charl_dataset_open(path, NULL, &ds));
-    charl_assert_ok(charl__fault_set("data.eio:*"));
+    charl_test_fault_set("data.eio:*");
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, NULL), CHARL_ERR_IO);
     charl_assert_message("/train/x");
-    charl_assert_ok(charl__fault_set("data.flip:1"));
+    charl_test_fault_set("data.flip:1");
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, NULL), CHARL_ERR_DATA);
-    charl_assert_ok(charl__fault_set(NULL));
+    charl_test_fault_set(NULL);
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, NULL));
     charl_assert_ok(charl_dataset_verify(ds));
     assert_int_equal(truncate(path, 5000), 0);
@@ -484,9 +482,9 @@ static void a_full_disk_leaves_nothing(void **state)
         charl_status st;
 
         snprintf(spec, sizeof spec, "io.enospc:%d+", n);
-        charl_assert_ok(charl__fault_set(spec));
+        charl_test_fault_set(spec);
         st = write_images(path, false);
-        charl_assert_ok(charl__fault_set(NULL));
+        charl_test_fault_set(NULL);
         if (st == CHARL_OK) {
             assert_true(n > 1);
             return;

@@ -3,13 +3,13 @@
 #include "io/scratch.h"
 
 #include <fcntl.h>
+#include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "charl/dataset.h"
 #include "io/dataset/dataset_read.h"
 #include "io/dataset/dataset_write.h"
@@ -201,6 +201,43 @@ static void test_a_cut_file_is_refused(void **state)
     file_make();
 }
 
+/* The file of the array that /x of `virtual` shows. */
+static void test_a_cut_source_is_refused(void **state)
+{
+    const charl_dataset_options named = {sizeof named, .x = "/x", .y = "/y"};
+    const char *source = charl_test_path(dir, "held.h5"), *virtual = charl_test_path(dir, "virtual.h5");
+    const hsize_t dims[2] = {4, 3};
+    const int32_t labels[4] = {0, 1, 0, 1};
+    const hid_t plist = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(2, dims, NULL),
+                row = H5Screate_simple(1, dims, NULL);
+    charl_dataset *ds = NULL;
+    hid_t file, x, y;
+
+    (void)state;
+    file = H5Fcreate(source, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    x = H5Dcreate2(file, "/held", H5T_NATIVE_UINT8, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Dwrite(x, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, "abcdefghijkl") >= 0);
+    H5Dclose(x);
+    H5Fclose(file);
+    assert_true(H5Pset_virtual(plist, space, "held.h5", "/held", space) >= 0);
+    file = H5Fcreate(virtual, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    x = H5Dcreate2(file, "/x", H5T_NATIVE_UINT8, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+    y = H5Dcreate2(file, "/y", H5T_NATIVE_INT32, row, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Dwrite(y, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, labels) >= 0);
+    H5Dclose(x);
+    H5Dclose(y);
+    H5Fclose(file);
+    H5Sclose(row);
+    H5Sclose(space);
+    H5Pclose(plist);
+    charl_assert_ok(charl_dataset_open(virtual, &named, &ds));
+    charl_assert_ok(charl__dataset_check(ds));
+    assert_int_equal(truncate(source, 100), 0);
+    charl_assert_status(charl__dataset_check(ds), CHARL_ERR_DATA);
+    charl_assert_message("held.h5: the file was cut while it was in use");
+    charl_dataset_close(ds);
+}
+
 static charl_status scenario(void *ctx)
 {
     charl_status st;
@@ -245,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_a_change_before_the_first_look_is_one),
         cmocka_unit_test(test_times_alone_are_no_change),
         cmocka_unit_test(test_a_cut_file_is_refused),
+        cmocka_unit_test(test_a_cut_source_is_refused),
         cmocka_unit_test(test_every_acquisition_may_fail),
     };
 

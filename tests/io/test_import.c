@@ -10,7 +10,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/alloc.h"
 #include "charl/dataset.h"
 
 /* n images of 2x3 whose pixels are 10 i + j, labels i % 3. */
@@ -790,7 +789,7 @@ static void npy_labels_that_are_no_classes(void **state)
     int32_t *labels;
 
     (void)state;
-    charl_assert_ok(charl__alloc_array(ROWS, sizeof *labels, &labels));
+    labels = charl_test_array(ROWS, sizeof *labels);
     put_npy(x, "{'descr': '|u1', 'fortran_order': False, 'shape': (300000,), }", labels, ROWS);
     labels[ROWS - 1] = -7;
     put_npy(y, "{'descr': '<i4', 'fortran_order': False, 'shape': (300000,), }", labels, ROWS * sizeof *labels);

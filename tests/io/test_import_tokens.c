@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 #include "charl/dataset.h"
-#include "io/h5.h"
+#include <hdf5.h>
 
 enum { U16 = 20240520, U32 = 20240801, HEADER = 1024 };
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "charl/dataset.h"
 
 enum { PIXELS = 28 * 28 };

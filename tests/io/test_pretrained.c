@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/alloc.h"
 #include "base/numeric/rng.h"
 #include "base/text/text.h"
 #include "base/text/utf8.h"

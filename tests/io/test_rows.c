@@ -5,8 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "charl/error.h"
 #include "io/rows/rows.h"
 
 enum { MOST = 4 };

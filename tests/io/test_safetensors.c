@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/alloc.h"
-#include "base/numeric/rng.h"
 #include "charl/safetensors.h"
 #include "io/scratch.h"
 
@@ -260,11 +258,8 @@ static void test_deep_nesting(void **state)
 static size_t draw(size_t below)
 {
     static uint64_t draws;
-    const charl__rng key = charl__rng_key(charl_test_seed(), 0, 0);
-    uint32_t r[4];
 
-    charl__rng_u32x4(&key, draws++, r);
-    return r[0] % below;
+    return charl_test_random(0, draws++) % below;
 }
 
 /* Change a few bytes of the header, mostly into what JSON is made of; or cut the file. */
@@ -290,7 +285,7 @@ static void test_damage(void **state)
     memcpy(&header, good, 8);
     for (int i = 0; i < MUTATIONS; i++) {
         charl_safetensors *s = NULL;
-        const long alive = charl__live();
+        const long alive = charl_test_live();
         charl_status st;
 
         memcpy(bad, good, n);
@@ -301,7 +296,7 @@ static void test_damage(void **state)
         }
         refused += st != CHARL_OK;
         charl_safetensors_close(s);
-        assert_int_equal(charl__live(), alive);
+        assert_int_equal(charl_test_live(), alive);
     }
     assert_true(refused > MUTATIONS / 2);
 }
@@ -325,7 +320,7 @@ static void test_many_files(void **state)
     char path[512];
     struct rlimit limit, low;
     charl_safetensors *s = NULL;
-    const long live = charl__live();
+    const long live = charl_test_live();
 
     (void)state;
     snprintf(path, sizeof path, "%s", charl_test_path(dir, "many.safetensors"));
@@ -337,7 +332,7 @@ static void test_many_files(void **state)
     charl_assert_status(charl_safetensors_open(path, &s), CHARL_ERR_NOMEM);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     charl_assert_message("raise the limit with `ulimit -n`");
-    assert_int_equal(charl__live(), live);
+    assert_int_equal(charl_test_live(), live);
 }
 
 static void test_faults(void **state)

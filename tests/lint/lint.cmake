@@ -8,7 +8,7 @@ foreach(dir IN LISTS dirs)
   list(APPEND flags -isystem ${dir})
 endforeach()
 
-foreach(check layers kernels macros builtins docs paths words env faults format cleanup interface)
+foreach(check layers kernels macros builtins docs paths words env faults format cleanup interface internal)
   add_test(NAME lint/${check} COMMAND sh ${LINT}/${check}.sh ${PROJECT_SOURCE_DIR})
   charl_test_properties(lint/${check} lint 600)
 endforeach()

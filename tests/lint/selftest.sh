@@ -10,7 +10,7 @@ failed=0
 clean_tree() {
     rm -rf "$tree"
     mkdir -p "$tree/src/base" "$tree/src/nn" "$tree/src/device" "$tree/src/cli" "$tree/include/charl" \
-        "$tree/kernels/prelude" "$tree/tests" "$tree/docs"
+        "$tree/kernels/prelude" "$tree/tests/nn" "$tree/docs"
     cp "$checks/../../.clang-format" "$tree/"
     printf '#ifndef CHARL_BASE_A_H\n#define CHARL_BASE_A_H\nint a(void);\n#endif\n' >"$tree/src/base/a.h"
     printf '#include "base/a.h"\nint a(void)\n{\n    return 1;\n}\n' >"$tree/src/base/a.c"
@@ -50,6 +50,9 @@ H
 #endif
 H
     printf '# Env\n\n| `CHARL_KERNEL_DIR` | set | read kernels from here |\n| `CHARL_LOG` | own | messages |\n' >"$tree/docs/env.md"
+    printf '#include "nn/n.h"\n' >"$tree/tests/nn/a.h"
+    printf '#include "nn/a.h"\nint main(void)\n{\n    return 0;\n}\n' >"$tree/tests/nn/test_a.c"
+    printf '# why\nnn/test_a  why\n' >"$tree/tests/internal.txt"
     find "$tree" -name '*.[ch]' ! -name env.h -exec clang-format -i {} + 2>/dev/null
     clang-format -i "$tree/src/base/env.h" 2>/dev/null || true
 }
@@ -78,7 +81,7 @@ expect() {
 }
 
 clean_tree
-for check in layers headers kernels macros builtins docs paths words env format cleanup interface; do
+for check in layers headers kernels macros builtins docs paths words env format cleanup interface internal; do
     expect $check
 done
 
@@ -232,6 +235,15 @@ echo 'void f(void) { getenv("CHARL_LOG"); }' >>"$tree/src/nn/n.c"
 expect words 'base/env.h'
 printf '/* %s: later */\n' TO''DO >>"$tree/kernels/k.cl"
 expect words 'kernels/k.cl'
+
+: >"$tree/tests/internal.txt"
+expect internal 'tests/nn/test_a.c: includes headers of src and is not in tests/internal.txt'
+echo 'nn/test_b  why' >>"$tree/tests/internal.txt"
+expect internal 'there is no program tests/nn/test_b.c'
+echo 'nn/test_a' >"$tree/tests/internal.txt"
+expect internal 'say what of the inside nn/test_a tests'
+echo '#include "charl/graph.h"' >"$tree/tests/nn/a.h"
+expect internal 'nn/test_a includes no header of src: remove the line'
 
 printf '| `CHARL_MORE` | own | more |\n' >>"$tree/docs/env.md"
 expect env 'docs/env.md and src/base/env.h differ'

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "nn/layer.h"
+#include "charl/nn.h"
+#include "charl/params.h"
 
 enum { ROWS = 4 };
 
@@ -64,7 +64,7 @@ static inline void write_input(const net *n)
     const int64_t count = charl_shape_count(&shape);
     float *x;
 
-    charl_assert_ok(charl__alloc_array(count, sizeof *x, &x));
+    x = charl_test_array(count, sizeof *x);
     charl_test_fill(x, count, -1.0F, 1.0F, 21);
     charl_assert_ok(charl_tensor_write(charl_var_get_tensor(n->x), x, (size_t)count * sizeof *x));
     charl_free(x);
@@ -75,7 +75,7 @@ static inline float *values_of(const charl_tensor *t)
     const int64_t n = charl_shape_count(charl_tensor_get_shape(t));
     float *v;
 
-    charl_assert_ok(charl__alloc_array(n, sizeof *v, &v));
+    v = charl_test_array(n, sizeof *v);
     charl_assert_ok(charl_tensor_read(t, v, (size_t)n * sizeof *v));
     return v;
 }

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
 #include "charl/charl.h"
 
 enum { ROWS = 16, FEATURES = 5, CLASSES = 3, HIDDEN = 8, STEPS = 4, FROZEN_PARAMS = 2 };
@@ -84,7 +83,7 @@ static float *values(const charl_param *p)
 {
     float *v;
 
-    charl_assert_ok(charl__alloc_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v, &v));
+    v = charl_test_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v);
     charl_assert_ok(charl_param_read(p, v));
     return v;
 }

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "nn/layer.h"
+#include "charl/error.h"
+#include "charl/layer.h"
+#include "charl/ops.h"
 #include "nn/net.h"
 
 static const charl_linear_config linear = {.out = 50, .bias = true, .activation = "silu"};

@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/env.h"
+#include "base/fault.h"
+#include "base/numeric/bf16.h"
 #include "base/numeric/rng.h"
 
 enum { PATH_BYTES = 4096, PATH_BUFFERS = 4, MAX_ACQUISITIONS = 1000000 };
@@ -42,6 +45,67 @@ void charl_test_fill_f64(double *out, int64_t count, double lo, double hi, uint6
     for (int64_t i = 0; i < count; i++) {
         out[i] = lo + (hi - lo) * (double)charl__rng_uniform(&rng, (uint64_t)i);
     }
+}
+
+uint32_t charl_test_random(uint64_t stream, uint64_t i)
+{
+    const charl__rng rng = charl__rng_key(charl_test_seed(), stream, 0);
+
+    return charl__rng_u32(&rng, i);
+}
+
+void *charl_test_array(int64_t count, size_t size)
+{
+    void *out = NULL;
+
+    charl_assert_ok(charl__alloc_array(count, size, &out));
+    return out;
+}
+
+static charl__env_id env_of(const char *name)
+{
+    for (int i = 0; i < CHARL_ENV_COUNT; i++) {
+        if (strcmp(charl__env_name((charl__env_id)i), name) == 0) {
+            return (charl__env_id)i;
+        }
+    }
+    fail_msg("charl has no variable %s", name);
+    return CHARL_ENV_COUNT;
+}
+
+void charl_test_env_set(const char *name, const char *value)
+{
+    charl__env_set(env_of(name), value);
+}
+
+bool charl_test_env_is_on(const char *name)
+{
+    return charl__env_is_on(env_of(name));
+}
+
+void charl_test_fault_set(const char *spec)
+{
+    charl_assert_ok(charl__fault_set(spec));
+}
+
+void charl_test_fault_after(long nth)
+{
+    charl__fault_after(nth);
+}
+
+long charl_test_live(void)
+{
+    return charl__live();
+}
+
+uint16_t charl_test_bf16(float x)
+{
+    return charl__bf16_round(x);
+}
+
+void charl_test_sleep_s(double seconds)
+{
+    charl__sleep_s(seconds);
 }
 
 char *charl_test_tempdir(void)

@@ -3,10 +3,12 @@
 /** What tests of every module share: comparison, tolerance, random inputs, temporary directories,
  * the fault loop, running tests by name.
  *
- *  Failures go through cmocka. Linked to every test program by charl_test().
+ *  Failures go through cmocka. Linked to every test program by charl_test(). Includes nothing of src: programs of tests that
+ *  internal.txt does not list are compiled without it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -62,6 +64,29 @@ uint64_t charl_test_seed(void);
 /** count values in [lo, hi): a function of the seed, `stream` and the index. */
 void charl_test_fill(float *out, int64_t count, float lo, float hi, uint64_t stream);
 void charl_test_fill_f64(double *out, int64_t count, double lo, double hi, uint64_t stream);
+
+/** 32 random bits: a function of the seed, `stream` and i. */
+uint32_t charl_test_random(uint64_t stream, uint64_t i);
+
+/** Zeroed memory of count * size bytes, counted as charl's own; free it with charl_free. Fails the test without memory. */
+void *charl_test_array(int64_t count, size_t size);
+
+/** Replace the value of a variable of docs/env.md for charl; NULL unsets. `value` is borrowed. */
+void charl_test_env_set(const char *name, const char *value);
+/** Whether a variable of docs/env.md is a flag that is set. */
+bool charl_test_env_is_on(const char *name);
+
+/** Put the faults of `spec` into force (CHARL_FAULT in docs/env.md); NULL: none. */
+void charl_test_fault_set(const char *spec);
+/** Fail the nth acquisition from now; 0: none. */
+void charl_test_fault_after(long nth);
+/** Objects that charl holds: 0 when a test has destroyed all it created. */
+long charl_test_live(void);
+
+/** The bf16 nearest to x. */
+uint16_t charl_test_bf16(float x);
+
+void charl_test_sleep_s(double seconds);
 
 /** A fresh directory under $TMPDIR or /tmp; fails the test when it cannot be made. */
 char *charl_test_tempdir(void);

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/numeric/bf16.h"
 #include "charl/charl.h"
-#include "config/values.h"
 
 enum { WIDTH = 8, HEAD = 4, HEADS = 2, TENSORS = 64, BLOCKS = 2 };
 
@@ -26,14 +24,16 @@ static void open_net(const char *settings, uint64_t seed, net *n)
 {
     char text[1024];
     const charl_shape tokens = {2, {1, 3}};
+    const void *gpt;
 
     snprintf(text, sizeof text,
              "[data]\npath = none\n[model]\ntype = gpt\nn_layer = %d\nn_head = %d\nn_embd = %d\n"
              "block_size = 3\nvocab_size = 5\n%s",
              BLOCKS, HEADS, WIDTH, settings);
     charl_assert_ok(charl_config_parse("test.ini", text, strlen(text), NULL, 0, &n->config));
+    charl_assert_ok(charl_config_get_settings(n->config, "model", &gpt));
     charl_assert_ok(charl_model_create(&n->model));
-    charl_assert_ok(charl_model_add_gpt(n->model, n->config->model.settings));
+    charl_assert_ok(charl_model_add_gpt(n->model, gpt));
     charl_assert_ok(charl_params_create(&n->params));
     charl_assert_ok(charl_graph_create(dev, NULL, &n->g));
     charl_graph_set_training(n->g, false);
@@ -398,7 +398,7 @@ static void test_shards(void **state)
 
         assert_non_null(half);
         for (int64_t k = 0; k < count; k++) {
-            half[k] = charl__bf16_round(v[k]);
+            half[k] = charl_test_bf16(v[k]);
         }
         free((void *)(uintptr_t)v);
         f->tensor[i].data = half;
@@ -619,12 +619,14 @@ static void test_resnet(void **state)
     charl_params_report report;
     charl_checkpoint_tensor tensor[512];
     char names[512][128];
+    const void *resnet;
     int n = 0;
     net a;
 
     (void)state;
     charl_assert_ok(charl_config_parse("test.ini", text, strlen(text), NULL, 0, &a.config));
-    charl_resnet_config settings = *(const charl_resnet_config *)a.config->model.settings;
+    charl_assert_ok(charl_config_get_settings(a.config, "model", &resnet));
+    charl_resnet_config settings = *(const charl_resnet_config *)resnet;
 
     settings.outputs = 3;
     charl_assert_ok(charl_model_create(&a.model));

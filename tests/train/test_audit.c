@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/env.h"
-#include "base/fault.h"
-#include "config/values.h"
+#include "charl/config.h"
 #include "charl/dataset.h"
 #include "charl/train.h"
 
@@ -149,7 +147,7 @@ static bool is_right(const run *r, const char *message, int rank, int begin)
 static void test_faults(void **state)
 {
     char *dir = make_data(), spec[64];
-    const int wanted = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 200 : 12;
+    const int wanted = charl_test_env_is_on("CHARL_TEST_LONG") ? 200 : 12;
     int found = 0, drawn = 0, harmless = 0, loud = 0;
     double right[2];
     member m;
@@ -167,9 +165,9 @@ static void test_faults(void **state)
         int begin;
 
         draw((kind)(drawn++ % KINDS), rank, spec, sizeof spec, &begin);
-        charl_assert_ok(charl__fault_set(spec));
+        charl_test_fault_set(spec);
         train(&r, &m);
-        charl_assert_ok(charl__fault_set(NULL));
+        charl_test_fault_set(NULL);
         loud += m.status == CHARL_ERR_NONFINITE;
         harmless += m.status == CHARL_OK && m.result.loss == right[r.normalizes];
         if (m.status == CHARL_ERR_AUDIT && is_right(&r, m.message, rank, begin)) {
@@ -188,7 +186,7 @@ static void test_faults(void **state)
 /* Without faults nothing is found, and the result is that without audits. */
 static void test_no_false_alarm(void **state)
 {
-    const int steps = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 10000 : STEPS;
+    const int steps = charl_test_env_is_on("CHARL_TEST_LONG") ? 10000 : STEPS;
     char *dir = make_data();
     member with, without;
 
@@ -211,17 +209,17 @@ static void test_few_ranks(void **state)
     member m;
 
     (void)state;
-    charl_assert_ok(charl__fault_set("train.device.flip_gradient@1:3"));
+    charl_test_fault_set("train.device.flip_gradient@1:3");
     train(&(run){dir, 2, STEPS, 3, .normalizes = false}, &m);
     assert_ended(&m, CHARL_ERR_AUDIT);
     assert_non_null(strstr(m.message, "step 3, audit: slices 2 to 3: rank 0 of 2 ("));
     assert_non_null(strstr(m.message, "), rank 1 of 2 ("));
     assert_non_null(strstr(m.message, "computed different losses or gradients, and no other two ranks agree"));
-    charl_assert_ok(charl__fault_set("train.device.flip_gradient:3"));
+    charl_test_fault_set("train.device.flip_gradient:3");
     train(&(run){dir, 1, STEPS, 3, .normalizes = false}, &m);
     assert_ended(&m, CHARL_ERR_AUDIT);
     assert_non_null(strstr(m.message, "computed two different gradients"));
-    charl_assert_ok(charl__fault_set(NULL));
+    charl_test_fault_set(NULL);
     charl_test_tempdir_remove(dir);
 }
 
@@ -241,9 +239,9 @@ static void test_what_differs(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         member m;
 
-        charl_assert_ok(charl__fault_set(cases[i][0]));
+        charl_test_fault_set(cases[i][0]);
         train(&(run){dir, MOST_RANKS, STEPS, 3, .normalizes = false}, &m);
-        charl_assert_ok(charl__fault_set(NULL));
+        charl_test_fault_set(NULL);
         assert_ended(&m, CHARL_ERR_AUDIT);
         if (!is_right(&(run){dir, MOST_RANKS, STEPS, 3, .normalizes = false}, m.message, 1, 3) ||
             !strstr(m.message, cases[i][1])) {
@@ -260,9 +258,9 @@ static void test_wrong_sum(void **state)
     member m;
 
     (void)state;
-    charl_assert_ok(charl__fault_set("train.optimizer.flip_sum:6"));
+    charl_test_fault_set("train.optimizer.flip_sum:6");
     train(&(run){dir, 3, STEPS, 3, .normalizes = false}, &m);
-    charl_assert_ok(charl__fault_set(NULL));
+    charl_test_fault_set(NULL);
     assert_ended(&m, CHARL_ERR_AUDIT);
     assert_non_null(strstr(m.message, "step 6, audit: all ranks received the same wrong sum of right gradients"));
     charl_test_tempdir_remove(dir);

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "base/error.h"
+#include "charl/error.h"
 #include "export/export.h"
 
 static const char config[] = "[data]\npath = none.h5\n[model]\ntype = mlp\n[lora]\nrank = 2\nalpha = 8\n";
