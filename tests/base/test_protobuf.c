@@ -13,7 +13,7 @@ static void expect(charl__text *t, const char *bytes, size_t n)
 
 static void test_fields(void **state)
 {
-    charl__text t = {0}, inner = {0};
+    charl__text t = {0};
 
     (void)state;
     charl_assert_ok(charl__protobuf_int(&t, 1, 150));
@@ -32,14 +32,12 @@ static void test_fields(void **state)
     expect(&t, "\x12\x00", 2);
     charl_assert_ok(charl__protobuf_bytes(&t, 3, "\0\1", 2));
     expect(&t, "\x1a\x02\0\1", 4);
-    charl_assert_ok(charl__protobuf_int(&inner, 1, 150));
-    charl_assert_ok(charl__protobuf_text(&t, 3, &inner));
+    charl_assert_ok(charl__protobuf_int(&t, 1, 150));
+    charl_assert_ok(charl__protobuf_nest(&t, 3, 0));
     expect(&t, "\x1a\x03\x08\x96\x01", 5);
-    charl__text_clear(&inner);
-    charl_assert_ok(charl__protobuf_text(&t, 3, &inner));
+    charl_assert_ok(charl__protobuf_nest(&t, 3, 0));
     expect(&t, "\x1a\x00", 2);
     charl__text_fini(&t);
-    charl__text_fini(&inner);
 }
 
 static void test_length_of_two_bytes(void **state)
@@ -56,9 +54,29 @@ static void test_length_of_two_bytes(void **state)
     charl__text_fini(&t);
 }
 
+/* A message in a message, behind another field; the outer one needs two bytes for its length. */
+static void test_nested(void **state)
+{
+    charl__text t = {0};
+    char text[201];
+
+    (void)state;
+    memset(text, 'x', 200);
+    text[200] = '\0';
+    charl_assert_ok(charl__protobuf_int(&t, 1, 1));
+    charl_assert_ok(charl__protobuf_int(&t, 4, 2));
+    charl_assert_ok(charl__protobuf_string(&t, 5, text));
+    charl_assert_ok(charl__protobuf_nest(&t, 6, 4));
+    charl_assert_ok(charl__protobuf_nest(&t, 3, 2));
+    assert_int_equal(t.length, 2 + 3 + 2 + 3 + 203);
+    assert_memory_equal(t.data, "\x08\x01\x1a\xd0\x01\x20\x02\x32\xcb\x01\x2a\xc8\x01x", 14);
+    charl__text_fini(&t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields), cmocka_unit_test(test_length_of_two_bytes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields), cmocka_unit_test(test_length_of_two_bytes),
+                                       cmocka_unit_test(test_nested)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,34 +62,31 @@ cleanup:
 
 static charl_status put_attr(charl__text *node, const charl__onnx_attr *a)
 {
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    const size_t begin = node->length;
 
-    CHARL_TRY_CLEANUP(charl__protobuf_string(&t, ATTR_NAME, a->name));
+    CHARL_TRY(charl__protobuf_string(node, ATTR_NAME, a->name));
     if (a->is_float) {
-        CHARL_TRY_CLEANUP(charl__protobuf_float(&t, ATTR_F, a->f));
+        CHARL_TRY(charl__protobuf_float(node, ATTR_F, a->f));
     } else if (a->text) {
-        CHARL_TRY_CLEANUP(charl__protobuf_string(&t, ATTR_S, a->text));
+        CHARL_TRY(charl__protobuf_string(node, ATTR_S, a->text));
     } else if (a->n == 0) {
-        CHARL_TRY_CLEANUP(charl__protobuf_int(&t, ATTR_I, a->i));
+        CHARL_TRY(charl__protobuf_int(node, ATTR_I, a->i));
     }
     for (int i = 0; i < a->n; i++) {
-        CHARL_TRY_CLEANUP(charl__protobuf_int(&t, ATTR_INTS, a->ints[i]));
+        CHARL_TRY(charl__protobuf_int(node, ATTR_INTS, a->ints[i]));
     }
-    CHARL_TRY_CLEANUP(charl__protobuf_int(&t, ATTR_TYPE,
-                                          a->is_float ? ATTR_IS_FLOAT
-                                          : a->text   ? ATTR_IS_TEXT
-                                          : a->n      ? ATTR_IS_INTS
-                                                      : ATTR_IS_INT));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(node, NODE_ATTRIBUTE, &t));
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    CHARL_TRY(charl__protobuf_int(node, ATTR_TYPE,
+                                  a->is_float ? ATTR_IS_FLOAT
+                                  : a->text   ? ATTR_IS_TEXT
+                                  : a->n      ? ATTR_IS_INTS
+                                              : ATTR_IS_INT));
+    return charl__protobuf_nest(node, NODE_ATTRIBUTE, begin);
 }
 
 static charl_status put_call(const charl__onnx_node *n, const charl__onnx_call *c, const char **out)
 {
-    charl__text *t = &n->x->scratch;
+    charl__text *t = &n->x->graph;
+    const size_t begin = t->length;
 
     *out = c->out;
     if (!c->out) {
@@ -98,7 +95,6 @@ static charl_status put_call(const charl__onnx_node *n, const charl__onnx_call *
     for (int k = 0; c->out && k < n->n_out; k++) {
         n->x->defined |= c->out == n->outs[k] ? 1U << k : 0U;
     }
-    charl__text_clear(t);
     for (int i = 0; i < CHARL_OP_MAX_IN && c->in[i]; i++) {
         CHARL_TRY(charl__protobuf_string(t, NODE_INPUT, c->in[i]));
     }
@@ -108,8 +104,7 @@ static charl_status put_call(const charl__onnx_node *n, const charl__onnx_call *
     for (int i = 0; i < CHARL_ONNX_MAX_ATTR && c->attr[i].name; i++) {
         CHARL_TRY(put_attr(t, &c->attr[i]));
     }
-    CHARL_TRY(charl__protobuf_text(&n->x->graph, ONNX_GRAPH_NODE, t));
-    return CHARL_OK;
+    return charl__protobuf_nest(t, ONNX_GRAPH_NODE, begin);
 }
 
 const char *charl__onnx_write_call(const charl__onnx_node *n, const charl__onnx_call *c)
@@ -132,17 +127,16 @@ const char *charl__onnx_op(const charl__onnx_node *n, const char *type, const ch
 charl_status charl__onnx_tensor(charl__onnx *x, const char *name, int type, const charl_shape *shape, const void *data,
                                 size_t bytes)
 {
-    charl__text *t = &x->scratch;
+    charl__text *t = &x->graph;
+    const size_t begin = t->length;
 
-    charl__text_clear(t);
     for (int i = 0; i < shape->ndim; i++) {
         CHARL_TRY(charl__protobuf_int(t, ONNX_TENSOR_DIMS, shape->dim[i]));
     }
     CHARL_TRY(charl__protobuf_int(t, ONNX_TENSOR_TYPE, type));
     CHARL_TRY(charl__protobuf_string(t, ONNX_TENSOR_NAME, name));
     CHARL_TRY(charl__protobuf_bytes(t, ONNX_TENSOR_RAW, data, bytes)); /* little-endian, as memory */
-    CHARL_TRY(charl__protobuf_text(&x->graph, ONNX_GRAPH_INITIALIZER, t));
-    return CHARL_OK;
+    return charl__protobuf_nest(t, ONNX_GRAPH_INITIALIZER, begin);
 }
 
 static const char *constant(const charl__onnx_node *n, int type, charl_shape shape, const void *data, size_t bytes)

@@ -59,42 +59,30 @@ static void mark(walk *w)
     }
 }
 
-static charl_status put_dim(charl__text *shape, bool symbol, int64_t value)
-{
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
-
-    CHARL_TRY_CLEANUP(symbol ? charl__protobuf_string(&t, DIM_SYMBOL, "N") : charl__protobuf_int(&t, DIM_VALUE, value));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(shape, SHAPE_DIM, &t));
-cleanup:
-    charl__text_fini(&t);
-    return st;
-}
-
 /* The declaration of an input or output. */
 static charl_status put_value(charl__text *graph, int field, const char *name, const charl_var *v)
 {
-    charl_status st = CHARL_OK;
     const charl_type *type = &v->type;
-    charl__text shape = {0}, tensor = {0}, wrapped = {0}, value = {0};
+    const size_t value = graph->length;
+    size_t tensor, shape;
 
-    CHARL_REQUIRE_CLEANUP(charl__onnx_dtype(type->dtype), CHARL_ERR_CONFIG,
-                          "ONNX: %s: element type %s cannot be exported", name, charl_dtype_name(type->dtype));
+    CHARL_REQUIRE(charl__onnx_dtype(type->dtype), CHARL_ERR_CONFIG, "ONNX: %s: element type %s cannot be exported",
+                  name, charl_dtype_name(type->dtype));
+    CHARL_TRY(charl__protobuf_string(graph, VALUE_NAME, name));
+    tensor = graph->length;
+    CHARL_TRY(charl__protobuf_int(graph, TENSOR_ELEMENT, charl__onnx_dtype(type->dtype)));
+    shape = graph->length;
     for (int i = 0; i < type->shape.ndim; i++) {
-        CHARL_TRY_CLEANUP(put_dim(&shape, i == 0 && type->batch == CHARL_BATCHED, type->shape.dim[i]));
+        const size_t dim = graph->length;
+
+        CHARL_TRY(i == 0 && type->batch == CHARL_BATCHED ? charl__protobuf_string(graph, DIM_SYMBOL, "N")
+                                                         : charl__protobuf_int(graph, DIM_VALUE, type->shape.dim[i]));
+        CHARL_TRY(charl__protobuf_nest(graph, SHAPE_DIM, dim));
     }
-    CHARL_TRY_CLEANUP(charl__protobuf_int(&tensor, TENSOR_ELEMENT, charl__onnx_dtype(type->dtype)));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&tensor, TENSOR_SHAPE, &shape));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&wrapped, TYPE_TENSOR, &tensor));
-    CHARL_TRY_CLEANUP(charl__protobuf_string(&value, VALUE_NAME, name));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&value, VALUE_TYPE, &wrapped));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(graph, field, &value));
-cleanup:
-    charl__text_fini(&shape);
-    charl__text_fini(&tensor);
-    charl__text_fini(&wrapped);
-    charl__text_fini(&value);
-    return st;
+    CHARL_TRY(charl__protobuf_nest(graph, TENSOR_SHAPE, shape));
+    CHARL_TRY(charl__protobuf_nest(graph, TYPE_TENSOR, tensor));
+    CHARL_TRY(charl__protobuf_nest(graph, VALUE_TYPE, tensor));
+    return charl__protobuf_nest(graph, field, value);
 }
 
 static charl_status put_param(walk *w, const charl_var *v)
@@ -240,30 +228,26 @@ static charl_status put_graph(walk *w)
 /* The model's last field is the graph, which follows. */
 static charl_status put_head(const charl__onnx_export *e, size_t graph_bytes, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-    charl__text opset = {0}, entry = {0};
+    size_t begin;
 
-    CHARL_TRY_CLEANUP(charl__protobuf_string(&opset, OPSET_DOMAIN, ""));
-    CHARL_TRY_CLEANUP(charl__protobuf_int(&opset, OPSET_VERSION, CHARL_ONNX_OPSET));
-    CHARL_TRY_CLEANUP(charl__protobuf_int(out, MODEL_IR, CHARL_ONNX_IR));
-    CHARL_TRY_CLEANUP(charl__protobuf_string(out, MODEL_PRODUCER, "charl"));
-    CHARL_TRY_CLEANUP(charl__protobuf_string(out, MODEL_VERSION, CHARL_VERSION));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(out, MODEL_OPSET, &opset));
+    CHARL_TRY(charl__protobuf_int(out, MODEL_IR, CHARL_ONNX_IR));
+    CHARL_TRY(charl__protobuf_string(out, MODEL_PRODUCER, "charl"));
+    CHARL_TRY(charl__protobuf_string(out, MODEL_VERSION, CHARL_VERSION));
+    begin = out->length;
+    CHARL_TRY(charl__protobuf_string(out, OPSET_DOMAIN, ""));
+    CHARL_TRY(charl__protobuf_int(out, OPSET_VERSION, CHARL_ONNX_OPSET));
+    CHARL_TRY(charl__protobuf_nest(out, MODEL_OPSET, begin));
     for (int i = 0; i < e->n_metadata; i++) {
         const char *text = e->metadata[i][1];
 
         if (text && text[0]) {
-            charl__text_clear(&entry);
-            CHARL_TRY_CLEANUP(charl__protobuf_string(&entry, ENTRY_KEY, e->metadata[i][0]));
-            CHARL_TRY_CLEANUP(charl__protobuf_string(&entry, ENTRY_VALUE, text));
-            CHARL_TRY_CLEANUP(charl__protobuf_text(out, MODEL_METADATA, &entry));
+            begin = out->length;
+            CHARL_TRY(charl__protobuf_string(out, ENTRY_KEY, e->metadata[i][0]));
+            CHARL_TRY(charl__protobuf_string(out, ENTRY_VALUE, text));
+            CHARL_TRY(charl__protobuf_nest(out, MODEL_METADATA, begin));
         }
     }
-    CHARL_TRY_CLEANUP(charl__protobuf_begin(out, MODEL_GRAPH, graph_bytes));
-cleanup:
-    charl__text_fini(&entry);
-    charl__text_fini(&opset);
-    return st;
+    return charl__protobuf_begin(out, MODEL_GRAPH, graph_bytes);
 }
 
 static void walk_fini(walk *w)
@@ -280,7 +264,6 @@ static void walk_fini(walk *w)
     charl_free(w->x.names.item);
     charl_free(w->name);
     charl_free(w->needed);
-    charl__text_fini(&w->x.scratch);
 }
 
 charl_status charl__graph_onnx(const charl_graph *g, const charl__onnx_export *e, charl__onnx_model *out)

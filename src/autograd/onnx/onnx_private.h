@@ -25,7 +25,6 @@ enum {
 
 struct charl__onnx {
     charl__text graph;   /* GraphProto so far */
-    charl__text scratch; /* the message at hand */
     charl__list names;   /* of values made on the way; owned */
     int temporaries;
     unsigned defined;    /* outputs of the node at hand, one bit each */

@@ -67,6 +67,18 @@ charl_status charl__protobuf_begin(charl__text *t, int field, size_t bytes)
     return CHARL_OK;
 }
 
+charl_status charl__protobuf_nest(charl__text *t, int field, size_t begin)
+{
+    const size_t end = t->length;
+    unsigned char head[20];
+
+    CHARL_TRY(charl__protobuf_begin(t, field, end - begin));
+    memcpy(head, t->data + end, t->length - end);
+    memmove(t->data + begin + (t->length - end), t->data + begin, end - begin);
+    memcpy(t->data + begin, head, t->length - end);
+    return CHARL_OK;
+}
+
 charl_status charl__protobuf_bytes(charl__text *t, int field, const void *data, size_t bytes)
 {
     CHARL_TRY(charl__protobuf_begin(t, field, bytes));
@@ -77,9 +89,4 @@ charl_status charl__protobuf_bytes(charl__text *t, int field, const void *data, 
 charl_status charl__protobuf_string(charl__text *t, int field, const char *value)
 {
     return charl__protobuf_bytes(t, field, value, strlen(value));
-}
-
-charl_status charl__protobuf_text(charl__text *t, int field, const charl__text *value)
-{
-    return charl__protobuf_bytes(t, field, value->data, value->length);
 }

@@ -2,9 +2,13 @@
 #define CHARL_BASE_TEXT_PROTOBUF_H
 /** Writing protocol buffers: fields of a message, appended to a text of any bytes.
  *
- *  A message is built from the inside: a nested one is a text of its own, appended with
- *  charl__protobuf_text. Field numbers and types are those of the message's definition. Errors:
- *  ERR_NOMEM.
+ *  A nested message is written in its place, and then wrapped:
+ *
+ *      const size_t begin = t->length;
+ *      ... its fields ...
+ *      charl__protobuf_nest(t, FIELD, begin);
+ *
+ *  Field numbers and types are those of the message's definition. Errors: ERR_NOMEM.
  */
 #include <stdint.h>
 
@@ -18,10 +22,11 @@ charl_status charl__protobuf_float(charl__text *t, int field, float value) CHARL
 charl_status charl__protobuf_double(charl__text *t, int field, double value) CHARL_MUST_CHECK;
 /** string. */
 charl_status charl__protobuf_string(charl__text *t, int field, const char *value) CHARL_MUST_CHECK;
-/** bytes, or a nested message. */
+/** bytes. */
 charl_status charl__protobuf_bytes(charl__text *t, int field, const void *data, size_t bytes) CHARL_MUST_CHECK;
-/** The beginning of one whose `bytes` bytes follow elsewhere. */
+/** What was appended since the text had `begin` bytes becomes a field: a nested message. */
+charl_status charl__protobuf_nest(charl__text *t, int field, size_t begin) CHARL_MUST_CHECK;
+/** The beginning of a field whose `bytes` bytes follow elsewhere. */
 charl_status charl__protobuf_begin(charl__text *t, int field, size_t bytes) CHARL_MUST_CHECK;
-charl_status charl__protobuf_text(charl__text *t, int field, const charl__text *value) CHARL_MUST_CHECK;
 
 #endif

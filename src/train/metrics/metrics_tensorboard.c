@@ -80,7 +80,8 @@ static const char name_prefix[] = "events.out.tfevents.", name_suffix[] = ".char
 typedef struct event_file {
     FILE *f;
     char *path;
-    charl__text summary, value, record;
+    charl__text record;
+    size_t summary, value, tensor; /* where in the record that one begins */
 } event_file;
 
 static uint32_t masked_crc(const void *data, size_t bytes)
@@ -107,17 +108,23 @@ static uint64_t load_le(const unsigned char *p, int bytes)
     return v;
 }
 
-/* Write one Event: its time, its step, and the fields in `rest`. */
-static charl_status put_event(event_file *e, int64_t step, const charl__text *rest)
+/* An Event: its time and step, then the fields that are appended to the record until it ends. */
+static charl_status begin_event(event_file *e, int64_t step)
+{
+    const unsigned char room[HEAD_BYTES] = {0};
+
+    charl__text_clear(&e->record);
+    CHARL_TRY(charl__text_append(&e->record, room, HEAD_BYTES));
+    CHARL_TRY(charl__protobuf_double(&e->record, EVENT_WALL_TIME, charl__clock_wall_s()));
+    CHARL_TRY(charl__protobuf_int(&e->record, EVENT_STEP, step));
+    return CHARL_OK;
+}
+
+static charl_status end_event(event_file *e)
 {
     charl__text *r = &e->record;
-    unsigned char frame[HEAD_BYTES] = {0};
+    unsigned char frame[HEAD_BYTES];
 
-    charl__text_clear(r);
-    CHARL_TRY(charl__text_append(r, frame, HEAD_BYTES));
-    CHARL_TRY(charl__protobuf_double(r, EVENT_WALL_TIME, charl__clock_wall_s()));
-    CHARL_TRY(charl__protobuf_int(r, EVENT_STEP, step));
-    CHARL_TRY(charl__text_append(r, rest->data, rest->length));
     store_le(frame, r->length - HEAD_BYTES, 8);
     store_le(frame + 8, masked_crc(frame, 8), 4);
     memcpy(r->data, frame, HEAD_BYTES);
@@ -126,29 +133,38 @@ static charl_status put_event(event_file *e, int64_t step, const charl__text *re
     return charl__log_append(e->f, e->path, r->data, r->length);
 }
 
-/* The values that were collected, as one event. */
-static charl_status put_summary(event_file *e, int64_t step)
+/* An event with a Summary of values. */
+static charl_status begin_summary(event_file *e, int64_t step)
 {
-    charl__text_clear(&e->value);
-    CHARL_TRY(charl__protobuf_text(&e->value, EVENT_SUMMARY, &e->summary));
-    CHARL_TRY(put_event(e, step, &e->value));
+    CHARL_TRY(begin_event(e, step));
+    e->summary = e->record.length;
     return CHARL_OK;
+}
+
+static charl_status end_summary(event_file *e)
+{
+    CHARL_TRY(charl__protobuf_nest(&e->record, EVENT_SUMMARY, e->summary));
+    return end_event(e);
+}
+
+static charl_status begin_value(event_file *e, const char *tag)
+{
+    e->value = e->record.length;
+    return charl__protobuf_string(&e->record, VALUE_TAG, tag);
 }
 
 static charl_status put_row(event_file *e, const char *event, int64_t step, const charl__metrics_value *values, int n)
 {
     char tag[64];
 
-    charl__text_clear(&e->summary);
+    CHARL_TRY(begin_summary(e, step));
     for (int i = 0; i < n; i++) {
-        charl__text_clear(&e->value);
         snprintf(tag, sizeof tag, "%s/%s", event, values[i].name);
-        CHARL_TRY(charl__protobuf_string(&e->value, VALUE_TAG, tag));
-        CHARL_TRY(charl__protobuf_float(&e->value, VALUE_SIMPLE_VALUE, (float)values[i].value));
-        CHARL_TRY(charl__protobuf_text(&e->summary, SUMMARY_VALUE, &e->value));
+        CHARL_TRY(begin_value(e, tag));
+        CHARL_TRY(charl__protobuf_float(&e->record, VALUE_SIMPLE_VALUE, (float)values[i].value));
+        CHARL_TRY(charl__protobuf_nest(&e->record, SUMMARY_VALUE, e->value));
     }
-    CHARL_TRY(put_summary(e, step));
-    return CHARL_OK;
+    return end_summary(e);
 }
 
 static charl_status tensorboard_train(void *file, const charl_train_row *row)
@@ -159,76 +175,61 @@ static charl_status tensorboard_train(void *file, const charl_train_row *row)
     return put_row(file, "train", row->step, values, n);
 }
 
-/* A value that a plugin shows, added to those collected: a tag, a tensor, and what the plugin is told. `tensor` and `content` are
- * messages. */
-static charl_status add_plugin_value(event_file *e, const char *tag, const charl__text *tensor, const char *plugin,
-                                     const charl__text *content)
+/* A value that a plugin shows: a tag and a tensor, whose elements are appended until it ends, and what the plugin is told. The tensor is a list
+ * of n elements or, with columns > 0, n rows of them. */
+static charl_status begin_tensor(event_file *e, const char *tag, int type, int n, int columns)
 {
-    charl_status st = CHARL_OK;
-    const int data_class = strcmp(plugin, "images") == 0 ? DATA_CLASS_BLOBS : DATA_CLASS_TENSOR;
-    charl__text data = {0}, metadata = {0};
+    charl__text *r = &e->record;
+    size_t shape;
 
-    CHARL_TRY_CLEANUP(charl__protobuf_string(&data, PLUGIN_DATA_NAME, plugin));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&data, PLUGIN_DATA_CONTENT, content));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&metadata, METADATA_PLUGIN_DATA, &data));
-    CHARL_TRY_CLEANUP(charl__protobuf_int(&metadata, METADATA_DATA_CLASS, data_class));
-    charl__text_clear(&e->value);
-    CHARL_TRY_CLEANUP(charl__protobuf_string(&e->value, VALUE_TAG, tag));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&e->value, VALUE_TENSOR, tensor));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&e->value, VALUE_METADATA, &metadata));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&e->summary, SUMMARY_VALUE, &e->value));
-cleanup:
-    charl__text_fini(&data);
-    charl__text_fini(&metadata);
-    return st;
+    CHARL_TRY(begin_value(e, tag));
+    e->tensor = r->length;
+    CHARL_TRY(charl__protobuf_int(r, TENSOR_DTYPE, type));
+    shape = r->length;
+    for (int i = 0; i < (columns > 0 ? 2 : 1); i++) {
+        const size_t dim = r->length;
+
+        CHARL_TRY(charl__protobuf_int(r, DIM_SIZE, i == 0 ? n : columns));
+        CHARL_TRY(charl__protobuf_nest(r, SHAPE_DIM, dim));
+    }
+    return charl__protobuf_nest(r, TENSOR_SHAPE, shape);
 }
 
-/* The same as an event of its own. */
-static charl_status put_plugin_value(event_file *e, int64_t step, const char *tag, const charl__text *tensor,
-                                     const char *plugin, const charl__text *content)
+/* content: a message, or NULL. */
+static charl_status end_tensor(event_file *e, const char *plugin, const charl__text *content)
 {
-    charl__text_clear(&e->summary);
-    CHARL_TRY(add_plugin_value(e, tag, tensor, plugin, content));
-    CHARL_TRY(put_summary(e, step));
-    return CHARL_OK;
-}
+    charl__text *r = &e->record;
+    size_t metadata, data;
 
-/* The beginning of a tensor of n elements. */
-static charl_status put_type(charl__text *tensor, int type, int n)
-{
-    charl_status st = CHARL_OK;
-    charl__text dim = {0}, shape = {0};
-
-    CHARL_TRY_CLEANUP(charl__protobuf_int(&dim, DIM_SIZE, n));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&shape, SHAPE_DIM, &dim));
-    CHARL_TRY_CLEANUP(charl__protobuf_int(tensor, TENSOR_DTYPE, type));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(tensor, TENSOR_SHAPE, &shape));
-cleanup:
-    charl__text_fini(&dim);
-    charl__text_fini(&shape);
-    return st;
+    CHARL_TRY(charl__protobuf_nest(r, VALUE_TENSOR, e->tensor));
+    metadata = data = r->length;
+    CHARL_TRY(charl__protobuf_string(r, PLUGIN_DATA_NAME, plugin));
+    CHARL_TRY(
+        charl__protobuf_bytes(r, PLUGIN_DATA_CONTENT, content ? content->data : "", content ? content->length : 0));
+    CHARL_TRY(charl__protobuf_nest(r, METADATA_PLUGIN_DATA, data));
+    CHARL_TRY(charl__protobuf_int(r, METADATA_DATA_CLASS,
+                                  strcmp(plugin, "images") == 0 ? DATA_CLASS_BLOBS : DATA_CLASS_TENSOR));
+    CHARL_TRY(charl__protobuf_nest(r, VALUE_METADATA, metadata));
+    return charl__protobuf_nest(r, SUMMARY_VALUE, e->value);
 }
 
 /* A text under a tag: Markdown, in which lines that begin with four spaces are shown as they are. */
 static charl_status put_text(event_file *e, int64_t step, const char *tag, const char *text)
 {
-    charl_status st = CHARL_OK;
-    charl__text markdown = {0}, tensor = {0};
-    const charl__text nothing = {0};
+    size_t markdown;
 
+    CHARL_TRY(begin_summary(e, step));
+    CHARL_TRY(begin_tensor(e, tag, TYPE_STRING, 1, 0));
+    markdown = e->record.length;
     for (const char *line = text; *line;) {
         const size_t n = strcspn(line, "\n");
 
-        CHARL_TRY_CLEANUP(charl__text_printf(&markdown, "    %.*s\n", (int)n, line));
+        CHARL_TRY(charl__text_printf(&e->record, "    %.*s\n", (int)n, line));
         line += n + (line[n] == '\n');
     }
-    CHARL_TRY_CLEANUP(put_type(&tensor, TYPE_STRING, 1));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&tensor, TENSOR_STRING, &markdown));
-    CHARL_TRY_CLEANUP(put_plugin_value(e, step, tag, &tensor, "text", &nothing));
-cleanup:
-    charl__text_fini(&markdown);
-    charl__text_fini(&tensor);
-    return st;
+    CHARL_TRY(charl__protobuf_nest(&e->record, TENSOR_STRING, markdown));
+    CHARL_TRY(end_tensor(e, "text", NULL));
+    return end_summary(e);
 }
 
 static charl_status put_config(event_file *e, int64_t step, const charl_config *config)
@@ -245,24 +246,18 @@ static charl_status put_config(event_file *e, int64_t step, const charl_config *
 /* The tensor of the plugin: width and height as text, then PNG files, all of these extents. */
 static charl_status put_images(event_file *e, int64_t step, const charl_eval_report *r)
 {
-    charl_status st = CHARL_OK;
-    charl__text tensor = {0}, one = {0};
-    const charl__text nothing = {0};
-
-    CHARL_TRY_CLEANUP(put_type(&tensor, TYPE_STRING, r->n_worst + 2));
+    CHARL_TRY(begin_summary(e, step));
+    CHARL_TRY(begin_tensor(e, "worst/images", TYPE_STRING, r->n_worst + 2, 0));
     for (int i = -2; i < r->n_worst; i++) {
         const charl_worst_sample *w = &r->worst[i < 0 ? 0 : i];
+        const size_t one = e->record.length;
 
-        charl__text_clear(&one);
-        CHARL_TRY_CLEANUP(i < 0 ? charl__text_printf(&one, "%" PRId64, i == -2 ? w->width : w->height)
-                                : charl__text_append(&one, w->png, w->png_bytes));
-        CHARL_TRY_CLEANUP(charl__protobuf_text(&tensor, TENSOR_STRING, &one));
+        CHARL_TRY(i < 0 ? charl__text_printf(&e->record, "%" PRId64, i == -2 ? w->width : w->height)
+                        : charl__text_append(&e->record, w->png, w->png_bytes));
+        CHARL_TRY(charl__protobuf_nest(&e->record, TENSOR_STRING, one));
     }
-    CHARL_TRY_CLEANUP(put_plugin_value(e, step, "worst/images", &tensor, "images", &nothing));
-cleanup:
-    charl__text_fini(&tensor);
-    charl__text_fini(&one);
-    return st;
+    CHARL_TRY(end_tensor(e, "images", NULL));
+    return end_summary(e);
 }
 
 static charl_status put_class(charl__text *t, const char *names, int64_t i)
@@ -308,45 +303,42 @@ static charl_status tensorboard_val(void *file, const charl_val_row *row)
 /* One entry of a map<string, google.protobuf.Value>: a number, yes or no, or text. */
 static charl_status add_hparam(void *ctx, const char *section, const char *key, const char *value)
 {
-    charl_status st = CHARL_OK;
-    charl__text *start = ctx, name = {0}, entry = {0}, json = {0};
+    charl__text *t = ctx;
+    const size_t entry = t->length;
+    size_t json;
     char *end;
     const double number = strtod(value, &end);
 
+    CHARL_TRY(charl__text_printf(t, "%s.%s", section, key));
+    CHARL_TRY(charl__protobuf_nest(t, MAP_KEY, entry));
+    json = t->length;
     if (end != value && !*end && isfinite(number)) {
-        CHARL_TRY_CLEANUP(charl__protobuf_double(&json, JSON_NUMBER, number));
+        CHARL_TRY(charl__protobuf_double(t, JSON_NUMBER, number));
     } else if (strcmp(value, "yes") == 0 || strcmp(value, "no") == 0) {
-        CHARL_TRY_CLEANUP(charl__protobuf_int(&json, JSON_BOOL, strcmp(value, "yes") == 0));
+        CHARL_TRY(charl__protobuf_int(t, JSON_BOOL, strcmp(value, "yes") == 0));
     } else {
-        CHARL_TRY_CLEANUP(charl__protobuf_string(&json, JSON_STRING, value));
+        CHARL_TRY(charl__protobuf_string(t, JSON_STRING, value));
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s.%s", section, key));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&entry, MAP_KEY, &name));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&entry, MAP_VALUE, &json));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(start, SESSION_START_HPARAMS, &entry));
-cleanup:
-    charl__text_fini(&name);
-    charl__text_fini(&entry);
-    charl__text_fini(&json);
-    return st;
+    CHARL_TRY(charl__protobuf_nest(t, MAP_VALUE, json));
+    return charl__protobuf_nest(t, SESSION_START_HPARAMS, entry);
 }
 
 /* What the tab HParams compares runs by: every key that changes the result. */
 static charl_status put_hparams(event_file *e, int64_t step, const charl_config *config)
 {
     charl_status st = CHARL_OK;
-    charl__text start = {0}, content = {0}, tensor = {0};
+    charl__text content = {0};
 
-    CHARL_TRY_CLEANUP(charl__config_visit(config, add_hparam, &start));
-    CHARL_TRY_CLEANUP(charl__protobuf_double(&start, SESSION_START_TIME, charl__clock_wall_s()));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&content, HPARAMS_SESSION_START, &start));
-    CHARL_TRY_CLEANUP(put_type(&tensor, TYPE_FLOAT, 1));
-    CHARL_TRY_CLEANUP(charl__protobuf_float(&tensor, TENSOR_FLOAT, 0.0F)); /* not looked at, but must be there */
-    CHARL_TRY_CLEANUP(put_plugin_value(e, step, "_hparams_/session_start_info", &tensor, "hparams", &content));
+    CHARL_TRY_CLEANUP(charl__config_visit(config, add_hparam, &content));
+    CHARL_TRY_CLEANUP(charl__protobuf_double(&content, SESSION_START_TIME, charl__clock_wall_s()));
+    CHARL_TRY_CLEANUP(charl__protobuf_nest(&content, HPARAMS_SESSION_START, 0));
+    CHARL_TRY_CLEANUP(begin_summary(e, step));
+    CHARL_TRY_CLEANUP(begin_tensor(e, "_hparams_/session_start_info", TYPE_FLOAT, 1, 0));
+    CHARL_TRY_CLEANUP(charl__protobuf_float(&e->record, TENSOR_FLOAT, 0.0F)); /* not looked at, but must be there */
+    CHARL_TRY_CLEANUP(end_tensor(e, "hparams", &content));
+    CHARL_TRY_CLEANUP(end_summary(e));
 cleanup:
-    charl__text_fini(&start);
     charl__text_fini(&content);
-    charl__text_fini(&tensor);
     return st;
 }
 
@@ -386,10 +378,9 @@ static void count_values(const float *v, int64_t n, float scale, histogram *h)
 }
 
 /* The tensor of the plugin: a row {left end, right end, count} of doubles for each bin. */
-static charl_status put_bins(charl__text *tensor, const histogram *h)
+static charl_status put_bins(charl__text *r, const histogram *h)
 {
-    charl_status st = CHARL_OK;
-    charl__text dim = {0}, shape = {0}, content = {0};
+    const size_t begin = r->length;
     const double width = (h->high - h->low) / (h->bins > 0 ? h->bins : 1);
 
     for (int i = 0; i < h->bins; i++) {
@@ -402,39 +393,26 @@ static charl_status put_bins(charl__text *tensor, const histogram *h)
 
             memcpy(&u, &row[k], sizeof u);
             store_le(byte, u, 8);
-            CHARL_TRY_CLEANUP(charl__text_append(&content, byte, sizeof byte));
+            CHARL_TRY(charl__text_append(r, byte, sizeof byte));
         }
     }
-    for (int i = 0; i < 2; i++) {
-        charl__text_clear(&dim);
-        CHARL_TRY_CLEANUP(charl__protobuf_int(&dim, DIM_SIZE, i == 0 ? h->bins : 3));
-        CHARL_TRY_CLEANUP(charl__protobuf_text(&shape, SHAPE_DIM, &dim));
-    }
-    CHARL_TRY_CLEANUP(charl__protobuf_int(tensor, TENSOR_DTYPE, TYPE_DOUBLE));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(tensor, TENSOR_SHAPE, &shape));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(tensor, TENSOR_CONTENT, &content));
-cleanup:
-    charl__text_fini(&dim);
-    charl__text_fini(&shape);
-    charl__text_fini(&content);
-    return st;
+    return charl__protobuf_nest(r, TENSOR_CONTENT, begin);
 }
 
 static charl_status add_histogram(event_file *e, const char *what, const char *name, const float *v, int64_t n,
                                   float scale)
 {
     charl_status st = CHARL_OK;
-    const charl__text nothing = {0};
-    charl__text tag = {0}, tensor = {0};
+    charl__text tag = {0};
     histogram h;
 
     count_values(v, n, scale, &h);
     CHARL_TRY_CLEANUP(charl__text_printf(&tag, "%s/%s", what, name));
-    CHARL_TRY_CLEANUP(put_bins(&tensor, &h));
-    CHARL_TRY_CLEANUP(add_plugin_value(e, charl__text_string(&tag), &tensor, "histograms", &nothing));
+    CHARL_TRY_CLEANUP(begin_tensor(e, charl__text_string(&tag), TYPE_DOUBLE, h.bins, 3));
+    CHARL_TRY_CLEANUP(put_bins(&e->record, &h));
+    CHARL_TRY_CLEANUP(end_tensor(e, "histograms", NULL));
 cleanup:
     charl__text_fini(&tag);
-    charl__text_fini(&tensor);
     return st;
 }
 
@@ -451,7 +429,7 @@ static charl_status tensorboard_histograms(void *file, int64_t step, const charl
         largest = n > largest ? n : largest;
     }
     CHARL_TRY_CLEANUP(charl__alloc_array(largest, sizeof *v, &v));
-    charl__text_clear(&e->summary);
+    CHARL_TRY_CLEANUP(begin_summary(e, step));
     for (int i = 0; i < charl_params_get_count(params); i++) {
         const charl_param *p = charl_params_get(params, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
@@ -464,7 +442,7 @@ static charl_status tensorboard_histograms(void *file, int64_t step, const charl
             CHARL_TRY_CLEANUP(add_histogram(e, "gradients", spec->name, v, n, gradient_scale));
         }
     }
-    CHARL_TRY_CLEANUP(put_summary(e, step));
+    CHARL_TRY_CLEANUP(end_summary(e));
 cleanup:
     charl_free(v);
     return st;
@@ -649,19 +627,16 @@ static charl_status create(event_file *e, const char *dir, int64_t newest)
 /* What a file begins with: the version, and that a session starts at `step`. */
 static charl_status put_start(event_file *e, int64_t step)
 {
-    charl_status st = CHARL_OK;
-    charl__text rest = {0}, session = {0};
+    size_t session;
 
-    CHARL_TRY_CLEANUP(charl__protobuf_string(&rest, EVENT_FILE_VERSION, "brain.Event:2"));
-    CHARL_TRY_CLEANUP(put_event(e, 0, &rest));
-    charl__text_clear(&rest);
-    CHARL_TRY_CLEANUP(charl__protobuf_int(&session, SESSION_LOG_STATUS, SESSION_START));
-    CHARL_TRY_CLEANUP(charl__protobuf_text(&rest, EVENT_SESSION_LOG, &session));
-    CHARL_TRY_CLEANUP(put_event(e, step, &rest));
-cleanup:
-    charl__text_fini(&rest);
-    charl__text_fini(&session);
-    return st;
+    CHARL_TRY(begin_event(e, 0));
+    CHARL_TRY(charl__protobuf_string(&e->record, EVENT_FILE_VERSION, "brain.Event:2"));
+    CHARL_TRY(end_event(e));
+    CHARL_TRY(begin_event(e, step));
+    session = e->record.length;
+    CHARL_TRY(charl__protobuf_int(&e->record, SESSION_LOG_STATUS, SESSION_START));
+    CHARL_TRY(charl__protobuf_nest(&e->record, EVENT_SESSION_LOG, session));
+    return end_event(e);
 }
 
 static void close_events(void *file)
@@ -672,8 +647,6 @@ static void close_events(void *file)
         if (e->f) {
             fclose(e->f);
         }
-        charl__text_fini(&e->summary);
-        charl__text_fini(&e->value);
         charl__text_fini(&e->record);
         charl_free(e->path);
         charl_free(e);
