@@ -30,28 +30,6 @@ void charl__prompts_fini(charl__prompts *p)
     *p = (charl__prompts){0};
 }
 
-/* Gets each line that is not blank. */
-typedef charl_status (*take_line)(void *ctx, const charl__lines *l);
-
-static charl_status read_lines(const char *path, bool json, take_line take, void *ctx)
-{
-    charl_status st = CHARL_OK;
-    charl__lines l = {0};
-    bool more;
-
-    CHARL_TRY_CLEANUP(charl__lines_open(&l, path, json));
-    for (;;) {
-        CHARL_TRY_CLEANUP(charl__lines_next(&l, &more));
-        if (!more) {
-            break;
-        }
-        CHARL_TRY_CLEANUP(take(ctx, &l));
-    }
-cleanup:
-    charl__lines_close(&l);
-    return st;
-}
-
 static charl_status add_prompt(charl__prompts *p, const char *where, const char *text, size_t n)
 {
     char *copy = NULL;
@@ -64,19 +42,19 @@ static charl_status add_prompt(charl__prompts *p, const char *where, const char 
     return CHARL_OK;
 }
 
-static charl_status take_prompt(void *ctx, const charl__lines *l)
+static charl_status take_prompt(void *ctx, charl__lines *l)
 {
     return add_prompt(ctx, charl__lines_place(l), l->line.data, l->line.length);
 }
 
-static charl_status take_json_prompt(void *ctx, const charl__lines *l);
+static charl_status take_json_prompt(void *ctx, charl__lines *l);
 
 charl_status charl__prompts_read(const char *path, charl__prompts *out)
 {
     const bool json = charl__lines_are_json(path);
 
     *out = (charl__prompts){0};
-    CHARL_TRY(read_lines(path, json, json ? take_json_prompt : take_prompt, out));
+    CHARL_TRY(charl__lines_each(path, json, json ? take_json_prompt : take_prompt, out));
     CHARL_REQUIRE(out->count > 0, CHARL_ERR_DATA, "%s has no prompts", path);
     return CHARL_OK;
 }
@@ -154,57 +132,48 @@ cleanup:
     return st;
 }
 
-static charl_status take_question(void *ctx, const charl__lines *l)
+static charl_status take_question(void *ctx, charl__lines *l)
 {
-    charl_status st = CHARL_OK;
     charl__questions *out = ctx;
     const char *where = charl__lines_place(l);
     json_t *object = NULL;
     charl__question *q;
 
-    CHARL_TRY_CLEANUP(charl__lines_object(l, &object));
-    CHARL_TRY_CLEANUP(charl__grow(out->count, sizeof *out->items, &out->items));
+    CHARL_TRY(charl__lines_object(l, &object));
+    CHARL_TRY(charl__grow(out->count, sizeof *out->items, &out->items));
     q = &out->items[out->count++];
     *q = (charl__question){.line = l->number};
-    CHARL_REQUIRE_CLEANUP(
+    CHARL_REQUIRE(
         json_object_get(object, "endings") || json_object_get(object, "choices"), CHARL_ERR_DATA,
         "%s: neither HellaSwag's form (\"ctx\", \"endings\", \"label\") nor ARC's (\"question\", \"choices\", "
         "\"answerKey\")",
         where);
-    CHARL_TRY_CLEANUP(json_object_get(object, "endings") ? read_hellaswag(object, where, q)
-                                                         : read_arc(object, where, q));
-cleanup:
-    charl__lines_drop(object);
-    return st;
+    return json_object_get(object, "endings") ? read_hellaswag(object, where, q) : read_arc(object, where, q);
 }
 
 charl_status charl__questions_read(const char *path, charl__questions *out)
 {
     *out = (charl__questions){0};
-    CHARL_TRY(read_lines(path, true, take_question, out));
+    CHARL_TRY(charl__lines_each(path, true, take_question, out));
     CHARL_REQUIRE(out->count > 0, CHARL_ERR_DATA, "%s has no questions", path);
     return CHARL_OK;
 }
 
-static charl_status take_json_prompt(void *ctx, const charl__lines *l)
+static charl_status take_json_prompt(void *ctx, charl__lines *l)
 {
-    charl_status st = CHARL_OK;
     json_t *object = NULL;
     const json_t *prompt;
 
-    CHARL_TRY_CLEANUP(charl__lines_object(l, &object));
+    CHARL_TRY(charl__lines_object(l, &object));
     prompt = json_object_get(object, "prompt");
-    CHARL_REQUIRE_CLEANUP(json_is_string(prompt) && json_string_length(prompt) > 0, CHARL_ERR_DATA,
-                          "%s: \"prompt\" is not a text", charl__lines_place(l));
-    CHARL_TRY_CLEANUP(add_prompt(ctx, charl__lines_place(l), json_string_value(prompt), json_string_length(prompt)));
-cleanup:
-    charl__lines_drop(object);
-    return st;
+    CHARL_REQUIRE(json_is_string(prompt) && json_string_length(prompt) > 0, CHARL_ERR_DATA,
+                  "%s: \"prompt\" is not a text", charl__lines_place(l));
+    return add_prompt(ctx, charl__lines_place(l), json_string_value(prompt), json_string_length(prompt));
 }
 
 #else
 
-static charl_status take_json_prompt(void *ctx, const charl__lines *l)
+static charl_status take_json_prompt(void *ctx, charl__lines *l)
 {
     struct json_t *object;
 
@@ -215,7 +184,7 @@ static charl_status take_json_prompt(void *ctx, const charl__lines *l)
 charl_status charl__questions_read(const char *path, charl__questions *out)
 {
     *out = (charl__questions){0};
-    return read_lines(path, true, take_json_prompt, NULL);
+    return charl__lines_each(path, true, take_json_prompt, NULL);
 }
 
 #endif

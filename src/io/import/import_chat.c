@@ -250,28 +250,26 @@ static charl_status put_object(chat *c, const char *path, int64_t line, json_t *
     return CHARL_OK;
 }
 
-static charl_status take_line(chat *c, const char *path, const charl__lines *l)
+static charl_status take_line(void *ctx, charl__lines *l)
 {
-    charl_status st = CHARL_OK;
+    chat *c = ctx;
+    const char *path = charl__source_path(l->source);
     json_t *object = NULL;
 
-    CHARL_TRY_CLEANUP(charl__lines_object(l, &object));
+    CHARL_TRY(charl__lines_object(l, &object));
     c->first = c->n_tokens;
-    CHARL_TRY_CLEANUP(charl__chat_template_put(c->t.begin, c->end, c->special, take_tokens, c));
-    CHARL_TRY_CLEANUP(put_object(c, path, l->number, object));
-    CHARL_TRY_CLEANUP(end_conversation(c, path, l->number));
-cleanup:
-    charl__lines_drop(object);
-    return st;
+    CHARL_TRY(charl__chat_template_put(c->t.begin, c->end, c->special, take_tokens, c));
+    CHARL_TRY(put_object(c, path, l->number, object));
+    return end_conversation(c, path, l->number);
 }
 
 #else
 
-static charl_status take_line(chat *c, const char *path, const charl__lines *l)
+static charl_status take_line(void *ctx, charl__lines *l)
 {
     struct json_t *object;
 
-    (void)c, (void)path, (void)end_conversation, (void)put_message, (void)charl__chat_role_names;
+    (void)ctx, (void)end_conversation, (void)put_message, (void)charl__chat_role_names;
     return charl__lines_object(l, &object);
 }
 
@@ -331,24 +329,10 @@ static charl_status end_split(chat *c)
 
 static charl_status read_conversations(chat *c, const charl__paths *paths)
 {
-    charl_status st = CHARL_OK;
-    charl__lines l = {0};
-    bool more;
-
     for (int64_t i = 0; i < paths->n; i++) {
-        CHARL_TRY_CLEANUP(charl__lines_open(&l, paths->path[i], true));
-        for (;;) {
-            CHARL_TRY_CLEANUP(charl__lines_next(&l, &more));
-            if (!more) {
-                break;
-            }
-            CHARL_TRY_CLEANUP(take_line(c, paths->path[i], &l));
-        }
-        charl__lines_close(&l);
+        CHARL_TRY(charl__lines_each(paths->path[i], true, take_line, c));
     }
-cleanup:
-    charl__lines_close(&l);
-    return st;
+    return CHARL_OK;
 }
 
 /* How many conversations train. */

@@ -47,6 +47,12 @@ static charl_status read_plain(const charl__documents *d, charl__source *s, int6
     return at > first && sink->end ? sink->end(sink->ctx) : CHARL_OK;
 }
 
+/* Lines of JSON. */
+typedef struct reading {
+    const charl__documents *d;
+    const charl__document_sink *sink;
+} reading;
+
 #ifdef CHARL_HAVE_JANSSON
 
 #include <jansson.h>
@@ -69,64 +75,40 @@ static const char *fields(json_t *object, char *hint, size_t size)
     return hint;
 }
 
-static charl_status read_line(const charl__documents *d, const charl__lines *l, const charl__document_sink *sink)
+static charl_status read_line(void *ctx, charl__lines *l)
 {
-    charl_status st = CHARL_OK;
+    const reading *r = ctx;
     json_t *object = NULL;
     const json_t *value;
     char hint[256];
 
-    CHARL_TRY_CLEANUP(charl__lines_object(l, &object));
-    value = json_object_get(object, d->field);
-    CHARL_REQUIRE_CLEANUP(value, CHARL_ERR_DATA, "%s: there is no field \"%s\"%s", charl__lines_place(l), d->field,
-                          fields(object, hint, sizeof hint));
-    CHARL_REQUIRE_CLEANUP(json_is_string(value), CHARL_ERR_DATA, "%s: field \"%s\" is not a string%s",
-                          charl__lines_place(l), d->field, fields(object, hint, sizeof hint));
-    CHARL_REQUIRE_CLEANUP(!d->no_nul || strlen(json_string_value(value)) == json_string_length(value), CHARL_ERR_DATA,
-                          "%s: the text holds NUL, which ends a document", charl__lines_place(l));
+    CHARL_TRY(charl__lines_object(l, &object));
+    value = json_object_get(object, r->d->field);
+    CHARL_REQUIRE(value, CHARL_ERR_DATA, "%s: there is no field \"%s\"%s", charl__lines_place(l), r->d->field,
+                  fields(object, hint, sizeof hint));
+    CHARL_REQUIRE(json_is_string(value), CHARL_ERR_DATA, "%s: field \"%s\" is not a string%s", charl__lines_place(l),
+                  r->d->field, fields(object, hint, sizeof hint));
+    CHARL_REQUIRE(!r->d->no_nul || strlen(json_string_value(value)) == json_string_length(value), CHARL_ERR_DATA,
+                  "%s: the text holds NUL, which ends a document", charl__lines_place(l));
     if (json_string_length(value) > 0) {
-        CHARL_TRY_CLEANUP(
-            sink->text(sink->ctx, (const unsigned char *)json_string_value(value), json_string_length(value)));
-        if (sink->end) {
-            CHARL_TRY_CLEANUP(sink->end(sink->ctx));
-        }
+        CHARL_TRY(
+            r->sink->text(r->sink->ctx, (const unsigned char *)json_string_value(value), json_string_length(value)));
+        CHARL_TRY(r->sink->end ? r->sink->end(r->sink->ctx) : CHARL_OK);
     }
-cleanup:
-    charl__lines_drop(object);
-    return st;
+    return CHARL_OK;
 }
 
 #else
 
-static charl_status read_line(const charl__documents *d, const charl__lines *l, const charl__document_sink *sink)
+static charl_status read_line(void *ctx, charl__lines *l)
 {
     struct json_t *object;
 
-    (void)d;
-    (void)sink;
+    (void)ctx;
     return charl__lines_object(l, &object);
 }
 
 #endif
-
-static charl_status read_json(const charl__documents *d, const char *path, const charl__document_sink *sink)
-{
-    charl_status st = CHARL_OK;
-    charl__lines l = {0};
-    bool more;
-
-    CHARL_TRY_CLEANUP(charl__lines_open(&l, path, true));
-    for (;;) {
-        CHARL_TRY_CLEANUP(charl__lines_next(&l, &more));
-        if (!more) {
-            break;
-        }
-        CHARL_TRY_CLEANUP(read_line(d, &l, sink));
-    }
-cleanup:
-    charl__lines_close(&l);
-    return st;
-}
 
 bool charl__documents_have_json(const charl__documents *d)
 {
@@ -151,7 +133,7 @@ charl_status charl__documents_read(const charl__documents *d, const charl__docum
 
         first = 0;
         if (charl__lines_are_json(path)) {
-            CHARL_TRY_CLEANUP(read_json(d, path, sink));
+            CHARL_TRY_CLEANUP(charl__lines_each(path, true, read_line, &(reading){d, sink}));
             continue;
         }
         CHARL_TRY_CLEANUP(d->binary ? charl__source_open(path, &s) : charl__source_open_text(path, &s, &first));

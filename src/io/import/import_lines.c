@@ -6,6 +6,54 @@
 #include "base/alloc.h"
 #include "io/kind.h"
 
+#ifdef CHARL_HAVE_JANSSON
+
+#include <jansson.h>
+
+static void drop_object(charl__lines *l)
+{
+    if (l->object) {
+        json_decref(l->object);
+        l->object = NULL;
+        charl__drop();
+    }
+}
+
+charl_status charl__lines_object(charl__lines *l, struct json_t **out)
+{
+    json_error_t error;
+
+    drop_object(l);
+    CHARL_TRY(charl__acquire("JSON"));
+    *out = l->object = json_loadb(l->line.data, l->line.length, JSON_ALLOW_NUL, &error);
+    if (!l->object) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_DATA, "%s: not JSON at byte %d of the line: %s", charl__lines_place(l), error.position,
+                   error.text);
+    }
+    CHARL_REQUIRE(json_is_object(l->object), CHARL_ERR_DATA, "%s: not a JSON object, as in {\"text\": \"...\"}",
+                  charl__lines_place(l));
+    return CHARL_OK;
+}
+
+#else
+
+static void drop_object(charl__lines *l)
+{
+    (void)l;
+}
+
+charl_status charl__lines_object(charl__lines *l, struct json_t **out)
+{
+    *out = NULL;
+    CHARL_FAIL(CHARL_ERR_CONFIG,
+               "%s: this charl was built without libjansson and reads no JSON; HINT install libjansson-dev and build "
+               "again",
+               charl__source_path(l->source));
+}
+
+#endif
+
 enum { BLOCK_BYTES = 1 << 16, MOST_LINE_BYTES = 1 << 30 };
 
 bool charl__lines_are_json(const char *path)
@@ -26,6 +74,7 @@ charl_status charl__lines_open(charl__lines *l, const char *path, bool json)
 
 void charl__lines_close(charl__lines *l)
 {
+    drop_object(l);
     charl__source_close(l->source);
     charl_free(l->block);
     charl__text_fini(&l->line);
@@ -69,52 +118,21 @@ const char *charl__lines_place(const charl__lines *l)
     return text;
 }
 
-#ifdef CHARL_HAVE_JANSSON
-
-#include <jansson.h>
-
-charl_status charl__lines_object(const charl__lines *l, struct json_t **out)
+charl_status charl__lines_each(const char *path, bool json, charl_status (*take)(void *ctx, charl__lines *l), void *ctx)
 {
-    json_error_t error;
+    charl_status st = CHARL_OK;
+    charl__lines l = {0};
+    bool more;
 
-    *out = NULL;
-    CHARL_TRY(charl__acquire("JSON"));
-    *out = json_loadb(l->line.data, l->line.length, JSON_ALLOW_NUL, &error);
-    if (!json_is_object(*out)) {
-        const bool is_json = *out;
-
-        json_decref(*out);
-        *out = NULL;
-        charl__drop();
-        CHARL_REQUIRE(is_json, CHARL_ERR_DATA, "%s: not JSON at byte %d of the line: %s", charl__lines_place(l),
-                      error.position, error.text);
-        CHARL_FAIL(CHARL_ERR_DATA, "%s: not a JSON object, as in {\"text\": \"...\"}", charl__lines_place(l));
+    CHARL_TRY_CLEANUP(charl__lines_open(&l, path, json));
+    for (;;) {
+        CHARL_TRY_CLEANUP(charl__lines_next(&l, &more));
+        if (!more) {
+            break;
+        }
+        CHARL_TRY_CLEANUP(take(ctx, &l));
     }
-    return CHARL_OK;
+cleanup:
+    charl__lines_close(&l);
+    return st;
 }
-
-void charl__lines_drop(struct json_t *object)
-{
-    if (object) {
-        json_decref(object);
-        charl__drop();
-    }
-}
-
-#else
-
-charl_status charl__lines_object(const charl__lines *l, struct json_t **out)
-{
-    *out = NULL;
-    CHARL_FAIL(CHARL_ERR_CONFIG,
-               "%s: this charl was built without libjansson and reads no JSON; HINT install libjansson-dev and build "
-               "again",
-               charl__source_path(l->source));
-}
-
-void charl__lines_drop(struct json_t *object)
-{
-    (void)object;
-}
-
-#endif

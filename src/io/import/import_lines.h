@@ -4,6 +4,8 @@
  *
  *      charl__lines_open(&l, path, json);
  *      while (charl__lines_next(&l, &more), more) use(l.line.data, l.line.length);
+ *
+ *  or charl__lines_each(path, json, use, ctx).
  */
 #include "base/text/text.h"
 #include "io/import/import_source.h"
@@ -18,6 +20,7 @@ typedef struct charl__lines {
     unsigned char *block;
     size_t at, got;
     int64_t next;
+    struct json_t *object;
 } charl__lines;
 
 /** Whether the name is that of a file of JSON lines: it ends in .jsonl or .jsonl.gz. */
@@ -30,11 +33,13 @@ void charl__lines_close(charl__lines *l);
 /** The next line; *more is false at the end. Errors: ERR_DATA for a line of more than 1 GiB; as charl__source_some. */
 charl_status charl__lines_next(charl__lines *l, bool *more) CHARL_MUST_CHECK;
 
-/** The JSON object of the line at hand; give it back with charl__lines_drop. Errors: ERR_DATA for another line; ERR_CONFIG in a charl built
+/** Call `take` for every line of a file. Errors: as charl__lines_open and charl__lines_next; what `take` returns. */
+charl_status charl__lines_each(const char *path, bool json, charl_status (*take)(void *ctx, charl__lines *l),
+                               void *ctx) CHARL_MUST_CHECK;
+
+/** The JSON object of the line at hand, borrowed until the next line. Errors: ERR_DATA for another line; ERR_CONFIG in a charl built
  *  without libjansson; ERR_NOMEM. */
-charl_status charl__lines_object(const charl__lines *l, struct json_t **out) CHARL_MUST_CHECK;
-/** NULL is a no-op. */
-void charl__lines_drop(struct json_t *object);
+charl_status charl__lines_object(charl__lines *l, struct json_t **out) CHARL_MUST_CHECK;
 
 /** "FILE:LINE" of the line at hand. Borrowed until the next call on this thread. */
 const char *charl__lines_place(const charl__lines *l);

@@ -25,7 +25,6 @@ void charl__labelled_text_close(charl__labelled_text *t)
 {
     charl__table_close(&t->table);
     charl__lines_close(&t->lines);
-    charl__text_fini(&t->own_text);
     charl__text_fini(&t->own_label);
     *t = (charl__labelled_text){0};
 }
@@ -53,23 +52,17 @@ static charl_status take_label(charl__labelled_text *t, const json_t *label)
 
 static charl_status parse_line(charl__labelled_text *t)
 {
-    charl_status st = CHARL_OK;
     json_t *object = NULL;
     const json_t *text;
 
-    CHARL_TRY_CLEANUP(charl__lines_object(&t->lines, &object));
+    CHARL_TRY(charl__lines_object(&t->lines, &object));
     text = json_object_get(object, t->text_field);
-    CHARL_REQUIRE_CLEANUP(json_is_string(text), CHARL_ERR_DATA,
-                          text ? "%s: field \"%s\" is not a string" : "%s: there is no field \"%s\"",
-                          charl__labelled_text_place(t), t->text_field);
-    charl__text_clear(&t->own_text);
-    CHARL_TRY_CLEANUP(charl__text_append(&t->own_text, json_string_value(text), json_string_length(text)));
-    t->text = charl__text_string(&t->own_text);
-    t->bytes = t->own_text.length;
-    CHARL_TRY_CLEANUP(take_label(t, json_object_get(object, t->label_field)));
-cleanup:
-    charl__lines_drop(object);
-    return st;
+    CHARL_REQUIRE(json_is_string(text), CHARL_ERR_DATA,
+                  text ? "%s: field \"%s\" is not a string" : "%s: there is no field \"%s\"",
+                  charl__labelled_text_place(t), t->text_field);
+    t->text = json_string_value(text);
+    t->bytes = json_string_length(text);
+    return take_label(t, json_object_get(object, t->label_field));
 }
 
 #else

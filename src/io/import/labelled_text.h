@@ -19,7 +19,7 @@ typedef struct charl__labelled_text {
     charl__table table; /* CSV */
     int text_column, label_column;
     charl__lines lines; /* JSON */
-    charl__text own_text, own_label;
+    charl__text own_label;
 } charl__labelled_text;
 
 /** Open `path`: lines of JSON where it ends in .jsonl or .jsonl.gz, else CSV. separator: of CSV; 0: found. Needs close on every path.
