@@ -24,8 +24,8 @@ enum {
 };
 
 struct charl__onnx {
-    charl__text graph;   /* GraphProto so far */
-    charl__list names;   /* of values made on the way; owned */
+    charl__text graph; /* GraphProto so far */
+    charl__list names; /* of values made on the way; owned */
     int temporaries;
     unsigned defined;    /* outputs of the node at hand, one bit each */
     charl_status status; /* first error */
