@@ -148,7 +148,7 @@ static void options_are_checked(void **state)
         {sizeof *bad, "a", 1, .tokens = -1, .temperature = 1.0, .top_p = 1.0},
         {sizeof *bad, "a", 1, .tokens = 1, .temperature = -1.0, .top_p = 1.0},
         {sizeof *bad, "a", 1, .tokens = 1, .temperature = (double)NAN, .top_p = 1.0},
-        {sizeof *bad, "a", 1, .tokens = 1, .temperature = 1.0, .top_p = 0.0},
+        {sizeof *bad, "a", 1, .tokens = 1, .temperature = 1.0, .top_p = -0.5},
         {sizeof *bad, "a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.5},
         {sizeof *bad, "a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .top_k = -1},
         {sizeof *bad, "a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .min_p = 1.5},

@@ -27,6 +27,7 @@ HEADERS = {
     ],
     "dataset": [""],
     "device": [""],
+    "generate": [""],
     "graph": ["charl_device *dev"],
     "loader": ["charl_dataset *data, charl_slices mine, charl_tensor *x, charl_tensor *y"],
     "metric": ["charl_config *config, charl_train_options options"],

@@ -1,0 +1,77 @@
+#ifndef CHARL_TESTS_INFER_MODELS_H
+#define CHARL_TESTS_INFER_MODELS_H
+/** Models that are made in code, with random weights, and saved: what the tests of infer, export and report open. Public headers only. */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <charl/charl.h>
+
+static inline void write_text_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/** The parameters of `model` over an input of `shape`, with values from seed 1, saved as `path`. */
+static inline void save_model(const charl_model *model, charl_dtype dtype, charl_shape shape, const char *config,
+                              const charl_data_schema *schema, const char *path)
+{
+    const charl_params_save_options o = {sizeof o, .config_text = config, .schema = schema};
+    charl_device *dev = NULL;
+    charl_params *params = NULL;
+    charl_graph *g = NULL;
+
+    charl_assert_ok(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &dev));
+    charl_assert_ok(charl_params_create(&params));
+    charl_assert_ok(charl_graph_create(dev, NULL, &g));
+    charl_graph_keep(g, charl_model_build(model, g, params, charl_input(g, "x", dtype, shape, CHARL_BATCHED)));
+    charl_assert_ok(charl_graph_compile(g));
+    charl_assert_ok(charl_params_initialize(params, 1));
+    charl_assert_ok(charl_params_save(params, path, &o));
+    charl_graph_destroy(g);
+    charl_params_destroy(params);
+    charl_device_close(dev);
+}
+
+#define GPT_CONFIG                                                                                                     \
+    "[data]\npath = none\n[model]\ntype = gpt\nn_layer = 2\nn_head = 2\nn_embd = 16\nblock_size = "                    \
+    "16\n[device]\nshare = yes\n"
+
+/** A gpt of characters with a window of 16, which puts out much the same logits: small weights. */
+static inline void save_gpt(const char *dir, const char *path)
+{
+    static const char text[] = "the quick brown fox jumps over the lazy dog, and the dog sleeps on";
+    const charl_text_options chars = {sizeof chars, .tokenizer = "chars"};
+    const charl_import_options import = {sizeof import, .overwrite = true};
+    const charl_dataset_options window = {sizeof window, .window = 16};
+    char data[512], source[512];
+    const char *const paths[] = {source};
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    charl_data_schema *schema = NULL;
+    charl_model *model = NULL;
+
+    snprintf(source, sizeof source, "%s/text.txt", dir);
+    snprintf(data, sizeof data, "%s/text.h5", dir);
+    write_text_file(source, text);
+    charl_assert_ok(charl_import_text(paths, 1, &chars, data, &import));
+    charl_assert_ok(charl_dataset_open(data, &window, &ds));
+    charl_dataset_get_info(ds, &info);
+    charl_assert_ok(charl_data_schema_create(ds, 0, NULL, NULL, &schema));
+    charl_assert_ok(charl_model_create(&model));
+    charl_assert_ok(charl_model_add_gpt(
+        model,
+        &(charl_gpt_config){
+            .n_layer = 2, .n_head = 2, .n_embd = 16, .block_size = 16, .vocab = info.classes, .tie_weights = true}));
+    save_model(model, CHARL_I32, (charl_shape){2, {1, 16}}, GPT_CONFIG, schema, path);
+    charl_model_destroy(model);
+    charl_data_schema_destroy(schema);
+    charl_dataset_close(ds);
+}
+
+#endif
