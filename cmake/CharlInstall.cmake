@@ -55,12 +55,21 @@ foreach(program ${programs}) # bash and fish look for the name of the program
     COMPONENT programs)
 endforeach()
 
+# Documents and examples.
+set(doc ${CMAKE_INSTALL_DATADIR}/doc/charl)
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${doc} COMPONENT programs)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${doc} COMPONENT programs PATTERN site EXCLUDE)
+if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr") # packages have Debian's file `copyright`
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${doc} COMPONENT programs)
+endif()
+if(NOT CHARL_PORTABLE)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${doc} COMPONENT development)
+endif()
+
 if(CHARL_PORTABLE)
   # OpenCL's loader finds the drivers of the machine; LD_LIBRARY_PATH puts another before it.
   file(REAL_PATH ${OpenCL_LIBRARY} loader)
   install(FILES ${loader} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME libOpenCL.so.1 COMPONENT programs)
-  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/charl COMPONENT programs)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/charl COMPONENT programs)
   foreach(package ocl-icd-libopencl1 libhdf5-dev libaec-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev libjpeg-turbo8-dev libjansson-dev libpcre2-dev libutf8proc-dev)
     if(EXISTS ${CMAKE_SYSROOT}/usr/share/doc/${package}/copyright) # Debian's and Ubuntu's
       install(FILES ${CMAKE_SYSROOT}/usr/share/doc/${package}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/charl/licenses RENAME ${package} COMPONENT programs)

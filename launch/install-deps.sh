@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Install what charl needs on Debian 12 or Ubuntu 24.04: only packages that are missing, with sudo when not root.
-# Usage: install-deps.sh [--package] [--tests] [--list]
+# Usage: install-deps.sh [--package] [--docs] [--tests] [--list]
 #   --package  also what making Debian packages takes
+#   --docs     also what docs/site/build.sh takes
 #   --tests    also what the tests use; a test skips, visibly, what a distribution does not have
 #   --list     print the packages that are missing and install nothing
 set -euo pipefail
@@ -12,20 +13,22 @@ packages=(gcc libc6-dev cmake ninja-build pkg-config gzip
     libpng-dev libjpeg-dev libpcre2-dev libutf8proc-dev liblzf-dev)
 test_packages=(libcmocka-dev clang clang-format valgrind python3-h5py python3-numpy hdf5-tools faketime)
 package_tools=(dpkg-dev file)
+docs_tools=(python3-sphinx python3-myst-parser furo mandoc)
 optional=()
 list_only=no
 
 for option in "$@"; do
     case $option in
     --package) packages+=("${package_tools[@]}") ;;
+    --docs) packages+=("${docs_tools[@]}") ;;
     --tests)
         packages+=("${test_packages[@]}")
-        optional=(python3-torch python3-venv chromium mandoc zsh fish "${package_tools[@]}" lintian oclgrind
+        optional=(python3-torch python3-venv chromium zsh fish "${package_tools[@]}" "${docs_tools[@]}" lintian oclgrind
             abigail-tools slurmctld slurmd slurm-client munge python3-jsonschema python3-yaml)
         ;;
     --list) list_only=yes ;;
     *)
-        echo "usage: $0 [--package] [--tests] [--list]" >&2
+        echo "usage: $0 [--package] [--docs] [--tests] [--list]" >&2
         exit 2
         ;;
     esac

@@ -13,6 +13,12 @@ mv first prefix || exit 1
 lib=$T/prefix/$libdir
 export PKG_CONFIG_PATH=$lib/pkgconfig LD_LIBRARY_PATH=$lib
 
+# Documents and examples are installed.
+for file in LICENSE README.md docs/tutorial.md docs/img/digits.png examples/train_mlp.c; do
+    checks=$((checks + 1))
+    [ -f "prefix/share/doc/charl/$file" ] || fail "share/doc/charl/$file is not installed"
+done
+
 # Each header compiles alone, and charl.h has them all.
 for header in prefix/include/charl/*.h; do
     name=charl/$(basename "$header")
