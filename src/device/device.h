@@ -28,6 +28,7 @@ typedef enum charl__queue {
     CHARL_QUEUE_DOWNLOAD,
     CHARL_QUEUE_COMM,
     CHARL_QUEUE_GATHER, /* communication that may run beside that of CHARL_QUEUE_COMM */
+    CHARL_QUEUE_CLOCK,  /* no commands, only events, which have times (charl__event_time) */
     CHARL_QUEUE_COUNT
 } charl__queue;
 
@@ -151,6 +152,9 @@ charl_status charl__event_wait(const charl__event *e) CHARL_MUST_CHECK; /* block
 /** The same for a host that has reached its limit of steps ahead of the device; counted separately (ring_waits). Blocks. */
 charl_status charl__event_catch_up(const charl__event *e) CHARL_MUST_CHECK;
 charl_status charl__event_is_done(const charl__event *e, bool *done) CHARL_MUST_CHECK;
+/** The time, on a clock of the device, at which an event of CHARL_QUEUE_CLOCK that is done came to be so, however late it is asked for.
+ *  Differences count. false where the driver does not tell. */
+bool charl__event_time(const charl__event *e, double *s);
 void charl__event_release(charl__event *e); /* NULL is a no-op */
 
 /* Launches. */

@@ -30,7 +30,7 @@ typedef struct charl__driver {
     const char *name;
     charl__driver_error (*error)(int err);
 
-    /** Context and queues; is_timed: events tell their times. A failed open is closed too. */
+    /** Context and queues; is_timed: the events of all queues have times, else those of CHARL_QUEUE_CLOCK. A failed open is closed too. */
     charl_status (*open)(charl_device *dev, bool is_timed);
     void (*close)(charl_device *dev);
     /** Start the enqueued commands without waiting for them. */

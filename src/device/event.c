@@ -72,6 +72,15 @@ charl_status charl__event_is_done(const charl__event *e, bool *done)
     return charl__device_check(e->dev, "a command", e->dev->driver->event_is_done(e->dev, e->event, done));
 }
 
+bool charl__event_time(const charl__event *e, double *s)
+{
+    int64_t begin = 0, end = 0;
+    const int err = e->dev->driver->event_times(e->dev, e->event, &begin, &end);
+
+    *s = (double)end * 1e-9;
+    return err == 0 && end > 0;
+}
+
 charl_status charl__event_await(charl_device *dev, charl__driver_event *e)
 {
     const double begin = charl__clock_s();

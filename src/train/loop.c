@@ -294,16 +294,15 @@ typedef struct loop {
 
 /* What is complete in a pause. */
 typedef enum pause_kind {
-    PAUSE_CLOCK, /* nothing: only the clocks of the steps stand */
-    PAUSE_ROW,   /* the row on its way is written: graphs run again, and leave another loss */
-    PAUSE_STEPS  /* and the steps enqueued have run and are finite: the weights may be used */
+    PAUSE_ROW,  /* the row on its way is written: graphs run again, and leave another loss */
+    PAUSE_STEPS /* and the steps enqueued have run and are finite: the weights may be used */
 } pause_kind;
 
 static charl_status pause_training(loop *l, pause_kind kind)
 {
     l->ordinary = false;
-    CHARL_TRY(kind >= PAUSE_ROW ? charl__metrics_async_end(l->t, &l->log, &l->m) : CHARL_OK);
-    CHARL_TRY(kind >= PAUSE_STEPS ? charl__trainer_check_finite(l->t) : CHARL_OK);
+    CHARL_TRY(charl__metrics_async_end(l->t, &l->log, &l->m));
+    CHARL_TRY(kind == PAUSE_STEPS ? charl__trainer_check_finite(l->t) : CHARL_OK);
     charl__throughput_pause(l->t, &l->m);
     return CHARL_OK;
 }
@@ -421,8 +420,8 @@ static charl_status obey(loop *l, const decision *d)
         CHARL_TRY(charl__trainer_check_finite(t));
     }
     if (d->saved) {
-        CHARL_TRY(pause_training(l, PAUSE_CLOCK));
-        CHARL_TRY(resume_training(l, charl__trainer_finish_save(t, false)));
+        l->ordinary = false;
+        CHARL_TRY(charl__trainer_finish_save(t, false)); /* the device goes on meanwhile */
     }
     if (d->stop || d->save) {
         CHARL_TRY(pause_training(l, PAUSE_STEPS));

@@ -1,6 +1,7 @@
 /* The driver nvidia over a libcuda that this test stands for: memory of the device is memory of the host, and the only kernel adds a number. */
 #include "support/support.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -403,6 +404,27 @@ static void test_events(void **state)
     close_device(dev, live);
 }
 
+/* Those of the clock queue have times where nothing else has, also in the place of one that had none. */
+static void test_clock_events(void **state)
+{
+    const long live = charl__live();
+    charl_device *dev = open_device(false);
+    charl__event *e = NULL;
+    double at[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &e));
+        charl__event_release(e);
+        fake.ms += 150;
+        charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_CLOCK, &e));
+        assert_true(charl__event_time(e, &at[i]));
+        charl__event_release(e);
+    }
+    assert_true(fabs(at[1] - at[0] - (at[2] - at[1])) < 1e-6 && at[1] - at[0] > 0.150);
+    close_device(dev, live);
+}
+
 static void test_many_events(void **state)
 {
     enum { MANY = CHARL__SPARE_EVENTS + 50 };
@@ -416,11 +438,11 @@ static void test_many_events(void **state)
         for (int i = 0; i < MANY; i++) {
             charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &e[i]));
         }
-        assert_int_equal(fake.events, MANY);
+        assert_int_equal(fake.events, 1 + MANY); /* and the base of times */
         for (int i = 0; i < MANY; i++) {
             charl__event_release(e[i]);
         }
-        assert_int_equal(fake.events, CHARL__SPARE_EVENTS);
+        assert_int_equal(fake.events, 1 + CHARL__SPARE_EVENTS);
         assert_int_equal(charl__live(), kept);
     }
     close_device(dev, live);
@@ -569,6 +591,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory),
                                        cmocka_unit_test(test_events),
+                                       cmocka_unit_test(test_clock_events),
                                        cmocka_unit_test(test_many_events),
                                        cmocka_unit_test(test_launches),
                                        cmocka_unit_test(test_recordings_are_graphs),

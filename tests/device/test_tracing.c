@@ -162,13 +162,53 @@ static void test_abandoned(void **state)
     assert_int_equal(charl__live(), live);
 }
 
+/* An event of the clock queue, behind what is enqueued on q. */
+static charl__event *clock_event(charl_device *dev, charl__queue q)
+{
+    charl__event *behind = NULL, *e = NULL;
+
+    charl_assert_ok(charl__event_record(dev, q, &behind));
+    charl_assert_ok(charl__queue_wait(dev, CHARL_QUEUE_CLOCK, behind));
+    charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_CLOCK, &e));
+    charl__event_release(behind);
+    return e;
+}
+
+/* The times of events are those at which they came to be, and not those at which the host looks: of any device, traced or not. */
+static void check_times(charl_device *dev)
+{
+    charl__buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    double host[4], at[2];
+    charl__event *e[2];
+
+    for (int i = 0; i < 2; i++) {
+        host[2 * i] = charl__clock_s();
+        fill(dev, b, CHARL_QUEUE_COMPUTE, 0);
+        e[i] = clock_event(dev, CHARL_QUEUE_COMPUTE);
+        charl_assert_ok(charl__event_wait(e[i]));
+        host[2 * i + 1] = charl__clock_s();
+        charl__sleep_s(0.1);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_true(charl__event_time(e[i], &at[i]));
+        charl__event_release(e[i]);
+    }
+    assert_true(at[1] - at[0] >= 0.999 * (host[2] - host[1]));
+    assert_true(at[1] - at[0] <= 1.001 * (host[3] - host[0]));
+    charl__buffer_release(b);
+}
+
+static void test_times(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_times);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spans),
-        cmocka_unit_test(test_flop),
-        cmocka_unit_test(test_not_asked_for),
-        cmocka_unit_test(test_abandoned),
+        cmocka_unit_test(test_spans),     cmocka_unit_test(test_flop),  cmocka_unit_test(test_not_asked_for),
+        cmocka_unit_test(test_abandoned), cmocka_unit_test(test_times),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,4 +58,28 @@ row_times "peer" peer '0 <= e == c and (r is rows[0] or e > 0)'
 expect 0 "one rank" ranks 1 mlp.ini --progress=plain -o alone train.max_steps=3
 says 3 ' comm_ms=0.000 comm_exposed_ms=0.000 '
 row_times "one rank" alone 'c == 0 and e == 0'
+
+# steps_fill WHAT DIRECTORY RELATION: rows and evaluations come one after another, and the durations of the steps together are RELATION to
+# the time that has passed, within the rounding of elapsed_s to milliseconds.
+steps_fill() {
+    checks=$((checks + 1))
+    python3 - "$2" "$3" <<'PY' || fail "$1: the durations of the steps are not the time that passed"
+import json, sys
+lines = [l for l in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")) if "elapsed_s" in l]
+assert all(a["elapsed_s"] <= b["elapsed_s"] for a, b in zip(lines, lines[1:])), lines
+rows = [l for l in lines if l["event"] == "train"]
+steps = sum((b["step"] - a["step"]) * b["step_ms"] for a, b in zip(rows, rows[1:])) * 1e-3
+passed = rows[-1]["elapsed_s"] - rows[0]["elapsed_s"]
+assert len(rows) > 5 and all(r["step_ms"] > 0 for r in rows), rows
+assert abs(steps - passed) <= 2e-3 if sys.argv[2] == "all" else steps <= passed + 2e-3, (steps, passed)
+PY
+}
+for n in 1 2; do
+    expect 0 "rows of $n ranks" ranks $n mlp.ini -q -o rows-$n train.epochs=4 eval.interval=0 checkpoint.interval=0
+    steps_fill "$n ranks" rows-$n all
+done
+expect 0 "rows of 3 steps" ranks 1 mlp.ini -q -o rows-of-3 train.epochs=4 log.interval=3 eval.interval=0 checkpoint.interval=0
+steps_fill "rows of 3 steps" rows-of-3 all
+expect 0 "rows between evaluations" ranks 1 mlp.ini -q -o pauses train.epochs=8 eval.interval=2 checkpoint.interval=3
+steps_fill "rows between evaluations" pauses part
 finish

@@ -45,6 +45,7 @@ typedef struct mapping {
 
 typedef struct event {
     void *begin, *end; /* begin is NULL where nothing is timed */
+    bool is_timed;     /* end too */
     int refs;
     struct event *next; /* among the spare ones */
 } event;
@@ -153,11 +154,8 @@ static int open_streams(charl_device *dev, bool is_timed)
         n->spare = &n->own[i];
     }
     n->is_timed = is_timed;
-    if (is_timed) {
-        TRY(event_make(&n->base, true));
-        TRY(cu.cuEventRecord(n->base, n->stream[CHARL_QUEUE_COMPUTE]));
-    }
-    return 0;
+    TRY(event_make(&n->base, true));
+    return cu.cuEventRecord(n->base, n->stream[CHARL_QUEUE_COMPUTE]);
 }
 
 static charl_status open(charl_device *dev, bool is_timed)
@@ -330,10 +328,15 @@ static void event_free(charl_device *dev, event *e)
 /* What it still lacks, and where it is timed its beginning. */
 static int event_start(charl_device *dev, charl__queue q, event *e)
 {
-    const bool is_timed = dev->nvidia->is_timed;
+    const bool is_timed = dev->nvidia->is_timed || q == CHARL_QUEUE_CLOCK;
 
+    if (e->end && is_timed && !e->is_timed) {
+        TRY(cu.cuEventDestroy_v2(e->end));
+        e->end = NULL;
+    }
     if (!e->end) {
         TRY(event_make(&e->end, is_timed));
+        e->is_timed = is_timed;
     }
     if (is_timed && !e->begin) {
         TRY(event_make(&e->begin, true));

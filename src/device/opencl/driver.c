@@ -64,7 +64,8 @@ static charl_status open(charl_device *dev, bool is_timed)
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
         CHARL_TRY(charl__acquire("command queue"));
         dev->opencl->queue[q] =
-            clCreateCommandQueue(dev->opencl->context, dev->opencl->id, is_timed ? CL_QUEUE_PROFILING_ENABLE : 0, &err);
+            clCreateCommandQueue(dev->opencl->context, dev->opencl->id,
+                                 is_timed || q == CHARL_QUEUE_CLOCK ? CL_QUEUE_PROFILING_ENABLE : 0, &err);
         if (err != CL_SUCCESS) {
             dev->opencl->queue[q] = NULL;
             charl__drop();

@@ -27,6 +27,21 @@ void charl__metrics_async_close(charl__metrics_async *log)
     *log = (charl__metrics_async){0};
 }
 
+/* An event of the clock queue behind what is enqueued. */
+static charl_status record(charl_device *dev, charl__event **out)
+{
+    charl_status st = CHARL_OK;
+    charl__event *e = NULL;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &e));
+    CHARL_TRY_CLEANUP(charl__queue_wait(dev, CHARL_QUEUE_CLOCK, e));
+    CHARL_TRY_CLEANUP(charl__event_record(dev, CHARL_QUEUE_CLOCK, out));
+cleanup:
+    charl__event_release(e);
+    return st;
+}
+
 charl_status charl__metrics_async_begin(charl__trainer *t, charl__metrics_async *log, charl__throughput *m)
 {
     const charl_tensor *loss = charl__steps_loss(t->replica.steps);
@@ -44,8 +59,7 @@ charl_status charl__metrics_async_begin(charl__trainer *t, charl__metrics_async 
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, loss->buffer, (size_t)loss->offset * sizeof *log->lanes,
                                  log->lanes, (size_t)charl__tensor_count(loss) * sizeof *log->lanes, false));
     CHARL_TRY(charl__optimizer_read_norm(t->replica.optimizer, log->norm));
-    CHARL_TRY(charl__event_record(t->session.dev, CHARL_QUEUE_COMPUTE, &log->arrived));
-    return CHARL_OK;
+    return record(t->session.dev, &log->arrived);
 }
 
 bool charl__metrics_async_is_due(const charl__trainer *t, const charl__metrics_async *log)
@@ -82,7 +96,7 @@ static void measure(const charl__trainer *t, charl__metrics_async *log, charl__t
     const int64_t since = m->steps - log->steps;
 
     m->steps = log->steps;
-    charl__throughput_row(t, m, &log->row);
+    charl__throughput_row(t, m, log->arrived, &log->row);
     m->steps = since;
 }
 
@@ -95,6 +109,7 @@ charl_status charl__metrics_async_end(charl__trainer *t, charl__metrics_async *l
         return st;
     }
     CHARL_TRY(charl__event_wait(log->arrived));
+    measure(t, log, m); /* now the device has done what the row is about */
     charl__event_release(log->arrived);
     log->arrived = NULL;
     CHARL_TRY(add_lanes(t, log->lanes, log->weight, &row->loss));
@@ -106,7 +121,6 @@ charl_status charl__metrics_async_end(charl__trainer *t, charl__metrics_async *l
     row->overflowed = t->nonfinite.overflowed;
     row->spikes = t->nonfinite.spikes;
     look_at_device(t, log);
-    measure(t, log, m); /* now the device has done what the row is about */
     log->rows++;
     if (t->session.data.kind == CHARL_DATASET_TOKENS) {
         row->tokens_per_s = row->samples_per_s * (double)t->session.data.x_shape.dim[0];

@@ -134,15 +134,21 @@ void charl__step_trace_phase(charl__trainer *t, const char *phase, bool is_aside
     }
 }
 
+/* Complete all steps, with a deadline. */
+static charl_status complete(charl__trainer *t)
+{
+    charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
+    CHARL_TRY(charl__grad_reducer_verify(t->replica.dp->reducer));
+    return charl_device_sync(t->session.dev);
+}
+
 charl_status charl__step_trace_begin(charl__trainer *t, charl__throughput *m)
 {
     charl__step_trace *s = &t->step_trace;
 
     if (t->replica.step + 1 == s->first) {
+        CHARL_TRY(complete(t));
         charl__throughput_pause(t, m);
-        charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
-        CHARL_TRY(
-            charl__grad_reducer_verify(t->replica.dp->reducer)); /* with a deadline; the trace waits without one */
         CHARL_TRY(compare_clocks(t->comm, &s->begin));
         CHARL_TRY(charl__device_trace_begin(t->session.dev));
         s->is_on = true;
@@ -267,9 +273,6 @@ static charl_status finish(charl__trainer *t)
     double device_error_s = 0;
 
     s->is_on = false;
-    charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
-    CHARL_TRY(charl__grad_reducer_verify(t->replica.dp->reducer));
-    CHARL_TRY(charl_device_sync(t->session.dev));
     s->step_s = (charl__clock_s() - s->begun - s->aside_s) / (double)(row.last - row.first + 1);
     CHARL_TRY(charl__device_trace_end(t->session.dev, &device_error_s, &row.lost));
     CHARL_TRY(compare_clocks(t->comm, &end));
@@ -311,6 +314,7 @@ charl_status charl__step_trace_close(charl__trainer *t, charl__throughput *m)
     }
     s->phase = NULL; /* of a step that does not come */
     charl__trace_set_aside(charl__device_trace(t->session.dev), false);
+    CHARL_TRY(complete(t));
     charl__throughput_pause(t, m);
     CHARL_TRY(finish(t));
     if (t->options->profile) {
