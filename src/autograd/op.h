@@ -198,11 +198,26 @@ struct charl__op {
         return value;                                                                                                  \
     }
 
+/** Builders charl_NAME of operators without attributes, of one operand and of two. */
+#define CHARL_BUILDER1(name)                                                                                           \
+    charl_var *charl_##name(charl_graph *g, charl_var *x)                                                              \
+    {                                                                                                                  \
+        return charl__apply1(g, &charl_op_##name, NULL, x);                                                            \
+    }
+#define CHARL_BUILDER2(name)                                                                                           \
+    charl_var *charl_##name(charl_graph *g, charl_var *a, charl_var *b)                                                \
+    {                                                                                                                  \
+        return charl__apply2(g, &charl_op_##name, NULL, a, b);                                                         \
+    }
+
 /* For .half: one operand, all operands. */
 #define CHARL_HALF(i) (1U << (i))
 #define CHARL_HALF_ALL ((1U << CHARL_OP_MAX_IN) - 1)
 
 #define CHARL_SAMPLES(arr) .samples = (arr), .n_samples = (int)(sizeof(arr) / sizeof((arr)[0]))
+
+/* In samples: floats in [-most, most), sums of n terms. */
+#define CHARL_WITHIN(most, n) .lo = -(most), .hi = (most), .terms = (n)
 
 /* Operand types in samples: CHARL_R(F32, 2, 3) replicated, CHARL_B(F32, 16, 3) batched. */
 #define CHARL_R(dt, ...)                                                                                               \

@@ -17,6 +17,8 @@ enum { GUARD = 64, POISON = 0xA5 };
 
 static double draw(const charl__op_sample *s, charl_dtype dtype, const charl__rng *rng, uint64_t *i)
 {
+    const bool given = s->lo != 0.0 || s->hi != 0.0;
+    const double lo = given ? s->lo : -3.0, hi = given ? s->hi : 3.0;
     double x;
 
     if (!charl__is_float(dtype)) {
@@ -24,7 +26,7 @@ static double draw(const charl__op_sample *s, charl_dtype dtype, const charl__rn
                floor((double)charl__rng_uniform(rng, (*i)++) * (double)((s->int_end ? s->int_end : 2) - s->int_begin));
     }
     do {
-        x = s->lo + (s->hi - s->lo) * (double)charl__rng_uniform(rng, (*i)++);
+        x = lo + (hi - lo) * (double)charl__rng_uniform(rng, (*i)++);
     } while (fabs(x) < s->away);
     return x;
 }

@@ -146,19 +146,17 @@ static const rotary_attr usual = {.args = {8, 4, 10000}}, wide = {.args = {74, 1
 /* The pairs turn 16, 3.1, 0.6, 0.1, ... times: each of the three rules applies to some. */
 static const rotary_attr scaled = {.args = {16, 2, 500000, .factor = 8, .low = 1, .high = 4, .original = 100}};
 static const charl__op_sample samples[] = {
-    {.n_in = 1, .in = {CHARL_B(F32, 16, 5, 48)}, .attr = &usual, .lo = -2, .hi = 2, .terms = 2},
-    {.n_in = 1, .in = {CHARL_B(F32, 8, 3, 48)}, .attr = &back, .lo = -2, .hi = 2, .terms = 2},
-    {.n_in = 1, .in = {CHARL_R(F32, 2, 70, 148)}, .attr = &wide, .lo = -2, .hi = 2, .terms = 2},
-    {.n_in = 1, .in = {CHARL_R(F32, 1, 2)}, .attr = &tiny, .lo = -2, .hi = 2, .terms = 2},
+    {.n_in = 1, .in = {CHARL_B(F32, 16, 5, 48)}, .attr = &usual, CHARL_WITHIN(2, 2)},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 3, 48)}, .attr = &back, CHARL_WITHIN(2, 2)},
+    {.n_in = 1, .in = {CHARL_R(F32, 2, 70, 148)}, .attr = &wide, CHARL_WITHIN(2, 2)},
+    {.n_in = 1, .in = {CHARL_R(F32, 1, 2)}, .attr = &tiny, CHARL_WITHIN(2, 2)},
     {.n_in = 1,
      .in = {CHARL_R(F32, 33000, 4)}, /* far positions */
      .attr = &deep,
-     .lo = -2,
-     .hi = 2,
-     .terms = 2,
+     CHARL_WITHIN(2, 2),
      .skip_gradient = true},
-    {.in = {CHARL_B(F32, 8, 3, 48), CHARL_B(I32, 8)}, .attr = &usual, .lo = -2, .hi = 2, .int_end = 9, .terms = 2},
-    {.n_in = 1, .in = {CHARL_B(F32, 8, 9, 48)}, .attr = &scaled, .lo = -2, .hi = 2, .terms = 2},
+    {.in = {CHARL_B(F32, 8, 3, 48), CHARL_B(I32, 8)}, .attr = &usual, .int_end = 9, CHARL_WITHIN(2, 2)},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 9, 48)}, .attr = &scaled, CHARL_WITHIN(2, 2)},
     {.n_in = 1, .in = {CHARL_R(F32, 0, 32)}, .attr = &usual, .lo = -2, .hi = 2},
 };
 

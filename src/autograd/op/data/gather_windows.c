@@ -87,7 +87,7 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_R(U16, 200), CHARL_B(I32, 8)}, .attr = &next, .int_end = 134},
     {.in = {CHARL_R(U32, 9), CHARL_R(I32, 3)}, .attr = &seven, .int_end = 9}, /* beyond the end */
     {.in = {CHARL_R(I32, 1), CHARL_R(I32, 1)}, .attr = &one, .int_end = 1},
-    {.in = {CHARL_R(F32, 40), CHARL_B(I32, 16)}, .attr = &seven, .int_end = 36, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 40), CHARL_B(I32, 16)}, .attr = &seven, .int_end = 36},
     {.in = {CHARL_R(U8, 5), CHARL_R(I32, 0)}, .attr = &seven, .int_end = 5},
 };
 

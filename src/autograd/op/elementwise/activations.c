@@ -9,12 +9,6 @@
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
-#define UNARY(word) .name = (word), .n_in = 1, .in_place = true, .half = CHARL_HALF_ALL, .infer = charl__infer_same
-
-/* Operands of a gradient: a = x or y, b = g. */
-#define GRADIENT(word)                                                                                                 \
-    .name = (word), .n_in = 2, .in_place = true, .half = CHARL_HALF_ALL, .mixed = true, .infer = charl__infer_broadcast
-
 typedef struct gradient {
     const charl__op *op;
     bool of_out;
@@ -27,24 +21,30 @@ static void backward(const charl__backward *b)
     b->gin[0] = charl__apply2(b->g, d->op, b->attr, d->of_out ? b->out[0] : b->in[0], b->gout[0]);
 }
 
-#define BY_IN(name)                                                                                                    \
+/* word##_grad is applied to the result or else to the operand. */
+#define DIFFERENTIATED(word, of_result)                                                                                \
     .backward = backward, .row = &(const gradient)                                                                     \
     {                                                                                                                  \
-        &charl_op_##name##_grad, false                                                                                 \
+        &charl_op_##word##_grad, of_result                                                                             \
     }
-#define BY_OUT(name)                                                                                                   \
-    .backward = backward, .row = &(const gradient)                                                                     \
+
+/* What follows the samples is the expression; NULL where `express` writes it. */
+#define UNARY(word, text, drawn, ...)                                                                                  \
     {                                                                                                                  \
-        &charl_op_##name##_grad, true                                                                                  \
+        .name = #word, .n_in = 1, .in_place = true, .half = CHARL_HALF_ALL, .infer = charl__infer_same,                \
+        .formula = (text), .element = word##_at, CHARL_SAMPLES(drawn), .expr = __VA_ARGS__                             \
+    }
+
+/* Operands of a gradient: a = x or y, b = g. */
+#define GRADIENT(word, text, drawn, ...)                                                                               \
+    {                                                                                                                  \
+        .name = #word "_grad", .n_in = 2, .in_place = true, .half = CHARL_HALF_ALL, .mixed = true,                     \
+        .infer = charl__infer_broadcast, .formula = (text), .element = word##_slope, CHARL_SAMPLES(drawn),             \
+        .expr = __VA_ARGS__                                                                                            \
     }
 
 /* The attribute is one float: p of the expression. */
-static void express_p(const void *attr, int n_in, charl__expr *x)
-{
-    (void)n_in;
-    x->numbers = 1;
-    x->p = *(const float *)attr;
-}
+#define P .attr_size = sizeof(float), .expr_numbers = 1
 
 static double p_of(const void *attr)
 {
@@ -61,85 +61,39 @@ static void onnx_alpha(const charl__onnx_node *n, const char *type)
 
 /* relu: NaN stays NaN. d/dx = 0 where out <= 0, else 1. */
 
-CHARL_ELEMENT(relu, x[0] <= 0 ? 0 : x[0])
-CHARL_ELEMENT(relu_grad, x[0] <= 0 ? 0 : x[1])
-
+CHARL_ELEMENT(relu_at, x[0] <= 0 ? 0 : x[0])
+CHARL_ELEMENT(relu_slope, x[0] <= 0 ? 0 : x[1])
 static const charl__op_sample relu_samples[] = {
-    CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .away = 0.01),
+    CHARL_MAP_SAMPLES1(.away = 0.01),
     CHARL_MAP_SAMPLES1(.lo = -3e38, .hi = 3e38, .away = 1e30, .skip_gradient = true),
 };
-static const charl__op_sample relu_grad_samples[] = {
-    CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3, .away = 0.01),
-};
+static const charl__op_sample relu_grad_samples[] = {CHARL_MAP_SAMPLES2(.away = 0.01)};
 
-const charl__op charl_op_relu = {
-    UNARY("relu"),
-    .formula = "out = x <= 0 ? 0 : x",
-    .layout = CHARL_LAYOUT_ALIKE,
-    .expr = "select(a, CHARL_SPLAT(0.0f), a <= 0.0f)",
-    .element = relu,
-    BY_OUT(relu),
-    .onnx_type = "Relu",
-    CHARL_SAMPLES(relu_samples),
-};
-
-const charl__op charl_op_relu_grad = {
-    GRADIENT("relu_grad"),        .formula = "out = y <= 0 ? 0 : g",
-    .layout = CHARL_LAYOUT_ALIKE, .expr = "select(b, CHARL_SPLAT(0.0f), a <= 0.0f)",
-    .element = relu_grad,         CHARL_SAMPLES(relu_grad_samples),
-};
-
-charl_var *charl_relu(charl_graph *g, charl_var *x)
-{
-    return charl__apply1(g, &charl_op_relu, NULL, x);
-}
+const charl__op charl_op_relu =
+    UNARY(relu, "out = x <= 0 ? 0 : x", relu_samples, "select(a, CHARL_SPLAT(0.0f), a <= 0.0f)",
+          DIFFERENTIATED(relu, true), .layout = CHARL_LAYOUT_ALIKE, .onnx_type = "Relu");
+const charl__op charl_op_relu_grad = GRADIENT(relu, "out = y <= 0 ? 0 : g", relu_grad_samples,
+                                              "select(b, CHARL_SPLAT(0.0f), a <= 0.0f)", .layout = CHARL_LAYOUT_ALIKE);
+CHARL_BUILDER1(relu)
 
 /* leaky_relu: d/dx = 1 or slope, the attribute. */
 
-static double leaky_relu(const void *attr, const double *x)
-{
-    return x[0] <= 0 ? p_of(attr) * x[0] : x[0];
-}
-
-static double leaky_relu_grad(const void *attr, const double *x)
-{
-    return x[0] <= 0 ? p_of(attr) * x[1] : x[1];
-}
+CHARL_ELEMENT(leaky_relu_at, x[0] <= 0 ? p_of(attr) * x[0] : x[0])
+CHARL_ELEMENT(leaky_relu_slope, x[0] <= 0 ? p_of(attr) * x[1] : x[1])
+static const float slope = 0.01F;
+static const charl__op_sample leaky_relu_samples[] = {CHARL_MAP_SAMPLES1(.away = 0.01, .attr = &slope)};
+static const charl__op_sample leaky_relu_grad_samples[] = {CHARL_MAP_SAMPLES2(.away = 0.01, .attr = &slope)};
 
 static void leaky_relu_onnx(const charl__onnx_node *n)
 {
     onnx_alpha(n, "LeakyRelu");
 }
 
-static const float slope = 0.01F;
-static const charl__op_sample leaky_relu_samples[] = {
-    CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .away = 0.01, .attr = &slope),
-};
-static const charl__op_sample leaky_relu_grad_samples[] = {
-    CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3, .away = 0.01, .attr = &slope),
-};
-
-const charl__op charl_op_leaky_relu = {
-    UNARY("leaky_relu"),
-    .formula = "out = x <= 0 ? slope * x : x",
-    .attr_size = sizeof(float), /* slope */
-    .expr = "select(a, a * p, a <= 0.0f)",
-    .express = express_p,
-    .element = leaky_relu,
-    BY_IN(leaky_relu),
-    .onnx = leaky_relu_onnx,
-    CHARL_SAMPLES(leaky_relu_samples),
-};
-
-const charl__op charl_op_leaky_relu_grad = {
-    GRADIENT("leaky_relu_grad"),
-    .formula = "out = x <= 0 ? slope * g : g",
-    .attr_size = sizeof(float), /* slope */
-    .expr = "select(b, b * p, a <= 0.0f)",
-    .express = express_p,
-    .element = leaky_relu_grad,
-    CHARL_SAMPLES(leaky_relu_grad_samples),
-};
+const charl__op charl_op_leaky_relu =
+    UNARY(leaky_relu, "out = x <= 0 ? slope * x : x", leaky_relu_samples, "select(a, a * p, a <= 0.0f)", P,
+          DIFFERENTIATED(leaky_relu, false), .onnx = leaky_relu_onnx);
+const charl__op charl_op_leaky_relu_grad =
+    GRADIENT(leaky_relu, "out = x <= 0 ? slope * g : g", leaky_relu_grad_samples, "select(b, b * p, a <= 0.0f)", P);
 
 charl_var *charl_leaky_relu(charl_graph *g, charl_var *x, float negative_slope)
 {
@@ -153,54 +107,30 @@ charl_var *charl_leaky_relu(charl_graph *g, charl_var *x, float negative_slope)
  * exp(x) - 1 would cancel near 0. With t = tanh(x / 2) it is 2t / (1 - t), where nothing does for x
  * <= 0; written as 2 / (1/t - 1) to need t once. */
 
-static double elu(const void *attr, const double *x)
-{
-    return x[0] <= 0 ? p_of(attr) * expm1(x[0]) : x[0];
-}
-
-static double elu_grad(const void *attr, const double *x)
-{
-    return x[0] <= 0 ? x[1] * p_of(attr) * exp(x[0]) : x[1];
-}
+CHARL_ELEMENT(elu_at, x[0] <= 0 ? p_of(attr) * expm1(x[0]) : x[0])
+CHARL_ELEMENT(elu_slope, x[0] <= 0 ? x[1] * p_of(attr) * exp(x[0]) : x[1])
+static const float alpha = 0.7F, one = 1.0F;
+static const charl__op_sample elu_samples[] = {
+    CHARL_MAP_SAMPLES1(.away = 0.01, .attr = &alpha),
+    CHARL_MAP_SAMPLES1(.lo = -200, .hi = 200, .away = 0.01, .attr = &one),
+    /* around the kink, where exp(x) - 1 would cancel */
+    CHARL_MAP_SAMPLES1(.lo = -1e-3, .hi = 1e-3, .attr = &alpha, .skip_gradient = true),
+};
+static const charl__op_sample elu_grad_samples[] = {
+    CHARL_MAP_SAMPLES2(.away = 0.01, .attr = &alpha),
+    CHARL_MAP_SAMPLES2(.lo = -80, .hi = 80, .away = 0.01, .attr = &one),
+};
 
 static void elu_onnx(const charl__onnx_node *n)
 {
     onnx_alpha(n, "Elu");
 }
 
-static const float alpha = 0.7F, one = 1.0F;
-static const charl__op_sample elu_samples[] = {
-    CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .away = 0.01, .attr = &alpha),
-    CHARL_MAP_SAMPLES1(.lo = -200, .hi = 200, .away = 0.01, .attr = &one),
-    /* around the kink, where exp(x) - 1 would cancel */
-    CHARL_MAP_SAMPLES1(.lo = -1e-3, .hi = 1e-3, .attr = &alpha, .skip_gradient = true),
-};
-static const charl__op_sample elu_grad_samples[] = {
-    CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3, .away = 0.01, .attr = &alpha),
-    CHARL_MAP_SAMPLES2(.lo = -80, .hi = 80, .away = 0.01, .attr = &one),
-};
-
-const charl__op charl_op_elu = {
-    UNARY("elu"),
-    .formula = "out = x <= 0 ? alpha * (exp(x) - 1) : x",
-    .attr_size = sizeof(float), /* alpha */
-    .expr = "select(a, p * (2.0f / (1.0f / charl_tanh(0.5f * a) - 1.0f)), a <= 0.0f)",
-    .express = express_p,
-    .element = elu,
-    BY_IN(elu),
-    .onnx = elu_onnx,
-    CHARL_SAMPLES(elu_samples),
-};
-
-const charl__op charl_op_elu_grad = {
-    GRADIENT("elu_grad"),
-    .formula = "out = x <= 0 ? g * alpha * exp(x) : g",
-    .attr_size = sizeof(float), /* alpha */
-    .expr = "select(b, b * (p * charl_exp(a)), a <= 0.0f)",
-    .express = express_p,
-    .element = elu_grad,
-    CHARL_SAMPLES(elu_grad_samples),
-};
+const charl__op charl_op_elu = UNARY(elu, "out = x <= 0 ? alpha * (exp(x) - 1) : x", elu_samples,
+                                     "select(a, p * (2.0f / (1.0f / charl_tanh(0.5f * a) - 1.0f)), a <= 0.0f)", P,
+                                     DIFFERENTIATED(elu, false), .onnx = elu_onnx);
+const charl__op charl_op_elu_grad = GRADIENT(elu, "out = x <= 0 ? g * alpha * exp(x) : g", elu_grad_samples,
+                                             "select(b, b * (p * charl_exp(a)), a <= 0.0f)", P);
 
 charl_var *charl_elu(charl_graph *g, charl_var *x, float a)
 {
@@ -209,62 +139,35 @@ charl_var *charl_elu(charl_graph *g, charl_var *x, float a)
 
 /* sigmoid: d/dx = out * (1 - out) */
 
-CHARL_ELEMENT(sigmoid, 1 / (1 + exp(-x[0])))
-CHARL_ELEMENT(sigmoid_grad, x[1] * x[0] * (1 - x[0]))
-
+CHARL_ELEMENT(sigmoid_at, 1 / (1 + exp(-x[0])))
+CHARL_ELEMENT(sigmoid_slope, x[1] * x[0] * (1 - x[0]))
 static const charl__op_sample sigmoid_samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -4, .hi = 4),
     CHARL_MAP_SAMPLES1(.lo = -200, .hi = 200),
 };
-static const charl__op_sample sigmoid_grad_samples[] = {
-    CHARL_MAP_SAMPLES2(.lo = -1, .hi = 1),
-};
+static const charl__op_sample sigmoid_grad_samples[] = {CHARL_MAP_SAMPLES2(.lo = -1, .hi = 1)};
 
-const charl__op charl_op_sigmoid = {
-    UNARY("sigmoid"),
-    .formula = "out = 1 / (1 + exp(-x))",
-    .expr = "charl_sigmoid(a)",
-    .element = sigmoid,
-    BY_OUT(sigmoid),
-    .onnx_type = "Sigmoid",
-    CHARL_SAMPLES(sigmoid_samples),
-};
-
-const charl__op charl_op_sigmoid_grad = {
-    GRADIENT("sigmoid_grad"), .formula = "out = g * y * (1 - y)",  .expr = "b * (a * (1.0f - a))",
-    .element = sigmoid_grad,  CHARL_SAMPLES(sigmoid_grad_samples),
-};
-
-charl_var *charl_sigmoid(charl_graph *g, charl_var *x)
-{
-    return charl__apply1(g, &charl_op_sigmoid, NULL, x);
-}
+const charl__op charl_op_sigmoid = UNARY(sigmoid, "out = 1 / (1 + exp(-x))", sigmoid_samples, "charl_sigmoid(a)",
+                                         DIFFERENTIATED(sigmoid, true), .onnx_type = "Sigmoid");
+const charl__op charl_op_sigmoid_grad =
+    GRADIENT(sigmoid, "out = g * y * (1 - y)", sigmoid_grad_samples, "b * (a * (1.0f - a))");
+CHARL_BUILDER1(sigmoid)
 
 /* tanh: d/dx = 1 - out^2 */
 
-CHARL_ELEMENT(hyperbolic_tangent, tanh(x[0]))
-CHARL_ELEMENT(tanh_grad, x[1] * (1 - x[0] * x[0]))
-
+CHARL_ELEMENT(tanh_at, tanh(x[0]))
+CHARL_ELEMENT(tanh_slope, x[1] * (1 - x[0] * x[0]))
 static const charl__op_sample tanh_samples[] = {
-    CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3),
+    CHARL_MAP_SAMPLES1(),
     CHARL_MAP_SAMPLES1(.lo = -1e-3, .hi = 1e-3),
     CHARL_MAP_SAMPLES1(.lo = -200, .hi = 200),
 };
 
-const charl__op charl_op_tanh = {
-    UNARY("tanh"), .formula = "out = tanh(x)", .expr = "charl_tanh(a)",     .element = hyperbolic_tangent,
-    BY_OUT(tanh),  .onnx_type = "Tanh",        CHARL_SAMPLES(tanh_samples),
-};
-
-const charl__op charl_op_tanh_grad = {
-    GRADIENT("tanh_grad"), .formula = "out = g * (1 - y * y)",  .expr = "b * fma(-a, a, CHARL_SPLAT(1.0f))",
-    .element = tanh_grad,  CHARL_SAMPLES(sigmoid_grad_samples),
-};
-
-charl_var *charl_tanh(charl_graph *g, charl_var *x)
-{
-    return charl__apply1(g, &charl_op_tanh, NULL, x);
-}
+const charl__op charl_op_tanh =
+    UNARY(tanh, "out = tanh(x)", tanh_samples, "charl_tanh(a)", DIFFERENTIATED(tanh, true), .onnx_type = "Tanh");
+const charl__op charl_op_tanh_grad =
+    GRADIENT(tanh, "out = g * (1 - y * y)", sigmoid_grad_samples, "b * fma(-a, a, CHARL_SPLAT(1.0f))");
+CHARL_BUILDER1(tanh)
 
 /* gelu: x * Phi(x), Phi the normal distribution function, exact or approximated with tanh: the attribute.
  *
@@ -278,12 +181,9 @@ static double phi(double x, bool by_tanh)
     return by_tanh ? 0.5 * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x))) : 0.5 * erfc(-x / sqrt(2.0));
 }
 
-static double gelu(const void *attr, const double *x)
-{
-    return x[0] * phi(x[0], *(const bool *)attr);
-}
+CHARL_ELEMENT(gelu_at, x[0] * phi(x[0], *(const bool *)attr))
 
-static double gelu_grad(const void *attr, const double *in)
+static double gelu_slope(const void *attr, const double *in)
 {
     const bool by_tanh = *(const bool *)attr;
     const double pi = acos(-1.0), x = in[0], t = 2 * phi(x, by_tanh) - 1;
@@ -343,25 +243,11 @@ static const charl__op_sample gelu_grad_samples[] = {
     CHARL_MAP_SAMPLES2(.lo = -4, .hi = 4, .terms = 2, .attr = &approximate),
 };
 
-const charl__op charl_op_gelu = {
-    UNARY("gelu"),
-    .formula = "out = x * Phi(x)",
-    .attr_size = sizeof(bool), /* tanh approximation */
-    .express = gelu_express,
-    .element = gelu,
-    BY_IN(gelu),
-    .onnx = gelu_onnx,
-    CHARL_SAMPLES(gelu_samples),
-};
-
-const charl__op charl_op_gelu_grad = {
-    GRADIENT("gelu_grad"),
-    .formula = "out = g * (Phi(x) + x * Phi'(x))",
-    .attr_size = sizeof(bool), /* tanh approximation */
-    .express = gelu_grad_express,
-    .element = gelu_grad,
-    CHARL_SAMPLES(gelu_grad_samples),
-};
+const charl__op charl_op_gelu =
+    UNARY(gelu, "out = x * Phi(x)", gelu_samples, NULL, .attr_size = sizeof(bool), /* tanh approximation */
+          .express = gelu_express, DIFFERENTIATED(gelu, false), .onnx = gelu_onnx);
+const charl__op charl_op_gelu_grad = GRADIENT(gelu, "out = g * (Phi(x) + x * Phi'(x))", gelu_grad_samples, NULL,
+                                              .attr_size = sizeof(bool), .express = gelu_grad_express);
 
 charl_var *charl_gelu(charl_graph *g, charl_var *x, bool tanh_approximation)
 {
@@ -370,161 +256,91 @@ charl_var *charl_gelu(charl_graph *g, charl_var *x, bool tanh_approximation)
 
 /* silu: d/dx = s * (1 + x * (1 - s)) with s = sigmoid(x) */
 
-CHARL_ELEMENT(silu, x[0] / (1 + exp(-x[0])))
-CHARL_ELEMENT(silu_grad, x[1] / (1 + exp(-x[0])) * (1 + x[0] / (1 + exp(x[0]))))
+CHARL_ELEMENT(silu_at, x[0] / (1 + exp(-x[0])))
+CHARL_ELEMENT(silu_slope, x[1] / (1 + exp(-x[0])) * (1 + x[0] / (1 + exp(x[0]))))
+static const charl__op_sample silu_samples[] = {
+    CHARL_MAP_SAMPLES1(.lo = -4, .hi = 4),
+    CHARL_MAP_SAMPLES1(.lo = -60, .hi = 200),
+};
+static const charl__op_sample silu_grad_samples[] = {CHARL_MAP_SAMPLES2(.lo = -4, .hi = 4, .terms = 2)};
 
 static void silu_onnx(const charl__onnx_node *n)
 {
     charl__onnx_op(n, "Mul", n->in[0], charl__onnx_op(n, "Sigmoid", n->in[0], NULL, NULL), n->out);
 }
 
-static const charl__op_sample silu_samples[] = {
-    CHARL_MAP_SAMPLES1(.lo = -4, .hi = 4),
-    CHARL_MAP_SAMPLES1(.lo = -60, .hi = 200),
-};
-static const charl__op_sample silu_grad_samples[] = {
-    CHARL_MAP_SAMPLES2(.lo = -4, .hi = 4, .terms = 2),
-};
-
-const charl__op charl_op_silu = {
-    UNARY("silu"),
-    .formula = "out = x * sigmoid(x)",
-    .expr = "a * charl_sigmoid(a)",
-    .half_expr = "a * charl_sigmoid_for(a, 2)",
-    .element = silu,
-    BY_IN(silu),
-    .onnx = silu_onnx,
-    CHARL_SAMPLES(silu_samples),
-};
-
-const charl__op charl_op_silu_grad = {
-    GRADIENT("silu_grad"),
-    .formula = "out = g * s * (1 + x * (1 - s)), s = sigmoid(x)",
-    .expr = "b * (charl_sigmoid(a) * (1.0f + a * (1.0f - charl_sigmoid(a))))",
-    .half_expr = "b * (charl_sigmoid_for(a, 2) * (1.0f + a * (1.0f - charl_sigmoid_for(a, 2))))",
-    .element = silu_grad,
-    CHARL_SAMPLES(silu_grad_samples),
-};
-
-charl_var *charl_silu(charl_graph *g, charl_var *x)
-{
-    return charl__apply1(g, &charl_op_silu, NULL, x);
-}
+const charl__op charl_op_silu =
+    UNARY(silu, "out = x * sigmoid(x)", silu_samples, "a * charl_sigmoid(a)",
+          .half_expr = "a * charl_sigmoid_for(a, 2)", DIFFERENTIATED(silu, false), .onnx = silu_onnx);
+const charl__op charl_op_silu_grad =
+    GRADIENT(silu, "out = g * s * (1 + x * (1 - s)), s = sigmoid(x)", silu_grad_samples,
+             "b * (charl_sigmoid(a) * (1.0f + a * (1.0f - charl_sigmoid(a))))",
+             .half_expr = "b * (charl_sigmoid_for(a, 2) * (1.0f + a * (1.0f - charl_sigmoid_for(a, 2))))");
+CHARL_BUILDER1(silu)
 
 /* softplus: max(x, 0) + log(1 + exp(-|x|)), which neither overflows nor cancels. d/dx = sigmoid(x)
  */
 
-CHARL_ELEMENT(softplus, (x[0] > 0 ? x[0] : 0) + log1p(exp(-fabs(x[0]))))
-CHARL_ELEMENT(softplus_grad, x[1] / (1 + exp(-x[0])))
+CHARL_ELEMENT(softplus_at, (x[0] > 0 ? x[0] : 0) + log1p(exp(-fabs(x[0]))))
+CHARL_ELEMENT(softplus_slope, x[1] / (1 + exp(-x[0])))
+static const charl__op_sample softplus_grad_samples[] = {CHARL_MAP_SAMPLES2(.lo = -4, .hi = 4)};
 
-static const charl__op_sample softplus_grad_samples[] = {
-    CHARL_MAP_SAMPLES2(.lo = -4, .hi = 4),
-};
-
-const charl__op charl_op_softplus = {
-    UNARY("softplus"),
-    .formula = "out = log(1 + exp(x))",
-    .expr = "select(a, CHARL_SPLAT(0.0f), a < 0.0f) + charl_log1p_unit(charl_exp(-fabs(a)))",
-    .element = softplus,
-    BY_IN(softplus),
-    .onnx_type = "Softplus",
-    CHARL_SAMPLES(sigmoid_samples),
-};
-
-const charl__op charl_op_softplus_grad = {
-    GRADIENT("softplus_grad"), .formula = "out = g * sigmoid(x)",    .expr = "b * charl_sigmoid(a)",
-    .element = softplus_grad,  CHARL_SAMPLES(softplus_grad_samples),
-};
-
-charl_var *charl_softplus(charl_graph *g, charl_var *x)
-{
-    return charl__apply1(g, &charl_op_softplus, NULL, x);
-}
+const charl__op charl_op_softplus =
+    UNARY(softplus, "out = log(1 + exp(x))", sigmoid_samples,
+          "select(a, CHARL_SPLAT(0.0f), a < 0.0f) + charl_log1p_unit(charl_exp(-fabs(a)))",
+          DIFFERENTIATED(softplus, false), .onnx_type = "Softplus");
+const charl__op charl_op_softplus_grad =
+    GRADIENT(softplus, "out = g * sigmoid(x)", softplus_grad_samples, "b * charl_sigmoid(a)");
+CHARL_BUILDER1(softplus)
 
 /* exp: d/dx = out */
 
-CHARL_ELEMENT(exponential, exp(x[0]))
+CHARL_ELEMENT(exp_at, exp(x[0]))
+static const charl__op_sample exp_samples[] = {
+    CHARL_MAP_SAMPLES1(.lo = -4, .hi = 4),
+    CHARL_MAP_SAMPLES1(.lo = -110, .hi = 80, .skip_gradient = true),
+};
 
 static void exp_backward(const charl__backward *b)
 {
     b->gin[0] = charl_mul(b->g, b->gout[0], b->out[0]);
 }
 
-static const charl__op_sample exp_samples[] = {
-    CHARL_MAP_SAMPLES1(.lo = -4, .hi = 4),
-    CHARL_MAP_SAMPLES1(.lo = -110, .hi = 80, .skip_gradient = true),
-};
-
-const charl__op charl_op_exp = {
-    UNARY("exp"),
-    .formula = "out = exp(x)",
-    .expr = "charl_exp(a)",
-    .element = exponential,
-    .backward = exp_backward,
-    .onnx_type = "Exp",
-    CHARL_SAMPLES(exp_samples),
-};
-
-charl_var *charl_exp(charl_graph *g, charl_var *x)
-{
-    return charl__apply1(g, &charl_op_exp, NULL, x);
-}
+const charl__op charl_op_exp =
+    UNARY(exp, "out = exp(x)", exp_samples, "charl_exp(a)", .backward = exp_backward, .onnx_type = "Exp");
+CHARL_BUILDER1(exp)
 
 /* log: natural logarithm; -inf at 0, NaN below. d/dx = 1 / x */
 
-CHARL_ELEMENT(logarithm, log(x[0]))
-
-static void log_backward(const charl__backward *b)
-{
-    b->gin[0] = charl_div(b->g, b->gout[0], b->in[0]);
-}
-
+CHARL_ELEMENT(log_at, log(x[0]))
 static const charl__op_sample log_samples[] = {
     CHARL_MAP_SAMPLES1(.lo = 0.1, .hi = 4),
     CHARL_MAP_SAMPLES1(.lo = 1e-44, .hi = 1e-37, .skip_gradient = true),
     CHARL_MAP_SAMPLES1(.lo = 1, .hi = 3e38, .skip_gradient = true),
 };
 
-const charl__op charl_op_log = {
-    UNARY("log"),
-    .formula = "out = log(x)",
-    .expr = "charl_log(a)",
-    .element = logarithm,
-    .backward = log_backward,
-    .onnx_type = "Log",
-    CHARL_SAMPLES(log_samples),
-};
-
-charl_var *charl_log(charl_graph *g, charl_var *x)
+static void log_backward(const charl__backward *b)
 {
-    return charl__apply1(g, &charl_op_log, NULL, x);
+    b->gin[0] = charl_div(b->g, b->gout[0], b->in[0]);
 }
+
+const charl__op charl_op_log =
+    UNARY(log, "out = log(x)", log_samples, "charl_log(a)", .backward = log_backward, .onnx_type = "Log");
+CHARL_BUILDER1(log)
 
 /* sqrt: d/dx = 1 / (2 * out) */
 
-CHARL_ELEMENT(square_root, sqrt(x[0]))
+CHARL_ELEMENT(sqrt_at, sqrt(x[0]))
+static const charl__op_sample sqrt_samples[] = {
+    CHARL_MAP_SAMPLES1(.lo = 0.1, .hi = 4),
+    CHARL_MAP_SAMPLES1(.lo = 0, .hi = 3e38, .skip_gradient = true),
+};
 
 static void sqrt_backward(const charl__backward *b)
 {
     b->gin[0] = charl_scale(b->g, charl_div(b->g, b->gout[0], b->out[0]), 0.5F, 0.0F);
 }
 
-static const charl__op_sample sqrt_samples[] = {
-    CHARL_MAP_SAMPLES1(.lo = 0.1, .hi = 4),
-    CHARL_MAP_SAMPLES1(.lo = 0, .hi = 3e38, .skip_gradient = true),
-};
-
-const charl__op charl_op_sqrt = {
-    UNARY("sqrt"),
-    .formula = "out = sqrt(x)",
-    .expr = "sqrt(a)",
-    .element = square_root,
-    .backward = sqrt_backward,
-    .onnx_type = "Sqrt",
-    CHARL_SAMPLES(sqrt_samples),
-};
-
-charl_var *charl_sqrt(charl_graph *g, charl_var *x)
-{
-    return charl__apply1(g, &charl_op_sqrt, NULL, x);
-}
+const charl__op charl_op_sqrt =
+    UNARY(sqrt, "out = sqrt(x)", sqrt_samples, "sqrt(a)", .backward = sqrt_backward, .onnx_type = "Sqrt");
+CHARL_BUILDER1(sqrt)

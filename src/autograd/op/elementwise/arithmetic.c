@@ -36,8 +36,8 @@ static void backward_add(const charl__backward *b)
 }
 
 static const charl__op_sample samples_add[] = {
-    CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3),
-    CHARL_MAP_SAMPLES_BROADCAST(.lo = -3, .hi = 3),
+    CHARL_MAP_SAMPLES2(),
+    CHARL_MAP_SAMPLES_BROADCAST(),
     {.in = {CHARL_R(F32, 5), CHARL_R(F32, 4, 5)}, .terms = 4, .lo = -3e37, .hi = 3e37, .skip_gradient = true},
 };
 
@@ -46,17 +46,14 @@ const charl__op charl_op_add = {
     .element = add, .backward = backward_add, .onnx_type = "Add",           CHARL_SAMPLES(samples_add),
 };
 
-charl_var *charl_add(charl_graph *g, charl_var *a, charl_var *b)
-{
-    return charl__apply2(g, &charl_op_add, NULL, a, b);
-}
+CHARL_BUILDER2(add)
 
 /* sub, mul */
 
 static const charl__op_sample samples[] = {
-    CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3),
-    CHARL_MAP_SAMPLES_BROADCAST(.lo = -3, .hi = 3),
-    {.in = {CHARL_R(F32, 5), CHARL_R(F32, 4, 5)}, .terms = 4, .lo = -3, .hi = 3},
+    CHARL_MAP_SAMPLES2(),
+    CHARL_MAP_SAMPLES_BROADCAST(),
+    {.in = {CHARL_R(F32, 5), CHARL_R(F32, 4, 5)}, .terms = 4},
 };
 
 CHARL_ELEMENT(sub, x[0] - x[1])
@@ -76,10 +73,7 @@ const charl__op charl_op_sub = {
     .onnx_type = "Sub", CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_sub(charl_graph *g, charl_var *a, charl_var *b)
-{
-    return charl__apply2(g, &charl_op_sub, NULL, a, b);
-}
+CHARL_BUILDER2(sub)
 
 CHARL_ELEMENT(mul, x[0] * x[1])
 
@@ -97,10 +91,7 @@ const charl__op charl_op_mul = {
     .onnx_type = "Mul", CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_mul(charl_graph *g, charl_var *a, charl_var *b)
-{
-    return charl__apply2(g, &charl_op_mul, NULL, a, b);
-}
+CHARL_BUILDER2(mul)
 
 /* div: d/da = 1 / b, d/db = -out / b */
 
@@ -119,8 +110,8 @@ static void backward_div(const charl__backward *b)
 }
 
 static const charl__op_sample samples_div[] = {
-    CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3, .away = 0.3),
-    CHARL_MAP_SAMPLES_BROADCAST(.lo = -3, .hi = 3, .away = 0.3),
+    CHARL_MAP_SAMPLES2(.away = 0.3),
+    CHARL_MAP_SAMPLES_BROADCAST(.away = 0.3),
     {.in = {CHARL_R(F32, 5), CHARL_R(F32, 4, 5)}, .terms = 4, .lo = 0.5, .hi = 3},
 };
 
@@ -129,10 +120,7 @@ const charl__op charl_op_div = {
     .onnx_type = "Div", CHARL_SAMPLES(samples_div),
 };
 
-charl_var *charl_div(charl_graph *g, charl_var *a, charl_var *b)
-{
-    return charl__apply2(g, &charl_op_div, NULL, a, b);
-}
+CHARL_BUILDER2(div)
 
 /* scale: factor * x + offset, in one rounding */
 
@@ -165,8 +153,8 @@ static void backward_scale(const charl__backward *b)
 
 static const scale_attr affine = {-1.7F, 0.3F}, linear = {0.1F, 0.0F};
 static const charl__op_sample samples_scale[] = {
-    CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .attr = &affine),
-    CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .attr = &linear),
+    CHARL_MAP_SAMPLES1(.attr = &affine),
+    CHARL_MAP_SAMPLES1(.attr = &linear),
 };
 
 static void onnx_scale(const charl__onnx_node *n)
@@ -224,15 +212,12 @@ static void backward_lerp(const charl__backward *b)
 }
 
 static const charl__op_sample samples_lerp[] = {
-    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5)}, .lo = -2, .hi = 2, .terms = 2},
-    {.in = {CHARL_R(F32, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)}, .lo = -2, .hi = 2, .terms = 2},
+    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5)}, CHARL_WITHIN(2, 2)},
+    {.in = {CHARL_R(F32, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)}, CHARL_WITHIN(2, 2)},
     {.in = {CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4)}, .lo = -2, .hi = 2},
-    {.in = {CHARL_R(F32, 7, 613), CHARL_R(F32, 7, 613), CHARL_SCALAR(F32)}, .lo = -2, .hi = 2, .terms = 4291},
-    {.in = {CHARL_R(F32, 2, 3, 7), CHARL_R(F32, 3, 7), CHARL_R(F32, 3, 1)}, .lo = -2, .hi = 2, .terms = 14},
-    {.in = {CHARL_B(F32, 16, 3, 5, 5), CHARL_B(F32, 16, 3, 5, 5), CHARL_B(F32, 16, 1, 1, 1)},
-     .lo = -2,
-     .hi = 2,
-     .terms = 75},
+    {.in = {CHARL_R(F32, 7, 613), CHARL_R(F32, 7, 613), CHARL_SCALAR(F32)}, CHARL_WITHIN(2, 4291)},
+    {.in = {CHARL_R(F32, 2, 3, 7), CHARL_R(F32, 3, 7), CHARL_R(F32, 3, 1)}, CHARL_WITHIN(2, 14)},
+    {.in = {CHARL_B(F32, 16, 3, 5, 5), CHARL_B(F32, 16, 3, 5, 5), CHARL_B(F32, 16, 1, 1, 1)}, CHARL_WITHIN(2, 75)},
     {.in = {CHARL_B(F32, 8), CHARL_B(F32, 8), CHARL_B(F32, 8)}, .lo = 0, .hi = 1, .terms = 2},
 };
 

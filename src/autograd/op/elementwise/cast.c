@@ -82,7 +82,7 @@ static void reference(const charl__reference *r)
 
 static const charl_dtype f32 = CHARL_F32, f16 = CHARL_F16, bf16 = CHARL_BF16, u8 = CHARL_U8, i32 = CHARL_I32;
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_R(F32, 3, 5)}, .attr = &f32, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &f32},
     {.in = {CHARL_R(F32, 7, 613)}, .attr = &f16, .lo = -300, .hi = 300, .skip_gradient = true},
     {.in = {CHARL_R(F32, 7, 613)}, .attr = &bf16, .lo = -3e38, .hi = 3e38, .skip_gradient = true},
     {.in = {CHARL_R(F32, 7, 613)}, .attr = &u8, .lo = -50, .hi = 300, .skip_gradient = true},

@@ -106,10 +106,7 @@ const charl__op charl_op_swiglu = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_swiglu(charl_graph *g, charl_var *x)
-{
-    return charl__apply1(g, &charl_op_swiglu, NULL, x);
-}
+CHARL_BUILDER1(swiglu)
 
 /* swiglu_grad(gout, x) */
 static charl_status infer_grad(charl__infer *inf)

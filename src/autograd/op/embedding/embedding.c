@@ -73,8 +73,8 @@ static void reference(const charl__reference *r)
 }
 
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_B(I32, 16, 5), CHARL_R(F32, 7, 12)}, .lo = -2, .hi = 2, .int_end = 7, .terms = 20},
-    {.in = {CHARL_B(I32, 8), CHARL_R(F32, 40, 37)}, .lo = -2, .hi = 2, .int_end = 40, .terms = 4},
+    {.in = {CHARL_B(I32, 16, 5), CHARL_R(F32, 7, 12)}, .int_end = 7, CHARL_WITHIN(2, 20)},
+    {.in = {CHARL_B(I32, 8), CHARL_R(F32, 40, 37)}, .int_end = 40, CHARL_WITHIN(2, 4)},
     {.in = {CHARL_R(I32, 3, 2, 2), CHARL_R(F32, 3, 5)},
      .lo = -2,
      .hi = 2,
@@ -102,10 +102,7 @@ const charl__op charl_op_embedding = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_embedding(charl_graph *g, charl_var *x, charl_var *weight)
-{
-    return charl__apply2(g, &charl_op_embedding, NULL, x, weight);
-}
+CHARL_BUILDER2(embedding)
 
 /* The workspace of embedding_wgrad in ints: ends and order of kernels/embedding/embedding.cl; keys
  * of embedding_rank.cl, of 8 bytes at most, where blocks of positions may be cut anywhere; what
@@ -339,34 +336,23 @@ static void reference_wgrad(const charl__reference *r)
 
 static const int64_t one = 1, three = 3, seven = 7, many = 300, very_many = 2500;
 static const charl__op_sample samples_wgrad[] = {
-    {.in = {CHARL_B(F32, 16, 5, 12), CHARL_B(I32, 16, 5)},
-     .attr = &seven,
-     .lo = -2,
-     .hi = 2,
-     .int_end = 7,
-     .terms = 20},
+    {.in = {CHARL_B(F32, 16, 5, 12), CHARL_B(I32, 16, 5)}, .attr = &seven, .int_end = 7, CHARL_WITHIN(2, 20)},
     {.in = {CHARL_B(F32, 8, 70, 9), CHARL_B(I32, 8, 70)},
      .attr = &three,
-     .lo = -2,
-     .hi = 2,
-     .int_end = 4, /* 3 is outside */
-     .terms = 200,
+     .int_end = 4,
+     /* 3 is outside */ CHARL_WITHIN(2, 200),
      .skip_gradient = true},
-    {.in = {CHARL_B(F32, 8, 37), CHARL_B(I32, 8)}, .attr = &many, .lo = -2, .hi = 2, .int_end = 300, .terms = 2},
+    {.in = {CHARL_B(F32, 8, 37), CHARL_B(I32, 8)}, .attr = &many, .int_end = 300, CHARL_WITHIN(2, 2)},
     {.in = {CHARL_B(F32, 16, 300, 16), CHARL_B(I32, 16, 300)},
      .attr = &very_many, /* rows of none, one, two and more positions in a large table */
-     .lo = -2,
-     .hi = 2,
-     .int_end = 2600, /* 2500 and more are outside */
-     .terms = 16,
+     .int_end = 2600,
+     /* 2500 and more are outside */ CHARL_WITHIN(2, 16),
      .skip_gradient = true},
-    {.in = {CHARL_R(F32, 600, 2), CHARL_R(I32, 600)}, .attr = &many, .lo = -2, .hi = 2, .int_end = 300, .terms = 8},
+    {.in = {CHARL_R(F32, 600, 2), CHARL_R(I32, 600)}, .attr = &many, .int_end = 300, CHARL_WITHIN(2, 8)},
     {.in = {CHARL_R(F32, 66000, 1), CHARL_R(I32, 66000)}, /* of many blocks */
      .attr = &many,
-     .lo = -2,
-     .hi = 2,
      .int_end = 300,
-     .terms = 300,
+     CHARL_WITHIN(2, 300),
      .skip_gradient = true},
     {.in = {CHARL_R(F32, 1, 1), CHARL_R(I32, 1)}, .attr = &one, .lo = -2, .hi = 2, .int_end = 1},
     {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)}, .attr = &three, .lo = -2, .hi = 2, .int_end = 3},

@@ -18,4 +18,9 @@ static inline int64_t charl__cross_entropy_chunks(int64_t n)
 charl_status charl__cross_entropy_rows(const charl__enqueue *e, const charl_tensor *logits, bool weight,
                                        charl__launch *l, int64_t *per_item) CHARL_MUST_CHECK;
 
+/* For samples. Operands: logits of C classes for rows of these extents, labels, one f32 per row. */
+#define LOGITS(KIND, C, ...)                                                                                           \
+    CHARL_##KIND(F32, __VA_ARGS__, C), CHARL_##KIND(I32, __VA_ARGS__), CHARL_##KIND(F32, __VA_ARGS__)
+#define CLASSES(args, end, n) .attr = &(args), .int_end = (end), .terms = (n)
+
 #endif

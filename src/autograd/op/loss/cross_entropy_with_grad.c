@@ -91,31 +91,11 @@ static void reference(const charl__reference *r)
 static const charl_cross_entropy_args plain = {0}, smooth = {.label_smoothing = 0.1F},
                                       both = {.label_smoothing = 0.1F, .z_loss = 0.5F};
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_B(F32, 8, 5), CHARL_B(F32, 8, 5, 37), CHARL_B(I32, 8, 5), CHARL_B(F32, 8, 5)},
-     .attr = &smooth,
-     .int_end = 38, /* 37 is outside */
-     .terms = 37,
-     .lo = -3,
-     .hi = 3},
-    {.in = {CHARL_B(F32, 8), CHARL_B(F32, 8, 24203), CHARL_B(I32, 8)}, /* several chunks */
-     .n_in = 3,
-     .attr = &plain,
-     .int_end = 24203,
-     .terms = 24203,
-     .lo = -30,
-     .hi = 30},
-    {.in = {CHARL_B(F32, 8), CHARL_B(F32, 8, 24577), CHARL_B(I32, 8), CHARL_B(F32, 8)},
-     .attr = &both,
-     .int_end = 24577, /* one more than full chunks */
-     .terms = 24577,
-     .lo = -3,
-     .hi = 3},
-    {.in = {CHARL_R(F32, 0), CHARL_R(F32, 0, 4), CHARL_R(I32, 0)},
-     .n_in = 3,
-     .attr = &plain,
-     .int_end = 4,
-     .lo = -3,
-     .hi = 3},
+    {.in = {CHARL_B(F32, 8, 5), LOGITS(B, 37, 8, 5)}, CLASSES(smooth, 38, 37)}, /* 37 is outside */
+    /* several chunks */
+    {.in = {CHARL_B(F32, 8), LOGITS(B, 24203, 8)}, .n_in = 3, CLASSES(plain, 24203, 24203), .lo = -30, .hi = 30},
+    {.in = {CHARL_B(F32, 8), LOGITS(B, 24577, 8)}, CLASSES(both, 24577, 24577)}, /* one more than full chunks */
+    {.in = {CHARL_R(F32, 0), LOGITS(R, 4, 0)}, .n_in = 3, CLASSES(plain, 4, 0)},
 };
 
 const charl__op charl_op_cross_entropy_with_grad = {

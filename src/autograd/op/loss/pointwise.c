@@ -147,100 +147,60 @@ static void reference_grad(const charl__reference *r)
     }
 }
 
-#define PAIR(word)                                                                                                     \
-    .name = (word), .n_in = 2, .half = CHARL_HALF(0) | CHARL_HALF(1), .mixed = true, .infer = infer,                   \
-    .enqueue = enqueue, .reference = reference
+/* A loss: of its row, the expression, f and the gradient. Then its gradient. Either may have other fields at the end. */
+#define PAIR(word, text, drawn, expression, f, gradient, ...)                                                          \
+    {                                                                                                                  \
+        .name = #word, .n_in = 2, .half = CHARL_HALF(0) | CHARL_HALF(1), .mixed = true, .infer = infer,                \
+        .enqueue = enqueue, .reference = reference, .formula = (text), CHARL_SAMPLES(drawn),                           \
+        .row = &(const pair){expression, f, gradient}, .backward = __VA_ARGS__                                         \
+    }
+#define GRADIENT(word, drawn, expression, slope, ...)                                                                  \
+    {                                                                                                                  \
+        .name = #word "_grad", .n_in = 3, .half = CHARL_HALF(0) | CHARL_HALF(1), .mixed = true, .infer = infer_grad,   \
+        .enqueue = enqueue_grad, .reference = reference_grad, CHARL_SAMPLES(drawn),                                    \
+        .row = &(const pair){.expr = expression, .f = slope}, .formula = __VA_ARGS__                                   \
+    }
 
-#define GRADIENT(word)                                                                                                 \
-    .name = (word), .n_in = 3, .half = CHARL_HALF(0) | CHARL_HALF(1), .mixed = true, .infer = infer_grad,              \
-    .enqueue = enqueue_grad, .reference = reference_grad
-
+/* clang-format off */
 /* Samples of the loss, and of its gradient; `parameter` is a const float * or NULL. */
-#define PAIR_SAMPLES(parameter)                                                                                        \
-    PAIR_SAMPLE(CHARL_R, 5, parameter, 3, 5), PAIR_SAMPLE(CHARL_R, 2, parameter, 5),                                   \
-        PAIR_SAMPLE(CHARL_R, 2100, parameter, 2, 3, 700), PAIR_SAMPLE(CHARL_R, 9001, parameter, 2, 9001),              \
-        PAIR_SAMPLE(CHARL_R, 0, parameter, 0, 4), PAIR_SAMPLE(CHARL_B, 37, parameter, 16, 37)
-
-#define PAIR_SAMPLE(type, length, parameter, ...)                                                                      \
-    {                                                                                                                  \
-        .in = {type(F32, __VA_ARGS__), type(F32, __VA_ARGS__)}, .terms = (length), .lo = -3, .hi = 3,                  \
-        .attr = (parameter)                                                                                            \
-    }
-
-#define PAIR_SAMPLES_GRAD(parameter)                                                                                   \
-    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 1)},                                               \
-     .terms = 2,                                                                                                       \
-     .lo = -3,                                                                                                         \
-     .hi = 3,                                                                                                          \
-     .attr = (parameter)},                                                                                             \
-        {.in = {CHARL_R(F32, 5), CHARL_R(F32, 5), CHARL_R(F32, 5)},                                                    \
-         .terms = 2,                                                                                                   \
-         .lo = -3,                                                                                                     \
-         .hi = 3,                                                                                                      \
-         .attr = (parameter)},                                                                                         \
-        {.in = {CHARL_R(F32, 2, 3, 700), CHARL_R(F32, 2, 3, 700), CHARL_R(F32, 2, 1, 1)},                              \
-         .terms = 2,                                                                                                   \
-         .lo = -3,                                                                                                     \
-         .hi = 3,                                                                                                      \
-         .attr = (parameter)},                                                                                         \
-    {                                                                                                                  \
-        .in = {CHARL_B(F32, 16, 37), CHARL_B(F32, 16, 37), CHARL_B(F32, 16, 1)}, .terms = 2, .lo = -3, .hi = 3,        \
-        .attr = (parameter)                                                                                            \
-    }
+#define PAIR_SAMPLE(KIND, length, parameter, ...) \
+    {.in = {CHARL_##KIND(F32, __VA_ARGS__), CHARL_##KIND(F32, __VA_ARGS__)}, .terms = (length), .attr = (parameter)}
+#define PAIR_SAMPLES(parameter) \
+    PAIR_SAMPLE(R, 5, parameter, 3, 5), PAIR_SAMPLE(R, 2, parameter, 5), PAIR_SAMPLE(R, 2100, parameter, 2, 3, 700), \
+    PAIR_SAMPLE(R, 9001, parameter, 2, 9001), PAIR_SAMPLE(R, 0, parameter, 0, 4), PAIR_SAMPLE(B, 37, parameter, 16, 37)
+#define GRAD_SAMPLE(x, g, parameter) {.in = {x, x, g}, .terms = 2, .attr = (parameter)}
+#define GRAD_SAMPLES(parameter) \
+    GRAD_SAMPLE(CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 1), parameter), \
+    GRAD_SAMPLE(CHARL_R(F32, 5), CHARL_R(F32, 5), parameter), \
+    GRAD_SAMPLE(CHARL_R(F32, 2, 3, 700), CHARL_R(F32, 2, 1, 1), parameter), \
+    GRAD_SAMPLE(CHARL_B(F32, 16, 37), CHARL_B(F32, 16, 1), parameter)
+/* clang-format on */
 
 static const charl__op_sample samples[] = {PAIR_SAMPLES(NULL)};
-static const charl__op_sample grad_samples[] = {PAIR_SAMPLES_GRAD(NULL)};
+static const charl__op_sample grad_samples[] = {GRAD_SAMPLES(NULL)};
 
 /* mse: d/dx = 2 (x - t) / n */
 
 CHARL_ELEMENT(square, (x[0] - x[1]) * (x[0] - x[1]))
 CHARL_ELEMENT(square_slope, 2 * (x[0] - x[1]))
 
-const charl__op charl_op_mse = {
-    PAIR("mse"),
-    .formula = "out[b] = mean over the rest of (x - t)^2",
-    .row = &(const pair){"(a - b) * (a - b)", square, &charl_op_mse_grad},
-    .backward = backward,
-    CHARL_SAMPLES(samples),
-};
-
-const charl__op charl_op_mse_grad = {
-    GRADIENT("mse_grad"),
-    .formula = "out = g / n * 2 * (x - t), n elements in a row",
-    .row = &(const pair){"c * p * (2.0f * (a - b))", square_slope, NULL},
-    CHARL_SAMPLES(grad_samples),
-};
-
-charl_var *charl_mse(charl_graph *g, charl_var *x, charl_var *target)
-{
-    return charl__apply2(g, &charl_op_mse, NULL, x, target);
-}
+const charl__op charl_op_mse = PAIR(mse, "out[b] = mean over the rest of (x - t)^2", samples, "(a - b) * (a - b)",
+                                    square, &charl_op_mse_grad, backward);
+const charl__op charl_op_mse_grad = GRADIENT(mse, grad_samples, "c * p * (2.0f * (a - b))", square_slope,
+                                             "out = g / n * 2 * (x - t), n elements in a row");
+CHARL_BUILDER2(mse)
 
 /* l1: d/dx = sign(x - t) / n, 0 where they are equal */
 
 CHARL_ELEMENT(distance, fabs(x[0] - x[1]))
 CHARL_ELEMENT(distance_slope, x[0] > x[1] ? 1.0 : x[0] < x[1] ? -1.0 : x[0] - x[1]) /* NaN stays NaN */
 
-const charl__op charl_op_l1 = {
-    PAIR("l1"),
-    .formula = "out[b] = mean over the rest of |x - t|",
-    .row = &(const pair){"fabs(a - b)", distance, &charl_op_l1_grad},
-    .backward = backward,
-    CHARL_SAMPLES(samples),
-};
-
-const charl__op charl_op_l1_grad = {
-    GRADIENT("l1_grad"),
-    .formula = "out = g / n * sign(x - t), n elements in a row",
-    .row = &(const pair){"c * p * select(select(a - b, CHARL_SPLAT(1.0f), a > b), CHARL_SPLAT(-1.0f), a < b)",
-                         distance_slope, NULL},
-    CHARL_SAMPLES(grad_samples),
-};
-
-charl_var *charl_l1(charl_graph *g, charl_var *x, charl_var *target)
-{
-    return charl__apply2(g, &charl_op_l1, NULL, x, target);
-}
+const charl__op charl_op_l1 =
+    PAIR(l1, "out[b] = mean over the rest of |x - t|", samples, "fabs(a - b)", distance, &charl_op_l1_grad, backward);
+const charl__op charl_op_l1_grad =
+    GRADIENT(l1, grad_samples, "c * p * select(select(a - b, CHARL_SPLAT(1.0f), a > b), CHARL_SPLAT(-1.0f), a < b)",
+             distance_slope, "out = g / n * sign(x - t), n elements in a row");
+CHARL_BUILDER2(l1)
 
 /* huber: with d = x - t, d^2 / 2 where |d| <= delta, else delta * (|d| - delta / 2). d/dx = d, held
  * within [-delta, delta], / n */
@@ -264,26 +224,15 @@ static const charl__op_sample huber_samples[] = {
     PAIR_SAMPLES(&one),
     {.in = {CHARL_R(F32, 4, 9), CHARL_R(F32, 4, 9)}, .terms = 9, .lo = -0.4, .hi = 0.4, .attr = &one},
 };
-static const charl__op_sample huber_grad_samples[] = {PAIR_SAMPLES_GRAD(&one)};
+static const charl__op_sample huber_grad_samples[] = {GRAD_SAMPLES(&one)};
 
-const charl__op charl_op_huber = {
-    PAIR("huber"),
-    .formula = "out[b] = mean over the rest of Huber's function of x - t",
-    .attr_size = sizeof(float), /* delta */
-    .row = &(const pair){"select(p * (fabs(a - b) - 0.5f * p), 0.5f * (a - b) * (a - b), fabs(a - b) <= p)", huber,
-                         &charl_op_huber_grad},
-    .backward = backward,
-    CHARL_SAMPLES(huber_samples),
-};
-
-const charl__op charl_op_huber_grad = {
-    GRADIENT("huber_grad"),
-    .formula = "out = g / n * (x - t, held within [-delta, delta]), n elements in a row",
-    .attr_size = sizeof(float), /* delta */
-    .row = &(const pair){"c * p * select(select(a - b, CHARL_SPLAT(q), a - b > q), CHARL_SPLAT(-q), a - b < -q)",
-                         huber_slope, NULL},
-    CHARL_SAMPLES(huber_grad_samples),
-};
+const charl__op charl_op_huber =
+    PAIR(huber, "out[b] = mean over the rest of Huber's function of x - t", huber_samples,
+         "select(p * (fabs(a - b) - 0.5f * p), 0.5f * (a - b) * (a - b), fabs(a - b) <= p)", huber,
+         &charl_op_huber_grad, backward, .attr_size = sizeof(float)); /* delta */
+const charl__op charl_op_huber_grad = GRADIENT(
+    huber, huber_grad_samples, "c * p * select(select(a - b, CHARL_SPLAT(q), a - b > q), CHARL_SPLAT(-q), a - b < -q)",
+    huber_slope, "out = g / n * (x - t, held within [-delta, delta]), n elements in a row", .attr_size = sizeof(float));
 
 charl_var *charl_huber(charl_graph *g, charl_var *x, charl_var *target, float delta)
 {
@@ -318,41 +267,20 @@ static const charl__op_sample bce_samples[] = {
     {.in = {CHARL_R(F32, 4, 9), CHARL_R(F32, 4, 9)}, .terms = 9, .lo = -100, .hi = 100, .skip_gradient = true},
 };
 
-const charl__op charl_op_bce_with_logits = {
-    PAIR("bce_with_logits"),
-    .formula = "out[b] = mean over the rest of softplus(x) - x * t",
-    .row = &(const pair){"select(a, CHARL_SPLAT(0.0f), a < 0.0f) + "
-                         "charl_log1p_unit(charl_exp(-fabs(a))) - a * b",
-                         bce, NULL},
-    .backward = bce_backward,
-    CHARL_SAMPLES(bce_samples),
-};
-
-const charl__op charl_op_bce_with_logits_grad = {
-    GRADIENT("bce_with_logits_grad"),
-    .formula = "out = g / n * (sigmoid(x) - t), n elements in a row",
-    .row = &(const pair){"c * p * (charl_sigmoid(a) - b)", bce_slope, NULL},
-    CHARL_SAMPLES(grad_samples),
-};
-
-charl_var *charl_bce_with_logits(charl_graph *g, charl_var *x, charl_var *target)
-{
-    return charl__apply2(g, &charl_op_bce_with_logits, NULL, x, target);
-}
+const charl__op charl_op_bce_with_logits = PAIR(
+    bce_with_logits, "out[b] = mean over the rest of softplus(x) - x * t", bce_samples,
+    "select(a, CHARL_SPLAT(0.0f), a < 0.0f) + charl_log1p_unit(charl_exp(-fabs(a))) - a * b", bce, NULL, bce_backward);
+const charl__op charl_op_bce_with_logits_grad =
+    GRADIENT(bce_with_logits, grad_samples, "c * p * (charl_sigmoid(a) - b)", bce_slope,
+             "out = g / n * (sigmoid(x) - t), n elements in a row");
+CHARL_BUILDER2(bce_with_logits)
 
 /* binary_accuracy: fraction of a row's binary predictions that are right: the logit x is above 0 (a probability of 1/2) where the target
  * is above 1/2. Not differentiable. */
 
 CHARL_ELEMENT(is_right, (x[0] > 0.0) == (x[1] > 0.5) ? 1.0 : 0.0)
 
-const charl__op charl_op_binary_accuracy = {
-    PAIR("binary_accuracy"),
-    .formula = "out[b] = mean over the rest of (x > 0) == (t > 1/2)",
-    .row = &(const pair){"select(CHARL_SPLAT(0.0f), CHARL_SPLAT(1.0f), (a > 0.0f) == (b > 0.5f))", is_right, NULL},
-    CHARL_SAMPLES(samples),
-};
-
-charl_var *charl_binary_accuracy(charl_graph *g, charl_var *logits, charl_var *target)
-{
-    return charl__apply2(g, &charl_op_binary_accuracy, NULL, logits, target);
-}
+const charl__op charl_op_binary_accuracy =
+    PAIR(binary_accuracy, "out[b] = mean over the rest of (x > 0) == (t > 1/2)", samples,
+         "select(CHARL_SPLAT(0.0f), CHARL_SPLAT(1.0f), (a > 0.0f) == (b > 0.5f))", is_right, NULL, NULL);
+CHARL_BUILDER2(binary_accuracy)

@@ -68,15 +68,15 @@ static void reference(const charl__reference *r)
 
 static const int top1 = 1, top5 = 5;
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_R(F32, 300, 5), CHARL_R(I32, 300)}, .attr = &top1, .int_end = 5, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 40, 5), CHARL_R(I32, 40)}, .attr = &top1, .int_end = 20, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 40, 5), CHARL_R(I32, 40)}, .attr = &top5, .int_end = 5, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 70, 37), CHARL_R(I32, 70)}, .attr = &top5, .int_end = 37, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 50, 1), CHARL_R(I32, 50)}, .attr = &top1, .int_end = 2, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)}, .attr = &top1, .int_end = 4, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 300, 5), CHARL_R(I32, 300)}, .attr = &top1, .int_end = 5},
+    {.in = {CHARL_R(F32, 40, 5), CHARL_R(I32, 40)}, .attr = &top1, .int_end = 20},
+    {.in = {CHARL_R(F32, 40, 5), CHARL_R(I32, 40)}, .attr = &top5, .int_end = 5},
+    {.in = {CHARL_R(F32, 70, 37), CHARL_R(I32, 70)}, .attr = &top5, .int_end = 37},
+    {.in = {CHARL_R(F32, 50, 1), CHARL_R(I32, 50)}, .attr = &top1, .int_end = 2},
+    {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)}, .attr = &top1, .int_end = 4},
     {.in = {CHARL_R(F32, 30, 3), CHARL_R(I32, 30)}, .attr = &top1, .int_end = 3, .lo = 1, .hi = 1}, /* all tie */
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(I32, 8, 3)}, .attr = &top5, .int_end = 37, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 64, 10), CHARL_B(I32, 64)}, .attr = &top1, .int_end = 10, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(I32, 8, 3)}, .attr = &top5, .int_end = 37},
+    {.in = {CHARL_B(F32, 64, 10), CHARL_B(I32, 64)}, .attr = &top1, .int_end = 10},
 };
 
 const charl__op charl_op_top_k_correct = {

@@ -71,31 +71,17 @@ static void reference_grad(const charl__reference *r)
 
 static const charl__norm ten = {10, 1e-5F, true};
 
+/* gout and x, then for each of C channels mean, invstd, two sums and weight. */
+#define GRAD(x, C)                                                                                                     \
+    {                                                                                                                  \
+        x, x, CHARL_R(F32, C), CHARL_R(F32, C), CHARL_R(F32, 2, C), CHARL_R(F32, C)                                    \
+    }
+
 static const charl__op_sample samples_grad[] = {
-    {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5), CHARL_R(F32, 5), CHARL_R(F32, 2, 5),
-            CHARL_R(F32, 5)},
-     .attr = &ten,
-     .lo = -1,
-     .hi = 1,
-     .terms = 4},
-    {.in = {CHARL_B(F32, 24, 37), CHARL_B(F32, 24, 37), CHARL_R(F32, 37), CHARL_R(F32, 37), CHARL_R(F32, 2, 37)},
-     .n_in = 5,
-     .attr = &ten,
-     .lo = -1,
-     .hi = 1,
-     .terms = 4},
-    {.in = {CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 4), CHARL_R(F32, 4), CHARL_R(F32, 2, 4),
-            CHARL_R(F32, 4)},
-     .attr = &ten,
-     .lo = -1,
-     .hi = 1,
-     .terms = 4},
-    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1), CHARL_R(F32, 1), CHARL_R(F32, 1), CHARL_R(F32, 2, 1),
-            CHARL_R(F32, 1)},
-     .attr = &ten,
-     .lo = -1,
-     .hi = 1,
-     .terms = 4},
+    {.in = GRAD(CHARL_B(F32, 16, 5, 3, 7), 5), .attr = &ten, CHARL_WITHIN(1, 4)},
+    {.in = GRAD(CHARL_B(F32, 24, 37), 37), .n_in = 5, .attr = &ten, CHARL_WITHIN(1, 4)},
+    {.in = GRAD(CHARL_R(F32, 3, 4, 600), 4), .attr = &ten, CHARL_WITHIN(1, 4)},
+    {.in = GRAD(CHARL_R(F32, 1, 1), 1), .attr = &ten, CHARL_WITHIN(1, 4)},
 };
 
 const charl__op charl_op_batch_norm_grad = {
@@ -176,23 +162,17 @@ static const charl__op_sample samples_apply[] = {
     {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5, 1, 1), CHARL_R(F32, 5, 1, 1), CHARL_R(F32, 5, 1, 1),
             CHARL_R(F32, 5, 1, 1)},
      .attr = &ten,
-     .lo = -1,
-     .hi = 1,
-     .terms = 2,
+     CHARL_WITHIN(1, 2),
      .skip_gradient = true},
     {.in = {CHARL_B(F32, 24, 37), CHARL_R(F32, 37), CHARL_R(F32, 37)},
      .n_in = 3,
      .attr = &ten,
-     .lo = -1,
-     .hi = 1,
-     .terms = 2,
+     CHARL_WITHIN(1, 2),
      .skip_gradient = true},
     {.in = {CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 4, 1), CHARL_R(F32, 4, 1), CHARL_R(F32, 4, 1)},
      .n_in = 4,
      .attr = &ten,
-     .lo = -1,
-     .hi = 1,
-     .terms = 2,
+     CHARL_WITHIN(1, 2),
      .skip_gradient = true},
 };
 

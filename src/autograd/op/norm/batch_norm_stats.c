@@ -84,10 +84,10 @@ static void reference_squares(const charl__reference *r)
 }
 
 static const charl__op_sample samples_squares[] = {
-    {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5)}, .lo = -1, .hi = 1, .terms = 336},
-    {.in = {CHARL_B(F32, 24, 37), CHARL_R(F32, 37)}, .lo = -1, .hi = 1, .terms = 24},
-    {.in = {CHARL_B(F32, 8, 2, 18, 17), CHARL_R(F32, 2, 1, 1)}, .lo = -1, .hi = 1, .terms = 2448},
-    {.in = {CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 4)}, .lo = -1, .hi = 1, .terms = 1800},
+    {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5)}, CHARL_WITHIN(1, 336)},
+    {.in = {CHARL_B(F32, 24, 37), CHARL_R(F32, 37)}, CHARL_WITHIN(1, 24)},
+    {.in = {CHARL_B(F32, 8, 2, 18, 17), CHARL_R(F32, 2, 1, 1)}, CHARL_WITHIN(1, 2448)},
+    {.in = {CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 4)}, CHARL_WITHIN(1, 1800)},
     {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1)}, .lo = -1, .hi = 1},
 };
 
@@ -136,20 +136,17 @@ static void reference_sums(const charl__reference *r)
     }
 }
 
+/* gout and x, then mean and invstd of each of C channels. */
+#define SUMS(x, C)                                                                                                     \
+    {                                                                                                                  \
+        x, x, CHARL_R(F32, C), CHARL_R(F32, C)                                                                         \
+    }
+
 static const charl__op_sample samples_sums[] = {
-    {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5), CHARL_R(F32, 5)},
-     .lo = -1,
-     .hi = 1,
-     .terms = 336},
-    {.in = {CHARL_B(F32, 24, 37), CHARL_B(F32, 24, 37), CHARL_R(F32, 37), CHARL_R(F32, 37)},
-     .lo = -1,
-     .hi = 1,
-     .terms = 24},
-    {.in = {CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 4), CHARL_R(F32, 4)},
-     .lo = -1,
-     .hi = 1,
-     .terms = 1800},
-    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)}, .lo = -1, .hi = 1},
+    {.in = SUMS(CHARL_B(F32, 16, 5, 3, 7), 5), CHARL_WITHIN(1, 336)},
+    {.in = SUMS(CHARL_B(F32, 24, 37), 37), CHARL_WITHIN(1, 24)},
+    {.in = SUMS(CHARL_R(F32, 3, 4, 600), 4), CHARL_WITHIN(1, 1800)},
+    {.in = SUMS(CHARL_R(F32, 1, 1), 1), .lo = -1, .hi = 1},
 };
 
 const charl__op charl_op_batch_norm_sums = {

@@ -182,37 +182,26 @@ static void reference_add(const charl__reference *r)
 
 static const float usual = 1e-5F, large = 0.1F;
 
+/* weight and bias of rows of n elements */
+#define AFFINE(n) CHARL_R(F32, n), CHARL_R(F32, n)
+
 /* Of operands x, weight and bias; an operator without the last takes those before it. */
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_R(F32, 5)}, .attr = &large, .lo = -1, .hi = 1, .terms = 16},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_R(F32, 37)}, .n_in = 2, .attr = &usual, .lo = -1, .hi = 1, .terms = 37},
-    {.in = {CHARL_R(F32, 5, 300)}, .n_in = 1, .attr = &usual, .lo = -1, .hi = 1, .terms = 300},
-    {.in = {CHARL_R(F32, 3, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)}, .attr = &large, .lo = -1, .hi = 1, .terms = 2},
-    {.in = {CHARL_R(F32, 768), CHARL_R(F32, 768), CHARL_R(F32, 768)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 768},
+    {.in = {CHARL_B(F32, 16, 5), AFFINE(5)}, .attr = &large, CHARL_WITHIN(1, 16)},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_R(F32, 37)}, .n_in = 2, .attr = &usual, CHARL_WITHIN(1, 37)},
+    {.in = {CHARL_R(F32, 5, 300)}, .n_in = 1, .attr = &usual, CHARL_WITHIN(1, 300)},
+    {.in = {CHARL_R(F32, 3, 1), AFFINE(1)}, .attr = &large, CHARL_WITHIN(1, 2)},
+    {.in = {CHARL_R(F32, 768), AFFINE(768)}, .attr = &usual, CHARL_WITHIN(1, 768)},
 };
 
 static const charl__op_sample samples_add[] = {
-    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_R(F32, 5)},
-     .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 16},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37), CHARL_R(F32, 37)},
+    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), AFFINE(5)}, .attr = &large, CHARL_WITHIN(1, 16)},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37), AFFINE(37)},
      .n_in = 3,
      .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 37},
-    {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300), CHARL_R(F32, 300), CHARL_R(F32, 300)},
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 300},
-    {.in = {CHARL_R(F32, 3, 1), CHARL_R(F32, 3, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)},
-     .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 2},
+     CHARL_WITHIN(1, 37)},
+    {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300), AFFINE(300)}, .attr = &usual, CHARL_WITHIN(1, 300)},
+    {.in = {CHARL_R(F32, 3, 1), CHARL_R(F32, 3, 1), AFFINE(1)}, .attr = &large, CHARL_WITHIN(1, 2)},
 };
 
 #define NORM(word)                                                                                                     \

@@ -344,56 +344,36 @@ static void reference_grads(const charl__reference *r)
 
 static const float usual = 1e-5F, large = 0.1F;
 
+/* gout, x, weight and extra for rows of n elements. */
+#define OPERANDS(KIND, n, ...)                                                                                         \
+    {                                                                                                                  \
+        CHARL_##KIND(F32, __VA_ARGS__, n), CHARL_##KIND(F32, __VA_ARGS__, n), CHARL_R(F32, n),                         \
+            CHARL_##KIND(F32, __VA_ARGS__, n)                                                                          \
+    }
+
 static const charl__op_sample samples_grad[] = {
-    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_B(F32, 16, 5)},
-     .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 16},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)}, .n_in = 2, .attr = &usual, .lo = -1, .hi = 1, .terms = 37},
-    {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300), CHARL_R(F32, 300)},
-     .n_in = 3,
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 300},
-    {.in = {CHARL_R(F32, 3, 1), CHARL_R(F32, 3, 1), CHARL_R(F32, 1)},
-     .n_in = 3,
-     .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 2},
+    {.in = OPERANDS(B, 5, 16), .attr = &large, CHARL_WITHIN(1, 16)},
+    {.in = OPERANDS(B, 37, 8, 3), .n_in = 2, .attr = &usual, CHARL_WITHIN(1, 37)},
+    {.in = OPERANDS(R, 300, 5), .n_in = 3, .attr = &usual, CHARL_WITHIN(1, 300)},
+    {.in = OPERANDS(R, 1, 3), .n_in = 3, .attr = &large, CHARL_WITHIN(1, 2)},
 };
 
 static const charl__op_sample samples_wgrad[] = {
-    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5)}, .attr = &large, .lo = -1, .hi = 1, .terms = 16},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 37},
-    {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 300},
+    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5)}, .attr = &large, CHARL_WITHIN(1, 16)},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)}, .attr = &usual, CHARL_WITHIN(1, 37)},
+    {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300)}, .attr = &usual, CHARL_WITHIN(1, 300)},
     /* Per slice, whole blocks of 64 rows and a ragged one; of more than 256 blocks, taller ones. */
-    {.in = {CHARL_B(F32, 8, 135, 37), CHARL_B(F32, 8, 135, 37)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 1080},
-    {.in = {CHARL_R(F32, 16449, 2), CHARL_R(F32, 16449, 2)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 16449},
+    {.in = {CHARL_B(F32, 8, 135, 37), CHARL_B(F32, 8, 135, 37)}, .attr = &usual, CHARL_WITHIN(1, 1080)},
+    {.in = {CHARL_R(F32, 16449, 2), CHARL_R(F32, 16449, 2)}, .attr = &usual, CHARL_WITHIN(1, 16449)},
     {.in = {CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4)}, .attr = &usual, .lo = -1, .hi = 1},
-    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 2},
+    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1)}, .attr = &usual, CHARL_WITHIN(1, 2)},
 };
 
 static const charl__op_sample samples_grads[] = {
-    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_B(F32, 16, 5)},
-     .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 16},
+    {.in = OPERANDS(B, 5, 16), .attr = &large, CHARL_WITHIN(1, 16)},
     /* In one pass on devices with groups: slices of a whole block of rows and a ragged one. */
-    {.in = {CHARL_B(F32, 8, 67, 520), CHARL_B(F32, 8, 67, 520), CHARL_R(F32, 520)},
-     .n_in = 3,
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 536},
-    {.in = {CHARL_R(F32, 5, 16), CHARL_R(F32, 5, 16), CHARL_R(F32, 16), CHARL_R(F32, 5, 16)},
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 16},
+    {.in = OPERANDS(B, 520, 8, 67), .n_in = 3, .attr = &usual, CHARL_WITHIN(1, 536)},
+    {.in = OPERANDS(R, 16, 5), .attr = &usual, CHARL_WITHIN(1, 16)},
 };
 
 #define GRAD(word)                                                                                                     \

@@ -382,8 +382,8 @@ static const charl__pool k1 = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, {1, 1}};
 
 static const charl__op_sample samples_max[] = {
     {.in = {CHARL_B(F32, 8, 3, 6, 7)}, .attr = &k2, .lo = -1, .hi = 1},
-    {.in = {CHARL_B(F32, 8, 2, 5, 4)}, .attr = &k3, .lo = -1, .hi = 1, .terms = 9},
-    {.in = {CHARL_R(F32, 2, 3, 9, 8)}, .attr = &odd, .lo = -1, .hi = 1, .terms = 3},
+    {.in = {CHARL_B(F32, 8, 2, 5, 4)}, .attr = &k3, CHARL_WITHIN(1, 9)},
+    {.in = {CHARL_R(F32, 2, 3, 9, 8)}, .attr = &odd, CHARL_WITHIN(1, 3)},
     {.in = {CHARL_R(F32, 1, 1, 1, 1)}, .attr = &k1, .lo = -1, .hi = 1},
     {.in = {CHARL_R(F32, 3, 5, 40, 33)}, .attr = &k2, .lo = -1, .hi = 1},
 };
@@ -404,9 +404,9 @@ const charl__op charl_op_max_pool2d = {
 };
 
 static const charl__op_sample samples_avg[] = {
-    {.in = {CHARL_B(F32, 8, 3, 6, 7)}, .attr = &k2, .lo = -1, .hi = 1, .terms = 4},
-    {.in = {CHARL_B(F32, 8, 2, 5, 4)}, .attr = &k3, .lo = -1, .hi = 1, .terms = 9},
-    {.in = {CHARL_R(F32, 2, 30, 9, 8)}, .attr = &odd, .lo = -1, .hi = 1, .terms = 6},
+    {.in = {CHARL_B(F32, 8, 3, 6, 7)}, .attr = &k2, CHARL_WITHIN(1, 4)},
+    {.in = {CHARL_B(F32, 8, 2, 5, 4)}, .attr = &k3, CHARL_WITHIN(1, 9)},
+    {.in = {CHARL_R(F32, 2, 30, 9, 8)}, .attr = &odd, CHARL_WITHIN(1, 6)},
     {.in = {CHARL_R(F32, 1, 1, 1, 1)}, .attr = &k1, .lo = -1, .hi = 1},
 };
 
@@ -426,18 +426,8 @@ const charl__op charl_op_avg_pool2d = {
 
 static const charl__op_sample samples_max_grad[] = {
     {.in = {CHARL_B(F32, 8, 3, 3, 3), CHARL_B(I32, 8, 3, 3, 3)}, .attr = &k2, .lo = -1, .hi = 1, .int_end = 42},
-    {.in = {CHARL_B(F32, 8, 7, 3, 4), CHARL_B(I32, 8, 7, 3, 4)},
-     .attr = &k3,
-     .lo = -1,
-     .hi = 1,
-     .int_end = 20,
-     .terms = 9},
-    {.in = {CHARL_R(F32, 2, 30, 7, 3), CHARL_R(I32, 2, 30, 7, 3)},
-     .attr = &odd,
-     .lo = -1,
-     .hi = 1,
-     .int_end = 72,
-     .terms = 3},
+    {.in = {CHARL_B(F32, 8, 7, 3, 4), CHARL_B(I32, 8, 7, 3, 4)}, .attr = &k3, .int_end = 20, CHARL_WITHIN(1, 9)},
+    {.in = {CHARL_R(F32, 2, 30, 7, 3), CHARL_R(I32, 2, 30, 7, 3)}, .attr = &odd, .int_end = 72, CHARL_WITHIN(1, 3)},
 };
 
 const charl__op charl_op_max_pool2d_grad = {
@@ -454,9 +444,9 @@ const charl__op charl_op_max_pool2d_grad = {
 };
 
 static const charl__op_sample samples_avg_grad[] = {
-    {.in = {CHARL_B(F32, 8, 3, 3, 3)}, .attr = &k2, .lo = -1, .hi = 1, .terms = 4},
-    {.in = {CHARL_B(F32, 8, 7, 3, 4)}, .attr = &k3, .lo = -1, .hi = 1, .terms = 9},
-    {.in = {CHARL_R(F32, 2, 30, 7, 3)}, .attr = &odd, .lo = -1, .hi = 1, .terms = 6},
+    {.in = {CHARL_B(F32, 8, 3, 3, 3)}, .attr = &k2, CHARL_WITHIN(1, 4)},
+    {.in = {CHARL_B(F32, 8, 7, 3, 4)}, .attr = &k3, CHARL_WITHIN(1, 9)},
+    {.in = {CHARL_R(F32, 2, 30, 7, 3)}, .attr = &odd, CHARL_WITHIN(1, 6)},
 };
 
 const charl__op charl_op_avg_pool2d_grad = {

@@ -243,11 +243,11 @@ static void lstm_reference(const charl__reference *r)
 }
 
 static const charl__op_sample lstm_samples[] = {
-    {.in = {CHARL_B(F32, 16, 5, 12), CHARL_R(F32, 12, 3)}, .lo = -1, .hi = 1, .terms = 16},
-    {.in = {CHARL_B(F32, 8, 3, 148), CHARL_R(F32, 148, 37)}, .lo = -0.5, .hi = 0.5, .terms = 200},
-    {.in = {CHARL_R(F32, 2, 40, 20), CHARL_R(F32, 20, 5)}, .lo = -2, .hi = 2, .terms = 200},
-    {.in = {CHARL_R(F32, 1, 1, 4), CHARL_R(F32, 4, 1)}, .lo = -2, .hi = 2, .terms = 2},
-    {.in = {CHARL_B(F32, 16, 4, 80), CHARL_R(F32, 80, 20)}, .lo = -0.5, .hi = 0.5, .terms = 100},
+    {.in = {CHARL_B(F32, 16, 5, 12), CHARL_R(F32, 12, 3)}, CHARL_WITHIN(1, 16)},
+    {.in = {CHARL_B(F32, 8, 3, 148), CHARL_R(F32, 148, 37)}, CHARL_WITHIN(0.5, 200)},
+    {.in = {CHARL_R(F32, 2, 40, 20), CHARL_R(F32, 20, 5)}, CHARL_WITHIN(2, 200)},
+    {.in = {CHARL_R(F32, 1, 1, 4), CHARL_R(F32, 4, 1)}, CHARL_WITHIN(2, 2)},
+    {.in = {CHARL_B(F32, 16, 4, 80), CHARL_R(F32, 80, 20)}, CHARL_WITHIN(0.5, 100)},
 };
 
 const charl__op charl_op_lstm = {
@@ -299,31 +299,19 @@ static void lstm_grad_reference(const charl__reference *r)
     charl__recurrence_reference(r, r->in_type[0].shape.dim[0], r->in_type[2].shape.dim[1], lstm_grad_row);
 }
 
+/* gh, saved, w_hh and gsaved of B rows, T steps and N features. */
+#define LSTM(KIND, B, T, N)                                                                                            \
+    {                                                                                                                  \
+        CHARL_##KIND(F32, B, T, N), CHARL_##KIND(F32, B, T, 5 * (N)), CHARL_R(F32, 4 * (N), N),                        \
+            CHARL_##KIND(F32, B, T, 5 * (N))                                                                           \
+    }
+
 static const charl__op_sample lstm_grad_samples[] = {
-    {.in = {CHARL_B(F32, 16, 5, 3), CHARL_B(F32, 16, 5, 15), CHARL_R(F32, 12, 3)},
-     .n_in = 3,
-     .lo = -1,
-     .hi = 1,
-     .terms = 60},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 185), CHARL_R(F32, 148, 37), CHARL_B(F32, 8, 3, 185)},
-     .lo = -0.5,
-     .hi = 0.5,
-     .terms = 600},
-    {.in = {CHARL_R(F32, 2, 30, 5), CHARL_R(F32, 2, 30, 25), CHARL_R(F32, 20, 5)},
-     .n_in = 3,
-     .lo = -0.5,
-     .hi = 0.5,
-     .terms = 600},
-    {.in = {CHARL_R(F32, 1, 1, 1), CHARL_R(F32, 1, 1, 5), CHARL_R(F32, 4, 1)},
-     .n_in = 3,
-     .lo = -1,
-     .hi = 1,
-     .terms = 4},
-    {.in = {CHARL_B(F32, 16, 4, 20), CHARL_B(F32, 16, 4, 100), CHARL_R(F32, 80, 20)},
-     .n_in = 3,
-     .lo = -0.5,
-     .hi = 0.5,
-     .terms = 400},
+    {.in = LSTM(B, 16, 5, 3), .n_in = 3, CHARL_WITHIN(1, 60)},
+    {.in = LSTM(B, 8, 3, 37), CHARL_WITHIN(0.5, 600)},
+    {.in = LSTM(R, 2, 30, 5), .n_in = 3, CHARL_WITHIN(0.5, 600)},
+    {.in = LSTM(R, 1, 1, 1), .n_in = 3, CHARL_WITHIN(1, 4)},
+    {.in = LSTM(B, 16, 4, 20), .n_in = 3, CHARL_WITHIN(0.5, 400)},
 };
 
 const charl__op charl_op_lstm_grad = {
@@ -363,11 +351,11 @@ static void gru_reference(const charl__reference *r)
 }
 
 static const charl__op_sample gru_samples[] = {
-    {.in = {CHARL_B(F32, 16, 5, 9), CHARL_R(F32, 9, 3), CHARL_R(F32, 9)}, .lo = -1, .hi = 1, .terms = 16},
-    {.in = {CHARL_B(F32, 8, 3, 111), CHARL_R(F32, 111, 37)}, .n_in = 2, .lo = -0.5, .hi = 0.5, .terms = 200},
-    {.in = {CHARL_R(F32, 2, 40, 15), CHARL_R(F32, 15, 5), CHARL_R(F32, 15)}, .lo = -1, .hi = 1, .terms = 200},
-    {.in = {CHARL_R(F32, 1, 1, 3), CHARL_R(F32, 3, 1), CHARL_R(F32, 3)}, .lo = -2, .hi = 2, .terms = 2},
-    {.in = {CHARL_B(F32, 16, 4, 60), CHARL_R(F32, 60, 20), CHARL_R(F32, 60)}, .lo = -0.5, .hi = 0.5, .terms = 100},
+    {.in = {CHARL_B(F32, 16, 5, 9), CHARL_R(F32, 9, 3), CHARL_R(F32, 9)}, CHARL_WITHIN(1, 16)},
+    {.in = {CHARL_B(F32, 8, 3, 111), CHARL_R(F32, 111, 37)}, .n_in = 2, CHARL_WITHIN(0.5, 200)},
+    {.in = {CHARL_R(F32, 2, 40, 15), CHARL_R(F32, 15, 5), CHARL_R(F32, 15)}, CHARL_WITHIN(1, 200)},
+    {.in = {CHARL_R(F32, 1, 1, 3), CHARL_R(F32, 3, 1), CHARL_R(F32, 3)}, CHARL_WITHIN(2, 2)},
+    {.in = {CHARL_B(F32, 16, 4, 60), CHARL_R(F32, 60, 20), CHARL_R(F32, 60)}, CHARL_WITHIN(0.5, 100)},
 };
 
 const charl__op charl_op_gru = {
@@ -421,32 +409,19 @@ static void gru_grad_reference(const charl__reference *r)
     charl__recurrence_reference(r, r->in_type[0].shape.dim[0], r->in_type[3].shape.dim[1], gru_grad_row);
 }
 
+/* gh, h, saved, w_hh and gsaved. */
+#define GRU(KIND, B, T, N)                                                                                             \
+    {                                                                                                                  \
+        CHARL_##KIND(F32, B, T, N), CHARL_##KIND(F32, B, T, N), CHARL_##KIND(F32, B, T, 4 * (N)),                      \
+            CHARL_R(F32, 3 * (N), N), CHARL_##KIND(F32, B, T, 4 * (N))                                                 \
+    }
+
 static const charl__op_sample gru_grad_samples[] = {
-    {.in = {CHARL_B(F32, 16, 5, 3), CHARL_B(F32, 16, 5, 3), CHARL_B(F32, 16, 5, 12), CHARL_R(F32, 9, 3)},
-     .n_in = 4,
-     .lo = -1,
-     .hi = 1,
-     .terms = 60},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 148), CHARL_R(F32, 111, 37),
-            CHARL_B(F32, 8, 3, 148)},
-     .lo = -0.5,
-     .hi = 0.5,
-     .terms = 600},
-    {.in = {CHARL_R(F32, 2, 30, 5), CHARL_R(F32, 2, 30, 5), CHARL_R(F32, 2, 30, 20), CHARL_R(F32, 15, 5)},
-     .n_in = 4,
-     .lo = -0.4,
-     .hi = 0.4,
-     .terms = 600},
-    {.in = {CHARL_R(F32, 1, 1, 1), CHARL_R(F32, 1, 1, 1), CHARL_R(F32, 1, 1, 4), CHARL_R(F32, 3, 1)},
-     .n_in = 4,
-     .lo = -1,
-     .hi = 1,
-     .terms = 4},
-    {.in = {CHARL_B(F32, 16, 4, 20), CHARL_B(F32, 16, 4, 20), CHARL_B(F32, 16, 4, 80), CHARL_R(F32, 60, 20)},
-     .n_in = 4,
-     .lo = -0.4,
-     .hi = 0.4,
-     .terms = 400},
+    {.in = GRU(B, 16, 5, 3), .n_in = 4, CHARL_WITHIN(1, 60)},
+    {.in = GRU(B, 8, 3, 37), CHARL_WITHIN(0.5, 600)},
+    {.in = GRU(R, 2, 30, 5), .n_in = 4, CHARL_WITHIN(0.4, 600)},
+    {.in = GRU(R, 1, 1, 1), .n_in = 4, CHARL_WITHIN(1, 4)},
+    {.in = GRU(B, 16, 4, 20), .n_in = 4, CHARL_WITHIN(0.4, 400)},
 };
 
 const charl__op charl_op_gru_grad = {

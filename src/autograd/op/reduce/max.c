@@ -152,9 +152,9 @@ static void reference_grad(const charl__reference *r)
 static const max_attr axis0 = {0, false, 0}, axis1 = {1, false, 0}, last = {-1, true, 0}, grad1 = {1, false, 5},
                       grad_keep = {1, true, 5};
 static const charl__op_sample samples_grad[] = {
-    {.in = {CHARL_R(F32, 3, 4), CHARL_R(I32, 3, 4)}, .attr = &grad1, .lo = -3, .hi = 3, .int_end = 5},
-    {.in = {CHARL_R(F32, 3), CHARL_R(I32, 3)}, .attr = &grad1, .lo = -3, .hi = 3, .int_end = 5},
-    {.in = {CHARL_B(F32, 16, 1, 37), CHARL_B(I32, 16, 1, 37)}, .attr = &grad_keep, .lo = -3, .hi = 3, .int_end = 5},
+    {.in = {CHARL_R(F32, 3, 4), CHARL_R(I32, 3, 4)}, .attr = &grad1, .int_end = 5},
+    {.in = {CHARL_R(F32, 3), CHARL_R(I32, 3)}, .attr = &grad1, .int_end = 5},
+    {.in = {CHARL_B(F32, 16, 1, 37), CHARL_B(I32, 16, 1, 37)}, .attr = &grad_keep, .int_end = 5},
 };
 
 const charl__op charl_op_max_grad = {
@@ -170,14 +170,14 @@ const charl__op charl_op_max_grad = {
 };
 
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis0, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis0},
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &last, .lo = -3e38, .hi = 3e38, .skip_gradient = true},
-    {.in = {CHARL_R(F32, 3, 37, 41)}, .attr = &axis1, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 1)}, .attr = &axis0, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 0, 4)}, .attr = &axis1, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis1, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 7, 6)}, .attr = &last, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 1300)}, .attr = &last, .lo = -3, .hi = 3, .skip_gradient = true},
+    {.in = {CHARL_R(F32, 3, 37, 41)}, .attr = &axis1},
+    {.in = {CHARL_R(F32, 1)}, .attr = &axis0},
+    {.in = {CHARL_R(F32, 0, 4)}, .attr = &axis1},
+    {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis1},
+    {.in = {CHARL_B(F32, 16, 7, 6)}, .attr = &last},
+    {.in = {CHARL_B(F32, 16, 1300)}, .attr = &last, .skip_gradient = true},
 };
 
 static void onnx(const charl__onnx_node *n)

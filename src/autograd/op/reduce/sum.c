@@ -75,14 +75,14 @@ static void reference_expand(const charl__reference *r)
 
 static const expand_attr first_5 = {0, 5}, second_7 = {1, 7}, second_none = {1, 0}, last_300 = {2, 300}, rows = {0, 0};
 static const charl__op_sample samples_expand[] = {
-    {.in = {CHARL_R(F32, 3, 4)}, .n_in = 1, .attr = &first_5, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 3, 41)}, .n_in = 1, .attr = &second_7, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 3, 4)}, .n_in = 1, .attr = &second_none, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 9, 5)}, .n_in = 1, .attr = &last_300, .lo = -3, .hi = 3},
-    {.in = {CHARL_SCALAR(F32)}, .n_in = 1, .attr = &first_5, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 3)}, .n_in = 1, .attr = &second_7, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 3), CHARL_B(F32, 16, 3)}, .n_in = 2, .attr = &rows, .lo = -3, .hi = 3},
-    {.in = {CHARL_SCALAR(F32), CHARL_B(F32, 8)}, .n_in = 2, .attr = &rows, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 4)}, .n_in = 1, .attr = &first_5},
+    {.in = {CHARL_R(F32, 3, 41)}, .n_in = 1, .attr = &second_7},
+    {.in = {CHARL_R(F32, 3, 4)}, .n_in = 1, .attr = &second_none},
+    {.in = {CHARL_R(F32, 9, 5)}, .n_in = 1, .attr = &last_300},
+    {.in = {CHARL_SCALAR(F32)}, .n_in = 1, .attr = &first_5},
+    {.in = {CHARL_B(F32, 16, 3)}, .n_in = 1, .attr = &second_7},
+    {.in = {CHARL_R(F32, 3), CHARL_B(F32, 16, 3)}, .n_in = 2, .attr = &rows},
+    {.in = {CHARL_SCALAR(F32), CHARL_B(F32, 8)}, .n_in = 2, .attr = &rows},
 };
 
 const charl__op charl_op_expand = {
@@ -184,21 +184,21 @@ static void reference(const charl__reference *r)
 
 static const sum_attr axis0 = {0, false}, axis1 = {1, false}, last = {-1, true}, axis0_keep = {0, true};
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis0, .terms = 3, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 3, 5)}, .attr = &last, .terms = 5, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 3, 37, 41)}, .attr = &axis1, .terms = 37, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 2, 613, 19)}, .attr = &axis1, .terms = 613, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 70001)}, .attr = &axis0, .terms = 70001, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 3, 300)}, .attr = &last, .terms = 300, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 70000, 2)}, .attr = &axis0, .terms = 70000, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 1)}, .attr = &axis0, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 4, 0)}, .attr = &axis1, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 0, 4)}, .attr = &axis1, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis0, .terms = 16, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 37)}, .attr = &last, .terms = 37, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 8)}, .attr = &axis0_keep, .terms = 8, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 2400, 5)}, .attr = &axis0, .terms = 2400, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 40000, 1)}, .attr = &axis0, .terms = 40000, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis0, .terms = 3},
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &last, .terms = 5},
+    {.in = {CHARL_R(F32, 3, 37, 41)}, .attr = &axis1, .terms = 37},
+    {.in = {CHARL_R(F32, 2, 613, 19)}, .attr = &axis1, .terms = 613},
+    {.in = {CHARL_R(F32, 70001)}, .attr = &axis0, .terms = 70001},
+    {.in = {CHARL_R(F32, 3, 300)}, .attr = &last, .terms = 300},
+    {.in = {CHARL_R(F32, 70000, 2)}, .attr = &axis0, .terms = 70000},
+    {.in = {CHARL_R(F32, 1)}, .attr = &axis0},
+    {.in = {CHARL_R(F32, 4, 0)}, .attr = &axis1},
+    {.in = {CHARL_R(F32, 0, 4)}, .attr = &axis1},
+    {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis0, .terms = 16},
+    {.in = {CHARL_B(F32, 16, 37)}, .attr = &last, .terms = 37},
+    {.in = {CHARL_B(F32, 8)}, .attr = &axis0_keep, .terms = 8},
+    {.in = {CHARL_B(F32, 2400, 5)}, .attr = &axis0, .terms = 2400},
+    {.in = {CHARL_B(F32, 40000, 1)}, .attr = &axis0, .terms = 40000},
 };
 
 static void onnx(const charl__onnx_node *n)

@@ -161,7 +161,7 @@ static void reference_like(const charl__reference *r)
     }
 }
 
-static const charl__op_sample samples_like[] = {CHARL_MAP_SAMPLES_BROADCAST(.lo = -3, .hi = 3)};
+static const charl__op_sample samples_like[] = {CHARL_MAP_SAMPLES_BROADCAST()};
 
 const charl__op charl_op_expand_like = {
     .name = "expand_like",
@@ -179,21 +179,21 @@ const charl__op charl_op_expand_like = {
 
 static const int axis0 = 0, axis1 = 1, axis_last = -1;
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis1, .terms = 3, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis0, .terms = 5, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 2, 3, 7, 41)}, .attr = &axis1, .terms = 574, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 300, 37)}, .attr = &axis_last, .terms = 300, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 2, 2, 5003)}, .attr = &axis1, .terms = 10006, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 1)}, .attr = &axis0, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 0, 4)}, .attr = &axis1, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 3, 4, 0)}, .attr = &axis1, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis1, .terms = 16, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 32, 131075)}, .attr = &axis1, .terms = 32, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 3, 5, 5)}, .attr = &axis1, .terms = 400, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 8, 3, 4500)}, .attr = &axis1, .terms = 36000, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 8, 3, 11)}, .attr = &axis_last, .terms = 24, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis0, .terms = 37, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 1, 300)}, .attr = &axis1, .terms = 4800, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis1, .terms = 3},
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis0, .terms = 5},
+    {.in = {CHARL_R(F32, 2, 3, 7, 41)}, .attr = &axis1, .terms = 574},
+    {.in = {CHARL_R(F32, 300, 37)}, .attr = &axis_last, .terms = 300},
+    {.in = {CHARL_R(F32, 2, 2, 5003)}, .attr = &axis1, .terms = 10006},
+    {.in = {CHARL_R(F32, 1)}, .attr = &axis0},
+    {.in = {CHARL_R(F32, 0, 4)}, .attr = &axis1},
+    {.in = {CHARL_R(F32, 3, 4, 0)}, .attr = &axis1},
+    {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis1, .terms = 16},
+    {.in = {CHARL_B(F32, 32, 131075)}, .attr = &axis1, .terms = 32},
+    {.in = {CHARL_B(F32, 16, 3, 5, 5)}, .attr = &axis1, .terms = 400},
+    {.in = {CHARL_B(F32, 8, 3, 4500)}, .attr = &axis1, .terms = 36000},
+    {.in = {CHARL_B(F32, 8, 3, 11)}, .attr = &axis_last, .terms = 24},
+    {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis0, .terms = 37},
+    {.in = {CHARL_B(F32, 16, 1, 300)}, .attr = &axis1, .terms = 4800},
 };
 
 const charl__op charl_op_sum_to = {
@@ -210,10 +210,7 @@ const charl__op charl_op_sum_to = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_expand_like(charl_graph *g, charl_var *like, charl_var *x)
-{
-    return charl__apply2(g, &charl_op_expand_like, NULL, like, x);
-}
+CHARL_BUILDER2(expand_like)
 
 charl_var *charl_sum_to(charl_graph *g, charl_var *x, int axis)
 {

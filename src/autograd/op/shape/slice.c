@@ -138,9 +138,9 @@ static void reference_grad(const charl__reference *r)
 
 static const charl__slice_attr pad0 = {0, 2, 3, 9}, pad1 = {1, 3, 5, 8};
 static const charl__op_sample samples_grad[] = {
-    {.in = {CHARL_R(F32, 3, 5)}, .attr = &pad0, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 3, 5, 301)}, .attr = &pad1, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 5)}, .attr = &pad1, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &pad0},
+    {.in = {CHARL_R(F32, 3, 5, 301)}, .attr = &pad1},
+    {.in = {CHARL_B(F32, 16, 5)}, .attr = &pad1},
 };
 
 const charl__op charl_op_slice_grad = {
@@ -161,11 +161,9 @@ const charl__op charl_op_slice_grad = {
 static const charl__slice_attr front = {0, 0, 2, 0}, middle = {1, 1, 3, 0}, end = {-1, 7, 30, 0},
                                nothing = {1, 2, 0, 0};
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_R(F32, 3, 5)}, .attr = &front, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(U8, 3, 5, 7)}, .attr = &middle, .int_end = 256},
-    {.in = {CHARL_R(F32, 300, 37)}, .attr = &end, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 3, 5)}, .attr = &nothing, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 4, 6)}, .attr = &middle, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &front},      {.in = {CHARL_R(U8, 3, 5, 7)}, .attr = &middle, .int_end = 256},
+    {.in = {CHARL_R(F32, 300, 37)}, .attr = &end},     {.in = {CHARL_R(F32, 3, 5)}, .attr = &nothing},
+    {.in = {CHARL_B(F32, 16, 4, 6)}, .attr = &middle},
 };
 
 static void onnx(const charl__onnx_node *n)

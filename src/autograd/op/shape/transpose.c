@@ -184,16 +184,16 @@ static void reference(const charl__reference *r)
 static const charl__transpose_attr none = {0, {0}}, swap = {2, {1, 0}}, last = {3, {0, 2, 1}}, nhwc = {4, {0, 2, 3, 1}},
                                    front = {3, {2, 0, 1}}, mixed = {6, {5, 0, 3, 1, 4, 2}}, heads = {4, {0, 2, 1, 3}};
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_R(F32, 3, 5)}, .attr = &swap, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 67, 129)}, .attr = &swap, .lo = -3, .hi = 3},
-    {.in = {CHARL_SCALAR(F32)}, .attr = &none, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 3, 0)}, .attr = &swap, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &swap},
+    {.in = {CHARL_R(F32, 67, 129)}, .attr = &swap},
+    {.in = {CHARL_SCALAR(F32)}, .attr = &none},
+    {.in = {CHARL_R(F32, 3, 0)}, .attr = &swap},
     {.in = {CHARL_R(U8, 2, 33, 35)}, .attr = &last, .int_end = 256},
-    {.in = {CHARL_R(F32, 5, 6, 7)}, .attr = &front, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 2, 3, 4, 2, 3, 5)}, .attr = &mixed, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(BF16, 2, 3, 20, 5)}, .attr = &nhwc, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 8, 5, 3, 7)}, .attr = &heads, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 16, 5, 7)}, .attr = &last, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 5, 6, 7)}, .attr = &front},
+    {.in = {CHARL_R(F32, 2, 3, 4, 2, 3, 5)}, .attr = &mixed},
+    {.in = {CHARL_R(BF16, 2, 3, 20, 5)}, .attr = &nhwc},
+    {.in = {CHARL_B(F32, 8, 5, 3, 7)}, .attr = &heads},
+    {.in = {CHARL_B(F32, 16, 5, 7)}, .attr = &last},
 };
 
 static void onnx(const charl__onnx_node *n)

@@ -209,16 +209,16 @@ static void onnx_fold(const charl__onnx_node *n)
 /* clang-format off */
 static const charl__unfold same = {3, 1, 1, 1, 5}, strided = {2, 3, 1, 2, 9}, apart = {2, 2, 0, 1, 7}, one = {1, 1, 0, 1, 1};
 static const charl__op_sample samples_unfold[] = {
-    {.in = {CHARL_B(F32, 8, 2, 3, 5, 4)}, .attr = &same, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 2, 3, 1, 9, 35)}, .attr = &strided, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 2, 3, 2, 7, 1)}, .attr = &apart, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 1, 1, 1, 1, 1)}, .attr = &one, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 8, 2, 3, 5, 4)}, .attr = &same},
+    {.in = {CHARL_R(F32, 2, 3, 1, 9, 35)}, .attr = &strided},
+    {.in = {CHARL_R(F32, 2, 3, 2, 7, 1)}, .attr = &apart},
+    {.in = {CHARL_R(F32, 1, 1, 1, 1, 1)}, .attr = &one},
 };
 static const charl__op_sample samples_fold[] = {
-    {.in = {CHARL_B(F32, 8, 6, 15, 4)}, .attr = &same, .lo = -3, .hi = 3, .terms = 3},
-    {.in = {CHARL_R(F32, 2, 6, 3, 35)}, .attr = &strided, .lo = -3, .hi = 3, .terms = 2},
-    {.in = {CHARL_R(F32, 2, 6, 6, 1)}, .attr = &apart, .lo = -3, .hi = 3, .terms = 2},
-    {.in = {CHARL_R(F32, 1, 1, 1, 1)}, .attr = &one, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 8, 6, 15, 4)}, .attr = &same, .terms = 3},
+    {.in = {CHARL_R(F32, 2, 6, 3, 35)}, .attr = &strided, .terms = 2},
+    {.in = {CHARL_R(F32, 2, 6, 6, 1)}, .attr = &apart, .terms = 2},
+    {.in = {CHARL_R(F32, 1, 1, 1, 1)}, .attr = &one},
 };
 /* clang-format on */
 

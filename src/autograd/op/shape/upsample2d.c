@@ -166,19 +166,19 @@ static const args twice = {{2, 2}, false}, uneven = {{3, 1}, false}, smooth = {{
                   same = {{1, 1}, true};
 /* clang-format off */
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_B(F32, 8, 3, 5, 4)}, .attr = &twice, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 2, 3, 4, 7)}, .attr = &uneven, .lo = -3, .hi = 3},
-    {.in = {CHARL_B(F32, 8, 3, 5, 4)}, .attr = &smooth, .lo = -3, .hi = 3, .terms = 4},
-    {.in = {CHARL_R(F32, 2, 30, 9, 8)}, .attr = &odd, .lo = -3, .hi = 3, .terms = 4},
-    {.in = {CHARL_R(F32, 2, 1, 1, 1)}, .attr = &odd, .lo = -3, .hi = 3, .terms = 4},
-    {.in = {CHARL_R(F32, 1, 2, 1, 6)}, .attr = &same, .lo = -3, .hi = 3, .terms = 4},
+    {.in = {CHARL_B(F32, 8, 3, 5, 4)}, .attr = &twice},
+    {.in = {CHARL_R(F32, 2, 3, 4, 7)}, .attr = &uneven},
+    {.in = {CHARL_B(F32, 8, 3, 5, 4)}, .attr = &smooth, .terms = 4},
+    {.in = {CHARL_R(F32, 2, 30, 9, 8)}, .attr = &odd, .terms = 4},
+    {.in = {CHARL_R(F32, 2, 1, 1, 1)}, .attr = &odd, .terms = 4},
+    {.in = {CHARL_R(F32, 1, 2, 1, 6)}, .attr = &same, .terms = 4},
 };
 static const charl__op_sample samples_grad[] = {
-    {.in = {CHARL_B(F32, 8, 3, 10, 8)}, .attr = &twice, .lo = -3, .hi = 3, .terms = 4},
-    {.in = {CHARL_R(F32, 2, 3, 12, 7)}, .attr = &uneven, .lo = -3, .hi = 3, .terms = 3},
-    {.in = {CHARL_B(F32, 8, 3, 10, 8)}, .attr = &smooth, .lo = -3, .hi = 3, .terms = 16},
-    {.in = {CHARL_R(F32, 2, 30, 9, 10)}, .attr = &odd, .lo = -3, .hi = 3, .terms = 60},
-    {.in = {CHARL_R(F32, 2, 1, 3, 5)}, .attr = &odd, .lo = -3, .hi = 3, .terms = 15},
+    {.in = {CHARL_B(F32, 8, 3, 10, 8)}, .attr = &twice, .terms = 4},
+    {.in = {CHARL_R(F32, 2, 3, 12, 7)}, .attr = &uneven, .terms = 3},
+    {.in = {CHARL_B(F32, 8, 3, 10, 8)}, .attr = &smooth, .terms = 16},
+    {.in = {CHARL_R(F32, 2, 30, 9, 10)}, .attr = &odd, .terms = 60},
+    {.in = {CHARL_R(F32, 2, 1, 3, 5)}, .attr = &odd, .terms = 15},
 };
 /* clang-format on */
 
