@@ -141,10 +141,9 @@ static const charl_key mlp_keys[] = {MLP_KEYS(mlp_settings, )};
 static const mlp_settings mlp_defaults = MLP_DEFAULTS;
 
 static const charl_key cnn_keys[] = {
-    {"channels", CHARL_KEY_INTS, offsetof(cnn_settings, channels), "[1,100000]", false,
-     "channels of the convolution blocks, each followed by 2x2 max pooling", NULL},
-    {"kernel", CHARL_KEY_INT, offsetof(cnn_settings, kernel), "[1,15]", false,
-     "height and width of the convolution kernels; must be odd", NULL},
+    CHARL__KEY(cnn_settings, channels, INTS, "[1,100000]", false,
+               "channels of the convolution blocks, each followed by 2x2 max pooling"),
+    CHARL__KEY(cnn_settings, kernel, INT, "[1,15]", false, "height and width of the convolution kernels; must be odd"),
     MLP_KEYS(cnn_settings, head.),
 };
 static const cnn_settings cnn_defaults = {.channels = {2, {32, 64}}, .kernel = 3, .head = MLP_DEFAULTS};

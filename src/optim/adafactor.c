@@ -32,12 +32,6 @@ static int64_t stretches(const view *v)
     return (v->rows + STRETCH - 1) / STRETCH;
 }
 
-static int count_states(const charl_optimizer_config *c)
-{
-    (void)c;
-    return 3;
-}
-
 static bool state_shape(int k, const charl_param *p, charl_shape *out)
 {
     *out = p->spec.shape;
@@ -259,7 +253,6 @@ const charl__optimizer_rule charl__optim_adafactor = {
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
     .state_name = {"row_var", "col_var", "variance"},
-    .count_states = count_states,
     .state_shape = state_shape,
     .prepare = prepare,
     .fill = fill,

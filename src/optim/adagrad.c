@@ -3,24 +3,6 @@
 
 #include "optim/optimizer.h"
 
-static int count_states(const charl_optimizer_config *c)
-{
-    (void)c;
-    return 1;
-}
-
-static charl_status enqueue(const charl_optimizer *o)
-{
-    return charl__optimizer_update_enqueue(
-        o, NULL,
-        &(charl__optimizer_update){
-            .file = "optim/adagrad",
-            .entry = "charl_adagrad",
-            .elementwise = true,
-            .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32((float)o->config.eps)},
-        });
-}
-
 static void reference(const charl__optimizer_reference *r)
 {
     double *sum = r->state[0];
@@ -45,8 +27,7 @@ const charl__optimizer_rule charl__optim_adagrad = {
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
     .state_name = {"sum"},
-    .count_states = count_states,
-    .enqueue = enqueue,
+    .numbers = {CHARL__NUMBER(eps)},
     .elementwise = true,
     .nonnegative = 1U << 0,
     .reference = reference,

@@ -8,12 +8,6 @@
 
 enum { DIRECTION, MATRIX };
 
-static int count_states(const charl_optimizer_config *c)
-{
-    (void)c;
-    return 2;
-}
-
 static charl_status prepare(charl_optimizer *o)
 {
     charl_status st = CHARL_OK;
@@ -101,7 +95,6 @@ const charl__optimizer_rule charl__optim_lamb = {
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
     .state_name = {"exp_avg", "exp_avg_sq"},
-    .count_states = count_states,
     .prepare = prepare,
     .enqueue = enqueue,
     .reference = reference,

@@ -2,25 +2,6 @@
  * an interpolated momentum, with decoupled weight decay. */
 #include "optim/optimizer.h"
 
-static int count_states(const charl_optimizer_config *c)
-{
-    (void)c;
-    return 1;
-}
-
-static charl_status enqueue(const charl_optimizer *o)
-{
-    return charl__optimizer_update_enqueue(
-        o, NULL,
-        &(charl__optimizer_update){
-            .file = "optim/lion",
-            .entry = "charl_lion",
-            .elementwise = true,
-            .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32((float)(1.0 - o->config.beta1)),
-                    charl__f32((float)(1.0 - o->config.beta2))},
-        });
-}
-
 static void reference(const charl__optimizer_reference *r)
 {
     const double b1 = r->config->beta1, b2 = r->config->beta2;
@@ -48,8 +29,7 @@ const charl__optimizer_rule charl__optim_lion = {
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
     .state_name = {"exp_avg"},
-    .count_states = count_states,
-    .enqueue = enqueue,
+    .numbers = {CHARL__REST(beta1), CHARL__REST(beta2)},
     .elementwise = true,
     .reference = reference,
 };

@@ -38,12 +38,6 @@ static double scale_of(const charl_shape *s)
     return 0.2 * sqrt((double)(m > n ? m : n));
 }
 
-static int count_states(const charl_optimizer_config *c)
-{
-    (void)c;
-    return 3;
-}
-
 static bool state_shape(int k, const charl_param *p, charl_shape *out)
 {
     *out = p->spec.shape;
@@ -294,7 +288,6 @@ const charl__optimizer_rule charl__optim_muon = {
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
     .state_name = {"momentum_buffer", "exp_avg", "exp_avg_sq"},
-    .count_states = count_states,
     .state_shape = state_shape,
     .prepare = prepare,
     .enqueue = enqueue,

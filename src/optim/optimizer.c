@@ -101,7 +101,13 @@ static charl_status take_config(charl_optimizer *o, const charl_optimizer_config
         memcpy(settings, config->settings ? config->settings : o->type->row.defaults, o->type->row.settings_size);
         o->config.settings = settings;
     }
-    o->n_states = o->type->count_states(config);
+    if (o->type->count_states) {
+        o->n_states = o->type->count_states(config);
+    } else {
+        while (o->n_states < CHARL_OPTIM_MAX_STATES && o->type->state_name[o->n_states]) {
+            o->n_states++;
+        }
+    }
     return CHARL_OK;
 }
 
@@ -190,6 +196,28 @@ cleanup:
     return st;
 }
 
+/* The update of a rule that has no function for it. */
+static charl_status enqueue_numbers(const charl_optimizer *o)
+{
+    const charl__optimizer_rule *t = o->type;
+    const char *name = t->kernel ? t->kernel : t->row.name;
+    char file[64], entry[64];
+    charl__optimizer_update u = {.file = file, .entry = entry, .elementwise = t->elementwise, .params = {t->param}};
+    int n = o->n_states;
+
+    snprintf(file, sizeof file, "optim/%s", name);
+    snprintf(entry, sizeof entry, "charl_%s", name);
+    for (int k = 0; k < o->n_states; k++) {
+        u.own[k] = charl__raw(CHARL_ARG_INOUT, o->state[k]);
+    }
+    for (int i = 0; i < CHARL_OPTIM_MAX_NUMBERS && t->numbers[i].at; i++) {
+        const double v = *(const double *)((const char *)&o->config + t->numbers[i].at);
+
+        u.own[n++] = charl__f32((float)(t->numbers[i].rest ? 1.0 - v : v));
+    }
+    return charl__optimizer_update_enqueue(o, NULL, &u);
+}
+
 static charl_status record(charl_optimizer *o)
 {
     charl_status st = CHARL_OK;
@@ -206,7 +234,7 @@ static charl_status record(charl_optimizer *o)
         st = charl__grad_norm_enqueue(o);
     }
     if (st == CHARL_OK) {
-        st = o->type->enqueue(o);
+        st = o->type->enqueue ? o->type->enqueue(o) : enqueue_numbers(o);
     }
     if (st == CHARL_OK && o->ema) {
         st = charl__ema_enqueue(o);

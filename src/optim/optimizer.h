@@ -1,6 +1,7 @@
 #ifndef CHARL_OPTIM_OPTIMIZER_H
 #define CHARL_OPTIM_OPTIMIZER_H
 /** What an optimizer is, and what the trainer needs beyond charl/optim.h. */
+#include "base/registry/key.h"
 #include "base/registry/registry.h"
 #include "charl/optim.h"
 #include "optim/tensor_sums.h"
@@ -12,6 +13,7 @@ enum {
     CHARL_OPTIM_MAX_SCRATCH = 4,
     CHARL_OPTIM_MAX_OWN = 10,
     CHARL_OPTIM_MAX_PARAMS = 4,
+    CHARL_OPTIM_MAX_NUMBERS = 4,
     CHARL_OPTIM_PACKED_AT_ONCE = 1 << 22, /* elements of packed states that an update takes at a time */
     CHARL_OPTIM_WINDOW = 1024             /* steps that may be skipped before the host learns of it */
 };
@@ -31,6 +33,20 @@ typedef struct charl__optimizer_reference {
     double *scratch; /* [3 n + m^2] for a parameter [m, ...] */
 } charl__optimizer_reference;
 
+/** A number that a kernel takes: a member of charl_optimizer_config, a double at `at`, or 1 less that. */
+typedef struct charl__optimizer_number {
+    size_t at;
+    bool rest;
+} charl__optimizer_number;
+#define CHARL__NUMBER(member)                                                                                          \
+    {                                                                                                                  \
+        .at = offsetof(charl_optimizer_config, member)                                                                 \
+    }
+#define CHARL__REST(member)                                                                                            \
+    {                                                                                                                  \
+        .at = offsetof(charl_optimizer_config, member), .rest = true                                                   \
+    }
+
 /** A row of the registry. The settings of built-in optimizers are a charl_optimizer_config. */
 typedef struct charl__optimizer_rule {
     charl_row row;
@@ -39,17 +55,21 @@ typedef struct charl__optimizer_rule {
     /** Updates each element by itself: ranks can divide its state, and the update writes the working copy of the parameters where there
      *  is one. */
     bool elementwise;
-    unsigned nonnegative; /* bit k: state k is never negative */
-    int (*count_states)(const charl_optimizer_config *c);
+    unsigned nonnegative;                                 /* bit k: state k is never negative */
+    int (*count_states)(const charl_optimizer_config *c); /* NULL: always all that have a name */
     /** Shape of state k of p, which is preset in *out; false: p has none. NULL: every state is an arena like the parameters'. */
     bool (*state_shape)(int k, const charl_param *p, charl_shape *out);
     /** Create sums and scratch; NULL: none is needed. */
     charl_status (*prepare)(charl_optimizer *o);
     /** Fill in bias1 and bias2 of the record for update t (1 for the first); NULL: as adam. */
     void (*fill)(const charl_optimizer_config *c, int64_t t, charl__step_params *record);
-    /** Enqueue or record the update; sum and norm record are ready. */
+    /** Enqueue or record the update; sum and norm record are ready. NULL: the kernel charl_NAME of optim/NAME, which takes the states,
+     *  then the numbers; NAME is that of the optimizer, or `kernel`. */
     charl_status (*enqueue)(const charl_optimizer *o);
-    void (*reference)(const charl__optimizer_reference *r); /* NULL: not tested by the table test */
+    const char *kernel;
+    charl__kernel_param param;
+    charl__optimizer_number numbers[CHARL_OPTIM_MAX_NUMBERS]; /* up to the first whose `at` is 0 */
+    void (*reference)(const charl__optimizer_reference *r);   /* NULL: not tested by the table test */
 } charl__optimizer_rule;
 
 /** All of them, charl__optim_NAME in a file of this folder, and NULL. Made by CMake. */
@@ -57,26 +77,11 @@ extern const void *const charl__optimizers[];
 extern const charl__optimizer_rule charl__optim_adamw; /* muon updates some parameters as adamw does */
 
 /* Keys that several optimizers have, with the meaning they have there. */
-#define CHARL__KEY_MOMENTUM(help)                                                                                      \
-    {                                                                                                                  \
-        "momentum", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, momentum), "[0,1)", false, help, NULL            \
-    }
-#define CHARL__KEY_NESTEROV(help)                                                                                      \
-    {                                                                                                                  \
-        "nesterov", CHARL_KEY_BOOL, offsetof(charl_optimizer_config, nesterov), NULL, false, help, NULL                \
-    }
-#define CHARL__KEY_BETA1(help)                                                                                         \
-    {                                                                                                                  \
-        "beta1", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, beta1), "[0,1)", false, help, NULL                  \
-    }
-#define CHARL__KEY_BETA2(help)                                                                                         \
-    {                                                                                                                  \
-        "beta2", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, beta2), "[0,1)", false, help, NULL                  \
-    }
-#define CHARL__KEY_EPS(help)                                                                                           \
-    {                                                                                                                  \
-        "eps", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, eps), "[1e-37,inf)", false, help, NULL                \
-    }
+#define CHARL__KEY_MOMENTUM(help) CHARL__KEY(charl_optimizer_config, momentum, FLOAT, "[0,1)", false, help)
+#define CHARL__KEY_NESTEROV(help) CHARL__KEY(charl_optimizer_config, nesterov, BOOL, NULL, false, help)
+#define CHARL__KEY_BETA1(help) CHARL__KEY(charl_optimizer_config, beta1, FLOAT, "[0,1)", false, help)
+#define CHARL__KEY_BETA2(help) CHARL__KEY(charl_optimizer_config, beta2, FLOAT, "[0,1)", false, help)
+#define CHARL__KEY_EPS(help) CHARL__KEY(charl_optimizer_config, eps, FLOAT, "[1e-37,inf)", false, help)
 
 /** Optimizer i = 0, 1, ...; NULL past the last. By name; NULL if unknown. */
 const charl__optimizer_rule *charl__optimizer_at(int i);

@@ -86,35 +86,26 @@ static bool check_milestones(const void *settings, const char **key, char *reaso
     return true;
 }
 
-#define MIN_LR                                                                                                         \
-    {                                                                                                                  \
-        "min_lr", CHARL_KEY_FLOAT, offsetof(charl_schedule, min_lr), "[0,inf)", false,                                 \
-            "learning rate at the end of the decay", NULL                                                              \
-    }
-#define GAMMA(help)                                                                                                    \
-    {                                                                                                                  \
-        "gamma", CHARL_KEY_FLOAT, offsetof(charl_schedule, gamma), "(0,1]", false, help, NULL                          \
-    }
+#define KEY(...) CHARL__KEY(charl_schedule, __VA_ARGS__)
+#define MIN_LR KEY(min_lr, FLOAT, "[0,inf)", false, "learning rate at the end of the decay")
+#define GAMMA(help) KEY(gamma, FLOAT, "(0,1]", false, help)
 
 static const charl_key decay_keys[] = {MIN_LR};
 static const charl_key step_keys[] = {
-    {"step_size", CHARL_KEY_INT, offsetof(charl_schedule, step_size), "[1,1e12]", false,
-     "multiply the learning rate by gamma every this many steps", NULL},
+    KEY(step_size, INT, "[1,1e12]", false, "multiply the learning rate by gamma every this many steps"),
     GAMMA("factor applied to the learning rate every step_size steps"),
 };
 static const charl_key multistep_keys[] = {
-    {"milestones", CHARL_KEY_INTS, offsetof(charl_schedule, milestones), "[1,1e12]", false,
-     "steps at which the learning rate is multiplied by gamma, in ascending order", NULL},
+    KEY(milestones, INTS, "[1,1e12]", false,
+        "steps at which the learning rate is multiplied by gamma, in ascending order"),
     GAMMA("factor applied to the learning rate at every milestone"),
 };
 static const charl_key poly_keys[] = {
-    {"power", CHARL_KEY_FLOAT, offsetof(charl_schedule, power), "(0,inf)", false, "exponent of the polynomial decay",
-     NULL},
+    KEY(power, FLOAT, "(0,inf)", false, "exponent of the polynomial decay"),
     MIN_LR,
 };
 static const charl_key wsd_keys[] = {
-    {"decay_steps", CHARL_KEY_INT, offsetof(charl_schedule, decay_steps), "[1,1e12]", false,
-     "length of the final decay; auto: a tenth of all steps", "auto"},
+    KEY(decay_steps, INT, "[1,1e12]", false, "length of the final decay; auto: a tenth of all steps", "auto"),
     MIN_LR,
 };
 static const charl_schedule defaults = {.step_size = 1000, .gamma = 0.1, .power = 1.0};
