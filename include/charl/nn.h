@@ -44,19 +44,20 @@ typedef struct charl_linear_config {
  *  kernel), which keeps the variance of gradients through a ReLU. */
 typedef enum charl_conv_init { CHARL_CONV_INIT_DEFAULT, CHARL_CONV_INIT_KAIMING_NORMAL } charl_conv_init;
 
-/** conv1d, conv2d and conv3d, and the transposed conv_transpose2d and conv_transpose3d. An array has a number for each extent of the
- *  window: T; H and W; or D, H and W. The others are not read. */
+/** conv1d, conv2d and conv3d, and the transposed conv_transpose2d and conv_transpose3d. An array has a number for each
+ *  extent of the window: T; H and W; or D, H and W. The others are not read. */
 typedef struct charl_conv_config {
     int64_t channels;  /* output channels; required */
     int64_t kernel[3]; /* required */
     int64_t stride[3]; /* default 1 */
-    /* default -1: (kernel - 1) * dilation / 2, which keeps the size at stride 1 and odd kernels; transposed: default 0 */
+    /* default -1: (kernel - 1) * dilation / 2, which keeps the size at stride 1 and odd kernels; transposed: 0 */
     int64_t padding[3];
     int64_t output_padding[3]; /* transposed only: default 0; less than the stride */
     int64_t dilation[3];       /* default 1 */
     int64_t groups;            /* default 1 */
     bool bias;                 /* default true */
-    /* conv1d only: all padding in front, (kernel - 1) * dilation, so that a step sees itself and those before it; default false */
+    /* conv1d only: all padding in front, (kernel - 1) * dilation: a step sees itself and those before it; default
+     * false */
     bool causal;
     const char *activation;
     charl_conv_init init; /* conv2d only */

@@ -87,7 +87,7 @@ typedef struct charl_operator_sample {
     int n_in; /* 0: n_in of the operator */
     const void *attr;
     double lo, hi, away; /* lo and hi 0: -3 and 3 */
-    int64_t int_end; /* 0: 2 */
+    int64_t int_end;     /* 0: 2 */
     int64_t int_begin;
     int64_t terms;      /* length of the longest sum in an output element; scales the tolerance. 0: 1 */
     double ulp;         /* allowed error in units of the last place; 0: 4 */
