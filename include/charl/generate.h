@@ -37,7 +37,7 @@ CHARL_BEGIN_DECLS
  *
  *  prompt          [prompt_bytes] charl_generate: the text to continue, not empty; charl_generate_chat: the system
  *                  message, may be empty
- *  chat_template   charl_generate_chat: as template_name of charl_chat_options; NULL: "chatml"
+ *  chat_template   charl_generate_chat: as the setting template of the importer chat; NULL: "chatml"
  *  tokenizer       path of the tokenizer (charl_tokenizer_load), for a checkpoint that holds none; NULL: none
  *  special_tokens  special tokens in the prompt, such as <|endoftext|>, stand for themselves
  *  tokens          to generate
@@ -199,7 +199,7 @@ charl_status charl_generate_file(const charl_config *config, const char *checkpo
 typedef charl_status (*charl_chat_message)(void *ctx, const char **text, size_t *bytes);
 
 /** Hold a conversation: to each message of the user the model generates an answer, of at most options->tokens. Messages
- *  are written out by a template, which should be the one that the training data were written with (charl_import_chat).
+ *  are written out by a template, which should be the one that the training data were written with (the importer chat).
  *  Special tokens are recognized in the template only. An answer ends at what the template has after it, at an
  *  end-of-text token or at a stop text. The window slides over the conversation as charl_generate says.
  *

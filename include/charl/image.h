@@ -53,26 +53,6 @@ typedef struct charl_image_files {
 charl_status charl_image_files_add(charl_image_files *files, const char *path) CHARL_MUST_CHECK;
 void charl_image_files_fini(charl_image_files *files);
 
-/** Convert folders of images to a dataset of kind "images", u8 [n, channels, height, width].
- *
- *  folders[0]  for training. Its sub-folders are the classes, numbered by name; or it has a file
- *              labels.csv with a file name and a label on each line, perhaps after a header. Labels
- *              that are not all integers from 0 are class names, numbered by name
- *  folders[1]  or NULL: validation, or test if val_split > 0; with the same classes
- *
- *  All files that cannot be read are found before the import fails; the first 20 are noted (opt->noted). With
- *  opt->skip_bad they are left out instead, which costs decoding all files twice.
- *
- *  With opt->link the samples stay in their files, which are decoded whenever they are read. They are the same, and the
- *  data set has the same content_id. A file whose pixels are no longer those that were imported is an error when it is
- *  read.
- *
- *  Samples are stored in a fixed random order, so that val_split takes some of every class. The fit
- *  is stored. Blocks. Local. Errors: as charl_import_idx and charl_image_read. Memory: the names of
- *  the files, 16 MiB of images, and a picture for each processor. */
-charl_status charl_import_images(const char *const folders[2], const charl_image_format *format, const char *out,
-                                 const charl_import_options *opt) CHARL_MUST_CHECK;
-
 /** Format i = 0, 1, ... of image files that this build reads, such as "png"; NULL after the last. Static storage.
  *  Local. */
 const char *charl_image_format_name(int i);

@@ -1,20 +1,17 @@
 #ifndef CHARL_IMPORT_H
 #define CHARL_IMPORT_H
-/** Importers by name: what `charl data import FORMAT` offers, as rows. charl/dataset.h has a function for each of them
- *  too.
+/** Importers by name: what `charl data import FORMAT` offers.
  *
- *      const charl_importer *t = charl_importer_find("csv");
- *      void *settings = calloc(1, t->row.settings_size);
- *      memcpy(settings, t->row.defaults, t->row.settings_size);
- *      charl_key_parse(&t->row.keys[0], "species", settings, reason);        for each option that the user gives
- *      t->run(settings, files, n, "data.h5", &(charl_import_options){sizeof(charl_import_options), .val_split = 0.1});
+ *      const char *file = "flowers.csv";
+ *      charl_import("csv", (const char *const[]){"label=species", "missing=mean", NULL}, &file, 1, "flowers.h5",
+ *                   &(charl_import_options){sizeof(charl_import_options), .val_split = 0.1});
  */
 #include "charl/dataset.h"
 #include "charl/key.h"
 
 CHARL_BEGIN_DECLS
 
-/** A row. Its keys are the options of the importer: key val_file is --val-file. They are of the kinds that
+/** A row. Its keys are the settings of the importer: key val_file is the option --val-file. They are of kinds that
  *  charl_key_parse reads. */
 typedef struct charl_importer {
     charl_row row;
@@ -22,7 +19,7 @@ typedef struct charl_importer {
     int group, most;   /* operands come in groups of so many, and are at most so many; 0: no limit */
     bool shuffles;     /* validation rows are chosen by seed and class, unless in_order */
     const char *note;  /* shown below the options in --help; NULL: none */
-    /** Import the n files; settings are as the keys describe, checked. Errors: as charl_import_idx. */
+    /* For charl_import: settings are as the keys describe, checked; opt is not NULL. */
     charl_status (*run)(const void *settings, const char *const *files, int n, const char *out,
                         const charl_import_options *opt);
 } charl_importer;
@@ -32,6 +29,26 @@ typedef struct charl_importer {
 const charl_importer *charl_importer_get(int i);
 const charl_importer *charl_importer_find(const char *name);
 const char *charl_importer_name(int i);
+
+/** Convert files of another format to one in charl's layout at `out`, with mean and standard deviation of the training
+ *  part. `out` appears whole or not at all.
+ *
+ *  format    name of an importer. docs/tables.md, images.md, arrays.md and language-models.md say what each makes of
+ *            its files
+ *  settings  "KEY=VALUE" of its keys, then NULL; the others have their defaults. NULL: all of them
+ *  files     [n] as the importer takes them: a second pair or folder becomes the validation set, or with val_split the
+ *            test set; where it takes any number, a file may be a folder, or a pattern with *, ? and [] as a shell
+ *            would expand it, both in the order of the bytes of the names
+ *  opt       may be NULL
+ *
+ *  Blocks. Local. Memory: a few MiB, and 5 to 13 bytes for each row or document; what learns a vocabulary holds the
+ *  training text.
+ *  Errors: ERR_DATA    a source is missing, truncated or malformed; the message names the file and line, row or byte
+ *          ERR_CONFIG  no such importer or setting, settings or files that do not go together; `out` exists and may not
+ *                      be replaced, or is one of the sources; .jsonl in a charl built without libjansson
+ *          ERR_DISK    `out` could not be written */
+charl_status charl_import(const char *format, const char *const *settings, const char *const *files, int n,
+                          const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -23,7 +23,7 @@ typedef struct charl__chat_template {
 
 extern const char *const charl__chat_role_names[CHARL__CHAT_ROLES];
 
-/** The template called `name`, "chatml" where that is NULL, or the one in the JSON file of that path (charl_chat_options). Start from {0}; call
+/** The template called `name`, "chatml" where that is NULL, or the one in the JSON file of that path (import_chat.c). Start from {0}; call
  *  charl__chat_template_fini also after a failure. Blocks. Errors: ERR_CONFIG, ERR_NOMEM. */
 charl_status charl__chat_template_find(const char *name, charl__chat_template *out) CHARL_MUST_CHECK;
 void charl__chat_template_fini(charl__chat_template *t);

@@ -1,5 +1,6 @@
 /* HDF5 files. Random bytes would test HDF5's own reader, which is known to crash on them; so an input is a list of changes to a valid file:
  * objects and attributes removed, renamed, replaced by others of any type and shape, linked elsewhere, or overwritten. */
+#include "io/imports.h"
 #include "fuzz/fuzz.h"
 
 #include <hdf5.h>
@@ -395,9 +396,9 @@ static void make_datasets(image *out)
     static const char documents[] =
         "{\"text\":\"to be or not\"}\n{\"text\":\"that is\"}\n{\"text\":\"the question\"}\n";
     const charl_make_options digits = {sizeof digits, .kind = "digits", .n_train = 3, .n_val = 2, .overwrite = true};
-    const charl_csv_options csv = {sizeof csv, .label = "species"};
+    const char *const *csv = WITH("label=species");
     const charl_import_options opt = {sizeof opt, .overwrite = true, .val_split = 0.25};
-    const charl_text_options bpe = {sizeof bpe, .tokenizer = "bpe", .vocab = 270};
+    const char *const *bpe = WITH("tokenizer=bpe", "vocab=270");
     const char *out_path = fuzz_path("valid.h5");
     char path[512];
     const char *source;
@@ -406,16 +407,16 @@ static void make_datasets(image *out)
     FUZZ_CHECK(charl_dataset_make(path, &digits) == CHARL_OK, "no dataset");
     out[0] = load(path);
     source = fuzz_put("valid.csv", (const unsigned char *)table, sizeof table - 1);
-    FUZZ_CHECK(charl_import_csv(source, &csv, path, &opt) == CHARL_OK, "no dataset");
+    FUZZ_CHECK(charl_import("csv", csv, FILES(source), 1, path, &opt) == CHARL_OK, "no dataset");
     out[1] = load(path);
     source = fuzz_put("valid.txt", (const unsigned char *)text, sizeof text - 1);
-    FUZZ_CHECK(charl_import_text(&source, 1, &bpe, path, &opt) == CHARL_OK, "no dataset");
+    FUZZ_CHECK(charl_import("text", bpe, &source, 1, path, &opt) == CHARL_OK, "no dataset");
     out[2] = load(path);
     source = fuzz_put("valid.csv", (const unsigned char *)other_table, sizeof other_table - 1);
-    FUZZ_CHECK(charl_import_csv(source, &csv, path, &opt) == CHARL_OK, "no dataset");
+    FUZZ_CHECK(charl_import("csv", csv, FILES(source), 1, path, &opt) == CHARL_OK, "no dataset");
     out[3] = load(path);
     source = fuzz_put("valid.jsonl", (const unsigned char *)documents, sizeof documents - 1);
-    FUZZ_CHECK(charl_import_text(&source, 1, NULL, path, &opt) == CHARL_OK, "no dataset");
+    FUZZ_CHECK(charl_import("text", NULL, &source, 1, path, &opt) == CHARL_OK, "no dataset");
     out[4] = load(path);
 }
 
@@ -525,12 +526,12 @@ const char *fuzz_put_table(const char *name, bool regression)
     const charl_import_options opt = {sizeof opt, .overwrite = true};
 
     if (!v->data) {
-        const charl_csv_options csv = {sizeof csv, .label = regression ? "price,area" : "kind",
-                                       .regression = regression, .drop = "note",
-                                       .missing = regression ? "drop" : "area:flag"};
+        const char *const *csv =
+            WITH(given("label", regression ? "price,area" : "kind"), regression ? "regression=yes" : NULL, "drop=note",
+                 given("missing", regression ? "drop" : "area:flag"));
         const char *source = fuzz_put("valid.csv", (const unsigned char *)table, sizeof table - 1);
 
-        FUZZ_CHECK(charl_import_csv(source, &csv, fuzz_path("valid.h5"), &opt) == CHARL_OK, "no dataset");
+        FUZZ_CHECK(charl_import("csv", csv, FILES(source), 1, fuzz_path("valid.h5"), &opt) == CHARL_OK, "no dataset");
         *v = load(fuzz_path("valid.h5"));
     }
     return fuzz_put(name, v->data, v->size);
@@ -600,21 +601,21 @@ static void make_foreign(image *out)
 
 void fuzz_hdf5(const unsigned char *data, size_t size)
 {
-    static const charl_hdf5_options options[] = {
-        {sizeof *options, .x = "/*/image", .y = "@label"},
-        {sizeof *options, .x = "/*", .y = "@label"},
-        {sizeof *options, .x = "/*", .y = "@label", .stacked = true},
-        {sizeof *options, .x = "/x", .y = "/y"},
-        {sizeof *options, .x = "/x", .y = "/y", .weights = "/w"},
-        {sizeof *options, .x = "/x", .y = "@label", .stacked = true},
-        {sizeof *options, .x = NULL},
-        {sizeof *options, .x = "/g[01]*", .y = "@label"},
+    static const char *const options[][4] = {
+        {"x=/*/image", "y=@label"},
+        {"x=/*", "y=@label"},
+        {"x=/*", "y=@label", "stacked=yes"},
+        {"x=/x", "y=/y"},
+        {"x=/x", "y=/y", "weights=/w"},
+        {"x=/x", "y=@label", "stacked=yes"},
+        {NULL},
+        {"x=/g[01]*", "y=@label"},
     };
     static image valid[4 + DATASETS];
     reader r = {data, size};
     const unsigned c = take(&r);
     const charl_import_options opt = {sizeof opt, .val_split = c / 16 % 2 ? 0.25 : 0.0, .in_order = c / 32 % 2};
-    const charl_hdf5_options *o = &options[c % 8];
+    const char *const *o = options[c % 8];
     const char *files[2];
     unsigned which;
 
@@ -625,7 +626,7 @@ void fuzz_hdf5(const unsigned char *data, size_t size)
     which = r.left > 0 ? r.data[0] % (4 + DATASETS) : 0;
     files[0] = changed(valid, 4 + DATASETS, &r);
     files[1] = fuzz_put("other.h5", valid[which].data, valid[which].size);
-    fuzz_check_import(charl_import_hdf5(files, 1 + (int)(c / 8 % 2), o, fuzz_path("out.h5"), &opt), 1);
+    fuzz_check_import(charl_import("hdf5", o, files, 1 + (int)(c / 8 % 2), fuzz_path("out.h5"), &opt), 1);
 }
 
 static void make_checkpoints(image *out)

@@ -1,4 +1,5 @@
 /* One function for each reader of files and texts; those of HDF5 files are in hdf5.c. */
+#include "io/imports.h"
 #include "fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -93,37 +94,32 @@ static void check_import(charl_status st)
 
 static void run_csv(const unsigned char *data, size_t size)
 {
-    static const char *const labels[] = {NULL, "0", "y", "-1,0"}, *const missing[] = {NULL, "drop", "mean",
-                                                                                      "median,0:flag"};
+    static const char *const labels[] = {NULL, "0", "y", "-1,0"}, *const headers[] = {"auto", "yes", "no"},
+                             *const missing[] = {NULL, "drop", "mean", "median,0:flag"},
+                             *const signs[] = {"auto", "point", "comma"},
+                             *const dates[] = {"auto", "dmy", "mdy", "ymd"};
     const uint64_t c = fuzz_choice(data, size);
-    const charl_csv_options csv = {sizeof csv,
-                                   .label = labels[c % 4],
-                                   .regression = c / 4 % 2,
-                                   .separator = c / 8 % 4 == 0 ? ';' : 0,
-                                   .header = (charl_csv_header)(c / 32 % 3),
-                                   .missing = missing[c / 256 % 4],
-                                   .words = c / 1024 % 4 == 0 ? "0" : NULL,
-                                   .drop = c / 4096 % 4 == 0 ? "1" : NULL,
-                                   .na = c / 16384 % 2 ? "?,-" : NULL,
-                                   .decimal = (charl_csv_decimal)(c / 32768 % 3),
-                                   .dates = (charl_csv_dates)(c / 131072 % 4),
-                                   .values = c / 524288 % 2 ? "NA,None" : NULL,
-                                   .skip = (int64_t)(c / 4194304 % 3)};
+    const char *const *csv =
+        WITH(given("label", labels[c % 4]), c / 4 % 2 ? "regression=yes" : NULL, c / 8 % 4 == 0 ? "separator=;" : NULL,
+             given("header", headers[c / 32 % 3]), given("missing", missing[c / 256 % 4]),
+             c / 1024 % 4 == 0 ? "words=0" : NULL, c / 4096 % 4 == 0 ? "drop=1" : NULL, c / 16384 % 2 ? "na=?,-" : NULL,
+             given("decimal", signs[c / 32768 % 3]), given("dates", dates[c / 131072 % 4]),
+             c / 524288 % 2 ? "values=NA,None" : NULL, number("skip", (int64_t)(c / 4194304 % 3)));
     const charl_import_options opt = {sizeof opt, .val_split = c / 128 % 2 ? 0.25 : 0.0, .in_order = c / 1048576 % 2};
-    const char *path = fuzz_put("in.csv", data, size);
 
-    check_import(charl_import_csv(path, &csv, fuzz_path("out.h5"), &opt));
+    check_import(charl_import("csv", csv, FILES(fuzz_put("in.csv", data, size)), 1, fuzz_path("out.h5"), &opt));
 }
 
 /* Rows for the columns of another dataset. */
 static void run_csv_like(const unsigned char *data, size_t size)
 {
+    static const char *const signs[] = {"auto", "point", "comma"};
     const uint64_t c = fuzz_choice(data, size);
-    const charl_csv_options csv = {sizeof csv, .like = fuzz_put_table("like.h5", c % 2),
-                                   .separator = c / 2 % 4 == 0 ? ';' : 0, .decimal = (charl_csv_decimal)(c / 8 % 3)};
+    const char *const *csv = WITH(given("like", fuzz_put_table("like.h5", c % 2)),
+                                  c / 2 % 4 == 0 ? "separator=;" : NULL, given("decimal", signs[c / 8 % 3]));
     const charl_import_options opt = {sizeof opt, .val_split = c / 32 % 2 ? 0.25 : 0.0, .in_order = c / 64 % 2};
 
-    check_import(charl_import_csv(fuzz_put("in.csv", data, size), &csv, fuzz_path("out.h5"), &opt));
+    check_import(charl_import("csv", csv, FILES(fuzz_put("in.csv", data, size)), 1, fuzz_path("out.h5"), &opt));
 }
 
 /* Rows for a model of the columns a, b, c and the classes ant, bee and cat. */
@@ -225,12 +221,12 @@ static void run_npy(const unsigned char *data, size_t size)
     fuzz_split(data, size, part, 2);
     x = fuzz_put("x.npy", part[0].data, part[0].size);
     y = fuzz_put("y.npy", part[1].data, part[1].size);
-    check_import(charl_import_npy(x, y, fuzz_path("out.h5"), NULL));
+    check_import(charl_import("npy", NULL, FILES(x, y), 2, fuzz_path("out.h5"), NULL));
 }
 
 static void run_npz(const unsigned char *data, size_t size)
 {
-    check_import(charl_import_npy(fuzz_put("x.npz", data, size), NULL, fuzz_path("out.h5"), NULL));
+    check_import(charl_import("npy", NULL, FILES(fuzz_put("x.npz", data, size)), 1, fuzz_path("out.h5"), NULL));
 }
 
 static void run_idx(const unsigned char *data, size_t size)
@@ -241,14 +237,14 @@ static void run_idx(const unsigned char *data, size_t size)
     fuzz_split(data, size, part, 2);
     images[0] = fuzz_put("images", part[0].data, part[0].size);
     labels[0] = fuzz_put("labels", part[1].data, part[1].size);
-    check_import(charl_import_idx(images, labels, fuzz_path("out.h5"), NULL));
+    check_import(import_idx(images, labels, fuzz_path("out.h5"), NULL));
 }
 
 static void run_cifar10(const unsigned char *data, size_t size)
 {
     const char *train = fuzz_put("batch.bin", data, size);
 
-    check_import(charl_import_cifar10(&train, 1, NULL, fuzz_path("out.h5"), NULL));
+    check_import(charl_import("cifar10", NULL, &train, 1, fuzz_path("out.h5"), NULL));
 }
 
 static void run_image(const unsigned char *data, size_t size)
@@ -269,8 +265,8 @@ static void run_images(const unsigned char *data, size_t size)
     const uint64_t c = fuzz_choice(data, size);
     const charl_image_format format = {
         .channels = c % 2 ? 1 : 3, .height = 1 + (int64_t)(c / 2 % 9), .width = 1 + (int64_t)(c / 32 % 9)};
-    const charl_import_options opt = {sizeof opt, .val_split = c / 512 % 2 ? 0.25 : 0.0, .skip_bad = c / 1024 % 2,
-                                      .link = c / 2048 % 2};
+    const charl_import_options opt = {sizeof opt, .val_split = c / 512 % 2 ? 0.25 : 0.0};
+    const char *const extra = c / 1024 % 2 ? "skip_bad=yes" : c / 2048 % 2 ? "link=yes" : NULL;
     const char *folders[2] = {fuzz_dir(), NULL};
     fuzz_part part[3];
 
@@ -278,7 +274,7 @@ static void run_images(const unsigned char *data, size_t size)
     fuzz_put("labels.csv", part[0].data, part[0].size);
     fuzz_put("a.png", part[1].data, part[1].size);
     fuzz_put("b.jpg", part[2].data, part[2].size);
-    check_import(charl_import_images(folders, &format, fuzz_path("out.h5"), &opt));
+    check_import(import_images(folders, &format, extra, fuzz_path("out.h5"), &opt));
 }
 
 static void read_safetensors(const char *path)
@@ -465,27 +461,28 @@ static void run_text(const unsigned char *data, size_t size)
     static const char *const names[] = {"in.jsonl", "in.txt"};
     static const char *const types[] = {"bytes", "chars", "bpe"};
     const uint64_t c = fuzz_choice(data, size);
-    const charl_text_options text = {sizeof text, .tokenizer = types[c / 2 % 3], .vocab = c / 2 % 3 == 2 ? 300 : 0};
+    const char *const *text = WITH(given("tokenizer", types[c / 2 % 3]), number("vocab", c / 2 % 3 == 2 ? 300 : 0));
     const charl_import_options opt = {sizeof opt, .val_split = c / 8 % 2 ? 0.25 : 0.0};
     const char *path = fuzz_put(names[c % 2], data, size);
 
-    check_import(charl_import_text(&path, 1, &text, fuzz_path("out.h5"), &opt));
+    check_import(charl_import("text", text, &path, 1, fuzz_path("out.h5"), &opt));
 }
 
 static void run_tokens(const unsigned char *data, size_t size)
 {
-    static const int32_t end = 2;
+    static const char *const formats[] = {"auto", "llm.c", "nanogpt"};
     const uint64_t c = fuzz_choice(data, size);
-    charl_tokens_options tokens = {sizeof tokens, .vocab = c % 2 ? 512 : 0, .format = (charl_tokens_format)(c / 2 % 3),
-                                   .end_of_text = c / 8 % 2 ? &end : NULL};
     fuzz_part part[2];
-    const char *path;
+    const char *path, *tokenizer;
 
     fuzz_split(data, size, part, 2); /* the tokens, and the tokenizer that made them */
     path = fuzz_put("in.bin", part[0].data, part[0].size);
-    tokens.val_file = c / 16 % 4 == 0 ? path : NULL;
-    tokens.tokenizer = part[1].size > 0 ? fuzz_put("tokenizer.json", part[1].data, part[1].size) : NULL;
-    check_import(charl_import_tokens(&path, 1, &tokens, fuzz_path("out.h5"), NULL));
+    tokenizer = part[1].size > 0 ? fuzz_put("tokenizer.json", part[1].data, part[1].size) : NULL;
+    check_import(charl_import("tokens",
+                              WITH(number("vocab", c % 2 ? 512 : 0), given("format", formats[c / 2 % 3]),
+                                   c / 8 % 2 ? "end_of_text=2" : NULL, given("val_file", c / 16 % 4 == 0 ? path : NULL),
+                                   given("tokenizer", tokenizer)),
+                              &path, 1, fuzz_path("out.h5"), NULL));
 }
 
 /* A run directory: metrics, and the configuration. */
@@ -509,32 +506,33 @@ static void run_metrics(const unsigned char *data, size_t size)
 /* Conversations, and the template that an input may bring. */
 static void run_chat(const unsigned char *data, size_t size)
 {
-    static const char *const names[] = {NULL, "llama3", "alpaca"};
+    static const char *const names[] = {NULL, "llama3", "alpaca"}, *const longer[] = {"refuse", "cut", "skip"};
     const uint64_t c = fuzz_choice(data, size);
-    charl_chat_options chat = {sizeof chat, .template_name = names[c % 3], .window = c / 4 % 2 ? 32 : 0,
-                               .longer = (int)(c / 8 % 3)};
+    const int64_t window = c / 4 % 2 ? 32 : 0;
     const charl_import_options opt = {sizeof opt, .val_split = c / 32 % 2 ? 0.25 : 0.0};
     fuzz_part part[2];
-    const char *path;
+    const char *path, *name;
 
     fuzz_split(data, size, part, 2);
     path = fuzz_put("in.jsonl", part[0].data, part[0].size);
-    if (part[1].size > 0) {
-        chat.template_name = fuzz_put("template.json", part[1].data, part[1].size);
-    }
-    fuzz_check_import(charl_import_chat(&path, 1, &chat, fuzz_path("out.h5"), &opt), chat.window > 0 ? chat.window : 1);
+    name = part[1].size > 0 ? fuzz_put("template.json", part[1].data, part[1].size) : names[c % 3];
+    fuzz_check_import(
+        charl_import("chat",
+                     WITH(given("template", name), number("window", window), given("longer", longer[c / 8 % 3])), &path,
+                     1, fuzz_path("out.h5"), &opt),
+        window > 0 ? window : 1);
 }
 
 /* Texts with a class each, as CSV or as lines of JSON. */
 static void run_text_classes(const unsigned char *data, size_t size)
 {
     const uint64_t c = fuzz_choice(data, size);
-    const charl_text_classes_options options = {sizeof options, .tokenizer = c / 2 % 2 ? "chars" : NULL,
-                                                .window = c / 4 % 2 ? 3 : 0};
+    const char *const *options =
+        WITH(given("tokenizer", c / 2 % 2 ? "chars" : NULL), number("window", c / 4 % 2 ? 3 : 0));
     const charl_import_options opt = {sizeof opt, .val_split = c / 8 % 2 ? 0.25 : 0.0};
     const char *path = fuzz_put(c % 2 ? "in.csv" : "in.jsonl", data, size);
 
-    check_import(charl_import_text_classes(&path, 1, &options, fuzz_path("out.h5"), &opt));
+    check_import(charl_import("text-classes", options, &path, 1, fuzz_path("out.h5"), &opt));
 }
 
 static void run_questions(const unsigned char *data, size_t size)

@@ -46,7 +46,6 @@ static inline void save_model(const charl_model *model, charl_dtype dtype, charl
 static inline void save_gpt(const char *dir, const char *path)
 {
     static const char text[] = "the quick brown fox jumps over the lazy dog, and the dog sleeps on";
-    const charl_text_options chars = {sizeof chars, .tokenizer = "chars"};
     const charl_import_options import = {sizeof import, .overwrite = true};
     const charl_dataset_options window = {sizeof window, .window = 16};
     char data[512], source[512];
@@ -59,7 +58,7 @@ static inline void save_gpt(const char *dir, const char *path)
     snprintf(source, sizeof source, "%s/text.txt", dir);
     snprintf(data, sizeof data, "%s/text.h5", dir);
     write_text_file(source, text);
-    charl_assert_ok(charl_import_text(paths, 1, &chars, data, &import));
+    charl_assert_ok(charl_import("text", (const char *const[]){"tokenizer=chars", NULL}, paths, 1, data, &import));
     charl_assert_ok(charl_dataset_open(data, &window, &ds));
     charl_dataset_get_info(ds, &info);
     charl_assert_ok(charl_data_schema_create(ds, 0, NULL, NULL, &schema));

@@ -2,6 +2,7 @@
  * them by name. If this failed, a model would name the wrong class without a word. */
 #include <stdlib.h>
 
+#include "io/imports.h"
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "charl/safetensors.h"
@@ -58,14 +59,14 @@ static void test_names(void **state)
 /* Import `text` as NAME.h5 and open it. */
 static charl_dataset *table(const char *name, const char *text, const char *label, bool regression)
 {
-    const charl_csv_options csv = {sizeof csv, .label = label, .regression = regression};
+    const char *const *csv = WITH(given("label", label), regression ? "regression=yes" : NULL);
     const charl_import_options opt = {sizeof opt, .overwrite = true};
     char h5[64];
     charl_dataset *ds = NULL;
 
     snprintf(h5, sizeof h5, "%s.h5", name);
     put_text("t.csv", text);
-    charl_assert_ok(charl_import_csv(in("t.csv"), &csv, in(h5), &opt));
+    charl_assert_ok(charl_import("csv", csv, FILES(in("t.csv")), 1, in(h5), &opt));
     charl_assert_ok(charl_dataset_open(in(h5), NULL, &ds));
     return ds;
 }
@@ -236,7 +237,7 @@ static void test_long_lists(void **state)
 /* A set of tokens with a tokenizer of characters. */
 static charl_dataset *tokens(const char *name, const char *text)
 {
-    const charl_text_options chars = {sizeof chars, .tokenizer = "chars"};
+    const char *const *chars = WITH("tokenizer=chars");
     const charl_import_options opt = {sizeof opt, .overwrite = true};
     const charl_dataset_options window = {sizeof window, .window = 4};
     const char *path = in("t.txt");
@@ -245,7 +246,7 @@ static charl_dataset *tokens(const char *name, const char *text)
 
     snprintf(h5, sizeof h5, "%s.h5", name);
     put_text("t.txt", text);
-    charl_assert_ok(charl_import_text(&path, 1, &chars, in(h5), &opt));
+    charl_assert_ok(charl_import("text", chars, &path, 1, in(h5), &opt));
     charl_assert_ok(charl_dataset_open(in(h5), &window, &ds));
     return ds;
 }

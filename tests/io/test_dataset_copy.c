@@ -1,4 +1,5 @@
 /* New datasets from the rows of others: which rows they hold, and that nothing else is lost. */
+#include "io/imports.h"
 #include "io/scratch.h"
 
 #include <stdio.h>
@@ -179,13 +180,13 @@ static void every_row_is_in_one_part(void **state)
     charl_assert_message("has a validation set");
     charl_dataset_close(ds);
     /* together again */
-    charl_assert_ok(charl_import_hdf5(outs, 3, NULL, path,
-                                      &(charl_import_options){sizeof(charl_import_options), .overwrite = true}));
+    charl_assert_ok(charl_import("hdf5", NULL, outs, 3, path,
+                                 &(charl_import_options){sizeof(charl_import_options), .overwrite = true}));
     assert_int_equal(read_split(path, CHARL_SPLIT_TRAIN, numbers), TRAIN);
     assert_int_equal(read_split(path, CHARL_SPLIT_TEST, numbers), TEST);
     outs[1] = make_classes("other.h5", "a\nb\nd");
     snprintf(none, sizeof none, "%s/none.h5", dir);
-    charl_assert_status(charl_import_hdf5(outs, 2, NULL, none, NULL), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("hdf5", NULL, outs, 2, none, NULL), CHARL_ERR_DATA);
     charl_assert_message("differ in their names of classes");
 }
 
@@ -214,7 +215,7 @@ static void targets_keep_their_scale(void **state)
         charl_assert_ok(charl__writer_finish(w));
         charl__writer_destroy(w);
     }
-    charl_assert_ok(charl_import_hdf5(paths, 2, NULL, out, NULL));
+    charl_assert_ok(charl_import("hdf5", NULL, paths, 2, out, NULL));
     for (int i = 0; i < 2; i++) { /* numbers 10, 12, ... 24 */
         charl_assert_ok(charl_dataset_open(i == 0 ? out : pattern, NULL, &ds));
         charl_dataset_get_info(ds, &info);

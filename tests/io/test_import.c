@@ -1,4 +1,5 @@
 /* Importers: what they make, and what they refuse, with the place named. */
+#include "io/imports.h"
 #include "io/import_sample.h"
 
 #include <math.h>
@@ -54,7 +55,7 @@ static void idx_pairs_become_images(void **state)
     put_file(labels[0], data, idx_labels(data, 20));
     put_file(images[1], data, idx_images(data, 5));
     put_file(labels[1], data, idx_labels(data, 5));
-    charl_assert_ok(charl_import_idx(images, labels, out, &replace));
+    charl_assert_ok(import_idx(images, labels, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.kind, CHARL_DATASET_IMAGES);
     assert_int_equal(info.rows[0], 20);
@@ -69,8 +70,8 @@ static void idx_pairs_become_images(void **state)
     assert_int_equal(y, 0);
     charl_dataset_close(ds);
     charl_assert_ok(
-        charl_import_idx(images, labels, out,
-                         &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.3}));
+        import_idx(images, labels, out,
+                   &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.3}));
     ds = open_out(NULL, &info);
     assert_int_equal(info.rows[0], 14);
     assert_int_equal(info.rows[1], 6);
@@ -78,7 +79,7 @@ static void idx_pairs_become_images(void **state)
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_VAL, &row, 1, x, &y));
     assert_int_equal(x[0], 170);
     charl_dataset_close(ds);
-    charl_assert_status(charl_import_idx(images, labels, out, NULL), CHARL_ERR_CONFIG);
+    charl_assert_status(import_idx(images, labels, out, NULL), CHARL_ERR_CONFIG);
     charl_assert_message("exists already");
 }
 
@@ -92,35 +93,34 @@ static void bad_idx_is_refused(void **state)
     (void)state;
     put_file(lab[0], data, idx_labels(data, 20));
     put_file(img[0], data, idx_images(data, 19));
-    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("19 rows but");
     bytes = idx_images(data, 20);
     put_file(img[0], data, bytes - 1);
-    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("truncated: the elements take 120 bytes, but 119 are there");
     put_file(img[0], data, bytes + 1);
-    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("more data than its header says");
-    charl_assert_status(charl_import_idx(lab, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(import_idx(lab, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("exchanged");
     data[2] = 10;
     put_file(img[0], data, bytes);
-    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("0x0a");
     data[0] = 'P';
     put_file(img[0], data, bytes);
-    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("not an IDX file");
     img[0] = charl_test_path(dir, "missing");
-    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("No such file");
     img[0] = charl_test_path(dir, "fifo");
     assert_int_equal(mkfifo(img[0], 0600), 0);
-    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("not a regular file");
-    img[0] = lab[0];
-    lab[0] = NULL;
-    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_CONFIG);
+    charl_assert_status(charl_import("idx", NULL, lab, 1, out, &replace), CHARL_ERR_CONFIG);
+    charl_assert_message("idx takes IMAGES LABELS [IMAGES LABELS], not 1 file");
 }
 
 /* Nothing is made for the four thousand million images of a header whose file cannot hold them. */
@@ -135,14 +135,14 @@ static void idx_that_announces_too_much_is_refused(void **state)
     (void)state;
     put_file(img[0], images, sizeof images);
     put_file(lab[0], labels, sizeof labels);
-    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("many: truncated: the elements take 144136164259858428");
     charl_assert_message(" bytes, but 2 are there");
     img[0] = charl_test_path(dir, "many.gz");
     gz = gzopen(img[0], "wb");
     assert_int_equal(gzwrite(gz, images, sizeof images), sizeof images);
     gzclose(gz);
-    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("compressed ones can hold");
 }
 
@@ -160,7 +160,7 @@ static void a_truncated_gzip_is_refused(void **state)
     assert_int_equal(stat(img[0], &info), 0);
     assert_int_equal(truncate(img[0], info.st_size - 12), 0);
     put_file(lab[0], data, idx_labels(data, 20));
-    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("cut.gz");
     charl_assert_message("truncated");
 }
@@ -185,7 +185,7 @@ static void cifar_records_become_images(void **state)
     }
     put_file(train[0], data, (size_t)N * RECORD);
     put_file(train[1], data, (size_t)10 * RECORD);
-    charl_assert_ok(charl_import_cifar10(train, 2, train[1], out, &replace));
+    charl_assert_ok(charl_import("cifar10", WITH(given("test", train[1])), train, 2, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.rows[0], N + 10);
     assert_int_equal(info.rows[1], 10);
@@ -198,13 +198,13 @@ static void cifar_records_become_images(void **state)
     assert_int_equal(y, 1);
     charl_dataset_close(ds);
     put_file(train[1], data, (size_t)RECORD - 1);
-    charl_assert_status(charl_import_cifar10(train, 2, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("cifar10", NULL, train, 2, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("not a whole number");
     data[0] = 10;
     put_file(train[1], data, RECORD);
-    charl_assert_status(charl_import_cifar10(train, 2, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("cifar10", NULL, train, 2, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("label 10 in record 0");
-    charl_assert_status(charl_import_cifar10(train, 0, NULL, out, &replace), CHARL_ERR_CONFIG);
+    charl_assert_status(charl_import("cifar10", NULL, train, 0, out, &replace), CHARL_ERR_CONFIG);
     free(data);
 }
 
@@ -215,7 +215,7 @@ static void csv_becomes_a_table(void **state)
                                           "\r\n"
                                           "3, 4 ,dog,5\r\n"
                                           "5,6,\"cat, big\",7");
-    const charl_csv_options csv = {sizeof csv, .label = "kind"};
+    const char *const *csv = WITH("label=kind");
     charl_dataset_info info;
     charl_dataset *ds;
     const int64_t rows[] = {0, 1, 2};
@@ -224,7 +224,7 @@ static void csv_becomes_a_table(void **state)
     const double want[] = {1.5, 2, -100};
 
     (void)state;
-    charl_assert_ok(charl_import_csv(path, &csv, out, &replace));
+    charl_assert_ok(charl_import("csv", csv, FILES(path), 1, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.kind, CHARL_DATASET_TABLE);
     assert_int_equal(info.rows[0], 3);
@@ -255,7 +255,7 @@ static void csv_classes_are_numbered_in_sorted_order(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        charl_assert_ok(charl_import_csv(text_file("o.csv", orders[i]), NULL, out, &replace));
+        charl_assert_ok(charl_import("csv", NULL, FILES(text_file("o.csv", orders[i])), 1, out, &replace));
         ds = open_out(NULL, &info);
         assert_string_equal(info.class_names, "Zebra\ncat\ndog\n\xc3\xa4"
                                               "ffin");
@@ -276,7 +276,7 @@ static void csv_labels_with_zeros_are_names(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         charl_dataset *ds;
 
-        charl_assert_ok(charl_import_csv(text_file("z.csv", texts[i]), NULL, out, &replace));
+        charl_assert_ok(charl_import("csv", NULL, FILES(text_file("z.csv", texts[i])), 1, out, &replace));
         ds = open_out(NULL, &info);
         assert_string_equal(info.class_names, names[i]);
         charl_dataset_close(ds);
@@ -295,8 +295,7 @@ static void csv_labels_and_headers(void **state)
     const double want[] = {2.5, 4};
 
     (void)state;
-    charl_assert_ok(
-        charl_import_csv(numbers, &(charl_csv_options){sizeof(charl_csv_options), .label = "0"}, out, &replace));
+    charl_assert_ok(charl_import("csv", WITH("label=0"), FILES(numbers), 1, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.rows[0], 2); /* no header */
     assert_int_equal(info.classes, 2);
@@ -304,14 +303,13 @@ static void csv_labels_and_headers(void **state)
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y));
     assert_int_equal(y[0], 1);
     charl_dataset_close(ds);
-    charl_assert_ok(charl_import_csv(numbers, NULL, out, &replace)); /* the last column */
+    charl_assert_ok(charl_import("csv", NULL, FILES(numbers), 1, out, &replace)); /* the last column */
     ds = open_out(NULL, &info);
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y));
     assert_int_equal(y[1], 1);
     charl_dataset_close(ds);
-    charl_assert_ok(charl_import_csv(
-        targets, &(charl_csv_options){sizeof(charl_csv_options), .label = "-1", .regression = true, .separator = ';'},
-        out, &replace));
+    charl_assert_ok(
+        charl_import("csv", WITH("label=-1", "regression=yes", "separator=;"), FILES(targets), 1, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.kind, CHARL_DATASET_REGRESSION);
     assert_int_equal(info.y_dtype, CHARL_F32);
@@ -322,13 +320,13 @@ static void csv_labels_and_headers(void **state)
 }
 
 /* Rows that an import of `text` makes; -1: refused, with a message that says what to do. */
-static int64_t rows_of(const char *text, const char *label, charl_csv_header header)
+static int64_t rows_of(const char *text, const char *label, const char *header)
 {
-    const charl_csv_options csv = {sizeof csv, .label = label, .header = header};
+    const char *const *csv = WITH(given("label", label), given("header", header));
     const char *path = text_file("h.csv", text);
     charl_dataset_info info;
 
-    if (charl_import_csv(path, &csv, out, &replace) != CHARL_OK) {
+    if (charl_import("csv", csv, FILES(path), 1, out, &replace) != CHARL_OK) {
         charl_assert_message("h.csv:1: \"");
         charl_assert_message("is not a number, but ");
         charl_assert_message("--header yes or --header no");
@@ -341,28 +339,27 @@ static int64_t rows_of(const char *text, const char *label, charl_csv_header hea
 static void csv_typing_error_is_no_header(void **state)
 {
     (void)state;
-    assert_int_equal(rows_of("1.O,2,0\n3,4,1\n", NULL, CHARL_CSV_HEADER_AUTO), -1);
-    assert_int_equal(rows_of("1,2,0\n3,4,1\n", NULL, CHARL_CSV_HEADER_AUTO), 2);
-    assert_int_equal(rows_of("1.O,2.O,0\n3,4,1\n", NULL, CHARL_CSV_HEADER_AUTO), -1);
-    assert_int_equal(rows_of("NA,2,cat\n3,4,dog\n", NULL, CHARL_CSV_HEADER_AUTO), -1);
+    assert_int_equal(rows_of("1.O,2,0\n3,4,1\n", NULL, "auto"), -1);
+    assert_int_equal(rows_of("1,2,0\n3,4,1\n", NULL, "auto"), 2);
+    assert_int_equal(rows_of("1.O,2.O,0\n3,4,1\n", NULL, "auto"), -1);
+    assert_int_equal(rows_of("NA,2,cat\n3,4,dog\n", NULL, "auto"), -1);
     /* Names that are numbers: the years of a table. */
-    assert_int_equal(rows_of("area,1990,y\n3,4,1\n", NULL, CHARL_CSV_HEADER_AUTO), -1);
-    assert_int_equal(rows_of("area,1990,y\n3,4,1\n", NULL, CHARL_CSV_HEADER_YES), 1);
-    assert_int_equal(rows_of("area,1990,y\n3,4,1\n", "y", CHARL_CSV_HEADER_AUTO), 1);
-    assert_int_equal(rows_of("1990,1991,y\n3,4,1\n", "y", CHARL_CSV_HEADER_AUTO), 1);
-    assert_int_equal(rows_of("1990,1991,0\n3,4,1\n", NULL, CHARL_CSV_HEADER_YES), 1);
+    assert_int_equal(rows_of("area,1990,y\n3,4,1\n", NULL, "auto"), -1);
+    assert_int_equal(rows_of("area,1990,y\n3,4,1\n", NULL, "yes"), 1);
+    assert_int_equal(rows_of("area,1990,y\n3,4,1\n", "y", "auto"), 1);
+    assert_int_equal(rows_of("1990,1991,y\n3,4,1\n", "y", "auto"), 1);
+    assert_int_equal(rows_of("1990,1991,0\n3,4,1\n", NULL, "yes"), 1);
     /* What pandas writes for columns without names. */
-    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", NULL, CHARL_CSV_HEADER_AUTO), -1);
-    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", "2", CHARL_CSV_HEADER_AUTO), -1);
-    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", "target", CHARL_CSV_HEADER_AUTO), 2);
-    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", NULL, CHARL_CSV_HEADER_YES), 2);
-    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", NULL, CHARL_CSV_HEADER_NO), 3);
-    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,x\n", NULL, CHARL_CSV_HEADER_AUTO), 3);
-    assert_int_equal(rows_of("0,1,a\n1,2,b\n", NULL, CHARL_CSV_HEADER_AUTO), 2);
-    charl_assert_status(charl_import_csv(text_file("h.csv", "a,b\n3,1\n"),
-                                         &(charl_csv_options){sizeof(charl_csv_options), .header = CHARL_CSV_HEADER_NO},
-                                         out, &replace),
-                        CHARL_ERR_DATA);
+    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", NULL, "auto"), -1);
+    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", "2", "auto"), -1);
+    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", "target", "auto"), 2);
+    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", NULL, "yes"), 2);
+    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", NULL, "no"), 3);
+    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,x\n", NULL, "auto"), 3);
+    assert_int_equal(rows_of("0,1,a\n1,2,b\n", NULL, "auto"), 2);
+    charl_assert_status(
+        charl_import("csv", WITH("header=no"), FILES(text_file("h.csv", "a,b\n3,1\n")), 1, out, &replace),
+        CHARL_ERR_DATA);
     charl_assert_message("h.csv:1: column 0: \"a\" is not a number");
 }
 
@@ -378,24 +375,21 @@ static void csv_targets_may_be_several(void **state)
     float v[6];
 
     (void)state;
-    charl_assert_ok(charl_import_csv(
-        path, &(charl_csv_options){sizeof(charl_csv_options), .label = "b,3", .regression = true}, out, &replace));
+    charl_assert_ok(charl_import("csv", WITH("label=b,3", "regression=yes"), FILES(path), 1, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.y_shape.dim[0], 2);
     assert_string_equal(info.columns, "a\nc,d");
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 3, NULL, v));
     charl_assert_close(v, numbers, 6, 0);
     charl_dataset_close(ds);
-    charl_assert_ok(charl_import_csv(path, &(charl_csv_options){sizeof(charl_csv_options), .label = "0,2"}, out,
-                                     &replace)); /* labels */
+    charl_assert_ok(charl_import("csv", WITH("label=0,2"), FILES(path), 1, out, &replace)); /* labels */
     ds = open_out(NULL, &info);
     assert_int_equal(info.y_dtype, CHARL_I32);
     assert_int_equal(info.classes, 2);
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 3, NULL, y));
     assert_memory_equal(y, flags, sizeof flags);
     charl_dataset_close(ds);
-    charl_assert_ok(
-        charl_import_csv(path, &(charl_csv_options){sizeof(charl_csv_options), .label = "c,d"}, out, &replace));
+    charl_assert_ok(charl_import("csv", WITH("label=c,d"), FILES(path), 1, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.y_shape.ndim, 0); /* one column of that name */
     charl_dataset_close(ds);
@@ -456,15 +450,15 @@ static void bad_csv_is_refused_with_its_line(void **state)
     unlink(out);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *path = text_file("bad.csv", cases[i].text);
-        const charl_csv_options csv = {sizeof csv, .label = cases[i].label};
+        const char *const *csv = WITH(given("label", cases[i].label));
 
-        charl_assert_status(charl_import_csv(path, &csv, out, NULL), cases[i].status);
+        charl_assert_status(charl_import("csv", csv, FILES(path), 1, out, NULL), cases[i].status);
         charl_assert_message(cases[i].message);
         assert_int_not_equal(access(out, F_OK), 0);
     }
-    charl_assert_status(charl_import_csv(text_file("bad.csv", "a,b\n1,2\n"),
-                                         &(charl_csv_options){sizeof(charl_csv_options), .separator = '"'}, out, NULL),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(
+        charl_import("csv", WITH("separator=\""), FILES(text_file("bad.csv", "a,b\n1,2\n")), 1, out, NULL),
+        CHARL_ERR_CONFIG);
 }
 
 static void too_many_classes_hint_at_regression(void **state)
@@ -477,7 +471,7 @@ static void too_many_classes_hint_at_regression(void **state)
         fprintf(f, "1,%d.5\n", i);
     }
     fclose(f);
-    charl_assert_status(charl_import_csv(path, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("csv", NULL, FILES(path), 1, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("many.csv:100001: more than 100000 different labels are too many for classes");
     charl_assert_message("--regression");
 }
@@ -516,7 +510,7 @@ static void npy_arrays_are_converted(void **state)
     (void)state;
     put_npy(x, "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2, 2), }\n", pixels, 12);
     put_npy(y, "{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }\n", labels, 24);
-    charl_assert_ok(charl_import_npy(x, y, out, &replace));
+    charl_assert_ok(charl_import("npy", NULL, FILES(x, y), 2, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.kind, CHARL_DATASET_IMAGES);
     assert_int_equal(info.x_shape.ndim, 3);
@@ -527,7 +521,7 @@ static void npy_arrays_are_converted(void **state)
     charl_dataset_close(ds);
     put_npy(x, "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 2), }\n", values, 48);
     put_npy(y, "{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }\n", targets, 24);
-    charl_assert_ok(charl_import_npy(x, y, out, &replace));
+    charl_assert_ok(charl_import("npy", NULL, FILES(x, y), 2, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.kind, CHARL_DATASET_REGRESSION);
     assert_int_equal(info.x_dtype, CHARL_F32);
@@ -570,7 +564,7 @@ static void labels_far_apart_are_names(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_npy(y, "{'descr': '<i8', 'fortran_order': False, 'shape': (4,), }\n", cases[i].label,
                 sizeof cases[i].label);
-        charl_assert_ok(charl_import_npy(x, y, out, &replace));
+        charl_assert_ok(charl_import("npy", NULL, FILES(x, y), 2, out, &replace));
         ds = open_out(NULL, &info);
         assert_int_equal(info.classes, cases[i].classes);
         assert_string_equal(info.class_names, cases[i].names);
@@ -580,7 +574,7 @@ static void labels_far_apart_are_names(void **state)
         snprintf(text, sizeof text, "x,y\n1,%lld\n2,%lld\n3,%lld\n4,%lld\n", (long long)cases[i].label[0],
                  (long long)cases[i].label[1], (long long)cases[i].label[2], (long long)cases[i].label[3]);
         if (!strchr(text, '-')) { /* -1 is a name in a CSV file */
-            charl_assert_ok(charl_import_csv(text_file("y.csv", text), NULL, out, &replace));
+            charl_assert_ok(charl_import("csv", NULL, FILES(text_file("y.csv", text)), 1, out, &replace));
             ds = open_out(NULL, &info);
             assert_int_equal(info.classes, cases[i].classes);
             assert_string_equal(info.class_names, cases[i].names);
@@ -592,7 +586,7 @@ static void labels_far_apart_are_names(void **state)
     }
     put_npy(x, "{'descr': '<f4', 'fortran_order': False, 'shape': (200, 1), }\n", many, sizeof many);
     put_npy(y, "{'descr': '<i8', 'fortran_order': False, 'shape': (200,), }\n", prices, sizeof prices);
-    charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("npy", NULL, FILES(x, y), 2, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("has 200 different labels from 0 to 6169, too many and too far apart for classes; HINT store");
 }
 
@@ -607,16 +601,14 @@ static void many_numbers_are_no_classes(void **state)
     for (int i = 0; i < 400; i++) {
         length += (size_t)snprintf(text + length, sizeof text - length, "%d,%d.5\n", i % 7, i);
     }
-    charl_assert_status(charl_import_csv(text_file("p.csv", text), NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("csv", NULL, FILES(text_file("p.csv", text)), 1, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("the target, column \"price\", has 400 different numbers");
     charl_assert_message(
         "HINT --regression if the model is to predict a number, --words \"price\" if they are classes");
-    charl_assert_ok(charl_import_csv(text_file("p.csv", text),
-                                     &(charl_csv_options){sizeof(charl_csv_options), .words = "price"}, out, &replace));
+    charl_assert_ok(charl_import("csv", WITH("words=price"), FILES(text_file("p.csv", text)), 1, out, &replace));
     charl_dataset_close(open_out(NULL, &info));
     assert_int_equal(info.classes, 400);
-    charl_assert_ok(charl_import_csv(
-        text_file("p.csv", text), &(charl_csv_options){sizeof(charl_csv_options), .regression = true}, out, &replace));
+    charl_assert_ok(charl_import("csv", WITH("regression=yes"), FILES(text_file("p.csv", text)), 1, out, &replace));
 }
 
 typedef struct bad_npy {
@@ -630,11 +622,8 @@ static void hdf5_by_attribute_needs_a_name(void **state)
     const char *file = charl_test_path(dir, "groups.h5");
 
     (void)state;
-    charl_assert_status(charl_import_hdf5(&file, 1,
-                                          &(charl_hdf5_options){sizeof(charl_hdf5_options), .x = "/*/x", .y = "@"}, out,
-                                          &replace),
-                        CHARL_ERR_CONFIG);
-    charl_assert_message("y = @NAME needs x, the name of an attribute, and no weights");
+    charl_assert_status(charl_import("hdf5", WITH("x=/*/x", "y=@"), &file, 1, out, &replace), CHARL_ERR_CONFIG);
+    charl_assert_message("y names no attribute; write @NAME");
 }
 
 /* Of NumPy's savez and savez_compressed: x [6, 4] u8 0, 1, ... and y 0, 1, 2, 0, ..., or texts. */
@@ -655,7 +644,7 @@ static void archives_of_arrays_are_read(void **state)
     for (int i = 0; i < 2; i++) {
         charl_dataset *ds;
 
-        charl_assert_ok(charl_import_npy(cases[i].path, NULL, out, &replace));
+        charl_assert_ok(charl_import("npy", NULL, FILES(cases[i].path), 1, out, &replace));
         ds = open_out(NULL, &info);
         assert_int_equal(info.classes, 3);
         assert_string_equal(info.class_names, cases[i].names);
@@ -669,7 +658,7 @@ static void archives_of_arrays_are_read(void **state)
     assert_int_equal(fread(cut, 1, sizeof cut, f), sizeof cut);
     fclose(f);
     put_file(path, cut, sizeof cut);
-    charl_assert_status(charl_import_npy(path, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("npy", NULL, FILES(path), 1, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("cut.npz: the zip archive is cut short");
 }
 
@@ -689,7 +678,7 @@ static void channels_in_the_end_are_moved(void **state)
     }
     put_npy(x, "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 8, 8, 3), }", pixels, sizeof pixels);
     put_npy(y, "{'descr': '<U2', 'fortran_order': False, 'shape': (1,), }", "\xe4\0\0\0\0\0\0\0", 8);
-    charl_assert_ok(charl_import_npy(x, y, out, &replace));
+    charl_assert_ok(charl_import("npy", NULL, FILES(x, y), 2, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.x_shape.dim[0], 3);
     assert_string_equal(info.class_names, "\xc3\xa4");
@@ -697,7 +686,7 @@ static void channels_in_the_end_are_moved(void **state)
     assert_int_equal(got[1], 3);
     assert_int_equal(got[64], 1);
     charl_dataset_close(ds);
-    charl_assert_status(charl_import_npy(y, x, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("npy", NULL, FILES(y, x), 2, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("text.npy holds text, samples are numbers");
 }
 
@@ -724,14 +713,14 @@ static void bad_npy_is_refused(void **state)
     put_npy(y, "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }", zeros, 3);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_npy(x, cases[i].header, zeros, cases[i].bytes);
-        charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+        charl_assert_status(charl_import("npy", NULL, FILES(x, y), 2, out, &replace), CHARL_ERR_DATA);
         charl_assert_message(cases[i].message);
     }
     put_npy(x, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", nan_values, 12);
-    charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("npy", NULL, FILES(x, y), 2, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("bx.npy: nan in row 1 is no finite f32");
     put_file(x, "hello, world", 12);
-    charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("npy", NULL, FILES(x, y), 2, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("is a text, not an array (.npy, .npz or IDX)");
 }
 
@@ -765,7 +754,7 @@ static void npy_integers_that_f32_rounds_are_refused(void **state)
         memset(raw, 0, sizeof raw);
         memcpy(raw + cases[i].bytes, &cases[i].good, cases[i].bytes);
         put_npy(x, header, raw, 2 * cases[i].bytes);
-        charl_assert_ok(charl_import_npy(x, y, out, &replace));
+        charl_assert_ok(charl_import("npy", NULL, FILES(x, y), 2, out, &replace));
         ds = open_out(NULL, &info);
         charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, f, NULL));
         assert_true(f[1] == (cases[i].type[0] == 'u' ? (float)cases[i].good
@@ -774,7 +763,7 @@ static void npy_integers_that_f32_rounds_are_refused(void **state)
         charl_dataset_close(ds);
         memcpy(raw + cases[i].bytes, &cases[i].bad, cases[i].bytes);
         put_npy(x, header, raw, 2 * cases[i].bytes);
-        charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+        charl_assert_status(charl_import("npy", NULL, FILES(x, y), 2, out, &replace), CHARL_ERR_DATA);
         snprintf(message, sizeof message, "ix.npy: %s in row 1 (element 0) is not exact in f32", cases[i].shown);
         charl_assert_message(message);
     }
@@ -793,7 +782,7 @@ static void npy_labels_that_are_no_classes(void **state)
     put_npy(x, "{'descr': '|u1', 'fortran_order': False, 'shape': (300000,), }", labels, ROWS);
     labels[ROWS - 1] = -7;
     put_npy(y, "{'descr': '<i4', 'fortran_order': False, 'shape': (300000,), }", labels, ROWS * sizeof *labels);
-    charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("npy", NULL, FILES(x, y), 2, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("ly.npy: -7 in row 299999 is not a class");
     charl_free(labels);
 }
@@ -814,7 +803,7 @@ static void real_mnist_is_imported(void **state)
     (void)state;
     snprintf(images_path, sizeof images_path, "%s", charl_test_data("mnist10k/images-idx3-ubyte.gz"));
     labels[0] = charl_test_data("mnist10k/labels-idx1-ubyte.gz");
-    charl_assert_ok(charl_import_idx(images, labels, out, &replace));
+    charl_assert_ok(import_idx(images, labels, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.rows[0], 10000);
     assert_int_equal(info.classes, 10);
@@ -830,12 +819,12 @@ static charl_status import_all(void *ctx)
     const char *const *paths = ctx;
     const char *images[2] = {paths[1], NULL};
     const char *labels[2] = {paths[2], NULL};
-    charl_status st = charl_import_csv(paths[0], NULL, out, &replace);
+    charl_status st = charl_import("csv", NULL, FILES(paths[0]), 1, out, &replace);
 
     if (st == CHARL_OK) {
-        st = charl_import_idx(images, labels, out, &replace);
+        st = import_idx(images, labels, out, &replace);
     }
-    return st == CHARL_OK ? charl_import_npy(paths[3], paths[4], out, &replace) : st;
+    return st == CHARL_OK ? charl_import("npy", NULL, FILES(paths[3], paths[4]), 2, out, &replace) : st;
 }
 
 static void every_acquisition_may_fail(void **state)

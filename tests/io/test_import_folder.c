@@ -1,4 +1,5 @@
 /* Folders of images: classes, lists, order, splits, and what is refused. */
+#include "io/imports.h"
 #include "io/import_sample.h"
 
 #include <hdf5.h>
@@ -39,7 +40,7 @@ static charl_status import(const char *folder, const char *second)
 {
     const char *folders[2] = {charl_test_path(dir, folder), second ? charl_test_path(dir, second) : NULL};
 
-    return charl_import_images(folders, &tiny, out, &replace);
+    return import_images(folders, &tiny, NULL, out, &replace);
 }
 
 /* Levels 100 k .. 100 k + n - 1 in class k of a folder. */
@@ -106,9 +107,9 @@ static void sub_folders_are_classes(void **state)
     put_text("set/README.txt", "not a class");
     folder[0] = charl_test_path(dir, "set");
     folder[1] = charl_test_path(dir, "more");
-    charl_assert_ok(charl_import_images(
-        folder, &tiny, out,
-        &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.2}));
+    charl_assert_ok(
+        import_images(folder, &tiny, NULL, out,
+                      &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.2}));
     charl_assert_ok(charl_dataset_open(out, NULL, &ds));
     charl_dataset_get_info(ds, &info);
     assert_int_equal(info.kind, CHARL_DATASET_IMAGES);
@@ -245,7 +246,7 @@ static void bad_files_are_counted_or_left_out(void **state)
         put_text(name, "not a picture");
     }
     folders[0] = charl_test_path(dir, "mixed");
-    charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
+    charl_assert_status(import_images(folders, &tiny, NULL, out, &o), CHARL_ERR_DATA);
     charl_assert_message("23 of 60 images cannot be read (--skip-bad skips them); the first: ");
     charl_assert_message(".png is a text, not a PNG or JPEG file");
     while (notes[n][0]) {
@@ -255,11 +256,10 @@ static void bad_files_are_counted_or_left_out(void **state)
     memset(notes, 0, sizeof notes);
     put_text("mixed/ant/a.webp", "another kind");
     put_text("mixed/ant/b.gif", "another kind");
-    charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
+    charl_assert_status(import_images(folders, &tiny, NULL, out, &o), CHARL_ERR_DATA);
     charl_assert_message("25 of 62 images cannot be read"); /* all at once, whatever they are */
     memset(notes, 0, sizeof notes);
-    o.skip_bad = true;
-    charl_assert_ok(charl_import_images(folders, &tiny, out, &o));
+    charl_assert_ok(import_images(folders, &tiny, "skip_bad=yes", out, &o));
     assert_string_equal(notes[20], "25 unreadable images were skipped, 37 remain");
     charl_assert_ok(charl_dataset_open(out, NULL, &ds));
     charl_dataset_get_info(ds, &info);
@@ -270,45 +270,54 @@ static void bad_files_are_counted_or_left_out(void **state)
     put_text("worse/ant/00.png", "no");
     put_text("worse/bee/00.png", "no");
     folders[0] = charl_test_path(dir, "worse");
-    charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
+    charl_assert_status(import_images(folders, &tiny, "skip_bad=yes", out, &o), CHARL_ERR_DATA);
     charl_assert_message("worse: none of the images can be read");
     /* those of the second folder too, and in it only */
     make_classes("second", 2);
     put_text("second/ant/00.png", "no");
-    o.skip_bad = false;
     memset(notes, 0, sizeof notes);
     folders[0] = charl_test_path(dir, "worse");
     folders[1] = charl_test_path(dir, "second");
-    charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
+    charl_assert_status(import_images(folders, &tiny, NULL, out, &o), CHARL_ERR_DATA);
     charl_assert_message("2 of 2 images cannot be read");
     assert_non_null(strstr(notes[2], "second/ant/00.png"));
     put_level("worse/ant/00.png", 0);
     put_level("worse/bee/00.png", 100);
     folders[0] = charl_test_path(dir, "worse");
     folders[1] = charl_test_path(dir, "second");
-    charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
+    charl_assert_status(import_images(folders, &tiny, NULL, out, &o), CHARL_ERR_DATA);
     charl_assert_message("1 of 4 images cannot be read");
     put_text("worse/bee/a.gif", "another kind");
     put_text("second/bee/b.gif", "another kind");
     memset(notes, 0, sizeof notes);
     folders[0] = charl_test_path(dir, "worse");
     folders[1] = charl_test_path(dir, "second");
-    charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
+    charl_assert_status(import_images(folders, &tiny, NULL, out, &o), CHARL_ERR_DATA);
     assert_true(strstr(notes[1], "second/bee/b.gif") || strstr(notes[2], "second/bee/b.gif"));
 }
 
 static void bad_formats_are_refused(void **state)
 {
-    static const charl_image_format bad[] = {
-        {2, 8, 8, CHARL_FIT_CROP}, {3, 0, 8, CHARL_FIT_CROP}, {3, 8, 5000, CHARL_FIT_CROP}, {3, 8, 8, CHARL_FIT_COUNT}};
-    static const char *const messages[] = {"1 or 3 channels, not 2", "0 x 8", "8 x 5000", "there is no fit 3"};
-    const char *folders[2] = {charl_test_path(dir, "set"), NULL};
+    static const struct {
+        const char *settings[3], *message;
+    } bad[] = {{{"size=8", "channels=2"}, "channels: \"2\" is not one of 1, 3"},
+               {{"size=0x8"}, "size: 0 is out of range (1 to 4096)"},
+               {{"size=8x5000"}, "size: 5000 is out of range (1 to 4096)"},
+               {{"size=8", "fit=squeeze"}, "fit: \"squeeze\" is not one of crop, stretch, pad"},
+               {{"size=8", "scale=2"}, "importer images has no setting \"scale=2\""},
+               {{"size"}, "importer images has no setting \"size\""},
+               {{"fit=pad"}, "importer images needs size: height and width"}};
+    const char *folders[3] = {charl_test_path(dir, "set"), "b", "c"};
 
     (void)state;
-    for (int i = 0; i < 4; i++) {
-        charl_assert_status(charl_import_images(folders, &bad[i], out, &replace), CHARL_ERR_CONFIG);
-        charl_assert_message(messages[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        charl_assert_status(charl_import("images", bad[i].settings, folders, 1, out, &replace), CHARL_ERR_CONFIG);
+        charl_assert_message(bad[i].message);
     }
+    charl_assert_status(charl_import("images", WITH("size=8"), folders, 3, out, &replace), CHARL_ERR_CONFIG);
+    charl_assert_message("images takes FOLDER [FOLDER], not 3 files");
+    charl_assert_status(charl_import("pictures", NULL, folders, 1, out, &replace), CHARL_ERR_CONFIG);
+    charl_assert_message("there is no importer \"pictures\"");
 }
 
 /* /train/x by HDF5 alone, into memory that holds something. */
@@ -331,11 +340,10 @@ static void check_pictures_of_several_files(void)
     charl_dataset_info info;
 
     for (int i = 0; i < 3; i++) {
-        const charl_import_options o = {sizeof o, .overwrite = true, .val_split = 0.2, .link = i > 0};
-
+        const charl_import_options o = {sizeof o, .overwrite = true, .val_split = 0.2};
         const char *folders[] = {charl_test_path(dir, "left"), charl_test_path(dir, "test")};
 
-        charl_assert_ok(charl_import_images(folders, &tiny, charl_test_path(dir, names[i]), &o));
+        charl_assert_ok(import_images(folders, &tiny, i > 0 ? "link=yes" : NULL, charl_test_path(dir, names[i]), &o));
     }
     charl_assert_ok(charl_dataset_open(charl_test_path(dir, "part-[bc].h5"), NULL, &ds));
     charl_dataset_get_info(ds, &info);
@@ -373,11 +381,10 @@ static void pictures_may_stay_in_their_files(void **state)
     snprintf(own, sizeof own, "%s", charl_test_path(dir, "own.h5"));
     folders[0] = charl_test_path(dir, "left/");
     folders[1] = charl_test_path(dir, "test");
-    charl_assert_ok(charl_import_images(folders, &tiny, own, &o));
-    o.link = true;
+    charl_assert_ok(import_images(folders, &tiny, NULL, own, &o));
     folders[0] = charl_test_path(dir, "left/");
     folders[1] = charl_test_path(dir, "test");
-    charl_assert_ok(charl_import_images(folders, &tiny, out, &o));
+    charl_assert_ok(import_images(folders, &tiny, "link=yes", out, &o));
     charl_assert_ok(charl_dataset_open(own, NULL, &stored));
     charl_assert_ok(charl_dataset_open(out, &few, &linked));
     charl_dataset_get_info(stored, &other);
@@ -431,8 +438,7 @@ static void changed_files_are_noticed(void **state)
     char away[512];
 
     (void)state;
-    charl_assert_ok(charl_import_images(
-        folders, &tiny, out, &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .link = true}));
+    charl_assert_ok(import_images(folders, &tiny, "link=yes", out, &replace));
     charl_assert_ok(charl_dataset_open(out, NULL, &ds));
     for (int i = 0; i < 20; i++) {
         char name[32];
@@ -454,7 +460,7 @@ static void changed_files_are_noticed(void **state)
 
 static charl_status import_small(void *ctx)
 {
-    return charl_import_images(ctx, &tiny, out, &replace);
+    return import_images(ctx, &tiny, NULL, out, &replace);
 }
 
 static charl_status link_small(void *ctx)
@@ -465,8 +471,7 @@ static charl_status link_small(void *ctx)
     const int64_t rows[] = {1, 0};
     unsigned char x[8];
 
-    CHARL_TRY_CLEANUP(charl_import_images(
-        ctx, &tiny, out, &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .link = true}));
+    CHARL_TRY_CLEANUP(import_images(ctx, &tiny, "link=yes", out, &replace));
     CHARL_TRY_CLEANUP(charl_dataset_open(out, &two, &ds));
     CHARL_TRY_CLEANUP(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, x, NULL));
 cleanup:

@@ -1,4 +1,5 @@
 /* CSV files as they come: what columns become, and that new rows become the same. */
+#include "io/imports.h"
 #include "io/import_sample.h"
 
 #include <math.h>
@@ -16,19 +17,18 @@ static void remember(void *ctx, const char *text)
     snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", text);
 }
 
-static charl_dataset *import_text(const char *text, const charl_csv_options *csv, double val_split,
-                                  charl_dataset_info *info)
+static charl_dataset *import_text(const char *text, const char *const *csv, double val_split, charl_dataset_info *info)
 {
     const charl_import_options o = {sizeof o, .overwrite = true, .noted = remember, .val_split = val_split};
 
     said[0] = '\0';
-    charl_assert_ok(charl_import_csv(text_file("t.csv", text), csv, out, &o));
+    charl_assert_ok(charl_import("csv", csv, FILES(text_file("t.csv", text)), 1, out, &o));
     return open_out(NULL, info);
 }
 
-static void refuse(const char *text, const charl_csv_options *csv, charl_status status, const char *message)
+static void refuse(const char *text, const char *const *csv, charl_status status, const char *message)
 {
-    charl_assert_status(charl_import_csv(text_file("t.csv", text), csv, out, &replace), status);
+    charl_assert_status(charl_import("csv", csv, FILES(text_file("t.csv", text)), 1, out, &replace), status);
     charl_assert_message(message);
 }
 
@@ -55,7 +55,7 @@ static const char awkward[] = "\xef\xbb\xbf;width;\"the; town\";day;kind\r\n"
                               "1;NA;\"new \"\"York\"\"\";1970-01-01;b\r\n"
                               "2;3;Ulm;;a\r\n"
                               "3;2,5;?;2000-02-29;b\r\n";
-static const charl_csv_options fills = {sizeof fills, .missing = "mean,day:median", .na = "?,-"};
+static const char *const fills[] = {"missing=mean,day:median", "na=?,-", NULL};
 
 static const char awkward_columns[] =
     "width\nthe; town=Ulm\nthe; town=new \"York\"\nthe; town_missing\nday_days\nday_month\nday_weekday";
@@ -67,7 +67,7 @@ static const float awkward_rows[] = {
 static void awkward_file_is_a_table(void **state)
 {
     charl_dataset_info info;
-    charl_dataset *ds = import_text(awkward, &fills, 0, &info);
+    charl_dataset *ds = import_text(awkward, fills, 0, &info);
 
     (void)state;
     assert_string_equal(info.columns, awkward_columns);
@@ -104,7 +104,7 @@ cleanup:
 static void new_rows_become_the_same(void **state)
 {
     charl_dataset_info info;
-    charl_dataset *ds = import_text(awkward, &fills, 0, &info);
+    charl_dataset *ds = import_text(awkward, fills, 0, &info);
     charl_data_schema *s = NULL;
     float x[64];
     int32_t y[8];
@@ -178,61 +178,50 @@ static void columns_are_chosen(void **state)
 {
     static const char text[] = "a,\"b,c\",d,e\n1,2,3,0\n4,5,6,1\n";
     charl_dataset_info info;
-    charl_dataset *ds = import_text(text, &(charl_csv_options){sizeof(charl_csv_options), .columns = "d,a"}, 0, &info);
+    charl_dataset *ds = import_text(text, WITH("columns=d,a"), 0, &info);
 
     (void)state;
     assert_string_equal(info.columns, "a\nd"); /* in the order of the file */
     assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 2, (const float[]){1, 3, 4, 6});
     charl_dataset_close(ds);
-    ds = import_text(text, &(charl_csv_options){sizeof(charl_csv_options), .drop = "b,c", .words = "2"}, 0, &info);
+    ds = import_text(text, WITH("drop=b,c", "words=2"), 0, &info);
     assert_string_equal(info.columns, "a\nd=3\nd=6");
     charl_dataset_close(ds);
-    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .columns = "x"}, CHARL_ERR_CONFIG,
-           "there is no column \"x\"");
-    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .drop = "e"}, CHARL_ERR_CONFIG,
-           "--drop e: it is the target");
-    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .drop = "a", .words = "a"}, CHARL_ERR_CONFIG,
-           "--words a: it is left out");
-    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .drop = "0,1,2"}, CHARL_ERR_DATA,
-           "every column but the target is left out");
+    refuse(text, WITH("columns=x"), CHARL_ERR_CONFIG, "there is no column \"x\"");
+    refuse(text, WITH("drop=e"), CHARL_ERR_CONFIG, "--drop e: it is the target");
+    refuse(text, WITH("drop=a", "words=a"), CHARL_ERR_CONFIG, "--words a: it is left out");
+    refuse(text, WITH("drop=0,1,2"), CHARL_ERR_DATA, "every column but the target is left out");
 }
 
 static void missing_values_are_filled(void **state)
 {
     static const char text[] = "a,b,y\n1,,0\n,4,1\n3,6,0\n7,null,1\n";
     charl_dataset_info info;
-    charl_dataset *ds = import_text(text, &(charl_csv_options){sizeof(charl_csv_options), .missing = "drop"}, 0, &info);
+    charl_dataset *ds = import_text(text, WITH("missing=drop"), 0, &info);
 
     (void)state;
     assert_int_equal(info.rows[0], 1);
     assert_non_null(strstr(said, "3 of 4 rows are left out: values are missing"));
     charl_dataset_close(ds);
-    ds = import_text(text, &(charl_csv_options){sizeof(charl_csv_options), .missing = "a:median,b:flag"}, 0, &info);
+    ds = import_text(text, WITH("missing=a:median,b:flag"), 0, &info);
     assert_string_equal(info.columns, "a\nb\nb_missing");
     assert_rows(ds, CHARL_SPLIT_TRAIN, 4, 3, (const float[]){1, 5, 1, 3, 4, 0, 3, 6, 0, 7, 5, 1});
     charl_dataset_close(ds);
-    ds = import_text(",a,y\n1,3,0\n2,,1\n3,4,0\n4,9,1\n",
-                     &(charl_csv_options){sizeof(charl_csv_options), .missing = "drop"}, 0, &info);
+    ds = import_text(",a,y\n1,3,0\n2,,1\n3,4,0\n4,9,1\n", WITH("missing=drop"), 0, &info);
     assert_string_equal(info.columns, "a"); /* the index counts the row that is left out, too */
     charl_dataset_close(ds);
-    refuse("a,y\n1,0\n2,\n", &(charl_csv_options){sizeof(charl_csv_options), .regression = true}, CHARL_ERR_DATA,
+    refuse("a,y\n1,0\n2,\n", WITH("regression=yes"), CHARL_ERR_DATA,
            "t.csv:3: column \"y\" is missing; HINT a row without a target");
-    ds = import_text("a,y\n1,0\n2,\n", &(charl_csv_options){sizeof(charl_csv_options), .missing = "y:drop"}, 0, &info);
+    ds = import_text("a,y\n1,0\n2,\n", WITH("missing=y:drop"), 0, &info);
     assert_int_equal(info.rows[0], 1);
     charl_dataset_close(ds);
     refuse(text, NULL, CHARL_ERR_DATA, "t.csv:2: column \"b\" is missing; so are values of \"a\"; HINT --missing drop");
-    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .missing = "a:mode"}, CHARL_ERR_CONFIG,
-           "\"mode\" is none of drop, mean, median and flag");
-    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .missing = "c:mean"}, CHARL_ERR_CONFIG,
-           "there is no column \"c\" among \"a\", \"b\", ");
-    refuse("Age,y\n1,0\n2,1\n", &(charl_csv_options){sizeof(charl_csv_options), .label = "age"}, CHARL_ERR_CONFIG,
-           "(did you mean \"Age\"?)");
-    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .missing = "y:mean"}, CHARL_ERR_CONFIG,
-           "a missing target can only be dropped");
-    refuse("a,y\nx,0\n,1\n", &(charl_csv_options){sizeof(charl_csv_options), .missing = "a:mean"}, CHARL_ERR_CONFIG,
-           "words, which have no mean");
-    refuse("a,y\n,0\n,1\n", &(charl_csv_options){sizeof(charl_csv_options), .missing = "drop"}, CHARL_ERR_DATA,
-           "every row has a missing value");
+    refuse(text, WITH("missing=a:mode"), CHARL_ERR_CONFIG, "\"mode\" is none of drop, mean, median and flag");
+    refuse(text, WITH("missing=c:mean"), CHARL_ERR_CONFIG, "there is no column \"c\" among \"a\", \"b\", ");
+    refuse("Age,y\n1,0\n2,1\n", WITH("label=age"), CHARL_ERR_CONFIG, "(did you mean \"Age\"?)");
+    refuse(text, WITH("missing=y:mean"), CHARL_ERR_CONFIG, "a missing target can only be dropped");
+    refuse("a,y\nx,0\n,1\n", WITH("missing=a:mean"), CHARL_ERR_CONFIG, "words, which have no mean");
+    refuse("a,y\n,0\n,1\n", WITH("missing=drop"), CHARL_ERR_DATA, "every row has a missing value");
 }
 
 static void decimal_signs_and_separators_are_found(void **state)
@@ -246,14 +235,14 @@ static void decimal_signs_and_separators_are_found(void **state)
     };
     static const struct {
         const char *text;
-        charl_csv_decimal decimal;
+        const char *decimal;
         float x[2];
-    } said_signs[] = {{"a;y\n1.250;0\n980;1\n", CHARL_CSV_DECIMAL_COMMA, {1250, 980}},
-                      {"a;y\n1.250;0\n980;1\n", CHARL_CSV_DECIMAL_POINT, {1.25F, 980}},
-                      {"a;y\n1.234,5;0\n2,5;1\n", CHARL_CSV_DECIMAL_COMMA, {1234.5F, 2.5F}},
-                      {"a,y\n\"-1,234.5\",0\n\"1,000\",1\n", CHARL_CSV_DECIMAL_POINT, {-1234.5F, 1000}},
-                      {"a;y\n1.250 EUR;0\n980 EUR;1\n", CHARL_CSV_DECIMAL_COMMA, {1250, 980}},
-                      {"a,y\n\"$1,250\",0\n$-9.5,1\n", CHARL_CSV_DECIMAL_POINT, {1250, -9.5F}}};
+    } said_signs[] = {{"a;y\n1.250;0\n980;1\n", "comma", {1250, 980}},
+                      {"a;y\n1.250;0\n980;1\n", "point", {1.25F, 980}},
+                      {"a;y\n1.234,5;0\n2,5;1\n", "comma", {1234.5F, 2.5F}},
+                      {"a,y\n\"-1,234.5\",0\n\"1,000\",1\n", "point", {-1234.5F, 1000}},
+                      {"a;y\n1.250 EUR;0\n980 EUR;1\n", "comma", {1250, 980}},
+                      {"a,y\n\"$1,250\",0\n$-9.5,1\n", "point", {1250, -9.5F}}};
     charl_data_schema *schema = NULL;
     char *warnings;
     float x[64];
@@ -265,9 +254,9 @@ static void decimal_signs_and_separators_are_found(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
         const bool last = i + 1 == sizeof found / sizeof *found; /* between commas only where it is said */
-        const charl_csv_options csv = {sizeof csv, .decimal = last ? CHARL_CSV_DECIMAL_COMMA : CHARL_CSV_DECIMAL_AUTO};
+        const char *const *csv = WITH(given("decimal", last ? "comma" : "auto"));
 
-        ds = import_text(found[i].text, &csv, 0, &info);
+        ds = import_text(found[i].text, csv, 0, &info);
         assert_rows(ds, CHARL_SPLIT_TRAIN, 1, 2, found[i].x);
         charl_dataset_close(ds);
     }
@@ -288,8 +277,7 @@ static void decimal_signs_and_separators_are_found(void **state)
            "HINT --decimal point reads 1.25, --decimal comma reads 1250, --words");
     refuse("a;y\n1.250;0\n2.000;1\n", NULL, CHARL_ERR_DATA, "\"1.250\" may have a decimal sign");
     for (size_t i = 0; i < sizeof said_signs / sizeof *said_signs; i++) {
-        ds = import_text(said_signs[i].text,
-                         &(charl_csv_options){sizeof(charl_csv_options), .decimal = said_signs[i].decimal}, 0, &info);
+        ds = import_text(said_signs[i].text, WITH(given("decimal", said_signs[i].decimal)), 0, &info);
         assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 1, said_signs[i].x);
         charl_assert_ok(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &schema));
         charl_assert_ok(read_new(schema, said_signs[i].text, &n, x, y, &warnings)); /* new rows are read alike */
@@ -301,7 +289,7 @@ static void decimal_signs_and_separators_are_found(void **state)
     ds = import_text("a;y\n1.250;0\n2.5;1\n", NULL, 0, &info); /* nobody writes 2.5 for 25 */
     assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 1, (const float[]){1.25F, 2.5F});
     charl_dataset_close(ds);
-    ds = import_text("a;y\n1.234,50;0\n2;1\n", &(charl_csv_options){sizeof(charl_csv_options), .words = "a"}, 0, &info);
+    ds = import_text("a;y\n1.234,50;0\n2;1\n", WITH("words=a"), 0, &info);
     assert_string_equal(info.columns, "a=1.234,50\na=2");
     charl_dataset_close(ds);
     refuse("\xff\xfe"
@@ -316,7 +304,8 @@ static void decimal_signs_and_separators_are_found(void **state)
            "3 fields, but the first line has 2; HINT lines above");
     refuse("1,2\n3,4,5\n", NULL, CHARL_ERR_DATA, "this line may be a header, such as one of years, or a row");
     put_file(charl_test_path(dir, "wide.csv"), "a\0,\0b\0\n\0001\0,\0002\0\n\0", 16); /* without a mark */
-    charl_assert_status(charl_import_csv(charl_test_path(dir, "wide.csv"), NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("csv", NULL, FILES(charl_test_path(dir, "wide.csv")), 1, out, &replace),
+                        CHARL_ERR_DATA);
     charl_assert_message("wide.csv is text in UTF-16");
 }
 
@@ -339,16 +328,14 @@ static void integers_that_f32_rounds_are_noted(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ds = import_text(cases[i].text,
-                         &(charl_csv_options){sizeof(charl_csv_options), .regression = cases[i].regression}, 0, &info);
+        ds = import_text(cases[i].text, WITH(cases[i].regression ? "regression=yes" : NULL), 0, &info);
         charl_dataset_close(ds);
         if ((strstr(said, "that f32 rounds") != NULL) != (cases[i].note[0] != '\0') || !strstr(said, cases[i].note)) {
             fail_msg("case %d: %s", (int)i, said);
         }
     }
     /* A text that stands for a missing value is no number, and its fill no integer of the file. */
-    ds = import_text("a,y\n16777216,0\n99999999,1\n",
-                     &(charl_csv_options){sizeof(charl_csv_options), .missing = "mean", .na = "99999999"}, 0, &info);
+    ds = import_text("a,y\n16777216,0\n99999999,1\n", WITH("missing=mean", "na=99999999"), 0, &info);
     assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 1, (const float[]){16777216.0F, 16777216.0F});
     charl_dataset_close(ds);
     assert_null(strstr(said, "that f32 rounds"));
@@ -419,21 +406,21 @@ static void dates_have_many_forms(void **state)
 {
     static const struct {
         const char *date;
-        charl_csv_dates order;
+        const char *order;
         float x[4];
     } cases[] = {
-        {"2023-05-01 10:30:00+00:00", CHARL_CSV_DATES_AUTO, {19478, 5, 0, 10.5F}},
-        {"2023-05-01T01:30:00+0200", CHARL_CSV_DATES_AUTO, {19477, 4, 6, 23.5F}},
-        {"2023-12-31 23:00-02", CHARL_CSV_DATES_AUTO, {19723, 1, 0, 1}},
-        {"5/13/2023 12:30 AM", CHARL_CSV_DATES_AUTO, {19490, 5, 5, 0.5F}},
-        {"May 1, 2023 1:30 pm", CHARL_CSV_DATES_AUTO, {19478, 5, 0, 13.5F}},
-        {"1 May 2023 00:00", CHARL_CSV_DATES_AUTO, {19478, 5, 0, 0}},
-        {"01-September-2023 06:00", CHARL_CSV_DATES_AUTO, {19601, 9, 4, 6}},
-        {"2023.05.01 06:00", CHARL_CSV_DATES_AUTO, {19478, 5, 0, 6}},
-        {"01.05.23 06:00", CHARL_CSV_DATES_DMY, {19478, 5, 0, 6}},
-        {"05/01/23 06:00", CHARL_CSV_DATES_MDY, {19478, 5, 0, 6}},
-        {"23-05-01 06:00", CHARL_CSV_DATES_YMD, {19478, 5, 0, 6}},
-        {"01.05.69 06:00", CHARL_CSV_DATES_DMY, {-245, 5, 3, 6}},
+        {"2023-05-01 10:30:00+00:00", "auto", {19478, 5, 0, 10.5F}},
+        {"2023-05-01T01:30:00+0200", "auto", {19477, 4, 6, 23.5F}},
+        {"2023-12-31 23:00-02", "auto", {19723, 1, 0, 1}},
+        {"5/13/2023 12:30 AM", "auto", {19490, 5, 5, 0.5F}},
+        {"May 1, 2023 1:30 pm", "auto", {19478, 5, 0, 13.5F}},
+        {"1 May 2023 00:00", "auto", {19478, 5, 0, 0}},
+        {"01-September-2023 06:00", "auto", {19601, 9, 4, 6}},
+        {"2023.05.01 06:00", "auto", {19478, 5, 0, 6}},
+        {"01.05.23 06:00", "dmy", {19478, 5, 0, 6}},
+        {"05/01/23 06:00", "mdy", {19478, 5, 0, 6}},
+        {"23-05-01 06:00", "ymd", {19478, 5, 0, 6}},
+        {"01.05.69 06:00", "dmy", {-245, 5, 3, 6}},
     };
     charl_dataset_info info;
     charl_dataset *ds;
@@ -442,7 +429,7 @@ static void dates_have_many_forms(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         snprintf(text, sizeof text, "d,y\n\"%s\",0\n\"%s\",1\n", cases[i].date, cases[i].date);
-        ds = import_text(text, &(charl_csv_options){sizeof(charl_csv_options), .dates = cases[i].order}, 0, &info);
+        ds = import_text(text, WITH(given("dates", cases[i].order)), 0, &info);
         assert_rows(ds, CHARL_SPLIT_TRAIN, 1, 4, cases[i].x);
         charl_dataset_close(ds);
     }
@@ -450,9 +437,7 @@ static void dates_have_many_forms(void **state)
            "t.csv:2: column \"d\": the order of day, month and year in \"01.05.23\" is not known; HINT --dates dmy, "
            "--dates mdy "
            "or --dates ymd");
-    refuse("d,y\n01.05.23,0\n13.06.23,1\n",
-           &(charl_csv_options){sizeof(charl_csv_options), .dates = CHARL_CSV_DATES_MDY}, CHARL_ERR_DATA,
-           "\"13.06.23\" is not a date");
+    refuse("d,y\n01.05.23,0\n13.06.23,1\n", WITH("dates=mdy"), CHARL_ERR_DATA, "\"13.06.23\" is not a date");
     refuse("d,y\n2023-05-01 10:00Z,0\n2023-05-01 10:00,1\n", NULL, CHARL_ERR_DATA, "has a time zone");
     refuse("d,y\n2023-W05,0\n2023-W06,1\n", NULL, CHARL_ERR_DATA, "\"2023-W05\" begins or ends with a number");
     refuse("d,y\nMay 2023,0\nJune 2023,1\n", NULL, CHARL_ERR_DATA, "\"May 2023\" begins or ends with a number");
@@ -489,8 +474,7 @@ static void tables_as_people_have_them(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ds = import_text(cases[i].text, &(charl_csv_options){sizeof(charl_csv_options), .skip = cases[i].skip}, 0,
-                         &info);
+        ds = import_text(cases[i].text, WITH(number("skip", cases[i].skip)), 0, &info);
         assert_string_equal(info.columns, cases[i].columns);
         if (!strstr(said, cases[i].note)) {
             fail_msg("case %d: %s", (int)i, said);
@@ -506,16 +490,13 @@ static void tables_as_people_have_them(void **state)
     }
     refuse("0,1\n1,2\n", NULL, CHARL_ERR_DATA,
            "t.csv:1: this line counts the columns from 0: it may be a header or a row");
-    refuse(",1940,1945.5,kind\nx,1,2,0\n", &(charl_csv_options){sizeof(charl_csv_options), .label = "1940"},
-           CHARL_ERR_DATA, "may be a header or a row");
+    refuse(",1940,1945.5,kind\nx,1,2,0\n", WITH("label=1940"), CHARL_ERR_DATA, "may be a header or a row");
     refuse(",1940,1945.5,1950\nx,1,2,0\n", NULL, CHARL_ERR_DATA,
            "t.csv:1: an empty field and numbers: this line may be a header, such as one of years, or a row");
     refuse("Report\na,b,y\n1,2,0\n", NULL, CHARL_ERR_DATA, "--skip N leaves out lines above the table");
-    refuse("Report, 2024\na,b,y\n1,2,0\n",
-           &(charl_csv_options){sizeof(charl_csv_options), .header = CHARL_CSV_HEADER_YES}, CHARL_ERR_DATA,
+    refuse("Report, 2024\na,b,y\n1,2,0\n", WITH("header=yes"), CHARL_ERR_DATA,
            "t.csv:2: 3 fields, but the first line has 2; HINT lines above the table are left out by --skip N");
-    refuse("a,y\n1,0\n", &(charl_csv_options){sizeof(charl_csv_options), .skip = 3}, CHARL_ERR_CONFIG,
-           "--skip 3: the file has only 2 lines");
+    refuse("a,y\n1,0\n", WITH("skip=3"), CHARL_ERR_CONFIG, "--skip 3: the file has only 2 lines");
 }
 
 /* All texts among numbers are told at once; NA and None are words where --values says so. */
@@ -535,11 +516,9 @@ static void marks_of_missing_values(void **state)
            "t.csv:3: column \"a\": \"?\" is not a number, but \"1\" in line 2 is; so it is in the columns a,b; HINT "
            "correct it; "
            "or --na \"?,-,.\" if that stands for missing values");
-    refuse(text, &(charl_csv_options){sizeof(charl_csv_options), .na = "?,-,.", .missing = "a:mean,b:mean"},
-           CHARL_ERR_DATA, "column \"land\" is missing: \"NA\" stands for a missing value; HINT");
-    ds = import_text(
-        text, &(charl_csv_options){sizeof(charl_csv_options), .na = "?,-,.", .missing = "mean", .values = "NA,None"}, 0,
-        &info);
+    refuse(text, WITH("na=?,-,.", "missing=a:mean,b:mean"), CHARL_ERR_DATA,
+           "column \"land\" is missing: \"NA\" stands for a missing value; HINT");
+    ds = import_text(text, WITH("na=?,-,.", "missing=mean", "values=NA,None"), 0, &info);
     assert_string_equal(info.columns, "a\nb\nland=DE\nland=NA\nland=None");
     charl_assert_ok(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &s));
     charl_assert_ok(read_new(s, "a,b,land\n1,2,NA\n", &n, x, y, &warnings));
@@ -548,7 +527,7 @@ static void marks_of_missing_values(void **state)
     charl_data_schema_destroy(s);
     charl_dataset_close(ds);
     refuse("a,y\n1,NA\n2,x\n", NULL, CHARL_ERR_DATA, "--values \"NA\" if it is a class");
-    ds = import_text("a,y\n1,NA\n2,x\n", &(charl_csv_options){sizeof(charl_csv_options), .values = "NA"}, 0, &info);
+    ds = import_text("a,y\n1,NA\n2,x\n", WITH("values=NA"), 0, &info);
     assert_string_equal(info.class_names, "NA\nx");
     charl_dataset_close(ds);
 }
@@ -595,8 +574,8 @@ static void split_is_stratified(void **state)
     assert_int_equal(n, 0);
     assert_true(fabs(sum / 60 - (double)info.mean[0]) < 1e-3);
     charl_dataset_close(ds);
-    charl_assert_ok(charl_import_csv(
-        text_file("t.csv", text), NULL, out,
+    charl_assert_ok(charl_import(
+        "csv", NULL, FILES(text_file("t.csv", text)), 1, out,
         &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.25, .in_order = true}));
     ds = open_out(NULL, &info);
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_VAL, rows, 1, x, NULL));
@@ -606,8 +585,8 @@ static void split_is_stratified(void **state)
 
 static charl_status import_once(void *ctx)
 {
-    return charl_import_csv(
-        ctx, &fills, out, &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.25});
+    return charl_import("csv", fills, FILES(ctx), 1, out,
+                        &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.25});
 }
 
 static void every_acquisition_may_fail(void **state)

@@ -1,4 +1,5 @@
 /* Importer of texts: documents out of files, folders, patterns, JSON and gzip. */
+#include "io/imports.h"
 #include "io/import_sample.h"
 
 #include <stdio.h>
@@ -29,8 +30,8 @@ static void bytes_become_tokens(void **state)
 
     (void)state;
     charl_assert_ok(
-        charl_import_text(&path, 1, NULL, out,
-                          &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.25}));
+        charl_import("text", NULL, &path, 1, out,
+                     &(charl_import_options){sizeof(charl_import_options), .overwrite = true, .val_split = 0.25}));
     ds = open_out(&opt, &info);
     assert_int_equal(info.kind, CHARL_DATASET_TOKENS);
     assert_int_equal(info.items[0], 30);
@@ -72,7 +73,7 @@ static void documents_are_kept_apart(void **state)
     static const char want[] = "two words\0packed\0one\n\xc3\xa9\0last";
     const size_t n = sizeof want - 1;
     const char *folder = make_folder(), *val = charl_test_path(dir, "texts/*.jsonl");
-    const charl_text_options chars = {sizeof chars, .tokenizer = "chars", .val_file = val};
+    const char *const *chars = WITH("tokenizer=chars", given("val_file", val));
     const charl_dataset_options opt = {sizeof opt, .window = 1};
     charl_tokenizer *t = NULL;
     charl_dataset_info info;
@@ -84,7 +85,7 @@ static void documents_are_kept_apart(void **state)
 
     (void)state;
     need_json();
-    charl_assert_ok(charl_import_text(&folder, 1, NULL, out, &replace));
+    charl_assert_ok(charl_import("text", NULL, &folder, 1, out, &replace));
     ds = open_out(&opt, &info);
     assert_int_equal(info.items[CHARL_SPLIT_TRAIN], n);
     assert_int_equal(info.documents[CHARL_SPLIT_TRAIN], 4);
@@ -93,7 +94,7 @@ static void documents_are_kept_apart(void **state)
     charl_assert_ok(charl_dataset_verify(ds));
     charl_dataset_close(ds);
 
-    charl_assert_ok(charl_import_text(&folder, 1, &chars, out, &replace));
+    charl_assert_ok(charl_import("text", chars, &folder, 1, out, &replace));
     ds = open_out(&opt, &info);
     assert_int_equal(info.items[CHARL_SPLIT_VAL], 10);
     assert_int_equal(info.documents[CHARL_SPLIT_VAL], 2);
@@ -114,60 +115,56 @@ static void documents_are_kept_apart(void **state)
 static void byte_order_marks_are_skipped(void **state)
 {
     const charl_dataset_options opt = {sizeof opt, .window = 1};
-    const charl_text_options chars = {sizeof chars, .tokenizer = "chars"};
+    const char *const *chars = WITH("tokenizer=chars");
     const char *path = text_file("mark.txt", "\xef\xbb\xbfwords");
     unsigned char tokens[8];
     charl_dataset_info info;
     charl_dataset *ds;
 
     (void)state;
-    charl_assert_ok(charl_import_text(&path, 1, NULL, out, &replace));
+    charl_assert_ok(charl_import("text", NULL, &path, 1, out, &replace));
     ds = open_out(&opt, &info);
     assert_int_equal(info.items[CHARL_SPLIT_TRAIN], 5);
     charl_assert_ok(charl_dataset_read_tokens(ds, CHARL_SPLIT_TRAIN, 0, 5, tokens));
     assert_memory_equal(tokens, "words", 5);
     charl_dataset_close(ds);
     path = text_file("half.txt", "\xef\xbb"); /* no mark, and no text */
-    charl_assert_status(charl_import_text(&path, 1, &chars, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("text", chars, &path, 1, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("half.txt: byte 0 is not UTF-8");
     path = text_file("bad.txt", "\xef\xbb\xbf"
                                 "ab\xff");
-    charl_assert_status(charl_import_text(&path, 1, &chars, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("text", chars, &path, 1, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("bad.txt: byte 5 is not UTF-8");
     /* Whatever the tokenizer: text in another encoding is none in UTF-8, unless it is said that these are bytes. */
-    charl_assert_status(charl_import_text(&path, 1, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("text", NULL, &path, 1, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("bad.txt: byte 5 is not UTF-8");
     charl_assert_message("--binary");
-    charl_assert_status(
-        charl_import_text(&path, 1,
-                          &(charl_text_options){sizeof(charl_text_options), .tokenizer = "chars", .binary = true}, out,
-                          &replace),
-        CHARL_ERR_CONFIG);
+    charl_assert_status(charl_import("text", WITH("tokenizer=chars", "binary=yes"), &path, 1, out, &replace),
+                        CHARL_ERR_CONFIG);
     charl_assert_message("tokenizer chars takes text in UTF-8 only");
-    charl_assert_ok(
-        charl_import_text(&path, 1, &(charl_text_options){sizeof(charl_text_options), .binary = true}, out, &replace));
+    charl_assert_ok(charl_import("text", WITH("binary=yes"), &path, 1, out, &replace));
     ds = open_out(&opt, &info);
     assert_int_equal(info.items[CHARL_SPLIT_TRAIN], 6);
     charl_dataset_close(ds);
     path = text_file("wide.txt", "\xff\xfeI\0t");
-    charl_assert_status(charl_import_text(&path, 1, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("text", NULL, &path, 1, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("UTF-16");
     need_json();
     path = text_file("mark.jsonl", "\xef\xbb\xbf{\"text\": \"one\"}\n");
-    charl_assert_ok(charl_import_text(&path, 1, NULL, out, &replace));
+    charl_assert_ok(charl_import("text", NULL, &path, 1, out, &replace));
     ds = open_out(&opt, &info);
     assert_int_equal(info.items[CHARL_SPLIT_TRAIN], 3);
     charl_dataset_close(ds);
     path =
         text_file("mark.jsonl", "\xef\xbb\xbf{\"text\": \"one\", \"label\": 1}\n{\"text\": \"two\", \"label\": 2}\n");
-    charl_assert_ok(charl_import_text_classes(&path, 1, NULL, out, &replace));
+    charl_assert_ok(charl_import("text-classes", NULL, &path, 1, out, &replace));
 }
 
 /* A text of several blocks has the tokens that it has as a whole: it is cut only where words end. */
 static void blocks_do_not_show(void **state)
 {
     static const char ends[] = "  \n'!,19\t";
-    const charl_text_options bpe = {sizeof bpe, .tokenizer = "bpe", .vocab = 400};
+    const char *const *bpe = WITH("tokenizer=bpe", "vocab=400");
     const charl_dataset_options opt = {sizeof opt, .window = 1};
     const size_t bytes = (5 << 19) / (size_t)charl_test_each(2);
     char *text = malloc(bytes + 1);
@@ -187,7 +184,7 @@ static void blocks_do_not_show(void **state)
     }
     text[bytes] = '\0';
     path = text_file("long.txt", text);
-    st = charl_import_text(&path, 1, &bpe, out, &replace);
+    st = charl_import("text", bpe, &path, 1, out, &replace);
     if (st == CHARL_ERR_CONFIG) {
         charl_assert_message("without libpcre2");
         free(text);
@@ -220,7 +217,7 @@ static void a_split_inside_a_document(void **state)
     charl_dataset *ds;
 
     (void)state;
-    charl_assert_ok(charl_import_text(paths, 2, NULL, out, &split));
+    charl_assert_ok(charl_import("text", NULL, paths, 2, out, &split));
     ds = open_out(&opt, &info);
     assert_int_equal(info.items[CHARL_SPLIT_TRAIN], 13);
     assert_int_equal(info.items[CHARL_SPLIT_VAL], 4);
@@ -234,8 +231,7 @@ static charl_status import_json(const char *text, const char *field)
 {
     const char *path = text_file("bad.jsonl", text);
 
-    return charl_import_text(&path, 1, &(charl_text_options){sizeof(charl_text_options), .field = field}, out,
-                             &replace);
+    return charl_import("text", WITH(given("field", field)), &path, 1, out, &replace);
 }
 
 static void what_is_no_text_is_refused(void **state)
@@ -246,15 +242,13 @@ static void what_is_no_text_is_refused(void **state)
     (void)state;
     need_json();
     mkdir(folder, 0700);
-    charl_assert_status(charl_import_text(&folder, 1, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("text", NULL, &folder, 1, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("empty: there are no files that end in .txt, .jsonl");
     put_file(nul, "ab\0c", 4);
     two[1] = nul;
-    charl_assert_status(charl_import_text(two, 2, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("text", NULL, two, 2, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("nul.txt is a binary file of an unknown format, not text in UTF-8");
-    charl_assert_status(
-        charl_import_text(two, 1, &(charl_text_options){sizeof(charl_text_options), .field = "text"}, out, &replace),
-        CHARL_ERR_CONFIG);
+    charl_assert_status(charl_import("text", WITH("field=text"), two, 1, out, &replace), CHARL_ERR_CONFIG);
     charl_assert_message("none of the files is a .jsonl file");
     charl_assert_status(import_json("{\"text\": \"a\"}\n{\"text\": \"b\"\n", NULL), CHARL_ERR_DATA);
     charl_assert_message("bad.jsonl:2: not JSON at byte");
@@ -273,9 +267,9 @@ static void what_is_no_text_is_refused(void **state)
 static charl_status import_folder(void *ctx)
 {
     const char *path = ctx;
-    const charl_text_options chars = {sizeof chars, .tokenizer = "chars", .val_file = path};
+    const char *const *chars = WITH("tokenizer=chars", given("val_file", path));
 
-    return charl_import_text(&path, 1, &chars, out, &replace);
+    return charl_import("text", chars, &path, 1, out, &replace);
 }
 
 /* In a CSV file a label that pandas takes for a missing value is no class; in JSON null is missing and strings are what they are. */
@@ -291,12 +285,12 @@ static void missing_labels_are_no_classes(void **state)
     for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
         snprintf(table, sizeof table, "text,label\na,x\nb,%s\nc,y\n", missing[i]);
         path = text_file("labels.csv", table);
-        charl_assert_status(charl_import_text_classes(&path, 1, NULL, out, &replace), CHARL_ERR_DATA);
+        charl_assert_status(charl_import("text-classes", NULL, &path, 1, out, &replace), CHARL_ERR_DATA);
         charl_assert_message("labels.csv:3: the label in column \"label\" is missing");
     }
     need_json();
     path = text_file("labels.jsonl", "{\"text\": \"a\", \"label\": \"NA\"}\n{\"text\": \"b\", \"label\": \"x\"}\n");
-    charl_assert_ok(charl_import_text_classes(&path, 1, NULL, out, &replace));
+    charl_assert_ok(charl_import("text-classes", NULL, &path, 1, out, &replace));
     ds = open_out(NULL, &info);
     assert_string_equal(info.class_names, "NA\nx");
     charl_dataset_close(ds);

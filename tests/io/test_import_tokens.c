@@ -1,4 +1,5 @@
 /* Importer of files of tokens. */
+#include "io/imports.h"
 #include "io/import_sample.h"
 
 #include <stdbool.h>
@@ -12,8 +13,7 @@ enum { U16 = 20240520, U32 = 20240801, HEADER = 1024 };
 
 static charl_status import_one(const char *path, int64_t vocab)
 {
-    return charl_import_tokens(&path, 1, &(charl_tokens_options){sizeof(charl_tokens_options), .vocab = vocab}, out,
-                               &replace);
+    return charl_import("tokens", WITH(number("vocab", vocab)), &path, 1, out, &replace);
 }
 
 /* A file as llm.c writes it: n tokens of `size` bytes; the header announces `announced`. */
@@ -100,10 +100,8 @@ static void shards_are_read_in_order(void **state)
     assert_int_equal(gzwrite(gz, last, sizeof last), sizeof last);
     gzclose(gz);
     val_path = llmc_file("s_val_0.bin", U16, 1, 4, val, 4);
-    charl_assert_ok(charl_import_tokens(
-        &pattern, 1,
-        &(charl_tokens_options){sizeof(charl_tokens_options), .vocab = 10, .end_of_text = &end, .val_file = val_path},
-        out, &replace));
+    charl_assert_ok(charl_import("tokens", WITH("vocab=10", number("end_of_text", end), given("val_file", val_path)),
+                                 &pattern, 1, out, &replace));
     ds = open_out(&window, &info);
     check_tokens(ds, CHARL_SPLIT_TRAIN, want, 9);
     check_tokens(ds, CHARL_SPLIT_VAL, want_val, 4);
@@ -140,14 +138,8 @@ static void what_is_no_token_file_is_refused(void **state)
     put_file(path, file, sizeof file);
     charl_assert_status(import_one(path, 0), CHARL_ERR_DATA);
     charl_assert_message("bad.bin is a NumPy array, not a file of tokens; HINT");
-    charl_assert_ok(charl_import_tokens(
-        &path, 1, &(charl_tokens_options){sizeof(charl_tokens_options), .format = CHARL_TOKENS_NANOGPT}, out,
-        &replace));
-    charl_assert_status(
-        charl_import_tokens(&path, 1,
-                            &(charl_tokens_options){sizeof(charl_tokens_options), .format = CHARL_TOKENS_LLMC}, out,
-                            &replace),
-        CHARL_ERR_DATA);
+    charl_assert_ok(charl_import("tokens", WITH("format=nanogpt"), &path, 1, out, &replace));
+    charl_assert_status(charl_import("tokens", WITH("format=llm.c"), &path, 1, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("bad.bin: byte 0: the magic number is");
     charl_assert_status(import_one(llmc_file("model.bin", 20240326, 3, 4, tokens, 4), 0), CHARL_ERR_DATA);
     charl_assert_message("another kind of file of llm.c (magic number 20240326)");
@@ -160,10 +152,7 @@ static void what_is_no_token_file_is_refused(void **state)
     path = llmc_file("good.bin", U16, 1, 4, tokens, 4);
     charl_assert_status(import_one(path, 300), CHARL_ERR_DATA);
     charl_assert_message("good.bin: token 2 (byte 1028) is 300, the vocabulary has 300");
-    charl_assert_status(charl_import_tokens(&path, 1,
-                                            &(charl_tokens_options){sizeof(charl_tokens_options), .val_file = path},
-                                            out, &split),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(charl_import("tokens", WITH(given("val_file", path)), &path, 1, out, &split), CHARL_ERR_CONFIG);
     charl_assert_message("--val-file and --val-split cannot be combined");
 }
 
@@ -172,9 +161,7 @@ static charl_status import_tokens(void *ctx)
     const char *path = ctx;
     const int32_t end = 1;
 
-    return charl_import_tokens(
-        &path, 1, &(charl_tokens_options){sizeof(charl_tokens_options), .end_of_text = &end, .val_file = path}, out,
-        &replace);
+    return charl_import("tokens", WITH(number("end_of_text", end), given("val_file", path)), &path, 1, out, &replace);
 }
 
 static void every_acquisition_may_fail(void **state)

@@ -1,4 +1,5 @@
 /* Mixes of data sets: proportions, orders, and who may be mixed. */
+#include "io/imports.h"
 #include "io/scratch.h"
 
 #include <stdlib.h>
@@ -24,8 +25,7 @@ static const char *make(const char *name, uint16_t token, int n, int64_t vocab)
     put_file(raw, tokens, (size_t)n * sizeof *tokens);
     free(tokens);
     file = charl_test_path(dir, name);
-    charl_assert_ok(charl_import_tokens(&raw, 1, &(charl_tokens_options){sizeof(charl_tokens_options), .vocab = vocab},
-                                        file, &opt));
+    charl_assert_ok(charl_import("tokens", WITH(number("vocab", vocab)), &raw, 1, file, &opt));
     return file;
 }
 
@@ -207,12 +207,10 @@ static void what_does_not_mix_is_refused(void **state)
     snprintf(plain, sizeof plain, "%s", charl_test_path(dir, "t.txt"));
     put_file(source, "abcabcabcabc", 12);
     snprintf(text, sizeof text, "%s", charl_test_path(dir, "t1.h5"));
-    charl_assert_ok(charl_import_text(
-        &source, 1, &(charl_text_options){sizeof(charl_text_options), .tokenizer = "chars"}, text, &replace));
+    charl_assert_ok(charl_import("text", WITH("tokenizer=chars"), &source, 1, text, &replace));
     put_file(source, "abdabdabdabd", 12);
     snprintf(chars, sizeof chars, "%s", charl_test_path(dir, "t2.h5"));
-    charl_assert_ok(charl_import_text(
-        &source, 1, &(charl_text_options){sizeof(charl_text_options), .tokenizer = "chars"}, chars, &replace));
+    charl_assert_ok(charl_import("text", WITH("tokenizer=chars"), &source, 1, chars, &replace));
     pair[0] = text;
     pair[1] = chars;
     charl_assert_status(charl_dataset_open_mix(pair, weights, 2, &window, &ds), CHARL_ERR_DATA);

@@ -1,5 +1,6 @@
 /* Published tokenizers: small files that the test writes, with tokens worked out by hand; what is refused, by name; what files and data sets
  * that are damaged do. */
+#include "io/imports.h"
 #include "io/scratch.h"
 
 #include <stdbool.h>
@@ -651,7 +652,7 @@ static void data_sets_keep_it(void **state)
     const char *text = charl_test_path(dir, "t.txt"), *out = charl_test_path(dir, "t.h5");
     const char *json_path = write_json("tokenizer.json", &(json){0});
     const charl_import_options replace = {sizeof replace, .overwrite = true};
-    const charl_text_options how = {sizeof how, .tokenizer = json_path, .special_tokens = true};
+    const char *const *how = WITH(given("tokenizer", json_path), "special_tokens=yes");
     static const unsigned char u16[] = {0, 1, 4, 1, 5, 1, 13, 1}; /* 256, 260, 261, 269 */
     charl_tokenizer *t = load(json_path), *back = NULL;
     charl_data_schema *schema = NULL;
@@ -662,7 +663,7 @@ static void data_sets_keep_it(void **state)
 
     (void)state;
     put_file(text, "hello<|endoftext|> worl", 23);
-    charl_assert_ok(charl_import_text(&text, 1, &how, out, &replace));
+    charl_assert_ok(charl_import("text", how, &text, 1, out, &replace));
     charl_assert_ok(charl_dataset_open(out, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 1}, &ds));
     charl_dataset_get_info(ds, &info);
     assert_string_equal(info.tokenizer, "pretrained");
@@ -683,23 +684,17 @@ static void data_sets_keep_it(void **state)
     charl_tokenizer_destroy(back);
 
     put_file(text, u16, sizeof u16);
-    charl_assert_ok(charl_import_tokens(
-        &text, 1, &(charl_tokens_options){sizeof(charl_tokens_options), .vocab = 300, .tokenizer = json_path}, out,
-        &replace));
+    charl_assert_ok(charl_import("tokens", WITH("vocab=300", given("tokenizer", json_path)), &text, 1, out, &replace));
     charl_assert_ok(charl_tokenizer_load(out, &back));
     assert_true(charl__tokenizer_equal(t, back));
     charl_tokenizer_destroy(back);
     charl_assert_status(
-        charl_import_tokens(&text, 1,
-                            &(charl_tokens_options){sizeof(charl_tokens_options), .vocab = 200, .tokenizer = json_path},
-                            out, &replace),
+        charl_import("tokens", WITH("vocab=200", given("tokenizer", json_path)), &text, 1, out, &replace),
         CHARL_ERR_CONFIG);
     charl_assert_message("a vocabulary of 200 is too small for");
     put_file(text, "\x0e\x01\0\0", 4); /* 270 */
-    charl_assert_status(
-        charl_import_tokens(&text, 1, &(charl_tokens_options){sizeof(charl_tokens_options), .tokenizer = json_path},
-                            out, &replace),
-        CHARL_ERR_DATA);
+    charl_assert_status(charl_import("tokens", WITH(given("tokenizer", json_path)), &text, 1, out, &replace),
+                        CHARL_ERR_DATA);
     charl_assert_message("is 270, the vocabulary has 270");
     charl_tokenizer_destroy(t);
 }
@@ -741,8 +736,7 @@ static void where_texts_are_cut(void **state)
     put_file(path, text, (size_t)TIMES * BYTES);
     charl_free(text);
     name = write_json("tokenizer.json", &(json){.added = added});
-    charl_assert_ok(
-        charl_import_text(&path, 1, &(charl_text_options){sizeof(charl_text_options), .tokenizer = name}, out, NULL));
+    charl_assert_ok(charl_import("text", WITH(given("tokenizer", name)), &path, 1, out, NULL));
     charl_assert_ok(charl_dataset_open(out, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 1}, &ds));
     charl_dataset_get_info(ds, &info);
     assert_int_equal(info.rows[CHARL_SPLIT_TRAIN], TIMES - 1); /* windows need a token after them */

@@ -1,5 +1,6 @@
 /* Sources of rows: CSV files, arrays and data sets, as a model takes them. If one of these failed,
  * a model would read the wrong column, or name the wrong class, without a word. */
+#include "io/imports.h"
 #include "io/import_sample.h"
 
 #include <math.h>
@@ -268,7 +269,8 @@ static void data_sets_are_mapped(void **state)
     int64_t n;
 
     (void)state;
-    charl_assert_ok(charl_import_csv(text_file("d.csv", "c,b,a,kind\n3,2,1,cat\n6,5,4,bee\n"), NULL, out, &replace));
+    charl_assert_ok(
+        charl_import("csv", NULL, FILES(text_file("d.csv", "c,b,a,kind\n3,2,1,cat\n6,5,4,bee\n")), 1, out, &replace));
     charl_assert_ok(open_path(&s, out, NULL, &r));
     assert_string_equal(charl__rows_subject(r), "train");
     charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
@@ -279,7 +281,8 @@ static void data_sets_are_mapped(void **state)
     charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
     assert_int_equal(n, 0);
     charl__rows_close(r);
-    charl_assert_ok(charl_import_csv(text_file("d.csv", "c,b,a,kind\n3,2,1,cow\n6,5,4,bee\n"), NULL, out, &replace));
+    charl_assert_ok(
+        charl_import("csv", NULL, FILES(text_file("d.csv", "c,b,a,kind\n3,2,1,cow\n6,5,4,bee\n")), 1, out, &replace));
     charl_assert_status(open_path(&s, out, NULL, &r), CHARL_ERR_DATA);
     charl_assert_message("\"cow\"");
 }
@@ -358,11 +361,9 @@ static void imports_and_predictions_read_alike(void **state)
 {
     static const double numbers[6] = {1, 2.5, -3, 4, 1e-3, 6};
     static const unsigned char pixels[8] = {0, 1, 2, 255, 4, 5, 6, 7};
-    static const charl_csv_options csv = {.struct_size = sizeof csv, .missing = "flag", .label = "kind"};
-    static const charl_text_classes_options special = {.struct_size = sizeof special,
-                                                       .tokenizer = "tests/fuzz/corpus/tokenizer_json/gpt2.json",
-                                                       .special_tokens = true,
-                                                       .window = 9};
+    const char *const *csv = WITH("missing=flag", "label=kind");
+    const char *const *special =
+        WITH("tokenizer=tests/fuzz/corpus/tokenizer_json/gpt2.json", "special_tokens=yes", "window=9");
     const char *path[2];
     const int64_t row = 0;
     uint16_t tokens[9];
@@ -373,20 +374,20 @@ static void imports_and_predictions_read_alike(void **state)
 
     (void)state;
     path[0] = text_file("a.csv", "when;town;size;kind\n2024-05-01;Ulm;1,5;x\n2024-06-02;;2,5;y\n2024-06-03;Bonn;;x\n");
-    charl_assert_ok(charl_import_csv(path[0], &csv, out, &replace));
+    charl_assert_ok(charl_import("csv", csv, FILES(path[0]), 1, out, &replace));
     assert_reads_alike(path, 1);
     path[0] = npy_file("a.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3)}", numbers, sizeof numbers);
     path[1] = npy_file("y.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", "\0\1", 2);
-    charl_assert_ok(charl_import_npy(path[0], path[1], out, &replace));
+    charl_assert_ok(charl_import("npy", NULL, FILES(path[0], path[1]), 2, out, &replace));
     assert_reads_alike(path, 1);
     path[0] = npy_file("a.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2, 2)}", pixels, sizeof pixels);
-    charl_assert_ok(charl_import_npy(path[0], path[1], out, &replace));
+    charl_assert_ok(charl_import("npy", NULL, FILES(path[0], path[1]), 2, out, &replace));
     assert_reads_alike(path, 1);
     path[0] = text_file("a.tsv", "text\tlabel\nso<|endoftext|>it goes on\tx\n\ty\n");
     path[1] = text_file("b.csv", "label,text\ny,a<|endoftext|>\n");
-    charl_assert_ok(charl_import_text_classes(path, 2, NULL, out, &replace));
+    charl_assert_ok(charl_import("text-classes", NULL, path, 2, out, &replace));
     assert_reads_alike(path, 2);
-    st = charl_import_text_classes(path, 2, &special, out, &replace);
+    st = charl_import("text-classes", special, path, 2, out, &replace);
     if (st != CHARL_ERR_CONFIG) { /* built without libjansson or libpcre2 */
         charl_assert_ok(st);
         ds = open_out(NULL, &info);
@@ -414,8 +415,10 @@ static void integers_that_f32_rounds_are_refused(void **state)
     charl_assert_status(charl__rows_next(r, MOST, x, y, &n), CHARL_ERR_DATA);
     charl_assert_message("big.npy: 16777217 in row 1 (element 1) is not exact in f32");
     charl__rows_close(r);
-    charl_assert_ok(charl_import_npy(
-        array, npy_file("y.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", "\0\1", 2), out, &replace));
+    charl_assert_ok(charl_import(
+        "npy", NULL,
+        FILES(array, npy_file("y.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", "\0\1", 2)), 2, out,
+        &replace));
     charl_assert_ok(open_path(&s, out, NULL, &r)); /* the data set holds u32 */
     charl_assert_status(charl__rows_next(r, MOST, x, y, &n), CHARL_ERR_DATA);
     charl_assert_message("out.h5: 16777217 in row 1 (element 1) is not exact in f32");
@@ -453,7 +456,8 @@ static void every_acquisition_may_fail(void **state)
     const float values[3] = {1, 2, 3};
 
     (void)state;
-    charl_assert_ok(charl_import_csv(text_file("d.csv", "c,b,a,kind\n3,2,1,cat\n6,5,4,bee\n"), NULL, out, &replace));
+    charl_assert_ok(
+        charl_import("csv", NULL, FILES(text_file("d.csv", "c,b,a,kind\n3,2,1,cat\n6,5,4,bee\n")), 1, out, &replace));
     snprintf(paths[0], sizeof paths[0], "%s", text_file("f.csv", "c,kind,who,a,b,d\n3,bee,x 1,1,2,0\n6,dog,y,4,5,0\n"));
     snprintf(paths[1], sizeof paths[1], "%s",
              npy_file("f.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3)}", values, 12));

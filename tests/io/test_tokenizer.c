@@ -1,5 +1,6 @@
 /* Tokenizers: what they learn, against plain references; decoding what was encoded gives the same
  * bytes, whatever they are; what a file may say. */
+#include "io/imports.h"
 #include "io/scratch.h"
 
 #include <stdbool.h>
@@ -475,10 +476,10 @@ static void texts_are_imported(void **state)
     for (int i = 0; i < 3; i++) {
         const char *type = charl_tokenizer_type_name(i);
         const bool bpe = strcmp(type, "bpe") == 0;
-        const charl_text_options how = {sizeof how, .tokenizer = type, .vocab = bpe ? 300 : 0};
+        const char *const *how = WITH(given("tokenizer", type), number("vocab", bpe ? 300 : 0));
         charl_status st;
 
-        st = charl_import_text(&path, 1, &how, file, &opt);
+        st = charl_import("text", how, &path, 1, file, &opt);
         if (bpe && st == CHARL_ERR_CONFIG) {
             charl_assert_message("without libpcre2");
             continue;
@@ -493,8 +494,8 @@ static void texts_are_imported(void **state)
 
 static void texts_that_are_refused(void **state)
 {
-    const charl_text_options chars = {sizeof chars, .tokenizer = "chars"},
-                             bpe = {sizeof bpe, .tokenizer = "bpe", .vocab = 300};
+    const char *const *chars = WITH("tokenizer=chars");
+    const char *const *bpe = WITH("tokenizer=bpe", "vocab=300");
     const charl_import_options all = {sizeof all, .val_split = 0.9, .overwrite = true},
                                most = {sizeof most, .val_split = 1, .overwrite = true};
     static const char gz[20] = "\x1f\x8b\x08\0\0\0\0\0\0\x03\x03"; /* of nothing */
@@ -502,16 +503,16 @@ static void texts_that_are_refused(void **state)
     const char *const bad[] = {good, put("bad.txt", "ab\xff", 3)}, *const empty[] = {put("empty.gz", gz, sizeof gz)};
 
     (void)state;
-    charl_assert_status(charl_import_text(bad, 2, &chars, file, &all), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("text", chars, bad, 2, file, &all), CHARL_ERR_DATA);
     charl_assert_message("bad.txt: byte 2 is not UTF-8");
-    charl_assert_status(charl_import_text(empty, 1, &chars, file, &all), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("text", chars, empty, 1, file, &all), CHARL_ERR_DATA);
     charl_assert_message("there is no text");
-    charl_assert_status(charl_import_text(empty, 1, NULL, file, NULL), CHARL_ERR_DATA);
-    charl_assert_status(charl_import_text(&good, 0, NULL, file, NULL), CHARL_ERR_INVALID);
+    charl_assert_status(charl_import("text", NULL, empty, 1, file, NULL), CHARL_ERR_DATA);
+    charl_assert_status(charl_import("text", NULL, &good, 0, file, NULL), CHARL_ERR_CONFIG);
     need_bpe();
-    charl_assert_status(charl_import_text(&good, 1, &bpe, file, &all), CHARL_ERR_CONFIG);
+    charl_assert_status(charl_import("text", bpe, &good, 1, file, &all), CHARL_ERR_CONFIG);
     charl_assert_message("leaves nothing to train on");
-    charl_assert_status(charl_import_text(&good, 1, &bpe, file, &most), CHARL_ERR_CONFIG);
+    charl_assert_status(charl_import("text", bpe, &good, 1, file, &most), CHARL_ERR_CONFIG);
     charl_assert_message("val_split must be at least 0");
 }
 
@@ -520,7 +521,7 @@ static charl_status there_and_back(void *ctx)
     charl_status st = CHARL_OK;
     static char text[400];
     const size_t n = make_text(text, sizeof text);
-    const charl_text_options how = {sizeof how, .tokenizer = ctx, .vocab = strcmp(ctx, "bpe") == 0 ? 280 : 0};
+    const char *const *how = WITH(given("tokenizer", ctx), number("vocab", strcmp(ctx, "bpe") == 0 ? 280 : 0));
     const char *path = charl_test_path(dir, "f.txt");
     charl_tokenizer *t = NULL;
     int32_t *tokens = NULL;
@@ -528,8 +529,8 @@ static charl_status there_and_back(void *ctx)
     size_t length;
     int64_t count;
 
-    CHARL_TRY_CLEANUP(charl_import_text(&path, 1, &how, file,
-                                        &(charl_import_options){sizeof(charl_import_options), .overwrite = true}));
+    CHARL_TRY_CLEANUP(charl_import("text", how, &path, 1, file,
+                                   &(charl_import_options){sizeof(charl_import_options), .overwrite = true}));
     CHARL_TRY_CLEANUP(charl_tokenizer_load(file, &t));
     CHARL_TRY_CLEANUP(charl_tokenizer_encode(t, text, n, false, &tokens, &count));
     CHARL_TRY_CLEANUP(charl_tokenizer_decode(t, tokens, count, &back, &length));

@@ -61,7 +61,7 @@ STRUCTS = {
     "charl_dataset_options": ("{0}", 'charl_dataset_open("data.h5", &s, (charl_dataset **)zeros(0))'),
     "charl_generate_options": (
         '{.prompt = "a", .prompt_bytes = 1, .tokens = 1, .top_p = 1}', 'charl_generate(gpt, "none", &s, ignore_text, NULL)'),
-    "charl_import_options": ("{.overwrite = true}", 'charl_import_text((const char *const[]){"text.txt"}, 1, NULL, "text.h5", &s)'),
+    "charl_import_options": ("{.overwrite = true}", 'charl_import("text", NULL, (const char *const[]){"text.txt"}, 1, "text.h5", &s)'),
     "charl_train_options": ("{.comm = comm}", "charl_train_run(config, &s, zeros(0))"),
     "charl_lora": ('{.rank = 1, .targets = "*"}', "charl_model_set_lora(model, &s)"),
     "charl_param_spec": ('{.name = "p", .shape = {1, {1}}, .init.kind = CHARL_INIT_NORMAL}',

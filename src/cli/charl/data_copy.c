@@ -1,5 +1,8 @@
 /* charl data sample|split|merge: new datasets from the rows of others. */
+#include <charl/import.h>
+
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +11,9 @@
 enum { MOST_OUTS = 32 };
 
 typedef struct request {
-    charl_hdf5_options arrays;
+    struct {
+        const char *x, *y, *weights;
+    } arrays; /* of a file that charl did not write */
     const char *const *files;
     int n_files;
     const char *outs[MOST_OUTS];
@@ -72,7 +77,7 @@ static int run(const char *path, const charl__cli_option *options, const char *a
 {
     const charl__cli_syntax syntax = {options, args, doc};
     charl__cli_operands files = {.names = {"FILE"}, .max = max_files};
-    request r = {.arrays.struct_size = sizeof r.arrays, .common.struct_size = sizeof r.common};
+    request r = {.common.struct_size = sizeof r.common};
     const int code = charl__cli_parse(path, &syntax, &files, argc, argv, &r);
 
     if (code >= 0) {
@@ -160,11 +165,21 @@ static int split(void *ctx)
 static int merge(void *ctx)
 {
     const request *r = ctx;
+    const char *const given[][2] = {{"x", r->arrays.x}, {"y", r->arrays.y}, {"weights", r->arrays.weights}};
+    enum { GIVEN = sizeof given / sizeof *given };
+    const char *settings[GIVEN + 1] = {NULL};
+    char text[GIVEN][1024]; /* a name that does not fit is longer than names of arrays can be */
 
     if (r->n_outs > 1) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "one --output, not %d", r->n_outs);
     }
-    return finish(charl_import_hdf5(r->files, r->n_files, &r->arrays, r->outs[0], &r->common), r);
+    for (int i = 0, n = 0; i < GIVEN; i++) {
+        if (given[i][1]) {
+            snprintf(text[i], sizeof text[i], "%s=%s", given[i][0], given[i][1]);
+            settings[n++] = text[i];
+        }
+    }
+    return finish(charl_import("hdf5", settings, r->files, r->n_files, r->outs[0], &r->common), r);
 }
 
 int charl__data_sample_main(const char *path, int argc, char **argv)

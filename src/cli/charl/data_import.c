@@ -2,6 +2,7 @@
 #include <charl/import.h>
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ enum { MANY = 1 << 20, COMMON = 5, MOST_KEYS = 16, OPTION_BYTES = 48, DOC_BYTES 
 typedef struct import {
     const charl_importer *importer;
     void *settings;
-    unsigned given; /* bit i: key i */
+    char *given[MOST_KEYS]; /* "KEY=VALUE" of key i; NULL: it is not given */
     const char *out;
     charl_import_options common;
 } import;
@@ -49,14 +50,19 @@ static const char *option_value(const charl_key *k, char *value)
 static error_t take_key(void *input, const char *option, const char *value)
 {
     import *o = input;
-    char name[OPTION_BYTES];
-    int i = 0;
+    const charl_key *k = o->importer->row.keys;
+    char name[OPTION_BYTES], **given = o->given;
 
-    while (strcmp(option_name(o->importer->row.keys[i].name, name), option + 2) != 0) {
-        i++;
+    for (; strcmp(option_name(k->name, name), option + 2) != 0; k++) {
+        given++;
     }
-    o->given |= 1U << i;
-    return charl__cli_parse_key(option, value ? value : "yes", &o->importer->row.keys[i], o->settings);
+    value = value ? value : "yes";
+    free(*given);
+    if (charl__cli_alloc((int64_t)(strlen(k->name) + strlen(value)) + 2, 1, given) != CHARL_OK) {
+        return ENOMEM;
+    }
+    sprintf(*given, "%s=%s", k->name, value);
+    return charl__cli_parse_key(option, value, k, o->settings);
 }
 
 /* Whether the importer can take what was given; if not, prints an error. */
@@ -71,7 +77,7 @@ static bool is_complete(const import *o, int n)
         return false;
     }
     for (int i = 0; i < t->row.n_keys; i++) {
-        if (t->row.keys[i].required && !(o->given & 1U << i)) {
+        if (t->row.keys[i].required && !o->given[i]) {
             charl__cli_error(0, t->row.keys[i].help, "--%s is missing", option_name(t->row.keys[i].name, name));
             return false;
         }
@@ -132,6 +138,21 @@ static int parse(import *o, const char *path, int argc, char **argv, charl__cli_
     return is_complete(o, files->count) ? -1 : CHARL__EXIT_USAGE;
 }
 
+/* What has been read, and the data set that it makes. */
+static int import_files(const import *o, const charl__cli_operands *files)
+{
+    const char *settings[MOST_KEYS + 1] = {NULL};
+    charl_status st;
+
+    for (int i = 0, n = 0; i < MOST_KEYS; i++) {
+        settings[n] = o->given[i];
+        n += o->given[i] != NULL;
+    }
+    st = charl_import(o->importer->row.name, settings, (const char *const *)files->values, files->count, o->out,
+                      &o->common);
+    return st == CHARL_OK ? charl__data_show(o->out) : charl__cli_fail(st);
+}
+
 static int run(const charl_importer *t, int argc, char **argv)
 {
 import o = {.importer = t, .common.struct_size = sizeof o.common, .common.noted = charl__cli_note };
@@ -148,11 +169,11 @@ import o = {.importer = t, .common.struct_size = sizeof o.common, .common.noted 
     }
     snprintf(path, sizeof path, "charl data import %s", t->row.name);
     code = parse(&o, path, argc, argv, &files);
-    if (code < 0) {
-        st = t->run(o.settings, (const char *const *)files.values, files.count, o.out, &o.common);
-        code = st == CHARL_OK ? charl__data_show(o.out) : charl__cli_fail(st);
-    }
+    code = code < 0 ? import_files(&o, &files) : code;
     free(o.settings);
+    for (int i = 0; i < MOST_KEYS; i++) {
+        free(o.given[i]);
+    }
     return code;
 }
 

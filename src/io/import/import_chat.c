@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/options.h"
 #include "charl/dataset.h"
 #include "io/chat_template.h"
 #include "io/commit.h"
@@ -18,9 +17,20 @@
 #include "io/import/importer.h"
 #include "io/tokenizer/tokenizer_private.h"
 
+/* What becomes of a conversation that is longer than the window. */
+enum { REFUSE, CUT, SKIP };
+
+typedef struct chat_settings {
+    const char *tokenizer;     /* NULL: bytes */
+    const char *template_name; /* NULL: chatml */
+    int64_t window;            /* 0: none */
+    int longer;                /* of those above */
+    const char *val_file;
+} chat_settings;
+
 /* The tokens of all conversations, for training and then for validation, and which of them count. */
 typedef struct chat {
-    const charl_chat_options *o;
+    const chat_settings *o;
     charl__chat_template t;
     charl_tokenizer *tokenizer;
     charl__encoder *plain, *special; /* special: recognizes special tokens */
@@ -86,9 +96,9 @@ static charl_status end_conversation(chat *c, const char *path, int64_t line)
 {
     const int64_t n = c->n_tokens - c->first, window = c->o->window;
 
-    if (window > 0 && n > window && c->o->longer == CHARL_CHAT_CUT) {
+    if (window > 0 && n > window && c->o->longer == CUT) {
         c->n_tokens = c->first + window;
-    } else if (window > 0 && n > window && c->o->longer == CHARL_CHAT_SKIP) {
+    } else if (window > 0 && n > window && c->o->longer == SKIP) {
         c->n_tokens = c->first;
         return CHARL_OK;
     }
@@ -419,30 +429,24 @@ cleanup:
     return st;
 }
 
-charl_status charl_import_chat(const char *const *paths, int n, const charl_chat_options *chat_options, const char *out,
-                               const charl_import_options *opt)
+static charl_status run_chat(const void *settings, const char *const *names, int n, const char *out,
+                             const charl_import_options *opt)
 {
-    CHARL_GIVEN(paths || n == 0, out);
-    CHARL__OPTIONS(charl_chat_options, chat_options);
-    CHARL__OPTIONS(charl_import_options, opt);
-    static const charl_chat_options none = {sizeof none};
-    static const charl_import_options plain = {sizeof plain};
     charl_status st = CHARL_OK;
     charl__paths files[2] = {{0}, {0}};
-    chat c = {.o = chat_options ? chat_options : &none};
+    chat c = {.o = settings};
     int64_t train, keep = 0;
 
-    opt = opt ? opt : &plain;
-    CHARL_REQUIRE_CLEANUP(c.o->longer == CHARL_CHAT_REFUSE || c.o->window > 0, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE_CLEANUP(c.o->longer == REFUSE || c.o->window > 0, CHARL_ERR_CONFIG,
                           "longer: conversations have any length where there is no window");
-    CHARL_TRY_CLEANUP(charl__paths_of_import(files, paths, n, c.o->val_file, opt ? opt->val_split : 0, ".jsonl", out));
+    CHARL_TRY_CLEANUP(charl__paths_of_import(files, names, n, c.o->val_file, opt->val_split, ".jsonl", out));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){c.o->template_name, c.o->tokenizer}, 2));
     CHARL_TRY_CLEANUP(charl__chat_template_find(c.o->template_name, &c.t));
     CHARL_TRY_CLEANUP(open_tokenizer(&c));
     note_markers(&c, opt);
     CHARL_TRY_CLEANUP(read_conversations(&c, &files[0]));
     CHARL_REQUIRE_CLEANUP(c.n_starts > 0, CHARL_ERR_DATA, "%s: there are no conversations%s", files[0].path[0],
-                          c.o->longer == CHARL_CHAT_SKIP ? " that fit the window" : "");
+                          c.o->longer == SKIP ? " that fit the window" : "");
     train = c.n_tokens;
     if (opt->val_split != 0) {
         CHARL_TRY_CLEANUP(count_training(&c, opt->val_split, &keep));
@@ -468,26 +472,20 @@ cleanup:
     return st;
 }
 
-static charl_status run_chat(const void *settings, const char *const *files, int n, const char *out,
-                             const charl_import_options *opt)
-{
-    return charl_import_chat(files, n, settings, out, opt);
-}
-
 static const charl_key keys[] = {
-    {"tokenizer", CHARL_KEY_TEXT, offsetof(charl_chat_options, tokenizer), NULL, false,
+    {"tokenizer", CHARL_KEY_TEXT, offsetof(chat_settings, tokenizer), NULL, false,
      "the file or folder of a published tokenizer, or bytes (default)", NULL},
-    {"template", CHARL_KEY_TEXT, offsetof(charl_chat_options, template_name), NULL, false,
+    {"template", CHARL_KEY_TEXT, offsetof(chat_settings, template_name), NULL, false,
      "how a conversation is written out: chatml (default), llama3, alpaca, or a JSON file", NULL},
-    {"window", CHARL_KEY_INT, offsetof(charl_chat_options, window), "[1,1000000]", false,
+    {"window", CHARL_KEY_INT, offsetof(chat_settings, window), "[1,1000000]", false,
      "pack conversations into windows of so many tokens, none cut: data.window, or model.block_size, of the training",
      NULL},
-    {"longer", CHARL_KEY_CHOICE, offsetof(charl_chat_options, longer), NULL, false,
+    {"longer", CHARL_KEY_CHOICE, offsetof(chat_settings, longer), NULL, false,
      "what to do with a conversation that is longer than the window (default: refuse)", "refuse|cut|skip"},
-    {"val_file", CHARL_KEY_TEXT, offsetof(charl_chat_options, val_file), NULL, false,
+    {"val_file", CHARL_KEY_TEXT, offsetof(chat_settings, val_file), NULL, false,
      "a file, folder or pattern to validate on, instead of --val-split", NULL},
 };
-static const charl_chat_options defaults = {sizeof defaults};
+static const chat_settings defaults = {0};
 
 const charl_importer charl__importer_chat = {
     .row.name = "chat",

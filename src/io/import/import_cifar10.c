@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/options.h"
 #include "charl/dataset.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_write.h"
@@ -71,21 +70,23 @@ cleanup:
     return st;
 }
 
-charl_status charl_import_cifar10(const char *const *train, int n_train, const char *test, const char *out,
-                                  const charl_import_options *opt)
+typedef struct cifar_settings {
+    const char *test;
+} cifar_settings;
+
+static charl_status run_cifar10(const void *settings, const char *const *files, int n, const char *out,
+                                const charl_import_options *opt)
 {
-    CHARL_GIVEN(train || n_train == 0, out);
-    CHARL__OPTIONS(charl_import_options, opt);
+    const char *test = ((const cifar_settings *)settings)->test;
     charl_status st = CHARL_OK;
     charl__writer *w = NULL;
     charl__writer_spec spec = {
         .kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8, .x_item = {3, {3, 32, 32}}, .classes = 10};
 
-    CHARL_REQUIRE_CLEANUP(n_train >= 1, CHARL_ERR_CONFIG, "a CIFAR-10 import needs at least one file");
-    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, train, n_train));
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, files, n));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &test, 1));
-    for (int i = 0; i < n_train; i++) {
-        CHARL_TRY_CLEANUP(cifar_count(train[i], &spec.rows));
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY_CLEANUP(cifar_count(files[i], &spec.rows));
     }
     if (test) {
         CHARL_TRY_CLEANUP(cifar_count(test, &spec.more));
@@ -93,8 +94,8 @@ charl_status charl_import_cifar10(const char *const *train, int n_train, const c
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
     CHARL_TRY_CLEANUP(
         charl__writer_text(w, "class_names", "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck"));
-    for (int i = 0; i < n_train; i++) {
-        CHARL_TRY_CLEANUP(cifar_copy(train[i], w));
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY_CLEANUP(cifar_copy(files[i], w));
     }
     if (test) {
         CHARL_TRY_CLEANUP(cifar_copy(test, w));
@@ -103,16 +104,6 @@ charl_status charl_import_cifar10(const char *const *train, int n_train, const c
 cleanup:
     charl__writer_destroy(w);
     return st;
-}
-
-typedef struct cifar_settings {
-    const char *test;
-} cifar_settings;
-
-static charl_status run_cifar10(const void *settings, const char *const *files, int n, const char *out,
-                                const charl_import_options *opt)
-{
-    return charl_import_cifar10(files, n, ((const cifar_settings *)settings)->test, out, opt);
 }
 
 static const charl_key cifar_keys[] = {

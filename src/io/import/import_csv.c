@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/options.h"
 #include "charl/data_schema.h"
 #include "io/commit.h"
 #include "io/dataset/labels.h"
@@ -26,10 +25,28 @@
 
 enum { MANY_WORDS = 256, FEW_ROWS = 32, COUNTING_ROWS = 10 };
 
+/* As the keys list them. */
+enum { HEADER_AUTO, HEADER_YES, HEADER_NO };
+enum { DECIMAL_AUTO, DECIMAL_POINT, DECIMAL_COMMA };
+
+/* What the keys say; NULL: nothing. */
+typedef struct csv_settings {
+    const char *label;
+    bool regression;
+    const char *separator;
+    int64_t skip;
+    const char *columns, *drop, *words; /* lists of names or indexes, with commas */
+    const char *missing, *na, *values;
+    int header, decimal;
+    int dates; /* charl__dates */
+    const char *like;
+} csv_settings;
+
 typedef struct csv_import {
     const char *path;
-    const charl_csv_options *o;
+    const csv_settings *o;
     const charl_import_options *common;
+    char separator; /* 0: found */
     charl__table table;
     int *label; /* [n_labels] columns of the targets */
     int n_labels;
@@ -243,7 +260,7 @@ static charl_status read_columns(csv_import *c)
 
 /* Names are not numbers. A line with some of each may be a header or a row with a typing error:
  * a guess would lose a row, or take names for data. Names that count the columns are those of a table without names. */
-static charl_status has_header(const csv_import *c, charl_csv_header asked, bool *header)
+static charl_status has_header(const csv_import *c, int asked, bool *header)
 {
     enum { COUNTED = 3 };
     const charl__table *t = &c->table;
@@ -260,10 +277,10 @@ static charl_status has_header(const csv_import *c, charl_csv_header asked, bool
             text = i;
         }
     }
-    *header = asked == CHARL_CSV_HEADER_YES || c->named || text >= 0 || counted >= COUNTED;
-    if (asked == CHARL_CSV_HEADER_NO) {
+    *header = asked == HEADER_YES || c->named || text >= 0 || counted >= COUNTED;
+    if (asked == HEADER_NO) {
         *header = false;
-    } else if (asked == CHARL_CSV_HEADER_AUTO && !c->named) {
+    } else if (asked == HEADER_AUTO && !c->named) {
         CHARL_REQUIRE(text < 0 || number < 0, CHARL_ERR_DATA,
                       "%s: \"%.40s\" in column %d is not a number, but \"%.40s\" in column %d is: "
                       "this line may be a header or a row; HINT correct the value, or say which it "
@@ -291,7 +308,7 @@ static void note_first_label(csv_import *c)
 {
     const char *label = charl__table_field(&c->table, c->label[0]);
 
-    if (c->o->header == CHARL_CSV_HEADER_AUTO && !charl__table_is_missing(&c->table, label) &&
+    if (c->o->header == HEADER_AUTO && !charl__table_is_missing(&c->table, label) &&
         !charl__parse_number(label, '.', NULL)) {
         c->first_label.line = charl__csv_line(c->table.csv);
         snprintf(c->first_label.text, sizeof c->first_label.text, "%.40s", label);
@@ -508,12 +525,12 @@ static charl_status fail_decimal(const csv_import *c, const int column[CHARL__NU
 /* Point or comma: what all columns together show. */
 static charl_status decide_decimal(csv_import *c)
 {
-    const bool said = c->o->decimal != CHARL_CSV_DECIMAL_AUTO;
+    const bool said = c->o->decimal != DECIMAL_AUTO;
     int column[CHARL__NUMBER_FORMS];
     bool comma, beside;
 
     find_forms(c, column);
-    comma = said ? c->o->decimal == CHARL_CSV_DECIMAL_COMMA
+    comma = said ? c->o->decimal == DECIMAL_COMMA
                  : column[CHARL__NUMBER_COMMA] >= 0 && column[CHARL__NUMBER_POINT] < 0 &&
                        column[CHARL__NUMBER_POINT_GROUPED] < 0 && c->table.separator != ',';
     if (comma && !said) {
@@ -546,9 +563,9 @@ static charl_status decide_dates(csv_import *c, int i)
 
     column->kind = CHARL__COLUMN_DATE;
     column->clock = l->clock;
-    column->order = c->o->dates;
+    column->order = (charl__dates)c->o->dates;
     CHARL_REQUIRE(
-        !l->has_short || column->order != CHARL_CSV_DATES_AUTO, CHARL_ERR_DATA,
+        !l->has_short || column->order != CHARL__DATES_AUTO, CHARL_ERR_DATA,
         "%s:%lld: column %s: the order of day, month and year in \"%s\" is not known; HINT --dates dmy, --dates "
         "mdy or --dates ymd; --drop leaves the column out",
         c->path, (long long)l->first_word.line, charl__table_column(&c->table, i), l->first_word.text);
@@ -558,7 +575,7 @@ static charl_status decide_dates(csv_import *c, int i)
         "in one way, or --drop leaves the column out",
         c->path, charl__table_column(&c->table, i), l->first_zone.text, (long long)l->first_zone.line,
         l->first_local.text, (long long)l->first_local.line);
-    if (l->has_xxy && column->order == CHARL_CSV_DATES_AUTO) {
+    if (l->has_xxy && column->order == CHARL__DATES_AUTO) {
         CHARL_REQUIRE(
             l->first_dmy.line == 0 || l->first_mdy.line == 0, CHARL_ERR_DATA,
             "%s: column %s: %s in line %lld has the day first, %s in line %lld the month; HINT write all dates "
@@ -570,7 +587,7 @@ static charl_status decide_dates(csv_import *c, int i)
                       "--dates dmy or "
                       "--dates mdy",
                       c->path, charl__table_column(&c->table, i), l->first_word.text);
-        column->order = l->first_dmy.line > 0 ? CHARL_CSV_DATES_DMY : CHARL_CSV_DATES_MDY;
+        column->order = l->first_dmy.line > 0 ? CHARL__DATES_DMY : CHARL__DATES_MDY;
     }
     charl__import_note(c->common, "column %s holds dates: days since 1970-01-01, month, weekday%s%s",
                        charl__table_column(&c->table, i), l->clock ? ", hour" : "",
@@ -949,7 +966,7 @@ static charl_status open_table(csv_import *c, char *lists[2])
 
     CHARL_TRY(make_list("na", c->o->na, &lists[0]));
     CHARL_TRY(make_list("values", c->o->values, &lists[1]));
-    CHARL_TRY(charl__table_open(t, c->path, c->o->separator, c->o->skip));
+    CHARL_TRY(charl__table_open(t, c->path, c->separator, c->o->skip));
     t->can_skip = true;
     t->missing = lists[0] ? lists[0] : "";
     t->values = lists[1] ? lists[1] : "";
@@ -958,7 +975,7 @@ static charl_status open_table(csv_import *c, char *lists[2])
                            (long long)t->comments, t->comments == 1 ? "" : "s", t->comments == 1 ? "s" : "",
                            t->comments == 1 ? "is" : "are");
     }
-    if (!c->o->separator && t->separator != ',') {
+    if (!c->separator && t->separator != ',') {
         charl__import_note(c->common,
                            t->separator == '\t'  ? "fields are separated by tabs"
                            : t->separator == ' ' ? "fields are separated by blanks"
@@ -1025,7 +1042,7 @@ cleanup:
 }
 
 /* What the other dataset has decided already. */
-static charl_status refuse_decided(const charl_csv_options *csv)
+static charl_status refuse_decided(const csv_settings *csv)
 {
     const struct {
         const char *name;
@@ -1039,8 +1056,8 @@ static charl_status refuse_decided(const charl_csv_options *csv)
                    {"na", csv->na != NULL},
                    {"values", csv->values != NULL},
                    {"skip", csv->skip != 0},
-                   {"dates", csv->dates != CHARL_CSV_DATES_AUTO},
-                   {"header", csv->header != CHARL_CSV_HEADER_AUTO}};
+                   {"dates", csv->dates != CHARL__DATES_AUTO},
+                   {"header", csv->header != HEADER_AUTO}};
 
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
         CHARL_REQUIRE(!decided[i].given, CHARL_ERR_CONFIG, "--%s cannot be used with --like: %s already defines it",
@@ -1102,10 +1119,10 @@ static charl_status import_like(csv_import *c, const char *out)
                                            .model = like,
                                            .paths = &c->path,
                                            .n_paths = 1,
-                                           .separator = c->o->separator,
-                                           .decimal = c->o->decimal == CHARL_CSV_DECIMAL_AUTO    ? '\0'
-                                                      : c->o->decimal == CHARL_CSV_DECIMAL_COMMA ? ','
-                                                                                                 : '.'};
+                                           .separator = c->separator,
+                                           .decimal = c->o->decimal == DECIMAL_AUTO    ? '\0'
+                                                      : c->o->decimal == DECIMAL_COMMA ? ','
+                                                                                       : '.'};
     CHARL_TRY_CLEANUP(charl__import_pass(&plan.source[0], NULL, count_like, c, &count));
     CHARL_REQUIRE_CLEANUP(c->rows > 0, CHARL_ERR_DATA, "%s: a header but no rows", c->path);
     CHARL_TRY_CLEANUP(charl__split_choose(c->path, c->labels.label, c->rows, c->common, &c->val));
@@ -1120,18 +1137,17 @@ cleanup:
     return st;
 }
 
-charl_status charl_import_csv(const char *path, const charl_csv_options *csv, const char *out,
-                              const charl_import_options *opt)
+static charl_status run_csv(const void *settings, const char *const *files, int n, const char *out,
+                            const charl_import_options *opt)
 {
-    CHARL_GIVEN(path, out);
-    CHARL__OPTIONS(charl_csv_options, csv);
-    CHARL__OPTIONS(charl_import_options, opt);
     charl_status st = CHARL_OK;
-    const charl_csv_options none = {sizeof none};
-    const charl_import_options no_options = {sizeof no_options};
-    csv_import c = {.path = path, .o = csv ? csv : &none, .common = opt ? opt : &no_options, .labels.may_be_ids = true};
+    const char *path = files[0];
+    csv_import c = {.path = path, .o = settings, .common = opt, .labels.may_be_ids = true};
     char *lists[2] = {NULL, NULL};
 
+    (void)n;
+    CHARL_REQUIRE_CLEANUP(charl_csv_separator(c.o->separator, &c.separator), CHARL_ERR_CONFIG,
+                          "separator: " CHARL_CSV_SEPARATOR);
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){path, c.o->like}, 2));
     if (c.o->like) {
         CHARL_TRY_CLEANUP(import_like(&c, out));
@@ -1154,11 +1170,6 @@ cleanup:
     return st;
 }
 
-typedef struct csv_settings {
-    charl_csv_options csv;
-    const char *separator;
-} csv_settings;
-
 static bool check_settings(const void *settings, const char **key, char *reason)
 {
     char separator;
@@ -1168,54 +1179,42 @@ static bool check_settings(const void *settings, const char **key, char *reason)
     return charl_csv_separator(((const csv_settings *)settings)->separator, &separator);
 }
 
-static charl_status run_csv(const void *settings, const char *const *files, int n, const char *out,
-                            const charl_import_options *opt)
-{
-    const csv_settings *s = settings;
-    charl_csv_options csv = s->csv;
-
-    (void)n;
-    CHARL_REQUIRE(charl_csv_separator(s->separator, &csv.separator), CHARL_ERR_CONFIG,
-                  "separator: " CHARL_CSV_SEPARATOR);
-    return charl_import_csv(files[0], &csv, out, opt);
-}
-
 static const charl_key keys[] = {
-    {"label", CHARL_KEY_TEXT, offsetof(csv_settings, csv.label), NULL, false,
+    {"label", CHARL_KEY_TEXT, offsetof(csv_settings, label), NULL, false,
      "target column, by name or index from 0 (default: the last); A,B,C: several binary targets or, with --regression, "
      "several numbers",
      NULL},
-    {"regression", CHARL_KEY_BOOL, offsetof(csv_settings, csv.regression), NULL, false,
+    {"regression", CHARL_KEY_BOOL, offsetof(csv_settings, regression), NULL, false,
      "the target is a number instead of a class", NULL},
-    {"columns", CHARL_KEY_TEXT, offsetof(csv_settings, csv.columns), NULL, false,
+    {"columns", CHARL_KEY_TEXT, offsetof(csv_settings, columns), NULL, false,
      "use these columns alone, A,B,C by name or index (default: all but the target)", NULL},
-    {"drop", CHARL_KEY_TEXT, offsetof(csv_settings, csv.drop), NULL, false, "leave these columns out", NULL},
-    {"words", CHARL_KEY_TEXT, offsetof(csv_settings, csv.words), NULL, false,
+    {"drop", CHARL_KEY_TEXT, offsetof(csv_settings, drop), NULL, false, "leave these columns out", NULL},
+    {"words", CHARL_KEY_TEXT, offsetof(csv_settings, words), NULL, false,
      "the values of these columns are categories, numbers too", NULL},
-    {"missing", CHARL_KEY_TEXT, offsetof(csv_settings, csv.missing), NULL, false,
+    {"missing", CHARL_KEY_TEXT, offsetof(csv_settings, missing), NULL, false,
      "what becomes of missing values: drop (leave the row out), mean, median, or flag (the mean, and a column "
      "NAME_missing); of a single "
      "column COLUMN:METHOD, as in mean,town:flag (default: an error)",
      NULL},
-    {"na", CHARL_KEY_TEXT, offsetof(csv_settings, csv.na), NULL, false,
+    {"na", CHARL_KEY_TEXT, offsetof(csv_settings, na), NULL, false,
      "texts that stand for a missing value besides NA, NaN, null and the like, as in ?,-", NULL},
-    {"values", CHARL_KEY_TEXT, offsetof(csv_settings, csv.values), NULL, false,
+    {"values", CHARL_KEY_TEXT, offsetof(csv_settings, values), NULL, false,
      "texts that usually stand for a missing value and are values here, as in NA,None", NULL},
     {"separator", CHARL_KEY_TEXT, offsetof(csv_settings, separator), NULL, false,
      "field separator; tab for tabs, blank for runs of blanks (default: auto, found in the first lines)", NULL},
-    {"skip", CHARL_KEY_INT, offsetof(csv_settings, csv.skip), NULL, false, "leave out this many lines before the table",
+    {"skip", CHARL_KEY_INT, offsetof(csv_settings, skip), NULL, false, "leave out this many lines before the table",
      NULL},
-    {"decimal", CHARL_KEY_CHOICE, offsetof(csv_settings, csv.decimal), NULL, false,
+    {"decimal", CHARL_KEY_CHOICE, offsetof(csv_settings, decimal), NULL, false,
      "decimal sign of numbers; the other sign may then separate thousands (default: auto)", "auto|point|comma"},
-    {"dates", CHARL_KEY_CHOICE, offsetof(csv_settings, csv.dates), NULL, false,
+    {"dates", CHARL_KEY_CHOICE, offsetof(csv_settings, dates), NULL, false,
      "order of day, month and year in dates such as 05/06/2024 and 05.06.24 (default: auto, if they tell)",
      "auto|dmy|mdy|ymd"},
-    {"header", CHARL_KEY_CHOICE, offsetof(csv_settings, csv.header), NULL, false,
+    {"header", CHARL_KEY_CHOICE, offsetof(csv_settings, header), NULL, false,
      "whether the first line names the columns (default: auto, yes if it contains no numbers)", "auto|yes|no"},
-    {"like", CHARL_KEY_TEXT, offsetof(csv_settings, csv.like), NULL, false,
+    {"like", CHARL_KEY_TEXT, offsetof(csv_settings, like), NULL, false,
      "treat columns, words, missing values and classes as in this dataset, which an earlier import wrote", NULL},
 };
-static const csv_settings defaults = {.csv.struct_size = sizeof(charl_csv_options), .separator = "auto"};
+static const csv_settings defaults = {.separator = "auto"};
 
 const charl_importer charl__importer_csv = {
     .row.name = "csv",

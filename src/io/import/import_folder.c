@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/options.h"
 #include "base/text/text.h"
 #include "io/commit.h"
 #include "io/dataset/pictures/pictures.h"
@@ -15,8 +14,6 @@
 #include "io/table/table.h"
 #include "io/import/import_rows.h"
 #include "io/import/importer.h"
-
-enum { MAX_SIDE = 4096 };
 
 /* The images of one folder: paths, and for each its label, a number or a name. */
 typedef struct collection {
@@ -377,39 +374,32 @@ static charl_status write_links(void *ctx, charl__writer *w)
     return charl__writer_files(w, l->records, l->width);
 }
 
-static charl_status check_format(const charl_image_format *f)
-{
-    CHARL_REQUIRE(f->channels == 1 || f->channels == 3, CHARL_ERR_CONFIG, "images have 1 or 3 channels, not %lld",
-                  (long long)f->channels);
-    CHARL_REQUIRE(f->height >= 1 && f->height <= MAX_SIDE && f->width >= 1 && f->width <= MAX_SIDE, CHARL_ERR_CONFIG,
-                  "images of %lld x %lld pixels; each side is 1 to %d", (long long)f->height, (long long)f->width,
-                  MAX_SIDE);
-    CHARL_REQUIRE((unsigned)f->fit < CHARL_FIT_COUNT, CHARL_ERR_CONFIG, "there is no fit %d", (int)f->fit);
-    return CHARL_OK;
-}
+typedef struct images_settings {
+    int64_t size[2]; /* height, width */
+    int channels;    /* 0: 1, 1: 3 */
+    int fit;         /* charl_image_fit */
+    bool skip_bad, link;
+} images_settings;
 
-charl_status charl_import_images(const char *const folders[2], const charl_image_format *format, const char *out,
-                                 const charl_import_options *opt)
+static charl_status run_images(const void *settings, const char *const *files, int n, const char *out,
+                               const charl_import_options *opt)
 {
-    CHARL_GIVEN(folders, format, out);
-    CHARL__OPTIONS(charl_import_options, opt);
+    const images_settings *o = settings;
     charl_status st = CHARL_OK;
-    collection c[2] = {{.folder = folders[0]}, {.folder = folders[1]}};
+    collection c[2] = {{.folder = files[0]}, {.folder = n == 2 ? files[1] : NULL}};
     charl__text_labels labels = {0};
     charl__text names = {0}, fit = {0};
     links l = {0};
     charl_data_schema schema = charl__import_schema(CHARL_DATASET_IMAGES);
-    charl__import_plan plan = {
-        .schema = &schema, .linked = opt && opt->link, .taken = add_links, .end = write_links, .ctx = &l};
+    charl__import_plan plan = {.schema = &schema, .linked = o->link, .taken = add_links, .end = write_links, .ctx = &l};
     int32_t *label = NULL;
 
-    CHARL_TRY_CLEANUP(check_format(format));
     schema.x_dtype = CHARL_U8;
-    schema.x_shape = (charl_shape){3, {format->channels, format->height, format->width}};
+    schema.x_shape = (charl_shape){3, {o->channels ? 3 : 1, o->size[0], o->size[1]}};
     schema.y_dtype = CHARL_I32;
-    CHARL_TRY_CLEANUP(charl__text_printf(&fit, "%s", charl_image_fit_name(format->fit)));
+    CHARL_TRY_CLEANUP(charl__text_printf(&fit, "%s", charl_image_fit_name((charl_image_fit)o->fit)));
     schema.fit = fit.data;
-    for (int k = 0; k < 2 && folders[k]; k++) {
+    for (int k = 0; k < n; k++) {
         CHARL_TRY_CLEANUP(collect(&c[k], out));
         if (k == 0) {
             CHARL_TRY_CLEANUP(find_classes(&c[0], &labels, &names));
@@ -417,8 +407,8 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
         CHARL_TRY_CLEANUP(number_labels(&c[k], &labels));
     }
     schema.class_names = names.length > 0 ? names.data : schema.class_names;
-    for (int k = 0; k < 2 && folders[k]; k++) {
-        if (opt && opt->skip_bad) {
+    for (int k = 0; k < n; k++) {
+        if (o->skip_bad) {
             CHARL_TRY_CLEANUP(drop_bad(&c[k], &schema, opt));
         }
         CHARL_TRY_CLEANUP(shuffle(&c[k]));
@@ -442,26 +432,6 @@ cleanup:
     collection_fini(&c[0]);
     collection_fini(&c[1]);
     return st;
-}
-
-typedef struct images_settings {
-    int64_t size[2]; /* height, width */
-    int channels;    /* 0: 1, 1: 3 */
-    int fit;         /* charl_image_fit */
-    bool skip_bad, link;
-} images_settings;
-
-static charl_status run_images(const void *settings, const char *const *files, int n, const char *out,
-                               const charl_import_options *opt)
-{
-    const images_settings *s = settings;
-    charl_import_options common = opt ? *opt : (charl_import_options){sizeof(charl_import_options), .overwrite = false};
-    const charl_image_format format = {
-        .channels = s->channels ? 3 : 1, .height = s->size[0], .width = s->size[1], .fit = (charl_image_fit)s->fit};
-
-    common.skip_bad = s->skip_bad;
-    common.link = s->link;
-    return charl_import_images((const char *const[2]){files[0], n == 2 ? files[1] : NULL}, &format, out, &common);
 }
 
 static const charl_key keys[] = {

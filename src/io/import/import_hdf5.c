@@ -3,13 +3,12 @@
 #include <string.h>
 
 #include "io/dataset/dataset_private.h"
-#include "base/options.h"
 #include "io/import/import_hdf5_groups.h"
 #include "io/import/import_paths.h"
 #include "io/import/importer.h"
 
 /* The rows of all files as one set. */
-static charl_status import_rows(const char *name, const charl__paths *paths, const charl_hdf5_options *o,
+static charl_status import_rows(const char *name, const charl__paths *paths, const charl__hdf5_settings *o,
                                 const char *out, const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
@@ -28,40 +27,27 @@ cleanup:
     return st;
 }
 
-charl_status charl_import_hdf5(const char *const *files, int n, const charl_hdf5_options *hdf5, const char *out,
-                               const charl_import_options *opt)
+static charl_status run_hdf5(const void *settings, const char *const *files, int n, const char *out,
+                             const charl_import_options *opt)
 {
-    CHARL_GIVEN(files, out);
-    CHARL__OPTIONS(charl_hdf5_options, hdf5);
-    CHARL__OPTIONS(charl_import_options, opt);
     charl_status st = CHARL_OK;
-    const charl_hdf5_options none = {sizeof none}, *o = hdf5 ? hdf5 : &none;
-    const bool by_attribute = o->y && o->y[0] == '@';
+    const charl__hdf5_settings *o = settings;
     charl__paths paths = {0};
 
-    CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_CONFIG, "there is no file to import");
-    CHARL_REQUIRE_CLEANUP(!by_attribute || (o->x && o->y[1] && !o->weights), CHARL_ERR_CONFIG,
-                          "y = @NAME needs x, the name of an attribute, and no weights");
     for (int i = 0; i < n; i++) {
         CHARL_TRY_CLEANUP(charl__paths_add(&paths, files[i], ".h5|.hdf5"));
     }
     CHARL_TRY_CLEANUP(charl__paths_check_output(&paths, out));
-    CHARL_TRY_CLEANUP(by_attribute ? charl__import_hdf5_groups(&paths, o, out, opt)
-                                   : import_rows(files[0], &paths, o, out, opt));
+    CHARL_TRY_CLEANUP(o->y && o->y[0] == '@' ? charl__import_hdf5_groups(&paths, o, out, opt)
+                                             : import_rows(files[0], &paths, o, out, opt));
 cleanup:
     charl__paths_fini(&paths);
     return st;
 }
 
-static charl_status run_hdf5(const void *settings, const char *const *files, int n, const char *out,
-                             const charl_import_options *opt)
-{
-    return charl_import_hdf5(files, n, settings, out, opt);
-}
-
 static bool check_hdf5(const void *settings, const char **key, char *reason)
 {
-    const charl_hdf5_options *o = settings;
+    const charl__hdf5_settings *o = settings;
     const bool by_attribute = o->y && o->y[0] == '@';
 
     if (by_attribute && !o->y[1]) {
@@ -88,18 +74,18 @@ static bool check_hdf5(const void *settings, const char **key, char *reason)
 }
 
 static const charl_key keys[] = {
-    {"x", CHARL_KEY_TEXT, offsetof(charl_hdf5_options, x), NULL, false,
+    {"x", CHARL_KEY_TEXT, offsetof(charl__hdf5_settings, x), NULL, false,
      "name of the input array in files that charl did not write, e.g. /images; with --y @NAME a pattern such as "
      "'/*/image', and every array that matches is a sample",
      NULL},
-    {"y", CHARL_KEY_TEXT, offsetof(charl_hdf5_options, y), NULL, false,
+    {"y", CHARL_KEY_TEXT, offsetof(charl__hdf5_settings, y), NULL, false,
      "name of the target array, e.g. /labels; @NAME: an attribute of the array or of a group that it is in", NULL},
-    {"stacked", CHARL_KEY_BOOL, offsetof(charl_hdf5_options, stacked), NULL, false,
+    {"stacked", CHARL_KEY_BOOL, offsetof(charl__hdf5_settings, stacked), NULL, false,
      "with --y @NAME: the rows of each array are samples, instead of the array", NULL},
-    {"weights", CHARL_KEY_TEXT, offsetof(charl_hdf5_options, weights), NULL, false,
+    {"weights", CHARL_KEY_TEXT, offsetof(charl__hdf5_settings, weights), NULL, false,
      "name of an array that says how much each row counts, e.g. /weights", NULL},
 };
-static const charl_hdf5_options defaults = {sizeof defaults};
+static const charl__hdf5_settings defaults = {0};
 
 const charl_importer charl__importer_hdf5 = {
     .row.name = "hdf5",

@@ -26,7 +26,7 @@ typedef struct found {
 
 typedef struct groups {
     const charl__paths *paths;
-    const charl_hdf5_options *o;
+    const charl__hdf5_settings *o;
     const charl_import_options *common;
     const char *attribute;
     found *array;
@@ -329,16 +329,11 @@ cleanup:
     return st;
 }
 
-charl_status charl__import_hdf5_groups(const charl__paths *files, const charl_hdf5_options *hdf5, const char *out,
+charl_status charl__import_hdf5_groups(const charl__paths *files, const charl__hdf5_settings *hdf5, const char *out,
                                        const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
-    const charl_import_options no_options = {sizeof no_options};
-    groups g = {.paths = files,
-                .o = hdf5,
-                .common = opt ? opt : &no_options,
-                .attribute = hdf5->y + 1,
-                .targets.may_be_ids = true};
+    groups g = {.paths = files, .o = hdf5, .common = opt, .attribute = hdf5->y + 1, .targets.may_be_ids = true};
     charl__text names = {0};
     uint32_t *y = NULL; /* [arrays] i32 or f32 */
     uint8_t *val = NULL;

@@ -4,8 +4,14 @@
 #include "charl/dataset.h"
 #include "io/import/import_paths.h"
 
-/** charl_import_hdf5 where hdf5->y begins with @. */
-charl_status charl__import_hdf5_groups(const charl__paths *files, const charl_hdf5_options *hdf5, const char *out,
+/** What the importer's keys say; NULL: nothing. */
+typedef struct charl__hdf5_settings {
+    const char *x, *y, *weights;
+    bool stacked; /* rows of each array are samples */
+} charl__hdf5_settings;
+
+/** The import where hdf5->y begins with @. Arrays follow one another in the order of the bytes of their paths. */
+charl_status charl__import_hdf5_groups(const charl__paths *files, const charl__hdf5_settings *hdf5, const char *out,
                                        const charl_import_options *opt) CHARL_MUST_CHECK;
 
 #endif

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/options.h"
 #include "io/commit.h"
 #include "io/dataset/text_labels.h"
 #include "io/image_layout.h"
@@ -139,13 +138,6 @@ cleanup:
     return st;
 }
 
-charl_status charl_import_npy(const char *x, const char *y, const char *out, const charl_import_options *opt)
-{
-    CHARL_GIVEN(x, out);
-    CHARL__OPTIONS(charl_import_options, opt);
-    return import(&(pairs){.x = {x}, .y = {y ? y : x}}, out, opt);
-}
-
 typedef struct npy_settings {
     const char *x, *y;
 } npy_settings;
@@ -182,22 +174,13 @@ const charl_importer charl__importer_npy = {
     .run = run_npy,
 };
 
-charl_status charl_import_idx(const char *const images[2], const char *const labels[2], const char *out,
-                              const charl_import_options *opt)
-{
-    CHARL_GIVEN(images, labels, out);
-    CHARL__OPTIONS(charl_import_options, opt);
-    CHARL_REQUIRE(images[0] && labels[0] && !images[1] == !labels[1], CHARL_ERR_CONFIG,
-                  "an IDX import needs images and labels, in pairs");
-    return import(&(pairs){.x = {images[0], images[1]}, .y = {labels[0], labels[1]}, .images = true}, out, opt);
-}
-
 static charl_status run_idx(const void *settings, const char *const *files, int n, const char *out,
                             const charl_import_options *opt)
 {
     (void)settings;
-    return charl_import_idx((const char *const[2]){files[0], n == 4 ? files[2] : NULL},
-                            (const char *const[2]){files[1], n == 4 ? files[3] : NULL}, out, opt);
+    return import(
+        &(pairs){.x = {files[0], n == 4 ? files[2] : NULL}, .y = {files[1], n == 4 ? files[3] : NULL}, .images = true},
+        out, opt);
 }
 
 const charl_importer charl__importer_idx = {

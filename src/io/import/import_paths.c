@@ -137,7 +137,6 @@ charl_status charl__paths_check_output(const charl__paths *p, const char *output
 charl_status charl__paths_of_import(charl__paths paths[2], const char *const *names, int n, const char *val_file,
                                     double val_split, const char *endings, const char *output)
 {
-    CHARL_REQUIRE(n >= 1, CHARL_ERR_INVALID, "there is no file to import");
     CHARL_REQUIRE(!val_file || val_split == 0, CHARL_ERR_CONFIG, "--val-file and --val-split cannot be combined");
     for (int i = 0; i < n; i++) {
         CHARL_TRY(charl__paths_add(&paths[0], names[i], endings));

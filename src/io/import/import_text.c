@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/options.h"
 #include "base/text/text.h"
 #include "base/text/utf8.h"
 #include "charl/dataset.h"
@@ -27,6 +26,15 @@ enum { BLOCK_BYTES = 1 << 20, BLOCK_TOKENS = 1 << 18, DEFAULT_VOCAB = 4096, POIN
 
 #define ENDINGS ".txt|.jsonl"
 
+typedef struct text_settings {
+    const char *tokenizer; /* NULL: bytes */
+    int64_t vocab;         /* 0: DEFAULT_VOCAB */
+    bool special_tokens;
+    const char *field; /* NULL: text */
+    const char *val_file;
+    bool binary;
+} text_settings;
+
 /* What is imported: for training, and for validation where it is given apart. */
 typedef struct corpus {
     charl__paths paths[2];
@@ -36,7 +44,7 @@ typedef struct corpus {
 } corpus;
 
 /* The files are there. learnt: the tokenizer learns from a text */
-static charl_status corpus_open(corpus *c, const charl_text_options *text, bool learnt)
+static charl_status corpus_open(corpus *c, const text_settings *text, bool learnt)
 {
     bool json = false;
 
@@ -424,46 +432,43 @@ cleanup:
     return st;
 }
 
-charl_status charl_import_text(const char *const *paths, int n, const charl_text_options *text, const char *out,
-                               const charl_import_options *opt)
+static charl_status run_text(const void *settings, const char *const *files, int n, const char *out,
+                             const charl_import_options *opt)
 {
-    CHARL_GIVEN(paths || n == 0, out);
-    CHARL__OPTIONS(charl_text_options, text);
-    CHARL__OPTIONS(charl_import_options, opt);
     charl_status st = CHARL_OK;
-    const charl_text_options how = text ? *text : (charl_text_options){sizeof(charl_text_options)};
-    const char *name = how.tokenizer ? how.tokenizer : "bytes";
+    const text_settings *o = settings;
+    const char *name = o->tokenizer ? o->tokenizer : "bytes";
     const charl__tokenizer_type *type = NULL; /* to learn; NULL: t is there already */
-    charl_import_options options = opt ? *opt : (charl_import_options){sizeof(charl_import_options)};
+    charl_import_options options = *opt;
     corpus c = {.cut = -1};
     encoding e = {.corpus = &c};
     charl_tokenizer *t = NULL;
 
-    CHARL_TRY_CLEANUP(charl__paths_of_import(c.paths, paths, n, how.val_file, options.val_split, ENDINGS, out));
+    CHARL_TRY_CLEANUP(charl__paths_of_import(c.paths, files, n, o->val_file, options.val_split, ENDINGS, out));
     CHARL_TRY_CLEANUP(charl__tokenizer_open(name, &type, &t));
-    CHARL_REQUIRE_CLEANUP(how.vocab == 0 || (type && type->has_vocab), CHARL_ERR_CONFIG,
+    CHARL_REQUIRE_CLEANUP(o->vocab == 0 || (type && type->has_vocab), CHARL_ERR_CONFIG,
                           "tokenizer %s: a size of the vocabulary (--vocab) applies to a tokenizer "
                           "that learns one, such as bpe",
                           name);
-    CHARL_REQUIRE_CLEANUP(!how.special_tokens || !type, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE_CLEANUP(!o->special_tokens || !type, CHARL_ERR_CONFIG,
                           "tokenizer %s has no special tokens: only published tokenizers do", name);
-    CHARL_REQUIRE_CLEANUP(!how.binary || !(type ? type : t->type)->needs_utf8, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE_CLEANUP(!o->binary || !(type ? type : t->type)->needs_utf8, CHARL_ERR_CONFIG,
                           "tokenizer %s takes text in UTF-8 only, so it cannot be used with --binary", name);
-    CHARL_TRY_CLEANUP(corpus_open(&c, &how, type != NULL));
-    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &how.tokenizer, 1));
+    CHARL_TRY_CLEANUP(corpus_open(&c, o, type != NULL));
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &o->tokenizer, 1));
     if (!type || type->has_vocab) { /* the text is cut, not the tokens */
         CHARL_TRY_CLEANUP(find_cut(&c, options.val_split));
         options.val_split = 0;
     }
     if (type) {
-        CHARL_TRY_CLEANUP(learn(&c, type, how.vocab, &t));
+        CHARL_TRY_CLEANUP(learn(&c, type, o->vocab, &t));
     }
     e.tokenizer = t;
     e.any_cut = !t->bpe;
     if (c.several) {
         CHARL_TRY_CLEANUP(find_end_of_text(t, type != NULL, name, &e.end_of_text));
     }
-    CHARL_TRY_CLEANUP(charl__encoder_create(t, how.special_tokens, &e.encoder));
+    CHARL_TRY_CLEANUP(charl__encoder_create(t, o->special_tokens, &e.encoder));
     CHARL_TRY_CLEANUP(write_tokens(&e, out, &options));
 cleanup:
     charl__encoder_destroy(e.encoder);
@@ -472,30 +477,24 @@ cleanup:
     return st;
 }
 
-static charl_status run_text(const void *settings, const char *const *files, int n, const char *out,
-                             const charl_import_options *opt)
-{
-    return charl_import_text(files, n, settings, out, opt);
-}
-
 static const charl_key keys[] = {
-    {"tokenizer", CHARL_KEY_TEXT, offsetof(charl_text_options, tokenizer), NULL, false,
+    {"tokenizer", CHARL_KEY_TEXT, offsetof(text_settings, tokenizer), NULL, false,
      "bytes (default), chars, bpe (byte pair encoding, trained on the training set), or the file "
      "or folder of a published tokenizer: "
      "tokenizer.json, vocab.json with merges.txt, or a rank file of tiktoken",
      NULL},
-    {"special_tokens", CHARL_KEY_BOOL, offsetof(charl_text_options, special_tokens), NULL, false,
+    {"special_tokens", CHARL_KEY_BOOL, offsetof(text_settings, special_tokens), NULL, false,
      "recognize the special tokens of a published tokenizer in the text, such as <|endoftext|>", NULL},
-    {"vocab", CHARL_KEY_INT, offsetof(charl_text_options, vocab), "[1,2147483647]", false,
+    {"vocab", CHARL_KEY_INT, offsetof(text_settings, vocab), "[1,2147483647]", false,
      "maximum size of a vocabulary that is trained (default 4096)", NULL},
-    {"field", CHARL_KEY_TEXT, offsetof(charl_text_options, field), NULL, false,
+    {"field", CHARL_KEY_TEXT, offsetof(text_settings, field), NULL, false,
      "the field of a .jsonl file that holds the text (default: text)", NULL},
-    {"val_file", CHARL_KEY_TEXT, offsetof(charl_text_options, val_file), NULL, false,
+    {"val_file", CHARL_KEY_TEXT, offsetof(text_settings, val_file), NULL, false,
      "a file, folder or pattern to validate on, instead of --val-split", NULL},
-    {"binary", CHARL_KEY_BOOL, offsetof(charl_text_options, binary), NULL, false,
+    {"binary", CHARL_KEY_BOOL, offsetof(text_settings, binary), NULL, false,
      "the files hold bytes of any kind; without it they are text, and what is not UTF-8 is refused", NULL},
 };
-static const charl_text_options defaults = {sizeof defaults};
+static const text_settings defaults = {0};
 
 const charl_importer charl__importer_text = {
     .row.name = "text",

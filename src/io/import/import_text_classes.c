@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/options.h"
 #include "io/commit.h"
 #include "io/dataset/order/split.h"
 #include "io/dataset/text_labels.h"
@@ -18,8 +17,15 @@
 
 enum { DEFAULT_VOCAB = 4096, LONGEST = 512 };
 
+typedef struct classes_settings {
+    const char *text, *label, *tokenizer; /* NULL: text, label and bytes */
+    bool special_tokens;
+    int64_t vocab, window; /* 0: DEFAULT_VOCAB; as many as the longest text has */
+    const char *val_file;
+} classes_settings;
+
 typedef struct text_classes {
-    const charl_text_classes_options *o;
+    const classes_settings *o;
     const charl_import_options *common;
     const char *text_field, *label_field;
     charl__paths paths[2]; /* for training, for validation */
@@ -157,21 +163,16 @@ cleanup:
     return st;
 }
 
-charl_status charl_import_text_classes(const char *const *paths, int n, const charl_text_classes_options *options,
-                                       const char *out, const charl_import_options *opt)
+static charl_status run_text_classes(const void *settings, const char *const *files, int n, const char *out,
+                                     const charl_import_options *opt)
 {
-    CHARL_GIVEN(paths || n == 0, out);
-    CHARL__OPTIONS(charl_text_classes_options, options);
-    CHARL__OPTIONS(charl_import_options, opt);
-    static const charl_text_classes_options none = {sizeof none};
-    static const charl_import_options plain = {sizeof plain};
     charl_status st = CHARL_OK;
-    text_classes c = {.o = options ? options : &none, .common = opt ? opt : &plain};
+    text_classes c = {.o = settings, .common = opt};
 
     c.text_field = c.o->text ? c.o->text : "text";
     c.label_field = c.o->label ? c.o->label : "label";
     CHARL_TRY_CLEANUP(
-        charl__paths_of_import(c.paths, paths, n, c.o->val_file, c.common->val_split, ".csv|.tsv|.jsonl", out));
+        charl__paths_of_import(c.paths, files, n, c.o->val_file, c.common->val_split, ".csv|.tsv|.jsonl", out));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &c.o->tokenizer, 1));
     CHARL_TRY_CLEANUP(import_all(&c, out));
 cleanup:
@@ -185,31 +186,25 @@ cleanup:
     return st;
 }
 
-static charl_status run_text_classes(const void *settings, const char *const *files, int n, const char *out,
-                                     const charl_import_options *opt)
-{
-    return charl_import_text_classes(files, n, settings, out, opt);
-}
-
 static const charl_key keys[] = {
-    {"text", CHARL_KEY_TEXT, offsetof(charl_text_classes_options, text), NULL, false,
+    {"text", CHARL_KEY_TEXT, offsetof(classes_settings, text), NULL, false,
      "the column or field that holds the text (default: text)", NULL},
-    {"label", CHARL_KEY_TEXT, offsetof(charl_text_classes_options, label), NULL, false,
+    {"label", CHARL_KEY_TEXT, offsetof(classes_settings, label), NULL, false,
      "the column or field that holds the class (default: label)", NULL},
-    {"tokenizer", CHARL_KEY_TEXT, offsetof(charl_text_classes_options, tokenizer), NULL, false,
+    {"tokenizer", CHARL_KEY_TEXT, offsetof(classes_settings, tokenizer), NULL, false,
      "bytes (default), chars, bpe (byte pair encoding, trained on the texts), or the file or folder of a published "
      "tokenizer",
      NULL},
-    {"special_tokens", CHARL_KEY_BOOL, offsetof(charl_text_classes_options, special_tokens), NULL, false,
+    {"special_tokens", CHARL_KEY_BOOL, offsetof(classes_settings, special_tokens), NULL, false,
      "recognize the special tokens of a published tokenizer in the texts", NULL},
-    {"vocab", CHARL_KEY_INT, offsetof(charl_text_classes_options, vocab), "[1,2147483647]", false,
+    {"vocab", CHARL_KEY_INT, offsetof(classes_settings, vocab), "[1,2147483647]", false,
      "maximum size of a vocabulary that is trained (default 4096)", NULL},
-    {"window", CHARL_KEY_INT, offsetof(charl_text_classes_options, window), "[1,1000000]", false,
+    {"window", CHARL_KEY_INT, offsetof(classes_settings, window), "[1,1000000]", false,
      "tokens of a row: longer texts are cut off, shorter ones padded (default: the longest text, at most 512)", NULL},
-    {"val_file", CHARL_KEY_TEXT, offsetof(charl_text_classes_options, val_file), NULL, false,
+    {"val_file", CHARL_KEY_TEXT, offsetof(classes_settings, val_file), NULL, false,
      "a file, folder or pattern to validate on, instead of --val-split", NULL},
 };
-static const charl_text_classes_options defaults = {sizeof defaults};
+static const classes_settings defaults = {0};
 
 const charl_importer charl__importer_text_classes = {
     .row.name = "text-classes",

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/options.h"
 #include "base/text/text.h"
 #include "charl/dataset.h"
 #include "io/commit.h"
@@ -28,6 +27,16 @@ enum {
 };
 
 #define ENDINGS ".bin"
+
+/* As the key `format` lists them. */
+typedef enum token_format { FORMAT_AUTO, FORMAT_LLMC, FORMAT_NANOGPT } token_format;
+
+typedef struct tokens_settings {
+    int64_t vocab;       /* 0: the tokenizer's, or what the tokens need */
+    int format;          /* token_format */
+    int64_t end_of_text; /* -1: the tokenizer's */
+    const char *val_file, *tokenizer;
+} tokens_settings;
 
 /* One file, at a token. */
 typedef struct shard {
@@ -70,7 +79,7 @@ static charl_status read_header(shard *s, const unsigned char *head)
 }
 
 /* Open a file and find out which format it is. Leaves it at the first token. */
-static charl_status shard_open(const char *path, charl_tokens_format format, shard *s)
+static charl_status shard_open(const char *path, token_format format, shard *s)
 {
     unsigned char head[HEADER_BYTES];
     size_t got = 0, more;
@@ -84,13 +93,13 @@ static charl_status shard_open(const char *path, charl_tokens_format format, sha
         got += more;
     } while (more > 0 && got < sizeof head);
     magic = got >= 4 ? little_endian(head, 4) : 0;
-    if (format != CHARL_TOKENS_NANOGPT && got == sizeof head && (magic == MAGIC_U16 || magic == MAGIC_U32)) {
+    if (format != FORMAT_NANOGPT && got == sizeof head && (magic == MAGIC_U16 || magic == MAGIC_U32)) {
         return read_header(s, head);
     }
-    CHARL_REQUIRE(format != CHARL_TOKENS_LLMC, CHARL_ERR_DATA,
+    CHARL_REQUIRE(format != FORMAT_LLMC, CHARL_ERR_DATA,
                   "%s: byte 0: the magic number is %u, token files of llm.c have %d or %d", path, magic, MAGIC_U16,
                   MAGIC_U32);
-    if (format == CHARL_TOKENS_AUTO) { /* small numbers look like text in UTF-16, or IDX */
+    if (format == FORMAT_AUTO) { /* small numbers look like text in UTF-16, or IDX */
         CHARL_TRY(charl__kind_expect(path, CHARL__KIND_TOKENS | CHARL__KIND_WIDE | CHARL__KIND_IDX, "a file of tokens",
                                      CHARL_ERR_DATA));
         CHARL_REQUIRE(got < HEADER_BYTES || !is_other_llmc(magic), CHARL_ERR_DATA,
@@ -115,7 +124,7 @@ static charl_status shard_open(const char *path, charl_tokens_format format, sha
 /* An import: both sets of files, what is known of their tokens, and once they are written the writer. */
 typedef struct import {
     charl__paths paths[2];
-    charl_tokens_options o;
+    tokens_settings o;
     charl_tokenizer *tokenizer; /* that made the tokens, or NULL */
     int64_t end_of_text;        /* -1: none */
     int64_t tokens[2];
@@ -192,7 +201,7 @@ static charl_status go_through(import *m, bool whole)
             CHARL_TRY_CLEANUP(begin_document(m, m->tokens[0]));
         }
         for (int64_t i = 0; i < m->paths[k].n; i++) {
-            CHARL_TRY_CLEANUP(shard_open(m->paths[k].path[i], m->o.format, &s));
+            CHARL_TRY_CLEANUP(shard_open(m->paths[k].path[i], (token_format)m->o.format, &s));
             m->size = s.size > m->size ? s.size : m->size;
             if (whole) {
                 CHARL_TRY_CLEANUP(take_tokens(m, &s, m->tokens[0] + m->tokens[1]));
@@ -237,23 +246,18 @@ static charl_status load_tokenizer(import *m)
     return CHARL_OK;
 }
 
-charl_status charl_import_tokens(const char *const *paths, int n, const charl_tokens_options *tokens, const char *out,
-                                 const charl_import_options *opt)
+static charl_status run_tokens(const void *settings, const char *const *files, int n, const char *out,
+                               const charl_import_options *opt)
 {
-    CHARL_GIVEN(paths || n == 0, out);
-    CHARL__OPTIONS(charl_tokens_options, tokens);
-    CHARL__OPTIONS(charl_import_options, opt);
     charl_status st = CHARL_OK;
-import m = {.o = tokens ? * tokens: (charl_tokens_options) { sizeof(charl_tokens_options), sizeof(charl_tokens_options), 0 } };
+import m = {.o = *(const tokens_settings *) settings };
     charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS};
 
-    CHARL_REQUIRE_CLEANUP(m.o.vocab >= 0 && m.o.vocab <= INT32_MAX, CHARL_ERR_CONFIG, "a vocabulary of %lld",
-                          (long long)m.o.vocab);
-    m.end_of_text = m.o.end_of_text ? *m.o.end_of_text : -1;
+    m.end_of_text = m.o.end_of_text;
     if (m.o.tokenizer) {
         CHARL_TRY_CLEANUP(load_tokenizer(&m));
     }
-    CHARL_TRY_CLEANUP(charl__paths_of_import(m.paths, paths, n, m.o.val_file, opt ? opt->val_split : 0, ENDINGS, out));
+    CHARL_TRY_CLEANUP(charl__paths_of_import(m.paths, files, n, m.o.val_file, opt->val_split, ENDINGS, out));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &m.o.tokenizer, 1));
     CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, 4, &m.raw));
     CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, sizeof *m.wide, &m.wide));
@@ -276,28 +280,6 @@ import m = {.o = tokens ? * tokens: (charl_tokens_options) { sizeof(charl_tokens
 cleanup:
     import_fini(&m);
     return st;
-}
-
-typedef struct tokens_settings {
-    int64_t vocab;
-    int format; /* charl_tokens_format */
-    int64_t end_of_text;
-    const char *val_file, *tokenizer;
-} tokens_settings;
-
-static charl_status run_tokens(const void *settings, const char *const *files, int n, const char *out,
-                               const charl_import_options *opt)
-{
-    const tokens_settings *s = settings;
-    const int32_t end = (int32_t)s->end_of_text;
-    const charl_tokens_options tokens = {sizeof tokens,
-                                         .vocab = s->vocab,
-                                         .format = (charl_tokens_format)s->format,
-                                         .end_of_text = end >= 0 ? &end : NULL,
-                                         .val_file = s->val_file,
-                                         .tokenizer = s->tokenizer};
-
-    return charl_import_tokens(files, n, &tokens, out, opt);
 }
 
 static const charl_key keys[] = {

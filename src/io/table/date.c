@@ -165,23 +165,23 @@ charl__date charl__date_parse(const char *text)
 }
 
 /* Where year, month and day stand. */
-static bool find_places(const charl__date *d, charl_csv_dates order, int place[3])
+static bool find_places(const charl__date *d, charl__dates order, int place[3])
 {
     static const int places[][3] = {
-        [CHARL_CSV_DATES_DMY] = {2, 1, 0}, [CHARL_CSV_DATES_MDY] = {2, 0, 1}, [CHARL_CSV_DATES_YMD] = {0, 1, 2}};
+        [CHARL__DATES_DMY] = {2, 1, 0}, [CHARL__DATES_MDY] = {2, 0, 1}, [CHARL__DATES_YMD] = {0, 1, 2}};
 
     switch (d->form) {
     case CHARL__DATE_YMD:
-        order = CHARL_CSV_DATES_YMD;
+        order = CHARL__DATES_YMD;
         break;
     case CHARL__DATE_DMY:
-        order = CHARL_CSV_DATES_DMY;
+        order = CHARL__DATES_DMY;
         break;
     case CHARL__DATE_MDY:
-        order = CHARL_CSV_DATES_MDY;
+        order = CHARL__DATES_MDY;
         break;
     case CHARL__DATE_XXY:
-        order = order == CHARL_CSV_DATES_YMD ? CHARL_CSV_DATES_AUTO : order;
+        order = order == CHARL__DATES_YMD ? CHARL__DATES_AUTO : order;
         break;
     case CHARL__DATE_SHORT:
         break;
@@ -189,10 +189,10 @@ static bool find_places(const charl__date *d, charl_csv_dates order, int place[3
         return false;
     }
     memcpy(place, places[order], sizeof places[order]);
-    return order != CHARL_CSV_DATES_AUTO;
+    return order != CHARL__DATES_AUTO;
 }
 
-bool charl__date_resolve(const charl__date *d, charl_csv_dates order, int64_t *days, int *month, int *weekday,
+bool charl__date_resolve(const charl__date *d, charl__dates order, int64_t *days, int *month, int *weekday,
                          double *hours)
 {
     static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};

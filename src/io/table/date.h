@@ -6,7 +6,10 @@
 
 #include "charl/dataset.h"
 
-/** In which order day, month and year stand. */
+/** In which order a file has day, month and year; AUTO: as its dates tell. */
+typedef enum charl__dates { CHARL__DATES_AUTO, CHARL__DATES_DMY, CHARL__DATES_MDY, CHARL__DATES_YMD } charl__dates;
+
+/** In which order they stand in a date. */
 typedef enum charl__date_form {
     CHARL__DATE_NONE, /* no date */
     CHARL__DATE_YMD,  /* 2024-05-17, 2024/05/17, 2024.05.17, 2024-May-17 */
@@ -30,7 +33,7 @@ charl__date charl__date_parse(const char *text);
 
 /** Days since 1970-01-01 (Gregorian), month 1 to 12, weekday (0: Monday) and hours since midnight of a date; with `order` for the forms
  *  XXY (DMY or MDY) and SHORT. False where there is no such day. Days from civil: Howard Hinnant, "chrono-compatible low-level date algorithms". */
-bool charl__date_resolve(const charl__date *d, charl_csv_dates order, int64_t *days, int *month, int *weekday,
+bool charl__date_resolve(const charl__date *d, charl__dates order, int64_t *days, int *month, int *weekday,
                          double *hours);
 
 #endif

@@ -275,7 +275,7 @@ static charl_status parse_column(char *line, charl__recipe_column *c, bool *good
     }
     if (kind == CHARL__COLUMN_DATE) {
         *good = *good && take_one_of(&at, orders, 4, &order) && take_bool(&at, &c->clock);
-        c->order = (charl_csv_dates)order;
+        c->order = (charl__dates)order;
     }
     for (int64_t k = 0; *good && k < charl__recipe_numbers(c); k++) {
         *good = take_number(&at, &c->fill[k]);

@@ -47,7 +47,7 @@ typedef struct charl__recipe_column {
     charl__missing missing;
     bool flagged; /* the last of its columns says whether the value is missing */
     double fill[CHARL__DATE_PARTS];
-    charl_csv_dates order;
+    charl__dates order;
     bool clock;
     char *unit[2]; /* of a number: what stands before and after it; NULL: nothing */
     char **words;  /* [n_words] in the order of their bytes */
