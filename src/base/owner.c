@@ -65,6 +65,11 @@ charl_status charl__owner_check(charl__owner *o, const char *what)
                : refuse(o, what, "belongs to another thread, which used it first; HINT one for each thread");
 }
 
+charl_status charl__owner_check_process(const charl__owner *o, const char *what)
+{
+    return o->pid == (long)getpid() ? CHARL_OK : refuse(o, what, "");
+}
+
 charl_status charl__owner_enter(charl__owner *o, const char *what)
 {
     return acquire(o, self())

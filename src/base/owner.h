@@ -25,6 +25,8 @@ charl_status charl__owner_check(charl__owner *o, const char *what) CHARL_MUST_CH
 charl_status charl__owner_enter(charl__owner *o, const char *what) CHARL_MUST_CHECK;
 void charl__owner_leave(charl__owner *o);
 void charl__owner_left(charl__owner *const *o);
+/** For an object with a lock of its own. Errors: ERR_INVALID  another process made it. */
+charl_status charl__owner_check_process(const charl__owner *o, const char *what) CHARL_MUST_CHECK;
 
 /** The calling thread owns the object until the function returns, or it returns ERR_INVALID now. For public functions that call no other
  *  one of the same object. */

@@ -1,11 +1,17 @@
-/* A model in a server: one evaluation graph over max_rows rows of raw data.
+/* A model in a server: evaluation graphs over max_rows rows of raw data, and half as many, and so on.
  *
- *      source [max_rows, x_shape] -> gather_rows normalises -> model -> outputs
+ *      source [rows, x_shape] -> gather_rows normalises -> model -> outputs
  *
- * Rows past the n of a batch are old ones, whose outputs are not read.
+ * A batch runs in the smallest graph that holds it, which is built when it is first needed. All share parameters, rows and activations. Rows
+ * past the n of a batch are old ones, whose outputs are not read.
+ *
+ * Calls of several threads queue. Whoever finds no other at work takes the first calls that fit in a batch, without the lock, and answers
+ * them all; so a batch is what has come in during the one before. The device is handed over with the lock.
  */
 #include "infer/inference.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "autograd/graph.h"
@@ -25,19 +31,46 @@
 #include "task/task.h"
 #include "task/weights/weights_source.h"
 
-enum { MAX_ROWS = 64 };
+enum { MAX_ROWS = 64, SIZES = 32, MESSAGE_BYTES = 2048 };
+
+/* A graph over `rows` rows. Tensors: views of those of the largest. */
+typedef struct sized_graph {
+    int64_t rows; /* 0: not built yet */
+    charl_graph *g;
+    charl_tensor *source, *index;
+    charl_var *output;
+} sized_graph;
+
+/* A call that waits, in its thread's stack. */
+typedef struct waiting {
+    const void *x;
+    int64_t n;
+    float *outputs;
+    struct waiting *next;
+    bool done;
+    charl_status st;
+    char message[MESSAGE_BYTES];
+} waiting;
 
 struct charl_inference {
-    charl__owner owner;      /* while it runs */
-    charl__session *session; /* own, or borrowed */
+    charl__owner owner;      /* the process */
+    charl__session *session; /* own, or borrowed; NULL: `model` */
     charl__session own;
+    charl_inference_model model; /* of a program */
+    charl_device *dev;
+    charl_dtype x_dtype;
+    charl_shape x_shape;
     int64_t max_rows, n_outputs;
-    charl_graph *g;
+    bool one_size;
+    sized_graph size[SIZES]; /* the first of max_rows rows, each other of half as many as the one before, rounded up */
     charl_tensor *source, *index, *shift, *scale;
     charl_tensor *target_mean, *target_std; /* NULL: targets were not scaled */
-    charl_var *output;
-    unsigned char *x; /* [max_rows, x_shape] */
-    float *outputs;   /* [max_rows, n_outputs] */
+    unsigned char *x;                       /* [max_rows, x_shape] */
+    float *outputs;                         /* [max_rows, n_outputs] */
+    pthread_mutex_t lock;                   /* of the rest */
+    pthread_cond_t answered;
+    waiting *first, **last;
+    bool busy; /* a thread is computing */
 };
 
 const charl_config_override charl__inference_overrides[CHARL__INFERENCE_OVERRIDES] = {
@@ -90,45 +123,64 @@ cleanup:
 static charl_status create_tensor(const charl_inference *m, charl_dtype dtype, const charl_shape *shape,
                                   const void *data, charl_tensor **out)
 {
-    CHARL_TRY(charl_tensor_create(m->session->dev, dtype, shape, out));
+    CHARL_TRY(charl_tensor_create(m->dev, dtype, shape, out));
     if (data) {
         CHARL_TRY(charl_tensor_write(*out, data, (size_t)charl_shape_count(shape) * charl_dtype_size(dtype)));
     }
     return CHARL_OK;
 }
 
-/* The rows, which of them is which (its own number), mean and 1 / std. */
-static charl_status create_inputs(charl_inference *m)
+static charl_shape batch_shape(const charl_inference *m, int64_t rows)
+{
+    charl_shape shape = {m->x_shape.ndim + 1, {rows}};
+
+    memcpy(shape.dim + 1, m->x_shape.dim, (size_t)m->x_shape.ndim * sizeof shape.dim[0]);
+    return shape;
+}
+
+/* The rows, and which of them is which: its own number. */
+static charl_status create_rows(charl_inference *m)
 {
     charl_status st = CHARL_OK;
-    const charl_data_schema *s = m->session->schema;
-    const charl_shape rows = {1, {m->max_rows}}, stats = {1, {s->n_stats}}, targets = {1, {s->n_target_stats}};
-    charl_shape shape = {s->x_shape.ndim + 1, {m->max_rows}};
+    const charl_shape rows = {1, {m->max_rows}};
+    charl_shape shape;
     int32_t *index = NULL;
-    float *scale = NULL;
 
-    CHARL_REQUIRE_CLEANUP(s->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_CHECKPOINT, "samples of %d extents",
-                          s->x_shape.ndim);
-    memcpy(shape.dim + 1, s->x_shape.dim, (size_t)s->x_shape.ndim * sizeof shape.dim[0]);
+    CHARL_REQUIRE_CLEANUP(m->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_CHECKPOINT, "samples of %d extents",
+                          m->x_shape.ndim);
+    shape = batch_shape(m, m->max_rows);
+    CHARL_TRY_CLEANUP(charl_shape_check(&shape));
     CHARL_TRY_CLEANUP(charl__alloc_array(m->max_rows, sizeof *index, &index));
-    CHARL_TRY_CLEANUP(charl__alloc_array(s->n_stats, sizeof *scale, &scale));
     for (int64_t i = 0; i < m->max_rows; i++) {
         index[i] = (int32_t)i;
     }
+    CHARL_TRY_CLEANUP(create_tensor(m, m->x_dtype, &shape, NULL, &m->source));
+    CHARL_TRY_CLEANUP(create_tensor(m, CHARL_I32, &rows, index, &m->index));
+    CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&shape), charl_dtype_size(m->x_dtype), &m->x));
+cleanup:
+    charl_free(index);
+    return st;
+}
+
+/* Mean and 1 / std of rows and targets. */
+static charl_status create_stats(charl_inference *m)
+{
+    charl_status st = CHARL_OK;
+    const charl_data_schema *s = m->session->schema;
+    const charl_shape stats = {1, {s->n_stats}}, targets = {1, {s->n_target_stats}};
+    float *scale = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(s->n_stats, sizeof *scale, &scale));
     for (int64_t i = 0; i < s->n_stats; i++) {
         scale[i] = 1.0F / s->std[i];
     }
-    CHARL_TRY_CLEANUP(create_tensor(m, s->x_dtype, &shape, NULL, &m->source));
-    CHARL_TRY_CLEANUP(create_tensor(m, CHARL_I32, &rows, index, &m->index));
     CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &stats, s->mean, &m->shift));
     CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &stats, scale, &m->scale));
     if (s->n_target_stats > 0) {
         CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &targets, s->target_mean, &m->target_mean));
         CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &targets, s->target_std, &m->target_std));
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&shape), charl_dtype_size(s->x_dtype), &m->x));
 cleanup:
-    charl_free(index);
     charl_free(scale);
     return st;
 }
@@ -141,34 +193,43 @@ static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl
     return v;
 }
 
-/* The model puts out what its data have targets for. */
-static charl_status check_output(charl_inference *m, const charl_shape *out)
+/* A model puts out what its data have targets for, and that of a program a row for each row. */
+static charl_status check_output(const charl_inference *m, const sized_graph *p)
 {
-    const charl_data_schema *s = m->session->schema;
-    const int64_t targets = charl_shape_count(&s->y_shape);
+    const charl_type type = charl_var_get_type(p->output);
+    const charl_shape *out = &type.shape;
+    const charl_data_schema *s = m->session ? m->session->schema : NULL;
+    const int64_t each = charl_shape_count(out) / p->rows, targets = s ? charl_shape_count(&s->y_shape) : 0;
     charl_dataset_info data;
     charl_target_kind kind;
     bool fits;
     char text[CHARL_SHAPE_TEXT];
 
+    if (!s) {
+        CHARL_REQUIRE(type.batch == CHARL_BATCHED && out->dim[0] == p->rows &&
+                          (m->n_outputs == 0 || m->n_outputs == each),
+                      CHARL_ERR_CONFIG,
+                      "the output that `build` makes of %lld rows is %s; it must have as many rows, "
+                      "BATCHED, of the same outputs for any number of rows",
+                      (long long)p->rows, charl_shape_format(out, text));
+        return CHARL_OK;
+    }
     charl__data_schema_get_info(s, "", &data);
     kind = charl__task_targets(charl__config_loss(m->session->config), &data);
-    m->n_outputs = charl_shape_count(out) / m->max_rows;
-    fits = kind == CHARL_TARGET_CLASS ? out->ndim == 2 && out->dim[1] >= s->classes
-           : kind == CHARL_TARGET_MAPS
-               ? out->ndim > 3 && out->dim[1] >= s->classes && m->n_outputs == out->dim[1] * targets
-               : m->n_outputs == targets;
+    fits = kind == CHARL_TARGET_CLASS  ? out->ndim == 2 && out->dim[1] >= s->classes
+           : kind == CHARL_TARGET_MAPS ? out->ndim > 3 && out->dim[1] >= s->classes && each == out->dim[1] * targets
+                                       : each == targets;
     CHARL_REQUIRE(fits, CHARL_ERR_CONFIG, "the model's output for %lld rows is %s, its data have %lld %s",
-                  (long long)m->max_rows, charl_shape_format(out, text),
+                  (long long)p->rows, charl_shape_format(out, text),
                   (long long)(kind == CHARL_TARGET_CLASS ? s->classes : targets),
                   kind == CHARL_TARGET_CLASS ? "classes" : "targets");
     return CHARL_OK;
 }
 
-static charl_var *model_input(const charl_inference *m)
+static charl_var *session_input(const charl_inference *m, const sized_graph *p)
 {
-    charl_graph *const g = m->g;
-    charl_var *source = bound(g, "x", m->source, CHARL_REPLICATED), *row = bound(g, "row", m->index, CHARL_BATCHED), *x;
+    charl_graph *const g = p->g;
+    charl_var *source = bound(g, "x", p->source, CHARL_REPLICATED), *row = bound(g, "row", p->index, CHARL_BATCHED), *x;
 
     if (m->session->schema->kind == CHARL_DATASET_SEQUENCES) {
         const charl_tokenizer *t = m->session->schema->tokenizer;
@@ -181,35 +242,82 @@ static charl_var *model_input(const charl_inference *m)
     return charl__as_dtype(g, x, charl_graph_get_precision(g));
 }
 
-static charl_status build_graph(charl_inference *m)
+/* The model of the session, as its configuration says. */
+static charl_var *session_output(const charl_inference *m, const sized_graph *p)
 {
-    charl_graph *g = NULL;
-    charl_status st;
-    charl_shape out;
-    charl_var *x;
+    const charl__session *s = m->session;
+    charl_var *y = charl__task_build_model(s->config, s->model, s->params, p->g, session_input(m, p));
 
-    CHARL_TRY(charl_graph_create(m->session->dev, NULL, &m->g));
-    g = m->g;
-    charl_graph_set_training(g, false);
-    charl_graph_set_precision(g, charl__task_precision(m->session->config));
-    x = model_input(m);
-    m->output = charl__as_dtype(
-        g, charl__task_build_model(m->session->config, m->session->model, m->session->params, g, x), CHARL_F32);
-    if (m->target_mean) {
-        m->output = charl__task_unscale(g, m->output, bound(g, "target_mean", m->target_mean, CHARL_REPLICATED),
-                                        bound(g, "target_std", m->target_std, CHARL_REPLICATED));
-    }
-    charl_graph_keep(g, m->output);
-    st = charl_graph_status(g);
-    if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
+    y = charl__as_dtype(p->g, y, CHARL_F32);
+    return m->target_mean ? charl__task_unscale(p->g, y, bound(p->g, "target_mean", m->target_mean, CHARL_REPLICATED),
+                                                bound(p->g, "target_std", m->target_std, CHARL_REPLICATED))
+                          : y;
+}
+
+/* Build and compile the graph over `rows` rows, the largest one first. */
+static charl_status build_graph(charl_inference *m, int64_t rows, sized_graph *p)
+{
+    const charl_shape shape = batch_shape(m, rows), index = {1, {rows}};
+    charl_status st;
+
+    CHARL_TRY(charl__tensor_view(m->source->buffer, m->x_dtype, &shape, 0, &p->source));
+    CHARL_TRY(charl__tensor_view(m->index->buffer, CHARL_I32, &index, 0, &p->index));
+    CHARL_TRY(charl_graph_create(m->dev, NULL, &p->g));
+    charl_graph_set_training(p->g, false);
+    charl_graph_set_precision(p->g, m->session ? charl__task_precision(m->session->config) : m->model.precision);
+    p->rows = rows;
+    p->output =
+        m->session
+            ? session_output(m, p)
+            : charl__as_dtype(p->g, m->model.build(m->model.ctx, p->g, bound(p->g, "x", p->source, CHARL_BATCHED)),
+                              CHARL_F32);
+    charl_graph_keep(p->g, p->output);
+    st = charl_graph_status(p->g);
+    if (m->session && (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE)) { /* layers that do not fit: the user's */
         st = CHARL_ERR_CONFIG;
     }
     CHARL_TRY(st);
-    out = charl_var_get_type(m->output).shape;
-    CHARL_TRY(check_output(m, &out));
-    CHARL_TRY(charl__alloc_array(charl_shape_count(&out), sizeof *m->outputs, &m->outputs));
-    CHARL_TRY(charl_graph_compile(g));
+    CHARL_REQUIRE(p->output, CHARL_ERR_INVALID, "`build` returned no output");
+    CHARL_TRY(check_output(m, p));
+    if (p != m->size) {
+        charl__graph_share_activations(p->g, m->size[0].g);
+    }
+    return charl_graph_compile(p->g);
+}
+
+static void destroy_graph(sized_graph *p)
+{
+    charl_graph_destroy(p->g);
+    charl_tensor_release(p->source);
+    charl_tensor_release(p->index);
+    *p = (sized_graph){0};
+}
+
+static charl_status create(const charl_inference *like, charl_inference **out)
+{
+    charl_inference *m = NULL;
+
+    CHARL_TRY(charl__alloc(sizeof *m, &m));
+    *m = *like;
+    charl__owner_init(&m->owner);
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->answered, NULL);
+    m->last = &m->first;
+    *out = m;
     return CHARL_OK;
+}
+
+/* Build the largest graph, for rows of x_dtype and x_shape on dev. */
+static charl_status build_largest(charl_inference *m)
+{
+    charl_shape out;
+
+    CHARL_TRY(create_rows(m));
+    CHARL_TRY(m->session ? create_stats(m) : CHARL_OK);
+    CHARL_TRY(build_graph(m, m->max_rows, m->size));
+    out = charl__inference_output_shape(m);
+    m->n_outputs = charl_shape_count(&out) / m->max_rows;
+    return charl__alloc_array(m->max_rows * m->n_outputs, sizeof *m->outputs, &m->outputs);
 }
 
 charl_status charl__inference_create(charl__session *s, const char *path, int64_t max_rows,
@@ -224,14 +332,16 @@ charl_status charl__inference_create(charl__session *s, const char *path, int64_
                           "%s is a language model, which cannot be run on rows; HINT "
                           "charl_generate",
                           path);
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *m, &m));
-    charl__owner_init(&m->owner);
-    m->session = s;
-    m->max_rows = max_rows;
     CHARL_TRY_CLEANUP(charl__session_create_model(s));
     CHARL_TRY_CLEANUP(charl__session_open_device(s, request));
-    CHARL_TRY_CLEANUP(create_inputs(m));
-    CHARL_TRY_CLEANUP(build_graph(m));
+    CHARL_TRY_CLEANUP(create(&(charl_inference){.session = s,
+                                                .dev = s->dev,
+                                                .x_dtype = s->schema->x_dtype,
+                                                .x_shape = s->schema->x_shape,
+                                                .max_rows = max_rows,
+                                                .one_size = true},
+                             &m));
+    CHARL_TRY_CLEANUP(build_largest(m));
     *out = m;
     m = NULL;
 cleanup:
@@ -241,7 +351,41 @@ cleanup:
 
 charl_status charl__inference_begin(charl_inference *m)
 {
-    return charl_graph_warm_up(m->g);
+    return charl_graph_warm_up(m->size[0].g);
+}
+
+static charl_status check_max_rows(int64_t max_rows)
+{
+    CHARL_REQUIRE(max_rows >= 0 && max_rows <= INT32_MAX, CHARL_ERR_INVALID, "max_rows is %lld", (long long)max_rows);
+    return CHARL_OK;
+}
+
+charl_status charl_inference_create(const charl_inference_model *model, const charl_inference_options *options,
+                                    charl_inference **out)
+{
+    CHARL_GIVEN(model, out);
+    CHARL__OPTIONS(charl_inference_model, model);
+    CHARL__OPTIONS(charl_inference_options, options);
+    CHARL_GIVEN(model->device, model->build);
+    const int64_t max_rows = options && options->max_rows != 0 ? options->max_rows : MAX_ROWS;
+    charl_status st = CHARL_OK;
+    charl_inference *m = NULL;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(check_max_rows(max_rows));
+    CHARL_TRY_CLEANUP(create(&(charl_inference){.model = *model,
+                                                .dev = model->device,
+                                                .x_dtype = model->x_dtype,
+                                                .x_shape = model->x_shape,
+                                                .max_rows = max_rows},
+                             &m));
+    CHARL_TRY_CLEANUP(build_largest(m));
+    CHARL_TRY_CLEANUP(charl__inference_begin(m));
+    *out = m;
+    m = NULL;
+cleanup:
+    charl_inference_close(m);
+    return st;
 }
 
 charl_status charl_inference_open(const char *path, const charl_inference_options *options, charl_inference **out)
@@ -256,8 +400,7 @@ charl_status charl_inference_open(const char *path, const charl_inference_option
     charl_inference *m = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(o.max_rows >= 0 && o.max_rows <= INT32_MAX, CHARL_ERR_INVALID, "max_rows is %lld",
-                          (long long)o.max_rows);
+    CHARL_TRY_CLEANUP(check_max_rows(o.max_rows));
     if (charl__is_safetensors(path)) {
         CHARL_TRY_CLEANUP(read_safetensors(&s, path, o.config_text));
     } else {
@@ -270,6 +413,7 @@ charl_status charl_inference_open(const char *path, const charl_inference_option
     CHARL_TRY_CLEANUP(charl__inference_begin(m));
     m->own = s;
     m->session = &m->own;
+    m->one_size = false;
     s = (charl__session){0};
     *out = m;
     m = NULL;
@@ -284,7 +428,10 @@ void charl_inference_close(charl_inference *m)
     if (!m) {
         return;
     }
-    charl_graph_destroy(m->g);
+    charl_device_adopt(m->dev);
+    for (int k = SIZES - 1; k >= 0; k--) { /* the first one's memory last */
+        destroy_graph(&m->size[k]);
+    }
     charl_tensor_release(m->source);
     charl_tensor_release(m->index);
     charl_tensor_release(m->shift);
@@ -292,6 +439,8 @@ void charl_inference_close(charl_inference *m)
     charl_tensor_release(m->target_mean);
     charl_tensor_release(m->target_std);
     charl__session_fini(&m->own);
+    pthread_mutex_destroy(&m->lock);
+    pthread_cond_destroy(&m->answered);
     charl_free(m->x);
     charl_free(m->outputs);
     charl_free(m);
@@ -299,42 +448,119 @@ void charl_inference_close(charl_inference *m)
 
 charl_inference_info charl_inference_get_info(const charl_inference *m)
 {
-    if (!m) {
-        return (charl_inference_info){0};
-    }
-    return (charl_inference_info){.schema = m->session->schema,
-                                  .x_dtype = m->session->schema->x_dtype,
-                                  .x_shape = m->session->schema->x_shape,
-                                  .n_outputs = m->n_outputs,
-                                  .max_rows = m->max_rows};
+    return m ? (charl_inference_info){.schema = m->session ? m->session->schema : NULL,
+                                      .x_dtype = m->x_dtype,
+                                      .x_shape = m->x_shape,
+                                      .n_outputs = m->n_outputs,
+                                      .max_rows = m->max_rows}
+             : (charl_inference_info){0};
 }
 
 charl_shape charl__inference_output_shape(const charl_inference *m)
 {
-    return charl_var_get_type(m->output).shape;
+    return charl_var_get_type(m->size[0].output).shape;
 }
 
-static charl_status run(charl_inference *m, const void *x, int64_t n, float *outputs)
+/* The smallest graph for n rows. */
+static charl_status find_graph(charl_inference *m, int64_t n, sized_graph **out)
 {
-    const size_t row =
-        (size_t)charl_shape_count(&m->session->schema->x_shape) * charl_dtype_size(m->session->schema->x_dtype);
+    charl_status st = CHARL_OK;
+    sized_graph *p = m->size;
+    int64_t rows = m->max_rows;
 
-    CHARL_REQUIRE(n >= 0 && n <= m->max_rows, CHARL_ERR_INVALID, "a batch of %lld rows, the model was opened for %lld",
-                  (long long)n, (long long)m->max_rows);
-    memcpy(m->x, x, (size_t)n * row);
-    CHARL_TRY(charl_tensor_write(m->source, m->x, (size_t)m->max_rows * row));
-    CHARL_TRY(charl_graph_run(m->g));
-    CHARL_TRY(charl_tensor_read(charl_var_get_tensor(m->output), m->outputs,
-                                (size_t)(m->max_rows * m->n_outputs) * sizeof *m->outputs));
-    memcpy(outputs, m->outputs, (size_t)(n * m->n_outputs) * sizeof *outputs);
+    while (!m->one_size && rows > 1 && (rows + 1) / 2 >= n) {
+        rows = (rows + 1) / 2;
+        p++;
+    }
+    if (!p->rows) {
+        CHARL_TRY_CLEANUP(build_graph(m, rows, p));
+        CHARL_TRY_CLEANUP(charl_graph_warm_up(p->g));
+    }
+    *out = p;
+cleanup:
+    if (st != CHARL_OK) {
+        destroy_graph(p);
+    }
+    return st;
+}
+
+/* Answer the calls from `first` on, of n rows together. */
+static charl_status answer(charl_inference *m, waiting *first, int64_t n)
+{
+    const size_t row = (size_t)charl_shape_count(&m->x_shape) * charl_dtype_size(m->x_dtype);
+    sized_graph *p;
+    int64_t at = 0;
+
+    charl_device_adopt(m->dev);
+    CHARL_TRY(find_graph(m, n, &p));
+    for (const waiting *r = first; r; r = r->next) {
+        memcpy(m->x + (size_t)at * row, r->x, (size_t)r->n * row);
+        at += r->n;
+    }
+    CHARL_TRY(charl_tensor_write(p->source, m->x, (size_t)p->rows * row));
+    CHARL_TRY(charl_graph_run(p->g));
+    CHARL_TRY(charl_tensor_read(charl_var_get_tensor(p->output), m->outputs,
+                                (size_t)(p->rows * m->n_outputs) * sizeof *m->outputs));
+    at = 0;
+    for (waiting *r = first; r; r = r->next) {
+        memcpy(r->outputs, m->outputs + at * m->n_outputs, (size_t)(r->n * m->n_outputs) * sizeof *r->outputs);
+        at += r->n;
+    }
     return CHARL_OK;
+}
+
+/* Take the first calls that fit in a batch, and answer them. The lock is held, but not while the device computes. */
+static void serve(charl_inference *m)
+{
+    waiting *const first = m->first, *end = first;
+    int64_t n = 0;
+    charl_status st;
+
+    for (waiting **link = &m->first; *link && n + (*link)->n <= m->max_rows; link = &(*link)->next) {
+        n += (*link)->n;
+        end = *link;
+    }
+    m->first = end->next;
+    m->last = m->first ? m->last : &m->first;
+    end->next = NULL;
+    m->busy = true;
+    pthread_mutex_unlock(&m->lock);
+    st = answer(m, first, n);
+    pthread_mutex_lock(&m->lock);
+    for (waiting *r = first, *next; r; r = next) {
+        next = r->next; /* what is done may be gone */
+        r->st = st;
+        if (st != CHARL_OK) {
+            snprintf(r->message, sizeof r->message, "%s", charl_error_message());
+        }
+        r->done = true;
+    }
+    m->busy = false;
+    pthread_cond_broadcast(&m->answered);
 }
 
 charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, float *outputs)
 {
     CHARL_GIVEN(m, x || n == 0, outputs || n == 0);
-    CHARL_OWNED(&m->owner, "model");
-    charl_device_adopt(m->session->dev); /* no other code uses it: this model has opened it */
-    CHARL_TRY(run(m, x, n, outputs));
+    waiting r = {.x = x, .n = n, .outputs = outputs};
+
+    CHARL_REQUIRE(n >= 0 && n <= m->max_rows, CHARL_ERR_INVALID, "a batch of %lld rows, the model was opened for %lld",
+                  (long long)n, (long long)m->max_rows);
+    CHARL_TRY(charl__owner_check_process(&m->owner, "model"));
+    if (n == 0) {
+        return CHARL_OK;
+    }
+    pthread_mutex_lock(&m->lock);
+    *m->last = &r;
+    m->last = &r.next;
+    while (!r.done) {
+        if (m->busy) {
+            pthread_cond_wait(&m->answered, &m->lock);
+        } else {
+            serve(m);
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    CHARL_REQUIRE(r.st == CHARL_OK, r.st, "%s", r.message);
     return CHARL_OK;
 }

@@ -73,4 +73,60 @@ static inline void save_gpt(const char *dir, const char *path)
     charl_dataset_close(ds);
 }
 
+#define MLP_CONFIG                                                                                                     \
+    "[run]\nname = digits\n[data]\npath = none\n[model]\ntype = mlp\nhidden = 12\n[train]\nloss = cross_entropy\n"     \
+    "[device]\nshare = yes\n"
+enum { MLP_CLASSES = 10, DIGIT_MEAN = 40, DIGIT_STD = 80 };
+
+static inline charl_model *create_mlp(void)
+{
+    const int64_t hidden[] = {12};
+    charl_model *model = NULL;
+
+    charl_assert_ok(charl_model_create(&model));
+    charl_assert_ok(
+        charl_model_add_mlp(model, &(charl_mlp_config){.hidden = hidden, .n_hidden = 1, .outputs = MLP_CLASSES}));
+    return model;
+}
+
+/** A perceptron over digits, whose rows are normalized with DIGIT_MEAN and DIGIT_STD. *row: the shape of a digit. */
+static inline void save_mlp(const char *dir, const char *path, charl_shape *row)
+{
+    const charl_make_options make = {sizeof make, .kind = "digits", .n_train = 20, .seed = 1, .overwrite = true};
+    const float mean = DIGIT_MEAN, std = DIGIT_STD;
+    char data[512];
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    charl_data_schema *schema = NULL;
+    charl_model *model = create_mlp();
+    charl_shape batch = {4, {1}};
+
+    snprintf(data, sizeof data, "%s/digits.h5", dir);
+    charl_assert_ok(charl_dataset_make(data, &make));
+    charl_assert_ok(charl_dataset_open(data, NULL, &ds));
+    charl_dataset_get_info(ds, &info);
+    *row = info.x_shape;
+    assert_int_equal(row->ndim, 3);
+    memcpy(batch.dim + 1, row->dim, 3 * sizeof batch.dim[0]);
+    charl_assert_ok(charl_data_schema_create(ds, 1, &mean, &std, &schema));
+    save_model(model, CHARL_F32, batch, MLP_CONFIG, schema, path);
+    charl_model_destroy(model);
+    charl_data_schema_destroy(schema);
+    charl_dataset_close(ds);
+}
+
+/** The same model over rows of u8, in code: what charl_inference_create and charl_export_onnx_graph take. */
+typedef struct mlp {
+    charl_model *model;
+    charl_params *params;
+} mlp;
+
+static inline charl_var *build_mlp(void *ctx, charl_graph *g, charl_var *x)
+{
+    const mlp *m = ctx;
+
+    x = charl_sub(g, charl_cast(g, x, CHARL_F32), charl_constant(g, DIGIT_MEAN));
+    return charl_model_build(m->model, g, m->params, charl_mul(g, x, charl_constant(g, 1.0F / DIGIT_STD)));
+}
+
 #endif

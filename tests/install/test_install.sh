@@ -103,6 +103,49 @@ says 1 "^inference: a row has 3 numbers, not 8"
 expect 1 "safetensors without a configuration" sh -c './inference reg.safetensors <rows.txt'
 says 1 "config_text"
 
+# A server: two clients at a time, whose answers are those above.
+cat >clients.py <<'PY'
+import socket, subprocess, sys, threading
+probe = socket.socket()
+probe.bind(("127.0.0.1", 0))
+port = probe.getsockname()[1]
+probe.close()
+server = subprocess.Popen([sys.argv[1], sys.argv[2], str(port)])
+rows, wanted = open("rows.txt").read().splitlines(), open("from_h5").read().splitlines()
+wrong = []
+
+def connect():
+    while server.poll() is None: # until it listens
+        try:
+            return socket.create_connection(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            threading.Event().wait(0.05)
+    sys.exit("the server has ended")
+
+def client(first):
+    with connect() as s, s.makefile("rw") as f:
+        for i in range(first, len(rows), 2):
+            f.write(rows[i] + "\n")
+            f.flush()
+            answer = f.readline().strip()
+            if answer != wanted[i]:
+                wrong.append("row %d: %s, want %s" % (i, answer, wanted[i]))
+
+try:
+    threads = [threading.Thread(target=client, args=(k,)) for k in range(2)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    with connect() as s, s.makefile("rw") as f:
+        f.write("1 2 x\n")
+        f.flush()
+        print(f.readline(), end="")
+finally:
+    server.terminate()
+sys.exit("\n".join(wrong) if wrong else 0)
+PY
+expect 0 "server" python3 clients.py by_cmake/server reg/last.h5
+says 1 "^error: a row has 2 numbers, not 8"
+
 # Fine-tuning: the same on 1 and 2 ranks; frozen parameters as they were, the others changed.
 awk 'BEGIN { for (i = 0; i < 400; i++) { printf "to be or not to be %d, ", i * i % 97 } }' >text.txt
 expect 0 "tokens" "$bin/charl" data import text text.txt --tokenizer bytes -o tokens.h5

@@ -29,6 +29,7 @@ HEADERS = {
     "device": [""],
     "generate": [""],
     "graph": ["charl_device *dev"],
+    "inference": ["int64_t requests, const float **rows, float **outputs"],
     "loader": ["charl_dataset *data, charl_slices mine, charl_tensor *x, charl_tensor *y"],
     "metric": ["charl_config *config, charl_train_options options"],
     "nn": [GRAPH + ", charl_params *params, charl_var *x"],
