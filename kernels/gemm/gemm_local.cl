@@ -11,7 +11,7 @@
  *                           2, n a multiple of 4, a_outer 0
  *                  FOLD     1: product z is the sum of `leaves` products, at most M, in the fixed tree; operands of a leaf lie x_outer
  *                           apart; ROUND as in tree.clh
- * Argument         columns: n, with JOIN of all outer products together
+ *                  CHARL_VEC 4
  * Launch           a work-group per tile, of TM / PM * TN / PN work-items. Tiles go by row in a band of BAND rows, column, band, product:
  *                  those that run at a time form a patch, so that they find each other's operands in the cache.
  * Numerics         see gemm.clh; with FOLD the tree of src/base/numeric/tree.h over the leaves. Nothing but speed depends on the tile.
@@ -37,11 +37,10 @@
 #define OUT_V 1
 #endif
 #include "shared/rng.clh"
+#include "gemm/gemm_args.h"
 #include "gemm/gemm_epilogue.clh"
 #include "gemm/gemm.clh"
-#if FOLD
 #include "shared/tree.clh"
-#endif
 
 #define BAND 16
 #define LX (TN / PN) /* work-items along a row of the tile */
@@ -70,8 +69,14 @@ CHARL_INLINE int block_column(int lane)
     return lane / PATCH % (LX / PATCH_X) * (2 * PN) + lane / 2 % 8;
 }
 
+/* The sums of a work-item. Where the product folds, those of a leaf, whose nodes wait in levels. */
+typedef struct {
+    float acc[PM][PN];
+    float4 level[PM][PN / 4][CHARL_TREE_LEVELS];
+} sums;
+
 /* acc[r][c] += A(r) * B(c) at one step; rows and columns of both are a patch apart. */
-CHARL_INLINE void multiply(local const float4 *a, local const float4 *b, float acc[PM][PN])
+CHARL_INLINE void multiply(sums *x, local const float4 *a, local const float4 *b)
 {
     float av[PM], bv[PN];
 
@@ -89,206 +94,151 @@ CHARL_INLINE void multiply(local const float4 *a, local const float4 *b, float a
         for (int i = 0; i < PN; i++) {
             const int c = r % 2 == 0 ? PN - 1 - i : i;
 
-            acc[r][c] = fma(av[r], bv[c], acc[r][c]);
+            x->acc[r][c] = fma(av[r], bv[c], x->acc[r][c]);
         }
     }
 }
 
-/* The first step of the tile after the one that begins at step k. */
-CHARL_INLINE int after(int k, int k_all)
+/* The group's tile: its corner and its product. */
+typedef struct {
+    int i0, j0;
+    long outer, inner;
+} corner;
+
+CHARL_INLINE corner corner_of(const charl__gemm_args *p, int group)
 {
-    return k + BK < k_all ? k + BK : 0;
+    const int across = (p->columns + TN - 1) / TN, down = (p->m + TM - 1) / TM;
+    const int tile = group % (across * down), band = tile / (across * BAND) * BAND, high = min(BAND, down - band);
+    const long z = group / (across * down);
+    const corner c = {(band + tile % (across * BAND) % high) * TM, tile % (across * BAND) / high * TN, z / p->inner, z % p->inner};
+
+    return c;
 }
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(
-    global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
-    global OUT_T *out, ulong out_at, int m, int n, int k_all, int segments, long a_segment, long b_segment, int inner,
-    long a_outer, long a_inner, long b_outer, long b_inner, long out_outer, long out_inner, int leaves, int ih, int iw,
-    int pw, int mi, int nj EPILOGUE_ARGS(with, record, draw), int columns)
+CHARL_INLINE void begin_sums(sums *x)
 {
-    local float4 as[2][BK * A_PITCH], bs[2][BK * B_PITCH];
-    const int lane = (int)get_local_id(0);
-    const int across = (columns + TN - 1) / TN, down = (m + TM - 1) / TM;
-    const int group = (int)get_group_id(0);
-    const int tile = group % (across * down), band = tile / (across * BAND) * BAND, high = min(BAND, down - band);
-    const int i0 = (band + tile % (across * BAND) % high) * TM, j0 = tile % (across * BAND) / high * TN;
-    const long z = group / (across * down), zo = z / inner, zi = z % inner;
-    const int product = (k_all + BK - 1) / BK * segments, tiles = product * (FOLD ? leaves : 1);
-    const int bi = block_row(lane), bj = block_column(lane);
-    int fetched = 0, multiplied = 0, segment = 0, leaf = 0; /* first steps of tiles; of the one that is fetched next */
-    long a_from = 0, b_from = 0;                            /* where its stretch begins */
-    const long a_pitch = A_KIND == 1 ? m : 1, b_pitch = B_KIND == 0 ? n : 1; /* elements from a step to the next */
-    float acc[PM][PN];
-    a_numbers ra[A_LOADS];
-    b_numbers rb[B_LOADS];
-#if FOLD
-    int done = 0;
-    float4 level[PM][PN / 4][CHARL_TREE_LEVELS];
-#endif
-
-    /* not every specialisation looks at all arguments */
-    (void)bias, (void)bias_at, (void)leaves, (void)ih, (void)iw, (void)pw, (void)mi, (void)nj, (void)a_pitch, (void)b_pitch;
-
-    a += a_at + zo * a_outer + zi * a_inner;
-    b += b_at + zo * b_outer + zi * b_inner;
-    out += out_at + zo * out_outer + zi * out_inner;
-    EPILOGUE_MOVE(with, draw, zo * out_outer + zi * out_inner);
-    const int i = i0 + A_ROW(lane); /* the first row and column that this work-item reads */
-    int j = j0 + B_COL(lane);
-
-    (void)i, (void)j;
-#if JOIN
-    if (j < columns) {
-        b += j / n * b_outer;
-        j %= n;
-    } else {
-        j = n; /* no column */
-    }
-#endif
-#if A_KIND < 2
-    global const ACT *from_a[A_LOADS];
-
-    find_a(a, i, A_K(lane), m, k_all, from_a);
-#endif
-#if B_KIND < 2
-    global const ACT *from_b[B_LOADS];
-
-    find_b(b, j, B_K(lane), n, k_all, from_b);
-#else
-    local image_spot steps[2][BK];
-#if B_KIND == 2
-    const image_spot column = spot_of_column(j, n, ih, iw, pw);
-    local const image_spot *const taps = 0;
-#else
-    const image_spot column = {0, 0, 0, 0};
-    local image_spot taps[TN];
-
-    for (int c = lane; c < TN; c += LANES) {
-        taps[c] = spot_of_column(j0 + c, n, ih, iw, pw);
-    }
-#endif
-    if (lane < BK) {
-        steps[0][lane] = spot_of_step(lane, k_all, ih, iw, pw);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-#endif
 #pragma unroll
     for (int r = 0; r < PM; r++) {
 #pragma unroll
         for (int c = 0; c < PN; c++) {
-            acc[r][c] = 0.0f;
+            x->acc[r][c] = 0.0f;
         }
     }
-    /* Step t reads tile t into registers, multiplies tile t - 1, and puts tile t into local memory. */
+}
+
+/* Adds the products of `steps` steps of a tile. */
+CHARL_INLINE void add_tile(sums *x, local const float4 *a, local const float4 *b, int steps)
+{
+    if (WHOLE_K || steps >= BK) {
+#pragma unroll
+        for (int k = 0; k < BK; k++) {
+            multiply(x, a + k * A_PITCH, b + k * B_PITCH);
+        }
+    } else {
+        for (int k = 0; k < steps; k++) {
+            multiply(x, a + k * A_PITCH, b + k * B_PITCH);
+        }
+    }
+}
+
+/* The leaf is complete: to the tree with it. After the last of `leaves` the sums are those of the tree. */
+CHARL_INLINE void end_leaf(sums *x, int leaf, int leaves)
+{
+#pragma unroll
+    for (int r = 0; r < PM; r++) {
+#pragma unroll
+        for (int c = 0; c < PN; c += 4) {
+            charl_tree_add(x->level[r][c / 4], leaf, vload4(0, x->acc[r] + c));
+            vstore4(leaf + 1 < leaves ? (float4)(0.0f) : charl_tree_sum_of(x->level[r][c / 4], leaves), 0, x->acc[r] + c);
+        }
+    }
+}
+
+/* Stores four outputs of a row, of the columns that stand side by side those from `place` on: with their bias, through the epilogue. */
+CHARL_INLINE void store4(const charl__gemm_args *p, float4 sum, int row, int place, long inner, global const float *bias, global OUT_T *out,
+                         const epilogue_operands *with)
+{
+    const int of = JOIN ? place / p->n : 0, col = place - of * p->n, left = p->n - col;
+    const long at = of * p->out_outer + (long)row * p->n + col;
+
+    if (row >= p->m || place >= p->columns) {
+        return;
+    }
+    if (BIAS == 1) {
+        sum += upto4(bias + col, left);
+    } else if (BIAS == 2) {
+        sum += (float4)(bias[inner * p->m + row]);
+    }
+    if (HAS_EPILOGUE) {
+        charl_store(epilogue(sum, with, at, left), out + at, left);
+    } else if (OUT_V == 4) {
+        give4(sum, out + at);
+    } else {
+        give_upto4(sum, out + at, left);
+    }
+}
+
+CHARL_INLINE void store(const charl__gemm_args *p, const sums *x, corner tile, int bi, int bj, global const float *bias, global OUT_T *out,
+                        const epilogue_operands *with)
+{
+#pragma unroll
+    for (int r = 0; r < PM; r++) {
+#pragma unroll
+        for (int c = 0; c < PN; c += 4) {
+            store4(p, vload4(0, x->acc[r] + c), tile.i0 + 4 * (bi + r / 4 * PATCH_Y) + r % 4, tile.j0 + 4 * (bj + c / 4 * PATCH_X), tile.inner, bias, out,
+                   with);
+        }
+    }
+}
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(global const ACT *a, global const ACT *b, global const float *bias,
+                                                                         global OUT_T *out EPILOGUE_ARGS(with), const charl__gemm_args p)
+{
+    local float4 as[2][BK * A_PITCH], bs[2][BK * B_PITCH];
+    local image_spot steps[2][IMAGE_STEPS], taps[IMAGE_TAPS];
+    const int lane = (int)get_local_id(0), bi = block_row(lane), bj = block_column(lane);
+    const corner tile = corner_of(&p, (int)get_group_id(0));
+    const long first = tile.outer * p.out_outer + tile.inner * p.out_inner;
+    const epilogue_operands beside = epilogue_at(EPILOGUE_OF(with, p), first);
+    const int leaf_tiles = (p.k + BK - 1) / BK * p.segments, tiles = leaf_tiles * (FOLD ? p.leaves : 1);
+    position next = {0, 0, 0, 0, 0};
+    int left = p.k, done = 0; /* of the tile that is multiplied: steps to the end of its stretch, and tiles of its leaf before it */
+    reading_a from_a;
+    reading_b from_b;
+    sums x;
+
+    begin_sums(&x);
+    begin_a(&from_a, a + p.a + tile.outer * p.a_outer + tile.inner * p.a_inner, &p, tile.i0, lane);
+    begin_b(&from_b, b + p.b + tile.outer * p.b_outer + tile.inner * p.b_inner, &p, tile.j0, lane, steps[0], taps);
+    /* Turn t reads tile t into registers, multiplies tile t - 1, and puts tile t into local memory. */
     for (int t = 0; t <= tiles; t++) {
-        const bool more = t < tiles;
         const int to = t & 1;
+        const bool more = t < tiles;
 
         if (more) {
-            const int k = fetched;
+            const position now = next;
 
-            fetched = after(k, k_all);
-#if A_KIND < 2
-            fetch_a(a, k + A_K(lane), k_all, BK * a_pitch, from_a, ra);
-#else
-            fetch_taps(a + a_from, i, k + A_K(lane), m, k_all, ra);
-#endif
-#if B_KIND < 2
-            fetch_b(b, k + B_K(lane), k_all, BK * b_pitch, from_b, rb);
-#else
-            fetch_image(b + b_from, column, taps, steps[to], lane, ih, iw, rb);
-            if (lane < BK) { /* of the next tile: read only after the barrier, as those of this tile are read before it */
-                steps[1 - to][lane] = spot_of_step(fetched + lane, k_all, ih, iw, pw);
+            fetch_a(&from_a, &p, now, lane);
+            fetch_b(&from_b, &p, now, lane, steps[to], taps);
+            if (advance(&p, &next)) {
+                jump_a(&from_a, &p, now, next);
+                jump_b(&from_b, &p, now, next);
             }
-#endif
-            if (fetched == 0) { /* the next tile is of another stretch of k */
-                const long a_was = a_from, b_was = b_from;
-
-                if (++segment == segments) {
-                    segment = 0;
-                    leaf++;
-                }
-                a_from = leaf * a_outer + segment * a_segment;
-                b_from = leaf * b_outer + segment * b_segment;
-#if A_KIND < 2
-#pragma unroll
-                for (int r = 0; r < A_LOADS; r++) {
-                    from_a[r] += a_from - a_was - (k + BK) * a_pitch;
-                }
-#endif
-#if B_KIND < 2
-#pragma unroll
-                for (int r = 0; r < B_LOADS; r++) {
-                    from_b[r] += b_from - b_was - (k + BK) * b_pitch;
-                }
-#endif
-                (void)a_was, (void)b_was;
-            }
+            find_steps(&p, next.k, lane, steps[1 - to]); /* read only after the barrier, as those of this tile are read before it */
         }
         if (t > 0) {
-            local const float4 *const ta = as[1 - to] + bi, *const tb = bs[1 - to] + bj;
-
-            if (WHOLE_K || multiplied + BK <= k_all) {
-#pragma unroll
-                for (int k = 0; k < BK; k++) {
-                    multiply(ta + k * A_PITCH, tb + k * B_PITCH, acc);
-                }
-            } else {
-                for (int k = 0; k < k_all - multiplied; k++) {
-                    multiply(ta + k * A_PITCH, tb + k * B_PITCH, acc);
-                }
-            }
-            multiplied = after(multiplied, k_all);
-#if FOLD
-            if (++done == product) { /* of a leaf */
-#pragma unroll
-                for (int r = 0; r < PM; r++) {
-#pragma unroll
-                    for (int c = 0; c < PN; c += 4) {
-                        charl_tree_add(level[r][c / 4], t / product - 1, vload4(0, acc[r] + c));
-                        vstore4(more ? (float4)(0.0f) : charl_tree_sum_of(level[r][c / 4], leaves), 0, acc[r] + c);
-                    }
-                }
+            add_tile(&x, as[1 - to] + bi, bs[1 - to] + bj, left);
+            left = left > BK ? left - BK : p.k;
+            if (FOLD && ++done == leaf_tiles) {
+                end_leaf(&x, t / leaf_tiles - 1, p.leaves);
                 done = 0;
             }
-#endif
         }
         if (more) {
-#pragma unroll
-            for (int r = 0; r < A_LOADS; r++) {
-                put(as[to], A_PITCH, A_ROW(lane) + A_ROWS * r, A_K(lane) + A_KS * r, A_KIND == 1, ra[r]);
-            }
-#pragma unroll
-            for (int r = 0; r < B_LOADS; r++) {
-                put(bs[to], B_PITCH, B_COL(lane) + B_COLS * r, B_K(lane) + B_KS * r, B_KIND == 0, rb[r]);
-            }
+            put_a(&from_a, lane, as[to]);
+            put_b(&from_b, lane, bs[to]);
             barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
-#pragma unroll
-    for (int r = 0; r < PM; r++) {
-        const int row = i0 + 4 * (bi + r / 4 * PATCH_Y) + r % 4;
-
-#pragma unroll
-        for (int c = 0; c < PN; c += 4) {
-            const int place = j0 + 4 * (bj + c / 4 * PATCH_X), of = JOIN ? place / n : 0, col = place - of * n;
-            const long at = of * out_outer + (long)row * n + col;
-            float4 sum = vload4(0, acc[r] + c);
-
-            if (row < m && place < columns) {
-#if BIAS == 1
-                sum += upto4(bias + bias_at + col, n - col);
-#elif BIAS == 2
-                sum += (float4)(bias[bias_at + zi * m + row]);
-#endif
-#ifdef EXPR
-                charl_store(EPILOGUE(sum, at, n - col, with, record, draw), out + at, n - col);
-#elif OUT_V == 4
-                give4(sum, out + at);
-#else
-                give_upto4(sum, out + at, n - col);
-#endif
-            }
-        }
-    }
+    store(&p, &x, tile, bi, bj, bias + p.bias, out + p.out + first, &beside);
 }

@@ -7,6 +7,7 @@
  *                  a tap is a vector at an offset.
  * Numerics         see gemm.clh: what is outside is multiplied as 0.
  */
+#include "gemm/gemm_args.h"
 #include "gemm/gemm_epilogue.clh"
 #include "gemm/gemm.clh"
 #include "prelude/vectors.clh"
@@ -51,29 +52,21 @@ static inline void lay_out(float *line, global const float *image, int h, int ih
     }
 }
 
-kernel void gemm_plane(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias,
-                       ulong bias_at, global OUT_T *out, ulong out_at, int m, int n, int k_all, int segments,
-                       long a_segment, long b_segment, int inner, long a_outer, long a_inner, long b_outer, long b_inner,
-                       long out_outer, long out_inner, int leaves, int ih, int iw, int pw, int mi,
-                       int nj EPILOGUE_ARGS(with, record, draw))
+kernel void gemm_plane(global const ACT *a, global const ACT *b, global const float *bias, global OUT_T *out EPILOGUE_ARGS(with), const charl__gemm_args p)
 {
     float line[KH * LINE], acc[LINE];
-    const long z = (long)get_global_id(0), zo = z / inner, zi = z % inner;
-    float add = 0.0f;
+    const long z = (long)get_global_id(0), zo = z / p.inner, zi = z % p.inner;
+    const int pw = p.pw;
 
-    (void)bias, (void)bias_at, (void)m, (void)k_all, (void)segments, (void)a_segment, (void)b_segment, (void)leaves, (void)mi, (void)nj;
-    a += a_at + zo * a_outer + zi * a_inner;
-    b += b_at + zo * b_outer + zi * b_inner;
-    out += out_at + zo * out_outer + zi * out_inner;
-#if BIAS == 2
-    add = bias[bias_at + zi];
-#endif
+    a += p.a + zo * p.a_outer + zi * p.a_inner;
+    b += p.b + zo * p.b_outer + zi * p.b_inner;
+    out += p.out + zo * p.out_outer + zi * p.out_inner;
     for (int i = 0; i < KH * LINE; i++) {
         line[i] = 0.0f;
     }
-    for (int y = 0; y < n / pw; y++) {
+    for (int y = 0; y < p.n / pw; y++) {
         for (int r = 0; r < KH; r++) {
-            lay_out(line + r * LINE, b, y * STEP_H + SHIFT_H + r * TAP_H, ih, iw);
+            lay_out(line + r * LINE, b, y * STEP_H + SHIFT_H + r * TAP_H, p.ih, p.iw);
         }
         for (int x = 0; x < pw; x += 16) {
             float16 sum = (float16)(0.0f);
@@ -83,14 +76,13 @@ kernel void gemm_plane(global const ACT *a, ulong a_at, global const ACT *b, ulo
                     sum = fma((float16)(a[r * KW + s]), pixels16(line + r * LINE + MARGIN + SHIFT_W + s * TAP_W + x * STEP_W), sum);
                 }
             }
-#if BIAS == 2
-            sum += (float16)(add);
-#endif
+            if (BIAS == 2) {
+                sum += (float16)(bias[p.bias + zi]);
+            }
             charl_store16(sum, acc + x);
         }
         for (int x = 0; x < pw; x++) {
             out[(long)y * pw + x] = acc[x];
         }
     }
-    (void)add;
 }

@@ -26,6 +26,7 @@
 #define PAIR 0
 #endif
 #include "shared/rng.clh"
+#include "gemm/gemm_args.h"
 #include "gemm/gemm_epilogue.clh"
 #include "gemm/gemm.clh"
 #include "shared/tree.clh"
@@ -37,74 +38,137 @@ typedef struct {
     int bias;
 } form;
 
-/* The arguments of a product. */
+/* The operands and numbers of a product. */
 typedef struct {
     global const ACT *a, *b;
     global const float *bias;
     global OUT_T *out;
     global float *a_sums;
-    int m, n, k_all, segments, inner, leaves;
+    int m, n, k, segments, inner, leaves;
     long a_segment, b_segment, a_outer, a_inner, b_outer, b_inner, out_outer, out_inner;
 } product;
 
-/* Tile `group` of p. */
-CHARL_INLINE void multiply(const form f, const product p, int group, local float as[static TILE * PITCH],
-                     local float bs[static TILE * PITCH] EPILOGUE_ARGS(with, record, draw))
+CHARL_INLINE product product_of(global const ACT *a, global const ACT *b, global const float *bias, global OUT_T *out, global float *a_sums, const charl__gemm_args p)
+{
+    const product x = {a + p.a, b + p.b, bias + p.bias, out + p.out, a_sums + p.a_sums, p.m, p.n, p.k, p.segments, p.inner, p.leaves, p.a_segment,
+                       p.b_segment, p.a_outer, p.a_inner, p.b_outer, p.b_inner, p.out_outer, p.out_inner};
+
+    return x;
+}
+
+/* What a work-item adds up: 2 x 2 outputs and, with sums of A, a row of A; where the product folds, those of a leaf, whose nodes wait in levels. */
+typedef struct {
+    float out[4], level[4][CHARL_TREE_LEVELS];
+    float column[4], column_level[CHARL_TREE_LEVELS]; /* of A: see add_column */
+    int leaf, left;                                   /* the leaf being added up, and the steps that it lacks */
+} sums;
+
+CHARL_INLINE void begin_sums(sums *x, int k)
+{
+#pragma unroll
+    for (int r = 0; r < 4; r++) {
+        x->out[r] = x->column[r] = 0.0f;
+    }
+    x->leaf = 0;
+    x->left = k;
+}
+
+/* Adds the products of a tile of `steps` steps, as they lie from this work-item's row and column on. */
+CHARL_INLINE void add_tile(sums *x, int steps, local const float *a, local const float *b)
+{
+    if (steps == BK) {
+#pragma unroll 4
+        for (int k = 0; k < BK; k += 4) {
+            add_four(k, a, b, x->out);
+        }
+    } else {
+        add(0, steps, a, b, x->out);
+    }
+}
+
+/* The leaf is complete: to the tree with it. */
+CHARL_INLINE void end_leaf(sums *x, int k)
+{
+#pragma unroll
+    for (int r = 0; r < 4; r++) {
+        charl_tree_add(x->level[r], x->leaf, x->out[r]);
+        x->out[r] = 0.0f;
+    }
+    charl_tree_add(x->column_level, x->leaf, (x->column[0] + x->column[2]) + (x->column[1] + x->column[3]));
+    x->column[0] = x->column[1] = x->column[2] = x->column[3] = 0.0f;
+    x->leaf++;
+    x->left = k;
+}
+
+/* The same as add_tile for a product that folds: a tile may have the end of a leaf, whole ones, and the beginning of another. row: of A in the tile,
+ * that this work-item adds up; or NULL. */
+CHARL_INLINE void add_leaves(sums *x, int leaf_steps, int steps, local const float *a, local const float *b, local const float *row)
+{
+    for (int k = 0; k < steps;) {
+        const int end = min(steps, k + x->left);
+
+        if (row) {
+            add_column(row, k, end, leaf_steps - x->left, x->column);
+        }
+        add(k, end, a, b, x->out);
+        x->left -= end - k;
+        k = end;
+        if (x->left == 0) {
+            end_leaf(x, leaf_steps);
+        }
+    }
+}
+
+/* Stores the output at (i, j), if there is one: with its bias, and through the epilogue. */
+CHARL_INLINE void store(const form f, const product *p, float sum, int i, int j, long first, int zi, const epilogue_operands *with)
+{
+    const long at = (long)i * p->n + j;
+
+    if (i >= p->m || j >= p->n) {
+        return;
+    }
+    if (f.bias > 0) {
+        sum += p->bias[f.bias == 1 ? j : zi * p->m + i];
+    }
+    if (HAS_EPILOGUE && f.ends) {
+        sum = epilogue(sum, with, at, p->n - j);
+    }
+    charl_put(sum, p->out + first + at);
+}
+
+/* Tile `group` of p. Step t brings in tile t while tile t - 1 is multiplied, so there is one step more than there are tiles. */
+CHARL_INLINE void multiply(const form f, const product p, int group, local float as[static TILE * PITCH], local float bs[static TILE * PITCH],
+                           epilogue_operands with)
 {
     const int lane = (int)get_local_id(0), tx = lane % HALF, ty = lane / HALF;
     const int cols = (p.n + TILE - 1) / TILE, rows = (p.m + TILE - 1) / TILE;
     const int j0 = group % cols * TILE, i0 = group / cols % rows * TILE;
     const int z = group / cols / rows, zo = z / p.inner, zi = z % p.inner;
-    const int depth = p.k_all * (f.folds ? p.leaves : p.segments);
-    const operand a = operand_of(p.a + zo * p.a_outer + zi * p.a_inner, i0, p.m, depth, p.k_all, f.folds ? p.a_outer : p.a_segment,
-                                 f.a_transposed);
-    const operand b = operand_of(p.b + zo * p.b_outer + zi * p.b_inner, j0, p.n, depth, p.k_all, f.folds ? p.b_outer : p.b_segment,
-                                 !f.b_transposed);
-    global OUT_T *const out = p.out + zo * p.out_outer + zi * p.out_inner;
-    const bool adds = f.sums_a && j0 == 0 && lane < TILE; /* a row of A each */
-    float acc[4] = {0.0f, 0.0f, 0.0f, 0.0f}, va[LOADS], vb[LOADS], level[4][CHARL_TREE_LEVELS];
-    float column[4] = {0.0f, 0.0f, 0.0f, 0.0f}, column_level[CHARL_TREE_LEVELS];
-    int leaf = 0, left = p.k_all; /* the leaf being added up, and what it still lacks */
+    const int depth = p.k * (f.folds ? p.leaves : p.segments);
+    const operand a =
+        operand_of(p.a + zo * p.a_outer + zi * p.a_inner, i0, p.m, depth, p.k, f.folds ? p.a_outer : p.a_segment, f.a_transposed);
+    const operand b =
+        operand_of(p.b + zo * p.b_outer + zi * p.b_inner, j0, p.n, depth, p.k, f.folds ? p.b_outer : p.b_segment, !f.b_transposed);
+    const long first = zo * p.out_outer + zi * p.out_inner;
+    const bool adds = f.sums_a && j0 == 0 && lane < TILE; /* a row of A */
+    float va[LOADS], vb[LOADS];
+    sums x;
 
-    EPILOGUE_MOVE(with, draw, zo * p.out_outer + zi * p.out_inner);
-    /* One step more than there are tiles: step t brings in tile t while tile t - 1 is multiplied. */
+    begin_sums(&x, p.k);
+    with = epilogue_at(with, first);
     for (int k0 = 0; k0 < depth + BK; k0 += BK) {
         if (k0 < depth) {
             bring(a, lane, k0, va);
             bring(b, lane, k0, vb);
         }
         if (k0 > 0) {
-            const int kc = min(depth - (k0 - BK), BK);
+            const int steps = min(depth - (k0 - BK), BK);
 
             barrier(CLK_LOCAL_MEM_FENCE);
-            if (!f.folds && kc == BK) {
-#pragma unroll 4
-                for (int k = 0; k < BK; k += 4) {
-                    add_four(k, as + ty * PITCH, bs + tx * PITCH, acc);
-                }
-            } else if (!f.folds) {
-                add(0, kc, as + ty * PITCH, bs + tx * PITCH, acc);
-            }
-            for (int k = 0; f.folds && k < kc;) {
-                const int end = min(kc, k + left);
-
-                if (adds) {
-                    add_column(as + lane * PITCH, k, end, p.k_all - left, column);
-                }
-                add(k, end, as + ty * PITCH, bs + tx * PITCH, acc);
-                left -= end - k;
-                k = end;
-                if (left == 0) {
-#pragma unroll
-                    for (int r = 0; r < 4; r++) {
-                        charl_tree_add(level[r], leaf, acc[r]);
-                        acc[r] = 0.0f;
-                    }
-                    charl_tree_add(column_level, leaf, (column[0] + column[2]) + (column[1] + column[3]));
-                    column[0] = column[1] = column[2] = column[3] = 0.0f;
-                    leaf++;
-                    left = p.k_all;
-                }
+            if (f.folds) {
+                add_leaves(&x, p.k, steps, as + ty * PITCH, bs + tx * PITCH, adds ? as + lane * PITCH : 0);
+            } else {
+                add_tile(&x, steps, as + ty * PITCH, bs + tx * PITCH);
             }
             barrier(CLK_LOCAL_MEM_FENCE);
         }
@@ -114,84 +178,44 @@ CHARL_INLINE void multiply(const form f, const product p, int group, local float
         }
     }
     if (adds && i0 + lane < p.m) {
-        p.a_sums[i0 + lane] = charl_tree_sum_of(column_level, p.leaves);
+        p.a_sums[i0 + lane] = charl_tree_sum_of(x.column_level, p.leaves);
     }
 #pragma unroll
     for (int r = 0; r < 4; r++) {
-        const int i = i0 + ty + r / 2 * HALF, j = j0 + tx + r % 2 * HALF;
-        const long at = (long)i * p.n + j;
-        float sum = f.folds ? charl_tree_sum_of(level[r], p.leaves) : acc[r];
-
-        if (i < p.m && j < p.n) {
-            if (f.bias > 0) {
-                sum += p.bias[f.bias == 1 ? j : zi * p.m + i];
-            }
-#ifdef EXPR
-            if (f.ends) {
-                charl_store(EPILOGUE(sum, at, p.n - j, with, record, draw), out + at, p.n - j);
-                continue;
-            }
-#endif
-            charl_put(sum, out + at);
-        }
+        store(f, &p, f.folds ? charl_tree_sum_of(x.level[r], p.leaves) : x.out[r], i0 + ty + r / 2 * HALF, j0 + tx + r % 2 * HALF, first, zi, &with);
     }
 }
 
-#if A_SUMS
-#define A_SUMS_ARGS(a_sums) , global float *a_sums, ulong a_sums##_at
-#define A_SUMS_OF(a_sums)   a_sums + a_sums##_at
+#if A_SUMS || A_SUMS_2
+#define A_SUMS_ARG(a_sums) , global float *a_sums
+#define A_SUMS_OF(a_sums)  a_sums
 #else
-#define A_SUMS_ARGS(a_sums)
+#define A_SUMS_ARG(a_sums)
 #define A_SUMS_OF(a_sums) 0
 #endif
+#define GROUP_SIZE __attribute__((reqd_work_group_size(LANES, 1, 1)))
 
 #if !PAIR
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(
-    global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
-    global OUT_T *out, ulong out_at, int m, int n, int k_all, int segments, long a_segment, long b_segment, int inner,
-    long a_outer, long a_inner, long b_outer, long b_inner, long out_outer, long out_inner, int leaves, int ih, int iw,
-    int pw, int mi, int nj EPILOGUE_ARGS(with, record, draw) A_SUMS_ARGS(a_sums))
+kernel GROUP_SIZE void gemm_small(global const ACT *a, global const ACT *b, global const float *bias, global OUT_T *out EPILOGUE_ARGS(with),
+                                  const charl__gemm_args p A_SUMS_ARG(a_sums))
 {
     local float as[TILE * PITCH] __attribute__((aligned(16))), bs[TILE * PITCH] __attribute__((aligned(16))); /* read as vectors */
     const form f = {A_KIND == 1, B_KIND == 1, FOLD, A_SUMS, true, BIAS};
-    const product p = {a + a_at, b + b_at, bias + bias_at, out + out_at, A_SUMS_OF(a_sums), m, n, k_all, segments, inner, leaves, a_segment,
-                       b_segment, a_outer, a_inner, b_outer, b_inner, out_outer, out_inner};
 
-    (void)ih, (void)iw, (void)pw, (void)mi, (void)nj;
-    multiply(f, p, (int)get_group_id(0), as, bs EPILOGUE_OPERANDS(with, record, draw));
+    multiply(f, product_of(a, b, bias, out, A_SUMS_OF(a_sums), p), (int)get_group_id(0), as, bs, EPILOGUE_OF(with, p));
 }
 #else
-#if A_SUMS_2
-#define A_SUMS_ARGS_2(a_sums) , global float *a_sums, ulong a_sums##_at
-#define A_SUMS_OF_2(a_sums)   a_sums + a_sums##_at
-#else
-#define A_SUMS_ARGS_2(a_sums)
-#define A_SUMS_OF_2(a_sums) 0
-#endif
-
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small_pair(
-    global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
-    global OUT_T *out, ulong out_at, int m, int n, int k_all, int segments, long a_segment, long b_segment, int inner,
-    long a_outer, long a_inner, long b_outer, long b_inner, long out_outer, long out_inner, int leaves, int ih, int iw,
-    int pw, int mi, int nj EPILOGUE_ARGS(with, record, draw), global const ACT *a_2, ulong a_at_2, global const ACT *b_2,
-    ulong b_at_2, global const float *bias_2, ulong bias_at_2, global OUT_T *out_2, ulong out_at_2, int m_2, int n_2,
-    int k_all_2, int segments_2, long a_segment_2, long b_segment_2, int inner_2, long a_outer_2, long a_inner_2,
-    long b_outer_2, long b_inner_2, long out_outer_2, long out_inner_2, int leaves_2, int ih_2, int iw_2, int pw_2,
-    int mi_2, int nj_2 A_SUMS_ARGS_2(a_sums_2), int groups)
+kernel GROUP_SIZE void gemm_small_pair(global const ACT *a, global const ACT *b, global const float *bias, global OUT_T *out EPILOGUE_ARGS(with),
+                                       const charl__gemm_args p, global const ACT *a_2, global const ACT *b_2, global const float *bias_2,
+                                       global OUT_T *out_2, const charl__gemm_args p_2 A_SUMS_ARG(a_sums_2), int groups)
 {
     local float as[TILE * PITCH] __attribute__((aligned(16))), bs[TILE * PITCH] __attribute__((aligned(16))); /* read as vectors */
     const form f = {A_KIND == 1, B_KIND == 1, false, false, true, BIAS};
     const form f_2 = {A_KIND_2 == 1, B_KIND_2 == 1, FOLD_2, A_SUMS_2, false, BIAS_2};
-    const product p = {a + a_at, b + b_at, bias + bias_at, out + out_at, 0, m, n, k_all, segments, inner, leaves, a_segment, b_segment,
-                       a_outer, a_inner, b_outer, b_inner, out_outer, out_inner};
-    const product p_2 = {a_2 + a_at_2, b_2 + b_at_2, bias_2 + bias_at_2, out_2 + out_at_2, A_SUMS_OF_2(a_sums_2), m_2, n_2, k_all_2, segments_2,
-                         inner_2, leaves_2, a_segment_2, b_segment_2, a_outer_2, a_inner_2, b_outer_2, b_inner_2, out_outer_2,
-                         out_inner_2};
+    const product x = product_of(a, b, bias, out, 0, p), x_2 = product_of(a_2, b_2, bias_2, out_2, A_SUMS_OF(a_sums_2), p_2);
     const int group = (int)get_group_id(0);
 
-    (void)ih, (void)iw, (void)pw, (void)mi, (void)nj;
-    (void)ih_2, (void)iw_2, (void)pw_2, (void)mi_2, (void)nj_2;
     /* One call: where both sides of a branch have barriers, not every compiler does the right thing. */
-    multiply(group < groups ? f : f_2, group < groups ? p : p_2, group < groups ? group : group - groups, as, bs EPILOGUE_OPERANDS(with, record, draw));
+    multiply(group < groups ? f : f_2, group < groups ? x : x_2, group < groups ? group : group - groups, as, bs, EPILOGUE_OF(with, p));
 }
 #endif

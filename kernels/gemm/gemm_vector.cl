@@ -37,6 +37,7 @@
 #define SWAP 0
 #endif
 #include "shared/rng.clh"
+#include "gemm/gemm_args.h"
 #include "gemm/gemm_epilogue.clh"
 #include "gemm/gemm.clh"
 
@@ -64,19 +65,20 @@
 #endif
 
 /* Results [col, col + 16) of row i, of which `left` exist, to their place. */
-static inline void put16(float16 v, int i, int col, int left, const target *t EPILOGUE_ARGS(with, record, draw))
+static inline void put16(float16 v, int i, int col, int left, const target *t, const epilogue_operands *with)
 {
     const long at = (long)i * t->pitch + col;
 
     if (BIAS == 2) {
         v += (float16)(t->bias[i]);
     }
-#ifdef EXPR
+#if HAS_EPILOGUE
     if (BIAS == 1) {
         v += charl_load(t->bias + col, left);
     }
-    charl_store(EPILOGUE(v, at, left, with, record, draw), t->out + at, left);
+    charl_store(epilogue(v, with, at, left), t->out + at, left);
 #else
+    (void)with;
     if (left >= 16) {
         if (BIAS == 1) {
             v += charl_load16(t->bias + col);
@@ -97,7 +99,7 @@ static inline void put16(float16 v, int i, int col, int left, const target *t EP
 }
 
 /* Sums of a micro-tile to their place. */
-static inline void finish(const float *acc, const target *t EPILOGUE_ARGS(with, record, draw))
+static inline void finish(const float *acc, const target *t, const epilogue_operands *with)
 {
 #if SWAP
     for (int block = 0; block < SIZE / 256; block++) {
@@ -111,13 +113,13 @@ static inline void finish(const float *acc, const target *t EPILOGUE_ARGS(with, 
         transpose16(v);
         for (int l = 0; l < min(t->left - c, 16) && left > 0; l++) {
             charl_store16(v[l], lanes);
-            put16(charl_load16(lanes + first), t->col + c + l, t->row + r + first, left, t EPILOGUE_OPERANDS(with, record, draw));
+            put16(charl_load16(lanes + first), t->col + c + l, t->row + r + first, left, t, with);
         }
     }
 #else
     if (t->skip == 0 && t->rows == MR && t->left >= NR) {
         for (int e = 0; e < SIZE / 16; e++) {
-            put16(charl_load16(acc + 16 * e), t->row + e / SIDES, t->col + e % SIDES * 16, 16, t EPILOGUE_OPERANDS(with, record, draw));
+            put16(charl_load16(acc + 16 * e), t->row + e / SIDES, t->col + e % SIDES * 16, 16, t, with);
         }
         return;
     }
@@ -125,17 +127,13 @@ static inline void finish(const float *acc, const target *t EPILOGUE_ARGS(with, 
         const int r = e / SIDES, c = e % SIDES * 16;
 
         if (r >= t->skip && r < t->rows && c < t->left) {
-            put16(charl_load16(acc + 16 * e), t->row + r, t->col + c, t->left - c, t EPILOGUE_OPERANDS(with, record, draw));
+            put16(charl_load16(acc + 16 * e), t->row + r, t->col + c, t->left - c, t, with);
         }
     }
 #endif
 }
 
-kernel void gemm_vector(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias,
-                        ulong bias_at, global OUT_T *out, ulong out_at, int m, int n, int k_all, int segments,
-                        long a_segment, long b_segment, int inner, long a_outer, long a_inner, long b_outer, long b_inner,
-                        long out_outer, long out_inner, int leaves, int ih, int iw, int pw, int mi,
-                        int nj EPILOGUE_ARGS(with, record, draw))
+kernel void gemm_vector(global const ACT *a, global const ACT *b, global const float *bias, global OUT_T *out EPILOGUE_ARGS(with), const charl__gemm_args p)
 {
     packed_b bp[PANEL_B] ALIGNED;
     float acc[TILES * SIZE] ALIGNED, level[KEPT * SIZE + 1] ALIGNED;
@@ -143,43 +141,45 @@ kernel void gemm_vector(global const ACT *a, ulong a_at, global const ACT *b, ul
     packed_a ap[MI * PANEL] ALIGNED;
 #endif
     pixel_block px;
-    const long cols = (n + nj * NR - 1L) / (nj * NR), rows = (m + mi * MR - 1L) / (mi * MR);
+    const int m = p.m, n = p.n, k_all = p.k;
+    const long cols = (n + p.nj * NR - 1L) / (p.nj * NR), rows = (m + p.mi * MR - 1L) / (p.mi * MR);
     const long item = (long)get_global_id(0);
-    const int j0 = (int)(item % cols) * nj * NR, i0 = (int)(item / cols % rows) * mi * MR;
-    const long z = item / cols / rows, zo = z / inner, zi = z % inner;
-    const int mj = min(nj, (n - j0 + NR - 1) / NR), mm = min(mi, (m - i0 + MR - 1) / MR); /* micro-tiles that exist */
-    const int blocks = max((k_all + KC - 1) / KC, 1), steps = segments * blocks;
-    const int levels = FOLD ? 32 - clz(leaves - 1) : 0;
+    const int j0 = (int)(item % cols) * p.nj * NR, i0 = (int)(item / cols % rows) * p.mi * MR;
+    const long z = item / cols / rows, zo = z / p.inner, zi = z % p.inner;
+    const int mj = min(p.nj, (n - j0 + NR - 1) / NR), mm = min(p.mi, (m - i0 + MR - 1) / MR); /* micro-tiles that exist */
+    const int blocks = max((k_all + KC - 1) / KC, 1), steps = p.segments * blocks;
+    const int levels = FOLD ? 32 - clz(p.leaves - 1) : 0;
     const bool single = steps == 1; /* no sums wait for a further step */
+    const long first = zo * p.out_outer + zi * p.out_inner;
+    const epilogue_operands beside = epilogue_at(EPILOGUE_OF(with, p), first);
 
-    a += a_at + zo * a_outer + zi * a_inner;
-    b += b_at + zo * b_outer + zi * b_inner;
-    out += out_at + zo * out_outer + zi * out_inner;
-    EPILOGUE_MOVE(with, draw, zo * out_outer + zi * out_inner);
+    a += p.a + zo * p.a_outer + zi * p.a_inner;
+    b += p.b + zo * p.b_outer + zi * p.b_inner;
+    out += p.out + first;
 #if AMX
     begin_tiles(min(m, MR));
 #endif
-    for (int leaf = 0; leaf < leaves; leaf++) {
-        const carry to = carry_of(leaf, leaves);
+    for (int leaf = 0; leaf < p.leaves; leaf++) {
+        const carry to = carry_of(leaf, p.leaves);
 
         for (int step = 0; step < steps; step++) {
             const int k0 = step % blocks * KC, kc = min(KC, k_all - k0);
             const long segment = step / blocks;
-            const bool ends = step + 1 == steps, known = ends && leaf + 1 == leaves;
-            global const ACT *sa = a + leaf * a_outer + segment * a_segment;
-            global const ACT *sb = b + leaf * b_outer + segment * b_segment;
+            const bool ends = step + 1 == steps, known = ends && leaf + 1 == p.leaves;
+            global const ACT *sa = a + leaf * p.a_outer + segment * p.a_segment;
+            global const ACT *sb = b + leaf * p.b_outer + segment * p.b_segment;
 
 #if !IN_PLACE
             pack_a(ap, sa, i0, mm, k0, kc, m, k_all);
 #endif
 #if B_KIND == 3
-            find_pixels(&px, k0, kc, k_all, ih, iw, pw);
+            find_pixels(&px, k0, kc, k_all, p.ih, p.iw, p.pw);
 #endif
             for (int tile = 0; tile < mj * mm; tile++) {
-                const int i = tile % mm, j = tile / mm, first = i0 + i * MR, row = IN_PLACE ? min(first, max(m - MR, 0)) : first;
-                const target t = {row, j0 + j * NR, first - row, min(MR, m - row), n - j0 - j * NR, SWAP ? m : n, out,
-                                  bias + bias_at + (BIAS == 2 ? zi * (SWAP ? n : m) : 0)};
-                const bool whole = !AMX && known && t.skip == 0 && t.rows == MR && t.left >= NR;
+                const int i = tile % mm, j = tile / mm, top = i0 + i * MR, row = IN_PLACE ? min(top, max(m - MR, 0)) : top;
+                const target t = {row, j0 + j * NR, top - row, min(MR, m - row), n - j0 - j * NR, SWAP ? m : n, out,
+                                  bias + p.bias + (BIAS == 2 ? zi * (SWAP ? n : m) : 0)};
+                const bool whole = AMX + HAS_EPILOGUE == 0 && known && t.skip == 0 && t.rows == MR && t.left >= NR;
                 float *const sums = acc + (single ? 0 : tile * SIZE);
 
 #if B_KIND == 0
@@ -188,7 +188,7 @@ kernel void gemm_vector(global const ACT *a, ulong a_at, global const ACT *b, ul
                 }
 #endif
                 if (i == 0) {
-                    pack_panel(bp, sb, t.col, k0, kc, n, k_all, ih, iw, pw, &px);
+                    pack_panel(bp, sb, t.col, k0, kc, n, k_all, p.ih, p.iw, p.pw, &px);
                 }
 #if IN_PLACE
                 micro(sa + (long)row * k_all + k0, k_all,
@@ -196,15 +196,9 @@ kernel void gemm_vector(global const ACT *a, ulong a_at, global const ACT *b, ul
                 micro(ap + i * PANEL, KC,
 #endif
                       bp, sums, kc, step == 0, ends, level + tile * levels * SIZE, to, whole, &t);
-#ifdef EXPR
-                if (known) {
-                    finish(sums, &t EPILOGUE_OPERANDS(with, record, draw));
-                }
-#else
                 if (known && !whole) {
-                    finish(sums, &t);
+                    finish(sums, &t, &beside);
                 }
-#endif
             }
         }
     }

@@ -160,19 +160,22 @@ void charl__event_release(charl__event *e); /* NULL is a no-op */
 /* Launches. */
 typedef enum charl__arg_kind {
     CHARL_ARG_END, /* 0: an initialiser with fewer arguments is terminated */
-    /* buffer and element offset: two kernel arguments, `global const T *x, ulong x_at` */
+    /* buffer and element offset: two kernel arguments, `global const T *x, ulong x_at`; of charl__placed the first alone */
     CHARL_ARG_IN,
     CHARL_ARG_OUT, /* ... `global T *x, ulong x_at` */
     CHARL_ARG_INOUT,
     CHARL_ARG_I32,
     CHARL_ARG_I64,
     CHARL_ARG_F32,
-    CHARL_ARG_LOCAL /* bytes of local memory */
+    CHARL_ARG_LOCAL, /* bytes of local memory */
+    CHARL_ARG_STRUCT /* by value, `size` bytes at `data` */
 } charl__arg_kind;
 
 typedef struct charl__arg {
     charl__arg_kind kind;
+    bool is_placed;        /* of a buffer: a struct has its offset */
     charl__buffer *buffer; /* NULL gives the kernel a null pointer */
+    const void *data;      /* of a struct: borrowed until the launch is enqueued */
     union {
         int64_t offset; /* elements */
         int64_t i64;
@@ -182,8 +185,10 @@ typedef struct charl__arg {
     } v;
     /* elements used from offset on; 0: not told, so neither bounds nor aliasing are checked */
     int64_t count;
-    size_t size;       /* bytes per element */
-    int64_t per_slice; /* of an i64: what charl__recording_move adds to it for every slice */
+    size_t size; /* bytes per element */
+    /* Of an i64, and of a struct that of its member at byte `member`: what charl__recording_move adds to v.i64, its value, for every slice. */
+    int64_t per_slice;
+    size_t member;
 } charl__arg;
 
 static inline charl__arg charl__i32(int32_t x)
@@ -217,6 +222,32 @@ static inline charl__arg charl__local(size_t bytes)
 static inline charl__arg charl__raw(charl__arg_kind kind, charl__buffer *b)
 {
     return (charl__arg){.kind = kind, .buffer = b};
+}
+
+/** A buffer whose first element the kernel finds in a struct: *at, which is set. */
+static inline charl__arg charl__placed(charl__arg buffer, uint64_t *at)
+{
+    *at = (uint64_t)buffer.v.offset;
+    buffer.is_placed = true;
+    return buffer;
+}
+
+/** A struct of numbers of fixed width, declared for the kernel and its host in one header of kernels/. More than 16 bytes: smaller ones
+ *  are passed in registers by some compilers for CPUs. */
+static inline charl__arg charl__struct(const void *data, size_t bytes)
+{
+    return (charl__arg){.kind = CHARL_ARG_STRUCT, .data = data, .size = bytes};
+}
+
+/** The same where the int64_t or uint64_t at byte `member` is a position in the batch. */
+static inline charl__arg charl__struct_at(const void *data, size_t bytes, size_t member, charl__arg position)
+{
+    return (charl__arg){.kind = CHARL_ARG_STRUCT,
+                        .data = data,
+                        .size = bytes,
+                        .member = member,
+                        .v.i64 = position.v.i64,
+                        .per_slice = position.per_slice};
 }
 
 enum { CHARL_MAX_ARGS = 64, CHARL_MAX_KERNEL_PARAMS = 48, CHARL_PAIR_PARAMS = 8 };

@@ -8,6 +8,7 @@
 #include "base/owner.h"
 #include "device/device.h"
 #include "device/driver.h"
+#include "gemm/gemm_args.h"
 
 enum { CHARL__MAX_DEVICES = 64, CHARL__FLUSH_EVERY = 32, CHARL__DEVICE_USES = 48 };
 
@@ -318,10 +319,11 @@ bool charl__workspace_release_one(charl_device *dev);
 /* probe_product.c */
 /** Whether a kernel of matrix products gives right results: one product of small integers, whose sums are exact, [m, k] times [k, n]. */
 typedef struct charl__product_probe {
-    int m, n, k;
+    charl__gemm_args args;
+    int others;           /* operands behind them, all NULL */
     size_t size;          /* bytes of an element of the operands: 2, bf16; 4, f32 */
     const char *what;     /* in the message */
-    charl__launch launch; /* args[0], [1] and [3] are to be the operands and the result, f32 */
+    charl__launch launch; /* without arguments */
 } charl__product_probe;
 /** Runs the probe. A kernel that does not build or run counts as wrong; the reason is logged. Errors: ERR_NOMEM and those of transfers. */
 charl_status charl__probe_product(charl_device *dev, const charl__product_probe *p, bool *is_right) CHARL_MUST_CHECK;
@@ -359,6 +361,12 @@ charl_status charl__launch_pair(charl_device *dev, const charl__launch *first,
 static inline bool charl__arg_is_buffer(charl__arg_kind kind)
 {
     return kind == CHARL_ARG_IN || kind == CHARL_ARG_OUT || kind == CHARL_ARG_INOUT;
+}
+
+/** Arguments of the kernel that a is. */
+static inline int charl__arg_params(const charl__arg *a)
+{
+    return charl__arg_is_buffer(a->kind) && !a->is_placed ? 2 : 1;
 }
 
 #endif

@@ -13,11 +13,13 @@ charl_status charl__arg_set(charl_device *dev, charl__driver_kernel *kernel, con
 
     if (charl__arg_is_buffer(a->kind)) {
         err = d->set_memory(dev, kernel, (*at)++, a->buffer ? a->buffer->mem : NULL);
-        if (err == 0) {
+        if (err == 0 && !a->is_placed) {
             err = d->set(dev, kernel, (*at)++, sizeof offset, &offset);
         }
     } else if (a->kind == CHARL_ARG_LOCAL) {
         err = d->set(dev, kernel, (*at)++, a->v.bytes, NULL);
+    } else if (a->kind == CHARL_ARG_STRUCT) {
+        err = d->set(dev, kernel, (*at)++, a->size, a->data);
     } else { /* every member of the union starts at its first byte */
         err = d->set(dev, kernel, (*at)++, a->kind == CHARL_ARG_I64 ? 8 : 4, &a->v);
     }
@@ -30,11 +32,11 @@ charl_status charl__args_set(charl_device *dev, const charl__kernel *kernel, con
     int given = 0, at = 0;
 
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
-        given += charl__arg_is_buffer(l->args[i].kind) ? 2 : 1;
+        given += charl__arg_params(&l->args[i]);
     }
     CHARL_REQUIRE(given == kernel->args, CHARL_ERR_INVALID,
-                  "kernel %s of %s.cl takes %d arguments, %d are given (a buffer counts as two)", l->entry, l->file,
-                  kernel->args, given);
+                  "kernel %s of %s.cl takes %d arguments, %d are given (a buffer and its offset count as two)",
+                  l->entry, l->file, kernel->args, given);
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
         CHARL_TRY(charl__arg_set(dev, kernel->kernel, l->entry, &l->args[i], &at));
     }

@@ -29,7 +29,7 @@ charl_status charl__prepared_create(charl_device *dev, const charl__launch *l, i
         CHARL_TRY_CLEANUP(charl__args_set(dev, &kernel, l));
     }
     while (l->args[args].kind != CHARL_ARG_END) {
-        p->first += charl__arg_is_buffer(l->args[args++].kind) ? 2 : 1;
+        p->first += charl__arg_params(&l->args[args++]);
     }
     p->first -= n; /* they are no buffers */
     *out = p;

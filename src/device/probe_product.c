@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "device/device_private.h"
 
-enum { A_MULTIPLIER = 7919, B_MULTIPLIER = 104729, FIRST = 0, SECOND = 1, RESULT = 3 /* arguments */ };
+enum { A_MULTIPLIER = 7919, B_MULTIPLIER = 104729 };
 
 /* -4 to 4: exact in bf16 and tf32, as products and sums of them are in f32. */
 static int element(int i, int multiplier)
@@ -36,7 +36,7 @@ cleanup:
     return st;
 }
 
-static bool is_product(const charl__product_probe *p, const float *c)
+static bool is_product(const charl__gemm_args *p, const float *c)
 {
     for (int i = 0; i < p->m; i++) {
         for (int j = 0; j < p->n; j++) {
@@ -56,25 +56,32 @@ static bool is_product(const charl__product_probe *p, const float *c)
 charl_status charl__probe_product(charl_device *dev, const charl__product_probe *p, bool *is_right)
 {
     charl_status st = CHARL_OK;
-    const int sums = p->m * p->n;
+    const charl__gemm_args *x = &p->args;
+    const int sums = x->m * x->n;
     const int64_t capacity = dev->memory.capacity;
     charl__launch l = p->launch;
     charl__buffer *a = NULL, *b = NULL, *c = NULL;
     float *got = NULL;
+    uint64_t none; /* operands begin at 0 */
 
     dev->memory.capacity = INT64_MAX; /* the device's bits must not depend on the memory that it may take */
     CHARL_TRY_CLEANUP(charl__alloc_array(sums, sizeof *got, &got));
-    CHARL_TRY_CLEANUP(upload(dev, p->size, p->m * p->k, A_MULTIPLIER, &a));
-    CHARL_TRY_CLEANUP(upload(dev, p->size, p->k * p->n, B_MULTIPLIER, &b));
+    CHARL_TRY_CLEANUP(upload(dev, p->size, x->m * x->k, A_MULTIPLIER, &a));
+    CHARL_TRY_CLEANUP(upload(dev, p->size, x->k * x->n, B_MULTIPLIER, &b));
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, sizeof *got * (size_t)sums, "probe", &c));
-    l.args[FIRST] = charl__raw(CHARL_ARG_IN, a);
-    l.args[SECOND] = charl__raw(CHARL_ARG_IN, b);
-    l.args[RESULT] = charl__raw(CHARL_ARG_OUT, c);
+    l.args[0] = charl__placed(charl__raw(CHARL_ARG_IN, a), &none);
+    l.args[1] = charl__placed(charl__raw(CHARL_ARG_IN, b), &none);
+    l.args[2] = charl__placed(charl__raw(CHARL_ARG_IN, NULL), &none);
+    l.args[3] = charl__placed(charl__raw(CHARL_ARG_OUT, c), &none);
+    l.args[4] = charl__struct(x, sizeof *x);
+    for (int i = 0; i < p->others; i++) {
+        l.args[5 + i] = charl__placed(charl__raw(CHARL_ARG_INOUT, NULL), &none);
+    }
     st = charl__launch_enqueue(dev, &l);
     if (st == CHARL_OK) {
         st = charl__buffer_read(CHARL_QUEUE_COMPUTE, c, 0, got, sizeof *got * (size_t)sums, true);
     }
-    *is_right = st == CHARL_OK && is_product(p, got);
+    *is_right = st == CHARL_OK && is_product(x, got);
     if (!*is_right) {
         charl__log(CHARL_LOG_INFO, "%s: no matrix products of %s: %s", dev->info.name, p->what,
                    st == CHARL_OK ? "the results are wrong" : charl_error_message());

@@ -10,6 +10,7 @@ typedef struct position {
     int item;
     int index;
     charl__arg arg;
+    unsigned char *data; /* of a struct: its own copy */
 } position;
 
 /* A range of launches that has been replayed, and from its second time on the graph that does it in one call, where the driver has graphs. */
@@ -67,6 +68,14 @@ static charl_status keep_text(charl__recording *rec, const char *text)
     return text ? charl__text_append(&rec->last_text, text, strlen(text) + 1) : CHARL_OK;
 }
 
+static charl_status keep_structs(charl__recording *rec, const charl__launch *l)
+{
+    for (const charl__arg *a = l->args; a->kind != CHARL_ARG_END; a++) {
+        CHARL_TRY(a->kind == CHARL_ARG_STRUCT ? charl__text_append(&rec->last_text, a->data, a->size) : CHARL_OK);
+    }
+    return CHARL_OK;
+}
+
 /* The kept text at *at, which moves on; NULL where there was none. */
 static const char *next_text(const char **at, const char *text)
 {
@@ -76,7 +85,7 @@ static const char *next_text(const char **at, const char *text)
     return kept;
 }
 
-/* The launch with texts of its own: the caller's strings may die first. Texts of pair_params are literals. */
+/* The launch with texts and structs of its own: the caller's may die first. Texts of pair_params are literals. */
 static charl_status keep_last(charl__recording *rec, const charl__launch *l)
 {
     const char *text = rec->text[rec->count - 1], *at;
@@ -87,13 +96,30 @@ static charl_status keep_last(charl__recording *rec, const charl__launch *l)
     for (int i = 0; p[i].name; i++) {
         CHARL_TRY(keep_text(rec, p[i].text));
     }
+    CHARL_TRY(keep_structs(rec, l));
     at = charl__text_string(&rec->last_text);
     rec->last.defines = next_text(&at, l->defines);
     for (int i = 0; p[i].name; i++) {
         p[i].text = next_text(&at, p[i].text);
     }
+    for (charl__arg *a = rec->last.args; a->kind != CHARL_ARG_END; a++) {
+        if (a->kind == CHARL_ARG_STRUCT) {
+            a->data = at;
+            at += a->size;
+        }
+    }
     rec->last.entry = text;
     rec->last.label = text + strlen(text) + 1;
+    return CHARL_OK;
+}
+
+static charl_status own_struct(position *p)
+{
+    if (p->arg.kind == CHARL_ARG_STRUCT) {
+        CHARL_TRY(charl__alloc(p->arg.size, &p->data));
+        memcpy(p->data, p->arg.data, p->arg.size);
+        p->arg.data = p->data;
+    }
     return CHARL_OK;
 }
 
@@ -105,9 +131,10 @@ static charl_status note_positions(charl__recording *rec, const charl__launch *l
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
         if (l->args[i].per_slice != 0) {
             CHARL_TRY(charl__grow(rec->n_positions, sizeof *rec->position, &rec->position));
-            rec->position[rec->n_positions++] = (position){item, at, l->args[i]};
+            rec->position[rec->n_positions++] = (position){item, at, l->args[i], NULL};
+            CHARL_TRY(own_struct(&rec->position[rec->n_positions - 1]));
         }
-        at += charl__arg_is_buffer(l->args[i].kind) ? 2 : 1;
+        at += charl__arg_params(&l->args[i]);
     }
     return CHARL_OK;
 }
@@ -356,6 +383,9 @@ charl_status charl__recording_move(charl__recording *r, int slices)
         int at = p->index;
 
         arg.v.i64 += slices * arg.per_slice;
+        if (p->data) {
+            memcpy(p->data + arg.member, &arg.v.i64, sizeof arg.v.i64);
+        }
         CHARL_TRY(charl__arg_set(r->dev, r->item[p->item].kernel, r->item[p->item].entry, &arg, &at));
     }
     r->moved = slices;
@@ -385,6 +415,9 @@ void charl__recording_destroy(charl__recording *r)
         charl__buffer_release(r->held[i]);
     }
     charl_free(r->held);
+    for (int i = 0; i < r->n_positions; i++) {
+        charl_free(r->position[i].data);
+    }
     charl_free(r->position);
     charl_free(r->item);
     charl_free(r->text);

@@ -207,6 +207,71 @@ static void check_wide(charl_device *dev)
     charl_test_tempdir_remove(dir);
 }
 
+/* A struct with an offset and a position: as the kernel sees it, and as a recording keeps it when it moves. */
+typedef struct struct_args {
+    uint64_t out;
+    int64_t first, far;
+    int32_t small;
+    float fraction;
+} struct_args;
+
+static void check_struct(charl_device *dev)
+{
+    char *dir = charl_test_kernel_dir(
+        "struct.cl", "typedef struct {\n"
+                     "    ulong out;\n"
+                     "    long first, far;\n"
+                     "    int small;\n"
+                     "    float fraction;\n"
+                     "} struct_args;\n"
+                     "kernel void by_value(global long *out, const struct_args s, global uint *word, ulong word_at)\n"
+                     "{\n"
+                     "    out += s.out;\n"
+                     "    out[0] = s.first;\n"
+                     "    out[1] = s.far;\n"
+                     "    out[2] = s.small;\n"
+                     "    out[3] = as_int(s.fraction);\n"
+                     "    word[word_at] = 7;\n"
+                     "}\n");
+    charl__buffer *b = charl_test_buffer(dev, 64), *word = charl_test_buffer(dev, 8);
+    struct_args s = {.first = 5, .far = -((int64_t)1 << 40), .small = -3, .fraction = 0.5f};
+    charl__launch l = {.file = "struct", .entry = "by_value", .global = {1}};
+    charl__recording *r = NULL;
+    uint32_t words[2];
+
+    l.args[0] =
+        charl__placed((charl__arg){.kind = CHARL_ARG_OUT, .buffer = b, .v.offset = 2, .count = 4, .size = 8}, &s.out);
+    l.args[1] = charl__struct_at(&s, sizeof s, offsetof(struct_args, first), charl__position(5, 100));
+    l.args[2] = (charl__arg){.kind = CHARL_ARG_OUT, .buffer = word, .v.offset = 1, .count = 1, .size = 4};
+    charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
+    charl_assert_ok(charl__record_begin(dev, &r));
+    charl_assert_ok(charl__record_end(dev, charl__launch_enqueue(dev, &l)));
+    charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
+    s = (struct_args){0}; /* borrowed until the launch is enqueued, no longer */
+    for (int slices = 0; slices <= 2; slices++) {
+        int64_t got[8] = {0};
+
+        charl_assert_ok(charl__recording_move(r, slices));
+        charl_assert_ok(charl__recording_replay(r, 0, 1));
+        charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, sizeof got, true));
+        assert_true(got[0] == 0 && got[1] == 0);
+        assert_true(got[2] == 5 + 100 * slices && got[3] == -((int64_t)1 << 40) && got[4] == -3 &&
+                    got[5] == 0x3f000000);
+    }
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, word, 0, words, sizeof words, true));
+    assert_true(words[0] == 0 && words[1] == 7);
+    charl__recording_destroy(r);
+    charl__buffer_release(word);
+    charl__buffer_release(b);
+    charl_test_tempdir_remove(dir);
+}
+
+static void test_struct(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_struct);
+}
+
 static void test_wide(void **state)
 {
     (void)state;
@@ -518,13 +583,21 @@ static void test_sync(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_offsets),   cmocka_unit_test(test_wide),
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_foreign_buffer),
-        cmocka_unit_test(test_recording), cmocka_unit_test(test_recording_failure),
-        cmocka_unit_test(test_ring),      cmocka_unit_test(test_events),
-        cmocka_unit_test(test_order),     cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_zeros),     cmocka_unit_test(test_sync),
-        cmocka_unit_test(test_pairs),     cmocka_unit_test(test_prepared),
+        cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_struct),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_foreign_buffer),
+        cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_recording_failure),
+        cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_sync),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_prepared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,7 +149,10 @@ static void parameters_of_kernels(void **state)
     assert_int_equal(k.dynamic_bytes, 0);
     charl_assert_status(charl__ptx_kernel_find(two_kernels, "larg", &k), CHARL_ERR_KERNEL);
     charl_assert_message("no kernel larg");
-    charl_assert_status(charl__ptx_kernel_find(".entry k(\n\t.param .align 8 .b8 k_param_0[24]\n)\n{\n}\n", "k", &k),
+    charl_assert_ok(charl__ptx_kernel_find(
+        ".entry k(\n\t.param .align 8 .b8 k_param_0[24],\n\t.param .u32 k_param_1\n)\n{\n}\n", "k", &k));
+    assert_true(k.params == 2 && k.bytes[0] == 24 && k.bytes[1] == 4);
+    charl_assert_status(charl__ptx_kernel_find(".entry k(\n\t.param .align 8 .b8 k_param_0[1024]\n)\n{\n}\n", "k", &k),
                         CHARL_ERR_KERNEL);
 }
 

@@ -15,10 +15,7 @@
 
 enum { SEED = 5, GROUP = 128, ROWS = 128, GUARD = 8, POISON = 0xFF, MOST_PARTS = 4 };
 
-#define AT(type, name) type *name, unsigned long name##_at
-#define CONV(name)                                                                                                     \
-    void name(AT(const void, a), AT(const void, b), AT(const float, bias), AT(void, out), int m, int n, int k,         \
-              int tiles, int chunks, int ld, int w_first, const void *pairs)
+#define CONV(name) void name(const void *a, const void *b, const float *bias, void *out, charl__conv_args args)
 CONV(conv_0);
 CONV(conv_1);
 CONV(conv_2);
@@ -79,16 +76,10 @@ typedef struct call {
 static void work(void *ctx)
 {
     const call *c = ctx;
-    const charl__conv_product *p = c->p;
-    const int *const from[] = {p->image, p->taps,   p->grid,       p->step,     p->shift,
-                               p->tap,   p->w_step, p->out_extent, p->out_step, p->out_place};
-    int pairs[sizeof from / sizeof from[0]][2];
+    charl__conv_args args = charl__conv_product_args(c->p, c->tiles);
 
-    for (size_t i = 0; i < sizeof from / sizeof from[0]; i++) {
-        memcpy(pairs[i], from[i], sizeof pairs[i]);
-    }
-    c->f->run(c->a.first, GUARD, c->b.first, GUARD, (float *)(void *)c->bias.first, GUARD, c->out.first, GUARD,
-              (int)p->m, (int)p->n, (int)p->k, c->tiles, p->chunks, (int)p->ld, p->w_first, pairs);
+    args.a = args.b = args.bias = args.out = GUARD;
+    c->f->run(c->a.first, c->b.first, (float *)(void *)c->bias.first, c->out.first, args);
 }
 
 /* Of n elements between others, after which `behind` follow; all of them are NaN. */

@@ -7,20 +7,17 @@
 
 #include "autograd/check/opcheck.h"
 #include "emulation/lanes.h"
+#include "gemm/gemm_args.h"
 
 enum { GROUP = 128, GUARD = 8, POISON = 0xFF };
 
-#define AT(type, name) type *name, unsigned long name##_at
-#define PARAMETERS                                                                                                     \
-    AT(const void, a), AT(const void, b), AT(const float, bias), AT(float, out), int m, int n, int k, int a_pitch,     \
-        int b_pitch, int inner, int tiles, long a_outer, long a_inner, long b_outer, long b_inner, long out_outer,     \
-        long out_inner
-#define PRODUCT(name) void name(PARAMETERS)
-#define WITH_SUMS(name) void name(PARAMETERS, AT(float, a_sums))
+#define PRODUCT(name)                                                                                                  \
+    void name(const void *a, const void *b, const float *bias, float *out, charl__gemm_args args, float *a_sums,       \
+              float *split_k, float *levels)
 PRODUCT(product_0);
-WITH_SUMS(product_1);
+PRODUCT(product_1);
 PRODUCT(product_2);
-WITH_SUMS(product_3);
+PRODUCT(product_3);
 PRODUCT(product_4);
 PRODUCT(product_5);
 PRODUCT(product_6);
@@ -29,7 +26,7 @@ PRODUCT(product_7);
 /* As CMakeLists.txt specialises them; bias: 1 of columns, 2 of rows. */
 typedef struct specialised {
     PRODUCT((*run));
-    WITH_SUMS((*run_sums)); /* instead: with sums of A */
+    bool sums; /* of A */
     charl_dtype type;
     bool ta, tb;
     int bias;
@@ -37,14 +34,14 @@ typedef struct specialised {
 } specialised;
 
 static const specialised forms[] = {
-    {product_0, NULL, CHARL_BF16, false, false, 1, 40, 200, 72, 1},
-    {NULL, product_1, CHARL_F16, true, true, 2, 136, 24, 40, 2},
-    {product_2, NULL, CHARL_F16, false, true, 0, 71, 30, 67, 1},
-    {NULL, product_3, CHARL_BF16, true, false, 0, 67, 129, 5, 1},
-    {product_4, NULL, CHARL_F32, false, false, 1, 40, 136, 36, 1},
-    {product_5, NULL, CHARL_F32, true, true, 2, 132, 24, 20, 2},
-    {product_6, NULL, CHARL_F32, false, true, 0, 71, 30, 35, 1},
-    {product_7, NULL, CHARL_F32, true, false, 0, 67, 129, 5, 1},
+    {product_0, false, CHARL_BF16, false, false, 1, 40, 200, 72, 1},
+    {product_1, true, CHARL_F16, true, true, 2, 136, 24, 40, 2},
+    {product_2, false, CHARL_F16, false, true, 0, 71, 30, 67, 1},
+    {product_3, true, CHARL_BF16, true, false, 0, 67, 129, 5, 1},
+    {product_4, false, CHARL_F32, false, false, 1, 40, 136, 36, 1},
+    {product_5, false, CHARL_F32, true, true, 2, 132, 24, 20, 2},
+    {product_6, false, CHARL_F32, false, true, 0, 71, 30, 35, 1},
+    {product_7, false, CHARL_F32, true, false, 0, 67, 129, 5, 1},
 };
 
 typedef struct call {
@@ -57,16 +54,19 @@ static void work(void *ctx)
 {
     const call *c = ctx;
     const specialised *f = c->f;
-    const int tiles = (f->m + 127) / 128 * ((f->n + 127) / 128);
+    const charl__gemm_args args = {.a = GUARD,
+                                   .b = GUARD,
+                                   .out = GUARD,
+                                   .a_sums = GUARD,
+                                   .m = f->m,
+                                   .n = f->n,
+                                   .k = f->k,
+                                   .a_pitch = f->ta ? f->m : f->k,
+                                   .b_pitch = f->tb ? f->k : f->n,
+                                   .inner = 1,
+                                   .tiles = (f->m + 127) / 128 * ((f->n + 127) / 128)};
 
-#define ARGUMENTS                                                                                                      \
-    c->a, GUARD, c->b, GUARD, c->bias, 0, c->out, GUARD, f->m, f->n, f->k, f->ta ? f->m : f->k, f->tb ? f->k : f->n,   \
-        1, tiles, 0, 0, 0, 0, 0, 0
-    if (f->run_sums) {
-        f->run_sums(ARGUMENTS, c->sums, GUARD);
-    } else {
-        f->run(ARGUMENTS);
-    }
+    f->run(c->a, c->b, c->bias, c->out, args, c->sums, NULL, NULL);
 }
 
 /* -4 to 4. */
@@ -136,7 +136,7 @@ static void check(int number, bool late)
                      e % f->n, got, want);
         }
     }
-    for (int i = 0; f->run_sums && i < f->m; i++) {
+    for (int i = 0; f->sums && i < f->m; i++) {
         assert_true((double)c.sums[GUARD + i] == expected_sum(f, i));
     }
     raw = (const unsigned char *)(c.out + GUARD + size);

@@ -17,7 +17,7 @@ for h in $(find include src bench -name '*.h' 2>/dev/null | sort); do
         failed=1
     fi
     if ! printf '#include "%s"\n#include "%s"\n' "$h" "$h" |
-        "$cc" -std=c11 -fsyntax-only -Wall -Wextra -Werror "$@" -I. -Iinclude -Isrc -x c -; then
+        "$cc" -std=c11 -fsyntax-only -Wall -Wextra -Werror "$@" -I. -Iinclude -Isrc -Ikernels -x c -; then
         echo "$h: does not compile alone"
         failed=1
     fi

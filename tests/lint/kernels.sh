@@ -47,11 +47,12 @@ for f in $(find kernels -name '*.cl' | sort); do
 $gpu_rows"
     forms="$forms
 $(parameters "$f")"
-    [ "$f" = kernels/gemm/gemm_local.cl ] && forms="FOLD=1 -DCHARL_VEC=4
-JOIN=1 -DWHOLE_K=1
-A_KIND=1 -DB_KIND=1 -DA_V=4 -DB_V=4 -DOUT_V=4
-$image -DJOIN=1
-B_KIND=3" # sums of leaves are vectors
+    [ "$f" = kernels/gemm/gemm_local.cl ] && forms="CHARL_VEC=4
+CHARL_VEC=4 -DFOLD=1
+CHARL_VEC=4 -DJOIN=1 -DWHOLE_K=1
+CHARL_VEC=4 -DA_KIND=1 -DB_KIND=1 -DA_V=4 -DB_V=4 -DOUT_V=4
+CHARL_VEC=4 -D$image -DJOIN=1
+CHARL_VEC=4 -DB_KIND=3" # four outputs at a time
     [ "$f" = kernels/reduce/reduce_slices.cl ] && forms="$forms
 FOLD_COLUMNS=16 -DFOLD_LEAVES=8"
     grep -q gemm_vector_image.clh "$f" && forms="$forms
@@ -76,7 +77,8 @@ $two_steps"
 $forms
 EOF
     # shellcheck disable=SC2086
-    if [ -z "$target" ] && ! "$clang" -I kernels $prelude -x cl -cl-std=CL2.0 -fsyntax-only -w \
+    if [ -z "$target" ] && ! "$clang" -I kernels $prelude -D${forms%%
+*} -x cl -cl-std=CL2.0 -fsyntax-only -w \
         -Xclang -finclude-default-header "$f"; then
         echo "$f: does not compile where pointers are generic"
         failed=1

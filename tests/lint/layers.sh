@@ -44,7 +44,9 @@ FNR == 1 {
 }
 /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, q, "\""); path = q[2]; target = path; sub(/\/.*/, "", target)
-    if (path !~ /\//) {
+    if (path ~ /_args\.h$/) { # of kernels/: what kernels take
+        if (index(allow[mod], " device ") == 0) { bad(mod " may not include what kernels take: " path) }
+    } else if (path !~ /\//) {
         bad("include from the root of src: \"module/" path "\"")
     } else if (target == "charl" && mod in is_program) {
         bad("programs include <" path ">, not \"" path "\"")

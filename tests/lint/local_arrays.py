@@ -11,7 +11,8 @@ import sys
 from macros import without_comments
 
 FUNCTION = re.compile(r"\b(\w+)\(([^;{}]*)\)\s*\n\{")
-LOCAL_ARRAYS = re.compile(r"\blocal\s+(\w+)\s+((?:\w+(?:\[[^;]*?\])*,?\s*)+)(?:__attribute__\S+)?;")
+DECLARED = r"\w+(?:\[[^\];]*\])*(?:\s*__attribute__\(\([^;]*?\)\)\))?"
+LOCAL_ARRAYS = re.compile(rf"\blocal\s+(\w+)\s+({DECLARED}(?:,\s*{DECLARED})*)\s*;")
 POINTER = re.compile(r"\blocal\s+(?:const\s+)?\w+\s*\*\s*(?:const\s+)?(\w+)$")
 
 

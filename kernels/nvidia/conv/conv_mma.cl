@@ -27,6 +27,7 @@
 #define AHEAD (STAGES - 1)
 /* GRAD 1: bytes from this work-item's first chunk in a panel to its chunk in block n of 64 rows or columns and in the first or second half of k. */
 #define PLACE_OF(n, half) (128 * (n) + PANEL / 2 * (half))
+#include "nvidia/conv/conv_args.h"
 #include "nvidia/conv/conv_window.clh"
 #if GRAD
 #include "nvidia/conv/conv_pixels.clh"
@@ -39,13 +40,9 @@
 #define ACROSS (GRAD ? 8 : BK / 8) /* chunks beside each other that are copied at a time */
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
-conv_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
-         global OUT_T *out, ulong out_at, int m, int n, int k, int tiles, int chunks, int ld, int2 image, int2 taps,
-         int2 grid, int2 step, int2 shift, int2 tap, int w_first, int2 w_step, int2 out_extent, int2 out_step,
-         int2 out_place)
+conv_mma(global const ACT *a, global const ACT *b, global const float *bias, global OUT_T *out, const window t)
 {
     local uchar stages[LOCAL_BYTES] __attribute__((aligned(1024)));
-    const window t = {image, taps, grid, step, shift, tap, w_step, out_extent, out_step, out_place, chunks, ld, w_first, m, n, k, tiles};
     const address base = LOCAL_ADDRESS(stages);
     const int lane = (int)get_local_id(0), chunk = lane % ACROSS, row = lane / ACROSS;
     const address mine = base + place_of_chunk(GRAD, row, chunk);
@@ -53,20 +50,20 @@ conv_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
     const uint place_a = place_of_fragment(GRAD, warp_i, lane & 31),
                place_b = place_of_fragment(GRAD, warp_j, lane & 31);
     const int steps = steps_of_tile(&t);
-    copying next = {.a = a + a_at, .b = b + b_at, .coming = (int)get_group_id(0) - (int)get_num_groups(0), .to = mine, .row = row, .chunk = chunk};
+    copying next = {.a = a + t.a, .b = b + t.b, .coming = (int)get_group_id(0) - (int)get_num_groups(0), .to = mine, .row = row, .chunk = chunk};
     uint use = 0; /* offset of the stage that is used next */
     fragments x;
     float c[SUMS_EACH];
 
-    bias += bias_at;
-    out += out_at;
+    bias += t.bias;
+    out += t.out;
 #pragma nounroll
     for (int i = 0; i < AHEAD; i++) {
         copy_next(&t, &next);
     }
     ARRIVED_BUT(AHEAD - 1);
     load_part(&x, 0, base + use, place_a, place_b);
-    for (int tile = (int)get_group_id(0); tile < tiles; tile += (int)get_num_groups(0)) {
+    for (int tile = (int)get_group_id(0); tile < t.tiles; tile += (int)get_num_groups(0)) {
 #pragma unroll
         for (int i = 0; i < SUMS_EACH; i++) {
             c[i] = 0.0f;

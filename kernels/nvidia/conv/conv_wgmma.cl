@@ -40,6 +40,7 @@
 #define AHEAD (STAGES - 1 - OVERLAP)
 /* GRAD 1: bytes from this work-item's first chunk of an operand to its chunk in block n of 64 rows or columns and in the first or second half of k. */
 #define PLACE_OF(n, half) ((n) * BLOCK + (half) * (BLOCK / 2))
+#include "nvidia/conv/conv_args.h"
 #include "nvidia/conv/conv_window.clh"
 #if GRAD
 #include "nvidia/conv/conv_pixels.clh"
@@ -50,27 +51,24 @@
 #include "nvidia/gemm/copy_next.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
-conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
-           global OUT_T *out, ulong out_at, int m, int n, int k, int tiles, int chunks, int ld, int2 image, int2 taps, int2 grid,
-           int2 step, int2 shift, int2 tap, int w_first, int2 w_step, int2 out_extent, int2 out_step, int2 out_place)
+conv_wgmma(global const ACT *a, global const ACT *b, global const float *bias, global OUT_T *out, const window t)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
-    const window t = {image, taps, grid, step, shift, tap, w_step, out_extent, out_step, out_place, chunks, ld, w_first, m, n, k, tiles};
     const uint base = (uint)(ulong)stages;
     const int lane = (int)get_local_id(0), chunk = lane & 7, row = lane >> 3;
     const uint mine = base + (uint)(row * 128 + ((chunk ^ (row & 7)) << 4));
     const int steps = steps_of_tile(&t);
-    copying next = {.a = a + a_at, .b = b + b_at, .coming = (int)get_group_id(0) - (int)get_num_groups(0), .to = mine, .row = row, .chunk = chunk};
+    copying next = {.a = a + t.a, .b = b + t.b, .coming = (int)get_group_id(0) - (int)get_num_groups(0), .to = mine, .row = row, .chunk = chunk};
     uint use = 0; /* offset of the stage that is used next */
     float c[BN / 2];
 
-    bias += bias_at;
-    out += out_at;
+    bias += t.bias;
+    out += t.out;
 #pragma nounroll
     for (int i = 0; i < AHEAD; i++) {
         copy_next(&t, &next);
     }
-    for (int tile = (int)get_group_id(0); tile < tiles; tile += (int)get_num_groups(0)) {
+    for (int tile = (int)get_group_id(0); tile < t.tiles; tile += (int)get_num_groups(0)) {
 #pragma unroll
         for (int i = 0; i < BN / 2; i++) {
             c[i] = 0.0f;

@@ -15,6 +15,7 @@
  *                  They are neither those of the portable kernels nor those of gemm_wgmma.cl.
  */
 #include "nvidia/gemm/tile_parameters.clh"
+#include "gemm/gemm_args.h"
 #include "gemm/gemm_epilogue.clh"
 #include "nvidia/ptx/warp.clh"
 #include "nvidia/ptx/copy.clh"
@@ -32,59 +33,58 @@
 #include "nvidia/gemm/tile_epilogue.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
-gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias, ulong bias_at,
-         global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch, int inner, int tiles,
-         long a_outer, long a_inner, long b_outer, long b_inner, long out_outer,
-         long out_inner EPILOGUE_ARGS(with, record, draw) A_SUMS_ARGS(a_sums) SPLIT_ARGS(rounds, split_k))
+gemm_mma(global const ACT *a, global const ACT *b, global const float *restrict bias, global OUT_T *restrict out EPILOGUE_ARGS(with),
+         const charl__gemm_args x, global float *a_sums, global float *split_k, global float *levels)
 {
     local uchar stages[LOCAL_BYTES] __attribute__((aligned(1024)));
     const address base = LOCAL_ADDRESS(stages);
     const int lane = (int)get_local_id(0), warp_i = (lane >> 6) * 64, warp_j = (lane >> 5 & 1) * 64;
     const uint place_a = place_of_fragment(A_KIND == 1, warp_i, lane & 31);
     const uint place_b = place_of_fragment(B_KIND == 0, warp_j, lane & 31);
-    const product p = {m, n, k, inner, out_outer, out_inner, steps_of(k), tiles, ROUNDS(rounds)};
-    const epilogue_operands with_out = EPILOGUE_OF(with);
-    copying next = {{a + a_at, a_outer, a_inner, a_pitch, 0}, {b + b_at, b_outer, b_inner, b_pitch, 0}, pieces_of(&p), -1, 0, {0, 0, 0, 0}, base, 0, lane};
+    const product p = product_of(&x);
+    const epilogue_operands beside = EPILOGUE_OF(with, x);
+    copying next = {{a + x.a, x.a_outer, x.a_inner, x.a_pitch, 0}, {b + x.b, x.b_outer, x.b_inner, x.b_pitch, 0}, pieces_of(&p), -1, 0, {0, 0, 0, 0}, base, 0, lane};
     uint use = 0; /* offset of the stage that is used next */
-    fragments x;
+    fragments f;
     sums_of_a sums;
     float c[SUMS_EACH]; /* 4 of each 16 x 8, of which there are 4 x 8 */
 
-    bias += bias_at;
-    out += out_at;
+    (void)levels;
+    bias += x.bias;
+    out += x.out;
     sums.wanted = false;
 #pragma nounroll
     for (int t = 0; t < AHEAD; t++) {
         copy_next(&p, &next);
     }
     ARRIVED_BUT(AHEAD - 1);
-    load_part(&x, 0, base + use, place_a, place_b);
+    load_part(&f, 0, base + use, place_a, place_b);
     for (int q = 0; q < next.pieces; q++) {
         const piece now = piece_of(&p, q);
 
-        prefetch_beside(&p, now, &with_out, lane);
+        prefetch_beside(&p, now, &beside, lane);
         begin_a_sums(&p, now, &sums, warp_j);
-        begin_sums(now, c, SPLIT_OF(split_k), lane);
+        begin_sums(now, c, split_k, lane);
 #pragma nounroll
         for (int t = now.from; t < now.to; t++) {
-            load_part(&x, 1, base + use, place_a, place_b);
+            load_part(&f, 1, base + use, place_a, place_b);
             copy_next(&p, &next);
-            add_a_sums(&sums, x.rows[0]);
-            multiply_part(c, &x, 0);
+            add_a_sums(&sums, f.rows[0]);
+            multiply_part(c, &f, 0);
             use = AFTER(use);
             ARRIVED_BUT(AHEAD - 1);
-            load_part(&x, 0, base + use, place_a, place_b); /* of the next stage, also where that is another tile's, or none */
-            add_a_sums(&sums, x.rows[1]);
-            multiply_part(c, &x, 1);
+            load_part(&f, 0, base + use, place_a, place_b); /* of the next stage, also where that is another tile's, or none */
+            add_a_sums(&sums, f.rows[1]);
+            multiply_part(c, &f, 1);
         }
-        if (pass_sums_on(&p, now, c, SPLIT_OF(split_k), lane)) {
+        if (pass_sums_on(&p, now, c, split_k, lane)) {
             continue;
         }
 
         const place done = place_of(&p, now.tile);
         const long first = first_of(&p, done);
 
-        store_a_sums(&p, done, &sums, A_SUMS_OF(a_sums), warp_i, lane);
+        store_a_sums(&p, done, &sums, a_sums + x.a_sums, warp_i, lane);
 
 #pragma unroll
         for (int y = 0; y < 16; y++) { /* 16 x 16 sums */
@@ -93,20 +93,20 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
             float4 lower = (float4)(c[8 * y + 2], c[8 * y + 3], c[8 * y + 6], c[8 * y + 7]);
 
             if (BIAS == 1) {
-                const float4 of_columns = bias_16(bias, j, n, lane);
+                const float4 of_columns = bias_16(bias, j, p.n, lane);
 
                 upper += of_columns;
                 lower += of_columns;
             } else if (BIAS == 2) {
-                global const float *const of_rows = bias + (long)done.inner * m;
+                global const float *const of_rows = bias + (long)done.inner * p.m;
 
-                upper += i < m ? of_rows[i] : 0.0f;
-                lower += i + 8 < m ? of_rows[i + 8] : 0.0f;
+                upper += i < p.m ? of_rows[i] : 0.0f;
+                lower += i + 8 < p.m ? of_rows[i + 8] : 0.0f;
             }
-            upper = epilogue_16(&with_out, first, i, j, m, n, upper, beside_16(&with_out, first, i, j, m, n, lane), lane);
-            lower = epilogue_16(&with_out, first, i + 8, j, m, n, lower, beside_16(&with_out, first, i + 8, j, m, n, lane), lane);
-            store_16(elements_at(out + first), i, j, m, n, upper, lane);
-            store_16(elements_at(out + first), i + 8, j, m, n, lower, lane);
+            upper = epilogue_16(&beside, first, i, j, p.m, p.n, upper, beside_16(&beside, first, i, j, p.m, p.n, lane), lane);
+            lower = epilogue_16(&beside, first, i + 8, j, p.m, p.n, lower, beside_16(&beside, first, i + 8, j, p.m, p.n, lane), lane);
+            store_16(elements_at(out + first), i, j, p.m, p.n, upper, lane);
+            store_16(elements_at(out + first), i + 8, j, p.m, p.n, lower, lane);
         }
     }
 }

@@ -40,6 +40,7 @@
 #define BK (LOCAL_LEVEL ? 32 : 64)
 
 #include "nvidia/gemm/tile_parameters.clh"
+#include "gemm/gemm_args.h"
 #include "gemm/gemm_epilogue.clh"
 #include "nvidia/ptx/wgmma.clh"
 #include "nvidia/ptx/warp.clh"
@@ -78,15 +79,13 @@
 #include "nvidia/gemm/roles_sums.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES + OTHERS, 1, 1))) void
-gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias,
-           ulong bias_at, global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch,
-           int inner, int tiles, long a_outer, long a_inner, long b_outer, long b_inner, long out_outer,
-           long out_inner EPILOGUE_ARGS(with, record, draw) A_SUMS_ARGS(a_sums) TILE_ARGS(rounds, split_k) FOLD_ARGS(levels))
+gemm_roles(global const ACT *a, global const ACT *b, global const float *restrict bias, global OUT_T *restrict out EPILOGUE_ARGS(with),
+           const charl__gemm_args x, global float *a_sums, global float *split_k, global float *levels)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages, deals = base + LOCAL_BYTES + 16 * STAGES;
-    const product p = {m, n, k, inner, out_outer, out_inner, steps_of(k), tiles, rounds};
-    const epilogue_operands with_out = EPILOGUE_OF(with);
+    const product p = product_of(&x);
+    const epilogue_operands beside = EPILOGUE_OF(with, x);
 
     if (get_local_id(0) == 0) {
         for (uint s = 0; s < STAGES; s++) {
@@ -99,7 +98,6 @@ gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
         ASM volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     ASM volatile("bar.sync 0;" ::: "memory");
-    split_k += split_k_at;
     if (warp_number() >= LANES / 32) {
         const int lane = (int)get_local_id(0) - LANES;
 
@@ -109,55 +107,56 @@ gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
 
             if (lane < COPIER + 2) {
                 make_map(LOCAL_MAPS(base) + MAP_BYTES * (uint)(lane - COPIER),
-                         is_a ? map_of((ulong)(a + a_at), A_KIND == 1, m, k, a_pitch, a_inner, a_outer)
-                              : map_of((ulong)(b + b_at), B_KIND == 0, n, k, b_pitch, b_inner, b_outer),
+                         is_a ? map_of((ulong)(a + x.a), A_KIND == 1, x.m, x.k, x.a_pitch, x.a_inner, x.a_outer)
+                              : map_of((ulong)(b + x.b), B_KIND == 0, x.n, x.k, x.b_pitch, x.b_inner, x.b_outer),
                          is_a ? BOX_Y(A_KIND == 1) : BOX_Y(B_KIND == 0), IS_F16);
             }
             WARP_BARRIER;
             publish_map(A_MAP(MAPS(split_k)), LOCAL_MAPS(base));
             publish_map(B_MAP(MAPS(split_k)), LOCAL_MAPS(base) + MAP_BYTES);
             if (lane == COPIER) {
-                copying x = {.maps = MAPS(split_k),
-                             .a_inner = a_inner != 0,
-                             .a_outer = a_outer != 0,
-                             .b_inner = b_inner != 0,
-                             .b_outer = b_outer != 0,
+                copying next = {.maps = MAPS(split_k),
+                             .a_inner = x.a_inner != 0,
+                             .a_outer = x.a_outer != 0,
+                             .b_inner = x.b_inner != 0,
+                             .b_outer = x.b_outer != 0,
                              .base = base};
                 dealing d = {.count = COUNT(split_k), .deals = deals, .leaf = -1};
 
-                copy_all(&p, &x, &d);
+                copy_all(&p, &next, &d);
             }
         }
 #if A_SUMS
         else {
-            add_up_a(&p, A_SUMS_OF(a_sums), deals, split_k, base, lane);
+            add_up_a(&p, a_sums + x.a_sums, deals, split_k, base, lane);
         }
 #endif
+        (void)a_sums;
     } else {
         const int lane = (int)get_local_id(0);
         uint use = 0, use_parity = 0; /* the stage that is used next, and its parity */
         float c[BN / 2];
 
         ASM volatile("setmaxnreg.inc.sync.aligned.u32 " LANES_REGISTERS ";");
-        bias += bias_at;
-        out += out_at;
+        bias += x.bias;
+        out += x.out;
         for (int q = 0;; q++) {
             const piece now = piece_dealt(deals, q);
             uint last = STAGES;
-            const int is_edge = IS_EDGE(n, place_of(&p, now.tile).j);
+            const int is_edge = IS_EDGE(p.n, place_of(&p, now.tile).j);
 
             if (now.tile < 0) {
                 break;
             }
 
-            prefetch_beside(&p, now, &with_out, lane);
+            prefetch_beside(&p, now, &beside, lane);
             begin_sums(now, c, split_k, lane);
 #pragma nounroll
             for (int t = now.from; t < now.to; t++) {
-                const ulong x = ROWS_AT(base + use * STAGE_BYTES, lane), y = COLUMNS_AT(base + use * STAGE_BYTES);
+                const ulong rows = ROWS_AT(base + use * STAGE_BYTES, lane), columns = COLUMNS_AT(base + use * STAGE_BYTES);
 
                 wait_phase(FULL(base, use), use_parity);
-                ASM volatile(MULTIPLY : SUMS(c) : "l"(x), "l"(y), "r"(1), "r"(is_edge) : "memory");
+                ASM volatile(MULTIPLY : SUMS(c) : "l"(rows), "l"(columns), "r"(1), "r"(is_edge) : "memory");
                 ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage before is read */
                 if (last < STAGES && (lane & 31) == 0) {
                     arrive(FREE(base, last));
@@ -170,8 +169,8 @@ gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             if ((lane & 31) == 0) {
                 arrive(FREE(base, last));
             }
-            if (!pass_sums_on(&p, now, c, split_k, lane) && fold_leaf(&p, now, c, FOLD_OF(levels), base, lane)) {
-                end_tile(&p, place_of(&p, sum_of(&p, now.tile)), c, bias, &with_out, out, WARP_ROWS(base, lane), lane);
+            if (!pass_sums_on(&p, now, c, split_k, lane) && fold_leaf(&p, now, c, levels + x.levels, base, lane)) {
+                end_tile(&p, place_of(&p, sum_of(&p, now.tile)), c, bias, &beside, out, WARP_ROWS(base, lane), lane);
             }
         }
     }

@@ -32,6 +32,7 @@
 #define WHOLE_ROWS 0
 
 #include "nvidia/gemm/tile_parameters.clh"
+#include "gemm/gemm_args.h"
 #include "gemm/gemm_epilogue.clh"
 #include "nvidia/ptx/wgmma.clh"
 #include "nvidia/ptx/copy.clh"
@@ -49,18 +50,16 @@
 #include "nvidia/gemm/tile_end.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
-gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias,
-           ulong bias_at, global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch,
-           int inner, int tiles, long a_outer, long a_inner, long b_outer, long b_inner, long out_outer,
-           long out_inner EPILOGUE_ARGS(with, record, draw) A_SUMS_ARGS(a_sums))
+gemm_wgmma(global const ACT *a, global const ACT *b, global const float *restrict bias, global OUT_T *restrict out EPILOGUE_ARGS(with),
+           const charl__gemm_args x, global float *a_sums, global float *split_k, global float *levels)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages;
     const int lane = (int)get_local_id(0);
-    const product p = {m, n, k, inner, out_outer, out_inner, steps_of(k), tiles, 0};
-    const epilogue_operands with_out = EPILOGUE_OF(with);
-    copying next = {{a + a_at, a_outer, a_inner, a_pitch, 0},
-                    {b + b_at, b_outer, b_inner, b_pitch, 0},
+    const product p = product_of(&x);
+    const epilogue_operands beside = EPILOGUE_OF(with, x);
+    copying next = {{a + x.a, x.a_outer, x.a_inner, x.a_pitch, 0},
+                    {b + x.b, x.b_outer, x.b_inner, x.b_pitch, 0},
                     pieces_of(&p),
                     -1,
                     0,
@@ -72,8 +71,9 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
     sums_of_a sums;
     float c[BN / 2];
 
-    bias += bias_at;
-    out += out_at;
+    (void)split_k, (void)levels;
+    bias += x.bias;
+    out += x.out;
     sums.wanted = false;
 #pragma nounroll
     for (int t = 0; t < AHEAD; t++) {
@@ -82,18 +82,18 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
     for (int q = 0; q < next.pieces; q++) {
         const piece now = piece_of(&p, q);
 
-        prefetch_beside(&p, now, &with_out, lane);
+        prefetch_beside(&p, now, &beside, lane);
         begin_a_sums(&p, now, &sums);
         no_sums(c);
 #pragma nounroll
         for (int t = now.from; t < now.to; t++) {
-            const ulong x = ROWS_AT(base + use, lane), y = COLUMNS_AT(base + use);
+            const ulong rows = ROWS_AT(base + use, lane), columns = COLUMNS_AT(base + use);
 
             /* The stage has arrived, and is seen by the instruction; no work-item still reads what is overwritten below. */
             ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
             ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
             ASM volatile("bar.sync 0;" ::: "memory");
-            ASM volatile(WGMMA_STAGE : SUMS(c) : "l"(x), "l"(y), "r"(1) : "memory");
+            ASM volatile(WGMMA_STAGE : SUMS(c) : "l"(rows), "l"(columns), "r"(1) : "memory");
             add_a_sums(&sums, base + use, lane);
             copy_next(&p, &next);
             use = AFTER(use);
@@ -102,7 +102,7 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
 
         const place done = place_of(&p, now.tile);
 
-        store_a_sums(&p, done, &sums, A_SUMS_OF(a_sums), base, lane);
-        end_tile(&p, done, c, bias, &with_out, out, 0, lane);
+        store_a_sums(&p, done, &sums, a_sums + x.a_sums, base, lane);
+        end_tile(&p, done, c, bias, &beside, out, 0, lane);
     }
 }

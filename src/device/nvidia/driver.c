@@ -62,8 +62,8 @@ typedef struct kernel {
     size_t asked[CHARL__PTX_MAX_PARAMS]; /* of pointers to local memory: bytes */
     size_t dynamic, allowed;             /* local memory of a launch; that the function has been allowed */
     size_t group;                        /* of the last launch */
-    uint64_t value[CHARL__PTX_MAX_PARAMS];
-    void *at[CHARL__PTX_MAX_PARAMS]; /* each of them */
+    void *at[CHARL__PTX_MAX_PARAMS];     /* where in `value` each argument is */
+    uint64_t value[];
 } kernel;
 
 struct charl__nvidia {
@@ -652,8 +652,8 @@ static int place_local(kernel *k)
 
     for (int i = 0; i < k->about.params; i++) {
         if (k->about.bytes[i] == CHARL__PTX_LOCAL_POINTER) {
-            k->value[i] = (end + LOCAL_ALIGN - 1) / LOCAL_ALIGN * LOCAL_ALIGN;
-            end = (size_t)k->value[i] + k->asked[i];
+            *(uint64_t *)k->at[i] = (end + LOCAL_ALIGN - 1) / LOCAL_ALIGN * LOCAL_ALIGN;
+            end = *(uint64_t *)k->at[i] + k->asked[i];
         }
     }
     k->dynamic = end;
@@ -664,14 +664,20 @@ static int place_local(kernel *k)
     return 0;
 }
 
+/* What argument i takes in kernel.value. */
+static int words_of(const charl__ptx_kernel *about, int i)
+{
+    return about->bytes[i] > 8 ? (about->bytes[i] + 7) / 8 : 1;
+}
+
 static int prepare(kernel *k, const program *p, const char *entry)
 {
     TRY(cu.cuModuleGetFunction(&k->function, p->module, entry));
     if (cu.cuFuncLoad) { /* now: a launch must not wait for kernels that wait for other ranks */
         TRY(cu.cuFuncLoad(k->function));
     }
-    for (int i = 0; i < k->about.params; i++) {
-        k->at[i] = &k->value[i];
+    for (int i = 0, words = 0; i < k->about.params; words += words_of(&k->about, i++)) {
+        k->at[i] = &k->value[words];
     }
     return place_local(k);
 }
@@ -680,15 +686,24 @@ static int kernel_create(charl_device *dev, charl__driver_program *program_, con
                          charl__driver_kernel **out, int *args)
 {
     const program *p = (const program *)program_;
+    charl__ptx_kernel about;
     kernel *k = NULL;
+    size_t words = 0;
     int err;
 
     *out = NULL;
     TRY(enter(dev));
-    if (charl__alloc(sizeof *k, &k) != CHARL_OK) {
+    if (charl__ptx_kernel_find(p->text, entry, &about) != CHARL_OK) {
+        return NO_KERNEL;
+    }
+    for (int i = 0; i < about.params; i++) {
+        words += (size_t)words_of(&about, i);
+    }
+    if (charl__alloc(sizeof *k + words * sizeof k->value[0], &k) != CHARL_OK) {
         return CHARL__CU_OUT_OF_MEMORY;
     }
-    err = charl__ptx_kernel_find(p->text, entry, &k->about) == CHARL_OK ? prepare(k, p, entry) : NO_KERNEL;
+    k->about = about;
+    err = prepare(k, p, entry);
     if (err != 0) {
         charl_free(k);
         return err;
@@ -718,7 +733,7 @@ static int set(charl_device *dev, charl__driver_kernel *handle, int at, size_t b
         TRY(enter(dev));
         return place_local(k);
     }
-    memcpy(&k->value[at], value, bytes);
+    memcpy(k->at[at], value, bytes);
     return 0;
 }
 

@@ -24,36 +24,20 @@ static const kernel wgmma = {"nvidia/gemm/gemm_wgmma", "gemm_wgmma", {"ACT", .te
 /* Operands of both orientations and partial tiles; for gemm_wgmma also the program for sm_90a and more than 48 KB of local memory. */
 static charl_status try_kernel(charl_device *dev, const kernel *k, const char *what, bool *is_right)
 {
-    return charl__probe_product(dev,
-                                &(charl__product_probe){.m = M,
-                                                        .n = N,
-                                                        .k = K,
-                                                        .size = k->size,
-                                                        .what = what,
-                                                        .launch = {.file = k->file,
-                                                                   .entry = k->entry,
-                                                                   .params = {k->param},
-                                                                   .global = {GROUPS * k->items},
-                                                                   .local = {k->items},
-                                                                   .sm90a.shared_bytes = k->shared_bytes,
-                                                                   .args = {{0},
-                                                                            {0},
-                                                                            charl__raw(CHARL_ARG_IN, NULL),
-                                                                            {0},
-                                                                            charl__i32(M),
-                                                                            charl__i32(N),
-                                                                            charl__i32(K),
-                                                                            charl__i32(K),
-                                                                            charl__i32(N),
-                                                                            charl__i32(1),
-                                                                            charl__i32(TILES),
-                                                                            charl__i64(0),
-                                                                            charl__i64(0),
-                                                                            charl__i64(0),
-                                                                            charl__i64(0),
-                                                                            charl__i64(0),
-                                                                            charl__i64(0)}}},
-                                is_right);
+    return charl__probe_product(
+        dev,
+        &(charl__product_probe){
+            .args = {.m = M, .n = N, .k = K, .a_pitch = K, .b_pitch = N, .inner = 1, .tiles = TILES},
+            .others = 3,
+            .size = k->size,
+            .what = what,
+            .launch = {.file = k->file,
+                       .entry = k->entry,
+                       .params = {k->param},
+                       .global = {GROUPS * k->items},
+                       .local = {k->items},
+                       .sm90a.shared_bytes = k->shared_bytes}},
+        is_right);
 }
 
 charl_status charl__probe_tensor_cores(charl_device *dev, int capability, bool allow_tf32)

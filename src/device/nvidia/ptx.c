@@ -274,9 +274,9 @@ charl_status charl__ptx_kernel_find(const char *ptx, const char *entry, charl__p
             extent ? atoi(extent + 1)
                    : atoi(type + strcspn(type, "0123456789")) / 8; /* of a struct, an array of .b8; of a number */
 
-        CHARL_REQUIRE(out->params < CHARL__PTX_MAX_PARAMS && bytes > 0 && bytes <= 8, CHARL_ERR_KERNEL,
-                      "kernel %s has a parameter that charl cannot pass", entry);
-        out->bytes[out->params++] = find_in_line(at, ".ptr .shared") ? CHARL__PTX_LOCAL_POINTER : (signed char)bytes;
+        CHARL_REQUIRE(out->params < CHARL__PTX_MAX_PARAMS && bytes > 0 && bytes <= CHARL__PTX_MAX_BYTES,
+                      CHARL_ERR_KERNEL, "kernel %s has a parameter that charl cannot pass", entry);
+        out->bytes[out->params++] = find_in_line(at, ".ptr .shared") ? CHARL__PTX_LOCAL_POINTER : (short)bytes;
         at = type;
     }
     for (at = end; *at && (!next || at < next); at += at[line_length(at)] ? line_length(at) + 1 : line_length(at)) {

@@ -30,13 +30,13 @@ charl_status charl__ptx_retarget(const char *ptx, int64_t shared_bytes, int min_
  *  Errors: ERR_KERNEL when it reads another such register; ERR_NOMEM. */
 charl_status charl__ptx_for_cuda(const char *ptx, charl__text *out) CHARL_MUST_CHECK;
 
-enum { CHARL__PTX_MAX_PARAMS = 160, CHARL__PTX_LOCAL_POINTER = -1 };
+enum { CHARL__PTX_MAX_PARAMS = 160, CHARL__PTX_MAX_BYTES = 512, CHARL__PTX_LOCAL_POINTER = -1 };
 
 /** What a launch of a kernel needs to know. */
 typedef struct charl__ptx_kernel {
     int params;
-    signed char bytes[CHARL__PTX_MAX_PARAMS]; /* of each; CHARL__PTX_LOCAL_POINTER of pointers to local memory */
-    int64_t dynamic_bytes;                    /* of the array that charl__ptx_for_cuda has made dynamic; 0: none */
+    short bytes[CHARL__PTX_MAX_PARAMS]; /* of each; CHARL__PTX_LOCAL_POINTER of pointers to local memory */
+    int64_t dynamic_bytes;              /* of the array that charl__ptx_for_cuda has made dynamic; 0: none */
 } charl__ptx_kernel;
 
 /** Of the kernel `entry` of the text before charl__ptx_for_cuda. Errors: ERR_KERNEL. */

@@ -101,35 +101,35 @@ void charl__gemm_set_leaves(const charl__gemm *p, charl__launch *l)
     charl__launch_set(l, "M", CHARL__GEMM_LOCAL_LEAVES);
 }
 
-void charl__gemm_describe(const charl__gemm *p, charl__launch *l)
+void charl__gemm_describe(const charl__gemm *p, charl__gemm_args *args, charl__launch *l)
 {
-    const charl__arg args[] = {charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at),
-                               charl__gemm_operand(CHARL_ARG_IN, p->b, p->b_at),
-                               charl__gemm_operand(CHARL_ARG_IN, p->bias, 0),
-                               charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at),
-                               charl__i32((int32_t)p->m),
-                               charl__i32((int32_t)p->n),
-                               charl__i32((int32_t)p->k),
-                               charl__i32((int32_t)charl__at_least_one(p->segments)),
-                               charl__i64(p->a_segment),
-                               charl__i64(p->b_segment),
-                               charl__i32((int32_t)charl__at_least_one(p->inner)),
-                               charl__i64(p->a_outer),
-                               charl__i64(p->a_inner),
-                               charl__i64(p->b_outer),
-                               charl__i64(p->b_inner),
-                               charl__i64(p->out_outer),
-                               charl__i64(p->out_inner),
-                               charl__i32(p->fold.leaves > 1 ? p->fold.leaves : 1),
-                               charl__i32(p->window.image[0]),
-                               charl__i32(p->window.image[1]),
-                               charl__i32(p->window.row),
-                               charl__i32(0),
-                               charl__i32(0)};
+    const charl__gemm_epilogue *e = p->epilogue;
 
-    memcpy(l->args, args, sizeof args);
+    *args = (charl__gemm_args){.a_segment = p->a_segment,
+                               .b_segment = p->b_segment,
+                               .a_outer = p->a_outer,
+                               .a_inner = p->a_inner,
+                               .b_outer = p->b_outer,
+                               .b_inner = p->b_inner,
+                               .out_outer = p->out_outer,
+                               .out_inner = p->out_inner,
+                               .m = (int32_t)p->m,
+                               .n = (int32_t)p->n,
+                               .k = (int32_t)p->k,
+                               .inner = (int32_t)charl__at_least_one(p->inner),
+                               .segments = (int32_t)charl__at_least_one(p->segments),
+                               .leaves = p->fold.leaves > 1 ? p->fold.leaves : 1,
+                               .ih = p->window.image[0],
+                               .iw = p->window.image[1],
+                               .pw = p->window.row};
     l->label = p->label;
-    charl__gemm_add_epilogue(p, l);
+    l->args[0] = charl__placed(charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at), &args->a);
+    l->args[1] = charl__placed(charl__gemm_operand(CHARL_ARG_IN, p->b, p->b_at), &args->b);
+    l->args[2] = charl__placed(charl__gemm_operand(CHARL_ARG_IN, p->bias, 0), &args->bias);
+    l->args[3] = charl__placed(charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at), &args->out);
+    charl__gemm_add_epilogue(p, args, l);
+    charl__launch_add(l, charl__struct_at(args, sizeof *args, offsetof(charl__gemm_args, draw),
+                                          e && e->record ? e->draw_at : charl__i64(0)));
 }
 
 charl_status charl__gemm_launch(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)

@@ -41,20 +41,17 @@ void charl__gemm_set_epilogue(const charl__gemm *p, int vec, charl__launch *l)
     }
 }
 
-void charl__gemm_add_epilogue(const charl__gemm *p, charl__launch *l)
+void charl__gemm_add_epilogue(const charl__gemm *p, charl__gemm_args *args, charl__launch *l)
 {
     const charl__gemm_epilogue *e = p->epilogue;
 
     if (!e) {
         return;
     }
-    charl__launch_add(l, charl__out(e->product));
-    for (int i = 0; i < CHARL_GEMM_EPILOGUE_IN; i++) {
-        charl__launch_add(l, charl__in(i < e->n_in ? e->in[i] : NULL));
-    }
-    if (e->record) {
-        charl__launch_add(l, charl__in(e->record));
-        charl__launch_add(l, charl__i64((int64_t)e->key));
-        charl__launch_add(l, e->draw_at);
-    }
+    charl__launch_add(l, charl__placed(charl__out(e->product), &args->with_a));
+    charl__launch_add(l, charl__placed(charl__in(e->n_in > 0 ? e->in[0] : NULL), &args->with_b));
+    charl__launch_add(l, charl__placed(charl__in(e->n_in > 1 ? e->in[1] : NULL), &args->with_c));
+    charl__launch_add(l, charl__placed(charl__in(e->record), &args->record));
+    args->key = e->key;
+    args->draw = e->record ? (uint64_t)e->draw_at.v.i64 : 0;
 }

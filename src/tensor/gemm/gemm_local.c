@@ -173,6 +173,7 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     const double k_tiles = (double)charl__ceil_div(p->k, plan->depth) * (double)charl__at_least_one(p->segments) *
                            (double)charl__at_least_one(p->fold.leaves);
     charl__launch l = {.file = "gemm/gemm_local", .entry = "gemm_local"};
+    charl__gemm_args args;
 
     CHARL_INVARIANT(p->fold.leaves <= CHARL__GEMM_LOCAL_LEAVES && !p->a_sums);
     CHARL_REQUIRE(p->b_kind < CHARL_GEMM_WINDOW || charl__gemm_image_elements(p) <= INT_MAX, CHARL_ERR_SHAPE,
@@ -184,8 +185,8 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     charl__gemm_set_epilogue(p, VECTOR, &l);
     charl__gemm_set_leaves(p, &l);
     set_tile(p, plan, joined > 1, &l);
-    charl__gemm_describe(p, &l);
-    charl__launch_add(&l, charl__i32((int32_t)columns));
+    charl__gemm_describe(p, &args, &l);
+    args.columns = (int32_t)columns;
     l.local[0] = (size_t)(plan->rows / plan->part_rows * (plan->columns / plan->part_columns));
     l.global[0] = (size_t)(charl__ceil_div(p->m, plan->rows) * charl__ceil_div(columns, plan->columns) *
                            (charl__at_least_one(p->count) / joined)) *

@@ -41,10 +41,11 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
                        .params = {{"LINE", plane_line(&p->window)}},
                        .global = {(size_t)charl__at_least_one(p->count)},
                        .local = {1}};
+    charl__gemm_args args;
 
     (void)plan;
     charl__gemm_set_common(p, &l);
-    charl__gemm_describe(p, &l);
+    charl__gemm_describe(p, &args, &l);
     return charl__launch_enqueue(dev, &l);
 }
 

@@ -1,6 +1,7 @@
 #ifndef CHARL_TENSOR_GEMM_GEMM_PRIVATE_H
 #define CHARL_TENSOR_GEMM_GEMM_PRIVATE_H
 /** Back ends of matrix products, and what they share. */
+#include "gemm/gemm_args.h"
 #include "tensor/gemm/gemm.h"
 #include "tensor/gemm/gemm_tune.h"
 
@@ -114,8 +115,9 @@ charl_status charl__gemm_plan_of(charl_device *dev, const charl__gemm *p, charl_
 const char *charl__gemm_key(charl_device *dev, const charl__gemm *p, char *text);
 /** Enqueue p by a plan. Errors: as charl__gemm_enqueue. */
 charl_status charl__gemm_launch(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan) CHARL_MUST_CHECK;
-/** Set the label and the arguments that all kernels except those for tensor cores begin with, then those of the epilogue. A kernel's own follow. */
-void charl__gemm_describe(const charl__gemm *p, charl__launch *l);
+/** Set the label, the numbers and the arguments that all kernels begin with: operands, those of the epilogue, and the numbers, which are borrowed: a
+ *  back end may still set its own. Its other arguments follow. */
+void charl__gemm_describe(const charl__gemm *p, charl__gemm_args *args, charl__launch *l);
 /** Set the parameters of operands' layouts and types; of the tree over leaves. */
 void charl__gemm_set_common(const charl__gemm *p, charl__launch *l);
 void charl__gemm_set_fold(const charl__gemm *p, charl__launch *l);
@@ -127,8 +129,8 @@ void charl__gemm_set_leaves(const charl__gemm *p, charl__launch *l);
 /** Set the parameters of p's epilogue; nothing without one. `vec`: elements that the kernel takes at a time. */
 void charl__gemm_set_epilogue(const charl__gemm *p, int vec, charl__launch *l);
 
-/** Append the epilogue's operands, if there is one, to a launch that has all others. */
-void charl__gemm_add_epilogue(const charl__gemm *p, charl__launch *l);
+/** Append the epilogue's operands, if there is one, and set its numbers. */
+void charl__gemm_add_epilogue(const charl__gemm *p, charl__gemm_args *args, charl__launch *l);
 
 /** Errors: ERR_DTYPE where a type of the epilogue is not one it takes. */
 charl_status charl__gemm_check_epilogue(const charl__gemm *p) CHARL_MUST_CHECK;

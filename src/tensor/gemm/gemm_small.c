@@ -80,13 +80,14 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     charl__launch l = {.file = "gemm/gemm_small",
                        .entry = "gemm_small",
                        .params = {{"TILE", plan->rows}, {"A_SUMS", p->a_sums != NULL}}};
+    charl__gemm_args args;
 
     charl__gemm_set_common(p, &l);
     charl__gemm_set_epilogue(p, 1, &l);
     charl__gemm_set_leaves(p, &l);
-    charl__gemm_describe(p, &l);
+    charl__gemm_describe(p, &args, &l);
     if (p->a_sums) {
-        charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
+        charl__launch_add(&l, charl__placed(charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at), &args.a_sums));
     }
     l.local[0] = (size_t)(plan->rows * plan->columns / PER_LANE);
     l.global[0] = (size_t)(charl__ceil_div(p->m, plan->rows) * charl__ceil_div(p->n, plan->columns) *

@@ -2,7 +2,6 @@
 #include "tensor/gemm/gemm_private.h"
 
 enum {
-    BLOCK_ARG = 21,
     ROWS = 8,
     PANEL = 32,
     TILE = 16,              /* rows and columns of sums in a register of the matrix unit */
@@ -208,6 +207,7 @@ static charl_status enqueue_by(charl_device *dev, const charl__gemm *p, const bl
                                   {"AMX", t->amx},
                                   {"SWAP", swaps}},
                        .local = {1}};
+    charl__gemm_args args;
     int mi = plan->rows, nj = plan->columns;
 
     charl__gemm_set_common(p, &l);
@@ -218,9 +218,9 @@ static charl_status enqueue_by(charl_device *dev, const charl__gemm *p, const bl
     }
     l.global[0] = (size_t)(charl__ceil_div(p->m, (int64_t)mi * t->rows) *
                            charl__ceil_div(p->n, (int64_t)nj * t->columns) * charl__at_least_one(p->count));
-    charl__gemm_describe(p, &l);
-    l.args[BLOCK_ARG] = charl__i32(mi);
-    l.args[BLOCK_ARG + 1] = charl__i32(nj);
+    charl__gemm_describe(p, &args, &l);
+    args.mi = mi;
+    args.nj = nj;
     return charl__launch_enqueue(dev, &l);
 }
 

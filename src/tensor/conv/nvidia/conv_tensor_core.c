@@ -135,10 +135,9 @@ static int64_t local_bytes(charl_device *dev, const tile *t)
     return is_mma(dev) ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES;
 }
 
-/* Two numbers as a kernel's int2. */
-static charl__arg pair(const int v[2])
+static charl__pair pair(const int v[2])
 {
-    return charl__i64((int64_t)((uint64_t)(uint32_t)v[1] << 32 | (uint32_t)v[0]));
+    return (charl__pair){v[0], v[1]};
 }
 
 static charl__arg operand(charl__arg_kind kind, const charl_tensor *t)
@@ -173,11 +172,33 @@ static bool writes_by_8(const charl__conv_product *p)
            (p->n % eight == 0 && p->out.offset % eight == 0 && (!p->bias || p->bias->offset % 2 == 0));
 }
 
+charl__conv_args charl__conv_product_args(const charl__conv_product *p, int64_t tiles)
+{
+    return (charl__conv_args){.image = pair(p->image),
+                              .taps = pair(p->taps),
+                              .grid = pair(p->grid),
+                              .step = pair(p->step),
+                              .shift = pair(p->shift),
+                              .tap = pair(p->tap),
+                              .w_step = pair(p->w_step),
+                              .out_extent = pair(p->out_extent),
+                              .out_step = pair(p->out_step),
+                              .out_place = pair(p->out_place),
+                              .chunks = p->chunks,
+                              .ld = (int32_t)p->ld,
+                              .w_first = p->w_first,
+                              .m = (int32_t)p->m,
+                              .n = (int32_t)p->n,
+                              .k = (int32_t)p->k,
+                              .tiles = (int32_t)tiles};
+}
+
 charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_product *p)
 {
     const tile *t = choose_tile(dev, p);
     const int64_t tiles = count_tiles(p, t);
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
+    charl__conv_args args = charl__conv_product_args(p, tiles);
     charl__launch l = {
         .file = t->file,
         .entry = t->entry,
@@ -193,27 +214,9 @@ charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_pr
         .global = {(size_t)((tiles < most ? tiles : most) * t->items)},
         .local = {(size_t)t->items},
         .sm90a.shared_bytes = local_bytes(dev, t),
-        .args = {operand(CHARL_ARG_IN, &p->a),
-                 operand(CHARL_ARG_IN, &p->b),
-                 charl__in(p->bias),
-                 operand(CHARL_ARG_OUT, &p->out),
-                 charl__i32((int32_t)p->m),
-                 charl__i32((int32_t)p->n),
-                 charl__i32((int32_t)p->k),
-                 charl__i32((int32_t)tiles),
-                 charl__i32(p->chunks),
-                 charl__i32((int32_t)p->ld),
-                 pair(p->image),
-                 pair(p->taps),
-                 pair(p->grid),
-                 pair(p->step),
-                 pair(p->shift),
-                 pair(p->tap),
-                 charl__i32(p->w_first),
-                 pair(p->w_step),
-                 pair(p->out_extent),
-                 pair(p->out_step),
-                 pair(p->out_place)},
+        .args = {charl__placed(operand(CHARL_ARG_IN, &p->a), &args.a),
+                 charl__placed(operand(CHARL_ARG_IN, &p->b), &args.b), charl__placed(charl__in(p->bias), &args.bias),
+                 charl__placed(operand(CHARL_ARG_OUT, &p->out), &args.out), charl__struct(&args, sizeof args)},
         .label = p->label,
     };
 

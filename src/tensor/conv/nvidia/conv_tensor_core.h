@@ -7,6 +7,7 @@
  *  gradient, in ascending pixel; its bits are the same for every tile and batch. They are neither those
  *  of the portable kernels nor the same for both instructions.
  */
+#include "nvidia/conv/conv_args.h"
 #include "tensor/conv/conv.h"
 
 enum { CHARL_CONV_CHUNK = 8 }; /* channels of a pixel come in so many */
@@ -40,6 +41,8 @@ charl__conv_product charl__conv_product_input_gradient(const charl__conv *c, con
 /** d weight [parts, o, kh, kw, padded c] in f32, of as many equal parts of the pixels of d out: a = d out, b = x. */
 charl__conv_product charl__conv_product_weight_gradient(const charl__conv *c, int64_t parts);
 
+/** The numbers of the kernel that computes it, but for where operands begin. */
+charl__conv_args charl__conv_product_args(const charl__conv_product *p, int64_t tiles);
 /** Enqueue. Async. Errors: ERR_SHAPE when an extent does not fit the kernel; ERR_KERNEL,
  *  ERR_DEVICE. */
 charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_product *p) CHARL_MUST_CHECK;

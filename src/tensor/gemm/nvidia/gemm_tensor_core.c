@@ -337,6 +337,7 @@ static int64_t local_bytes(const charl__gemm *p, const tile *t)
 static charl_status launch(charl_device *dev, const charl__gemm *p, const plan *x)
 {
     const tile *t = x->tile;
+    uint64_t none; /* the workspace begins at 0 */
     charl__launch l = {
         .file = t->file,
         .entry = t->entry,
@@ -344,27 +345,25 @@ static charl_status launch(charl_device *dev, const charl__gemm *p, const plan *
         .local = {(size_t)t->items},
         .sm90a.shared_bytes = local_bytes(p, t),
         .sm90a.min_blocks = t == &of_mma ? 0 : t->groups,
-        .args = {x->a.first, x->b.first, charl__gemm_operand(CHARL_ARG_IN, p->bias, 0),
-                 charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at), charl__i32((int32_t)p->m),
-                 charl__i32((int32_t)p->n), charl__i32((int32_t)p->k), charl__i32((int32_t)x->a.pitch),
-                 charl__i32((int32_t)x->b.pitch), charl__i32((int32_t)charl__at_least_one(p->inner)),
-                 charl__i32((int32_t)x->tiles), charl__i64(x->a.outer), charl__i64(x->a.inner), charl__i64(x->b.outer),
-                 charl__i64(x->b.inner), charl__i64(p->out_outer), charl__i64(p->out_inner)},
-        .label = p->label,
     };
+    charl__gemm_args args;
 
     set_params(p, x, &l);
-    charl__gemm_add_epilogue(p, &l);
-    if (p->a_sums) {
-        charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
-    }
-    if (x->deal.is_split || t == &wide) { /* where its groups draw tiles from a count */
-        charl__launch_add(&l, charl__i32(x->deal.rounds));
-        charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, charl__workspace_split_k(dev)));
-    }
-    if (p->fold.levels) {
-        charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_INOUT, p->fold.levels, p->fold.levels_at));
-    }
+    charl__gemm_describe(p, &args, &l);
+    l.args[0] = charl__placed(x->a.first, &args.a); /* a copy, perhaps */
+    l.args[1] = charl__placed(x->b.first, &args.b);
+    args.a_outer = x->a.outer;
+    args.a_inner = x->a.inner;
+    args.b_outer = x->b.outer;
+    args.b_inner = x->b.inner;
+    args.a_pitch = (int32_t)x->a.pitch;
+    args.b_pitch = (int32_t)x->b.pitch;
+    args.tiles = (int32_t)x->tiles;
+    args.rounds = x->deal.rounds;
+    charl__launch_add(&l, charl__placed(charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at), &args.a_sums));
+    charl__launch_add(&l, charl__placed(charl__raw(CHARL_ARG_INOUT, charl__workspace_split_k(dev)), &none));
+    charl__launch_add(
+        &l, charl__placed(charl__gemm_operand(CHARL_ARG_INOUT, p->fold.levels, p->fold.levels_at), &args.levels));
     return charl__launch_enqueue(dev, &l);
 }
 
