@@ -124,18 +124,20 @@ void charl__apply(charl_graph *g, const charl__op *op, const void *attr, charl_v
     }
 }
 
-charl_var *charl__apply1(charl_graph *g, const charl__op *op, const void *attr, charl_var *a)
+charl_var *charl__apply_n(charl_graph *g, const charl__op *op, const void *attr, charl_var *const *in, int n_in)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
-    charl__apply(g, op, attr, &a, 1, out);
+    charl__apply(g, op, attr, in, n_in, out);
     return out[0];
+}
+
+charl_var *charl__apply1(charl_graph *g, const charl__op *op, const void *attr, charl_var *a)
+{
+    return charl__apply_n(g, op, attr, &a, 1);
 }
 
 charl_var *charl__apply2(charl_graph *g, const charl__op *op, const void *attr, charl_var *a, charl_var *b)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
-
-    charl__apply(g, op, attr, (charl_var *[]){a, b}, 2, out);
-    return out[0];
+    return charl__apply_n(g, op, attr, (charl_var *[]){a, b}, 2);
 }

@@ -77,10 +77,21 @@ charl_status charl__infer_same_rows(const charl__infer *inf, int a, int b)
     return CHARL_OK;
 }
 
+charl_status charl__infer_floats(const charl__infer *inf, int first, int end)
+{
+    for (int i = first; i < end; i++) {
+        const char *type = charl_dtype_name(inf->in[i].dtype);
+
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype) || inf->n_in > 1, CHARL_ERR_DTYPE,
+                      "the operand is %s, not a float", type);
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i, type);
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__infer_same(charl__infer *inf)
 {
-    CHARL_REQUIRE(charl__is_float(inf->in[0].dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
-                  charl_dtype_name(inf->in[0].dtype));
+    CHARL_TRY(charl__infer_floats(inf, 0, 1));
     inf->out[0] = inf->in[0];
     return CHARL_OK;
 }
@@ -178,11 +189,10 @@ charl_status charl__infer_broadcast(charl__infer *inf)
     int full = 0;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
+    CHARL_TRY(charl__infer_floats(inf, 0, inf->n_in));
     for (int i = 0; i < inf->n_in; i++) {
         const charl_shape *s = &inf->in[i].shape, *f = &inf->in[full].shape;
 
-        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
-                      charl_dtype_name(inf->in[i].dtype));
         if (charl_shape_count(s) > charl_shape_count(f) ||
             (charl_shape_count(s) == charl_shape_count(f) && s->ndim > f->ndim)) {
             full = i;
@@ -203,4 +213,11 @@ charl_status charl__infer_broadcast(charl__infer *inf)
         CHARL_TRY(charl__infer_broadcast_rows(inf, full, i));
     }
     return CHARL_OK;
+}
+
+void charl__reference_clear(const charl__reference *r, int k)
+{
+    for (int64_t i = 0; i < charl_shape_count(&r->out_type[k].shape); i++) {
+        r->out[k][i] = 0;
+    }
 }

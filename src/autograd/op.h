@@ -198,6 +198,14 @@ struct charl__op {
         return value;                                                                                                  \
     }
 
+/** For a builder `what`: record an error and return NULL where its argument p is NULL. */
+#define CHARL_BUILDER_GIVEN(g, what, p)                                                                                \
+    do {                                                                                                               \
+        if (!(p)) {                                                                                                    \
+            return charl__graph_fail(g, CHARL_ERR_INVALID, "%s: %s is NULL", what, #p);                                \
+        }                                                                                                              \
+    } while (0)
+
 /** Builders charl_NAME of operators without attributes, of one operand and of two. */
 #define CHARL_BUILDER1(name)                                                                                           \
     charl_var *charl_##name(charl_graph *g, charl_var *x)                                                              \
@@ -218,6 +226,10 @@ struct charl__op {
 
 /* In samples: floats in [-most, most), sums of n terms. */
 #define CHARL_WITHIN(most, n) .lo = -(most), .hi = (most), .terms = (n)
+
+/* The functions and samples of an operator that are named for it: infer_SUFFIX or, where a file has one operator only, infer. */
+#define CHARL_RULES(suffix)                                                                                            \
+    .infer = infer##suffix, .enqueue = enqueue##suffix, .reference = reference##suffix, CHARL_SAMPLES(samples##suffix)
 
 /* Operand types in samples: CHARL_R(F32, 2, 3) replicated, CHARL_B(F32, 16, 3) batched. */
 #define CHARL_R(dt, ...)                                                                                               \
@@ -244,6 +256,8 @@ charl_var *charl__apply2(charl_graph *g, const charl__op *op, const void *attr, 
 /** The same with all outputs, outs[CHARL_OP_MAX_OUT]; NULLs after an error. */
 void charl__apply(charl_graph *g, const charl__op *op, const void *attr, charl_var *const *in, int n_in,
                   charl_var **outs);
+/** The same for n operands, of which the last that may be left out may be NULL. Returns the first output. */
+charl_var *charl__apply_n(charl_graph *g, const charl__op *op, const void *attr, charl_var *const *in, int n_in);
 /** Record an error found by a builder, prefixed with the name of the scope. Returns NULL. */
 charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, ...) CHARL_PRINTF(3, 4);
 /** Whether `v`, setting `name` of builder `what`, lies in a range as of a key (base/registry/key.h); otherwise it is an error of the graph. */
@@ -272,6 +286,8 @@ charl_status charl__infer_same_rows(const charl__infer *inf, int a, int b);
 /** Whether operand i may broadcast along the batch to out[0], which has the shape of operand `full`: part of charl__infer_broadcast. Errors:
  *  ERR_SHAPE. */
 charl_status charl__infer_broadcast_rows(const charl__infer *inf, int full, int i);
+/** Operands first .. end - 1 must be floats. Errors: ERR_DTYPE. */
+charl_status charl__infer_floats(const charl__infer *inf, int first, int end) CHARL_MUST_CHECK;
 /** out[0] gets the type of in[0]. Errors: ERR_DTYPE when that is not a float. */
 charl_status charl__infer_same(charl__infer *inf);
 /** out[0] of an elementwise operator. One operand has the full shape and determines shape and type. Every other operand
@@ -294,6 +310,9 @@ double charl__flop_weights(const charl_shape *values, const charl_shape *w, int 
  *  number per channel, or one number. */
 bool charl__broadcast_in(bool channels_last, const charl_shape *full, const charl_shape *operand, int64_t *inner,
                          int64_t *count);
+
+/** For a reference: output k is 0. */
+void charl__reference_clear(const charl__reference *r, int k);
 
 /* Shared launches. Those in src/tensor take plain tensors; these know operators. */
 /** Launch an operator: op->enqueue, or its expression elementwise. Async. Errors: those of the operator. */

@@ -191,13 +191,11 @@ static void backward(const charl__backward *b)
 {
     charl_var *const gout = b->gout[0] ? b->gout[0] : charl_scale(b->g, b->out[0], 0.0F, 0.0F);
     charl_var *in[] = {gout, b->in[0], b->out[0], b->out[1], b->gout[1], NULL};
-    charl_var *out[CHARL_OP_MAX_OUT];
 
     if (b->n_in > 1) {
         in[b->gout[1] ? 5 : 4] = b->in[1];
     }
-    charl__apply(b->g, &charl_op_attention_grad, b->attr, in, 6, out);
-    b->gin[0] = out[0];
+    b->gin[0] = charl__apply_n(b->g, &charl_op_attention_grad, b->attr, in, 6);
 }
 
 /* Reference: the weights of all keys for one query of one head. */
@@ -427,12 +425,9 @@ const charl__op charl_op_attention = {
     .attr_size = sizeof(attention_attr),
     .half = CHARL_HALF(0),
     .narrows = true,
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 /* attention_grad(gout, qkv, out, lse[, glse][, start or length]) */
@@ -452,10 +447,7 @@ static charl_status infer_grad(charl__infer *inf)
     extents x;
 
     CHARL_TRY(charl__attention_check(inf, 1));
-    for (int i = 0; i < inf->n_in - has_mask(a); i++) {
-        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
-                      charl_dtype_name(inf->in[i].dtype));
-    }
+    CHARL_TRY(charl__infer_floats(inf, 0, inf->n_in - has_mask(a)));
     x = charl__attention_extents_get(&inf->in[1].shape, a);
     CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[2].shape) &&
                       charl_shape_count(&inf->in[0].shape) == row_count(&x, a) * x.d &&
@@ -573,9 +565,7 @@ static void reference_grad(const charl__reference *r)
         return;
     }
     c.factor = c.weight + c.x.t;
-    for (int64_t i = 0; i < charl_shape_count(&r->in_type[1].shape); i++) {
-        r->out[0][i] = 0.0;
-    }
+    charl__reference_clear(r, 0);
     for (int64_t i = 0; i < row_count(&c.x, a); i++) {
         const int64_t b = i / c.x.t / a->heads, h = i / c.x.t % a->heads, q = i % c.x.t;
 
@@ -641,10 +631,7 @@ const charl__op charl_op_attention_grad = {
     .attr_size = sizeof(attention_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(2),
     .narrows = true,
-    .infer = infer_grad,
-    .enqueue = enqueue_grad,
-    .reference = reference_grad,
-    CHARL_SAMPLES(samples_grad),
+    CHARL_RULES(_grad),
 };
 
 /* Inference with a cache: the rows of qkv are positions of a sequence, or the next ones of several. */
@@ -678,7 +665,6 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
                         .p = args->dropout,
                         .causal = args->causal,
                         .starts = mask != NULL};
-    charl_var *out[CHARL_OP_MAX_OUT];
     char name[256];
 
     if (a.heads < 1 || a.heads % kv_heads != 0 || args->kv_heads < 0) {
@@ -720,6 +706,5 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
     a.p = charl_graph_is_training(g) ? a.p : 0.0F;
     a.batched = charl_var_get_type(qkv).batch == CHARL_BATCHED;
     a.key = charl__fnv1a64_string(charl__graph_next_name(g, "attention", name, sizeof name));
-    charl__apply(g, &charl_op_attention, &a, (charl_var *[]){qkv, mask}, 2, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_attention, &a, (charl_var *[]){qkv, mask}, 2);
 }

@@ -226,17 +226,11 @@ const charl__op charl_op_attention_cached = {
     .attr_size = sizeof(attention_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .effect = true,
-    .infer = infer,
-    .enqueue = enqueue,
-    .reference = reference,
-    CHARL_SAMPLES(samples),
+    CHARL_RULES(),
 };
 
 charl_var *charl__attention_cached(charl_graph *g, charl_var *qkv, charl_var *cache, charl_var *at,
                                    const charl__attention_attr *a)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
-
-    charl__apply(g, &charl_op_attention_cached, a, (charl_var *[]){qkv, cache, at}, 3, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_attention_cached, a, (charl_var *[]){qkv, cache, at}, 3);
 }

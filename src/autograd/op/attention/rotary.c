@@ -87,10 +87,7 @@ static charl_status enqueue(const charl__enqueue *e)
 
 static charl_var *turn(charl_graph *g, const rotary_attr *attr, charl_var *x, charl_var *first)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
-
-    charl__apply(g, &charl_op_rotary, attr, (charl_var *[]){x, first}, 2, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_rotary, attr, (charl_var *[]){x, first}, 2);
 }
 
 static void backward(const charl__backward *b)
@@ -232,19 +229,14 @@ const charl__op charl_op_rotary = {
     .n_optional = 1,
     .attr_size = sizeof(rotary_attr),
     .half = CHARL_HALF(0),
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *args)
 {
-    if (!args) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "rotary: args is NULL");
-    }
+    CHARL_BUILDER_GIVEN(g, "rotary", args);
     const rotary_attr attr = {.args = *args};
 
     if (args->head_dim < 2 || args->head_dim > MAX_HEAD_DIM || args->head_dim % 2 != 0 || args->heads < 0) {

@@ -199,19 +199,12 @@ static bool next_place(const charl__conv *c, int64_t channels, place *l)
     return l->o < c->o;
 }
 
-static void clear(const charl__reference *r)
-{
-    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
-        r->out[0][i] = 0;
-    }
-}
-
 static void reference(const charl__reference *r)
 {
     const charl__conv c = describe(r->attr, &r->in_type[0].shape, &r->in_type[1].shape, &r->out_type[0].shape);
     const int64_t channels = c.c / c.groups;
 
-    clear(r);
+    charl__reference_clear(r, 0);
     for (int64_t b = 0; b < c.batch; b++) {
         place l = {0};
 
@@ -280,25 +273,18 @@ const charl__op charl_op_conv2d = {
     .attr_size = sizeof(charl__conv_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .layout = CHARL_LAYOUT_ANY,
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
                         int groups)
 {
-    if (!win) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "conv2d: win is NULL");
-    }
+    CHARL_BUILDER_GIVEN(g, "conv2d", win);
     const charl__conv_attr t = {.win = *win, .groups = groups};
-    charl_var *out[CHARL_OP_MAX_OUT];
 
-    charl__apply(g, &charl_op_conv2d, &t, (charl_var *[]){x, w, bias}, 3, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_conv2d, &t, (charl_var *[]){x, w, bias}, 3);
 }
 
 /* conv2d_dgrad(gout, w): the gradient of x. */
@@ -345,10 +331,7 @@ static charl_status enqueue_dgrad(const charl__enqueue *e)
 static void backward_dgrad(const charl__backward *b)
 {
     if (b->needed[0]) {
-        charl_var *out[CHARL_OP_MAX_OUT];
-
-        charl__apply(b->g, &charl_op_conv2d, b->attr, (charl_var *[]){b->gout[0], b->in[1]}, 2, out);
-        b->gin[0] = out[0];
+        b->gin[0] = charl__apply2(b->g, &charl_op_conv2d, b->attr, b->gout[0], b->in[1]);
     }
     if (b->needed[1]) {
         b->gin[1] = charl__apply2(b->g, &charl_op_conv2d_wgrad, b->attr, b->in[0], b->gout[0]);
@@ -360,7 +343,7 @@ static void reference_dgrad(const charl__reference *r)
     const charl__conv c = describe(r->attr, &r->out_type[0].shape, &r->in_type[1].shape, &r->in_type[0].shape);
     const int64_t channels = c.c / c.groups;
 
-    clear(r);
+    charl__reference_clear(r, 0);
     for (int64_t b = 0; b < c.batch; b++) {
         place l = {0};
 
@@ -448,12 +431,9 @@ const charl__op charl_op_conv2d_dgrad = {
     .epilogue_if = is_product_dgrad,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .layout = CHARL_LAYOUT_ANY,
-    .infer = infer_dgrad,
-    .enqueue = enqueue_dgrad,
+    CHARL_RULES(_dgrad),
     .backward = backward_dgrad,
-    .reference = reference_dgrad,
     .onnx = onnx_dgrad,
-    CHARL_SAMPLES(samples_dgrad),
 };
 
 /* conv2d_wgrad(gout, x): the gradient of the weight, a sum over the batch. */
@@ -492,10 +472,7 @@ static void backward_wgrad(const charl__backward *b)
     charl_var *gout = charl__as_dtype(b->g, b->gout[0], charl_var_get_type(b->in[0]).dtype);
 
     if (b->needed[0]) {
-        charl_var *out[CHARL_OP_MAX_OUT];
-
-        charl__apply(b->g, &charl_op_conv2d, b->attr, (charl_var *[]){b->in[1], gout}, 2, out);
-        b->gin[0] = out[0];
+        b->gin[0] = charl__apply2(b->g, &charl_op_conv2d, b->attr, b->in[1], gout);
     }
     if (b->needed[1]) {
         b->gin[1] = apply_dgrad(b, b->in[0], gout, b->in[1]);
@@ -507,7 +484,7 @@ static void reference_wgrad(const charl__reference *r)
     const charl__conv c = describe(r->attr, &r->in_type[1].shape, &r->out_type[0].shape, &r->in_type[0].shape);
     const int64_t channels = c.c / c.groups;
 
-    clear(r);
+    charl__reference_clear(r, 0);
     for (int64_t b = 0; b < c.batch; b++) {
         place l = {0};
 
@@ -549,9 +526,6 @@ const charl__op charl_op_conv2d_wgrad = {
     .attr_size = sizeof(charl__conv_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .layout = CHARL_LAYOUT_ANY,
-    .infer = infer_wgrad,
-    .enqueue = enqueue_wgrad,
+    CHARL_RULES(_wgrad),
     .backward = backward_wgrad,
-    .reference = reference_wgrad,
-    CHARL_SAMPLES(samples_wgrad),
 };

@@ -81,9 +81,7 @@ static bool check(charl_graph *g, const char *name, charl_var *x, charl_var *w, 
 charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
                         int groups)
 {
-    if (!win) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "conv3d: win is NULL");
-    }
+    CHARL_BUILDER_GIVEN(g, "conv3d", win);
     charl_shape s, out = {5, {0}};
     charl__unfold along;
     parts p;
@@ -121,9 +119,7 @@ charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *b
 charl_var *charl_conv_transpose3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
                                   const charl_conv_transpose_args *args)
 {
-    if (!args) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "conv_transpose3d: args is NULL");
-    }
+    CHARL_BUILDER_GIVEN(g, "conv_transpose3d", args);
     const charl_window *win = &args->win;
     charl_shape s, k, out = {5, {0}};
     int64_t image[2];

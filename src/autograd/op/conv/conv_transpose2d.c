@@ -15,9 +15,7 @@ static int64_t output_extent(const charl_conv_transpose_args *a, int d, int64_t 
 charl_var *charl_conv_transpose2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
                                   const charl_conv_transpose_args *args)
 {
-    if (!args) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "conv_transpose2d: args is NULL");
-    }
+    CHARL_BUILDER_GIVEN(g, "conv_transpose2d", args);
     charl_shape s;
     int64_t size[2];
     char text[CHARL_SHAPE_TEXT];

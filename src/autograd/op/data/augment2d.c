@@ -218,19 +218,13 @@ const charl__op charl_op_augment2d = {
     .n_in = 3,
     .n_optional = 2,
     .attr_size = sizeof(augment2d_attr),
-    .infer = infer,
-    .enqueue = enqueue,
-    .reference = reference,
-    CHARL_SAMPLES(samples),
+    CHARL_RULES(),
 };
 
 charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl_var *scale,
                            const charl_augment2d_args *args)
 {
-    if (!args) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "augment2d: args is NULL");
-    }
-    charl_var *out[CHARL_OP_MAX_OUT];
+    CHARL_BUILDER_GIVEN(g, "augment2d", args);
     const float pi = 3.14159265F;
     const augment2d_attr attr = {
         .flip = args->flip,
@@ -250,6 +244,5 @@ charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl
     if (!charl_graph_is_training(g)) {
         return x;
     }
-    charl__apply(g, &charl_op_augment2d, &attr, (charl_var *[]){x, shift, scale}, 3, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_augment2d, &attr, (charl_var *[]){x, shift, scale}, 3);
 }

@@ -198,11 +198,10 @@ const charl__op charl_op_paste2d = {
 
 charl_var *charl__paste2d(charl_graph *g, charl_var *x, charl_var *patch, charl_var *box)
 {
-    charl_var *in[3] = {x, patch, box}, *out[CHARL_OP_MAX_OUT];
+    charl_var *in[3] = {x, patch, box};
 
     if (!patch) {
         in[1] = box;
     }
-    charl__apply(g, &charl_op_paste2d, NULL, in, patch ? 3 : 2, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_paste2d, NULL, in, patch ? 3 : 2);
 }

@@ -80,10 +80,7 @@ const charl__op charl_op_document_starts = {
     .formula = "out[r, t] = max(0, d - row[r]), d = the last document that begins at or before token row[r] + t",
     .n_in = 2,
     .attr_size = sizeof(int64_t),
-    .infer = infer_starts,
-    .enqueue = enqueue_starts,
-    .reference = reference_starts,
-    CHARL_SAMPLES(samples_starts),
+    CHARL_RULES(_starts),
 };
 
 charl_var *charl__document_starts(charl_graph *g, charl_var *document, charl_var *row, int64_t length)
@@ -136,10 +133,7 @@ const charl__op charl_op_document_positions = {
     .name = "document_positions",
     .formula = "out[r, t] = max(0, t - start[r, t])",
     .n_in = 1,
-    .infer = infer_positions,
-    .enqueue = enqueue_positions,
-    .reference = reference_positions,
-    CHARL_SAMPLES(samples_positions),
+    CHARL_RULES(_positions),
 };
 
 charl_var *charl__document_positions(charl_graph *g, charl_var *start)

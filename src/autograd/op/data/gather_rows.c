@@ -155,18 +155,12 @@ const charl__op charl_op_gather_rows = {
     .formula = "out[r] = (source[row[r]] - shift) * scale",
     .n_in = 4,
     .n_optional = 2,
-    .infer = infer,
-    .enqueue = enqueue,
-    .reference = reference,
-    CHARL_SAMPLES(samples),
+    CHARL_RULES(),
 };
 
 charl_var *charl__gather_rows(charl_graph *g, charl_var *source, charl_var *row, charl_var *shift, charl_var *scale)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
-
-    charl__apply(g, &charl_op_gather_rows, NULL, (charl_var *[]){source, row, shift, scale}, 4, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_gather_rows, NULL, (charl_var *[]){source, row, shift, scale}, 4);
 }
 
 static charl_status infer_tokens(charl__infer *inf)

@@ -96,10 +96,7 @@ const charl__op charl_op_gather_windows = {
     .formula = "out[r, j] = tokens[start[r] + offset + j]",
     .n_in = 2,
     .attr_size = sizeof(windows_attr),
-    .infer = infer,
-    .enqueue = enqueue,
-    .reference = reference,
-    CHARL_SAMPLES(samples),
+    CHARL_RULES(),
 };
 
 charl_var *charl__gather_windows(charl_graph *g, charl_var *tokens, charl_var *start, int64_t length, int64_t offset)

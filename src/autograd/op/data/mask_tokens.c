@@ -117,10 +117,7 @@ const charl__op charl_op_mask_tokens = {
     .formula = "masked = 1 at `count` random positions of a row; out = x, there the mask, another token or x",
     .n_in = 1,
     .attr_size = sizeof(mask_attr),
-    .infer = infer,
-    .enqueue = enqueue,
-    .reference = reference,
-    CHARL_SAMPLES(samples),
+    CHARL_RULES(),
 };
 
 charl_var *charl__mask_tokens(charl_graph *g, charl_var *x, const charl__mask_tokens_args *args, charl_var **masked)

@@ -88,18 +88,13 @@ const charl__op charl_op_padded_sequences = {
     .formula = "tokens = max(x, 0), length[b] = before + max(1, the numbers of row b before its first negative one)",
     .n_in = 1,
     .attr_size = sizeof(int32_t),
-    .infer = infer_padded,
-    .enqueue = enqueue_padded,
-    .reference = reference_padded,
+    CHARL_RULES(_padded),
     .onnx = onnx_padded,
-    CHARL_SAMPLES(samples_padded),
 };
 
 charl_var *charl__padded_sequences(charl_graph *g, charl_var *x, int before, charl_var **length)
 {
-    if (!length) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "padded_sequences: length is NULL");
-    }
+    CHARL_BUILDER_GIVEN(g, "padded_sequences", length);
     const int32_t attr = before;
     charl_var *out[CHARL_OP_MAX_OUT] = {NULL};
 
@@ -183,11 +178,8 @@ const charl__op charl_op_sequence_mask = {
     .formula = "out[b, t] = t < length[b] ? 1 : 0, or t == length[b] - 1 ? 1 : 0",
     .n_in = 1,
     .attr_size = sizeof(mask_attr),
-    .infer = infer_mask,
-    .enqueue = enqueue_mask,
-    .reference = reference_mask,
+    CHARL_RULES(_mask),
     .onnx = onnx_mask,
-    CHARL_SAMPLES(samples_mask),
 };
 
 charl_var *charl__sequence_mask(charl_graph *g, charl_var *length, int64_t positions, bool last)

@@ -257,21 +257,15 @@ const charl__op charl_op_transform2d = {
     .formula = "out = x with other colours or moved, as kind says per sample",
     .n_in = 3,
     .attr_size = sizeof(transform_attr),
-    .infer = infer,
-    .enqueue = enqueue,
-    .reference = reference,
-    CHARL_SAMPLES(samples),
+    CHARL_RULES(),
 };
 
 charl_var *charl_transform2d(charl_graph *g, charl_var *x, charl_var *kind, charl_var *amount, int index, float white)
 {
     const transform_attr attr = {index, white};
-    charl_var *out[CHARL_OP_MAX_OUT];
-
     if (!charl__graph_takes(g, "transform2d", "index", index, "[0,inf)") ||
         !charl__graph_takes(g, "transform2d", "white", (double)white, "(0,inf)")) {
         return NULL;
     }
-    charl__apply(g, &charl_op_transform2d, &attr, (charl_var *[]){x, kind, amount}, 3, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_transform2d, &attr, (charl_var *[]){x, kind, amount}, 3);
 }

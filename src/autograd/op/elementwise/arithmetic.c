@@ -235,8 +235,5 @@ const charl__op charl_op_lerp = {
 
 charl_var *charl_lerp(charl_graph *g, charl_var *a, charl_var *b, charl_var *w)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
-
-    charl__apply(g, &charl_op_lerp, NULL, (charl_var *[]){a, b, w}, 3, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_lerp, NULL, (charl_var *[]){a, b, w}, 3);
 }

@@ -116,13 +116,10 @@ const charl__op charl_op_cast = {
     .n_in = 1,
     .attr_size = sizeof(charl_dtype),
     .half = CHARL_HALF_ALL,
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .expr = "a",
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_cast(charl_graph *g, charl_var *x, charl_dtype dtype)

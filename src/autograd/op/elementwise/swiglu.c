@@ -98,12 +98,9 @@ const charl__op charl_op_swiglu = {
     .n_in = 1,
     .cheap = true,
     .half = CHARL_HALF(0),
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 CHARL_BUILDER1(swiglu)
@@ -159,8 +156,5 @@ const charl__op charl_op_swiglu_grad = {
                "silu(x[..., j])",
     .n_in = 2,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
-    .infer = infer_grad,
-    .enqueue = enqueue_grad,
-    .reference = reference_grad,
-    CHARL_SAMPLES(samples_grad),
+    CHARL_RULES(_grad),
 };

@@ -77,8 +77,5 @@ const charl__op charl_op_unpack = {
     .formula = "out[i] = scale[i / 64] * value of code i",
     .n_in = 2,
     .attr_size = sizeof(charl__unpack_attr),
-    .infer = infer,
-    .enqueue = enqueue,
-    .reference = reference,
-    CHARL_SAMPLES(samples),
+    CHARL_RULES(),
 };

@@ -94,12 +94,9 @@ const charl__op charl_op_embedding = {
     .formula = "out[..., c] = weight[x[...], c]",
     .n_in = 2,
     .half = CHARL_HALF(1),
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 CHARL_BUILDER2(embedding)
@@ -322,9 +319,7 @@ static void reference_wgrad(const charl__reference *r)
 {
     const int64_t vocab = r->out_type[0].shape.dim[0], columns = r->out_type[0].shape.dim[1];
 
-    for (int64_t i = 0; i < vocab * columns; i++) {
-        r->out[0][i] = 0;
-    }
+    charl__reference_clear(r, 0);
     for (int64_t i = 0; i < charl_shape_count(&r->in_type[0].shape); i++) {
         const int64_t v = (int64_t)r->in[1][i / columns];
 
@@ -364,9 +359,6 @@ const charl__op charl_op_embedding_wgrad = {
     .n_in = 2,
     .attr_size = sizeof(int64_t), /* rows of the table */
     .half = CHARL_HALF(0),
-    .infer = infer_wgrad,
-    .enqueue = enqueue_wgrad,
+    CHARL_RULES(_wgrad),
     .backward = backward_wgrad,
-    .reference = reference_wgrad,
-    CHARL_SAMPLES(samples_wgrad),
 };

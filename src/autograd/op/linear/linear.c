@@ -22,15 +22,6 @@ static int64_t columns_of(const charl_shape *s)
     return s->dim[s->ndim - 1];
 }
 
-static charl_status require_floats(const charl__infer *inf)
-{
-    for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
-                      charl_dtype_name(inf->in[i].dtype));
-    }
-    return CHARL_OK;
-}
-
 /* a @ op(b), where a may be a single row without its extent of 1 */
 static charl_var *times(charl_graph *g, charl_var *a, charl_var *b, bool tb)
 {
@@ -48,7 +39,7 @@ static charl_status infer(charl__infer *inf)
     const charl_shape *x = &inf->in[0].shape, *w = &inf->in[1].shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_TRY(require_floats(inf));
+    CHARL_TRY(charl__infer_floats(inf, 0, inf->n_in));
     CHARL_REQUIRE(x->ndim >= 1 && w->ndim == 2 && x->dim[x->ndim - 1] == w->dim[1], CHARL_ERR_SHAPE,
                   "x %s and w %s: the last extents must agree", charl_shape_format(x, a), charl_shape_format(w, b));
     CHARL_REQUIRE(inf->n_in < 3 || (inf->in[2].shape.ndim == 1 && inf->in[2].shape.dim[0] == w->dim[0]),
@@ -155,20 +146,14 @@ const charl__op charl_op_linear = {
     .n_optional = 1,
     .epilogue = true,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_linear(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
-
-    charl__apply(g, &charl_op_linear, NULL, (charl_var *[]){x, w, bias}, 3, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_linear, NULL, (charl_var *[]){x, w, bias}, 3);
 }
 
 /* The sum over k rows as one product, of which there is one per slice. */
@@ -192,7 +177,7 @@ charl_status charl__infer_wgrad(charl__infer *inf)
     const charl_shape *p = &inf->in[0].shape, *q = &inf->in[1].shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_TRY(require_floats(inf));
+    CHARL_TRY(charl__infer_floats(inf, 0, inf->n_in));
     CHARL_REQUIRE(p->ndim >= 1 && q->ndim >= 1 && rows_of(p) == rows_of(q) && inf->in[0].batch == inf->in[1].batch &&
                       (inf->in[0].batch != CHARL_BATCHED || (p->ndim >= 2 && q->ndim >= 2 && p->dim[0] == q->dim[0])),
                   CHARL_ERR_SHAPE, "operands %s and %s must have the same rows", charl_shape_format(p, a),

@@ -73,12 +73,8 @@ static void reference(const charl__reference *r)
     const int64_t m = p->dim[p->ndim - 1], n = q->dim[q->ndim - 1];
     const int64_t rows = m > 0 ? charl_shape_count(p) / m : 0;
 
-    for (int64_t i = 0; i < m; i++) {
-        r->out[1][i] = 0;
-        for (int64_t j = 0; j < n; j++) {
-            r->out[0][i * n + j] = 0;
-        }
-    }
+    charl__reference_clear(r, 0);
+    charl__reference_clear(r, 1);
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t i = 0; i < m; i++) {
             r->out[1][i] += r->in[0][row * m + i];
@@ -102,8 +98,5 @@ const charl__op charl_op_linear_grads = {
     .formula = "out0[i,j] = sum over rows of p[r,i] q[r,j], out1[i] = sum over rows of p[r,i]",
     .n_in = 2,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
-    .infer = infer,
-    .enqueue = enqueue,
-    .reference = reference,
-    CHARL_SAMPLES(samples),
+    CHARL_RULES(),
 };

@@ -204,12 +204,9 @@ const charl__op charl_op_matmul = {
     .attr_size = sizeof(matmul_attr),
     .epilogue = true,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_matmul(charl_graph *g, charl_var *a, charl_var *b, bool ta, bool tb)

@@ -116,12 +116,10 @@ static charl_var *through_lse(const charl__backward *b)
 
 static void backward(const charl__backward *b)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
-
     if (b->needed[0] && b->gout[0]) {
-        charl__apply(b->g, &charl_op_cross_entropy_grad, b->attr,
-                     (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->out[1], b->n_in > 2 ? b->in[2] : NULL}, 5, out);
-        b->gin[0] = out[0];
+        b->gin[0] = charl__apply_n(
+            b->g, &charl_op_cross_entropy_grad, b->attr,
+            (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->out[1], b->n_in > 2 ? b->in[2] : NULL}, 5);
     }
     if (b->needed[0] && b->gout[1]) {
         b->gin[0] = b->gin[0] ? charl_add(b->g, b->gin[0], through_lse(b)) : through_lse(b);
@@ -271,10 +269,7 @@ const charl__op charl_op_cross_entropy_grad = {
     .attr_size = sizeof(charl_cross_entropy_args),
     .in_place = true,
     .half = CHARL_HALF(1),
-    .infer = infer_grad,
-    .enqueue = enqueue_grad,
-    .reference = reference_grad,
-    CHARL_SAMPLES(samples_grad),
+    CHARL_RULES(_grad),
 };
 
 static const charl__op_sample samples[] = {
@@ -305,23 +300,17 @@ const charl__op charl_op_cross_entropy = {
     .n_optional = 1,
     .attr_size = sizeof(charl_cross_entropy_args),
     .half = CHARL_HALF(0),
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
-    CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label, charl_var *weight,
                                const charl_cross_entropy_args *args)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
-
     args = args ? args : &plain;
     if (!charl__graph_takes(g, "cross_entropy", "label_smoothing", (double)args->label_smoothing, "[0,1]") ||
         !charl__graph_takes(g, "cross_entropy", "z_loss", (double)args->z_loss, "[0,inf)")) {
         return NULL;
     }
-    charl__apply(g, &charl_op_cross_entropy, args, (charl_var *[]){logits, label, weight}, 3, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_cross_entropy, args, (charl_var *[]){logits, label, weight}, 3);
 }

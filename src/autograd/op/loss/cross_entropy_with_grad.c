@@ -106,8 +106,5 @@ const charl__op charl_op_cross_entropy_with_grad = {
     .attr_size = sizeof(charl_cross_entropy_args),
     .in_place = 1,
     .half = CHARL_HALF(1),
-    .infer = infer,
-    .enqueue = enqueue,
-    .reference = reference,
-    CHARL_SAMPLES(samples),
+    CHARL_RULES(),
 };

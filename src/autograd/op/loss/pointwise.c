@@ -54,10 +54,9 @@ static charl_status infer_grad(charl__infer *inf)
     charl_type in[3];
     charl__infer same = *inf;
 
+    CHARL_TRY(charl__infer_floats(inf, 0, 3));
     for (int i = 0; i < 3; i++) {
         in[i] = inf->in[i];
-        CHARL_REQUIRE(charl__is_float(in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
-                      charl_dtype_name(in[i].dtype));
         in[i].dtype = inf->in[0].dtype; /* the kernel takes any */
     }
     same.in = in;
@@ -98,17 +97,16 @@ static charl_var *by_row(const charl__backward *b)
 /* For f of x - t: the gradient of t is minus that of x. */
 static void backward(const charl__backward *b)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
+    charl_var *of_x = charl__apply_n(b->g, ((const pair *)b->op->row)->grad, b->attr,
+                                     (charl_var *[]){b->in[0], b->in[1], by_row(b)}, 3);
 
-    charl__apply(b->g, ((const pair *)b->op->row)->grad, b->attr, (charl_var *[]){b->in[0], b->in[1], by_row(b)}, 3,
-                 out);
     if (b->needed[0]) {
-        b->gin[0] = out[0];
+        b->gin[0] = of_x;
     }
     if (b->needed[1]) {
         const charl_type t = charl_var_get_type(b->in[1]);
 
-        b->gin[1] = charl__as_dtype(b->g, charl_scale(b->g, out[0], -1.0F, 0.0F), t.dtype);
+        b->gin[1] = charl__as_dtype(b->g, charl_scale(b->g, of_x, -1.0F, 0.0F), t.dtype);
     }
 }
 
@@ -249,11 +247,11 @@ CHARL_ELEMENT(bce_slope, 1 / (1 + exp(-x[0])) - x[1])
 
 static void bce_backward(const charl__backward *b)
 {
-    charl_var *out[CHARL_OP_MAX_OUT], *g = by_row(b);
+    charl_var *g = by_row(b);
 
     if (b->needed[0]) {
-        charl__apply(b->g, &charl_op_bce_with_logits_grad, NULL, (charl_var *[]){b->in[0], b->in[1], g}, 3, out);
-        b->gin[0] = out[0];
+        b->gin[0] =
+            charl__apply_n(b->g, &charl_op_bce_with_logits_grad, NULL, (charl_var *[]){b->in[0], b->in[1], g}, 3);
     }
     if (b->needed[1]) {
         const charl_shape s = charl_var_get_type(b->in[0]).shape;

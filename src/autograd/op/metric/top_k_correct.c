@@ -85,10 +85,7 @@ const charl__op charl_op_top_k_correct = {
     .n_in = 2,
     .attr_size = sizeof(int), /* k */
     .half = CHARL_HALF(0),
-    .infer = infer,
-    .enqueue = enqueue,
-    .reference = reference,
-    CHARL_SAMPLES(samples),
+    CHARL_RULES(),
 };
 
 charl_var *charl_top_k_correct(charl_graph *g, charl_var *logits, charl_var *label, int k)

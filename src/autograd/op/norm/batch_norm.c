@@ -93,10 +93,7 @@ const charl__op charl_op_batch_norm_grad = {
     .prologue = true,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .layout = CHARL_LAYOUT_CHANNELS,
-    .infer = infer_grad,
-    .enqueue = enqueue_grad,
-    .reference = reference_grad,
-    CHARL_SAMPLES(samples_grad),
+    CHARL_RULES(_grad),
 };
 
 /* batch_norm_apply(x, mean, invstd[, weight[, bias]]), all but x [C, 1, ...]. */
@@ -227,7 +224,7 @@ charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm
         return charl__graph_fail(g, CHARL_ERR_INVALID, "batch_norm: args is NULL");
     }
     charl__norm t = {.count = 1, .eps = args->eps, .training = charl_graph_is_training(g)};
-    charl_var *out[CHARL_OP_MAX_OUT], *stats[2], *weight = NULL, *bias = NULL;
+    charl_var *stats[2], *weight = NULL, *bias = NULL;
     const charl_slices *slices = charl__graph_slices(g);
     charl_shape per_channel = {0};
     charl_type type;
@@ -267,6 +264,5 @@ charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm
         stats[0] = charl_reshape(g, args->running_mean, per_channel);
         stats[1] = charl_reshape(g, charl__apply1(g, &charl_op_batch_norm_invstd, &t, args->running_var), per_channel);
     }
-    charl__apply(g, &charl_op_batch_norm_apply, &t, (charl_var *[]){x, stats[0], stats[1], weight, bias}, 5, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_batch_norm_apply, &t, (charl_var *[]){x, stats[0], stats[1], weight, bias}, 5);
 }

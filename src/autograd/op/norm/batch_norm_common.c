@@ -19,10 +19,7 @@ charl_status charl__norm_check(const charl__infer *inf, int x, int first, int la
 {
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
-                      charl_dtype_name(inf->in[i].dtype));
-    }
+    CHARL_TRY(charl__infer_floats(inf, 0, inf->n_in));
     CHARL_REQUIRE(inf->in[x].shape.ndim >= 2, CHARL_ERR_SHAPE, "x %s is not [B, C, ...]",
                   charl_shape_format(&inf->in[x].shape, a));
     for (int i = first; i < last; i++) {

@@ -97,10 +97,7 @@ const charl__op charl_op_batch_norm_squares = {
     .n_in = 2,
     .half = CHARL_HALF(0),
     .layout = CHARL_LAYOUT_CHANNELS,
-    .infer = infer_squares,
-    .enqueue = enqueue_squares,
-    .reference = reference_squares,
-    CHARL_SAMPLES(samples_squares),
+    CHARL_RULES(_squares),
 };
 
 /* batch_norm_sums(gout, x, mean, invstd): gradients of bias and weight, from which that of x
@@ -157,10 +154,7 @@ const charl__op charl_op_batch_norm_sums = {
     .prologue = true,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .layout = CHARL_LAYOUT_CHANNELS,
-    .infer = infer_sums,
-    .enqueue = enqueue_sums,
-    .reference = reference_sums,
-    CHARL_SAMPLES(samples_sums),
+    CHARL_RULES(_sums),
 };
 
 /* batch_norm_invstd(squares) */
@@ -274,8 +268,5 @@ const charl__op charl_op_batch_norm_update = {
     .n_in = 4,
     .attr_size = sizeof(charl__norm_update),
     .effect = true,
-    .infer = infer_update,
-    .enqueue = enqueue_update,
-    .reference = reference_update,
-    CHARL_SAMPLES(samples_update),
+    CHARL_RULES(_update),
 };

@@ -38,11 +38,10 @@ charl_status charl__row_norm_check(const charl__infer *inf, int x, int first, in
 
     CHARL_REQUIRE(t->shape.ndim >= (t->batch == CHARL_BATCHED ? 2 : 1) && charl__row_norm_length(&t->shape) > 0,
                   CHARL_ERR_SHAPE, "x %s has no last axis to normalise over", charl_shape_format(&t->shape, a));
+    CHARL_TRY(charl__infer_floats(inf, 0, inf->n_in));
     for (int i = 0; i < inf->n_in; i++) {
         const charl_type *o = &inf->in[i];
 
-        CHARL_REQUIRE(charl__is_float(o->dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
-                      charl_dtype_name(o->dtype));
         if (i >= first && i < last) {
             CHARL_REQUIRE(o->shape.ndim == 1 && o->shape.dim[0] == charl__row_norm_length(&t->shape) &&
                               o->batch != CHARL_BATCHED,
@@ -266,21 +265,16 @@ charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, cha
 
 charl_var *charl_rms_norm(charl_graph *g, charl_var *x, charl_var *weight, float eps)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
-
     if (!takes_eps(g, &charl_op_rms_norm, eps)) {
         return NULL;
     }
-    charl__apply(g, &charl_op_rms_norm, &eps, (charl_var *[]){x, weight}, 2, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_rms_norm, &eps, (charl_var *[]){x, weight}, 2);
 }
 
 charl_var *charl_add_layer_norm(charl_graph *g, charl_var *a, charl_var *b, const charl_layer_norm_args *args,
                                 charl_var **sum)
 {
-    if (!args) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "add_layer_norm: args is NULL");
-    }
+    CHARL_BUILDER_GIVEN(g, "add_layer_norm", args);
     charl_var *out[CHARL_OP_MAX_OUT] = {NULL};
 
     if (takes_eps(g, &charl_op_add_layer_norm, args->eps)) {

@@ -37,8 +37,6 @@ static charl_status output_of(const charl__pool *p, const charl_type *x, charl_s
 {
     char text[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
-                  charl_dtype_name(x->dtype));
     CHARL_REQUIRE(x->shape.ndim == 4 && x->shape.dim[2] <= INT_MAX / 4 && x->shape.dim[3] <= INT_MAX / 4 &&
                       x->shape.dim[2] * x->shape.dim[3] <= INT_MAX,
                   CHARL_ERR_SHAPE, "x %s is not [B, C, H, W]", charl_shape_format(&x->shape, text));
@@ -58,6 +56,7 @@ static charl_status output_of(const charl__pool *p, const charl_type *x, charl_s
 
 static charl_status infer(charl__infer *inf)
 {
+    CHARL_TRY(charl__infer_floats(inf, 0, 1));
     inf->out[0].dtype = inf->in[0].dtype;
     CHARL_TRY(output_of(inf->attr, &inf->in[0], &inf->out[0].shape));
     if (is_max(inf->op)) {
@@ -77,6 +76,7 @@ static charl_status infer_grad(charl__infer *inf)
     charl_shape want = {0};
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
+    CHARL_TRY(charl__infer_floats(inf, 0, 1));
     CHARL_REQUIRE(inf->in[0].shape.ndim == 4, CHARL_ERR_SHAPE, "the gradient %s is not [B, C, H, W]",
                   charl_shape_format(&inf->in[0].shape, a));
     CHARL_REQUIRE(inf->n_in < 2 ||
@@ -298,9 +298,7 @@ static void reference_max_grad(const charl__reference *r)
     const charl_window *win = &((const charl__pool *)r->attr)->win;
     const pool_walk w = walk_of(&r->out_type[0].shape, &r->in_type[0].shape);
 
-    for (int64_t i = 0; i < w.planes * w.h * w.w; i++) {
-        r->out[0][i] = 0;
-    }
+    charl__reference_clear(r, 0);
     for (int64_t i = 0; i < w.planes * w.oh * w.ow; i++) {
         const int64_t p = i % (w.oh * w.ow);
 
@@ -323,9 +321,7 @@ static void spread(const charl__reference *r, const charl_shape *image, const ch
     const pool_walk w = walk_of(image, out);
     const double part = 1.0 / ((double)win->kernel[0] * win->kernel[1]);
 
-    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
-        r->out[0][i] = 0;
-    }
+    charl__reference_clear(r, 0);
     for (int64_t i = 0; i < w.planes * w.oh * w.ow; i++) {
         const int64_t p = i % (w.oh * w.ow);
 
@@ -464,16 +460,12 @@ const charl__op charl_op_avg_pool2d_grad = {
 
 charl_var *charl_max_pool2d(charl_graph *g, charl_var *x, const charl_window *win)
 {
-    if (!win) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "max_pool2d: win is NULL");
-    }
+    CHARL_BUILDER_GIVEN(g, "max_pool2d", win);
     return charl__apply1(g, &charl_op_max_pool2d, &(charl__pool){.win = *win}, x);
 }
 
 charl_var *charl_avg_pool2d(charl_graph *g, charl_var *x, const charl_window *win)
 {
-    if (!win) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "avg_pool2d: win is NULL");
-    }
+    CHARL_BUILDER_GIVEN(g, "avg_pool2d", win);
     return charl__apply1(g, &charl_op_avg_pool2d, &(charl__pool){.win = *win}, x);
 }

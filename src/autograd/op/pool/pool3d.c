@@ -49,25 +49,19 @@ static charl_var *pool(charl_graph *g, const char *name, charl_var *x, const cha
 
 charl_var *charl_max_pool3d(charl_graph *g, charl_var *x, const charl_window *win)
 {
-    if (!win) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "max_pool3d: win is NULL");
-    }
+    CHARL_BUILDER_GIVEN(g, "max_pool3d", win);
     return pool(g, "max_pool3d", x, win, charl_max_pool2d);
 }
 
 charl_var *charl_avg_pool3d(charl_graph *g, charl_var *x, const charl_window *win)
 {
-    if (!win) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "avg_pool3d: win is NULL");
-    }
+    CHARL_BUILDER_GIVEN(g, "avg_pool3d", win);
     return pool(g, "avg_pool3d", x, win, charl_avg_pool2d);
 }
 
 charl_var *charl_upsample3d(charl_graph *g, charl_var *x, const charl_upsample_args *args)
 {
-    if (!args) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "upsample3d: args is NULL");
-    }
+    CHARL_BUILDER_GIVEN(g, "upsample3d", args);
     const charl_upsample_args plane = {{args->factor[1], args->factor[2]}, args->linear};
     const charl_upsample_args depth = {{args->factor[0], 1}, args->linear};
     charl_shape s;

@@ -14,10 +14,7 @@ charl_status charl__recurrence_check(const charl__infer *inf, int series, int pa
     const charl_shape *s = &inf->in[series].shape, *m = &inf->in[w].shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
-                      charl_dtype_name(inf->in[i].dtype));
-    }
+    CHARL_TRY(charl__infer_floats(inf, 0, inf->n_in));
     CHARL_REQUIRE(s->ndim == 3 && s->dim[1] > 0 && m->ndim == 2 && m->dim[1] > 0 && m->dim[0] == gates * m->dim[1] &&
                       s->dim[2] == parts * m->dim[1] && inf->in[w].batch != CHARL_BATCHED,
                   CHARL_ERR_SHAPE, "%s and w_hh %s are not [B, T, %d * H] and [%d * H, H]", charl_shape_format(s, a),

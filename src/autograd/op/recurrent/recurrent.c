@@ -261,10 +261,7 @@ const charl__op charl_op_lstm = {
 
 charl_var *charl_lstm(charl_graph *g, charl_var *pre, charl_var *w_hh)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
-
-    charl__apply(g, &charl_op_lstm, NULL, (charl_var *[]){pre, w_hh}, 2, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_lstm, NULL, (charl_var *[]){pre, w_hh}, 2);
 }
 
 /* One row: dh[t] = gh[t] + w_hh^T d[t + 1], dc[t] = .. + dc[t + 1] f[t + 1]. */
@@ -371,10 +368,7 @@ const charl__op charl_op_gru = {
 
 charl_var *charl_gru(charl_graph *g, charl_var *pre, charl_var *w_hh, charl_var *b_hh)
 {
-    charl_var *out[CHARL_OP_MAX_OUT];
-
-    charl__apply(g, &charl_op_gru, NULL, (charl_var *[]){pre, w_hh, b_hh}, 3, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_gru, NULL, (charl_var *[]){pre, w_hh, b_hh}, 3);
 }
 
 /* One row: dh[t] = gh[t] + w_hh^T dq[t + 1] + dh[t + 1] z[t + 1], the last part in carry. */

@@ -21,8 +21,7 @@ static charl_status infer(charl__infer *inf)
     char text[CHARL_SHAPE_TEXT];
     charl_shape *out = &inf->out[0].shape;
 
-    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
-                  charl_dtype_name(x->dtype));
+    CHARL_TRY(charl__infer_floats(inf, 0, 1));
     CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d", charl_shape_format(&x->shape, text), attr->axis);
     CHARL_REQUIRE(x->shape.dim[axis] > 0 && x->shape.dim[axis] <= INT32_MAX, CHARL_ERR_SHAPE,
                   "%s: axis %d has no largest element", charl_shape_format(&x->shape, text), attr->axis);
@@ -163,10 +162,7 @@ const charl__op charl_op_max_grad = {
     .n_in = 2,
     .attr_size = sizeof(max_attr),
     .half = CHARL_HALF(0),
-    .infer = infer_grad,
-    .enqueue = enqueue_grad,
-    .reference = reference_grad,
-    CHARL_SAMPLES(samples_grad),
+    CHARL_RULES(_grad),
 };
 
 static const charl__op_sample samples[] = {
@@ -198,12 +194,9 @@ const charl__op charl_op_max = {
     .n_in = 1,
     .attr_size = sizeof(max_attr),
     .half = CHARL_HALF(0),
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_max(charl_graph *g, charl_var *x, int axis, bool keep)

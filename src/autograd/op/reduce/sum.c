@@ -93,10 +93,7 @@ const charl__op charl_op_expand = {
     .attr_size = sizeof(expand_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .mixed = true,
-    .infer = infer_expand,
-    .enqueue = enqueue_expand,
-    .reference = reference_expand,
-    CHARL_SAMPLES(samples_expand),
+    CHARL_RULES(_expand),
 };
 
 static charl_status infer(charl__infer *inf)
@@ -108,8 +105,7 @@ static charl_status infer(charl__infer *inf)
     charl_shape *out = &inf->out[0].shape;
     int64_t outer, n, inner;
 
-    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
-                  charl_dtype_name(x->dtype));
+    CHARL_TRY(charl__infer_floats(inf, 0, 1));
     CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d", charl_shape_format(&x->shape, text), attr->axis);
     inf->out[0] = *x;
     inf->out[0].dtype = CHARL_F32;
@@ -218,12 +214,9 @@ const charl__op charl_op_sum = {
     .n_in = 1,
     .attr_size = sizeof(sum_attr),
     .half = CHARL_HALF(0),
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_sum(charl_graph *g, charl_var *x, int axis, bool keep)

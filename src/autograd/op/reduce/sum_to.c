@@ -47,8 +47,7 @@ static charl_status infer(charl__infer *inf)
     char text[CHARL_SHAPE_TEXT];
     plan p;
 
-    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
-                  charl_dtype_name(x->dtype));
+    CHARL_TRY(charl__infer_floats(inf, 0, 1));
     CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d", charl_shape_format(&x->shape, text),
                   *(const int *)inf->attr);
     p = make_plan(&x->shape, axis, x->batch == CHARL_BATCHED, inf->n_slices);
@@ -109,9 +108,7 @@ static void reference(const charl__reference *r)
 
     charl__split_axis(&r->in_type[0].shape, charl__axis(&r->in_type[0].shape, *(const int *)r->attr), &outer, &n,
                       &inner);
-    for (int64_t c = 0; c < n; c++) {
-        r->out[0][c] = 0.0;
-    }
+    charl__reference_clear(r, 0);
     for (int64_t i = 0; i < outer * n * inner; i++) {
         r->out[0][i / inner % n] += r->in[0][i];
     }
@@ -135,10 +132,7 @@ static charl_status infer_like(charl__infer *inf)
     int64_t inner, count;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    for (int i = 0; i < 2; i++) {
-        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
-                      charl_dtype_name(inf->in[i].dtype));
-    }
+    CHARL_TRY(charl__infer_floats(inf, 0, 2));
     CHARL_REQUIRE(charl__broadcast_index(&inf->in[0].shape, &inf->in[1].shape, &inner, &count), CHARL_ERR_SHAPE,
                   "%s does not broadcast to %s", charl_shape_format(&inf->in[1].shape, b),
                   charl_shape_format(&inf->in[0].shape, a));
@@ -169,12 +163,9 @@ const charl__op charl_op_expand_like = {
     .n_in = 2,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .mixed = true,
-    .infer = infer_like,
-    .enqueue = enqueue_like,
+    CHARL_RULES(_like),
     .backward = backward_like,
-    .reference = reference_like,
     .onnx = onnx_like,
-    CHARL_SAMPLES(samples_like),
 };
 
 static const int axis0 = 0, axis1 = 1, axis_last = -1;
@@ -203,11 +194,8 @@ const charl__op charl_op_sum_to = {
     .attr_size = sizeof(int), /* the axis that stays */
     .half = CHARL_HALF(0),
     .layout = CHARL_LAYOUT_CHANNELS,
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
-    CHARL_SAMPLES(samples),
 };
 
 CHARL_BUILDER2(expand_like)

@@ -113,24 +113,16 @@ const charl__op charl_op_concat = {
     .moves = true,
     .half = CHARL_HALF_ALL,
     .layout = CHARL_LAYOUT_CHANNELS,
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_concat(charl_graph *g, charl_var *const *x, int n, int axis)
 {
-    if (!x) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "concat: x is NULL");
-    }
-    charl_var *out[CHARL_OP_MAX_OUT];
-
+    CHARL_BUILDER_GIVEN(g, "concat", x);
     if (n < 1 || n > CHARL_OP_MAX_IN) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "concat: %d operands, not 1 to %d", n, CHARL_OP_MAX_IN);
     }
-    charl__apply(g, &charl_op_concat, &axis, x, n, out);
-    return out[0];
+    return charl__apply_n(g, &charl_op_concat, &axis, x, n);
 }

@@ -151,11 +151,8 @@ const charl__op charl_op_slice_grad = {
     .moves = true,
     .half = CHARL_HALF_ALL,
     .layout = CHARL_LAYOUT_CHANNELS,
-    .infer = infer_grad,
-    .enqueue = enqueue_grad,
+    CHARL_RULES(_grad),
     .backward = backward_grad,
-    .reference = reference_grad,
-    CHARL_SAMPLES(samples_grad),
 };
 
 static const charl__slice_attr front = {0, 0, 2, 0}, middle = {1, 1, 3, 0}, end = {-1, 7, 30, 0},
@@ -181,12 +178,9 @@ const charl__op charl_op_slice = {
     .moves = true,
     .half = CHARL_HALF_ALL,
     .layout = CHARL_LAYOUT_CHANNELS,
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_slice(charl_graph *g, charl_var *x, int axis, int64_t start, int64_t length)

@@ -219,12 +219,9 @@ const charl__op charl_op_transpose = {
     .moves = true,
     .half = CHARL_HALF_ALL,
     .layout = CHARL_LAYOUT_ANY,
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_transpose(charl_graph *g, charl_var *x, const int *perm)

@@ -17,8 +17,7 @@ static charl_status check(charl__infer *inf, int ndim)
     const charl__unfold *u = inf->attr;
     char text[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(charl__is_float(inf->in[0].dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
-                  charl_dtype_name(inf->in[0].dtype));
+    CHARL_TRY(charl__infer_floats(inf, 0, 1));
     CHARL_REQUIRE(inf->in[0].shape.ndim == ndim, CHARL_ERR_SHAPE, "x %s does not have %d extents",
                   charl_shape_format(&inf->in[0].shape, text), ndim);
     CHARL_REQUIRE(u->kernel >= 1 && u->stride >= 1 && u->dilation >= 1 && u->padding >= 0, CHARL_ERR_INVALID,
@@ -113,9 +112,7 @@ static void walk(const charl__reference *r, const charl_shape *volume, const cha
     const charl__unfold *u = r->attr;
     const int64_t places = charl__unfold_places(u, volume->dim[3]), m = volume->dim[2], inner = volume->dim[4];
 
-    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
-        r->out[0][i] = 0.0;
-    }
+    charl__reference_clear(r, 0);
     for (int64_t i = 0; i < charl_shape_count(wide); i++) {
         const int64_t row = i / inner, channel = row / (m * places);
         const int64_t at = row % places * u->stride - u->padding + channel % u->kernel * u->dilation;
@@ -229,12 +226,9 @@ const charl__op charl_op_unfold = {
     .attr_size = sizeof(charl__unfold),
     .cheap = true,
     .half = CHARL_HALF(0),
-    .infer = infer_unfold,
-    .enqueue = enqueue_unfold,
+    CHARL_RULES(_unfold),
     .backward = backward_unfold,
-    .reference = reference_unfold,
     .onnx = onnx_unfold,
-    CHARL_SAMPLES(samples_unfold),
 };
 
 const charl__op charl_op_fold = {
@@ -244,12 +238,9 @@ const charl__op charl_op_fold = {
     .n_in = 1,
     .attr_size = sizeof(charl__unfold),
     .half = CHARL_HALF(0),
-    .infer = infer_fold,
-    .enqueue = enqueue_fold,
+    CHARL_RULES(_fold),
     .backward = backward_fold,
-    .reference = reference_fold,
     .onnx = onnx_fold,
-    CHARL_SAMPLES(samples_fold),
 };
 
 charl_var *charl__unfold_apply(charl_graph *g, charl_var *x, const charl__unfold *u)

@@ -20,8 +20,7 @@ static charl_status check(const charl__infer *inf, int64_t by[2])
     const charl_type *x = &inf->in[0];
     char text[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
-                  charl_dtype_name(x->dtype));
+    CHARL_TRY(charl__infer_floats(inf, 0, 1));
     CHARL_REQUIRE(x->shape.ndim == 4, CHARL_ERR_SHAPE, "x %s is not [B, C, H, W]", charl_shape_format(&x->shape, text));
     for (int d = 0; d < 2; d++) {
         CHARL_REQUIRE(a->factor[d] >= 1 && a->factor[d] <= 1024, CHARL_ERR_INVALID,
@@ -110,9 +109,7 @@ static void spread(const charl__reference *r, const charl_shape *small, bool gra
     const args *a = r->attr;
     const int64_t h = small->dim[2], w = small->dim[3], H = h * a->factor[0], W = w * a->factor[1];
 
-    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
-        r->out[0][i] = 0.0;
-    }
+    charl__reference_clear(r, 0);
     for (int64_t i = 0; i < small->dim[0] * small->dim[1] * H * W; i++) {
         const int64_t plane = i / (H * W), at[2] = {i / W % H, i % W}, extent[2] = {h, w};
         double share[2];
@@ -188,12 +185,9 @@ const charl__op charl_op_upsample2d = {
     .n_in = 1,
     .attr_size = sizeof(args),
     .half = CHARL_HALF(0),
-    .infer = infer,
-    .enqueue = enqueue,
+    CHARL_RULES(),
     .backward = backward,
-    .reference = reference,
     .onnx = onnx,
-    CHARL_SAMPLES(samples),
 };
 
 const charl__op charl_op_upsample2d_grad = {
@@ -202,11 +196,8 @@ const charl__op charl_op_upsample2d_grad = {
     .n_in = 1,
     .attr_size = sizeof(args),
     .half = CHARL_HALF(0),
-    .infer = infer_grad,
-    .enqueue = enqueue_grad,
+    CHARL_RULES(_grad),
     .backward = backward_grad,
-    .reference = reference_grad,
-    CHARL_SAMPLES(samples_grad),
 };
 
 charl_var *charl_upsample2d(charl_graph *g, charl_var *x, const charl_upsample_args *a)
