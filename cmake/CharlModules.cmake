@@ -41,15 +41,15 @@ function(charl_module name)
   target_link_libraries(charl_${name} PUBLIC charl_flags ${M_DEPS} PRIVATE ${M_PRIVATE})
 endfunction()
 
-# charl_rows(FOLDER ARRAY HEADER TYPE PREFIX [FIRST name...]): the array of the rows that the files of src/FOLDER define
+# charl_rows(FOLDER ARRAY HEADER TYPE PREFIX [FIRST name...] [LAST name...]): the array of the rows that the files of src/FOLDER define
 # (cmake/list_rows.cmake), which HEADER declares. FIRST are the names that come first wherever names are listed or tried in turn.
 function(charl_rows folder array header type prefix)
-  cmake_parse_arguments(R "" "" "FIRST" ${ARGN})
+  cmake_parse_arguments(R "" "" "FIRST;LAST" ${ARGN})
   string(REGEX REPLACE "/.*" "" module ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.c)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${array}.c)
   add_custom_command(OUTPUT ${out}
-    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DARRAY=${array} -DHEADER=${header} -DTYPE=${type} -DPREFIX=${prefix} "-DFIRST=${R_FIRST}"
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DARRAY=${array} -DHEADER=${header} -DTYPE=${type} -DPREFIX=${prefix} "-DFIRST=${R_FIRST}" "-DLAST=${R_LAST}"
       "-DSOURCES=${sources}" -P ${PROJECT_SOURCE_DIR}/cmake/list_rows.cmake
     DEPENDS ${sources} ${PROJECT_SOURCE_DIR}/cmake/list_rows.cmake VERBATIM)
   target_sources(charl_${module} PRIVATE ${out})

@@ -2,7 +2,7 @@
 #
 #     const TYPE PREFIXname =
 #
-# The rows named in FIRST come first, in that order; the others follow by file name, and within a file in its order.
+# The rows named in FIRST come first and those in LAST last, in that order; the others are between, by file name, and within a file in its order.
 # OUT is left as it is when nothing changed.
 cmake_minimum_required(VERSION 3.25)
 set(names "")
@@ -16,11 +16,15 @@ endforeach()
 if(NOT names)
   message(FATAL_ERROR "src/CMakeLists.txt: ${ARRAY}: no file defines a row")
 endif()
-foreach(name IN LISTS FIRST)
+foreach(name IN LISTS FIRST LAST)
   if(NOT name IN_LIST names)
     message(FATAL_ERROR "src/CMakeLists.txt: ${ARRAY}: no file defines ${PREFIX}${name}")
   endif()
 endforeach()
+if(LAST)
+  list(REMOVE_ITEM names ${LAST})
+  list(APPEND names ${LAST})
+endif()
 list(PREPEND names ${FIRST})
 list(REMOVE_DUPLICATES names)
 
