@@ -7,11 +7,12 @@
 
 CHARL_BEGIN_DECLS
 
-/** An answered question. Borrowed for the call. */
+/** An answered question. Borrowed for the duration of the callback. */
 typedef struct charl_choice {
     int64_t line; /* of the file */
-    int n, right; /* number of choices; index of the right one */
-    /* The choice with the largest log-likelihood, and with the largest one per character; on a tie the first */
+    int n, right; /* number of choices; index of the correct one */
+    /* The choice with the largest log-likelihood, and with the largest log-likelihood per character; of equals the
+     * first */
     int chosen, chosen_norm;
     const double *log_likelihood; /* [n] natural logarithms */
 } charl_choice;
@@ -32,8 +33,8 @@ typedef struct charl_choices_options {
 
 typedef struct charl_choices_result {
     int64_t questions;
-    int64_t right, right_norm; /* right answers by log-likelihood, and by log-likelihood per character */
-    int64_t cut;               /* endings whose context was longer than the model's window: the beginning was cut off */
+    int64_t right, right_norm; /* correct answers by log-likelihood, and by log-likelihood per character */
+    int64_t cut;               /* endings whose context was cut off at the beginning to fit the model's window */
 } charl_choices_result;
 
 /** Answer the questions of a file of JSON lines with the weights of a checkpoint. A line has HellaSwag's form, {"ctx":
@@ -46,11 +47,11 @@ typedef struct charl_choices_result {
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_DATA        the file: line and what is wrong; an ending longer than the window; no tokenizer
- *          ERR_CONFIG      the model does not read tokens; a tokenizer for a checkpoint that holds one; built without
- *                          libjansson
+ *          ERR_CONFIG      the model does not read tokens; options->tokenizer is set although the checkpoint contains a
+ *                          tokenizer; built without libjansson
  *          ERR_NONFINITE   the model's output is not finite
  *          ERR_CHECKPOINT, ERR_DEVICE, ERR_KERNEL, ERR_NOMEM
- *  Cost: a pass over the longest ending with its context, at most the window, for each ending. */
+ *  Cost: a forward pass per ending, as long as the longest ending with its context, at most the window. */
 charl_status charl_choices(const charl_config *config, const char *checkpoint, const char *path,
                            const charl_choices_options *options, charl_choices_result *result) CHARL_MUST_CHECK;
 

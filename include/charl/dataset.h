@@ -1,6 +1,6 @@
 #ifndef CHARL_DATASET_H
 #define CHARL_DATASET_H
-/** Samples and targets in a file: reading them, checking them, making them from other formats.
+/** Datasets: reading and checking files of samples and targets, and importing other formats.
  *
  *      const int64_t rows[2] = {0, 5};
  *      int32_t labels[2];
@@ -16,11 +16,10 @@
  *      free(images);
  *      charl_dataset_close(data);
  *
- *  A dataset is an HDF5 file, either in charl's layout (datasets/README.md) or any file whose
- *  arrays the options name. Rows are delivered to host memory as they are stored; the trainer
- *  normalises, augments and uploads them. An open dataset never changes: reading is thread-safe,
- *  all other functions must be called from one thread. No function is collective: each rank opens the
- *  file itself.
+ *  A dataset is an HDF5 file, either in charl's layout (datasets/README.md) or any file whose arrays the options name.
+ *  Rows are read to host memory as they are stored; the trainer uploads, normalizes and augments them. An open dataset
+ *  never changes: reading is thread-safe, all other functions must be called from one thread. No function is
+ *  collective: each rank opens the file itself.
  */
 #include "charl/shape.h"
 #include "charl/tokenizer.h"
@@ -35,9 +34,8 @@ typedef enum charl_split { CHARL_SPLIT_TRAIN, CHARL_SPLIT_VAL, CHARL_SPLIT_TEST,
  *  file, then rows within a window of blocks (charl_order_blocks). */
 typedef enum charl_shuffle { CHARL_SHUFFLE_NO, CHARL_SHUFFLE_ROWS, CHARL_SHUFFLE_BLOCKS } charl_shuffle;
 
-/** Which rows an epoch of the training stream takes, as many as there are: each once, or with replacement, in
- *  proportion to the weights of the samples or each class as often as any other. Weights that choose rows do not count
- *  in the loss too. */
+/** How the rows of an epoch are sampled: each once; or with replacement, in proportion to the weights of the samples,
+ *  or every class with the same probability. Weights that are used for sampling are not used in the loss. */
 typedef enum charl_sampling { CHARL_SAMPLING_ONCE, CHARL_SAMPLING_WEIGHTED, CHARL_SAMPLING_BALANCED } charl_sampling;
 
 typedef enum charl_dataset_kind {
@@ -45,7 +43,7 @@ typedef enum charl_dataset_kind {
     CHARL_DATASET_TOKENS,
     CHARL_DATASET_TABLE,
     CHARL_DATASET_REGRESSION,
-    CHARL_DATASET_SEQUENCES, /* of tokens, one class or target each; the largest number of x_dtype is padding */
+    CHARL_DATASET_SEQUENCES, /* of tokens, with a class or target each; the largest value of x_dtype is padding */
     CHARL_DATASET_KIND_COUNT
 } charl_dataset_kind;
 
@@ -56,51 +54,51 @@ typedef struct charl_dataset_options {
     const char *x;       /* samples in a foreign file, as in "/images"; NULL: charl's layout */
     const char *y;       /* targets in a foreign file; together with x */
     const char *weights; /* weights of the targets in a foreign file; together with y; NULL: none */
-    double val_split;    /* [0,1): this last part of the training rows is for validation, if the file
-                         has none */
-    int64_t classes;     /* number of classes the labels must stay below; 0: as stored, else counted */
-    bool unlabelled;     /* targets may be missing (y NULL with x, or no y in the file): to predict */
-    /* samples of [height, width, channels] in a foreign file are read as [channels, height, width]; else they are
+    double val_split;    /* [0,1): fraction of the training rows, taken from the end, for validation, if the file has
+                         no validation set */
+    int64_t classes;     /* labels must be below it; 0: the stored number, else counted */
+    bool unlabelled;     /* targets may be missing (y NULL with x, or no y in the file), for predictions */
+    /* read samples of [height, width, channels] in a foreign file as [channels, height, width]; otherwise they are
      * refused */
     bool moves_channels;
-    bool fractions; /* targets that are floats must lie from 0 to 1, as labels and probabilities do */
-    bool separate;  /* tokens: documents are apart: the first token of each is no target */
+    bool fractions; /* require float targets between 0 and 1, as for labels and probabilities */
+    bool separate;  /* tokens: keep documents apart: the first token of each is not a target */
     charl_sampling sampling;
     int64_t window;         /* tokens: predictions per sample (a sample reads one token more); ignored
                          otherwise */
     int64_t shuffle_window; /* rows that CHARL_SHUFFLE_BLOCKS shuffles at a time; 0: those of 64 MiB */
-    /* decoded chunks of chunked arrays that are kept in memory; 0: CHARL_DATASET_CACHE_BYTES, or three times
-     * shuffle_window if that is more */
+    /* size of the cache of decoded chunks; 0: CHARL_DATASET_CACHE_BYTES, or three times shuffle_window if that is more
+     */
     int64_t cache_bytes;
-    /* that decode chunks or pictures, the reading one among them; 0: CHARL_DATASET_THREADS, or
+    /* number of threads that decode chunks or images, including the calling one; 0: CHARL_DATASET_THREADS, or
      * CHARL_DATASET_PICTURE_THREADS */
     int threads;
 } charl_dataset_options;
 #define CHARL_DATASET_CACHE_BYTES ((int64_t)256 << 20)
 enum { CHARL_DATASET_THREADS = 2, CHARL_DATASET_PICTURE_THREADS = 16 };
 
-/** What an open dataset holds. Pointers are borrowed from the dataset. */
+/** Description of an open dataset. Pointers are borrowed from the dataset. */
 typedef struct charl_dataset_info {
     charl_dataset_kind kind;
     const char *path;
     charl_dtype x_dtype;              /* u8, u16, u32 or f32; tokens: i32 */
     charl_shape x_shape;              /* of one sample */
     charl_dtype stored_dtype;         /* of the samples in the file; tokens: u8, u16 or u32 */
-    bool labelled;                    /* there are targets; else y_shape is a scalar */
-    charl_dtype y_dtype;              /* i32 class labels (-1: not counted) or next tokens, f32 regression targets */
+    bool labelled;                    /* has targets; otherwise y_shape is a scalar */
+    charl_dtype y_dtype;              /* i32 class labels (-1: ignored) or next tokens, f32 regression targets */
     charl_shape y_shape;              /* of one target; a single label is a scalar */
     int64_t classes;                  /* classes or size of the vocabulary; 0 for regression */
-    int64_t rows[CHARL_SPLIT_COUNT];  /* samples; 0: there is no such split */
-    int64_t items[CHARL_SPLIT_COUNT]; /* stored rows; tokens: tokens */
+    int64_t rows[CHARL_SPLIT_COUNT];  /* samples; 0: no such split */
+    int64_t items[CHARL_SPLIT_COUNT]; /* stored rows; for tokens the number of tokens */
     bool val_is_cut;                  /* the validation rows are the last rows of the training array: val_split */
-    /* Tokens: documents that begin in the stored split; 0: the file does not tell. */
+    /* Tokens: documents that begin in the stored split; 0: unknown. */
     int64_t documents[CHARL_SPLIT_COUNT];
-    int64_t ignored[CHARL_SPLIT_COUNT]; /* labels, of samples or of pixels, that do not count; tokens: 0 */
-    /* Rows that CHARL_SHUFFLE_BLOCKS keeps together, as a chunk of the training samples does; and how many it shuffles
-     * at a time. */
+    int64_t ignored[CHARL_SPLIT_COUNT]; /* labels, of samples or of pixels, that are ignored; tokens: 0 */
+    /* Rows of a block of CHARL_SHUFFLE_BLOCKS, usually a chunk of the training samples; and the number of rows that it
+     * shuffles at a time. */
     int64_t block_rows, shuffle_window;
-    charl_sampling sampling;  /* of the training stream where it is shuffled */
-    bool weighted;            /* not all targets count alike */
+    charl_sampling sampling;  /* of the shuffled training stream */
+    bool weighted;            /* targets have weights */
     int n_stats;              /* channels (images) or columns of mean and std; 0: not stored */
     const float *mean;        /* [n_stats], in the units of x */
     const float *std;         /* [n_stats], never 0 */
@@ -108,54 +106,54 @@ typedef struct charl_dataset_info {
     const float *target_mean; /* [n_target_stats], in the units of y */
     const float *target_std;  /* [n_target_stats], never 0 */
     const char *layout;       /* "NCHW" ...; "" if not stored */
-    const char *fit;          /* images: how pictures were brought to size; "" if not stored */
+    const char *fit;          /* images: how they were fitted to the sample size; "" if not stored */
     const char *class_names;  /* newline-separated; "" if not stored */
     const char *columns;      /* names of a table's columns, newline-separated; "" if not stored */
     const char *targets;      /* names of the targets, newline-separated; "" if not stored */
-    const char *recipe;       /* how a table was made of a CSV file (charl_data_schema); "" if of numbers alone */
-    const char *tokenizer;    /* type of the tokenizer that made the tokens; "" if not stored */
-    bool checksums;           /* the file carries block checksums */
-    bool native;      /* HDF5 takes no part in reading, except for finding chunks: several threads can read at once */
-    const char *note; /* what is unusual and what it costs; "" if nothing */
-    /* what it costs to read the training rows in the order of CHARL_SHUFFLE_ROWS; "" if nothing */
+    const char *recipe;       /* how a CSV file was converted (charl_data_schema); "" if it has only numbers */
+    const char *tokenizer;    /* type of the tokenizer that produced the tokens; "" if not stored */
+    bool checksums;           /* the file contains block checksums */
+    bool native;      /* rows are read without HDF5, which only locates chunks: several threads can read at once */
+    const char *note; /* unusual properties and their cost; "" if none */
+    /* cost of reading the training rows in the order of CHARL_SHUFFLE_ROWS; "" if none */
     const char *rows_note;
-    char content_id[65]; /* hexadecimal digest of names, shapes and checksums: the same data, the
-                            same id. Where there are no checksums they are formed when the file is
-                            opened, of large arrays from a part: see charl_dataset_open */
+    char content_id[65]; /* hexadecimal digest of names, shapes and checksums: equal for equal data.
+                            If the file has no checksums, they are computed when it is opened, for
+                            large arrays from a part of the data: see charl_dataset_open */
 } charl_dataset_info;
 
-/** Open and check a dataset: a file, or where there is none of this name and it holds one of *?[, all files that match,
- *  whose rows then follow one another in the order of the bytes of their names. Checked are: arrays present, allocated,
- *  inside the file, of a known type, x and y equally long; nothing that leads out of the file (links, external
- *  storage). Filters may be in plug-ins of HDF5's. Owned: close it.
+/** Open and check a dataset. If there is no file `path` and the name contains one of *?[, all matching files are opened
+ *  and concatenated in the order of the bytes of their names. The function checks that arrays exist, are allocated
+ *  inside the file, have a known type, and that x and y have the same length; links and storage outside of the file are
+ *  refused. HDF5 filter plug-ins are supported. Owned: close it.
  *
  *  Blocks. Local. `opt` may be NULL.
  *  Errors: ERR_DATA  not a regular HDF5 file, or refused; the message names file, array and reason
  *          ERR_IO    reading failed
- *  Cost: a few kB read; all labels when the number of classes is not stored or labels are stored as signed numbers. A
- *  file without checksums is read for content_id: arrays up to 1 GiB whole, of larger ones 1024 blocks of 1 MiB
- *  at even distances; arrays that must be converted or decompressed up to 256 MiB.
+ *  Cost: reads a few kB, and all labels if the number of classes is not stored or labels are signed. For content_id a
+ *  file without checksums is read: arrays up to 1 GiB (256 MiB if they must be converted or decompressed) completely,
+ *  of larger ones 1024 (256) evenly spaced blocks of 1 MiB.
  */
 charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt,
                                 charl_dataset **out) CHARL_MUST_CHECK;
 
-/** Open n data sets of tokens as one, whose training stream takes samples from each in proportion to its weight: of
- *  10,000 consecutive samples as many as the weight says, at places that the seed decides. Each set has the same order
- *  as alone, and restarts when it ends. An epoch has as many samples as all sets together. Validation and test
- *  sets are joined, weights aside.
+/** Open n datasets of tokens as one, whose training stream takes samples from each in proportion to its weight. The
+ *  shares of 10,000 consecutive samples are exact; the seed decides their places. Each dataset has the same order as
+ *  alone, and restarts when it ends. An epoch has as many samples as all datasets together. Validation and test sets
+ *  are concatenated, without weights.
  *
- *  paths    [n] data sets with the same vocabulary, and the same tokenizer where they carry one; at most 32
+ *  paths    [n] datasets with the same vocabulary, and the same tokenizer if they contain one; at most 32
  *  weights  [n] positive, in any unit
  *  opt      for each of them; without x and y
  *
- *  Blocks. Local. Errors: as charl_dataset_open; ERR_DATA  not tokens, or of another vocabulary or tokenizer
- *                                                 ERR_CONFIG  a weight that is not positive, or less than a 10,000th of
- *                                                             all */
+ *  Blocks. Local. Errors: as charl_dataset_open; ERR_DATA    not tokens, or different vocabularies or tokenizers
+ *                                                ERR_CONFIG  a weight is not positive, or less than a 10,000th of the
+ *                                                            sum */
 charl_status charl_dataset_open_mix(const char *const *paths, const double *weights, int n,
                                     const charl_dataset_options *opt, charl_dataset **out) CHARL_MUST_CHECK;
 
-/** Whether HDF5 was built thread-safe, so that several threads may open and read data sets and checkpoints at
- *  once, each its own. Local. */
+/** Whether HDF5 was built thread-safe, so that several threads may open and read different datasets and checkpoints at
+ *  the same time. Local. */
 bool charl_dataset_is_thread_safe(void);
 
 /** Version of the HDF5 library, such as "1.10.8". Borrowed until the next call on this thread. Local. */
@@ -167,14 +165,14 @@ void charl_dataset_close(charl_dataset *ds);
 /** Describe the contents of a dataset. Local. */
 void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out);
 
-/** How the samples lie in the file, a line for each array: "/train/x chunks of 64 x 28 x 28, gzip, shuffle, 11.2 MB
- *  instead of 47 MB". *out: owned by the caller (charl_free). Async. Local. Errors: ERR_NOMEM. */
+/** Describe how the samples are stored, a line for each array: "/train/x chunks of 64 x 28 x 28, gzip, shuffle, 11.2 MB
+ *  instead of 47 MB". Release *out with charl_free. Async. Local. Errors: ERR_NOMEM. */
 charl_status charl_dataset_storage(const charl_dataset *ds, char **out) CHARL_MUST_CHECK;
 
-/** Whether samples are made of tokens, which are not normalised: TOKENS and SEQUENCES. Local. */
+/** Whether samples consist of tokens, which are not normalized: TOKENS and SEQUENCES. Local. */
 bool charl_dataset_kind_has_tokens(charl_dataset_kind kind);
 
-/** "images" ... and "train" ...; "?" outside the enum. Local. */
+/** Names of kinds ("images", ...) and splits ("train", ...); "?" outside the enum. Local. */
 const char *charl_dataset_kind_name(charl_dataset_kind kind);
 const char *charl_split_name(charl_split split);
 
@@ -191,13 +189,13 @@ const char *charl_split_name(charl_split split);
  *  Errors: ERR_INVALID  a row is out of range, or there is no such split
  *          ERR_DATA     a checksum differs, a label is out of range, a float is not finite; the message says where
  *          ERR_IO       reading failed
- *  Cost: one read per run of consecutive rows; the first touch of a 1 MiB block reads and checks all of it.
+ *  Cost: one read per run of consecutive rows; the first access to a 1 MiB block reads and checks all of it.
  */
 charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x,
                                 void *y) CHARL_MUST_CHECK;
 
-/** out[i] = token first + i of a split, for i < n, as stored (info.stored_dtype), checked against
- *  the vocabulary.
+/** out[i] = token first + i of a split, for i < n, as stored (info.stored_dtype). Checks that tokens are in the
+ *  vocabulary.
  *
  *  Blocks. Local. Thread-safe. Deterministic. Errors: as charl_dataset_read; ERR_INVALID if not
  *  tokens.
@@ -205,8 +203,7 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
 charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first, int64_t n,
                                        void *out) CHARL_MUST_CHECK;
 
-/** Read everything once: all checksums, all labels and tokens in range, all floats finite, the
- *  tokenizer whole.
+/** Read and check everything: checksums, ranges of labels and tokens, that floats are finite, and the tokenizer.
  *
  *  Blocks. Local. Errors: as charl_dataset_read. Cost: reads the whole file.
  */
@@ -222,37 +219,38 @@ int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position
  *  Local. Thread-safe. */
 void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count, int64_t *out);
 
-/** The rows of those positions where an epoch is shuffled in blocks, so that few rows far apart in a file are needed at
- *  a time: blocks of `block` consecutive rows are put in an order keyed by (seed, epoch), and the rows of each `window`
- *  / `block` blocks in that order, at least one, are shuffled among themselves. Every row comes once in an epoch. n,
- *  block >= 1. Local. Thread-safe. */
+/** Write the rows of `count` positions of a stream that is shuffled in blocks, so that rows that are needed together
+ *  lie close together in the file: blocks of `block` consecutive rows are permuted by (seed, epoch), then the rows of
+ *  each window / block consecutive blocks, at least one, are shuffled. Every row occurs once in an epoch. n, block >=
+ *  1.
+ *  Local. Thread-safe. */
 void charl_order_blocks(uint64_t seed, int64_t n, int64_t block, int64_t window, int64_t position, int64_t count,
                         int64_t *out);
 
-/** Where the windows of epoch `position / n` begin: a shift in [0, window) keyed by (seed, epoch);
- *  0 without shuffle. Local. Thread-safe. */
+/** Offset of the windows of epoch position / n: in [0, window), a function of (seed, epoch); 0 without shuffle. Local.
+ *  Thread-safe. */
 int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t window);
 
-/** The separator of a CSV file as a user writes it: one character, "tab" or "\\t", "blank" (runs of blanks), or "auto",
- *  which gives 0: detect it. False: the text is none of these (CHARL_CSV_SEPARATOR says so). Local. Thread-safe. */
+/** Parse the separator of a CSV file: one character, "tab" or "\\t", "blank" (runs of blanks), or "auto", which gives
+ *  0: detect it. Returns false for any other text (CHARL_CSV_SEPARATOR is the message). Local. Thread-safe. */
 bool charl_csv_separator(const char *text, char *out);
 #define CHARL_CSV_SEPARATOR "must be one character, tab, blank or auto"
 
-/** How a data set is written. All zero: no validation set, no replacing, no notes. */
+/** How a dataset is written. All zero: no validation set, no replacing, no notes. */
 typedef struct charl_import_options {
     size_t struct_size; /* sizeof(charl_import_options) */
     /* [0,1): fraction of the training rows that becomes the validation set: of formats that shuffle
      * (charl_importer.shuffles) a random sample, stratified by class; of others the last rows */
     double val_split;
-    bool in_order;  /* the last rows in any case */
-    uint64_t seed;  /* of that sample */
+    bool in_order;  /* take the last rows instead, for all formats */
+    uint64_t seed;  /* of the random sample */
     bool overwrite; /* replace an existing file */
-    /* Called with lines for the user: what the importer decided. May be NULL. */
+    /* Called with messages for the user about what the importer decided. May be NULL. */
     void (*noted)(void *ctx, const char *text);
     void *ctx;
 } charl_import_options;
 
-/** Write n training rows of a data set, 0: all, and its other splits to `out`, in charl's layout. Row order, class,
+/** Write n training rows of a dataset, 0: all, and its other splits to `out`, in charl's layout. Row order, class,
  *  column and target names and sample weights are kept; statistics are computed from the rows that are written.
  *
  *  opt  seed      chooses the rows, of each class as near to its part as whole rows allow
@@ -265,7 +263,7 @@ typedef struct charl_import_options {
 charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out,
                                   const charl_import_options *opt) CHARL_MUST_CHECK;
 
-/** Divide the rows of a data set among `parts` new files, each as charl_dataset_sample writes it.
+/** Divide the rows of a dataset among `parts` new files, each as charl_dataset_sample writes it.
  *
  *  fractions  [parts] of the rows of each split, > 0, with the sum 1
  *  outs       [parts]
@@ -281,7 +279,7 @@ charl_status charl_dataset_divide(charl_dataset *ds, const double *fractions, co
 const char *charl_make_kind_name(int i);
 const char *charl_make_kind_help(int i);
 
-/** What charl_dataset_make is to generate. */
+/** What charl_dataset_make generates. */
 typedef struct charl_make_options {
     size_t struct_size;     /* sizeof(charl_make_options) */
     const char *kind;       /* a charl_make_kind_name */
@@ -290,8 +288,7 @@ typedef struct charl_make_options {
     bool overwrite;
 } charl_make_options;
 
-/** Generate a synthetic dataset at `path`: the same options give the same bytes of data on every
- *  machine.
+/** Generate a synthetic dataset at `path`. The same options give the same data on every machine.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  unknown kind, bad counts, or `path` exists

@@ -162,7 +162,7 @@ typedef charl_status (*charl_generated)(void *ctx, const char *text, size_t byte
 
 /** Continue a prompt with the weights of a checkpoint, or their moving average where it holds one.
  *  The tokenizer is that of the checkpoint, or the one that the options name where the checkpoint holds none. For a
- *  checkpoint of format version 1 it can also be that of the data set that data.path names.
+ *  checkpoint of format version 1 it can also be that of the dataset that data.path names.
  *
  *  The model sees a window of at most block_size tokens, which slides on when it is full. Keys and
  *  values of the window stay on the device, so that a token costs one position; once the window
@@ -171,7 +171,7 @@ typedef charl_status (*charl_generated)(void *ctx, const char *text, size_t byte
  *
  *  Blocks. Local. Deterministic: each token is drawn in double from (seed, number of the token).
  *  Errors: ERR_CONFIG      the model does not generate text, or options that make no sense
- *          ERR_DATA        the model was trained on tokens without a tokenizer, or the data set that should hold it is
+ *          ERR_DATA        the model was trained on tokens without a tokenizer, or the dataset that should hold it is
  *                          missing; the prompt cannot be encoded
  *          ERR_CHECKPOINT  weights of another model, or of another tokenizer
  *          ERR_NONFINITE   the model's output is not finite

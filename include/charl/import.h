@@ -11,12 +11,12 @@
 
 CHARL_BEGIN_DECLS
 
-/** A row. Its keys are the settings of the importer: key val_file is the option --val-file. They are of kinds that
+/** An importer. Its keys are its settings: key val_file is the option --val-file. They are of kinds that
  *  charl_key_parse reads. */
 typedef struct charl_importer {
     charl_row row;
-    const char *files; /* operands, for people: "IMAGES LABELS [IMAGES LABELS]" */
-    int group, most;   /* operands come in groups of so many, and are at most so many; 0: no limit */
+    const char *files; /* operands, for --help: "IMAGES LABELS [IMAGES LABELS]" */
+    int group, most;   /* number of operands: a multiple of group, at most most; 0: no limit */
     bool shuffles;     /* validation rows are chosen by seed and class, unless in_order */
     const char *note;  /* shown below the options in --help; NULL: none */
     /* For charl_import: settings are as the keys describe, checked; opt is not NULL. */
@@ -31,18 +31,17 @@ const charl_importer *charl_importer_find(const char *name);
 const char *charl_importer_name(int i);
 
 /** Convert files of another format to one in charl's layout at `out`, with mean and standard deviation of the training
- *  part. `out` appears whole or not at all.
+ *  rows. `out` is written atomically.
  *
- *  format    name of an importer. docs/tables.md, images.md, arrays.md and language-models.md say what each makes of
- *            its files
+ *  format    name of an importer; docs/tables.md, images.md, arrays.md and language-models.md describe the conversions
  *  settings  "KEY=VALUE" of its keys, then NULL; the others have their defaults. NULL: all of them
  *  files     [n] as the importer takes them: a second pair or folder becomes the validation set, or with val_split the
  *            test set; where it takes any number, a file may be a folder, or a pattern with *, ? and [] as a shell
  *            would expand it, both in the order of the bytes of the names
  *  opt       may be NULL
  *
- *  Blocks. Local. Memory: a few MiB, and 5 to 13 bytes for each row or document; what learns a vocabulary holds the
- *  training text.
+ *  Blocks. Local. Memory: a few MiB, and 5 to 13 bytes for each row or document; importers that train a tokenizer hold
+ *  the training text.
  *  Errors: ERR_DATA    a source is missing, truncated or malformed; the message names the file and line, row or byte
  *          ERR_CONFIG  no such importer or setting, settings or files that do not go together; `out` exists and may not
  *                      be replaced, or is one of the sources; .jsonl in a charl built without libjansson

@@ -1,6 +1,6 @@
 #ifndef CHARL_KEY_H
 #define CHARL_KEY_H
-/** Settings described as data, and what everything that is chosen by name has in common.
+/** Descriptions of settings, and the part that all registered types have in common.
  *
  *  An optimizer, a scheduler, a model and a layer are rows: a name, one line of help, and the keys of a settings
  *  struct. The keys drive the configuration reader, its checks and `charl-train --help-config`, so a new type needs no
@@ -33,8 +33,8 @@ typedef struct charl_int_list {
     int64_t values[CHARL_CONFIG_LIST];
 } charl_int_list;
 
-/** What a key sets. Keys of layers are not SIZE; keys of optimizers, schedulers and models are not PAIR, TRIPLE, TEXT
- *  or LAYER. */
+/** The type of a key's value. SIZE is not allowed in keys of layers; PAIR, TRIPLE, TEXT and LAYER are not allowed in
+ *  keys of optimizers, schedulers and models. */
 typedef enum charl_key_kind {
     CHARL_KEY_INT,        /* int64_t; the word in `choices`, such as "auto", stands for 0 */
     CHARL_KEY_SIZE,       /* int64_t; as INT, with k, M, G for powers of 1024 */
@@ -61,7 +61,7 @@ typedef struct charl_key {
 
 enum { CHARL_REASON_BYTES = 512 };
 
-/** What every registered type begins with. */
+/** The first member of every registered type. */
 typedef struct charl_row {
     const char *name; /* lower-case letters, digits and underscores, at most 40 */
     const char *help; /* one line */
@@ -69,14 +69,15 @@ typedef struct charl_row {
     int n_keys;
     const void *defaults; /* a settings struct; NULL: the type has no settings */
     size_t settings_size;
-    /** Whether the values of several keys fit together; NULL: they always do. Otherwise writes the reason to
-     *  reason[CHARL_REASON_BYTES], and *key is the name of the key at fault. */
+    /** Whether the combination of values is valid; NULL: always. If not, writes the reason to
+     *  reason[CHARL_REASON_BYTES] and sets *key to the name of the key at fault. */
     bool (*check)(const void *settings, const char **key, char *reason);
 } charl_row;
 
-/** Set the field of a key in a settings struct from text, as in a configuration or on a command line. TEXT, ACTIVATION
- *  and LAYER borrow the text, which is not looked up. False: reason[CHARL_REASON_BYTES] is a sentence such as "0 is out
- *  of range (at least 1)", and the field is as it was. Local. Thread-safe. */
+/** Parse text, as in a configuration or on a command line, into the field of a key in a settings struct. TEXT,
+ *  ACTIVATION and LAYER borrow the text without checking that it names something. Returns false if the text is invalid:
+ *  reason[CHARL_REASON_BYTES] is then a sentence such as "0 is out of range (at least 1)", and the field is unchanged.
+ *  Local. Thread-safe. */
 bool charl_key_parse(const charl_key *k, const char *text, void *settings, char *reason);
 
 #define CHARL_KEYS(arr) .row.keys = (arr), .row.n_keys = (int)(sizeof(arr) / sizeof((arr)[0]))

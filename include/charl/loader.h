@@ -24,7 +24,7 @@
  *  is filled with rows of the next epoch.
  *
  *  Each loader reads in one background thread. A loader belongs to the thread that calls
- *  charl_loader_next first, and another gets ERR_INVALID; the data set must outlive it.
+ *  charl_loader_next first, and another gets ERR_INVALID; the dataset must outlive it.
  */
 #include "charl/dataset.h"
 #include "charl/slices.h"

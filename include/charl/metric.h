@@ -1,7 +1,7 @@
 #ifndef CHARL_METRIC_H
 #define CHARL_METRIC_H
-/** What evaluations measure. eval.metrics chooses metrics by name, checkpoint.monitor one that decides which checkpoint
- *  is the best; docs/training.md lists them with their definitions. They do not depend on the number of ranks.
+/** Metrics of evaluations. eval.metrics selects them by name; checkpoint.monitor names the one that decides which
+ *  checkpoint is the best. docs/training.md defines them. Values do not depend on the number of ranks.
  *
  *      charl_val_row row;
  *
@@ -30,31 +30,31 @@ bool charl_metric_is_higher_better(const char *name);
 /** A metric that was measured. */
 typedef struct charl_metric_value {
     const char *name; /* static */
-    double value;     /* NaN where it is not defined */
-    bool fraction;    /* it lies between 0 and 1 */
+    double value;     /* NaN: undefined for these data */
+    bool fraction;    /* always between 0 and 1 */
 } charl_metric_value;
 
 /** The value called `name`; NaN if it is not among them. Local. */
 double charl_metric_get(const charl_metric_value *values, int n, const char *name);
 
-/** A metric of each class, label or target, or of pairs of classes. */
+/** A metric per class, label or target, or per pair of classes. */
 typedef struct charl_metric_table {
     const char *name; /* "precision", ..., "support" (number of samples), "confusion" */
-    bool fraction;    /* numbers lie between 0 and 1 */
+    bool fraction;    /* always between 0 and 1 */
     bool pairs;       /* values [n, n]: row = actual class, column = predicted class, up to 4096 classes; else [n] */
-    double *values;   /* NaN where not defined */
+    double *values;   /* NaN: undefined */
 } charl_metric_table;
 
 enum { CHARL_MAX_WORST = 64 };
 
-/** A sample of a class that the model finds improbable. */
+/** A sample whose class the model considers improbable. */
 typedef struct charl_worst_sample {
-    int64_t row; /* of the split */
-    char *file;  /* of an imported image; NULL: not known */
+    int64_t row; /* in the split */
+    char *file;  /* of an imported image; NULL: unknown */
     int64_t actual, predicted;
     double actual_probability, predicted_probability;
-    /* A picture of it, as a PNG file of at most 128 pixels on a side; NULL: it is no image, or this charl was built
-     * without PNG */
+    /* The image as a PNG file of at most 128 pixels on a side; NULL: the sample is not an image, or this build has no
+     * PNG support */
     unsigned char *png;
     size_t png_bytes;
     int64_t height, width;
@@ -64,14 +64,14 @@ typedef struct charl_worst_sample {
 typedef struct charl_eval_report {
     charl_target_kind targets;
     int64_t n;   /* classes, labels or targets; 0 for tokens, which have no tables */
-    char *names; /* of them, a list as in charl/data_schema.h; "" if they have none */
+    char *names; /* their names, a list as in charl/data_schema.h; "": none */
     int n_tables;
     charl_metric_table tables[CHARL_MAX_METRICS];
-    int n_worst; /* of classes; the sample whose class is the least probable comes first */
+    int n_worst; /* for classes only; in ascending order of the probability of the actual class */
     charl_worst_sample worst[CHARL_MAX_WORST];
 } charl_eval_report;
 
-/** Give back a report and what it holds. NULL is a no-op. Local. */
+/** Free a report and what it contains. NULL is a no-op. Local. */
 void charl_eval_report_destroy(charl_eval_report *report);
 
 CHARL_END_DECLS

@@ -28,14 +28,13 @@ CHARL_BEGIN_DECLS
 
 typedef struct charl_model charl_model;
 
-/* Settings of the layer types. Zero-initialised fields mean the default, except where the default
- * is not zero: those are marked. Take charl_layer_defaults first. `activation` is one of
- * charl_activation_name or NULL. */
+/* Settings of the layer types. Initialize a struct with charl_layer_defaults, because some defaults are not zero.
+ * `activation` is a name of charl_activation_name, or NULL for none. */
 typedef struct charl_linear_config {
     int64_t out; /* features; required */
     bool bias;   /* default true */
     const char *activation;
-    const char *tie; /* a layer before, whose weight [out, in] is used here too; default NULL */
+    const char *tie; /* an earlier layer whose weight [out, in] this one shares; default NULL */
     double init_std; /* > 0: weights start normal with this deviation, biases at 0; default 0:
                         uniform as in PyTorch */
 } charl_linear_config;
@@ -50,14 +49,15 @@ typedef struct charl_conv_config {
     int64_t channels;  /* output channels; required */
     int64_t kernel[3]; /* required */
     int64_t stride[3]; /* default 1 */
-    /* default -1: (kernel - 1) * dilation / 2, which keeps the size at stride 1 and odd kernels; transposed: 0 */
+    /* default -1: (kernel - 1) * dilation / 2, which keeps the size if the stride is 1 and the kernel odd; transposed:
+     * default 0 */
     int64_t padding[3];
     int64_t output_padding[3]; /* transposed only: default 0; less than the stride */
     int64_t dilation[3];       /* default 1 */
     int64_t groups;            /* default 1 */
     bool bias;                 /* default true */
-    /* conv1d only: all padding in front, (kernel - 1) * dilation: a step sees itself and those before it; default
-     * false */
+    /* conv1d only: pad the beginning by (kernel - 1) * dilation and not the end, so that an output depends on its own
+     * and earlier steps only; default false */
     bool causal;
     const char *activation;
     charl_conv_init init; /* conv2d only */
@@ -76,7 +76,7 @@ typedef struct charl_residual_block_config {
     charl_residual_kind kind;
     int64_t channels; /* output channels; required */
     int64_t stride;   /* default 1 */
-    int64_t width;    /* bottleneck: channels inside; default 0: channels / 4 */
+    int64_t width;    /* bottleneck: channels of the 3x3 convolution; default 0: channels / 4 */
     int64_t groups;   /* bottleneck: of the 3x3 convolution; default 1 */
 } charl_residual_block_config;
 
@@ -94,7 +94,7 @@ typedef struct charl_group_norm_config {
 } charl_group_norm_config;
 
 typedef struct charl_dropout_config {
-    double p; /* probability to drop, [0, 1); default 0.5 */
+    double p; /* probability of zeroing an element, [0, 1); default 0.5 */
 } charl_dropout_config;
 
 typedef struct charl_activation_config {
@@ -135,28 +135,28 @@ typedef struct charl_transformer_block_config {
     int64_t heads;     /* of the queries, C a multiple of it unless head_dim is given; required */
     int64_t kv_heads;  /* of keys and values, a divisor of heads; default 0: heads */
     int64_t hidden;    /* of the mlp; default 0: 4 C, for swiglu 8/3 C rounded up to a multiple of 64 */
-    int64_t depth;     /* blocks of the model: the two projections onto the residual path start with
+    int64_t depth;     /* blocks of the model: the two projections onto the residual path are initialized with
                       init_std / sqrt(2 depth); default 1 */
     int64_t head_dim;  /* width of a head; default 0: C / heads */
     double dropout;    /* of attention weights and of both branches; default 0 */
-    double init_std;   /* standard deviation of the weights at the start; default 0.02 */
+    double init_std;   /* standard deviation of the initial weights; default 0.02 */
     double norm_eps;   /* of both norms; default 1e-5 */
     double rope_theta; /* base of the angles of rotary positions, > 1; default 10000 */
     charl_rope_scaling rope;
     bool rotary;   /* rotate queries and keys by their position; default false */
-    bool causal;   /* a position sees itself and those before it; default true */
-    bool bias;     /* of the linear maps and of layer norms; default true */
+    bool causal;   /* a position attends to itself and earlier ones only; default true */
+    bool bias;     /* of linear layers and layer norms; default true */
     bool qkv_bias; /* of queries, keys and values also where bias is false; default false */
     charl_block_norm norm;
     charl_block_mlp mlp;
 } charl_transformer_block_config;
 
-/** Attention alone: x holds the queries of all heads, the keys and the values, as charl_attention reads them. */
+/** Attention without projections: x holds the queries of all heads, the keys and the values, as in charl_attention. */
 typedef struct charl_attention_config {
     int64_t heads;    /* required */
     int64_t kv_heads; /* of keys and values, a divisor of heads; default 0: heads */
     double dropout;   /* of the attention weights; default 0 */
-    bool causal;      /* a position sees itself and those before it; default false */
+    bool causal;      /* a position attends to itself and earlier ones only; default false */
 } charl_attention_config;
 
 typedef struct charl_class_token_config {
@@ -209,7 +209,7 @@ typedef struct charl_recurrent_config {
     int64_t num_layers;  /* default 1 */
     double dropout;      /* between layers; default 0 */
     bool bias;           /* default true */
-    bool last;           /* the last step only: [B, hidden_size]; default false: [B, T, ..] */
+    bool last;           /* output the last step only: [B, hidden_size]; default false: [B, T, hidden_size] */
 } charl_recurrent_config;
 
 /** Copy the defaults of `type` to *config (a struct of the type's kind). Local. Errors: ERR_CONFIG
@@ -227,12 +227,12 @@ void charl_model_destroy(charl_model *m);
  *          ERR_NOMEM */
 charl_status charl_model_add(charl_model *m, const char *name, const char *type, const void *config) CHARL_MUST_CHECK;
 
-/** The name that stands for what the model reads. */
+/** The name of the model's input, where names of layers are expected. */
 #define CHARL_MODEL_INPUT "input"
 enum { CHARL_MODEL_MAX_INPUTS = 8 }; /* of a layer */
 
-/** The same for a layer that reads others than the one before it: `inputs` are names of layers of the model, or
- *  CHARL_MODEL_INPUT; n_inputs 0: the layer before. Every layer but the last must be read by another. Blocks.
+/** Append a layer that reads the layers named in `inputs` (names of earlier layers, or CHARL_MODEL_INPUT) instead of
+ *  the previous one; n_inputs 0: the previous layer. Every layer but the last must be an input of another. Blocks.
  *  Local.
  *  Errors: as charl_model_add; ERR_CONFIG  no such layer, or more or fewer inputs than the type takes */
 charl_status charl_model_add_after(charl_model *m, const char *name, const char *type, const void *config,
@@ -242,25 +242,26 @@ charl_status charl_model_add_after(charl_model *m, const char *name, const char 
  *
  *      out = x @ W^T + bias + alpha / rank * dropout(x) @ A^T @ B^T
  *
- *  A [rank, in] starts as torch.nn.Linear's weight, B [out, rank] at 0, so that the model is the same at first. They
- *  are the parameters LAYER.lora_A.weight and LAYER.lora_B.weight. Freeze the others: charl_params_freeze(set, "*,
- *  !*.lora_?.weight", NULL). */
+ *  A [rank, in] is initialized like the weight of torch.nn.Linear, B [out, rank] with 0, so the adapters change nothing
+ *  at first. They are the parameters LAYER.lora_A.weight and LAYER.lora_B.weight. Freeze all others:
+ *  charl_params_freeze(set, "*, !*.lora_?.weight", NULL). */
 typedef struct charl_lora {
     int64_t rank; /* 0: no adapters */
     double alpha;
-    double dropout; /* of the adapters' input, in training; [0, 1) */
+    double dropout; /* of the input of the adapters, in training only; [0, 1) */
     /* patterns of names of linear layers, as charl_params_freeze takes them: "*.c_attn, *.c_proj" */
     const char *targets;
-    charl_packing base; /* for charl_params_pack, of the frozen rest */
+    charl_packing base; /* of the frozen weights, for charl_params_pack */
 } charl_lora;
 
-/** Give the model's linear layers adapters; before its first build. Copied; NULL or rank 0: none. Blocks. Local.
+/** Add adapters to linear layers of the model. Call it before the first build. `lora` is copied; NULL or rank 0: none.
+ *  Blocks. Local.
  *  Errors: ERR_CONFIG  a value out of range
  *          ERR_NOMEM */
 charl_status charl_model_set_lora(charl_model *m, const charl_lora *lora) CHARL_MUST_CHECK;
 
-/** Append flatten, then per entry of hidden: fcI, fc_bnI if asked (then fcI has no bias), fc_actI,
- *  fc_dropI if dropout > 0; then a last linear layer, the next fc, without activation. */
+/** Append flatten, then for each entry of hidden: fcI, fc_bnI if batch_norm (fcI then has no bias), fc_actI, and
+ *  fc_dropI if dropout > 0; finally a linear layer without activation, named as the next fcI. */
 typedef struct charl_mlp_config {
     const int64_t *hidden;
     int n_hidden;
@@ -272,8 +273,8 @@ typedef struct charl_mlp_config {
 /** Local. Errors: as charl_model_add. */
 charl_status charl_model_add_mlp(charl_model *m, const charl_mlp_config *config) CHARL_MUST_CHECK;
 
-/** Append per entry of channels: conv (same padding; no bias in front of a norm), norm, activation,
- *  2x2 max pooling; then the mlp. */
+/** Append for each entry of channels: a convolution with "same" padding (without bias if a norm follows), the norm if
+ *  head.batch_norm, the activation and 2x2 max pooling; then the mlp `head`. */
 typedef struct charl_cnn_config {
     const int64_t *channels;
     int n_channels;
@@ -291,9 +292,9 @@ typedef enum charl_resnet_stem {
     CHARL_RESNET_STEM_CIFAR     /* 3x3 convolution of stride 1 */
 } charl_resnet_stem;
 
-/** Append a residual network with torchvision's names: conv1, bn1, [maxpool], layer1.0 ...,
- *  avgpool, fc. Channels double from group to group, shortcuts that change them are 1x1
- *  convolutions. Initial values are torchvision's. */
+/** Append a residual network with torchvision's names: conv1, bn1, [maxpool], layer1.0 ..., avgpool, fc. Each group has
+ *  twice the channels of the previous one; shortcuts between groups are 1x1 convolutions. Initial values are
+ *  torchvision's. */
 typedef struct charl_resnet_config {
     int64_t depth; /* CHARL_RESNET_DEPTHS */
     int64_t width; /* channels of the first group; 0: 64, or 16 for the depths for small images */
@@ -302,16 +303,15 @@ typedef struct charl_resnet_config {
 } charl_resnet_config;
 /** Local. Errors: as charl_model_add. */
 charl_status charl_model_add_resnet(charl_model *m, const charl_resnet_config *config) CHARL_MUST_CHECK;
-/** Where a position enters a gpt. */
+/** How a gpt encodes positions. */
 typedef enum charl_gpt_positions {
     CHARL_GPT_LEARNED, /* an embedding per position, added to the token's */
     CHARL_GPT_ROTARY   /* queries and keys are rotated */
 } charl_gpt_positions;
 
-/** Append GPT-2, or with rms norm, swiglu and rotary positions a model like Llama: wte; wpe where
- *  positions are learned; drop; blocks h.0, h.1, ...; ln_f; lm_head, which shares wte.weight if
- *  tied. Reads tokens i32 [B, T], gives logits [B, T, vocab]. Names are nanoGPT's, initial values
- *  GPT-2's. */
+/** Append GPT-2 or, with rms norm, swiglu and rotary positions, a model like Llama: wte; wpe if positions are learned;
+ *  drop; blocks h.0, h.1, ...; ln_f; lm_head, which shares wte.weight if tie_weights. The input is tokens i32 [B, T],
+ *  the output logits [B, T, vocab]. Names are nanoGPT's, initial values GPT-2's. */
 typedef struct charl_gpt_config {
     int64_t n_layer, n_head;
     int64_t n_kv_head;  /* 0: n_head */
@@ -325,21 +325,20 @@ typedef struct charl_gpt_config {
     double rope_theta; /* 0: 10000 */
     charl_rope_scaling rope;
     bool bias, tie_weights;
-    bool qkv_bias; /* biases of queries, keys and values also where bias is false, as in Qwen2 */
+    bool qkv_bias; /* queries, keys and values have biases even if bias is false, as in Qwen2 */
     charl_block_norm norm;
     charl_block_mlp mlp;
     charl_gpt_positions positions;
 } charl_gpt_config;
-/** Local. Errors: as charl_model_add; ERR_CONFIG when heads and widths do not fit. */
+/** Local. Errors: as charl_model_add; ERR_CONFIG  widths are not multiples of the numbers of heads. */
 charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *config) CHARL_MUST_CHECK;
 
 /** Number of layers; name of the i-th. Borrowed. Local. */
 int charl_model_get_count(const charl_model *m);
 const char *charl_model_get_layer_name(const charl_model *m, int i);
 
-/** Append the model to g, reading x [B, ...] BATCHED, with parameters in `set`; returns the output,
- *  borrowed from g. NULL after an error, which charl_graph_compile returns and which names the
- *  layer. Local. */
+/** Append the model to g, with x [B, ...] BATCHED as input and parameters in `set`. Returns the output, borrowed from
+ *  g, or NULL after an error, which charl_graph_compile returns with the name of the layer. Local. */
 charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x);
 
 /** Name of activation i = 0, 1, ...; NULL after the last. Static storage. Local. */

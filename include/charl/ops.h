@@ -50,7 +50,7 @@ charl_var *charl_elu(charl_graph *g, charl_var *x, float alpha);
 charl_var *charl_sigmoid(charl_graph *g, charl_var *x);
 /** out = tanh(x) */
 charl_var *charl_tanh(charl_graph *g, charl_var *x);
-/** out = x * Phi(x), Phi the normal distribution function; or its approximation by tanh, as GPT-2 has it */
+/** out = x * Phi(x), where Phi is the normal distribution function; or GPT-2's approximation with tanh */
 charl_var *charl_gelu(charl_graph *g, charl_var *x, bool tanh_approximation);
 /** out = x * sigmoid(x) */
 charl_var *charl_silu(charl_graph *g, charl_var *x);
@@ -63,10 +63,10 @@ charl_var *charl_log(charl_graph *g, charl_var *x);
 /** out = sqrt(x) */
 charl_var *charl_sqrt(charl_graph *g, charl_var *x);
 
-/** out = op(a) @ op(b), batched over equal leading extents; op transposes the last two extents if ta or tb says so.
+/** out = op(a) @ op(b), batched over equal leading extents; op transposes the last two extents if ta or tb is set.
  *
  *    a    [..., M, K]
- *    b    [..., K, N], or [K, N] for all
+ *    b    [..., K, N], or [K, N] for all matrices of a
  *    out  [..., M, N]
  *
  *  If both are 2-D and BATCHED and ta is set, the product sums over the batch and out is PARTIAL. Each element is one
@@ -90,13 +90,14 @@ charl_var *charl_sum(charl_graph *g, charl_var *x, int axis, bool keep);
 /** Mean. Over the rows of the batch it is the mean of the global batch: REPLICATED, and Collective when the graph
  *  runs. */
 charl_var *charl_mean(charl_graph *g, charl_var *x, int axis, bool keep);
-/** Largest element; NaN wins, and of equals the first takes the gradient. Not over the rows of the batch. */
+/** Largest element; NaN if any element is NaN. Of equal elements the first gets the gradient. Not over the rows of the
+ *  batch. */
 charl_var *charl_max(charl_graph *g, charl_var *x, int axis, bool keep);
 /** Sum over all axes but one: x [outer..., C, inner...] -> [C]. The gradient of a broadcast. Of a BATCHED operand it is
  *  PARTIAL. */
 charl_var *charl_sum_to(charl_graph *g, charl_var *x, int axis);
-/** Add up a PARTIAL over all ranks: out is REPLICATED. A REPLICATED operand is returned as it is. Collective when the
- *  graph runs. */
+/** Sum a PARTIAL value over all ranks: out is REPLICATED. A REPLICATED operand is returned unchanged. Collective when
+ *  the graph runs. */
 charl_var *charl_batch_sum(charl_graph *g, charl_var *x);
 /** Mean over the global batch: x [B] or [B, 1] BATCHED -> scalar, REPLICATED. Collective when the graph runs. */
 charl_var *charl_batch_mean(charl_graph *g, charl_var *x);
@@ -114,10 +115,10 @@ typedef struct charl_cross_entropy_args {
 } charl_cross_entropy_args;
 
 /** out[...] = weight[...] * (z * lse[...]^2 - sum over c of q[..., c] * log_softmax(logits)[..., c]),
- *  where q is s / C everywhere, and 1 - s more at the label, and lse = log(sum over c of exp(logits[..., c])).
+ *  where q is s / C, plus 1 - s at the label, and lse = log(sum over c of exp(logits[..., c])).
  *
  *    logits  [..., C], with at least one extent before C
- *    label   [...] i32, in [0, C); one outside gives NaN
+ *    label   [...] i32, in [0, C); a label out of range gives NaN
  *    weight  [...], or NULL
  *    args    NULL: both 0
  *    out     [...]
@@ -125,13 +126,14 @@ typedef struct charl_cross_entropy_args {
  *  Errors: ERR_INVALID for settings out of range. */
 charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label, charl_var *weight,
                                const charl_cross_entropy_args *args);
-/** out[b] = mean over the rest of (x - target)^2 */
+/** out[b] = mean over all other extents of (x - target)^2 */
 charl_var *charl_mse(charl_graph *g, charl_var *x, charl_var *target);
-/** out[b] = mean over the rest of |x - target| */
+/** out[b] = mean over all other extents of |x - target| */
 charl_var *charl_l1(charl_graph *g, charl_var *x, charl_var *target);
-/** out[b] = mean over the rest of Huber's loss: d = |x - target|; d^2 / 2 up to delta, then delta * (d - delta / 2) */
+/** out[b] = mean over all other extents of the Huber loss of d = |x - target|: d^2 / 2 for d <= delta, else delta * (d
+ *  - delta / 2) */
 charl_var *charl_huber(charl_graph *g, charl_var *x, charl_var *target, float delta);
-/** out[b] = mean over the rest of softplus(x) - x * target: binary cross-entropy of logits */
+/** out[b] = mean over all other extents of softplus(x) - x * target: binary cross-entropy of logits */
 charl_var *charl_bce_with_logits(charl_graph *g, charl_var *x, charl_var *target);
 
 /* Metrics: not differentiable. */
@@ -139,10 +141,10 @@ charl_var *charl_bce_with_logits(charl_graph *g, charl_var *x, charl_var *target
 /** out[...] = 1 if the label is among the k largest logits of its row, else 0. Ties count against it. Operands as for
  *  charl_cross_entropy. */
 charl_var *charl_top_k_correct(charl_graph *g, charl_var *logits, charl_var *label, int k);
-/** out[b] = fraction of the row in which logit > 0 agrees with target > 1/2: the accuracy of yes-or-no labels. */
+/** out[b] = fraction of elements of the row where (logit > 0) equals (target > 1/2): the accuracy of binary labels. */
 charl_var *charl_binary_accuracy(charl_graph *g, charl_var *logits, charl_var *target);
 
-/* Shape, any element type. The leading extent of a BATCHED operand stays the batch: it is not cut, joined or moved.
+/* Shape operators, for any element type. The leading extent of a BATCHED operand cannot be split, joined or permuted.
  * Cost: one read and one write; reshape and flatten launch nothing. */
 
 /** The same elements in another shape; one extent may be -1. */
@@ -151,30 +153,29 @@ charl_var *charl_reshape(charl_graph *g, charl_var *x, charl_shape shape);
 charl_var *charl_flatten(charl_graph *g, charl_var *x);
 /** Extent i of out is extent perm[i] of x. */
 charl_var *charl_transpose(charl_graph *g, charl_var *x, const int *perm);
-/** n operands, 1 to 8, one behind the other along an axis. */
+/** Concatenate n operands, 1 to 8, along an axis. */
 charl_var *charl_concat(charl_graph *g, charl_var *const *x, int n, int axis);
 /** x[start : start + length] along an axis. */
 charl_var *charl_slice(charl_graph *g, charl_var *x, int axis, int64_t start, int64_t length);
-/** out[...] = x[...] broadcast to the shape of `like`, whose values are not used: a parameter for every row of the
- *  batch. Shapes as for elementwise operators, `like` the full one; out has its type. Floats only; `like` gets no
+/** Broadcast x to the shape of `like`, whose values are not used, such as a parameter to all rows of the batch. Shapes
+ *  as for elementwise operators, where `like` has the full one; out has the type of `like`. Floats only; `like` gets no
  *  gradient. */
 charl_var *charl_expand_like(charl_graph *g, charl_var *like, charl_var *x);
 
 typedef struct charl_upsample_args {
-    int factor[3]; /* H and W, of a volume D, H and W: in [1, 1024] */
-    bool linear;   /* bilinear, of a volume trilinear; else nearest */
+    int factor[3]; /* of H and W; of D, H and W for volumes; in [1, 1024] */
+    bool linear;   /* bilinear, or trilinear for volumes; else nearest */
 } charl_upsample_args;
 
-/** Images enlarged: x [B, C, H, W] -> [B, C, factor[0] H, factor[1] W], floats. As torch.nn.Upsample: nearest repeats
- *  pixels; bilinear interpolates between the centres of pixels (align_corners = False), and the border continues
- *  outside.
+/** Enlarge images: x [B, C, H, W] -> [B, C, factor[0] H, factor[1] W], floats. As torch.nn.Upsample: nearest repeats
+ *  pixels; bilinear interpolates between the centres of pixels (align_corners = False) and repeats the border outside.
  *  Errors: ERR_INVALID  a factor out of range. Cost: nearest one read, bilinear four reads per element; one write. */
 charl_var *charl_upsample2d(charl_graph *g, charl_var *x, const charl_upsample_args *args);
 /** f32, bf16, f16, i32 or u8. Rounds to nearest even; integers saturate, and NaN becomes 0. Differentiable between
  *  floating-point types. */
 charl_var *charl_cast(charl_graph *g, charl_var *x, charl_dtype dtype);
 
-/** A window over H and W of an image, or over D, H and W of a volume. Over an image the third numbers are not read. */
+/** A window over H and W of an image, or over D, H and W of a volume. For images, elements [2] are ignored. */
 typedef struct charl_window {
     int kernel[3], stride[3], padding[3], dilation[3];
 } charl_window;
@@ -186,9 +187,9 @@ typedef struct charl_window {
  *    bias  [O], or NULL
  *    out   [B, O, OH, OW], OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1
  *
- *  Errors: ERR_INVALID  a window that makes no sense
- *  Cost: 2*B*O*OH*OW*C/groups*KH*KW flop, as much for each of the two gradients; with a stride, that of x needs memory
- *  for x once more. */
+ *  Errors: ERR_INVALID  an invalid window
+ *  Cost: 2*B*O*OH*OW*C/groups*KH*KW flop, and as much for each of the two gradients. With a stride above 1, the
+ *  gradient of x needs additional memory of the size of x. */
 charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
                         int groups);
 
@@ -198,24 +199,24 @@ typedef struct charl_conv_transpose_args {
     int groups;
 } charl_conv_transpose_args;
 
-/** Transposed convolution, as in PyTorch: to conv2d what the gradient of its input is.
+/** Transposed convolution, as in PyTorch: the gradient of conv2d with respect to its input.
  *
  *    x     [B, C, H, W]
  *    w     [C, O/groups, KH, KW]
  *    bias  [O], or NULL
  *    out   [B, O, OH, OW], OH = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1
  *
- *  Errors: ERR_INVALID  a window that makes no sense
- *  Cost: 2*B*O*OH*OW*C/groups*KH*KW flop; gradients as those of conv2d. */
+ *  Errors: ERR_INVALID  an invalid window
+ *  Cost: 2*B*O*OH*OW*C/groups*KH*KW flop; gradients as for conv2d. */
 charl_var *charl_conv_transpose2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
                                   const charl_conv_transpose_args *args);
 
-/** out = largest element under the window. NaN wins; of equals the first in row-major order, which also takes the
- *  gradient. Padding is at most half of the window and never chosen. Errors: ERR_INVALID for other windows. */
+/** out = largest element in the window; NaN if any is NaN. Of equal elements the first in row-major order gets the
+ *  gradient. Padding, at most half of the window, is never selected. Errors: ERR_INVALID  an invalid window. */
 charl_var *charl_max_pool2d(charl_graph *g, charl_var *x, const charl_window *win);
-/** out = sum under the window / (KH * KW). Padding counts as zeros, as is PyTorch's default. Errors: ERR_INVALID. */
+/** out = sum over the window / (KH * KW). Padding counts as zeros, which is PyTorch's default. Errors: ERR_INVALID. */
 charl_var *charl_avg_pool2d(charl_graph *g, charl_var *x, const charl_window *win);
-/* Volumes. These are made of the operators for images, along two extents at a time. */
+/* Volumes. These are composed of the operators for images, applied to two extents at a time. */
 
 /** Convolution of volumes, as in PyTorch.
  *
@@ -224,7 +225,7 @@ charl_var *charl_avg_pool2d(charl_graph *g, charl_var *x, const charl_window *wi
  *    bias  [O], or NULL
  *    out   [B, O, OD, OH, OW], extents as in charl_conv2d
  *
- *  Errors: ERR_INVALID  a window that makes no sense
+ *  Errors: ERR_INVALID  an invalid window
  *  Cost: 2*B*O*OD*OH*OW*C/groups*KD*KH*KW flop, as much for each of the two gradients; memory for KH / (stride of H)
  *  times x, and with a stride of D for KD / (stride of D) times as much. */
 charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
@@ -243,7 +244,7 @@ charl_var *charl_avg_pool3d(charl_graph *g, charl_var *x, const charl_window *wi
 /** charl_upsample2d over D, H and W: [B, C, D, H, W] -> [B, C, factor[0] D, factor[1] H, factor[2] W]. */
 charl_var *charl_upsample3d(charl_graph *g, charl_var *x, const charl_upsample_args *args);
 
-/** Mean over H and W, of a volume over D too: [B, C, (D,) H, W] -> [B, C] */
+/** Mean over H and W, and over D of a volume: [B, C, (D,) H, W] -> [B, C] */
 charl_var *charl_global_avg_pool(charl_graph *g, charl_var *x);
 
 typedef struct charl_batch_norm_args {
@@ -252,17 +253,17 @@ typedef struct charl_batch_norm_args {
     float eps, momentum;
 } charl_batch_norm_args;
 
-/** Batch norm, x [B, C, ...]: with the statistics of the whole global batch in training, with the running ones in
- *  inference. Each training step updates these once, by PyTorch's rule, with the unbiased variance. Collective when a
- *  training graph runs: two small sums forward, one backward. Errors: also ERR_SHAPE  a training step has one value per
- *  channel, which would become 0. */
+/** Batch norm of x [B, C, ...]: training uses the statistics of the whole global batch, inference the running
+ *  statistics. Each training step updates the running statistics once, by PyTorch's rule, with the unbiased variance.
+ *  Collective when a training graph runs: two small sums forward, one backward. Errors: also ERR_SHAPE  a training step
+ *  has only one value per channel, which would become 0. */
 charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm_args *args);
 
 /** out = (x - mean) / sqrt(variance + eps) * weight + bias over the last axis, x [..., C], weight and bias [C] or NULL.
  *  The variance is the biased one, computed in two passes. */
 charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias, float eps);
-/** The same with the statistics of each sample over a group of C / groups channels and all that follows, x [B, C, ...],
- *  weight and bias [C] or NULL. Errors: ERR_SHAPE if groups do not divide C. */
+/** As charl_layer_norm, with the statistics of each sample over a group of C / groups channels and all trailing extents
+ *  of x [B, C, ...]; weight and bias are [C] or NULL. Errors: ERR_SHAPE  groups does not divide C. */
 charl_var *charl_group_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias, int groups, float eps);
 /** out = x / sqrt(mean of x^2 + eps) * weight over the last axis, x [..., C], weight [C] or NULL. */
 charl_var *charl_rms_norm(charl_graph *g, charl_var *x, charl_var *weight, float eps);
@@ -272,54 +273,53 @@ typedef struct charl_layer_norm_args {
     float eps;
 } charl_layer_norm_args;
 
-/** A residual connection and the norm behind it in one pass, forward and backward: *sum = a + b, out =
- *  layer_norm(*sum). a, b, *sum and out are [..., C]; *sum is borrowed from the graph. */
+/** A residual connection followed by a norm, in one pass forward and backward: *sum = a + b, out = layer_norm(*sum).
+ *  a, b, *sum and out are [..., C]; *sum is borrowed from the graph. */
 charl_var *charl_add_layer_norm(charl_graph *g, charl_var *a, charl_var *b, const charl_layer_norm_args *args,
                                 charl_var **sum);
-/** The same with rms_norm. */
+/** As charl_add_layer_norm, with rms_norm. */
 charl_var *charl_add_rms_norm(charl_graph *g, charl_var *a, charl_var *b, charl_var *weight, float eps,
                               charl_var **sum);
 
 /** Rows of a table: out[..., c] = weight[x[...], c].
  *
- *    x       [...] i32, in [0, V); one outside gives NaN and reads nothing
+ *    x       [...] i32, in [0, V); a number out of range gives NaN and reads nothing
  *    weight  [V, C]
  *    out     [..., C]
  *
- *  Cost of the gradient: one read of it, one write of [V, C], a counting sort of the tokens. */
+ *  Cost of the gradient: one read of the output's gradient, one write of [V, C], a counting sort of x. */
 charl_var *charl_embedding(charl_graph *g, charl_var *x, charl_var *weight);
 
-/** out[..., j] = silu(x[..., j]) * x[..., F + j]: x [..., 2F] holds gates, then values; out is [..., F]. */
+/** out[..., j] = silu(x[..., j]) * x[..., F + j], where x [..., 2F] contains gates, then values; out is [..., F]. */
 charl_var *charl_swiglu(charl_graph *g, charl_var *x);
 
 typedef struct charl_rotary_args {
     int64_t head_dim; /* D, even, at most 512 */
-    int64_t heads;    /* heads that are rotated, the first of a row: queries and keys. The values behind them stay */
-    double theta;     /* base of the angles, > 1: 10000 */
+    int64_t heads;    /* rotate the first `heads` heads of a row: queries and keys. The values after them are copied */
+    double theta;     /* base of the angles, > 1; usually 10000 */
 
-    /* Llama 3.1's scaling for long windows; factor 0: none. A pair of elements that turns n times within `original`
-     * positions keeps the share s = (n - low) / (high - low) of its speed, at least 0 and at most 1; the rest is
-     * divided by factor. */
+    /* Llama 3.1's scaling for long windows; factor 0: none. For a pair of elements that turns n times within `original`
+     * positions, let s = (n - low) / (high - low), clamped to [0, 1]. Its frequency is multiplied by s + (1 - s) /
+     * factor. */
     double factor, low, high;
     int64_t original;
 } charl_rotary_args;
 
-/** Rotary position embedding in halves, as GPT-NeoX and Hugging Face's Llama have it: in a head at position t, elements
- *  i and i + D/2 are rotated by t * theta^(-2i/D). x and out are [..., T, N * D]. Angles are exact to 2^-32 of a turn
- *  at any position. Errors: ERR_INVALID. */
+/** Rotary position embedding in halves, as in GPT-NeoX and Hugging Face's Llama: in a head at position t, elements i
+ *  and i + D/2 are rotated by t * theta^(-2i/D). x and out are [..., T, N * D]. Angles are exact to 2^-32 of a turn at
+ *  any position. Errors: ERR_INVALID. */
 charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *args);
 
 typedef struct charl_attention_args {
     int heads;
     int kv_heads;  /* 0: heads. Must divide heads: query head h uses key head h / (heads / kv_heads) */
-    bool causal;   /* query q sees keys k <= q */
+    bool causal;   /* query q attends to keys k <= q */
     float scale;   /* 0: 1 / sqrt(D) */
-    float dropout; /* of the weights, in [0, 1); in training only, drawn as charl_dropout draws */
-    /* i32 [B, T], with causal: query q of row b sees keys from start[b, q] on, and always itself: where documents share
-     * a row. NULL: from 0 on */
+    float dropout; /* of the attention weights, in [0, 1); in training only, with the random numbers of charl_dropout */
+    /* i32 [B, T], with causal: query q of row b attends to itself and to keys from start[b, q] on, to separate the
+     * documents of a row. NULL: from 0 on */
     charl_var *start;
-    /* i32 [B], without causal: keys of a row, from the first on; the rest is padding. At least one is seen. NULL: all
-     * */
+    /* i32 [B], without causal: number of keys of a row; the others are padding. At least one is used. NULL: all */
     charl_var *length;
 } charl_attention_args;
 
@@ -328,12 +328,12 @@ typedef struct charl_attention_args {
  *    qkv  [B, T, (heads + 2 kv_heads) * D]: the queries of all heads, the keys, the values; D <= 256
  *    out  [B, T, heads * D]
  *
- *  The T x T weights never exist in memory. Errors: ERR_INVALID for settings that make no sense.
+ *  The T x T weights are never stored. Errors: ERR_INVALID  invalid settings.
  *  Cost: 4*B*heads*T*T*D flop, half of it if causal, and 2.5 times that for the gradient; memory for out and one number
  *  per query and head. */
 charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention_args *args);
 
-/** A layer of PyTorch's LSTM from a state of zeros; out holds h of every step.
+/** A layer of PyTorch's LSTM with zeros as initial state; out contains h of every step.
  *
  *    pre   [B, T, 4H] = x @ w_ih^T + b_ih + b_hh, gates in the order i, f, g, o
  *    w_hh  [4H, H]
@@ -341,7 +341,7 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
  *
  *  Cost: 8*B*T*H*H flop and two launches per step, as much for each gradient. */
 charl_var *charl_lstm(charl_graph *g, charl_var *pre, charl_var *w_hh);
-/** A layer of PyTorch's GRU from a state of zeros.
+/** A layer of PyTorch's GRU with zeros as initial state.
  *
  *    pre   [B, T, 3H] = x @ w_ih^T + b_ih, gates in the order r, z, n
  *    w_hh  [3H, H]
@@ -351,46 +351,48 @@ charl_var *charl_lstm(charl_graph *g, charl_var *pre, charl_var *w_hh);
  *  Cost: 6*B*T*H*H flop and two launches per step, as much for each gradient. */
 charl_var *charl_gru(charl_graph *g, charl_var *pre, charl_var *w_hh, charl_var *b_hh);
 
-/** Training: out = keep ? x / (1 - p) : 0, p in [0, 1), with keep drawn per element from seed, step, global row,
- *  element and layer name. Inference: x itself. */
+/** In training, out = keep ? x / (1 - p) : 0, with p in [0, 1) and keep a random bit that is a function of seed, step,
+ *  global row, element and layer name. In inference, out = x. */
 charl_var *charl_dropout(charl_graph *g, charl_var *x, float p);
 
-/** Random changes of training images, one set per sample, in this order. */
+/** Random augmentation of training images, drawn per sample and applied in this order. */
 typedef struct charl_augment2d_args {
-    float rotate;          /* degrees in [0, 180]: rotated about the centre by [-rotate, rotate], bilinear */
-    int crop;              /* shifted by -crop to crop rows and columns, as a crop of the padded image */
-    bool flip;             /* mirrored left to right with probability 1/2 */
-    int cutout;            /* side of a square, centred anywhere, that becomes 0; after normalisation, the mean */
-    int64_t reversed_rows; /* 0. Or the rows of the global batch, if row r holds the sample of row reversed_rows - 1 - r
-                              and must be changed as that one is */
-    const char *name;      /* draws depend on seed, step, row of the global batch and name */
+    float rotate; /* rotate about the centre by an angle in [-rotate, rotate] degrees, bilinear; in [0, 180] */
+    int crop;     /* shift by -crop to crop rows and columns, like a random crop of the padded image */
+    bool flip;    /* mirror left to right with probability 1/2 */
+    int cutout;   /* side of a square at a random position that is set to 0, the mean of normalized images */
+    /* 0; or the rows of the global batch, if row r contains the sample of row reversed_rows - 1 - r and must be
+     * augmented like that one */
+    int64_t reversed_rows;
+    const char *name; /* random numbers depend on seed, step, row of the global batch and name */
 } charl_augment2d_args;
 
-/** Training: x [B, C, H, W] changed as args say. Inference: x itself. Pixels from outside of an image have the value 0
- *  before normalisation, (0 - shift[c]) * scale[c] as rows of a batch are; shift and scale are [C] or [1], or both
- *  NULL: 0. Without rotate, values are moved exactly. Not differentiable. Errors: ERR_INVALID for args out of range.
- *  Cost: one read, one write; with rotate, four reads. */
+/** In training, augment x [B, C, H, W]; in inference, out = x. Pixels outside of an image have the value 0 before
+ *  normalization, which is (0 - shift[c]) * scale[c] after it; shift and scale are [C] or [1], or both NULL: 0. Without
+ *  rotate, pixels are copied exactly. Not differentiable. Errors: ERR_INVALID  args out of range. Cost: one read, one
+ *  write; with rotate, four reads. */
 charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl_var *scale,
                            const charl_augment2d_args *args);
 
 /* Boxes of images, one per sample: f32 [B, 4], top, left, height and width in pixels. Not differentiable. */
-/** The boxes of x [B, C, H, W], resized to [B, C, h, w] with a triangle filter over all pixels of the box: a weighted
- *  mean where it shrinks, bilinear where it grows, as Pillow and torchvision (antialias) do before they round. Boxes
- *  lie within the image; one of the size [h, w] is copied exactly. Cost: one write, (2 max(1, height / h) + 1)(2 max(1,
- *  width / w) + 1) reads at most per element. */
+/** Crop the boxes from x [B, C, H, W] and resize them to [B, C, h, w] with a triangle filter over all pixels of the
+ *  box: a weighted mean for reducing, bilinear for enlarging, as Pillow and torchvision (antialias) without their
+ *  rounding. Boxes must lie within the image; a box of size [h, w] is copied exactly. Cost: one write and at most (2
+ *  max(1, height / h) + 1)(2 max(1, width / w) + 1) reads per element. */
 charl_var *charl_resized_crop2d(charl_graph *g, charl_var *x, charl_var *box, int64_t h, int64_t w);
-/** What becomes of an image. v: a level, 0 to 255; a: the amounts. Results are cut to [0, 255]. */
+/** Transforms of images. v is a level, 0 to 255; a0, a1, ... are the amounts. Results are clamped to [0, 255]. */
 typedef enum charl_transform {
     CHARL_TRANSFORM_NONE,
     CHARL_TRANSFORM_BRIGHTNESS,   /* floor(a0 v) */
     CHARL_TRANSFORM_CONTRAST,     /* floor(a0 v + (1 - a0) mean of gray) */
-    CHARL_TRANSFORM_POSTERIZE,    /* the a0 highest of 8 bits */
+    CHARL_TRANSFORM_POSTERIZE,    /* keep the a0 highest of 8 bits */
     CHARL_TRANSFORM_SOLARIZE,     /* v < 255 a0 ? v : 255 - v */
     CHARL_TRANSFORM_AUTOCONTRAST, /* each channel stretched to 0 .. 255 */
-    CHARL_TRANSFORM_EQUALIZE,     /* each channel's histogram made even */
+    CHARL_TRANSFORM_EQUALIZE,     /* equalize the histogram of each channel */
     CHARL_TRANSFORM_SATURATION,   /* floor(a0 v + (1 - a0) gray) */
-    CHARL_TRANSFORM_HUE,          /* turned by a0 of the circle */
-    /* floor(a0 v + (1 - a0) blurred), blurred: 3 x 3 pixels with the weight 1, the middle 5; the rim stays */
+    CHARL_TRANSFORM_HUE,          /* rotate the hue by a0 of the circle */
+    /* floor(a0 v + (1 - a0) blurred), where blurred is the mean of 3 x 3 pixels with weight 5 for the centre and 1 for
+     * the others; border pixels are unchanged */
     CHARL_TRANSFORM_SHARPNESS,
     /* from (a0 dx + a1 dy + a2, a3 dx + a4 dy + a5), bilinear, 0 outside; dx, dy: column, row from the centre */
     CHARL_TRANSFORM_AFFINE,
@@ -398,14 +400,14 @@ typedef enum charl_transform {
 } charl_transform;
 enum { CHARL_TRANSFORM_AMOUNTS = 6 };
 
-/** Images x [B, C, H, W] of 256 levels from 0 to `white`, C 1 or 3, sample r changed as kind[r, index] and its amounts
- *  say, with the definitions of torchvision for bytes (kernels/data/transform2d.cl).
+/** Transform images x [B, C, H, W] with 256 levels from 0 to `white`, C 1 or 3: sample r by kind[r, index] and its
+ *  amounts, as torchvision does for bytes (kernels/data/transform2d.cl).
  *
  *    kind    i32 [B, n], charl_transform; [B] is n = 1
  *    amount  f32 [B, 6 n]
  *
- *  Not differentiable. Errors: ERR_INVALID for index or white out of range. Cost: one read, one write; twice where a
- *  kind asks for the levels of the whole image. */
+ *  Not differentiable. Errors: ERR_INVALID  index or white out of range. Cost: one read, one write; twice for kinds
+ *  that need the levels of the whole image. */
 charl_var *charl_transform2d(charl_graph *g, charl_var *x, charl_var *kind, charl_var *amount, int index, float white);
 
 CHARL_END_DECLS

@@ -7,7 +7,7 @@
  *  gradients; then they are initialised or loaded. A set owns its parameters; a charl_param is
  *  borrowed from its set. Graphs that use a set must be destroyed before it.
  *
- *  Part of a model is kept as it is by freezing it between building and differentiating the graph:
+ *  To freeze a part of a model, call charl_params_freeze between building and differentiating the graph:
  *
  *      charl_var *logits = charl_model_build(model, g, params, x); // declares the parameters
  *      charl_var *loss = charl_batch_mean(g, charl_cross_entropy(g, logits, y, NULL, NULL));
@@ -20,9 +20,9 @@
 
 CHARL_BEGIN_DECLS
 
-/** Numbers in fewer bits: frozen weights (charl_params_pack) and the state of an optimizer
- *  (charl_optimizer_config.state). int8 and int4 are codes in blocks of 64 with one f32 scale each, 8.5 and 4.5 bits a
- *  number. */
+/** Storage formats with fewer bits, for frozen weights (charl_params_pack) and the state of an optimizer
+ *  (charl_optimizer_config.state). int8 and int4 are codes in blocks of 64 with one f32 scale per block: 8.5 and 4.5
+ *  bits per number. */
 typedef enum charl_packing {
     CHARL_PACKING_F32,
     CHARL_PACKING_BF16,
@@ -54,8 +54,8 @@ typedef struct charl_param_spec {
     charl_shape shape;
     charl_init init;
     bool trainable; /* false: a buffer such as a running statistic, or frozen; kept in another arena */
-    bool no_decay;  /* weight decay applies only where the settings say so */
-    bool embedding; /* rows are looked up, not multiplied */
+    bool no_decay;  /* no weight decay unless charl_param_settings.weight_decay says otherwise */
+    bool embedding; /* a lookup table, not a matrix of a product */
 } charl_param_spec;
 
 /** How an optimizer treats a parameter; read when the optimizer is created. */
@@ -63,7 +63,7 @@ typedef struct charl_param_settings {
     float lr_scale;     /* factor of the learning rate; 1 unless set */
     float weight_decay; /* instead of the optimizer's; negative, the default: the optimizer's, or
                            none for a parameter declared no_decay */
-    bool edge;          /* an embedding or the output layer: with muon, adamw updates it */
+    bool muon_exclude;  /* true for embeddings and the output layer: with muon, adamw updates them */
 } charl_param_settings;
 
 /** Owned: destroy with charl_params_destroy. Local. Errors: ERR_NOMEM. */
@@ -72,7 +72,7 @@ charl_status charl_params_create(charl_params **out) CHARL_MUST_CHECK;
 void charl_params_destroy(charl_params *set);
 
 /** Declare a parameter; *out is borrowed from the set. Local.
- *  Errors: ERR_INVALID  the name is taken or cannot be one, or the arenas are already allocated
+ *  Errors: ERR_INVALID  the name is taken or malformed, or the arenas are already allocated
  *          ERR_SHAPE, ERR_NOMEM */
 charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, charl_param **out) CHARL_MUST_CHECK;
 
@@ -91,26 +91,26 @@ int64_t charl_params_get_frozen_elements(const charl_params *set);
 /** Declaration of p; the spec's name is borrowed. Local. */
 const charl_param_spec *charl_param_get_spec(const charl_param *p);
 
-/** How optimizers created from now on treat p. Local. */
+/** How optimizers that are created later treat p. Local. */
 charl_param_settings charl_param_get_settings(const charl_param *p);
 void charl_param_set_settings(charl_param *p, charl_param_settings settings);
 
 /** Freeze the trainable parameters whose name matches one of `patterns`, separated by commas, where * is any text and ?
  *  any character: "*" is all, "h.0.*, h.1.*" two blocks. A pattern after ! excludes what it matches from the patterns
- *  before it: "*, !head.*" is all but the head. Frozen parameters keep the values that they are given; there is no
- *  gradient, no optimizer state and no all-reduce traffic for them, and nothing of the backward pass is
- *  computed that only they need. Running statistics are not parameters: a batch norm still updates
- *  them in a training graph. Call after the parameters are declared and before charl_graph_backward, with
- *  the same patterns on every rank. *count receives the number of parameters frozen by this call; count may
- *  be NULL. Local. Errors: ERR_INVALID  a pattern matches no parameter, or the arenas are already
+ *  before it: "*, !head.*" is all but the head. Frozen parameters keep their values. They have no gradient, no
+ *  optimizer state and no all-reduce traffic, and the backward pass leaves out what only they would need. Running
+ *  statistics are not frozen: a batch norm in a training graph still updates them. Call after the parameters are
+ *  declared and before charl_graph_backward, with the same patterns on every rank. *count receives the number of
+ *  parameters frozen by this
+ *  call; count may be NULL. Local. Errors: ERR_INVALID  a pattern matches no parameter, or the arenas are already
  *  allocated. */
 charl_status charl_params_freeze(charl_params *set, const char *patterns, int *count) CHARL_MUST_CHECK;
 
-/** Keep the frozen matrices of the set in fewer bits, as QLoRA does: int4 has the 16 values of its NF4, int8 127 equal
- *  steps to each side. Operators get them unpacked in the precision of the graph, in a workspace of their own; no more
- *  than one matrix is unpacked at a time. charl_param_write rounds to the nearest value, and charl_param_read returns
+/** Store the frozen matrices of the set in fewer bits, as QLoRA does: int4 uses the 16 values of NF4, int8 127 equal
+ *  steps on each side of 0. Before a product, its matrix is unpacked to the precision of the graph into a workspace;
+ *  only one matrix is unpacked at a time. charl_param_write rounds to the nearest value, and charl_param_read returns
  *  the rounded values. In a graph in bf16 or f16, embeddings (and with bf16 packing all matrices) are stored in the
- *  precision of the graph, without a copy in f32; in f32 embeddings stay f32.
+ *  precision of the graph, without a copy in f32; in an f32 graph embeddings stay f32.
  *  Call after charl_params_freeze, with the same packing on every rank. Blocks. Local.
  *  Errors: ERR_INVALID  no such packing, or the arenas are already allocated. */
 charl_status charl_params_pack(charl_params *set, charl_packing packing) CHARL_MUST_CHECK;
@@ -118,7 +118,7 @@ charl_status charl_params_pack(charl_params *set, charl_packing packing) CHARL_M
 /** Whether p was frozen; charl_param_get_spec then says that it is not trainable. Local. */
 bool charl_param_is_frozen(const charl_param *p);
 
-/** Give every parameter its initial value from `seed`. Blocks. Local.
+/** Set every parameter to its initial value, drawn from `seed`. Blocks. Local.
  *  Errors: ERR_INVALID before a graph has been compiled, ERR_DEVICE. */
 charl_status charl_params_initialize(charl_params *set, uint64_t seed) CHARL_MUST_CHECK;
 
@@ -127,9 +127,9 @@ charl_status charl_params_initialize(charl_params *set, uint64_t seed) CHARL_MUS
 charl_status charl_param_write(charl_param *p, const float *src) CHARL_MUST_CHECK;
 charl_status charl_param_read(const charl_param *p, float *dst) CHARL_MUST_CHECK;
 
-/** Copy the completed gradient of p, as the optimizer's last step read it: the sum over the global batch, before
- *  clipping, and times the loss scale where there is one. dst: charl_shape_count(shape) floats. With several ranks that
- *  shard the optimizer a rank has its own part only. Blocks. Local.
+/** Copy the gradient of p that the optimizer's last step used to dst, charl_shape_count(shape) floats: the sum over the
+ *  global batch, before clipping, multiplied by the loss scale if there is one. If the optimizer is sharded, a rank has
+ *  only the part of its shard. Blocks. Local.
  *  Errors: ERR_INVALID when p is not trained or the set has no gradients, ERR_DEVICE. */
 charl_status charl_param_read_gradient(const charl_param *p, float *dst) CHARL_MUST_CHECK;
 

@@ -1,10 +1,10 @@
 #ifndef CHARL_PREDICT_H
 #define CHARL_PREDICT_H
-/** What a trained model answers for new samples, one by one.
+/** Predictions of a trained model for new samples.
  *
- *  A checkpoint is all that is needed: it holds the configuration, the weights, and a schema of the
- *  data it was trained on (charl/data_schema.h), by which new data are brought to the model: columns
- *  and classes by name, pictures in its size, numbers with its mean and deviation.
+ *  A checkpoint is all that is needed: it contains the configuration, the weights, and the schema of the training data
+ *  (charl/data_schema.h). New data are converted by the schema: columns and classes are matched by name, images are
+ *  resized, numbers are normalized with the mean and standard deviation of the training data.
  *
  *      static charl_status show(void *ctx, const charl_prediction *p) { ... p->outputs[0] ... }
  *
@@ -23,109 +23,112 @@
 
 CHARL_BEGIN_DECLS
 
-/** What all answers have in common. Borrowed for the call that passes it. */
+/** What all predictions have in common. Borrowed for the duration of the callback. */
 typedef struct charl_predict_info {
     const charl_data_schema *schema; /* of the model: names of classes and targets */
     charl_target_kind targets;       /* CLASS: the model chooses one of n_outputs classes */
-    const char *answer;              /* what an answer is: "probability" or "prediction" */
-    const char *subject;             /* what is predicted, in a word: "val", "images", "new.csv" */
+    const char *answer;              /* the kind of the numbers in `answers`: "probability" or "prediction" */
+    const char *subject;             /* a short name of the data: "val", "images", "new.csv" */
     int64_t step;                    /* of the checkpoint */
-    int64_t n_rows;                  /* -1: not known beforehand */
+    int64_t n_rows;                  /* -1: not yet known */
     int64_t n_outputs;               /* 0 before the first row */
     int64_t n_targets;
-    bool has_targets;               /* the data say what is right */
+    bool has_targets;               /* the data have targets */
     bool has_names;                 /* rows have names */
-    const charl_image_files *files; /* where each row is a file; else NULL */
-    const char *const *inputs;      /* [n_inputs] what is read: the checkpoint, its base, files and folders of data */
+    const charl_image_files *files; /* if each row is a file; else NULL */
+    const char *const *inputs;      /* [n_inputs] paths that are read: the checkpoint, its base, the data */
     int64_t n_inputs;
 } charl_predict_info;
 
-/** The answer for one sample. */
+/** The prediction for one sample. */
 typedef struct charl_prediction {
     const charl_predict_info *info;
     int64_t row;           /* from 0 */
     const char *name;      /* path of an image, or field of the id column; else NULL */
     const float *outputs;  /* [n_outputs] as the loss reads them: logits of classes and labels */
-    const double *answers; /* [n_outputs] what they mean: probabilities, or the outputs themselves */
+    const double *answers; /* [n_outputs] probabilities, or the outputs themselves */
     int64_t predicted;     /* CLASS: the class with the largest output; else -1 */
     const int32_t *map;    /* [n_targets] MAPS: the class with the largest output at each pixel; else NULL */
     const int32_t *labels; /* [n_targets] classes or flags, -1 where one is missing; or NULL */
     const float *targets;  /* [n_targets] numbers, NaN where one is missing; or NULL */
 } charl_prediction;
 
-/** What was measured on the labelled rows; NaN if there are none. */
+/** Metrics over the labelled rows; NaN if there are none. */
 typedef struct charl_predict_result {
-    int64_t rows, labelled;                        /* labelled: their targets are all known */
+    int64_t rows, labelled;                        /* labelled: rows whose targets are all known */
     int64_t skipped;                               /* images that could not be read: a warning names each */
-    double loss;                                   /* mean over these */
-    charl_metric_value metrics[CHARL_MAX_METRICS]; /* [n_metrics] those that training measured */
+    double loss;                                   /* mean over the labelled rows */
+    charl_metric_value metrics[CHARL_MAX_METRICS]; /* [n_metrics] the metrics of the training (eval.metrics) */
     int n_metrics;
 } charl_predict_result;
 
 /** What to predict and how. Everything is borrowed for the call. */
 typedef struct charl_predict_options {
     size_t struct_size;                     /* sizeof(charl_predict_options) */
-    const char *const *paths;               /* a CSV file, a .npy array, a data set, or image files and folders */
+    const char *const *paths;               /* a CSV file, a .npy array, a dataset, or image files and folders */
     int64_t n_paths;                        /* 0: the data that the configuration of the checkpoint names */
-    const char *split;                      /* of a data set: "train", "val" or "test"; NULL: val, and of a data
+    const char *split;                      /* of a dataset: "train", "val" or "test"; NULL: val, and of a data
                                  set among the paths that has none: train */
     const char *x, *y;                      /* arrays in an HDF5 file that is not in charl's layout; y NULL:
                                  without targets. x NULL: data.x and data.y of the overrides, else
                                  of the checkpoint's configuration where the file has them */
-    char separator;                         /* of a CSV file; 0: found */
-    char decimal;                           /* of numbers in a CSV file, '.' or ','; 0: that of the training data */
+    char separator;                         /* of a CSV file; 0: detected */
+    char decimal;                           /* of numbers in a CSV file, '.' or ','; 0: as in the training data */
     const char *id;                         /* column of a CSV file that names the rows; NULL: none */
-    const char *trained_on;                 /* the data set that a checkpoint of version 1, which has no schema, was
+    const char *trained_on;                 /* the dataset that a checkpoint of version 1, which has no schema, was
                                trained on; NULL: the one its configuration names */
     const charl_config_override *overrides; /* of the checkpoint's configuration */
     int n_overrides;
     charl_ema_choice ema;
-    bool counts; /* info.n_rows is wanted: a CSV file is read once more */
+    bool counts; /* count the rows first, so that info.n_rows is known: reads a CSV file twice */
 
     void *ctx; /* of the callbacks */
-    /* Before the first row, when checkpoint and data have been opened; may be NULL. */
+    /* Called before the first row, after checkpoint and data have been opened; may be NULL. */
     charl_status (*started)(void *ctx, const charl_predict_info *info);
     charl_status (*predicted)(void *ctx, const charl_prediction *prediction);
-    /* Lines that the user should read: what may make answers wrong, and what was left out. May be
-     * NULL. */
+    /* Messages for the user: what may make predictions wrong, and what was left out. May be NULL. */
     void (*warned)(void *ctx, const char *text);
     void (*noted)(void *ctx, const char *text);
     charl_compiling compiling; /* as in charl_device_request; NULL: none */
 } charl_predict_options;
 
-/** Call `predicted` for every sample, once and in order, with the weights of `checkpoint`. A status
- *  of a callback other than CHARL_OK ends prediction with it. The answers do not depend on
- *  train.batch_size. Memory does not grow with the number of rows, except for metrics that keep scores
- *  of all rows (auc).
+/** Predict every sample with the weights of `checkpoint`, and call `predicted` once for each, in order. If a callback
+ *  returns a status other than CHARL_OK, charl_predict stops and returns it. Predictions do not depend on
+ *  train.batch_size. Memory does not grow with the number of rows, except for metrics that keep the scores of all rows
+ *  (auc).
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CHECKPOINT  damaged, or of version 1 and without the data it was trained on
- *          ERR_CONFIG      overrides; paths or options that do not go together; a model of tokens
- *          ERR_DATA        data that do not have what the model takes; the message names it. Images that cannot be read
- *                          are left out and counted, unless none can
+ *          ERR_CONFIG      invalid overrides; incompatible paths or options; a model of tokens
+ *          ERR_DATA        the data do not fit the model; the message names what is missing. Images that cannot be read
+ *                          are skipped and counted, unless none can be read
  *          ERR_NONFINITE   an output is not finite; the message names the row
  *          ERR_IO, ERR_NOMEM, ERR_DEVICE, ERR_KERNEL */
 charl_status charl_predict(const char *checkpoint, const charl_predict_options *options,
                            charl_predict_result *result) CHARL_MUST_CHECK;
 
-/** Predictions as a file: the one that `charl predict` writes.
+/** Writes predictions to a file, in the formats of `charl predict`.
  *
  *      started    const charl_prediction_writer_options o = {sizeof o, .path = "out.csv"};
  *                 charl_prediction_writer_create(&o, info, &writer)
  *      predicted  charl_prediction_writer_put(writer, prediction)
- *      then       charl_prediction_writer_finish(writer), and in any case charl_prediction_writer_destroy(writer)
+ *      afterwards charl_prediction_writer_finish(writer), then in any case charl_prediction_writer_destroy(writer)
  *
- *  A CSV file has a header; a JSON lines file has one object per row. What a row holds follows from the kind of target:
- *  of a class the label, the predicted class and its probability; of labels targets and probabilities; of classes of
- *  pixels targets and the predicted classes; of numbers targets and predictions. Label
- *  and target where the data have them. Numbers have the digits that read back as the same float. An HDF5 file holds
+ *  A CSV file has a header; a JSON lines file has one object per row. The columns depend on the kind of target:
+ *
+ *      a class            label, predicted class, its probability
+ *      labels             targets, probabilities
+ *      classes of pixels  targets, predicted classes
+ *      numbers            targets, predictions
+ *
+ *  Labels and targets are written if the data have them. Numbers have enough digits to be read back exactly as floats.
+ *  An HDF5 file has
  *
  *      /output       f32 [n, outputs]    probabilities of classes or labels, or values
- *      /predicted    i32 [n(, pixels)]   the class, where there are classes
- *      /label        i32 [n(, targets)]  or /target f32 [n, targets]: where the data have them; -1 or NaN where a row
- *                    has none
- *      /file         strings [n]         where the samples are files
- *      /class_names, /targets  strings   where classes or targets have names */
+ *      /predicted    i32 [n(, pixels)]   for classes: the predicted class
+ *      /label        i32 [n(, targets)]  or /target f32 [n, targets]: if the data have them; -1 or NaN if missing
+ *      /file         strings [n]         if the samples are files
+ *      /class_names, /targets  strings   names of classes or targets, if they have names */
 typedef struct charl_prediction_writer charl_prediction_writer;
 
 typedef enum charl_prediction_format {
@@ -136,7 +139,8 @@ typedef enum charl_prediction_format {
 
 typedef struct charl_prediction_writer_options {
     size_t struct_size; /* sizeof(charl_prediction_writer_options) */
-    /* replaced as a whole when finished; a device or pipe is written as it is. Borrowed. NULL: `stream` */
+    /* replaced atomically by charl_prediction_writer_finish; a device or pipe is written directly. Borrowed. NULL:
+     * `stream` */
     const char *path;
     FILE *stream; /* borrowed; not for HDF5 */
     charl_prediction_format format;
@@ -154,11 +158,10 @@ charl_status charl_prediction_writer_create(const charl_prediction_writer_option
 charl_status charl_prediction_writer_put(charl_prediction_writer *w,
                                          const charl_prediction *prediction) CHARL_MUST_CHECK;
 
-/** The file is complete: it appears under its name. Nothing can be appended any more. Blocks. Local. Errors: ERR_DISK.
- *  */
+/** Complete the file and move it to its path. No rows can be appended afterwards. Blocks. Local. Errors: ERR_DISK. */
 charl_status charl_prediction_writer_finish(charl_prediction_writer *w) CHARL_MUST_CHECK;
 
-/** A file that is not finished does not appear. NULL is a no-op. Local. */
+/** Release the writer. A file that was not finished is discarded. NULL is a no-op. Local. */
 void charl_prediction_writer_destroy(charl_prediction_writer *w);
 
 CHARL_END_DECLS

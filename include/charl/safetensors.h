@@ -1,21 +1,19 @@
 #ifndef CHARL_SAFETENSORS_H
 #define CHARL_SAFETENSORS_H
-/** safetensors: named tensors in one file, as PyTorch and its relatives exchange them.
+/** safetensors files: named tensors, the exchange format of PyTorch and Hugging Face.
  *
- *  The file is u64 N (little-endian), N bytes of JSON padded with spaces to a multiple of 8, and
- *  the tensors one after another without holes. Only names, element types and shapes are stored; the
- *  format has no checksums. A file that breaks any rule of it is refused as a whole when it is
- *  opened. Reading needs libjansson, writing needs nothing. Tensors are described by
- *  charl_checkpoint_tensor, whose group plays no part here. Any number of threads may read from one object at once.
+ *  A file is u64 N (little-endian), N bytes of JSON padded with spaces to a multiple of 8, and the tensors without
+ *  gaps. It stores names, element types and shapes, and no checksums. A malformed file is refused when it is opened.
+ *  Reading needs libjansson. Tensors are described by charl_checkpoint_tensor, whose group is not used here. Any number
+ *  of threads may read from one object at once.
  */
 #include "charl/checkpoint.h"
 
 CHARL_BEGIN_DECLS
 
-/** Write `path`, replacing it, and return when it is durable. Wider element types come first, so
- *  that every tensor is aligned; otherwise the order is the caller's. Metadata say "format": "pt"
- *  and, where there is a schema, "charl.schema": its JSON text (charl_data_schema_print); schema may
- *  be NULL.
+/** Write `path`, replacing an existing file, and return when it is durable. Tensors with wider elements come first, so
+ *  that all are aligned; otherwise the order is the caller's. The metadata are "format": "pt" and, if schema is not
+ *  NULL, "charl.schema": the schema as JSON text (charl_data_schema_print).
  *
  *  Blocks. Local. Deterministic: the same tensors give the same bytes.
  *  Errors: ERR_INVALID  a name is empty, reserved or given twice, a shape or type is impossible
@@ -24,7 +22,7 @@ CHARL_BEGIN_DECLS
 charl_status charl_safetensors_save(const char *path, const charl_checkpoint_tensor *tensors, int64_t n_tensors,
                                     const charl_data_schema *schema) CHARL_MUST_CHECK;
 
-/** Whether this build can read them: it was made with libjansson. Local. */
+/** Whether this build can read safetensors, which needs libjansson. Local. */
 bool charl_safetensors_can_read(void);
 
 typedef struct charl_safetensors charl_safetensors;
@@ -47,13 +45,12 @@ void charl_safetensors_close(charl_safetensors *s);
 /** Number of tensors. Local. */
 int64_t charl_safetensors_get_count(const charl_safetensors *s);
 
-/** What the data of the model look like; NULL: the file does not say, as others than charl's.
- *  Borrowed from s. Local. */
+/** The schema of the model's data; NULL if the file has none, as files of other programs. Borrowed from s. Local. */
 const charl_data_schema *charl_safetensors_get_schema(const charl_safetensors *s);
 
-/** Tensor `index` in [0, count), in the order of their bytes; the tensor called `name`. NULL when
- *  there is none. Group and data are NULL. Where charl has no such element type, such as BOOL or F64, dtype is
- *  CHARL_DTYPE_COUNT, and the tensor cannot be read. Borrowed. Local. */
+/** Tensor `index` in [0, count), in the order in which they are stored; the tensor called `name`. NULL if there is
+ *  none. Group and data are NULL. A tensor of a type that charl does not have, such as BOOL or F64, has dtype
+ *  CHARL_DTYPE_COUNT and cannot be read. Borrowed. Local. */
 const charl_checkpoint_tensor *charl_safetensors_get(const charl_safetensors *s, int64_t index);
 const charl_checkpoint_tensor *charl_safetensors_find(const charl_safetensors *s, const char *name);
 
@@ -61,8 +58,8 @@ const charl_checkpoint_tensor *charl_safetensors_find(const charl_safetensors *s
  *
  *  dst  [shape of t]  dtype of t  written
  *
- *  Blocks. Local. Errors: ERR_CHECKPOINT naming file and tensor: cut short since it was opened, or of a type that charl
- *  does not have. */
+ *  Blocks. Local. Errors: ERR_CHECKPOINT  the file was truncated since it was opened, or the tensor has a type that
+ *  charl does not have; the message names file and tensor. */
 charl_status charl_safetensors_read(const charl_safetensors *s, const charl_checkpoint_tensor *t,
                                     void *dst) CHARL_MUST_CHECK;
 

@@ -23,8 +23,8 @@ CHARL_BEGIN_DECLS
 typedef struct charl_params_save_options {
     size_t struct_size;              /* sizeof(charl_params_save_options) */
     const char *config_text;         /* checkpoints only; its [model] describes this model; NULL: none */
-    const charl_data_schema *schema; /* of the data set; NULL: unknown */
-    int64_t step;                    /* checkpoints only: steps trained */
+    const charl_data_schema *schema; /* of the dataset; NULL: unknown */
+    int64_t step;                    /* checkpoints only: number of training steps */
 } charl_params_save_options;
 
 /** Write all parameters to `path`, replacing an existing file. The extension selects the format: .safetensors, or
@@ -39,21 +39,22 @@ typedef struct charl_params_save_options {
 charl_status charl_params_save(const charl_params *set, const char *path,
                                const charl_params_save_options *options) CHARL_MUST_CHECK;
 
-/** How to load. All zero: strict, all of it. */
+/** How to load. All zero: load everything, strictly. */
 typedef struct charl_params_load_options {
     size_t struct_size;   /* sizeof(charl_params_load_options) */
     bool by_name;         /* load what fits and report the rest; false: everything must fit */
     charl_ema_choice ema; /* from a checkpoint: the weights or their moving average */
 
-    /* "fc.*, ...": parameters that keep their values, and tensors of the file that are left out. NULL: none */
+    /* "fc.*, ...": patterns of parameters that keep their values and of tensors in the file that are ignored. NULL:
+     * none */
     const char *skip;
-    /* "OLD -> NEW, ...": names in the file and what they are in the set; the first pattern that matches counts. One *
-     * in OLD is any text, and * in NEW is that text. NULL: none */
+    /* "OLD -> NEW, ...": names in the file and in the set; the first matching OLD applies. One * in OLD matches any
+     * text, which * in NEW stands for. NULL: none */
     const char *rename;
-    /* Its [model] is the model of the set: layouts of other programs are recognized (charl/weights_layout.h). NULL:
-     * names and layouts are those of the set */
+    /* A configuration whose [model] describes the set, so that layouts of other programs are recognized
+     * (charl/weights_layout.h). NULL: names and layouts are those of the set */
     const charl_config *config;
-    /* Copies of weights that its layers share are accepted. NULL: there are none */
+    /* A model of the set: copies of weights that its layers share are accepted. NULL: there are none */
     const charl_model *model;
 } charl_params_load_options;
 
@@ -61,11 +62,11 @@ typedef struct charl_params_load_options {
 typedef struct charl_params_report {
     int loaded;
     int missing;        /* parameters not in the file; they keep their values */
-    int extra;          /* tensors of the file that are not in the set */
-    int misshapen;      /* in both, but with another shape, an integer type, or unlike their copy; not loaded */
-    int skipped;        /* parameters that `skip` names */
-    const char *layout; /* name of the layout that was recognized, static; NULL: that of the set */
-    char *text;         /* a line for everything that was not loaded, or not whole; "": none; NULL: out of memory */
+    int extra;          /* tensors in the file that are not in the set */
+    int misshapen;      /* in both, but with another shape, an integer type, or different from their copy; not loaded */
+    int skipped;        /* parameters that match `skip` */
+    const char *layout; /* name of the recognized layout, static; NULL: that of the set */
+    char *text;         /* a line for each tensor that was not, or not fully, loaded; "": none; NULL: out of memory */
 } charl_params_report;
 
 /** Load parameters by name (f32, bf16 or f16) from a safetensors file, from a folder with model.safetensors or with

@@ -18,7 +18,7 @@ enum { STEPS = 5 };
 
 static bool is_hidden(const charl_param *p)
 {
-    return p->spec.shape.ndim > 1 && !p->settings.edge;
+    return p->spec.shape.ndim > 1 && !p->settings.muon_exclude;
 }
 
 static int64_t rows_of(const charl_shape *s)
@@ -251,7 +251,7 @@ static void reference(const charl__optimizer_reference *r)
     const double momentum = r->config->momentum;
     double *buf = r->state[MOMENTUM], *x = r->scratch, norm = 0.0;
 
-    if (r->shape.ndim < 2 || r->edge) {
+    if (r->shape.ndim < 2 || r->muon_exclude) {
         reference_adamw(r);
         return;
     }

@@ -25,7 +25,7 @@ typedef struct charl__optimizer_reference {
     double lr, weight_decay; /* of this parameter */
     int64_t t;               /* 1 for the first step */
     charl_shape shape;
-    bool edge;          /* charl_param_settings */
+    bool muon_exclude;  /* charl_param_settings */
     int64_t n;          /* elements */
     const double *grad; /* [n], clipped */
     double *param;      /* [n] */

@@ -57,7 +57,7 @@ printf 'cat/a.png,x\n' >photos/labels.csv
 same photos/labels.csv data import images photos --size 8
 
 expect 0 'columns    a kind=cat kind=dog' data import csv t.csv -o words.h5 --label -2 --regression
-expect 0 'note: column "kind" holds words: a column of 0 and 1 for each of 2' data import csv t.csv -o words.h5 --label b --overwrite
+expect 0 'note: column "kind" is categorical: one-hot encoded, 2 categories' data import csv t.csv -o words.h5 --label b --overwrite
 # A word that only validation rows have.
 printf 'town,y\nUlm,0\nBonn,1\nUlm,0\nRom,1\n' >late.csv
 expect 0 'note: 1 word does not occur in the training data of late.csv and is treated as unknown; the first: late.csv:5: column "town": "Rom"' \

@@ -76,12 +76,12 @@ static void test_settings(void **state)
     bias = add(set, "fc.bias", (charl_shape){1, {8}}, false);
     head = add(set, "head.weight", (charl_shape){2, {10, 8}}, false);
     charl_assert_ok(charl__groups_apply(&c, NULL, set, 10));
-    assert_true(charl_param_get_settings(wte).edge && charl_param_get_settings(head).edge);
-    assert_false(charl_param_get_settings(w).edge);
+    assert_true(charl_param_get_settings(wte).muon_exclude && charl_param_get_settings(head).muon_exclude);
+    assert_false(charl_param_get_settings(w).muon_exclude);
     assert_true(charl_param_get_settings(bias).weight_decay < 0.0F);
     c.model.type = "gpt";
     charl_assert_ok(charl__groups_apply(&c, NULL, set, 20));
-    assert_false(charl_param_get_settings(head).edge); /* of another size: something in the middle */
+    assert_false(charl_param_get_settings(head).muon_exclude); /* of another size: something in the middle */
     assert_true(charl_param_get_settings(bias).weight_decay == 0.0F);
     assert_true(charl_param_get_settings(w).weight_decay < 0.0F);
     c.optimizer.groups = "fc.* lr_scale=2 weight_decay=0.5, *.bias lr_scale=3";

@@ -99,12 +99,12 @@ static void run_csv(const unsigned char *data, size_t size)
                              *const signs[] = {"auto", "point", "comma"},
                              *const dates[] = {"auto", "dmy", "mdy", "ymd"};
     const uint64_t c = fuzz_choice(data, size);
-    const char *const *csv =
-        WITH(given("label", labels[c % 4]), c / 4 % 2 ? "regression=yes" : NULL, c / 8 % 4 == 0 ? "separator=;" : NULL,
-             given("header", headers[c / 32 % 3]), given("missing", missing[c / 256 % 4]),
-             c / 1024 % 4 == 0 ? "words=0" : NULL, c / 4096 % 4 == 0 ? "drop=1" : NULL, c / 16384 % 2 ? "na=?,-" : NULL,
-             given("decimal", signs[c / 32768 % 3]), given("dates", dates[c / 131072 % 4]),
-             c / 524288 % 2 ? "values=NA,None" : NULL, number("skip", (int64_t)(c / 4194304 % 3)));
+    const char *const *csv = WITH(given("label", labels[c % 4]), c / 4 % 2 ? "regression=yes" : NULL,
+                                  c / 8 % 4 == 0 ? "separator=;" : NULL, given("header", headers[c / 32 % 3]),
+                                  given("missing", missing[c / 256 % 4]), c / 1024 % 4 == 0 ? "categorical=0" : NULL,
+                                  c / 4096 % 4 == 0 ? "drop=1" : NULL, c / 16384 % 2 ? "na=?,-" : NULL,
+                                  given("decimal", signs[c / 32768 % 3]), given("dates", dates[c / 131072 % 4]),
+                                  c / 524288 % 2 ? "values=NA,None" : NULL, number("skip", (int64_t)(c / 4194304 % 3)));
     const charl_import_options opt = {sizeof opt, .val_split = c / 128 % 2 ? 0.25 : 0.0, .in_order = c / 1048576 % 2};
 
     check_import(charl_import("csv", csv, FILES(fuzz_put("in.csv", data, size)), 1, fuzz_path("out.h5"), &opt));

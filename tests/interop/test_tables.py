@@ -103,7 +103,7 @@ def main():
         make_file(folder / "old.csv", 0, ROWS, 1, TOWNS)
         make_file(folder / "new.csv", 1000, NEW, 2, TOWNS + ["Rome"])
         said = run(BIN / "charl", "data", "import", "csv", folder / "old.csv", "-o", folder / "old.h5", "--val-split", "0.2", "--drop", "unused",
-                   "--words", "grade", "--na", "?", "--missing", "mean,weight:median,rest:flag")
+                   "--categorical", "grade", "--na", "?", "--missing", "mean,weight:median,rest:flag")
         for text in ("separated by ;", "decimal comma", "has no name and counts the rows", 'column "seen" holds dates'):
             assert text in said, f"FAIL: {text} in {said}"
         table = read(folder / "old.csv")

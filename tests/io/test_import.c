@@ -604,8 +604,8 @@ static void many_numbers_are_no_classes(void **state)
     charl_assert_status(charl_import("csv", NULL, FILES(text_file("p.csv", text)), 1, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("the target, column \"price\", has 400 different numbers");
     charl_assert_message(
-        "HINT --regression if the model is to predict a number, --words \"price\" if they are classes");
-    charl_assert_ok(charl_import("csv", WITH("words=price"), FILES(text_file("p.csv", text)), 1, out, &replace));
+        "HINT --regression if the model is to predict a number, --categorical \"price\" if they are classes");
+    charl_assert_ok(charl_import("csv", WITH("categorical=price"), FILES(text_file("p.csv", text)), 1, out, &replace));
     charl_dataset_close(open_out(NULL, &info));
     assert_int_equal(info.classes, 400);
     charl_assert_ok(charl_import("csv", WITH("regression=yes"), FILES(text_file("p.csv", text)), 1, out, &replace));

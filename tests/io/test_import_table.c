@@ -184,12 +184,12 @@ static void columns_are_chosen(void **state)
     assert_string_equal(info.columns, "a\nd"); /* in the order of the file */
     assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 2, (const float[]){1, 3, 4, 6});
     charl_dataset_close(ds);
-    ds = import_text(text, WITH("drop=b,c", "words=2"), 0, &info);
+    ds = import_text(text, WITH("drop=b,c", "categorical=2"), 0, &info);
     assert_string_equal(info.columns, "a\nd=3\nd=6");
     charl_dataset_close(ds);
     refuse(text, WITH("columns=x"), CHARL_ERR_CONFIG, "there is no column \"x\"");
     refuse(text, WITH("drop=e"), CHARL_ERR_CONFIG, "--drop e: it is the target");
-    refuse(text, WITH("drop=a", "words=a"), CHARL_ERR_CONFIG, "--words a: it is left out");
+    refuse(text, WITH("drop=a", "categorical=a"), CHARL_ERR_CONFIG, "--categorical a: it is left out");
     refuse(text, WITH("drop=0,1,2"), CHARL_ERR_DATA, "every column but the target is left out");
 }
 
@@ -220,7 +220,7 @@ static void missing_values_are_filled(void **state)
     refuse(text, WITH("missing=c:mean"), CHARL_ERR_CONFIG, "there is no column \"c\" among \"a\", \"b\", ");
     refuse("Age,y\n1,0\n2,1\n", WITH("label=age"), CHARL_ERR_CONFIG, "(did you mean \"Age\"?)");
     refuse(text, WITH("missing=y:mean"), CHARL_ERR_CONFIG, "a missing target can only be dropped");
-    refuse("a,y\nx,0\n,1\n", WITH("missing=a:mean"), CHARL_ERR_CONFIG, "words, which have no mean");
+    refuse("a,y\nx,0\n,1\n", WITH("missing=a:mean"), CHARL_ERR_CONFIG, "is categorical, so it has no mean");
     refuse("a,y\n,0\n,1\n", WITH("missing=drop"), CHARL_ERR_DATA, "every row has a missing value");
 }
 
@@ -264,17 +264,18 @@ static void decimal_signs_and_separators_are_found(void **state)
     refuse(
         "a,y\n\"1,234\",0\n5,1\n", NULL, CHARL_ERR_DATA,
         "t.csv:2: column \"a\": \"1,234\" may have a decimal sign or a thousands separator; HINT --decimal point reads "
-        "1234, --decimal comma reads 1.234, --words");
+        "1234, --decimal comma reads 1.234, --categorical");
     refuse("a;b;y\n1,5;2.5;0\n", NULL, CHARL_ERR_DATA,
            "column \"a\": \"1,5\" has a comma for a decimal sign; HINT write all numbers with one decimal sign");
-    refuse("a,y\n\"1,5\",0\n", NULL, CHARL_ERR_DATA, "HINT --decimal comma reads 1.5, --words");
+    refuse("a,y\n\"1,5\",0\n", NULL, CHARL_ERR_DATA, "HINT --decimal comma reads 1.5, --categorical");
     refuse("a;y\n1.234,50;0\n2.345,60;1\n", NULL, CHARL_ERR_DATA,
-           "t.csv:2: column \"a\": \"1.234,50\" has thousands separators; HINT --decimal comma reads 1234.5, --words");
+           "t.csv:2: column \"a\": \"1.234,50\" has thousands separators; HINT --decimal comma reads 1234.5, "
+           "--categorical");
     refuse("a,y\n5,0\n\"-1,234.5\",1\n", NULL, CHARL_ERR_DATA, "t.csv:3: column \"a\": \"-1,234.5\" has thousands");
     refuse("a;y\n1.234.567;0\n", NULL, CHARL_ERR_DATA, "\"1.234.567\" has thousands separators");
-    refuse("a;y\n12,345,678;0\n", NULL, CHARL_ERR_DATA, "HINT --decimal point reads 12345678, --words");
+    refuse("a;y\n12,345,678;0\n", NULL, CHARL_ERR_DATA, "HINT --decimal point reads 12345678, --categorical");
     refuse("a;y\n1.250;0\n980;1\n", NULL, CHARL_ERR_DATA,
-           "HINT --decimal point reads 1.25, --decimal comma reads 1250, --words");
+           "HINT --decimal point reads 1.25, --decimal comma reads 1250, --categorical");
     refuse("a;y\n1.250;0\n2.000;1\n", NULL, CHARL_ERR_DATA, "\"1.250\" may have a decimal sign");
     for (size_t i = 0; i < sizeof said_signs / sizeof *said_signs; i++) {
         ds = import_text(said_signs[i].text, WITH(given("decimal", said_signs[i].decimal)), 0, &info);
@@ -289,7 +290,7 @@ static void decimal_signs_and_separators_are_found(void **state)
     ds = import_text("a;y\n1.250;0\n2.5;1\n", NULL, 0, &info); /* nobody writes 2.5 for 25 */
     assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 1, (const float[]){1.25F, 2.5F});
     charl_dataset_close(ds);
-    ds = import_text("a;y\n1.234,50;0\n2;1\n", WITH("words=a"), 0, &info);
+    ds = import_text("a;y\n1.234,50;0\n2;1\n", WITH("categorical=a"), 0, &info);
     assert_string_equal(info.columns, "a=1.234,50\na=2");
     charl_dataset_close(ds);
     refuse("\xff\xfe"
@@ -393,7 +394,8 @@ static void numbers_with_a_unit_are_numbers(void **state)
            "as the "
            "others nor a date");
     refuse("a,b,y\n0-4,Q1,0\n5-9,Q2,1\n", NULL, CHARL_ERR_DATA,
-           "so it is in the columns a,b; HINT --words a,b if the values are categories, --drop a,b to leave them out");
+           "so it is in the columns a,b; HINT --categorical a,b if the values are categories, --drop a,b to leave them "
+           "out");
     refuse("a,y\n10.0.0.1,0\n1.2.3,1\n1234.567.8,1\n", NULL, CHARL_ERR_DATA,
            "\"10.0.0.1\" begins or ends with a number");
     refuse("a,y\n45%,0\n12,1\n", NULL, CHARL_ERR_DATA, "\"45%\" is not a number, but \"12\" in line 3 is");

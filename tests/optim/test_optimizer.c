@@ -66,7 +66,7 @@ static void step_reference(const charl_optimizer *o, const float *g, int t, doub
         charl__optimizer_reference r = {.config = &o->config,
                                         .lr = (double)(lr_of(t) * p->settings.lr_scale),
                                         .weight_decay = wd,
-                                        .edge = p->settings.edge,
+                                        .muon_exclude = p->settings.muon_exclude,
                                         .t = t + 1,
                                         .shape = p->spec.shape,
                                         .n = charl_shape_count(&p->spec.shape),

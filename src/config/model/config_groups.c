@@ -1,4 +1,4 @@
-/* optimizer.groups, optimizer.decay_1d and the matrices at the edges of a model. */
+/* optimizer.groups, optimizer.decay_1d and the matrices that muon leaves to adamw. */
 #include "config/model/config_groups.h"
 
 #include <math.h>
@@ -92,14 +92,14 @@ static void apply_defaults(const charl_config *config, charl_params *set, int64_
         if (spec->trainable && spec->shape.ndim < 2 && !vectors_decay(config)) {
             s.weight_decay = 0.0F;
         }
-        s.edge = spec->embedding;
+        s.muon_exclude = spec->embedding;
         charl_param_set_settings(p, s);
         last = spec->trainable && spec->shape.ndim > 1 ? p : last;
     }
     if (last && charl_param_get_spec(last)->shape.dim[0] == outputs) {
         charl_param_settings s = charl_param_get_settings(last);
 
-        s.edge = true;
+        s.muon_exclude = true;
         charl_param_set_settings(last, s);
     }
 }

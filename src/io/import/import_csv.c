@@ -35,7 +35,7 @@ typedef struct csv_settings {
     bool regression;
     const char *separator;
     int64_t skip;
-    const char *columns, *drop, *words; /* lists of names or indexes, with commas */
+    const char *columns, *drop, *categorical; /* lists of names or indexes, with commas */
     const char *missing, *na, *values;
     int header, decimal;
     int dates; /* charl__dates */
@@ -56,7 +56,7 @@ typedef struct csv_import {
     bool *is_asked;         /* [columns] --missing names the column */
     charl__missing missing; /* of columns that it does not name */
     int64_t rows, left_out; /* rows that are taken, and those with a missing value that are not */
-    bool has_classes;       /* --words names the target */
+    bool has_classes;       /* --categorical names the target */
     charl__look_at
         first_label; /* the label of line 1 where it was taken for a row and is no number: a header of numbers? */
     int64_t later_numbers, later_words; /* labels of the other rows; counted only then */
@@ -161,13 +161,13 @@ static charl_status take_dropped(csv_import *c, const char *text, int column)
     return CHARL_OK;
 }
 
-static charl_status take_words(csv_import *c, const char *text, int column)
+static charl_status take_categorical(csv_import *c, const char *text, int column)
 {
     if (is_target(c, column) && is_class(c)) {
         c->has_classes = true;
         return CHARL_OK;
     }
-    CHARL_REQUIRE(is_taken(c, column), CHARL_ERR_CONFIG, "%s: --words %s: it is %s", c->path, text,
+    CHARL_REQUIRE(is_taken(c, column), CHARL_ERR_CONFIG, "%s: --categorical %s: it is %s", c->path, text,
                   is_target(c, column) ? "the target, a number or one of several labels" : "left out");
     c->recipe.column[column].kind = CHARL__COLUMN_WORDS;
     c->look[column].collects = true;
@@ -247,8 +247,8 @@ static charl_status read_columns(csv_import *c)
     if (c->o->drop) {
         CHARL_TRY(for_columns(c, c->o->drop, take_dropped));
     }
-    if (c->o->words) {
-        CHARL_TRY(for_columns(c, c->o->words, take_words));
+    if (c->o->categorical) {
+        CHARL_TRY(for_columns(c, c->o->categorical, take_categorical));
     }
     if (c->o->missing) {
         CHARL_TRY(read_missing(c));
@@ -510,16 +510,17 @@ static charl_status fail_decimal(const csv_import *c, const int column[CHARL__NU
             snprintf(hint[comma], sizeof hint[comma], "--decimal %s reads %.9g, ", comma ? "comma" : "point", value);
         }
     }
-    CHARL_FAIL(CHARL_ERR_DATA,
-               "%s:%lld: column %s: \"%s\" %s; HINT %s%s%s--words %s if the values are categories, --drop %s to leave "
-               "the column out",
-               c->path, (long long)at->line, charl__table_column(&c->table, i), at->text,
-               form == CHARL__NUMBER_POINT   ? "has a decimal point, and other numbers of this file have a comma"
-               : form == CHARL__NUMBER_COMMA ? "has a comma for a decimal sign"
-               : hint[0][0] && hint[1][0]    ? "may have a decimal sign or a thousands separator"
-                                             : "has thousands separators",
-               hint[0], hint[1], hint[0][0] || hint[1][0] ? "" : "write all numbers with one decimal sign, ",
-               column_text, column_text);
+    CHARL_FAIL(
+        CHARL_ERR_DATA,
+        "%s:%lld: column %s: \"%s\" %s; HINT %s%s%s--categorical %s if the values are categories, --drop %s to leave "
+        "the column out",
+        c->path, (long long)at->line, charl__table_column(&c->table, i), at->text,
+        form == CHARL__NUMBER_POINT   ? "has a decimal point, and other numbers of this file have a comma"
+        : form == CHARL__NUMBER_COMMA ? "has a comma for a decimal sign"
+        : hint[0][0] && hint[1][0]    ? "may have a decimal sign or a thousands separator"
+                                      : "has thousands separators",
+        hint[0], hint[1], hint[0][0] || hint[1][0] ? "" : "write all numbers with one decimal sign, ", column_text,
+        column_text);
 }
 
 /* Point or comma: what all columns together show. */
@@ -595,7 +596,7 @@ static charl_status decide_dates(csv_import *c, int i)
     return CHARL_OK;
 }
 
-/* More words than help a model: names, numbers of tickets, texts. */
+/* Too many categories to help a model: names, numbers of tickets, texts. */
 static bool are_too_many(const charl__look *l)
 {
     return l->set.n > MANY_WORDS || (l->fields >= FEW_ROWS && l->set.n > l->fields / 2);
@@ -687,7 +688,7 @@ static charl_status decide_column(csv_import *c, int i, undecided *u)
                                : "column %d has neither a name nor values and is left out",
                            i);
     } else if (column->kind == CHARL__COLUMN_WORDS) {
-        CHARL_REQUIRE(!l->overflows, CHARL_ERR_DATA, "%s: column %s has more than %d different words", c->path, name,
+        CHARL_REQUIRE(!l->overflows, CHARL_ERR_DATA, "%s: column %s has more than %d categories", c->path, name,
                       CHARL__MOST_WORDS);
     } else if (values == 0) {
         column->kind = CHARL__COLUMN_DROPPED;
@@ -718,7 +719,7 @@ static charl_status fail_undecided(const csv_import *c, const undecided *u)
         CHARL_FAIL(
             CHARL_ERR_DATA,
             "%s:%lld: column %s: \"%s\" is not a number, but \"%s\" in line %lld is%s%s; HINT correct it; or %s%s%s"
-            "--words %s if the values are categories, --drop %s to leave %s out",
+            "--categorical %s if the values are categories, --drop %s to leave %s out",
             c->path, (long long)l->first_word.line, charl__table_column(&c->table, i), l->first_word.text,
             l->first_number.text, (long long)l->first_number.line, others ? "; so it is in the columns " : "",
             others ? u->marks.data : "", u->na.length ? "--na \"" : "", charl__text_string(&u->na),
@@ -734,7 +735,8 @@ static charl_status fail_undecided(const csv_import *c, const undecided *u)
         CHARL_FAIL(
             CHARL_ERR_DATA,
             "%s:%lld: column %s: \"%s\" begins or ends with a number, but is neither a number with the same unit as "
-            "the others nor a date that charl reads%s%s; HINT --words %s if the values are categories, --drop %s to "
+            "the others nor a date that charl reads%s%s; HINT --categorical %s if the values are categories, --drop %s "
+            "to "
             "leave %s out, or write them as numbers or dates",
             c->path, (long long)at->line, charl__table_column(&c->table, i), at->text,
             others ? "; so it is in the columns " : "", others ? u->edges.data : "", u->edges.data, u->edges.data,
@@ -743,7 +745,7 @@ static charl_status fail_undecided(const csv_import *c, const undecided *u)
     CHARL_REQUIRE(
         !u->too_many.length, CHARL_ERR_DATA,
         "%s: these columns have too many different values to be categories: %s; HINT leave them out with --drop "
-        "%s, or say with --words that they are categories",
+        "%s, or name them with --categorical",
         c->path, u->too_many.data, u->too_many.data);
     return CHARL_OK;
 }
@@ -767,7 +769,7 @@ static charl_status check_missing(csv_import *c)
             !words || !c->is_asked[i] ||
                 (column->missing != CHARL__MISSING_MEAN && column->missing != CHARL__MISSING_MEDIAN),
             CHARL_ERR_CONFIG,
-            "%s: column %s holds words, which have no mean and no median; HINT --missing flag or drop", c->path,
+            "%s: column %s is categorical, so it has no mean and no median; HINT --missing flag or drop", c->path,
             charl__table_column(&c->table, i));
         if (c->look[i].missing == 0 || column->missing != CHARL__MISSING_ERROR) {
             continue;
@@ -859,7 +861,7 @@ static charl_status decide_classes(csv_import *c)
     CHARL_REQUIRE(
         !numbers || labels->n <= CHARL__MOST_NUMERIC_CLASSES || c->has_classes, CHARL_ERR_DATA,
         "%s: the target, column %s, has %lld different numbers, such as %.20s; HINT --regression if the model is to "
-        "predict a number, --words %s if they are classes",
+        "predict a number, --categorical %s if they are classes",
         c->path, column, (long long)labels->n, labels->names[0], column);
     return charl__text_labels_decide(&c->labels, &c->class_names);
 }
@@ -1025,8 +1027,8 @@ static charl_status fit(csv_import *c)
         const char *name = charl__table_column(&c->table, i);
 
         if (column->kind == CHARL__COLUMN_WORDS) {
-            charl__import_note(c->common, "column %s holds words: a column of 0 and 1 for each of %lld%s", name,
-                               (long long)column->n_words, column->flagged ? ", and one for missing values" : "");
+            charl__import_note(c->common, "column %s is categorical: one-hot encoded, %lld categories%s", name,
+                               (long long)column->n_words, column->flagged ? ", and a column for missing values" : "");
         } else if (f.column[i].missing > 0 && column->kind == CHARL__COLUMN_NUMBER) {
             charl__import_note(c->common, "column %s: %lld missing, filled with %.6g%s", name,
                                (long long)f.column[i].missing, column->fill[0],
@@ -1051,7 +1053,7 @@ static charl_status refuse_decided(const csv_settings *csv)
                    {"regression", csv->regression},
                    {"columns", csv->columns != NULL},
                    {"drop", csv->drop != NULL},
-                   {"words", csv->words != NULL},
+                   {"categorical", csv->categorical != NULL},
                    {"missing", csv->missing != NULL},
                    {"na", csv->na != NULL},
                    {"values", csv->values != NULL},
@@ -1189,8 +1191,8 @@ static const charl_key keys[] = {
     {"columns", CHARL_KEY_TEXT, offsetof(csv_settings, columns), NULL, false,
      "use these columns alone, A,B,C by name or index (default: all but the target)", NULL},
     {"drop", CHARL_KEY_TEXT, offsetof(csv_settings, drop), NULL, false, "leave these columns out", NULL},
-    {"words", CHARL_KEY_TEXT, offsetof(csv_settings, words), NULL, false,
-     "the values of these columns are categories, numbers too", NULL},
+    {"categorical", CHARL_KEY_TEXT, offsetof(csv_settings, categorical), NULL, false,
+     "treat these columns as categorical, even if their values are numbers", NULL},
     {"missing", CHARL_KEY_TEXT, offsetof(csv_settings, missing), NULL, false,
      "what becomes of missing values: drop (leave the row out), mean, median, or flag (the mean, and a column "
      "NAME_missing); of a single "
@@ -1212,7 +1214,7 @@ static const charl_key keys[] = {
     {"header", CHARL_KEY_CHOICE, offsetof(csv_settings, header), NULL, false,
      "whether the first line names the columns (default: auto, yes if it contains no numbers)", "auto|yes|no"},
     {"like", CHARL_KEY_TEXT, offsetof(csv_settings, like), NULL, false,
-     "treat columns, words, missing values and classes as in this dataset, which an earlier import wrote", NULL},
+     "treat columns, categories, missing values and classes as in this dataset, which an earlier import wrote", NULL},
 };
 static const csv_settings defaults = {.separator = "auto"};
 
