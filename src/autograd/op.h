@@ -346,7 +346,9 @@ charl_var *charl__max_index(charl_graph *g, charl_var *x, int axis, charl_var **
  *  the fixed tree into output k, rounded if e->rounds[k]. With a single slice in all an operator writes its output directly
  *  (charl__fold_is_direct), and the reader of the lane rounds it. */
 charl_status charl__fold(const charl__enqueue *e, charl_tensor *part, int64_t n, int k);
-/** The same for partial results at any offset in a buffer, without checks. */
+/** Lane j of output k, without checks. */
+charl__arg charl__lane_out(const charl__enqueue *e, int k, int j);
+/** charl__fold for partial results at any offset in a buffer, without checks. */
 charl_status charl__fold_from(const charl__enqueue *e, charl__arg part, int64_t n, int k);
 /** Partial results are [rows, taps, padded] for an output [rows, channels, taps]. */
 typedef struct charl__fold_move {

@@ -24,6 +24,14 @@ void charl__fold_params(const charl__enqueue *e, int k, int leaves, charl__launc
     }
 }
 
+charl__arg charl__lane_out(const charl__enqueue *e, int k, int j)
+{
+    charl__arg out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
+
+    out.v.offset = e->out[k]->offset + j * e->lane_stride[k];
+    return out;
+}
+
 /* Every work-item of a GPU may move 16 bytes at a time. Compilers for CPUs join work-items. */
 static bool is_in_fours(const charl__enqueue *e, const charl__fold_input *in)
 {
@@ -53,12 +61,11 @@ static charl_status fold_lane(const charl__enqueue *e, const charl__fold_input *
 
     charl__fold_params(e, in[0].k, s->lane_hi[j] - s->lane_lo[j], &l);
     for (int i = 0; i < n_in; i++) {
-        charl__arg part = in[i].part, out = charl__raw(CHARL_ARG_OUT, e->out[in[i].k]->buffer);
+        charl__arg part = in[i].part;
 
         part.v.offset += leaf * leaf_elements(&in[i]);
-        out.v.offset = e->out[in[i].k]->offset + j * e->lane_stride[in[i].k];
         charl__launch_add(&l, part);
-        charl__launch_add(&l, out);
+        charl__launch_add(&l, charl__lane_out(e, in[i].k, j));
         charl__launch_add(&l, charl__i64(in[i].n));
         l.global[0] += (size_t)((in[i].n / vec + group - 1) / group * group);
     }

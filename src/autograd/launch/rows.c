@@ -239,14 +239,6 @@ static void shape_fold(const charl__enqueue *e, const charl_reduce *r, int leave
     charl__launch_add(l, charl__i64(wide));
 }
 
-static charl__arg lane_arg(const charl__enqueue *e, int k, int j)
-{
-    charl__arg out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
-
-    out.v.offset = e->out[k]->offset + j * e->lane_stride[k];
-    return out;
-}
-
 /* Lane j of the outputs from k on: so many leaves from number `first` on. */
 static charl_status launch_fold(const charl__enqueue *e, const charl_reduce *r, int k, int j, int first, int leaves)
 {
@@ -265,10 +257,10 @@ static charl_status launch_fold(const charl__enqueue *e, const charl_reduce *r, 
     at.a.v.offset += skipped;
     at.b.v.offset += skipped;
     at.a.count = at.b.count = 0;
-    at.out = lane_arg(e, k, j);
+    at.out = charl__lane_out(e, k, j);
     add_operands(&at, &l);
     if (r->outputs > 1) {
-        charl__launch_add(&l, lane_arg(e, k + 1, j));
+        charl__launch_add(&l, charl__lane_out(e, k + 1, j));
     }
     charl__launch_add(&l, charl__i32(leaves));
     charl__launch_add(&l, charl__i64(r->n));

@@ -219,14 +219,6 @@ typedef struct {
     int j, first, leaves;
 } lane;
 
-static charl__arg lane_out(const charl__enqueue *e, const lane *n)
-{
-    charl__arg out = charl__raw(CHARL_ARG_OUT, e->out[0]->buffer);
-
-    out.v.offset = e->out[0]->offset + n->j * e->lane_stride[0];
-    return out;
-}
-
 /* A work-group has as many rows of the table as leave all compute units with something to do. In a
  * table of less than that a row is shared by groups, and none is left to others. */
 static charl_status launch_shared(const charl__enqueue *e, const lane *n)
@@ -252,7 +244,7 @@ static charl_status launch_shared(const charl__enqueue *e, const lane *n)
                        .global = {(size_t)((vocab + rows - 1) / rows * parts * group)},
                        .local = {(size_t)group},
                        .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), ints(e, CHARL_ARG_OUT, found),
-                                lane_out(e, n), charl__i64(n->first), charl__i64(n->slices),
+                                charl__lane_out(e, 0, n->j), charl__i64(n->first), charl__i64(n->slices),
                                 charl__i64(charl__tensor_count(e->in[1]) / n->slices), charl__i64(vocab),
                                 charl__i64(columns), charl__i64(parts)}};
 
@@ -267,7 +259,7 @@ static charl_status launch_shared(const charl__enqueue *e, const lane *n)
                              .label = e->label,
                              .global = {(size_t)((pieces - 1) / group + 1) * (size_t)group},
                              .local = {(size_t)group},
-                             .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, found), lane_out(e, n),
+                             .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, found), charl__lane_out(e, 0, n->j),
                                       charl__i64(vocab), charl__i64(columns)}};
 
         charl__launch_set_all(&few, l.params);
@@ -281,8 +273,9 @@ static charl_status sum_lane(const charl__enqueue *e, const lane *n)
     const charl_shape *s = &e->out[0]->shape;
     charl__launch l = {.file = "embedding/embedding",
                        .entry = "charl_sum",
-                       .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), lane_out(e, n), charl__i64(n->first),
-                                charl__i64(n->slices), charl__i64(charl__tensor_count(e->in[1]) / n->slices)}};
+                       .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), charl__lane_out(e, 0, n->j),
+                                charl__i64(n->first), charl__i64(n->slices),
+                                charl__i64(charl__tensor_count(e->in[1]) / n->slices)}};
 
     charl__fold_params(e, 0, n->leaves, &l);
     return is_shared(e) ? launch_shared(e, n)
