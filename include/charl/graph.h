@@ -20,7 +20,7 @@
  *  Builders (charl/ops.h) append operators and return the new charl_var; the graph keeps the first
  *  error, NULL in gives NULL out, and charl_graph_compile returns that error, so that models read
  *  like formulas. A graph OWNS its vars: they are borrowed pointers that die with it. Parameters
- *  belong to their charl_params set and outlive the graph. A graph belongs to one thread and one
+ *  belong to their charl_params sets and outlive the graph. A graph belongs to one thread and one
  *  device.
  *
  *  Every var is in one of three states. REPLICATED: the same on every rank. BATCHED: the leading
@@ -87,6 +87,10 @@ charl_var *charl_input(charl_graph *g, const char *name, charl_dtype dtype, char
 /** The value of a parameter, in the graph's precision. Asking twice gives the same var. Borrowed.
  *  Local. */
 charl_var *charl_parameter(charl_graph *g, charl_param *p);
+/** Say which set the graph trains where it has parameters of several, as a generator and a discriminator have: the
+ *  gradients are those of `set` (borrowed), and parameters of other sets are constants through which gradients flow. A
+ *  graph with parameters of one set trains that set. Call before charl_graph_backward. Local. */
+void charl_graph_set_trained(charl_graph *g, charl_params *set);
 /** f32 scalar that never changes. Borrowed. Local. */
 charl_var *charl_constant(charl_graph *g, float value);
 
@@ -94,8 +98,8 @@ charl_var *charl_constant(charl_graph *g, float value);
  *  after a run. Local. */
 void charl_graph_keep(charl_graph *g, charl_var *v);
 
-/** Append the gradient of y with respect to every trainable parameter and every var named with
- *  charl_graph_require_gradient.
+/** Append the gradient of y with respect to every trainable parameter of the set that the graph trains and every var
+ *  named with charl_graph_require_gradient.
  *
  *    y         a loss: f32, one number, PARTIAL or REPLICATED; or any value
  *    gradient  that of y. For a loss one number, NULL means 1; for other values a var of y's shape and state, and of

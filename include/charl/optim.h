@@ -61,6 +61,10 @@ typedef struct charl_optimizer_config {
     charl_spike_rule on_spike;
     int spike_window;
     float spike_threshold;
+
+    /* names of the parameters that it updates, as charl_params_freeze takes them; NULL: all. Norm, clipping and spikes
+     * are those of their gradients. Elementwise types only. Copied */
+    const char *params;
 } charl_optimizer_config;
 
 /** What the last step found. */

@@ -99,12 +99,19 @@ void charl_param_set_settings(charl_param *p, charl_param_settings settings);
  *  any character: "*" is all, "h.0.*, h.1.*" two blocks. A pattern after ! excludes what it matches from the patterns
  *  before it: "*, !head.*" is all but the head. Frozen parameters keep their values. They have no gradient, no
  *  optimizer state and no all-reduce traffic, and the backward pass leaves out what only they would need. Running
- *  statistics are not frozen: a batch norm in a training graph still updates them. Call after the parameters are
- *  declared and before charl_graph_backward, with the same patterns on every rank. *count receives the number of
- *  parameters frozen by this
- *  call; count may be NULL. Local. Errors: ERR_INVALID  a pattern matches no parameter, or the arenas are already
- *  allocated. */
+ *  statistics are not frozen: a batch norm in a training graph still updates them.
+ *
+ *  Call after the parameters are declared and before charl_graph_backward, with the same patterns on every rank. To
+ *  freeze or unfreeze between two parts of a training, destroy the graphs, optimizers and data-parallel objects of the
+ *  set, call these functions, and build them again; the parameters keep their values. *count receives the number of
+ *  parameters that this call has changed; count may be NULL.
+ *
+ *  Blocks where the set has been used. Local.
+ *  Errors: ERR_INVALID  a pattern matches no parameter; compiled graphs, optimizers or data-parallel objects use the
+ *                       set; or it has been used, and is packed (charl_params_pack)
+ *          ERR_NOMEM, ERR_DEVICE */
 charl_status charl_params_freeze(charl_params *set, const char *patterns, int *count) CHARL_MUST_CHECK;
+charl_status charl_params_unfreeze(charl_params *set, const char *patterns, int *count) CHARL_MUST_CHECK;
 
 /** Store the frozen matrices of the set in fewer bits, as QLoRA does: int4 uses the 16 values of NF4, int8 127 equal
  *  steps on each side of 0. Before a product, its matrix is unpacked to the precision of the graph into a workspace;

@@ -13,16 +13,11 @@
 #include "autograd/graph_private.h"
 #include "charl/ops.h"
 
-static bool stays_apart(const charl_var *v)
-{
-    return v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable;
-}
-
 static void accumulate(charl_graph *g, charl_var *v, charl_var *share)
 {
     if (!v->grad) {
         v->grad = share;
-    } else if (stays_apart(v)) {
+    } else if (charl__var_is_trained(v)) {
         const charl_status st = charl__list_add(&v->more, share);
 
         if (st != CHARL_OK) {
@@ -102,7 +97,7 @@ static void visit(charl_graph *g, charl__node *n)
     }
     for (int i = 0; i < n->n_in; i++) {
         needed[i] = n->in[i]->differentiable;
-        before[i] = stays_apart(n->in[i]) ? NULL : n->in[i]->grad;
+        before[i] = charl__var_is_trained(n->in[i]) ? NULL : n->in[i]->grad;
         any = any || needed[i];
     }
     if (!any) {
@@ -157,7 +152,7 @@ static void mark_differentiable(charl_graph *g)
     for (int i = 0; i < g->vars.count; i++) {
         charl_var *v = charl__var(g, i);
 
-        v->differentiable = v->wants_gradient || (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable);
+        v->differentiable = v->wants_gradient || charl__var_is_trained(v);
     }
     for (int i = 0; i < g->nodes.count; i++) {
         const charl__node *n = charl__graph_node(g, i);
@@ -177,6 +172,12 @@ static bool begin_backward(charl_graph *g)
 {
     if (g->has_gradients) {
         charl__graph_fail(g, CHARL_ERR_INVALID, "this graph has its gradients already");
+        return false;
+    }
+    if (g->constants.count > 0 && !g->is_chosen) {
+        charl__graph_fail(g, CHARL_ERR_INVALID,
+                          "the graph has parameters of %d sets; HINT charl_graph_set_trained says which one it trains",
+                          g->constants.count + 1);
         return false;
     }
     g->has_gradients = true;

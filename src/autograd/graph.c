@@ -89,8 +89,12 @@ void charl_graph_destroy(charl_graph *g)
     }
     charl_free(g->segment);
     charl_free(g->segment_bytes);
+    for (int i = 0; g->compiled && charl__graph_set(g, i); i++) {
+        charl__graph_set(g, i)->users--;
+    }
     charl_free(g->vars.item);
     charl_free(g->nodes.item);
+    charl_free(g->constants.item);
     charl_free(g->action);
     charl_free(g->message);
     charl__steps_destroy(g->own_steps);
@@ -438,6 +442,41 @@ void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t)
     v->tensor = charl_tensor_retain(t);
 }
 
+/* The first set is trained unless charl_graph_set_trained names another. */
+static charl_status add_set(charl_graph *g, charl_params *set)
+{
+    g->params = g->params ? g->params : set;
+    for (int i = 0; charl__graph_set(g, i); i++) {
+        if (charl__graph_set(g, i) == set) {
+            return CHARL_OK;
+        }
+    }
+    return charl__list_add(&g->constants, set);
+}
+
+void charl_graph_set_trained(charl_graph *g, charl_params *set)
+{
+    if (!g || !set) {
+        charl__graph_fail(g, CHARL_ERR_INVALID, "charl_graph_set_trained: set is NULL");
+        return;
+    }
+    const charl_status st = g->has_gradients ? CHARL_OK : add_set(g, set);
+
+    if (st != CHARL_OK) {
+        charl__graph_keep_error(g, st);
+    } else if (g->has_gradients) {
+        charl__graph_fail(g, CHARL_ERR_INVALID, "charl_graph_set_trained comes before charl_graph_backward");
+    } else {
+        for (int i = 0; i < g->constants.count; i++) {
+            if (g->constants.item[i] == set) {
+                g->constants.item[i] = g->params;
+            }
+        }
+        g->params = set;
+        g->is_chosen = true;
+    }
+}
+
 charl_var *charl_parameter(charl_graph *g, charl_param *p)
 {
     if (!g || !p) {
@@ -455,9 +494,9 @@ charl_var *charl_parameter(charl_graph *g, charl_param *p)
     if (g->compiled) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "parameter %s: the graph is already compiled", p->spec.name);
     }
-    if (g->params && g->params != p->set) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "parameter %s belongs to another set than the others",
-                                 p->spec.name);
+    st = add_set(g, p->set);
+    if (st != CHARL_OK) {
+        return charl__graph_keep_error(g, st);
     }
     type = (charl_type){charl__param_is_halved(p) ? g->precision : CHARL_F32, p->spec.shape, CHARL_REPLICATED};
     st = charl__var_new(g, type, &v);
@@ -466,7 +505,6 @@ charl_var *charl_parameter(charl_graph *g, charl_param *p)
     }
     v->leaf = CHARL_LEAF_PARAM;
     v->param = p;
-    g->params = p->set;
     return v;
 }
 

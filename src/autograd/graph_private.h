@@ -92,7 +92,9 @@ struct charl_graph {
     charl_status status; /* first error of building or compiling */
     char *message;
 
-    charl_params *params; /* the one set that its parameters come from; NULL without parameters */
+    charl_params *params; /* the set that it trains; before charl_graph_backward that of the first parameter, or NULL */
+    charl__list constants; /* charl_params: other sets, whose parameters it only reads */
+    bool is_chosen;        /* charl_graph_set_trained has said which set is trained */
     bool has_gradients;
     int n_forward;             /* nodes before the gradients were appended */
     int first_backward;        /* node that the backward pass begins with */
@@ -147,6 +149,18 @@ static inline charl__node *charl__graph_node(const charl_graph *g, int i)
 static inline charl_var *charl__var(const charl_graph *g, int i)
 {
     return g->vars.item[i];
+}
+
+/** Whether v is a parameter that g trains. */
+static inline bool charl__var_is_trained(const charl_var *v)
+{
+    return v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable && v->param->set == v->g->params;
+}
+
+/** Set i = 0, 1, ... whose parameters g has, the trained one first; NULL after the last. */
+static inline charl_params *charl__graph_set(const charl_graph *g, int i)
+{
+    return i == 0 ? g->params : i <= g->constants.count ? g->constants.item[i - 1] : NULL;
 }
 
 /** Gradient k of parameter var v: the only one, or the first, is k = 0. */

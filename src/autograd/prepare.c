@@ -198,7 +198,7 @@ static charl_status settle_param(charl_graph *g, charl_var *p)
 
 static bool is_trained(const charl_var *v)
 {
-    return v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable && v->grad;
+    return charl__var_is_trained(v) && v->grad;
 }
 
 static charl_status settle_gradients(charl_graph *g)
@@ -268,7 +268,7 @@ static int finish_of(const charl_var *v)
     return v->late ? INT_MAX - 1 : charl__var_root(v->grad)->node->position;
 }
 
-static charl_status lay_out(charl_graph *g)
+static charl_status lay_out(charl_graph *g, charl_params *set)
 {
     charl_status st = CHARL_OK;
     finish *done = NULL;
@@ -279,7 +279,7 @@ static charl_status lay_out(charl_graph *g)
     for (int i = 0; i < g->vars.count; i++) {
         const charl_var *v = charl__var(g, i);
 
-        if (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable) {
+        if (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable && v->param->set == set) {
             done[n].position = finish_of(v);
             done[n++].index = v->param->index;
         }
@@ -288,7 +288,7 @@ static charl_status lay_out(charl_graph *g)
     for (int i = 0; i < n; i++) {
         order[i] = done[i].index;
     }
-    CHARL_TRY_CLEANUP(charl__params_layout(g->params, order, n));
+    CHARL_TRY_CLEANUP(charl__params_layout(set, order, n));
 cleanup:
     charl_free(done);
     charl_free(order);
@@ -300,8 +300,33 @@ static charl_status share_gradients(charl_graph *g)
     for (int i = 0; g->has_gradients && i < g->vars.count && !completes(g); i++) {
         const charl_var *v = charl__var(g, i);
 
-        if (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable) {
+        if (charl__var_is_trained(v)) {
             CHARL_TRY(charl__params_share(v->param, v->more.count));
+        }
+    }
+    return CHARL_OK;
+}
+
+static charl_status place_sets(charl_graph *g)
+{
+    for (int i = 0; charl__graph_set(g, i); i++) {
+        if (!charl__params_is_laid_out(charl__graph_set(g, i))) {
+            CHARL_TRY(lay_out(g, charl__graph_set(g, i)));
+        }
+    }
+    return CHARL_OK;
+}
+
+static charl_status allocate_sets(charl_graph *g)
+{
+    charl_params *set;
+
+    for (int i = 0; (set = charl__graph_set(g, i)) != NULL; i++) {
+        if (!set->dev) {
+            CHARL_TRY(charl__params_allocate(set, g->dev));
+        }
+        if (g->precision != CHARL_F32) {
+            CHARL_TRY(charl__params_use_half(set, g->precision));
         }
     }
     return CHARL_OK;
@@ -310,11 +335,14 @@ static charl_status share_gradients(charl_graph *g)
 static charl_status prepare(charl_graph *g)
 {
     charl_status st = CHARL_OK;
+    charl_params *set;
 
-    CHARL_REQUIRE_CLEANUP(!g->params || !g->params->dev || g->params->dev == g->dev, CHARL_ERR_INVALID,
-                          "the parameters of this graph lie on another device");
-    if (g->params && !charl__params_is_laid_out(g->params)) {
-        charl__params_choose_formats(g->params, g->precision);
+    for (int i = 0; (set = charl__graph_set(g, i)) != NULL; i++) {
+        CHARL_REQUIRE_CLEANUP(!set->dev || set->dev == g->dev, CHARL_ERR_INVALID,
+                              "the parameters of this graph lie on another device");
+        if (!charl__params_is_laid_out(set)) {
+            charl__params_choose_formats(set, g->precision);
+        }
     }
     CHARL_TRY_CLEANUP(charl__graph_unpack_params(g));
     CHARL_TRY_CLEANUP(charl__graph_choose_layouts(g));
@@ -323,17 +351,10 @@ static charl_status prepare(charl_graph *g)
     charl__graph_mark_live(g);
     CHARL_TRY_CLEANUP(charl__graph_recompute_cheap(g));
     g->planned = true;
-    if (g->params && !charl__params_is_laid_out(g->params)) {
-        CHARL_TRY_CLEANUP(lay_out(g));
-    }
+    CHARL_TRY_CLEANUP(place_sets(g));
     CHARL_TRY_CLEANUP(share_gradients(g));
     CHARL_TRY_CLEANUP(charl__graph_fuse(g));
-    if (g->params && !g->params->dev) {
-        CHARL_TRY_CLEANUP(charl__params_allocate(g->params, g->dev));
-    }
-    if (g->params && g->precision != CHARL_F32) {
-        CHARL_TRY_CLEANUP(charl__params_use_half(g->params, g->precision));
-    }
+    CHARL_TRY_CLEANUP(allocate_sets(g));
 cleanup:
     if (st != CHARL_OK) {
         charl__graph_keep_error(g, st); /* a graph half prepared stays unusable */

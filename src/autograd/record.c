@@ -238,7 +238,7 @@ static int finish_of(const charl_graph *g, int64_t begin, int64_t end)
     for (int i = 0; i < g->vars.count; i++) {
         const charl_var *v = charl__var(g, i);
 
-        for (int k = 0; v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable && v->grad && k <= v->more.count; k++) {
+        for (int k = 0; charl__var_is_trained(v) && v->grad && k <= v->more.count; k++) {
             const int64_t at = charl__param_gradient_at(v->param, k);
             const int position = charl__var_root(charl__var_gradient(v, k))->node->position;
 

@@ -26,6 +26,9 @@ static charl_status compile(charl_graph *g)
     CHARL_TRY_CLEANUP(charl__graph_plan_memory(g));
     CHARL_TRY_CLEANUP(charl__graph_record(g));
     g->compiled = true;
+    for (int i = 0; charl__graph_set(g, i); i++) {
+        charl__graph_set(g, i)->users++;
+    }
 cleanup:
     if (st != CHARL_OK) {
         charl__graph_keep_error(g, st); /* a graph half compiled stays unusable */
@@ -82,6 +85,9 @@ static charl_status act(charl_graph *g, const charl__action *a)
 
 charl_status charl__graph_run_actions(charl_graph *g)
 {
+    if (g->has_gradients && g->params) {
+        g->params->is_joined = false;
+    }
     for (int i = 0; i < g->n_actions; i++) {
         CHARL_TRY(act(g, &g->action[i]));
     }

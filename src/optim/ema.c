@@ -64,8 +64,8 @@ charl_status charl__optimizer_exchange_ema(charl_optimizer *o)
 
 static charl_status check(const charl_optimizer *o, const charl_param *p)
 {
-    CHARL_REQUIRE(o->ema && p->set == o->set && p->spec.trainable, CHARL_ERR_INVALID,
-                  "there is no moving average of %s", p->spec.name);
+    CHARL_REQUIRE(o->ema && charl__optimizer_trains(o, p), CHARL_ERR_INVALID, "there is no moving average of %s",
+                  p->spec.name);
     return CHARL_OK;
 }
 
@@ -95,7 +95,7 @@ charl_status charl_optimizer_reset_ema(charl_optimizer *o)
         const charl_param *p = o->set->param[i];
         float *v = NULL;
 
-        if (p->spec.trainable) {
+        if (charl__optimizer_trains(o, p)) {
             CHARL_TRY(charl__alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
             st = charl_param_read(p, v);
             st = st == CHARL_OK ? charl_optimizer_write_ema(o, p, v) : st;

@@ -90,10 +90,10 @@ static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
                    {"WINDOW", CHARL_OPTIM_WINDOW}},
         .global = {LANES},
         .local = {LANES},
-        .args = {last, charl__i64(n), charl__raw(CHARL_ARG_IN, o->partial), charl__raw(CHARL_ARG_IN, o->set->sum),
-                 charl__raw(CHARL_ARG_INOUT, o->norm), charl__in(charl__steps_tensor(o->steps)),
-                 charl__f32(o->config.grad_clip), charl__i64(o->set->elements),
-                 charl__raw(CHARL_ARG_INOUT, o->scalars)},
+        .args = {last, charl__i64(n), charl__raw(CHARL_ARG_IN, o->partial),
+                 charl__raw(CHARL_ARG_IN, charl__optimizer_gradients(o)), charl__raw(CHARL_ARG_INOUT, o->norm),
+                 charl__in(charl__steps_tensor(o->steps)), charl__f32(o->config.grad_clip),
+                 charl__i64(o->set->elements), charl__raw(CHARL_ARG_INOUT, o->scalars)},
         .label = "grad_norm",
     };
 
@@ -115,7 +115,7 @@ static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
 
 charl_status charl__grad_norm_enqueue(const charl_optimizer *o)
 {
-    charl__arg in = charl__raw(CHARL_ARG_IN, o->set->sum);
+    charl__arg in = charl__raw(CHARL_ARG_IN, charl__optimizer_gradients(o));
     int64_t n = o->set->elements, at = 0;
 
     do {

@@ -111,6 +111,23 @@ static charl_status take_config(charl_optimizer *o, const charl_optimizer_config
     return CHARL_OK;
 }
 
+/* The parameters of config->params, whose gradients have a place of their own then: those of the others count in no norm. */
+static charl_status choose(charl_optimizer *o, const charl_optimizer_config *config)
+{
+    o->config.params = NULL; /* the caller's */
+    if (!config->params) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(
+        o->type->elementwise, CHARL_ERR_CONFIG,
+        "params = \"%s\": %s updates whole tensors, and all parameters of a set; HINT other parameters can be "
+        "in a set of their own",
+        config->params, o->type->row.name);
+    CHARL_TRY(charl__alloc_array(o->set->count, sizeof *o->trains, &o->trains));
+    CHARL_TRY(charl__params_choose(o->set, config->params, false, o->trains));
+    return charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "gradients of the optimizer", &o->gradients);
+}
+
 static float decay_of(const charl_optimizer *o, const charl_param *p)
 {
     if (p->settings.weight_decay >= 0.0F) {
@@ -230,6 +247,10 @@ static charl_status record(charl_optimizer *o)
     if (st == CHARL_OK) {
         st = charl__params_join(o->set);
     }
+    o->n_join = charl__recording_count(o->recording);
+    if (st == CHARL_OK && o->trains) {
+        st = charl__own_copy_gradients(o);
+    }
     if (st == CHARL_OK) {
         st = charl__grad_norm_enqueue(o);
     }
@@ -265,7 +286,10 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
                           "charl_data_parallel_compile in place of charl_graph_compile");
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *o, &o));
     o->set = set;
+    set->users++;
+    set->optimizers++;
     CHARL_TRY_CLEANUP(take_config(o, config));
+    CHARL_TRY_CLEANUP(choose(o, config));
     o->steps = steps;
     if (!steps) {
         CHARL_TRY_CLEANUP(charl__steps_create(set->dev, 4, &o->own_steps));
@@ -344,8 +368,12 @@ void charl_optimizer_destroy(charl_optimizer *o)
         }
         charl__tensor_sums_destroy(o->sums);
         charl_free((void *)(uintptr_t)o->config.settings);
+        o->set->users--;
+        o->set->optimizers--;
         charl_free(o->state_at);
         charl_free(o->own);
+        charl_free(o->trains);
+        charl__buffer_release(o->gradients);
         charl__buffer_release(o->table);
         charl__buffer_release(o->partial);
         charl__buffer_release(o->norm);
@@ -463,7 +491,8 @@ static charl_status update_range(const charl_optimizer *o, charl__param_range ra
     charl__launch l = {.file = u->file,
                        .entry = u->entry,
                        .params = {{"CHARL_VEC", vector_of(o, u)}},
-                       .args = {charl__raw(CHARL_ARG_INOUT, o->set->value), charl__raw(CHARL_ARG_IN, o->set->sum),
+                       .args = {charl__raw(CHARL_ARG_INOUT, o->set->value),
+                                charl__raw(CHARL_ARG_IN, charl__optimizer_gradients(o)),
                                 charl__raw(CHARL_ARG_IN, o->table), charl__raw(CHARL_ARG_IN, o->norm),
                                 charl__in(charl__steps_tensor(o->steps)),
                                 charl__raw(CHARL_ARG_OUT, copies ? o->set->half : NULL), charl__i64(range.count)},
@@ -558,7 +587,9 @@ charl_status charl__optimizer_step(charl_optimizer *o, float lr)
         CHARL_TRY(charl__optimizer_fill(o, lr, &step));
         CHARL_TRY(charl__steps_push(o->own_steps, &step));
     }
-    CHARL_TRY(charl__recording_replay(o->recording, o->n_begin, charl__recording_count(o->recording)));
+    CHARL_TRY(charl__recording_replay(o->recording, o->set->is_joined ? o->n_join : o->n_begin,
+                                      charl__recording_count(o->recording)));
+    o->set->is_joined = true;
     o->t++;
     return CHARL_OK;
 }

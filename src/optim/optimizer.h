@@ -98,7 +98,9 @@ struct charl_optimizer {
     const charl__optimizer_rule *type;
     charl_optimizer_config config; /* config.settings of a custom type is a copy, owned */
     charl_params *set;
-    charl_steps *steps; /* borrowed or own */
+    bool *trains;             /* [parameters]: those that it updates; NULL: all that are trainable */
+    charl__buffer *gradients; /* then: a copy of theirs, 0 elsewhere */
+    charl_steps *steps;       /* borrowed or own */
     charl_steps *own_steps;
     int n_states;
     /* f32 [own_elements], or where states are packed a workspace for so many elements as an update takes at a time */
@@ -122,6 +124,7 @@ struct charl_optimizer {
     charl__buffer *before; /* running statistics before the step; NULL: none, or nothing is skipped */
     charl__recording *recording;
     int n_begin;     /* launches of it that come before the graph */
+    int n_join;      /* launches of it up to the end of charl__params_join */
     int64_t t;       /* steps taken */
     int64_t skipped; /* of them, as the device said after step learned_at: what is updated is number t - skipped + 1 */
     int64_t learned_at;
@@ -217,8 +220,22 @@ charl_status charl__restore_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
  *  Async. */
 charl_status charl__optimizer_begin(charl_optimizer *o) CHARL_MUST_CHECK;
 
+/** Whether the optimizer updates p. */
+static inline bool charl__optimizer_trains(const charl_optimizer *o, const charl_param *p)
+{
+    return p->set == o->set && p->spec.trainable && (!o->trains || o->trains[p->index]);
+}
+
+/** The completed gradients that it reads, an arena; borrowed. */
+static inline charl__buffer *charl__optimizer_gradients(const charl_optimizer *o)
+{
+    return o->trains ? o->gradients : o->set->sum;
+}
+
 /** What this process keeps (own.c). */
 charl_status charl__own_create(charl_optimizer *o, const charl__param_ranges *own) CHARL_MUST_CHECK;
+/** Copy the gradients of the parameters that o updates. Can be recorded. Async. */
+charl_status charl__own_copy_gradients(const charl_optimizer *o) CHARL_MUST_CHECK;
 /** Read or write what is kept of state k of p; k = number of states: of the average. Blocks. */
 charl_status charl__own_read(const charl_optimizer *o, int k, const charl_param *p, float *dst) CHARL_MUST_CHECK;
 charl_status charl__own_write(const charl_optimizer *o, int k, const charl_param *p, const float *src) CHARL_MUST_CHECK;

@@ -18,7 +18,7 @@ enum { GROUP = 64 };
 static bool shape_of(const charl_optimizer *o, int k, const charl_param *p, charl_shape *out)
 {
     *out = p->spec.shape;
-    return p->spec.trainable && (!o->type->state_shape || o->type->state_shape(k, p, out));
+    return charl__optimizer_trains(o, p) && (!o->type->state_shape || o->type->state_shape(k, p, out));
 }
 
 charl__format charl__optimizer_format(const charl_optimizer *o, int k)
@@ -150,7 +150,7 @@ bool charl_optimizer_get_state_shape(const charl_optimizer *o, int k, const char
     if (!o || !p || !out) {
         return false;
     }
-    return k >= 0 && k < o->n_states && p->set == o->set && shape_of(o, k, p, out);
+    return k >= 0 && k < o->n_states && shape_of(o, k, p, out);
 }
 
 /* The part of the state's buffer that belongs to p, in bytes. */

@@ -4,11 +4,54 @@
 #include "base/alloc.h"
 #include "optim/optimizer.h"
 
+static int64_t end_of(const charl_param *p)
+{
+    return p->offset + charl__param_blocks(p) * CHARL_PARAM_ALIGN;
+}
+
 bool charl_optimizer_is_elementwise(const char *type)
 {
     const charl__optimizer_rule *t = charl__optimizer_find(type);
 
     return t && t->elementwise;
+}
+
+static charl_status add_range(charl_optimizer *o, charl__param_range range)
+{
+    CHARL_TRY(charl__grow(o->n_own, sizeof *o->own, &o->own));
+    o->own[o->n_own++] = range;
+    o->own_elements += range.count;
+    return CHARL_OK;
+}
+
+/* The parts of `range` that are of parameters which the optimizer updates, neighbours as one. */
+static charl_status add_chosen(charl_optimizer *o, charl__param_range range)
+{
+    const int64_t end = range.begin + range.count;
+
+    for (int64_t at = range.begin, next; at < end; at = next) {
+        const charl_param *first = NULL; /* the first that ends after `at` */
+
+        for (int i = 0; i < o->set->count; i++) {
+            const charl_param *p = o->set->param[i];
+
+            if (o->trains[i] && end_of(p) > at && (!first || p->offset < first->offset)) {
+                first = p;
+            }
+        }
+        if (!first || first->offset >= end) {
+            break;
+        }
+        at = first->offset > at ? first->offset : at;
+        next = end_of(first) < end ? end_of(first) : end;
+        if (o->n_own > 0 && at > range.begin && o->own[o->n_own - 1].begin + o->own[o->n_own - 1].count == at) {
+            o->own[o->n_own - 1].count += next - at;
+            o->own_elements += next - at;
+        } else {
+            CHARL_TRY(add_range(o, (charl__param_range){at, next - at}));
+        }
+    }
+    return CHARL_OK;
 }
 
 charl_status charl__own_create(charl_optimizer *o, const charl__param_ranges *own)
@@ -20,14 +63,30 @@ charl_status charl__own_create(charl_optimizer *o, const charl__param_ranges *ow
     own = own ? own : &everything;
     CHARL_REQUIRE(!o->is_divided || o->type->elementwise, CHARL_ERR_CONFIG,
                   "%s updates whole tensors: its state cannot be divided among ranks", o->type->row.name);
-    CHARL_TRY(charl__alloc_array(own->n, sizeof *o->own, &o->own));
     for (int i = 0; i < own->n; i++) {
         CHARL_INVARIANT(own->range[i].begin % CHARL_PARAM_ALIGN == 0 && own->range[i].count % CHARL_PARAM_ALIGN == 0);
-        o->own[i] = own->range[i];
-        o->own_elements += own->range[i].count;
+        CHARL_TRY(o->trains ? add_chosen(o, own->range[i]) : add_range(o, own->range[i]));
     }
-    o->n_own = own->n;
     return CHARL_OK;
+}
+
+charl_status charl__own_copy_gradients(const charl_optimizer *o)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < o->set->count && st == CHARL_OK; i++) {
+        const charl_param *p = o->set->param[i];
+        charl_tensor *from = NULL, *to = NULL;
+
+        if (o->trains[i]) {
+            st = charl__tensor_view(o->set->sum, CHARL_F32, &p->spec.shape, p->offset, &from);
+            st = st == CHARL_OK ? charl__tensor_view(o->gradients, CHARL_F32, &p->spec.shape, p->offset, &to) : st;
+            st = st == CHARL_OK ? charl_tensor_copy(from, to) : st;
+            charl_tensor_release(from);
+            charl_tensor_release(to);
+        }
+    }
+    return st;
 }
 
 charl_status charl__own_require_whole(const charl_optimizer *o, const char *call)

@@ -33,6 +33,7 @@ static void param_destroy(charl_param *p)
         charl_tensor_release(p->codes);
         charl_tensor_release(p->scales);
         charl_free((void *)(uintptr_t)p->spec.name);
+        charl_free(p->held);
         charl_free(p);
     }
 }
@@ -227,32 +228,105 @@ static bool has_match(const charl_params *set, const char *pattern)
     return false;
 }
 
-charl_status charl_params_freeze(charl_params *set, const char *patterns, int *count)
+charl_status charl__params_choose(const charl_params *set, const char *patterns, bool frozen, bool *chosen)
 {
-    CHARL_GIVEN(set, patterns);
     const char *rest = patterns;
     charl__pattern pattern;
-    int n = 0;
 
-    CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
-                  "parameters %s are frozen too late: a graph of this set is already compiled", patterns);
     while (charl__pattern_next(&rest, &pattern)) {
         CHARL_REQUIRE(has_match(set, pattern.text), CHARL_ERR_INVALID, "no parameter is called %s%s", pattern.text,
                       set->count == 0 ? "; HINT building the model declares the parameters" : "");
     }
     for (int i = 0; i < set->count; i++) {
+        const charl_param *p = set->param[i];
+
+        chosen[i] = (frozen ? p->frozen : p->spec.trainable) && charl__patterns_choose(patterns, p->spec.name);
+    }
+    return CHARL_OK;
+}
+
+/* Forget the layout. The values wait in host memory for the next one. */
+static charl_status withdraw(charl_params *set)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < set->count && st == CHARL_OK; i++) {
+        charl_param *p = set->param[i];
+        float *value = NULL;
+
+        st = charl__alloc_array(charl_shape_count(&p->spec.shape) + 1, sizeof *value, &value);
+        st = st == CHARL_OK ? charl_param_read(p, value) : st;
+        p->held = value;
+    }
+    for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
-        if (p->spec.trainable && charl__patterns_choose(patterns, p->spec.name)) {
-            p->spec.trainable = false;
-            p->frozen = true;
+        if (st != CHARL_OK) {
+            charl_free(p->held);
+            p->held = NULL;
+        } else {
+            charl_tensor_release(p->half);
+            p->half = NULL;
+            p->offset = -1;
+            p->n_shares = 0;
+        }
+    }
+    CHARL_TRY(st);
+    charl__params_free_gradients(set);
+    charl__params_free_values(set);
+    charl__buffer_release(set->half);
+    charl__buffer_release(set->frozen_half);
+    set->half = set->frozen_half = NULL;
+    set->elements = set->gradient_elements = set->buffer_elements = set->frozen_elements = 0;
+    set->dev = NULL;
+    return CHARL_OK;
+}
+
+/* Freeze the parameters that `patterns` choose, or train them again. */
+static charl_status change(charl_params *set, const char *patterns, bool freeze, int *count)
+{
+    charl_status st = CHARL_OK;
+    bool *chosen = NULL;
+    int n = 0;
+
+    CHARL_REQUIRE_CLEANUP(
+        set->users == 0, CHARL_ERR_INVALID,
+        "parameters %s are %s while %d graphs, optimizers and data-parallel objects use the set; HINT "
+        "destroy these first, and build others afterwards",
+        patterns, freeze ? "frozen" : "unfrozen", set->users);
+    CHARL_REQUIRE_CLEANUP(!charl__params_is_laid_out(set) || set->packing == CHARL_PACKING_F32, CHARL_ERR_INVALID,
+                          "parameters %s are %s too late: packed ones stay as the first graph has found them", patterns,
+                          freeze ? "frozen" : "unfrozen");
+    CHARL_TRY_CLEANUP(charl__alloc_array(set->count + 1, sizeof *chosen, &chosen));
+    CHARL_TRY_CLEANUP(charl__params_choose(set, patterns, !freeze, chosen));
+    if (charl__params_is_laid_out(set)) {
+        CHARL_TRY_CLEANUP(withdraw(set));
+    }
+    for (int i = 0; i < set->count; i++) {
+        if (chosen[i]) {
+            set->param[i]->spec.trainable = !freeze;
+            set->param[i]->frozen = freeze;
             n++;
         }
     }
     if (count) {
         *count = n;
     }
-    return CHARL_OK;
+cleanup:
+    charl_free(chosen);
+    return st;
+}
+
+charl_status charl_params_freeze(charl_params *set, const char *patterns, int *count)
+{
+    CHARL_GIVEN(set, patterns);
+    return change(set, patterns, true, count);
+}
+
+charl_status charl_params_unfreeze(charl_params *set, const char *patterns, int *count)
+{
+    CHARL_GIVEN(set, patterns);
+    return change(set, patterns, false, count);
 }
 
 charl_status charl_params_pack(charl_params *set, charl_packing packing)
@@ -367,6 +441,18 @@ static charl_status allocate_packed(charl_param *p, charl_device *dev)
     return st;
 }
 
+/* The value that p had before its layout was withdrawn. */
+static charl_status restore(charl_param *p)
+{
+    charl_status st = CHARL_OK;
+    float *value = p->held;
+
+    p->held = NULL;
+    st = value ? charl_param_write(p, value) : CHARL_OK;
+    charl_free(value);
+    return st;
+}
+
 charl_status charl__params_allocate(charl_params *set, charl_device *dev)
 {
     charl_status st = CHARL_OK;
@@ -388,6 +474,9 @@ charl_status charl__params_allocate(charl_params *set, charl_device *dev)
                                              CHARL_F32, &p->spec.shape, p->offset, &p->value));
     }
     set->dev = dev;
+    for (int i = 0; i < set->count && st == CHARL_OK; i++) {
+        st = restore(set->param[i]);
+    }
 cleanup:
     if (st != CHARL_OK) {
         charl__params_free_values(set);
@@ -471,6 +560,10 @@ charl_status charl__params_use_half(charl_params *set, charl_dtype dtype)
 {
     CHARL_INVARIANT(set->dev);
     if (!set->half) {
+        CHARL_REQUIRE(set->optimizers == 0, CHARL_ERR_INVALID,
+                      "the optimizer of these parameters updates no copy in %s; HINT compile the graphs in %s before "
+                      "charl_optimizer_create",
+                      charl_dtype_name(dtype), charl_dtype_name(dtype));
         set->half_type = dtype;
         CHARL_TRY(charl__buffer_create(set->dev, (size_t)set->elements * charl_dtype_size(dtype),
                                        "working copy of the parameters", &set->half));
@@ -539,7 +632,7 @@ void charl__params_free_gradients(charl_params *set)
     charl__buffer_release(set->grad);
     charl__buffer_release(set->sum);
     set->grad = set->sum = NULL;
-    set->is_part = false;
+    set->is_part = set->is_joined = false;
 }
 
 /* Initial values of a parameter, a block at a time. */
@@ -658,6 +751,10 @@ charl_status charl_param_write(charl_param *p, const float *src)
     if (p->codes) {
         return write_packed(p, src);
     }
+    if (p->held) {
+        memcpy(p->held, src, (size_t)charl_shape_count(&p->spec.shape) * sizeof *src);
+        return CHARL_OK;
+    }
     CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling", p->spec.name);
     CHARL_TRY(charl_tensor_write(p->value, src, charl__tensor_bytes(p->value)));
     if (p->half) {
@@ -683,6 +780,10 @@ charl_status charl_param_read(const charl_param *p, float *dst)
     CHARL_TRY(charl__device_enter(p->set->dev));
     if (p->codes) {
         return read_packed(p, dst);
+    }
+    if (p->held) {
+        memcpy(dst, p->held, (size_t)charl_shape_count(&p->spec.shape) * sizeof *dst);
+        return CHARL_OK;
     }
     CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling", p->spec.name);
     CHARL_TRY(charl_tensor_read(p->value, dst, charl__tensor_bytes(p->value)));

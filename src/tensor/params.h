@@ -43,6 +43,7 @@ struct charl_param {
     charl__format format;         /* not f32: it is packed */
     charl_tensor *codes, *scales; /* then; `half` may be the codes */
     uint32_t source_crc32c;       /* then: of the f32 values that it was written with */
+    float *held;                  /* its value while the layout is withdrawn; else NULL */
 };
 
 struct charl_params {
@@ -66,7 +67,10 @@ struct charl_params {
     /* gradient_elements: completed gradients; the same buffer as grad with one rank and one lane */
     charl__buffer *sum;
     const struct charl__param_ranges *own; /* borrowed: what an optimizer in this process updates; NULL: everything */
-    bool is_part; /* the lanes are of part of the batch, and nothing adds them to those of other ranks */
+    bool is_part;   /* the lanes are of part of the batch, and nothing adds them to those of other ranks */
+    bool is_joined; /* charl__params_join has added the shares of the gradients of the last run */
+    int users;      /* compiled graphs, optimizers and data-parallel objects, which know where the arenas lie */
+    int optimizers; /* of those */
 };
 
 /** n floats in whole blocks; the blocks that p takes in its arena. */
@@ -119,6 +123,9 @@ int64_t charl__params_range(const charl_params *set, int64_t *begin, int64_t lea
 /** sum of p += each of its shares, in order, for every p. Launches that can be recorded; none where
  *  nothing is shared. Async. */
 charl_status charl__params_join(charl_params *set) CHARL_MUST_CHECK;
+/** chosen[i] = whether `patterns` choose parameter i, of the trainable or the frozen ones. Errors: ERR_INVALID  a pattern matches none. */
+charl_status charl__params_choose(const charl_params *set, const char *patterns, bool frozen,
+                                  bool *chosen) CHARL_MUST_CHECK;
 /** Choose how frozen parameters are kept; once, before the layout. precision: of the graphs. */
 void charl__params_choose_formats(charl_params *set, charl_dtype precision);
 /** Whether operators get p unpacked. */

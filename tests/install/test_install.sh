@@ -84,6 +84,25 @@ for n in 1 2 3 4; do
     checks=$((checks + 1))
     cmp -s ddp.1 ddp.$n || { fail "train_ddp differs on $n ranks"; diff ddp.1 ddp.$n; }
 done
+for n in 1 2; do
+    expect 0 "train_ddp in 3 passes on $n ranks" timeout 1500 mpirun -q --oversubscribe --bind-to none -n $n by_cmake/train_ddp digits.h5 3
+    checks=$((checks + 1))
+    cmp -s ddp.1 log || { fail "train_ddp differs in 3 passes on $n ranks"; diff ddp.1 log; }
+done
+expect 1 "train_ddp in more passes than slices" by_cmake/train_ddp digits.h5 9
+says 1 "^train_ddp: passes = 9, but a rank has 8 of the 8 slices"
+for program in gan actor_critic; do
+    for n in 1 2 3; do
+        expect 0 "$program on $n ranks" timeout 1500 mpirun -q --oversubscribe --bind-to none -n $n by_cmake/$program
+        says 3 "^step "
+        cp log $program.$n
+        checks=$((checks + 1))
+        cmp -s $program.1 $program.$n || { fail "$program differs on $n ranks"; diff $program.1 $program.$n; }
+    done
+done
+checks=$((checks + 2))
+awk '/^step 600 / { exit !($NF > 1.8 && $NF < 2.2) }' gan.1 || fail "the points of the generator are not on the circle"
+awk '/^step 300 / { exit !($NF > 0.8) }' actor_critic.1 || fail "the actor has learned nothing"
 expect 1 "train_ddp on more ranks than slices" timeout 1500 mpirun -q --oversubscribe --bind-to none -n 9 by_cmake/train_ddp digits.h5
 says 1 "^train_ddp: .*slices"
 

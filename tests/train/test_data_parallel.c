@@ -22,7 +22,8 @@ typedef struct member {
     charl_comm *comm;
     charl_device *dev;
     charl_params *params;
-    float weight[COLUMNS], loss;
+    int split;                       /* 1: without clipping, 2: with an optimizer for each parameter, too */
+    float weight[COLUMNS + 1], loss; /* with the head behind it */
     bool lost;
     charl_status status;
     char message[1024];
@@ -30,25 +31,30 @@ typedef struct member {
 
 static charl_device *dev; /* keeps the driver open */
 
-/* The mean over the batch of one number for each of the rows of `slices`, some of which are dropped out; differentiated or not. */
+/* The mean over the batch of one number for each of the rows of `slices`, some of which are dropped out; differentiated or not. One of
+ * the two parameters is used twice. */
 static charl_status new_graph(const member *m, const charl_slices *slices, bool differentiates, charl_graph **out,
                               charl_var **input, charl_var **mean)
 {
     const charl_param_spec spec = {.name = "weight", .shape = {2, {1, COLUMNS}}, .trainable = true};
     const charl_shape rows = {2, {ROWS / SLICES * (slices ? slices->count : SLICES), COLUMNS}};
-    charl_param *w = charl_params_find(m->params, spec.name);
+    const charl_param_spec head_spec = {
+        .name = "head", .shape = {2, {1, 1}}, .init = {CHARL_INIT_CONSTANT, 0.5F, 0.0F}, .trainable = true};
+    charl_param *w = charl_params_find(m->params, spec.name), *head = charl_params_find(m->params, head_spec.name);
     charl_graph *g = NULL;
-    charl_var *x, *loss;
+    charl_var *x, *y, *loss;
 
     CHARL_TRY(charl_graph_create(m->dev, slices, &g));
     *out = g;
     if (!w) {
         CHARL_TRY(charl_params_add(m->params, &spec, &w));
+        CHARL_TRY(charl_params_add(m->params, &head_spec, &head));
     }
     charl_graph_set_training(g, differentiates);
     x = charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED);
-    loss = charl_batch_mean(g, charl_tanh(g, charl_linear(g, charl_dropout(g, charl_scale(g, x, 1.0F, 0.5F), 0.3F),
-                                                          charl_parameter(g, w), NULL)));
+    y = charl_linear(g, charl_dropout(g, charl_scale(g, x, 1.0F, 0.5F), 0.3F), charl_parameter(g, w), NULL);
+    y = charl_add(g, charl_tanh(g, y), charl_sigmoid(g, charl_linear(g, x, charl_parameter(g, w), NULL)));
+    loss = charl_batch_mean(g, charl_linear(g, y, charl_parameter(g, head), NULL));
     charl_graph_keep(g, loss);
     if (differentiates) {
         charl_graph_backward(g, loss, NULL);
@@ -181,7 +187,7 @@ static charl_status write_rows(charl_var *x, const charl_slices *s, int step)
 }
 
 static charl_status take_steps(member *m, charl_data_parallel *dp, charl_var *const *x, charl_var *const *loss,
-                               charl_optimizer *optimizer)
+                               charl_optimizer *optimizer, charl_optimizer *other)
 {
     for (int step = 0; step < STEPS; step++) {
         for (int i = 0; i < charl_data_parallel_get_passes(dp); i++) {
@@ -197,6 +203,9 @@ static charl_status take_steps(member *m, charl_data_parallel *dp, charl_var *co
         CHARL_REQUIRE(charl_data_parallel_step(dp, optimizer, 0.1F) == CHARL_ERR_INVALID &&
                           strstr(charl_error_message(), "has applied the gradients of step"),
                       CHARL_ERR_INVALID, "gradients that were applied are not refused");
+        if (other) {
+            CHARL_TRY(charl_data_parallel_step(dp, other, 0.1F));
+        }
     }
     return CHARL_OK;
 }
@@ -206,24 +215,31 @@ static charl_status train(member *m)
     charl_optimizer_config config = charl_optimizer_defaults("adamw");
     charl_status st = CHARL_OK;
     charl_data_parallel *dp = NULL;
-    charl_optimizer *optimizer = NULL;
+    charl_optimizer *optimizer = NULL, *other = NULL;
     charl_graph *g[MAX_PASSES] = {NULL};
     charl_var *x[MAX_PASSES], *loss[MAX_PASSES];
     const charl_slices *slices;
     int n = 0;
 
-    config.grad_clip = 0.5F;
+    config.grad_clip = m->split ? 0.0F : 0.5F;
     CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, &m->options, &dp));
     for (; (slices = charl_data_parallel_get_slices(dp, n)) != NULL; n++) {
         CHARL_TRY_CLEANUP(new_graph(m, slices, true, &g[n], &x[n], &loss[n]));
     }
     CHARL_TRY_CLEANUP(charl_data_parallel_compile(dp, g, n));
+    CHARL_TRY_CLEANUP(charl_params_initialize(m->params, 1));
+    if (m->split > 1) { /* an optimizer for each parameter */
+        config.params = "w*";
+        CHARL_TRY_CLEANUP(charl_optimizer_create(m->params, &config, &other));
+        config.params = "head"; /* it steps first, and leaves the gradients of the other one as they are */
+    }
     CHARL_TRY_CLEANUP(charl_optimizer_create(m->params, &config, &optimizer));
     CHARL_REQUIRE_CLEANUP(charl_data_parallel_step(dp, optimizer, 0.1F) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
                           "a step that has not run is not refused");
-    CHARL_TRY_CLEANUP(take_steps(m, dp, x, loss, optimizer));
+    CHARL_TRY_CLEANUP(take_steps(m, dp, x, loss, optimizer, other));
 cleanup:
     charl_optimizer_destroy(optimizer);
+    charl_optimizer_destroy(other);
     for (int k = 0; k < MAX_PASSES; k++) {
         charl_graph_destroy(g[k]);
     }
@@ -235,6 +251,7 @@ static charl_status train_twice(member *m)
 {
     CHARL_TRY(train(m));
     CHARL_TRY(train(m));
+    CHARL_TRY(charl_param_read(charl_params_get(m->params, 1), &m->weight[COLUMNS]));
     return charl_param_read(charl_params_get(m->params, 0), m->weight);
 }
 
@@ -266,14 +283,15 @@ static void *member_run(void *arg)
     return NULL;
 }
 
-static void run_ranks(int size, charl_data_parallel_options options, charl_status (*work)(member *), member *m)
+static void run_split(int size, charl_data_parallel_options options, charl_status (*work)(member *), int split,
+                      member *m)
 {
     pthread_t thread[MOST];
     charl_team *team = NULL;
 
     charl_assert_ok(charl_team_create(size, &team));
     for (int r = 0; r < size; r++) {
-        m[r] = (member){.team = team, .rank = r, .size = size, .options = options, .work = work};
+        m[r] = (member){.team = team, .rank = r, .size = size, .options = options, .work = work, .split = split};
         assert_int_equal(pthread_create(&thread[r], NULL, member_run, &m[r]), 0);
     }
     for (int r = 0; r < size; r++) {
@@ -285,6 +303,11 @@ static void run_ranks(int size, charl_data_parallel_options options, charl_statu
             fail_msg("rank %d of %d: %s", r, size, m[r].message);
         }
     }
+}
+
+static void run_ranks(int size, charl_data_parallel_options options, charl_status (*work)(member *), member *m)
+{
+    run_split(size, options, work, 0, m);
 }
 
 /* What the destruction of a sharded object cannot move to memory of its own is gone, and reading it an error. */
@@ -388,9 +411,29 @@ static void test_options_change_no_bit(void **state)
             for (int size = 1; size <= MOST; size++) {
                 run_ranks(size, o, train_twice, m);
                 for (int r = 0; r < size; r++) {
-                    charl_assert_same_bits(m[r].weight, one[0].weight, COLUMNS);
+                    charl_assert_same_bits(m[r].weight, one[0].weight, COLUMNS + 1);
                     charl_assert_same_bits(&m[r].loss, &one[0].loss, 1);
                 }
+            }
+        }
+    }
+}
+
+/* Two optimizers over the same set do what one does, also where gradients of several uses are added up. */
+static void test_optimizer_of_a_part(void **state)
+{
+    const charl_data_parallel_options options[] = {{sizeof *options}, {sizeof *options, .shard_optimizer = true}};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+        member one[MOST], m[MOST];
+
+        run_split(1, options[0], train_twice, 1, one);
+        for (int size = 1; size <= MOST; size++) {
+            run_split(size, options[k], train_twice, 2, m);
+            for (int r = 0; r < size; r++) {
+                charl_assert_same_bits(m[r].weight, one[0].weight, COLUMNS + 1);
+                charl_assert_same_bits(&m[r].loss, &one[0].loss, 1);
             }
         }
     }
@@ -401,6 +444,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_options_change_no_bit),
+        cmocka_unit_test(test_optimizer_of_a_part),
         cmocka_unit_test(test_failing_acquisitions),
         cmocka_unit_test(test_values_lost),
     };

@@ -100,7 +100,7 @@ charl_status charl_gradcheck(charl_graph *g, charl_var *loss, int samples, doubl
     for (int i = 0; i < g->vars.count; i++) {
         charl_var *v = charl__var(g, i);
 
-        if (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable && v->grad) {
+        if (charl__var_is_trained(v) && v->grad) {
             CHARL_TRY(loss_of(g, loss, &ignored));
             CHARL_TRY(check_param(g, loss, v, samples, worst));
         }

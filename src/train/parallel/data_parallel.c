@@ -67,6 +67,7 @@ charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params 
 
     CHARL_TRY(charl__grad_reducer_create(dp->comm, &options, &dp->slices, set, &dp->reducer));
     dp->params = set;
+    set->users++;
     return dp->shards ? charl_comm_agree(dp->comm, charl__shard_create(dp)) : CHARL_OK;
 }
 
@@ -84,6 +85,7 @@ charl_status charl__data_parallel_disconnect(charl_data_parallel *dp)
     charl__params_free_gradients(dp->params); /* they may lie in the reducer's memory */
     charl__grad_reducer_destroy(dp->reducer);
     dp->reducer = NULL;
+    dp->params->users--;
     dp->params = NULL;
     return st;
 }
@@ -277,6 +279,11 @@ static charl_status prepare_all(charl_data_parallel *dp, charl_params *set, char
     CHARL_REQUIRE(!set || !set->grad, CHARL_ERR_INVALID,
                   "the parameters have gradients already, from another data-parallel object or from "
                   "charl_graph_compile");
+    CHARL_REQUIRE(
+        !set || !dp->shards || set->users == 0, CHARL_ERR_INVALID,
+        "shard_optimizer moves the parameters, which %d compiled graphs and optimizers use already; HINT compile "
+        "those afterwards",
+        set->users);
     if (set) {
         set->reduce_dtype = dp->reduce_dtype;
     }
@@ -421,6 +428,7 @@ void charl_data_parallel_destroy(charl_data_parallel *dp)
     if (dp->params) { /* gradients and values may lie in the reducer's memory */
         charl__params_free_gradients(dp->params);
         dp->params->own = NULL;
+        dp->params->users--;
         if (charl__grad_reducer_shares_values(dp->reducer) && charl__params_move(dp->params, NULL) != CHARL_OK) {
             charl__params_free_values(dp->params);
         }
