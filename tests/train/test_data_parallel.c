@@ -324,6 +324,7 @@ static charl_status lose_values(member *m)
     CHARL_TRY_CLEANUP(charl_params_initialize(m->params, 1));
     charl_graph_destroy(g);
     g = NULL;
+    CHARL_TRY_CLEANUP(charl_comm_barrier(m->comm)); /* the other rank needs no memory from here on */
     if (m->rank == 0) {
         charl_test_fault_set("alloc:1"); /* of whichever rank comes first */
     }
