@@ -25,28 +25,34 @@ endif()
 find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-# Optional: without them image files of that kind are refused.
+# Optional. Each is a target that is empty where the library is missing; CHARL_HAVE_name tells the sources.
+function(charl_optional name)
+  if(NOT TARGET charl_${name})
+    add_library(charl_${name} INTERFACE)
+  endif()
+  foreach(library IN LISTS ARGN)
+    if(${library}_FOUND)
+      target_link_libraries(charl_${name} INTERFACE PkgConfig::${library})
+      target_compile_definitions(charl_${name} INTERFACE CHARL_HAVE_${library})
+    endif()
+  endforeach()
+endfunction()
 pkg_check_modules(PNG IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
-pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8) # optional: the words of byte pair encoding
-pkg_check_modules(JANSSON IMPORTED_TARGET jansson>=2.14) # optional: reading safetensors and tokenizer.json
-pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc) # optional: tokenizers that normalize text
+charl_optional(image_files PNG JPEG) # image files of these kinds
+pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8)
+charl_optional(pcre2 PCRE2) # the words of byte pair encoding
+pkg_check_modules(JANSSON IMPORTED_TARGET jansson>=2.14)
+charl_optional(jansson JANSSON) # reading safetensors and tokenizer.json
+pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc)
+charl_optional(utf8proc UTF8PROC) # tokenizers that normalize text
 if(NOT CHARL_PORTABLE) # Debian has no static one
-  pkg_check_modules(LZF IMPORTED_TARGET liblzf) # optional: HDF5 files compressed with h5py's lzf
+  pkg_check_modules(LZF IMPORTED_TARGET liblzf)
 endif()
+charl_optional(lzf LZF) # HDF5 files compressed with h5py's lzf
 
 if(NOT TARGET charl_hdf5)
   add_library(charl_hdf5 INTERFACE)
   target_include_directories(charl_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
   target_link_libraries(charl_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
-endif()
-
-if(NOT TARGET charl_image_files)
-  add_library(charl_image_files INTERFACE)
-  foreach(library PNG JPEG)
-    if(${library}_FOUND)
-      target_link_libraries(charl_image_files INTERFACE PkgConfig::${library})
-      target_compile_definitions(charl_image_files INTERFACE CHARL_HAVE_${library})
-    endif()
-  endforeach()
 endif()

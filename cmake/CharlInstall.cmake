@@ -1,5 +1,5 @@
-# cmake --install: programs, library, headers, and what find_package and pkg-config need to find them. The components are the packages that
-# CharlPackage.cmake makes: programs, library, development.
+# cmake --install: programs, libraries, headers, and what find_package and pkg-config need to find them. The components are the packages that
+# CharlPackage.cmake makes: programs, and of each library LIBRARY and LIBRARY_development.
 include(CMakePackageConfigHelpers)
 
 # The programs find the library beside them, wherever the prefix is moved to.
@@ -10,6 +10,7 @@ if(TARGET charl-bench)
 endif()
 if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr") # there the loader looks by itself
   set_target_properties(${programs} PROPERTIES INSTALL_RPATH "$ORIGIN/${CHARL_BIN_TO_LIB}")
+  set(beside "$ORIGIN")
 endif()
 install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/launch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/charl/launch COMPONENT programs USE_SOURCE_PERMISSIONS
@@ -78,10 +79,34 @@ if(CHARL_PORTABLE)
   return()
 endif()
 
-install(TARGETS charl_shared EXPORT charlTargets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/charl ${PROJECT_BINARY_DIR}/include/charl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  COMPONENT development FILES_MATCHING PATTERN "*.h")
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/charl)
+file(RELATIVE_PATH CHARL_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+set(CHARL_DESCRIPTION_OF_charl "${PROJECT_DESCRIPTION}")
+set(CHARL_DESCRIPTION_OF_train "Trains and runs what the configuration files of charl describe")
+set(CHARL_DESCRIPTION_OF_report "Pages and tables of trainings with charl")
+foreach(library IN LISTS CHARL_LIBRARIES)
+  charl_library_name(${library} CHARL_PC_NAME)
+  set(CHARL_PC_DESCRIPTION ${CHARL_DESCRIPTION_OF_${library}})
+  set(CHARL_PC_REQUIRES)
+  foreach(need IN LISTS CHARL_NEEDS_OF_${library})
+    charl_library_name(${need} name)
+    list(APPEND CHARL_PC_REQUIRES "${name} = ${PROJECT_VERSION}")
+  endforeach()
+  list(JOIN CHARL_PC_REQUIRES ", " CHARL_PC_REQUIRES)
+  set_target_properties(charl_${library}_shared PROPERTIES INSTALL_RPATH "${beside}")
+  install(TARGETS charl_${library}_shared EXPORT ${CHARL_PC_NAME}Targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${library} NAMELINK_COMPONENT ${library}_development)
+  install(EXPORT ${CHARL_PC_NAME}Targets NAMESPACE charl:: DESTINATION ${package} COMPONENT ${library}_development)
+  foreach(header IN LISTS CHARL_HEADERS_OF_${library})
+    set(folder ${PROJECT_SOURCE_DIR})
+    if(header STREQUAL version)
+      set(folder ${PROJECT_BINARY_DIR})
+    endif()
+    install(FILES ${folder}/include/charl/${header}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/charl COMPONENT ${library}_development)
+  endforeach()
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/charl.pc.in ${PROJECT_BINARY_DIR}/cmake/${CHARL_PC_NAME}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/cmake/${CHARL_PC_NAME}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${library}_development)
+endforeach()
 
 # Components of find_package(charl COMPONENTS ...): what this build could find.
 set(CHARL_COMPONENTS)
@@ -93,13 +118,7 @@ foreach(component_needs "png PNG" "jpeg JPEG" "safetensors JANSSON" "bpe PCRE2" 
   endif()
 endforeach()
 
-set(package ${CMAKE_INSTALL_LIBDIR}/cmake/charl)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/charlConfig.cmake.in ${PROJECT_BINARY_DIR}/cmake/charlConfig.cmake
   INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/charlConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(EXPORT charlTargets NAMESPACE charl:: DESTINATION ${package} COMPONENT development)
-install(FILES ${PROJECT_BINARY_DIR}/cmake/charlConfig.cmake ${PROJECT_BINARY_DIR}/cmake/charlConfigVersion.cmake DESTINATION ${package} COMPONENT development)
-
-file(RELATIVE_PATH CHARL_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-configure_file(${PROJECT_SOURCE_DIR}/cmake/charl.pc.in ${PROJECT_BINARY_DIR}/cmake/charl.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/cmake/charl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+install(FILES ${PROJECT_BINARY_DIR}/cmake/charlConfig.cmake ${PROJECT_BINARY_DIR}/cmake/charlConfigVersion.cmake DESTINATION ${package} COMPONENT charl_development)

@@ -1,4 +1,4 @@
-# cpack -G DEB: the packages charl, libcharl0.1 and libcharl-dev, by Debian's rules as far as lintian checks them. The preset `package` has the
+# cpack -G DEB: the package charl, and of each library LIBRARY0.1 and LIBRARY-dev (libcharl0.1, libcharl-train-dev, ...), by Debian's rules as far as lintian checks them. The preset `package` has the
 # prefix /usr, which they are for. With CHARL_PORTABLE (the preset `tarball`): one archive that runs wherever it is unpacked.
 # The person who builds the packages is their maintainer, named as for Debian's own tools: DEBFULLNAME and DEBEMAIL.
 set(maintainer "charl maintainers <maintainers@charl.invalid>")
@@ -10,7 +10,6 @@ if(NOT "$ENV{DEBEMAIL}" STREQUAL "")
   string(APPEND maintainer " <$ENV{DEBEMAIL}>")
 endif()
 set(CHARL_MAINTAINER "${maintainer}" CACHE STRING "who is named in Debian packages")
-set(library_package libcharl${CHARL_SOVERSION})
 
 set(CPACK_PACKAGE_NAME charl)
 set(CPACK_PACKAGE_VENDOR charl)
@@ -29,7 +28,10 @@ if(CHARL_PORTABLE)
   return()
 endif()
 set(CPACK_GENERATOR DEB)
-set(CPACK_COMPONENTS_ALL programs library development)
+set(CPACK_COMPONENTS_ALL programs)
+foreach(library IN LISTS CHARL_LIBRARIES)
+  list(APPEND CPACK_COMPONENTS_ALL ${library} ${library}_development)
+endforeach()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
@@ -38,13 +40,19 @@ set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${CHARL_MAINTAINER}")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/src) # the programs need the library of this build
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/src) # what is packed needs the libraries of this build
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME charl)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "${library_package} (= ${PROJECT_VERSION}-1)")
+set(same "(= ${PROJECT_VERSION}-1)") # the libraries and the programs of a version belong together
+foreach(library IN LISTS CHARL_LIBRARIES)
+  charl_library_name(${library} name)
+  set(package_of_${library} lib${name}${CHARL_SOVERSION})
+  list(APPEND packages_needed "${package_of_${library}} ${same}")
+endforeach()
+list(JOIN packages_needed ", " CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS "openmpi-bin, pocl-opencl-icd | opencl-icd")
 set(CPACK_COMPONENT_PROGRAMS_DESCRIPTION
 "trainer of neural networks on OpenCL devices
@@ -55,25 +63,43 @@ of ranks, and a run resumes from its checkpoints.
 charl imports data, inspects and exports checkpoints, and runs trained
 models. charl-bench measures the machine.")
 
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library_package})
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS openmpi-bin) # opened at run time
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/triggers CONTENT "activate-noawait ldconfig\n")
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/shlibs
-  CONTENT "libcharl ${CHARL_SOVERSION} ${library_package} (>= ${PROJECT_VERSION})\n")
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/triggers ${PROJECT_BINARY_DIR}/debian/shlibs)
-set(CPACK_COMPONENT_LIBRARY_DESCRIPTION
-"neural networks on OpenCL devices (shared library)
-libcharl trains and runs neural networks on any OpenCL device,
+set(CPACK_DEBIAN_CHARL_PACKAGE_RECOMMENDS openmpi-bin) # opened at run time
+set(summary_of_charl "neural networks on OpenCL devices")
+set(text_of_charl "libcharl trains and runs neural networks on any OpenCL device,
 data-parallel on many with MPI.")
-
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libcharl-dev)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${library_package} (= ${PROJECT_VERSION}-1), libc6-dev")
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
-"neural networks on OpenCL devices (development files)
-Headers of libcharl for C and C++, and what find_package of CMake and
+set(summary_of_train "trainings that a configuration describes")
+set(text_of_train "libcharl-train imports data, trains what a configuration of charl
+describes, and runs and exports the models.")
+set(summary_of_report "pages and tables of trainings")
+set(text_of_report "libcharl-report draws the curves of trainings with charl and compares
+them.")
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/triggers CONTENT "activate-noawait ldconfig\n")
+foreach(library IN LISTS CHARL_LIBRARIES)
+  charl_library_name(${library} name)
+  string(TOUPPER ${library} component)
+  set(needed)
+  set(needed_development "${package_of_${library}} ${same}")
+  foreach(need IN LISTS CHARL_NEEDS_OF_${library})
+    charl_library_name(${need} needed_name)
+    list(APPEND needed "${package_of_${need}} ${same}")
+    list(APPEND needed_development "lib${needed_name}-dev ${same}")
+  endforeach()
+  list(JOIN needed ", " CPACK_DEBIAN_${component}_PACKAGE_DEPENDS)
+  list(JOIN needed_development ", " needed_development)
+  set(CPACK_DEBIAN_${component}_PACKAGE_NAME ${package_of_${library}})
+  set(CPACK_DEBIAN_${component}_PACKAGE_SECTION libs)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/${library}/shlibs
+    CONTENT "lib${name} ${CHARL_SOVERSION} ${package_of_${library}} (>= ${PROJECT_VERSION})\n")
+  set(CPACK_DEBIAN_${component}_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/triggers ${PROJECT_BINARY_DIR}/debian/${library}/shlibs)
+  set(CPACK_COMPONENT_${component}_DESCRIPTION "${summary_of_${library}} (shared library)\n${text_of_${library}}")
+  string(APPEND component _DEVELOPMENT)
+  set(CPACK_DEBIAN_${component}_PACKAGE_NAME lib${name}-dev)
+  set(CPACK_DEBIAN_${component}_PACKAGE_SECTION libdevel)
+  set(CPACK_DEBIAN_${component}_PACKAGE_DEPENDS "${needed_development}, libc6-dev")
+  set(CPACK_COMPONENT_${component}_DESCRIPTION "${summary_of_${library}} (development files)
+Headers of lib${name} for C and C++, and what find_package of CMake and
 pkg-config need.")
+endforeach()
 
 # What Debian wants in /usr/share/doc/PACKAGE.
 if(GZIP)
@@ -86,7 +112,13 @@ if(GZIP)
   endif()
   configure_file(${PROJECT_SOURCE_DIR}/cmake/debian/changelog.in ${doc}/changelog.Debian @ONLY)
   execute_process(COMMAND ${GZIP} -9nf ${doc}/changelog.Debian COMMAND_ERROR_IS_FATAL ANY)
-  foreach(component_package "programs;charl" "library;${library_package}" "development;libcharl-dev")
+  set(components_packages programs:charl)
+  foreach(library IN LISTS CHARL_LIBRARIES)
+    charl_library_name(${library} name)
+    list(APPEND components_packages ${library}:${package_of_${library}} ${library}_development:lib${name}-dev)
+  endforeach()
+  foreach(component_package IN LISTS components_packages)
+    string(REPLACE ":" ";" component_package ${component_package})
     list(POP_FRONT component_package component)
     install(FILES ${doc}/copyright ${doc}/changelog.Debian.gz DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${component_package}
       COMPONENT ${component} EXCLUDE_FROM_ALL) # in packages only

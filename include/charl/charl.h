@@ -1,8 +1,9 @@
 #ifndef CHARL_CHARL_H
 #define CHARL_CHARL_H
-/** All of charl. docs/library.md is the guide; each header explains its subject, and charl/api.h what Local,
- *  Collective, Async and Blocks mean in its comments. In the examples of headers, check() prints charl_error_message()
- *  and ends the program unless the status that it is given is CHARL_OK. */
+/** All of charl that is installed. docs/library.md is the guide, and tells which header belongs to which library; each
+ *  header explains its subject, and charl/api.h what Local, Collective, Async and Blocks mean in its comments. In the
+ *  examples of headers, check() prints charl_error_message() and ends the program unless the status that it is given is
+ *  CHARL_OK. */
 
 /* Every function: status and messages, counted memory, logging. */
 #include "charl/api.h"
@@ -33,7 +34,6 @@
 #include "charl/optim.h"
 #include "charl/steps.h"
 #include "charl/key.h"
-#include "charl/summary.h"
 
 /* Several ranks. */
 #include "charl/slices.h"
@@ -44,30 +44,37 @@
 #include "charl/dataset.h"
 #include "charl/data_schema.h"
 #include "charl/loader.h"
-#include "charl/image.h"
-#include "charl/import.h"
-#include "charl/tokenizer.h"
 
 /* Files of weights. */
 #include "charl/checkpoint.h"
 #include "charl/safetensors.h"
-#include "charl/weights.h"
 #include "charl/weights_layout.h"
-#include "charl/export.h"
 
-/* What a configuration file describes: training, and its logs. */
+/* libcharl-train: what configuration files describe, other data formats, trained models. */
+#if defined(__has_include)
+#if __has_include("charl/train.h")
+#include "charl/image.h"
+#include "charl/import.h"
+#include "charl/tokenizer.h"
 #include "charl/config.h"
+#include "charl/weights.h"
+#include "charl/summary.h"
+#include "charl/export.h"
+#include "charl/inference.h"
+#include "charl/predict.h"
+#include "charl/generate.h"
+#include "charl/choices.h"
 #include "charl/train.h"
 #include "charl/metrics.h"
 #include "charl/profile.h"
-#include "charl/report.h"
 #include "charl/replay.h"
 #include "charl/verify.h"
+#endif
 
-/* Trained models. */
-#include "charl/predict.h"
-#include "charl/inference.h"
-#include "charl/generate.h"
-#include "charl/choices.h"
+/* libcharl-report: runs side by side. */
+#if __has_include("charl/report.h")
+#include "charl/report.h"
+#endif
+#endif
 
 #endif

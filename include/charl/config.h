@@ -167,6 +167,10 @@ charl_status charl_config_key_at(int index, charl_config_key *out) CHARL_MUST_CH
  *  and for keys that accept no words. Local. Thread-safe. */
 bool charl_config_key_word(int index, int i, char *word, const char **help);
 
+/** Whether another value of the key "section.name" can give a run another result; true of keys of layers, and of keys
+ *  that charl does not know. Local. Thread-safe. */
+bool charl_config_key_is_result(const char *key);
+
 /** The key that `name` stands for without its section, or in another program's words, "train.epochs" for epochs, into
  *  text[size]; with `misspelt` also the nearest one. False: none. Local. Thread-safe. */
 bool charl_config_nearest_key(const char *name, bool misspelt, char *text, size_t size);

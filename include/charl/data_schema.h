@@ -16,6 +16,8 @@
 
 CHARL_BEGIN_DECLS
 
+typedef struct charl_tokenizer charl_tokenizer; /* charl/tokenizer.h */
+
 /** Texts are never NULL, "" when unknown. Everything is owned by the schema: read it, do not change
  *  it. */
 typedef struct charl_data_schema {

@@ -22,9 +22,28 @@
  *  collective: each rank opens the file itself.
  */
 #include "charl/shape.h"
-#include "charl/tokenizer.h"
 
 CHARL_BEGIN_DECLS
+
+/** How an image is fitted to samples of another aspect ratio. */
+typedef enum charl_image_fit {
+    CHARL_FIT_CROP,    /* crop to the largest centred part of that aspect ratio */
+    CHARL_FIT_STRETCH, /* distort */
+    CHARL_FIT_PAD,     /* pad with black on both sides */
+    CHARL_FIT_COUNT
+} charl_image_fit;
+
+/** Name of a fit: "crop", "stretch" or "pad"; "?" outside the enum. Local. */
+const char *charl_image_fit_name(charl_image_fit fit);
+/** The fit called `name`, or CHARL_FIT_COUNT. Local. */
+charl_image_fit charl_image_fit_of(const char *name);
+
+/** The format of decoded samples. */
+typedef struct charl_image_format {
+    int64_t channels; /* 1: gray (0.299 R + 0.587 G + 0.114 B), or 3: RGB */
+    int64_t height, width;
+    charl_image_fit fit;
+} charl_image_format;
 
 typedef struct charl_dataset charl_dataset;
 
@@ -231,11 +250,6 @@ void charl_order_blocks(uint64_t seed, int64_t n, int64_t block, int64_t window,
  *  Thread-safe. */
 int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t window);
 
-/** Parse the separator of a CSV file: one character, "tab" or "\\t", "blank" (runs of blanks), or "auto", which gives
- *  0: detect it. Returns false for any other text (CHARL_CSV_SEPARATOR is the message). Local. Thread-safe. */
-bool charl_csv_separator(const char *text, char *out);
-#define CHARL_CSV_SEPARATOR "must be one character, tab, blank or auto"
-
 /** How a dataset is written. All zero: no validation set, no replacing, no notes. */
 typedef struct charl_import_options {
     size_t struct_size; /* sizeof(charl_import_options) */
@@ -273,27 +287,6 @@ charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out,
  *  complete before an error stay. */
 charl_status charl_dataset_divide(charl_dataset *ds, const double *fractions, const char *const *outs, int parts,
                                   const charl_import_options *opt) CHARL_MUST_CHECK;
-
-/** Kind i = 0, 1, ... of data that charl_dataset_make generates, and a line about it; NULL past the last. Static
- *  storage. Local. */
-const char *charl_make_kind_name(int i);
-const char *charl_make_kind_help(int i);
-
-/** What charl_dataset_make generates. */
-typedef struct charl_make_options {
-    size_t struct_size;     /* sizeof(charl_make_options) */
-    const char *kind;       /* a charl_make_kind_name */
-    int64_t n_train, n_val; /* n_train >= 1 */
-    uint64_t seed;
-    bool overwrite;
-} charl_make_options;
-
-/** Generate a synthetic dataset at `path`. The same options give the same data on every machine.
- *
- *  Blocks. Local.
- *  Errors: ERR_CONFIG  unknown kind, bad counts, or `path` exists
- *          ERR_DISK    the file could not be written */
-charl_status charl_dataset_make(const char *path, const charl_make_options *opt) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -6,29 +6,9 @@
  *  CMYK without a profile (R = (255 - C) (255 - K) / 255). Transparent images are composited on white, 16-bit channels
  *  are rounded to 8, and JPEG files are rotated according to their Exif orientation. Nothing here is collective.
  */
-#include "charl/dataset.h"
+#include "charl/import.h"
 
 CHARL_BEGIN_DECLS
-
-/** How an image is fitted to samples of another aspect ratio. */
-typedef enum charl_image_fit {
-    CHARL_FIT_CROP,    /* crop to the largest centred part of that aspect ratio */
-    CHARL_FIT_STRETCH, /* distort */
-    CHARL_FIT_PAD,     /* pad with black on both sides */
-    CHARL_FIT_COUNT
-} charl_image_fit;
-
-/** Name of a fit: "crop", "stretch" or "pad"; "?" outside the enum. Local. */
-const char *charl_image_fit_name(charl_image_fit fit);
-/** The fit called `name`, or CHARL_FIT_COUNT. Local. */
-charl_image_fit charl_image_fit_of(const char *name);
-
-/** The format of decoded samples. */
-typedef struct charl_image_format {
-    int64_t channels; /* 1: gray (0.299 R + 0.587 G + 0.114 B), or 3: RGB */
-    int64_t height, width;
-    charl_image_fit fit;
-} charl_image_format;
 
 /** Decode the PNG or JPEG file `path` into out, u8 [channels, height, width]. The format is detected from the contents,
  *  not from the name. The image is resized with a triangle filter over all source pixels, as Pillow's BILINEAR with a

@@ -49,6 +49,32 @@ const char *charl_importer_name(int i);
 charl_status charl_import(const char *format, const char *const *settings, const char *const *files, int n,
                           const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;
 
+/** Parse the separator of a CSV file: one character, "tab" or "\\t", "blank" (runs of blanks), or "auto", which gives
+ *  0: detect it. Returns false for any other text (CHARL_CSV_SEPARATOR is the message). Local. Thread-safe. */
+bool charl_csv_separator(const char *text, char *out);
+#define CHARL_CSV_SEPARATOR "must be one character, tab, blank or auto"
+
+/** Kind i = 0, 1, ... of data that charl_dataset_make generates, and a line about it; NULL past the last. Static
+ *  storage. Local. */
+const char *charl_make_kind_name(int i);
+const char *charl_make_kind_help(int i);
+
+/** What charl_dataset_make generates. */
+typedef struct charl_make_options {
+    size_t struct_size;     /* sizeof(charl_make_options) */
+    const char *kind;       /* a charl_make_kind_name */
+    int64_t n_train, n_val; /* n_train >= 1 */
+    uint64_t seed;
+    bool overwrite;
+} charl_make_options;
+
+/** Generate a synthetic dataset at `path`. The same options give the same data on every machine.
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG  unknown kind, bad counts, or `path` exists
+ *          ERR_DISK    the file could not be written */
+charl_status charl_dataset_make(const char *path, const charl_make_options *opt) CHARL_MUST_CHECK;
+
 CHARL_END_DECLS
 
 #endif

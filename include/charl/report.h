@@ -26,16 +26,18 @@ charl_status charl_report_write(const char *const *runs, int n_runs, const char 
 /** The runs as text: a table of final and best values, time and throughput, and the keys of the configuration that
  *  differ.
  *
- *  With `by_seed`, runs whose configurations differ in run.seed only are one group, and every group is compared with
- *  the first: the differences of the best monitored value between runs of equal seed, their mean and its 95 %
- *  confidence interval by Student's t, and for comparison the interval that ignores the pairing (Welch). Pairs have the
- *  same initial values, order of samples and dropout where the models have the same parameters, so their differences
- *  vary less than the runs do.
+ *  by_seed  NULL, or whether a key changes a result: charl_config_key_is_result (charl/config.h). Runs that differ
+ *           only in run.seed and in other keys are one group, and every group is compared with the first: the
+ *           differences of the best monitored value between runs of equal seed, their mean and its 95 % confidence
+ *           interval by Student's t, and for comparison the interval that ignores the pairing (Welch). Pairs have the
+ *           same initial values, order of samples and dropout where the models have the same parameters, so their
+ *           differences vary less than the runs do
  *
  *  *out: owned by the caller (charl_free). Blocks. Local.
  *  Errors: as charl_report_write; ERR_DATA also when by_seed finds fewer than two groups, or no seed in both of them.
  *  */
-charl_status charl_compare_runs(const char *const *runs, int n_runs, bool by_seed, char **out) CHARL_MUST_CHECK;
+charl_status charl_report_compare(const char *const *runs, int n_runs, bool (*by_seed)(const char *key),
+                                  char **out) CHARL_MUST_CHECK;
 
 /** Merge traces that charl_train_options.trace wrote into one file, `path`, which may be one of them: the processes of
  *  each file after those of the file before, named by their run, and moved to where the clocks of the machines place

@@ -199,3 +199,17 @@ bool charl_config_key_word(int index, int i, char *word, const char **help)
     *help = row ? row->help : key->help_at && named >= 0 ? key->help_at(named) : NULL;
     return put_word(name, word);
 }
+
+bool charl_config_key_is_result(const char *key)
+{
+    char section[128];
+    const char *dot = key ? strrchr(key, '.') : NULL;
+    const charl__key *found;
+
+    if (!dot || (size_t)(dot - key) >= sizeof section) {
+        return false;
+    }
+    snprintf(section, sizeof section, "%.*s", (int)(dot - key), key);
+    found = charl__key_find(section, dot + 1, NULL);
+    return !found || charl__effect_is_result(found->effect);
+}

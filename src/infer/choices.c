@@ -13,7 +13,7 @@
 #include "charl/ops.h"
 #include "charl/tokenizer.h"
 #include "config/config_rows.h"
-#include "io/questions.h"
+#include "data/questions.h"
 #include "task/session.h"
 #include "task/task.h"
 

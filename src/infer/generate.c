@@ -12,8 +12,8 @@
 #include "base/text/text.h"
 #include "charl/tokenizer.h"
 #include "infer/generator.h"
-#include "io/chat_template.h"
-#include "io/questions.h"
+#include "data/chat_template.h"
+#include "data/questions.h"
 
 enum { BATCH = 16 };
 

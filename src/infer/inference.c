@@ -24,6 +24,7 @@
 #include "charl/data_schema.h"
 #include "charl/ops.h"
 #include "charl/safetensors.h"
+#include "charl/tokenizer.h"
 #include "charl/weights.h"
 #include "config/config_rows.h"
 #include "io/schema.h"

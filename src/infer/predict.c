@@ -18,7 +18,7 @@
 #include "charl/checkpoint.h"
 #include "config/config_rows.h"
 #include "infer/inference.h"
-#include "io/rows/rows.h"
+#include "data/rows/rows.h"
 #include "io/schema.h"
 #include "task/evaluation.h"
 #include "task/task.h"

@@ -14,7 +14,7 @@
 #include "base/text/text.h"
 #include "charl/text.h"
 #include "io/commit.h"
-#include "io/prediction_file.h"
+#include "data/prediction_file.h"
 
 enum { BLOCK_BYTES = 1 << 16 }; /* rows are gathered before a file is written */
 

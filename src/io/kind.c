@@ -17,7 +17,6 @@
 #include "base/text/text.h"
 #include "base/text/utf8.h"
 #include "io/h5.h"
-#include "io/image/image_files.h"
 
 enum { HEAD = 8192, NAME = 1024, MOST_ENTRIES = 2000 };
 
@@ -772,4 +771,35 @@ charl_status charl__kind_explain(charl_status st, const char *path, unsigned wan
         CHARL_TRY(charl__kind_expect(path, wanted, what, code));
     }
     return st;
+}
+
+static bool ends_in_one_of(const char *name, const char *const *endings, size_t n)
+{
+    const char *dot = strrchr(name, '.');
+
+    for (size_t i = 0; dot && i < n; i++) {
+        size_t k = 0;
+
+        while (endings[i][k] && tolower((unsigned char)dot[k + 1]) == endings[i][k]) {
+            k++;
+        }
+        if (!endings[i][k] && !dot[k + 1]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool charl__is_image_name(const char *name)
+{
+    static const char *const endings[] = {"png", "jpg", "jpeg", "jfif"};
+
+    return ends_in_one_of(name, endings, sizeof endings / sizeof *endings);
+}
+
+bool charl__is_foreign_image_name(const char *name)
+{
+    static const char *const endings[] = {"gif", "bmp", "webp", "tif", "tiff", "heic", "avif", "ppm", "pgm", "jp2"};
+
+    return ends_in_one_of(name, endings, sizeof endings / sizeof *endings);
 }

@@ -7,6 +7,7 @@
  *  fails for a table with "haus.csv is a CSV file, not a checkpoint; HINT ...". Readers ask before they trust a file or when they have
  *  failed, so that the first mistake in a file of another kind is not taken for damage. The rows are in kind.c.
  */
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -53,6 +54,11 @@ charl_status charl__kind_expect(const char *path, unsigned wanted, const char *w
  *  charl__kind_expect in place of what the reader found wrong first; else st. */
 charl_status charl__kind_explain(charl_status st, const char *path, unsigned wanted, const char *what,
                                  charl_status code) CHARL_MUST_CHECK;
+
+/** Whether the name ends in .png, .jpg, .jpeg or .jfif, in letters of either case. */
+bool charl__is_image_name(const char *name);
+/** Whether it ends as those of other kinds of images do: .gif, .webp, ... */
+bool charl__is_foreign_image_name(const char *name);
 
 enum { CHARL__KIND_HINT = 1024 };
 

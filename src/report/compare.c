@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "charl/report.h"
-#include "config/keys.h"
 #include "report/run_log.h"
 #include "report/student.h"
 
@@ -256,22 +255,16 @@ static charl_status put_differences(const charl__run_log *log, int n, charl__tex
     return CHARL_OK;
 }
 
-/* Whether a key tells groups apart: it changes the result, and is not the seed. Keys of layers do. */
-static bool tells_apart(const char *key)
-{
-    char section[128];
-    const char *dot = strrchr(key, '.');
-    const charl__key *found;
+/* Whether another value of the key "section.name" can give another result. */
+typedef bool key_test(const char *key);
 
-    if (strcmp(key, "run.seed") == 0 || !dot || (size_t)(dot - key) >= sizeof section) {
-        return false;
-    }
-    snprintf(section, sizeof section, "%.*s", (int)(dot - key), key);
-    found = charl__key_find(section, dot + 1, NULL);
-    return !found || charl__effect_is_result(found->effect);
+/* Whether a key tells groups apart: it changes the result, and is not the seed. */
+static bool tells_apart(const char *key, key_test *is_result)
+{
+    return strcmp(key, "run.seed") != 0 && is_result(key);
 }
 
-static bool are_alike(const charl__run_log *a, const charl__run_log *b)
+static bool are_alike(const charl__run_log *a, const charl__run_log *b, key_test *is_result)
 {
     const charl__run_log *const both[] = {a, b};
 
@@ -279,7 +272,7 @@ static bool are_alike(const charl__run_log *a, const charl__run_log *b)
         for (int i = 0; i < both[side]->n_config; i++) {
             const char *key = both[side]->config[i].key;
 
-            if (tells_apart(key) && strcmp(value_of(a, key), value_of(b, key)) != 0) {
+            if (tells_apart(key, is_result) && strcmp(value_of(a, key), value_of(b, key)) != 0) {
                 return false;
             }
         }
@@ -291,6 +284,7 @@ enum { MAX_GROUPS = 26 }; /* A to Z */
 
 /* Groups of runs: group[i] of run i, named by the first of its runs. */
 typedef struct groups {
+    key_test *is_result;
     int *of;    /* [runs] */
     int *first; /* [count] run that stands for the group */
     int count;
@@ -316,7 +310,7 @@ static charl_status find_groups(const charl__run_log *log, int n, groups *g)
         CHARL_REQUIRE(strcmp(monitor, common) == 0, CHARL_ERR_DATA,
                       "%s monitors %s, but %s monitors %s; HINT checkpoint.monitor", log[i].path, monitor, log[0].path,
                       common);
-        while (k < g->count && !are_alike(&log[g->first[k]], &log[i])) {
+        while (k < g->count && !are_alike(&log[g->first[k]], &log[i], g->is_result)) {
             k++;
         }
         if (k == g->count) {
@@ -431,7 +425,7 @@ static charl_status put_group(const charl__run_log *log, int n, const groups *g,
         const char *key = log[k].config[i].key;
         bool is_different = false;
 
-        for (int j = 0; j < g->count && tells_apart(key); j++) {
+        for (int j = 0; j < g->count && tells_apart(key, g->is_result); j++) {
             is_different = is_different || strcmp(value_of(&log[g->first[j]], key), log[k].config[i].value) != 0;
         }
         if (is_different) {
@@ -473,10 +467,10 @@ cleanup:
     return st;
 }
 
-static charl_status put_seeds(const charl__run_log *log, int n, charl__text *out)
+static charl_status put_seeds(const charl__run_log *log, int n, key_test *is_result, charl__text *out)
 {
     charl_status st = CHARL_OK;
-    groups g = {0};
+    groups g = {.is_result = is_result};
 
     CHARL_TRY_CLEANUP(find_groups(log, n, &g));
     CHARL_TRY_CLEANUP(charl__text_printf(out, "\nconfigurations, paired by seed\n"));
@@ -491,7 +485,7 @@ cleanup:
     return st;
 }
 
-charl_status charl_compare_runs(const char *const *runs, int n_runs, bool by_seed, char **out)
+charl_status charl_report_compare(const char *const *runs, int n_runs, bool (*by_seed)(const char *key), char **out)
 {
     CHARL_GIVEN(runs || n_runs == 0, out);
     charl_status st = CHARL_OK;
@@ -502,7 +496,7 @@ charl_status charl_compare_runs(const char *const *runs, int n_runs, bool by_see
     CHARL_TRY_CLEANUP(charl__run_logs_read(runs, n_runs, &log));
     CHARL_TRY_CLEANUP(put_table(log, n_runs, &t));
     if (by_seed) {
-        CHARL_TRY_CLEANUP(put_seeds(log, n_runs, &t));
+        CHARL_TRY_CLEANUP(put_seeds(log, n_runs, by_seed, &t));
     } else if (n_runs > 1) {
         CHARL_TRY_CLEANUP(put_differences(log, n_runs, &t));
     }

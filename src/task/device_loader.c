@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "charl/ops.h"
+#include "charl/tokenizer.h"
 #include "io/dataset/dataset_read.h"
 #include "io/dataset/loader.h"
 #include "io/dataset/order/stream.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "charl/tokenizer.h"
 #include "config/config_rows.h"
 #include "io/schema.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_read.h"
-#include "io/image/sample_png.h"
+#include "data/image/sample_png.h"
 #include "train/replica.h"
 
 enum { REPORTED = 8 }; /* worst samples */

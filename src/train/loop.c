@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "train/parallel/optimizer_shard.h"
+#include "parallel/optimizer_shard.h"
 #include "config/config_rows.h"
 #include "config/text/interval.h"
 #include "train/metrics/metrics_async.h"

@@ -14,7 +14,7 @@
 #include "config/config_rows.h"
 #include "task/augment.h"
 #include "task/loader_record.h"
-#include "train/parallel/optimizer_shard.h"
+#include "parallel/optimizer_shard.h"
 #include "train/rank_check.h"
 
 enum { RUN_AHEAD = 4 }; /* steps that the host may be ahead of the device */

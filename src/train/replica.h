@@ -19,7 +19,7 @@
 #include "task/session.h"
 #include "task/task.h"
 #include "train/parallel/audit.h"
-#include "train/parallel/data_parallel.h"
+#include "parallel/data_parallel.h"
 #include "train/parallel/heterogeneous.h"
 #include "train/metrics/phase.h"
 

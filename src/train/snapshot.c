@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/parallel.h"
 #include "task/weights/weights.h"
-#include "train/parallel/optimizer_shard.h"
+#include "parallel/optimizer_shard.h"
 
 const char charl__rng_name[] = "philox4x32-10";
 

@@ -11,10 +11,11 @@
 #include "charl/api.h"
 #include "charl/checkpoint.h"
 #include "charl/dataset.h"
+#include "charl/import.h"
 #include "charl/tokenizer.h"
 #include "io/dataset/dataset_read.h"
 #include "io/dataset/weights.h"
-#include "io/rows/rows.h"
+#include "data/rows/rows.h"
 
 enum { DATASETS = 5, MAX_OBJECTS = 64, NAME = 128, MAX_CHANGES = 12, MAX_VALUES = 4096, LARGEST = 1 << 20 };
 

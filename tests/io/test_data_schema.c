@@ -5,6 +5,7 @@
 #include "io/imports.h"
 #include "base/alloc.h"
 #include "base/text/text.h"
+#include "charl/import.h"
 #include "charl/safetensors.h"
 #include "charl/tokenizer.h"
 #include "io/checkpoint_sample.h"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "charl/dataset.h"
+#include "charl/import.h"
 #include "io/dataset/dataset_read.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/order/split.h"

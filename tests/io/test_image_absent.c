@@ -1,8 +1,8 @@
 /* A build without the image libraries says so: the decoders as they are compiled then. */
 #undef CHARL_HAVE_PNG
 #undef CHARL_HAVE_JPEG
-#include "io/image/image_jpeg.c"
-#include "io/image/image_png.c"
+#include "data/image/image_jpeg.c"
+#include "data/image/image_png.c"
 
 #include <stdio.h>
 

@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "charl/dataset.h"
+#include "charl/import.h"
 
 /* n images of 2x3 whose pixels are 10 i + j, labels i % 3. */
 static size_t idx_images(unsigned char *p, int n)

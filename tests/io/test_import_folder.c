@@ -10,7 +10,8 @@
 
 #include "charl/image.h"
 #include "io/image_sample.h"
-#include "io/image/sample_png.h"
+#include "data/image/sample_png.h"
+#include "io/dataset/dataset_read.h"
 
 static const charl_image_format tiny = {1, 2, 2, CHARL_FIT_STRETCH};
 

@@ -5,9 +5,10 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "charl/import.h"
 #include "charl/data_schema.h"
-#include "io/table/recipe.h"
-#include "io/rows/rows.h"
+#include "data/table/recipe.h"
+#include "data/rows/rows.h"
 
 static char said[4096];
 

@@ -8,7 +8,9 @@
 #include <zlib.h>
 
 #include "charl/dataset.h"
+#include "charl/import.h"
 #include "charl/safetensors.h"
+#include "charl/tokenizer.h"
 
 /* A charl without libjansson reads no JSON. */
 static void need_json(void)

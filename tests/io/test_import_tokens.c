@@ -8,6 +8,7 @@
 
 #include "charl/dataset.h"
 #include <hdf5.h>
+#include "charl/import.h"
 
 enum { U16 = 20240520, U32 = 20240801, HEADER = 1024 };
 

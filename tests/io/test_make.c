@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "charl/dataset.h"
+#include "charl/import.h"
 
 enum { PIXELS = 28 * 28 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "charl/dataset.h"
+#include "charl/import.h"
 #include "charl/loader.h"
 #include "io/dataset/dataset_read.h"
 #include "io/dataset/order/stream.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "io/prediction_file.h"
+#include "data/prediction_file.h"
 
 enum { ROWS = 600 };
 

@@ -14,9 +14,10 @@
 #include "base/text/utf8.h"
 #include "charl/data_schema.h"
 #include "charl/dataset.h"
+#include "charl/import.h"
 #include "io/schema.h"
-#include "io/tokenizer/pretrained.h"
-#include "io/tokenizer/splitter.h"
+#include "data/tokenizer/pretrained.h"
+#include "data/tokenizer/splitter.h"
 
 /* Fewer under valgrind. */
 static uint32_t rounds(uint32_t n)
@@ -617,11 +618,11 @@ static void states_that_are_damaged(void **state)
     unsigned char *copy = NULL;
 
     (void)state;
-    charl_assert_ok(charl__tokenizer_restore(t->type, t->state, t->n, &other));
+    charl_assert_ok(charl__tokenizer_restore(t->layout, t->state, t->n, &other));
     assert_true(charl__tokenizer_equal(t, other));
     charl_tokenizer_destroy(other);
     for (int64_t n = 0; n < t->n; n += n < 100 ? 1 : 37) {
-        charl_assert_status(charl__tokenizer_restore(t->type, t->state, n, &other), CHARL_ERR_DATA);
+        charl_assert_status(charl__tokenizer_restore(t->layout, t->state, n, &other), CHARL_ERR_DATA);
     }
     charl_assert_ok(charl__alloc((size_t)t->n, &copy));
     for (uint32_t k = 0; k < rounds(400); k++) {
@@ -630,7 +631,7 @@ static void states_that_are_damaged(void **state)
         memcpy(copy, t->state, (size_t)t->n);
         copy[charl__rng_u32(&key, 3 * k) % (k % 2 == 0 ? 100 : (uint32_t)t->n)] =
             (unsigned char)charl__rng_u32(&key, 3 * k + 1);
-        st = charl__tokenizer_restore(t->type, copy, t->n, &other);
+        st = charl__tokenizer_restore(t->layout, copy, t->n, &other);
         assert_true(st == CHARL_OK || st == CHARL_ERR_DATA || st == CHARL_ERR_CONFIG);
         if (st == CHARL_OK) {
             int32_t *tokens = NULL;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/questions.h"
+#include "data/questions.h"
 
 static char *dir;
 static char path[512];

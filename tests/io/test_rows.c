@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 #include "charl/error.h"
-#include "io/rows/rows.h"
+#include "charl/import.h"
+#include "data/rows/rows.h"
 
 enum { MOST = 4 };
 

@@ -11,9 +11,10 @@
 #include "base/alloc.h"
 #include "base/numeric/rng.h"
 #include "charl/dataset.h"
-#include "io/tokenizer/bpe.h"
-#include "io/tokenizer/splitter.h"
-#include "io/tokenizer/tokenizer_private.h"
+#include "charl/import.h"
+#include "data/tokenizer/bpe.h"
+#include "data/tokenizer/splitter.h"
+#include "data/tokenizer/tokenizer_private.h"
 
 static char file[512];
 

@@ -12,6 +12,7 @@ clean_tree() {
     mkdir -p "$tree/src/base" "$tree/src/nn" "$tree/src/device" "$tree/src/cli" "$tree/include/charl" \
         "$tree/kernels/prelude" "$tree/tests/nn" "$tree/docs"
     cp "$checks/../../.clang-format" "$tree/"
+    cp "$checks/../../src/layers.txt" "$tree/src/"
     printf '#ifndef CHARL_BASE_A_H\n#define CHARL_BASE_A_H\nint a(void);\n#endif\n' >"$tree/src/base/a.h"
     printf '#include "base/a.h"\nint a(void)\n{\n    return 1;\n}\n' >"$tree/src/base/a.c"
     printf '#include <CL/cl.h>\n#include "base/a.h"\n' >"$tree/src/device/d.c"
@@ -102,7 +103,11 @@ expect layers 'include from the root of src'
 echo '#include "device/x_private.h"' >>"$tree/src/nn/n.c"
 expect layers 'device/x_private.h is private to device'
 : >"$tree/include/charl/strange.h" && echo >>"$tree/include/charl/strange.h"
-expect layers 'which layer this public header belongs to'
+expect layers 'which module this public header belongs to'
+echo 'charl     | low      | base config | low' >>"$tree/src/layers.txt"
+expect layers 'a module of charl may not use config of train'
+mkdir "$tree/src/report" && echo '#include "config/keys.h"' >"$tree/src/report/r.c"
+expect layers 'report may not include config: config/keys.h'
 mkdir "$tree/src/misc" && echo >"$tree/src/misc/m.c"
 expect layers 'no layer is called misc'
 mkdir "$tree/bench" && printf '#include <mpi.h>\n#include <charl/graph.h>\n#include "cli/c.h"\n#include "bench/b.h"\n' >"$tree/bench/b.c"

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "autograd/graph.h"
+#include "charl/tokenizer.h"
 #include "nn/metric.h"
 #include "task/evaluation.h"
 

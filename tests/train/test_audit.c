@@ -10,6 +10,7 @@
 
 #include "charl/config.h"
 #include "charl/dataset.h"
+#include "charl/import.h"
 #include "charl/train.h"
 
 enum { MOST_RANKS = 3, STEPS = 9, VALUES = 40 /* weights of the first layer */ };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/parallel/grad_accum.h"
+#include "parallel/grad_accum.h"
 
 /* The tree over slices [lo, hi), which start at an aligned one. */
 static float fold(const float *slice, int lo, int hi)

@@ -246,7 +246,7 @@ static charl_status report(const char *path)
 static charl_status compare(const char *path)
 {
     char *text = NULL;
-    const charl_status st = charl_compare_runs(&path, 1, false, &text);
+    const charl_status st = charl_report_compare(&path, 1, NULL, &text);
 
     charl_free(text);
     return st;

@@ -7,6 +7,8 @@
 #include <charl/text.h>
 #include <charl/data_schema.h>
 #include <charl/dataset.h>
+#include <charl/import.h>
+#include <charl/tokenizer.h>
 #include "cli/charl/commands.h"
 
 enum { NUMBER_BYTES = 32 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/charl/commands.h"
+#include <charl/import.h>
 
 enum { MOST_OUTS = 32 };
 

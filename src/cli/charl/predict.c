@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <charl/import.h>
 #include <charl/predict.h>
 #include "cli/charl/commands.h"
 #include "cli/cli_ranks.h"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include <charl/api.h>
+#include <charl/config.h>
 #include <charl/report.h>
 #include "cli/charl/commands.h"
 
@@ -64,7 +65,8 @@ int charl__compare_main(const char *path, int argc, char **argv)
         return code;
     }
     charl__runs_of(operands.values, operands.count);
-    st = charl_compare_runs((const char *const *)operands.values, operands.count, c.by_seed, &text);
+    st = charl_report_compare((const char *const *)operands.values, operands.count,
+                              c.by_seed ? charl_config_key_is_result : NULL, &text);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }

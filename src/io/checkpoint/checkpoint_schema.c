@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "io/dataset/schema/data_schema.h"
-#include "io/tokenizer/tokenizer_private.h"
+#include "io/tokenizer.h"
 
 /* Lists of names, each a dataset. */
 static const struct list {
@@ -60,7 +60,7 @@ charl_status charl__ckpt_schema_tensors(const charl_data_schema *s, charl__text 
         out[(*n)++] = tensor("target_std", CHARL_F32, s->n_target_stats, s->target_std);
     }
     if (s->tokenizer) {
-        out[(*n)++] = tensor("tokenizer", s->tokenizer->type->dtype, s->tokenizer->n, s->tokenizer->state);
+        out[(*n)++] = tensor("tokenizer", s->tokenizer->layout->dtype, s->tokenizer->n, s->tokenizer->state);
     }
     return CHARL_OK;
 }
@@ -135,11 +135,11 @@ static charl_status load_stats(const char *path, const charl_checkpoint_tensor *
 static charl_status load_tokenizer(const char *path, const charl_checkpoint_tensor *t, charl_data_schema *s)
 {
     charl_status st = CHARL_OK;
-    const charl__tokenizer_type *type = charl__tokenizer_type_find(s->tokenizer_kind);
+    const charl__tokenizer_layout *layout = charl__tokenizer_layout_find(s->tokenizer_kind);
 
-    CHARL_REQUIRE(type && t->dtype == type->dtype && t->shape.ndim == 1 && !s->tokenizer, CHARL_ERR_CHECKPOINT,
+    CHARL_REQUIRE(layout && t->dtype == layout->dtype && t->shape.ndim == 1 && !s->tokenizer, CHARL_ERR_CHECKPOINT,
                   "%s: /schema/tokenizer is not one of type %s", path, s->tokenizer_kind);
-    st = charl__tokenizer_restore(type, t->data, t->shape.dim[0], &s->tokenizer);
+    st = charl__tokenizer_restore(layout, t->data, t->shape.dim[0], &s->tokenizer);
     CHARL_REQUIRE(st != CHARL_ERR_DATA, CHARL_ERR_CHECKPOINT, "%s: /schema/tokenizer: %s", path, charl_error_message());
     CHARL_TRY(st);
     return CHARL_OK;

@@ -15,10 +15,9 @@
 #include "io/dataset/dataset_private.h"
 #include "io/dataset/pictures/pictures.h"
 #include "io/h5.h"
-#include "io/image/sample_png.h"
 #include "io/image_layout.h"
 #include "io/kind.h"
-#include "io/import/import_paths.h"
+#include "io/paths.h"
 
 const char *charl_dataset_kind_name(charl_dataset_kind kind)
 {
@@ -152,6 +151,11 @@ static charl_status open_files(charl_dataset *ds, charl_split split)
                       (long long)ds->views[split].x->rows);
     }
     return CHARL_OK;
+}
+
+const char *charl__dataset_note(const charl_dataset *ds)
+{
+    return charl__text_string(&ds->file.note);
 }
 
 charl_status charl__dataset_file_of(charl_dataset *ds, charl_split split, int64_t row, char **out)

@@ -12,7 +12,7 @@
 #include "io/dataset/dataset_read.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/order/split.h"
-#include "io/tokenizer/tokenizer_private.h"
+#include "io/tokenizer.h"
 
 enum { PART_BYTES = 4 << 20, MOST_PARTS = 255 };
 
@@ -99,10 +99,10 @@ static charl_status copy_tokenizer(const charl_dataset *ds, const charl_dataset_
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__dataset_tokenizer(ds, &t));
-    CHARL_TRY_CLEANUP(charl__writer_number(w, "vocab", charl_tokenizer_get_vocab(t)));
+    CHARL_TRY_CLEANUP(charl__writer_number(w, "vocab", t->vocab));
     CHARL_TRY_CLEANUP(charl__tokenizer_store(t, w));
 cleanup:
-    charl_tokenizer_destroy(t);
+    charl__tokenizer_release(t);
     return st;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_private.h"
+#include "io/dataset/dataset_read.h"
 
 /* A text that all files must have alike. */
 static charl_status take_text(const charl_dataset *ds, const char *what, size_t offset, char **out)

@@ -9,7 +9,7 @@
 #include "io/dataset/schema/data_schema.h"
 #include "io/dataset/dataset_private.h"
 #include "io/schema.h"
-#include "io/tokenizer/tokenizer_private.h"
+#include "io/tokenizer.h"
 
 typedef struct mapping {
     charl_dataset *ds;
@@ -240,7 +240,7 @@ static charl_status check_tokenizer(mapping *m)
                               path, m->ds->tokenizer, m->model);
     }
 cleanup:
-    charl_tokenizer_destroy(own);
+    charl__tokenizer_release(own);
     return st;
 }
 

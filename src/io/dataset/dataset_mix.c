@@ -8,7 +8,7 @@
 #include "base/options.h"
 #include "base/text/text.h"
 #include "io/dataset/dataset_mix.h"
-#include "io/tokenizer/tokenizer_private.h"
+#include "io/tokenizer.h"
 
 /* How many of a block's samples each set has: in proportion to the weights, what rounding leaves to those that lose most by it. */
 static charl_status divide_block(charl_dataset *ds, const char *const *paths, const double *weights)
@@ -95,13 +95,13 @@ static charl_status check_tokenizers(const charl_dataset *ds)
             first = t;
             owner = d->file.path;
         } else {
-            charl_tokenizer_destroy(t);
+            charl__tokenizer_release(t);
         }
         t = NULL;
     }
 cleanup:
-    charl_tokenizer_destroy(t);
-    charl_tokenizer_destroy(first);
+    charl__tokenizer_release(t);
+    charl__tokenizer_release(first);
     return st;
 }
 

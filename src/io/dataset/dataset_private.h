@@ -1,7 +1,7 @@
 #ifndef CHARL_IO_DATASET_DATASET_PRIVATE_H
 #define CHARL_IO_DATASET_DATASET_PRIVATE_H
 /** The open dataset as its own source files see it. */
-#include "charl/dataset.h"
+#include "charl/data_schema.h"
 #include "io/dataset/dataset_file.h"
 #include "io/dataset/labels.h"
 #include "io/dataset/weights.h"
@@ -71,10 +71,6 @@ struct charl_dataset {
     int64_t *target_map;  /* [targets] the same of targets */
     float *class_weights; /* [classes] as delivered, of training targets; NULL: all 1 */
 };
-
-/** Open the rows of all files that `paths` names as one set. Errors: as charl_dataset_open; ERR_DATA when they hold other things. */
-charl_status charl__dataset_open_joined(const char *pattern, char *const *paths, int n,
-                                        const charl_dataset_options *opt, charl_dataset **out) CHARL_MUST_CHECK;
 
 /** Rows of an array, in all its files, that are decoded from picture files. */
 int64_t charl__array_pictures(const charl__array *a);

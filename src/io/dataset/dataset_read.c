@@ -9,7 +9,7 @@
 #include "io/dataset/dataset_mix.h"
 #include "io/dataset/dataset_private.h"
 #include "io/dataset/dataset_read.h"
-#include "io/tokenizer/tokenizer_private.h"
+#include "io/tokenizer.h"
 
 enum { SCAN_BYTES = 1 << 18 };
 
@@ -697,7 +697,7 @@ charl_status charl_dataset_verify(charl_dataset *ds)
         CHARL_TRY_CLEANUP(charl__tokenizer_of_dataset(ds->file.path, &tokenizer));
     }
 cleanup:
-    charl_tokenizer_destroy(tokenizer);
+    charl__tokenizer_release(tokenizer);
     return st;
 }
 

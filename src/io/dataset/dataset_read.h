@@ -35,4 +35,15 @@ charl_status charl__dataset_read_weights(charl_dataset *ds, charl_split split, c
  *  written to and has no checksums of all its blocks; ERR_IO. Cost: one fstat; after a change the
  *  blocks read lately. */
 charl_status charl__dataset_check(charl_dataset *ds) CHARL_MUST_CHECK;
+/** The file that an image of a data set comes from, as the import named it: a path, new (charl_free, also after a failure); NULL: it is not
+ *  known. Blocks. Local. Errors: as charl_dataset_read. */
+charl_status charl__dataset_file_of(charl_dataset *ds, charl_split split, int64_t row, char **out) CHARL_MUST_CHECK;
+
+/** What was noted about the file when it was opened; "" if nothing. Local. */
+const char *charl__dataset_note(const charl_dataset *ds);
+
+/** Open the rows of all files that `paths` names as one set. Errors: as charl_dataset_open; ERR_DATA when they hold other things. */
+charl_status charl__dataset_open_joined(const char *pattern, char *const *paths, int n,
+                                        const charl_dataset_options *opt, charl_dataset **out) CHARL_MUST_CHECK;
+
 #endif

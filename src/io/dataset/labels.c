@@ -1,6 +1,7 @@
 #include "io/dataset/labels.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -103,4 +104,16 @@ void charl__labels_fini(charl__labels *l)
 {
     charl_free(l->value);
     *l = (charl__labels){0};
+}
+
+int32_t charl__parse_class(const char *label, int32_t end)
+{
+    const size_t length = strlen(label);
+    long class;
+
+    if (length < 1 || length > 10 || strspn(label, "0123456789") != length || (label[0] == '0' && length > 1)) {
+        return -1;
+    }
+    class = strtol(label, NULL, 10);
+    return class < end ? (int32_t) class : -1;
 }

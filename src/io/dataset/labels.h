@@ -41,4 +41,8 @@ int64_t charl__labels_find(const charl__labels *l, int64_t label);
 charl_status charl__labels_list(const charl__labels *l, charl__text *out) CHARL_MUST_CHECK;
 void charl__labels_fini(charl__labels *l);
 
+/** The class that a label means as a number: decimal digits without a sign or leading zeros, below `end`. -1: it is a name, such as 01, which
+ *  must not become the class 1. */
+int32_t charl__parse_class(const char *label, int32_t end);
+
 #endif

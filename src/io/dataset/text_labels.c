@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/labels.h"
-#include "io/table/table.h"
 
 charl_status charl__text_labels_add(charl__text_labels *l, const char *text)
 {

@@ -8,7 +8,7 @@
  *
  *  Labels are numbered in the order of their bytes. Where they may be the numbers of their classes and all of them look so (labels.h), they
  *  are. */
-#include "io/table/name_set.h"
+#include "io/dataset/name_set.h"
 
 enum { CHARL__MOST_CLASSES = 100000 };
 

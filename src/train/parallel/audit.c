@@ -14,7 +14,7 @@
 #include "base/numeric/tree.h"
 #include "base/text/text.h"
 #include "io/checkpoint/run.h"
-#include "train/parallel/optimizer_shard.h"
+#include "parallel/optimizer_shard.h"
 #include "train/rundir.h"
 #include "train/trainer.h"
 

@@ -14,7 +14,7 @@
  *  slices, and used in the others. So an error shows only where it is made: what a rank gave to the sums is compared,
  *  too.
  */
-#include "train/parallel/grad_reducer.h"
+#include "parallel/grad_reducer.h"
 
 struct charl__trainer;
 struct charl__replica;

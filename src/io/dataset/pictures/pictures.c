@@ -11,7 +11,33 @@
 
 #include "base/alloc.h"
 #include "base/numeric/hash.h"
-#include "charl/image.h"
+
+static const char *const fit_names[] = {"crop", "stretch", "pad"};
+
+const char *charl_image_fit_name(charl_image_fit fit)
+{
+    return (unsigned)fit < CHARL_FIT_COUNT ? fit_names[fit] : "?";
+}
+
+charl_image_fit charl_image_fit_of(const char *name)
+{
+    if (!name) {
+        return (charl_image_fit){0};
+    }
+    int fit = 0;
+
+    while (fit < CHARL_FIT_COUNT && strcmp(name, fit_names[fit]) != 0) {
+        fit++;
+    }
+    return (charl_image_fit)fit;
+}
+
+static charl__picture_reader *reader; /* NULL: the program has no libcharl-train */
+
+void charl__pictures_set_reader(charl__picture_reader *read)
+{
+    reader = read;
+}
 
 struct charl__pictures {
     charl__file *file;        /* borrowed */
@@ -58,7 +84,7 @@ static charl_status decode(void *ctx, int64_t index, unsigned char *out)
     uint32_t stored, crc;
 
     CHARL_TRY_CLEANUP(find_file(p, index, &path, &stored));
-    st = charl_image_read(charl__text_string(&path), &p->format, out);
+    st = reader(charl__text_string(&path), &p->format, out);
     if (st != CHARL_OK) {
         charl__error_prefix("%s: %s: row %lld: ", p->file->path, p->rows->name, (long long)index);
         goto cleanup;
@@ -133,6 +159,10 @@ charl_status charl__pictures_open(charl__file *f, charl__array *a, charl__pictur
     if (!found) {
         goto cleanup;
     }
+    CHARL_REQUIRE_CLEANUP(reader, CHARL_ERR_CONFIG,
+                          "%s: %s is in image files, which libcharl-train reads; HINT link the program with it "
+                          "(-Wl,--no-as-needed -lcharl-train), or import the images without --link",
+                          f->path, a->name);
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
     *p = (charl__pictures){.file = f, .rows = a, .list = CHARL__ARRAY_CLOSED};
     CHARL_TRY_CLEANUP(charl__array_init(&p->list, f, name, CHARL__ROLE_SAMPLES));

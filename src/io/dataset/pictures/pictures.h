@@ -11,9 +11,14 @@
  *  checksum is an error: the file was changed, or another libjpeg rounds otherwise.
  */
 #include "base/text/text.h"
+#include "charl/dataset.h"
 #include "io/dataset/dataset_file.h"
 
 enum { CHARL__PICTURE_PATH = 4 }; /* where the path begins in a record */
+
+/** charl_image_read, which libcharl-train sets when it is loaded. */
+typedef charl_status charl__picture_reader(const char *path, const charl_image_format *format, unsigned char *out);
+void charl__pictures_set_reader(charl__picture_reader *read);
 
 /** The pictures of `a`, of which type and shape are known; *out is NULL where there is no list of files. Errors: ERR_DATA when the list
  *  is damaged or does not fit, or the first file is missing; ERR_IO, ERR_NOMEM. */

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/text/utf8.h"
 #include "io/schema.h"
-#include "io/tokenizer/tokenizer_private.h"
+#include "io/tokenizer.h"
 
 /* The texts of a schema, for what is done to each of them. */
 static const struct text_field {
@@ -65,7 +65,7 @@ void charl_data_schema_destroy(charl_data_schema *s)
     charl_free(s->std);
     charl_free(s->target_mean);
     charl_free(s->target_std);
-    charl_tokenizer_destroy(s->tokenizer);
+    charl__tokenizer_release(s->tokenizer);
     charl_free(s);
 }
 
@@ -170,7 +170,7 @@ charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_datase
     CHARL_TRY_CLEANUP(set_text(own->targets, &s->targets));
     CHARL_TRY_CLEANUP(set_target_stats(s, own->n_target_stats, own->target_mean, own->target_std));
     CHARL_TRY_CLEANUP(set_text(own->tokenizer_kind, &s->tokenizer_kind));
-    charl_tokenizer_destroy(s->tokenizer);
+    charl__tokenizer_release(s->tokenizer);
     s->tokenizer = own->tokenizer;
     own->tokenizer = NULL;
 cleanup:
@@ -199,7 +199,7 @@ charl_status charl__data_schema_normalized(const charl_data_schema *s, int64_t n
     CHARL_TRY_CLEANUP(set_stats(c, n_stats, mean, std));
     CHARL_TRY_CLEANUP(set_target_stats(c, s->n_target_stats, s->target_mean, s->target_std));
     if (s->tokenizer) {
-        c->tokenizer = charl_tokenizer_share(s->tokenizer);
+        c->tokenizer = charl__tokenizer_retain(s->tokenizer);
     }
     *out = c;
     c = NULL;
@@ -288,8 +288,7 @@ charl_status charl__schema_check(const charl_data_schema *s, const char *path, c
         CHARL_REQUIRE(charl__utf8_valid(text, strlen(text)) == strlen(text), code, "%s: the %s are not UTF-8", path,
                       texts[i].name);
     }
-    CHARL_REQUIRE(!s->tokenizer || s->kind == CHARL_DATASET_SEQUENCES ||
-                      (tokens && charl_tokenizer_get_vocab(s->tokenizer) <= s->classes),
+    CHARL_REQUIRE(!s->tokenizer || s->kind == CHARL_DATASET_SEQUENCES || (tokens && s->tokenizer->vocab <= s->classes),
                   code, "%s: schema: the tokenizer does not fit the data", path);
     return CHARL_OK;
 }

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "io/dataset/schema/data_schema.h"
 #include "io/schema.h"
-#include "io/tokenizer/tokenizer_private.h"
+#include "io/tokenizer.h"
 
 /* Tokens of the largest tokenizer that is written out. */
 enum { MOST_TOKENS = 8192 };
@@ -66,7 +66,7 @@ static charl_status put_tokenizer(charl__text *t, const charl_data_schema *s)
     if (!own) {
         return CHARL_OK;
     }
-    if (own->vocab > MOST_TOKENS) {
+    if ((own->vocab ? own->vocab : own->n) > MOST_TOKENS) {
         CHARL_TRY(put_text(t, "tokenizer_note",
                            "too large to be repeated here: it is in the charl checkpoint, under "
                            "/schema/tokenizer, and in the data set, under /tokenizer"));
@@ -75,8 +75,8 @@ static charl_status put_tokenizer(charl__text *t, const charl_data_schema *s)
     CHARL_TRY(charl__text_printf(t, ",\"tokenizer_learnt\":["));
     for (int64_t i = 0; i < own->n; i++) {
         CHARL_TRY(charl__text_printf(t, "%s%u", i ? "," : "",
-                                     own->type->dtype == CHARL_U8 ? ((const unsigned char *)own->state)[i]
-                                                                  : ((const uint32_t *)own->state)[i]));
+                                     own->layout->dtype == CHARL_U8 ? ((const unsigned char *)own->state)[i]
+                                                                    : ((const uint32_t *)own->state)[i]));
     }
     CHARL_TRY(charl__text_printf(t, "]"));
     return CHARL_OK;
@@ -230,27 +230,27 @@ static charl_status get_tokenizer(const source *o, charl_data_schema *s)
 {
     charl_status st;
     const json_t *list = json_object_get(o->root, "tokenizer_learnt");
-    const charl__tokenizer_type *type = charl__tokenizer_type_find(s->tokenizer_kind);
+    const charl__tokenizer_layout *layout = charl__tokenizer_layout_find(s->tokenizer_kind);
     void *state = NULL;
     const size_t n = json_array_size(list);
 
     if (!list) {
         return CHARL_OK;
     }
-    if (!type) {
+    if (!layout) {
         return bad(o, "tokenizer");
     }
-    CHARL_TRY(charl__alloc_array((int64_t)n, charl_dtype_size(type->dtype), &state));
+    CHARL_TRY(charl__alloc_array((int64_t)n, charl_dtype_size(layout->dtype), &state));
     for (size_t i = 0; i < n; i++) {
         const json_int_t v = json_integer_value(json_array_get(list, i));
 
-        if (type->dtype == CHARL_U8) {
+        if (layout->dtype == CHARL_U8) {
             ((unsigned char *)state)[i] = v >= 0 && v <= UINT8_MAX ? (unsigned char)v : UINT8_MAX;
         } else {
             ((uint32_t *)state)[i] = v >= 0 && v <= UINT32_MAX ? (uint32_t)v : UINT32_MAX;
         }
     }
-    st = charl__tokenizer_take(type, state, (int64_t)n, &s->tokenizer);
+    st = charl__tokenizer_take(layout, state, (int64_t)n, &s->tokenizer);
     if (st == CHARL_ERR_DATA) {
         st = bad(o, "tokenizer_learnt");
     }

@@ -1,0 +1,148 @@
+/* Documents out of plain files and lines of JSON. */
+#include "data/import/import_documents.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/text.h"
+#include "base/text/utf8.h"
+#include "data/import/import_lines.h"
+#include "data/import/import_source.h"
+
+enum { BLOCK_BYTES = 1 << 20 };
+
+/* A document of a plain file, from byte `first` on. A character that a block cuts waits for its rest. */
+static charl_status read_plain(const charl__documents *d, charl__source *s, int64_t first, unsigned char *block,
+                               const charl__document_sink *sink)
+{
+    const char *path = charl__source_path(s);
+    size_t kept = 0, got;
+    int64_t at = first; /* of block[0] in the file */
+
+    do {
+        size_t n, use;
+
+        CHARL_TRY(charl__source_some(s, block + kept, BLOCK_BYTES - kept, &got));
+        n = use = kept + got;
+        if (!d->binary) {
+            use = charl__utf8_valid(block, n);
+            CHARL_REQUIRE(
+                use == n || (got > 0 && n - use < 4), CHARL_ERR_DATA,
+                "%s: byte %lld is not UTF-8; HINT if it is text in another encoding, convert it, for example with "
+                "`iconv -f WINDOWS-1252 -t UTF-8`; --binary takes bytes of any kind",
+                path, (long long)at + (long long)use);
+        }
+        if (use > 0) {
+            const unsigned char *nul = d->no_nul ? memchr(block, 0, use) : NULL;
+
+            CHARL_REQUIRE(!nul, CHARL_ERR_DATA, "%s: byte %lld is NUL, which ends a document", path,
+                          (long long)at + (nul ? nul - block : 0));
+            CHARL_TRY(sink->text(sink->ctx, block, use));
+        }
+        kept = n - use;
+        memmove(block, block + use, kept);
+        at += (int64_t)use;
+    } while (got > 0);
+    return at > first && sink->end ? sink->end(sink->ctx) : CHARL_OK;
+}
+
+/* Lines of JSON. */
+typedef struct reading {
+    const charl__documents *d;
+    const charl__document_sink *sink;
+} reading;
+
+#ifdef CHARL_HAVE_JANSSON
+
+#include <jansson.h>
+
+/* A hint with the fields that hold text. */
+static const char *fields(json_t *object, char *hint, size_t size)
+{
+    const char *name;
+    json_t *value;
+    size_t used = 0;
+
+    hint[0] = '\0';
+    json_object_foreach(object, name, value)
+    {
+        if (json_is_string(value) && used < size) {
+            used += (size_t)snprintf(hint + used, size - used, "%s%s",
+                                     used ? ", " : "; HINT --field NAME; here, text is in: ", name);
+        }
+    }
+    return hint;
+}
+
+static charl_status read_line(void *ctx, charl__lines *l)
+{
+    const reading *r = ctx;
+    json_t *object = NULL;
+    const json_t *value;
+    char hint[256];
+
+    CHARL_TRY(charl__lines_object(l, &object));
+    value = json_object_get(object, r->d->field);
+    CHARL_REQUIRE(value, CHARL_ERR_DATA, "%s: there is no field \"%s\"%s", charl__lines_place(l), r->d->field,
+                  fields(object, hint, sizeof hint));
+    CHARL_REQUIRE(json_is_string(value), CHARL_ERR_DATA, "%s: field \"%s\" is not a string%s", charl__lines_place(l),
+                  r->d->field, fields(object, hint, sizeof hint));
+    CHARL_REQUIRE(!r->d->no_nul || strlen(json_string_value(value)) == json_string_length(value), CHARL_ERR_DATA,
+                  "%s: the text holds NUL, which ends a document", charl__lines_place(l));
+    if (json_string_length(value) > 0) {
+        CHARL_TRY(
+            r->sink->text(r->sink->ctx, (const unsigned char *)json_string_value(value), json_string_length(value)));
+        CHARL_TRY(r->sink->end ? r->sink->end(r->sink->ctx) : CHARL_OK);
+    }
+    return CHARL_OK;
+}
+
+#else
+
+static charl_status read_line(void *ctx, charl__lines *l)
+{
+    struct json_t *object;
+
+    (void)ctx;
+    return charl__lines_object(l, &object);
+}
+
+#endif
+
+bool charl__documents_have_json(const charl__documents *d)
+{
+    for (int64_t i = 0; i < d->paths->n; i++) {
+        if (charl__lines_are_json(d->paths->path[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+charl_status charl__documents_read(const charl__documents *d, const charl__document_sink *sink)
+{
+    charl_status st = CHARL_OK;
+    charl__source *s = NULL;
+    unsigned char *block = NULL;
+    int64_t first;
+
+    CHARL_TRY_CLEANUP(charl__alloc(BLOCK_BYTES, &block));
+    for (int64_t i = 0; i < d->paths->n; i++) {
+        const char *path = d->paths->path[i];
+
+        first = 0;
+        if (charl__lines_are_json(path)) {
+            CHARL_TRY_CLEANUP(charl__lines_each(path, true, read_line, &(reading){d, sink}));
+            continue;
+        }
+        CHARL_TRY_CLEANUP(d->binary ? charl__source_open(path, &s) : charl__source_open_text(path, &s, &first));
+        CHARL_TRY_CLEANUP(read_plain(d, s, first, block, sink));
+        charl__source_close(s);
+        s = NULL;
+    }
+cleanup:
+    charl__source_close(s);
+    charl_free(block);
+    return st;
+}

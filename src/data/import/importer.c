@@ -1,0 +1,108 @@
+/* The registry of importers. */
+#include "data/import/importer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/options.h"
+
+static const charl__registry importers = {.what = "importer", .built_in = charl__importers};
+
+const charl_importer *charl_importer_get(int i)
+{
+    return charl__registry_at(&importers, i);
+}
+
+const charl_importer *charl_importer_find(const char *name)
+{
+    return charl__registry_find(&importers, name);
+}
+
+const char *charl_importer_name(int i)
+{
+    const charl_importer *t = charl_importer_get(i);
+
+    return t ? t->row.name : NULL;
+}
+
+/* The setting "KEY=VALUE" into `own`; *given: its key. */
+static charl_status take_setting(const charl_importer *t, const char *setting, void *own, int *given)
+{
+    const size_t length = strcspn(setting, "=");
+    char reason[CHARL_REASON_BYTES];
+
+    for (int i = 0; i < t->row.n_keys && setting[length]; i++) {
+        const charl_key *k = &t->row.keys[i];
+
+        if (strlen(k->name) == length && strncmp(setting, k->name, length) == 0) {
+            *given = i;
+            CHARL_REQUIRE(charl_key_parse(k, setting + length + 1, own, reason), CHARL_ERR_CONFIG, "%s: %s", k->name,
+                          reason);
+            return CHARL_OK;
+        }
+    }
+    CHARL_FAIL(CHARL_ERR_CONFIG,
+               "importer %s has no setting \"%.100s\"; HINT write KEY=VALUE, with a key that `charl "
+               "data import %s --help` lists",
+               t->row.name, setting, t->row.name);
+}
+
+static charl_status take_settings(const charl_importer *t, const char *const *settings, void *own)
+{
+    char reason[CHARL_REASON_BYTES];
+    const char *key = "";
+    uint64_t given = 0;
+
+    for (; settings && *settings; settings++) {
+        int i = 0;
+
+        CHARL_TRY(take_setting(t, *settings, own, &i));
+        given |= UINT64_C(1) << i;
+    }
+    for (int i = 0; i < t->row.n_keys; i++) {
+        CHARL_REQUIRE(!t->row.keys[i].required || given >> i & 1, CHARL_ERR_CONFIG, "importer %s needs %s: %s",
+                      t->row.name, t->row.keys[i].name, t->row.keys[i].help);
+    }
+    CHARL_REQUIRE(!t->row.check || t->row.check(own, &key, reason), CHARL_ERR_CONFIG, "%s %s", key, reason);
+    return CHARL_OK;
+}
+
+charl_status charl_import(const char *format, const char *const *settings, const char *const *files, int n,
+                          const char *out, const charl_import_options *opt)
+{
+    CHARL_GIVEN(format, files || n == 0, out);
+    CHARL__OPTIONS(charl_import_options, opt);
+    charl_status st = CHARL_OK;
+    const charl_import_options plain = {sizeof plain};
+    const charl_importer *t = charl_importer_find(format);
+    void *own = NULL;
+
+    CHARL_REQUIRE_CLEANUP(t, CHARL_ERR_CONFIG,
+                          "there is no importer \"%.60s\"; HINT `charl data import --help` lists them", format);
+    CHARL_REQUIRE_CLEANUP(n >= t->group && (t->most == 0 || n <= t->most) && n % t->group == 0, CHARL_ERR_CONFIG,
+                          "%s takes %s, not %d file%s", format, t->files, n, n == 1 ? "" : "s");
+    CHARL_TRY_CLEANUP(charl__alloc(t->row.settings_size + 1, &own));
+    if (t->row.defaults) {
+        memcpy(own, t->row.defaults, t->row.settings_size);
+    }
+    CHARL_TRY_CLEANUP(take_settings(t, settings, own));
+    CHARL_TRY_CLEANUP(t->run(own, files, n, out, opt ? opt : &plain));
+cleanup:
+    charl_free(own);
+    return st;
+}
+
+void charl__import_note(const charl_import_options *opt, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    if (opt && opt->noted) {
+        va_start(ap, fmt);
+        vsnprintf(text, sizeof text, fmt, ap);
+        va_end(ap);
+        opt->noted(opt->ctx, text);
+    }
+}

@@ -1,0 +1,44 @@
+#ifndef CHARL_DATA_PREDICTION_FILE_H
+#define CHARL_DATA_PREDICTION_FILE_H
+/** Predictions as an HDF5 file, which appears whole or not at all:
+ *
+ *    /output       f32 [n, outputs]    probabilities of classes or labels, or values
+ *    /predicted    i32 [n(, pixels)]   the class, where there are classes
+ *    /label        i32 [n(, targets)]  or /target f32 [n, targets]: what the data say, where they do; -1 or NaN for
+ *                                      what a row does not say
+ *    /file         strings [n]         where the samples are files
+ *    /class_names  strings [classes]   where classes have names
+ *    /targets      strings [outputs]   where targets have names
+ */
+#include "charl/data_schema.h"
+#include "charl/image.h"
+
+typedef struct charl__prediction_file charl__prediction_file;
+
+typedef struct charl__prediction_spec {
+    int64_t rows, outputs, targets;         /* targets 0: unknown */
+    int64_t predicted;                      /* classes of a row: 1, or one for each pixel; 0: none */
+    bool labels;                            /* targets are i32, else f32 */
+    int64_t step;                           /* of the checkpoint, an attribute */
+    const charl_image_files *files;         /* or NULL; borrowed for create, as the lists of names */
+    const char *class_names, *target_names; /* NULL: none */
+} charl__prediction_spec;
+
+/** Start writing `path`; replaces a file of that name at the end. Owned. Errors: ERR_DISK,
+ *  ERR_NOMEM.
+ */
+charl_status charl__prediction_file_create(const char *path, const charl__prediction_spec *spec,
+                                           charl__prediction_file **out) CHARL_MUST_CHECK;
+
+/** The next row: output [outputs], predicted [spec.predicted], target [targets] of i32 or
+ *  f32. Errors: ERR_DISK. */
+charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output, const int32_t *predicted,
+                                        const void *target) CHARL_MUST_CHECK;
+
+/** Commit, after `rows` rows. Errors: ERR_DISK. */
+charl_status charl__prediction_file_finish(charl__prediction_file *f) CHARL_MUST_CHECK;
+
+/** Also abandons what was not finished. NULL is a no-op. */
+void charl__prediction_file_destroy(charl__prediction_file *f);
+
+#endif

@@ -1,0 +1,297 @@
+#include "data/rows/npy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/utf8.h"
+#include "io/image_layout.h"
+#include "io/kind.h"
+
+enum { MOST_TEXT = 1000, MAX_HEADER = 65536, MAX_ROW = 1 << 28 };
+
+/* What follows 'key': in the header. */
+static const char *value_of(const char *header, const char *key)
+{
+    char quoted[32];
+    const char *p;
+
+    snprintf(quoted, sizeof quoted, "'%s':", key);
+    p = strstr(header, quoted);
+    if (!p) {
+        return NULL;
+    }
+    p += strlen(quoted);
+    return p + strspn(p, " ");
+}
+
+static bool is_swapped(bool big_endian)
+{
+    return big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+static charl_status parse_type(charl__npy *a, const char *path, const char *p)
+{
+    static const char *const known[] = {"u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "b1"};
+    bool ok = false;
+
+    if (p && p[0] == '\'' && p[1] && p[1] != '>' && (p[2] == 'U' || p[2] == 'S')) {
+        const long n = strtol(p + 3, NULL, 10);
+
+        CHARL_REQUIRE(n > 0 && n <= MOST_TEXT, CHARL_ERR_DATA, "%s: texts of %ld characters; there must be 1 to %d",
+                      path, n, MOST_TEXT);
+        a->text = p[2];
+        a->size = (size_t)n * (p[2] == 'U' ? 4 : 1);
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(p && p[0] == '\'' && strlen(p) >= 5 && p[4] == '\'', CHARL_ERR_DATA,
+                  "%s: element type not understood (structured or object arrays are not imported)", path);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        ok = ok || (p[2] == known[i][0] && p[3] == known[i][1]);
+    }
+    CHARL_REQUIRE(ok && strchr("<>|=", p[1]), CHARL_ERR_DATA,
+                  "%s: element type %.5s is not imported; HINT x.astype('float32')", path, p);
+    a->size = (size_t)(p[3] - '0');
+    a->element = (charl__element){p[2] == 'f'   ? CHARL__ELEMENT_FLOAT
+                                  : p[2] == 'i' ? CHARL__ELEMENT_SIGNED
+                                                : CHARL__ELEMENT_UNSIGNED,
+                                  (int)a->size, a->size > 1 && is_swapped(p[1] == '>')};
+    return CHARL_OK;
+}
+
+static charl_status parse_shape(charl__npy *a, const char *path, const char *p)
+{
+    int64_t bytes = (int64_t)a->size;
+    int n = 0;
+
+    CHARL_REQUIRE(p && *p == '(', CHARL_ERR_DATA, "%s: the shape is not understood", path);
+    p++;
+    while (*p && *p != ')') {
+        char *end;
+        const long long extent = strtoll(p, &end, 10);
+
+        CHARL_REQUIRE(end > p && extent > 0 && n < CHARL_MAX_DIMS, CHARL_ERR_DATA,
+                      "%s: the shape must have 1 to %d positive extents", path, CHARL_MAX_DIMS);
+        if (n == 0) {
+            a->rows = extent;
+        } else {
+            CHARL_REQUIRE(extent <= MAX_ROW / bytes, CHARL_ERR_DATA, "%s: rows of more than %d bytes", path, MAX_ROW);
+            a->item.dim[n - 1] = extent;
+            bytes *= extent;
+        }
+        n++;
+        p = end + strspn(end, ", ");
+    }
+    CHARL_REQUIRE(n >= 1 && *p == ')', CHARL_ERR_DATA, "%s: an array without dimensions", path);
+    a->item.ndim = n - 1;
+    a->per_row = charl_shape_count(&a->item);
+    CHARL_REQUIRE(a->rows <= INT64_MAX / bytes, CHARL_ERR_DATA, "%s: the extents overflow", path);
+    return CHARL_OK;
+}
+
+/* The array of an archive that is meant. */
+static charl_status choose_member(const char *path, const charl__zip_member *members, int64_t n, const char *name,
+                                  bool targets, const charl__zip_member **out)
+{
+    static const char *const usual[][2] = {{"x", "y"},
+                                           {"X", "y"},
+                                           {"X", "Y"},
+                                           {"x_train", "y_train"},
+                                           {"X_train", "y_train"},
+                                           {"train_images", "train_labels"},
+                                           {"images", "labels"},
+                                           {"data", "labels"},
+                                           {"data", "targets"},
+                                           {"data", "target"},
+                                           {"features", "labels"},
+                                           {"arr_0", "arr_1"}};
+    char list[512] = "";
+
+    *out = NULL;
+    for (size_t k = 0; !*out && k < (name ? 1 : sizeof usual / sizeof *usual); k++) {
+        const charl__zip_member *found[2] = {NULL, NULL};
+
+        for (int64_t i = 0; i < n; i++) {
+            const size_t length = strlen(members[i].name) - (charl__ends_in(members[i].name, ".npy") ? 4 : 0);
+
+            for (int j = 0; j < 2; j++) {
+                const char *want = name ? name : usual[k][j];
+
+                found[j] =
+                    strlen(want) == length && memcmp(want, members[i].name, length) == 0 ? &members[i] : found[j];
+            }
+        }
+        *out = found[0] && (found[1] || !targets) ? found[name ? 0 : targets] : NULL;
+    }
+    for (int64_t i = 0; i < n && strlen(list) + sizeof members->name < sizeof list; i++) {
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.*s", i > 0 ? ", " : "",
+                 (int)(strlen(members[i].name) - (charl__ends_in(members[i].name, ".npy") ? 4 : 0)), members[i].name);
+    }
+    CHARL_REQUIRE(*out, CHARL_ERR_DATA,
+                  "%s: which arrays are samples and targets is not known; it has %s; HINT --x NAME --y NAME", path,
+                  list);
+    return CHARL_OK;
+}
+
+static charl_status open_source(charl__npy *a, const char *path, const char *name, bool targets)
+{
+    charl_status st = CHARL_OK;
+    const charl__kind *kind = charl__kind_of(path);
+    const charl__zip_member *member = NULL;
+    charl__zip_member *members = NULL;
+    int64_t n = 0;
+
+    CHARL_TRY_CLEANUP(charl__kind_expect(path, CHARL__KIND_NPY | CHARL__KIND_NPZ | CHARL__KIND_IDX,
+                                         "an array (.npy, .npz or IDX)", CHARL_ERR_DATA));
+    if (kind && !(kind->as & CHARL__KIND_NPY) && (kind->as & CHARL__KIND_NPZ) && kind->as != ~0U) {
+        CHARL_TRY_CLEANUP(charl__zip_list(path, &members, &n));
+        CHARL_TRY_CLEANUP(choose_member(path, members, n, name, targets, &member));
+        CHARL_TRY_CLEANUP(charl__source_open_member(path, member, &a->source));
+    } else {
+        CHARL_TRY_CLEANUP(charl__source_open(path, &a->source));
+    }
+cleanup:
+    charl_free(members);
+    return st;
+}
+
+/* A header of NumPy: a magic number, a version, the length of a Python dictionary literal, and that. */
+static charl_status read_npy(charl__npy *a, const char *path, const unsigned char head[8])
+{
+    charl_status st = CHARL_OK;
+    unsigned char length[4] = {0};
+    char *header = NULL;
+    const char *order;
+    size_t bytes;
+
+    CHARL_REQUIRE_CLEANUP(head[6] >= 1 && head[6] <= 3, CHARL_ERR_DATA, "%s: .npy version %d", path, head[6]);
+    CHARL_TRY_CLEANUP(charl__source_exact(a->source, length, head[6] == 1 ? 2 : 4, "the .npy header"));
+    bytes = length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 | (size_t)length[3] << 24;
+    CHARL_REQUIRE_CLEANUP(bytes < MAX_HEADER, CHARL_ERR_DATA, "%s: header of %zu bytes", path, bytes);
+    CHARL_TRY_CLEANUP(charl__alloc(bytes + 1, &header));
+    CHARL_TRY_CLEANUP(charl__source_exact(a->source, header, bytes, "the .npy header"));
+    CHARL_TRY_CLEANUP(parse_type(a, path, value_of(header, "descr")));
+    order = value_of(header, "fortran_order");
+    CHARL_REQUIRE_CLEANUP(order && strncmp(order, "False", 5) == 0, CHARL_ERR_DATA,
+                          "%s: Fortran order; HINT numpy.ascontiguousarray(x)", path);
+    CHARL_TRY_CLEANUP(parse_shape(a, path, value_of(header, "shape")));
+cleanup:
+    charl_free(header);
+    return st;
+}
+
+/* MNIST's header: 0, 0, the type, the number of extents, and these in big-endian order. */
+static charl_status read_idx(charl__npy *a, const char *path, const unsigned char head[8])
+{
+    static const charl__element types[] = {{CHARL__ELEMENT_UNSIGNED, 1, false}, {CHARL__ELEMENT_SIGNED, 1, false},
+                                           {CHARL__ELEMENT_SIGNED, 0, false},   {CHARL__ELEMENT_SIGNED, 2, false},
+                                           {CHARL__ELEMENT_SIGNED, 4, false},   {CHARL__ELEMENT_FLOAT, 4, false},
+                                           {CHARL__ELEMENT_FLOAT, 8, false}};
+    const int type = head[2] - 8;
+    unsigned char p[4];
+
+    CHARL_REQUIRE(type >= 0 && type < (int)(sizeof types / sizeof *types) && types[type].bytes > 0, CHARL_ERR_DATA,
+                  "%s: IDX elements of type 0x%02x, which is none", path, head[2]);
+    a->element = types[type];
+    a->size = (size_t)types[type].bytes;
+    a->element.swapped = a->size > 1 && is_swapped(true);
+    a->per_row = 1;
+    a->item.ndim = head[3] - 1;
+    CHARL_REQUIRE(a->item.ndim >= 0 && a->item.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: IDX with %d dimensions",
+                  path, head[3]);
+    memcpy(p, head + 4, sizeof p);
+    for (int i = 0; i <= a->item.ndim; i++) {
+        int64_t extent;
+
+        if (i > 0) {
+            CHARL_TRY(charl__source_exact(a->source, p, sizeof p, "the IDX header"));
+        }
+        extent = (int64_t)p[0] << 24 | (int64_t)p[1] << 16 | (int64_t)p[2] << 8 | p[3];
+        CHARL_REQUIRE(extent > 0, CHARL_ERR_DATA, "%s: IDX extent %d is 0", path, i);
+        if (i == 0) {
+            a->rows = extent;
+            continue;
+        }
+        CHARL_REQUIRE(extent <= MAX_ROW / (int64_t)a->size / a->per_row, CHARL_ERR_DATA,
+                      "%s: rows of more than %d bytes", path, MAX_ROW);
+        a->item.dim[i - 1] = extent;
+        a->per_row *= extent;
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__npy_open(charl__npy *a, const char *path, const char *name, bool targets)
+{
+    unsigned char head[8];
+
+    CHARL_TRY(open_source(a, path, name, targets));
+    CHARL_TRY(charl__source_exact(a->source, head, sizeof head, "the header of an array"));
+    if (head[0] == 0 && head[1] == 0) {
+        CHARL_TRY(read_idx(a, path, head));
+    } else {
+        CHARL_REQUIRE(memcmp(head, "\x93NUMPY", 6) == 0, CHARL_ERR_DATA, "%s: not an array of NumPy", path);
+        CHARL_TRY(read_npy(a, path, head));
+    }
+    return charl__source_holds(a->source, a->rows * a->per_row * (int64_t)a->size, "the elements");
+}
+
+void charl__npy_close(charl__npy *a)
+{
+    charl__source_close(a->source);
+    a->source = NULL;
+}
+
+void charl__npy_take_as_row(charl__npy *a)
+{
+    for (int i = a->item.ndim; i > 0; i--) {
+        a->item.dim[i] = a->item.dim[i - 1];
+    }
+    a->item.dim[0] = a->rows;
+    a->item.ndim++;
+    a->per_row *= a->rows;
+    a->rows = 1;
+}
+
+void charl__npy_move_channels(charl__npy *a)
+{
+    a->item = charl__channels_first(&a->item);
+    a->interleaved = true;
+}
+
+charl_status charl__npy_read(charl__npy *a, int64_t n, void *raw)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = (size_t)(n * a->per_row) * a->size;
+    void *stored = NULL;
+
+    if (a->interleaved) {
+        CHARL_TRY_CLEANUP(charl__alloc(bytes, &stored));
+    }
+    CHARL_TRY_CLEANUP(charl__source_exact(a->source, stored ? stored : raw, bytes, "the elements"));
+    if (stored) {
+        charl__move_channels(&a->item, a->size, stored, n, raw);
+    }
+    a->done += n;
+cleanup:
+    charl_free(stored);
+    return st;
+}
+
+charl_status charl__npy_text(const charl__npy *a, const unsigned char *p, charl__text *out)
+{
+    charl__text_clear(out);
+    for (size_t i = 0; i + 1 <= a->size / (a->text == 'U' ? 4 : 1); i++) {
+        const uint32_t point = a->text == 'U' ? (uint32_t)p[4 * i] | (uint32_t)p[4 * i + 1] << 8 |
+                                                    (uint32_t)p[4 * i + 2] << 16 | (uint32_t)p[4 * i + 3] << 24
+                                              : p[i];
+        unsigned char bytes[4] = {(unsigned char)point};
+        const size_t n = a->text == 'U' ? charl__utf8_put(point, bytes) : 1;
+
+        if (point == 0) {
+            break;
+        }
+        CHARL_TRY(charl__text_append(out, bytes, n));
+    }
+    return CHARL_OK;
+}

@@ -1,0 +1,99 @@
+#ifndef CHARL_DATA_ROWS_ROWS_H
+#define CHARL_DATA_ROWS_ROWS_H
+/** Samples from anywhere, as a model takes them: a CSV file, texts, a NumPy array, image files or a data
+ *  set, read from front to back in batches.
+ *
+ *      charl__rows_open(&options, &rows);
+ *      do charl__rows_next(rows, 64, x, y, &n); while (n > 0);
+ *
+ *  A schema says what comes out: type, shape and order of the columns of x, classes and targets of
+ *  y. Columns, classes and targets are found by name; what cannot be is refused, or taken by
+ *  position with a note. Memory does not grow with the rows. Everything belongs to one thread.
+ */
+#include "base/text/text.h"
+#include "charl/data_schema.h"
+#include "charl/image.h"
+
+/** Recipe of texts: the special tokens of the tokenizer are recognized in them. "": they are text. */
+#define CHARL__RECIPE_SPECIAL "special_tokens"
+
+typedef struct charl__rows charl__rows;
+
+/** Where a table has what, as an import of this very file has found. */
+typedef struct charl__rows_places {
+    int64_t skip;      /* lines before the table */
+    bool header;       /* the first line has names */
+    const int *target; /* [n_targets] columns; those of the recipe are the file's */
+    int n_targets;
+} charl__rows_places;
+
+/** What to read. Borrowed for the life of the rows. */
+typedef struct charl__rows_options {
+    const charl_data_schema *schema;
+    const char *model; /* what has the schema, for messages */
+    const char *const *paths;
+    int64_t n_paths; /* >= 1; several only of images or texts, a folder of images */
+    char separator;  /* CSV; 0: found */
+    char decimal;    /* CSV: '.' or ','; 0: that of the model's training data */
+    bool imports;    /* CSV: every row needs its targets, and rows with a gap in a column of --missing drop are left
+                                      out; else a missing target is unknown, and such a gap is an error */
+    const charl__rows_places *
+        places; /* CSV; NULL: columns and targets are found by name. With `imports`: rows without a target are left out */
+    const char *targets;           /* arrays: the file of the targets; NULL: there are none */
+    const char *x_name, *y_name;   /* of an archive: the arrays that are meant; NULL: the usual ones */
+    const char *id;                /* CSV: the column that names rows; NULL: none */
+    const char *split;             /* of a data set; NULL: val where it has one, else train */
+    charl_dataset_options dataset; /* how a data set is opened ... */
+    const char *other_x, *other_y; /* ... and with which arrays if it is not in charl's layout and
+                                      dataset.x is NULL; NULL: it is refused */
+    const char *trained_on;        /* content_id of the training's data: dataset.val_split cuts only these;
+                               NULL: any */
+} charl__rows_options;
+
+/** Open the source; what it is follows from its contents. *out is owned, NULL on failure.
+ *  Errors: ERR_DATA    it cannot be read, or does not have what the model takes; the message names the file and what is
+ *                      missing
+ *          ERR_CONFIG  options that do not go with it
+ *          ERR_IO, ERR_NOMEM */
+charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out) CHARL_MUST_CHECK;
+/** NULL is a no-op. */
+void charl__rows_close(charl__rows *r);
+
+/** The next rows, at most `most` of them; *n is 0 at the end only.
+ *
+ *  x  [most, x_shape]  x_dtype of the schema, written
+ *  y  [most, y_shape]  y_dtype of the schema, written where charl__rows_has_targets: a class or
+ *  flag is -1, a value NaN where the row does not have it
+ *
+ *  Errors: ERR_DATA, naming file and line, row or image; ERR_IO; ERR_NOMEM. */
+charl_status charl__rows_next(charl__rows *r, int64_t most, void *x, void *y, int64_t *n) CHARL_MUST_CHECK;
+
+/** Whether targets come along. */
+bool charl__rows_has_targets(const charl__rows *r);
+/** Shape of a sample. Borrowed. */
+const charl_shape *charl__rows_shape(const charl__rows *r);
+/** What is read, in a word: "val", "images", or the name of the file. */
+const char *charl__rows_subject(const charl__rows *r);
+/** Name of row i of those that next returned last: an image's path, or the field of the id column.
+ *  NULL: rows have no names. Borrowed until next. */
+const char *charl__rows_name(const charl__rows *r, int64_t i);
+/** Number of the file that row i of them is, where each row is one. */
+int64_t charl__rows_file(const charl__rows *r, int64_t i);
+/** The files, where each row is one; else NULL. Borrowed. */
+const charl_image_files *charl__rows_files(const charl__rows *r);
+
+/** How many rows there are in all; before the first next. A CSV file is read once for it, and images are decoded. Errors:
+ *  as charl__rows_next. */
+charl_status charl__rows_count(charl__rows *r, int64_t *n) CHARL_MUST_CHECK;
+
+/** Images that could not be read so far. They are no rows, and a warning names each. */
+int64_t charl__rows_skipped(const charl__rows *r);
+/** Why the first of them could not be read, or "". Borrowed. */
+const char *charl__rows_first_skipped(const charl__rows *r);
+
+/** What the user should know, known after open and at the end: lines of text since the last call,
+ *  or NULL. warnings: what may make answers wrong; else what was only left out. The caller's, free
+ *  with charl_free. */
+char *charl__rows_take_notes(charl__rows *r, bool warnings);
+
+#endif

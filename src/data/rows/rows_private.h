@@ -1,0 +1,56 @@
+#ifndef CHARL_DATA_ROWS_ROWS_PRIVATE_H
+#define CHARL_DATA_ROWS_ROWS_PRIVATE_H
+/** The kinds of sources. */
+#include "base/error.h"
+#include "data/rows/rows.h"
+#include "io/dataset/name_set.h"
+
+/** What a kind of source does; the functions of rows.h say what each means. */
+typedef struct charl__rows_kind {
+    charl_status (*open)(charl__rows *r); /* sets r->self, count, has_targets, subject */
+    charl_status (*next)(charl__rows *r, int64_t most, void *x, void *y, int64_t *n);
+    charl_status (*count)(charl__rows *r, int64_t *n);    /* NULL: r->rows is known */
+    const char *(*name)(const charl__rows *r, int64_t i); /* NULL: no names */
+    int64_t (*file)(const charl__rows *r, int64_t i);     /* NULL: rows are not files */
+    void (*close)(charl__rows *r);                        /* also after a failed open */
+} charl__rows_kind;
+
+struct charl__rows {
+    const charl__rows_kind *kind;
+    charl__rows_options o;
+    const charl_data_schema *s; /* o.schema */
+    const char *path;           /* the first */
+    void *self;                 /* of the kind */
+    charl_image_files files;
+    int64_t rows;            /* in all; -1: unknown */
+    int64_t begin, done;     /* the rows that next returned last; those before `done` are delivered */
+    charl__name_set classes; /* those that have names */
+    bool has_targets;
+    const char *subject;
+    int64_t skipped; /* what could not be read and was left out */
+    charl__text first_skipped, warnings, notes;
+};
+
+extern const charl__rows_kind charl__rows_csv, charl__rows_npy, charl__rows_images, charl__rows_dataset,
+    charl__rows_texts;
+
+/** A class of the schema by its name, or by its number where classes have none; -1: there is none such. */
+int32_t charl__rows_class(const charl__rows *r, const char *text);
+
+/** Append a line to r->warnings or r->notes. Errors: ERR_NOMEM. */
+charl_status charl__rows_warn(charl__rows *r, const char *fmt, ...) CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;
+charl_status charl__rows_note(charl__rows *r, const char *fmt, ...) CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;
+
+/** Leave out a row whose reading has just failed: its message becomes a warning. Errors: ERR_NOMEM. */
+charl_status charl__rows_skip(charl__rows *r) CHARL_MUST_CHECK;
+
+/** Element i of `out`, of type u8, u16, u32, i32 or f32, = v. False when it does not hold v. */
+bool charl__put_number(charl_dtype dtype, double v, void *out, int64_t i);
+/** Element i of `data` as a number. */
+double charl__get_number(charl_dtype dtype, const void *data, int64_t i);
+
+/** "u8 [1, 28, 28]": samples of the schema, for messages. Borrowed until the next call on this
+ *  thread. */
+const char *charl__rows_sample_text(const charl_data_schema *s);
+
+#endif

@@ -1,0 +1,33 @@
+#ifndef CHARL_DATA_TABLE_FIT_H
+#define CHARL_DATA_TABLE_FIT_H
+/** The numbers and words of a recipe, from the training rows: means, medians, words, and which columns have missing values at all.
+ *
+ *      charl__fit_begin(&f, &recipe, look);  for each training row charl__fit_add(&f, &table);  charl__fit_end(&f, &table);
+ *
+ *  Then every column has its fill and its words, and is flagged where that was asked for and the training rows have missing values. */
+#include "data/table/look.h"
+
+/** A column in the making. */
+typedef struct charl__fit_column {
+    int64_t missing, n;
+    double sum[CHARL__DATE_PARTS];
+    double *value; /* [n * parts] where medians are wanted */
+    int64_t n_seen;
+    bool *seen; /* [n_seen] the words of the look */
+} charl__fit_column;
+
+typedef struct charl__fit {
+    charl__recipe *recipe;
+    charl__look *look;
+    charl__fit_column *column;
+} charl__fit;
+
+/** Both are borrowed until fini. Column i of the recipe is column i of the file. Errors: ERR_NOMEM. */
+charl_status charl__fit_begin(charl__fit *f, charl__recipe *recipe, charl__look *look) CHARL_MUST_CHECK;
+/** The row at hand. Errors: ERR_DATA for a date that is none; ERR_NOMEM. */
+charl_status charl__fit_add(charl__fit *f, const charl__table *t) CHARL_MUST_CHECK;
+/** `t` is for the names of columns in messages. Errors: ERR_DATA for a column without values among the training rows, or a word that charl__name_fault refuses; ERR_NOMEM. */
+charl_status charl__fit_end(charl__fit *f, const charl__table *t) CHARL_MUST_CHECK;
+void charl__fit_fini(charl__fit *f);
+
+#endif

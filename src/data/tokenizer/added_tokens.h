@@ -1,0 +1,37 @@
+#ifndef CHARL_DATA_TOKENIZER_ADDED_TOKENS_H
+#define CHARL_DATA_TOKENIZER_ADDED_TOKENS_H
+/** Tokens that are found in a text before it is split into words: special ones such as <|endoftext|>, and others that were added to a
+ *  vocabulary. Start from {0}. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/** A node of a tree of their texts: children are a list. */
+typedef struct charl__added_node {
+    unsigned char byte;
+    bool special;           /* of the token that ends here */
+    int32_t token;          /* that ends here, -1 for none */
+    int32_t child, sibling; /* -1: none */
+} charl__added_node;
+
+typedef struct charl__added_tokens {
+    charl__added_node *nodes; /* node 0 is the root */
+    int32_t count;
+    bool first[256]; /* bytes that a token begins with */
+} charl__added_tokens;
+
+/** Add a token with a text that is not empty. Errors: ERR_DATA  another token has this text; ERR_NOMEM. */
+charl_status charl__added_tokens_add(charl__added_tokens *a, int32_t token, bool special, const unsigned char *text,
+                                     size_t bytes) CHARL_MUST_CHECK;
+
+/** The first token in text[from, bytes), of those that begin there the longest; special ones only if asked for, otherwise they are text in
+ *  which no other token is found.
+ *  Returns where it begins, or `bytes` if there is none; it is text[return value, *end). */
+size_t charl__added_tokens_find(const charl__added_tokens *a, bool special, const unsigned char *text, size_t bytes,
+                                size_t from, size_t *end, int32_t *token);
+
+void charl__added_tokens_fini(charl__added_tokens *a);
+
+#endif

@@ -1,0 +1,373 @@
+/* Encoding by merges. A short word that comes again is not merged again: a cache of fixed size remembers it. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/text.h"
+#include "data/tokenizer/bpe.h"
+#include "data/tokenizer/nfc.h"
+
+enum {
+    SHORT = 96,    /* bytes of a word that is merged by looking at all its pairs every time */
+    KEY_WORDS = 4, /* of a cached word: its bytes, zeros, and its length in the last byte */
+    CACHED_BYTES = 31,
+    CACHED_TOKENS = 7,
+    CACHE_BITS = 16,
+    CACHE_FROM = 16 << 10, /* bytes of text that are worth a cache */
+    AHEAD = 16,            /* words whose slots are fetched ahead of their use */
+};
+
+/* A word and its tokens: a cache line. */
+typedef struct cached {
+    uint64_t key[KEY_WORDS]; /* all zero: the slot is free */
+    int32_t n;
+    int32_t token[CACHED_TOKENS];
+} cached;
+
+/* A long word while it is merged: a list of tokens; token -1 is one that was merged into its left. */
+typedef struct spelling {
+    int32_t *token;
+    int32_t *next, *previous; /* positions; -1 at the ends */
+    size_t capacity;
+    charl__heap merges; /* priority: - rank, key: position of the left token */
+} spelling;
+
+struct charl__bpe_work {
+    const charl__bpe *bpe;
+    charl__words words;
+    spelling spelling;
+    cached *cache;          /* [1 << CACHE_BITS], NULL: none */
+    charl__text normalized; /* the text in normal form C */
+    size_t bytes;           /* of all texts so far */
+};
+
+charl_status charl__bpe_create(charl__bpe **out)
+{
+    return charl__alloc(sizeof **out, out);
+}
+
+void charl__bpe_destroy(charl__bpe *b)
+{
+    if (!b) {
+        return;
+    }
+    charl__splitter_destroy(b->splitter);
+    charl__merge_table_fini(&b->merges);
+    charl__token_index_fini(&b->index);
+    charl__added_tokens_fini(&b->added);
+    charl__added_tokens_fini(&b->normalized);
+    charl_free(b);
+}
+
+/* Whether the texts of added tokens hold a place where a text is cut. */
+static bool has_cut(const charl__added_tokens *a)
+{
+    for (int32_t i = 0; i < a->count; i++) {
+        for (int32_t c = a->nodes[i].child; i > 0 && c >= 0; c = a->nodes[c].sibling) {
+            if (charl__is_cut(a->nodes[i].byte, a->nodes[c].byte)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+charl_status charl__bpe_find_cuts(charl__bpe *b)
+{
+    CHARL_TRY(charl__splitter_cuts_at_spaces(b->splitter, &b->cuts_at_spaces));
+    b->cuts_at_spaces = b->cuts_at_spaces && !has_cut(&b->added) && !has_cut(&b->normalized);
+    return CHARL_OK;
+}
+
+void charl__bpe_work_destroy(struct charl__bpe_work *w)
+{
+    if (!w) {
+        return;
+    }
+    charl__words_fini(&w->words);
+    charl_free(w->spelling.token);
+    charl_free(w->spelling.next);
+    charl_free(w->spelling.previous);
+    charl__heap_fini(&w->spelling.merges);
+    charl_free(w->cache);
+    charl__text_fini(&w->normalized);
+    charl_free(w);
+}
+
+static const charl__merge *find(const charl__bpe *b, int32_t left, int32_t right)
+{
+    return charl__merge_find(&b->merges, left, right);
+}
+
+/* Merge a word of at most SHORT bytes: tokens in place, and what each merges to with the next. Returns the number of tokens. */
+static int merge_short(const charl__bpe *b, const unsigned char *word, int n, int32_t token[SHORT])
+{
+    uint32_t rank[SHORT]; /* of the pair (i, i + 1); that of a free slot is CHARL__NO_RANK */
+    int32_t merged[SHORT];
+
+    for (int i = 0; i < n; i++) {
+        token[i] = b->byte_token[word[i]];
+    }
+    for (int i = 0; i + 1 < n; i++) {
+        const charl__merge *m = find(b, token[i], token[i + 1]);
+
+        rank[i] = m->rank;
+        merged[i] = m->token;
+    }
+    while (n > 1) {
+        uint32_t lowest = CHARL__NO_RANK;
+        int best = 0;
+
+        for (int i = 0; i + 1 < n; i++) {
+            if (rank[i] < lowest) {
+                lowest = rank[i];
+                best = i;
+            }
+        }
+        if (lowest == CHARL__NO_RANK) {
+            break;
+        }
+        token[best] = merged[best];
+        n--;
+        for (int i = best + 1; i < n; i++) {
+            token[i] = token[i + 1];
+        }
+        for (int i = best + 1; i + 1 < n; i++) {
+            rank[i] = rank[i + 1];
+            merged[i] = merged[i + 1];
+        }
+        for (int i = best > 0 ? best - 1 : best; i <= best && i + 1 < n; i++) {
+            const charl__merge *m = find(b, token[i], token[i + 1]);
+
+            rank[i] = m->rank;
+            merged[i] = m->token;
+        }
+    }
+    return n;
+}
+
+static charl_status spelling_begin(spelling *s, const charl__bpe *b, const unsigned char *word, size_t bytes)
+{
+    CHARL_REQUIRE(bytes < INT32_MAX, CHARL_ERR_DATA, "a word of %zu bytes is too long", bytes);
+    if (bytes > s->capacity) {
+        CHARL_TRY(charl__realloc(bytes * sizeof *s->token, &s->token));
+        CHARL_TRY(charl__realloc(bytes * sizeof *s->next, &s->next));
+        CHARL_TRY(charl__realloc(bytes * sizeof *s->previous, &s->previous));
+        s->capacity = bytes;
+    }
+    for (size_t i = 0; i < bytes; i++) {
+        s->token[i] = b->byte_token[word[i]];
+        s->previous[i] = (int32_t)i - 1;
+        s->next[i] = i + 1 < bytes ? (int32_t)i + 1 : -1;
+    }
+    return CHARL_OK;
+}
+
+/* The merge of the pair whose left token is at i; NULL for none. */
+static const charl__merge *merge_at(const charl__bpe *b, const spelling *s, int32_t i)
+{
+    const charl__merge *m;
+
+    if (i < 0 || s->token[i] < 0 || s->next[i] < 0) {
+        return NULL;
+    }
+    m = find(b, s->token[i], s->token[s->next[i]]);
+    return m->rank == CHARL__NO_RANK ? NULL : m;
+}
+
+static charl_status queue(const charl__bpe *b, spelling *s, int32_t i)
+{
+    const charl__merge *m = merge_at(b, s, i);
+
+    return m ? charl__heap_push(&s->merges, -(int64_t)m->rank, (uint64_t)i) : CHARL_OK;
+}
+
+/* Merge a word of any length, in time n log n. */
+static charl_status merge_long(const charl__bpe *b, spelling *s, const unsigned char *word, size_t bytes)
+{
+    charl__queued q;
+
+    CHARL_TRY(spelling_begin(s, b, word, bytes));
+    for (size_t i = 0; i + 1 < bytes; i++) {
+        CHARL_TRY(queue(b, s, (int32_t)i));
+    }
+    while (charl__heap_pop(&s->merges, &q)) {
+        const int32_t i = (int32_t)q.key;
+        const charl__merge *m = merge_at(b, s, i);
+        int32_t right;
+
+        if (!m || -(int64_t)m->rank != q.priority) { /* one of the two has been merged since */
+            continue;
+        }
+        right = s->next[i];
+        s->token[i] = m->token;
+        s->token[right] = -1;
+        s->next[i] = s->next[right];
+        if (s->next[i] >= 0) {
+            s->previous[s->next[i]] = i;
+        }
+        CHARL_TRY(queue(b, s, i));
+        CHARL_TRY(queue(b, s, s->previous[i]));
+    }
+    return CHARL_OK;
+}
+
+/* The slot where a word of at most CACHED_BYTES is or would be, and its key. */
+static cached *slot_of(struct charl__bpe_work *w, const unsigned char *word, size_t bytes, uint64_t key[KEY_WORDS])
+{
+    uint64_t hash;
+
+    memset(key, 0, KEY_WORDS * sizeof *key);
+    memcpy(key, word, bytes);
+    ((unsigned char *)key)[CACHED_BYTES] = (unsigned char)bytes;
+    hash = key[0] * UINT64_C(0x9e3779b97f4a7c15) ^ (key[1] ^ key[1] >> 31) * UINT64_C(0xbf58476d1ce4e5b9) ^
+           (key[2] ^ key[2] >> 29) * UINT64_C(0x94d049bb133111eb) ^ key[3] * UINT64_C(0xd6e8feb86659fd93);
+    return &w->cache[(hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - CACHE_BITS)];
+}
+
+static charl_status check_bytes(const charl__bpe *b, const unsigned char *word, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        CHARL_REQUIRE(b->byte_token[word[i]] >= 0, CHARL_ERR_DATA,
+                      "the text has a byte 0x%02x, for which the tokenizer has no token", word[i]);
+    }
+    return CHARL_OK;
+}
+
+/* A word of the text, on its way to its tokens. */
+typedef struct waiting {
+    const unsigned char *at;
+    size_t bytes;
+    cached *slot; /* NULL: it is not looked for in the cache */
+    uint64_t key[KEY_WORDS];
+} waiting;
+
+static charl_status put_word(charl__encoder *e, const waiting *word)
+{
+    struct charl__bpe_work *w = e->work;
+    const size_t bytes = word->bytes;
+    int32_t token[SHORT];
+    cached *slot = word->slot;
+    int n = 0;
+
+    if (slot && memcmp(slot->key, word->key, sizeof word->key) == 0) {
+        for (int32_t i = 0; i < slot->n; i++) {
+            CHARL_TRY(charl__encoder_put(e, slot->token[i]));
+        }
+        return CHARL_OK;
+    }
+    if (w->bpe->lacks_bytes) {
+        CHARL_TRY(check_bytes(w->bpe, word->at, bytes));
+    }
+    if (w->bpe->whole_words && (token[0] = charl__token_index_find(&w->bpe->index, word->at, bytes)) >= 0) {
+        n = 1;
+    } else if (bytes <= SHORT) {
+        n = merge_short(w->bpe, word->at, (int)bytes, token);
+    } else {
+        CHARL_TRY(merge_long(w->bpe, &w->spelling, word->at, bytes));
+        for (int32_t i = 0; i >= 0; i = w->spelling.next[i]) {
+            CHARL_TRY(charl__encoder_put(e, w->spelling.token[i]));
+        }
+        return CHARL_OK;
+    }
+    if (slot && n <= CACHED_TOKENS) {
+        memcpy(slot->key, word->key, sizeof slot->key);
+        memcpy(slot->token, token, (size_t)n * sizeof *token);
+        slot->n = n;
+    }
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY(charl__encoder_put(e, token[i]));
+    }
+    return CHARL_OK;
+}
+
+/* Some words at a time: their slots come from memory together. */
+static charl_status put_words(charl__encoder *e, const unsigned char *text, size_t bytes)
+{
+    struct charl__bpe_work *w = e->work;
+    waiting words[AHEAD];
+    int n;
+
+    charl__words_begin(&w->words, text, bytes);
+    do {
+        for (n = 0; n < AHEAD; n++) {
+            waiting *word = &words[n];
+
+            CHARL_TRY(charl__words_next(&w->words, &word->at, &word->bytes));
+            if (word->bytes == 0) {
+                break;
+            }
+            word->slot = NULL;
+            if (w->cache && word->bytes <= CACHED_BYTES) {
+                word->slot = slot_of(w, word->at, word->bytes, word->key);
+                __builtin_prefetch(word->slot);
+            }
+        }
+        for (int i = 0; i < n; i++) {
+            CHARL_TRY(put_word(e, &words[i]));
+        }
+    } while (n == AHEAD);
+    return CHARL_OK;
+}
+
+/* Text between tokens that were found in it as it is. */
+static charl_status put_section(charl__encoder *e, const unsigned char *text, size_t bytes)
+{
+    const charl__bpe *b = e->work->bpe;
+    size_t at = 0;
+
+    if (b->nfc) {
+        bool same;
+
+        charl__text_clear(&e->work->normalized);
+        CHARL_TRY(charl__nfc(text, bytes, &e->work->normalized, &same));
+        if (!same) {
+            text = (const unsigned char *)e->work->normalized.data;
+            bytes = e->work->normalized.length;
+        }
+    }
+    while (at < bytes) {
+        size_t end;
+        int32_t token;
+        const size_t begin = charl__added_tokens_find(&b->normalized, e->special, text, bytes, at, &end, &token);
+
+        CHARL_TRY(put_words(e, text + at, begin - at));
+        if (token >= 0) {
+            CHARL_TRY(charl__encoder_put(e, token));
+        }
+        at = end;
+    }
+    return CHARL_OK;
+}
+
+static charl_status begin(charl__encoder *e, size_t bytes)
+{
+    if (!e->work) {
+        CHARL_TRY(charl__alloc(sizeof *e->work, &e->work));
+        e->work->bpe = e->t->bpe;
+        CHARL_TRY(charl__words_init(&e->work->words, e->t->bpe->splitter));
+    }
+    e->work->bytes += bytes;
+    if (!e->work->cache && e->work->bytes >= CACHE_FROM) {
+        CHARL_TRY(charl__alloc_array((int64_t)1 << CACHE_BITS, sizeof *e->work->cache, &e->work->cache));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__bpe_encode(charl__encoder *e, const unsigned char *text, size_t bytes)
+{
+    size_t at = 0;
+
+    CHARL_TRY(begin(e, bytes));
+    while (at < bytes) {
+        size_t end;
+        int32_t token;
+        const size_t found = charl__added_tokens_find(&e->t->bpe->added, e->special, text, bytes, at, &end, &token);
+
+        CHARL_TRY(put_section(e, text + at, found - at));
+        if (token >= 0) {
+            CHARL_TRY(charl__encoder_put(e, token));
+        }
+        at = end;
+    }
+    return CHARL_OK;
+}

@@ -1,0 +1,80 @@
+#ifndef CHARL_DATA_TOKENIZER_PRETRAINED_H
+#define CHARL_DATA_TOKENIZER_PRETRAINED_H
+/** A published byte-level tokenizer while its files are read. The readers fill this in; its state is then written from it. */
+#include "base/text/text.h"
+#include "data/tokenizer/splitter.h"
+#include "data/tokenizer/tokenizer_private.h"
+
+/** A token of the vocabulary; without text: no token has this number. */
+typedef struct charl__pretrained_token {
+    size_t at, bytes;  /* in `texts` */
+    unsigned char use; /* bits, below */
+} charl__pretrained_token;
+
+enum {
+    CHARL__TOKEN_MERGED = 1,     /* it is of the vocabulary that merges make */
+    CHARL__TOKEN_ADDED = 2,      /* it is found in a text before the text is split */
+    CHARL__TOKEN_SPECIAL = 4,    /* ADDED, but only when asked for */
+    CHARL__TOKEN_NORMALIZED = 8, /* ADDED, found in the normalized text */
+};
+
+enum {
+    CHARL__PRETRAINED_NFC = 1,
+    CHARL__PRETRAINED_WHOLE_WORDS = 2, /* a word that is a token is that token */
+    CHARL__PRETRAINED_BY_RANK =
+        4, /* tokens are numbered by rank, and two of them that make a token are a merge of its rank */
+};
+
+typedef struct charl__pretrained {
+    uint32_t flags;
+    int n_steps;
+    struct charl__pretrained_step {
+        char *pattern;
+        bool matches_only;
+    } step[CHARL__SPLITTER_STEPS];
+    charl__pretrained_token *tokens; /* [vocab] */
+    int64_t vocab, capacity;
+    charl__text texts;
+    uint32_t *merges; /* [n_merges, 2]; none with BY_RANK */
+    int64_t n_merges;
+} charl__pretrained;
+
+/** A step of splitting; the pattern is copied. Errors: ERR_DATA, ERR_NOMEM. */
+charl_status charl__pretrained_add_step(charl__pretrained *p, const char *pattern, bool matches_only) CHARL_MUST_CHECK;
+/** Token `id`, `use` added to what it is already. Errors: ERR_DATA  the number is too large, or has another text; ERR_NOMEM. */
+charl_status charl__pretrained_add_token(charl__pretrained *p, int64_t id, const void *text, size_t bytes,
+                                         unsigned use) CHARL_MUST_CHECK;
+/** The next merge. Errors: ERR_NOMEM. */
+charl_status charl__pretrained_add_merge(charl__pretrained *p, int32_t left, int32_t right) CHARL_MUST_CHECK;
+void charl__pretrained_fini(charl__pretrained *p);
+
+/** The tokenizer. Errors: ERR_DATA  the vocabulary lacks a byte, or the result of a merge; a pattern; ERR_CONFIG, ERR_NOMEM. */
+charl_status charl__pretrained_finish(const charl__pretrained *p, charl_tokenizer **out) CHARL_MUST_CHECK;
+
+/** What a tokenizer of type pretrained is made of beside its tokens and merges; borrowed from its state. */
+typedef struct charl__pretrained_parts {
+    uint32_t flags;
+    int n_steps;
+    charl__split_step step[CHARL__SPLITTER_STEPS];
+    const unsigned char *heads; /* [4 * vocab]: heads[4 * i] is the use of token i */
+} charl__pretrained_parts;
+
+/** Errors: ERR_DATA  the state is damaged. */
+charl_status charl__pretrained_get_parts(const charl_tokenizer *t, charl__pretrained_parts *out) CHARL_MUST_CHECK;
+
+/** A format of published files. */
+typedef struct charl__tokenizer_format {
+    charl_row row;
+    const char *const *files; /* what such files in a folder are called, * for any text; ends with NULL */
+    /** Whether a file with this name and this beginning, which ends with a NUL, is one. */
+    bool (*is)(const char *path, const char *head, size_t bytes);
+    charl_status (*read)(const char *path, charl__pretrained *p);
+} charl__tokenizer_format;
+
+/** All of them, charl__tokenizer_format_NAME in a file of this folder, and NULL, in the order in which a folder is searched. Made by CMake. */
+extern const void *const charl__tokenizer_formats[];
+
+/** A whole file, at most 1 GiB, and a NUL. Errors: ERR_IO, ERR_NOMEM. */
+charl_status charl__tokenizer_read_file(const char *path, charl__text *out) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,546 @@
+/* Tokenizers as JSON: tokenizer.json of `tokenizers`, and vocab.json with merges.txt (encoder.json with vocab.bpe).
+ *
+ * In both a token is written with a printable character for each byte (byte_level.h). What such a file asks for and charl does not do is
+ * refused by its name.
+ */
+#include "data/tokenizer/byte_level.h"
+#include "data/tokenizer/pretrained.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/utf8.h"
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* The files of a vocabulary and its merges. */
+static const char *const pairs[][2] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
+
+enum { PAIRS = sizeof pairs / sizeof *pairs };
+
+static bool is_pair(const char *path, const char *head, size_t bytes)
+{
+    (void)head;
+    (void)bytes;
+    for (int i = 0; i < PAIRS; i++) {
+        if (strcmp(base_name(path), pairs[i][0]) == 0 || strcmp(base_name(path), pairs[i][1]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_json(const char *path, const char *head, size_t bytes)
+{
+    const size_t blank = bytes > 0 ? strspn(head, " \t\r\n") : 0;
+
+    return blank < bytes && head[blank] == '{' && !is_pair(path, head, bytes);
+}
+
+#ifdef CHARL_HAVE_JANSSON
+
+#include <jansson.h>
+
+/* The byte that a character of a token stands for; -1 for none. */
+static int byte_of(uint32_t point)
+{
+    if (point < 256) {
+        return charl__byte_is_printable(point) ? (int)point : -1;
+    }
+    for (uint32_t byte = 0, next = 256; byte < 256 && next <= point; byte++) {
+        if (!charl__byte_is_printable(byte) && next++ == point) {
+            return (int)byte;
+        }
+    }
+    return -1;
+}
+
+/* The bytes of a token; false when it is not written with characters for bytes. */
+static charl_status to_bytes(const char *token, size_t length, charl__text *out, bool *ok)
+{
+    const unsigned char *s = (const unsigned char *)token;
+
+    charl__text_clear(out);
+    *ok = true;
+    for (size_t at = 0, n; *ok && at < length; at += n) {
+        int byte;
+        unsigned char c;
+
+        n = charl__utf8_length(s + at, length - at);
+        byte = n > 0 ? byte_of(charl__utf8_point(s + at, n)) : -1;
+        c = (unsigned char)byte;
+        *ok = byte >= 0;
+        if (*ok) {
+            CHARL_TRY(charl__text_append(out, &c, 1));
+        }
+    }
+    return CHARL_OK;
+}
+
+static charl_status load_json(const char *path, json_t **out)
+{
+    charl_status st = CHARL_OK;
+    charl__text text = {0};
+    json_error_t error;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__tokenizer_read_file(path, &text));
+    *out = json_loadb(charl__text_string(&text), text.length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    CHARL_REQUIRE_CLEANUP(*out, CHARL_ERR_DATA, "it is not JSON, or cut off: %s at line %d, column %d", error.text,
+                          error.line, error.column);
+    CHARL_REQUIRE_CLEANUP(json_is_object(*out), CHARL_ERR_DATA, "it is JSON, but not a tokenizer");
+cleanup:
+    charl__text_fini(&text);
+    if (st != CHARL_OK) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* The member `key`; NULL when there is none or it is null. */
+static const json_t *member(const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+
+    return json_is_null(v) ? NULL : v;
+}
+
+static const char *text_member(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+
+    return text ? text : "";
+}
+
+static charl_status read_normalizer(const json_t *o, charl__pretrained *p)
+{
+    const char *type = text_member(o, "type");
+
+    if (!o) {
+        return CHARL_OK;
+    }
+    if (strcmp(type, "Sequence") == 0) {
+        const json_t *list = json_object_get(o, "normalizers");
+
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            CHARL_TRY(read_normalizer(json_array_get(list, i), p));
+        }
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(strcmp(type, "NFC") == 0, CHARL_ERR_DATA, "the normalizer %.40s is not supported; NFC is", type);
+    p->flags |= CHARL__PRETRAINED_NFC;
+    return CHARL_OK;
+}
+
+static charl_status read_split(const json_t *o, charl__pretrained *p)
+{
+    const json_t *pattern = json_object_get(o, "pattern");
+    const char *regex = json_string_value(json_object_get(pattern, "Regex"));
+    const char *behavior = text_member(o, "behavior");
+    const bool removed = strcmp(behavior, "Removed") == 0 && json_is_true(json_object_get(o, "invert"));
+
+    CHARL_REQUIRE(regex, CHARL_ERR_DATA, "the pre_tokenizer Split has no pattern of kind Regex; no other is supported");
+    CHARL_REQUIRE(removed || strcmp(behavior, "Isolated") == 0, CHARL_ERR_DATA,
+                  "the pre_tokenizer Split with behavior %.40s is not supported; Isolated is, and "
+                  "Removed with invert",
+                  behavior);
+    return charl__pretrained_add_step(p, regex, removed);
+}
+
+/* *bytes: it ends with ByteLevel. */
+static charl_status read_pre_tokenizer(const json_t *o, charl__pretrained *p, bool *bytes)
+{
+    const char *type = text_member(o, "type");
+
+    CHARL_REQUIRE(!*bytes, CHARL_ERR_DATA, "a pre_tokenizer after ByteLevel is not supported");
+    if (strcmp(type, "Sequence") == 0) {
+        const json_t *list = json_object_get(o, "pretokenizers");
+
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            CHARL_TRY(read_pre_tokenizer(json_array_get(list, i), p, bytes));
+        }
+        return CHARL_OK;
+    }
+    if (strcmp(type, "Split") == 0) {
+        return read_split(o, p);
+    }
+    if (strcmp(type, "Digits") == 0) {
+        return charl__pretrained_add_step(
+            p, json_is_true(json_object_get(o, "individual_digits")) ? "\\p{N}" : "\\p{N}+", false);
+    }
+    CHARL_REQUIRE(strcmp(type, "ByteLevel") == 0, CHARL_ERR_DATA,
+                  "the pre_tokenizer %.40s is not supported; ByteLevel, Split, Digits and Sequence are", type);
+    CHARL_REQUIRE(!json_is_true(json_object_get(o, "add_prefix_space")), CHARL_ERR_DATA,
+                  "the pre_tokenizer ByteLevel with add_prefix_space is not supported: text would "
+                  "not come back as it was");
+    *bytes = true;
+    return json_is_false(json_object_get(o, "use_regex")) ? CHARL_OK
+                                                          : charl__pretrained_add_step(p, CHARL__PATTERN_GPT2, false);
+}
+
+static charl_status read_added(const json_t *list, charl__pretrained *p)
+{
+    static const char *const strange[] = {"single_word", "lstrip", "rstrip"};
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i), *id = json_object_get(o, "id"),
+                     *content = json_object_get(o, "content");
+        const bool special = json_is_true(json_object_get(o, "special"));
+        const unsigned use = CHARL__TOKEN_ADDED | (special ? CHARL__TOKEN_SPECIAL : 0) |
+                             (json_is_true(json_object_get(o, "normalized")) ? CHARL__TOKEN_NORMALIZED : 0);
+
+        CHARL_REQUIRE(json_is_integer(id) && json_string_length(content) > 0, CHARL_ERR_DATA,
+                      "added_tokens[%zu] has no id or no content", i);
+        for (size_t k = 0; k < sizeof strange / sizeof *strange; k++) {
+            CHARL_REQUIRE(!json_is_true(json_object_get(o, strange[k])), CHARL_ERR_DATA,
+                          "the added token \"%.60s\" with %s is not supported", json_string_value(content), strange[k]);
+        }
+        CHARL_TRY(charl__pretrained_add_token(p, json_integer_value(id), json_string_value(content),
+                                              json_string_length(content), use));
+    }
+    return CHARL_OK;
+}
+
+/* `tokenizers` does not read the number of an added token: it is that of the word with its text or, without one, the next that neither a
+ * word nor an added token before it has. */
+static charl_status check_numbers(const json_t *added, const json_t *vocab)
+{
+    int64_t next = (int64_t)json_object_size(vocab);
+
+    for (size_t i = 0; i < json_array_size(added); i++) {
+        const json_t *o = json_array_get(added, i), *content = json_object_get(o, "content");
+        const json_t *word = json_object_getn(vocab, json_string_value(content), json_string_length(content));
+        const int64_t id = json_integer_value(json_object_get(o, "id")), own = word ? json_integer_value(word) : next;
+
+        CHARL_REQUIRE(id == own, CHARL_ERR_DATA,
+                      "the added token \"%.60s\" has the number %lld, but tokenizers gives it %lld, %s",
+                      json_string_value(content), (long long)id, (long long)own,
+                      word ? "that of the word with its text" : "the next after the vocabulary");
+        next = own >= next ? own + 1 : next;
+    }
+    return CHARL_OK;
+}
+
+/* <|endoftext|>, <s>, [PAD] */
+static bool looks_special(const char *token, size_t length)
+{
+    return length > 2 &&
+           ((token[0] == '<' && token[length - 1] == '>') || (token[0] == '[' && token[length - 1] == ']'));
+}
+
+/* The texts of the vocabulary; `made` (NULL: all) tells which tokens are bytes or made by merges, the others are special. */
+static charl_status read_vocab(json_t *vocab, const bool *made, charl__pretrained *p)
+{
+    charl_status st = CHARL_OK;
+    charl__text bytes = {0};
+    const char *key;
+    size_t length;
+    json_t *value;
+
+    json_object_keylen_foreach(vocab, key, length, value)
+    {
+        const int64_t id = json_integer_value(value);
+        bool ok;
+
+        CHARL_REQUIRE_CLEANUP(json_is_integer(value) && id >= 0 && id < CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_DATA,
+                              "the token \"%.60s\" has no number below %d", key, CHARL__TOKENIZER_MAX_VOCAB);
+        CHARL_TRY_CLEANUP(to_bytes(key, length, &bytes, &ok));
+        if (ok && made && bytes.length > 1 && !made[id]) {
+            CHARL_REQUIRE_CLEANUP(looks_special(key, length), CHARL_ERR_DATA,
+                                  "no merge makes the token \"%.60s\": the merges are cut off, or "
+                                  "those of another vocabulary",
+                                  key);
+            CHARL_TRY_CLEANUP(
+                charl__pretrained_add_token(p, id, key, length, CHARL__TOKEN_ADDED | CHARL__TOKEN_SPECIAL));
+            continue;
+        }
+        if (id < p->vocab && p->tokens[id].use & CHARL__TOKEN_ADDED && p->tokens[id].bytes == length &&
+            memcmp(p->texts.data + p->tokens[id].at, key, length) == 0 &&
+            (!ok || bytes.length != length || memcmp(bytes.data, key, length) != 0)) {
+            continue; /* an added token, written as it is */
+        }
+        CHARL_REQUIRE_CLEANUP(ok, CHARL_ERR_DATA,
+                              "the token \"%.60s\" is not written byte by byte; only byte-level "
+                              "vocabularies are supported",
+                              key);
+        CHARL_TRY_CLEANUP(
+            charl__pretrained_add_token(p, id, charl__text_string(&bytes), bytes.length, CHARL__TOKEN_MERGED));
+    }
+cleanup:
+    charl__text_fini(&bytes);
+    return st;
+}
+
+static charl_status add_merge(const json_t *vocab, size_t i, const char *left, size_t left_length, const char *right,
+                              size_t right_length, charl__pretrained *p)
+{
+    const json_t *a = json_object_getn(vocab, left, left_length), *b = json_object_getn(vocab, right, right_length);
+
+    CHARL_REQUIRE(json_is_integer(a) && json_is_integer(b), CHARL_ERR_DATA,
+                  "merge %zu is of \"%.*s\" and \"%.*s\", which are not both in the vocabulary", i, (int)left_length,
+                  left, (int)right_length, right);
+    CHARL_REQUIRE(json_integer_value(a) >= 0 && json_integer_value(a) < CHARL__TOKENIZER_MAX_VOCAB &&
+                      json_integer_value(b) >= 0 && json_integer_value(b) < CHARL__TOKENIZER_MAX_VOCAB,
+                  CHARL_ERR_DATA, "merge %zu is of tokens that are outside [0,%d)", i, CHARL__TOKENIZER_MAX_VOCAB);
+    return charl__pretrained_add_merge(p, (int32_t)json_integer_value(a), (int32_t)json_integer_value(b));
+}
+
+/* "left right" */
+static charl_status add_merge_line(const json_t *vocab, size_t i, const char *line, size_t length, charl__pretrained *p)
+{
+    const char *space = memchr(line, ' ', length);
+
+    CHARL_REQUIRE(space && !memchr(space + 1, ' ', length - (size_t)(space + 1 - line)), CHARL_ERR_DATA,
+                  "merge %zu is \"%.*s\", not two tokens", i, length < 60 ? (int)length : 60, line);
+    return add_merge(vocab, i, line, (size_t)(space - line), space + 1, length - (size_t)(space + 1 - line), p);
+}
+
+static charl_status read_merge_list(const json_t *vocab, const json_t *list, charl__pretrained *p)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *m = json_array_get(list, i), *a = json_array_get(m, 0), *b = json_array_get(m, 1);
+
+        if (json_is_string(m)) {
+            CHARL_TRY(add_merge_line(vocab, i, json_string_value(m), json_string_length(m), p));
+            continue;
+        }
+        CHARL_REQUIRE(json_array_size(m) == 2 && json_is_string(a) && json_is_string(b), CHARL_ERR_DATA,
+                      "merge %zu is not two tokens", i);
+        CHARL_TRY(add_merge(vocab, i, json_string_value(a), json_string_length(a), json_string_value(b),
+                            json_string_length(b), p));
+    }
+    return CHARL_OK;
+}
+
+static charl_status check_model(const json_t *model)
+{
+    static const char *const absent[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    const char *type = text_member(model, "type");
+
+    CHARL_REQUIRE(json_is_object(model), CHARL_ERR_DATA, "it has no model");
+    CHARL_REQUIRE(strcmp(type, "BPE") == 0 || (!type[0] && member(model, "merges")), CHARL_ERR_DATA,
+                  "its model is %.40s, which is not supported; BPE is", type[0] ? type : "of no known type");
+    CHARL_REQUIRE(json_is_object(member(model, "vocab")) && json_is_array(member(model, "merges")), CHARL_ERR_DATA,
+                  "its model has no vocab or no merges");
+    CHARL_REQUIRE(json_number_value(member(model, "dropout")) == 0, CHARL_ERR_DATA,
+                  "dropout of merges is not supported");
+    CHARL_REQUIRE(!json_is_true(member(model, "byte_fallback")), CHARL_ERR_DATA,
+                  "its model has byte_fallback (as SentencePiece's have), which is not supported; "
+                  "only byte-level BPE is");
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+        CHARL_REQUIRE(text_member(model, absent[i])[0] == '\0', CHARL_ERR_DATA,
+                      "its model has a %s, which is not supported", absent[i]);
+    }
+    return CHARL_OK;
+}
+
+static charl_status read_tokenizer_json(const char *path, charl__pretrained *p)
+{
+    charl_status st = CHARL_OK;
+    json_t *root = NULL, *vocab;
+    const json_t *model, *pre;
+    bool bytes = false;
+
+    CHARL_TRY_CLEANUP(load_json(path, &root));
+    model = member(root, "model");
+    CHARL_TRY_CLEANUP(check_model(model));
+    pre = member(root, "pre_tokenizer");
+    CHARL_TRY_CLEANUP(read_normalizer(member(root, "normalizer"), p));
+    if (pre) {
+        CHARL_TRY_CLEANUP(read_pre_tokenizer(pre, p, &bytes));
+    }
+    CHARL_REQUIRE_CLEANUP(bytes, CHARL_ERR_DATA, "it has no pre_tokenizer ByteLevel; only byte-level BPE is supported");
+    p->flags |= json_is_true(member(model, "ignore_merges")) ? CHARL__PRETRAINED_WHOLE_WORDS : 0;
+    CHARL_TRY_CLEANUP(read_added(member(root, "added_tokens"), p));
+    vocab = json_object_get(model, "vocab");
+    CHARL_TRY_CLEANUP(read_vocab(vocab, NULL, p));
+    CHARL_TRY_CLEANUP(check_numbers(member(root, "added_tokens"), vocab));
+    CHARL_TRY_CLEANUP(read_merge_list(vocab, member(model, "merges"), p));
+cleanup:
+    json_decref(root);
+    return st;
+}
+
+/* Lines of merges; the first may be a comment "#version: ...". */
+static charl_status read_merge_lines(const json_t *vocab, const char *text, charl__pretrained *p)
+{
+    size_t n = 0;
+
+    for (const char *line = text, *end; *line; line = end + (*end == '\n')) {
+        size_t length;
+
+        end = line + strcspn(line, "\n");
+        length = (size_t)(end - line) - (end > line && end[-1] == '\r');
+        if (length == 0 || (line == text && strncmp(line, "#version", 8) == 0)) {
+            continue;
+        }
+        CHARL_TRY(add_merge_line(vocab, n++, line, length, p));
+    }
+    return CHARL_OK;
+}
+
+/* Which tokens merges make, by number: made[CHARL__TOKENIZER_MAX_VOCAB]. */
+static charl_status mark_made(const json_t *vocab, const charl__pretrained *p, bool *made)
+{
+    charl_status st = CHARL_OK;
+    const char **name = NULL;
+    charl__text both = {0};
+    const char *key;
+    json_t *value;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__TOKENIZER_MAX_VOCAB, sizeof *name, &name));
+    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
+    {
+        const json_int_t id = json_integer_value(value);
+
+        if (id >= 0 && id < CHARL__TOKENIZER_MAX_VOCAB) {
+            name[id] = key;
+        }
+    }
+    for (int64_t i = 0; i < p->n_merges; i++) {
+        json_int_t id;
+
+        charl__text_clear(&both);
+        CHARL_TRY_CLEANUP(charl__text_printf(&both, "%s%s", name[p->merges[2 * i]], name[p->merges[2 * i + 1]]));
+        value = json_object_get(vocab, charl__text_string(&both));
+        id = value ? json_integer_value(value) : -1;
+        if (id >= 0 && id < CHARL__TOKENIZER_MAX_VOCAB) {
+            made[id] = true;
+        }
+    }
+cleanup:
+    charl_free(name);
+    charl__text_fini(&both);
+    return st;
+}
+
+static charl_status check_token(const char *name, const char *text, const json_t *vocab)
+{
+    CHARL_REQUIRE(json_object_get(vocab, text), CHARL_ERR_DATA,
+                  "%s adds the token \"%.60s\", which is not in the vocabulary; HINT use its tokenizer.json", name,
+                  text);
+    return CHARL_OK;
+}
+
+/* The other files of such a tokenizer may add tokens: {"TEXT": NUMBER, ...} */
+static charl_status check_added(const char *folder, size_t length, const json_t *vocab)
+{
+    static const char name[] = "added_tokens.json";
+    charl_status st = CHARL_OK;
+    charl__text path = {0};
+    json_t *root = NULL, *value;
+    json_error_t error;
+    const char *key;
+
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%.*s%s", (int)length, folder, name));
+    root = json_load_file(charl__text_string(&path), 0, &error);
+    json_object_foreach(root, key, value)
+    {
+        CHARL_TRY_CLEANUP(check_token(name, key, vocab));
+    }
+cleanup:
+    json_decref(root);
+    charl__text_fini(&path);
+    return st;
+}
+
+/* GPT-2's pattern is not written in these files. A tokenizer_config.json beside them tells if it is not theirs, and what it adds. */
+static charl_status check_config(const char *folder, size_t length, const json_t *vocab)
+{
+    static const char name[] = "tokenizer_config.json";
+    charl_status st = CHARL_OK;
+    charl__text path = {0};
+    json_t *root = NULL, *value;
+    const char *class, *key;
+    json_error_t error;
+
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%.*s%s", (int)length, folder, name));
+    root = json_load_file(charl__text_string(&path), 0, &error);
+    class = text_member(root, "tokenizer_class");
+    CHARL_REQUIRE_CLEANUP(class[0] == '\0' || strncmp(class, "GPT2", 4) == 0, CHARL_ERR_DATA,
+                          "it is of a %.60s (tokenizer_config.json), whose pattern is not in these "
+                          "files; HINT use its tokenizer.json",
+                          class);
+    CHARL_REQUIRE_CLEANUP(!json_is_true(json_object_get(root, "add_prefix_space")), CHARL_ERR_DATA,
+                          "add_prefix_space (%s) is not supported: text would not come back as it was", name);
+    json_object_foreach(json_object_get(root, "added_tokens_decoder"), key, value)
+    {
+        CHARL_TRY_CLEANUP(check_token(name, text_member(value, "content"), vocab));
+    }
+cleanup:
+    json_decref(root);
+    charl__text_fini(&path);
+    return st;
+}
+
+static charl_status read_pair(const char *path, charl__pretrained *p)
+{
+    charl_status st = CHARL_OK;
+    const size_t folder = (size_t)(base_name(path) - path);
+    charl__text file = {0}, text = {0};
+    json_t *vocab = NULL;
+    bool *made = NULL;
+    int k = 0;
+
+    while (k + 1 < PAIRS && strcmp(base_name(path), pairs[k][0]) != 0 && strcmp(base_name(path), pairs[k][1]) != 0) {
+        k++;
+    }
+    CHARL_TRY_CLEANUP(charl__text_printf(&file, "%.*s%s", (int)folder, path, pairs[k][0]));
+    CHARL_TRY_CLEANUP(load_json(charl__text_string(&file), &vocab));
+    CHARL_TRY_CLEANUP(check_config(path, folder, vocab));
+    CHARL_TRY_CLEANUP(check_added(path, folder, vocab));
+    charl__text_clear(&file);
+    CHARL_TRY_CLEANUP(charl__text_printf(&file, "%.*s%s", (int)folder, path, pairs[k][1]));
+    CHARL_TRY_CLEANUP(charl__tokenizer_read_file(charl__text_string(&file), &text));
+    st = read_merge_lines(vocab, charl__text_string(&text), p);
+    if (st == CHARL_ERR_DATA) {
+        charl__error_prefix("%s: ", pairs[k][1]);
+    }
+    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__TOKENIZER_MAX_VOCAB, sizeof *made, &made));
+    CHARL_TRY_CLEANUP(mark_made(vocab, p, made));
+    CHARL_TRY_CLEANUP(read_vocab(vocab, made, p));
+    CHARL_TRY_CLEANUP(charl__pretrained_add_step(p, CHARL__PATTERN_GPT2, false));
+cleanup:
+    charl_free(made);
+    json_decref(vocab);
+    charl__text_fini(&text);
+    charl__text_fini(&file);
+    return st;
+}
+
+#else
+
+static charl_status read_tokenizer_json(const char *path, charl__pretrained *p)
+{
+    (void)path;
+    (void)p;
+    CHARL_FAIL(CHARL_ERR_CONFIG, "this build cannot read JSON; HINT install libjansson-dev and build again");
+}
+
+static charl_status read_pair(const char *path, charl__pretrained *p)
+{
+    return read_tokenizer_json(path, p);
+}
+
+#endif
+
+const charl__tokenizer_format charl__tokenizer_format_json = {
+    .row = {.name = "tokenizer_json", .help = "tokenizer.json, byte-level BPE"},
+    .files = (const char *const[]){"tokenizer.json", NULL},
+    .is = is_json,
+    .read = read_tokenizer_json,
+};
+
+const charl__tokenizer_format charl__tokenizer_format_vocab = {
+    .row = {.name = "vocab_merges", .help = "vocab.json and merges.txt, or encoder.json and vocab.bpe, of GPT-2"},
+    .files = (const char *const[]){"vocab.json", "encoder.json", NULL},
+    .is = is_pair,
+    .read = read_pair,
+};

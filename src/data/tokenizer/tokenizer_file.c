@@ -1,0 +1,54 @@
+/* The tokenizer in a data set or a checkpoint. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "charl/checkpoint.h"
+#include "data/tokenizer/tokenizer_private.h"
+#include "io/dataset/dataset_file.h"
+#include "io/h5.h"
+
+static charl_status is_checkpoint(const char *path, bool *out)
+{
+    CHARL_H5_SCOPE;
+    charl_status st = CHARL_OK;
+    const charl__h5_site site = {CHARL_ERR_DATA, path};
+    charl__file f = {.fd = -1, .h5 = H5I_INVALID_HID};
+    hid_t root = H5I_INVALID_HID;
+    char format[32] = "";
+
+    *out = false;
+    CHARL_TRY_CLEANUP(charl__file_init(&f, path));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, root, H5Gopen2(f.h5, "/", H5P_DEFAULT), "%s", path);
+    if (charl__h5_has(root, "charl_format")) {
+        CHARL_TRY_CLEANUP(charl__h5_get_text(&site, root, "charl_format", format, sizeof format));
+    }
+    *out = strcmp(format, "checkpoint") == 0;
+cleanup:
+    charl__h5_close(&root);
+    charl__file_fini(&f);
+    return st;
+}
+
+static charl_status of_checkpoint(const char *path, charl_tokenizer **out)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+    const charl_data_schema *s;
+
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
+    s = charl_checkpoint_get_schema(r);
+    CHARL_REQUIRE_CLEANUP(s && s->tokenizer, CHARL_ERR_DATA, "%s is a checkpoint that holds no tokenizer", path);
+    *out = charl_tokenizer_share(s->tokenizer);
+cleanup:
+    charl_checkpoint_close(r);
+    return st;
+}
+
+charl_status charl__tokenizer_of_hdf5(const char *path, charl_tokenizer **out)
+{
+    bool checkpoint;
+
+    *out = NULL;
+    CHARL_TRY(is_checkpoint(path, &checkpoint));
+    return checkpoint ? of_checkpoint(path, out) : charl__tokenizer_of_dataset(path, out);
+}

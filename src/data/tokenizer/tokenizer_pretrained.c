@@ -1,0 +1,366 @@
+/* A byte-level tokenizer that others have published, whatever files it came in.
+ *
+ * Its state is bytes; numbers are u32, little-endian:
+ *
+ *     "charl tokenizer 1\n"
+ *     flags (CHARL__PRETRAINED_), steps, tokens, merges
+ *     per step    matches_only, length of the pattern, the pattern
+ *     per token   length of its text << 8 | use (CHARL__TOKEN_)
+ *     per merge   the two tokens
+ *     the texts of all tokens
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/tokenizer/bpe.h"
+#include "data/tokenizer/nfc.h"
+#include "data/tokenizer/pretrained.h"
+
+static const char magic[] = "charl tokenizer 1\n";
+
+enum { MAGIC = sizeof magic - 1, MOST_TEXT = 1 << 16 };
+
+charl_status charl__pretrained_add_step(charl__pretrained *p, const char *pattern, bool matches_only)
+{
+    CHARL_REQUIRE(p->n_steps < CHARL__SPLITTER_STEPS, CHARL_ERR_DATA, "a text is split in more than %d steps",
+                  CHARL__SPLITTER_STEPS);
+    CHARL_TRY(charl__strdup(pattern, &p->step[p->n_steps].pattern));
+    p->step[p->n_steps++].matches_only = matches_only;
+    return CHARL_OK;
+}
+
+charl_status charl__pretrained_add_token(charl__pretrained *p, int64_t id, const void *text, size_t bytes, unsigned use)
+{
+    charl__pretrained_token *t;
+
+    CHARL_REQUIRE(id >= 0 && id < CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_DATA, "token %lld is outside [0,%d)",
+                  (long long)id, CHARL__TOKENIZER_MAX_VOCAB);
+    CHARL_REQUIRE(bytes > 0 && bytes < MOST_TEXT, CHARL_ERR_DATA, "token %lld has %zu bytes", (long long)id, bytes);
+    if (id >= p->capacity) {
+        const int64_t capacity = 2 * id + 1024;
+
+        CHARL_TRY(charl__realloc((size_t)capacity * sizeof *p->tokens, &p->tokens));
+        memset(p->tokens + p->capacity, 0, (size_t)(capacity - p->capacity) * sizeof *p->tokens);
+        p->capacity = capacity;
+    }
+    t = &p->tokens[id];
+    if (t->bytes == 0) {
+        *t = (charl__pretrained_token){.at = p->texts.length, .bytes = bytes};
+        CHARL_TRY(charl__text_append(&p->texts, text, bytes));
+    }
+    CHARL_REQUIRE(t->bytes == bytes && memcmp(p->texts.data + t->at, text, bytes) == 0, CHARL_ERR_DATA,
+                  "token %lld is \"%.*s\" and \"%.*s\"", (long long)id, (int)t->bytes, p->texts.data + t->at,
+                  (int)bytes, (const char *)text);
+    t->use |= (unsigned char)use;
+    p->vocab = id >= p->vocab ? id + 1 : p->vocab;
+    return CHARL_OK;
+}
+
+charl_status charl__pretrained_add_merge(charl__pretrained *p, int32_t left, int32_t right)
+{
+    CHARL_TRY(charl__grow(p->n_merges, 2 * sizeof *p->merges, &p->merges));
+    p->merges[2 * p->n_merges] = (uint32_t)left;
+    p->merges[2 * p->n_merges + 1] = (uint32_t)right;
+    p->n_merges++;
+    return CHARL_OK;
+}
+
+void charl__pretrained_fini(charl__pretrained *p)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        charl_free(p->step[i].pattern);
+    }
+    charl_free(p->tokens);
+    charl_free(p->merges);
+    charl__text_fini(&p->texts);
+    *p = (charl__pretrained){0};
+}
+
+static charl_status put_u32(charl__text *out, uint64_t v)
+{
+    const unsigned char bytes[4] = {(unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16),
+                                    (unsigned char)(v >> 24)};
+
+    return charl__text_append(out, bytes, sizeof bytes);
+}
+
+charl_status charl__pretrained_finish(const charl__pretrained *p, charl_tokenizer **out)
+{
+    charl_status st = CHARL_OK;
+    charl__text state = {0};
+    size_t length;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__text_append(&state, magic, MAGIC));
+    CHARL_TRY_CLEANUP(put_u32(&state, p->flags));
+    CHARL_TRY_CLEANUP(put_u32(&state, (uint64_t)p->n_steps));
+    CHARL_TRY_CLEANUP(put_u32(&state, (uint64_t)p->vocab));
+    CHARL_TRY_CLEANUP(put_u32(&state, (uint64_t)p->n_merges));
+    for (int i = 0; i < p->n_steps; i++) {
+        CHARL_TRY_CLEANUP(put_u32(&state, p->step[i].matches_only));
+        CHARL_TRY_CLEANUP(put_u32(&state, strlen(p->step[i].pattern)));
+        CHARL_TRY_CLEANUP(charl__text_append(&state, p->step[i].pattern, strlen(p->step[i].pattern)));
+    }
+    for (int64_t i = 0; i < p->vocab; i++) {
+        CHARL_TRY_CLEANUP(put_u32(&state, p->tokens[i].bytes << 8 | p->tokens[i].use));
+    }
+    for (int64_t i = 0; i < 2 * p->n_merges; i++) {
+        CHARL_TRY_CLEANUP(put_u32(&state, p->merges[i]));
+    }
+    for (int64_t i = 0; i < p->vocab; i++) {
+        CHARL_TRY_CLEANUP(
+            charl__text_append(&state, charl__text_string(&p->texts) + p->tokens[i].at, p->tokens[i].bytes));
+    }
+    length = state.length;
+    CHARL_TRY_CLEANUP(charl__tokenizer_take(charl__tokenizer_layout_find("pretrained"), charl__text_steal(&state),
+                                            (int64_t)length, out));
+cleanup:
+    charl__text_fini(&state);
+    return st;
+}
+
+/* A state while it is read. */
+typedef struct reader {
+    const unsigned char *state;
+    size_t length, at;
+} reader;
+
+static charl_status take_bytes(reader *r, size_t n, const unsigned char **out)
+{
+    *out = r->state + r->at;
+    CHARL_REQUIRE(n <= r->length - r->at, CHARL_ERR_DATA, "the tokenizer ends after %zu bytes", r->length);
+    r->at += n;
+    return CHARL_OK;
+}
+
+static uint32_t u32_at(const unsigned char *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static charl_status take_u32(reader *r, uint32_t *out)
+{
+    const unsigned char *p;
+
+    *out = 0;
+    CHARL_TRY(take_bytes(r, 4, &p));
+    *out = u32_at(p);
+    return CHARL_OK;
+}
+
+static charl_status read_steps(reader *r, uint32_t n, charl__split_step steps[CHARL__SPLITTER_STEPS])
+{
+    CHARL_REQUIRE(n <= CHARL__SPLITTER_STEPS, CHARL_ERR_DATA, "the tokenizer splits in %u steps", n);
+    for (uint32_t i = 0; i < n; i++) {
+        const unsigned char *pattern;
+        uint32_t matches_only, length;
+
+        CHARL_TRY(take_u32(r, &matches_only));
+        CHARL_TRY(take_u32(r, &length));
+        CHARL_TRY(take_bytes(r, length, &pattern));
+        steps[i] = (charl__split_step){(const char *)pattern, length, matches_only != 0};
+    }
+    return CHARL_OK;
+}
+
+/* An added token enters the tree in which it is found. */
+static charl_status add_added(charl_tokenizer *t, int32_t id, unsigned use)
+{
+    charl_status st = CHARL_OK;
+    const unsigned char *text = t->bytes + t->starts[id];
+    size_t bytes = (size_t)(t->starts[id + 1] - t->starts[id]);
+    charl__text normal = {0};
+    bool same = true;
+
+    if (use & CHARL__TOKEN_NORMALIZED && t->bpe->nfc) {
+        CHARL_TRY_CLEANUP(charl__nfc(text, bytes, &normal, &same));
+    }
+    CHARL_TRY_CLEANUP(charl__added_tokens_add(
+        use & CHARL__TOKEN_NORMALIZED ? &t->bpe->normalized : &t->bpe->added, id, (use & CHARL__TOKEN_SPECIAL) != 0,
+        same ? text : (const unsigned char *)normal.data, same ? bytes : normal.length));
+cleanup:
+    charl__text_fini(&normal);
+    return st;
+}
+
+/* `index` gets the tokens that merges make. */
+static charl_status read_tokens(charl_tokenizer *t, const unsigned char *heads, const unsigned char *texts,
+                                charl__token_index *index)
+{
+    memcpy(t->bytes, texts, (size_t)t->starts[t->vocab]);
+    CHARL_TRY(charl__token_index_init(index, t->vocab, t->bytes, t->starts));
+    for (int64_t i = 0; i < t->vocab; i++) {
+        const unsigned use = heads[4 * i];
+
+        t->special[i] = (use & CHARL__TOKEN_SPECIAL) != 0;
+        if (use & CHARL__TOKEN_MERGED) {
+            const int32_t before = charl__token_index_add(index, (int32_t)i);
+
+            CHARL_REQUIRE(before < 0, CHARL_ERR_DATA, "tokens %d and %lld are the same", before, (long long)i);
+        }
+        if (use & CHARL__TOKEN_ADDED) {
+            CHARL_TRY(add_added(t, (int32_t)i, use));
+        }
+    }
+    for (int i = 0; i < 256; i++) {
+        const unsigned char byte = (unsigned char)i;
+
+        t->bpe->byte_token[i] = charl__token_index_find(index, &byte, 1);
+        t->bpe->lacks_bytes |= t->bpe->byte_token[i] < 0;
+    }
+    return CHARL_OK;
+}
+
+static charl_status read_merges(charl_tokenizer *t, const unsigned char *merges, int64_t n,
+                                const charl__token_index *index)
+{
+    charl_status st = CHARL_OK;
+    charl__text both = {0};
+
+    CHARL_TRY_CLEANUP(charl__merge_table_init(&t->bpe->merges, n));
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t left = u32_at(merges + 8 * i), right = u32_at(merges + 8 * i + 4);
+        int32_t token;
+        bool known;
+
+        CHARL_REQUIRE_CLEANUP(left < t->vocab && right < t->vocab, CHARL_ERR_DATA,
+                              "merge %lld is of tokens %u and %u of %lld", (long long)i, left, right,
+                              (long long)t->vocab);
+        charl__text_clear(&both);
+        CHARL_TRY_CLEANUP(
+            charl__text_append(&both, t->bytes + t->starts[left], (size_t)(t->starts[left + 1] - t->starts[left])));
+        CHARL_TRY_CLEANUP(
+            charl__text_append(&both, t->bytes + t->starts[right], (size_t)(t->starts[right + 1] - t->starts[right])));
+        token = charl__token_index_find(index, (const unsigned char *)charl__text_string(&both), both.length);
+        CHARL_REQUIRE_CLEANUP(token >= 0, CHARL_ERR_DATA, "merge %lld makes \"%.*s\", which is not in the vocabulary",
+                              (long long)i, (int)both.length, charl__text_string(&both));
+        charl__merge_add(&t->bpe->merges, (int32_t)left, (int32_t)right, (uint32_t)i, token, &known);
+        CHARL_REQUIRE_CLEANUP(!known, CHARL_ERR_DATA, "merge %lld is given twice", (long long)i);
+    }
+cleanup:
+    charl__text_fini(&both);
+    return st;
+}
+
+/* Give each(ctx, left, right, token) every pair of tokens that together are a token. */
+static int64_t each_pair(const charl_tokenizer *t, const unsigned char *heads, const charl__token_index *index,
+                         void (*each)(charl__merge_table *m, int32_t left, int32_t right, int32_t token))
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < t->vocab; i++) {
+        const unsigned char *text = t->bytes + t->starts[i];
+        const size_t bytes = (size_t)(t->starts[i + 1] - t->starts[i]);
+
+        for (size_t cut = 1; heads[4 * i] & CHARL__TOKEN_MERGED && cut < bytes; cut++) {
+            const int32_t left = charl__token_index_find(index, text, cut);
+            const int32_t right = left < 0 ? -1 : charl__token_index_find(index, text + cut, bytes - cut);
+
+            if (right >= 0) {
+                n++;
+                if (each) {
+                    each(&t->bpe->merges, left, right, (int32_t)i);
+                }
+            }
+        }
+    }
+    return n;
+}
+
+static void add_pair(charl__merge_table *m, int32_t left, int32_t right, int32_t token)
+{
+    bool known;
+
+    charl__merge_add(m, left, right, (uint32_t)token, token, &known);
+}
+
+/* The rest of the state, whose numbers of steps, tokens and merges are in `count`. */
+static charl_status read_rest(reader *r, const uint32_t count[3], bool by_rank, charl_tokenizer *t,
+                              charl__token_index *index)
+{
+    charl__split_step steps[CHARL__SPLITTER_STEPS];
+    const unsigned char *heads, *merges, *texts;
+    int64_t total = 0;
+
+    CHARL_TRY(read_steps(r, count[0], steps));
+    CHARL_TRY(charl__splitter_create(steps, (int)count[0], &t->bpe->splitter));
+    CHARL_TRY(take_bytes(r, (size_t)count[1] * 4, &heads));
+    CHARL_TRY(take_bytes(r, (size_t)count[2] * 8, &merges));
+    for (uint32_t i = 0; i < count[1]; i++) {
+        total += u32_at(heads + 4 * (size_t)i) >> 8;
+    }
+    CHARL_TRY(take_bytes(r, (size_t)total, &texts));
+    CHARL_REQUIRE(r->at == r->length, CHARL_ERR_DATA, "the tokenizer goes on after its %zu bytes", r->at);
+    CHARL_TRY(charl__tokens_create(t, count[1], total));
+    CHARL_TRY(charl__alloc_array(t->vocab, sizeof *t->special, &t->special));
+    for (int64_t i = 0; i < t->vocab; i++) {
+        t->starts[i + 1] = t->starts[i] + (u32_at(heads + 4 * i) >> 8);
+    }
+    CHARL_TRY(read_tokens(t, heads, texts, index));
+    if (!by_rank) {
+        return read_merges(t, merges, count[2], index);
+    }
+    CHARL_TRY(charl__merge_table_init(&t->bpe->merges, each_pair(t, heads, index, NULL)));
+    (void)each_pair(t, heads, index, add_pair);
+    return CHARL_OK;
+}
+
+/* The beginning of a state: flags, and the numbers of steps, tokens and merges. */
+static charl_status read_head(reader *r, uint32_t *flags, uint32_t count[3])
+{
+    const unsigned char *head;
+
+    CHARL_TRY(take_bytes(r, MAGIC, &head));
+    CHARL_REQUIRE(memcmp(head, magic, MAGIC) == 0, CHARL_ERR_DATA,
+                  "the tokenizer is of a later version of charl, or damaged");
+    CHARL_TRY(take_u32(r, flags));
+    for (int i = 0; i < 3; i++) {
+        CHARL_TRY(take_u32(r, &count[i]));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__pretrained_get_parts(const charl_tokenizer *t, charl__pretrained_parts *out)
+{
+    reader r = {t->state, (size_t)t->n, 0};
+    uint32_t count[3];
+
+    CHARL_TRY(read_head(&r, &out->flags, count));
+    CHARL_TRY(read_steps(&r, count[0], out->step));
+    out->n_steps = (int)count[0];
+    return take_bytes(&r, (size_t)count[1] * 4, &out->heads);
+}
+
+static charl_status become(charl_tokenizer *t)
+{
+    charl_status st = CHARL_OK;
+    reader r = {t->state, (size_t)t->n, 0};
+    charl__token_index index = {0};
+    uint32_t flags, count[3];
+
+    CHARL_TRY_CLEANUP(read_head(&r, &flags, count));
+    CHARL_REQUIRE_CLEANUP(flags < 8 && count[1] <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_DATA,
+                          "a tokenizer with flags %u and %u tokens", flags, count[1]);
+    CHARL_REQUIRE_CLEANUP(!(flags & CHARL__PRETRAINED_NFC) || charl__nfc_is_known(), CHARL_ERR_CONFIG,
+                          "the tokenizer uses the normalizer NFC, and this charl was built without "
+                          "libutf8proc; HINT install "
+                          "libutf8proc-dev and build again");
+    CHARL_TRY_CLEANUP(charl__bpe_create(&t->bpe));
+    t->bpe->nfc = (flags & CHARL__PRETRAINED_NFC) != 0;
+    t->bpe->whole_words = (flags & CHARL__PRETRAINED_WHOLE_WORDS) != 0;
+    CHARL_TRY_CLEANUP(read_rest(&r, count, (flags & CHARL__PRETRAINED_BY_RANK) != 0, t, &index));
+    CHARL_TRY_CLEANUP(charl__bpe_find_cuts(t->bpe));
+    if (t->bpe->whole_words) {
+        t->bpe->index = index;
+        index = (charl__token_index){0};
+    }
+cleanup:
+    charl__token_index_fini(&index);
+    return st;
+}
+
+const charl__tokenizer_type charl__tokenizer_pretrained = {
+    .row = {.name = "pretrained", .help = "byte pair encoding read from published files"},
+    .become = become,
+    .encode = charl__bpe_encode,
+};

@@ -1,0 +1,25 @@
+#ifndef CHARL_IO_DATASET_NAME_SET_H
+#define CHARL_IO_DATASET_NAME_SET_H
+/** Different texts, each kept once and numbered in the order in which they came. Start from {0}. */
+#include "base/error.h"
+#include "base/text/text.h"
+
+typedef struct charl__name_set {
+    int64_t n;
+    char **names;    /* [n] */
+    int64_t n_slots; /* of the hash table; a power of two, or 0 */
+    int32_t *slots;  /* [n_slots] index + 1 */
+} charl__name_set;
+
+/** Number of `name`, which becomes the last one if it is new. Errors: ERR_NOMEM. */
+charl_status charl__name_set_add(charl__name_set *s, const char *name, int64_t *index) CHARL_MUST_CHECK;
+
+/** order[i] = number of the i-th name in the order of their bytes (strcmp); new, charl_free. Errors: ERR_NOMEM. */
+charl_status charl__name_set_sort(const charl__name_set *s, int64_t **order) CHARL_MUST_CHECK;
+
+/** Number of `name`, or -1. */
+int64_t charl__name_set_find(const charl__name_set *s, const char *name);
+
+void charl__name_set_fini(charl__name_set *s);
+
+#endif

@@ -1,0 +1,445 @@
+/* Data-parallel training: accumulation, all-reduce and shards behind one object. */
+#include "parallel/data_parallel.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "autograd/graph.h"
+#include "autograd/op.h"
+#include "base/registry/key.h"
+#include "base/alloc.h"
+#include "base/options.h"
+#include "dist/allreduce/allreduce_device.h"
+#include "parallel/optimizer_shard.h"
+
+static const double DEFAULT_BUCKET_MB = 25;
+
+charl_status charl__data_parallel_create(charl_comm *comm, charl_data_parallel **out)
+{
+    CHARL_TRY(charl__alloc(sizeof **out, out));
+    **out = (charl_data_parallel){.comm = comm, .passes = 1};
+    return CHARL_OK;
+}
+
+charl_status charl__data_parallel_plan(charl_data_parallel *dp, const charl_slices *mine, int passes, bool accumulates)
+{
+    charl__grad_accum_destroy(dp->accum);
+    dp->accum = NULL;
+    dp->slices = *mine;
+    dp->passes = passes;
+    return accumulates ? charl__grad_accum_create(mine, passes, &dp->accum) : CHARL_OK;
+}
+
+int charl__data_parallel_shapes(const charl_data_parallel *dp)
+{
+    return dp->accum ? charl__grad_accum_shapes(dp->accum) : 1;
+}
+
+int charl__data_parallel_shape(const charl_data_parallel *dp, int pass)
+{
+    return dp->accum ? charl__grad_accum_shape(dp->accum, pass) : 0;
+}
+
+const charl_slices *charl__data_parallel_slices(const charl_data_parallel *dp, int pass)
+{
+    return dp->accum ? charl__grad_accum_slices(dp->accum, pass) : &dp->slices;
+}
+
+const charl_slices *charl__data_parallel_graph_slices(const charl_data_parallel *dp, int shape)
+{
+    int i = 0;
+
+    while (charl__data_parallel_shape(dp, i) != shape) {
+        i++;
+    }
+    return charl__data_parallel_slices(dp, i);
+}
+
+int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_params *set)
+{
+    return dp->bucket_mb > 0 ? charl__grad_reducer_bucket(set, dp->bucket_mb) : set->elements > 0 ? set->elements : 1;
+}
+
+charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params *set)
+{
+    const charl_allreduce_options options = {sizeof options, .algorithm = dp->algorithm,
+                                             .reduce_dtype = set->reduce_dtype, .gathers = dp->shards};
+
+    CHARL_TRY(charl__grad_reducer_create(dp->comm, &options, &dp->slices, set, &dp->reducer));
+    dp->params = set;
+    set->users++;
+    return dp->shards ? charl_comm_agree(dp->comm, charl__shard_create(dp)) : CHARL_OK;
+}
+
+charl_status charl__data_parallel_disconnect(charl_data_parallel *dp)
+{
+    charl_status st = CHARL_OK;
+
+    if (dp->shards) { /* devices of other ranks may not share theirs */
+        st = charl__grad_reducer_shares_values(dp->reducer) ? charl__params_move(dp->params, NULL) : CHARL_OK;
+        CHARL_TRY(charl_comm_agree(dp->comm, st));
+    }
+    charl__shard_destroy(dp->shard);
+    dp->shard = NULL;
+    dp->params->own = NULL;
+    charl__params_free_gradients(dp->params); /* they may lie in the reducer's memory */
+    charl__grad_reducer_destroy(dp->reducer);
+    dp->reducer = NULL;
+    dp->params->users--;
+    dp->params = NULL;
+    return st;
+}
+
+charl_status charl__data_parallel_prepare(charl_data_parallel *dp)
+{
+    return dp->accum ? charl__grad_accum_prepare(dp->accum, dp->params) : CHARL_OK;
+}
+
+/* The k-th value that a pass completes: its partial sums are added to those of earlier passes, and after the last pass to those of the other
+ * ranks. ctx is the object. */
+static charl_status complete_accumulated(void *ctx, charl_tensor *lanes, charl_tensor *sum)
+{
+    charl_status st = CHARL_OK;
+    charl_data_parallel *dp = ctx;
+    const int64_t n = charl__tensor_count(sum), partial = charl__tensor_count(lanes);
+    float *v = NULL;
+
+    if (dp->at == dp->n_kept) {
+        CHARL_TRY_CLEANUP(charl__grow(dp->n_kept, sizeof *dp->kept, &dp->kept));
+        dp->kept[dp->n_kept++] = NULL;
+        CHARL_TRY_CLEANUP(
+            charl__alloc_array(charl__grad_accum_depth(dp->accum) * n, sizeof **dp->kept, &dp->kept[dp->at]));
+    }
+    CHARL_TRY_CLEANUP(charl__alloc_array(partial > n ? partial : n, sizeof *v, &v));
+    CHARL_TRY_CLEANUP(charl_tensor_read(lanes, v, (size_t)partial * sizeof *v));
+    charl__grad_accum_fold_numbers(dp->accum, dp->pass, v, (int)n, dp->kept[dp->at]);
+    if (dp->pass == dp->passes - 1) {
+        CHARL_TRY_CLEANUP(charl__grad_reducer_sum(dp->reducer, dp->kept[dp->at], n, v));
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            v[i] = NAN;
+        }
+    }
+    dp->at++;
+    st = charl_tensor_write(sum, v, (size_t)n * sizeof *v);
+cleanup:
+    charl_free(v);
+    return st;
+}
+
+void charl__data_parallel_attach(charl_data_parallel *dp, charl_graph *g, bool trains,
+                                 const charl__data_parallel_hooks *hooks)
+{
+    const charl__data_parallel_hooks own = {charl__grad_reducer_collective, charl__grad_reducer_ready, dp->reducer};
+    const charl__data_parallel_hooks *h = hooks ? hooks : &own;
+
+    if (dp->accum && trains && !hooks) {
+        charl__graph_on_collective(g, complete_accumulated, dp);
+    } else if (dp->reducer) {
+        charl__graph_on_collective(g, h->collective, h->ctx);
+    }
+    if (dp->reducer && trains && !dp->accum) {
+        charl__graph_on_ready(g, h->ready, h->ctx, charl__data_parallel_bucket(dp, dp->params));
+    }
+    if (dp->accum && trains) {
+        charl__graph_use_gradients(g, charl__grad_accum_gradients(dp->accum));
+    }
+}
+
+charl_status charl__data_parallel_ready(charl_data_parallel *dp)
+{
+    return dp->accum && dp->reducer ? charl__grad_reducer_ready_all(dp->reducer) : CHARL_OK;
+}
+
+/* A graph over other slices, or other parameters, would compute sums that are not those of the batch. */
+static charl_status check_graph(const charl_slices *slices, const charl_params *set, const charl_graph *g)
+{
+    const charl_slices *s = charl__graph_slices(g);
+    const charl_params *params = charl__graph_params(g);
+
+    CHARL_REQUIRE(s->total == slices->total && s->first == slices->first && s->count == slices->count,
+                  CHARL_ERR_INVALID,
+                  "the graph has slices %d to %d of %d, but is to have slices %d to %d of %d; HINT charl_graph_create "
+                  "takes charl_data_parallel_get_slices",
+                  s->first, s->first + s->count, s->total, slices->first, slices->first + slices->count, slices->total);
+    CHARL_REQUIRE(!params || params == set, CHARL_ERR_INVALID, "the graph has the parameters of another set");
+    return CHARL_OK;
+}
+
+static charl_status check_options(const charl_data_parallel_options *o, const charl_slices *mine)
+{
+    CHARL_TRY(charl__range_check(CHARL_ERR_INVALID, "bucket_mb", o->bucket_mb, "[0,4096]"));
+    CHARL_REQUIRE(o->passes >= 0, CHARL_ERR_INVALID, "passes = %d; a step takes one or more", o->passes);
+    CHARL_REQUIRE(o->passes <= mine->count || mine->count == 0, CHARL_ERR_CONFIG,
+                  "passes = %d, but a rank has %d of the %d slices; a pass takes at least one", o->passes, mine->count,
+                  mine->total);
+    CHARL_REQUIRE(o->reduce_dtype == CHARL_F32 || o->reduce_dtype == CHARL_BF16, CHARL_ERR_INVALID,
+                  "gradients are summed in f32 or bf16, not in %s", charl_dtype_name(o->reduce_dtype));
+    return charl__allreduce_check_name(o->allreduce ? o->allreduce : "auto");
+}
+
+/* What this rank can do alone. */
+static charl_status plan(charl_data_parallel *dp, const charl_slices *mine, const charl_data_parallel_options *o)
+{
+    const int ranks = charl_comm_size(dp->comm);
+    charl_slices made;
+
+    CHARL_TRY(check_options(o, mine));
+    CHARL_TRY(charl_slices_range(mine->total, mine->first, mine->count, &made));
+    CHARL_REQUIRE(
+        made.n_lanes == mine->n_lanes, CHARL_ERR_INVALID,
+        "slices %d to %d of %d have %d lanes, not %d; HINT charl_slices_block and charl_slices_range count them",
+        mine->first, mine->first + mine->count, mine->total, made.n_lanes, mine->n_lanes);
+    CHARL_REQUIRE(ranks > 1 || mine->count == mine->total, CHARL_ERR_INVALID, "the only rank has %d of %d slices",
+                  mine->count, mine->total);
+    snprintf(dp->algorithm, sizeof dp->algorithm, "%s", o->allreduce ? o->allreduce : "auto");
+    dp->bucket_mb = o->no_overlap ? 0 : o->bucket_mb > 0 ? o->bucket_mb : DEFAULT_BUCKET_MB;
+    dp->reduce_dtype = o->reduce_dtype;
+    dp->shards = o->shard_optimizer && ranks > 1;
+    return CHARL_OK;
+}
+
+/* Every rank accumulates if one does: the gradients lie in other places then. */
+static charl_status plan_passes(charl_data_parallel *dp, const charl_slices *mine, int wanted)
+{
+    const int least = charl__grad_accum_least(mine->count), passes = wanted > least ? wanted : least;
+    int64_t most = passes;
+
+    CHARL_TRY(charl_comm_reduce_i64(dp->comm, CHARL_COMM_MAX, &most, 1));
+    return charl_comm_agree(dp->comm, charl__data_parallel_plan(dp, mine, passes, most > 1));
+}
+
+charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mine,
+                                        const charl_data_parallel_options *options, charl_data_parallel **out)
+{
+    CHARL_GIVEN(comm, mine, out);
+    CHARL__OPTIONS(charl_data_parallel_options, options);
+    charl_status st = CHARL_OK;
+    const charl_data_parallel_options o =
+        options ? *options : (charl_data_parallel_options){sizeof(charl_data_parallel_options)};
+    charl_data_parallel *dp = NULL;
+
+    *out = NULL;
+    st = charl__data_parallel_create(comm, &dp);
+    st = st == CHARL_OK ? plan(dp, mine, &o) : st;
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
+    CHARL_TRY_CLEANUP(plan_passes(dp, mine, o.passes));
+    *out = dp;
+    dp = NULL;
+cleanup:
+    charl_data_parallel_destroy(dp);
+    return st;
+}
+
+const charl_slices *charl_data_parallel_get_slices(const charl_data_parallel *dp, int k)
+{
+    return dp && k >= 0 && k < charl__data_parallel_shapes(dp) ? charl__data_parallel_graph_slices(dp, k) : NULL;
+}
+
+int charl_data_parallel_get_passes(const charl_data_parallel *dp)
+{
+    return dp ? dp->passes : 0;
+}
+
+charl_data_parallel_pass charl_data_parallel_get_pass(const charl_data_parallel *dp, int i)
+{
+    if (!dp || i < 0 || i >= dp->passes) {
+        return (charl_data_parallel_pass){0};
+    }
+    return (charl_data_parallel_pass){charl__data_parallel_shape(dp, i), *charl__data_parallel_slices(dp, i)};
+}
+
+/* Lay out the parameters of graph k. */
+static charl_status prepare(const charl_data_parallel *dp, charl_params *set, charl_graph *g, int k)
+{
+    const char *collective;
+
+    CHARL_REQUIRE(g, CHARL_ERR_INVALID, "graph %d is NULL", k);
+    CHARL_TRY(charl_graph_status(g));
+    CHARL_TRY(check_graph(charl__data_parallel_graph_slices(dp, k), set, g));
+    CHARL_REQUIRE(set && charl__graph_has_gradients(g), CHARL_ERR_INVALID,
+                  "the graph computes no gradients of parameters; HINT charl_graph_backward appends them");
+    CHARL_TRY(charl__graph_prepare(g));
+    collective = dp->accum ? charl__graph_collective(g) : NULL;
+    CHARL_REQUIRE(!collective, CHARL_ERR_CONFIG,
+                  "%d passes: %s is a sum over the whole batch in the middle of a pass, as batch norm needs it; HINT "
+                  "passes = 0, or another norm",
+                  dp->passes, collective);
+    return CHARL_OK;
+}
+
+static charl_status prepare_all(charl_data_parallel *dp, charl_params *set, charl_graph *const *g, int n)
+{
+    CHARL_REQUIRE(!dp->params, CHARL_ERR_INVALID,
+                  "charl_data_parallel_compile has connected these parameters already; HINT charl_data_parallel_create "
+                  "makes another object for other graphs");
+    CHARL_REQUIRE(n == charl__data_parallel_shapes(dp), CHARL_ERR_INVALID,
+                  "%d graphs, but a step has %d; HINT charl_data_parallel_get_slices", n,
+                  charl__data_parallel_shapes(dp));
+    CHARL_REQUIRE(!set || !set->grad, CHARL_ERR_INVALID,
+                  "the parameters have gradients already, from another data-parallel object or from "
+                  "charl_graph_compile");
+    CHARL_REQUIRE(
+        !set || !dp->shards || set->users == 0, CHARL_ERR_INVALID,
+        "shard_optimizer moves the parameters, which %d compiled graphs and optimizers use already; HINT compile "
+        "those afterwards",
+        set->users);
+    if (set) {
+        set->reduce_dtype = dp->reduce_dtype;
+    }
+    if (!dp->graph) { /* an earlier call may have failed after this */
+        CHARL_TRY(charl__alloc_array(n, sizeof(charl_graph *), &dp->graph));
+    }
+    for (int k = 0; k < n; k++) {
+        CHARL_TRY(prepare(dp, set, g[k], k));
+        dp->graph[k] = g[k];
+    }
+    return CHARL_OK;
+}
+
+static charl_status compile(charl_data_parallel *dp, charl_graph *g, bool trains)
+{
+    charl__data_parallel_attach(dp, g, trains, NULL);
+    CHARL_TRY(charl_graph_compile(g));
+    CHARL_TRY(charl_graph_warm_up(g)); /* no rank compiles kernels while others wait in a sum */
+    return CHARL_OK;
+}
+
+/* Graphs of several passes run one after another, so they share the memory of the first, which has most slices. */
+static charl_status compile_all(charl_data_parallel *dp)
+{
+    CHARL_TRY(charl__data_parallel_prepare(dp));
+    for (int k = 0; k < charl__data_parallel_shapes(dp); k++) {
+        if (k > 0) {
+            charl__graph_share_activations(dp->graph[k], dp->graph[0]);
+        }
+        CHARL_TRY(compile(dp, dp->graph[k], true));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *const *graphs, int n)
+{
+    CHARL_GIVEN(dp, graphs);
+    charl_params *set = n > 0 && graphs[0] ? charl__graph_params(graphs[0]) : NULL;
+
+    CHARL_TRY(charl_comm_agree(dp->comm, prepare_all(dp, set, graphs, n)));
+    CHARL_TRY(charl__data_parallel_connect(dp, set));
+    CHARL_TRY(charl_comm_agree(dp->comm, compile_all(dp)));
+    CHARL_TRY(charl__grad_reducer_check(dp->reducer, graphs[0]));
+    dp->pass = dp->passes;
+    dp->reduced = true;
+    return CHARL_OK;
+}
+
+static charl_status compile_evaluation(charl_data_parallel *dp, charl_graph *g)
+{
+    CHARL_REQUIRE(dp->params, CHARL_ERR_INVALID, "charl_data_parallel_compile comes first");
+    CHARL_TRY(check_graph(&dp->slices, dp->params, g));
+    return compile(dp, g, false);
+}
+
+charl_status charl_data_parallel_compile_evaluation(charl_data_parallel *dp, charl_graph *g)
+{
+    CHARL_GIVEN(dp, g);
+    return charl_comm_agree(dp->comm, compile_evaluation(dp, g));
+}
+
+charl_status charl_data_parallel_run(charl_data_parallel *dp, int i)
+{
+    CHARL_GIVEN(dp);
+    charl_graph *g;
+
+    CHARL_REQUIRE(dp->params, CHARL_ERR_INVALID, "charl_data_parallel_compile comes first");
+    if (dp->pass == dp->passes && dp->reduced) { /* a new step */
+        dp->pass = 0;
+        dp->reduced = false;
+        dp->step++;
+    }
+    CHARL_REQUIRE(i == dp->pass, CHARL_ERR_INVALID, "pass %d runs out of order: %s %d of %d is next", i,
+                  dp->pass == dp->passes ? "charl_data_parallel_reduce or _step, after pass" : "pass",
+                  dp->pass == dp->passes ? dp->pass - 1 : dp->pass, dp->passes);
+    g = dp->graph[charl__data_parallel_shape(dp, i)];
+    dp->at = 0;
+    charl__graph_count_from(g, dp->step - 1);
+    CHARL_TRY(charl__graph_move(g, charl__data_parallel_slices(dp, i)));
+    CHARL_TRY(charl_graph_run(g));
+    if (dp->accum) {
+        CHARL_TRY(charl__grad_accum_fold(dp->accum, i));
+    }
+    dp->pass++;
+    return dp->pass == dp->passes ? charl__data_parallel_ready(dp) : CHARL_OK;
+}
+
+charl_status charl_data_parallel_reduce(charl_data_parallel *dp)
+{
+    CHARL_GIVEN(dp);
+    CHARL_REQUIRE(dp->params && dp->pass == dp->passes, CHARL_ERR_INVALID,
+                  "%d of %d passes have run; HINT charl_data_parallel_run", dp->pass, dp->passes);
+    if (!dp->reduced) {
+        CHARL_TRY(charl__grad_reducer_begin(dp->reducer));
+        CHARL_TRY(charl__grad_reducer_finish(dp->reducer));
+        dp->reduced = true;
+    }
+    return CHARL_OK;
+}
+
+charl_status charl_data_parallel_step(charl_data_parallel *dp, charl_optimizer *optimizer, float lr)
+{
+    CHARL_GIVEN(dp, optimizer);
+    CHARL_REQUIRE(optimizer->set == dp->params, CHARL_ERR_INVALID, "the optimizer has the parameters of another set");
+    CHARL_REQUIRE(dp->step > 0, CHARL_ERR_INVALID, "no step has run; HINT charl_data_parallel_run");
+    CHARL_REQUIRE(
+        optimizer->applied != dp->step, CHARL_ERR_INVALID,
+        "this optimizer has applied the gradients of step %llu already; HINT charl_data_parallel_run computes "
+        "those of the next",
+        (unsigned long long)dp->step);
+    CHARL_TRY(charl_data_parallel_reduce(dp));
+    CHARL_TRY(charl__optimizer_step(optimizer, lr));
+    optimizer->applied = dp->step;
+    CHARL_TRY(charl__shard_publish(dp));
+    return CHARL_OK;
+}
+
+const char *charl_data_parallel_algorithm(const charl_data_parallel *dp)
+{
+    return dp ? charl__grad_reducer_name(dp->reducer) : NULL;
+}
+
+int64_t charl_data_parallel_get_bytes(const charl_data_parallel *dp)
+{
+    if (!dp) {
+        return 0;
+    }
+    int64_t begin = 0, end, elements = 0;
+
+    while (dp->reducer && (end = charl__params_range(dp->params, &begin, 1)) > begin) {
+        elements += end - begin;
+        begin = end;
+    }
+    return elements * (int64_t)sizeof(float);
+}
+
+void charl_data_parallel_destroy(charl_data_parallel *dp)
+{
+    if (!dp) {
+        return;
+    }
+    if (dp->params) { /* gradients and values may lie in the reducer's memory */
+        charl__params_free_gradients(dp->params);
+        dp->params->own = NULL;
+        dp->params->users--;
+        if (charl__grad_reducer_shares_values(dp->reducer) && charl__params_move(dp->params, NULL) != CHARL_OK) {
+            charl__params_free_values(dp->params);
+        }
+    }
+    for (int k = 0; k < dp->n_kept; k++) {
+        charl_free(dp->kept[k]);
+    }
+    charl_free(dp->kept);
+    charl_free(dp->graph);
+    charl__shard_destroy(dp->shard);
+    charl__grad_accum_destroy(dp->accum);
+    charl__grad_reducer_destroy(dp->reducer);
+    charl_free(dp);
+}

@@ -1,0 +1,229 @@
+/* The optimizer divided among ranks. */
+#include "parallel/optimizer_shard.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "dist/allreduce/parts.h"
+
+enum { CHUNK = 1 << 20 }; /* floats of a rank in one message */
+
+struct charl__shard {
+    charl_allreduce *ar;              /* borrowed */
+    int64_t *ticket;                  /* [n] */
+    charl__param_range *bucket, *own; /* [n] */
+    charl__param_ranges ranges;       /* own */
+    int n;
+};
+
+static charl_status reserve(charl__shard *s, int n)
+{
+    CHARL_TRY(charl__alloc_array(n, sizeof *s->ticket, &s->ticket));
+    CHARL_TRY(charl__alloc_array(n, sizeof *s->bucket, &s->bucket));
+    CHARL_TRY(charl__alloc_array(n, sizeof *s->own, &s->own));
+    return CHARL_OK;
+}
+
+/* Buckets of gradients that are parameters': shares come behind. */
+static int buckets(const charl_data_parallel *dp, charl__param_range *out)
+{
+    const int64_t least = charl__data_parallel_bucket(dp, dp->params);
+    int64_t begin = 0, end;
+    int n = 0;
+
+    while ((end = charl__params_range(dp->params, &begin, least)) > begin && begin < dp->params->elements) {
+        if (out) {
+            out[n] = (charl__param_range){begin, end - begin};
+        }
+        begin = end;
+        n++;
+    }
+    return n;
+}
+
+charl_status charl__shard_create(charl_data_parallel *dp)
+{
+    charl_status st = CHARL_OK;
+    charl__shard *s = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
+    s->ar = charl__grad_reducer_allreduce(dp->reducer);
+    s->n = buckets(dp, NULL);
+    CHARL_TRY_CLEANUP(reserve(s, s->n));
+    buckets(dp, s->bucket);
+    for (int i = 0; i < s->n; i++) {
+        int64_t from, to;
+
+        charl__allreduce_part(s->ar, s->bucket[i].count, charl_comm_rank(dp->comm), &from, &to);
+        s->own[i] = (charl__param_range){s->bucket[i].begin + from, to - from};
+    }
+    s->ranges = (charl__param_ranges){s->own, s->n};
+    dp->params->own = &s->ranges;
+    dp->shard = s;
+    s = NULL;
+cleanup:
+    charl__shard_destroy(s);
+    return st;
+}
+
+void charl__shard_destroy(charl__shard *s)
+{
+    if (s) {
+        charl_free(s->ticket);
+        charl_free(s->bucket);
+        charl_free(s->own);
+        charl_free(s);
+    }
+}
+
+static charl_status transfer(const charl_data_parallel *dp, charl__param_range range, bool to_device)
+{
+    const size_t at = (size_t)range.begin * sizeof(float), bytes = (size_t)range.count * sizeof(float);
+    float *host = charl__allreduce_gathered(dp->shard->ar) + range.begin;
+
+    if (bytes == 0) {
+        return CHARL_OK;
+    }
+    return to_device ? charl__buffer_write(CHARL_QUEUE_COMPUTE, dp->params->value, at, host, bytes, false)
+                     : charl__buffer_read(CHARL_QUEUE_COMPUTE, dp->params->value, at, host, bytes, false);
+}
+
+/* What the others own of bucket i. */
+static charl_status take(const charl_data_parallel *dp, int i)
+{
+    const charl__param_range b = dp->shard->bucket[i], own = dp->shard->own[i];
+    const int64_t end = own.begin + own.count;
+
+    CHARL_TRY(transfer(dp, (charl__param_range){b.begin, own.begin - b.begin}, true));
+    CHARL_TRY(transfer(dp, (charl__param_range){end, b.begin + b.count - end}, true));
+    return CHARL_OK;
+}
+
+charl_status charl__shard_publish(charl_data_parallel *dp)
+{
+    charl__shard *s = dp->shard;
+    const bool copies = !charl__grad_reducer_shares_values(dp->reducer);
+
+    if (!s) {
+        return CHARL_OK;
+    }
+    if (charl__grad_reducer_gathers_in_place(dp->reducer)) {
+        CHARL_TRY(charl__grad_reducer_gather(dp->reducer, s->bucket, s->n));
+        return charl__params_refresh(dp->params);
+    }
+    for (int i = 0; copies && i < s->n; i++) {
+        CHARL_TRY(transfer(dp, s->own[i], false));
+    }
+    CHARL_TRY(charl_device_sync(dp->params->dev));
+    for (int i = 0; i < s->n; i++) {
+        CHARL_TRY(charl__allreduce_gather(s->ar, s->bucket[i].begin, s->bucket[i].count, &s->ticket[i]));
+    }
+    for (int i = 0; i < s->n; i++) {
+        CHARL_TRY(charl__grad_reducer_wait(dp->reducer, s->ticket[i]));
+        if (copies) {
+            CHARL_TRY(take(dp, i));
+        }
+    }
+    CHARL_TRY(charl__params_refresh(dp->params));
+    return CHARL_OK;
+}
+
+charl_status charl__shard_pause(charl_data_parallel *dp)
+{
+    return dp->shard ? charl_comm_agree(dp->comm, charl_device_sync(dp->params->dev)) : CHARL_OK;
+}
+
+/* Floats of rank r's parts of all buckets. */
+static int64_t part_elements(const charl__shard *s, int r)
+{
+    int64_t n = 0, from, to;
+
+    for (int i = 0; i < s->n; i++) {
+        charl__allreduce_part(s->ar, s->bucket[i].count, r, &from, &to);
+        n += to - from;
+    }
+    return n;
+}
+
+/* Elements [at, at + count) of what rank r keeps, to where the parameters have them. */
+static void scatter(const charl__shard *s, int r, int64_t at, int64_t count, const float *src, float *all)
+{
+    int64_t kept = 0, from, to;
+
+    for (int i = 0; i < s->n; i++) {
+        int64_t first, end;
+
+        charl__allreduce_part(s->ar, s->bucket[i].count, r, &from, &to);
+        first = at > kept ? at : kept;
+        end = at + count < kept + to - from ? at + count : kept + to - from;
+        if (first < end) {
+            memcpy(all + s->bucket[i].begin + from + first - kept, src + first - at,
+                   (size_t)(end - first) * sizeof *all);
+        }
+        kept += to - from;
+    }
+}
+
+typedef struct collection {
+    float *mine, *chunks; /* own elements; a chunk of every rank */
+    int64_t most;         /* that any rank keeps */
+} collection;
+
+static charl_status collection_begin(const charl_data_parallel *dp, const charl_optimizer *o, int k, collection *c,
+                                     float **all)
+{
+    const int size = charl_comm_size(dp->comm);
+    int64_t chunk;
+
+    CHARL_REQUIRE(!charl__fault("train.collect"), CHARL_ERR_DEVICE, "collecting the state fails on purpose");
+    for (int rank = 0; rank < size; rank++) {
+        const int64_t n = part_elements(dp->shard, rank);
+
+        c->most = n > c->most ? n : c->most;
+    }
+    chunk = c->most < CHUNK ? c->most : CHUNK;
+    CHARL_TRY(charl__alloc_array(c->most, sizeof *c->mine, &c->mine));
+    CHARL_TRY(charl__alloc_array(chunk * size, sizeof *c->chunks, &c->chunks));
+    if (charl_comm_rank(dp->comm) == 0) {
+        CHARL_TRY(charl__alloc_array(dp->params->elements, sizeof **all, all));
+    }
+    CHARL_TRY(charl__optimizer_read_own(o, k, c->mine));
+    return CHARL_OK;
+}
+
+charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_optimizer *o, charl_status mine, int k,
+                                  float **out)
+{
+    charl_status st = mine;
+    const int size = charl_comm_size(dp->comm);
+    collection c = {0};
+
+    *out = NULL;
+    st = st == CHARL_OK ? collection_begin(dp, o, k, &c, out) : st;
+    CHARL_TRY_CLEANUP(charl_comm_agree(dp->comm, st));
+    for (int64_t at = 0; at < c.most; at += CHUNK) {
+        const int64_t left = c.most - at < CHUNK ? c.most - at : CHUNK;
+
+        CHARL_TRY_CLEANUP(charl_comm_allgather(dp->comm, c.mine + at, (size_t)left * sizeof(float), c.chunks));
+        for (int rank = 0; *out && rank < size; rank++) {
+            scatter(dp->shard, rank, at, left, c.chunks + rank * left, *out);
+        }
+    }
+cleanup:
+    charl_free(c.mine);
+    charl_free(c.chunks);
+    return st;
+}
+
+int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *optimizer)
+{
+    const charl_optimizer *o = dp->shard ? optimizer : NULL;
+    const int64_t n = o ? dp->params->elements - o->own_elements : 0;
+    int64_t bytes = o && charl_optimizer_has_ema(o) ? 4 * n : 0;
+
+    for (int k = 0; o && k < charl_optimizer_get_state_count(o); k++) {
+        bytes += charl__optimizer_state_bytes(o, k, n);
+    }
+    return bytes;
+}

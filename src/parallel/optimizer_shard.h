@@ -1,0 +1,39 @@
+#ifndef CHARL_PARALLEL_OPTIMIZER_SHARD_H
+#define CHARL_PARALLEL_OPTIMIZER_SHARD_H
+/** dist.shard_optimizer: ranks divide the optimizer among them.
+ *
+ *  A rank keeps the state of, and updates, its part of every bucket of gradients, which is the one
+ *  that it adds up itself; then the ranks tell each other their parameters. Where the device uses
+ *  host memory in place, the parameters lie in memory that the ranks of a node share: an update is
+ *  seen by all when it is done, and a node holds them once. Elsewhere a rank's part is downloaded,
+ *  and the others' are uploaded.
+ *
+ *  Shared parameters must not change while another rank reads them. A step is safe: a rank writes
+ *  when it has the sums of all buckets, and the last of them is begun by a rank whose graph has run
+ *  (parallel/grad_reducer.h). Other changes are preceded by charl__shard_pause.
+ */
+#include "optim/optimizer.h"
+#include "parallel/data_parallel.h"
+
+/** dp->shard, for dp->reducer, whose all-reduce gathers, and dp->params, which are laid out and learn which ranges this rank updates. Local.
+ *  Errors: ERR_NOMEM. */
+charl_status charl__shard_create(charl_data_parallel *dp) CHARL_MUST_CHECK;
+void charl__shard_destroy(charl__shard *s); /* NULL is a no-op */
+
+/** After an update that has been enqueued: parameters, and their working copy, of all ranks. No-op
+ *  without a shard. Blocks. Collective. Errors: ERR_COMM, ERR_DEVICE. */
+charl_status charl__shard_publish(charl_data_parallel *dp) CHARL_MUST_CHECK;
+
+/** Wait until no rank reads the parameters. No-op without a shard. Blocks. Collective; agreed. */
+charl_status charl__shard_pause(charl_data_parallel *dp) CHARL_MUST_CHECK;
+
+/** State k of optimizer o, for k = number of states its average, from all ranks: *out, laid out
+ *  as the parameters, on rank 0, and NULL elsewhere. It is the caller's. `mine` is this rank's
+ *  status so far. Blocks. Collective; agreed. */
+charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_optimizer *o, charl_status mine, int k,
+                                  float **out) CHARL_MUST_CHECK;
+
+/** Bytes of optimizer state that this rank need not keep. o NULL: 0. Local. */
+int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *o);
+
+#endif
