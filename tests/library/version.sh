@@ -38,7 +38,7 @@ ln -s "libcharl.so.${next%.*}" "next/$soname"
 expect 1 "$next under the name of $ours" ./program
 says 1 "headers of charl $ours, but the library that it has loaded is charl $next"
 
-# The library with one more key, in front of the others and under the same name: the program reads the key that it asks for.
+# libcharl-train with one more key, in front of the others and under the same name: the program reads the key that it asks for.
 cat >batch.c <<'END'
 #include <charl/charl.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ int main(void)
 }
 END
 # shellcheck disable=SC2086
-expect 0 "a program that reads a key" cc -std=c11 $flags -I"$source/include" -I"$build/include" batch.c -o batch -L"$build/src" -lcharl
+expect 0 "a program that reads a key" cc -std=c11 $flags -I"$source/include" -I"$build/include" batch.c -o batch -L"$build/src" -lcharl-train -lcharl
 export LD_LIBRARY_PATH="$build/src"
 expect 0 "batch_size of the library of its headers" ./batch
 says 1 "^[1-9][0-9]* $"
@@ -71,13 +71,14 @@ for file in $(cd "$source/src" && find config -name '*.c'); do
         -o "key/$(echo "$file" | tr / _).o" || fail "$file does not compile"
 done
 modules=
-for module in base device tensor autograd nn optim dist io; do
-    modules="$modules $build/src/libcharl_$module.a"
+for module in $(sed -n 's/^train *| \([a-z]*\) .*/\1/p' "$source/src/layers.txt"); do
+    [ "$module" = config ] || modules="$modules $build/src/libcharl_$module.a"
 done
+train=$(objdump -p "$build/src/libcharl-train.so" | sed -n 's/^ *SONAME *//p')
 # shellcheck disable=SC2046,SC2086
-expect 0 "the library with one more key" cc -shared $flags -Wl,-soname,"$soname" key/*.o -Wl,--whole-archive $modules -Wl,--no-whole-archive \
-    $(ldd "$build/src/libcharl.so" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p') -o "key/$soname"
-export LD_LIBRARY_PATH="$T/key"
+expect 0 "the library with one more key" cc -shared $flags -Wl,-soname,"$train" key/*.o -Wl,--whole-archive $modules -Wl,--no-whole-archive \
+    $(ldd "$build/src/libcharl-train.so" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p') -o "key/$train"
+export LD_LIBRARY_PATH="$T/key:$build/src"
 expect 0 "batch_size of the library with one more key" ./batch
 checks=$((checks + 1))
 cmp -s log batch_size || fail "train.batch_size is $(cat log), not $(cat batch_size)"
