@@ -14,6 +14,7 @@
  *  and dtypes only. PARTIAL inputs are completed over ranks before an operator sees them, unless it is pure data movement (`moves`):
  *  then it runs once per lane.
  */
+#include "base/numeric/divide.h"
 #include "base/numeric/tree.h"
 #include "charl/graph.h"
 #include "charl/operator.h"

@@ -25,17 +25,12 @@ bool charl__gemm_has_slices(const charl__enqueue *e, int k)
     return e->lane_stride[k] > 0;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static bool wants_more_parts(const cut_rule *r, const charl__gemm *p, int parts)
 {
     const int64_t products = (p->inner > 1 ? p->inner : 1) * parts;
     const int64_t k = p->k * (p->segments > 1 ? p->segments : 1);
 
-    return ceil_div(p->m, r->rows) * ceil_div(p->n, r->columns) * products < r->enough_tiles &&
+    return charl__ceil_div(p->m, r->rows) * charl__ceil_div(p->n, r->columns) * products < r->enough_tiles &&
            k / (2 * parts) >= r->shortest_part;
 }
 
@@ -160,7 +155,8 @@ static charl_status fold_after(const charl__enqueue *leaves, const charl__gemm *
         q.fold.leaves = 1 << levels;
         q.count = slices.count;
         q.fold.levels = leaves->workspace;
-        q.fold.levels_at = charl__fold_is_direct(&nodes) ? 0 : ceil_div(slices.count * elements, VECTOR) * VECTOR;
+        q.fold.levels_at =
+            charl__fold_is_direct(&nodes) ? 0 : charl__ceil_div(slices.count * elements, VECTOR) * VECTOR;
     }
     if (with_a_sums) {
         q.a_sums = charl__fold_target(leaves, 1);

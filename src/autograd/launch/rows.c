@@ -16,11 +16,6 @@ static int64_t at_least_one(int64_t x)
     return x < 1 ? 1 : x;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 bool charl__rows_have_one_item(const charl_device *dev)
 {
     return charl__is_ungrouped(dev) || charl_device_get_info(dev)->max_group < ROW_GROUP;
@@ -45,7 +40,7 @@ charl_status charl__rows_launch(const charl_device *dev, int64_t rows, int64_t n
     if (one_item) {
         *per_item = at_least_one(charl__span(dev, rows * at_least_one(n), 1) / at_least_one(n));
         l->local[0] = 1;
-        l->global[0] = (size_t)ceil_div(rows, *per_item);
+        l->global[0] = (size_t)charl__ceil_div(rows, *per_item);
         charl__launch_set(l, "CHARL_VEC", VEC);
         charl__launch_set(l, "CHARL_ROW_ACCS", width / VEC);
     } else {
@@ -53,7 +48,7 @@ charl_status charl__rows_launch(const charl_device *dev, int64_t rows, int64_t n
 
         *per_item = 1;
         l->local[0] = ROW_GROUP;
-        l->global[0] = (size_t)(ceil_div(rows, ROW_GROUP / items) * ROW_GROUP);
+        l->global[0] = (size_t)(charl__ceil_div(rows, ROW_GROUP / items) * ROW_GROUP);
         charl__launch_set(l, "CHARL_VEC", CHARL_GPU_VEC);
         charl__launch_set(l, "CHARL_ROW_ITEMS", items);
     }
@@ -114,7 +109,7 @@ bool charl__is_rows_of(const charl_shape *rows, const charl_shape *x)
 
 static int64_t chunks_of(int64_t n, int64_t inner)
 {
-    return at_least_one(ceil_div(n, inner == 1 ? ROW_CHUNK : COLUMN_CHUNK));
+    return at_least_one(charl__ceil_div(n, inner == 1 ? ROW_CHUNK : COLUMN_CHUNK));
 }
 
 int64_t charl__reduce_scratch(int64_t outer, int64_t n, int64_t inner)
@@ -183,7 +178,7 @@ static charl_status launch_columns(const charl__enqueue *e, const charl_reduce *
     l.args[a++] = charl__f32(r->scale);
     l.args[a++] = charl__f32(r->p);
     l.args[a++] = charl__f32(r->q);
-    charl__span_launch(e->dev, r->outer * chunks * ceil_div(r->inner, span), 1, &l);
+    charl__span_launch(e->dev, r->outer * chunks * charl__ceil_div(r->inner, span), 1, &l);
     return charl__launch_enqueue(e->dev, &l);
 }
 
@@ -227,13 +222,13 @@ static void shape_fold(const charl__enqueue *e, const charl_reduce *r, int leave
 
     if (cpu || side == 0 || width >= MANY_COLUMNS) {
         charl__launch_set(l, "CHARL_VEC", vec);
-        charl__span_launch(e->dev, r->outputs * ceil_div(width, wide), 1, l);
+        charl__span_launch(e->dev, r->outputs * charl__ceil_div(width, wide), 1, l);
     } else {
         charl__launch_set(l, "CHARL_VEC", 1);
         charl__launch_set(l, "FOLD_COLUMNS", FOLD_COLUMNS);
         charl__launch_set(l, "FOLD_LEAVES", side);
         l->local[0] = (size_t)(accs * side);
-        l->global[0] = (size_t)(r->outputs * ceil_div(width, FOLD_COLUMNS)) * l->local[0];
+        l->global[0] = (size_t)(r->outputs * charl__ceil_div(width, FOLD_COLUMNS)) * l->local[0];
     }
     charl__launch_add(l, charl__i64(width));
     charl__launch_add(l, charl__i64(wide));

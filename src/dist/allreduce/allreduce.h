@@ -83,6 +83,21 @@ static inline size_t charl__gathered_bytes(const charl_allreduce *ar)
 void charl__allreduce_add(const charl_allreduce *ar, const charl__tree_add *adds, int m, void *const *leaf, int64_t n,
                           void *out);
 
+/** Messages under way, in an array that the caller has made large enough. */
+typedef struct charl__messages {
+    charl__request *request;
+    int n;
+} charl__messages;
+
+/** Add one; nothing where it has no values. Errors: those of the transport. */
+charl_status charl__messages_send(const charl_allreduce *ar, charl__messages *q,
+                                  const charl__message *m) CHARL_MUST_CHECK;
+charl_status charl__messages_receive(const charl_allreduce *ar, charl__messages *q,
+                                     const charl__message *m) CHARL_MUST_CHECK;
+/** Whether all have ended; stops at the first that has not. Whether one from or to a rank has not, or has failed. */
+charl_status charl__messages_test(const charl_allreduce *ar, charl__messages *q, bool *out) CHARL_MUST_CHECK;
+bool charl__messages_await(const charl_allreduce *ar, const charl__messages *q, int rank);
+
 /* How far the ranks of a node are, in memory that they share: one record per local rank, written by
  * its owner only, counters that grow for ever. */
 typedef struct charl__flags {

@@ -32,11 +32,6 @@ typedef struct span {
     int64_t from, to; /* relative to the piece */
 } span;
 
-typedef struct messages {
-    charl__request *request;
-    int n;
-} messages;
-
 typedef enum piece_phase { SCATTER, GATHER, OVER } piece_phase;
 
 typedef struct piece {
@@ -47,7 +42,7 @@ typedef struct piece {
     int tag;
     void *carried;  /* lanes of this node, added: for every share and lane one after another */
     void *received; /* [lanes of all nodes][part_most]: my part of my node's share */
-    messages scatter, gather;
+    charl__messages scatter, gather;
 } piece;
 
 typedef struct nodes_state {
@@ -123,54 +118,10 @@ static size_t result_unit(const charl_allreduce *ar, const piece *p)
     return p->gathers ? sizeof(float) : ar->element;
 }
 
-/* One message: `what` of a piece, at `data`, to or from a rank. */
-typedef struct message {
-    void *data;
-    span what;
-    size_t unit;
-    int rank, tag;
-} message;
-
-static charl__message envelope(const message *v)
+/* Values `what` of a piece, at `data`, to or from a rank. */
+static charl__message message(void *data, size_t unit, span what, int rank, int tag)
 {
-    return (charl__message){
-        .data = v->data, .unit = v->unit, .count = (int)(v->what.to - v->what.from), .rank = v->rank, .tag = v->tag};
-}
-
-static charl_status send(const charl_allreduce *ar, messages *q, message v)
-{
-    charl__group *all = ar->c->world;
-    const charl__message m = envelope(&v);
-
-    if (m.count > 0) {
-        CHARL_TRY(all->transport->send(all, &m, &q->request[q->n]));
-        q->n++;
-    }
-    return CHARL_OK;
-}
-
-static charl_status receive(const charl_allreduce *ar, messages *q, message v)
-{
-    charl__group *all = ar->c->world;
-    const charl__message m = envelope(&v);
-
-    if (m.count > 0) {
-        CHARL_TRY(all->transport->receive(all, &m, &q->request[q->n]));
-        q->n++;
-    }
-    return CHARL_OK;
-}
-
-/* Whether all have ended; stops at the first that has not. */
-static charl_status messages_test(const charl_allreduce *ar, messages *q, bool *out)
-{
-    charl__group *all = ar->c->world;
-
-    *out = true;
-    for (int i = 0; i < q->n && *out; i++) {
-        CHARL_TRY(all->transport->test(all, &q->request[i], out));
-    }
-    return CHARL_OK;
+    return (charl__message){.data = data, .unit = unit, .count = (int)(what.to - what.from), .rank = rank, .tag = tag};
 }
 
 /* Staging is bounded by the largest piece; a node lane that one rank has whole is sent as it is. */
@@ -273,21 +224,17 @@ static charl_status receives_begin(const charl_allreduce *ar, piece *p)
 
     for (int m = 0; m < s->map.n_nodes; m++) {
         for (int l = 0; m != s->node && l < node_size(s, m); l++) {
-            message lane = {.what = meeting(ar, p, s->node, local, m, l),
-                            .unit = ar->element,
-                            .rank = s->map.rank[m] + l,
-                            .tag = p->tag};
-            message back = {.what = meeting(ar, p, m, l, s->node, local),
-                            .unit = result_unit(ar, p),
-                            .rank = s->map.rank[m] + l,
-                            .tag = p->tag + 1};
+            const span lane = meeting(ar, p, s->node, local, m, l), back = meeting(ar, p, m, l, s->node, local);
+            const int rank = s->map.rank[m] + l;
+            const charl__message v = message(result(ar, p, back.from), result_unit(ar, p), back, rank, p->tag + 1);
 
             for (int k = s->map.first[m]; !p->gathers && k < s->map.first[m + 1]; k++) {
-                lane.data = charl__element(ar, p->received, k * s->part_most + lane.what.from - mine);
-                CHARL_TRY(receive(ar, &p->scatter, lane));
+                void *to = charl__element(ar, p->received, k * s->part_most + lane.from - mine);
+                const charl__message one = message(to, ar->element, lane, rank, p->tag);
+
+                CHARL_TRY(charl__messages_receive(ar, &p->scatter, &one));
             }
-            back.data = result(ar, p, back.what.from);
-            CHARL_TRY(receive(ar, &p->gather, back));
+            CHARL_TRY(charl__messages_receive(ar, &p->gather, &v));
         }
     }
     return CHARL_OK;
@@ -325,13 +272,10 @@ static charl_status lanes_send(const charl_allreduce *ar, piece *p)
             used += part.to - part.from;
             for (int l = 0; l < node_size(s, m); l++) {
                 const span what = meeting(ar, p, m, l, s->node, local);
+                const charl__message v = message(charl__element(ar, lane, what.from - part.from), ar->element, what,
+                                                 s->map.rank[m] + l, p->tag);
 
-                CHARL_TRY(send(ar, &p->scatter,
-                               (message){.data = charl__element(ar, lane, what.from - part.from),
-                                         .what = what,
-                                         .unit = ar->element,
-                                         .rank = s->map.rank[m] + l,
-                                         .tag = p->tag}));
+                CHARL_TRY(charl__messages_send(ar, &p->scatter, &v));
             }
         }
     }
@@ -360,13 +304,10 @@ static charl_status results_send(const charl_allreduce *ar, piece *p)
     for (int m = 0; m < s->map.n_nodes; m++) {
         for (int l = 0; m != s->node && l < node_size(s, m); l++) {
             const span what = meeting(ar, p, s->node, ar->c->local_rank, m, l);
+            const charl__message v =
+                message(result(ar, p, what.from), result_unit(ar, p), what, s->map.rank[m] + l, p->tag + 1);
 
-            CHARL_TRY(send(ar, &p->gather,
-                           (message){.data = result(ar, p, what.from),
-                                     .what = what,
-                                     .unit = result_unit(ar, p),
-                                     .rank = s->map.rank[m] + l,
-                                     .tag = p->tag + 1}));
+            CHARL_TRY(charl__messages_send(ar, &p->gather, &v));
         }
     }
     return CHARL_OK;
@@ -402,7 +343,7 @@ static charl_status piece_advance(const charl_allreduce *ar, piece *p)
     bool is_done = false;
 
     if (p->phase == SCATTER) {
-        CHARL_TRY(messages_test(ar, &p->scatter, &is_done));
+        CHARL_TRY(charl__messages_test(ar, &p->scatter, &is_done));
         if (is_done) {
             if (!p->gathers) {
                 part_add(ar, p);
@@ -412,7 +353,7 @@ static charl_status piece_advance(const charl_allreduce *ar, piece *p)
         }
     }
     if (p->phase == GATHER) {
-        CHARL_TRY(messages_test(ar, &p->gather, &is_done));
+        CHARL_TRY(charl__messages_test(ar, &p->gather, &is_done));
         p->phase = is_done ? OVER : GATHER;
     }
     return CHARL_OK;
@@ -467,21 +408,6 @@ cleanup:
     return st;
 }
 
-static bool awaited(const charl_allreduce *ar, const messages *q, int rank)
-{
-    charl__group *all = ar->c->world;
-
-    for (int i = 0; i < q->n; i++) {
-        bool is_complete = false;
-
-        if (q->request[i].message.rank == rank &&
-            (all->transport->test(all, &q->request[i], &is_complete) != CHARL_OK || !is_complete)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool nodes_late(const void *arg, int rank)
 {
     const charl_allreduce *ar = arg;
@@ -493,8 +419,8 @@ static bool nodes_late(const void *arg, int rank)
     for (int64_t k = s->ended; k < s->started; k++) {
         const piece *p = &s->piece[k % PIECES];
 
-        if ((p->phase == SCATTER && awaited(ar, &p->scatter, rank)) ||
-            (p->phase == GATHER && awaited(ar, &p->gather, rank))) {
+        if ((p->phase == SCATTER && charl__messages_await(ar, &p->scatter, rank)) ||
+            (p->phase == GATHER && charl__messages_await(ar, &p->gather, rank))) {
             return true;
         }
     }

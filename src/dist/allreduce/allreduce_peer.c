@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/numeric/divide.h"
 #include "base/numeric/bf16.h"
 
 enum { FLAG_BYTES = 128, SETS = 4 }; /* of a work-group: FLAGS and SETS of peer_box.clh */
@@ -318,17 +319,13 @@ typedef struct launch_plan {
     int groups, rounds;
 } launch_plan;
 
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* Packs of the largest of `parts` parts. */
 static int64_t part_packs(charl__range range, int parts, size_t value)
 {
     const int64_t pack = PACK_BYTES / (int64_t)value;
 
-    return divide_up(divide_up(range.count, CHARL__PART), parts) * (CHARL__PART / pack) + (range.offset % pack != 0);
+    return charl__ceil_div(charl__ceil_div(range.count, CHARL__PART), parts) * (CHARL__PART / pack) +
+           (range.offset % pack != 0);
 }
 
 static int64_t room(const peer_state *s, bool shares)
@@ -349,12 +346,12 @@ static launch_plan plan(const peer_state *s, const charl__peer_launch *l)
 {
     const int64_t part = part_packs(l->range, l->parts, value_bytes(s, l->way));
     const int64_t groups = room(s, l->shares) / s->local;
-    const int64_t rounds = divide_up(part, groups * s->local * s->packs);
-    const int64_t share = divide_up(part, rounds * groups);
+    const int64_t rounds = charl__ceil_div(part, groups * s->local * s->packs);
+    const int64_t share = charl__ceil_div(part, rounds * groups);
     launch_plan p = {.rounds = (int)rounds};
 
     p.size = (int)charl__round_up((size_t)share, (size_t)s->local);
-    p.groups = (int)divide_up(part, p.size * rounds);
+    p.groups = (int)charl__ceil_div(part, p.size * rounds);
     return p;
 }
 

@@ -31,11 +31,6 @@ typedef struct span {
     int64_t from, to;
 } span;
 
-typedef struct messages {
-    charl__request *request;
-    int n;
-} messages;
-
 typedef enum piece_phase { SCATTER, GATHER, OVER } piece_phase;
 
 typedef struct piece {
@@ -45,7 +40,7 @@ typedef struct piece {
     bool is_last;
     int tag;
     unsigned char *received; /* [lanes of all nodes][share_most]: my share */
-    messages scatter, gather;
+    charl__messages scatter, gather;
 } piece;
 
 /* A range in flight. */
@@ -320,28 +315,6 @@ static charl_status staging_take(charl_allreduce *ar, int64_t ticket, bool *take
     return CHARL_OK;
 }
 
-static charl_status send(const charl_allreduce *ar, messages *q, const charl__message *m)
-{
-    charl__group *all = ar->c->world;
-
-    if (m->count > 0) {
-        CHARL_TRY(all->transport->send(all, m, &q->request[q->n]));
-        q->n++;
-    }
-    return CHARL_OK;
-}
-
-static charl_status receive(const charl_allreduce *ar, messages *q, const charl__message *m)
-{
-    charl__group *all = ar->c->world;
-
-    if (m->count > 0) {
-        CHARL_TRY(all->transport->receive(all, m, &q->request[q->n]));
-        q->n++;
-    }
-    return CHARL_OK;
-}
-
 /* Values `what` of a part, at data, to or from node m. */
 static charl__message message(const charl_allreduce *ar, const part *t, void *data, span what, int m, int tag)
 {
@@ -353,18 +326,6 @@ static charl__message message(const charl_allreduce *ar, const part *t, void *da
 static unsigned char *received_at(const charl_allreduce *ar, const charl__peer_nodes *n, const piece *p, int lane)
 {
     return p->received + (size_t)(lane * n->share_most) * ar->element;
-}
-
-/* Whether all have ended; stops at the first that has not. */
-static charl_status messages_test(const charl_allreduce *ar, messages *q, bool *out)
-{
-    charl__group *all = ar->c->world;
-
-    *out = true;
-    for (int i = 0; i < q->n && *out; i++) {
-        CHARL_TRY(all->transport->test(all, &q->request[i], out));
-    }
-    return CHARL_OK;
 }
 
 /* Lanes of shares: those of mine come, mine of the others' go. */
@@ -379,7 +340,7 @@ static charl_status lanes_exchange(charl_allreduce *ar, piece *p)
         for (int k = first[m]; m != n->node && k < first[m + 1]; k++) {
             const charl__message v = message(ar, t, received_at(ar, n, p, k), share_of(n, p, n->node), m, p->tag);
 
-            CHARL_TRY(receive(ar, &p->scatter, &v));
+            CHARL_TRY(charl__messages_receive(ar, &p->scatter, &v));
         }
     }
     for (int m = 0; m < n->n_nodes; m++) {
@@ -388,7 +349,7 @@ static charl_status lanes_exchange(charl_allreduce *ar, piece *p)
         for (int j = 0; m != n->node && j < n->lanes; j++) {
             const charl__message v = message(ar, t, staging_at(t, j, share.from), share, m, p->tag);
 
-            CHARL_TRY(send(ar, &p->scatter, &v));
+            CHARL_TRY(charl__messages_send(ar, &p->scatter, &v));
         }
     }
     return CHARL_OK;
@@ -445,7 +406,7 @@ static charl_status results_exchange(charl_allreduce *ar, piece *p)
         const charl__message v = message(ar, t, staging_at(t, gathers ? m : 0, theirs.from), theirs, m, p->tag + 1);
 
         if (m != n->node) {
-            CHARL_TRY(receive(ar, &p->gather, &v));
+            CHARL_TRY(charl__messages_receive(ar, &p->gather, &v));
         }
     }
     for (int m = 0; m < n->n_nodes; m++) {
@@ -453,7 +414,7 @@ static charl_status results_exchange(charl_allreduce *ar, piece *p)
         const charl__message v = message(ar, t, staging_at(t, gathers ? n->node : 0, mine.from), mine, m, p->tag + 1);
 
         if (m != n->node) {
-            CHARL_TRY(send(ar, &p->gather, &v));
+            CHARL_TRY(charl__messages_send(ar, &p->gather, &v));
         }
     }
     return CHARL_OK;
@@ -546,7 +507,7 @@ static charl_status piece_advance(charl_allreduce *ar, piece *p)
     bool is_done = false;
 
     if (p->phase == SCATTER) {
-        CHARL_TRY(messages_test(ar, &p->scatter, &is_done));
+        CHARL_TRY(charl__messages_test(ar, &p->scatter, &is_done));
         if (is_done) {
             if (!range_at(ar, p->ticket).gathers) {
                 share_add(ar, p);
@@ -556,7 +517,7 @@ static charl_status piece_advance(charl_allreduce *ar, piece *p)
         }
     }
     if (p->phase == GATHER) {
-        CHARL_TRY(messages_test(ar, &p->gather, &is_done));
+        CHARL_TRY(charl__messages_test(ar, &p->gather, &is_done));
         p->phase = is_done ? OVER : GATHER;
     }
     return CHARL_OK;
@@ -701,21 +662,6 @@ bool charl__peer_nodes_exchange(const charl__peer_nodes *n)
     return n->ended < n->started;
 }
 
-static bool awaited(const charl_allreduce *ar, messages *q, int rank)
-{
-    charl__group *all = ar->c->world;
-
-    for (int i = 0; i < q->n; i++) {
-        bool is_complete = false;
-
-        if (q->request[i].message.rank == rank &&
-            (all->transport->test(all, &q->request[i], &is_complete) != CHARL_OK || !is_complete)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool charl__peer_nodes_late(const charl_allreduce *ar, int rank)
 {
     charl__peer_nodes *n = nodes_of(ar);
@@ -723,8 +669,8 @@ bool charl__peer_nodes_late(const charl_allreduce *ar, int rank)
     for (int64_t k = n->ended; k < n->started; k++) {
         piece *p = &n->piece[k % PIECES];
 
-        if ((p->phase == SCATTER && awaited(ar, &p->scatter, rank)) ||
-            (p->phase == GATHER && awaited(ar, &p->gather, rank))) {
+        if ((p->phase == SCATTER && charl__messages_await(ar, &p->scatter, rank)) ||
+            (p->phase == GATHER && charl__messages_await(ar, &p->gather, rank))) {
             return true;
         }
     }

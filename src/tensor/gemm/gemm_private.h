@@ -1,6 +1,7 @@
 #ifndef CHARL_TENSOR_GEMM_GEMM_PRIVATE_H
 #define CHARL_TENSOR_GEMM_GEMM_PRIVATE_H
 /** Back ends of matrix products, and what they share. */
+#include "base/numeric/divide.h"
 #include "gemm/gemm_args.h"
 #include "tensor/gemm/gemm.h"
 #include "tensor/gemm/gemm_tune.h"
@@ -11,11 +12,6 @@ enum { CHARL__GEMM_MARGIN = 4096 };
 static inline int64_t charl__at_least_one(int64_t x)
 {
     return x > 1 ? x : 1;
-}
-
-static inline int64_t charl__ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
 }
 
 /** The operand's elements from `at` on; NULL gives a null pointer. */

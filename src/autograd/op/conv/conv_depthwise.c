@@ -64,20 +64,16 @@ static void set_params(const charl__conv *c, charl_dtype type, bool channels_las
     charl__launch_set_text(l, "ACT", charl__kernel_type(type));
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* out [batch, c, h, w] from an image of other extents. */
 static charl_status launch(const charl__enqueue *e, const charl__conv *c, bool is_gradient)
 {
     const charl_shape *from = &e->in[0]->shape, *to = &e->out[0]->shape;
     const bool channels_last = e->out[0]->channels_last;
     const int rows = c->kernel[0] * c->kernel[1] > LARGE_WINDOW ? TALL_BLOCK_ROWS : BLOCK_ROWS;
-    const int ty = (int)ceil_div(rows, c->stride[0]) * c->stride[0],
-              tx = (int)ceil_div(BLOCK_COLUMNS, c->stride[1]) * c->stride[1];
-    const int64_t blocks = c->batch * ceil_div(to->dim[2], ty) * ceil_div(to->dim[3], tx) * (channels_last ? 1 : c->c);
+    const int ty = (int)charl__ceil_div(rows, c->stride[0]) * c->stride[0],
+              tx = (int)charl__ceil_div(BLOCK_COLUMNS, c->stride[1]) * c->stride[1];
+    const int64_t blocks =
+        c->batch * charl__ceil_div(to->dim[2], ty) * charl__ceil_div(to->dim[3], tx) * (channels_last ? 1 : c->c);
     charl__launch l = {.file = "conv/conv_depthwise", .entry = "charl_depthwise", .label = e->label};
 
     set_params(c, e->in[0]->dtype, channels_last, &l);
@@ -99,7 +95,7 @@ static charl_status launch(const charl__enqueue *e, const charl__conv *c, bool i
     charl__launch_add(&l, charl__i32((int32_t)to->dim[3]));
     if (channels_last) {
         l.local[0] = (size_t)LANES * BLOCKS;
-        l.global[0] = (size_t)(ceil_div(c->c, VECTOR * LANES) * ceil_div(blocks, BLOCKS)) * l.local[0];
+        l.global[0] = (size_t)(charl__ceil_div(c->c, VECTOR * LANES) * charl__ceil_div(blocks, BLOCKS)) * l.local[0];
     } else {
         charl__span_launch(e->dev, blocks, 1, &l);
     }
@@ -122,7 +118,7 @@ static int columns_of(const charl__conv *c)
     int most = (MOST_SPREAD - reach_of(c, 1)) / c->stride[1] + 1;
 
     most = most < MOST_COLUMNS ? most : MOST_COLUMNS;
-    return (int)ceil_div(c->ow, ceil_div(c->ow, most));
+    return (int)charl__ceil_div(c->ow, charl__ceil_div(c->ow, most));
 }
 
 /* A leaf of the tree for each part of each slice. */
@@ -155,7 +151,7 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
     charl__launch_add(&l, charl__i32((int32_t)c->oh));
     charl__launch_add(&l, charl__i32((int32_t)c->ow));
     l.local[0] = (size_t)WEIGHT_LANES * (size_t)c->kernel[0];
-    l.global[0] = (size_t)(ceil_div(c->c, vector * WEIGHT_LANES) * leaves) * l.local[0];
+    l.global[0] = (size_t)(charl__ceil_div(c->c, vector * WEIGHT_LANES) * leaves) * l.local[0];
     if (elements == 0) {
         return CHARL_OK;
     }

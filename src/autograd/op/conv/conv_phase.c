@@ -7,11 +7,6 @@
 #include "autograd/launch/map.h"
 #include "autograd/launch/rows.h"
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* Phases along an axis of that extent, and pixels of the largest one. */
 static int64_t phase_count(const charl__conv *c, int d)
 {
@@ -22,7 +17,7 @@ static int64_t phase_count(const charl__conv *c, int d)
 
 static int64_t phase_pixels(const charl__conv *c)
 {
-    return ceil_div(c->h, c->stride[0]) * ceil_div(c->w, c->stride[1]);
+    return charl__ceil_div(c->h, c->stride[0]) * charl__ceil_div(c->w, c->stride[1]);
 }
 
 static int64_t phase_elements(const charl__conv *c)
@@ -84,9 +79,9 @@ static charl_status merge(const charl__enqueue *e, const charl__conv *c)
     const int64_t planes = c->batch * c->c, rows = planes * c->h;
     const int64_t elements = charl__span(e->dev, rows * c->w, 1);
     /* Neighbours share a row where a work-item has less than one: they read and write next to each other. */
-    const int64_t chunk = ceil_div(elements < c->w ? elements : c->w, c->stride[1]) * c->stride[1];
-    const int64_t across = ceil_div(c->w, chunk);
-    const int64_t span = across > 1 ? 1 : ceil_div(elements, c->w);
+    const int64_t chunk = charl__ceil_div(elements < c->w ? elements : c->w, c->stride[1]) * c->stride[1];
+    const int64_t across = charl__ceil_div(c->w, chunk);
+    const int64_t span = across > 1 ? 1 : charl__ceil_div(elements, c->w);
     charl__launch l = {.file = "conv/conv_phase",
                        .entry = "charl_merge",
                        .params = {{"ACT", .text = charl__kernel_type(e->out[0]->dtype)}},
@@ -96,7 +91,7 @@ static charl_status merge(const charl__enqueue *e, const charl__conv *c)
                        .label = e->label};
 
     charl__conv_set_window(c, &l);
-    charl__span_launch(e->dev, ceil_div(rows, span) * across, 1, &l);
+    charl__span_launch(e->dev, charl__ceil_div(rows, span) * across, 1, &l);
     return charl__launch_enqueue(e->dev, &l);
 }
 

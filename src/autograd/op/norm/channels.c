@@ -8,11 +8,6 @@
 /* LANES and GROUP as in the kernel. MOST_BLOCKS are added in one launch. */
 enum { LANES = 8, GROUP = 256, LINE_ROWS = 8, MOST_BLOCKS = 64, GRADIENT_ROWS = 8 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* How rows of eights of channels are given to groups: see the kernel. */
 typedef struct cut {
     int64_t rows, block, blocks, across;
@@ -26,13 +21,13 @@ static cut cut_slice(const charl_shape *x, int64_t slices)
     int64_t longest;
 
     c.width = (int)(eights < GROUP ? eights : GROUP);
-    c.across = ceil_div(eights, c.width);
+    c.across = charl__ceil_div(eights, c.width);
     while (2 * c.lines * c.width <= GROUP) {
         c.lines *= 2;
     }
-    longest = ceil_div(c.rows, MOST_BLOCKS);
+    longest = charl__ceil_div(c.rows, MOST_BLOCKS);
     c.block = (longest > LINE_ROWS * c.lines ? longest : LINE_ROWS * c.lines);
-    c.blocks = c.rows > 0 ? ceil_div(c.rows, c.block) : 1;
+    c.blocks = c.rows > 0 ? charl__ceil_div(c.rows, c.block) : 1;
     return c;
 }
 
@@ -177,6 +172,6 @@ charl_status charl__channels_gradient(const charl__enqueue *e, double count)
                        .params = {{"ACT", .text = charl__kernel_type(e->in[1]->dtype)}, {"WEIGHT", weight}},
                        .label = e->label};
 
-    charl__span_launch(e->dev, ceil_div(rows, GRADIENT_ROWS) * channels / LANES, 1, &l);
+    charl__span_launch(e->dev, charl__ceil_div(rows, GRADIENT_ROWS) * channels / LANES, 1, &l);
     return launch(e, &l, args, (int)(sizeof args / sizeof args[0]));
 }

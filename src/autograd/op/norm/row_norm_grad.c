@@ -122,11 +122,6 @@ static int sums_of(const charl__op *op)
     return charl__row_norm_of(op)->centred ? 2 : 1;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* Sums over rows: of slices cut into blocks of rows. Workspace, in floats: sums of blocks
  * [slices][blocks][sums][n], then statistics [rows][2], which one pass does not need. */
 typedef struct sums_plan {
@@ -142,8 +137,8 @@ static sums_plan plan_sums(const charl_shape *x, const charl__op *op, int64_t sl
     const int64_t rows = charl__row_norm_count(x);
     sums_plan p = {.slices = slices, .height = rows / slices, .n = charl__row_norm_length(x), .sums = sums_of(op)};
 
-    p.block = p.height > BLOCK * MOST_BLOCKS ? ceil_div(p.height, MOST_BLOCKS) : BLOCK;
-    p.blocks = p.height > p.block ? ceil_div(p.height, p.block) : 1;
+    p.block = p.height > BLOCK * MOST_BLOCKS ? charl__ceil_div(p.height, MOST_BLOCKS) : BLOCK;
+    p.blocks = p.height > p.block ? charl__ceil_div(p.height, p.block) : 1;
     p.of_rows = slices * p.blocks * p.sums * p.n;
     p.end = p.of_rows + 2 * rows;
     return p;
@@ -214,7 +209,7 @@ static charl_status sum_blocks(const charl__enqueue *e, const sums_plan *p)
                  charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0), charl__i64(p->slices), charl__i64(p->height),
                  charl__i64(p->block), charl__i64(p->n)}};
 
-    charl__span_launch(e->dev, p->slices * p->blocks * ceil_div(p->n, vec), 1, &l);
+    charl__span_launch(e->dev, p->slices * p->blocks * charl__ceil_div(p->n, vec), 1, &l);
     CHARL_TRY(charl__row_norm_launch(e, "charl_stats", x, &stats));
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
@@ -268,7 +263,7 @@ static charl_status launch_one_pass(const charl__enqueue *e, const sums_plan *p)
     charl__launch_add(&l, charl__i64(p->height));
     charl__launch_add(&l, charl__i64(p->n));
     charl__launch_add(&l, charl__f32(*(const float *)e->attr));
-    l.global[0] = (size_t)(ceil_div(p->slices * p->blocks, per_group) * GROUP);
+    l.global[0] = (size_t)(charl__ceil_div(p->slices * p->blocks, per_group) * GROUP);
     l.local[0] = GROUP;
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;

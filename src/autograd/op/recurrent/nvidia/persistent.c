@@ -27,11 +27,6 @@ static const int chunks[] = {256, 128, 64, 32};
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* Terms of a sum. */
 static int64_t depth_of(const charl__recurrence *r, bool back)
 {
@@ -40,13 +35,13 @@ static int64_t depth_of(const charl__recurrence *r, bool back)
 
 static int64_t group_count(const charl__recurrence *r, int rows, int units)
 {
-    return ceil_div(r->batch, rows) * ceil_div(r->hidden, units);
+    return charl__ceil_div(r->batch, rows) * charl__ceil_div(r->hidden, units);
 }
 
 static int64_t local_bytes(const charl__recurrence *r, bool back, int rows, int units, int chunk)
 {
     const int64_t columns = back ? units : (int64_t)units * r->gates;
-    const int64_t weights = columns * (ceil_div(depth_of(r, back), 32) * 32 + 4);
+    const int64_t weights = columns * (charl__ceil_div(depth_of(r, back), 32) * 32 + 4);
     const int64_t copies = (int64_t)BUFFERS * rows * (chunk + 4);
 
     return (weights + copies) * (int64_t)sizeof(float);
@@ -84,7 +79,7 @@ bool charl__persistent_plan_of(charl_device *dev, const charl__recurrence *r, bo
         const int chunk = chunk_of(dev, r, back, rows, units);
 
         if (chunk > 0 && group_count(r, rows, units) <= info->compute_units &&
-            ceil_div(r->batch, rows) * COUNTER_STRIDE <= CHARL_SPLIT_K_WORDS &&
+            charl__ceil_div(r->batch, rows) * COUNTER_STRIDE <= CHARL_SPLIT_K_WORDS &&
             rows * units / CELLS <= info->max_group) {
             *out = (charl__persistent_plan){rows, units, chunk, local_bytes(r, back, rows, units, chunk)};
             return true;
