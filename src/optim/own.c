@@ -99,12 +99,57 @@ charl_status charl__own_require_whole(const charl_optimizer *o, const char *call
     return CHARL_OK;
 }
 
-/* Copies between host memory and elements [at, at + n) of state k or, if k is the number of states, of the average.
- * `at` is a multiple of CHARL_PARAM_ALIGN. */
-typedef charl_status (*visit_fn)(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host);
+static charl__buffer *arena_of(const charl_optimizer *o, int k)
+{
+    return k < o->n_states ? o->state[k] : o->ema;
+}
 
-/* Visit the elements of p in the ranges that this process owns. */
-static charl_status each_piece(const charl_optimizer *o, int k, const charl_param *p, float *host, visit_fn visit)
+/* Between host memory and a buffer, to it if `writes`. Blocks. */
+static charl_status copy(charl__buffer *b, int64_t offset, void *host, int64_t bytes, bool writes)
+{
+    return writes ? charl__buffer_write(CHARL_QUEUE_COMPUTE, b, (size_t)offset, host, (size_t)bytes, true)
+                  : charl__buffer_read(CHARL_QUEUE_COMPUTE, b, (size_t)offset, host, (size_t)bytes, true);
+}
+
+/* In memory of the host packed elements are codes, then scales. */
+static charl_status copy_packed(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host, bool writes)
+{
+    charl_status st = CHARL_OK;
+    const charl__format f = charl__optimizer_format(o, k);
+    const int64_t bytes = charl__packed_bytes(f, n), n_scales = charl__packed_scales(f, n);
+    const int64_t first_scale = charl__param_round(bytes), size = (int64_t)sizeof(float);
+    unsigned char *codes = NULL;
+    float *scales;
+
+    CHARL_TRY_CLEANUP(charl__alloc((size_t)(first_scale + n_scales * size), &codes));
+    scales = (float *)(void *)(codes + first_scale);
+    if (writes) {
+        charl__pack(f, host, n, codes, scales);
+    }
+    CHARL_TRY_CLEANUP(copy(o->codes[k], charl__packed_bytes(f, at), codes, bytes, writes));
+    if (o->scales[k]) {
+        CHARL_TRY_CLEANUP(copy(o->scales[k], charl__packed_scales(f, at) * size, scales, n_scales * size, writes));
+    }
+    if (!writes) {
+        charl__unpack(f, codes, scales, n, host);
+    }
+cleanup:
+    charl_free(codes);
+    return st;
+}
+
+/* Between host memory and elements [at, at + n) of state k or, if k is the number of states, of the average. `at` is a multiple of
+ * CHARL_PARAM_ALIGN. */
+static charl_status copy_piece(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host, bool writes)
+{
+    const int64_t size = (int64_t)sizeof *host;
+
+    return k < o->n_states && o->codes[k] ? copy_packed(o, k, at, n, host, writes)
+                                          : copy(arena_of(o, k), at * size, host, n * size, writes);
+}
+
+/* The elements of p in the ranges that this process owns. */
+static charl_status copy_pieces(const charl_optimizer *o, int k, const charl_param *p, float *host, bool writes)
 {
     const int64_t begin = p->offset, end = begin + charl_shape_count(&p->spec.shape);
     int64_t own_at = 0;
@@ -115,100 +160,24 @@ static charl_status each_piece(const charl_optimizer *o, int k, const charl_para
         const int64_t to = r->begin + r->count < end ? r->begin + r->count : end;
 
         if (from < to) {
-            CHARL_TRY(visit(o, k, own_at + from - r->begin, to - from, host + (from - begin)));
+            CHARL_TRY(copy_piece(o, k, own_at + from - r->begin, to - from, host + (from - begin), writes));
         }
         own_at += r->count;
     }
     return CHARL_OK;
 }
 
-static charl__buffer *arena_of(const charl_optimizer *o, int k)
-{
-    return k < o->n_states ? o->state[k] : o->ema;
-}
-
-static bool is_packed(const charl_optimizer *o, int k)
-{
-    return k < o->n_states && o->codes[k];
-}
-
-/* Memory for packed elements: codes, then scales. */
-static charl_status allocate_packed(charl__format f, int64_t n, void **codes, float **scales)
-{
-    const int64_t bytes = charl__param_round(charl__packed_bytes(f, n));
-
-    CHARL_TRY(charl__alloc((size_t)bytes + (size_t)charl__packed_scales(f, n) * sizeof **scales, codes));
-    *scales = (float *)(void *)((char *)*codes + bytes);
-    return CHARL_OK;
-}
-
-static charl_status read_packed(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host)
-{
-    charl_status st = CHARL_OK;
-    const charl__format f = charl__optimizer_format(o, k);
-    float *scales = NULL;
-    void *codes = NULL;
-
-    CHARL_TRY_CLEANUP(allocate_packed(f, n, &codes, &scales));
-    CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->codes[k], (size_t)charl__packed_bytes(f, at), codes,
-                                         (size_t)charl__packed_bytes(f, n), true));
-    if (o->scales[k]) {
-        CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->scales[k],
-                                             (size_t)charl__packed_scales(f, at) * sizeof *scales, scales,
-                                             (size_t)charl__packed_scales(f, n) * sizeof *scales, true));
-    }
-    charl__unpack(f, codes, scales, n, host);
-cleanup:
-    charl_free(codes);
-    return st;
-}
-
-static charl_status write_packed(const charl_optimizer *o, int k, int64_t at, int64_t n, const float *host)
-{
-    charl_status st = CHARL_OK;
-    const charl__format f = charl__optimizer_format(o, k);
-    float *scales = NULL;
-    void *codes = NULL;
-
-    CHARL_TRY_CLEANUP(allocate_packed(f, n, &codes, &scales));
-    charl__pack(f, host, n, codes, scales);
-    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->codes[k], (size_t)charl__packed_bytes(f, at), codes,
-                                          (size_t)charl__packed_bytes(f, n), true));
-    if (o->scales[k]) {
-        CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scales[k],
-                                              (size_t)charl__packed_scales(f, at) * sizeof *scales, scales,
-                                              (size_t)charl__packed_scales(f, n) * sizeof *scales, true));
-    }
-cleanup:
-    charl_free(codes);
-    return st;
-}
-
-static charl_status read_piece(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host)
-{
-    return is_packed(o, k) ? read_packed(o, k, at, n, host)
-                           : charl__buffer_read(CHARL_QUEUE_COMPUTE, arena_of(o, k), (size_t)at * sizeof *host, host,
-                                                (size_t)n * sizeof *host, true);
-}
-
-static charl_status write_piece(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host)
-{
-    return is_packed(o, k) ? write_packed(o, k, at, n, host)
-                           : charl__buffer_write(CHARL_QUEUE_COMPUTE, arena_of(o, k), (size_t)at * sizeof *host, host,
-                                                 (size_t)n * sizeof *host, true);
-}
-
 charl_status charl__own_read(const charl_optimizer *o, int k, const charl_param *p, float *dst)
 {
-    return each_piece(o, k, p, dst, read_piece);
+    return copy_pieces(o, k, p, dst, false);
 }
 
 charl_status charl__own_write(const charl_optimizer *o, int k, const charl_param *p, const float *src)
 {
-    return each_piece(o, k, p, (float *)(uintptr_t)src, write_piece);
+    return copy_pieces(o, k, p, (float *)(uintptr_t)src, true);
 }
 
 charl_status charl__optimizer_read_own(const charl_optimizer *o, int k, float *dst)
 {
-    return o->own_elements > 0 ? read_piece(o, k, 0, o->own_elements, dst) : CHARL_OK;
+    return o->own_elements > 0 ? copy_piece(o, k, 0, o->own_elements, dst, false) : CHARL_OK;
 }

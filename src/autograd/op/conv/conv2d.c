@@ -7,6 +7,7 @@
 
 #include "autograd/op/conv/conv2d.h"
 #include "autograd/op/conv/conv_backend.h"
+#include "autograd/op/conv/window.h"
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
@@ -31,16 +32,6 @@ static charl__conv describe(const charl__conv_attr *t, const charl_shape *x, con
     return c;
 }
 
-static charl_status check_window(const charl_window *w)
-{
-    for (int d = 0; d < 2; d++) {
-        CHARL_REQUIRE(w->kernel[d] >= 1 && w->stride[d] >= 1 && w->dilation[d] >= 1 && w->padding[d] >= 0,
-                      CHARL_ERR_INVALID, "window with kernel %d, stride %d, dilation %d, padding %d in %s",
-                      w->kernel[d], w->stride[d], w->dilation[d], w->padding[d], d == 0 ? "H" : "W");
-    }
-    return CHARL_OK;
-}
-
 static charl_status check_images(const charl__infer *inf, int n)
 {
     char text[CHARL_SHAPE_TEXT];
@@ -61,16 +52,13 @@ static charl_status output_shape(const charl__conv_attr *t, const charl_shape *x
     const charl__conv c = describe(t, x, w, x);
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_TRY(check_window(&t->win));
     CHARL_REQUIRE(t->groups >= 1 && c.c % t->groups == 0 && c.o % t->groups == 0 && w->dim[1] == c.c / t->groups &&
                       w->dim[2] == c.kernel[0] && w->dim[3] == c.kernel[1],
                   CHARL_ERR_SHAPE, "weight %s does not fit x %s with kernel %d x %d and %d groups",
                   charl_shape_format(w, a), charl_shape_format(x, b), c.kernel[0], c.kernel[1], t->groups);
-    *out = (charl_shape){4, {x->dim[0], c.o, charl__conv_extent(&c, 0, c.h), charl__conv_extent(&c, 1, c.w)}};
-    CHARL_REQUIRE(out->dim[2] > 0 && out->dim[3] > 0, CHARL_ERR_SHAPE,
-                  "kernel %d x %d is larger than the padded image %s", c.kernel[0], c.kernel[1],
-                  charl_shape_format(x, a));
-    return CHARL_OK;
+    *out = *x;
+    out->dim[1] = c.o;
+    return charl__window_output(&t->win, 2, x, out);
 }
 
 static const charl__conv_backend *choose_backend(charl__infer *inf, const charl__conv *c)

@@ -1,4 +1,4 @@
-/* conv3d and conv_transpose3d: convolutions over volumes [B, C, D, H, W] as ones over images.
+/* conv3d and conv_transpose3d: convolutions over volumes [B, C, D, H, W] as ones over images; and conv_transpose2d.
  *
  * The taps along H become channels (op/shape/unfold.h). What is left is a window over D and W, and D and H lie in one extent, where a step
  * along D is OH rows:
@@ -9,7 +9,9 @@
  * with fold. */
 #include "autograd/op.h"
 #include "autograd/op/conv/conv2d.h"
+#include "autograd/op/conv/window.h"
 #include "autograd/op/shape/unfold.h"
+#include "charl/error.h"
 #include "charl/ops.h"
 
 /* How a window over volumes is taken apart. */
@@ -52,55 +54,56 @@ static charl_var *image_weight(charl_graph *g, charl_var *w, const parts *p)
     return charl_reshape(g, w, (charl_shape){4, {s.dim[0], channels, p->image.kernel[0], s.dim[4]}});
 }
 
+/* Whether a rule holds; else it is an error of the graph. */
+static bool is_ok(charl_graph *g, const char *name, charl_status st)
+{
+    if (st != CHARL_OK) {
+        charl__graph_fail(g, st, "%s: %s", name, charl_error_message());
+    }
+    return st == CHARL_OK;
+}
+
 static bool check(charl_graph *g, const char *name, charl_var *x, charl_var *w, const charl_window *win, int64_t groups,
                   bool transposed)
 {
-    static const char *const axes[] = {"D", "H", "W"};
     const charl_shape s = charl_var_get_type(x).shape, k = charl_var_get_type(w).shape;
+    bool fits = s.ndim == 5 && k.ndim == 5 && groups >= 1 && s.dim[1] % groups == 0 && k.dim[0] % groups == 0 &&
+                (transposed ? k.dim[0] == s.dim[1] : k.dim[1] * groups == s.dim[1]);
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    if (s.ndim != 5 || k.ndim != 5 || groups < 1 || s.dim[1] % groups != 0 || k.dim[0] % groups != 0 ||
-        (transposed ? k.dim[0] != s.dim[1] : k.dim[1] * groups != s.dim[1])) {
-        charl__graph_fail(g, CHARL_ERR_SHAPE, "%s: weight %s does not fit x %s with %lld groups", name,
-                          charl_shape_format(&k, a), charl_shape_format(&s, b), (long long)groups);
-        return false;
+    for (int i = 0; i < 3 && fits; i++) {
+        fits = k.dim[2 + i] == win->kernel[i];
     }
-    for (int i = 0; i < 3; i++) {
-        if (win->kernel[i] < 1 || win->stride[i] < 1 || win->dilation[i] < 1 || win->padding[i] < 0 ||
-            win->kernel[i] != k.dim[2 + i]) {
-            charl__graph_fail(g, CHARL_ERR_INVALID,
-                              "%s: window with kernel %d, stride %d, dilation %d, padding %d in %s, weight %s", name,
-                              win->kernel[i], win->stride[i], win->dilation[i], win->padding[i], axes[i],
-                              charl_shape_format(&k, a));
-            return false;
-        }
+    if (!fits) {
+        charl__graph_fail(g, CHARL_ERR_SHAPE,
+                          "%s: weight %s does not fit x %s with kernel %d x %d x %d and %lld groups", name,
+                          charl_shape_format(&k, a), charl_shape_format(&s, b), win->kernel[0], win->kernel[1],
+                          win->kernel[2], (long long)groups);
     }
-    return true;
+    return fits && is_ok(g, name, charl__window_check(win, 3));
+}
+
+static charl_var *add_bias(charl_graph *g, charl_var *x, charl_var *bias, int dims)
+{
+    const int64_t channels = x ? charl_var_get_type(x).shape.dim[1] : 0;
+
+    return x && bias ? charl_add(g, x, charl_reshape(g, bias, (charl_shape){dims + 1, {channels, 1, 1, 1}})) : x;
 }
 
 charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
                         int groups)
 {
     CHARL_BUILDER_GIVEN(g, "conv3d", win);
-    charl_shape s, out = {5, {0}};
-    charl__unfold along;
+    charl_shape s, out;
     parts p;
-    char text[CHARL_SHAPE_TEXT];
 
     if (!x || !w || !check(g, "conv3d", x, w, win, groups, false)) {
         return NULL;
     }
-    s = charl_var_get_type(x).shape;
-    out.dim[0] = s.dim[0];
+    s = out = charl_var_get_type(x).shape;
     out.dim[1] = charl_var_get_type(w).shape.dim[0];
-    for (int i = 0; i < 3; i++) {
-        along = (charl__unfold){win->kernel[i], win->stride[i], win->padding[i], win->dilation[i], 0};
-        out.dim[2 + i] = charl__unfold_places(&along, s.dim[2 + i]);
-        if (out.dim[2 + i] < 1) {
-            return charl__graph_fail(g, CHARL_ERR_SHAPE,
-                                     "conv3d: kernel %d x %d x %d is larger than the padded volume %s", win->kernel[0],
-                                     win->kernel[1], win->kernel[2], charl_shape_format(&s, text));
-        }
+    if (!is_ok(g, "conv3d", charl__window_output(win, 3, &s, &out))) {
+        return NULL;
     }
     p = take_apart(win, s.dim + 2);
     w = image_weight(g, w, &p);
@@ -120,33 +123,19 @@ charl_var *charl_conv_transpose3d(charl_graph *g, charl_var *x, charl_var *w, ch
                                   const charl_conv_transpose_args *args)
 {
     CHARL_BUILDER_GIVEN(g, "conv_transpose3d", args);
-    const charl_window *win = &args->win;
-    charl_shape s, k, out = {5, {0}};
+    charl_shape s, out;
     int64_t image[2];
     parts p;
-    char text[CHARL_SHAPE_TEXT];
 
-    if (!x || !w || !check(g, "conv_transpose3d", x, w, win, args->groups, true)) {
+    if (!x || !w || !check(g, "conv_transpose3d", x, w, &args->win, args->groups, true)) {
         return NULL;
     }
-    s = charl_var_get_type(x).shape;
-    k = charl_var_get_type(w).shape;
-    out.dim[0] = s.dim[0];
-    out.dim[1] = k.dim[1] * args->groups;
-    for (int i = 0; i < 3; i++) {
-        const int64_t reach = (int64_t)win->dilation[i] * (win->kernel[i] - 1) + 1 - 2 * (int64_t)win->padding[i];
-
-        out.dim[2 + i] = (s.dim[2 + i] - 1) * win->stride[i] + reach + args->output_padding[i];
-        if (args->output_padding[i] < 0 || args->output_padding[i] >= win->stride[i] || out.dim[2 + i] < 1) {
-            return charl__graph_fail(
-                g, CHARL_ERR_INVALID,
-                "conv_transpose3d: x %s gives %lld outputs along extent %d; output_padding %d must be "
-                "less than the stride %d",
-                charl_shape_format(&s, text), (long long)out.dim[2 + i], 2 + i, args->output_padding[i],
-                win->stride[i]);
-        }
+    s = out = charl_var_get_type(x).shape;
+    out.dim[1] = charl_var_get_type(w).shape.dim[1] * args->groups;
+    if (!is_ok(g, "conv_transpose3d", charl__window_transposed(args, 3, &s, &out))) {
+        return NULL;
     }
-    p = take_apart(win, out.dim + 2);
+    p = take_apart(&args->win, out.dim + 2);
     image[0] = (p.d.kernel > 0 ? s.dim[2] : out.dim[2]) * s.dim[3];
     image[1] = out.dim[4];
     x = charl_reshape(g, x, (charl_shape){4, {s.dim[0], s.dim[1], s.dim[2] * s.dim[3], s.dim[4]}});
@@ -158,6 +147,28 @@ charl_var *charl_conv_transpose3d(charl_graph *g, charl_var *x, charl_var *w, ch
         x = charl_reshape(g, x, (charl_shape){4, {s.dim[0], out.dim[1] * p.d.kernel, s.dim[2], plane}});
         x = charl__fold_apply(g, x, &p.d);
     }
-    x = charl_reshape(g, x, out);
-    return bias ? charl_add(g, x, charl_reshape(g, bias, (charl_shape){4, {out.dim[1], 1, 1, 1}})) : x;
+    return add_bias(g, charl_reshape(g, x, out), bias, 3);
+}
+
+/* What the gradient of x is to conv2d, as an operator of its own. So its gradients are conv2d, for x, and conv2d's weight gradient with the
+ * two images exchanged. */
+charl_var *charl_conv_transpose2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
+                                  const charl_conv_transpose_args *args)
+{
+    CHARL_BUILDER_GIVEN(g, "conv_transpose2d", args);
+    charl_shape s, out;
+    char text[CHARL_SHAPE_TEXT];
+
+    if (!x || !w) {
+        return NULL;
+    }
+    s = out = charl_var_get_type(x).shape;
+    if (s.ndim != 4) {
+        return charl__graph_fail(g, CHARL_ERR_SHAPE, "conv_transpose2d: x %s is not [B, C, H, W]",
+                                 charl_shape_format(&s, text));
+    }
+    if (!is_ok(g, "conv_transpose2d", charl__window_transposed(args, 2, &s, &out))) {
+        return NULL;
+    }
+    return add_bias(g, charl__conv2d_dgrad(g, x, w, &args->win, args->groups, out.dim + 2), bias, 2);
 }

@@ -9,6 +9,7 @@
 
 #include "autograd/launch/map.h"
 #include "autograd/onnx/onnx.h"
+#include "autograd/op/conv/window.h"
 #include "autograd/op/pool/pool.h"
 #include "charl/ops.h"
 
@@ -19,46 +20,32 @@ static bool is_max(const charl__op *op)
 
 enum { LANES = 8 }; /* channels of a work-item in kernels/pool/pool_last.cl */
 
-static charl_status check_axis(const charl_window *w, int d)
-{
-    const int64_t reach = (int64_t)w->dilation[d] * (w->kernel[d] - 1) + 1;
-
-    CHARL_REQUIRE(w->kernel[d] >= 1 && w->stride[d] >= 1 && w->dilation[d] >= 1 && w->padding[d] >= 0,
-                  CHARL_ERR_INVALID, "window with kernel %d, stride %d, dilation %d, padding %d in %s", w->kernel[d],
-                  w->stride[d], w->dilation[d], w->padding[d], d == 0 ? "H" : "W");
-    CHARL_REQUIRE(w->padding[d] <= reach / 2, CHARL_ERR_INVALID,
-                  "padding %d is more than half of the window's reach of %lld in %s", w->padding[d], (long long)reach,
-                  d == 0 ? "H" : "W");
-    return CHARL_OK;
-}
-
 /* Shape under the window. */
-static charl_status output_of(const charl__pool *p, const charl_type *x, charl_shape *out)
+static charl_status output_of(const charl__pool *p, const charl_shape *x, charl_shape *out)
 {
+    const charl_window *w = &p->win;
     char text[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(x->shape.ndim == 4 && x->shape.dim[2] <= INT_MAX / 4 && x->shape.dim[3] <= INT_MAX / 4 &&
-                      x->shape.dim[2] * x->shape.dim[3] <= INT_MAX,
-                  CHARL_ERR_SHAPE, "x %s is not [B, C, H, W]", charl_shape_format(&x->shape, text));
-    *out = x->shape;
+    CHARL_REQUIRE(x->ndim == 4 && x->dim[2] <= INT_MAX / 4 && x->dim[3] <= INT_MAX / 4 &&
+                      x->dim[2] * x->dim[3] <= INT_MAX,
+                  CHARL_ERR_SHAPE, "x %s is not [B, C, H, W]", charl_shape_format(x, text));
+    CHARL_TRY(charl__window_check(w, 2));
     for (int d = 0; d < 2; d++) {
-        const charl_window *w = &p->win;
-        int64_t room;
+        const int64_t reach = (int64_t)w->dilation[d] * (w->kernel[d] - 1) + 1;
 
-        CHARL_TRY(check_axis(w, d));
-        room = x->shape.dim[2 + d] + 2 * (int64_t)w->padding[d] - (int64_t)w->dilation[d] * (w->kernel[d] - 1) - 1;
-        CHARL_REQUIRE(room >= 0, CHARL_ERR_SHAPE, "kernel %d x %d is larger than the padded image %s", w->kernel[0],
-                      w->kernel[1], charl_shape_format(&x->shape, text));
-        out->dim[2 + d] = room / w->stride[d] + 1;
+        CHARL_REQUIRE(w->padding[d] <= reach / 2, CHARL_ERR_INVALID,
+                      "padding %d is more than half of the window's reach of %lld in %s", w->padding[d],
+                      (long long)reach, charl__window_axis(2, d));
     }
-    return CHARL_OK;
+    *out = *x;
+    return charl__window_output(w, 2, x, out);
 }
 
 static charl_status infer(charl__infer *inf)
 {
     CHARL_TRY(charl__infer_floats(inf, 0, 1));
     inf->out[0].dtype = inf->in[0].dtype;
-    CHARL_TRY(output_of(inf->attr, &inf->in[0], &inf->out[0].shape));
+    CHARL_TRY(output_of(inf->attr, &inf->in[0].shape, &inf->out[0].shape));
     if (is_max(inf->op)) {
         inf->n_out = 2;
         inf->out[1].dtype = CHARL_I32;
@@ -85,7 +72,7 @@ static charl_status infer_grad(charl__infer *inf)
     inf->out[0] = inf->in[0];
     inf->out[0].shape.dim[2] = p->size[0];
     inf->out[0].shape.dim[3] = p->size[1];
-    CHARL_TRY(output_of(p, &inf->out[0], &want));
+    CHARL_TRY(output_of(p, &inf->out[0].shape, &want));
     CHARL_REQUIRE(charl_shape_equal(&want, &inf->in[0].shape), CHARL_ERR_SHAPE, "the gradient is %s, the output %s",
                   charl_shape_format(&inf->in[0].shape, a), charl_shape_format(&want, b));
     CHARL_TRY(charl__infer_rows(inf));
@@ -224,12 +211,9 @@ static charl_status enqueue_max_grad(const charl__enqueue *e)
 
 static charl_status enqueue_avg(const charl__enqueue *e)
 {
-    return launch_elements(e, "charl_mean", false);
-}
+    const bool gradient = e->op == &charl_op_avg_pool2d_grad;
 
-static charl_status enqueue_avg_grad(const charl__enqueue *e)
-{
-    return launch_elements(e, "charl_mean_gradient", true);
+    return launch_elements(e, gradient ? "charl_mean_gradient" : "charl_mean", gradient);
 }
 
 static void backward(const charl__backward *b)
@@ -315,8 +299,11 @@ static void reference_max_grad(const charl__reference *r)
 
 /* to[a] += from[b] / window, for all pairs of an element of the image and an element of the output
  * whose window covers it */
-static void spread(const charl__reference *r, const charl_shape *image, const charl_shape *out, bool gradient)
+static void reference_avg(const charl__reference *r)
 {
+    const bool gradient = r->op == &charl_op_avg_pool2d_grad;
+    const charl_shape *image = gradient ? &r->out_type[0].shape : &r->in_type[0].shape;
+    const charl_shape *out = gradient ? &r->in_type[0].shape : &r->out_type[0].shape;
     const charl_window *win = &((const charl__pool *)r->attr)->win;
     const pool_walk w = walk_of(image, out);
     const double part = 1.0 / ((double)win->kernel[0] * win->kernel[1]);
@@ -335,16 +322,6 @@ static void spread(const charl__reference *r, const charl_shape *image, const ch
             }
         }
     }
-}
-
-static void reference_avg(const charl__reference *r)
-{
-    spread(r, &r->in_type[0].shape, &r->out_type[0].shape, false);
-}
-
-static void reference_avg_grad(const charl__reference *r)
-{
-    spread(r, &r->out_type[0].shape, &r->in_type[0].shape, true);
 }
 
 static void onnx_max(const charl__onnx_node *n)
@@ -452,9 +429,9 @@ const charl__op charl_op_avg_pool2d_grad = {
     .attr_size = sizeof(charl__pool),
     .half = CHARL_HALF(0),
     .infer = infer_grad,
-    .enqueue = enqueue_avg_grad,
+    .enqueue = enqueue_avg,
     .backward = backward_avg_grad,
-    .reference = reference_avg_grad,
+    .reference = reference_avg,
     CHARL_SAMPLES(samples_avg_grad),
 };
 

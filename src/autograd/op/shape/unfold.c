@@ -57,13 +57,15 @@ static charl_status infer_fold(charl__infer *inf)
     return charl__infer_rows(inf);
 }
 
-/* volume: [B, C, M, N, I] */
-static charl_status launch(const charl__enqueue *e, const char *entry, const charl_shape *volume)
+/* The volume is the operand of unfold, and fold's result. */
+static charl_status enqueue(const charl__enqueue *e)
 {
+    const bool folds = e->op == &charl_op_fold;
+    const charl_shape *volume = folds ? &e->out[0]->shape : &e->in[0]->shape;
     const charl__unfold *u = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 1);
     charl__launch l = {.file = "shape/unfold",
-                       .entry = entry,
+                       .entry = folds ? "charl_fold" : "charl_unfold",
                        .params = {{"K", u->kernel},
                                   {"S", u->stride},
                                   {"PAD", u->padding},
@@ -83,16 +85,6 @@ static charl_status launch(const charl__enqueue *e, const char *entry, const cha
     return total > 0 ? charl__launch_enqueue(e->dev, &l) : CHARL_OK;
 }
 
-static charl_status enqueue_unfold(const charl__enqueue *e)
-{
-    return launch(e, "charl_unfold", &e->in[0]->shape);
-}
-
-static charl_status enqueue_fold(const charl__enqueue *e)
-{
-    return launch(e, "charl_fold", &e->out[0]->shape);
-}
-
 static void backward_unfold(const charl__backward *b)
 {
     charl__unfold u = *(const charl__unfold *)b->attr;
@@ -107,8 +99,11 @@ static void backward_fold(const charl__backward *b)
 }
 
 /* For all elements of the unfolded side and what they see: out[wide] = in[volume], or out[volume] += in[wide]. */
-static void walk(const charl__reference *r, const charl_shape *volume, const charl_shape *wide, bool fold)
+static void reference(const charl__reference *r)
 {
+    const bool fold = r->op == &charl_op_fold;
+    const charl_shape *volume = fold ? &r->out_type[0].shape : &r->in_type[0].shape;
+    const charl_shape *wide = fold ? &r->in_type[0].shape : &r->out_type[0].shape;
     const charl__unfold *u = r->attr;
     const int64_t places = charl__unfold_places(u, volume->dim[3]), m = volume->dim[2], inner = volume->dim[4];
 
@@ -122,16 +117,6 @@ static void walk(const charl__reference *r, const charl_shape *volume, const cha
             r->out[0][fold ? from : i] += r->in[0][fold ? i : from];
         }
     }
-}
-
-static void reference_unfold(const charl__reference *r)
-{
-    walk(r, &r->in_type[0].shape, &r->out_type[0].shape, false);
-}
-
-static void reference_fold(const charl__reference *r)
-{
-    walk(r, &r->out_type[0].shape, &r->in_type[0].shape, true);
 }
 
 /* [B, C, M, K O, I] <-> [B, C K, M O, I], by a transposition of M and K. */
@@ -226,8 +211,11 @@ const charl__op charl_op_unfold = {
     .attr_size = sizeof(charl__unfold),
     .cheap = true,
     .half = CHARL_HALF(0),
-    CHARL_RULES(_unfold),
+    .infer = infer_unfold,
+    .enqueue = enqueue,
     .backward = backward_unfold,
+    .reference = reference,
+    CHARL_SAMPLES(samples_unfold),
     .onnx = onnx_unfold,
 };
 
@@ -238,8 +226,11 @@ const charl__op charl_op_fold = {
     .n_in = 1,
     .attr_size = sizeof(charl__unfold),
     .half = CHARL_HALF(0),
-    CHARL_RULES(_fold),
+    .infer = infer_fold,
+    .enqueue = enqueue,
     .backward = backward_fold,
+    .reference = reference,
+    CHARL_SAMPLES(samples_fold),
     .onnx = onnx_fold,
 };
 

@@ -14,59 +14,51 @@
 
 typedef charl_upsample_args args;
 
-static charl_status check(const charl__infer *inf, int64_t by[2])
+/* The operator, or its gradient. */
+typedef struct direction {
+    bool back;
+    const char *entry;
+    const charl__op *other;
+} direction;
+
+static const direction *direction_of(const charl__op *op)
+{
+    return op->row;
+}
+
+/* The gradient's operand is the large image. */
+static charl_status infer(charl__infer *inf)
 {
     const args *a = inf->attr;
-    const charl_type *x = &inf->in[0];
+    const charl_shape *x = &inf->in[0].shape;
+    charl_shape *out = &inf->out[0].shape;
     char text[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(charl__infer_floats(inf, 0, 1));
-    CHARL_REQUIRE(x->shape.ndim == 4, CHARL_ERR_SHAPE, "x %s is not [B, C, H, W]", charl_shape_format(&x->shape, text));
-    for (int d = 0; d < 2; d++) {
-        CHARL_REQUIRE(a->factor[d] >= 1 && a->factor[d] <= 1024, CHARL_ERR_INVALID,
-                      "factor %d in %s; it must lie in [1, 1024]", a->factor[d], d == 0 ? "H" : "W");
-        by[d] = a->factor[d];
-    }
-    return CHARL_OK;
-}
-
-static charl_status infer(charl__infer *inf)
-{
-    int64_t by[2];
-    char text[CHARL_SHAPE_TEXT];
-
-    CHARL_TRY(check(inf, by));
+    CHARL_REQUIRE(x->ndim == 4, CHARL_ERR_SHAPE, "x %s is not [B, C, H, W]", charl_shape_format(x, text));
     inf->out[0] = inf->in[0];
     for (int d = 0; d < 2; d++) {
-        inf->out[0].shape.dim[2 + d] *= by[d];
+        const int by = a->factor[d];
+
+        CHARL_REQUIRE(by >= 1 && by <= 1024, CHARL_ERR_INVALID, "factor %d in %s; it must lie in [1, 1024]", by,
+                      d == 0 ? "H" : "W");
+        CHARL_REQUIRE(!direction_of(inf->op)->back || x->dim[2 + d] % by == 0, CHARL_ERR_SHAPE,
+                      "%s is not a multiple of the factor %d", charl_shape_format(x, text), by);
+        out->dim[2 + d] = direction_of(inf->op)->back ? x->dim[2 + d] / by : x->dim[2 + d] * by;
     }
-    CHARL_REQUIRE(inf->out[0].shape.dim[2] < INT_MAX / 4 && inf->out[0].shape.dim[3] < INT_MAX / 4 &&
-                      inf->out[0].shape.dim[2] * inf->out[0].shape.dim[3] <= INT_MAX,
-                  CHARL_ERR_SHAPE, "the image would be %s", charl_shape_format(&inf->out[0].shape, text));
+    CHARL_REQUIRE(out->dim[2] < INT_MAX / 4 && out->dim[3] < INT_MAX / 4 && out->dim[2] * out->dim[3] <= INT_MAX,
+                  CHARL_ERR_SHAPE, "the image would be %s", charl_shape_format(out, text));
     return charl__infer_rows(inf);
 }
 
-static charl_status infer_grad(charl__infer *inf)
-{
-    int64_t by[2];
-    char text[CHARL_SHAPE_TEXT];
-
-    CHARL_TRY(check(inf, by));
-    inf->out[0] = inf->in[0];
-    for (int d = 0; d < 2; d++) {
-        CHARL_REQUIRE(inf->in[0].shape.dim[2 + d] % by[d] == 0, CHARL_ERR_SHAPE,
-                      "%s is not a multiple of the factor %d", charl_shape_format(&inf->in[0].shape, text), (int)by[d]);
-        inf->out[0].shape.dim[2 + d] /= by[d];
-    }
-    return charl__infer_rows(inf);
-}
-
-static charl_status launch(const charl__enqueue *e, const char *entry, const charl_shape *small)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const args *a = e->attr;
+    const direction *t = direction_of(e->op);
+    const charl_shape *small = t->back ? &e->out[0]->shape : &e->in[0]->shape;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 1);
     charl__launch l = {.file = "shape/upsample2d",
-                       .entry = entry,
+                       .entry = t->entry,
                        .params = {{"FH", a->factor[0]},
                                   {"FW", a->factor[1]},
                                   {"BILINEAR", a->linear},
@@ -83,30 +75,17 @@ static charl_status launch(const charl__enqueue *e, const char *entry, const cha
     return total > 0 ? charl__launch_enqueue(e->dev, &l) : CHARL_OK;
 }
 
-static charl_status enqueue(const charl__enqueue *e)
-{
-    return launch(e, "charl_upsample", &e->in[0]->shape);
-}
-
-static charl_status enqueue_grad(const charl__enqueue *e)
-{
-    return launch(e, "charl_upsample_gradient", &e->out[0]->shape);
-}
-
 static void backward(const charl__backward *b)
 {
-    b->gin[0] = charl__apply1(b->g, &charl_op_upsample2d_grad, b->attr, b->gout[0]);
-}
-
-static void backward_grad(const charl__backward *b)
-{
-    b->gin[0] = charl__apply1(b->g, &charl_op_upsample2d, b->attr, b->gout[0]);
+    b->gin[0] = charl__apply1(b->g, direction_of(b->op)->other, b->attr, b->gout[0]);
 }
 
 /* to[a] += weight * from[b] for all pairs of a pixel of the small image and one of the large image. */
-static void spread(const charl__reference *r, const charl_shape *small, bool gradient)
+static void reference(const charl__reference *r)
 {
     const args *a = r->attr;
+    const bool back = direction_of(r->op)->back;
+    const charl_shape *small = back ? &r->out_type[0].shape : &r->in_type[0].shape;
     const int64_t h = small->dim[2], w = small->dim[3], H = h * a->factor[0], W = w * a->factor[1];
 
     charl__reference_clear(r, 0);
@@ -128,20 +107,10 @@ static void spread(const charl__reference *r, const charl_shape *small, bool gra
             const int64_t s = plane * h * w + near[0][k / 2] * w + near[1][k % 2];
 
             if (weight != 0.0) {
-                r->out[0][gradient ? s : i] += weight * r->in[0][gradient ? i : s];
+                r->out[0][back ? s : i] += weight * r->in[0][back ? i : s];
             }
         }
     }
-}
-
-static void reference(const charl__reference *r)
-{
-    spread(r, &r->in_type[0].shape, false);
-}
-
-static void reference_grad(const charl__reference *r)
-{
-    spread(r, &r->out_type[0].shape, true);
 }
 
 static void onnx(const charl__onnx_node *n)
@@ -179,25 +148,24 @@ static const charl__op_sample samples_grad[] = {
 };
 /* clang-format on */
 
+#define UPSAMPLE(word, back, entry, other)                                                                             \
+    .name = #word, .n_in = 1, .attr_size = sizeof(args), .half = CHARL_HALF(0), .infer = infer, .enqueue = enqueue,    \
+    .backward = backward, .reference = reference, .row = &(const direction)                                            \
+    {                                                                                                                  \
+        back, entry, &charl_op_##other                                                                                 \
+    }
+
 const charl__op charl_op_upsample2d = {
-    .name = "upsample2d",
+    UPSAMPLE(upsample2d, false, "charl_upsample", upsample2d_grad),
     .formula = "out = x enlarged by whole factors, nearest or bilinear",
-    .n_in = 1,
-    .attr_size = sizeof(args),
-    .half = CHARL_HALF(0),
-    CHARL_RULES(),
-    .backward = backward,
     .onnx = onnx,
+    CHARL_SAMPLES(samples),
 };
 
 const charl__op charl_op_upsample2d_grad = {
-    .name = "upsample2d_grad",
+    UPSAMPLE(upsample2d_grad, true, "charl_upsample_gradient", upsample2d),
     .formula = "out[p] = sum of g over the enlarged image, with the weights that p has there",
-    .n_in = 1,
-    .attr_size = sizeof(args),
-    .half = CHARL_HALF(0),
-    CHARL_RULES(_grad),
-    .backward = backward_grad,
+    CHARL_SAMPLES(samples_grad),
 };
 
 charl_var *charl_upsample2d(charl_graph *g, charl_var *x, const charl_upsample_args *a)
