@@ -41,9 +41,9 @@ SITE_VERSION=$("$bin/charl" version | sed -n '1s/^[^0-9]*\([0-9.]*\).*/\1/p')
 export SITE_VERSION
 "$python" docs/site/stage.py . "$bin" "$out/source"
 if [ $check = yes ]; then
-    "$python" -m sphinx -q -W --keep-going -b dummy -d "$out/doctrees" "$out/source" "$out/dummy"
+    "$python" -m sphinx -q -E -W --keep-going -b dummy -d "$out/doctrees" "$out/source" "$out/dummy"
     exit 0
 fi
-"$python" -m sphinx -q -W --keep-going -b html -d "$out/doctrees" "$out/source" "$out/html"
+"$python" -m sphinx -q -E -W --keep-going -b html -d "$out/doctrees" "$out/source" "$out/html"
 "$python" docs/site/check.py "$out/html"
 echo "$out/html/index.html"
