@@ -15,6 +15,7 @@
 #ifndef BEGINS
 #define BEGINS 0
 #endif
+#include "attention/attention_args.h"
 #include "attention/attention.clh"
 #include "shared/column_chunks.clh"
 #if CHARL_VEC == 16

@@ -7,6 +7,7 @@
  *                  that are needed next are on their way, in registers, while those before them are used.
  * Numerics         see attention.clh: the bits of attention over the whole sequence.
  */
+#include "attention/attention_args.h"
 #include "attention/attention.clh"
 
 #ifndef BY_16

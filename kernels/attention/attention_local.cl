@@ -7,15 +7,15 @@
  *                  maximum and normaliser, each with one or two of the four chains over k mod 4.
  * Numerics         see attention.clh: the bits of attention_vector.cl.
  */
+#include "attention/attention_args.h"
 #include "attention/attention.clh"
 #include "shared/small_vectors.clh"
 #include "attention/attention_tiles.clh"
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(
-    global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse, ulong lse_at, MASK_ARGS(mask)
-    int t_all, int heads, int kv_heads, float scale, global const uint *record, ulong record_at, ulong first_row,
-    ulong name_hash, uint threshold, float keep_scale)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(global const ACT *qkv, global ACT *out, global float *lse, global const int *mask, global const uint *record,
+        const charl__attention_args args)
 {
+    const int t_all = args.t_all, heads = args.heads, kv_heads = args.kv_heads;
     local float4 stage[STAGE], tile[TILE * PITCH];
     local float part[4 * TILE], down[TILE];
     local float *const weight = (local float *)tile;
@@ -24,26 +24,22 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(
     const ulong item = get_group_id(0);
     const int q0 = (int)(item % (ulong)tiles) * TILE, h = (int)(item / (ulong)tiles % (ulong)heads);
     const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(MASK(mask), b, t_all);
+    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(mask + args.mask, b, t_all);
     const long pitch = (long)columns * D;
     float4 s[4][BLOCKS], acc[DC][BLOCKS];
     float m = -INFINITY, sum = 0.0f; /* of query `mine` */
     int first = 0, k_begin = 0;      /* key that it sees; tile that one of the group sees */
 
 #if STARTS
-    global const int *const start = MASK(mask);
+    global const int *const start = mask + args.mask;
 
     first = mine < n_q ? first_key(start, b, t_all, q0 + mine) : q0;
     k_begin = first_key_of(start, b, t_all, q0, n_q) / TILE * TILE;
 #endif
-#if DROP
-    global const charl_step_params *step = charl_step_at(record, record_at);
-    const ulong key = ((ulong)step->seed_hi << 32 | step->seed_lo) ^ name_hash;
-    const ulong number = (ulong)step->step_hi << 32 | step->step_lo;
-#else
-    (void)record, (void)record_at, (void)first_row, (void)name_hash, (void)threshold, (void)keep_scale;
-#endif
-    qkv += qkv_at;
+    const random numbers = random_of(record, &args);
+
+    (void)numbers;
+    qkv += args.qkv;
     clear_tile(acc);
     for (int k0 = k_begin; k0 < n_k; k0 += TILE) {
         const int n = min(TILE, n_k - k0);
@@ -69,7 +65,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(
         for (int i = 0; i < SHARERS; i++) {
             m = charl_max1(m, part[SHARERS * mine + i]);
         }
-        shift = (STARTS ? m == -INFINITY : 0) ? 0.0f : m * scale; /* it has not seen a key yet */
+        shift = (STARTS ? m == -INFINITY : 0) ? 0.0f : m * args.scale; /* it has not seen a key yet */
 #pragma unroll
         for (int i = 0; i < 4 / SHARERS; i++) {
             own[i] = 0.0f;
@@ -77,14 +73,14 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(
 #pragma unroll 4
         for (int k = 0; k < n; k += 4) {
 #if DROP
-            const float4 factor = draw_weights(first_row + (ulong)b, h, q0 + mine, k0 + k, heads, t_all, key, number,
-                                               threshold, keep_scale);
+            const float4 factor = draw_weights(args.first_row + (ulong)b, h, q0 + mine, k0 + k, heads, t_all, numbers.key, numbers.step,
+                                               args.threshold, args.keep_scale);
 #endif
 #pragma unroll
             for (int i = 0; i < 4 / SHARERS; i++) {
                 const int c = i * SHARERS + share;
                 local float *const w = weight + 4 * PITCH * (k + c) + mine;
-                const float p = k + c >= unseen && k + c < seen ? charl_exp(fma(*w, scale, -shift)) : 0.0f;
+                const float p = k + c >= unseen && k + c < seen ? charl_exp(fma(*w, args.scale, -shift)) : 0.0f;
 
                 own[i] = own[i] + p;
 #if DROP
@@ -99,7 +95,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(
         for (int i = 0; i < 4 / SHARERS; i++) {
             part[4 * mine + i * SHARERS + share] = own[i];
         }
-        scaled = charl_exp(fma(before, scale, -shift));
+        scaled = charl_exp(fma(before, args.scale, -shift));
         down[mine] = scaled;
         barrier(CLK_LOCAL_MEM_FENCE);
         sum = sum * scaled + ((part[4 * mine] + part[4 * mine + 1]) + (part[4 * mine + 2] + part[4 * mine + 3]));
@@ -118,8 +114,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(
     barrier(CLK_LOCAL_MEM_FENCE);
     down[mine] = 1.0f / sum;
     barrier(CLK_LOCAL_MEM_FENCE);
-    put_tile(acc, &down, out + out_at + element(b, t_all, q0, heads, h), (long)heads * D, n_q);
+    put_tile(acc, &down, out + args.out + element(b, t_all, q0, heads, h), (long)heads * D, n_q);
     if (share == 0 && mine < n_q) {
-        lse[lse_at + (ulong)(((long)b * heads + h) * t_all + q0 + mine)] = m * scale + charl_log(sum);
+        lse[args.lse + (ulong)(((long)b * heads + h) * t_all + q0 + mine)] = m * args.scale + charl_log(sum);
     }
 }

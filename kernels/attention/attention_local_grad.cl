@@ -9,6 +9,7 @@
 #ifndef GLSE
 #define GLSE 0
 #endif
+#include "attention/attention_args.h"
 #include "attention/attention.clh"
 #include "shared/small_vectors.clh"
 #include "attention/attention_tiles.clh"
@@ -20,8 +21,8 @@ typedef struct {
     global const int *mask; /* with STARTS or LENGTHS */
     int t_all, n_keys, heads, kv_heads;
     float scale;
-    ulong row, key, step; /* of dropout; row: of the global batch */
-    uint threshold;
+    ulong row; /* of the global batch */
+    random numbers;
     float keep_scale;
 } inputs;
 
@@ -45,7 +46,7 @@ CHARL_IN_KERNEL void differentiate(const inputs *x, int b, int h, int q, int k, 
     delta -= x->glse[row];
 #endif
 #if DROP
-    vstore4(draw_weights(x->row, h, q, k, x->heads, x->t_all, x->key, x->step, x->threshold, x->keep_scale), 0, factor);
+    vstore4(draw_weights(x->row, h, q, k, x->heads, x->t_all, x->numbers.key, x->numbers.step, x->numbers.threshold, x->keep_scale), 0, factor);
 #endif
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -105,43 +106,31 @@ CHARL_IN_KERNEL void differentiate_columns(const inputs *x, int b, int h, int q0
 }
 
 /* Of row b. */
-CHARL_IN_KERNEL inputs inputs_of(global const ACT *gout, global const ACT *qkv, global const float *lse,
-                                 global const float *dots, global const float *glse, global const int *mask, int b,
-                                 int t_all, int heads, int kv_heads, float scale, global const uint *record,
-                                 ulong record_at, ulong first_row, ulong name_hash, uint threshold, float keep_scale)
+CHARL_IN_KERNEL inputs inputs_of(global const ACT *gout, global const ACT *qkv, global const float *lse, global const float *dots,
+                                 global const float *glse, global const int *mask, global const uint *record, int b, const charl__attention_args *args)
 {
-    inputs x = {gout, qkv, lse, dots, glse, mask, t_all, keys_of(mask, b, t_all), heads, kv_heads, scale, first_row + (ulong)b,
-                0, 0, threshold, keep_scale};
+    const inputs x = {gout + args->gout, qkv + args->qkv, lse + args->lse, dots + args->dots, glse + args->glse, mask + args->mask, args->t_all,
+                      keys_of(mask + args->mask, b, args->t_all), args->heads, args->kv_heads, args->scale, args->first_row + (ulong)b,
+                      random_of(record, args), args->keep_scale};
 
-#if DROP
-    global const charl_step_params *now = charl_step_at(record, record_at);
-
-    x.key = ((ulong)now->seed_hi << 32 | now->seed_lo) ^ name_hash;
-    x.step = (ulong)now->step_hi << 32 | now->step_lo;
-#else
-    (void)record, (void)record_at, (void)name_hash;
-#endif
     return x;
 }
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(
-    global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at, global const float *lse, ulong lse_at,
-    global const float *dots, ulong dots_at, global const float *glse, ulong glse_at, global float *sums, ulong sums_at,
-    global ACT *dqkv, ulong dqkv_at, MASK_ARGS(mask) int t_all, int heads, int kv_heads, float scale,
-    global const uint *record, ulong record_at, ulong first_row, ulong name_hash, uint threshold, float keep_scale)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(global const ACT *gout, global const ACT *qkv, global const float *lse, global const float *dots, global const float *glse,
+        global float *sums, global ACT *dqkv, global const int *mask, global const uint *record, const charl__attention_args args)
 {
+    const int t_all = args.t_all, heads = args.heads, kv_heads = args.kv_heads;
     local float4 stage[STAGE], tile[TILE * PITCH];
     const int tiles = (t_all + TILE - 1) / TILE, columns = heads + 2 * kv_heads;
     const ulong item = get_group_id(0);
     const int q0 = (int)(item % (ulong)tiles) * TILE, h = (int)(item / (ulong)tiles % (ulong)heads);
     const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(MASK(mask), b, t_all);
+    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(mask + args.mask, b, t_all);
     const long pitch = (long)columns * D;
-    const inputs x = inputs_of(gout + gout_at, qkv + qkv_at, lse + lse_at, dots + dots_at, glse + glse_at, MASK(mask), b, t_all, heads,
-                               kv_heads, scale, record, record_at, first_row, name_hash, threshold, keep_scale);
+    const inputs x = inputs_of(gout, qkv, lse, dots, glse, mask, record, b, &args);
     float4 s[4][BLOCKS], dp[4][BLOCKS], dq[DC][BLOCKS];
 
-    (void)sums, (void)sums_at; /* only dq has some */
+    (void)sums; /* only dq has some */
     clear_tile(dq);
     for (int k0 = 0; k0 < n_k; k0 += TILE) {
         const int n = min(TILE, n_k - k0);
@@ -155,15 +144,13 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(
         keep_tile(dp, tile);
         add_tile(dq, tile, keys, pitch, n, diagonal, true, stage);
     }
-    put_tile(dq, 0, dqkv + dqkv_at + element(b, t_all, q0, columns, h), pitch, n_q);
+    put_tile(dq, 0, dqkv + args.dqkv + element(b, t_all, q0, columns, h), pitch, n_q);
 }
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(
-    global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at, global const float *lse, ulong lse_at,
-    global const float *dots, ulong dots_at, global const float *glse, ulong glse_at, global float *sums, ulong sums_at,
-    global ACT *dqkv, ulong dqkv_at, MASK_ARGS(mask) int t_all, int heads, int kv_heads, float scale,
-    global const uint *record, ulong record_at, ulong first_row, ulong name_hash, uint threshold, float keep_scale)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(global const ACT *gout, global const ACT *qkv, global const float *lse, global const float *dots, global const float *glse,
+        global float *sums, global ACT *dqkv, global const int *mask, global const uint *record, const charl__attention_args args)
 {
+    const int t_all = args.t_all, heads = args.heads, kv_heads = args.kv_heads;
     local float4 stage[STAGE], tile[TILE * PITCH];
     const int tiles = (t_all + TILE - 1) / TILE, columns = heads + 2 * kv_heads, group = heads / kv_heads;
     const ulong item = get_group_id(0);
@@ -171,11 +158,10 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(
     const int b = (int)(item / (ulong)tiles / (ulong)kv_heads), n_k = min(TILE, t_all - k0);
     const long pitch = (long)columns * D, k_at = element(b, t_all, k0, columns, heads + kv),
                v_at = k_at + (long)kv_heads * D;
-    const inputs x = inputs_of(gout + gout_at, qkv + qkv_at, lse + lse_at, dots + dots_at, glse + glse_at, MASK(mask), b, t_all, heads,
-                               kv_heads, scale, record, record_at, first_row, name_hash, threshold, keep_scale);
+    const inputs x = inputs_of(gout, qkv, lse, dots, glse, mask, record, b, &args);
     float4 s[4][BLOCKS], dp[4][BLOCKS], dk[DC][BLOCKS], dv[DC][BLOCKS];
 
-    (void)sums, (void)sums_at; /* only dq has some */
+    (void)sums; /* only dq has some */
     clear_tile(dk);
     clear_tile(dv);
     for (int h = kv * group; h < (kv + 1) * group; h++) {
@@ -198,6 +184,6 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(
     clear_rows(dk, x.n_keys - k0);
     clear_rows(dv, x.n_keys - k0);
 #endif
-    put_tile(dk, 0, dqkv + dqkv_at + k_at, pitch, n_k);
-    put_tile(dv, 0, dqkv + dqkv_at + v_at, pitch, n_k);
+    put_tile(dk, 0, dqkv + args.dqkv + k_at, pitch, n_k);
+    put_tile(dv, 0, dqkv + args.dqkv + v_at, pitch, n_k);
 }

@@ -5,6 +5,7 @@
  *                  lanes. Scores of a tile of keys, outputs and the tile's rows lie in private memory, which the cache holds.
  * Numerics         see attention.clh.
  */
+#include "attention/attention_args.h"
 #include "attention/attention.clh"
 #include "shared/philox.clh"
 #if CHARL_VEC == 16
@@ -86,17 +87,16 @@ static inline void weigh(float *block, int rows, int diagonal, float scale, cons
     }
 }
 
-kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse,
-                             ulong lse_at, MASK_ARGS(mask) int t_all, int heads, int kv_heads, float scale,
-                             global const uint *record, ulong record_at, ulong first_row, ulong name_hash, uint threshold,
-                             float keep_scale)
+kernel void attention_vector(global const ACT *qkv, global ACT *out, global float *lse, global const int *mask, global const uint *record,
+        const charl__attention_args args)
 {
+    const int t_all = args.t_all, heads = args.heads, kv_heads = args.kv_heads;
     float queries[DP * LANES], sums[DP * LANES], block[TILE * LANES], rows[TILE * DP];
     const int blocks = (t_all + LANES - 1) / LANES, columns = heads + 2 * kv_heads;
     const ulong item = get_global_id(0);
     const int q0 = (int)(item % (ulong)blocks) * LANES, h = (int)(item / (ulong)blocks % (ulong)heads);
     const int b = (int)(item / (ulong)blocks / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_q = min(LANES, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(MASK(mask), b, t_all);
+    const int n_q = min(LANES, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(mask + args.mask, b, t_all);
     const long pitch = (long)columns * D;
     softmax_state s;
     charl_real factor[2];
@@ -105,7 +105,7 @@ kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *ou
     int k_begin = 0;
 
 #if STARTS
-    global const int *const start = MASK(mask);
+    global const int *const start = mask + args.mask;
     int begin[LANES];
 
     for (int l = 0; l < LANES; l++) {
@@ -115,14 +115,10 @@ kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *ou
     first[1] = CHARL_VLOAD(begin + CHARL_VEC);
     k_begin = first_key_of(start, b, t_all, q0, n_q) / TILE * TILE;
 #endif
-#if DROP
-    global const charl_step_params *step = charl_step_at(record, record_at);
-    const ulong key = ((ulong)step->seed_hi << 32 | step->seed_lo) ^ name_hash;
-    const ulong number = (ulong)step->step_hi << 32 | step->step_lo;
-#else
-    (void)record, (void)record_at, (void)first_row, (void)name_hash, (void)threshold, (void)keep_scale;
-#endif
-    qkv += qkv_at;
+    const random numbers = random_of(record, &args);
+
+    (void)numbers;
+    qkv += args.qkv;
     pack_panel(queries, qkv + element(b, t_all, q0, columns, h), pitch, n_q);
     for (int side = 0; side < 2; side++) {
         s.m[side] = CHARL_SPLAT(-INFINITY);
@@ -137,15 +133,15 @@ kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *ou
 
         pack_rows(rows, qkv + element(b, t_all, k0, columns, hk), pitch, n);
         dot_rows(rows, queries, block, n);
-        weigh(block, n, diagonal, scale, first_here, &s);
+        weigh(block, n, diagonal, args.scale, first_here, &s);
 #if DROP
         for (int i = 0; i < n; i += 4) {
             for (int side = 0; side < 2; side++) {
                 charl_real kept[4];
                 float *const column = block + i * LANES + side * CHARL_VEC;
 
-                draw_weights(kept, weight_block(first_row + (ulong)b, h, q0 + side * CHARL_VEC, k0 + i, heads, t_all),
-                             t_all, key, number, threshold, keep_scale);
+                draw_weights(kept, weight_block(args.first_row + (ulong)b, h, q0 + side * CHARL_VEC, k0 + i, heads, t_all),
+                             t_all, numbers.key, numbers.step, args.threshold, args.keep_scale);
                 for (int w = 0; w < 4; w++) {
                     CHARL_VSTORE(CHARL_VLOAD(column + w * LANES) * kept[w], column + w * LANES);
                 }
@@ -162,10 +158,10 @@ kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *ou
     }
     for (int side = 0; side < 2; side++) {
         factor[side] = 1.0f / s.sum[side];
-        CHARL_VSTORE(s.m[side] * scale + charl_log(s.sum[side]), row_lse + side * CHARL_VEC);
+        CHARL_VSTORE(s.m[side] * args.scale + charl_log(s.sum[side]), row_lse + side * CHARL_VEC);
     }
-    unpack_panel(sums, factor, out + out_at + element(b, t_all, q0, heads, h), (long)heads * D, n_q);
+    unpack_panel(sums, factor, out + args.out + element(b, t_all, q0, heads, h), (long)heads * D, n_q);
     for (int l = 0; l < n_q; l++) {
-        lse[lse_at + (ulong)(((long)b * heads + h) * t_all + q0 + l)] = row_lse[l];
+        lse[args.lse + (ulong)(((long)b * heads + h) * t_all + q0 + l)] = row_lse[l];
     }
 }

@@ -12,6 +12,7 @@
 #ifndef GLSE
 #define GLSE 0
 #endif
+#include "attention/attention_args.h"
 #include "attention/attention.clh"
 #include "shared/philox.clh"
 #if CHARL_VEC == 16
@@ -92,40 +93,33 @@ static inline void differentiate(float *p, float *ds, charl_int seen, float row_
     CHARL_VSTORE(CAUSAL || LENGTHS ? select(CHARL_SPLAT(0.0f), dw, seen) : dw, ds);
 }
 
-kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at,
-                                  global const float *lse, ulong lse_at, global const float *dots, ulong dots_at,
-                                  global const float *glse, ulong glse_at, global float *sums, ulong sums_at,
-                                  global ACT *dqkv, ulong dqkv_at, MASK_ARGS(mask) int t_all, int heads, int kv_heads,
-                                  float scale, global const uint *record, ulong record_at, ulong first_row, ulong name_hash,
-                                  uint threshold, float keep_scale)
+kernel void attention_vector_grad(global const ACT *gout, global const ACT *qkv, global const float *lse, global const float *dots, global const float *glse,
+        global float *sums, global ACT *dqkv, global const int *mask, global const uint *record, const charl__attention_args args)
 {
+    const int t_all = args.t_all, heads = args.heads, kv_heads = args.kv_heads;
     float keys[DP * LANES], values[DP * LANES], dk[DP * LANES], dv[DP * LANES], key_rows[LANES * DP];
     float query_rows[LANES * DP], gout_rows[LANES * DP], p[LANES * LANES], ds[LANES * LANES];
     const int columns = heads + 2 * kv_heads, group = heads / kv_heads;
     const int b = (int)(get_global_id(0) / (ulong)kv_heads), kv = (int)(get_global_id(0) % (ulong)kv_heads);
-    const int n_keys = keys_of(MASK(mask), b, t_all);
+    const int n_keys = keys_of(mask + args.mask, b, t_all);
     const long pitch = (long)columns * D, out_pitch = (long)heads * D;
     const long sums_pitch = sizeof(ACT) == sizeof(float) ? pitch : out_pitch;
     const charl_real one[2] = {CHARL_SPLAT(1.0f), CHARL_SPLAT(1.0f)};
 
-#if DROP
-    global const charl_step_params *step = charl_step_at(record, record_at);
-    const ulong key = ((ulong)step->seed_hi << 32 | step->seed_lo) ^ name_hash;
-    const ulong number = (ulong)step->step_hi << 32 | step->step_lo;
-#else
-    (void)record, (void)record_at, (void)first_row, (void)name_hash, (void)threshold, (void)keep_scale;
-#endif
+    const random numbers = random_of(record, &args);
+
+    (void)numbers;
     if (!GLSE) {
-        (void)glse, (void)glse_at;
+        (void)glse;
     }
 #if STARTS
-    global const int *const start = MASK(mask);
+    global const int *const start = mask + args.mask;
 
 #endif
-    gout += gout_at;
-    qkv += qkv_at;
-    dqkv += dqkv_at;
-    sums = sizeof(ACT) == sizeof(float) ? (global float *)dqkv : sums + sums_at;
+    gout += args.gout;
+    qkv += args.qkv;
+    dqkv += args.dqkv;
+    sums = sizeof(ACT) == sizeof(float) ? (global float *)dqkv : sums + args.sums;
     for (int k0 = 0; k0 < t_all; k0 += LANES) {
         const int n_k = min(LANES, t_all - k0), n_seen = min(n_k, n_keys - k0);
         const long k_at = element(b, t_all, k0, columns, heads + kv), v_at = k_at + (long)kv_heads * D;
@@ -154,15 +148,15 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
                 uint bits[4 * CHARL_VEC];
 #endif
                 for (int i = 0; i < n; i++) {
-                    float delta = dots[dots_at + (ulong)(((long)b * t_all + q0 + i) * heads + h)];
+                    float delta = dots[args.dots + (ulong)(((long)b * t_all + q0 + i) * heads + h)];
 
                     if (GLSE) {
-                        delta -= glse[glse_at + row + (ulong)i];
+                        delta -= glse[args.glse + row + (ulong)i];
                     }
 #if DROP
                     if (i % 2 == 0) {
-                        draw_two_rows(bits, weight_block(first_row + (ulong)b, h, q0 + i, k0, heads, t_all), t_all, key,
-                                      number);
+                        draw_two_rows(bits, weight_block(args.first_row + (ulong)b, h, q0 + i, k0, heads, t_all), t_all, numbers.key,
+                                      numbers.step);
                     }
 #endif
                     for (int side = 0; side < LANES; side += CHARL_VEC) {
@@ -176,11 +170,11 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
                         seen = seen & (lane_numbers(side) >= first_key(start, b, t_all, q0 + i) - k0);
 #endif
 #if DROP
-                        factor = select(CHARL_SPLAT(0.0f), CHARL_SPLAT(keep_scale),
-                                        CHARL_VLOAD(bits + i % 2 * LANES + side) >> 8 >= threshold);
+                        factor = select(CHARL_SPLAT(0.0f), CHARL_SPLAT(args.keep_scale),
+                                        CHARL_VLOAD(bits + i % 2 * LANES + side) >> 8 >= args.threshold);
 #endif
-                        differentiate(p + i * LANES + side, ds + i * LANES + side, seen, lse[lse_at + row + (ulong)i],
-                                      delta, scale, factor);
+                        differentiate(p + i * LANES + side, ds + i * LANES + side, seen, lse[args.lse + row + (ulong)i],
+                                      delta, args.scale, factor);
                     }
                 }
                 add_rows_masked(dv, gout_rows, p, 0, masked, 0, false);

@@ -10,6 +10,8 @@
  * Launch           64 work-items per stretch of 64 elements of a row, in groups of 64; stretches go by row.
  * Numerics         one rounding per operation. A row number outside the source gives NaN, or -1 for int.
  */
+#include "data/gather_args.h"
+
 #ifndef SRC
 #define SRC float
 #endif
@@ -50,90 +52,63 @@ static inline place place_of(uint group, long n)
     return p;
 }
 
-/* How elements are normalised. */
-typedef struct {
-    global const float *shift, *scale;
-    long inner, channels;
-} normalization;
-
-/* It as arguments of a kernel, and made of those. */
-#if NORM
-#define NORM_ARGS(shift, scale, inner, channels) CHARL_ARGS(const float, shift), CHARL_ARGS(const float, scale), long inner, long channels,
-#define NORM_OF(shift, scale, inner, channels) {shift + shift##_at, scale + scale##_at, inner, channels}
-#else
-#define NORM_ARGS(shift, scale, inner, channels)
-#define NORM_OF(shift, scale, inner, channels) {0, 0, 1, 1}
-#endif
-
-static inline void gather(uint group, global const SRC *source, global const int *row, const normalization *by, global DST *out,
-                          long n, long source_rows)
+static inline void gather(uint group, global const SRC *source, global const int *row, global const float *shift, global const float *scale,
+                          global DST *out, const charl__gather_args *args)
 {
+    const long n = args->n;
     const place p = place_of(group, n);
     int from;
 
     if (p.j >= (ulong)n) {
         return;
     }
-    (void)by;
-    from = row[p.r];
-    out += p.r * (ulong)n + p.j;
-    if (from < 0 || from >= source_rows) {
-#if DST_IS_FLOAT
-        *out = NAN;
-#else
-        *out = -1;
-#endif
+    from = row[args->row + p.r];
+    out += args->out + p.r * (ulong)n + p.j;
+    if (from < 0 || from >= args->source_rows) {
+        *out = DST_IS_FLOAT ? (DST)NAN : (DST)-1;
         return;
     }
-    source += (ulong)from * (ulong)n + p.j;
-#if NORM
-    {
-        const INDEX c = by->channels == 1 ? 0 : (INDEX)p.j / (INDEX)by->inner % (INDEX)by->channels;
+    source += args->source + (ulong)from * (ulong)n + p.j;
+    if (NORM) {
+        const INDEX c = args->channels == 1 ? 0 : (INDEX)p.j / (INDEX)args->inner % (INDEX)args->channels;
 
-        *out = ((float)*source - by->shift[c]) * by->scale[c];
+        *out = ((float)*source - shift[args->shift + c]) * scale[args->scale + c];
+    } else {
+        *out = PADDED && *source == (SRC)-1 ? (DST)-1 : (DST)*source;
     }
-#elif PADDED
-    *out = *source == (SRC)-1 ? -1 : (DST)*source;
-#else
-    *out = (DST)*source;
-#endif
 }
 
 #if !PAIR
-kernel void charl_gather_rows(global const SRC *source, ulong source_at, global const int *row, ulong row_at,
-                              NORM_ARGS(shift, scale, inner, channels) global DST *out, ulong out_at, long n,
-                              long source_rows)
+kernel void charl_gather_rows(global const SRC *source, global const int *row, global const float *shift, global const float *scale, global DST *out,
+                              const charl__gather_args args)
 {
-    const normalization by = NORM_OF(shift, scale, inner, channels);
-
-    gather((uint)get_group_id(0), source + source_at, row + row_at, &by, out + out_at, n, source_rows);
+    gather((uint)get_group_id(0), source, row, shift, scale, out, &args);
 }
 #else
-static inline void gather_words(uint group, global const uint *source, global const int *row, global uint *out, long n,
-                                long source_rows)
+static inline void gather_words(uint group, global const uint *source, global const int *row, global uint *out, const charl__gather_args *args)
 {
-    const place p = place_of(group, n);
+    const place p = place_of(group, args->n);
 
-    if (p.j < (ulong)n) {
-        const int from = row[p.r];
+    if (p.j < (ulong)args->n) {
+        const int from = row[args->row + p.r];
 
-        out[p.r * (ulong)n + p.j] = from < 0 || from >= source_rows ? (uint)BAD_2 : source[(ulong)from * (ulong)n + p.j];
+        out[args->out + p.r * (ulong)args->n + p.j] =
+            from < 0 || from >= args->source_rows ? (uint)BAD_2 : source[args->source + (ulong)from * (ulong)args->n + p.j];
     }
 }
 
-kernel void charl_gather_rows_pair(global const SRC *source, ulong source_at, global const int *row, ulong row_at,
-                                   NORM_ARGS(shift, scale, inner, channels) global DST *out, ulong out_at, long n,
-                                   long source_rows, global const uint *source_2, ulong source_at_2,
-                                   global const int *row_2, ulong row_at_2, global uint *out_2, ulong out_at_2, long n_2,
-                                   long source_rows_2, int groups)
+kernel void charl_gather_rows_pair(global const SRC *source, global const int *row, global const float *shift, global const float *scale,
+                                   global DST *out, const charl__gather_args args, global const uint *source_2, global const int *row_2,
+                                   global const float *shift_2, global const float *scale_2, global uint *out_2, const charl__gather_args args_2,
+                                   int groups)
 {
-    const normalization by = NORM_OF(shift, scale, inner, channels);
     const uint group = (uint)get_group_id(0);
 
+    (void)shift_2, (void)scale_2;
     if (group < (uint)groups) {
-        gather(group, source + source_at, row + row_at, &by, out + out_at, n, source_rows);
+        gather(group, source, row, shift, scale, out, &args);
     } else {
-        gather_words(group - (uint)groups, source_2 + source_at_2, row_2 + row_at_2, out_2 + out_at_2, n_2, source_rows_2);
+        gather_words(group - (uint)groups, source_2, row_2, out_2, &args_2);
     }
 }
 #endif

@@ -55,54 +55,26 @@
 #define MODE_F 0
 #endif
 
+#include "elementwise/map_args.h"
 #include "elementwise/broadcast.clh"
 
-#define OPERAND(x, T) global const T *x##_ptr, ulong x##_at, ulong x##_inner, ulong x##_count,
-/* Elements i .. of operand x, of which `left` exist. */
-#define AT(x) x##_ptr + x##_at
-#define FETCHED(x, mode, i, left) (mode == 0 ? charl_read(WHOLE > 0, AT(x) + i, left) : broadcast(AT(x), i, x##_inner, x##_count))
+/* Elements i .. of operand k, x, of which `left` exist; 0 where there is no such operand. */
+#define ELEMENTS(args, k, x, mode, i, left) (mode == 0 ? charl_read(WHOLE > 0, x + i, left) : broadcast(x, i, args.inner[k], args.count[k]))
+#define FETCHED(args, k, x, mode, i, left) (N_IN > k ? ELEMENTS(args, k, (x##_in + args.at[k]), mode, i, left) : CHARL_SPLAT(0.0f))
 
-kernel void charl_map(OPERAND(a, A_T)
-#if N_IN > 1
-                      OPERAND(b, B_T)
-#endif
-#if N_IN > 2
-                      OPERAND(c, C_T)
-#endif
-#if N_IN > 3
-                      OPERAND(d, D_T)
-#endif
-#if N_IN > 4
-                      OPERAND(e, E_T)
-#endif
-#if N_IN > 5
-                      OPERAND(f, F_T)
-#endif
-                      global OUT_T *out, ulong out_at, ulong n, ulong span, float p, float q)
+kernel void charl_map(global const A_T *a_in, global const B_T *b_in, global const C_T *c_in, global const D_T *d_in, global const E_T *e_in,
+                      global const F_T *f_in, global OUT_T *out, const charl__map_args args)
 {
-    const ulong first = get_global_id(0) * span;
-    const ulong end = min(first + span, n);
+    const ulong first = get_global_id(0) * args.span, end = min(first + args.span, args.n);
+    const float p = args.p, q = args.q;
 
-    (void)p; /* where EXPR does not use them */
-    (void)q;
+    out += args.out;
     for (ulong i = first; i < end; i += CHARL_VEC) {
-        const long left = (long)(n - i);
-        const charl_real a = FETCHED(a, MODE_A, i, left);
-#if N_IN > 1
-        const charl_real b = FETCHED(b, MODE_B, i, left);
-#endif
-#if N_IN > 2
-        const charl_real c = FETCHED(c, MODE_C, i, left);
-#endif
-#if N_IN > 3
-        const charl_real d = FETCHED(d, MODE_D, i, left);
-#endif
-#if N_IN > 4
-        const charl_real e = FETCHED(e, MODE_E, i, left);
-#endif
-#if N_IN > 5
-        const charl_real f = FETCHED(f, MODE_F, i, left);
-#endif
-        charl_write(WHOLE > 0, CHARL_SPLAT(EXPR(a, b, c, d, e, f, p, q)), out + out_at + i, left);
+        const long left = (long)(args.n - i);
+        const charl_real a = FETCHED(args, 0, a, MODE_A, i, left), b = FETCHED(args, 1, b, MODE_B, i, left), c = FETCHED(args, 2, c, MODE_C, i, left);
+        const charl_real d = FETCHED(args, 3, d, MODE_D, i, left), e = FETCHED(args, 4, e, MODE_E, i, left), f = FETCHED(args, 5, f, MODE_F, i, left);
+
+        (void)p, (void)q, (void)b, (void)c, (void)d, (void)e, (void)f; /* where EXPR does not use them */
+        charl_write(WHOLE > 0, CHARL_SPLAT(EXPR(a, b, c, d, e, f, p, q)), out + i, left);
     }
 }

@@ -10,6 +10,7 @@
  *                  work-items take vectors in turn. out may be x.
  * Numerics         each element by itself; exp: charl_exp_less.
  */
+#include "loss/cross_entropy_args.h"
 #include "loss/cross_entropy_part.clh"
 #include "loss/unaligned_rows.clh"
 #include "loss/cross_entropy_grad.clh"
@@ -17,8 +18,10 @@
 
 kernel void charl_gradient(global const float *g, ulong g_at, global const ACT *x, ulong x_at, global const int *label,
                            ulong label_at, global const float *lse, ulong lse_at, WEIGHT_OPERAND(weight) global ACT *out, ulong out_at,
-                           float smooth, float z, ulong rows, ulong per_item, ulong stretches, ulong size)
+                           const charl__cross_entropy_numbers p)
 {
+    const ulong rows = p.rows, per_item = p.per_item, stretches = p.stretches, size = p.n;
+
 #if CHARL_ROW_ITEMS == 1
     const ulong begin = get_global_id(0) * per_item, end = min(begin + per_item, rows);
 #else
@@ -32,7 +35,7 @@ kernel void charl_gradient(global const float *g, ulong g_at, global const ACT *
         global ACT *to = out + out_at + i * size;
         const int cls = label[label_at + i];
         const float logit = logit_of(xi, cls, (int)size); /* only one that has not been overwritten is used */
-        const target r = target_of(lse[lse_at + i], g[g_at + i] * WEIGHT_OF(weight, i), smooth, z, logit, cls, (int)size);
+        const target r = target_of(lse[lse_at + i], g[g_at + i] * WEIGHT_OF(weight, i), p.smooth, p.z, logit, cls, (int)size);
 
 #if CHARL_ROW_ITEMS == 1
         for (int c = 0; c < r.size; c += CHARL_VEC) {

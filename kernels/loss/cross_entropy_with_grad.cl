@@ -6,6 +6,7 @@
  * Launch           as cross_entropy.cl. out may be x.
  * Numerics         those of the two, to the bit
  */
+#include "loss/cross_entropy_args.h"
 #include "loss/cross_entropy_part.clh"
 #include "loss/unaligned_rows.clh"
 #include "loss/cross_entropy_shared.clh"
@@ -14,9 +15,10 @@
 #include "loss/row_weight.clh"
 
 kernel void charl_both(global const float *g, ulong g_at, global const ACT *x, ulong x_at, global const int *label, ulong label_at,
-                       WEIGHT_OPERAND(weight) global ACT *out, ulong out_at, global float *loss, ulong loss_at, global float *lse,
-                       ulong lse_at, ulong rows, ulong per_item, ulong n, float smooth, float z)
+    WEIGHT_OPERAND(weight) global ACT *out, ulong out_at, global float *loss, ulong loss_at, global float *lse, ulong lse_at, const charl__cross_entropy_numbers p)
 {
+    const ulong rows = p.rows, per_item = p.per_item, n = p.n;
+    const float smooth = p.smooth, z = p.z;
     SHARED part of[CHUNKS ? PARTS : 1];
     const int size = (int)n;
 #if CHARL_ROW_ITEMS == 1

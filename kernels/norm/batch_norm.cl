@@ -13,6 +13,8 @@
  * Numerics         the order of a sum depends on n and the rows of a slice only: the accumulators of rows.clh go on through all rows;
  *                  with COLUMNS, row r goes to accumulator r mod 4, then (0 + 2) + (1 + 3).
  */
+#include "norm/norm_args.h"
+
 #ifndef WHAT
 #define WHAT 0
 #endif
@@ -76,9 +78,10 @@ kernel void charl_sums(global const ACT *x, ulong x_at, global const ACT *g, ulo
 
 kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
                            ulong mean_at, global const float *invstd, ulong invstd_at, global const float *w, ulong w_at,
-                           global const float *sums, ulong sums_at, global ACT *out, ulong out_at, ulong rows,
-                           ulong channels, ulong n, ulong per_item, float scale)
+                           global const float *sums, ulong sums_at, global ACT *out, ulong out_at, const charl__norm_args p)
 {
+    const ulong rows = p.rows, channels = p.channels, n = p.n, per_item = p.per_item;
+    const float scale = p.scale;
     const ulong groups = (channels + CHARL_VEC - 1) / CHARL_VEC, r = get_global_id(0) / groups;
     const ulong c = get_global_id(0) % groups * CHARL_VEC, i = r * channels + c;
     const long left = (long)(channels - c);
@@ -169,9 +172,10 @@ kernel void charl_sums(global const ACT *x, ulong x_at, global const ACT *g, ulo
 
 kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
                            ulong mean_at, global const float *invstd, ulong invstd_at, global const float *w, ulong w_at,
-                           global const float *sums, ulong sums_at, global ACT *out, ulong out_at, ulong rows,
-                           ulong channels, ulong n, ulong per_item, float scale)
+                           global const float *sums, ulong sums_at, global ACT *out, ulong out_at, const charl__norm_args p)
 {
+    const ulong rows = p.rows, channels = p.channels, n = p.n, per_item = p.per_item;
+    const float scale = p.scale;
     (void)w, (void)w_at;
     const charl_share mine = charl_share_of(rows * channels, per_item);
     CHARL_ROW_MEMORY(scratch);
@@ -207,19 +211,18 @@ kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g,
  * step commits; out gets what they are afterwards. One work-item per element. */
 kernel void charl_update(global float *mean, ulong mean_at, global float *var, ulong var_at, global const float *now,
                          ulong now_at, global const float *squares, ulong squares_at, global float *out_mean, ulong out_mean_at,
-                         global float *out_var, ulong out_var_at, global const uint *record, ulong record_at, ulong count, float momentum,
-                         float scale)
+                         global float *out_var, ulong out_var_at, global const uint *record, ulong record_at, const charl__norm_args p)
 {
     const ulong i = get_global_id(0);
 
-    if (i >= count) {
+    if (i >= p.n) {
         return;
     }
     float m = mean[mean_at + i], v = var[var_at + i];
 
     if (charl_step_at(record, record_at)->commit != 0) {
-        m = (1.0f - momentum) * m + momentum * now[now_at + i];
-        v = (1.0f - momentum) * v + momentum * (squares[squares_at + i] * scale);
+        m = (1.0f - p.momentum) * m + p.momentum * now[now_at + i];
+        v = (1.0f - p.momentum) * v + p.momentum * (squares[squares_at + i] * p.scale);
         mean[mean_at + i] = m;
         var[var_at + i] = v;
     }

@@ -28,6 +28,7 @@
 #define GROUP 256
 #define QUANTITIES (WHAT == 2 ? 1 : 2) /* in local memory */
 
+#include "norm/norm_args.h"
 #include "shared/vec8.clh"
 #include "norm/prologue.clh"
 
@@ -86,13 +87,11 @@ static inline float8 join_squares(float8 sum, float8 squares, float n, float8 ot
 
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 charl_channel_sums(PROLOGUE_ARGS global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean, ulong mean_at,
-                   global const float *invstd, ulong invstd_at, global float *out, ulong out_at, ulong rows, ulong channels,
-                   ulong blocks, ulong block, int width, int lines
-#if WHAT == 3
-                   , global float *moments, ulong moments_at
-#endif
-                   )
+                   global const float *invstd, ulong invstd_at, global float *out, ulong out_at, global float *moments, ulong moments_at,
+                   const charl__norm_args p)
 {
+    const ulong rows = p.rows, channels = p.channels, blocks = p.blocks, block = p.block;
+    const int width = p.width, lines = p.lines;
     local float8 sum[GROUP * QUANTITIES];
     local float count[GROUP]; /* rows of a line */
     const ulong across = (channels / LANES + (ulong)width - 1) / (ulong)width, u = get_group_id(0) / across;
@@ -105,7 +104,7 @@ charl_channel_sums(PROLOGUE_ARGS global const ACT *x, ulong x_at, global const A
     ulong r = u % blocks * block + (ulong)line;
     const float n = r < last ? (float)((last - r - 1) / (ulong)lines + 1) : 0.0f;
 
-    (void)g, (void)g_at, (void)mean, (void)mean_at, (void)invstd, (void)invstd_at; /* WHAT and PROLOGUE decide */
+    (void)g, (void)g_at, (void)mean, (void)mean_at, (void)invstd, (void)invstd_at, (void)moments, (void)moments_at; /* WHAT and PROLOGUE decide */
     x += x_at;
     if (WHAT == 1) {
         m = works ? vload8(0, mean + mean_at + c) : 0.0f;
@@ -203,9 +202,10 @@ kernel void charl_channel_squares(global const float *moments, ulong moments_at,
 
 kernel void charl_channel_gradient(PROLOGUE_ARGS global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
                                    ulong mean_at, global const float *invstd, ulong invstd_at, global const float *w, ulong w_at,
-                                   global const float *sums, ulong sums_at, global ACT *out, ulong out_at, ulong rows,
-                                   ulong channels, ulong block, float scale)
+                                   global const float *sums, ulong sums_at, global ACT *out, ulong out_at, const charl__norm_args p)
 {
+    const ulong rows = p.rows, channels = p.channels, block = p.block;
+    const float scale = p.scale;
     const ulong groups = channels / LANES, c = get_global_id(0) % groups * LANES;
     const ulong first = get_global_id(0) / groups, step = (rows + block - 1) / block; /* adjacent work-items read adjacent rows */
 

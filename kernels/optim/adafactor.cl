@@ -9,6 +9,7 @@
  * Launch           see each kernel; all but apply cover one parameter, whose blocks begin at the offsets given.
  * Numerics         fixed order: rows by 64 lanes and a tree, columns by stretches of 256 rows in ascending order.
  */
+#include "optim/update_args.h"
 #include "optim/optim.clh"
 #define GROUP 64
 #define STRETCH 256
@@ -38,8 +39,9 @@ static inline float row_sum(local float part[static GROUP], float acc)
 }
 
 /* Launch: 64 work-items per row of the batch. */
-kernel void charl_adafactor_rows(CHARL_UPDATE_PARAMS(arena), global float *row, ulong row_at, long cols)
+kernel void charl_adafactor_rows(CHARL_UPDATE_PARAMS(arena), global float *row, ulong row_at)
 {
+    const long cols = arena_args.cols;
     const charl_updates all = CHARL_UPDATES(arena);
     const ulong r = get_group_id(0);
     const int lane = (int)get_local_id(0);
@@ -58,8 +60,9 @@ kernel void charl_adafactor_rows(CHARL_UPDATE_PARAMS(arena), global float *row, 
 }
 
 /* Launch: columns rounded up to 64, stretches, batch. partial [batch, stretches, cols] */
-kernel void charl_adafactor_columns(CHARL_UPDATE_PARAMS(arena), global float *partial, ulong partial_at, long rows, long cols)
+kernel void charl_adafactor_columns(CHARL_UPDATE_PARAMS(arena), global float *partial, ulong partial_at)
 {
+    const long rows = arena_args.rows, cols = arena_args.cols;
     const charl_updates all = CHARL_UPDATES(arena);
     const long c = (long)get_global_id(0), s = (long)get_global_id(1), b = (long)get_global_id(2);
     const long end = min(rows, (s + 1) * STRETCH);
@@ -78,8 +81,9 @@ kernel void charl_adafactor_columns(CHARL_UPDATE_PARAMS(arena), global float *pa
 
 /* Launch: columns rounded up to 64, 1, batch. */
 kernel void charl_adafactor_fold(CHARL_UPDATE_PARAMS(arena), global float *col, ulong col_at, global const float *partial,
-                                 ulong partial_at, long rows, long cols)
+                                 ulong partial_at)
 {
+    const long rows = arena_args.rows, cols = arena_args.cols;
     const charl_updates all = CHARL_UPDATES(arena);
     const long c = (long)get_global_id(0), b = (long)get_global_id(2), stretches = (rows + STRETCH - 1) / STRETCH;
     const ulong at = col_at + (ulong)(b * cols + c);
@@ -114,17 +118,18 @@ kernel void charl_adafactor_mean(global const float *row, ulong row_at, global f
 /* Launch: one work-item per element, work-group 64, as the next one. */
 kernel void charl_adafactor_matrix(CHARL_UPDATE_PARAMS(arena), global float *direction, ulong direction_at, global const float *row,
                                    ulong row_at, global const float *col, ulong col_at, global const float *mean,
-                                   ulong mean_at, long n, long rows, long cols, float eps)
+                                   ulong mean_at)
 {
+    const long rows = arena_args.rows, cols = arena_args.cols;
     const charl_updates all = CHARL_UPDATES(arena);
     const ulong i = get_global_id(0);
     float u = 0.0f;
 
-    if (i < (ulong)n) {
+    if (i < (ulong)arena_args.n) {
         const ulong r = i / (ulong)cols, b = r / (ulong)rows;
-        const float v = row[row_at + r] * col[col_at + b * (ulong)cols + i % (ulong)cols] / fmax(mean[mean_at + b], eps);
+        const float v = row[row_at + r] * col[col_at + b * (ulong)cols + i % (ulong)cols] / fmax(mean[mean_at + b], arena_args.eps);
 
-        u = all.grad[i] * all.norm[1] / fmax(sqrt(v), eps);
+        u = all.grad[i] * all.norm[1] / fmax(sqrt(v), arena_args.eps);
     }
     direction[direction_at + i] = u;
 }

@@ -3,6 +3,7 @@
  * Launch           one work-item per CHARL_VEC elements: see optim.clh.
  * Numerics         as PyTorch's, one rounding per operation. Weight decay joins the gradient.
  */
+#include "optim/update_args.h"
 #include "optim/optim.clh"
 
 kernel void charl_adagrad(CHARL_UPDATE_PARAMS(arena), global float *sum, ulong sum_at, float eps)

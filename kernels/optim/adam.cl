@@ -6,6 +6,7 @@
  * Numerics         as PyTorch's, one rounding per operation; rest_k is 1 - beta_k, computed in double and rounded once
  *                  (1 - 0.999f is off by 5e-5).
  */
+#include "optim/update_args.h"
 #include "optim/optim.clh"
 #ifndef DECOUPLED
 #define DECOUPLED 0

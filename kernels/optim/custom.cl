@@ -3,6 +3,7 @@
  * Specialised by   CHARL_STATES 0..3; CHARL_SETTINGS, declarations of the settings; CHARL_UPDATE, statements that change p, s0, s1, s2
  * Launch           one work-item per CHARL_VEC elements: see optim.clh.
  */
+#include "optim/update_args.h"
 #include "optim/optim.clh"
 #ifndef CHARL_STATES
 #define CHARL_STATES 0

@@ -3,6 +3,7 @@
  * Launch           one work-item per CHARL_VEC elements: see optim.clh.
  * Numerics         one rounding per operation; rest is 1 - decay, computed in double and rounded once.
  */
+#include "optim/update_args.h"
 #include "optim/optim.clh"
 
 kernel void charl_ema(CHARL_UPDATE_PARAMS(arena), global float *ema, ulong ema_at, float rest)

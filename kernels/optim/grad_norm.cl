@@ -13,6 +13,8 @@
  * Launch           charl_range_sum: 16 work-items per range, work-group 64, or one. charl_norm: one work-group of 16. charl_restore: one per element.
  * Numerics         fma per square; the order depends on the number of elements only.
  */
+#include "optim/grad_norm_args.h"
+
 #ifndef SQUARE
 #define SQUARE 1
 #endif
@@ -100,7 +102,6 @@ static ulong first_bad(global const float *range, global const float *grad, ulon
     return ~0UL;
 }
 
-#if SPIKE
 /* The norm above which one is a spike: mean + threshold * standard deviation of the last ones, x[0 .. window - 1]; infinity while there are
  * fewer. x[window] is where the next one goes, in the place of the oldest; negative: of none. */
 static inline float limit_of(global const float *x, uint window, float threshold)
@@ -116,7 +117,6 @@ static inline float limit_of(global const float *x, uint window, float threshold
     }
     return x[(uint)x[window]] >= 0.0f && squares > 0.0f ? mean + threshold * sqrt(squares / (float)window) : INFINITY;
 }
-#endif
 
 /* Whether training has ended before this step, which then counts for nothing. word: charl_norm's out. */
 static inline bool is_over(global const uint *word)
@@ -154,44 +154,29 @@ static inline void push_bit(global uint *mask, bool bit)
  *
  * SCALED: gradients are times *scale, a power of two. Where there is an interval it is halved, down to 2, when a gradient is not
  * finite, which then only skips the step and is not counted, and doubled, up to 2^24, at updates that are a multiple of the interval. */
-kernel void charl_norm(global const float *last, ulong last_at, long n_last, global const float *range, ulong range_at,
-                       global const float *grad, ulong grad_at, global float *out, ulong out_at, global const uint *record,
-                       ulong record_at, float max_norm, long n, global float *scalars, ulong scalars_at
-#if SCALED
-                       , global float *scale, ulong scale_at, uint interval
-#endif
-#if LOSS
-                       , global const float *loss, ulong loss_at, uint n_loss
-#endif
-#if SPIKE
-                       , global float *norms, ulong norms_at, uint window, float threshold
-#endif
-                       )
+kernel void charl_norm(global const float *last, global const float *range, global const float *grad, global float *out, global const uint *record,
+                       global float *scalars, global float *scale, global const float *loss, global float *norms,
+                       const charl__grad_norm_args args)
 {
     local float part[LANES];
-    const float sum = sum_range(last + last_at, 0, (ulong)n_last, false, part);
+    const float sum = sum_range(last + args.last, 0, (ulong)args.n_last, false, part);
 
     if (get_local_id(0) != 0) { /* of what is read below, the first writes some */
         return;
     }
-    global const charl_step_params *step = charl_step_at(record, record_at);
-    global uint *word = (global uint *)(out + out_at);
+    global const charl_step_params *step = charl_step_at(record, args.record);
+    global uint *word = (global uint *)(out);
     const bool commits = step->commit != 0;
-#if SCALED
-    const float s = scale[scale_at], norm = sqrt(sum) / s;
-    const bool forgiven = interval != 0 && s > 2.0f;
-#else
-    const float s = 1.0f, norm = sqrt(sum);
-    const bool forgiven = false;
-#endif
-    const float factor = max_norm / (norm + 1e-6f);
+    const float s = SCALED ? scale[args.scale] : 1.0f, norm = SCALED ? sqrt(sum) / s : sqrt(sum);
+    const bool forgiven = s > 2.0f && args.interval != 0;
+    const float factor = args.max_norm / (norm + 1e-6f);
     const bool bad = commits && !isfinite(norm), over = is_over(word), counts = !(forgiven || over);
     const uint update = step->update - (word[18] - step->skipped);
-    global float *counted = scalars + scalars_at + 2 * (step->update % WINDOW), *mine = scalars + scalars_at + 2 * (update % WINDOW);
+    global float *counted = scalars + 2 * (step->update % WINDOW), *mine = scalars + 2 * (update % WINDOW);
     bool bad_loss = false, spike = false, leaves = bad || over;
 
     if (bad && !over && (word[8] & 1) == 0) {
-        const ulong at = first_bad(range + range_at, grad + grad_at, (ulong)n);
+        const ulong at = first_bad(range, grad, (ulong)args.n);
 
         word[4] = step->step_lo;
         word[5] = step->step_hi;
@@ -201,48 +186,42 @@ kernel void charl_norm(global const float *last, ulong last_at, long n_last, glo
     if (bad && counts) {
         word[3] += 1;
     }
-#if LOSS
-    for (uint i = 0; i < n_loss; i++) {
-        bad_loss = bad_loss || !isfinite(loss[loss_at + i]);
+    for (uint i = 0; LOSS && i < args.n_loss; i++) {
+        bad_loss = bad_loss || !isfinite(loss[args.loss + i]);
     }
-#endif
-#if SPIKE
-    if (commits && !bad && !over) {
-        global float *x = norms + norms_at;
-        const uint at = (uint)x[window];
-        const float limit = limit_of(x, window, threshold);
+    if (SPIKE && commits && !bad && !over) {
+        global float *x = norms;
+        const uint at = (uint)x[args.window];
+        const float limit = limit_of(x, args.window, args.threshold);
 
         spike = norm > limit;
         leaves = SPIKE > 1 ? spike : false;
         if (spike) {
-            out[out_at + 16] = norm;
-            out[out_at + 17] = limit;
+            out[16] = norm;
+            out[17] = limit;
         }
         x[at] = spike ? limit : norm;
-        x[window] = at + 1 < window ? (float)(at + 1) : 0.0f;
+        x[args.window] = at + 1 < args.window ? (float)(at + 1) : 0.0f;
     }
-#endif
     if (commits) {
         push_bit(word + 8, bad || over);
         push_bit(word + 10, bad && !over && forgiven);
         push_bit(word + 12, bad_loss);
         push_bit(word + 14, spike);
     }
-#if SCALED
-    if (interval != 0 && commits) {
-        scale[scale_at] = bad ? max(s * 0.5f, 2.0f) : update % interval == 0 ? min(s * 2.0f, 0x1p24f) : s;
+    if (SCALED && args.interval != 0 && commits) {
+        scale[args.scale] = bad ? max(s * 0.5f, 2.0f) : update % args.interval == 0 ? min(s * 2.0f, 0x1p24f) : s;
     }
-#endif
-    out[out_at] = norm;
-    out[out_at + 1] = (max_norm > 0.0f && factor < 1.0f ? factor : 1.0f) / s;
-    out[out_at + 2] = leaves ? 0.0f : 1.0f;
+    out[0] = norm;
+    out[1] = (args.max_norm > 0.0f && factor < 1.0f ? factor : 1.0f) / s;
+    out[2] = leaves ? 0.0f : 1.0f;
     if (commits) {
         counted[0] = step->bias1;
         counted[1] = step->bias2;
         word[18] += leaves ? 1 : 0;
     }
-    out[out_at + 19] = mine[0];
-    out[out_at + 20] = mine[1];
+    out[19] = mine[0];
+    out[20] = mine[1];
 }
 
 /* Running statistics as they were before a step that is left out. */

@@ -6,11 +6,12 @@
  * Launch           one work-item per element, work-group 64: see optim.clh.
  * Numerics         one rounding per operation; rest_k is 1 - beta_k, computed in double and rounded once.
  */
+#include "optim/update_args.h"
 #include "optim/optim.clh"
 
 kernel void charl_lamb_direction(CHARL_UPDATE_PARAMS(arena), global float *exp_avg, ulong exp_avg_at, global float *exp_avg_sq,
                                  ulong exp_avg_sq_at, global float *direction, ulong direction_at, float rest1, float beta2,
-                                 float rest2, float eps)
+                                 float rest2)
 {
     const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = get_global_id(0);
@@ -28,7 +29,7 @@ kernel void charl_lamb_direction(CHARL_UPDATE_PARAMS(arena), global float *exp_a
     exp_avg[exp_avg_at + i] = m;
     exp_avg_sq[exp_avg_sq_at + i] = v;
     direction[direction_at + i] =
-        m / charl_update_scalar(all.norm, 0) / (sqrt(v / charl_update_scalar(all.norm, 1)) + eps) + u.decay * u.p;
+        m / charl_update_scalar(all.norm, 0) / (sqrt(v / charl_update_scalar(all.norm, 1)) + arena_args.eps) + u.decay * u.p;
 }
 
 /* square[t] and square[count + t] are the sums of p and u; owner[i / 64] is the tensor t, matrix[t] whether the ratio applies. */

@@ -3,6 +3,7 @@
  * Launch           one work-item per CHARL_VEC elements: see optim.clh.
  * Numerics         one rounding per operation; rest_k is 1 - beta_k, computed in double and rounded once. sign(0) is 0.
  */
+#include "optim/update_args.h"
 #include "optim/optim.clh"
 
 kernel void charl_lion(CHARL_UPDATE_PARAMS(arena), global float *exp_avg, ulong exp_avg_at, float rest1, float rest2)

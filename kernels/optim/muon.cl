@@ -7,6 +7,7 @@
  * Launch           one work-item per element, work-group 64: see optim.clh; charl_muon_polynomial: size^2 rounded up to 64.
  * Numerics         f32, one rounding per operation; rest is 1 - momentum, computed in double and rounded once.
  */
+#include "optim/update_args.h"
 #include "optim/optim.clh"
 
 kernel void charl_muon_momentum(CHARL_UPDATE_PARAMS(arena), global float *buf, ulong buf_at, global float *direction, ulong direction_at,

@@ -12,6 +12,7 @@
 #define FORMAT 5
 #endif
 #define CHARL_VEC 1
+#include "optim/update_args.h"
 #include "optim/optim.clh"
 #include "tensor/packed.clh"
 

@@ -5,6 +5,7 @@
  * Numerics         as PyTorch's, one rounding per operation; rest2 is 1 - beta2, computed in double and rounded once. Weight
  *                  decay joins the gradient.
  */
+#include "optim/update_args.h"
 #include "optim/optim.clh"
 #ifndef MOMENTUM
 #define MOMENTUM 1

@@ -4,6 +4,7 @@
  * Launch           one work-item per CHARL_VEC elements: see optim.clh.
  * Numerics         as PyTorch's, one rounding per operation.
  */
+#include "optim/update_args.h"
 #include "optim/optim.clh"
 #ifndef MOMENTUM
 #define MOMENTUM 1

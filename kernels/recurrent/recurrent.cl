@@ -23,6 +23,7 @@
 #ifndef SAVED_GRADIENT
 #define SAVED_GRADIENT 0
 #endif
+#include "recurrent/recurrent_args.h"
 #include "shared/column_chunks.clh"
 #include "recurrent/cell.clh"
 
@@ -32,17 +33,18 @@ static inline ulong begin_of(ulong row, int parts, ulong size)
     return row * parts * size;
 }
 
-kernel void charl_lstm(global const ACT *pre, ulong pre_at, global const float *inner, ulong inner_at, global ACT *h, ulong h_at,
-                       global float *saved, ulong saved_at, global float *step, ulong step_at, ulong steps, ulong t, ulong rows,
-                       ulong size, ulong span)
+kernel void charl_lstm(global const ACT *pre, global const float *inner, global ACT *h, global float *saved, global float *step,
+                       const charl__recurrent_args args, ulong rows, ulong size, ulong span)
 {
+    const ulong steps = args.steps, t = args.t;
+
     CHARL_EACH_CHUNK(u, rows, size, span)
     {
         const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const long left = (long)(size - c);
-        global const ACT *p = pre + pre_at + begin_of(r * steps + t, 4, size) + c;
-        global const float *q = inner + inner_at + begin_of(r, 4, size) + c;
-        global float *s = saved + saved_at + begin_of(r * steps + t, 5, size) + c;
+        global const ACT *p = pre + args.pre + begin_of(r * steps + t, 4, size) + c;
+        global const float *q = inner + args.inner + begin_of(r, 4, size) + c;
+        global float *s = saved + args.saved + begin_of(r * steps + t, 5, size) + c;
         charl_real i = charl_load(p, left), f = charl_load(p + size, left), g = charl_load(p + 2 * size, left), o = charl_load(p + 3 * size, left), y;
         lstm_gates now;
 
@@ -60,42 +62,39 @@ kernel void charl_lstm(global const ACT *pre, ulong pre_at, global const float *
         charl_store(now.g, s + 2 * size, left);
         charl_store(now.o, s + 3 * size, left);
         charl_store(now.c, s + 4 * size, left);
-        charl_store(y, h + h_at + begin_of(r * steps + t, 1, size) + c, left);
-        charl_store(y, step + step_at + begin_of(r, 1, size) + c, left);
+        charl_store(y, h + args.h + begin_of(r * steps + t, 1, size) + c, left);
+        charl_store(y, step + args.step + begin_of(r, 1, size) + c, left);
     }
 }
 
-kernel void charl_lstm_gradient(global const ACT *gh, ulong gh_at, global const float *saved, ulong saved_at,
-#if SAVED_GRADIENT
-                                global const float *gsaved, ulong gsaved_at,
-#endif
-                                global const float *step, ulong step_at, global float *carry, ulong carry_at, global float *inner,
-                                ulong inner_at, global ACT *out, ulong out_at, ulong steps, ulong t, ulong rows, ulong size,
-                                ulong span)
+kernel void charl_lstm_gradient(global const ACT *gh, global const float *saved, global const float *gsaved, global const float *step,
+                                global float *carry, global float *inner, global ACT *out, const charl__recurrent_args args, ulong rows, ulong size, ulong span)
 {
+    const ulong steps = args.steps, t = args.t;
+
     CHARL_EACH_CHUNK(u, rows, size, span)
     {
         const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const long left = (long)(size - c);
-        global const float *s = saved + saved_at + begin_of(r * steps + t, 5, size) + c;
-        global ACT *to = out + out_at + begin_of(r * steps + t, 4, size) + c;
-        global float *q = inner + inner_at + begin_of(r, 4, size) + c;
+        global const float *s = saved + args.saved + begin_of(r * steps + t, 5, size) + c;
+        global ACT *to = out + args.out + begin_of(r * steps + t, 4, size) + c;
+        global float *q = inner + args.inner + begin_of(r, 4, size) + c;
         const lstm_gates now = {charl_load(s, left), charl_load(s + size, left), charl_load(s + 2 * size, left), charl_load(s + 3 * size, left), charl_load(s + 4 * size, left)};
         const charl_real before = t > 0 ? charl_load(s - size, left) : CHARL_SPLAT(0.0f);
         const bool last = t + 1 == steps;
-        charl_real dh = charl_load(gh + gh_at + begin_of(r * steps + t, 1, size) + c, left);
+        charl_real dh = charl_load(gh + args.gh + begin_of(r * steps + t, 1, size) + c, left);
         lstm_gates given = now, d;
 
         if (!last) {
-            dh = dh + charl_load(step + step_at + begin_of(r, 1, size) + c, left);
+            dh = dh + charl_load(step + args.step + begin_of(r, 1, size) + c, left);
         }
-#if SAVED_GRADIENT
-        global const float *gs = gsaved + gsaved_at + begin_of(r * steps + t, 5, size) + c;
+        if (SAVED_GRADIENT) {
+            global const float *gs = gsaved + args.gsaved + begin_of(r * steps + t, 5, size) + c;
 
-        given = (lstm_gates){charl_load(gs, left), charl_load(gs + size, left), charl_load(gs + 2 * size, left), charl_load(gs + 3 * size, left), charl_load(gs + 4 * size, left)};
-#endif
-        d = lstm_slopes_of(now, before, dh, last, last ? CHARL_SPLAT(0.0f) : charl_load(carry + carry_at + begin_of(r, 1, size) + c, left), SAVED_GRADIENT, given);
-        charl_store(d.c, carry + carry_at + begin_of(r, 1, size) + c, left);
+            given = (lstm_gates){charl_load(gs, left), charl_load(gs + size, left), charl_load(gs + 2 * size, left), charl_load(gs + 3 * size, left), charl_load(gs + 4 * size, left)};
+        }
+        d = lstm_slopes_of(now, before, dh, last, last ? CHARL_SPLAT(0.0f) : charl_load(carry + args.carry + begin_of(r, 1, size) + c, left), SAVED_GRADIENT, given);
+        charl_store(d.c, carry + args.carry + begin_of(r, 1, size) + c, left);
         charl_store(d.i, to, left);
         charl_store(d.f, to + size, left);
         charl_store(d.g, to + 2 * size, left);
@@ -107,28 +106,26 @@ kernel void charl_lstm_gradient(global const ACT *gh, ulong gh_at, global const 
     }
 }
 
-kernel void charl_gru(global const ACT *pre, ulong pre_at, global const float *inner, ulong inner_at,
-#if BIAS
-                      global const float *bias, ulong bias_at,
-#endif
-                      global ACT *h, ulong h_at, global float *saved, ulong saved_at, global float *step, ulong step_at, ulong steps,
-                      ulong t, ulong rows, ulong size, ulong span)
+kernel void charl_gru(global const ACT *pre, global const float *inner, global const float *bias, global ACT *h, global float *saved,
+                      global float *step, const charl__recurrent_args args, ulong rows, ulong size, ulong span)
 {
+    const ulong steps = args.steps, t = args.t;
+
     CHARL_EACH_CHUNK(u, rows, size, span)
     {
         const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const long left = (long)(size - c);
-        global const ACT *p = pre + pre_at + begin_of(r * steps + t, 3, size) + c;
-        global float *s = saved + saved_at + begin_of(r * steps + t, 4, size) + c;
-        const charl_real before = t > 0 ? charl_load(step + step_at + begin_of(r, 1, size) + c, left) : CHARL_SPLAT(0.0f);
+        global const ACT *p = pre + args.pre + begin_of(r * steps + t, 3, size) + c;
+        global float *s = saved + args.saved + begin_of(r * steps + t, 4, size) + c;
+        const charl_real before = t > 0 ? charl_load(step + args.step + begin_of(r, 1, size) + c, left) : CHARL_SPLAT(0.0f);
         charl_real q[3], y;
         gru_gates now;
 
         for (int k = 0; k < 3; k++) {
-            q[k] = t > 0 ? charl_load(inner + inner_at + begin_of(r, 3, size) + c + k * (long)size, left) : CHARL_SPLAT(0.0f);
-#if BIAS
-            q[k] = q[k] + charl_load(bias + bias_at + c + k * (long)size, left);
-#endif
+            q[k] = t > 0 ? charl_load(inner + args.inner + begin_of(r, 3, size) + c + k * (long)size, left) : CHARL_SPLAT(0.0f);
+            if (BIAS) {
+                q[k] = q[k] + charl_load(bias + args.bias + c + k * (long)size, left);
+            }
         }
         now = gru_gates_of(charl_load(p, left), charl_load(p + size, left), charl_load(p + 2 * size, left), q[0], q[1], q[2]);
         y = gru_output(now, before);
@@ -136,48 +133,45 @@ kernel void charl_gru(global const ACT *pre, ulong pre_at, global const float *i
         charl_store(now.z, s + size, left);
         charl_store(now.n, s + 2 * size, left);
         charl_store(now.q, s + 3 * size, left);
-        charl_store(y, h + h_at + begin_of(r * steps + t, 1, size) + c, left);
-        charl_store(y, step + step_at + begin_of(r, 1, size) + c, left);
+        charl_store(y, h + args.h + begin_of(r * steps + t, 1, size) + c, left);
+        charl_store(y, step + args.step + begin_of(r, 1, size) + c, left);
     }
 }
 
-kernel void charl_gru_gradient(global const ACT *gh, ulong gh_at, global const ACT *h, ulong h_at, global const float *saved,
-                               ulong saved_at,
-#if SAVED_GRADIENT
-                               global const float *gsaved, ulong gsaved_at,
-#endif
-                               global const float *step, ulong step_at, global float *carry, ulong carry_at, global float *inner,
-                               ulong inner_at, global ACT *out, ulong out_at, global ACT *out_inner, ulong out_inner_at,
-                               ulong steps, ulong t, ulong rows, ulong size, ulong span)
+kernel void charl_gru_gradient(global const ACT *gh, global const ACT *h, global const float *saved, global const float *gsaved,
+                               global const float *step, global float *carry, global float *inner, global ACT *out, global ACT *out_inner,
+                               const charl__recurrent_args args, ulong rows, ulong size, ulong span)
 {
+    const ulong steps = args.steps, t = args.t;
+
     CHARL_EACH_CHUNK(u, rows, size, span)
     {
         const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const long left = (long)(size - c);
-        global const float *s = saved + saved_at + begin_of(r * steps + t, 4, size) + c;
+        global const float *s = saved + args.saved + begin_of(r * steps + t, 4, size) + c;
         const gru_gates now = {charl_load(s, left), charl_load(s + size, left), charl_load(s + 2 * size, left), charl_load(s + 3 * size, left)};
-        const charl_real before = t > 0 ? charl_load(h + h_at + begin_of(r * steps + t, 1, size) + c - size, left) : CHARL_SPLAT(0.0f);
-        charl_real dh = charl_load(gh + gh_at + begin_of(r * steps + t, 1, size) + c, left);
+        const charl_real before = t > 0 ? charl_load(h + args.h + begin_of(r * steps + t, 1, size) + c - size, left) : CHARL_SPLAT(0.0f);
+        charl_real dh = charl_load(gh + args.gh + begin_of(r * steps + t, 1, size) + c, left);
         gru_gates given = now, d;
 
         if (t + 1 < steps) {
-            dh = dh + (charl_load(step + step_at + begin_of(r, 1, size) + c, left) + charl_load(carry + carry_at + begin_of(r, 1, size) + c, left));
+            dh = dh + (charl_load(step + args.step + begin_of(r, 1, size) + c, left) + charl_load(carry + args.carry + begin_of(r, 1, size) + c, left));
         }
-#if SAVED_GRADIENT
-        global const float *gs = gsaved + gsaved_at + begin_of(r * steps + t, 4, size) + c;
+        if (SAVED_GRADIENT) {
+            global const float *gs = gsaved + args.gsaved + begin_of(r * steps + t, 4, size) + c;
 
-        given = (gru_gates){charl_load(gs, left), charl_load(gs + size, left), charl_load(gs + 2 * size, left), charl_load(gs + 3 * size, left)};
-#endif
+            given = (gru_gates){charl_load(gs, left), charl_load(gs + size, left), charl_load(gs + 2 * size, left), charl_load(gs + 3 * size, left)};
+        }
         d = gru_slopes_of(now, before, dh, SAVED_GRADIENT, given);
-        charl_store(dh * now.z, carry + carry_at + begin_of(r, 1, size) + c, left);
-        charl_store(d.r, out + out_at + begin_of(r * steps + t, 3, size) + c, left);
-        charl_store(d.z, out + out_at + begin_of(r * steps + t, 3, size) + c + size, left);
-        charl_store(d.n, out + out_at + begin_of(r * steps + t, 3, size) + c + 2 * size, left);
-        charl_store(d.r, out_inner + out_inner_at + begin_of(r * steps + t, 3, size) + c, left);
-        charl_store(d.z, out_inner + out_inner_at + begin_of(r * steps + t, 3, size) + c + size, left);
-        charl_store(d.q, out_inner + out_inner_at + begin_of(r * steps + t, 3, size) + c + 2 * size, left);
-        charl_store(d.r, inner + inner_at + begin_of(r, 3, size) + c, left);
-        charl_store(d.z, inner + inner_at + begin_of(r, 3, size) + c + size, left);
-        charl_store(d.q, inner + inner_at + begin_of(r, 3, size) + c + 2 * size, left);
+        charl_store(dh * now.z, carry + args.carry + begin_of(r, 1, size) + c, left);
+        charl_store(d.r, out + args.out + begin_of(r * steps + t, 3, size) + c, left);
+        charl_store(d.z, out + args.out + begin_of(r * steps + t, 3, size) + c + size, left);
+        charl_store(d.n, out + args.out + begin_of(r * steps + t, 3, size) + c + 2 * size, left);
+        charl_store(d.r, out_inner + args.out_inner + begin_of(r * steps + t, 3, size) + c, left);
+        charl_store(d.z, out_inner + args.out_inner + begin_of(r * steps + t, 3, size) + c + size, left);
+        charl_store(d.q, out_inner + args.out_inner + begin_of(r * steps + t, 3, size) + c + 2 * size, left);
+        charl_store(d.r, inner + args.inner + begin_of(r, 3, size) + c, left);
+        charl_store(d.z, inner + args.inner + begin_of(r, 3, size) + c + size, left);
+        charl_store(d.q, inner + args.inner + begin_of(r, 3, size) + c + 2 * size, left);
     }
 }

@@ -2,12 +2,14 @@
  *
  *   charl_swap     x [outer, rows, cols] -> out [outer, cols, rows], in tiles of 16 x 16, one to a work-item
  *   charl_swap_local  the same in tiles of 32 x 32 through local memory, one to a group of 256
- *   charl_permute  any order of up to 6 extents: extent d of out has n_d elements, x_d apart in x
+ *   charl_permute  any order of up to 6 extents: see permute_args.h
  *
  * Specialised by   T  element type, of the right size (default uint)
  * Launch           swap: 1-D, one work-item or group per tile. permute: 1-D, one work-item per `span` elements of out.
  * Numerics         exact.
  */
+#include "shape/permute_args.h"
+
 #ifndef T
 #define T uint
 #endif
@@ -69,26 +71,22 @@ kernel void charl_swap_local(global const T *x, ulong x_at, global T *out, ulong
     }
 }
 
-kernel void charl_permute(global const T *x, ulong x_at, global T *out, ulong out_at, ulong n, ulong span, ulong n1, ulong n2,
-                          ulong n3, ulong n4, ulong n5, ulong x0, ulong x1, ulong x2, ulong x3, ulong x4, ulong x5)
+kernel void charl_permute(global const T *x, ulong x_at, global T *out, ulong out_at, const charl__permute_args p)
 {
-    const ulong first = get_global_id(0) * span;
+    const ulong first = get_global_id(0) * p.span, end = min(first + p.span, p.n);
 
-    for (ulong i = first; i < min(first + span, n);) { /* a run of the last extent at a time */
-        ulong u = i / n5, j = i - u * n5, from = 0;
-        const ulong run = min(n5 - j, min(first + span, n) - i);
+    for (ulong i = first; i < end;) { /* a run of the last extent at a time */
+        ulong u = i / p.extent[5], j = i - u * p.extent[5], from = 0;
+        const ulong run = min(p.extent[5] - j, end - i);
 
-        from += u % n4 * x4;
-        u /= n4;
-        from += u % n3 * x3;
-        u /= n3;
-        from += u % n2 * x2;
-        u /= n2;
-        from += u % n1 * x1;
-        u /= n1;
-        from += u * x0;
+#pragma unroll
+        for (int d = 4; d > 0; d--) {
+            from += u % p.extent[d] * p.step[d];
+            u /= p.extent[d];
+        }
+        from += u * p.step[0];
         for (ulong k = 0; k < run; k++) {
-            out[out_at + i + k] = x[x_at + from + (j + k) * x5];
+            out[out_at + i + k] = x[x_at + from + (j + k) * p.step[5]];
         }
         i += run;
     }

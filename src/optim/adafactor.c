@@ -100,27 +100,30 @@ static charl_status update_factors(const charl_optimizer *o, const charl_param *
         .args = {charl__optimizer_state(o, ROW, p), charl__raw(CHARL_ARG_OUT, o->scratch[MEAN]), charl__i64(v->rows)},
         .label = "adafactor"};
 
+    CHARL_TRY(
+        charl__optimizer_update_enqueue(o, p,
+                                        &(charl__optimizer_update){.file = "optim/adafactor",
+                                                                   .entry = "charl_adafactor_rows",
+                                                                   .global = {(size_t)(v->batch * v->rows) * GROUP},
+                                                                   .cols = v->cols,
+                                                                   .own = {charl__optimizer_state(o, ROW, p)}}));
     CHARL_TRY(charl__optimizer_update_enqueue(
         o, p,
         &(charl__optimizer_update){.file = "optim/adafactor",
-                                   .entry = "charl_adafactor_rows",
-                                   .global = {(size_t)(v->batch * v->rows) * GROUP},
-                                   .own = {charl__optimizer_state(o, ROW, p), charl__i64(v->cols)}}));
+                                   .entry = "charl_adafactor_columns",
+                                   .global = {wide, (size_t)stretches(v), (size_t)v->batch},
+                                   .rows = v->rows,
+                                   .cols = v->cols,
+                                   .own = {charl__raw(CHARL_ARG_OUT, o->scratch[PARTIAL])}}));
     CHARL_TRY(charl__optimizer_update_enqueue(
         o, p,
         &(charl__optimizer_update){
             .file = "optim/adafactor",
-            .entry = "charl_adafactor_columns",
-            .global = {wide, (size_t)stretches(v), (size_t)v->batch},
-            .own = {charl__raw(CHARL_ARG_OUT, o->scratch[PARTIAL]), charl__i64(v->rows), charl__i64(v->cols)}}));
-    CHARL_TRY(charl__optimizer_update_enqueue(
-        o, p,
-        &(charl__optimizer_update){.file = "optim/adafactor",
-                                   .entry = "charl_adafactor_fold",
-                                   .global = {wide, 1, (size_t)v->batch},
-                                   .own = {charl__optimizer_state(o, COL, p),
-                                           charl__raw(CHARL_ARG_IN, o->scratch[PARTIAL]), charl__i64(v->rows),
-                                           charl__i64(v->cols)}}));
+            .entry = "charl_adafactor_fold",
+            .global = {wide, 1, (size_t)v->batch},
+            .rows = v->rows,
+            .cols = v->cols,
+            .own = {charl__optimizer_state(o, COL, p), charl__raw(CHARL_ARG_IN, o->scratch[PARTIAL])}}));
     CHARL_TRY(charl__launch_enqueue(o->set->dev, &mean));
     return CHARL_OK;
 }
@@ -132,20 +135,15 @@ static charl_status direct(const charl_optimizer *o, const charl_param *p)
 
     if (p->spec.shape.ndim > 1) {
         const view v = view_of(&p->spec.shape);
-        const charl__arg own[] = {direction_of(o, p),
-                                  charl__optimizer_state(o, ROW, p),
-                                  charl__optimizer_state(o, COL, p),
-                                  charl__raw(CHARL_ARG_IN, o->scratch[MEAN]),
-                                  charl__i64(charl_shape_count(&p->spec.shape)),
-                                  charl__i64(v.rows),
-                                  charl__i64(v.cols),
-                                  charl__f32((float)o->config.eps)};
 
         CHARL_TRY(update_factors(o, p, &v));
         u.entry = "charl_adafactor_matrix";
-        for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-            u.own[i] = own[i];
-        }
+        u.n = charl_shape_count(&p->spec.shape);
+        u.rows = v.rows;
+        u.cols = v.cols;
+        u.own[1] = charl__optimizer_state(o, ROW, p);
+        u.own[2] = charl__optimizer_state(o, COL, p);
+        u.own[3] = charl__raw(CHARL_ARG_IN, o->scratch[MEAN]);
     } else {
         u.own[1] = charl__optimizer_state(o, VARIANCE, p);
         u.own[2] = charl__f32((float)o->config.eps);

@@ -2,6 +2,7 @@
  * only. */
 #include <stdio.h>
 
+#include "optim/grad_norm_args.h"
 #include "optim/optimizer.h"
 
 enum { RANGE = 1024, LANES = 16, GROUP = 64 };
@@ -78,8 +79,14 @@ static charl_status sum_ranges(const charl_optimizer *o, charl__arg in, int64_t 
 static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
 {
     const charl_tensor *scale = charl__steps_scale(o->steps), *loss = charl__steps_loss(o->steps);
-    int a = 9;
-    const int interval = charl__steps_scale_is_dynamic(o->steps) ? CHARL_SCALE_STEPS : 0;
+    uint64_t none; /* buffers of their own begin at 0 */
+    charl__grad_norm_args args = {.n_last = n,
+                                  .n = o->set->elements,
+                                  .interval = charl__steps_scale_is_dynamic(o->steps) ? CHARL_SCALE_STEPS : 0,
+                                  .n_loss = loss ? (uint32_t)charl__tensor_count(loss) : 0,
+                                  .window = (uint32_t)o->config.spike_window,
+                                  .max_norm = o->config.grad_clip,
+                                  .threshold = o->config.spike_threshold};
     charl__launch l = {
         .file = "optim/grad_norm",
         .entry = "charl_norm",
@@ -90,26 +97,16 @@ static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
                    {"WINDOW", CHARL_OPTIM_WINDOW}},
         .global = {LANES},
         .local = {LANES},
-        .args = {last, charl__i64(n), charl__raw(CHARL_ARG_IN, o->partial),
-                 charl__raw(CHARL_ARG_IN, charl__optimizer_gradients(o)), charl__raw(CHARL_ARG_INOUT, o->norm),
-                 charl__in(charl__steps_tensor(o->steps)), charl__f32(o->config.grad_clip),
-                 charl__i64(o->set->elements), charl__raw(CHARL_ARG_INOUT, o->scalars)},
+        .args = {charl__placed(last, &args.last), charl__placed(charl__raw(CHARL_ARG_IN, o->partial), &none),
+                 charl__placed(charl__raw(CHARL_ARG_IN, charl__optimizer_gradients(o)), &none),
+                 charl__placed(charl__raw(CHARL_ARG_INOUT, o->norm), &none),
+                 charl__placed(charl__in(charl__steps_tensor(o->steps)), &args.record),
+                 charl__placed(charl__raw(CHARL_ARG_INOUT, o->scalars), &none),
+                 charl__placed(charl__inout(scale), &args.scale), charl__placed(charl__in(loss), &args.loss),
+                 charl__placed(charl__raw(CHARL_ARG_INOUT, o->norms), &none), charl__struct(&args, sizeof args)},
         .label = "grad_norm",
     };
 
-    if (scale) {
-        l.args[a++] = charl__inout(scale);
-        l.args[a++] = charl__i32(interval);
-    }
-    if (loss) {
-        l.args[a++] = charl__in(loss);
-        l.args[a++] = charl__i32((int32_t)charl__tensor_count(loss));
-    }
-    if (o->norms) {
-        l.args[a++] = charl__raw(CHARL_ARG_INOUT, o->norms);
-        l.args[a++] = charl__i32(o->config.spike_window);
-        l.args[a++] = charl__f32(o->config.spike_threshold);
-    }
     return charl__launch_enqueue(o->set->dev, &l);
 }
 

@@ -39,7 +39,7 @@ static charl_status enqueue(const charl_optimizer *o)
             .entry = "charl_lamb_direction",
             .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__raw(CHARL_ARG_INOUT, o->state[1]),
                     charl__raw(CHARL_ARG_OUT, o->scratch[DIRECTION]), charl__f32((float)(1.0 - c->beta1)),
-                    charl__f32((float)c->beta2), charl__f32((float)(1.0 - c->beta2)), charl__f32((float)c->eps)},
+                    charl__f32((float)c->beta2), charl__f32((float)(1.0 - c->beta2))},
         }));
     CHARL_TRY(charl__tensor_sums_squares(o->sums, o->set->value, 0));
     CHARL_TRY(charl__tensor_sums_squares(o->sums, o->scratch[DIRECTION], 1));

@@ -1,4 +1,5 @@
 /* The optimizer: norm, clip, update as recorded launches over the arena. */
+#include "optim/update_args.h"
 #include "optim/optimizer.h"
 
 #include <math.h>
@@ -483,19 +484,32 @@ static double bytes_of(const charl_optimizer *o, const charl__launch *l, int64_t
     return (double)count * (each + (l->args[5].buffer ? 2 : 0));
 }
 
+static charl__arg from(charl__arg_kind kind, charl__buffer *b, int64_t first, uint64_t *at)
+{
+    charl__arg a = charl__raw(kind, b);
+
+    a.v.offset = first;
+    return charl__placed(a, at);
+}
+
 /* A range of the arena; kept_at is where it lies in what is kept. */
 static charl_status update_range(const charl_optimizer *o, charl__param_range range, int64_t kept_at,
                                  const charl__optimizer_update *u)
 {
     const bool copies = u->elementwise && o->type->elementwise && o->set->half && !o->is_divided;
+    charl__buffer *const half = copies ? o->set->half : NULL;
+    charl__update_args args = {
+        .extent = (uint64_t)range.count, .n = u->n, .rows = u->rows, .cols = u->cols, .eps = (float)o->config.eps};
     charl__launch l = {.file = u->file,
                        .entry = u->entry,
                        .params = {{"CHARL_VEC", vector_of(o, u)}},
-                       .args = {charl__raw(CHARL_ARG_INOUT, o->set->value),
-                                charl__raw(CHARL_ARG_IN, charl__optimizer_gradients(o)),
-                                charl__raw(CHARL_ARG_IN, o->table), charl__raw(CHARL_ARG_IN, o->norm),
-                                charl__in(charl__steps_tensor(o->steps)),
-                                charl__raw(CHARL_ARG_OUT, copies ? o->set->half : NULL), charl__i64(range.count)},
+                       .args = {from(CHARL_ARG_INOUT, o->set->value, range.begin, &args.param),
+                                from(CHARL_ARG_IN, charl__optimizer_gradients(o), range.begin, &args.grad),
+                                from(CHARL_ARG_IN, o->table, 2 * (range.begin / CHARL_PARAM_ALIGN), &args.table),
+                                from(CHARL_ARG_IN, o->norm, 0, &args.norm),
+                                charl__placed(charl__in(charl__steps_tensor(o->steps)), &args.record),
+                                from(CHARL_ARG_OUT, half, copies ? range.begin : 0, &args.copy),
+                                charl__struct(&args, sizeof args)},
                        .label = o->type->row.name};
 
     charl__launch_set_all(&l, u->params);
@@ -503,9 +517,6 @@ static charl_status update_range(const charl_optimizer *o, charl__param_range ra
         charl__launch_set(&l, "COPIES", 1);
         charl__launch_set_text(&l, "HALF", charl__kernel_type(o->set->half_type));
     }
-    l.args[0].v.offset = l.args[1].v.offset = range.begin;
-    l.args[5].v.offset = copies ? range.begin : 0;
-    l.args[2].v.offset = 2 * (range.begin / CHARL_PARAM_ALIGN);
     set_extent(o, range.count, u, &l);
     memcpy(l.args + OWN, u->own, sizeof u->own);
     for (int i = OWN; kept_at > 0 && i < OWN + CHARL_OPTIM_MAX_OWN; i++) {

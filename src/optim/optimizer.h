@@ -149,9 +149,10 @@ typedef struct charl__norm_record {
 typedef struct charl__optimizer_update {
     const char *file, *entry;
     charl__kernel_param params[CHARL_OPTIM_MAX_PARAMS];
-    bool elementwise; /* the kernel takes any number of elements at a time, and writes the working
+    bool elementwise;      /* the kernel takes any number of elements at a time, and writes the working
                          copy */
-    size_t global[3]; /* work-items in groups of 64; zeros: one per element */
+    size_t global[3];      /* work-items in groups of 64; zeros: one per element */
+    int64_t n, rows, cols; /* elements of a parameter and its extents as matrices, where the kernel asks for them */
     charl__arg own[CHARL_OPTIM_MAX_OWN];
 } charl__optimizer_update;
 

@@ -1,4 +1,5 @@
 /* Tensors: counted handles on counted buffers. */
+#include "elementwise/map_args.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -308,23 +309,29 @@ charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst)
 {
     const bool cpu = charl__device_facts_get(dst->dev)->group <= 1;
     const int64_t n = charl__tensor_count(dst), span = cpu ? 4096 : 8;
+    charl__map_args args = {.n = (uint64_t)n, .span = (uint64_t)span};
 
     CHARL_REQUIRE(charl__is_float(src->dtype) && charl__is_float(dst->dtype), CHARL_ERR_DTYPE,
                   "a conversion from %s to %s", charl_dtype_name(src->dtype), charl_dtype_name(dst->dtype));
     CHARL_REQUIRE(charl__tensor_count(src) == n, CHARL_ERR_SHAPE, "a conversion from %lld to %lld elements",
                   (long long)charl__tensor_count(src), (long long)n);
-    CHARL_TRY(
-        charl__launch_enqueue(dst->dev, &(charl__launch){
-                                            .file = "elementwise/map",
-                                            .entry = "charl_map",
-                                            .params = {{"CHARL_VEC", cpu ? 16 : 8},
-                                                       {"A_T", .text = charl__kernel_type(src->dtype)},
-                                                       {"OUT_T", .text = charl__kernel_type(dst->dtype)}},
-                                            .global = {(size_t)((n + span * GROUP - 1) / (span * GROUP) * GROUP)},
-                                            .local = {GROUP},
-                                            .args = {charl__in(src), charl__i64(1), charl__i64(n), charl__out(dst),
-                                                     charl__i64(n), charl__i64(span), charl__f32(0), charl__f32(0)},
-                                            .label = "convert",
-                                        }));
+    CHARL_TRY(charl__launch_enqueue(dst->dev, &(charl__launch){
+                                                  .file = "elementwise/map",
+                                                  .entry = "charl_map",
+                                                  .params = {{"CHARL_VEC", cpu ? 16 : 8},
+                                                             {"A_T", .text = charl__kernel_type(src->dtype)},
+                                                             {"OUT_T", .text = charl__kernel_type(dst->dtype)}},
+                                                  .global = {(size_t)((n + span * GROUP - 1) / (span * GROUP) * GROUP)},
+                                                  .local = {GROUP},
+                                                  .args = {charl__placed(charl__in(src), &args.at[0]),
+                                                           {CHARL_ARG_IN, true},
+                                                           {CHARL_ARG_IN, true},
+                                                           {CHARL_ARG_IN, true},
+                                                           {CHARL_ARG_IN, true},
+                                                           {CHARL_ARG_IN, true},
+                                                           charl__placed(charl__out(dst), &args.out),
+                                                           charl__struct(&args, sizeof args)},
+                                                  .label = "convert",
+                                              }));
     return CHARL_OK;
 }

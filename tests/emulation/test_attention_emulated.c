@@ -14,18 +14,12 @@
 
 enum { SEED = 11, GROUP = 128, MOST = 6 };
 
-#define TAIL                                                                                                           \
-    int t_all, int heads, int kv_heads, float scale, const uint32_t *record, unsigned long record_at,                  \
-        unsigned long first_row, unsigned long name_hash, uint32_t threshold, float keep_scale
-#define AT(type, name) type *name, unsigned long name##_at
-#define FORWARD_ARGS AT(const uint16_t, qkv), AT(uint16_t, out), AT(float, lse)
-#define GRADIENT_ARGS                                                                                                  \
-    AT(const uint16_t, gout), AT(const uint16_t, qkv), AT(const uint16_t, out), AT(const float, lse),                  \
-        AT(const float, glse), AT(float, deltas), AT(uint16_t, dqkv)
-#define FORWARD(name) void name(FORWARD_ARGS, TAIL)
-#define GRADIENT(name) void name(GRADIENT_ARGS, TAIL)
-#define FORWARD_STARTS(name) void name(FORWARD_ARGS, AT(const int32_t, start), TAIL)
-#define GRADIENT_STARTS(name) void name(GRADIENT_ARGS, AT(const int32_t, start), TAIL)
+#define FORWARD(name)                                                                                                  \
+    void name(const uint16_t *qkv, uint16_t *out, float *lse, const int32_t *mask, const uint32_t *record,             \
+              charl__attention_args args)
+#define GRADIENT(name)                                                                                                 \
+    void name(const uint16_t *gout, const uint16_t *qkv, const uint16_t *out, const float *lse, const float *glse,     \
+              float *deltas, uint16_t *dqkv, const int32_t *mask, const uint32_t *record, charl__attention_args args)
 
 /* As CMakeLists.txt compiles them. */
 #define SPECIALISED(cores, n)                                                                                          \
@@ -36,9 +30,7 @@ enum { SEED = 11, GROUP = 128, MOST = 6 };
     SPECIALISED(cores, 0)                                                                                              \
     SPECIALISED(cores, 1)                                                                                              \
     SPECIALISED(cores, 2)                                                                                              \
-    FORWARD_STARTS(cores##_forward_3);                                                                                 \
-    GRADIENT_STARTS(cores##_queries_3);                                                                                \
-    GRADIENT_STARTS(cores##_keys_3);
+    SPECIALISED(cores, 3)
 ALL_SPECIALISED(wgmma)
 ALL_SPECIALISED(mma)
 
@@ -46,12 +38,9 @@ typedef struct specialised {
     FORWARD((*forward));
     GRADIENT((*queries));
     GRADIENT((*keys));
-    FORWARD_STARTS((*forward_starts));
-    GRADIENT_STARTS((*queries_starts));
-    GRADIENT_STARTS((*keys_starts));
     charl_dtype type;
     int64_t d;
-    bool causal;
+    bool causal, starts;
     float p;
     int shift; /* elements before each operand of a half type */
 } specialised;
@@ -61,15 +50,13 @@ typedef struct specialised {
     {                                                                                                                  \
         {FUNCTIONS(cores, 0), .type = CHARL_BF16, .d = 64, .causal = true, .p = 0.25F, .shift = 8},                    \
             {FUNCTIONS(cores, 1), .type = CHARL_F16, .d = 40, .p = 0.25F, .shift = 24},                                \
-            {FUNCTIONS(cores, 2), .type = CHARL_BF16, .d = 104, .causal = true, .p = 0.25F},                           \
-            {.forward_starts = cores##_forward_3,                                                                      \
-             .queries_starts = cores##_queries_3,                                                                      \
-             .keys_starts = cores##_keys_3,                                                                            \
-             .type = CHARL_BF16,                                                                                       \
-             .d = 128,                                                                                                 \
-             .causal = true,                                                                                           \
-             .p = 0.25F,                                                                                               \
-             .shift = 8},                                                                                              \
+            {FUNCTIONS(cores, 2), .type = CHARL_BF16, .d = 104, .causal = true, .p = 0.25F}, {FUNCTIONS(cores, 3),     \
+                                                                                              .starts = true,          \
+                                                                                              .type = CHARL_BF16,      \
+                                                                                              .d = 128,                \
+                                                                                              .causal = true,          \
+                                                                                              .p = 0.25F,              \
+                                                                                              .shift = 8},             \
     }
 static specialised forms[][4] = {FORMS(wgmma), FORMS(mma)};
 
@@ -93,26 +80,28 @@ typedef struct call {
 
 static const uint32_t record[CHARL_STEP_WORDS]; /* all 0, as the reference's seed and step */
 
-#define LAST                                                                                                           \
-    c->t, a->heads, a->kv_heads, a->scale, record, 0, 0, a->key, (uint32_t)(a->p * 16777216.0F), 1.0F / (1.0F - a->p)
-
 static void work(void *ctx)
 {
     const call *c = ctx;
     const charl__attention_attr *a = c->a;
-    const unsigned long s = (unsigned long)c->f->shift;
+    const uint64_t s = (uint64_t)c->f->shift;
+    const charl__attention_args args = {.qkv = s,
+                                        .out = s,
+                                        .gout = s,
+                                        .dqkv = s,
+                                        .name_hash = a->key,
+                                        .threshold = (uint32_t)(a->p * 16777216.0F),
+                                        .keep_scale = 1.0F / (1.0F - a->p),
+                                        .scale = a->scale,
+                                        .t_all = c->t,
+                                        .heads = a->heads,
+                                        .kv_heads = a->kv_heads};
 
-    if (c->start && c->kind == IS_FORWARD) {
-        c->f->forward_starts(c->x[0], s, c->x[1], s, c->x[2], 0, c->start, 0, LAST);
-    } else if (c->start) {
-        (c->kind == IS_QUERIES ? c->f->queries_starts : c->f->keys_starts)(
-            c->x[0], s, c->x[1], s, c->x[2], s, c->x[3], 0, c->x[4], 0, c->x[5], 0, c->x[6], s, c->start, 0, LAST);
-    } else if (c->kind == IS_FORWARD) {
-        c->f->forward(c->x[0], s, c->x[1], s, c->x[2], 0, LAST);
-    } else if (c->kind == IS_QUERIES) {
-        c->f->queries(c->x[0], s, c->x[1], s, c->x[2], s, c->x[3], 0, c->x[4], 0, c->x[5], 0, c->x[6], s, LAST);
+    if (c->kind == IS_FORWARD) {
+        c->f->forward(c->x[0], c->x[1], c->x[2], c->start, record, args);
     } else {
-        c->f->keys(c->x[0], s, c->x[1], s, c->x[2], s, c->x[3], 0, c->x[4], 0, c->x[5], 0, c->x[6], s, LAST);
+        (c->kind == IS_QUERIES ? c->f->queries : c->f->keys)(c->x[0], c->x[1], c->x[2], c->x[3], c->x[4], c->x[5],
+                                                             c->x[6], c->start, record, args);
     }
 }
 
@@ -256,7 +245,7 @@ static void against_the_reference(const char *name, const specialised *of_cores)
                                          .scale = 0.25F,
                                          .p = f->p,
                                          .causal = f->causal,
-                                         .starts = f->forward_starts != NULL,
+                                         .starts = f->starts,
                                          .key = 0x123456789abcdef0};
         const charl_type qkv = type_of(b, t, (heads + 2 * kv_heads) * f->d);
         const charl_type out = type_of(b, t, heads * f->d), lse = type_of(b, heads, t);

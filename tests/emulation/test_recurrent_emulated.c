@@ -8,13 +8,14 @@
 #include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "emulation/lanes.h"
+#include "recurrent/recurrent_args.h"
 
 /* As CMakeLists.txt specialises the kernels. */
 enum { B = 12, T = 4, H = 40, ROWS = 8, UNITS = 32, ITEMS = ROWS / 2 * UNITS, GROUPS = 4 };
 enum { COUNTER_STRIDE = 32, WORDS = 2 * COUNTER_STRIDE, MOST_GATES = 4 };
 
 #define AT(type, name) type *name, unsigned long name##_at
-#define EXCHANGE AT(float, state), AT(unsigned, words), int batch, int steps
+#define EXCHANGE float *state, unsigned *words, charl__recurrent_args args
 #define EACH_GROUP(X, n)                                                                                               \
     X(n##_0);                                                                                                          \
     X(n##_1);                                                                                                          \
@@ -43,7 +44,11 @@ typedef struct call {
     unsigned words[WORDS];
 } call;
 
-#define END c->state, 0, c->words, 0, B, T
+#define END                                                                                                            \
+    c->state, c->words, (charl__recurrent_args)                                                                        \
+    {                                                                                                                  \
+        .batch = B, .steps = T                                                                                         \
+    }
 #define IN(i) c->in[i], 0
 #define OUT(k) c->out[k], 0
 #define OF_GROUP(name, ...)                                                                                            \

@@ -3,7 +3,7 @@
 # is 0, and as a convolution; kernels/nvidia for that target, and also with an epilogue or for rows that work-items share, for no other
 # machine here compiles them. (Compilers in drivers print how many warnings there were to the terminal.) The others compile with the row kernels'
 # work-items of a GPU, too, and as OpenCL C 2.0, where a pointer without an address space is one into any, as NVIDIA's compiler has it in 1.2.
-# Functions that are given an array of local memory say its size: local_arrays.py.
+# Functions that are given an array of local memory say its size: local_arrays.py. Kernels have few parameters, files few conditions: parameters.py.
 # Usage: kernels.sh ROOT [CLANG]
 cd "$1" || exit 2
 clang=${2:-clang}
@@ -31,6 +31,7 @@ parameters() {
 failed=0
 if command -v python3 >/dev/null; then
     python3 "$(dirname "$0")/local_arrays.py" . || failed=1
+    python3 "$(dirname "$0")/parameters.py" . || failed=1
 fi
 if grep -n '^#include' $(find kernels -name '*.clh' ! -path 'kernels/prelude/*') | grep -v '_of\.clh"$'; then
     echo "a file that kernels include includes no others but *_of.clh, which stand there once for each type"

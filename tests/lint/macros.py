@@ -111,7 +111,7 @@ def scopes(texts, kernels):
 
 def main(root):
     kernels = pathlib.Path(root) / "kernels"
-    texts = {f: without_comments(f.read_text()) for f in sorted(kernels.rglob("*.cl*"))}
+    texts = {f: without_comments(f.read_text()) for f in sorted([*kernels.rglob("*.cl*"), *kernels.rglob("*.h")])}
     macros = {name for text in texts.values() for _, name, _, _ in definitions(text)}
     known = scopes(texts, kernels)
     count = long = 0

@@ -193,6 +193,13 @@ handed 'local scratch *x' 'local int a[8]; y[0] = first_of(a);'
 expect kernels 'kernels/handed.cl: does not compile with CHARL_VEC=8 -DCHARL_ROW_ITEMS=32'
 handed 'local int *x' 'local int a[8]; y[0] = first_of(a);'
 expect kernels 'kernels/handed.cl: first_of is given all of a: declare x[static SIZE]'
+takes() {
+    printf '#define PAIR(x) int x##_a, int x##_b\nkernel void taker(global int *y, PAIR(a), PAIR(b), PAIR(c), PAIR(d), PAIR(e), PAIR(f), PAIR(g), %s)\n{\n    y[0] = %s + a_a + a_b + b_a + b_b + c_a + c_b + d_a + d_b + e_a + e_b + f_a + f_b + g_a + g_b;\n}\n' "$1" "$2" >"$tree/kernels/taker.cl"
+}
+takes 'int h' h
+expect kernels
+takes 'PAIR(h)' 'h_a + h_b'
+expect kernels 'kernels/taker.cl: taker has 17 parameters'
 macro() { printf '%b\n' "$1" >>"$tree/kernels/k.cl"; }
 macro '#define NEXT(i) ((i) + 1 < WIDTH)\n#define SWAP(x, y) { const int z = x, first = min(z, y); x = first; }\n#define AT(x) x##_at + x'
 expect macros

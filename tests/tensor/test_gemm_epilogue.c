@@ -1,4 +1,5 @@
 /* Epilogues of matrix products: the bits of separate kernels, in every form, f32 and half types. */
+#include "elementwise/map_args.h"
 #include "tensor/gemm_problem.h"
 
 typedef struct epilogue_case {
@@ -30,6 +31,7 @@ static int define_type(char *text, size_t bytes, char name, charl_dtype type)
 static void elementwise(const epilogue_case *e, charl_tensor *const in[3], charl_tensor *out)
 {
     const int64_t n = charl__tensor_count(out);
+    charl__map_args args = {.n = (uint64_t)n, .span = 4};
     char defines[512];
     int used = snprintf(defines, sizeof defines, "#define CHARL_VEC 4\n#define N_IN 3\n");
 
@@ -38,14 +40,18 @@ static void elementwise(const epilogue_case *e, charl_tensor *const in[3], charl
     }
     snprintf(defines + used, sizeof defines - (size_t)used,
              "#define OUT_T %s\n#define EXPR(a, b, c, d, e, f, p, q) (%s)\n", charl__kernel_type(out->dtype), e->expr);
-    charl_assert_ok(charl__launch_enqueue(
-        dev, &(charl__launch){.file = "elementwise/map",
-                              .entry = "charl_map",
-                              .defines = defines,
-                              .global = {(size_t)(n + 3) / 4},
-                              .args = {charl__in(in[0]), charl__i64(1), charl__i64(n), charl__in(in[1]), charl__i64(1),
-                                       charl__i64(n), charl__in(in[2]), charl__i64(1), charl__i64(n), charl__out(out),
-                                       charl__i64(n), charl__i64(4), charl__f32(0.0F), charl__f32(0.0F)}}));
+    charl_assert_ok(charl__launch_enqueue(dev, &(charl__launch){.file = "elementwise/map",
+                                                                .entry = "charl_map",
+                                                                .defines = defines,
+                                                                .global = {(size_t)(n + 3) / 4},
+                                                                .args = {charl__placed(charl__in(in[0]), &args.at[0]),
+                                                                         charl__placed(charl__in(in[1]), &args.at[1]),
+                                                                         charl__placed(charl__in(in[2]), &args.at[2]),
+                                                                         {CHARL_ARG_IN, true},
+                                                                         {CHARL_ARG_IN, true},
+                                                                         {CHARL_ARG_IN, true},
+                                                                         charl__placed(charl__out(out), &args.out),
+                                                                         charl__struct(&args, sizeof args)}}));
 }
 
 /* The product by itself, rounded; then the expression over it. */

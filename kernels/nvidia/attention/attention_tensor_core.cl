@@ -38,6 +38,7 @@
 #define ACT ushort
 #endif
 
+#include "attention/attention_args.h"
 #include "attention/attention.clh"
 #include "nvidia/ptx/warp.clh"
 #include "nvidia/ptx/copy.clh"
@@ -86,10 +87,10 @@ static inline float2 soften(float s[SCORES], float top[2], float sum[2], float f
 }
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
-attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse, ulong lse_at,
-                MASK_ARGS(mask) int t_all, int heads, int kv_heads, float scale, global const uint *record, ulong record_at,
-                ulong first_row, ulong name_hash, uint threshold, float keep_scale)
+attention_tensor_core(global const ACT *qkv, global ACT *out, global float *lse, global const int *mask, global const uint *record,
+        const charl__attention_args args)
 {
+    const int t_all = args.t_all, heads = args.heads, kv_heads = args.kv_heads;
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const address base = LOCAL_ADDRESS(stages);
     const int lane = (int)get_local_id(0);
@@ -100,20 +101,20 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
     const int n_k = CAUSAL ? min(q0 + ROWS, t_all) : t_all, n_q = t_all - q0;
     const int row = q0 + row_of_lane(lane); /* and row + 8 */
     const long pitch = (long)columns * D;
-    const float factor = scale * LOG2E;
-    activations keys = qkv + qkv_at + element(b, t_all, 0, columns, hk), values = keys + (long)kv_heads * D;
+    const float factor = args.scale * LOG2E;
+    activations keys = qkv + args.qkv + element(b, t_all, 0, columns, hk), values = keys + (long)kv_heads * D;
     float o[DB][32], top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
     uint words[16 * DB];
     uint use = 0;
 
+    const random numbers = random_of(record, &args);
+
+    (void)mask, (void)numbers;
 #if DROP
-    const random numbers = random_of(charl_step_at(record, record_at), name_hash, threshold);
-    const ulong drawn = weight_block(first_row + (ulong)b, h, q0 + DRAWN_ROW(lane), 4 * DRAWN_BLOCK(lane), heads, t_all);
-#else
-    (void)record, (void)record_at, (void)first_row, (void)name_hash, (void)threshold, (void)keep_scale;
+    const ulong drawn = weight_block(args.first_row + (ulong)b, h, q0 + DRAWN_ROW(lane), 4 * DRAWN_BLOCK(lane), heads, t_all);
 #endif
 #if STARTS
-    global const int *const start = MASK(mask);
+    global const int *const start = mask + args.mask;
     const int2 first_of_all = first_keys(start, b, t_all, q0, ROWS, lane);
     const int2 first = (int2)(first_key(start, b, t_all, min(row, t_all - 1)), first_key(start, b, t_all, min(row + 8, t_all - 1)));
     const int k_begin = first_of_all.x & ~63;
@@ -121,7 +122,7 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
     const int k_begin = 0;
 #endif
     copy_keys(base, keys, values, pitch, k_begin, t_all, lane);
-    load_words(words, qkv + qkv_at + element(b, t_all, q0, columns, h), pitch, n_q, lane);
+    load_words(words, qkv + args.qkv + element(b, t_all, q0, columns, h), pitch, n_q, lane);
 #pragma unroll
     for (int block = 0; block < DB; block++) {
         clear_sums(o[block]);
@@ -195,8 +196,8 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
     }
     sum[0] = sum_of_row(sum[0]);
     sum[1] = sum_of_row(sum[1]);
-    global ACT *const to = out + out_at + element(b, t_all, q0, heads, h);
-    const float keep = DROP ? keep_scale : 1.0f;
+    global ACT *const to = out + args.out + element(b, t_all, q0, heads, h);
+    const float keep = DROP ? args.keep_scale : 1.0f;
 
 #pragma unroll
     for (int block = 0; block < DB; block++) {
@@ -205,7 +206,7 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
     if ((lane & 3) < 2 && row + 8 * (lane & 3) < t_all) {
         const bool second = lane & 1;
 
-        lse[lse_at + (ulong)(((long)b * heads + h) * t_all + row + (second ? 8 : 0))] =
-            (second ? top[1] : top[0]) * scale + charl_log(second ? sum[1] : sum[0]);
+        lse[args.lse + (ulong)(((long)b * heads + h) * t_all + row + (second ? 8 : 0))] =
+            (second ? top[1] : top[0]) * args.scale + charl_log(second ? sum[1] : sum[0]);
     }
 }

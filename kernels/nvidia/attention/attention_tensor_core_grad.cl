@@ -41,6 +41,7 @@
 #define ACT ushort
 #endif
 
+#include "attention/attention_args.h"
 #include "attention/attention.clh"
 #include "nvidia/ptx/warp.clh"
 #include "nvidia/ptx/copy.clh"

@@ -36,6 +36,7 @@ static inline void await_copies(int left)
 #define PLACE       local
 #define STRIDE      (CHUNK / CHARL_VEC + 1)
 #define AWAIT(left) await_copies(left)
+#include "loss/cross_entropy_args.h"
 #include "loss/cross_entropy_part.clh"
 #include "loss/unaligned_rows.clh"
 #include "loss/cross_entropy_shared.clh"
@@ -103,9 +104,10 @@ static inline void put_chunk(local const uint4 *quads, global ACT *to, int skew,
 
 kernel __attribute__((reqd_work_group_size(CHARL_ROW_GROUP, 1, 1))) void charl_both(
     global const float *g, ulong g_at, global const ACT *x, ulong x_at, global const int *label, ulong label_at,
-    WEIGHT_OPERAND(weight) global ACT *out, ulong out_at, global float *loss, ulong loss_at, global float *lse, ulong lse_at, ulong rows,
-    ulong per_item, ulong n, float smooth, float z)
+    WEIGHT_OPERAND(weight) global ACT *out, ulong out_at, global float *loss, ulong loss_at, global float *lse, ulong lse_at, const charl__cross_entropy_numbers p)
 {
+    const ulong rows = p.rows, per_item = p.per_item, n = p.n;
+    const float smooth = p.smooth, z = p.z;
     local uint4 quads[LOCAL_DECLARED / 16] __attribute__((aligned(128)));
     local part *of = (local part *)(quads + ROW_CHUNKS * STRIDE);
     const ulong first = get_group_id(0) * per_item, stop = min(first + per_item, rows);

@@ -26,6 +26,7 @@
 #ifndef BIAS
 #define BIAS 0
 #endif
+#include "recurrent/recurrent_args.h"
 #include "nvidia/ptx/warp.clh"
 #include "nvidia/ptx/copy.clh"
 #include "nvidia/ptx/local.clh"
@@ -55,11 +56,11 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_persistent(
 #if BIAS
     global const float *bias, ulong bias_at,
 #endif
-    global ACT *h, ulong h_at, global float *saved, ulong saved_at, global float *state, ulong state_at, global uint *words,
-    ulong words_at, int batch, int steps)
+    global ACT *h, ulong h_at, global float *saved, ulong saved_at, global float *state, global uint *words, const charl__recurrent_args args)
 {
+    const int batch = args.batch, steps = (int)args.steps;
     local float4 memory[LOCAL_BYTES / 16] __attribute__((aligned(128)));
-    const tile t = tile_of(memory, words + words_at, batch);
+    const tile t = tile_of(memory, words, batch);
     const int unit = unit_of(&t);
     bool has[CELLS];
     float before[CELLS], q[GATES] = {0.0f}; /* before: c of lstm, h of gru */
@@ -75,8 +76,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_persistent(
     }
     weights_load(&t, w + w_at);
     for (int step = 0; step < steps; step++) {
-        global float *const now = state + state_at + (long)(step % 2) * batch * H;
-        global const float *const then = state + state_at + (long)((step + 1) % 2) * batch * H;
+        global float *const now = state + args.state + (long)(step % 2) * batch * H;
+        global const float *const then = state + args.state + (long)((step + 1) % 2) * batch * H;
         float p[CELLS][GATES], sum[CELLS][GATES], y[CELLS];
 #if GATES == 4
         lstm_gates s[CELLS];

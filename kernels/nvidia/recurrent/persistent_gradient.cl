@@ -18,6 +18,7 @@
 #define BUFFERS     2
 #define LOCAL_BYTES 16384
 #endif
+#include "recurrent/recurrent_args.h"
 #include "nvidia/ptx/warp.clh"
 #include "nvidia/ptx/copy.clh"
 #include "nvidia/ptx/local.clh"
@@ -51,10 +52,11 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_persistent_
 #if GATES == 3
     global ACT *out_inner, ulong out_inner_at,
 #endif
-    global float *state, ulong state_at, global uint *words, ulong words_at, int batch, int steps)
+    global float *state, global uint *words, const charl__recurrent_args args)
 {
+    const int batch = args.batch, steps = (int)args.steps;
     local float4 memory[LOCAL_BYTES / 16] __attribute__((aligned(128)));
-    const tile t = tile_of(memory, words + words_at, batch);
+    const tile t = tile_of(memory, words, batch);
     const int unit = unit_of(&t);
     bool has[CELLS];
     float carry[CELLS] = {0.0f, 0.0f}; /* what goes to the step before by itself */
@@ -66,8 +68,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_persistent_
     weights_load(&t, w + w_at);
     for (int turn = 0; turn < steps; turn++) {
         const int step = steps - 1 - turn;
-        global float *const now = state + state_at + (long)(turn % 2) * batch * DEPTH;
-        global const float *const then = state + state_at + (long)((turn + 1) % 2) * batch * DEPTH;
+        global float *const now = state + args.state + (long)(turn % 2) * batch * DEPTH;
+        global const float *const then = state + args.state + (long)((turn + 1) % 2) * batch * DEPTH;
         float dh[CELLS], before[CELLS], sum[CELLS][SUMS] = {{0.0f}};
 #if GATES == 4
         lstm_gates s[CELLS], d[CELLS];

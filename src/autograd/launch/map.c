@@ -91,7 +91,7 @@ charl_status charl__map_run(const charl__enqueue *e, const charl__map *m)
                                   {"INDEX", .text = n < INT32_MAX ? "uint" : "ulong"}},
                        .label = e->label};
     charl__whole whole = charl__whole_begin(e->dev, n, vec);
-    int a = 0;
+    charl__map_args args = {.n = (uint64_t)n, .span = (uint64_t)span, .p = m->p, .q = m->q};
 
     CHARL_INVARIANT(m->n_in >= 1 && m->n_in <= CHARL_MAP_MAX_IN);
     if (n == 0) {
@@ -108,19 +108,19 @@ charl_status charl__map_run(const charl__enqueue *e, const charl__map *m)
         if (count < n) {
             charl__launch_set(&l, mode[i], 1);
         }
-        l.args[a++] = charl__in(m->in[i]);
-        l.args[a++] = charl__i64(inner);
-        l.args[a++] = charl__i64(count);
+        l.args[i] = charl__placed(charl__in(m->in[i]), &args.at[i]);
+        args.inner[i] = (uint64_t)inner;
+        args.count[i] = (uint64_t)count;
         charl__whole_add(&whole, m->in[i], inner, count);
     }
     charl__whole_add(&whole, m->out, 1, n);
     charl__launch_set_text(&l, "OUT_T", charl__kernel_type(m->out->dtype));
     charl__launch_set(&l, "WHOLE", charl__whole_kind(&whole));
-    l.args[a++] = charl__out(m->out);
-    l.args[a++] = charl__i64(n);
-    l.args[a++] = charl__i64(span);
-    l.args[a++] = charl__f32(m->p);
-    l.args[a++] = charl__f32(m->q);
+    for (int i = m->n_in; i < CHARL__MAP_OPERANDS; i++) {
+        l.args[i] = charl__placed(charl__in(NULL), &args.at[i]);
+    }
+    l.args[CHARL__MAP_OPERANDS] = charl__placed(charl__out(m->out), &args.out);
+    l.args[CHARL__MAP_OPERANDS + 1] = charl__struct(&args, sizeof args);
     charl__span_launch(e->dev, n, span, &l);
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;

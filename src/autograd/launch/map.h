@@ -2,9 +2,10 @@
 #define CHARL_AUTOGRAD_LAUNCH_MAP_H
 /** The elementwise engine, for operators that need numbers in their expression or operands of their
  *  own. */
+#include "elementwise/map_args.h"
 #include "autograd/op.h"
 
-enum { CHARL_MAP_MAX_IN = 6 };
+enum { CHARL_MAP_MAX_IN = CHARL__MAP_OPERANDS };
 /** Elements that a work-item of a device with groups has at a time: 16 bytes of a half type. */
 enum { CHARL_GPU_VEC = 8 };
 

@@ -101,19 +101,22 @@ bool charl__attention_in_groups(const charl_device *dev)
     return !charl__is_ungrouped(dev) && info->max_group >= GROUP && info->local_bytes >= LOCAL_BYTES;
 }
 
-void charl__attention_arguments(const charl__enqueue *e, extents x, charl__launch *l, int n)
+void charl__attention_arguments(const charl__enqueue *e, extents x, charl__attention_args *args, charl__launch *l)
 {
     const attention_attr *a = e->attr;
+    const charl__arg first_row = charl__batch_position(e, a->batched, x.b);
 
-    l->args[n++] = charl__i32((int32_t)x.t);
-    l->args[n++] = charl__i32(a->heads);
-    l->args[n++] = charl__i32(a->kv_heads);
-    l->args[n++] = charl__f32(a->scale);
-    l->args[n++] = charl__in(e->step);
-    l->args[n++] = charl__batch_position(e, a->batched, x.b);
-    l->args[n++] = charl__i64((int64_t)a->key);
-    l->args[n++] = charl__i32((int32_t)threshold_of(a->p));
-    l->args[n++] = charl__f32(1.0F / (1.0F - a->p));
+    args->first_row = (uint64_t)first_row.v.i64;
+    args->name_hash = a->key;
+    args->threshold = threshold_of(a->p);
+    args->keep_scale = 1.0F / (1.0F - a->p);
+    args->scale = a->scale;
+    args->t_all = (int32_t)x.t;
+    args->heads = a->heads;
+    args->kv_heads = a->kv_heads;
+    charl__launch_add(l, charl__placed(charl__in(has_mask(a) ? e->in[e->n_in - 1] : NULL), &args->mask));
+    charl__launch_add(l, charl__placed(charl__in(e->step), &args->record));
+    charl__launch_add(l, charl__struct_at(args, sizeof *args, offsetof(charl__attention_args, first_row), first_row));
 }
 
 /* Rows of a tile that a work-item of a group holds. */
@@ -129,7 +132,7 @@ static bool is_by_4(const charl_tensor *t, extents x)
 }
 
 /* Parameters of every kernel, and the arguments that end every list. by_4: of all operands with heads. */
-static void specialise(const charl__enqueue *e, extents x, bool by_4, charl__launch *l, int n)
+static void specialise(const charl__enqueue *e, extents x, bool by_4, charl__attention_args *args, charl__launch *l)
 {
     const attention_attr *a = e->attr;
     const bool groups = charl__attention_in_groups(e->dev);
@@ -147,11 +150,8 @@ static void specialise(const charl__enqueue *e, extents x, bool by_4, charl__lau
         charl__launch_set(l, "ROWS", rows_held(x));
         charl__launch_set(l, "BY_4", by_4);
     }
-    if (has_mask(a)) {
-        l->args[n++] = charl__in(e->in[e->n_in - 1]);
-    }
     l->label = e->label;
-    charl__attention_arguments(e, x, l, n);
+    charl__attention_arguments(e, x, args, l);
 }
 
 /* A work-item per `cpu` rows of each of `heads` heads, or a group per tile of them. */
@@ -170,15 +170,17 @@ charl_status charl__attention_forward(const charl__enqueue *e, const charl_tenso
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents_get(&qkv->shape, a);
     const bool local = charl__attention_in_groups(e->dev);
+    charl__attention_args args;
     charl__launch l = {.file = local ? "attention/attention_local" : "attention/attention_vector",
                        .entry = local ? "attention_local" : "attention_vector",
-                       .args = {charl__in(qkv), charl__out(out), lse}};
+                       .args = {charl__placed(charl__in(qkv), &args.qkv), charl__placed(charl__out(out), &args.out),
+                                charl__placed(lse, &args.lse)}};
 
     if (charl__attention_on_tensor_cores(e->dev, a, qkv->dtype, x.d)) {
         return charl__attention_tensor_core(e, qkv, out, lse);
     }
     share_out(e, x, a->heads, LANES, &l);
-    specialise(e, x, is_by_4(qkv, x), &l, 3);
+    specialise(e, x, is_by_4(qkv, x), &args, &l);
     return charl__launch_enqueue(e->dev, &l);
 }
 
@@ -483,16 +485,17 @@ static charl_status dot_rows(const charl__enqueue *e, const extents *x)
 static charl_status launch_grad(const charl__enqueue *e, const extents *x, charl__launch l)
 {
     const bool glse = has_glse(e->attr, e->n_in);
+    charl__attention_args args;
 
     charl__launch_set(&l, "GLSE", glse);
-    l.args[0] = charl__in(e->in[0]);
-    l.args[1] = charl__in(e->in[1]);
-    l.args[2] = charl__in(e->in[3]);
-    l.args[3] = charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0);
-    l.args[4] = charl__in(glse ? e->in[4] : NULL);
-    l.args[5] = charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, row_count(x, e->attr));
-    l.args[6] = charl__out(e->out[0]);
-    specialise(e, *x, is_by_4(e->in[0], *x) && is_by_4(e->in[1], *x), &l, 7);
+    l.args[0] = charl__placed(charl__in(e->in[0]), &args.gout);
+    l.args[1] = charl__placed(charl__in(e->in[1]), &args.qkv);
+    l.args[2] = charl__placed(charl__in(e->in[3]), &args.lse);
+    l.args[3] = charl__placed(charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0), &args.dots);
+    l.args[4] = charl__placed(charl__in(glse ? e->in[4] : NULL), &args.glse);
+    l.args[5] = charl__placed(charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, row_count(x, e->attr)), &args.sums);
+    l.args[6] = charl__placed(charl__out(e->out[0]), &args.dqkv);
+    specialise(e, *x, is_by_4(e->in[0], *x) && is_by_4(e->in[1], *x), &args, &l);
     return charl__launch_enqueue(e->dev, &l);
 }
 

@@ -1,6 +1,7 @@
 #ifndef CHARL_AUTOGRAD_OP_ATTENTION_ATTENTION_H
 #define CHARL_AUTOGRAD_OP_ATTENTION_ATTENTION_H
 /** What the attention operators share. */
+#include "attention/attention_args.h"
 #include "autograd/op.h"
 
 /** Attribute of all of them. */
@@ -32,8 +33,9 @@ charl_status charl__attention_check(const charl__infer *inf, int qkv) CHARL_MUST
 charl_status charl__attention_forward(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
                                       charl__arg lse) CHARL_MUST_CHECK;
 
-/** The arguments that end every kernel's list, from args[n] on. */
-void charl__attention_arguments(const charl__enqueue *e, charl__attention_extents x, charl__launch *l, int n);
+/** Append the arguments that end every kernel's list, and set their numbers in *args, which is borrowed until l is enqueued. */
+void charl__attention_arguments(const charl__enqueue *e, charl__attention_extents x, charl__attention_args *args,
+                                charl__launch *l);
 
 /** Whether attention on dev is computed by work-groups of CHARL__ATTENTION_GROUP, in local memory. */
 enum { CHARL__ATTENTION_GROUP = 256 };

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "data/gather_args.h"
 #include "autograd/op.h"
 #include "autograd/ops_data.h"
 #include "charl/ops.h"
@@ -103,19 +104,17 @@ static charl_status enqueue(const charl__enqueue *e)
                        .pair_second = !norm && !padded && bad_word(source->dtype),
                        .pair_params = {{"BAD_2", .text = bad_word(source->dtype)}},
                        .label = e->label};
-    int a = 0;
+    charl__gather_args args = {.n = n,
+                               .source_rows = source->shape.dim[0],
+                               .inner = norm ? inner_of(&source->shape, e->in[2]->shape.dim[0]) : 1,
+                               .channels = norm ? e->in[2]->shape.dim[0] : 1};
 
-    l.args[a++] = charl__in(source);
-    l.args[a++] = charl__in(row);
-    if (norm) {
-        l.args[a++] = charl__in(e->in[2]);
-        l.args[a++] = charl__in(e->in[3]);
-        l.args[a++] = charl__i64(inner_of(&source->shape, e->in[2]->shape.dim[0]));
-        l.args[a++] = charl__i64(e->in[2]->shape.dim[0]);
-    }
-    l.args[a++] = charl__out(e->out[0]);
-    l.args[a++] = charl__i64(n);
-    l.args[a++] = charl__i64(source->shape.dim[0]);
+    l.args[0] = charl__placed(charl__in(source), &args.source);
+    l.args[1] = charl__placed(charl__in(row), &args.row);
+    l.args[2] = charl__placed(charl__in(norm ? e->in[2] : NULL), &args.shift);
+    l.args[3] = charl__placed(charl__in(norm ? e->in[3] : NULL), &args.scale);
+    l.args[4] = charl__placed(charl__out(e->out[0]), &args.out);
+    l.args[5] = charl__struct(&args, sizeof args);
     return charl__launch_enqueue(e->dev, &l);
 }
 

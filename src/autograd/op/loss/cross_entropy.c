@@ -8,6 +8,7 @@
  * Output 1, the logarithm of the sum of exp(x) of each row, is kept for the gradient, which is one
  * pass over the logits and may take their place in memory: there is never a softmax beside them.
  */
+#include "loss/cross_entropy_args.h"
 #include "autograd/op/loss/cross_entropy.h"
 #include "autograd/launch/map.h"
 
@@ -208,6 +209,7 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     const charl_cross_entropy_args *args = e->attr;
     const charl_tensor *x = e->in[1];
     charl__launch l = {.file = "loss/cross_entropy_grad", .entry = "charl_gradient", .label = e->label};
+    charl__cross_entropy_numbers numbers;
     int64_t rows, n, inner, per_item, stretches;
     int a = 0;
 
@@ -220,12 +222,13 @@ static charl_status enqueue_grad(const charl__enqueue *e)
         l.args[a++] = charl__in(e->in[i]);
     }
     l.args[a++] = charl__out(e->out[0]);
-    l.args[a++] = charl__f32(args->label_smoothing);
-    l.args[a++] = charl__f32(args->z_loss);
-    l.args[a++] = charl__i64(rows);
-    l.args[a++] = charl__i64(per_item);
-    l.args[a++] = charl__i64(stretches);
-    l.args[a++] = charl__i64(n);
+    numbers = (charl__cross_entropy_numbers){.rows = (uint64_t)rows,
+                                             .per_item = (uint64_t)per_item,
+                                             .stretches = (uint64_t)stretches,
+                                             .n = (uint64_t)n,
+                                             .smooth = args->label_smoothing,
+                                             .z = args->z_loss};
+    l.args[a] = charl__struct(&numbers, sizeof numbers);
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }

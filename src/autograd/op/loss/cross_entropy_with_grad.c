@@ -6,6 +6,7 @@
  *
  * A row is read from memory once where a cache holds it until its sums are known.
  */
+#include "loss/cross_entropy_args.h"
 #include "autograd/op/loss/cross_entropy.h"
 
 #include <stdio.h>
@@ -40,6 +41,7 @@ static charl_status enqueue(const charl__enqueue *e)
     const charl_cross_entropy_args *args = e->attr;
     const charl_tensor *logits = e->in[1];
     charl__launch l = {.file = "loss/cross_entropy_with_grad", .entry = "charl_both", .label = e->label};
+    charl__cross_entropy_numbers both;
     int64_t rows, n, inner, per_item;
     bool is_local;
     int a = 0;
@@ -62,11 +64,12 @@ static charl_status enqueue(const charl__enqueue *e)
     for (int k = 0; k < e->n_out; k++) {
         l.args[a++] = charl__out(e->out[k]);
     }
-    l.args[a++] = charl__i64(rows);
-    l.args[a++] = charl__i64(per_item);
-    l.args[a++] = charl__i64(n);
-    l.args[a++] = charl__f32(args->label_smoothing);
-    l.args[a++] = charl__f32(args->z_loss);
+    both = (charl__cross_entropy_numbers){.rows = (uint64_t)rows,
+                                          .per_item = (uint64_t)per_item,
+                                          .n = (uint64_t)n,
+                                          .smooth = args->label_smoothing,
+                                          .z = args->z_loss};
+    l.args[a] = charl__struct(&both, sizeof both);
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }

@@ -6,6 +6,7 @@
  * which in training includes what x does through the statistics; no gradient flows through those by
  * itself.
  */
+#include "norm/norm_args.h"
 #include "autograd/op/norm/channels.h"
 #include "autograd/launch/map.h"
 #include "autograd/onnx/onnx.h"
@@ -36,9 +37,9 @@ static charl_status enqueue_grad(const charl__enqueue *e)
                        .entry = "charl_gradient",
                        .params = {{"WEIGHT", e->n_in > 5}, {"ACT", .text = charl__kernel_type(e->in[1]->dtype)}},
                        .args = {charl__in(e->in[1]), charl__in(e->in[0]), charl__in(e->in[2]), charl__in(e->in[3]),
-                                charl__in(e->n_in > 5 ? e->in[5] : NULL), charl__in(e->in[4]), charl__out(e->out[0]),
-                                charl__i64(s.rows), charl__i64(s.channels), charl__i64(s.inner)},
+                                charl__in(e->n_in > 5 ? e->in[5] : NULL), charl__in(e->in[4]), charl__out(e->out[0])},
                        .label = e->label};
+    charl__norm_args args;
     int64_t per_item;
 
     if (charl__tensor_count(e->out[0]) == 0) {
@@ -49,8 +50,12 @@ static charl_status enqueue_grad(const charl__enqueue *e)
         return CHARL_OK;
     }
     CHARL_TRY(charl__norm_plan(e, s.rows, s, &l, &per_item));
-    charl__launch_add(&l, charl__i64(per_item));
-    charl__launch_add(&l, charl__f32((float)(1.0 / t->count)));
+    args = (charl__norm_args){.rows = (uint64_t)s.rows,
+                              .channels = (uint64_t)s.channels,
+                              .n = (uint64_t)s.inner,
+                              .per_item = (uint64_t)per_item,
+                              .scale = (float)(1.0 / t->count)};
+    charl__launch_add(&l, charl__struct(&args, sizeof args));
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }

@@ -2,6 +2,7 @@
  */
 #include <math.h>
 
+#include "norm/norm_args.h"
 #include "autograd/op/norm/channels.h"
 #include "autograd/launch/map.h"
 #include "autograd/onnx/onnx.h"
@@ -229,12 +230,12 @@ static charl_status enqueue_update(const charl__enqueue *e)
 {
     const charl__norm_update *t = e->attr;
     const int64_t n = charl__tensor_count(e->in[0]);
+    const charl__norm_args args = {.n = (uint64_t)n, .momentum = t->momentum, .scale = (float)unbiased(t)};
     charl__launch l = {
         .file = "norm/batch_norm",
         .entry = "charl_update",
         .args = {charl__inout(e->in[0]), charl__inout(e->in[1]), charl__in(e->in[2]), charl__in(e->in[3]),
-                 charl__out(e->out[0]), charl__out(e->out[1]), charl__in(e->step), charl__i64(n),
-                 charl__f32(t->momentum), charl__f32((float)unbiased(t))},
+                 charl__out(e->out[0]), charl__out(e->out[1]), charl__in(e->step), charl__struct(&args, sizeof args)},
         .label = e->label,
     };
 

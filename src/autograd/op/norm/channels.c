@@ -1,4 +1,5 @@
 /* Launches of kernels/norm/channels.cl. */
+#include "norm/norm_args.h"
 #include "autograd/op/norm/channels.h"
 
 #include "autograd/fuse/prologue.h"
@@ -109,19 +110,19 @@ charl_status charl__channels_sums(const charl__enqueue *e, const charl__channels
 {
     const block_sums s = begin_sums(e, &c->x->shape);
     const cut k = s.cut;
+    const charl__norm_args numbers = {.rows = (uint64_t)k.rows,
+                                      .channels = (uint64_t)c->x->shape.dim[1],
+                                      .blocks = (uint64_t)k.blocks,
+                                      .block = (uint64_t)k.block,
+                                      .width = k.width,
+                                      .lines = k.lines};
     const charl__arg args[] = {charl__in(c->x),
                                charl__in(c->g),
                                charl__in(c->mean),
                                charl__in(c->invstd),
                                s.parts,
-                               charl__i64(k.rows),
-                               charl__i64(c->x->shape.dim[1]),
-                               charl__i64(k.blocks),
-                               charl__i64(k.block),
-                               charl__i32(k.width),
-                               charl__i32(k.lines),
-                               charl__out(c->moments)};
-    const int n_args = (int)(sizeof args / sizeof args[0]) - (c->moments == NULL);
+                               charl__out(c->moments),
+                               charl__struct(&numbers, sizeof numbers)};
     charl__launch l = {.file = "norm/channels",
                        .entry = "charl_channel_sums",
                        .params = {{"ACT", .text = charl__kernel_type(c->x->dtype)}, {"WHAT", what_is_summed(c)}},
@@ -129,7 +130,7 @@ charl_status charl__channels_sums(const charl__enqueue *e, const charl__channels
                        .local = {GROUP},
                        .label = e->label};
 
-    CHARL_TRY(launch(e, &l, args, n_args));
+    CHARL_TRY(launch(e, &l, args, (int)(sizeof args / sizeof args[0])));
     CHARL_TRY(end_sums(e, &s));
     return CHARL_OK;
 }
@@ -156,6 +157,8 @@ charl_status charl__channels_gradient(const charl__enqueue *e, double count)
     const charl_shape *x = &e->in[1]->shape;
     const int64_t rows = x->dim[0] * x->dim[2] * x->dim[3], channels = x->dim[1];
     const bool weight = e->n_in > 5;
+    const charl__norm_args numbers = {
+        .rows = (uint64_t)rows, .channels = (uint64_t)channels, .block = GRADIENT_ROWS, .scale = (float)(1.0 / count)};
     const charl__arg args[] = {charl__in(e->in[1]),
                                charl__in(e->in[0]),
                                charl__in(e->in[2]),
@@ -163,10 +166,7 @@ charl_status charl__channels_gradient(const charl__enqueue *e, double count)
                                charl__in(weight ? e->in[5] : NULL),
                                charl__in(e->in[4]),
                                charl__out(e->out[0]),
-                               charl__i64(rows),
-                               charl__i64(channels),
-                               charl__i64(GRADIENT_ROWS),
-                               charl__f32((float)(1.0 / count))};
+                               charl__struct(&numbers, sizeof numbers)};
     charl__launch l = {.file = "norm/channels",
                        .entry = "charl_channel_gradient",
                        .params = {{"ACT", .text = charl__kernel_type(e->in[1]->dtype)}, {"WEIGHT", weight}},

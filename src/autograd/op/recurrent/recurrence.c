@@ -67,7 +67,7 @@ charl__recurrence charl__recurrence_of(const charl__enqueue *e, const charl_shap
 }
 
 charl_status charl__recurrence_run(const charl__enqueue *e, const charl__recurrence *r, bool back,
-                                   const charl_tensor *w, charl__launch *cell, int n_args)
+                                   const charl_tensor *w, charl__recurrent_args *args, charl__launch *cell, int n_args)
 {
     const charl__gemm product = {.a = back ? &r->inner : &r->state,
                                  .b = &r->w,
@@ -83,13 +83,14 @@ charl_status charl__recurrence_run(const charl__enqueue *e, const charl__recurre
 
         CHARL_TRY(charl__tensor_convert(w, &f32));
     }
+    args->steps = (uint64_t)r->steps;
+    cell->args[n_args] = charl__struct(args, sizeof *args);
     for (int64_t i = 0; i < r->steps; i++) {
         if (i > 0) {
             CHARL_TRY(charl__gemm_enqueue(e->dev, &product));
         }
-        cell->args[n_args] = charl__i64(r->steps);
-        cell->args[n_args + 1] = charl__i64(back ? r->steps - 1 - i : i);
-        CHARL_TRY(charl__column_chunks_launch(e, cell, n_args + 2, r->batch, r->hidden, r->act));
+        args->t = (uint64_t)(back ? r->steps - 1 - i : i);
+        CHARL_TRY(charl__column_chunks_launch(e, cell, n_args + 1, r->batch, r->hidden, r->act));
     }
     return CHARL_OK;
 }

@@ -11,6 +11,7 @@
  *      backward  state [B, H]   = inner @ w       the cell reads state and carry [B, H], writes inner (the gradient of the
  *                                                 product) and carry (what goes to the step before by itself)
  */
+#include "recurrent/recurrent_args.h"
 #include "autograd/op.h"
 
 typedef struct charl__recurrence {
@@ -34,11 +35,11 @@ int64_t charl__recurrence_workspace(int64_t batch, const charl_type *w);
 /** Extents and workspace parts of an operator whose operands are as checked. */
 charl__recurrence charl__recurrence_of(const charl__enqueue *e, const charl_shape *series, const charl_tensor *w);
 
-/** All steps; `cell` has file, entry, parameters and n_args arguments and gets, in this order, `ulong
- *  steps, ulong t` and those of charl__column_chunks_launch over [B, H]. From the last step to the first
- *  when `back`. Async. Errors: ERR_KERNEL, ERR_DEVICE, ERR_SHAPE. */
+/** All steps; `cell` has file, entry, parameters and n_args arguments, and gets *args with the steps, and the arguments of
+ *  charl__column_chunks_launch over [B, H]. From the last step to the first when `back`. Async. Errors: ERR_KERNEL, ERR_DEVICE, ERR_SHAPE. */
 charl_status charl__recurrence_run(const charl__enqueue *e, const charl__recurrence *r, bool back,
-                                   const charl_tensor *w, charl__launch *cell, int n_args) CHARL_MUST_CHECK;
+                                   const charl_tensor *w, charl__recurrent_args *args, charl__launch *cell,
+                                   int n_args) CHARL_MUST_CHECK;
 
 /** The logistic function, for references. */
 double charl__recurrence_sigmoid(double x);

@@ -83,8 +83,9 @@ static charl_status enqueue(const charl__enqueue *e)
     const cell *c = e->op->row;
     charl__recurrence r;
     charl__launch l = {.file = "recurrent/recurrent", .entry = c->entry};
+    charl__recurrent_args args = {0};
     charl__persistent_plan plan;
-    int a = 2;
+    int a = 0;
 
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK; /* no rows: there is no workspace */
@@ -93,21 +94,17 @@ static charl_status enqueue(const charl__enqueue *e)
     if (charl__persistent_plan_of(e->dev, &r, false, &plan)) {
         return enqueue_persistent(e, &r, &plan);
     }
-    l.args[0] = charl__in(e->in[0]);
-    l.args[1] = charl__in(&r.inner);
-    if (e->n_in > 2) {
-        charl__launch_set(&l, "BIAS", 1);
-        l.args[a++] = charl__in(e->in[2]);
+    l.args[a++] = charl__placed(charl__in(e->in[0]), &args.pre);
+    l.args[a++] = charl__placed(charl__in(&r.inner), &args.inner);
+    if (c->h) {
+        charl__launch_set(&l, "BIAS", e->n_in > 2);
+        l.args[a++] = charl__placed(charl__in(e->n_in > 2 ? e->in[2] : NULL), &args.bias);
     }
-    l.args[a++] = charl__out(e->out[0]);
-    if (c->h) { /* a step reads h of the one before, which is the state; lstm c, which is saved */
-        l.args[a++] = charl__out(e->out[1]);
-        l.args[a++] = charl__inout(&r.state);
-    } else {
-        l.args[a++] = charl__inout(e->out[1]);
-        l.args[a++] = charl__out(&r.state);
-    }
-    return charl__recurrence_run(e, &r, false, e->in[1], &l, a);
+    l.args[a++] = charl__placed(charl__out(e->out[0]), &args.h);
+    /* a step reads h of the one before, which is the state; lstm c, which is saved */
+    l.args[a++] = charl__placed(c->h ? charl__out(e->out[1]) : charl__inout(e->out[1]), &args.saved);
+    l.args[a++] = charl__placed(c->h ? charl__inout(&r.state) : charl__out(&r.state), &args.step);
+    return charl__recurrence_run(e, &r, false, e->in[1], &args, &l, a);
 }
 
 static void backward(const charl__backward *b)
@@ -169,6 +166,7 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     const charl_tensor *w = e->in[2 + c->h];
     charl__recurrence r;
     charl__launch l = {.file = "recurrent/recurrent", .entry = c->gradient};
+    charl__recurrent_args args = {0};
     charl__persistent_plan plan;
     int a = 0;
 
@@ -179,20 +177,21 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     if (e->n_in == 3 + c->h && charl__persistent_plan_of(e->dev, &r, true, &plan)) {
         return enqueue_grad_persistent(e, &r, &plan);
     }
-    for (int i = 0; i < 2 + c->h; i++) {
-        l.args[a++] = charl__in(e->in[i]);
+    charl__launch_set(&l, "SAVED_GRADIENT", e->n_in > 3 + c->h);
+    l.args[a++] = charl__placed(charl__in(e->in[0]), &args.gh);
+    if (c->h) {
+        l.args[a++] = charl__placed(charl__in(e->in[c->h]), &args.h);
     }
-    if (e->n_in > 3 + c->h) {
-        charl__launch_set(&l, "SAVED_GRADIENT", 1);
-        l.args[a++] = charl__in(e->in[3 + c->h]);
+    l.args[a++] = charl__placed(charl__in(e->in[1 + c->h]), &args.saved);
+    l.args[a++] = charl__placed(charl__in(e->n_in > 3 + c->h ? e->in[3 + c->h] : NULL), &args.gsaved);
+    l.args[a++] = charl__placed(charl__in(&r.state), &args.step);
+    l.args[a++] = charl__placed(charl__inout(&r.carry), &args.carry);
+    l.args[a++] = charl__placed(charl__out(&r.inner), &args.inner);
+    l.args[a++] = charl__placed(charl__out(e->out[0]), &args.out);
+    if (c->h) {
+        l.args[a++] = charl__placed(charl__out(e->out[1]), &args.out_inner);
     }
-    l.args[a++] = charl__in(&r.state);
-    l.args[a++] = charl__inout(&r.carry);
-    l.args[a++] = charl__out(&r.inner);
-    for (int k = 0; k < e->n_out; k++) {
-        l.args[a++] = charl__out(e->out[k]);
-    }
-    return charl__recurrence_run(e, &r, true, w, &l, a);
+    return charl__recurrence_run(e, &r, true, w, &args, &l, a);
 }
 
 static void onnx(const charl__onnx_node *n)

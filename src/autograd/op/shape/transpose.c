@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "shape/permute_args.h"
 #include "autograd/graph.h"
 #include "autograd/launch/map.h"
 #include "autograd/launch/rows.h"
@@ -113,17 +114,14 @@ static charl_status enqueue_permute(const charl__enqueue *e, const layout *m)
                        .params = {{"T", .text = charl__word_type(e->in[0]->dtype)}},
                        .label = e->label};
     const int absent = CHARL_MAX_DIMS - m->n; /* leading extents of 1 */
-    int a = 0;
+    charl__permute_args args = {.n = (uint64_t)total, .span = (uint64_t)span};
 
-    l.args[a++] = charl__in(e->in[0]);
-    l.args[a++] = charl__out(e->out[0]);
-    l.args[a++] = charl__i64(total);
-    l.args[a++] = charl__i64(span);
-    for (int i = 1; i < CHARL_MAX_DIMS; i++) {
-        l.args[a++] = charl__i64(i < absent ? 1 : m->extent[i - absent]);
-    }
+    l.args[0] = charl__in(e->in[0]);
+    l.args[1] = charl__out(e->out[0]);
+    l.args[2] = charl__struct(&args, sizeof args);
     for (int i = 0; i < CHARL_MAX_DIMS; i++) {
-        l.args[a++] = charl__i64(i < absent ? 0 : m->step[i - absent]);
+        args.extent[i] = i < absent ? 1 : (uint64_t)m->extent[i - absent];
+        args.step[i] = i < absent ? 0 : (uint64_t)m->step[i - absent];
     }
     charl__span_launch(e->dev, total, span, &l);
     return charl__launch_enqueue(e->dev, &l);

@@ -58,9 +58,9 @@ static charl_status check_places(const charl__launch *l, int count)
     return CHARL_OK;
 }
 
-/* l has the first n arguments. One group per tile of each of `heads` heads. */
+/* l has the first n arguments, and no others but those of the launch before. One group per tile of each of `heads` heads. */
 static charl_status launch(const charl__enqueue *e, const form *f, charl__attention_extents x, int heads, int n,
-                           charl__launch *l)
+                           charl__attention_args *args, charl__launch *l)
 {
     const charl__attention_attr *a = e->attr;
     const bool wgmma = charl__device_facts_get(e->dev)->nvidia.wgmma;
@@ -88,10 +88,8 @@ static charl_status launch(const charl__enqueue *e, const form *f, charl__attent
         l->sm90a.min_blocks = blocks > 1 ? f->wide_groups : f->narrow_groups;
     }
     CHARL_TRY(check_places(l, n));
-    if (a->starts) {
-        l->args[n++] = charl__in(e->in[e->n_in - 1]);
-    }
-    charl__attention_arguments(e, x, l, n);
+    l->args[n].kind = CHARL_ARG_END;
+    charl__attention_arguments(e, x, args, l);
     CHARL_TRY(charl__launch_enqueue(e->dev, l));
     return CHARL_OK;
 }
@@ -100,9 +98,11 @@ charl_status charl__attention_tensor_core(const charl__enqueue *e, const charl_t
                                           charl__arg lse)
 {
     const charl__attention_attr *a = e->attr;
-    charl__launch l = {.args = {charl__in(qkv), charl__out(out), lse}};
+    charl__attention_args args;
+    charl__launch l = {.args = {charl__placed(charl__in(qkv), &args.qkv), charl__placed(charl__out(out), &args.out),
+                                charl__placed(lse, &args.lse)}};
 
-    return launch(e, &forward_form, charl__attention_extents_get(&qkv->shape, a), a->heads, 3, &l);
+    return launch(e, &forward_form, charl__attention_extents_get(&qkv->shape, a), a->heads, 3, &args, &l);
 }
 
 /* attention_grad(gout, qkv, out, lse[, glse][, start]): the first kernel leaves gout . out for the second.
@@ -111,11 +111,16 @@ charl_status charl__attention_tensor_core_grad(const charl__enqueue *e)
 {
     const charl__attention_attr *a = e->attr;
     const charl__attention_extents x = charl__attention_extents_get(&e->in[1]->shape, a);
-    charl__launch l = {.args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]), charl__in(e->in[3]),
-                                charl__in(e->n_in - a->starts > 4 ? e->in[4] : NULL),
-                                charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, 0), charl__out(e->out[0])}};
+    charl_tensor *const glse = e->n_in - a->starts > 4 ? e->in[4] : NULL;
+    charl__attention_args args;
+    charl__launch l = {
+        .args = {charl__placed(charl__in(e->in[0]), &args.gout), charl__placed(charl__in(e->in[1]), &args.qkv),
+                 charl__placed(charl__in(e->in[2]), &args.out), charl__placed(charl__in(e->in[3]), &args.lse),
+                 charl__placed(charl__in(glse), &args.glse),
+                 charl__placed(charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, 0), &args.dots),
+                 charl__placed(charl__out(e->out[0]), &args.dqkv)}};
 
-    CHARL_TRY(launch(e, &queries_form, x, a->heads, 7, &l));
-    CHARL_TRY(launch(e, &keys_form, x, a->kv_heads, 7, &l));
+    CHARL_TRY(launch(e, &queries_form, x, a->heads, 7, &args, &l));
+    CHARL_TRY(launch(e, &keys_form, x, a->kv_heads, 7, &args, &l));
     return CHARL_OK;
 }

@@ -92,6 +92,8 @@ charl_status charl__persistent_launch(const charl__enqueue *e, const charl__recu
                                       const charl__persistent_plan *plan, charl__launch *l)
 {
     const bool fits = plan->local_bytes <= LOCAL_DECLARED;
+    charl__recurrent_args args = {.batch = (int32_t)r->batch, .steps = (uint64_t)r->steps};
+    uint64_t none; /* the workspace begins at 0 */
     const charl__kernel_param params[] = {{"ACT", .text = charl__kernel_type(r->act)},
                                           {"GATES", r->gates},
                                           {"H", r->hidden},
@@ -109,10 +111,9 @@ charl_status charl__persistent_launch(const charl__enqueue *e, const charl__recu
     l->local[0] = (size_t)(plan->rows * plan->units / CELLS);
     l->global[0] = (size_t)group_count(r, plan->rows, plan->units) * l->local[0];
     l->sm90a.shared_bytes = fits ? 0 : plan->local_bytes;
-    charl__launch_add(l, charl__inout(&r->exchange));
-    charl__launch_add(l, charl__raw(CHARL_ARG_INOUT, charl__workspace_split_k(e->dev)));
-    charl__launch_add(l, charl__i32((int32_t)r->batch));
-    charl__launch_add(l, charl__i32((int32_t)r->steps));
+    charl__launch_add(l, charl__placed(charl__inout(&r->exchange), &args.state));
+    charl__launch_add(l, charl__placed(charl__raw(CHARL_ARG_INOUT, charl__workspace_split_k(e->dev)), &none));
+    charl__launch_add(l, charl__struct(&args, sizeof args));
     CHARL_TRY(charl__launch_enqueue(e->dev, l));
     return CHARL_OK;
 }
