@@ -21,13 +21,13 @@ typedef struct cell {
     double s, launches, flop, bytes;
 } cell;
 
-typedef struct tally {
+typedef struct accumulator {
     cell *cell;
     int64_t n_cells;
     char **layer; /* names, with numbers as stars */
     int n_layers;
     int *layer_of; /* label -> layer; -1: not seen */
-} tally;
+} accumulator;
 
 /* The best of a few runs: amount per second. */
 static charl_status measure(charl_device *dev, charl_roofline *r, double *rate)
@@ -71,7 +71,7 @@ cleanup:
     return st;
 }
 
-static charl_status find_layer(tally *y, const char *label, int *out)
+static charl_status find_layer(accumulator *y, const char *label, int *out)
 {
     charl_status st = CHARL_OK;
     char *name = NULL;
@@ -91,7 +91,7 @@ cleanup:
     return st;
 }
 
-static charl_status find_cell(tally *y, int name, int layer, cell **out)
+static charl_status find_cell(accumulator *y, int name, int layer, cell **out)
 {
     for (int64_t i = 0; i < y->n_cells; i++) {
         *out = &y->cell[i];
@@ -105,7 +105,7 @@ static charl_status find_cell(tally *y, int name, int layer, cell **out)
     return CHARL_OK;
 }
 
-static charl_status count(tally *y, const charl__trace *t)
+static charl_status count(accumulator *y, const charl__trace *t)
 {
     CHARL_TRY(charl__alloc_array(charl__trace_texts(t) + 1, sizeof *y->layer_of, &y->layer_of));
     for (int i = 0; i < charl__trace_texts(t); i++) {
@@ -131,7 +131,7 @@ static charl_status count(tally *y, const charl__trace *t)
 }
 
 /* A layer notes its operations at one of its launches: they belong to the kernel that takes most of its time. */
-static void assign_flop(tally *y)
+static void assign_flop(accumulator *y)
 {
     for (int layer = 0; layer < y->n_layers; layer++) {
         cell *longest = NULL;
@@ -181,7 +181,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* layer: [n_layers], kernel: [texts], of which those that ran are moved to the front */
-static void fill_rows(const tally *y, const charl__trace *t, double steps, charl_profile_row *layer,
+static void fill_rows(const accumulator *y, const charl__trace *t, double steps, charl_profile_row *layer,
                       charl_profile_row *kernel, charl_profile *p)
 {
     for (int64_t i = 0; i < y->n_cells; i++) {
@@ -211,7 +211,7 @@ static charl_status report(charl__trainer *t, charl_profile *p)
 {
     charl_status st = CHARL_OK;
     const charl__trace *trace = charl__device_trace(t->session.dev);
-    tally y = {0};
+    accumulator y = {0};
     charl_profile_row *layer = NULL, *kernel = NULL;
 
     CHARL_TRY_CLEANUP(count(&y, trace));
