@@ -2,6 +2,8 @@
 #include "autograd/op.h"
 #include "charl/ops.h"
 
+enum { MARGIN = 64 };
+
 const char *charl__batch_name(charl_batch b)
 {
     return b == CHARL_BATCHED ? "batched" : b == CHARL_PARTIAL ? "partial" : "replicated";
@@ -74,6 +76,17 @@ charl_status charl__infer_same_rows(const charl__infer *inf, int a, int b)
     CHARL_REQUIRE(inf->in[a].batch == inf->in[b].batch, CHARL_ERR_SHAPE,
                   "operand %d %s is the same on all ranks, but operand %d has a row for each sample of the batch", same,
                   charl_shape_format(&inf->in[same].shape, text), rows);
+    return CHARL_OK;
+}
+
+charl_status charl__infer_images(const charl__infer *inf)
+{
+    const charl_shape *x = &inf->in[0].shape;
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(x->ndim == 4 && inf->in[0].dtype == CHARL_F32 && x->dim[2] * x->dim[3] <= INT32_MAX - MARGIN,
+                  CHARL_ERR_SHAPE, "images are f32 [rows, channels, height, width], not %s %s",
+                  charl_dtype_name(inf->in[0].dtype), charl_shape_format(x, text));
     return CHARL_OK;
 }
 

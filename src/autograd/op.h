@@ -281,6 +281,8 @@ const char *charl__batch_name(charl_batch b);
 charl_status charl__op_infer(const charl__op *op, charl__infer *inf) CHARL_MUST_CHECK;
 /** Mark all outputs BATCHED if any input is. Call after shapes are set. Errors: ERR_SHAPE when a BATCHED input has no leading extent. */
 charl_status charl__infer_rows(charl__infer *inf);
+/** Operand 0 holds f32 images [rows, channels, height, width] whose pixels an int counts, in groups too. Errors: ERR_SHAPE. */
+charl_status charl__infer_images(const charl__infer *inf) CHARL_MUST_CHECK;
 /** Operands a and b, one of which has a row for each row of the other, are both BATCHED or neither is: a REPLICATED one would give the rows
  *  of every rank the same values. Errors: ERR_SHAPE. */
 charl_status charl__infer_same_rows(const charl__infer *inf, int a, int b);

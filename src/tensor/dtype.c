@@ -1,34 +1,8 @@
 /* Numbers to and from element types. */
 #include <math.h>
-#include <string.h>
 
+#include "base/numeric/bf16.h"
 #include "charl/shape.h"
-
-static uint32_t bits_of(float x)
-{
-    uint32_t u;
-
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static float float_of(uint32_t u)
-{
-    float x;
-
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
-static uint16_t to_bf16(float x)
-{
-    const uint32_t u = bits_of(x);
-
-    if (isnan(x)) {
-        return (uint16_t)(u >> 16 | 0x40U);
-    }
-    return (uint16_t)((u + 0x7fffU + (u >> 16 & 1U)) >> 16);
-}
 
 /* Adding and removing a power of two rounds the mantissa to the 11 bits (fewer below 2^-14) that a
  * half has. */
@@ -81,7 +55,7 @@ void charl_dtype_encode(charl_dtype dtype, const double *src, int64_t n, void *d
             ((uint16_t *)dst)[i] = to_f16(src[i]);
             break;
         case CHARL_BF16:
-            ((uint16_t *)dst)[i] = to_bf16((float)src[i]);
+            ((uint16_t *)dst)[i] = charl__bf16_round((float)src[i]);
             break;
         case CHARL_U8:
             ((uint8_t *)dst)[i] = (uint8_t)src[i];
@@ -118,7 +92,7 @@ void charl_dtype_decode(charl_dtype dtype, const void *src, int64_t n, double *d
             dst[i] = from_f16(((const uint16_t *)src)[i]);
             break;
         case CHARL_BF16:
-            dst[i] = (double)float_of((uint32_t)((const uint16_t *)src)[i] << 16);
+            dst[i] = (double)charl__bf16_load(((const uint16_t *)src)[i]);
             break;
         case CHARL_U8:
             dst[i] = ((const uint8_t *)src)[i];

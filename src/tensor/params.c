@@ -698,47 +698,30 @@ cleanup:
     return st;
 }
 
-/* Memory for packed values: codes, then scales. */
-static charl_status packed_memory(const charl_param *p, void **codes, float **scales)
-{
-    const size_t bytes = charl__tensor_bytes(p->codes);
-
-    CHARL_TRY(charl__alloc_large(bytes + 4 + (size_t)charl__param_bytes(p), codes));
-    *scales = (float *)(void *)((char *)*codes + (bytes + 3) / 4 * 4);
-    return CHARL_OK;
-}
-
-static charl_status write_packed(charl_param *p, const float *src)
+/* Between `values` and the device, to it if `writes`: in host memory packed values are codes, then scales. */
+static charl_status copy_packed(const charl_param *p, float *values, bool writes)
 {
     charl_status st = CHARL_OK;
     const int64_t n = charl_shape_count(&p->spec.shape);
-    float *scales = NULL;
-    void *codes = NULL;
+    const size_t bytes = charl__tensor_bytes(p->codes);
+    unsigned char *codes = NULL;
+    float *scales;
 
-    CHARL_TRY_CLEANUP(packed_memory(p, &codes, &scales));
-    charl__pack(p->format, src, n, codes, scales);
-    CHARL_TRY_CLEANUP(charl_tensor_write(p->codes, codes, charl__tensor_bytes(p->codes)));
-    if (p->scales) {
-        CHARL_TRY_CLEANUP(charl_tensor_write(p->scales, scales, charl__tensor_bytes(p->scales)));
+    CHARL_TRY_CLEANUP(charl__alloc_large(bytes + 4 + (size_t)charl__param_bytes(p), &codes));
+    scales = (float *)(void *)(codes + (bytes + 3) / 4 * 4);
+    if (writes) {
+        charl__pack(p->format, values, n, codes, scales);
     }
-    p->source_crc32c = charl__crc32c(0, src, (size_t)n * sizeof *src);
-cleanup:
-    charl_free(codes);
-    return st;
-}
-
-static charl_status read_packed(const charl_param *p, float *dst)
-{
-    charl_status st = CHARL_OK;
-    float *scales = NULL;
-    void *codes = NULL;
-
-    CHARL_TRY_CLEANUP(packed_memory(p, &codes, &scales));
-    CHARL_TRY_CLEANUP(charl_tensor_read(p->codes, codes, charl__tensor_bytes(p->codes)));
+    CHARL_TRY_CLEANUP(writes ? charl_tensor_write(p->codes, codes, bytes) : charl_tensor_read(p->codes, codes, bytes));
     if (p->scales) {
-        CHARL_TRY_CLEANUP(charl_tensor_read(p->scales, scales, charl__tensor_bytes(p->scales)));
+        const size_t size = charl__tensor_bytes(p->scales);
+
+        CHARL_TRY_CLEANUP(writes ? charl_tensor_write(p->scales, scales, size)
+                                 : charl_tensor_read(p->scales, scales, size));
     }
-    charl__unpack(p->format, codes, scales, charl_shape_count(&p->spec.shape), dst);
+    if (!writes) {
+        charl__unpack(p->format, codes, scales, n, values);
+    }
 cleanup:
     charl_free(codes);
     return st;
@@ -749,7 +732,9 @@ charl_status charl_param_write(charl_param *p, const float *src)
     CHARL_GIVEN(p, src);
     CHARL_TRY(charl__device_enter(p->set->dev));
     if (p->codes) {
-        return write_packed(p, src);
+        CHARL_TRY(copy_packed(p, (float *)(uintptr_t)src, true));
+        p->source_crc32c = charl__crc32c(0, src, (size_t)charl_shape_count(&p->spec.shape) * sizeof *src);
+        return CHARL_OK;
     }
     if (p->held) {
         memcpy(p->held, src, (size_t)charl_shape_count(&p->spec.shape) * sizeof *src);
@@ -779,7 +764,7 @@ charl_status charl_param_read(const charl_param *p, float *dst)
     CHARL_GIVEN(p, dst);
     CHARL_TRY(charl__device_enter(p->set->dev));
     if (p->codes) {
-        return read_packed(p, dst);
+        return copy_packed(p, dst, false);
     }
     if (p->held) {
         memcpy(dst, p->held, (size_t)charl_shape_count(&p->spec.shape) * sizeof *dst);

@@ -66,6 +66,15 @@ static inline const char *charl__kernel_type(charl_dtype dtype)
     return dtype == CHARL_BF16 ? "ushort" : dtype == CHARL_F16 ? "half" : "float";
 }
 
+/** OpenCL C's name of an integer type of at most 32 bits or of f32; NULL for others. */
+static inline const char *charl__source_type(charl_dtype dtype)
+{
+    static const char *const name[CHARL_DTYPE_COUNT] = {
+        [CHARL_U8] = "uchar", [CHARL_U16] = "ushort", [CHARL_U32] = "uint", [CHARL_I32] = "int", [CHARL_F32] = "float"};
+
+    return name[dtype];
+}
+
 /* NULL gives the kernel a null pointer and offset 0. Each takes two kernel parameters: pointer,
  * ulong offset. */
 static inline charl__arg charl__in(const charl_tensor *t)

@@ -20,11 +20,6 @@ static bool is_depthwise(const charl__gemm *p)
            p->n == (int64_t)p->window.taps[0] * p->window.taps[1];
 }
 
-bool charl__gemm_has_slices(const charl__enqueue *e, int k)
-{
-    return e->lane_stride[k] > 0;
-}
-
 static bool wants_more_parts(const cut_rule *r, const charl__gemm *p, int parts)
 {
     const int64_t products = (p->inner > 1 ? p->inner : 1) * parts;
@@ -182,14 +177,14 @@ static charl_status fold_after(const charl__enqueue *leaves, const charl__gemm *
 
 static charl_status run(const charl__enqueue *e, const charl__gemm *p, int k, bool with_a_sums)
 {
-    const int parts = charl__gemm_has_slices(e, k) ? charl__gemm_slices_parts(p, p->a->dtype) : 1;
+    const int parts = charl__is_partial(e, k) ? charl__gemm_slices_parts(p, p->a->dtype) : 1;
     const charl_slices slices = charl__cut_slices(e->slices, parts);
     charl__gemm q = cut_products(p, parts);
     charl__enqueue leaves = *e;
 
     leaves.slices = &slices;
     leaves.parts = parts;
-    if (!charl__gemm_has_slices(e, k)) {
+    if (!charl__is_partial(e, k)) {
         q.out = e->out[k];
         q.a_sums = with_a_sums ? e->out[1] : NULL;
         CHARL_TRY(charl__gemm_enqueue(e->dev, &q));
@@ -213,7 +208,7 @@ charl_status charl__gemm_slices_sums(const charl__enqueue *e, const charl__gemm 
 
 bool charl__gemm_slices_can_sum(const charl__enqueue *e, const charl__gemm *p)
 {
-    return charl__gemm_has_slices(e, 0) && !charl__fold_is_direct(e) && e->rounds[0] == e->rounds[1] &&
+    return charl__is_partial(e, 0) && !charl__fold_is_direct(e) && e->rounds[0] == e->rounds[1] &&
            charl__gemm_slices_parts(p, p->a->dtype) == 1 && charl__gemm_folds(e->dev, p) &&
            charl__gemm_folds_sums(e->dev, p);
 }

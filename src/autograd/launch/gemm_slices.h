@@ -7,11 +7,8 @@
  *  whether its operands are of half types only.
  */
 #include "autograd/op.h"
+#include "autograd/launch/rows.h"
 #include "tensor/gemm/gemm.h"
-
-/** True where output k is a sum over slices; false where operands are the same on all ranks and the
- *  sum is one chain. */
-bool charl__gemm_has_slices(const charl__enqueue *e, int k);
 
 /** Slices whose leaves are `parts` equal parts of those of s each; parts: a power of two. */
 charl_slices charl__cut_slices(const charl_slices *s, int parts);

@@ -74,6 +74,28 @@ int charl__axis(const charl_shape *s, int axis)
     return axis >= 0 && axis < s->ndim ? axis : -1;
 }
 
+charl_shape charl__shape_reduced(const charl_shape *s, int axis, bool keep)
+{
+    charl_shape out = {.ndim = 0};
+
+    for (int i = 0; i < s->ndim; i++) {
+        if (i != axis || keep) {
+            out.dim[out.ndim++] = i == axis ? 1 : s->dim[i];
+        }
+    }
+    return out;
+}
+
+charl_shape charl__shape_expanded(const charl_shape *s, int axis, int64_t n)
+{
+    charl_shape out = {.ndim = s->ndim + 1};
+
+    for (int i = 0; i < out.ndim; i++) {
+        out.dim[i] = i == axis ? n : s->dim[i - (i > axis)];
+    }
+    return out;
+}
+
 void charl__split_axis(const charl_shape *s, int axis, int64_t *outer, int64_t *n, int64_t *inner)
 {
     *outer = 1;

@@ -43,7 +43,7 @@ charl_status charl__reduce_slices(const charl__enqueue *e, const charl_reduce *r
 
 /** Argument for a part of the workspace. */
 charl__arg charl__scratch_arg(charl__arg_kind kind, const charl_tensor *workspace, int64_t offset);
-/** Output k is PARTIAL: one result per slice, then charl__fold. */
+/** Output k is PARTIAL: one result per slice, then charl__fold. False where operands are the same on all ranks, and a sum is one chain. */
 bool charl__is_partial(const charl__enqueue *e, int k);
 
 /** to[to_at + o * to_row + j] = from[from_at + o * from_row + j] for o < outer, j < length:
@@ -67,5 +67,8 @@ void charl__split_axis_of(const charl_tensor *t, int axis, int64_t *outer, int64
 bool charl__is_rows_of(const charl_shape *rows, const charl_shape *x);
 /** An axis counted from the front, or -1 when it is none of the shape's. */
 int charl__axis(const charl_shape *s, int axis);
+/** s without an axis, or with 1 there; and with an axis of n elements more. */
+charl_shape charl__shape_reduced(const charl_shape *s, int axis, bool keep);
+charl_shape charl__shape_expanded(const charl_shape *s, int axis, int64_t n);
 
 #endif

@@ -62,7 +62,7 @@ static charl_status enqueue_input(const charl__enqueue *e, const charl__conv *c)
 
 static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c)
 {
-    const int64_t slices = charl__gemm_has_slices(e, 0) ? e->slices->count : 1;
+    const int64_t slices = charl__is_partial(e, 0) ? e->slices->count : 1;
     charl__gemm p = charl__conv_weight_gradient(c, slices);
 
     p.a = e->in[0];

@@ -124,7 +124,7 @@ static int columns_of(const charl__conv *c)
 /* A leaf of the tree for each part of each slice. */
 static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c)
 {
-    const bool has_slices = charl__gemm_has_slices(e, 0), channels_last = e->in[0]->channels_last;
+    const bool has_slices = charl__is_partial(e, 0), channels_last = e->in[0]->channels_last;
     const int64_t rows = has_slices ? c->batch / e->slices->count : c->batch;
     const charl__gemm product = charl__conv_weight_gradient(c, has_slices ? e->slices->count : 1);
     const int parts = has_slices ? charl__gemm_slices_parts(&product, e->in[0]->dtype) : 1;

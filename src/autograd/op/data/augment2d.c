@@ -29,9 +29,7 @@ static charl_status infer(charl__infer *inf)
     const int64_t rows = x->ndim > 0 ? x->dim[0] : 0;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(x->ndim == 4 && inf->in[0].dtype == CHARL_F32 && x->dim[2] * x->dim[3] <= INT32_MAX - GROUP,
-                  CHARL_ERR_SHAPE, "images are f32 [rows, channels, height, width], not %s %s",
-                  charl_dtype_name(inf->in[0].dtype), charl_shape_format(x, a));
+    CHARL_TRY(charl__infer_images(inf));
     CHARL_REQUIRE(inf->n_in == 1 || (inf->n_in == 3 && inf->in[1].shape.ndim == 1 &&
                                      charl_shape_equal(&inf->in[1].shape, &inf->in[2].shape) &&
                                      (inf->in[1].shape.dim[0] == 1 || inf->in[1].shape.dim[0] == x->dim[1])),

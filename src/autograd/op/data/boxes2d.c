@@ -18,9 +18,7 @@ static charl_status check(const charl__infer *inf)
     const charl_type *x = &inf->in[0], *box = &inf->in[inf->n_in - 1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(x->shape.ndim == 4 && x->dtype == CHARL_F32 && x->shape.dim[2] * x->shape.dim[3] <= INT32_MAX - GROUP,
-                  CHARL_ERR_SHAPE, "images are f32 [rows, channels, height, width], not %s %s",
-                  charl_dtype_name(x->dtype), charl_shape_format(&x->shape, a));
+    CHARL_TRY(charl__infer_images(inf));
     CHARL_REQUIRE(box->dtype == CHARL_F32 && box->shape.ndim == 2 && box->shape.dim[0] == x->shape.dim[0] &&
                       box->shape.dim[1] == 4,
                   CHARL_ERR_SHAPE, "boxes %s do not fit images %s", charl_shape_format(&box->shape, b),

@@ -25,9 +25,8 @@ static charl_status infer(charl__infer *inf)
                       row->dtype == CHARL_I32,
                   CHARL_ERR_SHAPE, "rows %s (%s) of a source %s", charl_shape_format(&row->shape, a),
                   charl_dtype_name(row->dtype), charl_shape_format(&source->shape, b));
-    CHARL_REQUIRE(source->dtype == CHARL_F32 || source->dtype == CHARL_U8 || source->dtype == CHARL_U16 ||
-                      source->dtype == CHARL_U32 || source->dtype == CHARL_I32,
-                  CHARL_ERR_DTYPE, "rows of %s cannot be gathered", charl_dtype_name(source->dtype));
+    CHARL_REQUIRE(charl__source_type(source->dtype), CHARL_ERR_DTYPE, "rows of %s cannot be gathered",
+                  charl_dtype_name(source->dtype));
     CHARL_REQUIRE(inf->n_in != 3, CHARL_ERR_INVALID, "a shift without a scale");
     if (inf->n_in == 4) {
         CHARL_REQUIRE(inf->in[2].dtype == CHARL_F32 && inf->in[3].dtype == CHARL_F32, CHARL_ERR_DTYPE,
@@ -47,22 +46,6 @@ static charl_status infer(charl__infer *inf)
     inf->out[0].shape.dim[0] = row->shape.dim[0];
     inf->out[0].batch = row->batch;
     return CHARL_OK;
-}
-
-static const char *cl_type(charl_dtype d)
-{
-    switch (d) {
-    case CHARL_U8:
-        return "uchar";
-    case CHARL_U16:
-        return "ushort";
-    case CHARL_U32:
-        return "uint";
-    case CHARL_I32:
-        return "int";
-    default:
-        return "float";
-    }
 }
 
 /* Elements after the channel extent; 1 channel means one value for all. */
@@ -92,7 +75,7 @@ static charl_status enqueue(const charl__enqueue *e)
     const bool is_int = padded || is_integer_target(source->dtype);
     charl__launch l = {.file = "data/gather_rows",
                        .entry = "charl_gather_rows",
-                       .params = {{"SRC", .text = cl_type(source->dtype)},
+                       .params = {{"SRC", .text = charl__source_type(source->dtype)},
                                   {"DST", .text = is_int ? "int" : "float"},
                                   {"DST_IS_FLOAT", !is_int},
                                   {"PADDED", padded},

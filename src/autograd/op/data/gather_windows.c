@@ -13,32 +13,13 @@ typedef struct windows_attr {
     int64_t length, offset;
 } windows_attr;
 
-/* OpenCL C name of an element type that tokens may have; NULL for others. */
-static const char *cl_type(charl_dtype d)
-{
-    switch (d) {
-    case CHARL_U8:
-        return "uchar";
-    case CHARL_U16:
-        return "ushort";
-    case CHARL_U32:
-        return "uint";
-    case CHARL_I32:
-        return "int";
-    case CHARL_F32:
-        return "float";
-    default:
-        return NULL;
-    }
-}
-
 static charl_status infer(charl__infer *inf)
 {
     const windows_attr *attr = inf->attr;
     const charl_type *tokens = &inf->in[0], *start = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(cl_type(tokens->dtype) && start->dtype == CHARL_I32, CHARL_ERR_DTYPE,
+    CHARL_REQUIRE(charl__source_type(tokens->dtype) && start->dtype == CHARL_I32, CHARL_ERR_DTYPE,
                   "tokens of %s at positions of %s", charl_dtype_name(tokens->dtype), charl_dtype_name(start->dtype));
     CHARL_REQUIRE(tokens->shape.ndim == 1 && tokens->batch == CHARL_REPLICATED && start->shape.ndim == 1,
                   CHARL_ERR_SHAPE, "windows of tokens %s at %s", charl_shape_format(&tokens->shape, a),
@@ -54,7 +35,7 @@ static charl_status enqueue(const charl__enqueue *e)
     const int64_t rows = e->out[0]->shape.dim[0];
     charl__launch l = {.file = "data/gather_windows",
                        .entry = "charl_gather_windows",
-                       .params = {{"SRC", .text = cl_type(e->in[0]->dtype)},
+                       .params = {{"SRC", .text = charl__source_type(e->in[0]->dtype)},
                                   {"OUT", .text = e->in[0]->dtype == CHARL_F32 ? "float" : "int"}},
                        .global = {rows > 0 ? ((size_t)attr->length + GROUP - 1) / GROUP * GROUP : 0, (size_t)rows},
                        .local = {GROUP, 1},

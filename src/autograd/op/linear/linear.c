@@ -195,7 +195,7 @@ charl_status charl__infer_wgrad(charl__infer *inf)
 static charl_status enqueue_wgrad(const charl__enqueue *e)
 {
     charl__gemm p =
-        charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape, charl__gemm_has_slices(e, 0) ? e->slices->count : 1);
+        charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape, charl__is_partial(e, 0) ? e->slices->count : 1);
 
     p.a = e->in[0];
     p.b = e->in[1];

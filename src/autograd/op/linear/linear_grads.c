@@ -36,7 +36,7 @@ static charl_status infer(charl__infer *inf)
 /* The sum over rows of p, after linear_wgrad's part of the workspace. */
 static charl_status enqueue_sums(const charl__enqueue *e, const charl__gemm *p)
 {
-    const int64_t slices = charl__gemm_has_slices(e, 1) ? e->slices->count : 1;
+    const int64_t slices = charl__is_partial(e, 1) ? e->slices->count : 1;
     const charl_reduce r = {.a = charl__in(e->in[0]),
                             .a_type = e->in[0]->dtype,
                             .n_in = 1,
@@ -47,13 +47,13 @@ static charl_status enqueue_sums(const charl__enqueue *e, const charl__gemm *p)
                             .scratch = slices * p->m,
                             .scale = 1.0F};
 
-    return charl__gemm_has_slices(e, 1) ? charl__reduce_slices(e, &r, 1) : charl__reduce_sum(e, &r);
+    return charl__is_partial(e, 1) ? charl__reduce_slices(e, &r, 1) : charl__reduce_sum(e, &r);
 }
 
 static charl_status enqueue(const charl__enqueue *e)
 {
     charl__gemm p =
-        charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape, charl__gemm_has_slices(e, 0) ? e->slices->count : 1);
+        charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape, charl__is_partial(e, 0) ? e->slices->count : 1);
 
     p.a = e->in[0];
     p.b = e->in[1];

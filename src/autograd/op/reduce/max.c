@@ -19,7 +19,6 @@ static charl_status infer(charl__infer *inf)
     const charl_type *x = &inf->in[0];
     const int axis = charl__axis(&x->shape, attr->axis);
     char text[CHARL_SHAPE_TEXT];
-    charl_shape *out = &inf->out[0].shape;
 
     CHARL_TRY(charl__infer_floats(inf, 0, 1));
     CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d", charl_shape_format(&x->shape, text), attr->axis);
@@ -28,12 +27,7 @@ static charl_status infer(charl__infer *inf)
     CHARL_REQUIRE(axis > 0 || x->batch != CHARL_BATCHED, CHARL_ERR_SHAPE,
                   "max cannot run over the batch axis: it is not a sum over rows");
     inf->out[0] = *x;
-    out->ndim = 0;
-    for (int i = 0; i < x->shape.ndim; i++) {
-        if (i != axis || attr->keep) {
-            out->dim[out->ndim++] = i == axis ? 1 : x->shape.dim[i];
-        }
-    }
+    inf->out[0].shape = charl__shape_reduced(&x->shape, axis, attr->keep);
     inf->n_out = 2;
     inf->out[1] = inf->out[0];
     inf->out[1].dtype = CHARL_I32;
@@ -102,15 +96,10 @@ static void reference(const charl__reference *r)
 static charl_status infer_grad(charl__infer *inf)
 {
     const max_attr *attr = inf->attr;
-    charl_shape *out = &inf->out[0].shape;
+    const charl_shape reduced = charl__shape_reduced(&inf->in[0].shape, attr->keep ? attr->axis : -1, false);
 
     inf->out[0] = inf->in[0];
-    if (!attr->keep) {
-        for (int i = out->ndim++; i > attr->axis; i--) {
-            out->dim[i] = out->dim[i - 1];
-        }
-    }
-    out->dim[attr->axis] = attr->n;
+    inf->out[0].shape = charl__shape_expanded(&reduced, attr->axis, attr->n);
     return charl__infer_rows(inf);
 }
 

@@ -22,20 +22,15 @@ static charl_status infer_expand(charl__infer *inf)
 {
     const expand_attr *attr = inf->attr;
     const charl_type *x = &inf->in[0];
-    charl_shape *out = &inf->out[0].shape;
 
     CHARL_REQUIRE(x->shape.ndim < CHARL_MAX_DIMS && attr->axis <= x->shape.ndim, CHARL_ERR_SHAPE,
                   "cannot insert axis %d", attr->axis);
     inf->out[0] = *x;
-    for (int i = x->shape.ndim; i > attr->axis; i--) {
-        out->dim[i] = out->dim[i - 1];
-    }
-    out->ndim++;
-    out->dim[attr->axis] = attr->n;
+    inf->out[0].shape = charl__shape_expanded(&x->shape, attr->axis, attr->n);
     if (inf->n_in > 1) {
         CHARL_REQUIRE(attr->axis == 0 && inf->in[1].shape.ndim > 0 && x->batch == CHARL_REPLICATED, CHARL_ERR_SHAPE,
                       "only the leading axis can be the batch");
-        out->dim[0] = inf->in[1].shape.dim[0];
+        inf->out[0].shape.dim[0] = inf->in[1].shape.dim[0];
         inf->out[0].batch = inf->in[1].batch;
     }
     return CHARL_OK;
@@ -102,19 +97,13 @@ static charl_status infer(charl__infer *inf)
     const charl_type *x = &inf->in[0];
     const int axis = charl__axis(&x->shape, attr->axis);
     char text[CHARL_SHAPE_TEXT];
-    charl_shape *out = &inf->out[0].shape;
     int64_t outer, n, inner;
 
     CHARL_TRY(charl__infer_floats(inf, 0, 1));
     CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d", charl_shape_format(&x->shape, text), attr->axis);
     inf->out[0] = *x;
     inf->out[0].dtype = CHARL_F32;
-    out->ndim = 0;
-    for (int i = 0; i < x->shape.ndim; i++) {
-        if (i != axis || attr->keep) {
-            out->dim[out->ndim++] = i == axis ? 1 : x->shape.dim[i];
-        }
-    }
+    inf->out[0].shape = charl__shape_reduced(&x->shape, axis, attr->keep);
     charl__split_axis(&x->shape, axis, &outer, &n, &inner);
     if (axis == 0 && x->batch == CHARL_BATCHED) {
         inf->out[0].batch = CHARL_PARTIAL;
@@ -149,19 +138,13 @@ static void backward(const charl__backward *b)
     const sum_attr *attr = b->attr;
     const charl_type x = charl_var_get_type(b->in[0]);
     const int axis = charl__axis(&x.shape, attr->axis);
-    charl_shape rest = {.ndim = 0};
-    charl_var *out[CHARL_OP_MAX_OUT];
     charl_var *in[2];
 
-    for (int i = 0; i < x.shape.ndim; i++) {
-        if (i != axis) {
-            rest.dim[rest.ndim++] = x.shape.dim[i];
-        }
-    }
-    in[0] = charl_reshape(b->g, b->gout[0], rest);
+    in[0] = charl_reshape(b->g, b->gout[0], charl__shape_reduced(&x.shape, axis, false));
     in[1] = axis == 0 && x.batch == CHARL_BATCHED ? b->in[0] : NULL; /* says how many rows */
-    charl__apply(b->g, &charl_op_expand, &(expand_attr){axis, x.shape.dim[axis]}, in, in[1] ? 2 : 1, out);
-    b->gin[0] = charl__as_dtype(b->g, out[0], charl__gradient_dtype(&x));
+    b->gin[0] = charl__as_dtype(
+        b->g, charl__apply_n(b->g, &charl_op_expand, &(expand_attr){axis, x.shape.dim[axis]}, in, in[1] ? 2 : 1),
+        charl__gradient_dtype(&x));
 }
 
 static void reference(const charl__reference *r)

@@ -281,7 +281,7 @@ static charl_status multiply_pixels(const charl__enqueue *e, const charl__conv *
 {
     charl__gemm p = matrix_gradient(c, slices);
     const int64_t bytes =
-        charl__gemm_has_slices(e, 0) ? charl__gemm_slices_workspace(&p, e->in[0]->dtype, e->slices->count) : 0;
+        charl__is_partial(e, 0) ? charl__gemm_slices_workspace(&p, e->in[0]->dtype, e->slices->count) : 0;
     carver w = start_at(e, bytes);
     charl_tensor a, b, leaves = *e->workspace; /* its part of the workspace: images may follow */
     charl__enqueue own = *e;
@@ -301,7 +301,7 @@ static charl_status multiply_pixels(const charl__enqueue *e, const charl__conv *
 static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c)
 {
     static const charl_slices one = {.total = 1, .count = 1, .n_lanes = 1, .lane_hi = {1}};
-    const bool has_slices = charl__gemm_has_slices(e, 0);
+    const bool has_slices = charl__is_partial(e, 0);
     const int64_t rows = has_slices ? c->batch / e->slices->count : c->batch;
     const int parts = has_slices ? parts_of(c, rows) : 1;
     const charl_slices slices = has_slices ? charl__cut_slices(e->slices, parts) : one;
