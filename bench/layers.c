@@ -327,89 +327,45 @@ static const charl__cli_shape cross_entropy_gpu[] = {{{32768, 50304}, 0}, {{8192
 static const charl__cli_shape embedding_cpu[] = {{{768, 128, 65}, 0}, {{0}, 0}};
 static const charl__cli_shape embedding_gpu[] = {{{32768, 768, 50304}, 0}, {{16384, 384, 65}, 0}, {{0}, 0}};
 
-const charl__bench_kind charl__bench_linear = {
-    .name = "linear",
-    .shapes =
-        &(const charl__cli_shape_kind){
-            .extents = "ROWSxINPUTSxOUTPUTS", .n_extents = 3, .cpu = linear_cpu, .gpu = linear_gpu},
-    .unit = "GFLOP/s",
-    .is_typed = true,
-    .multiplies = true,
-    .has_peak = true,
-    .doc = "Time a linear layer with a bias, the gradient of its input, and the gradients of "
-           "weight and bias, computed in 8 slices of the batch and added. The peak is the rate of "
-           "a loop of the device's fastest multiplications.",
-    .begin = linear_begin,
-    .end = end};
+/* products: the amounts are floating-point operations, and the peak is that of arithmetic. Otherwise they are bytes. */
+#define LAYER(word, title, what, n, products, text)                                                                    \
+    {                                                                                                                  \
+        .name = (title),                                                                                               \
+        .shapes =                                                                                                      \
+            &(const charl__cli_shape_kind){.extents = (what), .n_extents = (n), .cpu = word##_cpu, .gpu = word##_gpu}, \
+        .unit = (products) ? "GFLOP/s" : "GB/s", .is_typed = true, .multiplies = (products), .has_peak = true,         \
+        .doc = (text), .begin = word##_begin, .end = end                                                               \
+    }
 
-const charl__bench_kind charl__bench_conv = {
-    .name = "conv",
-    .shapes =
-        &(const charl__cli_shape_kind){.extents = "BxCxHxWxOxKxS", .n_extents = 7, .cpu = conv_cpu, .gpu = conv_gpu},
-    .unit = "GFLOP/s",
-    .is_typed = true,
-    .multiplies = true,
-    .has_peak = true,
-    .doc = "Time convolutions of B images of C channels, H by W, to O channels with a window of K "
-           "by K, stride S and padding K/2, and the gradients of image and window, the latter in 8 "
-           "slices of the batch. The peak is the rate of a loop of the device's fastest "
-           "multiplications.",
-    .begin = conv_begin,
-    .end = end};
+const charl__bench_kind charl__bench_linear = LAYER(
+    linear, "linear", "ROWSxINPUTSxOUTPUTS", 3, true,
+    "Time a linear layer with a bias, the gradient of its input, and the gradients of weight and bias, computed in 8 "
+    "slices of the batch and added. The peak is the rate of a loop of the device's fastest multiplications.");
 
-const charl__bench_kind charl__bench_attention = {
-    .name = "attention",
-    .shapes =
-        &(const charl__cli_shape_kind){
-            .extents = "BxTxHEADSxD", .n_extents = 4, .cpu = attention_cpu, .gpu = attention_gpu},
-    .unit = "GFLOP/s",
-    .is_typed = true,
-    .multiplies = true,
-    .has_peak = true,
-    .doc = "Time causal attention over B sequences of T positions with HEADS heads of D elements, "
-           "and its gradient. Half of the T*T products count, and 2.5 times as many for the "
-           "gradient. The peak is the rate of a loop of the device's fastest multiplications.",
-    .begin = attention_begin,
-    .end = end};
+const charl__bench_kind charl__bench_conv =
+    LAYER(conv, "conv", "BxCxHxWxOxKxS", 7, true,
+          "Time convolutions of B images of C channels, H by W, to O channels with a window of K by K, stride S and "
+          "padding K/2, and the gradients of image and window, the latter in 8 slices of the batch. The peak is the "
+          "rate of a loop of the device's fastest multiplications.");
 
-const charl__bench_kind charl__bench_layer_norm = {
-    .name = "layernorm",
-    .shapes =
-        &(const charl__cli_shape_kind){
-            .extents = "ROWSxCOLUMNS", .n_extents = 2, .cpu = layer_norm_cpu, .gpu = layer_norm_gpu},
-    .unit = "GB/s",
-    .is_typed = true,
-    .has_peak = true,
-    .doc = "Time layer norm and its gradients, of x alone and of x and w. Bytes counted: operands and "
-           "results, once each. The peak is a loop that copies as much as the forward pass moves.",
-    .begin = layer_norm_begin,
-    .end = end};
+const charl__bench_kind charl__bench_attention =
+    LAYER(attention, "attention", "BxTxHEADSxD", 4, true,
+          "Time causal attention over B sequences of T positions with HEADS heads of D elements, and its gradient. "
+          "Half of the T*T products count, and 2.5 times as many for the gradient. The peak is the rate of a loop of "
+          "the device's fastest multiplications.");
 
-const charl__bench_kind charl__bench_cross_entropy = {
-    .name = "cross-entropy",
-    .shapes =
-        &(const charl__cli_shape_kind){
-            .extents = "ROWSxCLASSES", .n_extents = 2, .cpu = cross_entropy_cpu, .gpu = cross_entropy_gpu},
-    .unit = "GB/s",
-    .is_typed = true,
-    .has_peak = true,
-    .doc = "Time the loss of a classifier, alone and with its gradient. Bytes counted: the logits, "
-           "read once for the loss, read and written once with the gradient. The peak is a loop "
-           "that copies as much as the forward pass moves.",
-    .begin = cross_entropy_begin,
-    .end = end};
+const charl__bench_kind charl__bench_layer_norm =
+    LAYER(layer_norm, "layernorm", "ROWSxCOLUMNS", 2, false,
+          "Time layer norm and its gradients, of x alone and of x and w. Bytes counted: operands and results, once "
+          "each. The peak is a loop that copies as much as the forward pass moves.");
 
-const charl__bench_kind charl__bench_embedding = {
-    .name = "embedding",
-    .shapes =
-        &(const charl__cli_shape_kind){
-            .extents = "POSITIONSxCOLUMNSxTOKENS", .n_extents = 3, .cpu = embedding_cpu, .gpu = embedding_gpu},
-    .unit = "GB/s",
-    .is_typed = true,
-    .has_peak = true,
-    .doc = "Time the lookup of rows of a table by token, with tokens spread over the table, and "
-           "the gradient of the table. Bytes counted: rows read and written once; for the "
-           "gradient, rows read and the table written in f32. The peak is a loop that copies as "
-           "much as the forward pass moves.",
-    .begin = embedding_begin,
-    .end = end};
+const charl__bench_kind charl__bench_cross_entropy = LAYER(
+    cross_entropy, "cross-entropy", "ROWSxCLASSES", 2, false,
+    "Time the loss of a classifier, alone and with its gradient. Bytes counted: the logits, read once for the loss, "
+    "read and written once with the gradient. The peak is a loop that copies as much as the forward pass moves.");
+
+const charl__bench_kind charl__bench_embedding =
+    LAYER(embedding, "embedding", "POSITIONSxCOLUMNSxTOKENS", 3, false,
+          "Time the lookup of rows of a table by token, with tokens spread over the table, and the gradient of the "
+          "table. Bytes counted: rows read and written once; for the gradient, rows read and the table written in f32. "
+          "The peak is a loop that copies as much as the forward pass moves.");
