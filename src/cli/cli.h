@@ -135,12 +135,15 @@ void charl__cli_compiling_erase(void);
 /** The command begins to print, or ends: says how long compiling took, if that was long. */
 void charl__cli_compiling_done(void);
 
+/** A command: argv[0] is its own name, `path` what was typed up to it. */
+typedef int charl__cli_main(const char *path, int argc, char **argv);
+
 /** A node of the tree of commands: `run`, `sub` or `program`; the end of a table has no name. */
 typedef struct charl__cli_command {
     const char *name;
     const char *args; /* of `run`, for the list of commands */
     const char *summary;
-    int (*run)(const char *path, int argc, char **argv); /* argv[0] is the command's own name */
+    charl__cli_main *run;
     const struct charl__cli_command *sub;
     const char *(*words)(int i); /* names of which argv[1] must be one; NULL: it need not */
     const char *program; /* started with the rest of the command line, by `run` or, where that is NULL, at once */

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-void charl__cli_describe_command(const char *path, int (*run)(const char *path, int argc, char **argv),
-                                 const char *word, charl__cli_take take, void *ctx)
+void charl__cli_describe_command(const char *path, charl__cli_main *run, const char *word, charl__cli_take take,
+                                 void *ctx)
 {
     char name[] = "command", second[64] = "";
     char *argv[] = {name, word ? second : NULL, NULL};

@@ -13,20 +13,20 @@
 
 typedef struct charl__cli_self {
     const char *name;
-    const char *summary;                                 /* for the line NAME of the manual page */
-    const char *description;                             /* paragraphs; before what the options say */
-    const char *const (*examples)[2];                    /* what it does, command; ends with {NULL} */
-    const char *see_also;                                /* "charl-train 1, charl-config 5" */
-    const charl__cli_command *commands;                  /* NULL: */
-    int (*run)(const char *path, int argc, char **argv); /* the program is one command */
+    const char *summary;                /* for the line NAME of the manual page */
+    const char *description;            /* paragraphs; before what the options say */
+    const char *const (*examples)[2];   /* what it does, command; ends with {NULL} */
+    const char *see_also;               /* "charl-train 1, charl-config 5" */
+    const charl__cli_command *commands; /* NULL: */
+    charl__cli_main *run;               /* the program is one command */
 } charl__cli_self;
 
 /** Whether argv asks for one of these; *code is then what to leave with, and it has been printed. */
 bool charl__cli_describe(const charl__cli_self *program, int argc, char **argv, int *code);
 
 /** Call `take` with what the command reads: path as typed, options, operands. `word`: argv[1], or NULL. */
-void charl__cli_describe_command(const char *path, int (*run)(const char *path, int argc, char **argv),
-                                 const char *word, charl__cli_take take, void *ctx);
+void charl__cli_describe_command(const char *path, charl__cli_main *run, const char *word, charl__cli_take take,
+                                 void *ctx);
 
 /** The file of a program that lies beside this one, or its name where that is unknown, for execvp. Returns path. */
 char *charl__cli_beside(const char *program, char path[4096]);

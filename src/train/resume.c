@@ -159,22 +159,14 @@ cleanup:
 }
 
 /* Whether all devices, before and now, were asked to round as IEEE 754 says. */
-static bool is_exact_anywhere(const charl__trainer *t, const charl_checkpoint_reader *r)
+static bool is_exact_anywhere(const charl__trainer *t, const charl_config *was)
 {
-    const char *text = charl_checkpoint_get_config_resolved(r);
-    charl_config *was = NULL;
-    bool both = false;
-
-    if (t->config->train.exact == CHARL__EXACT_ANYWHERE &&
-        charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &was) == CHARL_OK) {
-        both = was->train.exact == CHARL__EXACT_ANYWHERE;
-        charl_config_destroy(was);
-    }
-    return both;
+    return t->config->train.exact == CHARL__EXACT_ANYWHERE && was && was->train.exact == CHARL__EXACT_ANYWHERE;
 }
 
 /* Reject another batch size, number of slices or number of samples; warn about other data, run or device. */
-static charl_status check_state(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
+static charl_status check_state(const charl__trainer *t, const charl_checkpoint_reader *r, const charl_config *was,
+                                const char *path)
 {
     const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
     const charl_device_info *d = charl_device_get_info(t->session.dev);
@@ -217,7 +209,7 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
         charl__trainer_warn(t, text);
     }
     if ((strcmp(s->device, t->replica.mixed.models) != 0 || strcmp(s->driver, d->driver) != 0) &&
-        !is_exact_anywhere(t, r)) {
+        !is_exact_anywhere(t, was)) {
         snprintf(text, sizeof text, "resumed on another device (%s %s, was %s %s): %s", t->replica.mixed.models,
                  d->driver, s->device, s->driver,
                  t->config->train.exact == CHARL__EXACT_DEVICE || charl__config_inexact(t->config)
@@ -229,28 +221,20 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
 }
 
 /* Set new_best if the best metric is not comparable any more: other data, or other evaluation settings. */
-static charl_status check_best(charl__trainer *t, const charl_checkpoint_reader *r)
+static void check_best(charl__trainer *t, const charl_checkpoint_reader *r, const charl_config *was)
 {
-    charl_status st = CHARL_OK;
-    const char *text = charl_checkpoint_get_config_resolved(r);
     const charl_config *now = t->config;
-    charl_config *was = NULL;
 
     t->new_best = strcmp(charl_checkpoint_get_state(r)->data_content_id, t->session.data.content_id) != 0;
-    st = charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &was);
-    if (st == CHARL_ERR_CONFIG) { /* written by another version: compare the data only */
-        return CHARL_OK;
+    if (!was) {
+        return;
     }
-    CHARL_TRY_CLEANUP(st);
     charl__trainer_check_rate(t, was, charl_checkpoint_get_state(r)->step);
     t->new_best = t->new_best || strcmp(was->data.x, now->data.x) != 0 || strcmp(was->data.y, now->data.y) != 0 ||
                   memcmp(&was->data.val_split, &now->data.val_split, sizeof(double)) != 0 ||
                   was->data.window != now->data.window || strcmp(was->train.loss, now->train.loss) != 0 ||
                   was->eval.max_batches != now->eval.max_batches || was->checkpoint.mode != now->checkpoint.mode ||
                   strcmp(was->checkpoint.monitor, now->checkpoint.monitor) != 0;
-cleanup:
-    charl_config_destroy(was);
-    return st;
 }
 
 /* Restore a dynamic loss scale; 1 means that the run used none. */
@@ -279,7 +263,8 @@ static uint64_t digest_of(const charl_checkpoint_reader *r)
     return digest;
 }
 
-static charl_status check_checkpoint(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
+static charl_status check_checkpoint(const charl__trainer *t, const charl_checkpoint_reader *r, const charl_config *was,
+                                     const char *path)
 {
     const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
 
@@ -294,39 +279,37 @@ static charl_status check_checkpoint(const charl__trainer *t, const charl_checkp
         return check_ended(t, r, path);
     }
     CHARL_TRY(check_config(t, r, path));
-    CHARL_TRY(check_state(t, r, path));
+    CHARL_TRY(check_state(t, r, was, path));
     CHARL_REQUIRE(strcmp(s->optim_kind, t->config->optimizer.type) == 0, CHARL_ERR_CHECKPOINT,
                   "%s was trained with %s, now optimizer.type is %s; HINT set it back, " AFRESH, path, s->optim_kind,
                   t->config->optimizer.type);
     return CHARL_OK;
 }
 
-/* The format in which a checkpoint's run exported it. A configuration of another version, which cannot be read, does not tell. */
-static void read_exported(charl__trainer *t, const charl_checkpoint_reader *r)
+/* The configuration that a checkpoint was trained with; NULL: one of another version, which cannot be read. */
+static charl_status read_config(const charl_checkpoint_reader *r, charl_config **out)
 {
     const char *text = charl_checkpoint_get_config_resolved(r);
-    charl_config *config = NULL;
+    const charl_status st = charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, out);
 
-    if (charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &config) == CHARL_OK &&
-        strcmp(config->checkpoint.export_format, "none") != 0) {
-        snprintf(t->exported, sizeof t->exported, "%s", config->checkpoint.export_format);
-    }
-    charl_config_destroy(config);
+    return st == CHARL_ERR_CONFIG ? CHARL_OK : st;
 }
 
 static charl_status restore(charl__trainer *t, const char *path)
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
+    charl_config *was = NULL;
     const charl_checkpoint_state *s;
 
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
     s = charl_checkpoint_get_state(r);
-    CHARL_TRY_CLEANUP(check_best(t, r));
+    CHARL_TRY_CLEANUP(read_config(r, &was));
+    check_best(t, r, was);
     t->replica.step = s->step;
     t->best =
         t->new_best ? charl__best_none : (charl__best){.metric = s->best_metric, .step = -1, .evals = -s->stale_evals};
-    CHARL_TRY_CLEANUP(check_checkpoint(t, r, path));
+    CHARL_TRY_CLEANUP(check_checkpoint(t, r, was, path));
     CHARL_TRY_CLEANUP(charl__weights_find_base(r, path, charl__config_init_from(t->config)));
     CHARL_TRY_CLEANUP(charl__snapshot_restore(&t->replica, r, path));
     t->nonfinite.skipped = s->skipped_steps;
@@ -340,10 +323,13 @@ static charl_status restore(charl__trainer *t, const char *path)
     }
     t->resumed_step = t->saved_step = s->step;
     t->resumed_digest = digest_of(r);
-    read_exported(t, r);
+    if (was && strcmp(was->checkpoint.export_format, "none") != 0) {
+        snprintf(t->exported, sizeof t->exported, "%s", was->checkpoint.export_format);
+    }
     t->recorded_best = isnan(s->best_metric) ? -1 : s->best_step;
     CHARL_TRY_CLEANUP(charl__strdup(path, &t->resumed));
 cleanup:
+    charl_config_destroy(was);
     charl_checkpoint_close(r);
     return st;
 }

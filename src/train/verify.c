@@ -58,22 +58,6 @@ typedef struct verify {
     char text[TEXT_BYTES]; /* how it differs; "": it does not */
 } verify;
 
-static void wrong(verify *v, const char *fmt, ...) CHARL_PRINTF(2, 3);
-
-static void wrong(verify *v, const char *fmt, ...)
-{
-    char text[TEXT_BYTES];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    v->out->wrong++;
-    if (v->options->wrong) {
-        v->options->wrong(v->options->ctx, text);
-    }
-}
-
 static void tell(void (*event)(void *ctx, const char *text), void *ctx, const char *fmt, ...) CHARL_PRINTF(3, 4);
 
 static void tell(void (*event)(void *ctx, const char *text), void *ctx, const char *fmt, ...)
@@ -89,6 +73,7 @@ static void tell(void (*event)(void *ctx, const char *text), void *ctx, const ch
     }
 }
 
+#define WRONG(v, ...) ((v)->out->wrong++, tell((v)->options->wrong, (v)->options->ctx, __VA_ARGS__))
 #define RECORDED(v, ...) tell((v)->options->recorded, (v)->options->ctx, __VA_ARGS__)
 #define NOTED(v, ...) tell((v)->options->noted, (v)->options->ctx, __VA_ARGS__)
 
@@ -96,6 +81,16 @@ static void tell(void (*event)(void *ctx, const char *text), void *ctx, const ch
 static bool is_finding(charl_status st)
 {
     return st == CHARL_ERR_CHECKPOINT || st == CHARL_ERR_DATA || st == CHARL_ERR_IO || st == CHARL_ERR_CONFIG;
+}
+
+/* Such a failure as something that is wrong. */
+static charl_status tell_finding(verify *v, charl_status st)
+{
+    if (is_finding(st)) {
+        WRONG(v, "%s", charl_error_message());
+        return CHARL_OK;
+    }
+    return st;
 }
 
 static const charl__lock_line *record_at(const verify *v, int64_t i)
@@ -132,7 +127,7 @@ static void check_hash(verify *v)
         i++;
     }
     if (i == lock->count) {
-        wrong(v, CHARL__LOCK_FILE " has no line with the hash %.64s", hash);
+        WRONG(v, CHARL__LOCK_FILE " has no line with the hash %.64s", hash);
         return;
     }
     step = lock->line[i].step;
@@ -141,7 +136,7 @@ static void check_hash(verify *v)
         step = lock->line[k].step < step ? lock->line[k].step : step;
     }
     if (!is_end) {
-        wrong(v,
+        WRONG(v,
               "the hash %.16s... is of line %" PRId64 " of " CHARL__LOCK_FILE ", not of the last, line %" PRId64
               ": it does not cover the lines after it, nor the steps after %" PRId64,
               hash, lock->number[i], lock->number[lock->count - 1], step);
@@ -157,13 +152,13 @@ static charl_status check_chain(verify *v)
     CHARL_TRY_CLEANUP(charl__lock_read(v->run, &v->lock, &text));
     CHARL_TRY_CLEANUP(charl__lock_trace(&v->lock, &v->history, &text));
     for (const char *p = charl__text_string(&text); *p; p += strcspn(p, "\n") + 1) {
-        wrong(v, "%.*s", (int)strcspn(p, "\n"), p);
+        WRONG(v, "%.*s", (int)strcspn(p, "\n"), p);
     }
     if (v->options->hash) {
         check_hash(v);
     }
     if (charl__lock_start_of(&v->lock, v->lock.count - 1) < 0) {
-        wrong(v, CHARL__LOCK_FILE " does not say how the run began");
+        WRONG(v, CHARL__LOCK_FILE " does not say how the run began");
     }
     v->out->lines = v->lock.count;
     v->out->recorded = v->history.count;
@@ -212,13 +207,13 @@ static charl_status check_config(verify *v, int64_t start)
     CHARL_TRY_CLEANUP(charl__verify_settings(v->run, v->options->warned, v->options->ctx));
     st = charl__regular_read_all(path, LARGEST_CONFIG, &text);
     if (st == CHARL_ERR_CHECKPOINT) {
-        wrong(v, "%s", charl_error_message());
+        WRONG(v, "%s", charl_error_message());
         st = CHARL_OK;
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(st);
     if (!is_config_of(v, start, charl__text_string(&text))) {
-        wrong(v, "%s is not the configuration that line %" PRId64 " of " CHARL__LOCK_FILE " records", path,
+        WRONG(v, "%s is not the configuration that line %" PRId64 " of " CHARL__LOCK_FILE " records", path,
               v->lock.number[start]);
     } else {
         RECORDED(v, "config.ini");
@@ -243,7 +238,7 @@ static charl_status check_data(verify *v, int64_t start)
     }
     CHARL_TRY_CLEANUP(st);
     if (strcmp(s.data.content_id, v->lock.line[start].value[CHARL__LOCK_DATA]) != 0) {
-        wrong(v, "the data, %s, are not those that line %" PRId64 " of " CHARL__LOCK_FILE " records", s.data.path,
+        WRONG(v, "the data, %s, are not those that line %" PRId64 " of " CHARL__LOCK_FILE " records", s.data.path,
               v->lock.number[start]);
         goto cleanup;
     }
@@ -252,7 +247,7 @@ static charl_status check_data(verify *v, int64_t start)
 cleanup:
     charl__session_fini(&s);
     if (is_finding(st)) {
-        wrong(v, "the data differ from their checksums: %s", charl_error_message());
+        WRONG(v, "the data differ from their checksums: %s", charl_error_message());
         st = CHARL_OK;
     }
     return st;
@@ -275,31 +270,27 @@ static charl_status check_checkpoint(verify *v, const char *path, int64_t i)
     v->kept[i] = !differs;
     v->best[i] = state->best_step > 0 ? state->best_step : -1;
     if (differs) {
-        wrong(v, "%s: its %s differ%s from line %" PRId64 " of " CHARL__LOCK_FILE, path, differs,
+        WRONG(v, "%s: its %s differ%s from line %" PRId64 " of " CHARL__LOCK_FILE, path, differs,
               strcmp(differs, "state") == 0 ? "s" : "", line);
     }
     if (!v->run_id[0]) {
         snprintf(v->run_id, sizeof v->run_id, "%.32s", state->run_id);
     } else if (state->run_id[0] && strcmp(state->run_id, v->run_id) != 0) {
-        wrong(v, "%s: is of another run (%.16s) than %s (%.16s)", path, state->run_id, v->run, v->run_id);
+        WRONG(v, "%s: is of another run (%.16s) than %s (%.16s)", path, state->run_id, v->run, v->run_id);
     }
     if (record_at(v, i)->kind == CHARL__LOCK_RESUME) {
         goto cleanup; /* it is of the history before */
     }
     if (start >= 0 && !is_config_of(v, start, charl_checkpoint_get_config_resolved(r))) {
-        wrong(v, "%s: its configuration differs from line %" PRId64 " of " CHARL__LOCK_FILE, path,
+        WRONG(v, "%s: its configuration differs from line %" PRId64 " of " CHARL__LOCK_FILE, path,
               v->lock.number[start]);
     }
     if (start >= 0 && strcmp(state->data_content_id, v->lock.line[start].value[CHARL__LOCK_DATA]) != 0) {
-        wrong(v, "%s: its data differ from line %" PRId64 " of " CHARL__LOCK_FILE, path, v->lock.number[start]);
+        WRONG(v, "%s: its data differ from line %" PRId64 " of " CHARL__LOCK_FILE, path, v->lock.number[start]);
     }
 cleanup:
     charl_checkpoint_close(r);
-    if (is_finding(st)) {
-        wrong(v, "%s", charl_error_message());
-        st = CHARL_OK;
-    }
-    return st;
+    return tell_finding(v, st);
 }
 
 static charl_status check_checkpoints(verify *v)
@@ -327,7 +318,7 @@ static charl_status check_checkpoints(verify *v)
             v->old = v->newest;
             v->newest = i;
         } else if (begins || list.steps[k] > v->lock.line[0].step) {
-            wrong(v, "%s is not recorded in " CHARL__LOCK_FILE, path);
+            WRONG(v, "%s is not recorded in " CHARL__LOCK_FILE, path);
         } else { /* of another run, or of an older version of charl */
             older++;
         }
@@ -375,7 +366,7 @@ static charl_status check_link(verify *v, bool best)
             }
         }
         if (found.step < 0) {
-            wrong(v, "%s differs from the checkpoint that " CHARL__LOCK_FILE " records", path);
+            WRONG(v, "%s differs from the checkpoint that " CHARL__LOCK_FILE " records", path);
             goto cleanup;
         }
     }
@@ -387,20 +378,16 @@ static charl_status check_link(verify *v, bool best)
     } else if (found.step < 0 && goes_on) { /* a resumption from an older checkpoint removes links to later ones */
         NOTED(v, "%s is missing; it should be of step %" PRId64, path, wanted);
     } else if (found.step < 0) {
-        wrong(v, "%s is missing, or names no checkpoint; it should be of step %" PRId64, path, wanted);
+        WRONG(v, "%s is missing, or names no checkpoint; it should be of step %" PRId64, path, wanted);
     } else if (wanted < 0) {
-        wrong(v, "%s is of step %" PRId64 ", and there is no such checkpoint", path, found.step);
+        WRONG(v, "%s is of step %" PRId64 ", and there is no such checkpoint", path, found.step);
     } else {
-        wrong(v, "%s is of step %" PRId64 ", and should be of step %" PRId64, path, found.step, wanted);
+        WRONG(v, "%s is of step %" PRId64 ", and should be of step %" PRId64, path, found.step, wanted);
     }
 cleanup:
     charl_checkpoint_close(r);
     charl_free(path);
-    if (is_finding(st)) {
-        wrong(v, "%s", charl_error_message());
-        st = CHARL_OK;
-    }
-    return st;
+    return tell_finding(v, st);
 }
 
 /* Whether the file is what the checkpoint of `step` gives, exported to the folder `temp`. */
@@ -454,7 +441,7 @@ static charl_status check_export(verify *v, int64_t start, bool best, const char
     file = charl__text_string(&path);
     if (access(file, F_OK) != 0) {
         if (wanted >= 0 && v->old >= 0 && wanted == before) {
-            wrong(v, "%s is missing", file);
+            WRONG(v, "%s is missing", file);
         } else if (wanted >= 0) {
             NOTED(v, "%s is missing", file);
         }
@@ -473,7 +460,7 @@ static charl_status check_export(verify *v, int64_t start, bool best, const char
         NOTED(v, "%s is not what this version of charl exports; charl %s trained the run", file,
               v->lock.line[start].value[CHARL__LOCK_VERSION]);
     } else {
-        wrong(v, "%s is not an export of the checkpoint of step %" PRId64, file, wanted);
+        WRONG(v, "%s is not an export of the checkpoint of step %" PRId64, file, wanted);
     }
 cleanup:
     if (is_finding(st) || st == CHARL_ERR_DISK) {
@@ -605,7 +592,7 @@ static charl_status check_metrics(verify *v)
             const int64_t previous = i > 0 && record_at(v, i - 1)->step > from ? record_at(v, i - 1)->step : from;
 
             differs = true; /* and so do the later ones of this start, which cover these rows too */
-            wrong(v,
+            WRONG(v,
                   "%s: its rows of steps %" PRId64 " to %" PRId64 " differ from line %" PRId64 " of " CHARL__LOCK_FILE,
                   path, previous < 0 ? 1 : previous + 1, record_at(v, i)->step, v->lock.number[v->history.line[i]]);
         }
@@ -613,7 +600,7 @@ static charl_status check_metrics(verify *v)
     for (; r.step >= 0 && v->out->wrong == before; pass_row(&r)) {
         more++;
         if (r.step <= last) {
-            wrong(v, "%s: a row of step %" PRId64 " comes after one of a later step", path, r.step);
+            WRONG(v, "%s: a row of step %" PRId64 " comes after one of a later step", path, r.step);
         }
     }
     if (v->out->wrong == before) {
@@ -626,11 +613,7 @@ static charl_status check_metrics(verify *v)
 cleanup:
     charl__text_fini(&text);
     charl_free(path);
-    if (is_finding(st)) {
-        wrong(v, "%s", charl_error_message());
-        st = CHARL_OK;
-    }
-    return st;
+    return tell_finding(v, st);
 }
 
 /* Cut the history at the checkpoints that are kept. */

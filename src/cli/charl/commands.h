@@ -5,19 +5,14 @@
 #include <charl/dataset.h>
 #include "cli/cli.h"
 
-int charl__checkpoint_show_main(const char *path, int argc, char **argv);
-int charl__checkpoint_verify_main(const char *path, int argc, char **argv);
-int charl__checkpoint_diff_main(const char *path, int argc, char **argv);
-int charl__checkpoint_export_main(const char *path, int argc, char **argv);
-int charl__checkpoint_average_main(const char *path, int argc, char **argv);
-int charl__data_import_main(const char *path, int argc, char **argv);
-int charl__data_make_main(const char *path, int argc, char **argv);
-int charl__data_info_main(const char *path, int argc, char **argv);
-int charl__data_verify_main(const char *path, int argc, char **argv);
-int charl__data_sample_main(const char *path, int argc, char **argv);
-int charl__data_split_main(const char *path, int argc, char **argv);
-int charl__data_merge_main(const char *path, int argc, char **argv);
-int charl__data_rows_main(const char *path, int argc, char **argv);
+charl__cli_main charl__checkpoint_show_main, charl__checkpoint_verify_main, charl__checkpoint_diff_main,
+    charl__checkpoint_export_main, charl__checkpoint_average_main, charl__data_import_main, charl__data_make_main,
+    charl__data_info_main, charl__data_verify_main, charl__data_sample_main, charl__data_split_main,
+    charl__data_merge_main, charl__data_rows_main, charl__model_show_main, charl__doctor_main, charl__devices_main,
+    charl__tune_main, charl__selftest_main, charl__eval_main, charl__predict_main, charl__generate_main,
+    charl__replay_main, charl__bisect_main, charl__verify_main, charl__report_main, charl__model_memory_main,
+    charl__trace_merge_main, charl__compare_main, charl__launch_main, charl__completion_main;
+
 /** Print what the dataset at `path` holds; returns an exit code. */
 int charl__data_show(const char *path);
 /** Print how many samples of each class each split has, where a sample has one class; with `warns` also a warning where they are uneven.
@@ -27,14 +22,8 @@ charl_status charl__data_show_labels(charl_dataset *ds, const charl_dataset_info
  *  window of more than one. Errors: as charl_dataset_read. */
 charl_status charl__data_show_speed(charl_dataset *ds, const charl_dataset_info *info);
 
-int charl__model_show_main(const char *path, int argc, char **argv);
-
 /** Whether NVIDIA's OpenCL library is installed, but none of the devices is of it. */
 bool charl__nvidia_is_hidden(const charl_device_info *devices, int count);
-int charl__doctor_main(const char *path, int argc, char **argv);
-int charl__devices_main(const char *path, int argc, char **argv);
-int charl__tune_main(const char *path, int argc, char **argv);
-int charl__selftest_main(const char *path, int argc, char **argv);
 /** A trained model, as operands name it. */
 typedef struct charl__trained {
     charl_config *config; /* owned */
@@ -54,24 +43,12 @@ charl_status charl__check_order(const char *model, const char *const *data, int6
 /** Take CHECKPOINT, whose own configuration is used, or CONFIG and CHECKPOINT in any order, and
  *  overrides. A run directory stands for its last checkpoint. Errors: ERR_CONFIG; those of charl_config_load and charl_checkpoint_open. */
 charl_status charl__take_trained(const charl__cli_operands *operands, charl__trained *out) CHARL_MUST_CHECK;
-int charl__eval_main(const char *path, int argc, char **argv);
-int charl__predict_main(const char *path, int argc, char **argv);
 /** Write the probabilities or numbers that a checkpoint gives every sample of a split of the configuration's data, as `charl predict` does, in the
  *  format that the name of the file says. */
 charl_status charl__predict_split(const charl_config *config, const char *checkpoint, const char *split,
                                   charl_ema_choice ema, const char *file);
 /** Refuse the name of a file in a format that predictions are not written in. Errors: ERR_CONFIG. */
 charl_status charl__prediction_name(const char *path) CHARL_MUST_CHECK;
-int charl__generate_main(const char *path, int argc, char **argv);
-int charl__replay_main(const char *path, int argc, char **argv);
-int charl__bisect_main(const char *path, int argc, char **argv);
-int charl__verify_main(const char *path, int argc, char **argv);
-int charl__report_main(const char *path, int argc, char **argv);
-int charl__model_memory_main(const char *path, int argc, char **argv);
-int charl__trace_merge_main(const char *path, int argc, char **argv);
-int charl__compare_main(const char *path, int argc, char **argv);
-int charl__launch_main(const char *path, int argc, char **argv);
-int charl__completion_main(const char *path, int argc, char **argv);
 /** The shells that it knows; NULL past the last. */
 const char *charl__completion_shell(int i);
 

@@ -19,6 +19,7 @@
 #include "charl/import.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_write.h"
+#include "io/h5_element.h"
 #include "data/import/import_documents.h"
 #include "data/import/importer.h"
 #include "data/tokenizer/tokenizer_private.h"
@@ -239,17 +240,7 @@ static charl_status take_tokens(void *ctx, const int32_t *tokens, int64_t n)
         if (e->n_block == BLOCK_TOKENS) {
             CHARL_TRY(flush(e));
         }
-        switch (e->dtype) {
-        case CHARL_U8:
-            e->block[e->n_block++] = (unsigned char)tokens[i];
-            break;
-        case CHARL_U16:
-            ((uint16_t *)(void *)e->block)[e->n_block++] = (uint16_t)tokens[i];
-            break;
-        default:
-            ((uint32_t *)(void *)e->block)[e->n_block++] = (uint32_t)tokens[i];
-            break;
-        }
+        (void)charl__put_number(e->dtype, tokens[i], e->block, e->n_block++);
     }
     return CHARL_OK;
 }

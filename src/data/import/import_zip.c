@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "io/regular.h"
 
 enum {
     END = 22,
@@ -38,17 +39,10 @@ static uint64_t number(const unsigned char *p, int n)
 
 static charl_status read_at(const archive *a, void *dst, int64_t n, int64_t at)
 {
-    for (int64_t done = 0; done < n;) {
-        const ssize_t got =
-            at < 0 || at > a->bytes - n ? 0 : pread(a->fd, (char *)dst + done, (size_t)(n - done), (off_t)(at + done));
+    const int64_t got = at < 0 || at > a->bytes - n ? 0 : charl__regular_read(a->fd, dst, n, at);
 
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        CHARL_REQUIRE(got >= 0, CHARL_ERR_IO, "%s: %s", a->path, strerror(errno));
-        CHARL_REQUIRE(got > 0, CHARL_ERR_DATA, "%s: the zip archive is cut short or damaged", a->path);
-        done += got;
-    }
+    CHARL_REQUIRE(got >= 0, CHARL_ERR_IO, "%s: %s", a->path, strerror(errno));
+    CHARL_REQUIRE(got == n, CHARL_ERR_DATA, "%s: the zip archive is cut short or damaged", a->path);
     return CHARL_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/h5_element.h"
 
 static charl_status open_table(charl__labelled_text *t, char separator)
 {
@@ -109,15 +110,8 @@ static charl_status take_tokens(void *ctx, const int32_t *tokens, int64_t n)
     padded_row *r = ctx;
 
     for (int64_t i = 0; i < n; i++, r->n++) {
-        if (!r->row || r->n >= r->length) {
-            continue;
-        }
-        if (r->dtype == CHARL_U8) {
-            ((uint8_t *)r->row)[r->n] = (uint8_t)tokens[i];
-        } else if (r->dtype == CHARL_U16) {
-            ((uint16_t *)r->row)[r->n] = (uint16_t)tokens[i];
-        } else {
-            ((uint32_t *)r->row)[r->n] = (uint32_t)tokens[i];
+        if (r->row && r->n < r->length) {
+            (void)charl__put_number(r->dtype, tokens[i], r->row, r->n);
         }
     }
     return CHARL_OK;

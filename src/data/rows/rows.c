@@ -241,43 +241,6 @@ char *charl__rows_take_notes(charl__rows *r, bool warnings)
     return charl__text_steal(warnings ? &r->warnings : &r->notes);
 }
 
-bool charl__put_number(charl_dtype dtype, double v, void *out, int64_t i)
-{
-    switch (dtype) {
-    case CHARL_U8:
-        ((uint8_t *)out)[i] = v >= 0 && v <= UINT8_MAX ? (uint8_t)v : 0;
-        return (double)((uint8_t *)out)[i] == v;
-    case CHARL_U16:
-        ((uint16_t *)out)[i] = v >= 0 && v <= UINT16_MAX ? (uint16_t)v : 0;
-        return (double)((uint16_t *)out)[i] == v;
-    case CHARL_U32:
-        ((uint32_t *)out)[i] = v >= 0 && v <= UINT32_MAX ? (uint32_t)v : 0;
-        return (double)((uint32_t *)out)[i] == v;
-    case CHARL_I32:
-        ((int32_t *)out)[i] = v >= INT32_MIN && v <= INT32_MAX ? (int32_t)v : 0;
-        return (double)((int32_t *)out)[i] == v;
-    default:
-        ((float *)out)[i] = (float)v;
-        return isfinite(((float *)out)[i]);
-    }
-}
-
-double charl__get_number(charl_dtype dtype, const void *data, int64_t i)
-{
-    switch (dtype) {
-    case CHARL_U8:
-        return ((const uint8_t *)data)[i];
-    case CHARL_U16:
-        return ((const uint16_t *)data)[i];
-    case CHARL_U32:
-        return ((const uint32_t *)data)[i];
-    case CHARL_I32:
-        return ((const int32_t *)data)[i];
-    default:
-        return (double)((const float *)data)[i];
-    }
-}
-
 const char *charl__rows_sample_text(const charl_data_schema *s)
 {
     static _Thread_local char text[CHARL_SHAPE_TEXT + 16];

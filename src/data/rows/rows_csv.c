@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/h5_element.h"
 #include "io/schema.h"
 #include "data/table/table.h"
 #include "data/table/recipe.h"

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_read.h"
+#include "io/h5_element.h"
 #include "data/rows/rows_private.h"
 #include "io/schema.h"
 

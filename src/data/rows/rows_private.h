@@ -44,11 +44,6 @@ charl_status charl__rows_note(charl__rows *r, const char *fmt, ...) CHARL_PRINTF
 /** Leave out a row whose reading has just failed: its message becomes a warning. Errors: ERR_NOMEM. */
 charl_status charl__rows_skip(charl__rows *r) CHARL_MUST_CHECK;
 
-/** Element i of `out`, of type u8, u16, u32, i32 or f32, = v. False when it does not hold v. */
-bool charl__put_number(charl_dtype dtype, double v, void *out, int64_t i);
-/** Element i of `data` as a number. */
-double charl__get_number(charl_dtype dtype, const void *data, int64_t i);
-
 /** "u8 [1, 28, 28]": samples of the schema, for messages. Borrowed until the next call on this
  *  thread. */
 const char *charl__rows_sample_text(const charl_data_schema *s);

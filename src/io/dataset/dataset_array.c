@@ -12,6 +12,7 @@
 #include "base/numeric/hash.h"
 #include "base/parallel.h"
 #include "io/image_layout.h"
+#include "io/regular.h"
 
 /* Blocks of an array without checksums that are read for its digest. */
 enum { MOST_SUMMED = 1024, MOST_CONVERTED = 256 };
@@ -497,19 +498,6 @@ static int64_t taken_block(const block_sum *s, int64_t i)
     return s->taken < s->blocks ? i * (s->blocks - 1) / (s->taken - 1) : i;
 }
 
-static bool read_part(const block_sum *s, int64_t at, unsigned char *part, int64_t bytes)
-{
-    for (int64_t done = 0; done < bytes;) {
-        const ssize_t got = pread(s->f->fd, part + done, (size_t)(bytes - done), (off_t)(s->a->offset + at + done));
-
-        if (got <= 0 && !(got < 0 && errno == EINTR)) {
-            return false;
-        }
-        done += got > 0 ? got : 0;
-    }
-    return true;
-}
-
 /* One block, in a thread that could give no message back: without an allocation. */
 static void sum_block(void *ctx, int64_t i)
 {
@@ -524,7 +512,8 @@ static void sum_block(void *ctx, int64_t i)
         const int64_t bytes = end - at < PART_BYTES ? end - at : PART_BYTES;
         const int64_t floats = s->a->dtype == CHARL_F32 ? bytes / (int64_t)sizeof(float) : 0;
 
-        if (!read_part(s, at, part, bytes) || find_nonfinite(part, floats) < floats) {
+        if (charl__regular_read(s->f->fd, part, bytes, s->a->offset + at) != bytes ||
+            find_nonfinite(part, floats) < floats) {
             atomic_store(&s->failed, true);
             return;
         }

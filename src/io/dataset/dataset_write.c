@@ -19,6 +19,7 @@
 #include "io/dataset/weights.h"
 #include "io/h5_array.h"
 #include "io/h5_driver.h"
+#include "io/h5_element.h"
 
 enum { MOST_STATS = 8192, MAX_TEXT = 60000 }; /* of an attribute */
 
@@ -292,27 +293,13 @@ static charl_status append(charl__writer *w, output *o, const void *data, int64_
     return CHARL_OK;
 }
 
-static double element(charl_dtype dtype, const void *data, int64_t i)
-{
-    switch (dtype) {
-    case CHARL_U8:
-        return ((const unsigned char *)data)[i];
-    case CHARL_U16:
-        return ((const uint16_t *)data)[i];
-    case CHARL_U32:
-        return ((const uint32_t *)data)[i];
-    default:
-        return (double)((const float *)data)[i];
-    }
-}
-
 /* n training samples or their targets, of which the first ever gives the shift. */
 static void stats_add(stats *t, charl_dtype dtype, int64_t per_item, const void *data, int64_t n, bool first)
 {
     const int64_t inner = t->n ? per_item / t->n : 0;
 
     for (int c = 0; first && c < t->n; c++) {
-        t->shift[c] = element(dtype, data, c * inner);
+        t->shift[c] = charl__get_number(dtype, data, c * inner);
     }
     for (int64_t i = 0; i < n; i++) {
         for (int c = 0; c < t->n; c++) {
@@ -320,7 +307,7 @@ static void stats_add(stats *t, charl_dtype dtype, int64_t per_item, const void 
             double square = 0;
 
             for (int64_t j = 0; j < inner; j++) {
-                const double d = element(dtype, data, i * per_item + c * inner + j) - t->shift[c];
+                const double d = charl__get_number(dtype, data, i * per_item + c * inner + j) - t->shift[c];
 
                 sum += d;
                 square += d * d;
