@@ -97,27 +97,18 @@ static charl_status parse_description(const char *path, char *text, charl_data_s
                       charl__ckpt_dtype_parse(value[3], &s->y_dtype) &&
                       charl__ckpt_shape_parse(value[4], &s->y_shape) && end != value[5] && !*end && !text[0],
                   CHARL_ERR_CHECKPOINT, "%s: /schema/description is malformed", path);
-    for (int i = 6; i < KEYS; i++) {
-        char **to = i == 6 ? &s->layout : i == 7 ? &s->fit : &s->tokenizer_kind;
-
-        charl_free(*to);
-        *to = NULL;
-        CHARL_TRY(charl__strdup(value[i], to));
-    }
-    return CHARL_OK;
+    CHARL_TRY(charl__schema_set(&s->layout, value[6]));
+    CHARL_TRY(charl__schema_set(&s->fit, value[7]));
+    return charl__schema_set(&s->tokenizer_kind, value[8]);
 }
 
 static charl_status load_list(const char *path, const charl_checkpoint_tensor *t, char **out)
 {
     const char *text = t->data;
-    char *copy = NULL;
 
     CHARL_REQUIRE(t->dtype == CHARL_U8 && t->shape.ndim == 1 && strlen(text) == (size_t)t->shape.dim[0],
                   CHARL_ERR_CHECKPOINT, "%s: /schema/%s is not text", path, t->name);
-    CHARL_TRY(charl__strdup(text, &copy));
-    charl_free(*out);
-    *out = copy;
-    return CHARL_OK;
+    return charl__schema_set(out, text);
 }
 
 /* A mean or std; the other one may be there already. */

@@ -18,6 +18,7 @@
 #include "io/image_layout.h"
 #include "io/kind.h"
 #include "io/paths.h"
+#include "io/schema.h"
 
 const char *charl_dataset_kind_name(charl_dataset_kind kind)
 {
@@ -89,12 +90,12 @@ static charl_status read_attributes(charl_dataset *ds)
         CHARL_REQUIRE_CLEANUP(ds->packed > 0, CHARL_ERR_DATA, "%s: attribute window is %lld", site.path,
                               (long long)ds->packed);
     }
-    CHARL_TRY_CLEANUP(charl__file_text(&ds->file, "/", "fit", &ds->fit));
-    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "class_names", &ds->class_names));
-    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "columns", &ds->columns));
-    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "targets", &ds->targets));
-    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "recipe", &ds->recipe));
-    CHARL_TRY_CLEANUP(charl__file_text(&ds->file, "/", "tokenizer", &ds->tokenizer));
+    CHARL_TRY_CLEANUP(charl__file_text(&ds->file, "/", "fit", &ds->stored->fit));
+    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "class_names", &ds->stored->class_names));
+    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "columns", &ds->stored->columns));
+    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "targets", &ds->stored->targets));
+    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "recipe", &ds->stored->recipe));
+    CHARL_TRY_CLEANUP(charl__file_text(&ds->file, "/", "tokenizer", &ds->stored->tokenizer_kind));
 cleanup:
     charl__h5_close(&root);
     return st;
@@ -291,17 +292,12 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
         CHARL_REQUIRE(len > 1 && len < CHARL__ARRAY_NAME, CHARL_ERR_CONFIG, "%s: \"%s\" is not the name of an array",
                       ds->file.path, given[i]);
     }
-    CHARL_TRY(charl__strdup("", &ds->fit));
-    CHARL_TRY(charl__strdup("", &ds->columns));
-    CHARL_TRY(charl__strdup("", &ds->targets));
-    CHARL_TRY(charl__strdup("", &ds->recipe));
-    CHARL_TRY(charl__strdup("", &ds->tokenizer));
     CHARL_TRY(open_pair(ds, CHARL_SPLIT_TRAIN, names[0], opt->y ? names[1] : NULL, true, false));
     if (opt->weights) {
         CHARL_TRY(open_weights(ds, CHARL_SPLIT_TRAIN, names[2]));
     }
-    CHARL_TRY(charl__strdup(ds->arrays[1].class_names ? ds->arrays[1].class_names : "", &ds->class_names));
-    ds->classes = charl_names_count(ds->class_names);
+    CHARL_TRY(charl__schema_set(&ds->stored->class_names, ds->arrays[1].class_names ? ds->arrays[1].class_names : ""));
+    ds->classes = charl_names_count(ds->stored->class_names);
     ds->kind = opt->y && ds->arrays[1].dtype == CHARL_F32 ? CHARL_DATASET_REGRESSION
                : x->item.ndim >= 2                        ? CHARL_DATASET_IMAGES
                                                           : CHARL_DATASET_TABLE;
@@ -331,16 +327,17 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
 static charl_status read_target_stats(charl_dataset *ds)
 {
     const charl__array *y = ds->views[CHARL_SPLIT_TRAIN].y;
-    int n_std = 0;
+    int64_t n_std = 0;
 
-    CHARL_TRY(charl__file_stats(&ds->file, "/", "target_mean", &ds->target_mean, &ds->n_target_stats));
-    CHARL_TRY(charl__file_stats(&ds->file, "/", "target_std", &ds->target_std, &n_std));
-    CHARL_REQUIRE(ds->n_target_stats == n_std &&
+    CHARL_TRY(charl__file_stats(&ds->file, "/", "target_mean", &ds->stored->target_mean, &ds->stored->n_target_stats));
+    CHARL_TRY(charl__file_stats(&ds->file, "/", "target_std", &ds->stored->target_std, &n_std));
+    CHARL_REQUIRE(ds->stored->n_target_stats == n_std &&
                       (n_std == 0 || !y || (y->dtype == CHARL_F32 && y->item.ndim == 1 && n_std == y->item.dim[0])),
-                  CHARL_ERR_DATA, "%s: %d means and %d deviations of targets do not fit the targets", ds->file.path,
-                  ds->n_target_stats, n_std);
+                  CHARL_ERR_DATA, "%s: %lld means and %lld deviations of targets do not fit the targets", ds->file.path,
+                  (long long)ds->stored->n_target_stats, (long long)n_std);
     for (int i = 0; i < n_std; i++) {
-        CHARL_REQUIRE(isfinite(ds->target_mean[i]) && isfinite(ds->target_std[i]) && ds->target_std[i] > 0,
+        CHARL_REQUIRE(isfinite(ds->stored->target_mean[i]) && isfinite(ds->stored->target_std[i]) &&
+                          ds->stored->target_std[i] > 0,
                       CHARL_ERR_DATA, "%s: mean or std of target %d is not usable", ds->file.path, i);
     }
     return CHARL_OK;
@@ -349,18 +346,18 @@ static charl_status read_target_stats(charl_dataset *ds)
 static charl_status read_stats(charl_dataset *ds)
 {
     const charl__array *x = ds->views[CHARL_SPLIT_TRAIN].x;
-    int n_std = 0;
+    int64_t n_std = 0;
 
-    CHARL_TRY(charl__file_text(&ds->file, x->name, "layout", &ds->layout));
-    CHARL_TRY(charl__file_stats(&ds->file, x->name, "mean", &ds->mean, &ds->n_stats));
-    CHARL_TRY(charl__file_stats(&ds->file, x->name, "std", &ds->std, &n_std));
-    CHARL_REQUIRE(ds->n_stats == n_std, CHARL_ERR_DATA, "%s: %s: %d means but %d deviations", ds->file.path, x->name,
-                  ds->n_stats, n_std);
+    CHARL_TRY(charl__file_text(&ds->file, x->name, "layout", &ds->stored->layout));
+    CHARL_TRY(charl__file_stats(&ds->file, x->name, "mean", &ds->stored->mean, &ds->stored->n_stats));
+    CHARL_TRY(charl__file_stats(&ds->file, x->name, "std", &ds->stored->std, &n_std));
+    CHARL_REQUIRE(ds->stored->n_stats == n_std, CHARL_ERR_DATA, "%s: %s: %lld means but %lld deviations", ds->file.path,
+                  x->name, (long long)ds->stored->n_stats, (long long)n_std);
     CHARL_REQUIRE(n_std == 0 || n_std == 1 || (x->item.ndim >= 1 && n_std == x->item.dim[0]), CHARL_ERR_DATA,
-                  "%s: %s: %d means do not fit the rows", ds->file.path, x->name, n_std);
+                  "%s: %s: %lld means do not fit the rows", ds->file.path, x->name, (long long)n_std);
     for (int i = 0; i < n_std; i++) {
-        CHARL_REQUIRE(isfinite(ds->mean[i]) && isfinite(ds->std[i]) && ds->std[i] > 0, CHARL_ERR_DATA,
-                      "%s: %s: mean or std of channel %d is not usable", ds->file.path, x->name, i);
+        CHARL_REQUIRE(isfinite(ds->stored->mean[i]) && isfinite(ds->stored->std[i]) && ds->stored->std[i] > 0,
+                      CHARL_ERR_DATA, "%s: %s: mean or std of channel %d is not usable", ds->file.path, x->name, i);
     }
     return ds->kind == CHARL_DATASET_TOKENS ? CHARL_OK : read_target_stats(ds);
 }
@@ -518,7 +515,7 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
     }
     ds->classes = opt->classes > 0 ? opt->classes : ds->classes;
     CHARL_REQUIRE(ds->classes <= INT32_MAX, CHARL_ERR_CONFIG, "%s: too many classes", ds->file.path);
-    if (ds->classes == 0 && train->y && train->y->item.ndim == 0 && !ds->class_names[0]) {
+    if (ds->classes == 0 && train->y && train->y->item.ndim == 0 && !ds->stored->class_names[0]) {
         CHARL_TRY(charl__alloc(sizeof *ds->labels, &ds->labels));
     }
     if (ds->classes == 0 || is_signed_label(ds, train->y)) {
@@ -545,8 +542,7 @@ charl_status charl__dataset_name_labels(charl_dataset *ds, bool are_names)
     if (are_names) {
         CHARL_TRY_CLEANUP(charl__labels_list(ds->labels, &names));
     }
-    charl_free(ds->class_names);
-    ds->class_names = charl__text_steal(&names);
+    ds->stored->class_names = charl__text_steal(&names);
     ds->labels->are_names = are_names;
     ds->classes = ds->stored_classes = are_names ? ds->labels->n : ds->labels->most;
 cleanup:
@@ -618,7 +614,7 @@ charl_status charl__dataset_create(charl_dataset **out)
     for (int i = 0; i < CHARL__ARRAYS; i++) {
         ds->arrays[i].dataset = ds->arrays[i].type = H5I_INVALID_HID;
     }
-    return CHARL_OK;
+    return charl__schema_new(&ds->stored);
 }
 
 charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt, charl_dataset **out)
@@ -692,21 +688,11 @@ void charl_dataset_close(charl_dataset *ds)
         charl_free(ds->joined);
     }
     charl__text_fini(&ds->rows_note);
-    charl_free(ds->mean);
-    charl_free(ds->target_mean);
-    charl_free(ds->target_std);
-    charl_free(ds->std);
-    charl_free(ds->layout);
-    charl_free(ds->fit);
-    charl_free(ds->class_names);
+    charl_data_schema_destroy(ds->stored);
     if (ds->labels) {
         charl__labels_fini(ds->labels);
     }
     charl_free(ds->labels);
-    charl_free(ds->columns);
-    charl_free(ds->targets);
-    charl_free(ds->recipe);
-    charl_free(ds->tokenizer);
     charl_free(ds->class_map);
     charl_free(ds->column_map);
     charl_free(ds->target_map);
@@ -761,40 +747,22 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         charl__mix_info(ds, out);
         return;
     }
-    *out = (charl_dataset_info){
-        .kind = ds->kind,
-        .path = ds->file.path,
-        .x_dtype = tokens ? CHARL_I32 : train->x->dtype,
-        .x_shape = tokens ? window : train->x->item,
-        .stored_dtype = train->x->dtype,
-        .y_dtype = ds->values ? CHARL_F32 : CHARL_I32,
-        .labelled = tokens || train->y,
-        .val_is_cut = ds->views[CHARL_SPLIT_VAL].x == train->x,
-        .y_shape = tokens     ? window
-                   : train->y ? train->y->item
-                              : (charl_shape){0},
-        .classes = ds->classes,
-        .block_rows = ds->block_rows,
-        .shuffle_window = ds->shuffle_window,
-        .n_stats = ds->n_stats,
-        .n_target_stats = ds->n_target_stats,
-        .target_mean = ds->target_mean,
-        .target_std = ds->target_std,
-        .mean = ds->mean,
-        .std = ds->std,
-        .layout = ds->layout,
-        .fit = ds->fit,
-        .class_names = ds->class_names,
-        .columns = ds->columns,
-        .targets = ds->targets,
-        .recipe = ds->recipe,
-        .tokenizer = ds->tokenizer,
-        .checksums = true,
-        .native = true,
-        .note = charl__text_string(&ds->file.note),
-        .sampling = ds->sampling,
-        .rows_note = charl__text_string(&ds->rows_note),
-    };
+    charl__data_schema_get_info(ds->stored, ds->file.path, out);
+    out->kind = ds->kind;
+    out->x_dtype = tokens ? CHARL_I32 : train->x->dtype;
+    out->x_shape = tokens ? window : train->x->item;
+    out->stored_dtype = train->x->dtype;
+    out->y_dtype = ds->values ? CHARL_F32 : CHARL_I32;
+    out->labelled = tokens || train->y;
+    out->val_is_cut = ds->views[CHARL_SPLIT_VAL].x == train->x;
+    out->y_shape = tokens ? window : train->y ? train->y->item : (charl_shape){0};
+    out->classes = ds->classes;
+    out->block_rows = ds->block_rows;
+    out->shuffle_window = ds->shuffle_window;
+    out->checksums = out->native = true;
+    out->note = charl__text_string(&ds->file.note);
+    out->sampling = ds->sampling;
+    out->rows_note = charl__text_string(&ds->rows_note);
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         const charl__view *v = &ds->views[s];
 

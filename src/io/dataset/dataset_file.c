@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "io/dataset/dataset_hint.h"
 #include "io/dataset/pictures/pictures.h"
+#include "io/dataset/schema/data_schema.h"
 #include "io/image_layout.h"
 #include "io/kind.h"
 
@@ -427,7 +428,7 @@ charl_status charl__file_seal(charl__file *f, charl__array *arrays, int n, charl
     return CHARL_OK;
 }
 
-static charl_status read_floats(charl__file *f, const char *object, const char *name, float **out, int *n)
+static charl_status read_floats(charl__file *f, const char *object, const char *name, float **out, int64_t *n)
 {
     CHARL_H5_SCOPE;
     charl_status st = CHARL_OK;
@@ -451,7 +452,7 @@ static charl_status read_floats(charl__file *f, const char *object, const char *
     CHARL_TRY_CLEANUP(charl__alloc_array(count, sizeof **out, out));
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Aread(attr, H5T_NATIVE_FLOAT, *out), "%s: %s: attribute %s", f->path, object,
                      name);
-    *n = (int)count;
+    *n = count;
 cleanup:
     charl__h5_close(&space);
     charl__h5_close(&type);
@@ -487,19 +488,17 @@ cleanup:
     return st;
 }
 
-charl_status charl__file_stats(charl__file *f, const char *object, const char *name, float **out, int *n)
+charl_status charl__file_stats(charl__file *f, const char *object, const char *name, float **out, int64_t *n)
 {
     char array[CHARL__ARRAY_NAME];
-    int64_t count = 0;
 
     CHARL_TRY(read_floats(f, object, name, out, n));
     if (*out) {
         return CHARL_OK;
     }
     snprintf(array, sizeof array, "/stats/%s", name);
-    CHARL_TRY(read_whole(f, array, CHARL_F32, 0, out, &count));
-    CHARL_REQUIRE(count <= INT_MAX, CHARL_ERR_DATA, "%s: %s has %lld values", f->path, array, (long long)count);
-    *n = (int)count;
+    CHARL_TRY(read_whole(f, array, CHARL_F32, 0, out, n));
+    CHARL_REQUIRE(*n <= INT_MAX, CHARL_ERR_DATA, "%s: %s has %lld values", f->path, array, (long long)*n);
     return CHARL_OK;
 }
 
@@ -511,13 +510,12 @@ charl_status charl__file_text(charl__file *f, const char *object, const char *na
     hid_t id = H5I_INVALID_HID;
     char *text = NULL;
 
-    *out = NULL;
     CHARL_TRY_CLEANUP(charl__alloc(MAX_TEXT, &text));
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, id, H5Oopen(f->h5, object, H5P_DEFAULT), "%s: %s", f->path, object);
     if (charl__h5_has(id, name)) {
         CHARL_TRY_CLEANUP(charl__h5_get_text(&site, id, name, text, MAX_TEXT));
     }
-    CHARL_TRY_CLEANUP(charl__strdup(text, out));
+    CHARL_TRY_CLEANUP(charl__schema_set(out, text));
 cleanup:
     charl__h5_close(&id);
     charl_free(text);
@@ -530,7 +528,6 @@ charl_status charl__file_names(charl__file *f, const char *name, char **out)
     char array[CHARL__ARRAY_NAME], *text = NULL;
     int64_t bytes = 0;
 
-    *out = NULL;
     snprintf(array, sizeof array, "/names/%s", name);
     CHARL_TRY_CLEANUP(read_whole(f, array, CHARL_U8, 1, &text, &bytes));
     if (!text) {
@@ -538,6 +535,7 @@ charl_status charl__file_names(charl__file *f, const char *name, char **out)
         bytes = (int64_t)strlen(text);
     }
     CHARL_REQUIRE_CLEANUP(!memchr(text, '\0', (size_t)bytes), CHARL_ERR_DATA, "%s: %s is not text", f->path, array);
+    charl_free(*out);
     *out = text;
     text = NULL;
 cleanup:

@@ -230,13 +230,13 @@ charl_status charl__file_look(charl__file *f, bool now) CHARL_MUST_CHECK;
 /** The floats `name` of array `object` ("/train/x"): a 1-D attribute, or where they are too many
  *  for one the array /stats/NAME. A new array (charl_free); NULL and 0 when absent. */
 charl_status charl__file_stats(charl__file *f, const char *object, const char *name, float **out,
-                               int *n) CHARL_MUST_CHECK;
+                               int64_t *n) CHARL_MUST_CHECK;
 
-/** Text attribute of `object` as a new string (charl_free); "" when absent. */
+/** Text attribute of `object` as a new string (charl_free) in place of *out, NULL or owned; "" when absent. */
 charl_status charl__file_text(charl__file *f, const char *object, const char *name, char **out) CHARL_MUST_CHECK;
 
 /** A list of names: the text attribute `name` of the file, or where it is too long for one the
- *  array /names/NAME of bytes. A new string (charl_free); "" when absent. */
+ *  array /names/NAME of bytes. A new string in place of *out, as above; "" when absent. */
 charl_status charl__file_names(charl__file *f, const char *name, char **out) CHARL_MUST_CHECK;
 
 #endif

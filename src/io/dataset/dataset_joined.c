@@ -6,38 +6,18 @@
 #include "io/dataset/dataset_private.h"
 #include "io/dataset/dataset_read.h"
 
-/* A text that all files must have alike. */
-static charl_status take_text(const charl_dataset *ds, const char *what, size_t offset, char **out)
-{
-    const char *first = *(char *const *)((const char *)ds->joined[0] + offset);
-
-    for (int j = 1; j < ds->n_joined; j++) {
-        const char *other = *(char *const *)((const char *)ds->joined[j] + offset);
-
-        CHARL_REQUIRE(strcmp(first, other) == 0, CHARL_ERR_DATA,
-                      "%s and %s differ in their %s; HINT import them in one go", ds->joined[0]->file.path,
-                      ds->joined[j]->file.path, what);
-    }
-    return charl__strdup(first, out);
-}
-
+/* The texts, which all files must have alike. */
 static charl_status take_texts(charl_dataset *ds)
 {
-    static const struct {
-        const char *what;
-        size_t offset;
-    } texts[] = {
-        {"layout", offsetof(charl_dataset, layout)},
-        {"fit", offsetof(charl_dataset, fit)},
-        {"names of classes", offsetof(charl_dataset, class_names)},
-        {"names of columns", offsetof(charl_dataset, columns)},
-        {"names of targets", offsetof(charl_dataset, targets)},
-        {"recipe", offsetof(charl_dataset, recipe)},
-        {"tokenizer", offsetof(charl_dataset, tokenizer)},
-    };
+    for (int i = 0; i < CHARL__SCHEMA_TEXTS; i++) {
+        const char *first = *charl__schema_text_of(ds->joined[0]->stored, i);
 
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        CHARL_TRY(take_text(ds, texts[i].what, texts[i].offset, (char **)((char *)ds + texts[i].offset)));
+        for (int j = 1; j < ds->n_joined; j++) {
+            CHARL_REQUIRE(strcmp(first, *charl__schema_text_of(ds->joined[j]->stored, i)) == 0, CHARL_ERR_DATA,
+                          "%s and %s differ in their %s; HINT import them in one go", ds->joined[0]->file.path,
+                          ds->joined[j]->file.path, charl__schema_texts[i].name);
+        }
+        CHARL_TRY(charl__schema_set(charl__schema_text_of(ds->stored, i), first));
     }
     return CHARL_OK;
 }
@@ -45,20 +25,20 @@ static charl_status take_texts(charl_dataset *ds)
 /* Mean and deviation of one kind, of a set. */
 typedef struct stats {
     float **mean, **std;
-    int *n;
+    int64_t *n;
 } stats;
 
 static stats stats_of(charl_dataset *ds, bool targets)
 {
-    return targets ? (stats){&ds->target_mean, &ds->target_std, &ds->n_target_stats}
-                   : (stats){&ds->mean, &ds->std, &ds->n_stats};
+    return targets ? (stats){&ds->stored->target_mean, &ds->stored->target_std, &ds->stored->n_target_stats}
+                   : (stats){&ds->stored->mean, &ds->stored->std, &ds->stored->n_stats};
 }
 
 /* Of samples or targets, over the training rows of all files: E[x] and E[x^2] - E[x]^2. None where a file has none. */
 static charl_status take_stats(charl_dataset *ds, bool targets)
 {
     const stats all = stats_of(ds, targets);
-    const int n = *stats_of(ds->joined[0], targets).n;
+    const int64_t n = *stats_of(ds->joined[0], targets).n;
     double rows = 0;
 
     for (int j = 0; j < ds->n_joined; j++) {
@@ -69,7 +49,7 @@ static charl_status take_stats(charl_dataset *ds, bool targets)
     }
     CHARL_TRY(charl__alloc_array(n, sizeof **all.mean, all.mean));
     CHARL_TRY(charl__alloc_array(n, sizeof **all.std, all.std));
-    for (int c = 0; c < n; c++) {
+    for (int64_t c = 0; c < n; c++) {
         double mean = 0, square = 0;
 
         for (int j = 0; j < ds->n_joined; j++) {

@@ -142,7 +142,7 @@ static charl_status map_columns(mapping *m)
 
     return x->item.ndim != 1
                ? CHARL_OK
-               : map_places(m, "columns", m->ds->columns, m->s->columns, x->item.dim[0], &m->ds->column_map);
+               : map_places(m, "columns", m->ds->stored->columns, m->s->columns, x->item.dim[0], &m->ds->column_map);
 }
 
 /* Of a single label the name of its column means nothing. */
@@ -155,7 +155,7 @@ static charl_status map_targets(mapping *m)
                   "targets of %s are %s, %s was trained on %s", m->ds->file.path, charl_shape_format(&y->item, have),
                   m->model, charl_shape_format(&m->s->y_shape, want));
     if (y->item.ndim == 1) {
-        CHARL_TRY(map_places(m, "targets", m->ds->targets, m->s->targets, y->item.dim[0], &m->ds->target_map));
+        CHARL_TRY(map_places(m, "targets", m->ds->stored->targets, m->s->targets, y->item.dim[0], &m->ds->target_map));
     }
     return CHARL_OK;
 }
@@ -194,19 +194,19 @@ static charl_status map_classes(mapping *m)
         unused = NULL;
         missing = NULL;
     }
-    CHARL_TRY_CLEANUP(is_named(m, "classes", "number", ds->class_names, m->s->class_names, &named));
+    CHARL_TRY_CLEANUP(is_named(m, "classes", "number", ds->stored->class_names, m->s->class_names, &named));
     if (!named) {
         CHARL_TRY_CLEANUP(check_class_count(m));
         goto cleanup;
     }
-    CHARL_REQUIRE_CLEANUP(charl_names_count(ds->class_names) == ds->stored_classes, CHARL_ERR_DATA,
+    CHARL_REQUIRE_CLEANUP(charl_names_count(ds->stored->class_names) == ds->stored_classes, CHARL_ERR_DATA,
                           "%s has %lld names for %lld classes", ds->file.path,
-                          (long long)charl_names_count(ds->class_names), (long long)ds->stored_classes);
-    CHARL_TRY_CLEANUP(match(ds->class_names, m->s->class_names, m->model, "classes", &ds->class_map, &missing));
+                          (long long)charl_names_count(ds->stored->class_names), (long long)ds->stored_classes);
+    CHARL_TRY_CLEANUP(match(ds->stored->class_names, m->s->class_names, m->model, "classes", &ds->class_map, &missing));
     CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA,
                           "%s has classes that %s was not trained on: %s; HINT remove their rows%s", ds->file.path,
                           m->model, missing, m->all ? ", or start the output layer afresh: init.skip = LAYER.*" : "");
-    CHARL_TRY_CLEANUP(match(m->s->class_names, ds->class_names, ds->file.path, "classes", &unused, &missing));
+    CHARL_TRY_CLEANUP(match(m->s->class_names, ds->stored->class_names, ds->file.path, "classes", &unused, &missing));
     CHARL_REQUIRE_CLEANUP(!missing || !m->all, CHARL_ERR_DATA,
                           "%s has no rows of classes that %s was trained on: %s; HINT add some, or start the output "
                           "layer afresh: init.skip = LAYER.*",
@@ -228,33 +228,20 @@ static charl_status check_tokenizer(mapping *m)
     CHARL_REQUIRE_CLEANUP(m->s->kind != CHARL_DATASET_TOKENS || m->ds->stored_classes <= m->s->classes, CHARL_ERR_DATA,
                           "%s has a vocabulary of %lld tokens, %s was trained on %lld", path,
                           (long long)m->ds->stored_classes, m->model, (long long)m->s->classes);
-    CHARL_TRY_CLEANUP(is_named(m, "tokenizer", "number", m->ds->tokenizer, m->s->tokenizer_kind, &named));
+    CHARL_TRY_CLEANUP(is_named(m, "tokenizer", "number", m->ds->stored->tokenizer_kind, m->s->tokenizer_kind, &named));
     CHARL_REQUIRE_CLEANUP(!named, CHARL_ERR_DATA,
                           "%s holds tokens of a %s tokenizer, %s was trained on those of a %s tokenizer", path,
-                          m->ds->tokenizer, m->model, m->s->tokenizer_kind);
-    if (m->ds->tokenizer[0] && m->s->tokenizer) {
+                          m->ds->stored->tokenizer_kind, m->model, m->s->tokenizer_kind);
+    if (m->ds->stored->tokenizer_kind[0] && m->s->tokenizer) {
         CHARL_TRY_CLEANUP(charl__dataset_tokenizer(m->ds, &own));
         CHARL_REQUIRE_CLEANUP(charl__tokenizer_equal(own, m->s->tokenizer), CHARL_ERR_DATA,
                               "%s holds tokens of another %s tokenizer than that of %s; HINT import the "
                               "texts for training and evaluation together, with --val-split",
-                              path, m->ds->tokenizer, m->model);
+                              path, m->ds->stored->tokenizer_kind, m->model);
     }
 cleanup:
     charl__tokenizer_release(own);
     return st;
-}
-
-/* A list that the model knows better. */
-static charl_status take_names(char **own, const char *model)
-{
-    char *copy = NULL;
-
-    if (model[0]) {
-        CHARL_TRY(charl__strdup(model, &copy));
-        charl_free(*own);
-        *own = copy;
-    }
-    return CHARL_OK;
 }
 
 static charl_status map_all(mapping *m)
@@ -277,9 +264,11 @@ static charl_status map_all(mapping *m)
     if (!ds->values) {
         ds->classes = m->s->classes > ds->classes ? m->s->classes : ds->classes;
     }
-    CHARL_TRY(take_names(&ds->class_names, m->s->class_names));
-    CHARL_TRY(take_names(&ds->columns, m->s->columns));
-    CHARL_TRY(take_names(&ds->targets, m->s->targets));
+    for (int i = 0; i < 3; i++) { /* names of classes, columns and targets, which the model knows better */
+        const char *names = *charl__schema_text_of(m->s, i);
+
+        CHARL_TRY(names[0] ? charl__schema_set(charl__schema_text_of(ds->stored, i), names) : CHARL_OK);
+    }
     return CHARL_OK;
 }
 

@@ -47,7 +47,7 @@ static charl_status divide_block(charl_dataset *ds, const char *const *paths, co
 charl_status charl__dataset_tokenizer(const charl_dataset *ds, charl_tokenizer **out)
 {
     for (int j = 0; j < ds->n_parts; j++) {
-        if (ds->part[j]->tokenizer[0]) {
+        if (ds->part[j]->stored->tokenizer_kind[0]) {
             return charl__tokenizer_of_dataset(ds->part[j]->file.path, out);
         }
     }
@@ -83,7 +83,7 @@ static charl_status check_tokenizers(const charl_dataset *ds)
     for (int j = 0; j < ds->n_parts; j++) {
         const charl_dataset *d = ds->part[j];
 
-        if (!d->tokenizer[0]) {
+        if (!d->stored->tokenizer_kind[0]) {
             continue;
         }
         CHARL_TRY_CLEANUP(charl__tokenizer_of_dataset(d->file.path, &t));
@@ -121,19 +121,14 @@ static charl_status describe(charl_dataset *ds)
     for (int j = 0; j < ds->n_parts; j++) {
         const charl_dataset *d = ds->part[j];
 
-        tokenizer = tokenizer[0] ? tokenizer : d->tokenizer;
+        tokenizer = tokenizer[0] ? tokenizer : d->stored->tokenizer_kind;
         CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s%s", j ? ", " : "", d->file.path));
         CHARL_TRY_CLEANUP(charl__text_printf(&id, "%s %lld\n", d->content_id, (long long)ds->share[j]));
     }
     charl__sha256_text(id.data, id.length, ds->content_id);
     CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&name), &ds->file.path));
-    CHARL_TRY_CLEANUP(charl__strdup(tokenizer, &ds->tokenizer));
-    CHARL_TRY_CLEANUP(charl__strdup(first->layout, &ds->layout));
-    CHARL_TRY_CLEANUP(charl__strdup("", &ds->fit));
-    CHARL_TRY_CLEANUP(charl__strdup("", &ds->class_names));
-    CHARL_TRY_CLEANUP(charl__strdup("", &ds->columns));
-    CHARL_TRY_CLEANUP(charl__strdup("", &ds->targets));
-    CHARL_TRY_CLEANUP(charl__strdup("", &ds->recipe));
+    CHARL_TRY_CLEANUP(charl__schema_set(&ds->stored->tokenizer_kind, tokenizer));
+    CHARL_TRY_CLEANUP(charl__schema_set(&ds->stored->layout, first->stored->layout));
 cleanup:
     charl__text_fini(&name);
     charl__text_fini(&id);
@@ -152,7 +147,7 @@ charl_status charl_dataset_open_mix(const char *const *paths, const double *weig
     CHARL_REQUIRE_CLEANUP(n >= 1 && n <= CHARL__MIX_MOST, CHARL_ERR_CONFIG,
                           "a mix of %d data sets; it can have 1 to %d", n, CHARL__MIX_MOST);
     CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *part, &part));
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *ds, &ds));
+    CHARL_TRY_CLEANUP(charl__dataset_create(&ds));
     ds->part = part;
     ds->n_parts = n;
     part = NULL;
@@ -204,7 +199,7 @@ void charl__mix_info(const charl_dataset *ds, charl_dataset_info *out)
     }
     out->path = ds->file.path;
     out->classes = ds->classes;
-    out->tokenizer = ds->tokenizer;
+    out->tokenizer = ds->stored->tokenizer_kind;
     memcpy(out->content_id, ds->content_id, sizeof out->content_id);
 }
 

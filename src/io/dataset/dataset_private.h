@@ -4,6 +4,7 @@
 #include "charl/data_schema.h"
 #include "io/dataset/dataset_file.h"
 #include "io/dataset/labels.h"
+#include "io/dataset/schema/data_schema.h"
 #include "io/dataset/weights.h"
 
 /** One split: rows [first, first + items) of two arrays, which several splits may share. */
@@ -49,21 +50,9 @@ struct charl_dataset {
     int64_t packed;                     /* windows that documents were packed into; 0: none */
     int64_t block_rows, shuffle_window; /* of charl_order_blocks */
     charl_sampling sampling;
-    uint64_t *draws; /* charl__order_draws of the training rows; NULL: each once */
-    float *mean;
-    float *std;
-    int n_stats;
-    float *target_mean;
-    float *target_std;
-    int n_target_stats;
-    char *layout;
-    char *fit;
+    uint64_t *draws;           /* charl__order_draws of the training rows; NULL: each once */
+    charl_data_schema *stored; /* texts, and means and deviations, as the file has them; nothing else of it is set */
     int64_t *starts[CHARL_SPLIT_COUNT]; /* of the arrays; NULL: not read */
-    char *class_names;
-    char *columns;
-    char *targets;
-    char *recipe;
-    char *tokenizer;
     char content_id[65];
     /* How rows become those that a model takes (charl__dataset_map); NULL: they are. */
     int64_t *class_map;   /* [stored_classes] the model's number of a label */

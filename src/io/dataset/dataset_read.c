@@ -693,7 +693,7 @@ charl_status charl_dataset_verify(charl_dataset *ds)
         }
         CHARL_TRY_CLEANUP(check_weights(ds, &ds->views[s]));
     }
-    if (ds->tokenizer[0] && ds->n_parts == 0) {
+    if (ds->stored->tokenizer_kind[0] && ds->n_parts == 0) {
         CHARL_TRY_CLEANUP(charl__tokenizer_of_dataset(ds->file.path, &tokenizer));
     }
 cleanup:

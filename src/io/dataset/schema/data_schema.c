@@ -10,31 +10,15 @@
 #include "io/schema.h"
 #include "io/tokenizer.h"
 
-/* The texts of a schema, for what is done to each of them. */
-static const struct text_field {
-    const char *name;
-    size_t offset;
-} texts[] = {
-    {"class names", offsetof(charl_data_schema, class_names)},
-    {"columns", offsetof(charl_data_schema, columns)},
-    {"targets", offsetof(charl_data_schema, targets)},
-    {"recipe", offsetof(charl_data_schema, recipe)},
-    {"layout", offsetof(charl_data_schema, layout)},
-    {"fit", offsetof(charl_data_schema, fit)},
-    {"tokenizer", offsetof(charl_data_schema, tokenizer_kind)},
+const charl__schema_text charl__schema_texts[CHARL__SCHEMA_TEXTS] = {
+    {"names of classes", "class names", offsetof(charl_data_schema, class_names)},
+    {"names of columns", "columns", offsetof(charl_data_schema, columns)},
+    {"names of targets", "targets", offsetof(charl_data_schema, targets)},
+    {"recipe", "recipe", offsetof(charl_data_schema, recipe)},
+    {"layout", "layout", offsetof(charl_data_schema, layout)},
+    {"fit", "fit", offsetof(charl_data_schema, fit)},
+    {"tokenizer", "tokenizer", offsetof(charl_data_schema, tokenizer_kind)},
 };
-
-enum { TEXTS = sizeof texts / sizeof texts[0] };
-
-static char **text_of(charl_data_schema *s, int i)
-{
-    return (char **)(void *)((char *)s + texts[i].offset);
-}
-
-static const char *get_text(const charl_data_schema *s, int i)
-{
-    return *(char *const *)(const void *)((const char *)s + texts[i].offset);
-}
 
 charl_status charl__schema_new(charl_data_schema **out)
 {
@@ -43,8 +27,8 @@ charl_status charl__schema_new(charl_data_schema **out)
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
-    for (int i = 0; i < TEXTS; i++) {
-        CHARL_TRY_CLEANUP(charl__strdup("", text_of(s, i)));
+    for (int i = 0; i < CHARL__SCHEMA_TEXTS; i++) {
+        CHARL_TRY_CLEANUP(charl__strdup("", charl__schema_text_of(s, i)));
     }
     *out = s;
     s = NULL;
@@ -58,8 +42,8 @@ void charl_data_schema_destroy(charl_data_schema *s)
     if (!s) {
         return;
     }
-    for (int i = 0; i < TEXTS; i++) {
-        charl_free(*text_of(s, i));
+    for (int i = 0; i < CHARL__SCHEMA_TEXTS; i++) {
+        charl_free(*charl__schema_text_of(s, i));
     }
     charl_free(s->mean);
     charl_free(s->std);
@@ -69,49 +53,54 @@ void charl_data_schema_destroy(charl_data_schema *s)
     charl_free(s);
 }
 
-static charl_status set_text(const char *text, char **out)
+charl_status charl__schema_set(char **text, const char *to)
 {
     char *copy = NULL;
 
-    CHARL_TRY(charl__strdup(text, &copy));
-    charl_free(*out);
-    *out = copy;
+    CHARL_TRY(charl__strdup(to, &copy));
+    charl_free(*text);
+    *text = copy;
     return CHARL_OK;
 }
 
-static charl_status set_stats(charl_data_schema *s, int64_t n, const float *mean, const float *std)
+/* n means and deviations, in place of those that there are. */
+static charl_status set_stats(int64_t n, const float *mean, const float *std, int64_t *own_n, float **own_mean,
+                              float **own_std)
 {
-    s->n_stats = n;
-    if (n == 0) {
-        return CHARL_OK;
+    charl_free(*own_mean);
+    charl_free(*own_std);
+    *own_mean = *own_std = NULL;
+    *own_n = 0;
+    if (n > 0) {
+        CHARL_TRY(charl__alloc_array(n, sizeof *mean, own_mean));
+        CHARL_TRY(charl__alloc_array(n, sizeof *std, own_std));
+        memcpy(*own_mean, mean, (size_t)n * sizeof *mean);
+        memcpy(*own_std, std, (size_t)n * sizeof *std);
+        *own_n = n;
     }
-    CHARL_TRY(charl__alloc_array(n, sizeof *s->mean, &s->mean));
-    CHARL_TRY(charl__alloc_array(n, sizeof *s->std, &s->std));
-    memcpy(s->mean, mean, (size_t)n * sizeof *mean);
-    memcpy(s->std, std, (size_t)n * sizeof *std);
     return CHARL_OK;
-}
-
-void charl__schema_drop_target_stats(charl_data_schema *s)
-{
-    charl_free(s->target_mean);
-    charl_free(s->target_std);
-    s->target_mean = s->target_std = NULL;
-    s->n_target_stats = 0;
 }
 
 static charl_status set_target_stats(charl_data_schema *s, int64_t n, const float *mean, const float *std)
 {
-    charl__schema_drop_target_stats(s);
-    if (n == 0) {
-        return CHARL_OK;
+    return set_stats(n, mean, std, &s->n_target_stats, &s->target_mean, &s->target_std);
+}
+
+void charl__schema_drop_target_stats(charl_data_schema *s)
+{
+    (void)!set_target_stats(s, 0, NULL, NULL);
+}
+
+/* A copy of texts and targets' scales, with other means and deviations of the samples; the rest is not set. */
+static charl_status copy_stored(const charl_data_schema *s, int64_t n_stats, const float *mean, const float *std,
+                                charl_data_schema **out)
+{
+    CHARL_TRY(charl__schema_new(out));
+    for (int i = 0; i < CHARL__SCHEMA_TEXTS; i++) {
+        CHARL_TRY(charl__schema_set(charl__schema_text_of(*out, i), *charl__schema_text_of(s, i)));
     }
-    CHARL_TRY(charl__alloc_array(n, sizeof *s->target_mean, &s->target_mean));
-    CHARL_TRY(charl__alloc_array(n, sizeof *s->target_std, &s->target_std));
-    memcpy(s->target_mean, mean, (size_t)n * sizeof *mean);
-    memcpy(s->target_std, std, (size_t)n * sizeof *std);
-    s->n_target_stats = n;
-    return CHARL_OK;
+    CHARL_TRY(set_stats(n_stats, mean, std, &(*out)->n_stats, &(*out)->mean, &(*out)->std));
+    return set_target_stats(*out, s->n_target_stats, s->target_mean, s->target_std);
 }
 
 charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, const float *mean, const float *std,
@@ -124,22 +113,14 @@ charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, 
 
     *out = NULL;
     charl_dataset_get_info(ds, &info);
-    CHARL_TRY_CLEANUP(charl__schema_new(&s));
+    CHARL_TRY_CLEANUP(copy_stored(ds->n_parts > 0 ? ds->part[0]->stored : ds->stored, n_stats, mean, std, &s));
     s->kind = info.kind;
     s->x_dtype = info.x_dtype;
     s->x_shape = info.x_shape;
     s->y_dtype = info.y_dtype;
     s->y_shape = info.y_shape;
     s->classes = info.classes;
-    CHARL_TRY_CLEANUP(set_text(info.class_names, &s->class_names));
-    CHARL_TRY_CLEANUP(set_text(info.columns, &s->columns));
-    CHARL_TRY_CLEANUP(set_text(info.targets, &s->targets));
-    CHARL_TRY_CLEANUP(set_text(info.recipe, &s->recipe));
-    CHARL_TRY_CLEANUP(set_text(info.layout, &s->layout));
-    CHARL_TRY_CLEANUP(set_text(info.fit, &s->fit));
-    CHARL_TRY_CLEANUP(set_text(info.tokenizer, &s->tokenizer_kind));
-    CHARL_TRY_CLEANUP(set_stats(s, n_stats, mean, std));
-    CHARL_TRY_CLEANUP(set_target_stats(s, info.n_target_stats, info.target_mean, info.target_std));
+    CHARL_TRY_CLEANUP(charl__schema_set(&s->tokenizer_kind, info.tokenizer)); /* of a mix */
     if (charl_dataset_kind_has_tokens(info.kind) && info.tokenizer[0]) {
         CHARL_TRY_CLEANUP(charl__dataset_tokenizer(ds, &s->tokenizer));
     }
@@ -166,10 +147,10 @@ charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_datase
     s->y_dtype = own->y_dtype;
     s->y_shape = own->y_shape;
     s->classes = own->classes;
-    CHARL_TRY_CLEANUP(set_text(own->class_names, &s->class_names));
-    CHARL_TRY_CLEANUP(set_text(own->targets, &s->targets));
+    CHARL_TRY_CLEANUP(charl__schema_set(&s->class_names, own->class_names));
+    CHARL_TRY_CLEANUP(charl__schema_set(&s->targets, own->targets));
     CHARL_TRY_CLEANUP(set_target_stats(s, own->n_target_stats, own->target_mean, own->target_std));
-    CHARL_TRY_CLEANUP(set_text(own->tokenizer_kind, &s->tokenizer_kind));
+    CHARL_TRY_CLEANUP(charl__schema_set(&s->tokenizer_kind, own->tokenizer_kind));
     charl__tokenizer_release(s->tokenizer);
     s->tokenizer = own->tokenizer;
     own->tokenizer = NULL;
@@ -186,18 +167,13 @@ charl_status charl__data_schema_normalized(const charl_data_schema *s, int64_t n
     charl_data_schema *c = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__schema_new(&c));
+    CHARL_TRY_CLEANUP(copy_stored(s, n_stats, mean, std, &c));
     c->kind = s->kind;
     c->x_dtype = s->x_dtype;
     c->x_shape = s->x_shape;
     c->y_dtype = s->y_dtype;
     c->y_shape = s->y_shape;
     c->classes = s->classes;
-    for (int i = 0; i < TEXTS; i++) {
-        CHARL_TRY_CLEANUP(set_text(get_text(s, i), text_of(c, i)));
-    }
-    CHARL_TRY_CLEANUP(set_stats(c, n_stats, mean, std));
-    CHARL_TRY_CLEANUP(set_target_stats(c, s->n_target_stats, s->target_mean, s->target_std));
     if (s->tokenizer) {
         c->tokenizer = charl__tokenizer_retain(s->tokenizer);
     }
@@ -282,11 +258,11 @@ charl_status charl__schema_check(const charl_data_schema *s, const char *path, c
                       "%s: schema: mean %g and std %g of target %lld cannot be used", path, (double)s->target_mean[i],
                       (double)s->target_std[i], (long long)i);
     }
-    for (int i = 0; i < TEXTS; i++) {
-        const char *text = get_text(s, i);
+    for (int i = 0; i < CHARL__SCHEMA_TEXTS; i++) {
+        const char *text = *charl__schema_text_of(s, i);
 
         CHARL_REQUIRE(charl__utf8_valid(text, strlen(text)) == strlen(text), code, "%s: the %s are not UTF-8", path,
-                      texts[i].name);
+                      charl__schema_texts[i].plain);
     }
     CHARL_REQUIRE(!s->tokenizer || s->kind == CHARL_DATASET_SEQUENCES || (tokens && s->tokenizer->vocab <= s->classes),
                   code, "%s: schema: the tokenizer does not fit the data", path);
@@ -314,9 +290,9 @@ charl_status charl__schema_diff(const charl_data_schema *a, const charl_data_sch
         CHARL_TRY(
             charl__text_printf(out, "schema: classes: %lld, %lld\n", (long long)a->classes, (long long)b->classes));
     }
-    for (int i = 0; i < TEXTS; i++) {
-        if (strcmp(get_text(a, i), get_text(b, i)) != 0) {
-            CHARL_TRY(charl__text_printf(out, "schema: %s: other text\n", texts[i].name));
+    for (int i = 0; i < CHARL__SCHEMA_TEXTS; i++) {
+        if (strcmp(*charl__schema_text_of(a, i), *charl__schema_text_of(b, i)) != 0) {
+            CHARL_TRY(charl__text_printf(out, "schema: %s: other text\n", charl__schema_texts[i].plain));
         }
     }
     if (a->n_stats != b->n_stats || !same_floats(a->mean, b->mean, a->n_stats) ||

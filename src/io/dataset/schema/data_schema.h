@@ -4,6 +4,23 @@
 #include "base/text/text.h"
 #include "charl/data_schema.h"
 
+/** The texts of a schema, for what is done to each of them. */
+typedef struct charl__schema_text {
+    const char *name, *plain; /* in messages: "names of columns", "columns" */
+    size_t offset;
+} charl__schema_text;
+
+enum { CHARL__SCHEMA_TEXTS = 7 };
+extern const charl__schema_text charl__schema_texts[CHARL__SCHEMA_TEXTS];
+
+static inline char **charl__schema_text_of(const charl_data_schema *s, int i)
+{
+    return (char **)((uintptr_t)s + charl__schema_texts[i].offset);
+}
+
+/** Replace a text by a copy of another one. Errors: ERR_NOMEM. */
+charl_status charl__schema_set(char **text, const char *to) CHARL_MUST_CHECK;
+
 /** A schema with empty texts, to be filled in. Errors: ERR_NOMEM. */
 charl_status charl__schema_new(charl_data_schema **out) CHARL_MUST_CHECK;
 

@@ -136,15 +136,8 @@ static charl_status bad(const source *o, const char *key)
 static charl_status get_text(const source *o, const char *key, char **out)
 {
     const char *text = json_string_value(json_object_get(o->root, key));
-    char *copy = NULL;
 
-    if (!text) {
-        return bad(o, key);
-    }
-    CHARL_TRY(charl__strdup(text, &copy));
-    charl_free(*out);
-    *out = copy;
-    return CHARL_OK;
+    return text ? charl__schema_set(out, text) : bad(o, key);
 }
 
 static charl_status get_names(const source *o, const char *key, char **out)
@@ -152,7 +145,6 @@ static charl_status get_names(const source *o, const char *key, char **out)
     charl_status st = CHARL_OK;
     json_t *list = json_object_get(o->root, key);
     charl__text t = {0};
-    char *text = NULL;
 
     if (!json_is_array(list)) {
         return bad(o, key);
@@ -166,9 +158,7 @@ static charl_status get_names(const source *o, const char *key, char **out)
         }
         CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s", i ? "\n" : "", name));
     }
-    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&t), &text));
-    charl_free(*out);
-    *out = text;
+    CHARL_TRY_CLEANUP(charl__schema_set(out, charl__text_string(&t)));
 cleanup:
     charl__text_fini(&t);
     return st;
