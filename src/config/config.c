@@ -18,6 +18,7 @@
 #include "config/config_rows.h"
 #include "config/text/ini.h"
 #include "io/checkpoint/run_path.h"
+#include "io/commit.h"
 
 enum { MAX_SECTIONS = 1000, MAX_LAYER_KEYS = 64 };
 
@@ -60,11 +61,7 @@ static charl_status add_notice(loader *l, charl__origin origin, const char *text
     charl__text t = {0};
     const char *kept;
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", origin.label));
-    if (origin.line > 0) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, ":%d", origin.line));
-    }
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, ": %s", text));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s: %s", charl__origin_text(origin), text));
     CHARL_TRY_CLEANUP(charl__config_keep(&l->cfg->detail->notices, charl__text_string(&t), &kept));
 cleanup:
     charl__text_fini(&t);
@@ -497,13 +494,11 @@ static charl_status settle_name(loader *l)
 {
     bool alias;
     const charl__key *key = charl__key_find("run", "name", &alias);
-    const char *base = strrchr(l->label, '/');
     char stem[256];
     item last = {.value = "", .origin = {NULL, 0}};
     char *dot;
 
-    base = base ? base + 1 : l->label;
-    snprintf(stem, sizeof stem, "%s", base);
+    snprintf(stem, sizeof stem, "%s", charl__base_name(l->label));
     dot = strrchr(stem, '.');
     if (dot && dot != stem) {
         *dot = '\0';
@@ -700,7 +695,7 @@ static charl_status prepare(loader *l, const char *label, const char *text, size
     directory[slash ? (slash == label ? 1 : slash - label) : 0] = '\0';
     CHARL_TRY_CLEANUP(charl__config_keep(&d->strings, directory, &l->directory));
     CHARL_TRY_CLEANUP(charl__config_path(directory, "run_id", &id));
-    l->is_in_rundir = strcmp(slash ? slash + 1 : label, "config.ini") == 0 && access(id, F_OK) == 0;
+    l->is_in_rundir = strcmp(charl__base_name(label), "config.ini") == 0 && access(id, F_OK) == 0;
 cleanup:
     charl_free(directory);
     charl_free(id);

@@ -15,6 +15,9 @@ typedef struct charl__origin {
     int line;
 } charl__origin;
 
+/** "FILE:LINE", or what stands for the place. Borrowed until the next call on this thread. */
+const char *charl__origin_text(charl__origin origin);
+
 typedef struct charl__layer_key {
     char *key;
     char *value;

@@ -49,7 +49,7 @@ charl_schedule charl__config_schedule(const charl_config *cfg, int64_t total_ste
 /** The setting that must change for the same bits on devices of any kind, and why; NULL: none. Static. */
 const char *charl__config_inexact(const charl_config *cfg);
 
-/** "FILE:LINE" of the section that describes a layer, into text; returns text. */
-const char *charl__config_layer_place(const charl__config_layer *layer, char *text, size_t size);
+/** "FILE:LINE" of the section that describes a layer. Borrowed until the next call on this thread. */
+const char *charl__config_layer_place(const charl__config_layer *layer);
 
 #endif

@@ -207,12 +207,12 @@ static charl_status open_rows(predictor *p)
     p->info = (charl_predict_info){.schema = p->session.schema,
                                    .targets = p->evaluation.data.targets,
                                    .answer = p->evaluation.answer->name,
-                                   .subject = charl__rows_subject(p->rows),
+                                   .subject = p->rows->subject,
                                    .step = charl_checkpoint_get_state(p->session.reader)->step,
                                    .n_rows = -1,
                                    .n_targets = charl_shape_count(&p->session.schema->y_shape),
-                                   .has_targets = charl__rows_has_targets(p->rows),
-                                   .files = charl__rows_files(p->rows)};
+                                   .has_targets = p->rows->has_targets,
+                                   .files = p->rows->files.count > 0 ? &p->rows->files : NULL};
     p->info.has_names = p->info.files || p->o->id;
     CHARL_TRY(list_inputs(p));
     if (p->o->counts) {
@@ -349,8 +349,7 @@ static charl_status predict_all(predictor *p, charl_predict_result *result)
     CHARL_TRY(charl__rows_next(p->rows, p->capacity, p->x, p->y, &n));
     pass_notes(p);
     CHARL_REQUIRE(n > 0, CHARL_ERR_DATA,
-                  charl__rows_skipped(p->rows) > 0 ? "%s: none can be read" : "%s: there are no rows to predict",
-                  p->info.subject);
+                  p->rows->skipped > 0 ? "%s: none can be read" : "%s: there are no rows to predict", p->info.subject);
     p->batch = n;
     if (p->o->started) {
         CHARL_TRY(p->o->started(p->o->ctx, &p->info));
@@ -361,7 +360,7 @@ static charl_status predict_all(predictor *p, charl_predict_result *result)
         CHARL_TRY(charl__rows_next(p->rows, p->batch, p->x, p->y, &n));
     }
     pass_notes(p);
-    result->skipped = charl__rows_skipped(p->rows);
+    result->skipped = p->rows->skipped;
     return CHARL_OK;
 }
 

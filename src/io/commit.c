@@ -120,6 +120,13 @@ charl_status charl__disk_error(const char *path, const char *op, int err, int64_
     return CHARL_OK;
 }
 
+const char *charl__base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
 charl_status charl__commit_dir(const char *path, char **out)
 {
     const char *slash = strrchr(path, '/');

@@ -90,6 +90,8 @@ charl_status charl__commit_probe(const char *dir) CHARL_MUST_CHECK;
 /** fsync of a directory: makes renames and removals in it durable. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__commit_sync_dir(const char *dir) CHARL_MUST_CHECK;
 
+/** What follows the last / of a path. Borrowed from it. */
+const char *charl__base_name(const char *path);
 /** The directory part of `path` ("." if none), owned by the caller. Errors: ERR_NOMEM. */
 charl_status charl__commit_dir(const char *path, char **out) CHARL_MUST_CHECK;
 

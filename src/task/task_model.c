@@ -81,7 +81,6 @@ static charl_status add_layer(charl__config_layer *layer, void *user)
     const charl_layer_type *t = charl__layer_type_find(charl__config_layer_type(layer));
     _Alignas(8) unsigned char config[CHARL_LAYER_MAX_SETTINGS] = {0};
     const char *const *inputs;
-    char place[512];
     const int n_inputs = charl__config_layer_inputs(layer, &inputs);
 
     if (!t) {
@@ -106,7 +105,7 @@ static charl_status add_layer(charl__config_layer *layer, void *user)
         CHARL_TRY(charl__config_layer_refuse(layer, NULL, reason));
     }
     CHARL_TRY(st);
-    return charl__model_locate(to->model, charl__config_layer_place(layer, place, sizeof place));
+    return charl__model_locate(to->model, charl__config_layer_place(layer));
 }
 
 static charl_status add_layers(const charl_config *config, charl_model *m)

@@ -154,7 +154,7 @@ static void read_rows(const char *path, char separator, const char *id, bool coo
 
     if (fuzz_accepts(charl__rows_open(&o, &rows))) {
         while (fuzz_accepts(charl__rows_next(rows, 4, x, y, &n)) && n > 0) {
-            for (int64_t i = 0; i < n && charl__rows_has_targets(rows); i++) {
+            for (int64_t i = 0; i < n && rows->has_targets; i++) {
                 FUZZ_CHECK(y[i] >= -1 && y[i] < 3, "a class that the model does not have");
             }
         }
@@ -201,7 +201,7 @@ static void run_rows_texts(const unsigned char *data, size_t size)
         counted = fuzz_accepts(charl__rows_count(rows, &all));
         while (fuzz_accepts(charl__rows_next(rows, 4, x, y, &n)) && !(whole = n == 0)) {
             read += n;
-            for (int64_t i = 0; i < n && charl__rows_has_targets(rows); i++) {
+            for (int64_t i = 0; i < n && rows->has_targets; i++) {
                 FUZZ_CHECK(y[i] >= -1 && y[i] < 2, "a class that the model does not have");
             }
         }

@@ -74,8 +74,8 @@ static void columns_are_found_by_name(void **state)
 
     (void)state;
     charl_assert_ok(open_path(&s, path, "who", &r));
-    assert_true(charl__rows_has_targets(r));
-    assert_string_equal(charl__rows_subject(r), "r.csv");
+    assert_true(r->has_targets);
+    assert_string_equal(r->subject, "r.csv");
     assert_note(r, true, NULL);
     assert_note(r, false, NULL);
     charl_assert_ok(charl__rows_count(r, &n));
@@ -157,7 +157,7 @@ static void numbers_must_fit_the_samples(void **state)
     (void)state;
     s.x_dtype = CHARL_U8;
     charl_assert_ok(open_path(&s, text_file("u.csv", "a,b,c\n0,255,7\n"), NULL, &r));
-    assert_false(charl__rows_has_targets(r));
+    assert_false(r->has_targets);
     charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
     assert_int_equal(x[0][1], 255);
     charl__rows_close(r);
@@ -273,7 +273,7 @@ static void data_sets_are_mapped(void **state)
     charl_assert_ok(
         charl_import("csv", NULL, FILES(text_file("d.csv", "c,b,a,kind\n3,2,1,cat\n6,5,4,bee\n")), 1, out, &replace));
     charl_assert_ok(open_path(&s, out, NULL, &r));
-    assert_string_equal(charl__rows_subject(r), "train");
+    assert_string_equal(r->subject, "train");
     charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
     assert_int_equal(n, 2);
     assert_true(x[0][0] == 1.0F && x[1][2] == 6.0F);
@@ -347,7 +347,7 @@ static void assert_reads_alike(const char *const *paths, int64_t n)
         assert_true(bytes <= BYTES && row < info.rows[0]);
         charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, want, label));
         assert_memory_equal(x, want, bytes);
-        if (charl__rows_has_targets(r)) {
+        if (r->has_targets) {
             assert_memory_equal(y, label, sizeof *y);
         }
     }

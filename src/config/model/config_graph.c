@@ -685,7 +685,7 @@ static charl_status note_unused(charl__config_detail *d)
     for (int i = 0; i < d->n_sections; i++) {
         const charl__section *s = &d->sections[i], *head;
         const char *dot = strchr(s->header, '.'), *kept;
-        char block[2 * CHARL__INI_NAME], line[16] = "", note[512];
+        char block[2 * CHARL__INI_NAME], note[512];
         int first = 0;
 
         if (strncmp(s->header, "block ", 6) != 0 || !dot || s->used) {
@@ -696,11 +696,9 @@ static charl_status note_unused(charl__config_detail *d)
             first++;
         }
         head = find_head(d, block) ? find_head(d, block) : s;
-        if (head->origin.line > 0) {
-            snprintf(line, sizeof line, ":%d", head->origin.line);
-        }
         if (first == i) {
-            snprintf(note, sizeof note, "%.200s%s: [block %s]: no layer uses it", head->origin.label, line, block);
+            snprintf(note, sizeof note, "%.220s: [block %s]: no layer uses it", charl__origin_text(head->origin),
+                     block);
             CHARL_TRY(charl__config_keep(&d->notices, note, &kept));
         }
     }

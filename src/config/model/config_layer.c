@@ -14,12 +14,7 @@
 static charl_status refuse_at(const charl__config_layer *layer, charl__origin origin, const char *key,
                               const char *reason)
 {
-    char line[32] = "";
-
-    if (origin.line > 0) {
-        snprintf(line, sizeof line, ":%d", origin.line);
-    }
-    CHARL_FAIL(CHARL_ERR_CONFIG, "%s%s: [%s]%s%s: %s", origin.label, line, layer->header, key ? " " : "",
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: [%s]%s%s: %s", charl__origin_text(origin), layer->header, key ? " " : "",
                key ? key : "", reason);
     return CHARL_OK;
 }
@@ -177,14 +172,9 @@ int charl__config_layer_inputs(const charl__config_layer *layer, const char *con
     return layer->n_inputs;
 }
 
-const char *charl__config_layer_place(const charl__config_layer *layer, char *text, size_t size)
+const char *charl__config_layer_place(const charl__config_layer *layer)
 {
-    if (layer->origin.line > 0) {
-        snprintf(text, size, "%s:%d", layer->origin.label, layer->origin.line);
-    } else {
-        snprintf(text, size, "%s", layer->origin.label);
-    }
-    return text;
+    return charl__origin_text(layer->origin);
 }
 
 const char *charl__config_layer_type(const charl__config_layer *layer)

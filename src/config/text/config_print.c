@@ -17,10 +17,7 @@ static charl_status end_line(charl__text *t, size_t start, const charl__origin *
     const int pad = width < COMMENT_COLUMN ? (int)(COMMENT_COLUMN - width) : 1;
 
     if (origins) {
-        CHARL_TRY(charl__text_printf(t, "%*s; %s", pad, "", origin->label ? origin->label : "default"));
-        if (origin->line > 0) {
-            CHARL_TRY(charl__text_printf(t, ":%d", origin->line));
-        }
+        CHARL_TRY(charl__text_printf(t, "%*s; %s", pad, "", origin->label ? charl__origin_text(*origin) : "default"));
     }
     CHARL_TRY(charl__text_append(t, "\n", 1));
     return CHARL_OK;

@@ -25,6 +25,18 @@ void charl__config_strings_fini(charl__config_strings *list)
     *list = (charl__config_strings){0};
 }
 
+const char *charl__origin_text(charl__origin origin)
+{
+    static _Thread_local char text[4200];
+    char line[16] = "";
+
+    if (origin.line > 0) {
+        snprintf(line, sizeof line, ":%d", origin.line);
+    }
+    snprintf(text, sizeof text, "%s%s", origin.label, line);
+    return text;
+}
+
 static const char *known_section(const char *section)
 {
     if (section && (strncmp(section, "layer ", 6) == 0 || strncmp(section, "block ", 6) == 0)) {
@@ -60,10 +72,7 @@ charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, con
     charl_status st = CHARL_OK;
     charl__text text = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", origin.label));
-    if (origin.line > 0) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, ":%d", origin.line));
-    }
+    CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", charl__origin_text(origin)));
     if (section) {
         CHARL_TRY_CLEANUP(charl__text_printf(&text, ": [%s]%s%s", section, key ? " " : "", key ? key : ""));
     }

@@ -26,13 +26,6 @@ typedef struct collection {
     charl__text root;         /* of the folder in the records of the files, where the data set refers to them */
 } collection;
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* A file name in labels.csv: inside the folder, and of an image. */
 static charl_status check_listed_name(const collection *c, const char *name, int64_t line)
 {
@@ -147,7 +140,7 @@ static charl_status collect_class(collection *c, const char *folder)
     CHARL_REQUIRE(c->images.count > before, CHARL_ERR_DATA, "%s: there are no .png, .jpg or .jpeg files in this folder",
                   folder);
     while (c->labels.count < c->images.count) {
-        CHARL_TRY(charl__files_append(&c->labels, "", base_name(folder)));
+        CHARL_TRY(charl__files_append(&c->labels, "", charl__base_name(folder)));
     }
     return CHARL_OK;
 }
@@ -359,7 +352,7 @@ static charl_status add_links(void *ctx, int source, const charl__rows *rows, co
 {
     links *l = ctx;
     const collection *c = &l->c[source];
-    const size_t bytes = (size_t)charl_shape_count(charl__rows_shape(rows));
+    const size_t bytes = (size_t)charl_shape_count(&rows->s->x_shape);
 
     for (int64_t i = 0; i < n; i++) {
         charl__pictures_record(charl__text_string(&c->root), name_in(c, charl__rows_file(rows, i)),

@@ -65,11 +65,11 @@ charl_status charl__import_pass(const charl__rows_options *source, const charl_i
         if (got == 0) {
             break;
         }
-        CHARL_TRY_CLEANUP(take ? take(ctx, rows, x, charl__rows_has_targets(rows) ? y : NULL, got) : CHARL_OK);
+        CHARL_TRY_CLEANUP(take ? take(ctx, rows, x, rows->has_targets ? y : NULL, got) : CHARL_OK);
     }
     pass_notes(rows, opt);
-    count->skipped = charl__rows_skipped(rows);
-    snprintf(count->first, sizeof count->first, "%s", charl__rows_first_skipped(rows));
+    count->skipped = rows->skipped;
+    snprintf(count->first, sizeof count->first, "%s", charl__text_string(&rows->first_skipped));
 cleanup:
     charl__rows_close(rows);
     charl_free(x);
@@ -89,8 +89,7 @@ static charl_status write_block(void *ctx, const charl__rows *rows, const void *
 {
     writing *g = ctx;
 
-    CHARL_REQUIRE(n <= g->end - g->done, CHARL_ERR_DATA, "%s: the file changed while it was being read",
-                  charl__rows_subject(rows));
+    CHARL_REQUIRE(n <= g->end - g->done, CHARL_ERR_DATA, "%s: the file changed while it was being read", rows->subject);
     CHARL_TRY(charl__writer_put(g->w, x, g->plan->labels ? g->plan->labels + g->done : y, n));
     g->done += n;
     return g->plan->taken ? g->plan->taken(g->plan->ctx, g->source, rows, x, n) : CHARL_OK;

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "data/image/image_files.h"
+#include "io/commit.h"
 #include "io/kind.h"
 #include "data/rows/rows_private.h"
 #include "data/table/table.h"
@@ -108,7 +109,7 @@ charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out)
     } else {
         CHARL_TRY_CLEANUP(find_kinds(r));
     }
-    r->subject = strrchr(r->path, '/') ? strrchr(r->path, '/') + 1 : r->path;
+    r->subject = charl__base_name(r->path);
     CHARL_TRY_CLEANUP(list_classes(r));
     CHARL_TRY_CLEANUP(r->kind->open(r));
     *out = r;
@@ -153,21 +154,6 @@ charl_status charl__rows_count(charl__rows *r, int64_t *n)
     return CHARL_OK;
 }
 
-bool charl__rows_has_targets(const charl__rows *r)
-{
-    return r->has_targets;
-}
-
-const charl_shape *charl__rows_shape(const charl__rows *r)
-{
-    return &r->s->x_shape;
-}
-
-const char *charl__rows_subject(const charl__rows *r)
-{
-    return r->subject;
-}
-
 const char *charl__rows_name(const charl__rows *r, int64_t i)
 {
     return r->kind->name ? r->kind->name(r, i) : NULL;
@@ -176,11 +162,6 @@ const char *charl__rows_name(const charl__rows *r, int64_t i)
 int64_t charl__rows_file(const charl__rows *r, int64_t i)
 {
     return r->kind->file(r, i);
-}
-
-const charl_image_files *charl__rows_files(const charl__rows *r)
-{
-    return r->files.count > 0 ? &r->files : NULL;
 }
 
 static charl_status append_line(charl__text *t, const char *fmt, va_list ap)
@@ -224,16 +205,6 @@ charl_status charl__rows_skip(charl__rows *r)
         CHARL_TRY(charl__text_printf(&r->first_skipped, "%s", why));
     }
     return charl__rows_warn(r, "%s", why);
-}
-
-int64_t charl__rows_skipped(const charl__rows *r)
-{
-    return r->skipped;
-}
-
-const char *charl__rows_first_skipped(const charl__rows *r)
-{
-    return charl__text_string(&r->first_skipped);
 }
 
 char *charl__rows_take_notes(charl__rows *r, bool warnings)

@@ -13,11 +13,10 @@
 #include "base/text/text.h"
 #include "charl/data_schema.h"
 #include "charl/image.h"
+#include "io/dataset/name_set.h"
 
 /** Recipe of texts: the special tokens of the tokenizer are recognized in them. "": they are text. */
 #define CHARL__RECIPE_SPECIAL "special_tokens"
-
-typedef struct charl__rows charl__rows;
 
 /** Where a table has what, as an import of this very file has found. */
 typedef struct charl__rows_places {
@@ -50,6 +49,25 @@ typedef struct charl__rows_options {
                                NULL: any */
 } charl__rows_options;
 
+/** Rows that are being read. Readers outside of io/rows look at the first members. */
+typedef struct charl__rows {
+    const charl_data_schema *s; /* o.schema */
+    const char *subject;        /* what is read, in a word: "val", "images", or the name of the file */
+    bool has_targets;           /* targets come along */
+    charl_image_files files;    /* where each row is one; else it has none */
+    int64_t skipped;            /* images that could not be read so far: they are no rows, and a warning names each */
+    charl__text first_skipped;  /* why the first of them could not be read */
+
+    const struct charl__rows_kind *kind;
+    charl__rows_options o;
+    const char *path;        /* the first */
+    void *self;              /* of the kind */
+    int64_t rows;            /* in all; -1: unknown */
+    int64_t begin, done;     /* the rows that next returned last; those before `done` are delivered */
+    charl__name_set classes; /* those that have names */
+    charl__text warnings, notes;
+} charl__rows;
+
 /** Open the source; what it is follows from its contents. *out is owned, NULL on failure.
  *  Errors: ERR_DATA    it cannot be read, or does not have what the model takes; the message names the file and what is
  *                      missing
@@ -62,34 +80,20 @@ void charl__rows_close(charl__rows *r);
 /** The next rows, at most `most` of them; *n is 0 at the end only.
  *
  *  x  [most, x_shape]  x_dtype of the schema, written
- *  y  [most, y_shape]  y_dtype of the schema, written where charl__rows_has_targets: a class or
+ *  y  [most, y_shape]  y_dtype of the schema, written where they come along: a class or
  *  flag is -1, a value NaN where the row does not have it
  *
  *  Errors: ERR_DATA, naming file and line, row or image; ERR_IO; ERR_NOMEM. */
 charl_status charl__rows_next(charl__rows *r, int64_t most, void *x, void *y, int64_t *n) CHARL_MUST_CHECK;
 
-/** Whether targets come along. */
-bool charl__rows_has_targets(const charl__rows *r);
-/** Shape of a sample. Borrowed. */
-const charl_shape *charl__rows_shape(const charl__rows *r);
-/** What is read, in a word: "val", "images", or the name of the file. */
-const char *charl__rows_subject(const charl__rows *r);
 /** Name of row i of those that next returned last: an image's path, or the field of the id column.
  *  NULL: rows have no names. Borrowed until next. */
 const char *charl__rows_name(const charl__rows *r, int64_t i);
 /** Number of the file that row i of them is, where each row is one. */
 int64_t charl__rows_file(const charl__rows *r, int64_t i);
-/** The files, where each row is one; else NULL. Borrowed. */
-const charl_image_files *charl__rows_files(const charl__rows *r);
-
 /** How many rows there are in all; before the first next. A CSV file is read once for it, and images are decoded. Errors:
  *  as charl__rows_next. */
 charl_status charl__rows_count(charl__rows *r, int64_t *n) CHARL_MUST_CHECK;
-
-/** Images that could not be read so far. They are no rows, and a warning names each. */
-int64_t charl__rows_skipped(const charl__rows *r);
-/** Why the first of them could not be read, or "". Borrowed. */
-const char *charl__rows_first_skipped(const charl__rows *r);
 
 /** What the user should know, known after open and at the end: lines of text since the last call,
  *  or NULL. warnings: what may make answers wrong; else what was only left out. The caller's, free

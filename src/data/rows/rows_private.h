@@ -3,32 +3,17 @@
 /** The kinds of sources. */
 #include "base/error.h"
 #include "data/rows/rows.h"
-#include "io/dataset/name_set.h"
+
+typedef struct charl__rows_kind charl__rows_kind;
 
 /** What a kind of source does; the functions of rows.h say what each means. */
-typedef struct charl__rows_kind {
+struct charl__rows_kind {
     charl_status (*open)(charl__rows *r); /* sets r->self, count, has_targets, subject */
     charl_status (*next)(charl__rows *r, int64_t most, void *x, void *y, int64_t *n);
     charl_status (*count)(charl__rows *r, int64_t *n);    /* NULL: r->rows is known */
     const char *(*name)(const charl__rows *r, int64_t i); /* NULL: no names */
     int64_t (*file)(const charl__rows *r, int64_t i);     /* NULL: rows are not files */
     void (*close)(charl__rows *r);                        /* also after a failed open */
-} charl__rows_kind;
-
-struct charl__rows {
-    const charl__rows_kind *kind;
-    charl__rows_options o;
-    const charl_data_schema *s; /* o.schema */
-    const char *path;           /* the first */
-    void *self;                 /* of the kind */
-    charl_image_files files;
-    int64_t rows;            /* in all; -1: unknown */
-    int64_t begin, done;     /* the rows that next returned last; those before `done` are delivered */
-    charl__name_set classes; /* those that have names */
-    bool has_targets;
-    const char *subject;
-    int64_t skipped; /* what could not be read and was left out */
-    charl__text first_skipped, warnings, notes;
 };
 
 extern const charl__rows_kind charl__rows_csv, charl__rows_npy, charl__rows_images, charl__rows_dataset,

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "data/tokenizer/bpe.h"
 #include "data/tokenizer/tokenizer_private.h"
-#include "data/tokenizer/word_map.h"
+#include "io/dataset/word_map.h"
 
 /* A pair of neighbours. */
 typedef struct pair {

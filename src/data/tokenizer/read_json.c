@@ -9,14 +9,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/commit.h"
 #include "base/text/utf8.h"
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
 
 /* The files of a vocabulary and its merges. */
 static const char *const pairs[][2] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
@@ -28,7 +22,7 @@ static bool is_pair(const char *path, const char *head, size_t bytes)
     (void)head;
     (void)bytes;
     for (int i = 0; i < PAIRS; i++) {
-        if (strcmp(base_name(path), pairs[i][0]) == 0 || strcmp(base_name(path), pairs[i][1]) == 0) {
+        if (strcmp(charl__base_name(path), pairs[i][0]) == 0 || strcmp(charl__base_name(path), pairs[i][1]) == 0) {
             return true;
         }
     }
@@ -482,13 +476,14 @@ cleanup:
 static charl_status read_pair(const char *path, charl__pretrained *p)
 {
     charl_status st = CHARL_OK;
-    const size_t folder = (size_t)(base_name(path) - path);
+    const size_t folder = (size_t)(charl__base_name(path) - path);
     charl__text file = {0}, text = {0};
     json_t *vocab = NULL;
     bool *made = NULL;
     int k = 0;
 
-    while (k + 1 < PAIRS && strcmp(base_name(path), pairs[k][0]) != 0 && strcmp(base_name(path), pairs[k][1]) != 0) {
+    while (k + 1 < PAIRS && strcmp(charl__base_name(path), pairs[k][0]) != 0 &&
+           strcmp(charl__base_name(path), pairs[k][1]) != 0) {
         k++;
     }
     CHARL_TRY_CLEANUP(charl__text_printf(&file, "%.*s%s", (int)folder, path, pairs[k][0]));

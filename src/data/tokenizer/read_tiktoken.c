@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "data/tokenizer/pretrained.h"
+#include "io/commit.h"
 
 /* A special token; its number, counted from the first that no rank has. */
 typedef struct special {
@@ -148,7 +149,7 @@ static const char *encoding_at(const void *ctx, int i, char *copy)
 static charl_status find_encoding(const char *path, int64_t ranks, const encoding **out)
 {
     char known[256];
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = charl__base_name(path);
 
     *out = NULL;
     for (int i = 0; i < ENCODINGS && !*out; i++) {

@@ -337,14 +337,12 @@ charl_status charl__run_resolve(const char *path, char **out)
 {
     charl_status st = CHARL_OK;
     char *file = NULL, *dir = NULL;
-    const char *slash;
     int64_t step;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl_run_checkpoint(path, &file));
     CHARL_TRY_CLEANUP(charl__commit_dir(file, &dir));
-    slash = strrchr(file, '/');
-    step = charl__run_linked(dir, slash ? slash + 1 : file);
+    step = charl__run_linked(dir, charl__base_name(file));
     if (step >= 0) {
         CHARL_TRY_CLEANUP(charl__run_path(dir, step, out));
     } else {

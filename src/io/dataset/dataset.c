@@ -542,6 +542,7 @@ charl_status charl__dataset_name_labels(charl_dataset *ds, bool are_names)
     if (are_names) {
         CHARL_TRY_CLEANUP(charl__labels_list(ds->labels, &names));
     }
+    charl_free(ds->stored->class_names);
     ds->stored->class_names = charl__text_steal(&names);
     ds->labels->are_names = are_names;
     ds->classes = ds->stored_classes = are_names ? ds->labels->n : ds->labels->most;

@@ -3,12 +3,12 @@
 /** Different texts, each kept once and numbered in the order in which they came. Start from {0}. */
 #include "base/error.h"
 #include "base/text/text.h"
+#include "io/dataset/word_map.h"
 
 typedef struct charl__name_set {
     int64_t n;
-    char **names;    /* [n] */
-    int64_t n_slots; /* of the hash table; a power of two, or 0 */
-    int32_t *slots;  /* [n_slots] index + 1 */
+    char **names;         /* [n] */
+    charl__pieces pieces; /* the names, to find them by */
 } charl__name_set;
 
 /** Number of `name`, which becomes the last one if it is new. Errors: ERR_NOMEM. */

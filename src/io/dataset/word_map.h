@@ -1,5 +1,5 @@
-#ifndef CHARL_DATA_TOKENIZER_WORD_MAP_H
-#define CHARL_DATA_TOKENIZER_WORD_MAP_H
+#ifndef CHARL_IO_DATASET_WORD_MAP_H
+#define CHARL_IO_DATASET_WORD_MAP_H
 /** A map from 64-bit words to numbers from 0, and pieces of text numbered with its help. Start from
  *  {0}. */
 #include <stddef.h>
@@ -41,6 +41,8 @@ typedef struct charl__pieces {
 /** *out = number of the piece with these bytes, added when it is new. Errors: ERR_NOMEM. */
 charl_status charl__pieces_number(charl__pieces *p, const unsigned char *at, size_t bytes,
                                   int32_t *out) CHARL_MUST_CHECK;
+/** The number of the piece with these bytes, -1: there is none. */
+int32_t charl__pieces_find(const charl__pieces *p, const unsigned char *at, size_t bytes);
 void charl__pieces_fini(charl__pieces *p);
 
 #endif

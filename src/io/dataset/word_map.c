@@ -1,5 +1,5 @@
 /* Open addressing with linear probing; a map is never emptied. */
-#include "data/tokenizer/word_map.h"
+#include "io/dataset/word_map.h"
 
 #include <string.h>
 
@@ -79,17 +79,33 @@ void charl__word_map_fini(charl__word_map *m)
     *m = (charl__word_map){0};
 }
 
+/* *key: that of the piece, or one that is free. */
+static int32_t find_piece(const charl__pieces *p, const unsigned char *at, size_t bytes, uint64_t *key)
+{
+    int32_t found;
+
+    *key = charl__fnv1a64(at, bytes);
+    while ((found = charl__word_map_find(&p->map, *key)) >= 0 &&
+           (p->items[found].bytes != bytes || memcmp(p->items[found].at, at, bytes) != 0)) {
+        ++*key;
+    }
+    return found;
+}
+
+int32_t charl__pieces_find(const charl__pieces *p, const unsigned char *at, size_t bytes)
+{
+    uint64_t key;
+
+    return find_piece(p, at, bytes, &key);
+}
+
 charl_status charl__pieces_number(charl__pieces *p, const unsigned char *at, size_t bytes, int32_t *out)
 {
-    uint64_t key = charl__fnv1a64(at, bytes);
+    uint64_t key;
 
-    while ((*out = charl__word_map_find(&p->map, key)) >= 0) {
-        const charl__piece *piece = &p->items[*out];
-
-        if (piece->bytes == bytes && memcmp(piece->at, at, bytes) == 0) {
-            return CHARL_OK;
-        }
-        key++;
+    *out = find_piece(p, at, bytes, &key);
+    if (*out >= 0) {
+        return CHARL_OK;
     }
     CHARL_REQUIRE(p->count < INT32_MAX, CHARL_ERR_NOMEM, "too many different words");
     if (p->count == p->capacity) {
