@@ -10,8 +10,6 @@
 
 #include "charl/image.h"
 #include "io/image_sample.h"
-#include "data/image/sample_png.h"
-#include "io/dataset/dataset_read.h"
 
 static const charl_image_format tiny = {1, 2, 2, CHARL_FIT_STRETCH};
 
@@ -61,22 +59,45 @@ static void make_classes(const char *folder, int n)
     }
 }
 
-/* The name of the file of a sample is kept: CLASS/LEVEL.png, or level-LEVEL.png. */
-static void check_file(charl_dataset *ds, charl_split split, int64_t row, int level)
+/* What /files/SPLIT/x says of a row: 4 bytes of a checksum, then the path. */
+static char *file_of(const char *path, charl_split split, int64_t row)
 {
-    char want[32], *file = NULL;
+    const hid_t h5 = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    char name[32], *records, *file;
+    hsize_t dims[2];
+    hid_t set, space;
 
-    charl_assert_ok(charl__dataset_file_of(ds, split, row, &file));
-    assert_non_null(file);
+    snprintf(name, sizeof name, "/files/%s/x", charl_split_name(split));
+    set = H5Dopen2(h5, name, H5P_DEFAULT);
+    space = H5Dget_space(set);
+    assert_int_equal(H5Sget_simple_extent_dims(space, dims, NULL), 2);
+    assert_true(row < (int64_t)dims[0] && dims[1] > 4);
+    records = calloc(dims[0], dims[1]);
+    file = calloc(1, dims[1]);
+    assert_true(records && file);
+    assert_true(H5Dread(set, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, records) >= 0);
+    memcpy(file, records + (hsize_t)row * dims[1] + 4, dims[1] - 4);
+    free(records);
+    H5Sclose(space);
+    H5Dclose(set);
+    H5Fclose(h5);
+    return file;
+}
+
+/* The name of the file of a sample is kept: CLASS/LEVEL.png, or level-LEVEL.png. */
+static void check_file(const char *path, charl_split split, int64_t row, int level)
+{
+    char want[32], *file = file_of(path, split, row);
+
     snprintf(want, sizeof want, "%s/%02d.png", level < 100 ? "ant" : "bee", level % 100);
     if (strchr(file, '/') && (strstr(file, "ant/") || strstr(file, "bee/"))) {
         assert_non_null(strstr(file, want));
     }
-    charl_free(file);
+    free(file);
 }
 
 /* Every sample's label is its hundreds; returns the sum of levels. */
-static int check_samples(charl_dataset *ds, charl_split split, int64_t n)
+static int check_samples(charl_dataset *ds, const char *path, charl_split split, int64_t n)
 {
     int sum = 0;
 
@@ -88,7 +109,7 @@ static int check_samples(charl_dataset *ds, charl_split split, int64_t n)
         assert_int_equal(y, x[0] / 100);
         assert_int_equal(x[0], x[3]);
         sum += x[0];
-        check_file(ds, split, i, x[0]);
+        check_file(path, split, i, x[0]);
     }
     return sum;
 }
@@ -121,8 +142,9 @@ static void sub_folders_are_classes(void **state)
     assert_int_equal(info.rows[1], 8);
     assert_int_equal(info.rows[2], 6);
     assert_int_equal(info.x_shape.dim[0], 1);
-    assert_int_equal(check_samples(ds, CHARL_SPLIT_TRAIN, 32) + check_samples(ds, CHARL_SPLIT_VAL, 8), 2 * 190 + 2000);
-    assert_int_equal(check_samples(ds, CHARL_SPLIT_TEST, 6), 306);
+    assert_int_equal(check_samples(ds, out, CHARL_SPLIT_TRAIN, 32) + check_samples(ds, out, CHARL_SPLIT_VAL, 8),
+                     2 * 190 + 2000);
+    assert_int_equal(check_samples(ds, out, CHARL_SPLIT_TEST, 6), 306);
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_VAL, rows, 8, NULL, y));
     for (int i = 0; i < 8; i++) {
         bees += y[i];
@@ -147,7 +169,7 @@ static void a_list_gives_labels(void **state)
     charl_dataset_get_info(ds, &info);
     assert_string_equal(info.class_names, "fly, small\nwasp");
     assert_int_equal(info.rows[0], 2);
-    check_samples(ds, CHARL_SPLIT_TRAIN, 2);
+    check_samples(ds, out, CHARL_SPLIT_TRAIN, 2);
     charl_dataset_close(ds);
     put_text("flat/labels.csv", "y.png,1\nx.png,0\nx.png,0\n"); /* no header; numbers */
     charl_assert_ok(import("flat", NULL));
@@ -156,14 +178,14 @@ static void a_list_gives_labels(void **state)
     assert_string_equal(info.class_names, "");
     assert_int_equal(info.classes, 2);
     assert_int_equal(info.rows[0], 3);
-    check_samples(ds, CHARL_SPLIT_TRAIN, 3);
+    check_samples(ds, out, CHARL_SPLIT_TRAIN, 3);
     charl_dataset_close(ds);
     put_text("flat/labels.csv", "y.png,1\nx.png,01\n"); /* names, since 01 is not how the number 1 is written */
     charl_assert_ok(import("flat", NULL));
     charl_assert_ok(charl_dataset_open(out, NULL, &ds));
     charl_dataset_get_info(ds, &info);
     assert_string_equal(info.class_names, "01\n1");
-    check_samples(ds, CHARL_SPLIT_TRAIN, 2);
+    check_samples(ds, out, CHARL_SPLIT_TRAIN, 2);
     charl_dataset_close(ds);
 }
 
@@ -265,7 +287,7 @@ static void bad_files_are_counted_or_left_out(void **state)
     charl_assert_ok(charl_dataset_open(out, NULL, &ds));
     charl_dataset_get_info(ds, &info);
     assert_int_equal(info.rows[0], 37);
-    assert_int_equal(check_samples(ds, CHARL_SPLIT_TRAIN, 37), 29 * 30 / 2 + 7 * 126);
+    assert_int_equal(check_samples(ds, out, CHARL_SPLIT_TRAIN, 37), 29 * 30 / 2 + 7 * 126);
     charl_dataset_close(ds);
     make_classes("worse", 1);
     put_text("worse/ant/00.png", "no");
@@ -426,7 +448,7 @@ static void pictures_may_stay_in_their_files(void **state)
     snprintf(file, sizeof file, "%s/out.h5", moved);
     assert_int_equal(rename(here, moved), 0);
     charl_assert_ok(charl_dataset_open(file, NULL, &linked));
-    check_samples(linked, CHARL_SPLIT_TRAIN, 32);
+    check_samples(linked, file, CHARL_SPLIT_TRAIN, 32);
     charl_dataset_close(linked);
     assert_int_equal(rename(moved, here), 0);
 }

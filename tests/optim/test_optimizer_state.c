@@ -1,20 +1,20 @@
 /* State tensors: names, shapes, and that an optimizer which is given them goes on with the same
  * bits. */
-#include "optim/suite.h"
+#include "optim/public.h"
 
 #include <math.h>
 
-static void copy_states(charl_optimizer *from, charl_optimizer *to)
+static void copy_states(charl_optimizer *from, const set *one, charl_optimizer *to, const set *two)
 {
     static float v[MAX_ELEMENTS];
     charl_optimizer_report report;
     charl_shape shape;
 
-    for (int k = 0; k < from->n_states; k++) {
-        for (int i = 0; i < from->set->count; i++) {
-            if (charl_optimizer_get_state_shape(from, k, from->set->param[i], &shape)) {
-                charl_assert_ok(charl_optimizer_read_state(from, k, from->set->param[i], v));
-                charl_assert_ok(charl_optimizer_write_state(to, k, to->set->param[i], v));
+    for (int k = 0; k < charl_optimizer_get_state_count(from); k++) {
+        for (int i = 0; i < charl_params_get_count(one->params); i++) {
+            if (charl_optimizer_get_state_shape(from, k, param_of(one, i), &shape)) {
+                charl_assert_ok(charl_optimizer_read_state(from, k, param_of(one, i), v));
+                charl_assert_ok(charl_optimizer_write_state(to, k, param_of(two, i), v));
             }
         }
     }
@@ -25,50 +25,49 @@ static void copy_states(charl_optimizer *from, charl_optimizer *to)
 static void check_moving(const char *type, charl_packing packing)
 {
     static float g[MAX_ELEMENTS], a[MAX_ELEMENTS], b[MAX_ELEMENTS];
-    static int kind[MAX_ELEMENTS];
     charl_optimizer_config config = charl_optimizer_defaults(type);
-    charl_params *one = NULL, *two = NULL;
     charl_optimizer *o = NULL, *resumed = NULL;
+    set one, two;
+    int64_t n;
 
     config.state = packing;
     config.skip_nonfinite = true;
-    charl_assert_ok(open_set(&one));
-    charl_assert_ok(open_set(&two));
-    charl_assert_ok(charl_optimizer_create(one, &config, &o));
-    charl_assert_ok(charl_optimizer_create(two, &config, &resumed));
-    map_arena(one, kind);
+    open_set(&one);
+    open_set(&two);
+    charl_assert_ok(charl_optimizer_create(one.params, &config, &o));
+    charl_assert_ok(charl_optimizer_create(two.params, &config, &resumed));
     for (int t = 0; t < 6; t++) {
-        make_gradient(kind, t, 1.0F, g);
+        make_gradient(t, 1.0F, g);
         if (t == 3) {
-            copy_states(o, resumed);
-            for (int i = 0; i < one->count; i++) {
-                charl_assert_ok(charl_param_read(one->param[i], a));
-                charl_assert_ok(charl_param_write(two->param[i], a));
+            copy_states(o, &one, resumed, &two);
+            for (int i = 0; i < charl_params_get_count(one.params); i++) {
+                charl_assert_ok(charl_param_read(param_of(&one, i), a));
+                charl_assert_ok(charl_param_write(param_of(&two, i), a));
             }
         }
         if (t == 1) { /* a skipped step, which the other optimizer never sees, is no update there either */
             const float good = g[0];
 
             g[0] = NAN;
-            write_gradient(one, g);
+            put_gradient(&one, g);
             charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
             g[0] = good;
         }
-        write_gradient(one, g);
+        put_gradient(&one, g);
         charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
         if (t >= 3) {
-            write_gradient(two, g);
+            put_gradient(&two, g);
             charl_assert_ok(charl_optimizer_step(resumed, lr_of(t)));
         }
     }
-    read_arena(one->value, a, one->elements);
-    read_arena(two->value, b, two->elements);
-    charl_assert_same_bits(b, a, one->elements);
+    n = read_values(&one, a);
+    read_values(&two, b);
+    charl_assert_same_bits(b, a, n);
     assert_int_equal(charl_optimizer_get_steps(resumed), 7);
     charl_optimizer_destroy(o);
     charl_optimizer_destroy(resumed);
-    charl_params_destroy(one);
-    charl_params_destroy(two);
+    close_set(&one);
+    close_set(&two);
 }
 
 /* An optimizer given the state of another continues with the same bits. */
@@ -176,65 +175,65 @@ static void test_parts(void **state)
 static void test_skipped_are_steps(void **state)
 {
     charl_optimizer_config config = charl_optimizer_defaults("adam");
-    charl_params *set = NULL;
+    set one;
     charl_optimizer *o = NULL;
 
     (void)state;
-    charl_assert_ok(open_set(&set));
-    charl_assert_ok(charl_optimizer_create(set, &config, &o));
+    open_set(&one);
+    charl_assert_ok(charl_optimizer_create(one.params, &config, &o));
     charl_assert_status(charl_optimizer_set_steps(o, 3, 4), CHARL_ERR_INVALID);
     charl_assert_message("3 steps, of which 4 were skipped");
     charl_assert_status(charl_optimizer_set_steps(o, 3, -1), CHARL_ERR_INVALID);
     assert_int_equal(charl_optimizer_get_steps(o), 0);
     charl_optimizer_destroy(o);
-    charl_params_destroy(set);
+    close_set(&one);
 }
 
 static void test_state_names(void **state)
 {
     charl_optimizer_config config = charl_optimizer_defaults("adam");
-    charl_params *set = NULL, *other = NULL;
+    set one, other;
     charl_optimizer *o = NULL;
     charl_shape shape;
     float v[70];
 
     (void)state;
-    charl_assert_ok(open_set(&set));
-    charl_assert_ok(open_set(&other));
-    charl_assert_ok(charl_optimizer_create(set, &config, &o));
+    open_set(&one);
+    open_set(&other);
+    charl_assert_ok(charl_optimizer_create(one.params, &config, &o));
     assert_int_equal(charl_optimizer_get_state_count(o), 2);
     assert_string_equal(charl_optimizer_get_state_name(o, 0), "exp_avg");
     assert_string_equal(charl_optimizer_get_state_name(o, 1), "exp_avg_sq");
     assert_null(charl_optimizer_get_state_name(o, 2));
-    charl_assert_status(charl_optimizer_read_state(o, 2, set->param[0], v), CHARL_ERR_INVALID);
-    charl_assert_status(charl_optimizer_read_state(o, 0, set->param[1], v), CHARL_ERR_INVALID);
+    charl_assert_status(charl_optimizer_read_state(o, 2, param_of(&one, 0), v), CHARL_ERR_INVALID);
+    charl_assert_status(charl_optimizer_read_state(o, 0, param_of(&one, 1), v), CHARL_ERR_INVALID);
     charl_assert_message("stat");
-    charl_assert_status(charl_optimizer_write_state(o, 0, other->param[0], v), CHARL_ERR_INVALID);
+    charl_assert_status(charl_optimizer_write_state(o, 0, param_of(&other, 0), v), CHARL_ERR_INVALID);
     charl_optimizer_destroy(o);
     config = charl_optimizer_defaults("sgd");
     config.momentum = 0;
-    charl_assert_ok(charl_optimizer_create(set, &config, &o));
+    charl_assert_ok(charl_optimizer_create(one.params, &config, &o));
     assert_int_equal(charl_optimizer_get_state_count(o), 0);
     charl_optimizer_destroy(o);
     config.momentum = 0.9F;
-    charl_assert_ok(charl_optimizer_create(set, &config, &o));
+    charl_assert_ok(charl_optimizer_create(one.params, &config, &o));
     assert_int_equal(charl_optimizer_get_state_count(o), 1);
     assert_string_equal(charl_optimizer_get_state_name(o, 0), "momentum_buffer");
     charl_optimizer_destroy(o);
     config = charl_optimizer_defaults("adafactor");
-    charl_assert_ok(charl_optimizer_create(set, &config, &o));
-    assert_true(charl_optimizer_get_state_shape(o, 0, set->param[3], &shape));
+    charl_assert_ok(charl_optimizer_create(one.params, &config, &o));
+    assert_true(charl_optimizer_get_state_shape(o, 0, param_of(&one, 3), &shape));
     assert_true(charl_shape_equal(&shape, &(charl_shape){2, {40, 1}}));
-    assert_true(charl_optimizer_get_state_shape(o, 1, set->param[4], &shape));
+    assert_true(charl_optimizer_get_state_shape(o, 1, param_of(&one, 4), &shape));
     assert_true(charl_shape_equal(&shape, &(charl_shape){4, {4, 2, 1, 3}}));
-    assert_false(charl_optimizer_get_state_shape(o, 0, set->param[0], &shape));
-    assert_false(charl_optimizer_get_state_shape(o, 2, set->param[3], &shape));
-    charl_assert_status(charl_optimizer_read_state(o, 2, set->param[3], v), CHARL_ERR_INVALID);
+    assert_false(charl_optimizer_get_state_shape(o, 0, param_of(&one, 0), &shape));
+    assert_false(charl_optimizer_get_state_shape(o, 2, param_of(&one, 3), &shape));
+    charl_assert_status(charl_optimizer_read_state(o, 2, param_of(&one, 3), v), CHARL_ERR_INVALID);
     charl_assert_message("no state 2 of c");
     charl_optimizer_destroy(o);
     charl_optimizer_destroy(NULL);
-    charl_params_destroy(set);
-    charl_params_destroy(other);
+    close_set(&one);
+    close_set(&other);
 }
 
 int main(void)
@@ -246,5 +245,5 @@ int main(void)
         cmocka_unit_test(test_skipped_are_steps),
     };
 
-    return charl_test_optim(tests, sizeof tests / sizeof tests[0]);
+    return charl_test_on_device(tests, &dev);
 }

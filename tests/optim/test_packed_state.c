@@ -1,28 +1,28 @@
 /* Optimizer state in bf16 and 8 bits: what a step computes with it, that rounding keeps means, and what it takes. That it moves over, is
  * divided among ranks and survives bad gradients is part of the tests of these.
  */
-#include "optim/suite.h"
+#include "optim/public.h"
 
 #include <math.h>
 
 static const charl_packing packings[] = {CHARL_PACKING_BF16, CHARL_PACKING_INT8};
 
-static void open_pair(const charl_optimizer_config *config, charl_params *set[2], charl_optimizer *o[2])
+static void open_pair(const charl_optimizer_config *config, set s[2], charl_optimizer *o[2])
 {
     charl_optimizer_config c = *config;
 
     for (int i = 0; i < 2; i++) {
         c.state = i ? config->state : CHARL_PACKING_F32;
-        charl_assert_ok(open_set(&set[i]));
-        charl_assert_ok(charl_optimizer_create(set[i], &c, &o[i]));
+        open_set(&s[i]);
+        charl_assert_ok(charl_optimizer_create(s[i].params, &c, &o[i]));
     }
 }
 
-static void close_pair(charl_params *set[2], charl_optimizer *o[2])
+static void close_pair(set s[2], charl_optimizer *o[2])
 {
     for (int i = 0; i < 2; i++) {
         charl_optimizer_destroy(o[i]);
-        charl_params_destroy(set[i]);
+        close_set(&s[i]);
     }
 }
 
@@ -30,44 +30,43 @@ static void close_pair(charl_params *set[2], charl_optimizer *o[2])
 static void check_first_step(const char *type, charl_packing packing)
 {
     static float g[MAX_ELEMENTS], a[MAX_ELEMENTS], b[MAX_ELEMENTS];
-    static int kind[MAX_ELEMENTS];
     const float relative = packing == CHARL_PACKING_BF16 ? 1.0F / 128 : 1.0F / 8, least = 1.0F / (1 << 17);
     charl_optimizer_config config = charl_optimizer_defaults(type);
-    charl_params *set[2];
+    set s[2];
     charl_optimizer *o[2];
+    int64_t n;
 
     config.state = packing;
     config.momentum = 0.9F;
-    open_pair(&config, set, o);
-    map_arena(set[0], kind);
-    make_gradient(kind, 0, 1.0F, g);
+    open_pair(&config, s, o);
+    make_gradient(0, 1.0F, g);
     for (int i = 0; i < 2; i++) {
-        write_gradient(set[i], g);
+        put_gradient(&s[i], g);
         charl_assert_ok(charl_optimizer_step(o[i], 0.1F));
     }
-    read_arena(set[0]->value, a, set[0]->elements);
-    read_arena(set[1]->value, b, set[1]->elements);
-    charl_assert_same_bits(b, a, set[0]->elements);
-    for (int k = 0; k < o[0]->n_states; k++) {
-        for (int i = 0; i < set[0]->count; i++) {
-            const charl_param *p = set[0]->param[i];
+    n = read_values(&s[0], a);
+    read_values(&s[1], b);
+    charl_assert_same_bits(b, a, n);
+    for (int k = 0; k < charl_optimizer_get_state_count(o[0]); k++) {
+        for (int i = 0; i < charl_params_get_count(s[0].params); i++) {
+            const charl_param *p = param_of(&s[0], i);
             float most = 0.0F;
 
-            if (!p->spec.trainable) {
+            if (!charl_param_get_spec(p)->trainable) {
                 continue;
             }
             charl_assert_ok(charl_optimizer_read_state(o[0], k, p, a));
-            charl_assert_ok(charl_optimizer_read_state(o[1], k, set[1]->param[i], b));
-            for (int64_t j = 0; j < charl_shape_count(&p->spec.shape); j++) {
+            charl_assert_ok(charl_optimizer_read_state(o[1], k, param_of(&s[1], i), b));
+            for (int64_t j = 0; j < elements_of(p); j++) {
                 most = fmaxf(most, fabsf(a[j]));
             }
-            for (int64_t j = 0; j < charl_shape_count(&p->spec.shape); j++) {
+            for (int64_t j = 0; j < elements_of(p); j++) {
                 assert_true(fabsf(b[j] - a[j]) <= relative * fabsf(a[j]) + least * most);
                 assert_true(a[j] == 0.0F || k != 1 || b[j] > 0.0F || strcmp(type, "adam") != 0);
             }
         }
     }
-    close_pair(set, o);
+    close_pair(s, o);
 }
 
 static void test_first_step(void **state)
@@ -84,33 +83,31 @@ static void test_first_step(void **state)
 static void test_means_move(void **state)
 {
     static float g[MAX_ELEMENTS], v[MAX_ELEMENTS];
-    static int kind[MAX_ELEMENTS];
 
     (void)state;
     for (int k = 0; k < 2; k++) {
         charl_optimizer_config config = charl_optimizer_defaults("adam");
         double mean[2] = {0.0, 0.0};
-        charl_params *set[2];
+        set s[2];
         charl_optimizer *o[2];
 
         config.state = packings[k];
-        open_pair(&config, set, o);
-        map_arena(set[0], kind);
+        open_pair(&config, s, o);
         for (int t = 0; t < 400; t++) {
-            make_gradient(kind, t, t < 200 ? 1.0F : 0.5F, g);
+            make_gradient(t, t < 200 ? 1.0F : 0.5F, g);
             for (int i = 0; i < 2; i++) {
-                write_gradient(set[i], g);
+                put_gradient(&s[i], g);
                 charl_assert_ok(charl_optimizer_step(o[i], 1e-3F));
             }
         }
         for (int i = 0; i < 2; i++) {
-            charl_assert_ok(charl_optimizer_read_state(o[i], 1, charl_params_find(set[i], "c"), v));
+            charl_assert_ok(charl_optimizer_read_state(o[i], 1, charl_params_find(s[i].params, "c"), v));
             for (int j = 0; j < 2000; j++) {
                 mean[i] += (double)v[j] / 2000;
             }
         }
         assert_true(mean[0] > 0.0 && fabs(mean[1] / mean[0] - 1.0) < 0.01);
-        close_pair(set, o);
+        close_pair(s, o);
     }
 }
 
@@ -127,48 +124,44 @@ static int64_t state_memory(void)
     return 0;
 }
 
-/* An arena larger than the workspace: 8.5 bits and 16 bits a number. */
+/* A parameter of more elements than an update takes at a time: 8.5 bits and 16 bits a number. */
 static void test_memory(void **state)
 {
+    enum { AT_ONCE = 1 << 22 };
     static const double bytes[2] = {2.0, 1.0 + 4.0 / 64};
-    const int64_t n = CHARL_OPTIM_PACKED_AT_ONCE + 4096;
+    const charl_param_spec spec = {.name = "w", .shape = {1, {AT_ONCE + 4096}}, .trainable = true};
 
     (void)state;
     for (int k = 0; k < 2; k++) {
         charl_optimizer_config config = charl_optimizer_defaults("sgd");
-        charl_params *set = NULL;
         charl_optimizer *o = NULL;
-        charl_param *p;
+        set s;
 
         config.state = packings[k];
         config.momentum = 0.9;
-        charl_assert_ok(charl_params_create(&set));
-        charl_assert_ok(
-            charl_params_add(set, &(charl_param_spec){.name = "w", .shape = {1, {n}}, .trainable = true}, &p));
-        charl_assert_ok(charl__params_layout(set, NULL, 0));
-        charl_assert_ok(charl__params_allocate(set, dev));
-        charl_assert_ok(charl__params_allocate_gradients(set, 1, true, NULL));
-        charl_assert_ok(charl_optimizer_create(set, &config, &o));
-        assert_true((double)state_memory() < 4.0 * CHARL_OPTIM_PACKED_AT_ONCE + bytes[k] * (double)n + 1024);
+        open_specs(&s, &spec, 1);
+        charl_assert_ok(charl_optimizer_create(s.params, &config, &o));
+        assert_true((double)state_memory() < 4.0 * AT_ONCE + bytes[k] * (double)spec.shape.dim[0] + 1024);
+        charl_assert_ok(charl_graph_run(s.g));
         charl_assert_ok(charl_optimizer_step(o, 0.1F));
         charl_optimizer_destroy(o);
-        charl_params_destroy(set);
+        close_set(&s);
     }
 }
 
 static void test_whole_tensors_are_refused(void **state)
 {
     static const char *const types[] = {"lamb", "adafactor", "muon"};
-    charl_params *set = NULL;
+    set s;
     charl_optimizer *o = NULL;
 
     (void)state;
-    charl_assert_ok(open_set(&set));
+    open_set(&s);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         charl_optimizer_config config = charl_optimizer_defaults(types[i]);
 
         config.state = CHARL_PACKING_INT8;
-        charl_assert_status(charl_optimizer_create(set, &config, &o), CHARL_ERR_CONFIG);
+        charl_assert_status(charl_optimizer_create(s.params, &config, &o), CHARL_ERR_CONFIG);
         charl_assert_message("optimizer.state = int8");
         charl_assert_message(types[i]);
     }
@@ -176,10 +169,10 @@ static void test_whole_tensors_are_refused(void **state)
         charl_optimizer_config config = charl_optimizer_defaults("adamw");
 
         config.state = CHARL_PACKING_INT4;
-        charl_assert_status(charl_optimizer_create(set, &config, &o), CHARL_ERR_CONFIG);
+        charl_assert_status(charl_optimizer_create(s.params, &config, &o), CHARL_ERR_CONFIG);
         charl_assert_message("optimizer.state can be f32, bf16 or int8");
     }
-    charl_params_destroy(set);
+    close_set(&s);
 }
 
 int main(void)
@@ -191,5 +184,5 @@ int main(void)
         cmocka_unit_test(test_whole_tensors_are_refused),
     };
 
-    return charl_test_optim(tests, sizeof tests / sizeof tests[0]);
+    return charl_test_on_device(tests, &dev);
 }

@@ -1,0 +1,172 @@
+/* Reports and comparisons of run directories through the library: what they need, what they refuse and write, and that nothing is left when
+ * an acquisition fails. What is on a page and in a table is the subject of cli/report and cli/compare. */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "charl/report.h"
+
+static char *dir;
+static char run[4][512], page[512];
+
+static void put(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* A run of 3 steps whose validation loss ends at `loss`. */
+static void make_run(int i, int seed, const char *rate, double loss)
+{
+    char text[2048], path[600];
+
+    snprintf(run[i], sizeof run[i], "%s/run-%d", dir, i);
+    assert_int_equal(mkdir(run[i], 0777), 0);
+    snprintf(text, sizeof text,
+             "{\"event\":\"train\",\"step\":1,\"loss\":2,\"lr\":0.1,\"samples_per_s\":640,\"step_ms\":100,\"elapsed_"
+             "s\":0.1,\"time\":1}\n"
+             "{\"event\":\"train\",\"step\":2,\"loss\":1.5,\"lr\":0.1,\"samples_per_s\":640,\"step_ms\":100,\"elapsed_"
+             "s\":0.2,\"time\":2}\n"
+             "{\"event\":\"train\",\"step\":3,\"loss\":1,\"lr\":0.1,\"samples_per_s\":640,\"step_ms\":100,\"elapsed_"
+             "s\":0.3,\"time\":3}\n"
+             "{\"event\":\"val\",\"step\":3,\"loss\":%g,\"elapsed_s\":0.4,\"time\":4}\n",
+             loss);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", run[i]);
+    put(path, text);
+    snprintf(text, sizeof text, "[run]\nseed = %d\n[train]\nbatch_size = 64\n[optimizer]\nlearning_rate = %s\n", seed,
+             rate);
+    snprintf(path, sizeof path, "%s/config.ini", run[i]);
+    put(path, text);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = charl_test_tempdir();
+    snprintf(page, sizeof page, "%s/report.html", dir);
+    make_run(0, 1, "0.1", 0.75);
+    make_run(1, 2, "0.1", 0.5);
+    make_run(2, 1, "0.2", 0.625);
+    make_run(3, 2, "0.2", 0.375);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    charl_test_tempdir_remove(dir);
+    assert_int_equal(charl_test_live(), 0);
+    return 0;
+}
+
+static char *get(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *text = calloc(1, 4 << 20);
+    size_t n;
+
+    assert_non_null(f);
+    assert_non_null(text);
+    n = fread(text, 1, (4 << 20) - 1, f);
+    assert_true(n > 0 && n < (4 << 20) - 1);
+    fclose(f);
+    return text;
+}
+
+static void test_page(void **state)
+{
+    const char *runs[] = {run[0], run[2]};
+    char *text, *again;
+
+    (void)state;
+    charl_assert_ok(charl_report_write(runs, 2, page));
+    text = get(page);
+    assert_non_null(strstr(text, "run-0"));
+    assert_non_null(strstr(text, "run-2"));
+    assert_null(strstr(text, "run-1"));
+    assert_non_null(strstr(text, "</html>"));
+    assert_null(strstr(text, "https://"));              /* it needs no network */
+    charl_assert_ok(charl_report_write(runs, 2, page)); /* replaces the page */
+    again = get(page);
+    assert_int_equal(strlen(again), strlen(text));
+    free(text);
+    free(again);
+}
+
+static void test_tables(void **state)
+{
+    const char *runs[] = {run[0], run[1], run[2], run[3]};
+    char *text = NULL;
+
+    (void)state;
+    charl_assert_ok(charl_compare_runs(runs, 4, false, &text));
+    assert_non_null(strstr(text, "optimizer.learning_rate"));
+    assert_null(strstr(text, "train.batch_size")); /* alike */
+    assert_non_null(strstr(text, "0.375"));
+    assert_non_null(strstr(text, "640")); /* samples a second: 64 in 100 ms */
+    charl_free(text);
+    charl_assert_ok(charl_compare_runs(runs, 4, true, &text)); /* 0.625 - 0.75 and 0.375 - 0.5 */
+    assert_non_null(strstr(text, "-0.125"));
+    charl_free(text);
+}
+
+static void test_refused(void **state)
+{
+    const char *runs[] = {run[0], dir}, *missing[] = {"no/such/run"}, *one_seed[] = {run[0], run[3]};
+    char other[600], *text = NULL;
+
+    (void)state;
+    charl_assert_status(charl_report_write(runs, 0, page), CHARL_ERR_INVALID);
+    charl_assert_status(charl_report_write(runs, 2, page), CHARL_ERR_DATA); /* a folder without metrics */
+    charl_assert_message("is a folder of run directories");
+    charl_assert_status(charl_report_write(missing, 1, page), CHARL_ERR_DATA);
+    charl_assert_message("no/such/run");
+    charl_assert_status(charl_compare_runs(missing, 1, false, &text), CHARL_ERR_DATA);
+    assert_null(text);
+    charl_assert_status(charl_compare_runs(runs, 1, true, &text), CHARL_ERR_DATA);     /* one group */
+    charl_assert_status(charl_compare_runs(one_seed, 2, true, &text), CHARL_ERR_DATA); /* no seed in both */
+    snprintf(other, sizeof other, "%s/notes.txt", dir);
+    put(other, "not a page\n");
+    charl_assert_status(charl_report_write(runs, 1, other), CHARL_ERR_CONFIG);
+    text = get(other);
+    assert_string_equal(text, "not a page\n");
+    free(text);
+    snprintf(other, sizeof other, "%s/no/such/folder/report.html", dir);
+    charl_assert_status(charl_report_write(runs, 1, other), CHARL_ERR_DISK);
+}
+
+static charl_status scenario(void *ctx)
+{
+    const char *runs[] = {run[0], run[1], run[2], run[3]};
+    charl_status st = charl_report_write(runs, 4, page);
+    char *text = NULL;
+
+    (void)ctx;
+    st = st == CHARL_OK ? charl_compare_runs(runs, 4, true, &text) : st;
+    charl_free(text);
+    return st;
+}
+
+static void test_every_acquisition_may_fail(void **state)
+{
+    (void)state;
+    assert_true(charl_test_fail_every_acquisition(scenario, NULL) > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_page),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_every_acquisition_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
