@@ -1,11 +1,11 @@
-/* Files of predictions: more rows than a block, what is abandoned, what cannot be written. */
+/* HDF5 files of predictions: more rows than a block, what is abandoned, what cannot be written. */
 #include "io/scratch.h"
 
 #include <hdf5.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "data/prediction_file.h"
+#include "charl/predict.h"
 
 enum { ROWS = 600 };
 
@@ -20,25 +20,39 @@ static int setup(void **state)
 
 static charl_status write_rows(int64_t rows, const charl_image_files *files, bool finish)
 {
-    charl__prediction_file *f = NULL;
-    const charl__prediction_spec spec = {.rows = rows,
-                                         .outputs = 2,
-                                         .targets = files ? 0 : 1,
-                                         .predicted = 1,
-                                         .labels = true,
-                                         .step = 7,
-                                         .files = files};
-    charl_status st = charl__prediction_file_create(path, &spec, &f);
+    static char nothing[] = "", names[] = "ant\nbee\ncat";
+    const charl_data_schema schema = {.class_names = names, .targets = nothing};
+    const charl_predict_info info = {.schema = &schema,
+                                     .targets = CHARL_TARGET_CLASS,
+                                     .answer = "probability",
+                                     .subject = "test",
+                                     .step = 7,
+                                     .n_rows = rows,
+                                     .n_outputs = 2,
+                                     .n_targets = 1,
+                                     .has_targets = !files,
+                                     .has_names = files,
+                                     .files = files};
+    const charl_prediction_writer_options options = {sizeof options, .path = path, .format = CHARL_PREDICTION_HDF5};
+    charl_prediction_writer *w = NULL;
+    charl_status st = charl_prediction_writer_create(&options, &info, &w);
 
     for (int32_t i = 0; st == CHARL_OK && i < rows; i++) {
         const float output[2] = {(float)i, (float)-i};
+        const double answer[2] = {i, -i};
 
-        st = charl__prediction_file_put(f, output, &(const int32_t){i % 3}, &i);
+        st = charl_prediction_writer_put(w, &(charl_prediction){.info = &info,
+                                                                .row = i,
+                                                                .name = files ? files->paths[i] : NULL,
+                                                                .outputs = output,
+                                                                .answers = answer,
+                                                                .predicted = i % 3,
+                                                                .labels = files ? NULL : &i});
     }
     if (st == CHARL_OK && finish) {
-        st = charl__prediction_file_finish(f);
+        st = charl_prediction_writer_finish(w);
     }
-    charl__prediction_file_destroy(f);
+    charl_prediction_writer_destroy(w);
     return st;
 }
 
