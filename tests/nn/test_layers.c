@@ -614,7 +614,8 @@ static void test_refused_inputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_layer_type), cmocka_unit_test(test_layers_of_several),
+        cmocka_unit_test(test_every_layer_type),
+        cmocka_unit_test(test_layers_of_several),
         cmocka_unit_test(test_wrong_graphs),
         cmocka_unit_test(test_refused_inputs),
     };

@@ -56,7 +56,8 @@ static inline void open_specs(set *s, const charl_param_spec *spec, int n)
         loss = loss ? charl_add(s->g, loss, part) : part;
     }
     if (n > 1) {
-        charl_param_set_settings(p, (charl_param_settings){.lr_scale = 0.5F, .weight_decay = 0.2F, .edge = true});
+        charl_param_set_settings(p,
+                                 (charl_param_settings){.lr_scale = 0.5F, .weight_decay = 0.2F, .muon_exclude = true});
     }
     charl_graph_backward(s->g, loss, NULL);
     charl_assert_ok(charl_graph_compile(s->g));
@@ -82,6 +83,17 @@ static inline int64_t read_values(const set *s, float *out)
     for (int i = 0; i < charl_params_get_count(s->params); i++) {
         assert_true(n + elements_of(param_of(s, i)) <= MAX_ELEMENTS);
         charl_assert_ok(charl_param_read(param_of(s, i), out + n));
+        n += elements_of(param_of(s, i));
+    }
+    return n;
+}
+
+/* Where the elements of a parameter begin among those. */
+static inline int64_t first_of(const set *s, const char *name)
+{
+    int64_t n = 0;
+
+    for (int i = 0; strcmp(charl_param_get_spec(param_of(s, i))->name, name) != 0; i++) {
         n += elements_of(param_of(s, i));
     }
     return n;
