@@ -1,9 +1,10 @@
 /* A generative adversarial network on any number of ranks: a generator learns to make points of a circle, and a
  * discriminator to tell them from real ones. Each has a set of parameters, a graph that trains this set, and an
  * optimizer; the other one's parameters are constants in that graph, through which gradients flow. What it prints is
- * the same for any number of ranks up to SLICES.
+ * the same for any number of ranks up to SLICES. With FILE it continues where it was when it left the file, and leaves
+ * its state there.
  *
- *     mpirun -n 2 gan
+ *     mpirun -n 2 gan [STEPS [FILE.h5]]
  */
 #include <charl/charl.h>
 
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SLICES = 8, BATCH = 64, NOISE = 4, STEPS = 600, REPORT = 200 };
+enum { SLICES = 8, BATCH = 64, NOISE = 4, REPORT = 200 };
 
 static charl_comm *comm;
 
@@ -119,6 +120,7 @@ int main(int argc, char **argv)
     player players[2] = {{NULL}, {NULL}}, *generator = &players[0], *discriminator = &players[1];
     charl_device *dev = NULL;
     charl_slices mine;
+    int64_t step = 0, points = 0;
 
     check(charl_version_check());
     check(charl_comm_init_if_launched(&argc, &argv));
@@ -139,14 +141,32 @@ int main(int argc, char **argv)
         check(charl_params_initialize(players[i].params, (uint64_t)i));
         check(charl_optimizer_create(players[i].params, &adam, &players[i].optimizer));
     }
-    for (int64_t step = 0; step < STEPS; step++) {
+
+    const int64_t steps = argc > 1 ? atoi(argv[1]) : 600;
+    const char *file = argc > 2 ? argv[2] : NULL;
+    const charl_training_part parts[] = {
+        {"generator", generator->params, generator->optimizer, generator->dp},
+        {"discriminator", discriminator->params, discriminator->optimizer, discriminator->dp}};
+    const charl_training_value values[] = {{"points", CHARL_I64, {0}, &points}}; /* that the discriminator has seen */
+    const charl_training state = {sizeof state, parts, 2, values, 1, &step};
+    FILE *there = file ? fopen(file, "rb") : NULL;
+
+    if (there) {
+        fclose(there);
+        check(charl_training_load(file, &state));
+    }
+    for (; step < steps; step++) {
         take_step(discriminator, &mine, rows, step);
         take_step(generator, &mine, rows, step);
+        points += 2 * BATCH;
         if ((step + 1) % REPORT == 0 && charl_comm_rank(comm) == 0) {
             printf("step %d  discriminator %.9g  generator %.9g  radius %.9g\n", (int)step + 1,
                    (double)value_of(discriminator->loss), (double)value_of(generator->loss),
                    (double)value_of(generator->radius));
         }
+    }
+    if (file) {
+        check(charl_training_save(file, &state));
     }
     for (int i = 0; i < 2; i++) {
         charl_optimizer_destroy(players[i].optimizer);

@@ -39,6 +39,7 @@
 #include "charl/slices.h"
 #include "charl/comm.h"
 #include "charl/data_parallel.h"
+#include "charl/training.h"
 
 /* Data. */
 #include "charl/dataset.h"

@@ -34,7 +34,7 @@ enum { CHARL_CHECKPOINT_VERSION = 3 };
 #define CHARL_CHECKPOINT_SPIKE "optim/spike"
 #define CHARL_CHECKPOINT_NORMS "grad_norms"
 
-/** A named tensor. `group` is "model", "ema" or "optim/STATE" (such as "optim/exp_avg"); `name` is
+/** A named tensor. `group` is "model", "ema", "user" or "optim/STATE" (such as "optim/exp_avg"); `name` is
  *  a flat dotted name without '/' or white space. `data` is the caller's when saving and NULL in
  *  what a reader returns; `crc32c` is ignored when saving. Everything is borrowed.
  *

@@ -103,6 +103,21 @@ done
 checks=$((checks + 2))
 awk '/^step 600 / { exit !($NF > 1.8 && $NF < 2.2) }' gan.1 || fail "the points of the generator are not on the circle"
 awk '/^step 300 / { exit !($NF > 0.8) }' actor_critic.1 || fail "the actor has learned nothing"
+expect 0 "gan, the first part" timeout 1500 mpirun -q --oversubscribe --bind-to none -n 2 by_cmake/gan 500 gan.h5
+expect 0 "gan, the second part" timeout 1500 mpirun -q --oversubscribe --bind-to none -n 3 by_cmake/gan 600 gan.h5
+checks=$((checks + 1))
+tail -n 1 gan.1 | cmp -s - log || { fail "gan differs when it continues"; cat log; }
+expect 0 "its state" "$bin/charl" checkpoint verify gan.h5
+expect 0 "what is in it" "$bin/charl" checkpoint show gan.h5
+says 1 "^  model/discriminator.fc1.weight "
+says 1 "^  optim/exp_avg/generator.fc2.bias "
+says 1 "^  user/points "
+if /usr/bin/python3 -c "import h5py" 2>/dev/null; then
+    expect 0 "h5py" /usr/bin/python3 -c "import h5py; f = h5py.File('gan.h5'); assert f.attrs['step'] == 600 and f['user/points'][()] == 76800"
+fi
+printf 'x' | dd of=gan.h5 bs=1 seek=6000 conv=notrunc 2>/dev/null
+expect 1 "a damaged state" by_cmake/gan 700 gan.h5
+says 1 "^gan: gan.h5: "
 expect 1 "train_ddp on more ranks than slices" timeout 1500 mpirun -q --oversubscribe --bind-to none -n 9 by_cmake/train_ddp digits.h5
 says 1 "^train_ddp: .*slices"
 

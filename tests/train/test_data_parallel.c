@@ -10,6 +10,7 @@
 #include "charl/error.h"
 #include "charl/ops.h"
 #include "charl/optim.h"
+#include "charl/training.h"
 
 enum { SLICES = 8, ROWS = 16, COLUMNS = 6, STEPS = 3, MOST = 3, MAX_PASSES = 4 };
 
@@ -25,6 +26,9 @@ typedef struct member {
     int split;                       /* 1: without clipping, 2: with an optimizer for each parameter, too */
     float weight[COLUMNS + 1], loss; /* with the head behind it */
     bool lost;
+    const char *optimizer;   /* NULL: adamw */
+    const char *load, *save; /* the state of the training, from and to this file; NULL: not */
+    int first, steps;        /* the first step, and how many; 0: STEPS */
     charl_status status;
     char message[1024];
 } member;
@@ -189,7 +193,7 @@ static charl_status write_rows(charl_var *x, const charl_slices *s, int step)
 static charl_status take_steps(member *m, charl_data_parallel *dp, charl_var *const *x, charl_var *const *loss,
                                charl_optimizer *optimizer, charl_optimizer *other)
 {
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = m->first; step < m->first + (m->steps ? m->steps : STEPS); step++) {
         for (int i = 0; i < charl_data_parallel_get_passes(dp); i++) {
             const charl_data_parallel_pass pass = charl_data_parallel_get_pass(dp, i);
 
@@ -210,9 +214,45 @@ static charl_status take_steps(member *m, charl_data_parallel *dp, charl_var *co
     return CHARL_OK;
 }
 
+/* Save or load the state, with values of every type of the caller's. */
+static charl_status keep(member *m, charl_data_parallel *dp, charl_optimizer *optimizer, charl_optimizer *other,
+                         const char *path, charl_status (*call)(const char *, const charl_training *))
+{
+    const bool saves = call == charl_training_save;
+    const charl_training_part parts[] = {{NULL, m->params, optimizer, dp}, {"other", NULL, other, dp}};
+    float table[2][3] = {{0}};
+    int64_t episode = saves ? 41 : 0, step = saves ? m->first + STEPS : 0;
+    charl_training_value values[] = {{"episode", CHARL_I64, {0, {0}}, &episode},
+                                     {"table", CHARL_F32, {2, {2, 3}}, table}};
+    charl_training t = {sizeof t, parts, other ? 2 : 1, values, 2, &step};
+
+    for (int i = 0; i < 6 && saves; i++) {
+        table[i / 3][i % 3] = (float)i;
+    }
+    if (!saves) { /* what does not fit is named, and changes nothing */
+        values[1].shape = (charl_shape){2, {3, 2}};
+        CHARL_REQUIRE(call(path, &t) == CHARL_ERR_CHECKPOINT &&
+                          (m->optimizer || strstr(charl_error_message(), "/nowhere/") ||
+                           strstr(charl_error_message(), "/user/table is f32 [2, 3], here it is f32 [3, 2]")),
+                      CHARL_ERR_INVALID, "another shape: %s", charl_error_message());
+        values[1] = (charl_training_value){"tables", CHARL_F32, {2, {2, 3}}, table};
+        CHARL_REQUIRE(call(path, &t) == CHARL_ERR_CHECKPOINT &&
+                          (m->optimizer || strstr(charl_error_message(), "/nowhere/") ||
+                           strstr(charl_error_message(), "/user/tables is missing")),
+                      CHARL_ERR_INVALID, "a value that is not there: %s", charl_error_message());
+        values[1].name = "table";
+        CHARL_REQUIRE(episode == 0 && step == 0 && charl_optimizer_get_steps(optimizer) == 0, CHARL_ERR_INVALID,
+                      "a failure has changed something");
+    }
+    CHARL_TRY(call(path, &t));
+    CHARL_REQUIRE(episode == 41 && table[1][2] == 5.0F && step == (saves ? m->first + STEPS : m->first),
+                  CHARL_ERR_INVALID, "other values than those saved");
+    return CHARL_OK;
+}
+
 static charl_status train(member *m)
 {
-    charl_optimizer_config config = charl_optimizer_defaults("adamw");
+    charl_optimizer_config config = charl_optimizer_defaults(m->optimizer ? m->optimizer : "adamw");
     charl_status st = CHARL_OK;
     charl_data_parallel *dp = NULL;
     charl_optimizer *optimizer = NULL, *other = NULL;
@@ -222,6 +262,7 @@ static charl_status train(member *m)
     int n = 0;
 
     config.grad_clip = m->split ? 0.0F : 0.5F;
+    config.ema_decay = m->load || m->save || m->steps ? 0.9 : 0.0;
     CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, &m->options, &dp));
     for (; (slices = charl_data_parallel_get_slices(dp, n)) != NULL; n++) {
         CHARL_TRY_CLEANUP(new_graph(m, slices, true, &g[n], &x[n], &loss[n]));
@@ -236,7 +277,13 @@ static charl_status train(member *m)
     CHARL_TRY_CLEANUP(charl_optimizer_create(m->params, &config, &optimizer));
     CHARL_REQUIRE_CLEANUP(charl_data_parallel_step(dp, optimizer, 0.1F) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
                           "a step that has not run is not refused");
+    if (m->load) {
+        CHARL_TRY_CLEANUP(keep(m, dp, optimizer, other, m->load, charl_training_load));
+    }
     CHARL_TRY_CLEANUP(take_steps(m, dp, x, loss, optimizer, other));
+    if (m->save) {
+        CHARL_TRY_CLEANUP(keep(m, dp, optimizer, other, m->save, charl_training_save));
+    }
 cleanup:
     charl_optimizer_destroy(optimizer);
     charl_optimizer_destroy(other);
@@ -283,15 +330,18 @@ static void *member_run(void *arg)
     return NULL;
 }
 
-static void run_split(int size, charl_data_parallel_options options, charl_status (*work)(member *), int split,
-                      member *m)
+/* Of the member that every rank is. */
+static void run_as(int size, const member *all, member *m)
 {
     pthread_t thread[MOST];
     charl_team *team = NULL;
 
     charl_assert_ok(charl_team_create(size, &team));
     for (int r = 0; r < size; r++) {
-        m[r] = (member){.team = team, .rank = r, .size = size, .options = options, .work = work, .split = split};
+        m[r] = *all;
+        m[r].team = team;
+        m[r].rank = r;
+        m[r].size = size;
         assert_int_equal(pthread_create(&thread[r], NULL, member_run, &m[r]), 0);
     }
     for (int r = 0; r < size; r++) {
@@ -303,6 +353,14 @@ static void run_split(int size, charl_data_parallel_options options, charl_statu
             fail_msg("rank %d of %d: %s", r, size, m[r].message);
         }
     }
+}
+
+static void run_split(int size, charl_data_parallel_options options, charl_status (*work)(member *), int split,
+                      member *m)
+{
+    const member all = {.options = options, .work = work, .split = split};
+
+    run_as(size, &all, m);
 }
 
 static void run_ranks(int size, charl_data_parallel_options options, charl_status (*work)(member *), member *m)
@@ -440,12 +498,95 @@ static void test_optimizer_of_a_part(void **state)
     }
 }
 
+static charl_status train_once(member *m)
+{
+    CHARL_TRY(train(m));
+    CHARL_TRY(charl_param_read(charl_params_get(m->params, 1), &m->weight[COLUMNS]));
+    return charl_param_read(charl_params_get(m->params, 0), m->weight);
+}
+
+/* A training that is saved and loaded by other objects, on other ranks, sharded or not, continues with the bits of one that goes on. */
+static void test_training_continues(void **state)
+{
+    static const struct {
+        int from, to; /* ranks */
+        bool shards[2];
+        int split;
+    } cases[] = {{1, 1, {false, false}, 0}, {2, 3, {false, false}, 0}, {3, 2, {true, false}, 0},
+                 {1, 2, {false, true}, 0},  {2, 1, {true, false}, 0},  {2, 2, {false, false}, 2}};
+    char *dir = charl_test_tempdir();
+    const char *path = charl_test_path(dir, "state.h5");
+
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        member whole[MOST], m[MOST];
+        member all = {.options = {sizeof all.options}, .work = train_once, .split = cases[k].split};
+
+        all.steps = 2 * STEPS;
+        run_as(1, &all, whole);
+        all.steps = 0;
+        all.save = path;
+        all.options.shard_optimizer = cases[k].shards[0];
+        run_as(cases[k].from, &all, m);
+        all.save = NULL;
+        all.load = path;
+        all.first = STEPS;
+        all.options.shard_optimizer = cases[k].shards[1];
+        run_as(cases[k].to, &all, m);
+        for (int r = 0; r < cases[k].to; r++) {
+            charl_assert_same_bits(m[r].weight, whole[0].weight, COLUMNS + 1);
+            charl_assert_same_bits(&m[r].loss, &whole[0].loss, 1);
+        }
+    }
+    charl_test_tempdir_remove(dir);
+}
+
+/* One optimizer's state is not another's. */
+static charl_status load_otherwise(member *m)
+{
+    charl_status st = CHARL_OK;
+    const char *others[] = {"sgd", "adam"};
+
+    m->save = m->load;
+    m->load = NULL;
+    CHARL_TRY(train_once(m));
+    m->load = m->save;
+    m->save = NULL;
+    for (int i = 0; i < 2; i++) {
+        m->optimizer = others[i];
+        st = train_once(m);
+        CHARL_REQUIRE(st == CHARL_ERR_CHECKPOINT &&
+                          strstr(charl_error_message(), "was saved with the optimizers adamw"),
+                      CHARL_ERR_INVALID, "the state of adamw in %s: %s", others[i], charl_error_message());
+    }
+    m->optimizer = NULL;
+    m->load = "/nowhere/state.h5";
+    st = train_once(m);
+    CHARL_REQUIRE(st == CHARL_ERR_CHECKPOINT && strstr(charl_error_message(), "/nowhere/state.h5"), CHARL_ERR_INVALID,
+                  "a missing file: %s", charl_error_message());
+    return CHARL_OK;
+}
+
+static void test_training_refused(void **state)
+{
+    member all = {.options = {sizeof all.options}, .work = load_otherwise}, m[MOST];
+    char *dir = charl_test_tempdir();
+
+    (void)state;
+    all.load = charl_test_path(dir, "state.h5");
+    run_as(1, &all, m);
+    run_as(2, &all, m);
+    charl_test_tempdir_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_options_change_no_bit),
         cmocka_unit_test(test_optimizer_of_a_part),
+        cmocka_unit_test(test_training_continues),
+        cmocka_unit_test(test_training_refused),
         cmocka_unit_test(test_failing_acquisitions),
         cmocka_unit_test(test_values_lost),
     };

@@ -142,7 +142,7 @@ bool charl__ckpt_is_group(const char *group)
     if (strncmp(group, "optim/", 6) == 0) {
         return charl__text_is_name(group + 6) && strlen(group) < 200;
     }
-    return strcmp(group, "model") == 0 || strcmp(group, "ema") == 0;
+    return strcmp(group, "model") == 0 || strcmp(group, "ema") == 0 || strcmp(group, "user") == 0;
 }
 
 int64_t charl__ckpt_bytes(charl_dtype dtype, const charl_shape *shape)

@@ -45,7 +45,7 @@ const char *charl__ckpt_get_string(const charl_checkpoint_state *s, const charl_
  *  u16. Errors: ERR_NOMEM. */
 charl_status charl__ckpt_type(charl_dtype dtype, hid_t *out) CHARL_MUST_CHECK;
 
-/** Whether `group` may hold tensors: "model", "ema" or "optim/STATE". */
+/** Whether `group` may hold tensors: "model", "ema", "user" or "optim/STATE". */
 bool charl__ckpt_is_group(const char *group);
 
 /** Bytes of a tensor; -1 when dtype or shape is impossible or the product overflows. */

@@ -301,10 +301,10 @@ static charl_status sort_entries(loader *l)
 /* All groups exist and hold exactly what the manifest lists. */
 static charl_status check_groups(loader *l)
 {
-    static const char *const fixed[] = {"optim", "state", "data", "manifest"};
+    static const char *const fixed[] = {"optim", "state", "data", "manifest"}, *const optional[] = {"ema", "user"};
     group_count groups[CHARL__CKPT_GROUPS] = {{"config", 0}, {"model", 0}};
     int n = 2, n_optim = 0;
-    bool ema = false;
+    bool there[2] = {false, false};
 
     for (int64_t i = 0; i < l->out->n_entries; i++) { /* sorted: equal groups stand together */
         const char *group = l->out->sorted[i]->tensor.group;
@@ -321,8 +321,10 @@ static charl_status check_groups(loader *l)
         }
         groups[g].count += !l->out->sorted[i]->in_base;
     }
-    CHARL_TRY(check_link(l, "ema", &ema));
-    CHARL_TRY(check_group(l, "/", 6 + (ema ? 1 : 0) + (l->out->n_schema > 0 ? 1 : 0)));
+    for (int k = 0; k < 2; k++) {
+        CHARL_TRY(check_link(l, optional[k], &there[k]));
+    }
+    CHARL_TRY(check_group(l, "/", 6 + there[0] + there[1] + (l->out->n_schema > 0 ? 1 : 0)));
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         CHARL_TRY(check_link(l, fixed[i], NULL));
     }
@@ -331,9 +333,13 @@ static charl_status check_groups(loader *l)
     CHARL_TRY(check_group(l, "optim", n_optim));
     for (int g = 0; g < n; g++) {
         CHARL_TRY(check_group(l, groups[g].group, groups[g].count));
-        ema = ema && strcmp(groups[g].group, "ema") != 0;
+        for (int k = 0; k < 2; k++) {
+            there[k] = there[k] && strcmp(groups[g].group, optional[k]) != 0;
+        }
     }
-    CHARL_REQUIRE(!ema, CHARL_ERR_CHECKPOINT, "%s: group /ema is not in the manifest", l->path);
+    for (int k = 0; k < 2; k++) {
+        CHARL_REQUIRE(!there[k], CHARL_ERR_CHECKPOINT, "%s: group /%s is not in the manifest", l->path, optional[k]);
+    }
     return CHARL_OK;
 }
 
