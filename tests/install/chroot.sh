@@ -92,7 +92,7 @@ esac
 
 step "install"
 inside 'apt-get update -q; dpkg-query -W -f "\${Package}\n" | sort >/before'
-inside 'apt-get install -y -q /packages/charl_*.deb /packages/libcharl0.1_*.deb'
+inside 'apt-get install -y -q /packages/charl_*.deb /packages/libcharl*0.1_*.deb'
 step "train"
 inside 'rm -rf /work; mkdir /work; cd /work; charl devices; charl data make digits digits.h5 -t 640 -v 200
         charl-train /usr/share/charl/launch/digits.ini data.path=digits.h5 train.epochs=2 -o one --progress=plain
@@ -100,13 +100,13 @@ inside 'rm -rf /work; mkdir /work; cd /work; charl devices; charl data make digi
         charl checkpoint diff one/last.h5 two/last.h5 | grep -v -e ^config/ -e ^all.tensors && exit 1
         charl predict one/best.h5 digits.h5 -o answers.csv; test "$(wc -l <answers.csv)" -ge 200'
 step "build a program"
-inside 'apt-get install -y -q --no-install-recommends /packages/libcharl-dev_*.deb gcc pkg-config >/dev/null
+inside 'apt-get install -y -q --no-install-recommends /packages/libcharl*-dev_*.deb gcc pkg-config >/dev/null
         cd /work; for p in inference train_mlp; do cc -std=c11 /packages/$p.c -o $p $(pkg-config --cflags --libs charl) -lm; done
         ./train_mlp digits.h5 | tail -n 2'
 step "manual pages and completion"
 inside 'test -s /usr/share/man/man1/charl-train.1.gz; test -s /usr/share/bash-completion/completions/charl-train
         charl --complete da | grep -q ^data'
 step "remove"
-inside 'apt-get purge -y -q charl libcharl0.1 libcharl-dev >/dev/null
+inside 'apt-get purge -y -q charl libcharl0.1 libcharl-train0.1 libcharl-report0.1 libcharl-dev libcharl-train-dev libcharl-report-dev >/dev/null
         ! find /usr /etc /var/lib/dpkg/info -name "*charl*" | grep .'
 echo "== the packages install, train, build and leave nothing behind"

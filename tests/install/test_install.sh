@@ -1,5 +1,5 @@
 #!/bin/sh
-# The installed tree, at another place than it was installed to: headers alone in C11 and C++17, the symbols of the library, and the
+# The installed tree, at another place than it was installed to: headers alone in C11 and C++17, the symbols of the libraries, and the
 # examples, built by find_package and by pkg-config, outside of the source tree. The same weights on 1 to 4 ranks.
 # Environment: CHARL_BUILD_DIR, CHARL_LIBDIR (relative to the prefix), CHARL_TEST_FLAGS (what sanitizers need).
 here=$(cd "$(dirname "$0")" && pwd)
@@ -30,22 +30,28 @@ for header in prefix/include/charl/*.h; do
     [ "$name" = charl/charl.h ] || grep -q "#include \"$name\"" prefix/include/charl/charl.h || fail "charl.h does not include $name"
 done
 
-# The library shows what the headers declare and nothing else.
-nm -D --defined-only "$lib/libcharl.so" | awk '{ print $3 }' | sort -u >exported
-checks=$((checks + 1))
-cat prefix/include/charl/*.h | sed -e 's#/\*.*\*/##' | awk '/\/\*/ { skip = 1 } !skip && !/^#/ { print } /\*\// { skip = 0 }' |
-    grep -oE '\bcharl_[a-z0-9_]+ ?\(' | tr -d ' (' | sort -u >declared
-comm -13 declared exported >hidden_names
-[ ! -s hidden_names ] || fail "exported but in no header: $(tr '\n' ' ' <hidden_names)"
-comm -23 declared exported | grep -v '^charl_status$' >missing
-[ ! -s missing ] || fail "declared but not exported: $(tr '\n' ' ' <missing)"
+# Each library shows what its headers declare and nothing else, but for what libcharl shows to its sisters.
+for library in charl train report; do
+    name=libcharl$([ $library = charl ] || echo "-$library")
+    headers=$(awk -F ' *[|] *' -v library=$library '$1 == library { print $4 }' "$source/src/layers.txt")
+    nm -D --defined-only "$lib/$name.so" | awk '$2 != "A" { print $3 }' | sed 's/@.*//' | grep -v '^charl__' | sort -u >exported
+    checks=$((checks + 1))
+    for header in $headers; do
+        cat "prefix/include/charl/$header.h" || fail "$name has no $header.h"
+    done | sed -e 's#/\*.*\*/##' | awk '/\/\*/ { skip = 1 } !skip && !/^#/ { print } /\*\// { skip = 0 }' |
+        grep -oE '\bcharl_[a-z0-9_]+ ?\(' | tr -d ' (' | grep -v '^charl_status$' | sort -u >declared
+    comm -13 declared exported >hidden_names
+    [ ! -s hidden_names ] || fail "$name exports what its headers do not declare: $(tr '\n' ' ' <hidden_names)"
+    comm -23 declared exported >missing
+    [ ! -s missing ] || fail "$name does not export what its headers declare: $(tr '\n' ' ' <missing)"
+done
 
 # The examples, by find_package; the C++ program by pkg-config.
 expect 0 "configuring the examples" cmake -S "$source/examples" -B by_cmake -DCMAKE_PREFIX_PATH="$T/prefix" \
     -DCMAKE_C_FLAGS="-Wall -Wextra -pedantic -Werror $flags"
 expect 0 "building the examples" cmake --build by_cmake
 mkdir feature
-printf 'cmake_minimum_required(VERSION 3.16)\nproject(feature LANGUAGES NONE)\nfind_package(charl REQUIRED COMPONENTS telepathy)\n' >feature/CMakeLists.txt
+printf 'cmake_minimum_required(VERSION 3.16)\nproject(feature LANGUAGES NONE)\nfind_package(charl REQUIRED COMPONENTS train report telepathy)\n' >feature/CMakeLists.txt
 expect 1 "a component that charl does not have" cmake -S feature -B feature -DCMAKE_PREFIX_PATH="$T/prefix"
 says 1 "this build of charl is without telepathy"
 mkdir parent
@@ -55,7 +61,7 @@ expect 0 "charl in another project" cmake -S parent -B parent/build -DCHARL="$(c
 for example in "$source"/examples/*.c; do
     name=$(basename "$example" .c)
     # shellcheck disable=SC2046,SC2086 # several words
-    expect 0 "$name by pkg-config" cc -std=c11 -Wall -Wextra -pedantic -Werror $flags "$example" -o "$name" $(pkg-config --cflags --libs charl) -lm
+    expect 0 "$name by pkg-config" cc -std=c11 -Wall -Wextra -pedantic -Werror $flags "$example" -o "$name" $(pkg-config --cflags --libs charl-train) -lm
 done
 # shellcheck disable=SC2046,SC2086
 expect 0 "C++17 by pkg-config" c++ -std=c++17 -Wall -Wextra -pedantic -Werror $flags "$here/program.cpp" -o program $(pkg-config --cflags --libs charl)

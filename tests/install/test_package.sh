@@ -9,7 +9,7 @@ command -v dpkg-deb >/dev/null && command -v dpkg-shlibdeps >/dev/null || { echo
 . "$here/../train/common.sh"
 
 expect 0 "cpack" sh -c "cd '$build' && cpack -G DEB -B '$T/deb'"
-for package in charl libcharl0.1 libcharl-dev; do
+for package in charl libcharl0.1 libcharl-dev libcharl-train0.1 libcharl-train-dev libcharl-report0.1 libcharl-report-dev; do
     set -- deb/"$package"_*.deb
     checks=$((checks + 1))
     [ $# -eq 1 ] && [ -f "$1" ] || { fail "$package: packages: $*"; continue; }
@@ -26,6 +26,7 @@ cp libcharl0.1.control log
 for library in libc6 libhdf5 ocl-icd-libopencl1 zlib1g; do
     says 1 "^Depends:.*$library"
 done
+says 0 "^Depends:.*lib(png|jpeg|pcre2|utf8proc)" # of libcharl-train
 says 0 "^Depends:.*openmpi" # opened at run time
 says 1 "^Recommends:.*openmpi-bin"
 cp charl.control log
@@ -33,6 +34,14 @@ says 1 "^Depends:.*libcharl0.1 [(]= "
 says 1 "^Recommends:.*openmpi-bin"
 cp libcharl-dev.control log
 says 1 "^Depends:.*libcharl0.1 [(]= "
+cp libcharl-train0.1.control log
+says 1 "^Depends:.*libcharl0.1 [(]= "
+says 1 "^Depends:.*libpng"
+cp libcharl-train-dev.control log
+says 1 "^Depends:.*libcharl-train0.1 [(]= .*libcharl-dev [(]= "
+cp libcharl-report0.1.control log
+says 1 "^Depends:.*libcharl0.1 [(]= "
+says 0 "^Depends:.*libcharl-train"
 
 LD_LIBRARY_PATH=$(dirname "$(find "$T/root" -name 'libcharl.so.0.1')")
 export LD_LIBRARY_PATH
