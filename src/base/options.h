@@ -1,6 +1,9 @@
 #ifndef CHARL_BASE_OPTIONS_H
 #define CHARL_BASE_OPTIONS_H
-/** Options that a program passes by a struct, which may be of an older or newer version of charl (charl/api.h). */
+/** Options that a program passes by a struct, which may be of an older or newer version of charl (charl/api.h).
+ *
+ *  What lies between two members, and behind the last, may hold anything. So that no member of one version lies there in another, members that
+ *  are added after a release are 8 bytes wide, or several that fill 8 bytes (docs/adr/0025-options-begin-with-their-size.md). */
 #include "base/error.h"
 
 /** Copy `given`, a struct that begins with its size, to `out` of `size` bytes: the members that both have; the others of `out` are 0. `type` is

@@ -63,6 +63,37 @@ static void test_newer(void **state)
     assert_non_null(strstr(charl_error_message(), "a member that charl " CHARL_VERSION " does not have"));
 }
 
+/* The padding of a version holds anything, and is no member of an older or newer one. */
+static void test_padding(void **state)
+{
+    typedef struct ends_in_padding {
+        size_t struct_size;
+        int64_t first;
+        bool second; /* and seven bytes */
+    } ends_in_padding;
+    typedef struct later {
+        ends_in_padding known;
+        int64_t third;
+    } later;
+    later o, got;
+
+    (void)state;
+    memset(&o, 0xff, sizeof o);
+    o.known.struct_size = sizeof o;
+    o.known.first = 1;
+    o.known.second = true;
+    o.third = 0;
+    charl_assert_ok(charl__options_read("later", &o, sizeof got.known, &got.known));
+    assert_int_equal(got.known.first, 1);
+    assert_true(got.known.second);
+
+    o.known.struct_size = sizeof o.known;
+    o.third = 5; /* it lies behind what the program has */
+    charl_assert_ok(charl__options_read("later", &o, sizeof got, &got));
+    assert_int_equal(got.known.first, 1);
+    assert_int_equal(got.third, 0);
+}
+
 static void test_not_set(void **state)
 {
     const options o = {.first = 1};
@@ -79,6 +110,7 @@ int main(void)
         cmocka_unit_test(test_same),
         cmocka_unit_test(test_older),
         cmocka_unit_test(test_newer),
+        cmocka_unit_test(test_padding),
         cmocka_unit_test(test_not_set),
     };
 
