@@ -107,11 +107,8 @@ static void test_not_set(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same),
-        cmocka_unit_test(test_older),
-        cmocka_unit_test(test_newer),
-        cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_not_set),
+        cmocka_unit_test(test_same),    cmocka_unit_test(test_older),   cmocka_unit_test(test_newer),
+        cmocka_unit_test(test_padding), cmocka_unit_test(test_not_set),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
