@@ -58,7 +58,7 @@ static charl_status check_places(const charl__launch *l, int count)
     return CHARL_OK;
 }
 
-/* l has the first n arguments, and no others but those of the launch before. One group per tile of each of `heads` heads. */
+/* l has the first n arguments; others are of the launch before. One group per tile of each of `heads` heads. */
 static charl_status launch(const charl__enqueue *e, const form *f, charl__attention_extents x, int heads, int n,
                            charl__attention_args *args, charl__launch *l)
 {
@@ -88,7 +88,7 @@ static charl_status launch(const charl__enqueue *e, const form *f, charl__attent
         l->sm90a.min_blocks = blocks > 1 ? f->wide_groups : f->narrow_groups;
     }
     CHARL_TRY(check_places(l, n));
-    l->args[n].kind = CHARL_ARG_END;
+    memset(l->args + n, 0, sizeof l->args - (size_t)n * sizeof l->args[0]);
     charl__attention_arguments(e, x, args, l);
     CHARL_TRY(charl__launch_enqueue(e->dev, l));
     return CHARL_OK;
