@@ -46,8 +46,8 @@ charl_status charl__clblast_multiply(charl_device *dev, const charl__clblast_pro
     const size_t m = (size_t)p->m, n = (size_t)p->n, k = (size_t)p->k, element = sizeof(float);
     void *queue = charl_device_cl_queue(dev);
     size_t at[3];
-    void *a = charl_tensor_cl_mem(p->a, &at[0]), *b = charl_tensor_cl_mem(p->b, &at[1]),
-         *out = charl_tensor_cl_mem(p->out, &at[2]);
+    void *a = charl_tensor_get_cl_mem(p->a, &at[0]), *b = charl_tensor_get_cl_mem(p->b, &at[1]),
+         *out = charl_tensor_get_cl_mem(p->out, &at[2]);
     const int code = clblast.sgemm(ROW_MAJOR, p->transpose_a ? TRANS : NO_TRANS, p->transpose_b ? TRANS : NO_TRANS, m,
                                    n, k, 1.0F, a, at[0] / element, p->transpose_a ? m : k, b, at[1] / element,
                                    p->transpose_b ? k : n, 0.0F, out, at[2] / element, n, &queue, NULL);

@@ -145,7 +145,7 @@ static charl_status add_peak(const charl__bench_kind *k, charl__bench_case *c, c
     } else {
         CHARL_TRY(charl_roofline_copy(c->dev, (int64_t)(c->subject[0].amount / 2), out));
     }
-    charl__bench_add(c, PEAK, run_peak, *out, charl_roofline_amount(*out));
+    charl__bench_add(c, PEAK, run_peak, *out, charl_roofline_get_amount(*out));
     return CHARL_OK;
 }
 

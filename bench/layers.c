@@ -121,7 +121,7 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
         charl_graph_backward(g, y, dy);
     }
     if (of_x) {
-        charl_graph_keep(g, charl_var_gradient(x));
+        charl_graph_keep(g, charl_var_get_gradient(x));
     }
     CHARL_TRY(charl_graph_compile(g));
     CHARL_TRY(d->tokens > 0 ? fill_tokens(x, d->tokens) : charl__bench_fill_random(charl_var_get_tensor(x)));

@@ -171,7 +171,7 @@ static charl_status build_launches(launches *l, const charl_shape *shape)
 {
     charl_var *x;
 
-    CHARL_TRY(charl_operator_register(&fill));
+    CHARL_TRY(charl_register_operator(&fill));
     CHARL_TRY(charl_graph_create(l->dev, NULL, &l->g));
     x = charl_input(l->g, "x", CHARL_F32, *shape, CHARL_REPLICATED);
     for (int i = 0; i < LAUNCHES; i++) {

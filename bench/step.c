@@ -49,7 +49,7 @@ static charl_status measure_peak(step_bench *s)
     subject.ctx = peak;
     subject.on = dev;
     CHARL_TRY_CLEANUP(charl__bench_measure(NULL, &subject, 1, &effort));
-    s->peak = charl_roofline_amount(peak) / subject.median_s;
+    s->peak = charl_roofline_get_amount(peak) / subject.median_s;
 cleanup:
     charl_roofline_destroy(peak);
     charl_device_close(dev);

@@ -10,12 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        if ((call) != CHARL_OK) {                                                                  \
-            fprintf(stderr, "custom_operator: %s\n", charl_error_message());                       \
-            exit(EXIT_FAILURE);                                                                    \
-        }                                                                                          \
+#define CHECK(call)                                                                                                    \
+    do {                                                                                                               \
+        if ((call) != CHARL_OK) {                                                                                      \
+            fprintf(stderr, "custom_operator: %s\n", charl_error_message());                                           \
+            exit(EXIT_FAILURE);                                                                                        \
+        }                                                                                                              \
     } while (0)
 
 /* The gradient: d out[r] / d x[r, c] = x[r, c] / out[r], times what arrives. */
@@ -25,13 +25,12 @@ static double direction_of(const void *attr, const double *x)
     return x[0] / x[1] * x[2];
 }
 
-static const charl_operator_sample direction_samples[] = {
-    {.in = {{CHARL_F32, {2, {16, 5}}, CHARL_BATCHED},
-            {CHARL_F32, {2, {16, 1}}, CHARL_BATCHED},
-            {CHARL_F32, {2, {16, 1}}, CHARL_BATCHED}},
-     .lo = -2.0,
-     .hi = 2.0,
-     .away = 0.5}};
+static const charl_operator_sample direction_samples[] = {{.in = {{CHARL_F32, {2, {16, 5}}, CHARL_BATCHED},
+                                                                  {CHARL_F32, {2, {16, 1}}, CHARL_BATCHED},
+                                                                  {CHARL_F32, {2, {16, 1}}, CHARL_BATCHED}},
+                                                           .lo = -2.0,
+                                                           .hi = 2.0,
+                                                           .away = 0.5}};
 
 static const charl_operator direction = {.name = "row_norm_direction",
                                          .formula = "out = x / norm * g",
@@ -66,10 +65,9 @@ static charl_status row_norm_types(charl_operator_types *t)
 static charl_status row_norm_run(const charl_operator_run *r)
 {
     const charl_shape *x = charl_tensor_get_shape(r->in[0]);
-    const charl_kernel k = {
-        .entry = "row_norm",
-        .global = {(size_t)x->dim[0]},
-        .args = {charl_kernel_in(0), charl_kernel_out(0), charl_kernel_int((int)x->dim[1])}};
+    const charl_kernel k = {.entry = "row_norm",
+                            .global = {(size_t)x->dim[0]},
+                            .args = {charl_kernel_in(0), charl_kernel_out(0), charl_kernel_int((int)x->dim[1])}};
 
     return charl_operator_launch(r, &k);
 }
@@ -96,11 +94,7 @@ static void row_norm_reference(const charl_operator_reference *r)
 }
 
 static const charl_operator_sample row_norm_samples[] = {
-    {.in = {{CHARL_F32, {2, {16, 5}}, CHARL_BATCHED}},
-     .lo = -2.0,
-     .hi = 2.0,
-     .away = 0.1,
-     .terms = 5},
+    {.in = {{CHARL_F32, {2, {16, 5}}, CHARL_BATCHED}}, .lo = -2.0, .hi = 2.0, .away = 0.1, .terms = 5},
     {.in = {{CHARL_F32, {2, {3, 100}}, CHARL_REPLICATED}}, .lo = -1.0, .hi = 1.0, .terms = 100}};
 
 static const charl_operator row_norm = {.name = "row_norm",
@@ -117,8 +111,7 @@ static const charl_operator row_norm = {.name = "row_norm",
 int main(void)
 {
     static const charl_operator *const own[] = {&direction, &row_norm};
-    const float points[8][2] = {{3, 4},  {6, 8},   {5, 12}, {8, 15},
-                                {7, 24}, {20, 21}, {9, 40}, {0, 1}};
+    const float points[8][2] = {{3, 4}, {6, 8}, {5, 12}, {8, 15}, {7, 24}, {20, 21}, {9, 40}, {0, 1}};
     float lengths[8];
     charl_device *dev = NULL;
     charl_graph *g = NULL;
@@ -128,10 +121,9 @@ int main(void)
     for (int i = 0; i < 2; i++) {
         charl_operator_report report;
 
-        CHECK(charl_operator_register(own[i]));
+        CHECK(charl_register_operator(own[i]));
         CHECK(charl_operator_check(dev, own[i]->name, NULL, &report));
-        printf("%s: %d samples, %d gradients, %.2g ulp\n", own[i]->name, report.samples,
-               report.gradients, report.ulp);
+        printf("%s: %d samples, %d gradients, %.2g ulp\n", own[i]->name, report.samples, report.gradients, report.ulp);
     }
 
     CHECK(charl_graph_create(dev, NULL, &g));

@@ -61,7 +61,8 @@ static void show(charl_graph *g, const charl_params *params, const charl_optimiz
         charl_shape shape;
 
         printf("%-24s %s, %s gradient, %s state\n", charl_param_get_spec(p)->name,
-               charl_param_is_frozen(p) ? "frozen" : "trained", charl_var_gradient(charl_parameter(g, p)) ? "a" : "no",
+               charl_param_is_frozen(p) ? "frozen" : "trained",
+               charl_var_get_gradient(charl_parameter(g, p)) ? "a" : "no",
                charl_optimizer_get_state_shape(optimizer, 0, p, &shape) ? "a" : "no");
     }
 }
@@ -92,11 +93,12 @@ int main(int argc, char **argv)
     const int first = charl_comm_rank(comm) == 0;
     charl_model *model = model_of(argv[1], &window);
 
-    check(charl_dataset_open(argv[2], &(charl_dataset_options){sizeof(charl_dataset_options), .window = window}, &data));
+    check(
+        charl_dataset_open(argv[2], &(charl_dataset_options){sizeof(charl_dataset_options), .window = window}, &data));
     check(charl_comm_cpu_limit(comm));
-    check(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_rank = charl_comm_local_rank(comm),
-                                                    .local_size = charl_comm_local_size(comm),
-                                                    .share = true},
+    check(charl_device_open(&(charl_device_request){sizeof(charl_device_request),
+                                                    .local_rank = charl_comm_local_rank(comm),
+                                                    .local_size = charl_comm_local_size(comm), .share = true},
                             &dev));
     check(charl_params_create(&params));
     check(charl_slices_block(SLICES, charl_comm_rank(comm), charl_comm_size(comm), &mine));
@@ -118,7 +120,8 @@ int main(int argc, char **argv)
 
     /* What the checkpoint does not have, such as an output layer of its own, begins anew. */
     check(charl_params_initialize(params, 1));
-    check(charl_params_load(params, argv[1], &(charl_params_load_options){sizeof(charl_params_load_options), .by_name = true}, &report));
+    check(charl_params_load(params, argv[1],
+                            &(charl_params_load_options){sizeof(charl_params_load_options), .by_name = true}, &report));
     check(charl_optimizer_create(params, &adamw, &optimizer));
     if (first) {
         printf("%d parameters loaded\n%s", report.loaded, report.text);

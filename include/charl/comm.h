@@ -131,7 +131,7 @@ void charl_comm_break(charl_comm *c);
 
 /** Set the silence in seconds after which a rank counts as lost, above 0 and at most 86400; other values are ignored.
  *  Local. */
-void charl_comm_timeout_set(charl_comm *c, double timeout_s);
+void charl_comm_set_timeout(charl_comm *c, double timeout_s);
 
 /** Bytes free in /dev/shm, where the ranks of a node share memory; INT64_MAX without /dev/shm. Local. */
 int64_t charl_comm_shared_available(void);
@@ -241,7 +241,7 @@ const char *charl_allreduce_algorithm(const charl_comm *c, int i, const char **w
 void charl_allreduce_destroy(charl_allreduce *ar);
 
 /** Name of the algorithm in use. Static storage. Local. */
-const char *charl_allreduce_name(const charl_allreduce *ar);
+const char *charl_allreduce_get_name(const charl_allreduce *ar);
 
 /** Whether the sum has the same bits for any number of ranks. Local. */
 bool charl_allreduce_is_invariant(const charl_allreduce *ar);

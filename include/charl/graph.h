@@ -111,7 +111,7 @@ void charl_graph_backward(charl_graph *g, charl_var *y, charl_var *gradient);
 void charl_graph_require_gradient(charl_graph *g, charl_var *v);
 /** Gradient of a var after charl_graph_backward, NULL when the loss does not depend on it. The gradient of a
  *  parameter is read-only: a value written to it would not reach other ranks. Borrowed. Local. */
-charl_var *charl_var_gradient(const charl_var *v);
+charl_var *charl_var_get_gradient(const charl_var *v);
 
 /** Remove dead nodes, lay out and allocate parameters and gradients when this is the first graph of
  *  their set, plan memory, record launches. Returns the first error of building, whose message names

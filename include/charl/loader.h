@@ -72,7 +72,7 @@ charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, co
 charl_status charl_loader_next(charl_loader *l, charl_loader_batch *out) CHARL_MUST_CHECK;
 
 /** Total time that charl_loader_next has waited for data, in seconds. Local. */
-double charl_loader_waited_s(const charl_loader *l);
+double charl_loader_get_waited_s(const charl_loader *l);
 
 /** Stop reading and release the loader. NULL is a no-op. Blocks. Local. */
 void charl_loader_destroy(charl_loader *l);

@@ -4,7 +4,7 @@
  *  kernels that a program enqueues itself. This header needs no header of OpenCL: cast what it returns.
  *
  *      cl_command_queue queue = charl_device_cl_queue(dev);
- *      cl_mem a = charl_tensor_cl_mem(t, &offset);
+ *      cl_mem a = charl_tensor_get_cl_mem(t, &offset);
  *      clSetKernelArg(kernel, 0, sizeof a, &a);
  *      clEnqueueNDRangeKernel(queue, kernel, ...);        after what charl has enqueued, and before what it enqueues
  *                                                         next
@@ -21,7 +21,7 @@ void *charl_device_cl_queue(charl_device *dev);
 
 /** The memory of a tensor: a cl_mem. *offset gets the byte at which the tensor begins. Borrowed from the tensor; valid
  *  as long as it. NULL where the device's driver is not opencl. Local. */
-void *charl_tensor_cl_mem(const charl_tensor *t, size_t *offset);
+void *charl_tensor_get_cl_mem(const charl_tensor *t, size_t *offset);
 
 CHARL_END_DECLS
 

@@ -9,7 +9,7 @@
  *                                            .element = reference, .backward = gradient,
  *                                            .samples = samples, .n_samples = 2};
  *
- *      charl_operator_register(&square);
+ *      charl_register_operator(&square);
  *      charl_operator_check(dev, "square", NULL, &report);         compare with the reference, in a test
  *      y = charl_operator_apply(g, &square, NULL, &x, 1, NULL);    while a graph is built
  *
@@ -127,7 +127,7 @@ typedef struct charl_operator {
 /** Register an operator under its name. Registering the same operator again is a no-op. Local. Thread-safe.
  *  Errors: ERR_INVALID  the name is taken or invalid, both or neither of expr and source are set, a required member
  *  is missing, or there are more than CHARL_OPERATOR_MAX operators. */
-charl_status charl_operator_register(const charl_operator *op) CHARL_MUST_CHECK;
+charl_status charl_register_operator(const charl_operator *op) CHARL_MUST_CHECK;
 
 /** Append a registered operator to g. Returns its first output, borrowed from g, or NULL after an error, which
  *  charl_graph_compile returns. If outs is not NULL, outs[0 .. CHARL_OPERATOR_MAX_OUT) are set to the outputs, and

@@ -8,7 +8,7 @@
  *
  *      charl_roofline_multiply(dev, CHARL_BF16, &peak);
  *      charl_roofline_run(peak);                          timed by the caller, who waits for the device
- *      share = flops_of_a_step / step_s / (charl_roofline_amount(peak) / seconds);       model flop utilisation
+ *      share = flops_of_a_step / step_s / (charl_roofline_get_amount(peak) / seconds);       model flop utilisation
  *
  *  The kernels on tensor cores and AMX are made of the same instructions as charl's products, so this is what they
  *  could reach at best. */
@@ -30,7 +30,7 @@ charl_status charl_roofline_multiply(charl_device *dev, charl_dtype dtype, charl
 void charl_roofline_destroy(charl_roofline *c); /* NULL is a no-op */
 
 /** Work of one run: bytes read and written, or floating-point operations. Local. */
-double charl_roofline_amount(const charl_roofline *c);
+double charl_roofline_get_amount(const charl_roofline *c);
 
 /** Enqueue one run, about a millisecond of arithmetic or the whole copy. Async. Local. Errors:
  *  ERR_KERNEL, ERR_DEVICE. */

@@ -168,7 +168,7 @@ static charl_status add(const charl_operator *o)
     return CHARL_OK;
 }
 
-charl_status charl_operator_register(const charl_operator *op)
+charl_status charl_register_operator(const charl_operator *op)
 {
     CHARL_GIVEN(op);
     charl_status st;

@@ -573,7 +573,7 @@ void charl_graph_require_gradient(charl_graph *g, charl_var *v)
     }
 }
 
-charl_var *charl_var_gradient(const charl_var *v)
+charl_var *charl_var_get_gradient(const charl_var *v)
 {
     return v ? v->grad : NULL;
 }

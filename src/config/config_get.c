@@ -138,7 +138,7 @@ charl_status charl_config_open_dataset(const charl_config *cfg, bool draws, char
 {
     CHARL_GIVEN(cfg, out);
     const charl__mix *mix = &cfg->data.mix;
-    charl_dataset_options o = charl_config_dataset_options(cfg);
+    charl_dataset_options o = charl_config_get_dataset_options(cfg);
 
     *out = NULL;
     o.sampling = draws ? cfg->data.sampling : CHARL_SAMPLING_ONCE;

@@ -27,7 +27,7 @@ int64_t charl__config_model_window(const charl_config *cfg)
     return t->window ? t->window(cfg->model.settings) : 0;
 }
 
-charl_dataset_options charl_config_dataset_options(const charl_config *c)
+charl_dataset_options charl_config_get_dataset_options(const charl_config *c)
 {
     if (!c) {
         return (charl_dataset_options){sizeof(charl_dataset_options)};

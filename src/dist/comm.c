@@ -439,7 +439,7 @@ bool charl_comm_is_broken(const charl_comm *c)
     return c && c->is_broken;
 }
 
-void charl_comm_timeout_set(charl_comm *c, double timeout_s)
+void charl_comm_set_timeout(charl_comm *c, double timeout_s)
 {
     if (c && charl__range_holds("(0,86400]", timeout_s)) {
         c->timeout_s = timeout_s;

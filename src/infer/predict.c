@@ -173,7 +173,7 @@ static charl_status open_rows(predictor *p)
                                 .decimal = p->o->decimal,
                                 .id = p->o->id,
                                 .split = given || p->o->split ? p->o->split : "val",
-                                .dataset = charl_config_dataset_options(p->session.config)};
+                                .dataset = charl_config_get_dataset_options(p->session.config)};
 
     CHARL_REQUIRE(given || own[0], CHARL_ERR_CONFIG, "%s names no data to predict; HINT charl predict MODEL.h5 DATA",
                   p->checkpoint);

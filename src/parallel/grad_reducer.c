@@ -407,7 +407,7 @@ double charl__grad_reducer_waited_s(const charl__grad_reducer *s)
 
 const char *charl__grad_reducer_name(const charl__grad_reducer *s)
 {
-    return s ? charl_allreduce_name(s->ar) : "";
+    return s ? charl_allreduce_get_name(s->ar) : "";
 }
 
 bool charl__grad_reducer_is_invariant(const charl__grad_reducer *s)

@@ -335,7 +335,7 @@ charl_status charl__session_schema_of_data(charl__session *s, const charl_config
                                            const char *hint)
 {
     charl_status st = CHARL_OK;
-    const charl_dataset_options how = charl_config_dataset_options(config);
+    const charl_dataset_options how = charl_config_get_dataset_options(config);
     const char *trained_on = charl_checkpoint_get_state(s->reader)->data_content_id;
     charl_dataset *ds = NULL;
     charl_dataset_info info;

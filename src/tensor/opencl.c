@@ -8,7 +8,7 @@ void *charl_device_cl_queue(charl_device *dev)
     return dev ? charl__device_cl_queue(dev) : NULL;
 }
 
-void *charl_tensor_cl_mem(const charl_tensor *t, size_t *offset)
+void *charl_tensor_get_cl_mem(const charl_tensor *t, size_t *offset)
 {
     if (!t || !offset) {
         return NULL;

@@ -23,7 +23,7 @@ static const float FIRST_SCALE = 65536.0F; /* of gradients in f16, to begin with
 
 static charl_status take_slices(charl__replica *r, int first, int count)
 {
-    const int slices = charl_config_slices(r->config);
+    const int slices = charl_config_get_slices(r->config);
     const int64_t batch = r->config->train.batch_size;
 
     CHARL_REQUIRE(batch % slices == 0, CHARL_ERR_CONFIG,
@@ -502,7 +502,7 @@ static charl_status open_alone(charl__replica *r)
                   "simulated ranks need an HDF5 library that was built thread-safe, which this one "
                   "was not: start %d ranks with mpirun",
                   size);
-    CHARL_TRY(charl_slices_block(charl_config_slices(r->config), charl_comm_rank(r->comm), size, &even));
+    CHARL_TRY(charl_slices_block(charl_config_get_slices(r->config), charl_comm_rank(r->comm), size, &even));
     CHARL_TRY(create_data_parallel(r));
     CHARL_TRY(take_slices(r, even.first, even.count));
     if (r->session->infers) {
@@ -514,7 +514,7 @@ static charl_status open_alone(charl__replica *r)
 
 charl_status charl__replica_open(charl__replica *r)
 {
-    charl_comm_timeout_set(r->comm, r->config->dist.stage_timeout_s);
+    charl_comm_set_timeout(r->comm, r->config->dist.stage_timeout_s);
     CHARL_TRY(charl__rank_check_settings(r, charl__phase_enter(r->comm, 0, CHARL__PHASE_SETUP, NULL)));
     CHARL_TRY(charl__rank_check_data(r, open_alone(r)));
     r->config = r->session->config; /* with the loss that the data decide */

@@ -651,7 +651,7 @@ charl_status charl__trainer_resume(charl__trainer *t)
         }
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
-    charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
+    charl_comm_set_timeout(t->comm, t->config->dist.timeout_s);
 cleanup:
     charl__consensus_fini(&facts);
     return st;

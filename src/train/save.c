@@ -275,7 +275,7 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
                                        .n_tensors = s->snapshot.n,
                                        .schema = t->session.schema,
                                        .state = state_of(t, (double)scale, optimizer.skipped),
-                                       .config_text = charl_config_source(t->config, &(size_t){0}),
+                                       .config_text = charl_config_get_source(t->config, &(size_t){0}),
                                        .config_resolved = s->resolved};
     s->dir = t->config->run.output_dir;
     s->lock = &t->lock;
@@ -393,11 +393,11 @@ charl_status charl__trainer_finish_save(charl__trainer *t, bool last)
         return CHARL_OK;
     }
     t->saving = NULL;
-    charl_comm_timeout_set(t->comm, t->config->checkpoint.timeout_s);
+    charl_comm_set_timeout(t->comm, t->config->checkpoint.timeout_s);
     st = end_alone(t, s);
     charl__session_warn_lines(&t->session, charl__text_string(&s->warnings));
     CHARL_TRY_CLEANUP(forgive(t, charl_comm_agree(t->comm, st), s, last));
-    charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
+    charl_comm_set_timeout(t->comm, t->config->dist.timeout_s);
     if (e->saved && t->saved_step == s->step) {
         const double now = charl__clock_s();
 
@@ -426,7 +426,7 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
     s->best = t->best;
     s->begin_s = charl__clock_s();
     atomic_init(&s->progress, 0);
-    charl_comm_timeout_set(t->comm, t->config->checkpoint.timeout_s);
+    charl_comm_set_timeout(t->comm, t->config->checkpoint.timeout_s);
     CHARL_TRY(take_alike(t, &s->snapshot));
     st = charl_comm_agree(t->comm, start_alone(t, s));
     if (st != CHARL_OK) { /* treat it like a failed write */
@@ -435,7 +435,7 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
         saving_destroy(s);
         CHARL_TRY(st);
     }
-    charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
+    charl_comm_set_timeout(t->comm, t->config->dist.timeout_s);
     t->last_save_s = charl__clock_s();
     if (t->saving) {
         s->waited_s = t->last_save_s - s->begin_s;

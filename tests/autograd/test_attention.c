@@ -163,8 +163,8 @@ static void padding_changes_nothing(void **state)
     write(narrow, in, SHORT * C);
     charl_assert_ok(charl_tensor_write(charl_var_get_tensor(x), tokens, sizeof tokens));
     charl_assert_ok(charl_graph_run(g));
-    grad[0] = charl_var_gradient(narrow);
-    grad[1] = charl_var_gradient(wide);
+    grad[0] = charl_var_get_gradient(narrow);
+    grad[1] = charl_var_get_gradient(wide);
     read(grad[0], dx[0], SHORT * C);
     read(grad[1], dx[1], LONG * C);
     assert_memory_equal(dx[0], dx[1], SHORT * C * sizeof(float));
@@ -191,7 +191,7 @@ static void causal_sees_nothing_ahead(void **state)
     in[AT * 3 * D + D] = in[AT * 3 * D + 2 * D] = NAN; /* in its key and its value */
     write(x, in, N);
     charl_assert_ok(charl_graph_run(g));
-    grad = charl_var_gradient(x);
+    grad = charl_var_get_gradient(x);
     read(out, y, T * D);
     read(grad, dx, N);
     for (int t = 0; t < T; t++) {
@@ -237,7 +237,7 @@ static void gradient_of_lse(void **state)
     fill(in, N);
     write(x, in, N);
     charl_assert_ok(charl_graph_run(g));
-    read(charl_var_gradient(x), dx, N);
+    read(charl_var_get_gradient(x), dx, N);
     for (int i = 0; i < D; i++) {
         assert_true(fabsf(dx[i] - in[D + i] / 4) < 1e-6F);
         assert_true(fabsf(dx[D + i] - in[i] / 4) < 1e-6F);

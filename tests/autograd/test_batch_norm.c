@@ -139,7 +139,7 @@ static void compute(const float *x, const float *g, bool flat, bool training, in
 
 static void read_gradient(charl_var *v, float *out, int64_t n)
 {
-    charl_var *g = charl_var_gradient(v);
+    charl_var *g = charl_var_get_gradient(v);
 
     assert_non_null(g);
     charl_assert_ok(charl_tensor_read(charl_var_get_tensor(g), out, (size_t)n * sizeof *out));

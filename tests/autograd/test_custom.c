@@ -139,8 +139,8 @@ static void test_expression(void **state)
     charl_operator_report report;
 
     (void)state;
-    charl_assert_ok(charl_operator_register(&affine));
-    charl_assert_ok(charl_operator_register(&affine));
+    charl_assert_ok(charl_register_operator(&affine));
+    charl_assert_ok(charl_register_operator(&affine));
     charl_assert_ok(charl_operator_check(dev, "test_affine", NULL, &report));
     assert_int_equal(report.samples, 2);
     assert_int_equal(report.gradients, 2);
@@ -153,7 +153,7 @@ static void test_expression(void **state)
 static void test_sum_over_the_batch(void **state)
 {
     (void)state;
-    charl_assert_ok(charl_operator_register(&column_sums));
+    charl_assert_ok(charl_register_operator(&column_sums));
     charl_assert_ok(charl_operator_check(dev, "test_column_sums", NULL, NULL));
     charl_assert_status(charl_operator_check(dev, "test_column_sums",
                                              &(charl_operator_check_options){sizeof(charl_operator_check_options),
@@ -165,13 +165,13 @@ static void test_sum_over_the_batch(void **state)
 static void test_what_is_wrong_is_found(void **state)
 {
     (void)state;
-    charl_assert_ok(charl_operator_register(&faulty));
+    charl_assert_ok(charl_register_operator(&faulty));
     charl_assert_status(charl_operator_check(dev, "test_faulty", NULL, NULL), CHARL_ERR_INVALID);
     charl_assert_message("test_faulty, sample 0: forward: output 0");
-    charl_assert_ok(charl_operator_register(&wrong_gradient));
+    charl_assert_ok(charl_register_operator(&wrong_gradient));
     charl_assert_status(charl_operator_check(dev, "test_wrong_gradient", NULL, NULL), CHARL_ERR_INVALID);
     charl_assert_message("the gradient of operand 0");
-    charl_assert_ok(charl_operator_register(&broken));
+    charl_assert_ok(charl_register_operator(&broken));
     charl_assert_status(charl_operator_check(dev, "test_broken", NULL, NULL), CHARL_ERR_KERNEL);
     charl_assert_message("no_such_kernel");
     charl_assert_status(charl_operator_check(dev, "no_such", NULL, NULL), CHARL_ERR_INVALID);
@@ -215,7 +215,7 @@ static void launch_refused(const charl_operator *op, const char *message)
     charl_graph *g;
     charl_var *x;
 
-    charl_assert_ok(charl_operator_register(op));
+    charl_assert_ok(charl_register_operator(op));
     charl_assert_ok(charl_slices_block(8, 0, 1, &slices));
     charl_assert_ok(charl_graph_create(dev, &slices, &g));
     x = charl_input(g, "x", CHARL_F32, (charl_shape){2, {16, COLUMNS}}, CHARL_BATCHED);
@@ -279,11 +279,11 @@ static void test_errors(void **state)
     static const charl_operator unregistered = {.name = "unregistered", .n_in = 1};
 
     (void)state;
-    charl_assert_status(charl_operator_register(&taken), CHARL_ERR_INVALID);
+    charl_assert_status(charl_register_operator(&taken), CHARL_ERR_INVALID);
     charl_assert_message("already");
-    charl_assert_status(charl_operator_register(&bad_name), CHARL_ERR_INVALID);
-    charl_assert_status(charl_operator_register(&both), CHARL_ERR_INVALID);
-    charl_assert_status(charl_operator_register(&numbers_too_many), CHARL_ERR_INVALID);
+    charl_assert_status(charl_register_operator(&bad_name), CHARL_ERR_INVALID);
+    charl_assert_status(charl_register_operator(&both), CHARL_ERR_INVALID);
+    charl_assert_status(charl_register_operator(&numbers_too_many), CHARL_ERR_INVALID);
     refused(&unregistered, NULL, (charl_shape){1, {8}}, 1, "not registered");
     refused(&affine, NULL, (charl_shape){1, {8}}, 1, "settings");
     refused(&affine, numbers, (charl_shape){1, {8}}, 2, "takes 1 operands");

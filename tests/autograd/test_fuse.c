@@ -217,7 +217,7 @@ static void test_loss(void **state)
     y = charl_sum(g, charl_mean(g, y, 1, false), 0, false);
     charl_graph_backward(g, y, charl_constant(g, 2.0F));
     charl_graph_keep(g, y);
-    charl_graph_keep(g, charl_var_gradient(x));
+    charl_graph_keep(g, charl_var_get_gradient(x));
     assert_string_equal(plan(g), "softmax reshape sum#2.reshape sum#2.expand scale.scale sum.reshape "
                                  "sum.expand cross_entropy+grad sum scale sum#2 "
                                  "softmax.softmax_grad");
@@ -226,7 +226,7 @@ static void test_loss(void **state)
     y = losses(g, &x);
     y = charl_sum(g, charl_sum(g, charl_mul(g, y, y), 1, false), 0, false);
     charl_graph_backward(g, y, NULL);
-    charl_graph_keep(g, charl_var_gradient(x));
+    charl_graph_keep(g, charl_var_get_gradient(x));
     assert_non_null(strstr(plan(g), " cross_entropy.cross_entropy_grad "));
 }
 
@@ -245,7 +245,7 @@ static void test_norm(void **state)
         y = charl_sum(g, y, dim, false);
     }
     charl_graph_backward(g, y, NULL);
-    charl_graph_keep(g, charl_var_gradient(x));
+    charl_graph_keep(g, charl_var_get_gradient(x));
     assert_non_null(strstr(plan(g), " layer_norm.layer_norm_grad mul.mul mul.mul#2 mul.add "
                                     "rms_norm.rms_norm_grad rms_norm.add"));
 }
@@ -277,9 +277,9 @@ static void test_norm_weights(void **state)
         y = charl_sum(g, y, dim, false);
     }
     charl_graph_backward(g, y, NULL);
-    charl_graph_keep(g, charl_var_gradient(x));
-    charl_graph_keep(g, charl_var_gradient(w));
-    charl_graph_keep(g, charl_var_gradient(b));
+    charl_graph_keep(g, charl_var_get_gradient(x));
+    charl_graph_keep(g, charl_var_get_gradient(w));
+    charl_graph_keep(g, charl_var_get_gradient(b));
     nodes = plan(g);
     assert_non_null(strstr(nodes, " layer_norm.layer_norm_grads"));
     assert_null(strstr(nodes, "slice"));
@@ -304,7 +304,7 @@ static unsigned char *run_loss(bool fused, int64_t rows, int64_t classes, size_t
                             &(charl_cross_entropy_args){.label_smoothing = 0.1F});
     charl_graph_keep(g, y);
     charl_graph_backward(g, charl_sum(g, y, 0, false), charl_constant(g, 3.0F));
-    charl_graph_keep(g, charl_var_gradient(x));
+    charl_graph_keep(g, charl_var_get_gradient(x));
     charl_assert_ok(charl_graph_compile(g));
     charl__env_set(CHARL_ENV_NO_FUSION, NULL);
     assert_int_equal(charl_graph_get_info(g).fused, fused ? 1 : 0);
@@ -319,7 +319,7 @@ static unsigned char *run_loss(bool fused, int64_t rows, int64_t classes, size_t
     charl_assert_ok(charl_tensor_write(charl_var_get_tensor(x), values, *bytes));
     charl_assert_ok(charl_tensor_write(charl_var_get_tensor(label), labels, (size_t)rows * 4));
     charl_assert_ok(charl_graph_run(g));
-    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(charl_var_gradient(x)), got, *bytes));
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(charl_var_get_gradient(x)), got, *bytes));
     charl_assert_ok(charl_tensor_read(charl_var_get_tensor(y), got + *bytes, (size_t)rows * 4));
     *bytes += (size_t)rows * 4;
     charl_free(values);

@@ -434,7 +434,7 @@ static void test_var_used_twice(void **state)
     charl_assert_ok(charl_graph_compile(g));
     write(x, (float[]){1, 2, -3}, 3);
     charl_assert_ok(charl_graph_run(g));
-    read(charl_var_gradient(x), out, 3); /* 2x + 3 */
+    read(charl_var_get_gradient(x), out, 3); /* 2x + 3 */
     charl_assert_close_f32(out, ((float[]){5, 7, -3}), 3, 1e-6);
     charl_graph_destroy(g);
 }
@@ -452,7 +452,7 @@ static void test_seed_scales_gradients(void **state)
     write(x, (float[]){1, 2}, 2);
     write(seed, (float[]){0.25F}, 1);
     charl_assert_ok(charl_graph_run(g));
-    read(charl_var_gradient(x), out, 2);
+    read(charl_var_get_gradient(x), out, 2);
     charl_assert_close_f32(out, ((float[]){0.5F, 1}), 2, 1e-6);
     charl_graph_destroy(g);
 }
@@ -467,9 +467,9 @@ static void test_no_gradient_where_nothing_depends(void **state)
     charl_graph_require_gradient(g, y);
     charl_graph_backward(g, sum_all(g, x), NULL);
     charl_assert_ok(charl_graph_compile(g));
-    assert_non_null(charl_var_gradient(x));
-    assert_null(charl_var_gradient(y));
-    assert_null(charl_var_gradient(NULL));
+    assert_non_null(charl_var_get_gradient(x));
+    assert_null(charl_var_get_gradient(y));
+    assert_null(charl_var_get_gradient(NULL));
     charl_graph_destroy(g);
 }
 
@@ -485,7 +485,7 @@ static void test_loss_is_an_input(void **state)
     charl_graph_backward(g, x, NULL);
     charl_assert_ok(charl_graph_compile(g));
     charl_assert_ok(charl_graph_run(g));
-    read(charl_var_gradient(x), &out, 1);
+    read(charl_var_get_gradient(x), &out, 1);
     assert_true(out == 1.0F);
     charl_graph_destroy(g);
 }

@@ -327,16 +327,16 @@ static void test_halves_replay_alone(void **state)
     charl_graph_require_gradient(g, a);
     y = charl_relu(g, a);
     charl_graph_backward(g, y, b);
-    charl_graph_keep(g, charl_var_gradient(a));
+    charl_graph_keep(g, charl_var_get_gradient(a));
     charl_graph_keep(g, y);
     charl_assert_ok(charl_graph_compile(g));
     write(a, x, 4);
     write(b, dy, 4);
     charl_assert_ok(charl_graph_run_forward(g));
-    read(charl_var_gradient(a), got, 4);
+    read(charl_var_get_gradient(a), got, 4);
     assert_memory_equal(got, ((const float[]){0, 0, 0, 0}), sizeof got);
     charl_assert_ok(charl_graph_run_backward(g));
-    read(charl_var_gradient(a), got, 4);
+    read(charl_var_get_gradient(a), got, 4);
     assert_memory_equal(got, want, sizeof got);
     charl_graph_destroy(g);
 }
@@ -393,8 +393,8 @@ static void test_flop_of_products(void **state)
     charl_graph_require_gradient(g, w);
     y = charl_attention(g, charl_linear(g, x, w, NULL), &causal);
     charl_graph_backward(g, y, charl_input(g, "dy", CHARL_F32, (charl_shape){3, {B, T, H}}, CHARL_BATCHED));
-    charl_graph_keep(g, charl_var_gradient(x));
-    charl_graph_keep(g, charl_var_gradient(w));
+    charl_graph_keep(g, charl_var_get_gradient(x));
+    charl_graph_keep(g, charl_var_get_gradient(w));
     charl_assert_ok(charl__graph_prepare(g));
     assert_int_equal(llround(charl_graph_get_info(g).flop), llround(3 * linear + 3.5 * attention));
     charl_graph_destroy(g);
@@ -406,8 +406,8 @@ static void test_flop_of_products(void **state)
     charl_graph_require_gradient(g, bias);
     charl_graph_backward(g, charl_linear(g, x, w, bias),
                          charl_input(g, "dy", CHARL_F32, (charl_shape){2, {B, H}}, CHARL_BATCHED));
-    charl_graph_keep(g, charl_var_gradient(w));
-    charl_graph_keep(g, charl_var_gradient(bias));
+    charl_graph_keep(g, charl_var_get_gradient(w));
+    charl_graph_keep(g, charl_var_get_gradient(bias));
     charl_assert_ok(charl__graph_prepare(g));
     assert_int_equal(llround(charl_graph_get_info(g).flop), B * H * 5 * 2); /* only the gradient is kept */
     charl_graph_destroy(g);

@@ -68,7 +68,7 @@ static void test_values(void **state)
     assert_true(c->data.augment.flip && c->data.augment.crop == 4 && c->data.augment.mixup == 0.2 &&
                 c->data.augment.rotate == 0 && c->data.augment.cutout == 0);
     assert_int_equal(c->train.batch_size, 65536);
-    assert_int_equal(charl_config_slices(c), 8);
+    assert_int_equal(charl_config_get_slices(c), 8);
     assert_string_equal(c->scheduler.type, "multistep");
     schedule = c->scheduler.settings;
     assert_int_equal(schedule->milestones.count, 4);
@@ -81,7 +81,7 @@ static void test_values(void **state)
         assert_int_equal(c->eval.metrics >> (i + 1) & 1, strcmp(name, "accuracy") == 0 || strcmp(name, "top5") == 0);
     }
     assert_int_equal(charl__config_layer_count(c), 2);
-    assert_null(charl_config_notice(c, 0));
+    assert_null(charl_config_get_notice(c, 0));
     charl_config_destroy(c);
 }
 
@@ -164,9 +164,9 @@ static void test_keys_of_a_loss(void **state)
     assert_int_equal(parse(HEAD "[train]\nhuber_delta = 0.5\nlabel_smoothing = 0.1\nloss = huber\n", &c), CHARL_OK);
     assert_string_equal(c->train.loss, "huber");
     assert_true(*(const double *)c->train.loss_settings == 0.5);
-    assert_string_equal(charl_config_notice(c, 0),
+    assert_string_equal(charl_config_get_notice(c, 0),
                         "conf/t.ini:7: [train] label_smoothing has no effect with loss = huber");
-    assert_null(charl_config_notice(c, 1));
+    assert_null(charl_config_get_notice(c, 1));
     assert_int_equal(charl_config_print(c, false, &text), CHARL_OK);
     assert_non_null(strstr(text, "\nhuber_delta = 0.5\n"));
     assert_null(strstr(text, "label_smoothing"));
@@ -201,11 +201,11 @@ static void test_notices(void **state)
     assert_int_equal(parse(HEAD "[optimizer]\nlr = 0.5\nmomentum = 0\n[train]\nglobal_batch_size = 8\n", &c), CHARL_OK);
     assert_true(c->optimizer.learning_rate == 0.5);
     assert_int_equal(c->train.batch_size, 8);
-    assert_string_equal(charl_config_notice(c, 0), "conf/t.ini:6: [optimizer] lr is read as learning_rate");
-    assert_string_equal(charl_config_notice(c, 1), "conf/t.ini:9: [train] global_batch_size is read as batch_size");
-    assert_string_equal(charl_config_notice(c, 2),
+    assert_string_equal(charl_config_get_notice(c, 0), "conf/t.ini:6: [optimizer] lr is read as learning_rate");
+    assert_string_equal(charl_config_get_notice(c, 1), "conf/t.ini:9: [train] global_batch_size is read as batch_size");
+    assert_string_equal(charl_config_get_notice(c, 2),
                         "conf/t.ini:7: [optimizer] momentum has no effect with type = adamw");
-    assert_null(charl_config_notice(c, 3));
+    assert_null(charl_config_get_notice(c, 3));
     charl_config_destroy(c);
 }
 
@@ -404,15 +404,16 @@ static void test_keys_belong_to_types(void **state)
     assert_int_equal(charl_config_parse("t.ini", text, strlen(text), &rms, 1, &c), CHARL_OK);
     o = c->optimizer.settings;
     assert_true(o->beta2 == 0.5 && o->eps == 1e-8 && o->momentum == 0.0);
-    assert_string_equal(charl_config_notice(c, 0), "t.ini:10: [scheduler] min_lr has no effect with type = constant");
-    assert_null(charl_config_notice(c, 1));
+    assert_string_equal(charl_config_get_notice(c, 0),
+                        "t.ini:10: [scheduler] min_lr has no effect with type = constant");
+    assert_null(charl_config_get_notice(c, 1));
     charl_config_destroy(c);
     assert_int_equal(charl_config_parse("t.ini", HEAD, strlen(HEAD), &lion, 1, &c), CHARL_OK);
     assert_true(((const charl_optimizer_config *)c->optimizer.settings)->beta2 == 0.99);
     charl_config_destroy(c);
     assert_int_equal(charl_config_parse("t.ini", text, strlen(text), &sgd, 1, &c), CHARL_OK);
     assert_true(((const charl_optimizer_config *)c->optimizer.settings)->momentum == 0.9);
-    assert_string_equal(charl_config_notice(c, 0), "t.ini:7: [optimizer] beta2 has no effect with type = sgd");
+    assert_string_equal(charl_config_get_notice(c, 0), "t.ini:7: [optimizer] beta2 has no effect with type = sgd");
     charl_config_destroy(c);
 }
 
@@ -467,7 +468,7 @@ static void test_load(void **state)
     close(fd);
     assert_int_equal(charl_config_load(path, NULL, 0, &c), CHARL_OK);
     assert_string_equal(c->run.output_dir, "/tmp/runs/demo");
-    assert_string_equal(charl_config_source(c, &length), GOOD);
+    assert_string_equal(charl_config_get_source(c, &length), GOOD);
     assert_int_equal(length, strlen(GOOD));
     charl_config_destroy(c);
     unlink(path);
@@ -515,7 +516,7 @@ static void test_own_directory(void **state)
     charl_assert_ok(charl_config_load(path, NULL, 0, &c));
     assert_string_equal(c->run.output_dir, dir);
     assert_string_equal(c->data.path, data);
-    assert_string_equal(charl_config_notice(c, 0), note);
+    assert_string_equal(charl_config_get_notice(c, 0), note);
     charl_config_destroy(c);
     charl_assert_ok(charl_config_load(path, &elsewhere, 1, &c));
     assert_string_equal(c->run.output_dir, "there");
@@ -528,7 +529,7 @@ static void test_own_directory(void **state)
     charl_assert_ok(charl_config_load("config.ini", NULL, 0, &c));
     assert_string_equal(c->run.output_dir, ".");
     assert_string_equal(c->data.path, "d.h5");
-    assert_null(charl_config_notice(c, 0));
+    assert_null(charl_config_get_notice(c, 0));
     charl_config_destroy(c);
     assert_int_equal(chdir("/"), 0);
     charl_test_tempdir_remove(dir);

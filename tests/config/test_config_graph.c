@@ -172,9 +172,9 @@ static void test_unused_blocks(void **state)
                                 "[layer a]\ntype=inner\n",
                            &c),
                      CHARL_OK);
-    assert_string_equal(charl_config_notice(c, 0), "t.ini:7: [block b]: no layer uses it");
-    assert_string_equal(charl_config_notice(c, 1), "t.ini:13: [block c]: no layer uses it");
-    assert_null(charl_config_notice(c, 2));
+    assert_string_equal(charl_config_get_notice(c, 0), "t.ini:7: [block b]: no layer uses it");
+    assert_string_equal(charl_config_get_notice(c, 1), "t.ini:13: [block c]: no layer uses it");
+    assert_null(charl_config_get_notice(c, 2));
     charl_config_destroy(c);
 }
 

@@ -327,7 +327,7 @@ static charl_status meet(member *m, charl_comm *c)
     charl_reducer *r = NULL;
     int64_t ticket;
 
-    charl_comm_timeout_set(c, 300);
+    charl_comm_set_timeout(c, 300);
     CHARL_TRY_CLEANUP(charl_comm_reduce_i64(c, CHARL_COMM_SUM, v, 2));
     CHARL_REQUIRE_CLEANUP(v[0] == (int64_t)many * (many - 1) / 2 && v[1] == many, CHARL_ERR_INVALID, "a sum of ranks");
     st = charl_comm_agree(c, m->rank % 1000 == 7 ? CHARL_ERR_DATA : CHARL_OK);
@@ -346,7 +346,7 @@ static charl_status meet(member *m, charl_comm *c)
     CHARL_TRY_CLEANUP(charl_allreduce_wait(ar, ticket));
     CHARL_TRY_CLEANUP(charl_allreduce_read_sum(ar, 0, VALUES, sum));
     CHARL_REQUIRE_CLEANUP(memcmp(sum, tree_of_many, sizeof sum) == 0, CHARL_ERR_INVALID, "an all-reduce by %s",
-                          charl_allreduce_name(ar));
+                          charl_allreduce_get_name(ar));
     CHARL_TRY_CLEANUP(charl_comm_barrier(c));
 cleanup:
     charl_allreduce_destroy(ar);

@@ -106,7 +106,7 @@ CALLED = {("charl_mlp_config", "dropout"): "fc_drop1: p is", ("charl_cnn_config"
 ANY = {
     "charl_constant": "a mask has infinities", "charl_tensor_fill": "any value of a tensor", "charl_kernel_float": "any argument of a kernel",
     "charl_data_parallel_step": "gives it to charl_optimizer_step",
-    "charl_comm_timeout_set": "returns nothing; what is out of range changes nothing",
+    "charl_comm_set_timeout": "returns nothing; what is out of range changes nothing",
     "charl_checkpoint_state": "what a run had when it was saved", "charl_checkpoint": "what a run had when it was saved",
     "charl_metric_value": "what was measured",
     "charl_operator_sample": "a constant description", "charl_operator": "a constant description",

@@ -54,7 +54,7 @@ static void create(model *m)
     m->y = charl_batch_mean(m->g, charl_mean(m->g, charl_mul(m->g, m->x, charl_parameter(m->g, m->w)), 1, false));
     charl_graph_keep(m->g, m->y);
     charl_graph_backward(m->g, m->y, NULL);
-    m->gradient = charl_var_gradient(charl_parameter(m->g, m->w));
+    m->gradient = charl_var_get_gradient(charl_parameter(m->g, m->w));
     need(charl_graph_compile(m->g));
     need(charl_params_initialize(m->params, 1));
     need(charl_optimizer_create(m->params, &sgd, &m->optimizer));

@@ -4,6 +4,8 @@
 - No line is longer than 120 columns, and no declaration is broken because a comment follows it: the comment stands above.
 - What is one of an enumeration has its type: no int whose comment names it.
 - Options begin with struct_size, and whoever fills them sets it.
+- Functions have the names and the order of parameters that CONTRIBUTING.md describes: NOUN_VERB after the object, get_, charl_register_NOUN, ctx
+  behind its callback.
 
 Usage: interface.py ROOT
 """
@@ -13,6 +15,52 @@ import re
 import sys
 
 WIDTH = 120
+
+# The noun of a type, where it is not the type's own name.
+NOUNS = {"charl_checkpoint_reader": "charl_checkpoint"}
+# First parameters that say where, or from what, something is done: the noun is what is done or made.
+PLACES = {"charl_device", "charl_config", "charl_graph", "charl_comm"}
+# Properties without get_: of a communicator, as in MPI.
+PROPERTIES = {"charl_comm_" + name for name in
+              "rank size local_rank local_size node node_count host pid place cpu_share".split()}
+# Verbs after which a function returns something else than a status: they make or find it.
+ANSWERS = r"(get|is|has|can|takes|find|retain|share|build)(_|$)"
+
+
+def functions(text):
+    """(line, result, name, parameters) of the functions that a header declares."""
+    def blank(m):
+        return re.sub(r"[^\n]", " ", m.group(0))
+
+    text = re.sub(r"/\*.*?\*/|^#(?:[^\n]*\\\n)*[^\n]*", blank, text, flags=re.S | re.M)
+    while re.search(r"\{[^{}]*\}", text):
+        text = re.sub(r"\{[^{}]*\}", blank, text)
+    for m in re.finditer(r"(?:^|;)([\w\s*]+?)\b(charl_\w+)\s*\(((?:[^()]|\([^()]*\))*)\)", text):
+        if "typedef" not in m.group(1):
+            parameters = [" ".join(p.split()) for p in re.split(r",(?![^(]*\))", m.group(3))]
+            yield text.count("\n", 0, m.start(2)) + 1, " ".join(m.group(1).split()), m.group(2), parameters
+
+
+def check_names(path, text, opaque, callbacks, complain):
+    for line, result, name, parameters in functions(text):
+        m = re.match(r"(const )?(charl_\w+) \*(?!\*)", parameters[0])
+        kind = m.group(2) if m and m.group(2) in opaque else None
+        noun = NOUNS.get(kind, kind)
+        made = re.match(r"(charl_\w+) \*\*out$", parameters[-1])
+        if kind and not name.startswith(noun + "_") and kind not in PLACES and not (made and name.startswith(made.group(1) + "_")):
+            complain(path, line, "%s: its object is a %s, so it is called %s_VERB" % (name, kind, noun))
+        if (kind and m.group(1) and name.startswith(noun + "_") and name not in PROPERTIES and result not in ("charl_status", "void")
+                and not re.match(ANSWERS, name[len(noun) + 1:]) and not any(name.startswith(o + "_") and len(o) > len(noun) for o in opaque)):
+            complain(path, line, "%s gives a property: %s_get_%s, or is_ and has_" % (name, noun, name[len(noun) + 1:]))
+        if "register" in name and not name.startswith("charl_register_"):
+            complain(path, line, "%s: a function that registers is called charl_register_NOUN" % name)
+        for i, parameter in enumerate(parameters):
+            callback = parameters[i - 1] if i > 0 else ""
+            before = re.match(r"(?:const )?(charl_\w+) ", callback)
+            if re.search(r"\bctx$", parameter) and not ("(*" in callback or (before and before.group(1) in callbacks)):
+                complain(path, line, "%s: ctx stands behind the callback that gets it" % name)
+            if re.search(r" \*\*out$", parameter) and i != len(parameters) - 1 and parameters[i + 1] != "void **host":
+                complain(path, line, "%s: what it makes, out, is its last parameter" % name)
 
 
 def check(path, text, enums, complain):
@@ -51,12 +99,16 @@ def main():
 
     os.chdir(sys.argv[1])
     texts = {}
-    for path in sorted(glob.glob("include/charl/*.h")):
+    for path in sorted(glob.glob("include/charl/*.h") + glob.glob("include/charl/*.h.in")):
         with open(path, encoding="utf-8") as f:
             texts[path] = f.read()
     enums = set(re.findall(r"^typedef enum (\w+)", "\n".join(texts.values()), re.M))
+    whole = "\n".join(texts.values())
+    opaque = set(re.findall(r"^typedef struct (charl_\w+) \1;", whole, re.M))
+    callbacks = set(re.findall(r"^typedef [\w *]+\(\*(charl_\w+)\)", whole, re.M))
     for path, text in texts.items():
         check(path, text, enums, complain)
+        check_names(path, text, opaque, callbacks, complain)
     options = []
     for path, text in texts.items():
         for m in re.finditer(r"typedef struct (\w+_(?:options|request)) \{\s*([^;]*);", text):

@@ -143,6 +143,18 @@ expect interface 'src/base/a.c:6: charl_x_options begins with its size: o = {siz
 printf 'struct s {\n    const char\n        *name; /* of it */\n};\n' >>"$tree/include/charl/graph.h"
 expect interface 'include/charl/graph.h:17: a comment breaks the declaration; put it above'
 
+thing='typedef struct charl_thing charl_thing;'
+printf "$thing\\nint charl_put(charl_thing *t);\\n" >>"$tree/include/charl/graph.h"
+expect interface 'include/charl/graph.h:17: charl_put: its object is a charl_thing, so it is called charl_thing_VERB'
+printf "$thing\\nint charl_thing_size(const charl_thing *t);\\n" >>"$tree/include/charl/graph.h"
+expect interface 'include/charl/graph.h:17: charl_thing_size gives a property: charl_thing_get_size, or is_ and has_'
+printf 'charl_status charl_thing_register(const void *row);\n' >>"$tree/include/charl/graph.h"
+expect interface 'charl_thing_register: a function that registers is called charl_register_NOUN'
+printf 'charl_status charl_visit(void *ctx, void (*each)(void *ctx));\n' >>"$tree/include/charl/graph.h"
+expect interface 'charl_visit: ctx stands behind the callback that gets it'
+printf '/** %0130d */\n' 0 >>"$tree/include/charl/version.h.in"
+expect interface 'include/charl/version.h.in:1: 137 columns; at most 120'
+
 printf '#ifndef CHARL_NN_B_H\n#define CHARL_NN_B_H\nsize_t b(void);\n#endif\n' >"$tree/src/nn/b.h"
 expect headers 'src/nn/b.h: does not compile alone'
 printf '#ifndef B_H\n#define B_H\n#endif\n' >"$tree/src/nn/b.h"

@@ -50,7 +50,7 @@ static void check(charl_comm *c, const char *name, int total, int64_t n)
     charl_assert_ok(create(c, name, n, &mine, &ar));
     lanes = charl__allreduce_lanes(ar);
     sum = charl__allreduce_sum(ar);
-    assert_true(strcmp(name, "auto") == 0 || strcmp(charl_allreduce_name(ar), name) == 0);
+    assert_true(strcmp(name, "auto") == 0 || strcmp(charl_allreduce_get_name(ar), name) == 0);
     assert_int_equal((uintptr_t)lanes % 4096, 0);
     assert_int_equal((uintptr_t)sum % 4096, 0);
     assert_int_equal(charl__allreduce_stride(ar) % 1024, 0);
@@ -146,7 +146,7 @@ static void test_a_wrong_algorithm_is_refused(void **state)
     charl_assert_message("dist.reduce_dtype");
     charl__env_set(CHARL_ENV_ALLREDUCE, "p2p");
     charl_assert_ok(create(comm, "auto", 4, &mine, &ar));
-    assert_string_equal(charl_allreduce_name(ar), "p2p");
+    assert_string_equal(charl_allreduce_get_name(ar), "p2p");
     charl__env_set(CHARL_ENV_ALLREDUCE, NULL);
     charl_allreduce_destroy(ar);
     charl_assert_status(create(comm, "auto", -1, &mine, &ar), CHARL_ERR_INVALID);

@@ -365,7 +365,7 @@ static void check_initial_value(const charl_params *set, const expected_param *w
 static void check_gradient(const charl_var *v)
 {
     const charl_shape shape = charl_var_get_type(v).shape;
-    float *grad = values_of(charl_var_get_tensor(charl_var_gradient(v)));
+    float *grad = values_of(charl_var_get_tensor(charl_var_get_gradient(v)));
     bool any = false;
 
     for (int64_t i = 0; i < charl_shape_count(&shape); i++) {

@@ -113,12 +113,12 @@ static void test_gradients(void **state)
     (void)state;
     build(&n, &lora, true);
     assert_int_equal(charl_params_get_elements(n.params), RANK * (FEATURES + HIDDEN));
-    assert_null(charl_var_gradient(charl_parameter(n.g, charl_params_find(n.params, "fc2.weight"))));
+    assert_null(charl_var_get_gradient(charl_parameter(n.g, charl_params_find(n.params, "fc2.weight"))));
     charl_assert_ok(charl_graph_run(n.g));
-    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(charl_var_gradient(
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(charl_var_get_gradient(
                                           charl_parameter(n.g, charl_params_find(n.params, "fc1.lora_A.weight")))),
                                       zero, sizeof zero));
-    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(charl_var_gradient(
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(charl_var_get_gradient(
                                           charl_parameter(n.g, charl_params_find(n.params, "fc1.lora_B.weight")))),
                                       grad, sizeof grad));
     for (int i = 0; i < RANK * FEATURES; i++) {
@@ -144,7 +144,7 @@ static void test_gradients(void **state)
 
 static void read_gradient(net *n, const char *name, float *out, size_t bytes)
 {
-    charl_var *gradient = charl_var_gradient(charl_parameter(n->g, charl_params_find(n->params, name)));
+    charl_var *gradient = charl_var_get_gradient(charl_parameter(n->g, charl_params_find(n->params, name)));
 
     charl_assert_ok(charl_tensor_read(charl_var_get_tensor(gradient), out, bytes));
 }

@@ -392,7 +392,7 @@ static charl_status compare_gradient(checking *t, const gradient_case *gc, int i
     const charl_dtype dtype = charl__gradient_dtype(&c->in_type[i]);
     const double relative = t->precision == CHARL_F32 ? 2e-5 : 8.0 * charl__epsilon(t->precision);
     const double terms = c->sample->terms > 1 ? (double)c->sample->terms : 1.0;
-    charl_var *grad = charl_var_gradient(gc->in[i]);
+    charl_var *grad = charl_var_get_gradient(gc->in[i]);
     double *got = NULL, scale = 1.0;
     void *raw = NULL;
 

@@ -131,7 +131,7 @@ charl_status charl__predict_split(const charl_config *config, const char *checkp
                                   charl_ema_choice ema, const char *file)
 {
     charl_status st = CHARL_OK;
-    const charl_dataset_options data = charl_config_dataset_options(config);
+    const charl_dataset_options data = charl_config_get_dataset_options(config);
     const char *path = charl__cli_text(config, "data.path");
     char val_split[64];
     const charl_config_override part = {val_split, "charl eval"};

@@ -64,7 +64,7 @@ static int load_config(const charl__train_args *args, charl_config **out)
     if (st != CHARL_OK) {
         return charl__cli_fail_alike(st);
     }
-    for (int i = 0; rank == 0 && (notice = charl_config_notice(*out, i)) != NULL; i++) {
+    for (int i = 0; rank == 0 && (notice = charl_config_get_notice(*out, i)) != NULL; i++) {
         charl__cli_say("note", notice);
     }
     return 0;

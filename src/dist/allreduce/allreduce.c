@@ -210,7 +210,7 @@ void charl_allreduce_destroy(charl_allreduce *ar)
     charl_free(ar);
 }
 
-const char *charl_allreduce_name(const charl_allreduce *ar)
+const char *charl_allreduce_get_name(const charl_allreduce *ar)
 {
     return ar ? ar->algorithm->row.name : NULL;
 }

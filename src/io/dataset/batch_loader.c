@@ -120,7 +120,7 @@ charl_status charl_loader_next(charl_loader *l, charl_loader_batch *out)
     return CHARL_OK;
 }
 
-double charl_loader_waited_s(const charl_loader *l)
+double charl_loader_get_waited_s(const charl_loader *l)
 {
     return l ? charl__loader_waited_s(l->reader) : 0;
 }

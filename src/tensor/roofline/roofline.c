@@ -117,7 +117,7 @@ void charl_roofline_destroy(charl_roofline *c)
     }
 }
 
-double charl_roofline_amount(const charl_roofline *c)
+double charl_roofline_get_amount(const charl_roofline *c)
 {
     return c ? c->amount : 0;
 }

@@ -39,7 +39,7 @@ static charl_status measure(charl_device *dev, charl_roofline *r, double *rate)
 
         CHARL_TRY(charl_roofline_run(r));
         CHARL_TRY(charl_device_sync(dev));
-        best = i > 0 ? fmax(best, charl_roofline_amount(r) / (charl__clock_s() - begin)) : 0;
+        best = i > 0 ? fmax(best, charl_roofline_get_amount(r) / (charl__clock_s() - begin)) : 0;
     }
     *rate = best;
     return CHARL_OK;

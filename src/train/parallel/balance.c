@@ -146,13 +146,13 @@ static charl_status exchange(charl__trainer *t, const int *count)
     for (int r = 0; r < rank; r++) {
         first += count[r];
     }
-    charl_comm_timeout_set(t->comm, t->config->dist.stage_timeout_s);
+    charl_comm_set_timeout(t->comm, t->config->dist.stage_timeout_s);
     st = charl__replica_divide(&t->replica, first, count[rank]);
     if (st != CHARL_OK && charl_comm_is_agreed(t->comm)) {
         charl__error_prefix("step %" PRId64 ", division of the batch: ", t->replica.step);
     }
     CHARL_TRY(st);
-    charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
+    charl_comm_set_timeout(t->comm, t->config->dist.timeout_s);
     memcpy(t->balance.count, count, (size_t)charl_comm_size(t->comm) * sizeof *count);
     return st;
 }
