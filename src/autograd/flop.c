@@ -22,15 +22,28 @@ double charl__flop_weights(const charl_shape *values, const charl_shape *w, int 
     return 2.0 * (double)charl_shape_count(values) * (double)charl_shape_count(w) / each;
 }
 
-static double node_flop(const charl_graph *g, const charl__node *n)
+charl__infer charl__node_infer(const charl_graph *g, const charl__node *n, charl_type *in)
 {
-    charl_type in[CHARL_OP_MAX_IN];
-    charl__infer inf = {
-        .op = n->op, .attr = n->attr, .n_in = n->n_in, .in = in, .n_slices = g->slices.count, .n_out = n->n_out};
+    charl__infer inf = {.op = n->op,
+                        .attr = n->attr,
+                        .n_in = n->n_in,
+                        .in = in,
+                        .n_slices = g->slices.count,
+                        .dev = g->dev,
+                        .n_out = 1};
 
     for (int k = 0; k < n->n_in; k++) {
         in[k] = n->in[k]->type;
     }
+    return inf;
+}
+
+static double node_flop(const charl_graph *g, const charl__node *n)
+{
+    charl_type in[CHARL_OP_MAX_IN];
+    charl__infer inf = charl__node_infer(g, n, in);
+
+    inf.n_out = n->n_out;
     for (int k = 0; k < n->n_out; k++) {
         inf.out[k] = n->out[k]->type;
     }

@@ -212,6 +212,8 @@ charl_status charl__graph_replay_flipped(charl_graph *g, int first, int last, in
 
 /** Floating-point operations of all products of a run; of node n, 0 where it is not run. */
 double charl__node_flop(const charl_graph *g, const charl__node *n);
+/** What the shape rule of a node is called with; the types of its operands go to `in`, which has room for CHARL_OP_MAX_IN. */
+charl__infer charl__node_infer(const charl_graph *g, const charl__node *n, charl_type *in);
 double charl__graph_flop(const charl_graph *g);
 
 /** One run without a step record of its own. */

@@ -58,19 +58,12 @@ static charl_var *operand(const charl__node *n, int i)
 /* Run the shape rule again, for the layout and the workspace that goes with it. */
 static charl_status ask(const charl__node *n, bool channels_last, charl__infer *inf)
 {
-    charl_type type[CHARL_OP_MAX_IN];
+    charl_type in[CHARL_OP_MAX_IN];
 
-    for (int i = 0; i < n->n_in; i++) {
-        type[i] = n->in[i]->type;
-    }
-    *inf = (charl__infer){.attr = n->attr,
-                          .n_in = n->n_in,
-                          .in = type,
-                          .n_slices = n->in[0]->g->slices.count,
-                          .dev = n->in[0]->g->dev,
-                          .channels_last = channels_last,
-                          .n_out = 1};
+    *inf = charl__node_infer(n->out[0]->g, n, in);
+    inf->channels_last = channels_last;
     CHARL_TRY(charl__op_infer(n->op, inf));
+    inf->in = NULL; /* types that end here */
     return CHARL_OK;
 }
 

@@ -30,22 +30,22 @@ const char *charl_layer_type_name(int i)
 charl_status charl_register_layer(const charl_layer_type *type)
 {
     CHARL_GIVEN(type);
-    CHARL_REQUIRE(type->build, CHARL_ERR_INVALID, "layer %s has no function that builds it",
-                  type->row.name ? type->row.name : "");
+    const char *name = type->row.name ? type->row.name : "";
+
+    CHARL_REQUIRE(type->build, CHARL_ERR_INVALID, "layer %s has no function that builds it", name);
     CHARL_REQUIRE(type->max_inputs != 1 && type->max_inputs >= 0 && type->max_inputs <= CHARL_LAYER_MAX_INPUTS,
-                  CHARL_ERR_INVALID, "layer %s: max_inputs is %d; it can be 0, or 2 to %d",
-                  type->row.name ? type->row.name : "", type->max_inputs, CHARL_LAYER_MAX_INPUTS);
+                  CHARL_ERR_INVALID, "layer %s: max_inputs is %d; it can be 0, or 2 to %d", name, type->max_inputs,
+                  CHARL_LAYER_MAX_INPUTS);
     CHARL_REQUIRE(type->row.settings_size <= CHARL_LAYER_MAX_SETTINGS, CHARL_ERR_INVALID,
-                  "layer %s has settings of %zu bytes; it can have %d", type->row.name ? type->row.name : "",
-                  type->row.settings_size, CHARL_LAYER_MAX_SETTINGS);
+                  "layer %s has settings of %zu bytes; it can have %d", name, type->row.settings_size,
+                  CHARL_LAYER_MAX_SETTINGS);
     for (int i = 0; i < type->row.n_keys; i++) {
         const char *key = type->row.keys[i].name;
 
         CHARL_REQUIRE(type->row.keys[i].kind != CHARL_KEY_SIZE, CHARL_ERR_INVALID,
-                      "layer %s: keys of layers are not SIZE", type->row.name ? type->row.name : "");
+                      "layer %s: keys of layers are not SIZE", name);
         CHARL_REQUIRE(!key || (strcmp(key, "input") != 0 && strcmp(key, "repeat") != 0), CHARL_ERR_INVALID,
-                      "layer %s: a key cannot be named %s, as every layer has one",
-                      type->row.name ? type->row.name : "", key);
+                      "layer %s: a key cannot be named %s, as every layer has one", name, key);
     }
     return charl__registry_add(&layers, &type->row);
 }
@@ -70,13 +70,14 @@ const char *charl_model_type_name(int i)
 charl_status charl_register_model(const charl_model_type *type)
 {
     CHARL_GIVEN(type);
-    CHARL_REQUIRE(type->add, CHARL_ERR_INVALID, "model %s has no function that adds its layers",
-                  type->row.name ? type->row.name : "");
+    const char *name = type->row.name ? type->row.name : "";
+
+    CHARL_REQUIRE(type->add, CHARL_ERR_INVALID, "model %s has no function that adds its layers", name);
     for (int i = 0; i < type->row.n_keys; i++) {
         const charl_key_kind kind = type->row.keys[i].kind;
 
         CHARL_REQUIRE(kind != CHARL_KEY_PAIR && kind != CHARL_KEY_TRIPLE && kind != CHARL_KEY_LAYER, CHARL_ERR_INVALID,
-                      "model %s: keys of models are not PAIR, TRIPLE or LAYER", type->row.name ? type->row.name : "");
+                      "model %s: keys of models are not PAIR, TRIPLE or LAYER", name);
     }
     return charl__registry_add(&models, &type->row);
 }

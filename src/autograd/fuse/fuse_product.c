@@ -31,17 +31,11 @@ static charl__node *last_producer(const charl__node *n)
 static bool takes_epilogue(const charl__node *n)
 {
     charl_type in[CHARL_OP_MAX_IN];
-    charl__infer inf = {.op = n->op,
-                        .attr = n->attr,
-                        .n_in = n->n_in,
-                        .in = in,
-                        .dev = n->out[0]->g->dev,
-                        .channels_last = n->out[0]->channels_last,
-                        .n_out = 1,
-                        .out = {n->out[0]->type}};
+    charl__infer inf = charl__node_infer(n->out[0]->g, n, in);
 
+    inf.out[0] = n->out[0]->type;
+    inf.channels_last = n->out[0]->channels_last;
     for (int i = 0; i < n->n_in; i++) {
-        in[i] = n->in[i]->type;
         inf.channels_last =
             inf.channels_last && (in[i].shape.ndim != 4 || in[i].batch != CHARL_BATCHED || n->in[i]->channels_last);
     }

@@ -18,6 +18,11 @@ static bool is_max(const charl__op *op)
     return op == &charl_op_max_pool2d;
 }
 
+static bool is_gradient(const charl__op *op)
+{
+    return op == &charl_op_max_pool2d_grad || op == &charl_op_avg_pool2d_grad;
+}
+
 enum { LANES = 8 }; /* channels of a work-item in kernels/pool/pool_last.cl */
 
 /* Shape under the window. */
@@ -81,7 +86,6 @@ static charl_status infer_grad(charl__infer *inf)
 
 typedef struct pool_run {
     const char *file, *entry;
-    bool gradient;
     bool rows;           /* vectors of 16 along a row */
     int64_t count, span; /* of what work-items go through, and how many each */
     int64_t groups;      /* > 0: channels-last, in eights */
@@ -91,7 +95,7 @@ static charl_status launch(const charl__enqueue *e, const pool_run *r)
 {
     const charl_window *w = &((const charl__pool *)e->attr)->win;
     const charl_shape *in = &e->in[0]->shape, *out = &e->out[0]->shape;
-    const charl_shape *image = r->gradient ? out : in, *small = r->gradient ? in : out;
+    const charl_shape *image = is_gradient(e->op) ? out : in, *small = is_gradient(e->op) ? in : out;
     int a = 0;
     charl__launch l = {.file = r->file,
                        .entry = r->entry,
@@ -127,30 +131,26 @@ static charl_status launch(const charl__enqueue *e, const pool_run *r)
 }
 
 /* out[0] lies channels-last, and so does what goes with it. */
-static charl_status launch_last(const charl__enqueue *e, const char *entry, bool gradient)
+static charl_status launch_last(const charl__enqueue *e, const char *entry)
 {
     return launch(e, &(pool_run){.file = "pool/pool_last",
                                  .entry = entry,
-                                 .gradient = gradient,
                                  .count = charl__tensor_count(e->out[0]) / LANES,
                                  .span = 1,
                                  .groups = e->out[0]->shape.dim[1] / LANES});
 }
 
 /* Over the elements of out[0]; operands are in[0], then in[1] if there is one, then outputs. */
-static charl_status launch_elements(const charl__enqueue *e, const char *entry, bool gradient)
+static charl_status launch_elements(const charl__enqueue *e, const char *entry)
 {
     const int64_t count = charl__tensor_count(e->out[0]);
 
-    return launch(e, &(pool_run){.file = "pool/pool",
-                                 .entry = entry,
-                                 .gradient = gradient,
-                                 .count = count,
-                                 .span = charl__span(e->dev, count, 1)});
+    return launch(
+        e, &(pool_run){.file = "pool/pool", .entry = entry, .count = count, .span = charl__span(e->dev, count, 1)});
 }
 
 /* On CPUs: over rows of out[0]. */
-static charl_status launch_rows(const charl__enqueue *e, const char *entry, bool gradient)
+static charl_status launch_rows(const charl__enqueue *e, const char *entry)
 {
     const int64_t count = charl__tensor_count(e->out[0]), extent = e->out[0]->shape.dim[3];
     const int64_t width = extent > 0 ? extent : 1;
@@ -158,7 +158,6 @@ static charl_status launch_rows(const charl__enqueue *e, const char *entry, bool
     return launch(e, &(pool_run){.file = "pool/pool_rows",
                                  .entry = entry,
                                  .rows = true,
-                                 .gradient = gradient,
                                  .count = count / width,
                                  .span = (charl__span(e->dev, count, 1) + width - 1) / width});
 }
@@ -167,10 +166,9 @@ static charl_status launch_rows(const charl__enqueue *e, const char *entry, bool
 static charl_status enqueue_max(const charl__enqueue *e)
 {
     if (e->out[0]->channels_last) {
-        return launch_last(e, "charl_max_last", false);
+        return launch_last(e, "charl_max_last");
     }
-    return charl__is_ungrouped(e->dev) ? launch_rows(e, "charl_max_rows", false)
-                                       : launch_elements(e, "charl_max", false);
+    return charl__is_ungrouped(e->dev) ? launch_rows(e, "charl_max_rows") : launch_elements(e, "charl_max");
 }
 
 /* Windows n x 2 that cover the image once, but for what is left over. */
@@ -194,26 +192,23 @@ static charl_status enqueue_max_grad(const charl__enqueue *e)
         w->stride[0] <= w->dilation[0] * (w->kernel[0] - 1) || w->stride[1] <= w->dilation[1] * (w->kernel[1] - 1);
 
     if (e->out[0]->channels_last) {
-        return launch_last(e, "charl_max_gradient_last", true);
+        return launch_last(e, "charl_max_gradient_last");
     }
     if (!charl__is_ungrouped(e->dev) || (overlap && e->out[0]->dtype != CHARL_F32) || size == 0) {
-        return launch_elements(e, "charl_max_gradient", true);
+        return launch_elements(e, "charl_max_gradient");
     }
     if (is_tiling(w)) {
-        return launch_rows(e, "charl_max_rows_gradient", true);
+        return launch_rows(e, "charl_max_rows_gradient");
     }
     return launch(e, &(pool_run){.file = "pool/pool",
                                  .entry = "charl_max_scatter",
-                                 .gradient = true,
                                  .count = image->dim[0] * image->dim[1],
                                  .span = (charl__span(e->dev, charl__tensor_count(e->out[0]), 1) + size - 1) / size});
 }
 
 static charl_status enqueue_avg(const charl__enqueue *e)
 {
-    const bool gradient = e->op == &charl_op_avg_pool2d_grad;
-
-    return launch_elements(e, gradient ? "charl_mean_gradient" : "charl_mean", gradient);
+    return launch_elements(e, is_gradient(e->op) ? "charl_mean_gradient" : "charl_mean");
 }
 
 static void backward(const charl__backward *b)
@@ -235,41 +230,57 @@ static void backward_avg_grad(const charl__backward *b)
     b->gin[0] = charl__apply1(b->g, &charl_op_avg_pool2d, b->attr, b->gout[0]);
 }
 
-/* Extents of images and outputs, for references. */
+/* For references: the window, and extents of images and outputs. */
 typedef struct pool_walk {
-    int64_t planes, h, w, oh, ow;
+    const charl_window *win;
+    int64_t h, w, oh, ow, count, taps; /* elements of the output; taps of each */
 } pool_walk;
 
-static pool_walk walk_of(const charl_shape *image, const charl_shape *out)
+static pool_walk walk_of(const charl__reference *r)
 {
-    return (pool_walk){image->dim[0] * image->dim[1], image->dim[2], image->dim[3], out->dim[2], out->dim[3]};
+    const charl_window *win = &((const charl__pool *)r->attr)->win;
+    const charl_shape *x = &r->in_type[0].shape, *y = &r->out_type[0].shape;
+    const charl_shape *image = is_gradient(r->op) ? y : x, *out = is_gradient(r->op) ? x : y;
+
+    return (pool_walk){win,
+                       image->dim[2],
+                       image->dim[3],
+                       out->dim[2],
+                       out->dim[3],
+                       charl_shape_count(out),
+                       (int64_t)win->kernel[0] * win->kernel[1]};
 }
 
-/* Row of tap k (H: d = 0) or column (W: d = 1) of window i, or -1 outside. */
-static int64_t tap_of(const charl_window *win, int d, int64_t i, int64_t k, int64_t extent)
+/* Where element i of the output has tap t in its plane of the image, or -1 outside. */
+static int64_t tap_of(const pool_walk *w, int64_t i, int64_t t)
 {
-    const int64_t at = i * win->stride[d] - win->padding[d] + k * win->dilation[d];
+    const charl_window *win = w->win;
+    const int64_t y = i / w->ow % w->oh * win->stride[0] - win->padding[0] + t / win->kernel[1] * win->dilation[0];
+    const int64_t x = i % w->ow * win->stride[1] - win->padding[1] + t % win->kernel[1] * win->dilation[1];
 
-    return at >= 0 && at < extent ? at : -1;
+    return y >= 0 && y < w->h && x >= 0 && x < w->w ? y * w->w + x : -1;
+}
+
+/* Where the plane of element i of the output begins in the images. */
+static int64_t plane_of(const pool_walk *w, int64_t i)
+{
+    return i / (w->oh * w->ow) * w->h * w->w;
 }
 
 static void reference_max(const charl__reference *r)
 {
-    const charl_window *win = &((const charl__pool *)r->attr)->win;
-    const pool_walk w = walk_of(&r->in_type[0].shape, &r->out_type[0].shape);
+    const pool_walk w = walk_of(r);
 
-    for (int64_t i = 0; i < w.planes * w.oh * w.ow; i++) {
-        const int64_t p = i % (w.oh * w.ow);
-        const double *x = r->in[0] + i / (w.oh * w.ow) * w.h * w.w;
+    for (int64_t i = 0; i < w.count; i++) {
+        const double *x = r->in[0] + plane_of(&w, i);
         double best = -(double)INFINITY, at = -1;
 
-        for (int64_t t = 0; t < win->kernel[0] * win->kernel[1]; t++) {
-            const int64_t y = tap_of(win, 0, p / w.ow, t / win->kernel[1], w.h);
-            const int64_t z = tap_of(win, 1, p % w.ow, t % win->kernel[1], w.w);
+        for (int64_t t = 0; t < w.taps; t++) {
+            const int64_t tap = tap_of(&w, i, t);
 
-            if (y >= 0 && z >= 0 && (at < 0 || x[y * w.w + z] > best || isnan(x[y * w.w + z]))) {
-                best = x[y * w.w + z];
-                at = (double)(y * w.w + z);
+            if (tap >= 0 && (at < 0 || x[tap] > best || isnan(x[tap]))) {
+                best = x[tap];
+                at = (double)tap;
             }
         }
         r->out[0][i] = best;
@@ -279,19 +290,15 @@ static void reference_max(const charl__reference *r)
 
 static void reference_max_grad(const charl__reference *r)
 {
-    const charl_window *win = &((const charl__pool *)r->attr)->win;
-    const pool_walk w = walk_of(&r->out_type[0].shape, &r->in_type[0].shape);
+    const pool_walk w = walk_of(r);
 
     charl__reference_clear(r, 0);
-    for (int64_t i = 0; i < w.planes * w.oh * w.ow; i++) {
-        const int64_t p = i % (w.oh * w.ow);
+    for (int64_t i = 0; i < w.count; i++) {
+        for (int64_t t = 0; t < w.taps; t++) {
+            const int64_t tap = tap_of(&w, i, t);
 
-        for (int64_t t = 0; t < win->kernel[0] * win->kernel[1]; t++) {
-            const int64_t y = tap_of(win, 0, p / w.ow, t / win->kernel[1], w.h);
-            const int64_t z = tap_of(win, 1, p % w.ow, t % win->kernel[1], w.w);
-
-            if (y >= 0 && z >= 0 && (double)(y * w.w + z) == r->in[1][i]) {
-                r->out[0][i / (w.oh * w.ow) * w.h * w.w + y * w.w + z] += r->in[0][i];
+            if (tap >= 0 && (double)tap == r->in[1][i]) {
+                r->out[0][plane_of(&w, i) + tap] += r->in[0][i];
             }
         }
     }
@@ -301,24 +308,16 @@ static void reference_max_grad(const charl__reference *r)
  * whose window covers it */
 static void reference_avg(const charl__reference *r)
 {
-    const bool gradient = r->op == &charl_op_avg_pool2d_grad;
-    const charl_shape *image = gradient ? &r->out_type[0].shape : &r->in_type[0].shape;
-    const charl_shape *out = gradient ? &r->in_type[0].shape : &r->out_type[0].shape;
-    const charl_window *win = &((const charl__pool *)r->attr)->win;
-    const pool_walk w = walk_of(image, out);
-    const double part = 1.0 / ((double)win->kernel[0] * win->kernel[1]);
+    const pool_walk w = walk_of(r);
+    const double part = 1.0 / (double)w.taps;
 
     charl__reference_clear(r, 0);
-    for (int64_t i = 0; i < w.planes * w.oh * w.ow; i++) {
-        const int64_t p = i % (w.oh * w.ow);
+    for (int64_t i = 0; i < w.count; i++) {
+        for (int64_t t = 0; t < w.taps; t++) {
+            const int64_t tap = tap_of(&w, i, t), at = plane_of(&w, i) + tap;
 
-        for (int64_t t = 0; t < win->kernel[0] * win->kernel[1]; t++) {
-            const int64_t y = tap_of(win, 0, p / w.ow, t / win->kernel[1], w.h);
-            const int64_t z = tap_of(win, 1, p % w.ow, t % win->kernel[1], w.w);
-            const int64_t at = i / (w.oh * w.ow) * w.h * w.w + y * w.w + z;
-
-            if (y >= 0 && z >= 0) {
-                r->out[0][gradient ? at : i] += r->in[0][gradient ? i : at] * part;
+            if (tap >= 0) {
+                r->out[0][is_gradient(r->op) ? at : i] += r->in[0][is_gradient(r->op) ? i : at] * part;
             }
         }
     }
