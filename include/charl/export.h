@@ -1,8 +1,20 @@
 #ifndef CHARL_EXPORT_H
 #define CHARL_EXPORT_H
-/** Models for other programs. */
+/** Models for other programs.
+ *
+ *      check(charl_export_model("run/best.h5", NULL, 0, CHARL_EMA_AUTO, "model.onnx")); // of a checkpoint
+ *
+ *      charl_graph *g = NULL; // of layers in code, whose parameters have their values
+ *      check(charl_graph_create(NULL, NULL, &g));
+ *      charl_graph_set_training(g, false);
+ *      charl_var *x = charl_input(g, "x", CHARL_F32, shape, CHARL_BATCHED);
+ *      charl_var *y = charl_model_build(model, g, params, x);
+ *      check(charl_export_onnx(g, &y, 1, NULL, "net.onnx"));
+ *      charl_graph_destroy(g);
+ */
 #include "charl/checkpoint.h"
 #include "charl/config.h"
+#include "charl/graph.h"
 
 CHARL_BEGIN_DECLS
 
@@ -19,6 +31,28 @@ CHARL_BEGIN_DECLS
  *  ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
 charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides, int n_overrides,
                                 charl_ema_choice ema, const char *path) CHARL_MUST_CHECK;
+
+/** How a graph is exported. All members may be zero for one output. */
+typedef struct charl_onnx_options {
+    size_t struct_size;              /* sizeof(charl_onnx_options) */
+    const char *name;                /* of the model; NULL: "model" */
+    const char *const *output_names; /* [n_outputs] NULL: "output", where there is one */
+} charl_onnx_options;
+
+/** Write what n_outputs values of a graph depend on as an ONNX model, replacing a file of that name. Inputs have the
+ *  names and types that charl_input gave them (i32 becomes int64), and the batch is of any size; parameters are
+ *  initializers under their names, with the values that they have now.
+ *
+ *  g  in inference mode and not compiled; it needs no device. The parameters have their values: another graph over
+ *     their set has been compiled, as for training
+ *
+ *  Blocks. Local. Deterministic.
+ *  Errors: ERR_INVALID  a graph for training, or one that is compiled; an output of another graph; a parameter without
+ *                       memory
+ *          ERR_CONFIG   an operator or element type that has no form in ONNX, naming it; more than 2 GiB
+ *          ERR_DISK, ERR_NOMEM, ERR_DEVICE, and the graph's first error */
+charl_status charl_export_onnx(const charl_graph *g, charl_var *const *outputs, int n_outputs,
+                               const charl_onnx_options *options, const char *path) CHARL_MUST_CHECK;
 
 /** Format i = 0, 1, ..., which is the ending of a file without its dot, and one line of help; NULL past the last. help
  *  may be NULL. Static. Local. */

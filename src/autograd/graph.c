@@ -93,6 +93,7 @@ void charl_graph_destroy(charl_graph *g)
         charl__graph_set(g, i)->users--;
     }
     charl_free(g->vars.item);
+    charl_free(g->parameters.item);
     charl_free(g->nodes.item);
     charl_free(g->constants.item);
     charl_free(g->action);
@@ -477,6 +478,30 @@ void charl_graph_set_trained(charl_graph *g, charl_params *set)
     }
 }
 
+/* The var of p; NULL: it has none. Its place is that of p in its set, or any if a parameter of another set was there first. */
+static charl_var *find_parameter(const charl_graph *g, const charl_param *p)
+{
+    charl_var *v = p->index < g->parameters.count ? g->parameters.item[p->index] : NULL;
+
+    for (int i = 0; v && v->param != p; i++) {
+        v = i < g->vars.count ? charl__var(g, i) : NULL;
+    }
+    return v;
+}
+
+static charl_status add_parameter(charl_graph *g, charl_param *p, charl_var *v)
+{
+    while (g->parameters.count <= p->index) {
+        CHARL_TRY(charl__list_add(&g->parameters, NULL));
+    }
+    if (!g->parameters.item[p->index]) {
+        g->parameters.item[p->index] = v;
+    }
+    v->leaf = CHARL_LEAF_PARAM;
+    v->param = p;
+    return CHARL_OK;
+}
+
 charl_var *charl_parameter(charl_graph *g, charl_param *p)
 {
     if (!g || !p) {
@@ -484,12 +509,10 @@ charl_var *charl_parameter(charl_graph *g, charl_param *p)
     }
     charl_status st = CHARL_OK;
     charl_type type;
-    charl_var *v = NULL;
+    charl_var *v = find_parameter(g, p);
 
-    for (int i = 0; i < g->vars.count; i++) {
-        if (charl__var(g, i)->param == p) {
-            return charl__var(g, i);
-        }
+    if (v) {
+        return v;
     }
     if (g->compiled) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "parameter %s: the graph is already compiled", p->spec.name);
@@ -500,11 +523,12 @@ charl_var *charl_parameter(charl_graph *g, charl_param *p)
     }
     type = (charl_type){charl__param_is_halved(p) ? g->precision : CHARL_F32, p->spec.shape, CHARL_REPLICATED};
     st = charl__var_new(g, type, &v);
+    if (st == CHARL_OK) {
+        st = add_parameter(g, p, v);
+    }
     if (st != CHARL_OK) {
         return charl__graph_keep_error(g, st);
     }
-    v->leaf = CHARL_LEAF_PARAM;
-    v->param = p;
     return v;
 }
 

@@ -86,6 +86,7 @@ struct charl_graph {
     bool training;
     charl_dtype precision;
     charl__list vars, nodes;
+    charl__list parameters; /* their vars, by the number of a parameter in its set; NULL where there is none */
     char scope[256];
     size_t scope_length[CHARL_MAX_SCOPES]; /* of scope before the i-th scope_begin */
     int scopes;

@@ -1,7 +1,7 @@
 /* Models as ONNX: the evaluation graph of the checkpoint's configuration, from rows as they lie in
- * the data file to the model's output, with a batch of any size.
+ * the data file to the model's output, with a batch of any size; and graphs that a program built.
  *
- * Normalisation is part of it, so that users need not know how the data were prepared: shift and
+ * Normalisation is part of the former, so that users need not know how the data were prepared: shift and
  * scale are two more parameters of the graph, whose values come from the checkpoint's schema. No
  * device is opened.
  */
@@ -10,7 +10,9 @@
 
 #include "autograd/onnx/onnx.h"
 #include "base/alloc.h"
+#include "base/options.h"
 #include "charl/data_schema.h"
+#include "charl/export.h"
 #include "charl/ops.h"
 #include "config/config_rows.h"
 #include "io/commit.h"
@@ -34,8 +36,9 @@ typedef struct onnx_export {
     charl_graph *g;
 } onnx_export;
 
-static charl_status read_value(void *ctx, const charl_param_spec *spec, float *dst)
+static charl_status read_value(void *ctx, const charl_param *p, float *dst)
 {
+    const charl_param_spec *spec = charl_param_get_spec(p);
     charl_status st = CHARL_OK;
     const onnx_export *x = ctx;
     float *stored = NULL;
@@ -171,16 +174,41 @@ static void export_fini(onnx_export *x)
     charl__session_fini(&x->session);
 }
 
+/* Translate a graph, and write it as `path`. */
+static charl_status write_onnx(const charl_graph *g, const charl__onnx_export *x, const char *path)
+{
+    charl_status st = CHARL_OK;
+    charl__onnx_model model = {0};
+    charl__commit c = {.fd = -1};
+
+    CHARL_TRY_CLEANUP(charl__graph_onnx(g, x, &model));
+    CHARL_TRY_CLEANUP(charl__commit_begin(path, &c));
+    CHARL_TRY_CLEANUP(charl__commit_write(&c, model.head.data, model.head.length));
+    CHARL_TRY_CLEANUP(charl__commit_write(&c, model.graph.data, model.graph.length));
+    CHARL_TRY_CLEANUP(charl__commit_end(&c, NULL, NULL));
+cleanup:
+    charl__commit_fini(&c);
+    charl__text_fini(&model.head);
+    charl__text_fini(&model.graph);
+    return st;
+}
+
+static const char *const output_name = "output";
+
 charl_status charl__export_onnx(const charl__export *e)
 {
-    static const char *const output_name = "output";
     charl_status st = CHARL_OK;
     onnx_export x = {.e = e, .session = {.infers = true}};
     charl_var *output = NULL;
     char picture[384];
     const char *metadata[][2] = {{"charl.schema", NULL}, {CHARL__EXPORT_LOCK, e->lock}, {"charl.input", picture}};
-    charl__onnx_model model = {0};
-    charl__commit c = {.fd = -1};
+    charl__onnx_export onnx = {.metadata = metadata,
+                               .n_metadata = sizeof metadata / sizeof *metadata,
+                               .outputs = &output,
+                               .output_names = &output_name,
+                               .n_outputs = 1,
+                               .read = read_value,
+                               .ctx = &x};
     char *json = NULL;
 
     CHARL_TRY_CLEANUP(charl__session_open_checkpoint(&x.session, e->checkpoint));
@@ -192,25 +220,37 @@ charl_status charl__export_onnx(const charl__export *e)
     CHARL_TRY_CLEANUP(charl_data_schema_print(x.session.schema, &json));
     describe_picture(x.session.schema, picture, sizeof picture);
     metadata[0][1] = json;
-    CHARL_TRY_CLEANUP(charl__graph_onnx(x.g,
-                                        &(charl__onnx_export){.name = x.session.config->run.name,
-                                                              .metadata = metadata,
-                                                              .n_metadata = sizeof metadata / sizeof *metadata,
-                                                              .outputs = &output,
-                                                              .output_names = &output_name,
-                                                              .n_outputs = 1,
-                                                              .read = read_value,
-                                                              .ctx = &x},
-                                        &model));
-    CHARL_TRY_CLEANUP(charl__commit_begin(e->path, &c));
-    CHARL_TRY_CLEANUP(charl__commit_write(&c, model.head.data, model.head.length));
-    CHARL_TRY_CLEANUP(charl__commit_write(&c, model.graph.data, model.graph.length));
-    CHARL_TRY_CLEANUP(charl__commit_end(&c, NULL, NULL));
+    onnx.name = x.session.config->run.name;
+    CHARL_TRY_CLEANUP(write_onnx(x.g, &onnx, e->path));
 cleanup:
-    charl__commit_fini(&c);
-    charl__text_fini(&model.head);
-    charl__text_fini(&model.graph);
     charl_free(json);
     export_fini(&x);
     return st;
+}
+
+static charl_status read_param(void *unused, const charl_param *p, float *dst)
+{
+    (void)unused;
+    return charl_param_read(p, dst);
+}
+
+charl_status charl_export_onnx(const charl_graph *g, charl_var *const *outputs, int n_outputs,
+                               const charl_onnx_options *options, const char *path)
+{
+    CHARL_GIVEN(g, outputs, path);
+    CHARL__OPTIONS(charl_onnx_options, options);
+    const char *const *names = options ? options->output_names : NULL;
+
+    CHARL_REQUIRE(n_outputs > 0 && (n_outputs == 1 || names), CHARL_ERR_INVALID,
+                  "%d outputs%s; HINT there is one at least, and each of several has a name in output_names", n_outputs,
+                  names ? "" : " without names");
+    CHARL_REQUIRE(!charl_graph_is_training(g), CHARL_ERR_INVALID,
+                  "the graph is one for training; HINT charl_graph_set_training(g, false) before it is built");
+    return write_onnx(g,
+                      &(charl__onnx_export){.name = options && options->name ? options->name : "model",
+                                            .outputs = outputs,
+                                            .output_names = names ? names : &output_name,
+                                            .n_outputs = n_outputs,
+                                            .read = read_param},
+                      path);
 }

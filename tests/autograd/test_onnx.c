@@ -29,20 +29,20 @@ static int teardown(void **state)
     return 0;
 }
 
-static charl_status read_zeros(void *ctx, const charl_param_spec *spec, float *dst)
+static charl_status read_zeros(void *ctx, const charl_param *p, float *dst)
 {
     int *reads = ctx;
 
-    memset(dst, 0, (size_t)charl_shape_count(&spec->shape) * sizeof *dst);
+    memset(dst, 0, (size_t)charl_shape_count(&charl_param_get_spec(p)->shape) * sizeof *dst);
     (*reads)++;
     return CHARL_OK;
 }
 
-static charl_status read_failing(void *ctx, const charl_param_spec *spec, float *dst)
+static charl_status read_failing(void *ctx, const charl_param *p, float *dst)
 {
     (void)ctx;
     (void)dst;
-    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s is not to be had", spec->name);
+    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s is not to be had", charl_param_get_spec(p)->name);
     return CHARL_OK;
 }
 
@@ -60,7 +60,7 @@ static charl_var *build(charl_graph *g)
 }
 
 static charl_status export(charl_graph *g, charl_var *output,
-                           charl_status (*read)(void *, const charl_param_spec *, float *), charl__text *out)
+                           charl_status (*read)(void *, const charl_param *, float *), charl__text *out)
 {
     charl_status st;
     charl__onnx_model model = {0};

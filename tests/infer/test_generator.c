@@ -1,5 +1,5 @@
 /* Generators: the tokens of charl_generate, one by one; logits; sequences side by side; what reset keeps. Public headers only. */
-#include "infer/models.h"
+#include "support/models.h"
 
 static char *dir;
 static char gpt[512];

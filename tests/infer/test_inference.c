@@ -1,6 +1,6 @@
 /* Models that answer: the same bits in batches of any size, from several threads at once, and from a model built in code. Public headers
  * only. */
-#include "infer/models.h"
+#include "support/models.h"
 
 #include <pthread.h>
 

@@ -47,10 +47,10 @@ cleanup:
     return st;
 }
 
-static charl_status no_params(void *ctx, const charl_param_spec *spec, float *dst)
+static charl_status no_params(void *ctx, const charl_param *p, float *dst)
 {
     (void)ctx;
-    (void)spec;
+    (void)p;
     (void)dst;
     return CHARL_OK;
 }

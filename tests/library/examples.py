@@ -27,6 +27,7 @@ HEADERS = {
     ],
     "dataset": [""],
     "device": [""],
+    "export": ["charl_model *model, charl_params *params, charl_shape shape"],
     "generate": [""],
     "graph": ["charl_device *dev"],
     "inference": ["int64_t requests, const float **rows, float **outputs"],

@@ -164,12 +164,48 @@ static void test_every_acquisition_may_fail(void **state)
     assert_true(charl_test_fail_every_acquisition(scenario, NULL) > 20);
 }
 
+#define TRACE                                                                                                          \
+    "{\"traceEvents\":[\n"                                                                                             \
+    "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{\"name\":\"rank 0\"}},\n"                             \
+    "{\"ph\":\"X\",\"name\":\"gemm\",\"pid\":0,\"tid\":1,\"ts\":5,\"dur\":2},\n"                                       \
+    "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":0,\"args\":{\"labels\":\"charl\"}}\n"                           \
+    "],\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"charl\",\"run\":\"%s\",\"zero_s\":%d}}\n"
+
+/* The second run began a second later: its event is moved, and has a process of its own. */
+static void test_traces(void **state)
+{
+    char path[3][600], text[1024];
+    const char *files[2];
+    char *merged;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%s/trace-%d.json", dir, i);
+        files[i] = path[i];
+        snprintf(text, sizeof text, TRACE, i == 0 ? "first" : "second", 1790000000 + i);
+        put(files[i], text);
+    }
+    snprintf(path[2], sizeof path[2], "%s/both.json", dir);
+    charl_assert_ok(charl_trace_merge(files, 2, path[2]));
+    merged = get(path[2]);
+    assert_non_null(strstr(merged, "first"));
+    assert_non_null(strstr(merged, "second"));
+    assert_non_null(strstr(merged, "1000005"));
+    assert_non_null(strstr(merged, "\"merged\":2"));
+    free(merged);
+    charl_assert_status(charl_trace_merge(files, 0, path[2]), CHARL_ERR_INVALID);
+    put(files[1], "{\"traceEvents\":[\n");
+    charl_assert_status(charl_trace_merge(files, 2, path[2]), CHARL_ERR_DATA);
+    charl_assert_message("is not a time line that charl wrote");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_page),
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_traces),
         cmocka_unit_test(test_every_acquisition_may_fail),
     };
 

@@ -105,7 +105,7 @@ typedef struct charl__onnx_export {
     const char *const *output_names;
     int n_outputs;
     /* Host memory for a parameter's value, f32. */
-    charl_status (*read)(void *ctx, const charl_param_spec *spec, float *dst);
+    charl_status (*read)(void *ctx, const charl_param *p, float *dst);
     void *ctx;
 } charl__onnx_export;
 
@@ -115,13 +115,13 @@ typedef struct charl__onnx_model {
     charl__text head, graph;
 } charl__onnx_model;
 
-/** The part of a graph that its outputs depend on, as an ONNX model. The graph need not be
- *  compiled, nor have a device. Inputs keep their names, in the order of their making;
+/** The part of a graph that its outputs depend on, as an ONNX model. The graph is not
+ *  compiled, and need not have a device. Inputs keep their names, in the order of their making;
  *  parameters become initializers under theirs.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CONFIG  an operator or element type that cannot be exported, naming the node; more
- *  than 2 GiB; ERR_NOMEM; what `read` returns, and the graph's own error. */
+ *  than 2 GiB; ERR_INVALID  a compiled graph, or an output of another; ERR_NOMEM; what `read` returns, and the graph's own error. */
 charl_status charl__graph_onnx(const charl_graph *g, const charl__onnx_export *e,
                                charl__onnx_model *out) CHARL_MUST_CHECK;
 

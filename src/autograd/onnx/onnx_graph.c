@@ -93,7 +93,7 @@ static charl_status put_param(walk *w, const charl_var *v)
     float *value = NULL;
 
     CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *value, &value));
-    CHARL_TRY_CLEANUP(w->e->read(w->e->ctx, spec, value));
+    CHARL_TRY_CLEANUP(w->e->read(w->e->ctx, v->param, value));
     CHARL_TRY_CLEANUP(
         charl__onnx_tensor(&w->x, spec->name, ONNX_FLOAT, &spec->shape, value, (size_t)n * sizeof *value));
 cleanup:
@@ -272,6 +272,13 @@ charl_status charl__graph_onnx(const charl_graph *g, const charl__onnx_export *e
     walk w = {.g = g, .e = e};
 
     CHARL_TRY_CLEANUP(charl_graph_status(g));
+    CHARL_REQUIRE_CLEANUP(!g->planned, CHARL_ERR_INVALID,
+                          "the graph is compiled, and its operators are fused; HINT build the model on a graph that is "
+                          "not, of charl_graph_create(NULL, NULL, &g)");
+    for (int i = 0; i < e->n_outputs; i++) {
+        CHARL_REQUIRE_CLEANUP(e->outputs[i] && e->outputs[i]->g == g, CHARL_ERR_INVALID,
+                              "outputs[%d] is no value of this graph", i);
+    }
     CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *w.needed, &w.needed));
     CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *w.name, &w.name));
     mark(&w);

@@ -1,5 +1,5 @@
-#ifndef CHARL_TESTS_INFER_MODELS_H
-#define CHARL_TESTS_INFER_MODELS_H
+#ifndef CHARL_TESTS_SUPPORT_MODELS_H
+#define CHARL_TESTS_SUPPORT_MODELS_H
 /** Models that are made in code, with random weights, and saved: what the tests of infer, export and report open. Public headers only. */
 #include "support/support.h"
 
