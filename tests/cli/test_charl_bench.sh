@@ -23,7 +23,7 @@ on() {
     if [ $code -ne "$want" ] || ! cat out err | grep -q -e "$text"; then
         echo "$n ranks: charl-bench $*: exit $code, want $want and \"$text\":"
         cat out err
-        failed=1
+        failures=$((failures + 1))
     fi
 }
 
@@ -32,7 +32,7 @@ lines() {
     if [ "$(grep -c -e "$2" out)" -ne "$1" ]; then
         echo "not $1 lines with \"$2\":"
         cat out
-        failed=1
+        failures=$((failures + 1))
     fi
 }
 
@@ -40,7 +40,7 @@ expect 0 '^charl-bench [0-9]*\.[0-9]*\.[0-9]*$' --version
 expect 0 '^  charl-bench gemm ' --help
 if grep '^  charl' out | grep -v '^  charl-bench .\{34\}  [a-zA-Z]'; then
     echo "a command stands out of its column"
-    failed=1
+    failures=$((failures + 1))
 fi
 expect 2 'a command is missing: charl-bench'
 expect 2 'unknown command: charl-bench gem$' gem
@@ -49,7 +49,7 @@ for command in allreduce scaling step overlap break-even data gemm linear conv a
     expect 0 "^Usage: charl-bench $command " $command --help
     if awk 'length > 79' out | grep . || grep '^[a-z]* *$' out | grep .; then
         echo "charl-bench $command --help: lines that wrap"
-        failed=1
+        failures=$((failures + 1))
     fi
     expect 2 "unrecognized option '--nonsense'" $command --nonsense
     hint "charl-bench $command --help"
@@ -79,7 +79,7 @@ on 2 2 "unrecognized option '--nonsense'" allreduce --nonsense
 if [ "$(grep -c "'--nonsense'" err)" -ne 1 ]; then
     echo "every rank said what is wrong with the command line:"
     cat err
-    failed=1
+    failures=$((failures + 1))
 fi
 on 2 2 'only nonsense: none of these is available' allreduce --only nonsense
 
@@ -98,7 +98,7 @@ ln -s "$fake" both/libnccl.so.2
 LD_LIBRARY_PATH=$dir/both
 export LD_LIBRARY_PATH
 on 2 0 '"subject":"NCCL"' allreduce -f jsonl --only NCCL,MPI_Allreduce --max 4K -r 2
-python3 -c 'import json, sys; [json.loads(l)["median_s"] > 0 or sys.exit(1) for l in open("out")]' || failed=1
+python3 -c 'import json, sys; [json.loads(l)["median_s"] > 0 or sys.exit(1) for l in open("out")]' || failures=$((failures + 1))
 FAKE_GPUS=1 on 2 0 '^NCCL: not available: 1 NVIDIA GPUs for 2 ranks' allreduce --only NCCL,shm --max 4K -r 1
 FAKE_FAIL=sum on 2 7 'NCCL of 1024 values: element 1 is 4 and should be 3' allreduce --only NCCL --max 4K
 FAKE_FAIL=cuStreamQuery on 2 4 'cuStreamQuery: error 2' allreduce --only NCCL --max 4K
@@ -128,7 +128,7 @@ if "$companion" devices >out 2>err; then
     lines 2 '^ .* charl '
     lines 2 '^ .* peak .* 1x$'
     expect 0 '"case":"8x8x8 nt bf16","size":8,"subject":"charl"' gemm $quick -s 8x8x8 -t bf16 -f jsonl
-    python3 -c 'import json; assert len([json.loads(l) for l in open("out")]) == 2' || failed=1
+    python3 -c 'import json; assert len([json.loads(l) for l in open("out")]) == 2' || failures=$((failures + 1))
     expect 0 '^copy,1,5000,5000,copy,' copy $quick -s 5000 -f csv
     lines 6 ''
     expect 0 '^ *1  replayed .*x$' launch $quick -s 1
@@ -193,7 +193,7 @@ if "$companion" devices >out 2>err; then
     expect 0 '^step,1,mlp.ini,f32,.*,64,8,' step mlp.ini -r 1 --ms 1 -f csv
     # However few steps a configuration trains, a bench has as many as it needs.
     expect 0 '"flop":[1-9]' step mlp.ini -r 1 --ms 1 -f jsonl train.max_steps=3
-    python3 -c 'import json; json.loads(open("out").read())' || failed=1
+    python3 -c 'import json; json.loads(open("out").read())' || failures=$((failures + 1))
     flop=$(sed 's/.*"flop":\([^,]*\),.*/\1/' out)
     on 2 0 "\"ranks\":2,.*\"flop\":$flop," step mlp.ini -r 1 --ms 1 -f jsonl
     expect 0 '^ *mlp.ini  overlapped ' overlap mlp.ini -r 1 --ms 1 data.cache=none
@@ -212,12 +212,12 @@ if "$companion" devices >out 2>err; then
     lines 4 '^weak '
     lines 4 '^  a rank computes [1248] slices in '
     on 2 0 '"kind":"strong","ranks":2,.*"measured_s":' scaling mlp.ini -r 1 -f jsonl
-    python3 -c 'import json; assert len([json.loads(l) for l in open("out")]) == 8' || failed=1
+    python3 -c 'import json; assert len([json.loads(l) for l in open("out")]) == 8' || failures=$((failures + 1))
 else
     skipped "charl scaling" "no device"
 fi
 if [ -e runs ] || [ -e metrics.csv ]; then
     echo "charl-bench has written a run"
-    failed=1
+    failures=$((failures + 1))
 fi
-exit $failed
+finish

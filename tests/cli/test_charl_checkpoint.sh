@@ -39,14 +39,14 @@ while [ "$at" -lt "$size" ]; do
     *)
         echo "byte $at: unexpected exit code"
         cat out err
-        failed=1
+        failures=$((failures + 1))
         ;;
     esac
     at=$((at + 1024))
 done
 if [ $refused -lt 5 ]; then
     echo "only $refused wrong bytes were noticed"
-    failed=1
+    failures=$((failures + 1))
 fi
 
 # The mean of two checkpoints: weights only, of the newer one's state.
@@ -63,7 +63,7 @@ expect 2 'the output \./f4.h5 is the same file as the input f4.h5' checkpoint av
 expect 2 'the output link.h5 is the same file as the input f4.h5' checkpoint average f1.h5 f4.h5 -o link.h5
 hint 'name another output'
 expect 2 'the output f4.onnx is the same file as the input f4.onnx' checkpoint export f4.onnx -o f4.onnx
-cmp f4.h5 f4.copy && cmp f4.onnx f4.copy || { echo "an input was changed"; failed=1; }
+cmp f4.h5 f4.copy && cmp f4.onnx f4.copy || { echo "an input was changed"; failures=$((failures + 1)); }
 expect 5 'one.h5 lacks weights that f1.h5 has: they are of different models' checkpoint average f1.h5 one.h5 -o no.h5
 expect 5 'f1.h5 has /model/conv.weight, which one.h5 does not have' checkpoint average one.h5 f1.h5 -o no.h5
 expect 5 'a.h5: /model/bn.num_batches is i64; only f32 is averaged' checkpoint average a.h5 b.h5 -o no.h5
@@ -81,7 +81,7 @@ expect 2 'no.pt: the name of an export ends in a dot and its format: safetensors
 expect 2 'o FILE is missing' checkpoint export a.h5
 expect 5 'short.h5: ' checkpoint export short.h5 -o no.safetensors
 expect 8 'none/a.safetensors' checkpoint export a.h5 -o none/a.safetensors
-[ ! -e no.h5 ] && [ ! -e no.safetensors ] || { echo "a failure left a file"; failed=1; }
+[ ! -e no.h5 ] && [ ! -e no.safetensors ] || { echo "a failure left a file"; failures=$((failures + 1)); }
 
 # A run directory for its last checkpoint; without last.h5, as a copy may be, the newest.
 mkdir -p run/checkpoints
@@ -93,7 +93,7 @@ expect 0 '^run/last.h5: good$' checkpoint verify b.h5 run
 expect 0 'run is a run directory: run/last.h5 is read' checkpoint verify run
 expect 0 '^equal$' checkpoint diff run a.h5
 expect 0 '^run.safetensors: ' checkpoint export run -o run.safetensors --ema=no
-cmp run.safetensors a.safetensors || failed=1
+cmp run.safetensors a.safetensors || failures=$((failures + 1))
 expect 2 'the output run/last.h5 is the same file as the input run/last.h5' checkpoint average run a.h5 -o run/last.h5
 
 expect 2 'FILE is missing' checkpoint verify
@@ -103,4 +103,4 @@ CHARL_FAULT=cli.guard.raise:1:11 expect 5 'a.h5: damaged: reading it crashes (si
 CHARL_FAULT=cli.guard.raise:1:6 expect 5 'a.h5: damaged: reading it crashes (signal 6' checkpoint show a.h5
 CHARL_FAULT=cli.guard.raise:1:14 expect 5 'a.h5: damaged: reading it did not end within' checkpoint show a.h5
 CHARL_FAULT=cli.guard.raise:1:9 expect 137 'killed (signal 9' checkpoint diff a.h5 b.h5
-exit $failed
+finish

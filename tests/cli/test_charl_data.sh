@@ -23,7 +23,7 @@ printf 'a,b,kind\n1,2,cat\n3,4,dog\n5,6,cat\n7,9,dog\n' >t.csv
 expect 0 'classes    cat dog' data import csv t.csv -o t.h5
 awk 'BEGIN { print "x,price"; for (i = 0; i < 60; i++) printf "%d,%d.5\n", i % 7, i * 31 }' >prices.csv
 expect 0 '^  classes    0.5 .* \.\.\. (60)$' data import csv prices.csv --label price -o prices.h5
-grep -q 'if the target is a number, use --regression' err || { echo "no word of --regression"; failed=1; }
+grep -q 'if the target is a number, use --regression' err || { echo "no word of --regression"; failures=$((failures + 1)); }
 expect 0 'val        1 samples' data import csv t.csv -o t.h5 --overwrite --label kind --val-split 0.25
 # No import replaces what it reads, not even with -w; same WHAT ARGUMENT...
 same() {
@@ -31,7 +31,7 @@ same() {
     shift
     cp "$what" before
     expect 2 "the output ./$what is the same file as the input .*$what" "$@" -o "./$what" -w
-    cmp "$what" before || { echo "$what was replaced"; failed=1; }
+    cmp "$what" before || { echo "$what was replaced"; failures=$((failures + 1)); }
 }
 same t.csv data import csv t.csv
 same t.h5 data import csv t.csv --like t.h5
@@ -39,7 +39,7 @@ same t.h5 data import hdf5 t.h5
 same t.h5 data merge t.h5 t.h5
 same t.h5 data sample t.h5 -n 2
 expect 2 'the output t.h5 is the same file as the input t.h5' data split t.h5 --fractions 0.5,0.5 -o half.h5 -o t.h5 -w
-[ ! -e half.h5 ] || { echo "a refused split left half.h5"; failed=1; }
+[ ! -e half.h5 ] || { echo "a refused split left half.h5"; failures=$((failures + 1)); }
 printf '{"text":"a","label":"x"}\n{"text":"b","label":"y"}\n' >said.jsonl
 same said.jsonl data import text said.jsonl
 same said.jsonl data import text t.csv --val-file said.jsonl
@@ -69,7 +69,7 @@ printf 'a,y\n1,1\n2,2\n3,3\n4,1\n5,2\n6,3\n' >numbered.csv # class 0 is empty
 expect 0 'per class  0 0, 1 2, 2 2, 3 2 in train' data import csv numbered.csv -o numbered.h5
 if grep -q 'only one sample' err; then
     echo "two samples of each class are told to be one"
-    failed=1
+    failures=$((failures + 1))
 fi
 printf 'a,y\n1,1.5\n2,2.5\n3,3.5\n' >real.csv
 expect 0 'most classes have only one sample; if the target is a number, use --regression' data import csv real.csv -o real.h5
@@ -134,7 +134,7 @@ if "$charl" data import text text.txt latin.txt -o b.h5 --binary --tokenizer bpe
     expect 0 'tokenizer  bpe' data info b.h5
     expect 2 'vocabulary of 100 is outside' data import text text.txt -o x.h5 --tokenizer bpe --vocab 100
 else
-    grep -q 'built without libpcre2' err || failed=1
+    grep -q 'built without libpcre2' err || failures=$((failures + 1))
 fi
 printf '\001\000\002\000\003\000\004\000' >tokens.bin
 expect 0 'vocabulary of 50' data import tokens tokens.bin -o k.h5 --vocab 50
@@ -155,7 +155,7 @@ if "$charl" data import text lines.jsonl -o l.h5 >out 2>err; then
     hint 'here, text is in: text$'
     expect 0 'val        12 tokens, 2 documents' data import text text.txt --val-file 'l*.jsonl' -o l.h5 --overwrite
 else
-    grep -q 'built without libjansson' err || failed=1
+    grep -q 'built without libjansson' err || failures=$((failures + 1))
 fi
 expect 2 '.--val-file and --val-split cannot be combined' data import text text.txt --val-file text.txt --val-split 0.1 -o x.h5
 
@@ -202,7 +202,7 @@ expect 0 'dog/6.jpg: ' data import images set -o good.h5 --size 4 --skip-bad --o
 if grep -q HINT err || ! grep -q '^  hint: ' err; then
     echo "a note does not show the hint of its message:"
     cat err
-    failed=1
+    failures=$((failures + 1))
 fi
 rm set/dog/6.jpg
 
@@ -220,7 +220,7 @@ done
 expect 0 'train      60 samples' data import hdf5 d1.h5 --x /train/x --y /train/y -o all.h5
 if [ "$(sort -u chosen.txt | wc -l)" != 3 ] || [ "$(sed -n 1p chosen.txt)" != "$(sed -n 2p chosen.txt)" ]; then
     echo "seeds of import hdf5: $(cat chosen.txt)"
-    failed=1
+    failures=$((failures + 1))
 fi
 expect 2 'x also needs --y' data import hdf5 d1.h5 -o x.h5 --x /train/x
 expect 3 'no array /images' data import hdf5 d1.h5 -o x.h5 --x /images --y /labels
@@ -273,7 +273,7 @@ expect 3 'a.npy' data import npy a.npy b.npy -o x.h5
 expect 3 'batch.bin' data import cifar10 batch.bin -o x.h5 --test test.bin
 if [ -e x.h5 ]; then
     echo "an import that failed left its file"
-    failed=1
+    failures=$((failures + 1))
 fi
 
 # The rows of steps: an epoch has every row once, whatever the slices; the next one another order.
@@ -285,12 +285,12 @@ rows() { # rows STEP SETTING...: the column `row` or `token`
     "$charl" data rows rows.ini --step "$step" "$@" 2>err | awk '/^#/ { next } !at { for (i = 1; i <= NF; i++) if ($i == "row" || $i == "token") at = i; next } { print $at }'
 }
 { rows 1; rows 2; rows 3; } >order
-[ "$(head -n 40 order | sort -n | tr '\n' ' ')" = "$(seq 0 39 | tr '\n' ' ')" ] || { echo "the rows of an epoch:"; cat order; failed=1; }
+[ "$(head -n 40 order | sort -n | tr '\n' ' ')" = "$(seq 0 39 | tr '\n' ' ')" ] || { echo "the rows of an epoch:"; cat order; failures=$((failures + 1)); }
 expect 0 '^# step 3: 16 samples of .*r.h5, positions 32 to 47, epoch 0 and 1 of 40 samples$' data rows rows.ini --step 3
 expect 0 '^ *15      3      1 ' data rows rows.ini --step 3
-[ "$(rows 2 data.shuffle=no | tr '\n' ' ')" = "$(seq 16 31 | tr '\n' ' ')" ] || { echo "data.shuffle = no"; failed=1; }
-[ "$(rows 2 train.slices=8 train.grad_accum_steps=2)" = "$(rows 2)" ] || { echo "slices change the rows"; failed=1; }
-[ "$(rows 2 run.seed=2)" != "$(rows 2)" ] || { echo "the seed does not change the rows"; failed=1; }
+[ "$(rows 2 data.shuffle=no | tr '\n' ' ')" = "$(seq 16 31 | tr '\n' ' ')" ] || { echo "data.shuffle = no"; failures=$((failures + 1)); }
+[ "$(rows 2 train.slices=8 train.grad_accum_steps=2)" = "$(rows 2)" ] || { echo "slices change the rows"; failures=$((failures + 1)); }
+[ "$(rows 2 run.seed=2)" != "$(rows 2)" ] || { echo "the seed does not change the rows"; failures=$((failures + 1)); }
 expect 0 '^ *3      0      0 .*  12 0\.[0-9]*$' data rows rows.ini --step 1 data.augment=mixup:0.4
 expect 2 'step is missing' data rows rows.ini
 expect 2 'step: 0 is out of range' data rows rows.ini --step 0
@@ -305,11 +305,11 @@ expect 0 'tokenizer  bytes' data import text numbers.txt -o tokens.h5
 expect 0 'tokenizer  bytes' data import text text.txt -o small.h5
 printf '[data]\npath = tokens.h5\n[model]\ntype = gpt\nn_layer = 1\nn_head = 1\nn_embd = 8\nblock_size = 4\n[train]\nbatch_size = 16\nslices = 4\n' >rows.ini
 expect 0 '^# a window: 4 tokens from' data rows rows.ini --step 1
-[ "$(rows 1 | awk '{ print $1 % 4 }' | sort -u | wc -l)" = 1 ] || { echo "windows of one epoch lie 4 tokens apart"; failed=1; }
+[ "$(rows 1 | awk '{ print $1 % 4 }' | sort -u | wc -l)" = 1 ] || { echo "windows of one epoch lie 4 tokens apart"; failures=$((failures + 1)); }
 sed 's/^path = .*/mix = tokens.h5:0.5, small.h5:0.5/' rows.ini >mix.ini
 expect 0 '^# set 1: .*small.h5$' data rows mix.ini --step 2
 most=$("$charl" data rows mix.ini --step 2 | awk '/^#|index/ { next } $4 == 1 && $5 > m { m = $5 } END { print m }')
-[ "$most" -lt 31 ] || { echo "a row of the second set is not one of it: $most"; failed=1; }
+[ "$most" -lt 31 ] || { echo "a row of the second set is not one of it: $most"; failures=$((failures + 1)); }
 
 : >empty
 mkdir -p folder photos/cats
@@ -340,7 +340,7 @@ expect 3 'v.h5: /train/x: ' data verify v.h5
 
 # Names that would steer a terminal or hide what it shows: C1, a change of direction, an invisible one, no UTF-8. From a file that
 # another program made, and as the name of a file.
-if /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
+if has_python h5py numpy; then
     cat >hostile.py <<'PY'
 import h5py, numpy, os
 bad = b"\xc2\x9b31m", b"\xe2\x80\xaecod", b"\xe2\x80\x8bcat", b"\x1b[2J", b"\xc2\x85"
@@ -359,9 +359,9 @@ for c in open(sys.argv[1], encoding="utf-8").read():
     assert c in "\n\t" or c.isprintable(), (sys.argv[1], hex(ord(c)))
 PY
     check() {
-        /usr/bin/python3 visible.py out && /usr/bin/python3 visible.py err || failed=1
+        /usr/bin/python3 visible.py out && /usr/bin/python3 visible.py err || failures=$((failures + 1))
     }
-    /usr/bin/python3 hostile.py || failed=1
+    /usr/bin/python3 hostile.py || failures=$((failures + 1))
     expect 0 'classes    ?31m ?cod ?cat ?.2J ?$' data info hostile.h5
     check
     expect 0 '^x?31m.h5: table' data info x*31m.h5
@@ -382,8 +382,8 @@ else
     skipped "hostile names" "/usr/bin/python3 has no h5py"
 fi
 
-if [ -d "${CHARL_TEST_DATA:-}/mnist10k" ]; then
-    mnist=$CHARL_TEST_DATA/mnist10k
+if [ -d "$test_data/mnist10k" ]; then
+    mnist=$test_data/mnist10k
     images=$mnist/images-idx3-ubyte.gz
     labels=$mnist/labels-idx1-ubyte.gz
     expect 0 'train      8,000 samples' data import idx "$images" "$labels" -o m.h5 --val-split 0.2
@@ -391,17 +391,17 @@ if [ -d "${CHARL_TEST_DATA:-}/mnist10k" ]; then
     expect 0 'x          u8 \[1, 28, 28\] NCHW' data info m.h5
     expect 0 'good' data verify m.h5
     expect 0 'val        10,000 samples' data import idx "$images" "$labels" "$images" "$labels" -o n.h5
-    if "$charl" data import text "$CHARL_TEST_DATA/tinyshakespeare.txt" text.txt --tokenizer "$CHARL_TEST_DATA/gpt2-tokenizer" \
+    if "$charl" data import text "$test_data/tinyshakespeare.txt" text.txt --tokenizer "$test_data/gpt2-tokenizer" \
         --val-split 0.1 -o p.h5 >out 2>err; then
         expect 0 'train      301,9[0-9]* tokens, 1 document$' data info p.h5
         expect 0 'val        36,0[0-9]* tokens, 1 document$' data info p.h5
-        expect 0 'train      4 tokens, 2 documents' data import tokens tokens.bin --tokenizer "$CHARL_TEST_DATA/gpt2-tokenizer" --end-of-text 2 -o q.h5
+        expect 0 'train      4 tokens, 2 documents' data import tokens tokens.bin --tokenizer "$test_data/gpt2-tokenizer" --end-of-text 2 -o q.h5
     else
-        grep -q 'built without' err || failed=1
+        grep -q 'built without' err || failures=$((failures + 1))
     fi
     expect 3 'labels and images exchanged' data import idx "$labels" "$images" -o m.h5 --overwrite
 else
     echo "skipped: MNIST (CHARL_TEST_DATA has no mnist10k)"
-    [ $failed = 0 ] && exit 77
+    [ $failures = 0 ] && exit 77
 fi
-exit $failed
+finish

@@ -3,8 +3,7 @@
 . "$(dirname "$0")/charl.sh"
 
 if ! "$charl" devices >out 2>&1; then
-    echo "skipped: no device"
-    exit 77
+    skip "no device"
 fi
 expect 0 '' data make digits d.h5 --train 160 --val 83
 cat >c.ini <<'INI'
@@ -43,7 +42,7 @@ for model in $checkpoint run run/last.h5 "$checkpoint c.ini" "c.ini run" "run/co
     if ! cmp -s one out; then
         echo "charl eval $model says something else:"
         cat one out
-        failed=1
+        failures=$((failures + 1))
     fi
 done
 (cd run && expect 0 '^train step=2 loss=' eval last.h5 --split=train)
@@ -55,7 +54,7 @@ expect 2 'none: unexpected after c.ini and' eval c.ini $checkpoint none
 if ! mpirun -n 2 "$charl" eval c.ini $checkpoint >two 2>err || ! cmp -s one two; then
     echo "two ranks say something else:"
     cat one two err
-    failed=1
+    failures=$((failures + 1))
 fi
 
 # Every metric of classes: the same on 3 ranks, whose parts of a batch differ, and what the definitions give from the predictions.
@@ -66,7 +65,7 @@ if ! mpirun --oversubscribe --bind-to none -n 3 "$charl" eval c.ini $checkpoint 
     echo "three ranks say something else:"
     diff one three
     cat err
-    failed=1
+    failures=$((failures + 1))
 fi
 expect 0 '"confusion":' eval c.ini $checkpoint $metrics --report=json
 cp out report.json
@@ -78,19 +77,19 @@ for part in val train; do
     expect 0 'rows=' predict $checkpoint d.h5 --split $part --all -o expected.csv
     if ! cmp -s $part.csv expected.csv; then
         echo "the predictions of $part are not those of charl predict"
-        failed=1
+        failures=$((failures + 1))
     fi
 done
 if ! mpirun --oversubscribe --bind-to none -n 2 "$charl" eval c.ini $checkpoint --predictions two.jsonl device.share=yes >two 2>err ||
     ! grep -q "^val step=2 loss=$loss " two || [ "$(grep -c '"probabilities":' two.jsonl)" != 83 ]; then
     echo "predictions of two ranks:"
     cat two err
-    failed=1
+    failures=$((failures + 1))
 fi
 expect 8 'no/such' eval c.ini $checkpoint --predictions no/such/file.csv
 expect 2 '.--predictions writes samples of a dataset' eval c.ini $checkpoint --choices x.jsonl --predictions x.csv
 if command -v python3 >out; then
-    python3 - >log 2>&1 <<'PY' || { echo "the report:"; cat log; failed=1; }
+    python3 - >log 2>&1 <<'PY' || { echo "the report:"; cat log; failures=$((failures + 1)); }
 import csv, json
 report = json.load(open("report.json"))
 rows = list(csv.DictReader(open("p.csv")))
@@ -129,13 +128,13 @@ fi
 if ! "$bin/charl-train" c.ini -q -o monitored train.epochs=6 checkpoint.monitor=val/iou optimizer.learning_rate=0.02 >out 2>&1; then
     echo "checkpoint.monitor=val/iou:"
     cat out
-    failed=1
+    failures=$((failures + 1))
 fi
 awk '/"event":"val"/ {
     match($0, /"iou":[0-9.e-]*/); v = substr($0, RSTART + 6, RLENGTH - 6) + 0
     if (($0 ~ /"best":true/) != (n++ == 0 || v > most)) { print; bad = 1 }
     most = n == 1 || v > most ? v : most
 }
-END { exit bad || n != 6 }' monitored/metrics.jsonl || { echo "the best is not that of the best iou"; failed=1; }
+END { exit bad || n != 6 }' monitored/metrics.jsonl || { echo "the best is not that of the best iou"; failures=$((failures + 1)); }
 expect 2 'mae needs loss = mse, huber, l1 or smooth_l1' eval c.ini $checkpoint eval.metrics=mae
-exit $failed
+finish

@@ -3,8 +3,7 @@
 . "$(dirname "$0")/charl.sh"
 
 if ! "$charl" devices >out 2>&1; then
-    echo "skipped: no device"
-    exit 77
+    skip "no device"
 fi
 
 # train CONFIG
@@ -47,13 +46,13 @@ write() {
     if ! "$charl" generate "$@" >"$file" 2>err; then
         echo "FAIL: charl generate $*"
         cat err
-        failed=1
+        failures=$((failures + 1))
     fi
 }
 
 # same A B WHAT
 same() {
-    cmp "$1" "$2" || { echo "FAIL: $3"; failed=1; }
+    cmp "$1" "$2" || { echo "FAIL: $3"; failures=$((failures + 1)); }
 }
 
 i=0
@@ -73,16 +72,16 @@ same greedy full "the cache changes the text"
 if [ "$(wc -c <greedy)" -ne 48 ] || [ "$(head -c 7 greedy)" != "The dog" ]; then # and a newline
     echo "FAIL: not the prompt and 40 characters:"
     cat greedy
-    failed=1
+    failures=$((failures + 1))
 fi
-grep -q '^charl: 40 tokens, the first after .* s, then .* per second$' err || { echo "FAIL: no rate"; failed=1; }
+grep -q '^charl: 40 tokens, the first after .* s, then .* per second$' err || { echo "FAIL: no rate"; failures=$((failures + 1)); }
 
 # A checkpoint alone, a run directory, and the operands swapped: the same text.
 write alone $ck --prompt 'The dog' --tokens 40 --temperature 0
 same greedy alone "a checkpoint alone writes another text"
 write directory run --prompt 'The dog' --tokens 40 --temperature 0
 same greedy directory "a run directory writes another text"
-grep -q '^charl: note: run is a run directory: run/last.h5 is read$' err || { echo "FAIL: which checkpoint was read"; failed=1; }
+grep -q '^charl: note: run is a run directory: run/last.h5 is read$' err || { echo "FAIL: which checkpoint was read"; failures=$((failures + 1)); }
 write swapped $ck c.ini --prompt 'The dog' --tokens 40 --temperature 0
 same greedy swapped "swapped operands write another text"
 expect 2 'CHECKPOINT is missing: c.ini is a configuration' generate c.ini --prompt x
@@ -90,15 +89,15 @@ expect 5 't.h5 is a dataset of charl, not a checkpoint' generate t.h5 --prompt x
 
 # A setting that no shape shows: n_head.
 write other c.ini $ck --prompt 'The dog' --tokens 4 --temperature 0
-! grep warning err || { echo "FAIL: a warning of the same model"; failed=1; }
+! grep warning err || { echo "FAIL: a warning of the same model"; failures=$((failures + 1)); }
 write other c.ini $ck --prompt 'The dog' --tokens 4 --temperature 0 model.n_head=4
-grep -q 'warning: .*step-00000020.h5 was trained with another model: \[model\] n_head = 4 (was 2)$' err || { echo "FAIL: no warning"; cat err; failed=1; }
+grep -q 'warning: .*step-00000020.h5 was trained with another model: \[model\] n_head = 4 (was 2)$' err || { echo "FAIL: no warning"; cat err; failures=$((failures + 1)); }
 
 # Many prompts: each text is the one that its prompt gets alone, whatever came before it.
 printf 'The dog\nThe quick brown fox 3 jumps over the lazy\n\nTh\n' >prompts.txt
 printf '{"prompt": "The dog"}\n{"prompt": "The quick brown fox 3 jumps over the lazy", "id": 7}\n{"prompt": "Th"}\n' >prompts.jsonl
 write many c.ini $ck --prompts prompts.txt --tokens 30 --seed 5
-grep -q '^charl: 90 tokens after .* s$' err || { echo "FAIL: no count of tokens"; cat err; failed=1; }
+grep -q '^charl: 90 tokens after .* s$' err || { echo "FAIL: no count of tokens"; cat err; failures=$((failures + 1)); }
 write objects c.ini $ck --prompts prompts.jsonl --tokens 30 --seed 5
 same many objects "objects give other texts than lines"
 : >alone
@@ -145,7 +144,7 @@ same c d "the cache changes the draws"
 same f greedy "one candidate is not greedy"
 if cmp -s a e || cmp -s c e; then
     echo "FAIL: seed or cut do not matter"
-    failed=1
+    failures=$((failures + 1))
 fi
 # A stop text ends the text in front of it, wherever its parts fall on tokens; one that never comes changes nothing.
 rest=$(tail -c +8 greedy)
@@ -165,7 +164,7 @@ same a greedy "a stop text that does not come changes the text"
 write a c.ini $ck -p 'The dog' -n 40 --temperature 0 --repeat-penalty 1000
 if cmp -s a greedy; then
     echo "FAIL: a penalty does not matter"
-    failed=1
+    failures=$((failures + 1))
 fi
 # Documents end with a NUL: so does the text, unless told otherwise.
 i=0
@@ -177,14 +176,14 @@ expect 0 'tokenizer  chars' data import text docs.jsonl --tokenizer chars --val-
 sed 's/t.h5/docs.h5/; s/^output_dir.*/output_dir = docs/; s/^max_steps.*/max_steps = 150/' c.ini >docs.ini
 train docs.ini
 write a docs.ini docs/last.h5 -p 'a' -n 9 --temperature 0
-grep -q '^charl: 1 token after [0-9.]* s$' err || { echo "FAIL: one token:"; cat err; failed=1; }
+grep -q '^charl: 1 token after [0-9.]* s$' err || { echo "FAIL: one token:"; cat err; failures=$((failures + 1)); }
 write b docs.ini docs/last.h5 -p 'ab' -n 9 --temperature 0
 same a b "a text that ends at once"
-grep -q '^charl: 0 tokens: the text ended at once$' err || { echo "FAIL: no token:"; cat err; failed=1; }
+grep -q '^charl: 0 tokens: the text ended at once$' err || { echo "FAIL: no token:"; cat err; failures=$((failures + 1)); }
 printf 'ab\n' >b
 same a b "a text does not end at the end of a document"
 write a docs.ini docs/last.h5 -p 'a' -n 9 --temperature 0 --ignore-end
-[ "$(wc -c <a)" -eq 11 ] || { echo "FAIL: --ignore-end does not go on:"; od -c a; failed=1; }
+[ "$(wc -c <a)" -eq 11 ] || { echo "FAIL: --ignore-end does not go on:"; od -c a; failures=$((failures + 1)); }
 # A prompt longer than the window.
 long='the lazy dog, and the dog sleeps. The quick brown fox'
 write a c.ini $ck -p "$long" -n 5 --temperature 0
@@ -239,7 +238,7 @@ sed 's/t.h5/chat.h5/; s/^output_dir.*/output_dir = chat/; s/^.data.$/&\ndocument
 train chat.ini
 # chat MESSAGES ANSWERS OPTION...
 chat() {
-    printf '%s' "$1" | "$charl" generate chat.ini chat/last.h5 --chat --template chat.json --temperature 0 ${3-} >out 2>err || failed=1
+    printf '%s' "$1" | "$charl" generate chat.ini chat/last.h5 --chat --template chat.json --temperature 0 ${3-} >out 2>err || failures=$((failures + 1))
     printf '%s\n' "$2" >want
     same out want "a conversation, ${3-}"
 }
@@ -262,8 +261,8 @@ yz' '--stop d'
 # What might have begun a stop text when an answer reached its length is not said again.
 chat "$both" 'bc
 yz' '--stop cZ -n 2'
-"$charl" generate chat.ini chat/last.h5 --chat --template chat.json </dev/null >out 2>err || failed=1
-[ -s out ] && { echo "FAIL: an answer to nothing"; failed=1; }
+"$charl" generate chat.ini chat/last.h5 --chat --template chat.json </dev/null >out 2>err || failures=$((failures + 1))
+[ -s out ] && { echo "FAIL: an answer to nothing"; failures=$((failures + 1)); }
 expect 2 'exclude each other' generate chat.ini chat/last.h5 --chat -p x
 # A stop text that begins within a token: other tokens take the place of those that held it, in the cache too.
 i=0
@@ -278,7 +277,7 @@ printf 'he went\nto the inn\nat ten\n' >messages
 for stop in 'e t' 'n t' 't t' 'e e' 'd t'; do
     for cache in '' --no-cache; do
         "$charl" generate words.ini words/last.h5 --chat --template chat.json --stop "$stop" -n 20 --temperature 1 --seed 2 $cache \
-            <messages >"said$cache" 2>err || { echo "FAIL: a conversation with --stop '$stop'"; cat err; failed=1; }
+            <messages >"said$cache" 2>err || { echo "FAIL: a conversation with --stop '$stop'"; cat err; failures=$((failures + 1)); }
     done
     same said said--no-cache "a conversation that ends at '$stop', with and without the cache"
 done
@@ -291,7 +290,7 @@ expect 2 'template: chatml, llama3, alpaca or a file: .*none.json' generate chat
 write one c.ini $ck -p 'The' -n 12
 write other c.ini v1.h5 -p 'The' -n 12
 same one other "version 1 generates the same text"
-grep -q 'warning: v1.h5 was written by an older charl and does not contain its tokenizer: using the one in .*t.h5' err || { echo "FAIL: no warning"; cat err; failed=1; }
+grep -q 'warning: v1.h5 was written by an older charl and does not contain its tokenizer: using the one in .*t.h5' err || { echo "FAIL: no warning"; cat err; failures=$((failures + 1)); }
 mv t.h5 moved.h5
 write other c.ini $ck -p 'The' -n 12
 mv moved.h5 t.h5
@@ -320,7 +319,7 @@ mv t.h5 moved.h5
 write one p.ini $pk -p 'The dog<|endoftext|>' -n 12
 write other p.ini $pk -p 'The dog<|endoftext|>' -n 12 --special-tokens
 for file in one other; do
-    [ "$(head -c 20 $file)" = 'The dog<|endoftext|>' ] || { echo "FAIL: $file"; cat $file; failed=1; }
+    [ "$(head -c 20 $file)" = 'The dog<|endoftext|>' ] || { echo "FAIL: $file"; cat $file; failures=$((failures + 1)); }
 done
 mv moved.h5 t.h5
 mv gone r50k_base-test.tiktoken
@@ -371,6 +370,6 @@ expect 0 tokens data import tokens three.bin -o three.h5
 expect 3 'tokenizer' generate c.ini v1.h5 -p T data.path=three.h5
 if [ -w /dev/full ] && "$charl" generate c.ini $ck -p T -n 3 >/dev/full 2>err; then
     echo "FAIL: a full disk is no success"
-    failed=1
+    failures=$((failures + 1))
 fi
-exit $failed
+finish

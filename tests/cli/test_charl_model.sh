@@ -1,7 +1,6 @@
 #!/bin/sh
 # charl model show: the table and the pictures of a graph, shapes of the data or given ones, mistakes with file and line.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../train/common.sh"
+. "$(dirname "$0")/../train/common.sh"
 show() { "$bin/charl" model show graph.ini "$@"; }
 
 expect 0 "of the data" show

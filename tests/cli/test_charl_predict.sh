@@ -3,8 +3,7 @@
 . "$(dirname "$0")/charl.sh"
 
 if ! "$charl" devices >out 2>&1; then
-    echo "skipped: no device"
-    exit 77
+    skip "no device"
 fi
 
 h5py=yes
@@ -14,7 +13,7 @@ h5py=yes
 check() {
     what=$1
     shift
-    "$@" >out 2>err || { echo "FAIL: $what"; cat out err; failed=1; }
+    "$@" >out 2>err || { echo "FAIL: $what"; cat out err; failures=$((failures + 1)); }
 }
 
 # train CONFIG
@@ -273,4 +272,4 @@ expect 0 'run is a run directory: run/last.h5 is read' predict run -o last.csv
 mkdir new && cp run/config.ini new
 expect 5 'new is a run directory without checkpoints, not a checkpoint' predict new
 expect 2 'd.h5 is not a checkpoint, but run is' predict d.h5 run
-exit $failed
+finish

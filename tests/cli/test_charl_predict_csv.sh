@@ -4,20 +4,18 @@
 . "$(dirname "$0")/charl.sh"
 
 if ! "$charl" devices >out 2>&1; then
-    echo "skipped: no device"
-    exit 77
+    skip "no device"
 fi
 python=/usr/bin/python3
 if ! $python -c 'import numpy' 2>/dev/null; then
-    echo "skipped: $python has no numpy"
-    exit 77
+    skip "$python has no numpy"
 fi
 
 # check WHAT COMMAND...
 check() {
     what=$1
     shift
-    "$@" >out 2>err || { echo "FAIL: $what"; cat out err; failed=1; }
+    "$@" >out 2>err || { echo "FAIL: $what"; cat out err; failures=$((failures + 1)); }
 }
 
 # train NAME: NAME.csv in NAME.h5, a model in NAME/last.h5
@@ -155,7 +153,7 @@ PY
 $python arrays.py || exit 1
 for array in f4 f8; do
     expect 0 "warning: $array.npy has no column names, but .* does" predict $model $array.npy -o array.out
-    cmp array.out headless.out || failed=1
+    cmp array.out headless.out || failures=$((failures + 1))
 done
 expect 0 'rows=1$' predict $model one.npy
 expect 3 'two.npy is an array of .90, 2., .* takes samples of f32 .3.' predict $model two.npy
@@ -210,17 +208,17 @@ check "the same numbers" cmp normalized.out bare.out
 printf 'height;width;age\n1000;0.01;1\n' >semi.csv
 expect 0 'rows=1 file=' predict $model semi.csv --separator ';' -o semi.out
 expect 0 'rows=1 file=' predict $model semi.csv -o found.out
-cmp semi.out found.out || { echo "FAIL: the separator is found"; failed=1; }
+cmp semi.out found.out || { echo "FAIL: the separator is found"; failures=$((failures + 1)); }
 printf 'height width  age\n1000 0.01     1\n' >blank.csv
 expect 0 'rows=1 file=' predict $model blank.csv -o blank.out
-cmp semi.out blank.out || { echo "FAIL: blanks separate fields"; failed=1; }
+cmp semi.out blank.out || { echo "FAIL: blanks separate fields"; failures=$((failures + 1)); }
 printf 'height:width:age\n1000:0.01:1\n' >colon.csv
 expect 3 'colon.csv has no column' predict $model colon.csv -o no.out
 hint 'which separator has it? --separator'
 check "a failure leaves no file" sh -c '! ls | grep -e "^no\." -e tmp'
 
 # A checkpoint of version 1 does not know its data: with them it answers the same, without them or with others it does not answer.
-"$bin/../../tests/cli/make_checkpoint" --version-1 $model v1.h5 || failed=1
+"$bin/../../tests/cli/make_checkpoint" --version-1 $model v1.h5 || failures=$((failures + 1))
 expect 5 'v1.h5 is a checkpoint of version 1, which stores neither names .*beast.h5: cannot be opened' predict v1.h5 bare.csv -o no.out
 hint 'data FILE.h5'
 expect 0 'warning: v1.h5 is a checkpoint of version 1: names .* are those of away/beast.h5' predict v1.h5 bare.csv \
@@ -243,7 +241,7 @@ with h5py.File("hostile.h5", "r+") as f:
     f.attrs["class_names"] = numpy.bytes_(b"x\xc2\x9b31m\n\xe2\x80\xaey\n\x1b[2J")
 PY
     $python hostile.py || exit 1
-    "$bin/charl-train" away/beast.ini data.path=hostile.h5 -o hostile train.epochs=1 --progress=none >out 2>&1 || { cat out; failed=1; }
+    "$bin/charl-train" away/beast.ini data.path=hostile.h5 -o hostile train.epochs=1 --progress=none >out 2>&1 || { cat out; failures=$((failures + 1)); }
     expect 0 'classes     3: x?31m ?y ?.2J' checkpoint show hostile/last.h5
     expect 0 'predicted,probability,p_x?31m,p_?y,p_?.2J' predict hostile/last.h5 bare.csv --all
     cat out err >said
@@ -255,4 +253,4 @@ fi
 check "a closed pipe is said as that or not at all" sh -c '! grep -v -e rows= -e "standard output" -e Broken pipe'
 echo row,predicted,probability >want
 check "a closed pipe" cmp want got
-exit $failed
+finish

@@ -4,19 +4,15 @@
 . "$(dirname "$0")/charl.sh"
 
 if ! "$charl" devices >out 2>&1; then
-    echo "skipped: no device"
-    exit 77
+    skip "no device"
 fi
-if ! /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
-    echo "skipped: /usr/bin/python3 has no h5py"
-    exit 77
-fi
+needs_python h5py numpy
 
 # check WHAT COMMAND...
 check() {
     what=$1
     shift
-    "$@" >out 2>err || { echo "FAIL: $what"; cat out err; failed=1; }
+    "$@" >out 2>err || { echo "FAIL: $what"; cat out err; failures=$((failures + 1)); }
 }
 
 expect 0 '' data make digits d.h5 --train 3000 --val 70
@@ -117,7 +113,7 @@ printf 'GIF89a\001\000' >album/005.gif
 for out in album.csv album.h5; do
     expect 3 '2 of 5 images could not be read and have no prediction' predict $ck album -o $out
     grep -q '^charl: warning: album/002.png: damaged or truncated PNG file' err && grep -q 'album/005.gif is an image that is neither' err &&
-        grep -q '^  hint: convert it: `convert album/005.gif 005.png` (ImageMagick)$' err && grep -q "rows=3 file=$out" err || { echo "a picture that cannot be read is not named"; cat err; failed=1; }
+        grep -q '^  hint: convert it: `convert album/005.gif 005.png` (ImageMagick)$' err && grep -q "rows=3 file=$out" err || { echo "a picture that cannot be read is not named"; cat err; failures=$((failures + 1)); }
 done
 expect 3 'album/005.gif is an image that is neither PNG nor JPEG, not a PNG or JPEG file' predict $ck album/005.gif
 mkdir runs && cp -r run runs/one
@@ -130,4 +126,4 @@ expect 0 '' data make regression r.h5 --train 160 --val 20
 sed -e "s/d.h5/r.h5/" -e "s/= run/= rrun/" -e "s/= cnn/= mlp/" -e "/^batch_size/a loss = mse" c.ini >r.ini
 "$bin/charl-train" r.ini --progress=none >out 2>&1 || { cat out; exit 1; }
 expect 3 'takes samples of f32 .8., and images make u8' predict rrun/last.h5 same -o no.csv
-exit $failed
+finish

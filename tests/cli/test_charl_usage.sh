@@ -5,14 +5,14 @@
 expect 0 '^  charl data import ' --help
 if grep '^  charl' out | grep -v '^  charl .\{40\}  [a-zA-Z]'; then
     echo "a command stands out of its column"
-    failed=1
+    failures=$((failures + 1))
 fi
 expect 0 '^  charl checkpoint diff ' -h
 expect 0 '^charl [0-9]*\.[0-9]*\.[0-9]*$' --version
 expect 0 '^charl [0-9]' version
 expect 2 'charl: error: a command is missing: charl [.][.][.]$'
 hint 'charl --help'
-grep -q '^  \$ charl train ' out && grep -q '^  charl data import ' out || { echo "charl alone does not show the way"; failed=1; }
+grep -q '^  \$ charl train ' out && grep -q '^  charl data import ' out || { echo "charl alone does not show the way"; failures=$((failures + 1)); }
 expect 0 '^Usage: charl-train ' train --help
 expect 2 'charl: error: unknown command: charl trian$' trian
 hint 'did you mean `charl train`?'
@@ -39,7 +39,7 @@ hint 'did you mean `charl data verify`'
 expect 0 '^Usage: charl data import FORMAT' data import --help
 if awk 'length > 79' out | grep .; then
     echo "charl data import --help: lines that wrap"
-    failed=1
+    failures=$((failures + 1))
 fi
 formats=$(sed -n 's/^  \([a-z0-9]*\) [A-Z].*/\1/p' out)
 for command in $(printf 'data_import_%s ' $formats) 'data make' 'data info' 'data verify' 'checkpoint show' 'checkpoint verify' \
@@ -49,7 +49,7 @@ for command in $(printf 'data_import_%s ' $formats) 'data make' 'data info' 'dat
     expect 0 "^Usage: charl $command " $command --help
     if awk 'length > 79' out | grep . || grep '^[a-z]* *$' out | grep .; then
         echo "charl $command --help: lines that wrap"
-        failed=1
+        failures=$((failures + 1))
     fi
     # shellcheck disable=SC2086
     expect 2 "unrecognized option '--nonsense'" $command --nonsense
@@ -63,7 +63,7 @@ if [ -w /dev/full ]; then
     "$charl" --help >/dev/full 2>err
     if [ $? -ne 8 ] || ! grep -q 'charl: error: standard output could not be written' err; then
         echo "a full standard output was not noticed"
-        failed=1
+        failures=$((failures + 1))
     fi
 fi
 CHARL_FAULT=nonsense expect 2 'must be followed by' --version
@@ -76,4 +76,4 @@ while read -r command; do
     # shellcheck disable=SC2086
     expect 0 '^Usage: ' $command --help
 done <commands
-exit $failed
+finish

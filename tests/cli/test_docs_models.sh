@@ -1,9 +1,7 @@
 #!/bin/sh
 # Every configuration in docs/models and launch/cifar10-*.ini is one that charl-train accepts: a dry run builds it. With a
 # small batch, because it runs every kernel once.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../train/common.sh"
-root=$here/../..
+. "$(dirname "$0")/../train/common.sh"
 
 # Stand-ins with the shapes and classes of the data sets that the pages name.
 cp digits.h5 mnist.h5
@@ -17,7 +15,7 @@ done
 
 # Images and masks, by the program that the page shows.
 sed -n '/^```python$/,/^```$/p' "$root/docs/models/unet.md" | grep -v '^```' >masks.py
-if /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
+if has_python h5py numpy; then
     expect 0 "unet.md, its data" /usr/bin/python3 masks.py
 else
     skipped unet.md "no h5py"

@@ -2,6 +2,7 @@
 # Limits of the process that are too low for Open MPI or PoCL: one line says which, with exit code 2, before MPI starts. With
 # 32 open files or files of 250 KiB the ranks of a job hung; on a stack of 256 KiB kernels crashed, or computed NaN.
 . "$(dirname "$0")/charl.sh"
+checks=1
 train=$bin/charl-train
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
@@ -33,14 +34,14 @@ refused() {
     shift 3
     with "$limit" "$value" "$@"
     code=$?
-    [ $code -eq 2 ] || { echo "ulimit -$limit $value, $*: exit $code, want 2"; failed=1; }
+    [ $code -eq 2 ] || { echo "ulimit -$limit $value, $*: exit $code, want 2"; failures=$((failures + 1)); }
     grep -q "^charl[a-z-]*: error: $what limited to .*, at least .* needed" err || {
         echo "ulimit -$limit $value, $*: no message:"
         cat err
-        failed=1
+        failures=$((failures + 1))
     }
     hint "ulimit -$limit"
-    [ "$(grep -c 'error:' err)" -eq 1 ] || { echo "ulimit -$limit $value, $*: not one message:"; cat err; failed=1; }
+    [ "$(grep -c 'error:' err)" -eq 1 ] || { echo "ulimit -$limit $value, $*: not one message:"; cat err; failures=$((failures + 1)); }
 }
 
 # in_job LIMIT VALUE WHAT: the ranks of a job have it, the launcher has not
@@ -49,8 +50,8 @@ in_job() {
     timeout -k 1 1500 mpirun -q --oversubscribe --bind-to none -n 2 sh -c 'ulimit "-$0" "$1"; exec "$2" mlp.ini -o job' \
         "$1" "$2" "$train" >out 2>err
     code=$?
-    [ $code -eq 2 ] || { echo "ulimit -$1 $2, two ranks: exit $code, want 2"; failed=1; }
-    [ "$(grep -c "^charl-train: error: $3 limited to" err)" -eq 1 ] || { echo "ulimit -$1 $2, two ranks:"; cat err; failed=1; }
+    [ $code -eq 2 ] || { echo "ulimit -$1 $2, two ranks: exit $code, want 2"; failures=$((failures + 1)); }
+    [ "$(grep -c "^charl-train: error: $3 limited to" err)" -eq 1 ] || { echo "ulimit -$1 $2, two ranks:"; cat err; failures=$((failures + 1)); }
 }
 
 refused n 32 'open files are' "$train" mlp.ini -o run
@@ -80,15 +81,15 @@ for home in /proc/nowhere ''; do
         unset CHARL_CACHE_DIR POCL_CACHE_DIR XDG_CACHE_HOME HOME
         [ -z "$home" ] || export HOME="$home"
         TMPDIR=$dir/tmp exec "$charl" devices
-    ) >out 2>err || { echo "HOME=$home:"; cat err; failed=1; }
+    ) >out 2>err || { echo "HOME=$home:"; cat err; failures=$((failures + 1)); }
     # shellcheck disable=SC2012
     if ls -ld tmp/charl-*/ 2>/dev/null | grep -v '^drwx------'; then
         echo "HOME=$home: the cache is not private"
-        failed=1
+        failures=$((failures + 1))
     fi
     if grep -q 'Portable Computing Language' out && [ ! -d "tmp/charl-$(id -u)" ]; then
         echo "HOME=$home: no cache for PoCL in TMPDIR"
-        failed=1
+        failures=$((failures + 1))
     fi
     rm -rf tmp
 done
@@ -99,13 +100,13 @@ for limit in 'n 32' 's 256'; do
     (ulimit -S -${limit% *} ${limit#* } && exec "$train" mlp.ini -o raised --overwrite) >out 2>&1 || {
         echo "soft limit $limit:"
         cat out
-        failed=1
+        failures=$((failures + 1))
     }
 done
 timeout -k 1 1500 mpirun -q --oversubscribe --bind-to none -n 2 sh -c 'ulimit -s 1024; exec "$0" mlp.ini -o small' "$train" \
-    >out 2>&1 || { echo "a stack of 1 MiB:"; cat out; failed=1; }
+    >out 2>&1 || { echo "a stack of 1 MiB:"; cat out; failures=$((failures + 1)); }
 if "$charl" checkpoint diff small/last.h5 run/last.h5 | grep -v '^config/\|^all tensors are equal$'; then
     echo "a stack of 1 MiB: the ranks computed something else"
-    failed=1
+    failures=$((failures + 1))
 fi
-exit $failed
+finish

@@ -1,15 +1,10 @@
 #!/bin/sh
 # Names are said in one way everywhere: what --version and --env print comes from the tables that training looks in, --help-config from
 # that of the configuration; both, the documents, messages and other commands name the same optimizers, schedulers, layers, ...
-here=$(cd "$(dirname "$0")" && pwd)
-root=$here/../..
-. "$here/charl.sh"
+. "$(dirname "$0")/charl.sh"
 train=$bin/charl-train
 
-fail() {
-    echo "FAIL: $*"
-    failed=1
-}
+checks=1
 
 "$train" --version >version || fail "--version"
 "$train" --env >env || fail "--env"
@@ -117,4 +112,4 @@ for name in CHARL_NO_FUSION CHARL_TUNE CHARL_LOG; do
     grep -q "\"$name\":" out || fail "--env=json leaves out $name"
 done
 grep -q '"CHARL_SYNC"' out && fail "--env=json has a variable that is not set"
-exit $failed
+finish

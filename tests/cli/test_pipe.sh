@@ -2,6 +2,7 @@
 # A reader that closes the pipe, as `| head` does: a command ends quietly by SIGPIPE, also where its parent ignored the
 # signal; a training continues to its end, and its files are complete.
 . "$(dirname "$0")/charl.sh"
+checks=1
 train=$bin/charl-train
 
 # A pipe without a reader: descriptor 5 writes to it, and what could read it is closed.
@@ -17,8 +18,8 @@ closed() {
         ([ $parent = default ] || trap '' PIPE
         exec "$@" >&5 2>err </dev/null)
         code=$?
-        [ "$code" -eq "$want" ] || { echo "$what, SIGPIPE $parent: exit $code, want $want"; failed=1; }
-        [ ! -s err ] || { echo "$what, SIGPIPE $parent:"; cat err; failed=1; }
+        [ "$code" -eq "$want" ] || { echo "$what, SIGPIPE $parent: exit $code, want $want"; failures=$((failures + 1)); }
+        [ ! -s err ] || { echo "$what, SIGPIPE $parent:"; cat err; failures=$((failures + 1)); }
     done
 }
 
@@ -47,9 +48,9 @@ closed predict 141 "$charl" predict "$checkpoint"
 closed print-config 141 "$train" mlp.ini --print-config
 closed dry-run 0 "$train" mlp.ini --dry-run
 closed train 0 "$train" mlp.ini -o piped --overwrite
-grep -q ' done step=4 ' piped/train.log || { echo "the training did not end"; failed=1; }
+grep -q ' done step=4 ' piped/train.log || { echo "the training did not end"; failures=$((failures + 1)); }
 if "$charl" checkpoint diff piped/last.h5 run/last.h5 | grep -v '^config/resolved\|^all tensors are equal$'; then
     echo "the training wrote something else"
-    failed=1
+    failures=$((failures + 1))
 fi
-exit $failed
+finish

@@ -1,35 +1,32 @@
 #!/bin/sh
 # charl-train from outside: options, exit codes, messages, files, resume, signals.
-set -u
-train=$CHARL_BIN_DIR/charl-train
-charl=$CHARL_BIN_DIR/charl
-unset CHARL_BIN_DIR CHARL_TEST_SHORT # charl warns of CHARL_ variables that it does not know
-[ -x "$train" ] && [ -x "$charl" ] || { echo "skipped: charl-train is not built"; exit 77; }
-dir=$(mktemp -d "${TMPDIR:-/tmp}/charl_cli.XXXXXX") || exit 1
-trap 'rm -rf "$dir"' EXIT
-failures=0
+. "$(dirname "$0")/../support/shell.sh"
+train=$bin/charl-train
+charl=$bin/charl
+dir=$T
+cd "$root" || exit 1
 unset NO_COLOR OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID SLURM_NTASKS
 
 # expect NAME CODE COMMAND...: run it, output to $dir/out and $dir/err
 expect() {
     name=$1 want=$2
+    checks=$((checks + 1))
     shift 2
     "$@" >"$dir/out" 2>"$dir/err" </dev/null
     got=$?
     if [ "$got" -ne "$want" ]; then
-        echo "FAIL $name: exit $got, expected $want"
+        fail "$name: exit $got, expected $want"
         tail -n 5 "$dir/out" "$dir/err"
-        failures=$((failures + 1))
     fi
 }
 # says FILE TEXT: the last command wrote TEXT there
 says() {
-    grep -qF -- "$2" "$dir/$1" || { echo "FAIL $name: no \"$2\" in std$1"; cat "$dir/$1"; failures=$((failures + 1)); }
+    grep -qF -- "$2" "$dir/$1" || { fail "$name: no \"$2\" in std$1"; cat "$dir/$1"; }
 }
 check() {
     what=$1
     shift
-    "$@" || { echo "FAIL $name: $what"; failures=$((failures + 1)); }
+    "$@" || fail "$name: $what"
 }
 
 expect help 0 "$train" --help
@@ -148,7 +145,7 @@ says err "d.h5"
 "$charl" data make digits "$dir/d.h5" --train 256 --val 64 --seed 1 >/dev/null || { echo "FAIL: no data"; exit 1; }
 
 expect devices 0 "$train" --list-devices
-[ -s "$dir/out" ] || { echo "skipped: no OpenCL device"; exit 77; }
+[ -s "$dir/out" ] || skip "no OpenCL device"
 
 mkdir "$dir/lr=0.1"
 cp "$dir/t.ini" "$dir/lr=0.1/t.ini"
@@ -269,5 +266,4 @@ done
 expect max-time 75 "$train" --max-time 1s -o "$dir/runs/time" "$dir/t.ini" train.epochs=1000000
 says out " stopped step="
 
-[ "$failures" -eq 0 ] || { echo "$failures failures"; exit 1; }
-echo "all passed"
+finish

@@ -1,7 +1,6 @@
 #!/bin/sh
 # tools/release.sh --check: what stands in the way of a release is named, and a tree in order passes.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../train/common.sh"
+. "$(dirname "$0")/../train/common.sh"
 source=$here/../..
 
 mkdir tree tree/tools

@@ -1,68 +1,7 @@
 # Shared by the scripts that train: sourced, not run. Leaves the script in a fresh directory with the data set digits.h5
-# (320 training and 100 validation samples) and the functions below. All configurations share the devices: the ranks here
-# are more than a machine's GPUs.
-set -u
-[ -n "${CHARL_BIN_DIR:-}" ] && [ -x "$CHARL_BIN_DIR/charl-train" ] || { echo "CHARL_BIN_DIR holds no charl-train"; exit 1; }
-bin=$(cd "$CHARL_BIN_DIR" && pwd) && here=$(cd "$(dirname "$0")" && pwd) || exit 1 # absolute: the script leaves this directory
-long=${CHARL_TEST_LONG:-}
-short=${CHARL_TEST_SHORT:-}
-unset CHARL_BIN_DIR CHARL_TEST_LONG CHARL_TEST_SHORT CHARL_TEST_DATA # charl warns of variables that it does not know
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-T=$(mktemp -d) || exit 1
-trap 'cd /; rm -rf "$T"' EXIT
-trap 'exit 1' INT TERM
-cd "$T" || exit 1
-failures=0
-checks=0
-
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
-
-# skipped CASE WHY: visible in what the test prints and in the summary of tests/run.sh
-skipped() {
-    echo "skipped case: $1: $2"
-}
-
-# finish: the end of every script.
-finish() {
-    echo "$checks checks, $failures failed"
-    [ "$checks" -gt 0 ] && [ "$failures" -eq 0 ]
-    exit
-}
-
-# ranks N ARGUMENTS...: charl-train on N ranks; without a launcher for one.
-ranks() {
-    _n=$1
-    shift
-    if [ "$_n" -eq 1 ]; then
-        timeout 1500 "$bin/charl-train" "$@"
-    else
-        timeout 1500 mpirun -q --oversubscribe --bind-to none -n "$_n" "$bin/charl-train" "$@"
-    fi
-}
-
-# expect CODE WHAT COMMAND...: COMMAND ends with CODE; its output is kept in $T/log.
-expect() {
-    _code=$1 _what=$2
-    shift 2
-    checks=$((checks + 1))
-    "$@" >"$T/log" 2>&1
-    _got=$?
-    if [ "$_got" -ne "$_code" ]; then
-        fail "$_what: exit code $_got, expected $_code"
-        grep -A 20 'ERROR: AddressSanitizer' "$T/log" || tail -n 5 "$T/log"
-        return 1
-    fi
-}
-
-# says TIMES PATTERN: so many lines of the last log match.
-says() {
-    checks=$((checks + 1))
-    _n=$(grep -c -E -- "$2" "$T/log")
-    [ "$_n" -eq "$1" ] || { fail "$_n lines match '$2', expected $1"; tail -n 8 "$T/log"; }
-}
+# (320 training and 100 validation samples) and the functions of support/shell.sh and those below. All configurations share the devices: the
+# ranks here are more than a machine's GPUs.
+. "$(dirname "$0")/../support/shell.sh"
 
 # losses RUN: epoch, step, train/loss, val/loss, val/accuracy, lr, grad_norm
 losses() {

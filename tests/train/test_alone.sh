@@ -1,8 +1,7 @@
 #!/bin/sh
 # One rank fails where the others do not, before training begins: they must not wait for it, and it says why.
 # CHARL_TEST_LONG=1: at all of the places.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 # alone NAME CODE COMMAND... -- SPEC: the second of two ranks runs with CHARL_FAULT=SPEC
 alone() {
     expect "$2" "$1" timeout 1500 mpirun -q --oversubscribe --bind-to none -n 1 "$bin/$3" $4 : -n 1 env CHARL_FAULT="$5" "$bin/$3" $4

@@ -1,8 +1,7 @@
 #!/bin/sh
 # dist.audit from outside: what is named, what becomes of the checkpoints, and that the same command continues with the bits of an undisturbed
 # run. Random faults: test_audit.c.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 set -- mlp.ini -q checkpoint.interval=1 checkpoint.keep_last=20
 expect 0 "the undisturbed run" ranks 1 "$@" -o whole

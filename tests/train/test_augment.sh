@@ -1,8 +1,7 @@
 #!/bin/sh
 # data.augment: the same bits for any number of ranks, any place of the data and after stopping in the middle of an epoch;
 # images change in training only; what does not fit the data is refused.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 all="data.augment=flip,crop:3,rotate:12,cutout:6,resized_crop:0.3,erase:0.5,mixup:0.4,cutmix:1,contrast:0.4,randaugment:2,magnitude:12"
 steps="train.batch_size=48 train.max_steps=9" # an epoch has 6 2/3 steps
@@ -51,7 +50,7 @@ checks=$((checks + 1))
 awk "BEGIN { exit !(${loss:-9} < 0.1) }" || fail "a batch learned by heart has loss ${loss:-?}"
 
 # The model sees the middle of larger images: the same as of data that were cropped before, in training, evaluation and prediction.
-if /usr/bin/python3 -c 'import h5py' 2>/dev/null; then
+if has_python h5py; then
     cat >crop.py <<'PY'
 import h5py
 with h5py.File("digits.h5") as d, h5py.File("middle.h5", "w") as o:

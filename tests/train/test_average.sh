@@ -1,8 +1,7 @@
 #!/bin/sh
 # The moving average of the weights and early stopping: what a run does, on one rank and on
 # two, and after an interruption.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 # The average goes on to the bit; evaluation goes by it, and so does charl eval unless told otherwise.
 set -- -q train.ema_decay=0.9 train.batch_size=64 eval.interval=5

@@ -1,8 +1,7 @@
 #!/bin/sh
 # dist.balance = speed: a slower rank gets fewer slices while it trains, and no bit of the result changes; nor when the
 # run stops behind a division and goes on with another number of ranks.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 speed="train.slices=auto dist.balance=speed"
 
 # slow RULE CODE WHAT COMMAND...: with ranks made slower

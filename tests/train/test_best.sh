@@ -1,8 +1,7 @@
 #!/bin/sh
 # The best checkpoint is not lost: not by a save that fails, a kill in a save, an interval of 0 or somebody who removes it. best.h5, the
 # summary and the directory agree.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 # Evaluations after every fifth step; the best are those of steps 5, 15, 20 and 25. Each save opens its file twice.
 sed -i -e 's/^epochs = 2/epochs = 9/' -e 's/^learning_rate.*/learning_rate = 0.1/' -e 's/^type = cosine/type = constant/' \
     -e 's/^interval = 1/interval = 1000/' mlp.ini

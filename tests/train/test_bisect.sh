@@ -1,11 +1,7 @@
 #!/bin/sh
 # Where two runs diverge (charl bisect): planted differences are found in their step, in what they are in; and what is no difference is none.
-here=$(dirname "$0")
-. "$here/common.sh"
-if ! /usr/bin/python3 -c 'import h5py' 2>/dev/null; then
-    echo "skipped: /usr/bin/python3 has no h5py"
-    exit 77
-fi
+. "$(dirname "$0")/common.sh"
+needs_python h5py
 all="checkpoint.interval=5 checkpoint.keep_last=100 checkpoint.keep_every=1 eval.interval=0 train.max_steps=10"
 normalize="data.x=/x data.y=/y data.normalize=0.5/0.25 data.val_split=0.1"
 

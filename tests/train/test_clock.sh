@@ -1,14 +1,12 @@
 #!/bin/sh
 # A wall clock that jumps by hours while a run trains changes nothing but the times that are printed: not the result, not run.max_time, not the
 # time after which a rank that hangs is reported. libfaketime moves the clock. Needs Debian's package faketime.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 fake=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null | head -n 1)
-[ -n "$fake" ] || { echo "skipped: no libfaketime"; exit 77; }
+[ -n "$fake" ] || skip "no libfaketime"
 if grep -q __asan_init "$bin/charl-train"; then
-    echo "skipped: the sanitizers want to be loaded before libfaketime"
-    exit 77
+    skip "the sanitizers want to be loaded before libfaketime"
 fi
 
 echo "+0" >clock

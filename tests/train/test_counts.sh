@@ -1,10 +1,9 @@
 #!/bin/sh
 # What counts in the loss: labels of -1 and -100, weights of samples, classes and tokens. The same bits for any number of ranks, any
 # place of the data and any number of passes, also where the parts of a batch count unevenly, and after stopping; what is refused.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
-/usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null || { echo "skipped: no h5py"; exit 77; }
+needs_python h5py numpy
 make_gpt
 cat >>gpt.ini <<'INI'
 [train]

@@ -1,8 +1,7 @@
 #!/bin/sh
 # A data file that changes while it is trained on: other bytes end the run with code 3 before a checkpoint is written of them, the same
 # bytes again do not. Each run stops itself at its fourth step, the file changes, and the run continues.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 printf '[checkpoint]\ninterval = 2\n' >>mlp.ini
 "$bin/charl" data make digits other.h5 -t 320 -v 100 -s 5 >/dev/null || exit 1
 cp digits.h5 kept.h5
@@ -135,7 +134,7 @@ touch_packed() {
 chmod_packed() {
     chmod 600 packed.h5
 }
-if ! /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
+if ! has_python h5py numpy; then
     skipped "data without checksums" "/usr/bin/python3 has no h5py"
 elif ! /usr/bin/python3 foreign.py; then
     fail "no foreign data"

@@ -1,8 +1,7 @@
 #!/bin/sh
 # Ranks that see different things: another configuration, option, variable, version, data file or checkpoint on one of them is
 # refused before a step is trained, with one message that names rank and value; equal copies in other places are fine.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 two="timeout 1500 mpirun -q --oversubscribe --bind-to none -n 1"
 
 # differs CODE PATTERN WHAT ARGUMENTS_OF_RANK_0 -- ARGUMENTS_OF_RANK_1: $before is what rank 1's command begins with
@@ -70,7 +69,7 @@ for name in "foreign.h5", "there/foreign.h5", "there/odd.h5":
 with h5py.File("there/odd_labels.h5", "w") as f:
     f["x"], f["y"] = x, (n.arange(320, dtype="i4") + 1) % 10
 PY
-if ! /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
+if ! has_python h5py numpy; then
     skipped "data without checksums" "/usr/bin/python3 has no h5py"
 elif ! /usr/bin/python3 foreign.py; then
     fail "no foreign data"

@@ -1,8 +1,7 @@
 #!/bin/sh
 # data.documents: attention and loss within documents. The same bits for any number of ranks and any place of the data; a document
 # changes nothing for another; what is refused.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 mkdir texts
 for i in $(seq 10 60); do

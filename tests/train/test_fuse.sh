@@ -1,7 +1,6 @@
 #!/bin/sh
 # Fusion changes no bit: models trained with operators fused and one by one are the same, also on several ranks.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 # compare NAME RANKS CONFIG ARGUMENTS...
 compare() {

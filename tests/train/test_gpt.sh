@@ -1,8 +1,7 @@
 #!/bin/sh
 # Transformers, GPT-2's kind and Llama's: the same bits for any number of ranks, with dropout and with one matrix for
 # embedding and head, and after stopping and going on with another number; they learn; what does not fit.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 make_gpt
 cat >>gpt.ini <<'INI'

@@ -1,8 +1,7 @@
 #!/bin/sh
 # kill -9 at any moment: the last checkpoint is whole, the same command goes on, the end is the same to the bit.
 # CHARL_TEST_LONG=1: 100 kills instead of 10; CHARL_TEST_SHORT=1: 3.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 # Long enough to be killed in: 500 steps, a checkpoint every second one.
 sed -e 's/^epochs = 2/epochs = 100/' mlp.ini >kill.ini

@@ -2,11 +2,10 @@
 # 20 GB of images in chunks train in 1 GB of memory, shuffled in blocks: no process gets more than that, the images are learnt, and the bits are
 # those of two ranks and of a run that was stopped. Half of the images lie in a sparse file, half in gzip: 75 MB of disk. If it failed, a
 # set larger than memory could not be trained on. CHARL_TEST_LONG=1: a whole epoch.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
-/usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null || { echo "skipped: no h5py"; exit 77; }
-"$bin/charl" devices | grep -q '^[0-9]*  .*, cpu$' || { echo "skipped: no OpenCL device is a CPU"; exit 77; }
+needs_python h5py numpy
+"$bin/charl" devices | grep -q '^[0-9]*  .*, cpu$' || skip "no OpenCL device is a CPU"
 /usr/bin/python3 - <<'PY' || exit 1
 import zlib
 import h5py
@@ -82,7 +81,7 @@ learns() {
     awk -v got="$accuracy" 'BEGIN { exit !(got > 0.95) }' || fail "$_run: accuracy $accuracy"
 }
 export POCL_MAX_PTHREAD_COUNT=2 POCL_CPU_MAX_CU_COUNT=2 # threads have stacks of 8 MiB
-ulimit -d 976562 || { echo "skipped: memory cannot be limited"; exit 77; }
+ulimit -d 976562 || skip "memory cannot be limited"
 learns steps
 resumes "20 GB" steps 30 large.ini -q
 if [ -n "$long" ]; then

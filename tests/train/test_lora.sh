@@ -1,8 +1,7 @@
 #!/bin/sh
 # Low-rank adapters on weights of another run: only they are trained, the same bits for any number of ranks and after an
 # interruption, and what they are trained on is used by evaluation and generation.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 make_gpt
 cat >>gpt.ini <<'INI'
 [train]

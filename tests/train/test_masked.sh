@@ -2,9 +2,8 @@
 # Masked language models: the configuration of docs/models/bert.md learns; the same bits for any number of ranks, any place of the data and
 # after a stop; other masks in every step, the same in every evaluation; a classifier starts from its weights; what is refused.
 # CHARL_TEST_LONG=1: Shakespeare, as the page says.
-here=$(cd "$(dirname "$0")" && pwd)
-text=${CHARL_TEST_DATA:-}/tinyshakespeare.txt
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
+text=$test_data/tinyshakespeare.txt
 
 awk '/^```/ { on = $0 == "```ini" && !n++; next } on' "$here/../../docs/models/bert.md" >bert.ini
 

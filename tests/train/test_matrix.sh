@@ -2,8 +2,7 @@
 # The same bits for any number of ranks, any algorithm of communication, any place of the data and any number of
 # compute units; and after stopping anywhere and going on with another number of ranks. CHARL_TEST_LONG=1: every pair
 # and every algorithm.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 for model in mlp cnn; do
     expect 0 "$model on 1 rank" ranks 1 $model.ini -q -o $model-1

@@ -1,8 +1,7 @@
 #!/bin/sh
 # What saves memory changes no bit, on one rank and on two. Activations that are computed again: a gpt and a convolutional
 # network with dropout and batch norm; the plan tells what is saved. Several passes per step: a gpt and a perceptron.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 awk 'BEGIN { for (i = 0; i < 1500; i++) printf "%c", 97 + (i * i + i / 7) % 23 }' >text.txt
 "$bin/charl" data import text -o text.h5 text.txt >log 2>&1 || { cat log; exit 1; }

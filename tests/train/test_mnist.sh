@@ -2,10 +2,9 @@
 # The examples of launch/ on MNIST: what they promise, and the same validation loss on 1 rank and on 4. Needs the IDX files
 # in $CHARL_TEST_DATA/mnist10k. On 4 ranks they are stopped after 2 epochs, except with CHARL_TEST_LONG=1. With sanitizers, or
 # CHARL_TEST_SHORT=1, only the perceptron on 1 rank.
-data=${CHARL_TEST_DATA:-}/mnist10k
-[ -f "$data/images-idx3-ubyte.gz" ] || { echo "skipped: CHARL_TEST_DATA names no folder with mnist10k"; exit 77; }
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
+data=$test_data/mnist10k
+[ -f "$data/images-idx3-ubyte.gz" ] || skip "CHARL_TEST_DATA names no folder with mnist10k"
 launch=$here/../../launch
 
 "$bin/charl" data import idx "$data/images-idx3-ubyte.gz" "$data/labels-idx1-ubyte.gz" --val-split 0.2 -o mnist.h5 \

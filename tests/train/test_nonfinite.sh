@@ -2,12 +2,8 @@
 # Steps whose loss or gradient is not finite: noticed in the step itself with its samples, on all ranks alike, whatever is
 # logged; left out or the end, and never more in a row than allowed; in f32, bf16 and f16, where overflows under the loss scale
 # are none.
-here=$(dirname "$0")
-. "$here/common.sh"
-if ! /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
-    echo "skipped: /usr/bin/python3 has no h5py"
-    exit 77
-fi
+. "$(dirname "$0")/common.sh"
+needs_python h5py numpy
 
 # Sample 200, of step 4 of each epoch, overflows in products: in f32 and bf16, or in f16 only.
 /usr/bin/python3 -c "

@@ -1,8 +1,7 @@
 #!/bin/sh
 # What a start shows: name and configuration before anything is opened, devices, model and data before kernels are compiled, then
 # how far that is. Compiling is pretended to be slow, so caches may be full.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 slow() { env CHARL_FAULT=device.compile:*:2000 "$@"; }
 quick() { env CHARL_FAULT=device.compile:*:0 "$@"; }
 
@@ -95,7 +94,7 @@ rewritten = [line for line in out.replace("\033[K", "").split("\r") if "compilin
 sys.exit(code or (3 if any(len(line.split("\n")[-1]) > 59 for line in rewritten) else 0))
 PY
 for program in "charl-train mlp.ini --fast-dev-run=2" "charl eval mlp.ini mlp/last.h5" "charl generate gpt.ini gpt/last.h5 -n 3 -p 1"; do
-    if ! /usr/bin/python3 -c 'import pty' 2>/dev/null; then
+    if ! has_python pty; then
         skipped "$program on a terminal" "no /usr/bin/python3"
         continue
     fi

@@ -2,8 +2,7 @@
 # Many slices and passes: a rank runs at most 64 slices at a time, and any division into passes and ranks gives the same bits,
 # with everything that depends on the place of a row in the batch: dropout, augmentation, mixup, weights of targets, evaluation.
 # CHARL_TEST_LONG=1: 256 simulated ranks too.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 set -- mlp.ini -q train.batch_size=320 train.slices=320 train.max_steps=3 train.grad_clip=0.5
 expect 0 "8 ranks in one pass" ranks 8 "$@" -o whole

@@ -2,8 +2,7 @@
 # Training in bf16 and f16: the same bits for any number of ranks and after resuming, the loss scale among what goes on, and
 # what the configuration refuses. On MNIST, with the IDX files in $CHARL_TEST_DATA/mnist10k, agreement with f32: see below.
 data=${CHARL_TEST_DATA:-}/mnist10k
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 # Dropout and batch normalisation on 1, 2 and 3 ranks. Both types compile their kernels at the same time.
 ranks 1 cnn.ini -q -o bf16-1 train.precision=bf16 >bf16.log 2>&1 &

@@ -3,8 +3,7 @@
 # after resuming, near those of f32. CHARL_TEST_LONG=1: more of each, a tied gpt, and on MNIST, with the IDX files in
 # $CHARL_TEST_DATA/mnist10k, as good a model as in f32.
 data=${CHARL_TEST_DATA:-}/mnist10k
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 # variant NAME RANKS MODEL SETTINGS...: what MODEL-1 holds, with other settings
 variant() {

@@ -1,8 +1,7 @@
 #!/bin/sh
 # Steps of a run computed again (charl replay): whatever the ranks, with dropout, augmentation, batch norm, passes, half precision, a moving
 # average, windows of tokens; from any checkpoint or from the beginning; and what is told of a step.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 # replay CODE WHAT ARGUMENTS...: its output in log
 replay() {

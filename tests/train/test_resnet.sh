@@ -1,7 +1,6 @@
 #!/bin/sh
 # A residual network on samples that change with every epoch: the same bits for any number of ranks, and after stopping and going on with another number.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 cat >resnet.ini <<'INI'
 [run]

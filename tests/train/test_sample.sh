@@ -1,8 +1,7 @@
 #!/bin/sh
 # eval.sample_prompt: text at each evaluation in the log and for TensorBoard, that of `charl generate` with the same weights; it changes
 # nothing else, on any number of ranks.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 make_gpt
 cat >>gpt.ini <<'INI'

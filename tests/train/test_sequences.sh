@@ -1,8 +1,7 @@
 #!/bin/sh
 # Texts with a class each: docs/language-models.md works as it is written, and learns; the same bits for any number of ranks, any place
 # of the data and after a stop; padding changes nothing; new texts are predicted; what is refused.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 # One word of each text decides; the others, and how many there are, say nothing.
 awk 'function draw(n) { s = (s * 1103515245 + 12345) % 2147483648; return int(s / 65536) % n }
@@ -82,7 +81,7 @@ expect 0 "a sample" "$bin/charl" data sample reviews.h5 -n 100 -o some.h5
 expect 0 "evaluated" "$bin/charl" eval reviews.ini one/last.h5 -s train data.path=some.h5 device.share=yes
 
 # Rows of tokens from elsewhere need no tokenizer; a token that the embedding does not have is found.
-if /usr/bin/python3 -c 'import h5py' 2>/dev/null; then
+if has_python h5py; then
     /usr/bin/python3 -c "
 import h5py
 for name, token in ('own', 7), ('beyond', 60000):

@@ -1,8 +1,7 @@
 #!/bin/sh
 # Settings whose effect is seen from outside: intervals of 0, schedules, short runs, outputs, an older checkpoint, a
 # batch larger than the data.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 value() { # value KEY LINE: of the LINE-th training row of run/metrics.jsonl
     grep '"event":"train"' run/metrics.jsonl | sed -n "$2s/.*\"$1\":\([^,}]*\).*/\1/p"

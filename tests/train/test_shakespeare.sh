@@ -1,10 +1,9 @@
 #!/bin/sh
 # Shakespeare by characters with launch/shakespeare.ini made small: the vocabulary, and more than single characters tell.
 # Needs $CHARL_TEST_DATA/tinyshakespeare.txt. CHARL_TEST_LONG=1: the setting as it is with three seeds, which takes minutes.
-text=${CHARL_TEST_DATA:-}/tinyshakespeare.txt
-[ -f "$text" ] || { echo "skipped: CHARL_TEST_DATA names no folder with tinyshakespeare.txt"; exit 77; }
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
+text=$test_data/tinyshakespeare.txt
+[ -f "$text" ] || skip "CHARL_TEST_DATA names no folder with tinyshakespeare.txt"
 
 expect 0 "import" "$bin/charl" data import text "$text" --tokenizer chars --val-split 0.1 -o s.h5
 says 1 "vocabulary of 65$"

@@ -2,8 +2,7 @@
 # The optimizer divided among ranks (dist.shard_optimizer): the same checkpoints as of one rank that has it whole, whatever
 # the optimizer, precision, algorithm and bucket; and going on with another number of ranks, divided or whole.
 # CHARL_TEST_LONG=1: more of each.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 # divided WHAT RANKS MODEL SETTINGS...: as on one rank
 divided() {

@@ -1,12 +1,8 @@
 #!/bin/sh
 # Steps whose gradient norm is a spike: noticed and named, taken, left out or the end, on all ranks alike and with the same
 # bits after resuming, which needs the norms of the steps before.
-here=$(dirname "$0")
-. "$here/common.sh"
-if ! /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
-    echo "skipped: /usr/bin/python3 has no h5py"
-    exit 77
-fi
+. "$(dirname "$0")/common.sh"
+needs_python h5py numpy
 
 # In step 4 of each epoch of 4 half of the samples are 100 times as large as the others.
 /usr/bin/python3 -c "

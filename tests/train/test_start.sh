@@ -1,8 +1,7 @@
 #!/bin/sh
 # What a training is told or refused before its first step: rows in the order of their classes, rows of one class, metrics that cannot be
 # measured, settings that have no effect.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 table() { # table FILE ROWS EXPRESSION ARGUMENTS...: a dataset whose target in row i is EXPRESSION
     awk "BEGIN { print \"a,b,y\"; for (i = 0; i < $2; i++) print i % 7 / 7 \",\" i % 5 / 5 \",\" $3 }" >table.csv

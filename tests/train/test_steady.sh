@@ -1,8 +1,7 @@
 #!/bin/sh
 # An ordinary step allocates nothing, on the host or on the device, builds nothing, and on one rank waits for nothing but
 # the end of earlier steps; on several ranks in addition for its own gradients and sums.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 make_gpt
 cat >>gpt.ini <<'INI'

@@ -1,8 +1,7 @@
 #!/bin/sh
 # Stopping on purpose, going on, and what may lie in the way: requests by file and signal, damaged checkpoints, other
 # settings, a directory in use, a disk that fails.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 # A run that does not end by itself, with checkpoints only where it is asked for them.
 sed -e 's/^epochs = 2/epochs = 1000000/' -e 's/^type = cosine/type = constant/' mlp.ini >long.ini
 printf '[checkpoint]\ninterval = 0\n[eval]\ninterval = 0\n' >>long.ini

@@ -1,8 +1,7 @@
 #!/bin/sh
 # run.strict: what would change the result of a run that continues is refused, all of it in one message, and so is a checkpoint that
 # is not the newest of this run. Without it each is a warning. What does not change the result is neither.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 expect 0 "a run" ranks 1 mlp.ini -q -o a run.strict=yes
 checks=$((checks + 1))

@@ -1,18 +1,14 @@
 #!/bin/sh
 # Targets that are not one class: several numbers, scaled for the loss and back for everything else, several yes-or-no labels; and tables normalised by what is stored with
 # them, in training, evaluation and prediction, a constant column too.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 # check WHAT PROGRAM: a Python program on standard input ends well.
 check() {
     checks=$((checks + 1))
     /usr/bin/python3 - >log 2>&1 || { fail "$1"; tail -n 4 log; }
 }
-if ! /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
-    echo "skipped: /usr/bin/python3 has no h5py"
-    exit 77
-fi
+needs_python h5py numpy
 
 # Columns of very different size, one of them constant; two numbers and three labels that follow from them.
 /usr/bin/python3 - <<'PY'

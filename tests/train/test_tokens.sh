@@ -1,8 +1,7 @@
 #!/bin/sh
 # Training on tokens: it learns, the same bits for any number of ranks and any place of the data, over the ends of epochs
 # and after stopping; evaluation; what does not go with tokens.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 make_text
 cat >lm.ini <<'INI'

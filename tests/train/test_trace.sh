@@ -1,8 +1,7 @@
 #!/bin/sh
 # --trace and --profile: the result is that of a run without them, bit for bit; the time line has all ranks on one clock, and an overlap that
 # SQL finds too; windows, wrong options, files that cannot be written, runs that stop.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 # line_of FILE RANKS STEPS [HIDDEN]
 line_of() {

@@ -1,8 +1,7 @@
 #!/bin/sh
 # run.lock and `charl verify`: the same file for any number of ranks, continued at a resumption; what is kept and what was thinned out is replayed;
 # and whatever is changed afterwards is found and named.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 # verify CODE WHAT RUN ARGUMENTS...: its output in log
 verify() {
@@ -133,7 +132,7 @@ says 1 'warning: run/config.ini holds other settings than those that step [0-9]+
 wrong '^the data, .*data.h5, are not those that line 1 of run.lock records$'
 cp digits.h5 data.h5
 verify 0 "data elsewhere" run --segments 1 --seed 1 data.path="$PWD/digits.h5"
-if /usr/bin/python3 -c 'import h5py' 2>/dev/null; then
+if has_python h5py; then
     /usr/bin/python3 -c "
 import h5py
 with h5py.File('data.h5', 'r+') as f:

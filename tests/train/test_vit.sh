@@ -1,8 +1,7 @@
 #!/bin/sh
 # The vision transformer of docs/models/vit.md, with fewer patches and numbers in each, learns to tell digits that it was not trained on.
 # CHARL_TEST_LONG=1: as the page has it.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 awk '/^```/ { on = $0 == "```ini" && !n++; next } on' "$here/../../docs/models/vit.md" >vit.ini
 

@@ -1,9 +1,8 @@
 #!/bin/sh
 # The U-Net of docs/models/unet.md, with 3d for 2d, learns to mark balls in noisy volumes, with the same bits for any number of ranks,
 # with recomputed activations, and after a stop. A model of two layers learns three classes of voxels.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/common.sh"
-/usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null || { echo "skipped: no h5py"; exit 77; }
+. "$(dirname "$0")/common.sh"
+needs_python h5py numpy
 /usr/bin/python3 - <<'PY'
 import h5py, numpy as np
 rng, n = np.random.default_rng(0), 80

@@ -1,8 +1,7 @@
 #!/bin/sh
 # Models go to Hugging Face's layout and come back the same: GPT-2's with biases that the model does not have, Llama's in shards. A model is
 # started from such a folder on two ranks, with a shorter window; and what does not fit is refused by its name.
-here=$(dirname "$0")
-. "$here/common.sh"
+. "$(dirname "$0")/common.sh"
 
 make_gpt
 cat >>gpt.ini <<'INI'
