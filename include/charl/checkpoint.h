@@ -14,11 +14,10 @@
  *      free(weight);
  *      charl_checkpoint_close(r);
  *
- *  A file appears whole or not at all (temporary name, fsync, re-read, rename, fsync of the
- *  directory), every tensor has a CRC32C and the list of tensors a SHA-256. The format is described
- *  in checkpoints/README.md. Tensors are host memory in little-endian, row-major, logical (PyTorch)
- *  shapes. These functions use no device and no communicator: rank 0 saves, every rank may read. Any number
- *  of threads may read from one reader at once. A reader owns its strings and tensors.
+ *  Files are written atomically (temporary name, fsync, read back, rename, fsync of the directory). Every tensor has a
+ *  CRC32C and the list of tensors a SHA-256. checkpoints/README.md describes the format. Tensors are in host memory,
+ *  little-endian, row-major, in PyTorch's shapes. These functions use no device and no communicator: rank 0 saves,
+ *  every rank may read. Any number of threads may read from one reader at once. A reader owns its strings and tensors.
  */
 #include "charl/data_schema.h"
 #include "charl/shape.h"
@@ -49,8 +48,8 @@ typedef struct charl_checkpoint_tensor {
     uint32_t crc32c;
 } charl_checkpoint_tensor;
 
-/** Where training stands. Strings are borrowed, at most 4000 bytes; NULL is stored as "". When
- *  saving, `writer` NULL means this version of charl. */
+/** The progress of a training. Strings are borrowed, at most 4000 bytes; NULL is stored as "". When saving, `writer`
+ *  NULL means this version of charl. */
 typedef struct charl_checkpoint_state {
     const char *writer;
     int64_t step;
@@ -61,12 +60,12 @@ typedef struct charl_checkpoint_state {
     double loss_scale;
     int64_t slices, batch_size;
     double best_metric;       /* NaN: none yet */
-    int64_t best_step;        /* where it was reached; 0: none yet, or saved by a version that did not store it */
+    int64_t best_step;        /* step of best_metric; 0: none yet, or unknown */
     int64_t stale_evals;      /* evaluations since the best */
-    int64_t skipped_steps;    /* whose loss or gradient was not finite */
-    int64_t overflowed_steps; /* left out because they overflowed under a dynamic loss scale */
-    int64_t spike_steps;      /* whose gradient norm was a spike */
-    int64_t audited_step;     /* the last that dist.audit has confirmed */
+    int64_t skipped_steps;    /* steps skipped because loss or gradient was not finite */
+    int64_t overflowed_steps; /* steps skipped because they overflowed with a dynamic loss scale */
+    int64_t spike_steps;      /* steps whose gradient norm was a spike */
+    int64_t audited_step;     /* the last step that dist.audit has confirmed */
     int64_t world_size;
     const char *device, *driver;
     const char *data_path;
@@ -77,14 +76,14 @@ typedef struct charl_checkpoint_state {
     const char *run_id; /* 32 hexadecimal digits drawn when a run starts afresh; "" in version 1 */
 } charl_checkpoint_state;
 
-/** Which of its weights to use, where a checkpoint has their moving average too. */
+/** Whether to use the weights of a checkpoint or their moving average. */
 typedef enum charl_ema_choice {
-    CHARL_EMA_AUTO, /* the average where there is one */
+    CHARL_EMA_AUTO, /* the average if there is one */
     CHARL_EMA_YES,
     CHARL_EMA_NO
 } charl_ema_choice;
 
-/** What is saved. Everything is borrowed for the call. */
+/** The contents of a checkpoint to save. Everything is borrowed for the call. */
 typedef struct charl_checkpoint {
     charl_checkpoint_state state;
     const char *config_text;     /* the ini as given */
@@ -107,9 +106,9 @@ charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c) 
 
 typedef struct charl_checkpoint_reader charl_checkpoint_reader;
 
-/** Open `path` and check everything but the contents of the tensors: format, version, complete,
- *  exactly the expected names, hard links only, plain contiguous storage inside the file, manifest
- *  against datasets. HDF5 is closed again on return; tensors are read with pread.
+/** Open `path` and check everything but the contents of the tensors: format, version, completeness, names, that links
+ *  are hard links and storage is contiguous inside the file, and the manifest. HDF5 is closed again on return; tensors
+ *  are read with pread.
  *
  *  Blocks. Local. *out is NULL on failure.
  *  Errors: ERR_CHECKPOINT  naming the file, and the tensor where there is one
@@ -125,8 +124,8 @@ const char *charl_checkpoint_get_config_text(const charl_checkpoint_reader *r);
 const char *charl_checkpoint_get_config_resolved(const charl_checkpoint_reader *r);
 int64_t charl_checkpoint_get_count(const charl_checkpoint_reader *r);
 
-/** What the data of the model look like; NULL: the file does not say, as those of version 1.
- *  Borrowed from the reader. Local. */
+/** The schema of the model's data; NULL if the file has none, as files of version 1. Borrowed from the reader. Local.
+ *  */
 const charl_data_schema *charl_checkpoint_get_schema(const charl_checkpoint_reader *r);
 
 /** Tensor `index` in [0, count), in the order in which they were saved. Borrowed. Local. */
@@ -149,9 +148,8 @@ bool charl_checkpoint_is_in_base(const charl_checkpoint_reader *r, const charl_c
 charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t,
                                    void *dst) CHARL_MUST_CHECK;
 
-/** Open `path` and read every tensor. Blocks. Local. A file made to harm can crash HDF5: where that
- *  matters call this in a process of its own. Errors: as charl_checkpoint_open. Cost: reads the file
- *  once; 1 MiB of memory. */
+/** Open `path` and read every tensor. Blocks. Local. A malicious file can crash HDF5: call this in a separate process
+ *  for untrusted files. Errors: as charl_checkpoint_open. Cost: reads the file once; 1 MiB of memory. */
 charl_status charl_checkpoint_verify(const char *path) CHARL_MUST_CHECK;
 
 /** Compare two checkpoints: counters, configuration, schema, tensors by name, shape, dtype and
@@ -167,21 +165,20 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
 /** optim_kind of a checkpoint whose weights belong to no optimizer state. */
 #define CHARL_CHECKPOINT_NO_OPTIMIZER "none"
 
-/** Write to `out` the mean of the weights of n checkpoints of one model: summed in double in the
- *  order given, rounded to f32 once. State, configuration and schema are those of the file with the
- *  most steps; there is no optimizer state, no best metric and nothing of /ema, so that the result
- *  can be evaluated, exported and started from, but not resumed. `out` is none of the files: ERR_CONFIG.
+/** Write the mean of the weights of n checkpoints of one model to `out`: summed in double in the given order and
+ *  rounded to f32 once. State, configuration and schema are those of the file with the most steps. The result has no
+ *  optimizer state, no best metric and no moving average: it can be evaluated, exported and used in [init] from, but
+ *  not resumed. It is ERR_CONFIG if `out` is one of the files. Weights that all files leave to the same base stay
+ *  there.
  *
  *  Blocks. Local. Deterministic.
- *  Weights that all files leave to the same base stay there.
  *  Errors: as charl_checkpoint_open and charl_checkpoint_save; ERR_CHECKPOINT when the weights
  *  differ in names or shapes or are not f32, or have different bases, naming file and tensor.
  *  Cost: reads every file's weights once; memory for the result and three tensors. */
 charl_status charl_checkpoint_average(const char *const *paths, int n, const char *out) CHARL_MUST_CHECK;
 
-/** The checkpoint that a path given by a user names: of a run directory DIR/last.h5, or the newest of DIR/checkpoints
- *  where there is no last.h5; any other path as it is. Whether the file is one is for charl_checkpoint_open to say.
- *  *out is the caller's, free it with charl_free.
+/** Resolve a path given by a user to a checkpoint: for a run directory DIR/last.h5, or the newest of DIR/checkpoints if
+ *  there is no last.h5; any other path is copied unchanged. Does not open the file. Release *out with charl_free.
  *
  *  Blocks. Local. Errors: ERR_CHECKPOINT  the directory cannot be read; ERR_NOMEM. */
 charl_status charl_run_checkpoint(const char *path, char **out) CHARL_MUST_CHECK;

@@ -45,7 +45,7 @@ typedef enum charl_driver {
     CHARL_DRIVER_NVIDIA  /* NVIDIA's GPUs, by libcuda of their driver */
 } charl_driver;
 
-/** What is known of a device without opening it. */
+/** Properties of a device that are known without opening it. */
 typedef struct charl_device_info {
     int index; /* charl's number: the order of charl_device_list */
     charl_device_kind kind;
@@ -64,14 +64,13 @@ typedef struct charl_device_info {
 } charl_device_info;
 
 /** Progress of the compilation of kernels. A kernel is compiled when it is first needed, and takes
- *  from milliseconds (read from a cache) to seconds. Drivers compile either when a program is built
- *  (NVIDIA) or when a kernel is launched first (PoCL); on the latter `known` says how many are
- *  known to be needed so far. */
+ *  from milliseconds (read from a cache) to seconds. Drivers compile either when a program is built (NVIDIA) or when a
+ *  kernel is first launched (PoCL). */
 typedef struct charl_compile_progress {
     int done;            /* kernels compiled so far, or read from a cache */
-    int known;           /* of so many; more may follow. 0: the driver does not compile at launch */
-    double seconds;      /* that this has taken so far */
-    const char *current; /* the kernel that is compiled next; NULL: none at the moment */
+    int known;           /* kernels known to be needed; more may follow. 0: the driver does not compile at launch */
+    double seconds;      /* time spent so far */
+    const char *current; /* the kernel that is compiled next; NULL: none */
 } charl_compile_progress;
 
 /** Called before each compilation, with its name as `current`, and after it, with NULL. From the
@@ -100,8 +99,8 @@ typedef struct charl_device_request {
     bool allow_tf32;      /* products of f32 matrices may round their elements to tf32 (8 bits of
                              exponent, 10 of mantissa), where tensor cores support it */
     bool traced;          /* commands have timestamps, as charl_train_options.trace and .profile need them */
-    bool skip_kernels;    /* no kernel is compiled or run, except to learn about the device: to plan memory */
-    int64_t memory_limit; /* bytes; 0 = what the device has */
+    bool skip_kernels;    /* compile and run no kernels except to probe the device: to plan memory */
+    int64_t memory_limit; /* bytes; 0 = all memory of the device */
     charl_tune_mode tune;
     charl_compiling compiling; /* reports compilation, also that of this call; NULL: none */
     void *compiling_ctx;
@@ -122,10 +121,10 @@ charl_status charl_device_list(charl_device_info *out, int capacity, int *count)
 typedef struct charl_device_health {
     double power_w, power_limit_w;
     double temperature_c;
-    double clock_mhz, max_clock_mhz; /* of its processors */
-    bool is_slowed;                  /* the clock is low because it is too hot or gets too little power */
-    int nvlinks;                     /* that are active */
-    int64_t memory_bytes;            /* in use, by all programs and by the driver for them */
+    double clock_mhz, max_clock_mhz; /* of the streaming multiprocessors */
+    bool is_slowed;                  /* the clock is throttled because of temperature or power */
+    int nvlinks;                     /* active links */
+    int64_t memory_bytes;            /* in use by all programs and the driver */
 } charl_device_health;
 
 /** Current state of a device, for NVIDIA GPUs, from the library of their driver (NVML). Returns false, and zeros, for
@@ -178,8 +177,8 @@ int charl_device_get_uses(const charl_device *dev, charl_device_use *out, int ca
 /** A property of f32 arithmetic; a device without it rounds differently from other devices. */
 typedef struct charl_arithmetic {
     const char *name, *meaning; /* "divide", "a / b is rounded to nearest even"; static */
-    int64_t tried, wrong;       /* operations; those whose bits are not what IEEE 754 says */
-    float first[3], got, want;  /* operands of the first wrong one, its result, and what that should be */
+    int64_t tried, wrong;       /* operations tried; operations whose result differs from IEEE 754 */
+    float first[3], got, want;  /* operands of the first wrong operation, its result, and the correct result */
 } charl_arithmetic;
 
 enum { CHARL_ARITHMETIC_COUNT = 8 };

@@ -1,6 +1,6 @@
 #ifndef CHARL_LAYER_H
 #define CHARL_LAYER_H
-/** Layers and models of a program's own, which configurations then name like the built-in ones.
+/** Custom layers and models, which configurations can then use like the built-in ones.
  *
  *  A layer is a row with a function that appends it to a graph:
  *
@@ -16,8 +16,8 @@
  *
  *  The parameter is called LAYER.scale in checkpoints. A model is a row with a function that appends layers to a model.
  *
- *  Registering is for the start of a program: before a configuration is read and before other threads build models.
- *  Rows are borrowed for the life of the process.
+ *  Register types at the start of a program, before a configuration is read and before other threads build models. Rows
+ *  are borrowed for the life of the process.
  */
 #include "charl/key.h"
 #include "charl/nn.h"
@@ -31,7 +31,7 @@ typedef struct charl_layer_build {
     const char *name; /* of the layer */
     const void *settings;
     const charl_lora *lora; /* the model's adapters; NULL: none */
-    charl_var *const *in;   /* what the layer reads: x, then more in layers that take several */
+    charl_var *const *in;   /* [n_in] the inputs of the layer, the first is x */
     int n_in;
     const struct charl_layer_type *type;
 } charl_layer_build;
@@ -42,7 +42,7 @@ typedef struct charl_layer_type {
     charl_row row;
     /* composite: activations inside may be recomputed for the backward pass as a unit (train.recompute) */
     bool is_block;
-    /** 0: the layer reads one value, x. Otherwise 2 to so many, at most CHARL_LAYER_MAX_INPUTS. */
+    /** 0: the layer has one input, x. Otherwise it has from 2 to max_inputs inputs, at most CHARL_LAYER_MAX_INPUTS. */
     int max_inputs;
     /** Append the layer to b->g over x, which is BATCHED; return its output, NULL after an error of the graph. Called
      *  for the training and for the evaluation graph. */
@@ -58,15 +58,15 @@ charl_var *charl_layer_param(const charl_layer_build *b, const char *suffix, con
 /** As above, for a buffer that is not trained, such as running statistics. Local. */
 charl_var *charl_layer_buffer(const charl_layer_build *b, const char *suffix, const charl_param_spec *spec);
 
-/** Make a layer known by its name, to charl_model_add and to [layer NAME] sections as `type`. Its settings have at most
+/** Register a layer type for charl_model_add and for `type` of [layer NAME] sections. Its settings have at most
  *  CHARL_LAYER_MAX_SETTINGS bytes; keys are not SIZE, and are not named type, input or repeat. Blocks. Local. Errors:
- *  ERR_INVALID  the name is taken, the description is malformed, a configuration has been read */
+ *  ERR_INVALID  the name is taken, the description is malformed, or a configuration has been read */
 charl_status charl_register_layer(const charl_layer_type *type) CHARL_MUST_CHECK;
 
 /** Name of layer type i = 0, 1, ...; NULL after the last. Static storage. Local. */
 const char *charl_layer_type_name(int i);
 
-/** What a model reads. */
+/** The kind of a model's input. */
 typedef enum charl_model_input {
     CHARL_MODEL_READS_NUMBERS, /* images, tables */
     CHARL_MODEL_READS_TOKENS,
@@ -88,12 +88,12 @@ typedef struct charl_model_type {
     /** Tokens: takes sequences of any length up to its window, and generates text with a cache of the keys and values
      *  of its attention. */
     bool has_kv_cache;
-    /** Where optimizer.decay_1d is auto, vectors (biases and weights of norms) do not decay. */
+    /** If optimizer.decay_1d is auto, vectors (biases and weights of norms) have no weight decay. */
     bool keeps_vectors;
 } charl_model_type;
 
-/** Make a model known by its name, as model.type. Blocks. Local. Errors: ERR_INVALID  the name is taken, the
- *  description is malformed, a configuration has been read */
+/** Register a model type for model.type. Blocks. Local. Errors: ERR_INVALID  the name is taken, the description is
+ *  malformed, or a configuration has been read */
 charl_status charl_register_model(const charl_model_type *type) CHARL_MUST_CHECK;
 
 /** Name of model type i = 0, 1, ...; NULL after the last. Static storage. Local. */

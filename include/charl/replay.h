@@ -1,6 +1,6 @@
 #ifndef CHARL_REPLAY_H
 #define CHARL_REPLAY_H
-/** Steps of a training, computed again: what they were trained on, and what they computed.
+/** Replay: computes steps of a recorded training again, and reports their samples, losses, gradients and weights.
  *
  *      static charl_status print(void *ctx, const charl_replay_row *row)
  *      {
@@ -28,8 +28,8 @@ typedef struct charl_step_sample {
     int64_t epoch;    /* from 0; of data.mix: epoch of all sets together */
     int set;          /* of data.mix, from 0; else 0 */
     int64_t row;      /* of the training split of that set; of tokens the first token of the window */
-    int64_t partner;  /* mixup or cutmix: index in `sample` of the one that is mixed in; else the sample's own index */
-    float share;      /* of the sample itself, the partner has the rest; 1 without them */
+    int64_t partner;  /* mixup or cutmix: index in `sample` of the sample that is mixed in; else its own index */
+    float share;      /* weight of the sample itself; that of the partner is 1 - share */
 } charl_step_sample;
 
 /** The samples of a step, in the order of the global batch: slice s of `slices` has [s * n / slices, (s + 1) * n /
@@ -63,7 +63,7 @@ typedef struct charl_replay_tensor {
     const char *name; /* of the parameter: "fc1.weight" */
     int64_t count;    /* elements */
     uint32_t crc32c;  /* of the f32 values, as `charl checkpoint show` prints it */
-    double norm;      /* root of the sum of their squares, in double; not finite: some value is not */
+    double norm;      /* root of the sum of squares, in double; not finite if a value is not */
 } charl_replay_tensor;
 
 /** Whether the run has a checkpoint of a step, and whether it holds what the replay computed. */
@@ -78,7 +78,7 @@ typedef struct charl_replay_row {
     int64_t step;
     double loss; /* of the batch: an exact f32, that of the log */
     double lr, grad_norm;
-    bool skipped; /* the gradient was not finite, or a spike that is left out: the step has changed nothing */
+    bool skipped; /* the gradient was not finite, or a spike that was skipped: the step changed nothing */
     /* [n_weights] after the step, running statistics included, in the order of checkpoints */
     const charl_replay_tensor *weights;
     int n_weights;
@@ -95,10 +95,10 @@ typedef struct charl_replay_row {
 
 /** Where a replay begins. Everything is borrowed for the call. */
 typedef struct charl_replay_start {
-    int64_t step;           /* done before it: 0, or that of the checkpoint */
+    int64_t step;           /* step of the checkpoint, or 0 */
     const char *checkpoint; /* "": the replay starts from the seed or init.from */
     const charl_device_info *device;
-    const charl_replay_tensor *weights; /* [n_weights] to begin with */
+    const charl_replay_tensor *weights; /* [n_weights] initial weights of the replay */
     int n_weights;
 } charl_replay_start;
 
@@ -122,8 +122,8 @@ typedef struct charl_replay_options {
     void *ctx;
     charl_status (*started)(void *ctx, const charl_replay_start *start);
     charl_status (*replayed)(void *ctx, const charl_replay_row *row);
-    /* `what` says which operator of step `step`, the first reported whose loss or gradient is not finite, computed the
-     * first value that is not. That step is computed a second time for it. */
+    /* Called for the first reported step whose loss or gradient is not finite: `what` describes the first operator
+     * whose output is not finite. The step is computed a second time to find it. */
     charl_status (*located)(void *ctx, int64_t step, const char *what);
     void (*warned)(void *ctx, const char *text);
     charl_compiling compiling;
@@ -131,9 +131,9 @@ typedef struct charl_replay_options {
 
 /** Compute steps of the run in directory `run` again, in this process and on one device, and report them in order.
  *
- *  Starts from the newest checkpoint before options->step that can be read, or as the run began. The configuration is
- *  that of the first checkpoint at or after options->step, or if there is none the config.ini of the directory. Writes
- *  nothing to it, and needs no lock: the run may continue meanwhile.
+ *  Starts from the newest readable checkpoint before options->step, or from the beginning of the run. The configuration
+ *  is that of the first checkpoint at or after options->step, or if there is none the config.ini of the directory.
+ *  Writes nothing to the directory and needs no lock: the run may continue meanwhile.
  *
  *  The replay has the bits of the run if data, files of init.from, version of charl and overridden keys that matter are
  *  the same, and the device rounds in the same way (docs/exactness.md); known differences are warnings. The bits of

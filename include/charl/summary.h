@@ -1,6 +1,6 @@
 #ifndef CHARL_SUMMARY_H
 #define CHARL_SUMMARY_H
-/** A model layer by layer: what each one reads, puts out and costs. Needs no device.
+/** Summary of a model, layer by layer: inputs, output shape, parameters and cost. Needs no device.
  *
  *      charl_summary *s;
  *
@@ -20,10 +20,10 @@ typedef struct charl_layer_summary {
     const char *inputs[CHARL_MODEL_MAX_INPUTS]; /* names of layers, or CHARL_MODEL_INPUT */
     int n_inputs;
     charl_shape shape;  /* of its output for one sample */
-    int64_t parameters; /* that are trained and first used here; shared ones count once */
+    int64_t parameters; /* trainable; shared parameters count at their first use only */
     int64_t buffers;    /* such as running statistics */
-    double flop;        /* of matrix products, forward, for one sample */
-    int64_t bytes;      /* of all values that it computes forward for one sample, before fusion and reuse of memory */
+    double flop;        /* of the matrix products of the forward pass, for one sample */
+    int64_t bytes;      /* of all values of the forward pass for one sample, before fusion and reuse of memory */
 } charl_layer_summary;
 
 typedef struct charl_summary {
@@ -34,21 +34,21 @@ typedef struct charl_summary {
     int64_t parameters, buffers;
     double flop;
     int64_t bytes;
-    charl_model *model; /* owned: the names are its own */
+    charl_model *model; /* owned; the names above belong to it */
 } charl_summary;
 
-/** Data that need not exist. */
+/** A description of data, instead of a dataset. */
 typedef struct charl_summary_input {
     charl_shape shape; /* of one sample */
-    bool tokens;       /* numbers of tokens, not measurements */
+    bool tokens;       /* the samples are tokens */
     int64_t outputs;   /* classes, values per target, or the vocabulary */
 } charl_summary_input;
 
-/** The model of a configuration for its data, of which only the shape is read; or for `input`, NULL: none. *out: owned,
- *  destroy it.
+/** Summarize the model of a configuration for its data, of which only the shapes are read, or for `input` if it is not
+ *  NULL. *out is owned: destroy it.
  *
  *  Blocks. Local.
- *  Errors: ERR_CONFIG  a wrong model, with file and line
+ *  Errors: ERR_CONFIG  an invalid model, with file and line
  *          ERR_DATA    the data cannot be opened
  *          ERR_NOMEM */
 charl_status charl_summary_create(const charl_config *config, const charl_summary_input *input,

@@ -8,9 +8,9 @@
 
 CHARL_BEGIN_DECLS
 
-/** Bytes of the UTF-8 character at s, of which `bytes` > 0 bytes are there. *visible: whether a terminal shows it and
- *  does nothing else with it; false for control characters, those that change the direction of text, and bytes that are
- *  not UTF-8, each of which is one character. A name in a data file or checkpoint can hold anything:
+/** Length in bytes of the UTF-8 character at s, where `bytes` > 0 bytes are available. *visible is false for control
+ *  characters, characters that change the direction of text, and invalid bytes, each of which counts as a character:
+ *  do not print these to a terminal. A name in a data file or checkpoint can contain any bytes:
  *
  *      for (size_t i = 0, n; i < length; i += n) {
  *          n = charl_text_next(name + i, length - i, &visible);
@@ -20,11 +20,12 @@ CHARL_BEGIN_DECLS
  *  Local. Thread-safe. */
 size_t charl_text_next(const char *s, size_t bytes, bool *visible);
 
-/** Whether `candidate` is near enough to `name`, which a user has written, to be suggested instead, and nearer than
- *  *best; updates *best. Start with INT_MAX. Nearest is what means the same: but for case and separators (Adam,
- *  batch-norm), or in another program's words (fp16, swish, val/acc). Else near is within a third of its length, or 2
- *  for short names but less than half of them, in insertions, deletions, replacements and swaps of neighbours; names
- *  longer than 63 characters are near to none. Local. Thread-safe. */
+/** Whether `candidate` should be suggested for `name`, which a user has misspelled, rather than earlier candidates.
+ *  Initialize *best with INT_MAX; the function updates it. Names that differ only in case and separators (Adam,
+ *  batch-norm), or are another program's names for the same thing (fp16, swish, val/acc), are the best suggestions.
+ *  Otherwise the edit distance (insertions, deletions, replacements, swaps of neighbours) must be at most a third of
+ *  the length, or for short names at most 2 and less than half of the length. Names longer than 63 characters get no
+ *  suggestion. Local. Thread-safe. */
 bool charl_text_closer(const char *name, const char *candidate, int *best);
 
 CHARL_END_DECLS

@@ -1,7 +1,6 @@
 #ifndef CHARL_VERIFY_H
 #define CHARL_VERIFY_H
-/** Verification of a run: compares run.lock with the files of the run, and computes random parts of the training
- *  again.
+/** Verification of a run: compares run.lock with the files of the run, and replays random parts of the training.
  *
  *      charl_verify_result result;
  *
@@ -19,16 +18,16 @@
 CHARL_BEGIN_DECLS
 
 typedef enum charl_verify_outcome {
-    CHARL_VERIFY_SAME,    /* the replay has the tensors of every recorded checkpoint up to `until` */
-    CHARL_VERIFY_DIFFERS, /* it has others */
-    CHARL_VERIFY_UNKNOWN  /* it cannot be replayed, or was trained with settings that are lost */
+    CHARL_VERIFY_SAME,    /* the replay computed the tensors of every recorded checkpoint up to `until` */
+    CHARL_VERIFY_DIFFERS, /* the replay computed different tensors */
+    CHARL_VERIFY_UNKNOWN  /* the segment cannot be replayed, or was trained with unknown settings */
 } charl_verify_outcome;
 
-/** A part of the training, from a checkpoint that is kept, or from the beginning, to the next that is kept. Borrowed
- *  for the call. */
+/** A part of the training, from a kept checkpoint or the beginning to the next kept checkpoint. Borrowed for the
+ *  duration of the callback. */
 typedef struct charl_verify_segment {
     int64_t from, until;
-    int64_t compared; /* checkpoints that the replay was compared with, whether or not they are kept */
+    int64_t compared; /* recorded checkpoints that the replay was compared with, also deleted ones */
     const char *device;
     charl_verify_outcome outcome;
     /* SAME: ""; DIFFERS: the first step and, if its checkpoint is kept, the first tensor; UNKNOWN: why */
@@ -39,16 +38,16 @@ typedef struct charl_verify_segment {
 typedef struct charl_verify_options {
     size_t struct_size; /* sizeof(charl_verify_options) */
     int64_t segments;   /* how many to replay, drawn at random; 0: none */
-    uint64_t seed;      /* of that choice */
-    const char *hash;   /* that the last line of run.lock must have, as it was published; NULL: none */
+    uint64_t seed;      /* of the random choice of segments */
+    const char *hash;   /* published hash that the last line of run.lock must have; NULL: do not check */
     const char *device; /* `select` of charl_device_request; NULL: device.select of the run */
     const charl_config_override *overrides; /* [n_overrides] of the configuration, such as data.path */
     int n_overrides;
     void *ctx;
-    void (*wrong)(void *ctx, const char *text);    /* something that is not as recorded, in a sentence */
-    void (*recorded)(void *ctx, const char *text); /* something that is, such as "config.ini" or "3 checkpoints" */
-    void (*noted)(void *ctx, const char *text);    /* something that run.lock does not cover, in a sentence */
-    /* Steps that no replay has proven, in ascending order: they are not chosen, or cannot be replayed, or differ */
+    void (*wrong)(void *ctx, const char *text);    /* a difference from the record, as a sentence */
+    void (*recorded)(void *ctx, const char *text); /* what agrees with the record: "config.ini", "3 checkpoints" */
+    void (*noted)(void *ctx, const char *text);    /* something that run.lock does not cover, as a sentence */
+    /* Steps that no replay has proven, in ascending order: not selected, not replayable, or different */
     void (*unproven)(void *ctx, int64_t first, int64_t last);
     void (*replayed)(void *ctx, const charl_verify_segment *segment);
     void (*warned)(void *ctx, const char *text);
@@ -58,12 +57,12 @@ typedef struct charl_verify_options {
 typedef struct charl_verify_result {
     int64_t lines;    /* of run.lock */
     int64_t recorded; /* checkpoints of the run */
-    int64_t kept;     /* of those, that still exist with the recorded tensors */
-    int64_t segments; /* between them, or between them and the beginning */
+    int64_t kept;     /* recorded checkpoints that still exist with the recorded tensors */
+    int64_t segments; /* number of segments */
     int64_t replayed, same;
-    int64_t wrong;   /* facts that are not as recorded, segments that differ included */
+    int64_t wrong;   /* differences from the record, including segments that differ */
     int64_t unknown; /* segments that could not be replayed */
-    /* why the data could not be opened: they were not compared, and nothing was replayed; "": they could */
+    /* why the data could not be opened; they were then not compared, and nothing was replayed. "": they were opened */
     char no_data[1200];
     char hash[65]; /* of the last line */
 } charl_verify_result;
