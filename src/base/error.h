@@ -12,6 +12,9 @@ uint64_t charl__error_number(void);
 
 /** Put text in front of the current message, as in "layer fc1: inner extents 3 and 4 differ"; or behind it. */
 void charl__error_prefix(const char *fmt, ...) CHARL_PRINTF(1, 2);
+/** `st`; where that is `code`, the text is put in front of its message. */
+charl_status charl__error_in(charl_status st, charl_status code, const char *fmt, ...)
+    CHARL_PRINTF(3, 4) CHARL_MUST_CHECK;
 void charl__error_append(const char *text);
 
 /** First line of a public function: fail unless each of these arguments is given, a pointer by itself or `pointer || n == 0` for an array that

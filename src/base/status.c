@@ -111,19 +111,36 @@ uint64_t charl__error_number(void)
     return last_number;
 }
 
-void charl__error_prefix(const char *fmt, ...)
+static void put_prefix(const char *fmt, va_list ap)
 {
     char text[MESSAGE_BYTES];
-    va_list ap;
-    int n;
+    const int n = vsnprintf(text, sizeof text, fmt, ap);
 
-    va_start(ap, fmt);
-    n = vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
     if (n >= 0 && (size_t)n < sizeof text) {
         snprintf(text + n, sizeof text - (size_t)n, "%s", last_message);
         memcpy(last_message, text, sizeof last_message);
     }
+}
+
+void charl__error_prefix(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    put_prefix(fmt, ap);
+    va_end(ap);
+}
+
+charl_status charl__error_in(charl_status st, charl_status code, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (st == code) {
+        va_start(ap, fmt);
+        put_prefix(fmt, ap);
+        va_end(ap);
+    }
+    return st;
 }
 
 void charl__error_append(const char *text)

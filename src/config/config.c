@@ -198,8 +198,7 @@ static charl_status look_up(loader *l, const char *section, const char *name, ch
         if (other) {
             snprintf(why, sizeof why, "unknown key (did you mean %s in [%s]?)", other->name, other->section);
         } else {
-            snprintf(why, sizeof why, "unknown key%s%s%s", near ? " (did you mean " : "", near ? near : "",
-                     near ? "?)" : "");
+            snprintf(why, sizeof why, "unknown key%s", charl__did_you_mean(near));
         }
         CHARL_TRY(add_mistake(l, origin, section, name, why));
     } else if (alias) {
@@ -260,8 +259,7 @@ static charl_status refuse_override(loader *l, charl__origin origin, const char 
 
     name[strcspn(name, "=")] = '\0';
     is_near = charl_config_nearest_key(name, true, key, sizeof key);
-    snprintf(why, sizeof why, "\"%.200s\" is not SECTION.KEY=VALUE%s%s%s", text, is_near ? " (did you mean " : "",
-             is_near ? key : "", is_near ? "?)" : "");
+    snprintf(why, sizeof why, "\"%.200s\" is not SECTION.KEY=VALUE%s", text, charl__did_you_mean(is_near ? key : NULL));
     return add_mistake(l, origin, NULL, NULL, why);
 }
 
@@ -664,12 +662,8 @@ static charl_status apply_all(loader *l)
 static charl_status read_source(loader *l, const char *text, size_t length)
 {
     const charl__ini_events events = {.ctx = l, .section = on_section, .item = on_item, .mistake = on_mistake};
-    charl_status st = charl__ini_parse(text, length, &events);
 
-    if (st == CHARL_ERR_CONFIG) {
-        charl__error_prefix("%s: ", l->label);
-    }
-    return st;
+    return charl__error_in(charl__ini_parse(text, length, &events), CHARL_ERR_CONFIG, "%s: ", l->label);
 }
 
 static charl_status prepare(loader *l, const char *label, const char *text, size_t length)

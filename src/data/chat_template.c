@@ -64,8 +64,6 @@ cleanup:
 
 charl_status charl__chat_template_find(const char *name, charl__chat_template *out)
 {
-    charl_status st;
-
     name = name ? name : templates[0].name;
     for (int i = 0; i < TEMPLATES; i++) {
         if (strcmp(name, templates[i].name) == 0) {
@@ -73,11 +71,7 @@ charl_status charl__chat_template_find(const char *name, charl__chat_template *o
             return CHARL_OK;
         }
     }
-    st = read_template(name, out);
-    if (st == CHARL_ERR_CONFIG) {
-        charl__error_prefix("template: chatml, llama3, alpaca or a file: ");
-    }
-    return st;
+    return charl__error_in(read_template(name, out), CHARL_ERR_CONFIG, "template: chatml, llama3, alpaca or a file: ");
 }
 
 void charl__chat_template_fini(charl__chat_template *t)

@@ -81,11 +81,9 @@ charl_status charl__sampler_create(const charl__session *session, uint64_t seed,
     s->vocab = charl_tokenizer_get_vocab(session->schema->tokenizer);
     s->width = charl__config_vocab(config, session->data.classes);
     s->rows = session->data.x_shape.dim[0];
-    st = charl_tokenizer_encode(session->schema->tokenizer, prompt, strlen(prompt), true, &s->tokens, &s->n_prompt);
-    if (st == CHARL_ERR_DATA) {
-        charl__error_prefix("eval.sample_prompt: ");
-    }
-    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(charl__error_in(
+        charl_tokenizer_encode(session->schema->tokenizer, prompt, strlen(prompt), true, &s->tokens, &s->n_prompt),
+        CHARL_ERR_DATA, "eval.sample_prompt: "));
     CHARL_TRY_CLEANUP(charl__realloc((size_t)(s->n_prompt + s->options.tokens) * sizeof *s->tokens, &s->tokens));
     CHARL_TRY_CLEANUP(charl__alloc_array(s->rows, sizeof *s->window, &s->window));
     CHARL_TRY_CLEANUP(charl__alloc_array(s->width, sizeof *s->row, &s->row));

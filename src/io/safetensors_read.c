@@ -226,11 +226,8 @@ static charl_status open_index(charl_safetensors *s)
     CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *of, &of));
     CHARL_TRY_CLEANUP(add_shards(s, dir, places, n, of));
     for (int64_t i = 0; i < s->n_shards; i++) {
-        st = shard_open(&s->shards[i], &s->schema);
-        if (st == CHARL_ERR_CHECKPOINT) {
-            charl__error_prefix("%s: ", s->path);
-        }
-        CHARL_TRY_CLEANUP(st);
+        CHARL_TRY_CLEANUP(
+            charl__error_in(shard_open(&s->shards[i], &s->schema), CHARL_ERR_CHECKPOINT, "%s: ", s->path));
     }
     CHARL_TRY_CLEANUP(list(s));
     for (int64_t i = 0; i < n; i++) {

@@ -208,11 +208,8 @@ charl_status charl__tokenizer_of_dataset(const char *path, charl_tokenizer **out
     CHARL_TRY_CLEANUP(charl__file_init(&f, path));
     CHARL_TRY_CLEANUP(read_layout(&f, &layout));
     CHARL_TRY_CLEANUP(read_state(&f, layout, &state, &n));
-    st = charl__tokenizer_take(layout, state, n, &t);
-    if (st == CHARL_ERR_DATA) {
-        charl__error_prefix("%s: tokenizer: ", path);
-    }
-    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(
+        charl__error_in(charl__tokenizer_take(layout, state, n, &t), CHARL_ERR_DATA, "%s: tokenizer: ", path));
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, root, H5Gopen2(f.h5, "/", H5P_DEFAULT), "%s", path);
     CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, root, "vocab", &vocab));
     t->vocab = kind ? t->vocab : vocab;

@@ -52,14 +52,11 @@ charl_status charl__session_open_checkpoint(charl__session *s, const char *path)
 charl_status charl__session_read_config(charl__session *s, const charl_config_override *overrides, int n_overrides)
 {
     const char *text = charl_checkpoint_get_config_resolved(s->reader);
-    charl_status st;
 
     /* Its paths are absolute. */
-    st = charl_config_parse("/config/resolved", text, strlen(text), overrides, n_overrides, &s->own_config);
-    if (st == CHARL_ERR_CONFIG) {
-        charl__error_prefix("%s: ", s->origin);
-    }
-    CHARL_TRY(st);
+    CHARL_TRY(charl__error_in(
+        charl_config_parse("/config/resolved", text, strlen(text), overrides, n_overrides, &s->own_config),
+        CHARL_ERR_CONFIG, "%s: ", s->origin));
     s->config = s->own_config;
     return CHARL_OK;
 }

@@ -63,8 +63,8 @@ static charl_status refuse_type(const charl_config *config, charl__config_layer 
         near = charl_text_closer(type, t->row.name, &best) ? t->row.name : near;
     }
     snprintf(text, sizeof text,
-             "there is no layer type or block %.100s%s%.100s%s; charl-train --help-config=layer lists the types", type,
-             near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+             "there is no layer type or block %.100s%s; charl-train --help-config=layer lists the types", type,
+             charl__did_you_mean(near));
     return charl__config_layer_refuse(layer, "type", text);
 }
 

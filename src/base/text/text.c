@@ -191,6 +191,17 @@ void charl__text_fini(charl__text *t)
     *t = (charl__text){0};
 }
 
+const char *charl__did_you_mean(const char *near)
+{
+    static _Thread_local char text[160];
+
+    text[0] = '\0';
+    if (near) {
+        snprintf(text, sizeof text, " (did you mean %.100s?)", near);
+    }
+    return text;
+}
+
 const char *charl__text_names(const char *word, charl__name_at name_at, const void *ctx, char *text, size_t size)
 {
     const char *name, *near = NULL;
@@ -207,9 +218,8 @@ const char *charl__text_names(const char *word, charl__name_at name_at, const vo
         }
     }
     if (near) { /* what the user needs most, even where the list is cut */
-        char suggestion[96];
-        const int n = snprintf(suggestion, sizeof suggestion, " (did you mean %s?)", near);
-        const size_t at = used + (size_t)n < size ? used : size > (size_t)n ? size - (size_t)n - 1 : 0;
+        const char *suggestion = charl__did_you_mean(near);
+        const size_t n = strlen(suggestion), at = used + n < size ? used : size > n ? size - n - 1 : 0;
 
         snprintf(text + at, size - at, "%s", suggestion);
     }

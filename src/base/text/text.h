@@ -56,6 +56,9 @@ int charl__by_text(const void *a, const void *b);
 /** Whether `s` is longer than `suffix` and ends in it. */
 bool charl__ends_in(const char *s, const char *suffix);
 
+/** " (did you mean NEAR?)", or "" where near is NULL. Borrowed until the next call on this thread. */
+const char *charl__did_you_mean(const char *near);
+
 /** Whether `pattern`, where * is any text and ? any character, is all of `name`. */
 bool charl__text_matches(const char *pattern, const char *name);
 

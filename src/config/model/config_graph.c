@@ -290,8 +290,8 @@ static void explain(const expander *e, const scope *sc, const charl__section *s,
         snprintf(why, CHARL__WHY, "there is no layer \"%.60s\"; names are separated by commas", word);
         return;
     }
-    snprintf(why, CHARL__WHY, "there is no layer %.60s%s%s%s%s%s", word, sc->block ? " in block " : "",
-             sc->block ? sc->block : "", near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+    snprintf(why, CHARL__WHY, "there is no layer %.60s%s%s%s", word, sc->block ? " in block " : "",
+             sc->block ? sc->block : "", charl__did_you_mean(near));
 }
 
 /* The layer that a word in a key `input` stands for; *out is the caller's, NULL after a mistake. */
@@ -469,8 +469,7 @@ static charl_status read_parameters(expander *e, const scope *sc, const charl__s
                 near = head->keys[k].key;
             }
         }
-        snprintf(why, sizeof why, "block %.60s has no such parameter%s%s%s", block, near ? " (did you mean " : "",
-                 near ? near : "", near ? "?)" : "");
+        snprintf(why, sizeof why, "block %.60s has no such parameter%s", block, charl__did_you_mean(near));
         CHARL_TRY_CLEANUP(refuse(e, s, &s->keys[i], why));
     }
 cleanup:

@@ -122,8 +122,7 @@ static charl_status refuse_rest(const charl__config_layer *layer, charl__mistake
                 near = layer->asked.data + at;
             }
         }
-        snprintf(why, sizeof why, "unknown key for type = %s%s%s%s", layer->type, near ? " (did you mean " : "",
-                 near ? near : "", near ? "?)" : "");
+        snprintf(why, sizeof why, "unknown key for type = %s%s", layer->type, charl__did_you_mean(near));
         CHARL_TRY(charl__mistake_add(mistakes, k->origin, layer->header, k->key, why));
     }
     return CHARL_OK;

@@ -227,8 +227,7 @@ charl_status charl_config_help(const char *section, char **out)
     if (section && !layers && !charl__key_section_known(section)) {
         const char *near = charl__key_nearest_section(section);
 
-        CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "unknown section \"%.100s\"%s%s%s", section, near ? " (did you mean " : "",
-                           near ? near : "", near ? "?)" : "");
+        CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "unknown section \"%.100s\"%s", section, charl__did_you_mean(near));
     }
     for (int i = 0; i < charl__section_key_count; i++) {
         const char *here = charl__section_keys[i].section;

@@ -352,8 +352,6 @@ static charl_status count_training(const chat *c, double val_split, int64_t *kee
     const int64_t n = c->n_starts;
     const char *leaves;
 
-    CHARL_REQUIRE(val_split >= 0 && val_split < 1, CHARL_ERR_CONFIG,
-                  "val_split must be at least 0 and less than 1, not %g", val_split);
     *keep = n - (int64_t)((double)n * val_split + 0.5);
     leaves = *keep <= 0 ? "train on" : *keep >= n ? "validate on" : NULL;
     CHARL_REQUIRE(!leaves, CHARL_ERR_CONFIG, "val_split %g of %lld conversations leaves nothing to %s", val_split,

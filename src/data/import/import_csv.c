@@ -384,10 +384,7 @@ static charl_status note_class(csv_import *c)
         charl__table_place(&c->table), label, label);
     compare_label(c, label);
     st = charl__text_labels_add(&c->labels, label);
-    if (st == CHARL_ERR_DATA) {
-        charl__error_prefix("%s: ", charl__table_place(&c->table));
-    }
-    return st;
+    return st == CHARL_ERR_DATA ? charl__error_in(st, st, "%s: ", charl__table_place(&c->table)) : st;
 }
 
 /* One of several labels: yes or no. */

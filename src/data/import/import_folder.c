@@ -201,12 +201,8 @@ static charl_status find_classes(collection *c, charl__text_labels *labels, char
 {
     labels->may_be_ids = c->listed;
     for (int64_t i = 0; i < c->labels.count; i++) {
-        const charl_status st = charl__text_labels_add(labels, c->labels.paths[i]);
-
-        if (st == CHARL_ERR_DATA) {
-            charl__error_prefix("%s: ", c->images.paths[i]);
-        }
-        CHARL_TRY(st);
+        CHARL_TRY(charl__error_in(charl__text_labels_add(labels, c->labels.paths[i]), CHARL_ERR_DATA,
+                                  "%s: ", c->images.paths[i]));
     }
     return charl__text_labels_decide(labels, names);
 }

@@ -119,11 +119,8 @@ static charl_status add_array(groups *g, int64_t file, charl__file *f, const cha
     CHARL_TRY_CLEANUP(charl__grow(g->n, sizeof *g->array, &g->array));
     new = &g->array[g->n];
     *new = (found){.file = file, .rows = g->o->stacked ? a.rows : 1};
-    st = charl__text_labels_add(&g->targets, charl__text_string(&target));
-    if (st == CHARL_ERR_DATA) {
-        charl__error_prefix("%s: %s: ", f->path, name);
-    }
-    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(charl__error_in(charl__text_labels_add(&g->targets, charl__text_string(&target)), CHARL_ERR_DATA,
+                                      "%s: %s: ", f->path, name));
     CHARL_TRY_CLEANUP(charl__strdup(name, &new->name));
     g->n++;
     g->rows += new->rows;

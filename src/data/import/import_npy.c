@@ -22,11 +22,8 @@ static charl_status read_texts(charl__npy *y, charl__text_labels *labels, charl_
     for (int64_t i = 0; i < y->rows; i++) {
         CHARL_TRY_CLEANUP(charl__npy_read(y, 1, raw));
         CHARL_TRY_CLEANUP(charl__npy_text(y, raw, &text));
-        st = charl__text_labels_add(labels, charl__text_string(&text));
-        if (st == CHARL_ERR_DATA) {
-            charl__error_prefix("%s: row %lld: ", charl__source_path(y->source), (long long)i);
-        }
-        CHARL_TRY_CLEANUP(st);
+        CHARL_TRY_CLEANUP(charl__error_in(charl__text_labels_add(labels, charl__text_string(&text)), CHARL_ERR_DATA,
+                                          "%s: row %lld: ", charl__source_path(y->source), (long long)i));
     }
     CHARL_TRY_CLEANUP(charl__text_labels_decide(labels, class_names));
 cleanup:

@@ -149,8 +149,6 @@ static charl_status find_cut(corpus *c, double val_split)
     int64_t bytes = 0;
     const char *leaves; /* nothing to do this on */
 
-    CHARL_REQUIRE(val_split >= 0 && val_split < 1, CHARL_ERR_CONFIG,
-                  "val_split must be at least 0 and less than 1, not %g", val_split);
     if (val_split == 0) {
         return CHARL_OK;
     }

@@ -79,10 +79,7 @@ static charl_status take_label(text_classes *c, const charl__labelled_text *t)
                       : "%s: there is no label in \"%s\"; HINT --label NAME",
                   charl__labelled_text_place(t), c->label_field);
     st = charl__text_labels_add(&c->labels, t->label);
-    if (st == CHARL_ERR_DATA) {
-        charl__error_prefix("%s: ", charl__labelled_text_place(t));
-    }
-    CHARL_TRY(st);
+    CHARL_TRY(st == CHARL_ERR_DATA ? charl__error_in(st, st, "%s: ", charl__labelled_text_place(t)) : st);
     if (c->learns) {
         CHARL_TRY(charl__text_append(&c->gathered, t->text, t->bytes));
         CHARL_TRY(charl__text_append(&c->gathered, "\n", 1)); /* so that no word goes across texts */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "io/dataset/order/split.h"
 
 static const charl__registry importers = {.what = "importer", .built_in = charl__importers};
 
@@ -83,6 +84,7 @@ charl_status charl_import(const char *format, const char *const *settings, const
                           "there is no importer \"%.60s\"; HINT `charl data import --help` lists them", format);
     CHARL_REQUIRE_CLEANUP(n >= t->group && (t->most == 0 || n <= t->most) && n % t->group == 0, CHARL_ERR_CONFIG,
                           "%s takes %s, not %d file%s", format, t->files, n, n == 1 ? "" : "s");
+    CHARL_TRY_CLEANUP(charl__val_split_check(opt ? opt->val_split : 0));
     CHARL_TRY_CLEANUP(charl__alloc(t->row.settings_size + 1, &own));
     if (t->row.defaults) {
         memcpy(own, t->row.defaults, t->row.settings_size);

@@ -127,9 +127,6 @@ charl_status charl__labelled_text_encode(const charl__labelled_text *t, charl__e
         memset(row, 0xff, (size_t)length * charl_dtype_size(dtype));
     }
     st = t->bytes > 0 ? charl__encoder_run(encoder, t->text, t->bytes, take_tokens, &r) : CHARL_OK;
-    if (st == CHARL_ERR_DATA) {
-        charl__error_prefix("%s: ", charl__labelled_text_place(t));
-    }
     *tokens = r.n;
-    return st;
+    return st == CHARL_ERR_DATA ? charl__error_in(st, st, "%s: ", charl__labelled_text_place(t)) : st;
 }

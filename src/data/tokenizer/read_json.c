@@ -493,11 +493,8 @@ static charl_status read_pair(const char *path, charl__pretrained *p)
     charl__text_clear(&file);
     CHARL_TRY_CLEANUP(charl__text_printf(&file, "%.*s%s", (int)folder, path, pairs[k][1]));
     CHARL_TRY_CLEANUP(charl__tokenizer_read_file(charl__text_string(&file), &text));
-    st = read_merge_lines(vocab, charl__text_string(&text), p);
-    if (st == CHARL_ERR_DATA) {
-        charl__error_prefix("%s: ", pairs[k][1]);
-    }
-    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(
+        charl__error_in(read_merge_lines(vocab, charl__text_string(&text), p), CHARL_ERR_DATA, "%s: ", pairs[k][1]));
     CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__TOKENIZER_MAX_VOCAB, sizeof *made, &made));
     CHARL_TRY_CLEANUP(mark_made(vocab, p, made));
     CHARL_TRY_CLEANUP(read_vocab(vocab, made, p));

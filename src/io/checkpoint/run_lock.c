@@ -232,10 +232,7 @@ charl_status charl__lock_read(const char *dir, charl__lock *lock, charl__text *w
     CHARL_TRY_CLEANUP(charl__commit_join(dir, CHARL__LOCK_FILE, &path));
     CHARL_TRY_CLEANUP(charl__regular_read_all(path, LARGEST, &lock->text));
     drop_torn_line(lock);
-    st = parse_file(lock, wrong);
-    if (st == CHARL_ERR_CHECKPOINT) {
-        charl__error_prefix("%s: ", path);
-    }
+    st = charl__error_in(parse_file(lock, wrong), CHARL_ERR_CHECKPOINT, "%s: ", path);
 cleanup:
     charl_free(path);
     return st;

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "io/dataset/order/split.h"
 #include "io/dataset/dataset_read.h"
 #include "io/dataset/schema/data_schema.h"
 #include "io/dataset/dataset_hint.h"
@@ -629,8 +630,7 @@ charl_status charl_dataset_open(const char *path, const charl_dataset_options *o
 
     *out = NULL;
     opt = opt ? opt : &none;
-    CHARL_REQUIRE_CLEANUP(opt->val_split >= 0 && opt->val_split < 1, CHARL_ERR_CONFIG,
-                          "val_split must be at least 0 and less than 1, not %g", opt->val_split);
+    CHARL_TRY_CLEANUP(charl__val_split_check(opt->val_split));
     CHARL_REQUIRE_CLEANUP(opt->classes >= 0, CHARL_ERR_CONFIG, "classes must not be negative");
     if (strpbrk(path, "*?[") && access(path, F_OK) != 0) {
         CHARL_TRY_CLEANUP(charl__paths_add(&paths, path, ".h5|.hdf5"));

@@ -243,8 +243,7 @@ charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out,
     val = (int64_t)((double)n * opt->val_split + 0.5);
     CHARL_REQUIRE_CLEANUP(n <= rows, CHARL_ERR_CONFIG, "%s has %lld training samples, not %lld", info.path,
                           (long long)rows, (long long)n);
-    CHARL_REQUIRE_CLEANUP(opt->val_split >= 0 && opt->val_split < 1, CHARL_ERR_CONFIG,
-                          "val_split must be at least 0 and less than 1, not %g", opt->val_split);
+    CHARL_TRY_CLEANUP(charl__val_split_check(opt->val_split));
     CHARL_REQUIRE_CLEANUP(opt->val_split == 0 || info.rows[CHARL_SPLIT_VAL] == 0, CHARL_ERR_CONFIG,
                           "%s has a validation set; --val-split is for sets without one", info.path);
     CHARL_REQUIRE_CLEANUP(opt->val_split == 0 || (val >= 1 && val < n), CHARL_ERR_CONFIG,

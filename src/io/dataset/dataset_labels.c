@@ -47,11 +47,8 @@ static charl_status read_block(const charl__file *f, charl__array *a, hid_t file
                 one[--length] = '\0';
             }
         }
-        st = charl__text_labels_add(labels, text);
-        if (st == CHARL_ERR_DATA) {
-            charl__error_prefix("%s: %s: row %lld: ", f->path, a->name, (long long)(first + i));
-        }
-        CHARL_TRY_CLEANUP(st);
+        CHARL_TRY_CLEANUP(charl__error_in(charl__text_labels_add(labels, text), CHARL_ERR_DATA,
+                                          "%s: %s: row %lld: ", f->path, a->name, (long long)(first + i)));
     }
 cleanup:
     if (filled && is_variable) {

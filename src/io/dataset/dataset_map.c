@@ -51,12 +51,7 @@ static charl_status is_named(mapping *m, const char *what, const char *how, cons
 static charl_status match(const char *of, const char *in, const char *in_path, const char *what, int64_t **index,
                           char **missing)
 {
-    const charl_status st = charl__names_match(of, in, index, missing);
-
-    if (st == CHARL_ERR_DATA) {
-        charl__error_prefix("%s: %s: ", in_path, what);
-    }
-    return st;
+    return charl__error_in(charl__names_match(of, in, index, missing), CHARL_ERR_DATA, "%s: %s: ", in_path, what);
 }
 
 static charl_status check_shape(const mapping *m)

@@ -15,6 +15,7 @@
 #include "base/text/utf8.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_file.h"
+#include "io/dataset/order/split.h"
 #include "io/dataset/labels.h"
 #include "io/dataset/weights.h"
 #include "io/h5_array.h"
@@ -80,8 +81,7 @@ static charl_status plan_segments(charl__writer *w, double val_split)
     const int64_t n = w->spec.rows;
     int64_t val = (int64_t)((double)n * val_split + 0.5);
 
-    CHARL_REQUIRE(val_split >= 0 && val_split < 1, CHARL_ERR_CONFIG,
-                  "val_split must be at least 0 and less than 1, not %g", val_split);
+    CHARL_TRY(charl__val_split_check(val_split));
     CHARL_REQUIRE(n >= 1 && w->spec.more >= 0, CHARL_ERR_DATA, "%s: there are no samples", w->path);
     if (w->spec.val) {
         val = 0;

@@ -141,6 +141,13 @@ cleanup:
     return st;
 }
 
+charl_status charl__val_split_check(double fraction)
+{
+    CHARL_REQUIRE(fraction >= 0 && fraction < 1, CHARL_ERR_CONFIG,
+                  "val_split must be at least 0 and less than 1, not %g", fraction);
+    return CHARL_OK;
+}
+
 charl_status charl__split_choose(const char *path, const int32_t *labels, int64_t rows, const charl_import_options *opt,
                                  uint8_t **val)
 {
@@ -148,8 +155,6 @@ charl_status charl__split_choose(const char *path, const int32_t *labels, int64_
     const int64_t n = (int64_t)((double)rows * fraction + 0.5);
 
     *val = NULL;
-    CHARL_REQUIRE(fraction >= 0 && fraction < 1, CHARL_ERR_CONFIG,
-                  "val_split must be at least 0 and less than 1, not %g", fraction);
     if (fraction == 0 || opt->in_order) {
         return CHARL_OK;
     }

@@ -13,11 +13,14 @@
 charl_status charl__split_rows(const int32_t *labels, int64_t rows, int64_t n, uint64_t seed,
                                uint8_t **chosen) CHARL_MUST_CHECK;
 
+/** Errors: ERR_CONFIG unless `fraction` lies in [0,1). */
+charl_status charl__val_split_check(double fraction) CHARL_MUST_CHECK;
+
 /** The validation rows of an import: round(rows * opt->val_split) rows that charl__split_rows chooses by opt->seed.
  *
  *  val     [rows] new, charl_free: 1 for a validation row; NULL where opt->val_split is 0 or opt->in_order
  *
- *  `path` is for messages. Errors: ERR_CONFIG  val_split is not in [0,1), or leaves a part without rows; ERR_NOMEM. */
+ *  `path` is for messages. Errors: ERR_CONFIG  val_split, which is in [0,1), leaves a part without rows; ERR_NOMEM. */
 charl_status charl__split_choose(const char *path, const int32_t *labels, int64_t rows, const charl_import_options *opt,
                                  uint8_t **val) CHARL_MUST_CHECK;
 

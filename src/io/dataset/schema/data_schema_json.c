@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/checkpoint/checkpoint_format.h"
 #include "io/dataset/schema/data_schema.h"
 #include "io/schema.h"
 #include "io/tokenizer.h"
@@ -168,13 +169,7 @@ static charl_status get_dtype(const source *o, const char *key, charl_dtype *out
 {
     const char *name = json_string_value(json_object_get(o->root, key));
 
-    for (int i = 0; name && i < CHARL_DTYPE_COUNT; i++) {
-        if (strcmp(name, charl_dtype_name((charl_dtype)i)) == 0) {
-            *out = (charl_dtype)i;
-            return CHARL_OK;
-        }
-    }
-    return bad(o, key);
+    return name && charl__ckpt_dtype_parse(name, out) ? CHARL_OK : bad(o, key);
 }
 
 static charl_status get_shape(const source *o, const char *key, charl_shape *out)
