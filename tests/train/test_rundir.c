@@ -14,6 +14,8 @@
 #include "base/fault.h"
 #include "io/checkpoint/run.h"
 #include "io/checkpoint_sample.h"
+#include "io/commit.h"
+#include "train/metrics/metrics.h"
 #include "train/rundir.h"
 
 static void touch(const char *dir, const char *name)
@@ -340,11 +342,42 @@ static void test_settle(void **state)
     charl_test_tempdir_remove(dir);
 }
 
+/* Files of a run that are written whole, and the log: what a link in their place leads to stays as it is. */
+static void test_files(void **state)
+{
+    char *dir = charl_test_tempdir(), path[600], other[600], text[64] = "";
+    FILE *f;
+
+    (void)state;
+    charl_assert_status(charl__metrics_write_file("/no/such/dir", "x", "y"), CHARL_ERR_DISK);
+    charl_assert_message(
+        "/no/such/dir/x: create failed: the folder /no/such/dir does not exist; make it with: mkdir -p '/no/such/dir'");
+    snprintf(other, sizeof other, "%s/other", dir);
+    charl_assert_ok(charl__metrics_write_file(dir, "other", "precious"));
+    for (int i = 0; i < 2; i++) { /* a symbolic link, and another name */
+        snprintf(path, sizeof path, "%s/train.log", dir);
+        assert_int_equal(i == 0 ? symlink(other, path) : link(other, path), 0);
+        charl_assert_status(charl__log_open(path, true, &f), CHARL_ERR_DISK);
+        charl_assert_message("train.log: is ");
+        assert_int_equal(unlink(path), 0);
+    }
+    snprintf(path, sizeof path, "%s/metrics.csv", dir);
+    assert_int_equal(symlink(other, path), 0);
+    charl_assert_status(charl__metrics_write_file(dir, "metrics.csv", "x"), CHARL_ERR_DISK);
+    charl_assert_message("metrics.csv: exists and is not a regular file");
+    f = fopen(other, "r");
+    assert_non_null(f);
+    assert_int_equal(fread(text, 1, sizeof text - 1, f), strlen("precious"));
+    assert_string_equal(text, "precious");
+    fclose(f);
+    charl_test_tempdir_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clear),  cmocka_unit_test(test_supersede), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_killed), cmocka_unit_test(test_settle),
+        cmocka_unit_test(test_killed), cmocka_unit_test(test_settle),    cmocka_unit_test(test_files),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
