@@ -12,9 +12,7 @@
  *                  at a time. Where there are groups: attention_cached_local.cl.
  * Numerics         see attention.clh: the bits of attention over the whole sequence.
  */
-#ifndef BEGINS
 #define BEGINS 0
-#endif
 #include "attention/attention_args.h"
 #include "attention/attention.clh"
 #include "shared/column_chunks.clh"

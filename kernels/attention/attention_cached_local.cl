@@ -10,9 +10,7 @@
 #include "attention/attention_args.h"
 #include "attention/attention.clh"
 
-#ifndef BY_16
 #define BY_16 0
-#endif
 #define LANES 256
 #define CHUNK 256
 #define TILES (CHUNK / TILE)

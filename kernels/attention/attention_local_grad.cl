@@ -6,9 +6,7 @@
  * Launch           one group of 1024 / ROWS per tile; by tile, head (charl_keys: key head), row of the batch. Scores are computed in both.
  * Numerics         see attention.clh: the bits of attention_vector_grad.cl.
  */
-#ifndef GLSE
 #define GLSE 0
-#endif
 #include "attention/attention_args.h"
 #include "attention/attention.clh"
 #include "shared/small_vectors.clh"

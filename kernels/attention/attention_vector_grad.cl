@@ -9,9 +9,7 @@
  *                  in sums [B, T, heads * D], f32, where ACT would round it each time.
  * Numerics         see attention.clh.
  */
-#ifndef GLSE
 #define GLSE 0
-#endif
 #include "attention/attention_args.h"
 #include "attention/attention.clh"
 #include "shared/philox.clh"

@@ -13,12 +13,8 @@
  *                  CHARL_VEC  see math.clh
  * Launch           column_chunks.clh: one row for each head.
  */
-#ifndef FREQUENCY
 #define FREQUENCY 0
-#endif
-#ifndef FIRST
 #define FIRST 0
-#endif
 #include "shared/column_chunks.clh"
 
 constant ulong frequency[] = {FREQUENCY};

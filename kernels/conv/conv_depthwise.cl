@@ -20,7 +20,6 @@
  * Numerics         that of gemm.clh, whose products compute other convolutions: every element is one chain of fma from +0, in ascending i, j
  *                  or n, y, x, in which pixels outside count as 0; then the bias is added. Taps that fall between pixels of g, with a stride, are left out.
  */
-#ifndef KH
 #define KH 3
 #define KW 3
 #define SH 1
@@ -29,26 +28,13 @@
 #define PW 1
 #define DH 1
 #define DW 1
-#endif
-#ifndef LAST
 #define LAST 0
-#endif
-#ifndef GRADIENT
 #define GRADIENT 0
-#endif
-#ifndef TY
 #define TY 2
-#endif
-#ifndef TX
 #define TX 4
-#endif
-#ifndef V
 #define V 2
-#endif
-#ifndef LANES_X
 #define LANES_X 8
 #define LANES_Y 16
-#endif
 #include "shared/small_vectors.clh"
 
 #define FLOOR_DIV(a, b) ((a) >= 0 ? (a) / (b) : -((-(a) + (b) - 1) / (b)))

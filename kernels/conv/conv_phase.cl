@@ -11,10 +11,7 @@
  *                  `span` rows, and neighbours are `across` work-items along a row.
  * Numerics         exact, but for the rounding to ACT.
  */
-#ifndef T
 #define T uint
-#endif
-#ifndef KH
 #define KH 3
 #define KW 3
 #define SH 2
@@ -23,7 +20,6 @@
 #define PW 1
 #define DH 1
 #define DW 1
-#endif
 
 kernel void charl_pick(global const T *w, ulong w_at, global T *out, ulong out_at, ulong count, ulong span, int first_h,
                        int first_w, int step_h, int step_w, int count_h, int count_w)

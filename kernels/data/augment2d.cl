@@ -16,15 +16,9 @@
  * Launch           draw: one work-item per sample. augment: {H * W rounded up to 64, B}, work-group {64, 1}.
  * Numerics         copies are exact; interpolation is 3 lerps with fma; sine and cosine are good to 2 ulp of 1.
  */
-#ifndef ROTATE
 #define ROTATE 1
-#endif
-#ifndef CUTOUT
 #define CUTOUT 0
-#endif
-#ifndef FILL
 #define FILL 0
-#endif
 #define PARAMETERS 8
 
 /* Uniform in 0 .. n - 1. */

@@ -9,9 +9,7 @@
  * Launch           {pixels of out rounded up to 64, channels, samples}, work-groups of {64, 1, 1}.
  * Numerics         sums in the order of rows and columns; a box of the size of out gives exact copies.
  */
-#ifndef PATCH
 #define PATCH 0
-#endif
 
 /* The source elements behind an output element: [first, end), their centre, and 1 / reach. */
 typedef struct {

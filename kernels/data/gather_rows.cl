@@ -12,9 +12,7 @@
  */
 #include "data/gather_args.h"
 
-#ifndef SRC
 #define SRC float
-#endif
 #ifndef DST
 #define DST float
 #define DST_IS_FLOAT 1
@@ -22,21 +20,11 @@
 #ifndef DST_IS_FLOAT
 #define DST_IS_FLOAT 0
 #endif
-#ifndef NORM
 #define NORM 0
-#endif
-#ifndef PADDED
 #define PADDED 0
-#endif
-#ifndef INDEX
 #define INDEX ulong
-#endif
-#ifndef PAIR
 #define PAIR 0
-#endif
-#ifndef BAD_2
 #define BAD_2 0
-#endif
 #define STRETCH 64
 
 /* Element j of row r. */

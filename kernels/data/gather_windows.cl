@@ -5,12 +5,8 @@
  * Launch           {length rounded up to 64, rows}, work-group {64, 1}.
  * Numerics         exact. A position outside [0, n) gives -1.
  */
-#ifndef SRC
 #define SRC uchar
-#endif
-#ifndef OUT
 #define OUT int
-#endif
 
 kernel void charl_gather_windows(global const SRC *tokens, ulong tokens_at, global const int *start, ulong start_at,
                                  global OUT *out, ulong out_at, long length, long offset, long n)

@@ -10,9 +10,7 @@
  * Launch           a work-group of 64 per row.
  * Numerics         exact.
  */
-#ifndef VARIES
 #define VARIES 1
-#endif
 #define GROUP 64
 
 /* A number of token v at position t that shares nothing with that of another. */

@@ -9,15 +9,9 @@
  *                  CHAINS  enough to hide how long an fma takes, few enough to stay in registers
  * Launch           groups of any size; for the copy of n = groups * size * EACH vectors, neighbours taking neighbouring vectors.
  */
-#ifndef V
 #define V float16
-#endif
-#ifndef EACH
 #define EACH 256
-#endif
-#ifndef CHAINS
 #define CHAINS 12
-#endif
 
 kernel void roofline_copy(global const V *src, ulong src_at, global V *dst, ulong dst_at)
 {

@@ -4,12 +4,8 @@
  * Launch           1-D; each work-item converts `span` elements.
  * Numerics         to nearest even; integers saturate, NaN becomes 0 there. Between integers exact or saturating.
  */
-#ifndef FROM
 #define FROM 0
-#endif
-#ifndef TO
 #define TO 0
-#endif
 
 #if FROM == 0
 typedef float from_type;

@@ -19,22 +19,12 @@
 #define DRAWN (CHARL_VEC > 8 ? 4 * CHARL_VEC : CHARL_VEC)
 #include "shared/rng.clh"
 
-#ifndef OPERANDS
 #define OPERANDS(record) global const uint *record, ulong record##_at,
-#endif
-#ifndef BODY
 #define BODY(first, i, left, drawn, done, seed, number) (void)drawn_at(drawn[0], done, seed, number, i);
-#endif
-#ifndef USES_RNG
 #define USES_RNG 1
-#endif
 
-#ifndef BEFORE
 #define BEFORE(first)
-#endif
-#ifndef STRIDED
 #define STRIDED 0
-#endif
 
 /* Those of element `at` of the global batch, and what follows, for an operator that keeps DRAWN of them; `done` elements of the work-item are
  * behind. */

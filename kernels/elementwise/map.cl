@@ -9,51 +9,21 @@
  * Launch           1-D; each work-item computes `span` elements, a multiple of CHARL_VEC. out may be an operand of full shape.
  * Numerics         what EXPR says, alike for every element: the ragged end runs the same vector code.
  */
-#ifndef N_IN
 #define N_IN 1
-#endif
-#ifndef EXPR
 #define EXPR(a, b, c, d, e, f, p, q) a
-#endif
-#ifndef MODE_A
 #define MODE_A 0
-#endif
-#ifndef A_T
 #define A_T float
-#endif
-#ifndef B_T
 #define B_T float
-#endif
-#ifndef C_T
 #define C_T float
-#endif
-#ifndef D_T
 #define D_T float
-#endif
-#ifndef E_T
 #define E_T float
-#endif
-#ifndef F_T
 #define F_T float
-#endif
-#ifndef OUT_T
 #define OUT_T float
-#endif
-#ifndef MODE_B
 #define MODE_B 0
-#endif
-#ifndef MODE_C
 #define MODE_C 0
-#endif
-#ifndef MODE_D
 #define MODE_D 0
-#endif
-#ifndef MODE_E
 #define MODE_E 0
-#endif
-#ifndef MODE_F
 #define MODE_F 0
-#endif
 
 #include "elementwise/map_args.h"
 #include "elementwise/broadcast.clh"

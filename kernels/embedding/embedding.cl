@@ -18,9 +18,7 @@
  *                  charl_sort: one work-group of GROUP for each slice.
  * Numerics         one chain of additions for each token, slice and column, from 0.
  */
-#ifndef GROUP
 #define GROUP 1
-#endif
 #include "shared/column_chunks.clh"
 #include "shared/tree.clh"
 

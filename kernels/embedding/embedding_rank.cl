@@ -11,12 +11,8 @@
  *                  the next larger key: whether the token goes on, and else which token in use follows, up to which nothing begins.
  * Numerics         integers.
  */
-#ifndef GROUP
 #define GROUP 4
-#endif
-#ifndef KEY
 #define KEY ulong
-#endif
 #define KEYS   CHARL_GLUE(KEY, 4)
 #define BLOCKS 4
 #define NONE   (~(KEY)0) /* above all keys */

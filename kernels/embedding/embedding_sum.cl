@@ -19,15 +19,9 @@
  *                  group has rows that are far apart.
  * Numerics         one chain of additions for each token, slice and column, from 0; the slices in the fixed tree.
  */
-#ifndef GROUP
 #define GROUP 64
-#endif
-#ifndef ROWS
 #define ROWS 8
-#endif
-#ifndef FEW
 #define FEW 2
-#endif
 #include "shared/tree.clh"
 
 #define AHEAD 4 /* rows that are read before they are added */

@@ -20,22 +20,14 @@
  * What limits a tile of 8 x 8 outputs per work-item is not local memory but reading registers: an fma whose three operands are all new
  * takes longer than one that shares a factor with the fma before. So the outputs of a work-item are taken in a serpentine.
  */
-#ifndef FOLD
 #define FOLD 0
-#endif
-#ifndef JOIN
 #define JOIN 0
-#endif
-#ifndef TM
 #define TM 64
 #define TN 64
 #define PM 4
 #define PN 4
 #define BK 16
-#endif
-#ifndef OUT_V
 #define OUT_V 1
-#endif
 #include "shared/rng.clh"
 #include "gemm/gemm_args.h"
 #include "gemm/gemm_epilogue.clh"

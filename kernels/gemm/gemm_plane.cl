@@ -12,9 +12,7 @@
 #include "gemm/gemm.clh"
 #include "prelude/vectors.clh"
 
-#ifndef LINE
 #define LINE 64
-#endif
 #define KH (TAPS / KW)
 #define LAST_TAP ((KW - 1) * TAP_W)
 #define LOWEST (SHIFT_W + (LAST_TAP < 0 ? LAST_TAP : 0))

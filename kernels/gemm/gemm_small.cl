@@ -13,18 +13,10 @@
  *                  a work-item has 2 x 2 outputs, half a tile apart, and reads four k at a time.
  * Numerics         see gemm.clh; with FOLD the tree of src/base/numeric/tree.h over the leaves.
  */
-#ifndef TILE
 #define TILE 32
-#endif
-#ifndef FOLD
 #define FOLD 0
-#endif
-#ifndef A_SUMS
 #define A_SUMS 0
-#endif
-#ifndef PAIR
 #define PAIR 0
-#endif
 #include "shared/rng.clh"
 #include "gemm/gemm_args.h"
 #include "gemm/gemm_epilogue.clh"

@@ -12,30 +12,16 @@
  *                  a work-item packs its operands into private memory, which the cache holds, and keeps a micro-tile in vectors.
  * Numerics         see gemm.clh, with AMX gemm_amx_micro.clh; with FOLD the tree of src/base/numeric/tree.h over the leaves.
  */
-#ifndef FOLD
 #define FOLD 0
-#endif
-#ifndef ROUND
 #define ROUND 99
-#endif
-#ifndef MR
 #define MR 8
 #define NR 32
-#endif
-#ifndef MI
 #define MI 48
 #define TILES (24 * MI)
 #define KEPT (6 * MI * FOLD)
-#endif
-#ifndef IN_PLACE
 #define IN_PLACE 0
-#endif
-#ifndef AMX
 #define AMX 0
-#endif
-#ifndef SWAP
 #define SWAP 0
-#endif
 #include "shared/rng.clh"
 #include "gemm/gemm_args.h"
 #include "gemm/gemm_epilogue.clh"

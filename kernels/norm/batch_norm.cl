@@ -15,15 +15,9 @@
  */
 #include "norm/norm_args.h"
 
-#ifndef WHAT
 #define WHAT 0
-#endif
-#ifndef WEIGHT
 #define WEIGHT 0
-#endif
-#ifndef COLUMNS
 #define COLUMNS 0
-#endif
 
 static inline charl_real gradient(charl_real g, charl_real d, charl_real w, charl_real invstd, charl_real s0, charl_real s1)
 {

@@ -18,12 +18,8 @@
  *                  the last place as the line has rows, for whatever first row. Two means are joined as Chan, Golub and LeVeque do ("Updating
  *                  formulae and a pairwise algorithm for computing sample variances", 1979), and so is the mean that is asked for.
  */
-#ifndef WHAT
 #define WHAT 0
-#endif
-#ifndef WEIGHT
 #define WEIGHT 0
-#endif
 #define LANES 8
 #define GROUP 256
 #define QUANTITIES (WHAT == 2 ? 1 : 2) /* in local memory */

@@ -9,9 +9,7 @@
  * Launch           one work-item per block and CHARL_VEC columns.
  * Numerics         row r of a block goes to accumulator r mod 4, then (0 + 2) + (1 + 3).
  */
-#ifndef CENTRED
 #define CENTRED 1
-#endif
 
 /* Columns of `count` rows from `row` on, in memory that has `end` elements from there. Lanes beyond a row hold the next one, and are not
  * written. whole: charl_read's, and count is a multiple of 4. */

@@ -8,9 +8,7 @@
  */
 #include "optim/update_args.h"
 #include "optim/optim.clh"
-#ifndef DECOUPLED
 #define DECOUPLED 0
-#endif
 
 kernel void charl_adam(CHARL_UPDATE_PARAMS(arena), global float *exp_avg, ulong exp_avg_at, global float *exp_avg_sq,
                        ulong exp_avg_sq_at, float rest1, float beta2, float rest2, float eps)

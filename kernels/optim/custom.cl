@@ -5,15 +5,9 @@
  */
 #include "optim/update_args.h"
 #include "optim/optim.clh"
-#ifndef CHARL_STATES
 #define CHARL_STATES 0
-#endif
-#ifndef CHARL_SETTINGS
 #define CHARL_SETTINGS
-#endif
-#ifndef CHARL_UPDATE
 #define CHARL_UPDATE(p, g, lr, weight_decay, scalar0, scalar1, s0, s1, s2) p -= lr * g;
-#endif
 
 kernel void charl_custom(CHARL_UPDATE_PARAMS(arena)
 #if CHARL_STATES > 0

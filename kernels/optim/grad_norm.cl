@@ -15,24 +15,12 @@
  */
 #include "optim/grad_norm_args.h"
 
-#ifndef SQUARE
 #define SQUARE 1
-#endif
-#ifndef SCALED
 #define SCALED 0
-#endif
-#ifndef SKIP
 #define SKIP 0
-#endif
-#ifndef LOSS
 #define LOSS 0
-#endif
-#ifndef SPIKE
 #define SPIKE 0
-#endif
-#ifndef WINDOW
 #define WINDOW 1024
-#endif
 #define RANGE 1024
 #define LANES 16
 #define GROUP 64

@@ -8,9 +8,7 @@
  * Launch           1-D, one work-item per block of 64 numbers; n is a multiple of 64.
  * Numerics         the largest magnitude of a block is exact.
  */
-#ifndef FORMAT
 #define FORMAT 5
-#endif
 #define CHARL_VEC 1
 #include "optim/update_args.h"
 #include "optim/optim.clh"

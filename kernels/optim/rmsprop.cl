@@ -7,9 +7,7 @@
  */
 #include "optim/update_args.h"
 #include "optim/optim.clh"
-#ifndef MOMENTUM
 #define MOMENTUM 1
-#endif
 
 kernel void charl_rmsprop(CHARL_UPDATE_PARAMS(arena), global float *square_avg, ulong square_avg_at, float beta2, float rest2,
                           float eps

@@ -6,12 +6,8 @@
  */
 #include "optim/update_args.h"
 #include "optim/optim.clh"
-#ifndef MOMENTUM
 #define MOMENTUM 1
-#endif
-#ifndef NESTEROV
 #define NESTEROV 0
-#endif
 
 kernel void charl_sgd(CHARL_UPDATE_PARAMS(arena)
 #if MOMENTUM

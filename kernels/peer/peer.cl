@@ -16,7 +16,6 @@
  *                      raised by ranks whose previous launch has ended, since a device runs its launches one after another. Every
  *                      work-group of a launch uses the same number of epochs; unused ones are skipped.
  */
-#ifndef RANKS
 #define BF16 0
 #define RANKS 2 /* 2 to 8 */
 #define EACH_RANK(X) X(0) X(1)
@@ -25,7 +24,6 @@
 #define LOCAL 64
 #define PACKS 4 /* in flight per work-item and lane */
 #define GROUPS 2 /* most work-groups, by the size of a box */
-#endif
 #include "peer/peer_access.clh"
 #include "peer/peer_tiles.clh"
 #include "peer/peer_box.clh"

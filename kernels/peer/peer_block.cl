@@ -2,7 +2,6 @@
  *
  * Launch    one work-item, after the buffers have been created and before any other kernel of this folder.
  */
-#ifndef RANKS
 #define BF16 0
 #define RANKS 2 /* 2 to 8 */
 #define EACH_RANK(X) X(0) X(1)
@@ -10,7 +9,6 @@
 #define LOCAL 64
 #define PACKS 4
 #define GROUPS 2
-#endif
 #include "peer/peer_access.clh"
 #include "peer/peer_tiles.clh"
 #include "peer/peer_box.clh"

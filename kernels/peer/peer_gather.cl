@@ -11,7 +11,6 @@
  *                      copied that one.
  * Launch               as in peer_box.clh, with epochs of its own: rounds + 1 for each launch.
  */
-#ifndef RANKS
 #define BF16 0
 #define RANKS 2 /* of the node, 2 to 8 */
 #define EACH_RANK(X) X(0) X(1)
@@ -19,7 +18,6 @@
 #define LOCAL 64
 #define PACKS 4
 #define GROUPS 2
-#endif
 #include "peer/peer_access.clh"
 #include "peer/peer_tiles.clh"
 #include "peer/peer_box.clh"

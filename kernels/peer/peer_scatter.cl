@@ -6,7 +6,6 @@
  * Result       node lane j of part r, at sum + j * stride: lane 0 where the sum will be, the others after it.
  * Launch       as in peer_box.clh. A slot is overwritten under the conditions of peer.cl.
  */
-#ifndef RANKS
 #define BF16 0
 #define RANKS 2 /* of the node, 2 to 8 */
 #define EACH_RANK(X) X(0) X(1)
@@ -16,7 +15,6 @@
 #define LOCAL 64
 #define PACKS 4
 #define GROUPS 2
-#endif
 #include "peer/peer_access.clh"
 #include "peer/peer_tiles.clh"
 #include "peer/peer_box.clh"

@@ -13,7 +13,6 @@
  *                        all that it was sent. Therefore every rank must have lanes. Marks are never reused; 0 means none.
  * Launch                 size is LOCAL: a work-item has one pack of every part. Otherwise as in peer_box.clh.
  */
-#ifndef RANKS
 #define BF16 0
 #define RANKS 2 /* 2 to 8 */
 #define EACH_RANK(X) X(0) X(1)
@@ -23,7 +22,6 @@
 #define LOCAL 64
 #define PACKS 4
 #define GROUPS 2 /* that a box has room for */
-#endif
 #include "peer/peer_access.clh"
 #include "peer/peer_tiles.clh"
 #include "peer/peer_box.clh"

@@ -7,7 +7,6 @@
  * Launch           1-D; each work-item computes `span` of the `count` rows of out.
  * Numerics         exact.
  */
-#ifndef KH
 #define KH 2
 #define KW 2
 #define SH 2
@@ -16,7 +15,6 @@
 #define PW 0
 #define DH 1
 #define DW 1
-#endif
 #if CHARL_VEC == 16 /* without a definition it is 1, and there is nothing in vectors to do */
 
 /* 16 elements, SW apart, of which the first lies at `from` of `size`; what is beyond either end is not read. */

@@ -17,12 +17,8 @@
  *                  CHARL_VEC       see math.clh
  * Launch           column_chunks.clh, over [B, H].
  */
-#ifndef BIAS
 #define BIAS 0
-#endif
-#ifndef SAVED_GRADIENT
 #define SAVED_GRADIENT 0
-#endif
 #include "recurrent/recurrent_args.h"
 #include "shared/column_chunks.clh"
 #include "recurrent/cell.clh"

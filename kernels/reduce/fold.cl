@@ -11,12 +11,8 @@
  */
 #include "shared/tree.clh"
 
-#ifndef TWO
 #define TWO 0
-#endif
-#ifndef MOVED
 #define MOVED 0
-#endif
 #if MOVED
 #define EXTENTS(channels, taps, padded) {channels, taps, padded}
 #else

@@ -12,12 +12,8 @@
  * Numerics         of a slice as reduce.cl, out of that sum * scale.
  */
 #define FOURTHS_AHEAD 16
-#ifndef LEAVES
 #define LEAVES 1
-#endif
-#ifndef OUTPUTS
 #define OUTPUTS 1
-#endif
 #include "reduce/reduce.clh"
 
 #define M LEAVES

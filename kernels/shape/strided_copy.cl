@@ -8,9 +8,7 @@
  * Launch           1-D; each work-item writes `span` elements.
  * Numerics         exact.
  */
-#ifndef T
 #define T uint
-#endif
 
 kernel void charl_copy(global const T *x, ulong x_at, global T *out, ulong out_at, ulong outer, ulong length, ulong x_row,
                        ulong out_row, ulong span)

@@ -10,9 +10,7 @@
  */
 #include "shape/permute_args.h"
 
-#ifndef T
 #define T uint
-#endif
 #define TILE  16
 #define LTILE 32
 

@@ -8,12 +8,10 @@
  *                  extent, o: places of the window, inner: extent behind it.
  * Numerics         unfold is exact; fold adds in f32, k ascending.
  */
-#ifndef K
 #define K   3
 #define S   1
 #define PAD 1
 #define D   1
-#endif
 
 kernel void charl_unfold(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, ulong count, ulong span, long m, long n,
                          long o, long inner)

@@ -9,11 +9,9 @@
  * Launch           1-D; each work-item computes `span` elements of the result. h, w: extents of the small image.
  * Numerics         bilinear: rows first, in f32. The gradient adds in row-major order of out; no atomics.
  */
-#ifndef FH
 #define FH       2
 #define FW       2
 #define BILINEAR 1
-#endif
 
 /* Where element `at` of the large image lies between elements first and second of the small one. */
 typedef struct {

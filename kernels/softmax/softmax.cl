@@ -8,9 +8,7 @@
  * Launch           src/autograd/launch/rows.c. out is not an operand.
  * Numerics         fixed order (rows.clh); s >= 1. A NaN, or an infinite maximum, makes the row NaN.
  */
-#ifndef LOG
 #define LOG 0
-#endif
 
 /* Exponentials wait in out for their sum, where it holds them exactly. */
 #define KEEPS (!LOG && sizeof(ACT) == sizeof(float))

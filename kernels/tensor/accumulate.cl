@@ -5,15 +5,9 @@
  *                  work-groups.
  * Numerics         one rounding.
  */
-#ifndef ROUND
 #define ROUND 0
-#endif
-#ifndef LOCAL
 #define LOCAL 256
-#endif
-#ifndef EACH
 #define EACH 4
-#endif
 #define NODE(v) (ROUND ? bf16_load(bf16_round(v)) : (v))
 
 __attribute__((reqd_work_group_size(LOCAL, 1, 1))) kernel void charl_accumulate(

@@ -4,9 +4,7 @@
  * Launch           one work-item per BITS, rounded up to the work-group.
  * Numerics         exact.
  */
-#ifndef BITS
 #define BITS uint
-#endif
 
 kernel void charl_copy(global const BITS *src, ulong src_at, global BITS *dst, ulong dst_at, long n)
 {

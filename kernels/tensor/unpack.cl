@@ -6,12 +6,8 @@
  * Launch           1-D, one work-item per SPAN numbers.
  * Numerics         one rounding to f32, one to the type of the output.
  */
-#ifndef FORMAT
 #define FORMAT 3
-#endif
-#ifndef SPAN
 #define SPAN 8
-#endif
 #include "tensor/packed.clh"
 
 kernel void charl_unpack(global const charl_code *codes, ulong codes_at, global const float *scales, ulong scales_at,

@@ -252,7 +252,8 @@ static inline charl__arg charl__struct_at(const void *data, size_t bytes, size_t
 
 enum { CHARL_MAX_ARGS = 64, CHARL_MAX_KERNEL_PARAMS = 48, CHARL_PAIR_PARAMS = 8 };
 
-/** A parameter of a kernel file: a macro that the file uses, and for most of which it has a default (#ifndef). */
+/** A parameter of a kernel file: a macro that the file uses, and for most of which it has a default: a line `#define NAME ...`, left out where
+ *  the launch defines the name. */
 typedef struct charl__kernel_param {
     const char *name;
     int64_t value;

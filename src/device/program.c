@@ -210,6 +210,41 @@ static charl_status check_params(const charl__launch *l, const char *const sourc
     return CHARL_OK;
 }
 
+/* Whether the lines of #define define the name that begins at `name`. */
+static bool is_defined(const char *defines, const char *name)
+{
+    static const char word[] = "#define ";
+    size_t length = 0;
+
+    while (is_of_word(name[length])) {
+        length++;
+    }
+    for (const char *at = defines; (at = strstr(at, word)) != NULL;) {
+        at += sizeof word - 1;
+        if (strncmp(at, name, length) == 0 && !is_of_word(at[length])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The text of a kernel file without its defaults, lines "#define NAME ...", of what the launch defines. */
+static charl_status leave_out_defaults(const char *text, const char *defines, charl__text *out)
+{
+    static const char word[] = "#define ";
+    const char *from = text;
+
+    for (const char *line = text, *next; *line; line = next) {
+        next = line + strcspn(line, "\n");
+        next += *next != '\0';
+        if (strncmp(line, word, sizeof word - 1) == 0 && is_defined(defines, line + sizeof word - 1)) {
+            CHARL_TRY(charl__text_append(out, from, (size_t)(line - from)));
+            from = next;
+        }
+    }
+    return charl__text_append(out, from, strlen(from));
+}
+
 /* From the cache, or built and put there: by one of the ranks that want it. options: what the key must tell apart beside the source;
  * sm90a.shared_bytes > 0: built for sm_90a. */
 static charl_status load_or_build(charl_device *dev, charl__program *p, const char *const source[3],
@@ -250,7 +285,7 @@ cleanup:
 static charl_status load(charl_device *dev, const charl__launch *l, charl__program *p)
 {
     charl_status st = CHARL_OK;
-    charl__text common = {0}, text = {0}, name = {0}, options = {0};
+    charl__text common = {0}, text = {0}, own = {0}, name = {0}, options = {0};
     const char *source[3] = {p->defines, NULL, NULL};
     const double begun = charl__compiling_begin(dev, p->file);
 
@@ -264,6 +299,10 @@ static charl_status load(charl_device *dev, const charl__launch *l, charl__progr
     source[1] = charl__text_string(&common);
     source[2] = charl__text_string(&text);
     CHARL_TRY_CLEANUP(check_params(l, source));
+    if (!p->source) {
+        CHARL_TRY_CLEANUP(leave_out_defaults(source[2], p->defines, &own));
+        source[2] = charl__text_string(&own);
+    }
     if (p->sm90a.shared_bytes > 0) {
         CHARL_TRY_CLEANUP(charl__text_printf(&options, "%s, sm_90a %d, %lld bytes, %d groups",
                                              charl__sm90a_options(dev), CHARL__PTX_VERSION,
@@ -277,6 +316,7 @@ cleanup:
     charl__compiling_end(dev, begun, st == CHARL_OK && !dev->pocl);
     charl__text_fini(&options);
     charl__text_fini(&name);
+    charl__text_fini(&own);
     charl__text_fini(&text);
     charl__text_fini(&common);
     return st;

@@ -1,6 +1,7 @@
 #!/bin/sh
 # kernels/prelude/builtins.clh stands for the compiler's own declarations of OpenCL C's library: with it every kernel file becomes the same code.
 # Usage: builtins.sh ROOT [CLANG]
+lint=$(cd "$(dirname "$0")" && pwd)
 cd "$1" || exit 2
 clang=${2:-clang}
 if ! command -v "$clang" >/dev/null 2>&1; then
@@ -59,9 +60,10 @@ for f in $(find kernels -name '*.cl' ! -path 'kernels/nvidia/*' | sort); do
     for width in $widths; do
         compare "$f" -DCHARL_VEC=$width
     done
-    if grep -q '^#ifndef T$' "$f"; then # elements of any type of their size
+    if grep -q '^#define T ' "$f"; then # elements of any type of their size
+        awk -v roots=kernels -v names=T -v out="$T/$(basename "$f")" -f "$lint/specialise.awk" "$f"
         for type in uchar ushort; do
-            compare "$f" -DT=$type
+            compare "$T/$(basename "$f")" -DT=$type
         done
     fi
 done

@@ -5,6 +5,7 @@
 # work-items of a GPU, too, and as OpenCL C 2.0, where a pointer without an address space is one into any, as NVIDIA's compiler has it in 1.2.
 # Functions that are given an array of local memory say its size: local_arrays.py. Kernels have few parameters, files few conditions: parameters.py.
 # Usage: kernels.sh ROOT [CLANG]
+lint=$(cd "$(dirname "$0")" && pwd)
 cd "$1" || exit 2
 clang=${2:-clang}
 if ! command -v "$clang" >/dev/null 2>&1; then
@@ -20,18 +21,27 @@ two_steps="CHARL_VEC=4 -DEXPR(a,b,c,draw)=a+b -DTHEN(a,b,c,draw)=a*c -DN_WITH=2 
 image="A_KIND=2 -DB_KIND=2"
 gpu_rows="CHARL_VEC=8 -DCHARL_ROW_ITEMS=32 -DKEEP=1 -DBLOCK=64"
 shared_rows="CHARL_VEC=8 -DCHARL_ROW_ITEMS=32 -DCHUNKS=1 -DKEEP=4"
-# FILE and what it includes from nvidia: NAME=1 for each parameter whose default is 0, but for what FILE itself decides.
+# FILE and what it includes from nvidia: NAME=1 for each parameter whose default is 0, but for what FILE itself decides. A default that another file may
+# have set stands behind #ifndef; the others are those that the comment at the head of a file tells.
 parameters() {
     # shellcheck disable=SC2046
     awk 'BEGIN { more["AMX"] = " -DACT=ushort -DMR=16 -DNR=32"; more["SWAP"] = " -DAMX=1" more["AMX"]; more["PAIR"] = " -DA_KIND_2=0 -DB_KIND_2=0 -DFOLD_2=0 -DA_SUMS_2=0 -DBIAS_2=0" }
+        FNR == 1 { head = 1 }
+        head { words = $0; gsub(/[^A-Za-z0-9_]+/, " ", words); n = split(words, word, " "); for (i = 1; i <= n; i++) { told[word[i]] = 1 } }
+        head && /\*\// { head = 0 }
         /^#ifndef / { name = $2 }
-        /^#define / && $2 == name && $3 == "0" && !decided[$2] { print $2 "=1" more[$2] }
-        /^#define / && $2 != name && FNR == NR { decided[$2] = 1 }' "$1" $(sed -n 's,^#include "\(nvidia/.*\)",kernels/\1,p' "$1")
+        /^#define / && ($2 == name || told[$2]) && $3 == "0" && !decided[$2] { print $2 "=1" more[$2] }
+        /^#define / && $2 != name && !told[$2] && FNR == NR { decided[$2] = 1 }' "$1" $(sed -n 's,^#include "\(nvidia/.*\)",kernels/\1,p' "$1")
+}
+# FILE as it is specialised by FORM.
+specialised() {
+    names=$(printf '%s' "$2" | sed 's/(/=(/g; s/ -D/\n/g' | sed 's/=.*//' | tr '\n' ' ')
+    awk -v roots=kernels -v names="$names" -f "$lint/specialise.awk" "$1"
 }
 failed=0
 if command -v python3 >/dev/null; then
-    python3 "$(dirname "$0")/local_arrays.py" . || failed=1
-    python3 "$(dirname "$0")/parameters.py" . || failed=1
+    python3 "$lint/local_arrays.py" . || failed=1
+    python3 "$lint/parameters.py" . || failed=1
 fi
 if grep -n '^#include' $(find kernels -name '*.clh' ! -path 'kernels/prelude/*') | grep -v '_of\.clh"$'; then
     echo "a file that kernels include includes no others but *_of.clh, which stand there once for each type"
@@ -69,18 +79,19 @@ $two_steps"
     while read -r form; do
         [ -n "$form" ] || continue
         # shellcheck disable=SC2086
-        if ! "$clang" -I kernels $target $prelude -D$form -x cl -cl-std=CL1.2 -fsyntax-only -Xclang -finclude-default-header \
-            -Wall -Wextra -Werror "$f"; then
+        if ! specialised "$f" "$form" | "$clang" -I kernels $target $prelude -D$form -x cl -cl-std=CL1.2 -fsyntax-only \
+            -Xclang -finclude-default-header -Wall -Wextra -Werror -; then
             echo "$f: does not compile with $form"
             failed=1
         fi
     done <<EOF
 $forms
 EOF
+    form=${forms%%
+*}
     # shellcheck disable=SC2086
-    if [ -z "$target" ] && ! "$clang" -I kernels $prelude -D${forms%%
-*} -x cl -cl-std=CL2.0 -fsyntax-only -w \
-        -Xclang -finclude-default-header "$f"; then
+    if [ -z "$target" ] && ! specialised "$f" "$form" | "$clang" -I kernels $prelude -D$form -x cl -cl-std=CL2.0 -fsyntax-only -w \
+        -Xclang -finclude-default-header -; then
         echo "$f: does not compile where pointers are generic"
         failed=1
     fi

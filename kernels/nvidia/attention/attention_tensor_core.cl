@@ -18,15 +18,8 @@
  *                  not finite in a value makes NaN of what sees it. Keys before a start weigh 0, and tiles that no query of a group sees
  *                  are passed over.
  */
-#ifndef WGMMA
 #define WGMMA 0
-#endif
-#ifndef IS_F16
 #define IS_F16 0
-#endif
-#ifndef D
-#define D 64
-#endif
 #define LANES 128
 #define ROWS  64
 #define HEIGHT (WGMMA || D <= 64 ? 64 : 32)

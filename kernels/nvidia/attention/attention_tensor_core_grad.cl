@@ -15,21 +15,10 @@
  * Numerics         see attention_tensor_core.cl. Weights and ds are rounded to the type of the operands; sums go over HEIGHT queries or 64 keys at a time,
  *                  ascending (those of dk and dv by head first), and are scaled and rounded at their end.
  */
-#ifndef WGMMA
 #define WGMMA 0
-#endif
-#ifndef IS_F16
 #define IS_F16 0
-#endif
-#ifndef D
-#define D 64
-#endif
-#ifndef GLSE
 #define GLSE 0
-#endif
-#ifndef KEYS
 #define KEYS 1
-#endif
 #define LANES 128
 #define ROWS  64
 #define HEIGHT (WGMMA ? 64 : (KEYS ? 32 : 64) / (D > 64 ? 2 : 1)) /* what fits into 48 KB and the registers */

@@ -10,9 +10,7 @@
  *                  up to the device. As with conv_wgmma.cl, its bits depend on the operands' values, channels and taps (GRAD 1: pixels of a
  *                  part) alone, not on the tile or the samples beside it. They are not those of conv_wgmma.cl.
  */
-#ifndef GRAD
 #define GRAD 0
-#endif
 #define A_KIND GRAD
 #define B_KIND (!GRAD)
 

@@ -21,12 +21,8 @@
  *                  the operands' values, channels and taps (GRAD 1: pixels of a part) alone, not on the tile or the samples beside it.
  *                  A product with a 0 outside the image is added too.
  */
-#ifndef GRAD
 #define GRAD 0
-#endif
-#ifndef OVERLAP
 #define OVERLAP 0
-#endif
 #define A_KIND GRAD
 #define B_KIND (!GRAD)
 

@@ -6,12 +6,8 @@
  *                  does 2 * 8 * 8 * 16 * 8 * 32 / SIZE * rounds flop. Operands are random in [-1, 1). Each work-item writes the sum
  *                  of its results.
  */
-#ifndef SIZE
 #define SIZE 2
-#endif
-#ifndef IS_F16
 #define IS_F16 0
-#endif
 
 #include "nvidia/ptx/warp.clh"
 #include "nvidia/ptx/local.clh"

@@ -7,9 +7,7 @@
  *                  what is multiplied. Each work-item writes the sum of its results.
  * Building         as gemm_wgmma.cl: sm90a.shared_bytes of at least LOCAL_DECLARED.
  */
-#ifndef IS_F16
 #define IS_F16 0
-#endif
 #define A_KIND 0
 #define B_KIND 1
 #define BN 256

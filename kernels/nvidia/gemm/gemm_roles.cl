@@ -19,24 +19,12 @@
  *                  specialisation, as in CUTLASS). Stages change hands by two words each: roles.clh.
  * Numerics         as gemm_wgmma.cl.
  */
-#ifndef ROWS_BY_16
 #define ROWS_BY_16 1
-#endif
-#ifndef BN
 #define BN 256
-#endif
-#ifndef STAGES
 #define STAGES 4
-#endif
-#ifndef EDGE
 #define EDGE 0
-#endif
-#ifndef LEVELS
 #define LEVELS 0
-#endif
-#ifndef LOCAL_LEVEL
 #define LOCAL_LEVEL 0
-#endif
 #define BK (LOCAL_LEVEL ? 32 : 64)
 
 #include "nvidia/gemm/tile_parameters.clh"

@@ -12,9 +12,7 @@
  * Building         with charl__launch.sm90a.shared_bytes for ROW_CHUNKS * STRIDE vectors and ROW_CHUNKS parts; at least LOCAL_DECLARED.
  * Numerics         cross_entropy_with_grad.cl's
  */
-#ifndef ROW_CHUNKS
 #define ROW_CHUNKS 24
-#endif
 #include "nvidia/ptx/warp.clh"
 #include "nvidia/ptx/copy.clh"
 #include "nvidia/ptx/local.clh"

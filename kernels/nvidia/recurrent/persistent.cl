@@ -14,7 +14,6 @@
  *                  BIAS       1: gru has a bias (default 0)
  * Launch           a work-group of ROWS / 2 * UNITS per tile, no more than the device runs at a time
  */
-#ifndef GATES
 #define GATES       4
 #define H           32
 #define ROWS        16
@@ -22,10 +21,7 @@
 #define CHUNK       32
 #define BUFFERS     2
 #define LOCAL_BYTES 16384
-#endif
-#ifndef BIAS
 #define BIAS 0
-#endif
 #include "recurrent/recurrent_args.h"
 #include "nvidia/ptx/warp.clh"
 #include "nvidia/ptx/copy.clh"

@@ -9,7 +9,6 @@
  * Specialised by   as persistent.cl, without BIAS
  * Launch           as persistent.cl
  */
-#ifndef GATES
 #define GATES       4
 #define H           32
 #define ROWS        16
@@ -17,7 +16,6 @@
 #define CHUNK       32
 #define BUFFERS     2
 #define LOCAL_BYTES 16384
-#endif
 #include "recurrent/recurrent_args.h"
 #include "nvidia/ptx/warp.clh"
 #include "nvidia/ptx/copy.clh"
