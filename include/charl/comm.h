@@ -145,10 +145,7 @@ void charl_comm_mark(charl_comm *c, int64_t step, const char *phase);
  *  thread is started. *cpus: processors of this process afterwards. Local. Errors: ERR_COMM. */
 charl_status charl_comm_bind(const charl_comm *c, int *cpus) CHARL_MUST_CHECK;
 
-/** This rank's share of the node's processors, at least 1. Local. */
-int charl_comm_cpu_share(const charl_comm *c);
-
-/** Limit the OpenCL CPU device to charl_comm_cpu_share, through the environment, unless the user
+/** Limit the OpenCL CPU device to this rank's share of the node's processors, through the environment, unless the user
  *  did. Call before the first OpenCL call. In a team it does nothing: its ranks share one OpenCL, which
  *  the process limits before it creates them. Local. Errors: ERR_NOMEM. */
 charl_status charl_comm_cpu_limit(const charl_comm *c) CHARL_MUST_CHECK;
@@ -213,7 +210,7 @@ typedef struct charl_allreduce_options {
  *  may be NULL. Algorithms:
  *
  *      "auto"          the fastest that works here; CHARL_ALLREDUCE overrides the option
- *      a name          charl_allreduce_algorithm_name and charl_allreduce_algorithm_help list them. With "peer", lanes
+ *      a name          charl_allreduce_algorithm_name lists them. With "peer", lanes
  *                      and sum are device memory, and it does not gather
  *
  *  Owned by the caller, not longer than c. Blocks. Collective on c.
@@ -230,8 +227,6 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
 /** Name of algorithm i = 0, 1, ..., in order of preference; NULL after the last. "local" is for one
  *  rank. Static storage. Local. */
 const char *charl_allreduce_algorithm_name(int i);
-/** Where algorithm i works and how, in one line; NULL after the last. Static storage. Local. */
-const char *charl_allreduce_algorithm_help(int i);
 
 /** Name of algorithm i as above. *why receives NULL, or the reason why it cannot run on c; why may be NULL.
  *  Static storage. Local. */

@@ -104,16 +104,9 @@ charl_status charl_config_open_dataset(const charl_config *cfg, bool draws, char
  *  once, whatever data.sampling says. Local. */
 charl_dataset_options charl_config_get_dataset_options(const charl_config *cfg);
 
-/** The file's text as it was read, `*length` bytes and a NUL. Borrowed. Local. */
-const char *charl_config_get_source(const charl_config *cfg, size_t *length);
-
 /** Accepted, but worth knowing: aliases, keys without effect. Borrowed; NULL past the last. Local.
  */
 const char *charl_config_get_notice(const charl_config *cfg, int index);
-
-/** Slices of the global batch: train.slices, or for auto the largest power of two up to 8 that
- *  divides train.batch_size. Local. */
-int charl_config_get_slices(const charl_config *cfg);
 
 /** Name of value `index` of a key that holds a choice, such as ("train", "precision",
  *  CHARL__PRECISION_BF16) -> "bf16";

@@ -135,9 +135,6 @@ charl_status charl_data_parallel_reduce(charl_data_parallel *dp) CHARL_MUST_CHEC
  *          those of charl_data_parallel_reduce and charl_optimizer_step */
 charl_status charl_data_parallel_step(charl_data_parallel *dp, charl_optimizer *optimizer, float lr) CHARL_MUST_CHECK;
 
-/** Name of the algorithm in use; "" with one rank. Static. Local. */
-const char *charl_data_parallel_get_algorithm(const charl_data_parallel *dp);
-
 /** Bytes of gradients that a step sums over the ranks, as every rank contributes them: 4 for each element of a
  *  trainable parameter, rounded up to 64 elements; as often as it is used, if several times. 0 with one rank. Local. */
 int64_t charl_data_parallel_get_bytes(const charl_data_parallel *dp);

@@ -71,9 +71,6 @@ charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, co
  *  Errors: those of charl_dataset_read, which every later call returns too; ERR_INVALID from end_step on. */
 charl_status charl_loader_next(charl_loader *l, charl_loader_batch *out) CHARL_MUST_CHECK;
 
-/** Total time that charl_loader_next has waited for data, in seconds. Local. */
-double charl_loader_get_waited_s(const charl_loader *l);
-
 /** Stop reading and release the loader. NULL is a no-op. Blocks. Local. */
 void charl_loader_destroy(charl_loader *l);
 

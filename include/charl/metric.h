@@ -24,9 +24,6 @@ enum { CHARL_MAX_METRICS = 32 };
 /** Name of metric i = 0, 1, ..., as eval.metrics takes it; NULL past the last. The first is "loss". Local. */
 const char *charl_metric_name(int i);
 
-/** Whether a higher value of metric `name` is better; false for an unknown name. Local. */
-bool charl_metric_is_higher_better(const char *name);
-
 /** A metric that was measured. */
 typedef struct charl_metric_value {
     const char *name; /* static */

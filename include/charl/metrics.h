@@ -35,9 +35,6 @@ void charl_metrics_close(charl_metrics *m);
 charl_status charl_metrics_train(charl_metrics *m, const charl_train_row *row) CHARL_MUST_CHECK;
 charl_status charl_metrics_val(charl_metrics *m, const charl_val_row *row) CHARL_MUST_CHECK;
 
-/** The same of a new division of the batch; metrics.jsonl only. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
-charl_status charl_metrics_balance(charl_metrics *m, const charl_balance_row *row) CHARL_MUST_CHECK;
-
 /** Histograms of all parameters and of their gradients after a step; event files only. gradient_scale: the loss scale
  *  of that step, 1 without one. Values that are not finite are left out. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM,
  *  ERR_DEVICE. */

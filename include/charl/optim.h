@@ -172,13 +172,10 @@ charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_
 /** The moving average of the weights, if config.ema_decay is positive: e = decay * e + (1 - decay)
  * * p after every step that changes p. It begins as the weights are when charl_optimizer_reset_ema
  *  is called, which does nothing where there is no average. Exchanging it with the weights lets a
- *  graph run on it; exchange again before the next step. Reading and writing (natural shape, f32)
- *  Blocks. Local. Errors: ERR_INVALID where there is none. */
-bool charl_optimizer_has_ema(const charl_optimizer *o);
+ *  graph run on it; exchange again before the next step.
+ *  charl_training_save keeps it. Blocks. Local. Errors: ERR_INVALID  exchanging where there is none. */
 charl_status charl_optimizer_reset_ema(charl_optimizer *o) CHARL_MUST_CHECK;
 charl_status charl_optimizer_exchange_ema(charl_optimizer *o) CHARL_MUST_CHECK;
-charl_status charl_optimizer_read_ema(const charl_optimizer *o, const charl_param *p, float *dst) CHARL_MUST_CHECK;
-charl_status charl_optimizer_write_ema(charl_optimizer *o, const charl_param *p, const float *src) CHARL_MUST_CHECK;
 
 /** Learning rate as a function of the step. */
 typedef struct charl_schedule {

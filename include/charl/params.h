@@ -85,9 +85,6 @@ charl_param *charl_params_find(const charl_params *set, const char *name);
 /** Sum of the elements of trainable parameters. Local. */
 int64_t charl_params_get_elements(const charl_params *set);
 
-/** Elements of the frozen parameters. Local. */
-int64_t charl_params_get_frozen_elements(const charl_params *set);
-
 /** Declaration of p; the spec's name is borrowed. Local. */
 const charl_param_spec *charl_param_get_spec(const charl_param *p);
 

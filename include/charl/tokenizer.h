@@ -29,8 +29,6 @@ typedef struct charl_tokenizer charl_tokenizer;
  *      bpe         byte pair encoding over bytes, within the words of GPT-2's pattern, trained on a text
  *      pretrained  byte pair encoding as published: GPT-2, GPT-4, Llama 3, Qwen and others */
 const char *charl_tokenizer_type_name(int i);
-/** One-line description of type i; NULL past the last. Local. */
-const char *charl_tokenizer_type_help(int i);
 
 /** Train a tokenizer on a text. The same text gives the same tokenizer on every machine.
  *
@@ -63,9 +61,6 @@ charl_status charl_tokenizer_create(const char *type, const char *text, size_t b
  *                         ERR_NOMEM */
 charl_status charl_tokenizer_load(const char *path, charl_tokenizer **out) CHARL_MUST_CHECK;
 
-/** Add an owner of the tokenizer; each owner calls destroy. Returns t. Local. */
-charl_tokenizer *charl_tokenizer_share(const charl_tokenizer *t);
-
 /** NULL is a no-op. */
 void charl_tokenizer_destroy(charl_tokenizer *t);
 
@@ -78,8 +73,6 @@ int64_t charl_tokenizer_get_vocab(const charl_tokenizer *t);
  *  over several tokens. A published vocabulary may have unused numbers: *bytes is 0. Local. */
 const char *charl_tokenizer_get_token(const charl_tokenizer *t, int64_t token, size_t *bytes);
 
-/** Whether a token is special, such as <|endoftext|>. Local. */
-bool charl_tokenizer_is_special(const charl_tokenizer *t, int64_t token);
 /** The special token with this text, or -1. Local. Cost: linear in the vocabulary. */
 int64_t charl_tokenizer_find_special(const charl_tokenizer *t, const char *text);
 /** The special token that ends a text: the first of <|endoftext|>, <|end_of_text|>, DeepSeek's end of sentence, </s>

@@ -89,7 +89,7 @@ void charl_config_destroy(charl_config *cfg)
     charl_free(cfg);
 }
 
-const char *charl_config_get_source(const charl_config *cfg, size_t *length)
+const char *charl__config_source(const charl_config *cfg, size_t *length)
 {
     if (length) {
         *length = cfg ? cfg->detail->source_length : 0;
@@ -107,7 +107,7 @@ const char *charl_config_get_notice(const charl_config *cfg, int index)
     return index >= 0 && index < n->count ? n->items[index] : NULL;
 }
 
-int charl_config_get_slices(const charl_config *cfg)
+int charl__config_slices(const charl_config *cfg)
 {
     if (!cfg) {
         return 0;

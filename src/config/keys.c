@@ -9,6 +9,7 @@
 #include "charl/metric.h"
 #include "charl/optim.h"
 #include "config/export_formats.h"
+#include "dist/allreduce/allreduce_device.h"
 #include "nn/metric.h"
 
 #define LENGTH CHARL__KEY_LENGTH

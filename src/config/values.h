@@ -83,4 +83,9 @@ struct charl_config {
 };
 /* clang-format on */
 
+/** The text of the file as it was read, `*length` bytes and a NUL. Borrowed. */
+const char *charl__config_source(const charl_config *cfg, size_t *length);
+/** Slices of the global batch: train.slices, or for auto the largest power of two up to 8 that divides train.batch_size. */
+int charl__config_slices(const charl_config *cfg);
+
 #endif

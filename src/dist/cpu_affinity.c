@@ -64,7 +64,8 @@ charl_status charl_comm_bind(const charl_comm *c, int *cpus)
     return CHARL_OK;
 }
 
-int charl_comm_cpu_share(const charl_comm *c)
+/* Of the processors of the node, at least 1. */
+static int share_of(const charl_comm *c)
 {
     const int mine = allowed_count(), share = c ? node_count() / c->local_size : mine;
     const int least = mine < share ? mine : share;
@@ -82,7 +83,7 @@ charl_status charl_comm_cpu_limit(const charl_comm *c)
         return st;
     }
     /* PoCL up to 3 reads the first, later ones the second. */
-    snprintf(text, sizeof text, "%d", charl_comm_cpu_share(c));
+    snprintf(text, sizeof text, "%d", share_of(c));
     CHARL_REQUIRE(setenv("POCL_MAX_PTHREAD_COUNT", text, 0) == 0 && setenv("POCL_CPU_MAX_CU_COUNT", text, 0) == 0,
                   CHARL_ERR_NOMEM, "setenv failed");
     return st;

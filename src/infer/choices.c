@@ -12,6 +12,7 @@
 #include "base/text/text.h"
 #include "charl/ops.h"
 #include "charl/tokenizer.h"
+#include "io/tokenizer.h"
 #include "config/config_rows.h"
 #include "data/questions.h"
 #include "task/session.h"
@@ -78,7 +79,7 @@ static charl_status find_tokenizer(quiz *q)
             s->tokenizer, CHARL_ERR_DATA,
             "%s was trained on token numbers without a tokenizer; HINT --tokenizer FILE names the one that made them",
             q->checkpoint);
-        q->tokenizer = charl_tokenizer_share(s->tokenizer);
+        q->tokenizer = charl__tokenizer_retain(s->tokenizer);
     }
     q->session.data = (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = s->classes, .path = q->checkpoint};
     return CHARL_OK;

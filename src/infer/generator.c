@@ -18,6 +18,7 @@
 #include "autograd/kv_cache.h"
 #include "autograd/op.h"
 #include "base/alloc.h"
+#include "io/tokenizer.h"
 #include "base/options.h"
 #include "base/owner.h"
 #include "base/registry/key.h"
@@ -180,7 +181,7 @@ static charl_status find_tokenizer(charl_generator *g)
     if (g->o.tokenizer) {
         return given_tokenizer(g, s);
     }
-    g->tokenizer = s->tokenizer ? charl_tokenizer_share(s->tokenizer) : NULL;
+    g->tokenizer = s->tokenizer ? charl__tokenizer_retain(s->tokenizer) : NULL;
     g->classes = s->classes;
     return CHARL_OK;
 }

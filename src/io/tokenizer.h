@@ -54,7 +54,7 @@ charl_status charl__tokenizer_restore(const charl__tokenizer_layout *layout, con
 charl_status charl__tokenizer_take(const charl__tokenizer_layout *layout, void *state, int64_t n,
                                    charl_tokenizer **out) CHARL_MUST_CHECK;
 
-/** charl_tokenizer_share and charl_tokenizer_destroy. */
+/** Add an owner, each of which releases it; returns t. charl_tokenizer_destroy. */
 charl_tokenizer *charl__tokenizer_retain(const charl_tokenizer *t);
 void charl__tokenizer_release(charl_tokenizer *t);
 

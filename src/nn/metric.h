@@ -83,6 +83,8 @@ extern const charl__metric charl__metric_loss, charl__metric_worst;
 /** Metric i = 0, 1, ...; NULL past the last. By name; NULL if unknown. */
 const charl__metric *charl__metric_at(int i);
 const charl__metric *charl__metric_find(const char *name);
+/** Whether a higher value of metric `name` is better; false for an unknown name. */
+bool charl__metric_is_higher_better(const char *name);
 
 /** One line about metric i of charl_metric_name; NULL past the last. */
 const char *charl__metric_help(int i);

@@ -20,7 +20,7 @@ charl_status charl__ema_enqueue(const charl_optimizer *o)
             .own = {charl__raw(CHARL_ARG_INOUT, o->ema), charl__f32((float)(1.0 - o->config.ema_decay))}});
 }
 
-bool charl_optimizer_has_ema(const charl_optimizer *o)
+bool charl__optimizer_has_ema(const charl_optimizer *o)
 {
     return o && o->ema != NULL;
 }
@@ -69,16 +69,16 @@ static charl_status check(const charl_optimizer *o, const charl_param *p)
     return CHARL_OK;
 }
 
-charl_status charl_optimizer_read_ema(const charl_optimizer *o, const charl_param *p, float *dst)
+charl_status charl__optimizer_read_ema(const charl_optimizer *o, const charl_param *p, float *dst)
 {
     CHARL_GIVEN(o, p, dst);
-    CHARL_TRY(charl__own_require_whole(o, "charl_optimizer_read_ema"));
+    CHARL_TRY(charl__own_require_whole(o, "reading the moving average"));
     CHARL_TRY(check(o, p));
     CHARL_TRY(charl__own_read(o, o->n_states, p, dst));
     return CHARL_OK;
 }
 
-charl_status charl_optimizer_write_ema(charl_optimizer *o, const charl_param *p, const float *src)
+charl_status charl__optimizer_write_ema(charl_optimizer *o, const charl_param *p, const float *src)
 {
     CHARL_GIVEN(o, p, src);
     CHARL_TRY(check(o, p));
@@ -98,7 +98,7 @@ charl_status charl_optimizer_reset_ema(charl_optimizer *o)
         if (charl__optimizer_trains(o, p)) {
             CHARL_TRY(charl__alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
             st = charl_param_read(p, v);
-            st = st == CHARL_OK ? charl_optimizer_write_ema(o, p, v) : st;
+            st = st == CHARL_OK ? charl__optimizer_write_ema(o, p, v) : st;
             charl_free(v);
             CHARL_TRY(st);
         }

@@ -244,6 +244,10 @@ charl_status charl__own_write(const charl_optimizer *o, int k, const charl_param
  */
 charl_status charl__optimizer_read_own(const charl_optimizer *o, int k, float *dst) CHARL_MUST_CHECK;
 
+/** Whether o keeps a moving average of the weights; its values of p, which o updates (natural shape). Blocks. */
+bool charl__optimizer_has_ema(const charl_optimizer *o);
+charl_status charl__optimizer_read_ema(const charl_optimizer *o, const charl_param *p, float *dst) CHARL_MUST_CHECK;
+charl_status charl__optimizer_write_ema(charl_optimizer *o, const charl_param *p, const float *src) CHARL_MUST_CHECK;
 /** The moving average (ema.c): its arena, and its launch behind the update. */
 charl_status charl__ema_create(charl_optimizer *o) CHARL_MUST_CHECK;
 charl_status charl__ema_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;

@@ -401,11 +401,6 @@ charl_status charl_data_parallel_step(charl_data_parallel *dp, charl_optimizer *
     return CHARL_OK;
 }
 
-const char *charl_data_parallel_get_algorithm(const charl_data_parallel *dp)
-{
-    return dp ? charl__grad_reducer_name(dp->reducer) : NULL;
-}
-
 int64_t charl_data_parallel_get_bytes(const charl_data_parallel *dp)
 {
     if (!dp) {

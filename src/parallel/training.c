@@ -77,7 +77,7 @@ static charl_status read_item(const item *it, void *dst)
             return CHARL_OK;
         }
         return it->kind == STATE ? charl_optimizer_read_state(o, it->k, it->p, dst)
-                                 : charl_optimizer_read_ema(o, it->p, dst);
+                                 : charl__optimizer_read_ema(o, it->p, dst);
     case COUNTS:
         return get_counts(it->part, dst);
     case NORMS:
@@ -101,7 +101,7 @@ static charl_status write_item(const item *it, const void *src)
     case STATE:
         return charl_optimizer_write_state(o, it->k, it->p, src);
     case AVERAGE:
-        return charl_optimizer_write_ema(o, it->p, src);
+        return charl__optimizer_write_ema(o, it->p, src);
     case COUNTS:
         return set_counts(it->part, src);
     case NORMS:
@@ -219,7 +219,7 @@ static void visit_state(walk *w, const charl_training_part *part, int k)
 static void visit_optimizer(walk *w, const charl_training_part *part)
 {
     const charl_optimizer *o = part->optimizer;
-    const int n = o->n_states + charl_optimizer_has_ema(o);
+    const int n = o->n_states + charl__optimizer_has_ema(o);
     item it = {.kind = COUNTS, .group = "optim/counts", .dtype = CHARL_I64, .shape = {1, {N_COUNTS}}, .part = part};
 
     for (int k = 0; k < n; k++) {

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "charl/metric.h"
+#include "nn/metric.h"
 #include "io/commit.h"
 #include "io/kind.h"
 
@@ -605,7 +606,7 @@ charl__run_best charl__run_log_best(const charl__run_log *log)
     const char *metric = slash ? slash + 1 : best.monitor;
     const charl__run_series *s = charl__run_series_find(rows, metric);
 
-    best.max = charl_metric_is_higher_better(metric);
+    best.max = charl__metric_is_higher_better(metric);
     for (int64_t i = 0; s && i < rows->n; i++) {
         const double v = s->value[i];
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "data/tokenizer/pretrained.h"
 #include "charl/tokenizer.h"
 #include "config/config_rows.h"
 #include "io/schema.h"
@@ -35,7 +36,7 @@ static charl_status measure_token_bytes(const charl_data_schema *schema, charl__
     for (int64_t i = 0; i < n; i++) {
         size_t bytes = 0;
 
-        if (!charl_tokenizer_is_special(t, i) && charl_tokenizer_get_token(t, i, &bytes)) {
+        if (!charl__tokenizer_is_special(t, i) && charl_tokenizer_get_token(t, i, &bytes)) {
             e->token_bytes[i] = (int32_t)bytes;
         }
     }

@@ -178,7 +178,7 @@ int64_t charl_params_get_elements(const charl_params *set)
     return n;
 }
 
-int64_t charl_params_get_frozen_elements(const charl_params *set)
+int64_t charl__params_frozen(const charl_params *set)
 {
     if (!set) {
         return 0;

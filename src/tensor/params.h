@@ -106,6 +106,8 @@ typedef struct charl__gradient_memory {
     float *sum;   /* elements floats, page-aligned */
 } charl__gradient_memory;
 
+/** Elements of the frozen parameters. */
+int64_t charl__params_frozen(const charl_params *set);
 /** Fix the offsets: trainable parameters in the given order (order[i] = index of declaration; those
  *  not named follow), then buffers. */
 charl_status charl__params_layout(charl_params *set, const int *order, int n_order) CHARL_MUST_CHECK;

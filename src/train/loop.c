@@ -159,7 +159,7 @@ charl_status charl__trainer_step(charl__trainer *t)
 /* Weights and their moving average, where there is one. */
 static charl_status exchange_ema(charl__trainer *t)
 {
-    if (charl_optimizer_has_ema(t->replica.optimizer)) {
+    if (charl__optimizer_has_ema(t->replica.optimizer)) {
         CHARL_TRY(charl__shard_pause(t->replica.dp));
         CHARL_TRY(charl__optimizer_exchange_ema(t->replica.optimizer));
         CHARL_TRY(charl__shard_publish(t->replica.dp));

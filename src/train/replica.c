@@ -23,7 +23,7 @@ static const float FIRST_SCALE = 65536.0F; /* of gradients in f16, to begin with
 
 static charl_status take_slices(charl__replica *r, int first, int count)
 {
-    const int slices = charl_config_get_slices(r->config);
+    const int slices = charl__config_slices(r->config);
     const int64_t batch = r->config->train.batch_size;
 
     CHARL_REQUIRE(batch % slices == 0, CHARL_ERR_CONFIG,
@@ -502,7 +502,7 @@ static charl_status open_alone(charl__replica *r)
                   "simulated ranks need an HDF5 library that was built thread-safe, which this one "
                   "was not: start %d ranks with mpirun",
                   size);
-    CHARL_TRY(charl_slices_block(charl_config_get_slices(r->config), charl_comm_rank(r->comm), size, &even));
+    CHARL_TRY(charl_slices_block(charl__config_slices(r->config), charl_comm_rank(r->comm), size, &even));
     CHARL_TRY(create_data_parallel(r));
     CHARL_TRY(take_slices(r, even.first, even.count));
     if (r->session->infers) {
@@ -679,7 +679,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .mixed = r->mixed.on,
         .layers = charl_model_get_count(r->session->model),
         .parameters = charl_params_get_elements(r->session->params),
-        .frozen_parameters = charl_params_get_frozen_elements(r->session->params),
+        .frozen_parameters = charl__params_frozen(r->session->params),
         .train_rows = r->session->data.rows[CHARL_SPLIT_TRAIN],
         .val_rows = r->session->data.rows[CHARL_SPLIT_VAL],
         .window = r->session->data.kind == CHARL_DATASET_TOKENS ? r->session->data.x_shape.dim[0] : 0,

@@ -275,7 +275,7 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
                                        .n_tensors = s->snapshot.n,
                                        .schema = t->session.schema,
                                        .state = state_of(t, (double)scale, optimizer.skipped),
-                                       .config_text = charl_config_get_source(t->config, &(size_t){0}),
+                                       .config_text = charl__config_source(t->config, &(size_t){0}),
                                        .config_resolved = s->resolved};
     s->dir = t->config->run.output_dir;
     s->lock = &t->lock;

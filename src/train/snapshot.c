@@ -179,7 +179,7 @@ static charl_status add_ema(charl__snapshot *s, const charl__replica *r, const f
             if (r->dp->shard) {
                 take_collected(p, collected, data);
             } else {
-                CHARL_TRY(charl_optimizer_read_ema(r->optimizer, p, data));
+                CHARL_TRY(charl__optimizer_read_ema(r->optimizer, p, data));
             }
             seal(s);
         }
@@ -332,7 +332,7 @@ cleanup:
 /* Floats of all tensors that are kept, and of the largest of all. */
 static void count_values(const charl__snapshot *s, const charl__replica *r, int64_t *all, int64_t *largest)
 {
-    const bool has_ema = charl_optimizer_has_ema(r->optimizer);
+    const bool has_ema = charl__optimizer_has_ema(r->optimizer);
 
     *all = *largest = room_for(charl__optimizer_count_norms(r->optimizer));
     for (int i = 0; i < charl_params_get_count(r->session->params); i++) {
@@ -368,7 +368,7 @@ charl_status charl__snapshot_take(const charl__replica *r, charl__snapshot *s)
     }
     st = st == CHARL_OK ? add_model(s, r, n_states) : st;
     st = st == CHARL_OK ? add_norms(s, r->optimizer) : st;
-    if (charl_optimizer_has_ema(r->optimizer)) {
+    if (charl__optimizer_has_ema(r->optimizer)) {
         st = add_kept(s, r, st, n_states);
     }
     for (int k = 0; k < n_states; k++) {
@@ -408,7 +408,7 @@ static charl_status restore_ema(charl__replica *r, charl_checkpoint_reader *read
 
         if (spec->trainable) {
             CHARL_TRY_CLEANUP(charl__weights_read(reader, path, "ema", spec->name, &spec->shape, &v));
-            CHARL_TRY_CLEANUP(charl_optimizer_write_ema(r->optimizer, p, v));
+            CHARL_TRY_CLEANUP(charl__optimizer_write_ema(r->optimizer, p, v));
             charl_free(v);
             v = NULL;
         }
@@ -497,7 +497,7 @@ charl_status charl__snapshot_restore(charl__replica *r, charl_checkpoint_reader 
         }
     }
     CHARL_TRY(restore_norms(r->optimizer, reader, path));
-    if (charl_optimizer_has_ema(r->optimizer) && charl__weights_have_average(reader)) {
+    if (charl__optimizer_has_ema(r->optimizer) && charl__weights_have_average(reader)) {
         CHARL_TRY(restore_ema(r, reader, path));
     } else {
         CHARL_TRY(charl_optimizer_reset_ema(r->optimizer));

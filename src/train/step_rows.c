@@ -78,7 +78,7 @@ charl_status charl_step_rows_create(const charl_config *config, int64_t step, ch
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *rows, &rows));
     *rows = (charl_step_rows){.step = step,
                               .n = config->train.batch_size,
-                              .slices = charl_config_get_slices(config),
+                              .slices = charl__config_slices(config),
                               .n_sets = config->data.mix.count,
                               .sets = config->data.mix.path,
                               .mixed = charl__augment_mixes(&config->data.augment),

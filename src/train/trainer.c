@@ -146,7 +146,7 @@ charl_status charl__trainer_balanced(const charl__trainer *t, const charl_balanc
     const charl_train_events *e = &t->options->events;
 
     CHARL_TRY(e->balanced ? e->balanced(e->ctx, row) : CHARL_OK);
-    return t->metrics ? charl__trainer_wrote_row(t, charl_metrics_balance(t->metrics, row)) : CHARL_OK;
+    return t->metrics ? charl__trainer_wrote_row(t, charl__metrics_balance(t->metrics, row)) : CHARL_OK;
 }
 
 charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, const charl_train_options *options,

@@ -68,7 +68,7 @@ static void test_values(void **state)
     assert_true(c->data.augment.flip && c->data.augment.crop == 4 && c->data.augment.mixup == 0.2 &&
                 c->data.augment.rotate == 0 && c->data.augment.cutout == 0);
     assert_int_equal(c->train.batch_size, 65536);
-    assert_int_equal(charl_config_get_slices(c), 8);
+    assert_int_equal(charl__config_slices(c), 8);
     assert_string_equal(c->scheduler.type, "multistep");
     schedule = c->scheduler.settings;
     assert_int_equal(schedule->milestones.count, 4);
@@ -468,7 +468,7 @@ static void test_load(void **state)
     close(fd);
     assert_int_equal(charl_config_load(path, NULL, 0, &c), CHARL_OK);
     assert_string_equal(c->run.output_dir, "/tmp/runs/demo");
-    assert_string_equal(charl_config_get_source(c, &length), GOOD);
+    assert_string_equal(charl__config_source(c, &length), GOOD);
     assert_int_equal(length, strlen(GOOD));
     charl_config_destroy(c);
     unlink(path);

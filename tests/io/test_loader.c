@@ -410,7 +410,6 @@ static void slices_give_the_rows_of_one_rank(void **state)
                     }
                 }
                 charl_assert_status(charl_loader_next(l, &b), CHARL_ERR_INVALID);
-                assert_true(charl_loader_get_waited_s(l) >= 0);
                 charl_loader_destroy(l);
             }
         }

@@ -212,9 +212,9 @@ static void special_tokens(void **state)
     ENCODES(t, false, "he<|endoftext|>", HE, '<', '|', 'e', 'n', 'd', 'o', 'f', 't', 'e', 'x', 't', '|', '>');
     ENCODES(t, false, "<think>he<thin", THINK, HE, '<', 't', 'h', 'i', 'n'); /* added, but not special */
     ENCODES(t, false, "he     he", HE, SPACES, ' ', ' ', HE);
-    assert_true(charl_tokenizer_is_special(t, TEXT_END));
-    assert_false(charl_tokenizer_is_special(t, THINK));
-    assert_false(charl_tokenizer_is_special(t, 1000));
+    assert_true(charl__tokenizer_is_special(t, TEXT_END));
+    assert_false(charl__tokenizer_is_special(t, THINK));
+    assert_false(charl__tokenizer_is_special(t, 1000));
     assert_int_equal(charl_tokenizer_find_special(t, "<|endoftext|>"), TEXT_END);
     assert_int_equal(charl_tokenizer_find_special(t, "<think>"), -1);
     assert_int_equal(charl_tokenizer_get_end_of_text(t), TEXT_END);

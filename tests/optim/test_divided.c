@@ -56,14 +56,14 @@ static void check_kept(const part *p, const part *one, int k)
         if (!q->spec.trainable) {
             continue;
         }
-        charl_assert_ok(average ? charl_optimizer_read_ema(one->o, q, want)
+        charl_assert_ok(average ? charl__optimizer_read_ema(one->o, q, want)
                                 : charl_optimizer_read_state(one->o, k, q, want));
         memset(got, 0xff, sizeof got);
         for (int r = 0; r < PARTS; r++) {
             const charl_param *mine = p[r].set->param[i];
 
             charl_assert_ok(charl__own_read(p[r].o, k, mine, got));
-            charl_assert_status(average ? charl_optimizer_read_ema(p[r].o, mine, got)
+            charl_assert_status(average ? charl__optimizer_read_ema(p[r].o, mine, got)
                                         : charl_optimizer_read_state(p[r].o, k, mine, got),
                                 CHARL_ERR_INVALID);
         }
@@ -88,8 +88,8 @@ static void hand_over(const part *one, part *p)
                 charl_assert_ok(charl_optimizer_write_state(p[r].o, k, to, v));
             }
             if (from->spec.trainable) {
-                charl_assert_ok(charl_optimizer_read_ema(one->o, from, v));
-                charl_assert_ok(charl_optimizer_write_ema(p[r].o, to, v));
+                charl_assert_ok(charl__optimizer_read_ema(one->o, from, v));
+                charl_assert_ok(charl__optimizer_write_ema(p[r].o, to, v));
             }
         }
         charl_assert_ok(charl_optimizer_set_steps(p[r].o, charl_optimizer_get_steps(one->o), 0));

@@ -56,18 +56,18 @@ static void test_average(void **state)
             want[i] = 0.75 * want[i] + 0.25 * (double)p[i];
         }
     }
-    charl_assert_ok(charl_optimizer_read_ema(o, c, e));
+    charl_assert_ok(charl__optimizer_read_ema(o, c, e));
     charl_assert_close(e, want, 2000, 1e-6);
     charl_assert_ok(charl_optimizer_exchange_ema(o));
     charl_assert_ok(charl_param_read(c, before));
     charl_assert_same_bits(before, e, 2000);
-    charl_assert_ok(charl_optimizer_read_ema(o, c, before));
+    charl_assert_ok(charl__optimizer_read_ema(o, c, before));
     charl_assert_same_bits(before, p, 2000);
     charl_assert_ok(charl_optimizer_exchange_ema(o));
     step(6, NAN); /* changes neither */
-    charl_assert_ok(charl_optimizer_read_ema(o, c, before));
+    charl_assert_ok(charl__optimizer_read_ema(o, c, before));
     charl_assert_same_bits(before, e, 2000);
-    charl_assert_status(charl_optimizer_read_ema(o, set->param[1], e), CHARL_ERR_INVALID);
+    charl_assert_status(charl__optimizer_read_ema(o, set->param[1], e), CHARL_ERR_INVALID);
     charl_assert_message("no moving average of stat");
     end();
 }
@@ -78,10 +78,10 @@ static void test_no_average(void **state)
 
     (void)state;
     begin(0.0, false);
-    assert_false(charl_optimizer_has_ema(o));
+    assert_false(charl__optimizer_has_ema(o));
     charl_assert_ok(charl_optimizer_reset_ema(o));
     charl_assert_status(charl_optimizer_exchange_ema(o), CHARL_ERR_INVALID);
-    charl_assert_status(charl_optimizer_write_ema(o, set->param[0], v), CHARL_ERR_INVALID);
+    charl_assert_status(charl__optimizer_write_ema(o, set->param[0], v), CHARL_ERR_INVALID);
     end();
 }
 

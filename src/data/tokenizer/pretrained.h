@@ -77,4 +77,7 @@ extern const void *const charl__tokenizer_formats[];
 /** A whole file, at most 1 GiB, and a NUL. Errors: ERR_IO, ERR_NOMEM. */
 charl_status charl__tokenizer_read_file(const char *path, charl__text *out) CHARL_MUST_CHECK;
 
+/** Whether a token is special, such as <|endoftext|>. */
+bool charl__tokenizer_is_special(const charl_tokenizer *t, int64_t token);
+
 #endif

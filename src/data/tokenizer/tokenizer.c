@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "data/tokenizer/bpe.h"
-#include "data/tokenizer/tokenizer_private.h"
+#include "data/tokenizer/pretrained.h"
 
 static const charl__registry tokenizers = {.what = "tokenizer", .built_in = charl__tokenizers};
 
@@ -15,13 +15,6 @@ const char *charl_tokenizer_type_name(int i)
     const charl__tokenizer_type *t = charl__registry_at(&tokenizers, i);
 
     return t ? t->row.name : NULL;
-}
-
-const char *charl_tokenizer_type_help(int i)
-{
-    const charl__tokenizer_type *t = charl__registry_at(&tokenizers, i);
-
-    return t ? t->row.help : NULL;
 }
 
 const char *charl__tokenizer_learnt_name(int i)
@@ -91,11 +84,6 @@ void charl_tokenizer_destroy(charl_tokenizer *t)
     charl__tokenizer_release(t);
 }
 
-charl_tokenizer *charl_tokenizer_share(const charl_tokenizer *t)
-{
-    return charl__tokenizer_retain(t);
-}
-
 bool charl__tokenizer_cuts_at_spaces(const charl_tokenizer *t)
 {
     return !t->bpe || t->bpe->cuts_at_spaces;
@@ -124,7 +112,7 @@ const char *charl_tokenizer_get_token(const charl_tokenizer *t, int64_t token, s
     return (const char *)t->bytes + t->starts[token];
 }
 
-bool charl_tokenizer_is_special(const charl_tokenizer *t, int64_t token)
+bool charl__tokenizer_is_special(const charl_tokenizer *t, int64_t token)
 {
     return t && t->special && token >= 0 && token < t->vocab && t->special[token];
 }

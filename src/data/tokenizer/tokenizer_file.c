@@ -38,7 +38,7 @@ static charl_status of_checkpoint(const char *path, charl_tokenizer **out)
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
     s = charl_checkpoint_get_schema(r);
     CHARL_REQUIRE_CLEANUP(s && s->tokenizer, CHARL_ERR_DATA, "%s is a checkpoint that holds no tokenizer", path);
-    *out = charl_tokenizer_share(s->tokenizer);
+    *out = charl__tokenizer_retain(s->tokenizer);
 cleanup:
     charl_checkpoint_close(r);
     return st;

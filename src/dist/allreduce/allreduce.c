@@ -32,7 +32,7 @@ const char *charl_allreduce_algorithm_name(int i)
     return alg ? alg->row.name : NULL;
 }
 
-const char *charl_allreduce_algorithm_help(int i)
+const char *charl__allreduce_algorithm_help(int i)
 {
     const charl__algorithm *alg = algorithm_at(i);
 

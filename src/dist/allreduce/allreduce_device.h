@@ -8,6 +8,8 @@
 
 /** Whether `name` is auto or the name of an algorithm. Local. Errors: ERR_CONFIG. */
 charl_status charl__allreduce_check_name(const char *name) CHARL_MUST_CHECK;
+/** Where algorithm i works and how, in one line; NULL after the last. */
+const char *charl__allreduce_algorithm_help(int i);
 
 /** As charl_allreduce_create. values: with options.gathers, the n floats of device memory that ranges gather in place, on algorithms that
  *  run on the devices; NULL: those do not gather. Retained. */

@@ -120,11 +120,6 @@ charl_status charl_loader_next(charl_loader *l, charl_loader_batch *out)
     return CHARL_OK;
 }
 
-double charl_loader_get_waited_s(const charl_loader *l)
-{
-    return l ? charl__loader_waited_s(l->reader) : 0;
-}
-
 void charl_loader_destroy(charl_loader *l)
 {
     if (l) {

@@ -25,7 +25,7 @@ const char *charl_metric_name(int i)
     return m && !m->report_only ? m->row.name : NULL;
 }
 
-bool charl_metric_is_higher_better(const char *name)
+bool charl__metric_is_higher_better(const char *name)
 {
     const charl__metric *m = charl__metric_find(name);
 

@@ -123,7 +123,7 @@ charl_status charl_metrics_val(charl_metrics *m, const charl_val_row *row)
     return CHARL_OK;
 }
 
-charl_status charl_metrics_balance(charl_metrics *m, const charl_balance_row *row)
+charl_status charl__metrics_balance(charl_metrics *m, const charl_balance_row *row)
 {
     CHARL_GIVEN(m, row);
     CHARL_OWNED(&m->owner, "set of metrics files");

@@ -68,4 +68,7 @@ bool charl__metrics_digest(const charl_metrics *m, char hash[CHARL__SHA256_TEXT]
 /** Write `text` to dir/name whole or not at all. Errors: ERR_DISK. */
 charl_status charl__metrics_write_file(const char *dir, const char *name, const char *text) CHARL_MUST_CHECK;
 
+/** charl_metrics_train of a new division of the batch; metrics.jsonl only. */
+charl_status charl__metrics_balance(charl_metrics *m, const charl_balance_row *row) CHARL_MUST_CHECK;
+
 #endif
