@@ -64,7 +64,7 @@ if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr") # packages have Debian's file `copy
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${doc} COMPONENT programs)
 endif()
 if(NOT CHARL_PORTABLE)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${doc} COMPONENT development)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${doc} COMPONENT charl_development)
 endif()
 
 if(CHARL_PORTABLE)
