@@ -119,7 +119,7 @@ for preset in "${presets[@]}"; do
         continue
     fi
     case "$preset of ${*:-${presets[*]}}" in
-    "release of --quick") run_tests release 1 -L '^(base|bench|config|device|dist|infer|io|library|lint|nn|optim|report|task|tensor)$' -LE '^(valgrind|once)$' ;;
+    "release of --quick") run_tests release 1 -L '^(base|bench|config|device|dist|export|infer|io|library|lint|nn|optim|report|task|tensor)$' -LE '^(valgrind|once)$' ;;
     "dev of release dev") run_tests dev 1 -LE '^(valgrind|once)$' ;;
     "release of release dev") run_tests release '' -L '^(valgrind|once|both)$' ;;
     dev*) run_tests dev '' -LE '^valgrind$' ;;
