@@ -64,7 +64,7 @@ def check_build(where, text):
         folder = binary.replace("${sourceDir}/", "").replace("${presetName}", preset)
         check(f"/src/{folder}" in text, f"{where}: the packages lie in {folder}")
     package = read("cmake/CharlPackage.cmake")
-    check("CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME charl)" in package and "CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library_package})" in package,
+    check("CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME charl)" in package and "set(package_of_${library} lib${name}${CHARL_SOVERSION})" in package,
           "names of packages")
     check("OMPI_MCA_btl_vader_single_copy_mechanism=none" in text, f"{where}: Open MPI in a container")
     check(re.search(r"libnvidia-opencl\.so\.1 >/etc/OpenCL/vendors/nvidia\.icd", text), f"{where}: nvidia.icd")
