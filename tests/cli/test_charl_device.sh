@@ -80,6 +80,7 @@ CHARL_NO_TENSOR_CORES=1 CHARL_KERNEL_DIR=$dir/broken expect 1 '^0 operators pass
 state() { # state PID: R, S, T, Z ...
     sed 's/.*) \(.\).*/\1/' "/proc/$1/stat" 2>/dev/null
 }
+rm -f out # of the command before: it is waited for
 "$charl" selftest >out 2>err &
 pid=$!
 n=0
