@@ -137,14 +137,16 @@ charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_con
  *  charl_optimizer_begin opens each step. `steps` is borrowed. Blocks. Local. Errors: as charl_optimizer_create. */
 charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_optimizer_config *config,
                                                charl_steps *steps, charl_optimizer **out) CHARL_MUST_CHECK;
-/** Begin a step of an optimizer with step parameters, before its graphs run: they see seed, step (that of
- *  charl_optimizer_get_steps) and `lr`. Async. Local. Errors: ERR_INVALID  it has none; ERR_DEVICE. */
+/** Begin a step, before the graphs run. With step parameters they see seed, step (that of charl_optimizer_get_steps)
+ *  and `lr`. Running statistics are kept where the step may be skipped. Async. Local.
+ *  Errors: ERR_INVALID  `lr` is negative or not finite; ERR_DEVICE. */
 charl_status charl_optimizer_begin(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
 /** NULL is a no-op. Local. */
 void charl_optimizer_destroy(charl_optimizer *o);
 
-/** One update with learning rate `lr`, after the gradients of the set are complete. With step parameters, call
- *  charl_optimizer_begin first, with the same `lr`. Async. Local.
+/** One update with learning rate `lr`, after the gradients of the set are complete. Call charl_optimizer_begin first,
+ *  with the same `lr`, if the optimizer has step parameters, or if it may skip steps and the set has running statistics
+ *  (batch norm). Async. Local.
  *  Errors: ERR_INVALID  no charl_optimizer_begin, or `lr` is negative or not finite; ERR_DEVICE. */
 charl_status charl_optimizer_step(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
 /** Result of the last step enqueued. Blocks. Local. */

@@ -346,13 +346,11 @@ charl_status charl_optimizer_begin(charl_optimizer *o, float lr)
                                  .loss_seed = 1.0F,
                                  .commit = 1};
 
-    CHARL_REQUIRE(o->asks_begin, CHARL_ERR_INVALID,
-                  "this optimizer has no step parameters; HINT charl_optimizer_create_with_steps");
-    CHARL_TRY(charl__optimizer_fill(o, lr, &record));
-    CHARL_TRY(charl__steps_push(o->steps, &record));
-    CHARL_TRY(charl__optimizer_begin(o));
-    o->begun = true;
-    return CHARL_OK;
+    if (o->asks_begin) { /* else charl_optimizer_step gives its own parameters */
+        CHARL_TRY(charl__optimizer_fill(o, lr, &record));
+        CHARL_TRY(charl__steps_push(o->steps, &record));
+    }
+    return charl__optimizer_begin(o);
 }
 
 void charl_optimizer_destroy(charl_optimizer *o)
@@ -588,7 +586,7 @@ charl_status charl_optimizer_step(charl_optimizer *o, float lr)
 charl_status charl__optimizer_step(charl_optimizer *o, float lr)
 {
     CHARL_TRY(charl__range_check(CHARL_ERR_INVALID, "the learning rate", (double)lr, "[0,inf)"));
-    CHARL_REQUIRE(!o->asks_begin || o->begun, CHARL_ERR_INVALID,
+    CHARL_REQUIRE(o->begun || !(o->asks_begin || o->before), CHARL_ERR_INVALID,
                   "charl_optimizer_begin opens a step, before the graph runs");
     o->begun = false;
     if (o->own_steps) {
@@ -655,7 +653,9 @@ charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_repo
 
 charl_status charl__optimizer_begin(charl_optimizer *o)
 {
-    return charl__recording_replay(o->recording, 0, o->n_begin);
+    CHARL_TRY(charl__recording_replay(o->recording, 0, o->n_begin));
+    o->begun = true;
+    return CHARL_OK;
 }
 
 int64_t charl_optimizer_get_steps(const charl_optimizer *o)

@@ -50,13 +50,16 @@ static void check_moving(const char *type, charl_packing packing)
 
             g[0] = NAN;
             put_gradient(&one, g);
+            charl_assert_ok(charl_optimizer_begin(o, lr_of(t)));
             charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
             g[0] = good;
         }
         put_gradient(&one, g);
+        charl_assert_ok(charl_optimizer_begin(o, lr_of(t)));
         charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
         if (t >= 3) {
             put_gradient(&two, g);
+            charl_assert_ok(charl_optimizer_begin(resumed, lr_of(t)));
             charl_assert_ok(charl_optimizer_step(resumed, lr_of(t)));
         }
     }
@@ -115,7 +118,9 @@ static void check_parts(const char *type, charl_packing packing)
         put_gradient(&one, g);
         put_gradient(&two, g);
         charl_assert_ok(charl_optimizer_step(whole, lr_of(t)));
+        charl_assert_ok(charl_optimizer_begin(part[t % 2], lr_of(t)));
         charl_assert_ok(charl_optimizer_step(part[t % 2], lr_of(t)));
+        charl_assert_ok(charl_optimizer_begin(part[1 - t % 2], lr_of(t)));
         charl_assert_ok(charl_optimizer_step(part[1 - t % 2], lr_of(t)));
     }
     n = read_values(&one, a);
@@ -134,6 +139,7 @@ static void check_parts(const char *type, charl_packing packing)
     g[first_of(&two, "c")] = NAN;
     put_gradient(&two, g);
     for (int i = 0; i < 2; i++) {
+        charl_assert_ok(charl_optimizer_begin(part[i], 0.1F));
         charl_assert_ok(charl_optimizer_step(part[i], 0.1F));
         charl_assert_ok(charl_optimizer_get_report(part[i], &r[i]));
         assert_int_equal(r[i].skipped, i == 0);

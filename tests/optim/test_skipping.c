@@ -169,10 +169,12 @@ static void check_updates(const char *type, int skipped_at_once)
         g[0] = NAN;
         write_gradient(all, g);
         for (int i = 0; i < (t % 3 == 0 ? skipped_at_once : 1); i++) {
+            charl_assert_ok(charl_optimizer_begin(skipping, lr_of(t)));
             charl_assert_ok(charl_optimizer_step(skipping, lr_of(t)));
         }
         make_gradient(kind, t, 1.0F, g);
         write_gradient(all, g);
+        charl_assert_ok(charl_optimizer_begin(skipping, lr_of(t)));
         charl_assert_ok(charl_optimizer_step(skipping, lr_of(t)));
     }
     read_arena(good->value, want, good->elements);
@@ -207,6 +209,18 @@ static void test_skipped_steps_are_no_updates(void **state)
         check_updates(charl_optimizer_name(i), 3);
     }
     check_updates("adamw", CHARL_OPTIM_WINDOW + 100);
+}
+
+/* Without it the statistics before the step would not be known. */
+static void test_statistics_ask_for_begin(void **state)
+{
+    (void)state;
+    begin(0.0, true);
+    charl_assert_status(charl_optimizer_step(o, 0.1F), CHARL_ERR_INVALID);
+    charl_assert_message("charl_optimizer_begin opens a step, before the graph runs");
+    step(0, 0.0F);
+    charl_assert_status(charl_optimizer_step(o, 0.1F), CHARL_ERR_INVALID);
+    end();
 }
 
 /* Without skipping the first bad step is the one that is told, however late it is asked for. */
@@ -312,9 +326,13 @@ static void test_spikes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_average),  cmocka_unit_test(test_no_average),
-        cmocka_unit_test(test_skipping), cmocka_unit_test(test_stopping),
-        cmocka_unit_test(test_spikes),   cmocka_unit_test(test_skipped_steps_are_no_updates),
+        cmocka_unit_test(test_average),
+        cmocka_unit_test(test_no_average),
+        cmocka_unit_test(test_skipping),
+        cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_statistics_ask_for_begin),
+        cmocka_unit_test(test_spikes),
+        cmocka_unit_test(test_skipped_steps_are_no_updates),
     };
 
     return charl_test_optim(tests, sizeof tests / sizeof tests[0]);
