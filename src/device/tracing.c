@@ -114,6 +114,9 @@ static charl_status times_of(charl_device *dev, charl__driver_event *event, doub
     return CHARL_OK;
 }
 
+/* Of the times of events: NVIDIA's drivers tell microseconds and halves of them. */
+static const double RESOLUTION_S = 1e-6;
+
 static charl_status probe(charl_device *dev, const charl__buffer *b, double *least, double *most)
 {
     charl_status st = CHARL_OK;
@@ -149,7 +152,8 @@ static charl_status compare(charl_device *dev, comparison *out)
     for (int i = 0; i < ROUNDS; i++) {
         CHARL_TRY_CLEANUP(probe(dev, b, &least, &most));
     }
-    *out = (comparison){.host_s = charl__clock_s(), .difference_s = (least + most) / 2, .error_s = (most - least) / 2};
+    *out = (comparison){
+        .host_s = charl__clock_s(), .difference_s = (least + most) / 2, .error_s = (most - least) / 2 + RESOLUTION_S};
 cleanup:
     charl__buffer_release(b);
     return st;
