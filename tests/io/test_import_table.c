@@ -211,6 +211,15 @@ static void missing_values_are_filled(void **state)
     ds = import_text(",a,y\n1,3,0\n2,,1\n3,4,0\n4,9,1\n", WITH("missing=drop"), 0, &info);
     assert_string_equal(info.columns, "a"); /* the index counts the row that is left out, too */
     charl_dataset_close(ds);
+    /* Columns that are left out take no row with them: row names, and a column without values. */
+    ds = import_text(",a,y\n1,3,0\n,2,1\n3,4,0\n4,9,1\n", WITH("missing=drop"), 0, &info);
+    assert_string_equal(info.columns, "a");
+    assert_int_equal(info.rows[0], 4);
+    charl_dataset_close(ds);
+    ds = import_text("a,b,y\n1,,0\n2,,1\n,,0\n", WITH("missing=drop"), 0, &info);
+    assert_string_equal(info.columns, "a");
+    assert_int_equal(info.rows[0], 2);
+    charl_dataset_close(ds);
     refuse("a,y\n1,0\n2,\n", WITH("regression=yes"), CHARL_ERR_DATA,
            "t.csv:3: column \"y\" is missing; HINT a row without a target");
     ds = import_text("a,y\n1,0\n2,\n", WITH("missing=y:drop"), 0, &info);
@@ -222,7 +231,8 @@ static void missing_values_are_filled(void **state)
     refuse("Age,y\n1,0\n2,1\n", WITH("label=age"), CHARL_ERR_CONFIG, "(did you mean \"Age\"?)");
     refuse(text, WITH("missing=y:mean"), CHARL_ERR_CONFIG, "a missing target can only be dropped");
     refuse("a,y\nx,0\n,1\n", WITH("missing=a:mean"), CHARL_ERR_CONFIG, "is categorical, so it has no mean");
-    refuse("a,y\n,0\n,1\n", WITH("missing=drop"), CHARL_ERR_DATA, "every row has a missing value");
+    refuse("a,y\n,0\n,1\n", WITH("missing=drop"), CHARL_ERR_DATA, "every column but the target is left out");
+    refuse("a,b,y\n,1,0\n1,,1\n", WITH("missing=drop"), CHARL_ERR_DATA, "every row has a missing value");
 }
 
 static void decimal_signs_and_separators_are_found(void **state)

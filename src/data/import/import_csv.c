@@ -400,11 +400,59 @@ static charl_status check_flag(const csv_import *c, int column)
     return CHARL_OK;
 }
 
+static bool is_nameless(const csv_import *c, int i)
+{
+    return c->table.names && !c->table.names[i][0];
+}
+
+/* Columns that decide_column would leave out take no row with them: it decides after the rows are chosen. */
+static charl_status leave_out_empty(csv_import *c)
+{
+    charl_status st = CHARL_OK;
+    bool *has_values = NULL, any = false, more = true;
+
+    for (int i = 0; i < c->recipe.n; i++) {
+        any = any || (is_taken(c, i) && c->recipe.column[i].missing == CHARL__MISSING_DROP);
+    }
+    if (!any) {
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->recipe.n, sizeof *has_values, &has_values));
+    for (;;) {
+        CHARL_TRY_CLEANUP(charl__table_next(&c->table, &more));
+        if (!more) {
+            break;
+        }
+        for (int i = 0; i < c->recipe.n; i++) {
+            has_values[i] = has_values[i] || !charl__table_is_missing(&c->table, charl__table_field(&c->table, i));
+        }
+    }
+    CHARL_TRY_CLEANUP(charl__table_rewind(&c->table));
+    for (int i = 0; i < c->recipe.n; i++) {
+        charl__recipe_column *column = &c->recipe.column[i];
+
+        if (!is_taken(c, i) || column->missing != CHARL__MISSING_DROP || column->kind == CHARL__COLUMN_WORDS) {
+            continue;
+        }
+        if (is_nameless(c, i) && (i == 0 || !has_values[i]) && !c->is_asked[i] && !c->o->columns) {
+            column->kind = CHARL__COLUMN_DROPPED;
+            charl__import_note(c->common, "column %d has no name and is left out", i);
+        } else if (!has_values[i] && !is_nameless(c, i)) {
+            column->kind = CHARL__COLUMN_DROPPED;
+            charl__import_note(c->common, "column %s has no values and is left out", charl__table_column(&c->table, i));
+        }
+    }
+cleanup:
+    charl_free(has_values);
+    return st;
+}
+
 static charl_status look(csv_import *c)
 {
     bool more;
 
     CHARL_TRY(read_first(c));
+    CHARL_TRY(leave_out_empty(c));
     for (;;) {
         CHARL_TRY(charl__table_next(&c->table, &more));
         if (!more) {
@@ -600,11 +648,6 @@ static bool are_too_many(const charl__look *l)
 }
 
 /* Whether the header has a name for other columns, but none for this one. */
-static bool is_nameless(const csv_import *c, int i)
-{
-    return c->table.names && !c->table.names[i][0];
-}
-
 /* What decide_column cannot decide, of all columns. */
 typedef struct undecided {
     charl__text too_many; /* names of columns with too many words */

@@ -1,7 +1,7 @@
 #ifndef CHARL_DATA_IMPORT_IMPORT_ROWS_H
 #define CHARL_DATA_IMPORT_IMPORT_ROWS_H
 /** The second half of every import of a format that predictions read too. An importer looks at its input and decides: what a sample is, which
- *  classes there are. That is a schema; the rows then come as they come to `charl predict` (io/rows), so that a model reads a file as its
+ *  classes there are. That is a schema; the rows then come as they come to `charl predict` (data/rows), so that a model reads a file as its
  *  training read it. */
 #include "charl/dataset.h"
 #include "io/dataset/dataset_write.h"

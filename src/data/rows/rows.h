@@ -49,7 +49,7 @@ typedef struct charl__rows_options {
                                NULL: any */
 } charl__rows_options;
 
-/** Rows that are being read. Readers outside of io/rows look at the first members. */
+/** Rows that are being read. Readers outside of data/rows look at the first members. */
 typedef struct charl__rows {
     const charl_data_schema *s; /* o.schema */
     const char *subject;        /* what is read, in a word: "val", "images", or the name of the file */
