@@ -23,18 +23,6 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* step-00000042.h5: at least eight digits */
-static bool is_checkpoint(const char *name)
-{
-    size_t digits;
-
-    if (strncmp(name, "step-", 5) != 0) {
-        return false;
-    }
-    digits = strspn(name + 5, "0123456789");
-    return digits >= 8 && strcmp(name + 5 + digits, ".h5") == 0;
-}
-
 /* `keep`: a file that stays, also as the name of a link; NULL: none. */
 static charl_status remove_one(const char *dir, const char *name, const char *keep)
 {
@@ -97,7 +85,7 @@ static charl_status each_checkpoint(const char *dir,
         goto cleanup;
     }
     while ((entry = readdir(d)) != NULL) {
-        if (is_checkpoint(entry->d_name)) {
+        if (charl__run_step(entry->d_name) >= 0) {
             CHARL_TRY_CLEANUP(visit(ctx, path, entry->d_name));
         }
     }

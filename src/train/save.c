@@ -3,8 +3,8 @@
  *      take_alike      all ranks: copy the state to the host and compare its checksums across ranks, so
  *                      that an inconsistent state is never saved
  *      start_alone     rank 0: start a job that writes the copy; training continues
- *      (the job)       append to run.lock; rename superseded checkpoints; write, verify and rename the file;
- *                      update links, delete old checkpoints, export (train/rundir.h)
+ *      (the job)       append to run.lock; rename superseded checkpoints; write what does not change once; write, verify
+ *                      and rename the file; update links, delete old checkpoints, export (train/rundir.h)
  *      finish_save     all ranks: agree on the result, after the job has ended, before the next save, or
  *                      before training ends, whichever is first
  */

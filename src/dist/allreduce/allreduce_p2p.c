@@ -1,6 +1,6 @@
 /* All-reduce by messages of what every rank has.
  *
- * tree: each rank owns a part of a piece; all lanes of the part travel to it (alltoall), it adds
+ * p2p: each rank owns a part of a piece; all lanes of the part travel to it (alltoall), it adds
  * them in tree order, and the sums travel back (allgather). mpi: this rank's lanes are added as
  * they come, then MPI_Allreduce. What a rank has written itself is gathered as sums are. One
  * collective is in flight at a time, so all ranks post them in one order. */

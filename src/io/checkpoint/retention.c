@@ -1,6 +1,5 @@
-/* Which checkpoints a run has, which one to go on from, and which ones may go. The file names are
- * the only index: there is no pointer file that could be missing or early.
- */
+/* Which checkpoints a run has, where it resumes, and which ones may be removed. File names are the index of a run's checkpoints: a run
+ * resumes from the last one that is whole, whether or not the links last.h5 and best.h5 are there. */
 #define _DEFAULT_SOURCE /* realpath */
 #include <dirent.h>
 #include <errno.h>
@@ -28,8 +27,7 @@ charl_status charl__run_path(const char *dir, int64_t step, char **out)
     return CHARL_OK;
 }
 
-/* The step of a file of exactly the name that charl__run_path gives, or -1. */
-static int64_t parse_name(const char *name)
+int64_t charl__run_step(const char *name)
 {
     char again[64];
     char *end = NULL;
@@ -82,7 +80,7 @@ charl_status charl__run_list(const char *dir, charl__run_steps *list)
         goto cleanup;
     }
     for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
-        const int64_t step = parse_name(e->d_name);
+        const int64_t step = charl__run_step(e->d_name);
 
         if (step >= 0) {
             CHARL_TRY_CLEANUP(add_step(list, step));
@@ -296,7 +294,7 @@ int64_t charl__run_linked(const char *dir, const char *name)
         return -1;
     }
     target[n] = '\0';
-    return strncmp(target, folder, strlen(folder)) == 0 ? parse_name(target + strlen(folder)) : -1;
+    return strncmp(target, folder, strlen(folder)) == 0 ? charl__run_step(target + strlen(folder)) : -1;
 }
 
 size_t charl_run_length(const char *path)
@@ -312,7 +310,8 @@ size_t charl_run_length(const char *path)
     if (strcmp(name, "last.h5") == 0 || strcmp(name, "best.h5") == 0) {
         return n;
     }
-    return parse_name(name) >= 0 && n > tail && strncmp(path + n - tail, folder, tail) == 0 ? n - tail : strlen(path);
+    return charl__run_step(name) >= 0 && n > tail && strncmp(path + n - tail, folder, tail) == 0 ? n - tail
+                                                                                                 : strlen(path);
 }
 
 bool charl__run_is_same(const char *a, const char *b)

@@ -80,9 +80,11 @@ typedef struct charl__run_policy {
 charl_status charl__run_retain(const char *dir, const charl__run_policy *policy, int *removed) CHARL_MUST_CHECK;
 
 /** Point the symbolic link DIR/`name` ("last.h5", "best.h5") at the checkpoint of `step`,
- *  atomically. Links are for people: no run depends on them, so a failure need not stop training.
- *  Blocks. Local. Errors: ERR_DISK (also when `name` exists and is not a symbolic link), ERR_NOMEM.
+ *  atomically. A directory stands for what last.h5 names, and retention spares what best.h5 names; a run resumes without
+ *  them. Blocks. Local. Errors: ERR_DISK (also when `name` exists and is not a symbolic link), ERR_NOMEM.
  */
+/** The step of a file of exactly the name that charl__run_path gives, or -1. */
+int64_t charl__run_step(const char *name);
 charl_status charl__run_link(const char *dir, const char *name, int64_t step) CHARL_MUST_CHECK;
 
 /** The step of the checkpoint that the symbolic link DIR/`name` names, whether or not the checkpoint exists; -1 if it

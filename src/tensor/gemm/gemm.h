@@ -1,6 +1,6 @@
 #ifndef CHARL_TENSOR_GEMM_GEMM_H
 #define CHARL_TENSOR_GEMM_GEMM_H
-/** Batched matrix products: the engine of matmul, linear and conv2d.
+/** Batched matrix products: of matmul, linear, convolutions, recurrent layers and muon.
  *
  *      out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j)
  *

@@ -1,6 +1,6 @@
 /* linear: out = x @ w^T + bias, and linear_wgrad: the sum over rows that is its weight's gradient.
  *
- * d x = d out @ w, d w = linear_wgrad(d out, x), d bias = the sum of d out over rows.
+ * d x = d out @ w; d w and, with a bias, d bias (the sum of d out over rows) come from linear_grads, without one d w = linear_wgrad(d out, x).
  */
 #include "autograd/launch/gemm_slices.h"
 #include "autograd/op/linear/linear.h"
