@@ -346,6 +346,8 @@ charl_status charl_optimizer_begin(charl_optimizer *o, float lr)
                                  .loss_seed = 1.0F,
                                  .commit = 1};
 
+    CHARL_REQUIRE(o->asks_begin || o->before, CHARL_ERR_INVALID,
+                  "this optimizer has no step parameters; HINT charl_optimizer_create_with_steps");
     if (o->asks_begin) { /* else charl_optimizer_step gives its own parameters */
         CHARL_TRY(charl__optimizer_fill(o, lr, &record));
         CHARL_TRY(charl__steps_push(o->steps, &record));
