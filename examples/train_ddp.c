@@ -67,7 +67,7 @@ static pass_graph build(charl_device *dev, const charl_slices *slices, const cha
     return p;
 }
 
-/* The rows of slices `s` of the batch, which begins with those of slice `first`. */
+/* Write the rows of slices `s`. `batch` begins with slice `first`. */
 static void write_rows(const pass_graph *p, const charl_loader_batch *batch, int64_t rows, const charl_slices *s,
                        int first)
 {

@@ -166,7 +166,7 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
 #define CHARL_CHECKPOINT_NO_OPTIMIZER "none"
 
 /** Write the mean of the weights of n checkpoints of one model to `out`: summed in double in the given order and
- *  rounded to f32 once. State, configuration and schema are those of the file with the most steps. The result has no
+ *  rounded to f32 once. State, configuration and schema come from the file with the most steps. The result has no
  *  optimizer state, no best metric and no moving average: it can be evaluated, exported and used in [init] from, but
  *  not resumed. It is ERR_CONFIG if `out` is one of the files. Weights that all files leave to the same base stay
  *  there.

@@ -139,7 +139,7 @@ charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_op
                                                charl_steps *steps, charl_optimizer **out) CHARL_MUST_CHECK;
 /** Begin a step, before the graphs run. With step parameters they see seed, step (that of charl_optimizer_get_steps)
  *  and `lr`. Running statistics are kept where the step may be skipped. Async. Local.
- *  Errors: ERR_INVALID  it needs none, or `lr` is negative or not finite; ERR_DEVICE. */
+ *  Errors: ERR_INVALID  the optimizer needs no begin, or `lr` is negative or not finite; ERR_DEVICE. */
 charl_status charl_optimizer_begin(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
 /** NULL is a no-op. Local. */
 void charl_optimizer_destroy(charl_optimizer *o);
