@@ -25,6 +25,7 @@ endif()
 find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.14)
 # Optional. Each is a target that is empty where the library is missing; CHARL_HAVE_name tells the sources.
 function(charl_optional name)
   if(NOT TARGET charl_${name})
@@ -42,8 +43,6 @@ pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
 charl_optional(image_files PNG JPEG) # image files of these kinds
 pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8)
 charl_optional(pcre2 PCRE2) # the words of byte pair encoding
-pkg_check_modules(JANSSON IMPORTED_TARGET jansson>=2.14)
-charl_optional(jansson JANSSON) # reading safetensors and tokenizer.json
 pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc)
 charl_optional(utf8proc UTF8PROC) # tokenizers that normalize text
 if(NOT CHARL_PORTABLE) # Debian has no static one

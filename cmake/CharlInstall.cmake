@@ -110,7 +110,7 @@ endforeach()
 
 # Components of find_package(charl COMPONENTS ...): what this build could find.
 set(CHARL_COMPONENTS)
-foreach(component_needs "png PNG" "jpeg JPEG" "safetensors JANSSON" "bpe PCRE2" "nfc UTF8PROC")
+foreach(component_needs "png PNG" "jpeg JPEG" "bpe PCRE2" "nfc UTF8PROC")
   separate_arguments(component_needs)
   list(POP_FRONT component_needs component)
   if(${component_needs}_FOUND)

@@ -48,7 +48,7 @@ typedef struct charl_choices_result {
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_DATA        the file: line and what is wrong; an ending longer than the window; no tokenizer
  *          ERR_CONFIG      the model does not read tokens; options->tokenizer is set although the checkpoint contains a
- *                          tokenizer; built without libjansson
+ *                          tokenizer
  *          ERR_NONFINITE   the model's output is not finite
  *          ERR_CHECKPOINT, ERR_DEVICE, ERR_KERNEL, ERR_NOMEM
  *  Cost: a forward pass per ending, as long as the longest ending with its context, at most the window. */

@@ -44,7 +44,7 @@ const char *charl_importer_name(int i);
  *  the training text.
  *  Errors: ERR_DATA    a source is missing, truncated or malformed; the message names the file and line, row or byte
  *          ERR_CONFIG  no such importer or setting, settings or files that do not go together; `out` exists and may not
- *                      be replaced, or is one of the sources; .jsonl in a charl built without libjansson
+ *                      be replaced, or is one of the sources
  *          ERR_DISK    `out` could not be written */
 charl_status charl_import(const char *format, const char *const *settings, const char *const *files, int n,
                           const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;

@@ -4,7 +4,7 @@
  *
  *  A file is u64 N (little-endian), N bytes of JSON padded with spaces to a multiple of 8, and the tensors without
  *  gaps. It stores names, element types and shapes, and no checksums. A malformed file is refused when it is opened.
- *  Reading needs libjansson. Tensors are described by charl_checkpoint_tensor, whose group is not used here. Any number
+ *  Tensors are described by charl_checkpoint_tensor, whose group is not used here. Any number
  *  of threads may read from one object at once.
  */
 #include "charl/checkpoint.h"
@@ -22,9 +22,6 @@ CHARL_BEGIN_DECLS
 charl_status charl_safetensors_save(const char *path, const charl_checkpoint_tensor *tensors, int64_t n_tensors,
                                     const charl_data_schema *schema) CHARL_MUST_CHECK;
 
-/** Whether this build can read safetensors, which needs libjansson. Local. */
-bool charl_safetensors_can_read(void);
-
 typedef struct charl_safetensors charl_safetensors;
 
 /** Open a file, or the files of a model: `path` is a .safetensors file, an index of shards
@@ -35,7 +32,6 @@ typedef struct charl_safetensors charl_safetensors;
  *
  *  Blocks. Local. *out is NULL on failure.
  *  Errors: ERR_CHECKPOINT  naming the file, and the tensor where there is one
- *          ERR_CONFIG      this build cannot read JSON
  *          ERR_NOMEM */
 charl_status charl_safetensors_open(const char *path, charl_safetensors **out) CHARL_MUST_CHECK;
 

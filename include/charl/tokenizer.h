@@ -57,7 +57,7 @@ charl_status charl_tokenizer_create(const char *type, const char *text, size_t b
  *  Blocks. Local. Errors: ERR_DATA    none of these, or damaged (a checkpoint: ERR_CHECKPOINT); or the file uses a
  *                                     feature that is not supported, which the message names
  *                         ERR_IO      the file cannot be read
- *                         ERR_CONFIG  built without a library that it needs (libpcre2, libjansson, libutf8proc)
+ *                         ERR_CONFIG  built without a library that it needs (libpcre2, libutf8proc)
  *                         ERR_NOMEM */
 charl_status charl_tokenizer_load(const char *path, charl_tokenizer **out) CHARL_MUST_CHECK;
 

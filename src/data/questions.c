@@ -1,6 +1,7 @@
-/* Multiple-choice questions and prompts from files of lines. JSON is read with libjansson where the build found it. */
+/* Multiple-choice questions and prompts from files of lines. */
 #include "data/questions.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,10 +59,6 @@ charl_status charl__prompts_read(const char *path, charl__prompts *out)
     CHARL_REQUIRE(out->count > 0, CHARL_ERR_DATA, "%s has no prompts", path);
     return CHARL_OK;
 }
-
-#ifdef CHARL_HAVE_JANSSON
-
-#include <jansson.h>
 
 enum { MOST = 64 };
 
@@ -170,21 +167,3 @@ static charl_status take_json_prompt(void *ctx, charl__lines *l)
                   "%s: \"prompt\" is not a text", charl__lines_place(l));
     return add_prompt(ctx, charl__lines_place(l), json_string_value(prompt), json_string_length(prompt));
 }
-
-#else
-
-static charl_status take_json_prompt(void *ctx, charl__lines *l)
-{
-    struct json_t *object;
-
-    (void)ctx;
-    return charl__lines_object(l, &object);
-}
-
-charl_status charl__questions_read(const char *path, charl__questions *out)
-{
-    *out = (charl__questions){0};
-    return charl__lines_each(path, true, take_json_prompt, NULL);
-}
-
-#endif

@@ -19,8 +19,7 @@ typedef struct charl__questions {
 
 /** Read a file whose lines are objects of HellaSwag's form, {"ctx": "...", "endings": [...], "label": 2}, or ARC's, {"question": "...",
  *  "choices": {"text": [...], "label": [...]}, "answerKey": "B"}, which is asked as "Question: ...\nAnswer:". Other members are left out. Call
- *  charl__questions_fini also after a failure. Blocks. Errors: ERR_DATA  file, line and what is wrong; ERR_CONFIG  built without
- *  libjansson; ERR_NOMEM. */
+ *  charl__questions_fini also after a failure. Blocks. Errors: ERR_DATA  file, line and what is wrong; ERR_NOMEM. */
 charl_status charl__questions_read(const char *path, charl__questions *out) CHARL_MUST_CHECK;
 void charl__questions_fini(charl__questions *q);
 

@@ -1,14 +1,11 @@
-/* JSON files of settings, read with libjansson where the build found it. */
+/* JSON files of settings. */
 #include "io/json.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <string.h>
 
 #include "base/error.h"
-
-#ifdef CHARL_HAVE_JANSSON
-
-#include <jansson.h>
 
 enum { NAME_BYTES = 64 };
 
@@ -77,28 +74,3 @@ charl_status charl__json_get(const charl__json *j, const char *name, size_t leng
     }
     return charl__text_printf(out, "%s", json_is_array(v) ? "a list" : "an object");
 }
-
-#else
-
-charl_status charl__json_open(const char *path, charl__json **out)
-{
-    *out = NULL;
-    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this build cannot read JSON; HINT install libjansson-dev and build again", path);
-}
-
-void charl__json_close(charl__json *j)
-{
-    (void)j;
-}
-
-charl_status charl__json_get(const charl__json *j, const char *name, size_t length, charl__text *out, bool *found)
-{
-    (void)j;
-    (void)name;
-    (void)length;
-    charl__text_clear(out);
-    *found = false;
-    return CHARL_OK;
-}
-
-#endif

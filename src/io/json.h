@@ -8,8 +8,7 @@
 
 typedef struct charl__json charl__json;
 
-/** Read the file at `path`, an object. Owned: close it. Blocks. Errors: ERR_CONFIG  it cannot be read, is not JSON or no object; built
- *  without libjansson. */
+/** Read the file at `path`, an object. Owned: close it. Blocks. Errors: ERR_CONFIG  it cannot be read, is not JSON or no object. */
 charl_status charl__json_open(const char *path, charl__json **out) CHARL_MUST_CHECK;
 /** NULL is a no-op. */
 void charl__json_close(charl__json *j);

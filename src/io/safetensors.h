@@ -29,7 +29,7 @@ charl_status charl__safetensors_save(const char *path, const charl_checkpoint_te
 /** Take the header apart: names, types, shapes, and offsets that agree with them; the schema, NULL
  *  where there is none. Where the bytes lie is the caller's to check. `path` is for messages. All
  *  results are the caller's, as are the names; on failure there are none.
- *  Errors: ERR_CHECKPOINT; ERR_CONFIG in a build without libjansson; ERR_NOMEM. */
+ *  Errors: ERR_CHECKPOINT; ERR_NOMEM. */
 charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes, charl__safetensors_entry **out,
                                       int64_t *n, charl_data_schema **schema) CHARL_MUST_CHECK;
 void charl__safetensors_free(charl__safetensors_entry *entries, int64_t n);

@@ -1,5 +1,6 @@
-/* The header of a safetensors file, read with libjansson where the build found it. jansson refuses
- * what is not JSON, nesting beyond its limit, a key given twice and integers beyond 64 bits. */
+/* The header of a safetensors file. jansson refuses what is not JSON, nesting beyond its limit, a key given twice and
+ * integers beyond 64 bits. */
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,15 +28,6 @@ void charl__safetensors_places_free(charl__safetensors_place *places, int64_t n)
         charl_free(places[i].file);
     }
     charl_free(places);
-}
-
-#ifdef CHARL_HAVE_JANSSON
-
-#include <jansson.h>
-
-bool charl_safetensors_can_read(void)
-{
-    return true;
 }
 
 /* Of a tensor, for messages. */
@@ -235,33 +227,3 @@ cleanup:
     json_decref(root);
     return st;
 }
-
-#else
-
-charl_status charl__safetensors_index(const char *path, charl__safetensors_place **out, int64_t *n)
-{
-    *out = NULL;
-    *n = 0;
-    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this build cannot read safetensors; HINT install libjansson-dev and build again",
-               path);
-}
-
-bool charl_safetensors_can_read(void)
-{
-    return false;
-}
-
-charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes, charl__safetensors_entry **out,
-                                      int64_t *n, charl_data_schema **schema)
-{
-    (void)json;
-    (void)bytes;
-    *out = NULL;
-    *n = 0;
-    *schema = NULL;
-    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this build cannot read safetensors; HINT install libjansson-dev and build again",
-               path);
-    return CHARL_OK;
-}
-
-#endif

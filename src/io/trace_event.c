@@ -1,14 +1,12 @@
-/* Events of a time line, read and written by libjansson where the build found it. */
+/* Events of a time line, read and written by libjansson. */
 #include "io/trace_event.h"
-
-#include "base/alloc.h"
-#include "base/error.h"
-
-#ifdef CHARL_HAVE_JANSSON
 
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
 
 static const json_t *json_of(const charl__trace_event *e)
 {
@@ -133,64 +131,3 @@ cleanup:
     charl__text_fini(&file);
     return st;
 }
-
-#else
-
-charl_status charl__trace_event_read(const char *line, size_t length, charl__trace_event **out)
-{
-    (void)line;
-    (void)length;
-    *out = NULL;
-    CHARL_FAIL(CHARL_ERR_CONFIG, "this build cannot read time lines; HINT install libjansson-dev and build again");
-}
-
-void charl__trace_event_close(charl__trace_event *e)
-{
-    (void)e;
-}
-
-int64_t charl__trace_event_pid(const charl__trace_event *e)
-{
-    (void)e;
-    return 0;
-}
-
-double charl__trace_event_time(const charl__trace_event *e)
-{
-    (void)e;
-    return 0;
-}
-
-bool charl__trace_event_is(const charl__trace_event *e, const char *name)
-{
-    (void)e;
-    (void)name;
-    return false;
-}
-
-charl_status charl__trace_event_move(charl__trace_event *e, int64_t pid, double us, const char *run)
-{
-    (void)e;
-    (void)pid;
-    (void)us;
-    (void)run;
-    return CHARL_OK;
-}
-
-charl_status charl__trace_event_print(const charl__trace_event *e, charl__text *out)
-{
-    (void)e;
-    (void)out;
-    return CHARL_OK;
-}
-
-charl_status charl__trace_end_read(const char *line, size_t length, double *zero_s, char **run)
-{
-    (void)line;
-    (void)length;
-    *zero_s = 0;
-    *run = NULL;
-    CHARL_FAIL(CHARL_ERR_CONFIG, "this build cannot read time lines; HINT install libjansson-dev and build again");
-}
-
-#endif

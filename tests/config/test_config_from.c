@@ -8,7 +8,6 @@
 
 #include "charl/config.h"
 #include "charl/nn.h"
-#include "charl/safetensors.h"
 
 static char *dir;
 
@@ -204,10 +203,6 @@ int main(void)
     };
     int code;
 
-    if (!charl_safetensors_can_read()) {
-        puts("skipped: built without libjansson");
-        return 77;
-    }
     dir = charl_test_tempdir();
     code = cmocka_run_group_tests(tests, NULL, NULL);
     charl_test_tempdir_remove(dir);

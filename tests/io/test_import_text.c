@@ -9,16 +9,7 @@
 
 #include "charl/dataset.h"
 #include "charl/import.h"
-#include "charl/safetensors.h"
 #include "charl/tokenizer.h"
-
-/* A charl without libjansson reads no JSON. */
-static void need_json(void)
-{
-    if (!charl_safetensors_can_read()) {
-        skip();
-    }
-}
 
 static void bytes_become_tokens(void **state)
 {
@@ -86,7 +77,6 @@ static void documents_are_kept_apart(void **state)
     size_t bytes;
 
     (void)state;
-    need_json();
     charl_assert_ok(charl_import("text", NULL, &folder, 1, out, &replace));
     ds = open_out(&opt, &info);
     assert_int_equal(info.items[CHARL_SPLIT_TRAIN], n);
@@ -151,7 +141,6 @@ static void byte_order_marks_are_skipped(void **state)
     path = text_file("wide.txt", "\xff\xfeI\0t");
     charl_assert_status(charl_import("text", NULL, &path, 1, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("UTF-16");
-    need_json();
     path = text_file("mark.jsonl", "\xef\xbb\xbf{\"text\": \"one\"}\n");
     charl_assert_ok(charl_import("text", NULL, &path, 1, out, &replace));
     ds = open_out(&opt, &info);
@@ -242,7 +231,6 @@ static void what_is_no_text_is_refused(void **state)
     const char *nul = charl_test_path(dir, "nul.txt");
 
     (void)state;
-    need_json();
     mkdir(folder, 0700);
     charl_assert_status(charl_import("text", NULL, &folder, 1, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("empty: there are no files that end in .txt, .jsonl");
@@ -290,7 +278,6 @@ static void missing_labels_are_no_classes(void **state)
         charl_assert_status(charl_import("text-classes", NULL, &path, 1, out, &replace), CHARL_ERR_DATA);
         charl_assert_message("labels.csv:3: the label in column \"label\" is missing");
     }
-    need_json();
     path = text_file("labels.jsonl", "{\"text\": \"a\", \"label\": \"NA\"}\n{\"text\": \"b\", \"label\": \"x\"}\n");
     charl_assert_ok(charl_import("text-classes", NULL, &path, 1, out, &replace));
     ds = open_out(NULL, &info);
@@ -301,7 +288,6 @@ static void missing_labels_are_no_classes(void **state)
 static void every_acquisition_may_fail(void **state)
 {
     (void)state;
-    need_json();
     assert_true(charl_test_fail_every_acquisition(import_folder, (void *)(uintptr_t)make_folder()) > 60);
 }
 

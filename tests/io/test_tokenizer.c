@@ -559,18 +559,11 @@ static void json_is_read_again(void **state)
         char *json;
         int32_t *a, *b;
         int64_t n, m;
-        charl_status st;
 
         charl_assert_ok(charl_tokenizer_print_json(t, &json));
         put("tokenizer.json", json, strlen(json));
-        st = charl_tokenizer_load(path, &again);
         charl_free(json);
-        if (st == CHARL_ERR_CONFIG) {
-            charl_assert_message("libjansson");
-            charl_tokenizer_destroy(t);
-            skip();
-        }
-        charl_assert_ok(st);
+        charl_assert_ok(charl_tokenizer_load(path, &again));
         assert_int_equal(charl_tokenizer_get_vocab(again), charl_tokenizer_get_vocab(t));
         charl_assert_ok(charl_tokenizer_encode(t, text, bytes, false, &a, &n));
         charl_assert_ok(charl_tokenizer_encode(again, text, bytes, false, &b, &m));

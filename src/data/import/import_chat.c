@@ -4,6 +4,7 @@
  * conversation is a document. With a window, conversations are packed: as many as have room, in their order, then end-of-text tokens
  * that do not count, so that no window cuts one.
  */
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -117,10 +118,6 @@ static charl_status end_conversation(chat *c, const char *path, int64_t line)
     c->ends[c->n_starts++] = c->n_tokens;
     return CHARL_OK;
 }
-
-#ifdef CHARL_HAVE_JANSSON
-
-#include <jansson.h>
 
 static charl_status role_of(const char *path, int64_t line, const char *name, int *out)
 {
@@ -273,18 +270,6 @@ static charl_status take_line(void *ctx, charl__lines *l)
     CHARL_TRY(put_object(c, path, l->number, object));
     return end_conversation(c, path, l->number);
 }
-
-#else
-
-static charl_status take_line(void *ctx, charl__lines *l)
-{
-    struct json_t *object;
-
-    (void)ctx, (void)end_conversation, (void)put_message, (void)charl__chat_role_names;
-    return charl__lines_object(l, &object);
-}
-
-#endif
 
 static charl_status open_tokenizer(chat *c)
 {

@@ -1,6 +1,7 @@
 /* Documents out of plain files and lines of JSON. */
 #include "data/import/import_documents.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,10 +54,6 @@ typedef struct reading {
     const charl__document_sink *sink;
 } reading;
 
-#ifdef CHARL_HAVE_JANSSON
-
-#include <jansson.h>
-
 /* A hint with the fields that hold text. */
 static const char *fields(json_t *object, char *hint, size_t size)
 {
@@ -97,18 +94,6 @@ static charl_status read_line(void *ctx, charl__lines *l)
     }
     return CHARL_OK;
 }
-
-#else
-
-static charl_status read_line(void *ctx, charl__lines *l)
-{
-    struct json_t *object;
-
-    (void)ctx;
-    return charl__lines_object(l, &object);
-}
-
-#endif
 
 bool charl__documents_have_json(const charl__documents *d)
 {

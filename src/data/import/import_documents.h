@@ -23,7 +23,7 @@ typedef struct charl__document_sink {
 
 /** Read all documents in order.
  *  Errors: ERR_DATA, naming the file and the byte or line, for a file that cannot be read, is truncated, is not UTF-8 where it must be,
- *  or a line that is not a JSON object with a text in the field; ERR_CONFIG for .jsonl in a charl built without libjansson; ERR_NOMEM;
+ *  or a line that is not a JSON object with a text in the field; ERR_NOMEM;
  *  what the sink returns.
  *  Memory: 1 MiB, and the longest line of JSON twice. */
 charl_status charl__documents_read(const charl__documents *d, const charl__document_sink *sink) CHARL_MUST_CHECK;

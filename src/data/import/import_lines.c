@@ -1,14 +1,11 @@
 #include "data/import/import_lines.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "io/kind.h"
-
-#ifdef CHARL_HAVE_JANSSON
-
-#include <jansson.h>
 
 static void drop_object(charl__lines *l)
 {
@@ -35,24 +32,6 @@ charl_status charl__lines_object(charl__lines *l, struct json_t **out)
                   charl__lines_place(l));
     return CHARL_OK;
 }
-
-#else
-
-static void drop_object(charl__lines *l)
-{
-    (void)l;
-}
-
-charl_status charl__lines_object(charl__lines *l, struct json_t **out)
-{
-    *out = NULL;
-    CHARL_FAIL(CHARL_ERR_CONFIG,
-               "%s: this charl was built without libjansson and reads no JSON; HINT install libjansson-dev and build "
-               "again",
-               charl__source_path(l->source));
-}
-
-#endif
 
 enum { BLOCK_BYTES = 1 << 16, MOST_LINE_BYTES = 1 << 30 };
 

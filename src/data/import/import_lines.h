@@ -37,8 +37,8 @@ charl_status charl__lines_next(charl__lines *l, bool *more) CHARL_MUST_CHECK;
 charl_status charl__lines_each(const char *path, bool json, charl_status (*take)(void *ctx, charl__lines *l),
                                void *ctx) CHARL_MUST_CHECK;
 
-/** The JSON object of the line at hand, borrowed until the next line. Errors: ERR_DATA for another line; ERR_CONFIG in a charl built
- *  without libjansson; ERR_NOMEM. */
+/** The JSON object of the line at hand, borrowed until the next line. Errors: ERR_DATA for another line;
+ *  ERR_NOMEM. */
 charl_status charl__lines_object(charl__lines *l, struct json_t **out) CHARL_MUST_CHECK;
 
 /** "FILE:LINE" of the line at hand. Borrowed until the next call on this thread. */

@@ -1,5 +1,6 @@
 #include "data/import/labelled_text.h"
 
+#include <jansson.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -29,10 +30,6 @@ void charl__labelled_text_close(charl__labelled_text *t)
     charl__text_fini(&t->own_label);
     *t = (charl__labelled_text){0};
 }
-
-#ifdef CHARL_HAVE_JANSSON
-
-#include <jansson.h>
 
 static charl_status take_label(charl__labelled_text *t, const json_t *label)
 {
@@ -65,17 +62,6 @@ static charl_status parse_line(charl__labelled_text *t)
     t->bytes = json_string_length(text);
     return take_label(t, json_object_get(object, t->label_field));
 }
-
-#else
-
-static charl_status parse_line(charl__labelled_text *t)
-{
-    struct json_t *object;
-
-    return charl__lines_object(&t->lines, &object);
-}
-
-#endif
 
 charl_status charl__labelled_text_next(charl__labelled_text *t, bool *more)
 {

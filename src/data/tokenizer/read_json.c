@@ -6,6 +6,7 @@
 #include "data/tokenizer/byte_level.h"
 #include "data/tokenizer/pretrained.h"
 
+#include <jansson.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -35,10 +36,6 @@ static bool is_json(const char *path, const char *head, size_t bytes)
 
     return blank < bytes && head[blank] == '{' && !is_pair(path, head, bytes);
 }
-
-#ifdef CHARL_HAVE_JANSSON
-
-#include <jansson.h>
 
 /* The byte that a character of a token stands for; -1 for none. */
 static int byte_of(uint32_t point)
@@ -506,22 +503,6 @@ cleanup:
     charl__text_fini(&file);
     return st;
 }
-
-#else
-
-static charl_status read_tokenizer_json(const char *path, charl__pretrained *p)
-{
-    (void)path;
-    (void)p;
-    CHARL_FAIL(CHARL_ERR_CONFIG, "this build cannot read JSON; HINT install libjansson-dev and build again");
-}
-
-static charl_status read_pair(const char *path, charl__pretrained *p)
-{
-    return read_tokenizer_json(path, p);
-}
-
-#endif
 
 const charl__tokenizer_format charl__tokenizer_format_json = {
     .row = {.name = "tokenizer_json", .help = "tokenizer.json, byte-level BPE"},

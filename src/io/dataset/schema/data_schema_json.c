@@ -1,4 +1,5 @@
-/* Schemas as JSON, for the metadata of other programs' files. Reading needs libjansson. */
+/* Schemas as JSON, for the metadata of other programs' files. */
+#include <jansson.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -117,10 +118,6 @@ cleanup:
     charl__text_fini(&t);
     return st;
 }
-
-#ifdef CHARL_HAVE_JANSSON
-
-#include <jansson.h>
 
 /* The object, and whose it is. */
 typedef struct source {
@@ -302,16 +299,3 @@ cleanup:
     json_decref(o.root);
     return st;
 }
-
-#else
-
-charl_status charl__data_schema_parse(const char *path, const char *json, charl_data_schema **out)
-{
-    CHARL_GIVEN(path, json, out);
-    (void)json;
-    *out = NULL;
-    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this build cannot read JSON; HINT install libjansson-dev and build again", path);
-    return CHARL_OK;
-}
-
-#endif
