@@ -1,6 +1,9 @@
-/* A job runs beside its caller, or before it returns, and hands on its status with its message. */
+/* Work on other threads. */
 #define _DEFAULT_SOURCE 1 /* syscall */
+#include "support/support.h"
+
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -8,7 +11,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/job.h"
-#include "support/support.h"
+#include "base/parallel.h"
+
+/* A job runs beside its caller, or before it returns, and hands on its status with its message. */
+#define _DEFAULT_SOURCE 1 /* syscall */
 
 typedef struct work {
     atomic_bool may_end;
@@ -117,11 +123,43 @@ static void test_no_thread(void **state)
     assert_int_equal(charl__live(), 0);
 }
 
+/* Loops over all processors. */
+
+enum { MOST = 10000 };
+
+typedef struct counts {
+    atomic_int of[MOST];
+} counts;
+
+static void count(void *ctx, int64_t i)
+{
+    counts *c = ctx;
+
+    assert_in_range(i, 0, MOST - 1);
+    atomic_fetch_add(&c->of[i], 1);
+}
+
+static void test_each_once(void **state)
+{
+    static const int64_t n[] = {0, 1, 2, 3, 63, 64, 65, MOST};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof n / sizeof *n; k++) {
+        static counts c;
+
+        memset(&c, 0, sizeof c);
+        charl__parallel(n[k], count, &c);
+        for (int64_t i = 0; i < MOST; i++) {
+            assert_int_equal(atomic_load(&c.of[i]), i < n[k]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_background), cmocka_unit_test(test_wall_clock_set_back), cmocka_unit_test(test_failure),
-        cmocka_unit_test(test_nothing),    cmocka_unit_test(test_no_thread),
+        cmocka_unit_test(test_nothing),    cmocka_unit_test(test_no_thread),           cmocka_unit_test(test_each_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

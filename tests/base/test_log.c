@@ -1,12 +1,16 @@
+/* The log, and messages that only charl writes. */
 #include "support/support.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/env.h"
+#include "base/error.h"
 #include "base/log.h"
 
 typedef struct seen {
@@ -132,6 +136,53 @@ static void test_threads(void **state)
     charl_log_set_callback(NULL, NULL);
 }
 
+static void test_prefix_of_the_error(void **state)
+{
+    (void)state;
+    static char wide[5000];
+
+    memset(wide, 'm', sizeof wide - 1);
+    charl_error_set(CHARL_ERR_IO, "f.c", 1, "f", "inner extents %d and %d differ", 3, 4);
+    charl__error_prefix("layer %s: ", "fc1");
+    assert_string_equal(charl_error_message(), "layer fc1: inner extents 3 and 4 differ");
+    charl_error_set(CHARL_ERR_IO, "f.c", 1, "f", "%s", wide);
+    charl__error_prefix("%s", wide);
+    assert_int_equal(strlen(charl_error_message()), 2047);
+}
+
+static void say(void *ctx, charl_log_level level, const char *message)
+{
+    (void)ctx;
+    _exit(level == CHARL_LOG_ERROR && strstr(message, "internal error: 1 == 2 does not hold (") ? 42 : 43);
+}
+
+static int exit_of_panic(charl_log_fn callback)
+{
+    int how = 0;
+    const pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        charl_log_set_callback(callback, NULL);
+        CHARL_INVARIANT(1 == 1);
+        CHARL_INVARIANT(1 == 2);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    return how;
+}
+
+static void test_panic(void **state)
+{
+    (void)state;
+    const int told = exit_of_panic(say);
+    const int bare = exit_of_panic(NULL);
+
+    assert_true(WIFEXITED(told) && WEXITSTATUS(told) == 42);
+    assert_true(WIFSIGNALED(bare) && WTERMSIG(bare) == SIGABRT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +192,8 @@ int main(void)
         cmocka_unit_test(test_long_message_is_cut),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_prefix_of_the_error),
+        cmocka_unit_test(test_panic),
     };
 
     setenv("CHARL_LOG", "info", 1);

@@ -1,14 +1,9 @@
 #include "support/support.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/log.h"
+#include "charl/error.h"
 
 static charl_status inner(int a, int b)
 {
@@ -30,10 +25,8 @@ static void test_message_and_path(void **state)
     assert_string_equal(charl_error_message(), "inner extents 3 and 4 differ");
     assert_non_null(strstr(charl_error_path(), "\n  at inner (test_status.c:"));
     assert_non_null(strstr(charl_error_path(), "\n  at outer (test_status.c:"));
-    charl__error_prefix("layer %s: ", "fc1");
-    assert_string_equal(charl_error_message(), "layer fc1: inner extents 3 and 4 differ");
     charl_error_set(CHARL_ERR_IO, "f.c", 1, "f", "again: %s", charl_error_message());
-    assert_string_equal(charl_error_message(), "again: layer fc1: inner extents 3 and 4 differ");
+    assert_string_equal(charl_error_message(), "again: inner extents 3 and 4 differ");
     charl_error_clear();
     assert_string_equal(charl_error_message(), "");
     assert_string_equal(charl_error_path(), "");
@@ -59,8 +52,6 @@ static void test_long_messages_and_deep_paths_are_cut(void **state)
     memset(wide, 'm', sizeof wide - 1);
     charl_error_set(CHARL_ERR_IO, "f.c", 1, "f", "%s", wide);
     assert_int_equal(strlen(charl_error_message()), 2047);
-    charl__error_prefix("%s", wide);
-    assert_int_equal(strlen(charl_error_message()), 2047);
     for (int i = 0; i < 200; i++) {
         charl_error_trace("dir/file.c", i, "function");
     }
@@ -85,39 +76,6 @@ static void test_record_belongs_to_the_thread(void **state)
     assert_string_equal(charl_error_message(), "");
 }
 
-static void say(void *ctx, charl_log_level level, const char *message)
-{
-    (void)ctx;
-    _exit(level == CHARL_LOG_ERROR && strstr(message, "internal error: 1 == 2 does not hold (") ? 42 : 43);
-}
-
-static int exit_of_panic(charl_log_fn callback)
-{
-    int how = 0;
-    const pid_t child = fork();
-
-    assert_true(child >= 0);
-    if (child == 0) {
-        signal(SIGABRT, SIG_DFL);
-        charl_log_set_callback(callback, NULL);
-        CHARL_INVARIANT(1 == 1);
-        CHARL_INVARIANT(1 == 2);
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &how, 0), child);
-    return how;
-}
-
-static void test_panic(void **state)
-{
-    (void)state;
-    const int told = exit_of_panic(say);
-    const int bare = exit_of_panic(NULL);
-
-    assert_true(WIFEXITED(told) && WEXITSTATUS(told) == 42);
-    assert_true(WIFSIGNALED(bare) && WTERMSIG(bare) == SIGABRT);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,7 +83,6 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_long_messages_and_deep_paths_are_cut),
         cmocka_unit_test(test_record_belongs_to_the_thread),
-        cmocka_unit_test(test_panic),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

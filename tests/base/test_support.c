@@ -9,9 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/env.h"
-#include "base/error.h"
+#include "charl/error.h"
 
 static const float nan_f[3] = {1, NAN, 3};
 static const double wide[3] = {1, 2, 3};
@@ -77,8 +75,8 @@ static charl_status leaks(void *ctx)
     void *a = NULL, *b = NULL;
 
     (void)ctx;
-    CHARL_TRY(charl__alloc(1, &a));
-    CHARL_TRY(charl__alloc(1, &b)); /* its failure leaves a behind */
+    CHARL_TRY(charl_test_acquire(&a));
+    CHARL_TRY(charl_test_acquire(&b)); /* its failure leaves a behind */
     charl_free(a);
     charl_free(b);
     return CHARL_OK;
@@ -95,7 +93,7 @@ static charl_status swallows(void *ctx)
     void *p = NULL;
 
     (void)ctx;
-    if (charl__alloc(1, &p) == CHARL_OK) {
+    if (charl_test_acquire(&p) == CHARL_OK) {
         charl_free(p);
     }
     return CHARL_OK;
@@ -222,9 +220,9 @@ static void test_present_data(void **state)
 
     assert_non_null(f);
     fclose(f);
-    charl__env_set(CHARL_ENV_TEST_DATA, dir);
+    charl_test_env_set("CHARL_TEST_DATA", dir);
     assert_string_equal(charl_test_data("set"), charl_test_path(dir, "set"));
-    charl__env_set(CHARL_ENV_TEST_DATA, NULL);
+    charl_test_env_set("CHARL_TEST_DATA", NULL);
     charl_test_tempdir_remove(dir);
 }
 

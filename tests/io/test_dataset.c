@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "charl/dataset.h"
-#include "io/dataset/dataset_read.h"
-#include "io/dataset/dataset_write.h"
+#include "io/h5_dataset.h"
+#include "io/imports.h"
 
 /* HDF5 1.10 leaks the image of an object header whose checksum is wrong. charl's own leaks are
  * counted. */
@@ -33,30 +33,22 @@ static unsigned char pixel(int64_t row, int64_t i)
 /* ROWS + VAL images [2,3,4] with label row % 10. */
 static charl_status write_images(const char *path, bool overwrite)
 {
-    charl_status st = CHARL_OK;
-    const charl__writer_spec spec = {
-        .kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8, .x_item = {3, {2, 3, 4}}, .rows = ROWS, .more = VAL};
-    const charl_import_options opt = {sizeof opt, .overwrite = overwrite};
-    charl__writer *w = NULL;
+    static unsigned char x[ROWS + VAL][PIXELS];
+    static int32_t y[ROWS + VAL];
+    const h5_dataset d = {.kind = CHARL_DATASET_IMAGES,
+                          .x_dtype = CHARL_U8,
+                          .x_item = {3, {2, 3, 4}},
+                          .rows = {ROWS, VAL},
+                          .x = x,
+                          .y = y};
 
-    st = charl__writer_create(path, &spec, &opt, &w);
-    for (int64_t row = 0; st == CHARL_OK && row < ROWS + VAL; row += 100) {
-        unsigned char x[100][PIXELS];
-        int32_t y[100];
-
-        for (int64_t i = 0; i < 100; i++) {
-            for (int64_t j = 0; j < PIXELS; j++) {
-                x[i][j] = pixel(row + i, j);
-            }
-            y[i] = (int32_t)((row + i) % 10);
+    for (int64_t row = 0; row < ROWS + VAL; row++) {
+        for (int64_t j = 0; j < PIXELS; j++) {
+            x[row][j] = pixel(row, j);
         }
-        st = charl__writer_put(w, x, y, 100);
+        y[row] = (int32_t)(row % 10);
     }
-    if (st == CHARL_OK) {
-        st = charl__writer_finish(w);
-    }
-    charl__writer_destroy(w);
-    return st;
+    return h5_import(path, &d, overwrite);
 }
 
 static void check_row(int64_t row, const unsigned char *x, int32_t y)
@@ -135,17 +127,13 @@ static void wrong_rows_are_refused(void **state)
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows + 2, 1, NULL, y), CHARL_ERR_INVALID);
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TEST, rows, 1, NULL, y), CHARL_ERR_INVALID);
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_COUNT, rows, 1, NULL, y), CHARL_ERR_INVALID);
-    charl_assert_status(charl__dataset_read_at(ds, CHARL_SPLIT_TRAIN, rows, 1, NULL, y), CHARL_ERR_INVALID);
     charl_dataset_close(ds);
 }
 
 static void val_split_takes_the_last_part(void **state)
 {
     const char *path = charl_test_path(dir, "split.h5");
-    const charl__writer_spec spec = {
-        .kind = CHARL_DATASET_TABLE, .x_dtype = CHARL_F32, .x_item = {1, {2}}, .rows = 100};
     const charl_dataset_options opt = {sizeof opt, .val_split = 0.25};
-    charl__writer *w = NULL;
     charl_dataset *ds = NULL;
     charl_dataset_info info;
     float x[100][2];
@@ -158,10 +146,11 @@ static void val_split_takes_the_last_part(void **state)
         x[i][1] = 3;
         y[i] = i % 3;
     }
-    charl_assert_ok(charl__writer_create(path, &spec, NULL, &w));
-    charl_assert_ok(charl__writer_put(w, x, y, 100));
-    charl_assert_ok(charl__writer_finish(w));
-    charl__writer_destroy(w);
+    charl_assert_ok(h5_import(
+        path,
+        &(h5_dataset){
+            .kind = CHARL_DATASET_TABLE, .x_dtype = CHARL_F32, .x_item = {1, {2}}, .rows = {100}, .x = x, .y = y},
+        false));
     charl_assert_ok(charl_dataset_open(path, &opt, &ds));
     charl_dataset_get_info(ds, &info);
     assert_int_equal(info.rows[CHARL_SPLIT_TRAIN], 75);
@@ -188,27 +177,22 @@ static void val_split_takes_the_last_part(void **state)
 static void tokens_are_windows(void **state)
 {
     const char *path = charl_test_path(dir, "tokens.h5");
-    const charl__writer_spec spec = {
-        .kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U16, .rows = 1000, .more = 101, .classes = 1200};
+    const char *train = charl_test_path(dir, "train.bin"), *val = charl_test_path(dir, "val.bin");
     const charl_dataset_options opt = {sizeof opt, .window = 10};
-    charl__writer *w = NULL;
     charl_dataset *ds = NULL;
     charl_dataset_info info;
     uint16_t tokens[1101];
     int32_t x[2][10];
     int32_t y[2][10];
     const int64_t rows[] = {3, 98};
-    const int64_t starts[] = {17, 989};
-    const int64_t beyond = 990;
 
     (void)state;
     for (int i = 0; i < 1101; i++) {
         tokens[i] = (uint16_t)i;
     }
-    charl_assert_ok(charl__writer_create(path, &spec, NULL, &w));
-    charl_assert_ok(charl__writer_put(w, tokens, NULL, 1101));
-    charl_assert_ok(charl__writer_finish(w));
-    charl__writer_destroy(w);
+    put_file(train, tokens, 1000 * sizeof *tokens);
+    put_file(val, tokens + 1000, 101 * sizeof *tokens);
+    charl_assert_ok(charl_import("tokens", WITH(given("val_file", val), "vocab=1200"), &train, 1, path, NULL));
     charl_assert_status(charl_dataset_open(path, NULL, &ds), CHARL_ERR_CONFIG);
     charl_assert_message("window");
     charl_assert_ok(charl_dataset_open(path, &opt, &ds));
@@ -223,10 +207,6 @@ static void tokens_are_windows(void **state)
         assert_int_equal(y[0][j], 31 + j);
         assert_int_equal(x[1][j], 980 + j);
     }
-    charl_assert_ok(charl__dataset_read_at(ds, CHARL_SPLIT_TRAIN, starts, 2, x, y));
-    assert_int_equal(x[0][0], 17);
-    assert_int_equal(y[1][9], 999);
-    charl_assert_status(charl__dataset_read_at(ds, CHARL_SPLIT_TRAIN, &beyond, 1, x, y), CHARL_ERR_INVALID);
     charl_dataset_close(ds);
     charl_assert_status(
         charl_dataset_open(path, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 600}, &ds),

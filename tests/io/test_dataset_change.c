@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "charl/dataset.h"
+#include "charl/import.h"
 #include "io/dataset/dataset_read.h"
 #include "io/dataset/dataset_write.h"
 
@@ -238,6 +239,31 @@ static void test_a_cut_source_is_refused(void **state)
     charl_dataset_close(ds);
 }
 
+/* A mix is checked in each of its files. */
+static void test_a_mix_is_checked(void **state)
+{
+    const uint16_t tokens[100] = {0};
+    const charl_dataset_options window = {sizeof window, .window = 4};
+    const double weights[2] = {1, 1};
+    char file[2][512], raw[512];
+    const char *const files[2] = {file[0], file[1]}, *source = raw;
+    charl_dataset *ds = NULL;
+
+    (void)state;
+    snprintf(raw, sizeof raw, "%s/raw.bin", dir);
+    put_file(raw, tokens, sizeof tokens);
+    for (int i = 0; i < 2; i++) {
+        snprintf(file[i], sizeof file[i], "%s/mix%d.h5", dir, i);
+        charl_assert_ok(charl_import("tokens", (const char *const[]){"vocab=10", NULL}, &source, 1, file[i], NULL));
+    }
+    charl_assert_ok(charl_dataset_open_mix(files, weights, 2, &window, &ds));
+    charl_assert_ok(charl__dataset_check(ds));
+    assert_int_equal(truncate(file[1], 1000), 0);
+    charl_assert_status(charl__dataset_check(ds), CHARL_ERR_DATA);
+    charl_assert_message("mix1.h5: the file was cut while it was in use");
+    charl_dataset_close(ds);
+}
+
 static charl_status scenario(void *ctx)
 {
     charl_status st;
@@ -283,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_times_alone_are_no_change),
         cmocka_unit_test(test_a_cut_file_is_refused),
         cmocka_unit_test(test_a_cut_source_is_refused),
+        cmocka_unit_test(test_a_mix_is_checked),
         cmocka_unit_test(test_every_acquisition_may_fail),
     };
 

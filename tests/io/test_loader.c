@@ -1,105 +1,73 @@
-/* The loader: every sample once per epoch whatever the batch, the cursor, the ranks and the number
- * of slots; errors reach the caller; it can be stopped at any time. */
-#include "support/support.h"
+/* The loader: every sample once per epoch whatever the batch, the cursor, the ranks and how much is read ahead; errors reach the caller; it can be stopped at any time. */
+#include "io/h5_dataset.h"
+#include "io/imports.h"
+#include "io/scratch.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/fault.h"
 #include "charl/loader.h"
-#include "io/dataset/dataset_write.h"
-#include "io/dataset/loader.h"
 
-enum { N = 103, MAX_ROWS = 64, MAX_SLOTS = 5 };
+enum { N = 103 };
 
-static char *dir;
 static char path[512];
 static charl_dataset *ds;
-
-typedef struct slots {
-    float x[MAX_SLOTS][MAX_ROWS * 2];
-    int32_t y[MAX_SLOTS][MAX_ROWS];
-    void *px[MAX_SLOTS];
-    void *py[MAX_SLOTS];
-} slots;
-
-static slots memory;
 
 /* Row i is (i, -i) with label i % 4. */
 static void write_table(void)
 {
-    const charl__writer_spec spec = {.kind = CHARL_DATASET_TABLE, .x_dtype = CHARL_F32, .x_item = {1, {2}}, .rows = N};
-    charl__writer *w = NULL;
     float x[N][2];
     int32_t y[N];
+    const h5_dataset d = {
+        .kind = CHARL_DATASET_TABLE, .x_dtype = CHARL_F32, .x_item = {1, {2}}, .rows = {N}, .x = x, .y = y};
 
     for (int i = 0; i < N; i++) {
         x[i][0] = (float)i;
         x[i][1] = (float)-i;
         y[i] = i % 4;
     }
-    charl_assert_ok(charl__writer_create(path, &spec, NULL, &w));
-    charl_assert_ok(charl__writer_put(w, x, y, N));
-    charl_assert_ok(charl__writer_finish(w));
-    charl__writer_destroy(w);
+    charl_assert_ok(h5_import(path, &d, false));
 }
 
 static int setup(void **state)
 {
-    (void)state;
-    dir = charl_test_tempdir();
+    setup_dir(state);
     snprintf(path, sizeof path, "%s", charl_test_path(dir, "table.h5"));
     write_table();
     charl_assert_ok(charl_dataset_open(path, NULL, &ds));
-    for (int i = 0; i < MAX_SLOTS; i++) {
-        memory.px[i] = memory.x[i];
-        memory.py[i] = memory.y[i];
-    }
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     charl_dataset_close(ds);
-    charl_test_tempdir_remove(dir);
-    return 0;
+    return teardown_dir(state);
 }
 
-static charl__loader_options options(int64_t batch, int64_t row0, int64_t rows, int n_slots)
+static charl_loader_options options(int64_t batch, int prefetch)
 {
-    return (charl__loader_options){.ds = ds,
-                                   .shuffle = true,
-                                   .seed = 77,
-                                   .batch = batch,
-                                   .row0 = row0,
-                                   .rows = rows,
-                                   .end_step = -1,
-                                   .n_slots = n_slots,
-                                   .part = {[CHARL__BATCH_X] = memory.px, [CHARL__BATCH_Y] = memory.py}};
+    return (charl_loader_options){sizeof(charl_loader_options), .shuffle = CHARL_SHUFFLE_ROWS, .seed = 77,
+                                  .batch_size = batch, .prefetch = prefetch};
 }
 
 /* Append the rows of the next `steps` steps to out; checks that x and y belong together. */
-static void collect(charl__loader *l, int64_t first_step, int64_t steps, int64_t rows, int *out)
+static void collect(charl_loader *l, int64_t first_step, int64_t steps, int64_t rows, int *out)
 {
     for (int64_t k = 0; k < steps; k++) {
-        int64_t step;
-        int slot;
+        charl_loader_batch b;
 
-        charl_assert_ok(charl__loader_next(l, &step, &slot));
-        assert_int_equal(step, first_step + k);
+        charl_assert_ok(charl_loader_next(l, &b));
+        assert_int_equal(b.step, first_step + k);
+        assert_int_equal(b.rows, rows);
         for (int64_t i = 0; i < rows; i++) {
-            const float *x = &memory.x[slot][2 * i];
+            const float *x = (const float *)b.x + 2 * i;
 
             out[k * rows + i] = (int)x[0];
             assert_int_equal((int)x[1], -(int)x[0]);
-            assert_int_equal(memory.y[slot][i], (int)x[0] % 4);
+            assert_int_equal(((const int32_t *)b.y)[i], (int)x[0] % 4);
         }
-        charl__loader_release(l, slot);
     }
 }
 
@@ -111,14 +79,14 @@ static void every_sample_once_per_epoch(void **state)
     for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
         const int64_t batch = batches[b];
         const int64_t steps = 3 * N / batch + 1;
-        const charl__loader_options opt = options(batch, 0, batch, 3);
-        charl__loader *l = NULL;
+        const charl_loader_options opt = options(batch, 2);
+        charl_loader *l = NULL;
         int *rows = calloc((size_t)(steps * batch), sizeof *rows);
 
         assert_non_null(rows);
-        charl_assert_ok(charl__loader_create(&opt, &l));
+        charl_assert_ok(charl_loader_create(ds, NULL, &opt, &l));
         collect(l, 0, steps, batch, rows);
-        charl__loader_destroy(l);
+        charl_loader_destroy(l);
         for (int e = 0; e < 3; e++) { /* batches straddle the epochs: N is prime */
             int seen[N] = {0};
 
@@ -139,24 +107,26 @@ static void any_cursor_and_any_ranks_give_the_same_rows(void **state)
     static const int ranks[] = {1, 2, 3, 4, 6, 12};
     int all[B * STEPS];
     int part[B * STEPS];
-    charl__loader *l = NULL;
-    charl__loader_options opt = options(B, 0, B, 2);
+    charl_slices mine;
+    charl_loader *l = NULL;
+    charl_loader_options opt = options(B, 1);
 
     (void)state;
-    charl_assert_ok(charl__loader_create(&opt, &l));
+    charl_assert_ok(charl_loader_create(ds, NULL, &opt, &l));
     collect(l, 0, STEPS, B, all);
-    charl__loader_destroy(l);
+    charl_loader_destroy(l);
     for (size_t k = 0; k < sizeof ranks / sizeof *ranks; k++) {
         const int64_t rows = B / ranks[k];
 
         for (int rank = 0; rank < ranks[k]; rank++) {
             const int64_t first = (rank * 7) % STEPS;
 
-            opt = options(B, rank * rows, rows, 1 + rank % MAX_SLOTS);
+            opt = options(B, rank % 5);
             opt.first_step = first;
-            charl_assert_ok(charl__loader_create(&opt, &l));
+            charl_assert_ok(charl_slices_block(ranks[k], rank, ranks[k], &mine));
+            charl_assert_ok(charl_loader_create(ds, &mine, &opt, &l));
             collect(l, first, STEPS - first, rows, part);
-            charl__loader_destroy(l);
+            charl_loader_destroy(l);
             for (int64_t s = 0; s < STEPS - first; s++) {
                 assert_memory_equal(part + s * rows, all + (first + s) * B + rank * rows, (size_t)rows * sizeof *part);
             }
@@ -164,209 +134,140 @@ static void any_cursor_and_any_ranks_give_the_same_rows(void **state)
     }
 }
 
-/* Row i of a part is followed by the row that lies as far from the other end of the batch. */
-static void mirrored_rows_follow(void **state)
-{
-    charl__loader_options opt = options(32, 4, 8, 3);
-    charl__loader *l = NULL;
-    int rows[4 * 16];
-
-    (void)state;
-    opt.first_step = 2;
-    opt.mirrored = true;
-    charl_assert_ok(charl__loader_create(&opt, &l));
-    collect(l, 2, 4, 16, rows);
-    for (int64_t k = 0; k < 4; k++) {
-        for (int64_t i = 0; i < 8; i++) {
-            const int64_t begin = (2 + k) * 32;
-
-            assert_int_equal(rows[16 * k + i], charl_order_row(77, N, true, begin + 4 + i));
-            assert_int_equal(rows[16 * k + 8 + i], charl_order_row(77, N, true, begin + 31 - (4 + i)));
-        }
-    }
-    charl__loader_destroy(l);
-}
-
 static void the_last_step_is_the_last(void **state)
 {
-    charl__loader_options opt = options(40, 0, 40, 2);
+    charl_loader_options opt = options(40, 1);
     int rows[3 * 40];
-    int64_t step;
-    int slot;
-    charl__loader *l = NULL;
+    charl_loader_batch b;
+    charl_loader *l = NULL;
 
     (void)state;
-    opt.shuffle = false;
+    opt.shuffle = CHARL_SHUFFLE_NO;
     opt.end_step = 3; /* 120 rows of 103: the rest begins again */
-    charl_assert_ok(charl__loader_create(&opt, &l));
+    charl_assert_ok(charl_loader_create(ds, NULL, &opt, &l));
     collect(l, 0, 3, 40, rows);
     for (int i = 0; i < 120; i++) {
         assert_int_equal(rows[i], i % N);
     }
-    charl_assert_status(charl__loader_next(l, &step, &slot), CHARL_ERR_INVALID);
-    assert_true(charl__loader_waited_s(l) >= 0);
-    charl__loader_destroy(l);
-}
-
-static void holding_every_slot_is_an_error_not_a_hang(void **state)
-{
-    const charl__loader_options opt = options(4, 0, 4, 2);
-    int64_t step;
-    int slot;
-    charl__loader *l = NULL;
-
-    (void)state;
-    charl_assert_ok(charl__loader_create(&opt, &l));
-    charl_assert_ok(charl__loader_next(l, &step, &slot));
-    charl_assert_ok(charl__loader_next(l, &step, &slot));
-    charl_assert_status(charl__loader_next(l, &step, &slot), CHARL_ERR_INVALID);
-    charl_assert_message("all 2 slots");
-    charl__loader_release(l, 0);
-    charl_assert_ok(charl__loader_next(l, &step, &slot));
-    assert_int_equal(step, 2);
-    charl__loader_destroy(l); /* with slots still held */
+    charl_assert_status(charl_loader_next(l, &b), CHARL_ERR_INVALID);
+    charl_loader_destroy(l);
 }
 
 static void read_errors_reach_the_caller(void **state)
 {
-    const charl__loader_options opt = options(1, 0, 1, 2);
-    charl__loader *l = NULL;
+    const charl_loader_options opt = options(1, 1);
+    charl_loader *l = NULL;
     charl_status st = CHARL_OK;
-    int64_t step;
-    int slot;
+    charl_loader_batch b;
     int good = 0;
 
     (void)state;
     /* Two reads per step (x and y); the blocks were checked by earlier tests or are by this one. */
-    charl_assert_ok(charl__fault_set("data.eio:15+"));
-    charl_assert_ok(charl__loader_create(&opt, &l));
+    charl_test_fault_set("data.eio:15+");
+    charl_assert_ok(charl_loader_create(ds, NULL, &opt, &l));
     while (st == CHARL_OK && good < 100) {
-        st = charl__loader_next(l, &step, &slot);
-        if (st == CHARL_OK) {
-            good++;
-            charl__loader_release(l, slot);
-        }
+        st = charl_loader_next(l, &b);
+        good += st == CHARL_OK;
     }
     assert_int_equal(st, CHARL_ERR_IO);
     charl_assert_message("table.h5");
     assert_in_range(good, 6, 7);
     charl_error_clear();
-    charl_assert_status(charl__loader_next(l, &step, &slot), CHARL_ERR_IO); /* and again */
+    charl_assert_status(charl_loader_next(l, &b), CHARL_ERR_IO); /* and again */
     charl_assert_message("table.h5");
-    charl__loader_destroy(l);
-    charl_assert_ok(charl__fault_set(NULL));
+    charl_loader_destroy(l);
+    charl_test_fault_set(NULL);
 }
 
 static void it_stops_at_any_time(void **state)
 {
     (void)state;
     for (int i = 0; i < 50; i++) {
-        const charl__loader_options opt = options(8, 0, 8, 1 + i % MAX_SLOTS);
-        charl__loader *l = NULL;
-        int64_t step;
-        int slot;
+        const charl_loader_options opt = options(8, i % 5);
+        charl_loader *l = NULL;
+        charl_loader_batch b;
 
-        charl_assert_ok(charl__loader_create(&opt, &l));
+        charl_assert_ok(charl_loader_create(ds, NULL, &opt, &l));
         if (i % 3 == 1) {
-            charl_assert_ok(charl__loader_next(l, &step, &slot));
+            charl_assert_ok(charl_loader_next(l, &b));
         } else if (i % 3 == 2) {
-            charl__sleep_s(0.001); /* time for the ring to fill: the thread now waits */
+            charl_test_sleep_s(0.001); /* time for the ring to fill: the thread now waits */
         }
-        charl__loader_destroy(l);
+        charl_loader_destroy(l);
     }
-    charl__loader_destroy(NULL);
+    charl_loader_destroy(NULL);
 }
 
 static void bad_options_are_refused(void **state)
 {
-    charl__loader *l = NULL;
-    charl__loader_options opt = options(8, 4, 5, 2);
+    charl_loader *l = NULL;
+    charl_loader_options opt = options(8, 1);
 
     (void)state;
-    charl_assert_status(charl__loader_create(&opt, &l), CHARL_ERR_INVALID);
-    opt = options(8, 0, 8, 0);
-    charl_assert_status(charl__loader_create(&opt, &l), CHARL_ERR_INVALID);
-    opt = options(8, 0, 8, 2);
     opt.split = CHARL_SPLIT_VAL;
-    charl_assert_status(charl__loader_create(&opt, &l), CHARL_ERR_INVALID);
+    charl_assert_status(charl_loader_create(ds, NULL, &opt, &l), CHARL_ERR_INVALID);
     charl_assert_message("no split val");
-    opt = options(8, 0, 8, 2);
+    opt = options(8, 1);
     opt.first_step = INT64_MAX / 2;
-    charl_assert_status(charl__loader_create(&opt, &l), CHARL_ERR_INVALID);
+    charl_assert_status(charl_loader_create(ds, NULL, &opt, &l), CHARL_ERR_INVALID);
     assert_null(l);
 }
 
 static void token_windows_shift_with_the_epoch(void **state)
 {
-    const char *tokens_path = charl_test_path(dir, "tokens.h5");
-    const charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U16, .rows = 500};
-    charl__loader_options opt = options(7, 0, 7, 2);
-    static int32_t x[2][7 * 8];
-    static int32_t y[2][7 * 8];
-    void *px[2] = {x[0], x[1]};
-    void *py[2] = {y[0], y[1]};
+    const char *tokens_path = charl_test_path(dir, "tokens.h5"), *raw = charl_test_path(dir, "raw.bin");
+    const charl_loader_options opt = options(7, 1);
     uint16_t tokens[500];
-    charl__writer *w = NULL;
-    charl__loader *l = NULL;
+    charl_dataset *text = NULL;
+    charl_loader *l = NULL;
+    charl_loader_batch b;
     charl_dataset_info info;
 
     (void)state;
     for (int i = 0; i < 500; i++) {
         tokens[i] = (uint16_t)i;
     }
-    charl_assert_ok(charl__writer_create(tokens_path, &spec, NULL, &w));
-    charl_assert_ok(charl__writer_put(w, tokens, NULL, 500));
-    charl_assert_ok(charl__writer_finish(w));
-    charl__writer_destroy(w);
+    put_file(raw, tokens, sizeof tokens);
+    charl_assert_ok(charl_import("tokens", NULL, &raw, 1, tokens_path, NULL));
     charl_assert_ok(
-        charl_dataset_open(tokens_path, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 8}, &opt.ds));
-    charl_dataset_get_info(opt.ds, &info);
-    opt.part[CHARL__BATCH_X] = px;
-    opt.part[CHARL__BATCH_Y] = py;
-    charl_assert_ok(charl__loader_create(&opt, &l));
+        charl_dataset_open(tokens_path, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 8}, &text));
+    charl_dataset_get_info(text, &info);
+    charl_assert_ok(charl_loader_create(text, NULL, &opt, &l));
     for (int64_t k = 0; k < 40; k++) {
-        int64_t step;
-        int slot;
-
-        charl_assert_ok(charl__loader_next(l, &step, &slot));
+        charl_assert_ok(charl_loader_next(l, &b));
         for (int64_t i = 0; i < 7; i++) {
+            const int32_t *x = (const int32_t *)b.x + i * 8, *y = (const int32_t *)b.y + i * 8;
             const int64_t n = info.rows[0];
-            const int64_t p = step * 7 + i;
+            const int64_t p = b.step * 7 + i;
             const int64_t at = charl_order_row(77, n, true, p) * 8 + charl_order_shift(77, n, true, p, 8);
 
             for (int64_t j = 0; j < 8; j++) {
-                assert_int_equal(x[slot][i * 8 + j], at + j);
-                assert_int_equal(y[slot][i * 8 + j], at + j + 1);
+                assert_int_equal(x[j], at + j);
+                assert_int_equal(y[j], at + j + 1);
             }
         }
-        charl__loader_release(l, slot);
     }
-    charl__loader_destroy(l);
-    charl_dataset_close(opt.ds);
+    charl_loader_destroy(l);
+    charl_dataset_close(text);
 }
 
 static charl_status open_and_load(void *ctx)
 {
-    charl__loader_options opt = options(10, 0, 10, 2);
-    charl__loader *l = NULL;
-    charl_status st;
+    charl_loader_options opt = options(10, 1);
+    charl_dataset *table = NULL;
+    charl_loader *l = NULL;
+    charl_loader_batch b;
+    charl_status st = charl_dataset_open(ctx, NULL, &table);
 
     opt.end_step = 6;
-    st = charl_dataset_open(ctx, NULL, &opt.ds);
     if (st == CHARL_OK) {
-        st = charl__loader_create(&opt, &l);
+        st = charl_loader_create(table, NULL, &opt, &l);
     }
     for (int k = 0; st == CHARL_OK && k < 6; k++) {
-        int64_t step;
-        int slot;
-
-        st = charl__loader_next(l, &step, &slot);
-        if (st == CHARL_OK) {
-            charl__loader_release(l, slot);
-        }
+        st = charl_loader_next(l, &b);
     }
-    charl__loader_destroy(l);
-    charl_dataset_close(opt.ds);
+    charl_loader_destroy(l);
+    charl_dataset_close(table);
     return st;
 }
 
@@ -376,7 +277,7 @@ static void every_acquisition_may_fail(void **state)
     assert_true(charl_test_fail_every_acquisition(open_and_load, path) > 20);
 }
 
-/* The public loader: every rank gets the rows of its slices, of the steps from any first step on. */
+/* Every rank gets the rows of its slices, of the steps from any first step on. */
 static void slices_give_the_rows_of_one_rank(void **state)
 {
     enum { B = 24, STEPS = 12, SLICES = 8 };
@@ -468,41 +369,13 @@ static void every_acquisition_of_a_loader_can_fail(void **state)
     assert_true(charl_test_fail_every_acquisition(read_one, ds) >= 4);
 }
 
-/* Nothing is read before it is asked for, whatever room there is. */
-static void nothing_is_read_before_it_is_asked_for(void **state)
-{
-    charl__loader_options o = options(16, 0, 16, 3);
-    charl__loader *l;
-    int64_t step;
-    int slot;
-
-    (void)state;
-    o.on_demand = true;
-    for (int s = 0; s < 3; s++) {
-        memory.x[s][0] = -999;
-    }
-    charl_assert_ok(charl__loader_create(&o, &l));
-    for (int s = 0; s < 3; s++) {
-        charl__sleep_s(0.02);
-        assert_true(memory.x[s][0] == -999);
-        charl_assert_ok(charl__loader_next(l, &step, &slot));
-        assert_int_equal(step, s);
-        assert_int_equal(slot, s);
-        assert_true(memory.x[s][0] >= 0);
-    }
-    charl__loader_destroy(l);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_read_before_it_is_asked_for),
         cmocka_unit_test(read_errors_reach_the_caller),
         cmocka_unit_test(every_sample_once_per_epoch),
         cmocka_unit_test(any_cursor_and_any_ranks_give_the_same_rows),
-        cmocka_unit_test(mirrored_rows_follow),
         cmocka_unit_test(the_last_step_is_the_last),
-        cmocka_unit_test(holding_every_slot_is_an_error_not_a_hang),
         cmocka_unit_test(it_stops_at_any_time),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(token_windows_shift_with_the_epoch),

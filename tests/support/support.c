@@ -62,6 +62,11 @@ void *charl_test_array(int64_t count, size_t size)
     return out;
 }
 
+charl_status charl_test_acquire(void **out)
+{
+    return charl__alloc(1, out);
+}
+
 static charl__env_id env_of(const char *name)
 {
     for (int i = 0; i < CHARL_ENV_COUNT; i++) {

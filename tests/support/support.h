@@ -76,6 +76,8 @@ void charl_test_env_set(const char *name, const char *value);
 /** Whether a variable of docs/env.md is a flag that is set. */
 bool charl_test_env_is_on(const char *name);
 
+/** An acquisition of charl's that can be made to fail; release it with charl_free. */
+charl_status charl_test_acquire(void **out);
 /** Put the faults of `spec` into force (CHARL_FAULT in docs/env.md); NULL: none. */
 void charl_test_fault_set(const char *spec);
 /** Fail the nth acquisition from now; 0: none. */

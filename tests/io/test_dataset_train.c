@@ -1,0 +1,417 @@
+/* What the trainer takes of a dataset, and how much it counts: labels that are ignored, weights of samples, tokens and classes; draws with
+ * replacement, whose order follows from seed and position alone; windows that begin at any token; batches
+ * in memory that the trainer lends. */
+#include "io/import_sample.h"
+
+#include <math.h>
+
+#include "io/dataset/dataset_read.h"
+#include "io/dataset/dataset_write.h"
+#include "io/dataset/loader.h"
+#include "io/dataset/order/split.h"
+#include "io/dataset/order/stream.h"
+#include "io/dataset/weights.h"
+
+enum { ROWS = 6, TOKENS = 12, WINDOW = 4 };
+
+static const charl_shape one = {0, {0}};
+
+/* A table whose labels are given, the last two for validation; `weights` may be NULL. */
+static charl_status write_table(const int32_t labels[ROWS], charl_dtype dtype, const void *weights, int64_t n)
+{
+    charl_status st = CHARL_OK;
+    const charl__writer_spec spec = {
+        .kind = CHARL_DATASET_TABLE, .x_dtype = CHARL_F32, .x_item = {1, {2}}, .rows = ROWS - 2, .more = 2};
+    const float x[ROWS][2] = {{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}, {11, 12}};
+    charl__writer *w = NULL;
+
+    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, &replace, &w));
+    CHARL_TRY_CLEANUP(charl__writer_put(w, x, labels, ROWS));
+    if (weights) {
+        CHARL_TRY_CLEANUP(charl__writer_array(w, "/train/weights", dtype, &one, n, weights));
+    }
+    CHARL_TRY_CLEANUP(charl__writer_finish(w));
+cleanup:
+    charl__writer_destroy(w);
+    return st;
+}
+
+static void check_weights(charl_dataset *ds, charl_split split, int64_t n, const float *want)
+{
+    const int64_t places[ROWS] = {0, 1, 2, 3, 4, 5};
+    float w[ROWS * WINDOW];
+
+    charl_assert_ok(charl__dataset_read_weights(ds, split, places, n, w));
+    for (int64_t i = 0; i < n; i++) {
+        assert_float_equal(w[i], want[i], 0);
+    }
+}
+
+static void ignored_labels_weigh_nothing(void **state)
+{
+    const int32_t labels[ROWS] = {0, -1, 2, -100, 1, -1};
+    const int64_t rows[] = {3, 0, 1, 2};
+    int32_t y[4];
+    charl_dataset_info info;
+    charl_dataset *ds;
+
+    (void)state;
+    charl_assert_ok(write_table(labels, CHARL_F32, NULL, 0));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.classes, 3);
+    assert_int_equal(info.ignored[CHARL_SPLIT_TRAIN], 2);
+    assert_int_equal(info.ignored[CHARL_SPLIT_VAL], 1);
+    assert_true(info.weighted);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 4, NULL, y));
+    assert_int_equal(y[0], -1);
+    assert_int_equal(y[1], 0);
+    assert_int_equal(y[2], -1);
+    assert_int_equal(y[3], 2);
+    check_weights(ds, CHARL_SPLIT_TRAIN, 4, (const float[]){1, 0, 1, 0});
+    check_weights(ds, CHARL_SPLIT_VAL, 2, (const float[]){1, 0});
+    charl_assert_ok(charl_dataset_verify(ds));
+
+    /* Classes weigh what they are given, in training only; labels that are ignored still nothing. */
+    charl_assert_ok(charl__dataset_weigh_classes(ds, (const float[]){0.5F, 3, 0.25F}));
+    check_weights(ds, CHARL_SPLIT_TRAIN, 4, (const float[]){0.5F, 0, 0.25F, 0});
+    check_weights(ds, CHARL_SPLIT_VAL, 2, (const float[]){1, 0});
+    charl_dataset_close(ds);
+}
+
+static void samples_have_weights(void **state)
+{
+    const int32_t labels[ROWS] = {0, -1, 2, 1, 1, 1};
+    const float weights[] = {0.5F, 7, 0, 2};
+    const unsigned char bytes[] = {255, 1, 0, 3};
+    charl_dataset_info info;
+    charl_dataset *ds;
+
+    (void)state;
+    charl_assert_ok(write_table(labels, CHARL_F32, weights, 4));
+    ds = open_out(NULL, &info);
+    assert_true(info.weighted);
+    check_weights(ds, CHARL_SPLIT_TRAIN, 4, (const float[]){0.5F, 0, 0, 2});
+    check_weights(ds, CHARL_SPLIT_VAL, 2, (const float[]){1, 1});
+    charl_dataset_close(ds);
+    charl_assert_ok(write_table(labels, CHARL_U8, bytes, 4));
+    ds = open_out(NULL, &info);
+    check_weights(ds, CHARL_SPLIT_TRAIN, 4, (const float[]){255, 0, 0, 3});
+    charl_dataset_close(ds);
+}
+
+static void tokens_have_weights(void **state)
+{
+    const charl__writer_spec spec = {
+        .kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U8, .rows = TOKENS, .classes = TOKENS};
+    unsigned char tokens[TOKENS], weights[TOKENS];
+    float w[2 * WINDOW], f[TOKENS];
+    charl_dataset_info info;
+    charl__writer *writer = NULL;
+    charl_dataset *ds;
+
+    (void)state;
+    for (int i = 0; i < TOKENS; i++) {
+        tokens[i] = (unsigned char)i;
+        weights[i] = (unsigned char)(10 * i);
+        f[i] = 0.5F * (float)i;
+    }
+    for (int k = 0; k < 2; k++) {
+        charl_assert_ok(charl__writer_create(out, &spec, &replace, &writer));
+        charl_assert_ok(charl__writer_put(writer, tokens, NULL, TOKENS));
+        charl_assert_ok(charl__writer_array(writer, "/train/weights", k ? CHARL_F32 : CHARL_U8, &one, TOKENS,
+                                            k ? (void *)f : weights));
+        charl_assert_ok(charl__writer_finish(writer));
+        charl__writer_destroy(writer);
+        ds = open_out(&(charl_dataset_options){sizeof(charl_dataset_options), .window = WINDOW}, &info);
+        assert_true(info.weighted);
+        assert_int_equal(charl__dataset_weights_dtype(ds), k ? CHARL_F32 : CHARL_U8);
+        /* The weights of targets: of the tokens after those that are read. */
+        charl_assert_ok(charl__dataset_read_weights(ds, CHARL_SPLIT_TRAIN, (const int64_t[]){5, 1}, 2, w));
+        for (int i = 0; i < WINDOW; i++) {
+            assert_float_equal(w[i], (k ? 0.5F : 10) * (float)(6 + i), 0);
+            assert_float_equal(w[WINDOW + i], (k ? 0.5F : 10) * (float)(2 + i), 0);
+        }
+        charl_assert_status(charl__dataset_read_weights(ds, CHARL_SPLIT_TRAIN, (const int64_t[]){8}, 1, w),
+                            CHARL_ERR_INVALID);
+        charl_dataset_close(ds);
+    }
+}
+
+static void wrong_weights_are_refused(void **state)
+{
+    const int32_t labels[ROWS] = {0, 1, 2, 1, 1, 1}, signs[ROWS] = {-1, 1, 1, -1, 1, 1};
+    static const float bad[][4] = {{1, -1, 1, 1}, {1, 1, NAN, 1}, {INFINITY, 1, 1, 1}};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) { /* what was written is verified */
+        charl_assert_status(write_table(labels, CHARL_F32, bad[i], 4), CHARL_ERR_DATA);
+        charl_assert_message("/train/weights");
+        charl_assert_message(i == 0 ? "is not a weight" : "holds a NaN or an infinity");
+    }
+    charl_assert_status(write_table(labels, CHARL_F32, bad[0], 3), CHARL_ERR_DATA);
+    charl_assert_message("/train/weights has 3 weights for 4 samples");
+    charl_assert_status(write_table(signs, CHARL_F32, NULL, 0), CHARL_ERR_DATA);
+    charl_assert_message("the labels in /train/y are -1 and 1, but -1 marks samples that do not count");
+}
+
+/* Weights that choose samples do not weigh them in the loss too; where classes are balanced, they do. */
+static void weights_choose_samples_instead_of_weighing_them(void **state)
+{
+    const int32_t labels[ROWS] = {0, -1, 2, 1, 1, 1};
+    const float weights[] = {0.5F, 7, 0, 2};
+    charl_dataset_options opt = {sizeof opt, .sampling = CHARL_SAMPLING_WEIGHTED};
+    charl_dataset_info info;
+    charl_dataset *ds;
+
+    (void)state;
+    charl_assert_ok(write_table(labels, CHARL_F32, weights, 4));
+    ds = open_out(&opt, &info);
+    check_weights(ds, CHARL_SPLIT_TRAIN, 4, (const float[]){1, 0, 1, 1});
+    charl_dataset_close(ds);
+    opt.sampling = CHARL_SAMPLING_BALANCED;
+    ds = open_out(&opt, &info);
+    check_weights(ds, CHARL_SPLIT_TRAIN, 4, (const float[]){0.5F, 0, 0, 2});
+    charl_dataset_close(ds);
+}
+
+static void draws_have_their_probabilities(void **state)
+{
+    /* rows of weight 0 first, in the middle and last; totals that need all 64 bits of the product */
+    const uint64_t sums[] = {0, 0, 1, 1, 4, UINT64_C(1) << 32, UINT64_C(1) << 62, UINT64_C(1) << 62};
+    const uint64_t small[] = {0, 0, 1, 1, 4, 10, 10};
+    int64_t rows[6000], count[6] = {0};
+
+    (void)state;
+    charl__order_draws(7, 7, sums, 0, 6000, rows);
+    for (int i = 0; i < 6000; i++) {
+        assert_int_equal(rows[i], 5);
+    }
+    charl__order_draws(7, 6, small, 0, 6000, rows);
+    for (int i = 0; i < 6000; i++) {
+        int64_t alone;
+
+        count[rows[i]]++;
+        charl__order_draws(7, 6, small, i, 1, &alone);
+        assert_int_equal(alone, rows[i]);
+    }
+    for (int r = 0; r < 6; r++) {
+        const double expected = 6000 * (double)(small[r + 1] - small[r]) / 10;
+
+        assert_true(fabs((double)count[r] - expected) <= 4 * sqrt(expected));
+    }
+}
+
+/* The order that checkpoints continue. */
+static void the_draws_are_frozen(void **state)
+{
+    const uint64_t sums[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    const int64_t frozen[] = {4, 0, 1, 5, 5, 5, 5, 4, 3, 2, 2, 0};
+    int64_t rows[12];
+
+    (void)state;
+    charl__order_draws(42, 10, sums, 5, 12, rows);
+    assert_memory_equal(rows, frozen, sizeof frozen);
+}
+
+/* Labels may be any numbers: memory is needed for the classes that occur. */
+static void classes_may_be_far_apart(void **state)
+{
+    static const int32_t near[] = {2, 0, 2, 2, 0, 2}, far[] = {INT32_MAX, 7, INT32_MAX, INT32_MAX, 7, INT32_MAX};
+    uint8_t *chosen = NULL;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const int32_t *labels = i == 0 ? near : far;
+        int of_first = 0, of_second = 0;
+
+        charl_assert_ok(charl__split_rows(labels, 6, 3, 1, &chosen));
+        for (int r = 0; r < 6; r++) {
+            *(labels[r] == labels[0] ? &of_first : &of_second) += chosen[r];
+        }
+        assert_int_equal(of_first, 2);
+        assert_int_equal(of_second, 1);
+        charl_free(chosen);
+    }
+}
+
+/* Windows that begin at any token: the last one needs a token behind it. Rows of other data have no such places. */
+static void windows_begin_at_any_token(void **state)
+{
+    const charl__writer_spec spec = {
+        .kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U8, .rows = TOKENS, .classes = TOKENS};
+    const int64_t starts[] = {3, TOKENS - WINDOW - 1}, beyond = TOKENS - WINDOW, first = 0;
+    const int32_t labels[ROWS] = {0, 1, 2, 1, 1, 1};
+    unsigned char tokens[TOKENS];
+    int32_t x[2][WINDOW], y[2][WINDOW];
+    charl_dataset_info info;
+    charl__writer *writer = NULL;
+    charl_dataset *ds;
+
+    (void)state;
+    for (int i = 0; i < TOKENS; i++) {
+        tokens[i] = (unsigned char)i;
+    }
+    charl_assert_ok(charl__writer_create(out, &spec, &replace, &writer));
+    charl_assert_ok(charl__writer_put(writer, tokens, NULL, TOKENS));
+    charl_assert_ok(charl__writer_finish(writer));
+    charl__writer_destroy(writer);
+    ds = open_out(&(charl_dataset_options){sizeof(charl_dataset_options), .window = WINDOW}, &info);
+    charl_assert_ok(charl__dataset_read_at(ds, CHARL_SPLIT_TRAIN, starts, 2, x, y));
+    assert_int_equal(x[0][0], 3);
+    assert_int_equal(y[1][WINDOW - 1], TOKENS - 1);
+    charl_assert_status(charl__dataset_read_at(ds, CHARL_SPLIT_TRAIN, &beyond, 1, x, y), CHARL_ERR_INVALID);
+    charl_dataset_close(ds);
+    charl_assert_ok(write_table(labels, CHARL_F32, NULL, 0));
+    ds = open_out(NULL, &info);
+    charl_assert_status(charl__dataset_read_at(ds, CHARL_SPLIT_TRAIN, &first, 1, NULL, y), CHARL_ERR_INVALID);
+    charl_dataset_close(ds);
+}
+
+/* The loader as the trainer uses it: it lends the memory, and holds a slot for as long as the device reads it. */
+enum { N = 103, MAX_ROWS = 16, SLOTS = 3 };
+
+static float slot_x[SLOTS][MAX_ROWS];
+
+/* A loader of rows whose only number is their index. */
+static charl__loader_options reader_options(charl_dataset *ds, int64_t batch, int64_t row0, int64_t rows, int n_slots)
+{
+    static void *slots[SLOTS] = {slot_x[0], slot_x[1], slot_x[2]};
+
+    return (charl__loader_options){.ds = ds,
+                                   .shuffle = CHARL_SHUFFLE_ROWS,
+                                   .seed = 77,
+                                   .batch = batch,
+                                   .row0 = row0,
+                                   .rows = rows,
+                                   .end_step = -1,
+                                   .n_slots = n_slots,
+                                   .part = {[CHARL__BATCH_X] = slots}};
+}
+
+static charl_dataset *open_numbers(void)
+{
+    const charl__writer_spec spec = {.kind = CHARL_DATASET_TABLE, .x_dtype = CHARL_F32, .x_item = {1, {1}}, .rows = N};
+    charl__writer *w = NULL;
+    charl_dataset_info info;
+    float x[N];
+    int32_t y[N] = {0};
+
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)i;
+    }
+    charl_assert_ok(charl__writer_create(out, &spec, &replace, &w));
+    charl_assert_ok(charl__writer_put(w, x, y, N));
+    charl_assert_ok(charl__writer_finish(w));
+    charl__writer_destroy(w);
+    return open_out(NULL, &info);
+}
+
+/* Row i of a part is followed by the row that lies as far from the other end of the batch. */
+static void mirrored_rows_follow(void **state)
+{
+    charl_dataset *ds = open_numbers();
+    charl__loader_options opt = reader_options(ds, 32, 4, 8, SLOTS);
+    charl__loader *l = NULL;
+    int64_t step;
+    int slot;
+
+    (void)state;
+    opt.first_step = 2;
+    opt.mirrored = true;
+    charl_assert_ok(charl__loader_create(&opt, &l));
+    for (int64_t k = 2; k < 6; k++) {
+        charl_assert_ok(charl__loader_next(l, &step, &slot));
+        assert_int_equal(step, k);
+        for (int64_t i = 0; i < 8; i++) {
+            assert_int_equal(slot_x[slot][i], charl_order_row(77, N, true, k * 32 + 4 + i));
+            assert_int_equal(slot_x[slot][8 + i], charl_order_row(77, N, true, k * 32 + 31 - (4 + i)));
+        }
+        charl__loader_release(l, slot);
+    }
+    charl__loader_destroy(l);
+    charl_dataset_close(ds);
+}
+
+static void holding_every_slot_is_an_error_not_a_hang(void **state)
+{
+    charl_dataset *ds = open_numbers();
+    const charl__loader_options opt = reader_options(ds, 4, 0, 4, 2);
+    int64_t step;
+    int slot;
+    charl__loader *l = NULL;
+
+    (void)state;
+    charl_assert_ok(charl__loader_create(&opt, &l));
+    charl_assert_ok(charl__loader_next(l, &step, &slot));
+    charl_assert_ok(charl__loader_next(l, &step, &slot));
+    charl_assert_status(charl__loader_next(l, &step, &slot), CHARL_ERR_INVALID);
+    charl_assert_message("all 2 slots");
+    charl__loader_release(l, 0);
+    charl_assert_ok(charl__loader_next(l, &step, &slot));
+    assert_int_equal(step, 2);
+    assert_true(charl__loader_waited_s(l) >= 0);
+    charl__loader_destroy(l); /* with slots still held */
+    charl_dataset_close(ds);
+}
+
+/* Nothing is read before it is asked for, whatever room there is. */
+static void nothing_is_read_before_it_is_asked_for(void **state)
+{
+    charl_dataset *ds = open_numbers();
+    charl__loader_options o = reader_options(ds, 16, 0, 16, SLOTS);
+    charl__loader *l;
+    int64_t step;
+    int slot;
+
+    (void)state;
+    o.on_demand = true;
+    for (int s = 0; s < SLOTS; s++) {
+        slot_x[s][0] = -999;
+    }
+    charl_assert_ok(charl__loader_create(&o, &l));
+    for (int s = 0; s < SLOTS; s++) {
+        charl_test_sleep_s(0.02);
+        assert_true(slot_x[s][0] == -999);
+        charl_assert_ok(charl__loader_next(l, &step, &slot));
+        assert_int_equal(step, s);
+        assert_int_equal(slot, s);
+        assert_true(slot_x[s][0] >= 0);
+    }
+    charl__loader_destroy(l);
+    charl_dataset_close(ds);
+}
+
+static void wrong_slots_are_refused(void **state)
+{
+    charl_dataset *ds = open_numbers();
+    charl__loader_options opt = reader_options(ds, 8, 4, 5, 2);
+    charl__loader *l = NULL;
+
+    (void)state;
+    charl_assert_status(charl__loader_create(&opt, &l), CHARL_ERR_INVALID); /* rows beyond the batch */
+    opt = reader_options(ds, 8, 0, 8, 0);
+    charl_assert_status(charl__loader_create(&opt, &l), CHARL_ERR_INVALID);
+    assert_null(l);
+    charl_dataset_close(ds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ignored_labels_weigh_nothing),
+        cmocka_unit_test(samples_have_weights),
+        cmocka_unit_test(tokens_have_weights),
+        cmocka_unit_test(wrong_weights_are_refused),
+        cmocka_unit_test(weights_choose_samples_instead_of_weighing_them),
+        cmocka_unit_test(draws_have_their_probabilities),
+        cmocka_unit_test(the_draws_are_frozen),
+        cmocka_unit_test(classes_may_be_far_apart),
+        cmocka_unit_test(windows_begin_at_any_token),
+        cmocka_unit_test(mirrored_rows_follow),
+        cmocka_unit_test(holding_every_slot_is_an_error_not_a_hang),
+        cmocka_unit_test(nothing_is_read_before_it_is_asked_for),
+        cmocka_unit_test(wrong_slots_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown_dir);
+}
