@@ -66,6 +66,7 @@
 #include "charl/generate.h"
 #include "charl/choices.h"
 #include "charl/train.h"
+#include "charl/run.h"
 #include "charl/metrics.h"
 #include "charl/profile.h"
 #include "charl/replay.h"

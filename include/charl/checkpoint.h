@@ -177,17 +177,6 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
  *  Cost: reads every file's weights once; memory for the result and three tensors. */
 charl_status charl_checkpoint_average(const char *const *paths, int n, const char *out) CHARL_MUST_CHECK;
 
-/** Resolve a path given by a user to a checkpoint: for a run directory DIR/last.h5, or the newest of DIR/checkpoints if
- *  there is no last.h5; any other path is copied unchanged. Does not open the file. Release *out with charl_free.
- *
- *  Blocks. Local. Errors: ERR_CHECKPOINT  the directory cannot be read; ERR_NOMEM. */
-charl_status charl_run_checkpoint(const char *path, char **out) CHARL_MUST_CHECK;
-
-/** The inverse of charl_run_checkpoint: the length of DIR in the path of a checkpoint of a run, DIR/last.h5,
- *  DIR/best.h5 or DIR/checkpoints/step-N.h5; the whole length of any other path. 0 for "last.h5", which is in the
- *  current directory. Local. Thread-safe. */
-size_t charl_run_length(const char *path);
-
 CHARL_END_DECLS
 
 #endif

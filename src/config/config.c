@@ -17,7 +17,7 @@
 #include "config/config_private.h"
 #include "config/config_rows.h"
 #include "config/text/ini.h"
-#include "io/checkpoint/run_path.h"
+#include "files/run_path.h"
 #include "io/commit.h"
 
 enum { MAX_SECTIONS = 1000, MAX_LAYER_KEYS = 64 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "io/json.h"
+#include "files/json.h"
 
 const char *const charl__chat_role_names[CHARL__CHAT_ROLES] = {"system", "user", "assistant"};
 

@@ -6,7 +6,7 @@
 #include "base/text/text.h"
 #include "config/config_rows.h"
 #include "export/export.h"
-#include "io/checkpoint/run_lock.h"
+#include "files/run_lock.h"
 #include "io/commit.h"
 #include "task/weights/weights.h"
 #include "task/weights/weights_base.h"

@@ -129,25 +129,6 @@ charl_status charl__paths_add(charl__paths *p, const char *name, const char *end
     return CHARL_OK;
 }
 
-charl_status charl__paths_check_output(const charl__paths *p, const char *output)
-{
-    return charl__commit_check_inputs(output, (const char *const *)p->path, p->n);
-}
-
-charl_status charl__paths_of_import(charl__paths paths[2], const char *const *names, int n, const char *val_file,
-                                    double val_split, const char *endings, const char *output)
-{
-    CHARL_REQUIRE(!val_file || val_split == 0, CHARL_ERR_CONFIG, "--val-file and --val-split cannot be combined");
-    for (int i = 0; i < n; i++) {
-        CHARL_TRY(charl__paths_add(&paths[0], names[i], endings));
-    }
-    if (val_file) {
-        CHARL_TRY(charl__paths_add(&paths[1], val_file, endings));
-    }
-    CHARL_TRY(charl__paths_check_output(&paths[0], output));
-    return charl__paths_check_output(&paths[1], output);
-}
-
 void charl__paths_fini(charl__paths *p)
 {
     for (int64_t i = 0; i < p->n; i++) {

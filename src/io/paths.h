@@ -22,12 +22,6 @@ typedef struct charl__paths {
  *  Errors: ERR_DATA when a folder or pattern has no such file, or a folder cannot be read; ERR_NOMEM. A file that does not exist is
  *  appended: opening it fails. */
 charl_status charl__paths_add(charl__paths *p, const char *name, const char *endings) CHARL_MUST_CHECK;
-/** The files that an import takes for training, and those to validate on, which val_file, if not NULL, stands for: neither may be the output,
- *  and val_file goes without a val_split. Errors: also ERR_CONFIG. */
-charl_status charl__paths_of_import(charl__paths paths[2], const char *const *names, int n, const char *val_file,
-                                    double val_split, const char *endings, const char *output) CHARL_MUST_CHECK;
-/** Refuse an output that is one of the files (charl__commit_check_inputs). Errors: ERR_CONFIG. */
-charl_status charl__paths_check_output(const charl__paths *p, const char *output) CHARL_MUST_CHECK;
 void charl__paths_fini(charl__paths *p);
 
 #endif

@@ -2,7 +2,6 @@
 #define CHARL_IO_SAFETENSORS_H
 /** What writing and reading of safetensors share, and where JSON comes in. */
 #include "charl/safetensors.h"
-#include "io/checkpoint/run_lock.h"
 
 enum { CHARL__SAFETENSORS_HEADER = 100000000 }; /* the most bytes of JSON */
 
@@ -19,8 +18,9 @@ const char *charl__safetensors_dtype(charl_dtype dtype);
 /** The element type of a tensor that charl_safetensors_get or _find returned, as the file says: "F32", "BOOL" ... Local. */
 const char *charl__safetensors_type(const charl_checkpoint_tensor *t);
 
-/* The key of the schema in the metadata. */
+/* Keys of the metadata of an export: the schema, and `hash` of the line of run.lock that records its checkpoint. */
 #define CHARL__SAFETENSORS_SCHEMA "charl.schema"
+#define CHARL__EXPORT_LOCK "charl.lock"
 
 /** charl_safetensors_save with the hash of a line of run.lock in the metadata, as CHARL__EXPORT_LOCK; NULL or "": none. */
 charl_status charl__safetensors_save(const char *path, const charl_checkpoint_tensor *tensors, int64_t n_tensors,

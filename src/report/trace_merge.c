@@ -11,7 +11,7 @@
 #include "charl/report.h"
 #include "io/commit.h"
 #include "io/kind.h"
-#include "io/trace_event.h"
+#include "report/trace_event.h"
 
 #define END_OF_TIME_S 1e11 /* since 1970: more than three thousand years; microseconds of it have room in a double */
 

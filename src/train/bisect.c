@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "config/diff.h"
-#include "io/checkpoint/run.h"
+#include "files/run.h"
 #include "io/dataset/dataset_read.h"
 #include "io/dataset/order/stream.h"
 #include "io/kind.h"

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "config/config_rows.h"
-#include "io/checkpoint/run.h"
+#include "files/run.h"
 #include "io/commit.h"
 #include "io/kind.h"
 #include "task/weights/weights_base.h"

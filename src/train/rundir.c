@@ -15,8 +15,8 @@
 
 #include "base/alloc.h"
 #include "export/export.h"
-#include "io/checkpoint/run.h"
-#include "io/checkpoint/run_path.h"
+#include "files/run.h"
+#include "files/run_path.h"
 #include "io/commit.h"
 #include "io/progress.h"
 #include "train/metrics/metrics.h"

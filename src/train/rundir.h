@@ -6,8 +6,8 @@
 
 #include "base/text/text.h"
 #include "charl/checkpoint.h"
-#include "io/checkpoint/run.h"
-#include "io/checkpoint/run_lock.h"
+#include "files/run.h"
+#include "files/run_lock.h"
 
 /** What a run directory should hold now that the checkpoint policy.step is in it. */
 typedef struct charl__rundir_plan {

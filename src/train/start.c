@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fault.h"
-#include "io/checkpoint/run.h"
+#include "files/run.h"
 #include "train/rundir.h"
 #include "train/trainer.h"
 

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "charl/environment.h"
-#include "io/checkpoint/run.h"
+#include "files/run.h"
 #include "train/rank_check.h"
 
 void charl__trainer_warn(const charl__trainer *t, const char *text)

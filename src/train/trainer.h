@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "infer/sampler.h"
-#include "io/checkpoint/run.h"
-#include "io/checkpoint/run_lock.h"
+#include "files/run.h"
+#include "files/run_lock.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/step_trace.h"
 #include "train/parallel/balance.h"

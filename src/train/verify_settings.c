@@ -9,7 +9,7 @@
 #include "charl/checkpoint.h"
 #include "config/diff.h"
 #include "config/values.h"
-#include "io/checkpoint/run.h"
+#include "files/run.h"
 #include "io/commit.h"
 
 charl_status charl__verify_settings(const char *run, void (*told)(void *ctx, const char *text), void *ctx)

@@ -14,7 +14,7 @@
 #include "charl/metrics.h"
 #include "charl/tune.h"
 #include "device/device_private.h"
-#include "io/checkpoint/run.h"
+#include "files/run.h"
 #include "train/once.h"
 #include "train/rundir.h"
 

@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/env.h"
-#include "base/job.h"
+#include "files/job.h"
 #include "base/numeric/rng.h"
-#include "io/checkpoint/run.h"
+#include "files/run.h"
 #include "io/checkpoint_sample.h"
 #include "io/scratch.h"
 

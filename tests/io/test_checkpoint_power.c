@@ -14,8 +14,8 @@
 
 #include "base/env.h"
 #include "base/numeric/rng.h"
-#include "io/checkpoint/run.h"
-#include "io/checkpoint/run_lock.h"
+#include "files/run.h"
+#include "files/run_lock.h"
 #include "io/checkpoint_sample.h"
 
 enum {

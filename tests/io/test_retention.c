@@ -9,9 +9,9 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
-#include "io/checkpoint/run.h"
+#include "files/run.h"
 #include "io/checkpoint_sample.h"
-#include "io/checkpoint/run_path.h"
+#include "files/run_path.h"
 #include "io/scratch.h"
 
 static sample s;

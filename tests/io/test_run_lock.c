@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/numeric/hash.h"
-#include "io/checkpoint/run_lock.h"
+#include "files/run_lock.h"
 
 static char *dir;
 

@@ -27,7 +27,7 @@ BEGIN {
     allow["bench"] = " cli bench "
     is_program["cli"] = is_program["bench"] = 1
     owner["version"] = "base" # made from version.h.in
-    n = split("CL/:device mpi.h:dist hdf5:io jansson:io jansson:data hdf5:data pcre2:data utf8proc:data zlib.h:io zlib.h:data lzf.h:io png.h:data jpeglib.h:data jerror.h:data hwloc:dist", pair, " ")
+    n = split("CL/:device mpi.h:dist hdf5:io jansson:io jansson:data jansson:report jansson:files hdf5:data pcre2:data utf8proc:data zlib.h:io zlib.h:data lzf.h:io png.h:data jpeglib.h:data jerror.h:data hwloc:dist", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); confined[p[1]] = (confined[p[1]] ? confined[p[1]] " and " : "") "src/" p[2] }
 }
 function bad(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; failed = 1 }

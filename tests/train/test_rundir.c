@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
-#include "io/checkpoint/run.h"
+#include "files/run.h"
 #include "io/checkpoint_sample.h"
 #include "io/commit.h"
 #include "train/metrics/metrics.h"

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <charl/checkpoint.h>
+#include <charl/run.h>
 #include "cli/charl/commands.h"
 
 /* Whether `path` is a checkpoint that can be opened, or a run directory with one. Leaves no message. */

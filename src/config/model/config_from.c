@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/text/text.h"
 
-#include "io/json.h"
+#include "files/json.h"
 #include "io/kind.h"
 #include "nn/weights_layout.h"
 

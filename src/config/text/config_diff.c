@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "config/config_private.h"
 #include "config/diff.h"
-#include "io/checkpoint/run_path.h"
+#include "files/run_path.h"
 
 typedef struct differ {
     charl__text report;

@@ -423,7 +423,7 @@ static charl_status run_chat(const void *settings, const char *const *names, int
 
     CHARL_REQUIRE_CLEANUP(c.o->longer == REFUSE || c.o->window > 0, CHARL_ERR_CONFIG,
                           "longer: conversations have any length where there is no window");
-    CHARL_TRY_CLEANUP(charl__paths_of_import(files, names, n, c.o->val_file, opt->val_split, ".jsonl", out));
+    CHARL_TRY_CLEANUP(charl__import_paths(files, names, n, c.o->val_file, opt->val_split, ".jsonl", out));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){c.o->template_name, c.o->tokenizer}, 2));
     CHARL_TRY_CLEANUP(charl__chat_template_find(c.o->template_name, &c.t));
     CHARL_TRY_CLEANUP(open_tokenizer(&c));

@@ -4,6 +4,7 @@
 
 #include "charl/dataset.h"
 #include "data/import/import_hdf5_groups.h"
+#include "io/commit.h"
 #include "data/import/importer.h"
 #include "io/dataset/dataset_read.h"
 #include "io/paths.h"
@@ -38,7 +39,7 @@ static charl_status run_hdf5(const void *settings, const char *const *files, int
     for (int i = 0; i < n; i++) {
         CHARL_TRY_CLEANUP(charl__paths_add(&paths, files[i], ".h5|.hdf5"));
     }
-    CHARL_TRY_CLEANUP(charl__paths_check_output(&paths, out));
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const *)paths.path, paths.n));
     CHARL_TRY_CLEANUP(o->y && o->y[0] == '@' ? charl__import_hdf5_groups(&paths, o, out, opt)
                                              : import_rows(files[0], &paths, o, out, opt));
 cleanup:

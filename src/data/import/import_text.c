@@ -434,7 +434,7 @@ static charl_status run_text(const void *settings, const char *const *files, int
     encoding e = {.corpus = &c};
     charl_tokenizer *t = NULL;
 
-    CHARL_TRY_CLEANUP(charl__paths_of_import(c.paths, files, n, o->val_file, options.val_split, ENDINGS, out));
+    CHARL_TRY_CLEANUP(charl__import_paths(c.paths, files, n, o->val_file, options.val_split, ENDINGS, out));
     CHARL_TRY_CLEANUP(charl__tokenizer_open(name, &type, &t));
     CHARL_REQUIRE_CLEANUP(o->vocab == 0 || (type && type->has_vocab), CHARL_ERR_CONFIG,
                           "tokenizer %s: a size of the vocabulary (--vocab) applies to a tokenizer "

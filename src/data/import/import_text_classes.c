@@ -170,7 +170,7 @@ static charl_status run_text_classes(const void *settings, const char *const *fi
     c.text_field = c.o->text ? c.o->text : "text";
     c.label_field = c.o->label ? c.o->label : "label";
     CHARL_TRY_CLEANUP(
-        charl__paths_of_import(c.paths, files, n, c.o->val_file, c.common->val_split, ".csv|.tsv|.jsonl", out));
+        charl__import_paths(c.paths, files, n, c.o->val_file, c.common->val_split, ".csv|.tsv|.jsonl", out));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &c.o->tokenizer, 1));
     CHARL_TRY_CLEANUP(import_all(&c, out));
 cleanup:

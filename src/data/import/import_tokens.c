@@ -258,7 +258,7 @@ import m = {.o = *(const tokens_settings *) settings };
     if (m.o.tokenizer) {
         CHARL_TRY_CLEANUP(load_tokenizer(&m));
     }
-    CHARL_TRY_CLEANUP(charl__paths_of_import(m.paths, files, n, m.o.val_file, opt->val_split, ENDINGS, out));
+    CHARL_TRY_CLEANUP(charl__import_paths(m.paths, files, n, m.o.val_file, opt->val_split, ENDINGS, out));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &m.o.tokenizer, 1));
     CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, 4, &m.raw));
     CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, sizeof *m.wide, &m.wide));

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "io/commit.h"
 #include "io/dataset/order/split.h"
 
 static const charl__registry importers = {.what = "importer", .built_in = charl__importers};
@@ -107,4 +108,20 @@ void charl__import_note(const charl_import_options *opt, const char *fmt, ...)
         va_end(ap);
         opt->noted(opt->ctx, text);
     }
+}
+
+charl_status charl__import_paths(charl__paths paths[2], const char *const *names, int n, const char *val_file,
+                                 double val_split, const char *endings, const char *output)
+{
+    CHARL_REQUIRE(!val_file || val_split == 0, CHARL_ERR_CONFIG, "--val-file and --val-split cannot be combined");
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY(charl__paths_add(&paths[0], names[i], endings));
+    }
+    if (val_file) {
+        CHARL_TRY(charl__paths_add(&paths[1], val_file, endings));
+    }
+    for (int i = 0; i < 2; i++) {
+        CHARL_TRY(charl__commit_check_inputs(output, (const char *const *)paths[i].path, paths[i].n));
+    }
+    return CHARL_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "charl/checkpoint.h"
+#include "charl/run.h"
 #include "io/kind.h"
 #include "data/tokenizer/pretrained.h"
 

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "config/config_rows.h"
 #include "io/checkpoint/checkpoint_read.h"
-#include "io/checkpoint/run_path.h"
+#include "files/run_path.h"
 #include "task/task.h"
 #include "task/weights/weights_load.h"
 

@@ -13,7 +13,7 @@
 #include "base/numeric/hash.h"
 #include "base/numeric/tree.h"
 #include "base/text/text.h"
-#include "io/checkpoint/run.h"
+#include "files/run.h"
 #include "parallel/optimizer_shard.h"
 #include "train/rundir.h"
 #include "train/trainer.h"

@@ -1,5 +1,5 @@
-#ifndef CHARL_IO_TRACE_EVENT_H
-#define CHARL_IO_TRACE_EVENT_H
+#ifndef CHARL_REPORT_TRACE_EVENT_H
+#define CHARL_REPORT_TRACE_EVENT_H
 /** Lines of a time line in the Trace Event Format, as train/metrics/trace_file.c writes them: one event each, and a last one of what is said of
  *  the whole file. */
 #include <stdbool.h>

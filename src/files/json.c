@@ -1,5 +1,5 @@
 /* JSON files of settings. */
-#include "io/json.h"
+#include "files/json.h"
 
 #include <errno.h>
 #include <jansson.h>

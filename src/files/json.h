@@ -1,5 +1,5 @@
-#ifndef CHARL_IO_JSON_H
-#define CHARL_IO_JSON_H
+#ifndef CHARL_FILES_JSON_H
+#define CHARL_FILES_JSON_H
 /** Single values of a JSON file, as text. */
 #include <stdbool.h>
 #include <stddef.h>

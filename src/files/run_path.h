@@ -1,10 +1,10 @@
-#ifndef CHARL_IO_CHECKPOINT_RUN_PATH_H
-#define CHARL_IO_CHECKPOINT_RUN_PATH_H
+#ifndef CHARL_FILES_RUN_PATH_H
+#define CHARL_FILES_RUN_PATH_H
 /** Paths of the checkpoints of a run: DIR/last.h5, DIR/best.h5 and DIR/checkpoints/step-N.h5. */
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "charl/status.h"
+#include "charl/run.h"
 
 /** The weights that checkpoints of DIR leave to their base, where those lie in another run, which may remove them: another name of that file. */
 #define CHARL__RUN_BASE "init.from.h5"

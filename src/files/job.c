@@ -1,5 +1,5 @@
 /* Jobs: a thread, its status and its message. */
-#include "base/job.h"
+#include "files/job.h"
 
 #include <errno.h>
 #include <pthread.h>

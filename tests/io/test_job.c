@@ -10,11 +10,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/job.h"
 #include "base/parallel.h"
+#include "files/job.h"
 
 /* A job runs beside its caller, or before it returns, and hands on its status with its message. */
-#define _DEFAULT_SOURCE 1 /* syscall */
 
 typedef struct work {
     atomic_bool may_end;

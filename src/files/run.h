@@ -1,7 +1,8 @@
-#ifndef CHARL_IO_CHECKPOINT_RUN_H
-#define CHARL_IO_CHECKPOINT_RUN_H
+#ifndef CHARL_FILES_RUN_H
+#define CHARL_FILES_RUN_H
 /** The run directory: DIR/checkpoints/step-00000042.h5, DIR/last.h5, DIR/best.h5, DIR/.lock. */
 #include "charl/checkpoint.h"
+#include "charl/run.h"
 
 typedef struct charl__run charl__run;
 

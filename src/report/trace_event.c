@@ -1,5 +1,5 @@
 /* Events of a time line, read and written by libjansson. */
-#include "io/trace_event.h"
+#include "report/trace_event.h"
 
 #include <jansson.h>
 #include <math.h>

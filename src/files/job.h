@@ -1,5 +1,5 @@
-#ifndef CHARL_BASE_JOB_H
-#define CHARL_BASE_JOB_H
+#ifndef CHARL_FILES_JOB_H
+#define CHARL_FILES_JOB_H
 /** Runs one function in a background thread while the caller continues.
  *
  *      charl__job_start(true, write_file, &request, &job);

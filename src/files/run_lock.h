@@ -1,5 +1,5 @@
-#ifndef CHARL_IO_CHECKPOINT_RUN_LOCK_H
-#define CHARL_IO_CHECKPOINT_RUN_LOCK_H
+#ifndef CHARL_FILES_RUN_LOCK_H
+#define CHARL_FILES_RUN_LOCK_H
 /** run.lock: a line for every start and every checkpoint of a run, chained by hashes.
  *
  *      start format=2 charl=0.1.0 kernels=K config=C data=D previous=P hash=H        the run begins
@@ -26,8 +26,6 @@
 #define CHARL__LOCK_FILE "run.lock"
 /* What `torn` means. */
 #define CHARL__LOCK_TORN CHARL__LOCK_FILE " ends in a part of a line, which a crash or a power cut interrupted"
-#define CHARL__EXPORT_LOCK                                                                                             \
-    "charl.lock" /* key of the metadata of an export: `hash` of the line that records its checkpoint */
 
 typedef enum charl__lock_kind { CHARL__LOCK_START, CHARL__LOCK_CHECKPOINT, CHARL__LOCK_RESUME } charl__lock_kind;
 

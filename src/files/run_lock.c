@@ -1,6 +1,6 @@
 /* run.lock: lines of text, each with the hash of the one before. */
 #define _DEFAULT_SOURCE /* realpath */
-#include "io/checkpoint/run_lock.h"
+#include "files/run_lock.h"
 
 #include <inttypes.h>
 #include <math.h>

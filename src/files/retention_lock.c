@@ -20,7 +20,7 @@
 #include "base/fault.h"
 #include "base/owner.h"
 #include "charl/checkpoint.h"
-#include "io/checkpoint/run.h"
+#include "files/run.h"
 #include "io/commit.h"
 
 enum { HOLDER_BYTES = 512 };

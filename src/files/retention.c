@@ -12,9 +12,8 @@
 
 #include "base/alloc.h"
 #include "base/text/text.h"
-#include "charl/checkpoint.h"
-#include "io/checkpoint/run.h"
-#include "io/checkpoint/run_path.h"
+#include "files/run.h"
+#include "files/run_path.h"
 #include "io/commit.h"
 
 charl_status charl__run_path(const char *dir, int64_t step, char **out)
