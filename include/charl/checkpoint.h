@@ -111,8 +111,8 @@ typedef struct charl_checkpoint_reader charl_checkpoint_reader;
  *  are read with pread.
  *
  *  Blocks. Local. *out is NULL on failure.
- *  Errors: ERR_CHECKPOINT  naming the file, and the tensor where there is one
- *          ERR_NOMEM       memory or descriptors: says nothing about the file */
+ *  Errors: ERR_CHECKPOINT  the file is missing, damaged or of another kind; the message names file and tensor
+ *          ERR_NOMEM       out of memory or descriptors, which says nothing about the file */
 charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **out) CHARL_MUST_CHECK;
 
 /** NULL is a no-op. Local. */

@@ -13,11 +13,12 @@
  *      charl_comm_fini();
  *
  *  Ranks are numbered by (node, rank within the node), so a node owns a contiguous block of the
- *  batch. A communicator is used from one thread, the one that called charl_comm_init, or, in a
- *  team, the one that created it; only charl_comm_mark and charl_comm_exit are Thread-safe. Nothing
- *  waits forever: a rank that dies is reported at once, and one that stays silent for the timeout is
- *  reported as ERR_COMM with its name. After ERR_COMM the communicator is broken: every later call fails, and
- *  the process leaves with charl_comm_exit. Without a launcher the program is rank 0 of 1.
+ *  batch. A communicator is used from one thread: the one that called charl_comm_init or, in a
+ *  team, the one that created it. Only charl_comm_mark and charl_comm_exit are Thread-safe.
+ *
+ *  No call waits forever. If a rank dies, or is silent for the timeout, the others get ERR_COMM with a
+ *  message that names it. The communicator is then broken: every later call fails, and the process ends with
+ *  charl_comm_exit. Without a launcher the program is rank 0 of 1.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,75 +41,90 @@ enum { CHARL_COMM_NODES = 4 };
 
 typedef struct charl_comm_options {
     size_t struct_size; /* sizeof(charl_comm_options) */
-    double timeout_s;   /* a rank that is silent for so long counts as lost; 0: 60 */
-    /* If all ranks are silent for so long, the watchdog thread reports it like a death: they hang in
+    double timeout_s;   /* seconds of silence after which a rank counts as lost, at most 86400; 0: 60 */
+    /* Seconds after which the watchdog thread reports that no rank has moved, as it reports a death: all hang in
      * calls without a deadline, of MPI or of a device. Must exceed the longest time that a rank
-     * computes without a mark. 0: never. */
+     * computes without charl_comm_mark. 0: never. */
     double still_s;
     /* {0}: the ranks that share memory form a node. For tests, {3, 1} divides them: the first 3 form
-     * a node, each later rank another; the last number applies to all later nodes. */
+     * a node, and each later rank a node of its own; the last number applies to all later nodes. */
     int ranks_per_node[CHARL_COMM_NODES];
     charl_team *team; /* NULL: the ranks are the processes that MPI started */
     int rank;         /* of the calling thread, in team */
 } charl_comm_options;
 
-/** A rank of this node died, or all ranks are silent. */
+/** What the watchdog thread reports: a rank died, or no rank has moved for still_s. */
 typedef struct charl_comm_death {
-    int rank;            /* -1: all */
-    int64_t step;        /* its last mark */
+    int rank;            /* -1: no rank has moved */
+    int64_t step;        /* of the rank's last charl_comm_mark; of this rank's for -1 */
     const char *message; /* borrowed: "rank 2 of 4 (host, pid 77) died at or near step 40, backward" */
 } charl_comm_death;
 
+/** Called from the watchdog thread, once at most. */
 typedef void (*charl_comm_on_death)(void *ctx, const charl_comm_death *death);
 
 typedef enum charl_comm_op { CHARL_COMM_SUM, CHARL_COMM_MIN, CHARL_COMM_MAX, CHARL_COMM_OP_COUNT } charl_comm_op;
 
-/** Open the MPI library and start MPI, before any thread and before the first OpenCL call. Once per process. Without a
- *  library the process is the only rank. Blocks. Collective on all processes of the job. Errors: ERR_COMM; ERR_CONFIG
- *  when the launcher started several programs that do not know of each other. */
+/** Open the MPI library and start MPI. Call it once per process, before any thread is started and before the first
+ *  OpenCL call. Without an MPI library the process is the only rank.
+ *
+ *  Blocks. Collective on all processes of the job.
+ *  Errors: ERR_CONFIG   the launcher started several processes, but there is no MPI library, or its MPI is another one
+ *                       and sees one process
+ *          ERR_INVALID  MPI is started already
+ *          ERR_COMM, ERR_NOMEM */
 charl_status charl_comm_init(int *argc, char ***argv) CHARL_MUST_CHECK;
 
-/** As charl_comm_init, but a process that no launcher has started is the only rank and leaves MPI alone, which would
- *  take a third of a second to start. For programs that do not call MPI themselves. Blocks. Collective on all processes
- *  of the job. Errors: those of charl_comm_init. */
+/** As charl_comm_init, except that a process which no launcher has started does not start MPI, which takes a third of
+ *  a second: it is the only rank. For programs that do not call MPI themselves. Blocks. Collective on all processes
+ *  of the job. Errors: as charl_comm_init. */
 charl_status charl_comm_init_if_launched(int *argc, char ***argv) CHARL_MUST_CHECK;
 
-/** The MPI library and its version, one line, such as "Open MPI v4.1.4", or "no MPI library (libmpi.so.40)". Also
- *  before charl_comm_init. Borrowed until the next call on this thread. Local. */
+/** Name and version of the MPI library in one line, such as "Open MPI v4.1.4", or "no MPI library (libmpi.so.40)". May
+ *  be called before charl_comm_init. Borrowed until the next call on this thread. Local. */
 const char *charl_comm_mpi_version(void);
 
-/** End MPI, after every communicator is destroyed. Blocks. Collective on all processes. Not after
- *  ERR_COMM: use charl_comm_exit. */
+/** End MPI. Destroy every communicator first. After ERR_COMM call charl_comm_exit instead. Does nothing if MPI was not
+ *  started or has ended. Blocks. Collective on all processes. */
 void charl_comm_fini(void);
 
-/** Exit immediately with `code`, without ending MPI and without waiting for other ranks: for a failure
- *  that not all ranks share. If several ranks of a node call it, the first writes `message` (NULL:
- *  nothing) and the others give it time to do so. c may be NULL. Local. Thread-safe. */
+/** Exit with `code`, without ending MPI and without waiting for other ranks: for a failure
+ *  that not all ranks share. Writes `message` to stderr (NULL: nothing). If several ranks of a node call it, only the
+ *  first writes, and the others wait 0.3 s so that it can. c may be NULL. Local. Thread-safe. */
 void charl_comm_exit(charl_comm *c, int code, const char *message) CHARL_NORETURN;
 
-/** Make `size` ranks out of threads of this process, without MPI: each thread creates its own
- *  communicator, with the team in its options, and uses it as a process does. Owned: destroy it after all
- *  its communicators. Local. Blocks. Errors: ERR_INVALID, ERR_NOMEM. */
+/** Create `size` ranks, 1 to CHARL_MAX_SLICES, that are threads of this process, without MPI: each thread creates its
+ *  own communicator, with the team and its rank in the options, and uses it as a process does. Owned: destroy it after
+ *  all its communicators. Blocks. Local. Errors: ERR_INVALID, ERR_NOMEM. */
 charl_status charl_team_create(int size, charl_team **out) CHARL_MUST_CHECK;
+/** NULL is a no-op. Local. */
 void charl_team_destroy(charl_team *team);
 
-/** Communicator of all ranks of the job, between charl_comm_init and charl_comm_fini, or of a team. options may be
- *  NULL. Owned by the caller. Blocks. Collective.
- *  Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm); ERR_INVALID  MPI is not started, or has ended. */
+/** Create the communicator of all ranks of the job, between charl_comm_init and charl_comm_fini, or of a team. options
+ *  may be NULL. Owned by the caller.
+ *
+ *  Blocks. Collective.
+ *  Errors: ERR_CONFIG   the ranks run different versions of charl, or are more than CHARL_MAX_SLICES
+ *          ERR_INVALID  MPI is not started or has ended, or an option is out of range
+ *          ERR_NOMEM    also: no room in /dev/shm
+ *          ERR_COMM */
 charl_status charl_comm_create(const charl_comm_options *options, charl_comm **out) CHARL_MUST_CHECK;
 
-/** Blocks. Collective on c, except when c is broken. NULL is a no-op. */
+/** Free the communicator, and what was created on it first. NULL is a no-op. Blocks. Collective on c, except when c is
+ *  broken. */
 void charl_comm_destroy(charl_comm *c);
 
-/** Local. */
+/** This rank, from 0, and the number of ranks. Local. */
 int charl_comm_rank(const charl_comm *c);
 int charl_comm_size(const charl_comm *c);
+/** This rank within its node, from 0, and the number of ranks of its node. Local. */
 int charl_comm_local_rank(const charl_comm *c);
 int charl_comm_local_size(const charl_comm *c);
+/** The node of this rank, from 0, and the number of nodes. Local. */
 int charl_comm_node(const charl_comm *c);
 int charl_comm_node_count(const charl_comm *c);
 
-/** Host name and process ID of any rank. Borrowed. Local. */
+/** Host name and process ID of any rank; "" and -1 for a rank that does not exist. Borrowed. Local. */
 const char *charl_comm_host(const charl_comm *c, int rank);
 int64_t charl_comm_pid(const charl_comm *c, int rank);
 
@@ -117,8 +133,8 @@ bool charl_comm_is_team(const charl_comm *c);
 
 enum { CHARL_COMM_PLACE = 256 };
 
-/** Write who `rank` is and what it last did, "rank 2 of 4 (host, pid 77), step 40, backward", to `text`
- *  of CHARL_COMM_PLACE bytes; without step and phase for a rank on a node that sends no heartbeats. Returns
+/** Describe `rank` and its last charl_comm_mark, "rank 2 of 4 (host, pid 77), step 40, backward", in text[bytes];
+ *  CHARL_COMM_PLACE bytes are enough. Without step and phase if the rank's node sends no heartbeats. Returns
  *  text. Local. */
 const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t bytes);
 
@@ -129,7 +145,7 @@ bool charl_comm_is_broken(const charl_comm *c);
  *  continue: from now on no call waits for another rank. Local. */
 void charl_comm_break(charl_comm *c);
 
-/** Set the silence in seconds after which a rank counts as lost, above 0 and at most 86400; other values are ignored.
+/** Set the seconds of silence after which a rank counts as lost, above 0 and at most 86400; other values are ignored.
  *  Local. */
 void charl_comm_set_timeout(charl_comm *c, double timeout_s);
 
@@ -137,29 +153,31 @@ void charl_comm_set_timeout(charl_comm *c, double timeout_s);
 int64_t charl_comm_shared_available(void);
 
 /** Record step and phase of this rank, so that the other ranks can report them if it fails, and show that
- *  it is alive. phase NULL: as before. Cheap. Local. Thread-safe. */
+ *  it is alive. Up to 48 bytes of phase are kept; phase NULL: both stay as they were. Cost: a few stores. Local.
+ *  Thread-safe. */
 void charl_comm_mark(charl_comm *c, int64_t step, const char *phase);
 
 /** Let the process use all processors of its node that it is allowed to, unless the user chose a binding:
  *  mpirun binds one or two ranks to one core each, which starves their other threads. Call before any
- *  thread is started. *cpus: processors of this process afterwards. Local. Errors: ERR_COMM. */
+ *  thread is started. *cpus: number of processors of this process afterwards. Local. Errors: ERR_COMM. */
 charl_status charl_comm_bind(const charl_comm *c, int *cpus) CHARL_MUST_CHECK;
 
-/** Limit the OpenCL CPU device to this rank's share of the node's processors, through the environment, unless the user
- *  did. Call before the first OpenCL call. In a team it does nothing: its ranks share one OpenCL, which
- *  the process limits before it creates them. Local. Errors: ERR_NOMEM. */
+/** Limit PoCL's CPU device to this rank's share of the node's processors, by the variables POCL_MAX_PTHREAD_COUNT and
+ *  POCL_CPU_MAX_CU_COUNT, unless they are set. Call before the first OpenCL call. Does nothing in a team, whose ranks
+ *  share one OpenCL: the process limits that before it creates them. Local. Errors: ERR_NOMEM. */
 charl_status charl_comm_cpu_limit(const charl_comm *c) CHARL_MUST_CHECK;
 
-/** Start a watchdog thread that watches the ranks of this node and calls on_death when one has died, within
- *  about 0.2 s, also while this rank computes. ctx is borrowed. Local.
+/** Start a watchdog thread, which calls on_death when a rank has died, also while this rank computes: within about
+ *  0.2 s for a rank of this node, some seconds later for another node whose own ranks do not report it. ctx is
+ *  borrowed. Local.
  *  Errors: ERR_NOMEM, ERR_INVALID  a watchdog runs already. */
 charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death, void *ctx) CHARL_MUST_CHECK;
 
-/** End the watchdog thread. No-op if none runs. Local. */
+/** End the watchdog thread. No-op if none runs. Blocks. Local. */
 void charl_comm_watch_end(charl_comm *c);
 
 /** Agree on one status: the worst of all ranks (on a tie the lowest rank's), with its message
- *  after "rank 2 of 4 (host): ". Call it wherever one rank's failure would leave the others
+ *  after "rank 2 of 4 (host, pid 77): ". Call it wherever one rank's failure would leave the others
  *  waiting. Blocks. Collective on c. Errors: that status; ERR_COMM. */
 charl_status charl_comm_agree(charl_comm *c, charl_status mine) CHARL_MUST_CHECK;
 
@@ -169,21 +187,21 @@ charl_status charl_comm_agreed(charl_comm *c, charl_status st);
 
 /** Whether every rank knows of this thread's last failure: charl_comm_agree or a function documented as
  *  agreed returned it, or charl_comm_agreed marked it. If not, other ranks may be waiting for this one:
- *  call charl_comm_break before anything is freed. Local. */
+ *  call charl_comm_break before anything is freed. Always true with one rank. Local. */
 bool charl_comm_is_agreed(const charl_comm *c);
 
-/** Blocks. Collective on c. Errors: ERR_COMM. */
+/** Wait until every rank has called this. Blocks. Collective on c. Errors: ERR_COMM. */
 charl_status charl_comm_barrier(charl_comm *c) CHARL_MUST_CHECK;
 
 /** Copy `bytes` of data from rank `root` to all ranks. Blocks. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
 charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes, int root) CHARL_MUST_CHECK;
 
-/** all[r * bytes ...] = mine of rank r. Blocks. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
+/** Gather `bytes` of every rank on all ranks: all[r * bytes ...] = mine of rank r. `all` has size * bytes, less than
+ *  2 GiB. Blocks. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
 charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes, void *all) CHARL_MUST_CHECK;
 
-/** v[i] = op over ranks, i < count. For control data only: the bits of a sum of doubles depend on the
- *  number of ranks. Blocks. Collective on c. Errors: ERR_INVALID,
- *  ERR_COMM. */
+/** Reduce over the ranks, in place: v[i] = op of v[i] of all ranks, i < count. For control data only: the bits of a
+ *  sum of doubles depend on the number of ranks. Blocks. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
 charl_status charl_comm_reduce_i64(charl_comm *c, charl_comm_op op, int64_t *v, int count) CHARL_MUST_CHECK;
 charl_status charl_comm_reduce_f64(charl_comm *c, charl_comm_op op, double *v, int count) CHARL_MUST_CHECK;
 
@@ -198,28 +216,27 @@ typedef struct charl_allreduce_options {
                                     host memory only. Borrowed */
 } charl_allreduce_options;
 
-/** All-reduce of n gradients over the batch, added in the tree of base/numeric/tree.h: bit-identical for any
- *  number of ranks and any algorithm except "mpi".
+/** Create an all-reduce of n gradients over the batch. It adds them in a fixed binary tree over the slices
+ *  (charl/slices.h), so the sums are bit-identical for any number of ranks and any algorithm except "mpi".
  *
- *  A step is: write this rank's lanes of a range [offset, offset + count), begin the range, continue;
+ *  A step: write this rank's lanes of a range [offset, offset + count), begin the range, and continue;
  *  later wait for it and read the sum. All ranks begin the same ranges in the same order. The lanes
- *  of a range may be written again after its wait. Its sum is valid from its wait to the next begin
- *  of a range that overlaps it; begin therefore implies that the last sums of the range were read.
+ *  of a range may be written again after its wait. Its sum is valid from its wait until a range that overlaps it
+ *  is begun, so read it before.
  *
- *  mine are the slices of this rank; together the ranks cover the batch in rank order. options
- *  may be NULL. Algorithms:
+ *  mine     the slices of this rank; together the ranks cover the batch in rank order
+ *  options  may be NULL. algorithm is "auto", the fastest that works here, or one that charl_allreduce_algorithm_name
+ *           lists; the environment variable CHARL_ALLREDUCE overrides it. With "peer", lanes and sum are device
+ *           memory, and it does not gather
  *
- *      "auto"          the fastest that works here; CHARL_ALLREDUCE overrides the option
- *      a name          charl_allreduce_algorithm_name lists them. With "peer", lanes
- *                      and sum are device memory, and it does not gather
- *
- *  Owned by the caller, not longer than c. Blocks. Collective on c.
- *  Errors: ERR_CONFIG unknown algorithm or type, or it does not work here; ERR_INVALID slices that
- *  do not fit together; ERR_NOMEM, also when /dev/shm is too small (the message says what it needs);
- *  ERR_COMM.
+ *  Owned by the caller; destroy it before c. Blocks. Collective on c.
+ *  Errors: ERR_CONFIG   unknown algorithm or type, or one that does not work here
+ *          ERR_INVALID  slices that do not fit together, or n, type or algorithm differ between ranks
+ *          ERR_NOMEM    also when /dev/shm is too small; the message says what it needs
+ *          ERR_DEVICE, ERR_COMM
  *  Cost, with elements of e bytes: shm reads e*n*lanes bytes over all ranks and writes e*n;
  *  hierarchical sends 2*e*n*(N-1)/N bytes from each of N nodes with one lane each, p2p as many from
- *  each rank; peer writes and reads 4*n*(p-1)/p bytes per GPU, twice, with p ranks on a node, and sends as many bytes
+ *  each rank; peer writes and reads e*n*(p-1)/p bytes per GPU, twice, with p ranks on a node, and sends as many bytes
  *  between nodes as hierarchical. */
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,
                                     const charl_allreduce_options *options, charl_allreduce **out) CHARL_MUST_CHECK;
@@ -228,11 +245,11 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
  *  rank. Static storage. Local. */
 const char *charl_allreduce_algorithm_name(int i);
 
-/** Name of algorithm i as above. *why receives NULL, or the reason why it cannot run on c; why may be NULL.
+/** Name of algorithm i as above, and in *why NULL, or the reason why it cannot run on c; why may be NULL.
  *  Static storage. Local. */
 const char *charl_allreduce_algorithm(const charl_comm *c, int i, const char **why);
 
-/** Blocks. Collective on its communicator, except when that is broken. NULL is a no-op. */
+/** Free an all-reduce. NULL is a no-op. Blocks. Collective on its communicator, except when that is broken. */
 void charl_allreduce_destroy(charl_allreduce *ar);
 
 /** Name of the algorithm in use. Static storage. Local. */
@@ -249,24 +266,24 @@ charl_status charl_allreduce_write_lane(charl_allreduce *ar, int j, int64_t offs
 charl_status charl_allreduce_read_sum(const charl_allreduce *ar, int64_t offset, int64_t count,
                                       void *dst) CHARL_MUST_CHECK;
 
-/** Start the all-reduce of a range, of which this rank has written its lanes. At most 512 ranges are in
+/** Start the all-reduce of a range, of which this rank has written its lanes. At most 512 ranges may be in
  *  flight. *ticket, 0, 1, ..., is for charl_allreduce_wait. Async. Collective on c, but does not wait for other
- *  ranks. Errors: ERR_INVALID, ERR_COMM. */
+ *  ranks. Errors: ERR_INVALID, ERR_DEVICE, ERR_COMM. */
 charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count,
                                    int64_t *ticket) CHARL_MUST_CHECK;
 
-/** Blocks until the range is complete. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
+/** Wait until the range is complete. Blocks. Collective on c. Errors: ERR_INVALID, ERR_DEVICE, ERR_COMM. */
 charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket) CHARL_MUST_CHECK;
 
-/** The same sum for few values, at low latency, many times per step: batch-norm sums, loss, counts.
- *  Owned by the caller, not longer than c. Blocks. Collective on c. Errors: as
- *  charl_allreduce_create. */
+/** Create a reducer: the sum of charl_allreduce_create for few values at low latency, many times per step, such as
+ *  batch-norm sums, loss and counts. Owned by the caller; destroy it before c. Blocks. Collective on c.
+ *  Errors: ERR_INVALID  slices that do not fit together; ERR_NOMEM, ERR_COMM. */
 charl_status charl_reducer_create(charl_comm *c, const charl_slices *mine, charl_reducer **out) CHARL_MUST_CHECK;
 
-/** Blocks. Collective on its communicator, except when that is broken. NULL is a no-op. */
+/** Free a reducer. NULL is a no-op. Blocks. Collective on its communicator, except when that is broken. */
 void charl_reducer_destroy(charl_reducer *r);
 
-/** out[i] = the tree over all lanes of all ranks, i < count.
+/** Sum over the lanes of all ranks in the tree of charl_allreduce_create: out[i] for i < count.
  *
  *  lanes  [n_lanes of this rank, count]  read
  *  out    [count]                        written; may be lanes

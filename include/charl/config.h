@@ -13,9 +13,8 @@
  *
  *  Every mistake is an error with file, line, section and key, and all of them are reported at
  *  once. A value that this version cannot honour is refused, never ignored. A charl_config OWNS
- *  everything it points to; it is read-only after loading and may then be shared between threads.
- *  [layer NAME] sections are kept in file order, and
- *  interpreted only when the model is built.
+ *  everything it points to. It is read-only after loading, so threads may share it.
+ *  [layer NAME] sections are kept in file order and interpreted when the model is built.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,18 +45,18 @@ typedef struct charl_config_override {
     const char *origin;
 } charl_config_override;
 
-/** Read and check the file at `path`, then the overrides in order (the last wins). Relative paths
- *  in the file start at the file's directory, those in overrides at the current one. *out: owned by
+/** Read and check the file at `path` with the overrides, of which the last of a key wins. Relative paths
+ *  in the file are relative to its directory, those in overrides to the current one. *out: owned by
  *  the caller; NULL on failure.
  *
  *  Blocks. Local.
- *  Errors: ERR_CONFIG  one line per mistake, "FILE:LINE: [section] key: reason"; also an unreadable file
+ *  Errors: ERR_CONFIG  one line per mistake, "FILE:LINE: [section] key: reason"; also a file that cannot be read
  *          ERR_NOMEM */
 charl_status charl_config_load(const char *path, const charl_config_override *overrides, int n_overrides,
                                charl_config **out) CHARL_MUST_CHECK;
 
-/** charl_config_load of `length` bytes of text. `label` stands for the file in messages; its
- *  directory part is where relative paths start. All borrowed.
+/** As charl_config_load, but from `length` bytes of text, at most 1 MiB. `label` is the name of the file in messages,
+ *  and relative paths are relative to its directory. All borrowed for the call.
  *
  *  Blocks. Local.
  *  Errors: as charl_config_load. */
@@ -65,55 +64,53 @@ charl_status charl_config_parse(const char *label, const char *text, size_t leng
                                 const charl_config_override *overrides, int n_overrides,
                                 charl_config **out) CHARL_MUST_CHECK;
 
-/** NULL is a no-op. Local. */
+/** Free a configuration. NULL is a no-op. Local. */
 void charl_config_destroy(charl_config *cfg);
 
 /* Values, by name: "train.batch_size". charl-train --help-config lists the keys; a key of a type that the configuration
- * does not choose, such as optimizer.beta1 under sgd, has no value.
+ * does not choose, such as optimizer.beta1 with sgd, has no value.
  *
  *     int64_t batch;
  *
  *     CHARL_TRY(charl_config_get_int(config, "train.batch_size", &batch));
  *
- * All are thread-safe. Errors: ERR_INVALID  no such key, with the nearest one; a key with values of another kind, which
- *                                           the message names */
+ * All are Thread-safe. Errors: ERR_INVALID  no such key, and the message names the nearest one; a key without a value;
+ *                                           a key whose values are of another kind, which the message names */
 
-/** The value of an integer key, where 0 stands for a word such as auto; of a key of yes and no, 1 or 0. Blocks. Local.
- *  */
+/** Get an integer: the value of an integer key, 0 if it holds a word such as auto; 1 or 0 of a key with yes or no.
+ *  Blocks. Local. */
 charl_status charl_config_get_int(const charl_config *cfg, const char *key, int64_t *out) CHARL_MUST_CHECK;
 
-/** The value of a key that holds a number; of a time, seconds. Blocks. Local. */
+/** Get a floating-point number, or a duration in seconds. Blocks. Local. */
 charl_status charl_config_get_number(const charl_config *cfg, const char *key, double *out) CHARL_MUST_CHECK;
 
-/** The value of a key that holds a text, a path or one of several words; "" if it is empty. Borrowed from the
- *  configuration. Blocks. Local. */
+/** Get a text, a path or one of several words; "" if it is empty. Borrowed from the configuration. Blocks. Local. */
 charl_status charl_config_get_text(const charl_config *cfg, const char *key, const char **out) CHARL_MUST_CHECK;
 
-/** The settings of the type that a section chooses ("model", "optimizer", "scheduler"): the struct that its charl_row
- *  describes, such as a charl_gpt_config of model.type = gpt; NULL if the type has none. Borrowed from the
- *  configuration. Blocks. Local. */
+/** Get the settings of the type that a section chooses: "model", "train" (of the loss), "optimizer" or "scheduler". It
+ *  is the struct that the type's charl_row describes, such as a charl_gpt_config for model.type = gpt; NULL if the type
+ *  has none. Borrowed from the configuration. Blocks. Local. */
 charl_status charl_config_get_settings(const charl_config *cfg, const char *section, const void **out) CHARL_MUST_CHECK;
 
-/** Open the data of the configuration, data.path or data.mix. Its training stream takes samples as data.sampling says
- *  if `draws`, else each once. *out: owned, charl_dataset_close.
+/** Open the data of the configuration, data.path or data.mix. If `draws`, its training stream samples as data.sampling
+ *  says, otherwise it gives each sample once. *out: owned, charl_dataset_close.
  *
- *  Blocks. Local. Errors: those of charl_dataset_open; ERR_CONFIG  data.path is missing */
+ *  Blocks. Local. Errors: as charl_dataset_open; ERR_CONFIG  data.path is missing */
 charl_status charl_config_open_dataset(const charl_config *cfg, bool draws, charl_dataset **out) CHARL_MUST_CHECK;
 
-/** How the configuration has its data opened (charl_dataset_open). Strings are the configuration's. Every row
- *  once, whatever data.sampling says. Local. */
+/** Options with which charl_dataset_open opens the data of the configuration, each sample once whatever data.sampling
+ *  says. Strings are borrowed from the configuration. Local. */
 charl_dataset_options charl_config_get_dataset_options(const charl_config *cfg);
 
-/** Accepted, but worth knowing: aliases, keys without effect. Borrowed; NULL past the last. Local.
- */
+/** Notice `index` = 0, 1, ...: something that is accepted but worth knowing, such as a key without effect. Borrowed;
+ *  NULL past the last. Local. */
 const char *charl_config_get_notice(const charl_config *cfg, int index);
 
-/** Name of value `index` of a key that holds a choice, such as ("train", "precision",
- *  CHARL__PRECISION_BF16) -> "bf16";
- *  "?" when there is none. Borrowed until the next call on this thread. Local. */
+/** Word number `index`, from 0, of a key that holds one of several words: ("train", "precision", 1) gives "bf16";
+ *  "?" past the last. Borrowed until the next call on this thread. Local. */
 const char *charl_config_choice_name(const char *section, const char *key, int index);
 
-/** Every key and layer as an INI text that reads back to the same values (paths are made absolute).
+/** Print every key and layer as an INI text that reads back to the same values; paths become absolute.
  *  With `origins` each line ends in a comment that says where the value comes from. *out: owned by
  *  the caller (charl_free).
  *
@@ -121,8 +118,8 @@ const char *charl_config_choice_name(const char *section, const char *key, int i
  *  Errors: ERR_NOMEM, ERR_IO (the current directory has no name) */
 charl_status charl_config_print(const charl_config *cfg, bool origins, char **out) CHARL_MUST_CHECK;
 
-/** The key table for people: type, default, range and meaning of each key of `section`, or of all
- *  when NULL. *out: owned by the caller (charl_free).
+/** Print the key table for people: type, default, range and meaning of each key of `section`, or of all
+ *  if NULL. *out: owned by the caller (charl_free).
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  no such section
@@ -148,24 +145,24 @@ typedef struct charl_config_key {
     char fallback[128];      /* the default, as text */
 } charl_config_key;
 
-/** *out = key `index` = 0, 1, ..., by section; in each section the keys that always have an effect come first, then
- *  those of each choice, and layers last. Past the last, out->name is NULL. Types that a program has registered are
- *  included; the first call closes the registries.
+/** Describe key `index` = 0, 1, ... in *out. Keys are ordered by section; in each section the keys that always have an
+ *  effect come first, then those of each choice. Keys of layers come last. Past the last, out->name is NULL. Types that
+ *  a program has registered are included; none can be registered after the first call.
  *
  *  Blocks. Local. Thread-safe.
  *  Errors: ERR_NOMEM */
 charl_status charl_config_key_at(int index, charl_config_key *out) CHARL_MUST_CHECK;
 
-/** Word i = 0, 1, ... that key `index` accepts, copied to word[64]; *help: what it means, or NULL. False past the last,
+/** Copy word i = 0, 1, ... that key `index` accepts to word[64]; *help: what it means, or NULL. False past the last,
  *  and for keys that accept no words. Local. Thread-safe. */
 bool charl_config_key_word(int index, int i, char *word, const char **help);
 
-/** Whether another value of the key "section.name" can give a run another result; true of keys of layers, and of keys
- *  that charl does not know. Local. Thread-safe. */
+/** Whether another value of the key "section.name" can change the result of a run; true for keys of layers, and for
+ *  keys that charl does not know. Local. Thread-safe. */
 bool charl_config_key_is_result(const char *key);
 
-/** The key that `name` stands for without its section, or in another program's words, "train.epochs" for epochs, into
- *  text[size]; with `misspelt` also the nearest one. False: none. Local. Thread-safe. */
+/** Find the key that `name` means without its section, or by another program's name: "train.epochs" for epochs. It is
+ *  copied to text[size]; with `misspelt` the nearest one if there is no such key. False: none. Local. Thread-safe. */
 bool charl_config_nearest_key(const char *name, bool misspelt, char *text, size_t size);
 
 CHARL_END_DECLS

@@ -59,28 +59,29 @@ typedef struct charl_data_parallel charl_data_parallel;
 /** All members may be zero. Must be the same on every rank. */
 typedef struct charl_data_parallel_options {
     size_t struct_size; /* sizeof(charl_data_parallel_options) */
-    /* algorithm, as dist.allreduce of a configuration; NULL: auto */
+    /* algorithm, as charl_allreduce_options.algorithm; NULL: "auto" */
     const char *allreduce;
-    /* size in MB of f32 gradients that are sent together, at most 4096; 0: 25 */
+    /* size of a bucket, gradients that are sent together, in MB of f32, at most 4096; 0: 25 */
     double bucket_mb;
     /* start the all-reduce after the backward pass, for all gradients together */
     bool no_overlap;
     /* CHARL_F32; or CHARL_BF16: half the traffic, and sums rounded in every node of the tree */
     charl_dtype reduce_dtype;
-    /* forward and backward passes of a step; 0: the fewest, 1 for up to 64 slices on a rank */
+    /* forward and backward passes of a step; 0: as few as possible, 1 for up to 64 slices on a rank */
     int passes;
-    /* every rank keeps the optimizer state of a part of each bucket and updates that part; elementwise optimizers only
-     * (charl_optimizer_is_elementwise) */
+    /* ZeRO stage 1: every rank keeps the optimizer state of its shard of each bucket and updates that shard;
+     * elementwise optimizers only (charl_optimizer_is_elementwise) */
     bool shard_optimizer;
 } charl_data_parallel_options;
 
 /** One pass of a step. */
 typedef struct charl_data_parallel_pass {
     int graph;           /* index of the graph that it runs */
-    charl_slices slices; /* whose rows the inputs of that graph hold meanwhile */
+    charl_slices slices; /* the inputs of that graph must hold the rows of these slices */
 } charl_data_parallel_pass;
 
-/** Plan the steps of this rank, which has the slices `mine`. options may be NULL. comm is borrowed.
+/** Create the object and plan the steps of this rank, which has the slices `mine`. options may be NULL. comm is
+ *  borrowed.
  *
  *  Blocks. Collective. Owned: destroy with charl_data_parallel_destroy.
  *  Errors: ERR_CONFIG   the algorithm is unknown, or a rank has fewer slices than passes
@@ -100,46 +101,52 @@ int charl_data_parallel_get_passes(const charl_data_parallel *dp);
 /** Pass i of a step, 0 <= i < charl_data_parallel_get_passes. Local. */
 charl_data_parallel_pass charl_data_parallel_get_pass(const charl_data_parallel *dp, int i);
 
-/** Lay out the parameters, place their gradients where the ranks can add them up, and compile the n graphs, which have
- *  been built with their gradients and have not been compiled. Graphs and their parameters are borrowed.
+/** Compile the n graphs of a step, one for each charl_data_parallel_get_slices. They have been built with their
+ *  gradients and not compiled. Lays out their parameters, with the gradients in memory that the ranks sum. Graphs and
+ *  parameters are borrowed. Call it once.
  *
- *  Blocks. Collective. Once.
- *  Errors: those of charl_graph_compile, agreed: every rank gets the same status
+ *  Blocks. Collective.
+ *  Errors: as charl_graph_compile, agreed: every rank gets the same status
  *          ERR_INVALID  a graph has other slices, parameters of another set or no gradients; the parameters have
- *                       gradients already; or n is not the number of graphs
+ *                       gradients already or, with shard_optimizer, other graphs or optimizers use them; or n is not
+ *                       the number of graphs
  *          ERR_CONFIG   the algorithm is unsuitable, the ranks built different graphs, or with accumulation a graph
  *                       needs a sum over the whole batch in the middle of a pass, as batch norm does
  *          ERR_COMM */
 charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *const *graphs, int n) CHARL_MUST_CHECK;
 
-/** Compile a graph over all slices of this rank without gradients, such as one for evaluation; run it with
- *  charl_graph_run. Its batch sums are taken over the ranks. Blocks. Collective. Errors: as charl_graph_compile,
- *  agreed; ERR_INVALID  other slices or parameters. */
+/** Compile a graph over all slices of this rank without gradients, such as one for evaluation, after
+ *  charl_data_parallel_compile. Run it with charl_graph_run; its batch sums are taken over the ranks. Blocks.
+ *  Collective. Errors: as charl_graph_compile, agreed; ERR_INVALID  other slices or parameters. */
 charl_status charl_data_parallel_compile_evaluation(charl_data_parallel *dp, charl_graph *g) CHARL_MUST_CHECK;
 
 /** Run pass i: forward, backward, and the start of the all-reduce. Passes run in order, all of them in every step.
  *  Kept values that are sums or means over the batch are complete after the last pass; after earlier ones they are NaN.
- *  Async, except for such values. Collective. Errors: ERR_INVALID  out of order; ERR_COMM, ERR_DEVICE. */
+ *  Async, unless the graph has such values. Collective.
+ *  Errors: ERR_INVALID  not compiled, or out of order; ERR_COMM, ERR_DEVICE. */
 charl_status charl_data_parallel_run(charl_data_parallel *dp, int i) CHARL_MUST_CHECK;
 
-/** Wait for the other ranks. What is enqueued afterwards, such as charl_param_read_gradient, sees the sums of the
- *  gradients over the global batch. charl_data_parallel_step calls it unless you have. Blocks. Collective.
+/** Complete the all-reduce of the step: wait for the other ranks. What is enqueued afterwards, such as
+ *  charl_param_read_gradient, sees the sums of the gradients over the global batch. charl_data_parallel_step calls it
+ *  unless you have. Blocks. Collective.
  *  Errors: ERR_INVALID  passes are missing; ERR_COMM with the rank that died or fell silent; ERR_DEVICE. */
 charl_status charl_data_parallel_reduce(charl_data_parallel *dp) CHARL_MUST_CHECK;
 
-/** Complete the sums, then charl_optimizer_step, then, with a sharded optimizer, exchange the parameters. The optimizer
- *  was created after charl_data_parallel_compile for the same parameters.
+/** Update the parameters: charl_data_parallel_reduce, charl_optimizer_step and, with a sharded optimizer, the exchange
+ *  of the parameters. The optimizer was created after charl_data_parallel_compile for the same parameters.
  *
  *  Blocks. Collective.
- *  Errors: ERR_INVALID  no step has run, or the optimizer has applied its gradients already
- *          those of charl_data_parallel_reduce and charl_optimizer_step */
+ *  Errors: ERR_INVALID  no step has run, the optimizer has applied its gradients already, or has another set
+ *          as charl_data_parallel_reduce and charl_optimizer_step */
 charl_status charl_data_parallel_step(charl_data_parallel *dp, charl_optimizer *optimizer, float lr) CHARL_MUST_CHECK;
 
-/** Bytes of gradients that a step sums over the ranks, as every rank contributes them: 4 for each element of a
- *  trainable parameter, rounded up to 64 elements; as often as it is used, if several times. 0 with one rank. Local. */
+/** Bytes of gradients that every rank contributes to the all-reduces of a step, as f32: 4 for each element of a
+ *  trainable parameter, rounded up to 64 elements, times the uses of the parameter in the graph. 0 with one rank.
+ *  Local. */
 int64_t charl_data_parallel_get_bytes(const charl_data_parallel *dp);
 
-/** NULL is a no-op. Collective, except when the communicator is broken. */
+/** Free the object, after its graphs and optimizers. NULL is a no-op. Blocks. Collective, except when the communicator
+ *  is broken. */
 void charl_data_parallel_destroy(charl_data_parallel *dp);
 
 CHARL_END_DECLS

@@ -267,13 +267,13 @@ typedef struct charl_import_options {
 /** Write n training rows of a dataset, 0: all, and its other splits to `out`, in charl's layout. Row order, class,
  *  column and target names and sample weights are kept; statistics are computed from the rows that are written.
  *
- *  opt  seed      chooses the rows, of each class as near to its part as whole rows allow
- *       val_split this part of them becomes the validation set, chosen in the same way
+ *  opt  seed      chooses the rows, with the proportions of the classes as far as whole rows allow
+ *       val_split fraction of them that becomes the validation set, chosen in the same way
  *       in_order  the first n rows instead, and the last of them for validation
  *       May be NULL.
  *
  *  Blocks. Local. Memory: 13 bytes per row. Errors: as charl_dataset_read and charl_import; ERR_DATA for tokens;
- *  ERR_CONFIG when there are fewer rows, and for val_split where there is a validation set. */
+ *  ERR_CONFIG if there are fewer rows, or val_split is set and there is a validation set. */
 charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out,
                                   const charl_import_options *opt) CHARL_MUST_CHECK;
 

@@ -139,8 +139,8 @@ charl_status charl_device_get_cache(char **out) CHARL_MUST_CHECK;
  *  GPUs; without GPUs all ranks share the CPU device. Owned: close with charl_device_close.
  *
  *  Blocks. Local.
- *  Errors: ERR_DEVICE  no match, more local ranks than GPUs without `share`, the driver failed, or the device does
- *                      not take that of `driver`
+ *  Errors: ERR_DEVICE  no match, more local ranks than GPUs without `share`, the driver failed, or `driver` does not
+ *                      support the device
  *          ERR_CONFIG  `select` or CHARL_DRIVER is malformed
  *          ERR_DISK    CHARL_TUNE_FIRST, and results cannot be kept */
 charl_status charl_device_open(const charl_device_request *request, charl_device **out) CHARL_MUST_CHECK;

@@ -1,6 +1,6 @@
 #ifndef CHARL_ERROR_H
 #define CHARL_ERROR_H
-/** The control flow of a function that can fail, in charl and in programs on it.
+/** Error handling in functions that can fail, for charl and for programs that use it.
  *
  *  A function that holds nothing returns at once:
  *
@@ -23,18 +23,19 @@
  *          return st;
  *      }
  *
- *  charl_error_message then says what failed, and charl_error_path where, through the program and the library.
+ *  charl_error_message then says what failed, and charl_error_path through which functions of the program and the
+ *  library the error was returned.
  */
 #include "charl/status.h"
 
 CHARL_BEGIN_DECLS
 
-/** Begin a failure: set this thread's message (printf) and the first line of its path. Returns st. For the macros
- *  below; Local. Thread-safe. */
+/** Record a failure: set this thread's message (printf) and the first line of its path. Returns st. Used by the macros
+ *  below. Local. Thread-safe. */
 charl_status charl_error_set(charl_status st, const char *file, int line, const char *func, const char *fmt, ...)
     CHARL_PRINTF(5, 6);
 
-/** Append a line to the path of this thread's failure. For the macros below; Local. Thread-safe. */
+/** Append a line to the path of this thread's failure. Used by the macros below. Local. Thread-safe. */
 void charl_error_trace(const char *file, int line, const char *func);
 
 #define CHARL_TRY(call)                                                                                                \

@@ -1,6 +1,6 @@
 #ifndef CHARL_EXPORT_H
 #define CHARL_EXPORT_H
-/** Models for other programs.
+/** Export of models to other programs.
  *
  *      check(charl_export_model("run/best.h5", NULL, 0, CHARL_EMA_AUTO, "model.onnx")); // of a checkpoint
  *
@@ -18,50 +18,50 @@
 
 CHARL_BEGIN_DECLS
 
-/** Write the model of a checkpoint to `path` for use elsewhere; the ending of the name chooses the
- *  format. .safetensors: every weight and buffer in f32 under its PyTorch name. .onnx: the whole
- *  computation of the evaluation graph, from rows as they lie in a data file to outputs as the loss
- *  reads them (for a checkpoint without a schema the data file is opened, for shape and statistics).
- *  A file of that name is replaced, unless it is the checkpoint or its base.
+/** Export the model of a checkpoint to `path`, in the format of the file name's ending. .safetensors: every weight and
+ *  buffer in f32 under its PyTorch name. .onnx: the evaluation graph, from rows as a data file stores them to the
+ *  outputs that the loss reads (for a checkpoint without a schema the data file is opened, for shape and statistics).
+ *  An existing file is replaced, unless it is the checkpoint or its base.
  *  `overrides` replace values of the checkpoint's configuration; init.from=PATH says where its base is now
  *  (charl_checkpoint_tensor).
  *
  *  Blocks. Local. Deterministic.
- *  Errors: ERR_CONFIG  no such format, a layer that it has no form for, or `path` is an input; ERR_DATA,
+ *  Errors: ERR_CONFIG  no such format, a layer that the format cannot express, or `path` is an input; ERR_DATA,
  *  ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
 charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides, int n_overrides,
                                 charl_ema_choice ema, const char *path) CHARL_MUST_CHECK;
 
-/** How a graph is exported. All members may be zero for one output. */
+/** Options of charl_export_onnx. With one output all members may be zero. */
 typedef struct charl_onnx_options {
     size_t struct_size;              /* sizeof(charl_onnx_options) */
     const char *name;                /* of the model; NULL: "model" */
-    const char *const *output_names; /* [n_outputs] NULL: "output", where there is one */
+    const char *const *output_names; /* [n_outputs] NULL, with one output: "output" */
 } charl_onnx_options;
 
-/** Write what n_outputs values of a graph depend on as an ONNX model, replacing a file of that name. Inputs have the
- *  names and types that charl_input gave them (i32 becomes int64), and the batch is of any size; parameters are
- *  initializers under their names, with the values that they have now.
+/** Export n_outputs values of a graph, and all that they depend on, as an ONNX model. An existing file is replaced.
+ *  Inputs have the names and types of charl_input (i32 becomes int64), and a batch may have any size; parameters are
+ *  initializers under their names, with their current values.
  *
- *  g  in inference mode and not compiled; it needs no device. The parameters have their values: another graph over
- *     their set has been compiled, as for training
+ *  g        in inference mode and not compiled; it needs no device. Its parameters have memory, because another graph
+ *           over their set has been compiled, as for training
+ *  options  may be NULL
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_INVALID  a graph for training, or one that is compiled; an output of another graph; a parameter without
  *                       memory
- *          ERR_CONFIG   an operator or element type that has no form in ONNX, naming it; more than 2 GiB
+ *          ERR_CONFIG   an operator or element type that ONNX cannot express, which the message names; more than 2 GiB
  *          ERR_DISK, ERR_NOMEM, ERR_DEVICE, and the graph's first error */
 charl_status charl_export_onnx(const charl_graph *g, charl_var *const *outputs, int n_outputs,
                                const charl_onnx_options *options, const char *path) CHARL_MUST_CHECK;
 
-/** Format i = 0, 1, ..., which is the ending of a file without its dot, and one line of help; NULL past the last. help
- *  may be NULL. Static. Local. */
+/** Name of format i = 0, 1, ..., which is the ending of its file names without the dot, and one line of help; NULL past
+ *  the last. help may be NULL. Static storage. Local. */
 const char *charl_export_format(int i, const char **help);
 
 /* Bytes of a shard unless another number is given: 5 GB, as transformers writes them. */
 #define CHARL_EXPORT_SHARD_BYTES INT64_C(5000000000)
 
-/** How to write a folder for transformers or peft. All zero: as is usual. */
+/** Options of charl_export_huggingface and charl_export_peft; zeros are the defaults. */
 typedef struct charl_export_options {
     size_t struct_size; /* sizeof(charl_export_options) */
     charl_ema_choice ema;
@@ -70,24 +70,26 @@ typedef struct charl_export_options {
     int64_t shard_bytes; /* largest file of weights; 0: CHARL_EXPORT_SHARD_BYTES */
 } charl_export_options;
 
-/** Write a gpt as a folder that Hugging Face transformers loads: config.json, and the weights in f32 as
- *  model.safetensors or, above a shard, as several files with an index. The settings of the model decide whether it is
- *  a GPT-2, a Llama or a Qwen2; GPT-2's biases that the model does not have are zeros. Adapters (charl_lora) are added
- *  to their weights. `path` is a new or empty folder, and so it is after a failure. `options` may be NULL.
+/** Export a gpt as a folder for Hugging Face transformers: config.json, the tokenizer if the checkpoint holds one, and
+ *  the weights in f32 as model.safetensors or, if they exceed a shard, as several files with an index. The settings of
+ *  the model decide whether it is a GPT-2, a Llama or a Qwen2; biases of GPT-2 that the model does not have become
+ *  zeros. Adapters (charl_lora) are merged into their weights. `path` must be a new or empty folder; after a failure it
+ *  is again. `options` may be NULL.
  *
- *  Blocks. Local. Deterministic. Cost: a shard of memory.
- *  Errors: ERR_CONFIG      no such model has these settings; the message names them
+ *  Blocks. Local. Deterministic. Cost: memory for one shard.
+ *  Errors: ERR_CONFIG      no such model has these settings, which the message names
+ *          ERR_INVALID     shard_bytes is negative
  *          ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
 charl_status charl_export_huggingface(const char *checkpoint, const charl_export_options *options,
                                       const char *path) CHARL_MUST_CHECK;
 
-/** Write the low-rank adapters of a gpt as a folder that the Python package peft loads onto the model of transformers
- *  that they belong to: adapter_config.json and adapter_model.safetensors. options->base is what the file names as that
- *  model; NULL: [init] from. The base is not read. `path` is a new or empty folder, and so it is after a failure.
- *  `options` may be NULL.
+/** Export the low-rank adapters of a gpt as a folder for the Python package peft, which applies them to the model of
+ *  transformers: adapter_config.json and adapter_model.safetensors. adapter_config.json names options->base as that
+ *  model, or [init] from if it is NULL; the base is not read. `path` must be a new or empty folder; after a failure it
+ *  is again. `options` may be NULL.
  *
  *  Blocks. Local. Deterministic.
- *  Errors: ERR_CONFIG      there are no adapters, more than adapters was trained, or transformers has no such model
+ *  Errors: ERR_CONFIG      there are no adapters, other parameters were trained too, or transformers has no such model
  *          ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
 charl_status charl_export_peft(const char *checkpoint, const charl_export_options *options,
                                const char *path) CHARL_MUST_CHECK;

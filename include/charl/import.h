@@ -24,8 +24,8 @@ typedef struct charl_importer {
                         const charl_import_options *opt);
 } charl_importer;
 
-/** Importer i = 0, 1, ..., NULL past the last; that of a name, NULL if unknown; the name of importer i, NULL past the
- *  last. Static. Local. Thread-safe. */
+/** Importer i = 0, 1, ..., NULL past the last; the importer called `name`, NULL if there is none; the name of importer
+ *  i, NULL past the last. Static storage. Local. Thread-safe. */
 const charl_importer *charl_importer_get(int i);
 const charl_importer *charl_importer_find(const char *name);
 const char *charl_importer_name(int i);

@@ -39,7 +39,7 @@ typedef struct charl_inference_options {
     int64_t max_rows;        /* of a batch; 0: 64 */
     const char *device;      /* charl_device_request.select; NULL: CHARL_DEVICE, else the best */
     charl_ema_choice ema;    /* which weights of a checkpoint */
-    const char *config_text; /* for safetensors, which hold no configuration: that of the training */
+    const char *config_text; /* the training's configuration, for safetensors, which hold none */
 } charl_inference_options;
 
 typedef struct charl_inference_info {
@@ -114,9 +114,9 @@ charl_inference_info charl_inference_get_info(const charl_inference *m);
  *  outputs  [n, n_outputs]  f32      written
  *
  *  Blocks. Local. Thread-safe. Deterministic. Errors: ERR_INVALID  n is not in 0..max_rows; ERR_DEVICE, ERR_KERNEL,
- *  ERR_NOMEM; if a batch fails, so do all calls whose rows are in it. Cost: that of the smallest of max_rows rows, half
- *  as many, and so on down to 1, which holds the batch. The first batch of a size also builds its graph; later ones
- *  allocate nothing. Run a batch of each size beforehand if no answer may be late. */
+ *  ERR_NOMEM; if a batch fails, so do all calls whose rows are in it. Cost: a batch is padded to the smallest of
+ *  max_rows, half as many, and so on down to 1, that holds it. The first batch of a size also builds its graph; later
+ *  ones allocate nothing. Run a batch of each size beforehand if no answer may be late. */
 charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, float *outputs) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS

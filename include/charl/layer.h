@@ -81,9 +81,9 @@ typedef struct charl_model_type {
     charl_status (*add)(charl_model *m, const void *settings, int64_t outputs);
     /** Tokens: predictions per sample. NULL: data.window decides. */
     int64_t (*window)(const void *settings);
-    /** Tokens: outputs for a vocabulary of so many, which may be more. NULL: as many. */
+    /** Tokens: number of outputs for a vocabulary of `tokens`, at least as many. NULL: as many. */
     int64_t (*vocab)(const void *settings, int64_t tokens);
-    /** Replace settings that are auto by what they stand for in a model of `outputs` outputs. NULL: there are none. */
+    /** Replace settings that are auto by their values for a model of `outputs` outputs. NULL: no setting is auto. */
     void (*resolve)(void *settings, int64_t outputs);
     /** Tokens: takes sequences of any length up to its window, and generates text with a cache of the keys and values
      *  of its attention. */

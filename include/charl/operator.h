@@ -47,7 +47,7 @@ typedef struct charl_operator_types {
     int64_t workspace_bytes; /* scratch memory for the kernels; preset to 0 */
 } charl_operator_types;
 
-/** Argument of the launching function. Tensors are borrowed; that of a PARTIAL output is its first lane. */
+/** Argument of the launching function. Tensors are borrowed; of a PARTIAL output the tensor is its first lane. */
 typedef struct charl_operator_run {
     const void *attr;
     int n_in, n_out;

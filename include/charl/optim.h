@@ -27,169 +27,182 @@ CHARL_BEGIN_DECLS
 
 typedef struct charl_optimizer charl_optimizer;
 
-/** What follows when the gradient norm is a spike: above mean + spike_threshold * standard deviation of the norms of
- *  the last spike_window steps that were finite, of which a spike counts as that limit. The first spike_window steps
+/** What to do if the gradient norm is a spike: above mean + spike_threshold * standard deviation of the norms of
+ *  the last spike_window finite steps, in which an earlier spike counts as its limit. The first spike_window steps
  *  are never spikes. */
 typedef enum charl_spike_rule {
     CHARL_SPIKE_OFF,
-    CHARL_SPIKE_WARN, /* the report says so */
-    CHARL_SPIKE_SKIP, /* and the step changes nothing */
-    CHARL_SPIKE_STOP  /* and nothing changes from this step on */
+    CHARL_SPIKE_WARN, /* charl_optimizer_report says so */
+    CHARL_SPIKE_SKIP, /* also, the step changes nothing */
+    CHARL_SPIKE_STOP  /* also, this step and all later ones change nothing */
 } charl_spike_rule;
 
 enum { CHARL_MAX_SPIKE_WINDOW = 1024 };
 
-/** Settings by PyTorch's names; those that a type does not use have no effect. */
+/** Settings of an optimizer, with PyTorch's names. Those that a type does not use have no effect. */
 typedef struct charl_optimizer_config {
     const char *type;     /* a charl_optimizer_name */
-    float weight_decay;   /* sgd, adam, rmsprop, adagrad: added to the gradient; lamb: to the
-                            direction; others: decoupled, 1/step times the learning rate */
+    float weight_decay;   /* at least 0. sgd, adam, rmsprop, adagrad: weight_decay * p is added to the gradient; lamb:
+                             to the update before it is scaled; others: decoupled, p -= lr * weight_decay * p */
     double momentum;      /* sgd, rmsprop, muon, [0, 1) */
-    bool nesterov;        /* sgd */
-    double beta1, beta2;  /* adam, adamw, lion, lamb, muon, [0, 1); beta2 also rmsprop, there called
-                            alpha */
-    double eps;           /* all but sgd and lion; adafactor: of the second moment's root */
+    bool nesterov;        /* sgd; needs momentum */
+    double beta1, beta2;  /* adam, adamw, lion, lamb, muon, [0, 1); beta2 also rmsprop, PyTorch's alpha */
+    double eps;           /* at least 1e-37; all but sgd and lion. adafactor: lower limit of the second moment's root */
     float grad_clip;      /* largest global 2-norm of the gradient; 0 = off */
     double ema_decay;     /* of a moving average of the weights, [0, 1); 0 = none */
-    charl_packing state;  /* what the state tensors are kept in between steps, f32, bf16 or int8; elementwise types
-                             only. Updates compute in f32, and what they leave is rounded up or down at random */
-    bool skip_nonfinite;  /* leave out a step whose gradient is not finite; otherwise nothing changes
-                            from such a step on */
-    const void *settings; /* of a registered type, whose own keys stand there; NULL: its defaults. Copied */
+    charl_packing state;  /* storage of the state tensors between steps: f32, bf16 or int8, with stochastic rounding;
+                             elementwise types only. Updates are computed in f32 */
+    bool skip_nonfinite;  /* skip a step whose gradient is not finite; otherwise that step and all later ones change
+                             nothing */
+    const void *settings; /* of a registered type: the struct that its row describes; NULL: its defaults. Copied */
 
-    /* unless OFF with a window of 2 to CHARL_MAX_SPIKE_WINDOW, and a threshold of at least 1 */
+    /* with a rule other than OFF: a window of 2 to CHARL_MAX_SPIKE_WINDOW steps, a threshold from 1 to 1e6 */
     charl_spike_rule on_spike;
     int spike_window;
     float spike_threshold;
 
-    /* names of the parameters that it updates, as charl_params_freeze takes them; NULL: all. Norm, clipping and spikes
-     * are those of their gradients. Elementwise types only. Copied */
+    /* the parameters to update, by patterns of names as in charl_params_freeze; NULL: all. Norm, clipping and spikes
+     * concern the gradients of these only. Elementwise types only. Copied */
     const char *params;
 } charl_optimizer_config;
 
-/** What the last step found. */
+/** Result of a step. */
 typedef struct charl_optimizer_report {
-    float grad_norm;              /* 2-norm before clipping */
-    bool finite;                  /* false: the step changed nothing, because its gradient (or without
-                          skip_nonfinite an earlier one) was not finite */
-    bool spike;                   /* its gradient norm was a spike */
-    int64_t skipped;              /* steps so far that changed nothing, for whatever reason. They are no updates: bias
-                          corrections, the scalars of a registered type and the loss scale do not count them */
-    int64_t bad_steps;            /* with skip_nonfinite: left out so far; else 0 or 1 */
-    int64_t bad_step;             /* first step (0-based) of the most recent run of skipped steps */
-    const charl_param *bad_param; /* its parameter with the first element that was not finite, in the
-                       order of the arena; NULL: all were, their squares overflow */
+    float grad_norm;   /* global 2-norm of the gradient before clipping */
+    bool finite;       /* false: the step changed nothing, because its gradient (or without skip_nonfinite an earlier
+                          one) was not finite */
+    bool spike;        /* its gradient norm was a spike */
+    int64_t skipped;   /* number of steps so far that changed nothing, for whatever reason. Bias corrections, the
+                          scalars of a registered type and the loss scale do not count them */
+    int64_t bad_steps; /* with skip_nonfinite: number of steps skipped as not finite; otherwise 0 or 1 */
+    int64_t bad_step;  /* first step (0-based) of the most recent run of skipped steps */
+    /* parameter with the first element that was not finite in that step, in the order of the arena; NULL: all elements
+     * were finite, but the sum of their squares overflowed */
+    const charl_param *bad_param;
 } charl_optimizer_report;
 
-/** PyTorch's defaults for `type`, but momentum 0.9 for sgd; the paper's for lion. Weight decay is 0.01 where it is
- *  decoupled by default (adamw, lamb, muon), else 0. For an unknown type all are 0. Local. */
+/** PyTorch's defaults for `type`, except momentum 0.9 for sgd; the paper's for lion. Weight decay is 0.01 for adamw,
+ *  lamb and muon, otherwise 0. For an unknown type all are 0. Local. */
 charl_optimizer_config charl_optimizer_defaults(const char *type);
 
 /** Name of optimizer i = 0, 1, ...; NULL after the last. Static storage. Local. */
 const char *charl_optimizer_name(int i);
 
-/** Whether `type` updates each element by itself, so that ranks can divide its state. Local. */
+/** Whether `type` updates each element independently, so that ranks can shard its state. Local. */
 bool charl_optimizer_is_elementwise(const char *type);
 
 enum { CHARL_OPTIM_MAX_STATES = 3 };
 
-/** An optimizer of a program's own, which updates each element by itself. `update` is OpenCL C that stands inside a
- *  kernel and computes the new value of one element (or of several: charl_real is float or a vector of floats) from
+/** An optimizer of your own, which updates each element independently. `update` is a piece of an OpenCL C kernel
+ *  that computes the new value of one element (or of several: charl_real is float or a vector of floats) from
  *
  *      charl_real p                 the parameter; assign the new value
  *      charl_real g                 its gradient, clipped
  *      float lr, weight_decay       of this element: groups and schedule are applied
  *      charl_real s0, s1, s2        the states, 0 at the start; assign the new values
- *      float scalar0, scalar1       what `scalars` gave for this step; 0 without it
+ *      float scalar0, scalar1       the numbers of `scalars` for this step; 0 without it
  *      const float KEY              every FLOAT key of the settings by its name; const int for BOOL and CHOICE, const
  *                                   long for INT
  *
- *  For example, momentum with a sign, `momentum` being a key: "s0 = momentum * s0 + g; p -= lr * sign(s0);". Comments
- *  of the form // and the preprocessor are not available. Sums that must not depend on the device need no care:
- *  elements are independent. */
+ *  For example, the sign of the momentum, where `momentum` is a key: "s0 = momentum * s0 + g; p -= lr * sign(s0);".
+ *  Comments of the form // and the preprocessor are not available. */
 typedef struct charl_optimizer_type {
     charl_row row; /* keys are INT, FLOAT, BOOL or CHOICE */
     int n_states;
     const char *state_names[CHARL_OPTIM_MAX_STATES]; /* in checkpoints: lower-case letters, digits, underscores */
-    unsigned nonnegative; /* bit k: state k is never negative, and optimizer.state = int8 spends no codes on signs */
+    unsigned nonnegative; /* bit k: state k is never negative, so int8 storage needs no codes for signs */
     const char *update;
-    /** Two numbers that depend on the update, t = 1 for the first, computed on the host; NULL: none. Skipped steps are
-     *  no updates. */
+    /** Compute two numbers for update t = 1, 2, ... on the host; NULL: none. Skipped steps are not counted. */
     void (*scalars)(const void *settings, int64_t t, float out[2]);
 } charl_optimizer_type;
 
-/** Make `type` known by its name, in C and as optimizer.type. Borrowed for the life of the process. For the start of a
- *  program, before a configuration is read and before other threads create optimizers.
+/** Register `type` under its name, for charl_optimizer_config.type and the key optimizer.type. Borrowed for the life of
+ *  the process. Call it at the start of a program, before a configuration is read and before other threads create
+ *  optimizers.
  *
- *  Blocks. Local. A kernel that does not build is ERR_KERNEL of charl_optimizer_create.
- *  Errors: ERR_INVALID  the name is taken, the description is malformed, a configuration has been read */
+ *  Blocks. Local.
+ *  Errors: ERR_INVALID  the name is taken, the description is malformed, or a configuration has been read. An update
+ *                       that does not compile is ERR_KERNEL of charl_optimizer_create */
 charl_status charl_register_optimizer(const charl_optimizer_type *type) CHARL_MUST_CHECK;
 
-/** Optimizer of a set whose training graph has been compiled. State starts at zero. Owned: destroy it before the set.
+/** Create an optimizer of a set whose training graph has been compiled. Its state is zero. Owned: destroy it before the
+ *  set.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG   unknown type, value out of range
- *          ERR_INVALID  the set has no gradients yet, or those of part of the batch, which nothing sums over ranks
+ *          ERR_INVALID  the set has no gradients yet, or gradients of part of the batch that nothing sums over ranks
  *          ERR_NOMEM, ERR_KERNEL, ERR_DEVICE */
 charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config,
                                     charl_optimizer **out) CHARL_MUST_CHECK;
-/** The same with step parameters that its graphs use too (charl_graph_set_steps): it divides the loss scale out, and
- *  charl_optimizer_begin opens each step. `steps` is borrowed. Blocks. Local. Errors: as charl_optimizer_create. */
+/** As charl_optimizer_create, with the step parameters of its graphs (charl_graph_set_steps): the optimizer divides the
+ *  gradients by the loss scale, and each step begins with charl_optimizer_begin. `steps` is borrowed. Blocks. Local.
+ *  Errors: as charl_optimizer_create. */
 charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_optimizer_config *config,
                                                charl_steps *steps, charl_optimizer **out) CHARL_MUST_CHECK;
-/** Begin a step, before the graphs run. With step parameters they see seed, step (that of charl_optimizer_get_steps)
- *  and `lr`. Running statistics are kept where the step may be skipped. Async. Local.
+/** Begin a step, before the graphs run: write seed, step (charl_optimizer_get_steps) and `lr` to the step parameters,
+ *  and copy running statistics that must be restored if the step is skipped. Async. Local.
  *  Errors: ERR_INVALID  the optimizer needs no begin, or `lr` is negative or not finite; ERR_DEVICE. */
 charl_status charl_optimizer_begin(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
-/** NULL is a no-op. Local. */
+/** Free an optimizer. NULL is a no-op. Local. */
 void charl_optimizer_destroy(charl_optimizer *o);
 
-/** One update with learning rate `lr`, after the gradients of the set are complete. Call charl_optimizer_begin first,
- *  with the same `lr`, if the optimizer has step parameters, or if it may skip steps and the set has running statistics
- *  (batch norm). Async. Local.
- *  Errors: ERR_INVALID  no charl_optimizer_begin, or `lr` is negative or not finite; ERR_DEVICE. */
+/** Update the parameters with learning rate `lr`, after the gradients of the set are complete. Call
+ *  charl_optimizer_begin first, with the same `lr`, if the optimizer has step parameters, or if it may skip steps and
+ *  the set has running statistics (batch norm). Async. Local.
+ *  Errors: ERR_INVALID  no charl_optimizer_begin, `lr` is negative or not finite, or the state is sharded
+ *                       (charl_data_parallel_step updates then); ERR_DEVICE. */
 charl_status charl_optimizer_step(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
-/** Result of the last step enqueued. Blocks. Local. */
+/** Get the result of the last step enqueued. Blocks. Local. Errors: ERR_DEVICE. */
 charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_report *out) CHARL_MUST_CHECK;
 
-/** Steps taken, counted from 0, skipped ones included. Local. */
+/** Number of steps taken, skipped ones included. Local. */
 int64_t charl_optimizer_get_steps(const charl_optimizer *o);
 /** Set the number of steps taken, of which `skipped` (as in the report) changed nothing: to resume training. Blocks.
  *  Local.
  *  Errors: ERR_INVALID  skipped is not in [0, steps]; ERR_DEVICE. */
 charl_status charl_optimizer_set_steps(charl_optimizer *o, int64_t steps, int64_t skipped) CHARL_MUST_CHECK;
 
-/** State tensors per parameter: their number, the PyTorch name of the k-th ("exp_avg"), its shape
- *  for parameter p (false: p has no such state), and its values (f32, whatever it is kept in; packed ones are
- *  written as they are read, to the bit). Local. Reading and writing
- *  Blocks; ERR_INVALID where there is no such state. */
+/** Number of state tensors of a parameter; the PyTorch name of the k-th, such as "exp_avg"; and its shape for parameter
+ *  p, false if p has no such state. Local. */
 int charl_optimizer_get_state_count(const charl_optimizer *o);
 const char *charl_optimizer_get_state_name(const charl_optimizer *o, int k);
 bool charl_optimizer_get_state_shape(const charl_optimizer *o, int k, const charl_param *p, charl_shape *out);
+/** Read or write state k of parameter p, as f32 in any storage; writing what was read restores the stored bits. Writing
+ *  a sharded state keeps this rank's shard of it. Blocks. Local.
+ *  Errors: ERR_INVALID  no such state, or reading a sharded state; ERR_NOMEM, ERR_DEVICE. */
 charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const charl_param *p,
                                         float *dst) CHARL_MUST_CHECK;
 charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_param *p,
                                          const float *src) CHARL_MUST_CHECK;
 
-/** The moving average of the weights, if config.ema_decay is positive: e = decay * e + (1 - decay)
- * * p after every step that changes p. It begins as the weights are when charl_optimizer_reset_ema
- *  is called, which does nothing where there is no average. Exchanging it with the weights lets a
- *  graph run on it; exchange again before the next step.
- *  charl_training_save keeps it. Blocks. Local. Errors: ERR_INVALID  exchanging where there is none. */
+/** Set the moving average of the weights, e, to the weights. If config.ema_decay is positive, every step that changes
+ *  the weights p then computes e = decay * e + (1 - decay) * p, and charl_training_save saves e. Does nothing without
+ *  an average. Blocks. Local. Errors: ERR_NOMEM, ERR_DEVICE. */
 charl_status charl_optimizer_reset_ema(charl_optimizer *o) CHARL_MUST_CHECK;
+/** Exchange the moving average and the weights, so that a graph runs on the average. Exchange them again before the
+ *  next step. Async. Local. Errors: ERR_INVALID  there is no average, or it is sharded; ERR_DEVICE. */
 charl_status charl_optimizer_exchange_ema(charl_optimizer *o) CHARL_MUST_CHECK;
 
-/** Learning rate as a function of the step. */
+/** Learning rate as a function of the step. After the warm-up, with t = (step - warmup_steps) / (total_steps -
+ *  warmup_steps), at most 1:
+ *
+ *      constant   base_lr
+ *      linear     base_lr + (min_lr - base_lr) * t
+ *      cosine     min_lr + (base_lr - min_lr) * (1 + cos(pi * t)) / 2
+ *      poly       min_lr + (base_lr - min_lr) * (1 - t)^power
+ *      step       base_lr * gamma^floor((step - warmup_steps) / step_size)
+ *      multistep  base_lr * gamma^(number of milestones up to step)
+ *      wsd        base_lr until decay_steps before total_steps, then linear to min_lr */
 typedef struct charl_schedule {
     const char *type; /* a charl_schedule_name */
     double base_lr, min_lr;
-    int64_t warmup_steps;      /* linear from 0: step s < warmup has base_lr * (s + 1) / (warmup + 1) */
-    int64_t total_steps;       /* where linear, cosine, poly and wsd end */
-    int64_t step_size;         /* step: multiply by gamma every so many steps after the warm-up */
+    int64_t warmup_steps;      /* linear from 0: step s < warmup_steps has base_lr * (s + 1) / (warmup_steps + 1) */
+    int64_t total_steps;       /* linear, cosine, poly, wsd */
+    int64_t step_size;         /* step */
     double gamma;              /* step, multistep */
-    charl_int_list milestones; /* multistep: ascending steps */
+    charl_int_list milestones; /* multistep: ascending */
     double power;              /* poly */
-    int64_t decay_steps;       /* wsd: length of the final linear decay */
+    int64_t decay_steps;       /* wsd */
 } charl_schedule;
 
 /** Default settings of a type; base_lr, warmup_steps and total_steps are 0. Local. */
@@ -199,8 +212,8 @@ charl_schedule charl_schedule_defaults(const char *type);
 const char *charl_schedule_name(int i);
 /** Check the type and its values. Local. Errors: ERR_CONFIG. */
 charl_status charl_schedule_check(const charl_schedule *s) CHARL_MUST_CHECK;
-/** Learning rate of step `step` (0 is the first). A function of its arguments alone. NaN, which charl_optimizer_step
- *  refuses, where charl_schedule_check fails, whose message is then the thread's, or step is negative. Local. */
+/** Learning rate of step `step` (0 is the first), a function of its arguments alone. NaN, which charl_optimizer_step
+ *  refuses, if `step` is negative or charl_schedule_check fails; charl_error_message then says why. Local. */
 double charl_schedule_lr(const charl_schedule *s, int64_t step);
 
 CHARL_END_DECLS

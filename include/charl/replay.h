@@ -76,7 +76,7 @@ typedef enum charl_replay_record {
 /** A replayed step. Everything is borrowed for the call. */
 typedef struct charl_replay_row {
     int64_t step;
-    double loss; /* of the batch: an exact f32, that of the log */
+    double loss; /* of the batch: an exact f32, the same as in the log */
     double lr, grad_norm;
     bool skipped; /* the gradient was not finite, or a spike that was skipped: the step changed nothing */
     /* [n_weights] after the step, running statistics included, in the order of checkpoints */
@@ -129,10 +129,10 @@ typedef struct charl_replay_options {
     charl_compiling compiling;
 } charl_replay_options;
 
-/** Compute steps of the run in directory `run` again, in this process and on one device, and report them in order.
+/** Recompute steps of the run in directory `run`, in this process and on one device, and report them in order.
  *
- *  Starts from the newest readable checkpoint before options->step, or from the beginning of the run. The configuration
- *  is that of the first checkpoint at or after options->step, or if there is none the config.ini of the directory.
+ *  Starts from the newest readable checkpoint before options->step, or from the beginning of the run, with the
+ *  configuration in the first checkpoint at or after options->step, or if there is none in config.ini.
  *  Writes nothing to the directory and needs no lock: the run may continue meanwhile.
  *
  *  The replay has the bits of the run if data, files of init.from, version of charl and overridden keys that matter are

@@ -31,7 +31,7 @@ typedef struct charl_safetensors charl_safetensors;
  *  shards also that each has the tensors that the index says, and no name is in two. Owned: close it.
  *
  *  Blocks. Local. *out is NULL on failure.
- *  Errors: ERR_CHECKPOINT  naming the file, and the tensor where there is one
+ *  Errors: ERR_CHECKPOINT  a file is missing, damaged or of another kind; the message names file and tensor
  *          ERR_NOMEM */
 charl_status charl_safetensors_open(const char *path, charl_safetensors **out) CHARL_MUST_CHECK;
 

@@ -2,14 +2,14 @@
 #define CHARL_STATUS_H
 /** How every fallible charl function reports failure.
  *
- *  A function that can fail returns charl_status. The detail, a message followed by the path it
- *  took through the library, is kept in a thread-local record until the next failure on the same
- *  thread. The library never exits or asserts on input, and prints only when CHARL_LOG asks for it (charl/log.h).
- *  Nothing here allocates. Thread-safe.
+ *  A function that can fail returns charl_status. The details, a message and the path that the error
+ *  took through the library, are kept for each thread until its next failure.
+ *  The library never exits or asserts on input, and prints only if CHARL_LOG is set (charl/log.h).
+ *  No function of this header allocates. Thread-safe.
  *
- *  A pointer is given unless its function says that it may be NULL. One that is missing is ERR_INVALID, and the message
- *  names it; a function that returns a value returns 0, false or NULL then, unless it says otherwise, and one that
- *  returns nothing does nothing.
+ *  A pointer must not be NULL unless the function says that it may be. If it is, the function returns ERR_INVALID with
+ *  a message that names the argument. A function that returns a value instead of a status returns 0, false or NULL,
+ *  unless it says otherwise, and one that returns nothing does nothing.
  */
 #include "charl/api.h"
 
@@ -58,12 +58,12 @@ const char *charl_status_name(charl_status st);
 /** One-line meaning. Never NULL; static storage. Local. */
 const char *charl_status_text(charl_status st);
 
-/** Last failure on this thread without its path: what went wrong, with values. Borrowed; "" if none
- *  yet. Local. */
+/** Message of the last failure on this thread: what went wrong, with values. "" if there is none. Borrowed until the
+ *  next failure. Local. */
 const char *charl_error_message(void);
 
-/** Path of the last failure on this thread, innermost first: "\n  at function (file:line)"
- *  repeated. Borrowed. Local. */
+/** Path of the last failure on this thread, innermost function first: "\n  at function (file:line)"
+ *  repeated. Borrowed until the next failure. Local. */
 const char *charl_error_path(void);
 
 /** Fail in a function that charl calls, such as the shape rule of an operator or a callback of charl_predict: set

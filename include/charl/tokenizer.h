@@ -50,9 +50,9 @@ charl_status charl_tokenizer_create(const char *type, const char *text, size_t b
  *      tokenizer.json                 byte-level BPE of Hugging Face's tokenizers
  *      vocab.json and merges.txt      GPT-2's files, given by the name of either; also encoder.json and vocab.bpe
  *      a rank file of tiktoken        the encoding, and with it pattern and special tokens, is the one that the file
- *                                     name begins with (r50k_base, gpt2, p50k_base, cl100k_base, o200k_base, llama3),
- *                                     else the one with the same number of ranks. Name a file with another number of
- *                                     ranks cl100k_base-NAME.tiktoken
+ *                                     name begins with (r50k_base, gpt2, p50k_base, cl100k_base, o200k_base, llama3,
+ *                                     qwen), otherwise the one with the same number of ranks. Name a file with another
+ *                                     number of ranks cl100k_base-NAME.tiktoken
  *
  *  Blocks. Local. Errors: ERR_DATA    none of these, or damaged (a checkpoint: ERR_CHECKPOINT); or the file uses a
  *                                     feature that is not supported, which the message names

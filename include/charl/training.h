@@ -25,13 +25,13 @@
 
 CHARL_BEGIN_DECLS
 
-/** Parameters and what trains them. Members but one may be NULL. */
+/** Parameters with their optimizer and data-parallel object. All members may be NULL but one. */
 typedef struct charl_training_part {
-    /* in front of its names: "generator" gives /model/generator.fc1.weight; NULL: nothing. Every part has another */
+    /* prefix of its names, unique among the parts: "generator" gives /model/generator.fc1.weight; NULL: no prefix */
     const char *name;
-    charl_params *params; /* NULL: the parameters are those of another part, which has another optimizer */
+    charl_params *params; /* NULL: another part has the parameters, with another optimizer */
     charl_optimizer *optimizer;
-    charl_data_parallel *dp; /* that has compiled the graphs; random draws continue at its step */
+    charl_data_parallel *dp; /* that compiled the graphs; random numbers continue at its step */
 } charl_training_part;
 
 /** A tensor or, with no extents, a number of yours: /user/NAME. */
@@ -42,7 +42,7 @@ typedef struct charl_training_value {
     void *data; /* read by charl_training_save, written by charl_training_load */
 } charl_training_value;
 
-/** What is saved and loaded. Everything is borrowed. */
+/** The state that is saved and loaded. Everything is borrowed. */
 typedef struct charl_training {
     size_t struct_size; /* sizeof(charl_training) */
     const charl_training_part *parts;

@@ -49,10 +49,10 @@ typedef struct charl_params_load_options {
      * none */
     const char *skip;
     /* "OLD -> NEW, ...": names in the file and in the set; the first matching OLD applies. One * in OLD matches any
-     * text, which * in NEW stands for. NULL: none */
+     * text, which replaces * in NEW. NULL: none */
     const char *rename;
     /* A configuration whose [model] describes the set, so that layouts of other programs are recognized
-     * (charl/weights_layout.h). NULL: names and layouts are those of the set */
+     * (charl/weights_layout.h). NULL: the file has the names and layouts of the set */
     const charl_config *config;
     /* A model of the set: copies of weights that its layers share are accepted. NULL: there are none */
     const charl_model *model;
@@ -65,7 +65,7 @@ typedef struct charl_params_report {
     int extra;          /* tensors in the file that are not in the set */
     int misshapen;      /* in both, but with another shape, an integer type, or different from their copy; not loaded */
     int skipped;        /* parameters that match `skip` */
-    const char *layout; /* name of the recognized layout, static; NULL: that of the set */
+    const char *layout; /* name of the recognized layout, static; NULL: the layout of the set */
     char *text;         /* a line for each tensor that was not, or not fully, loaded; "": none; NULL: out of memory */
 } charl_params_report;
 
