@@ -51,10 +51,10 @@ static void set_amount(int change, const char *text, double *amount, char *why)
         snprintf(why, CHARL__WHY, "%s needs %s, as in %s:%s, not \"%.100s\"", name, whole ? "an integer" : "a number",
                  name, whole ? "4" : "0.2", text);
     } else if (!charl__range_holds(ranges[change], v)) {
-        char range[64];
+        char range[80];
 
         snprintf(why, CHARL__WHY, "%s:%.100s is out of range (%s)", name, text,
-                 charl__range_text(ranges[change], range, sizeof range));
+                 charl__range_text(ranges[change], v, range, sizeof range));
     } else if (*amount > 0) {
         snprintf(why, CHARL__WHY, "%s is given twice", name);
     } else {

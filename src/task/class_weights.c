@@ -77,7 +77,7 @@ static charl_status read_list(const charl__session *s, const char *text, float *
         CHARL_REQUIRE(text[length] == ',' || text[length] == '\0', CHARL_ERR_CONFIG,
                       "train.class_weights: a comma is missing behind \"%s\"", word);
         CHARL_REQUIRE(
-            charl__parse_float(word, &v) && v >= 0 && v <= 1e30, CHARL_ERR_CONFIG,
+            charl__parse_float(word, &v) && charl__range_holds("[0,1e30]", v), CHARL_ERR_CONFIG,
             "train.class_weights: \"%s\" is not a weight; write balanced, or a number from 0 on for each class", word);
         if (n < s->data.classes) {
             out[n] = (float)v;

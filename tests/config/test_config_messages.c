@@ -88,6 +88,17 @@ static const struct {
     {HEAD "[train]\ngrad_clip = nan\n", "conf/t.ini:6: [train] grad_clip: \"nan\" is not a number"},
     {HEAD "[train]\ngrad_clip = 0x10\n", "conf/t.ini:6: [train] grad_clip: \"0x10\" is not a number"},
     {HEAD "[train]\ngrad_clip = 1e999\n", "conf/t.ini:6: [train] grad_clip: \"1e999\" is not a number"},
+    {HEAD "[train]\ngrad_clip = 1e39\n",
+     "conf/t.ini:6: [train] grad_clip: 1e39 is out of range (0, or 1.18e-38 to 3.4e+38 without the sign, as a 32-bit "
+     "float)"},
+    {HEAD "[train]\ngrad_clip = 1e-50\n",
+     "conf/t.ini:6: [train] grad_clip: 1e-50 is out of range (0, or 1.18e-38 to 3.4e+38 without the sign, as a 32-bit "
+     "float)"},
+    {HEAD "[train]\ngrad_clip = 1e-400\n",
+     "conf/t.ini:6: [train] grad_clip: 1e-400 is out of range (0, or 1.18e-38 to 3.4e+38 without the sign, as a 32-bit "
+     "float)"},
+    {HEAD "[optimizer]\ngroups = a lr_scale=1e-50\n",
+     "conf/t.ini:6: [optimizer] groups: \"lr_scale=1e-50\" is not KEY=VALUE with a number from 0 to 1e6"},
     {HEAD "[train]\nloss = nll\n",
      "conf/t.ini:6: [train] loss: \"nll\" is not one of auto, {losses} (did you mean cross_entropy?)"},
     {HEAD "[train]\nprecision = f64\n", "conf/t.ini:6: [train] precision: \"f64\" is not one of f32, bf16, f16"},

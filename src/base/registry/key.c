@@ -2,6 +2,7 @@
 #include "base/registry/key.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,27 +81,40 @@ static void range_ends(const char *range, double *low, double *high)
     }
 }
 
-bool charl__range_holds(const char *range, double v)
+/* Whether a float holds v: not infinity or 0 instead, nor a subnormal number, which a device may take for 0. */
+static bool is_float(double v)
+{
+    return v == 0 || (fabs(v) >= (double)FLT_MIN && fabs(v) <= (double)FLT_MAX);
+}
+
+static bool is_between(const char *range, double v)
 {
     double low;
     double high;
 
-    if (!isfinite(v)) {
-        return false;
-    }
     if (!range) {
-        return true;
+        return isfinite(v);
     }
     range_ends(range, &low, &high);
     return (range[0] == '(' ? v > low : v >= low) && (range[strlen(range) - 1] == ')' ? v < high : v <= high);
 }
 
-const char *charl__range_text(const char *range, char *text, size_t size)
+bool charl__range_holds(const char *range, double v)
+{
+    return is_float(v) && is_between(range, v);
+}
+
+const char *charl__range_text(const char *range, double v, char *text, size_t size)
 {
     const char *low_is, *high_is;
     double low, high;
 
     range_ends(range, &low, &high);
+    if (isfinite(v) && is_between(range, v)) {
+        snprintf(text, size, "0, or %.3g to %.3g without the sign, as a 32-bit float", (double)FLT_MIN,
+                 (double)FLT_MAX);
+        return text;
+    }
     low_is = range && range[0] == '(' ? "above" : "at least";
     high_is = range && range[strlen(range) - 1] == ')' ? "below" : "at most";
     if (isinf(low) && isinf(high)) {
@@ -122,7 +136,7 @@ const char *charl__range_refusal(const char *range, double v, char *text, size_t
     char holds[80];
 
     snprintf(text, size, "is %g, out of range (%s%s)", v, isfinite(v) || !range ? "" : "finite, ",
-             charl__range_text(range, holds, sizeof holds));
+             charl__range_text(range, v, holds, sizeof holds));
     return text;
 }
 
@@ -220,11 +234,12 @@ bool charl__parse_float(const char *text, double *out)
     if (text[0] == '\0' || text[strspn(text, "0123456789+-.eE")] != '\0') {
         return false;
     }
+    errno = 0;
     v = strtod(text, &end);
     if (*end != '\0' || end == text || !isfinite(v)) {
         return false;
     }
-    *out = v;
+    *out = v == 0 && errno == ERANGE ? DBL_TRUE_MIN : v; /* not 0, so that a range refuses it */
     return true;
 }
 
@@ -239,12 +254,12 @@ bool charl__parse_bool(const char *text, bool *out)
     return true;
 }
 
-static bool out_of_range(const charl__number *number, const char *text, char *why)
+static bool out_of_range(const charl__number *number, const char *text, double v, char *why)
 {
-    char range[64];
+    char range[80];
 
     snprintf(why, CHARL_REASON_BYTES, "%.100s is out of range (%s)", text,
-             charl__range_text(number->range, range, sizeof range));
+             charl__range_text(number->range, v, range, sizeof range));
     return false;
 }
 
@@ -290,15 +305,15 @@ bool charl__value_int(const charl__number *number, const char *text, int64_t *ou
         if (n == sign || strspn(digits + sign, "0123456789") != n - sign) {
             return is_no_number(number, "an integer", text, why);
         }
-        if (charl__range_holds(number->range, strtod(digits, NULL))) { /* a range without an end */
+        if (is_between(number->range, strtod(digits, NULL))) { /* a range without an end */
             snprintf(why, CHARL_REASON_BYTES, "%.100s is too large", text);
             return false;
         }
-        return out_of_range(number, text, why);
+        return out_of_range(number, text, NAN, why);
     }
     if (v > INT64_MAX >> shift || v < -(INT64_MAX >> shift) - 1 ||
         !charl__range_holds(number->range, (double)(v * (INT64_C(1) << shift)))) {
-        return out_of_range(number, text, why);
+        return out_of_range(number, text, NAN, why);
     }
     *out = v * (INT64_C(1) << shift);
     return true;
@@ -314,7 +329,7 @@ bool charl__value_float(const charl__number *number, const char *text, double *o
         return is_no_number(number, "a number", text, why);
     }
     if (!charl__range_holds(number->range, v)) {
-        return out_of_range(number, text, why);
+        return out_of_range(number, text, v, why);
     }
     *out = v;
     return true;

@@ -10,7 +10,8 @@
  *      0 is out of range (at least 1)
  *      "Adamw" is not one of sgd, adam, adamw (did you mean adamw?)
  *
- *  `range` is "[0,1)" or the like, NULL for any finite number.
+ *  `range` is "[0,1)" or the like, NULL for any finite number. No range holds a number that is infinite or 0 as a float, since most
+ *  values become one.
  */
 #include "charl/key.h"
 
@@ -35,8 +36,8 @@ const char *charl__choice_list(const char *word, const char *choices, char *text
 /** Whether v lies in a range. */
 bool charl__range_holds(const char *range, double v);
 
-/** The same in words: "1 to 100", "at least 0, below 1", "above 0", into text[size]; returns text. */
-const char *charl__range_text(const char *range, char *text, size_t size);
+/** What a range that does not hold v holds, in words: "1 to 100", "at least 0, below 1", "above 0", into text[size]; returns text. */
+const char *charl__range_text(const char *range, double v, char *text, size_t size);
 
 /** Why a range does not hold v, into text[size]: "is 1, out of range (at least 0, below 1)", "is inf, out of range (finite, above 0)". Returns text. */
 const char *charl__range_refusal(const char *range, double v, char *text, size_t size);

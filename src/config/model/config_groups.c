@@ -17,7 +17,7 @@ static bool read_setting(const char *word, charl__group *g, char *why, size_t by
     const size_t n = strcspn(word, "=");
     double v;
 
-    if (word[n] == '\0' || !charl__parse_float(word + n + 1, &v) || !(v >= 0) || v > 1e6) {
+    if (word[n] == '\0' || !charl__parse_float(word + n + 1, &v) || !charl__range_holds("[0,1e6]", v)) {
         snprintf(why, bytes, "\"%.100s\" is not KEY=VALUE with a number from 0 to 1e6", word);
     } else if (n == strlen("lr_scale") && strncmp(word, "lr_scale", n) == 0) {
         g->lr_scale = v;

@@ -1,7 +1,6 @@
 /* Texts to values and back, one function per type of key. */
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +49,7 @@ static int floats_of(const char *text, float *out)
     double v;
 
     while (charl__text_element(&cursor, word, sizeof word)) {
-        if (n == CHARL_CONFIG_LIST || !charl__parse_float(word, &v) || fabs(v) > 1e30) {
+        if (n == CHARL_CONFIG_LIST || !charl__parse_float(word, &v) || !charl__range_holds("[-1e30,1e30]", v)) {
             return -1;
         }
         out[n++] = (float)v;
