@@ -14,6 +14,7 @@
 #include "data/chat_template.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_write.h"
+#include "io/dataset/order/split.h"
 #include "data/import/import_lines.h"
 #include "io/paths.h"
 #include "data/import/importer.h"
@@ -331,19 +332,6 @@ static charl_status read_conversations(chat *c, const charl__paths *paths)
     return CHARL_OK;
 }
 
-/* How many conversations train. */
-static charl_status count_training(const chat *c, double val_split, int64_t *keep)
-{
-    const int64_t n = c->n_starts;
-    const char *leaves;
-
-    *keep = n - (int64_t)((double)n * val_split + 0.5);
-    leaves = *keep <= 0 ? "train on" : *keep >= n ? "validate on" : NULL;
-    CHARL_REQUIRE(!leaves, CHARL_ERR_CONFIG, "val_split %g of %lld conversations leaves nothing to %s", val_split,
-                  (long long)n, leaves);
-    return CHARL_OK;
-}
-
 /* The last part of the conversations is for validation: they are packed anew, as a split of their own. */
 static charl_status split_off(chat *c, int64_t keep, int64_t *train)
 {
@@ -419,7 +407,7 @@ static charl_status run_chat(const void *settings, const char *const *names, int
     charl_status st = CHARL_OK;
     charl__paths files[2] = {{0}, {0}};
     chat c = {.o = settings};
-    int64_t train, keep = 0;
+    int64_t train, val;
 
     CHARL_REQUIRE_CLEANUP(c.o->longer == REFUSE || c.o->window > 0, CHARL_ERR_CONFIG,
                           "longer: conversations have any length where there is no window");
@@ -433,8 +421,8 @@ static charl_status run_chat(const void *settings, const char *const *names, int
                           c.o->longer == SKIP ? " that fit the window" : "");
     train = c.n_tokens;
     if (opt->val_split != 0) {
-        CHARL_TRY_CLEANUP(count_training(&c, opt->val_split, &keep));
-        CHARL_TRY_CLEANUP(split_off(&c, keep, &train));
+        CHARL_TRY_CLEANUP(charl__val_split_count(files[0].path[0], "conversations", c.n_starts, opt->val_split, &val));
+        CHARL_TRY_CLEANUP(split_off(&c, c.n_starts - val, &train));
     } else if (files[1].n > 0) {
         CHARL_TRY_CLEANUP(end_split(&c));
         train = c.base = c.n_tokens;

@@ -1042,14 +1042,14 @@ static bool must_fit(const csv_import *c)
 static charl_status fit(csv_import *c)
 {
     charl_status st = CHARL_OK;
-    const int64_t in_order =
-        c->rows - (int64_t)((double)c->rows * c->common->val_split + 0.5); /* the last ones validate */
     charl__fit f = {0};
+    int64_t val;
     bool more;
 
     if (!must_fit(c)) {
         return CHARL_OK;
     }
+    CHARL_TRY_CLEANUP(charl__val_split_count(c->path, "samples", c->rows, c->common->val_split, &val));
     CHARL_TRY_CLEANUP(charl__fit_begin(&f, &c->recipe, c->look));
     CHARL_TRY_CLEANUP(charl__table_rewind(&c->table));
     for (int64_t r = 0;; r++) {
@@ -1057,7 +1057,7 @@ static charl_status fit(csv_import *c)
         if (!more) {
             break;
         }
-        if (c->val ? r < c->rows && !c->val[r] : r < in_order) {
+        if (c->val ? r < c->rows && !c->val[r] : r < c->rows - val) {
             CHARL_TRY_CLEANUP(charl__fit_add(&f, &c->table));
         }
     }

@@ -395,11 +395,9 @@ static charl_status make_views(charl_dataset *ds, const charl_dataset_options *o
             "%s: data.val_split would cut a window that documents were packed into; HINT charl data import chat "
             "--val-split",
             ds->file.path);
-        const int64_t n = (int64_t)((double)train->items * opt->val_split + 0.5);
+        int64_t n;
 
-        CHARL_REQUIRE(n >= 1 && n < train->items, CHARL_ERR_CONFIG,
-                      "%s: val_split %g of %lld rows leaves nothing to %s", ds->file.path, opt->val_split,
-                      (long long)train->items, n < 1 ? "validate on" : "train on");
+        CHARL_TRY(charl__val_split_count(ds->file.path, "rows", train->items, opt->val_split, &n));
         *val = *train;
         val->first = train->items - n;
         val->items = val->rows = n;

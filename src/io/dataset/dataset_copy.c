@@ -240,15 +240,11 @@ charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out,
     CHARL_TRY_CLEANUP(check_output(ds, out));
     rows = info.rows[CHARL_SPLIT_TRAIN];
     n = n > 0 ? n : rows;
-    val = (int64_t)((double)n * opt->val_split + 0.5);
     CHARL_REQUIRE_CLEANUP(n <= rows, CHARL_ERR_CONFIG, "%s has %lld training samples, not %lld", info.path,
                           (long long)rows, (long long)n);
-    CHARL_TRY_CLEANUP(charl__val_split_check(opt->val_split));
+    CHARL_TRY_CLEANUP(charl__val_split_count(info.path, "samples", n, opt->val_split, &val));
     CHARL_REQUIRE_CLEANUP(opt->val_split == 0 || info.rows[CHARL_SPLIT_VAL] == 0, CHARL_ERR_CONFIG,
                           "%s has a validation set; --val-split is for sets without one", info.path);
-    CHARL_REQUIRE_CLEANUP(opt->val_split == 0 || (val >= 1 && val < n), CHARL_ERR_CONFIG,
-                          "%s: val_split %g of %lld samples leaves nothing to %s", info.path, opt->val_split,
-                          (long long)n, val < 1 ? "validate on" : "train on");
     CHARL_TRY_CLEANUP(charl__alloc_array(rows, 1, &part_of));
     if (!opt->in_order && (n < rows || val > 0)) {
         CHARL_TRY_CLEANUP(read_strata(ds, &info, CHARL_SPLIT_TRAIN, &strata));

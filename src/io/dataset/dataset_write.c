@@ -79,19 +79,15 @@ static charl_status add_output(charl__writer *w, output *o, charl_dtype dtype, c
 static charl_status plan_segments(charl__writer *w, double val_split)
 {
     const int64_t n = w->spec.rows;
-    int64_t val = (int64_t)((double)n * val_split + 0.5);
+    int64_t val = 0;
 
-    CHARL_TRY(charl__val_split_check(val_split));
     CHARL_REQUIRE(n >= 1 && w->spec.more >= 0, CHARL_ERR_DATA, "%s: there are no samples", w->path);
-    if (w->spec.val) {
-        val = 0;
-        for (int64_t i = 0; i < n; i++) {
-            val += w->spec.val[i];
-        }
+    for (int64_t i = 0; w->spec.val && i < n; i++) {
+        val += w->spec.val[i];
     }
-    CHARL_REQUIRE(val < n && (val > 0 || val_split <= 0), CHARL_ERR_CONFIG,
-                  "val_split %g of %lld samples leaves nothing to %s", val_split, (long long)n,
-                  val < n ? "validate on" : "train on");
+    if (!w->spec.val) {
+        CHARL_TRY(charl__val_split_count(w->path, "samples", n, val_split, &val));
+    }
     w->segment[CHARL_SPLIT_TRAIN] = n - val;
     w->segment[CHARL_SPLIT_VAL] = val > 0 ? val : w->spec.more;
     w->segment[CHARL_SPLIT_TEST] = val > 0 ? w->spec.more : w->spec.test;

@@ -148,17 +148,25 @@ charl_status charl__val_split_check(double fraction)
     return CHARL_OK;
 }
 
+charl_status charl__val_split_count(const char *path, const char *what, int64_t rows, double val_split, int64_t *n)
+{
+    CHARL_TRY(charl__val_split_check(val_split));
+    *n = (int64_t)((double)rows * val_split + 0.5);
+    CHARL_REQUIRE(val_split == 0 || (*n >= 1 && *n < rows), CHARL_ERR_CONFIG,
+                  "%s: val_split %g of %lld %s leaves nothing to %s", path, val_split, (long long)rows, what,
+                  *n < 1 ? "validate on" : "train on");
+    return CHARL_OK;
+}
+
 charl_status charl__split_choose(const char *path, const int32_t *labels, int64_t rows, const charl_import_options *opt,
                                  uint8_t **val)
 {
-    const double fraction = opt->val_split;
-    const int64_t n = (int64_t)((double)rows * fraction + 0.5);
+    int64_t n;
 
     *val = NULL;
-    if (fraction == 0 || opt->in_order) {
+    if (opt->val_split == 0 || opt->in_order) {
         return CHARL_OK;
     }
-    CHARL_REQUIRE(n >= 1 && n < rows, CHARL_ERR_CONFIG, "%s: val_split %g of %lld samples leaves nothing to %s", path,
-                  fraction, (long long)rows, n < 1 ? "validate on" : "train on");
+    CHARL_TRY(charl__val_split_count(path, "samples", rows, opt->val_split, &n));
     return charl__split_rows(labels, rows, n, opt->seed, val);
 }

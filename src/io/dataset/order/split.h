@@ -16,7 +16,12 @@ charl_status charl__split_rows(const int32_t *labels, int64_t rows, int64_t n, u
 /** Errors: ERR_CONFIG unless `fraction` lies in [0,1). */
 charl_status charl__val_split_check(double fraction) CHARL_MUST_CHECK;
 
-/** The validation rows of an import: round(rows * opt->val_split) rows that charl__split_rows chooses by opt->seed.
+/** How many of `rows` rows, which are called `what`, validate: *n = round(rows * val_split). `path` and `what` are for messages.
+ *  Errors: ERR_CONFIG  val_split is not in [0,1), or leaves a part without rows. */
+charl_status charl__val_split_count(const char *path, const char *what, int64_t rows, double val_split,
+                                    int64_t *n) CHARL_MUST_CHECK;
+
+/** The validation rows of an import: charl__val_split_count rows that charl__split_rows chooses by opt->seed.
  *
  *  val     [rows] new, charl_free: 1 for a validation row; NULL where opt->val_split is 0 or opt->in_order
  *
