@@ -137,7 +137,7 @@ static void test_a_wrong_algorithm_is_refused(void **state)
     (void)state;
     charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_status(create(comm, "ring", 4, &mine, &ar), CHARL_ERR_CONFIG);
-    charl_assert_message("shm, hierarchical, p2p, mpi");
+    charl_assert_message("hierarchical, local, p2p, mpi, peer, shm");
     charl_assert_status(
         charl_allreduce_create(comm, 4, &mine,
                                &(charl_allreduce_options){sizeof(charl_allreduce_options), .reduce_dtype = CHARL_I32},

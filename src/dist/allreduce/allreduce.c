@@ -87,6 +87,7 @@ charl_status charl__allreduce_check_name(const char *name)
 static charl_status choose(const demand *d, const charl__algorithm **out)
 {
     const char *name = wanted_name(d), *why;
+    const charl__algorithm *best = NULL;
     const charl_dtype dtype = d->options->reduce_dtype;
 
     CHARL_TRY(charl__allreduce_check_name(name));
@@ -94,19 +95,17 @@ static charl_status choose(const demand *d, const charl__algorithm **out)
                   "gradients cannot be summed in %s: set dist.reduce_dtype to f32 or bf16", charl_dtype_name(dtype));
     for (int i = 0; algorithm_at(i); i++) {
         const charl__algorithm *alg = algorithm_at(i);
+        const bool is_named = strcmp(name, alg->row.name) == 0;
 
         why = unsuitable(alg, d);
-        if (strcmp(name, "auto") == 0 && !why && (!alg->join || d->peers.is_preferred)) {
-            *out = alg;
-            return CHARL_OK;
-        }
-        if (strcmp(name, alg->row.name) == 0) {
-            CHARL_REQUIRE(!why, CHARL_ERR_CONFIG, "all-reduce %s does not work here: %s", name, why);
-            *out = alg;
-            return CHARL_OK;
+        CHARL_REQUIRE(!is_named || !why, CHARL_ERR_CONFIG, "all-reduce %s does not work here: %s", name, why);
+        if (is_named || (strcmp(name, "auto") == 0 && !why && (!alg->join || d->peers.is_preferred) &&
+                         (!best || alg->preference < best->preference))) {
+            best = alg;
         }
     }
-    CHARL_FAIL(CHARL_ERR_CONFIG, "no all-reduce works here");
+    CHARL_REQUIRE(best, CHARL_ERR_CONFIG, "no all-reduce works here");
+    *out = best;
     return CHARL_OK;
 }
 

@@ -13,7 +13,8 @@ typedef struct charl__range {
 } charl__range;
 
 typedef struct charl__algorithm {
-    charl_row row; /* without keys */
+    charl_row row;  /* without keys */
+    int preference; /* auto takes the algorithm with the lowest one that works, 1, 2, ... */
     bool is_invariant;
     bool has_bf16, has_gather;
     /* NULL, or why it does not work on this communicator. */
@@ -53,7 +54,7 @@ struct charl_allreduce {
     void *own;
 };
 
-/** All algorithms, charl__allreduce_NAME in a file of this folder, and NULL, in order of preference (src/CMakeLists.txt). Made by CMake. */
+/** All algorithms, charl__allreduce_NAME in a file of this folder, and NULL. Made by CMake. */
 extern const void *const charl__allreduces[];
 extern const charl__algorithm charl__allreduce_peer;
 

@@ -430,6 +430,7 @@ static bool nodes_late(const void *arg, int rank)
 const charl__algorithm charl__allreduce_hierarchical = {
     .row.name = "hierarchical",
     .row.help = "any ranks: shared memory within a node, MPI messages of the partial sums between nodes",
+    .preference = 4,
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,

@@ -31,6 +31,7 @@ static charl_status local_progress(charl_allreduce *ar)
 const charl__algorithm charl__allreduce_local = {
     .row.name = "local",
     .row.help = "one rank: nothing to send, lanes and sum share memory",
+    .preference = 1,
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,

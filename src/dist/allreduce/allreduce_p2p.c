@@ -252,6 +252,7 @@ static charl_status mpi_progress(charl_allreduce *ar)
 const charl__algorithm charl__allreduce_p2p = {
     .row.name = "p2p",
     .row.help = "any ranks: MPI messages of every rank's lanes",
+    .preference = 5,
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,
@@ -264,6 +265,7 @@ const charl__algorithm charl__allreduce_p2p = {
 const charl__algorithm charl__allreduce_mpi = {
     .row.name = "mpi",
     .row.help = "any ranks: MPI_Allreduce, a reference whose bits depend on the number of ranks; f32 only",
+    .preference = 6,
     .has_gather = true,
     .unavailable = mpi_unavailable,
     .create = mpi_create,

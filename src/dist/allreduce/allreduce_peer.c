@@ -745,6 +745,7 @@ const charl__algorithm charl__allreduce_peer = {
     .row.name = "peer",
     .row.help =
         "NVIDIA GPUs: kernels add in the memory of the other GPUs of the node; MPI messages of the sums between nodes",
+    .preference = 2,
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,

@@ -125,6 +125,7 @@ static bool window_late(const void *arg, int rank)
 const charl__algorithm charl__allreduce_shm = {
     .row.name = "shm",
     .row.help = "ranks of one node: each rank adds a part of a range in shared memory",
+    .preference = 3,
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,
