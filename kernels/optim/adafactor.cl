@@ -49,7 +49,7 @@ kernel void charl_adafactor_rows(CHARL_UPDATE_PARAMS(arena), global float *row, 
     float acc = 0.0f;
 
     for (long c = lane; c < cols; c += GROUP) {
-        const float g = all.grad[r * (ulong)cols + (ulong)c] * all.norm[1];
+        const float g = all.grad[r * (ulong)cols + (ulong)c] * all.norm->factor;
 
         acc = fma(g, g, acc);
     }
@@ -72,7 +72,7 @@ kernel void charl_adafactor_columns(CHARL_UPDATE_PARAMS(arena), global float *pa
         return;
     }
     for (long r = s * STRETCH; r < end; r++) {
-        const float g = all.grad[(ulong)((b * rows + r) * cols + c)] * all.norm[1];
+        const float g = all.grad[(ulong)((b * rows + r) * cols + c)] * all.norm->factor;
 
         acc = fma(g, g, acc);
     }
@@ -129,7 +129,7 @@ kernel void charl_adafactor_matrix(CHARL_UPDATE_PARAMS(arena), global float *dir
         const ulong r = i / (ulong)cols, b = r / (ulong)rows;
         const float v = row[row_at + r] * col[col_at + b * (ulong)cols + i % (ulong)cols] / fmax(mean[mean_at + b], arena_args.eps);
 
-        u = all.grad[i] * all.norm[1] / fmax(sqrt(v), arena_args.eps);
+        u = all.grad[i] * all.norm->factor / fmax(sqrt(v), arena_args.eps);
     }
     direction[direction_at + i] = u;
 }
@@ -139,7 +139,7 @@ kernel void charl_adafactor_vector(CHARL_UPDATE_PARAMS(arena), global float *dir
 {
     const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = get_global_id(0);
-    const float g = all.grad[i] * all.norm[1];
+    const float g = all.grad[i] * all.norm->factor;
     float v;
 
     if (!charl_update_is_due(all.step, all.norm)) {

@@ -14,6 +14,7 @@
  * Numerics         fma per square; the order depends on the number of elements only.
  */
 #include "optim/grad_norm_args.h"
+#include "optim/update_args.h"
 
 #define SQUARE 1
 #define SCALED 0
@@ -106,10 +107,10 @@ static inline float limit_of(global const float *x, uint window, float threshold
     return x[(uint)x[window]] >= 0.0f && squares > 0.0f ? mean + threshold * sqrt(squares / (float)window) : INFINITY;
 }
 
-/* Whether training has ended before this step, which then counts for nothing. word: charl_norm's out. */
-static inline bool is_over(global const uint *word)
+/* Whether training has ended before this step, which then counts for nothing. */
+static inline bool is_over(global const charl__norm_record *r)
 {
-    return ((SKIP ? 0 : word[3]) | (SPIKE == 3 ? word[16] : 0)) != 0;
+    return ((SKIP ? 0 : r->bad_steps) | (SPIKE == 3 ? as_uint(r->spike) : 0)) != 0;
 }
 
 /* 64 bits in two words: those of the steps before move up, bit 0 is this step's. */
@@ -119,18 +120,7 @@ static inline void push_bit(global uint *mask, bool bit)
     mask[0] = mask[0] << 1 | (uint)bit;
 }
 
-/* out = {norm, factor to clip to max_norm and to divide the scale out (1: none), 1 if this step may change parameters else 0}, then
- * as uint (charl_norm_record in src/optim/optimizer.h):
- *
- *     3       number of steps that were not finite (without SKIP at most 1: it is sticky, so that steps already enqueued after a
- *             bad one do nothing)
- *     4..7    step, and first element that was not finite, of the first in the last row of bad steps
- *     8..15   the last 64 steps, a bit each in four masks: skipped, or after the last that counts; of those, skipped to halve the
- *             scale; this rank's loss was not finite; the norm was a spike. The host reads them now and then and misses no step.
- *     16, 17  as float: norm and limit of the last spike. A spike enters the window as the limit, so one spike does not hide the
- *             next, and a level that lasts becomes the usual one after a while.
- *     18      number of steps that changed nothing
- *     19, 20  as float: the scalars of this update
+/* Writes the norm record.
  *
  * scalars [WINDOW, 2]: those of the last updates that the host has counted, at their number modulo WINDOW. A step that is skipped is
  * no update, which the host learns later: until then it counts too far, by less than WINDOW, and the scalars of the update that this
@@ -142,7 +132,8 @@ static inline void push_bit(global uint *mask, bool bit)
  *
  * SCALED: gradients are times *scale, a power of two. Where there is an interval it is halved, down to 2, when a gradient is not
  * finite, which then only skips the step and is not counted, and doubled, up to 2^24, at updates that are a multiple of the interval. */
-kernel void charl_norm(global const float *last, global const float *range, global const float *grad, global float *out, global const uint *record,
+kernel void charl_norm(global const float *last, global const float *range, global const float *grad, global charl__norm_record *out,
+                       global const uint *record,
                        global float *scalars, global float *scale, global const float *loss, global float *norms,
                        const charl__grad_norm_args args)
 {
@@ -153,26 +144,25 @@ kernel void charl_norm(global const float *last, global const float *range, glob
         return;
     }
     global const charl_step_params *step = charl_step_at(record, args.record);
-    global uint *word = (global uint *)(out);
     const bool commits = step->commit != 0;
     const float s = SCALED ? scale[args.scale] : 1.0f, norm = SCALED ? sqrt(sum) / s : sqrt(sum);
     const bool forgiven = s > 2.0f && args.interval != 0;
     const float factor = args.max_norm / (norm + 1e-6f);
-    const bool bad = commits && !isfinite(norm), over = is_over(word), counts = !(forgiven || over);
-    const uint update = step->update - (word[18] - step->skipped);
+    const bool bad = commits && !isfinite(norm), over = is_over(out), counts = !(forgiven || over);
+    const uint update = step->update - (out->skipped - step->skipped);
     global float *counted = scalars + 2 * (step->update % WINDOW), *mine = scalars + 2 * (update % WINDOW);
     bool bad_loss = false, spike = false, leaves = bad || over;
 
-    if (bad && !over && (word[8] & 1) == 0) {
+    if (bad && !over && (out->left_out[0] & 1) == 0) {
         const ulong at = first_bad(range, grad, (ulong)args.n);
 
-        word[4] = step->step_lo;
-        word[5] = step->step_hi;
-        word[6] = (uint)at;
-        word[7] = (uint)(at >> 32);
+        out->step_lo = step->step_lo;
+        out->step_hi = step->step_hi;
+        out->element_lo = (uint)at;
+        out->element_hi = (uint)(at >> 32);
     }
     if (bad && counts) {
-        word[3] += 1;
+        out->bad_steps += 1;
     }
     for (uint i = 0; LOSS && i < args.n_loss; i++) {
         bad_loss = bad_loss || !isfinite(loss[args.loss + i]);
@@ -185,31 +175,31 @@ kernel void charl_norm(global const float *last, global const float *range, glob
         spike = norm > limit;
         leaves = SPIKE > 1 ? spike : false;
         if (spike) {
-            out[16] = norm;
-            out[17] = limit;
+            out->spike = norm;
+            out->limit = limit;
         }
         x[at] = spike ? limit : norm;
         x[args.window] = at + 1 < args.window ? (float)(at + 1) : 0.0f;
     }
     if (commits) {
-        push_bit(word + 8, bad || over);
-        push_bit(word + 10, bad && !over && forgiven);
-        push_bit(word + 12, bad_loss);
-        push_bit(word + 14, spike);
+        push_bit(out->left_out, bad || over);
+        push_bit(out->overflowed, bad && !over && forgiven);
+        push_bit(out->bad_loss, bad_loss);
+        push_bit(out->spiked, spike);
     }
     if (SCALED && args.interval != 0 && commits) {
         scale[args.scale] = bad ? max(s * 0.5f, 2.0f) : update % args.interval == 0 ? min(s * 2.0f, 0x1p24f) : s;
     }
-    out[0] = norm;
-    out[1] = (args.max_norm > 0.0f && factor < 1.0f ? factor : 1.0f) / s;
-    out[2] = leaves ? 0.0f : 1.0f;
+    out->norm = norm;
+    out->factor = (args.max_norm > 0.0f && factor < 1.0f ? factor : 1.0f) / s;
+    out->may_change = leaves ? 0.0f : 1.0f;
     if (commits) {
         counted[0] = step->bias1;
         counted[1] = step->bias2;
-        word[18] += leaves ? 1 : 0;
+        out->skipped += leaves ? 1 : 0;
     }
-    out[19] = mine[0];
-    out[20] = mine[1];
+    out->bias1 = mine[0];
+    out->bias2 = mine[1];
 }
 
 /* Running statistics as they were before a step that is left out. */
@@ -218,7 +208,7 @@ kernel void charl_restore(global float *buffers, ulong buffers_at, global const 
 {
     const size_t i = get_global_id(0);
 
-    if (norm[norm_at + 2] == 0.0f) {
+    if (((global const charl__norm_record *)(norm + norm_at))->may_change == 0.0f) {
         buffers[buffers_at + i] = before[before_at + i];
     }
 }

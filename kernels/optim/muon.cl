@@ -15,7 +15,7 @@ kernel void charl_muon_momentum(CHARL_UPDATE_PARAMS(arena), global float *buf, u
 {
     const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = get_global_id(0);
-    const float g = all.grad[i] * all.norm[1];
+    const float g = all.grad[i] * all.norm->factor;
     float m;
 
     if (!charl_update_is_due(all.step, all.norm)) {

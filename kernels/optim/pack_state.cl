@@ -56,7 +56,7 @@ kernel void charl_pack_state(global const float *src, ulong src_at, global charl
     const uint step = charl_step_at(record, record_at)->step_lo;
     float scale = 0.0f;
 
-    if (first >= n || !charl_update_is_due(charl_step_at(record, record_at), norm + norm_at)) {
+    if (first >= n || !charl_update_is_due(charl_step_at(record, record_at), (global const charl__norm_record *)(norm + norm_at))) {
         return;
     }
     src += src_at + first;

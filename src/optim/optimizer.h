@@ -5,6 +5,7 @@
 #include "base/registry/registry.h"
 #include "charl/optim.h"
 #include "optim/tensor_sums.h"
+#include "optim/update_args.h"
 #include "tensor/packed.h"
 #include "tensor/params.h"
 #include "tensor/step_params.h"
@@ -131,19 +132,6 @@ struct charl_optimizer {
     uint64_t applied;       /* step of the data-parallel object whose gradients it has applied */
     bool asks_begin, begun; /* charl_optimizer_begin opens a step; it has */
 };
-
-/** What kernels/optim/grad_norm.cl leaves of a step. In the masks bit k is of the step k before. */
-typedef struct charl__norm_record {
-    float norm, factor, may_change;
-    uint32_t bad_steps, step_lo, step_hi, element_lo, element_hi;
-    uint32_t left_out[2];   /* steps that changed nothing, but for spikes */
-    uint32_t overflowed[2]; /* of those, they overflowed under a loss scale that was halved then */
-    uint32_t bad_loss[2];   /* this rank's part of the loss was not finite */
-    uint32_t spiked[2];     /* the norm was a spike */
-    float spike, limit;     /* norm of the last spike, and what it should not have exceeded */
-    uint32_t skipped;       /* steps that changed nothing, modulo 2^32 */
-    float bias1, bias2;     /* of the update */
-} charl__norm_record;
 
 /** A launch of a kernel whose parameters are those of kernels/optim/optim.clh, then `own`. */
 typedef struct charl__optimizer_update {
