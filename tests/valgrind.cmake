@@ -2,7 +2,7 @@
 find_program(VALGRIND valgrind)
 if(NOT CHARL_SANITIZE)
   file(GLOB programs CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} base/test_*.c tensor/test_shape.c optim/test_schedule.c io/test_*.c
-    config/test_config.c config/test_config_messages.c config/test_interval.c
+    config/test_config.c config/test_config_messages.c config/test_config_run.c
     infer/test_prediction_writer.c train/test_metrics.c train/test_rundir.c)
   # These only repeat the same code over much data.
   list(FILTER programs EXCLUDE REGEX "test_(rng|hash|order|checkpoint_average|checkpoint_crash|checkpoint_damage|checkpoint_power)[a-z_]*\\.c$")

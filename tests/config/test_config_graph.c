@@ -239,6 +239,85 @@ static void test_overrides(void **state)
     assert_string_equal(charl_error_message(), "command line: [block b.m]: the file has no such block");
 }
 
+/* What a model builder does with the layers of `layered`. */
+typedef struct layer_numbers {
+    int64_t channels, kernel[2];
+    double p;
+    bool bias;
+    int activation;
+} layer_numbers;
+
+static charl_status read_layer(charl__config_layer *layer, void *user)
+{
+    static const charl_key keys[] = {
+        {"channels", CHARL_KEY_INT, offsetof(layer_numbers, channels), "[1,100]", true, "", NULL},
+        {"kernel", CHARL_KEY_PAIR, offsetof(layer_numbers, kernel), "[1,15]", false, "", NULL},
+        {"p", CHARL_KEY_FLOAT, offsetof(layer_numbers, p), "[0,1)", false, "", NULL},
+        {"bias", CHARL_KEY_BOOL, offsetof(layer_numbers, bias), NULL, false, "", NULL},
+        {"activation", CHARL_KEY_CHOICE, offsetof(layer_numbers, activation), NULL, false, "", "none|relu"},
+    };
+    layer_numbers v = {.kernel = {3, 3}, .p = 0.5, .bias = true};
+    int *count = user;
+
+    ++*count;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const charl_status st = charl__config_layer_read(layer, &keys[i], &v);
+
+        if (st != CHARL_OK) {
+            return st;
+        }
+    }
+    assert_int_equal(v.channels, 5);
+    assert_true(v.bias && v.p == 0.5);
+    return v.kernel[0] == 3 && v.kernel[1] == 4 ? CHARL_OK : charl__config_layer_refuse(layer, NULL, "no");
+}
+
+#define TYPED "[data]\npath=d\n[layer a]\ntype=t\n"
+
+static void test_values_of_layers(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *message;
+    } cases[] = {
+        {TYPED "channels=5\nkernel=3, 4\n", NULL},
+        {TYPED "channels=5\nkernel=3x4\nbias=on\nactivation=none\n", NULL},
+        {TYPED "kernel=3\n 4\nchannels=5\n", NULL},
+        {TYPED "channels=5\n", "t.ini:3: [layer a]: no"},
+        {TYPED "", "t.ini:3: [layer a] channels: is missing"},
+        {TYPED "channels=0\n", "t.ini:5: [layer a] channels: 0 is out of range (1 to 100)"},
+        {TYPED "channels=5\nkernel=3,a\n", "t.ini:6: [layer a] kernel: \"3,a\" is not an integer, nor two as in 3x5"},
+        {TYPED "channels=5\nkernel=3,99\n", "t.ini:6: [layer a] kernel: 99 is out of range (1 to 15)"},
+        {TYPED "channels=5\nkernel=x\n", "t.ini:6: [layer a] kernel: \"x\" is not an integer, nor two as in 3x5"},
+        {TYPED "channels=5\np=1\n", "t.ini:6: [layer a] p: 1 is out of range (at least 0, below 1)"},
+        {TYPED "channels=5\nbias=5\n", "t.ini:6: [layer a] bias: \"5\" is not yes or no"},
+        {TYPED "channels=5\nactivation=selu\n",
+         "t.ini:6: [layer a] activation: \"selu\" is not one of none, relu (did you mean relu?)"},
+        {TYPED "channels=5\nkernel=3,4\nchanels=3\n[layer b]\ntype=t\n", "t.ini:5: [layer b] channels: is missing"},
+        {TYPED "channels=5\nkernel=3,4\nkernl=3\n",
+         "t.ini:7: [layer a] kernl: unknown key for type = t (did you mean kernel?)"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        charl_config *c = NULL;
+        int count = 0;
+        charl_status st;
+
+        assert_int_equal(parse(cases[i].text, &c), CHARL_OK);
+        st = charl__config_read_layers(c, read_layer, &count);
+        assert_int_equal(st, cases[i].message ? CHARL_ERR_CONFIG : CHARL_OK);
+        if (cases[i].message && count == 1) {
+            assert_string_equal(charl_error_message(), cases[i].message);
+        } else if (cases[i].message) { /* two layers, both wrong: both are reported */
+            assert_string_equal(charl_error_message(), "t.ini:7: [layer a] chanels: unknown key for type = t (did "
+                                                       "you mean channels?)\n"
+                                                       "t.ini:8: [layer b] channels: is missing");
+        }
+        charl_config_destroy(c);
+    }
+}
+
 static void test_every_acquisition_fails(void **state)
 {
     static const char text[] =
@@ -274,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_mistakes_are_told_once),
         cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_values_of_layers),
         cmocka_unit_test(test_every_acquisition_fails),
     };
 

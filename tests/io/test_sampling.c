@@ -1,4 +1,4 @@
-/* Draws with replacement: how often each sample comes. How much it weighs then: test_dataset_train.c. */
+/* Draws with replacement: how often each sample comes. How much it weighs then: test_trainer.c. */
 #include "io/scratch.h"
 
 #include <math.h>

@@ -1,5 +1,8 @@
-/* An optimizer divided among three processes does what one that has everything does, to the bit. */
+/* State as ranks divide it and checkpoints keep it: an optimizer divided among three processes does what one that has everything does, to
+ * the bit; averages and norms. */
 #include "optim/suite.h"
+
+#include <math.h>
 
 enum { PARTS = 3, STEPS = 4 };
 
@@ -188,11 +191,83 @@ static void test_whole_tensors_do_not(void **state)
     charl_params_destroy(set);
 }
 
+/* The last norms, as checkpoints keep them: a resumed training knows a spike. The norm of a step that was one is the limit. */
+static void test_norms_are_kept(void **state)
+{
+    static const charl_optimizer_config config = {
+        .type = "sgd", .on_spike = CHARL_SPIKE_SKIP, .spike_window = 4, .spike_threshold = 3.0F};
+    static float g[MAX_ELEMENTS];
+    static int kind[MAX_ELEMENTS];
+    float norm[5], kept[5], mean = 0, squares = 0, limit;
+    charl_optimizer *first = NULL, *resumed = NULL;
+    charl_optimizer_report report;
+    charl_params *set = NULL;
+
+    (void)state;
+    charl_assert_ok(open_set(&set));
+    map_arena(set, kind);
+    charl_assert_ok(charl_optimizer_create(set, &config, &first));
+    for (int t = 0; t < 6; t++) {
+        make_gradient(kind, t, t == 5 ? 1e6F : 1.0F + 0.1F * (float)t, g);
+        write_gradient(set, g);
+        charl_assert_ok(charl__optimizer_begin(first));
+        charl_assert_ok(charl_optimizer_step(first, lr_of(t)));
+        if (t == 4) {
+            charl_assert_ok(charl__optimizer_get_norms(first, norm));
+            assert_true(norm[4] == 1.0F); /* 0 holds the last one, 1 the oldest */
+            assert_true(norm[0] > norm[3] && norm[3] > norm[2] && norm[2] > norm[1]);
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        mean += norm[i] / 4;
+    }
+    for (int i = 0; i < 4; i++) {
+        squares += (norm[i] - mean) * (norm[i] - mean) / 4;
+    }
+    limit = mean + 3 * sqrtf(squares);
+    charl_assert_ok(charl__optimizer_get_norms(first, kept));
+    assert_true(fabsf(kept[1] - limit) < 1e-5F * limit);
+    charl_assert_ok(charl_optimizer_create(set, &config, &resumed));
+    charl_assert_ok(charl__optimizer_set_norms(resumed, norm));
+    charl_assert_ok(charl__optimizer_begin(resumed));
+    charl_assert_ok(charl_optimizer_step(resumed, 0.1F));
+    charl_assert_ok(charl_optimizer_get_report(resumed, &report));
+    assert_true(report.spike);
+    charl_optimizer_destroy(resumed);
+    charl_optimizer_destroy(first);
+    charl_params_destroy(set);
+}
+
+/* What has no average is refused by name. */
+static void test_averages_that_there_are_not(void **state)
+{
+    charl_optimizer_config config = charl_optimizer_defaults("adamw");
+    charl_params *set = NULL;
+    charl_optimizer *o = NULL;
+    float v[70];
+
+    (void)state;
+    charl_assert_ok(open_set(&set));
+    charl_assert_ok(charl_optimizer_create(set, &config, &o));
+    assert_false(charl__optimizer_has_ema(o));
+    charl_assert_status(charl__optimizer_write_ema(o, set->param[0], v), CHARL_ERR_INVALID);
+    charl_optimizer_destroy(o);
+    config.ema_decay = 0.5;
+    charl_assert_ok(charl_optimizer_create(set, &config, &o));
+    assert_true(charl__optimizer_has_ema(o));
+    charl_assert_status(charl__optimizer_read_ema(o, set->param[1], v), CHARL_ERR_INVALID);
+    charl_assert_message("no moving average of stat");
+    charl_optimizer_destroy(o);
+    charl_params_destroy(set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise_types_divide),
         cmocka_unit_test(test_whole_tensors_do_not),
+        cmocka_unit_test(test_norms_are_kept),
+        cmocka_unit_test(test_averages_that_there_are_not),
     };
 
     return charl_test_optim(tests, sizeof tests / sizeof tests[0]);

@@ -1,4 +1,4 @@
-/* Every row of the optimizer table against its double reference, and what a step must not touch. */
+/* Every row of the optimizer table against its double reference, its forms and the working copy, and what a step must not touch. */
 #include "optim/suite.h"
 
 #include <math.h>
@@ -368,6 +368,120 @@ static void test_every_acquisition_may_fail(void **state)
     }
 }
 
+/* Updates in vectors, as on a device with work-groups: the bits of updates one by one, and the working copy of the parameters, which the same
+ * launch writes. */
+typedef struct outcome {
+    float value[MAX_ELEMENTS], state[2][MAX_ELEMENTS];
+    uint16_t half[MAX_ELEMENTS];
+    int64_t n;
+    int states;
+} outcome;
+
+static void train(const char *type, int group, outcome *out)
+{
+    static float g[MAX_ELEMENTS];
+    static int kind[MAX_ELEMENTS];
+    const charl__device_facts saved = *charl__device_facts_get(dev);
+    charl__device_facts facts = saved;
+    charl_optimizer_config config = charl_optimizer_defaults(type);
+    charl_params *set = NULL;
+    charl_optimizer *o = NULL;
+
+    config.weight_decay = 0.1F;
+    config.grad_clip = 1.0F;
+    facts.group = group;
+    charl__device_set_facts(dev, facts);
+    charl_assert_ok(open_set(&set));
+    charl_assert_ok(charl__params_use_half(set, CHARL_BF16));
+    charl_assert_ok(charl_optimizer_create(set, &config, &o));
+    map_arena(set, kind);
+    for (int t = 0; t < 3; t++) {
+        make_gradient(kind, t, 1.0F, g);
+        write_gradient(set, g);
+        charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
+    }
+    out->n = set->elements;
+    out->states = o->n_states;
+    read_arena(set->value, out->value, set->elements);
+    for (int k = 0; k < o->n_states; k++) {
+        read_arena(o->state[k], out->state[k], set->elements);
+    }
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, set->half, 0, out->half,
+                                       (size_t)set->elements * sizeof *out->half, true));
+    charl__device_set_facts(dev, saved);
+    charl_optimizer_destroy(o);
+    charl_params_destroy(set);
+}
+
+static void test_vectors(void **state)
+{
+    static outcome one, vectors;
+    const charl__optimizer_rule *rule;
+    int n = 0;
+
+    (void)state;
+    for (int i = 0; (rule = charl__optimizer_at(i)) != NULL; i++) {
+        if (!rule->elementwise) {
+            continue;
+        }
+        n++;
+        train(rule->row.name, 1, &one);
+        train(rule->row.name, 256, &vectors);
+        charl_assert_same_bits(vectors.value, one.value, one.n);
+        for (int k = 0; k < one.states; k++) {
+            charl_assert_same_bits(vectors.state[k], one.state[k], one.n);
+        }
+        for (int64_t j = 0; j < one.n; j++) {
+            assert_int_equal(one.half[j], charl_test_bf16(one.value[j]));
+            assert_int_equal(vectors.half[j], one.half[j]);
+        }
+    }
+    assert_true(n >= 5);
+}
+
+/* The working copy of a parameter of a matrix follows every step and every write; vectors have none. */
+static void compare_copy(const charl_param *matrix)
+{
+    float value[2000];
+    uint16_t half[2000];
+
+    charl_assert_ok(charl_param_read(matrix, value));
+    charl_assert_ok(charl_tensor_read(matrix->half, half, sizeof half));
+    for (int i = 0; i < 2000; i++) {
+        assert_int_equal(half[i], charl_test_bf16(value[i]));
+    }
+}
+
+static void test_working_copy(void **state)
+{
+    static float g[MAX_ELEMENTS];
+    static int kind[MAX_ELEMENTS];
+    const charl_optimizer_config config = charl_optimizer_defaults("adamw");
+    charl_params *set = NULL;
+    charl_optimizer *o = NULL;
+    float value[2000];
+
+    (void)state;
+    charl_assert_ok(open_set(&set));
+    map_arena(set, kind);
+    charl_assert_ok(charl__params_use_half(set, CHARL_BF16));
+    charl_assert_ok(charl_optimizer_create(set, &config, &o));
+    assert_null(set->param[0]->half);
+    compare_copy(set->param[3]);
+    make_gradient(kind, 0, 1.0F, g);
+    write_gradient(set, g);
+    charl_assert_ok(charl_optimizer_step(o, 0.1F));
+    compare_copy(set->param[3]);
+    charl_test_fill(value, 2000, -9.0F, 9.0F, 3);
+    charl_assert_ok(charl_param_write(set->param[3], value));
+    compare_copy(set->param[3]);
+    charl_assert_ok(charl__params_use_half(set, CHARL_BF16));
+    charl_assert_status(charl__params_use_half(set, CHARL_F16), CHARL_ERR_INVALID);
+    charl_assert_message("is bf16, not f16");
+    charl_optimizer_destroy(o);
+    charl_params_destroy(set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +489,8 @@ int main(void)
         cmocka_unit_test(test_defaults_are_pytorch),
         cmocka_unit_test(test_nonfinite_gradients),
         cmocka_unit_test(test_without_commit),
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_working_copy),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_every_acquisition_may_fail),
     };

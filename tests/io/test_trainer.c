@@ -1,10 +1,11 @@
-/* What the trainer takes of a dataset, and how much it counts: labels that are ignored, weights of samples, tokens and classes; draws with
+/* What the trainer takes of a dataset, and how much of it counts: labels that are ignored, weights of samples, tokens and classes; draws with
  * replacement, whose order follows from seed and position alone; windows that begin at any token; batches
- * in memory that the trainer lends. */
+ * in memory that the trainer lends. And the base that it gives a checkpoint. */
 #include "io/import_sample.h"
 
 #include <math.h>
 
+#include "io/checkpoint/checkpoint_read.h"
 #include "io/dataset/dataset_read.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/loader.h"
@@ -395,6 +396,47 @@ static void wrong_slots_are_refused(void **state)
     charl_dataset_close(ds);
 }
 
+/* A checkpoint that leaves weights to the base: the trainer attaches those that its run started from, and others are refused. */
+static int base_closed;
+
+static charl_status read_base(void *ctx, const char *name, const charl_shape *shape, float *dst)
+{
+    assert_string_equal(name, "wte.weight");
+    assert_int_equal(charl_shape_count(shape), 4);
+    memcpy(dst, ctx, 4 * sizeof *dst);
+    return CHARL_OK;
+}
+
+static void close_base(void *ctx)
+{
+    (void)ctx;
+    base_closed++;
+}
+
+static void a_base_is_attached(void **state)
+{
+    const float base_values[4] = {1.5F, -2, 0.25F, 8};
+    float other[4] = {1.5F, -2, 0.25F, 8.5F}, got[4] = {0};
+    const charl_checkpoint_tensor *t;
+    charl_checkpoint_reader *r = NULL;
+
+    (void)state;
+    charl_assert_ok(charl_checkpoint_open("checkpoints/golden-v3.h5", &r));
+    t = charl_checkpoint_find(r, "model", "wte.weight");
+    assert_non_null(t);
+    assert_true(charl__checkpoint_lacks_base(r));
+    base_closed = 0;
+    charl__checkpoint_attach(r, &(charl__checkpoint_base){other, read_base, close_base});
+    assert_false(charl__checkpoint_lacks_base(r));
+    charl_assert_status(charl_checkpoint_read(r, t, got), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("was trained on other weights: the checksum of wte.weight");
+    other[3] = base_values[3];
+    charl_assert_ok(charl_checkpoint_read(r, t, got));
+    charl_assert_same_bits(got, base_values, 4);
+    charl_checkpoint_close(r);
+    assert_int_equal(base_closed, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +453,7 @@ int main(void)
         cmocka_unit_test(holding_every_slot_is_an_error_not_a_hang),
         cmocka_unit_test(nothing_is_read_before_it_is_asked_for),
         cmocka_unit_test(wrong_slots_are_refused),
+        cmocka_unit_test(a_base_is_attached),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown_dir);
