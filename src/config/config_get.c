@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "config/config_place.h"
 #include "config/config_private.h"
 #include "config/config_rows.h"
 
@@ -32,16 +33,16 @@ static charl_status find(const charl_config *cfg, const char *name, const charl_
                    unused->owner->row->name);
     }
     CHARL_REQUIRE(!charl_config_nearest_key(dot ? dot + 1 : name, true, nearest, sizeof nearest), CHARL_ERR_INVALID,
-                  "no key %s (did you mean %s?)", name, nearest);
-    CHARL_FAIL(CHARL_ERR_INVALID, "no key %s; charl-train --help-config lists the keys", name);
+                  "there is no key %s (did you mean %s?)", name, nearest);
+    CHARL_FAIL(CHARL_ERR_INVALID, "there is no key %s; HINT charl-train --help-config lists the keys", name);
 }
 
 static charl_status wrong(const charl__key *key, const char *get)
 {
     const char *text = charl__key_type_text(key);
 
-    CHARL_FAIL(CHARL_ERR_INVALID, "%s.%s: its values (%s) are not for charl_config_get_%s", key->section, key->name,
-               text[0] ? text : "words", get);
+    CHARL_FAIL(CHARL_ERR_INVALID, "charl_config_get_%s cannot read %s.%s, whose values are: %s", get, key->section,
+               key->name, text[0] ? text : "words");
 }
 
 charl_status charl_config_get_int(const charl_config *cfg, const char *key, int64_t *out)
@@ -112,7 +113,8 @@ charl_status charl_config_get_settings(const charl_config *cfg, const char *sect
             return CHARL_OK;
         }
     }
-    CHARL_FAIL(CHARL_ERR_INVALID, "[%s] chooses no type; model, train, optimizer and scheduler do", section);
+    CHARL_FAIL(CHARL_ERR_INVALID, "section %s has no settings of a type; model, train, optimizer and scheduler have",
+               section);
 }
 
 charl_status charl__config_keep_words(charl_config *cfg)
@@ -143,8 +145,9 @@ charl_status charl_config_open_dataset(const charl_config *cfg, bool draws, char
     *out = NULL;
     o.sampling = draws ? cfg->data.sampling : CHARL_SAMPLING_ONCE;
     CHARL_REQUIRE(mix->count > 0 || cfg->data.path[0], CHARL_ERR_CONFIG,
-                  "[data] path is missing: which file holds the data?");
-    CHARL_TRY(mix->count > 0 ? charl_dataset_open_mix(mix->path, mix->weight, mix->count, &o, out)
-                             : charl_dataset_open(cfg->data.path, &o, out));
-    return CHARL_OK;
+                  "[data] path is missing; HINT path = FILE names the data set");
+    return charl__config_name_option(mix->count > 0
+                                         ? charl_dataset_open_mix(mix->path, mix->weight, mix->count, &o, out)
+                                         : charl_dataset_open(cfg->data.path, &o, out),
+                                     "data");
 }

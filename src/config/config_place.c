@@ -82,3 +82,15 @@ void charl__config_locate(const charl_config *cfg)
         }
     }
 }
+
+charl_status charl__config_name_option(charl_status st, const char *section)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "%.*s", (int)strspn(charl_error_message(), "abcdefghijklmnopqrstuvwxyz0123456789_"),
+             charl_error_message());
+    if (st != CHARL_OK && charl__key_find(section, name, NULL)) {
+        charl__error_prefix("%s.", section);
+    }
+    return st;
+}

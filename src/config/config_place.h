@@ -11,4 +11,8 @@ void charl__config_blame(const charl_config *cfg, const char *section, const cha
  *  place in front, if the value has one. Other messages stay as they are. */
 void charl__config_locate(const charl_config *cfg);
 
+/** libcharl names an option of a struct: if the message of this thread's last failure begins with the name of a key of `section`, put
+ *  the section in front, "scheduler.warmup_steps = 9 ...". Other messages stay as they are. Returns st. */
+charl_status charl__config_name_option(charl_status st, const char *section);
+
 #endif

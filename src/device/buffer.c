@@ -19,8 +19,8 @@ charl_status charl__budget_check(const charl_device *dev, size_t bytes, const ch
                   "%.1f MiB for %s do not fit in one piece: %s allows at most %.1f MiB", (double)bytes / 1048576.0,
                   what, dev->info.name, mib(dev->info.max_alloc_bytes));
     CHARL_REQUIRE((int64_t)bytes <= m->capacity - m->in_use, CHARL_ERR_NOMEM,
-                  "out of device memory: %.1f MiB for %s do not fit, %.1f of %.1f MiB are in use on %s. Lower "
-                  "train.batch_size or use more ranks",
+                  "out of device memory: %.1f MiB for %s do not fit, %.1f of %.1f MiB are in use on %s; HINT lower the "
+                  "batch size, or use more ranks",
                   mib((int64_t)bytes), what, mib(m->in_use), mib(m->capacity), dev->info.name);
     return CHARL_OK;
 }

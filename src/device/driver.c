@@ -43,7 +43,8 @@ charl_status charl__driver_choose(const charl__found *f, const charl_device_requ
 
     CHARL_TRY(wanted_of(request, &wanted));
     CHARL_REQUIRE(wanted != CHARL_DRIVER_NVIDIA || !not_nvidia(f), CHARL_ERR_DEVICE,
-                  "%s does not take the driver nvidia: %s; HINT device.driver = auto", f->info.name, not_nvidia(f));
+                  "%s cannot be opened with the driver nvidia: %s; HINT choose the driver auto", f->info.name,
+                  not_nvidia(f));
     *out = wanted == CHARL_DRIVER_OPENCL ? &charl__driver_opencl : charl__driver_auto(f);
     return CHARL_OK;
 }

@@ -60,7 +60,7 @@ static charl_status parse(const char *select, rule *out)
     } else if (strncmp(select, "pci:", 4) == 0) {
         out->kind = BY_PCI;
         CHARL_REQUIRE(parse_pci(select + 4, out->pci, sizeof out->pci), CHARL_ERR_CONFIG,
-                      "device.select = %s: a PCI address looks like pci:0000:3b:00.0", select);
+                      "device \"%s\": a PCI address has the form pci:0000:3b:00.0", select);
     } else if (strncmp(select, "name:", 5) == 0 && select[5]) {
         out->kind = BY_NAME;
         out->text = select + 5;
@@ -70,10 +70,11 @@ static charl_status parse(const char *select, rule *out)
     } else {
         out->kind = BY_INDEX;
         out->index = strtol(select, &end, 10);
-        CHARL_REQUIRE(isdigit((unsigned char)select[0]) && *end == '\0', CHARL_ERR_CONFIG,
-                      "device.select = %s is not understood: use auto, gpu, cpu, a number, "
-                      "pci:0000:3b:00.0, name:TEXT or platform:TEXT",
-                      select);
+        CHARL_REQUIRE(
+            isdigit((unsigned char)select[0]) && *end == '\0', CHARL_ERR_CONFIG,
+            "device \"%s\" is not understood: it can be auto, gpu, cpu, a number, pci:0000:3b:00.0, name:TEXT or "
+            "platform:TEXT",
+            select);
     }
     return CHARL_OK;
 }
@@ -185,17 +186,17 @@ static charl_status pick(const charl_device_info *info, int count, const charl_d
     CHARL_TRY(parse(text, &wanted));
     n = collect(info, count, &wanted, candidate);
     CHARL_REQUIRE(n > 0, CHARL_ERR_DEVICE,
-                  "device.select = %s matches none of the %d OpenCL devices of this node (charl devices "
-                  "lists them)",
+                  "device \"%s\" matches none of the %d OpenCL devices of this node; HINT `charl devices` lists them",
                   text, count);
     if (info[candidate[0]].kind == CHARL_DEVICE_CPU) {
         *out = candidate[0];
         return CHARL_OK;
     }
-    CHARL_REQUIRE(ranks <= n || request->share, CHARL_ERR_DEVICE,
-                  "%d ranks on this node for %d device%s (device.select = %s). Start one rank per device, "
-                  "or set device.share = yes",
-                  ranks, n, n == 1 ? "" : "s", text);
+    CHARL_REQUIRE(
+        ranks <= n || request->share, CHARL_ERR_DEVICE,
+        "%d ranks on this node for %d device%s (device \"%s\"); HINT start one rank for each device, or let ranks "
+        "share it with the option share",
+        ranks, n, n == 1 ? "" : "s", text);
     *out = candidate[place % n];
     return CHARL_OK;
 }
@@ -221,8 +222,8 @@ charl_status charl__device_select(const charl_device_info *info, int count, cons
         out->sharers += pick(info, count, request, q, size, &other) == CHARL_OK && is_same(&info[mine], &info[other]);
     }
     CHARL_REQUIRE(out->sharers == 1 || request->share || info[mine].kind == CHARL_DEVICE_CPU, CHARL_ERR_DEVICE,
-                  "device.select = %s gives %d ranks the device %s. Name another for each, or set "
-                  "device.share = yes",
+                  "device \"%s\" gives %d ranks %s; HINT name another device for each, or let ranks share it with the "
+                  "option share",
                   request->select, out->sharers, info[mine].name);
     return CHARL_OK;
 }

@@ -28,9 +28,8 @@ static charl_status space_check(size_t bytes, const char *what)
     const int64_t available = charl_comm_shared_available();
 
     CHARL_REQUIRE(available >= (int64_t)bytes, CHARL_ERR_NOMEM,
-                  "%s needs %.1f MB of /dev/shm, which has %.1f MB free: enlarge it (docker run "
-                  "--shm-size=..., or "
-                  "mount -o remount,size=... /dev/shm) or set dist.allreduce = p2p",
+                  "%s needs %.1f MB of /dev/shm, which has %.1f MB free; HINT enlarge it (docker run --shm-size=..., "
+                  "or mount -o remount,size=... /dev/shm), or choose the all-reduce p2p",
                   what, (double)bytes / 1e6, (double)available / 1e6);
     return CHARL_OK;
 }

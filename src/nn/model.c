@@ -120,7 +120,7 @@ static charl_status adopt(const charl_model *m, const charl_key *k, unsigned cha
 /* Check the settings of a layer, and make its strings the model's own. */
 static charl_status take_settings(const charl_model *m, charl__layer *l)
 {
-    CHARL_TRY(charl__settings_check(&l->type->row, l->settings, ""));
+    CHARL_TRY(charl__settings_check(&l->type->row, l->settings));
     for (int i = 0; i < l->type->row.n_keys; i++) {
         CHARL_TRY(adopt(m, &l->type->row.keys[i], l->settings));
     }

@@ -48,7 +48,7 @@ charl_status charl_model_add_cnn(charl_model *m, const charl_cnn_config *config)
     const charl_pool_config pool = {.kernel = {2, 2}};
     charl_conv_config conv;
 
-    CHARL_REQUIRE(config->kernel % 2 == 1, CHARL_ERR_CONFIG, "model.kernel is %lld; it must be odd",
+    CHARL_REQUIRE(config->kernel % 2 == 1, CHARL_ERR_CONFIG, "kernel is %lld; it must be odd",
                   (long long)config->kernel);
     CHARL_TRY(charl_layer_defaults("conv2d", &conv));
     conv.kernel[0] = conv.kernel[1] = config->kernel;

@@ -65,27 +65,26 @@ static charl_status check(const charl_optimizer_config *c)
     const charl__optimizer_rule *t = charl__optimizer_find(c->type);
     char names[256];
 
-    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "optimizer.type is %s; it can be %s", c->type ? c->type : "missing",
+    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "type is %s; it can be %s", c->type ? c->type : "missing",
                   charl__text_list(c->type, charl_optimizer_name, names, sizeof names));
-    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "optimizer.weight_decay", (double)c->weight_decay, "[0,inf)"));
-    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "train.grad_clip", (double)c->grad_clip, "[0,inf)"));
-    CHARL_REQUIRE(c->state <= CHARL_PACKING_INT8, CHARL_ERR_CONFIG, "optimizer.state can be f32, bf16 or int8");
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "weight_decay", (double)c->weight_decay, "[0,inf)"));
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "grad_clip", (double)c->grad_clip, "[0,inf)"));
+    CHARL_REQUIRE(c->state <= CHARL_PACKING_INT8, CHARL_ERR_CONFIG, "state can be f32, bf16 or int8");
     CHARL_REQUIRE(c->state == CHARL_PACKING_F32 || t->elementwise, CHARL_ERR_CONFIG,
-                  "optimizer.state = %s: %s updates whole tensors, and keeps its state in f32",
+                  "state = %s: %s updates whole tensors, and its state can only be f32",
                   c->state == CHARL_PACKING_BF16 ? "bf16" : "int8", c->type);
-    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "train.ema_decay", c->ema_decay, "[0,1)"));
-    CHARL_REQUIRE(c->on_spike <= CHARL_SPIKE_STOP, CHARL_ERR_CONFIG, "train.on_spike is no charl_spike_rule: %d",
-                  (int)c->on_spike);
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "ema_decay", c->ema_decay, "[0,1)"));
+    CHARL_REQUIRE(c->on_spike <= CHARL_SPIKE_STOP, CHARL_ERR_CONFIG,
+                  "on_spike is %d; it can be one of the constants of charl_spike_rule", (int)c->on_spike);
     if (c->on_spike != CHARL_SPIKE_OFF) {
-        CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "train.spike_threshold", (double)c->spike_threshold, "[1,1e6]"));
+        CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "spike_threshold", (double)c->spike_threshold, "[1,1e6]"));
         CHARL_REQUIRE(c->spike_window >= 2 && c->spike_window <= CHARL_MAX_SPIKE_WINDOW, CHARL_ERR_CONFIG,
-                      "train.spike_window is %d, out of range (2 to %d)", c->spike_window, CHARL_MAX_SPIKE_WINDOW);
+                      "spike_window is %d, out of range (2 to %d)", c->spike_window, CHARL_MAX_SPIKE_WINDOW);
     }
     if (!t->custom) {
-        return charl__settings_check(&t->row, c, "optimizer.");
+        return charl__settings_check(&t->row, c);
     }
-    return t->row.defaults ? charl__settings_check(&t->row, c->settings ? c->settings : t->row.defaults, "optimizer.")
-                           : CHARL_OK;
+    return t->row.defaults ? charl__settings_check(&t->row, c->settings ? c->settings : t->row.defaults) : CHARL_OK;
 }
 
 /* The caller's settings need not live as long as the optimizer. */
@@ -280,11 +279,11 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
     *out = NULL;
     CHARL_TRY_CLEANUP(check(config));
     CHARL_REQUIRE_CLEANUP(set->sum && set->elements > 0, CHARL_ERR_INVALID,
-                          "an optimizer needs a set whose training graph has been compiled and that has "
-                          "something to train");
+                          "the set has no gradients; HINT compile its training graph before the optimizer is created, "
+                          "and leave a parameter trainable");
     CHARL_REQUIRE_CLEANUP(!set->is_part, CHARL_ERR_INVALID,
-                          "the gradients of this set are of part of the batch, and nothing sums them over ranks; HINT "
-                          "charl_data_parallel_compile in place of charl_graph_compile");
+                          "the gradients of this set are sums over a part of the batch, and nothing sums them over "
+                          "ranks; HINT call charl_data_parallel_compile instead of charl_graph_compile");
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *o, &o));
     o->set = set;
     set->users++;
@@ -347,7 +346,8 @@ charl_status charl_optimizer_begin(charl_optimizer *o, float lr)
                                  .commit = 1};
 
     CHARL_REQUIRE(o->asks_begin || o->before, CHARL_ERR_INVALID,
-                  "this optimizer has no step parameters; HINT charl_optimizer_create_with_steps");
+                  "this optimizer has no step parameters, so its steps need no begin; HINT create it with "
+                  "charl_optimizer_create_with_steps if its graphs have step parameters");
     if (o->asks_begin) { /* else charl_optimizer_step gives its own parameters */
         CHARL_TRY(charl__optimizer_fill(o, lr, &record));
         CHARL_TRY(charl__steps_push(o->steps, &record));
@@ -589,7 +589,7 @@ charl_status charl__optimizer_step(charl_optimizer *o, float lr)
 {
     CHARL_TRY(charl__range_check(CHARL_ERR_INVALID, "the learning rate", (double)lr, "[0,inf)"));
     CHARL_REQUIRE(o->begun || !(o->asks_begin || o->before), CHARL_ERR_INVALID,
-                  "charl_optimizer_begin opens a step, before the graph runs");
+                  "the step has not begun; HINT call charl_optimizer_begin before the graph runs");
     o->begun = false;
     if (o->own_steps) {
         const uint64_t t = (uint64_t)o->t;

@@ -163,18 +163,19 @@ charl_status charl_schedule_check(const charl_schedule *s)
     const charl__schedule_type *t = charl__schedule_find(s->type);
     char names[256];
 
-    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "scheduler.type is %s; it can be %s", s->type ? s->type : "missing",
+    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "type is %s; it can be %s", s->type ? s->type : "missing",
                   charl__text_list(s->type, charl_schedule_name, names, sizeof names));
-    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "optimizer.learning_rate", s->base_lr, "[0,inf)"));
-    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "scheduler.min_lr", s->min_lr, "[0,inf)"));
-    CHARL_REQUIRE(s->warmup_steps >= 0, CHARL_ERR_CONFIG, "scheduler.warmup_steps is negative");
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "base_lr", s->base_lr, "[0,inf)"));
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "min_lr", s->min_lr, "[0,inf)"));
+    CHARL_TRY(charl__range_check(CHARL_ERR_CONFIG, "warmup_steps", (double)s->warmup_steps, "[0,inf)"));
     CHARL_REQUIRE(s->decay_steps <= s->total_steps, CHARL_ERR_CONFIG,
-                  "scheduler.decay_steps must lie between 0 and the %lld steps of the run", (long long)s->total_steps);
-    CHARL_REQUIRE(
-        t->lr != wsd || s->warmup_steps >= s->total_steps || s->warmup_steps + s->decay_steps <= s->total_steps,
-        CHARL_ERR_CONFIG, "scheduler.warmup_steps = %lld and decay_steps = %lld overlap: the run has %lld steps",
-        (long long)s->warmup_steps, (long long)s->decay_steps, (long long)s->total_steps);
-    CHARL_TRY(charl__settings_check(&t->row, s, "scheduler."));
+                  "decay_steps = %lld is more than the %lld steps of the run", (long long)s->decay_steps,
+                  (long long)s->total_steps);
+    CHARL_REQUIRE(t->lr != wsd || s->warmup_steps >= s->total_steps ||
+                      s->warmup_steps + s->decay_steps <= s->total_steps,
+                  CHARL_ERR_CONFIG, "warmup_steps = %lld and decay_steps = %lld overlap: the run has %lld steps",
+                  (long long)s->warmup_steps, (long long)s->decay_steps, (long long)s->total_steps);
+    CHARL_TRY(charl__settings_check(&t->row, s));
     return CHARL_OK;
 }
 

@@ -125,9 +125,8 @@ charl_status charl__grad_accum_create(const charl_slices *mine, int n, charl__gr
 
     *out = NULL;
     CHARL_REQUIRE_CLEANUP(n >= 1 && n <= mine->count, CHARL_ERR_CONFIG,
-                          "train.grad_accum_steps = %d, but a rank here has %d of the %d slices; a "
-                          "pass takes at least one",
-                          n, mine->count, mine->total);
+                          "passes = %d, but a rank has %d of the %d slices; a pass takes at least one", n, mine->count,
+                          mine->total);
     CHARL_INVARIANT(n >= charl__grad_accum_least(mine->count));
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
     CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *p->pass, &p->pass));

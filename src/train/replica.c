@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "config/model/config_groups.h"
+#include "config/config_place.h"
 #include "config/config_rows.h"
 #include "task/augment.h"
 #include "task/loader_record.h"
@@ -325,6 +326,9 @@ static charl_status choose_accumulation(charl__replica *r)
     bool room = false, bears = true;
 
     if (r->config->train.grad_accum_steps > 0) {
+        CHARL_REQUIRE(given <= r->dp->slices.count, CHARL_ERR_CONFIG,
+                      "train.grad_accum_steps = %d, but a rank here has %d of the %d slices; a pass takes at least one",
+                      given, r->dp->slices.count, r->dp->slices.total);
         return build_training(r, given, given > 1);
     }
     for (int n = given; !room && bears; n = 2 * n) {
@@ -472,11 +476,13 @@ static charl_status create_optimizer(charl__replica *r)
 {
     const charl_config *c = r->config;
     const charl_optimizer_config o = charl__config_optimizer(c);
+    charl_status st;
     int64_t outputs;
 
     CHARL_TRY(charl__task_outputs(c, &r->session->data, &outputs));
     CHARL_TRY(charl__groups_apply(c, r->session->model, r->session->params, outputs));
-    CHARL_TRY(charl__optimizer_create(r->session->params, &o, r->steps, r->session->params->own, &r->optimizer));
+    st = charl__optimizer_create(r->session->params, &o, r->steps, r->session->params->own, &r->optimizer);
+    CHARL_TRY(charl__config_name_option(charl__config_name_option(st, "optimizer"), "train"));
     CHARL_TRY(charl__optimizer_warm_up(r->optimizer));
     return CHARL_OK;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "config/config_place.h"
 #include "config/config_rows.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -40,7 +41,7 @@ static charl_status plan_steps(charl__trainer *t)
         t->end_step = t->options->fast_dev_run;
     }
     t->schedule = charl__config_schedule(c, t->total_steps);
-    CHARL_TRY(charl_schedule_check(&t->schedule));
+    CHARL_TRY(charl__config_name_option(charl_schedule_check(&t->schedule), "scheduler"));
     return charl__step_trace_check(t);
 }
 

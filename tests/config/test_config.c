@@ -537,13 +537,13 @@ static void test_values_by_name(void **state)
     assert_int_equal(((const charl_schedule *)settings)->milestones.count, 4);
 
     charl_assert_status(charl_config_get_int(c, "train.batchsize", &whole), CHARL_ERR_INVALID);
-    assert_string_equal(charl_error_message(), "no key train.batchsize (did you mean train.batch_size?)");
+    assert_string_equal(charl_error_message(), "there is no key train.batchsize (did you mean train.batch_size?)");
     charl_assert_status(charl_config_get_int(c, "batch_size", &whole), CHARL_ERR_INVALID);
-    assert_string_equal(charl_error_message(), "no key batch_size (did you mean train.batch_size?)");
+    assert_string_equal(charl_error_message(), "there is no key batch_size (did you mean train.batch_size?)");
     charl_assert_status(charl_config_get_text(c, "scheduler.gamma_of_nothing_at_all", &text), CHARL_ERR_INVALID);
     charl_assert_status(charl_config_get_text(c, "train.batch_size", &text), CHARL_ERR_INVALID);
-    assert_string_equal(charl_error_message(), "train.batch_size: its values (integer; suffixes k, M, G are powers of "
-                                               "1024) are not for charl_config_get_text");
+    assert_string_equal(charl_error_message(), "charl_config_get_text cannot read train.batch_size, whose values are: "
+                                               "integer; suffixes k, M, G are powers of 1024");
     charl_assert_status(charl_config_get_int(c, "optimizer.beta1", &whole), CHARL_ERR_INVALID);
     charl_assert_status(charl_config_get_settings(c, "data", &settings), CHARL_ERR_INVALID);
     charl_config_destroy(c);

@@ -126,12 +126,12 @@ static void what_cannot_be_drawn_is_refused(void **state)
         charl_dataset_open(
             path, &(charl_dataset_options){sizeof(charl_dataset_options), .sampling = CHARL_SAMPLING_BALANCED}, &ds),
         CHARL_ERR_CONFIG);
-    charl_assert_message("data.sampling = balanced needs samples of one class each");
+    charl_assert_message("sampling = balanced needs samples of one class each");
     charl_assert_status(
         charl_dataset_open(
             path, &(charl_dataset_options){sizeof(charl_dataset_options), .sampling = CHARL_SAMPLING_WEIGHTED}, &ds),
         CHARL_ERR_CONFIG);
-    charl_assert_message("data.sampling = weighted needs weights of the samples");
+    charl_assert_message("sampling = weighted needs weights of the samples");
     snprintf(balanced_path, sizeof balanced_path, "%s", make());
     assert_true(charl_test_fail_every_acquisition(open_balanced, balanced_path) > 10);
 }

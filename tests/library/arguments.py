@@ -100,8 +100,7 @@ TYPES = {("charl_optimizer_config", "momentum"): "sgd", ("charl_schedule", "powe
 # What the message says where it is not the name of the number.
 CALLED = {("charl_mlp_config", "dropout"): "fc_drop1: p is", ("charl_cnn_config", "head.dropout"): "fc_drop1: p is",
           ("charl_gpt_config", "dropout"): "drop: p is", ("charl_steps_set_loss_scale", "scale"): "loss scale",
-          ("charl_optimizer_begin", "lr"): "learning rate is", ("charl_optimizer_step", "lr"): "learning rate is",
-          ("charl_schedule", "base_lr"): "learning_rate is"}
+          ("charl_optimizer_begin", "lr"): "learning rate is", ("charl_optimizer_step", "lr"): "learning rate is"}
 # Numbers that may be anything.
 ANY = {
     "charl_constant": "a mask has infinities", "charl_tensor_fill": "any value of a tensor", "charl_kernel_float": "any argument of a kernel",

@@ -162,7 +162,7 @@ static void test_whole_tensors_are_refused(void **state)
 
         config.state = CHARL_PACKING_INT8;
         charl_assert_status(charl_optimizer_create(s.params, &config, &o), CHARL_ERR_CONFIG);
-        charl_assert_message("optimizer.state = int8");
+        charl_assert_message("state = int8");
         charl_assert_message(types[i]);
     }
     {
@@ -170,7 +170,7 @@ static void test_whole_tensors_are_refused(void **state)
 
         config.state = CHARL_PACKING_INT4;
         charl_assert_status(charl_optimizer_create(s.params, &config, &o), CHARL_ERR_CONFIG);
-        charl_assert_message("optimizer.state can be f32, bf16 or int8");
+        charl_assert_message("state can be f32, bf16 or int8");
     }
     close_set(&s);
 }

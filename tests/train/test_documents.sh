@@ -110,7 +110,7 @@ says 1 "template: chatml, llama3, alpaca or a file"
 set -- model.block_size=32 train.batch_size=2 train.slices=2 train.max_steps=2 eval.interval=0 model.dropout=0
 expect 0 "trained on packed ones" ranks 2 gpt.ini -q -o chat data.path=packed.h5 "$@"
 expect 2 "another window" ranks 1 gpt.ini -o x data.path=packed.h5 "$@" model.block_size=16
-says 1 "packed.h5: documents were packed into windows of 32 tokens, but data.window .* is 16"
+says 1 "packed.h5: documents were packed into windows of 32 tokens, but the window .* is 16"
 mean() { # the loss of the answers in FILE
     "$bin/charl" eval gpt.ini chat/last.h5 -s train "$@" 2>&1 | sed -n 's/.*loss=\([^ ]*\) .*/\1/p'
 }

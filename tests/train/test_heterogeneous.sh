@@ -60,7 +60,7 @@ fi
 expect 2 "no device" ranks 2 mlp.ini -o f device.select="cpu, fast"
 says 1 "select: \"cpu, fast\" is not"
 expect 4 "a device that is not there" ranks 2 mlp.ini -o f device.select="cpu, 77"
-says 1 "device.select = 77 matches none"
+says 1 "device .77. matches none"
 
 export POCL_DEVICES="basic pthread"
 if [ -z "$long" ]; then

@@ -54,7 +54,7 @@ faulty train.backward.hang@1:3 7 "a simulated rank hangs" simulated 3 mlp.ini -q
 says 1 "error: .*waiting for rank 1 of 3 .*: sleeping, last seen in step 3, forward and backward"
 says 1 "error:"
 expect 2 "more ranks than slices" simulated 9 mlp.ini -q -o f
-says 1 "set train.slices to 9 or more"
+says 1 "set slices to 9 or more"
 expect 2 "no number of ranks" simulated 4097 mlp.ini -q -o f
 says 1 "simulate-ranks.4097: must be 1 to 4096 ranks"
 expect 2 "no number of ranks and nodes" simulated 2x mlp.ini -q -o f

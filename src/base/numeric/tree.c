@@ -49,12 +49,13 @@ charl_status charl_slices_block(int total, int rank, int size, charl_slices *out
     int first, end;
 
     memset(out, 0, sizeof *out);
-    CHARL_REQUIRE(total >= 1 && total <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG, "%d slices: set train.slices to 1..%d",
+    CHARL_REQUIRE(total >= 1 && total <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG, "slices = %d; a batch has 1 to %d slices",
                   total, CHARL_MAX_SLICES);
-    CHARL_REQUIRE(size >= 1 && rank >= 0 && rank < size, CHARL_ERR_INVALID, "rank %d of %d", rank, size);
+    CHARL_REQUIRE(size >= 1 && rank >= 0 && rank < size, CHARL_ERR_INVALID, "rank %d of %d; ranks are numbered from 0",
+                  rank, size);
     CHARL_REQUIRE(size <= total, CHARL_ERR_CONFIG,
-                  "%d ranks, but the batch has train.slices = %d; HINT set train.slices to %d or more (at most %d; it "
-                  "divides train.batch_size), or start fewer ranks",
+                  "%d ranks, but the batch has %d slices; HINT set slices to %d or more (at most %d, and a divisor of "
+                  "the batch size), or start fewer ranks",
                   size, total, size, CHARL_MAX_SLICES);
     first = total * rank / size;
     end = total * (rank + 1) / size;

@@ -148,7 +148,7 @@ charl_status charl__range_check(charl_status code, const char *name, double v, c
     return CHARL_OK;
 }
 
-static charl_status check_key(const charl_key *k, const void *settings, const char *prefix)
+static charl_status check_key(const charl_key *k, const void *settings)
 {
     const void *at = (const char *)settings + k->offset;
     const charl_int_list *list = at;
@@ -171,7 +171,7 @@ static charl_status check_key(const charl_key *k, const void *settings, const ch
         break;
     case CHARL_KEY_INTS:
         CHARL_REQUIRE(list->count >= 0 && list->count <= CHARL_CONFIG_LIST, CHARL_ERR_CONFIG,
-                      "%s%s has %d values; it can have %d", prefix, k->name, list->count, CHARL_CONFIG_LIST);
+                      "%s has %d values; it can have %d", k->name, list->count, CHARL_CONFIG_LIST);
         for (int i = 0; i < list->count && holds; i++) {
             v = (double)list->values[i];
             holds = charl__range_holds(k->range, v);
@@ -183,7 +183,8 @@ static charl_status check_key(const charl_key *k, const void *settings, const ch
         break;
     case CHARL_KEY_CHOICE:
         CHARL_REQUIRE(*(const int *)at >= 0 && *(const int *)at < charl__choice_count(k->choices), CHARL_ERR_CONFIG,
-                      "%s%s is choice %d of %s", prefix, k->name, *(const int *)at, k->choices);
+                      "%s is %d; it can be 0 to %d (%s)", k->name, *(const int *)at,
+                      charl__choice_count(k->choices) - 1, k->choices);
         break;
     case CHARL_KEY_BOOL:
     case CHARL_KEY_TEXT:
@@ -191,20 +192,19 @@ static charl_status check_key(const charl_key *k, const void *settings, const ch
     case CHARL_KEY_LAYER:
         break;
     }
-    CHARL_REQUIRE(holds, CHARL_ERR_CONFIG, "%s%s %s", prefix, k->name,
-                  charl__range_refusal(k->range, v, why, sizeof why));
+    CHARL_REQUIRE(holds, CHARL_ERR_CONFIG, "%s %s", k->name, charl__range_refusal(k->range, v, why, sizeof why));
     return CHARL_OK;
 }
 
-charl_status charl__settings_check(const charl_row *row, const void *settings, const char *prefix)
+charl_status charl__settings_check(const charl_row *row, const void *settings)
 {
     const char *key = "";
     char reason[CHARL_REASON_BYTES];
 
     for (int i = 0; i < row->n_keys; i++) {
-        CHARL_TRY(check_key(&row->keys[i], settings, prefix));
+        CHARL_TRY(check_key(&row->keys[i], settings));
     }
-    CHARL_REQUIRE(!row->check || row->check(settings, &key, reason), CHARL_ERR_CONFIG, "%s%s %s", prefix, key, reason);
+    CHARL_REQUIRE(!row->check || row->check(settings, &key, reason), CHARL_ERR_CONFIG, "%s %s", key, reason);
     return CHARL_OK;
 }
 

@@ -68,8 +68,8 @@ bool charl__value_ints(const charl__number *number, const char *text, charl_int_
 /** *out is the index in "a|b|c". */
 bool charl__value_choice(const char *choices, const char *text, int *out, char *why);
 
-/** Whether a value lies where its key wants it, and the values fit together. Activations and names of layers are not looked up.
- *  Errors: ERR_CONFIG  "PREFIXmomentum is 1, out of range (at least 0, below 1)" */
-charl_status charl__settings_check(const charl_row *row, const void *settings, const char *prefix) CHARL_MUST_CHECK;
+/** Check that each value is in the range of its key, and that the values are consistent. Activations and names of layers are not checked.
+ *  Errors: ERR_CONFIG  "momentum is 1, out of range (at least 0, below 1)" */
+charl_status charl__settings_check(const charl_row *row, const void *settings) CHARL_MUST_CHECK;
 
 #endif

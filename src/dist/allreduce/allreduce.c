@@ -60,10 +60,10 @@ static const char *wanted_name(const demand *d)
 static const char *unsuitable(const charl__algorithm *alg, const demand *d)
 {
     if (d->options->reduce_dtype == CHARL_BF16 && !alg->has_bf16) {
-        return "it sums in f32 only (dist.reduce_dtype)";
+        return "it sums in f32 only, not in bf16 (reduce_dtype)";
     }
     if (d->options->gathers && (!alg->has_gather || (alg->join && !d->values))) {
-        return "it does not gather parameters (dist.shard_optimizer)";
+        return "it does not gather parameters, as a sharded optimizer needs";
     }
     if (alg->join && !d->peers.is_usable) {
         return d->peers.why;
@@ -79,8 +79,9 @@ charl_status charl__allreduce_check_name(const char *name)
     for (int i = 0; algorithm_at(i); i++) {
         is_known = is_known || strcmp(name, algorithm_at(i)->row.name) == 0;
     }
-    CHARL_REQUIRE(is_known, CHARL_ERR_CONFIG, "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, %s",
-                  name, charl__text_list(name, charl_allreduce_algorithm_name, names, sizeof names));
+    CHARL_REQUIRE(is_known, CHARL_ERR_CONFIG, "unknown all-reduce %s%s; it can be auto, %s", name,
+                  charl__env(CHARL_ENV_ALLREDUCE) ? " (CHARL_ALLREDUCE)" : "",
+                  charl__text_list(name, charl_allreduce_algorithm_name, names, sizeof names));
     return CHARL_OK;
 }
 
@@ -92,7 +93,7 @@ static charl_status choose(const demand *d, const charl__algorithm **out)
 
     CHARL_TRY(charl__allreduce_check_name(name));
     CHARL_REQUIRE(dtype == CHARL_F32 || dtype == CHARL_BF16, CHARL_ERR_CONFIG,
-                  "gradients cannot be summed in %s: set dist.reduce_dtype to f32 or bf16", charl_dtype_name(dtype));
+                  "reduce_dtype is %s; gradients are summed in f32 or bf16", charl_dtype_name(dtype));
     for (int i = 0; algorithm_at(i); i++) {
         const charl__algorithm *alg = algorithm_at(i);
         const bool is_named = strcmp(name, alg->row.name) == 0;
@@ -237,7 +238,8 @@ void *charl__allreduce_sum(const charl_allreduce *ar)
 static charl_status check_range(const charl_allreduce *ar, int64_t offset, int64_t count)
 {
     CHARL_REQUIRE(offset >= 0 && count >= 0 && offset <= ar->n - count, CHARL_ERR_INVALID,
-                  "values %lld to %lld of %lld", (long long)offset, (long long)(offset + count), (long long)ar->n);
+                  "values %lld to %lld are outside the all-reduce of %lld", (long long)offset,
+                  (long long)(offset + count), (long long)ar->n);
     return CHARL_OK;
 }
 
@@ -247,7 +249,8 @@ charl_status charl_allreduce_write_lane(charl_allreduce *ar, int j, int64_t offs
     const size_t at = (size_t)(j * ar->stride + offset) * ar->element, bytes = (size_t)count * ar->element;
 
     CHARL_TRY(check_range(ar, offset, count));
-    CHARL_REQUIRE(j >= 0 && j < ar->my_lanes, CHARL_ERR_INVALID, "lane %d of %d", j, ar->my_lanes);
+    CHARL_REQUIRE(j >= 0 && j < ar->my_lanes, CHARL_ERR_INVALID, "there is no lane %d: this rank has %d, from 0", j,
+                  ar->my_lanes);
     if (count == 0) {
         return CHARL_OK;
     }
@@ -322,10 +325,10 @@ static charl_status begin(charl_allreduce *ar, charl__range range, int64_t *tick
     const int64_t offset = range.offset, count = range.count;
 
     CHARL_REQUIRE(offset >= 0 && count >= 0 && offset <= ar->n && count <= ar->n - offset, CHARL_ERR_INVALID,
-                  "all-reduce of values %lld to %lld of %lld", (long long)offset, (long long)(offset + count),
-                  (long long)ar->n);
+                  "values %lld to %lld are outside the all-reduce of %lld", (long long)offset,
+                  (long long)(offset + count), (long long)ar->n);
     CHARL_REQUIRE(ar->begun - ar->completed < CHARL__RANGES, CHARL_ERR_INVALID,
-                  "%d ranges are on their way already: wait for one", CHARL__RANGES);
+                  "%d ranges are in flight already; HINT charl_allreduce_wait", CHARL__RANGES);
     CHARL_TRY(charl__comm_check(ar->c));
     *ticket = ar->begun;
     ar->range[*ticket % CHARL__RANGES] = range;

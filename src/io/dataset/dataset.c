@@ -249,7 +249,7 @@ static charl_status read_starts(charl_dataset *ds)
         }
     }
     CHARL_REQUIRE(known > 0, CHARL_ERR_CONFIG,
-                  "data.documents = separate, but %s does not say where documents begin; HINT import several files, "
+                  "documents = separate, but %s does not say where documents begin; HINT import several files, "
                   "lines of .jsonl, or tokens with --end-of-text",
                   ds->file.path);
     return CHARL_OK;
@@ -284,9 +284,10 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
     char names[3][CHARL__ARRAY_NAME];
     const char *given[3] = {opt->x, opt->y, opt->weights};
 
-    CHARL_REQUIRE(opt->y || opt->unlabelled, CHARL_ERR_CONFIG, "%s: data.x is set but data.y is not", ds->file.path);
-    CHARL_REQUIRE(opt->y || !opt->weights, CHARL_ERR_CONFIG, "%s: data.weights is set but data.y is not",
+    CHARL_REQUIRE(opt->y || opt->unlabelled, CHARL_ERR_CONFIG, "x is set but y is not; HINT y names the targets of %s",
                   ds->file.path);
+    CHARL_REQUIRE(opt->y || !opt->weights, CHARL_ERR_CONFIG,
+                  "weights is set but y is not; HINT y names the targets of %s", ds->file.path);
     for (int i = 0; i < 3 && given[i]; i++) {
         const int len = snprintf(names[i], sizeof names[i], "%s%s", given[i][0] == '/' ? "" : "/", given[i]);
 
@@ -390,11 +391,10 @@ static charl_status make_views(charl_dataset *ds, const charl_dataset_options *o
                       train->y->name);
     }
     if (!val->x && opt->val_split > 0) {
-        CHARL_REQUIRE(
-            !ds->packed, CHARL_ERR_CONFIG,
-            "%s: data.val_split would cut a window that documents were packed into; HINT charl data import chat "
-            "--val-split",
-            ds->file.path);
+        CHARL_REQUIRE(!ds->packed, CHARL_ERR_CONFIG,
+                      "val_split would cut the windows of %s, into which documents were packed; HINT import again with "
+                      "`charl data import chat --val-split`",
+                      ds->file.path);
         int64_t n;
 
         CHARL_TRY(charl__val_split_count(ds->file.path, "rows", train->items, opt->val_split, &n));
@@ -421,11 +421,11 @@ static charl_status count_windows(charl_dataset *ds)
 {
     CHARL_REQUIRE(ds->window >= 1, CHARL_ERR_CONFIG, "%s: tokens need a window (got %lld)", ds->file.path,
                   (long long)ds->window);
-    CHARL_REQUIRE(
-        ds->packed == 0 || ds->packed == ds->window || ds->window == 1, CHARL_ERR_CONFIG,
-        "%s: documents were packed into windows of %lld tokens, but data.window (for gpt: model.block_size) is "
-        "%lld; HINT set it to %lld, or import with --window %lld",
-        ds->file.path, (long long)ds->packed, (long long)ds->window, (long long)ds->packed, (long long)ds->window);
+    CHARL_REQUIRE(ds->packed == 0 || ds->packed == ds->window || ds->window == 1, CHARL_ERR_CONFIG,
+                  "%s: documents were packed into windows of %lld tokens, but the window (of a gpt: block_size) is "
+                  "%lld; HINT set it to %lld, or import again with --window %lld",
+                  ds->file.path, (long long)ds->packed, (long long)ds->window, (long long)ds->packed,
+                  (long long)ds->window);
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         charl__view *v = &ds->views[s];
 
@@ -591,8 +591,8 @@ static charl_status open_all(charl_dataset *ds, const char *path, const charl_da
     if (opt->x) {
         CHARL_TRY(open_foreign(ds, opt));
     } else {
-        CHARL_REQUIRE(!opt->y && !opt->weights, CHARL_ERR_CONFIG, "%s: data.%s is set but data.x is not", path,
-                      opt->y ? "y" : "weights");
+        CHARL_REQUIRE(!opt->y && !opt->weights, CHARL_ERR_CONFIG,
+                      "%s is set but x is not; HINT x names the samples of %s", opt->y ? "y" : "weights", path);
         CHARL_TRY(open_own(ds, opt->unlabelled));
     }
     CHARL_TRY(read_stats(ds));

@@ -98,17 +98,17 @@ charl_status charl__dataset_draw(charl_dataset *ds, charl_sampling sampling)
         goto cleanup;
     }
     CHARL_REQUIRE_CLEANUP(ds->kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
-                          "data.sampling draws samples with weights or classes, but %s holds tokens", ds->file.path);
+                          "sampling by class or weight is for samples, but %s holds tokens", ds->file.path);
     if (sampling == CHARL_SAMPLING_BALANCED) {
         CHARL_REQUIRE_CLEANUP(v->y && !ds->values && v->y->item.ndim == 0, CHARL_ERR_CONFIG,
-                              "data.sampling = balanced needs samples of one class each, which %s does not have",
+                              "sampling = balanced needs samples of one class each, which %s does not have",
                               ds->file.path);
         CHARL_TRY_CLEANUP(charl__alloc_array(ds->classes, sizeof *d.count, &d.count));
         CHARL_TRY_CLEANUP(scan(&d, count_classes));
     } else {
         CHARL_REQUIRE_CLEANUP(v->w, CHARL_ERR_CONFIG,
-                              "data.sampling = weighted needs weights of the samples, which %s does not have; HINT "
-                              "/train/weights, or data.weights",
+                              "sampling = weighted needs weights of the samples, which %s does not have; HINT store "
+                              "them as /train/weights, or name their array with weights",
                               ds->file.path);
     }
     CHARL_TRY_CLEANUP(charl__alloc_array(d.rows + 1, sizeof *ds->draws, &ds->draws));

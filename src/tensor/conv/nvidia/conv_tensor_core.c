@@ -158,7 +158,7 @@ static charl_status check(const charl__conv_product *p, int64_t tiles)
                       image <= INT_MAX / 2 && results <= INT_MAX / 2 && p->ld * p->n <= INT_MAX / 2,
                   CHARL_ERR_SHAPE,
                   "convolution of images of %d x %d x %d with %lld pixels in all: an extent is "
-                  "beyond 2^30; lower train.batch_size",
+                  "beyond 2^30; HINT lower the batch size",
                   p->image[0], p->image[1], p->chunks * CHARL_CONV_CHUNK, (long long)rows);
     return CHARL_OK;
 }
