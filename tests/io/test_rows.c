@@ -1,14 +1,19 @@
-/* Sources of rows: CSV files, arrays and data sets, as a model takes them. If one of these failed,
- * a model would read the wrong column, or name the wrong class, without a word. */
+/* Files of new data for a model: rows, and questions with choices. */
 #include "io/imports.h"
 #include "io/import_sample.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "charl/error.h"
 #include "charl/import.h"
+#include "data/questions.h"
 #include "data/rows/rows.h"
+
+/* Sources of rows: CSV files, arrays and data sets, as a model takes them. If one of these failed,
+ * a model would read the wrong column, or name the wrong class, without a word. */
 
 enum { MOST = 4 };
 
@@ -469,6 +474,116 @@ static void every_acquisition_may_fail(void **state)
     assert_true(charl_test_fail_every_acquisition(read_all, list) > 40);
 }
 
+/* Multiple-choice questions: both forms, labels as numbers and texts, and no leak when memory or the file fails. */
+
+static char questions_path[512];
+
+static void write_lines(const char *text)
+{
+    FILE *f = fopen(questions_path, "w");
+
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static charl_status questions_read_all(void *ctx)
+{
+    charl__questions q;
+    const charl_status st = charl__questions_read(questions_path, &q);
+
+    (void)ctx;
+    charl__questions_fini(&q);
+    return st;
+}
+
+static void test_forms(void **state)
+{
+    charl__questions q;
+
+    (void)state;
+    write_lines("{\"ctx\": \"a b\", \"endings\": [\"c\", \"d\", \"e\"], \"label\": \"2\", \"ind\": 4}\n"
+                "\n"
+                "{\"question\": \"f?\", \"choices\": {\"text\": [\"g\", \"h\"], \"label\": [\"1\", \"2\"]}, "
+                "\"answerKey\": \"2\"}");
+    charl_assert_ok(charl__questions_read(questions_path, &q));
+    assert_int_equal(q.count, 2);
+    assert_string_equal(q.items[0].context, "a b");
+    assert_int_equal(q.items[0].n, 3);
+    assert_string_equal(q.items[0].endings[2], "e");
+    assert_int_equal(q.items[0].answer, 2);
+    assert_string_equal(q.items[1].context, "Question: f?\nAnswer:");
+    assert_int_equal(q.items[1].answer, 1);
+    assert_int_equal(q.items[1].line, 3);
+    charl__questions_fini(&q);
+    assert_true(charl_test_fail_every_acquisition(questions_read_all, NULL) > 5);
+}
+
+static void test_refused(void **state)
+{
+    static const char *const bad[][2] = {
+        {"[1]", "q.jsonl is one JSON array, not lines of JSON; HINT"},
+        {"{\"ctx\": 1, \"endings\": [\"a\", \"b\"], \"label\": 0}", "q.jsonl:1: \"ctx\" is not a text"},
+        {"{\"ctx\": \"a\", \"endings\": [\"a\", 2], \"label\": 0}", "q.jsonl:1: choice 2 is not a text"},
+        {"{\"ctx\": \"a\", \"endings\": [\"a\", \"b\"], \"label\": \"1x\"}",
+         "q.jsonl:1: \"label\" is not the number of a choice, 0 to 1"},
+        {"{\"ctx\": \"a\", \"endings\": [\"a\", \"b\"], \"label\": -1}", "q.jsonl:1: \"label\" is not the number"},
+        {"{\"question\": \"a\", \"choices\": [\"a\", \"b\"]}", "q.jsonl:1: there must be a list of 2 to 64 choices"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        write_lines(bad[i][0]);
+        charl_assert_status(questions_read_all(NULL), CHARL_ERR_DATA);
+        charl_assert_message(bad[i][1]);
+    }
+}
+
+static charl_status read_prompts(void *ctx)
+{
+    charl__prompts p;
+    const charl_status st = charl__prompts_read(questions_path, &p);
+
+    (void)ctx;
+    charl__prompts_fini(&p);
+    return st;
+}
+
+static void test_prompts(void **state)
+{
+    static const char *const want[] = {"a b", "{\"c\""};
+    charl__prompts p;
+
+    (void)state;
+    write_lines("{\"prompt\": \"a b\", \"n\": 1}\n\n{\"prompt\": \"{\\\"c\\\"\"}\n");
+    for (int by_lines = 0; by_lines < 2; by_lines++) {
+        charl_assert_ok(charl__prompts_read(questions_path, &p));
+        assert_int_equal(p.count, 2);
+        for (int i = 0; i < 2; i++) {
+            assert_string_equal(p.items[i], want[i]);
+        }
+        charl__prompts_fini(&p);
+        assert_true(charl_test_fail_every_acquisition(read_prompts, NULL) > 5);
+        snprintf(questions_path, sizeof questions_path, "%s", charl_test_path(dir, "p.txt"));
+        write_lines("a b\r\n\n{\"c\"");
+    }
+    write_lines("\xef\xbb\xbf" /* a byte order mark is no part of the prompt */
+                "a b\n");
+    charl_assert_ok(charl__prompts_read(questions_path, &p));
+    assert_string_equal(p.items[0], "a b");
+    charl__prompts_fini(&p);
+    write_lines("\n");
+    charl_assert_status(read_prompts(NULL), CHARL_ERR_DATA);
+    charl_assert_message("p.txt has no prompts");
+    snprintf(questions_path, sizeof questions_path, "%s", charl_test_path(dir, "q.jsonl"));
+}
+
+static int setup_lines(void **state)
+{
+    (void)state;
+    snprintf(questions_path, sizeof questions_path, "%s", charl_test_path(dir, "q.jsonl"));
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -482,6 +597,9 @@ int main(void)
         cmocka_unit_test(imports_and_predictions_read_alike),
         cmocka_unit_test(integers_that_f32_rounds_are_refused),
         cmocka_unit_test(every_acquisition_may_fail),
+        cmocka_unit_test_setup(test_forms, setup_lines),
+        cmocka_unit_test_setup(test_refused, setup_lines),
+        cmocka_unit_test_setup(test_prompts, setup_lines),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown_dir);
