@@ -405,33 +405,45 @@ static bool is_nameless(const csv_import *c, int i)
     return c->table.names && !c->table.names[i][0];
 }
 
+/* Whether a column takes rows with it unless it is empty. */
+static bool may_be_empty(const csv_import *c, int i)
+{
+    const charl__recipe_column *column = &c->recipe.column[i];
+
+    return is_taken(c, i) && column->missing == CHARL__MISSING_DROP && column->kind != CHARL__COLUMN_WORDS;
+}
+
 /* Columns that decide_column would leave out take no row with them: it decides after the rows are chosen. */
 static charl_status leave_out_empty(csv_import *c)
 {
     charl_status st = CHARL_OK;
-    bool *has_values = NULL, any = false, more = true;
+    bool *has_values = NULL, more = true;
+    int empty = 0;
 
     for (int i = 0; i < c->recipe.n; i++) {
-        any = any || (is_taken(c, i) && c->recipe.column[i].missing == CHARL__MISSING_DROP);
+        empty += may_be_empty(c, i);
     }
-    if (!any) {
+    if (empty == 0) {
         return CHARL_OK;
     }
     CHARL_TRY_CLEANUP(charl__alloc_array(c->recipe.n, sizeof *has_values, &has_values));
-    for (;;) {
+    while (empty > 0) { /* few rows where each column has values */
         CHARL_TRY_CLEANUP(charl__table_next(&c->table, &more));
         if (!more) {
             break;
         }
         for (int i = 0; i < c->recipe.n; i++) {
-            has_values[i] = has_values[i] || !charl__table_is_missing(&c->table, charl__table_field(&c->table, i));
+            if (!has_values[i] && !charl__table_is_missing(&c->table, charl__table_field(&c->table, i))) {
+                has_values[i] = true;
+                empty -= may_be_empty(c, i);
+            }
         }
     }
     CHARL_TRY_CLEANUP(charl__table_rewind(&c->table));
     for (int i = 0; i < c->recipe.n; i++) {
         charl__recipe_column *column = &c->recipe.column[i];
 
-        if (!is_taken(c, i) || column->missing != CHARL__MISSING_DROP || column->kind == CHARL__COLUMN_WORDS) {
+        if (!may_be_empty(c, i)) {
             continue;
         }
         if (is_nameless(c, i) && (i == 0 || !has_values[i]) && !c->is_asked[i] && !c->o->columns) {
