@@ -294,15 +294,15 @@ typedef struct loop {
 
 /* What is complete in a pause. */
 typedef enum pause_kind {
-    PAUSE_ROW,  /* the row on its way is written: graphs run again, and leave another loss */
-    PAUSE_STEPS /* and the steps enqueued have run and are finite: the weights may be used */
+    PAUSE_ROW, /* the row on its way is written, since graphs run again and leave another loss, and the steps enqueued have run */
+    PAUSE_STEPS /* and they are finite: the weights may be used */
 } pause_kind;
 
 static charl_status pause_training(loop *l, pause_kind kind)
 {
     l->ordinary = false;
     CHARL_TRY(charl__metrics_async_end(l->t, &l->log, &l->m));
-    CHARL_TRY(kind == PAUSE_STEPS ? charl__trainer_check_finite(l->t) : CHARL_OK);
+    CHARL_TRY(kind == PAUSE_STEPS ? charl__trainer_check_finite(l->t) : charl_device_sync(l->t->session.dev));
     charl__throughput_pause(l->t, &l->m);
     return CHARL_OK;
 }
