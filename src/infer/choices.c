@@ -12,7 +12,6 @@
 #include "base/text/text.h"
 #include "charl/ops.h"
 #include "charl/tokenizer.h"
-#include "io/tokenizer.h"
 #include "config/config_rows.h"
 #include "data/questions.h"
 #include "task/session.h"
@@ -59,29 +58,19 @@ static void quiz_fini(quiz *q)
 static charl_status find_tokenizer(quiz *q)
 {
     const charl_data_schema *s = charl_checkpoint_get_schema(q->session.reader);
+    int64_t classes;
 
     CHARL_REQUIRE(charl__config_model(q->session.config)->input != CHARL_MODEL_READS_NUMBERS && s &&
                       s->kind == CHARL_DATASET_TOKENS,
                   CHARL_ERR_CONFIG, "%s was not trained on a text: questions are for language models", q->checkpoint);
     CHARL_REQUIRE(q->session.config->data.masked <= 0, CHARL_ERR_CONFIG,
                   "%s predicts masked tokens (data.masked), not the next one, which questions need", q->checkpoint);
-    CHARL_REQUIRE(!s->tokenizer || !q->options->tokenizer, CHARL_ERR_CONFIG,
-                  "%s contains its own tokenizer, of type %s; HINT leave %s out", q->checkpoint, s->tokenizer_kind,
-                  q->options->tokenizer);
-    if (q->options->tokenizer) {
-        CHARL_TRY(charl_tokenizer_load(q->options->tokenizer, &q->tokenizer));
-        CHARL_REQUIRE(charl_tokenizer_get_vocab(q->tokenizer) <= s->classes, CHARL_ERR_DATA,
-                      "the tokenizer %s has %lld tokens, more than the %lld that %s was trained on",
-                      q->options->tokenizer, (long long)charl_tokenizer_get_vocab(q->tokenizer), (long long)s->classes,
-                      q->checkpoint);
-    } else {
-        CHARL_REQUIRE(
-            s->tokenizer, CHARL_ERR_DATA,
-            "%s was trained on token numbers without a tokenizer; HINT --tokenizer FILE names the one that made them",
-            q->checkpoint);
-        q->tokenizer = charl__tokenizer_retain(s->tokenizer);
-    }
-    q->session.data = (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = s->classes, .path = q->checkpoint};
+    CHARL_TRY(charl__session_find_tokenizer(&q->session, q->options->tokenizer, &q->tokenizer, &classes));
+    CHARL_REQUIRE(
+        q->tokenizer, CHARL_ERR_DATA,
+        "%s was trained on token numbers without a tokenizer; HINT --tokenizer FILE names the one that made them",
+        q->checkpoint);
+    q->session.data = (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = classes, .path = q->checkpoint};
     return CHARL_OK;
 }
 

@@ -18,7 +18,6 @@
 #include "autograd/kv_cache.h"
 #include "autograd/op.h"
 #include "base/alloc.h"
-#include "io/tokenizer.h"
 #include "base/options.h"
 #include "base/owner.h"
 #include "base/registry/key.h"
@@ -151,41 +150,6 @@ static charl_status tokenizer_of_data(charl_generator *g)
     return CHARL_OK;
 }
 
-/* The tokenizer that the user names. */
-static charl_status given_tokenizer(charl_generator *g, const charl_data_schema *s)
-{
-    const char *path = g->o.tokenizer;
-    int64_t vocab;
-
-    CHARL_TRY(charl_tokenizer_load(path, &g->tokenizer));
-    vocab = charl_tokenizer_get_vocab(g->tokenizer);
-    g->classes = s ? s->classes : vocab;
-    CHARL_REQUIRE(vocab <= g->classes, CHARL_ERR_DATA,
-                  "the tokenizer %s has %lld tokens, more than the %lld that %s was trained on", path, (long long)vocab,
-                  (long long)g->classes, g->checkpoint);
-    return CHARL_OK;
-}
-
-static charl_status find_tokenizer(charl_generator *g)
-{
-    const charl_data_schema *s = charl_checkpoint_get_schema(g->session.reader);
-
-    if (!s) {
-        return g->o.tokenizer ? given_tokenizer(g, NULL) : tokenizer_of_data(g);
-    }
-    CHARL_REQUIRE(s->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA, "%s was trained on %s, not on a text", g->checkpoint,
-                  charl_dataset_kind_name(s->kind));
-    CHARL_REQUIRE(!s->tokenizer || !g->o.tokenizer, CHARL_ERR_CONFIG,
-                  "%s contains its own tokenizer, of type %s; HINT leave %s out", g->checkpoint, s->tokenizer_kind,
-                  g->o.tokenizer);
-    if (g->o.tokenizer) {
-        return given_tokenizer(g, s);
-    }
-    g->tokenizer = s->tokenizer ? charl__tokenizer_retain(s->tokenizer) : NULL;
-    g->classes = s->classes;
-    return CHARL_OK;
-}
-
 /* Rows for n tokens: a power of two, so that few graphs are built; a sequential model may only take
  * the window it was trained with. */
 static int64_t rows_for(const charl_generator *g, int64_t n)
@@ -200,7 +164,11 @@ static int64_t rows_for(const charl_generator *g, int64_t n)
 
 static charl_status read_vocabulary(charl_generator *g)
 {
-    CHARL_TRY(find_tokenizer(g));
+    if (!g->o.tokenizer && !charl_checkpoint_get_schema(g->session.reader)) {
+        CHARL_TRY(tokenizer_of_data(g));
+    } else {
+        CHARL_TRY(charl__session_find_tokenizer(&g->session, g->o.tokenizer, &g->tokenizer, &g->classes));
+    }
     g->vocab = g->tokenizer ? charl_tokenizer_get_vocab(g->tokenizer) : g->classes;
     g->width = charl__config_vocab(g->session.config, g->classes);
     CHARL_TRY(charl__alloc_array(g->vocab, sizeof *g->seen, &g->seen));

@@ -14,6 +14,7 @@
 #include "charl/safetensors.h"
 #include "charl/tokenizer.h"
 #include "io/schema.h"
+#include "io/tokenizer.h"
 #include "task/schema.h"
 #include "task/task.h"
 #include "task/weights/weights.h"
@@ -364,6 +365,30 @@ charl_status charl__session_schema_of_data(charl__session *s, const charl_config
 cleanup:
     charl_dataset_close(ds);
     return st;
+}
+
+charl_status charl__session_find_tokenizer(const charl__session *s, const char *named, charl_tokenizer **out,
+                                           int64_t *classes)
+{
+    const charl_data_schema *d = charl_checkpoint_get_schema(s->reader);
+    int64_t vocab;
+
+    CHARL_REQUIRE(!d || d->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA, "%s was trained on %s, not on a text",
+                  s->origin, charl_dataset_kind_name(d->kind));
+    CHARL_REQUIRE(!d || !d->tokenizer || !named, CHARL_ERR_CONFIG,
+                  "%s contains its own tokenizer, of type %s; HINT leave %s out", s->origin, d->tokenizer_kind, named);
+    if (named) {
+        CHARL_TRY(charl_tokenizer_load(named, out));
+        vocab = charl_tokenizer_get_vocab(*out);
+        *classes = d ? d->classes : vocab;
+        CHARL_REQUIRE(vocab <= *classes, CHARL_ERR_DATA,
+                      "the tokenizer %s has %lld tokens, more than the %lld that %s was trained on", named,
+                      (long long)vocab, (long long)*classes, s->origin);
+    } else if (d) {
+        *out = d->tokenizer ? charl__tokenizer_retain(d->tokenizer) : NULL;
+        *classes = d->classes;
+    }
+    return CHARL_OK;
 }
 
 charl_status charl__session_open_device(charl__session *s, const charl_device_request *request)

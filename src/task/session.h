@@ -105,6 +105,13 @@ charl_status charl__session_count_classes(charl__session *s, charl_split split, 
 charl_status charl__session_schema_of_data(charl__session *s, const charl_config *config, const char *path,
                                            const char *hint) CHARL_MUST_CHECK;
 
+/** The tokenizer of a model of text whose checkpoint is open: the one that it contains, or that of the file `named`; NULL where neither is
+ *  there. *classes: tokens that it was trained on, without a schema those of `named`. Owned: destroy *out, also after a failure.
+ *  Errors: ERR_DATA  it was not trained on a text, or the file has more tokens; ERR_CONFIG  the checkpoint contains one, and `named` is set;
+ *  those of charl_tokenizer_load. */
+charl_status charl__session_find_tokenizer(const charl__session *s, const char *named, charl_tokenizer **out,
+                                           int64_t *classes) CHARL_MUST_CHECK;
+
 /** Open dev. Errors: as charl_device_open. */
 charl_status charl__session_open_device(charl__session *s, const charl_device_request *request) CHARL_MUST_CHECK;
 
