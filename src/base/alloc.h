@@ -8,9 +8,20 @@
  */
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "charl/api.h" /* charl_free */
+
+/** A local pointer to memory that is freed when its block is left (base/error.h). */
+#define CHARL_SCOPED_FREE CHARL_SCOPED(charl__free_at)
+static inline void charl__free_at(void *pointer)
+{
+    void *memory;
+
+    memcpy(&memory, pointer, sizeof memory);
+    charl_free(memory);
+}
 
 /** Zeroed host memory of `bytes` bytes into *(void **)out; NULL on failure. Free with charl_free.
  *  Errors: ERR_NOMEM. */

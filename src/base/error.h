@@ -17,6 +17,15 @@ charl_status charl__error_in(charl_status st, charl_status code, const char *fmt
     CHARL_PRINTF(3, 4) CHARL_MUST_CHECK;
 void charl__error_append(const char *text);
 
+/** A local variable that is released by `release(&variable)` when its block is left, in whatever way, so that a function that holds nothing
+ *  else returns at once. What is handed over is set to NULL or {0} before.
+ *
+ *      CHARL_SCOPED(charl__text_fini) charl__text path = {0};
+ *      CHARL_SCOPED_FREE char *name = NULL;
+ *
+ *  Variables are released in the reverse order of their declarations. */
+#define CHARL_SCOPED(release) __attribute__((cleanup(release)))
+
 /** First line of a public function: fail unless each of these arguments is given, a pointer by itself or `pointer || n == 0` for an array that
  *  may be empty. The message names the function and the first argument that is missing. */
 #define CHARL_GIVEN(...)                                                                                               \

@@ -57,15 +57,12 @@ static charl_status add_mistake(loader *l, charl__origin origin, const char *sec
 
 static charl_status add_notice(loader *l, charl__origin origin, const char *text)
 {
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
     const char *kept;
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s: %s", charl__origin_text(origin), text));
-    CHARL_TRY_CLEANUP(charl__config_keep(&l->cfg->detail->notices, charl__text_string(&t), &kept));
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    CHARL_TRY(charl__text_printf(&t, "%s: %s", charl__origin_text(origin), text));
+    CHARL_TRY(charl__config_keep(&l->cfg->detail->notices, charl__text_string(&t), &kept));
+    return CHARL_OK;
 }
 
 static charl_status add_item(loader *l, item it)
@@ -291,34 +288,30 @@ static charl_status look_up_override(loader *l, char *section, const char *name,
  * dots. */
 static charl_status add_override(loader *l, const charl_config_override *o)
 {
-    charl_status st = CHARL_OK;
     item it = {.layer = -1};
-    char *copy = NULL;
+    CHARL_SCOPED_FREE char *copy = NULL;
     char *equals;
     char *dot;
 
-    CHARL_TRY_CLEANUP(
-        charl__config_keep(&l->cfg->detail->strings, o->origin ? o->origin : "command line", &it.origin.label));
-    CHARL_TRY_CLEANUP(charl__strdup(o->text ? o->text : "", &copy));
+    CHARL_TRY(charl__config_keep(&l->cfg->detail->strings, o->origin ? o->origin : "command line", &it.origin.label));
+    CHARL_TRY(charl__strdup(o->text ? o->text : "", &copy));
     equals = strchr(copy, '=');
     if (equals) {
         *equals = '\0';
     }
     dot = strrchr(copy, '.');
     if (!equals || !dot || dot == copy || dot[1] == '\0') {
-        CHARL_TRY_CLEANUP(refuse_override(l, it.origin, o->text, copy));
-        goto cleanup;
+        CHARL_TRY(refuse_override(l, it.origin, o->text, copy));
+        return CHARL_OK;
     }
     *dot = '\0';
-    CHARL_TRY_CLEANUP(look_up_override(l, copy, dot + 1, &it));
+    CHARL_TRY(look_up_override(l, copy, dot + 1, &it));
     if (it.key || it.layer >= 0) {
-        CHARL_TRY_CLEANUP(charl__config_keep(&l->scratch, dot + 1, &it.name));
-        CHARL_TRY_CLEANUP(charl__config_keep(&l->scratch, equals + 1, &it.value));
-        CHARL_TRY_CLEANUP(add_item(l, it));
+        CHARL_TRY(charl__config_keep(&l->scratch, dot + 1, &it.name));
+        CHARL_TRY(charl__config_keep(&l->scratch, equals + 1, &it.value));
+        CHARL_TRY(add_item(l, it));
     }
-cleanup:
-    charl_free(copy);
-    return st;
+    return CHARL_OK;
 }
 
 static void join_lines(char *s, char with)
@@ -349,58 +342,55 @@ static charl_status own_directory(loader *l, const char *value, charl__origin or
 /* Set one row of the table; a value that is none leaves the reason in why. */
 static charl_status set(loader *l, const charl__key *key, const char *value, charl__origin origin, char *why)
 {
-    charl_status st = CHARL_OK;
     const char *directory = origin.label && origin.line == 0 ? "" : l->directory;
-    char *path = NULL, *file = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
+    char *file = NULL;
 
     why[0] = '\0';
     if (charl__value_was_default(key, value)) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (key->type == CHARL__KEY_MIX) {
-        CHARL_TRY_CLEANUP(charl__config_mix_set(value, directory, &l->cfg->detail->strings,
-                                                (charl__mix *)(void *)((char *)l->cfg + key->offset), why));
+        CHARL_TRY(charl__config_mix_set(value, directory, &l->cfg->detail->strings,
+                                        (charl__mix *)(void *)((char *)l->cfg + key->offset), why));
     } else {
         if (key->type == CHARL__KEY_PATH && charl__key_choice_index(key, value) < 0) {
             if (strncmp(value, "~/", 2) == 0 && !getenv("HOME")) {
                 snprintf(why, CHARL__WHY, "%.100s: HOME is not set, so ~ is no folder", value);
-                goto cleanup;
+                return CHARL_OK;
             }
-            CHARL_TRY_CLEANUP(charl__config_path(directory, value, &path));
+            CHARL_TRY(charl__config_path(directory, value, &path));
         }
         if (path && key->effect == CHARL__KEY_START) { /* what a link of a run names changes as that run trains on */
-            CHARL_TRY_CLEANUP(charl__run_resolve(path, &file));
+            CHARL_TRY(charl__run_resolve(path, &file));
             charl_free(path);
             path = file;
         }
         if (l->is_in_rundir && key->offset == offsetof(charl_config, run.output_dir) && directory == l->directory) {
-            CHARL_TRY_CLEANUP(own_directory(l, path, origin));
+            CHARL_TRY(own_directory(l, path, origin));
             charl_free(path);
             path = NULL;
-            CHARL_TRY_CLEANUP(charl__config_path(directory, ".", &path));
+            CHARL_TRY(charl__config_path(directory, ".", &path));
         }
-        CHARL_TRY_CLEANUP(charl__config_value_set(key, path ? path : value, &l->cfg->detail->strings,
-                                                  (char *)l->cfg + key->offset, why));
+        CHARL_TRY(charl__config_value_set(key, path ? path : value, &l->cfg->detail->strings,
+                                          (char *)l->cfg + key->offset, why));
     }
     l->cfg->detail->origins[key - l->schema->keys] = origin;
-cleanup:
-    charl_free(path);
-    return st;
+    return CHARL_OK;
 }
 
 /* A text of a key: expanded, then set wherever a type of the section has a key of that name. The reason that counts is that of the type that
  * is chosen, else of the first. */
 static charl_status apply(loader *l, const charl__key *key, const char *raw, charl__origin origin)
 {
-    charl_status st = CHARL_OK;
     const bool list = key->type == CHARL__KEY_INTS || key->type == CHARL__KEY_SET ||
                       key->type == CHARL__KEY_NORMALIZE || key->type == CHARL__KEY_AUGMENT ||
                       key->type == CHARL__KEY_MIX;
-    char *value = NULL;
+    CHARL_SCOPED_FREE char *value = NULL;
     char why[CHARL__WHY], reason[CHARL__WHY];
     bool chosen = false;
 
-    CHARL_TRY_CLEANUP(charl__config_expand(raw, l->name, &value, reason));
+    CHARL_TRY(charl__config_expand(raw, l->name, &value, reason));
     if (reason[0] == '\0') {
         if (!list) {
             join_lines(value, ' ');
@@ -409,7 +399,7 @@ static charl_status apply(loader *l, const charl__key *key, const char *raw, cha
             const charl__key *k = &l->schema->keys[i];
 
             if (strcmp(k->section, key->section) == 0 && strcmp(k->name, key->name) == 0) {
-                CHARL_TRY_CLEANUP(set(l, k, value, origin, why));
+                CHARL_TRY(set(l, k, value, origin, why));
                 if (!chosen && (k == key || charl__config_uses(l->cfg, k))) {
                     snprintf(reason, sizeof reason, "%s", why);
                     chosen = charl__config_uses(l->cfg, k);
@@ -418,11 +408,9 @@ static charl_status apply(loader *l, const charl__key *key, const char *raw, cha
         }
     }
     if (reason[0] != '\0') {
-        CHARL_TRY_CLEANUP(add_mistake(l, origin, key->section, key->name, reason));
+        CHARL_TRY(add_mistake(l, origin, key->section, key->name, reason));
     }
-cleanup:
-    charl_free(value);
-    return st;
+    return CHARL_OK;
 }
 
 static charl__layer_key *find_layer_key(const charl__section *layer, const char *name)
@@ -457,22 +445,21 @@ static charl_status add_layer_key(loader *l, charl__section *layer, const item *
 /* Set a layer's key. The command line may replace, the file may not. */
 static charl_status apply_layer(loader *l, const item *it)
 {
-    charl_status st = CHARL_OK;
     charl__section *layer = &l->cfg->detail->sections[it->layer];
     charl__layer_key *k = find_layer_key(layer, it->name);
     char why[CHARL__WHY];
-    char *value = NULL;
+    CHARL_SCOPED_FREE char *value = NULL;
 
-    CHARL_TRY_CLEANUP(charl__config_expand(it->value, l->name, &value, why));
+    CHARL_TRY(charl__config_expand(it->value, l->name, &value, why));
     if (why[0] == '\0' && k && it->origin.line > 0) {
         snprintf(why, sizeof why, "given twice (first on line %d)", k->origin.line);
     }
     if (why[0] != '\0') {
-        CHARL_TRY_CLEANUP(add_mistake(l, it->origin, layer->header, it->name, why));
-        goto cleanup;
+        CHARL_TRY(add_mistake(l, it->origin, layer->header, it->name, why));
+        return CHARL_OK;
     }
     if (!k) {
-        CHARL_TRY_CLEANUP(add_layer_key(l, layer, it, &k));
+        CHARL_TRY(add_layer_key(l, layer, it, &k));
     }
     if (k) {
         join_lines(value, ' ');
@@ -481,9 +468,7 @@ static charl_status apply_layer(loader *l, const item *it)
         k->origin = it->origin;
         value = NULL;
     }
-cleanup:
-    charl_free(value);
-    return st;
+    return CHARL_OK;
 }
 
 /* run.name decides what ${name} means, so it is settled first; "" is the file's name without its
@@ -534,27 +519,22 @@ static void settle_settings(charl_config *cfg)
 
 charl_status charl__config_choose_loss(const charl_config *cfg, const char *loss, charl_config **out, char **notes)
 {
-    charl_status st = CHARL_OK;
-    charl_config *chosen = NULL;
-    charl__mistakes mistakes = {0};
-    charl__text text = {0};
+    CHARL_SCOPED_FREE charl_config *chosen = NULL;
+    CHARL_SCOPED(charl__mistakes_fini) charl__mistakes mistakes = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
     *out = NULL;
     *notes = NULL;
-    CHARL_TRY_CLEANUP(charl__alloc(charl__config_schema()->bytes, &chosen));
+    CHARL_TRY(charl__alloc(charl__config_schema()->bytes, &chosen));
     memcpy(chosen, cfg, charl__config_schema()->bytes);
     chosen->train.loss = loss;
     settle_settings(chosen);
-    CHARL_TRY_CLEANUP(charl__config_check_loss(chosen, &mistakes, &text));
-    CHARL_TRY_CLEANUP(charl__mistakes_report(&mistakes));
-    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&text), notes));
+    CHARL_TRY(charl__config_check_loss(chosen, &mistakes, &text));
+    CHARL_TRY(charl__mistakes_report(&mistakes));
+    CHARL_TRY(charl__strdup(charl__text_string(&text), notes));
     *out = chosen;
     chosen = NULL;
-cleanup:
-    charl_free(chosen);
-    charl__mistakes_fini(&mistakes);
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }
 
 static bool chooses(const charl__key *key)
@@ -668,32 +648,28 @@ static charl_status read_source(loader *l, const char *text, size_t length)
 
 static charl_status prepare(loader *l, const char *label, const char *text, size_t length)
 {
-    charl_status st = CHARL_OK;
     const char *slash = strrchr(label, '/');
     charl__config_detail *d;
-    char *directory = NULL, *id = NULL;
+    CHARL_SCOPED_FREE char *directory = NULL, *id = NULL;
 
     l->schema = charl__config_schema();
-    CHARL_REQUIRE_CLEANUP(!l->schema->problem[0], CHARL_ERR_INVALID, "%s", l->schema->problem);
-    CHARL_TRY_CLEANUP(charl__alloc(l->schema->bytes, &l->cfg));
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *d, &l->cfg->detail));
+    CHARL_REQUIRE(!l->schema->problem[0], CHARL_ERR_INVALID, "%s", l->schema->problem);
+    CHARL_TRY(charl__alloc(l->schema->bytes, &l->cfg));
+    CHARL_TRY(charl__alloc(sizeof *d, &l->cfg->detail));
     d = l->cfg->detail;
-    CHARL_TRY_CLEANUP(charl__alloc_array(l->schema->count, sizeof *d->origins, &d->origins));
-    CHARL_TRY_CLEANUP(charl__alloc_array(l->schema->count, sizeof(int), &l->first_lines));
-    CHARL_TRY_CLEANUP(charl__alloc_array(l->schema->count, sizeof(int), &l->section_lines));
-    CHARL_TRY_CLEANUP(charl__alloc(length + 1, &d->source));
+    CHARL_TRY(charl__alloc_array(l->schema->count, sizeof *d->origins, &d->origins));
+    CHARL_TRY(charl__alloc_array(l->schema->count, sizeof(int), &l->first_lines));
+    CHARL_TRY(charl__alloc_array(l->schema->count, sizeof(int), &l->section_lines));
+    CHARL_TRY(charl__alloc(length + 1, &d->source));
     memcpy(d->source, text, length);
     d->source_length = length;
-    CHARL_TRY_CLEANUP(charl__config_keep(&d->strings, label, &l->label));
-    CHARL_TRY_CLEANUP(charl__strdup(label, &directory));
+    CHARL_TRY(charl__config_keep(&d->strings, label, &l->label));
+    CHARL_TRY(charl__strdup(label, &directory));
     directory[slash ? (slash == label ? 1 : slash - label) : 0] = '\0';
-    CHARL_TRY_CLEANUP(charl__config_keep(&d->strings, directory, &l->directory));
-    CHARL_TRY_CLEANUP(charl__config_path(directory, "run_id", &id));
+    CHARL_TRY(charl__config_keep(&d->strings, directory, &l->directory));
+    CHARL_TRY(charl__config_path(directory, "run_id", &id));
     l->is_in_rundir = strcmp(charl__base_name(label), "config.ini") == 0 && access(id, F_OK) == 0;
-cleanup:
-    charl_free(directory);
-    charl_free(id);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_config_parse(const char *label, const char *text, size_t length,

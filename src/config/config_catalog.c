@@ -71,8 +71,7 @@ static void copy(const charl__text *t, char *out, size_t size)
 
 static charl_status describe_key(const charl__key *key, charl_config_key *out)
 {
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
 
     *out = (charl_config_key){.section = key->section,
                               .name = key->name,
@@ -87,18 +86,15 @@ static charl_status describe_key(const charl__key *key, charl_config_key *out)
         out->choice = key->owner->row->name;
         out->choice_help = key->owner->row->help;
     }
-    CHARL_TRY_CLEANUP(charl__key_default_print(key, &t, &out->is_required));
+    CHARL_TRY(charl__key_default_print(key, &t, &out->is_required));
     copy(&t, out->fallback, sizeof out->fallback);
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status describe_layer_key(int index, charl_config_key *out)
 {
-    charl_status st = CHARL_OK;
     const layer_place p = find_layer_key(index);
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
 
     *out = index < N_COMMON ? common[index] : (charl_config_key){.section = "layer", .values = ""};
     if (p.key) {
@@ -111,13 +107,11 @@ static charl_status describe_layer_key(int index, charl_config_key *out)
         out->choice_help = p.type->row.help;
         out->is_required = p.key->required;
         if (!p.key->required) {
-            CHARL_TRY_CLEANUP(charl__layer_key_default_print(p.key, p.type->row.defaults, &t));
+            CHARL_TRY(charl__layer_key_default_print(p.key, p.type->row.defaults, &t));
             copy(&t, out->fallback, sizeof out->fallback);
         }
     }
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_config_key_at(int index, charl_config_key *out)

@@ -11,8 +11,8 @@ enum { PATH_BYTES = 4096 };
 /* One "PATH:WEIGHT"; word is cut apart. */
 static charl_status add(char *word, const char *directory, charl__config_strings *strings, charl__mix *mix, char *why)
 {
-    charl_status st = CHARL_OK;
-    char *colon = strrchr(word, ':'), *path = NULL;
+    char *colon = strrchr(word, ':');
+    CHARL_SCOPED_FREE char *path = NULL;
     double weight;
 
     if (!colon || colon == word || !charl__parse_float(colon + 1, &weight) || !(weight > 0)) {
@@ -24,12 +24,10 @@ static charl_status add(char *word, const char *directory, charl__config_strings
         return CHARL_OK;
     }
     *colon = '\0';
-    CHARL_TRY_CLEANUP(charl__config_path(directory, word, &path));
-    CHARL_TRY_CLEANUP(charl__config_keep(strings, path, &mix->path[mix->count]));
+    CHARL_TRY(charl__config_path(directory, word, &path));
+    CHARL_TRY(charl__config_keep(strings, path, &mix->path[mix->count]));
     mix->weight[mix->count++] = weight;
-cleanup:
-    charl_free(path);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__config_mix_set(const char *text, const char *directory, charl__config_strings *strings,
@@ -49,20 +47,16 @@ charl_status charl__config_mix_set(const char *text, const char *directory, char
 
 charl_status charl__config_mix_print(const charl__mix *mix, const char *here, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
-    char *full = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
+    CHARL_SCOPED_FREE char *full = NULL;
 
     for (int i = 0; i < mix->count; i++) {
-        CHARL_TRY_CLEANUP(charl__config_path(here, mix->path[i], &full));
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s%s:", i > 0 ? ", " : "", full));
-        CHARL_TRY_CLEANUP(charl__config_print_float(mix->weight[i], &text));
+        CHARL_TRY(charl__config_path(here, mix->path[i], &full));
+        CHARL_TRY(charl__text_printf(&text, "%s%s:", i > 0 ? ", " : "", full));
+        CHARL_TRY(charl__config_print_float(mix->weight[i], &text));
         charl_free(full);
         full = NULL;
     }
-    CHARL_TRY_CLEANUP(charl__config_quote(charl__text_string(&text), out));
-cleanup:
-    charl_free(full);
-    charl__text_fini(&text);
-    return st;
+    CHARL_TRY(charl__config_quote(charl__text_string(&text), out));
+    return CHARL_OK;
 }

@@ -37,32 +37,28 @@ static charl_status take_section(const charl__section *s, charl__config_take tak
 
 charl_status charl__config_each_shared(const charl_config *cfg, charl__config_take take, void *ctx)
 {
-    charl_status st = CHARL_OK;
     const charl__config_detail *d = cfg->detail;
     const charl__schema *schema = charl__config_schema();
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
     for (int i = 0; i < schema->count; i++) {
         const charl__key *key = &schema->keys[i];
 
         if (key->effect != CHARL__KEY_LOCAL && charl__config_uses(cfg, key)) {
-            CHARL_TRY_CLEANUP(take_key(cfg, key, &text, take, ctx));
+            CHARL_TRY(take_key(cfg, key, &text, take, ctx));
         }
     }
     charl__text_clear(&text);
     for (int i = 0; i < d->n_sections; i++) {
         const bool is_layer = strncmp(d->sections[i].header, "layer ", 6) == 0;
 
-        CHARL_TRY_CLEANUP(
-            charl__text_printf(&text, "%s%s", i > 0 ? ", " : "", d->sections[i].header + (is_layer ? 6 : 0)));
+        CHARL_TRY(charl__text_printf(&text, "%s%s", i > 0 ? ", " : "", d->sections[i].header + (is_layer ? 6 : 0)));
     }
     if (d->n_sections > 0) {
-        CHARL_TRY_CLEANUP(take(ctx, "layers", charl__text_string(&text)));
+        CHARL_TRY(take(ctx, "layers", charl__text_string(&text)));
     }
     for (int i = 0; i < d->n_sections; i++) {
-        CHARL_TRY_CLEANUP(take_section(&d->sections[i], take, ctx));
+        CHARL_TRY(take_section(&d->sections[i], take, ctx));
     }
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }

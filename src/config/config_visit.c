@@ -20,9 +20,8 @@ static charl_status visit_layers(const charl_config *cfg, charl__config_visitor 
 
 charl_status charl__config_visit(const charl_config *cfg, charl__config_visitor visit, void *ctx)
 {
-    charl_status st = CHARL_OK;
     const charl__schema *schema = charl__config_schema();
-    charl__text value = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text value = {0};
 
     for (int i = 0; i < schema->count; i++) {
         const charl__key *key = &schema->keys[i];
@@ -31,11 +30,9 @@ charl_status charl__config_visit(const charl_config *cfg, charl__config_visitor 
             continue;
         }
         charl__text_clear(&value);
-        CHARL_TRY_CLEANUP(charl__config_value_print(key, (const char *)cfg + key->offset, &value));
-        CHARL_TRY_CLEANUP(visit(ctx, key->section, key->name, charl__text_string(&value)));
+        CHARL_TRY(charl__config_value_print(key, (const char *)cfg + key->offset, &value));
+        CHARL_TRY(visit(ctx, key->section, key->name, charl__text_string(&value)));
     }
-    CHARL_TRY_CLEANUP(visit_layers(cfg, visit, ctx));
-cleanup:
-    charl__text_fini(&value);
-    return st;
+    CHARL_TRY(visit_layers(cfg, visit, ctx));
+    return CHARL_OK;
 }

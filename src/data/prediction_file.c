@@ -42,12 +42,11 @@ static charl_status add_array(charl__prediction_file *f, int k, const char *name
 static charl_status write_strings(charl__prediction_file *f, const char *name, const char *list,
                                   const charl_image_files *files)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = files ? files->count : charl_names_count(list);
     const hsize_t dims[1] = {(hsize_t)n};
-    hid_t space = H5I_INVALID_HID, type = H5I_INVALID_HID, dataset = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t space = H5I_INVALID_HID, type = H5I_INVALID_HID, dataset = H5I_INVALID_HID;
     size_t longest = 1, length;
-    char *strings = NULL;
+    CHARL_SCOPED_FREE char *strings = NULL;
     const char *at = list;
 
     if (n == 0) {
@@ -58,68 +57,59 @@ static charl_status write_strings(charl__prediction_file *f, const char *name, c
         longest = length > longest ? length : longest;
         at = files ? NULL : at + length + 1;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, longest, &strings));
+    CHARL_TRY(charl__alloc_array(n, longest, &strings));
     at = list;
     for (int64_t i = 0; i < n; i++) {
         length = files ? strlen(files->paths[i]) : strcspn(at, "\n");
         memcpy(strings + (size_t)i * longest, files ? files->paths[i] : at, length);
         at = files ? NULL : at + length + 1;
     }
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, space, H5Screate_simple(1, dims, NULL), "%s", f->path);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, type, H5Tcopy(H5T_C_S1), "%s", f->path);
-    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Tset_size(type, longest), "%s", f->path);
-    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Tset_strpad(type, H5T_STR_NULLPAD), "%s", f->path);
-    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Tset_cset(type, H5T_CSET_UTF8), "%s", f->path);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, dataset,
-                          H5Dcreate2(f->h5, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                          "%s: %s cannot be created", f->path, name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, strings),
-                     "%s: %s cannot be written", f->path, name);
-cleanup:
-    charl__h5_close(&dataset);
-    charl__h5_close(&type);
-    charl__h5_close(&space);
-    charl_free(strings);
-    return st;
+    CHARL_H5_OPEN(CHARL_ERR_DISK, space, H5Screate_simple(1, dims, NULL), "%s", f->path);
+    CHARL_H5_OPEN(CHARL_ERR_DISK, type, H5Tcopy(H5T_C_S1), "%s", f->path);
+    CHARL_H5(CHARL_ERR_DISK, H5Tset_size(type, longest), "%s", f->path);
+    CHARL_H5(CHARL_ERR_DISK, H5Tset_strpad(type, H5T_STR_NULLPAD), "%s", f->path);
+    CHARL_H5(CHARL_ERR_DISK, H5Tset_cset(type, H5T_CSET_UTF8), "%s", f->path);
+    CHARL_H5_OPEN(CHARL_ERR_DISK, dataset, H5Dcreate2(f->h5, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                  "%s: %s cannot be created", f->path, name);
+    CHARL_H5(CHARL_ERR_DISK, H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, strings),
+             "%s: %s cannot be written", f->path, name);
+    return CHARL_OK;
 }
 
 static charl_status open_file(charl__prediction_file *f)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
     const charl__prediction_spec *spec = &f->spec;
     const charl__h5_site site = {CHARL_ERR_DISK, f->path};
     const charl_shape scalar = {0, {0}}, targets = {1, {spec->targets}};
-    hid_t fapl = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t fapl = H5I_INVALID_HID;
 
-    CHARL_TRY_CLEANUP(charl__commit_begin(f->path, &f->commit));
+    CHARL_TRY(charl__commit_begin(f->path, &f->commit));
     f->io.fd = f->commit.fd;
-    CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&f->io, &fapl));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, f->h5, H5Fcreate(f->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
-                          "%s: cannot be created", f->path);
-    CHARL_TRY_CLEANUP(charl__h5_set_text(&site, f->h5, "charl_format", "predictions"));
-    CHARL_TRY_CLEANUP(charl__h5_set_i64(&site, f->h5, "step", spec->step));
-    CHARL_TRY_CLEANUP(add_array(f, OUTPUT, "output", CHARL_F32, (charl_shape){1, {spec->outputs}}));
+    CHARL_TRY(charl__h5_driver_fapl(&f->io, &fapl));
+    CHARL_H5_OPEN(CHARL_ERR_DISK, f->h5, H5Fcreate(f->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
+                  "%s: cannot be created", f->path);
+    CHARL_TRY(charl__h5_set_text(&site, f->h5, "charl_format", "predictions"));
+    CHARL_TRY(charl__h5_set_i64(&site, f->h5, "step", spec->step));
+    CHARL_TRY(add_array(f, OUTPUT, "output", CHARL_F32, (charl_shape){1, {spec->outputs}}));
     if (spec->predicted > 0) {
-        CHARL_TRY_CLEANUP(add_array(f, PREDICTED, "predicted", CHARL_I32,
-                                    spec->predicted == 1 ? scalar : (charl_shape){1, {spec->predicted}}));
+        CHARL_TRY(add_array(f, PREDICTED, "predicted", CHARL_I32,
+                            spec->predicted == 1 ? scalar : (charl_shape){1, {spec->predicted}}));
     }
     if (spec->targets > 0) {
-        CHARL_TRY_CLEANUP(add_array(f, TARGET, spec->labels ? "label" : "target", spec->labels ? CHARL_I32 : CHARL_F32,
-                                    spec->labels && spec->targets == 1 ? scalar : targets));
+        CHARL_TRY(add_array(f, TARGET, spec->labels ? "label" : "target", spec->labels ? CHARL_I32 : CHARL_F32,
+                            spec->labels && spec->targets == 1 ? scalar : targets));
     }
     if (spec->files) {
-        CHARL_TRY_CLEANUP(write_strings(f, "/file", NULL, spec->files));
+        CHARL_TRY(write_strings(f, "/file", NULL, spec->files));
     }
     if (spec->class_names) {
-        CHARL_TRY_CLEANUP(write_strings(f, "/class_names", spec->class_names, NULL));
+        CHARL_TRY(write_strings(f, "/class_names", spec->class_names, NULL));
     }
     if (spec->target_names) {
-        CHARL_TRY_CLEANUP(write_strings(f, "/targets", spec->target_names, NULL));
+        CHARL_TRY(write_strings(f, "/targets", spec->target_names, NULL));
     }
-cleanup:
-    charl__h5_close(&fapl);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__prediction_file_create(const char *path, const charl__prediction_spec *spec,

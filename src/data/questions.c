@@ -104,16 +104,15 @@ static charl_status read_hellaswag(const json_t *object, const char *where, char
 /* {"question": "...", "choices": {"text": [...], "label": [...]}, "answerKey": "B"} */
 static charl_status read_arc(const json_t *object, const char *where, charl__question *q)
 {
-    charl_status st = CHARL_OK;
     const json_t *question = json_object_get(object, "question"), *choices = json_object_get(object, "choices");
     const json_t *labels = json_object_get(choices, "label"), *key = json_object_get(object, "answerKey");
-    charl__text context = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text context = {0};
 
-    CHARL_REQUIRE_CLEANUP(json_is_string(question) && json_string_length(question) > 0, CHARL_ERR_DATA,
-                          "%s: \"question\" is not a text", where);
-    CHARL_TRY_CLEANUP(charl__text_printf(&context, "Question: %s\nAnswer:", json_string_value(question)));
-    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&context), &q->context));
-    CHARL_TRY_CLEANUP(take_endings(json_object_get(choices, "text"), where, q));
+    CHARL_REQUIRE(json_is_string(question) && json_string_length(question) > 0, CHARL_ERR_DATA,
+                  "%s: \"question\" is not a text", where);
+    CHARL_TRY(charl__text_printf(&context, "Question: %s\nAnswer:", json_string_value(question)));
+    CHARL_TRY(charl__strdup(charl__text_string(&context), &q->context));
+    CHARL_TRY(take_endings(json_object_get(choices, "text"), where, q));
     q->answer = -1;
     for (int i = 0; json_is_string(key) && i < q->n; i++) {
         const json_t *label = json_array_get(labels, (size_t)i);
@@ -122,11 +121,8 @@ static charl_status read_arc(const json_t *object, const char *where, charl__que
             q->answer = i;
         }
     }
-    CHARL_REQUIRE_CLEANUP(q->answer >= 0, CHARL_ERR_DATA, "%s: \"answerKey\" is none of the labels of \"choices\"",
-                          where);
-cleanup:
-    charl__text_fini(&context);
-    return st;
+    CHARL_REQUIRE(q->answer >= 0, CHARL_ERR_DATA, "%s: \"answerKey\" is none of the labels of \"choices\"", where);
+    return CHARL_OK;
 }
 
 static charl_status take_question(void *ctx, charl__lines *l)

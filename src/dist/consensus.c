@@ -200,27 +200,24 @@ static charl_status show_value(const charl__fact *fact, const char *label, charl
 /* One fact that differs; fact[r] is rank r's. */
 static charl_status explain(const charl_comm *comm, const char *label, const charl__fact *fact, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-    group *groups = NULL;
-    int *group_of = NULL, n;
+    CHARL_SCOPED_FREE group *groups = NULL;
+    CHARL_SCOPED_FREE int *group_of = NULL;
+    int n;
     bool is_majority;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(comm->size, sizeof *groups, &groups));
-    CHARL_TRY_CLEANUP(charl__alloc_array(comm->size, sizeof *group_of, &group_of));
+    CHARL_TRY(charl__alloc_array(comm->size, sizeof *groups, &groups));
+    CHARL_TRY(charl__alloc_array(comm->size, sizeof *group_of, &group_of));
     n = divide(fact, comm->size, groups, group_of, &is_majority);
     for (int k = 0; k < n; k++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(out, "%s", k > 0 ? ", " : ""));
+        CHARL_TRY(charl__text_printf(out, "%s", k > 0 ? ", " : ""));
         if (is_majority && k == n - 1) {
-            CHARL_TRY_CLEANUP(charl__text_printf(out, "the other %d ranks have", groups[k].count));
+            CHARL_TRY(charl__text_printf(out, "the other %d ranks have", groups[k].count));
         } else {
-            CHARL_TRY_CLEANUP(name_group(comm, group_of, k, groups[k].count, out));
+            CHARL_TRY(name_group(comm, group_of, k, groups[k].count, out));
         }
-        CHARL_TRY_CLEANUP(show_value(&fact[groups[k].first], k == 0 ? label : NULL, out));
+        CHARL_TRY(show_value(&fact[groups[k].first], k == 0 ? label : NULL, out));
     }
-cleanup:
-    charl_free(groups);
-    charl_free(group_of);
-    return st;
+    return CHARL_OK;
 }
 
 /* A list that says what the one before says has nothing new. */

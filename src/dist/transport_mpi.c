@@ -39,23 +39,20 @@ static charl_status group_fill(mpi_group *g)
 
 charl_status charl__mpi_world(charl__group **out)
 {
-    charl_status st = CHARL_OK;
-    mpi_group *g = NULL;
+    CHARL_SCOPED_FREE mpi_group *g = NULL;
     int is_started = 0, is_ended = 0;
 
     CHARL_MPI(charl__mpi.Initialized(&is_started));
     CHARL_MPI(charl__mpi.Finalized(&is_ended));
     /* Else MPI ends the process. */
-    CHARL_REQUIRE_CLEANUP(is_started, CHARL_ERR_INVALID, "MPI is not started: charl_comm_init comes first");
-    CHARL_REQUIRE_CLEANUP(!is_ended, CHARL_ERR_INVALID, "MPI has ended: charl_comm_fini comes last");
-    CHARL_TRY_CLEANUP(group_alloc(&g));
+    CHARL_REQUIRE(is_started, CHARL_ERR_INVALID, "MPI is not started: charl_comm_init comes first");
+    CHARL_REQUIRE(!is_ended, CHARL_ERR_INVALID, "MPI has ended: charl_comm_fini comes last");
+    CHARL_TRY(group_alloc(&g));
     g->comm = MPI_COMM_WORLD;
-    CHARL_TRY_CLEANUP(group_fill(g));
+    CHARL_TRY(group_fill(g));
     *out = &g->base;
     g = NULL;
-cleanup:
-    charl_free(g);
-    return st;
+    return CHARL_OK;
 }
 
 MPI_Comm charl__mpi_comm(const charl__group *g)

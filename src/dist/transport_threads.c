@@ -99,19 +99,16 @@ static charl_status group_create(shared_state *m, int rank, thread_group **out)
 charl_status charl_team_create(int size, charl_team **out)
 {
     CHARL_GIVEN(out);
-    charl_status st = CHARL_OK;
-    charl_team *team = NULL;
+    CHARL_SCOPED_FREE charl_team *team = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(size >= 1 && size <= CHARL_MAX_SLICES, CHARL_ERR_INVALID,
-                          "a team of %d ranks; there may be 1 to %d", size, CHARL_MAX_SLICES);
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *team, &team));
-    CHARL_TRY_CLEANUP(shared_create(size, 1, &team->shared));
+    CHARL_REQUIRE(size >= 1 && size <= CHARL_MAX_SLICES, CHARL_ERR_INVALID, "a team of %d ranks; there may be 1 to %d",
+                  size, CHARL_MAX_SLICES);
+    CHARL_TRY(charl__alloc(sizeof *team, &team));
+    CHARL_TRY(shared_create(size, 1, &team->shared));
     *out = team;
     team = NULL;
-cleanup:
-    charl_free(team);
-    return st;
+    return CHARL_OK;
 }
 
 void charl_team_destroy(charl_team *team)

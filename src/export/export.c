@@ -61,15 +61,12 @@ cleanup:
 
 charl_status charl__export_beside(const char *checkpoint, const char *format, const char *dir, const char *name)
 {
-    charl_status st = CHARL_OK;
-    charl__text path = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
 
     if (strcmp(format, "none") == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s.%s", dir, name, format));
-    CHARL_TRY_CLEANUP(charl_export_model(checkpoint, NULL, 0, CHARL_EMA_AUTO, charl__text_string(&path)));
-cleanup:
-    charl__text_fini(&path);
-    return st;
+    CHARL_TRY(charl__text_printf(&path, "%s/%s.%s", dir, name, format));
+    CHARL_TRY(charl_export_model(checkpoint, NULL, 0, CHARL_EMA_AUTO, charl__text_string(&path)));
+    return CHARL_OK;
 }

@@ -39,9 +39,8 @@ typedef struct onnx_export {
 static charl_status read_value(void *ctx, const charl_param *p, float *dst)
 {
     const charl_param_spec *spec = charl_param_get_spec(p);
-    charl_status st = CHARL_OK;
     const onnx_export *x = ctx;
-    float *stored = NULL;
+    CHARL_SCOPED_FREE float *stored = NULL;
     const float *own = strcmp(spec->name, shift_name) == 0   ? x->session.schema->mean
                        : strcmp(spec->name, scale_name) == 0 ? x->scale
                        : strcmp(spec->name, mean_name) == 0  ? x->session.schema->target_mean
@@ -51,14 +50,11 @@ static charl_status read_value(void *ctx, const charl_param *p, float *dst)
     if (own) {
         memcpy(dst, own, (size_t)charl_shape_count(&spec->shape) * sizeof *own);
     } else {
-        CHARL_TRY_CLEANUP(charl__weights_read(x->session.reader, x->e->checkpoint,
-                                              spec->trainable ? x->e->group : "model", spec->name, &spec->shape,
-                                              &stored));
+        CHARL_TRY(charl__weights_read(x->session.reader, x->e->checkpoint, spec->trainable ? x->e->group : "model",
+                                      spec->name, &spec->shape, &stored));
         memcpy(dst, stored, (size_t)charl_shape_count(&spec->shape) * sizeof *stored);
     }
-cleanup:
-    charl_free(stored);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_schema(onnx_export *x)

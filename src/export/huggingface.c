@@ -161,10 +161,9 @@ static bool settings_fit(const charl__folder *f, const charl_weights_layout *lay
 
 static charl_status choose_layout(charl__folder *f)
 {
-    charl_status st = CHARL_OK;
     const charl_model_type *type = charl__config_model(f->config);
     const charl_weights_layout *layout;
-    charl__text reasons = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text reasons = {0};
     char reason[REASON];
 
     for (int i = 0; (layout = charl__layout_at(i)) != NULL && !f->layout; i++) {
@@ -174,17 +173,14 @@ static charl_status choose_layout(charl__folder *f)
         if (settings_fit(f, layout, reason)) {
             f->layout = layout;
         } else {
-            CHARL_TRY_CLEANUP(charl__text_printf(&reasons, "%s%s", reasons.length ? "; " : "", reason));
+            CHARL_TRY(charl__text_printf(&reasons, "%s%s", reasons.length ? "; " : "", reason));
         }
     }
-    CHARL_REQUIRE_CLEANUP(f->layout || reasons.length > 0, CHARL_ERR_CONFIG,
-                          "Hugging Face's layout is known for gpt only, %s is of type %s", f->e.checkpoint,
-                          type->row.name);
-    CHARL_REQUIRE_CLEANUP(f->layout, CHARL_ERR_CONFIG, "%s has settings that no model of Hugging Face has together: %s",
-                          f->e.checkpoint, charl__text_string(&reasons));
-cleanup:
-    charl__text_fini(&reasons);
-    return st;
+    CHARL_REQUIRE(f->layout || reasons.length > 0, CHARL_ERR_CONFIG,
+                  "Hugging Face's layout is known for gpt only, %s is of type %s", f->e.checkpoint, type->row.name);
+    CHARL_REQUIRE(f->layout, CHARL_ERR_CONFIG, "%s has settings that no model of Hugging Face has together: %s",
+                  f->e.checkpoint, charl__text_string(&reasons));
+    return CHARL_OK;
 }
 
 static charl_status read_settings(charl__folder *f)
@@ -214,27 +210,21 @@ static charl_status begin_file(charl__folder *f, const char *name, char **path)
 
 charl_status charl__folder_write(charl__folder *f, const char *name, const charl__text *text)
 {
-    charl_status st = CHARL_OK;
-    char *path = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
 
-    CHARL_TRY_CLEANUP(begin_file(f, name, &path));
-    CHARL_TRY_CLEANUP(charl__commit_bytes(path, text->data, text->length));
-cleanup:
-    charl_free(path);
-    return st;
+    CHARL_TRY(begin_file(f, name, &path));
+    CHARL_TRY(charl__commit_bytes(path, text->data, text->length));
+    return CHARL_OK;
 }
 
 charl_status charl__folder_save(charl__folder *f, const char *name, const charl_checkpoint_tensor *tensors, int64_t n,
                                 const charl_data_schema *schema)
 {
-    charl_status st = CHARL_OK;
-    char *path = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
 
-    CHARL_TRY_CLEANUP(begin_file(f, name, &path));
-    CHARL_TRY_CLEANUP(charl__safetensors_save(path, tensors, n, schema, f->e.lock));
-cleanup:
-    charl_free(path);
-    return st;
+    CHARL_TRY(begin_file(f, name, &path));
+    CHARL_TRY(charl__safetensors_save(path, tensors, n, schema, f->e.lock));
+    return CHARL_OK;
 }
 
 void charl__folder_undo(charl__folder *f)
@@ -316,19 +306,18 @@ static charl_status list_weights(folder *f, int64_t shard_bytes)
 /* Values of a weight: f32 [shape], its parts one after another, each as the file has it. */
 static charl_status read_weight(const folder *f, const weight *w, float **out)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = charl_shape_count(&w->shape);
-    float *value = NULL, *turned = NULL;
+    CHARL_SCOPED_FREE float *value = NULL, *turned = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *value, &value));
+    CHARL_TRY(charl__alloc_array(n + 1, sizeof *value, &value));
     memset(value, 0, (size_t)n * sizeof *value);
     if (w->t) {
-        CHARL_TRY_CLEANUP(charl__export_read(&f->f.e, w->t, value));
+        CHARL_TRY(charl__export_read(&f->f.e, w->t, value));
     }
     if (w->rule->transposed && w->shape.ndim == 2) {
         const int64_t rows = w->shape.dim[0], columns = w->shape.dim[1];
 
-        CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *turned, &turned));
+        CHARL_TRY(charl__alloc_array(n + 1, sizeof *turned, &turned));
         for (int64_t r = 0; r < rows; r++) {
             for (int64_t c = 0; c < columns; c++) {
                 turned[c * rows + r] = value[r * columns + c];
@@ -338,10 +327,7 @@ static charl_status read_weight(const folder *f, const weight *w, float **out)
     *out = turned ? turned : value;
     charl_free(turned ? value : NULL);
     value = turned = NULL;
-cleanup:
-    charl_free(value);
-    charl_free(turned);
-    return st;
+    return CHARL_OK;
 }
 
 static void shard_name(const folder *f, int64_t shard, char name[SHARD_NAME])
@@ -401,16 +387,13 @@ cleanup:
 
 static charl_status write_index(folder *f)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(&text, "{\n  \"metadata\": {\"total_size\": %" PRId64 "},\n  \"weight_map\": {%s\n  }\n}\n",
-                           f->bytes, charl__text_string(&f->map)));
-    CHARL_TRY_CLEANUP(charl__folder_write(&f->f, "model.safetensors.index.json", &text));
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    CHARL_TRY(charl__text_printf(&text,
+                                 "{\n  \"metadata\": {\"total_size\": %" PRId64 "},\n  \"weight_map\": {%s\n  }\n}\n",
+                                 f->bytes, charl__text_string(&f->map)));
+    CHARL_TRY(charl__folder_write(&f->f, "model.safetensors.index.json", &text));
+    return CHARL_OK;
 }
 
 /* A setting as a member of an object in config.json. */
@@ -492,62 +475,56 @@ static charl_status put_token(const char *key, int64_t token, charl__text *out)
 
 static charl_status write_config(charl__folder *f)
 {
-    charl_status st = CHARL_OK;
     const charl_data_schema *schema = charl_checkpoint_get_schema(f->e.r);
     const int64_t end = schema && schema->tokenizer ? charl_tokenizer_get_end_of_text(schema->tokenizer) : -1;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&text, "{\n  \"architectures\": [\"%s\"],\n", f->layout->architecture));
-    CHARL_TRY_CLEANUP(put_settings(f, &text));
-    CHARL_TRY_CLEANUP(put_token("bos_token_id", end, &text));
-    CHARL_TRY_CLEANUP(put_token("eos_token_id", end, &text));
-    CHARL_TRY_CLEANUP(charl__text_printf(&text, "  \"model_type\": \"%s\",\n  \"torch_dtype\": \"float32\"\n}\n",
-                                         f->layout->model_type));
-    CHARL_TRY_CLEANUP(charl__folder_write(f, "config.json", &text));
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    CHARL_TRY(charl__text_printf(&text, "{\n  \"architectures\": [\"%s\"],\n", f->layout->architecture));
+    CHARL_TRY(put_settings(f, &text));
+    CHARL_TRY(put_token("bos_token_id", end, &text));
+    CHARL_TRY(put_token("eos_token_id", end, &text));
+    CHARL_TRY(charl__text_printf(&text, "  \"model_type\": \"%s\",\n  \"torch_dtype\": \"float32\"\n}\n",
+                                 f->layout->model_type));
+    CHARL_TRY(charl__folder_write(f, "config.json", &text));
+    return CHARL_OK;
 }
 
 /* The tokenizer, if the checkpoint has one. Texts are as long as the model's window. */
 static charl_status write_tokenizer(charl__folder *f)
 {
-    charl_status st = CHARL_OK;
     const charl_data_schema *schema = charl_checkpoint_get_schema(f->e.r);
     const charl_tokenizer *t = schema ? schema->tokenizer : NULL;
     const charl_key *window = find_key(f->layout->model, "block_size");
     const int64_t end = t ? charl_tokenizer_get_end_of_text(t) : -1;
-    charl__text text = {0};
-    char *json = NULL, value[VALUE];
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
+    CHARL_SCOPED_FREE char *json = NULL;
+    char value[VALUE];
     size_t bytes;
 
     if (!t) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl_tokenizer_print_json(t, &json));
-    CHARL_TRY_CLEANUP(charl__text_append(&text, json, strlen(json)));
-    CHARL_TRY_CLEANUP(charl__folder_write(f, "tokenizer.json", &text));
+    CHARL_TRY(charl_tokenizer_print_json(t, &json));
+    CHARL_TRY(charl__text_append(&text, json, strlen(json)));
+    CHARL_TRY(charl__folder_write(f, "tokenizer.json", &text));
     charl__text_clear(&text);
-    CHARL_TRY_CLEANUP(charl__text_printf(
+    CHARL_TRY(charl__text_printf(
         &text,
         "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": false,\n"
         "  \"model_input_names\": [\"input_ids\", \"attention_mask\"]")); /* not token_type_ids, which gpt2 would add to its input */
     if (window) {
         value_of(window, f->settings, value);
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, ",\n  \"model_max_length\": %s", value));
+        CHARL_TRY(charl__text_printf(&text, ",\n  \"model_max_length\": %s", value));
     }
     for (int i = 0; i < 2 && end >= 0; i++) {
         const char *special = charl_tokenizer_get_token(t, end, &bytes);
 
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, ",\n  \"%s_token\": \"%.*s\"", i == 0 ? "bos" : "eos", (int)bytes,
-                                             special)); /* one of five texts, without quotes */
+        CHARL_TRY(charl__text_printf(&text, ",\n  \"%s_token\": \"%.*s\"", i == 0 ? "bos" : "eos", (int)bytes,
+                                     special)); /* one of five texts, without quotes */
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&text, "\n}\n"));
-    CHARL_TRY_CLEANUP(charl__folder_write(f, "tokenizer_config.json", &text));
-cleanup:
-    charl_free(json);
-    charl__text_fini(&text);
-    return st;
+    CHARL_TRY(charl__text_printf(&text, "\n}\n"));
+    CHARL_TRY(charl__folder_write(f, "tokenizer_config.json", &text));
+    return CHARL_OK;
 }
 
 /* What another export left would be loaded with this one. */

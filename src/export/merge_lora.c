@@ -74,29 +74,25 @@ static const charl_checkpoint_tensor *adapter(const charl__export *e, const char
 
 charl_status charl__export_read(const charl__export *e, const charl_checkpoint_tensor *t, float *dst)
 {
-    charl_status st = CHARL_OK;
     const charl_checkpoint_tensor *down = adapter(e, t, "lora_A"), *up = adapter(e, t, "lora_B");
-    float *a = NULL, *b = NULL;
+    CHARL_SCOPED_FREE float *a = NULL, *b = NULL;
 
-    CHARL_TRY_CLEANUP(charl_checkpoint_read(e->r, t, dst));
+    CHARL_TRY(charl_checkpoint_read(e->r, t, dst));
     if (!down && !up) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_REQUIRE_CLEANUP(e->lora.rank > 0 && down && up && t->dtype == CHARL_F32 && down->dtype == CHARL_F32 &&
-                              up->dtype == CHARL_F32 && t->shape.ndim == 2 && down->shape.ndim == 2 &&
-                              up->shape.ndim == 2 && up->shape.dim[1] == down->shape.dim[0] &&
-                              up->shape.dim[0] == t->shape.dim[0] && down->shape.dim[1] == t->shape.dim[1],
-                          CHARL_ERR_CHECKPOINT,
-                          "%s: the adapters of %s do not fit: lora.rank in its configuration, lora_A, lora_B and the "
-                          "weight do not belong together",
-                          e->checkpoint, t->name);
-    CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&down->shape) + 1, sizeof *a, &a));
-    CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&up->shape) + 1, sizeof *b, &b));
-    CHARL_TRY_CLEANUP(charl_checkpoint_read(e->r, down, a));
-    CHARL_TRY_CLEANUP(charl_checkpoint_read(e->r, up, b));
+    CHARL_REQUIRE(e->lora.rank > 0 && down && up && t->dtype == CHARL_F32 && down->dtype == CHARL_F32 &&
+                      up->dtype == CHARL_F32 && t->shape.ndim == 2 && down->shape.ndim == 2 && up->shape.ndim == 2 &&
+                      up->shape.dim[1] == down->shape.dim[0] && up->shape.dim[0] == t->shape.dim[0] &&
+                      down->shape.dim[1] == t->shape.dim[1],
+                  CHARL_ERR_CHECKPOINT,
+                  "%s: the adapters of %s do not fit: lora.rank in its configuration, lora_A, lora_B and the "
+                  "weight do not belong together",
+                  e->checkpoint, t->name);
+    CHARL_TRY(charl__alloc_array(charl_shape_count(&down->shape) + 1, sizeof *a, &a));
+    CHARL_TRY(charl__alloc_array(charl_shape_count(&up->shape) + 1, sizeof *b, &b));
+    CHARL_TRY(charl_checkpoint_read(e->r, down, a));
+    CHARL_TRY(charl_checkpoint_read(e->r, up, b));
     add_product(dst, b, a, t->shape.dim[0], t->shape.dim[1], down->shape.dim[0], e->lora.alpha / (double)e->lora.rank);
-cleanup:
-    charl_free(a);
-    charl_free(b);
-    return st;
+    return CHARL_OK;
 }

@@ -157,23 +157,20 @@ static void bundle_fini(bundle *b)
 
 static charl_status write_config(charl__folder *f, const bundle *b, const char *base)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
     base = base ? base : charl__config_init_from(f->config);
-    CHARL_TRY_CLEANUP(charl__text_printf(&text, "{\n  \"base_model_name_or_path\": "));
-    CHARL_TRY_CLEANUP(base ? charl__text_json(&text, base) : charl__text_printf(&text, "null"));
-    CHARL_TRY_CLEANUP(charl__text_printf(
+    CHARL_TRY(charl__text_printf(&text, "{\n  \"base_model_name_or_path\": "));
+    CHARL_TRY(base ? charl__text_json(&text, base) : charl__text_printf(&text, "null"));
+    CHARL_TRY(charl__text_printf(
         &text,
         ",\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n"
         "  \"lora_alpha\": %.17g,\n  \"lora_dropout\": %.17g,\n  \"peft_type\": \"LORA\",\n  \"r\": %" PRId64
         ",\n  \"target_modules\": [%s\n  ],\n  \"task_type\": \"CAUSAL_LM\"\n}\n",
         b->transposed ? "true" : "false", f->config->lora.alpha, f->config->lora.dropout, f->config->lora.rank,
         charl__text_string(&b->modules)));
-    CHARL_TRY_CLEANUP(charl__folder_write(f, "adapter_config.json", &text));
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    CHARL_TRY(charl__folder_write(f, "adapter_config.json", &text));
+    return CHARL_OK;
 }
 
 charl_status charl_export_peft(const char *checkpoint, const charl_export_options *options, const char *path)

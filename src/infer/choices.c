@@ -76,29 +76,22 @@ static charl_status find_tokenizer(quiz *q)
 
 static charl_status encode_ending(const quiz *q, const charl__question *question, const char *text, ending *e)
 {
-    charl_status st = CHARL_OK;
-    int32_t *context = NULL, *own = NULL;
+    CHARL_SCOPED_FREE int32_t *context = NULL, *own = NULL;
     int64_t n_context = 0, n_own = 0;
-    charl__text spaced = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text spaced = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&spaced, " %s", text));
-    CHARL_TRY_CLEANUP(charl_tokenizer_encode(q->tokenizer, question->context, strlen(question->context), false,
-                                             &context, &n_context));
-    CHARL_TRY_CLEANUP(
-        charl_tokenizer_encode(q->tokenizer, charl__text_string(&spaced), spaced.length, false, &own, &n_own));
-    CHARL_REQUIRE_CLEANUP(n_own <= q->window, CHARL_ERR_DATA,
-                          "%s:%lld: a choice has %lld tokens, the window of the model %lld", q->path,
-                          (long long)question->line, (long long)n_own, (long long)q->window);
-    CHARL_TRY_CLEANUP(charl__alloc_array(n_context + n_own, sizeof *e->tokens, &e->tokens));
+    CHARL_TRY(charl__text_printf(&spaced, " %s", text));
+    CHARL_TRY(charl_tokenizer_encode(q->tokenizer, question->context, strlen(question->context), false, &context,
+                                     &n_context));
+    CHARL_TRY(charl_tokenizer_encode(q->tokenizer, charl__text_string(&spaced), spaced.length, false, &own, &n_own));
+    CHARL_REQUIRE(n_own <= q->window, CHARL_ERR_DATA, "%s:%lld: a choice has %lld tokens, the window of the model %lld",
+                  q->path, (long long)question->line, (long long)n_own, (long long)q->window);
+    CHARL_TRY(charl__alloc_array(n_context + n_own, sizeof *e->tokens, &e->tokens));
     memcpy(e->tokens, context, (size_t)n_context * sizeof *context);
     memcpy(e->tokens + n_context, own, (size_t)n_own * sizeof *own);
     e->n = n_context + n_own;
     e->own = n_own;
-cleanup:
-    charl_free(context);
-    charl_free(own);
-    charl__text_fini(&spaced);
-    return st;
+    return CHARL_OK;
 }
 
 /* All endings as tokens; the longest decides how long the rows are: a power of two, so that few graphs are built. */
@@ -209,11 +202,10 @@ static int64_t characters(const char *text)
 static charl_status answer(const quiz *q, const charl__question *question, const ending *e,
                            charl_choices_result *result)
 {
-    charl_status st = CHARL_OK;
     charl_choice c = {.line = question->line, .n = question->n, .right = question->answer};
-    double *likelihood = NULL;
+    CHARL_SCOPED_FREE double *likelihood = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(c.n, sizeof *likelihood, &likelihood));
+    CHARL_TRY(charl__alloc_array(c.n, sizeof *likelihood, &likelihood));
     for (int k = 0; k < c.n; k++) {
         likelihood[k] = e[k].log_likelihood;
         c.chosen = likelihood[k] > likelihood[c.chosen] ? k : c.chosen;
@@ -226,10 +218,8 @@ static charl_status answer(const quiz *q, const charl__question *question, const
     result->questions++;
     result->right += c.chosen == c.right;
     result->right_norm += c.chosen_norm == c.right;
-    CHARL_TRY_CLEANUP(q->options->answered ? q->options->answered(q->options->ctx, &c) : CHARL_OK);
-cleanup:
-    charl_free(likelihood);
-    return st;
+    CHARL_TRY(q->options->answered ? q->options->answered(q->options->ctx, &c) : CHARL_OK);
+    return CHARL_OK;
 }
 
 charl_status charl_choices(const charl_config *config, const char *checkpoint, const char *path,

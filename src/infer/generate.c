@@ -134,21 +134,18 @@ static charl_status take(writer *w, generation *t, int32_t token)
 /* Append `bytes` bytes, which may include NULs, as a JSON string. */
 static charl_status put_json(const char *text, size_t bytes, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-    charl__text part = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text part = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(out, "\""));
+    CHARL_TRY(charl__text_printf(out, "\""));
     for (const char *end = text + bytes; text <= end;
          text += strlen(text) + 1) { /* the last byte is followed by a NUL, too */
         charl__text_clear(&part);
-        CHARL_TRY_CLEANUP(charl__text_json(&part, text));
-        CHARL_TRY_CLEANUP(charl__text_append(out, part.data + 1, part.length - 2)); /* without its quotes */
-        CHARL_TRY_CLEANUP(text + strlen(text) < end ? charl__text_printf(out, "\\u0000") : CHARL_OK);
+        CHARL_TRY(charl__text_json(&part, text));
+        CHARL_TRY(charl__text_append(out, part.data + 1, part.length - 2)); /* without its quotes */
+        CHARL_TRY(text + strlen(text) < end ? charl__text_printf(out, "\\u0000") : CHARL_OK);
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(out, "\""));
-cleanup:
-    charl__text_fini(&part);
-    return st;
+    CHARL_TRY(charl__text_printf(out, "\""));
+    return CHARL_OK;
 }
 
 static charl_status report_line(writer *w, generation *t)

@@ -390,16 +390,13 @@ charl_status charl_generator_put(charl_generator *g, int64_t i, const int32_t *t
 charl_status charl_generator_put_text(charl_generator *g, int64_t i, const char *text, size_t bytes)
 {
     CHARL_GIVEN(g, text || bytes == 0);
-    charl_status st = CHARL_OK;
-    int32_t *tokens = NULL;
+    CHARL_SCOPED_FREE int32_t *tokens = NULL;
     int64_t n = 0;
 
-    CHARL_TRY_CLEANUP(charl__generator_need_tokenizer(g));
-    CHARL_TRY_CLEANUP(charl_tokenizer_encode(g->tokenizer, text, bytes, g->o.special_tokens, &tokens, &n));
-    CHARL_TRY_CLEANUP(charl_generator_put(g, i, tokens, n));
-cleanup:
-    charl_free(tokens);
-    return st;
+    CHARL_TRY(charl__generator_need_tokenizer(g));
+    CHARL_TRY(charl_tokenizer_encode(g->tokenizer, text, bytes, g->o.special_tokens, &tokens, &n));
+    CHARL_TRY(charl_generator_put(g, i, tokens, n));
+    return CHARL_OK;
 }
 
 const int32_t *charl_generator_get_tokens(const charl_generator *g, int64_t i, int64_t *n)
@@ -467,27 +464,24 @@ static charl_status read_logits(charl_generator *g, const piece *p, int64_t row,
 /* Recompute the whole window of sequence i. */
 static charl_status run_begin(charl_generator *g, int64_t i)
 {
-    charl_status st = CHARL_OK;
     sequence *q = &g->sequences[i];
     const int64_t first = window_of(g, q), n = q->n - first;
     const int32_t number = (int32_t)i;
-    int32_t *x = NULL;
+    CHARL_SCOPED_FREE int32_t *x = NULL;
 
     if (n > g->begin.rows) {
-        CHARL_TRY_CLEANUP(piece_init(g, rows_for(g, n), true, &g->begin));
+        CHARL_TRY(piece_init(g, rows_for(g, n), true, &g->begin));
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(g->begin.rows, sizeof *x, &x)); /* zeros after the tokens */
+    CHARL_TRY(charl__alloc_array(g->begin.rows, sizeof *x, &x)); /* zeros after the tokens */
     memcpy(x, q->tokens + first, (size_t)n * sizeof *x);
-    CHARL_TRY_CLEANUP(charl_tensor_write(g->begun, &number, sizeof number));
-    CHARL_TRY_CLEANUP(charl_tensor_write(charl_var_get_tensor(g->begin.x), x, (size_t)g->begin.rows * sizeof *x));
-    CHARL_TRY_CLEANUP(charl_graph_run(g->begin.g));
-    CHARL_TRY_CLEANUP(read_logits(g, &g->begin, n - 1, i, 1));
+    CHARL_TRY(charl_tensor_write(g->begun, &number, sizeof number));
+    CHARL_TRY(charl_tensor_write(charl_var_get_tensor(g->begin.x), x, (size_t)g->begin.rows * sizeof *x));
+    CHARL_TRY(charl_graph_run(g->begin.g));
+    CHARL_TRY(read_logits(g, &g->begin, n - 1, i, 1));
     q->first = first;
     q->held = n;
     q->ready = true;
-cleanup:
-    charl_free(x);
-    return st;
+    return CHARL_OK;
 }
 
 /* The tokens with the largest logits, which the device has found, of the sequences that have caught up. */

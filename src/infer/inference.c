@@ -142,48 +142,41 @@ static charl_shape batch_shape(const charl_inference *m, int64_t rows)
 /* The rows, and which of them is which: its own number. */
 static charl_status create_rows(charl_inference *m)
 {
-    charl_status st = CHARL_OK;
     const charl_shape rows = {1, {m->max_rows}};
     charl_shape shape;
-    int32_t *index = NULL;
+    CHARL_SCOPED_FREE int32_t *index = NULL;
 
-    CHARL_REQUIRE_CLEANUP(m->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_CHECKPOINT, "samples of %d extents",
-                          m->x_shape.ndim);
+    CHARL_REQUIRE(m->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_CHECKPOINT, "samples of %d extents", m->x_shape.ndim);
     shape = batch_shape(m, m->max_rows);
-    CHARL_TRY_CLEANUP(charl_shape_check(&shape));
-    CHARL_TRY_CLEANUP(charl__alloc_array(m->max_rows, sizeof *index, &index));
+    CHARL_TRY(charl_shape_check(&shape));
+    CHARL_TRY(charl__alloc_array(m->max_rows, sizeof *index, &index));
     for (int64_t i = 0; i < m->max_rows; i++) {
         index[i] = (int32_t)i;
     }
-    CHARL_TRY_CLEANUP(create_tensor(m, m->x_dtype, &shape, NULL, &m->source));
-    CHARL_TRY_CLEANUP(create_tensor(m, CHARL_I32, &rows, index, &m->index));
-    CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&shape), charl_dtype_size(m->x_dtype), &m->x));
-cleanup:
-    charl_free(index);
-    return st;
+    CHARL_TRY(create_tensor(m, m->x_dtype, &shape, NULL, &m->source));
+    CHARL_TRY(create_tensor(m, CHARL_I32, &rows, index, &m->index));
+    CHARL_TRY(charl__alloc_array(charl_shape_count(&shape), charl_dtype_size(m->x_dtype), &m->x));
+    return CHARL_OK;
 }
 
 /* Mean and 1 / std of rows and targets. */
 static charl_status create_stats(charl_inference *m)
 {
-    charl_status st = CHARL_OK;
     const charl_data_schema *s = m->session->schema;
     const charl_shape stats = {1, {s->n_stats}}, targets = {1, {s->n_target_stats}};
-    float *scale = NULL;
+    CHARL_SCOPED_FREE float *scale = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(s->n_stats, sizeof *scale, &scale));
+    CHARL_TRY(charl__alloc_array(s->n_stats, sizeof *scale, &scale));
     for (int64_t i = 0; i < s->n_stats; i++) {
         scale[i] = 1.0F / s->std[i];
     }
-    CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &stats, s->mean, &m->shift));
-    CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &stats, scale, &m->scale));
+    CHARL_TRY(create_tensor(m, CHARL_F32, &stats, s->mean, &m->shift));
+    CHARL_TRY(create_tensor(m, CHARL_F32, &stats, scale, &m->scale));
     if (s->n_target_stats > 0) {
-        CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &targets, s->target_mean, &m->target_mean));
-        CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &targets, s->target_std, &m->target_std));
+        CHARL_TRY(create_tensor(m, CHARL_F32, &targets, s->target_mean, &m->target_mean));
+        CHARL_TRY(create_tensor(m, CHARL_F32, &targets, s->target_std, &m->target_std));
     }
-cleanup:
-    charl_free(scale);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl_batch batch)

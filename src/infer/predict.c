@@ -78,20 +78,17 @@ static void pass_notes(const predictor *p)
 /* The checkpoint with its configuration, and the caller's overrides. */
 static charl_status open_checkpoint(predictor *p)
 {
-    charl_status st = CHARL_OK;
-    charl_config_override *overrides = NULL;
+    CHARL_SCOPED_FREE charl_config_override *overrides = NULL;
     const int n = CHARL__INFERENCE_OVERRIDES + p->o->n_overrides;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *overrides, &overrides));
+    CHARL_TRY(charl__alloc_array(n, sizeof *overrides, &overrides));
     for (int i = 0; i < n; i++) {
         overrides[i] = i < CHARL__INFERENCE_OVERRIDES ? charl__inference_overrides[i]
                                                       : p->o->overrides[i - CHARL__INFERENCE_OVERRIDES];
     }
-    CHARL_TRY_CLEANUP(charl__session_open_checkpoint(&p->session, p->checkpoint));
-    CHARL_TRY_CLEANUP(charl__session_read_config(&p->session, overrides, n));
-cleanup:
-    charl_free(overrides);
-    return st;
+    CHARL_TRY(charl__session_open_checkpoint(&p->session, p->checkpoint));
+    CHARL_TRY(charl__session_read_config(&p->session, overrides, n));
+    return CHARL_OK;
 }
 
 /* A checkpoint of version 1 does not know its data: they must be there, and be the same, whatever the

@@ -83,17 +83,14 @@ static charl_status put_csv(charl__text *line, const char *s, size_t length)
 
 static charl_status put_text(charl_prediction_writer *o, const char *s, size_t length)
 {
-    charl_status st = CHARL_OK;
-    charl__text copy = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text copy = {0};
 
     if (!o->jsonl) {
         return put_csv(&o->line, s, length);
     }
-    CHARL_TRY_CLEANUP(charl__text_append(&copy, s, length));
-    CHARL_TRY_CLEANUP(charl__text_json(&o->line, charl__text_string(&copy)));
-cleanup:
-    charl__text_fini(&copy);
-    return st;
+    CHARL_TRY(charl__text_append(&copy, s, length));
+    CHARL_TRY(charl__text_json(&o->line, charl__text_string(&copy)));
+    return CHARL_OK;
 }
 
 /* A class by its name, or by its number where it has none; nothing where it is unknown. */
@@ -229,23 +226,20 @@ static charl_status put_name(charl_prediction_writer *o, const charl_prediction 
 /* ",PREFIX_NAME" for each of n columns; NAME is the number of one that has none. */
 static charl_status put_columns(charl__text *line, const char *prefix, const name_list *names, int64_t n)
 {
-    charl_status st = CHARL_OK;
-    charl__text name = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text name = {0};
 
     for (int64_t i = 0; i < n; i++) {
         charl__text_clear(&name);
-        CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s_", prefix));
+        CHARL_TRY(charl__text_printf(&name, "%s_", prefix));
         if (i < names->n) {
-            CHARL_TRY_CLEANUP(charl__text_append(&name, names->at[i], names->length[i]));
+            CHARL_TRY(charl__text_append(&name, names->at[i], names->length[i]));
         } else {
-            CHARL_TRY_CLEANUP(charl__text_printf(&name, "%" PRId64, i));
+            CHARL_TRY(charl__text_printf(&name, "%" PRId64, i));
         }
-        CHARL_TRY_CLEANUP(charl__text_append(line, ",", 1));
-        CHARL_TRY_CLEANUP(put_csv(line, charl__text_string(&name), name.length));
+        CHARL_TRY(charl__text_append(line, ",", 1));
+        CHARL_TRY(put_csv(line, charl__text_string(&name), name.length));
     }
-cleanup:
-    charl__text_fini(&name);
-    return st;
+    return CHARL_OK;
 }
 
 /* Columns of targets or of what was predicted for them; a single one without a name is PREFIX. */

@@ -87,16 +87,15 @@ static int32_t draw(const candidate *c, int64_t n, double u)
 charl_status charl__sample(const charl_generate_options *o, const float *logits, int64_t n, uint64_t index,
                            int32_t *out)
 {
-    charl_status st = CHARL_OK;
-    candidate *c = NULL;
+    CHARL_SCOPED_FREE candidate *c = NULL;
     int64_t largest, kept = n;
 
-    CHARL_TRY_CLEANUP(find_largest(logits, n, &largest));
+    CHARL_TRY(find_largest(logits, n, &largest));
     *out = (int32_t)largest;
     if (o->temperature == 0.0) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *c, &c));
+    CHARL_TRY(charl__alloc_array(n, sizeof *c, &c));
     for (int64_t i = 0; i < n; i++) {
         const double below = (double)logits[i] - (double)logits[largest];
 
@@ -107,9 +106,7 @@ charl_status charl__sample(const charl_generate_options *o, const float *logits,
         kept = count_kept(o, c, n);
     }
     *out = draw(c, kept, uniform(o->seed, index));
-cleanup:
-    charl_free(c);
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__sample_ends_text(const charl_tokenizer *tokenizer, int32_t token)

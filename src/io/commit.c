@@ -272,32 +272,29 @@ cleanup:
 
 charl_status charl__commit_end(charl__commit *c, charl_status (*verify)(const char *temp, void *user), void *user)
 {
-    charl_status st = CHARL_OK;
-    char *dir = NULL;
+    CHARL_SCOPED_FREE char *dir = NULL;
     int err;
 
-    CHARL_TRY_CLEANUP(charl__commit_dir(c->final, &dir));
+    CHARL_TRY(charl__commit_dir(c->final, &dir));
     charl__crash_point("io.crash.written");
     err = sync_fd(c->fd, "io.fsync");
     if (err) {
-        CHARL_TRY_CLEANUP(charl__disk_error(c->final, "fsync", err, -1));
+        CHARL_TRY(charl__disk_error(c->final, "fsync", err, -1));
     }
     charl__crash_point("io.crash.synced");
     if (verify) {
-        CHARL_TRY_CLEANUP(verify(c->temp, user));
+        CHARL_TRY(verify(c->temp, user));
     }
     charl__crash_point("io.crash.verified");
     err = injected("io.rename");
     if (err || rename(c->temp, c->final) != 0) {
-        CHARL_TRY_CLEANUP(charl__disk_error(c->final, "rename", err ? err : errno, -1));
+        CHARL_TRY(charl__disk_error(c->final, "rename", err ? err : errno, -1));
     }
     charl_free(c->temp);
     c->temp = NULL;
     charl__crash_point("io.crash.renamed");
-    CHARL_TRY_CLEANUP(charl__commit_sync_dir(dir));
-cleanup:
-    charl_free(dir);
-    return st;
+    CHARL_TRY(charl__commit_sync_dir(dir));
+    return CHARL_OK;
 }
 
 void charl__commit_fini(charl__commit *c)
@@ -554,18 +551,15 @@ cleanup:
 
 charl_status charl__commit_probe(const char *dir)
 {
-    charl_status st = CHARL_OK;
-    char *path = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
     char name[HOST_BYTES + 64], host[HOST_BYTES];
 
     host_name(host); /* named as a temporary: if this process is killed, charl__commit_sweep removes it */
     snprintf(name, sizeof name, ".probe%s%s.%ld", marker, host, (long)getpid());
-    CHARL_TRY_CLEANUP(charl__commit_join(dir, name, &path));
-    CHARL_TRY_CLEANUP(charl__commit_bytes(path, "probe\n", 6));
+    CHARL_TRY(charl__commit_join(dir, name, &path));
+    CHARL_TRY(charl__commit_bytes(path, "probe\n", 6));
     if (unlink(path) != 0) {
-        CHARL_TRY_CLEANUP(charl__disk_error(path, "unlink", errno, -1));
+        CHARL_TRY(charl__disk_error(path, "unlink", errno, -1));
     }
-cleanup:
-    charl_free(path);
-    return st;
+    return CHARL_OK;
 }

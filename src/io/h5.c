@@ -134,35 +134,28 @@ static charl_status set_scalar(const charl__h5_site *site, hid_t object, const c
                                const void *value)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
-    hid_t space = H5I_INVALID_HID;
-    hid_t attr = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t attr = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(site->code, space, H5Screate(H5S_SCALAR), "%s: attribute %s", site->path, name);
-    CHARL_H5_OPEN_CLEANUP(site->code, attr, H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT),
-                          "%s: attribute %s cannot be created", site->path, name);
-    CHARL_H5_CLEANUP(site->code, H5Awrite(attr, type, value), "%s: attribute %s cannot be written", site->path, name);
-cleanup:
-    charl__h5_close(&attr);
-    charl__h5_close(&space);
-    return st;
+    CHARL_H5_OPEN(site->code, space, H5Screate(H5S_SCALAR), "%s: attribute %s", site->path, name);
+    CHARL_H5_OPEN(site->code, attr, H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT),
+                  "%s: attribute %s cannot be created", site->path, name);
+    CHARL_H5(site->code, H5Awrite(attr, type, value), "%s: attribute %s cannot be written", site->path, name);
+    return CHARL_OK;
 }
 
 charl_status charl__h5_set_text(const charl__h5_site *site, hid_t object, const char *name, const char *text)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
-    hid_t type = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t type = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(site->code, type, H5Tcopy(H5T_C_S1), "%s: attribute %s", site->path, name);
+    CHARL_H5_OPEN(site->code, type, H5Tcopy(H5T_C_S1), "%s: attribute %s", site->path, name);
     /* HDF5 has no strings of length zero: an empty text is one NUL. */
-    CHARL_H5_CLEANUP(site->code, H5Tset_size(type, text[0] ? strlen(text) : 1), "%s: attribute %s", site->path, name);
-    CHARL_H5_CLEANUP(site->code, H5Tset_strpad(type, H5T_STR_NULLPAD), "%s: attribute %s", site->path, name);
-    CHARL_H5_CLEANUP(site->code, H5Tset_cset(type, H5T_CSET_UTF8), "%s: attribute %s", site->path, name);
-    CHARL_TRY_CLEANUP(set_scalar(site, object, name, type, text));
-cleanup:
-    charl__h5_close(&type);
-    return st;
+    CHARL_H5(site->code, H5Tset_size(type, text[0] ? strlen(text) : 1), "%s: attribute %s", site->path, name);
+    CHARL_H5(site->code, H5Tset_strpad(type, H5T_STR_NULLPAD), "%s: attribute %s", site->path, name);
+    CHARL_H5(site->code, H5Tset_cset(type, H5T_CSET_UTF8), "%s: attribute %s", site->path, name);
+    CHARL_TRY(set_scalar(site, object, name, type, text));
+    return CHARL_OK;
 }
 
 charl_status charl__h5_set_i64(const charl__h5_site *site, hid_t object, const char *name, int64_t value)
@@ -190,38 +183,31 @@ bool charl__h5_has(hid_t object, const char *name)
 /* Open attribute `name`, which must hold one element; *type is its stored type. */
 static charl_status open_scalar(const charl__h5_site *site, hid_t object, const char *name, hid_t *attr, hid_t *type)
 {
-    charl_status st = CHARL_OK;
-    hid_t space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t space = H5I_INVALID_HID;
 
-    CHARL_REQUIRE_CLEANUP(H5Aexists(object, name) > 0, site->code, "%s: attribute %s is missing", site->path, name);
-    CHARL_H5_OPEN_CLEANUP(site->code, *attr, H5Aopen(object, name, H5P_DEFAULT), "%s: attribute %s", site->path, name);
-    CHARL_H5_OPEN_CLEANUP(site->code, *type, H5Aget_type(*attr), "%s: attribute %s", site->path, name);
-    CHARL_H5_OPEN_CLEANUP(site->code, space, H5Aget_space(*attr), "%s: attribute %s", site->path, name);
-    CHARL_REQUIRE_CLEANUP(H5Sget_simple_extent_npoints(space) == 1, site->code,
-                          "%s: attribute %s is not a single value", site->path, name);
-cleanup:
-    charl__h5_close(&space);
-    return st;
+    CHARL_REQUIRE(H5Aexists(object, name) > 0, site->code, "%s: attribute %s is missing", site->path, name);
+    CHARL_H5_OPEN(site->code, *attr, H5Aopen(object, name, H5P_DEFAULT), "%s: attribute %s", site->path, name);
+    CHARL_H5_OPEN(site->code, *type, H5Aget_type(*attr), "%s: attribute %s", site->path, name);
+    CHARL_H5_OPEN(site->code, space, H5Aget_space(*attr), "%s: attribute %s", site->path, name);
+    CHARL_REQUIRE(H5Sget_simple_extent_npoints(space) == 1, site->code, "%s: attribute %s is not a single value",
+                  site->path, name);
+    return CHARL_OK;
 }
 
 static charl_status get_number(const charl__h5_site *site, hid_t object, const char *name, hid_t mem_type, void *out)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
-    hid_t attr = H5I_INVALID_HID;
-    hid_t type = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t attr = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t type = H5I_INVALID_HID;
     H5T_class_t cls;
     bool fits;
 
-    CHARL_TRY_CLEANUP(open_scalar(site, object, name, &attr, &type));
+    CHARL_TRY(open_scalar(site, object, name, &attr, &type));
     cls = H5Tget_class(type);
     fits = cls == H5T_INTEGER || (cls == H5T_FLOAT && H5Tget_class(mem_type) == H5T_FLOAT);
-    CHARL_REQUIRE_CLEANUP(fits, site->code, "%s: attribute %s is not a number of the expected kind", site->path, name);
-    CHARL_H5_CLEANUP(site->code, H5Aread(attr, mem_type, out), "%s: attribute %s cannot be read", site->path, name);
-cleanup:
-    charl__h5_close(&type);
-    charl__h5_close(&attr);
-    return st;
+    CHARL_REQUIRE(fits, site->code, "%s: attribute %s is not a number of the expected kind", site->path, name);
+    CHARL_H5(site->code, H5Aread(attr, mem_type, out), "%s: attribute %s cannot be read", site->path, name);
+    return CHARL_OK;
 }
 
 charl_status charl__h5_get_i64(const charl__h5_site *site, hid_t object, const char *name, int64_t *out)
@@ -239,28 +225,23 @@ charl_status charl__h5_get_f64(const charl__h5_site *site, hid_t object, const c
 charl_status charl__h5_get_text(const charl__h5_site *site, hid_t object, const char *name, char *out, size_t cap)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
-    hid_t attr = H5I_INVALID_HID;
-    hid_t type = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t attr = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t type = H5I_INVALID_HID;
     size_t size;
 
     out[0] = '\0';
-    CHARL_TRY_CLEANUP(open_scalar(site, object, name, &attr, &type));
-    CHARL_REQUIRE_CLEANUP(H5Tget_class(type) == H5T_STRING, site->code, "%s: attribute %s is not text", site->path,
-                          name);
-    CHARL_REQUIRE_CLEANUP(H5Tis_variable_str(type) == 0, site->code,
-                          "%s: attribute %s is a variable-length string; store it with a fixed length "
-                          "(numpy.bytes_ in h5py)",
-                          site->path, name);
+    CHARL_TRY(open_scalar(site, object, name, &attr, &type));
+    CHARL_REQUIRE(H5Tget_class(type) == H5T_STRING, site->code, "%s: attribute %s is not text", site->path, name);
+    CHARL_REQUIRE(H5Tis_variable_str(type) == 0, site->code,
+                  "%s: attribute %s is a variable-length string; store it with a fixed length "
+                  "(numpy.bytes_ in h5py)",
+                  site->path, name);
     size = H5Tget_size(type);
-    CHARL_REQUIRE_CLEANUP(size > 0 && size < cap, site->code, "%s: attribute %s has %zu bytes, at most %zu are allowed",
-                          site->path, name, size, cap - 1);
-    CHARL_H5_CLEANUP(site->code, H5Aread(attr, type, out), "%s: attribute %s cannot be read", site->path, name);
+    CHARL_REQUIRE(size > 0 && size < cap, site->code, "%s: attribute %s has %zu bytes, at most %zu are allowed",
+                  site->path, name, size, cap - 1);
+    CHARL_H5(site->code, H5Aread(attr, type, out), "%s: attribute %s cannot be read", site->path, name);
     out[size] = '\0';
-cleanup:
-    charl__h5_close(&type);
-    charl__h5_close(&attr);
-    return st;
+    return CHARL_OK;
 }
 
 const char *charl_dataset_hdf5_version(void)
@@ -310,41 +291,36 @@ charl_status charl__h5_get_any(const charl__h5_site *site, hid_t object, const c
                                bool *is_float)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
-    hid_t attr = H5I_INVALID_HID, type = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t attr = H5I_INVALID_HID, type = H5I_INVALID_HID;
     int64_t integer = 0;
     double number = 0;
     int8_t flag = 0;
 
     *is_float = false;
     charl__text_clear(out);
-    CHARL_TRY_CLEANUP(open_scalar(site, object, name, &attr, &type));
+    CHARL_TRY(open_scalar(site, object, name, &attr, &type));
     switch (H5Tget_class(type)) {
     case H5T_INTEGER:
-        CHARL_H5_CLEANUP(site->code, H5Aread(attr, H5T_NATIVE_INT64, &integer), "%s: attribute %s cannot be read",
-                         site->path, name);
-        CHARL_TRY_CLEANUP(charl__text_printf(out, "%lld", (long long)integer));
+        CHARL_H5(site->code, H5Aread(attr, H5T_NATIVE_INT64, &integer), "%s: attribute %s cannot be read", site->path,
+                 name);
+        CHARL_TRY(charl__text_printf(out, "%lld", (long long)integer));
         break;
     case H5T_ENUM: /* h5py's bool */
-        CHARL_REQUIRE_CLEANUP(H5Tget_size(type) == 1, site->code, "%s: attribute %s is an enumeration", site->path,
-                              name);
-        CHARL_H5_CLEANUP(site->code, H5Aread(attr, type, &flag), "%s: attribute %s cannot be read", site->path, name);
-        CHARL_TRY_CLEANUP(charl__text_printf(out, "%d", flag));
+        CHARL_REQUIRE(H5Tget_size(type) == 1, site->code, "%s: attribute %s is an enumeration", site->path, name);
+        CHARL_H5(site->code, H5Aread(attr, type, &flag), "%s: attribute %s cannot be read", site->path, name);
+        CHARL_TRY(charl__text_printf(out, "%d", flag));
         break;
     case H5T_FLOAT:
         *is_float = true;
-        CHARL_H5_CLEANUP(site->code, H5Aread(attr, H5T_NATIVE_DOUBLE, &number), "%s: attribute %s cannot be read",
-                         site->path, name);
-        CHARL_TRY_CLEANUP(charl__text_printf(out, "%.17g", number));
+        CHARL_H5(site->code, H5Aread(attr, H5T_NATIVE_DOUBLE, &number), "%s: attribute %s cannot be read", site->path,
+                 name);
+        CHARL_TRY(charl__text_printf(out, "%.17g", number));
         break;
     case H5T_STRING:
-        CHARL_TRY_CLEANUP(get_string(site, attr, type, name, out));
+        CHARL_TRY(get_string(site, attr, type, name, out));
         break;
     default:
-        CHARL_FAIL_CLEANUP(site->code, "%s: attribute %s is neither a number nor text", site->path, name);
+        CHARL_FAIL(site->code, "%s: attribute %s is neither a number nor text", site->path, name);
     }
-cleanup:
-    charl__h5_close(&type);
-    charl__h5_close(&attr);
-    return st;
+    return CHARL_OK;
 }

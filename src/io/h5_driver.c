@@ -354,25 +354,21 @@ static hid_t registered_driver(void)
 charl_status charl__h5_driver_fapl(charl__h5_io *io, hid_t *out)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
     const hid_t driver = registered_driver();
-    hid_t fapl = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t fapl = H5I_INVALID_HID;
     const driver_info info = {io};
 
     *out = H5I_INVALID_HID;
     *io = (charl__h5_io){.fd = io->fd};
-    CHARL_REQUIRE_CLEANUP(driver >= 0, CHARL_ERR_NOMEM, "HDF5 does not take the file driver");
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, fapl, H5Pcreate(H5P_FILE_ACCESS), "HDF5 access properties");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_driver(fapl, driver, &info), "HDF5 file driver");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110),
-                     "HDF5 format bounds");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_alignment(fapl, 4096, 4096), "HDF5 alignment");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG), "HDF5 close degree");
+    CHARL_REQUIRE(driver >= 0, CHARL_ERR_NOMEM, "HDF5 does not take the file driver");
+    CHARL_H5_OPEN(CHARL_ERR_NOMEM, fapl, H5Pcreate(H5P_FILE_ACCESS), "HDF5 access properties");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_driver(fapl, driver, &info), "HDF5 file driver");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110), "HDF5 format bounds");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_alignment(fapl, 4096, 4096), "HDF5 alignment");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG), "HDF5 close degree");
     *out = fapl;
     fapl = H5I_INVALID_HID;
-cleanup:
-    charl__h5_close(&fapl);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__h5_io_check(const charl__h5_io *io, const char *path, int64_t needed)

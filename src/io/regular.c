@@ -86,19 +86,16 @@ int64_t charl__regular_read(int fd, void *dst, int64_t bytes, int64_t at)
 
 charl_status charl__regular_read_all(const char *path, int64_t most, charl__text *out)
 {
-    charl_status st = CHARL_OK;
     int64_t bytes = 0;
-    int fd = -1;
+    CHARL_SCOPED(charl__regular_close) int fd = -1;
 
-    CHARL_TRY_CLEANUP(charl__regular_open(path, &fd, &bytes));
-    CHARL_REQUIRE_CLEANUP(bytes <= most, CHARL_ERR_CHECKPOINT,
-                          "%s: has %" PRId64 " bytes, at most %" PRId64 " are read", path, bytes, most);
-    CHARL_TRY_CLEANUP(charl__text_reserve(out, (size_t)bytes));
-    CHARL_REQUIRE_CLEANUP(charl__regular_read(fd, out->data + out->length, bytes, 0) == bytes, CHARL_ERR_CHECKPOINT,
-                          "%s: cannot be read", path);
+    CHARL_TRY(charl__regular_open(path, &fd, &bytes));
+    CHARL_REQUIRE(bytes <= most, CHARL_ERR_CHECKPOINT, "%s: has %" PRId64 " bytes, at most %" PRId64 " are read", path,
+                  bytes, most);
+    CHARL_TRY(charl__text_reserve(out, (size_t)bytes));
+    CHARL_REQUIRE(charl__regular_read(fd, out->data + out->length, bytes, 0) == bytes, CHARL_ERR_CHECKPOINT,
+                  "%s: cannot be read", path);
     out->length += (size_t)bytes;
     out->data[out->length] = '\0';
-cleanup:
-    charl__regular_close(&fd);
-    return st;
+    return CHARL_OK;
 }

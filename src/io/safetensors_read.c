@@ -144,12 +144,11 @@ static int by_file(const void *a, const void *b)
 static charl_status add_shards(charl_safetensors *s, const char *dir, const charl__safetensors_place *places, int64_t n,
                                int64_t *of)
 {
-    charl_status st = CHARL_OK;
-    const charl__safetensors_place **sorted = NULL;
+    CHARL_SCOPED_FREE const charl__safetensors_place **sorted = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *sorted, &sorted));
+    CHARL_TRY(charl__alloc_array(n, sizeof *sorted, &sorted));
     for (int64_t i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(check_name(s->path, places[i].file));
+        CHARL_TRY(check_name(s->path, places[i].file));
         sorted[i] = &places[i];
     }
     qsort(sorted, (size_t)n, sizeof *sorted, by_file);
@@ -162,14 +161,12 @@ static charl_status add_shards(charl_safetensors *s, const char *dir, const char
     for (int64_t i = 0; i < n; i++) {
         if (of[i] == i) {
             of[i] = s->n_shards;
-            CHARL_TRY_CLEANUP(add_shard(s, dir, places[i].file));
+            CHARL_TRY(add_shard(s, dir, places[i].file));
         } else {
             of[i] = of[of[i]];
         }
     }
-cleanup:
-    charl_free(sorted);
-    return st;
+    return CHARL_OK;
 }
 
 static int by_name(const void *a, const void *b)
@@ -253,29 +250,26 @@ static bool exists(const char *path)
 /* A folder stands for the index or the file in it. */
 static charl_status resolve(const char *path, char **out)
 {
-    charl_status st = CHARL_OK;
     struct stat s;
-    char *other = NULL;
+    CHARL_SCOPED_FREE char *other = NULL;
 
     *out = NULL;
     if (charl__ends_in(path, file_name + strlen("model")) || stat(path, &s) != 0 || !S_ISDIR(s.st_mode)) {
         return charl__strdup(path, out);
     }
-    CHARL_TRY_CLEANUP(charl__commit_join(path, file_name, out));
+    CHARL_TRY(charl__commit_join(path, file_name, out));
     if (exists(*out)) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__commit_join(path, index_name, &other));
-    CHARL_REQUIRE_CLEANUP(exists(other), CHARL_ERR_CHECKPOINT,
-                          "%s has neither %s nor %s; HINT weights in other formats, such as "
-                          "pytorch_model.bin, must be saved as safetensors first",
-                          path, file_name, index_name);
+    CHARL_TRY(charl__commit_join(path, index_name, &other));
+    CHARL_REQUIRE(exists(other), CHARL_ERR_CHECKPOINT,
+                  "%s has neither %s nor %s; HINT weights in other formats, such as "
+                  "pytorch_model.bin, must be saved as safetensors first",
+                  path, file_name, index_name);
     charl_free(*out);
     *out = other;
     other = NULL;
-cleanup:
-    charl_free(other);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_safetensors_open(const char *path, charl_safetensors **out)

@@ -69,22 +69,19 @@ static charl_status put_entry(charl__text *t, item tensor, int64_t begin)
 
 static charl_status put_metadata(charl__text *t, const charl_data_schema *schema, const char *lock)
 {
-    charl_status st = CHARL_OK;
-    char *json = NULL;
+    CHARL_SCOPED_FREE char *json = NULL;
 
-    CHARL_TRY_CLEANUP(charl__text_printf(t, "\"__metadata__\":{\"format\":\"pt\""));
+    CHARL_TRY(charl__text_printf(t, "\"__metadata__\":{\"format\":\"pt\""));
     if (schema) {
-        CHARL_TRY_CLEANUP(charl_data_schema_print(schema, &json));
-        CHARL_TRY_CLEANUP(charl__text_printf(t, ",\"%s\":", CHARL__SAFETENSORS_SCHEMA));
-        CHARL_TRY_CLEANUP(charl__text_json(t, json));
+        CHARL_TRY(charl_data_schema_print(schema, &json));
+        CHARL_TRY(charl__text_printf(t, ",\"%s\":", CHARL__SAFETENSORS_SCHEMA));
+        CHARL_TRY(charl__text_json(t, json));
     }
     if (lock && lock[0]) {
-        CHARL_TRY_CLEANUP(charl__text_printf(t, ",\"" CHARL__EXPORT_LOCK "\":\"%s\"", lock));
+        CHARL_TRY(charl__text_printf(t, ",\"" CHARL__EXPORT_LOCK "\":\"%s\"", lock));
     }
-    CHARL_TRY_CLEANUP(charl__text_append(t, "}", 1));
-cleanup:
-    charl_free(json);
-    return st;
+    CHARL_TRY(charl__text_append(t, "}", 1));
+    return CHARL_OK;
 }
 
 static charl_status put_header(charl__text *t, const item *sorted, int64_t n, const charl_data_schema *schema,
@@ -138,20 +135,16 @@ charl_status charl_safetensors_save(const char *path, const charl_checkpoint_ten
 charl_status charl__safetensors_save(const char *path, const charl_checkpoint_tensor *tensors, int64_t n_tensors,
                                      const charl_data_schema *schema, const char *lock)
 {
-    charl_status st = CHARL_OK;
-    charl__text header = {0};
-    item *sorted = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text header = {0};
+    CHARL_SCOPED_FREE item *sorted = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n_tensors, sizeof *sorted, &sorted));
+    CHARL_TRY(charl__alloc_array(n_tensors, sizeof *sorted, &sorted));
     for (int64_t i = 0; i < n_tensors; i++) {
         sorted[i] = &tensors[i];
     }
-    CHARL_TRY_CLEANUP(check(sorted, n_tensors));
+    CHARL_TRY(check(sorted, n_tensors));
     qsort(sorted, (size_t)n_tensors, sizeof *sorted, by_width);
-    CHARL_TRY_CLEANUP(put_header(&header, sorted, n_tensors, schema, lock));
-    CHARL_TRY_CLEANUP(write_file(path, &header, sorted, n_tensors));
-cleanup:
-    charl__text_fini(&header);
-    charl_free(sorted);
-    return st;
+    CHARL_TRY(put_header(&header, sorted, n_tensors, schema, lock));
+    CHARL_TRY(write_file(path, &header, sorted, n_tensors));
+    return CHARL_OK;
 }

@@ -143,53 +143,46 @@ charl_status charl__tokenizer_store(const charl_tokenizer *t, charl__writer *w)
 /* The state of a tokenizer of this type; none when the array is not there. */
 static charl_status read_state(charl__file *f, const charl__tokenizer_layout *layout, void **out, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     const charl_shape item = row_shape(layout);
-    charl__array a = CHARL__ARRAY_CLOSED;
+    CHARL_SCOPED(charl__array_fini) charl__array a = CHARL__ARRAY_CLOSED;
     array_name name;
-    void *state = NULL;
+    CHARL_SCOPED_FREE void *state = NULL;
     bool found = false;
 
     *out = NULL;
     *n = 0;
     if (layout->array) {
-        CHARL_TRY_CLEANUP(charl__file_find(f, name_array(layout, name), &found));
+        CHARL_TRY(charl__file_find(f, name_array(layout, name), &found));
     }
     if (!found) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
-    CHARL_REQUIRE_CLEANUP(a.dtype == layout->dtype && charl_shape_equal(&a.item, &item) && a.rows <= MOST_STATE,
-                          CHARL_ERR_DATA, "%s: %s is not a vocabulary", f->path, name);
-    CHARL_TRY_CLEANUP(charl__alloc_array(a.rows, a.item_bytes, &state));
-    CHARL_TRY_CLEANUP(charl__array_read(f, &a, 0, a.rows, state));
+    CHARL_TRY(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
+    CHARL_REQUIRE(a.dtype == layout->dtype && charl_shape_equal(&a.item, &item) && a.rows <= MOST_STATE, CHARL_ERR_DATA,
+                  "%s: %s is not a vocabulary", f->path, name);
+    CHARL_TRY(charl__alloc_array(a.rows, a.item_bytes, &state));
+    CHARL_TRY(charl__array_read(f, &a, 0, a.rows, state));
     *n = a.rows * (item.ndim > 0 ? item.dim[0] : 1);
     *out = state;
     state = NULL;
-cleanup:
-    charl_free(state);
-    charl__array_fini(&a);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_layout(charl__file *f, const charl__tokenizer_layout **out)
 {
-    charl_status st = CHARL_OK;
-    char *name = NULL;
+    CHARL_SCOPED_FREE char *name = NULL;
     char names[200];
 
-    CHARL_TRY_CLEANUP(charl__file_text(f, "/", "tokenizer", &name));
-    CHARL_REQUIRE_CLEANUP(name[0], CHARL_ERR_DATA,
-                          "%s carries no tokenizer; HINT import the text with `charl data import "
-                          "text`, or the tokens with `charl data "
-                          "import tokens --tokenizer FILE`",
-                          f->path);
+    CHARL_TRY(charl__file_text(f, "/", "tokenizer", &name));
+    CHARL_REQUIRE(name[0], CHARL_ERR_DATA,
+                  "%s carries no tokenizer; HINT import the text with `charl data import "
+                  "text`, or the tokens with `charl data "
+                  "import tokens --tokenizer FILE`",
+                  f->path);
     *out = charl__tokenizer_layout_find(name);
-    CHARL_REQUIRE_CLEANUP(*out, CHARL_ERR_DATA, "%s: unknown tokenizer \"%.40s\" (%s)", f->path, name,
-                          charl__text_list(name, layout_name, names, sizeof names));
-cleanup:
-    charl_free(name);
-    return st;
+    CHARL_REQUIRE(*out, CHARL_ERR_DATA, "%s: unknown tokenizer \"%.40s\" (%s)", f->path, name,
+                  charl__text_list(name, layout_name, names, sizeof names));
+    return CHARL_OK;
 }
 
 charl_status charl__tokenizer_of_dataset(const char *path, charl_tokenizer **out)

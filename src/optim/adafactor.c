@@ -50,12 +50,11 @@ static void fill(const charl_optimizer_config *c, int64_t t, charl__step_params 
 
 static charl_status prepare(charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
     const int count = o->set->count;
     int64_t partial = 1, mean = 1;
-    float *size = NULL;
+    CHARL_SCOPED_FREE float *size = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(count, sizeof *size, &size));
+    CHARL_TRY(charl__alloc_array(count, sizeof *size, &size));
     for (int i = 0; i < count; i++) {
         const charl_param *p = o->set->param[i];
 
@@ -68,17 +67,14 @@ static charl_status prepare(charl_optimizer *o)
             mean = v.batch > mean ? v.batch : mean;
         }
     }
-    CHARL_TRY_CLEANUP(charl__tensor_sums_create(o->set, &o->sums));
-    CHARL_TRY_CLEANUP(
+    CHARL_TRY(charl__tensor_sums_create(o->set, &o->sums));
+    CHARL_TRY(
         charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "adafactor direction", &o->scratch[DIRECTION]));
-    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, (size_t)count * 4, "adafactor sizes", &o->scratch[SIZE]));
-    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[SIZE], 0, size, (size_t)count * 4, true));
-    CHARL_TRY_CLEANUP(
-        charl__buffer_create(o->set->dev, (size_t)partial * 4, "adafactor columns", &o->scratch[PARTIAL]));
-    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, (size_t)mean * 4, "adafactor means", &o->scratch[MEAN]));
-cleanup:
-    charl_free(size);
-    return st;
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)count * 4, "adafactor sizes", &o->scratch[SIZE]));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[SIZE], 0, size, (size_t)count * 4, true));
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)partial * 4, "adafactor columns", &o->scratch[PARTIAL]));
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)mean * 4, "adafactor means", &o->scratch[MEAN]));
+    return CHARL_OK;
 }
 
 static charl__arg direction_of(const charl_optimizer *o, const charl_param *p)

@@ -74,9 +74,8 @@ static charl_status declare(const charl_key *k, const void *settings, charl__tex
 
 charl_status charl__custom_enqueue(const charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
     const charl_optimizer_type *type = o->type->custom;
-    charl__text settings = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text settings = {0};
     charl__optimizer_update u = {
         .file = "optim/custom",
         .entry = "charl_custom",
@@ -85,14 +84,12 @@ charl_status charl__custom_enqueue(const charl_optimizer *o)
                    {"CHARL_UPDATE(p, g, lr, weight_decay, scalar0, scalar1, s0, s1, s2)", .text = type->update}}};
 
     for (int i = 0; i < type->row.n_keys; i++) {
-        CHARL_TRY_CLEANUP(declare(&type->row.keys[i], o->config.settings, &settings));
+        CHARL_TRY(declare(&type->row.keys[i], o->config.settings, &settings));
     }
     for (int k = 0; k < type->n_states; k++) {
         u.own[k] = charl__raw(CHARL_ARG_INOUT, o->state[k]);
     }
     u.params[2] = (charl__kernel_param){"CHARL_SETTINGS", .text = charl__text_string(&settings)};
-    CHARL_TRY_CLEANUP(charl__optimizer_update_enqueue(o, NULL, &u));
-cleanup:
-    charl__text_fini(&settings);
-    return st;
+    CHARL_TRY(charl__optimizer_update_enqueue(o, NULL, &u));
+    return CHARL_OK;
 }

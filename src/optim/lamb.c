@@ -10,22 +10,19 @@ enum { DIRECTION, MATRIX };
 
 static charl_status prepare(charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = (size_t)o->set->count * sizeof(uint32_t);
-    uint32_t *matrix = NULL;
+    CHARL_SCOPED_FREE uint32_t *matrix = NULL;
 
-    CHARL_TRY_CLEANUP(charl__tensor_sums_create(o->set, &o->sums));
-    CHARL_TRY_CLEANUP(
+    CHARL_TRY(charl__tensor_sums_create(o->set, &o->sums));
+    CHARL_TRY(
         charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "lamb direction", &o->scratch[DIRECTION]));
-    CHARL_TRY_CLEANUP(charl__alloc_array(o->set->count, sizeof *matrix, &matrix));
+    CHARL_TRY(charl__alloc_array(o->set->count, sizeof *matrix, &matrix));
     for (int i = 0; i < o->set->count; i++) {
         matrix[i] = o->set->param[i]->spec.shape.ndim > 1;
     }
-    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, bytes, "lamb table", &o->scratch[MATRIX]));
-    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[MATRIX], 0, matrix, bytes, true));
-cleanup:
-    charl_free(matrix);
-    return st;
+    CHARL_TRY(charl__buffer_create(o->set->dev, bytes, "lamb table", &o->scratch[MATRIX]));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[MATRIX], 0, matrix, bytes, true));
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_optimizer *o)

@@ -141,30 +141,27 @@ static float decay_of(const charl_optimizer *o, const charl_param *p)
  */
 static charl_status upload_table(charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
     const int64_t blocks = o->set->elements / CHARL_PARAM_ALIGN;
-    float *table = NULL;
+    CHARL_SCOPED_FREE float *table = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(2 * blocks, sizeof *table, &table));
+    CHARL_TRY(charl__alloc_array(2 * blocks, sizeof *table, &table));
     for (int i = 0; i < o->set->count; i++) {
         const charl_param *p = o->set->param[i];
         const int64_t first = p->offset / CHARL_PARAM_ALIGN;
 
-        CHARL_REQUIRE_CLEANUP(
-            isfinite(p->settings.lr_scale) && p->settings.lr_scale >= 0 && isfinite(p->settings.weight_decay),
-            CHARL_ERR_INVALID, "parameter %s: lr_scale is %g and weight_decay %g; a scale is finite and not negative",
-            p->spec.name, (double)p->settings.lr_scale, (double)p->settings.weight_decay);
+        CHARL_REQUIRE(isfinite(p->settings.lr_scale) && p->settings.lr_scale >= 0 && isfinite(p->settings.weight_decay),
+                      CHARL_ERR_INVALID,
+                      "parameter %s: lr_scale is %g and weight_decay %g; a scale is finite and not negative",
+                      p->spec.name, (double)p->settings.lr_scale, (double)p->settings.weight_decay);
 
         for (int64_t b = first; p->spec.trainable && b < first + charl__param_blocks(p); b++) {
             table[2 * b] = decay_of(o, p);
             table[2 * b + 1] = p->settings.lr_scale;
         }
     }
-    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, (size_t)blocks * 8, "optimizer table", &o->table));
-    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->table, 0, table, (size_t)blocks * 8, true));
-cleanup:
-    charl_free(table);
-    return st;
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)blocks * 8, "optimizer table", &o->table));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->table, 0, table, (size_t)blocks * 8, true));
+    return CHARL_OK;
 }
 
 /* Whether training continues after a step that changed nothing. */

@@ -114,28 +114,25 @@ static charl_status copy(charl__buffer *b, int64_t offset, void *host, int64_t b
 /* In memory of the host packed elements are codes, then scales. */
 static charl_status copy_packed(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host, bool writes)
 {
-    charl_status st = CHARL_OK;
     const charl__format f = charl__optimizer_format(o, k);
     const int64_t bytes = charl__packed_bytes(f, n), n_scales = charl__packed_scales(f, n);
     const int64_t first_scale = charl__param_round(bytes), size = (int64_t)sizeof(float);
-    unsigned char *codes = NULL;
+    CHARL_SCOPED_FREE unsigned char *codes = NULL;
     float *scales;
 
-    CHARL_TRY_CLEANUP(charl__alloc((size_t)(first_scale + n_scales * size), &codes));
+    CHARL_TRY(charl__alloc((size_t)(first_scale + n_scales * size), &codes));
     scales = (float *)(void *)(codes + first_scale);
     if (writes) {
         charl__pack(f, host, n, codes, scales);
     }
-    CHARL_TRY_CLEANUP(copy(o->codes[k], charl__packed_bytes(f, at), codes, bytes, writes));
+    CHARL_TRY(copy(o->codes[k], charl__packed_bytes(f, at), codes, bytes, writes));
     if (o->scales[k]) {
-        CHARL_TRY_CLEANUP(copy(o->scales[k], charl__packed_scales(f, at) * size, scales, n_scales * size, writes));
+        CHARL_TRY(copy(o->scales[k], charl__packed_scales(f, at) * size, scales, n_scales * size, writes));
     }
     if (!writes) {
         charl__unpack(f, codes, scales, n, host);
     }
-cleanup:
-    charl_free(codes);
-    return st;
+    return CHARL_OK;
 }
 
 /* Between host memory and elements [at, at + n) of state k or, if k is the number of states, of the average. `at` is a multiple of

@@ -232,15 +232,12 @@ static charl_status add_row(charl__run_rows *rows, double step, double time, con
 
 static charl_status open_text(const char *dir, const char *name, FILE **out)
 {
-    charl_status st = CHARL_OK;
-    char *path = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__commit_join(dir, name, &path));
+    CHARL_TRY(charl__commit_join(dir, name, &path));
     *out = fopen(path, "re");
-cleanup:
-    charl_free(path);
-    return st;
+    return CHARL_OK;
 }
 
 /* Steps or seconds that a run can have: a double counts so far by ones. */
@@ -410,49 +407,44 @@ static int by_step(const void *a, const void *b)
 /* Whether dir/link leads to the checkpoint `name`. */
 static charl_status leads_to(const char *dir, const char *link, const char *name, bool *out)
 {
-    charl_status st = CHARL_OK;
-    char target[256], *path = NULL;
+    char target[256];
+    CHARL_SCOPED_FREE char *path = NULL;
     const char *base;
     ssize_t n;
 
     *out = false;
-    CHARL_TRY_CLEANUP(charl__commit_join(dir, link, &path));
+    CHARL_TRY(charl__commit_join(dir, link, &path));
     n = readlink(path, target, sizeof target - 1);
     if (n > 0) {
         target[n] = '\0';
         base = strrchr(target, '/');
         *out = strcmp(base ? base + 1 : target, name) == 0;
     }
-cleanup:
-    charl_free(path);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_checkpoint(charl__run_log *log, const char *dir, const char *name)
 {
-    charl_status st = CHARL_OK;
     const size_t digits = strncmp(name, "step-", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
-    char *path = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
     charl__run_file *c;
     struct stat info;
 
     if (digits == 0 || strcmp(name + 5 + digits, ".h5") != 0 || strlen(name) >= sizeof c->name) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__commit_join(dir, name, &path));
+    CHARL_TRY(charl__commit_join(dir, name, &path));
     if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) {
-        CHARL_TRY_CLEANUP(charl__grow(log->n_checkpoints, sizeof *log->checkpoint, &log->checkpoint));
+        CHARL_TRY(charl__grow(log->n_checkpoints, sizeof *log->checkpoint, &log->checkpoint));
         c = &log->checkpoint[log->n_checkpoints];
         *c = (charl__run_file){
             .step = strtoll(name + 5, NULL, 10), .bytes = info.st_size, .time = (double)info.st_mtime};
         snprintf(c->name, sizeof c->name, "%.63s", name);
-        CHARL_TRY_CLEANUP(leads_to(log->path, "last.h5", name, &c->is_last));
-        CHARL_TRY_CLEANUP(leads_to(log->path, "best.h5", name, &c->is_best));
+        CHARL_TRY(leads_to(log->path, "last.h5", name, &c->is_last));
+        CHARL_TRY(leads_to(log->path, "best.h5", name, &c->is_best));
         log->n_checkpoints++;
     }
-cleanup:
-    charl_free(path);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_checkpoints(charl__run_log *log)
@@ -487,23 +479,20 @@ cleanup:
 /* run.name, or the last component of the path. */
 static charl_status give_name(charl__run_log *log)
 {
-    charl_status st = CHARL_OK;
     const char *name = charl__run_setting_find(log, "run.name"), *slash;
-    char *path = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
     size_t n;
 
     if (!name || !name[0]) {
-        CHARL_TRY_CLEANUP(charl__strdup(log->path, &path));
+        CHARL_TRY(charl__strdup(log->path, &path));
         for (n = strlen(path); n > 1 && path[n - 1] == '/'; n--) {
             path[n - 1] = '\0';
         }
         slash = strrchr(path, '/');
         name = slash && slash[1] ? slash + 1 : path;
     }
-    CHARL_TRY_CLEANUP(charl__strdup(name, &log->name));
-cleanup:
-    charl_free(path);
-    return st;
+    CHARL_TRY(charl__strdup(name, &log->name));
+    return CHARL_OK;
 }
 
 charl_status charl__run_log_read(const char *path, charl__run_log *log)
@@ -549,10 +538,9 @@ void charl__run_log_fini(charl__run_log *log)
 /* Paths in place of names that several runs have. */
 static charl_status tell_apart(charl__run_log *log, int n)
 {
-    charl_status st = CHARL_OK;
-    bool *is_shared = NULL;
+    CHARL_SCOPED_FREE bool *is_shared = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *is_shared, &is_shared));
+    CHARL_TRY(charl__alloc_array(n, sizeof *is_shared, &is_shared));
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < n; k++) {
             is_shared[i] = is_shared[i] || (k != i && strcmp(log[k].name, log[i].name) == 0);
@@ -562,12 +550,10 @@ static charl_status tell_apart(charl__run_log *log, int n)
         if (is_shared[i]) {
             charl_free(log[i].name);
             log[i].name = NULL;
-            CHARL_TRY_CLEANUP(charl__strdup(log[i].path, &log[i].name));
+            CHARL_TRY(charl__strdup(log[i].path, &log[i].name));
         }
     }
-cleanup:
-    charl_free(is_shared);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__run_logs_read(const char *const *path, int n, charl__run_log **out)

@@ -124,40 +124,36 @@ cleanup:
 static charl_status merge(part *p, int n, const char *path)
 {
     static const char head[] = "{\"traceEvents\":[\n";
-    charl_status st = CHARL_OK;
-    charl__commit c = {.fd = -1};
-    charl__text out = {0};
+    CHARL_SCOPED(charl__commit_fini) charl__commit c = {.fd = -1};
+    CHARL_SCOPED(charl__text_fini) charl__text out = {0};
     double zero_s = (double)INFINITY;
     int64_t pids = 0;
 
     for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(open_part(&p[i]));
+        CHARL_TRY(open_part(&p[i]));
         p[i].first_pid = pids;
         pids += p[i].pids;
         zero_s = fmin(zero_s, p[i].zero_s);
     }
-    CHARL_REQUIRE_CLEANUP(pids <= CHARL__TRACE_MAX_PIDS, CHARL_ERR_DATA, "the time lines have more than %d processes",
-                          CHARL__TRACE_MAX_PIDS);
-    CHARL_TRY_CLEANUP(charl__commit_begin(path, &c));
-    CHARL_TRY_CLEANUP(charl__commit_write(&c, head, sizeof head - 1));
+    CHARL_REQUIRE(pids <= CHARL__TRACE_MAX_PIDS, CHARL_ERR_DATA, "the time lines have more than %d processes",
+                  CHARL__TRACE_MAX_PIDS);
+    CHARL_TRY(charl__commit_begin(path, &c));
+    CHARL_TRY(charl__commit_write(&c, head, sizeof head - 1));
     for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(copy(&p[i], (p[i].zero_s - zero_s) * 1e6, &c, &out));
+        CHARL_TRY(copy(&p[i], (p[i].zero_s - zero_s) * 1e6, &c, &out));
     }
     charl__text_clear(&out);
-    CHARL_TRY_CLEANUP(
+    CHARL_TRY(
         charl__text_printf(&out,
                            "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":0,\"args\":{\"labels\":\"charl\"}}\n],"
                            "\"displayTimeUnit\":\"ms\","
                            "\"otherData\":{\"program\":\"charl %s\",\"run\":\"\",\"merged\":%d,\"zero_s\":",
                            charl_version(), n));
-    CHARL_TRY_CLEANUP(charl__text_json_number(&out, zero_s));
-    CHARL_TRY_CLEANUP(charl__text_printf(&out, "}}\n"));
-    CHARL_TRY_CLEANUP(charl__commit_write(&c, out.data, out.length));
-    CHARL_TRY_CLEANUP(charl__commit_end(&c, NULL, NULL));
-cleanup:
-    charl__commit_fini(&c);
-    charl__text_fini(&out);
-    return st;
+    CHARL_TRY(charl__text_json_number(&out, zero_s));
+    CHARL_TRY(charl__text_printf(&out, "}}\n"));
+    CHARL_TRY(charl__commit_write(&c, out.data, out.length));
+    CHARL_TRY(charl__commit_end(&c, NULL, NULL));
+    return CHARL_OK;
 }
 
 charl_status charl_trace_merge(const char *const *files, int n_files, const char *path)

@@ -13,43 +13,39 @@ enum { BLOCK_LABELS = 1 << 20, WORD = 64 };
 
 charl_status charl__session_count_classes(charl__session *s, charl_split split, int64_t *count)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = s->data.rows[split], labels = charl_shape_count(&s->data.y_shape);
     const int64_t block = labels < BLOCK_LABELS ? BLOCK_LABELS / labels : 1;
-    int64_t *rows = NULL;
-    int32_t *label = NULL;
+    CHARL_SCOPED_FREE int64_t *rows = NULL;
+    CHARL_SCOPED_FREE int32_t *label = NULL;
 
     memset(count, 0, (size_t)s->data.classes * sizeof *count);
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(block, sizeof *rows, &rows));
-    CHARL_TRY_CLEANUP(charl__alloc_array(block * labels, sizeof *label, &label));
+    CHARL_TRY(charl__alloc_array(block, sizeof *rows, &rows));
+    CHARL_TRY(charl__alloc_array(block * labels, sizeof *label, &label));
     for (int64_t first = 0; first < n; first += block) {
         const int64_t m = n - first < block ? n - first : block;
 
         for (int64_t i = 0; i < m; i++) {
             rows[i] = first + i;
         }
-        CHARL_TRY_CLEANUP(charl_dataset_read(s->ds, split, rows, m, NULL, label));
+        CHARL_TRY(charl_dataset_read(s->ds, split, rows, m, NULL, label));
         for (int64_t i = 0; i < m * labels; i++) {
             if (label[i] >= 0) {
                 count[label[i]]++;
             }
         }
     }
-cleanup:
-    charl_free(rows);
-    charl_free(label);
-    return st;
+    return CHARL_OK;
 }
 
 /* A class with fewer samples, or pixels, weighs more: samples / (classes * samples of the class), of classes that occur. */
 static charl_status balance(charl__session *s, float *out)
 {
-    charl_status st = CHARL_OK;
-    int64_t *count = NULL, samples = 0, occur = 0;
+    CHARL_SCOPED_FREE int64_t *count = NULL;
+    int64_t samples = 0, occur = 0;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(s->data.classes, sizeof *count, &count));
-    CHARL_TRY_CLEANUP(charl__session_count_classes(s, CHARL_SPLIT_TRAIN, count));
+    CHARL_TRY(charl__alloc_array(s->data.classes, sizeof *count, &count));
+    CHARL_TRY(charl__session_count_classes(s, CHARL_SPLIT_TRAIN, count));
     for (int64_t c = 0; c < s->data.classes; c++) {
         samples += count[c];
         occur += count[c] > 0;
@@ -57,9 +53,7 @@ static charl_status balance(charl__session *s, float *out)
     for (int64_t c = 0; c < s->data.classes; c++) {
         out[c] = count[c] > 0 ? (float)((double)samples / ((double)occur * (double)count[c])) : 1.0F;
     }
-cleanup:
-    charl_free(count);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_list(const charl__session *s, const char *text, float *out)
@@ -94,7 +88,6 @@ static charl_status read_list(const charl__session *s, const char *text, float *
 
 charl_status charl__session_weigh_classes(charl__session *s)
 {
-    charl_status st = CHARL_OK;
     const char *text = s->config->train.class_weights;
     const charl__loss *loss = charl__config_loss(s->config);
     const charl_target_kind targets = charl__task_targets(loss, &s->data);
@@ -102,20 +95,17 @@ charl_status charl__session_weigh_classes(charl__session *s)
         s->data.labelled && s->data.classes > 0 && s->data.y_dtype == CHARL_I32 &&
         (targets == CHARL_TARGET_MAPS ? !loss->build_counted
                                       : targets == CHARL_TARGET_CLASS && s->data.y_shape.ndim == 0);
-    float *weights = NULL;
+    CHARL_SCOPED_FREE float *weights = NULL;
 
     if (!text[0]) {
         return CHARL_OK;
     }
-    CHARL_REQUIRE_CLEANUP(
-        has_classes, CHARL_ERR_CONFIG,
-        "train.class_weights weighs classes for cross_entropy or focal; %s holds %s, and train.loss = %s", s->data.path,
-        charl_dataset_kind_name(s->data.kind), s->config->train.loss);
-    CHARL_TRY_CLEANUP(charl__alloc_array(s->data.classes, sizeof *weights, &weights));
-    CHARL_TRY_CLEANUP(strcmp(text, "balanced") == 0 ? balance(s, weights) : read_list(s, text, weights));
-    CHARL_TRY_CLEANUP(charl__dataset_weigh_classes(s->ds, weights));
+    CHARL_REQUIRE(has_classes, CHARL_ERR_CONFIG,
+                  "train.class_weights weighs classes for cross_entropy or focal; %s holds %s, and train.loss = %s",
+                  s->data.path, charl_dataset_kind_name(s->data.kind), s->config->train.loss);
+    CHARL_TRY(charl__alloc_array(s->data.classes, sizeof *weights, &weights));
+    CHARL_TRY(strcmp(text, "balanced") == 0 ? balance(s, weights) : read_list(s, text, weights));
+    CHARL_TRY(charl__dataset_weigh_classes(s->ds, weights));
     s->data.weighted = true;
-cleanup:
-    charl_free(weights);
-    return st;
+    return CHARL_OK;
 }

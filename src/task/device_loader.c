@@ -146,22 +146,19 @@ static charl_status write_rows(const batch_part *p, int64_t first, int64_t n, co
 static charl_status create_stats(charl__device_loader *f, int64_t n, const float *mean, const float *std,
                                  charl_tensor **shift, charl_tensor **scale)
 {
-    charl_status st = CHARL_OK;
     const charl_shape shape = {1, {n}};
     const size_t bytes = (size_t)n * sizeof(float);
-    float *inverse = NULL;
+    CHARL_SCOPED_FREE float *inverse = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *inverse, &inverse));
+    CHARL_TRY(charl__alloc_array(n, sizeof *inverse, &inverse));
     for (int64_t i = 0; i < n; i++) {
         inverse[i] = 1.0F / std[i];
     }
-    CHARL_TRY_CLEANUP(charl_tensor_create(f->o.dev, CHARL_F32, &shape, shift));
-    CHARL_TRY_CLEANUP(charl_tensor_create(f->o.dev, CHARL_F32, &shape, scale));
-    CHARL_TRY_CLEANUP(charl_tensor_write(*shift, mean, bytes));
-    CHARL_TRY_CLEANUP(charl_tensor_write(*scale, inverse, bytes));
-cleanup:
-    charl_free(inverse);
-    return st;
+    CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &shape, shift));
+    CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &shape, scale));
+    CHARL_TRY(charl_tensor_write(*shift, mean, bytes));
+    CHARL_TRY(charl_tensor_write(*scale, inverse, bytes));
+    return CHARL_OK;
 }
 
 static charl_status create_normalization(charl__device_loader *f)
@@ -238,16 +235,13 @@ static charl_status fill_weights(charl__device_loader *f)
 
 static charl_status fill_starts(charl__device_loader *f)
 {
-    charl_status st = CHARL_OK;
-    int32_t *starts = NULL;
+    CHARL_SCOPED_FREE int32_t *starts = NULL;
     int64_t n;
 
-    CHARL_TRY_CLEANUP(charl__dataset_starts(f->o.ds, f->o.split, &starts, &n));
-    CHARL_TRY_CLEANUP(charl_tensor_create(f->o.dev, CHARL_I32, &(charl_shape){1, {n}}, &f->part[STARTS].tensor));
-    CHARL_TRY_CLEANUP(charl_tensor_write(f->part[STARTS].tensor, starts, (size_t)n * sizeof *starts));
-cleanup:
-    charl_free(starts);
-    return st;
+    CHARL_TRY(charl__dataset_starts(f->o.ds, f->o.split, &starts, &n));
+    CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_I32, &(charl_shape){1, {n}}, &f->part[STARTS].tensor));
+    CHARL_TRY(charl_tensor_write(f->part[STARTS].tensor, starts, (size_t)n * sizeof *starts));
+    return CHARL_OK;
 }
 
 static charl_status move_tokens(charl__device_loader *f, const block *k)

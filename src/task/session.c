@@ -292,19 +292,18 @@ static charl_status check_image_size(const charl__session *s)
 
 charl_status charl__session_match_data(charl__session *s)
 {
-    charl_status st = CHARL_OK;
-    char *notes = NULL;
+    CHARL_SCOPED_FREE char *notes = NULL;
 
-    CHARL_TRY_CLEANUP(check_image_size(s));
-    CHARL_REQUIRE_CLEANUP(s->masked <= 0 || s->config->data.masked > 0, CHARL_ERR_CONFIG,
-                          "%s was trained with data.masked = %g, and does not predict the next token; HINT "
-                          "data.masked=%g",
-                          s->origin, s->masked, s->masked);
+    CHARL_TRY(check_image_size(s));
+    CHARL_REQUIRE(s->masked <= 0 || s->config->data.masked > 0, CHARL_ERR_CONFIG,
+                  "%s was trained with data.masked = %g, and does not predict the next token; HINT "
+                  "data.masked=%g",
+                  s->origin, s->masked, s->masked);
     if (s->schema && s->starts) {
-        CHARL_TRY_CLEANUP(renew_outputs(s));
+        CHARL_TRY(renew_outputs(s));
     }
     if (s->schema) {
-        CHARL_TRY_CLEANUP(charl__dataset_map(s->ds, s->schema, s->origin, !s->infers, &notes));
+        CHARL_TRY(charl__dataset_map(s->ds, s->schema, s->origin, !s->infers, &notes));
         charl__session_warn_lines(s, notes);
         charl_dataset_get_info(s->ds, &s->data);
     }
@@ -316,15 +315,13 @@ charl_status charl__session_match_data(charl__session *s)
             warn_of_version_1(s);
         }
         s->data.classes = s->classes > s->data.classes ? s->classes : s->data.classes;
-        CHARL_TRY_CLEANUP(charl__task_schema(s->config, s->ds, &s->schema));
+        CHARL_TRY(charl__task_schema(s->config, s->ds, &s->schema));
         s->schema->classes = s->data.classes;
     }
     if (s->starts && s->origin && charl_dataset_kind_has_tokens(s->schema->kind)) {
-        CHARL_TRY_CLEANUP(check_tokenizer(s));
+        CHARL_TRY(check_tokenizer(s));
     }
-cleanup:
-    charl_free(notes);
-    return st;
+    return CHARL_OK;
 }
 
 #define VERSION_1 "%s is a checkpoint of version 1, which stores neither names nor mean and std of its data"
@@ -560,11 +557,10 @@ charl_status charl__session_start_weights(charl__session *s)
                                          .rename = s->config->init.rename,
                                          .config = s->config,
                                          .model = s->model};
-    charl_status st = CHARL_OK;
     charl_params_report report = {.loaded = 0};
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
-    CHARL_TRY_CLEANUP(charl__weights_load(s->params, s->origin, &o, &words, &report, &text));
+    CHARL_TRY(charl__weights_load(s->params, s->origin, &o, &words, &report, &text));
     for (const char *p = charl__text_string(&text); *p;) {
         const int length = (int)strcspn(p, "\n");
 
@@ -572,11 +568,9 @@ charl_status charl__session_start_weights(charl__session *s)
         p += length + (p[length] == '\n');
     }
     if (s->warned) {
-        CHARL_TRY_CLEANUP(warn_of_origin(s));
+        CHARL_TRY(warn_of_origin(s));
     }
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }
 
 void charl__session_fini(charl__session *s)

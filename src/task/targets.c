@@ -11,50 +11,44 @@ enum { BLOCK = 1 << 20 };
 
 charl_status charl__session_scan_targets(charl__session *s, charl_split split, charl__take_targets *take, void *user)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = s->data.rows[split], per_row = charl_shape_count(&s->data.y_shape);
     const int64_t block = per_row < BLOCK ? BLOCK / per_row : 1, room = block < n ? block : n;
-    int64_t *rows = NULL;
-    int32_t *y = NULL; /* or f32 */
+    CHARL_SCOPED_FREE int64_t *rows = NULL;
+    CHARL_SCOPED_FREE int32_t *y = NULL; /* or f32 */
     bool stop = false;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(room, sizeof *rows, &rows));
-    CHARL_TRY_CLEANUP(charl__alloc_array(room * per_row, sizeof *y, &y));
+    CHARL_TRY(charl__alloc_array(room, sizeof *rows, &rows));
+    CHARL_TRY(charl__alloc_array(room * per_row, sizeof *y, &y));
     for (int64_t first = 0; first < n && !stop; first += block) {
         const int64_t m = n - first < block ? n - first : block;
 
         for (int64_t i = 0; i < m; i++) {
             rows[i] = first + i;
         }
-        CHARL_TRY_CLEANUP(charl_dataset_read(s->ds, split, rows, m, NULL, y));
+        CHARL_TRY(charl_dataset_read(s->ds, split, rows, m, NULL, y));
         take(user, y, m * per_row, &stop);
     }
-cleanup:
-    charl_free(rows);
-    charl_free(y);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__session_measure_chance(charl__session *s)
 {
     enum { MOST_ROWS = 1 << 24 };
-    charl_status st = CHARL_OK;
-    int64_t *classes = NULL, largest = 0, all = 0;
+    CHARL_SCOPED_FREE int64_t *classes = NULL;
+    int64_t largest = 0, all = 0;
 
     if (!s->data.labelled || s->data.y_dtype != CHARL_I32 || s->data.y_shape.ndim > 0 ||
         s->data.rows[CHARL_SPLIT_TRAIN] > MOST_ROWS) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(s->data.classes, sizeof *classes, &classes));
-    CHARL_TRY_CLEANUP(charl__session_count_classes(s, CHARL_SPLIT_TRAIN, classes));
+    CHARL_TRY(charl__alloc_array(s->data.classes, sizeof *classes, &classes));
+    CHARL_TRY(charl__session_count_classes(s, CHARL_SPLIT_TRAIN, classes));
     for (int64_t c = 0; c < s->data.classes; c++) {
         largest = classes[c] > largest ? classes[c] : largest;
         all += classes[c];
     }
     s->chance = all > 0 ? (double)largest / (double)all : 0.0;
-cleanup:
-    charl_free(classes);
-    return st;
+    return CHARL_OK;
 }
 
 typedef struct one_hot {

@@ -382,16 +382,13 @@ static charl_var *step_seed(charl_graph *g, charl_steps *steps)
 
 charl_status charl__task_freeze(const charl_config *config, charl_params *params)
 {
-    charl_status st = CHARL_OK;
-    charl__text patterns = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text patterns = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&patterns, "%s%s",
-                                         config->lora.rank > 0 ? "*, !*.lora_A.weight, !*.lora_B.weight, " : "",
-                                         config->train.freeze));
-    CHARL_TRY_CLEANUP(charl_params_freeze(params, charl__text_string(&patterns), NULL));
-cleanup:
-    charl__text_fini(&patterns);
-    return st;
+    CHARL_TRY(charl__text_printf(&patterns, "%s%s",
+                                 config->lora.rank > 0 ? "*, !*.lora_A.weight, !*.lora_B.weight, " : "",
+                                 config->train.freeze));
+    CHARL_TRY(charl_params_freeze(params, charl__text_string(&patterns), NULL));
+    return CHARL_OK;
 }
 
 /* Before the first graph is compiled; the others share its parameters. Without a training only what is packed need

@@ -105,26 +105,24 @@ charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, c
 {
     CHARL_GIVEN(set, spec, out);
     CHARL_OWNED(&set->owner, "set of parameters");
-    charl_status st = CHARL_OK;
     charl_param *p = NULL;
-    char *name = NULL;
+    CHARL_SCOPED_FREE char *name = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(
+    CHARL_REQUIRE(
         charl__text_is_name(spec->name), CHARL_ERR_INVALID,
         "\"%.80s\" cannot be the name of a parameter: checkpoints take 1 to 255 bytes without blanks, control "
         "characters and /",
         spec->name ? spec->name : "");
-    CHARL_REQUIRE_CLEANUP(!charl_params_find(set, spec->name), CHARL_ERR_INVALID, "parameter %s is declared twice",
-                          spec->name);
-    CHARL_REQUIRE_CLEANUP(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
-                          "parameter %s comes too late: a graph of this set is already compiled", spec->name);
-    CHARL_TRY_CLEANUP(charl_shape_check(&spec->shape));
-    CHARL_TRY_CLEANUP(check_init(spec));
-    CHARL_TRY_CLEANUP(charl__grow(set->count, sizeof *set->param, &set->param));
-    CHARL_TRY_CLEANUP(grow_places(set));
-    CHARL_TRY_CLEANUP(charl__strdup(spec->name, &name));
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
+    CHARL_REQUIRE(!charl_params_find(set, spec->name), CHARL_ERR_INVALID, "parameter %s is declared twice", spec->name);
+    CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
+                  "parameter %s comes too late: a graph of this set is already compiled", spec->name);
+    CHARL_TRY(charl_shape_check(&spec->shape));
+    CHARL_TRY(check_init(spec));
+    CHARL_TRY(charl__grow(set->count, sizeof *set->param, &set->param));
+    CHARL_TRY(grow_places(set));
+    CHARL_TRY(charl__strdup(spec->name, &name));
+    CHARL_TRY(charl__alloc(sizeof *p, &p));
     p->spec = *spec;
     p->spec.name = name;
     p->settings = (charl_param_settings){.lr_scale = 1.0F, .weight_decay = -1.0F};
@@ -135,9 +133,7 @@ charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, c
     *place_of(set, name) = set->count;
     *out = p;
     name = NULL;
-cleanup:
-    charl_free(name);
-    return st;
+    return CHARL_OK;
 }
 
 int charl_params_get_count(const charl_params *set)
@@ -285,22 +281,20 @@ static charl_status withdraw(charl_params *set)
 /* Freeze the parameters that `patterns` choose, or train them again. */
 static charl_status change(charl_params *set, const char *patterns, bool freeze, int *count)
 {
-    charl_status st = CHARL_OK;
-    bool *chosen = NULL;
+    CHARL_SCOPED_FREE bool *chosen = NULL;
     int n = 0;
 
-    CHARL_REQUIRE_CLEANUP(
-        set->users == 0, CHARL_ERR_INVALID,
-        "parameters %s are %s while %d graphs, optimizers and data-parallel objects use the set; HINT "
-        "destroy these first, and build others afterwards",
-        patterns, freeze ? "frozen" : "unfrozen", set->users);
-    CHARL_REQUIRE_CLEANUP(!charl__params_is_laid_out(set) || set->packing == CHARL_PACKING_F32, CHARL_ERR_INVALID,
-                          "parameters %s are %s too late: packed ones stay as the first graph has found them", patterns,
-                          freeze ? "frozen" : "unfrozen");
-    CHARL_TRY_CLEANUP(charl__alloc_array(set->count + 1, sizeof *chosen, &chosen));
-    CHARL_TRY_CLEANUP(charl__params_choose(set, patterns, !freeze, chosen));
+    CHARL_REQUIRE(set->users == 0, CHARL_ERR_INVALID,
+                  "parameters %s are %s while %d graphs, optimizers and data-parallel objects use the set; HINT "
+                  "destroy these first, and build others afterwards",
+                  patterns, freeze ? "frozen" : "unfrozen", set->users);
+    CHARL_REQUIRE(!charl__params_is_laid_out(set) || set->packing == CHARL_PACKING_F32, CHARL_ERR_INVALID,
+                  "parameters %s are %s too late: packed ones stay as the first graph has found them", patterns,
+                  freeze ? "frozen" : "unfrozen");
+    CHARL_TRY(charl__alloc_array(set->count + 1, sizeof *chosen, &chosen));
+    CHARL_TRY(charl__params_choose(set, patterns, !freeze, chosen));
     if (charl__params_is_laid_out(set)) {
-        CHARL_TRY_CLEANUP(withdraw(set));
+        CHARL_TRY(withdraw(set));
     }
     for (int i = 0; i < set->count; i++) {
         if (chosen[i]) {
@@ -312,9 +306,7 @@ static charl_status change(charl_params *set, const char *patterns, bool freeze,
     if (count) {
         *count = n;
     }
-cleanup:
-    charl_free(chosen);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_params_freeze(charl_params *set, const char *patterns, int *count)
@@ -678,53 +670,46 @@ static void draw(const charl_param_spec *spec, uint64_t seed, float *v)
 charl_status charl_params_initialize(charl_params *set, uint64_t seed)
 {
     CHARL_GIVEN(set);
-    charl_status st = CHARL_OK;
-    float *v = NULL;
+    CHARL_SCOPED_FREE float *v = NULL;
 
-    CHARL_TRY_CLEANUP(charl__device_enter(set->dev));
-    CHARL_REQUIRE_CLEANUP(set->dev || set->count == 0, CHARL_ERR_INVALID,
-                          "parameters are initialised after a graph of the set has been compiled");
+    CHARL_TRY(charl__device_enter(set->dev));
+    CHARL_REQUIRE(set->dev || set->count == 0, CHARL_ERR_INVALID,
+                  "parameters are initialised after a graph of the set has been compiled");
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
-        CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
+        CHARL_TRY(charl__alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
         draw(&p->spec, seed, v);
-        CHARL_TRY_CLEANUP(charl_param_write(p, v));
+        CHARL_TRY(charl_param_write(p, v));
         charl_free(v);
         v = NULL;
     }
-cleanup:
-    charl_free(v);
-    return st;
+    return CHARL_OK;
 }
 
 /* Between `values` and the device, to it if `writes`: in host memory packed values are codes, then scales. */
 static charl_status copy_packed(const charl_param *p, float *values, bool writes)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = charl_shape_count(&p->spec.shape);
     const size_t bytes = charl__tensor_bytes(p->codes);
-    unsigned char *codes = NULL;
+    CHARL_SCOPED_FREE unsigned char *codes = NULL;
     float *scales;
 
-    CHARL_TRY_CLEANUP(charl__alloc_large(bytes + 4 + (size_t)charl__param_bytes(p), &codes));
+    CHARL_TRY(charl__alloc_large(bytes + 4 + (size_t)charl__param_bytes(p), &codes));
     scales = (float *)(void *)(codes + (bytes + 3) / 4 * 4);
     if (writes) {
         charl__pack(p->format, values, n, codes, scales);
     }
-    CHARL_TRY_CLEANUP(writes ? charl_tensor_write(p->codes, codes, bytes) : charl_tensor_read(p->codes, codes, bytes));
+    CHARL_TRY(writes ? charl_tensor_write(p->codes, codes, bytes) : charl_tensor_read(p->codes, codes, bytes));
     if (p->scales) {
         const size_t size = charl__tensor_bytes(p->scales);
 
-        CHARL_TRY_CLEANUP(writes ? charl_tensor_write(p->scales, scales, size)
-                                 : charl_tensor_read(p->scales, scales, size));
+        CHARL_TRY(writes ? charl_tensor_write(p->scales, scales, size) : charl_tensor_read(p->scales, scales, size));
     }
     if (!writes) {
         charl__unpack(p->format, codes, scales, n, values);
     }
-cleanup:
-    charl_free(codes);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_param_write(charl_param *p, const float *src)

@@ -77,50 +77,42 @@ static charl_status list_values(const char *values, charl__text *out)
 
 static charl_status read_setting(const reader *r, const charl_weights_setting *s)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0}, list = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0}, list = {0};
     char own[WORD];
     const char *value = s->absent, *name = s->theirs;
     bool found = false;
 
     if (s->theirs) {
-        CHARL_TRY_CLEANUP(first_member(r, s->theirs, &text, &name, &found));
+        CHARL_TRY(first_member(r, s->theirs, &text, &name, &found));
         value = found ? charl__text_string(&text) : s->absent;
     }
-    CHARL_REQUIRE_CLEANUP(value, CHARL_ERR_CONFIG, "%s: %.*s is missing", r->label, (int)strcspn(name, "|"), name);
+    CHARL_REQUIRE(value, CHARL_ERR_CONFIG, "%s: %.*s is missing", r->label, (int)strcspn(name, "|"), name);
     if (found && s->values) {
         if (!translate(s->values, value, own)) {
-            CHARL_TRY_CLEANUP(list_values(s->values, &list));
-            CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "%s: %.*s = %.60s is not supported; charl has %s", r->label,
-                               (int)strcspn(name, "|"), name, value, charl__text_string(&list));
+            CHARL_TRY(list_values(s->values, &list));
+            CHARL_FAIL(CHARL_ERR_CONFIG, "%s: %.*s = %.60s is not supported; charl has %s", r->label,
+                       (int)strcspn(name, "|"), name, value, charl__text_string(&list));
         }
         value = own;
     }
     if (s->own) {
-        CHARL_TRY_CLEANUP(r->take(r->ctx, s->own, value, r->label));
+        CHARL_TRY(r->take(r->ctx, s->own, value, r->label));
     }
-cleanup:
-    charl__text_fini(&text);
-    charl__text_fini(&list);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status no_layout(const char *label, const char *type)
 {
-    charl_status st = CHARL_OK;
     const charl_weights_layout *layout;
-    charl__text list = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text list = {0};
 
     for (int i = 0; (layout = charl__layout_at(i)) != NULL; i++) {
         if (layout->model_type) {
-            CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s%s", list.length ? ", " : "", layout->model_type));
+            CHARL_TRY(charl__text_printf(&list, "%s%s", list.length ? ", " : "", layout->model_type));
         }
     }
-    CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "%s: model_type = %.60s is not supported; charl has %s", label, type,
-                       charl__text_string(&list));
-cleanup:
-    charl__text_fini(&list);
-    return st;
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: model_type = %.60s is not supported; charl has %s", label, type,
+               charl__text_string(&list));
 }
 
 static charl_status read_settings(const reader *r, const char *type)

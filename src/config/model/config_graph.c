@@ -209,8 +209,7 @@ static charl_status substitute(const pairs *parameters, const char *text, charl_
 static charl_status value_of(expander *e, const scope *sc, const charl__section *s, const charl__layer_key *k,
                              char **out)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0}, list = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0}, list = {0};
     char why[CHARL__WHY] = "", part[256];
     const char *cursor;
 
@@ -218,7 +217,7 @@ static charl_status value_of(expander *e, const scope *sc, const charl__section 
     if (!sc->parameters || !strchr(k->value, '$')) {
         return charl__strdup(k->value, out);
     }
-    CHARL_TRY_CLEANUP(substitute(sc->parameters, k->value, &text, why));
+    CHARL_TRY(substitute(sc->parameters, k->value, &text, why));
     cursor = charl__text_string(&text);
     while (why[0] == '\0' && cursor) {
         const size_t n = strcspn(cursor, ",");
@@ -227,18 +226,15 @@ static charl_status value_of(expander *e, const scope *sc, const charl__section 
         if (!evaluate(part, sizeof part)) {
             snprintf(why, sizeof why, "%.100s is not a whole number", part);
         }
-        CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s%s", part, cursor[n] ? "," : ""));
+        CHARL_TRY(charl__text_printf(&list, "%s%s", part, cursor[n] ? "," : ""));
         cursor = cursor[n] ? cursor + n + 1 : NULL;
     }
     if (why[0] != '\0') {
-        CHARL_TRY_CLEANUP(refuse(e, s, k, why));
+        CHARL_TRY(refuse(e, s, k, why));
     } else {
-        CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&list), out));
+        CHARL_TRY(charl__strdup(charl__text_string(&list), out));
     }
-cleanup:
-    charl__text_fini(&text);
-    charl__text_fini(&list);
-    return st;
+    return CHARL_OK;
 }
 
 /* "input" is 0, "input2" is 1; other names -1. */
@@ -298,9 +294,8 @@ static void explain(const expander *e, const scope *sc, const charl__section *s,
 static charl_status resolve(expander *e, const scope *sc, const charl__section *s, const charl__layer_key *k,
                             const char *word, char **out)
 {
-    charl_status st = CHARL_OK;
     const int input = input_index(word);
-    charl__text path = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
     const char *found = NULL;
     char why[CHARL__WHY];
 
@@ -309,18 +304,16 @@ static charl_status resolve(expander *e, const scope *sc, const charl__section *
         *sc->read |= 1U << input;
         found = sc->inputs[input];
     } else if (input < 0) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s%s", sc->prefix, word));
+        CHARL_TRY(charl__text_printf(&path, "%s%s", sc->prefix, word));
         found = pairs_find(&e->outputs, charl__text_string(&path), path.length);
     }
     if (found) {
-        CHARL_TRY_CLEANUP(charl__strdup(found, out));
+        CHARL_TRY(charl__strdup(found, out));
     } else {
         explain(e, sc, s, word, why);
-        CHARL_TRY_CLEANUP(refuse(e, s, k, why));
+        CHARL_TRY(refuse(e, s, k, why));
     }
-cleanup:
-    charl__text_fini(&path);
-    return st;
+    return CHARL_OK;
 }
 
 typedef struct inputs {
@@ -370,12 +363,11 @@ static charl_status read_inputs(expander *e, const scope *sc, const charl__secti
 static charl_status qualify(const expander *e, const scope *sc, const charl_layer_type *type, const char *key,
                             char **value)
 {
-    charl_status st = CHARL_OK;
-    charl__text path = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
 
     for (int i = 0; type && i < type->row.n_keys; i++) {
         if (type->row.keys[i].kind == CHARL_KEY_LAYER && strcmp(type->row.keys[i].name, key) == 0) {
-            CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s%s", sc->prefix, *value));
+            CHARL_TRY(charl__text_printf(&path, "%s%s", sc->prefix, *value));
             if (pairs_find(&e->outputs, charl__text_string(&path), path.length)) {
                 charl_free(*value);
                 *value = charl__text_steal(&path);
@@ -383,9 +375,7 @@ static charl_status qualify(const expander *e, const scope *sc, const charl_laye
             break;
         }
     }
-cleanup:
-    charl__text_fini(&path);
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_ours(const char *key)
@@ -435,10 +425,9 @@ static charl_status add_layer(expander *e, const scope *sc, const charl__section
 static charl_status read_parameters(expander *e, const scope *sc, const charl__section *s, const char *block,
                                     pairs *out)
 {
-    charl_status st = CHARL_OK;
     const charl__section *head = find_head(e->d, block);
     const scope defaults = {.parameters = out}; /* a default may use the parameters above it */
-    char *value = NULL;
+    CHARL_SCOPED_FREE char *value = NULL;
     char why[CHARL__WHY];
 
     for (int i = 0; head && i < head->n_keys; i++) {
@@ -449,11 +438,10 @@ static charl_status read_parameters(expander *e, const scope *sc, const charl__s
         }
         if (!given && head->keys[i].value[0] == '\0') {
             snprintf(why, sizeof why, "%.60s is missing: block %.60s needs it", head->keys[i].key, block);
-            CHARL_TRY_CLEANUP(refuse(e, s, NULL, why));
+            CHARL_TRY(refuse(e, s, NULL, why));
         }
-        CHARL_TRY_CLEANUP(given ? value_of(e, sc, s, given, &value)
-                                : value_of(e, &defaults, head, &head->keys[i], &value));
-        CHARL_TRY_CLEANUP(pairs_add(out, head->keys[i].key, value ? value : ""));
+        CHARL_TRY(given ? value_of(e, sc, s, given, &value) : value_of(e, &defaults, head, &head->keys[i], &value));
+        CHARL_TRY(pairs_add(out, head->keys[i].key, value ? value : ""));
         charl_free(value);
         value = NULL;
     }
@@ -470,11 +458,9 @@ static charl_status read_parameters(expander *e, const scope *sc, const charl__s
             }
         }
         snprintf(why, sizeof why, "block %.60s has no such parameter%s", block, charl__did_you_mean(near));
-        CHARL_TRY_CLEANUP(refuse(e, s, &s->keys[i], why));
+        CHARL_TRY(refuse(e, s, &s->keys[i], why));
     }
-cleanup:
-    charl_free(value);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status expand(expander *e, const scope *sc, char **last);
@@ -526,42 +512,37 @@ cleanup:
 static charl_status expand_section(expander *e, const scope *sc, const charl__section *s, const char *name,
                                    const char *type, int64_t copies, inputs *in, char **last)
 {
-    charl_status st = CHARL_OK;
-    charl__text path = {0}, whole = {0};
-    char *out = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0}, whole = {0};
+    CHARL_SCOPED_FREE char *out = NULL;
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&whole, "%s%s", sc->prefix, name));
+    CHARL_TRY(charl__text_printf(&whole, "%s%s", sc->prefix, name));
     for (int64_t i = 0; i < (copies ? copies : 1) && (i == 0 || e->mistakes->count == 0); i++) {
         charl__text_clear(&path);
-        CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s", charl__text_string(&whole)));
+        CHARL_TRY(charl__text_printf(&path, "%s", charl__text_string(&whole)));
         if (copies) {
-            CHARL_TRY_CLEANUP(charl__text_printf(&path, ".%lld", (long long)i));
+            CHARL_TRY(charl__text_printf(&path, ".%lld", (long long)i));
         }
         if (has_block(e->d, type)) {
-            CHARL_TRY_CLEANUP(expand_block(e, sc, s, type, charl__text_string(&path), in, &out));
+            CHARL_TRY(expand_block(e, sc, s, type, charl__text_string(&path), in, &out));
         } else {
-            CHARL_TRY_CLEANUP(add_layer(e, sc, s, type, charl__text_string(&path), in));
-            CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&path), &out));
+            CHARL_TRY(add_layer(e, sc, s, type, charl__text_string(&path), in));
+            CHARL_TRY(charl__strdup(charl__text_string(&path), &out));
         }
         if (!out) {
             break; /* after a mistake */
         }
-        CHARL_TRY_CLEANUP(pairs_add(&e->outputs, charl__text_string(&path), out));
+        CHARL_TRY(pairs_add(&e->outputs, charl__text_string(&path), out));
         charl_free(in->names[0]); /* the next copy reads this one */
         in->names[0] = out;
         out = NULL;
     }
     if (copies) {
-        CHARL_TRY_CLEANUP(pairs_add(&e->outputs, charl__text_string(&whole), in->names[0]));
+        CHARL_TRY(pairs_add(&e->outputs, charl__text_string(&whole), in->names[0]));
     }
     charl_free(*last);
     *last = in->names[0];
     in->names[0] = NULL;
-cleanup:
-    charl_free(out);
-    charl__text_fini(&path);
-    charl__text_fini(&whole);
-    return st;
+    return CHARL_OK;
 }
 
 /* The number after `repeat`, 0 without; -1 after a mistake. */

@@ -153,14 +153,14 @@ static int find_levels(const charl_model *model, const charl_params *set, int *l
 
 static charl_status apply_depth(const charl_config *config, const charl_model *model, charl_params *set)
 {
-    charl_status st = CHARL_OK;
     const int count = charl_params_get_count(set);
-    int *level = NULL, n;
+    CHARL_SCOPED_FREE int *level = NULL;
+    int n;
 
     if (config->optimizer.layer_decay >= 1.0) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(count + 1, sizeof *level, &level));
+    CHARL_TRY(charl__alloc_array(count + 1, sizeof *level, &level));
     n = find_levels(model, set, level);
     for (int i = 0; i < count; i++) {
         charl_param *p = charl_params_get(set, i);
@@ -170,9 +170,7 @@ static charl_status apply_depth(const charl_config *config, const charl_model *m
             (float)((double)s.lr_scale * pow(config->optimizer.layer_decay, n - (level[i] > 0 ? level[i] : 1)));
         charl_param_set_settings(p, s);
     }
-cleanup:
-    charl_free(level);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__groups_apply(const charl_config *config, const charl_model *model, charl_params *set,

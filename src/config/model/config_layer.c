@@ -131,8 +131,7 @@ static charl_status refuse_rest(const charl__config_layer *layer, charl__mistake
 charl_status charl__config_read_layers(const charl_config *cfg, charl__config_layer_reader read, void *user)
 {
     CHARL_GIVEN(cfg, read);
-    charl_status st = CHARL_OK;
-    charl__mistakes mistakes = {0};
+    CHARL_SCOPED(charl__mistakes_fini) charl__mistakes mistakes = {0};
 
     for (int i = 0; i < cfg->detail->n_layers; i++) {
         charl__config_layer *layer = &cfg->detail->layers[i];
@@ -140,16 +139,14 @@ charl_status charl__config_read_layers(const charl_config *cfg, charl__config_la
 
         if (one == CHARL_ERR_CONFIG) {
             /* The message carries its place already; the origin only sorts. */
-            CHARL_TRY_CLEANUP(charl__mistake_add_text(&mistakes, layer->origin, NULL, charl_error_message()));
+            CHARL_TRY(charl__mistake_add_text(&mistakes, layer->origin, NULL, charl_error_message()));
         } else {
-            CHARL_TRY_CLEANUP(one);
-            CHARL_TRY_CLEANUP(refuse_rest(layer, &mistakes));
+            CHARL_TRY(one);
+            CHARL_TRY(refuse_rest(layer, &mistakes));
         }
     }
-    CHARL_TRY_CLEANUP(charl__mistakes_report(&mistakes));
-cleanup:
-    charl__mistakes_fini(&mistakes);
-    return st;
+    CHARL_TRY(charl__mistakes_report(&mistakes));
+    return CHARL_OK;
 }
 
 int charl__config_layer_count(const charl_config *cfg)

@@ -62,10 +62,9 @@ static bool is_same(const charl__key *key, const char *now, const char *was)
 /* A key is compared where both sides use it; that another type is chosen is told by the key `type`. */
 static charl_status diff_keys(differ *d, const charl_config *now, const charl_config *was)
 {
-    charl_status st = CHARL_OK;
     const charl__schema *schema = charl__config_schema();
-    charl__text a = {0};
-    charl__text b = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text a = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text b = {0};
 
     for (int i = 0; i < schema->count; i++) {
         const charl__key *key = &schema->keys[i];
@@ -75,17 +74,13 @@ static charl_status diff_keys(differ *d, const charl_config *now, const charl_co
         }
         charl__text_clear(&a);
         charl__text_clear(&b);
-        CHARL_TRY_CLEANUP(charl__config_value_print(key, (const char *)now + key->offset, &a));
-        CHARL_TRY_CLEANUP(charl__config_value_print(key, (const char *)was + key->offset, &b));
+        CHARL_TRY(charl__config_value_print(key, (const char *)now + key->offset, &a));
+        CHARL_TRY(charl__config_value_print(key, (const char *)was + key->offset, &b));
         if (!is_same(key, charl__text_string(&a), charl__text_string(&b))) {
-            CHARL_TRY_CLEANUP(
-                say(d, change_of(key), key->section, key->name, charl__text_string(&a), charl__text_string(&b)));
+            CHARL_TRY(say(d, change_of(key), key->section, key->name, charl__text_string(&a), charl__text_string(&b)));
         }
     }
-cleanup:
-    charl__text_fini(&a);
-    charl__text_fini(&b);
-    return st;
+    return CHARL_OK;
 }
 
 static const charl__section *find_section(const charl_config *cfg, const char *header)

@@ -25,18 +25,15 @@ static charl_status end_line(charl__text *t, size_t start, const charl__origin *
 
 static charl_status print_path(const charl__key *key, const char *value, const char *here, charl__text *t)
 {
-    charl_status st = CHARL_OK;
-    char *full = NULL;
+    CHARL_SCOPED_FREE char *full = NULL;
 
     if (value[0] == '/' || charl__key_choice_index(key, value) >= 0) {
-        CHARL_TRY_CLEANUP(charl__config_quote(value, t));
+        CHARL_TRY(charl__config_quote(value, t));
     } else {
-        CHARL_TRY_CLEANUP(charl__config_path(here, value, &full));
-        CHARL_TRY_CLEANUP(charl__config_quote(full, t));
+        CHARL_TRY(charl__config_path(here, value, &full));
+        CHARL_TRY(charl__config_quote(full, t));
     }
-cleanup:
-    charl_free(full);
-    return st;
+    return CHARL_OK;
 }
 
 /* The keys of sections and of the types that are chosen: the others have no effect. */
@@ -93,18 +90,15 @@ static charl_status print_layers(const charl_config *cfg, bool origins, charl__t
 charl_status charl_config_print(const charl_config *cfg, bool origins, char **out)
 {
     CHARL_GIVEN(cfg, out);
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
     char here[PATH_MAX];
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(getcwd(here, sizeof here), CHARL_ERR_IO, "current directory: %s", strerror(errno));
-    CHARL_TRY_CLEANUP(print_keys(cfg, origins, here, &t));
-    CHARL_TRY_CLEANUP(print_layers(cfg, origins, &t));
+    CHARL_REQUIRE(getcwd(here, sizeof here), CHARL_ERR_IO, "current directory: %s", strerror(errno));
+    CHARL_TRY(print_keys(cfg, origins, here, &t));
+    CHARL_TRY(print_layers(cfg, origins, &t));
     *out = charl__text_steal(&t);
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    return CHARL_OK;
 }
 
 const char *charl__key_type_text(const charl__key *key)
@@ -218,8 +212,7 @@ static charl_status help_section(const char *section, charl__text *t)
 charl_status charl_config_help(const char *section, char **out)
 {
     CHARL_GIVEN(out);
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
     const char *current = "";
     const bool layers = section && strcmp(section, "layer") == 0;
 
@@ -227,22 +220,20 @@ charl_status charl_config_help(const char *section, char **out)
     if (section && !layers && !charl__key_section_known(section)) {
         const char *near = charl__key_nearest_section(section);
 
-        CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "unknown section \"%.100s\"%s", section, charl__did_you_mean(near));
+        CHARL_FAIL(CHARL_ERR_CONFIG, "unknown section \"%.100s\"%s", section, charl__did_you_mean(near));
     }
     for (int i = 0; i < charl__section_key_count; i++) {
         const char *here = charl__section_keys[i].section;
 
         if (strcmp(current, here) != 0 && (!section || strcmp(section, here) == 0)) {
-            CHARL_TRY_CLEANUP(help_section(here, &t));
+            CHARL_TRY(help_section(here, &t));
         }
         current = here;
     }
     if (!section || layers) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", layers ? "" : "\n"));
-        CHARL_TRY_CLEANUP(charl__layer_help(&t));
+        CHARL_TRY(charl__text_printf(&t, "%s", layers ? "" : "\n"));
+        CHARL_TRY(charl__layer_help(&t));
     }
     *out = charl__text_steal(&t);
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    return CHARL_OK;
 }

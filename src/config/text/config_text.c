@@ -69,18 +69,15 @@ charl_status charl__mistake_add_text(charl__mistakes *list, charl__origin origin
 charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section, const char *key,
                                 const char *reason)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", charl__origin_text(origin)));
+    CHARL_TRY(charl__text_printf(&text, "%s", charl__origin_text(origin)));
     if (section) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, ": [%s]%s%s", section, key ? " " : "", key ? key : ""));
+        CHARL_TRY(charl__text_printf(&text, ": [%s]%s%s", section, key ? " " : "", key ? key : ""));
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&text, ": %s", reason));
-    CHARL_TRY_CLEANUP(charl__mistake_add_text(list, origin, section, charl__text_string(&text)));
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    CHARL_TRY(charl__text_printf(&text, ": %s", reason));
+    CHARL_TRY(charl__mistake_add_text(list, origin, section, charl__text_string(&text)));
+    return CHARL_OK;
 }
 
 bool charl__mistakes_in(const charl__mistakes *list, int n, const char *section)
@@ -108,8 +105,7 @@ static int compare_mistakes(const void *a, const void *b)
 charl_status charl__mistakes_report(charl__mistakes *list)
 {
     enum { ROOM = 1900 }; /* an error message holds 2047 bytes */
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
     int shown = 0;
 
     if (list->count == 0) {
@@ -122,15 +118,12 @@ charl_status charl__mistakes_report(charl__mistakes *list)
         if (shown > 0 && text.length + strlen(line) > ROOM) {
             break;
         }
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s%s", shown > 0 ? "\n" : "", line));
+        CHARL_TRY(charl__text_printf(&text, "%s%s", shown > 0 ? "\n" : "", line));
     }
     if (shown < list->count) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, "\nand %d more", list->count - shown));
+        CHARL_TRY(charl__text_printf(&text, "\nand %d more", list->count - shown));
     }
-    CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "%s", charl__text_string(&text));
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s", charl__text_string(&text));
 }
 
 void charl__mistakes_fini(charl__mistakes *list)
@@ -176,58 +169,52 @@ static const char *variable(const char *at, const char *name, size_t *length, ch
 
 charl_status charl__config_expand(const char *text, const char *name, char **out, char *why)
 {
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
 
     *out = NULL;
     why[0] = '\0';
-    CHARL_TRY_CLEANUP(charl__text_append(&t, "", 0));
+    CHARL_TRY(charl__text_append(&t, "", 0));
     for (const char *p = text; *p != '\0';) {
         size_t n = strcspn(p, "$");
 
         if (n > 0) {
-            CHARL_TRY_CLEANUP(charl__text_append(&t, p, n));
+            CHARL_TRY(charl__text_append(&t, p, n));
         } else if (p[1] == '{') {
             const char *value = variable(p, name, &n, why);
 
             if (!value) {
                 break;
             }
-            CHARL_TRY_CLEANUP(charl__text_append(&t, value, strlen(value)));
+            CHARL_TRY(charl__text_append(&t, value, strlen(value)));
         } else {
-            CHARL_TRY_CLEANUP(charl__text_append(&t, "$", 1));
+            CHARL_TRY(charl__text_append(&t, "$", 1));
             n = p[1] == '$' ? 2 : 1;
         }
         p += n;
     }
-    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&t), out));
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    CHARL_TRY(charl__strdup(charl__text_string(&t), out));
+    return CHARL_OK;
 }
 
 charl_status charl__config_path(const char *directory, const char *path, char **out)
 {
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
     const char *home = getenv("HOME");
 
     *out = NULL;
     if (path[0] == '~' && path[1] == '/' && home) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s", home, path + 1));
+        CHARL_TRY(charl__text_printf(&t, "%s%s", home, path + 1));
     } else if (strcmp(path, ".") == 0 && directory[0] != '\0') {
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", directory));
+        CHARL_TRY(charl__text_printf(&t, "%s", directory));
     } else if (path[0] == '/' || path[0] == '\0' || directory[0] == '\0') {
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", path));
+        CHARL_TRY(charl__text_printf(&t, "%s", path));
     } else {
         const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
 
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s%s", directory, slash, path));
+        CHARL_TRY(charl__text_printf(&t, "%s%s%s", directory, slash, path));
     }
-    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&t), out));
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    CHARL_TRY(charl__strdup(charl__text_string(&t), out));
+    return CHARL_OK;
 }
 
 charl_status charl__config_quote(const char *value, charl__text *out)

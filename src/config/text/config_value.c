@@ -60,39 +60,36 @@ static int floats_of(const char *text, float *out)
 /* auto, none or "MEANS / DEVIATIONS" */
 static charl_status set_normalize(const char *text, charl__normalize *field, char *why)
 {
-    charl_status st = CHARL_OK;
     charl__normalize v = {.kind = CHARL__NORMALIZE_GIVEN};
     const int word = charl__choice_index("auto|none", text);
-    char *copy = NULL;
+    CHARL_SCOPED_FREE char *copy = NULL;
     char *slash;
 
     if (word >= 0) {
         *field = (charl__normalize){.kind = word == 0 ? CHARL__NORMALIZE_AUTO : CHARL__NORMALIZE_NONE};
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__strdup(text, &copy));
+    CHARL_TRY(charl__strdup(text, &copy));
     slash = strchr(copy, '/');
     if (!slash) {
         snprintf(why, CHARL__WHY, "\"%.100s\" is not auto, none or MEANS / DEVIATIONS", text);
-        goto cleanup;
+        return CHARL_OK;
     }
     *slash = '\0';
     v.count = floats_of(copy, v.mean);
     if (v.count < 1 || floats_of(slash + 1, v.std) != v.count) {
         snprintf(why, CHARL__WHY, "expected as many deviations as means, 1 to %d numbers each, such as 0.5 / 0.25",
                  CHARL_CONFIG_LIST);
-        goto cleanup;
+        return CHARL_OK;
     }
     for (int i = 0; i < v.count; i++) {
         if (!(v.std[i] > 0.0F)) {
             snprintf(why, CHARL__WHY, "deviations must be positive");
-            goto cleanup;
+            return CHARL_OK;
         }
     }
     *field = v;
-cleanup:
-    charl_free(copy);
-    return st;
+    return CHARL_OK;
 }
 
 static bool device_rule_is_valid(const charl__key *key, const char *text)

@@ -131,16 +131,15 @@ static void mix_columns(const double *row, const taps *t, int64_t channels, int6
 
 charl_status charl__pixels_resize(const charl__pixels *in, const charl_image_format *format, unsigned char *out)
 {
-    charl_status st = CHARL_OK;
     const placement p = place(in, format);
     const int64_t plane = format->height * format->width;
-    double *row = NULL;
-    taps *ty = NULL, *tx = NULL;
+    CHARL_SCOPED_FREE double *row = NULL;
+    CHARL_SCOPED_FREE taps *ty = NULL, *tx = NULL;
     int64_t begin, end;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(3 * in->width, sizeof *row, &row));
-    CHARL_TRY_CLEANUP(make_taps(&p.y, &ty));
-    CHARL_TRY_CLEANUP(make_taps(&p.x, &tx));
+    CHARL_TRY(charl__alloc_array(3 * in->width, sizeof *row, &row));
+    CHARL_TRY(make_taps(&p.y, &ty));
+    CHARL_TRY(make_taps(&p.x, &tx));
     begin = 3 * tx[0].first;
     end = 3 * (tx[p.x.length - 1].first + tx[p.x.length - 1].count);
     memset(out, 0, (size_t)(format->channels * plane));
@@ -150,9 +149,5 @@ charl_status charl__pixels_resize(const charl__pixels *in, const charl_image_for
             mix_columns(row, &tx[x], format->channels, plane, out + (p.top + y) * format->width + p.left + x);
         }
     }
-cleanup:
-    charl_free(tx);
-    charl_free(ty);
-    charl_free(row);
-    return st;
+    return CHARL_OK;
 }

@@ -142,27 +142,23 @@ static charl_status role_of(const char *path, int64_t line, const char *name, in
 /* A text in parts, [{"type": "text", "text": "..."}, ...], in their place as one. */
 static charl_status join_parts(const char *path, int64_t line, json_t *object, const char *name)
 {
-    charl_status st = CHARL_OK;
     const json_t *parts = json_object_get(object, name);
-    charl__text all = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text all = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_append(&all, "", 0));
+    CHARL_TRY(charl__text_append(&all, "", 0));
     for (size_t i = 0; i < json_array_size(parts); i++) {
         const json_t *part = json_array_get(parts, i),
                      *text = json_is_string(part) ? part : json_object_get(part, "text");
         const char *type = json_string_value(json_object_get(part, "type"));
 
-        CHARL_REQUIRE_CLEANUP(
-            json_is_string(text), CHARL_ERR_DATA,
-            "%s:%lld: part %zu of field \"%s\" is not a text%s%.60s; a model of charl reads text only", path,
-            (long long)line, i + 1, name, type ? " but of type " : "", type ? type : "");
-        CHARL_TRY_CLEANUP(charl__text_append(&all, json_string_value(text), json_string_length(text)));
+        CHARL_REQUIRE(json_is_string(text), CHARL_ERR_DATA,
+                      "%s:%lld: part %zu of field \"%s\" is not a text%s%.60s; a model of charl reads text only", path,
+                      (long long)line, i + 1, name, type ? " but of type " : "", type ? type : "");
+        CHARL_TRY(charl__text_append(&all, json_string_value(text), json_string_length(text)));
     }
-    CHARL_REQUIRE_CLEANUP(json_object_set_new(object, name, json_stringn(charl__text_string(&all), all.length)) == 0,
-                          CHARL_ERR_NOMEM, "out of memory");
-cleanup:
-    charl__text_fini(&all);
-    return st;
+    CHARL_REQUIRE(json_object_set_new(object, name, json_stringn(charl__text_string(&all), all.length)) == 0,
+                  CHARL_ERR_NOMEM, "out of memory");
+    return CHARL_OK;
 }
 
 /* A text of an object, which must be there unless `optional`. */
@@ -211,27 +207,24 @@ static charl_status put_messages(chat *c, const char *path, int64_t line, json_t
 /* instruction, perhaps input, and output. */
 static charl_status put_instruction(chat *c, const char *path, int64_t line, json_t *object)
 {
-    charl_status st = CHARL_OK;
     json_t *system, *instruction, *input, *output;
-    charl__text user = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text user = {0};
 
-    CHARL_TRY_CLEANUP(get_text(path, line, object, "system", true, &system));
-    CHARL_TRY_CLEANUP(get_text(path, line, object, "instruction", false, &instruction));
-    CHARL_TRY_CLEANUP(get_text(path, line, object, "input", true, &input));
-    CHARL_TRY_CLEANUP(get_text(path, line, object, "output", false, &output));
-    CHARL_TRY_CLEANUP(charl__text_append(&user, json_string_value(instruction), json_string_length(instruction)));
+    CHARL_TRY(get_text(path, line, object, "system", true, &system));
+    CHARL_TRY(get_text(path, line, object, "instruction", false, &instruction));
+    CHARL_TRY(get_text(path, line, object, "input", true, &input));
+    CHARL_TRY(get_text(path, line, object, "output", false, &output));
+    CHARL_TRY(charl__text_append(&user, json_string_value(instruction), json_string_length(instruction)));
     if (input && json_string_length(input) > 0) {
-        CHARL_TRY_CLEANUP(charl__text_append(&user, "\n\n", 2));
-        CHARL_TRY_CLEANUP(charl__text_append(&user, json_string_value(input), json_string_length(input)));
+        CHARL_TRY(charl__text_append(&user, "\n\n", 2));
+        CHARL_TRY(charl__text_append(&user, json_string_value(input), json_string_length(input)));
     }
     if (system && json_string_length(system) > 0) {
-        CHARL_TRY_CLEANUP(put_text(c, CHARL__CHAT_SYSTEM, system));
+        CHARL_TRY(put_text(c, CHARL__CHAT_SYSTEM, system));
     }
-    CHARL_TRY_CLEANUP(put_message(c, CHARL__CHAT_USER, user.data, user.length));
-    CHARL_TRY_CLEANUP(put_text(c, CHARL__CHAT_ASSISTANT, output));
-cleanup:
-    charl__text_fini(&user);
-    return st;
+    CHARL_TRY(put_message(c, CHARL__CHAT_USER, user.data, user.length));
+    CHARL_TRY(put_text(c, CHARL__CHAT_ASSISTANT, output));
+    return CHARL_OK;
 }
 
 static charl_status put_object(chat *c, const char *path, int64_t line, json_t *object)
@@ -336,10 +329,9 @@ static charl_status read_conversations(chat *c, const charl__paths *paths)
 static charl_status split_off(chat *c, int64_t keep, int64_t *train)
 {
     const int64_t n = c->n_starts;
-    charl_status st = CHARL_OK;
-    int64_t *starts = c->starts, *ends = c->ends;
-    unsigned char *counts = c->counts;
-    int32_t *tokens = c->tokens;
+    CHARL_SCOPED_FREE int64_t *starts = c->starts, *ends = c->ends;
+    CHARL_SCOPED_FREE unsigned char *counts = c->counts;
+    CHARL_SCOPED_FREE int32_t *tokens = c->tokens;
 
     c->starts = c->ends = NULL;
     c->tokens = NULL;
@@ -347,23 +339,18 @@ static charl_status split_off(chat *c, int64_t keep, int64_t *train)
     c->n_starts = c->n_tokens = 0;
     for (int64_t i = 0; i < n; i++) {
         if (i == keep) {
-            CHARL_TRY_CLEANUP(end_split(c));
+            CHARL_TRY(end_split(c));
             *train = c->base = c->n_tokens;
         }
         c->first = c->n_tokens;
         for (int64_t k = starts[i]; k < ends[i]; k++) {
             c->counting = counts[k];
-            CHARL_TRY_CLEANUP(take_tokens(c, &tokens[k], 1));
+            CHARL_TRY(take_tokens(c, &tokens[k], 1));
         }
         c->counting = false;
-        CHARL_TRY_CLEANUP(end_conversation(c, "", 0));
+        CHARL_TRY(end_conversation(c, "", 0));
     }
-cleanup:
-    charl_free(starts);
-    charl_free(ends);
-    charl_free(tokens);
-    charl_free(counts);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status write_tokens(chat *c, const char *out, int64_t train, bool overwrite)

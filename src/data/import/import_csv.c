@@ -118,25 +118,22 @@ typedef charl_status take_column(csv_import *c, const char *text, int column);
 /* Every column of a list. A text with a comma in it is one column where there is such a one. */
 static charl_status for_columns(csv_import *c, const char *list, take_column *take)
 {
-    charl_status st = CHARL_OK;
-    char *copy = NULL;
+    CHARL_SCOPED_FREE char *copy = NULL;
     const bool one = charl__table_find(&c->table, list) >= 0;
     bool by_name;
     int column;
 
-    CHARL_TRY_CLEANUP(charl__strdup(list, &copy));
+    CHARL_TRY(charl__strdup(list, &copy));
     for (char *name = copy, *next; name; name = next) {
         next = one ? NULL : strchr(name, ',');
         if (next) {
             *next++ = '\0';
         }
-        CHARL_TRY_CLEANUP(find_column(c, name, &column, &by_name));
+        CHARL_TRY(find_column(c, name, &column, &by_name));
         c->named = c->named || by_name;
-        CHARL_TRY_CLEANUP(take(c, name, column));
+        CHARL_TRY(take(c, name, column));
     }
-cleanup:
-    charl_free(copy);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status take_label(csv_import *c, const char *text, int column)
@@ -203,25 +200,22 @@ static charl_status take_missing(csv_import *c, char *entry)
 
 static charl_status read_missing(csv_import *c)
 {
-    charl_status st = CHARL_OK;
-    char *copy = NULL;
+    CHARL_SCOPED_FREE char *copy = NULL;
 
-    CHARL_TRY_CLEANUP(charl__strdup(c->o->missing, &copy));
+    CHARL_TRY(charl__strdup(c->o->missing, &copy));
     for (char *entry = copy, *next; entry; entry = next) {
         next = strchr(entry, ',');
         if (next) {
             *next++ = '\0';
         }
-        CHARL_TRY_CLEANUP(take_missing(c, entry));
+        CHARL_TRY(take_missing(c, entry));
     }
     for (int i = 0; i < c->recipe.n; i++) {
         if (!c->is_asked[i] && (!is_target(c, i) || c->missing == CHARL__MISSING_DROP)) {
             c->recipe.column[i].missing = c->missing;
         }
     }
-cleanup:
-    charl_free(copy);
-    return st;
+    return CHARL_OK;
 }
 
 /* The options that name columns, given the first record. */
@@ -416,8 +410,8 @@ static bool may_be_empty(const csv_import *c, int i)
 /* Columns that decide_column would leave out take no row with them: it decides after the rows are chosen. */
 static charl_status leave_out_empty(csv_import *c)
 {
-    charl_status st = CHARL_OK;
-    bool *has_values = NULL, more = true;
+    CHARL_SCOPED_FREE bool *has_values = NULL;
+    bool more = true;
     int empty = 0;
 
     for (int i = 0; i < c->recipe.n; i++) {
@@ -426,9 +420,9 @@ static charl_status leave_out_empty(csv_import *c)
     if (empty == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(c->recipe.n, sizeof *has_values, &has_values));
+    CHARL_TRY(charl__alloc_array(c->recipe.n, sizeof *has_values, &has_values));
     while (empty > 0) { /* few rows where each column has values */
-        CHARL_TRY_CLEANUP(charl__table_next(&c->table, &more));
+        CHARL_TRY(charl__table_next(&c->table, &more));
         if (!more) {
             break;
         }
@@ -439,7 +433,7 @@ static charl_status leave_out_empty(csv_import *c)
             }
         }
     }
-    CHARL_TRY_CLEANUP(charl__table_rewind(&c->table));
+    CHARL_TRY(charl__table_rewind(&c->table));
     for (int i = 0; i < c->recipe.n; i++) {
         charl__recipe_column *column = &c->recipe.column[i];
 
@@ -454,9 +448,7 @@ static charl_status leave_out_empty(csv_import *c)
             charl__import_note(c->common, "column %s has no values and is left out", charl__table_column(&c->table, i));
         }
     }
-cleanup:
-    charl_free(has_values);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status look(csv_import *c)
@@ -805,8 +797,7 @@ static charl_status fail_undecided(const csv_import *c, const undecided *u)
 /* Every column with missing values for which there is no way. */
 static charl_status check_missing(csv_import *c)
 {
-    charl_status st = CHARL_OK;
-    charl__text others = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text others = {0};
     const char *mark;
     int first = -1;
 
@@ -817,12 +808,11 @@ static charl_status check_missing(csv_import *c)
         if (column->kind == CHARL__COLUMN_DROPPED || (is_target(c, i) && is_class(c))) {
             continue;
         }
-        CHARL_REQUIRE_CLEANUP(
-            !words || !c->is_asked[i] ||
-                (column->missing != CHARL__MISSING_MEAN && column->missing != CHARL__MISSING_MEDIAN),
-            CHARL_ERR_CONFIG,
-            "%s: column %s is categorical, so it has no mean and no median; HINT --missing flag or drop", c->path,
-            charl__table_column(&c->table, i));
+        CHARL_REQUIRE(!words || !c->is_asked[i] ||
+                          (column->missing != CHARL__MISSING_MEAN && column->missing != CHARL__MISSING_MEDIAN),
+                      CHARL_ERR_CONFIG,
+                      "%s: column %s is categorical, so it has no mean and no median; HINT --missing flag or drop",
+                      c->path, charl__table_column(&c->table, i));
         if (c->look[i].missing == 0 || column->missing != CHARL__MISSING_ERROR) {
             continue;
         }
@@ -833,27 +823,24 @@ static charl_status check_missing(csv_import *c)
     for (int i = 0; i < c->recipe.n; i++) {
         if (i != first && c->look[i].missing > 0 && c->recipe.column[i].missing == CHARL__MISSING_ERROR &&
             c->recipe.column[i].kind != CHARL__COLUMN_DROPPED) {
-            CHARL_TRY_CLEANUP(charl__text_printf(&others, "%s%s", others.length ? ", " : "; so are values of ",
-                                                 charl__table_column(&c->table, i)));
+            CHARL_TRY(charl__text_printf(&others, "%s%s", others.length ? ", " : "; so are values of ",
+                                         charl__table_column(&c->table, i)));
         }
     }
-    CHARL_REQUIRE_CLEANUP(
-        first < 0 || !is_target(c, first), CHARL_ERR_DATA,
-        "%s:%lld: column %s is missing%s; HINT a row without a target is left out by --missing COLUMN:drop", c->path,
-        (long long)c->look[first].first_missing.line, charl__table_column(&c->table, first),
-        charl__text_string(&others));
+    CHARL_REQUIRE(first < 0 || !is_target(c, first), CHARL_ERR_DATA,
+                  "%s:%lld: column %s is missing%s; HINT a row without a target is left out by --missing COLUMN:drop",
+                  c->path, (long long)c->look[first].first_missing.line, charl__table_column(&c->table, first),
+                  charl__text_string(&others));
     mark = first < 0 ? "" : c->look[first].first_missing.text;
-    CHARL_REQUIRE_CLEANUP(first < 0, CHARL_ERR_DATA,
-                          "%s:%lld: column %s is missing%s%s%s%s; HINT --missing drop leaves such rows out, --missing "
-                          "mean, median or flag "
-                          "fills the gaps; --missing COLUMN:METHOD is for a single column%s%s%s",
-                          c->path, (long long)c->look[first].first_missing.line, charl__table_column(&c->table, first),
-                          mark[0] ? ": \"" : "", mark, mark[0] ? "\" stands for a missing value" : "",
-                          charl__text_string(&others), mark[0] ? "; --values \"" : "", mark,
-                          mark[0] ? "\" if it is a category" : "");
-cleanup:
-    charl__text_fini(&others);
-    return st;
+    CHARL_REQUIRE(first < 0, CHARL_ERR_DATA,
+                  "%s:%lld: column %s is missing%s%s%s%s; HINT --missing drop leaves such rows out, --missing "
+                  "mean, median or flag "
+                  "fills the gaps; --missing COLUMN:METHOD is for a single column%s%s%s",
+                  c->path, (long long)c->look[first].first_missing.line, charl__table_column(&c->table, first),
+                  mark[0] ? ": \"" : "", mark, mark[0] ? "\" stands for a missing value" : "",
+                  charl__text_string(&others), mark[0] ? "; --values \"" : "", mark,
+                  mark[0] ? "\" if it is a category" : "");
+    return CHARL_OK;
 }
 
 /* Of a measured number f32 keeps enough; but identifiers and times in seconds may become equal. */
@@ -921,11 +908,10 @@ static charl_status decide_classes(csv_import *c)
 /* What the data set is, as later imports and models see it. Of a table of numbers alone the names say everything. */
 static charl_status describe(csv_import *c)
 {
-    charl_status st = CHARL_OK;
-    charl__text columns = {0}, targets = {0}, recipe = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text columns = {0}, targets = {0}, recipe = {0};
     charl_data_schema *s = &c->schema;
-    int64_t *places = NULL;
-    char *missing = NULL;
+    CHARL_SCOPED_FREE int64_t *places = NULL;
+    CHARL_SCOPED_FREE char *missing = NULL;
 
     *s = charl__import_schema(c->o->regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE);
     s->columns = s->targets = s->class_names = s->recipe = NULL; /* its own */
@@ -934,31 +920,23 @@ static charl_status describe(csv_import *c)
     s->y_dtype = c->o->regression ? CHARL_F32 : CHARL_I32;
     s->y_shape = (charl_shape){!is_class(c), {c->n_labels}};
     s->classes = c->o->regression ? 0 : c->n_labels > 1 ? 2 : c->labels.are_ids ? CHARL__MOST_CLASSES : c->labels.set.n;
-    CHARL_REQUIRE_CLEANUP(s->x_shape.dim[0] > 0, CHARL_ERR_DATA, "%s: every column but the target is left out",
-                          c->path);
-    CHARL_TRY_CLEANUP(charl__text_printf(&columns, "%s", ""));
+    CHARL_REQUIRE(s->x_shape.dim[0] > 0, CHARL_ERR_DATA, "%s: every column but the target is left out", c->path);
+    CHARL_TRY(charl__text_printf(&columns, "%s", ""));
     if (c->table.names || !charl__recipe_is_plain(&c->recipe)) {
-        CHARL_TRY_CLEANUP(charl__recipe_names(&c->recipe, &columns));
-        CHARL_TRY_CLEANUP(
-            charl__names_match(charl__text_string(&columns), charl__text_string(&columns), &places, &missing));
+        CHARL_TRY(charl__recipe_names(&c->recipe, &columns));
+        CHARL_TRY(charl__names_match(charl__text_string(&columns), charl__text_string(&columns), &places, &missing));
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&targets, "%s", ""));
-    CHARL_TRY_CLEANUP(charl__text_printf(&c->class_names, "%s", ""));
+    CHARL_TRY(charl__text_printf(&targets, "%s", ""));
+    CHARL_TRY(charl__text_printf(&c->class_names, "%s", ""));
     for (int i = 0; c->table.names && i < c->n_labels; i++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&targets, "%s%s", i ? "\n" : "", c->table.names[c->label[i]]));
+        CHARL_TRY(charl__text_printf(&targets, "%s%s", i ? "\n" : "", c->table.names[c->label[i]]));
     }
-    CHARL_TRY_CLEANUP(charl__recipe_print(&c->recipe, &recipe));
+    CHARL_TRY(charl__recipe_print(&c->recipe, &recipe));
     s->columns = charl__text_steal(&columns);
     s->targets = charl__text_steal(&targets);
     s->class_names = charl__text_steal(&c->class_names);
     s->recipe = charl__text_steal(&recipe);
-cleanup:
-    charl__text_fini(&columns);
-    charl__text_fini(&targets);
-    charl__text_fini(&recipe);
-    charl_free(places);
-    charl_free(missing);
-    return st;
+    return CHARL_OK;
 }
 
 /* The rows go the way of new rows, by what was decided. */

@@ -42,16 +42,13 @@ static charl_status check_listed_name(const collection *c, const char *name, int
 /* Whether the first field of a list stands over the file names: it is no name of a file, here or of an image of any format. */
 static charl_status is_heading(const collection *c, const char *field, bool *heading)
 {
-    charl_status st = CHARL_OK;
-    charl__text path = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
     struct stat s;
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s", c->folder, field));
+    CHARL_TRY(charl__text_printf(&path, "%s/%s", c->folder, field));
     *heading = !charl__is_image_name(field) && !charl__is_foreign_image_name(field) &&
                stat(charl__text_string(&path), &s) != 0;
-cleanup:
-    charl__text_fini(&path);
-    return st;
+    return CHARL_OK;
 }
 
 typedef struct listing {
@@ -69,23 +66,20 @@ static int by_path(const void *a, const void *b)
 /* A file may be listed several times, with one label. */
 static charl_status check_contradictions(const collection *c)
 {
-    charl_status st = CHARL_OK;
-    listing *sorted = NULL;
+    CHARL_SCOPED_FREE listing *sorted = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(c->images.count, sizeof *sorted, &sorted));
+    CHARL_TRY(charl__alloc_array(c->images.count, sizeof *sorted, &sorted));
     for (int64_t i = 0; i < c->images.count; i++) {
         sorted[i] = (listing){c->images.paths[i], c->labels.paths[i]};
     }
     qsort(sorted, (size_t)c->images.count, sizeof *sorted, by_path);
     for (int64_t i = 1; i < c->images.count; i++) {
-        CHARL_REQUIRE_CLEANUP(strcmp(sorted[i - 1].path, sorted[i].path) != 0 ||
-                                  strcmp(sorted[i - 1].label, sorted[i].label) == 0,
-                              CHARL_ERR_DATA, "%s/labels.csv: %s has two labels: \"%.100s\" and \"%.100s\"", c->folder,
-                              sorted[i].path, sorted[i - 1].label, sorted[i].label);
+        CHARL_REQUIRE(strcmp(sorted[i - 1].path, sorted[i].path) != 0 ||
+                          strcmp(sorted[i - 1].label, sorted[i].label) == 0,
+                      CHARL_ERR_DATA, "%s/labels.csv: %s has two labels: \"%.100s\" and \"%.100s\"", c->folder,
+                      sorted[i].path, sorted[i - 1].label, sorted[i].label);
     }
-cleanup:
-    charl_free(sorted);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_list(collection *c, charl__csv *csv)
@@ -166,26 +160,22 @@ cleanup:
 /* The images of the folder and their labels, of which `out`, the file to be written, is none. */
 static charl_status collect(collection *c, const char *out)
 {
-    charl_status st = CHARL_OK;
-    charl__text list = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text list = {0};
     struct stat s;
 
-    CHARL_REQUIRE_CLEANUP(stat(c->folder, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", c->folder,
-                          strerror(errno));
-    CHARL_REQUIRE_CLEANUP(S_ISDIR(s.st_mode), CHARL_ERR_DATA, "%s: not a folder", c->folder);
-    CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s/labels.csv", c->folder));
+    CHARL_REQUIRE(stat(c->folder, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", c->folder, strerror(errno));
+    CHARL_REQUIRE(S_ISDIR(s.st_mode), CHARL_ERR_DATA, "%s: not a folder", c->folder);
+    CHARL_TRY(charl__text_printf(&list, "%s/labels.csv", c->folder));
     c->listed = stat(charl__text_string(&list), &s) == 0;
     if (c->listed) {
-        CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){charl__text_string(&list)}, 1));
-        CHARL_TRY_CLEANUP(collect_list(c, charl__text_string(&list)));
+        CHARL_TRY(charl__commit_check_inputs(out, (const char *const[]){charl__text_string(&list)}, 1));
+        CHARL_TRY(collect_list(c, charl__text_string(&list)));
     } else {
-        CHARL_TRY_CLEANUP(collect_classes(c));
+        CHARL_TRY(collect_classes(c));
     }
-    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const *)c->images.paths, c->images.count));
-    CHARL_TRY_CLEANUP(charl__alloc_array(c->images.count, sizeof *c->label, &c->label));
-cleanup:
-    charl__text_fini(&list);
-    return st;
+    CHARL_TRY(charl__commit_check_inputs(out, (const char *const *)c->images.paths, c->images.count));
+    CHARL_TRY(charl__alloc_array(c->images.count, sizeof *c->label, &c->label));
+    return CHARL_OK;
 }
 
 static void collection_fini(collection *c)
@@ -247,17 +237,14 @@ cleanup:
 /* A fixed random order. */
 static charl_status shuffle(collection *c)
 {
-    charl_status st = CHARL_OK;
-    int64_t *index = NULL;
+    CHARL_SCOPED_FREE int64_t *index = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(c->images.count, sizeof *index, &index));
+    CHARL_TRY(charl__alloc_array(c->images.count, sizeof *index, &index));
     for (int64_t i = 0; i < c->images.count; i++) {
         index[i] = charl_order_row(0, c->images.count, true, i);
     }
-    CHARL_TRY_CLEANUP(select_images(c, index, c->images.count));
-cleanup:
-    charl_free(index);
-    return st;
+    CHARL_TRY(select_images(c, index, c->images.count));
+    return CHARL_OK;
 }
 
 static charl__rows_options source_of(const collection *c, const charl_data_schema *schema)

@@ -32,19 +32,16 @@ cleanup:
 static charl_status run_hdf5(const void *settings, const char *const *files, int n, const char *out,
                              const charl_import_options *opt)
 {
-    charl_status st = CHARL_OK;
     const charl__hdf5_settings *o = settings;
-    charl__paths paths = {0};
+    CHARL_SCOPED(charl__paths_fini) charl__paths paths = {0};
 
     for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(charl__paths_add(&paths, files[i], ".h5|.hdf5"));
+        CHARL_TRY(charl__paths_add(&paths, files[i], ".h5|.hdf5"));
     }
-    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const *)paths.path, paths.n));
-    CHARL_TRY_CLEANUP(o->y && o->y[0] == '@' ? charl__import_hdf5_groups(&paths, o, out, opt)
-                                             : import_rows(files[0], &paths, o, out, opt));
-cleanup:
-    charl__paths_fini(&paths);
-    return st;
+    CHARL_TRY(charl__commit_check_inputs(out, (const char *const *)paths.path, paths.n));
+    CHARL_TRY(o->y && o->y[0] == '@' ? charl__import_hdf5_groups(&paths, o, out, opt)
+                                     : import_rows(files[0], &paths, o, out, opt));
+    return CHARL_OK;
 }
 
 static bool check_hdf5(const void *settings, const char **key, char *reason)

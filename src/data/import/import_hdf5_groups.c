@@ -43,35 +43,29 @@ typedef struct groups {
 static charl_status read_target(groups *g, charl__file *f, const char *name, charl__text *target)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
     const charl__h5_site site = {CHARL_ERR_DATA, f->path};
-    hid_t object = H5I_INVALID_HID;
-    char *at = NULL;
+    CHARL_SCOPED(charl__h5_close) hid_t object = H5I_INVALID_HID;
+    CHARL_SCOPED_FREE char *at = NULL;
     bool is_there = false, is_float = false;
 
-    CHARL_TRY_CLEANUP(charl__strdup(name, &at));
+    CHARL_TRY(charl__strdup(name, &at));
     while (!is_there) {
         char *slash = strrchr(at, '/');
 
-        CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, object, H5Oopen(f->h5, at[0] ? at : "/", H5P_DEFAULT), "%s: %s", f->path,
-                              at);
+        CHARL_H5_OPEN(CHARL_ERR_DATA, object, H5Oopen(f->h5, at[0] ? at : "/", H5P_DEFAULT), "%s: %s", f->path, at);
         is_there = charl__h5_has(object, g->attribute);
         if (is_there) {
-            CHARL_TRY_CLEANUP(charl__h5_get_any(&site, object, g->attribute, target, &is_float));
+            CHARL_TRY(charl__h5_get_any(&site, object, g->attribute, target, &is_float));
         }
         charl__h5_close(&object);
-        CHARL_REQUIRE_CLEANUP(is_there || slash, CHARL_ERR_DATA,
-                              "%s: neither %s nor a group that it is in has an attribute \"%s\"", f->path, name,
-                              g->attribute);
+        CHARL_REQUIRE(is_there || slash, CHARL_ERR_DATA,
+                      "%s: neither %s nor a group that it is in has an attribute \"%s\"", f->path, name, g->attribute);
         if (slash) {
             *slash = '\0';
         }
     }
     g->numbers = g->numbers || is_float;
-cleanup:
-    charl__h5_close(&object);
-    charl_free(at);
-    return st;
+    return CHARL_OK;
 }
 
 /* The shape of a sample: rows of the array, or all of it. */
@@ -95,53 +89,44 @@ static charl_status shape_of(const groups *g, const charl__array *a, const charl
 
 static charl_status add_array(groups *g, int64_t file, charl__file *f, const char *name)
 {
-    charl_status st = CHARL_OK;
-    charl__array a = CHARL__ARRAY_CLOSED;
-    charl__text target = {0};
+    CHARL_SCOPED(charl__array_fini) charl__array a = CHARL__ARRAY_CLOSED;
+    CHARL_SCOPED(charl__text_fini) charl__text target = {0};
     charl_shape item;
     found *new;
 
-    CHARL_TRY_CLEANUP(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
-    CHARL_TRY_CLEANUP(shape_of(g, &a, f, &item));
-    CHARL_REQUIRE_CLEANUP(
-        !charl__array_is_channels_last(&a, &item), CHARL_ERR_DATA,
-        "%s: samples of %s are [%lld, %lld, %lld], with the channels last; charl reads images as [channels, "
-        "height, width]; HINT in Python: x.transpose(2, 0, 1) of each",
-        f->path, name, (long long)item.dim[0], (long long)item.dim[1], (long long)item.dim[2]);
+    CHARL_TRY(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
+    CHARL_TRY(shape_of(g, &a, f, &item));
+    CHARL_REQUIRE(!charl__array_is_channels_last(&a, &item), CHARL_ERR_DATA,
+                  "%s: samples of %s are [%lld, %lld, %lld], with the channels last; charl reads images as [channels, "
+                  "height, width]; HINT in Python: x.transpose(2, 0, 1) of each",
+                  f->path, name, (long long)item.dim[0], (long long)item.dim[1], (long long)item.dim[2]);
     if (g->n == 0) {
         g->dtype = a.dtype;
         g->item = item;
     }
-    CHARL_REQUIRE_CLEANUP(a.dtype == g->dtype && charl_shape_equal(&item, &g->item), CHARL_ERR_DATA,
-                          "%s: the samples of %s and %s have different types or shapes", f->path, g->array[0].name,
-                          name);
-    CHARL_TRY_CLEANUP(read_target(g, f, name, &target));
-    CHARL_TRY_CLEANUP(charl__grow(g->n, sizeof *g->array, &g->array));
+    CHARL_REQUIRE(a.dtype == g->dtype && charl_shape_equal(&item, &g->item), CHARL_ERR_DATA,
+                  "%s: the samples of %s and %s have different types or shapes", f->path, g->array[0].name, name);
+    CHARL_TRY(read_target(g, f, name, &target));
+    CHARL_TRY(charl__grow(g->n, sizeof *g->array, &g->array));
     new = &g->array[g->n];
     *new = (found){.file = file, .rows = g->o->stacked ? a.rows : 1};
-    CHARL_TRY_CLEANUP(charl__error_in(charl__text_labels_add(&g->targets, charl__text_string(&target)), CHARL_ERR_DATA,
-                                      "%s: %s: ", f->path, name));
-    CHARL_TRY_CLEANUP(charl__strdup(name, &new->name));
+    CHARL_TRY(charl__error_in(charl__text_labels_add(&g->targets, charl__text_string(&target)), CHARL_ERR_DATA,
+                              "%s: %s: ", f->path, name));
+    CHARL_TRY(charl__strdup(name, &new->name));
     g->n++;
     g->rows += new->rows;
-cleanup:
-    charl__array_fini(&a);
-    charl__text_fini(&target);
-    return st;
+    return CHARL_OK;
 }
 
 /* What H5Oopen opens: a group, an array, or something else. */
 static charl_status kind_of(const charl__file *f, const char *name, H5I_type_t *kind)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
-    hid_t object = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t object = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, object, H5Oopen(f->h5, name, H5P_DEFAULT), "%s: %s", f->path, name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, object, H5Oopen(f->h5, name, H5P_DEFAULT), "%s: %s", f->path, name);
     *kind = H5Iget_type(object);
-cleanup:
-    charl__h5_close(&object);
-    return st;
+    return CHARL_OK;
 }
 
 typedef struct links {
@@ -190,17 +175,16 @@ cleanup:
  * is long, whatever links a file has. */
 static charl_status walk(groups *g, int64_t file, charl__file *f, const char *group, const char *pattern)
 {
-    charl_status st = CHARL_OK;
     const size_t length = strcspn(pattern, "/");
     const bool is_last = pattern[length] == '\0';
-    charl__paths names = {0};
-    charl__text part = {0}, name = {0};
+    CHARL_SCOPED(charl__paths_fini) charl__paths names = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text part = {0}, name = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_append(&part, pattern, length));
+    CHARL_TRY(charl__text_append(&part, pattern, length));
     if (strpbrk(charl__text_string(&part), "*?[")) {
-        CHARL_TRY_CLEANUP(list_links(f, group[0] ? group : "/", &names));
+        CHARL_TRY(list_links(f, group[0] ? group : "/", &names));
     } else {
-        CHARL_TRY_CLEANUP(add_name(&names, charl__text_string(&part)));
+        CHARL_TRY(add_name(&names, charl__text_string(&part)));
     }
     for (int64_t i = 0; i < names.n; i++) {
         H5I_type_t kind = H5I_BADID;
@@ -210,46 +194,39 @@ static charl_status walk(groups *g, int64_t file, charl__file *f, const char *gr
             continue;
         }
         charl__text_clear(&name);
-        CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s/%s", group, names.path[i]));
-        CHARL_TRY_CLEANUP(charl__file_find(f, charl__text_string(&name), &is_there));
+        CHARL_TRY(charl__text_printf(&name, "%s/%s", group, names.path[i]));
+        CHARL_TRY(charl__file_find(f, charl__text_string(&name), &is_there));
         if (!is_there) {
             g->without++;
             continue;
         }
-        CHARL_TRY_CLEANUP(kind_of(f, charl__text_string(&name), &kind));
+        CHARL_TRY(kind_of(f, charl__text_string(&name), &kind));
         if (is_last && kind == H5I_DATASET) {
-            CHARL_TRY_CLEANUP(add_array(g, file, f, charl__text_string(&name)));
+            CHARL_TRY(add_array(g, file, f, charl__text_string(&name)));
         } else if (!is_last && kind == H5I_GROUP) {
-            CHARL_TRY_CLEANUP(walk(g, file, f, charl__text_string(&name), pattern + length + 1));
+            CHARL_TRY(walk(g, file, f, charl__text_string(&name), pattern + length + 1));
         }
     }
-cleanup:
-    charl__paths_fini(&names);
-    charl__text_fini(&part);
-    charl__text_fini(&name);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status find_arrays(groups *g)
 {
-    charl_status st = CHARL_OK;
     const char *pattern = g->o->x + (g->o->x[0] == '/');
-    charl__file f = {.fd = -1, .h5 = H5I_INVALID_HID};
+    CHARL_SCOPED(charl__file_fini) charl__file f = {.fd = -1, .h5 = H5I_INVALID_HID};
 
     for (int64_t i = 0; i < g->paths->n; i++) {
-        CHARL_TRY_CLEANUP(charl__file_init(&f, g->paths->path[i]));
-        CHARL_TRY_CLEANUP(walk(g, i, &f, "", pattern));
+        CHARL_TRY(charl__file_init(&f, g->paths->path[i]));
+        CHARL_TRY(walk(g, i, &f, "", pattern));
         charl__file_fini(&f);
         f = (charl__file){.fd = -1, .h5 = H5I_INVALID_HID};
     }
-    CHARL_REQUIRE_CLEANUP(g->n > 0, CHARL_ERR_DATA, "%s: no array matches %s", g->paths->path[0], g->o->x);
+    CHARL_REQUIRE(g->n > 0, CHARL_ERR_DATA, "%s: no array matches %s", g->paths->path[0], g->o->x);
     if (g->without > 0) {
         charl__import_note(g->common, "left out: %lld group%s without an array %s", (long long)g->without,
                            g->without == 1 ? "" : "s", g->o->x);
     }
-cleanup:
-    charl__file_fini(&f);
-    return st;
+    return CHARL_OK;
 }
 
 /* y of every array: its number as f32, or its class. *names: of the classes in their order, nothing where they are numbers. */
@@ -275,56 +252,47 @@ static charl_status number_targets(groups *g, uint32_t **y, charl__text *names)
 static charl_status copy_array(const groups *g, const found *a, charl__chunk_cache *cache, uint32_t target,
                                charl__writer *w)
 {
-    charl_status st = CHARL_OK;
     const int64_t bytes = charl_shape_count(&g->item) * (int64_t)charl_dtype_size(g->dtype);
     const int64_t block = bytes < BLOCK_BYTES ? BLOCK_BYTES / bytes : 1;
-    charl__file f = {.fd = -1, .h5 = H5I_INVALID_HID};
-    charl__array array = CHARL__ARRAY_CLOSED;
-    char *x = NULL;
-    uint32_t *y = NULL;
+    CHARL_SCOPED(charl__file_fini) charl__file f = {.fd = -1, .h5 = H5I_INVALID_HID};
+    CHARL_SCOPED(charl__array_fini) charl__array array = CHARL__ARRAY_CLOSED;
+    CHARL_SCOPED_FREE char *x = NULL;
+    CHARL_SCOPED_FREE uint32_t *y = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(block, (size_t)bytes, &x));
-    CHARL_TRY_CLEANUP(charl__alloc_array(block, sizeof *y, &y));
+    CHARL_TRY(charl__alloc_array(block, (size_t)bytes, &x));
+    CHARL_TRY(charl__alloc_array(block, sizeof *y, &y));
     for (int64_t i = 0; i < block; i++) {
         y[i] = target;
     }
-    CHARL_TRY_CLEANUP(charl__file_init(&f, g->paths->path[a->file]));
-    CHARL_TRY_CLEANUP(charl__array_init(&array, &f, a->name, CHARL__ROLE_SAMPLES));
-    CHARL_REQUIRE_CLEANUP(array.rows * (int64_t)array.item_bytes == a->rows * bytes, CHARL_ERR_DATA,
-                          "%s: the file changed while it was being read", f.path);
-    CHARL_TRY_CLEANUP(charl__file_seal(&f, &array, 1, cache));
+    CHARL_TRY(charl__file_init(&f, g->paths->path[a->file]));
+    CHARL_TRY(charl__array_init(&array, &f, a->name, CHARL__ROLE_SAMPLES));
+    CHARL_REQUIRE(array.rows * (int64_t)array.item_bytes == a->rows * bytes, CHARL_ERR_DATA,
+                  "%s: the file changed while it was being read", f.path);
+    CHARL_TRY(charl__file_seal(&f, &array, 1, cache));
     for (int64_t i = 0; i < a->rows; i += block) {
         const int64_t n = a->rows - i < block ? a->rows - i : block;
         const int64_t rows = g->o->stacked ? n : array.rows;
 
-        CHARL_TRY_CLEANUP(charl__array_read(&f, &array, g->o->stacked ? i : 0, rows, x));
-        CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, n));
+        CHARL_TRY(charl__array_read(&f, &array, g->o->stacked ? i : 0, rows, x));
+        CHARL_TRY(charl__writer_put(w, x, y, n));
     }
-cleanup:
-    charl__array_fini(&array);
-    charl__file_fini(&f);
-    charl_free(x);
-    charl_free(y);
-    return st;
+    return CHARL_OK;
 }
 
 /* Validation rows of every class: the last arrays are often all of one. */
 static charl_status choose_val(const groups *g, const uint32_t *y, uint8_t **val)
 {
-    charl_status st = CHARL_OK;
-    int32_t *labels = NULL;
+    CHARL_SCOPED_FREE int32_t *labels = NULL;
     int64_t row = 0;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(g->rows, sizeof *labels, &labels));
+    CHARL_TRY(charl__alloc_array(g->rows, sizeof *labels, &labels));
     for (int64_t i = 0; i < g->n; i++) {
         for (int64_t k = 0; k < g->array[i].rows; k++) {
             labels[row++] = (int32_t)y[i];
         }
     }
-    CHARL_TRY_CLEANUP(charl__split_choose(g->paths->path[0], g->numbers ? NULL : labels, g->rows, g->common, val));
-cleanup:
-    charl_free(labels);
-    return st;
+    CHARL_TRY(charl__split_choose(g->paths->path[0], g->numbers ? NULL : labels, g->rows, g->common, val));
+    return CHARL_OK;
 }
 
 charl_status charl__import_hdf5_groups(const charl__paths *files, const charl__hdf5_settings *hdf5, const char *out,

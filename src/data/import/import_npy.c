@@ -14,22 +14,18 @@
 /* Texts as classes. */
 static charl_status read_texts(charl__npy *y, charl__text_labels *labels, charl__text *class_names)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
-    unsigned char *raw = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
+    CHARL_SCOPED_FREE unsigned char *raw = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc(y->size, &raw));
+    CHARL_TRY(charl__alloc(y->size, &raw));
     for (int64_t i = 0; i < y->rows; i++) {
-        CHARL_TRY_CLEANUP(charl__npy_read(y, 1, raw));
-        CHARL_TRY_CLEANUP(charl__npy_text(y, raw, &text));
-        CHARL_TRY_CLEANUP(charl__error_in(charl__text_labels_add(labels, charl__text_string(&text)), CHARL_ERR_DATA,
-                                          "%s: row %lld: ", charl__source_path(y->source), (long long)i));
+        CHARL_TRY(charl__npy_read(y, 1, raw));
+        CHARL_TRY(charl__npy_text(y, raw, &text));
+        CHARL_TRY(charl__error_in(charl__text_labels_add(labels, charl__text_string(&text)), CHARL_ERR_DATA,
+                                  "%s: row %lld: ", charl__source_path(y->source), (long long)i));
     }
-    CHARL_TRY_CLEANUP(charl__text_labels_decide(labels, class_names));
-cleanup:
-    charl__text_fini(&text);
-    charl_free(raw);
-    return st;
+    CHARL_TRY(charl__text_labels_decide(labels, class_names));
+    return CHARL_OK;
 }
 
 /* Samples are stored as they are where that is u8, u16, u32 or f32. Integers as targets are classes, floats are values, texts are classes
@@ -102,21 +98,19 @@ cleanup:
 
 static charl_status import(const pairs *p, const char *out, const charl_import_options *opt)
 {
-    charl_status st = CHARL_OK;
     charl_data_schema schema[2];
     charl__import_plan plan = {.schema = &schema[0]};
-    charl__text names = {0};
-    charl__text_labels labels = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text names = {0};
+    CHARL_SCOPED(charl__text_labels_fini) charl__text_labels labels = {0};
 
-    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, p->x, 2));
-    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, p->y, 2));
+    CHARL_TRY(charl__commit_check_inputs(out, p->x, 2));
+    CHARL_TRY(charl__commit_check_inputs(out, p->y, 2));
     for (int k = 0; k < 2 && p->x[k]; k++) {
-        CHARL_TRY_CLEANUP(look(p, k, opt, &schema[k], &plan.rows[k], &labels, &names));
-        CHARL_REQUIRE_CLEANUP(charl_shape_equal(&schema[k].x_shape, &schema[0].x_shape) &&
-                                  charl_shape_equal(&schema[k].y_shape, &schema[0].y_shape) &&
-                                  schema[k].x_dtype == schema[0].x_dtype && schema[k].y_dtype == schema[0].y_dtype,
-                              CHARL_ERR_DATA, "samples or targets of %s and %s differ in type or size", p->x[0],
-                              p->x[k]);
+        CHARL_TRY(look(p, k, opt, &schema[k], &plan.rows[k], &labels, &names));
+        CHARL_REQUIRE(charl_shape_equal(&schema[k].x_shape, &schema[0].x_shape) &&
+                          charl_shape_equal(&schema[k].y_shape, &schema[0].y_shape) &&
+                          schema[k].x_dtype == schema[0].x_dtype && schema[k].y_dtype == schema[0].y_dtype,
+                      CHARL_ERR_DATA, "samples or targets of %s and %s differ in type or size", p->x[0], p->x[k]);
         plan.source[k] = (charl__rows_options){.schema = plan.schema,
                                                .imports = true,
                                                .model = "a dataset",
@@ -129,11 +123,8 @@ static charl_status import(const pairs *p, const char *out, const charl_import_o
     schema[0].class_names = names.length > 0 ? names.data : schema[0].class_names;
     plan.classes = labels.set.n;
     plan.labels = labels.label;
-    CHARL_TRY_CLEANUP(charl__import_rows(&plan, out, opt));
-cleanup:
-    charl__text_fini(&names);
-    charl__text_labels_fini(&labels);
-    return st;
+    CHARL_TRY(charl__import_rows(&plan, out, opt));
+    return CHARL_OK;
 }
 
 typedef struct npy_settings {

@@ -93,23 +93,21 @@ static charl_status note_points(void *ctx, const unsigned char *bytes, size_t n)
 /* A text with every character that the documents have. */
 static charl_status find_characters(const corpus *c, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-    unsigned char *seen = NULL, utf8[4];
+    CHARL_SCOPED_FREE unsigned char *seen = NULL;
+    unsigned char utf8[4];
 
-    CHARL_TRY_CLEANUP(charl__alloc(POINTS / 8, &seen));
-    CHARL_TRY_CLEANUP(read_both(c, &(charl__document_sink){.text = note_points, .ctx = seen}));
+    CHARL_TRY(charl__alloc(POINTS / 8, &seen));
+    CHARL_TRY(read_both(c, &(charl__document_sink){.text = note_points, .ctx = seen}));
     for (uint32_t point = 0; point < POINTS; point++) {
         if (seen[point / 8] & 1U << point % 8) {
-            CHARL_TRY_CLEANUP(charl__text_append(out, utf8, charl__utf8_put(point, utf8)));
+            CHARL_TRY(charl__text_append(out, utf8, charl__utf8_put(point, utf8)));
         }
     }
-    CHARL_REQUIRE_CLEANUP(out->length > 0, CHARL_ERR_DATA, "%s: there is no text", c->paths[0].path[0]);
+    CHARL_REQUIRE(out->length > 0, CHARL_ERR_DATA, "%s: there is no text", c->paths[0].path[0]);
     if (c->several && out->data[0] != '\0') { /* ends a document */
-        CHARL_TRY_CLEANUP(charl__text_append(out, "", 1));
+        CHARL_TRY(charl__text_append(out, "", 1));
     }
-cleanup:
-    charl_free(seen);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status count_bytes(void *ctx, const unsigned char *bytes, size_t n)
@@ -385,41 +383,35 @@ cleanup:
 /* The token that stands between documents. */
 static charl_status find_end_of_text(const charl_tokenizer *t, bool learnt, const char *name, int32_t *out)
 {
-    charl_status st = CHARL_OK;
-    int32_t *tokens = NULL;
+    CHARL_SCOPED_FREE int32_t *tokens = NULL;
     int64_t n, end = charl_tokenizer_get_end_of_text(t);
 
     if (learnt) {
-        CHARL_TRY_CLEANUP(charl_tokenizer_encode(t, "", 1, false, &tokens, &n));
+        CHARL_TRY(charl_tokenizer_encode(t, "", 1, false, &tokens, &n));
         CHARL_INVARIANT(n == 1);
         end = tokens[0];
     }
-    CHARL_REQUIRE_CLEANUP(end >= 0, CHARL_ERR_DATA,
-                          "%s has no end-of-text token, which stands between documents; HINT import "
-                          "one document",
-                          name);
+    CHARL_REQUIRE(end >= 0, CHARL_ERR_DATA,
+                  "%s has no end-of-text token, which stands between documents; HINT import "
+                  "one document",
+                  name);
     *out = (int32_t)end;
-cleanup:
-    charl_free(tokens);
-    return st;
+    return CHARL_OK;
 }
 
 /* Learn from what is read. */
 static charl_status learn(const corpus *c, const charl__tokenizer_type *type, int64_t vocab, charl_tokenizer **out)
 {
-    charl_status st = CHARL_OK;
-    charl__text sample = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text sample = {0};
 
     if (type == &charl__tokenizer_chars) {
-        CHARL_TRY_CLEANUP(find_characters(c, &sample));
+        CHARL_TRY(find_characters(c, &sample));
     } else if (type->has_vocab) {
-        CHARL_TRY_CLEANUP(gather_training(c, &sample));
+        CHARL_TRY(gather_training(c, &sample));
     }
-    CHARL_TRY_CLEANUP(
+    CHARL_TRY(
         charl_tokenizer_create(type->row.name, sample.data, sample.length, vocab != 0 ? vocab : DEFAULT_VOCAB, out));
-cleanup:
-    charl__text_fini(&sample);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status run_text(const void *settings, const char *const *files, int n, const char *out,

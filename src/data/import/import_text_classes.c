@@ -43,29 +43,26 @@ typedef struct text_classes {
 
 static charl_status read_files(text_classes *c, charl_status (*take)(text_classes *c, const charl__labelled_text *t))
 {
-    charl_status st = CHARL_OK;
-    charl__labelled_text t = {0};
+    CHARL_SCOPED(charl__labelled_text_close) charl__labelled_text t = {0};
     int64_t n = 0;
     bool more;
 
     for (int part = 0; part < 2; part++) {
         for (int64_t i = 0; i < c->paths[part].n; i++) {
-            CHARL_TRY_CLEANUP(charl__labelled_text_open(&t, c->paths[part].path[i], c->text_field, c->label_field, 0));
+            CHARL_TRY(charl__labelled_text_open(&t, c->paths[part].path[i], c->text_field, c->label_field, 0));
             for (;;) {
-                CHARL_TRY_CLEANUP(charl__labelled_text_next(&t, &more));
+                CHARL_TRY(charl__labelled_text_next(&t, &more));
                 if (!more) {
                     break;
                 }
-                CHARL_TRY_CLEANUP(take(c, &t));
+                CHARL_TRY(take(c, &t));
                 n++;
             }
             charl__labelled_text_close(&t);
         }
         c->n_training = part == 0 ? n : c->n_training;
     }
-cleanup:
-    charl__labelled_text_close(&t);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status take_label(text_classes *c, const charl__labelled_text *t)
@@ -125,40 +122,37 @@ static charl_status write_file(text_classes *c, const char *out, char *names)
 
 static charl_status import_all(text_classes *c, const char *out)
 {
-    charl_status st = CHARL_OK;
     const char *name = c->o->tokenizer ? c->o->tokenizer : "bytes";
     const charl__tokenizer_type *type = NULL;
-    charl__text names = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text names = {0};
     int64_t vocab;
 
-    CHARL_TRY_CLEANUP(charl__tokenizer_open(name, &type, &c->tokenizer));
-    CHARL_REQUIRE_CLEANUP(c->o->vocab == 0 || (type && type->has_vocab), CHARL_ERR_CONFIG,
-                          "tokenizer %s: a size of the vocabulary (--vocab) applies to a tokenizer that learns one, "
-                          "such as bpe",
-                          name);
+    CHARL_TRY(charl__tokenizer_open(name, &type, &c->tokenizer));
+    CHARL_REQUIRE(c->o->vocab == 0 || (type && type->has_vocab), CHARL_ERR_CONFIG,
+                  "tokenizer %s: a size of the vocabulary (--vocab) applies to a tokenizer that learns one, "
+                  "such as bpe",
+                  name);
     c->learns = type && type->learn && type != &charl__tokenizer_bytes;
-    CHARL_TRY_CLEANUP(read_files(c, take_label));
-    CHARL_REQUIRE_CLEANUP(c->labels.n > 0, CHARL_ERR_DATA, "%s: there are no texts", c->paths[0].path[0]);
+    CHARL_TRY(read_files(c, take_label));
+    CHARL_REQUIRE(c->labels.n > 0, CHARL_ERR_DATA, "%s: there are no texts", c->paths[0].path[0]);
     if (type) {
-        CHARL_TRY_CLEANUP(charl_tokenizer_create(name, c->gathered.data, c->gathered.length,
-                                                 c->o->vocab ? c->o->vocab : DEFAULT_VOCAB, &c->tokenizer));
+        CHARL_TRY(charl_tokenizer_create(name, c->gathered.data, c->gathered.length,
+                                         c->o->vocab ? c->o->vocab : DEFAULT_VOCAB, &c->tokenizer));
         charl__text_fini(&c->gathered);
     }
-    CHARL_REQUIRE_CLEANUP(c->labels.set.n >= 2, CHARL_ERR_DATA, "%s: all labels are the same", c->paths[0].path[0]);
-    CHARL_TRY_CLEANUP(charl__text_labels_decide(&c->labels, &names));
-    CHARL_TRY_CLEANUP(charl__split_choose(c->paths[0].path[0], c->labels.label, c->n_training, c->common, &c->val));
+    CHARL_REQUIRE(c->labels.set.n >= 2, CHARL_ERR_DATA, "%s: all labels are the same", c->paths[0].path[0]);
+    CHARL_TRY(charl__text_labels_decide(&c->labels, &names));
+    CHARL_TRY(charl__split_choose(c->paths[0].path[0], c->labels.label, c->n_training, c->common, &c->val));
     vocab = charl_tokenizer_get_vocab(c->tokenizer);
     c->dtype = vocab <= UINT8_MAX ? CHARL_U8 : vocab <= UINT16_MAX ? CHARL_U16 : CHARL_U32;
-    CHARL_TRY_CLEANUP(charl__encoder_create(c->tokenizer, c->o->special_tokens, &c->encoder));
+    CHARL_TRY(charl__encoder_create(c->tokenizer, c->o->special_tokens, &c->encoder));
     c->window = c->o->window;
     if (c->window == 0) {
-        CHARL_TRY_CLEANUP(read_files(c, measure));
+        CHARL_TRY(read_files(c, measure));
         c->window = c->longest < 1 ? 1 : c->longest < LONGEST ? c->longest : LONGEST;
     }
-    CHARL_TRY_CLEANUP(write_file(c, out, names.data));
-cleanup:
-    charl__text_fini(&names);
-    return st;
+    CHARL_TRY(write_file(c, out, names.data));
+    return CHARL_OK;
 }
 
 static charl_status run_text_classes(const void *settings, const char *const *files, int n, const char *out,

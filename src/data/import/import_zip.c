@@ -49,31 +49,29 @@ static charl_status read_at(const archive *a, void *dst, int64_t n, int64_t at)
 /* Where the directory is, and how many files it lists. */
 static charl_status find_directory(const archive *a, int64_t *at, int64_t *bytes, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     const int64_t tail = a->bytes < COMMENT + END ? a->bytes : COMMENT + END;
-    unsigned char *end = NULL, record[END64];
+    CHARL_SCOPED_FREE unsigned char *end = NULL;
+    unsigned char record[END64];
     int64_t i = tail - END;
 
-    CHARL_TRY_CLEANUP(charl__alloc((size_t)tail + 1, &end));
-    CHARL_TRY_CLEANUP(read_at(a, end, tail, a->bytes - tail));
+    CHARL_TRY(charl__alloc((size_t)tail + 1, &end));
+    CHARL_TRY(read_at(a, end, tail, a->bytes - tail));
     while (i >= 0 && memcmp(end + i, "PK\5\6", 4) != 0) {
         i--;
     }
-    CHARL_REQUIRE_CLEANUP(i >= 0, CHARL_ERR_DATA, "%s: the zip archive is cut short: it has no directory", a->path);
+    CHARL_REQUIRE(i >= 0, CHARL_ERR_DATA, "%s: the zip archive is cut short: it has no directory", a->path);
     *n = (int64_t)number(end + i + 10, 2);
     *bytes = (int64_t)number(end + i + 12, 4);
     *at = (int64_t)number(end + i + 16, 4);
     if (i >= LOCATOR && memcmp(end + i - LOCATOR, "PK\6\7", 4) == 0) {
-        CHARL_TRY_CLEANUP(read_at(a, record, sizeof record, (int64_t)number(end + i - LOCATOR + 8, 8)));
+        CHARL_TRY(read_at(a, record, sizeof record, (int64_t)number(end + i - LOCATOR + 8, 8)));
         *n = (int64_t)number(record + 32, 8);
         *bytes = (int64_t)number(record + 40, 8);
         *at = (int64_t)number(record + 48, 8);
     }
-    CHARL_REQUIRE_CLEANUP(*n > 0 && *n <= MOST && *bytes >= *n * ENTRY && *bytes <= MOST_DIRECTORY, CHARL_ERR_DATA,
-                          "%s: the directory of the zip archive is empty or damaged", a->path);
-cleanup:
-    charl_free(end);
-    return st;
+    CHARL_REQUIRE(*n > 0 && *n <= MOST && *bytes >= *n * ENTRY && *bytes <= MOST_DIRECTORY, CHARL_ERR_DATA,
+                  "%s: the directory of the zip archive is empty or damaged", a->path);
+    return CHARL_OK;
 }
 
 /* One entry of the directory, of which `left` bytes are there; *used is its size. */

@@ -76,25 +76,22 @@ charl_status charl_import(const char *format, const char *const *settings, const
 {
     CHARL_GIVEN(format, files || n == 0, out);
     CHARL__OPTIONS(charl_import_options, opt);
-    charl_status st = CHARL_OK;
     const charl_import_options plain = {sizeof plain};
     const charl_importer *t = charl_importer_find(format);
-    void *own = NULL;
+    CHARL_SCOPED_FREE void *own = NULL;
 
-    CHARL_REQUIRE_CLEANUP(t, CHARL_ERR_CONFIG,
-                          "there is no importer \"%.60s\"; HINT `charl data import --help` lists them", format);
-    CHARL_REQUIRE_CLEANUP(n >= t->group && (t->most == 0 || n <= t->most) && n % t->group == 0, CHARL_ERR_CONFIG,
-                          "%s takes %s, not %d file%s", format, t->files, n, n == 1 ? "" : "s");
-    CHARL_TRY_CLEANUP(charl__val_split_check(opt ? opt->val_split : 0));
-    CHARL_TRY_CLEANUP(charl__alloc(t->row.settings_size + 1, &own));
+    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "there is no importer \"%.60s\"; HINT `charl data import --help` lists them",
+                  format);
+    CHARL_REQUIRE(n >= t->group && (t->most == 0 || n <= t->most) && n % t->group == 0, CHARL_ERR_CONFIG,
+                  "%s takes %s, not %d file%s", format, t->files, n, n == 1 ? "" : "s");
+    CHARL_TRY(charl__val_split_check(opt ? opt->val_split : 0));
+    CHARL_TRY(charl__alloc(t->row.settings_size + 1, &own));
     if (t->row.defaults) {
         memcpy(own, t->row.defaults, t->row.settings_size);
     }
-    CHARL_TRY_CLEANUP(take_settings(t, settings, own));
-    CHARL_TRY_CLEANUP(t->run(own, files, n, out, opt ? opt : &plain));
-cleanup:
-    charl_free(own);
-    return st;
+    CHARL_TRY(take_settings(t, settings, own));
+    CHARL_TRY(t->run(own, files, n, out, opt ? opt : &plain));
+    return CHARL_OK;
 }
 
 void charl__import_note(const charl_import_options *opt, const char *fmt, ...)

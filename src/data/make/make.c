@@ -77,13 +77,12 @@ const char *charl_make_kind_help(int i)
 
 static charl_status generate(const maker *m, const charl_make_options *opt, charl__writer *w)
 {
-    charl_status st = CHARL_OK;
     const size_t x_bytes = (size_t)charl_shape_count(&m->spec.x_item) * charl_dtype_size(m->spec.x_dtype);
-    unsigned char *x = NULL;
-    uint32_t *y = NULL; /* i32 or f32 */
+    CHARL_SCOPED_FREE unsigned char *x = NULL;
+    CHARL_SCOPED_FREE uint32_t *y = NULL; /* i32 or f32 */
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK, x_bytes, &x));
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK, sizeof *y, &y));
+    CHARL_TRY(charl__alloc_array(BLOCK, x_bytes, &x));
+    CHARL_TRY(charl__alloc_array(BLOCK, sizeof *y, &y));
     for (int s = 0; s < 2; s++) {
         const int64_t total = s == 0 ? opt->n_train : opt->n_val;
 
@@ -95,13 +94,10 @@ static charl_status generate(const maker *m, const charl_make_options *opt, char
 
                 m->sample(&d, x + (size_t)k * x_bytes, y + k);
             }
-            CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, n));
+            CHARL_TRY(charl__writer_put(w, x, y, n));
         }
     }
-cleanup:
-    charl_free(y);
-    charl_free(x);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_dataset_make(const char *path, const charl_make_options *opt)

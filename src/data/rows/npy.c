@@ -136,49 +136,43 @@ static charl_status choose_member(const char *path, const charl__zip_member *mem
 
 static charl_status open_source(charl__npy *a, const char *path, const char *name, bool targets)
 {
-    charl_status st = CHARL_OK;
     const charl__kind *kind = charl__kind_of(path);
     const charl__zip_member *member = NULL;
-    charl__zip_member *members = NULL;
+    CHARL_SCOPED_FREE charl__zip_member *members = NULL;
     int64_t n = 0;
 
-    CHARL_TRY_CLEANUP(charl__kind_expect(path, CHARL__KIND_NPY | CHARL__KIND_NPZ | CHARL__KIND_IDX,
-                                         "an array (.npy, .npz or IDX)", CHARL_ERR_DATA));
+    CHARL_TRY(charl__kind_expect(path, CHARL__KIND_NPY | CHARL__KIND_NPZ | CHARL__KIND_IDX,
+                                 "an array (.npy, .npz or IDX)", CHARL_ERR_DATA));
     if (kind && !(kind->as & CHARL__KIND_NPY) && (kind->as & CHARL__KIND_NPZ) && kind->as != ~0U) {
-        CHARL_TRY_CLEANUP(charl__zip_list(path, &members, &n));
-        CHARL_TRY_CLEANUP(choose_member(path, members, n, name, targets, &member));
-        CHARL_TRY_CLEANUP(charl__source_open_member(path, member, &a->source));
+        CHARL_TRY(charl__zip_list(path, &members, &n));
+        CHARL_TRY(choose_member(path, members, n, name, targets, &member));
+        CHARL_TRY(charl__source_open_member(path, member, &a->source));
     } else {
-        CHARL_TRY_CLEANUP(charl__source_open(path, &a->source));
+        CHARL_TRY(charl__source_open(path, &a->source));
     }
-cleanup:
-    charl_free(members);
-    return st;
+    return CHARL_OK;
 }
 
 /* A header of NumPy: a magic number, a version, the length of a Python dictionary literal, and that. */
 static charl_status read_npy(charl__npy *a, const char *path, const unsigned char head[8])
 {
-    charl_status st = CHARL_OK;
     unsigned char length[4] = {0};
-    char *header = NULL;
+    CHARL_SCOPED_FREE char *header = NULL;
     const char *order;
     size_t bytes;
 
-    CHARL_REQUIRE_CLEANUP(head[6] >= 1 && head[6] <= 3, CHARL_ERR_DATA, "%s: .npy version %d", path, head[6]);
-    CHARL_TRY_CLEANUP(charl__source_exact(a->source, length, head[6] == 1 ? 2 : 4, "the .npy header"));
+    CHARL_REQUIRE(head[6] >= 1 && head[6] <= 3, CHARL_ERR_DATA, "%s: .npy version %d", path, head[6]);
+    CHARL_TRY(charl__source_exact(a->source, length, head[6] == 1 ? 2 : 4, "the .npy header"));
     bytes = length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 | (size_t)length[3] << 24;
-    CHARL_REQUIRE_CLEANUP(bytes < MAX_HEADER, CHARL_ERR_DATA, "%s: header of %zu bytes", path, bytes);
-    CHARL_TRY_CLEANUP(charl__alloc(bytes + 1, &header));
-    CHARL_TRY_CLEANUP(charl__source_exact(a->source, header, bytes, "the .npy header"));
-    CHARL_TRY_CLEANUP(parse_type(a, path, value_of(header, "descr")));
+    CHARL_REQUIRE(bytes < MAX_HEADER, CHARL_ERR_DATA, "%s: header of %zu bytes", path, bytes);
+    CHARL_TRY(charl__alloc(bytes + 1, &header));
+    CHARL_TRY(charl__source_exact(a->source, header, bytes, "the .npy header"));
+    CHARL_TRY(parse_type(a, path, value_of(header, "descr")));
     order = value_of(header, "fortran_order");
-    CHARL_REQUIRE_CLEANUP(order && strncmp(order, "False", 5) == 0, CHARL_ERR_DATA,
-                          "%s: Fortran order; HINT numpy.ascontiguousarray(x)", path);
-    CHARL_TRY_CLEANUP(parse_shape(a, path, value_of(header, "shape")));
-cleanup:
-    charl_free(header);
-    return st;
+    CHARL_REQUIRE(order && strncmp(order, "False", 5) == 0, CHARL_ERR_DATA,
+                  "%s: Fortran order; HINT numpy.ascontiguousarray(x)", path);
+    CHARL_TRY(parse_shape(a, path, value_of(header, "shape")));
+    return CHARL_OK;
 }
 
 /* MNIST's header: 0, 0, the type, the number of extents, and these in big-endian order. */
@@ -261,21 +255,18 @@ void charl__npy_move_channels(charl__npy *a)
 
 charl_status charl__npy_read(charl__npy *a, int64_t n, void *raw)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = (size_t)(n * a->per_row) * a->size;
-    void *stored = NULL;
+    CHARL_SCOPED_FREE void *stored = NULL;
 
     if (a->interleaved) {
-        CHARL_TRY_CLEANUP(charl__alloc(bytes, &stored));
+        CHARL_TRY(charl__alloc(bytes, &stored));
     }
-    CHARL_TRY_CLEANUP(charl__source_exact(a->source, stored ? stored : raw, bytes, "the elements"));
+    CHARL_TRY(charl__source_exact(a->source, stored ? stored : raw, bytes, "the elements"));
     if (stored) {
         charl__move_channels(&a->item, a->size, stored, n, raw);
     }
     a->done += n;
-cleanup:
-    charl_free(stored);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__npy_text(const charl__npy *a, const unsigned char *p, charl__text *out)

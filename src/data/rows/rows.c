@@ -66,21 +66,17 @@ static charl_status find_kinds(charl__rows *r)
 
 static charl_status list_classes(charl__rows *r)
 {
-    charl_status st = CHARL_OK;
-    charl__text name = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text name = {0};
     int64_t index, n = 0;
 
     for (const char *at = r->s->class_names, *end; *at; at = end + (*end == '\n')) {
         end = at + strcspn(at, "\n");
         charl__text_clear(&name);
-        CHARL_TRY_CLEANUP(charl__text_append(&name, at, (size_t)(end - at)));
-        CHARL_TRY_CLEANUP(charl__name_set_add(&r->classes, name.data, &index));
-        CHARL_REQUIRE_CLEANUP(index == n++, CHARL_ERR_DATA, "%s has two classes with the name \"%s\"", r->o.model,
-                              name.data);
+        CHARL_TRY(charl__text_append(&name, at, (size_t)(end - at)));
+        CHARL_TRY(charl__name_set_add(&r->classes, name.data, &index));
+        CHARL_REQUIRE(index == n++, CHARL_ERR_DATA, "%s has two classes with the name \"%s\"", r->o.model, name.data);
     }
-cleanup:
-    charl__text_fini(&name);
-    return st;
+    return CHARL_OK;
 }
 
 int32_t charl__rows_class(const charl__rows *r, const char *text)

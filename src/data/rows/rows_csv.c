@@ -128,13 +128,12 @@ static charl_status open_table(charl__rows *r, csv_rows *c)
 
 static charl_status find_targets(charl__rows *r, csv_rows *c, const char *header)
 {
-    charl_status st = CHARL_OK;
-    char *missing = NULL;
+    CHARL_SCOPED_FREE char *missing = NULL;
 
     if (!header[0] || !r->s->targets[0]) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__names_match(r->s->targets, header, &c->target, &missing));
+    CHARL_TRY(charl__names_match(r->s->targets, header, &c->target, &missing));
     c->n_targets = missing ? 0 : charl_names_count(r->s->targets);
     if (missing && c->n_targets < charl_names_count(r->s->targets)) {
         bool some = false;
@@ -143,25 +142,22 @@ static charl_status find_targets(charl__rows *r, csv_rows *c, const char *header
             some = some || c->target[i] >= 0;
         }
         if (some) {
-            CHARL_TRY_CLEANUP(charl__rows_note(r, "%s has only some of the targets: no %s", r->path, missing));
+            CHARL_TRY(charl__rows_note(r, "%s has only some of the targets: no %s", r->path, missing));
         }
     }
     r->has_targets = c->n_targets > 0;
-cleanup:
-    charl_free(missing);
-    return st;
+    return CHARL_OK;
 }
 
 /* What the file has beside columns and targets. */
 static charl_status note_ignored(charl__rows *r, const csv_rows *c)
 {
-    charl_status st = CHARL_OK;
     enum { SHOWN = 8 };
-    charl__text names = {0};
-    bool *used = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text names = {0};
+    CHARL_SCOPED_FREE bool *used = NULL;
     int n = 0;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(c->table.n_columns, sizeof *used, &used));
+    CHARL_TRY(charl__alloc_array(c->table.n_columns, sizeof *used, &used));
     for (int64_t i = 0; i < c->n_columns; i++) {
         used[c->column[i]] = true;
     }
@@ -178,47 +174,40 @@ static charl_status note_ignored(charl__rows *r, const csv_rows *c)
     }
     for (int i = 0; i < c->table.n_columns; i++) {
         if (!used[i] && n++ < SHOWN) {
-            CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s%s", n > 1 ? ", " : "", c->table.names[i]));
+            CHARL_TRY(charl__text_printf(&names, "%s%s", n > 1 ? ", " : "", c->table.names[i]));
         }
     }
     if (n > SHOWN) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&names, " and %d others", n - SHOWN));
+        CHARL_TRY(charl__text_printf(&names, " and %d others", n - SHOWN));
     }
     if (n > 0) {
-        CHARL_TRY_CLEANUP(charl__rows_note(r, "%s: %s does not take these columns, they are ignored: %s", r->path,
-                                           r->o.model, charl__text_string(&names)));
+        CHARL_TRY(charl__rows_note(r, "%s: %s does not take these columns, they are ignored: %s", r->path, r->o.model,
+                                   charl__text_string(&names)));
     }
-cleanup:
-    charl__text_fini(&names);
-    charl_free(used);
-    return st;
+    return CHARL_OK;
 }
 
 /* Names on both sides: any order, and more columns than the model takes. */
 static charl_status find_by_name(charl__rows *r, csv_rows *c, const char *header)
 {
-    charl_status st = CHARL_OK;
-    charl__text names = {0};
-    char *missing = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text names = {0};
+    CHARL_SCOPED_FREE char *missing = NULL;
     int64_t lacking = 0;
 
     for (int64_t i = 0; i < c->n_columns; i++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s%s", i ? "\n" : "", c->recipe.column[c->taken[i]].name));
+        CHARL_TRY(charl__text_printf(&names, "%s%s", i ? "\n" : "", c->recipe.column[c->taken[i]].name));
     }
-    CHARL_TRY_CLEANUP(charl__names_match(charl__text_string(&names), header, &c->column, &missing));
+    CHARL_TRY(charl__names_match(charl__text_string(&names), header, &c->column, &missing));
     for (int64_t i = 0; i < c->n_columns; i++) {
         lacking += c->column[i] < 0;
     }
-    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA, "%s has no column%s %s, which %s needs; HINT %s", r->path,
-                          lacking == 1 ? "" : "s", missing, r->o.model,
-                          c->table.n_columns == 1 && c->n_columns > 1
-                              ? "it has a single column: which separator has it? --separator"
-                              : "its first line must hold the names of the columns, in any order");
-    CHARL_TRY_CLEANUP(note_ignored(r, c));
-cleanup:
-    charl__text_fini(&names);
-    charl_free(missing);
-    return st;
+    CHARL_REQUIRE(!missing, CHARL_ERR_DATA, "%s has no column%s %s, which %s needs; HINT %s", r->path,
+                  lacking == 1 ? "" : "s", missing, r->o.model,
+                  c->table.n_columns == 1 && c->n_columns > 1
+                      ? "it has a single column: which separator has it? --separator"
+                      : "its first line must hold the names of the columns, in any order");
+    CHARL_TRY(note_ignored(r, c));
+    return CHARL_OK;
 }
 
 /* Which columns of the file stand for those of the recipe: all of them, all but the targets, or those that it takes. */
@@ -347,42 +336,39 @@ static charl_status read_recipe(charl__rows *r, csv_rows *c)
 
 static charl_status open_csv(charl__rows *r)
 {
-    charl_status st = CHARL_OK;
     csv_rows *c = NULL;
-    charl__text header = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text header = {0};
 
     if (r->s->x_shape.ndim != 1) {
-        CHARL_TRY_CLEANUP(charl__kind_expect(
+        CHARL_TRY(charl__kind_expect(
             r->path, CHARL__KIND_TABLE,
             r->s->kind == CHARL_DATASET_IMAGES ? "a PNG or JPEG file" : "an array (.npy or HDF5)", CHARL_ERR_DATA));
     }
-    CHARL_REQUIRE_CLEANUP(
-        r->s->x_shape.ndim == 1, CHARL_ERR_DATA, "%s is read as a CSV file, and %s takes samples of %s; HINT %s",
-        r->path, r->o.model, charl__rows_sample_text(r->s),
-        r->s->kind == CHARL_DATASET_IMAGES ? "give it PNG or JPEG files, folders of them, or a .npy array"
-                                           : "give it a .npy array or an HDF5 file");
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *c, &c));
+    CHARL_REQUIRE(r->s->x_shape.ndim == 1, CHARL_ERR_DATA,
+                  "%s is read as a CSV file, and %s takes samples of %s; HINT %s", r->path, r->o.model,
+                  charl__rows_sample_text(r->s),
+                  r->s->kind == CHARL_DATASET_IMAGES ? "give it PNG or JPEG files, folders of them, or a .npy array"
+                                                     : "give it a .npy array or an HDF5 file");
+    CHARL_TRY(charl__alloc(sizeof *c, &c));
     r->self = c;
-    CHARL_TRY_CLEANUP(read_recipe(r, c));
-    CHARL_TRY_CLEANUP(open_table(r, c));
+    CHARL_TRY(read_recipe(r, c));
+    CHARL_TRY(open_table(r, c));
     if (r->o.places ? r->o.places->header : is_header(&c->recipe, &c->table)) {
-        CHARL_TRY_CLEANUP(charl__table_take_header(&c->table));
+        CHARL_TRY(charl__table_take_header(&c->table));
     }
-    CHARL_TRY_CLEANUP(list_names(&c->table, &header));
-    CHARL_TRY_CLEANUP(find_id(r, c));
+    CHARL_TRY(list_names(&c->table, &header));
+    CHARL_TRY(find_id(r, c));
     if (r->o.places) {
-        CHARL_TRY_CLEANUP(take_places(r, c));
-        goto cleanup;
+        CHARL_TRY(take_places(r, c));
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(find_targets(r, c, charl__text_string(&header)));
+    CHARL_TRY(find_targets(r, c, charl__text_string(&header)));
     if (c->table.names && has_names(c)) {
-        CHARL_TRY_CLEANUP(find_by_name(r, c, charl__text_string(&header)));
+        CHARL_TRY(find_by_name(r, c, charl__text_string(&header)));
     } else {
-        CHARL_TRY_CLEANUP(find_by_place(r, c));
+        CHARL_TRY(find_by_place(r, c));
     }
-cleanup:
-    charl__text_fini(&header);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status count_csv(charl__rows *r, int64_t *n)

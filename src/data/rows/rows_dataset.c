@@ -71,31 +71,28 @@ static charl_status choose_split(charl__rows *r, split_rows *d)
 
 static charl_status open_dataset(charl__rows *r)
 {
-    charl_status st = CHARL_OK;
     split_rows *d = NULL;
-    char *notes = NULL;
+    CHARL_SCOPED_FREE char *notes = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *d, &d));
+    CHARL_TRY(charl__alloc(sizeof *d, &d));
     r->self = d;
-    CHARL_TRY_CLEANUP(open_whole(r, d));
-    CHARL_TRY_CLEANUP(charl__dataset_map(d->ds, r->s, r->o.model, false, &notes));
+    CHARL_TRY(open_whole(r, d));
+    CHARL_TRY(charl__dataset_map(d->ds, r->s, r->o.model, false, &notes));
     if (notes) {
-        CHARL_TRY_CLEANUP(charl__rows_warn(r, "%s", notes));
+        CHARL_TRY(charl__rows_warn(r, "%s", notes));
     }
     charl_dataset_get_info(d->ds, &d->info);
-    CHARL_TRY_CLEANUP(choose_split(r, d));
+    CHARL_TRY(choose_split(r, d));
     r->rows = d->info.rows[d->split];
     r->subject = charl_split_name(d->split);
     r->has_targets = d->info.labelled && (d->info.y_dtype == r->s->y_dtype || d->info.y_dtype == CHARL_I32);
     if (d->info.labelled && !r->has_targets) {
-        CHARL_TRY_CLEANUP(charl__rows_warn(r,
-                                           "the targets of %s are numbers, those of %s are classes: they "
-                                           "are left out",
-                                           r->path, r->o.model));
+        CHARL_TRY(charl__rows_warn(r,
+                                   "the targets of %s are numbers, those of %s are classes: they "
+                                   "are left out",
+                                   r->path, r->o.model));
     }
-cleanup:
-    charl_free(notes);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status reserve(const charl__rows *r, split_rows *d, int64_t most)

@@ -115,25 +115,22 @@ static charl_status next_images(charl__rows *r, int64_t most, void *x, void *y, 
 /* Those that can be read: each is decoded for it. */
 static charl_status count_images(charl__rows *r, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     enum { BLOCK = 64 };
     image_rows *d = r->self;
-    unsigned char *x = NULL;
+    CHARL_SCOPED_FREE unsigned char *x = NULL;
     int64_t got;
 
     *n = 0;
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK, (size_t)charl_shape_count(&r->s->x_shape), &x));
+    CHARL_TRY(charl__alloc_array(BLOCK, (size_t)charl_shape_count(&r->s->x_shape), &x));
     do {
         got = 0;
-        CHARL_TRY_CLEANUP(next_images(r, BLOCK, x, NULL, &got));
+        CHARL_TRY(next_images(r, BLOCK, x, NULL, &got));
         *n += got;
     } while (got > 0);
     d->next = r->skipped = 0; /* they are told when the rows are delivered */
     charl__text_clear(&r->first_skipped);
     charl__text_clear(&r->warnings);
-cleanup:
-    charl_free(x);
-    return st;
+    return CHARL_OK;
 }
 
 static const char *name_image(const charl__rows *r, int64_t i)

@@ -16,15 +16,12 @@ typedef struct text_rows {
 /* The first name of a list, or `usual`. */
 static charl_status first_name(const char *names, const char *usual, char **out)
 {
-    charl_status st = CHARL_OK;
-    charl__text name = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text name = {0};
 
-    CHARL_TRY_CLEANUP(names[0] ? charl__text_append(&name, names, strcspn(names, "\n"))
-                               : charl__text_append(&name, usual, strlen(usual)));
+    CHARL_TRY(names[0] ? charl__text_append(&name, names, strcspn(names, "\n"))
+                       : charl__text_append(&name, usual, strlen(usual)));
     *out = charl__text_steal(&name);
-cleanup:
-    charl__text_fini(&name);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_file(const charl__rows *r, const text_rows *d, charl__labelled_text *t, int64_t file)
@@ -109,19 +106,16 @@ static charl_status next_texts(charl__rows *r, int64_t most, void *x, void *y, i
 
 static charl_status count_texts(charl__rows *r, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     const text_rows *d = r->self;
-    charl__labelled_text t = {0};
+    CHARL_SCOPED(charl__labelled_text_close) charl__labelled_text t = {0};
     int64_t file = 0;
     bool more = true;
 
-    CHARL_TRY_CLEANUP(open_file(r, d, &t, 0));
+    CHARL_TRY(open_file(r, d, &t, 0));
     for (*n = -1; more; ++*n) {
-        CHARL_TRY_CLEANUP(next_text(r, d, &t, &file, &more));
+        CHARL_TRY(next_text(r, d, &t, &file, &more));
     }
-cleanup:
-    charl__labelled_text_close(&t);
-    return st;
+    return CHARL_OK;
 }
 
 static void close_texts(charl__rows *r)

@@ -77,29 +77,25 @@ charl_status charl__fit_add(charl__fit *f, const charl__table *t)
 
 static charl_status take_words(charl__fit *f, int i, const char *path, const char *name)
 {
-    charl_status st = CHARL_OK;
     const charl__name_set *set = &f->look[i].set;
     charl__recipe_column *c = &f->recipe->column[i];
-    int64_t *order = NULL;
+    CHARL_SCOPED_FREE int64_t *order = NULL;
 
-    CHARL_TRY_CLEANUP(charl__name_set_sort(set, &order));
+    CHARL_TRY(charl__name_set_sort(set, &order));
     for (int64_t k = 0; k < set->n; k++) {
         const char *word = set->names[order[k]], *why = charl__name_fault(word);
 
         if (!f->column[i].seen[order[k]]) {
             continue;
         }
-        CHARL_REQUIRE_CLEANUP(!why, CHARL_ERR_DATA, "%s:%lld: column %s: a category %s%s", path,
-                              (long long)f->look[i].first_fault.line, name, f->look[i].fault,
-                              strstr(f->look[i].fault, "HINT") ? ""
-                                                               : "; HINT correct it, or --drop leaves the column out");
-        CHARL_TRY_CLEANUP(charl__grow(c->n_words, sizeof *c->words, &c->words));
-        CHARL_TRY_CLEANUP(charl__strdup(word, &c->words[c->n_words]));
+        CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s:%lld: column %s: a category %s%s", path,
+                      (long long)f->look[i].first_fault.line, name, f->look[i].fault,
+                      strstr(f->look[i].fault, "HINT") ? "" : "; HINT correct it, or --drop leaves the column out");
+        CHARL_TRY(charl__grow(c->n_words, sizeof *c->words, &c->words));
+        CHARL_TRY(charl__strdup(word, &c->words[c->n_words]));
         c->n_words++;
     }
-cleanup:
-    charl_free(order);
-    return st;
+    return CHARL_OK;
 }
 
 static int by_value(const void *a, const void *b)

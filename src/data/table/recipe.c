@@ -294,20 +294,17 @@ static charl_status parse_column(char *line, charl__recipe_column *c, bool *good
 /* A list of the texts of a line. */
 static charl_status parse_list(char **at, char **out)
 {
-    charl_status st = CHARL_OK;
-    charl__text list = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text list = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s", ""));
+    CHARL_TRY(charl__text_printf(&list, "%s", ""));
     for (const char *value; (value = take(at)) != NULL;) {
         if (value[0]) { /* an empty cell is missing anyway */
-            CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s%s", list.length ? "\n" : "", value));
+            CHARL_TRY(charl__text_printf(&list, "%s%s", list.length ? "\n" : "", value));
         }
     }
     charl_free(*out);
     *out = charl__text_steal(&list);
-cleanup:
-    charl__text_fini(&list);
-    return st;
+    return CHARL_OK;
 }
 
 /* The lines before the columns. *head is false at the first that is none. */
@@ -336,33 +333,29 @@ static charl_status parse_head(charl__recipe *r, int number, char *line, bool *h
 
 charl_status charl__recipe_parse(const char *path, const char *text, charl__recipe *r)
 {
-    charl_status st = CHARL_OK;
-    char *copy = NULL;
+    CHARL_SCOPED_FREE char *copy = NULL;
     int number = 0;
 
-    CHARL_TRY_CLEANUP(charl__recipe_init(r, 0));
-    CHARL_TRY_CLEANUP(charl__strdup(text, &copy));
+    CHARL_TRY(charl__recipe_init(r, 0));
+    CHARL_TRY(charl__strdup(text, &copy));
     for (char *line = copy, *end; *line; line = end + 1, number++) {
         bool good = true, head = number < 3 && r->n == 0;
 
         end = strchr(line, '\n');
-        CHARL_REQUIRE_CLEANUP(end, CHARL_ERR_DATA, "%s: the recipe of the table ends within a line", path);
+        CHARL_REQUIRE(end, CHARL_ERR_DATA, "%s: the recipe of the table ends within a line", path);
         *end = '\0';
         if (head) {
-            CHARL_TRY_CLEANUP(parse_head(r, number, line, &head, &good));
+            CHARL_TRY(parse_head(r, number, line, &head, &good));
         }
         if (!head) {
-            CHARL_TRY_CLEANUP(charl__grow(r->n, sizeof *r->column, &r->column));
+            CHARL_TRY(charl__grow(r->n, sizeof *r->column, &r->column));
             r->column[r->n++] = (charl__recipe_column){.name = NULL};
-            CHARL_TRY_CLEANUP(parse_column(line, &r->column[r->n - 1], &good));
+            CHARL_TRY(parse_column(line, &r->column[r->n - 1], &good));
         }
-        CHARL_REQUIRE_CLEANUP(good, CHARL_ERR_DATA, "%s: line %d of the recipe of the table is malformed", path,
-                              number + 1);
+        CHARL_REQUIRE(good, CHARL_ERR_DATA, "%s: line %d of the recipe of the table is malformed", path, number + 1);
     }
-    CHARL_REQUIRE_CLEANUP(number >= 2, CHARL_ERR_DATA, "%s: the recipe of the table is cut", path);
-cleanup:
-    charl_free(copy);
-    return st;
+    CHARL_REQUIRE(number >= 2, CHARL_ERR_DATA, "%s: the recipe of the table is cut", path);
+    return CHARL_OK;
 }
 
 /* The number between the texts of its unit. */

@@ -218,20 +218,17 @@ void charl__table_close(charl__table *t)
 /* Columns are found by name, so each needs one of its own. */
 static charl_status check_unique(const charl__table *t)
 {
-    charl_status st = CHARL_OK;
-    char **sorted = NULL;
+    CHARL_SCOPED_FREE char **sorted = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(t->n_columns, sizeof *sorted, &sorted));
+    CHARL_TRY(charl__alloc_array(t->n_columns, sizeof *sorted, &sorted));
     memcpy(sorted, t->names, (size_t)t->n_columns * sizeof *sorted);
     qsort(sorted, (size_t)t->n_columns, sizeof *sorted, charl__by_text);
     for (int i = 1; i < t->n_columns; i++) {
-        CHARL_REQUIRE_CLEANUP(!sorted[i][0] || strcmp(sorted[i - 1], sorted[i]) != 0, CHARL_ERR_DATA,
-                              "%s: two columns have the name \"%.*s\"; HINT rename or remove one",
-                              charl__table_place(t), SHOWN, sorted[i]);
+        CHARL_REQUIRE(!sorted[i][0] || strcmp(sorted[i - 1], sorted[i]) != 0, CHARL_ERR_DATA,
+                      "%s: two columns have the name \"%.*s\"; HINT rename or remove one", charl__table_place(t), SHOWN,
+                      sorted[i]);
     }
-cleanup:
-    charl_free(sorted);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__table_take_header(charl__table *t)

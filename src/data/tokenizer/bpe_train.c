@@ -205,11 +205,10 @@ static void rewrite(trainer *r, int32_t piece, int32_t a, int32_t b, int32_t mer
 
 static charl_status merge(trainer *r, int32_t which)
 {
-    charl_status st = CHARL_OK;
     const int32_t a = (int32_t)(r->pairs[which].key >> 32);
     const int32_t b = (int32_t)(r->pairs[which].key & UINT32_MAX);
     const int32_t token = 256 + r->n_merges;
-    int32_t *words = r->pairs[which].words; /* later pairs may move the table of pairs */
+    CHARL_SCOPED_FREE int32_t *words = r->pairs[which].words; /* later pairs may move the table of pairs */
     const int32_t n_words = r->pairs[which].n_words;
 
     r->round++;
@@ -222,18 +221,16 @@ static charl_status merge(trainer *r, int32_t which)
             continue;
         }
         r->merged[piece] = r->round;
-        CHARL_TRY_CLEANUP(count_pairs(r, piece, -1));
+        CHARL_TRY(count_pairs(r, piece, -1));
         rewrite(r, piece, a, b, token);
-        CHARL_TRY_CLEANUP(count_pairs(r, piece, 1));
+        CHARL_TRY(count_pairs(r, piece, 1));
     }
     r->bytes[token] = r->bytes[a] + r->bytes[b];
     r->merges[2 * r->n_merges] = (uint32_t)a;
     r->merges[2 * r->n_merges + 1] = (uint32_t)b;
-    CHARL_TRY_CLEANUP(queue_touched(r));
+    CHARL_TRY(queue_touched(r));
     r->n_merges++;
-cleanup:
-    charl_free(words);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status train(trainer *r, int64_t merges)

@@ -78,9 +78,8 @@ static charl_status normalize_parts(const unsigned char *s, size_t bytes, charl_
 
 charl_status charl__nfc(const unsigned char *text, size_t bytes, charl__text *out, bool *same)
 {
-    charl_status st = CHARL_OK;
     const size_t before = out->length;
-    charl__text points = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text points = {0};
     size_t copied = 0; /* text[0, copied) is in `out`, unless all of it is the same so far */
 
     *same = true;
@@ -98,8 +97,8 @@ charl_status charl__nfc(const unsigned char *text, size_t bytes, charl__text *ou
                 valid = 1;
                 continue;
             }
-            CHARL_TRY_CLEANUP(charl__text_append(out, text + copied, from - copied));
-            CHARL_TRY_CLEANUP(normalize_parts(text + from, valid, &points, out));
+            CHARL_TRY(charl__text_append(out, text + copied, from - copied));
+            CHARL_TRY(normalize_parts(text + from, valid, &points, out));
             copied = from + valid;
         }
     }
@@ -107,11 +106,9 @@ charl_status charl__nfc(const unsigned char *text, size_t bytes, charl__text *ou
     if (*same) {
         out->length = before;
     } else {
-        CHARL_TRY_CLEANUP(charl__text_append(out, text + copied, bytes - copied));
+        CHARL_TRY(charl__text_append(out, text + copied, bytes - copied));
     }
-cleanup:
-    charl__text_fini(&points);
-    return st;
+    return CHARL_OK;
 }
 
 #else

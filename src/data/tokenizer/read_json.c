@@ -228,8 +228,7 @@ static bool looks_special(const char *token, size_t length)
 /* The texts of the vocabulary; `made` (NULL: all) tells which tokens are bytes or made by merges, the others are special. */
 static charl_status read_vocab(json_t *vocab, const bool *made, charl__pretrained *p)
 {
-    charl_status st = CHARL_OK;
-    charl__text bytes = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text bytes = {0};
     const char *key;
     size_t length;
     json_t *value;
@@ -239,16 +238,15 @@ static charl_status read_vocab(json_t *vocab, const bool *made, charl__pretraine
         const int64_t id = json_integer_value(value);
         bool ok;
 
-        CHARL_REQUIRE_CLEANUP(json_is_integer(value) && id >= 0 && id < CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_DATA,
-                              "the token \"%.60s\" has no number below %d", key, CHARL__TOKENIZER_MAX_VOCAB);
-        CHARL_TRY_CLEANUP(to_bytes(key, length, &bytes, &ok));
+        CHARL_REQUIRE(json_is_integer(value) && id >= 0 && id < CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_DATA,
+                      "the token \"%.60s\" has no number below %d", key, CHARL__TOKENIZER_MAX_VOCAB);
+        CHARL_TRY(to_bytes(key, length, &bytes, &ok));
         if (ok && made && bytes.length > 1 && !made[id]) {
-            CHARL_REQUIRE_CLEANUP(looks_special(key, length), CHARL_ERR_DATA,
-                                  "no merge makes the token \"%.60s\": the merges are cut off, or "
-                                  "those of another vocabulary",
-                                  key);
-            CHARL_TRY_CLEANUP(
-                charl__pretrained_add_token(p, id, key, length, CHARL__TOKEN_ADDED | CHARL__TOKEN_SPECIAL));
+            CHARL_REQUIRE(looks_special(key, length), CHARL_ERR_DATA,
+                          "no merge makes the token \"%.60s\": the merges are cut off, or "
+                          "those of another vocabulary",
+                          key);
+            CHARL_TRY(charl__pretrained_add_token(p, id, key, length, CHARL__TOKEN_ADDED | CHARL__TOKEN_SPECIAL));
             continue;
         }
         if (id < p->vocab && p->tokens[id].use & CHARL__TOKEN_ADDED && p->tokens[id].bytes == length &&
@@ -256,16 +254,13 @@ static charl_status read_vocab(json_t *vocab, const bool *made, charl__pretraine
             (!ok || bytes.length != length || memcmp(bytes.data, key, length) != 0)) {
             continue; /* an added token, written as it is */
         }
-        CHARL_REQUIRE_CLEANUP(ok, CHARL_ERR_DATA,
-                              "the token \"%.60s\" is not written byte by byte; only byte-level "
-                              "vocabularies are supported",
-                              key);
-        CHARL_TRY_CLEANUP(
-            charl__pretrained_add_token(p, id, charl__text_string(&bytes), bytes.length, CHARL__TOKEN_MERGED));
+        CHARL_REQUIRE(ok, CHARL_ERR_DATA,
+                      "the token \"%.60s\" is not written byte by byte; only byte-level "
+                      "vocabularies are supported",
+                      key);
+        CHARL_TRY(charl__pretrained_add_token(p, id, charl__text_string(&bytes), bytes.length, CHARL__TOKEN_MERGED));
     }
-cleanup:
-    charl__text_fini(&bytes);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_merge(const json_t *vocab, size_t i, const char *left, size_t left_length, const char *right,
@@ -379,13 +374,12 @@ static charl_status read_merge_lines(const json_t *vocab, const char *text, char
 /* Which tokens merges make, by number: made[CHARL__TOKENIZER_MAX_VOCAB]. */
 static charl_status mark_made(const json_t *vocab, const charl__pretrained *p, bool *made)
 {
-    charl_status st = CHARL_OK;
-    const char **name = NULL;
-    charl__text both = {0};
+    CHARL_SCOPED_FREE const char **name = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text both = {0};
     const char *key;
     json_t *value;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__TOKENIZER_MAX_VOCAB, sizeof *name, &name));
+    CHARL_TRY(charl__alloc_array(CHARL__TOKENIZER_MAX_VOCAB, sizeof *name, &name));
     json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
     {
         const json_int_t id = json_integer_value(value);
@@ -398,17 +392,14 @@ static charl_status mark_made(const json_t *vocab, const charl__pretrained *p, b
         json_int_t id;
 
         charl__text_clear(&both);
-        CHARL_TRY_CLEANUP(charl__text_printf(&both, "%s%s", name[p->merges[2 * i]], name[p->merges[2 * i + 1]]));
+        CHARL_TRY(charl__text_printf(&both, "%s%s", name[p->merges[2 * i]], name[p->merges[2 * i + 1]]));
         value = json_object_get(vocab, charl__text_string(&both));
         id = value ? json_integer_value(value) : -1;
         if (id >= 0 && id < CHARL__TOKENIZER_MAX_VOCAB) {
             made[id] = true;
         }
     }
-cleanup:
-    charl_free(name);
-    charl__text_fini(&both);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_token(const char *name, const char *text, const json_t *vocab)

@@ -194,12 +194,11 @@ static charl_status add_specials(const encoding *e, charl__pretrained *p)
 
 static charl_status read_tiktoken(const char *path, charl__pretrained *p)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
     const encoding *e = NULL;
     int64_t number = 0;
 
-    CHARL_TRY_CLEANUP(charl__tokenizer_read_file(path, &text));
+    CHARL_TRY(charl__tokenizer_read_file(path, &text));
     for (const char *line = charl__text_string(&text), *end; *line; line = end + (*end == '\n')) {
         size_t length;
 
@@ -207,16 +206,14 @@ static charl_status read_tiktoken(const char *path, charl__pretrained *p)
         length = (size_t)(end - line) - (end > line && end[-1] == '\r');
         number++;
         if (length > 0) {
-            CHARL_TRY_CLEANUP(read_line(line, length, number, p));
+            CHARL_TRY(read_line(line, length, number, p));
         }
     }
-    CHARL_TRY_CLEANUP(find_encoding(path, p->vocab, &e));
-    CHARL_TRY_CLEANUP(charl__pretrained_add_step(p, e->pattern, false));
-    CHARL_TRY_CLEANUP(add_specials(e, p));
+    CHARL_TRY(find_encoding(path, p->vocab, &e));
+    CHARL_TRY(charl__pretrained_add_step(p, e->pattern, false));
+    CHARL_TRY(add_specials(e, p));
     p->flags |= CHARL__PRETRAINED_WHOLE_WORDS | CHARL__PRETRAINED_BY_RANK;
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }
 
 const charl__tokenizer_format charl__tokenizer_format_tiktoken = {

@@ -26,31 +26,27 @@ struct charl__splitter {
 
 static charl_status compile(const charl__split_step *from, struct step *to)
 {
-    charl_status st = CHARL_OK;
-    charl__text pattern = {0}, translated = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text pattern = {0}, translated = {0};
     PCRE2_UCHAR why[128];
     PCRE2_SIZE where;
     int error;
 
-    CHARL_TRY_CLEANUP(charl__text_append(&pattern, from->pattern, from->length));
-    CHARL_TRY_CLEANUP(charl__pattern_translate(charl__text_string(&pattern), pattern.length, &translated));
-    CHARL_TRY_CLEANUP(charl__acquire("pattern"));
+    CHARL_TRY(charl__text_append(&pattern, from->pattern, from->length));
+    CHARL_TRY(charl__pattern_translate(charl__text_string(&pattern), pattern.length, &translated));
+    CHARL_TRY(charl__acquire("pattern"));
     /* No search for the first byte of a match: at nearly every place there is one, and it reads in blocks that reach past the text. */
     to->code = pcre2_compile((PCRE2_SPTR)charl__text_string(&translated), translated.length,
                              PCRE2_UTF | PCRE2_UCP | PCRE2_NO_START_OPTIMIZE, &error, &where, NULL);
     if (!to->code) {
         charl__drop();
         pcre2_get_error_message(error, why, sizeof why);
-        CHARL_FAIL_CLEANUP(CHARL_ERR_DATA, "the pattern %.200s cannot be compiled: %s", charl__text_string(&pattern),
-                           (const char *)why);
+        CHARL_FAIL(CHARL_ERR_DATA, "the pattern %.200s cannot be compiled: %s", charl__text_string(&pattern),
+                   (const char *)why);
     }
     to->compiled = pcre2_jit_compile(to->code, PCRE2_JIT_COMPLETE) == 0;
     to->matches_only = from->matches_only;
     to->looks_behind = strstr(charl__text_string(&pattern), "(?<") != NULL;
-cleanup:
-    charl__text_fini(&translated);
-    charl__text_fini(&pattern);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__splitter_create(const charl__split_step *steps, int n, charl__splitter **out)

@@ -33,22 +33,20 @@ static charl_status check_merges(charl_tokenizer *t, int64_t n, int32_t *length,
 
 static charl_status become(charl_tokenizer *t)
 {
-    charl_status st = CHARL_OK;
     const charl__split_step step = {.pattern = CHARL__PATTERN_GPT2, .length = strlen(CHARL__PATTERN_GPT2)};
     const uint32_t *merges = t->state;
     const int64_t n = t->n / 2;
-    int32_t *length = NULL;
+    CHARL_SCOPED_FREE int32_t *length = NULL;
     int64_t total;
 
-    CHARL_REQUIRE_CLEANUP(n <= CHARL__TOKENIZER_MAX_VOCAB - 256, CHARL_ERR_DATA, "%lld merges are too many",
-                          (long long)n);
-    CHARL_TRY_CLEANUP(charl__bpe_create(&t->bpe));
-    CHARL_TRY_CLEANUP(charl__splitter_create(&step, 1, &t->bpe->splitter));
-    CHARL_TRY_CLEANUP(charl__bpe_find_cuts(t->bpe));
-    CHARL_TRY_CLEANUP(charl__merge_table_init(&t->bpe->merges, n));
-    CHARL_TRY_CLEANUP(charl__alloc_array(n + 256, sizeof *length, &length));
-    CHARL_TRY_CLEANUP(check_merges(t, n, length, &total));
-    CHARL_TRY_CLEANUP(charl__tokens_create(t, 256 + n, total));
+    CHARL_REQUIRE(n <= CHARL__TOKENIZER_MAX_VOCAB - 256, CHARL_ERR_DATA, "%lld merges are too many", (long long)n);
+    CHARL_TRY(charl__bpe_create(&t->bpe));
+    CHARL_TRY(charl__splitter_create(&step, 1, &t->bpe->splitter));
+    CHARL_TRY(charl__bpe_find_cuts(t->bpe));
+    CHARL_TRY(charl__merge_table_init(&t->bpe->merges, n));
+    CHARL_TRY(charl__alloc_array(n + 256, sizeof *length, &length));
+    CHARL_TRY(check_merges(t, n, length, &total));
+    CHARL_TRY(charl__tokens_create(t, 256 + n, total));
     for (int64_t i = 0; i < 256 + n; i++) {
         unsigned char *to = t->bytes + t->starts[i];
 
@@ -62,9 +60,7 @@ static charl_status become(charl_tokenizer *t)
             memcpy(to + length[a], t->bytes + t->starts[b], (size_t)length[b]);
         }
     }
-cleanup:
-    charl_free(length);
-    return st;
+    return CHARL_OK;
 }
 
 const charl__tokenizer_type charl__tokenizer_bpe = {

@@ -33,24 +33,23 @@ static charl_status become(charl_tokenizer *t)
 
 static charl_status learn(const unsigned char *text, size_t bytes, int64_t vocab, void **state, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     const size_t valid = charl__utf8_valid(text, bytes);
-    unsigned char *seen = NULL;
+    CHARL_SCOPED_FREE unsigned char *seen = NULL;
     uint32_t *points = NULL;
 
     (void)vocab;
     *n = 0;
     *state = NULL;
-    CHARL_REQUIRE_CLEANUP(valid == bytes, CHARL_ERR_DATA, "byte %zu of the text is not UTF-8", valid);
-    CHARL_REQUIRE_CLEANUP(bytes > 0, CHARL_ERR_DATA, "the text is empty");
-    CHARL_TRY_CLEANUP(charl__alloc(POINTS, &seen));
+    CHARL_REQUIRE(valid == bytes, CHARL_ERR_DATA, "byte %zu of the text is not UTF-8", valid);
+    CHARL_REQUIRE(bytes > 0, CHARL_ERR_DATA, "the text is empty");
+    CHARL_TRY(charl__alloc(POINTS, &seen));
     for (size_t at = 0, length; at < bytes; at += length) {
         const uint32_t point = charl__utf8_point(text + at, length = charl__utf8_length(text + at, bytes - at));
 
         *n += !seen[point];
         seen[point] = 1;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(*n, sizeof *points, &points));
+    CHARL_TRY(charl__alloc_array(*n, sizeof *points, &points));
     *n = 0;
     for (uint32_t point = 0; point < POINTS; point++) {
         if (seen[point]) {
@@ -58,9 +57,7 @@ static charl_status learn(const unsigned char *text, size_t bytes, int64_t vocab
         }
     }
     *state = points;
-cleanup:
-    charl_free(seen);
-    return st;
+    return CHARL_OK;
 }
 
 /* Where `point` stands in the vocabulary; -1 when it does not. */

@@ -10,23 +10,19 @@
 static charl_status is_checkpoint(const char *path, bool *out)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
     const charl__h5_site site = {CHARL_ERR_DATA, path};
-    charl__file f = {.fd = -1, .h5 = H5I_INVALID_HID};
-    hid_t root = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__file_fini) charl__file f = {.fd = -1, .h5 = H5I_INVALID_HID};
+    CHARL_SCOPED(charl__h5_close) hid_t root = H5I_INVALID_HID;
     char format[32] = "";
 
     *out = false;
-    CHARL_TRY_CLEANUP(charl__file_init(&f, path));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, root, H5Gopen2(f.h5, "/", H5P_DEFAULT), "%s", path);
+    CHARL_TRY(charl__file_init(&f, path));
+    CHARL_H5_OPEN(CHARL_ERR_DATA, root, H5Gopen2(f.h5, "/", H5P_DEFAULT), "%s", path);
     if (charl__h5_has(root, "charl_format")) {
-        CHARL_TRY_CLEANUP(charl__h5_get_text(&site, root, "charl_format", format, sizeof format));
+        CHARL_TRY(charl__h5_get_text(&site, root, "charl_format", format, sizeof format));
     }
     *out = strcmp(format, "checkpoint") == 0;
-cleanup:
-    charl__h5_close(&root);
-    charl__file_fini(&f);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status of_checkpoint(const char *path, charl_tokenizer **out)

@@ -76,27 +76,23 @@ cleanup:
 /* The file of a folder that is read. */
 static charl_status find_in_folder(const char *folder, charl__text *path)
 {
-    charl_status st = CHARL_OK;
     const charl__tokenizer_format *f;
-    charl__text names = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text names = {0};
 
     for (int i = 0; (f = charl__registry_at(&formats, i)) != NULL; i++) {
         for (const char *const *name = f->files; *name; name++) {
             int found;
 
-            CHARL_TRY_CLEANUP(match_file(folder, *name, path, &found));
-            CHARL_REQUIRE_CLEANUP(found <= 1, CHARL_ERR_DATA, "%s has %d files %s; HINT name the one to use", folder,
-                                  found, *name);
+            CHARL_TRY(match_file(folder, *name, path, &found));
+            CHARL_REQUIRE(found <= 1, CHARL_ERR_DATA, "%s has %d files %s; HINT name the one to use", folder, found,
+                          *name);
             if (found == 1) {
-                goto cleanup;
+                return CHARL_OK;
             }
-            CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s%s", names.length > 0 ? ", " : "", *name));
+            CHARL_TRY(charl__text_printf(&names, "%s%s", names.length > 0 ? ", " : "", *name));
         }
     }
-    CHARL_FAIL_CLEANUP(CHARL_ERR_DATA, "%s has no tokenizer; looked for %s", folder, charl__text_string(&names));
-cleanup:
-    charl__text_fini(&names);
-    return st;
+    CHARL_FAIL(CHARL_ERR_DATA, "%s has no tokenizer; looked for %s", folder, charl__text_string(&names));
 }
 
 static charl_status read_published(const char *path, const char *head, size_t bytes, charl_tokenizer **out)

@@ -86,37 +86,33 @@ static charl_status put_u32(charl__text *out, uint64_t v)
 
 charl_status charl__pretrained_finish(const charl__pretrained *p, charl_tokenizer **out)
 {
-    charl_status st = CHARL_OK;
-    charl__text state = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text state = {0};
     size_t length;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__text_append(&state, magic, MAGIC));
-    CHARL_TRY_CLEANUP(put_u32(&state, p->flags));
-    CHARL_TRY_CLEANUP(put_u32(&state, (uint64_t)p->n_steps));
-    CHARL_TRY_CLEANUP(put_u32(&state, (uint64_t)p->vocab));
-    CHARL_TRY_CLEANUP(put_u32(&state, (uint64_t)p->n_merges));
+    CHARL_TRY(charl__text_append(&state, magic, MAGIC));
+    CHARL_TRY(put_u32(&state, p->flags));
+    CHARL_TRY(put_u32(&state, (uint64_t)p->n_steps));
+    CHARL_TRY(put_u32(&state, (uint64_t)p->vocab));
+    CHARL_TRY(put_u32(&state, (uint64_t)p->n_merges));
     for (int i = 0; i < p->n_steps; i++) {
-        CHARL_TRY_CLEANUP(put_u32(&state, p->step[i].matches_only));
-        CHARL_TRY_CLEANUP(put_u32(&state, strlen(p->step[i].pattern)));
-        CHARL_TRY_CLEANUP(charl__text_append(&state, p->step[i].pattern, strlen(p->step[i].pattern)));
+        CHARL_TRY(put_u32(&state, p->step[i].matches_only));
+        CHARL_TRY(put_u32(&state, strlen(p->step[i].pattern)));
+        CHARL_TRY(charl__text_append(&state, p->step[i].pattern, strlen(p->step[i].pattern)));
     }
     for (int64_t i = 0; i < p->vocab; i++) {
-        CHARL_TRY_CLEANUP(put_u32(&state, p->tokens[i].bytes << 8 | p->tokens[i].use));
+        CHARL_TRY(put_u32(&state, p->tokens[i].bytes << 8 | p->tokens[i].use));
     }
     for (int64_t i = 0; i < 2 * p->n_merges; i++) {
-        CHARL_TRY_CLEANUP(put_u32(&state, p->merges[i]));
+        CHARL_TRY(put_u32(&state, p->merges[i]));
     }
     for (int64_t i = 0; i < p->vocab; i++) {
-        CHARL_TRY_CLEANUP(
-            charl__text_append(&state, charl__text_string(&p->texts) + p->tokens[i].at, p->tokens[i].bytes));
+        CHARL_TRY(charl__text_append(&state, charl__text_string(&p->texts) + p->tokens[i].at, p->tokens[i].bytes));
     }
     length = state.length;
-    CHARL_TRY_CLEANUP(charl__tokenizer_take(charl__tokenizer_layout_find("pretrained"), charl__text_steal(&state),
-                                            (int64_t)length, out));
-cleanup:
-    charl__text_fini(&state);
-    return st;
+    CHARL_TRY(charl__tokenizer_take(charl__tokenizer_layout_find("pretrained"), charl__text_steal(&state),
+                                    (int64_t)length, out));
+    return CHARL_OK;
 }
 
 /* A state while it is read. */
@@ -166,21 +162,18 @@ static charl_status read_steps(reader *r, uint32_t n, charl__split_step steps[CH
 /* An added token enters the tree in which it is found. */
 static charl_status add_added(charl_tokenizer *t, int32_t id, unsigned use)
 {
-    charl_status st = CHARL_OK;
     const unsigned char *text = t->bytes + t->starts[id];
     size_t bytes = (size_t)(t->starts[id + 1] - t->starts[id]);
-    charl__text normal = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text normal = {0};
     bool same = true;
 
     if (use & CHARL__TOKEN_NORMALIZED && t->bpe->nfc) {
-        CHARL_TRY_CLEANUP(charl__nfc(text, bytes, &normal, &same));
+        CHARL_TRY(charl__nfc(text, bytes, &normal, &same));
     }
-    CHARL_TRY_CLEANUP(charl__added_tokens_add(
-        use & CHARL__TOKEN_NORMALIZED ? &t->bpe->normalized : &t->bpe->added, id, (use & CHARL__TOKEN_SPECIAL) != 0,
-        same ? text : (const unsigned char *)normal.data, same ? bytes : normal.length));
-cleanup:
-    charl__text_fini(&normal);
-    return st;
+    CHARL_TRY(charl__added_tokens_add(use & CHARL__TOKEN_NORMALIZED ? &t->bpe->normalized : &t->bpe->added, id,
+                                      (use & CHARL__TOKEN_SPECIAL) != 0,
+                                      same ? text : (const unsigned char *)normal.data, same ? bytes : normal.length));
+    return CHARL_OK;
 }
 
 /* `index` gets the tokens that merges make. */
@@ -214,32 +207,28 @@ static charl_status read_tokens(charl_tokenizer *t, const unsigned char *heads, 
 static charl_status read_merges(charl_tokenizer *t, const unsigned char *merges, int64_t n,
                                 const charl__token_index *index)
 {
-    charl_status st = CHARL_OK;
-    charl__text both = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text both = {0};
 
-    CHARL_TRY_CLEANUP(charl__merge_table_init(&t->bpe->merges, n));
+    CHARL_TRY(charl__merge_table_init(&t->bpe->merges, n));
     for (int64_t i = 0; i < n; i++) {
         const uint32_t left = u32_at(merges + 8 * i), right = u32_at(merges + 8 * i + 4);
         int32_t token;
         bool known;
 
-        CHARL_REQUIRE_CLEANUP(left < t->vocab && right < t->vocab, CHARL_ERR_DATA,
-                              "merge %lld is of tokens %u and %u of %lld", (long long)i, left, right,
-                              (long long)t->vocab);
+        CHARL_REQUIRE(left < t->vocab && right < t->vocab, CHARL_ERR_DATA, "merge %lld is of tokens %u and %u of %lld",
+                      (long long)i, left, right, (long long)t->vocab);
         charl__text_clear(&both);
-        CHARL_TRY_CLEANUP(
+        CHARL_TRY(
             charl__text_append(&both, t->bytes + t->starts[left], (size_t)(t->starts[left + 1] - t->starts[left])));
-        CHARL_TRY_CLEANUP(
+        CHARL_TRY(
             charl__text_append(&both, t->bytes + t->starts[right], (size_t)(t->starts[right + 1] - t->starts[right])));
         token = charl__token_index_find(index, (const unsigned char *)charl__text_string(&both), both.length);
-        CHARL_REQUIRE_CLEANUP(token >= 0, CHARL_ERR_DATA, "merge %lld makes \"%.*s\", which is not in the vocabulary",
-                              (long long)i, (int)both.length, charl__text_string(&both));
+        CHARL_REQUIRE(token >= 0, CHARL_ERR_DATA, "merge %lld makes \"%.*s\", which is not in the vocabulary",
+                      (long long)i, (int)both.length, charl__text_string(&both));
         charl__merge_add(&t->bpe->merges, (int32_t)left, (int32_t)right, (uint32_t)i, token, &known);
-        CHARL_REQUIRE_CLEANUP(!known, CHARL_ERR_DATA, "merge %lld is given twice", (long long)i);
+        CHARL_REQUIRE(!known, CHARL_ERR_DATA, "merge %lld is given twice", (long long)i);
     }
-cleanup:
-    charl__text_fini(&both);
-    return st;
+    return CHARL_OK;
 }
 
 /* Give each(ctx, left, right, token) every pair of tokens that together are a token. */

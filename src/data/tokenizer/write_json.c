@@ -28,29 +28,25 @@ typedef struct writer {
 /* Bytes as a JSON string; charl__text_json ends at a NUL, which is a character like any other here. */
 static charl_status put_string(charl__text *out, const char *s, size_t bytes)
 {
-    charl_status st = CHARL_OK;
-    charl__text piece = {0}, json = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text piece = {0}, json = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_append(out, "\"", 1));
+    CHARL_TRY(charl__text_append(out, "\"", 1));
     for (size_t at = 0; at < bytes;) {
         const char *nul = memchr(s + at, 0, bytes - at);
         const size_t n = nul ? (size_t)(nul - s) - at : bytes - at;
 
         charl__text_clear(&piece);
         charl__text_clear(&json);
-        CHARL_TRY_CLEANUP(charl__text_append(&piece, s + at, n));
-        CHARL_TRY_CLEANUP(charl__text_json(&json, charl__text_string(&piece)));
-        CHARL_TRY_CLEANUP(charl__text_append(out, json.data + 1, json.length - 2));
+        CHARL_TRY(charl__text_append(&piece, s + at, n));
+        CHARL_TRY(charl__text_json(&json, charl__text_string(&piece)));
+        CHARL_TRY(charl__text_append(out, json.data + 1, json.length - 2));
         if (nul) {
-            CHARL_TRY_CLEANUP(charl__text_printf(out, "\\u0000"));
+            CHARL_TRY(charl__text_printf(out, "\\u0000"));
         }
         at += n + (nul != NULL);
     }
-    CHARL_TRY_CLEANUP(charl__text_append(out, "\"", 1));
-cleanup:
-    charl__text_fini(&piece);
-    charl__text_fini(&json);
-    return st;
+    CHARL_TRY(charl__text_append(out, "\"", 1));
+    return CHARL_OK;
 }
 
 static unsigned use_of(const writer *w, int64_t token)
@@ -104,29 +100,26 @@ static charl_status word_bytes(const writer *w, const char *text, size_t bytes, 
  * there is none. Errors: ERR_CONFIG  another token is that word. */
 static charl_status needs_word(const writer *w, int64_t token, bool *needs)
 {
-    charl_status st = CHARL_OK;
     size_t bytes, other_bytes;
     const char *text = charl_tokenizer_get_token(w->t, token, &bytes);
-    charl__text word = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text word = {0};
     bool ok;
 
     *needs = true;
-    CHARL_TRY_CLEANUP(word_bytes(w, text, bytes, &word, &ok));
+    CHARL_TRY(word_bytes(w, text, bytes, &word, &ok));
     for (int64_t i = 0; ok && *needs && i < w->t->vocab; i++) {
         const char *other = charl_tokenizer_get_token(w->t, i, &other_bytes);
 
         if (use_of(w, i) & CHARL__TOKEN_MERGED && other_bytes == word.length &&
             memcmp(other, charl__text_string(&word), other_bytes) == 0) {
-            CHARL_REQUIRE_CLEANUP(i == token, CHARL_ERR_CONFIG,
-                                  "tokens %" PRId64 " and %" PRId64
-                                  " of the tokenizer have the text %.*s, and a tokenizer.json cannot hold both",
-                                  i, token, (int)bytes, text);
+            CHARL_REQUIRE(i == token, CHARL_ERR_CONFIG,
+                          "tokens %" PRId64 " and %" PRId64
+                          " of the tokenizer have the text %.*s, and a tokenizer.json cannot hold both",
+                          i, token, (int)bytes, text);
             *needs = false;
         }
     }
-cleanup:
-    charl__text_fini(&word);
-    return st;
+    return CHARL_OK;
 }
 
 /* One more member of the vocabulary. */
@@ -140,32 +133,29 @@ static charl_status put_member(const writer *w, const char *word, size_t bytes, 
 
 static charl_status put_vocab(const writer *w)
 {
-    charl_status st = CHARL_OK;
-    charl__text word = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text word = {0};
     bool first = true;
 
-    CHARL_TRY_CLEANUP(charl__text_printf(w->out, "    \"vocab\": {"));
+    CHARL_TRY(charl__text_printf(w->out, "    \"vocab\": {"));
     for (int64_t i = 0; i < w->t->vocab; i++) {
         if (use_of(w, i) & CHARL__TOKEN_MERGED) {
             charl__text_clear(&word);
-            CHARL_TRY_CLEANUP(add_word(w, i, &word));
-            CHARL_TRY_CLEANUP(put_member(w, charl__text_string(&word), word.length, i, &first));
+            CHARL_TRY(add_word(w, i, &word));
+            CHARL_TRY(put_member(w, charl__text_string(&word), word.length, i, &first));
         }
         if (use_of(w, i) & CHARL__TOKEN_ADDED) {
             size_t bytes;
             const char *text = charl_tokenizer_get_token(w->t, i, &bytes);
             bool needs;
 
-            CHARL_TRY_CLEANUP(needs_word(w, i, &needs));
+            CHARL_TRY(needs_word(w, i, &needs));
             if (needs) {
-                CHARL_TRY_CLEANUP(put_member(w, text, bytes, i, &first));
+                CHARL_TRY(put_member(w, text, bytes, i, &first));
             }
         }
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(w->out, "\n    }"));
-cleanup:
-    charl__text_fini(&word);
-    return st;
+    CHARL_TRY(charl__text_printf(w->out, "\n    }"));
+    return CHARL_OK;
 }
 
 static int compare_merges(const void *a, const void *b)
@@ -180,33 +170,29 @@ static int compare_merges(const void *a, const void *b)
 
 static charl_status put_merges(const writer *w)
 {
-    charl_status st = CHARL_OK;
     const charl__merge_table *m = w->t->bpe ? &w->t->bpe->merges : &(charl__merge_table){0};
-    charl__merge *list = NULL;
-    charl__text both = {0};
+    CHARL_SCOPED_FREE charl__merge *list = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text both = {0};
     int64_t n = 0;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(m->count + 1, sizeof *list, &list));
+    CHARL_TRY(charl__alloc_array(m->count + 1, sizeof *list, &list));
     for (int64_t i = 0; i < m->capacity; i++) {
         if (m->slots[i].key != UINT64_MAX) {
             list[n++] = m->slots[i];
         }
     }
     qsort(list, (size_t)n, sizeof *list, compare_merges);
-    CHARL_TRY_CLEANUP(charl__text_printf(w->out, "    \"merges\": ["));
+    CHARL_TRY(charl__text_printf(w->out, "    \"merges\": ["));
     for (int64_t i = 0; i < n; i++) {
         charl__text_clear(&both);
-        CHARL_TRY_CLEANUP(add_word(w, (int64_t)(list[i].key >> 32), &both));
-        CHARL_TRY_CLEANUP(charl__text_append(&both, " ", 1));
-        CHARL_TRY_CLEANUP(add_word(w, (int64_t)(list[i].key & UINT32_MAX), &both));
-        CHARL_TRY_CLEANUP(charl__text_printf(w->out, i > 0 ? ",\n      " : "\n      "));
-        CHARL_TRY_CLEANUP(put_string(w->out, charl__text_string(&both), both.length));
+        CHARL_TRY(add_word(w, (int64_t)(list[i].key >> 32), &both));
+        CHARL_TRY(charl__text_append(&both, " ", 1));
+        CHARL_TRY(add_word(w, (int64_t)(list[i].key & UINT32_MAX), &both));
+        CHARL_TRY(charl__text_printf(w->out, i > 0 ? ",\n      " : "\n      "));
+        CHARL_TRY(put_string(w->out, charl__text_string(&both), both.length));
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(w->out, n > 0 ? "\n    ]" : "]"));
-cleanup:
-    charl__text_fini(&both);
-    charl_free(list);
-    return st;
+    CHARL_TRY(charl__text_printf(w->out, n > 0 ? "\n    ]" : "]"));
+    return CHARL_OK;
 }
 
 static charl_status put_added(const writer *w)
@@ -308,14 +294,11 @@ static charl_status put_all(writer *w)
 charl_status charl_tokenizer_print_json(const charl_tokenizer *t, char **out)
 {
     CHARL_GIVEN(t, out);
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
     writer w = {.t = t, .out = &text};
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(put_all(&w));
+    CHARL_TRY(put_all(&w));
     *out = charl__text_steal(&text);
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }

@@ -62,20 +62,17 @@ static charl_status lanes_alloc(const charl_comm *c, const block *all, charl__la
 
 charl_status charl__lane_map_init(charl_comm *c, const charl_slices *mine, charl__lane_map *map)
 {
-    charl_status st = CHARL_OK;
     const block own = {mine->total, mine->first, mine->count};
-    block *all = NULL;
+    CHARL_SCOPED_FREE block *all = NULL;
 
     memset(map, 0, sizeof *map);
-    CHARL_TRY_CLEANUP(charl_comm_agree(c, charl__alloc_array(c->size, sizeof *all, &all)));
-    CHARL_TRY_CLEANUP(charl_comm_allgather(c, &own, sizeof own, all));
-    CHARL_TRY_CLEANUP(check(c, all)); /* the same on all ranks */
-    CHARL_TRY_CLEANUP(charl_comm_agree(c, lanes_alloc(c, all, map)));
-    CHARL_TRY_CLEANUP(fill(c, all, map));
+    CHARL_TRY(charl_comm_agree(c, charl__alloc_array(c->size, sizeof *all, &all)));
+    CHARL_TRY(charl_comm_allgather(c, &own, sizeof own, all));
+    CHARL_TRY(check(c, all)); /* the same on all ranks */
+    CHARL_TRY(charl_comm_agree(c, lanes_alloc(c, all, map)));
+    CHARL_TRY(fill(c, all, map));
     CHARL_INVARIANT(charl__tree_combine(map->total, map->lo, map->n, map->adds) == map->n - 1);
-cleanup:
-    charl_free(all);
-    return st;
+    return CHARL_OK;
 }
 
 void charl__lane_map_fini(charl__lane_map *map)

@@ -86,8 +86,8 @@ static const char *unfit(const charl_comm *c)
 
 charl_status charl__peer_ask(charl_comm *c, charl_device *dev, charl__peer_survey *out)
 {
-    charl_status st = CHARL_OK;
-    charl__peer_fact mine, *all = NULL;
+    charl__peer_fact mine;
+    CHARL_SCOPED_FREE charl__peer_fact *all = NULL;
     const char *why = unfit(c);
 
     *out = (charl__peer_survey){.is_usable = false};
@@ -96,14 +96,12 @@ charl_status charl__peer_ask(charl_comm *c, charl_device *dev, charl__peer_surve
         return CHARL_OK;
     }
     fact_fill(dev, &mine);
-    CHARL_TRY_CLEANUP(charl_comm_agree(c, charl__alloc_array(c->size, sizeof *all, &all)));
-    CHARL_TRY_CLEANUP(charl_comm_allgather(c, &mine, sizeof mine, all));
+    CHARL_TRY(charl_comm_agree(c, charl__alloc_array(c->size, sizeof *all, &all)));
+    CHARL_TRY(charl_comm_allgather(c, &mine, sizeof mine, all));
     compare_nodes(c, all, out);
     if (!out->why[0]) {
-        CHARL_TRY_CLEANUP(reach(c, dev, all, out));
+        CHARL_TRY(reach(c, dev, all, out));
     }
     out->is_usable = !out->why[0];
-cleanup:
-    charl_free(all);
-    return st;
+    return CHARL_OK;
 }

@@ -76,18 +76,15 @@ typedef struct charl__heartbeat {
 /* Exchange the addresses of all nodes; a node without one is not connected. */
 static charl_status addresses_exchange(charl_comm *c, const charl__node_address *mine, charl__node_address *by_node)
 {
-    charl_status st = CHARL_OK;
-    charl__node_address *all = NULL;
+    CHARL_SCOPED_FREE charl__node_address *all = NULL;
 
-    CHARL_TRY_CLEANUP(charl_comm_agree(c, charl__alloc_array(c->size, sizeof *all, &all)));
-    CHARL_TRY_CLEANUP(charl_comm_allgather(c, mine, sizeof *mine, all));
+    CHARL_TRY(charl_comm_agree(c, charl__alloc_array(c->size, sizeof *all, &all)));
+    CHARL_TRY(charl_comm_allgather(c, mine, sizeof *mine, all));
     for (int m = 0; by_node && m < c->n_nodes; m++) {
         by_node[m] = all[charl__first_rank(c, m)];
         memcpy(by_node[m].token, all[0].token, sizeof by_node[m].token);
     }
-cleanup:
-    charl_free(all);
-    return st;
+    return CHARL_OK;
 }
 
 static void heartbeat_free(const charl_comm *c, charl__heartbeat *l)

@@ -68,20 +68,17 @@ static charl_status check_same(const average *a, int k, int64_t weights)
 /* Weights for other classes, columns or units have no mean. Files of version 1 do not tell. */
 static charl_status check_schema(const average *a, int k)
 {
-    charl_status st = CHARL_OK;
     const charl_data_schema *first = charl_checkpoint_get_schema(a->reader[0]);
     const charl_data_schema *other = charl_checkpoint_get_schema(a->reader[k]);
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
     if (first && other) {
-        CHARL_TRY_CLEANUP(charl__schema_diff(first, other, &text));
+        CHARL_TRY(charl__schema_diff(first, other, &text));
     }
-    CHARL_REQUIRE_CLEANUP(text.length == 0, CHARL_ERR_CHECKPOINT,
-                          "%s and %s were trained on data with other classes, columns or normalization:\n%s",
-                          a->path[0], a->path[k], charl__text_string(&text));
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    CHARL_REQUIRE(text.length == 0, CHARL_ERR_CHECKPOINT,
+                  "%s and %s were trained on data with other classes, columns or normalization:\n%s", a->path[0],
+                  a->path[k], charl__text_string(&text));
+    return CHARL_OK;
 }
 
 static charl_status open_all(average *a)

@@ -94,8 +94,7 @@ static herr_t make_f16(hid_t type)
 charl_status charl__ckpt_type(charl_dtype dtype, hid_t *out)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
-    hid_t type = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t type = H5I_INVALID_HID;
     hid_t base = H5I_INVALID_HID;
 
     *out = H5I_INVALID_HID;
@@ -123,15 +122,13 @@ charl_status charl__ckpt_type(charl_dtype dtype, hid_t *out)
     case CHARL_DTYPE_COUNT:
         break;
     }
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, type, H5Tcopy(base), "HDF5 type of %s", charl_dtype_name(dtype));
+    CHARL_H5_OPEN(CHARL_ERR_NOMEM, type, H5Tcopy(base), "HDF5 type of %s", charl_dtype_name(dtype));
     if (dtype == CHARL_F16) {
-        CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, make_f16(type), "HDF5 type of f16");
+        CHARL_H5(CHARL_ERR_NOMEM, make_f16(type), "HDF5 type of f16");
     }
     *out = type;
     type = H5I_INVALID_HID;
-cleanup:
-    charl__h5_close(&type);
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__ckpt_is_group(const char *group)

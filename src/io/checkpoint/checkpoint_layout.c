@@ -55,23 +55,20 @@ static charl_status check_link(loader *l, const char *path, bool *exists)
 /* `path` must be a group with exactly `count` links. */
 static charl_status check_group(loader *l, const char *path, int64_t count)
 {
-    charl_status st = CHARL_OK;
     const char *slash = path[0] == '/' ? "" : "/";
-    hid_t group = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t group = H5I_INVALID_HID;
     H5G_info_t info;
 
     if (slash[0]) {
-        CHARL_TRY_CLEANUP(check_link(l, path, NULL));
+        CHARL_TRY(check_link(l, path, NULL));
     }
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, path, H5P_DEFAULT),
-                          "%s: %s%s is not a readable group", l->path, slash, path);
-    CHARL_H5_CLEANUP(CHARL_ERR_CHECKPOINT, H5Gget_info(group, &info), "%s: group %s%s", l->path, slash, path);
-    CHARL_REQUIRE_CLEANUP(info.nlinks == (hsize_t)count, CHARL_ERR_CHECKPOINT,
-                          "%s: group %s%s holds %llu objects, %lld are expected", l->path, slash, path,
-                          (unsigned long long)info.nlinks, (long long)count);
-cleanup:
-    charl__h5_close(&group);
-    return st;
+    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, path, H5P_DEFAULT), "%s: %s%s is not a readable group",
+                  l->path, slash, path);
+    CHARL_H5(CHARL_ERR_CHECKPOINT, H5Gget_info(group, &info), "%s: group %s%s", l->path, slash, path);
+    CHARL_REQUIRE(info.nlinks == (hsize_t)count, CHARL_ERR_CHECKPOINT,
+                  "%s: group %s%s holds %llu objects, %lld are expected", l->path, slash, path,
+                  (unsigned long long)info.nlinks, (long long)count);
+    return CHARL_OK;
 }
 
 static charl_status check_root(loader *l)
@@ -96,60 +93,48 @@ static charl_status check_root(loader *l)
 
 static charl_status check_storage(loader *l, hid_t dataset, const char *path)
 {
-    charl_status st = CHARL_OK;
-    hid_t dcpl = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t dcpl = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, dcpl, H5Dget_create_plist(dataset), "%s: /%s: storage properties",
-                          l->path, path);
-    CHARL_REQUIRE_CLEANUP(H5Pget_layout(dcpl) == H5D_CONTIGUOUS, CHARL_ERR_CHECKPOINT,
-                          "%s: /%s is not stored contiguously", l->path, path);
-    CHARL_REQUIRE_CLEANUP(H5Pget_nfilters(dcpl) == 0, CHARL_ERR_CHECKPOINT, "%s: /%s has a filter", l->path, path);
-    CHARL_REQUIRE_CLEANUP(H5Pget_external_count(dcpl) == 0, CHARL_ERR_CHECKPOINT,
-                          "%s: /%s is stored in another file, which is not allowed", l->path, path);
-cleanup:
-    charl__h5_close(&dcpl);
-    return st;
+    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, dcpl, H5Dget_create_plist(dataset), "%s: /%s: storage properties", l->path,
+                  path);
+    CHARL_REQUIRE(H5Pget_layout(dcpl) == H5D_CONTIGUOUS, CHARL_ERR_CHECKPOINT, "%s: /%s is not stored contiguously",
+                  l->path, path);
+    CHARL_REQUIRE(H5Pget_nfilters(dcpl) == 0, CHARL_ERR_CHECKPOINT, "%s: /%s has a filter", l->path, path);
+    CHARL_REQUIRE(H5Pget_external_count(dcpl) == 0, CHARL_ERR_CHECKPOINT,
+                  "%s: /%s is stored in another file, which is not allowed", l->path, path);
+    return CHARL_OK;
 }
 
 static charl_status check_type(loader *l, hid_t dataset, const char *path, charl_dtype dtype)
 {
-    charl_status st = CHARL_OK;
-    hid_t stored = H5I_INVALID_HID;
-    hid_t expected = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t stored = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t expected = H5I_INVALID_HID;
 
-    CHARL_TRY_CLEANUP(charl__ckpt_type(dtype, &expected));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, stored, H5Dget_type(dataset), "%s: /%s: element type", l->path, path);
-    CHARL_REQUIRE_CLEANUP(H5Tequal(stored, expected) > 0, CHARL_ERR_CHECKPOINT, "%s: /%s: the element type is not %s",
-                          l->path, path, charl_dtype_name(dtype));
-cleanup:
-    charl__h5_close(&stored);
-    charl__h5_close(&expected);
-    return st;
+    CHARL_TRY(charl__ckpt_type(dtype, &expected));
+    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, stored, H5Dget_type(dataset), "%s: /%s: element type", l->path, path);
+    CHARL_REQUIRE(H5Tequal(stored, expected) > 0, CHARL_ERR_CHECKPOINT, "%s: /%s: the element type is not %s", l->path,
+                  path, charl_dtype_name(dtype));
+    return CHARL_OK;
 }
 
 static charl_status get_shape(loader *l, hid_t dataset, const char *path, charl_shape *out)
 {
-    charl_status st = CHARL_OK;
-    hid_t space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t space = H5I_INVALID_HID;
     hsize_t dims[CHARL_MAX_DIMS] = {0};
     int ndim;
 
     *out = (charl_shape){0};
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, space, H5Dget_space(dataset), "%s: /%s: shape", l->path, path);
+    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, space, H5Dget_space(dataset), "%s: /%s: shape", l->path, path);
     ndim = H5Sget_simple_extent_ndims(space);
-    CHARL_REQUIRE_CLEANUP(H5Sget_simple_extent_type(space) != H5S_NULL && ndim >= 0 && ndim <= CHARL_MAX_DIMS,
-                          CHARL_ERR_CHECKPOINT, "%s: /%s: the shape is not one of a tensor", l->path, path);
-    CHARL_H5_CLEANUP(CHARL_ERR_CHECKPOINT, H5Sget_simple_extent_dims(space, dims, NULL), "%s: /%s: shape", l->path,
-                     path);
+    CHARL_REQUIRE(H5Sget_simple_extent_type(space) != H5S_NULL && ndim >= 0 && ndim <= CHARL_MAX_DIMS,
+                  CHARL_ERR_CHECKPOINT, "%s: /%s: the shape is not one of a tensor", l->path, path);
+    CHARL_H5(CHARL_ERR_CHECKPOINT, H5Sget_simple_extent_dims(space, dims, NULL), "%s: /%s: shape", l->path, path);
     out->ndim = ndim;
     for (int i = 0; i < ndim; i++) {
-        CHARL_REQUIRE_CLEANUP(dims[i] <= (hsize_t)INT64_MAX, CHARL_ERR_CHECKPOINT, "%s: /%s: impossible extent",
-                              l->path, path);
+        CHARL_REQUIRE(dims[i] <= (hsize_t)INT64_MAX, CHARL_ERR_CHECKPOINT, "%s: /%s: impossible extent", l->path, path);
         out->dim[i] = (int64_t)dims[i];
     }
-cleanup:
-    charl__h5_close(&space);
-    return st;
+    return CHARL_OK;
 }
 
 /* e->offset: where the bytes of `dataset` begin. They must all lie in the file. */
@@ -182,29 +167,25 @@ static charl_status open_dataset(loader *l, const char *path, charl_dtype dtype,
 
 static charl_status read_manifest(loader *l, size_t *length)
 {
-    charl_status st = CHARL_OK;
-    hid_t dataset = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t dataset = H5I_INVALID_HID;
     charl__ckpt_entry e = {.tensor = {.dtype = CHARL_U8}};
     char want[CHARL__SHA256_TEXT];
 
-    CHARL_TRY_CLEANUP(open_dataset(l, "manifest", CHARL_U8, &dataset));
-    CHARL_TRY_CLEANUP(get_shape(l, dataset, "manifest", &e.tensor.shape));
+    CHARL_TRY(open_dataset(l, "manifest", CHARL_U8, &dataset));
+    CHARL_TRY(get_shape(l, dataset, "manifest", &e.tensor.shape));
     e.bytes = charl__ckpt_bytes(CHARL_U8, &e.tensor.shape);
-    CHARL_REQUIRE_CLEANUP(e.tensor.shape.ndim == 1 && e.bytes > 0 && e.bytes <= CHARL__CKPT_MANIFEST,
-                          CHARL_ERR_CHECKPOINT, "%s: the manifest has an impossible size", l->path);
-    CHARL_TRY_CLEANUP(locate(l, dataset, "manifest", &e));
-    CHARL_TRY_CLEANUP(charl__alloc((size_t)e.bytes + 1, &l->out->manifest));
-    CHARL_H5_CLEANUP(CHARL_ERR_CHECKPOINT,
-                     H5Dread(dataset, H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, l->out->manifest),
-                     "%s: the manifest cannot be read", l->path);
+    CHARL_REQUIRE(e.tensor.shape.ndim == 1 && e.bytes > 0 && e.bytes <= CHARL__CKPT_MANIFEST, CHARL_ERR_CHECKPOINT,
+                  "%s: the manifest has an impossible size", l->path);
+    CHARL_TRY(locate(l, dataset, "manifest", &e));
+    CHARL_TRY(charl__alloc((size_t)e.bytes + 1, &l->out->manifest));
+    CHARL_H5(CHARL_ERR_CHECKPOINT, H5Dread(dataset, H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, l->out->manifest),
+             "%s: the manifest cannot be read", l->path);
     charl__sha256_text(l->out->manifest, (size_t)e.bytes, l->out->manifest_sha256);
-    CHARL_TRY_CLEANUP(charl__h5_get_text(&l->site, dataset, "sha256", want, sizeof want));
-    CHARL_REQUIRE_CLEANUP(strcmp(want, l->out->manifest_sha256) == 0, CHARL_ERR_CHECKPOINT,
-                          "%s: the manifest is damaged: its SHA-256 differs", l->path);
+    CHARL_TRY(charl__h5_get_text(&l->site, dataset, "sha256", want, sizeof want));
+    CHARL_REQUIRE(strcmp(want, l->out->manifest_sha256) == 0, CHARL_ERR_CHECKPOINT,
+                  "%s: the manifest is damaged: its SHA-256 differs", l->path);
     *length = (size_t)e.bytes;
-cleanup:
-    charl__h5_close(&dataset);
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_config(const charl_checkpoint_tensor *t, const char *name)
@@ -345,9 +326,8 @@ static charl_status check_groups(loader *l)
 
 static charl_status check_entry(loader *l, int64_t index)
 {
-    charl_status st = CHARL_OK;
     charl__ckpt_entry *e = &l->out->entries[index];
-    hid_t dataset = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t dataset = H5I_INVALID_HID;
     charl_shape shape;
     char path[CHARL__CKPT_NAME], where[WHERE_BYTES];
     const charl__h5_site site = {CHARL_ERR_CHECKPOINT, where};
@@ -355,18 +335,16 @@ static charl_status check_entry(loader *l, int64_t index)
 
     snprintf(path, sizeof path, "%s/%s", e->tensor.group, e->tensor.name);
     snprintf(where, sizeof where, "%s: /%s", l->path, path);
-    CHARL_TRY_CLEANUP(open_dataset(l, path, e->tensor.dtype, &dataset));
-    CHARL_TRY_CLEANUP(get_shape(l, dataset, path, &shape));
-    CHARL_REQUIRE_CLEANUP(charl_shape_equal(&shape, &e->tensor.shape), CHARL_ERR_CHECKPOINT,
-                          "%s: the shape is not the one in the manifest", where);
-    CHARL_TRY_CLEANUP(locate(l, dataset, path, e));
-    CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, dataset, "crc32c", &crc));
-    CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, dataset, "index", &position));
-    CHARL_REQUIRE_CLEANUP(crc == (int64_t)e->tensor.crc32c && position == index, CHARL_ERR_CHECKPOINT,
-                          "%s: attributes crc32c and index do not agree with the manifest", where);
-cleanup:
-    charl__h5_close(&dataset);
-    return st;
+    CHARL_TRY(open_dataset(l, path, e->tensor.dtype, &dataset));
+    CHARL_TRY(get_shape(l, dataset, path, &shape));
+    CHARL_REQUIRE(charl_shape_equal(&shape, &e->tensor.shape), CHARL_ERR_CHECKPOINT,
+                  "%s: the shape is not the one in the manifest", where);
+    CHARL_TRY(locate(l, dataset, path, e));
+    CHARL_TRY(charl__h5_get_i64(&site, dataset, "crc32c", &crc));
+    CHARL_TRY(charl__h5_get_i64(&site, dataset, "index", &position));
+    CHARL_REQUIRE(crc == (int64_t)e->tensor.crc32c && position == index, CHARL_ERR_CHECKPOINT,
+                  "%s: attributes crc32c and index do not agree with the manifest", where);
+    return CHARL_OK;
 }
 
 static int by_offset(const void *a, const void *b)
@@ -379,11 +357,10 @@ static int by_offset(const void *a, const void *b)
 /* No two tensors may share bytes. */
 static charl_status check_overlap(loader *l)
 {
-    charl_status st = CHARL_OK;
-    extent *extents = NULL;
+    CHARL_SCOPED_FREE extent *extents = NULL;
     size_t n = 0;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(l->out->n_entries, sizeof *extents, &extents));
+    CHARL_TRY(charl__alloc_array(l->out->n_entries, sizeof *extents, &extents));
     for (int64_t i = 0; i < l->out->n_entries; i++) {
         const charl__ckpt_entry *e = &l->out->entries[i];
 
@@ -395,79 +372,70 @@ static charl_status check_overlap(loader *l)
     for (size_t i = 1; i < n; i++) {
         const charl_checkpoint_tensor *t = &l->out->entries[extents[i].index].tensor;
 
-        CHARL_REQUIRE_CLEANUP(extents[i - 1].offset + extents[i - 1].bytes <= extents[i].offset, CHARL_ERR_CHECKPOINT,
-                              "%s: /%s/%s overlaps another tensor", l->path, t->group, t->name);
+        CHARL_REQUIRE(extents[i - 1].offset + extents[i - 1].bytes <= extents[i].offset, CHARL_ERR_CHECKPOINT,
+                      "%s: /%s/%s overlaps another tensor", l->path, t->group, t->name);
     }
-cleanup:
-    charl_free(extents);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_field(loader *l, const charl__ckpt_field *f, char *text)
 {
-    charl_status st = CHARL_OK;
     char *at = (char *)&l->out->state + f->offset;
     char *copy = NULL;
-    hid_t group = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t group = H5I_INVALID_HID;
     int64_t integer = 0;
     double number = 0;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, f->group, H5P_DEFAULT), "%s: group %s",
-                          l->path, f->group);
+    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, f->group, H5P_DEFAULT), "%s: group %s", l->path,
+                  f->group);
     if (f->optional && H5Aexists(group, f->name) <= 0) {
         if (f->kind == CHARL__CKPT_STRING) {
-            CHARL_TRY_CLEANUP(charl__strdup("", &copy));
+            CHARL_TRY(charl__strdup("", &copy));
             memcpy(at, &copy, sizeof copy);
         }
-        goto cleanup; /* numbers are 0, as *out was cleared */
+        return CHARL_OK; /* numbers are 0, as *out was cleared */
     }
     switch (f->kind) {
     case CHARL__CKPT_I64:
-        CHARL_TRY_CLEANUP(charl__h5_get_i64(&l->site, group, f->name, &integer));
-        CHARL_REQUIRE_CLEANUP(integer >= f->lowest, CHARL_ERR_CHECKPOINT,
-                              "%s: attribute %s is %lld, must be at least %lld", l->path, f->name, (long long)integer,
-                              (long long)f->lowest);
+        CHARL_TRY(charl__h5_get_i64(&l->site, group, f->name, &integer));
+        CHARL_REQUIRE(integer >= f->lowest, CHARL_ERR_CHECKPOINT, "%s: attribute %s is %lld, must be at least %lld",
+                      l->path, f->name, (long long)integer, (long long)f->lowest);
         memcpy(at, &integer, sizeof integer);
         break;
     case CHARL__CKPT_F64:
-        CHARL_TRY_CLEANUP(charl__h5_get_f64(&l->site, group, f->name, &number));
+        CHARL_TRY(charl__h5_get_f64(&l->site, group, f->name, &number));
         memcpy(at, &number, sizeof number);
         break;
     case CHARL__CKPT_STRING:
-        CHARL_TRY_CLEANUP(charl__h5_get_text(&l->site, group, f->name, text, CHARL__CKPT_TEXT));
-        CHARL_TRY_CLEANUP(charl__strdup(text, &copy));
+        CHARL_TRY(charl__h5_get_text(&l->site, group, f->name, text, CHARL__CKPT_TEXT));
+        CHARL_TRY(charl__strdup(text, &copy));
         memcpy(at, &copy, sizeof copy);
         break;
     }
-cleanup:
-    charl__h5_close(&group);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status load_structure(loader *l)
 {
-    charl_status st = CHARL_OK;
     size_t length = 0;
-    char *text = NULL;
+    CHARL_SCOPED_FREE char *text = NULL;
 
-    CHARL_TRY_CLEANUP(check_root(l));
-    CHARL_TRY_CLEANUP(read_manifest(l, &length));
-    CHARL_TRY_CLEANUP(parse_manifest(l, length));
-    CHARL_TRY_CLEANUP(sort_entries(l));
-    CHARL_TRY_CLEANUP(check_groups(l));
+    CHARL_TRY(check_root(l));
+    CHARL_TRY(read_manifest(l, &length));
+    CHARL_TRY(parse_manifest(l, length));
+    CHARL_TRY(sort_entries(l));
+    CHARL_TRY(check_groups(l));
     for (int64_t i = 0; i < l->out->n_entries; i++) {
         if (!l->out->entries[i].in_base) {
-            CHARL_TRY_CLEANUP(check_entry(l, i));
+            CHARL_TRY(check_entry(l, i));
         }
     }
-    CHARL_TRY_CLEANUP(check_overlap(l));
-    CHARL_TRY_CLEANUP(charl__alloc(CHARL__CKPT_TEXT, &text));
+    CHARL_TRY(check_overlap(l));
+    CHARL_TRY(charl__alloc(CHARL__CKPT_TEXT, &text));
     for (int i = 0; i < charl__ckpt_n_fields; i++) {
-        CHARL_TRY_CLEANUP(read_field(l, &charl__ckpt_fields[i], text));
+        CHARL_TRY(read_field(l, &charl__ckpt_fields[i], text));
     }
-cleanup:
-    charl_free(text);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__ckpt_layout_load(const char *path, int fd, int64_t file_bytes, charl__ckpt_layout *out)

@@ -73,21 +73,18 @@ static int by_name(const void *a, const void *b)
 
 static charl_status check_unique(const charl_checkpoint *c)
 {
-    charl_status st = CHARL_OK;
-    const charl_checkpoint_tensor **sorted = NULL;
+    CHARL_SCOPED_FREE const charl_checkpoint_tensor **sorted = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(c->n_tensors, sizeof *sorted, &sorted));
+    CHARL_TRY(charl__alloc_array(c->n_tensors, sizeof *sorted, &sorted));
     for (int64_t i = 0; i < c->n_tensors; i++) {
         sorted[i] = &c->tensors[i];
     }
     qsort(sorted, (size_t)c->n_tensors, sizeof *sorted, by_name);
     for (int64_t i = 1; i < c->n_tensors; i++) {
-        CHARL_REQUIRE_CLEANUP(by_name(&sorted[i - 1], &sorted[i]) != 0, CHARL_ERR_INVALID,
-                              "checkpoint: tensor /%s/%s is given twice", group_of(sorted[i]), sorted[i]->name);
+        CHARL_REQUIRE(by_name(&sorted[i - 1], &sorted[i]) != 0, CHARL_ERR_INVALID,
+                      "checkpoint: tensor /%s/%s is given twice", group_of(sorted[i]), sorted[i]->name);
     }
-cleanup:
-    charl_free(sorted);
-    return st;
+    return CHARL_OK;
 }
 
 static uint32_t version_of(const charl_checkpoint *c)
@@ -178,39 +175,32 @@ static charl_status check_space(const char *path, int64_t needed)
 
 static charl_status create_file(save *s)
 {
-    charl_status st = CHARL_OK;
-    hid_t fapl = H5I_INVALID_HID;
-    hid_t fcpl = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t fapl = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t fcpl = H5I_INVALID_HID;
 
-    CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&s->io, &fapl));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, fcpl, H5Pcreate(H5P_FILE_CREATE), "HDF5 creation properties");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_obj_track_times(fcpl, false), "HDF5 creation properties");
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, s->gcpl, H5Pcreate(H5P_GROUP_CREATE), "HDF5 group properties");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->gcpl, false), "HDF5 group properties");
+    CHARL_TRY(charl__h5_driver_fapl(&s->io, &fapl));
+    CHARL_H5_OPEN(CHARL_ERR_NOMEM, fcpl, H5Pcreate(H5P_FILE_CREATE), "HDF5 creation properties");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_obj_track_times(fcpl, false), "HDF5 creation properties");
+    CHARL_H5_OPEN(CHARL_ERR_NOMEM, s->gcpl, H5Pcreate(H5P_GROUP_CREATE), "HDF5 group properties");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->gcpl, false), "HDF5 group properties");
     /* All attributes in the object header, which has a checksum and needs no heap. */
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_attr_phase_change(s->gcpl, 64, 32), "HDF5 group properties");
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, s->dcpl, H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset properties");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->dcpl, false), "HDF5 dataset properties");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_fill_time(s->dcpl, H5D_FILL_TIME_NEVER), "HDF5 dataset properties");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_layout(s->dcpl, H5D_CONTIGUOUS), "HDF5 dataset properties");
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, s->file, H5Fcreate(s->temp, H5F_ACC_TRUNC, fcpl, fapl),
-                          "%s: cannot be created", s->site.path);
-cleanup:
-    charl__h5_close(&fcpl);
-    charl__h5_close(&fapl);
-    return st;
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_attr_phase_change(s->gcpl, 64, 32), "HDF5 group properties");
+    CHARL_H5_OPEN(CHARL_ERR_NOMEM, s->dcpl, H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset properties");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->dcpl, false), "HDF5 dataset properties");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_fill_time(s->dcpl, H5D_FILL_TIME_NEVER), "HDF5 dataset properties");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_layout(s->dcpl, H5D_CONTIGUOUS), "HDF5 dataset properties");
+    CHARL_H5_OPEN(CHARL_ERR_DISK, s->file, H5Fcreate(s->temp, H5F_ACC_TRUNC, fcpl, fapl), "%s: cannot be created",
+                  s->site.path);
+    return CHARL_OK;
 }
 
 static charl_status make_group(save *s, const char *path)
 {
-    charl_status st = CHARL_OK;
-    hid_t group = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t group = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, group, H5Gcreate2(s->file, path, H5P_DEFAULT, s->gcpl, H5P_DEFAULT),
-                          "%s: group %s cannot be created", s->site.path, path);
-cleanup:
-    charl__h5_close(&group);
-    return st;
+    CHARL_H5_OPEN(CHARL_ERR_DISK, group, H5Gcreate2(s->file, path, H5P_DEFAULT, s->gcpl, H5P_DEFAULT),
+                  "%s: group %s cannot be created", s->site.path, path);
+    return CHARL_OK;
 }
 
 static charl_status make_groups(save *s)
@@ -237,96 +227,81 @@ static charl_status make_groups(save *s)
 /* Create dataset `path`, write it, and leave it open in *out for its attributes. */
 static charl_status write_data(save *s, const char *path, const charl_checkpoint_tensor *t, hid_t *out)
 {
-    charl_status st = CHARL_OK;
-    hid_t type = H5I_INVALID_HID;
-    hid_t space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t type = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t space = H5I_INVALID_HID;
     hsize_t dims[CHARL_MAX_DIMS] = {0};
 
     for (int i = 0; i < t->shape.ndim; i++) {
         dims[i] = (hsize_t)t->shape.dim[i];
     }
-    CHARL_TRY_CLEANUP(charl__ckpt_type(t->dtype, &type));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, space,
-                          t->shape.ndim ? H5Screate_simple(t->shape.ndim, dims, NULL) : H5Screate(H5S_SCALAR),
-                          "%s: shape of %s", s->site.path, path);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, *out,
-                          H5Dcreate2(s->file, path, type, space, H5P_DEFAULT, s->dcpl, H5P_DEFAULT),
-                          "%s: %s cannot be created", s->site.path, path);
+    CHARL_TRY(charl__ckpt_type(t->dtype, &type));
+    CHARL_H5_OPEN(CHARL_ERR_NOMEM, space,
+                  t->shape.ndim ? H5Screate_simple(t->shape.ndim, dims, NULL) : H5Screate(H5S_SCALAR),
+                  "%s: shape of %s", s->site.path, path);
+    CHARL_H5_OPEN(CHARL_ERR_DISK, *out, H5Dcreate2(s->file, path, type, space, H5P_DEFAULT, s->dcpl, H5P_DEFAULT),
+                  "%s: %s cannot be created", s->site.path, path);
     if (charl__ckpt_bytes(t->dtype, &t->shape) > 0) {
-        CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Dwrite(*out, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->data),
-                         "%s: %s cannot be written", s->site.path, path);
+        CHARL_H5(CHARL_ERR_DISK, H5Dwrite(*out, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->data),
+                 "%s: %s cannot be written", s->site.path, path);
     }
-    CHARL_TRY_CLEANUP(charl__h5_io_check(&s->io, s->site.path, s->needed));
-cleanup:
-    charl__h5_close(&space);
-    charl__h5_close(&type);
-    return st;
+    CHARL_TRY(charl__h5_io_check(&s->io, s->site.path, s->needed));
+    return CHARL_OK;
 }
 
 /* Write a tensor and its line of the manifest. */
 static charl_status write_tensor(save *s, const charl_checkpoint_tensor *given, bool digest)
 {
-    charl_status st = CHARL_OK;
-    hid_t dataset = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t dataset = H5I_INVALID_HID;
     charl_checkpoint_tensor t = *given;
     const size_t bytes = (size_t)charl__ckpt_bytes(t.dtype, &t.shape);
-    charl__text path = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
     char text[CHARL__SHA256_TEXT];
 
     t.crc32c = charl__crc32c(0, t.data, bytes);
-    CHARL_TRY_CLEANUP(charl__ckpt_line_format(&s->manifest, &t));
-    CHARL_TRY_CLEANUP(charl__text_printf(&path, "/%s/%s", t.group, t.name));
-    CHARL_TRY_CLEANUP(write_data(s, charl__text_string(&path), &t, &dataset));
-    CHARL_TRY_CLEANUP(charl__h5_set_u32(&s->site, dataset, "crc32c", t.crc32c));
-    CHARL_TRY_CLEANUP(charl__h5_set_u32(&s->site, dataset, "index", s->line));
+    CHARL_TRY(charl__ckpt_line_format(&s->manifest, &t));
+    CHARL_TRY(charl__text_printf(&path, "/%s/%s", t.group, t.name));
+    CHARL_TRY(write_data(s, charl__text_string(&path), &t, &dataset));
+    CHARL_TRY(charl__h5_set_u32(&s->site, dataset, "crc32c", t.crc32c));
+    CHARL_TRY(charl__h5_set_u32(&s->site, dataset, "index", s->line));
     if (digest) {
-        CHARL_TRY_CLEANUP(charl__h5_set_text(&s->site, dataset, "sha256", charl__sha256_text(t.data, bytes, text)));
+        CHARL_TRY(charl__h5_set_text(&s->site, dataset, "sha256", charl__sha256_text(t.data, bytes, text)));
     }
     s->line++;
-cleanup:
-    charl__h5_close(&dataset);
-    charl__text_fini(&path);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status write_manifest(save *s)
 {
-    charl_status st = CHARL_OK;
-    hid_t dataset = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t dataset = H5I_INVALID_HID;
     const charl_checkpoint_tensor t = {
         .dtype = CHARL_U8, .shape = {1, {(int64_t)s->manifest.length}}, .data = s->manifest.data};
     char text[CHARL__SHA256_TEXT];
 
-    CHARL_TRY_CLEANUP(write_data(s, "/manifest", &t, &dataset));
-    CHARL_TRY_CLEANUP(charl__h5_set_text(&s->site, dataset, "sha256",
-                                         charl__sha256_text(s->manifest.data, s->manifest.length, text)));
-cleanup:
-    charl__h5_close(&dataset);
-    return st;
+    CHARL_TRY(write_data(s, "/manifest", &t, &dataset));
+    CHARL_TRY(charl__h5_set_text(&s->site, dataset, "sha256",
+                                 charl__sha256_text(s->manifest.data, s->manifest.length, text)));
+    return CHARL_OK;
 }
 
 static charl_status write_field(save *s, const charl__ckpt_field *f)
 {
-    charl_status st = CHARL_OK;
     const charl_checkpoint_state *state = &s->c->state;
-    hid_t group = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t group = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, group, H5Gopen2(s->file, f->group, H5P_DEFAULT), "%s: group %s", s->site.path,
-                          f->group);
+    CHARL_H5_OPEN(CHARL_ERR_DISK, group, H5Gopen2(s->file, f->group, H5P_DEFAULT), "%s: group %s", s->site.path,
+                  f->group);
     switch (f->kind) {
     case CHARL__CKPT_I64:
-        CHARL_TRY_CLEANUP(charl__h5_set_i64(&s->site, group, f->name, charl__ckpt_get_i64(state, f)));
+        CHARL_TRY(charl__h5_set_i64(&s->site, group, f->name, charl__ckpt_get_i64(state, f)));
         break;
     case CHARL__CKPT_F64:
-        CHARL_TRY_CLEANUP(charl__h5_set_f64(&s->site, group, f->name, charl__ckpt_get_f64(state, f)));
+        CHARL_TRY(charl__h5_set_f64(&s->site, group, f->name, charl__ckpt_get_f64(state, f)));
         break;
     case CHARL__CKPT_STRING:
-        CHARL_TRY_CLEANUP(charl__h5_set_text(&s->site, group, f->name, charl__ckpt_get_string(state, f)));
+        CHARL_TRY(charl__h5_set_text(&s->site, group, f->name, charl__ckpt_get_string(state, f)));
         break;
     }
-cleanup:
-    charl__h5_close(&group);
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_set(const charl_checkpoint_state *state, const charl__ckpt_field *f)

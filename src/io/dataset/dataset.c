@@ -68,38 +68,34 @@ static charl_status read_kind(charl_dataset *ds, hid_t root)
 static charl_status read_attributes(charl_dataset *ds)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
     const charl__h5_site site = {CHARL_ERR_DATA, ds->file.path};
     const char *count = NULL;
-    hid_t root = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t root = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, root, H5Gopen2(ds->file.h5, "/", H5P_DEFAULT), "%s", site.path);
-    CHARL_TRY_CLEANUP(read_kind(ds, root));
+    CHARL_H5_OPEN(CHARL_ERR_DATA, root, H5Gopen2(ds->file.h5, "/", H5P_DEFAULT), "%s", site.path);
+    CHARL_TRY(read_kind(ds, root));
     count = ds->kind == CHARL_DATASET_TOKENS ? "vocab" : "classes";
     if (charl__h5_has(root, count)) {
-        CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, root, count, &ds->classes));
-        CHARL_REQUIRE_CLEANUP(ds->classes >= 0 && ds->classes <= INT32_MAX, CHARL_ERR_DATA, "%s: attribute %s is %lld",
-                              site.path, count, (long long)ds->classes);
+        CHARL_TRY(charl__h5_get_i64(&site, root, count, &ds->classes));
+        CHARL_REQUIRE(ds->classes >= 0 && ds->classes <= INT32_MAX, CHARL_ERR_DATA, "%s: attribute %s is %lld",
+                      site.path, count, (long long)ds->classes);
     }
     if (ds->kind == CHARL_DATASET_SEQUENCES && charl__h5_has(root, "vocab")) {
-        CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, root, "vocab", &ds->vocab));
-        CHARL_REQUIRE_CLEANUP(ds->vocab > 0 && ds->vocab <= INT32_MAX, CHARL_ERR_DATA, "%s: attribute vocab is %lld",
-                              site.path, (long long)ds->vocab);
+        CHARL_TRY(charl__h5_get_i64(&site, root, "vocab", &ds->vocab));
+        CHARL_REQUIRE(ds->vocab > 0 && ds->vocab <= INT32_MAX, CHARL_ERR_DATA, "%s: attribute vocab is %lld", site.path,
+                      (long long)ds->vocab);
     }
     if (ds->kind == CHARL_DATASET_TOKENS && charl__h5_has(root, "window")) {
-        CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, root, "window", &ds->packed));
-        CHARL_REQUIRE_CLEANUP(ds->packed > 0, CHARL_ERR_DATA, "%s: attribute window is %lld", site.path,
-                              (long long)ds->packed);
+        CHARL_TRY(charl__h5_get_i64(&site, root, "window", &ds->packed));
+        CHARL_REQUIRE(ds->packed > 0, CHARL_ERR_DATA, "%s: attribute window is %lld", site.path, (long long)ds->packed);
     }
-    CHARL_TRY_CLEANUP(charl__file_text(&ds->file, "/", "fit", &ds->stored->fit));
-    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "class_names", &ds->stored->class_names));
-    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "columns", &ds->stored->columns));
-    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "targets", &ds->stored->targets));
-    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "recipe", &ds->stored->recipe));
-    CHARL_TRY_CLEANUP(charl__file_text(&ds->file, "/", "tokenizer", &ds->stored->tokenizer_kind));
-cleanup:
-    charl__h5_close(&root);
-    return st;
+    CHARL_TRY(charl__file_text(&ds->file, "/", "fit", &ds->stored->fit));
+    CHARL_TRY(charl__file_names(&ds->file, "class_names", &ds->stored->class_names));
+    CHARL_TRY(charl__file_names(&ds->file, "columns", &ds->stored->columns));
+    CHARL_TRY(charl__file_names(&ds->file, "targets", &ds->stored->targets));
+    CHARL_TRY(charl__file_names(&ds->file, "recipe", &ds->stored->recipe));
+    CHARL_TRY(charl__file_text(&ds->file, "/", "tokenizer", &ds->stored->tokenizer_kind));
+    return CHARL_OK;
 }
 
 /* The pair of arrays of one split, of which x must be there if `must`, and y unless `unlabelled`.
@@ -534,20 +530,17 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
 
 charl_status charl__dataset_name_labels(charl_dataset *ds, bool are_names)
 {
-    charl_status st = CHARL_OK;
-    charl__text names = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text names = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s", ""));
+    CHARL_TRY(charl__text_printf(&names, "%s", ""));
     if (are_names) {
-        CHARL_TRY_CLEANUP(charl__labels_list(ds->labels, &names));
+        CHARL_TRY(charl__labels_list(ds->labels, &names));
     }
     charl_free(ds->stored->class_names);
     ds->stored->class_names = charl__text_steal(&names);
     ds->labels->are_names = are_names;
     ds->classes = ds->stored_classes = are_names ? ds->labels->n : ds->labels->most;
-cleanup:
-    charl__text_fini(&names);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status seal(charl_dataset *ds, const charl_dataset_options *opt, int64_t cache_bytes)

@@ -73,18 +73,15 @@ static charl_status compare_block(charl__file *f, charl__array *a, int64_t block
 
 charl_status charl__array_check_block(charl__file *f, charl__array *a, int64_t block)
 {
-    charl_status st = CHARL_OK;
-    unsigned char *buffer = NULL;
+    CHARL_SCOPED_FREE unsigned char *buffer = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc(CHARL__BLOCK_BYTES, &buffer));
-    CHARL_TRY_CLEANUP(read_bytes(f, a, block * CHARL__BLOCK_BYTES, block_bytes(a, block), buffer));
+    CHARL_TRY(charl__alloc(CHARL__BLOCK_BYTES, &buffer));
+    CHARL_TRY(read_bytes(f, a, block * CHARL__BLOCK_BYTES, block_bytes(a, block), buffer));
     if (charl__fault("data.flip")) {
         buffer[0] ^= 1;
     }
-    CHARL_TRY_CLEANUP(compare_block(f, a, block, charl__crc32c(0, buffer, block_bytes(a, block))));
-cleanup:
-    charl_free(buffer);
-    return st;
+    CHARL_TRY(compare_block(f, a, block, charl__crc32c(0, buffer, block_bytes(a, block))));
+    return CHARL_OK;
 }
 
 /* Two threads may check the same block at once: both find the same. */
@@ -132,20 +129,16 @@ static charl_status read_slab(charl__file *f, charl__array *a, int ndim, const h
                               void *dst)
 {
     CHARL_H5_LOCKED;
-    charl_status st = CHARL_OK;
-    hid_t file_space = H5I_INVALID_HID;
-    hid_t mem_space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t file_space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t mem_space = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, file_space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, mem_space, H5Screate_simple(ndim, count, NULL), "%s: %s", f->path, a->name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start, NULL, count, NULL),
-                     "%s: %s", f->path, a->name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Dread(a->dataset, a->type, mem_space, file_space, H5P_DEFAULT, dst),
-                     "%s: %s: rows from %lld on cannot be read", f->path, a->name, (long long)start[0]);
-cleanup:
-    charl__h5_close(&mem_space);
-    charl__h5_close(&file_space);
-    return st;
+    CHARL_H5_OPEN(CHARL_ERR_DATA, file_space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, mem_space, H5Screate_simple(ndim, count, NULL), "%s: %s", f->path, a->name);
+    CHARL_H5(CHARL_ERR_DATA, H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start, NULL, count, NULL), "%s: %s",
+             f->path, a->name);
+    CHARL_H5(CHARL_ERR_DATA, H5Dread(a->dataset, a->type, mem_space, file_space, H5P_DEFAULT, dst),
+             "%s: %s: rows from %lld on cannot be read", f->path, a->name, (long long)start[0]);
+    return CHARL_OK;
 }
 
 static charl_status read_hdf5(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
@@ -162,25 +155,22 @@ static charl_status read_hdf5(charl__file *f, charl__array *a, int64_t first, in
 /* Rows of a matrix of MATLAB's, which lies in the file by columns, or of a row or column of it. */
 static charl_status read_matlab(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
 {
-    charl_status st = CHARL_OK;
     const bool is_row = a->matlab[1] == 1;
     const int64_t columns = charl_shape_count(&a->item);
     const size_t bytes = (size_t)a->stored.bytes;
     const hsize_t start[2] = {is_row ? (hsize_t)first : 0, is_row ? 0 : (hsize_t)first},
                   count[2] = {is_row ? (hsize_t)n : (hsize_t)columns, is_row ? 1 : (hsize_t)n};
-    unsigned char *block = NULL;
+    CHARL_SCOPED_FREE unsigned char *block = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n * columns, bytes, &block));
-    CHARL_TRY_CLEANUP(read_slab(f, a, 2, start, count, block));
+    CHARL_TRY(charl__alloc_array(n * columns, bytes, &block));
+    CHARL_TRY(read_slab(f, a, 2, start, count, block));
     for (int64_t i = 0; i < n; i++) {
         for (int64_t k = 0; k < columns; k++) {
             memcpy((unsigned char *)dst + (size_t)(i * columns + k) * bytes, block + (size_t)(k * n + i) * bytes,
                    bytes);
         }
     }
-cleanup:
-    charl_free(block);
-    return st;
+    return CHARL_OK;
 }
 
 /* Elements of rows as they are stored. */
@@ -229,34 +219,31 @@ static charl_status convert(const charl__file *f, const charl__array *a, int64_t
 /* Rows as they are delivered, unchecked. */
 static charl_status read_rows(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
 {
-    charl_status st = CHARL_OK;
     const int64_t row = charl_shape_count(&a->item) * a->stored.bytes,
                   part = row < CHARL__BLOCK_BYTES ? CHARL__BLOCK_BYTES / row : 1;
-    unsigned char *out = dst, *stored = NULL, *moved = NULL;
+    unsigned char *out = dst;
+    CHARL_SCOPED_FREE unsigned char *stored = NULL, *moved = NULL;
 
     if (!a->converted) {
         return read_stored(f, a, first, n, dst);
     }
-    CHARL_TRY_CLEANUP(charl__alloc((size_t)((n < part ? n : part) * row), &stored));
+    CHARL_TRY(charl__alloc((size_t)((n < part ? n : part) * row), &stored));
     if (a->interleaved) {
-        CHARL_TRY_CLEANUP(charl__alloc((size_t)((n < part ? n : part) * row), &moved));
+        CHARL_TRY(charl__alloc((size_t)((n < part ? n : part) * row), &moved));
     }
     while (n > 0) {
         const int64_t k = n < part ? n : part;
 
-        CHARL_TRY_CLEANUP(read_stored(f, a, first, k, stored));
+        CHARL_TRY(read_stored(f, a, first, k, stored));
         if (moved) {
             charl__move_channels(&a->item, (size_t)a->stored.bytes, stored, k, moved);
         }
-        CHARL_TRY_CLEANUP(convert(f, a, first, moved ? moved : stored, k, out));
+        CHARL_TRY(convert(f, a, first, moved ? moved : stored, k, out));
         out += (size_t)k * a->item_bytes;
         first += k;
         n -= k;
     }
-cleanup:
-    charl_free(moved);
-    charl_free(stored);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__array_join(charl__array *a, charl__file *f, charl__array *more)
@@ -314,12 +301,11 @@ static charl_status read_parts(charl__array *a, int64_t first, int64_t n, void *
 /* Each part prepares the rows that are its own; what all have prepared is a beginning of the list. */
 static charl_status prepare_parts(charl__array *a, const int64_t *rows, int64_t first, int64_t n, int64_t *done)
 {
-    charl_status st = CHARL_OK;
-    int64_t *own = NULL, *at = NULL;
+    CHARL_SCOPED_FREE int64_t *own = NULL, *at = NULL;
 
     *done = n;
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *own, &own));
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *at, &at));
+    CHARL_TRY(charl__alloc_array(n, sizeof *own, &own));
+    CHARL_TRY(charl__alloc_array(n, sizeof *at, &at));
     for (int p = 0; p < a->n_parts; p++) {
         const charl__array_part *part = &a->part[p];
         int64_t k = 0, prepared = 0;
@@ -333,14 +319,11 @@ static charl_status prepare_parts(charl__array *a, const int64_t *rows, int64_t 
             }
         }
         if (k > 0) {
-            CHARL_TRY_CLEANUP(charl__array_prepare(part->array, own, 0, k, &prepared));
+            CHARL_TRY(charl__array_prepare(part->array, own, 0, k, &prepared));
             *done = prepared < k ? at[prepared] : *done;
         }
     }
-cleanup:
-    charl_free(at);
-    charl_free(own);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__array_prepare(charl__array *a, const int64_t *rows, int64_t first, int64_t n, int64_t *done)
@@ -452,36 +435,33 @@ static charl_status fold_checksums(charl__file *f, charl__array *a, const unsign
 
 charl_status charl__array_verify(charl__file *f, charl__array *a)
 {
-    charl_status st = CHARL_OK;
-    unsigned char *buffer = NULL;
+    CHARL_SCOPED_FREE unsigned char *buffer = NULL;
     const int64_t item = (int64_t)a->item_bytes;
     const int64_t most = a->chunks ? VERIFIED_BYTES : CHARL__BLOCK_BYTES, step = item < most ? most / item : 1;
     uint32_t crc = 0;
 
     for (int i = 0; i < a->n_sources; i++) {
-        CHARL_TRY_CLEANUP(charl__array_verify(&a->source[i]->file, &a->source[i]->array));
+        CHARL_TRY(charl__array_verify(&a->source[i]->file, &a->source[i]->array));
     }
     for (int i = 0; i < a->n_parts && a->n_sources == 0; i++) {
-        CHARL_TRY_CLEANUP(charl__array_verify(a->part[i].file, a->part[i].array));
+        CHARL_TRY(charl__array_verify(a->part[i].file, a->part[i].array));
     }
     if (a->n_parts > 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(step, a->item_bytes, &buffer));
+    CHARL_TRY(charl__alloc_array(step, a->item_bytes, &buffer));
     for (int64_t row = 0, n; row < a->rows; row += n) {
         n = a->rows - row < step ? a->rows - row : step;
-        CHARL_TRY_CLEANUP(charl__array_prepare(a, NULL, row, n, &n));
-        CHARL_TRY_CLEANUP(read_rows(f, a, row, n, buffer));
+        CHARL_TRY(charl__array_prepare(a, NULL, row, n, &n));
+        CHARL_TRY(read_rows(f, a, row, n, buffer));
         if (a->n_blocks > 0) {
-            CHARL_TRY_CLEANUP(fold_checksums(f, a, buffer, row * item, n * item, &crc));
+            CHARL_TRY(fold_checksums(f, a, buffer, row * item, n * item, &crc));
         }
         if (a->dtype == CHARL_F32) {
-            CHARL_TRY_CLEANUP(check_finite(f, a, row, n, buffer));
+            CHARL_TRY(check_finite(f, a, row, n, buffer));
         }
     }
-cleanup:
-    charl_free(buffer);
-    return st;
+    return CHARL_OK;
 }
 
 /* Blocks of an array that are to be summed, at even distances. */
@@ -525,21 +505,17 @@ static void sum_block(void *ctx, int64_t i)
 /* What is wrong with a block of those: its rows are read once more. */
 static charl_status find_failure(charl__file *f, charl__array *a, const block_sum *s)
 {
-    charl_status st = CHARL_OK;
     const int64_t item = (int64_t)a->item_bytes;
-    void *rows = NULL;
+    CHARL_SCOPED_FREE void *rows = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__BLOCK_BYTES / item + 2, a->item_bytes, &rows));
+    CHARL_TRY(charl__alloc_array(CHARL__BLOCK_BYTES / item + 2, a->item_bytes, &rows));
     for (int64_t i = 0; i < s->taken; i++) {
         const int64_t begin = taken_block(s, i) * CHARL__BLOCK_BYTES;
         const int64_t last = begin + (int64_t)block_bytes(a, taken_block(s, i)) - 1;
 
-        CHARL_TRY_CLEANUP(charl__array_read(f, a, begin / item, last / item - begin / item + 1, rows));
+        CHARL_TRY(charl__array_read(f, a, begin / item, last / item - begin / item + 1, rows));
     }
-    CHARL_FAIL_CLEANUP(CHARL_ERR_IO, "%s: %s: could not be read at first", f->path, a->name);
-cleanup:
-    charl_free(rows);
-    return st;
+    CHARL_FAIL(CHARL_ERR_IO, "%s: %s: could not be read at first", f->path, a->name);
 }
 
 /* The checksums of an array that lies in the file as it is read; those of all blocks are kept. */

@@ -47,46 +47,39 @@ static charl_status choose(choice *c, charl_split s, const charl_dataset_info *i
 
 static charl_status copy_rows(charl_dataset *ds, const charl_dataset_info *info, const choice *c, charl__writer *w)
 {
-    charl_status st = CHARL_OK;
     const int64_t x_bytes = charl_shape_count(&info->x_shape) * (int64_t)charl_dtype_size(info->x_dtype);
     const int64_t y_bytes = charl_shape_count(&info->y_shape) * (int64_t)charl_dtype_size(info->y_dtype);
     const int64_t row_bytes = x_bytes + y_bytes, most = row_bytes < PART_BYTES ? PART_BYTES / row_bytes : 1;
-    void *x = NULL, *y = NULL;
+    CHARL_SCOPED_FREE void *x = NULL, *y = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(most, (size_t)x_bytes, &x));
-    CHARL_TRY_CLEANUP(charl__alloc_array(most, (size_t)y_bytes, &y));
+    CHARL_TRY(charl__alloc_array(most, (size_t)x_bytes, &x));
+    CHARL_TRY(charl__alloc_array(most, (size_t)y_bytes, &y));
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         for (int64_t first = 0; first < c->n[s]; first += most) {
             const int64_t n = c->n[s] - first < most ? c->n[s] - first : most;
 
-            CHARL_TRY_CLEANUP(charl_dataset_read(ds, c->from[s], c->rows[s] + first, n, x, y));
-            CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, n));
+            CHARL_TRY(charl_dataset_read(ds, c->from[s], c->rows[s] + first, n, x, y));
+            CHARL_TRY(charl__writer_put(w, x, y, n));
         }
     }
-cleanup:
-    charl_free(y);
-    charl_free(x);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status copy_weights(charl_dataset *ds, const choice *c, charl__writer *w)
 {
-    charl_status st = CHARL_OK;
-    float *weights = NULL;
+    CHARL_SCOPED_FREE float *weights = NULL;
     char name[32];
 
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         if (c->n[s] > 0 && ds->views[c->from[s]].w) {
             charl_free(weights);
-            CHARL_TRY_CLEANUP(charl__alloc_array(c->n[s], sizeof *weights, &weights));
-            CHARL_TRY_CLEANUP(charl__dataset_read_weights(ds, c->from[s], c->rows[s], c->n[s], weights));
+            CHARL_TRY(charl__alloc_array(c->n[s], sizeof *weights, &weights));
+            CHARL_TRY(charl__dataset_read_weights(ds, c->from[s], c->rows[s], c->n[s], weights));
             snprintf(name, sizeof name, "/%s/weights", charl_split_name((charl_split)s));
-            CHARL_TRY_CLEANUP(charl__writer_array(w, name, CHARL_F32, &(charl_shape){0}, c->n[s], weights));
+            CHARL_TRY(charl__writer_array(w, name, CHARL_F32, &(charl_shape){0}, c->n[s], weights));
         }
     }
-cleanup:
-    charl_free(weights);
-    return st;
+    return CHARL_OK;
 }
 
 /* Rows of tokens are nothing without what made them. */
@@ -145,48 +138,44 @@ cleanup:
 /* The class of each row of a split, one more than its number: labels that do not count are 0. *out stays NULL where rows have no class. */
 static charl_status read_strata(charl_dataset *ds, const charl_dataset_info *info, charl_split split, int32_t **out)
 {
-    charl_status st = CHARL_OK;
-    int64_t *rows = NULL;
+    CHARL_SCOPED_FREE int64_t *rows = NULL;
     const int64_t n = info->rows[split];
 
     *out = NULL;
     if (ds->values || info->y_shape.ndim > 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *rows, &rows));
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof **out, out));
+    CHARL_TRY(charl__alloc_array(n, sizeof *rows, &rows));
+    CHARL_TRY(charl__alloc_array(n, sizeof **out, out));
     for (int64_t r = 0; r < n; r++) {
         rows[r] = r;
     }
-    CHARL_TRY_CLEANUP(charl_dataset_read(ds, split, rows, n, NULL, *out));
+    CHARL_TRY(charl_dataset_read(ds, split, rows, n, NULL, *out));
     for (int64_t r = 0; r < n; r++) {
         (*out)[r] = charl__label_is_ignored(info->kind, &info->y_shape, (*out)[r]) ? 0 : (*out)[r] + 1;
     }
-cleanup:
-    charl_free(rows);
-    return st;
+    return CHARL_OK;
 }
 
 /* Of the rows whose part_of is `of`, give n to `to`. */
 static charl_status give(const int32_t *strata, int64_t rows, const charl_import_options *opt, uint8_t of, uint8_t to,
                          int64_t n, uint8_t *part_of)
 {
-    charl_status st = CHARL_OK;
-    int32_t *class_of = NULL;
-    uint8_t *chosen = NULL;
+    CHARL_SCOPED_FREE int32_t *class_of = NULL;
+    CHARL_SCOPED_FREE uint8_t *chosen = NULL;
     int64_t k = 0;
 
     if (n == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(rows, sizeof *class_of, &class_of));
+    CHARL_TRY(charl__alloc_array(rows, sizeof *class_of, &class_of));
     for (int64_t r = 0; r < rows; r++) {
         if (part_of[r] == of) {
             class_of[k++] = strata ? strata[r] : 0;
         }
     }
     if (!opt->in_order) {
-        CHARL_TRY_CLEANUP(charl__split_rows(class_of, k, n, opt->seed, &chosen));
+        CHARL_TRY(charl__split_rows(class_of, k, n, opt->seed, &chosen));
     }
     k = 0;
     for (int64_t r = 0; r < rows; r++) {
@@ -195,10 +184,7 @@ static charl_status give(const int32_t *strata, int64_t rows, const charl_import
             k++;
         }
     }
-cleanup:
-    charl_free(chosen);
-    charl_free(class_of);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_kind(const charl_dataset_info *info)
@@ -270,13 +256,12 @@ cleanup:
 static charl_status assign(charl_dataset *ds, const charl_dataset_info *info, charl_split split,
                            const double *fractions, int parts, const charl_import_options *opt, uint8_t *part_of)
 {
-    charl_status st = CHARL_OK;
     const int64_t rows = info->rows[split];
-    int32_t *strata = NULL;
+    CHARL_SCOPED_FREE int32_t *strata = NULL;
     double sum = 0;
 
     if (!opt->in_order && rows > 0) {
-        CHARL_TRY_CLEANUP(read_strata(ds, info, split, &strata));
+        CHARL_TRY(read_strata(ds, info, split, &strata));
     }
     for (int64_t r = 0; r < rows; r++) {
         part_of[r] = (uint8_t)(parts - 1);
@@ -285,12 +270,10 @@ static charl_status assign(charl_dataset *ds, const charl_dataset_info *info, ch
         const int64_t begin = (int64_t)((double)rows * sum + 0.5);
 
         sum += fractions[p];
-        CHARL_TRY_CLEANUP(give(strata, rows, opt, (uint8_t)(parts - 1), (uint8_t)p,
-                               (int64_t)((double)rows * sum + 0.5) - begin, part_of));
+        CHARL_TRY(give(strata, rows, opt, (uint8_t)(parts - 1), (uint8_t)p, (int64_t)((double)rows * sum + 0.5) - begin,
+                       part_of));
     }
-cleanup:
-    charl_free(strata);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_fractions(const double *fractions, int parts)

@@ -52,25 +52,21 @@ static hid_t open_file(const char *path, hid_t fapl)
 
 static charl_status open_hdf5(charl__file *f, const struct stat *info)
 {
-    charl_status st = CHARL_OK;
-    hid_t fapl = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t fapl = H5I_INVALID_HID;
     struct stat seen;
     void *handle = NULL;
 
-    CHARL_REQUIRE_CLEANUP(H5Fis_hdf5(f->path) > 0, CHARL_ERR_DATA, "%s: not an HDF5 file", f->path);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, fapl, H5Pcreate(H5P_FILE_ACCESS), "%s", f->path);
+    CHARL_REQUIRE(H5Fis_hdf5(f->path) > 0, CHARL_ERR_DATA, "%s: not an HDF5 file", f->path);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, fapl, H5Pcreate(H5P_FILE_ACCESS), "%s", f->path);
     /* Read-only and never shared with a writer: locks would only fail, as they do on some network
      * file systems. */
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_file_locking(fapl, false, true), "%s", f->path);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG), "%s", f->path);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, f->h5, open_file(f->path, fapl), "%s: damaged or truncated", f->path);
-    CHARL_H5_CLEANUP(CHARL_ERR_IO, H5Fget_vfd_handle(f->h5, H5P_DEFAULT, &handle), "%s", f->path);
-    CHARL_REQUIRE_CLEANUP(fstat(*(int *)handle, &seen) == 0 && seen.st_dev == info->st_dev &&
-                              seen.st_ino == info->st_ino,
-                          CHARL_ERR_IO, "%s: the file was replaced while it was being opened", f->path);
-cleanup:
-    charl__h5_close(&fapl);
-    return st;
+    CHARL_H5(CHARL_ERR_DATA, H5Pset_file_locking(fapl, false, true), "%s", f->path);
+    CHARL_H5(CHARL_ERR_DATA, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG), "%s", f->path);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, f->h5, open_file(f->path, fapl), "%s: damaged or truncated", f->path);
+    CHARL_H5(CHARL_ERR_IO, H5Fget_vfd_handle(f->h5, H5P_DEFAULT, &handle), "%s", f->path);
+    CHARL_REQUIRE(fstat(*(int *)handle, &seen) == 0 && seen.st_dev == info->st_dev && seen.st_ino == info->st_ino,
+                  CHARL_ERR_IO, "%s: the file was replaced while it was being opened", f->path);
+    return CHARL_OK;
 }
 
 charl_status charl__file_init(charl__file *f, const char *path)
@@ -285,42 +281,36 @@ static charl_status note_cost(charl__file *f, const charl__array *a)
 
 static charl_status open_array(charl__array *a, charl__file *f, charl__role role)
 {
-    charl_status st = CHARL_OK;
-    hid_t space = H5I_INVALID_HID;
-    hid_t plist = H5I_INVALID_HID;
-    hid_t access = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t plist = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t access = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, access, H5Pcreate(H5P_DATASET_ACCESS), "%s", f->path);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_chunk_cache(access, 10007, CACHE_BYTES, 0.75), "%s", f->path);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, a->dataset, H5Dopen2(f->h5, a->name, access), "%s: %s is not a dataset",
-                          f->path, a->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, a->type, H5Dget_type(a->dataset), "%s: %s", f->path, a->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, plist, H5Dget_create_plist(a->dataset), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, access, H5Pcreate(H5P_DATASET_ACCESS), "%s", f->path);
+    CHARL_H5(CHARL_ERR_DATA, H5Pset_chunk_cache(access, 10007, CACHE_BYTES, 0.75), "%s", f->path);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, a->dataset, H5Dopen2(f->h5, a->name, access), "%s: %s is not a dataset", f->path,
+                  a->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, a->type, H5Dget_type(a->dataset), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, plist, H5Dget_create_plist(a->dataset), "%s: %s", f->path, a->name);
     if (role == CHARL__ROLE_TARGETS && H5Tget_class(a->type) == H5T_STRING) {
-        CHARL_TRY_CLEANUP(charl__labels_read(f, a, space));
+        CHARL_TRY(charl__labels_read(f, a, space));
         charl__h5_close(&a->type);
         charl__h5_close(&a->dataset);
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(judge_type(f, a, role, a->type));
-    CHARL_TRY_CLEANUP(judge_shape(f, a, space));
-    CHARL_TRY_CLEANUP(role == CHARL__ROLE_SAMPLES ? charl__meaning_layout(f, a) : CHARL_OK);
-    CHARL_TRY_CLEANUP(judge_storage(f, a, role, plist));
-    CHARL_TRY_CLEANUP(note_cost(f, a));
-cleanup:
-    charl__h5_close(&access);
-    charl__h5_close(&plist);
-    charl__h5_close(&space);
-    return st;
+    CHARL_TRY(judge_type(f, a, role, a->type));
+    CHARL_TRY(judge_shape(f, a, space));
+    CHARL_TRY(role == CHARL__ROLE_SAMPLES ? charl__meaning_layout(f, a) : CHARL_OK);
+    CHARL_TRY(judge_storage(f, a, role, plist));
+    CHARL_TRY(note_cost(f, a));
+    return CHARL_OK;
 }
 
 /* /crc + name: one CRC-32C per MiB of the array's bytes. Meaningless for elements that HDF5
  * converts. */
 static charl_status load_checksums(charl__array *a, charl__file *f)
 {
-    charl_status st = CHARL_OK;
-    charl__array crc = CHARL__ARRAY_CLOSED;
+    CHARL_SCOPED(charl__array_fini) charl__array crc = CHARL__ARRAY_CLOSED;
     const int64_t bytes = a->rows * (int64_t)a->item_bytes;
     const int64_t blocks = (bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
     char name[CHARL__ARRAY_NAME + 8];
@@ -328,24 +318,22 @@ static charl_status load_checksums(charl__array *a, charl__file *f)
 
     snprintf(name, sizeof name, "/crc%s", a->name);
     if (a->converted || a->labels || strlen(name) >= CHARL__ARRAY_NAME) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__file_find(f, name, &found));
+    CHARL_TRY(charl__file_find(f, name, &found));
     if (!found) {
-        goto cleanup;
+        return CHARL_OK;
     }
     crc.offset = -1;
     memcpy(crc.name, name, strlen(name) + 1);
-    CHARL_TRY_CLEANUP(open_array(&crc, f, CHARL__ROLE_SAMPLES));
-    CHARL_REQUIRE_CLEANUP(crc.dtype == CHARL_U32 && crc.item.ndim == 0 && crc.rows == blocks, CHARL_ERR_DATA,
-                          "%s: %s must hold %lld checksums (u32) for %s", f->path, name, (long long)blocks, a->name);
-    CHARL_TRY_CLEANUP(charl__alloc_array(blocks, sizeof *a->block_crc, &a->block_crc));
-    CHARL_TRY_CLEANUP(charl__alloc_array(blocks, sizeof *a->block_state, &a->block_state));
-    CHARL_TRY_CLEANUP(charl__array_read(f, &crc, 0, blocks, a->block_crc));
+    CHARL_TRY(open_array(&crc, f, CHARL__ROLE_SAMPLES));
+    CHARL_REQUIRE(crc.dtype == CHARL_U32 && crc.item.ndim == 0 && crc.rows == blocks, CHARL_ERR_DATA,
+                  "%s: %s must hold %lld checksums (u32) for %s", f->path, name, (long long)blocks, a->name);
+    CHARL_TRY(charl__alloc_array(blocks, sizeof *a->block_crc, &a->block_crc));
+    CHARL_TRY(charl__alloc_array(blocks, sizeof *a->block_state, &a->block_state));
+    CHARL_TRY(charl__array_read(f, &crc, 0, blocks, a->block_crc));
     a->n_blocks = blocks;
-cleanup:
-    charl__array_fini(&crc);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__array_init(charl__array *a, charl__file *f, const char *name, charl__role role)
@@ -431,33 +419,27 @@ charl_status charl__file_seal(charl__file *f, charl__array *arrays, int n, charl
 static charl_status read_floats(charl__file *f, const char *object, const char *name, float **out, int64_t *n)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
-    hid_t attr = H5I_INVALID_HID;
-    hid_t type = H5I_INVALID_HID;
-    hid_t space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t attr = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t type = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t space = H5I_INVALID_HID;
     hssize_t count;
 
     *out = NULL;
     *n = 0;
     if (H5Aexists_by_name(f->h5, object, name, H5P_DEFAULT) <= 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, attr, H5Aopen_by_name(f->h5, object, name, H5P_DEFAULT, H5P_DEFAULT),
-                          "%s: %s: attribute %s", f->path, object, name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, type, H5Aget_type(attr), "%s: attribute %s", f->path, name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Aget_space(attr), "%s: attribute %s", f->path, name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, attr, H5Aopen_by_name(f->h5, object, name, H5P_DEFAULT, H5P_DEFAULT),
+                  "%s: %s: attribute %s", f->path, object, name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, type, H5Aget_type(attr), "%s: attribute %s", f->path, name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, space, H5Aget_space(attr), "%s: attribute %s", f->path, name);
     count = H5Sget_simple_extent_npoints(space);
-    CHARL_REQUIRE_CLEANUP(H5Tget_class(type) == H5T_FLOAT && count > 0 && count <= MAX_TEXT, CHARL_ERR_DATA,
-                          "%s: %s: attribute %s is not a list of floats", f->path, object, name);
-    CHARL_TRY_CLEANUP(charl__alloc_array(count, sizeof **out, out));
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Aread(attr, H5T_NATIVE_FLOAT, *out), "%s: %s: attribute %s", f->path, object,
-                     name);
+    CHARL_REQUIRE(H5Tget_class(type) == H5T_FLOAT && count > 0 && count <= MAX_TEXT, CHARL_ERR_DATA,
+                  "%s: %s: attribute %s is not a list of floats", f->path, object, name);
+    CHARL_TRY(charl__alloc_array(count, sizeof **out, out));
+    CHARL_H5(CHARL_ERR_DATA, H5Aread(attr, H5T_NATIVE_FLOAT, *out), "%s: %s: attribute %s", f->path, object, name);
     *n = count;
-cleanup:
-    charl__h5_close(&space);
-    charl__h5_close(&type);
-    charl__h5_close(&attr);
-    return st;
+    return CHARL_OK;
 }
 
 /* All of the 1-D array `name`, of type `dtype`, and `spare` zeroed elements. *out stays NULL when
@@ -465,27 +447,23 @@ cleanup:
 static charl_status read_whole(charl__file *f, const char *name, charl_dtype dtype, int64_t spare, void *out,
                                int64_t *n)
 {
-    charl_status st = CHARL_OK;
-    charl__array a = CHARL__ARRAY_CLOSED;
-    void *data = NULL;
+    CHARL_SCOPED(charl__array_fini) charl__array a = CHARL__ARRAY_CLOSED;
+    CHARL_SCOPED_FREE void *data = NULL;
     bool found = false;
 
-    CHARL_TRY_CLEANUP(charl__file_find(f, name, &found));
+    CHARL_TRY(charl__file_find(f, name, &found));
     if (!found) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
-    CHARL_REQUIRE_CLEANUP(a.dtype == dtype && a.item.ndim == 0, CHARL_ERR_DATA, "%s: %s must be a list of %s", f->path,
-                          name, charl_dtype_name(dtype));
-    CHARL_TRY_CLEANUP(charl__alloc_array(a.rows + spare, a.item_bytes, &data));
-    CHARL_TRY_CLEANUP(charl__array_read(f, &a, 0, a.rows, data));
+    CHARL_TRY(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
+    CHARL_REQUIRE(a.dtype == dtype && a.item.ndim == 0, CHARL_ERR_DATA, "%s: %s must be a list of %s", f->path, name,
+                  charl_dtype_name(dtype));
+    CHARL_TRY(charl__alloc_array(a.rows + spare, a.item_bytes, &data));
+    CHARL_TRY(charl__array_read(f, &a, 0, a.rows, data));
     *n = a.rows;
     *(void **)out = data;
     data = NULL;
-cleanup:
-    charl_free(data);
-    charl__array_fini(&a);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__file_stats(charl__file *f, const char *object, const char *name, float **out, int64_t *n)
@@ -505,40 +483,34 @@ charl_status charl__file_stats(charl__file *f, const char *object, const char *n
 charl_status charl__file_text(charl__file *f, const char *object, const char *name, char **out)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
     const charl__h5_site site = site_of(f);
-    hid_t id = H5I_INVALID_HID;
-    char *text = NULL;
+    CHARL_SCOPED(charl__h5_close) hid_t id = H5I_INVALID_HID;
+    CHARL_SCOPED_FREE char *text = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc(MAX_TEXT, &text));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, id, H5Oopen(f->h5, object, H5P_DEFAULT), "%s: %s", f->path, object);
+    CHARL_TRY(charl__alloc(MAX_TEXT, &text));
+    CHARL_H5_OPEN(CHARL_ERR_DATA, id, H5Oopen(f->h5, object, H5P_DEFAULT), "%s: %s", f->path, object);
     if (charl__h5_has(id, name)) {
-        CHARL_TRY_CLEANUP(charl__h5_get_text(&site, id, name, text, MAX_TEXT));
+        CHARL_TRY(charl__h5_get_text(&site, id, name, text, MAX_TEXT));
     }
-    CHARL_TRY_CLEANUP(charl__schema_set(out, text));
-cleanup:
-    charl__h5_close(&id);
-    charl_free(text);
-    return st;
+    CHARL_TRY(charl__schema_set(out, text));
+    return CHARL_OK;
 }
 
 charl_status charl__file_names(charl__file *f, const char *name, char **out)
 {
-    charl_status st = CHARL_OK;
-    char array[CHARL__ARRAY_NAME], *text = NULL;
+    char array[CHARL__ARRAY_NAME];
+    CHARL_SCOPED_FREE char *text = NULL;
     int64_t bytes = 0;
 
     snprintf(array, sizeof array, "/names/%s", name);
-    CHARL_TRY_CLEANUP(read_whole(f, array, CHARL_U8, 1, &text, &bytes));
+    CHARL_TRY(read_whole(f, array, CHARL_U8, 1, &text, &bytes));
     if (!text) {
-        CHARL_TRY_CLEANUP(charl__file_text(f, "/", name, &text));
+        CHARL_TRY(charl__file_text(f, "/", name, &text));
         bytes = (int64_t)strlen(text);
     }
-    CHARL_REQUIRE_CLEANUP(!memchr(text, '\0', (size_t)bytes), CHARL_ERR_DATA, "%s: %s is not text", f->path, array);
+    CHARL_REQUIRE(!memchr(text, '\0', (size_t)bytes), CHARL_ERR_DATA, "%s: %s is not text", f->path, array);
     charl_free(*out);
     *out = text;
     text = NULL;
-cleanup:
-    charl_free(text);
-    return st;
+    return CHARL_OK;
 }

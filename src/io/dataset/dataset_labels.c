@@ -62,31 +62,27 @@ cleanup:
 
 charl_status charl__labels_read(charl__file *f, charl__array *a, hid_t space)
 {
-    charl_status st = CHARL_OK;
-    charl__text_labels labels = {0};
-    charl__text lines = {0};
+    CHARL_SCOPED(charl__text_labels_fini) charl__text_labels labels = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text lines = {0};
     hsize_t dims[H5S_MAX_RANK] = {0};
     const int ndim = H5Sget_simple_extent_dims(space, dims, NULL);
 
-    CHARL_REQUIRE_CLEANUP(
-        (ndim == 1 || (ndim == 2 && dims[1] == 1)) && dims[0] > 0 && dims[0] < INT32_MAX, CHARL_ERR_DATA,
-        "%s: %s holds text, but is not a list: texts are the names of classes, one for each row", f->path, a->name);
+    CHARL_REQUIRE((ndim == 1 || (ndim == 2 && dims[1] == 1)) && dims[0] > 0 && dims[0] < INT32_MAX, CHARL_ERR_DATA,
+                  "%s: %s holds text, but is not a list: texts are the names of classes, one for each row", f->path,
+                  a->name);
     a->rows = (int64_t)dims[0];
     a->item = (charl_shape){0};
     a->item_bytes = sizeof *a->labels;
     a->dtype = CHARL_I32;
     a->stored = (charl__element){CHARL__ELEMENT_SIGNED, sizeof *a->labels, false};
     for (int64_t i = 0; i < a->rows; i += BLOCK) {
-        CHARL_TRY_CLEANUP(read_block(f, a, space, i, a->rows - i < BLOCK ? a->rows - i : BLOCK, &labels));
+        CHARL_TRY(read_block(f, a, space, i, a->rows - i < BLOCK ? a->rows - i : BLOCK, &labels));
     }
-    CHARL_TRY_CLEANUP(charl__text_labels_decide(&labels, &lines));
+    CHARL_TRY(charl__text_labels_decide(&labels, &lines));
     a->labels = labels.label;
     labels.label = NULL;
     a->class_names = charl__text_steal(&lines);
-cleanup:
-    charl__text_fini(&lines);
-    charl__text_labels_fini(&labels);
-    return st;
+    return CHARL_OK;
 }
 
 void charl__labels_free_numbers(charl__meaning *m)
@@ -130,33 +126,29 @@ static charl_status read_enum(charl__array *a)
 /* netCDF: flag_values = 0, 1, 2 and flag_meanings = "clear cloudy snow". */
 static charl_status read_flags(const charl__file *f, charl__array *a)
 {
-    charl_status st = CHARL_OK;
     const charl__h5_site site = {CHARL_ERR_DATA, f->path};
-    double *value = NULL;
-    charl__text names = {0};
+    CHARL_SCOPED_FREE double *value = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text names = {0};
     bool is_float;
     const char *p;
     int n = 0, k = 0;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(MOST_FLAGS, sizeof *value, &value));
-    CHARL_TRY_CLEANUP(charl__meaning_numbers(f, a, "flag_values", value, MOST_FLAGS, &n));
-    CHARL_TRY_CLEANUP(charl__h5_get_any(&site, a->dataset, "flag_meanings", &names, &is_float));
+    CHARL_TRY(charl__alloc_array(MOST_FLAGS, sizeof *value, &value));
+    CHARL_TRY(charl__meaning_numbers(f, a, "flag_values", value, MOST_FLAGS, &n));
+    CHARL_TRY(charl__h5_get_any(&site, a->dataset, "flag_meanings", &names, &is_float));
     for (p = charl__text_string(&names); *(p += strspn(p, BLANKS)); k++) {
         const size_t length = strcspn(p, BLANKS);
 
         if (k < n) {
-            CHARL_TRY_CLEANUP(add_number(&a->meaning, value[k], p, length));
+            CHARL_TRY(add_number(&a->meaning, value[k], p, length));
         }
         p += length;
     }
-    CHARL_REQUIRE_CLEANUP(k == n, CHARL_ERR_DATA,
-                          "%s: %s: flag_values has %d numbers, and flag_meanings %d names; HINT correct one of the "
-                          "attributes",
-                          f->path, a->name, n, k);
-cleanup:
-    charl_free(value);
-    charl__text_fini(&names);
-    return st;
+    CHARL_REQUIRE(k == n, CHARL_ERR_DATA,
+                  "%s: %s: flag_values has %d numbers, and flag_meanings %d names; HINT correct one of the "
+                  "attributes",
+                  f->path, a->name, n, k);
+    return CHARL_OK;
 }
 
 static int by_stored(const void *a, const void *b)
@@ -168,35 +160,32 @@ static int by_stored(const void *a, const void *b)
 
 charl_status charl__labels_of_numbers(const charl__file *f, charl__array *a)
 {
-    charl_status st = CHARL_OK;
     charl__meaning *m = &a->meaning;
-    charl__text lines = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text lines = {0};
     bool are_places = true;
 
     if (H5Tget_class(a->type) == H5T_ENUM) {
-        CHARL_TRY_CLEANUP(a->stored.kind != CHARL__ELEMENT_BOOL ? read_enum(a) : CHARL_OK);
+        CHARL_TRY(a->stored.kind != CHARL__ELEMENT_BOOL ? read_enum(a) : CHARL_OK);
     } else if (a->stored.kind != CHARL__ELEMENT_FLOAT && charl__h5_has(a->dataset, "flag_values") &&
                charl__h5_has(a->dataset, "flag_meanings") && !charl__h5_has(a->dataset, "flag_masks")) {
-        CHARL_TRY_CLEANUP(read_flags(f, a));
+        CHARL_TRY(read_flags(f, a));
     }
     if (m->n_classes == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     qsort(m->classes, (size_t)m->n_classes, sizeof *m->classes, by_stored);
     for (int64_t i = 0; i < m->n_classes; i++) {
-        CHARL_REQUIRE_CLEANUP(i == 0 || m->classes[i].stored != m->classes[i - 1].stored, CHARL_ERR_DATA,
-                              "%s: %s: the number %g has two names, %s and %s", f->path, a->name, m->classes[i].stored,
-                              m->classes[i - 1].name, m->classes[i].name);
+        CHARL_REQUIRE(i == 0 || m->classes[i].stored != m->classes[i - 1].stored, CHARL_ERR_DATA,
+                      "%s: %s: the number %g has two names, %s and %s", f->path, a->name, m->classes[i].stored,
+                      m->classes[i - 1].name, m->classes[i].name);
         are_places = are_places && m->classes[i].stored == (double)i;
-        CHARL_TRY_CLEANUP(charl__text_printf(&lines, "%s%s", i > 0 ? "\n" : "", m->classes[i].name));
+        CHARL_TRY(charl__text_printf(&lines, "%s%s", i > 0 ? "\n" : "", m->classes[i].name));
     }
     a->class_names = charl__text_steal(&lines);
     if (are_places) {
         charl__labels_free_numbers(m);
     }
-cleanup:
-    charl__text_fini(&lines);
-    return st;
+    return CHARL_OK;
 }
 
 int32_t charl__labels_place(const charl__meaning *m, double stored)

@@ -106,29 +106,24 @@ static charl_status check_samples(mapping *m)
 static charl_status map_places(mapping *m, const char *what, const char *own, const char *model, int64_t places,
                                int64_t **from)
 {
-    charl_status st = CHARL_OK;
     const char *path = m->ds->file.path;
-    int64_t *unused = NULL;
-    char *missing = NULL;
+    CHARL_SCOPED_FREE int64_t *unused = NULL;
+    CHARL_SCOPED_FREE char *missing = NULL;
     bool named;
 
-    CHARL_TRY_CLEANUP(is_named(m, what, "position", own, model, &named));
+    CHARL_TRY(is_named(m, what, "position", own, model, &named));
     if (!named) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_REQUIRE_CLEANUP(charl_names_count(own) == places, CHARL_ERR_DATA, "%s has %lld names for %lld %s", path,
-                          (long long)charl_names_count(own), (long long)places, what);
-    CHARL_TRY_CLEANUP(match(model, own, path, what, from, &missing));
-    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA, "%s has no %s %s, which %s was trained on", path, what, missing,
-                          m->model);
-    CHARL_TRY_CLEANUP(match(own, model, m->model, what, &unused, &missing));
-    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA,
-                          "%s has %s that %s was not trained on: %s; HINT import it again without them", path, what,
-                          m->model, missing);
-cleanup:
-    charl_free(unused);
-    charl_free(missing);
-    return st;
+    CHARL_REQUIRE(charl_names_count(own) == places, CHARL_ERR_DATA, "%s has %lld names for %lld %s", path,
+                  (long long)charl_names_count(own), (long long)places, what);
+    CHARL_TRY(match(model, own, path, what, from, &missing));
+    CHARL_REQUIRE(!missing, CHARL_ERR_DATA, "%s has no %s %s, which %s was trained on", path, what, missing, m->model);
+    CHARL_TRY(match(own, model, m->model, what, &unused, &missing));
+    CHARL_REQUIRE(!missing, CHARL_ERR_DATA,
+                  "%s has %s that %s was not trained on: %s; HINT import it again without them", path, what, m->model,
+                  missing);
+    return CHARL_OK;
 }
 
 static charl_status map_columns(mapping *m)
@@ -171,46 +166,41 @@ static charl_status check_class_count(const mapping *m)
 
 static charl_status map_classes(mapping *m)
 {
-    charl_status st = CHARL_OK;
     charl_dataset *ds = m->ds;
-    charl__text labels = {0};
-    int64_t *unused = NULL;
-    char *missing = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text labels = {0};
+    CHARL_SCOPED_FREE int64_t *unused = NULL;
+    CHARL_SCOPED_FREE char *missing = NULL;
     bool named;
 
     if (ds->labels) { /* integers, which may be the numbers of classes or their names */
-        CHARL_TRY_CLEANUP(charl__labels_list(ds->labels, &labels));
-        CHARL_TRY_CLEANUP(charl__names_match(charl__text_string(&labels), m->s->class_names, &unused, &missing));
+        CHARL_TRY(charl__labels_list(ds->labels, &labels));
+        CHARL_TRY(charl__names_match(charl__text_string(&labels), m->s->class_names, &unused, &missing));
         if (ds->labels->are_names ? !m->s->class_names[0] : !missing) {
-            CHARL_TRY_CLEANUP(charl__dataset_name_labels(ds, !ds->labels->are_names));
+            CHARL_TRY(charl__dataset_name_labels(ds, !ds->labels->are_names));
         }
         charl_free(unused);
         charl_free(missing);
         unused = NULL;
         missing = NULL;
     }
-    CHARL_TRY_CLEANUP(is_named(m, "classes", "number", ds->stored->class_names, m->s->class_names, &named));
+    CHARL_TRY(is_named(m, "classes", "number", ds->stored->class_names, m->s->class_names, &named));
     if (!named) {
-        CHARL_TRY_CLEANUP(check_class_count(m));
-        goto cleanup;
+        CHARL_TRY(check_class_count(m));
+        return CHARL_OK;
     }
-    CHARL_REQUIRE_CLEANUP(charl_names_count(ds->stored->class_names) == ds->stored_classes, CHARL_ERR_DATA,
-                          "%s has %lld names for %lld classes", ds->file.path,
-                          (long long)charl_names_count(ds->stored->class_names), (long long)ds->stored_classes);
-    CHARL_TRY_CLEANUP(match(ds->stored->class_names, m->s->class_names, m->model, "classes", &ds->class_map, &missing));
-    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA,
-                          "%s has classes that %s was not trained on: %s; HINT remove their rows%s", ds->file.path,
-                          m->model, missing, m->all ? ", or start the output layer afresh: init.skip = LAYER.*" : "");
-    CHARL_TRY_CLEANUP(match(m->s->class_names, ds->stored->class_names, ds->file.path, "classes", &unused, &missing));
-    CHARL_REQUIRE_CLEANUP(!missing || !m->all, CHARL_ERR_DATA,
-                          "%s has no rows of classes that %s was trained on: %s; HINT add some, or start the output "
-                          "layer afresh: init.skip = LAYER.*",
-                          ds->file.path, m->model, missing);
-cleanup:
-    charl__text_fini(&labels);
-    charl_free(unused);
-    charl_free(missing);
-    return st;
+    CHARL_REQUIRE(charl_names_count(ds->stored->class_names) == ds->stored_classes, CHARL_ERR_DATA,
+                  "%s has %lld names for %lld classes", ds->file.path,
+                  (long long)charl_names_count(ds->stored->class_names), (long long)ds->stored_classes);
+    CHARL_TRY(match(ds->stored->class_names, m->s->class_names, m->model, "classes", &ds->class_map, &missing));
+    CHARL_REQUIRE(!missing, CHARL_ERR_DATA, "%s has classes that %s was not trained on: %s; HINT remove their rows%s",
+                  ds->file.path, m->model, missing,
+                  m->all ? ", or start the output layer afresh: init.skip = LAYER.*" : "");
+    CHARL_TRY(match(m->s->class_names, ds->stored->class_names, ds->file.path, "classes", &unused, &missing));
+    CHARL_REQUIRE(!missing || !m->all, CHARL_ERR_DATA,
+                  "%s has no rows of classes that %s was trained on: %s; HINT add some, or start the output "
+                  "layer afresh: init.skip = LAYER.*",
+                  ds->file.path, m->model, missing);
+    return CHARL_OK;
 }
 
 static charl_status check_tokenizer(mapping *m)

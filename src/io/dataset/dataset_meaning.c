@@ -30,35 +30,30 @@ static bool text_of(const charl__file *f, const charl__array *a, const char *nam
 charl_status charl__meaning_numbers(const charl__file *f, const charl__array *a, const char *name, double *out,
                                     int most, int *n)
 {
-    charl_status st = CHARL_OK;
-    hid_t attr = H5I_INVALID_HID, type = H5I_INVALID_HID, space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t attr = H5I_INVALID_HID, type = H5I_INVALID_HID, space = H5I_INVALID_HID;
     H5T_class_t cls;
     hssize_t count;
 
     *n = 0;
     if (!charl__h5_has(a->dataset, name)) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, attr, H5Aopen(a->dataset, name, H5P_DEFAULT), "%s: %s: attribute %s", f->path,
-                          a->name, name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, type, H5Aget_type(attr), "%s: %s: attribute %s", f->path, a->name, name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Aget_space(attr), "%s: %s: attribute %s", f->path, a->name, name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, attr, H5Aopen(a->dataset, name, H5P_DEFAULT), "%s: %s: attribute %s", f->path,
+                  a->name, name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, type, H5Aget_type(attr), "%s: %s: attribute %s", f->path, a->name, name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, space, H5Aget_space(attr), "%s: %s: attribute %s", f->path, a->name, name);
     cls = H5Tget_class(type);
     count = H5Sget_simple_extent_npoints(space);
-    CHARL_REQUIRE_CLEANUP((cls == H5T_INTEGER || cls == H5T_FLOAT) && count >= 1 && count <= most, CHARL_ERR_DATA,
-                          "%s: %s: attribute %s is not 1 to %d numbers, so what it says about the array is not known",
-                          f->path, a->name, name, most);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Aread(attr, H5T_NATIVE_DOUBLE, out), "%s: %s: attribute %s cannot be read",
-                     f->path, a->name, name);
+    CHARL_REQUIRE((cls == H5T_INTEGER || cls == H5T_FLOAT) && count >= 1 && count <= most, CHARL_ERR_DATA,
+                  "%s: %s: attribute %s is not 1 to %d numbers, so what it says about the array is not known", f->path,
+                  a->name, name, most);
+    CHARL_H5(CHARL_ERR_DATA, H5Aread(attr, H5T_NATIVE_DOUBLE, out), "%s: %s: attribute %s cannot be read", f->path,
+             a->name, name);
     *n = (int)count;
     for (int i = 0; i < *n && cls == H5T_INTEGER && a->stored.kind == CHARL__ELEMENT_UNSIGNED; i++) {
         out[i] += out[i] < 0 ? ldexp(1, 8 * a->stored.bytes) : 0; /* signed, of unsigned elements: bits */
     }
-cleanup:
-    charl__h5_close(&space);
-    charl__h5_close(&type);
-    charl__h5_close(&attr);
-    return st;
+    return CHARL_OK;
 }
 
 /* Numbers that mark elements without a value. */
@@ -213,28 +208,26 @@ charl_status charl__meaning_decode(const charl__file *f, const charl__array *a, 
 static charl_status labelled_channels(const charl__file *f, const charl__array *a, int ndim, int *out)
 {
     static const char *const names[] = {"c", "ch", "channel", "channels", "band", "bands", "color", "colour", "rgb"};
-    charl_status st = CHARL_OK;
-    hid_t attr = H5I_INVALID_HID, type = H5I_INVALID_HID, space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t attr = H5I_INVALID_HID, type = H5I_INVALID_HID, space = H5I_INVALID_HID;
     size_t size = 0;
-    char *labels = NULL;
+    CHARL_SCOPED_FREE char *labels = NULL;
     bool is_variable = false;
 
     *out = -1;
     if (!charl__h5_has(a->dataset, "DIMENSION_LABELS")) {
         return CHARL_OK;
     }
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, attr, H5Aopen(a->dataset, "DIMENSION_LABELS", H5P_DEFAULT), "%s: %s", f->path,
-                          a->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, type, H5Aget_type(attr), "%s: %s", f->path, a->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Aget_space(attr), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, attr, H5Aopen(a->dataset, "DIMENSION_LABELS", H5P_DEFAULT), "%s: %s", f->path,
+                  a->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, type, H5Aget_type(attr), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, space, H5Aget_space(attr), "%s: %s", f->path, a->name);
     if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != ndim) {
-        goto cleanup;
+        return CHARL_OK;
     }
     is_variable = H5Tis_variable_str(type) > 0;
     size = is_variable ? sizeof(char *) : H5Tget_size(type);
-    CHARL_TRY_CLEANUP(charl__alloc_array(ndim + 1, size, &labels));
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Aread(attr, type, labels), "%s: %s: DIMENSION_LABELS cannot be read", f->path,
-                     a->name);
+    CHARL_TRY(charl__alloc_array(ndim + 1, size, &labels));
+    CHARL_H5(CHARL_ERR_DATA, H5Aread(attr, type, labels), "%s: %s: DIMENSION_LABELS cannot be read", f->path, a->name);
     for (int i = 0; i < ndim; i++) {
         char label[32] = "";
         const char *at = labels + (size_t)i * size;
@@ -250,12 +243,7 @@ static charl_status labelled_channels(const charl__file *f, const charl__array *
     if (is_variable) {
         H5Dvlen_reclaim(type, space, H5P_DEFAULT, labels);
     }
-cleanup:
-    charl_free(labels);
-    charl__h5_close(&space);
-    charl__h5_close(&type);
-    charl__h5_close(&attr);
-    return st;
+    return CHARL_OK;
 }
 
 /* An image, as the HDF5 Image specification describes it. */

@@ -108,31 +108,27 @@ cleanup:
 /* What the mix holds, and its name in messages. */
 static charl_status describe(charl_dataset *ds)
 {
-    charl_status st = CHARL_OK;
     const charl_dataset *first = ds->part[0];
     const char *tokenizer = "";
-    charl__text name = {0}, id = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text name = {0}, id = {0};
 
     ds->kind = first->kind;
     ds->classes = ds->stored_classes = first->classes;
     ds->window = first->window;
     ds->packed = first->packed;
-    CHARL_TRY_CLEANUP(charl__text_printf(&id, "mix\n"));
+    CHARL_TRY(charl__text_printf(&id, "mix\n"));
     for (int j = 0; j < ds->n_parts; j++) {
         const charl_dataset *d = ds->part[j];
 
         tokenizer = tokenizer[0] ? tokenizer : d->stored->tokenizer_kind;
-        CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s%s", j ? ", " : "", d->file.path));
-        CHARL_TRY_CLEANUP(charl__text_printf(&id, "%s %lld\n", d->content_id, (long long)ds->share[j]));
+        CHARL_TRY(charl__text_printf(&name, "%s%s", j ? ", " : "", d->file.path));
+        CHARL_TRY(charl__text_printf(&id, "%s %lld\n", d->content_id, (long long)ds->share[j]));
     }
     charl__sha256_text(id.data, id.length, ds->content_id);
-    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&name), &ds->file.path));
-    CHARL_TRY_CLEANUP(charl__schema_set(&ds->stored->tokenizer_kind, tokenizer));
-    CHARL_TRY_CLEANUP(charl__schema_set(&ds->stored->layout, first->stored->layout));
-cleanup:
-    charl__text_fini(&name);
-    charl__text_fini(&id);
-    return st;
+    CHARL_TRY(charl__strdup(charl__text_string(&name), &ds->file.path));
+    CHARL_TRY(charl__schema_set(&ds->stored->tokenizer_kind, tokenizer));
+    CHARL_TRY(charl__schema_set(&ds->stored->layout, first->stored->layout));
+    return CHARL_OK;
 }
 
 charl_status charl_dataset_open_mix(const char *const *paths, const double *weights, int n,

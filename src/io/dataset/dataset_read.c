@@ -176,25 +176,24 @@ charl_status charl__dataset_read_at(charl_dataset *ds, charl_split split, const 
                                     void *y)
 {
     CHARL_GIVEN(ds, starts || n == 0);
-    charl_status st = CHARL_OK;
     const charl__view *v = NULL;
-    void *stored = NULL;
-    int32_t *tokens = NULL;
+    CHARL_SCOPED_FREE void *stored = NULL;
+    CHARL_SCOPED_FREE int32_t *tokens = NULL;
     const int64_t t = ds->window;
 
-    CHARL_REQUIRE_CLEANUP((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS, CHARL_ERR_INVALID,
-                          "%s: windows exist only in sets of tokens", ds->file.path);
+    CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS, CHARL_ERR_INVALID,
+                  "%s: windows exist only in sets of tokens", ds->file.path);
     if (ds->n_parts > 0) {
-        CHARL_TRY_CLEANUP(read_mixed(ds, split, starts, n, x, y));
-        goto cleanup;
+        CHARL_TRY(read_mixed(ds, split, starts, n, x, y));
+        return CHARL_OK;
     }
     v = &ds->views[split];
-    CHARL_TRY_CLEANUP(check_rows(ds, split, starts, n, v->items - t));
-    CHARL_TRY_CLEANUP(charl__alloc_array(t + 1, sizeof(int64_t), &stored));
-    CHARL_TRY_CLEANUP(charl__alloc_array(t + 1, sizeof *tokens, &tokens));
+    CHARL_TRY(check_rows(ds, split, starts, n, v->items - t));
+    CHARL_TRY(charl__alloc_array(t + 1, sizeof(int64_t), &stored));
+    CHARL_TRY(charl__alloc_array(t + 1, sizeof *tokens, &tokens));
     for (int64_t i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(charl__array_read(&ds->file, v->x, v->first + starts[i], t + 1, stored));
-        CHARL_TRY_CLEANUP(to_classes(ds, v->x, v->first + starts[i], t + 1, stored, tokens));
+        CHARL_TRY(charl__array_read(&ds->file, v->x, v->first + starts[i], t + 1, stored));
+        CHARL_TRY(to_classes(ds, v->x, v->first + starts[i], t + 1, stored, tokens));
         if (x) {
             memcpy((int32_t *)x + i * t, tokens, (size_t)t * sizeof *tokens);
         }
@@ -202,10 +201,7 @@ charl_status charl__dataset_read_at(charl_dataset *ds, charl_split split, const 
             memcpy((int32_t *)y + i * t, tokens + 1, (size_t)t * sizeof *tokens);
         }
     }
-cleanup:
-    charl_free(tokens);
-    charl_free(stored);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first, int64_t n, void *out)
@@ -240,73 +236,69 @@ charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int
 /* Rows of tokens: windows that tile a split, of a mix set after set. */
 static charl_status read_windows(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x, void *y)
 {
-    charl_status st = CHARL_OK;
     charl__stream tiles;
-    int64_t *starts = NULL;
+    CHARL_SCOPED_FREE int64_t *starts = NULL;
 
     charl__stream_init(&tiles, ds, split, false, 0);
     tiles.trains = false;
-    CHARL_TRY_CLEANUP(check_rows(ds, split, rows, n, tiles.n));
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *starts, &starts));
+    CHARL_TRY(check_rows(ds, split, rows, n, tiles.n));
+    CHARL_TRY(charl__alloc_array(n, sizeof *starts, &starts));
     for (int64_t i = 0; i < n; i++) {
         charl__stream_places(&tiles, rows[i], 1, &starts[i]);
     }
-    CHARL_TRY_CLEANUP(charl__dataset_read_at(ds, split, starts, n, x, y));
-cleanup:
-    charl_free(starts);
-    return st;
+    CHARL_TRY(charl__dataset_read_at(ds, split, starts, n, x, y));
+    return CHARL_OK;
 }
 
 charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x, void *y)
 {
     CHARL_GIVEN(ds, rows || n == 0);
-    charl_status st = CHARL_OK;
     const charl__view *v = NULL;
     unsigned char *px = x;
     unsigned char *py = y;
-    void *stored = NULL;
-    unsigned char *row = NULL; /* one, while its elements change places */
+    CHARL_SCOPED_FREE void *stored = NULL;
+    CHARL_SCOPED_FREE unsigned char *row = NULL; /* one, while its elements change places */
     size_t y_bytes = 0;
 
-    CHARL_REQUIRE_CLEANUP((unsigned)split < CHARL_SPLIT_COUNT && n >= 0, CHARL_ERR_INVALID,
-                          "%s: no such split or a negative count", ds->file.path);
+    CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && n >= 0, CHARL_ERR_INVALID,
+                  "%s: no such split or a negative count", ds->file.path);
     v = &ds->views[split];
     if (ds->kind == CHARL_DATASET_TOKENS) {
-        CHARL_TRY_CLEANUP(read_windows(ds, split, rows, n, x, y));
-        goto cleanup;
+        CHARL_TRY(read_windows(ds, split, rows, n, x, y));
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(check_rows(ds, split, rows, n, v->rows));
+    CHARL_TRY(check_rows(ds, split, rows, n, v->rows));
     if (y && n > 0) {
         y_bytes = (size_t)charl_shape_count(&v->y->item) * sizeof(int32_t);
         if (v->y->dtype != CHARL_F32) {
-            CHARL_TRY_CLEANUP(charl__alloc_array(n, v->y->item_bytes, &stored));
+            CHARL_TRY(charl__alloc_array(n, v->y->item_bytes, &stored));
         }
     }
     if (ds->column_map || ds->target_map) {
-        CHARL_TRY_CLEANUP(charl__alloc(v->x->item_bytes + (v->y ? v->y->item_bytes : 0) + y_bytes, &row));
+        CHARL_TRY(charl__alloc(v->x->item_bytes + (v->y ? v->y->item_bytes : 0) + y_bytes, &row));
     }
     for (int64_t i = 0, ready = 0; i < n;) {
         int64_t k = n - i;
 
         if (i == ready && px) {
-            CHARL_TRY_CLEANUP(charl__array_prepare(v->x, rows + i, v->first, k, &k));
+            CHARL_TRY(charl__array_prepare(v->x, rows + i, v->first, k, &k));
         }
         if (i == ready && py) {
-            CHARL_TRY_CLEANUP(charl__array_prepare(v->y, rows + i, v->first, k, &k));
+            CHARL_TRY(charl__array_prepare(v->y, rows + i, v->first, k, &k));
         }
         ready = i == ready ? i + k : ready;
         k = run_length(rows + i, ready - i);
 
         if (px) {
-            CHARL_TRY_CLEANUP(charl__array_read(&ds->file, v->x, v->first + rows[i], k, px));
-            CHARL_TRY_CLEANUP(check_tokens(ds, v->x, v->first + rows[i], k * charl_shape_count(&v->x->item), px, NULL));
+            CHARL_TRY(charl__array_read(&ds->file, v->x, v->first + rows[i], k, px));
+            CHARL_TRY(check_tokens(ds, v->x, v->first + rows[i], k * charl_shape_count(&v->x->item), px, NULL));
             if (ds->column_map) {
                 permute(px, k, charl_shape_count(&v->x->item), charl_dtype_size(v->x->dtype), ds->column_map, row);
             }
             px += (size_t)k * v->x->item_bytes;
         }
         if (py) {
-            CHARL_TRY_CLEANUP(read_targets(ds, v->y, v->first + rows[i], k, stored, py));
+            CHARL_TRY(read_targets(ds, v->y, v->first + rows[i], k, stored, py));
             if (ds->target_map) {
                 permute(py, k, charl_shape_count(&v->y->item), sizeof(int32_t), ds->target_map, row);
             }
@@ -314,10 +306,7 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
         }
         i += k;
     }
-cleanup:
-    charl_free(row);
-    charl_free(stored);
-    return st;
+    return CHARL_OK;
 }
 
 /* n stored weights from row `first` of the view on. */
@@ -363,25 +352,24 @@ static int64_t document_of(const charl__view *v, int64_t token)
 
 charl_status charl__dataset_starts(const charl_dataset *ds, charl_split split, int32_t **out, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     const int parts = ds->n_parts > 0 ? ds->n_parts : 1;
     int64_t base = 0, count = 0;
-    int32_t *starts = NULL;
+    CHARL_SCOPED_FREE int32_t *starts = NULL;
 
     *out = NULL;
     *n = 0;
     for (int j = 0; j < parts; j++) {
         count += (ds->n_parts > 0 ? ds->part[j] : ds)->views[split].n_starts;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(count + parts, sizeof *starts, &starts));
+    CHARL_TRY(charl__alloc_array(count + parts, sizeof *starts, &starts));
     count = 0;
     for (int j = 0; j < parts; j++) {
         const charl__view *v = &(ds->n_parts > 0 ? ds->part[j] : ds)->views[split];
 
-        CHARL_REQUIRE_CLEANUP(base + v->items <= INT32_MAX, CHARL_ERR_DATA,
-                              "%s: too many tokens for separate documents with the data on the device; HINT turn that "
-                              "off: data.cache = none",
-                              ds->file.path);
+        CHARL_REQUIRE(base + v->items <= INT32_MAX, CHARL_ERR_DATA,
+                      "%s: too many tokens for separate documents with the data on the device; HINT turn that "
+                      "off: data.cache = none",
+                      ds->file.path);
         starts[count++] = (int32_t)base; /* a split begins with a document, or the rest of one */
         for (int64_t i = document_of(v, v->first) + 1; i < v->n_starts && v->starts[i] < v->first + v->items; i++) {
             starts[count++] = (int32_t)(base + v->starts[i] - v->first);
@@ -391,9 +379,7 @@ charl_status charl__dataset_starts(const charl_dataset *ds, charl_split split, i
     *out = starts;
     *n = count;
     starts = NULL;
-cleanup:
-    charl_free(starts);
-    return st;
+    return CHARL_OK;
 }
 
 void charl__dataset_window_starts(const charl_dataset *ds, charl_split split, int64_t first, int64_t n, int32_t *out)
@@ -473,41 +459,35 @@ static charl_status read_weights_of_rows(charl_dataset *ds, charl_split split, c
 /* Of samples: nothing where the label does not count, else what is stored times the weight of the class. */
 static charl_status read_sample_weights(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, float *w)
 {
-    charl_status st = CHARL_OK;
     const charl__view *v = &ds->views[split];
     const float *of_class = split == CHARL_SPLIT_TRAIN ? ds->class_weights : NULL;
     const bool one_label = v->y && v->y->item.ndim == 0;
-    int32_t *labels = NULL;
+    CHARL_SCOPED_FREE int32_t *labels = NULL;
 
-    CHARL_TRY_CLEANUP(read_weights_of_rows(ds, split, rows, n, w));
+    CHARL_TRY(read_weights_of_rows(ds, split, rows, n, w));
     if (one_label && (v->ignored > 0 || of_class)) {
-        CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *labels, &labels));
-        CHARL_TRY_CLEANUP(charl_dataset_read(ds, split, rows, n, NULL, labels));
+        CHARL_TRY(charl__alloc_array(n, sizeof *labels, &labels));
+        CHARL_TRY(charl_dataset_read(ds, split, rows, n, NULL, labels));
         for (int64_t i = 0; i < n; i++) {
             w[i] = labels[i] < 0 ? 0.0F : of_class ? w[i] * of_class[labels[i]] : w[i];
         }
     }
-cleanup:
-    charl_free(labels);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__dataset_weigh_pixels(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n,
                                          const int32_t *y, float *out)
 {
-    charl_status st = CHARL_OK;
     const float *of_class = split == CHARL_SPLIT_TRAIN ? ds->class_weights : NULL;
     const int64_t pixels = charl_shape_count(&ds->views[split].y->item);
-    float *of_row = NULL;
+    CHARL_SCOPED_FREE float *of_row = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *of_row, &of_row));
-    CHARL_TRY_CLEANUP(read_weights_of_rows(ds, split, rows, n, of_row));
+    CHARL_TRY(charl__alloc_array(n, sizeof *of_row, &of_row));
+    CHARL_TRY(read_weights_of_rows(ds, split, rows, n, of_row));
     for (int64_t i = 0; i < n * pixels; i++) {
         out[i] = y[i] < 0 ? 0.0F : of_row[i / pixels] * (of_class ? of_class[y[i]] : 1.0F);
     }
-cleanup:
-    charl_free(of_row);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__dataset_read_weights(charl_dataset *ds, charl_split split, const int64_t *places, int64_t n,
@@ -542,21 +522,18 @@ static charl_status scan(charl_dataset *ds, const charl__view *v, charl__array *
                                               const void *stored, void *user),
                          void *user)
 {
-    charl_status st = CHARL_OK;
     const int64_t bytes = (int64_t)a->item_bytes;
     const int64_t step = bytes < SCAN_BYTES ? SCAN_BYTES / bytes : 1;
-    void *buffer = NULL;
+    CHARL_SCOPED_FREE void *buffer = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(step, a->item_bytes, &buffer));
+    CHARL_TRY(charl__alloc_array(step, a->item_bytes, &buffer));
     for (int64_t i = 0; i < v->items; i += step) {
         const int64_t n = v->items - i < step ? v->items - i : step;
 
-        CHARL_TRY_CLEANUP(charl__array_read(&ds->file, a, v->first + i, n, buffer));
-        CHARL_TRY_CLEANUP(each(ds, a, v->first + i, n * charl_shape_count(&a->item), buffer, user));
+        CHARL_TRY(charl__array_read(&ds->file, a, v->first + i, n, buffer));
+        CHARL_TRY(each(ds, a, v->first + i, n * charl_shape_count(&a->item), buffer, user));
     }
-cleanup:
-    charl_free(buffer);
-    return st;
+    return CHARL_OK;
 }
 
 /* What is predicted: the targets, or the tokens themselves. */
@@ -627,43 +604,38 @@ static charl_status check_classes(charl_dataset *ds, const charl__array *a, int6
 /* Documents begin one after another, inside their split. */
 charl_status charl__dataset_check_documents(charl_dataset *ds, charl_split split)
 {
-    charl_status st = CHARL_OK;
     charl__array *a = &ds->arrays[CHARL__DOC_START + split];
     const int64_t step = SCAN_BYTES / (int64_t)sizeof(int64_t);
     const int64_t tokens = ds->arrays[2 * split].rows;
-    int64_t *starts = NULL, last = -1;
+    CHARL_SCOPED_FREE int64_t *starts = NULL;
+    int64_t last = -1;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(step, sizeof *starts, &starts));
+    CHARL_TRY(charl__alloc_array(step, sizeof *starts, &starts));
     for (int64_t i = 0; i < a->rows; i += step) {
         const int64_t n = a->rows - i < step ? a->rows - i : step;
 
-        CHARL_TRY_CLEANUP(charl__array_read(&ds->file, a, i, n, starts));
+        CHARL_TRY(charl__array_read(&ds->file, a, i, n, starts));
         for (int64_t k = 0; k < n; last = starts[k++]) {
-            CHARL_REQUIRE_CLEANUP(starts[k] > last && starts[k] < tokens, CHARL_ERR_DATA,
-                                  "%s: %s: document %lld begins at token %lld, after one at %lld of "
-                                  "%lld tokens",
-                                  ds->file.path, a->name, (long long)(i + k), (long long)starts[k], (long long)last,
-                                  (long long)tokens);
+            CHARL_REQUIRE(starts[k] > last && starts[k] < tokens, CHARL_ERR_DATA,
+                          "%s: %s: document %lld begins at token %lld, after one at %lld of "
+                          "%lld tokens",
+                          ds->file.path, a->name, (long long)(i + k), (long long)starts[k], (long long)last,
+                          (long long)tokens);
         }
     }
-cleanup:
-    charl_free(starts);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_weights(charl_dataset *ds, const charl__view *v)
 {
-    charl_status st = CHARL_OK;
     const int64_t step = SCAN_BYTES / (int64_t)sizeof(float);
-    float *w = NULL;
+    CHARL_SCOPED_FREE float *w = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(step, sizeof *w, &w));
+    CHARL_TRY(charl__alloc_array(step, sizeof *w, &w));
     for (int64_t i = 0; v->w && i < v->items; i += step) {
-        CHARL_TRY_CLEANUP(read_stored_weights(ds, v, i, v->items - i < step ? v->items - i : step, w));
+        CHARL_TRY(read_stored_weights(ds, v, i, v->items - i < step ? v->items - i : step, w));
     }
-cleanup:
-    charl_free(w);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_dataset_verify(charl_dataset *ds)
@@ -704,10 +676,9 @@ cleanup:
 
 charl_status charl__dataset_identify(charl_dataset *ds)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&text, "kind %s\n", charl_dataset_kind_name(ds->kind)));
+    CHARL_TRY(charl__text_printf(&text, "kind %s\n", charl_dataset_kind_name(ds->kind)));
     for (int i = 0; i < CHARL__ARRAYS; i++) {
         charl__array *a = &ds->arrays[i];
         char shape[CHARL_SHAPE_TEXT];
@@ -716,12 +687,10 @@ charl_status charl__dataset_identify(charl_dataset *ds)
         if (a->rows == 0) {
             continue;
         }
-        CHARL_TRY_CLEANUP(charl__array_sum(&ds->file, a, &crc));
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s %s %lld %s %08x\n", a->name, charl_dtype_name(a->dtype),
-                                             (long long)a->rows, charl_shape_format(&a->item, shape), crc));
+        CHARL_TRY(charl__array_sum(&ds->file, a, &crc));
+        CHARL_TRY(charl__text_printf(&text, "%s %s %lld %s %08x\n", a->name, charl_dtype_name(a->dtype),
+                                     (long long)a->rows, charl_shape_format(&a->item, shape), crc));
     }
     charl__sha256_text(text.data, text.length, ds->content_id);
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }

@@ -108,8 +108,7 @@ static charl_status put_array(const charl__array *a, charl__text *out)
 charl_status charl_dataset_storage(const charl_dataset *ds, char **out)
 {
     CHARL_GIVEN(ds, out);
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
     *out = NULL;
     for (int p = 0; p < (ds->part ? ds->n_parts : 1); p++) {
@@ -120,13 +119,11 @@ charl_status charl_dataset_storage(const charl_dataset *ds, char **out)
             const charl__array *x = one->views[s].x;
 
             if (x && x != before) { /* splits may share an array */
-                CHARL_TRY_CLEANUP(put_array(x, &text));
+                CHARL_TRY(put_array(x, &text));
                 before = x;
             }
         }
     }
     *out = charl__text_steal(&text);
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }

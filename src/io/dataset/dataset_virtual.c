@@ -63,34 +63,30 @@ static charl_status find_file(const charl__file *f, const charl__array *a, const
 static charl_status open_source(charl__array *a, charl__file *f, charl__role role, const mapping *m,
                                 charl__array_source **out)
 {
-    charl_status st = CHARL_OK;
     char name[CHARL__ARRAY_NAME];
-    charl__text path = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
     charl__array_source *s = NULL;
 
     snprintf(name, sizeof name, "%s%s", m->name[0] == '/' ? "" : "/", m->name);
-    CHARL_TRY_CLEANUP(find_file(f, a, m->file, &path));
+    CHARL_TRY(find_file(f, a, m->file, &path));
     for (int i = 0; i < a->n_sources; i++) {
         *out = a->source[i];
         if (strcmp((*out)->file.path, charl__text_string(&path)) == 0 && strcmp((*out)->array.name, name) == 0) {
-            goto cleanup;
+            return CHARL_OK;
         }
     }
-    CHARL_TRY_CLEANUP(charl__grow(a->n_sources, sizeof *a->source, &a->source));
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
+    CHARL_TRY(charl__grow(a->n_sources, sizeof *a->source, &a->source));
+    CHARL_TRY(charl__alloc(sizeof *s, &s));
     s->array = (charl__array)CHARL__ARRAY_CLOSED;
     a->source[a->n_sources++] = s; /* from here on charl__array_close_sources releases it */
-    CHARL_TRY_CLEANUP(charl__file_init(&s->file, charl__text_string(&path)));
+    CHARL_TRY(charl__file_init(&s->file, charl__text_string(&path)));
     s->file.is_source = true;
-    CHARL_TRY_CLEANUP(charl__array_init(&s->array, &s->file, name, role));
-    CHARL_REQUIRE_CLEANUP(s->array.dtype == a->dtype, CHARL_ERR_DATA,
-                          "%s: %s is virtual and holds %s, but its source %s%s holds %s; HINT give both the same type",
-                          f->path, a->name, charl_dtype_name(a->dtype), s->file.path, name,
-                          charl_dtype_name(s->array.dtype));
+    CHARL_TRY(charl__array_init(&s->array, &s->file, name, role));
+    CHARL_REQUIRE(s->array.dtype == a->dtype, CHARL_ERR_DATA,
+                  "%s: %s is virtual and holds %s, but its source %s%s holds %s; HINT give both the same type", f->path,
+                  a->name, charl_dtype_name(a->dtype), s->file.path, name, charl_dtype_name(s->array.dtype));
     *out = s;
-cleanup:
-    charl__text_fini(&path);
-    return st;
+    return CHARL_OK;
 }
 
 /* The elements of `a` that a selection takes: [*first, *first + *n) in row-major order. False: they do not follow one another. What the

@@ -170,22 +170,19 @@ charl_status charl__writer_may_create(const char *path, bool overwrite)
 static charl_status open_file(charl__writer *w, bool overwrite)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
-    hid_t fapl = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t fapl = H5I_INVALID_HID;
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};
 
-    CHARL_TRY_CLEANUP(charl__writer_may_create(w->path, overwrite));
-    CHARL_TRY_CLEANUP(charl__commit_begin(w->path, &w->commit));
+    CHARL_TRY(charl__writer_may_create(w->path, overwrite));
+    CHARL_TRY(charl__commit_begin(w->path, &w->commit));
     w->io.fd = w->commit.fd;
-    CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&w->io, &fapl));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, w->h5, H5Fcreate(w->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
-                          "%s: cannot be created", w->path);
-    CHARL_TRY_CLEANUP(charl__h5_set_text(&site, w->h5, "charl_format", "dataset"));
-    CHARL_TRY_CLEANUP(charl__h5_set_i64(&site, w->h5, "charl_version", 1));
-    CHARL_TRY_CLEANUP(charl__h5_set_text(&site, w->h5, "kind", charl_dataset_kind_name(w->spec.kind)));
-cleanup:
-    charl__h5_close(&fapl);
-    return st;
+    CHARL_TRY(charl__h5_driver_fapl(&w->io, &fapl));
+    CHARL_H5_OPEN(CHARL_ERR_DISK, w->h5, H5Fcreate(w->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
+                  "%s: cannot be created", w->path);
+    CHARL_TRY(charl__h5_set_text(&site, w->h5, "charl_format", "dataset"));
+    CHARL_TRY(charl__h5_set_i64(&site, w->h5, "charl_version", 1));
+    CHARL_TRY(charl__h5_set_text(&site, w->h5, "kind", charl_dataset_kind_name(w->spec.kind)));
+    return CHARL_OK;
 }
 
 charl_status charl__writer_create(const char *path, const charl__writer_spec *spec, const charl_import_options *opt,
@@ -345,12 +342,12 @@ static charl_status check_put(charl__writer *w, const void *x, const void *y, in
 
 charl_status charl__writer_documents(charl__writer *w, const int64_t *starts, int64_t n)
 {
-    charl_status st = CHARL_OK;
     const charl_shape one = {0, {0}};
-    int64_t *own = NULL, base = 0;
+    CHARL_SCOPED_FREE int64_t *own = NULL;
+    int64_t base = 0;
     char name[CHARL__ARRAY_NAME];
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *own, &own));
+    CHARL_TRY(charl__alloc_array(n + 1, sizeof *own, &own));
     for (int s = 0; s < CHARL_SPLIT_COUNT; base += w->segment[s], s++) {
         int64_t k = 0;
 
@@ -359,12 +356,10 @@ charl_status charl__writer_documents(charl__writer *w, const int64_t *starts, in
         }
         if (k > 0) {
             snprintf(name, sizeof name, "/%s/doc_start", charl_split_name((charl_split)s));
-            CHARL_TRY_CLEANUP(charl__writer_array(w, name, CHARL_I64, &one, k, own));
+            CHARL_TRY(charl__writer_array(w, name, CHARL_I64, &one, k, own));
         }
     }
-cleanup:
-    charl_free(own);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__writer_files(charl__writer *w, const unsigned char *records, int64_t width)
@@ -429,20 +424,15 @@ charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, i
 
 static charl_status write_floats(charl__writer *w, hid_t object, const char *name, const float *values, int n)
 {
-    charl_status st = CHARL_OK;
     const hsize_t dims[1] = {(hsize_t)n};
-    hid_t space = H5I_INVALID_HID;
-    hid_t attr = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t attr = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, space, H5Screate_simple(1, dims, NULL), "%s", w->path);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, attr,
-                          H5Acreate2(object, name, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT),
-                          "%s: attribute %s", w->path, name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Awrite(attr, H5T_NATIVE_FLOAT, values), "%s: attribute %s", w->path, name);
-cleanup:
-    charl__h5_close(&attr);
-    charl__h5_close(&space);
-    return st;
+    CHARL_H5_OPEN(CHARL_ERR_DISK, space, H5Screate_simple(1, dims, NULL), "%s", w->path);
+    CHARL_H5_OPEN(CHARL_ERR_DISK, attr, H5Acreate2(object, name, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT),
+                  "%s: attribute %s", w->path, name);
+    CHARL_H5(CHARL_ERR_DISK, H5Awrite(attr, H5T_NATIVE_FLOAT, values), "%s: attribute %s", w->path, name);
+    return CHARL_OK;
 }
 
 /* [2 t->n] means and deviations; `values` of each were added. */
@@ -462,7 +452,6 @@ static charl_status stats_finish(const stats *t, double values, float **out)
 
 static charl_status write_stats(charl__writer *w)
 {
-    charl_status st = CHARL_OK;
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};
     const output *x = &w->x[CHARL_SPLIT_TRAIN];
     const char *layout = charl_dataset_kind_has_tokens(w->spec.kind) ? "tokens"
@@ -470,28 +459,25 @@ static charl_status write_stats(charl__writer *w)
                                                                      : "rows";
     const double rows = (double)x->array.rows;
     const int n = w->x_stats.n, m = w->y_stats.n;
-    float *values = NULL, *targets = NULL;
+    CHARL_SCOPED_FREE float *values = NULL, *targets = NULL;
 
-    CHARL_TRY_CLEANUP(charl__h5_set_text(&site, x->array.dataset, "layout", layout));
+    CHARL_TRY(charl__h5_set_text(&site, x->array.dataset, "layout", layout));
     if (n > 0) {
-        CHARL_TRY_CLEANUP(stats_finish(&w->x_stats, rows * (double)(charl_shape_count(&x->array.item) / n), &values));
+        CHARL_TRY(stats_finish(&w->x_stats, rows * (double)(charl_shape_count(&x->array.item) / n), &values));
     }
     if (n > MOST_STATS) {
-        CHARL_TRY_CLEANUP(charl__writer_array(w, "/stats/mean", CHARL_F32, &(charl_shape){0}, n, values));
-        CHARL_TRY_CLEANUP(charl__writer_array(w, "/stats/std", CHARL_F32, &(charl_shape){0}, n, values + n));
+        CHARL_TRY(charl__writer_array(w, "/stats/mean", CHARL_F32, &(charl_shape){0}, n, values));
+        CHARL_TRY(charl__writer_array(w, "/stats/std", CHARL_F32, &(charl_shape){0}, n, values + n));
     } else if (n > 0) {
-        CHARL_TRY_CLEANUP(write_floats(w, x->array.dataset, "mean", values, n));
-        CHARL_TRY_CLEANUP(write_floats(w, x->array.dataset, "std", values + n, n));
+        CHARL_TRY(write_floats(w, x->array.dataset, "mean", values, n));
+        CHARL_TRY(write_floats(w, x->array.dataset, "std", values + n, n));
     }
     if (m > 0) {
-        CHARL_TRY_CLEANUP(stats_finish(&w->y_stats, rows, &targets));
-        CHARL_TRY_CLEANUP(write_floats(w, w->h5, "target_mean", targets, m));
-        CHARL_TRY_CLEANUP(write_floats(w, w->h5, "target_std", targets + m, m));
+        CHARL_TRY(stats_finish(&w->y_stats, rows, &targets));
+        CHARL_TRY(write_floats(w, w->h5, "target_mean", targets, m));
+        CHARL_TRY(write_floats(w, w->h5, "target_std", targets + m, m));
     }
-cleanup:
-    charl_free(targets);
-    charl_free(values);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status write_checksums(charl__writer *w, const output *o)

@@ -31,12 +31,11 @@ static int by_name(const void *a, const void *b)
 
 charl_status charl__name_set_sort(const charl__name_set *s, int64_t **order)
 {
-    charl_status st = CHARL_OK;
-    numbered *sorted = NULL;
+    CHARL_SCOPED_FREE numbered *sorted = NULL;
 
     *order = NULL;
-    CHARL_TRY_CLEANUP(charl__alloc_array(s->n + 1, sizeof *sorted, &sorted));
-    CHARL_TRY_CLEANUP(charl__alloc_array(s->n + 1, sizeof **order, order));
+    CHARL_TRY(charl__alloc_array(s->n + 1, sizeof *sorted, &sorted));
+    CHARL_TRY(charl__alloc_array(s->n + 1, sizeof **order, order));
     for (int64_t i = 0; i < s->n; i++) {
         sorted[i] = (numbered){s->names[i], i};
     }
@@ -44,9 +43,7 @@ charl_status charl__name_set_sort(const charl__name_set *s, int64_t **order)
     for (int64_t i = 0; i < s->n; i++) {
         (*order)[i] = sorted[i].index;
     }
-cleanup:
-    charl_free(sorted);
-    return st;
+    return CHARL_OK;
 }
 
 int64_t charl__name_set_find(const charl__name_set *s, const char *name)

@@ -50,28 +50,25 @@ cleanup:
 
 charl_status charl__text_labels_decide(charl__text_labels *l, charl__text *names)
 {
-    charl_status st = CHARL_OK;
-    int64_t *order = NULL;
+    CHARL_SCOPED_FREE int64_t *order = NULL;
 
     if (l->may_be_ids) {
-        CHARL_TRY_CLEANUP(find_ids(l));
+        CHARL_TRY(find_ids(l));
     }
-    CHARL_TRY_CLEANUP(charl__name_set_sort(&l->set, &order));
-    CHARL_TRY_CLEANUP(charl__alloc_array(l->set.n + 1, sizeof *l->class_of, &l->class_of));
+    CHARL_TRY(charl__name_set_sort(&l->set, &order));
+    CHARL_TRY(charl__alloc_array(l->set.n + 1, sizeof *l->class_of, &l->class_of));
     for (int64_t i = 0; i < l->set.n; i++) {
         const char *name = l->set.names[order[i]];
 
         l->class_of[order[i]] = l->are_ids ? charl__parse_class(name, CHARL__MOST_CLASSES) : (int32_t)i;
         if (!l->are_ids) {
-            CHARL_TRY_CLEANUP(charl__text_printf(names, "%s%s", i > 0 ? "\n" : "", name));
+            CHARL_TRY(charl__text_printf(names, "%s%s", i > 0 ? "\n" : "", name));
         }
     }
     for (int64_t i = 0; i < l->n; i++) {
         l->label[i] = l->class_of[l->label[i]];
     }
-cleanup:
-    charl_free(order);
-    return st;
+    return CHARL_OK;
 }
 
 int32_t charl__text_labels_find(const charl__text_labels *l, const char *text)

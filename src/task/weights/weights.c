@@ -51,16 +51,13 @@ charl_status charl__weights_read(charl_checkpoint_reader *r, const char *path, c
 /* Weights from `group`; running statistics and parameters that were frozen have no average. */
 static charl_status restore_param(charl_checkpoint_reader *r, const char *path, const char *group, charl_param *p)
 {
-    charl_status st = CHARL_OK;
     const charl_param_spec *spec = charl_param_get_spec(p);
     const bool in_group = spec->trainable && charl_checkpoint_find(r, group, spec->name);
-    float *v = NULL;
+    CHARL_SCOPED_FREE float *v = NULL;
 
-    CHARL_TRY_CLEANUP(charl__weights_read(r, path, in_group ? group : "model", spec->name, &spec->shape, &v));
-    CHARL_TRY_CLEANUP(charl_param_write(p, v));
-cleanup:
-    charl_free(v);
-    return st;
+    CHARL_TRY(charl__weights_read(r, path, in_group ? group : "model", spec->name, &spec->shape, &v));
+    CHARL_TRY(charl_param_write(p, v));
+    return CHARL_OK;
 }
 
 bool charl__weights_have_average(const charl_checkpoint_reader *r)

@@ -309,23 +309,19 @@ static charl_status match(load *l, target *t)
 /* A tensor that PyTorch keeps under two names must be the same under both. */
 static charl_status same_tensor(const load *l, const tensor *a, const tensor *b, bool *same)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = charl_shape_count(&a->t->shape);
-    float *x = NULL, *y = NULL;
+    CHARL_SCOPED_FREE float *x = NULL, *y = NULL;
 
     *same =
         a->t->dtype == b->t->dtype && a->t->dtype < CHARL_DTYPE_COUNT && charl_shape_equal(&a->t->shape, &b->t->shape);
     if (*same) {
-        CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *x, &x));
-        CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *y, &y));
-        CHARL_TRY_CLEANUP(charl__weights_source_read(&l->source, a->t, x));
-        CHARL_TRY_CLEANUP(charl__weights_source_read(&l->source, b->t, y));
+        CHARL_TRY(charl__alloc_array(n + 1, sizeof *x, &x));
+        CHARL_TRY(charl__alloc_array(n + 1, sizeof *y, &y));
+        CHARL_TRY(charl__weights_source_read(&l->source, a->t, x));
+        CHARL_TRY(charl__weights_source_read(&l->source, b->t, y));
         *same = memcmp(x, y, (size_t)n * sizeof *x) == 0;
     }
-cleanup:
-    charl_free(x);
-    charl_free(y);
-    return st;
+    return CHARL_OK;
 }
 
 /* Whether a tensor that no parameter is made of is a copy of a weight that layers share. */
@@ -439,9 +435,8 @@ static charl_status plan(load *l)
 /* What does not fit, as lines of a message: as many as there is room for. */
 static charl_status refuse(const load *l)
 {
-    charl_status st = CHARL_OK;
     const char *p = charl__text_string(l->text);
-    charl__text lines = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text lines = {0};
     int left = 0;
     char hint[512];
 
@@ -453,11 +448,11 @@ static charl_status refuse(const load *l)
         if (left > 0 || lines.length + (size_t)length > LISTED) {
             left++;
         } else {
-            CHARL_TRY_CLEANUP(charl__text_printf(&lines, "\n  %.*s", length, p));
+            CHARL_TRY(charl__text_printf(&lines, "\n  %.*s", length, p));
         }
     }
     if (left > 0) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&lines, "\n  ... and %d more", left));
+        CHARL_TRY(charl__text_printf(&lines, "\n  ... and %d more", left));
     }
     if (l->vocab) {
         snprintf(hint, sizeof hint, "model.vocab_size = %" PRId64 " gives the model as many tokens as the file",
@@ -471,11 +466,8 @@ static charl_status refuse(const load *l)
                  few ? charl__text_string(&l->hints) : "PATTERN, ...", l->words->effect, renamed ? "; " : "",
                  renamed ? l->words->rename : "", renamed ? " = OLD -> NEW, ... changes names of the file" : "");
     }
-    CHARL_FAIL_CLEANUP(CHARL_ERR_CHECKPOINT, "%s does not fit the model:%s\nHINT %s", l->source.path,
-                       charl__text_string(&lines), hint);
-cleanup:
-    charl__text_fini(&lines);
-    return st;
+    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s does not fit the model:%s\nHINT %s", l->source.path,
+               charl__text_string(&lines), hint);
 }
 
 static void transpose(const float *src, int64_t rows, int64_t columns, float *dst)
@@ -490,49 +482,42 @@ static void transpose(const float *src, int64_t rows, int64_t columns, float *ds
 /* The value of a parameter, made of its tensors; *out is the caller's. */
 static charl_status read_value(const load *l, const target *t, float **out)
 {
-    charl_status st = CHARL_OK;
     int64_t all = charl_shape_count(&charl_param_get_spec(t->p)->shape), at = 0;
-    float *value = NULL, *other = NULL;
+    CHARL_SCOPED_FREE float *value = NULL, *other = NULL;
 
     for (int k = 0; k < t->n_parts; k++) { /* of a table with more rows than the model all are read */
         const int64_t n = charl_shape_count(&t->part[k]->t->shape);
 
         all = t->n_parts == 1 && n > all ? n : all;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(all + 1, sizeof *value, &value));
+    CHARL_TRY(charl__alloc_array(all + 1, sizeof *value, &value));
     for (int k = 0; k < t->n_parts; k++) {
         const charl_checkpoint_tensor *x = t->part[k]->t;
 
         if (t->rule && t->rule->transposed && x->shape.ndim == 2) {
             charl_free(other);
             other = NULL;
-            CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&x->shape) + 1, sizeof *other, &other));
-            CHARL_TRY_CLEANUP(charl__weights_source_read(&l->source, x, other));
+            CHARL_TRY(charl__alloc_array(charl_shape_count(&x->shape) + 1, sizeof *other, &other));
+            CHARL_TRY(charl__weights_source_read(&l->source, x, other));
             transpose(other, x->shape.dim[0], x->shape.dim[1], value + at);
         } else {
-            CHARL_TRY_CLEANUP(charl__weights_source_read(&l->source, x, value + at));
+            CHARL_TRY(charl__weights_source_read(&l->source, x, value + at));
         }
         at += charl_shape_count(&x->shape);
     }
     *out = value;
     value = NULL;
-cleanup:
-    charl_free(value);
-    charl_free(other);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_target(const load *l, const target *t)
 {
-    charl_status st = CHARL_OK;
-    float *value = NULL;
+    CHARL_SCOPED_FREE float *value = NULL;
 
-    CHARL_TRY_CLEANUP(read_value(l, t, &value));
-    CHARL_TRY_CLEANUP(charl_param_write(t->p, value));
+    CHARL_TRY(read_value(l, t, &value));
+    CHARL_TRY(charl_param_write(t->p, value));
     t->p->in_base = true;
-cleanup:
-    charl_free(value);
-    return st;
+    return CHARL_OK;
 }
 
 /* `name` without `rest` at its end, where a dot or nothing stands before that; -1: it does not end so. */
@@ -702,15 +687,12 @@ void charl__weights_plan_close(charl__weights_plan *p)
 
 charl_status charl__weights_plan_read(charl__weights_plan *p, const char *name, float *dst)
 {
-    charl_status st = CHARL_OK;
     const charl_param *wanted = charl_params_find(p->l.set, name);
-    float *value = NULL;
+    CHARL_SCOPED_FREE float *value = NULL;
 
-    CHARL_REQUIRE_CLEANUP(wanted && p->l.targets[wanted->index].fits, CHARL_ERR_CHECKPOINT, "%s has no %s",
-                          p->l.source.path, name);
-    CHARL_TRY_CLEANUP(read_value(&p->l, &p->l.targets[wanted->index], &value));
+    CHARL_REQUIRE(wanted && p->l.targets[wanted->index].fits, CHARL_ERR_CHECKPOINT, "%s has no %s", p->l.source.path,
+                  name);
+    CHARL_TRY(read_value(&p->l, &p->l.targets[wanted->index], &value));
     memcpy(dst, value, (size_t)charl_shape_count(&wanted->spec.shape) * sizeof *dst);
-cleanup:
-    charl_free(value);
-    return st;
+    return CHARL_OK;
 }

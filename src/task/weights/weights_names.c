@@ -98,8 +98,7 @@ static bool capture(const char *pattern, const char *name, const char **star, si
 
 charl_status charl__weights_rename(charl__weights_names *n, const char *name, char **out)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
     const char *star;
     size_t length;
 
@@ -112,19 +111,17 @@ charl_status charl__weights_rename(charl__weights_names *n, const char *name, ch
             continue;
         }
         r->used = true;
-        CHARL_TRY_CLEANUP(charl__text_append(&text, r->to, hole ? (size_t)(hole - r->to) : strlen(r->to)));
+        CHARL_TRY(charl__text_append(&text, r->to, hole ? (size_t)(hole - r->to) : strlen(r->to)));
         if (hole) {
-            CHARL_TRY_CLEANUP(charl__text_append(&text, star, length));
-            CHARL_TRY_CLEANUP(charl__text_append(&text, hole + 1, strlen(hole + 1)));
+            CHARL_TRY(charl__text_append(&text, star, length));
+            CHARL_TRY(charl__text_append(&text, hole + 1, strlen(hole + 1)));
         }
-        CHARL_REQUIRE_CLEANUP(text.length > 0, CHARL_ERR_CONFIG, "%s: the new name of %s is empty", n->key, name);
+        CHARL_REQUIRE(text.length > 0, CHARL_ERR_CONFIG, "%s: the new name of %s is empty", n->key, name);
         *out = charl__text_steal(&text);
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__strdup(name, out));
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    CHARL_TRY(charl__strdup(name, out));
+    return CHARL_OK;
 }
 
 bool charl__weights_skipped(charl__weights_names *n, const char *name)

@@ -61,17 +61,16 @@ const charl_checkpoint_tensor *charl__weights_source_get(const charl__weights_so
 
 charl_status charl__weights_source_read(const charl__weights_source *s, const charl_checkpoint_tensor *t, float *dst)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = charl_shape_count(&t->shape);
     const size_t width = charl_dtype_size(t->dtype);
     double block[BLOCK];
-    char *raw = NULL;
+    CHARL_SCOPED_FREE char *raw = NULL;
 
     if (t->dtype != CHARL_F32) {
-        CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, width, &raw));
+        CHARL_TRY(charl__alloc_array(n + 1, width, &raw));
     }
-    CHARL_TRY_CLEANUP(s->tensors ? charl_safetensors_read(s->tensors, t, raw ? (void *)raw : dst)
-                                 : charl_checkpoint_read(s->checkpoint, t, raw ? (void *)raw : dst));
+    CHARL_TRY(s->tensors ? charl_safetensors_read(s->tensors, t, raw ? (void *)raw : dst)
+                         : charl_checkpoint_read(s->checkpoint, t, raw ? (void *)raw : dst));
     for (int64_t i = 0; raw && i < n; i += BLOCK) {
         const int64_t m = n - i < BLOCK ? n - i : BLOCK;
 
@@ -80,7 +79,5 @@ charl_status charl__weights_source_read(const charl__weights_source *s, const ch
             dst[i + k] = (float)block[k];
         }
     }
-cleanup:
-    charl_free(raw);
-    return st;
+    return CHARL_OK;
 }

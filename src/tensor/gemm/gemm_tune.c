@@ -68,23 +68,20 @@ static void trial_end(trial *t)
 /* A checksum of the result, which has been poisoned before. */
 static charl_status result_of(charl_device *dev, const trial *t, const charl__gemm_plan *plan, uint32_t *crc)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = charl__tensor_bytes(t->out);
-    void *block = NULL;
+    CHARL_SCOPED_FREE void *block = NULL;
 
     *crc = 0;
-    CHARL_TRY_CLEANUP(charl__alloc(BLOCK_BYTES, &block));
-    CHARL_TRY_CLEANUP(charl_tensor_fill(t->out, -1.0));
-    CHARL_TRY_CLEANUP(charl__gemm_launch(dev, &t->gemm, plan));
+    CHARL_TRY(charl__alloc(BLOCK_BYTES, &block));
+    CHARL_TRY(charl_tensor_fill(t->out, -1.0));
+    CHARL_TRY(charl__gemm_launch(dev, &t->gemm, plan));
     for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
         const size_t n = bytes - at < BLOCK_BYTES ? bytes - at : BLOCK_BYTES;
 
-        CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->out->buffer, at, block, n, true));
+        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->out->buffer, at, block, n, true));
         *crc = charl__crc32c(*crc, block, n);
     }
-cleanup:
-    charl_free(block);
-    return st;
+    return CHARL_OK;
 }
 
 /* Replayed, as in a step: setting arguments takes the host longer than a small product takes. */

@@ -102,24 +102,22 @@ static charl_status check_written(const charl__chunks *c, hid_t space)
 
 charl_status charl__chunks_init(charl__chunks *c, hid_t dataset, hid_t plist, hid_t type)
 {
-    charl_status st = CHARL_OK;
     hsize_t extent[H5S_MAX_RANK], dims[H5S_MAX_RANK];
-    hid_t space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t space = H5I_INVALID_HID;
     uint64_t bytes = H5Tget_size(type);
 
     c->dataset = dataset;
     c->type = H5I_INVALID_HID;
     c->element_bytes = (size_t)bytes;
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, c->type, H5Tcopy(type), "%s: %s", c->path, c->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Dget_space(dataset), "%s: %s", c->path, c->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, c->type, H5Tcopy(type), "%s: %s", c->path, c->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, space, H5Dget_space(dataset), "%s: %s", c->path, c->name);
     c->ndim = H5Sget_simple_extent_dims(space, extent, NULL);
-    CHARL_REQUIRE_CLEANUP(c->ndim >= 1 && c->ndim <= CHARL_MAX_DIMS + 1 &&
-                              H5Pget_chunk(plist, H5S_MAX_RANK, dims) == c->ndim,
-                          CHARL_ERR_DATA, "%s: %s: malformed chunks", c->path, c->name);
+    CHARL_REQUIRE(c->ndim >= 1 && c->ndim <= CHARL_MAX_DIMS + 1 && H5Pget_chunk(plist, H5S_MAX_RANK, dims) == c->ndim,
+                  CHARL_ERR_DATA, "%s: %s: malformed chunks", c->path, c->name);
     c->n = 1;
     for (int i = 0; i < c->ndim; i++) {
-        CHARL_REQUIRE_CLEANUP(dims[i] > 0 && dims[i] <= MAX_CHUNK_BYTES / bytes, CHARL_ERR_DATA,
-                              "%s: %s: chunks larger than %d MiB", c->path, c->name, MAX_CHUNK_BYTES >> 20);
+        CHARL_REQUIRE(dims[i] > 0 && dims[i] <= MAX_CHUNK_BYTES / bytes, CHARL_ERR_DATA,
+                      "%s: %s: chunks larger than %d MiB", c->path, c->name, MAX_CHUNK_BYTES >> 20);
         bytes *= dims[i];
         c->extent[i] = (int64_t)extent[i];
         c->dim[i] = (int64_t)dims[i];
@@ -128,11 +126,9 @@ charl_status charl__chunks_init(charl__chunks *c, hid_t dataset, hid_t plist, hi
     }
     c->per_group = c->n / c->grid[0];
     c->chunk_bytes = (size_t)bytes;
-    CHARL_TRY_CLEANUP(judge_filters(c, plist));
-    CHARL_TRY_CLEANUP(check_written(c, space));
-cleanup:
-    charl__h5_close(&space);
-    return st;
+    CHARL_TRY(judge_filters(c, plist));
+    CHARL_TRY(check_written(c, space));
+    return CHARL_OK;
 }
 
 void charl__chunks_of_rows(charl__chunks *c, const char *path, const char *name, int64_t rows, const charl_shape *item,
@@ -246,8 +242,7 @@ static charl_status read_stored(const charl__chunks *c, int64_t index, unsigned 
 static charl_status read_by_hdf5(const charl__chunks *c, int64_t index, unsigned char *out)
 {
     CHARL_H5_LOCKED;
-    charl_status st = CHARL_OK;
-    hid_t file_space = H5I_INVALID_HID, mem_space = H5I_INVALID_HID;
+    CHARL_SCOPED(charl__h5_close) hid_t file_space = H5I_INVALID_HID, mem_space = H5I_INVALID_HID;
     hsize_t origin[CHARL_MAX_DIMS + 1], count[CHARL_MAX_DIMS + 1], dim[CHARL_MAX_DIMS + 1];
     const hsize_t zero[CHARL_MAX_DIMS + 1] = {0};
 
@@ -258,24 +253,20 @@ static charl_status read_by_hdf5(const charl__chunks *c, int64_t index, unsigned
         dim[i] = (hsize_t)c->dim[i];
         count[i] = (hsize_t)(left < c->dim[i] ? left : c->dim[i]);
     }
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, file_space, H5Dget_space(c->dataset), "%s: %s", c->path, c->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, mem_space, H5Screate_simple(c->ndim, dim, NULL), "%s: %s", c->path, c->name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Sselect_hyperslab(file_space, H5S_SELECT_SET, origin, NULL, count, NULL),
-                     "%s: %s", c->path, c->name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Sselect_hyperslab(mem_space, H5S_SELECT_SET, zero, NULL, count, NULL), "%s: %s",
-                     c->path, c->name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Dread(c->dataset, c->type, mem_space, file_space, H5P_DEFAULT, out),
-                     "%s: %s: chunk %lld cannot be read", c->path, c->name, (long long)index);
-cleanup:
-    charl__h5_close(&mem_space);
-    charl__h5_close(&file_space);
-    return st;
+    CHARL_H5_OPEN(CHARL_ERR_DATA, file_space, H5Dget_space(c->dataset), "%s: %s", c->path, c->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, mem_space, H5Screate_simple(c->ndim, dim, NULL), "%s: %s", c->path, c->name);
+    CHARL_H5(CHARL_ERR_DATA, H5Sselect_hyperslab(file_space, H5S_SELECT_SET, origin, NULL, count, NULL), "%s: %s",
+             c->path, c->name);
+    CHARL_H5(CHARL_ERR_DATA, H5Sselect_hyperslab(mem_space, H5S_SELECT_SET, zero, NULL, count, NULL), "%s: %s", c->path,
+             c->name);
+    CHARL_H5(CHARL_ERR_DATA, H5Dread(c->dataset, c->type, mem_space, file_space, H5P_DEFAULT, out),
+             "%s: %s: chunk %lld cannot be read", c->path, c->name, (long long)index);
+    return CHARL_OK;
 }
 
 static charl_status decode(const charl__chunks *c, int64_t index, unsigned char *out)
 {
-    charl_status st = CHARL_OK;
-    unsigned char *stored = NULL;
+    CHARL_SCOPED_FREE unsigned char *stored = NULL;
     const char *reason = "";
     size_t bytes = 0;
     uint32_t skipped = 0;
@@ -286,14 +277,12 @@ static charl_status decode(const charl__chunks *c, int64_t index, unsigned char 
     if (c->by_hdf5) {
         return read_by_hdf5(c, index, out);
     }
-    CHARL_TRY_CLEANUP(read_stored(c, index, &stored, &bytes, &skipped));
-    CHARL_REQUIRE_CLEANUP(charl__filters_undo(c, skipped, stored, bytes, out, &reason), CHARL_ERR_DATA,
-                          "%s: %s: rows %lld to %lld cannot be read: chunk %lld: %s", c->path, c->name,
-                          (long long)(index / c->per_group * c->dim[0]),
-                          (long long)((index / c->per_group + 1) * c->dim[0] - 1), (long long)index, reason);
-cleanup:
-    charl_free(stored);
-    return st;
+    CHARL_TRY(read_stored(c, index, &stored, &bytes, &skipped));
+    CHARL_REQUIRE(charl__filters_undo(c, skipped, stored, bytes, out, &reason), CHARL_ERR_DATA,
+                  "%s: %s: rows %lld to %lld cannot be read: chunk %lld: %s", c->path, c->name,
+                  (long long)(index / c->per_group * c->dim[0]),
+                  (long long)((index / c->per_group + 1) * c->dim[0] - 1), (long long)index, reason);
+    return CHARL_OK;
 }
 
 /* Hold the entry of a chunk, decoded by this thread if it is not there. */

@@ -65,15 +65,14 @@ static int by_label(const void *a, const void *b)
  * rows: labels may be any numbers. *s: new, charl_free. */
 static charl_status find_classes(const int32_t *labels, int64_t rows, share **s, int64_t *classes)
 {
-    charl_status st = CHARL_OK;
-    int32_t *sorted = NULL;
+    CHARL_SCOPED_FREE int32_t *sorted = NULL;
     int64_t n = 1;
 
     for (int64_t r = 0; labels && r < rows; r++) {
         n = labels[r] >= n ? (int64_t)labels[r] + 1 : n;
     }
     if (labels && n > rows) {
-        CHARL_TRY_CLEANUP(charl__alloc_array(rows, sizeof *sorted, &sorted));
+        CHARL_TRY(charl__alloc_array(rows, sizeof *sorted, &sorted));
         memcpy(sorted, labels, (size_t)rows * sizeof *sorted);
         qsort(sorted, (size_t)rows, sizeof *sorted, by_label);
         n = 0;
@@ -83,14 +82,12 @@ static charl_status find_classes(const int32_t *labels, int64_t rows, share **s,
             }
         }
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof **s, s));
+    CHARL_TRY(charl__alloc_array(n, sizeof **s, s));
     for (int64_t c = 0; c < n; c++) {
         (*s)[c].class = sorted ? sorted[c] : (int32_t)c;
     }
     *classes = n;
-cleanup:
-    charl_free(sorted);
-    return st;
+    return CHARL_OK;
 }
 
 /* Where the class of row r is in s. */

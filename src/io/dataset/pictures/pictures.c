@@ -57,22 +57,19 @@ static int folder_length(const char *path)
 /* The file of row `index`, and the checksum of its pixels. */
 static charl_status find_file(charl__pictures *p, int64_t index, charl__text *path, uint32_t *crc)
 {
-    charl_status st = CHARL_OK;
-    unsigned char *record = NULL;
+    CHARL_SCOPED_FREE unsigned char *record = NULL;
     const char *name;
 
-    CHARL_TRY_CLEANUP(charl__alloc(p->list.item_bytes + 1, &record));
-    CHARL_TRY_CLEANUP(charl__array_read(p->file, &p->list, index, 1, record));
+    CHARL_TRY(charl__alloc(p->list.item_bytes + 1, &record));
+    CHARL_TRY(charl__array_read(p->file, &p->list, index, 1, record));
     *crc = 0;
     for (int i = 0; i < CHARL__PICTURE_PATH; i++) {
         *crc |= (uint32_t)record[i] << 8 * i;
     }
     name = (const char *)record + CHARL__PICTURE_PATH;
     charl__text_clear(path);
-    CHARL_TRY_CLEANUP(charl__text_printf(path, "%s%s", name[0] == '/' ? "" : p->folder, name));
-cleanup:
-    charl_free(record);
-    return st;
+    CHARL_TRY(charl__text_printf(path, "%s%s", name[0] == '/' ? "" : p->folder, name));
+    return CHARL_OK;
 }
 
 /* A charl__chunks.decode. */
@@ -102,31 +99,27 @@ cleanup:
 
 static charl_status judge(charl__pictures *p, const charl__array *a)
 {
-    charl_status st = CHARL_OK;
     const charl__array *list = &p->list;
-    char *fit = NULL;
+    CHARL_SCOPED_FREE char *fit = NULL;
 
-    CHARL_TRY_CLEANUP(charl__file_text(p->file, "/", "fit", &fit));
+    CHARL_TRY(charl__file_text(p->file, "/", "fit", &fit));
     p->format = (charl_image_format){
         .channels = a->item.dim[0], .height = a->item.dim[1], .width = a->item.dim[2], .fit = charl_image_fit_of(fit)};
-    CHARL_REQUIRE_CLEANUP(a->item.ndim == 3 && a->dtype == CHARL_U8 && !a->converted &&
-                              (p->format.channels == 1 || p->format.channels == 3) && p->format.fit < CHARL_FIT_COUNT,
-                          CHARL_ERR_DATA, "%s: %s cannot be images of files: u8 [n, 1 or 3, height, width] with a fit",
-                          p->file->path, a->name);
-    CHARL_REQUIRE_CLEANUP(list->dtype == CHARL_U8 && list->item.ndim == 1 && list->rows == a->rows &&
-                              list->item_bytes > CHARL__PICTURE_PATH && list->offset >= 0 && list->n_blocks > 0,
-                          CHARL_ERR_DATA, "%s: %s does not list the files of %s", p->file->path, list->name, a->name);
-cleanup:
-    charl_free(fit);
-    return st;
+    CHARL_REQUIRE(a->item.ndim == 3 && a->dtype == CHARL_U8 && !a->converted &&
+                      (p->format.channels == 1 || p->format.channels == 3) && p->format.fit < CHARL_FIT_COUNT,
+                  CHARL_ERR_DATA, "%s: %s cannot be images of files: u8 [n, 1 or 3, height, width] with a fit",
+                  p->file->path, a->name);
+    CHARL_REQUIRE(list->dtype == CHARL_U8 && list->item.ndim == 1 && list->rows == a->rows &&
+                      list->item_bytes > CHARL__PICTURE_PATH && list->offset >= 0 && list->n_blocks > 0,
+                  CHARL_ERR_DATA, "%s: %s does not list the files of %s", p->file->path, list->name, a->name);
+    return CHARL_OK;
 }
 
 /* Relative paths begin in the folder of the data set or, where that is a link, of what it links to. A folder that was moved shows now and not
  * in the middle of a training. */
 static charl_status find_folder(charl__pictures *p)
 {
-    charl_status st = CHARL_OK;
-    charl__text path = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
     char real[PATH_MAX];
     const char *const sets[] = {p->file->path, realpath(p->file->path, real) ? real : p->file->path};
     bool found = false;
@@ -134,15 +127,13 @@ static charl_status find_folder(charl__pictures *p)
 
     for (int i = 0; !found && i < 2; i++) {
         snprintf(p->folder, sizeof p->folder, "%.*s", folder_length(sets[i]), sets[i]);
-        CHARL_TRY_CLEANUP(find_file(p, 0, &path, &crc));
+        CHARL_TRY(find_file(p, 0, &path, &crc));
         found = access(charl__text_string(&path), R_OK) == 0;
     }
-    CHARL_REQUIRE_CLEANUP(found, CHARL_ERR_DATA,
-                          "%s: %s: the files are elsewhere: %s: %s. HINT put the folder back, or import it again",
-                          p->file->path, p->rows->name, charl__text_string(&path), strerror(errno));
-cleanup:
-    charl__text_fini(&path);
-    return st;
+    CHARL_REQUIRE(found, CHARL_ERR_DATA,
+                  "%s: %s: the files are elsewhere: %s: %s. HINT put the folder back, or import it again",
+                  p->file->path, p->rows->name, charl__text_string(&path), strerror(errno));
+    return CHARL_OK;
 }
 
 charl_status charl__pictures_open(charl__file *f, charl__array *a, charl__pictures **out)

@@ -30,24 +30,21 @@ static charl_status put_text(charl__text *t, const char *key, const char *text)
 
 static charl_status put_names(charl__text *t, const char *key, const char *names)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = charl_names_count(names);
-    charl__text name = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text name = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(t, ",\"%s\":[", key));
+    CHARL_TRY(charl__text_printf(t, ",\"%s\":[", key));
     for (int64_t i = 0; i < n; i++) {
         const size_t length = strcspn(names, "\n");
 
         charl__text_clear(&name);
-        CHARL_TRY_CLEANUP(charl__text_append(&name, names, length));
-        CHARL_TRY_CLEANUP(charl__text_printf(t, "%s", i ? "," : ""));
-        CHARL_TRY_CLEANUP(charl__text_json(t, charl__text_string(&name)));
+        CHARL_TRY(charl__text_append(&name, names, length));
+        CHARL_TRY(charl__text_printf(t, "%s", i ? "," : ""));
+        CHARL_TRY(charl__text_json(t, charl__text_string(&name)));
         names += length + (names[length] == '\n');
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(t, "]"));
-cleanup:
-    charl__text_fini(&name);
-    return st;
+    CHARL_TRY(charl__text_printf(t, "]"));
+    return CHARL_OK;
 }
 
 static charl_status put_floats(charl__text *t, const char *key, const float *values, int64_t n)
@@ -87,36 +84,33 @@ static charl_status put_tokenizer(charl__text *t, const charl_data_schema *s)
 charl_status charl_data_schema_print(const charl_data_schema *s, char **out)
 {
     CHARL_GIVEN(s, out);
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, "{\"kind\":\"%s\",\"x_dtype\":\"%s\",\"y_dtype\":\"%s\"",
-                                         charl_dataset_kind_name(s->kind), charl_dtype_name(s->x_dtype),
-                                         charl_dtype_name(s->y_dtype)));
-    CHARL_TRY_CLEANUP(put_shape(&t, "x_shape", &s->x_shape));
-    CHARL_TRY_CLEANUP(put_shape(&t, "y_shape", &s->y_shape));
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, ",\"classes\":%lld", (long long)s->classes));
-    CHARL_TRY_CLEANUP(put_names(&t, "class_names", s->class_names));
-    CHARL_TRY_CLEANUP(put_names(&t, "columns", s->columns));
-    CHARL_TRY_CLEANUP(put_names(&t, "targets", s->targets));
+    CHARL_TRY(charl__text_printf(&t, "{\"kind\":\"%s\",\"x_dtype\":\"%s\",\"y_dtype\":\"%s\"",
+                                 charl_dataset_kind_name(s->kind), charl_dtype_name(s->x_dtype),
+                                 charl_dtype_name(s->y_dtype)));
+    CHARL_TRY(put_shape(&t, "x_shape", &s->x_shape));
+    CHARL_TRY(put_shape(&t, "y_shape", &s->y_shape));
+    CHARL_TRY(charl__text_printf(&t, ",\"classes\":%lld", (long long)s->classes));
+    CHARL_TRY(put_names(&t, "class_names", s->class_names));
+    CHARL_TRY(put_names(&t, "columns", s->columns));
+    CHARL_TRY(put_names(&t, "targets", s->targets));
     if (s->recipe[0]) {
-        CHARL_TRY_CLEANUP(put_text(&t, "recipe", s->recipe));
+        CHARL_TRY(put_text(&t, "recipe", s->recipe));
     }
-    CHARL_TRY_CLEANUP(put_text(&t, "layout", s->layout));
-    CHARL_TRY_CLEANUP(put_text(&t, "fit", s->fit));
-    CHARL_TRY_CLEANUP(put_floats(&t, "mean", s->mean, s->n_stats));
-    CHARL_TRY_CLEANUP(put_floats(&t, "std", s->std, s->n_stats));
+    CHARL_TRY(put_text(&t, "layout", s->layout));
+    CHARL_TRY(put_text(&t, "fit", s->fit));
+    CHARL_TRY(put_floats(&t, "mean", s->mean, s->n_stats));
+    CHARL_TRY(put_floats(&t, "std", s->std, s->n_stats));
     if (s->n_target_stats > 0) {
-        CHARL_TRY_CLEANUP(put_floats(&t, "target_mean", s->target_mean, s->n_target_stats));
-        CHARL_TRY_CLEANUP(put_floats(&t, "target_std", s->target_std, s->n_target_stats));
+        CHARL_TRY(put_floats(&t, "target_mean", s->target_mean, s->n_target_stats));
+        CHARL_TRY(put_floats(&t, "target_std", s->target_std, s->n_target_stats));
     }
-    CHARL_TRY_CLEANUP(put_tokenizer(&t, s));
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, "}"));
+    CHARL_TRY(put_tokenizer(&t, s));
+    CHARL_TRY(charl__text_printf(&t, "}"));
     *out = charl__text_steal(&t);
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    return CHARL_OK;
 }
 
 /* The object, and whose it is. */
@@ -140,9 +134,8 @@ static charl_status get_text(const source *o, const char *key, char **out)
 
 static charl_status get_names(const source *o, const char *key, char **out)
 {
-    charl_status st = CHARL_OK;
     json_t *list = json_object_get(o->root, key);
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
 
     if (!json_is_array(list)) {
         return bad(o, key);
@@ -151,15 +144,12 @@ static charl_status get_names(const source *o, const char *key, char **out)
         const char *name = json_string_value(json_array_get(list, i));
 
         if (!name || strchr(name, '\n')) {
-            st = bad(o, key);
-            goto cleanup;
+            return bad(o, key);
         }
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s", i ? "\n" : "", name));
+        CHARL_TRY(charl__text_printf(&t, "%s%s", i ? "\n" : "", name));
     }
-    CHARL_TRY_CLEANUP(charl__schema_set(out, charl__text_string(&t)));
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    CHARL_TRY(charl__schema_set(out, charl__text_string(&t)));
+    return CHARL_OK;
 }
 
 static charl_status get_dtype(const source *o, const char *key, charl_dtype *out)
