@@ -49,7 +49,7 @@
 /* Files of weights. */
 #include "charl/checkpoint.h"
 #include "charl/safetensors.h"
-#include "charl/weights_layout.h"
+#include "charl/weights.h"
 
 /* libcharl-train: what configuration files describe, other data formats, trained models. */
 #if defined(__has_include)
@@ -58,7 +58,6 @@
 #include "charl/import.h"
 #include "charl/tokenizer.h"
 #include "charl/config.h"
-#include "charl/weights.h"
 #include "charl/summary.h"
 #include "charl/export.h"
 #include "charl/inference.h"

@@ -13,7 +13,6 @@
  *  and charl checkpoint export accept it.
  */
 #include "charl/checkpoint.h"
-#include "charl/config.h"
 #include "charl/nn.h"
 #include "charl/params.h"
 
@@ -21,8 +20,9 @@ CHARL_BEGIN_DECLS
 
 /** What to save besides the parameters. All members may be zero. */
 typedef struct charl_params_save_options {
-    size_t struct_size;              /* sizeof(charl_params_save_options) */
-    const char *config_text;         /* checkpoints only; its [model] describes this model; NULL: none */
+    size_t struct_size; /* sizeof(charl_params_save_options) */
+    /* checkpoints only: a configuration, which libcharl-train checks; its [model] describes this model. NULL: none */
+    const char *config_text;
     const charl_data_schema *schema; /* of the dataset; NULL: unknown */
     int64_t step;                    /* checkpoints only: number of training steps */
 } charl_params_save_options;
@@ -34,7 +34,7 @@ typedef struct charl_params_save_options {
  *  Blocks. Local.
  *  Errors: ERR_INVALID  unknown extension, config_text with safetensors, or no graph that uses the set has been
  *                       compiled
- *          ERR_CONFIG   config_text is not a valid configuration
+ *          ERR_CONFIG   config_text is not a valid configuration, or libcharl-train, which checks it, is not loaded
  *          ERR_DISK, ERR_NOMEM, ERR_DEVICE */
 charl_status charl_params_save(const charl_params *set, const char *path,
                                const charl_params_save_options *options) CHARL_MUST_CHECK;
@@ -51,10 +51,9 @@ typedef struct charl_params_load_options {
     /* "OLD -> NEW, ...": names in the file and in the set; the first matching OLD applies. One * in OLD matches any
      * text, which replaces * in NEW. NULL: none */
     const char *rename;
-    /* A configuration whose [model] describes the set, so that layouts of other programs are recognized
-     * (charl/weights_layout.h). NULL: the file has the names and layouts of the set */
-    const charl_config *config;
-    /* A model of the set: copies of weights that its layers share are accepted. NULL: there are none */
+    /* The model of the set. Copies of weights that its layers share are accepted, and of a gpt and a resnet
+     * (charl_model_add_gpt, charl_model_add_resnet) also the names and layouts of other programs: Hugging Face's GPT-2,
+     * Llama and Qwen2, nanoGPT, torchvision. NULL: names and layouts are those of the set */
     const charl_model *model;
 } charl_params_load_options;
 

@@ -9,7 +9,7 @@ typedef struct charl__folder {
     charl__export e;
     charl_config *config;
     void *settings; /* of the model, without autos */
-    const charl_weights_layout *layout;
+    const charl__weights_layout *layout;
     bool is_new;         /* charl__folder_make made it */
     charl__text written; /* paths of the files that were begun, each with its NUL */
 } charl__folder;

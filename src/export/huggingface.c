@@ -1,7 +1,7 @@
 /* Models as Hugging Face transformers loads them: a folder with config.json, the weights as safetensors, in one file or, if they are larger
  * than a shard, in several with an index, and the tokenizer that the checkpoint carries.
  *
- * Names, parts and settings are those of the layout (charl/weights_layout.h) whose settings the model has. Shards are written one after
+ * Names, parts and settings are those of the layout (nn/weights_layout.h) whose settings the model has. Shards are written one after
  * another, so that only one of them is in memory.
  */
 #include <dirent.h>
@@ -34,7 +34,7 @@ typedef struct weight {
     const charl_checkpoint_tensor *t; /* NULL: zeros */
     char own[CHARL__LAYOUT_NAME];
     charl_shape shape;
-    const charl_weights_rule *rule;
+    const charl__weights_rule *rule;
     int64_t block, shard;
 } weight;
 
@@ -133,10 +133,10 @@ static bool translate(const char *values, const char *own, char *word)
 }
 
 /* Whether the model's settings can be said in the layout; if not, reason[REASON] has the first that cannot. */
-static bool settings_fit(const charl__folder *f, const charl_weights_layout *layout, char *reason)
+static bool settings_fit(const charl__folder *f, const charl__weights_layout *layout, char *reason)
 {
     for (int i = 0; i < layout->n_settings; i++) {
-        const charl_weights_setting *s = &layout->settings[i];
+        const charl__weights_setting *s = &layout->settings[i];
         const charl_key *k = s->own ? find_key(layout->model, s->own) : NULL;
         char value[VALUE], word[VALUE];
         bool fits = true;
@@ -162,7 +162,7 @@ static bool settings_fit(const charl__folder *f, const charl_weights_layout *lay
 static charl_status choose_layout(charl__folder *f)
 {
     const charl_model_type *type = charl__config_model(f->config);
-    const charl_weights_layout *layout;
+    const charl__weights_layout *layout;
     CHARL_SCOPED(charl__text_fini) charl__text reasons = {0};
     char reason[REASON];
 
@@ -257,7 +257,7 @@ static charl_status add_zeros(folder *f, const charl_checkpoint_tensor *t)
     static const char weight_end[] = ".weight";
     const int layer = (int)(strlen(t->name) - strlen(weight_end));
     char bias[CHARL__LAYOUT_NAME];
-    const charl_weights_rule *rule;
+    const charl__weights_rule *rule;
     int64_t block;
 
     if (!charl__ends_in(t->name, weight_end) ||
@@ -349,8 +349,8 @@ static charl_status write_shard(folder *f, int64_t shard)
     int64_t n = 0, read = 0;
 
     shard_name(f, shard, file);
-    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL_WEIGHTS_PARTS * f->n, sizeof *names, &names));
-    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL_WEIGHTS_PARTS * f->n, sizeof *tensors, &tensors));
+    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__WEIGHTS_PARTS * f->n, sizeof *names, &names));
+    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__WEIGHTS_PARTS * f->n, sizeof *tensors, &tensors));
     CHARL_TRY_CLEANUP(charl__alloc_array(f->n, sizeof *values, &values));
     for (int64_t i = 0; i < f->n; i++) {
         const weight *w = &f->weights[i];
@@ -397,7 +397,7 @@ static charl_status write_index(folder *f)
 }
 
 /* A setting as a member of an object in config.json. */
-static charl_status put_member(const charl__folder *f, const charl_weights_setting *s, charl__text *out)
+static charl_status put_member(const charl__folder *f, const charl__weights_setting *s, charl__text *out)
 {
     const charl_key *k = s->own ? find_key(f->layout->model, s->own) : NULL;
     const char *name = s->theirs, *dot = memchr(name, '.', strcspn(name, "|"));
@@ -422,7 +422,7 @@ static charl_status put_member(const charl__folder *f, const charl_weights_setti
 }
 
 /* Bytes of "object." in front of a setting's name; 0: it is a member of config.json itself. */
-static size_t object_bytes(const charl_weights_setting *s)
+static size_t object_bytes(const charl__weights_setting *s)
 {
     const char *dot = s->theirs ? memchr(s->theirs, '.', strcspn(s->theirs, "|")) : NULL;
 
@@ -430,7 +430,7 @@ static size_t object_bytes(const charl_weights_setting *s)
 }
 
 /* Whether a setting has the value that is meant where the file has none. */
-static bool is_absent(const charl__folder *f, const charl_weights_setting *s)
+static bool is_absent(const charl__folder *f, const charl__weights_setting *s)
 {
     char value[VALUE];
 
@@ -441,11 +441,11 @@ static bool is_absent(const charl__folder *f, const charl_weights_setting *s)
 /* The settings of an object follow one another; the first one tells whether the object is written. */
 static charl_status put_settings(const charl__folder *f, charl__text *out)
 {
-    const charl_weights_setting *s = f->layout->settings, *end = s + f->layout->n_settings;
+    const charl__weights_setting *s = f->layout->settings, *end = s + f->layout->n_settings;
 
     while (s < end) {
         const size_t object = object_bytes(s);
-        const charl_weights_setting *next = s + 1;
+        const charl__weights_setting *next = s + 1;
 
         while (object && next < end && object_bytes(next) == object && strncmp(next->theirs, s->theirs, object) == 0) {
             next++;

@@ -90,7 +90,7 @@ static charl_status add_layer(const charl__folder *f, bundle *b, const char *nam
 {
     const int layer = (int)(strlen(name) - strlen(down_end));
     const charl_checkpoint_tensor *down, *up;
-    const charl_weights_rule *rule;
+    const charl__weights_rule *rule;
     const float *a, *rows;
     int64_t block;
     char own[CHARL__LAYOUT_NAME], theirs[CHARL__LAYOUT_NAME];
@@ -129,8 +129,8 @@ static charl_status add_layers(const charl__folder *f, bundle *b)
 {
     const int64_t n = charl_checkpoint_get_count(f->e.r);
 
-    CHARL_TRY(charl__alloc_array(2 * CHARL_WEIGHTS_PARTS * n + 1, sizeof *b->tensor, &b->tensor));
-    CHARL_TRY(charl__alloc_array(2 * CHARL_WEIGHTS_PARTS * n + 1, sizeof *b->name, &b->name));
+    CHARL_TRY(charl__alloc_array(2 * CHARL__WEIGHTS_PARTS * n + 1, sizeof *b->tensor, &b->tensor));
+    CHARL_TRY(charl__alloc_array(2 * CHARL__WEIGHTS_PARTS * n + 1, sizeof *b->name, &b->name));
     CHARL_TRY(charl__alloc_array(2 * n + 1, sizeof *b->data, &b->data));
     for (int64_t i = 0; i < n; i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(f->e.r, i);

@@ -30,7 +30,7 @@
 #include "io/schema.h"
 #include "task/augment.h"
 #include "task/task.h"
-#include "task/weights/weights_source.h"
+#include "weights/weights_source.h"
 
 enum { MAX_ROWS = 64, SIZES = 32, MESSAGE_BYTES = 2048 };
 

@@ -3,7 +3,7 @@
 #include "nn/model.h"
 #include "nn/weights_layout.h"
 
-static const charl_weights_rule gpt2_rules[] = {
+static const charl__weights_rule gpt2_rules[] = {
     {"wte.weight", {"transformer.wte.weight"}},
     {"wpe.weight", {"transformer.wpe.weight"}, .first_rows = true},
     {"h.#.ln_1.weight", {"transformer.h.#.ln_1.weight"}},
@@ -23,14 +23,14 @@ static const charl_weights_rule gpt2_rules[] = {
     {"lm_head.weight", {"lm_head.weight"}},
 };
 
-static const charl_weights_rule nanogpt_rules[] = {
+static const charl__weights_rule nanogpt_rules[] = {
     {"wpe.weight", {"transformer.wpe.weight"}, .first_rows = true},
 };
 
 /* Masks that older files hold as tensors. */
 static const char *const ignored[] = {"h.*.attn.bias", "h.*.attn.masked_bias", NULL};
 
-static const charl_weights_setting settings[] = {
+static const charl__weights_setting settings[] = {
     {.theirs = "n_layer", .own = "n_layer"},
     {.theirs = "n_head", .own = "n_head"},
     {.theirs = "n_embd", .own = "n_embd"},
@@ -67,7 +67,7 @@ static bool is_linear(const charl_shape *shape)
     return shape->ndim == 2 && !is_conv1d(shape);
 }
 
-const charl_weights_layout charl__layout_gpt2 = {
+const charl__weights_layout charl__layout_gpt2 = {
     .row.name = "gpt2",
     .row.help = "GPT-2 of Hugging Face transformers",
     .model = &charl__model_gpt,
@@ -83,7 +83,7 @@ const charl_weights_layout charl__layout_gpt2 = {
     .n_settings = sizeof settings / sizeof settings[0],
 };
 
-const charl_weights_layout charl__layout_nanogpt = {
+const charl__weights_layout charl__layout_nanogpt = {
     .row.name = "nanogpt",
     .row.help = "nanoGPT, and gpt models of charl",
     .model = &charl__model_gpt,

@@ -20,7 +20,7 @@ static int64_t qkv_rows(const void *settings, int64_t all, int part)
         LAYER("self_attn.q_proj." end), LAYER("self_attn.k_proj." end), LAYER("self_attn.v_proj." end)                 \
     }
 
-static const charl_weights_rule rules[] = {
+static const charl__weights_rule rules[] = {
     {"wte.weight", {"model.embed_tokens.weight"}},
     {"h.#.ln_1.weight", {LAYER("input_layernorm.weight")}},
     {"h.#.attn.c_attn.weight", QKV("weight"), .rows = qkv_rows},
@@ -67,14 +67,14 @@ static const char *const ignored[] = {"layers.*.self_attn.rotary_emb.inv_freq", 
         .own = "positions", .absent = "rotary"                                                                         \
     }
 
-static const charl_weights_setting llama_settings[] = {
+static const charl__weights_setting llama_settings[] = {
     COMMON_SETTINGS,
     {.own = "qkv_bias", .absent = "no"},
     {.theirs = "attention_bias", .values = "no", .absent = "no"},
     {.theirs = "mlp_bias", .values = "no", .absent = "no"},
 };
 
-static const charl_weights_setting qwen2_settings[] = {
+static const charl__weights_setting qwen2_settings[] = {
     COMMON_SETTINGS,
     {.own = "qkv_bias", .absent = "yes"},
     {.theirs = "use_sliding_window", .values = "no", .absent = "no"},
@@ -84,7 +84,7 @@ static const charl_weights_setting qwen2_settings[] = {
     .model = &charl__model_gpt, .prefix = "model.", .rules = rules, .n_rules = sizeof rules / sizeof rules[0],         \
     .ignored = ignored
 
-const charl_weights_layout charl__layout_llama = {
+const charl__weights_layout charl__layout_llama = {
     .row.name = "llama",
     .row.help = "Llama of Hugging Face transformers",
     COMMON_ROW,
@@ -95,7 +95,7 @@ const charl_weights_layout charl__layout_llama = {
     .n_settings = sizeof llama_settings / sizeof llama_settings[0],
 };
 
-const charl_weights_layout charl__layout_qwen2 = {
+const charl__weights_layout charl__layout_qwen2 = {
     .row.name = "qwen2",
     .row.help = "Qwen2 of Hugging Face transformers: Llama with biases of queries, keys and values",
     COMMON_ROW,

@@ -2,7 +2,7 @@
 #include "nn/model.h"
 #include "nn/weights_layout.h"
 
-const charl_weights_layout charl__layout_torchvision = {
+const charl__weights_layout charl__layout_torchvision = {
     .row.name = "torchvision",
     .row.help = "residual networks of torchvision",
     .model = &charl__model_resnet,

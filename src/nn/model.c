@@ -33,6 +33,8 @@ struct charl_model {
     int count;
     charl_lora lora; /* targets are its own */
     char *lora_targets;
+    const charl_model_type *type;
+    void *settings; /* of the type */
 };
 
 static void layer_fini(charl__layer *l)
@@ -58,6 +60,7 @@ void charl_model_destroy(charl_model *m)
         }
         charl_free(m->layer);
         charl_free(m->lora_targets);
+        charl_free(m->settings);
         charl_free(m);
     }
 }
@@ -264,6 +267,24 @@ const char *charl_model_get_layer_name(const charl_model *m, int i)
         return NULL;
     }
     return i >= 0 && i < m->count ? m->layer[i].name : NULL;
+}
+
+charl_status charl__model_set_type(charl_model *m, const charl_model_type *type, const void *settings, size_t bytes)
+{
+    void *copy = NULL;
+
+    CHARL_TRY(charl__alloc(bytes, &copy));
+    memcpy(copy, settings, bytes);
+    charl_free(m->settings);
+    m->settings = copy;
+    m->type = type;
+    return CHARL_OK;
+}
+
+const charl_model_type *charl__model_get_type(const charl_model *m, const void **settings)
+{
+    *settings = m ? m->settings : NULL;
+    return m ? m->type : NULL;
 }
 
 const char *charl__model_get_tie(const charl_model *m, int i)

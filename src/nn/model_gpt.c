@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "nn/layer.h"
 #include "nn/model.h"
+#include "nn/model_internal.h"
 
 static const double init_std = 0.02, default_eps = 1e-5, default_theta = 10000.0;
 
@@ -96,7 +97,7 @@ charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *config)
     CHARL_TRY(add_blocks(m, config));
     CHARL_TRY(add_norm(m, config));
     CHARL_TRY(add_head(m, config));
-    return CHARL_OK;
+    return charl__model_set_type(m, &charl__model_gpt, config, sizeof *config);
 }
 
 typedef struct gpt_settings {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "nn/layer.h"
 #include "nn/model.h"
+#include "nn/model_internal.h"
 
 enum { MAX_GROUPS = 4, BOTTLENECK_EXPANSION = 4 };
 
@@ -98,7 +99,7 @@ charl_status charl_model_add_resnet(charl_model *m, const charl_resnet_config *c
     CHARL_TRY(add_blocks(m, v, width));
     CHARL_TRY(charl_model_add(m, "avgpool", "global_avg_pool", NULL));
     CHARL_TRY(charl_model_add(m, "fc", "linear", &fc));
-    return CHARL_OK;
+    return charl__model_set_type(m, &charl__model_resnet, config, sizeof *config);
 }
 
 static charl_status add(charl_model *m, const void *settings, int64_t outputs)

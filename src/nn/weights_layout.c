@@ -6,34 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/registry/registry.h"
 
 static charl__registry layouts = {.what = "layout of weights", .built_in = charl__layouts};
 
-const charl_weights_layout *charl__layout_at(int i)
+const charl__weights_layout *charl__layout_at(int i)
 {
     return charl__registry_at(&layouts, i);
-}
-
-const char *charl_weights_layout_name(int i)
-{
-    const charl_weights_layout *l = charl__layout_at(i);
-
-    return l ? l->row.name : NULL;
-}
-
-charl_status charl_register_weights_layout(const charl_weights_layout *layout)
-{
-    CHARL_GIVEN(layout);
-    const char *name = layout->row.name ? layout->row.name : "";
-
-    CHARL_REQUIRE(layout->model, CHARL_ERR_INVALID, "layout of weights %s: model is missing", name);
-    CHARL_REQUIRE(layout->marker, CHARL_ERR_INVALID,
-                  "layout of weights %s: marker is missing, so no file would be recognized", name);
-    CHARL_REQUIRE(!layout->n_settings || layout->model_type, CHARL_ERR_INVALID,
-                  "layout of weights %s has settings but no model_type", name);
-    return charl__registry_add(&layouts, &layout->row);
 }
 
 /* Whether `name` is `pattern` with a number in place of #. */
@@ -58,7 +37,7 @@ static bool matches(const char *pattern, const char *name, int64_t *block)
     return true;
 }
 
-const charl_weights_rule *charl__layout_rule(const charl_weights_layout *layout, const char *name, int64_t *block)
+const charl__weights_rule *charl__layout_rule(const charl__weights_layout *layout, const char *name, int64_t *block)
 {
     for (int i = 0; i < layout->n_rules; i++) {
         if (matches(layout->rules[i].own, name, block)) {
@@ -79,17 +58,17 @@ bool charl__layout_expand(const char *pattern, int64_t block, char *text)
     return n >= 0 && n < CHARL__LAYOUT_NAME;
 }
 
-int charl__layout_parts(const charl_weights_rule *rule)
+int charl__layout_parts(const charl__weights_rule *rule)
 {
     int n = 1;
 
-    while (n < CHARL_WEIGHTS_PARTS && rule->theirs[n]) {
+    while (n < CHARL__WEIGHTS_PARTS && rule->theirs[n]) {
         n++;
     }
     return n;
 }
 
-charl_shape charl__layout_part_shape(const charl_weights_rule *rule, const void *settings, const charl_shape *shape,
+charl_shape charl__layout_part_shape(const charl__weights_rule *rule, const void *settings, const charl_shape *shape,
                                      int part)
 {
     charl_shape s = *shape;
@@ -106,7 +85,7 @@ charl_shape charl__layout_part_shape(const charl_weights_rule *rule, const void 
     return s;
 }
 
-const char *charl__layout_strip(const charl_weights_layout *layout, const char *name)
+const char *charl__layout_strip(const charl__weights_layout *layout, const char *name)
 {
     const size_t n = layout->prefix ? strlen(layout->prefix) : 0;
 

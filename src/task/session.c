@@ -19,8 +19,8 @@
 #include "task/task.h"
 #include "task/weights/weights.h"
 #include "task/weights/weights_base.h"
-#include "task/weights/weights_load.h"
-#include "task/weights/weights_source.h"
+#include "weights/weights_load.h"
+#include "weights/weights_source.h"
 
 enum { TEXT_BYTES = 2400 };
 
@@ -551,12 +551,8 @@ charl_status charl__session_start_weights(charl__session *s)
 {
     static const charl__weights_words words = {
         .skip = "init.skip", .rename = "init.rename", .effect = "starts afresh or leaves out what does not fit"};
-    const charl_params_load_options o = {sizeof o,
-                                         .ema = CHARL_EMA_NO,
-                                         .skip = s->config->init.skip,
-                                         .rename = s->config->init.rename,
-                                         .config = s->config,
-                                         .model = s->model};
+    const charl_params_load_options o = {sizeof o, .ema = CHARL_EMA_NO, .skip = s->config->init.skip,
+                                         .rename = s->config->init.rename, .model = s->model};
     charl_params_report report = {.loaded = 0};
     CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 

@@ -23,7 +23,6 @@ int main(void)
     print("all-reduce", charl_allreduce_algorithm_name);
     print("importer", charl_importer_name);
     print("layer", charl_layer_type_name);
-    print("layout", charl_weights_layout_name);
     print("loss", charl_loss_name);
     print("metric", charl_metric_name);
     print("model", charl_model_type_name);

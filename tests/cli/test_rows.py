@@ -146,7 +146,7 @@ KINDS = {
     "all-reduce": (rows("dist/allreduce", "charl__algorithm", "charl__allreduce_"), [LIBRARY["all-reduce"], VERSION["all-reduces"]],
                    accepts("dist.allreduce=NAME")),
     "driver": (drivers(), [key_lists("device", "driver")], accepts("device.driver=NAME")),
-    "weight layout": (rows("nn", "charl_weights_layout", "charl__layout_"), [LIBRARY["layout"]], None),
+    "weight layout": (rows("nn", "charl__weights_layout", "charl__layout_"), [], None),
 }
 
 

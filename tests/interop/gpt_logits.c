@@ -64,9 +64,8 @@ int main(int argc, char **argv)
 
     charl_graph_keep(g, logits);
     check(charl_graph_compile(g));
-    check(charl_params_load(
-        params, argv[1],
-        &(charl_params_load_options){sizeof(charl_params_load_options), .config = config, .model = model}, &report));
+    check(charl_params_load(params, argv[1],
+                            &(charl_params_load_options){sizeof(charl_params_load_options), .model = model}, &report));
     fprintf(stderr, "%d loaded, layout %s\n%s", report.loaded, report.layout ? report.layout : "charl", report.text);
 
     const charl_shape out = charl_var_get_type(logits).shape;

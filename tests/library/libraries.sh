@@ -8,7 +8,7 @@ unset CHARL_BUILD_DIR CHARL_LIBDIR CHARL_TEST_FLAGS
 . "$here/../train/common.sh"
 source=$here/../..
 # Names charl__ that the library uses of libcharl, at most. Use a public function of libcharl, or move the code down, before you raise a number.
-most_train=397
+most_train=406
 most_report=23
 
 for component in charl charl_development; do
@@ -73,6 +73,53 @@ for kind in bytes chars "bpe --vocab 260"; do
     says 1 "${kind%% *}"
     rm -f copy.h5
 done
+
+# Parameters are saved and loaded without libcharl-train, which only a configuration needs.
+cat >weights.c <<'END'
+#include <charl/charl.h>
+#include <stdio.h>
+int main(void)
+{
+    const charl_device_request request = {sizeof request, .share = true};
+    const charl_params_save_options described = {sizeof described, .config_text = "[model]\ntype = mlp\n"};
+    charl_device *dev = NULL;
+    charl_params *params = NULL;
+    charl_model *model = NULL;
+    charl_graph *g = NULL;
+    charl_params_report report = {.loaded = 0};
+    charl_status st = charl_device_open(&request, &dev);
+
+    st = st == CHARL_OK ? charl_params_create(&params) : st;
+    st = st == CHARL_OK ? charl_model_create(&model) : st;
+    st = st == CHARL_OK ? charl_model_add_mlp(model, &(charl_mlp_config){.outputs = 2}) : st;
+    st = st == CHARL_OK ? charl_graph_create(dev, NULL, &g) : st;
+    if (st == CHARL_OK) {
+        charl_var *x = charl_input(g, "x", CHARL_F32, (charl_shape){2, {1, 3}}, CHARL_BATCHED);
+
+        charl_graph_keep(g, charl_model_build(model, g, params, x));
+        st = charl_graph_compile(g);
+    }
+    st = st == CHARL_OK ? charl_params_initialize(params, 1) : st;
+    st = st == CHARL_OK ? charl_params_save(params, "w.safetensors", NULL) : st;
+    st = st == CHARL_OK ? charl_params_save(params, "w.h5", NULL) : st;
+    st = st == CHARL_OK ? charl_params_load(params, "w.safetensors", NULL, NULL) : st;
+    st = st == CHARL_OK ? charl_params_load(params, "w.h5", NULL, &report) : st;
+    printf("%s, %d loaded\n", st == CHARL_OK ? "saved" : charl_error_message(), report.loaded);
+    st = charl_params_save(params, "w.h5", &described);
+    printf("%s: %s\n", charl_status_name(st), charl_error_message());
+    charl_params_report_fini(&report);
+    charl_graph_destroy(g);
+    charl_model_destroy(model);
+    charl_params_destroy(params);
+    charl_device_close(dev);
+    return 0;
+}
+END
+# shellcheck disable=SC2046,SC2086
+expect 0 "a program that saves parameters" cc -std=c11 $flags weights.c -o weights $(pkg-config --cflags --libs charl)
+expect 0 "parameters saved and loaded" ./weights
+says 1 "^saved, 2 loaded"
+says 1 "^ERR_CONFIG: config_text .*-lcharl-train"
 
 # libcharl of another version under the same name.
 mkdir other

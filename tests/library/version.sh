@@ -28,7 +28,7 @@ sed "s/\"$ours\"/\"$next\"/; s/\(CHARL_VERSION_MINOR\) $minor\$/\1 $((minor + 1)
 cp "$build/src/libcharl_base.a" base.a
 ar d base.a status.c.o
 # shellcheck disable=SC2086
-expect 0 "the library of $next" cc -shared -fPIC $flags -D_POSIX_C_SOURCE=200809L -Iheaders -I"$source/include" -I"$source/src" \
+expect 0 "the library of $next" cc -shared -fPIC $flags -D_POSIX_C_SOURCE=200809L -Iheaders -I"$source/include" -I"$source/src" -I"$source/kernels" \
     -Wl,-soname,"libcharl.so.${next%.*}" "$source/src/base/status.c" -Wl,--whole-archive base.a -Wl,--no-whole-archive -lm -lpthread \
     -o "next/libcharl.so.${next%.*}"
 export LD_LIBRARY_PATH="$T/next"
@@ -67,7 +67,7 @@ awk '{ print } /^CHARL_SECTION_BEGIN\(train\)/ { print "CHARL_KEY(train, int64_t
     "$source/src/config/section_keys.def" >more/config/section_keys.def
 for file in $(cd "$source/src" && find config -name '*.c'); do
     # shellcheck disable=SC2086
-    cc -std=c11 -c -fPIC $flags -D_POSIX_C_SOURCE=200809L -Imore -I"$source/include" -I"$build/include" -I"$source/src" "$source/src/$file" \
+    cc -std=c11 -c -fPIC $flags -D_POSIX_C_SOURCE=200809L -Imore -I"$source/include" -I"$build/include" -I"$source/src" -I"$source/kernels" "$source/src/$file" \
         -o "key/$(echo "$file" | tr / _).o" || fail "$file does not compile"
 done
 modules=

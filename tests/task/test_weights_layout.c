@@ -242,7 +242,7 @@ static charl_status load(const net *n, const char *path, const char *skip, const
 {
     return charl_params_load(n->params, path,
                              &(charl_params_load_options){sizeof(charl_params_load_options), .skip = skip,
-                                                          .rename = rename, .config = n->config, .model = n->model},
+                                                          .rename = rename, .model = n->model},
                              report);
 }
 

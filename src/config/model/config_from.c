@@ -75,7 +75,7 @@ static charl_status list_values(const char *values, charl__text *out)
     return CHARL_OK;
 }
 
-static charl_status read_setting(const reader *r, const charl_weights_setting *s)
+static charl_status read_setting(const reader *r, const charl__weights_setting *s)
 {
     CHARL_SCOPED(charl__text_fini) charl__text text = {0}, list = {0};
     char own[WORD];
@@ -103,7 +103,7 @@ static charl_status read_setting(const reader *r, const charl_weights_setting *s
 
 static charl_status no_layout(const char *label, const char *type)
 {
-    const charl_weights_layout *layout;
+    const charl__weights_layout *layout;
     CHARL_SCOPED(charl__text_fini) charl__text list = {0};
 
     for (int i = 0; (layout = charl__layout_at(i)) != NULL; i++) {
@@ -117,7 +117,7 @@ static charl_status no_layout(const char *label, const char *type)
 
 static charl_status read_settings(const reader *r, const char *type)
 {
-    const charl_weights_layout *layout;
+    const charl__weights_layout *layout;
 
     for (int i = 0; (layout = charl__layout_at(i)) != NULL; i++) {
         if (layout->model_type && strcmp(layout->model_type, type) == 0) {

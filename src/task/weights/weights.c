@@ -9,7 +9,7 @@
 #include "config/config_rows.h"
 #include "nn/model_internal.h"
 #include "task/task.h"
-#include "task/weights/weights_names.h"
+#include "weights/weights_names.h"
 
 static bool has_group(const charl_checkpoint_reader *r, const char *group)
 {
@@ -57,27 +57,6 @@ static charl_status restore_param(charl_checkpoint_reader *r, const char *path, 
 
     CHARL_TRY(charl__weights_read(r, path, in_group ? group : "model", spec->name, &spec->shape, &v));
     CHARL_TRY(charl_param_write(p, v));
-    return CHARL_OK;
-}
-
-bool charl__weights_have_average(const charl_checkpoint_reader *r)
-{
-    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
-        if (strcmp(charl_checkpoint_get_tensor(r, i)->group, "ema") == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, charl_ema_choice ema,
-                                  const char **out)
-{
-    const bool there = charl__weights_have_average(r);
-
-    *out = there && ema != CHARL_EMA_NO ? "ema" : "model";
-    CHARL_REQUIRE(there || ema != CHARL_EMA_YES, CHARL_ERR_CHECKPOINT,
-                  "%s has no moving average of the weights: it was trained with train.ema_decay = 0", path);
     return CHARL_OK;
 }
 

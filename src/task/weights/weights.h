@@ -4,14 +4,7 @@
 #include "charl/checkpoint.h"
 #include "config/values.h"
 #include "charl/params.h"
-
-/** Whether there is a moving average of the weights. */
-bool charl__weights_have_average(const charl_checkpoint_reader *r);
-
-/** The group that trained weights are taken from, "model" or "ema", by a charl_ema_choice. Errors:
- *  ERR_CHECKPOINT when there is no average. */
-charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, charl_ema_choice ema,
-                                  const char **out) CHARL_MUST_CHECK;
+#include "weights/weights_source.h"
 
 /** One tensor of a checkpoint, which the model has as f32 of `shape`: *out is the caller's, also
  *  after failure (NULL or not). `path` is for messages. Errors: ERR_CHECKPOINT, ERR_NOMEM. Blocks.

@@ -14,7 +14,8 @@
 #include "io/checkpoint/checkpoint_read.h"
 #include "files/run_path.h"
 #include "task/task.h"
-#include "task/weights/weights_load.h"
+#include "weights/weights_load.h"
+#include "weights/weights_source.h"
 
 enum { MOST_BASES = 8 };
 
@@ -115,7 +116,7 @@ static charl_status base_open(const charl_checkpoint_reader *r, const char *path
     st = charl__weights_plan_open(b->set, b->path,
                                   &(charl_params_load_options){sizeof(charl_params_load_options), .by_name = true,
                                                                .ema = CHARL_EMA_NO, .rename = b->config->init.rename,
-                                                               .config = b->config, .model = b->model},
+                                                               .model = b->model},
                                   &words, &b->plan);
     if (st == CHARL_ERR_CHECKPOINT) {
         const char *said = charl_error_message(), *hint = strstr(said, "; HINT"); /* of another situation */
@@ -167,4 +168,23 @@ charl_status charl__weights_open(const char *path, const char *from, charl_check
 cleanup:
     charl_checkpoint_close(r);
     return st;
+}
+
+static charl_status resolve(const char *text, char **out)
+{
+    charl_status st = CHARL_OK;
+    charl_config *config = NULL;
+
+    CHARL_TRY_CLEANUP(charl_config_parse("the configuration", text, strlen(text), NULL, 0, &config));
+    CHARL_TRY_CLEANUP(charl_config_print(config, false, out));
+cleanup:
+    charl_config_destroy(config);
+    return st;
+}
+
+__attribute__((constructor)) static void register_configs(void)
+{
+    static const charl__weights_configs configs = {charl__weights_find_base, resolve};
+
+    charl__weights_set_configs(&configs);
 }

@@ -1,21 +1,48 @@
 /* Files that hold weights, of either format. */
-#include "task/weights/weights_source.h"
+#include "weights/weights_source.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "io/kind.h"
-#include "task/weights/weights.h"
-#include "task/weights/weights_base.h"
+#include "io/checkpoint/checkpoint_read.h"
 
 enum { BLOCK = 1024 };
 
-bool charl__is_safetensors(const char *path)
-{
-    const charl__kind *kind = charl__kind_of(path);
+static const charl__weights_configs *configs;
 
-    return kind && (kind->as & CHARL__KIND_WEIGHTS);
+void charl__weights_set_configs(const charl__weights_configs *c)
+{
+    configs = c;
+}
+
+charl_status charl__weights_resolve(const char *text, char **out)
+{
+    CHARL_REQUIRE(
+        configs, CHARL_ERR_CONFIG,
+        "config_text is checked by libcharl-train; HINT link the program with -lcharl-train, or save without it");
+    return configs->resolve(text, out);
+}
+
+bool charl__weights_have_average(const charl_checkpoint_reader *r)
+{
+    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+        if (strcmp(charl_checkpoint_get_tensor(r, i)->group, "ema") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, charl_ema_choice ema,
+                                  const char **out)
+{
+    const bool there = charl__weights_have_average(r);
+
+    *out = there && ema != CHARL_EMA_NO ? "ema" : "model";
+    CHARL_REQUIRE(there || ema != CHARL_EMA_YES, CHARL_ERR_CHECKPOINT,
+                  "%s has no moving average of the weights: it was trained with train.ema_decay = 0", path);
+    return CHARL_OK;
 }
 
 charl_status charl__weights_source_open(const char *path, charl_ema_choice ema, charl__weights_source *s)
@@ -26,7 +53,15 @@ charl_status charl__weights_source_open(const char *path, charl_ema_choice ema, 
     if (charl__is_safetensors(path)) {
         CHARL_TRY(charl_safetensors_open(path, &s->tensors));
     } else {
-        CHARL_TRY(charl__weights_open(path, NULL, &s->checkpoint));
+        CHARL_TRY(charl_checkpoint_open(path, &s->checkpoint));
+        if (charl__checkpoint_lacks_base(s->checkpoint)) {
+            CHARL_REQUIRE(
+                configs, CHARL_ERR_CONFIG,
+                "%s holds only what was trained; libcharl-train finds the other weights by its configuration; "
+                "HINT link the program with -lcharl-train",
+                path);
+            CHARL_TRY(configs->find_base(s->checkpoint, path, NULL));
+        }
         CHARL_TRY(charl__weights_group(s->checkpoint, path, ema, &s->group));
     }
     return CHARL_OK;

@@ -1,5 +1,5 @@
-#ifndef CHARL_TASK_WEIGHTS_WEIGHTS_LOAD_H
-#define CHARL_TASK_WEIGHTS_WEIGHTS_LOAD_H
+#ifndef CHARL_WEIGHTS_WEIGHTS_LOAD_H
+#define CHARL_WEIGHTS_WEIGHTS_LOAD_H
 /** Weights of any file that charl can read, into the parameters of a model. charl_params_load and [init] stand on it. */
 #include "base/text/text.h"
 #include "charl/weights.h"

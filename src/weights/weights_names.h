@@ -1,5 +1,5 @@
-#ifndef CHARL_TASK_WEIGHTS_WEIGHTS_NAMES_H
-#define CHARL_TASK_WEIGHTS_WEIGHTS_NAMES_H
+#ifndef CHARL_WEIGHTS_WEIGHTS_NAMES_H
+#define CHARL_WEIGHTS_WEIGHTS_NAMES_H
 /** The lists of [init]: names that are changed, weights that are left out. */
 #include <stdbool.h>
 

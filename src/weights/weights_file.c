@@ -7,9 +7,9 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "base/text/text.h"
-#include "config/values.h"
 #include "charl/safetensors.h"
-#include "task/weights/weights_load.h"
+#include "weights/weights_load.h"
+#include "weights/weights_source.h"
 
 static bool is_safetensors(const char *path)
 {
@@ -52,14 +52,11 @@ static charl_status read_values(const charl_params *set, values *v)
 static charl_status save_checkpoint(const char *path, const values *v, const charl_params_save_options *o)
 {
     charl_status st = CHARL_OK;
-    charl_config *config = NULL;
     char *resolved = NULL;
     charl_checkpoint c = {.config_text = o->config_text, .tensors = v->tensor, .n_tensors = v->n, .schema = o->schema};
 
     if (o->config_text) {
-        CHARL_TRY_CLEANUP(
-            charl_config_parse("the configuration", o->config_text, strlen(o->config_text), NULL, 0, &config));
-        CHARL_TRY_CLEANUP(charl_config_print(config, false, &resolved));
+        CHARL_TRY_CLEANUP(charl__weights_resolve(o->config_text, &resolved));
         c.config_resolved = resolved;
     }
     c.state = (charl_checkpoint_state){.step = o->step,
@@ -72,7 +69,6 @@ static charl_status save_checkpoint(const char *path, const values *v, const cha
                                        .optim_kind = CHARL_CHECKPOINT_NO_OPTIMIZER};
     CHARL_TRY_CLEANUP(charl_checkpoint_save(path, &c));
 cleanup:
-    charl_config_destroy(config);
     charl_free(resolved);
     return st;
 }

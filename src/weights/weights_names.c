@@ -1,5 +1,5 @@
 /* Lists of patterns over names of weights. */
-#include "task/weights/weights_names.h"
+#include "weights/weights_names.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  *      fit                  every parameter has its tensors, with their shapes, and every tensor is of a parameter
  *      read                 each tensor once, as f32; transposed and stacked as the rule says
  */
-#include "task/weights/weights_load.h"
+#include "weights/weights_load.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,13 +13,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "config/config_rows.h"
 #include "io/safetensors.h"
 #include "nn/layer.h"
 #include "nn/model_internal.h"
 #include "nn/weights_layout.h"
-#include "task/weights/weights_names.h"
-#include "task/weights/weights_source.h"
+#include "weights/weights_names.h"
+#include "weights/weights_source.h"
 #include "tensor/params.h"
 
 enum { LISTED = 1400, HINTS = 4 }; /* bytes of lines in a message; patterns in a hint */
@@ -44,8 +43,8 @@ typedef struct named {
 /* A parameter and the tensors that it is made of. */
 typedef struct target {
     charl_param *p;
-    const charl_weights_rule *rule; /* NULL: one tensor, as it is */
-    tensor *part[CHARL_WEIGHTS_PARTS];
+    const charl__weights_rule *rule; /* NULL: one tensor, as it is */
+    tensor *part[CHARL__WEIGHTS_PARTS];
     int n_parts;
     bool fits;
 } target;
@@ -56,7 +55,8 @@ typedef struct load {
     const charl__weights_words *words;
     charl__weights_source source;
     charl__weights_names skips, renames;
-    const charl_weights_layout *layout; /* or NULL */
+    const charl__weights_layout *layout; /* or NULL */
+    const void *settings;                /* of the type of the model */
     tensor *tensors;
     int64_t n;
     named *sorted; /* [n] by their names in the layout, which is known then; NULL before */
@@ -150,8 +150,8 @@ static tensor *find(const load *l, const char *name)
 
 static void recognize(load *l)
 {
-    const charl_model_type *model = l->o->config ? charl__config_model(l->o->config) : NULL;
-    const charl_weights_layout *layout;
+    const charl_model_type *model = charl__model_get_type(l->o->model, &l->settings);
+    const charl__weights_layout *layout;
 
     for (int i = 0; model && (layout = charl__layout_at(i)) != NULL; i++) {
         const tensor *marker;
@@ -196,7 +196,7 @@ static bool tie_names(const load *l, int i, char own[CHARL__LAYOUT_NAME], char s
 static bool their_name(const load *l, const char *own, char name[CHARL__LAYOUT_NAME])
 {
     int64_t block;
-    const charl_weights_rule *rule = l->layout ? charl__layout_rule(l->layout, own, &block) : NULL;
+    const charl__weights_rule *rule = l->layout ? charl__layout_rule(l->layout, own, &block) : NULL;
 
     return charl__layout_expand(rule ? rule->theirs[0] : own, rule ? block : -1, name);
 }
@@ -284,7 +284,7 @@ static charl_status match(load *l, target *t)
     t->fits = true;
     for (int k = 0; k < t->n_parts; k++) {
         const charl_shape want =
-            t->rule ? charl__layout_part_shape(t->rule, l->o->config->model.settings, &spec->shape, k) : spec->shape;
+            t->rule ? charl__layout_part_shape(t->rule, l->settings, &spec->shape, k) : spec->shape;
         char theirs[CHARL__LAYOUT_NAME];
 
         CHARL_REQUIRE(charl__layout_expand(t->rule ? t->rule->theirs[k] : spec->name, block, theirs),
@@ -391,7 +391,7 @@ static charl_status check_surplus(load *l, tensor *x)
 static void leave_out(load *l, const char *name)
 {
     int64_t block = -1;
-    const charl_weights_rule *rule = l->layout ? charl__layout_rule(l->layout, name, &block) : NULL;
+    const charl__weights_rule *rule = l->layout ? charl__layout_rule(l->layout, name, &block) : NULL;
     char theirs[CHARL__LAYOUT_NAME];
 
     for (int k = 0; k < (rule ? charl__layout_parts(rule) : 1); k++) {
