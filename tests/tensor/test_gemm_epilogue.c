@@ -142,7 +142,8 @@ static problem with_epilogue(const int64_t shape[3], const epilogue_case *e, int
 /* Everywhere a case of each kernel; on tensor cores all, for both tiles and several alignments. */
 static void epilogues_are_separate_kernels(void **state)
 {
-    static const int64_t shape[][3] = {{45, 75, 33}, {130, 264, 72}, {200, 520, 200}}, flat[] = {24, 203, 96};
+    static const int64_t shape[][3] = {{45, 75, 33}, {130, 264, 72}, {200, 520, 200}}, flat[] = {24, 203, 96},
+                         few[] = {13, 204, 96};
     const size_t all = sizeof epilogues / sizeof epilogues[0];
     problem p = with_epilogue(shape[0], &epilogues[0], 1);
 
@@ -164,6 +165,10 @@ static void epilogues_are_separate_kernels(void **state)
         }
         p = with_epilogue(flat, &epilogues[e], 2); /* AMX swaps the operands */
         check_epilogue(p, &epilogues[e], true);
+        p = with_epilogue(few, &epilogues[e], 2); /* gemm_few_rows */
+        p.count = 1;
+        p.shift = 0;
+        check_epilogue(p, &epilogues[e], e % 2);
     }
 }
 

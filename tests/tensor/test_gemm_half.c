@@ -99,6 +99,18 @@ static void same_bits_in_every_form(void **state)
     }
 }
 
+/* Products of few rows have a kernel of their own (gemm_few_rows.cl), with the bits of the others. */
+static void few_rows_have_the_bits_of_many(void **state)
+{
+    static const int64_t shape[][3] = {{1, 1600, 1600}, {3, 50, 8},     {8, 77, 72},     {9, 264, 504},  {17, 100, 64},
+                                       {33, 300, 768},  {64, 40, 1024}, {64, 9000, 328}, {5, 20000, 264}};
+
+    (void)state;
+    for (size_t i = 0; has_tensor_cores() && i < sizeof shape / sizeof shape[0]; i++) {
+        check(make(shape[i], 2, 1), false);
+    }
+}
+
 /* A result in a half type is the f32 one rounded. */
 static void half_results_are_rounded_once(void **state)
 {
@@ -335,6 +347,7 @@ int main(void)
         cmocka_unit_test(every_layout_and_edge),
         cmocka_unit_test(many_products),
         cmocka_unit_test(same_bits_in_every_form),
+        cmocka_unit_test(few_rows_have_the_bits_of_many),
         cmocka_unit_test(half_results_are_rounded_once),
         cmocka_unit_test(rows_do_not_matter),
         cmocka_unit_test(repeats_give_the_same_bits),

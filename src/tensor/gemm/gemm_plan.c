@@ -6,9 +6,9 @@
 #include "tensor/gemm/gemm_private.h"
 
 /* In the order in which they are asked. */
-static const charl__gemm_backend *const backends[] = {&charl__gemm_tensor_cores, &charl__gemm_amx,
-                                                      &charl__gemm_plane,        &charl__gemm_small,
-                                                      &charl__gemm_local,        &charl__gemm_vector};
+static const charl__gemm_backend *const backends[] = {
+    &charl__gemm_few_rows, &charl__gemm_tensor_cores, &charl__gemm_amx,   &charl__gemm_plane,
+    &charl__gemm_small,    &charl__gemm_local,        &charl__gemm_vector};
 enum { BACKENDS = sizeof backends / sizeof *backends };
 
 /* What p->form asks for; forms of what the device does not have fall back like AUTO. */

@@ -71,7 +71,7 @@ struct charl__gemm_backend {
     const char *name; /* in the tuning database */
     const char *key;  /* in the keys of its products there: "", unless bits or times are of another kind */
     charl__gemm_memory memory;
-    /* It rounds sums differently. Where it supports a product, no other back end is asked. */
+    /* It rounds sums as no other back end but those with the same key does. Where it supports a product, no other is asked. */
     bool has_own_bits;
     bool has_rng; /* epilogues may use random numbers */
     /* An epilogue takes as long as a short product. Products with one are not tuned then, since trials have none. */
@@ -93,6 +93,7 @@ struct charl__gemm_backend {
     int (*fold_levels)(charl_device *dev, const charl__gemm *p, int most);
 };
 
+extern const charl__gemm_backend charl__gemm_few_rows;     /* NVIDIA's, for few rows: nvidia/gemm_few_rows.c */
 extern const charl__gemm_backend charl__gemm_tensor_cores; /* NVIDIA's: nvidia/gemm_tensor_core.c */
 extern const charl__gemm_backend charl__gemm_plane;        /* depthwise convolution, CPU: gemm_plane.c */
 extern const charl__gemm_backend charl__gemm_small;        /* too few tiles for a device: gemm_small.c */
