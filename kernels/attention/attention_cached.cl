@@ -2,6 +2,7 @@
  *
  *   charl_take_in   keys and values of `rows` rows of qkv [rows, (heads + 2 kv_heads) * D] into cache [S, N, 2 kv_heads * D]. With BEGINS the rows are
  *                   positions 0, 1, ... of sequence at[0], else row r is position at[r] of sequence r
+ *                   (attention_cached_local.cl does so itself)
  *   charl_continue  out [rows, heads * D]: row r's queries over the keys of sequence r up to position at[r]
  *
  * What does not fit into the cache is not written, and its out is NaN.

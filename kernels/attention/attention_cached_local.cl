@@ -1,7 +1,8 @@
-/* attention_cached_local: charl_continue of attention_cached.cl on devices with work-groups; see there and attention.clh.
+/* attention_cached_local: charl_continue of attention_cached.cl on devices with work-groups; see there and attention.clh. It also takes the row's keys
+ * and values into the cache.
  *
  * Specialised by   ACT (also of the cache), D: see attention.clh
- *                  BY_16    1: rows of a head begin at multiples of 16 bytes, in the cache, and are copied by 16
+ *                  BY_16    1: rows of a head begin at multiples of 16 bytes, in the cache and in qkv, and are copied by 16
  * Launch           one group of LANES = 256 per query head of a row; by head, row. Keys go by CHUNK = 256, four tiles, through local
  *                  memory, KEYS of them at a time: a work-item forms the score of a key; then it sums values in columns of its own. The rows
  *                  that are needed next are on their way, in registers, while those before them are used.
@@ -18,10 +19,14 @@
 #define SIZE ((int)sizeof(ACT))
 #if BY_16
 typedef uint4 piece;
-#define PIECE (16 / SIZE) /* elements */
+#define PIECE         (16 / SIZE) /* elements */
+#define PIECE_AT(p)   (*(global const uint4 *)(p))
+#define PUT_AT(p, x)  (*(global uint4 *)(p) = (x))
 #else
 typedef float piece; /* not ACT: without cl_khr_fp16 there are no variables of type half */
-#define PIECE 1
+#define PIECE         1
+#define PIECE_AT(p)   charl_get(p)
+#define PUT_AT(p, x)  charl_put(x, p)
 #endif
 #define PER_ROW  (D / PIECE)
 #define PITCH    (D + 4 / SIZE)              /* of a row in local memory: an odd number of words, where rows are whole words */
@@ -65,8 +70,15 @@ CHARL_OVERLOAD void put_value(float x, local ushort *p)
 }
 #endif
 
-/* The n rows from `from` on, at most KEYS. */
-CHARL_IN_KERNEL void fetch(piece x[PIECES], global const ACT *from, long pitch, int n)
+/* Keys or values of a head: those of the cache, pitch apart, and the newest one, which is not read from there. */
+typedef struct {
+    global const ACT *held, *newest;
+    long pitch;
+    int position; /* of the newest */
+} history;
+
+/* The n rows from `first` on, at most KEYS. */
+CHARL_IN_KERNEL void fetch(piece x[PIECES], history of, int first, int n)
 {
     const int lane = (int)get_local_id(0);
 
@@ -75,14 +87,16 @@ CHARL_IN_KERNEL void fetch(piece x[PIECES], global const ACT *from, long pitch, 
         const int u = lane + i * LANES, row = u / PER_ROW;
 
         if (row < n) {
-            global const ACT *at = from + row * pitch + u % PER_ROW * PIECE;
-
-#if BY_16
-            x[i] = *(global const uint4 *)at;
-#else
-            x[i] = charl_get(at);
-#endif
+            x[i] = PIECE_AT((first + row == of.position ? of.newest : of.held + (first + row) * of.pitch) + u % PER_ROW * PIECE);
         }
+    }
+}
+
+/* The newest row into the cache. */
+CHARL_IN_KERNEL void take_in(global ACT *cache, history of)
+{
+    for (int u = (int)get_local_id(0); u < PER_ROW; u += LANES) {
+        PUT_AT(cache + of.position * of.pitch + u * PIECE, PIECE_AT(of.newest + u * PIECE));
     }
 }
 
@@ -114,7 +128,7 @@ CHARL_IN_KERNEL void lay_down(const piece x[PIECES], local ACT *rows, int n)
 }
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_continue_local(global const ACT *qkv, ulong qkv_at,
-                                                                                    global const ACT *cache, ulong cache_at,
+                                                                                    global ACT *cache, ulong cache_at,
                                                                                     global const int *at, ulong at_at,
                                                                                     global ACT *out, ulong out_at, int n_all,
                                                                                     int heads, int kv_heads, float scale)
@@ -128,7 +142,9 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_continue_lo
     const bool fits = position >= 0 && position < n_all;
     const int n_k = fits ? position + 1 : 0;
     const long pitch = 2 * (long)kv_heads * D;
-    global const ACT *keys = cache + cache_at + element(r, n_all, 0, 2 * kv_heads, kv), *values = keys + kv_heads * D;
+    global ACT *held = cache + cache_at + element(r, n_all, 0, 2 * kv_heads, kv);
+    global const ACT *newest = qkv + qkv_at + element(r, 1, 0, heads + 2 * kv_heads, heads + kv);
+    const history keys = {held, newest, pitch, position}, values = {held + kv_heads * D, newest + kv_heads * D, pitch, position};
     float acc[COLUMNS], m = -INFINITY, sum = fits ? 0.0f : NAN;
     piece x[PIECES];
 
@@ -138,7 +154,11 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_continue_lo
     for (int i = 0; i < COLUMNS; i++) {
         acc[i] = 0.0f;
     }
-    fetch(x, keys, pitch, min(KEYS, n_k));
+    fetch(x, keys, 0, min(KEYS, n_k));
+    if (fits && h % (heads / kv_heads) == 0) { /* the first of those that share the keys */
+        take_in(held, keys);
+        take_in(held + kv_heads * D, values);
+    }
     for (int k0 = 0; k0 < n_k; k0 += CHUNK) {
         const int n = min(CHUNK, n_k - k0);
         float down[TILES], shift[TILES];
@@ -148,9 +168,9 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_continue_lo
 
             lay_down(x, rows, min(KEYS, n - s));
             if (s + KEYS < n) {
-                fetch(x, keys + (k0 + s + KEYS) * pitch, pitch, min(KEYS, n - s - KEYS));
+                fetch(x, keys, k0 + s + KEYS, min(KEYS, n - s - KEYS));
             } else {
-                fetch(x, values + k0 * pitch, pitch, min(KEYS, n));
+                fetch(x, values, k0, min(KEYS, n));
             }
             if (k >= 0 && k < KEYS && lane < n) {
                 float score = 0.0f;
@@ -193,9 +213,9 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_continue_lo
         for (int s = 0; s < n; s += KEYS) {
             lay_down(x, rows, min(KEYS, n - s));
             if (s + KEYS < n) {
-                fetch(x, values + (k0 + s + KEYS) * pitch, pitch, min(KEYS, n - s - KEYS));
+                fetch(x, values, k0 + s + KEYS, min(KEYS, n - s - KEYS));
             } else {
-                fetch(x, keys + (k0 + CHUNK) * pitch, pitch, min(KEYS, n_k - k0 - CHUNK));
+                fetch(x, keys, k0 + CHUNK, min(KEYS, n_k - k0 - CHUNK));
             }
             for (int i = 0; i < COLUMNS; i++) {
                 const int c = lane + i * LANES;

@@ -65,10 +65,14 @@ static charl_status keep(const charl__enqueue *e, const extents *x)
     return charl__column_chunks_launch(e, &l, 6, x->b * x->t, 2 * a->kv_heads * x->d, e->in[0]->dtype);
 }
 
-static charl_status continue_rows(const charl__enqueue *e, const extents *x)
+static bool begins_by_16(const charl_tensor *t)
+{
+    return (size_t)t->offset * charl_dtype_size(t->dtype) % 16 == 0;
+}
+
+static charl_status continue_rows(const charl__enqueue *e, const extents *x, bool local)
 {
     const attention_attr *a = e->attr;
-    const bool local = charl__attention_in_groups(e->dev);
     const int sharing = a->heads / a->kv_heads;
     const size_t head = (size_t)x->d * charl_dtype_size(e->in[1]->dtype);
     const int64_t groups = x->b * (local ? a->heads : (int64_t)a->kv_heads * ((sharing + QUERIES - 1) / QUERIES));
@@ -77,7 +81,7 @@ static charl_status continue_rows(const charl__enqueue *e, const extents *x)
         .entry = local ? "charl_continue_local" : "charl_continue",
         .params = {{"ACT", .text = charl__kernel_type(e->in[0]->dtype)}, {"D", x->d}, {"CHARL_VEC", local ? 1 : 16}},
         .local = {local ? CHARL__ATTENTION_GROUP : 1},
-        .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]), charl__out(e->out[0]),
+        .args = {charl__in(e->in[0]), charl__inout(e->in[1]), charl__in(e->in[2]), charl__out(e->out[0]),
                  charl__i32((int32_t)e->in[1]->shape.dim[1]), charl__i32(a->heads), charl__i32(a->kv_heads),
                  charl__f32(a->scale)},
         .label = e->label,
@@ -85,8 +89,7 @@ static charl_status continue_rows(const charl__enqueue *e, const extents *x)
 
     l.global[0] = (size_t)groups * l.local[0];
     if (local) {
-        charl__launch_set(&l, "BY_16",
-                          head % 16 == 0 && (size_t)e->in[1]->offset * charl_dtype_size(e->in[1]->dtype) % 16 == 0);
+        charl__launch_set(&l, "BY_16", head % 16 == 0 && begins_by_16(e->in[0]) && begins_by_16(e->in[1]));
     }
     return charl__launch_enqueue(e->dev, &l);
 }
@@ -95,14 +98,15 @@ static charl_status enqueue(const charl__enqueue *e)
 {
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents_get(&e->in[0]->shape, a);
+    const bool local = charl__attention_in_groups(e->dev);
 
     if (x.b * x.t == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(keep(e, &x));
+    CHARL_TRY(a->begins || !local ? keep(e, &x) : CHARL_OK); /* else the kernel in local memory does */
     return a->begins
                ? charl__attention_forward(e, e->in[0], e->out[0], charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0))
-               : continue_rows(e, &x);
+               : continue_rows(e, &x, local);
 }
 
 /* Row r of qkv is position `position` of `sequence`, which the cache holds up to `held`. */
