@@ -4,7 +4,7 @@
  *   charl_max_row   the same of [outer, n], whose rows are long
  *   charl_gradient  out[o, j, i] = g[o, i] if j is index[o, i], else 0
  *
- * Specialised by   ACT
+ * Specialised by   ACT; GROUP of charl_max_row (default 256)
  * Launch           1-D: one work-item per element of the output; charl_max_row: a group of GROUP.
  * Numerics         exact.
  */

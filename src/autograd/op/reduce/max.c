@@ -5,7 +5,7 @@
 #include "autograd/launch/rows.h"
 #include "charl/ops.h"
 
-enum { GROUP = 256, LONG_ROW = 1024 };
+enum { GROUP = 256, LONG_ROW = 256, LARGE_GROUP = 1024, LONGER_ROW = 16384 };
 
 typedef struct max_attr {
     int axis; /* may count from the end */
@@ -50,10 +50,14 @@ static charl_status enqueue(const charl__enqueue *e)
     l.args[2] = charl__out(e->out[1]);
     if (inner == 1 && n >= LONG_ROW && !charl__is_ungrouped(e->dev) &&
         charl_device_get_info(e->dev)->max_group >= GROUP) {
+        const int group =
+            n >= LONGER_ROW && charl_device_get_info(e->dev)->max_group >= LARGE_GROUP ? LARGE_GROUP : GROUP;
+
         l.entry = "charl_max_row";
+        charl__launch_set(&l, "GROUP", group);
         l.args[3] = charl__i32((int32_t)n);
-        l.local[0] = GROUP;
-        l.global[0] = (size_t)total * GROUP;
+        l.local[0] = (size_t)group;
+        l.global[0] = (size_t)(total * group);
     } else {
         l.args[3] = charl__i64(total);
         l.args[4] = charl__i64(n);
@@ -163,6 +167,7 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis1},
     {.in = {CHARL_B(F32, 16, 7, 6)}, .attr = &last},
     {.in = {CHARL_B(F32, 16, 1300)}, .attr = &last, .skip_gradient = true},
+    {.in = {CHARL_B(F32, 8, 17000)}, .attr = &last, .skip_gradient = true},
 };
 
 static void onnx(const charl__onnx_node *n)
