@@ -61,16 +61,16 @@ struct charl_generator {
     sequence *sequences;
     int64_t positions; /* of a sequence in the cache */
     charl__ring *ring;
-    int32_t *best;                          /* [count] tokens that `next` found */
-    float *largest;                         /* [count] their logits */
     int32_t *record;                        /* [count] tokens, [count] positions: what `next` reads */
     charl_tensor *token, *position, *begun; /* `begun`: the sequence that `begin` works for */
     charl__kv_cache *cache;                 /* NULL: every token costs a pass over the window */
     piece begin, next;
-    charl_pinned *pinned;
-    float *logits;    /* [count, width] */
-    float *penalized; /* [width] */
-    bool *seen;       /* [vocab]: in the window */
+    charl_pinned *pinned; /* of logits, largest and best */
+    float *logits;        /* [count, width] */
+    float *largest;       /* [count] logits of the tokens that `next` found */
+    int32_t *best;        /* [count] those tokens */
+    float *penalized;     /* [width] */
+    bool *seen;           /* [vocab]: in the window */
 };
 
 static void piece_fini(piece *p)
@@ -102,8 +102,6 @@ void charl_generator_close(charl_generator *g)
     charl_tokenizer_destroy(g->tokenizer);
     charl_free(g->sequences);
     charl_free(g->record);
-    charl_free(g->best);
-    charl_free(g->largest);
     charl_free(g->penalized);
     charl_free(g->seen);
     charl_free(g->checkpoint);
@@ -294,17 +292,17 @@ charl_status charl__generator_build(charl_generator *g, int64_t count, int64_t n
     const int64_t rows = rows_for(g, n);
     const charl_shape each = {2, {count, 1}};
     charl_device *dev = g->session.dev;
-    void *logits;
+    void *results;
 
     most = most < g->window ? most : g->window;
     g->positions = rows > most ? rows : most;
     CHARL_TRY(charl__alloc_array(count, sizeof *g->sequences, &g->sequences));
     g->count = count;
     CHARL_TRY(charl__alloc_array(2 * count, sizeof *g->record, &g->record));
-    CHARL_TRY(charl__alloc_array(count, sizeof *g->best, &g->best));
-    CHARL_TRY(charl__alloc_array(count, sizeof *g->largest, &g->largest));
-    CHARL_TRY(charl_pinned_create(dev, (size_t)(count * g->width) * sizeof(float), &g->pinned, &logits));
-    g->logits = logits;
+    CHARL_TRY(charl_pinned_create(dev, (size_t)(count * (g->width + 2)) * sizeof(float), &g->pinned, &results));
+    g->logits = results;
+    g->largest = g->logits + count * g->width;
+    g->best = (int32_t *)(g->largest + count);
     CHARL_TRY(charl__ring_create(dev, (size_t)(2 * count) * sizeof(int32_t), RECORDS, &g->ring));
     CHARL_TRY(charl__tensor_view(charl__ring_buffer(g->ring), CHARL_I32, &each, 0, &g->token));
     CHARL_TRY(charl__tensor_view(charl__ring_buffer(g->ring), CHARL_I32, &each, count, &g->position));
@@ -488,9 +486,12 @@ static charl_status run_begin(charl_generator *g, int64_t i)
 static charl_status read_best(charl_generator *g, int32_t *tokens)
 {
     const size_t bytes = (size_t)g->count * sizeof(int32_t);
+    const charl_tensor *best = charl_var_get_tensor(g->next.best), *largest = charl_var_get_tensor(g->next.largest);
 
-    CHARL_TRY(charl_tensor_read(charl_var_get_tensor(g->next.best), g->best, bytes));
-    CHARL_TRY(charl_tensor_read(charl_var_get_tensor(g->next.largest), g->largest, bytes));
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, best->buffer, (size_t)best->offset * sizeof(int32_t), g->best,
+                                 bytes, false)); /* waited for below */
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, largest->buffer, (size_t)largest->offset * sizeof(float),
+                                 g->largest, bytes, true));
     for (int64_t i = 0; i < g->count; i++) {
         if (g->sequences[i].steps) {
             CHARL_REQUIRE(isfinite(g->largest[i]), CHARL_ERR_NONFINITE,
