@@ -43,6 +43,31 @@
  *          check(charl_data_parallel_step(dp, optimizer, 1e-3F));
  *      }
  *
+ *  An audit looks for a device that computes wrong values without an error. Before a step every rank computes the
+ *  gradient of the next rank's slices, whose rows options.rows writes; the step compares and fails with ERR_AUDIT:
+ *
+ *      for (int64_t step = 0; step < 1000; step++) {
+ *          if (step % 100 == 0) {
+ *              check(charl_data_parallel_audit(dp));
+ *          }
+ *          write_rows(g, &mine);
+ *          check(charl_data_parallel_run(dp, 0));
+ *          check(charl_data_parallel_step(dp, optimizer, 1e-3F));
+ *      }
+ *
+ *  With options.balance some steps are measured. When slices in proportion to the ranks' speed would make a step at
+ *  least 10 % shorter, the graphs are built again for them:
+ *
+ *      bool divides;
+ *
+ *      check(charl_data_parallel_balance(dp, &divides)); // after a step
+ *      if (divides) {
+ *          charl_graph_destroy(g);
+ *          check(charl_data_parallel_divide(dp));
+ *          g = build(charl_data_parallel_get_slices(dp, 0));
+ *          check(charl_data_parallel_compile(dp, &g, 1));
+ *      }
+ *
  *  Neither the number of passes nor any other option but reduce_dtype changes a bit of the result.
  *
  *  Destroy graphs and optimizer first, then this object, then the parameters. It belongs to the thread of the
@@ -72,6 +97,12 @@ typedef struct charl_data_parallel_options {
     /* ZeRO stage 1: every rank keeps the optimizer state of its shard of each bucket and updates that shard;
      * elementwise optimizers only (charl_optimizer_is_elementwise) */
     bool shard_optimizer;
+    /* measure steps, for charl_data_parallel_balance */
+    bool balance;
+    /* for charl_data_parallel_audit; NULL: none. Write the rows of `slices`, of the step that is audited, to the inputs
+     * of graph `graph`, as before a pass */
+    charl_status (*rows)(void *ctx, int graph, const charl_slices *slices);
+    void *ctx; /* of rows */
 } charl_data_parallel_options;
 
 /** One pass of a step. */
@@ -80,13 +111,20 @@ typedef struct charl_data_parallel_pass {
     charl_slices slices; /* the inputs of that graph must hold the rows of these slices */
 } charl_data_parallel_pass;
 
+/** What audits have found. */
+typedef struct charl_data_parallel_audits {
+    int64_t count;  /* audits in which all ranks agreed */
+    double seconds; /* that audits have taken on this rank */
+    int suspect;    /* the one rank that the last audit has named; -1: none, or several */
+} charl_data_parallel_audits;
+
 /** Create the object and plan the steps of this rank, which has the slices `mine`. options may be NULL. comm is
  *  borrowed.
  *
  *  Blocks. Collective. Owned: destroy with charl_data_parallel_destroy.
  *  Errors: ERR_CONFIG   the algorithm is unknown, or a rank has fewer slices than passes
- *          ERR_INVALID  slices that charl/slices.h did not make, a dtype other than f32 and bf16, or a negative or NaN
- *                       bucket_mb or passes
+ *          ERR_INVALID  slices that charl/slices.h did not make, a dtype other than f32 and bf16, a negative or NaN
+ *                       bucket_mb or passes, or with balance ranks whose slices do not follow one another
  *          ERR_COMM, ERR_NOMEM. Every rank gets the same status. */
 charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mine,
                                         const charl_data_parallel_options *options,
@@ -103,7 +141,7 @@ charl_data_parallel_pass charl_data_parallel_get_pass(const charl_data_parallel 
 
 /** Compile the n graphs of a step, one for each charl_data_parallel_get_slices. They have been built with their
  *  gradients and not compiled. Lays out their parameters, with the gradients in memory that the ranks sum. Graphs and
- *  parameters are borrowed. Call it once.
+ *  parameters are borrowed. Call it once, and after each charl_data_parallel_divide.
  *
  *  Blocks. Collective.
  *  Errors: as charl_graph_compile, agreed: every rank gets the same status
@@ -111,7 +149,9 @@ charl_data_parallel_pass charl_data_parallel_get_pass(const charl_data_parallel 
  *                       gradients already or, with shard_optimizer, other graphs or optimizers use them; or n is not
  *                       the number of graphs
  *          ERR_CONFIG   the algorithm is unsuitable, the ranks built different graphs, or with accumulation a graph
- *                       needs a sum over the whole batch in the middle of a pass, as batch norm does
+ *                       needs a sum over the whole batch in the middle of a pass, as batch norm does; with `rows`, the
+ *                       ranks cannot compute each other's slices: they have blocks of different sizes, or the graph
+ *                       has batch norm and gradients are summed in bf16
  *          ERR_COMM */
 charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *const *graphs, int n) CHARL_MUST_CHECK;
 
@@ -126,10 +166,41 @@ charl_status charl_data_parallel_compile_evaluation(charl_data_parallel *dp, cha
  *  Errors: ERR_INVALID  not compiled, or out of order; ERR_COMM, ERR_DEVICE. */
 charl_status charl_data_parallel_run(charl_data_parallel *dp, int i) CHARL_MUST_CHECK;
 
+/** Audit the next step. Call it between two steps, after charl_optimizer_begin where there are step parameters
+ *  (charl/steps.h) and before the rows of the step are written: it asks options.rows for those of other ranks.
+ *  charl_data_parallel_reduce compares. No bit of the training changes.
+ *
+ *  Compared are the parameters, the gradients that two ranks have computed of the same slices, the losses that are
+ *  kept, the gradients before they are sent, and their sums. Where two ranks differ, a third one decides; of two ranks
+ *  both are named. A single rank computes its own slices twice. The devices must compute the same bits
+ *  (docs/exactness.md).
+ *
+ *  Blocks. Collective. Cost: one more run of the graphs, two with batch norm on several ranks; the step reads
+ *  parameters, gradients and their sums back to the host.
+ *  Errors: ERR_INVALID  no options.rows, or in the middle of a step
+ *          those of options.rows; ERR_COMM, ERR_DEVICE */
+charl_status charl_data_parallel_audit(charl_data_parallel *dp) CHARL_MUST_CHECK;
+/** Audits so far. Local. */
+charl_data_parallel_audits charl_data_parallel_get_audits(const charl_data_parallel *dp);
+
+/** Between two steps, with options.balance: *divides, whether charl_data_parallel_divide should give the ranks other
+ *  slices. Of five measured steps the median counts; they wait for the device. Blocks when all are measured, else
+ *  Async. Collective. Errors: ERR_COMM. */
+charl_status charl_data_parallel_balance(charl_data_parallel *dp, bool *divides) CHARL_MUST_CHECK;
+
+/** Take the slices that charl_data_parallel_balance has decided on. The graphs have been destroyed, also those of
+ *  evaluations; parameters and optimizers stay. The state is that before charl_data_parallel_compile: create graphs for
+ *  charl_data_parallel_get_slices and compile them.
+ *
+ *  Blocks. Collective. Errors: ERR_INVALID  there is nothing to divide; ERR_COMM, ERR_DEVICE, ERR_NOMEM. */
+charl_status charl_data_parallel_divide(charl_data_parallel *dp) CHARL_MUST_CHECK;
+
 /** Complete the all-reduce of the step: wait for the other ranks. What is enqueued afterwards, such as
  *  charl_param_read_gradient, sees the sums of the gradients over the global batch. charl_data_parallel_step calls it
  *  unless you have. Blocks. Collective.
- *  Errors: ERR_INVALID  passes are missing; ERR_COMM with the rank that died or fell silent; ERR_DEVICE. */
+ *  Errors: ERR_INVALID  passes are missing; ERR_COMM with the rank that died or fell silent; ERR_DEVICE
+ *          ERR_AUDIT    an audit has found ranks that differ; the message names them. Every rank gets the same status,
+ *                       and the parameters are those before the step */
 charl_status charl_data_parallel_reduce(charl_data_parallel *dp) CHARL_MUST_CHECK;
 
 /** Update the parameters: charl_data_parallel_reduce, charl_optimizer_step and, with a sharded optimizer, the exchange

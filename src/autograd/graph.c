@@ -244,6 +244,11 @@ const char *charl__graph_collective(const charl_graph *g)
     return NULL;
 }
 
+charl_steps *charl__graph_steps(const charl_graph *g)
+{
+    return g->steps;
+}
+
 void charl__graph_count_from(charl_graph *g, uint64_t n)
 {
     g->runs = n;

@@ -35,6 +35,8 @@ charl_status charl__graph_move(charl_graph *g, const charl_slices *slices) CHARL
 /** Keep the operators of g apart, without fusion, so that charl__graph_check can look at each. Before the graph is prepared. Its results have
  *  the same bits. */
 void charl__graph_set_checkable(charl_graph *g, bool checkable);
+/** The step parameters of a compiled graph: those that it was given, or its own. Borrowed. */
+charl_steps *charl__graph_steps(const charl_graph *g);
 /** Count the next run as run n, from 0, where the graph counts steps by itself (charl/steps.h): random draws depend on it. */
 void charl__graph_count_from(charl_graph *g, uint64_t n);
 /** From the next run on: read back what every operator of a checkable graph computes, and end the run with ERR_NONFINITE at the first NaN

@@ -306,7 +306,7 @@ static const struct {
 } faults[] = {{"kill", fault_kill}, {"stop", fault_stop}, {"segv", fault_segv}, {"raise", fault_raise},
               {"hang", fault_hang}, {"spin", fault_spin}, {"exit", fault_exit}, {"fail", fault_fail}};
 
-static const char *const weight_faults[] = {"flip", "flip_gradient", "flip_sum", "nan"}; /* train/metrics/phase.c */
+static const char *const weight_faults[] = {"flip", "flip_gradient", "flip_sum", "nan"}; /* parallel/phase.c */
 
 static const char *const points[] = {
 #define POINT(name) name,

@@ -284,7 +284,8 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *o, &o));
     o->set = set;
     set->users++;
-    set->optimizers++;
+    o->next = set->optimizers;
+    set->optimizers = o;
     CHARL_TRY_CLEANUP(take_config(o, config));
     CHARL_TRY_CLEANUP(choose(o, config));
     o->steps = steps;
@@ -302,16 +303,24 @@ cleanup:
     return st;
 }
 
-void charl__optimizer_unbind(charl_optimizer *o)
+void charl__optimizers_unbind(const charl_params *set)
 {
-    charl__recording_destroy(o->recording);
-    o->recording = NULL;
+    for (charl_optimizer *o = set->optimizers; o; o = o->next) {
+        charl__recording_destroy(o->recording);
+        o->recording = NULL;
+        o->set->users -= !o->unbound;
+        o->unbound = true;
+    }
 }
 
-charl_status charl__optimizer_rebind(charl_optimizer *o)
+charl_status charl__optimizers_rebind(const charl_params *set)
 {
-    CHARL_INVARIANT(!o->recording);
-    return record(o);
+    for (charl_optimizer *o = set->optimizers; o; o = o->next) {
+        CHARL_TRY(o->unbound ? record(o) : CHARL_OK);
+        o->set->users += o->unbound;
+        o->unbound = false;
+    }
+    return CHARL_OK;
 }
 
 charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config, charl_optimizer **out)
@@ -355,6 +364,12 @@ charl_status charl_optimizer_begin(charl_optimizer *o, float lr)
 void charl_optimizer_destroy(charl_optimizer *o)
 {
     if (o) {
+        charl_optimizer **at = &o->set->optimizers;
+
+        while (*at != o) {
+            at = &(*at)->next;
+        }
+        *at = o->next;
         charl__recording_destroy(o->recording);
         for (int k = 0; k < CHARL_OPTIM_MAX_STATES; k++) {
             charl__buffer_release(o->state[k]);
@@ -366,8 +381,7 @@ void charl_optimizer_destroy(charl_optimizer *o)
         }
         charl__tensor_sums_destroy(o->sums);
         charl_free((void *)(uintptr_t)o->config.settings);
-        o->set->users--;
-        o->set->optimizers--;
+        o->set->users -= !o->unbound;
         charl_free(o->state_at);
         charl_free(o->own);
         charl_free(o->trains);

@@ -131,6 +131,8 @@ struct charl_optimizer {
     int64_t learned_at;
     uint64_t applied;       /* step of the data-parallel object whose gradients it has applied */
     bool asks_begin, begun; /* charl_optimizer_begin opens a step; it has */
+    bool unbound;           /* charl__optimizers_unbind */
+    charl_optimizer *next;  /* of the same set */
 };
 
 /** A launch of a kernel whose parameters are those of kernels/optim/optim.clh, then `own`. */
@@ -184,10 +186,10 @@ void charl__optimizer_learn(charl_optimizer *o, const charl__norm_record *r, int
 /** Fill in what the next step of `o` reads from the record: lr, and the update. Blocks where steps may be skipped and the optimizer has
  *  learned nothing for CHARL_OPTIM_WINDOW / 2 steps. Errors: ERR_DEVICE. */
 charl_status charl__optimizer_fill(charl_optimizer *o, float lr, charl__step_params *record) CHARL_MUST_CHECK;
-/** Let go of the set's arenas, before the memory that they lie in goes; and record with those that
- *  it has now. Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE. */
-void charl__optimizer_unbind(charl_optimizer *o);
-charl_status charl__optimizer_rebind(charl_optimizer *o) CHARL_MUST_CHECK;
+/** Let the optimizers of a set release its arenas, before their memory is freed; and record with the arenas that it has now.
+ *  Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE. */
+void charl__optimizers_unbind(const charl_params *set);
+charl_status charl__optimizers_rebind(const charl_params *set) CHARL_MUST_CHECK;
 /** Launches of an update, those that look at the gradient's parts before the graph has run
  *  included. 0 without an optimizer. */
 int charl__optimizer_launches(const charl_optimizer *o);

@@ -10,16 +10,10 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "dist/allreduce/allreduce_device.h"
+#include "parallel/audit.h"
 #include "parallel/optimizer_shard.h"
 
 static const double DEFAULT_BUCKET_MB = 25;
-
-charl_status charl__data_parallel_create(charl_comm *comm, charl_data_parallel **out)
-{
-    CHARL_TRY(charl__alloc(sizeof **out, out));
-    **out = (charl_data_parallel){.comm = comm, .passes = 1};
-    return CHARL_OK;
-}
 
 charl_status charl__data_parallel_plan(charl_data_parallel *dp, const charl_slices *mine, int passes, bool accumulates)
 {
@@ -71,10 +65,29 @@ charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params 
     return dp->shards ? charl_comm_agree(dp->comm, charl__shard_create(dp)) : CHARL_OK;
 }
 
-charl_status charl__data_parallel_disconnect(charl_data_parallel *dp)
+/* What belongs to the graphs. */
+static void discard_graphs(charl_data_parallel *dp)
+{
+    for (int k = 0; k < dp->n_kept; k++) {
+        charl_free(dp->kept[k]);
+    }
+    charl_free(dp->kept);
+    charl_free(dp->graph);
+    charl__audit_destroy(dp->audit);
+    dp->kept = NULL;
+    dp->n_kept = 0;
+    dp->graph = NULL;
+    dp->audit = NULL;
+    dp->is_compiled = false;
+}
+
+/* Release what connect made; the parameters keep their values. Collective; agreed. */
+static charl_status disconnect(charl_data_parallel *dp)
 {
     charl_status st = CHARL_OK;
 
+    discard_graphs(dp);
+    charl__optimizers_unbind(dp->params);
     if (dp->shards) { /* devices of other ranks may not share theirs */
         st = charl__grad_reducer_shares_values(dp->reducer) ? charl__params_move(dp->params, NULL) : CHARL_OK;
         CHARL_TRY(charl_comm_agree(dp->comm, st));
@@ -92,15 +105,15 @@ charl_status charl__data_parallel_disconnect(charl_data_parallel *dp)
 
 charl_status charl__data_parallel_prepare(charl_data_parallel *dp)
 {
-    return dp->accum ? charl__grad_accum_prepare(dp->accum, dp->params) : CHARL_OK;
+    CHARL_TRY(dp->accum ? charl__grad_accum_prepare(dp->accum, dp->params) : CHARL_OK);
+    return charl__audit_create(dp);
 }
 
 /* The k-th value that a pass completes: its partial sums are added to those of earlier passes, and after the last pass to those of the other
- * ranks. ctx is the object. */
-static charl_status complete_accumulated(void *ctx, charl_tensor *lanes, charl_tensor *sum)
+ * ranks. */
+static charl_status complete_accumulated(charl_data_parallel *dp, charl_tensor *lanes, charl_tensor *sum)
 {
     charl_status st = CHARL_OK;
-    charl_data_parallel *dp = ctx;
     const int64_t n = charl__tensor_count(sum), partial = charl__tensor_count(lanes);
     float *v = NULL;
 
@@ -127,28 +140,64 @@ cleanup:
     return st;
 }
 
-void charl__data_parallel_attach(charl_data_parallel *dp, charl_graph *g, bool trains,
-                                 const charl__data_parallel_hooks *hooks)
+charl_status charl__data_parallel_sum(charl_data_parallel *dp, charl_tensor *lanes, charl_tensor *sum)
 {
-    const charl__data_parallel_hooks own = {charl__grad_reducer_collective, charl__grad_reducer_ready, dp->reducer};
-    const charl__data_parallel_hooks *h = hooks ? hooks : &own;
+    return dp->accum ? complete_accumulated(dp, lanes, sum) : charl__grad_reducer_collective(dp->reducer, lanes, sum);
+}
 
-    if (dp->accum && trains && !hooks) {
-        charl__graph_on_collective(g, complete_accumulated, dp);
+/* Hooks of a graph with gradients. */
+static charl_status on_sum(void *ctx, charl_tensor *lanes, charl_tensor *sum)
+{
+    charl_data_parallel *dp = ctx;
+
+    return charl__audit_is_on(dp->audit) ? charl__audit_sum(dp, lanes, sum) : charl__data_parallel_sum(dp, lanes, sum);
+}
+
+static charl_status on_ready(void *ctx, int64_t begin, int64_t count)
+{
+    const charl_data_parallel *dp = ctx;
+
+    return charl__audit_is_trial(dp->audit) ? CHARL_OK : charl__grad_reducer_ready(dp->reducer, begin, count);
+}
+
+static void attach(charl_data_parallel *dp, charl_graph *g, bool trains)
+{
+    if (trains && (dp->accum || dp->reducer)) {
+        charl__graph_on_collective(g, on_sum, dp);
     } else if (dp->reducer) {
-        charl__graph_on_collective(g, h->collective, h->ctx);
+        charl__graph_on_collective(g, charl__grad_reducer_collective, dp->reducer);
     }
-    if (dp->reducer && trains && !dp->accum) {
-        charl__graph_on_ready(g, h->ready, h->ctx, charl__data_parallel_bucket(dp, dp->params));
-    }
-    if (dp->accum && trains) {
+    if (trains && dp->accum) {
         charl__graph_use_gradients(g, charl__grad_accum_gradients(dp->accum));
+    } else if (trains && dp->reducer) {
+        charl__graph_on_ready(g, on_ready, dp, charl__data_parallel_bucket(dp, dp->params));
     }
 }
 
-charl_status charl__data_parallel_ready(charl_data_parallel *dp)
+charl_status charl__data_parallel_compile(charl_data_parallel *dp, charl_graph *g, int shape, const charl_graph *memory)
 {
-    return dp->accum && dp->reducer ? charl__grad_reducer_ready_all(dp->reducer) : CHARL_OK;
+    if (memory) {
+        charl__graph_share_activations(g, memory);
+    }
+    if (shape >= 0) {
+        if (!dp->graph) {
+            CHARL_TRY(charl__alloc_array(charl__data_parallel_shapes(dp), sizeof(charl_graph *), &dp->graph));
+        }
+        dp->graph[shape] = g;
+        CHARL_TRY(charl__audit_check(dp, g));
+    }
+    attach(dp, g, shape >= 0);
+    CHARL_TRY(charl_graph_compile(g));
+    return charl_graph_warm_up(g);
+}
+
+charl_status charl__data_parallel_finish(charl_data_parallel *dp)
+{
+    CHARL_TRY(charl_comm_agree(dp->comm, charl__optimizers_rebind(dp->params)));
+    CHARL_TRY(charl__grad_reducer_check(dp->reducer, dp->graph[0]));
+    dp->pass = dp->passes;
+    dp->reduced = dp->is_compiled = true;
+    return CHARL_OK;
 }
 
 /* A graph over other slices, or other parameters, would compute sums that are not those of the batch. */
@@ -192,17 +241,21 @@ static charl_status plan(charl_data_parallel *dp, const charl_slices *mine, cons
         mine->first, mine->first + mine->count, mine->total, made.n_lanes, mine->n_lanes);
     CHARL_REQUIRE(ranks > 1 || mine->count == mine->total, CHARL_ERR_INVALID, "the only rank has %d of %d slices",
                   mine->count, mine->total);
+    dp->slices = made;
+    dp->wanted = o->passes;
+    dp->rows = o->rows;
+    dp->ctx = o->ctx;
     snprintf(dp->algorithm, sizeof dp->algorithm, "%s", o->allreduce ? o->allreduce : "auto");
     dp->bucket_mb = o->no_overlap ? 0 : o->bucket_mb > 0 ? o->bucket_mb : DEFAULT_BUCKET_MB;
     dp->reduce_dtype = o->reduce_dtype;
     dp->shards = o->shard_optimizer && ranks > 1;
-    return CHARL_OK;
+    return charl__balance_init(dp, o->balance);
 }
 
 /* Every rank accumulates if one does: the gradients lie in other places then. */
-static charl_status plan_passes(charl_data_parallel *dp, const charl_slices *mine, int wanted)
+static charl_status plan_passes(charl_data_parallel *dp, const charl_slices *mine)
 {
-    const int least = charl__grad_accum_least(mine->count), passes = wanted > least ? wanted : least;
+    const int least = charl__grad_accum_least(mine->count), passes = dp->wanted > least ? dp->wanted : least;
     int64_t most = passes;
 
     CHARL_TRY(charl_comm_reduce_i64(dp->comm, CHARL_COMM_MAX, &most, 1));
@@ -220,10 +273,14 @@ charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mi
     charl_data_parallel *dp = NULL;
 
     *out = NULL;
-    st = charl__data_parallel_create(comm, &dp);
-    st = st == CHARL_OK ? plan(dp, mine, &o) : st;
+    st = charl__alloc(sizeof *dp, &dp);
+    if (st == CHARL_OK) {
+        *dp = (charl_data_parallel){.comm = comm, .passes = 1, .audits.suspect = -1};
+        st = plan(dp, mine, &o);
+    }
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
-    CHARL_TRY_CLEANUP(plan_passes(dp, mine, o.passes));
+    CHARL_TRY_CLEANUP(charl__balance_count(dp));
+    CHARL_TRY_CLEANUP(plan_passes(dp, mine));
     *out = dp;
     dp = NULL;
 cleanup:
@@ -287,33 +344,18 @@ static charl_status prepare_all(charl_data_parallel *dp, charl_params *set, char
     if (set) {
         set->reduce_dtype = dp->reduce_dtype;
     }
-    if (!dp->graph) { /* an earlier call may have failed after this */
-        CHARL_TRY(charl__alloc_array(n, sizeof(charl_graph *), &dp->graph));
-    }
     for (int k = 0; k < n; k++) {
         CHARL_TRY(prepare(dp, set, g[k], k));
-        dp->graph[k] = g[k];
     }
-    return CHARL_OK;
-}
-
-static charl_status compile(charl_data_parallel *dp, charl_graph *g, bool trains)
-{
-    charl__data_parallel_attach(dp, g, trains, NULL);
-    CHARL_TRY(charl_graph_compile(g));
-    CHARL_TRY(charl_graph_warm_up(g)); /* no rank compiles kernels while others wait in a sum */
     return CHARL_OK;
 }
 
 /* Graphs of several passes run one after another, so they share the memory of the first, which has most slices. */
-static charl_status compile_all(charl_data_parallel *dp)
+static charl_status compile_all(charl_data_parallel *dp, charl_graph *const *g)
 {
     CHARL_TRY(charl__data_parallel_prepare(dp));
     for (int k = 0; k < charl__data_parallel_shapes(dp); k++) {
-        if (k > 0) {
-            charl__graph_share_activations(dp->graph[k], dp->graph[0]);
-        }
-        CHARL_TRY(compile(dp, dp->graph[k], true));
+        CHARL_TRY(charl__data_parallel_compile(dp, g[k], k, k > 0 ? g[0] : NULL));
     }
     return CHARL_OK;
 }
@@ -325,18 +367,15 @@ charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *c
 
     CHARL_TRY(charl_comm_agree(dp->comm, prepare_all(dp, set, graphs, n)));
     CHARL_TRY(charl__data_parallel_connect(dp, set));
-    CHARL_TRY(charl_comm_agree(dp->comm, compile_all(dp)));
-    CHARL_TRY(charl__grad_reducer_check(dp->reducer, graphs[0]));
-    dp->pass = dp->passes;
-    dp->reduced = true;
-    return CHARL_OK;
+    CHARL_TRY(charl_comm_agree(dp->comm, compile_all(dp, graphs)));
+    return charl__data_parallel_finish(dp);
 }
 
 static charl_status compile_evaluation(charl_data_parallel *dp, charl_graph *g)
 {
     CHARL_REQUIRE(dp->params, CHARL_ERR_INVALID, "charl_data_parallel_compile comes first");
     CHARL_TRY(check_graph(&dp->slices, dp->params, g));
-    return compile(dp, g, false);
+    return charl__data_parallel_compile(dp, g, -1, NULL);
 }
 
 charl_status charl_data_parallel_compile_evaluation(charl_data_parallel *dp, charl_graph *g)
@@ -345,42 +384,76 @@ charl_status charl_data_parallel_compile_evaluation(charl_data_parallel *dp, cha
     return charl_comm_agree(dp->comm, compile_evaluation(dp, g));
 }
 
+charl_status charl__data_parallel_enter(const charl_data_parallel *dp, uint64_t step, charl__phase phase)
+{
+    if (dp->entered) {
+        dp->entered(dp->entered_ctx, phase);
+    }
+    return charl__phase_enter(dp->comm, (int64_t)step, phase, dp->params);
+}
+
+charl_status charl__data_parallel_run_pass(charl_data_parallel *dp, int i, const charl_slices *slices, uint64_t step)
+{
+    charl_graph *g = dp->graph[charl__data_parallel_shape(dp, i)];
+
+    dp->at = 0;
+    charl__graph_count_from(g, step);
+    CHARL_TRY(charl__graph_move(g, slices));
+    CHARL_TRY(charl_graph_run(g));
+    return dp->accum ? charl__grad_accum_fold(dp->accum, i) : CHARL_OK;
+}
+
+/* The first pass of a step begins. */
+static charl_status begin_step(charl_data_parallel *dp)
+{
+    dp->pass = 0;
+    dp->reduced = false;
+    dp->step++;
+    CHARL_TRY(charl__data_parallel_enter(dp, dp->step, CHARL__PHASE_BACKWARD));
+    return charl__balance_begin(dp);
+}
+
+/* The last one has run: the gradients of accumulated passes are added up over the ranks. */
+static charl_status end_passes(charl_data_parallel *dp)
+{
+    CHARL_TRY(dp->accum && dp->reducer ? charl__grad_reducer_ready_all(dp->reducer) : CHARL_OK);
+    return charl__balance_end(dp);
+}
+
 charl_status charl_data_parallel_run(charl_data_parallel *dp, int i)
 {
     CHARL_GIVEN(dp);
-    charl_graph *g;
+    const bool begins = dp->pass == dp->passes && dp->reduced;
+    const int next = begins ? 0 : dp->pass;
 
-    CHARL_REQUIRE(dp->params, CHARL_ERR_INVALID, "charl_data_parallel_compile comes first");
-    if (dp->pass == dp->passes && dp->reduced) { /* a new step */
-        dp->pass = 0;
-        dp->reduced = false;
-        dp->step++;
+    CHARL_REQUIRE(dp->is_compiled, CHARL_ERR_INVALID, "charl_data_parallel_compile comes first");
+    CHARL_REQUIRE(i == next && next < dp->passes, CHARL_ERR_INVALID, "pass %d runs out of order: %s %d of %d is next",
+                  i, next == dp->passes ? "charl_data_parallel_reduce or _step, after pass" : "pass",
+                  next == dp->passes ? next - 1 : next, dp->passes);
+    if (begins) {
+        CHARL_TRY(begin_step(dp));
     }
-    CHARL_REQUIRE(i == dp->pass, CHARL_ERR_INVALID, "pass %d runs out of order: %s %d of %d is next", i,
-                  dp->pass == dp->passes ? "charl_data_parallel_reduce or _step, after pass" : "pass",
-                  dp->pass == dp->passes ? dp->pass - 1 : dp->pass, dp->passes);
-    g = dp->graph[charl__data_parallel_shape(dp, i)];
-    dp->at = 0;
-    charl__graph_count_from(g, dp->step - 1);
-    CHARL_TRY(charl__graph_move(g, charl__data_parallel_slices(dp, i)));
-    CHARL_TRY(charl_graph_run(g));
-    if (dp->accum) {
-        CHARL_TRY(charl__grad_accum_fold(dp->accum, i));
-    }
+    CHARL_TRY(charl__data_parallel_run_pass(dp, i, charl__data_parallel_slices(dp, i), dp->step - 1));
     dp->pass++;
-    return dp->pass == dp->passes ? charl__data_parallel_ready(dp) : CHARL_OK;
+    return dp->pass == dp->passes ? end_passes(dp) : CHARL_OK;
 }
 
 charl_status charl_data_parallel_reduce(charl_data_parallel *dp)
 {
     CHARL_GIVEN(dp);
-    CHARL_REQUIRE(dp->params && dp->pass == dp->passes, CHARL_ERR_INVALID,
+    CHARL_REQUIRE(dp->is_compiled && dp->pass == dp->passes, CHARL_ERR_INVALID,
                   "%d of %d passes have run; HINT charl_data_parallel_run", dp->pass, dp->passes);
-    if (!dp->reduced) {
-        CHARL_TRY(charl__grad_reducer_begin(dp->reducer));
-        CHARL_TRY(charl__grad_reducer_finish(dp->reducer));
-        dp->reduced = true;
+    if (dp->reduced) {
+        return CHARL_OK;
     }
+    CHARL_TRY(charl__data_parallel_enter(dp, dp->step, CHARL__PHASE_DEVICE));
+    CHARL_TRY(charl__audit_take(dp));
+    CHARL_TRY(charl__grad_reducer_begin(dp->reducer));
+    CHARL_TRY(charl__data_parallel_enter(dp, dp->step, CHARL__PHASE_ALLREDUCE));
+    CHARL_TRY(charl__grad_reducer_finish(dp->reducer));
+    CHARL_TRY(charl__data_parallel_enter(dp, dp->step, CHARL__PHASE_OPTIMIZER));
+    CHARL_TRY(charl__audit_compare(dp));
+    dp->reduced = true;
     return CHARL_OK;
 }
 
@@ -399,6 +472,33 @@ charl_status charl_data_parallel_step(charl_data_parallel *dp, charl_optimizer *
     optimizer->applied = dp->step;
     CHARL_TRY(charl__shard_publish(dp));
     return CHARL_OK;
+}
+
+charl_status charl_data_parallel_divide(charl_data_parallel *dp)
+{
+    CHARL_GIVEN(dp);
+    const int rank = charl_comm_rank(dp->comm);
+    charl_status st = CHARL_OK;
+    charl_slices mine;
+    int first = 0;
+
+    CHARL_REQUIRE(dp->balance.divides, CHARL_ERR_INVALID,
+                  "the ranks have their slices; HINT charl_data_parallel_balance says when to divide the batch anew");
+    for (int r = 0; r < rank; r++) {
+        first += dp->balance.count[r];
+    }
+    st = charl_slices_range(dp->slices.total, first, dp->balance.count[rank], &mine);
+    st = st == CHARL_OK ? charl_device_sync(dp->params->dev) : st;
+    CHARL_TRY(charl_comm_agree(dp->comm, st));
+    CHARL_TRY(disconnect(dp));
+    CHARL_TRY(plan_passes(dp, &mine));
+    dp->balance.divides = false;
+    return CHARL_OK;
+}
+
+charl_data_parallel_audits charl_data_parallel_get_audits(const charl_data_parallel *dp)
+{
+    return dp ? dp->audits : (charl_data_parallel_audits){.suspect = -1};
 }
 
 int64_t charl_data_parallel_get_bytes(const charl_data_parallel *dp)
@@ -428,11 +528,7 @@ void charl_data_parallel_destroy(charl_data_parallel *dp)
             charl__params_free_values(dp->params);
         }
     }
-    for (int k = 0; k < dp->n_kept; k++) {
-        charl_free(dp->kept[k]);
-    }
-    charl_free(dp->kept);
-    charl_free(dp->graph);
+    discard_graphs(dp);
     charl__shard_destroy(dp->shard);
     charl__grad_accum_destroy(dp->accum);
     charl__grad_reducer_destroy(dp->reducer);

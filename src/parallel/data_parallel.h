@@ -1,48 +1,55 @@
 #ifndef CHARL_PARALLEL_DATA_PARALLEL_H
 #define CHARL_PARALLEL_DATA_PARALLEL_H
-/** charl_data_parallel as the trainer drives it, stage by stage:
+/** charl_data_parallel inside: charl_data_parallel_compile in stages. The trainer calls these stages itself, as it chooses the number of passes by
+ *  the memory that graphs take, and has graphs of evaluations share that memory.
  *
- *      plan         divide this rank's slices into accumulation steps        local
- *      connect      place the gradients, connect the all-reduce, shard       collective
- *      prepare      allocate what accumulation needs                         local
- *      attach       hook a graph up, before it is compiled                   local
- *      check        every rank reports the same buckets                      collective
- *      disconnect   back to plan: the batch is divided anew                  collective
+ *      plan         divide this rank's slices into passes                            local
+ *      connect      place the gradients, connect the all-reduce, shard               collective
+ *      prepare      allocate what accumulation and audits need                       local
+ *      compile      connect and compile a graph                                      local
+ *      finish       every rank has the same buckets; optimizers are bound again      collective
  *
- *  plan may be called again, as long as nothing is connected. The public functions call the stages in this order.
+ *  plan may be called again, as long as nothing is connected.
  */
 #include "charl/data_parallel.h"
+#include "parallel/balance.h"
 #include "parallel/grad_accum.h"
 #include "parallel/grad_reducer.h"
+#include "parallel/phase.h"
 
 typedef struct charl__shard charl__shard; /* parallel/optimizer_shard.h */
+typedef struct charl__audit charl__audit; /* parallel/audit.h */
 
 struct charl_data_parallel {
     charl_comm *comm; /* borrowed */
     charl_slices slices;
     char algorithm[64];
-    double bucket_mb; /* 0: all gradients in one bucket */
-    int passes;
-    charl_dtype reduce_dtype; /* of the public functions: the trainer sets that of its parameters */
-    bool shards;              /* the optimizer is divided among ranks */
+    double bucket_mb;   /* 0: all gradients in one bucket */
+    int wanted, passes; /* charl_data_parallel_options.passes; what a step has */
+    charl_dtype reduce_dtype;
+    bool shards; /* the optimizer is divided among ranks */
+    charl_status (*rows)(void *ctx, int graph, const charl_slices *slices);
+    void *ctx;
+    void (*entered)(void *ctx, charl__phase phase); /* NULL, or told of each phase of a step */
+    void *entered_ctx;
 
     charl__grad_accum *accum;     /* NULL: the graphs take all slices in one pass */
     charl_params *params;         /* borrowed; NULL: not connected */
     charl__grad_reducer *reducer; /* NULL: one rank, or not connected */
     charl__shard *shard;          /* NULL: every rank updates all parameters */
+    charl__audit *audit;          /* NULL: rows is, or not connected */
+    charl_data_parallel_audits audits;
+    charl__balance balance;
 
-    /* of programs with a loop of their own */
     charl_graph **graph; /* [charl__data_parallel_shapes], borrowed; NULL: not compiled */
     float **
         kept; /* [n_kept], each [charl__grad_accum_depth][count]: sums of a pass that are completed over passes and ranks */
     int n_kept, at; /* at: completed in this pass so far */
-    int pass;       /* passes of this step that have run */
-    uint64_t step;  /* steps begun */
-    bool reduced;   /* the gradients of this step are summed */
+    bool is_compiled;
+    int pass;      /* passes of this step that have run */
+    uint64_t step; /* steps begun */
+    bool reduced;  /* the gradients of this step are summed */
 };
-
-/** Local. Errors: ERR_NOMEM. */
-charl_status charl__data_parallel_create(charl_comm *comm, charl_data_parallel **out) CHARL_MUST_CHECK;
 
 /** Divide `mine` into `passes` accumulation steps, in place of an earlier plan. With `accumulates`, gradients of even a single pass go through
  *  the accumulator: another rank has several. Local. Errors: as charl__grad_accum_create. */
@@ -61,24 +68,22 @@ int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_p
 
 /** Allocate the gradients of `set`, which is laid out and has values, and connect the all-reduce and the shards. Collective; agreed. */
 charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params *set) CHARL_MUST_CHECK;
-/** Release what connect made; the parameters keep their values. Collective; agreed. */
-charl_status charl__data_parallel_disconnect(charl_data_parallel *dp) CHARL_MUST_CHECK;
-
-/** Allocate the partial sums of passes. No-op without accumulation. Local. */
+/** Allocate the partial sums of passes, and what audits need. Local. */
 charl_status charl__data_parallel_prepare(charl_data_parallel *dp) CHARL_MUST_CHECK;
+/** Compile g, the graph of a shape; -1: a graph without gradients. Its activations take the memory of those of `memory`, NULL: their own. Runs
+ *  it once, so that no rank compiles kernels while others wait in a sum. Local. */
+charl_status charl__data_parallel_compile(charl_data_parallel *dp, charl_graph *g, int shape,
+                                          const charl_graph *memory) CHARL_MUST_CHECK;
+/** Collective. Errors: ERR_CONFIG  the ranks have different buckets. */
+charl_status charl__data_parallel_finish(charl_data_parallel *dp) CHARL_MUST_CHECK;
 
-/** Callbacks of a graph in place of the reducer's own, for a caller that looks at what a rank computes. */
-typedef struct charl__data_parallel_hooks {
-    charl__collective_fn collective;
-    charl__ready_fn ready;
-    void *ctx;
-} charl__data_parallel_hooks;
-
-/** Connect g, not yet compiled; trains: with its gradients. hooks: NULL for the reducer's. Local. */
-void charl__data_parallel_attach(charl_data_parallel *dp, charl_graph *g, bool trains,
-                                 const charl__data_parallel_hooks *hooks);
-
-/** All passes of a step have run: add up the gradients of accumulated passes over the ranks. No-op without accumulation. Local. */
-charl_status charl__data_parallel_ready(charl_data_parallel *dp) CHARL_MUST_CHECK;
+/** A step begins its phase. Errors: those of a fault that a test asks for. */
+charl_status charl__data_parallel_enter(const charl_data_parallel *dp, uint64_t step,
+                                        charl__phase phase) CHARL_MUST_CHECK;
+/** Run the graph of pass i over `slices`, which are alike, as in step number `step`, from 0. Async. Local. */
+charl_status charl__data_parallel_run_pass(charl_data_parallel *dp, int i, const charl_slices *slices,
+                                           uint64_t step) CHARL_MUST_CHECK;
+/** Complete a sum over the batch in the middle of a pass. Collective. */
+charl_status charl__data_parallel_sum(charl_data_parallel *dp, charl_tensor *lanes, charl_tensor *sum) CHARL_MUST_CHECK;
 
 #endif

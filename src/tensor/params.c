@@ -552,7 +552,7 @@ charl_status charl__params_use_half(charl_params *set, charl_dtype dtype)
 {
     CHARL_INVARIANT(set->dev);
     if (!set->half) {
-        CHARL_REQUIRE(set->optimizers == 0, CHARL_ERR_INVALID,
+        CHARL_REQUIRE(!set->optimizers, CHARL_ERR_INVALID,
                       "the optimizer of these parameters updates no copy in %s; HINT compile the graphs in %s before "
                       "charl_optimizer_create",
                       charl_dtype_name(dtype), charl_dtype_name(dtype));

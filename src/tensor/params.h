@@ -70,7 +70,7 @@ struct charl_params {
     bool is_part;   /* the lanes are of part of the batch, and nothing adds them to those of other ranks */
     bool is_joined; /* charl__params_join has added the shares of the gradients of the last run */
     int users;      /* compiled graphs, optimizers and data-parallel objects, which know where the arenas lie */
-    int optimizers; /* of those */
+    struct charl_optimizer *optimizers; /* of those, a list */
 };
 
 /** n floats in whole blocks; the blocks that p takes in its arena. */

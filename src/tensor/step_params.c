@@ -16,6 +16,7 @@ struct charl_steps {
     charl_tensor *scale; /* NULL: none */
     charl_tensor *loss;  /* NULL: not watched */
     bool dynamic;
+    bool tries;    /* charl__steps_try */
     uint64_t seed; /* of steps that a program begins */
 };
 
@@ -72,12 +73,25 @@ void charl__steps_destroy(charl_steps *s)
 charl_status charl__steps_push(charl_steps *s, const charl__step_params *record)
 {
     memcpy(s->next, record, sizeof *record);
-    return charl__ring_push(s->ring, s->next);
+    return charl__steps_push_again(s);
 }
 
 charl_status charl__steps_push_again(charl_steps *s)
 {
-    return charl__ring_push(s->ring, s->next);
+    uint32_t *commit = s->next + offsetof(charl__step_params, commit) / sizeof *s->next;
+    const uint32_t commits = *commit;
+    charl_status st;
+
+    *commit = s->tries ? 0 : commits;
+    st = charl__ring_push(s->ring, s->next);
+    *commit = commits;
+    return st;
+}
+
+charl_status charl__steps_try(charl_steps *s, bool on)
+{
+    s->tries = on;
+    return charl__steps_push_again(s);
 }
 
 charl_status charl__steps_use_scale(charl_steps *s, float scale, bool dynamic)

@@ -39,6 +39,8 @@ void charl__steps_destroy(charl_steps *s); /* NULL is a no-op */
 charl_status charl__steps_push(charl_steps *s, const charl__step_params *record) CHARL_MUST_CHECK;
 /** The record pushed last once more, with what it carries now: for the next of several runs in a step. Async. */
 charl_status charl__steps_push_again(charl_steps *s) CHARL_MUST_CHECK;
+/** Between `on` and off, launches see records whose `commit` is 0; the record pushed last is pushed again either way. Async. */
+charl_status charl__steps_try(charl_steps *s, bool on) CHARL_MUST_CHECK;
 /** The record's loss_seed as an f32 scalar, borrowed. */
 charl_tensor *charl__steps_loss_seed(const charl_steps *s);
 /** Let gradients be computed times a factor, so that small ones survive in f16: a power of two on
@@ -53,8 +55,8 @@ charl_tensor *charl__steps_scale(const charl_steps *s);
 bool charl__steps_scale_is_dynamic(const charl_steps *s);
 /** What a step leaves of its loss on this rank: f32 of any shape, on the device when the
  *  optimizer's turn comes, which then notes whether it is finite. The tensor is retained; NULL:
- *  none. Before the optimizer is built, or between charl__optimizer_unbind and
- *  charl__optimizer_rebind. */
+ *  none. Before the optimizer is built, or between charl__optimizers_unbind and
+ *  charl__optimizers_rebind. */
 void charl__steps_watch_loss(charl_steps *s, charl_tensor *loss);
 /** Borrowed; NULL when none is watched. */
 charl_tensor *charl__steps_loss(const charl_steps *s);

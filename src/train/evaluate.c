@@ -100,10 +100,13 @@ static charl_status run_batch(charl__replica *r, int64_t at, rows *b, int n, flo
     CHARL_TRY(charl__device_loader_next(r->eval_loader));
     r->evaluation.first = at * r->config->train.batch_size + r->row0;
     for (int i = 0; i < r->dp->passes; i++) {
-        const charl__task *task;
+        const charl__task *task = &r->eval[charl__data_parallel_shape(r->dp, i)];
         const charl_tensor *sums;
 
-        CHARL_TRY(charl__replica_begin_pass(r, false, i, &task));
+        if (i > 0) {
+            CHARL_TRY(charl__device_loader_pass(r->eval_loader, charl__replica_row(r, i)));
+        }
+        CHARL_TRY(charl__graph_move(task->g, charl__data_parallel_slices(r->dp, i)));
         CHARL_TRY(charl_graph_run(task->g));
         sums = charl_var_get_tensor(task->sums);
         *mine = *mine == CHARL_OK ? add_rows(r, task, b) : *mine;

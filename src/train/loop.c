@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "files/run.h"
 #include "parallel/optimizer_shard.h"
 #include "config/config_rows.h"
 #include "config/text/interval.h"
@@ -79,7 +80,8 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
     return CHARL_OK;
 }
 
-charl_status charl__trainer_push_record(charl__trainer *t, bool commit)
+/* Let launches see the parameters of the next step. */
+static charl_status push_record(charl__trainer *t)
 {
     const uint64_t seed = (uint64_t)t->config->run.seed, step = (uint64_t)t->replica.step;
     charl__step_params record = {.seed_lo = (uint32_t)seed,
@@ -88,11 +90,17 @@ charl_status charl__trainer_push_record(charl__trainer *t, bool commit)
                                  .step_hi = (uint32_t)(step >> 32),
                                  .loss_seed =
                                      charl__task_loss_seed(charl__device_loader_step_weight(t->replica.train_loader)),
-                                 .commit = commit};
+                                 .commit = 1};
 
     CHARL_TRY(
         charl__optimizer_fill(t->replica.optimizer, (float)charl_schedule_lr(&t->schedule, t->replica.step), &record));
     return charl__steps_push(t->replica.steps, &record);
+}
+
+/* The step whose rows come next. */
+static int64_t next_data(const charl__trainer *t)
+{
+    return t->options->overfit_batch ? 0 : t->replica.step;
 }
 
 static bool is_logged(const charl__trainer *t, int64_t step)
@@ -109,43 +117,104 @@ static bool has_histograms(const charl__trainer *t, int64_t step)
     return t->writes && interval > 0 && step % interval == 0;
 }
 
-/* A phase of the step that is not done yet. */
-static charl_status enter(charl__trainer *t, charl__phase phase)
-{
-    charl__step_trace_phase(t, charl__phase_text(phase), false);
-    return charl__phase_enter(t->comm, t->replica.step + 1, phase, t->session.params);
-}
-
 static charl_status next_batch(charl__trainer *t)
 {
-    CHARL_TRY(enter(t, CHARL__PHASE_DATA));
+    CHARL_TRY(charl__data_parallel_enter(t->replica.dp, (uint64_t)t->replica.step + 1, CHARL__PHASE_DATA));
     CHARL_TRY(charl__device_loader_next(t->replica.train_loader));
     return CHARL_OK;
 }
 
+/* Whether the next step is audited: every dist.audit-th one, and the last. */
+static bool is_audited(const charl__trainer *t)
+{
+    const int64_t next = t->replica.step + 1;
+
+    return t->replica.dp->rows && (next % t->config->dist.audit == 0 || next == t->end_step);
+}
+
+charl_status charl__trainer_deliver(void *trainer, int graph, const charl_slices *slices)
+{
+    charl__trainer *t = trainer;
+    const charl__replica *r = &t->replica;
+    const int64_t rows = r->rows / r->dp->slices.count,
+                  first = slices->first % r->dp->slices.count; /* of a rank's slices */
+
+    (void)graph;
+    if (first > 0) {
+        return charl__device_loader_pass(r->train_loader, first * rows);
+    }
+    CHARL_TRY(charl__device_loader_move(r->train_loader, slices->first * rows, next_data(t)));
+    CHARL_TRY(charl__device_loader_next(r->train_loader));
+    return push_record(t);
+}
+
+/* The loader begins again with this rank's rows afterwards. */
+static charl_status audit(charl__trainer *t)
+{
+    CHARL_TRY(charl_data_parallel_audit(t->replica.dp));
+    return charl__device_loader_move(t->replica.train_loader, t->replica.row0, next_data(t));
+}
+
+/* Keep a resumed training from checkpoints that may hold wrong values. */
+static void reject_checkpoints(charl__trainer *t)
+{
+    const char *dir = t->config->run.output_dir;
+    charl__run_steps left = {NULL, 0};
+    char text[256];
+    int moved = 0;
+
+    if (charl_comm_rank(t->comm) != 0 || !t->writes) {
+        return;
+    }
+    charl__trainer_abandon_save(t);
+    if (charl__rundir_supersede(dir, t->audited_step, &moved) != CHARL_OK || charl__run_list(dir, &left) != CHARL_OK ||
+        (moved > 0 && left.count > 0 && charl__run_link(dir, "last.h5", left.steps[left.count - 1]) != CHARL_OK)) {
+        charl__trainer_warn(t, charl_error_message());
+    }
+    if (moved > 0) {
+        snprintf(text, sizeof text,
+                 "%d checkpoint%s after step %" PRId64 ", of which no audit has confirmed the values: renamed to "
+                 "step-....h5.superseded",
+                 moved, moved == 1 ? "" : "s", t->audited_step);
+        charl__trainer_warn(t, text);
+    }
+    charl_free(left.steps);
+}
+
+/* After the error of an audit: where the same command starts. */
+static void add_advice(const charl__trainer *t)
+{
+    char text[256], from[128] = "starts from the beginning, as no step is confirmed yet";
+
+    if (t->audited_step > 0) {
+        snprintf(from, sizeof from, "continues from a checkpoint up to step %" PRId64 ", the last that is confirmed",
+                 t->audited_step);
+    }
+    snprintf(text, sizeof text, ". HINT leave out a device that is named again; the same command %s", from);
+    charl__error_append(text);
+}
+
 static charl_status run_step(charl__trainer *t)
 {
-    CHARL_TRY(enter(t, CHARL__PHASE_BACKWARD));
+    const bool audited = is_audited(t);
+    charl_status st;
+
     if (has_histograms(t, t->replica.step + 1)) { /* the optimizer's step may change the scale */
         CHARL_TRY(charl_steps_get_loss_scale(t->replica.steps, &t->gradient_scale));
     }
-    CHARL_TRY(charl__trainer_push_record(t, true));
+    CHARL_TRY(push_record(t));
     CHARL_TRY(charl__optimizer_begin(t->replica.optimizer));
-    CHARL_TRY(charl__balance_begin(t));
-    CHARL_TRY(charl__replica_run_graphs(&t->replica));
-    CHARL_TRY(charl__balance_end(t));
+    CHARL_TRY(charl__replica_run_passes(&t->replica));
     CHARL_TRY(charl__device_loader_used(t->replica.train_loader));
-    CHARL_TRY(enter(t, CHARL__PHASE_DEVICE));
-    CHARL_TRY(charl__audit_take(t));
-    CHARL_TRY(charl__grad_reducer_begin(t->replica.dp->reducer));
-    CHARL_TRY(enter(t, CHARL__PHASE_ALLREDUCE));
-    CHARL_TRY(charl__grad_reducer_finish(t->replica.dp->reducer));
-    CHARL_TRY(enter(t, CHARL__PHASE_OPTIMIZER));
-    CHARL_TRY(charl__audit_compare(t));
-    CHARL_TRY(charl__optimizer_step(t->replica.optimizer, 0.0F)); /* the rate stands in the step record */
-    CHARL_TRY(charl__shard_publish(t->replica.dp));
+    st = charl_data_parallel_step(t->replica.dp, t->replica.optimizer, 0.0F); /* the rate stands in the step record */
+    if (st == CHARL_ERR_AUDIT) {
+        reject_checkpoints(t);
+        add_advice(t);
+    }
+    CHARL_TRY(st);
     CHARL_TRY(charl__heterogeneous_step(&t->replica));
     t->replica.step++;
+    t->audited_step = audited ? t->replica.step : t->audited_step;
     return CHARL_OK;
 }
 
@@ -380,6 +449,33 @@ static charl_status write_histograms(loop *l)
     return resume_training(l, CHARL_OK);
 }
 
+/* Give the ranks other slices if that pays. */
+static charl_status balance(charl__trainer *t)
+{
+    const charl_data_parallel *dp = t->replica.dp;
+    const double begin = charl__clock_s();
+    charl_balance_row row = {.step = t->replica.step,
+                             .size = charl_comm_size(t->comm),
+                             .slices = dp->balance.count,
+                             .step_ms = dp->balance.ms};
+    charl_status st;
+    bool divides;
+
+    CHARL_TRY(charl_data_parallel_balance(t->replica.dp, &divides));
+    if (!divides) {
+        return CHARL_OK;
+    }
+    charl_comm_set_timeout(t->comm, t->config->dist.stage_timeout_s);
+    st = charl__replica_divide(&t->replica);
+    if (st != CHARL_OK && charl_comm_is_agreed(t->comm)) {
+        charl__error_prefix("step %" PRId64 ", division of the batch: ", t->replica.step);
+    }
+    CHARL_TRY(st);
+    charl_comm_set_timeout(t->comm, t->config->dist.timeout_s);
+    row.ms = (charl__clock_s() - begin) * 1e3;
+    return charl__trainer_balanced(t, &row);
+}
+
 /* All that follows the launches of a step. */
 static charl_status finish_step(loop *l)
 {
@@ -403,9 +499,9 @@ static charl_status finish_step(loop *l)
         CHARL_TRY(write_histograms(l));
     }
     CHARL_TRY(after_step(l));
-    if (t->replica.step < t->end_step && charl__balance_is_due(t)) {
+    if (t->replica.step < t->end_step && charl__balance_is_due(t->replica.dp)) {
         CHARL_TRY(pause_training(l, PAUSE_STEPS));
-        CHARL_TRY(resume_training(l, charl__balance_divide(t)));
+        CHARL_TRY(resume_training(l, balance(t)));
     }
     return CHARL_OK;
 }
@@ -437,9 +533,9 @@ static charl_status one_step(loop *l, bool *stop)
     decision d;
 
     l->ordinary = true;
-    if (charl__audit_is_due(t)) {
+    if (is_audited(t)) {
         CHARL_TRY(pause_training(l, PAUSE_ROW));
-        CHARL_TRY(resume_training(l, charl__audit_begin(t)));
+        CHARL_TRY(resume_training(l, audit(t)));
     }
     CHARL_TRY(charl__step_trace_begin(t, &l->m));
     charl__step_counters_begin(t, &l->counters);
@@ -459,6 +555,11 @@ static charl_status one_step(loop *l, bool *stop)
     return CHARL_OK;
 }
 
+static void on_phase(void *trainer, charl__phase phase)
+{
+    charl__step_trace_phase(trainer, charl__phase_text(phase), false);
+}
+
 charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
 {
     charl_status st = CHARL_OK;
@@ -468,6 +569,8 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
     st = st == CHARL_OK ? charl__nonfinite_open(t) : st;
     CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
     CHARL_TRY_CLEANUP(charl__device_loader_seek(t->replica.train_loader, t->replica.step));
+    t->replica.dp->entered = on_phase;
+    t->replica.dp->entered_ctx = t;
     charl__throughput_start(t, &l.m);
     while (!result->stopped && !charl__trainer_has_ended(t)) {
         CHARL_TRY_CLEANUP(one_step(&l, &result->stopped));

@@ -22,17 +22,17 @@ enum { RUN_AHEAD = 4 }; /* steps that the host may be ahead of the device */
 
 static const float FIRST_SCALE = 65536.0F; /* of gradients in f16, to begin with */
 
-static charl_status take_slices(charl__replica *r, int first, int count)
+/* Rows of a slice. */
+static int64_t slice_rows(const charl__replica *r)
 {
-    const int slices = charl__config_slices(r->config);
-    const int64_t batch = r->config->train.batch_size;
+    return r->config->train.batch_size / r->dp->slices.total;
+}
 
-    CHARL_REQUIRE(batch % slices == 0, CHARL_ERR_CONFIG,
-                  "train.batch_size = %lld does not divide into train.slices = %d", (long long)batch, slices);
-    CHARL_TRY(charl_slices_range(slices, first, count, &r->dp->slices));
-    r->rows = batch / slices * r->dp->slices.count;
-    r->row0 = batch / slices * r->dp->slices.first;
-    return CHARL_OK;
+/* This rank's part of the batch is that of its slices. */
+static void take_rows(charl__replica *r)
+{
+    r->rows = slice_rows(r) * r->dp->slices.count;
+    r->row0 = slice_rows(r) * r->dp->slices.first;
 }
 
 /* A rank that compiles is not silent, however long it takes. */
@@ -70,8 +70,7 @@ static charl_status require_exact(const charl__replica *r)
 static charl_status open_device(charl__replica *r)
 {
     const int64_t passes = r->config->train.grad_accum_steps > 1 ? r->config->train.grad_accum_steps : 1;
-    const int64_t most =
-        (r->dp->slices.count + passes - 1) / passes * (r->rows / r->dp->slices.count); /* rows of a pass */
+    const int64_t most = (r->dp->slices.count + passes - 1) / passes * slice_rows(r); /* rows of a pass */
     const bool is_team = charl_comm_is_team(r->comm); /* simulated: all on the devices of this node */
     int width[CHARL__RECORD_PARTS];
     charl_device_request request = {sizeof request,
@@ -162,7 +161,7 @@ static charl_status build_graph(charl__replica *r, int shape, bool training, cha
     const charl_slices *slices = charl__data_parallel_graph_slices(r->dp, shape);
 
     CHARL_TRY(charl_graph_create(r->session->dev, slices, &task->g));
-    task->rows = slices->count * (r->rows / r->dp->slices.count);
+    task->rows = slices->count * slice_rows(r);
     charl_graph_set_training(task->g, training);
     charl__graph_set_recompute(task->g, training && r->recompute == CHARL_RECOMPUTE_YES);
     charl__graph_set_recompute_cheap(task->g, training && r->recompute == CHARL_RECOMPUTE_CHEAP);
@@ -252,7 +251,7 @@ static charl_status begin_tasks(charl__replica *r, charl__device_loader *loader,
 {
     const int most = (r->dp->slices.count + r->dp->passes - 1) / r->dp->passes;
 
-    CHARL_TRY(charl__device_loader_set_pass(loader, most * (r->rows / r->dp->slices.count)));
+    CHARL_TRY(charl__device_loader_set_pass(loader, most * slice_rows(r)));
     return charl__alloc_array(charl__data_parallel_shapes(r->dp), sizeof **tasks, tasks);
 }
 
@@ -376,16 +375,6 @@ static charl_status connect(charl__replica *r)
     return charl__data_parallel_connect(r->dp, r->session->params);
 }
 
-static charl_status compile(charl__replica *r, const charl__task *task, bool trains)
-{
-    const charl__data_parallel_hooks audited = {charl__audit_collective, charl__audit_ready, r->audit};
-
-    charl__data_parallel_attach(r->dp, task->g, trains, r->audit && trains ? &audited : NULL);
-    CHARL_TRY(charl_graph_compile(task->g));
-    CHARL_TRY(charl_graph_warm_up(task->g));
-    return CHARL_OK;
-}
-
 /* Where a step leaves its loss, for the log and for the optimizer to look at. */
 static charl_status watch_loss(charl__replica *r)
 {
@@ -435,26 +424,13 @@ static charl_status compile_graphs(charl__replica *r)
         const int i = (largest + k) % (2 * shapes);
         const charl__task *task = task_of(r, i, shapes);
 
-        if (task && k > 0) {
-            charl__graph_share_activations(task->g, task_of(r, largest, shapes)->g);
-        }
         if (task) {
-            CHARL_TRY(compile(r, task, i < shapes));
+            CHARL_TRY(charl__data_parallel_compile(r->dp, task->g, i < shapes ? i : -1,
+                                                   k > 0 ? task_of(r, largest, shapes)->g : NULL));
         }
     }
     CHARL_TRY(r->train ? watch_loss(r) : CHARL_OK);
     return CHARL_OK;
-}
-
-static charl_status check(charl__replica *r)
-{
-    charl_status st = CHARL_OK;
-
-    if (!r->session->infers) {
-        st = charl__grad_reducer_check(r->dp->reducer, r->train->g);
-        CHARL_TRY(st);
-    }
-    return st;
 }
 
 /* Model and graphs. */
@@ -464,8 +440,7 @@ static charl_status build_model(charl__replica *r)
     if (evaluates(r)) {
         CHARL_TRY(charl__evaluation_open(r->config, r->session->schema, false, r->reports, &r->evaluation));
     }
-    r->session->params->reduce_dtype =
-        r->config->dist.reduce_dtype == CHARL__REDUCE_BF16 && !r->session->infers ? CHARL_BF16 : CHARL_F32;
+    r->session->params->reduce_dtype = r->dp->reduce_dtype;
     CHARL_TRY(build_graphs(r));
     CHARL_REQUIRE(charl_params_get_elements(r->session->params) > 0, CHARL_ERR_CONFIG, "there is nothing to train%s",
                   r->config->train.freeze[0] ? ": train.freeze leaves no parameter" : "");
@@ -487,30 +462,47 @@ static charl_status create_optimizer(charl__replica *r)
     return CHARL_OK;
 }
 
+/* Slices of equal numbers, to begin with. */
+static charl_status divide_evenly(const charl__replica *r, charl_slices *mine)
+{
+    const int size = charl_comm_size(r->comm), slices = charl__config_slices(r->config);
+    const int64_t batch = r->config->train.batch_size;
+
+    CHARL_REQUIRE(!charl_comm_is_team(r->comm) || size == 1 || charl_dataset_is_thread_safe(), CHARL_ERR_CONFIG,
+                  "simulated ranks need an HDF5 library that was built thread-safe, which this one "
+                  "was not: start %d ranks with mpirun",
+                  size);
+    CHARL_REQUIRE(batch % slices == 0, CHARL_ERR_CONFIG,
+                  "train.batch_size = %lld does not divide into train.slices = %d", (long long)batch, slices);
+    return charl_slices_block(slices, charl_comm_rank(r->comm), size, mine);
+}
+
 static charl_status create_data_parallel(charl__replica *r)
 {
     const charl_config *c = r->config;
+    const bool trains = !r->session->infers;
+    const charl_data_parallel_options o = {
+        sizeof o,
+        .allreduce = c->dist.allreduce,
+        .bucket_mb = c->dist.bucket_mb,
+        .no_overlap = !c->dist.overlap,
+        .reduce_dtype = c->dist.reduce_dtype == CHARL__REDUCE_BF16 && trains ? CHARL_BF16 : CHARL_F32,
+        .shard_optimizer = c->dist.shard_optimizer && trains,
+        .balance = c->dist.balance == CHARL__BALANCE_SPEED && trains,
+        .rows = r->rows_of,
+        .ctx = r->ctx};
+    charl_slices mine;
 
-    CHARL_TRY(charl__data_parallel_create(r->comm, &r->dp));
-    snprintf(r->dp->algorithm, sizeof r->dp->algorithm, "%s", c->dist.allreduce);
-    r->dp->bucket_mb = c->dist.overlap ? c->dist.bucket_mb : 0;
-    r->dp->shards = c->dist.shard_optimizer && !r->session->infers && charl_comm_size(r->comm) > 1;
+    CHARL_TRY(charl_comm_agreed(r->comm, divide_evenly(r, &mine)));
+    CHARL_TRY(charl_data_parallel_create(r->comm, &mine, &o, &r->dp));
+    r->dp->wanted = (int)c->train.grad_accum_steps;
+    take_rows(r);
     return CHARL_OK;
 }
 
 /* What this rank can know before it is decided where to begin. */
 static charl_status open_alone(charl__replica *r)
 {
-    const int size = charl_comm_size(r->comm);
-    charl_slices even;
-
-    CHARL_REQUIRE(!charl_comm_is_team(r->comm) || size == 1 || charl_dataset_is_thread_safe(), CHARL_ERR_CONFIG,
-                  "simulated ranks need an HDF5 library that was built thread-safe, which this one "
-                  "was not: start %d ranks with mpirun",
-                  size);
-    CHARL_TRY(charl_slices_block(charl__config_slices(r->config), charl_comm_rank(r->comm), size, &even));
-    CHARL_TRY(create_data_parallel(r));
-    CHARL_TRY(take_slices(r, even.first, even.count));
     if (r->session->infers) {
         CHARL_TRY(charl__session_read_schema(r->session));
     }
@@ -522,6 +514,7 @@ charl_status charl__replica_open(charl__replica *r)
 {
     charl_comm_set_timeout(r->comm, r->config->dist.stage_timeout_s);
     CHARL_TRY(charl__rank_check_settings(r, charl__phase_enter(r->comm, 0, CHARL__PHASE_SETUP, NULL)));
+    CHARL_TRY(create_data_parallel(r));
     CHARL_TRY(charl__rank_check_data(r, open_alone(r)));
     r->config = r->session->config; /* with the loss that the data decide */
     return CHARL_OK;
@@ -552,9 +545,11 @@ charl_status charl__replica_build(charl__replica *r)
 static charl_status compile_alone(charl__replica *r)
 {
     CHARL_TRY(charl__phase_enter(r->comm, 0, CHARL__PHASE_KERNELS, NULL));
-    CHARL_TRY(charl__audit_create(r));
+    CHARL_REQUIRE(!r->dp->rows || !r->mixed.on, CHARL_ERR_CONFIG,
+                  "dist.audit: the devices %s do not compute the same bits, so nothing can be compared; HINT "
+                  "dist.audit = 0",
+                  r->mixed.models);
     CHARL_TRY(compile_graphs(r));
-    CHARL_TRY(charl__audit_check(r));
     if (!r->session->infers) {
         CHARL_TRY(create_optimizer(r));
     }
@@ -564,15 +559,14 @@ static charl_status compile_alone(charl__replica *r)
 charl_status charl__replica_compile(charl__replica *r)
 {
     CHARL_TRY(charl_comm_agree(r->comm, compile_alone(r)));
-    CHARL_TRY(check(r));
-    return CHARL_OK;
+    return r->train ? charl__data_parallel_finish(r->dp) : CHARL_OK;
 }
 
 /* What a rank does alone for other slices. */
-static charl_status rebuild(charl__replica *r, int first, int count)
+static charl_status rebuild(charl__replica *r)
 {
     CHARL_REQUIRE(!charl__fault("train.divide"), CHARL_ERR_DEVICE, "the division fails on purpose");
-    CHARL_TRY(take_slices(r, first, count));
+    take_rows(r);
     CHARL_TRY(build_graphs(r));
     return CHARL_OK;
 }
@@ -580,12 +574,11 @@ static charl_status rebuild(charl__replica *r, int first, int count)
 static charl_status compile_again(charl__replica *r)
 {
     CHARL_TRY(compile_graphs(r));
-    CHARL_TRY(charl__optimizer_rebind(r->optimizer));
     CHARL_TRY(charl__device_loader_seek(r->train_loader, r->options->overfit_batch ? 0 : r->step));
     return CHARL_OK;
 }
 
-charl_status charl__replica_divide(charl__replica *r, int first, int count)
+charl_status charl__replica_divide(charl__replica *r)
 {
     charl_status st = CHARL_OK;
 
@@ -595,55 +588,41 @@ charl_status charl__replica_divide(charl__replica *r, int first, int count)
     }
     CHARL_TRY(charl_comm_agree(r->comm, st));
     discard_graphs(r);
-    charl__optimizer_unbind(r->optimizer);
-    CHARL_TRY(charl__data_parallel_disconnect(r->dp));
-    CHARL_TRY(charl_comm_agree(r->comm, rebuild(r, first, count)));
+    CHARL_TRY(charl_data_parallel_divide(r->dp));
+    CHARL_TRY(charl_comm_agree(r->comm, rebuild(r)));
     CHARL_TRY(connect(r));
     CHARL_TRY(charl_comm_agree(r->comm, compile_again(r)));
-    CHARL_TRY(check(r));
-    return st;
+    return charl__data_parallel_finish(r->dp);
 }
 
-/* First row of a pass in this rank's part of the batch. */
-static int64_t row_of(const charl__replica *r, int pass)
+int64_t charl__replica_row(const charl__replica *r, int i)
 {
-    return (charl__data_parallel_slices(r->dp, pass)->first - r->dp->slices.first) * (r->rows / r->dp->slices.count);
-}
-
-charl_status charl__replica_begin_pass(charl__replica *r, bool training, int i, const charl__task **out)
-{
-    charl_slices slices = *charl__data_parallel_slices(r->dp, i);
-
-    *out = &(training ? r->train : r->eval)[charl__data_parallel_shape(r->dp, i)];
-    CHARL_TRY(charl_slices_range(slices.total, slices.first + charl__audit_shift(r->audit), slices.count, &slices));
-    CHARL_TRY(charl__graph_move((*out)->g, &slices));
-    if (i > 0) { /* the first rows came with the step */
-        CHARL_TRY(charl__device_loader_pass(training ? r->train_loader : r->eval_loader, row_of(r, i)));
-    }
-    return CHARL_OK;
+    return (charl__data_parallel_slices(r->dp, i)->first - r->dp->slices.first) * slice_rows(r);
 }
 
 /* The losses of samples lie in memory that the next pass takes. */
-static charl_status keep_losses(const charl__replica *r, const charl__task *task, int pass)
+static charl_status keep_losses(const charl__replica *r, int pass)
 {
+    const charl__task *task = &r->train[charl__data_parallel_shape(r->dp, pass)];
+
     if (task->losses) {
-        CHARL_TRY(charl_tensor_read(charl_var_get_tensor(task->losses), r->retrace->losses + r->row0 + row_of(r, pass),
+        CHARL_TRY(charl_tensor_read(charl_var_get_tensor(task->losses),
+                                    r->retrace->losses + r->row0 + charl__replica_row(r, pass),
                                     (size_t)task->rows * sizeof *r->retrace->losses));
     }
     return CHARL_OK;
 }
 
-charl_status charl__replica_run_graphs(charl__replica *r)
+charl_status charl__replica_run_passes(charl__replica *r)
 {
     for (int i = 0; i < r->dp->passes; i++) {
-        const charl__task *task;
-
-        CHARL_TRY(charl__replica_begin_pass(r, true, i, &task));
-        CHARL_TRY(charl_graph_run(task->g));
-        CHARL_TRY(keep_losses(r, task, i));
-        CHARL_TRY(r->dp->accum ? charl__grad_accum_fold(r->dp->accum, i) : CHARL_OK);
+        if (i > 0) { /* the first rows came with the step */
+            CHARL_TRY(charl__device_loader_pass(r->train_loader, charl__replica_row(r, i)));
+        }
+        CHARL_TRY(charl_data_parallel_run(r->dp, i));
+        CHARL_TRY(keep_losses(r, i));
     }
-    return charl__audit_is_trial(r->audit) ? CHARL_OK : charl__data_parallel_ready(r->dp);
+    return CHARL_OK;
 }
 
 /* Elements of the bucket of gradients that is final last. */
@@ -764,7 +743,6 @@ void charl__replica_fini(charl__replica *r)
     charl__device_loader_destroy(r->train_loader);
     charl__device_loader_destroy(r->eval_loader);
     charl__evaluation_fini(&r->evaluation);
-    charl__audit_destroy(r->audit);
     charl_data_parallel_destroy(r->dp);
     charl_params_destroy(r->session->params);
     r->session->params = NULL;

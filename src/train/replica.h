@@ -18,10 +18,8 @@
 #include "optim/optimizer.h"
 #include "task/session.h"
 #include "task/task.h"
-#include "train/parallel/audit.h"
 #include "parallel/data_parallel.h"
-#include "train/parallel/heterogeneous.h"
-#include "train/metrics/phase.h"
+#include "train/heterogeneous.h"
 
 /** What a replay (train/replay.c) asks of a training, which then writes nothing and does not evaluate. */
 typedef struct charl__retrace {
@@ -36,9 +34,11 @@ typedef struct charl__replica {
     const charl_train_options *options; /* borrowed */
     charl_comm *comm;                   /* borrowed */
     charl_split eval_split;
-    bool reports;                  /* an evaluation makes a report */
-    const charl__retrace *retrace; /* borrowed; NULL: no replay */
-    int64_t step;                  /* optimizer steps completed; determines the position in the training data */
+    bool reports;                                                              /* an evaluation makes a report */
+    const charl__retrace *retrace;                                             /* borrowed; NULL: no replay */
+    charl_status (*rows_of)(void *ctx, int graph, const charl_slices *slices); /* with ctx: for dist.audit; else NULL */
+    void *ctx;
+    int64_t step; /* optimizer steps completed; determines the position in the training data */
 
     int64_t rows, row0; /* this rank's part of the batch */
     charl_steps *steps;
@@ -49,12 +49,11 @@ typedef struct charl__replica {
     charl__evaluation evaluation; /* metrics of eval */
     charl_recompute recompute;    /* of activations in the backward pass: not AUTO */
     int64_t recompute_saves;      /* bytes saved by recomputation */
-    charl__audit *audit;          /* NULL: none */
     charl__heterogeneous mixed;   /* ranks with different devices */
     charl_optimizer *optimizer;
 } charl__replica;
 
-/** Initialize with {.session, .config, .options, .comm, .eval_split, .reports, .retrace}. Compares options, configuration,
+/** Initialize with {.session, .config, .options, .comm, .eval_split, .reports, .retrace, .rows_of, .ctx}. Compares options, configuration,
  *  environment and kernel sources across ranks, divides the slices evenly, opens the data and compares them. Errors:
  *  ERR_CONFIG, ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__replica_open(charl__replica *r) CHARL_MUST_CHECK;
@@ -67,17 +66,16 @@ charl_status charl__replica_build(charl__replica *r) CHARL_MUST_CHECK;
  *  ERR_DEVICE, ERR_NOMEM, ERR_CONFIG. */
 charl_status charl__replica_compile(charl__replica *r) CHARL_MUST_CHECK;
 
-/** Use slices [first, first + count) from the next step on: discards and rebuilds everything that depends
+/** Use the slices that charl_data_parallel_balance has decided on from the next step on: discards and rebuilds everything that depends
  *  on them. Weights, optimizer state and step are kept, and results of later steps do not change by a bit.
  *  Values that the last step left in the graphs are lost. Errors: as the functions above. */
-charl_status charl__replica_divide(charl__replica *r, int first, int count) CHARL_MUST_CHECK;
+charl_status charl__replica_divide(charl__replica *r) CHARL_MUST_CHECK;
 
-/** Make the graph of pass i of r->train or r->eval ready to run on the rows that the loader delivered last. Async. Local. */
-charl_status charl__replica_begin_pass(charl__replica *r, bool training, int i,
-                                       const charl__task **out) CHARL_MUST_CHECK;
+/** First row of pass i in this rank's part of the batch. Local. */
+int64_t charl__replica_row(const charl__replica *r, int i);
 
-/** Run the graphs of a step, pass after pass, up to the complete gradient of this rank. Async, unless a replay wants losses. Local. */
-charl_status charl__replica_run_graphs(charl__replica *r) CHARL_MUST_CHECK;
+/** Run the passes of a step, up to the complete gradient of this rank. Async, unless a replay wants losses. Local. */
+charl_status charl__replica_run_passes(charl__replica *r) CHARL_MUST_CHECK;
 
 /** Evaluate up to max_batches batches of the evaluation loader (0: all) and store loss and metrics in *out;
  *  epoch, best and times are not set. report: NULL, or where to put one if the replica reports. Collective. */

@@ -642,6 +642,7 @@ charl_status charl__trainer_resume(charl__trainer *t)
     st = t->resumes ? restore(t, t->session.origin) : start_afresh(t);
     st = st == CHARL_OK ? add_counters(t, &facts) : st;
     CHARL_TRY_CLEANUP(charl__rank_check_state(&t->replica, &facts, t->session.origin, st));
+    t->replica.dp->step = (uint64_t)t->replica.step;
     CHARL_TRY_CLEANUP(find_best(t));
     /* Only after the initial weights have been read: they may be in the run directory. */
     if (t->writes && charl_comm_rank(t->comm) == 0) {

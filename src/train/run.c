@@ -29,6 +29,7 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
     CHARL_GIVEN(options->comm);
     charl__trainer t = {0};
     const double begin = charl__clock_s();
+    charl_data_parallel_audits audits;
     charl_status st;
 
     *result = (charl_train_result){.loss = (double)NAN, .best_metric = (double)NAN, .best_step = -1, .suspect = -1};
@@ -50,9 +51,10 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
     result->skipped = t.nonfinite.skipped;
     result->overflowed = t.nonfinite.overflowed;
     result->spikes = t.nonfinite.spikes;
-    result->audits = charl__audit_count(t.replica.audit);
-    result->suspect = t.suspect;
-    result->audit_s = charl__audit_seconds(t.replica.audit);
+    audits = charl_data_parallel_get_audits(t.replica.dp);
+    result->audits = audits.count;
+    result->suspect = audits.suspect;
+    result->audit_s = audits.seconds;
     st = charl__replica_leave(&t.replica, st);
     charl__trainer_fini(&t);
     result->wall_s = charl__clock_s() - begin;

@@ -162,7 +162,6 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, 
                           .best = charl__best_none,
                           .recorded_best = -1,
                           .kept = charl__best_none,
-                          .suspect = -1,
                           .resumed_step = -1,
                           .saved_step = -1,
                           .started_s = charl__clock_s()};
@@ -173,11 +172,12 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, 
                                   .options = options,
                                   .comm = t->comm,
                                   .eval_split = CHARL_SPLIT_VAL,
-                                  .retrace = retrace};
+                                  .retrace = retrace,
+                                  .rows_of = config->dist.audit > 0 && !retrace ? charl__trainer_deliver : NULL,
+                                  .ctx = t};
     t->last_save_s = t->last_eval_s = t->started_s;
     CHARL_TRY(charl__replica_open(&t->replica));
     t->config = t->session.config;
-    CHARL_TRY(charl_comm_agree(t->comm, charl__balance_init(t)));
     CHARL_TRY(charl_comm_agreed(t->comm, plan_steps(t)));
     CHARL_TRY(charl__trainer_begin(t));
     CHARL_TRY(charl_comm_agree(t->comm, charl__trainer_check_start(t)));

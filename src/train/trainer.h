@@ -9,7 +9,6 @@
 #include "files/run_lock.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/step_trace.h"
-#include "train/parallel/balance.h"
 #include "train/nonfinite.h"
 #include "train/once.h"
 #include "train/replica.h"
@@ -34,7 +33,6 @@ typedef struct charl__trainer {
     charl_comm *comm;                   /* borrowed */
     charl__session session;
     charl__replica replica;
-    charl__balance balance;
     charl_schedule schedule;
     char start[4096]; /* storage for session.origin */
     bool resumes;     /* step and optimizer state are restored from session.origin too */
@@ -45,7 +43,6 @@ typedef struct charl__trainer {
     int64_t unmeasured;   /* and those that did not */
     charl__best best;     /* early stopping counts the evaluations since */
     charl__best kept;     /* what is the best again if the checkpoint of a better one cannot be written */
-    int suspect;          /* charl_train_result */
     int64_t audited_step; /* training is right up to this step, as far as dist.audit can tell */
     charl__nonfinite nonfinite;
 
@@ -106,8 +103,8 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result) 
 /** Enqueue the next step: batch, graphs, all-reduce, update. The loader stands there (charl__device_loader_seek). Collective. Errors: not known
  *  to other ranks. */
 charl_status charl__trainer_step(charl__trainer *t) CHARL_MUST_CHECK;
-/** Let launches see the parameters of the next step; without `commit` they change no persistent state. Async. Local. */
-charl_status charl__trainer_push_record(charl__trainer *t, bool commit) CHARL_MUST_CHECK;
+/** Deliver the rows of `slices`, of the next step, and its parameters, for an audit: charl_data_parallel_options.rows of a trainer. */
+charl_status charl__trainer_deliver(void *trainer, int graph, const charl_slices *slices) CHARL_MUST_CHECK;
 /** Whether early stopping has triggered: too many evaluations without improvement. */
 bool charl__trainer_is_over(const charl__trainer *t);
 /** Write what the steps from here on are made with, once: the line of this start in run.lock, config.ini and env.json. Local. Errors: ERR_DISK,

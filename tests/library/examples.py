@@ -24,6 +24,9 @@ HEADERS = {
         " void (*write_rows)(charl_graph *, const charl_slices *)",
         "charl_comm *comm, charl_device *dev, charl_slices mine, charl_data_parallel *dp, charl_graph **g, int n,"
         " charl_optimizer *optimizer, void (*write_rows)(charl_graph *, const charl_slices *)",
+        "charl_slices mine, charl_data_parallel *dp, charl_graph *g, charl_optimizer *optimizer,"
+        " void (*write_rows)(charl_graph *, const charl_slices *)",
+        "charl_data_parallel *dp, charl_graph *g, charl_graph *(*build)(const charl_slices *)",
     ],
     "dataset": [""],
     "device": [""],

@@ -6,7 +6,7 @@ listed=$(sed -nE 's/^(POINT|PLACE)\("([^"]*)".*/\2/p' src/base/fault_points.def 
 passed=$({
     grep -rhoE '(charl__crash_point|injected|charl__fault|charl__fault_arg|charl_fault)\("[^"]*"' src --include='*.c' | sed 's/.*"\(.*\)"/\1/'
     grep -rhoE '"io\.[a-z.]+"' src --include='*.c' | tr -d '"'
-    sed -nE 's/^ *X\([A-Z]+, "([a-z]+)", .*/train.\1/p' src/train/metrics/phase.h
+    sed -nE 's/^ *X\([A-Z]+, "([a-z]+)", .*/train.\1/p' src/parallel/phase.h
 } | sort -u)
 [ -n "$listed" ] && [ "$listed" = "$passed" ] && exit 0
 echo "src/base/fault_points.def (<) and the sources (>) differ:"

@@ -42,7 +42,7 @@ says 1 "error: .*8 slices on 3 ranks"
 expect 0 "sums in bf16, one rank" ranks 1 cnn.ini -q -o half dist.audit=1 dist.reduce_dtype=bf16 train.max_steps=2
 expect 0 "sums in bf16, two ranks" ranks 2 mlp.ini -q -o half2 dist.audit=1 dist.reduce_dtype=bf16 train.max_steps=2
 expect 2 "sums in bf16 and batch norm" ranks 2 cnn.ini -o refused dist.audit=1 dist.reduce_dtype=bf16
-says 1 "dist.audit: gradients of this model are finished in the middle of a step"
+says 1 "audit: gradients of this model are finished in the middle of a step"
 expect 2 "slices by speed" ranks 2 "$@" -o refused dist.audit=2 dist.balance=speed
 says 1 "audit: needs the same number of slices on every rank"
 finish

@@ -1,4 +1,5 @@
-/* Training loops of a program's own: what charl_data_parallel refuses, on one rank and on two, and that parameters outlive it. Ranks are threads. */
+/* Training loops of a program's own: what charl_data_parallel refuses, on one rank and on two, that parameters outlive it, that audits find a
+ * flipped bit, and that faster ranks get more slices. Ranks are threads. */
 #include "support/on_device.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "charl/optim.h"
 #include "charl/training.h"
 
-enum { SLICES = 8, ROWS = 16, COLUMNS = 6, STEPS = 3, MOST = 3, MAX_PASSES = 4 };
+enum { SLICES = 8, ROWS = 16, COLUMNS = 6, STEPS = 3, MOST = 3, AUDITED = 4, BALANCED = 12, MAX_PASSES = 4 };
 
 typedef struct member {
     charl_team *team;
@@ -29,6 +30,10 @@ typedef struct member {
     const char *optimizer;   /* NULL: adamw */
     const char *load, *save; /* the state of the training, from and to this file; NULL: not */
     int first, steps;        /* the first step, and how many; 0: STEPS */
+    bool has_steps, ema;     /* step parameters; a moving average, as with load, save and steps */
+    charl_steps *params_of_step;
+    charl_var *x[MAX_PASSES]; /* of the graphs, for audits */
+    int step, count;          /* under way; slices at the end */
     charl_status status;
     char message[1024];
 } member;
@@ -55,6 +60,9 @@ static charl_status new_graph(const member *m, const charl_slices *slices, bool 
         CHARL_TRY(charl_params_add(m->params, &head_spec, &head));
     }
     charl_graph_set_training(g, differentiates);
+    if (m->params_of_step) {
+        charl_graph_set_steps(g, m->params_of_step);
+    }
     x = charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED);
     y = charl_linear(g, charl_dropout(g, charl_scale(g, x, 1.0F, 0.5F), 0.3F), charl_parameter(g, w), NULL);
     y = charl_add(g, charl_tanh(g, y), charl_sigmoid(g, charl_linear(g, x, charl_parameter(g, w), NULL)));
@@ -190,14 +198,25 @@ static charl_status write_rows(charl_var *x, const charl_slices *s, int step)
                               (size_t)(ROWS / SLICES * s->count) * COLUMNS * sizeof *rows);
 }
 
-static charl_status take_steps(member *m, charl_data_parallel *dp, charl_var *const *x, charl_var *const *loss,
-                               charl_optimizer *optimizer, charl_optimizer *other)
+/* Rows for an audit. */
+static charl_status rows_of(void *ctx, int graph, const charl_slices *s)
+{
+    const member *m = ctx;
+
+    return write_rows(m->x[graph], s, m->step);
+}
+
+static charl_status take_steps(member *m, charl_data_parallel *dp, charl_var *const *loss, charl_optimizer *optimizer,
+                               charl_optimizer *other)
 {
     for (int step = m->first; step < m->first + (m->steps ? m->steps : STEPS); step++) {
+        m->step = step;
+        CHARL_TRY(m->params_of_step ? charl_optimizer_begin(optimizer, 0.1F) : CHARL_OK);
+        CHARL_TRY(m->options.rows && step % 2 == 1 ? charl_data_parallel_audit(dp) : CHARL_OK);
         for (int i = 0; i < charl_data_parallel_get_passes(dp); i++) {
             const charl_data_parallel_pass pass = charl_data_parallel_get_pass(dp, i);
 
-            CHARL_TRY(write_rows(x[pass.graph], &pass.slices, step));
+            CHARL_TRY(write_rows(m->x[pass.graph], &pass.slices, step));
             CHARL_TRY(charl_data_parallel_run(dp, i));
             CHARL_TRY(charl_tensor_read(charl_var_get_tensor(loss[pass.graph]), &m->loss, sizeof m->loss));
             CHARL_REQUIRE(isnan(m->loss) == (i + 1 < charl_data_parallel_get_passes(dp)), CHARL_ERR_INVALID,
@@ -250,6 +269,49 @@ static charl_status keep(member *m, charl_data_parallel *dp, charl_optimizer *op
     return CHARL_OK;
 }
 
+/* The graphs of a step. */
+static charl_status build(member *m, charl_data_parallel *dp, charl_graph **g, charl_var **loss)
+{
+    const charl_slices *slices;
+    int n = 0;
+
+    for (; (slices = charl_data_parallel_get_slices(dp, n)) != NULL; n++) {
+        CHARL_TRY(new_graph(m, slices, true, &g[n], &m->x[n], &loss[n]));
+    }
+    return charl_data_parallel_compile(dp, g, n);
+}
+
+static void destroy(charl_graph **g)
+{
+    for (int k = 0; k < MAX_PASSES; k++) {
+        charl_graph_destroy(g[k]);
+        g[k] = NULL;
+    }
+}
+
+/* Take steps and give the ranks other slices, until those have been used. */
+static charl_status take_balanced_steps(member *m, charl_data_parallel *dp, charl_graph **g, charl_var **loss,
+                                        charl_optimizer *optimizer)
+{
+    bool divides = false, has_divided = false;
+
+    CHARL_REQUIRE(charl_data_parallel_divide(dp) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
+                  "a division that nothing asks for is not refused");
+    for (int k = 0; k < BALANCED / STEPS; k++, m->first += STEPS) {
+        CHARL_TRY(take_steps(m, dp, loss, optimizer, NULL));
+        CHARL_TRY(charl_data_parallel_balance(dp, &divides));
+        if (divides) {
+            destroy(g);
+            CHARL_TRY(charl_data_parallel_divide(dp));
+            CHARL_TRY(build(m, dp, g, loss));
+        }
+        has_divided = has_divided || divides;
+    }
+    CHARL_REQUIRE(has_divided, CHARL_ERR_INVALID, "the batch has not been divided anew");
+    m->first = 0;
+    return CHARL_OK;
+}
+
 static charl_status train(member *m)
 {
     charl_optimizer_config config = charl_optimizer_defaults(m->optimizer ? m->optimizer : "adamw");
@@ -257,40 +319,43 @@ static charl_status train(member *m)
     charl_data_parallel *dp = NULL;
     charl_optimizer *optimizer = NULL, *other = NULL;
     charl_graph *g[MAX_PASSES] = {NULL};
-    charl_var *x[MAX_PASSES], *loss[MAX_PASSES];
-    const charl_slices *slices;
-    int n = 0;
+    charl_var *loss[MAX_PASSES];
 
+    m->options.ctx = m;
     config.grad_clip = m->split ? 0.0F : 0.5F;
-    config.ema_decay = m->load || m->save || m->steps ? 0.9 : 0.0;
+    config.ema_decay = m->load || m->save || m->steps || m->ema ? 0.9 : 0.0;
     CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, &m->options, &dp));
-    for (; (slices = charl_data_parallel_get_slices(dp, n)) != NULL; n++) {
-        CHARL_TRY_CLEANUP(new_graph(m, slices, true, &g[n], &x[n], &loss[n]));
+    if (m->has_steps) {
+        CHARL_TRY_CLEANUP(charl_steps_create(m->dev, NULL, &m->params_of_step));
     }
-    CHARL_TRY_CLEANUP(charl_data_parallel_compile(dp, g, n));
+    CHARL_TRY_CLEANUP(build(m, dp, g, loss));
     CHARL_TRY_CLEANUP(charl_params_initialize(m->params, 1));
     if (m->split > 1) { /* an optimizer for each parameter */
         config.params = "w*";
         CHARL_TRY_CLEANUP(charl_optimizer_create(m->params, &config, &other));
         config.params = "head"; /* it steps first, and leaves the gradients of the other one as they are */
     }
-    CHARL_TRY_CLEANUP(charl_optimizer_create(m->params, &config, &optimizer));
+    CHARL_TRY_CLEANUP(charl_optimizer_create_with_steps(m->params, &config, m->params_of_step, &optimizer));
     CHARL_REQUIRE_CLEANUP(charl_data_parallel_step(dp, optimizer, 0.1F) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
                           "a step that has not run is not refused");
     if (m->load) {
         CHARL_TRY_CLEANUP(keep(m, dp, optimizer, other, m->load, charl_training_load));
     }
-    CHARL_TRY_CLEANUP(take_steps(m, dp, x, loss, optimizer, other));
+    CHARL_TRY_CLEANUP(m->options.balance ? take_balanced_steps(m, dp, g, loss, optimizer)
+                                         : take_steps(m, dp, loss, optimizer, other));
+    CHARL_REQUIRE_CLEANUP(charl_data_parallel_get_audits(dp).count == (m->options.rows ? STEPS / 2 : 0),
+                          CHARL_ERR_INVALID, "other audits than those asked for");
+    m->count = charl_data_parallel_get_slices(dp, 0)->count;
     if (m->save) {
         CHARL_TRY_CLEANUP(keep(m, dp, optimizer, other, m->save, charl_training_save));
     }
 cleanup:
     charl_optimizer_destroy(optimizer);
     charl_optimizer_destroy(other);
-    for (int k = 0; k < MAX_PASSES; k++) {
-        charl_graph_destroy(g[k]);
-    }
+    destroy(g);
     charl_data_parallel_destroy(dp);
+    charl_steps_destroy(m->params_of_step);
+    m->params_of_step = NULL;
     return st;
 }
 
@@ -333,7 +398,7 @@ static void *member_run(void *arg)
 /* Of the member that every rank is. */
 static void run_as(int size, const member *all, member *m)
 {
-    pthread_t thread[MOST];
+    pthread_t thread[AUDITED];
     charl_team *team = NULL;
 
     charl_assert_ok(charl_team_create(size, &team));
@@ -579,6 +644,109 @@ static void test_training_refused(void **state)
     charl_test_tempdir_remove(dir);
 }
 
+/* Without a fault an audit finds nothing and changes no bit, in passes and with step parameters too. */
+static void test_audit_changes_no_bit(void **state)
+{
+    static const struct {
+        int size, passes;
+        bool has_steps;
+    } cases[] = {{1, 0, false}, {2, 0, false}, {2, 2, false}, {4, 0, true}, {1, 2, true}};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        member all = {.options = {sizeof all.options}, .work = train_once}, one[AUDITED], m[AUDITED];
+
+        run_as(1, &all, one);
+        all.options.rows = rows_of;
+        all.options.passes = cases[k].passes;
+        all.has_steps = cases[k].has_steps;
+        run_as(cases[k].size, &all, m);
+        for (int r = 0; r < cases[k].size; r++) {
+            charl_assert_same_bits(m[r].weight, one[0].weight, COLUMNS + 1);
+            charl_assert_same_bits(&m[r].loss, &one[0].loss, 1);
+        }
+    }
+}
+
+static charl_status is_found(member *m)
+{
+    const charl_status st = train(m);
+
+    CHARL_REQUIRE(st == CHARL_ERR_AUDIT && strstr(charl_error_message(), "step 2, audit: ") &&
+                      strstr(charl_error_message(), "rank 1 of 4 (") && !strstr(charl_error_message(), "), rank "),
+                  CHARL_ERR_INVALID, "%s: %s", charl_status_name(st), charl_error_message());
+    return CHARL_OK;
+}
+
+/* A bit that is flipped in a gradient, in what is sent of it, in the sum that arrives, or in the weights. */
+static void test_audit_finds_a_bit(void **state)
+{
+    static const char *const faults[] = {"train.device.flip_gradient@1:2:40", "train.allreduce.flip_gradient@1:2:40",
+                                         "train.optimizer.flip_sum@1:2:40", "train.backward.flip@1:1:40"};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) {
+        member all = {.options = {sizeof all.options, .rows = rows_of}, .work = is_found}, m[AUDITED];
+
+        charl_test_fault_set(faults[k]);
+        run_as(AUDITED, &all, m);
+        charl_test_fault_set(NULL);
+    }
+}
+
+static charl_status refuse_audits(member *m)
+{
+    charl_status st = CHARL_OK;
+    charl_graph *g = NULL;
+    charl_data_parallel *dp = NULL;
+
+    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &g, NULL, NULL));
+    if (m->options.rows) {
+        return is_refused(m, g, 1, CHARL_ERR_CONFIG, "8 slices on 3 ranks are not divided alike");
+    }
+    CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, &m->options, &dp));
+    CHARL_TRY_CLEANUP(charl_data_parallel_compile(dp, &g, 1));
+    CHARL_REQUIRE_CLEANUP(charl_data_parallel_audit(dp) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
+                          "an audit without rows is not refused");
+cleanup:
+    charl_graph_destroy(g);
+    charl_data_parallel_destroy(dp);
+    return st;
+}
+
+static void test_audit_refused(void **state)
+{
+    member all = {.options = {sizeof all.options}, .work = refuse_audits}, m[AUDITED];
+
+    (void)state;
+    run_as(1, &all, m);
+    all.options.rows = rows_of;
+    run_as(3, &all, m);
+}
+
+/* The times are given: rank 1 is nine times as fast as the other. No bit changes. */
+static void test_balance(void **state)
+{
+    member all = {.options = {sizeof all.options}, .work = train_once, .steps = BALANCED}, one[AUDITED], m[AUDITED];
+
+    (void)state;
+    run_as(1, &all, one);
+    all.steps = 0;
+    all.ema = true;
+    for (int shards = 0; shards < 2; shards++) {
+        all.options = (charl_data_parallel_options){sizeof all.options, .balance = true, .shard_optimizer = shards};
+        charl_test_fault_set("train.measured@0:1:900,train.measured@1:1:100");
+        run_as(2, &all, m);
+        charl_test_fault_set(NULL);
+        assert_int_equal(m[0].count + m[1].count, SLICES);
+        assert_true(m[0].count < m[1].count);
+        for (int r = 0; r < 2; r++) {
+            charl_assert_same_bits(m[r].weight, one[0].weight, COLUMNS + 1);
+            charl_assert_same_bits(&m[r].loss, &one[0].loss, 1);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -587,6 +755,10 @@ int main(void)
         cmocka_unit_test(test_optimizer_of_a_part),
         cmocka_unit_test(test_training_continues),
         cmocka_unit_test(test_training_refused),
+        cmocka_unit_test(test_audit_changes_no_bit),
+        cmocka_unit_test(test_audit_finds_a_bit),
+        cmocka_unit_test(test_audit_refused),
+        cmocka_unit_test(test_balance),
         cmocka_unit_test(test_failing_acquisitions),
         cmocka_unit_test(test_values_lost),
     };

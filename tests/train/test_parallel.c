@@ -1,4 +1,4 @@
-/* src/train/parallel: slices by speed, and the order of accumulation. */
+/* src/parallel: slices by speed, and the order of accumulation. */
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/numeric/rng.h"
 #include "base/numeric/tree.h"
 #include "parallel/grad_accum.h"
-#include "train/parallel/apportion.h"
+#include "parallel/apportion.h"
 
 /* Divisions of slices: against every division there is, and those that people expect. */
 
@@ -235,7 +235,7 @@ static void test_too_many(void **state)
     (void)state;
     charl_assert_ok(charl_slices_block(8, 1, 3, &mine));
     charl_assert_status(charl__grad_accum_create(&mine, 4, &p), CHARL_ERR_CONFIG);
-    charl_assert_message("train.grad_accum_steps = 4, but a rank here has 3 of the 8 slices");
+    charl_assert_message("passes = 4, but a rank has 3 of the 8 slices");
     assert_null(p);
 }
 

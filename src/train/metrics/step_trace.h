@@ -5,7 +5,7 @@
  *  Tracing changes no result. Outside of the window it costs nothing but the timestamps that the device takes for every command.
  */
 #include "base/trace.h"
-#include "train/metrics/phase.h"
+#include "parallel/phase.h"
 #include "train/metrics/throughput.h"
 
 struct charl__trainer;

@@ -1,5 +1,5 @@
 /* Different devices in one job. */
-#include "train/parallel/heterogeneous.h"
+#include "train/heterogeneous.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Phases of a rank's work, and the faults of a rank that concern its parameters. */
-#include "train/metrics/phase.h"
+#include "parallel/phase.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-#ifndef CHARL_TRAIN_PARALLEL_APPORTION_H
-#define CHARL_TRAIN_PARALLEL_APPORTION_H
+#ifndef CHARL_PARALLEL_APPORTION_H
+#define CHARL_PARALLEL_APPORTION_H
 /** How many slices of the batch each rank of unequal speed gets. Pure arithmetic: equal inputs give
  *  equal answers on every rank. */
 

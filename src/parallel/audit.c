@@ -1,5 +1,5 @@
 /* Audits: runs of the graphs on slices of other ranks, hashes, and the vote. */
-#include "train/parallel/audit.h"
+#include "parallel/audit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -13,10 +13,7 @@
 #include "base/numeric/hash.h"
 #include "base/numeric/tree.h"
 #include "base/text/text.h"
-#include "files/run.h"
-#include "parallel/optimizer_shard.h"
-#include "train/rundir.h"
-#include "train/trainer.h"
+#include "parallel/data_parallel.h"
 
 enum { BLOCK = 1 << 16, SHOWN = 4 }; /* floats that are read at a time; ranks in a message */
 
@@ -45,17 +42,14 @@ typedef struct report {
 } report;
 
 struct charl__audit {
-    charl__grad_reducer *reducer; /* borrowed; NULL: one rank */
     run_kind kind;
-    int shift;
+    bool replays;            /* gradients depend on sums in the middle of a step, which are taken once */
     uint32_t batch;          /* of this run, so far */
     float *sums;             /* in the order in which a step asks for them */
     int64_t n, capacity, at; /* floats of them; at: used in this run */
     float *block;            /* [(lanes + 2) * BLOCK] */
     report mine, *all;       /* all: [ranks] */
     bool *suspect;           /* [ranks] */
-    int64_t count;
-    double seconds;
 };
 
 void charl__audit_destroy(charl__audit *a)
@@ -70,93 +64,63 @@ void charl__audit_destroy(charl__audit *a)
 }
 
 /* Slices of one rank can be computed by another: all have the same number, in lanes of the same lengths. */
-static charl_status require_alike(const charl__replica *r)
+static charl_status require_alike(const charl_data_parallel *dp)
 {
-    const int size = charl_comm_size(r->comm);
+    const int size = charl_comm_size(dp->comm), total = dp->slices.total;
     charl_slices other;
 
-    CHARL_REQUIRE(!r->mixed.on, CHARL_ERR_CONFIG,
-                  "dist.audit: the devices %s do not compute the same bits, so nothing can be compared; HINT "
-                  "dist.audit = 0",
-                  r->mixed.models);
     for (int q = 0; q < size; q++) {
-        CHARL_TRY(charl_slices_block(r->dp->slices.total, q, size, &other));
-        CHARL_REQUIRE(
-            charl__slices_are_alike(&other, &r->dp->slices), CHARL_ERR_CONFIG,
-            "dist.audit: %d slices on %d ranks do not divide alike, so ranks cannot check each other; HINT set "
-            "train.slices to the number of ranks times a power of two",
-            r->dp->slices.total, size);
+        CHARL_TRY(charl_slices_block(total, q, size, &other));
+        CHARL_REQUIRE(charl__slices_are_alike(&other, &dp->slices) &&
+                          (q != charl_comm_rank(dp->comm) || other.first == dp->slices.first),
+                      CHARL_ERR_CONFIG,
+                      "audit: %d slices on %d ranks are not divided alike, so ranks cannot check each other; HINT take "
+                      "the number of ranks times a power of two, and charl_slices_block",
+                      total, size);
     }
     return CHARL_OK;
 }
 
-charl_status charl__audit_create(charl__replica *r)
+charl_status charl__audit_create(charl_data_parallel *dp)
 {
     charl_status st = CHARL_OK;
     charl__audit *a = NULL;
-    const charl_device_info *d = charl_device_get_info(r->session->dev);
-    const int size = charl_comm_size(r->comm);
+    const charl_device_info *d = charl_device_get_info(dp->params->dev);
+    const int size = charl_comm_size(dp->comm);
 
-    if (r->config->dist.audit == 0 || r->retrace || r->session->infers) {
+    if (!dp->rows) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(require_alike(r));
+    CHARL_TRY_CLEANUP(require_alike(dp));
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *a, &a));
-    CHARL_TRY_CLEANUP(charl__alloc_array((r->dp->slices.n_lanes + 2) * (int64_t)BLOCK, sizeof *a->block, &a->block));
+    CHARL_TRY_CLEANUP(charl__alloc_array((dp->slices.n_lanes + 2) * (int64_t)BLOCK, sizeof *a->block, &a->block));
     CHARL_TRY_CLEANUP(charl__alloc_array(size, sizeof *a->all, &a->all));
     CHARL_TRY_CLEANUP(charl__alloc_array(size, sizeof *a->suspect, &a->suspect));
-    a->reducer = r->dp->reducer;
     snprintf(a->mine.device, sizeof a->mine.device, "%s", d->name);
     snprintf(a->mine.pci, sizeof a->mine.pci, "%s", d->pci);
-    r->audit = a;
+    dp->audit = a;
     a = NULL;
 cleanup:
     charl__audit_destroy(a);
     return st;
 }
 
-charl_status charl__audit_check(const charl__replica *r)
+charl_status charl__audit_check(const charl_data_parallel *dp, const charl_graph *g)
 {
-    CHARL_REQUIRE(!r->audit || charl_comm_size(r->comm) == 1 || charl__graph_can_move(r->train->g), CHARL_ERR_CONFIG,
-                  "dist.audit: gradients of this model are finished in the middle of a step, so ranks cannot "
-                  "recompute those of others; HINT dist.reduce_dtype = f32 (batch norm with bf16 has such gradients), "
-                  "or dist.audit "
-                  "= 0");
+    CHARL_REQUIRE(!dp->audit || charl_comm_size(dp->comm) == 1 || charl__graph_can_move(g), CHARL_ERR_CONFIG,
+                  "audit: gradients of this model are finished in the middle of a step, so ranks cannot recompute "
+                  "those of others; HINT reduce_dtype = f32 (batch norm with bf16 has such gradients), or no audits");
     return CHARL_OK;
 }
 
-int charl__audit_shift(const charl__audit *a)
+bool charl__audit_is_on(const charl__audit *a)
 {
-    return a ? a->shift : 0;
+    return a && a->kind != ORDINARY;
 }
 
 bool charl__audit_is_trial(const charl__audit *a)
 {
     return a && (a->kind == SUMS || a->kind == OTHER);
-}
-
-int64_t charl__audit_count(const charl__audit *a)
-{
-    return a ? a->count : 0;
-}
-
-double charl__audit_seconds(const charl__audit *a)
-{
-    return a ? a->seconds : 0.0;
-}
-
-bool charl__audit_is_due(const charl__trainer *t)
-{
-    const int64_t next = t->replica.step + 1;
-
-    return t->replica.audit && (next % t->config->dist.audit == 0 || next == t->end_step);
-}
-
-charl_status charl__audit_ready(void *ctx, int64_t begin, int64_t count)
-{
-    const charl__audit *a = ctx;
-
-    return charl__audit_is_trial(a) ? CHARL_OK : charl__grad_reducer_ready(a->reducer, begin, count);
 }
 
 /* Add the hash of a tensor's lanes to what this run has given to sums. */
@@ -174,24 +138,24 @@ cleanup:
     return st;
 }
 
-charl_status charl__audit_collective(void *ctx, charl_tensor *lanes, charl_tensor *sum)
+charl_status charl__audit_sum(charl_data_parallel *dp, charl_tensor *lanes, charl_tensor *sum)
 {
-    charl__audit *a = ctx;
+    charl__audit *a = dp->audit;
     const int64_t n = charl__tensor_count(sum);
     const size_t bytes = (size_t)n * sizeof(float);
 
-    if (a->kind == ORDINARY) {
-        return charl__grad_reducer_collective(a->reducer, lanes, sum);
-    }
-    if (charl__audit_is_trial(a)) {
+    if (!a->replays || charl__audit_is_trial(a)) {
         CHARL_TRY(hash_lanes(a, lanes));
+    }
+    if (!a->replays) {
+        return a->kind == OWN ? charl__data_parallel_sum(dp, lanes, sum) : CHARL_OK;
     }
     if (a->kind == SUMS) {
         if (a->n + n > a->capacity) {
             CHARL_TRY(charl__realloc(2 * (size_t)(a->n + n) * sizeof *a->sums, &a->sums));
             a->capacity = 2 * (a->n + n);
         }
-        CHARL_TRY(charl__grad_reducer_collective(a->reducer, lanes, sum));
+        CHARL_TRY(charl__data_parallel_sum(dp, lanes, sum));
         CHARL_TRY(charl_tensor_read(sum, a->sums + a->n, bytes));
         a->n += n;
         return CHARL_OK;
@@ -220,92 +184,116 @@ static charl_status hash_gradient(charl__audit *a, const charl_params *set, uint
 }
 
 /* Of the run just enqueued. */
-static charl_status take_result(charl__trainer *t, result *out)
+static charl_status take_result(const charl_data_parallel *dp, result *out)
 {
-    charl__audit *a = t->replica.audit;
-    const charl_tensor *loss = charl__steps_loss(t->replica.steps);
+    const charl_tensor *loss = charl__steps_loss(charl__graph_steps(dp->graph[0]));
     float v[CHARL_MAX_LANES];
 
-    CHARL_INVARIANT(charl__tensor_bytes(loss) <= sizeof v);
-    CHARL_TRY(charl_tensor_read(loss, v, charl__tensor_bytes(loss)));
-    out->loss = charl__crc32c(0, v, charl__tensor_bytes(loss));
-    return hash_gradient(a, t->session.params, &out->gradient);
+    out->loss = 0;
+    if (loss) {
+        CHARL_INVARIANT(charl__tensor_bytes(loss) <= sizeof v);
+        CHARL_TRY(charl_tensor_read(loss, v, charl__tensor_bytes(loss)));
+        out->loss = charl__crc32c(0, v, charl__tensor_bytes(loss));
+    }
+    return hash_gradient(dp->audit, dp->params, &out->gradient);
 }
 
-/* What is run next: `kind`, of the slices of rank `of`. The loader begins again, with the rows of those slices. */
-static charl_status turn_to(charl__trainer *t, run_kind kind, int of)
+static void turn_to(charl__audit *a, run_kind kind)
 {
-    charl__replica *r = &t->replica;
-    charl__audit *a = r->audit;
-    charl_slices slices;
-
-    CHARL_TRY(charl_slices_block(r->dp->slices.total, of, charl_comm_size(t->comm), &slices));
     a->kind = kind;
-    a->shift = slices.first - r->dp->slices.first;
     a->batch = 0;
     a->at = 0;
-    return charl__device_loader_move(r->train_loader, r->rows / r->dp->slices.count * slices.first,
-                                     t->options->overfit_batch ? 0 : r->step);
 }
 
-static charl_status try(charl__trainer *t, run_kind kind, int of, result *out)
+/* Let launches change no persistent state, or let them again. */
+static charl_status set_trial(const charl_data_parallel *dp, bool on)
 {
-    charl__replica *r = &t->replica;
+    charl_steps *last = NULL;
 
-    CHARL_TRY(turn_to(t, kind, of));
-    CHARL_TRY(charl__device_loader_next(r->train_loader));
-    CHARL_TRY(charl__trainer_push_record(t, false));
-    CHARL_TRY(charl__replica_run_graphs(r));
-    CHARL_TRY(charl__device_loader_used(r->train_loader));
-    out->batch = r->audit->batch;
-    return take_result(t, out);
+    for (int k = 0; k < charl__data_parallel_shapes(dp); k++) {
+        charl_steps *steps = charl__graph_steps(dp->graph[k]);
+
+        CHARL_TRY(steps != last ? charl__steps_try(steps, on) : CHARL_OK);
+        last = steps;
+    }
+    return CHARL_OK;
 }
 
-charl_status charl__audit_begin(charl__trainer *t)
+/* Run the passes of step `step` on the slices of rank `of`. */
+static charl_status try(charl_data_parallel *dp, run_kind kind, int of, uint64_t step, result *out)
 {
-    charl__replica *r = &t->replica;
-    charl__audit *a = r->audit;
-    const charl_params *set = t->session.params;
-    const int size = charl_comm_size(t->comm), me = charl_comm_rank(t->comm);
+    charl_status st = CHARL_OK;
+    charl_slices block;
+
+    turn_to(dp->audit, kind);
+    CHARL_TRY_CLEANUP(charl_slices_block(dp->slices.total, of, charl_comm_size(dp->comm), &block));
+    CHARL_TRY_CLEANUP(set_trial(dp, true));
+    for (int i = 0; i < dp->passes; i++) {
+        charl_slices s = *charl__data_parallel_slices(dp, i);
+
+        CHARL_TRY_CLEANUP(charl_slices_range(s.total, s.first - dp->slices.first + block.first, s.count, &s));
+        CHARL_TRY_CLEANUP(dp->rows(dp->ctx, charl__data_parallel_shape(dp, i), &s));
+        CHARL_TRY_CLEANUP(charl__data_parallel_run_pass(dp, i, &s, step));
+    }
+    out->batch = dp->audit->batch;
+    CHARL_TRY_CLEANUP(take_result(dp, out));
+    st = set_trial(dp, false);
+cleanup:
+    turn_to(dp->audit, ORDINARY);
+    return st;
+}
+
+charl_status charl_data_parallel_audit(charl_data_parallel *dp)
+{
+    CHARL_GIVEN(dp);
+    charl__audit *a = dp->audit;
+    const charl_params *set = dp->params;
+    const int size = charl_comm_size(dp->comm), me = charl_comm_rank(dp->comm);
     const double begin = charl__clock_s();
 
-    CHARL_TRY(charl__phase_enter(t->comm, r->step + 1, CHARL__PHASE_AUDIT, t->session.params));
+    CHARL_REQUIRE(a && dp->is_compiled, CHARL_ERR_INVALID,
+                  "an audit needs compiled graphs, and options.rows to deliver the rows of other ranks");
+    CHARL_REQUIRE(dp->pass == dp->passes && dp->reduced, CHARL_ERR_INVALID,
+                  "an audit begins between two steps; pass %d of %d has run", dp->pass, dp->passes);
+    CHARL_TRY(charl__data_parallel_enter(dp, dp->step + 1, CHARL__PHASE_AUDIT));
     a->mine.weights = 0;
     CHARL_TRY(hash_floats(a, set->value, set->elements, &a->mine.weights));
     CHARL_TRY(hash_floats(a, set->buffers, set->buffer_elements, &a->mine.weights));
     a->n = 0;
-    if (a->reducer && charl__graph_collective(r->train->g)) {
-        CHARL_TRY(try(t, SUMS, me, &a->mine.own));
+    a->replays = dp->reducer && charl__graph_collective(dp->graph[0]);
+    if (a->replays) {
+        CHARL_TRY(try(dp, SUMS, me, dp->step, &a->mine.own));
     }
-    CHARL_TRY(try(t, OTHER, (me + 1) % size, &a->mine.other));
-    CHARL_TRY(turn_to(t, OWN, me));
-    a->seconds += charl__clock_s() - begin;
+    CHARL_TRY(try(dp, OTHER, (me + 1) % size, dp->step, &a->mine.other));
+    turn_to(a, OWN);
+    dp->audits.seconds += charl__clock_s() - begin;
     return CHARL_OK;
 }
 
-charl_status charl__audit_take(charl__trainer *t)
+charl_status charl__audit_take(charl_data_parallel *dp)
 {
-    charl__audit *a = t->replica.audit;
+    charl__audit *a = dp->audit;
     const double begin = charl__clock_s();
 
-    if (a && a->kind == OWN) {
-        CHARL_TRY(take_result(t, &a->mine.own));
-        a->seconds += charl__clock_s() - begin;
+    if (charl__audit_is_on(a)) {
+        a->mine.own.batch = a->replays ? a->mine.own.batch : a->batch;
+        CHARL_TRY(take_result(dp, &a->mine.own));
+        dp->audits.seconds += charl__clock_s() - begin;
     }
     return CHARL_OK;
 }
 
 /* Whether every gradient is summed on every rank, in f32 along the tree over the lanes. */
-static bool has_whole_sum(const charl__replica *r)
+static bool has_whole_sum(const charl_data_parallel *dp)
 {
-    return r->dp->reducer && !r->dp->shards;
+    return dp->reducer && !dp->shards;
 }
 
-static bool has_tree_sum(const charl__replica *r)
+static bool has_tree_sum(const charl_data_parallel *dp)
 {
-    const charl_params *set = r->session->params;
+    const charl_params *set = dp->params;
 
-    return has_whole_sum(r) && charl__grad_reducer_is_invariant(r->dp->reducer) && set->reduce_dtype == CHARL_F32 &&
+    return has_whole_sum(dp) && charl__grad_reducer_is_invariant(dp->reducer) && set->reduce_dtype == CHARL_F32 &&
            set->gradient_elements == set->elements;
 }
 
@@ -321,14 +309,14 @@ static bool is_same_sum(const float *a, const float *b, int64_t n)
 }
 
 /* Add the gradients up once more, in the way of small sums. */
-static charl_status sum_again(charl__replica *r)
+static charl_status sum_again(const charl_data_parallel *dp)
 {
-    charl__audit *a = r->audit;
-    const charl_params *set = r->session->params;
+    charl__audit *a = dp->audit;
+    const charl_params *set = dp->params;
     const int64_t stride = set->gradient_elements;
 
     a->mine.is_wrong = 0;
-    for (int64_t at = 0; has_tree_sum(r) && at < stride; at += BLOCK) {
+    for (int64_t at = 0; has_tree_sum(dp) && at < stride; at += BLOCK) {
         const int64_t n = stride - at < BLOCK ? stride - at : BLOCK;
         const size_t bytes = (size_t)n * sizeof(float);
         float *sum = a->block + set->n_lanes * n, *again = sum + n;
@@ -338,7 +326,7 @@ static charl_status sum_again(charl__replica *r)
                                          a->block + j * n, bytes, true));
         }
         CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, set->sum, (size_t)at * sizeof(float), sum, bytes, true));
-        CHARL_TRY(charl__grad_reducer_sum(a->reducer, a->block, n, again));
+        CHARL_TRY(charl__grad_reducer_sum(dp->reducer, a->block, n, again));
         a->mine.is_wrong |= !is_same_sum(sum, again, n);
     }
     return CHARL_OK;
@@ -400,16 +388,16 @@ static void decide(const charl__audit *a, int size, int *of)
 }
 
 /* "rank 2 of 4 (gpu07, pid 77, NVIDIA H200 at 0000:3b:00.0), rank 3 ..."; *n: how many. */
-static charl_status name_suspects(const charl__trainer *t, charl__text *out, int *n)
+static charl_status name_suspects(const charl_data_parallel *dp, charl__text *out, int *n)
 {
-    const charl__audit *a = t->replica.audit;
-    const int size = charl_comm_size(t->comm);
+    const charl__audit *a = dp->audit;
+    const int size = charl_comm_size(dp->comm);
 
     *n = 0;
     for (int q = 0; q < size; q++) {
         if (a->suspect[q] && ++*n <= SHOWN) {
             CHARL_TRY(charl__text_printf(out, "%srank %d of %d (%s, pid %" PRId64 ", %s%s%s)", *n > 1 ? ", " : "", q,
-                                         size, charl_comm_host(t->comm, q), charl_comm_pid(t->comm, q),
+                                         size, charl_comm_host(dp->comm, q), charl_comm_pid(dp->comm, q),
                                          a->all[q].device, a->all[q].pci[0] ? " at " : "", a->all[q].pci));
         }
     }
@@ -429,10 +417,10 @@ static bool find_changed(const charl__audit *a, int size)
 }
 
 /* Where ranks have computed different values of the same slices, let a third one compute them, and suspect the minority. */
-static charl_status settle(charl__trainer *t, charl__text *out, bool *disputed)
+static charl_status settle(charl_data_parallel *dp, charl__text *out, bool *disputed)
 {
-    charl__audit *a = t->replica.audit;
-    const int size = charl_comm_size(t->comm), count = t->replica.dp->slices.count;
+    charl__audit *a = dp->audit;
+    const int size = charl_comm_size(dp->comm), count = dp->slices.count;
     int of;
 
     *disputed = false;
@@ -443,19 +431,18 @@ static charl_status settle(charl__trainer *t, charl__text *out, bool *disputed)
         return CHARL_OK;
     }
     if (size > 2) {
-        CHARL_TRY(try(t, OTHER, (charl_comm_rank(t->comm) + 2) % size, &a->mine.third));
-        CHARL_TRY(charl_comm_allgather(t->comm, &a->mine, sizeof a->mine, a->all));
+        CHARL_TRY(try(dp, OTHER, (charl_comm_rank(dp->comm) + 2) % size, dp->step - 1, &a->mine.third));
+        CHARL_TRY(charl_comm_allgather(dp->comm, &a->mine, sizeof a->mine, a->all));
     }
     decide(a, size, &of);
     return charl__text_printf(out, "slices %d to %d: ", of * count, of * count + count - 1);
 }
 
 /* What the ranks differ in, as a sentence; *found false: nothing. */
-static charl_status find(charl__trainer *t, charl__text *out, bool *found)
+static charl_status find(charl_data_parallel *dp, charl__text *out, bool *found)
 {
-    const charl__replica *r = &t->replica;
-    const charl__audit *a = r->audit;
-    const int size = charl_comm_size(t->comm);
+    const charl__audit *a = dp->audit;
+    const int size = charl_comm_size(dp->comm);
     const char *one = NULL, *several = NULL;
     bool disputed = false, wrong = false;
     int n;
@@ -467,7 +454,7 @@ static charl_status find(charl__trainer *t, charl__text *out, bool *found)
         one = "has other weights than the other ranks";
         several = "have different weights";
     } else {
-        CHARL_TRY(settle(t, out, &disputed));
+        CHARL_TRY(settle(dp, out, &disputed));
     }
     if (disputed) {
         one = size == 1 ? "computed two different gradients"
@@ -475,7 +462,7 @@ static charl_status find(charl__trainer *t, charl__text *out, bool *found)
         several = "computed different losses or gradients, and no other two ranks agree";
     } else if (!one && find_changed(a, size)) {
         one = several = "had the right gradient, which changed in memory before it was added up";
-    } else if (!one && has_whole_sum(r) && vote(a, size, offsetof(report, sum))) {
+    } else if (!one && has_whole_sum(dp) && vote(a, size, offsetof(report, sum))) {
         one = "received another sum of gradients than the other ranks";
         several = "received different sums of gradients";
     } else if (!one && wrong) {
@@ -483,51 +470,10 @@ static charl_status find(charl__trainer *t, charl__text *out, bool *found)
     }
     *found = several != NULL;
     if (*found) {
-        CHARL_TRY(name_suspects(t, out, &n));
+        CHARL_TRY(name_suspects(dp, out, &n));
         CHARL_TRY(charl__text_printf(out, "%s%s", n > 0 ? " " : "", n == 1 ? one : several));
     }
     return CHARL_OK;
-}
-
-/* Keep a resumed training from checkpoints that may hold wrong values. */
-static void reject_checkpoints(charl__trainer *t)
-{
-    const char *dir = t->config->run.output_dir;
-    charl__run_steps left = {NULL, 0};
-    char text[256];
-    int moved = 0;
-
-    if (charl_comm_rank(t->comm) != 0 || !t->writes) {
-        return;
-    }
-    charl__trainer_abandon_save(t);
-    if (charl__rundir_supersede(dir, t->audited_step, &moved) != CHARL_OK || charl__run_list(dir, &left) != CHARL_OK ||
-        (moved > 0 && left.count > 0 && charl__run_link(dir, "last.h5", left.steps[left.count - 1]) != CHARL_OK)) {
-        charl__trainer_warn(t, charl_error_message());
-    }
-    if (moved > 0) {
-        snprintf(text, sizeof text,
-                 "%d checkpoint%s after step %" PRId64 ", of which no audit has confirmed the values: renamed to "
-                 "step-....h5.superseded",
-                 moved, moved == 1 ? "" : "s", t->audited_step);
-        charl__trainer_warn(t, text);
-    }
-    charl_free(left.steps);
-}
-
-static charl_status refuse(const charl__trainer *t, const char *what)
-{
-    const int64_t confirmed = t->audited_step;
-
-    CHARL_REQUIRE(confirmed > 0, CHARL_ERR_AUDIT,
-                  "step %" PRId64 ", audit: %s. HINT leave out a device that is named again; the same command starts "
-                  "from the beginning, as no step is confirmed yet",
-                  t->replica.step + 1, what);
-    CHARL_FAIL(CHARL_ERR_AUDIT,
-               "step %" PRId64
-               ", audit: %s. HINT leave out a device that is named again; the same command continues from a "
-               "checkpoint up to step %" PRId64 ", the last that is confirmed",
-               t->replica.step + 1, what, confirmed);
 }
 
 /* -1: none, or several. */
@@ -542,49 +488,48 @@ static int only_suspect(const charl__audit *a, int size)
     return n == 1 ? only : -1;
 }
 
-static charl_status compare(charl__trainer *t)
+static charl_status compare(charl_data_parallel *dp)
 {
     charl_status st = CHARL_OK;
-    charl__replica *r = &t->replica;
-    charl__audit *a = r->audit;
-    const charl_params *set = t->session.params;
+    charl__audit *a = dp->audit;
+    const charl_params *set = dp->params;
+    const int size = charl_comm_size(dp->comm);
     charl__text text = {0};
     bool found;
 
     a->mine.kept = a->mine.own.gradient;
-    if (!r->dp->reducer || set->sum != set->grad) { /* one rank rounds the gradient where it lies */
+    if (!dp->reducer || set->sum != set->grad) { /* one rank rounds the gradient where it lies */
         CHARL_TRY_CLEANUP(hash_gradient(a, set, &a->mine.kept));
     }
     a->mine.sum = 0;
     CHARL_TRY_CLEANUP(hash_floats(a, set->sum, set->gradient_elements, &a->mine.sum));
-    CHARL_TRY_CLEANUP(sum_again(r));
-    CHARL_TRY_CLEANUP(charl_comm_allgather(t->comm, &a->mine, sizeof a->mine, a->all));
-    CHARL_TRY_CLEANUP(find(t, &text, &found));
+    CHARL_TRY_CLEANUP(sum_again(dp));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(dp->comm, &a->mine, sizeof a->mine, a->all));
+    CHARL_TRY_CLEANUP(find(dp, &text, &found));
     if (found) {
-        t->suspect = only_suspect(a, charl_comm_size(t->comm));
-        reject_checkpoints(t);
-        CHARL_TRY_CLEANUP(charl_comm_agreed(t->comm, refuse(t, charl__text_string(&text))));
+        dp->audits.suspect = only_suspect(a, size);
+        CHARL_FAIL_CLEANUP(CHARL_ERR_AUDIT, "step %llu, audit: %s", (unsigned long long)dp->step,
+                           charl__text_string(&text));
     }
-    t->audited_step = r->step + 1;
-    a->count++;
-    if (charl_comm_rank(t->comm) == 0) {
-        charl__log(CHARL_LOG_INFO, "audit of step %" PRId64 ": %d rank%s", t->audited_step, charl_comm_size(t->comm),
-                   charl_comm_size(t->comm) == 1 ? " agrees with itself" : "s agree");
+    dp->audits.count++;
+    if (charl_comm_rank(dp->comm) == 0) {
+        charl__log(CHARL_LOG_INFO, "audit of step %llu: %d rank%s", (unsigned long long)dp->step, size,
+                   size == 1 ? " agrees with itself" : "s agree");
     }
 cleanup:
     charl__text_fini(&text);
-    return st;
+    return st == CHARL_ERR_AUDIT ? charl_comm_agreed(dp->comm, st) : st;
 }
 
-charl_status charl__audit_compare(charl__trainer *t)
+charl_status charl__audit_compare(charl_data_parallel *dp)
 {
-    charl__audit *a = t->replica.audit;
+    charl_status st = CHARL_OK;
     const double begin = charl__clock_s();
 
-    if (a && a->kind == OWN) {
-        CHARL_TRY(compare(t));
-        a->kind = ORDINARY;
-        a->seconds += charl__clock_s() - begin;
+    if (charl__audit_is_on(dp->audit)) {
+        st = compare(dp);
+        dp->audit->kind = ORDINARY;
+        dp->audits.seconds += charl__clock_s() - begin;
     }
-    return CHARL_OK;
+    return st;
 }

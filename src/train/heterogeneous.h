@@ -1,5 +1,5 @@
-#ifndef CHARL_TRAIN_PARALLEL_HETEROGENEOUS_H
-#define CHARL_TRAIN_PARALLEL_HETEROGENEOUS_H
+#ifndef CHARL_TRAIN_HETEROGENEOUS_H
+#define CHARL_TRAIN_HETEROGENEOUS_H
 /** Ranks whose devices are not of one model and driver. In f32 they compute the same bits if every device rounds as IEEE 754 says
  *  (train.exact; charl_device_check_arithmetic), and then nothing here applies. Otherwise their results differ by roundings.
  *

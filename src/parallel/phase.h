@@ -1,5 +1,5 @@
-#ifndef CHARL_TRAIN_METRICS_PHASE_H
-#define CHARL_TRAIN_METRICS_PHASE_H
+#ifndef CHARL_PARALLEL_PHASE_H
+#define CHARL_PARALLEL_PHASE_H
 /** Where a rank is in its work. Its peers quote it when it dies or falls silent, and at its
  *  beginning a test can have the rank fail: CHARL_FAULT=train.PHASE.WAY@RANK:N, where N counts how
  *  often this process has come there (docs/env.md).

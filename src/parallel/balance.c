@@ -7,9 +7,8 @@
  * division correct that at the next one, as divisions stand still only when all ranks take equally
  * long. Every division doubles the pause until the next measuring, so that a machine whose speed
  * changes all the time does not spend its own on dividing. */
-#include "train/parallel/balance.h"
+#include "parallel/balance.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +17,8 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/fault.h"
-#include "train/parallel/apportion.h"
-#include "train/trainer.h"
+#include "parallel/apportion.h"
+#include "parallel/data_parallel.h"
 
 enum {
     FIRST = 2,   /* steps that warm caches up */
@@ -53,20 +52,37 @@ static charl_status read_slowness(const char *text, int rank, double *out)
     return CHARL_OK;
 }
 
-charl_status charl__balance_init(charl__trainer *t)
+charl_status charl__balance_init(charl_data_parallel *dp, bool on)
 {
-    charl__balance *b = &t->balance;
-    const int size = charl_comm_size(t->comm);
-    charl_slices block;
+    dp->balance =
+        (charl__balance){.on = on && charl_comm_size(dp->comm) > 1, .skip = FIRST, .settle = AFTER, .slowness = 1.0};
+    return read_slowness(charl__env(CHARL_ENV_SLOW), charl_comm_rank(dp->comm), &dp->balance.slowness);
+}
 
-    *b = (charl__balance){.skip = FIRST, .settle = AFTER, .slowness = 1.0};
-    b->on = t->config->dist.balance == CHARL__BALANCE_SPEED && size > 1 && !t->session.infers;
-    CHARL_TRY(read_slowness(charl__env(CHARL_ENV_SLOW), charl_comm_rank(t->comm), &b->slowness));
-    for (int r = 0; r < size; r++) {
-        CHARL_TRY(charl_slices_block(t->replica.dp->slices.total, r, size, &block));
-        b->count[r] = block.count;
+/* Slices of one rank follow those of the rank before it. */
+static charl_status check_order(const charl_data_parallel *dp)
+{
+    const int rank = charl_comm_rank(dp->comm);
+    int first = 0;
+
+    for (int r = 0; r < rank; r++) {
+        first += dp->balance.count[r];
     }
+    CHARL_REQUIRE(dp->slices.count > 0 && first == dp->slices.first, CHARL_ERR_INVALID,
+                  "balance: rank %d has %d slices from %d on, and the ranks before it have %d; HINT charl_slices_block",
+                  rank, dp->slices.count, dp->slices.first, first);
     return CHARL_OK;
+}
+
+charl_status charl__balance_count(charl_data_parallel *dp)
+{
+    const int mine = dp->slices.count;
+
+    if (!dp->balance.on) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_comm_allgather(dp->comm, &mine, sizeof mine, dp->balance.count));
+    return charl_comm_agree(dp->comm, check_order(dp));
 }
 
 static bool is_measured(const charl__balance *b)
@@ -75,38 +91,38 @@ static bool is_measured(const charl__balance *b)
 }
 
 /* For what this rank has enqueued itself: other queues may wait for other ranks. */
-static charl_status wait_computed(const charl__trainer *t)
+static charl_status wait_computed(const charl_data_parallel *dp)
 {
     charl_status st = CHARL_OK;
     charl__event *e = NULL;
 
-    CHARL_TRY_CLEANUP(charl__event_record(t->session.dev, CHARL_QUEUE_COMPUTE, &e));
+    CHARL_TRY_CLEANUP(charl__event_record(dp->params->dev, CHARL_QUEUE_COMPUTE, &e));
     CHARL_TRY_CLEANUP(charl__event_wait(e));
 cleanup:
     charl__event_release(e);
     return st;
 }
 
-charl_status charl__balance_begin(charl__trainer *t)
+charl_status charl__balance_begin(charl_data_parallel *dp)
 {
-    charl__balance *b = &t->balance;
+    charl__balance *b = &dp->balance;
 
     if (is_measured(b) || b->slowness > 1.0) {
-        CHARL_TRY(wait_computed(t));
+        CHARL_TRY(wait_computed(dp));
         b->begin_s = charl__clock_s();
-        b->waited_s = charl__grad_reducer_waited_s(t->replica.dp->reducer);
+        b->waited_s = charl__grad_reducer_waited_s(dp->reducer);
     }
     return CHARL_OK;
 }
 
-charl_status charl__balance_end(charl__trainer *t)
+charl_status charl__balance_end(charl_data_parallel *dp)
 {
-    charl__balance *b = &t->balance;
+    charl__balance *b = &dp->balance;
     double busy;
 
     if (is_measured(b) || b->slowness > 1.0) {
-        CHARL_TRY(wait_computed(t));
-        busy = charl__clock_s() - b->begin_s - (charl__grad_reducer_waited_s(t->replica.dp->reducer) - b->waited_s);
+        CHARL_TRY(wait_computed(dp));
+        busy = charl__clock_s() - b->begin_s - (charl__grad_reducer_waited_s(dp->reducer) - b->waited_s);
         charl__sleep_s((b->slowness - 1.0) * busy);
         if (is_measured(b)) {
             b->sample[b->n++] = fmax(b->slowness * busy, 1e-9);
@@ -116,9 +132,9 @@ charl_status charl__balance_end(charl__trainer *t)
     return CHARL_OK;
 }
 
-bool charl__balance_is_due(const charl__trainer *t)
+bool charl__balance_is_due(const charl_data_parallel *dp)
 {
-    return t->balance.n == CHARL__BALANCE_SAMPLES;
+    return dp->balance.n == CHARL__BALANCE_SAMPLES;
 }
 
 static int compare(const void *a, const void *b)
@@ -137,54 +153,37 @@ static double measured(charl__balance *b)
     return charl__fault_arg("train.measured", &us) ? (double)us * 1e-6 : b->sample[CHARL__BALANCE_SAMPLES / 2];
 }
 
-static charl_status exchange(charl__trainer *t, const int *count)
+charl_status charl_data_parallel_balance(charl_data_parallel *dp, bool *divides)
 {
-    charl_status st = CHARL_OK;
-    const int rank = charl_comm_rank(t->comm);
-    int first = 0;
-
-    for (int r = 0; r < rank; r++) {
-        first += count[r];
-    }
-    charl_comm_set_timeout(t->comm, t->config->dist.stage_timeout_s);
-    st = charl__replica_divide(&t->replica, first, count[rank]);
-    if (st != CHARL_OK && charl_comm_is_agreed(t->comm)) {
-        charl__error_prefix("step %" PRId64 ", division of the batch: ", t->replica.step);
-    }
-    CHARL_TRY(st);
-    charl_comm_set_timeout(t->comm, t->config->dist.timeout_s);
-    memcpy(t->balance.count, count, (size_t)charl_comm_size(t->comm) * sizeof *count);
-    return st;
-}
-
-charl_status charl__balance_divide(charl__trainer *t)
-{
-    charl__balance *b = &t->balance;
-    const int size = charl_comm_size(t->comm);
-    const int least = t->config->train.grad_accum_steps > 1 ? (int)t->config->train.grad_accum_steps : 1;
+    CHARL_GIVEN(dp, divides);
+    charl__balance *b = &dp->balance;
+    const int size = charl_comm_size(dp->comm), least = dp->wanted > 1 ? dp->wanted : 1;
     /* What has been one pass stays one, as batch norm needs it; the ranks are alike in that. */
-    const int most = t->replica.dp->accum ? t->replica.dp->slices.total : CHARL_GRAPH_SLICES;
-    const double begin = charl__clock_s(), mine = measured(b);
-    double time[CHARL_MAX_SLICES];
-    charl_balance_row row = {.step = t->replica.step, .size = size, .slices = b->count, .step_ms = time};
+    const int most = dp->accum ? dp->slices.total : CHARL_GRAPH_SLICES;
     int count[CHARL_MAX_SLICES];
+    double mine;
 
-    CHARL_TRY(charl_comm_allgather(t->comm, &mine, sizeof mine, time));
+    *divides = b->divides;
+    if (b->divides || !charl__balance_is_due(dp)) {
+        return CHARL_OK;
+    }
+    mine = measured(b);
+    CHARL_TRY(charl_comm_allgather(dp->comm, &mine, sizeof mine, b->ms));
     for (int r = 0; r < size; r++) {
-        const double cost = time[r] / b->count[r];
+        const double cost = b->ms[r] / b->count[r];
 
         b->cost[r] = b->cost[r] > 0.0 ? 0.5 * (b->cost[r] + cost) : cost;
-        time[r] *= 1e3;
+        b->ms[r] *= 1e3;
     }
-    charl__apportion(t->replica.dp->slices.total, least, most, size, b->cost, count);
+    charl__apportion(dp->slices.total, least, most, size, b->cost, count);
     b->n = 0;
     b->skip = STEADY;
     if (charl__apportion_time(size, b->cost, count) > GAIN * charl__apportion_time(size, b->cost, b->count)) {
         return CHARL_OK;
     }
-    CHARL_TRY(exchange(t, count));
     b->skip = b->settle;
     b->settle = b->settle < STEADY ? 2 * b->settle : STEADY;
-    row.ms = (charl__clock_s() - begin) * 1e3;
-    return charl__trainer_balanced(t, &row);
+    memcpy(b->count, count, (size_t)size * sizeof *count);
+    *divides = b->divides = true;
+    return CHARL_OK;
 }

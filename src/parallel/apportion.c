@@ -1,7 +1,7 @@
 /* Slices by speed. Giving one slice after another to the rank that would be done with it first is
  * optimal: a rank that ends with the longest time took its last slice when every other rank would
  * have taken longer with one more, so no division that takes it away is better. */
-#include "train/parallel/apportion.h"
+#include "parallel/apportion.h"
 
 #include <stdbool.h>
 #include <string.h>
