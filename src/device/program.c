@@ -245,13 +245,17 @@ static charl_status leave_out_defaults(const char *text, const char *defines, ch
     return charl__text_append(out, from, strlen(from));
 }
 
-/* From the cache, or built and put there: by one of the ranks that want it. options: what the key must tell apart beside the source;
- * sm90a.shared_bytes > 0: built for sm_90a. */
+static bool is_for_sm90a(const charl__program *p)
+{
+    return p->sm90a.shared_bytes > 0 || p->sm90a.min_blocks > 0;
+}
+
+/* From the cache, or built and put there: by one of the ranks that want it. options: what the key must tell apart beside the source. */
 static charl_status load_or_build(charl_device *dev, charl__program *p, const char *const source[3],
                                   const char *options, charl__driver_program **out)
 {
     charl_status st = CHARL_OK;
-    const char *build_options = p->sm90a.shared_bytes > 0 ? "" : options;
+    const char *build_options = is_for_sm90a(p) ? "" : options;
     charl__driver_program *program = NULL;
     int lock = -1;
 
@@ -264,7 +268,7 @@ static charl_status load_or_build(charl_device *dev, charl__program *p, const ch
         CHARL_TRY_CLEANUP(charl__cache_load(dev, p->key, build_options, &program));
     }
     if (!program) {
-        if (p->sm90a.shared_bytes > 0) {
+        if (is_for_sm90a(p)) {
             CHARL_TRY_CLEANUP(charl__sm90a_build(dev, p->file, source, &p->sm90a, &program));
         } else {
             CHARL_TRY_CLEANUP(dev->driver->program_build(dev, p->file, source, options, &program));
@@ -303,7 +307,7 @@ static charl_status load(charl_device *dev, const charl__launch *l, charl__progr
         CHARL_TRY_CLEANUP(leave_out_defaults(source[2], p->defines, &own));
         source[2] = charl__text_string(&own);
     }
-    if (p->sm90a.shared_bytes > 0) {
+    if (is_for_sm90a(p)) {
         CHARL_TRY_CLEANUP(charl__text_printf(&options, "%s, sm_90a %d, %lld bytes, %d groups",
                                              charl__sm90a_options(dev), CHARL__PTX_VERSION,
                                              (long long)p->sm90a.shared_bytes, p->sm90a.min_blocks));

@@ -14,11 +14,11 @@ typedef struct charl__nvidia_facts {
     bool tf32;        /* f32 may be multiplied there too, rounded to tf32 */
 } charl__nvidia_facts;
 
-/** How a program is built for NVIDIA's target sm_90a; only with wgmma. */
+/** How a program is built for NVIDIA's target sm_90a; only with wgmma. All 0: an ordinary program. */
 typedef struct charl__sm90a {
     int64_t
-        /* size of the first array that the kernel declares in local memory: the device has 227 KB, and the compiler accepts 48. 0: an
-         * ordinary program */
+        /* size of the first array that the kernel declares in local memory: the device has 227 KB, and the compiler accepts 48. 0: as
+         * it is declared */
         shared_bytes;
     /* work-groups per compute unit for which registers must suffice; 0: as the compiler chooses */
     int min_blocks;
