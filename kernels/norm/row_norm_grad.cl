@@ -26,12 +26,9 @@ CHARL_INLINE void differentiate(bool whole, const row r)
     EACH(i, j, k, n, t)
     {
         const charl_real u = weighted(whole, r, gradient_of(whole, r, l, i, j), j);
-        charl_real v = slope(u, normal_of(whole, r, l, i, j, s.xy), s);
 
-#if EXTRA
-        v = v + KEPT(l->extra, i, charl_read(whole, r.extra + j, n - j));
-#endif
-        charl_write(whole, v, r.out + j, n - j);
+        (void)k;
+        write_gradient(whole, r, l, i, j, u, normal_of(whole, r, l, i, j, s.xy), s);
     }
 }
 
@@ -46,10 +43,7 @@ kernel void charl_gradient(global const ACT *g, ulong g_at, global const ACT *x,
         const ulong r = mine.first + i;
         const ulong at = begin_of(r, rows, size);
         const row one = {.x = x + x_at + at, .g = g + g_at + at, .w = AFFINE > 0 ? w + w_at : 0, .out = out + out_at + at,
-#if EXTRA
-                         .extra = extra + extra_at + at,
-#endif
-                         .n = (int)size, .t = mine.t, .exists = r < rows, .eps = eps, .scratch = scratch};
+                         .extra = EXTRA_AT(extra, at), .n = (int)size, .t = mine.t, .exists = r < rows, .eps = eps, .scratch = scratch};
 
         if (is_whole(one, size)) {
             differentiate(true, one);

@@ -45,12 +45,8 @@ CHARL_INLINE void add_row(const row r, line *l, columns *c)
     {
         (void)k;
         const charl_real g = gradient_of(true, r, l, i, j), h = normal_of(true, r, l, i, j, s.xy);
-        charl_real v = slope(weighted(true, r, g, j), h, s);
 
-#if EXTRA
-        v = v + VALUE(l->extra[i]);
-#endif
-        charl_write(true, v, r.out + j, n - j);
+        write_gradient(true, r, l, i, j, weighted(true, r, g, j), h, s);
         c->of_w[i] = charl_mad_for(g, h, c->of_w[i], sizeof(ACT));
 #if BIAS_IN_MEMORY
         c->part[PART(i, 0)] += g.lo;
@@ -87,21 +83,6 @@ static inline void add_teams(local const float4 part[static GROUP * 2 * KEEP], g
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-}
-
-/* Row i of those that r is the first of. */
-static inline row row_at(row r, ulong i, ulong end, ulong rows)
-{
-    const ulong at = min(i, rows - 1) * (ulong)r.n;
-
-    r.exists = i < end;
-    r.x += at;
-    r.g += at;
-    r.out += at;
-#if EXTRA
-    r.extra += at;
-#endif
-    return r;
 }
 
 static inline void expect(const row r)
@@ -156,10 +137,7 @@ kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_gradients(
     const ulong begin = block / of_slice * height + block % of_slice * BLOCK;
     const ulong end = min(begin + BLOCK, (block / of_slice + 1) * height);
     const int steps = (int)(min(height, (ulong)BLOCK) + TEAMS - 1) / TEAMS;
-    const row r = {.x = x + x_at, .g = g + g_at, .w = AFFINE > 0 ? w + w_at : 0, .out = out + out_at,
-#if EXTRA
-                   .extra = extra + extra_at,
-#endif
+    const row r = {.x = x + x_at, .g = g + g_at, .w = AFFINE > 0 ? w + w_at : 0, .out = out + out_at, .extra = EXTRA_AT(extra, 0),
                    .n = (int)size, .t = t, .eps = eps, .scratch = &scratch};
     columns c;
 

@@ -8,9 +8,9 @@
 #include "autograd/op/norm/row_norm.h"
 #include "charl/ops.h"
 
-enum { BLOCK = 64, MOST_BLOCKS = 256 }; /* rows; of a slice, which then has taller ones */
-enum { GROUP = 128, TEAMS = 4 };        /* as in kernels/norm/row_norm_grads.cl */
-enum { MAX_BYTES = 16 };                /* of each eighth of a block that it keeps of a row */
+enum { BLOCK = 64, MOST_BLOCKS = 256 };            /* rows; of a slice, which then has taller ones */
+enum { GROUP = 128, TEAMS = 4, SIDE_GROUP = 512 }; /* as in kernels/norm/row_norm_grads.cl and row_norm_grads_side.cl */
+enum { MAX_BYTES = 16 };                           /* of each eighth of a block that it keeps of a row */
 
 /* The gradient of the normalised operand `x`, plus `extra` unless it is NULL, and those of weight
  * and bias, operands `first` and after: what is needed of them, in one operator where it is both.
@@ -245,17 +245,33 @@ static bool takes_one_pass(const charl__enqueue *e)
            charl_shape_count(&x->shape) > 0 && local <= charl_device_get_info(e->dev)->local_bytes;
 }
 
+/* Blocks so few that each can have a compute unit: their rows, which a work-item has eight elements of, are taken side by side. */
+static bool is_side_by_side(const charl__enqueue *e, const sums_plan *p)
+{
+    const charl_device_info *info = charl_device_get_info(e->dev);
+    const int64_t arrays = charl__device_facts_get(e->dev)->nvidia.ptx ? 2 : 3; /* the last for sums of rows */
+
+    return p->slices * p->blocks <= info->compute_units && info->max_group >= SIDE_GROUP &&
+           charl__row_norm_register_blocks(e->dev, p->n, e->in[1]->dtype) == 1 &&
+           arrays * SIDE_GROUP * CHARL_GPU_VEC * (int64_t)sizeof(float) < info->local_bytes;
+}
+
 static charl_status launch_one_pass(const charl__enqueue *e, const sums_plan *p)
 {
     charl__launch l = grad_launch(e);
     const int width = charl__row_norm_width(e->dev, p->n, e->in[1]->dtype);
-    const int64_t per_group = GROUP / (TEAMS * width / CHARL_GPU_VEC); /* blocks of rows */
+    const bool side_by_side = is_side_by_side(e, p);
+    const int64_t group = side_by_side ? SIDE_GROUP : GROUP;
+    const int64_t per_group = side_by_side ? 1 : GROUP / (TEAMS * width / CHARL_GPU_VEC); /* blocks of rows */
     int64_t per_item;
 
     charl__launch_set(&l, "FULL", p->n % width == 0 ? 2 : 1);
     charl__launch_set(&l, "BLOCK", p->block);
+    if (side_by_side) {
+        charl__launch_set(&l, "CHARL_ROW_GROUP", SIDE_GROUP);
+    }
     CHARL_TRY(charl__row_norm_rows(e, e->in[1], &l, &per_item));
-    l.file = "norm/row_norm_grads";
+    l.file = side_by_side ? "norm/row_norm_grads_side" : "norm/row_norm_grads";
     l.entry = "charl_gradients";
     l.label = e->label;
     charl__launch_add(&l, charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0));
@@ -263,8 +279,8 @@ static charl_status launch_one_pass(const charl__enqueue *e, const sums_plan *p)
     charl__launch_add(&l, charl__i64(p->height));
     charl__launch_add(&l, charl__i64(p->n));
     charl__launch_add(&l, charl__f32(*(const float *)e->attr));
-    l.global[0] = (size_t)(charl__ceil_div(p->slices * p->blocks, per_group) * GROUP);
-    l.local[0] = GROUP;
+    l.global[0] = (size_t)(charl__ceil_div(p->slices * p->blocks, per_group) * group);
+    l.local[0] = (size_t)group;
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
