@@ -119,10 +119,13 @@ void charl__attention_arguments(const charl__enqueue *e, extents x, charl__atten
     charl__launch_add(l, charl__struct_at(args, sizeof *args, offsetof(charl__attention_args, first_row), first_row));
 }
 
-/* Rows of a tile that a work-item of a group holds. */
-static int rows_held(extents x)
+/* Rows of a tile that a work-item of a group holds. Where groups are so few that compute units have one each, they have more work-items. */
+static int rows_held(const charl__enqueue *e, extents x)
 {
-    return x.d <= WIDE_D ? 8 : 4;
+    const attention_attr *a = e->attr;
+    const bool few = x.b * a->heads * charl__ceil_div(x.t, TILE) <= charl_device_get_info(e->dev)->compute_units;
+
+    return x.d <= WIDE_D && !few ? 8 : 4;
 }
 
 /* Whether heads of t begin at multiples of 4 elements. */
@@ -147,7 +150,7 @@ static void specialise(const charl__enqueue *e, extents x, bool by_4, charl__att
 
     charl__launch_set_all(l, params);
     if (groups) {
-        charl__launch_set(l, "ROWS", rows_held(x));
+        charl__launch_set(l, "ROWS", rows_held(e, x));
         charl__launch_set(l, "BY_4", by_4);
     }
     l->label = e->label;
@@ -160,7 +163,7 @@ static void share_out(const charl__enqueue *e, extents x, int heads, int64_t cpu
     const bool groups = charl__attention_in_groups(e->dev);
     const int64_t rows = groups ? TILE : cpu;
 
-    l->local[0] = groups ? (size_t)(16 * TILE / rows_held(x)) : 1;
+    l->local[0] = groups ? (size_t)(16 * TILE / rows_held(e, x)) : 1;
     l->global[0] = (size_t)(x.b * heads * ((x.t + rows - 1) / rows)) * l->local[0];
 }
 
@@ -181,6 +184,9 @@ charl_status charl__attention_forward(const charl__enqueue *e, const charl_tenso
     }
     share_out(e, x, a->heads, LANES, &l);
     specialise(e, x, is_by_4(qkv, x), &args, &l);
+    if (local && x.d > WIDE_D / 2 && rows_held(e, x) == 8 && charl__device_facts_get(e->dev)->nvidia.wgmma) {
+        l.sm90a.min_blocks = 3; /* the compiler would use registers for two */
+    }
     return charl__launch_enqueue(e->dev, &l);
 }
 
