@@ -2,18 +2,23 @@
  *
  * Specialised by   A_KIND, B_KIND 0 or 1, and BIAS: see gemm.clh
  *                  TILE    16 or 32 rows and columns of a work-group (default 32)
+ *                  PART    2 or 4 of them a work-item's: it has PART x PART outputs (default 2)
+ *                  A_BY_4, B_BY_4  1: the operand, and what it consists of, begins at multiples of 4 elements, and its rows are multiples of 4
  *                  FOLD    1: product z is the sum of `leaves` products, at most M, in the fixed tree; operands of a leaf lie x_outer
  *                          apart; ROUND as in tree.clh
  *                  A_SUMS  1, with FOLD: the sums of A over k go to a_sums [m], per leaf as charl_fold_columns of reduce_slices.cl adds a column of
  *                          up to 256 rows, over the leaves in the tree
  *                  PAIR    1: gemm_small_pair, another product in the same launch, without epilogue, specialised by the same names with _2;
  *                          the first `groups` work-groups are those of the product without FOLD that the other names describe
- * Launch           groups of TILE * TILE / 4 work-items, one per tile; tiles go by column, row, product. Such products wait for memory, so
- *                  tiles are deep, and the next tile is read while one is multiplied. Both tiles are in local memory with k running fastest;
- *                  a work-item has 2 x 2 outputs, half a tile apart, and reads four k at a time.
+ * Launch           groups of (TILE / PART)^2 work-items, one per tile; tiles go by column, row, product. Such products wait for memory, so
+ *                  tiles are deep, and the next tile is read while one is multiplied. Both tiles are in local memory, twice, with k running
+ *                  fastest; a work-item's outputs are TILE / PART apart, and it reads four k at a time.
  * Numerics         see gemm.clh; with FOLD the tree of src/base/numeric/tree.h over the leaves.
  */
 #define TILE 32
+#define PART 2
+#define A_BY_4 0
+#define B_BY_4 0
 #define FOLD 0
 #define A_SUMS 0
 #define PAIR 0
@@ -21,12 +26,13 @@
 #include "gemm/gemm_args.h"
 #include "gemm/gemm_epilogue.clh"
 #include "gemm/gemm.clh"
+#include "shared/small_vectors.clh"
 #include "shared/tree.clh"
 #include "gemm/gemm_small_tiles.clh"
 
 /* What is constant in a launch, for each of its products. */
 typedef struct {
-    bool a_transposed, b_transposed, folds, sums_a, ends; /* ends: with the epilogue, if there is one */
+    bool a_transposed, b_transposed, a_by_4, b_by_4, folds, sums_a, ends; /* ends: with the epilogue, if there is one */
     int bias;
 } form;
 
@@ -48,9 +54,9 @@ CHARL_INLINE product product_of(global const ACT *a, global const ACT *b, global
     return x;
 }
 
-/* What a work-item adds up: 2 x 2 outputs and, with sums of A, a row of A; where the product folds, those of a leaf, whose nodes wait in levels. */
+/* What a work-item adds up: its outputs and, with sums of A, a row of A; where the product folds, those of a leaf, whose nodes wait in levels. */
 typedef struct {
-    float out[4], level[4][CHARL_TREE_LEVELS];
+    float out[OUTPUTS], level[OUTPUTS][CHARL_TREE_LEVELS];
     float column[4], column_level[CHARL_TREE_LEVELS]; /* of A: see add_column */
     int leaf, left;                                   /* the leaf being added up, and the steps that it lacks */
 } sums;
@@ -58,9 +64,10 @@ typedef struct {
 CHARL_INLINE void begin_sums(sums *x, int k)
 {
 #pragma unroll
-    for (int r = 0; r < 4; r++) {
-        x->out[r] = x->column[r] = 0.0f;
+    for (int r = 0; r < OUTPUTS; r++) {
+        x->out[r] = 0.0f;
     }
+    x->column[0] = x->column[1] = x->column[2] = x->column[3] = 0.0f;
     x->leaf = 0;
     x->left = k;
 }
@@ -82,7 +89,7 @@ CHARL_INLINE void add_tile(sums *x, int steps, local const float *a, local const
 CHARL_INLINE void end_leaf(sums *x, int k)
 {
 #pragma unroll
-    for (int r = 0; r < 4; r++) {
+    for (int r = 0; r < OUTPUTS; r++) {
         charl_tree_add(x->level[r], x->leaf, x->out[r]);
         x->out[r] = 0.0f;
     }
@@ -128,19 +135,23 @@ CHARL_INLINE void store(const form f, const product *p, float sum, int i, int j,
     charl_put(sum, p->out + first + at);
 }
 
-/* Tile `group` of p. Step t brings in tile t while tile t - 1 is multiplied, so there is one step more than there are tiles. */
-CHARL_INLINE void multiply(const form f, const product p, int group, local float as[static TILE * PITCH], local float bs[static TILE * PITCH],
-                           epilogue_operands with)
+/* Both operands' tiles, one pair read and one written at a time: read as vectors. */
+typedef struct {
+    float a[2][TILE * PITCH], b[2][TILE * PITCH];
+} __attribute__((aligned(16))) tiles;
+
+/* Tile `group` of p. Turn t reads tile t into registers, multiplies tile t - 1, and puts tile t into local memory. */
+CHARL_INLINE void multiply(const form f, const product p, int group, local tiles *tile, epilogue_operands with)
 {
-    const int lane = (int)get_local_id(0), tx = lane % HALF, ty = lane / HALF;
+    const int lane = (int)get_local_id(0), tx = lane % APART, ty = lane / APART;
     const int cols = (p.n + TILE - 1) / TILE, rows = (p.m + TILE - 1) / TILE;
     const int j0 = group % cols * TILE, i0 = group / cols % rows * TILE;
     const int z = group / cols / rows, zo = z / p.inner, zi = z % p.inner;
     const int depth = p.k * (f.folds ? p.leaves : p.segments);
     const operand a =
-        operand_of(p.a + zo * p.a_outer + zi * p.a_inner, i0, p.m, depth, p.k, f.folds ? p.a_outer : p.a_segment, f.a_transposed);
+        operand_of(p.a + zo * p.a_outer + zi * p.a_inner, i0, p.m, depth, p.k, f.folds ? p.a_outer : p.a_segment, f.a_transposed, f.a_by_4);
     const operand b =
-        operand_of(p.b + zo * p.b_outer + zi * p.b_inner, j0, p.n, depth, p.k, f.folds ? p.b_outer : p.b_segment, !f.b_transposed);
+        operand_of(p.b + zo * p.b_outer + zi * p.b_inner, j0, p.n, depth, p.k, f.folds ? p.b_outer : p.b_segment, !f.b_transposed, f.b_by_4);
     const long first = zo * p.out_outer + zi * p.out_inner;
     const bool adds = f.sums_a && j0 == 0 && lane < TILE; /* a row of A */
     float va[LOADS], vb[LOADS];
@@ -148,33 +159,34 @@ CHARL_INLINE void multiply(const form f, const product p, int group, local float
 
     begin_sums(&x, p.k);
     with = epilogue_at(with, first);
-    for (int k0 = 0; k0 < depth + BK; k0 += BK) {
+    for (int k0 = 0, to = 0; k0 < depth + BK; k0 += BK, to = 1 - to) {
         if (k0 < depth) {
             bring(a, lane, k0, va);
             bring(b, lane, k0, vb);
         }
         if (k0 > 0) {
             const int steps = min(depth - (k0 - BK), BK);
+            local const float *const as = tile->a[1 - to], *const bs = tile->b[1 - to];
 
-            barrier(CLK_LOCAL_MEM_FENCE);
             if (f.folds) {
                 add_leaves(&x, p.k, steps, as + ty * PITCH, bs + tx * PITCH, adds ? as + lane * PITCH : 0);
             } else {
                 add_tile(&x, steps, as + ty * PITCH, bs + tx * PITCH);
             }
-            barrier(CLK_LOCAL_MEM_FENCE);
         }
         if (k0 < depth) {
-            put(a, lane, va, as);
-            put(b, lane, vb, bs);
+            put(a, lane, va, tile->a[to]);
+            put(b, lane, vb, tile->b[to]);
+            barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
     if (adds && i0 + lane < p.m) {
         p.a_sums[i0 + lane] = charl_tree_sum_of(x.column_level, p.leaves);
     }
 #pragma unroll
-    for (int r = 0; r < 4; r++) {
-        store(f, &p, f.folds ? charl_tree_sum_of(x.level[r], p.leaves) : x.out[r], i0 + ty + r / 2 * HALF, j0 + tx + r % 2 * HALF, first, zi, &with);
+    for (int r = 0; r < OUTPUTS; r++) {
+        store(f, &p, f.folds ? charl_tree_sum_of(x.level[r], p.leaves) : x.out[r], i0 + ty + r / PART * APART, j0 + tx + r % PART * APART, first, zi,
+              &with);
     }
 }
 
@@ -191,23 +203,31 @@ CHARL_INLINE void multiply(const form f, const product p, int group, local float
 kernel GROUP_SIZE void gemm_small(global const ACT *a, global const ACT *b, global const float *bias, global OUT_T *out EPILOGUE_ARGS(with),
                                   const charl__gemm_args p A_SUMS_ARG(a_sums))
 {
-    local float as[TILE * PITCH] __attribute__((aligned(16))), bs[TILE * PITCH] __attribute__((aligned(16))); /* read as vectors */
-    const form f = {A_KIND == 1, B_KIND == 1, FOLD, A_SUMS, true, BIAS};
+    local tiles tile;
+    const form f = {A_KIND == 1, B_KIND == 1, A_BY_4, B_BY_4, FOLD, A_SUMS, true, BIAS};
 
-    multiply(f, product_of(a, b, bias, out, A_SUMS_OF(a_sums), p), (int)get_group_id(0), as, bs, EPILOGUE_OF(with, p));
+    multiply(f, product_of(a, b, bias, out, A_SUMS_OF(a_sums), p), (int)get_group_id(0), &tile, EPILOGUE_OF(with, p));
 }
 #else
 kernel GROUP_SIZE void gemm_small_pair(global const ACT *a, global const ACT *b, global const float *bias, global OUT_T *out EPILOGUE_ARGS(with),
                                        const charl__gemm_args p, global const ACT *a_2, global const ACT *b_2, global const float *bias_2,
                                        global OUT_T *out_2, const charl__gemm_args p_2 A_SUMS_ARG(a_sums_2), int groups)
 {
-    local float as[TILE * PITCH] __attribute__((aligned(16))), bs[TILE * PITCH] __attribute__((aligned(16))); /* read as vectors */
-    const form f = {A_KIND == 1, B_KIND == 1, false, false, true, BIAS};
-    const form f_2 = {A_KIND_2 == 1, B_KIND_2 == 1, FOLD_2, A_SUMS_2, false, BIAS_2};
+    local tiles tile;
+    const form f = {A_KIND == 1, B_KIND == 1, A_BY_4, B_BY_4, false, false, true, BIAS};
+    const form f_2 = {A_KIND_2 == 1, B_KIND_2 == 1, A_BY_4_2, B_BY_4_2, FOLD_2, A_SUMS_2, false, BIAS_2};
     const product x = product_of(a, b, bias, out, 0, p), x_2 = product_of(a_2, b_2, bias_2, out_2, A_SUMS_OF(a_sums_2), p_2);
     const int group = (int)get_group_id(0);
 
+#ifdef CHARL_PTX
+    if (group < groups) {
+        multiply(f, x, group, &tile, EPILOGUE_OF(with, p));
+    } else {
+        multiply(f_2, x_2, group - groups, &tile, EPILOGUE_OF(with, p));
+    }
+#else
     /* One call: where both sides of a branch have barriers, not every compiler does the right thing. */
-    multiply(group < groups ? f : f_2, group < groups ? x : x_2, group < groups ? group : group - groups, as, bs, EPILOGUE_OF(with, p));
+    multiply(group < groups ? f : f_2, group < groups ? x : x_2, group < groups ? group : group - groups, &tile, EPILOGUE_OF(with, p));
+#endif
 }
 #endif

@@ -250,7 +250,7 @@ static inline charl__arg charl__struct_at(const void *data, size_t bytes, size_t
                         .per_slice = position.per_slice};
 }
 
-enum { CHARL_MAX_ARGS = 64, CHARL_MAX_KERNEL_PARAMS = 48, CHARL_PAIR_PARAMS = 8 };
+enum { CHARL_MAX_ARGS = 64, CHARL_MAX_KERNEL_PARAMS = 48, CHARL_PAIR_PARAMS = 10 };
 
 /** A parameter of a kernel file: a macro that the file uses, and for most of which it has a default: a line `#define NAME ...`, left out where
  *  the launch defines the name. */
@@ -281,6 +281,7 @@ typedef struct charl__launch {
      * other writes, become one launch of the kernel ENTRY_pair. Its parameters are those of the first, then pair_params of the second; its
      * arguments are those of both, then the number of work-groups of the first, as int. One dimension. */
     bool pair_first, pair_second; /* may be the first; the second */
+    int pair_form;                /* equal in both: of parameters that they share */
     charl__kernel_param pair_params[CHARL_PAIR_PARAMS];
     /* Starts after this event, of any queue; NULL: none. Cheaper than charl__queue_wait, which enqueues a command. Not while recording. */
     const charl__event *after;

@@ -56,7 +56,8 @@ static bool fits(const charl__launch *first, const charl__launch *second)
 {
     return first->pair_first && second->pair_second && strcmp(first->file, second->file) == 0 &&
            strcmp(first->entry, second->entry) == 0 && first->queue == second->queue &&
-           first->local[0] == second->local[0] && first->global[1] <= 1 && second->global[1] <= 1;
+           first->pair_form == second->pair_form && first->local[0] == second->local[0] && first->global[1] <= 1 &&
+           second->global[1] <= 1;
 }
 
 bool charl__launch_pair_fits(const charl__launch *a, const charl__launch *b, const charl__launch **first)

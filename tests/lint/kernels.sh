@@ -25,7 +25,7 @@ shared_rows="CHARL_VEC=8 -DCHARL_ROW_ITEMS=32 -DCHUNKS=1 -DKEEP=4"
 # have set stands behind #ifndef; the others are those that the comment at the head of a file tells.
 parameters() {
     # shellcheck disable=SC2046
-    awk 'BEGIN { more["AMX"] = " -DACT=ushort -DMR=16 -DNR=32"; more["SWAP"] = " -DAMX=1" more["AMX"]; more["PAIR"] = " -DA_KIND_2=0 -DB_KIND_2=0 -DFOLD_2=0 -DA_SUMS_2=0 -DBIAS_2=0" }
+    awk 'BEGIN { more["AMX"] = " -DACT=ushort -DMR=16 -DNR=32"; more["SWAP"] = " -DAMX=1" more["AMX"]; more["PAIR"] = " -DA_KIND_2=0 -DB_KIND_2=0 -DFOLD_2=0 -DA_SUMS_2=0 -DBIAS_2=0 -DA_BY_4_2=0 -DB_BY_4_2=0" }
         FNR == 1 { head = 1 }
         head { words = $0; gsub(/[^A-Za-z0-9_]+/, " ", words); n = split(words, word, " "); for (i = 1; i <= n; i++) { told[word[i]] = 1 } }
         head && /\*\// { head = 0 }

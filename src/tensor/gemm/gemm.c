@@ -101,6 +101,22 @@ void charl__gemm_set_leaves(const charl__gemm *p, charl__launch *l)
     charl__launch_set(l, "M", CHARL__GEMM_LOCAL_LEAVES);
 }
 
+bool charl__gemm_is_by_4(const charl_tensor *t, int64_t at, int64_t length, int64_t steps)
+{
+    return (t->offset + at) % 4 == 0 && length % 4 == 0 && steps % 4 == 0;
+}
+
+/* Strides are combined by |: that is a multiple of 4, a power of two, only if each of them is. */
+bool charl__gemm_reads_by_4(const charl__gemm *p, bool of_a)
+{
+    const bool plain = of_a ? p->a_kind == CHARL_GEMM_PLAIN : p->b_kind == CHARL_GEMM_TRANSPOSED;
+    const bool other = of_a ? p->a_kind == CHARL_GEMM_TRANSPOSED : p->b_kind == CHARL_GEMM_PLAIN;
+    const int64_t length = plain ? p->k : of_a ? p->m : p->n;
+    const int64_t steps = of_a ? p->a_outer | p->a_inner | p->a_segment : p->b_outer | p->b_inner | p->b_segment;
+
+    return (plain || other) && charl__gemm_is_by_4(of_a ? p->a : p->b, of_a ? p->a_at : p->b_at, length, steps);
+}
+
 void charl__gemm_describe(const charl__gemm *p, charl__gemm_args *args, charl__launch *l)
 {
     const charl__gemm_epilogue *e = p->epilogue;

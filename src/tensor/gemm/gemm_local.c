@@ -6,23 +6,6 @@
 
 enum { VECTOR = 4, BYTES_PER_4 = 16, SPOT_BYTES = 16 };
 
-/* Whether every row of an operand begins at a multiple of VECTOR elements, and is whole vectors. */
-static bool is_by_vectors(const charl_tensor *t, int64_t at, int64_t length, int64_t steps)
-{
-    return (t->offset + at) % VECTOR == 0 && length % VECTOR == 0 && steps % VECTOR == 0;
-}
-
-/* Strides are combined by |: that is a multiple of VECTOR, a power of two, only if each of them is. */
-static int elements_at_a_time(const charl__gemm *p, bool of_a)
-{
-    const bool plain = of_a ? p->a_kind == CHARL_GEMM_PLAIN : p->b_kind == CHARL_GEMM_TRANSPOSED;
-    const bool other = of_a ? p->a_kind == CHARL_GEMM_TRANSPOSED : p->b_kind == CHARL_GEMM_PLAIN;
-    const int64_t length = plain ? p->k : of_a ? p->m : p->n;
-    const int64_t steps = of_a ? p->a_outer | p->a_inner | p->a_segment : p->b_outer | p->b_inner | p->b_segment;
-
-    return (plain || other) && is_by_vectors(of_a ? p->a : p->b, of_a ? p->a_at : p->b_at, length, steps) ? VECTOR : 1;
-}
-
 int64_t charl__gemm_joined(const charl__gemm *p, int tile_columns)
 {
     const int64_t outers = charl__at_least_one(p->count) / charl__at_least_one(p->inner);
@@ -148,16 +131,35 @@ static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
     return n;
 }
 
+static bool is_tile_of(const tile *t, const charl__gemm_plan *plan)
+{
+    return t->rows == plan->rows && t->columns == plan->columns && t->part_rows == plan->part_rows &&
+           t->part_columns == plan->part_columns && t->depth == plan->depth;
+}
+
+/* Where reading an image takes registers too, NVIDIA's compiler may use so many that a compute unit holds fewer work-items than `resident`. */
+static void hold_resident(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan, charl__launch *l)
+{
+    const bool wanted =
+        p->b_kind >= CHARL_GEMM_WINDOW && p->fold.leaves <= 1 && plan->part_rows * plan->part_columns == 64;
+
+    for (int i = 0; i < TILES && wanted && charl__device_facts_get(dev)->nvidia.wgmma; i++) {
+        if (is_tile_of(&tiles[i], plan)) {
+            l->sm90a.min_blocks = tiles[i].resident / lanes_of(&tiles[i]);
+        }
+    }
+}
+
 static void set_tile(const charl__gemm *p, const charl__gemm_plan *plan, bool joins, charl__launch *l)
 {
-    const bool out = !p->epilogue && is_by_vectors(p->out, p->out_at, p->n, p->out_outer | p->out_inner);
+    const bool out = !p->epilogue && charl__gemm_is_by_4(p->out, p->out_at, p->n, p->out_outer | p->out_inner);
     const charl__kernel_param params[] = {{"TM", plan->rows},
                                           {"TN", plan->columns},
                                           {"PM", plan->part_rows},
                                           {"PN", plan->part_columns},
                                           {"BK", plan->depth},
-                                          {"A_V", elements_at_a_time(p, true)},
-                                          {"B_V", elements_at_a_time(p, false)},
+                                          {"A_V", charl__gemm_reads_by_4(p, true) ? VECTOR : 1},
+                                          {"B_V", charl__gemm_reads_by_4(p, false) ? VECTOR : 1},
                                           {"OUT_V", out ? VECTOR : 1},
                                           {"JOIN", joins},
                                           {"WHOLE_K", p->k % plan->depth == 0},
@@ -185,6 +187,7 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     charl__gemm_set_epilogue(p, VECTOR, &l);
     charl__gemm_set_leaves(p, &l);
     set_tile(p, plan, joined > 1, &l);
+    hold_resident(dev, p, plan, &l);
     charl__gemm_describe(p, &args, &l);
     args.columns = (int32_t)columns;
     l.local[0] = (size_t)(plan->rows / plan->part_rows * (plan->columns / plan->part_columns));

@@ -8,7 +8,6 @@ enum {
     TILE = 16,
     TILE_LARGE = 32,
     ROOMY = 64,
-    PER_LANE = 4,
     COLUMN_CHUNK = 256 /* of kernels/reduce/reduce.clh */
 };
 
@@ -37,31 +36,40 @@ static bool suits(charl_device *dev, const charl__gemm *p)
            (p->form == CHARL_GEMM_AUTO && count_tiles(p, ROOMY) <= charl__gemm_units(dev));
 }
 
-static charl__gemm_plan plan_of(int extent)
+/* `part`: rows and columns of a tile that a work-item has. */
+static charl__gemm_plan plan_of(int extent, int part)
 {
-    return (charl__gemm_plan){
-        .backend = &charl__gemm_small, .form = CHARL_GEMM_LOCAL_SMALL, .rows = extent, .columns = extent};
+    return (charl__gemm_plan){.backend = &charl__gemm_small,
+                              .form = CHARL_GEMM_LOCAL_SMALL,
+                              .rows = extent,
+                              .columns = extent,
+                              .part_rows = part,
+                              .part_columns = part,
+                              .depth = extent == TILE ? 64 : 32};
 }
 
 static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
 {
     const bool large = count_tiles(p, TILE_LARGE) > 2 * charl__gemm_units(dev);
 
-    out[0] = plan_of(large ? TILE_LARGE : TILE);
-    out[1] = plan_of(large ? TILE : TILE_LARGE);
-    return 2;
+    out[0] = large ? plan_of(TILE_LARGE, 4) : plan_of(TILE, 2);
+    out[1] = large ? plan_of(TILE, 2) : plan_of(TILE_LARGE, 4);
+    out[2] = plan_of(TILE_LARGE, 2);
+    return 3;
 }
 
 /* A product in the kernel for small ones may share a launch with another
  * (kernels/gemm/gemm_small.cl).
  */
-static void offer_pair(const charl__gemm *p, charl__launch *l)
+static void offer_pair(const charl__gemm *p, const charl__gemm_plan *plan, charl__launch *l)
 {
     const bool folds = p->fold.leaves > 1 || p->a_sums;
     const int level = charl__gemm_rounded_level(p);
     const charl__kernel_param second[CHARL_PAIR_PARAMS] = {{"A_KIND_2", p->a_kind},
                                                            {"B_KIND_2", p->b_kind},
                                                            {"BIAS_2", p->bias_kind},
+                                                           {"A_BY_4_2", charl__gemm_reads_by_4(p, true)},
+                                                           {"B_BY_4_2", charl__gemm_reads_by_4(p, false)},
                                                            {"FOLD_2", folds},
                                                            {"A_SUMS_2", p->a_sums != NULL},
                                                            {folds ? "M" : NULL, CHARL__GEMM_LOCAL_LEAVES},
@@ -72,6 +80,7 @@ static void offer_pair(const charl__gemm *p, charl__launch *l)
     }
     l->pair_first = !folds;
     l->pair_second = !p->epilogue;
+    l->pair_form = plan->rows * plan->part_rows;
     memcpy(l->pair_params, second, sizeof second);
 }
 
@@ -79,7 +88,11 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
 {
     charl__launch l = {.file = "gemm/gemm_small",
                        .entry = "gemm_small",
-                       .params = {{"TILE", plan->rows}, {"A_SUMS", p->a_sums != NULL}}};
+                       .params = {{"TILE", plan->rows},
+                                  {"PART", plan->part_rows},
+                                  {"A_BY_4", charl__gemm_reads_by_4(p, true)},
+                                  {"B_BY_4", charl__gemm_reads_by_4(p, false)},
+                                  {"A_SUMS", p->a_sums != NULL}}};
     charl__gemm_args args;
 
     charl__gemm_set_common(p, &l);
@@ -89,11 +102,11 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     if (p->a_sums) {
         charl__launch_add(&l, charl__placed(charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at), &args.a_sums));
     }
-    l.local[0] = (size_t)(plan->rows * plan->columns / PER_LANE);
+    l.local[0] = (size_t)(plan->rows / plan->part_rows * (plan->columns / plan->part_columns));
     l.global[0] = (size_t)(charl__ceil_div(p->m, plan->rows) * charl__ceil_div(p->n, plan->columns) *
                            charl__at_least_one(p->count)) *
                   l.local[0];
-    offer_pair(p, &l);
+    offer_pair(p, plan, &l);
     return charl__launch_enqueue(dev, &l);
 }
 
