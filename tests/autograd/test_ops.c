@@ -15,64 +15,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd/check/opcheck.h"
-#include "base/alloc.h"
-#include "base/env.h"
-#include "base/numeric/hash.h"
+#include "charl/device.h"
+#include "charl/operator.h"
 
 static charl_device *dev;
 static charl_dtype half; /* of the operands that may be half-size: f32, bf16 or f16 */
-static charl_slices whole;
-
-static void free_all(void **raw)
-{
-    for (int k = 0; k < CHARL_OP_MAX_OUT; k++) {
-        charl_free(raw[k]);
-        raw[k] = NULL;
-    }
-}
 
 static void test_op(void **state)
 {
-    const charl__op *op = *state;
     /* What depends on the shape bf16 has shown. */
     const charl_operator_check_options options = {sizeof options, .precision = half, .seed = charl_test_seed(),
-                                                  .brief = half == CHARL_F16 && !charl__env_is_on(CHARL_ENV_TEST_LONG)};
+                                                  .brief =
+                                                      half == CHARL_F16 && !charl_test_env_is_on("CHARL_TEST_LONG")};
 
-    charl_assert_ok(charl_operator_check(dev, op->name, &options, NULL));
+    charl_assert_ok(charl_operator_check(dev, *state, &options, NULL));
 }
 
 static int print_bits(void)
 {
+    const charl_operator_check_options options = {sizeof options, .precision = half, .seed = 1, .outputs_only = true};
+    charl_operator_report report;
+    const char *name;
 
-    for (int o = 0; o < charl__op_count; o++) {
-        const charl__op *op = charl__op_table[o];
-        uint64_t hash = 0;
-        bool alone = false;
-
-        if (half != CHARL_F32 && !op->half) {
+    for (int i = 0; (name = charl_operator_name(i)) != NULL; i++) {
+        if (half != CHARL_F32 && !charl_operator_takes(name, half)) {
             continue;
         }
-        for (int i = 0; i < op->n_samples; i++) {
-            charl__op_case c;
-            void *raw[CHARL_OP_MAX_OUT] = {NULL};
-            charl_status st = charl__op_case_create(op, &op->samples[i], half, 1, &c);
-            const bool chosen = st == CHARL_OK && charl__op_check_takes(&c, half, &alone);
-
-            if (chosen) {
-                st = charl__op_case_run(dev, &c, &whole, 0, raw);
-            }
-            if (st != CHARL_OK) {
-                fprintf(stderr, "%s\n", charl_error_message());
-                return 1;
-            }
-            for (int k = 0; chosen && k < c.n_out; k++) {
-                hash = hash * 1099511628211U ^ charl__fnv1a64(raw[k], charl__op_case_bytes(&c, &whole, k));
-            }
-            free_all(raw);
-            charl__op_case_destroy(&c);
+        if (charl_operator_check(dev, name, &options, &report) != CHARL_OK) {
+            fprintf(stderr, "%s\n", charl_error_message());
+            return 1;
         }
-        printf("%s %016llx\n", op->name, (unsigned long long)hash);
+        printf("%s %s\n", name, report.hash);
     }
     return 0;
 }
@@ -81,14 +54,13 @@ static int print_bits(void)
 static int run_table(int first, int stride)
 {
     struct CMUnitTest tests[256];
+    const char *name;
     size_t n = 0;
 
-    for (int i = first; i < charl__op_count && n < 256; i += stride) {
-        const charl__op *op = charl__op_table[i];
-
-        if (half == CHARL_F32 || op->half) {
+    for (int i = 0; (name = charl_operator_name(i)) != NULL && n < 256; i++) {
+        if (i >= first && (i - first) % stride == 0 && (half == CHARL_F32 || charl_operator_takes(name, half))) {
             tests[n++] =
-                (struct CMUnitTest){.name = op->name, .test_func = test_op, .initial_state = (void *)(uintptr_t)op};
+                (struct CMUnitTest){.name = name, .test_func = test_op, .initial_state = (void *)(uintptr_t)name};
         }
     }
     return charl_test_run_group("operators", tests, n, NULL, NULL);
@@ -118,14 +90,14 @@ int main(int argc, char **argv)
         }
     }
     charl_test_select(arg);
-    if (charl_slices_block(1, 0, 1, &whole) != CHARL_OK || charl_device_open(&request, &dev) != CHARL_OK) {
+    if (charl_device_open(&request, &dev) != CHARL_OK) {
         fprintf(stderr, "skipped: %s\n", charl_error_message());
         return 77;
     }
     rc = bits ? print_bits() : run_table(first, stride);
     charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
+    if (rc == 0 && charl_test_live() != 0) {
+        fprintf(stderr, "%ld objects are still alive\n", charl_test_live());
         rc = 1;
     }
     return rc;

@@ -1,7 +1,7 @@
 #ifndef CHARL_TESTS_DEVICE_SUITE_H
 #define CHARL_TESTS_DEVICE_SUITE_H
-/* Runs a check on every OpenCL device that is found; skips where there is none. */
-#include "support/support.h"
+/* What tests of src/device share: buffers, launches, kernels of their own. */
+#include "support/each_device.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -11,48 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/env.h"
-#include "charl/device.h"
 #include "device/device.h"
-
-static inline charl_device *charl_test_open(int index, int64_t limit)
-{
-    charl_device *dev = NULL;
-    char select[16];
-
-    snprintf(select, sizeof select, "%d", index);
-    charl__env_set(CHARL_ENV_DEVICE, NULL);
-    charl_assert_ok(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = select,
-                                                              .local_size = 1, .share = true, .memory_limit = limit},
-                                      &dev));
-    return dev;
-}
-
-static inline int charl_test_device_count(void)
-{
-    int count = 0;
-
-    if (charl_device_list(NULL, 0, &count) != CHARL_OK) {
-        skip();
-    }
-    return count;
-}
-
-/* Opens each device, runs `check`, closes it, and expects nothing to be left alive. */
-static inline void charl_test_each_device(void (*check)(charl_device *dev))
-{
-    const int count = charl_test_device_count();
-
-    for (int i = 0; i < count; i++) {
-        const long live = charl__live();
-        charl_device *dev = charl_test_open(i, 0);
-        const int64_t kept = charl_device_get_memory(dev).in_use;
-
-        check(dev);
-        assert_int_equal(charl_device_get_memory(dev).in_use, kept);
-        charl_device_close(dev);
-        assert_int_equal(charl__live(), live);
-    }
-}
 
 /** Whether PoCL compiles for the device. */
 static inline bool charl_test_is_pocl(const charl_device *dev)

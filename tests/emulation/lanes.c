@@ -6,8 +6,7 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include "autograd/check/opcheck.h"
-#include "base/alloc.h"
+#include "charl/shape.h"
 
 enum { WARP = 32, STACK = 1 << 18, COPIES = 256, PRODUCTS = 8, PATIENCE = 1000000 };
 
@@ -167,11 +166,13 @@ static bool run(int groups, int together, int count, bool late_copies, void (*bo
     }
     n_items = count;
     n_lanes = together * count;
-    if (!good || charl__alloc_array(n_lanes, sizeof *lanes, &lanes) != CHARL_OK) {
+    lanes = good ? calloc((size_t)n_lanes, sizeof *lanes) : NULL;
+    if (!lanes) {
         return false;
     }
     for (int i = 0; i < n_lanes; i++) {
-        good = good && charl__alloc(STACK, &lanes[i].stack) == CHARL_OK;
+        lanes[i].stack = malloc(STACK);
+        good = good && lanes[i].stack;
     }
     n_groups = groups;
     late = late_copies;
@@ -181,9 +182,9 @@ static bool run(int groups, int together, int count, bool late_copies, void (*bo
         good = run_groups(together);
     }
     for (int i = 0; i < n_lanes; i++) {
-        charl_free(lanes[i].stack);
+        free(lanes[i].stack);
     }
-    charl_free(lanes);
+    free(lanes);
     lanes = NULL;
     return good;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd/check/opcheck.h"
+#include "charl/shape.h"
 #include "emulation/lanes.h"
 #include "gemm/gemm_args.h"
 

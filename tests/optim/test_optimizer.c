@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "device/device_private.h"
+
 enum { STEPS = 20 };
 
 /* PyTorch's clip_grad_norm_. */
@@ -304,6 +306,53 @@ static void test_without_commit(void **state)
     charl_params_destroy(set);
 }
 
+static int refuse_write(charl_device *device, charl__queue q, charl__driver_memory *m, size_t offset, const void *src,
+                        size_t bytes, bool wait, charl__driver_event **event)
+{
+    (void)device;
+    (void)q;
+    (void)m;
+    (void)offset;
+    (void)src;
+    (void)bytes;
+    (void)wait;
+    (void)event;
+    return -4; /* CL_MEM_OBJECT_ALLOCATION_FAILURE */
+}
+
+/* A step whose parameters the device refuses has not begun. */
+static void test_a_refused_begin(void **state)
+{
+    static float before[MAX_ELEMENTS], after[MAX_ELEMENTS];
+    const charl_optimizer_config config = charl_optimizer_defaults("sgd");
+    const charl__driver *driver = dev->driver;
+    charl__driver refusing = *driver;
+    charl_params *set = NULL;
+    charl_optimizer *o = NULL;
+    charl_steps *steps = NULL;
+
+    (void)state;
+    charl_assert_ok(open_set(&set));
+    charl_assert_ok(charl_steps_create(dev, NULL, &steps));
+    charl_assert_ok(charl_optimizer_create_with_steps(set, &config, steps, &o));
+    read_arena(set->value, before, set->elements);
+    refusing.write = refuse_write;
+    dev->driver = &refusing;
+    assert_int_not_equal(charl_optimizer_begin(o, 0.1F), CHARL_OK);
+    dev->driver = driver;
+    charl_assert_status(charl_optimizer_step(o, 0.1F), CHARL_ERR_INVALID);
+    charl_assert_message("HINT call charl_optimizer_begin");
+    read_arena(set->value, after, set->elements);
+    charl_assert_same_bits(after, before, set->elements);
+    assert_int_equal(charl_optimizer_get_steps(o), 0);
+    charl_assert_ok(charl_optimizer_begin(o, 0.1F));
+    charl_assert_ok(charl_optimizer_step(o, 0.1F));
+    assert_int_equal(charl_optimizer_get_steps(o), 1);
+    charl_optimizer_destroy(o);
+    charl_steps_destroy(steps);
+    charl_params_destroy(set);
+}
+
 static void test_refused(void **state)
 {
     static const struct {
@@ -491,6 +540,7 @@ int main(void)
         cmocka_unit_test(test_without_commit),
         cmocka_unit_test(test_vectors),
         cmocka_unit_test(test_working_copy),
+        cmocka_unit_test(test_a_refused_begin),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_every_acquisition_may_fail),
     };

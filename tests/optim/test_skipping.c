@@ -231,6 +231,38 @@ static void test_statistics_ask_for_begin(void **state)
     end();
 }
 
+/* A step whose begin failed has not begun; the next begin starts it. */
+static void test_a_failed_begin_begins_nothing(void **state)
+{
+    static float before[MAX_ELEMENTS], after[MAX_ELEMENTS], g[MAX_ELEMENTS];
+    const charl_optimizer_config sgd = {.type = "sgd"};
+    charl_steps *steps = NULL;
+    int64_t n;
+
+    (void)state;
+    open_set(&s);
+    charl_assert_ok(charl_steps_create(dev, NULL, &steps));
+    charl_assert_ok(charl_optimizer_create_with_steps(s.params, &sgd, steps, &o));
+    make_gradient(0, 1.0F, g);
+    put_gradient(&s, g);
+    n = read_values(&s, before);
+    charl_test_fault_after(1);
+    charl_assert_status(charl_optimizer_begin(o, 0.1F), CHARL_ERR_NOMEM);
+    charl_test_fault_after(0);
+    charl_assert_status(charl_optimizer_step(o, 0.1F), CHARL_ERR_INVALID);
+    charl_assert_message("HINT call charl_optimizer_begin");
+    read_values(&s, after);
+    charl_assert_same_bits(after, before, n);
+    assert_int_equal(charl_optimizer_get_steps(o), 0);
+    charl_assert_ok(charl_optimizer_begin(o, 0.1F));
+    charl_assert_ok(charl_optimizer_step(o, 0.1F));
+    read_values(&s, after);
+    assert_memory_not_equal(after, before, (size_t)n * sizeof *after);
+    charl_optimizer_destroy(o);
+    close_set(&s);
+    charl_steps_destroy(steps);
+}
+
 /* Without skipping the first bad step is the one that is told, however late it is asked for. */
 static void test_stopping(void **state)
 {
@@ -341,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_no_average),
         cmocka_unit_test(test_skipping),
         cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_a_failed_begin_begins_nothing),
         cmocka_unit_test(test_statistics_ask_for_begin),
         cmocka_unit_test(test_spikes),
         cmocka_unit_test(test_skipped_steps_are_no_updates),

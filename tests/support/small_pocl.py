@@ -28,7 +28,8 @@ import sys
 import tempfile
 
 VENDORS = "/etc/OpenCL/vendors"
-ALSO = {"cospi"}  # called by kernels of the tests that are built with clang's header
+# Called by kernels of the tests that are built with clang's header, and by those of tensor cores.
+ALSO = {"cospi", "convert_long2", "convert_long4"}
 PROGRAM = b"kernel void f(global float *x) { x[get_global_id(0)] = sqrt(x[0]); }"
 LINKER = """#!/bin/sh
 # PoCL's kernels, which are named so, without libraries: they call memcpy and memset of the process that loads them.

@@ -1,5 +1,6 @@
-/* Parameter sets: layout, alignment, initial values, and what goes wrong before they exist. */
+/* src/tensor: where parameters lie, views and recordings, numbers of few bits. */
 #include "support/on_device.h"
+#include "support/support.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +8,10 @@
 
 #include "base/alloc.h"
 #include "base/numeric/hash.h"
+#include "tensor/packed.h"
 #include "tensor/params.h"
+
+/* Parameter sets: layout, alignment, initial values, and what goes wrong before they exist. */
 
 static charl_device *dev;
 
@@ -377,6 +381,213 @@ static void test_every_acquisition_may_fail(void **state)
     charl_test_fail_every_acquisition(life, NULL);
 }
 
+/* Views of a buffer; tensors as arguments of kernels. */
+static void test_views_and_arguments(void **state)
+{
+    const charl_shape shape = {2, {4, 3}};
+    const charl__arg none = charl__in(NULL);
+    charl_tensor *t = NULL, *v = NULL;
+
+    (void)state;
+    charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &shape, &t));
+    charl_assert_status(charl__tensor_view(t->buffer, CHARL_I64, &shape, 0, &v), CHARL_ERR_INVALID);
+    charl_assert_status(charl__tensor_view(t->buffer, CHARL_F32, &shape, INT64_MAX - 2, &v), CHARL_ERR_INVALID);
+    charl_assert_status(charl__tensor_view(t->buffer, CHARL_F32, &shape, -1, &v), CHARL_ERR_INVALID);
+    assert_null(v);
+    charl_tensor_release(t);
+    assert_int_equal(none.kind, CHARL_ARG_IN);
+    assert_null(none.buffer);
+    assert_true(none.v.offset == 0 && none.count == 0);
+    assert_int_equal(charl__out(NULL).kind, CHARL_ARG_OUT);
+    assert_int_equal(charl__inout(NULL).kind, CHARL_ARG_INOUT);
+}
+
+/* Copies and fills are recorded and replayed; those of nothing, and of a tensor to itself, are no launches. */
+static void test_recorded_copies(void **state)
+{
+    charl_tensor *t = NULL, *a = NULL, *b = NULL, *empty = NULL;
+    charl__recording *r = NULL;
+    float src[100], got[100];
+
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        src[i] = (float)i;
+    }
+    charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {100}}, &t));
+    charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {0, 5}}, &empty));
+    charl_assert_ok(charl_tensor_write(t, src, sizeof src));
+    charl_assert_ok(charl_tensor_range(t, 0, 50, &a));
+    charl_assert_ok(charl_tensor_range(t, 50, 50, &b));
+    charl_assert_ok(charl__record_begin(dev, &r));
+    charl_assert_ok(charl_tensor_copy(a, b));
+    charl_assert_ok(charl_tensor_fill(a, 9));
+    charl_assert_ok(charl_tensor_copy(a, a));
+    charl_assert_ok(charl_tensor_fill(empty, 1));
+    charl_assert_ok(charl_tensor_copy(empty, empty));
+    charl_assert_ok(charl__record_end(dev, CHARL_OK));
+    assert_int_equal(charl__recording_count(r), 3);
+    charl_assert_ok(charl_tensor_read(t, got, sizeof got));
+    charl_assert_same_bits(got, src, 100);
+    charl_assert_ok(charl__recording_replay(r, 0, 3));
+    charl_assert_ok(charl_tensor_read(t, got, sizeof got));
+    for (int i = 0; i < 100; i++) {
+        assert_true(got[i] == (i < 50 ? 9.0f : (float)(i - 50)));
+    }
+    charl__recording_destroy(r);
+    charl_tensor_release(a);
+    charl_tensor_release(b);
+    charl_tensor_release(t);
+    charl_tensor_release(empty);
+}
+
+/* Packing on the host: every number becomes the nearest value of its format, and what has been unpacked packs to the same bytes. */
+
+enum { PACKED_N = 3 * CHARL_PACK_BLOCK + 17, CODES = 256 };
+
+static const charl__format formats[] = {CHARL__FORMAT_INT8, CHARL__FORMAT_NF4, CHARL__FORMAT_FLOAT8,
+                                        CHARL__FORMAT_UFLOAT8};
+
+/* Numbers over `decades` orders of magnitude, the last block 0. */
+static void fill(float *x, double decades, bool negative)
+{
+    float u[2 * PACKED_N];
+
+    charl_test_fill(u, 2 * (size_t)PACKED_N, 0.0F, 1.0F, 3);
+    for (int i = 0; i < PACKED_N; i++) {
+        x[i] = (float)pow(10.0, -decades * (double)u[i]) * (negative && u[PACKED_N + i] < 0.5F ? -1.0F : 1.0F);
+        x[i] = i < PACKED_N - 17 ? x[i] : 0.0F;
+    }
+}
+
+static unsigned code_at(charl__format f, const unsigned char *codes, int i)
+{
+    return f == CHARL__FORMAT_NF4 ? (unsigned)codes[i / 2] >> 4 * (i % 2) & 15U : codes[i];
+}
+
+static void check(charl__format f, double decades)
+{
+    const bool is_unsigned = f == CHARL__FORMAT_UFLOAT8;
+    float x[PACKED_N], y[PACKED_N], scales[4], again_scales[4];
+    unsigned char codes[PACKED_N], again[PACKED_N];
+
+    fill(x, decades, !is_unsigned);
+    assert_int_equal(charl__packed_scales(f, PACKED_N), 4);
+    charl__pack(f, x, PACKED_N, codes, scales);
+    charl__unpack(f, codes, scales, PACKED_N, y);
+    for (int i = 0; i < PACKED_N; i++) {
+        double best = INFINITY, most = 0.0;
+        const int first = i / CHARL_PACK_BLOCK * CHARL_PACK_BLOCK;
+
+        for (int j = first; j < PACKED_N && j < first + CHARL_PACK_BLOCK; j++) {
+            most = fmax(most, fabs((double)x[j]));
+        }
+        assert_true((double)scales[i / CHARL_PACK_BLOCK] == most);
+        for (unsigned c = 0; c < (f == CHARL__FORMAT_NF4 ? 16U : (unsigned)CODES); c++) {
+            const double value = most * (double)charl__packed_value(f, c);
+
+            if (f != CHARL__FORMAT_INT8 || c != 128) { /* -128 is not used */
+                best = fmin(best, fabs(value - (double)x[i]));
+            }
+        }
+        if (is_unsigned && x[i] > 0.0F && code_at(f, codes, i) == 1) {
+            assert_true(y[i] > 0.0F);
+            continue; /* the nearest may have been 0 */
+        }
+        assert_true(fabs((double)y[i] - (double)x[i]) <= best + 1e-6 * most);
+    }
+    charl__pack(f, y, PACKED_N, again, again_scales);
+    charl_assert_same_bits(again_scales, scales, 4);
+    assert_memory_equal(again, codes, (size_t)charl__packed_bytes(f, PACKED_N));
+}
+
+static void test_nearest(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof formats / sizeof formats[0]; k++) {
+        check(formats[k], 1.0);
+        check(formats[k], 6.0);
+        check(formats[k], 12.0);
+    }
+}
+
+/* The z that a normally distributed number is below with probability p. */
+static double quantile(double p)
+{
+    double low = -10.0, high = 10.0;
+
+    for (int i = 0; i < 100; i++) {
+        const double z = 0.5 * (low + high);
+
+        if (0.5 * erfc(-z / sqrt(2.0)) < p) {
+            low = z;
+        } else {
+            high = z;
+        }
+    }
+    return low;
+}
+
+/* NF4 as bitsandbytes defines it: quantiles from 0.9677083 down to 0.5, of which 0.5 is 0, in 8 steps above it and 7 below. */
+static void test_nf4(void **state)
+{
+    const double end = 0.9677083, largest = quantile(end);
+
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        const double p = i < 7 ? end + (0.5 - end) * i / 7 : end + (0.5 - end) * (15 - i) / 8;
+        const double want = (i < 7 ? -1.0 : 1.0) * quantile(p) / largest;
+
+        assert_true(fabs((double)charl__packed_value(CHARL__FORMAT_NF4, (unsigned)i) - (i == 7 ? 0.0 : want)) < 1e-7);
+    }
+}
+
+static void test_half_types(void **state)
+{
+    float x[PACKED_N], y[PACKED_N];
+    uint16_t codes[PACKED_N];
+    double v[PACKED_N];
+
+    (void)state;
+    fill(x, 3.0, true);
+    for (int i = 0; i < PACKED_N; i++) {
+        v[i] = (double)x[i];
+    }
+    for (int half = 0; half < 2; half++) {
+        const charl_dtype dtype = half ? CHARL_F16 : CHARL_BF16;
+        uint16_t want[PACKED_N];
+
+        charl__pack(half ? CHARL__FORMAT_F16 : CHARL__FORMAT_BF16, x, PACKED_N, codes, NULL);
+        charl_dtype_encode(dtype, v, PACKED_N, want);
+        assert_memory_equal(codes, want, sizeof want);
+        charl__unpack(half ? CHARL__FORMAT_F16 : CHARL__FORMAT_BF16, codes, NULL, PACKED_N, y);
+        for (int i = 0; i < PACKED_N; i++) {
+            assert_true(fabsf(y[i] - x[i]) <= fabsf(x[i]) / 256);
+        }
+    }
+}
+
+/* A number that is not finite makes its block NaN, and no other. */
+static void test_nonfinite(void **state)
+{
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof formats / sizeof formats[0]; k++) {
+        for (int b = 0; b < 3; b++) {
+            float x[PACKED_N], y[PACKED_N], scales[4];
+            unsigned char codes[PACKED_N];
+
+            fill(x, 1.0, false);
+            x[70] = bad[b];
+            charl__pack(formats[k], x, PACKED_N, codes, scales);
+            charl__unpack(formats[k], codes, scales, PACKED_N, y);
+            for (int i = 0; i < PACKED_N; i++) {
+                assert_int_equal(isnan(y[i]), i / CHARL_PACK_BLOCK == 1);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +602,12 @@ int main(void)
         cmocka_unit_test(test_gradients_in_given_memory),
         cmocka_unit_test(test_values_move),
         cmocka_unit_test(test_every_acquisition_may_fail),
+        cmocka_unit_test(test_views_and_arguments),
+        cmocka_unit_test(test_recorded_copies),
+        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_nf4),
+        cmocka_unit_test(test_half_types),
+        cmocka_unit_test(test_nonfinite),
     };
 
     return charl_test_on_device(tests, &dev);
