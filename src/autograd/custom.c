@@ -112,8 +112,8 @@ static charl_status check(const charl_operator *o)
     CHARL_REQUIRE(!o->expr || o->attr_size == 0 || o->attr_size == sizeof(float) || o->attr_size == 2 * sizeof(float),
                   CHARL_ERR_INVALID, "operator %s: the settings of an expression are one float or two, not %zu bytes",
                   o->name, o->attr_size);
-    CHARL_REQUIRE(o->n_samples >= 0 && (o->samples || o->n_samples == 0), CHARL_ERR_INVALID, "operator %s: %d samples",
-                  o->name, o->n_samples);
+    CHARL_REQUIRE(o->n_samples >= 0 && (o->samples || o->n_samples == 0), CHARL_ERR_INVALID,
+                  "operator %s: samples is NULL or n_samples, %d, is negative", o->name, o->n_samples);
     return CHARL_OK;
 }
 
@@ -302,7 +302,7 @@ static charl_status argument(const charl_operator_run *r, const charl_kernel_arg
         *out = charl__local((size_t)a->v.i64);
         break;
     default:
-        CHARL_FAIL(CHARL_ERR_INVALID, "unknown kind of kernel argument %d", (int)a->kind);
+        CHARL_FAIL(CHARL_ERR_INVALID, "%d is no kind of a kernel argument; HINT charl_kernel_arg_kind", (int)a->kind);
     }
     return CHARL_OK;
 }

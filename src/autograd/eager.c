@@ -26,7 +26,7 @@ charl_status charl__run_op(charl_device *dev, const charl__op *op, const void *a
 
     memset(out, 0, CHARL_OP_MAX_OUT * sizeof *out);
     CHARL_REQUIRE_CLEANUP(n_in <= CHARL_OP_MAX_IN && (charl__op_launches(op) || op->view), CHARL_ERR_INVALID,
-                          "%s cannot run by itself", op->name);
+                          "operator %s cannot run without a graph", op->name);
     CHARL_TRY_CLEANUP(charl_slices_block(1, 0, 1, &whole));
     for (int i = 0; i < n_in; i++) {
         type[i] = (charl_type){in[i]->dtype, in[i]->shape, CHARL_REPLICATED};

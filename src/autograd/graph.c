@@ -593,7 +593,7 @@ void charl_graph_require_gradient(charl_graph *g, charl_var *v)
         return;
     }
     if (v->node || is_used(g, v)) {
-        charl__graph_fail(g, CHARL_ERR_INVALID, "gradients are asked for inputs, before they are used");
+        charl__graph_fail(g, CHARL_ERR_INVALID, "charl_graph_require_gradient is for inputs, before they are used");
     } else if (!charl__is_float(v->type.dtype)) {
         charl__graph_fail(g, CHARL_ERR_DTYPE, "%s is %s, which has no gradient", charl_var_get_name(v),
                           charl_dtype_name(v->type.dtype));

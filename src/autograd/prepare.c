@@ -339,7 +339,7 @@ static charl_status prepare(charl_graph *g)
 
     for (int i = 0; (set = charl__graph_set(g, i)) != NULL; i++) {
         CHARL_REQUIRE_CLEANUP(!set->dev || set->dev == g->dev, CHARL_ERR_INVALID,
-                              "the parameters of this graph lie on another device");
+                              "the parameters of this graph are on another device");
         if (!charl__params_is_laid_out(set)) {
             charl__params_choose_formats(set, g->precision);
         }
@@ -365,7 +365,7 @@ cleanup:
 charl_status charl__graph_prepare(charl_graph *g)
 {
     CHARL_TRY(charl_graph_status(g));
-    CHARL_REQUIRE(g->dev, CHARL_ERR_INVALID, "a graph without a device cannot be compiled");
+    CHARL_REQUIRE(g->dev, CHARL_ERR_INVALID, "the graph has no device; HINT pass one to charl_graph_create");
     if (!g->planned) {
         CHARL_TRY(prepare(g));
     }

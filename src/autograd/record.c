@@ -17,7 +17,9 @@ static charl_status bind_param(const charl_graph *g, charl_var *v)
     } else if (charl__param_is_packed(p, g->precision)) {
         return CHARL_OK; /* no operator takes it as it is */
     }
-    CHARL_REQUIRE(t, CHARL_ERR_INVALID, "parameter %s is kept for graphs of another precision", p->spec.name);
+    CHARL_REQUIRE(t, CHARL_ERR_INVALID,
+                  "parameter %s has a working copy of another precision; HINT all graphs of a set need one precision",
+                  p->spec.name);
     v->tensor = charl_tensor_retain(t);
     return CHARL_OK;
 }
@@ -314,7 +316,9 @@ static charl_status record_nodes(charl_graph *g)
         }
         if (n->live && n->op == &charl__op_batch_sum && !charl__graph_is_whole(g)) {
             CHARL_REQUIRE_CLEANUP(g->collective, CHARL_ERR_INVALID,
-                                  "%s: this graph has part of the batch, but nothing that sums over ranks", n->name);
+                                  "%s: this graph has a part of the batch, and nothing sums it over ranks; HINT "
+                                  "charl_data_parallel_compile compiles such a graph",
+                                  n->name);
             CHARL_TRY_CLEANUP(close_stretch(g, &from));
             CHARL_TRY_CLEANUP(add_action(g, (charl__action){.kind = CHARL_DO_COLLECTIVE, .node = n}));
         } else if (n->live && charl__op_launches(n->op)) {

@@ -52,7 +52,7 @@ charl_status charl_graph_warm_up(charl_graph *g)
     CHARL_TRY(charl__device_enter(g->dev));
     const charl__step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
-    CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it is warmed up");
+    CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "the graph is not compiled; HINT charl_graph_compile");
     CHARL_TRY(charl__steps_push(g->steps, &idle));
     CHARL_TRY(charl__recording_replay(g->recording, 0, charl__recording_count(g->recording)));
     CHARL_TRY(charl_device_sync(g->dev));
@@ -98,7 +98,7 @@ charl_status charl_graph_run(charl_graph *g)
 {
     CHARL_GIVEN(g);
     CHARL_TRY(charl__device_enter(g->dev));
-    CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it runs");
+    CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "the graph is not compiled; HINT charl_graph_compile");
     if (g->own_steps) {
         const charl__step_params record = {.step_lo = (uint32_t)g->runs,
                                            .step_hi = (uint32_t)(g->runs >> 32),
@@ -124,8 +124,9 @@ static charl_status replay_half(charl_graph *g, bool backward)
 {
     int all, middle;
 
-    CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it runs");
-    CHARL_REQUIRE(charl__graph_is_whole(g), CHARL_ERR_INVALID, "a graph with part of the batch runs as a whole");
+    CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "the graph is not compiled; HINT charl_graph_compile");
+    CHARL_REQUIRE(charl__graph_is_whole(g), CHARL_ERR_INVALID,
+                  "this graph has a part of the batch, so it can only run whole; HINT charl_graph_run");
     all = middle = charl__recording_count(g->recording);
     for (int i = g->nodes.count - 1; g->has_gradients && i >= g->first_backward; i--) {
         const charl__node *n = charl__graph_node(g, i);

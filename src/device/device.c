@@ -66,7 +66,8 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     int sharers = 1;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(request->memory_limit >= 0, CHARL_ERR_INVALID, "a memory limit of %lld bytes",
+    CHARL_REQUIRE_CLEANUP(request->memory_limit >= 0, CHARL_ERR_INVALID,
+                          "memory_limit is %lld; it is a number of bytes, or 0 for none",
                           (long long)request->memory_limit);
     CHARL_TRY_CLEANUP(pick_device(request, &found, &sharers));
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *dev, &dev));

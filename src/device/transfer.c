@@ -18,7 +18,7 @@ struct charl__fast_reads {
 static charl_status check_range(const charl__buffer *b, size_t offset, size_t bytes)
 {
     CHARL_REQUIRE(offset <= b->bytes && bytes <= b->bytes - offset, CHARL_ERR_INVALID,
-                  "%zu bytes at %zu of a buffer of %zu", bytes, offset, b->bytes);
+                  "%zu bytes from byte %zu on are outside the buffer of %zu bytes", bytes, offset, b->bytes);
     return CHARL_OK;
 }
 

@@ -74,9 +74,11 @@ charl_status charl_comm_init(int *argc, char ***argv)
     const char *alone = alone_because();
 
     /* Else MPI's topology library opens OpenCL before charl has limited its threads. */
-    CHARL_REQUIRE(setenv("HWLOC_COMPONENTS", "-opencl", 0) == 0, CHARL_ERR_NOMEM, "setenv failed");
+    CHARL_REQUIRE(setenv("HWLOC_COMPONENTS", "-opencl", 0) == 0, CHARL_ERR_NOMEM,
+                  "out of memory for an environment variable");
     /* Else Open MPI gives a process that Slurm's batch script starts itself a daemon, with which it could start others. */
-    CHARL_REQUIRE(setenv("OMPI_MCA_ess_singleton_isolated", "1", 0) == 0, CHARL_ERR_NOMEM, "setenv failed");
+    CHARL_REQUIRE(setenv("OMPI_MCA_ess_singleton_isolated", "1", 0) == 0, CHARL_ERR_NOMEM,
+                  "out of memory for an environment variable");
     CHARL_REQUIRE(!alone || charl_launcher_size() <= 1, CHARL_ERR_CONFIG,
                   "the launcher started %d processes, but charl found no MPI: %s; HINT install the MPI that this charl "
                   "was built for, or put its folder into LD_LIBRARY_PATH",

@@ -15,7 +15,8 @@ charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes,
     CHARL_GIVEN(c, mine || bytes == 0, all || bytes == 0);
     charl__request request;
 
-    CHARL_REQUIRE(bytes <= INT_MAX / (size_t)c->size, CHARL_ERR_INVALID, "all-gather of %zu bytes", bytes);
+    CHARL_REQUIRE(bytes <= INT_MAX / (size_t)c->size, CHARL_ERR_INVALID,
+                  "all-gather of %zu bytes from each of %d ranks: 2 GiB or more in all", bytes, c->size);
     CHARL_TRY(charl__comm_check(c));
     charl__parts_equal(c->size, bytes, c->counts, c->places);
     if (bytes > 0) {
@@ -41,7 +42,8 @@ charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes, int r
     CHARL_GIVEN(c, data || bytes == 0);
     const size_t most = (size_t)1 << 30;
 
-    CHARL_REQUIRE(root >= 0 && root < c->size, CHARL_ERR_INVALID, "broadcast from rank %d of %d", root, c->size);
+    CHARL_REQUIRE(root >= 0 && root < c->size, CHARL_ERR_INVALID,
+                  "there is no rank %d to broadcast from: the communicator has %d", root, c->size);
     CHARL_TRY(charl__comm_check(c));
     for (size_t at = 0; at < bytes; at += most) {
         const size_t left = bytes - at < most ? bytes - at : most;
@@ -107,8 +109,8 @@ charl_status charl_comm_agree(charl_comm *c, charl_status mine)
 
 static charl_status check_reduction(charl_comm_op op, int count)
 {
-    CHARL_REQUIRE((unsigned)op < CHARL_COMM_OP_COUNT && count >= 0, CHARL_ERR_INVALID, "reduction %d of %d values",
-                  (int)op, count);
+    CHARL_REQUIRE((unsigned)op < CHARL_COMM_OP_COUNT && count >= 0, CHARL_ERR_INVALID,
+                  "operation %d on %d values; the operations are those of charl_comm_op", (int)op, count);
     return CHARL_OK;
 }
 

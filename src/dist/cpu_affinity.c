@@ -85,6 +85,6 @@ charl_status charl_comm_cpu_limit(const charl_comm *c)
     /* PoCL up to 3 reads the first, later ones the second. */
     snprintf(text, sizeof text, "%d", share_of(c));
     CHARL_REQUIRE(setenv("POCL_MAX_PTHREAD_COUNT", text, 0) == 0 && setenv("POCL_CPU_MAX_CU_COUNT", text, 0) == 0,
-                  CHARL_ERR_NOMEM, "setenv failed");
+                  CHARL_ERR_NOMEM, "out of memory for an environment variable");
     return st;
 }

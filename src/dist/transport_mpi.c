@@ -45,8 +45,8 @@ charl_status charl__mpi_world(charl__group **out)
     CHARL_MPI(charl__mpi.Initialized(&is_started));
     CHARL_MPI(charl__mpi.Finalized(&is_ended));
     /* Else MPI ends the process. */
-    CHARL_REQUIRE(is_started, CHARL_ERR_INVALID, "MPI is not started: charl_comm_init comes first");
-    CHARL_REQUIRE(!is_ended, CHARL_ERR_INVALID, "MPI has ended: charl_comm_fini comes last");
+    CHARL_REQUIRE(is_started, CHARL_ERR_INVALID, "MPI is not started; HINT call charl_comm_init first");
+    CHARL_REQUIRE(!is_ended, CHARL_ERR_INVALID, "MPI has ended; HINT call charl_comm_fini last");
     CHARL_TRY(group_alloc(&g));
     g->comm = MPI_COMM_WORLD;
     CHARL_TRY(group_fill(g));

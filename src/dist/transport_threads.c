@@ -397,8 +397,7 @@ static charl_status pass_round(charl_comm *c, charl__group *g, int maker, charl_
     CHARL_TRY(exchange(c, g, all, sizeof *all));
     CHARL_TRY(mine);
     for (int p = 0; p < g->size; p++) {
-        CHARL_REQUIRE(all[p].status == CHARL_OK, all[p].status,
-                      "another rank (%d of %d) has no memory to meet this one", p, g->size);
+        CHARL_REQUIRE(all[p].status == CHARL_OK, all[p].status, "rank %d of %d is out of memory", p, g->size);
     }
     *made = all[maker].made;
     return CHARL_OK;

@@ -575,7 +575,8 @@ charl_status charl_export_huggingface(const char *checkpoint, const charl_export
         options ? *options : (charl_export_options){sizeof(charl_export_options), .base = NULL};
     folder f = {.f.e = {.checkpoint = checkpoint, .path = path}};
 
-    CHARL_REQUIRE_CLEANUP(o.shard_bytes >= 0, CHARL_ERR_INVALID, "shards of %lld bytes", (long long)o.shard_bytes);
+    CHARL_REQUIRE_CLEANUP(o.shard_bytes >= 0, CHARL_ERR_INVALID, "shard_bytes is %lld; it is 0 or more",
+                          (long long)o.shard_bytes);
     CHARL_TRY_CLEANUP(charl__folder_open(&f.f, o.base, (int)o.ema));
     CHARL_TRY_CLEANUP(list_weights(&f, o.shard_bytes ? o.shard_bytes : CHARL_EXPORT_SHARD_BYTES));
     CHARL_TRY_CLEANUP(charl__folder_make(&f.f));

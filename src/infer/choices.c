@@ -239,7 +239,8 @@ charl_status charl_choices(const charl_config *config, const char *checkpoint, c
     const ending *e;
 
     *result = (charl_choices_result){0};
-    CHARL_REQUIRE_CLEANUP(q.rows > 0, CHARL_ERR_INVALID, "%lld endings at a time", (long long)q.rows);
+    CHARL_REQUIRE_CLEANUP(q.rows > 0, CHARL_ERR_INVALID, "max_rows is %lld; it is 1 or more, or 0 for the default",
+                          (long long)q.rows);
     CHARL_TRY_CLEANUP(charl__questions_read(path, &q.questions));
     CHARL_TRY_CLEANUP(charl__session_open_checkpoint(&q.session, checkpoint));
     CHARL_TRY_CLEANUP(find_tokenizer(&q));

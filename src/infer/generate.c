@@ -395,7 +395,8 @@ charl_status charl_generate_chat(const charl_config *config, const char *checkpo
     size_t bytes;
 
     c.w.options = &c.o;
-    CHARL_REQUIRE_CLEANUP(options->tokens > 0, CHARL_ERR_CONFIG, "answers of %lld tokens", (long long)options->tokens);
+    CHARL_REQUIRE_CLEANUP(options->tokens > 0, CHARL_ERR_CONFIG, "tokens is %lld; an answer has at least one",
+                          (long long)options->tokens);
     CHARL_TRY_CLEANUP(begin_conversation(&c, config, checkpoint));
     for (;;) {
         CHARL_TRY_CLEANUP(message(ctx, &said, &bytes));

@@ -346,8 +346,8 @@ charl_generator_info charl_generator_get_info(const charl_generator *g)
 charl_status charl__generator_need_tokenizer(const charl_generator *g)
 {
     CHARL_REQUIRE(g->tokenizer, CHARL_ERR_DATA,
-                  "%s was trained on token numbers without a tokenizer; HINT --tokenizer FILE names "
-                  "the one that made them",
+                  "%s was trained on token numbers without a tokenizer; HINT name the tokenizer that "
+                  "made them (--tokenizer)",
                   g->checkpoint);
     return CHARL_OK;
 }

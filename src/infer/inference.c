@@ -146,7 +146,8 @@ static charl_status create_rows(charl_inference *m)
     charl_shape shape;
     CHARL_SCOPED_FREE int32_t *index = NULL;
 
-    CHARL_REQUIRE(m->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_CHECKPOINT, "samples of %d extents", m->x_shape.ndim);
+    CHARL_REQUIRE(m->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_CHECKPOINT,
+                  "samples have %d extents; charl reads up to %d", m->x_shape.ndim, CHARL_MAX_DIMS - 1);
     shape = batch_shape(m, m->max_rows);
     CHARL_TRY(charl_shape_check(&shape));
     CHARL_TRY(charl__alloc_array(m->max_rows, sizeof *index, &index));
@@ -350,7 +351,8 @@ charl_status charl__inference_begin(charl_inference *m)
 
 static charl_status check_max_rows(int64_t max_rows)
 {
-    CHARL_REQUIRE(max_rows >= 0 && max_rows <= INT32_MAX, CHARL_ERR_INVALID, "max_rows is %lld", (long long)max_rows);
+    CHARL_REQUIRE(max_rows >= 0 && max_rows <= INT32_MAX, CHARL_ERR_INVALID,
+                  "max_rows is %lld; it is 1 to %d, or 0 for 64", (long long)max_rows, INT32_MAX);
     return CHARL_OK;
 }
 

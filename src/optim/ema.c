@@ -49,7 +49,8 @@ charl_status charl__optimizer_exchange_ema(charl_optimizer *o)
 {
     int64_t at = 0;
 
-    CHARL_REQUIRE(o->ema, CHARL_ERR_INVALID, "%s keeps no moving average", o->type->row.name);
+    CHARL_REQUIRE(o->ema, CHARL_ERR_INVALID, "%s has no moving average; HINT charl_optimizer_config.ema_decay",
+                  o->type->row.name);
     for (int i = 0; i < o->n_own; i++) {
         if (o->own[i].count > 0) {
             CHARL_TRY(exchange_range(o, o->own[i], at));

@@ -681,8 +681,8 @@ charl_status charl_optimizer_set_steps(charl_optimizer *o, int64_t steps, int64_
     CHARL_GIVEN(o);
     const uint32_t word = (uint32_t)skipped;
 
-    CHARL_REQUIRE(skipped >= 0 && skipped <= steps, CHARL_ERR_INVALID, "%lld steps, of which %lld were skipped",
-                  (long long)steps, (long long)skipped);
+    CHARL_REQUIRE(skipped >= 0 && skipped <= steps, CHARL_ERR_INVALID, "skipped is %lld; it is 0 to steps, %lld",
+                  (long long)skipped, (long long)steps);
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->norm, offsetof(charl__norm_record, skipped), &word,
                                   sizeof word, true));
     o->t = o->learned_at = steps;

@@ -159,8 +159,9 @@ static charl_status locate(const charl_optimizer *o, int k, const charl_param *p
     charl_shape shape;
 
     *offset = *bytes = 0;
-    CHARL_REQUIRE(charl_optimizer_get_state_shape(o, k, p, &shape), CHARL_ERR_INVALID, "%s keeps no state %d of %s",
-                  o->type->row.name, k, p->spec.name);
+    CHARL_REQUIRE(charl_optimizer_get_state_shape(o, k, p, &shape), CHARL_ERR_INVALID,
+                  "%s has no state %d of parameter %s; HINT charl_optimizer_get_state_shape", o->type->row.name, k,
+                  p->spec.name);
     *offset = (size_t)o->state_at[k * o->set->count + p->index] * 4;
     *bytes = (size_t)charl_shape_count(&shape) * 4;
     return CHARL_OK;

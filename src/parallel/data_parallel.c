@@ -373,7 +373,8 @@ charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *c
 
 static charl_status compile_evaluation(charl_data_parallel *dp, charl_graph *g)
 {
-    CHARL_REQUIRE(dp->params, CHARL_ERR_INVALID, "charl_data_parallel_compile comes first");
+    CHARL_REQUIRE(dp->params, CHARL_ERR_INVALID,
+                  "the graphs of the step are not compiled; HINT charl_data_parallel_compile");
     CHARL_TRY(check_graph(&dp->slices, dp->params, g));
     return charl__data_parallel_compile(dp, g, -1, NULL);
 }
@@ -426,7 +427,8 @@ charl_status charl_data_parallel_run(charl_data_parallel *dp, int i)
     const bool begins = dp->pass == dp->passes && dp->reduced;
     const int next = begins ? 0 : dp->pass;
 
-    CHARL_REQUIRE(dp->is_compiled, CHARL_ERR_INVALID, "charl_data_parallel_compile comes first");
+    CHARL_REQUIRE(dp->is_compiled, CHARL_ERR_INVALID,
+                  "the graphs of the step are not compiled; HINT charl_data_parallel_compile");
     CHARL_REQUIRE(i == next && next < dp->passes, CHARL_ERR_INVALID, "pass %d runs out of order: %s %d of %d is next",
                   i, next == dp->passes ? "charl_data_parallel_reduce or _step, after pass" : "pass",
                   next == dp->passes ? next - 1 : next, dp->passes);

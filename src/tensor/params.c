@@ -674,7 +674,7 @@ charl_status charl_params_initialize(charl_params *set, uint64_t seed)
 
     CHARL_TRY(charl__device_enter(set->dev));
     CHARL_REQUIRE(set->dev || set->count == 0, CHARL_ERR_INVALID,
-                  "parameters are initialised after a graph of the set has been compiled");
+                  "the parameters have no memory yet; HINT compile a graph of the set first");
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
@@ -725,7 +725,8 @@ charl_status charl_param_write(charl_param *p, const float *src)
         memcpy(p->held, src, (size_t)charl_shape_count(&p->spec.shape) * sizeof *src);
         return CHARL_OK;
     }
-    CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling", p->spec.name);
+    CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory yet; HINT compile a graph of its set first",
+                  p->spec.name);
     CHARL_TRY(charl_tensor_write(p->value, src, charl__tensor_bytes(p->value)));
     if (p->half) {
         CHARL_TRY(charl__tensor_convert(p->value, p->half));
@@ -739,7 +740,9 @@ charl_status charl_param_read_gradient(const charl_param *p, float *dst)
     CHARL_TRY(charl__device_enter(p->set->dev));
     const size_t bytes = (size_t)charl_shape_count(&p->spec.shape) * sizeof *dst;
 
-    CHARL_REQUIRE(p->spec.trainable && p->set->sum, CHARL_ERR_INVALID, "parameter %s has no gradient", p->spec.name);
+    CHARL_REQUIRE(p->spec.trainable && p->set->sum, CHARL_ERR_INVALID,
+                  "parameter %s has no gradient: it is not trainable, or no training graph of its set is compiled",
+                  p->spec.name);
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, p->set->sum, (size_t)p->offset * sizeof *dst, dst, bytes, true));
     return CHARL_OK;
 }
@@ -755,7 +758,8 @@ charl_status charl_param_read(const charl_param *p, float *dst)
         memcpy(dst, p->held, (size_t)charl_shape_count(&p->spec.shape) * sizeof *dst);
         return CHARL_OK;
     }
-    CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling", p->spec.name);
+    CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory yet; HINT compile a graph of its set first",
+                  p->spec.name);
     CHARL_TRY(charl_tensor_read(p->value, dst, charl__tensor_bytes(p->value)));
     return CHARL_OK;
 }

@@ -16,11 +16,11 @@ charl_status charl__tensor_view(charl__buffer *buffer, charl_dtype dtype, const 
 
     *out = NULL;
     CHARL_TRY(charl_shape_check(shape));
-    CHARL_REQUIRE(size > 0, CHARL_ERR_DTYPE, "unknown element type %d", (int)dtype);
+    CHARL_REQUIRE(size > 0, CHARL_ERR_DTYPE, "%d is no element type; HINT charl_dtype", (int)dtype);
     elements = charl__buffer_bytes(buffer) / size;
     CHARL_REQUIRE(offset >= 0 && (uint64_t)charl_shape_count(shape) <= elements &&
                       (uint64_t)offset <= elements - (uint64_t)charl_shape_count(shape),
-                  CHARL_ERR_INVALID, "%lld elements at %lld of a buffer of %zu bytes",
+                  CHARL_ERR_INVALID, "%lld elements from element %lld on are outside the buffer of %zu bytes",
                   (long long)charl_shape_count(shape), (long long)offset, charl__buffer_bytes(buffer));
     CHARL_TRY(charl__alloc(sizeof *t, &t));
     atomic_init(&t->refs, 1);
@@ -42,7 +42,8 @@ charl_status charl_tensor_create(charl_device *dev, charl_dtype dtype, const cha
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__device_enter(dev));
     CHARL_TRY_CLEANUP(charl_shape_check(shape));
-    CHARL_REQUIRE_CLEANUP(charl_dtype_size(dtype) > 0, CHARL_ERR_DTYPE, "unknown element type %d", (int)dtype);
+    CHARL_REQUIRE_CLEANUP(charl_dtype_size(dtype) > 0, CHARL_ERR_DTYPE, "%d is no element type; HINT charl_dtype",
+                          (int)dtype);
     CHARL_TRY_CLEANUP(
         charl__buffer_create(dev, (size_t)charl_shape_count(shape) * charl_dtype_size(dtype), "tensor", &buffer));
     CHARL_TRY_CLEANUP(charl__tensor_view(buffer, dtype, shape, 0, out));
@@ -85,8 +86,8 @@ charl_device *charl_tensor_get_device(const charl_tensor *t)
 
 static charl_status check_bytes(const charl_tensor *t, size_t bytes)
 {
-    CHARL_REQUIRE(bytes == charl__tensor_bytes(t), CHARL_ERR_INVALID, "%zu bytes for a tensor of %zu", bytes,
-                  charl__tensor_bytes(t));
+    CHARL_REQUIRE(bytes == charl__tensor_bytes(t), CHARL_ERR_INVALID, "%zu bytes are given, but the tensor has %zu",
+                  bytes, charl__tensor_bytes(t));
     return CHARL_OK;
 }
 
@@ -142,8 +143,8 @@ charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count, c
 
     *out = NULL;
     CHARL_REQUIRE(shape.ndim > 0 && first >= 0 && count >= 0 && first <= shape.dim[0] && count <= shape.dim[0] - first,
-                  CHARL_ERR_SHAPE, "%lld rows at %lld of %lld", (long long)count, (long long)first,
-                  shape.ndim ? (long long)shape.dim[0] : 0LL);
+                  CHARL_ERR_SHAPE, "%lld rows from row %lld on are outside a tensor of %lld", (long long)count,
+                  (long long)first, shape.ndim ? (long long)shape.dim[0] : 0LL);
     shape.dim[0] = count;
     CHARL_TRY(charl__tensor_view(t->buffer, t->dtype, &shape,
                                  t->offset + (t->shape.dim[0] ? charl__tensor_count(t) / t->shape.dim[0] * first : 0),
@@ -292,10 +293,10 @@ charl_status charl_tensor_copy(const charl_tensor *src, charl_tensor *dst)
     charl__arg from = charl__in(src);
     size_t width;
 
-    CHARL_REQUIRE(src->dtype == dst->dtype, CHARL_ERR_DTYPE, "a copy from %s to %s", charl_dtype_name(src->dtype),
-                  charl_dtype_name(dst->dtype));
+    CHARL_REQUIRE(src->dtype == dst->dtype, CHARL_ERR_DTYPE, "a copy cannot convert %s to %s",
+                  charl_dtype_name(src->dtype), charl_dtype_name(dst->dtype));
     CHARL_REQUIRE(charl__tensor_count(src) == charl__tensor_count(dst), CHARL_ERR_SHAPE,
-                  "a copy from %lld to %lld elements", (long long)charl__tensor_count(src),
+                  "the source of a copy has %lld elements, the destination %lld", (long long)charl__tensor_count(src),
                   (long long)charl__tensor_count(dst));
     width = copy_width(src, dst);
     from.v.offset /= (int64_t)(width / from.size);
@@ -312,8 +313,9 @@ charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst)
     charl__map_args args = {.n = (uint64_t)n, .span = (uint64_t)span};
 
     CHARL_REQUIRE(charl__is_float(src->dtype) && charl__is_float(dst->dtype), CHARL_ERR_DTYPE,
-                  "a conversion from %s to %s", charl_dtype_name(src->dtype), charl_dtype_name(dst->dtype));
-    CHARL_REQUIRE(charl__tensor_count(src) == n, CHARL_ERR_SHAPE, "a conversion from %lld to %lld elements",
+                  "%s cannot be converted to %s", charl_dtype_name(src->dtype), charl_dtype_name(dst->dtype));
+    CHARL_REQUIRE(charl__tensor_count(src) == n, CHARL_ERR_SHAPE,
+                  "the source of a conversion has %lld elements, the destination %lld",
                   (long long)charl__tensor_count(src), (long long)n);
     CHARL_TRY(charl__launch_enqueue(dst->dev, &(charl__launch){
                                                   .file = "elementwise/map",

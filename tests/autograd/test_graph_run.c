@@ -369,10 +369,10 @@ static void test_backward_from_refuses(void **state)
     charl_assert_ok(charl_graph_create(dev, &half, &g));
     charl_graph_keep(g, charl_relu(g, charl_input(g, "x", CHARL_F32, four, CHARL_BATCHED)));
     charl_assert_status(charl_graph_run_backward(g), CHARL_ERR_INVALID);
-    charl_assert_message("compiled before it runs");
+    charl_assert_message("the graph is not compiled");
     charl_assert_ok(charl_graph_compile(g));
     charl_assert_status(charl_graph_run_forward(g), CHARL_ERR_INVALID);
-    charl_assert_message("runs as a whole");
+    charl_assert_message("it can only run whole");
     charl_graph_destroy(g);
 }
 

@@ -390,7 +390,7 @@ static void test_differences(void **state)
     assert_int_equal(charl__config_diff(c, "[data]\npath=/d\n[layer a]\ntype=tanh\n[layer b]\ntype=relu\n",
                                         CHARL__CHANGE_RESULT, &found, &text),
                      CHARL_OK);
-    assert_string_equal(text, "[layer a] stands in another place\n[layer b] stands in another place");
+    assert_string_equal(text, "[layer a] is in another place\n[layer b] is in another place");
     charl_free(text);
     charl_config_destroy(c);
     assert_int_equal(parse_text("[data]\npath=/d\n[model]\ntype=mlp\nhidden=17\n[train]\nepochs=3\n", &c), CHARL_OK);

@@ -222,7 +222,7 @@ static void graphs_that_are_refused(void **state)
     charl_graph_set_training(g, false);
     y = charl_model_build(model, g, params, charl_input(g, "x", CHARL_F32, (charl_shape){2, {1, 8}}, CHARL_BATCHED));
     charl_assert_status(charl_export_onnx(g, &y, 1, NULL, in_dir("x.onnx")), CHARL_ERR_INVALID);
-    charl_assert_message("has no memory before compiling");
+    charl_assert_message("has no memory yet");
     foreign = charl_input(other, "x", CHARL_F32, (charl_shape){2, {1, 8}}, CHARL_BATCHED);
     charl_assert_status(charl_export_onnx(g, &foreign, 1, NULL, in_dir("x.onnx")), CHARL_ERR_INVALID);
     charl_assert_message("outputs[0] is no value of this graph");

@@ -164,7 +164,7 @@ static void test_invalid_descriptions(void **state)
     s.c.state.device = long_text;
     save_invalid("device is longer");
     s.c.n_tensors = -1;
-    save_invalid("-1 tensors");
+    save_invalid("n_tensors, -1");
 }
 
 static void refused(const char *path, const char *message)

@@ -123,7 +123,7 @@ static void wrong_rows_are_refused(void **state)
     charl_assert_ok(write_images(path, false));
     charl_assert_ok(charl_dataset_open(path, NULL, &ds));
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows + 1, 1, NULL, y), CHARL_ERR_INVALID);
-    charl_assert_message("row 1000 of 1000");
+    charl_assert_message("no row 1000 among the 1000");
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows + 2, 1, NULL, y), CHARL_ERR_INVALID);
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TEST, rows, 1, NULL, y), CHARL_ERR_INVALID);
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_COUNT, rows, 1, NULL, y), CHARL_ERR_INVALID);
@@ -231,7 +231,7 @@ static void tokens_as_stored(void **state)
     assert_int_equal(tokens[99], 1100);
     charl_assert_ok(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 101, 0, tokens));
     charl_assert_status(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 2, 100, tokens), CHARL_ERR_INVALID);
-    charl_assert_message("tokens 2 to 102 of 101 in split val");
+    charl_assert_message("tokens 2 to 102 are not among the 101 of split val");
     charl_dataset_close(ds);
     charl_assert_ok(charl_dataset_open(
         path, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 10, .classes = 1050}, &ds));

@@ -189,7 +189,7 @@ static void test_skipped_are_steps(void **state)
     open_set(&one);
     charl_assert_ok(charl_optimizer_create(one.params, &config, &o));
     charl_assert_status(charl_optimizer_set_steps(o, 3, 4), CHARL_ERR_INVALID);
-    charl_assert_message("3 steps, of which 4 were skipped");
+    charl_assert_message("skipped is 4; it is 0 to steps, 3");
     charl_assert_status(charl_optimizer_set_steps(o, 3, -1), CHARL_ERR_INVALID);
     assert_int_equal(charl_optimizer_get_steps(o), 0);
     charl_optimizer_destroy(o);
@@ -236,7 +236,7 @@ static void test_state_names(void **state)
     assert_false(charl_optimizer_get_state_shape(o, 0, param_of(&one, 0), &shape));
     assert_false(charl_optimizer_get_state_shape(o, 2, param_of(&one, 3), &shape));
     charl_assert_status(charl_optimizer_read_state(o, 2, param_of(&one, 3), v), CHARL_ERR_INVALID);
-    charl_assert_message("no state 2 of c");
+    charl_assert_message("no state 2 of parameter c");
     charl_optimizer_destroy(o);
     charl_optimizer_destroy(NULL);
     close_set(&one);

@@ -65,7 +65,7 @@ static void check_refusals(charl_device *dev)
     float x[12] = {0};
 
     charl_assert_status(charl_tensor_write(t, x, 44), CHARL_ERR_INVALID);
-    charl_assert_message("44 bytes for a tensor of 48");
+    charl_assert_message("44 bytes are given, but the tensor has 48");
     charl_assert_status(charl_tensor_read(t, x, 52), CHARL_ERR_INVALID);
     charl_assert_status(charl_tensor_reshape(t, &(charl_shape){1, {11}}, &v), CHARL_ERR_SHAPE);
     charl_assert_message("[4, 3] does not reshape to [11]");

@@ -111,7 +111,7 @@ kill -USR1 "$job"
 kill -TERM "$job"
 ended 143 "a second SIGTERM"
 saved "a second SIGTERM"
-grep -q "stopped at once; the last checkpoint stands" "$T/job" || fail "a second SIGTERM: no word of it"
+grep -q "stopped at once; the last checkpoint is complete" "$T/job" || fail "a second SIGTERM: no word of it"
 
 # SIGQUIT acts at once, the first time. A shell has it ignored in the background.
 rm -rf run

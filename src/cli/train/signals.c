@@ -141,7 +141,7 @@ static void *take_signals(void *ctx)
             _exit(atomic_load(&resumes) ? CHARL__EXIT_STOPPED : 128 + r.sig);
         }
         if (insists && first_s >= 0 && now - first_s > SAME_REQUEST_S) {
-            say("charl-train: stopped at once; the last checkpoint stands\n");
+            say("charl-train: stopped at once; the last checkpoint is complete\n");
             _exit(128 + r.sig);
         }
         if (insists && first_s < 0) {

@@ -142,7 +142,7 @@ static charl_status diff_layers(differ *d, const charl_config *now, const charl_
         if (!find_section(now, layer->header)) {
             CHARL_TRY(say(d, CHARL__CHANGE_MODEL, layer->header, NULL, NULL, "is gone"));
         } else if (same_names && strcmp(layer->header, now->detail->sections[i].header) != 0) {
-            CHARL_TRY(say(d, CHARL__CHANGE_MODEL, layer->header, NULL, NULL, "stands in another place"));
+            CHARL_TRY(say(d, CHARL__CHANGE_MODEL, layer->header, NULL, NULL, "is in another place"));
         }
     }
     return CHARL_OK;

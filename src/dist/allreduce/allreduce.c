@@ -176,7 +176,7 @@ charl_status charl__allreduce_create_with(charl_comm *c, int64_t n, const charl_
     CHARL_TRY_CLEANUP(charl_comm_agree(c, choose(&d, &alg)));
     CHARL_TRY_CLEANUP(compare_demands(&d, n, alg));
     CHARL_REQUIRE_CLEANUP(n >= 0 && n <= INT64_MAX / 16 / CHARL_MAX_SLICES, CHARL_ERR_INVALID,
-                          "all-reduce of %lld values", (long long)n);
+                          "n is %lld values, out of range", (long long)n);
     CHARL_TRY_CLEANUP(charl_comm_agree(c, charl__alloc(sizeof *ar, &ar)));
     ar->c = c;
     ar->n = n;

@@ -155,7 +155,7 @@ static charl_status sum_messages(charl_reducer *r, const float *lanes, int64_t s
 charl_status charl_reducer_sum(charl_reducer *r, const float *lanes, int64_t count, float *out)
 {
     CHARL_GIVEN(r, lanes || count == 0, out || count == 0);
-    CHARL_REQUIRE(count >= 0, CHARL_ERR_INVALID, "sum of %lld values", (long long)count);
+    CHARL_REQUIRE(count >= 0, CHARL_ERR_INVALID, "count is %lld; it is 0 or more", (long long)count);
     CHARL_TRY(charl__comm_check(r->c));
     for (int64_t at = 0; at < count; at += r->piece) {
         const int64_t left = count - at < r->piece ? count - at : r->piece;

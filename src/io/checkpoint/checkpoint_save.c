@@ -99,8 +99,8 @@ static uint32_t version_of(const charl_checkpoint *c)
 
 static charl_status check(const charl_checkpoint *c)
 {
-    CHARL_REQUIRE(c->n_tensors >= 0 && (c->tensors || c->n_tensors == 0), CHARL_ERR_INVALID, "checkpoint: %lld tensors",
-                  (long long)c->n_tensors);
+    CHARL_REQUIRE(c->n_tensors >= 0 && (c->tensors || c->n_tensors == 0), CHARL_ERR_INVALID,
+                  "checkpoint: tensors is NULL or n_tensors, %lld, is negative", (long long)c->n_tensors);
     CHARL_TRY(check_state(&c->state));
     for (int64_t i = 0; i < c->n_tensors; i++) {
         const charl_checkpoint_tensor *t = &c->tensors[i];

@@ -43,9 +43,10 @@ static charl_status check(const charl_slices *mine, const charl_loader_options *
                   "loader: a batch of %lld rows does not divide into %d slices", (long long)o->batch_size, mine->total);
     CHARL_REQUIRE(mine->count >= 1, CHARL_ERR_INVALID, "loader: this rank has no slice");
     CHARL_REQUIRE(o->prefetch >= 0 && o->prefetch <= CHARL_LOADER_MAX_PREFETCH, CHARL_ERR_INVALID,
-                  "loader: prefetch %d is not in 0..%d", o->prefetch, CHARL_LOADER_MAX_PREFETCH);
-    CHARL_REQUIRE(o->shuffle <= CHARL_SHUFFLE_BLOCKS, CHARL_ERR_INVALID, "loader: shuffle %d", (int)o->shuffle);
-    CHARL_REQUIRE(o->end_step >= 0, CHARL_ERR_INVALID, "loader: end_step %lld", (long long)o->end_step);
+                  "prefetch is %d; it is 0 to %d", o->prefetch, CHARL_LOADER_MAX_PREFETCH);
+    CHARL_REQUIRE(o->shuffle <= CHARL_SHUFFLE_BLOCKS, CHARL_ERR_INVALID,
+                  "shuffle is %d; it is one of the constants of charl_shuffle", (int)o->shuffle);
+    CHARL_REQUIRE(o->end_step >= 0, CHARL_ERR_INVALID, "end_step is %lld; it is 0 or more", (long long)o->end_step);
     return CHARL_OK;
 }
 

@@ -77,17 +77,19 @@ static charl_status read_attributes(charl_dataset *ds)
     count = ds->kind == CHARL_DATASET_TOKENS ? "vocab" : "classes";
     if (charl__h5_has(root, count)) {
         CHARL_TRY(charl__h5_get_i64(&site, root, count, &ds->classes));
-        CHARL_REQUIRE(ds->classes >= 0 && ds->classes <= INT32_MAX, CHARL_ERR_DATA, "%s: attribute %s is %lld",
-                      site.path, count, (long long)ds->classes);
+        CHARL_REQUIRE(ds->classes >= 0 && ds->classes <= INT32_MAX, CHARL_ERR_DATA,
+                      "%s: attribute %s is %lld; it must be 0 to %d", site.path, count, (long long)ds->classes,
+                      INT32_MAX);
     }
     if (ds->kind == CHARL_DATASET_SEQUENCES && charl__h5_has(root, "vocab")) {
         CHARL_TRY(charl__h5_get_i64(&site, root, "vocab", &ds->vocab));
-        CHARL_REQUIRE(ds->vocab > 0 && ds->vocab <= INT32_MAX, CHARL_ERR_DATA, "%s: attribute vocab is %lld", site.path,
-                      (long long)ds->vocab);
+        CHARL_REQUIRE(ds->vocab > 0 && ds->vocab <= INT32_MAX, CHARL_ERR_DATA,
+                      "%s: attribute vocab is %lld; it must be 1 to %d", site.path, (long long)ds->vocab, INT32_MAX);
     }
     if (ds->kind == CHARL_DATASET_TOKENS && charl__h5_has(root, "window")) {
         CHARL_TRY(charl__h5_get_i64(&site, root, "window", &ds->packed));
-        CHARL_REQUIRE(ds->packed > 0, CHARL_ERR_DATA, "%s: attribute window is %lld", site.path, (long long)ds->packed);
+        CHARL_REQUIRE(ds->packed > 0, CHARL_ERR_DATA, "%s: attribute window is %lld; it must be 1 or more", site.path,
+                      (long long)ds->packed);
     }
     CHARL_TRY(charl__file_text(&ds->file, "/", "fit", &ds->stored->fit));
     CHARL_TRY(charl__file_names(&ds->file, "class_names", &ds->stored->class_names));

@@ -119,8 +119,9 @@ static charl_status check_rows(const charl_dataset *ds, charl_split split, const
                                int64_t limit)
 {
     for (int64_t i = 0; i < n; i++) {
-        CHARL_REQUIRE(rows[i] >= 0 && rows[i] < limit, CHARL_ERR_INVALID, "%s: row %lld of %lld in split %s",
-                      ds->file.path, (long long)rows[i], (long long)limit, charl_split_name(split));
+        CHARL_REQUIRE(rows[i] >= 0 && rows[i] < limit, CHARL_ERR_INVALID,
+                      "%s: there is no row %lld among the %lld of split %s", ds->file.path, (long long)rows[i],
+                      (long long)limit, charl_split_name(split));
     }
     return CHARL_OK;
 }
@@ -141,8 +142,8 @@ static charl_status find_part(const charl_dataset *ds, charl_split split, int64_
                               int64_t *first)
 {
     *out = charl__mix_find(ds, split, token, first);
-    CHARL_REQUIRE(*out, CHARL_ERR_INVALID, "%s: token %lld of %lld in split %s", ds->file.path, (long long)token,
-                  (long long)*first, charl_split_name(split));
+    CHARL_REQUIRE(*out, CHARL_ERR_INVALID, "%s: there is no token %lld among the %lld of split %s", ds->file.path,
+                  (long long)token, (long long)*first, charl_split_name(split));
     return CHARL_OK;
 }
 
@@ -151,7 +152,7 @@ static charl_status check_range(const charl_dataset *ds, charl_split split, int6
     const int64_t items = ds->views[split].items;
 
     CHARL_REQUIRE(first >= 0 && n >= 0 && n <= items && first <= items - n, CHARL_ERR_INVALID,
-                  "%s: tokens %lld to %lld of %lld in split %s", ds->file.path, (long long)first,
+                  "%s: tokens %lld to %lld are not among the %lld of split %s", ds->file.path, (long long)first,
                   (long long)(first + n), (long long)items, charl_split_name(split));
     return CHARL_OK;
 }
