@@ -10,6 +10,7 @@
  *                  ADD      1: charl_normalize has y and sum (default 0)
  *                  KEEP     blocks of CHARL_ROW_WIDTH that cover a row, whose elements a work-item then reads once and keeps; 0: it
  *                           reads them each time (default 0)
+ *                  FETCH_AHEAD 1: w and b are not in the cache (default 0)
  *                  CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
  * Launch           src/autograd/launch/rows.c.
  * Numerics         fixed order (rows.clh), two passes for the variance. A sum x + y is normalised before it is rounded to ACT.
@@ -18,6 +19,9 @@
 #include "norm/pack_half.clh"
 #endif
 #include "norm/row_norm.clh"
+
+#define FETCH_AHEAD 0
+#define FETCH_LINE  32 /* floats of a line of the cache */
 
 /* Mean and inverse standard deviation of a row; what is kept of it, where KEEP. */
 CHARL_INLINE float2 read_row(bool whole, const row r, piece *kept)
@@ -39,11 +43,27 @@ CHARL_INLINE float2 read_row(bool whole, const row r, piece *kept)
     return stats(whole, kept, r);
 }
 
+/* What is read after the sums, while they are formed. */
+CHARL_INLINE void fetch_ahead(const row r)
+{
+    for (int j = r.t * FETCH_LINE; FETCH_AHEAD && j < r.n; j += CHARL_ROW_ITEMS * FETCH_LINE) {
+        if (AFFINE > 0) {
+            charl_prefetch(r.w + j);
+        }
+        if (AFFINE > 1) {
+            charl_prefetch(r.b + j);
+        }
+    }
+}
+
 CHARL_INLINE void normalize(bool whole, const row r)
 {
     const int n = r.n, t = r.t;
     piece kept[KEEP + 1];
-    const float2 s = read_row(whole, r, kept);
+    float2 s;
+
+    fetch_ahead(r);
+    s = read_row(whole, r, kept);
 
     if (!r.exists) {
         return;
