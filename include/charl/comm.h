@@ -120,8 +120,7 @@ int charl_comm_size(const charl_comm *c);
 /** This rank within its node, from 0, and the number of ranks of its node. Local. */
 int charl_comm_local_rank(const charl_comm *c);
 int charl_comm_local_size(const charl_comm *c);
-/** The node of this rank, from 0, and the number of nodes. Local. */
-int charl_comm_node(const charl_comm *c);
+/** The number of nodes. Local. */
 int charl_comm_node_count(const charl_comm *c);
 
 /** Host name and process ID of any rank; "" and -1 for a rank that does not exist. Borrowed. Local. */
@@ -130,13 +129,6 @@ int64_t charl_comm_pid(const charl_comm *c, int rank);
 
 /** Whether the ranks are threads of this process. Local. */
 bool charl_comm_is_team(const charl_comm *c);
-
-enum { CHARL_COMM_PLACE = 256 };
-
-/** Describe `rank` and its last charl_comm_mark, "rank 2 of 4 (host, pid 77), step 40, backward", in text[bytes];
- *  CHARL_COMM_PLACE bytes are enough. Without step and phase if the rank's node sends no heartbeats. Returns
- *  text. Local. */
-const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t bytes);
 
 /** Whether a failure made the communicator unusable. Local. */
 bool charl_comm_is_broken(const charl_comm *c);
@@ -180,15 +172,6 @@ void charl_comm_watch_end(charl_comm *c);
  *  after "rank 2 of 4 (host, pid 77): ". Call it wherever one rank's failure would leave the others
  *  waiting. Blocks. Collective on c. Errors: that status; ERR_COMM. */
 charl_status charl_comm_agree(charl_comm *c, charl_status mine) CHARL_MUST_CHECK;
-
-/** Mark this thread's last failure as known to all ranks: each of them fails in the same way, because all
- *  decided from the same values. No-op for CHARL_OK or a broken communicator. Returns st. Local. */
-charl_status charl_comm_agreed(charl_comm *c, charl_status st);
-
-/** Whether every rank knows of this thread's last failure: charl_comm_agree or a function documented as
- *  agreed returned it, or charl_comm_agreed marked it. If not, other ranks may be waiting for this one:
- *  call charl_comm_break before anything is freed. Always true with one rank. Local. */
-bool charl_comm_is_agreed(const charl_comm *c);
 
 /** Wait until every rank has called this. Blocks. Collective on c. Errors: ERR_COMM. */
 charl_status charl_comm_barrier(charl_comm *c) CHARL_MUST_CHECK;
@@ -251,12 +234,6 @@ const char *charl_allreduce_algorithm(const charl_comm *c, int i, const char **w
 
 /** Free an all-reduce. NULL is a no-op. Blocks. Collective on its communicator, except when that is broken. */
 void charl_allreduce_destroy(charl_allreduce *ar);
-
-/** Name of the algorithm in use. Static storage. Local. */
-const char *charl_allreduce_get_name(const charl_allreduce *ar);
-
-/** Whether the sum has the same bits for any number of ranks. Local. */
-bool charl_allreduce_is_invariant(const charl_allreduce *ar);
 
 /** Copy `count` values of reduce_dtype, from value `offset` on, from host memory to lane j of this rank, or from the
  *  completed sums to host memory. Lanes and sums may be device memory. Blocks. Local.

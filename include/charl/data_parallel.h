@@ -25,10 +25,9 @@
  *  Accumulation runs a step in several passes, each over some of this rank's slices, for models whose activations do
  *  not fit in memory at once. Passes of equal shape share a graph:
  *
- *      charl_data_parallel_options o = {sizeof o};
+ *      charl_data_parallel_options o = {.struct_size = sizeof o, .passes = 4};
  *      const charl_slices *slices;
  *
- *      o.passes = 4;
  *      check(charl_data_parallel_create(comm, &mine, &o, &dp));
  *      for (n = 0; (slices = charl_data_parallel_get_slices(dp, n)); n++) {
  *          check(charl_graph_create(dev, slices, &g[n])); // and build the model on it

@@ -188,9 +188,6 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out);
  *  instead of 47 MB". Release *out with charl_free. Async. Local. Errors: ERR_NOMEM. */
 charl_status charl_dataset_storage(const charl_dataset *ds, char **out) CHARL_MUST_CHECK;
 
-/** Whether samples consist of tokens, which are not normalized: TOKENS and SEQUENCES. Local. */
-bool charl_dataset_kind_has_tokens(charl_dataset_kind kind);
-
 /** Names of kinds ("images", ...) and splits ("train", ...); "?" outside the enum. Local. */
 const char *charl_dataset_kind_name(charl_dataset_kind kind);
 const char *charl_split_name(charl_split split);

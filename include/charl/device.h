@@ -2,10 +2,10 @@
 #define CHARL_DEVICE_H
 /** One OpenCL device: discovery, selection, memory accounting.
  *
- *      charl_device_request request = {sizeof request};
+ *      // the only process here; .select would choose a device
+ *      charl_device_request request = {.struct_size = sizeof request, .local_size = 1};
  *      charl_device *dev = NULL;
  *
- *      request.local_size = 1; // the only process here; request.select would choose a device
  *      check(charl_device_open(&request, &dev));
  *      printf("%s\n", charl_device_get_info(dev)->name);
  *      charl_device_close(dev);

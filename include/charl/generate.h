@@ -2,12 +2,10 @@
 #define CHARL_GENERATE_H
 /** Text from a trained language model.
  *
- *      charl_generate_options o = {sizeof o};
+ *      charl_generate_options o = {.struct_size = sizeof o, .temperature = 0.8, .seed = 1};
  *      charl_generator *model = NULL;
  *      int32_t token;
  *
- *      o.temperature = 0.8; // 0: always the most probable token
- *      o.seed = 1;
  *      check(charl_generator_open(NULL, "run/best.h5", &o, &model));
  *      check(charl_generator_put_text(model, 0, "Once upon a time", 16));
  *      for (int i = 0; i < 200; i++) {

@@ -3,10 +3,9 @@
 /** A trained model that answers: for servers. There is no trainer and no MPI; a file is opened once, and batches of any
  *  size up to a maximum are run as they come, from any number of threads.
  *
- *      charl_inference_options o = {sizeof o};
+ *      charl_inference_options o = {.struct_size = sizeof o, .max_rows = 32};
  *      charl_inference *model = NULL;
  *
- *      o.max_rows = 32;
  *      check(charl_inference_open("best.h5", &o, &model));
  *      for (int64_t i = 0; i < requests; i++) { // in each thread
  *          check(charl_inference_run(model, rows[i], 1, outputs[i]));

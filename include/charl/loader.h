@@ -2,13 +2,11 @@
 #define CHARL_LOADER_H
 /** Delivers the rows of each training step, reading ahead while earlier steps compute.
  *
- *      charl_loader_options order = {sizeof order};
+ *      charl_loader_options order = {
+ *          .struct_size = sizeof order, .batch_size = 128, .shuffle = CHARL_SHUFFLE_ROWS, .seed = 1};
  *      charl_loader *loader = NULL;
  *      charl_loader_batch batch;
  *
- *      order.batch_size = 128;
- *      order.shuffle = CHARL_SHUFFLE_ROWS;
- *      order.seed = 1;
  *      check(charl_loader_create(data, &mine, &order, &loader));
  *      for (int64_t step = 0; step < 1000; step++) {
  *          check(charl_loader_next(loader, &batch));

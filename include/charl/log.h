@@ -44,9 +44,6 @@ charl_log_level charl_log_get_level(void);
 /** "error" ...; "?" outside the enum. Static. Local. */
 const char *charl_log_level_name(charl_log_level level);
 
-/** The level called `name`. False when there is none; *out is then unchanged. Local. */
-bool charl_log_level_find(const char *name, charl_log_level *out);
-
 CHARL_END_DECLS
 
 #endif

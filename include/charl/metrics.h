@@ -25,7 +25,7 @@ typedef struct charl_metrics charl_metrics;
  *  above keep_step are dropped first; with keep_step 0 the files start empty. config is written to event files as text
  *  and as hyperparameters; it may be NULL, and is borrowed for the call. *out: owned by the caller. Blocks. Local.
  *  Errors: ERR_DISK, ERR_NOMEM. */
-charl_status charl_metrics_open(const char *dir, unsigned formats, int64_t keep_step, const charl_config *config,
+charl_status charl_metrics_open(const charl_config *config, const char *dir, unsigned formats, int64_t keep_step,
                                 charl_metrics **out) CHARL_MUST_CHECK;
 
 /** Close the files; NULL is a no-op. Local. */

@@ -23,10 +23,13 @@ CHARL_BEGIN_DECLS
  *  ERR_NOMEM. */
 charl_status charl_report_write(const char *const *runs, int n_runs, const char *path) CHARL_MUST_CHECK;
 
+/** Whether another value of a key can change a result: charl_config_key_is_result (charl/config.h) knows. */
+typedef bool (*charl_report_by_seed)(void *ctx, const char *key);
+
 /** Compare runs as text: a table of final and best values, time and throughput, and the keys of the configuration that
  *  differ.
  *
- *  by_seed  NULL, or a function that says whether a key changes a result: charl_config_key_is_result (charl/config.h).
+ *  by_seed  NULL, or a function that says whether a key changes a result, which gets ctx.
  *           Runs form a group if they differ only in run.seed and in keys that change no result. Every group is
  *           compared with the first: for the best and the last value of checkpoint.monitor, the differences between
  *           runs of equal seed, their mean and its 95 % confidence interval by Student's t, and for comparison the
@@ -36,7 +39,7 @@ charl_status charl_report_write(const char *const *runs, int n_runs, const char 
  *  *out: owned by the caller (charl_free). Blocks. Local.
  *  Errors: as charl_report_write; with by_seed ERR_DATA also for fewer than two groups, or groups without a common
  *  seed. */
-charl_status charl_report_compare(const char *const *runs, int n_runs, bool (*by_seed)(const char *key),
+charl_status charl_report_compare(const char *const *runs, int n_runs, charl_report_by_seed by_seed, void *ctx,
                                   char **out) CHARL_MUST_CHECK;
 
 /** Merge traces of charl_train_options.trace into one file, `path`, which may be one of them. Processes are numbered in

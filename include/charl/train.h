@@ -2,11 +2,10 @@
 #define CHARL_TRAIN_H
 /** Training that a configuration describes, from data to checkpoints, on one rank or many.
  *
- *      charl_train_options options = {sizeof options};
+ *      charl_train_options options = {.struct_size = sizeof options, .comm = comm}; // charl_comm_create
  *      charl_train_result result;
  *      charl_config *config = NULL;
  *
- *      options.comm = comm; // charl_comm_create
  *      check(charl_config_load("config.ini", NULL, 0, &config));
  *      check(charl_train_run(config, &options, &result));
  *      printf("step %lld: loss %g\n", (long long)result.step, result.loss);

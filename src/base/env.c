@@ -150,7 +150,7 @@ static charl_status check_value(charl__env_id id, const char *value)
         CHARL_REQUIRE(parse_integer(value, &number), CHARL_ERR_CONFIG, "%s=%s: expected an integer", name, value);
         break;
     case KIND_LEVEL:
-        CHARL_REQUIRE(charl_log_level_find(value, &level), CHARL_ERR_CONFIG,
+        CHARL_REQUIRE(charl__log_level_find(value, &level), CHARL_ERR_CONFIG,
                       "%s=%s: expected error, warn, info or debug", name, value);
         break;
     case KIND_FAULT:

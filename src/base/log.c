@@ -24,7 +24,7 @@ const char *charl_log_level_name(charl_log_level level)
     return (unsigned)level < CHARL_LOG_LEVEL_COUNT ? level_names[level] : "?";
 }
 
-bool charl_log_level_find(const char *name, charl_log_level *out)
+bool charl__log_level_find(const char *name, charl_log_level *out)
 {
     if (!name) {
         return false;
@@ -61,7 +61,7 @@ static int level_now(void)
         charl_log_level found = CHARL_LOG_WARN;
 
         if (name) {
-            (void)charl_log_level_find(name, &found); /* charl_environment_check reports a bad one */
+            (void)charl__log_level_find(name, &found); /* charl_environment_check reports a bad one */
         }
         /* A level set meanwhile by another thread wins. */
         if (atomic_compare_exchange_strong(&max_level, &level, (int)found)) {

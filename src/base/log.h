@@ -9,4 +9,7 @@ bool charl__log_enabled(charl_log_level level);
 /** Longer messages are cut at 2047 bytes. */
 void charl__log(charl_log_level level, const char *fmt, ...) CHARL_PRINTF(2, 3);
 
+/** The level called `name`. False when there is none; *out is then unchanged. Local. */
+bool charl__log_level_find(const char *name, charl_log_level *out);
+
 #endif

@@ -408,7 +408,7 @@ int charl_comm_local_size(const charl_comm *c)
     return c ? c->local_size : 0;
 }
 
-int charl_comm_node(const charl_comm *c)
+int charl__comm_node(const charl_comm *c)
 {
     return c ? c->peer[c->rank].node : 0;
 }

@@ -190,4 +190,7 @@ charl_status charl__node_map_init(const charl_comm *c, const charl__lane_map *la
                                   charl__node_map *map) CHARL_MUST_CHECK;
 void charl__node_map_fini(charl__node_map *map); /* {0} is a no-op */
 
+/** The node of this rank, from 0. */
+int charl__comm_node(const charl_comm *c);
+
 #endif

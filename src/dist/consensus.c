@@ -328,7 +328,7 @@ charl_status charl__consensus_reach(charl__consensus *c, charl_status mine, char
         CHARL_TRY(charl_comm_agree(comm, mine));
     }
     if (differ) {
-        CHARL_TRY(charl_comm_agreed(comm, fail_different(c, comm)));
+        CHARL_TRY(charl__comm_agreed(comm, fail_different(c, comm)));
     }
     return CHARL_OK;
 }

@@ -44,4 +44,20 @@ charl_status charl__consensus_reach(charl__consensus *c, charl_status mine, char
 
 void charl__consensus_fini(charl__consensus *c);
 
+enum { CHARL__COMM_PLACE = 256 };
+
+/** Describe `rank` and its last charl_comm_mark, "rank 2 of 4 (host, pid 77), step 40, backward", in text[bytes];
+ *  CHARL__COMM_PLACE bytes are enough. Without step and phase if the rank's node sends no heartbeats. Returns
+ *  text. Local. */
+const char *charl__comm_place(const charl_comm *c, int rank, char *text, size_t bytes);
+
+/** Mark this thread's last failure as known to all ranks: each of them fails in the same way, because all
+ *  decided from the same values. No-op for CHARL_OK or a broken communicator. Returns st. Local. */
+charl_status charl__comm_agreed(charl_comm *c, charl_status st);
+
+/** Whether every rank knows of this thread's last failure: charl_comm_agree or a function documented as
+ *  agreed returned it, or charl__comm_agreed marked it. If not, other ranks may be waiting for this one:
+ *  call charl_comm_break before anything is freed. Always true with one rank. Local. */
+bool charl__comm_is_agreed(const charl_comm *c);
+
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "dist/consensus.h"
 
 enum { MESSAGE_BYTES = 2048, VALUES = 512 /* reduced at once */ };
 
@@ -64,7 +65,7 @@ void charl_comm_break(charl_comm *c)
     c->is_broken = true;
 }
 
-charl_status charl_comm_agreed(charl_comm *c, charl_status st)
+charl_status charl__comm_agreed(charl_comm *c, charl_status st)
 {
     if (!c) {
         return st;
@@ -75,7 +76,7 @@ charl_status charl_comm_agreed(charl_comm *c, charl_status st)
     return st;
 }
 
-bool charl_comm_is_agreed(const charl_comm *c)
+bool charl__comm_is_agreed(const charl_comm *c)
 {
     return c && (c->size == 1 || c->agreed_error == charl__error_number());
 }
@@ -103,8 +104,8 @@ charl_status charl_comm_agree(charl_comm *c, charl_status mine)
         return CHARL_OK;
     }
     CHARL_TRY(charl_comm_broadcast(c, text, sizeof text, rank));
-    return charl_comm_agreed(c, charl_error_set(status, __FILE__, __LINE__, __func__, "%s: %s",
-                                                charl__peer_name(c, rank, name, sizeof name), text));
+    return charl__comm_agreed(c, charl_error_set(status, __FILE__, __LINE__, __func__, "%s: %s",
+                                                 charl__peer_name(c, rank, name, sizeof name), text));
 }
 
 static charl_status check_reduction(charl_comm_op op, int count)

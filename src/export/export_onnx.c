@@ -113,7 +113,7 @@ static charl_var *unscaled(onnx_export *x, charl_var *output)
 static charl_var *input(onnx_export *x)
 {
     charl_shape shape = {x->session.data.x_shape.ndim + 1, {1}};
-    const bool tokens = charl_dataset_kind_has_tokens(x->session.data.kind);
+    const bool tokens = charl__kind_has_tokens(x->session.data.kind);
     const charl_dtype dtype = tokens ? CHARL_I32 : x->session.data.x_dtype == CHARL_U8 ? CHARL_U8 : CHARL_F32;
     charl_var *v;
 

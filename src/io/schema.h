@@ -45,4 +45,11 @@ charl_status charl__names_match(const char *of, const char *in, int64_t **index,
  *  tokenizer; ERR_NOMEM */
 charl_status charl__dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model, bool all,
                                 char **notes) CHARL_MUST_CHECK;
+
+/** Whether samples consist of tokens, which are not normalized. */
+static inline bool charl__kind_has_tokens(charl_dataset_kind kind)
+{
+    return kind == CHARL_DATASET_TOKENS || kind == CHARL_DATASET_SEQUENCES;
+}
+
 #endif

@@ -13,6 +13,7 @@
 #include "base/numeric/hash.h"
 #include "base/numeric/tree.h"
 #include "base/text/text.h"
+#include "dist/consensus.h"
 #include "parallel/data_parallel.h"
 
 enum { BLOCK = 1 << 16, SHOWN = 4 }; /* floats that are read at a time; ranks in a message */
@@ -518,7 +519,7 @@ static charl_status compare(charl_data_parallel *dp)
     }
 cleanup:
     charl__text_fini(&text);
-    return st == CHARL_ERR_AUDIT ? charl_comm_agreed(dp->comm, st) : st;
+    return st == CHARL_ERR_AUDIT ? charl__comm_agreed(dp->comm, st) : st;
 }
 
 charl_status charl__audit_compare(charl_data_parallel *dp)

@@ -127,7 +127,7 @@ cleanup:
         }
     }
     charl__grad_reducer_destroy(s);
-    return charl_comm_agreed(comm, st);
+    return charl__comm_agreed(comm, st);
 }
 
 int64_t charl__grad_reducer_bucket(const charl_params *set, double mb)
@@ -407,10 +407,10 @@ double charl__grad_reducer_waited_s(const charl__grad_reducer *s)
 
 const char *charl__grad_reducer_name(const charl__grad_reducer *s)
 {
-    return s ? charl_allreduce_get_name(s->ar) : "";
+    return s ? charl__allreduce_get_name(s->ar) : "";
 }
 
 bool charl__grad_reducer_is_invariant(const charl__grad_reducer *s)
 {
-    return !s || charl_allreduce_is_invariant(s->ar);
+    return !s || charl__allreduce_is_invariant(s->ar);
 }

@@ -256,15 +256,20 @@ static charl_status put_differences(const charl__run_log *log, int n, charl__tex
 }
 
 /* Whether another value of the key "section.name" can give another result. */
-typedef bool key_test(const char *key);
 
 /* Whether a key tells groups apart: it changes the result, and is not the seed. */
-static bool tells_apart(const char *key, key_test *is_result)
+/* Which keys change a result. */
+typedef struct key_test {
+    charl_report_by_seed is_result;
+    void *ctx;
+} key_test;
+
+static bool tells_apart(const char *key, const key_test *t)
 {
-    return strcmp(key, "run.seed") != 0 && is_result(key);
+    return strcmp(key, "run.seed") != 0 && t->is_result(t->ctx, key);
 }
 
-static bool are_alike(const charl__run_log *a, const charl__run_log *b, key_test *is_result)
+static bool are_alike(const charl__run_log *a, const charl__run_log *b, const key_test *test)
 {
     const charl__run_log *const both[] = {a, b};
 
@@ -272,7 +277,7 @@ static bool are_alike(const charl__run_log *a, const charl__run_log *b, key_test
         for (int i = 0; i < both[side]->n_config; i++) {
             const char *key = both[side]->config[i].key;
 
-            if (tells_apart(key, is_result) && strcmp(value_of(a, key), value_of(b, key)) != 0) {
+            if (tells_apart(key, test) && strcmp(value_of(a, key), value_of(b, key)) != 0) {
                 return false;
             }
         }
@@ -284,7 +289,7 @@ enum { MAX_GROUPS = 26 }; /* A to Z */
 
 /* Groups of runs: group[i] of run i, named by the first of its runs. */
 typedef struct groups {
-    key_test *is_result;
+    const key_test *test;
     int *of;    /* [runs] */
     int *first; /* [count] run that stands for the group */
     int count;
@@ -310,7 +315,7 @@ static charl_status find_groups(const charl__run_log *log, int n, groups *g)
         CHARL_REQUIRE(strcmp(monitor, common) == 0, CHARL_ERR_DATA,
                       "%s monitors %s, but %s monitors %s; HINT checkpoint.monitor", log[i].path, monitor, log[0].path,
                       common);
-        while (k < g->count && !are_alike(&log[g->first[k]], &log[i], g->is_result)) {
+        while (k < g->count && !are_alike(&log[g->first[k]], &log[i], g->test)) {
             k++;
         }
         if (k == g->count) {
@@ -425,7 +430,7 @@ static charl_status put_group(const charl__run_log *log, int n, const groups *g,
         const char *key = log[k].config[i].key;
         bool is_different = false;
 
-        for (int j = 0; j < g->count && tells_apart(key, g->is_result); j++) {
+        for (int j = 0; j < g->count && tells_apart(key, g->test); j++) {
             is_different = is_different || strcmp(value_of(&log[g->first[j]], key), log[k].config[i].value) != 0;
         }
         if (is_different) {
@@ -467,10 +472,10 @@ cleanup:
     return st;
 }
 
-static charl_status put_seeds(const charl__run_log *log, int n, key_test *is_result, charl__text *out)
+static charl_status put_seeds(const charl__run_log *log, int n, const key_test *test, charl__text *out)
 {
     charl_status st = CHARL_OK;
-    groups g = {.is_result = is_result};
+    groups g = {.test = test};
 
     CHARL_TRY_CLEANUP(find_groups(log, n, &g));
     CHARL_TRY_CLEANUP(charl__text_printf(out, "\nconfigurations, paired by seed\n"));
@@ -485,7 +490,8 @@ cleanup:
     return st;
 }
 
-charl_status charl_report_compare(const char *const *runs, int n_runs, bool (*by_seed)(const char *key), char **out)
+charl_status charl_report_compare(const char *const *runs, int n_runs, charl_report_by_seed by_seed, void *ctx,
+                                  char **out)
 {
     CHARL_GIVEN(runs || n_runs == 0, out);
     charl_status st = CHARL_OK;
@@ -496,7 +502,9 @@ charl_status charl_report_compare(const char *const *runs, int n_runs, bool (*by
     CHARL_TRY_CLEANUP(charl__run_logs_read(runs, n_runs, &log));
     CHARL_TRY_CLEANUP(put_table(log, n_runs, &t));
     if (by_seed) {
-        CHARL_TRY_CLEANUP(put_seeds(log, n_runs, by_seed, &t));
+        const key_test test = {by_seed, ctx};
+
+        CHARL_TRY_CLEANUP(put_seeds(log, n_runs, &test, &t));
     } else if (n_runs > 1) {
         CHARL_TRY_CLEANUP(put_differences(log, n_runs, &t));
     }

@@ -8,6 +8,7 @@
 #include "base/numeric/hash.h"
 #include "base/numeric/rng.h"
 #include "charl/ops.h"
+#include "io/schema.h"
 #include "task/loader_record.h"
 
 /* Random blocks of a row: one per try, and one for what is drawn once. */
@@ -74,7 +75,7 @@ void charl__augment_widths(const charl__augment *a, int *width)
 charl_status charl__augment_check(const charl__augment *a, const charl_dataset_info *data, const charl_shape *seen)
 {
     const charl_shape *x = &data->x_shape;
-    const bool tokens = charl_dataset_kind_has_tokens(data->kind);
+    const bool tokens = charl__kind_has_tokens(data->kind);
     char text[CHARL_SHAPE_TEXT];
 
     CHARL_REQUIRE(!changes_images(a) || (x->ndim == 3 && !tokens), CHARL_ERR_CONFIG,

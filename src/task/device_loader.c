@@ -13,6 +13,7 @@
 #include "io/dataset/loader.h"
 #include "io/dataset/order/stream.h"
 #include "io/dataset/weights.h"
+#include "io/schema.h"
 #include "task/augment.h"
 #include "task/loader_record.h"
 
@@ -374,7 +375,7 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
     if (o->augment) {
         CHARL_TRY_CLEANUP(charl__augment_check(o->augment, &f->info, &f->seen));
     }
-    if (!charl_dataset_kind_has_tokens(f->info.kind)) {
+    if (!charl__kind_has_tokens(f->info.kind)) {
         CHARL_TRY_CLEANUP(create_normalization(f));
     }
     describe_parts(f);

@@ -18,7 +18,7 @@ static charl_status resolve(const charl__normalize *given, const charl_dataset_i
 {
     static const float zero = 0.0F, one = 1.0F, byte = 255.0F;
 
-    if (charl_dataset_kind_has_tokens(info->kind)) {
+    if (charl__kind_has_tokens(info->kind)) {
         *out = (numbers){0, NULL, NULL};
     } else if (given->kind == CHARL__NORMALIZE_GIVEN) {
         *out = (numbers){given->count, given->mean, given->std};

@@ -318,7 +318,7 @@ charl_status charl__session_match_data(charl__session *s)
         CHARL_TRY(charl__task_schema(s->config, s->ds, &s->schema));
         s->schema->classes = s->data.classes;
     }
-    if (s->starts && s->origin && charl_dataset_kind_has_tokens(s->schema->kind)) {
+    if (s->starts && s->origin && charl__kind_has_tokens(s->schema->kind)) {
         CHARL_TRY(check_tokenizer(s));
     }
     return CHARL_OK;

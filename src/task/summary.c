@@ -5,6 +5,7 @@
 
 #include "autograd/graph.h"
 #include "base/alloc.h"
+#include "io/schema.h"
 #include "nn/model.h"
 #include "task/session.h"
 #include "task/task.h"
@@ -28,7 +29,7 @@ static charl_status read_data(summarizer *z, const charl_summary_input *input, i
     CHARL_TRY(charl__session_open_data(&z->session, CHARL_SPLIT_TRAIN));
     CHARL_TRY(charl__task_outputs(z->session.config, data, outputs));
     z->s->input = charl__task_input_shape(z->session.config, &data->x_shape);
-    z->s->dtype = charl_dataset_kind_has_tokens(data->kind) ? CHARL_I32 : CHARL_F32;
+    z->s->dtype = charl__kind_has_tokens(data->kind) ? CHARL_I32 : CHARL_F32;
     return CHARL_OK;
 }
 

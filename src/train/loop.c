@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "dist/consensus.h"
 #include "files/run.h"
 #include "parallel/optimizer_shard.h"
 #include "config/config_rows.h"
@@ -467,7 +468,7 @@ static charl_status balance(charl__trainer *t)
     }
     charl_comm_set_timeout(t->comm, t->config->dist.stage_timeout_s);
     st = charl__replica_divide(&t->replica);
-    if (st != CHARL_OK && charl_comm_is_agreed(t->comm)) {
+    if (st != CHARL_OK && charl__comm_is_agreed(t->comm)) {
         charl__error_prefix("step %" PRId64 ", division of the batch: ", t->replica.step);
     }
     CHARL_TRY(st);

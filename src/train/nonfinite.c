@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "dist/consensus.h"
 #include "train/trainer.h"
 
 /* How often to read the record: it covers the last MASK steps, and a read costs the device some
@@ -248,7 +249,7 @@ charl_status charl__nonfinite_evaluation(charl__trainer *t, double loss)
         return CHARL_OK;
     }
     if (t->config->train.on_nonfinite != CHARL__NONFINITE_SKIP) {
-        CHARL_TRY(charl_comm_agreed(t->comm, fail_evaluation(t)));
+        CHARL_TRY(charl__comm_agreed(t->comm, fail_evaluation(t)));
     }
     snprintf(text, sizeof text, "step %" PRId64 ": the loss on the %s split is not finite", t->replica.step,
              charl_split_name(t->replica.eval_split));
@@ -306,7 +307,7 @@ charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step, const charl
             n->bad++;
             n->skipped += v.gradient;
             if (n->in_row >= limit) {
-                CHARL_TRY(charl_comm_agreed(t->comm, fail(t, &n->first, record)));
+                CHARL_TRY(charl__comm_agreed(t->comm, fail(t, &n->first, record)));
             }
             CHARL_TRY(warn(t, &v, record));
         } else {
@@ -314,7 +315,7 @@ charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step, const charl
         }
         if (spiked & bit) {
             n->spikes++;
-            CHARL_TRY(charl_comm_agreed(t->comm, report_spike(t, v.step, (spiked & (bit - 1)) == 0, record)));
+            CHARL_TRY(charl__comm_agreed(t->comm, report_spike(t, v.step, (spiked & (bit - 1)) == 0, record)));
         }
     }
     return CHARL_OK;

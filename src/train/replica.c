@@ -13,6 +13,7 @@
 #include "config/model/config_groups.h"
 #include "config/config_place.h"
 #include "config/config_rows.h"
+#include "dist/consensus.h"
 #include "task/augment.h"
 #include "task/loader_record.h"
 #include "parallel/optimizer_shard.h"
@@ -493,7 +494,7 @@ static charl_status create_data_parallel(charl__replica *r)
         .ctx = r->ctx};
     charl_slices mine;
 
-    CHARL_TRY(charl_comm_agreed(r->comm, divide_evenly(r, &mine)));
+    CHARL_TRY(charl__comm_agreed(r->comm, divide_evenly(r, &mine)));
     CHARL_TRY(charl_data_parallel_create(r->comm, &mine, &o, &r->dp));
     r->dp->wanted = (int)c->train.grad_accum_steps;
     take_rows(r);
@@ -702,13 +703,13 @@ charl_train_info charl__replica_info(const charl__replica *r)
 static void leave_alone(const charl__replica *r, charl_status st)
 {
     const charl_train_events *e = &r->options->events;
-    char me[CHARL_COMM_PLACE];
+    char me[CHARL__COMM_PLACE];
 
     if (charl_comm_size(r->comm) == 1) {
         return;
     }
-    if (!charl_comm_is_agreed(r->comm) && !charl_comm_is_broken(r->comm)) {
-        charl__error_prefix("%s: ", charl_comm_place(r->comm, charl_comm_rank(r->comm), me, sizeof me));
+    if (!charl__comm_is_agreed(r->comm) && !charl_comm_is_broken(r->comm)) {
+        charl__error_prefix("%s: ", charl__comm_place(r->comm, charl_comm_rank(r->comm), me, sizeof me));
         charl_comm_break(r->comm);
     }
     if (charl_comm_is_broken(r->comm) && e->lost) {

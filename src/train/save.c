@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "dist/consensus.h"
 #include "files/job.h"
 #include "base/text/text.h"
 #include "files/run.h"
@@ -246,8 +247,8 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     }
     CHARL_TRY_CLEANUP(agree_before_save(t, st));
     st = charl__consensus_reach(&facts, st, t->comm);
-    if (st != CHARL_OK && charl_comm_is_agreed(t->comm)) {
-        st = charl_comm_agreed(t->comm, refuse_differing(t, st));
+    if (st != CHARL_OK && charl__comm_is_agreed(t->comm)) {
+        st = charl__comm_agreed(t->comm, refuse_differing(t, st));
     }
 cleanup:
     charl__consensus_fini(&facts);
@@ -364,7 +365,7 @@ static charl_status forgive(charl__trainer *t, charl_status failed, const charl_
     }
     t->save_failures++;
     if (failed != CHARL_ERR_DISK || last || t->save_failures >= MAX_SAVE_FAILURES) {
-        if (charl_comm_is_agreed(t->comm) && charl_comm_size(t->comm) > 1) {
+        if (charl__comm_is_agreed(t->comm) && charl_comm_size(t->comm) > 1) {
             charl__error_prefix("step %" PRId64 ", writing the checkpoint: ", s->step);
         }
         CHARL_TRY(failed);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fault.h"
+#include "dist/consensus.h"
 #include "files/run.h"
 #include "train/rundir.h"
 #include "train/trainer.h"
@@ -131,14 +132,14 @@ static charl_status choose(charl__trainer *t, bool is_refused, proposal *p)
             charl_comm_agree(t->comm, charl_comm_rank(t->comm) == 0 ? propose(t, before, is_refused, p) : CHARL_OK));
         CHARL_TRY(charl_comm_broadcast(t->comm, p, sizeof *p, 0));
         if (!p->path[0]) {
-            return before == INT64_MAX ? CHARL_OK : charl_comm_agreed(t->comm, refuse_unreadable(why));
+            return before == INT64_MAX ? CHARL_OK : charl__comm_agreed(t->comm, refuse_unreadable(why));
         }
         CHARL_TRY(read_by_all(t, p, &is_usable, why, sizeof why));
         if (is_usable) {
             continue;
         }
         if (t->config->run.strict) {
-            CHARL_TRY(charl_comm_agreed(t->comm, refuse_fallback(why)));
+            CHARL_TRY(charl__comm_agreed(t->comm, refuse_fallback(why)));
         }
         if (charl_comm_rank(t->comm) == 0) {
             snprintf(text, sizeof text, "%s; all ranks go back to a checkpoint before step %" PRId64, why, p->step);

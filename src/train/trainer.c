@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "charl/environment.h"
+#include "dist/consensus.h"
 #include "files/run.h"
 #include "train/rank_check.h"
 
@@ -100,7 +101,7 @@ static charl_status open_files(charl__trainer *t)
         CHARL_TRY(charl__trainer_describe(t));
     }
     if (!t->resumes || !charl__trainer_has_ended(t)) {
-        CHARL_TRY(charl_metrics_open(c->run.output_dir, c->log.formats, t->replica.step, c, &t->metrics));
+        CHARL_TRY(charl_metrics_open(c, c->run.output_dir, c->log.formats, t->replica.step, &t->metrics));
     }
     return CHARL_OK;
 }
@@ -178,7 +179,7 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, 
     t->last_save_s = t->last_eval_s = t->started_s;
     CHARL_TRY(charl__replica_open(&t->replica));
     t->config = t->session.config;
-    CHARL_TRY(charl_comm_agreed(t->comm, plan_steps(t)));
+    CHARL_TRY(charl__comm_agreed(t->comm, plan_steps(t)));
     CHARL_TRY(charl__trainer_begin(t));
     CHARL_TRY(charl_comm_agree(t->comm, charl__trainer_check_start(t)));
     CHARL_TRY(charl__replica_build(&t->replica));

@@ -107,9 +107,9 @@ static void test_names(void **state)
 
     assert_string_equal(charl_log_level_name(CHARL_LOG_DEBUG), "debug");
     assert_string_equal(charl_log_level_name((charl_log_level)99), "?");
-    assert_true(charl_log_level_find("error", &level));
+    assert_true(charl__log_level_find("error", &level));
     assert_int_equal(level, CHARL_LOG_ERROR);
-    assert_false(charl_log_level_find("loud", &level));
+    assert_false(charl__log_level_find("loud", &level));
     assert_int_equal(level, CHARL_LOG_ERROR);
 }
 

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/numeric/tree.h"
+#include "dist/allreduce/allreduce_device.h"
 #include "dist/comm_private.h"
 #include "dist/consensus.h"
 
@@ -349,7 +350,7 @@ static charl_status meet(member *m, charl_comm *c)
     CHARL_TRY_CLEANUP(charl_allreduce_wait(ar, ticket));
     CHARL_TRY_CLEANUP(charl_allreduce_read_sum(ar, 0, VALUES, sum));
     CHARL_REQUIRE_CLEANUP(memcmp(sum, tree_of_many, sizeof sum) == 0, CHARL_ERR_INVALID, "an all-reduce by %s",
-                          charl_allreduce_get_name(ar));
+                          charl__allreduce_get_name(ar));
     CHARL_TRY_CLEANUP(charl_comm_barrier(c));
 cleanup:
     charl_allreduce_destroy(ar);

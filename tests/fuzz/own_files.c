@@ -45,7 +45,7 @@ static void resume_logs(void)
 {
     charl_metrics *m = NULL;
 
-    FUZZ_CHECK(charl_metrics_open(fuzz_dir(), CHARL_LOG_JSONL | CHARL_LOG_CSV | CHARL_LOG_TENSORBOARD, KEPT_STEP, NULL,
+    FUZZ_CHECK(charl_metrics_open(NULL, fuzz_dir(), CHARL_LOG_JSONL | CHARL_LOG_CSV | CHARL_LOG_TENSORBOARD, KEPT_STEP,
                                   &m) == CHARL_OK,
                "damaged logs keep a run from being resumed");
     charl_metrics_close(m);

@@ -282,7 +282,7 @@ static void create_objects(void)
     need(charl_reducer_create(comm, &whole, &reducer));
     need(charl_allreduce_create(comm, 4, &whole, NULL, &allreduce));
     need(charl_roofline_copy(device, 4096, &roofline));
-    need(charl_metrics_open(".", 1, 0, NULL, &metrics));
+    need(charl_metrics_open(NULL, ".", 1, 0, &metrics));
 }
 
 int main(int argc, char **argv)

@@ -353,7 +353,7 @@ static void test_shared(model *m)
     charl_params_destroy(params);
     predicted.schema = &schema;
     remove("metrics.jsonl");
-    need(charl_metrics_open(".", CHARL_LOG_JSONL, 0, NULL, &metrics));
+    need(charl_metrics_open(NULL, ".", CHARL_LOG_JSONL, 0, &metrics));
     made = use_twice("metrics", metrics, use_metrics);
     charl_metrics_close(metrics);
     need_lines("metrics.jsonl", made);

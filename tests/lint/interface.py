@@ -4,6 +4,8 @@
 - No line is longer than 120 columns, and no declaration is broken because a comment follows it: the comment stands above.
 - What is one of an enumeration has its type: no int whose comment names it.
 - Options begin with struct_size, and whoever fills them sets it.
+- A callback gets a pointer of the program, `void *ctx`, first, and what takes the callback has that pointer too. Functions of a registered row get
+  its settings, or an object that knows the row.
 - Functions have the names and the order of parameters that CONTRIBUTING.md describes: NOUN_VERB after the object, get_, charl_register_NOUN, ctx
   behind its callback.
 
@@ -79,6 +81,26 @@ def check(path, text, enums, complain):
                 complain(path, text.count("\n", 0, m.start(2)) + 1, "%s is a %s and declared as int" % (name, kind))
 
 
+# Rows that a program registers: their functions get the row's settings, or an object that knows the row.
+ROWS = {"charl_row", "charl_importer", "charl_layer_type", "charl_model_type", "charl_operator", "charl_optimizer_type"}
+
+
+def check_callbacks(path, text, callbacks, complain):
+    """Every pointer to a function, and every member that is one by its type."""
+    plain = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.S)
+    for m in re.finditer(r"\(\*(\w*)\)\(([^()]*)", plain):
+        before = plain[:m.start()]
+        row = re.search(r"typedef struct (\w+) \{(?:(?!\n\}).)*\Z", before, re.S)
+        if not (row and row.group(1) in ROWS) and not m.group(2).startswith("void *ctx"):
+            complain(path, before.count("\n") + 1, "the callback %s lacks void *ctx as its first parameter" % m.group(1))
+    for m in re.finditer(r"typedef struct (\w+) \{(.*?)\n\}", plain, re.S):
+        members = m.group(2)
+        for callback in re.findall(r"\(\*(\w+)\)\(|^ +(?:%s) (\w+);" % "|".join(callbacks), members, re.M) if m.group(1) not in ROWS else []:
+            name = callback[0] or callback[1]
+            if not re.search(r"void \*(%s_)?ctx;" % name, members):
+                complain(path, plain.count("\n", 0, m.start()) + 1, "%s has no pointer for its callback %s" % (m.group(1), name))
+
+
 def check_options(path, text, options, complain):
     def at(place):
         return text.count("\n", 0, place) + 1
@@ -109,6 +131,7 @@ def main():
     for path, text in texts.items():
         check(path, text, enums, complain)
         check_names(path, text, opaque, callbacks, complain)
+        check_callbacks(path, text, callbacks, complain)
     options = []
     for path, text in texts.items():
         for m in re.finditer(r"typedef struct (\w+_(?:options|request)) \{\s*([^;]*);", text):

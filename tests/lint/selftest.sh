@@ -152,6 +152,10 @@ printf 'charl_status charl_thing_register(const void *row);\n' >>"$tree/include/
 expect interface 'charl_thing_register: a function that registers is called charl_register_NOUN'
 printf 'charl_status charl_visit(void *ctx, void (*each)(void *ctx));\n' >>"$tree/include/charl/graph.h"
 expect interface 'charl_visit: ctx stands behind the callback that gets it'
+printf 'charl_status charl_visit(void (*each)(int i), void *ctx);\n' >>"$tree/include/charl/graph.h"
+expect interface 'the callback each lacks void *ctx as its first parameter'
+printf 'typedef struct charl_visitor {\n    void (*each)(void *ctx);\n} charl_visitor;\n' >>"$tree/include/charl/graph.h"
+expect interface 'charl_visitor has no pointer for its callback each'
 printf '/** %0130d */\n' 0 >>"$tree/include/charl/version.h.in"
 expect interface 'include/charl/version.h.in:1: 137 columns; at most 120'
 

@@ -13,6 +13,7 @@
 #include "base/numeric/tree.h"
 #include "charl/comm.h"
 #include "dist/comm_private.h"
+#include "dist/consensus.h"
 #include "dist/liveness/heartbeat.h"
 
 enum { SLICES = 64 };
@@ -68,7 +69,7 @@ static int64_t range_count(const char *how, int64_t step)
     if (step != 5) {
         return 1000;
     }
-    return 1000 + (strcmp(how, "differ") == 0 ? charl_comm_rank(comm) : 1000 * charl_comm_node(comm));
+    return 1000 + (strcmp(how, "differ") == 0 ? charl_comm_rank(comm) : 1000 * charl__comm_node(comm));
 }
 
 /* Until the nodes have heard of each other, so that every rank knows where those of its own and of connected nodes are. */
@@ -77,11 +78,11 @@ static void others_await(void)
     const double until = charl__clock_s() + 100;
 
     for (int r = 0; r < charl_comm_size(comm) && charl__clock_s() < until; r++) {
-        char text[CHARL_COMM_PLACE];
+        char text[CHARL__COMM_PLACE];
 
-        while ((comm->peer[r].node == charl_comm_node(comm) ||
-                charl__heartbeat_is_linked(comm, comm->peer[r].node, charl_comm_node(comm))) &&
-               !strstr(charl_comm_place(comm, r, text, sizeof text), ", step 4") && charl__clock_s() < until) {
+        while ((comm->peer[r].node == charl__comm_node(comm) ||
+                charl__heartbeat_is_linked(comm, comm->peer[r].node, charl__comm_node(comm))) &&
+               !strstr(charl__comm_place(comm, r, text, sizeof text), ", step 4") && charl__clock_s() < until) {
             charl__sleep_s(0.01);
         }
     }

@@ -3,6 +3,7 @@
 
 #include "base/numeric/bf16.h"
 #include "base/numeric/tree.h"
+#include "dist/allreduce/allreduce_device.h"
 #include "mpi/ranks.h"
 #include "support/support.h"
 
@@ -54,7 +55,7 @@ void check_bf16(charl_comm *c, const char *name, charl_device *dev, void (*prepa
     if (prepare) {
         prepare(ar);
     }
-    assert_true(charl_allreduce_is_invariant(ar));
+    assert_true(charl__allreduce_is_invariant(ar));
     for (int64_t round = 0; round < 2; round++) {
         for (int j = 0; j < mine.n_lanes; j++) {
             const int m = mine.lane_hi[j] - mine.lane_lo[j];

@@ -180,7 +180,7 @@ void test_a_connection_without_token_is_closed(void **state)
     charl_assert_ok(charl_comm_create(
         &(charl_comm_options){sizeof(charl_comm_options), .timeout_s = 20, .ranks_per_node = {2}}, &c));
     if (c->heartbeat) {
-        fd = charl__node_connect(charl__heartbeat_address(c, charl_comm_node(c)), 0);
+        fd = charl__node_connect(charl__heartbeat_address(c, charl__comm_node(c)), 0);
         assert_true(fd >= 0);
         charl__sleep_s(0.01);
         assert_int_equal(write(fd, nonsense, sizeof nonsense), sizeof nonsense);

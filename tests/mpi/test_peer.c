@@ -97,8 +97,8 @@ static void sums(charl_comm *c, int total, int64_t n, bool in_words, int rounds)
     charl_slices mine;
 
     charl_assert_ok(create(c, total, n, &mine, &ar));
-    assert_string_equal(charl_allreduce_get_name(ar), "peer");
-    assert_true(charl_allreduce_is_invariant(ar));
+    assert_string_equal(charl__allreduce_get_name(ar), "peer");
+    assert_true(charl__allreduce_is_invariant(ar));
     charl__peer_tuning_of(ar)->words_bytes = in_words ? INT64_MAX : 0;
     rounds_run(ar, &mine, n, rounds);
     charl_allreduce_destroy(ar);
@@ -428,7 +428,7 @@ static void test_where_it_does_not_work(void **state)
     }
     charl_assert_ok(charl_allreduce_create(
         comm, 4, &mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .device = dev}, &ar));
-    assert_string_equal(charl_allreduce_get_name(ar),
+    assert_string_equal(charl__allreduce_get_name(ar),
                         charl_device_get_info(dev)->kind == CHARL_DEVICE_GPU ? "peer" : "shm");
     assert_int_equal(charl__allreduce_written(ar) != NULL, charl__peer_tuning_of(ar) != NULL);
     charl_allreduce_destroy(ar);
@@ -558,7 +558,7 @@ static void test_auto_falls_back(void **state)
     charl__fault_after(charl_comm_rank(comm) == failing_rank ? 12 : 0);
     charl_assert_ok(charl_allreduce_create(
         comm, 300, &mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .device = dev}, &ar));
-    assert_string_equal(charl_allreduce_get_name(ar), "shm");
+    assert_string_equal(charl__allreduce_get_name(ar), "shm");
     assert_int_equal(warnings, 1);
     charl_allreduce_destroy(ar);
 
@@ -568,7 +568,7 @@ static void test_auto_falls_back(void **state)
         comm, 300, &mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .device = dev}, &ar));
     charl_assert_ok(charl__fault_set(NULL));
     charl_log_set_callback(NULL, NULL);
-    assert_string_equal(charl_allreduce_get_name(ar), "shm");
+    assert_string_equal(charl__allreduce_get_name(ar), "shm");
     assert_int_equal(warnings, 2);
     assert_false(charl_comm_is_broken(comm));
     charl_allreduce_destroy(ar);
@@ -592,7 +592,7 @@ static void test_auto_falls_back_over_nodes(void **state)
         nodes, 300, &mine, &(charl_allreduce_options){sizeof(charl_allreduce_options), .device = dev}, &ar));
     charl_assert_ok(charl__fault_set(NULL));
     charl_log_set_callback(NULL, NULL);
-    assert_string_equal(charl_allreduce_get_name(ar), "hierarchical");
+    assert_string_equal(charl__allreduce_get_name(ar), "hierarchical");
     assert_int_equal(warnings, 1);
     assert_false(charl_comm_is_broken(nodes));
     charl_allreduce_destroy(ar);

@@ -15,7 +15,9 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/numeric/tree.h"
+#include "dist/allreduce/allreduce_device.h"
 #include "dist/allreduce/parts.h"
+#include "dist/comm_private.h"
 #include "dist/consensus.h"
 #include "mpi/ranks.h"
 
@@ -50,7 +52,7 @@ static void check(charl_comm *c, const char *name, int total, int64_t n)
     charl_assert_ok(create(c, name, n, &mine, &ar));
     lanes = charl__allreduce_lanes(ar);
     sum = charl__allreduce_sum(ar);
-    assert_true(strcmp(name, "auto") == 0 || strcmp(charl_allreduce_get_name(ar), name) == 0);
+    assert_true(strcmp(name, "auto") == 0 || strcmp(charl__allreduce_get_name(ar), name) == 0);
     assert_int_equal((uintptr_t)lanes % 4096, 0);
     assert_int_equal((uintptr_t)sum % 4096, 0);
     assert_int_equal(charl__allreduce_stride(ar) % 1024, 0);
@@ -63,7 +65,7 @@ static void check(charl_comm *c, const char *name, int total, int64_t n)
             leaf_fill(leaf[s], round, s, n);
         }
         charl__tree_fold(leaf, total, n);
-        if (charl_allreduce_is_invariant(ar)) {
+        if (charl__allreduce_is_invariant(ar)) {
             charl_assert_same_bits(sum, leaf[0], n);
         } else {
             for (int64_t i = 0; i < n; i++) {
@@ -105,7 +107,7 @@ static void test_several_nodes_give_the_same_bits(void **state)
         assert_int_equal(charl_comm_node_count(uneven), 3 + (charl_comm_size(uneven) - 5) / 2);
     }
     assert_int_equal(charl_comm_node_count(nodes), (charl_comm_size(nodes) + 1) / 2);
-    assert_int_equal(charl_comm_node(nodes), charl_comm_rank(nodes) / 2);
+    assert_int_equal(charl__comm_node(nodes), charl_comm_rank(nodes) / 2);
     assert_int_equal(charl_comm_local_rank(nodes), charl_comm_rank(nodes) % 2);
     check(nodes, "auto", 8, 17);
     check(nodes, "p2p", 11, 100003);
@@ -146,7 +148,7 @@ static void test_a_wrong_algorithm_is_refused(void **state)
     charl_assert_message("dist.reduce_dtype");
     charl__env_set(CHARL_ENV_ALLREDUCE, "p2p");
     charl_assert_ok(create(comm, "auto", 4, &mine, &ar));
-    assert_string_equal(charl_allreduce_get_name(ar), "p2p");
+    assert_string_equal(charl__allreduce_get_name(ar), "p2p");
     charl__env_set(CHARL_ENV_ALLREDUCE, NULL);
     charl_allreduce_destroy(ar);
     charl_assert_status(create(comm, "auto", -1, &mine, &ar), CHARL_ERR_INVALID);
@@ -278,13 +280,13 @@ static void test_agreement(void **state)
         charl_assert_status(charl_comm_agree(comm, fail_if(true, rank == 0 ? CHARL_ERR_DISK : CHARL_ERR_CONFIG)),
                             CHARL_ERR_DISK);
         charl_assert_message("rank 0 of");
-        assert_true(charl_comm_is_agreed(comm));
+        assert_true(charl__comm_is_agreed(comm));
         charl__error_prefix("step 7: ");
-        assert_true(charl_comm_is_agreed(comm));
+        assert_true(charl__comm_is_agreed(comm));
         charl_assert_status(fail_if(true, CHARL_ERR_DISK), CHARL_ERR_DISK); /* alone */
-        assert_false(charl_comm_is_agreed(comm));
-        charl_assert_status(charl_comm_agreed(comm, fail_if(true, CHARL_ERR_DISK)), CHARL_ERR_DISK);
-        assert_true(charl_comm_is_agreed(comm));
+        assert_false(charl__comm_is_agreed(comm));
+        charl_assert_status(charl__comm_agreed(comm, fail_if(true, CHARL_ERR_DISK)), CHARL_ERR_DISK);
+        assert_true(charl__comm_is_agreed(comm));
     }
     charl_assert_ok(charl_comm_agree(comm, CHARL_OK));
 }

@@ -79,8 +79,9 @@ static char *get(const char *path)
     return text;
 }
 
-static bool is_result(const char *key)
+static bool is_result(void *ctx, const char *key)
 {
+    (void)ctx;
     return strcmp(key, "optimizer.learning_rate") == 0;
 }
 
@@ -110,13 +111,13 @@ static void test_tables(void **state)
     char *text = NULL;
 
     (void)state;
-    charl_assert_ok(charl_report_compare(runs, 4, NULL, &text));
+    charl_assert_ok(charl_report_compare(runs, 4, NULL, NULL, &text));
     assert_non_null(strstr(text, "optimizer.learning_rate"));
     assert_null(strstr(text, "train.batch_size")); /* alike */
     assert_non_null(strstr(text, "0.375"));
     assert_non_null(strstr(text, "640")); /* samples a second: 64 in 100 ms */
     charl_free(text);
-    charl_assert_ok(charl_report_compare(runs, 4, is_result, &text)); /* 0.625 - 0.75 and 0.375 - 0.5 */
+    charl_assert_ok(charl_report_compare(runs, 4, is_result, NULL, &text)); /* 0.625 - 0.75 and 0.375 - 0.5 */
     assert_non_null(strstr(text, "-0.125"));
     charl_free(text);
 }
@@ -132,10 +133,11 @@ static void test_refused(void **state)
     charl_assert_message("is a folder of run directories");
     charl_assert_status(charl_report_write(missing, 1, page), CHARL_ERR_DATA);
     charl_assert_message("no/such/run");
-    charl_assert_status(charl_report_compare(missing, 1, NULL, &text), CHARL_ERR_DATA);
+    charl_assert_status(charl_report_compare(missing, 1, NULL, NULL, &text), CHARL_ERR_DATA);
     assert_null(text);
-    charl_assert_status(charl_report_compare(runs, 1, is_result, &text), CHARL_ERR_DATA);     /* one group */
-    charl_assert_status(charl_report_compare(one_seed, 2, is_result, &text), CHARL_ERR_DATA); /* no seed in both */
+    charl_assert_status(charl_report_compare(runs, 1, is_result, NULL, &text), CHARL_ERR_DATA); /* one group */
+    charl_assert_status(charl_report_compare(one_seed, 2, is_result, NULL, &text),
+                        CHARL_ERR_DATA); /* no seed in both */
     snprintf(other, sizeof other, "%s/notes.txt", dir);
     put(other, "not a page\n");
     charl_assert_status(charl_report_write(runs, 1, other), CHARL_ERR_CONFIG);
@@ -153,7 +155,7 @@ static charl_status scenario(void *ctx)
     char *text = NULL;
 
     (void)ctx;
-    st = st == CHARL_OK ? charl_report_compare(runs, 4, is_result, &text) : st;
+    st = st == CHARL_OK ? charl_report_compare(runs, 4, is_result, NULL, &text) : st;
     charl_free(text);
     return st;
 }

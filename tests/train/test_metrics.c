@@ -100,7 +100,7 @@ static void test_formats(void **state)
     char *line2;
 
     (void)state;
-    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, NULL, &m));
+    charl_assert_ok(charl_metrics_open(NULL, dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, &m));
     charl_assert_ok(charl_metrics_train(m, &row));
     charl_assert_ok(charl_metrics_val(m, &val));
     charl_assert_ok(charl_metrics_val(m, &plain));
@@ -144,7 +144,7 @@ static void test_values_that_are_not_finite(void **state)
     char *text;
 
     (void)state;
-    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, NULL, &m));
+    charl_assert_ok(charl_metrics_open(NULL, dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, &m));
     charl_assert_ok(charl_metrics_train(m, &row));
     charl_assert_ok(charl_metrics_val(m, &val));
     charl_metrics_close(m);
@@ -172,7 +172,7 @@ static void test_losses_read_back_to_the_bit(void **state)
 
     (void)state;
     charl_test_fill(want, N, -1, 1, 7);
-    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL, 0, NULL, &m));
+    charl_assert_ok(charl_metrics_open(NULL, dir, CHARL_LOG_JSONL, 0, &m));
     for (int i = 0; i < N; i++) {
         want[i] = ldexpf(want[i], i % 200 - 100);
         const charl_train_row row = train_row(i + 1, (double)want[i]);
@@ -206,7 +206,7 @@ static void test_resume_drops_later_rows(void **state)
     FILE *f;
 
     (void)state;
-    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, NULL, &m));
+    charl_assert_ok(charl_metrics_open(NULL, dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, &m));
     for (int64_t step = 10; step <= 30; step += 10) {
         const charl_train_row row = train_row(step, 1.0 / (double)step);
 
@@ -219,7 +219,7 @@ static void test_resume_drops_later_rows(void **state)
     assert_non_null(f);
     fputs("{\"event\":\"train\",\"step\":5", f); /* torn: step 5 would be kept */
     fclose(f);
-    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 20, NULL, &m));
+    charl_assert_ok(charl_metrics_open(NULL, dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 20, &m));
     charl_metrics_close(m);
     after = slurp(dir, "metrics.jsonl");
     *(strstr(before, "{\"event\":\"train\",\"step\":30")) = '\0';
@@ -231,7 +231,7 @@ static void test_resume_drops_later_rows(void **state)
     assert_non_null(strstr(after, "\n0.25,20,"));
     assert_null(strstr(after, "\n0.25,30,"));
     free(after);
-    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, NULL, &m));
+    charl_assert_ok(charl_metrics_open(NULL, dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, &m));
     charl_metrics_close(m);
     assert_file(dir, "metrics.jsonl", "");
     assert_file(dir, "metrics.csv", HEADER);
@@ -256,7 +256,7 @@ static void test_resume_translates_columns(void **state)
           "2,20,0.5,,1.5,0.75,,,\n",
           f);
     fclose(f);
-    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_CSV, 10, NULL, &m));
+    charl_assert_ok(charl_metrics_open(NULL, dir, CHARL_LOG_CSV, 10, &m));
     charl_metrics_close(m);
     snprintf(want, sizeof want,
              "%s1,10,0.5,2.25,0.001,,,,0.25," NO_METRICS "\n"
@@ -275,7 +275,7 @@ static void test_only_the_formats_asked_for(void **state)
     char path[4096];
 
     (void)state;
-    charl_assert_ok(charl_metrics_open(dir, 0, 0, NULL, &m));
+    charl_assert_ok(charl_metrics_open(NULL, dir, 0, 0, &m));
     charl_assert_ok(charl_metrics_train(m, &row));
     charl_assert_ok(charl_metrics_val(m, &val));
     charl_metrics_close(m);
@@ -295,10 +295,10 @@ static void test_disk_errors(void **state)
     const long live = charl_test_live();
 
     (void)state;
-    charl_assert_status(charl_metrics_open("/no/such/dir", CHARL_LOG_JSONL, 0, NULL, &m), CHARL_ERR_DISK);
+    charl_assert_status(charl_metrics_open(NULL, "/no/such/dir", CHARL_LOG_JSONL, 0, &m), CHARL_ERR_DISK);
     charl_assert_message("/no/such/dir/metrics.jsonl: create failed");
     assert_null(m);
-    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL, 0, NULL, &m));
+    charl_assert_ok(charl_metrics_open(NULL, dir, CHARL_LOG_JSONL, 0, &m));
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     none.rlim_max = limit.rlim_max;
@@ -309,7 +309,7 @@ static void test_disk_errors(void **state)
     charl_metrics_close(m);
     assert_int_equal(charl_test_live(), live);
     charl_test_fault_after(1);
-    charl_assert_status(charl_metrics_open(dir, 0, 0, NULL, &m), CHARL_ERR_NOMEM);
+    charl_assert_status(charl_metrics_open(NULL, dir, 0, 0, &m), CHARL_ERR_NOMEM);
     charl_test_fault_after(0);
     charl_test_tempdir_remove(dir);
 }
@@ -329,12 +329,12 @@ static void test_links_are_not_followed(void **state)
     assert_int_equal(fclose(f), 0);
     snprintf(path, sizeof path, "%s/metrics.csv", dir);
     assert_int_equal(symlink(other, path), 0);
-    charl_assert_status(charl_metrics_open(dir, CHARL_LOG_CSV, 0, NULL, &m), CHARL_ERR_DISK);
+    charl_assert_status(charl_metrics_open(NULL, dir, CHARL_LOG_CSV, 0, &m), CHARL_ERR_DISK);
     charl_assert_message("metrics.csv: exists and is not a regular file");
     assert_int_equal(unlink(path), 0);
     snprintf(path, sizeof path, "%s/metrics.csv.tmp", dir); /* the temporary has another name */
     assert_int_equal(symlink(other, path), 0);
-    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_CSV, 0, NULL, &m));
+    charl_assert_ok(charl_metrics_open(NULL, dir, CHARL_LOG_CSV, 0, &m));
     charl_metrics_close(m);
     text = slurp(dir, "other");
     assert_string_equal(text, "precious");
@@ -376,7 +376,7 @@ static void test_event_files_without_memory(void **state)
     live = charl_test_live();
     for (long nth = 1; st != CHARL_OK; nth++) {
         charl_test_fault_after(nth);
-        st = charl_metrics_open(dir, CHARL_LOG_TENSORBOARD, nth % 2, config, &m);
+        st = charl_metrics_open(config, dir, CHARL_LOG_TENSORBOARD, nth % 2, &m);
         st = st == CHARL_OK ? charl_metrics_train(m, &row) : st;
         st = st == CHARL_OK ? charl_metrics_val(m, &val) : st;
         charl_metrics_close(m);

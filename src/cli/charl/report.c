@@ -11,6 +11,12 @@ typedef struct report {
     const char *output;
 } report;
 
+static bool is_result(void *ctx, const char *key)
+{
+    (void)ctx;
+    return charl_config_key_is_result(key);
+}
+
 typedef struct comparison {
     bool by_seed;
 } comparison;
@@ -65,8 +71,8 @@ int charl__compare_main(const char *path, int argc, char **argv)
         return code;
     }
     charl__runs_of(operands.values, operands.count);
-    st = charl_report_compare((const char *const *)operands.values, operands.count,
-                              c.by_seed ? charl_config_key_is_result : NULL, &text);
+    st = charl_report_compare((const char *const *)operands.values, operands.count, c.by_seed ? is_result : NULL, NULL,
+                              &text);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }

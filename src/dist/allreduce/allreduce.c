@@ -210,12 +210,12 @@ void charl_allreduce_destroy(charl_allreduce *ar)
     charl_free(ar);
 }
 
-const char *charl_allreduce_get_name(const charl_allreduce *ar)
+const char *charl__allreduce_get_name(const charl_allreduce *ar)
 {
     return ar ? ar->algorithm->row.name : NULL;
 }
 
-bool charl_allreduce_is_invariant(const charl_allreduce *ar)
+bool charl__allreduce_is_invariant(const charl_allreduce *ar)
 {
     return ar && ar->algorithm->is_invariant;
 }
@@ -433,7 +433,7 @@ static bool is_lifeless(const void *arg, int rank)
 {
     const charl_comm *c = ((const charl_allreduce *)arg)->c;
 
-    return c->peer[rank].node == charl_comm_node(c) && !charl__peer_is_waiting(c, rank);
+    return c->peer[rank].node == charl__comm_node(c) && !charl__peer_is_waiting(c, rank);
 }
 
 static bool has_lifeless(const charl_allreduce *ar)

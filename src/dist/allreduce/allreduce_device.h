@@ -59,4 +59,10 @@ typedef struct charl__peer_tuning {
 /** Borrowed; NULL unless ar is a "peer". */
 charl__peer_tuning *charl__peer_tuning_of(charl_allreduce *ar);
 
+/** Name of the algorithm in use. Static storage. Local. */
+const char *charl__allreduce_get_name(const charl_allreduce *ar);
+
+/** Whether the sum has the same bits for any number of ranks. Local. */
+bool charl__allreduce_is_invariant(const charl_allreduce *ar);
+
 #endif

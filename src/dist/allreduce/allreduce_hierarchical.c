@@ -152,7 +152,7 @@ static charl_status state_create(charl_allreduce *ar)
     ar->own = s;
     CHARL_TRY(charl__node_map_init(ar->c, &ar->map, &s->map));
     CHARL_TRY(charl__alloc_array(ar->map.n, sizeof(void *), &s->lane));
-    s->node = charl_comm_node(ar->c);
+    s->node = charl__comm_node(ar->c);
     s->part_most = most / s->map.n_nodes / ar->c->local_size + SLACK;
     for (int i = 0; i < PIECES; i++) {
         s->piece[i].tag = ar->c->tags % TAG_SETS * TAGS + 2 * i;

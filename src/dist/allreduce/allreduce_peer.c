@@ -98,7 +98,7 @@ static void shape_choose(charl_allreduce *ar, peer_state *s)
 /* The adds of a range: of one node to the sum, else to the node's lanes, each of which begins at one of the ranks' lanes. */
 static charl_status adds_write(const charl_allreduce *ar, peer_state *s)
 {
-    const int node = charl_comm_node(ar->c);
+    const int node = charl__comm_node(ar->c);
 
     for (int k = 0; is_one_node(ar) && k < ar->map.n - 1; k++) {
         CHARL_TRY(charl__text_printf(&s->adds, " X(v, k, %d, %d)", ar->map.adds[k].dst, ar->map.adds[k].src));
@@ -158,7 +158,7 @@ static charl_status buffer_make(charl_device *dev, size_t bytes, const char *wha
 /* This node's lanes other than the first are stored after the sum (peer_scatter.cl). */
 static size_t sum_lanes(const charl_allreduce *ar, const peer_state *s)
 {
-    const int node = charl_comm_node(ar->c);
+    const int node = charl__comm_node(ar->c);
     const int lanes = is_one_node(ar) ? 1 : s->node_map.first[node + 1] - s->node_map.first[node];
 
     return (size_t)(lanes > 1 ? lanes : 1);
@@ -468,7 +468,7 @@ static bool peer_late(const void *arg, int rank)
     const peer_state *s = ar->own;
     const charl__peer_page *page;
 
-    if (ar->c->peer[rank].node != charl_comm_node(ar->c)) {
+    if (ar->c->peer[rank].node != charl__comm_node(ar->c)) {
         return charl__peer_nodes_late(ar, rank);
     }
     page = charl__peer_page_of(s, rank);
@@ -662,7 +662,7 @@ cleanup:
 static charl_status node_init(charl_allreduce *ar, peer_state *s)
 {
     const charl_comm *c = ar->c;
-    const int node = charl_comm_node(c);
+    const int node = charl__comm_node(c);
 
     s->dev = ar->options.device;
     s->in_place = charl__device_facts_get(s->dev)->zero_copy;

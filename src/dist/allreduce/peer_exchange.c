@@ -159,7 +159,7 @@ charl_status charl__descriptors_exchange(charl_comm *c, int fd, int *fds)
     st = charl__alloc_array(c->size, sizeof *all, &all);
     CHARL_TRY_CLEANUP(charl_comm_agree(c, st == CHARL_OK ? socket_open(&mine, &s) : st));
     CHARL_TRY_CLEANUP(charl_comm_allgather(c, &mine, sizeof mine, all));
-    near = all + c->node_first[charl_comm_node(c)];
+    near = all + c->node_first[charl__comm_node(c)];
     for (int r = 0; r < c->local_size && st == CHARL_OK; r++) {
         if (r != c->local_rank) {
             st = descriptor_send(s, &near[r], &(charl__descriptor_note){mine.proof, c->local_rank}, fd);

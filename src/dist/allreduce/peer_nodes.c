@@ -159,7 +159,7 @@ charl_status charl__peer_nodes_create(charl_allreduce *ar)
 
     CHARL_TRY(charl__alloc(sizeof *n, &n));
     s->nodes = n;
-    n->node = charl_comm_node(ar->c);
+    n->node = charl__comm_node(ar->c);
     n->n_nodes = ar->c->n_nodes;
     n->lanes = s->node_map.first[n->node + 1] - s->node_map.first[n->node];
     n->share_most = PIECE / n->n_nodes + CHARL__PART;

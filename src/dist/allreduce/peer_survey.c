@@ -49,7 +49,7 @@ static void compare_nodes(const charl_comm *c, const charl__peer_fact *all, char
 /* Each rank asks its own driver; the first that has something to say is quoted. */
 static charl_status reach(charl_comm *c, charl_device *dev, charl__peer_fact *all, charl__peer_survey *out)
 {
-    const int first = c->node_first[charl_comm_node(c)];
+    const int first = c->node_first[charl__comm_node(c)];
     charl__peer_fact mine = all[c->rank];
 
     for (int r = first; r < first + c->local_size && !mine.why[0]; r++) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "dist/consensus.h"
 
 enum { SLOT_FLOATS = 16384 };
 
@@ -87,7 +88,7 @@ static charl_status check_alike(const charl_reducer *r, int64_t half)
 {
     charl_status st = CHARL_OK;
     const int me = r->c->rank;
-    char mine[CHARL_COMM_PLACE], theirs[CHARL_COMM_PLACE];
+    char mine[CHARL__COMM_PLACE], theirs[CHARL__COMM_PLACE];
 
     for (int p = 0; p < r->c->size; p++) {
         const reducer_flag *a = &r->flags[me], *b = &r->flags[p];
@@ -95,8 +96,8 @@ static charl_status check_alike(const charl_reducer *r, int64_t half)
         CHARL_REQUIRE_CLEANUP(a->count[half] == b->count[half] && a->step[half] == b->step[half], CHARL_ERR_COMM,
                               "the ranks are not at the same sum over the batch: %s has %lld values for step %lld, "
                               "%s has %lld for step %lld",
-                              charl_comm_place(r->c, me, mine, sizeof mine), (long long)a->count[half],
-                              (long long)a->step[half], charl_comm_place(r->c, p, theirs, sizeof theirs),
+                              charl__comm_place(r->c, me, mine, sizeof mine), (long long)a->count[half],
+                              (long long)a->step[half], charl__comm_place(r->c, p, theirs, sizeof theirs),
                               (long long)b->count[half], (long long)b->step[half]);
     }
 cleanup:

@@ -113,7 +113,7 @@ static charl_status heartbeat_alloc(const charl_comm *c, charl__heartbeat **out)
         const size_t theirs = charl__heartbeat_message_bytes(charl__node_size(c, m));
 
         l->connection[m].fd = -1;
-        if (!charl__heartbeat_is_linked(c, m, charl_comm_node(c))) {
+        if (!charl__heartbeat_is_linked(c, m, charl__comm_node(c))) {
             l->connection[m].state = CLOSED;
             continue;
         }
@@ -155,7 +155,7 @@ charl_status charl__heartbeat_create(charl_comm *c)
     CHARL_TRY(st);
     if (l) {
         pthread_mutex_init(&l->mutex, NULL);
-        l->node = charl_comm_node(c);
+        l->node = charl__comm_node(c);
         l->listener = charl__node_listen(&mine);
         c->heartbeat = l;
     }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "dist/consensus.h"
 
 enum { LOOK_EVERY = 64, RECENT_MS = 1000, FEW = 16, LOOKS = 256, LAST_TURN = 24 /* of the most nodes: 2 * log2 */ };
 enum { MESSAGE_YIELDS = 200000 }; /* some tenths of a second */
@@ -76,7 +77,7 @@ bool charl__peer_is_waiting(const charl_comm *c, int rank)
 
 int charl__turn(const charl_comm *c, int rank)
 {
-    const int node = charl_comm_node(c), way = rank < 0 ? 0 : (node - c->peer[rank].node + c->n_nodes) % c->n_nodes;
+    const int node = charl__comm_node(c), way = rank < 0 ? 0 : (node - c->peer[rank].node + c->n_nodes) % c->n_nodes;
 
     if (c->n_nodes <= CHARL__MESH) {
         return node;
@@ -142,7 +143,7 @@ const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t 
     return text;
 }
 
-const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t bytes)
+const char *charl__comm_place(const charl_comm *c, int rank, char *text, size_t bytes)
 {
     char name[160], place[96];
     bool is_known;
@@ -325,7 +326,7 @@ size_t charl__peer_describe(const charl_comm *c, int rank, char *text, size_t by
 
 static charl_status fail_silent(charl_comm *c, const charl__waiter *w, double silent_s)
 {
-    char text[1024] = "", mine[CHARL_COMM_PLACE];
+    char text[1024] = "", mine[CHARL__COMM_PLACE];
     size_t used = 0;
 
     c->is_broken = true;
@@ -337,7 +338,7 @@ static charl_status fail_silent(charl_comm *c, const charl__waiter *w, double si
         }
     }
     CHARL_FAIL(CHARL_ERR_COMM, "%s, %s: no progress for %.0f s, waiting for %s",
-               charl_comm_place(c, c->rank, mine, sizeof mine), w->what, silent_s,
+               charl__comm_place(c, c->rank, mine, sizeof mine), w->what, silent_s,
                used ? text : "a rank of another node");
     return CHARL_OK;
 }

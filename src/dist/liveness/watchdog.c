@@ -55,7 +55,7 @@ static bool is_unheard(charl__watch *w, int rank)
 static bool is_lost(charl__watch *w, int rank)
 {
     const charl_comm *c = w->c;
-    const int node = c->peer[rank].node, here = charl_comm_node(c);
+    const int node = c->peer[rank].node, here = charl__comm_node(c);
     const double now = charl__clock_s();
 
     if (!charl__peer_is_dead(c, rank)) {
@@ -72,7 +72,7 @@ static bool is_its_turn(const charl__watch *w, int rank)
     const charl_comm *c = w->c;
     const int n = c->local_size, behind = rank - c->rank + n; /* in the order of the ranks */
 
-    return c->peer[rank].node != charl_comm_node(c) || (behind + n - w->looked) % n < charl__looks(c);
+    return c->peer[rank].node != charl__comm_node(c) || (behind + n - w->looked) % n < charl__looks(c);
 }
 
 static void report(charl__watch *w, int rank)

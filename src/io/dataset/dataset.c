@@ -28,11 +28,6 @@ const char *charl_dataset_kind_name(charl_dataset_kind kind)
     return (unsigned)kind < CHARL_DATASET_KIND_COUNT ? names[kind] : "?";
 }
 
-bool charl_dataset_kind_has_tokens(charl_dataset_kind kind)
-{
-    return kind == CHARL_DATASET_TOKENS || kind == CHARL_DATASET_SEQUENCES;
-}
-
 const char *charl_split_name(charl_split split)
 {
     static const char *const names[] = {"train", "val", "test"};

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "io/dataset/dataset_private.h"
 #include "io/dataset/dataset_read.h"
+#include "io/schema.h"
 
 /* The texts, which all files must have alike. */
 static charl_status take_texts(charl_dataset *ds)
@@ -135,7 +136,7 @@ static charl_status open_files(charl_dataset *ds, char *const *paths, int n, con
         ds->n_joined = j + 1;
         d = ds->joined[j];
         first = ds->joined[0];
-        CHARL_REQUIRE(!charl_dataset_kind_has_tokens(d->kind), CHARL_ERR_DATA,
+        CHARL_REQUIRE(!charl__kind_has_tokens(d->kind), CHARL_ERR_DATA,
                       d->kind == CHARL_DATASET_TOKENS
                           ? "%s holds %s; several sets of tokens are named by data.mix, or imported in one go"
                           : "%s holds %s, which are merged when they are imported",

@@ -234,7 +234,7 @@ static charl_status map_all(mapping *m)
     charl_dataset *ds = m->ds;
 
     CHARL_TRY(check_samples(m));
-    if (charl_dataset_kind_has_tokens(ds->kind)) {
+    if (charl__kind_has_tokens(ds->kind)) {
         CHARL_TRY(check_tokenizer(m));
     } else {
         CHARL_TRY(map_columns(m));

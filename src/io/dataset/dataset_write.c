@@ -21,6 +21,7 @@
 #include "io/h5_array.h"
 #include "io/h5_driver.h"
 #include "io/h5_element.h"
+#include "io/schema.h"
 
 enum { MOST_STATS = 8192, MAX_TEXT = 60000 }; /* of an attribute */
 
@@ -145,7 +146,7 @@ static charl_status add_stats(charl__writer *w)
     const charl_shape *x = &w->spec.x_item, *y = &w->spec.y_item;
     const int64_t n = x->ndim == 1 || x->ndim >= 3 ? x->dim[0] : 1;
 
-    if (!charl_dataset_kind_has_tokens(w->spec.kind)) {
+    if (!charl__kind_has_tokens(w->spec.kind)) {
         CHARL_REQUIRE(n <= INT_MAX, CHARL_ERR_DATA, "%s: %lld columns are too many", w->path, (long long)n);
         CHARL_TRY(stats_init(&w->x_stats, n));
     }
@@ -454,9 +455,7 @@ static charl_status write_stats(charl__writer *w)
 {
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};
     const output *x = &w->x[CHARL_SPLIT_TRAIN];
-    const char *layout = charl_dataset_kind_has_tokens(w->spec.kind) ? "tokens"
-                         : x->array.item.ndim == 3                   ? "NCHW"
-                                                                     : "rows";
+    const char *layout = charl__kind_has_tokens(w->spec.kind) ? "tokens" : x->array.item.ndim == 3 ? "NCHW" : "rows";
     const double rows = (double)x->array.rows;
     const int n = w->x_stats.n, m = w->y_stats.n;
     CHARL_SCOPED_FREE float *values = NULL, *targets = NULL;

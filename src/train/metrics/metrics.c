@@ -66,7 +66,7 @@ bool charl__metrics_digest(const charl_metrics *m, char hash[CHARL__SHA256_TEXT]
     return false;
 }
 
-charl_status charl_metrics_open(const char *dir, unsigned wanted, int64_t keep_step, const charl_config *config,
+charl_status charl_metrics_open(const charl_config *config, const char *dir, unsigned wanted, int64_t keep_step,
                                 charl_metrics **out)
 {
     CHARL_GIVEN(dir, out);

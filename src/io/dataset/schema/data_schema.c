@@ -121,7 +121,7 @@ charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, 
     s->y_shape = info.y_shape;
     s->classes = info.classes;
     CHARL_TRY_CLEANUP(charl__schema_set(&s->tokenizer_kind, info.tokenizer)); /* of a mix */
-    if (charl_dataset_kind_has_tokens(info.kind) && info.tokenizer[0]) {
+    if (charl__kind_has_tokens(info.kind) && info.tokenizer[0]) {
         CHARL_TRY_CLEANUP(charl__dataset_tokenizer(ds, &s->tokenizer));
     }
     CHARL_TRY_CLEANUP(charl__schema_check(s, info.path, CHARL_ERR_DATA));
@@ -139,7 +139,7 @@ charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_datase
     charl_data_schema *own = NULL;
 
     CHARL_TRY_CLEANUP(charl_data_schema_create(ds, s->n_stats > 0, &zero, &one, &own));
-    if (charl_dataset_kind_has_tokens(s->kind) && charl_dataset_kind_has_tokens(own->kind)) {
+    if (charl__kind_has_tokens(s->kind) && charl__kind_has_tokens(own->kind)) {
         s->kind = own->kind; /* a language model becomes a classifier of texts */
         s->x_dtype = own->x_dtype;
         s->x_shape = own->x_shape;
@@ -236,7 +236,7 @@ charl_dataset_kind charl__dataset_kind_of(const char *name)
 
 charl_status charl__schema_check(const charl_data_schema *s, const char *path, charl_status code)
 {
-    const bool tokens = charl_dataset_kind_has_tokens(s->kind);
+    const bool tokens = charl__kind_has_tokens(s->kind);
     const int64_t channels = s->x_shape.ndim > 0 ? s->x_shape.dim[0] : 1;
 
     CHARL_REQUIRE(s->kind < CHARL_DATASET_KIND_COUNT, code, "%s: schema: unknown kind of data", path);
