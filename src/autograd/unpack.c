@@ -1,6 +1,6 @@
 /* Packed parameters in a graph (charl_params_pack).
  *
- * Every operator that takes one gets a node in front of it that unpacks the parameter. The memory plan then lets unpacked matrices follow one
+ * A node that unpacks the parameter is inserted before every operator that takes it. The memory plan then lets unpacked matrices follow one
  * another in the same place: in the backward pass they are unpacked again instead of being kept since the forward pass.
  */
 #include <stdio.h>

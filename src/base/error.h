@@ -10,7 +10,7 @@
 /** Number of this thread's last failure. Each CHARL_FAIL begins a new one; a prefix does not. Local. */
 uint64_t charl__error_number(void);
 
-/** Put text in front of the current message, as in "layer fc1: inner extents 3 and 4 differ"; or behind it. */
+/** Put text in front of the current message, as in "layer fc1: inner extents 3 and 4 differ"; or after it. */
 void charl__error_prefix(const char *fmt, ...) CHARL_PRINTF(1, 2);
 /** `st`; where that is `code`, the text is put in front of its message. */
 charl_status charl__error_in(charl_status st, charl_status code, const char *fmt, ...)

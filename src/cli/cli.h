@@ -157,7 +157,7 @@ int charl__cli_dispatch(const char *path, const charl__cli_command *table, int a
 typedef struct charl__cli_operands {
     const char *names[4]; /* one per required operand */
     int max;              /* at most; 0: as many as are required */
-    bool program; /* the first one begins another program's command line: options behind it are that program's */
+    bool program; /* the first one begins another program's command line: options after it belong to that program */
     int count;
     char **values; /* into argv */
     /* What else they must be, or NULL: 0, or EINVAL after saying what is wrong. `input` is the
@@ -219,7 +219,7 @@ typedef struct charl__cli_syntax {
     const char *help;                 /* "before the options\vafter them" */
 } charl__cli_syntax;
 
-/** Read options into `input` and operands into *operands. --help prints and leaves. Returns -1 to go on, else the code to leave with; what
+/** Read options into `input` and operands into *operands. --help prints and leaves. Returns -1 to continue, else the exit code; what
  *  is wrong has been said. What is printed here is the same on all ranks that a launcher has started, and the first prints it. */
 int charl__cli_parse(const char *path, const charl__cli_syntax *syntax, charl__cli_operands *operands, int argc,
                      char **argv, void *input);

@@ -2,7 +2,7 @@
  * (src/cli/charl/completion) show; and lines that tell those what to do:
  *
  *     :files, :dirs   names of files, too; in SECTION.KEY=VALUE and --OPTION=VALUE they are the value
- *     :nospace        the word goes on
+ *     :nospace        the word continues
  */
 #include <stdlib.h>
 #include <string.h>
@@ -304,7 +304,7 @@ static void take(void *ctx, const char *path, const struct argp *argp, const cha
     }
 }
 
-/* What another program says of the rest of the line. */
+/* Completions of the rest of the line by another program. */
 static int ask(const char *name, int n, char **words)
 {
     char program[4096], option[] = "--complete";

@@ -1,6 +1,6 @@
 #ifndef CHARL_CLI_CLI_DESCRIBE_H
 #define CHARL_CLI_CLI_DESCRIBE_H
-/** What a program says of itself: manual pages and the words that complete a command line. Both come from the tables of commands and
+/** Descriptions of a program: manual pages and the words that complete a command line. Both come from the tables of commands and
  *  options and from the configuration's key table, so there is nothing to keep in step.
  *
  *      PROGRAM --man                 its manual page, section 1

@@ -471,7 +471,7 @@ static charl_status apply_layer(loader *l, const item *it)
     return CHARL_OK;
 }
 
-/* run.name decides what ${name} means, so it is settled first; "" is the file's name without its
+/* ${name} is the value of run.name, so that is read first; "" is the file's name without its
  * ending. */
 static charl_status settle_name(loader *l)
 {

@@ -348,13 +348,13 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r) CHAR
 /** The same for one that compiles: reports it, and waits until it is done. */
 charl_status charl__ready_compile(charl_device *dev, charl__ready *r) CHARL_MUST_CHECK;
 /** Record l, alone or together with the launch recorded last; r has everything but a kernel. What
- *  may make a pair is built when its place is settled. */
+ *  may make a pair is built when its place is decided. */
 charl_status charl__recording_add(charl__recording *rec, const charl__launch *l, charl__ready r) CHARL_MUST_CHECK;
 
 /* launch_pair.c */
 /** Whether a and b may be one launch; *first is the one whose defines come first. */
 bool charl__launch_pair_fits(const charl__launch *a, const charl__launch *b, const charl__launch **first);
-/** Launch or record both as one. */
+/** Launch or record both as a single launch. */
 charl_status charl__launch_pair(charl_device *dev, const charl__launch *first,
                                 const charl__launch *second) CHARL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* Horizontal fusion: two independent launches of the same kernel are recorded as one.
+/* Horizontal fusion: two independent launches of the same kernel are recorded as a single launch.
  *
  * Small models spend their time on launch overhead, and many of their products do not depend on one another. While recording, the last
  * launch that can be part of a pair is held back. If the next one fits and neither touches what the other writes, both are recorded as

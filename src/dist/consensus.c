@@ -229,7 +229,7 @@ static bool is_repeated(const fact_list *list, int r)
            memcmp(list[r].begin, list[r - 1].begin, n) == 0;
 }
 
-/* What the ranks' lists differ in, as one sentence, and the status and hint of the first. fact: room for one of every rank. */
+/* The differences of the ranks' lists in one sentence, and the status and hint of the first. fact: room for one of every rank. */
 static charl_status compare_lists(const charl_comm *comm, fact_list *list, charl__fact *fact, charl_status *code,
                                   const char **hint, charl__text *out)
 {

@@ -57,7 +57,7 @@ typedef struct charl__run_found {
  *
  *  Blocks. Local. `found` needs charl__run_found_fini on every path.
  *  Errors: ERR_NOMEM; ERR_CHECKPOINT when the directory exists but cannot be read. A refused file
- *  is not an error: see found->warning; whether to go on without it is the caller's decision. Cost:
+ *  is not an error: see found->warning; whether to continue without it is the caller's decision. Cost:
  *  reads one checkpoint, more after damage. */
 charl_status charl__run_find(const char *dir, int64_t before, charl__run_found *found) CHARL_MUST_CHECK;
 void charl__run_found_fini(charl__run_found *found);

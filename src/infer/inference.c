@@ -5,7 +5,7 @@
  * A batch runs in the smallest graph that holds it, which is built when it is first needed. All share parameters, rows and activations. Rows
  * past the n of a batch are old ones, whose outputs are not read.
  *
- * Calls of several threads queue. Whoever finds no other at work takes the first calls that fit in a batch, without the lock, and answers
+ * Calls of several threads queue. A thread that finds no other at work takes the first calls that fit in a batch, without the lock, and answers
  * them all; so a batch is what has come in during the one before. The device is handed over with the lock.
  */
 #include "infer/inference.h"

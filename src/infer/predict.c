@@ -1,4 +1,4 @@
-/* Prediction: a checkpoint's model as one graph over a batch of rows, which a source brings.
+/* Prediction: one graph of a checkpoint's model over a batch of rows, which a source provides.
  *
  *      charl__rows_next -> source [batch, x_shape] on the device -> gather_rows normalises -> model
  * -> output

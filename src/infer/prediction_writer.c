@@ -125,7 +125,7 @@ static charl_status put_member(charl_prediction_writer *o, const name_list *name
     return CHARL_OK;
 }
 
-/* Several values as columns, or in JSON as one object where they have names, else as a list. */
+/* Several values: columns, or in JSON an object if they have names, else a list. */
 static charl_status put_bracket(charl_prediction_writer *o, const name_list *names, int64_t n, bool opening)
 {
     const bool object = names->n >= n;

@@ -41,7 +41,7 @@ typedef struct charl__metric_state {
     int64_t n_kept;
 } charl__metric_state;
 
-/** What a metric says of each output besides its value. */
+/** Details of a metric for each output, besides its value. */
 typedef enum charl__metric_detail {
     CHARL__DETAIL_NONE,
     CHARL__DETAIL_EACH,  /* one number for each of data.classes */

@@ -1,4 +1,4 @@
-/* The registry of layouts, and what their rows say of a name or a shape. */
+/* The registry of layouts, and the names and shapes by their rows. */
 #include "nn/weights_layout.h"
 
 #include <inttypes.h>

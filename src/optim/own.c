@@ -24,7 +24,7 @@ static charl_status add_range(charl_optimizer *o, charl__param_range range)
     return CHARL_OK;
 }
 
-/* The parts of `range` that are of parameters which the optimizer updates, neighbours as one. */
+/* The parts of `range` with parameters that the optimizer updates; adjacent ones are merged. */
 static charl_status add_chosen(charl_optimizer *o, charl__param_range range)
 {
     const int64_t end = range.begin + range.count;

@@ -1,4 +1,4 @@
-/* Time lines of several runs as one. They are read line by line, as a trace of many ranks is larger than one likes to keep in memory. */
+/* Merging traces of several runs. They are read line by line, because a trace of many ranks may be larger than memory. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The training loop.
  *
- * A step: agree on what to do (stop, save), enqueue data, graph, all-reduce and optimizer, go on.
+ * A step: agree on what to do (stop, save), enqueue data, graph, all-reduce and optimizer, continue.
  * Nothing in it waits for the device except where ranks meet and where a row is logged. A gradient
  * that is not finite makes the optimizer leave the step out; the host learns of it a few steps
  * later (train/nonfinite.h), and before anything else is done with the weights.
@@ -518,7 +518,7 @@ static charl_status obey(loop *l, const decision *d)
     }
     if (d->saved) {
         l->ordinary = false;
-        CHARL_TRY(charl__trainer_finish_save(t, false)); /* the device goes on meanwhile */
+        CHARL_TRY(charl__trainer_finish_save(t, false)); /* the device continues meanwhile */
     }
     if (d->stop || d->save) {
         CHARL_TRY(pause_training(l, PAUSE_STEPS));

@@ -407,7 +407,7 @@ cleanup:
     return st;
 }
 
-/* What run.lock holds so far. A file that is not as charl left it is moved aside: training goes on without its proof. */
+/* The content of run.lock so far. A file that charl did not leave so is moved aside: training continues without its proof. */
 static charl_status read_lock(charl__trainer *t)
 {
     charl_status st = CHARL_OK;

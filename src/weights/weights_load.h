@@ -4,7 +4,7 @@
 #include "base/text/text.h"
 #include "charl/weights.h"
 
-/** What a message says of an option: by charl_params_load or by [init]. */
+/** How a message names an option: as charl_params_load or as [init] does. */
 typedef struct charl__weights_words {
     const char *skip, *rename; /* names of the options: "init.skip" */
     const char *effect;        /* of skip: "starts afresh or leaves out what does not fit" */

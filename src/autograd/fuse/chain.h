@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_FUSE_CHAIN_H
 #define CHARL_AUTOGRAD_FUSE_CHAIN_H
-/** Several elementwise operators as one node and one kernel: what fusion (fuse.c) makes of them.
+/** Several elementwise operators fused (fuse.c) into one node with one kernel.
  *
  *  The kernel is written from the operators' expressions and depends on these, the operands' types
  *  and which of them broadcast: numbers, keys and extents are arguments, so equal chains share one

@@ -1,5 +1,5 @@
 /* Fusion: several nodes become one, when the graph is complete. No bit changes, and neither does
- * the order in which gradients are laid out: that is settled before. */
+ * the order in which gradients are laid out, which is fixed before. */
 #include "autograd/fuse/fuse.h"
 
 #include "autograd/fuse/chain.h"

@@ -121,7 +121,7 @@ static bool describe_step(const fusion *f, const group *s, int k, fused *d)
     return true;
 }
 
-/* s as one node; false where it has too many operands, results or numbers. */
+/* Make one node of s; false if it has too many operands, results or numbers. */
 static bool describe(const fusion *f, const group *s, fused *d)
 {
     *d = (fused){.chain = {.n = charl_shape_count(&member(f, s, 0)->out[0]->type.shape), .n_steps = s->count}};

@@ -109,7 +109,7 @@ static void describe_head(const charl__node *head, charl__product *p, charl_var 
     }
 }
 
-/* Whether the epilogue that head has, as p says, may go on with the expression x. */
+/* Whether the epilogue that head has, as p says, may continue with the expression x. */
 static bool goes_on(const charl_graph *g, const charl__node *head, const charl__product *p, const charl__expr *x)
 {
     const bool second = p->n_steps > 0;

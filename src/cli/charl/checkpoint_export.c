@@ -20,7 +20,7 @@ typedef struct making {
     int count;
 } making;
 
-/* Read the command line of either command, of which the first operands, or all, are checkpoints. Returns -1 to go on. */
+/* Read the command line of either command, of which the first operands, or all, are checkpoints. Returns -1 to continue. */
 static int begin(const char *path, const charl__cli_syntax *syntax, charl__cli_operands *operands, bool all, int argc,
                  char **argv, making *m)
 {

@@ -99,7 +99,7 @@ static const char *val_split_help(const charl_importer *t)
                        : "Use this fraction, from the end of the training set, for validation";
 }
 
-/* Read the command line. Returns -1 to go on. */
+/* Read the command line. Returns -1 to continue. */
 static int parse(import *o, const char *path, int argc, char **argv, charl__cli_operands *files)
 {
     const charl_importer *t = o->importer;

@@ -128,7 +128,7 @@ static charl_status put_line(void *ctx, const char *json, int64_t tokens)
     return CHARL_OK;
 }
 
-/* A message is a line; one that ends in a backslash goes on with the next. */
+/* A message is a line; one that ends in a backslash continues on the next. */
 static charl_status next_message(void *ctx, const char **text, size_t *bytes)
 {
     generation *g = ctx;

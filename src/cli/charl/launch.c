@@ -231,7 +231,7 @@ static int check_status(const launch *l, int code, bool *busy)
                                   l->mpirun);
 }
 
-/* The command line: mpirun, and behind it the program with what it was given. Quiet, mpirun keeps its pages of text to itself, also on why it
+/* The command line: mpirun, then the program with its arguments. Quiet, mpirun keeps its pages of text to itself, also on why it
  * starts nothing. */
 static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands *operands, bool *busy)
 {

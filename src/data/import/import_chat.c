@@ -139,7 +139,7 @@ static charl_status role_of(const char *path, int64_t line, const char *name, in
                path, (long long)line, name);
 }
 
-/* A text in parts, [{"type": "text", "text": "..."}, ...], in their place as one. */
+/* A text in parts, [{"type": "text", "text": "..."}, ...], concatenated. */
 static charl_status join_parts(const char *path, int64_t line, json_t *object, const char *name)
 {
     const json_t *parts = json_object_get(object, name);
@@ -305,7 +305,7 @@ static void note_markers(const chat *c, const charl_import_options *opt)
     }
 }
 
-/* The conversations of some files, as a split that begins at c->base. A window's last target is the token behind it. */
+/* The conversations of some files, as a split that begins at c->base. A window's last target is the token after it. */
 static charl_status end_split(chat *c)
 {
     const int64_t window = c->o->window, n = c->n_tokens - c->base;

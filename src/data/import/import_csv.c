@@ -112,7 +112,7 @@ static charl_status find_column(csv_import *c, const char *wanted, int *column, 
     return CHARL_OK;
 }
 
-/* What an option says of one column. */
+/* The setting of an option for one column. */
 typedef charl_status take_column(csv_import *c, const char *text, int column);
 
 /* Every column of a list. A text with a comma in it is one column where there is such a one. */

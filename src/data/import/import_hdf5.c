@@ -9,7 +9,7 @@
 #include "io/dataset/dataset_read.h"
 #include "io/paths.h"
 
-/* The rows of all files as one set. */
+/* The rows of all files, as one set. */
 static charl_status import_rows(const char *name, const charl__paths *paths, const charl__hdf5_settings *o,
                                 const char *out, const charl_import_options *opt)
 {

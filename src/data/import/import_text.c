@@ -293,7 +293,7 @@ static charl_status take_text(void *ctx, const unsigned char *bytes, size_t n)
     encoding *e = ctx;
     const int64_t cut = e->part == 0 ? e->corpus->cut : -1;
 
-    /* A document that begins to train and goes on to validate. */
+    /* A document that begins in the training set and ends in the validation set. */
     if (cut >= 0 && (int64_t)n > cut - e->seen) {
         const size_t first = (size_t)(cut - e->seen);
 

@@ -136,7 +136,7 @@ static charl_status step(charl__csv *c, int byte, state *s, bool *done)
         CHARL_TRY(push(c, '"'));
         *s = QUOTED;
     } else if (in_runs && *s == FIELD_START && (byte == ' ' || byte == '\t' || byte == '\r')) {
-        ; /* the run goes on */
+        ; /* the run continues */
     } else if (ends_line || byte == c->separator || (in_runs && byte == '\t')) {
         if (in_runs && *s == FIELD_START && c->n_fields > 1) { /* blanks before the end of the line */
             c->n_fields--;

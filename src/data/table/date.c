@@ -92,7 +92,7 @@ static bool parse_clock(const char *at, charl__date *d)
     return true;
 }
 
-/* The month whose English name, whole or its first three letters, stands at *at, which moves behind it and a point; 0: none. */
+/* The month whose English name, whole or its first three letters, is at *at, which moves past it and a point; 0: none. */
 static int month_name(const char **at)
 {
     static const char *const names[] = {"january", "february", "march",     "april",   "may",      "june",

@@ -40,7 +40,7 @@ enum { CHARL__MOST_WORDS = 10000 };
 
 /** Take in the column's field of the row at hand. Errors: ERR_NOMEM. */
 charl_status charl__look_add(charl__look *l, const charl__table *t, int column) CHARL_MUST_CHECK;
-/** Take in a field of a row that is left out: it counts only as one of all rows. */
+/** Count a field of a row that is left out: it counts in the number of rows only. */
 void charl__look_count(charl__look *l, const charl__table *t, int column);
 void charl__look_fini(charl__look *l);
 

@@ -1,4 +1,4 @@
-/* The driver nvidia: NVIDIA's GPUs by libcuda, which launches in less time than OpenCL, and a recording as one graph. Programs are what
+/* The driver nvidia: NVIDIA's GPUs by libcuda, which launches in less time than OpenCL, and replays a recording as one graph. Programs are what
  * OpenCL's compiler makes of the kernels, so both drivers compute the same bits and share the cache. */
 #include <stdio.h>
 #include <string.h>

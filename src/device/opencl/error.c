@@ -1,4 +1,4 @@
-/* OpenCL's errors: their names, what they say of the device, and the charl_status for each. */
+/* OpenCL's errors: their names, their meaning for the device, and the charl_status of each. */
 #include <stdio.h>
 
 #include "device/opencl/opencl.h"

@@ -23,9 +23,9 @@ charl_status charl__opencl_context(charl_device *dev) CHARL_MUST_CHECK;
 /** Compile source with `options`; *out needs charl__opencl_program_release. Errors: ERR_KERNEL with the build log; ERR_DEVICE. */
 charl_status charl__opencl_build(charl_device *dev, const char *file, const char *const source[3], const char *options,
                                  cl_program *out) CHARL_MUST_CHECK;
-/** Its binary and a NUL behind it, owned by the caller; NULL if it has none, as some drivers say after a failed build. */
+/** Its binary, followed by a NUL, owned by the caller; NULL if it has none, as some drivers say after a failed build. */
 charl_status charl__opencl_binary(cl_program program, unsigned char **out, size_t *bytes) CHARL_MUST_CHECK;
-/** ERR_KERNEL with the build log, or what `err` says of the device. */
+/** ERR_KERNEL with the build log, or the status of `err`. */
 charl_status charl__opencl_build_failed(charl_device *dev, cl_program program, const char *file,
                                         int err) CHARL_MUST_CHECK;
 charl_status charl__opencl_load(charl_device *dev, const unsigned char *data, size_t bytes, const char *options,

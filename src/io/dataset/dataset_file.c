@@ -100,7 +100,7 @@ void charl__file_fini(charl__file *f)
     pthread_mutex_destroy(&f->looking);
 }
 
-/* Where a soft link at `prefix` leads, with the rest of the name behind it. */
+/* Target of a soft link at `prefix`, followed by the rest of the name. */
 static charl_status follow(const charl__file *f, const char *prefix, const H5L_info_t *link, const char *rest,
                            char target[CHARL__ARRAY_NAME])
 {

@@ -1,4 +1,4 @@
-/* Several files as one set: their rows one after another, split by split. Each file is a data set of its own, whose arrays are borrowed. */
+/* Several files joined to one set: their rows follow each other, split by split. Each file is a data set of its own, whose arrays are borrowed. */
 #include <math.h>
 #include <string.h>
 

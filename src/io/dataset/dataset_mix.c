@@ -1,4 +1,4 @@
-/* Several data sets of tokens as one. Their tokens stand one set after another; which of them a training stream takes is decided in
+/* Several data sets of tokens mixed to one. Their tokens follow each other, set by set; which of them a training stream takes is decided in
  * stream.c. */
 #include <math.h>
 #include <string.h>

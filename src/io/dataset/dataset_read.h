@@ -42,7 +42,7 @@ charl_status charl__dataset_file_of(charl_dataset *ds, charl_split split, int64_
 /** What was noted about the file when it was opened; "" if nothing. Local. */
 const char *charl__dataset_note(const charl_dataset *ds);
 
-/** Open the rows of all files that `paths` names as one set. Errors: as charl_dataset_open; ERR_DATA when they hold other things. */
+/** Open the rows of all files that `paths` names as one set. Errors: as charl_dataset_open; ERR_DATA if they hold different kinds of data. */
 charl_status charl__dataset_open_joined(const char *pattern, char *const *paths, int n,
                                         const charl_dataset_options *opt, charl_dataset **out) CHARL_MUST_CHECK;
 

@@ -37,7 +37,7 @@ charl__conv_phase charl__conv_phase_at(const charl__conv *c, const int at[2]);
 /** d x at these pixels, with any stride: a = the weight at these taps [o, c/groups, count], b = d
  *  out, out [batch, c, ceil(h / stride), ceil(w / stride)]. */
 charl__gemm charl__conv_phase_gradient(const charl__conv *c, const charl__conv_phase *p, const int at[2]);
-/** d weight as one product for each of `slices` equal parts of the batch: a = d out, b = x, out [slices, o,
+/** d weight by one product for each of `slices` equal parts of the batch: a = d out, b = x, out [slices, o,
  *  c/groups, kh, kw]. */
 charl__gemm charl__conv_weight_gradient(const charl__conv *c, int64_t slices);
 

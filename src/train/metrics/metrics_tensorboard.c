@@ -448,7 +448,7 @@ cleanup:
     return st;
 }
 
-/* A varint at *at, moved behind it; false when the data end in it. */
+/* A varint at *at, which moves past it; false if the data end in it. */
 static bool read_varint(const unsigned char *data, size_t bytes, size_t *at, uint64_t *out)
 {
     *out = 0;

@@ -156,7 +156,7 @@ charl_var *charl_linear(charl_graph *g, charl_var *x, charl_var *w, charl_var *b
     return charl__apply_n(g, &charl_op_linear, NULL, (charl_var *[]){x, w, bias}, 3);
 }
 
-/* The sum over k rows as one product, of which there is one per slice. */
+/* The sum over k rows by one product per slice. */
 charl__gemm charl__wgrad_product(const charl_shape *p, const charl_shape *q, int64_t slices)
 {
     const int64_t m = columns_of(p), n = columns_of(q), k = rows_of(p) / slices;

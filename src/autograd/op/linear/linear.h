@@ -4,7 +4,7 @@
 #include "autograd/op.h"
 #include "tensor/gemm/gemm.h"
 
-/** p^T @ q, the sum over k rows as one product, of which there is one per slice. */
+/** p^T @ q, the sum over k rows by one product per slice. */
 charl__gemm charl__wgrad_product(const charl_shape *p, const charl_shape *q, int64_t slices);
 
 /** Shape rule of linear_wgrad: p [rows.., m] and q [rows.., n] give [m, n]. Errors: ERR_DTYPE,

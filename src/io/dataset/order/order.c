@@ -76,8 +76,8 @@ static uint64_t network(const epoch_order *o, uint64_t v)
     return left << o->half | right;
 }
 
-/* Places [first, first + count) of an epoch, at most BLOCK. The walks of all go on side by side:
- * one after the other, each round would wait for the one before. */
+/* Places [first, first + count) of an epoch, at most BLOCK. The walks of all are interleaved:
+ * in sequence, each round would wait for the previous one. */
 static void permute(const epoch_order *o, int64_t first, int64_t count, int64_t *out)
 {
     int walking[BLOCK], n = (int)count;

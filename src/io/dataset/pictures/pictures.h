@@ -3,7 +3,7 @@
 /** Arrays whose rows stay in picture files: a row is decoded whenever it is read.
  *
  *      /train/x         u8 [n, channels, height, width], never written. Its checksums (/crc/train/x) are those of the decoded rows, so
- *                       the set has the same content_id as one that holds them
+ *                       the set has the same content_id as a set that holds them
  *      /files/train/x   u8 [n, width]: for each row the CRC-32C of its pixels (4 bytes, little-endian) and the path of its file, ended by
  *                       NUL: absolute, or relative to the folder of the data set
  *

@@ -59,7 +59,7 @@ static bool sums_a(charl_device *dev, const charl__gemm *p)
     return p->a->dtype != CHARL_F32 && p->a_kind == CHARL_GEMM_TRANSPOSED;
 }
 
-/* How a launch deals out its tiles: kernels/nvidia/gemm/tile_order.clh. */
+/* How a launch assigns its tiles: kernels/nvidia/gemm/tile_order.clh. */
 typedef struct deal {
     int64_t groups;
     bool is_split;
