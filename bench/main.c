@@ -45,7 +45,7 @@ static const charl__cli_command commands[] = {
 };
 
 static const char *const examples[][2] = {
-    {"Matrix products of the device, beside its measured peak:", "charl-bench gemm"},
+    {"Matrix products of the device, compared with its measured peak:", "charl-bench gemm"},
     {"A training step of a configuration:", "charl-bench step launch/mnist-cnn.ini"},
     {"All-reduce algorithms between four ranks:", "mpirun -n 4 charl-bench allreduce"},
     {NULL, NULL},
@@ -54,7 +54,7 @@ static const char *const examples[][2] = {
 static const charl__cli_self self = {
     .name = "charl-bench",
     .summary = "benchmarks of charl on this machine",
-    .description = "charl-bench measures kernels, training steps and all-reduce beside the measured peak of the device "
+    .description = "charl-bench compares kernels, training steps and all-reduce with the measured peak of the device "
                    "and, where they are "
                    "installed, other libraries.",
     .examples = examples,

@@ -20,7 +20,7 @@ static const charl_config_key common[] = {
      .values = "names of layers, separated by commas"},
     {.section = "layer",
      .name = "repeat",
-     .help = "copies one behind the other, named NAME.0, NAME.1 and so on",
+     .help = "number of copies in sequence, named NAME.0, NAME.1 and so on",
      .values = "integer",
      .range = CHARL__REPEAT_RANGE},
 };

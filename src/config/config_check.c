@@ -233,7 +233,7 @@ static void check_metrics(checker *c)
     }
     if (cfg->checkpoint.weights == CHARL__SAVED_TRAINED && !charl__config_init_from(cfg)) {
         wrong(c, "checkpoint", "weights",
-              "= trained leaves frozen weights to those of [init] from, which is not given");
+              "= trained does not store frozen weights, so it needs [init] from, which is missing");
     }
     if (cfg->train.early_stopping_patience > 0 && cfg->eval.interval.unit == CHARL__INTERVAL_OFF) {
         wrong(c, "train", "early_stopping_patience", "needs evaluations: [eval] interval is 0");

@@ -52,7 +52,7 @@ static charl_status check_trained(const charl__folder *f)
 
         CHARL_REQUIRE_CLEANUP(
             charl_param_is_frozen(p) || charl__is_adapter(charl_param_get_spec(p)->name), CHARL_ERR_CONFIG,
-            "%s was trained beside its adapters (train.freeze), and peft's files hold adapters only; HINT "
+            "%s was trained in addition to adapters (train.freeze), and peft's files hold adapters only; HINT "
             "--layout huggingface writes the whole model",
             charl_param_get_spec(p)->name);
     }

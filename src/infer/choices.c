@@ -68,7 +68,7 @@ static charl_status find_tokenizer(quiz *q)
     CHARL_TRY(charl__session_find_tokenizer(&q->session, q->options->tokenizer, &q->tokenizer, &classes));
     CHARL_REQUIRE(
         q->tokenizer, CHARL_ERR_DATA,
-        "%s was trained on token numbers without a tokenizer; HINT --tokenizer FILE names the one that made them",
+        "%s was trained on token numbers without a tokenizer; HINT name the tokenizer that made them (--tokenizer)",
         q->checkpoint);
     q->session.data = (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = classes, .path = q->checkpoint};
     return CHARL_OK;

@@ -121,7 +121,7 @@ bool charl__element_of(hid_t type, charl__element *out, char text[CHARL__ELEMENT
         other = "rows of different lengths; store rows of one length";
         break;
     case H5T_ARRAY:
-        other = "arrays as elements; make their extents those of the array itself";
+        other = "arrays as elements; store them as extents of the array itself";
         break;
     case H5T_BITFIELD:
         other = "bit fields; store integers";

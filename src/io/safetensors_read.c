@@ -119,7 +119,7 @@ cleanup:
 static charl_status check_name(const char *index, const char *name)
 {
     CHARL_REQUIRE(name[0] && !strchr(name, '/'), CHARL_ERR_CHECKPOINT,
-                  "%s: \"%.100s\" is not the name of a file beside it", index, name);
+                  "%s: \"%.100s\" is not the name of a file in the same folder", index, name);
     return CHARL_OK;
 }
 

@@ -168,7 +168,7 @@ static const struct {
     {linear_inner, CHARL_ERR_SHAPE, "block.linear: x [4, 5] and w [3, 6]"},
     {linear_bias, CHARL_ERR_SHAPE, "bias [4] does not fit w [3, 5]"},
     {linear_batched_weight, CHARL_ERR_SHAPE, "must be the same for all rows"},
-    {linear_vector, CHARL_ERR_SHAPE, "no extent beside the batch"},
+    {linear_vector, CHARL_ERR_SHAPE, "no extent besides the batch"},
     {linear_integers, CHARL_ERR_DTYPE, "operand 0 is i32"},
     {matmul_inner, CHARL_ERR_SHAPE, "inner extents differ"},
     {matmul_leading, CHARL_ERR_SHAPE, "leading extents differ"},

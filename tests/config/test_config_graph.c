@@ -117,7 +117,7 @@ static const struct {
     {"[layer conv1]\ntype=relu\n[layer c]\ntype=tanh\ninput=con1\n",
      "t.ini:7: [layer c] input: there is no layer con1 (did you mean conv1?)"},
     {"[layer a]\ntype=add\ninput=input, c\n[layer c]\ntype=tanh\n",
-     "t.ini:5: [layer a] input: layer c stands below, on line 6; layers read those above them, so that there are no "
+     "t.ini:5: [layer a] input: layer c comes later, on line 6; a layer reads layers above it, so that there are no "
      "cycles"},
     {"[layer a]\ntype=add\ninput=input, a\n", "t.ini:5: [layer a] input: a: a layer cannot read itself"},
     {"[layer a]\ntype=add\ninput=input, input2\n",

@@ -51,7 +51,7 @@ static void test_names(void **state)
     charl_free(index);
     charl_free(missing);
     charl_assert_status(charl__names_match("b", "a\nb\nb", &index, &missing), CHARL_ERR_DATA);
-    charl_assert_message("\"b\" stands twice");
+    charl_assert_message("\"b\" is in the list twice");
     charl_assert_ok(charl__names_match("a\na", "a\nb\nb", &index, &missing));
     assert_null(missing);
     charl_free(index);

@@ -370,17 +370,17 @@ static void check_pictures_of_several_files(void)
     }
     charl_assert_ok(charl_dataset_open(charl_test_path(dir, "part-[bc].h5"), NULL, &ds));
     charl_dataset_get_info(ds, &info);
-    assert_string_equal(info.note, "/train/x is decoded from 64 picture files whenever it is read\n"
-                                   "/val/x is decoded from 16 picture files whenever it is read\n"
-                                   "/test/x is decoded from 12 picture files whenever it is read");
+    assert_string_equal(info.note, "/train/x is decoded from 64 image files whenever it is read\n"
+                                   "/val/x is decoded from 16 image files whenever it is read\n"
+                                   "/test/x is decoded from 12 image files whenever it is read");
     charl_assert_ok(charl_dataset_storage(ds, &text));
-    assert_non_null(strstr(text, "/train/x in 2 files, 64 picture files, decoded when read\n"));
+    assert_non_null(strstr(text, "/train/x in 2 files, 64 image files, decoded when read\n"));
     charl_free(text);
     charl_dataset_close(ds);
     charl_assert_ok(charl_dataset_open(charl_test_path(dir, "part-*.h5"), NULL, &ds));
     charl_assert_ok(charl_dataset_storage(ds, &text));
     assert_non_null(
-        strstr(text, "/train/x in 3 files, 64 picture files, decoded when read, and 32 rows contiguous, 128 bytes"));
+        strstr(text, "/train/x in 3 files, 64 image files, decoded when read, and 32 rows contiguous, 128 bytes"));
     charl_free(text);
     charl_dataset_close(ds);
 }
@@ -414,7 +414,7 @@ static void pictures_may_stay_in_their_files(void **state)
     charl_dataset_get_info(linked, &info);
     assert_string_equal(info.content_id, other.content_id);
     assert_true(info.mean[0] == other.mean[0] && info.std[0] == other.std[0] && info.checksums && info.native);
-    assert_non_null(strstr(info.note, "/test/x is decoded from 6 picture files"));
+    assert_non_null(strstr(info.note, "/test/x is decoded from 6 image files"));
     charl_assert_ok(charl_dataset_verify(linked));
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         const int64_t n = info.rows[s];

@@ -367,7 +367,7 @@ static void words_and_typing_errors_are_told_apart(void **state)
            "13/01/2024 in line 4 has the day first, 01/13/2024 in line 3 the month");
     refuse("a,b,y\n1,u,0\n2,\"v\nw\",1\n", NULL, CHARL_ERR_DATA,
            "t.csv:3: column \"b\": a category with a line end; HINT");
-    refuse("a,a=x,y\nx,1,0\n", NULL, CHARL_ERR_DATA, "\"a=x\" stands twice");
+    refuse("a,a=x,y\nx,1,0\n", NULL, CHARL_ERR_DATA, "\"a=x\" is in the list twice");
     for (int i = 0; i < 40; i++) {
         snprintf(many + strlen(many), sizeof many - strlen(many), "%d,n%dx,%d\n", i, i, i % 2);
     }

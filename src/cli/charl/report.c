@@ -60,7 +60,7 @@ int charl__compare_main(const char *path, int argc, char **argv)
         "Print final and best values, times and differing configuration keys of runs. RUN is a run directory, such as "
         "runs/mnist. With --seeds, runs that differ in run.seed only are one configuration, and each configuration is "
         "compared with that of the first run: mean difference of the monitored metric between runs of equal seed, with "
-        "its 95 % confidence interval (Student's t), beside the interval that ignores the pairing."};
+        "its 95 % confidence interval (Student's t), and the interval that ignores the pairing."};
     charl__cli_operands operands = {.names = {"RUN"}, .max = INT_MAX};
     comparison c = {false};
     char *text = NULL;

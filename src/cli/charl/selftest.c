@@ -72,7 +72,7 @@ static charl_status check_arithmetic(charl_device *dev, int *missing)
 
     *missing = 0;
     CHARL_TRY(charl_device_check_arithmetic(dev, table));
-    printf("f32 arithmetic, beside IEEE 754\n");
+    printf("f32 arithmetic, compared with IEEE 754\n");
     for (int k = 0; k < CHARL_ARITHMETIC_COUNT; k++) {
         const charl_arithmetic *row = &table[k];
 
@@ -161,7 +161,8 @@ int charl__selftest_main(const char *path, int argc, char **argv)
         "within a bound on the rounding error. On devices with tensor cores or AMX, operators that support bf16 are "
         "also tested in bf16. The exit status is 0 if all tests pass, otherwise 1. With --hash: devices that print the "
         "same "
-        "hash train to the same bits in f32; the exit status is 1 if the device's arithmetic is not that of IEEE 754."};
+        "hash train to the same bits in f32; the exit status is 1 if the device's arithmetic does not follow IEEE "
+        "754."};
     charl__cli_operands none = {0};
     selftest s = {0};
     charl_device *dev = NULL;

@@ -271,7 +271,7 @@ static void explain(const expander *e, const scope *sc, const charl__section *s,
     }
     if (find_section(e->d, sc->block, word)) {
         snprintf(why, CHARL__WHY,
-                 "layer %.60s stands below, on line %d; layers read those above them, so that there are no cycles",
+                 "layer %.60s comes later, on line %d; a layer reads layers above it, so that there are no cycles",
                  word, find_section(e->d, sc->block, word)->origin.line);
         return;
     }

@@ -105,7 +105,7 @@ charl_status charl__layer_help(charl__text *t)
         "  repeat = N\n"
         "      N copies, NAME.0 to NAME.N-1, each of which reads the one before\n"
         "\n[block BLOCK], [block BLOCK.LAYER]\n"
-        "  A block is a type of one's own: its layers are [block BLOCK.LAYER], and a layer NAME of type = BLOCK stands "
+        "  A block defines a layer type: its layers are [block BLOCK.LAYER], and a layer NAME of type = BLOCK stands "
         "for\n"
         "  layers NAME.LAYER. Keys of [block BLOCK] are its parameters with their defaults (none: must be given); "
         "$KEY,\n"

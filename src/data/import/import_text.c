@@ -392,7 +392,7 @@ static charl_status find_end_of_text(const charl_tokenizer *t, bool learnt, cons
         end = tokens[0];
     }
     CHARL_REQUIRE(end >= 0, CHARL_ERR_DATA,
-                  "%s has no end-of-text token, which stands between documents; HINT import "
+                  "%s has no end-of-text token, which must separate documents; HINT import "
                   "one document",
                   name);
     *out = (int32_t)end;
@@ -474,7 +474,7 @@ static const charl_key keys[] = {
     {"val_file", CHARL_KEY_TEXT, offsetof(text_settings, val_file), NULL, false,
      "a file, folder or pattern to validate on, instead of --val-split", NULL},
     {"binary", CHARL_KEY_BOOL, offsetof(text_settings, binary), NULL, false,
-     "the files hold bytes of any kind; without it they are text, and what is not UTF-8 is refused", NULL},
+     "the files hold arbitrary bytes; without it they must be UTF-8 text", NULL},
 };
 static const text_settings defaults = {0};
 
@@ -487,6 +487,6 @@ const charl_importer charl__importer_text = {
     .group = 1,
     .note = "PATH is a file, a folder, of which all .txt and .jsonl files are read, or a pattern "
             "such as 'data/*.txt'. A document is a "
-            "file, or a line of a .jsonl file; between two documents stands an end-of-text token.",
+            "file, or a line of a .jsonl file; an end-of-text token separates documents.",
     .run = run_text,
 };

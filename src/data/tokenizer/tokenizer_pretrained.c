@@ -279,7 +279,7 @@ static charl_status read_rest(reader *r, const uint32_t count[3], bool by_rank, 
         total += u32_at(heads + 4 * (size_t)i) >> 8;
     }
     CHARL_TRY(take_bytes(r, (size_t)total, &texts));
-    CHARL_REQUIRE(r->at == r->length, CHARL_ERR_DATA, "the tokenizer goes on after its %zu bytes", r->at);
+    CHARL_REQUIRE(r->at == r->length, CHARL_ERR_DATA, "there are bytes after the %zu of the tokenizer", r->at);
     CHARL_TRY(charl__tokens_create(t, count[1], total));
     CHARL_TRY(charl__alloc_array(t->vocab, sizeof *t->special, &t->special));
     for (int64_t i = 0; i < t->vocab; i++) {

@@ -273,7 +273,7 @@ static charl_status sort_entries(loader *l)
     qsort(out->sorted, (size_t)out->n_entries, sizeof *out->sorted, by_name);
     for (int64_t i = 1; i < out->n_entries; i++) {
         CHARL_REQUIRE(by_name(&out->sorted[i - 1], &out->sorted[i]) != 0, CHARL_ERR_CHECKPOINT,
-                      "%s: /%s/%s stands twice in the manifest", l->path, out->sorted[i]->tensor.group,
+                      "%s: /%s/%s is in the manifest twice", l->path, out->sorted[i]->tensor.group,
                       out->sorted[i]->tensor.name);
     }
     return CHARL_OK;

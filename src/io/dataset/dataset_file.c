@@ -124,8 +124,8 @@ static charl_status find(charl__file *f, const char *name, int depth, bool *foun
 
     CHARL_REQUIRE(name[0] == '/' && strlen(name) < sizeof prefix, CHARL_ERR_DATA,
                   "%s: %s: not an absolute name of less than %zu bytes", f->path, name, sizeof prefix);
-    CHARL_REQUIRE(depth < MAX_LINKS, CHARL_ERR_DATA, "%s: %s: more than %d soft links, one behind the other", f->path,
-                  name, MAX_LINKS);
+    CHARL_REQUIRE(depth < MAX_LINKS, CHARL_ERR_DATA, "%s: %s: more than %d soft links in a chain", f->path, name,
+                  MAX_LINKS);
     for (const char *end = name; *end;) {
         const char *next = strchr(end + 1, '/');
 
@@ -273,7 +273,7 @@ static charl_status note_cost(charl__file *f, const charl__array *a)
             f->note.length ? "\n" : "", a->name, charl__chunks_filters(a->chunks, filters, sizeof filters)));
     }
     if (a->pictures) {
-        CHARL_TRY(charl__text_printf(&f->note, "%s%s is decoded from %lld picture files whenever it is read",
+        CHARL_TRY(charl__text_printf(&f->note, "%s%s is decoded from %lld image files whenever it is read",
                                      f->note.length ? "\n" : "", a->name, (long long)a->rows));
     }
     return CHARL_OK;

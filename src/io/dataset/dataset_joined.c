@@ -110,7 +110,7 @@ static charl_status note_pictures(charl_dataset *ds)
         const int64_t pictures = x ? charl__array_pictures(x) : 0;
 
         if (pictures > 0) {
-            CHARL_TRY(charl__text_printf(&ds->file.note, "%s%s is decoded from %lld picture files whenever it is read",
+            CHARL_TRY(charl__text_printf(&ds->file.note, "%s%s is decoded from %lld image files whenever it is read",
                                          ds->file.note.length ? "\n" : "", x->name, (long long)pictures));
         }
     }

@@ -82,7 +82,7 @@ static charl_status put_array(const charl__array *a, charl__text *out)
         CHARL_TRY(charl__text_printf(out, "in %d files, ", a->n_parts));
     }
     if (pictures > 0) {
-        CHARL_TRY(charl__text_printf(out, "%lld picture file%s, decoded when read", (long long)pictures,
+        CHARL_TRY(charl__text_printf(out, "%lld image file%s, decoded when read", (long long)pictures,
                                      pictures == 1 ? "" : "s"));
         if (!one) {
             return CHARL_OK;

@@ -124,7 +124,7 @@ charl_status charl__names_match(const char *of, const char *in, int64_t **index,
         }
         CHARL_REQUIRE_CLEANUP((found == sorted || by_text(found - 1, found) != 0) &&
                                   (found == sorted + n - 1 || by_text(found + 1, found) != 0),
-                              CHARL_ERR_DATA, "the name \"%.*s\" stands twice in the list",
+                              CHARL_ERR_DATA, "the name \"%.*s\" is in the list twice",
                               one.length > SHOWN_BYTES ? SHOWN_BYTES : (int)one.length, one.text);
     }
     if (lacking > SHOWN) {

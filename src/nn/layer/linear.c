@@ -78,8 +78,7 @@ static const charl_key keys[] = {
     CHARL__KEY(charl_linear_config, out, INT, "[1,1e9]", true, "output features"),
     CHARL__KEY(charl_linear_config, bias, BOOL, NULL, false, "add a bias"),
     CHARL__KEY(charl_linear_config, activation, ACTIVATION, NULL, false, "applied to the output"),
-    CHARL__KEY(charl_linear_config, tie, LAYER, NULL, false,
-               "layer whose weight is used here too, as that of an embedding"),
+    CHARL__KEY(charl_linear_config, tie, LAYER, NULL, false, "layer whose weight is shared, such as an embedding"),
     CHARL__KEY(charl_linear_config, init_std, FLOAT, "[0,1e6)", false,
                "standard deviation of the initial weights; 0: as PyTorch's"),
 };

@@ -210,7 +210,7 @@ static charl_var *build_upsample(const charl_layer_build *b, charl_var *x)
 static const charl_reshape_config reshape_defaults = {.shape = {0, {0}}};
 static const charl_key reshape_keys[] = {
     CHARL__KEY(charl_reshape_config, shape, INTS, "[-1,1e9]", true,
-               "extents of a row, without the batch, as in 64, -1; -1 is what is left"),
+               "extents of a row, without the batch, as in 64, -1; -1 takes the remaining elements"),
 };
 static const charl_permute_config permute_defaults = {.order = {0, {0}}};
 static const charl_key permute_keys[] = {

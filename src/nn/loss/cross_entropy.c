@@ -34,7 +34,7 @@ static double reference(const void *config, const charl__eval_row *row)
 
 const charl__loss charl__loss_cross_entropy = {
     .row.name = "cross_entropy",
-    .row.help = "-log of the predicted probability of the class, of that of each pixel, or of the next token",
+    .row.help = "-log of the predicted probability of the class, of each pixel's class, or of the next token",
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
     .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_TOKENS,

@@ -9,7 +9,7 @@ typedef struct settings {
 static const settings defaults = {.gamma = 2.0, .alpha = 1.0};
 static const charl_key keys[] = {
     {"focal_gamma", CHARL_KEY_FLOAT, offsetof(settings, gamma), "[0,100]", false,
-     "exponent of 1 - probability of the class: how much less what is easy counts; 0 is cross entropy", NULL},
+     "exponent of 1 - probability of the class: how much less easy samples count; 0 is cross entropy", NULL},
     {"focal_alpha", CHARL_KEY_FLOAT, offsetof(settings, alpha), "(0,inf)", false,
      "factor of the loss; factors of single classes are train.class_weights", NULL},
 };

@@ -115,7 +115,7 @@ static charl_status finish_micro(ratio what, const charl__metric_data *d, const 
 #define MACRO(id, text) RATIO_ROW(id, text "; mean over the classes or labels", CHARL__DETAIL_EACH)
 #define MICRO(id, text) RATIO_ROW(id##_micro, text "; counted over all classes or labels together", CHARL__DETAIL_NONE)
 
-#define PRECISION_HELP "fraction of what is predicted as a class that belongs to it"
+#define PRECISION_HELP "fraction of the predictions of a class that are correct"
 #define RECALL_HELP "fraction of a class that is predicted as it"
 #define F1_HELP "harmonic mean of precision and recall"
 #define IOU_HELP "intersection of prediction and truth over their union"

@@ -48,7 +48,7 @@ static charl_status infer(charl__infer *inf)
     CHARL_REQUIRE(inf->in[1].batch != CHARL_BATCHED && (inf->n_in < 3 || inf->in[2].batch != CHARL_BATCHED),
                   CHARL_ERR_SHAPE, "w and bias must be the same for all rows");
     CHARL_REQUIRE(inf->in[0].batch != CHARL_BATCHED || x->ndim >= 2, CHARL_ERR_SHAPE,
-                  "x %s has no extent beside the batch", charl_shape_format(x, a));
+                  "x %s has no extent besides the batch", charl_shape_format(x, a));
     inf->out[0] = inf->in[0];
     inf->out[0].shape.dim[x->ndim - 1] = w->dim[0];
     CHARL_TRY(charl__infer_rows(inf));
