@@ -344,7 +344,6 @@ static charl_status device_open(bench *b)
         sizeof request, .select = is_asked ? "auto" : "gpu", .local_rank = charl_comm_local_rank(b->comm),
         .local_size = charl_comm_local_size(b->comm), .compiling = charl__cli_compiling_show};
 
-    CHARL_TRY(charl_comm_cpu_limit(b->comm));
     if (is_wanted(b->o, "peer") && charl_device_open(&request, &b->dev) != CHARL_OK) {
         charl_error_clear(); /* then it is not measured */
     }

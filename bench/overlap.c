@@ -73,7 +73,6 @@ static int run(void *ctx, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
     CHARL_TRY_CLEANUP(measure(ctx, comm));
 cleanup:
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);

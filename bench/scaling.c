@@ -294,7 +294,6 @@ static int scaling_run(void *ctx, charl_comm *comm)
     const charl__bench_table table = {.format = s->format, .prints = charl_comm_rank(comm) == 0};
 
     s->ranks = charl_comm_size(comm);
-    CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
     CHARL_TRY_CLEANUP(check_link(s, comm));
     CHARL_TRY_CLEANUP(measure_steps(s, comm));
     CHARL_TRY_CLEANUP(measure_link(s, comm));

@@ -114,7 +114,6 @@ static int run(void *ctx, charl_comm *comm)
     charl_status st = CHARL_OK;
     step_bench *s = ctx;
 
-    CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
     CHARL_TRY_CLEANUP(measure(s, comm));
     if (charl_comm_rank(comm) == 0) {
         print[s->format](s, charl_comm_size(comm));

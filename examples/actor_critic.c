@@ -103,7 +103,6 @@ int main(int argc, char **argv)
     check(charl_version_check());
     check(charl_comm_init_if_launched(&argc, &argv));
     check(charl_comm_create(NULL, &comm));
-    check(charl_comm_cpu_limit(comm));
     check(charl_device_open(&(charl_device_request){sizeof(charl_device_request),
                                                     .local_rank = charl_comm_local_rank(comm),
                                                     .local_size = charl_comm_local_size(comm), .share = true},

@@ -95,7 +95,6 @@ int main(int argc, char **argv)
 
     check(
         charl_dataset_open(argv[2], &(charl_dataset_options){sizeof(charl_dataset_options), .window = window}, &data));
-    check(charl_comm_cpu_limit(comm));
     check(charl_device_open(&(charl_device_request){sizeof(charl_device_request),
                                                     .local_rank = charl_comm_local_rank(comm),
                                                     .local_size = charl_comm_local_size(comm), .share = true},

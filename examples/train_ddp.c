@@ -110,7 +110,6 @@ int main(int argc, char **argv)
     }
     check(charl_dataset_open(argv[1], NULL, &data));
     charl_dataset_get_info(data, &info);
-    check(charl_comm_cpu_limit(comm));
     check(charl_device_open(&(charl_device_request){sizeof(charl_device_request),
                                                     .local_rank = charl_comm_local_rank(comm),
                                                     .local_size = charl_comm_local_size(comm), .share = true},

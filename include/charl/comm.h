@@ -49,8 +49,9 @@ typedef struct charl_comm_options {
     /* {0}: the ranks that share memory form a node. For tests, {3, 1} divides them: the first 3 form
      * a node, and each later rank a node of its own; the last number applies to all later nodes. */
     int ranks_per_node[CHARL_COMM_NODES];
-    charl_team *team; /* NULL: the ranks are the processes that MPI started */
-    int rank;         /* of the calling thread, in team */
+    charl_team *team;  /* NULL: the ranks are the processes that MPI started */
+    int rank;          /* of the calling thread, in team */
+    bool keep_binding; /* of the process to processors, as the launcher chose it; see charl_comm_create */
 } charl_comm_options;
 
 /** What the watchdog thread reports: a rank died, or no rank has moved for still_s. */
@@ -103,6 +104,11 @@ void charl_team_destroy(charl_team *team);
 /** Create the communicator of all ranks of the job, between charl_comm_init and charl_comm_fini, or of a team. options
  *  may be NULL. Owned by the caller.
  *
+ *  Call it before any thread is started and before the first OpenCL call: except in a team it also gives the rank its
+ *  share of the processors. Where mpirun has bound one or two ranks to a core each by itself, which starves their other
+ *  threads, the process may use all processors of the node that it is allowed to. PoCL's CPU device is limited to the
+ *  rank's share of them, by the variables POCL_MAX_PTHREAD_COUNT and POCL_CPU_MAX_CU_COUNT, unless they are set.
+ *
  *  Blocks. Collective.
  *  Errors: ERR_CONFIG   the ranks run different versions of charl, or are more than CHARL_MAX_SLICES
  *          ERR_INVALID  MPI is not started or has ended, or an option is out of range
@@ -148,16 +154,6 @@ int64_t charl_comm_shared_available(void);
  *  it is alive. Up to 48 bytes of phase are kept; phase NULL: both stay as they were. Cost: a few stores. Local.
  *  Thread-safe. */
 void charl_comm_mark(charl_comm *c, int64_t step, const char *phase);
-
-/** Let the process use all processors of its node that it is allowed to, unless the user chose a binding:
- *  mpirun binds one or two ranks to one core each, which starves their other threads. Call before any
- *  thread is started. *cpus: number of processors of this process afterwards. Local. Errors: ERR_COMM. */
-charl_status charl_comm_bind(const charl_comm *c, int *cpus) CHARL_MUST_CHECK;
-
-/** Limit PoCL's CPU device to this rank's share of the node's processors, by the variables POCL_MAX_PTHREAD_COUNT and
- *  POCL_CPU_MAX_CU_COUNT, unless they are set. Call before the first OpenCL call. Does nothing in a team, whose ranks
- *  share one OpenCL: the process limits that before it creates them. Local. Errors: ERR_NOMEM. */
-charl_status charl_comm_cpu_limit(const charl_comm *c) CHARL_MUST_CHECK;
 
 /** Start a watchdog thread, which calls on_death when a rank has died, also while this rank computes: within about
  *  0.2 s for a rank of this node, some seconds later for another node whose own ranks do not report it. ctx is

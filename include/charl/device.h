@@ -90,8 +90,7 @@ typedef struct charl_device_request {
     size_t struct_size; /* sizeof(charl_device_request) */
     const char *select; /* auto | gpu | cpu | INDEX | pci:0000:3b:00.0 | name:TEXT | platform:TEXT;
                            NULL = auto */
-    int local_rank;     /* rank among the ranks of this node, and their number; several processes
-                           that share CPUs call charl_comm_cpu_limit first */
+    int local_rank;     /* rank among the ranks of this node, and their number (charl_comm_local_rank and _size) */
     int local_size;
     charl_driver driver;  /* the variable CHARL_DRIVER overrides it */
     bool exact;           /* CHARL_DEVICE does not override `select` */

@@ -55,26 +55,17 @@ static void on_death(void *comm, const charl_comm_death *death)
 }
 
 /* Startup of each rank; if it fails on one, all ranks end. */
-static charl_status start(const charl_config *config, charl_comm *comm)
+static charl_status start(charl_comm *comm)
 {
-    charl_status st = CHARL_OK;
-    int cpus;
-
-    if (!config || strcmp(charl__cli_text(config, "device.cpu_bind"), "none") != 0) {
-        CHARL_TRY_CLEANUP(charl_comm_bind(comm, &cpus));
-    }
-    if (charl_comm_size(comm) > 1) {
-        CHARL_TRY_CLEANUP(charl_comm_watch_begin(comm, on_death, comm));
-    }
-cleanup:
-    return charl_comm_agree(comm, st);
+    return charl_comm_agree(comm, charl_comm_size(comm) > 1 ? charl_comm_watch_begin(comm, on_death, comm) : CHARL_OK);
 }
 
 int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm), void *ctx, int *argc,
                       char ***argv)
 {
-    const charl_comm_options wait = {sizeof wait, .timeout_s = config ? charl__cli_number(config, "dist.stage_timeout")
-                                                                      : no_config_s};
+    const charl_comm_options wait = {
+        sizeof wait, .timeout_s = config ? charl__cli_number(config, "dist.stage_timeout") : no_config_s,
+        .keep_binding = config && strcmp(charl__cli_text(config, "device.cpu_bind"), "none") == 0};
     charl_comm *comm = NULL;
     charl_status st;
     int code = charl__cli_limits();
@@ -93,7 +84,7 @@ int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_c
         charl_comm_exit(NULL, code, NULL);
     }
     charl__cli_deadline_end();
-    st = start(config, comm);
+    st = start(comm);
     code = st == CHARL_OK ? work(ctx, comm) : charl__ranks_fail(comm, st);
     code = charl__cli_end(code);
     charl_comm_watch_end(comm);

@@ -319,7 +319,10 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     (o.team ? charl__fault_thread_rank_set : charl__fault_rank_set)(c->rank);
     CHARL_TRY_CLEANUP(peers_exchange(c, leader));
     CHARL_TRY_CLEANUP(board_create(c));
-    CHARL_TRY_CLEANUP(charl__heartbeat_create(c));
+    if (!c->is_team) { /* its ranks share what the process has */
+        CHARL_TRY_CLEANUP(charl__comm_take_processors(c, o.keep_binding));
+    }
+    CHARL_TRY_CLEANUP(charl__heartbeat_create(c)); /* a thread, which inherits the binding */
     *out = c;
     c = NULL;
 cleanup:

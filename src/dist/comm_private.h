@@ -81,6 +81,10 @@ struct charl_comm {
 /** The rank whose local rank on this node is `local`. */
 int charl__comm_local_peer(const charl_comm *c, int local);
 
+/** Widen the binding of the process unless it is kept, and limit the OpenCL CPU device, as charl_comm_create says. Local. Errors: ERR_COMM,
+ *  ERR_NOMEM. */
+charl_status charl__comm_take_processors(const charl_comm *c, bool keep_binding) CHARL_MUST_CHECK;
+
 /* Waiting: start, then pause after every poll that found nothing. A pause fails when a peer is dead
  * or when everything has been still for the timeout. late tells whether a rank is what is waited
  * for; NULL: a rank that has not entered the control collective. */

@@ -44,22 +44,20 @@ static bool is_default_binding(void)
     return getenv("OMPI_COMM_WORLD_SIZE") && !getenv("OMPI_MCA_hwloc_base_binding_policy");
 }
 
-charl_status charl_comm_bind(const charl_comm *c, int *cpus)
+static charl_status widen_binding(const charl_comm *c)
 {
-    CHARL_GIVEN(c, cpus);
     const int before = allowed_count(), node = node_count();
     const int share = node / c->local_size > 1 ? node / c->local_size : 1;
     cpu_set_t all;
 
-    *cpus = before;
     /* Up to two ranks get a core each, more get a memory domain each: that is left, if it is large
      * enough. */
     if (is_default_binding() && before < node && (c->size <= 2 || before < share)) {
         memset(&all, 0xff, sizeof all);
         CHARL_REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0, CHARL_ERR_COMM,
                       "the binding to %d processors cannot be widened: %s", before, strerror(errno));
-        *cpus = allowed_count();
-        charl__log(CHARL_LOG_INFO, "rank %d: binding widened from %d to %d processors", c->rank, before, *cpus);
+        charl__log(CHARL_LOG_INFO, "rank %d: binding widened from %d to %d processors", c->rank, before,
+                   allowed_count());
     }
     return CHARL_OK;
 }
@@ -67,24 +65,20 @@ charl_status charl_comm_bind(const charl_comm *c, int *cpus)
 /* Of the processors of the node, at least 1. */
 static int share_of(const charl_comm *c)
 {
-    const int mine = allowed_count(), share = c ? node_count() / c->local_size : mine;
+    const int mine = allowed_count(), share = node_count() / c->local_size;
     const int least = mine < share ? mine : share;
 
     return least > 1 ? least : 1;
 }
 
-charl_status charl_comm_cpu_limit(const charl_comm *c)
+charl_status charl__comm_take_processors(const charl_comm *c, bool keep_binding)
 {
-    CHARL_GIVEN(c);
-    charl_status st = CHARL_OK;
     char text[16];
 
-    if (c->is_team) { /* the process has done so for all of them, or not at all */
-        return st;
-    }
+    CHARL_TRY(keep_binding ? CHARL_OK : widen_binding(c));
     /* PoCL up to 3 reads the first, later ones the second. */
     snprintf(text, sizeof text, "%d", share_of(c));
     CHARL_REQUIRE(setenv("POCL_MAX_PTHREAD_COUNT", text, 0) == 0 && setenv("POCL_CPU_MAX_CU_COUNT", text, 0) == 0,
                   CHARL_ERR_NOMEM, "out of memory for an environment variable");
-    return st;
+    return CHARL_OK;
 }

@@ -90,7 +90,6 @@ static charl_status open_device(charl__replica *r)
         request.select = r->options->device;
         request.exact = true;
     }
-    CHARL_TRY(charl_comm_cpu_limit(r->comm));
     CHARL_TRY(charl__session_open_device(r->session, &request));
     charl__augment_widths(&r->config->data.augment, width);
     CHARL_TRY(require_exact(r));

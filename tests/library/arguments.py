@@ -17,8 +17,6 @@ LEFT_OUT = {
     "charl_comm_exit": "ends the process",
     "charl_comm_init": "starts MPI",
     "charl_comm_fini": "ends MPI",
-    "charl_comm_bind": "binds the process to a core",
-    "charl_comm_cpu_limit": "limits the threads of the device",
     "charl_free": "the pointer is the memory",
     "charl_error_set": "variadic, for macros that give everything",
     "charl_error_trace": "for macros that give everything",

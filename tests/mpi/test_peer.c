@@ -658,7 +658,6 @@ static int ranks_begin(void **state)
     if (charl_comm_create(&(charl_comm_options){sizeof(charl_comm_options), .timeout_s = 20}, &comm) != CHARL_OK ||
         charl_comm_create(&(charl_comm_options){sizeof(charl_comm_options), .timeout_s = 20, .ranks_per_node = {2}},
                           &nodes) != CHARL_OK ||
-        charl_comm_cpu_limit(comm) != CHARL_OK ||
         charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_rank = charl_comm_rank(comm),
                                                   .local_size = charl_comm_size(comm)},
                           &dev) != CHARL_OK) {

@@ -136,7 +136,6 @@ static int train(void *ctx, charl_comm *comm)
     tuning *t = ctx;
     char select[16];
 
-    CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
     CHARL_TRY_CLEANUP(charl__cli_steps_run(&t->config, comm, 1, NULL, 0, &t->found));
     if (charl_comm_rank(comm) == 0) {
         snprintf(select, sizeof select, "%d", t->found.device);

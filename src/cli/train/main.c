@@ -227,7 +227,7 @@ static int work(job *j, charl_comm *comm, bool *leave)
     if (n == 0) {
         return train(j, comm, leave);
     }
-    return charl__train_simulate(j->args, comm, train_simulated, j);
+    return charl__train_simulate(j->args, train_simulated, j);
 }
 
 enum { PURPOSE_BYTES = 24 };
@@ -311,16 +311,12 @@ static int meet(const char *purpose, int code, int *argc, char ***argv)
 static charl_status start(const job *j, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
-    int cpus;
 
     CHARL_TRY_CLEANUP(charl_fault("train.start"));
     CHARL_REQUIRE_CLEANUP(j->args->simulate_ranks == 0 || charl_comm_size(comm) == 1, CHARL_ERR_CONFIG,
                           "--simulate-ranks=%d: all ranks are in one process, but the launcher has started "
                           "%d; HINT remove either mpirun or --simulate-ranks",
                           j->args->simulate_ranks, charl_comm_size(comm));
-    if (strcmp(charl__cli_text(j->config, "device.cpu_bind"), "none") != 0) {
-        CHARL_TRY_CLEANUP(charl_comm_bind(comm, &cpus));
-    }
     if (charl_comm_size(comm) > 1) {
         CHARL_TRY_CLEANUP(charl_comm_watch_begin(comm, on_death, NULL));
     }
@@ -350,6 +346,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     signal(SIGPIPE, SIG_IGN); /* training continues without a reader, and its files are complete */
     wait.timeout_s = charl__cli_number(config, "dist.stage_timeout");
     wait.still_s = 2 * wait.timeout_s;
+    wait.keep_binding = strcmp(charl__cli_text(config, "device.cpu_bind"), "none") == 0;
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");
     st = charl__train_watch_signals(&stop, !args->dry_run && args->fast_dev_run == 0 && !args->overfit_batch);
     if (st == CHARL_OK) {

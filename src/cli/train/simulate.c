@@ -31,8 +31,7 @@ static void *rank_run(void *arg)
     return NULL;
 }
 
-int charl__train_simulate(const charl__train_args *args, charl_comm *alone, int (*work)(void *ctx, charl_comm *comm),
-                          void *ctx)
+int charl__train_simulate(const charl__train_args *args, int (*work)(void *ctx, charl_comm *comm), void *ctx)
 {
     charl_status st = CHARL_OK;
     const int n = args->simulate_ranks;
@@ -43,7 +42,6 @@ int charl__train_simulate(const charl__train_args *args, charl_comm *alone, int 
 
     CHARL_TRY_CLEANUP(charl__cli_alloc(n, sizeof *ranks, &ranks));
     CHARL_TRY_CLEANUP(charl__cli_alloc(n, sizeof *threads, &threads));
-    CHARL_TRY_CLEANUP(charl_comm_cpu_limit(alone)); /* they share what this process may use */
     CHARL_TRY_CLEANUP(charl_team_create(n, &team));
     for (int r = 0; r < n; r++) {
         ranks[r] = (simulated_rank){.options = {sizeof(charl_comm_options), .team = team, .rank = r,

@@ -80,11 +80,9 @@ void charl__train_begun(void);
 /** The signal that asked for a stop; 0 when none did. */
 int charl__train_first_signal(void);
 
-/** Run `work` on as many simulated ranks as args say: threads with a communicator each. `alone` is
- *  the process's own, of one rank. Returns rank 0's code; a rank that fails alone ends the process.
- */
-int charl__train_simulate(const charl__train_args *args, charl_comm *alone, int (*work)(void *ctx, charl_comm *comm),
-                          void *ctx);
+/** Run `work` on as many simulated ranks as args say: threads with a communicator each. Returns rank 0's code; a rank that fails alone ends
+ *  the process. */
+int charl__train_simulate(const charl__train_args *args, int (*work)(void *ctx, charl_comm *comm), void *ctx);
 
 /** What a run prints, also to train.log: rank 0 only; other ranks have an output that does nothing. */
 typedef struct charl__output {
