@@ -12,12 +12,12 @@
 
 enum { MAX_ROWS = 32, TEXT = 1 << 20 };
 
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        if ((call) != CHARL_OK) {                                                                  \
-            fprintf(stderr, "inference: %s\n", charl_error_message());                             \
-            exit(EXIT_FAILURE);                                                                    \
-        }                                                                                          \
+#define CHECK(call)                                                                                                    \
+    do {                                                                                                               \
+        if ((call) != CHARL_OK) {                                                                                      \
+            fprintf(stderr, "inference: %s\n", charl_error_message());                                                 \
+            exit(EXIT_FAILURE);                                                                                        \
+        }                                                                                                              \
     } while (0)
 
 static char text[TEXT];
@@ -48,8 +48,7 @@ static int read_row(const charl_inference_info *info, int64_t n, void *row)
         const double value = strtod(text + at, &end);
 
         if (end == text + at) {
-            fprintf(stderr, "inference: a row has %lld numbers, not %lld\n", (long long)i,
-                    (long long)n);
+            fprintf(stderr, "inference: a row has %lld numbers, not %lld\n", (long long)i, (long long)n);
             exit(EXIT_FAILURE);
         }
         if (info->x_dtype == CHARL_F32) {

@@ -62,22 +62,23 @@ static void *work(void *unused)
 int main(int argc, char **argv)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    charl_inference_info info;
     pthread_t thread[THREADS];
 
-    if (argc != 3 || charl_version_check() != CHARL_OK || charl_inference_open(argv[1], NULL, &model) != CHARL_OK) {
-        fprintf(stderr, "server: %s\n", argc != 3 ? "usage: server MODEL.h5 PORT" : charl_error_message());
-        return EXIT_FAILURE;
+    if (argc != 3) {
+        CHARL_CHECK(charl_fail(CHARL_ERR_INVALID, "usage: server MODEL.h5 PORT"));
     }
-    info = charl_inference_get_info(model);
+    CHARL_CHECK(charl_inference_open(argv[1], NULL, &model));
+    const charl_inference_info info = charl_inference_get_info(model);
+
     columns = charl_shape_count(&info.x_shape);
     outputs = info.n_outputs;
+    if (info.x_dtype != CHARL_F32 || columns > MOST || outputs > MOST) {
+        CHARL_CHECK(charl_fail(CHARL_ERR_CONFIG, "%s: a row is not %d floats at most", argv[1], MOST));
+    }
     at.sin_port = htons((uint16_t)atoi(argv[2]));
     listener = socket(AF_INET, SOCK_STREAM, 0);
-    if (info.x_dtype != CHARL_F32 || columns > MOST || outputs > MOST ||
-        bind(listener, (const struct sockaddr *)&at, sizeof at) != 0 || listen(listener, 8) != 0) {
-        fprintf(stderr, "server: rows of %d floats at most, on a free port\n", MOST);
-        return EXIT_FAILURE;
+    if (bind(listener, (const struct sockaddr *)&at, sizeof at) != 0 || listen(listener, 8) != 0) {
+        CHARL_CHECK(charl_fail(CHARL_ERR_IO, "port %s is not free", argv[2]));
     }
     for (int i = 0; i < THREADS; i++) {
         pthread_create(&thread[i], NULL, work, NULL);

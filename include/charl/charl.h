@@ -40,6 +40,8 @@
 #include "charl/comm.h"
 #include "charl/data_parallel.h"
 #include "charl/training.h"
+#include "charl/world.h"
+#include "charl/learner.h"
 
 /* Data. */
 #include "charl/dataset.h"

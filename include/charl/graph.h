@@ -97,6 +97,9 @@ charl_var *charl_constant(charl_graph *g, float value);
 /** Keep a var: it is not removed as a dead node, and its memory is not reused, so that it can be read
  *  after a run. Local. */
 void charl_graph_keep(charl_graph *g, charl_var *v);
+/** Keep a var under a name that no input and no other output has, for charl_learner_read. A PARTIAL one is completed
+ *  over the ranks. NULL is a no-op. Local. */
+void charl_output(charl_graph *g, const char *name, charl_var *v);
 
 /** Append the gradient of y with respect to every trainable parameter of the set that the graph trains and every var
  *  passed to charl_graph_require_gradient.

@@ -341,6 +341,19 @@ const char *charl_model_get_layer_name(const charl_model *m, int i);
  *  g, or NULL after an error, which charl_graph_compile returns with the name of the layer. Local. */
 charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x);
 
+/** Append one layer, without a model: the layer `name` of a type, as charl_model_add has it, with its parameters in
+ *  `set`, to which the first call adds them. A network is then a function of calls:
+ *
+ *      const charl_linear_config hidden = {.out = 32, .bias = true, .activation = "tanh"};
+ *      const charl_linear_config one = {.out = 1, .bias = true};
+ *
+ *      x = charl_layer_apply(g, params, "fc1", "linear", &hidden, x);
+ *      x = charl_layer_apply(g, params, "fc2", "linear", &one, x);
+ *
+ *  Returns the output, borrowed from g, or NULL after an error, which charl_graph_compile returns. Local. */
+charl_var *charl_layer_apply(charl_graph *g, charl_params *set, const char *name, const char *type, const void *config,
+                             charl_var *x);
+
 /** Name of activation i = 0, 1, ...; NULL after the last. Static storage. Local. */
 const char *charl_activation_name(int i);
 

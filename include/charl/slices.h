@@ -15,6 +15,8 @@
  *
  *  No state: thread-safe.
  */
+#include <stdint.h>
+
 #include "charl/status.h"
 
 CHARL_BEGIN_DECLS
@@ -40,6 +42,10 @@ charl_status charl_slices_block(int total, int rank, int size, charl_slices *out
 /** Any contiguous block, for ranks of unequal speed. count may be 0: no lanes. Local.
  *  Errors: ERR_INVALID. */
 charl_status charl_slices_range(int total, int first, int count, charl_slices *out) CHARL_MUST_CHECK;
+
+/** out[i] = a random number in [0, 1), i < n: a function of seed, step, row and i alone. With `row` counted in the
+ *  global batch, ranks that draw for their own rows draw what one rank would. Local. */
+void charl_random(uint64_t seed, int64_t step, int64_t row, float *out, int64_t n);
 
 CHARL_END_DECLS
 

@@ -13,6 +13,7 @@
 #include "base/registry/key.h"
 #include "base/alloc.h"
 #include "base/text/text.h"
+#include "charl/ops.h"
 
 charl_status charl__list_add(charl__list *l, void *item)
 {
@@ -569,6 +570,52 @@ void charl_graph_keep(charl_graph *g, charl_var *v)
     }
     if (v && !is_foreign(g, v)) {
         v->keep = true;
+    }
+}
+
+charl_var *charl__graph_find(const charl_graph *g, const char *name)
+{
+    for (int i = 0; i < g->vars.count; i++) {
+        charl_var *v = g->vars.item[i];
+
+        if (v->name && strcmp(v->name, name) == 0) {
+            return v;
+        }
+    }
+    return NULL;
+}
+
+bool charl__var_is_input(const charl_var *v)
+{
+    return v->leaf == CHARL_LEAF_INPUT;
+}
+
+charl_var *charl__graph_get_batched_input(const charl_graph *g, int k)
+{
+    for (int i = 0; i < g->vars.count; i++) {
+        charl_var *v = g->vars.item[i];
+
+        if (v->leaf == CHARL_LEAF_INPUT && v->type.batch == CHARL_BATCHED && k-- == 0) {
+            return v;
+        }
+    }
+    return NULL;
+}
+
+static charl_status name_output(charl_graph *g, const char *name, charl_var *v)
+{
+    CHARL_GIVEN(name);
+    CHARL_REQUIRE(!v->name, CHARL_ERR_INVALID, "output %s: this value is called %s already", name, v->name);
+    CHARL_REQUIRE(!charl__graph_find(g, name), CHARL_ERR_INVALID, "output %s: another value has this name", name);
+    return charl__strdup(name, &v->name);
+}
+
+void charl_output(charl_graph *g, const char *name, charl_var *v)
+{
+    v = v && v->type.batch == CHARL_PARTIAL ? charl_batch_sum(g, v) : v;
+    charl_graph_keep(g, v);
+    if (g && v && name_output(g, name, v) != CHARL_OK) {
+        charl__graph_keep_error(g, CHARL_ERR_INVALID);
     }
 }
 

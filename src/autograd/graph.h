@@ -78,6 +78,11 @@ bool charl__var_is_shifted(const charl_var *x);
 /** Its positions that are no padding, i32 [B]; NULL: charl__var_positions is no extent. */
 charl_var *charl__graph_lengths(charl_var *x);
 
+/** The input or output of this name; NULL: there is none. Whether a var is an input. The k-th input that is BATCHED; NULL past the last. */
+charl_var *charl__graph_find(const charl_graph *g, const char *name);
+bool charl__var_is_input(const charl_var *v);
+charl_var *charl__graph_get_batched_input(const charl_graph *g, int k);
+
 /** The set that the graph's parameters belong to, borrowed; NULL: it has none so far. Whether it has its backward pass. */
 charl_params *charl__graph_params(const charl_graph *g);
 bool charl__graph_has_gradients(const charl_graph *g);

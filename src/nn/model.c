@@ -470,6 +470,22 @@ charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params 
     return charl__model_build_noting(m, g, set, x, NULL);
 }
 
+charl_var *charl_layer_apply(charl_graph *g, charl_params *set, const char *name, const char *type, const void *config,
+                             charl_var *x)
+{
+    charl_model *m = NULL;
+    charl_status st;
+
+    if (!g || !x) { /* the error that made x NULL is kept */
+        return NULL;
+    }
+    st = charl_model_create(&m);
+    st = st == CHARL_OK ? charl_model_add(m, name, type, config) : st;
+    x = st == CHARL_OK ? charl_model_build(m, g, set, x) : charl__graph_fail(g, st, "%s", charl_error_message());
+    charl_model_destroy(m);
+    return x;
+}
+
 const char *charl__model_layer_type(const charl_model *m, int i)
 {
     return m->layer[i].type->row.name;
@@ -492,7 +508,7 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
     charl_var **out = NULL; /* of the model's input, then of each layer */
     int length = 0;         /* of the part */
 
-    if (!x) {
+    if (!x || charl_graph_status(g) != CHARL_OK) { /* the first error is kept as it is */
         return NULL;
     }
     CHARL_TRY_CLEANUP(charl__model_check(m));

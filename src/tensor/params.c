@@ -716,6 +716,7 @@ charl_status charl_param_write(charl_param *p, const float *src)
 {
     CHARL_GIVEN(p, src);
     CHARL_TRY(charl__device_enter(p->set->dev));
+    p->set->has_values = true;
     if (p->codes) {
         CHARL_TRY(copy_packed(p, (float *)(uintptr_t)src, true));
         p->source_crc32c = charl__crc32c(0, src, (size_t)charl_shape_count(&p->spec.shape) * sizeof *src);

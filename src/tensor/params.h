@@ -71,6 +71,7 @@ struct charl_params {
     bool is_joined; /* charl__params_join has added the shares of the gradients of the last run */
     int users;      /* compiled graphs, optimizers and data-parallel objects, which know where the arenas lie */
     struct charl_optimizer *optimizers; /* of those, a list */
+    bool has_values;                    /* charl_param_write has given a parameter its value */
 };
 
 /** n floats in whole blocks; the blocks that p takes in its arena. */

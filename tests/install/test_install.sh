@@ -67,6 +67,19 @@ done
 expect 0 "C++17 by pkg-config" c++ -std=c++17 -Wall -Wextra -pedantic -Werror $flags "$here/program.cpp" -o program $(pkg-config --cflags --libs charl)
 expect 0 "C++17" ./program
 
+# The program of the tutorial in C, as a reader copies it.
+awk '/^```c$/ { take = 1; next } /^```$/ { take = 0 } take' "$source/docs/c-tutorial.md" >wave.c
+# shellcheck disable=SC2046,SC2086
+expect 0 "the tutorial's program" cc -std=c11 -Wall -Wextra -pedantic -Werror $flags wave.c -o wave $(pkg-config --cflags --libs charl) -lm
+for n in 1 2; do
+    expect 0 "the tutorial's program on $n ranks" timeout 1500 mpirun -q --oversubscribe --bind-to none -n $n ./wave
+    says 3 "^step "
+    cp log wave.$n
+done
+checks=$((checks + 2))
+cmp -s wave.1 wave.2 || { fail "the tutorial's program differs on 2 ranks"; diff wave.1 wave.2; }
+awk '/^step 600 / { exit !($NF < 0.05) }' wave.1 || fail "the tutorial's program has learned nothing"
+
 expect 0 "custom_operator" by_cmake/custom_operator
 says 1 "^row_norm: 2 samples, 2 gradients"
 says 1 "^[|].9, 40.[|] = 41$"
@@ -107,7 +120,7 @@ for program in gan actor_critic; do
     done
 done
 checks=$((checks + 2))
-awk '/^step 600 / { exit !($NF > 1.8 && $NF < 2.2) }' gan.1 || fail "the points of the generator are not on the circle"
+awk '/^step 600 / { exit !($NF > 1.7 && $NF < 2.3) }' gan.1 || fail "the points of the generator are not on the circle"
 awk '/^step 300 / { exit !($NF > 0.8) }' actor_critic.1 || fail "the actor has learned nothing"
 expect 0 "gan, the first part" timeout 1500 mpirun -q --oversubscribe --bind-to none -n 2 by_cmake/gan 500 gan.h5
 expect 0 "gan, the second part" timeout 1500 mpirun -q --oversubscribe --bind-to none -n 3 by_cmake/gan 600 gan.h5
@@ -191,6 +204,14 @@ awk 'BEGIN { for (i = 0; i < 400; i++) { printf "to be or not to be %d, ", i * i
 expect 0 "tokens" "$bin/charl" data import text text.txt --tokenizer bytes -o tokens.h5
 printf '[run]\noutput_dir = gpt\n[data]\npath = tokens.h5\n[model]\ntype = gpt\nn_layer = 2\nn_head = 2\nn_embd = 32\nblock_size = 16\n[train]\nmax_steps = 4\nbatch_size = 8\n[device]\nshare = yes\n' >gpt.ini
 expect 0 "a model to fine-tune" "$bin/charl-train" gpt.ini
+expect 0 "generation" by_cmake/generation gpt/last.h5 "to be" 12 0.8
+expect 0 "generation of the most probable tokens" sh -c 'by_cmake/generation gpt/last.h5 "to be" 12 0 >drawn'
+expect 0 "charl generate" sh -c "'$bin/charl' generate gpt/last.h5 --prompt 'to be' --tokens 12 --temperature 0 >generated"
+checks=$((checks + 1))
+cmp -s drawn generated || { fail "generation draws other tokens than charl generate"; cat drawn generated; }
+expect 1 "generation without a model" by_cmake/generation nosuch.h5 "to be"
+says 1 "^generation: nosuch.h5: cannot be opened"
+says 1 "^  at .*generation.c:[0-9]+$"
 for n in 1 2; do
     expect 0 "finetune on $n ranks" timeout 1500 mpirun -q --oversubscribe --bind-to none -n $n by_cmake/finetune gpt/last.h5 tokens.h5 tuned$n.h5
     says 0 "(wte|wpe|h[.]).*(trained|a gradient|a state)"

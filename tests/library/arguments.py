@@ -17,6 +17,7 @@ LEFT_OUT = {
     "charl_comm_exit": "ends the process",
     "charl_comm_init": "starts MPI",
     "charl_comm_fini": "ends MPI",
+    "charl_world_open": "starts MPI",
     "charl_free": "the pointer is the memory",
     "charl_error_set": "variadic, for macros that give everything",
     "charl_error_trace": "for macros that give everything",
@@ -26,7 +27,7 @@ LEFT_OUT = {
 OBJECTS = """device tensor graph var params param optimizer steps dataset loader config checkpoint_reader checkpoint_tensor tokenizer model comm
     data_schema metrics data_parallel reducer allreduce roofline prediction_writer""".split()
 # Types whose objects it does not have.
-OPAQUE = """run summary eval_report operator_run config_layer layer_build inference safetensors team pinned step_rows""".split()
+OPAQUE = """run summary eval_report operator_run config_layer layer_build inference learner safetensors team pinned step_rows""".split()
 # Called with NULL alone: what they are given is gone afterwards, or they run every operator.
 # Structs that begin with their size.
 SIZED = set()
@@ -103,6 +104,7 @@ CALLED = {("charl_mlp_config", "dropout"): "fc_drop1: p is", ("charl_cnn_config"
 ANY = {
     "charl_constant": "a mask has infinities", "charl_tensor_fill": "any value of a tensor", "charl_kernel_float": "any argument of a kernel",
     "charl_data_parallel_step": "gives it to charl_optimizer_step",
+    "charl_learner_step": "gives it to charl_optimizer_begin",
     "charl_comm_set_timeout": "returns nothing; what is out of range changes nothing",
     "charl_checkpoint_state": "what a run had when it was saved", "charl_checkpoint": "what a run had when it was saved",
     "charl_metric_value": "what was measured",

@@ -34,6 +34,9 @@ HEADERS = {
     "generate": [""],
     "graph": ["charl_device *dev"],
     "inference": ["int64_t requests, const float **rows, float **outputs"],
+    "learner": [
+        "charl_world world, charl_var *(*build)(void *, charl_graph *, int64_t), const float *x, const float *y"
+    ],
     "loader": ["charl_dataset *data, charl_slices mine, charl_tensor *x, charl_tensor *y"],
     "metric": ["charl_config *config, charl_train_options options"],
     "nn": [GRAPH + ", charl_params *params, charl_var *x"],
@@ -43,6 +46,7 @@ HEADERS = {
     "tensor": ["charl_device *dev"],
     "train": ["charl_comm *comm"],
     "training": ["charl_params *params, charl_optimizer *optimizer, charl_data_parallel *dp, bool resumes, void (*take_step)(int64_t)"],
+    "world": ["int argc, char **argv"],
 }
 LANGUAGES = (("c", "-std=c11"), ("c++", "-std=c++20"))
 # g++ warns of members that designated initializers leave out, gcc does not.

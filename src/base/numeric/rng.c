@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "charl/slices.h"
+
 static const uint32_t mul_0 = 0xD2511F53u, mul_1 = 0xCD9E8D57u;
 static const uint32_t weyl_0 = 0x9E3779B9u, weyl_1 = 0xBB67AE85u;
 
@@ -72,4 +74,14 @@ double charl__rng_normal(const charl__rng *r, uint64_t position)
     charl__rng_u32x4(r, position, b);
     /* 1 - u is in (0, 1]: its logarithm is finite. */
     return sqrt(-2 * log(1 - unit_double(b[0], b[1]))) * cos(two_pi * unit_double(b[2], b[3]));
+}
+
+void charl_random(uint64_t seed, int64_t step, int64_t row, float *out, int64_t n)
+{
+    /* seed ^ row alone would repeat the numbers of other seeds */
+    const charl__rng r = charl__rng_key(seed, (uint64_t)step, (uint64_t)row * 0x9e3779b97f4a7c15U);
+
+    for (int64_t i = 0; out && i < n; i++) {
+        out[i] = charl__rng_uniform(&r, (uint64_t)i);
+    }
 }
