@@ -177,7 +177,7 @@ charl_status charl__rank_check_state(charl__replica *r, charl__consensus *more, 
 {
     charl_status st = mine;
     charl__consensus own = {0}, *facts = more ? more : &own;
-    charl__snapshot s = {0};
+    charl__state s = {0};
     const charl__fact form = charl__rank_check_form(path);
 
     CHARL_TRY_CLEANUP(st);
@@ -186,12 +186,12 @@ charl_status charl__rank_check_state(charl__replica *r, charl__consensus *more, 
     }
     CHARL_TRY_CLEANUP(add_schema(r, facts, &form));
     if (!r->options->dry_run || path) { /* of what is only planned nothing was drawn */
-        CHARL_TRY_CLEANUP(charl__snapshot_take_model(r, &s));
-        CHARL_TRY_CLEANUP(charl__snapshot_facts(&s, NULL, &form, facts));
+        CHARL_TRY_CLEANUP(charl__snapshot_take(r, true, &s));
+        CHARL_TRY_CLEANUP(charl__state_facts(&s, NULL, &form, facts));
     }
 cleanup:
     st = charl__consensus_reach(facts, st, r->comm);
-    charl__snapshot_fini(&s);
+    charl__state_fini(&s);
     charl__consensus_fini(&own);
     return st;
 }

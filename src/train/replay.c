@@ -241,7 +241,7 @@ static charl_replay_tensor describe(const char *name, const float *values, int64
 }
 
 /* The weights in s into r->weights; hash gets their digest. Returns their number. */
-static int describe_weights(replay *r, const charl__snapshot *s, char hash[CHARL__SHA256_TEXT])
+static int describe_weights(replay *r, const charl__state *s, char hash[CHARL__SHA256_TEXT])
 {
     unsigned char digest[CHARL__SHA256_BYTES];
     charl__sha256 sha;
@@ -312,7 +312,7 @@ cleanup:
     return st;
 }
 
-static charl_status compare(replay *r, const char *path, const charl__snapshot *s, charl_replay_row *row)
+static charl_status compare(replay *r, const char *path, const charl__state *s, charl_replay_row *row)
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *reader = NULL;
@@ -340,14 +340,13 @@ cleanup:
 static charl_status add_state(replay *r, charl_replay_row *row)
 {
     charl_status st = CHARL_OK;
-    charl__snapshot s = {.keeps = true};
+    charl__state s = {.keeps = true};
     char *path = NULL;
     bool is_saved;
 
     CHARL_TRY_CLEANUP(charl__run_path(r->run, row->step, &path));
     is_saved = access(path, F_OK) == 0;
-    CHARL_TRY_CLEANUP(is_saved || r->options->tensors ? charl__snapshot_take(&r->trainer.replica, &s)
-                                                      : charl__snapshot_take_model(&r->trainer.replica, &s));
+    CHARL_TRY_CLEANUP(charl__snapshot_take(&r->trainer.replica, !is_saved && !r->options->tensors, &s));
     if (is_saved) {
         CHARL_TRY_CLEANUP(compare(r, path, &s, row));
     }
@@ -355,7 +354,7 @@ static charl_status add_state(replay *r, charl_replay_row *row)
     row->n_weights = describe_weights(r, &s, row->hash); /* with names of the snapshot */
     if (r->options->tensors) {
         if (charl__leaves_base(r->config)) {
-            charl__snapshot_leave_base(&s, &r->trainer.replica);
+            charl__state_leave_base(&s);
         }
         CHARL_TRY_CLEANUP(charl__lock_tensors(s.tensor, s.n, r->tensors));
     }
@@ -366,7 +365,7 @@ static charl_status add_state(replay *r, charl_replay_row *row)
         CHARL_TRY_CLEANUP(r->options->replayed(r->options->ctx, row));
     }
 cleanup:
-    charl__snapshot_fini(&s);
+    charl__state_fini(&s);
     charl_free(path);
     return st;
 }
@@ -447,7 +446,7 @@ static charl_status create_buffers(replay *r)
 static charl_status begin(replay *r)
 {
     charl_status st = CHARL_OK;
-    charl__snapshot s = {.keeps = true};
+    charl__state s = {.keeps = true};
     charl_replay_start start = {.step = r->trainer.replica.step,
                                 .checkpoint = r->start ? r->start : "",
                                 .device = charl_device_get_info(r->trainer.session.dev),
@@ -455,7 +454,7 @@ static charl_status begin(replay *r)
     const char *now = r->trainer.session.data.content_id;
     char text[TEXT_BYTES], hash[CHARL__SHA256_TEXT];
 
-    CHARL_TRY_CLEANUP(charl__snapshot_take_model(&r->trainer.replica, &s));
+    CHARL_TRY_CLEANUP(charl__snapshot_take(&r->trainer.replica, true, &s));
     start.n_weights = describe_weights(r, &s, hash);
     if (!r->start && r->content && strcmp(r->content, now) != 0) { /* else the trainer has warned */
         snprintf(text, sizeof text,
@@ -470,7 +469,7 @@ static charl_status begin(replay *r)
         CHARL_TRY_CLEANUP(r->options->started(r->options->ctx, &start));
     }
 cleanup:
-    charl__snapshot_fini(&s);
+    charl__state_fini(&s);
     return st;
 }
 

@@ -98,7 +98,7 @@ struct charl__saving {
     char *path;
 
     charl__job *job; /* rank 0 */
-    charl__snapshot snapshot;
+    charl__state snapshot;
     charl_checkpoint checkpoint;
     char *resolved;
     const char *dir;
@@ -218,7 +218,7 @@ static charl_status refuse_differing(const charl__trainer *t, charl_status st)
 
 /* Copy the state and check that it is identical on all ranks, as it must be: every rank applied the same
  * gradients. */
-static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
+static charl_status take_alike(charl__trainer *t, charl__state *s)
 {
     charl_status st = CHARL_OK;
     const charl__fact form = {.status = CHARL_ERR_NONFINITE};
@@ -240,10 +240,10 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
         CHARL_TRY_CLEANUP(charl__heterogeneous_follow(&t->replica));
     }
     if (st == CHARL_OK) {
-        st = charl__snapshot_take(&t->replica, s);
+        st = charl__snapshot_take(&t->replica, false, s);
     }
     if (st == CHARL_OK) {
-        st = charl__snapshot_facts(s, t->replica.mixed.on || t->replica.dp->shard ? "model" : NULL, &form, &facts);
+        st = charl__state_facts(s, t->replica.mixed.on || t->replica.dp->shard ? "model" : NULL, &form, &facts);
     }
     CHARL_TRY_CLEANUP(agree_before_save(t, st));
     st = charl__consensus_reach(&facts, st, t->comm);
@@ -329,7 +329,7 @@ static void saving_destroy(charl__saving *s)
 {
     if (s) {
         charl__job_discard(s->job);
-        charl__snapshot_fini(&s->snapshot);
+        charl__state_fini(&s->snapshot);
         charl__text_fini(&s->warnings);
         charl_free(s->resolved);
         charl_free(s->path);

@@ -28,6 +28,7 @@ typedef struct member {
     float weight[COLUMNS + 1], loss; /* with the head behind it */
     bool lost;
     const char *optimizer;   /* NULL: adamw */
+    charl_packing state;     /* of the optimizer */
     const char *load, *save; /* the state of the training, from and to this file; NULL: not */
     int first, steps;        /* the first step, and how many; 0: STEPS */
     bool has_steps, ema;     /* step parameters; a moving average, as with load, save and steps */
@@ -322,6 +323,7 @@ static charl_status train(member *m)
     charl_var *loss[MAX_PASSES];
 
     m->options.ctx = m;
+    config.state = m->state;
     config.grad_clip = m->split ? 0.0F : 0.5F;
     config.ema_decay = m->load || m->save || m->steps || m->ema ? 0.9 : 0.0;
     CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, &m->options, &dp));
@@ -577,15 +579,18 @@ static void test_training_continues(void **state)
         int from, to; /* ranks */
         bool shards[2];
         int split;
-    } cases[] = {{1, 1, {false, false}, 0}, {2, 3, {false, false}, 0}, {3, 2, {true, false}, 0},
-                 {1, 2, {false, true}, 0},  {2, 1, {true, false}, 0},  {2, 2, {false, false}, 2}};
+        charl_packing state;
+    } cases[] = {{1, 1, {false, false}, 0, CHARL_PACKING_F32}, {2, 3, {false, false}, 0, CHARL_PACKING_INT8},
+                 {3, 2, {true, false}, 0, CHARL_PACKING_F32},  {1, 2, {false, true}, 0, CHARL_PACKING_BF16},
+                 {2, 1, {true, false}, 0, CHARL_PACKING_BF16}, {2, 2, {false, false}, 2, CHARL_PACKING_F32}};
     char *dir = charl_test_tempdir();
     const char *path = charl_test_path(dir, "state.h5");
 
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         member whole[MOST], m[MOST];
-        member all = {.options = {sizeof all.options}, .work = train_once, .split = cases[k].split};
+        member all = {
+            .options = {sizeof all.options}, .work = train_once, .split = cases[k].split, .state = cases[k].state};
 
         all.steps = 2 * STEPS;
         run_as(1, &all, whole);

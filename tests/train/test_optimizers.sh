@@ -52,7 +52,7 @@ says 1 "model/bn1.bias"
 says 1 "model/fc1.weight"
 expect 5 "trained again" ranks 1 cnn.ini train.max_steps=4 run.output_dir=frozen
 says 1 "conv1.weight was frozen when it was written"
-says 1 "hint: leave train.freeze as it was"
+says 1 "hint: leave train.freeze, .* as they were"
 expect 0 "without momentum" ranks 1 mlp.ini -q optimizer.type=sgd optimizer.momentum=0 train.max_steps=2 run.output_dir=plain
 expect 5 "with momentum" ranks 1 mlp.ini -q optimizer.type=sgd optimizer.momentum=0.9 train.max_steps=4 run.output_dir=plain
 says 1 "has no /optim/momentum_buffer: it was written by an optimizer without this state"

@@ -1,0 +1,85 @@
+#ifndef CHARL_PARALLEL_STATE_H
+#define CHARL_PARALLEL_STATE_H
+/** The state of a training as tensors of a checkpoint: a list of what they are and where their values lie, filled by the trainer
+ *  (train/snapshot.c) and for loops of a program (parallel/training.c); one function that copies them to the host, and one that loads them.
+ *
+ *      charl__state s = {.keeps = true};
+ *      CHARL_TRY_CLEANUP(charl__state_add_params(&s, NULL, params));
+ *      CHARL_TRY_CLEANUP(charl__state_add_optimizer(&s, NULL, optimizer, dp));
+ *      CHARL_TRY_CLEANUP(charl__state_copy(&s, CHARL_OK)); // s.tensor [s.n]
+ *
+ *  All ranks add the same items.
+ */
+#include "charl/checkpoint.h"
+#include "charl/training.h"
+#include "dist/consensus.h"
+#include "optim/optimizer.h"
+
+typedef struct charl__state_item {
+    /* where the values lie: a parameter, a state of an optimizer, its moving average, its steps, its norms, its loss scale, or memory */
+    enum {
+        CHARL__STATE_PARAM,
+        CHARL__STATE_OPTIMIZER,
+        CHARL__STATE_AVERAGE,
+        CHARL__STATE_COUNTS,
+        CHARL__STATE_NORMS,
+        CHARL__STATE_SCALE,
+        CHARL__STATE_MEMORY
+    } kind;
+    char group[64], *name;
+    charl_dtype dtype; /* as it lies there: states of optimizers are packed on their way into the file */
+    charl_shape shape;
+    bool is_divided; /* among the ranks of dp: each has ranges of it. Else every rank has all of it */
+    charl_param *param;
+    charl_optimizer *optimizer;
+    int k; /* of an optimizer's states; the moving average comes after them */
+    charl_data_parallel *dp;
+    void *memory;
+} charl__state_item;
+
+typedef struct charl__state {
+    charl__state_item *item;         /* [n] */
+    charl_checkpoint_tensor *tensor; /* [n], once they are copied, with names of the items */
+    uint32_t *crc;                   /* [n] with `sums`: of each tensor, to compare with other ranks */
+    int64_t n;
+    unsigned char *block; /* the values */
+    size_t used;
+    bool keeps; /* set before: keep the values. With neither this nor `sums` nothing is read, but for what is divided */
+    bool sums;  /* set before: checksums */
+    bool apart; /* set before: frozen weights that the base has are left to it */
+} charl__state;
+
+/** Parameters and their running statistics; `prefix` and a dot come before their names, NULL: nothing. Local. Errors: ERR_NOMEM. */
+charl_status charl__state_add_params(charl__state *s, const char *prefix, charl_params *set) CHARL_MUST_CHECK;
+/** Norms, moving average and states of an optimizer, and all of them; what is not there is left out. dp: NULL or of the same set. */
+charl_status charl__state_add_norms(charl__state *s, const char *prefix, charl_optimizer *o) CHARL_MUST_CHECK;
+charl_status charl__state_add_average(charl__state *s, const char *prefix, charl_optimizer *o,
+                                      charl_data_parallel *dp) CHARL_MUST_CHECK;
+charl_status charl__state_add_states(charl__state *s, const char *prefix, charl_optimizer *o,
+                                     charl_data_parallel *dp) CHARL_MUST_CHECK;
+charl_status charl__state_add_optimizer(charl__state *s, const char *prefix, charl_optimizer *o,
+                                        charl_data_parallel *dp) CHARL_MUST_CHECK;
+/** Its steps and its loss scale, which a trainer has in /state. */
+charl_status charl__state_add_counts(charl__state *s, const char *prefix, charl_optimizer *o,
+                                     charl_data_parallel *dp) CHARL_MUST_CHECK;
+charl_status charl__state_add_value(charl__state *s, const charl_training_value *v) CHARL_MUST_CHECK;
+
+/** Copy the values to the host, after `mine`, the status so far. What is divided gets to rank 0 only. Blocks. Collective and agreed where something
+ *  is divided, else Local. Errors: `mine`; ERR_NOMEM, ERR_DEVICE, ERR_COMM. */
+charl_status charl__state_copy(charl__state *s, charl_status mine) CHARL_MUST_CHECK;
+/** Leave frozen weights to the base in a state that has been copied with all values. Local. */
+void charl__state_leave_base(charl__state *s);
+/** Add the checksum of every tensor, or of those of one group, to what ranks compare; `form` has all of a fact but label and value. Local.
+ *  Errors: ERR_NOMEM. */
+charl_status charl__state_facts(const charl__state *s, const char *group, const charl__fact *form,
+                                charl__consensus *facts) CHARL_MUST_CHECK;
+
+/** Read the items from a checkpoint, check their values, and with `takes` change the training to them. A state that is packed is read whatever
+ *  the optimizer keeps its own in. Blocks. Local. Errors: ERR_CHECKPOINT  one is missing, damaged, of another type or shape, or has values that no
+ *  training has; ERR_NOMEM, ERR_DEVICE. */
+charl_status charl__state_load(const charl__state *s, charl_checkpoint_reader *r, const char *path,
+                               bool takes) CHARL_MUST_CHECK;
+
+void charl__state_fini(charl__state *s); /* {0} is a no-op */
+
+#endif
