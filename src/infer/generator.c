@@ -49,7 +49,8 @@ typedef struct sequence {
 
 struct charl_generator {
     charl__owner owner;     /* during a call */
-    charl__session session; /* without a data set */
+    charl__session session; /* without a data set, or another's */
+    bool borrows;           /* session and tokenizer are another's */
     charl_generate_options o;
     char *checkpoint;
     bool loaded;                /* the weights */
@@ -98,8 +99,10 @@ void charl_generator_close(charl_generator *g)
     for (int64_t i = 0; g->sequences && i < g->count; i++) {
         charl_free(g->sequences[i].tokens);
     }
-    charl__session_fini(&g->session);
-    charl_tokenizer_destroy(g->tokenizer);
+    if (!g->borrows) {
+        charl__session_fini(&g->session);
+        charl_tokenizer_destroy(g->tokenizer);
+    }
     charl_free(g->sequences);
     charl_free(g->record);
     charl_free(g->penalized);
@@ -160,6 +163,14 @@ static int64_t rows_for(const charl_generator *g, int64_t n)
     return rows < g->window ? rows : g->window;
 }
 
+static charl_status measure_vocabulary(charl_generator *g)
+{
+    g->vocab = g->tokenizer ? charl_tokenizer_get_vocab(g->tokenizer) : g->classes;
+    g->width = charl__config_vocab(g->session.config, g->classes);
+    CHARL_TRY(charl__alloc_array(g->vocab, sizeof *g->seen, &g->seen));
+    return charl__alloc_array(g->width, sizeof *g->penalized, &g->penalized);
+}
+
 static charl_status read_vocabulary(charl_generator *g)
 {
     if (!g->o.tokenizer && !charl_checkpoint_get_schema(g->session.reader)) {
@@ -167,10 +178,7 @@ static charl_status read_vocabulary(charl_generator *g)
     } else {
         CHARL_TRY(charl__session_find_tokenizer(&g->session, g->o.tokenizer, &g->tokenizer, &g->classes));
     }
-    g->vocab = g->tokenizer ? charl_tokenizer_get_vocab(g->tokenizer) : g->classes;
-    g->width = charl__config_vocab(g->session.config, g->classes);
-    CHARL_TRY(charl__alloc_array(g->vocab, sizeof *g->seen, &g->seen));
-    return charl__alloc_array(g->width, sizeof *g->penalized, &g->penalized);
+    return measure_vocabulary(g);
 }
 
 /* Refuse a gpt with another vocabulary before anything is built. */
@@ -327,6 +335,31 @@ charl_status charl_generator_open(const charl_config *config, const char *checkp
     options = options ? options : &none;
     CHARL_TRY_CLEANUP(charl__generator_open(config, checkpoint, options, &g));
     CHARL_TRY_CLEANUP(charl__generator_build(g, options->batch > 0 ? options->batch : 1, 1, g->window));
+    *out = g;
+    g = NULL;
+cleanup:
+    charl_generator_close(g);
+    return st;
+}
+
+charl_status charl__generator_borrow(const charl__session *session, const charl_generate_options *options,
+                                     charl_generator **out)
+{
+    charl_status st = CHARL_OK;
+    charl_generator *g = NULL;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *g, &g));
+    charl__owner_init(&g->owner);
+    g->borrows = g->loaded = true;
+    g->session = *session;
+    g->tokenizer = session->schema->tokenizer;
+    g->classes = session->data.classes;
+    g->window = session->data.x_shape.dim[0];
+    g->o = *options;
+    g->o.no_cache = true;
+    CHARL_TRY_CLEANUP(measure_vocabulary(g));
+    CHARL_TRY_CLEANUP(charl__generator_build(g, 1, g->window, 0));
     *out = g;
     g = NULL;
 cleanup:

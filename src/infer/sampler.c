@@ -1,28 +1,19 @@
-/* Samples of text during training. One graph over one window, whose rows behind the text are seen by none of it: each token costs the window,
- * which is little beside the evaluation before it, and needs no cache of keys and values. The graph is there for a sample only: between
- * them it would take memory, and the parameters may move. */
+/* Samples of text during training: a generator over the session, without a cache. Its graph is there for a sample only: between samples it would take
+ * memory, and the parameters may move. Each token costs the window, which is little beside the evaluation before it. */
 #include "infer/sampler.h"
 
 #include <string.h>
 
-#include "autograd/graph.h"
-#include "autograd/op.h"
 #include "base/alloc.h"
+#include "base/error.h"
 #include "base/text/utf8.h"
-#include "charl/tokenizer.h"
-#include "config/config_rows.h"
-#include "infer/sample.h"
-#include "task/task.h"
+#include "infer/generator.h"
 
 struct charl__sampler {
     const charl__session *session; /* borrowed */
     charl_generate_options options;
-    charl_graph *g;
-    charl_var *x, *logits;
-    int64_t rows, vocab, width; /* tokens of the window, of the tokenizer; logits of a token */
-    int32_t *tokens, *window;   /* [n_prompt + sample_tokens]; [rows] */
+    int32_t *prompt;
     int64_t n_prompt;
-    float *row; /* [width] */
     char *text;
 };
 
@@ -38,38 +29,12 @@ static charl_status check(const charl__session *session)
     return CHARL_OK;
 }
 
-/* The model over one window. */
-static charl_status build(charl__sampler *s)
-{
-    const charl__session *session = s->session;
-    const charl_shape shape = {2, {1, s->rows}};
-    charl_shape out;
-
-    CHARL_TRY(charl_graph_create(session->dev, NULL, &s->g));
-    charl_graph_set_training(s->g, false);
-    charl_graph_set_precision(s->g, charl__task_precision(session->config));
-    s->x = charl_input(s->g, "tokens", CHARL_I32, shape, CHARL_REPLICATED);
-    s->logits = charl__as_dtype(
-        s->g, charl__task_build_model(session->config, session->model, session->params, s->g, s->x), CHARL_F32);
-    charl_graph_keep(s->g, s->logits);
-    CHARL_TRY(charl_graph_status(s->g));
-    out = charl_var_get_type(s->logits).shape;
-    CHARL_REQUIRE(out.ndim == 3 && out.dim[1] == s->rows && out.dim[2] == s->width, CHARL_ERR_CONFIG,
-                  "eval.sample_prompt needs a model that predicts the next token at every position");
-    return charl_graph_compile(s->g);
-}
-
-static void discard(charl__sampler *s)
-{
-    charl_graph_destroy(s->g);
-    s->g = NULL;
-}
-
 charl_status charl__sampler_create(const charl__session *session, uint64_t seed, charl__sampler **out)
 {
     charl_status st = CHARL_OK;
     const charl_config *config = session->config;
     const char *prompt = config->eval.sample_prompt;
+    charl_generator *g = NULL;
     charl__sampler *s = NULL;
 
     *out = NULL;
@@ -78,20 +43,15 @@ charl_status charl__sampler_create(const charl__session *session, uint64_t seed,
     s->session = session;
     s->options = (charl_generate_options){sizeof(charl_generate_options), .tokens = config->eval.sample_tokens,
                                           .temperature = config->eval.sample_temperature, .top_p = 1.0, .seed = seed};
-    s->vocab = charl_tokenizer_get_vocab(session->schema->tokenizer);
-    s->width = charl__config_vocab(config, session->data.classes);
-    s->rows = session->data.x_shape.dim[0];
     CHARL_TRY_CLEANUP(charl__error_in(
-        charl_tokenizer_encode(session->schema->tokenizer, prompt, strlen(prompt), true, &s->tokens, &s->n_prompt),
+        charl_tokenizer_encode(session->schema->tokenizer, prompt, strlen(prompt), true, &s->prompt, &s->n_prompt),
         CHARL_ERR_DATA, "eval.sample_prompt: "));
-    CHARL_TRY_CLEANUP(charl__realloc((size_t)(s->n_prompt + s->options.tokens) * sizeof *s->tokens, &s->tokens));
-    CHARL_TRY_CLEANUP(charl__alloc_array(s->rows, sizeof *s->window, &s->window));
-    CHARL_TRY_CLEANUP(charl__alloc_array(s->width, sizeof *s->row, &s->row));
-    CHARL_TRY_CLEANUP(build(s)); /* errors are told before the training */
-    discard(s);
+    CHARL_TRY_CLEANUP(charl__error_in(charl__generator_borrow(session, &s->options, &g), CHARL_ERR_CONFIG,
+                                      "eval.sample_prompt: ")); /* told before the training */
     *out = s;
     s = NULL;
 cleanup:
+    charl_generator_close(g);
     charl__sampler_destroy(s);
     return st;
 }
@@ -99,43 +59,21 @@ cleanup:
 void charl__sampler_destroy(charl__sampler *s)
 {
     if (s) {
-        discard(s);
-        charl_free(s->tokens);
-        charl_free(s->window);
-        charl_free(s->row);
+        charl_free(s->prompt);
         charl_free(s->text);
         charl_free(s);
     }
 }
 
-/* Logits of the token behind the first n. */
-static charl_status predict(charl__sampler *s, int64_t n)
+/* Tokens after the prompt. */
+static charl_status draw(const charl__sampler *s, charl_generator *g, void (*progress)(void *context), void *context)
 {
-    const int64_t held = n < s->rows ? n : s->rows;
-    const charl_tensor *all;
+    CHARL_TRY(charl_generator_put(g, 0, s->prompt, s->n_prompt));
+    for (int64_t i = 0; i < s->options.tokens; i++) {
+        int32_t token;
+        const charl_status st = charl_generator_next(g, &token);
 
-    memset(s->window, 0, (size_t)s->rows * sizeof *s->window);
-    memcpy(s->window, s->tokens + n - held, (size_t)held * sizeof *s->window);
-    CHARL_TRY(charl_tensor_write(charl_var_get_tensor(s->x), s->window, (size_t)s->rows * sizeof *s->window));
-    CHARL_TRY(charl_graph_run(s->g));
-    all = charl_var_get_tensor(s->logits);
-    return charl__buffer_read(CHARL_QUEUE_COMPUTE, all->buffer,
-                              (size_t)(all->offset + (held - 1) * s->width) * sizeof(float), s->row,
-                              (size_t)s->width * sizeof *s->row, true);
-}
-
-/* Tokens after the prompt. *n: all. */
-static charl_status draw(charl__sampler *s, void (*progress)(void *context), void *context, int64_t *n)
-{
-    const charl_tokenizer *tokenizer = s->session->schema->tokenizer;
-
-    *n = s->n_prompt;
-    for (int64_t i = 0; i < s->options.tokens; i++, (*n)++) {
-        charl_status st;
-
-        CHARL_TRY(predict(s, *n));
-        st = charl__sample(&s->options, s->row, s->vocab, (uint64_t)i, &s->tokens[*n]);
-        if (st == CHARL_ERR_NONFINITE || (st == CHARL_OK && charl__sample_ends_text(tokenizer, s->tokens[*n]))) {
+        if (st == CHARL_ERR_NONFINITE || (st == CHARL_OK && token < 0)) {
             break;
         }
         CHARL_TRY(st);
@@ -147,17 +85,20 @@ static charl_status draw(charl__sampler *s, void (*progress)(void *context), voi
 charl_status charl__sampler_run(charl__sampler *s, void (*progress)(void *context), void *context, const char **text)
 {
     charl_status st = CHARL_OK;
+    charl_generator *g = NULL;
+    const int32_t *tokens;
     int64_t n;
     size_t bytes;
 
     charl_free(s->text);
     s->text = NULL;
-    CHARL_TRY_CLEANUP(build(s));
-    CHARL_TRY_CLEANUP(draw(s, progress, context, &n));
-    CHARL_TRY_CLEANUP(charl_tokenizer_decode(s->session->schema->tokenizer, s->tokens, n, &s->text, &bytes));
+    CHARL_TRY_CLEANUP(charl__generator_borrow(s->session, &s->options, &g));
+    CHARL_TRY_CLEANUP(draw(s, g, progress, context));
+    tokens = charl_generator_get_tokens(g, 0, &n);
+    CHARL_TRY_CLEANUP(charl_tokenizer_decode(s->session->schema->tokenizer, tokens, n, &s->text, &bytes));
     charl__utf8_make_visible(s->text);
     *text = s->text;
 cleanup:
-    discard(s);
+    charl_generator_close(g);
     return st;
 }
