@@ -364,12 +364,57 @@ static void a_pair_has_the_bits_of_two(void **state)
     charl_assert_same_bits(got, want, ALL);
 }
 
+/* A small product before one that a device with few compute units computes in other tiles, for which work-groups have as many work-items: one launch
+ * of both would leave most of the second out. */
+static void products_in_unlike_tiles_are_right(void **state)
+{
+    enum { SMALL = 48, WIDE = 200, DEPTH = 8 };
+    static const int64_t n[] = {SMALL, WIDE};
+    static float x[WIDE * DEPTH], want[WIDE * WIDE], got[WIDE * WIDE];
+    charl_tensor *in[2], *out[2];
+    charl__recording *r;
+
+    (void)state;
+    charl_test_fill(x, WIDE * DEPTH, -1.0F, 1.0F, 4);
+    for (int i = 0; i < 2; i++) {
+        in[i] = place(x, n[i] * DEPTH, CHARL_F32, 0);
+        out[i] = place(NULL, n[i] * n[i], CHARL_F32, 0);
+    }
+    charl_assert_ok(charl__record_begin(dev, &r));
+    for (int i = 0; i < 2; i++) {
+        charl_assert_ok(charl__gemm_enqueue(dev, &(charl__gemm){.a = in[i],
+                                                                .b = in[i],
+                                                                .out = out[i],
+                                                                .m = n[i],
+                                                                .n = n[i],
+                                                                .k = DEPTH,
+                                                                .b_kind = CHARL_GEMM_TRANSPOSED,
+                                                                .form = CHARL_GEMM_LOCAL_SMALL}));
+    }
+    charl_assert_ok(charl__record_end(dev, CHARL_OK));
+    charl_assert_ok(charl__recording_replay(r, 0, charl__recording_count(r)));
+    for (int i = 0; i < 2; i++) {
+        for (int64_t e = 0; e < n[i] * n[i]; e++) {
+            want[e] = 0.0F;
+            for (int k = 0; k < DEPTH; k++) {
+                want[e] = fmaf(x[e / n[i] * DEPTH + k], x[e % n[i] * DEPTH + k], want[e]);
+            }
+        }
+        fetch(out[i], n[i] * n[i], 0, got);
+        charl_assert_same_bits(got, want, n[i] * n[i]);
+        charl_tensor_release(in[i]);
+        charl_tensor_release(out[i]);
+    }
+    charl__recording_destroy(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(epilogues_are_separate_kernels),
         cmocka_unit_test(refuses_epilogues_of_integers),
         cmocka_unit_test(a_pair_has_the_bits_of_two),
+        cmocka_unit_test(products_in_unlike_tiles_are_right),
     };
 
     return charl_test_on_device(tests, &dev);
