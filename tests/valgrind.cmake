@@ -5,7 +5,7 @@ if(NOT CHARL_SANITIZE)
     config/test_config.c config/test_config_messages.c config/test_config_run.c
     infer/test_prediction_writer.c train/test_metrics.c train/test_rundir.c)
   # These only repeat the same code over much data.
-  list(FILTER programs EXCLUDE REGEX "test_(rng|hash|order|checkpoint_average|checkpoint_crash|checkpoint_damage|checkpoint_power)[a-z_]*\\.c$")
+  list(FILTER programs EXCLUDE REGEX "test_(numeric|order|checkpoint_average|checkpoint_damage|checkpoint_power)[a-z_]*\\.c$")
   foreach(program IN LISTS programs)
     string(REGEX REPLACE "^(.*)/test_(.*)\\.c$" "\\2" name ${program})
     if(VALGRIND)

@@ -233,6 +233,186 @@ static void graphs_that_are_refused(void **state)
     charl_model_destroy(model);
 }
 
+/* softmax(gelu(x @ weight^T + bias)), with a loss beside it that the export must not see. */
+static charl_var *classifier(charl_graph *g, charl_params *params)
+{
+    charl_var *x = charl_input(g, "x", CHARL_F32, (charl_shape){2, {2, 3}}, CHARL_BATCHED);
+    charl_var *y = charl_input(g, "y", CHARL_I32, (charl_shape){1, {2}}, CHARL_BATCHED);
+    charl_var *w = charl_parameter(g, charl_params_find(params, "fc.weight"));
+    charl_var *b = charl_parameter(g, charl_params_find(params, "fc.bias"));
+    charl_var *h = charl_gelu(g, charl_linear(g, x, w, b), true);
+
+    charl_cross_entropy(g, h, y, NULL, NULL);
+    return charl_softmax(g, h);
+}
+
+/* A set with the parameters of a classifier, which have memory: a graph over them was compiled. */
+static charl_params *classifier_params(charl_device *dev)
+{
+    charl_params *params = NULL;
+    charl_graph *g = NULL;
+
+    charl_assert_ok(charl_params_create(&params));
+    for (int i = 0; i < 2; i++) {
+        charl_param *p;
+        const charl_param_spec spec = {
+            .name = i ? "fc.bias" : "fc.weight", .shape = {2 - i, {4, 3}}, .trainable = true};
+
+        charl_assert_ok(charl_params_add(params, &spec, &p));
+    }
+    charl_assert_ok(charl_graph_create(dev, NULL, &g));
+    charl_graph_keep(g, classifier(g, params));
+    charl_assert_ok(charl_graph_compile(g));
+    charl_assert_ok(charl_params_initialize(params, 1));
+    charl_graph_destroy(g);
+    return params;
+}
+
+static charl_graph *inference_graph(void)
+{
+    charl_graph *g = NULL;
+
+    charl_assert_ok(charl_graph_create(NULL, NULL, &g));
+    charl_graph_set_training(g, false);
+    return g;
+}
+
+static charl_status export_classifier(void *ctx)
+{
+    charl_graph *g = NULL;
+    charl_var *y;
+    charl_status st = charl_graph_create(NULL, NULL, &g);
+
+    if (st == CHARL_OK) {
+        charl_graph_set_training(g, false);
+        y = classifier(g, ctx);
+        st = charl_graph_status(g);
+        st = st == CHARL_OK ? charl_export_onnx(g, &y, 1, NULL, in_dir("c.onnx")) : st;
+    }
+    charl_graph_destroy(g);
+    return st;
+}
+
+static bool holds(const unsigned char *data, size_t bytes, const char *part)
+{
+    const size_t n = strlen(part);
+
+    for (size_t i = 0; i + n <= bytes; i++) {
+        if (memcmp(data + i, part, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the output depends on is exported, the same bytes each time, and nothing is left when something fails. */
+static void a_part_of_a_graph_is_exported(void **state)
+{
+    charl_device *dev = NULL;
+    charl_params *params;
+    unsigned char *a, *b;
+    size_t n, m;
+
+    (void)state;
+    charl_assert_ok(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &dev));
+    params = classifier_params(dev);
+    charl_assert_ok(export_classifier(params));
+    a = read_file(in_dir("c.onnx"), &n);
+    assert_true(charl_test_fail_every_acquisition(export_classifier, params) > 10);
+    b = read_file(in_dir("c.onnx"), &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+    assert_true(holds(a, n, "fc.weight") && holds(a, n, "Gemm") && holds(a, n, "Softmax"));
+    assert_false(holds(a, n, "cross_entropy"));
+    free(a);
+    free(b);
+    charl_params_destroy(params);
+    charl_device_close(dev);
+}
+
+static void refuse(charl_graph *g, charl_var *output, charl_status code, const char *message)
+{
+    charl_assert_status(charl_export_onnx(g, &output, 1, NULL, in_dir("x.onnx")), code);
+    charl_assert_message(message);
+    assert_null(fopen(in_dir("x.onnx"), "rb"));
+    charl_graph_destroy(g);
+}
+
+static void what_onnx_cannot_express_is_refused(void **state)
+{
+    const charl_shape rows = {2, {2, 3}};
+    charl_graph *g = inference_graph();
+    charl_var *x = charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED);
+
+    (void)state;
+    charl_graph_scope_begin(g, "count");
+    x = charl_top_k_correct(g, x, charl_input(g, "y", CHARL_I32, (charl_shape){1, {2}}, CHARL_BATCHED), 2);
+    charl_graph_scope_end(g);
+    refuse(g, x, CHARL_ERR_CONFIG, "ONNX: count.top_k_correct: operator top_k_correct cannot be exported");
+
+    g = inference_graph();
+    x = charl_cast(g, charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED), CHARL_U8);
+    refuse(g, x, CHARL_ERR_CONFIG, "ONNX: cast: only casts to f32 can be exported");
+
+    g = inference_graph();
+    x = charl_cast(g, charl_input(g, "x", CHARL_BF16, rows, CHARL_BATCHED), CHARL_F32);
+    refuse(g, x, CHARL_ERR_CONFIG, "ONNX: x: element type bf16 cannot be exported");
+
+    g = inference_graph(); /* the graph's own error */
+    x = charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED);
+    charl_matmul(g, x, x, false, false);
+    refuse(g, x, CHARL_ERR_SHAPE, "matmul");
+
+    g = inference_graph();
+    charl_graph_keep(g, charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED));
+    charl_assert_status(charl_graph_compile(g), CHARL_ERR_INVALID);
+    charl_assert_message("a graph without a device cannot be compiled");
+    charl_graph_destroy(g);
+}
+
+/* Values are known by their names in the file. */
+static void names_mean_one_value(void **state)
+{
+    const charl_shape rows = {2, {2, 3}};
+    const charl_onnx_options x_twice = {sizeof x_twice, .output_names = (const char *const[]){"x"}},
+                             y_twice = {sizeof y_twice, .output_names = (const char *const[]){"y", "y"}};
+    charl_device *dev = NULL;
+    charl_params *first, *second;
+    charl_graph *g = inference_graph();
+    charl_var *x, *y[2];
+
+    (void)state;
+    charl_assert_ok(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &dev));
+    first = classifier_params(dev);
+    second = classifier_params(dev);
+    x = charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED);
+    x = charl_add(g, charl_linear(g, x, charl_parameter(g, charl_params_find(first, "fc.weight")), NULL),
+                  charl_linear(g, x, charl_parameter(g, charl_params_find(second, "fc.weight")), NULL));
+    refuse(
+        g, x, CHARL_ERR_CONFIG,
+        "ONNX: two values of the graph are called fc.weight; HINT give inputs, outputs and the parameters of each set "
+        "names of their own");
+
+    g = inference_graph();
+    x = charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED);
+    refuse(g, charl_add(g, x, charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED)), CHARL_ERR_CONFIG,
+           "two values of the graph are called x");
+
+    g = inference_graph();
+    x = charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED);
+    y[0] = charl_relu(g, x);
+    y[1] = charl_tanh(g, x);
+    charl_assert_status(charl_export_onnx(g, y, 1, &x_twice, in_dir("x.onnx")), CHARL_ERR_CONFIG);
+    charl_assert_message("two values of the graph are called x");
+    charl_assert_status(charl_export_onnx(g, y, 2, &y_twice, in_dir("x.onnx")), CHARL_ERR_CONFIG);
+    charl_assert_message("two outputs are called y");
+    assert_null(fopen(in_dir("x.onnx"), "rb"));
+    charl_graph_destroy(g);
+    charl_params_destroy(first);
+    charl_params_destroy(second);
+    charl_device_close(dev);
+}
+
 /* A gpt as a folder of transformers; one without adapters has none for peft. */
 static void folders(void **state)
 {
@@ -258,6 +438,9 @@ int main(void)
         cmocka_unit_test(safetensors_hold_the_weights),
         cmocka_unit_test(graphs_in_code_are_those_of_configurations),
         cmocka_unit_test(graphs_that_are_refused),
+        cmocka_unit_test(a_part_of_a_graph_is_exported),
+        cmocka_unit_test(what_onnx_cannot_express_is_refused),
+        cmocka_unit_test(names_mean_one_value),
         cmocka_unit_test(folders),
     };
 

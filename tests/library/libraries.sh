@@ -121,6 +121,40 @@ expect 0 "parameters saved and loaded" ./weights
 says 1 "^saved, 2 loaded"
 says 1 "^ERR_CONFIG: config_text .*-lcharl-train"
 
+# Samples that are image files are refused by a program that cannot decode them.
+cat >rows.c <<'END'
+#include <charl/charl.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    charl_dataset *data = NULL;
+    const charl_status st = argc == 2 ? charl_dataset_open(argv[1], NULL, &data) : CHARL_ERR_INVALID;
+
+    puts(st == CHARL_OK ? "opened" : charl_error_message());
+    charl_dataset_close(data);
+    return st != CHARL_OK;
+}
+END
+# shellcheck disable=SC2046,SC2086
+expect 0 "a program that opens a dataset" cc -std=c11 $flags rows.c -o rows $(pkg-config --cflags --libs charl)
+mkdir -p images/a images/b
+for class in a b; do
+    /usr/bin/python3 - images/$class/1.png <<'PY'
+import struct, sys, zlib
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+with open(sys.argv[1], "wb") as f:
+    f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress((b"\0" + bytes(4)) * 4)) + chunk(b"IEND", b""))
+PY
+done
+expect 0 "images in the dataset" "$bin/charl" data import images images --size 4 -o stored.h5
+expect 0 "a dataset that holds its images" ./rows stored.h5
+says 1 "^opened"
+expect 0 "images in their files" "$bin/charl" data import images images --size 4 --link -o linked.h5
+expect 1 "a dataset of image files without libcharl-train" ./rows linked.h5
+says 1 "linked.h5: /train/x is in image files, which libcharl-train reads; HINT link the program with it"
+
 # libcharl of another version under the same name.
 mkdir other
 ours=$(sed -n 's/^#define CHARL_VERSION "\(.*\)"/\1/p' "$build/include/charl/version.h")

@@ -101,6 +101,19 @@ cleanup:
     return st;
 }
 
+/* A name means one value of those before `end` and this one. */
+static charl_status check_name(const walk *w, const char *name, int end)
+{
+    for (int i = 0; i < end; i++) {
+        CHARL_REQUIRE(
+            !w->name[i] || strcmp(w->name[i], name) != 0, CHARL_ERR_CONFIG,
+            "ONNX: two values of the graph are called %s; HINT give inputs, outputs and the parameters of each "
+            "set names of their own",
+            name);
+    }
+    return CHARL_OK;
+}
+
 /* Name every var that is needed; declare those that no node computes. */
 static charl_status put_leaves(walk *w)
 {
@@ -118,6 +131,7 @@ static charl_status put_leaves(walk *w)
         } else if (v->node && v != v->node->out[0]) {
             snprintf(text, sizeof text, "%s/out%d", v->node->name, v->id);
         }
+        CHARL_TRY(check_name(w, text, i));
         CHARL_TRY(charl__strdup(text, &name));
         w->name[v->id] = name;
         if (v->leaf == CHARL_LEAF_INPUT) {
@@ -213,6 +227,11 @@ static charl_status put_graph(walk *w)
     for (int i = 0; i < w->e->n_outputs; i++) {
         const charl__onnx_node n = {.x = &w->x};
 
+        CHARL_TRY(check_name(w, w->e->output_names[i], w->g->vars.count));
+        for (int k = 0; k < i; k++) {
+            CHARL_REQUIRE(strcmp(w->e->output_names[k], w->e->output_names[i]) != 0, CHARL_ERR_CONFIG,
+                          "ONNX: two outputs are called %s", w->e->output_names[i]);
+        }
         charl__onnx_op(&n, "Identity", w->name[w->e->outputs[i]->id], NULL, w->e->output_names[i]);
         CHARL_TRY(w->x.status);
         CHARL_TRY(put_value(&w->x.graph, ONNX_GRAPH_OUTPUT, w->e->output_names[i], w->e->outputs[i]));
