@@ -54,8 +54,8 @@
  *          check(charl_data_parallel_step(dp, optimizer, 1e-3F));
  *      }
  *
- *  With options.balance some steps are measured. When slices in proportion to the ranks' speed would make a step at
- *  least 10 % shorter, the graphs are built again for them:
+ *  With options.balance some steps are measured. If slices in proportion to the ranks' speed would make a step at
+ *  least 10 % shorter, the graphs are rebuilt for them:
  *
  *      bool divides;
  *
@@ -98,8 +98,8 @@ typedef struct charl_data_parallel_options {
     bool shard_optimizer;
     /* measure steps, for charl_data_parallel_balance */
     bool balance;
-    /* for charl_data_parallel_audit; NULL: none. Write the rows of `slices`, of the step that is audited, to the inputs
-     * of graph `graph`, as before a pass */
+    /* for charl_data_parallel_audit; NULL: no audits. Writes the rows of `slices` in the audited step to the inputs of
+     * graph `graph`, as before a pass */
     charl_status (*rows)(void *ctx, int graph, const charl_slices *slices);
     void *ctx; /* of rows */
 } charl_data_parallel_options;
@@ -110,11 +110,11 @@ typedef struct charl_data_parallel_pass {
     charl_slices slices; /* the inputs of that graph must hold the rows of these slices */
 } charl_data_parallel_pass;
 
-/** What audits have found. */
+/** Results of the audits so far. */
 typedef struct charl_data_parallel_audits {
-    int64_t count;  /* audits in which all ranks agreed */
-    double seconds; /* that audits have taken on this rank */
-    int suspect;    /* the one rank that the last audit has named; -1: none, or several */
+    int64_t count;  /* number of audits in which all ranks agreed */
+    double seconds; /* time of all audits on this rank */
+    int suspect;    /* rank that the last audit named; -1: none, or several */
 } charl_data_parallel_audits;
 
 /** Create the object and plan the steps of this rank, which has the slices `mine`. options may be NULL. comm is
@@ -165,31 +165,30 @@ charl_status charl_data_parallel_compile_evaluation(charl_data_parallel *dp, cha
  *  Errors: ERR_INVALID  not compiled, or out of order; ERR_COMM, ERR_DEVICE. */
 charl_status charl_data_parallel_run(charl_data_parallel *dp, int i) CHARL_MUST_CHECK;
 
-/** Audit the next step. Call it between two steps, after charl_optimizer_begin where there are step parameters
- *  (charl/steps.h) and before the rows of the step are written: it asks options.rows for those of other ranks.
- *  charl_data_parallel_reduce compares. No bit of the training changes.
+/** Audit the next step. Call it between two steps, after charl_optimizer_begin if there are step parameters
+ *  (charl/steps.h) and before the rows of the step are written, because options.rows writes the rows of other ranks to
+ *  the inputs. charl_data_parallel_reduce compares the results. No bit of the training changes.
  *
- *  Compared are the parameters, the gradients that two ranks have computed of the same slices, the losses that are
- *  kept, the gradients before they are sent, and their sums. Where two ranks differ, a third one decides; of two ranks
- *  both are named. A single rank computes its own slices twice. The devices must compute the same bits
- *  (docs/exactness.md).
+ *  The audit compares the parameters, the gradients and kept losses that two ranks computed of the same slices, the
+ *  gradients before they are sent, and their sums. If two ranks differ, a third one decides; with two ranks the message
+ *  names both. A single rank computes its own slices twice. The devices must compute the same bits (docs/exactness.md).
  *
  *  Blocks. Collective. Cost: one more run of the graphs, two with batch norm on several ranks; the step reads
  *  parameters, gradients and their sums back to the host.
  *  Errors: ERR_INVALID  no options.rows, or in the middle of a step
- *          those of options.rows; ERR_COMM, ERR_DEVICE */
+ *          the status of options.rows; ERR_COMM, ERR_DEVICE */
 charl_status charl_data_parallel_audit(charl_data_parallel *dp) CHARL_MUST_CHECK;
-/** Audits so far. Local. */
+/** Results of the audits so far. Local. */
 charl_data_parallel_audits charl_data_parallel_get_audits(const charl_data_parallel *dp);
 
-/** Between two steps, with options.balance: *divides, whether charl_data_parallel_divide should give the ranks other
- *  slices. Of five measured steps the median counts; they wait for the device. Blocks when all are measured, else
- *  Async. Collective. Errors: ERR_COMM. */
+/** Decide, between two steps and with options.balance, whether charl_data_parallel_divide should change the slices of
+ *  the ranks: *divides. The decision uses the median of five measured steps, which wait for the device. Blocks once all
+ *  five are measured, otherwise Async. Collective. Errors: ERR_COMM. */
 charl_status charl_data_parallel_balance(charl_data_parallel *dp, bool *divides) CHARL_MUST_CHECK;
 
-/** Take the slices that charl_data_parallel_balance has decided on. The graphs have been destroyed, also those of
- *  evaluations; parameters and optimizers stay. The state is that before charl_data_parallel_compile: create graphs for
- *  charl_data_parallel_get_slices and compile them.
+/** Change to the slices that charl_data_parallel_balance decided on. Destroy all graphs before, also evaluation graphs,
+ *  and keep parameters and optimizers. Afterwards create graphs for charl_data_parallel_get_slices and compile them
+ *  with charl_data_parallel_compile.
  *
  *  Blocks. Collective. Errors: ERR_INVALID  there is nothing to divide; ERR_COMM, ERR_DEVICE, ERR_NOMEM. */
 charl_status charl_data_parallel_divide(charl_data_parallel *dp) CHARL_MUST_CHECK;
@@ -198,8 +197,8 @@ charl_status charl_data_parallel_divide(charl_data_parallel *dp) CHARL_MUST_CHEC
  *  charl_param_read_gradient, sees the sums of the gradients over the global batch. charl_data_parallel_step calls it
  *  unless you have. Blocks. Collective.
  *  Errors: ERR_INVALID  passes are missing; ERR_COMM with the rank that died or fell silent; ERR_DEVICE
- *          ERR_AUDIT    an audit has found ranks that differ; the message names them. Every rank gets the same status,
- *                       and the parameters are those before the step */
+ *          ERR_AUDIT    an audit found ranks that differ, which the message names. Every rank gets the same status, and
+ *                       the parameters are unchanged */
 charl_status charl_data_parallel_reduce(charl_data_parallel *dp) CHARL_MUST_CHECK;
 
 /** Update the parameters: charl_data_parallel_reduce, charl_optimizer_step and, with a sharded optimizer, the exchange
