@@ -385,12 +385,12 @@ static error_t parse_size(int64_t *out, const char *option, const char *value)
     return charl__cli_parse_key(option, value, &(charl_key){.kind = CHARL_KEY_SIZE, .range = "[4,8589934592]"}, out);
 }
 
-static error_t take_min(void *input, const char *option, const char *value)
+static error_t parse_min(void *input, const char *option, const char *value)
 {
     return parse_size(&((bench_options *)input)->min, option, value);
 }
 
-static error_t take_max(void *input, const char *option, const char *value)
+static error_t parse_max(void *input, const char *option, const char *value)
 {
     return parse_size(&((bench_options *)input)->max, option, value);
 }
@@ -398,9 +398,9 @@ static error_t take_max(void *input, const char *option, const char *value)
 int charl__bench_allreduce_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_option options[] = {
-        {"min", 0, "BYTES", "Smallest size, as 4096, 64K, 25M or 1G (default: 4K)", 0, .take = take_min},
+        {"min", 0, "BYTES", "Smallest size, as 4096, 64K, 25M or 1G (default: 4K)", 0, .take = parse_min},
         {"max", 0, "BYTES", "Largest size (default: 512M); sizes that do not fit in memory are left out", 0,
-         .take = take_max},
+         .take = parse_max},
         {"step", 0, "FACTOR", "Factor from one size to the next (default: 4)", 0,
          CHARL__CLI_INT(bench_options, step, 2, 1024)},
         {"repeat", 'r', "N", "Repetitions, of which the median counts (default: 20)", 0,

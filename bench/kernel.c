@@ -209,14 +209,14 @@ static charl_status measure_all(session *r, charl_device *dev)
     return CHARL_OK;
 }
 
-static error_t take_dtype(void *input, const char *option, const char *value)
+static error_t parse_dtype(void *input, const char *option, const char *value)
 {
     session *r = input;
 
     return charl__cli_parse_dtype(option, value, &r->dtype, &r->tf32);
 }
 
-static error_t take_shape(void *input, const char *option, const char *value)
+static error_t parse_shape(void *input, const char *option, const char *value)
 {
     session *r = input;
 
@@ -237,12 +237,12 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
         "Type of the operands; tf32: f32, as with device.allow_tf32 (default: bf16 on a GPU with "
         "tensor cores for it, else f32)",
         0,
-        .take = take_dtype};
+        .take = parse_dtype};
     const charl__cli_option options[] = {
         {"device", 'd', "SELECT", "auto, gpu, cpu, a number, pci:ADDRESS, name:TEXT or platform:TEXT (`charl devices`)",
          0, CHARL__CLI_TEXT(session, select)},
         {"shape", 's', kind->shapes->extents, "Time this shape; may be repeated (default: several)", 0,
-         .take = take_shape},
+         .take = parse_shape},
         {"repeat", 'r', "N", "Samples, of which the median counts (default: 9)", 0,
          CHARL__CLI_INT(session, repeats, 1, 10000)},
         {"ms", 'm', "N", "Length of a sample (default: 40)", 0, CHARL__CLI_INT(session, ms, 1, 60000)},

@@ -67,8 +67,7 @@ charl_var *charl__graph_cache_at(charl_graph *g)
 }
 
 /* The k-th layer's tensor, made at its first use. */
-static charl_status take_layer(charl__kv_cache *c, int k, charl_dtype dtype, const charl_shape *shape,
-                               charl_tensor **out)
+static charl_status layer_at(charl__kv_cache *c, int k, charl_dtype dtype, const charl_shape *shape, charl_tensor **out)
 {
     charl_status st = CHARL_OK;
     charl_tensor *made = NULL;
@@ -94,7 +93,7 @@ charl_var *charl__graph_next_cache(charl_graph *g, int64_t width)
     charl_tensor *t = NULL;
     charl_var *v;
     char name[32];
-    const charl_status st = take_layer(g->cache, k, g->precision, &shape, &t);
+    const charl_status st = layer_at(g->cache, k, g->precision, &shape, &t);
 
     if (st != CHARL_OK) {
         return charl__graph_fail(g, st, "%s", charl_error_message());

@@ -23,7 +23,7 @@ typedef struct parse {
     void *input;
 } parse;
 
-static error_t take_operands(parse *p, int count, char **values)
+static error_t parse_operands(parse *p, int count, char **values)
 {
     charl__cli_operands *o = p->operands;
     int required = 0;
@@ -63,9 +63,9 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_ARG:
         return ARGP_ERR_UNKNOWN; /* all at once, next */
     case ARGP_KEY_ARGS:
-        return take_operands(p, state->argc - state->next, state->argv + state->next);
+        return parse_operands(p, state->argc - state->next, state->argv + state->next);
     case ARGP_KEY_NO_ARGS:
-        return take_operands(p, 0, NULL);
+        return parse_operands(p, 0, NULL);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -251,7 +251,7 @@ error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, 
     return charl__cli_parse_key(option, value, &(charl_key){.kind = CHARL_KEY_INT, .range = range}, out);
 }
 
-static error_t take_value(const charl__cli_option *o, const char *value, void *input)
+static error_t parse_value(const charl__cli_option *o, const char *value, void *input)
 {
     void *const field = (char *)input + o->at;
     char option[64];
@@ -310,7 +310,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
     for (int i = 0; p->options[i].name || p->options[i].help; i++) {
         if (!is_heading(&p->options[i]) && key == key_of(p->options, i)) {
-            return take_value(&p->options[i], arg, p->input);
+            return parse_value(&p->options[i], arg, p->input);
         }
     }
     return ARGP_ERR_UNKNOWN;

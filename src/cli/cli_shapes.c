@@ -48,7 +48,7 @@ const charl__cli_shape_kind charl__cli_products = {
     .extents = "MxNxK", .n_extents = 3, .form_at = form_at, .cpu = cpu, .gpu = gpu};
 
 /* An extent and the x after it. */
-static bool take_extent(const char **at, bool is_last, int64_t *out)
+static bool parse_extent(const char **at, bool is_last, int64_t *out)
 {
     char *end = NULL;
 
@@ -62,7 +62,7 @@ static bool take_extent(const char **at, bool is_last, int64_t *out)
 }
 
 /* The form after the extents: ":nt"; the first where none is given. */
-static bool take_form(const charl__cli_shape_kind *k, const char *at, int *out)
+static bool parse_form(const charl__cli_shape_kind *k, const char *at, int *out)
 {
     const char *name;
 
@@ -92,9 +92,9 @@ error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *optio
         return charl__cli_bad_option(option, value, "too many shapes in one run");
     }
     for (int i = 0; ok && i < k->n_extents; i++) {
-        ok = take_extent(&at, i + 1 == k->n_extents, &s->x[i]);
+        ok = parse_extent(&at, i + 1 == k->n_extents, &s->x[i]);
     }
-    if (!ok || !take_form(k, at, &s->form)) {
+    if (!ok || !parse_form(k, at, &s->form)) {
         int used = snprintf(want, sizeof want, "must be %s", k->extents);
 
         for (int i = 0; k->form_at && (name = k->form_at(i)) != NULL && used < (int)sizeof want; i++) {

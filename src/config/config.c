@@ -473,7 +473,7 @@ static charl_status apply_layer(loader *l, const item *it)
 
 /* ${name} is the value of run.name, so that is read first; "" is the file's name without its
  * ending. */
-static charl_status settle_name(loader *l)
+static charl_status resolve_name(loader *l)
 {
     bool alias;
     const charl__key *key = charl__key_find("run", "name", &alias);
@@ -505,7 +505,7 @@ static charl_status settle_name(loader *l)
 }
 
 /* Point to the settings of the types that are chosen. */
-static void settle_settings(charl_config *cfg)
+static void resolve_settings(charl_config *cfg)
 {
     const charl__chooser *c;
 
@@ -528,7 +528,7 @@ charl_status charl__config_choose_loss(const charl_config *cfg, const char *loss
     CHARL_TRY(charl__alloc(charl__config_schema()->bytes, &chosen));
     memcpy(chosen, cfg, charl__config_schema()->bytes);
     chosen->train.loss = loss;
-    settle_settings(chosen);
+    resolve_settings(chosen);
     CHARL_TRY(charl__config_check_loss(chosen, &mistakes, &text));
     CHARL_TRY(charl__mistakes_report(&mistakes));
     CHARL_TRY(charl__strdup(charl__text_string(&text), notes));
@@ -604,7 +604,7 @@ static charl_status apply_all(loader *l)
     bool alias;
     const charl__key *name = charl__key_find("run", "name", &alias);
 
-    CHARL_TRY(settle_name(l));
+    CHARL_TRY(resolve_name(l));
     for (int i = 0; i < l->schema->count; i++) {
         const charl__key *key = &l->schema->keys[i];
 
@@ -631,7 +631,7 @@ static charl_status apply_all(loader *l)
             }
         }
     }
-    settle_settings(l->cfg);
+    resolve_settings(l->cfg);
     CHARL_TRY(charl__config_check(l->cfg, &l->mistakes));
     if (!charl__mistakes_in(&l->mistakes, l->mistakes.count, "layer")) {
         CHARL_TRY(charl__config_expand_layers(l->cfg, &l->mistakes));

@@ -121,7 +121,7 @@ static charl_status adopt(const charl_model *m, const charl_key *k, unsigned cha
 }
 
 /* Check the settings of a layer, and make its strings the model's own. */
-static charl_status take_settings(const charl_model *m, charl__layer *l)
+static charl_status adopt_settings(const charl_model *m, charl__layer *l)
 {
     CHARL_TRY(charl__settings_check(&l->type->row, l->settings));
     for (int i = 0; i < l->type->row.n_keys; i++) {
@@ -173,7 +173,7 @@ charl_status charl_model_add_after(charl_model *m, const char *name, const char 
     if (l.type->row.settings_size) {
         memcpy(l.settings, config ? config : l.type->row.defaults, l.type->row.settings_size);
     }
-    st = take_settings(m, &l);
+    st = adopt_settings(m, &l);
     st = st == CHARL_OK ? connect(m, &l, inputs, n_inputs) : st;
     if (st != CHARL_OK) {
         charl__error_prefix("layer %s: ", name);

@@ -88,7 +88,7 @@ static charl_status check(const charl_optimizer_config *c)
 }
 
 /* The caller's settings need not live as long as the optimizer. */
-static charl_status take_config(charl_optimizer *o, const charl_optimizer_config *config)
+static charl_status copy_config(charl_optimizer *o, const charl_optimizer_config *config)
 {
     void *settings = NULL;
 
@@ -286,7 +286,7 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
     set->users++;
     o->next = set->optimizers;
     set->optimizers = o;
-    CHARL_TRY_CLEANUP(take_config(o, config));
+    CHARL_TRY_CLEANUP(copy_config(o, config));
     CHARL_TRY_CLEANUP(choose(o, config));
     o->steps = steps;
     if (!steps) {

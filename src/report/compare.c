@@ -361,7 +361,8 @@ static void sample_fini(sample *s)
     *s = (sample){0};
 }
 
-static charl_status take_sample(const charl__run_log *log, int n, const groups *g, int group, bool is_best, sample *s)
+static charl_status collect_sample(const charl__run_log *log, int n, const groups *g, int group, bool is_best,
+                                   sample *s)
 {
     CHARL_TRY(charl__alloc_array(n, sizeof(double), &s->of_first));
     CHARL_TRY(charl__alloc_array(n, sizeof(double), &s->of_group));
@@ -457,7 +458,7 @@ static charl_status put_group_comparison(const charl__run_log *log, int n, const
     }
     for (int row = 1; row < 3; row++) {
         sample_fini(&s);
-        CHARL_TRY_CLEANUP(take_sample(log, n, g, group, row == 1, &s));
+        CHARL_TRY_CLEANUP(collect_sample(log, n, g, group, row == 1, &s));
         charl__text_clear(&what);
         CHARL_TRY_CLEANUP(
             charl__text_printf(&what, "%s %s", row == 1 ? "best" : "final", charl__run_log_best(&log[0]).monitor));

@@ -65,7 +65,7 @@ static char *skip_blanks(char *p)
 
 /* A string that p is at the first quote of, ended in place. Returns what follows it, or NULL. Escapes stay: names and events that charl looks
  * for have none. */
-static char *take_string(char *p, const char **out)
+static char *parse_string(char *p, const char **out)
 {
     char *end = p + 1;
 
@@ -91,13 +91,13 @@ static char *skip_nested(char *p)
 
     do {
         depth += *p == '[' || *p == '{' ? 1 : *p == ']' || *p == '}' ? -1 : 0;
-        p = *p == '"' ? take_string(p, &ignored) : p + 1;
+        p = *p == '"' ? parse_string(p, &ignored) : p + 1;
     } while (p && *p && depth > 0);
     return depth == 0 ? p : NULL;
 }
 
 /* A value; arrays and objects are skipped and have none. Returns what follows it, or NULL. */
-static char *take_value(char *p, member *m, bool *has_value)
+static char *parse_value(char *p, member *m, bool *has_value)
 {
     static const struct {
         const char *word;
@@ -107,7 +107,7 @@ static char *take_value(char *p, member *m, bool *has_value)
 
     *has_value = true;
     if (*p == '"') {
-        return take_string(p, &m->text);
+        return parse_string(p, &m->text);
     }
     if (*p == '[' || *p == '{') {
         *has_value = false;
@@ -124,7 +124,7 @@ static char *take_value(char *p, member *m, bool *has_value)
 }
 
 /* The members of a flat object on a line, which is changed; how many, or -1 when it is none. */
-static int take_members(char *line, member out[MAX_FIELDS])
+static int parse_members(char *line, member out[MAX_FIELDS])
 {
     int n = 0;
     char *p = skip_blanks(line);
@@ -134,9 +134,9 @@ static int take_members(char *line, member out[MAX_FIELDS])
         member m = {.value = (double)NAN};
         bool has_value = false;
 
-        p = take_string(p, &m.name);
+        p = parse_string(p, &m.name);
         p = p ? skip_blanks(p) : NULL;
-        p = p && *p == ':' ? take_value(skip_blanks(p + 1), &m, &has_value) : NULL;
+        p = p && *p == ':' ? parse_value(skip_blanks(p + 1), &m, &has_value) : NULL;
         if (has_value && n < MAX_FIELDS) {
             out[n++] = m;
         }
@@ -265,7 +265,7 @@ static charl_status read_metrics(charl__run_log *log)
                           "log.formats contains jsonl",
                           log->path, strerror(errno));
     while (next_line(f, line)) {
-        const int n = take_members(line, m);
+        const int n = parse_members(line, m);
         const member *event = find_member(m, n, "event"), *step = find_member(m, n, "step"),
                      *seconds = find_member(m, n, "elapsed_s"), *bad = find_member(m, n, "nonfinite");
 

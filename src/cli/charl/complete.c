@@ -12,7 +12,7 @@ const char *charl__completion_shell(int i)
     return i >= 0 && (size_t)i < sizeof shells / sizeof shells[0] ? shells[i] : NULL;
 }
 
-static error_t take_shell(const charl__cli_operands *o, void *input)
+static error_t parse_shell(const charl__cli_operands *o, void *input)
 {
     const char *const scripts[] = {charl__completion_bash, charl__completion_zsh, charl__completion_fish};
 
@@ -33,7 +33,7 @@ int charl__completion_main(const char *path, int argc, char **argv)
         "Print the function with which a shell completes commands, options, keys and values. SHELL: bash, zsh or "
         "fish.\vAn installed charl is completed at once. Otherwise:\n  bash  eval \"$(charl completion bash)\"\n  zsh  "
         " eval \"$(charl completion zsh)\"\n  fish  charl completion fish | source"};
-    charl__cli_operands shell = {.names = {"SHELL"}, .take = take_shell};
+    charl__cli_operands shell = {.names = {"SHELL"}, .take = parse_shell};
     const char *script = "";
     const int code = charl__cli_parse(path, &syntax, &shell, argc, argv, &script);
 

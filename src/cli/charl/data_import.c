@@ -47,7 +47,7 @@ static const char *option_value(const charl_key *k, char *value)
 }
 
 /* The key of the importer that the option stands for. */
-static error_t take_key(void *input, const char *option, const char *value)
+static error_t parse_key(void *input, const char *option, const char *value)
 {
     import *o = input;
     const charl_key *k = o->importer->row.keys;
@@ -125,7 +125,7 @@ static int parse(import *o, const char *path, int argc, char **argv, charl__cli_
                                                     .value = option_value(k, words[i].value),
                                                     .help = k->help,
                                                     .group = 2,
-                                                    .take = take_key};
+                                                    .take = parse_key};
     }
     options[n_common + t->row.n_keys] = (charl__cli_option){0};
     snprintf(operands, sizeof operands, "%s -o OUT", t->files);

@@ -31,7 +31,7 @@ typedef struct generation {
     double first_s; /* when the first token was there */
 } generation;
 
-static error_t take_stop(void *input, const char *option, const char *value)
+static error_t parse_stop(void *input, const char *option, const char *value)
 {
     generation *g = input;
 
@@ -248,7 +248,7 @@ int charl__generate_main(const char *path, int argc, char **argv)
         {"repeat-penalty", 0, "X",
          "Make tokens of the context less probable: divide their positive logits by X (default 1: off)", 2,
          CHARL__CLI_NUMBER(generation, options.repetition_penalty, "[1,1000]")},
-        {"stop", 0, "TEXT", "End before TEXT; can be repeated", 1, .take = take_stop},
+        {"stop", 0, "TEXT", "End before TEXT; can be repeated", 1, .take = parse_stop},
         {"ignore-end", 0, NULL, "Continue past the end-of-text token, which otherwise ends the text", 1,
          CHARL__CLI_FLAG(generation, options.ignore_end)},
         {"seed", 0, "N", "Seed for sampling (default: run.seed)", 2, CHARL__CLI_INT(generation, seed, 0, INT64_MAX)},

@@ -14,7 +14,7 @@ typedef struct request {
 } request;
 
 /* "3x224x224" */
-static error_t take_input(void *input, const char *option, const char *value)
+static error_t parse_input(void *input, const char *option, const char *value)
 {
     request *r = input;
     charl_shape *out = &r->input.shape;
@@ -38,7 +38,7 @@ static error_t take_input(void *input, const char *option, const char *value)
     return charl__cli_bad_option(option, value, "must be the extents of a sample, at most 5 of them, as in 3x224x224");
 }
 
-static error_t take_tokens(void *input, const char *option, const char *value)
+static error_t parse_tokens(void *input, const char *option, const char *value)
 {
     request *r = input;
 
@@ -126,8 +126,8 @@ int charl__model_show_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_option options[] = {
         {"input", 'i', "SHAPE", "Shape of a sample, such as 3x224x224 (default: that of the data)", 0,
-         .take = take_input},
-        {"tokens", 0, "N", "A sample is N tokens", 0, .take = take_tokens},
+         .take = parse_input},
+        {"tokens", 0, "N", "A sample is N tokens", 0, .take = parse_tokens},
         {"outputs", 'n', "N", "With --input or --tokens: classes, values per target, or size of the vocabulary", 0,
          CHARL__CLI_INT(request, input.outputs, 1, INT64_MAX)},
         {"dot", 0, NULL, "Print the graph for Graphviz", 0, CHARL__CLI_FLAG(request, dot)},

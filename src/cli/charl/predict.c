@@ -24,14 +24,14 @@ typedef struct prediction {
     int64_t step;
 } prediction;
 
-static error_t take_separator(void *input, const char *option, const char *value)
+static error_t parse_separator(void *input, const char *option, const char *value)
 {
     prediction *p = input;
 
     return charl_csv_separator(value, &p->o.separator) ? 0 : charl__cli_bad_option(option, value, CHARL_CSV_SEPARATOR);
 }
 
-static error_t take_decimal(void *input, const char *option, const char *value)
+static error_t parse_decimal(void *input, const char *option, const char *value)
 {
     prediction *p = input;
     const bool comma = strcmp(value, "comma") == 0;
@@ -167,7 +167,7 @@ charl_status charl__prediction_name(const char *path)
 }
 
 /* Sort the operands after the model into overrides and data. */
-static charl_status take_operands(prediction *p, const charl__cli_operands *operands)
+static charl_status parse_operands(prediction *p, const charl__cli_operands *operands)
 {
     bool h5;
 
@@ -212,9 +212,9 @@ int charl__predict_main(const char *path, int argc, char **argv)
         {"id", 0, "COLUMN", "CSV: column that identifies rows (default: row number)", 2,
          CHARL__CLI_TEXT(prediction, o.id)},
         {"separator", 0, "C", "CSV: field separator; tab for tabs (default: auto, found in the first lines)", 2,
-         .take = take_separator},
+         .take = parse_separator},
         {"decimal", 0, "point|comma", "CSV: decimal sign of numbers (default: that of the training data)", 2,
-         .take = take_decimal},
+         .take = parse_decimal},
         {"split", 's', "NAME", "Dataset: val, train or test (default: val if it exists, otherwise train)", 2,
          CHARL__CLI_TEXT(prediction, o.split)},
         {"x", 'x', "NAME", "Name of the input array in an HDF5 file that charl did not write, e.g. /images", 2,
@@ -252,7 +252,7 @@ int charl__predict_main(const char *path, int argc, char **argv)
         return refuse_ranks(charl_launcher_size());
     }
     p.o.ctx = &p;
-    st = take_operands(&p, &operands);
+    st = parse_operands(&p, &operands);
     if (st == CHARL_OK) {
         st = charl__check_order(operands.values[0], p.paths, p.o.n_paths);
     }

@@ -13,7 +13,7 @@ typedef struct request {
     char recorded[1600], unproven[1600]; /* lists */
 } request;
 
-static error_t take_hash(void *input, const char *option, const char *value)
+static error_t parse_hash(void *input, const char *option, const char *value)
 {
     request *r = input;
 
@@ -140,7 +140,7 @@ int charl__verify_main(const char *path, int argc, char **argv)
         {"seed", 0, "S", "Draw the segments from seed S; without it, from the clock", 0,
          CHARL__CLI_INT(request, seed, 0, INT64_MAX)},
         {"hash", 0, "HASH", "Require that the last line of run.lock has this hash, which was published", 0,
-         .take = take_hash},
+         .take = parse_hash},
         {"device", 'd', "SELECT", "Device to use, as device.select has it (see `charl devices`)", 0,
          CHARL__CLI_TEXT(request, options.device)},
         {0}};

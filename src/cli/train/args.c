@@ -78,7 +78,7 @@ static error_t add_key(charl__train_args *a, const char *key, const char *value,
     return add_override(a, text, word, origin);
 }
 
-static error_t take_fast_dev_run(void *input, const char *option, const char *value)
+static error_t parse_fast_dev_run(void *input, const char *option, const char *value)
 {
     charl__train_args *a = input;
     int64_t n = 5;
@@ -108,7 +108,7 @@ bool charl__train_logs(const char *ranks, int rank)
 }
 
 /* "all", "0" or "1,4-7" */
-static error_t take_log_ranks(void *input, const char *option, const char *value)
+static error_t parse_log_ranks(void *input, const char *option, const char *value)
 {
     charl__train_args *a = input;
     const char *at = value;
@@ -136,7 +136,7 @@ static error_t take_log_ranks(void *input, const char *option, const char *value
 }
 
 /* "11-20", or "11" */
-static error_t take_trace_steps(void *input, const char *option, const char *value)
+static error_t parse_trace_steps(void *input, const char *option, const char *value)
 {
     charl__train_args *a = input;
     const char *last = value;
@@ -155,7 +155,7 @@ static error_t take_trace_steps(void *input, const char *option, const char *val
 }
 
 /* "6", or "2x3". */
-static error_t take_simulated(void *input, const char *option, const char *value)
+static error_t parse_simulated(void *input, const char *option, const char *value)
 {
     charl__train_args *a = input;
     char *end = NULL;
@@ -179,7 +179,7 @@ static error_t take_simulated(void *input, const char *option, const char *value
     return 0;
 }
 
-static error_t take_job(void *input, const char *option, const char *value)
+static error_t parse_job(void *input, const char *option, const char *value)
 {
     charl__train_args *a = input;
 
@@ -190,7 +190,7 @@ static error_t take_job(void *input, const char *option, const char *value)
 }
 
 /* CONFIG and overrides, in any order. */
-static error_t take_operands(const charl__cli_operands *o, void *input)
+static error_t parse_operands(const charl__cli_operands *o, void *input)
 {
     charl__train_args *a = input;
 
@@ -222,13 +222,13 @@ static error_t take_operands(const charl__cli_operands *o, void *input)
     return 0;
 }
 
-static error_t take_set(void *input, const char *option, const char *value)
+static error_t parse_set(void *input, const char *option, const char *value)
 {
     (void)option;
     return add_override(input, value, value, "--set");
 }
 
-static error_t take_key(void *input, const char *option, const char *value)
+static error_t parse_key(void *input, const char *option, const char *value)
 {
     static const char *const keys[][2] = {{"--output-dir", "run.output_dir"},
                                           {"--resume", "run.resume"},
@@ -246,7 +246,7 @@ static error_t take_key(void *input, const char *option, const char *value)
     return add_key(input, keys[i][1], value, keys[i][0]);
 }
 
-static error_t take_help_config(void *input, const char *option, const char *value)
+static error_t parse_help_config(void *input, const char *option, const char *value)
 {
     charl__train_args *a = input;
 
@@ -256,7 +256,7 @@ static error_t take_help_config(void *input, const char *option, const char *val
     return 0;
 }
 
-static error_t take_env(void *input, const char *option, const char *value)
+static error_t parse_env(void *input, const char *option, const char *value)
 {
     charl__train_args *a = input;
 
@@ -265,7 +265,7 @@ static error_t take_env(void *input, const char *option, const char *value)
     return !value || strcmp(value, "json") == 0 ? 0 : charl__cli_bad_option(option, value, "must be json");
 }
 
-static error_t take_trace(void *input, const char *option, const char *value)
+static error_t parse_trace(void *input, const char *option, const char *value)
 {
     charl__train_args *a = input;
 
@@ -276,13 +276,13 @@ static error_t take_trace(void *input, const char *option, const char *value)
 static const charl__cli_option options[] = {
     {.help = "Running", .group = 1},
     {"set", 's', "SECTION.KEY=VALUE",
-     "Override a key (same as SECTION.KEY=VALUE as an operand; repeatable, the last one wins)", 1, .take = take_set},
-    {"output-dir", 'o', "DIR", "Run directory (run.output_dir)", 1, .take = take_key},
+     "Override a key (same as SECTION.KEY=VALUE as an operand; repeatable, the last one wins)", 1, .take = parse_set},
+    {"output-dir", 'o', "DIR", "Run directory (run.output_dir)", 1, .take = parse_key},
     {"resume", 'r', "WHAT", "auto (default for WHAT), never, must, or a checkpoint or run directory (run.resume)", 1,
-     .take = take_key, .flags = OPTION_ARG_OPTIONAL},
+     .take = parse_key, .flags = OPTION_ARG_OPTIONAL},
     {"init-from", 0, "FILE",
      "Start from the weights of a checkpoint, a .safetensors file or a folder of them (init.from)", 1,
-     .take = take_key},
+     .take = parse_key},
     {"suspect", 0, "FILE", "For charl launch: write the host that an audit names into FILE", 1,
      CHARL__CLI_TEXT(charl__train_args, suspect), .flags = OPTION_HIDDEN},
     {"status-file", 0, "FILE",
@@ -295,45 +295,45 @@ static const charl__cli_option options[] = {
     {"job", 0, "NAME",
      "Name of a job that may start this command several times: --overwrite and run.resume=never or FILE count once per "
      "job, its other starts continue the run. charl launch and Slurm's jobs have names of their own",
-     1, .take = take_job},
+     1, .take = parse_job},
     {"spent", 0, "SECONDS", "For charl launch: what its earlier starts have taken of run.max_time", 1,
      CHARL__CLI_NUMBER(charl__train_args, spent_s, "[0,inf)"), .flags = OPTION_HIDDEN},
     {"max-time", 0, "[D-]HH:MM:SS",
      "Save a checkpoint and exit with status 75 after this time, but not before a step is done (run.max_time)", 1,
-     .take = take_key},
+     .take = parse_key},
     {.help = "Checking", .group = 2},
     {"dry-run", 'n', NULL, "Open the data, select devices, compile the model and print the plan, without training", 2,
      CHARL__CLI_FLAG(charl__train_args, dry_run)},
     {"fast-dev-run", 0, "N", "Run N (default 5) training and validation steps; write no files", 2,
-     .take = take_fast_dev_run, .flags = OPTION_ARG_OPTIONAL},
+     .take = parse_fast_dev_run, .flags = OPTION_ARG_OPTIONAL},
     {"overfit-batch", 0, NULL, "Train on the first batch only (the loss should approach 0); write no files", 2,
      CHARL__CLI_FLAG(charl__train_args, overfit_batch)},
     {"simulate-ranks", 0, "N",
      "Run N ranks as threads of this process on one device, bit-identical to N processes; "
      "2x4: 2 nodes of 4 ranks",
-     2, .take = take_simulated},
+     2, .take = parse_simulated},
     {"print-config", 0, NULL, "Print the effective configuration with the origin of each value", 2,
      CHARL__CLI_SET(charl__train_args, action, CHARL__TRAIN_PRINT_CONFIG)},
-    {"help-config", 0, "SECTION", "Describe all keys: type, default, meaning", 2, .take = take_help_config,
+    {"help-config", 0, "SECTION", "Describe all keys: type, default, meaning", 2, .take = parse_help_config,
      .flags = OPTION_ARG_OPTIONAL},
     {"list-devices", 0, NULL, "List OpenCL devices and their indices", 2,
      CHARL__CLI_SET(charl__train_args, action, CHARL__TRAIN_LIST_DEVICES)},
-    {"env", 0, "json", "Print versions, devices and environment (for bug reports)", 2, .take = take_env,
+    {"env", 0, "json", "Print versions, devices and environment (for bug reports)", 2, .take = parse_env,
      .flags = OPTION_ARG_OPTIONAL},
     {.help = "Output", .group = 3},
     {"log-ranks", 0, "RANKS",
      "Also log these ranks: all, or a list such as 1,4-7. Their lines go to the output, with the rank in front, and to "
      "train-rankN.log (default: 0)",
-     3, .take = take_log_ranks},
+     3, .take = parse_log_ranks},
     {"trace", 0, "FILE",
      "Write a time line of some steps for Perfetto: kernels, copies, all-reduce, input and host of all ranks (default: "
      "trace.json in the run "
      "directory)",
-     3, .take = take_trace, .flags = OPTION_ARG_OPTIONAL},
+     3, .take = parse_trace, .flags = OPTION_ARG_OPTIONAL},
     {"profile", 0, NULL, "Print the time of layers and kernels in some steps, next to the limits of the device", 3,
      CHARL__CLI_FLAG(charl__train_args, profile)},
     {"trace-steps", 0, "A-B", "Steps for --trace and --profile (default: ten steps after the first ten)", 3,
-     .take = take_trace_steps},
+     .take = parse_trace_steps},
     {"progress", 0, "auto|bar|plain|none", "How progress is shown", 3,
      CHARL__CLI_CHOICE(charl__train_args, progress, CHARL__PROGRESS_AUTO)},
     {"color", 0, "auto|never|always", "Colored output (default: auto; NO_COLOR is respected)", 3,
@@ -353,7 +353,7 @@ int charl__train_parse(int argc, char **argv, charl__train_args *out)
                 "the same result.\vExit status: 0 success, 1 internal error, 2 usage or configuration, 3 data, 4 "
                 "device, 5 checkpoint, 6 diverged, 7 rank lost, 8 disk, 9 an audit found wrong values, 75 stopped on "
                 "request (the same command continues)."};
-    charl__cli_operands operands = {.max = 1 + CHARL__MAX_OVERRIDES, .take = take_operands};
+    charl__cli_operands operands = {.max = 1 + CHARL__MAX_OVERRIDES, .take = parse_operands};
     char **words = NULL;
     int code;
 

@@ -123,7 +123,7 @@ static void announce(void)
     }
 }
 
-static void *take_signals(void *ctx)
+static void *handle_signals(void *ctx)
 {
     const sigset_t set = stop_signals();
     atomic_int *stop = ctx;
@@ -159,7 +159,7 @@ charl_status charl__train_watch_signals(atomic_int *stop, bool will_resume)
     pthread_t thread;
 
     atomic_store(&resumes, will_resume);
-    CHARL_REQUIRE(pthread_create(&thread, NULL, take_signals, stop) == 0, CHARL_ERR_NOMEM,
+    CHARL_REQUIRE(pthread_create(&thread, NULL, handle_signals, stop) == 0, CHARL_ERR_NOMEM,
                   "cannot start the signal thread");
     pthread_detach(thread);
     return CHARL_OK;

@@ -125,7 +125,7 @@ static void cut_comment(char *s)
 }
 
 /* Append a value, or a line of one, without comment and quotes; false after a mistake. */
-static bool take_value(reader *r, char *value)
+static bool parse_value(reader *r, char *value)
 {
     char *out = value;
     char *p;
@@ -164,7 +164,7 @@ static void bad_section(reader *r, const char *reason)
 }
 
 /* "[ layer   conv1 ]" -> "layer conv1", or a mistake. */
-static void take_section(reader *r, char *s)
+static void parse_section(reader *r, char *s)
 {
     char *close = strchr(s, ']');
     char *name;
@@ -204,7 +204,7 @@ static void take_section(reader *r, char *s)
     }
 }
 
-static void take_key(reader *r, char *s)
+static void parse_key(reader *r, char *s)
 {
     char *equals = strchr(s, '=');
     char *name;
@@ -227,7 +227,7 @@ static void take_key(reader *r, char *s)
             return;
         }
     }
-    if (!take_value(r, trim(equals + 1))) {
+    if (!parse_value(r, trim(equals + 1))) {
         return;
     }
     snprintf(r->key_name, sizeof r->key_name, "%s", name);
@@ -242,7 +242,7 @@ static bool looks_like_key(const char *s)
     return n > 0 && s[n + strspn(s + n, " \t")] == '=';
 }
 
-static void take_continuation(reader *r, char *s)
+static void parse_continuation(reader *r, char *s)
 {
     if (r->key == KEY_BAD) {
         return;
@@ -254,10 +254,10 @@ static void take_continuation(reader *r, char *s)
     if (r->value.length > 0) {
         keep(r, charl__text_append(&r->value, "\n", 1));
     }
-    take_value(r, s);
+    parse_value(r, s);
 }
 
-static void take_line(reader *r)
+static void parse_line(reader *r)
 {
     char *s = trim(r->buffer);
 
@@ -265,11 +265,11 @@ static void take_line(reader *r)
         return;
     }
     if (*s == '[') {
-        take_section(r, s);
+        parse_section(r, s);
     } else if (s > r->buffer && r->key != KEY_NONE) {
-        take_continuation(r, s);
+        parse_continuation(r, s);
     } else {
-        take_key(r, s);
+        parse_key(r, s);
     }
 }
 
@@ -284,7 +284,7 @@ charl_status charl__ini_parse(const char *text, size_t length, const charl__ini_
     }
     CHARL_TRY_CLEANUP(charl__alloc(CHARL__INI_LINE + 1, &r.buffer));
     while (r.st == CHARL_OK && next_line(&r)) {
-        take_line(&r);
+        parse_line(&r);
     }
     flush(&r);
     CHARL_TRY_CLEANUP(r.st);

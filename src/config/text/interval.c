@@ -10,7 +10,7 @@
 static const int64_t MAX_COUNT = 1000000000000; /* 1e12 */
 
 /* Digits at *p as a number of at most MAX_COUNT; false when there are none or too many. */
-static bool take_count(const char **p, int64_t *out)
+static bool parse_count(const char **p, int64_t *out)
 {
     int64_t v = 0;
 
@@ -51,7 +51,7 @@ bool charl__interval_parse(const char *text, charl__interval *out)
         *out = (charl__interval){CHARL__INTERVAL_OFF, 0};
         return true;
     }
-    if (!take_count(&p, &v.count)) {
+    if (!parse_count(&p, &v.count)) {
         return false;
     }
     while (*p == ' ') {
@@ -107,20 +107,20 @@ static bool parse_clock(const char *text, int64_t *out)
     int64_t hours = 0;
     int64_t part[2];
 
-    if (!take_count(&p, &hours)) {
+    if (!parse_count(&p, &hours)) {
         return false;
     }
     if (*p == '-') {
         p++;
         days = hours;
-        if (!take_count(&p, &hours) || hours > 23) {
+        if (!parse_count(&p, &hours) || hours > 23) {
             return false;
         }
     }
     for (int i = 0; i < 2; i++) {
         const char *start = p + 1;
 
-        if (*p++ != ':' || !take_count(&p, &part[i]) || p - start != 2 || part[i] > 59) {
+        if (*p++ != ':' || !parse_count(&p, &part[i]) || p - start != 2 || part[i] > 59) {
             return false;
         }
     }
@@ -134,7 +134,7 @@ bool charl__duration_parse(const char *text, double *seconds)
     int64_t v = 0;
 
     if (*text != '\0' && !parse_clock(text, &v)) {
-        if (!take_count(&p, &v) || unit_seconds(p) == 0) {
+        if (!parse_count(&p, &v) || unit_seconds(p) == 0) {
             return false;
         }
         v *= unit_seconds(p);

@@ -30,7 +30,7 @@ const char *charl_importer_name(int i)
 }
 
 /* The setting "KEY=VALUE" into `own`; *given: its key. */
-static charl_status take_setting(const charl_importer *t, const char *setting, void *own, int *given)
+static charl_status parse_setting(const charl_importer *t, const char *setting, void *own, int *given)
 {
     const size_t length = strcspn(setting, "=");
     char reason[CHARL_REASON_BYTES];
@@ -51,7 +51,7 @@ static charl_status take_setting(const charl_importer *t, const char *setting, v
                t->row.name, setting, t->row.name);
 }
 
-static charl_status take_settings(const charl_importer *t, const char *const *settings, void *own)
+static charl_status parse_settings(const charl_importer *t, const char *const *settings, void *own)
 {
     char reason[CHARL_REASON_BYTES];
     const char *key = "";
@@ -60,7 +60,7 @@ static charl_status take_settings(const charl_importer *t, const char *const *se
     for (; settings && *settings; settings++) {
         int i = 0;
 
-        CHARL_TRY(take_setting(t, *settings, own, &i));
+        CHARL_TRY(parse_setting(t, *settings, own, &i));
         given |= UINT64_C(1) << i;
     }
     for (int i = 0; i < t->row.n_keys; i++) {
@@ -89,7 +89,7 @@ charl_status charl_import(const char *format, const char *const *settings, const
     if (t->row.defaults) {
         memcpy(own, t->row.defaults, t->row.settings_size);
     }
-    CHARL_TRY(take_settings(t, settings, own));
+    CHARL_TRY(parse_settings(t, settings, own));
     CHARL_TRY(t->run(own, files, n, out, opt ? opt : &plain));
     return CHARL_OK;
 }

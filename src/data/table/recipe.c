@@ -202,7 +202,7 @@ static char *take(char **at)
     return field;
 }
 
-static bool take_one_of(char **at, const char *const *names, int n, int *out)
+static bool parse_one_of(char **at, const char *const *names, int n, int *out)
 {
     const char *field = take(at);
 
@@ -210,24 +210,24 @@ static bool take_one_of(char **at, const char *const *names, int n, int *out)
     return *out < n;
 }
 
-static bool take_bool(char **at, bool *out)
+static bool parse_bool(char **at, bool *out)
 {
     static const char *const names[] = {"0", "1"};
     int i = 0;
-    const bool good = take_one_of(at, names, 2, &i);
+    const bool good = parse_one_of(at, names, 2, &i);
 
     *out = i == 1;
     return good;
 }
 
-static bool take_number(char **at, double *out)
+static bool parse_number(char **at, double *out)
 {
     const char *field = take(at);
 
     return field && charl__parse_number(field, '.', out) && isfinite(*out);
 }
 
-static charl_status take_words(char **at, charl__recipe_column *c)
+static charl_status parse_words(char **at, charl__recipe_column *c)
 {
     for (const char *word; (word = take(at)) != NULL; c->n_words++) {
         CHARL_TRY(charl__grow(c->n_words, sizeof *c->words, &c->words));
@@ -255,7 +255,7 @@ static charl_status parse_column(char *line, charl__recipe_column *c, bool *good
     char *at = line;
     const char *name = NULL;
 
-    *good = take_one_of(&at, written, CHARL__COLUMN_KINDS + 1, &kind) && (name = take(&at)) != NULL;
+    *good = parse_one_of(&at, written, CHARL__COLUMN_KINDS + 1, &kind) && (name = take(&at)) != NULL;
     if (!*good) {
         return CHARL_OK;
     }
@@ -267,19 +267,19 @@ static charl_status parse_column(char *line, charl__recipe_column *c, bool *good
         *good = !at;
         return CHARL_OK;
     }
-    *good = take_one_of(&at, methods, CHARL__MISSING_METHODS, &method) && take_bool(&at, &c->flagged);
+    *good = parse_one_of(&at, methods, CHARL__MISSING_METHODS, &method) && parse_bool(&at, &c->flagged);
     c->missing = (charl__missing)method;
     if (kind == CHARL__COLUMN_WORDS) {
-        CHARL_TRY(take_words(&at, c));
+        CHARL_TRY(parse_words(&at, c));
         *good = *good && are_sorted(c);
         return CHARL_OK;
     }
     if (kind == CHARL__COLUMN_DATE) {
-        *good = *good && take_one_of(&at, orders, 4, &order) && take_bool(&at, &c->clock);
+        *good = *good && parse_one_of(&at, orders, 4, &order) && parse_bool(&at, &c->clock);
         c->order = (charl__dates)order;
     }
     for (int64_t k = 0; *good && k < charl__recipe_numbers(c); k++) {
-        *good = take_number(&at, &c->fill[k]);
+        *good = parse_number(&at, &c->fill[k]);
     }
     for (int i = 0; *good && unit && i < 2; i++) {
         const char *text = take(&at);

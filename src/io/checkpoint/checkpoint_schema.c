@@ -67,7 +67,7 @@ charl_status charl__ckpt_schema_tensors(const charl_data_schema *s, charl__text 
 
 /* The value of line "key value\n" at *at, which moves to the next line; NULL when there is no such
  * line. The line is cut off. */
-static char *take_line(char **at, const char *key)
+static char *next_line(char **at, const char *key)
 {
     const size_t length = strlen(key);
     char *line = *at, *end = strchr(line, '\n');
@@ -88,7 +88,7 @@ static charl_status parse_description(const char *path, char *text, charl_data_s
     char *value[KEYS], *end = NULL;
 
     for (int i = 0; i < KEYS; i++) {
-        value[i] = take_line(&text, keys[i]);
+        value[i] = next_line(&text, keys[i]);
         CHARL_REQUIRE(value[i], CHARL_ERR_CHECKPOINT, "%s: /schema/description lacks %s", path, keys[i]);
     }
     s->kind = charl__dataset_kind_of(value[0]);
