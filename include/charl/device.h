@@ -65,10 +65,11 @@ typedef struct charl_device_info {
 
 /** Progress of the compilation of kernels. A kernel is compiled when it is first needed, and takes
  *  from milliseconds (read from a cache) to seconds. Drivers compile either when a program is built (NVIDIA) or when a
- *  kernel is first launched (PoCL). */
+ *  kernel is first launched (PoCL). Where programs are kept in charl's cache, those that a graph needs are compiled by
+ *  several processes (CHARL_COMPILERS, docs/env.md), which end before the first run. */
 typedef struct charl_compile_progress {
     int done;            /* kernels compiled so far, or read from a cache */
-    int known;           /* kernels known to be needed; more may follow. 0: the driver does not compile at launch */
+    int known;           /* kernels known to be needed; those of later graphs follow. 0: not known yet */
     double seconds;      /* time spent so far */
     const char *current; /* the kernel that is compiled next; NULL: none */
 } charl_compile_progress;

@@ -17,6 +17,8 @@
     X(LOG, LEVEL, OWN, "messages of the library: error, warn, info or debug (default: warn)")                          \
     X(KERNEL_DIR, TEXT, SET, "read kernel sources from this directory instead of the built-in ones")                   \
     X(CACHE_DIR, TEXT, OWN, "directory of the compiled-kernel cache")                                                  \
+    X(COMPILERS, INTEGER, OWN,                                                                                         \
+      "processes that compile kernels beside a program, at most; 0: none (default: one for each core of a rank)")      \
     X(DUMP_KERNELS, TEXT, OWN, "write the final source of every specialised kernel to this directory")                 \
     X(DEVICE, TEXT, OWN, "device to use; overrides device.select")                                                     \
     X(DRIVER, TEXT, OWN, "driver to use: auto, opencl or nvidia; overrides device.driver")                             \

@@ -94,6 +94,9 @@ static charl_status create(charl_device *dev, void *host, size_t bytes, const ch
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *b, &b));
     CHARL_TRY_CLEANUP(charl__acquire(what));
     err = dev->driver->memory_create(dev, host, bytes, &b->mem);
+    if (err != 0 && charl__compilers_end(dev)) { /* which took some */
+        err = dev->driver->memory_create(dev, host, bytes, &b->mem);
+    }
     if (err != 0) {
         charl__drop();
         CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s: device buffer of %zu bytes: %s", what, bytes,

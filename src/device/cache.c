@@ -261,6 +261,14 @@ cleanup:
     return st;
 }
 
+bool charl__cache_has(const charl_device *dev, const char *key)
+{
+    char path[4096];
+
+    return dev->cache_dir && !dev->pocl_keeps &&
+           snprintf(path, sizeof path, "%s/%s.bin", dev->cache_dir, key) < (int)sizeof path && access(path, R_OK) == 0;
+}
+
 charl_status charl__cache_load(charl_device *dev, const char *key, const char *options, charl__driver_program **out)
 {
     charl_status st = CHARL_OK;
@@ -296,7 +304,7 @@ cleanup:
 
 /* One file for all programs: a program is the byte at the offset that its key names. Locks of open files, as ranks may be threads of
  * one process. The kernel releases them when their holder dies. */
-int charl__cache_lock(const charl_device *dev, const char *key)
+int charl__cache_lock(const charl_device *dev, const char *key, bool waits)
 {
     static const struct timespec pause = {.tv_nsec = 5000000};
     const double begun = charl__clock_s();
@@ -311,7 +319,7 @@ int charl__cache_lock(const charl_device *dev, const char *key)
     memcpy(digits, key, LOCK_DIGITS);
     byte.l_start = (off_t)strtoll(digits, NULL, 16);
     while (fd >= 0 && fcntl(fd, F_OFD_SETLK, &byte) != 0) {
-        if ((errno != EAGAIN && errno != EACCES) || charl__clock_s() - begun > LOCK_PATIENCE_S) {
+        if ((errno != EAGAIN && errno != EACCES) || !waits || charl__clock_s() - begun > LOCK_PATIENCE_S) {
             close(fd); /* a file system without locks, or a holder that is stopped */
             return -1;
         }

@@ -85,6 +85,7 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     dev->compiling = request->compiling;
     dev->compiling_ctx = request->compiling_ctx;
     dev->memory.capacity = capacity_of(&dev->info, sharers, request->memory_limit);
+    dev->local_size = request->local_size > 0 ? request->local_size : 1;
     charl__cache_know_pocl(dev);
     CHARL_TRY_CLEANUP(charl__cache_open(&dev->cache_dir));
     if (charl__env_is_on(CHARL_ENV_PROFILE)) {
@@ -108,6 +109,35 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     dev = NULL;
 cleanup:
     charl_device_close(dev);
+    return st;
+}
+
+charl_status charl__device_open_compiler(int index, const char *name, charl_driver driver, charl_device **out)
+{
+    charl_status st = CHARL_OK;
+    charl__found *all = NULL;
+    charl_device *dev = NULL;
+    int count = 0;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
+    CHARL_TRY_CLEANUP(charl__devices_find(all, &count));
+    CHARL_REQUIRE_CLEANUP(index < count && strcmp(all[index].info.name, name) == 0, CHARL_ERR_DEVICE,
+                          "device %d is not %s", index, name);
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *dev, &dev));
+    dev->refs = 1;
+    dev->found = all[index];
+    dev->info = dev->found.info;
+    CHARL_TRY_CLEANUP(charl__driver_choose(
+        &dev->found, &(charl_device_request){sizeof(charl_device_request), .driver = driver}, &dev->driver));
+    charl__cache_know_pocl(dev);
+    CHARL_TRY_CLEANUP(charl__cache_open(&dev->cache_dir));
+    CHARL_TRY_CLEANUP(dev->driver->open(dev, false));
+    dev->is_open = true;
+    *out = dev;
+    dev = NULL;
+cleanup:
+    charl_device_close(dev);
+    charl_free(all);
     return st;
 }
 
@@ -137,6 +167,7 @@ void charl__device_release(charl_device *dev)
     if (charl__workspace_release_one(dev)) {
         return; /* what it owned was the last that held it */
     }
+    (void)charl__compilers_end(dev);
     for (int q = 0; dev->is_open && q < CHARL_QUEUE_COUNT; q++) {
         dev->driver->finish(dev, (charl__queue)q);
     }

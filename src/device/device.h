@@ -300,6 +300,11 @@ void charl__launch_set_all(charl__launch *l, const charl__kernel_param *list);
  *  another operand (an OUT range equal to an IN range is allowed: elementwise in place). */
 charl_status charl__launch_enqueue(charl_device *dev, const charl__launch *l) CHARL_MUST_CHECK;
 
+/** Until end, launches do nothing but have their programs compiled ahead, many at once, by other processes. False: there are none, so nothing has
+ *  begun. */
+bool charl__launches_want_begin(charl_device *dev);
+void charl__launches_want_end(charl_device *dev);
+
 /** A launch that is repeated outside of recordings: its kernel is built now, and all arguments but the last n, which must not be buffers,
  *  are set once. Buffers, entry and label are borrowed. Errors: as charl__launch_enqueue. */
 charl_status charl__prepared_create(charl_device *dev, const charl__launch *l, int n,
@@ -312,7 +317,8 @@ void charl__prepared_destroy(charl__prepared *p); /* NULL is a no-op */
 /* Recordings: launches between begin and end are stored with kernel objects of their own and not executed. A recording retains its
  * buffers. */
 charl_status charl__record_begin(charl_device *dev, charl__recording **out) CHARL_MUST_CHECK;
-/** so_far: status of the code that recorded; returned if it is an error. Errors: ERR_KERNEL, ERR_DEVICE. */
+/** Launches get their kernels. so_far: status of the code that recorded; returned if it is an error. Errors, with the label of the launch:
+ *  ERR_KERNEL, ERR_DEVICE; ERR_INVALID  a kernel takes other arguments. */
 charl_status charl__record_end(charl_device *dev, charl_status so_far) CHARL_MUST_CHECK;
 int charl__recording_count(const charl__recording *r); /* launches so far: an index while recording */
 /** Note that launch i computes `flop` floating-point operations more than noted so far: for profiles. */

@@ -53,9 +53,12 @@ typedef struct charl__program {
     const char *source; /* see charl__launch */
     charl__sm90a sm90a;
     char key[CHARL__CACHE_KEY];
-    charl__driver_program *program;
-    charl__kernel *kernels;   /* those that direct launches share */
-    charl__variant *variants; /* PoCL: those that have been launched, or that recordings will launch */
+    char *common, *text,
+        *options; /* of the compiler, until it is loaded: the prelude, the file, and what the key must tell apart beside */
+    bool is_wanted;                 /* of dev->compilers */
+    charl__driver_program *program; /* NULL: not yet loaded */
+    charl__kernel *kernels;         /* those that direct launches share */
+    charl__variant *variants;       /* PoCL: those that have been launched, or that recordings will launch */
 } charl__program;
 
 struct charl__event {
@@ -98,9 +101,12 @@ struct charl_device {
     charl__recording *recording; /* in progress; borrowed */
     struct charl__tuning_db *tuning_db;
     char *cache_dir;                                  /* NULL: no disk cache */
+    struct charl__compilers *compilers;               /* NULL: none, or none any more */
+    int local_size;                                   /* ranks of the node; at least 1 */
     bool pocl, pocl_keeps;                            /* PoCL compiles; and has a cache of its own */
     int unflushed;                                    /* launches since the last flush of the compute queue */
     bool sync;                                        /* CHARL_SYNC: wait after every launch */
+    bool only_wants;                                  /* charl__launches_want_begin */
     bool skip_kernels;                                /* launches are checked and recorded, and that is all */
     struct charl__timing *timing;                     /* CHARL_PROFILE: time every launch; NULL: off */
     struct charl__tracing *tracing;                   /* request.traced; NULL: commands have no timestamps */
@@ -157,6 +163,9 @@ charl_status charl__device_select(const charl_device_info *info, int count, cons
                                   charl__pick *out) CHARL_MUST_CHECK;
 
 /* device.c */
+/** A device on which programs can be built, and that is all: number `index`, if it is called `name`. */
+charl_status charl__device_open_compiler(int index, const char *name, charl_driver driver,
+                                         charl_device **out) CHARL_MUST_CHECK;
 charl_device *charl__device_retain(charl_device *dev);
 void charl__device_release(charl_device *dev); /* NULL is a no-op */
 /** The host has waited for the device since `begin`. */
@@ -240,6 +249,10 @@ void charl__cuda_release(charl__cuda_block *b);
  */
 charl_status charl__program_get(charl_device *dev, const charl__launch *l, charl__program **out) CHARL_MUST_CHECK;
 void charl__programs_release(charl_device *dev);
+/** Have it compiled ahead, where that is possible: charl__program_get will be called. Errors: those of the parameters. */
+charl_status charl__program_want(charl_device *dev, const charl__launch *l) CHARL_MUST_CHECK;
+/** Put the program into the cache, unless it is there. Errors: ERR_KERNEL; ERR_DEVICE  another process compiles it. */
+charl_status charl__program_compile(charl_device *dev, const charl__program *p) CHARL_MUST_CHECK;
 /** A new kernel object. Owned; release with charl__kernel_release. */
 charl_status charl__kernel_create(charl_device *dev, const charl__program *p, const char *entry,
                                   charl__kernel *out) CHARL_MUST_CHECK;
@@ -251,6 +264,16 @@ charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char 
  *  which is what the caller is about to do; false when asked again. */
 charl_status charl__kernel_is_new(charl_device *dev, charl__program *p, const char *entry, const size_t local[3],
                                   bool *out) CHARL_MUST_CHECK;
+
+/* compilers.c: processes that compile programs ahead. Where there are none, these do nothing. */
+typedef struct charl__compilers charl__compilers;
+/** How many there may be. */
+int charl__compilers_most(const charl_device *dev);
+charl_status charl__compilers_want(charl_device *dev, charl__program *p) CHARL_MUST_CHECK;
+/** Until p is in the cache, or no process will compile it. */
+charl_status charl__compilers_wait(charl_device *dev, const charl__program *p) CHARL_MUST_CHECK;
+/** End them. False: there were none. */
+bool charl__compilers_end(charl_device *dev);
 
 /* compiling.c */
 /** Report that `what` is compiled next. Returns the time, for charl__compiling_end. */
@@ -276,12 +299,14 @@ FILE *charl__cache_file_open(const char *path);
  *  not. */
 FILE *charl__cache_file_create(const char *path);
 void charl__cache_key(const charl_device *dev, const char *const source[3], const char *options, char *key);
+/** Whether there is an entry, damaged or not. */
+bool charl__cache_has(const charl_device *dev, const char *key);
 /** NULL: not there or damaged. */
 charl_status charl__cache_load(charl_device *dev, const char *key, const char *options,
                                charl__driver_program **out) CHARL_MUST_CHECK;
 charl_status charl__cache_store(charl_device *dev, const char *key, charl__driver_program *program) CHARL_MUST_CHECK;
-/** Waits until no other rank or process compiles the program `key`. -1: there is no lock. */
-int charl__cache_lock(const charl_device *dev, const char *key);
+/** So that no other rank or process compiles the program `key`; if one does, it is waited for if `waits`. -1: there is no lock. */
+int charl__cache_lock(const charl_device *dev, const char *key, bool waits);
 void charl__cache_unlock(int lock);
 
 /* tuning_db.c */

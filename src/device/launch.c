@@ -227,7 +227,7 @@ static charl_status enqueue_first(charl_device *dev, const charl__ready *r)
     /* One rank compiles, the others find the result in PoCL's cache. What was enqueued before may wait for another rank, which may wait
      * for the lock, so it ends first; so may every kernel of the queue of the all-reduce. */
     if (dev->pocl_keeps && r->queue == CHARL_QUEUE_COMPUTE && dev->driver->finish(dev, r->queue) == 0) {
-        lock = charl__cache_lock(dev, r->program->key);
+        lock = charl__cache_lock(dev, r->program->key, true);
     }
     CHARL_TRY_CLEANUP(charl__ready_enqueue(dev, r));
     /* no wait of the steady state, so it is not counted */
@@ -288,6 +288,17 @@ charl_status charl__ready_init(const charl_device *dev, const charl__launch *l, 
     return CHARL_OK;
 }
 
+bool charl__launches_want_begin(charl_device *dev)
+{
+    dev->only_wants = charl__compilers_most(dev) > 0;
+    return dev->only_wants;
+}
+
+void charl__launches_want_end(charl_device *dev)
+{
+    dev->only_wants = false;
+}
+
 charl_status charl__launch_enqueue(charl_device *dev, const charl__launch *l)
 {
     charl__ready r;
@@ -296,6 +307,9 @@ charl_status charl__launch_enqueue(charl_device *dev, const charl__launch *l)
 
     if (l->global[0] == 0) {
         return CHARL_OK;
+    }
+    if (dev->only_wants) {
+        return charl__program_want(dev, l);
     }
     CHARL_TRY(charl__ready_init(dev, l, &r));
     if (dev->recording) {

@@ -250,33 +250,37 @@ static bool is_for_sm90a(const charl__program *p)
     return p->sm90a.shared_bytes > 0 || p->sm90a.min_blocks > 0;
 }
 
-/* From the cache, or built and put there: by one of the ranks that want it. options: what the key must tell apart beside the source. */
-static charl_status load_or_build(charl_device *dev, charl__program *p, const char *const source[3],
-                                  const char *options, charl__driver_program **out)
+/* Built, and put into the cache. */
+static charl_status build(charl_device *dev, const charl__program *p, charl__driver_program **out)
+{
+    const char *const source[3] = {p->defines, p->common, p->text};
+
+    if (is_for_sm90a(p)) {
+        CHARL_TRY(charl__sm90a_build(dev, p->file, source, &p->sm90a, out));
+    } else {
+        CHARL_TRY(dev->driver->program_build(dev, p->file, source, p->options, out));
+    }
+    dev->counters.programs_built++;
+    return charl__cache_store(dev, p->key, *out);
+}
+
+/* From the cache, or built: by one of the ranks that want it, or by a process that compiles. */
+static charl_status load_or_build(charl_device *dev, charl__program *p)
 {
     charl_status st = CHARL_OK;
-    const char *build_options = is_for_sm90a(p) ? "" : options;
+    const char *options = is_for_sm90a(p) ? "" : p->options;
     charl__driver_program *program = NULL;
     int lock = -1;
 
-    charl__cache_key(dev, source, options, p->key);
-    if (charl__env(CHARL_ENV_DUMP_KERNELS)) {
-        CHARL_TRY_CLEANUP(dump(p->file, p->key, source));
-    }
-    CHARL_TRY_CLEANUP(charl__cache_load(dev, p->key, build_options, &program));
-    if (!program && (lock = charl__cache_lock(dev, p->key)) >= 0) { /* the rank that held it may have built it */
-        CHARL_TRY_CLEANUP(charl__cache_load(dev, p->key, build_options, &program));
+    CHARL_TRY_CLEANUP(charl__compilers_wait(dev, p));
+    CHARL_TRY_CLEANUP(charl__cache_load(dev, p->key, options, &program));
+    if (!program && (lock = charl__cache_lock(dev, p->key, true)) >= 0) { /* the rank that held it may have built it */
+        CHARL_TRY_CLEANUP(charl__cache_load(dev, p->key, options, &program));
     }
     if (!program) {
-        if (is_for_sm90a(p)) {
-            CHARL_TRY_CLEANUP(charl__sm90a_build(dev, p->file, source, &p->sm90a, &program));
-        } else {
-            CHARL_TRY_CLEANUP(dev->driver->program_build(dev, p->file, source, options, &program));
-        }
-        dev->counters.programs_built++;
-        CHARL_TRY_CLEANUP(charl__cache_store(dev, p->key, program));
+        CHARL_TRY_CLEANUP(build(dev, p, &program));
     }
-    *out = program;
+    p->program = program;
     program = NULL;
 cleanup:
     charl__cache_unlock(lock);
@@ -286,12 +290,50 @@ cleanup:
     return st;
 }
 
-static charl_status load(charl_device *dev, const charl__launch *l, charl__program *p)
+charl_status charl__program_compile(charl_device *dev, const charl__program *p)
+{
+    charl_status st = CHARL_OK;
+    charl__driver_program *program = NULL;
+    const int lock = charl__cache_lock(dev, p->key, false);
+
+    CHARL_REQUIRE_CLEANUP(lock >= 0, CHARL_ERR_DEVICE, "another process compiles %s", p->file);
+    if (!charl__cache_has(dev, p->key)) {
+        CHARL_TRY_CLEANUP(build(dev, p, &program));
+    }
+cleanup:
+    charl__cache_unlock(lock);
+    if (program) {
+        dev->driver->program_release(dev, program);
+    }
+    return st;
+}
+
+static void forget_sources(charl__program *p)
+{
+    charl_free(p->common);
+    charl_free(p->text);
+    charl_free(p->options);
+    p->common = p->text = p->options = NULL;
+}
+
+static charl_status load(charl_device *dev, charl__program *p)
+{
+    charl_status st = CHARL_OK;
+    const double begun = charl__compiling_begin(dev, p->file);
+
+    st = load_or_build(dev, p);
+    charl__compiling_end(dev, begun, st == CHARL_OK && !dev->pocl);
+    CHARL_TRY(st);
+    forget_sources(p);
+    return CHARL_OK;
+}
+
+/* What the compiler gets, and the key. */
+static charl_status read_sources(charl_device *dev, const charl__launch *l, charl__program *p)
 {
     charl_status st = CHARL_OK;
     charl__text common = {0}, text = {0}, own = {0}, name = {0}, options = {0};
     const char *source[3] = {p->defines, NULL, NULL};
-    const double begun = charl__compiling_begin(dev, p->file);
 
     CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s.cl", p->file));
     CHARL_TRY_CLEANUP(read_prelude(&common));
@@ -315,9 +357,14 @@ static charl_status load(charl_device *dev, const charl__launch *l, charl__progr
         CHARL_TRY_CLEANUP(charl__text_printf(&options, "%s%s", options_of(dev),
                                              charl__env_is_on(CHARL_ENV_NO_OPTIMIZER) ? " -cl-opt-disable" : ""));
     }
-    CHARL_TRY_CLEANUP(load_or_build(dev, p, source, charl__text_string(&options), &p->program));
+    charl__cache_key(dev, source, charl__text_string(&options), p->key);
+    if (charl__env(CHARL_ENV_DUMP_KERNELS)) {
+        CHARL_TRY_CLEANUP(dump(p->file, p->key, source));
+    }
+    p->common = charl__text_steal(&common);
+    p->text = charl__text_steal(p->source ? &text : &own);
+    p->options = charl__text_steal(&options);
 cleanup:
-    charl__compiling_end(dev, begun, st == CHARL_OK && !dev->pocl);
     charl__text_fini(&options);
     charl__text_fini(&name);
     charl__text_fini(&own);
@@ -349,12 +396,14 @@ static void destroy(charl_device *dev, charl__program *p)
     if (p->program) {
         dev->driver->program_release(dev, p->program);
     }
+    forget_sources(p);
     charl_free(p->file);
     charl_free(p->defines);
     charl_free(p);
 }
 
-charl_status charl__program_get(charl_device *dev, const charl__launch *l, charl__program **out)
+/* The program of l, known to the device and perhaps not loaded. */
+static charl_status find_or_add(charl_device *dev, const charl__launch *l, charl__program **out)
 {
     charl_status st = CHARL_OK;
     charl__text text = {0};
@@ -380,15 +429,30 @@ charl_status charl__program_get(charl_device *dev, const charl__launch *l, charl
     p->source = l->source;
     CHARL_TRY_CLEANUP(charl__strdup(l->file, &p->file));
     CHARL_TRY_CLEANUP(charl__strdup(defines, &p->defines));
-    CHARL_TRY_CLEANUP(load(dev, l, p));
+    CHARL_TRY_CLEANUP(read_sources(dev, l, p));
     p->next = dev->programs;
     dev->programs = p;
+    dev->progress.known += !dev->pocl;
     *out = p;
     p = NULL;
 cleanup:
     destroy(dev, p);
     charl__text_fini(&text);
     return st;
+}
+
+charl_status charl__program_want(charl_device *dev, const charl__launch *l)
+{
+    charl__program *p = NULL;
+
+    CHARL_TRY(find_or_add(dev, l, &p));
+    return p->program ? CHARL_OK : charl__compilers_want(dev, p);
+}
+
+charl_status charl__program_get(charl_device *dev, const charl__launch *l, charl__program **out)
+{
+    CHARL_TRY(find_or_add(dev, l, out));
+    return (*out)->program ? CHARL_OK : load(dev, *out);
 }
 
 void charl__programs_release(charl_device *dev)

@@ -1,5 +1,6 @@
 /* Recordings: launches stored with kernel objects of their own, so that a replay allocates nothing and sets no arguments but positions
- * in the batch, where it is moved along it. */
+ * in the batch, where it is moved along it. They get their kernels when the recording ends: by then all programs that it needs are known, and
+ * other processes compile those that are missing (compilers.c). */
 #include <string.h>
 
 #include "base/text/text.h"
@@ -21,6 +22,12 @@ typedef struct graph {
 
 enum { GRAPH_LEAST = 2, GRAPHS_MOST = 256 };
 
+/* A launch with texts and structs of its own: the caller's may die first. Texts of pair_params are literals. */
+typedef struct kept {
+    charl__launch launch;
+    charl__text text; /* file, defines, names and texts of its parameters, NUL after each, and structs */
+} kept;
+
 struct charl__recording {
     charl_device *dev; /* retained */
     charl__ready *item;
@@ -32,10 +39,8 @@ struct charl__recording {
     int n_positions, moved; /* moved: slices */
     graph *graph;
     int n_graphs;
-    /* the launch recorded last, where another may join it and it has no kernel yet; else file is NULL */
-    charl__launch last;
-    charl__text last_text; /* defines and texts of its parameters, NUL after each */
-    bool is_marked;        /* after it */
+    kept *kept;               /* of each item, until the recording ends */
+    bool may_pair, is_marked; /* the launch recorded last may be part of a pair; and later ones form none with it */
 };
 
 static charl_status hold(charl__recording *rec, charl__buffer *b)
@@ -53,25 +58,19 @@ static charl_status hold(charl__recording *rec, charl__buffer *b)
 static charl_status grow(charl__recording *rec)
 {
     CHARL_TRY(charl__grow(rec->count, sizeof *rec->item, &rec->item));
+    CHARL_TRY(charl__grow(rec->count, sizeof *rec->kept, &rec->kept));
     return charl__grow(rec->count, sizeof(char *), &rec->text);
 }
 
-static void forget_last(charl__recording *rec)
+static charl_status keep_text(kept *k, const char *text)
 {
-    charl__text_fini(&rec->last_text);
-    rec->last = (charl__launch){.file = NULL};
-    rec->is_marked = false;
+    return text ? charl__text_append(&k->text, text, strlen(text) + 1) : CHARL_OK;
 }
 
-static charl_status keep_text(charl__recording *rec, const char *text)
-{
-    return text ? charl__text_append(&rec->last_text, text, strlen(text) + 1) : CHARL_OK;
-}
-
-static charl_status keep_structs(charl__recording *rec, const charl__launch *l)
+static charl_status keep_structs(kept *k, const charl__launch *l)
 {
     for (const charl__arg *a = l->args; a->kind != CHARL_ARG_END; a++) {
-        CHARL_TRY(a->kind == CHARL_ARG_STRUCT ? charl__text_append(&rec->last_text, a->data, a->size) : CHARL_OK);
+        CHARL_TRY(a->kind == CHARL_ARG_STRUCT ? charl__text_append(&k->text, a->data, a->size) : CHARL_OK);
     }
     return CHARL_OK;
 }
@@ -79,37 +78,41 @@ static charl_status keep_structs(charl__recording *rec, const charl__launch *l)
 /* The kept text at *at, which moves on; NULL where there was none. */
 static const char *next_text(const char **at, const char *text)
 {
-    const char *const kept = text ? *at : NULL;
+    const char *const own = text ? *at : NULL;
 
     *at += text ? strlen(text) + 1 : 0;
-    return kept;
+    return own;
 }
 
-/* The launch with texts and structs of its own: the caller's may die first. Texts of pair_params are literals. */
-static charl_status keep_last(charl__recording *rec, const charl__launch *l)
+/* text: its entry and label, of which it takes no copy. */
+static charl_status keep(kept *k, const charl__launch *l, const char *text)
 {
-    const char *text = rec->text[rec->count - 1], *at;
-    charl__kernel_param *const p = rec->last.params;
+    charl__kernel_param *const p = k->launch.params;
+    const char *at;
 
-    rec->last = *l;
-    CHARL_TRY(keep_text(rec, l->defines));
+    *k = (kept){.launch = *l};
+    CHARL_TRY(keep_text(k, l->file));
+    CHARL_TRY(keep_text(k, l->defines));
     for (int i = 0; p[i].name; i++) {
-        CHARL_TRY(keep_text(rec, p[i].text));
+        CHARL_TRY(keep_text(k, p[i].name));
+        CHARL_TRY(keep_text(k, p[i].text));
     }
-    CHARL_TRY(keep_structs(rec, l));
-    at = charl__text_string(&rec->last_text);
-    rec->last.defines = next_text(&at, l->defines);
+    CHARL_TRY(keep_structs(k, l));
+    at = charl__text_string(&k->text);
+    k->launch.file = next_text(&at, l->file);
+    k->launch.defines = next_text(&at, l->defines);
     for (int i = 0; p[i].name; i++) {
+        p[i].name = next_text(&at, p[i].name);
         p[i].text = next_text(&at, p[i].text);
     }
-    for (charl__arg *a = rec->last.args; a->kind != CHARL_ARG_END; a++) {
+    for (charl__arg *a = k->launch.args; a->kind != CHARL_ARG_END; a++) {
         if (a->kind == CHARL_ARG_STRUCT) {
             a->data = at;
             at += a->size;
         }
     }
-    rec->last.entry = text;
-    rec->last.label = text + strlen(text) + 1;
+    k->launch.entry = text;
+    k->launch.label = text + strlen(text) + 1;
     return CHARL_OK;
 }
 
@@ -158,35 +161,29 @@ static charl_status prepare(charl__recording *rec, const charl__launch *l, int i
     return CHARL_OK;
 }
 
-/* No launch joins the last one any more: it gets its kernel. */
+/* No launch joins the last one any more: its program is known. */
 static charl_status settle(charl__recording *rec)
 {
-    charl_status st = CHARL_OK;
+    const bool is_new = rec->may_pair && !rec->dev->skip_kernels;
 
-    if (rec->last.file) {
-        CHARL_TRY_CLEANUP(prepare(rec, &rec->last, rec->count - 1, &rec->item[rec->count - 1]));
-    }
-cleanup:
-    forget_last(rec);
-    return st;
+    rec->may_pair = rec->is_marked = false;
+    return is_new ? charl__program_want(rec->dev, &rec->kept[rec->count - 1].launch) : CHARL_OK;
 }
 
 /* One launch in the place of the last one and l. */
 static charl_status join(charl__recording *rec, const charl__launch *l, bool l_leads)
 {
     charl_status st = CHARL_OK;
-    charl__text kept = rec->last_text;
-    const charl__launch last = rec->last;
-    char *text = rec->text[--rec->count];
+    kept last = rec->kept[--rec->count];
+    char *text = rec->text[rec->count];
     const double flop = rec->item[rec->count].flop;
 
-    rec->last_text = (charl__text){0};
-    forget_last(rec);
-    st = charl__launch_pair(rec->dev, l_leads ? l : &last, l_leads ? &last : l);
+    rec->may_pair = rec->is_marked = false;
+    st = charl__launch_pair(rec->dev, l_leads ? l : &last.launch, l_leads ? &last.launch : l);
     if (st == CHARL_OK) {
         charl__recording_add_flop(rec, rec->count - 1, flop);
     }
-    charl__text_fini(&kept);
+    charl__text_fini(&last.text);
     charl_free(text);
     return st;
 }
@@ -195,11 +192,9 @@ static charl_status append(charl__recording *rec, const charl__launch *l, charl_
 {
     charl_status st = CHARL_OK;
     const size_t entry = strlen(r.entry) + 1, label = strlen(r.label) + 1;
-    const bool may_pair = l->pair_first || l->pair_second;
     char *text = NULL;
 
     CHARL_TRY_CLEANUP(settle(rec));
-    CHARL_TRY_CLEANUP(may_pair ? CHARL_OK : prepare(rec, l, rec->count, &r));
     CHARL_TRY_CLEANUP(grow(rec));
     CHARL_TRY_CLEANUP(charl__alloc(entry + label, &text));
     memcpy(text, r.entry, entry);
@@ -212,12 +207,13 @@ static charl_status append(charl__recording *rec, const charl__launch *l, charl_
     r.entry = text;
     r.label = text + entry;
     rec->text[rec->count] = text;
-    rec->item[rec->count++] = r;
+    rec->item[rec->count] = r;
+    st = keep(&rec->kept[rec->count++], l, text);
     text = NULL;
-    r.kernel = NULL;
-    CHARL_TRY_CLEANUP(may_pair ? keep_last(rec, l) : CHARL_OK);
+    CHARL_TRY_CLEANUP(st);
+    rec->may_pair = true;
+    CHARL_TRY_CLEANUP(l->pair_first || l->pair_second ? CHARL_OK : settle(rec));
 cleanup:
-    charl__kernel_release(rec->dev, r.kernel);
     charl_free(text);
     return st;
 }
@@ -226,7 +222,7 @@ charl_status charl__recording_add(charl__recording *rec, const charl__launch *l,
 {
     const charl__launch *first = NULL;
 
-    if (rec->last.file && !rec->is_marked && charl__launch_pair_fits(&rec->last, l, &first)) {
+    if (rec->may_pair && !rec->is_marked && charl__launch_pair_fits(&rec->kept[rec->count - 1].launch, l, &first)) {
         return join(rec, l, first == l);
     }
     return append(rec, l, r);
@@ -255,14 +251,31 @@ charl_status charl__record_begin(charl_device *dev, charl__recording **out)
     return CHARL_OK;
 }
 
+static void forget_kept(charl__recording *rec)
+{
+    for (int i = 0; rec->kept && i < rec->count; i++) {
+        charl__text_fini(&rec->kept[i].text);
+    }
+    charl_free(rec->kept);
+    rec->kept = NULL;
+}
+
 charl_status charl__record_end(charl_device *dev, charl_status so_far)
 {
+    charl__recording *rec = dev->recording;
     charl_status st = so_far;
 
-    if (dev->recording && st == CHARL_OK) {
-        st = settle(dev->recording);
-    }
     dev->recording = NULL;
+    if (rec) {
+        st = st == CHARL_OK ? settle(rec) : st;
+        for (int i = 0; i < rec->count && st == CHARL_OK; i++) {
+            st = prepare(rec, &rec->kept[i].launch, i, &rec->item[i]);
+            if (st != CHARL_OK) {
+                charl__error_prefix("%s: ", rec->item[i].label);
+            }
+        }
+        forget_kept(rec);
+    }
     return st;
 }
 
@@ -371,6 +384,7 @@ charl_status charl__recording_replay(charl__recording *r, int first, int last)
 
     CHARL_REQUIRE(first >= 0 && first <= last && last <= r->count, CHARL_ERR_INVALID,
                   "launches %d to %d of a recording of %d", first, last, r->count);
+    (void)charl__compilers_end(r->dev);
     CHARL_TRY(find_graph(r, first, last, &g));
     return g ? replay_graph(r, g) : replay_each(r, first, last);
 }
@@ -400,7 +414,7 @@ void charl__recording_destroy(charl__recording *r)
     if (r->dev->recording == r) {
         r->dev->recording = NULL;
     }
-    forget_last(r);
+    forget_kept(r);
     for (int i = 0; i < r->n_graphs; i++) {
         if (r->graph[i].graph) {
             r->dev->driver->graph_release(r->dev, r->graph[i].graph);

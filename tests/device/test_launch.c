@@ -423,19 +423,26 @@ static void test_recording(void **state)
     charl_test_each_device(check_recording);
 }
 
-/* A launch that is refused while recording leaves the recording as it was; destroying it ends it.
- */
+/* A launch that is refused while recording leaves the recording as it was; destroying it ends it. Kernels are looked at when the recording
+ * ends. */
 static void check_recording_failure(charl_device *dev)
 {
     charl__buffer *b = charl_test_buffer(dev, 4 * WORDS);
     charl__launch good = charl_test_fill_launch(b, 0, 3, 100), bad = good;
     charl__recording *r = NULL;
 
-    bad.args[2] = (charl__arg){.kind = CHARL_ARG_END};
+    bad.global[0] = 100;
+    bad.local[0] = 64;
     charl_assert_ok(charl__record_begin(dev, &r));
     charl_assert_ok(charl__launch_enqueue(dev, &good));
     charl_assert_status(charl__launch_enqueue(dev, &bad), CHARL_ERR_INVALID);
     assert_int_equal(charl__recording_count(r), 1);
+    charl__recording_destroy(r);
+    bad = good;
+    bad.args[2] = (charl__arg){.kind = CHARL_ARG_END};
+    charl_assert_ok(charl__record_begin(dev, &r));
+    charl_assert_ok(charl__launch_enqueue(dev, &bad));
+    charl_assert_status(charl__record_end(dev, CHARL_OK), CHARL_ERR_INVALID);
     charl__recording_destroy(r);
     charl_assert_ok(charl__launch_enqueue(dev, &good)); /* directly again */
     expect_words(b, 0, 100, 3);

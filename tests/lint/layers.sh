@@ -25,6 +25,7 @@ FILENAME == "src/layers.txt" {
 BEGIN {
     allow["cli"] = " cli "
     allow["bench"] = " cli bench "
+    allow["compile"] = " device " # charl-compile is a part of libcharl
     is_program["cli"] = is_program["bench"] = 1
     owner["version"] = "base" # made from version.h.in
     n = split("CL/:device mpi.h:dist hdf5:io jansson:io jansson:data jansson:report jansson:files hdf5:data pcre2:data utf8proc:data zlib.h:io zlib.h:data lzf.h:io png.h:data jpeglib.h:data jerror.h:data hwloc:dist", pair, " ")

@@ -147,10 +147,11 @@ static charl_status same_bytes(const charl__op_case *c, const charl_slices *s, c
     return CHARL_OK;
 }
 
+static const int64_t shift[N_SHIFTS] = {3, 0, 1, 16};
+
 /* n: of the shifts. */
 static charl_status check_offsets_and_repeats(checking *t, int n)
 {
-    static const int64_t shift[N_SHIFTS] = {3, 0, 1, 16};
     charl_status st = CHARL_OK;
     outputs first = {{NULL}}, now = {{NULL}};
 
@@ -568,6 +569,36 @@ charl_status charl_operator_check(charl_device *dev, const char *name, const cha
     return st;
 }
 
+/* Have all programs compiled that the operators need, many at once. An operator's failure is told when it is checked. */
+static void want_all(charl_device *dev, uint64_t seed)
+{
+    const char *name;
+    charl_slices whole;
+    charl_status st = charl_slices_block(1, 0, 1, &whole);
+
+    if (st != CHARL_OK || !charl__launches_want_begin(dev)) {
+        return;
+    }
+    for (int i = 0; st == CHARL_OK && (name = charl_operator_name(i)) != NULL; i++) {
+        const charl__op *op = charl__op_find(name);
+
+        for (int k = 0; k < op->n_samples && takes(op, CHARL_F32); k++) {
+            charl__op_case c = {0};
+            outputs o = {{NULL}};
+
+            st = charl__op_case_create(op, &op->samples[k], CHARL_F32, seed + (uint64_t)k, &c);
+            for (int run = 0; run < 2 && st == CHARL_OK; run++) {
+                st = charl__op_case_run(dev, &c, &whole, run * shift[0], o.raw);
+                outputs_fini(&o);
+            }
+            charl__op_case_destroy(&c);
+            st = st == CHARL_ERR_NOMEM ? st : CHARL_OK;
+        }
+    }
+    charl_error_clear();
+    charl__launches_want_end(dev);
+}
+
 charl_status charl_operator_hash(charl_device *dev, uint64_t seed,
                                  void (*each)(void *ctx, const char *name, const char *hash), void *ctx, char hash[65])
 {
@@ -577,6 +608,7 @@ charl_status charl_operator_hash(charl_device *dev, uint64_t seed,
     charl__sha256 sha;
     const char *name;
 
+    want_all(dev, seed);
     charl__sha256_init(&sha);
     for (int i = 0; (name = charl_operator_name(i)) != NULL; i++) {
         charl_operator_report report;
