@@ -187,8 +187,7 @@ charl_status charl__data_parallel_compile(charl_data_parallel *dp, charl_graph *
         CHARL_TRY(charl__audit_check(dp, g));
     }
     attach(dp, g, shape >= 0);
-    CHARL_TRY(charl_graph_compile(g));
-    return charl_graph_warm_up(g);
+    return charl_graph_compile(g);
 }
 
 charl_status charl__data_parallel_finish(charl_data_parallel *dp)
@@ -357,6 +356,10 @@ static charl_status compile_all(charl_data_parallel *dp, charl_graph *const *g)
     for (int k = 0; k < charl__data_parallel_shapes(dp); k++) {
         CHARL_TRY(charl__data_parallel_compile(dp, g[k], k, k > 0 ? g[0] : NULL));
     }
+    for (int k = 0; k < charl__data_parallel_shapes(dp);
+         k++) { /* no rank compiles kernels while others wait in a sum */
+        CHARL_TRY(charl_graph_warm_up(g[k]));
+    }
     return CHARL_OK;
 }
 
@@ -376,7 +379,8 @@ static charl_status compile_evaluation(charl_data_parallel *dp, charl_graph *g)
     CHARL_REQUIRE(dp->params, CHARL_ERR_INVALID,
                   "the graphs of the step are not compiled; HINT charl_data_parallel_compile");
     CHARL_TRY(check_graph(&dp->slices, dp->params, g));
-    return charl__data_parallel_compile(dp, g, -1, NULL);
+    CHARL_TRY(charl__data_parallel_compile(dp, g, -1, NULL));
+    return charl_graph_warm_up(g);
 }
 
 charl_status charl_data_parallel_compile_evaluation(charl_data_parallel *dp, charl_graph *g)

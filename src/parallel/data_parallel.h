@@ -70,8 +70,7 @@ int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_p
 charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params *set) CHARL_MUST_CHECK;
 /** Allocate the partial sums of passes, and what audits need. Local. */
 charl_status charl__data_parallel_prepare(charl_data_parallel *dp) CHARL_MUST_CHECK;
-/** Compile g, the graph of a shape; -1: a graph without gradients. Its activations take the memory of those of `memory`, NULL: their own. Runs
- *  it once, so that no rank compiles kernels while others wait in a sum. Local. */
+/** Compile g, the graph of a shape; -1: a graph without gradients. Its activations take the memory of those of `memory`, NULL: their own. Local. */
 charl_status charl__data_parallel_compile(charl_data_parallel *dp, charl_graph *g, int shape,
                                           const charl_graph *memory) CHARL_MUST_CHECK;
 /** Collective. Errors: ERR_CONFIG  the ranks have different buckets. */

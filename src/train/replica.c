@@ -433,6 +433,19 @@ static charl_status compile_graphs(charl__replica *r)
     return CHARL_OK;
 }
 
+/* Some devices compile a kernel at its first launch. Graphs of the evaluation wait for the first one, so that training begins sooner; but not
+ * where other ranks would wait for this one. */
+static charl_status warm_up(const charl__replica *r)
+{
+    const int shapes = charl__data_parallel_shapes(r->dp);
+    const int n = r->train && charl_comm_size(r->comm) == 1 ? shapes : 2 * shapes;
+
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY(task_of(r, i, shapes) ? charl_graph_warm_up(task_of(r, i, shapes)->g) : CHARL_OK);
+    }
+    return CHARL_OK;
+}
+
 /* Model and graphs. */
 static charl_status build_model(charl__replica *r)
 {
@@ -457,9 +470,7 @@ static charl_status create_optimizer(charl__replica *r)
     CHARL_TRY(charl__task_outputs(c, &r->session->data, &outputs));
     CHARL_TRY(charl__groups_apply(c, r->session->model, r->session->params, outputs));
     st = charl__optimizer_create(r->session->params, &o, r->steps, r->session->params->own, &r->optimizer);
-    CHARL_TRY(charl__config_name_option(charl__config_name_option(st, "optimizer"), "train"));
-    CHARL_TRY(charl__optimizer_warm_up(r->optimizer));
-    return CHARL_OK;
+    return charl__config_name_option(charl__config_name_option(st, "optimizer"), "train");
 }
 
 /* Slices of equal numbers, to begin with. */
@@ -551,9 +562,10 @@ static charl_status compile_alone(charl__replica *r)
                   r->mixed.models);
     CHARL_TRY(compile_graphs(r));
     if (!r->session->infers) {
-        CHARL_TRY(create_optimizer(r));
+        CHARL_TRY(create_optimizer(r)); /* records: all kernels are known before the first is launched */
     }
-    return CHARL_OK;
+    CHARL_TRY(warm_up(r));
+    return r->optimizer ? charl__optimizer_warm_up(r->optimizer) : CHARL_OK;
 }
 
 charl_status charl__replica_compile(charl__replica *r)
@@ -574,6 +586,7 @@ static charl_status rebuild(charl__replica *r)
 static charl_status compile_again(charl__replica *r)
 {
     CHARL_TRY(compile_graphs(r));
+    CHARL_TRY(warm_up(r));
     CHARL_TRY(charl__device_loader_seek(r->train_loader, r->options->overfit_batch ? 0 : r->step));
     return CHARL_OK;
 }
