@@ -286,7 +286,7 @@ static void put_commands(const char *path, const charl__cli_command *table, page
             put_text(summary, false);
         }
         if (c->program) {
-            printf(".Pp\nThe rest of the command line is that of\n.Xr %s 1 .\n", c->program);
+            printf(".Pp\nThe rest of the command line is described in\n.Xr %s 1 .\n", c->program);
         }
     }
 }
@@ -380,10 +380,10 @@ int charl__cli_man(const charl__cli_self *program)
 
 /* What the keys' own lines do not say. */
 static const char config_syntax[] = "A configuration is a text file. A line [SECTION] begins a section, and the lines "
-                                    "KEY = VALUE behind it set its keys; an indented line "
+                                    "KEY = VALUE after it set its keys; an indented line "
                                     "continues the value above. From # or ; to its end a line is a comment. A value "
                                     "with such a character, or with spaces at its ends, "
-                                    "stands in double quotes.\n"
+                                    "must be in double quotes.\n"
                                     "Every mistake is an error with file and line: an unknown section or key, a value "
                                     "that does not fit, a key given twice.\n"
                                     "Numbers of bytes and tokens take the suffixes k, M and G for powers of 1024. "

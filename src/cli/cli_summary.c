@@ -134,7 +134,7 @@ void charl__cli_print_summary(const charl_summary *s)
     snprintf(shape, sizeof shape, "%d layers", s->count);
     printf("  %-*s  %-*s  %-*s %11" PRId64 " %8s %9s\n", wide, shape, type, "", output, "", s->parameters,
            flop_text(s->flop, flop, sizeof flop), bytes_text(s->bytes, bytes, sizeof bytes));
-    printf("  Flop and memory are those of the forward pass for one sample;\n  memory is all values, before they share "
+    printf("  Flop and memory are of the forward pass for one sample;\n  memory is of all values, before they share "
            "it.");
     if (s->buffers > 0) {
         printf("\n  %" PRId64 " numbers more are not trained, such as running statistics.", s->buffers);

@@ -69,7 +69,7 @@ static charl_status read_list(const charl__session *s, const char *text, float *
         snprintf(word, sizeof word, "%.*s", (int)length, text);
         length += strspn(text + length, " ");
         CHARL_REQUIRE(text[length] == ',' || text[length] == '\0', CHARL_ERR_CONFIG,
-                      "train.class_weights: a comma is missing behind \"%s\"", word);
+                      "train.class_weights: a comma is missing after \"%s\"", word);
         CHARL_REQUIRE(
             charl__parse_float(word, &v) && charl__range_holds("[0,1e30]", v), CHARL_ERR_CONFIG,
             "train.class_weights: \"%s\" is not a weight; write balanced, or a number from 0 on for each class", word);

@@ -355,7 +355,7 @@ charl_status charl__session_schema_of_data(charl__session *s, const charl_config
                           s->origin, path, info.content_id, trained_on, hint);
     snprintf(text, sizeof text,
              "%s is a checkpoint of version 1: names of columns and classes, mean and std are "
-             "those of %s",
+             "taken from %s",
              s->origin, path);
     charl__session_warn(s, text);
     CHARL_TRY_CLEANUP(charl__task_schema(config, ds, &s->schema));

@@ -45,7 +45,8 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
     CHARL_REQUIRE(config->data.normalize.kind != CHARL__NORMALIZE_GIVEN, CHARL_ERR_CONFIG,
                   "data.normalize: %s contains tokens, which are not normalised", data->path);
     CHARL_REQUIRE(config->data.masked <= 0 || !data->weighted, CHARL_ERR_CONFIG,
-                  "data.masked: the tokens of %s have weights, which say what is predicted", data->path);
+                  "data.masked chooses the tokens to predict, but the weights of the tokens in %s do so already",
+                  data->path);
     return CHARL_OK;
 }
 

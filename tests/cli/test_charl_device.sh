@@ -23,10 +23,10 @@ expect 0 'memory    [0-9.]* GiB' devices
 expect 0 '^relu .* PASS$' selftest --op relu --device 0
 CHARL_NO_TENSOR_CORES=1 expect 0 '^1 operators passed, 0 failed' selftest --op relu # with AMX in bf16, too
 expect 0 '^  relu, sample 0: ' selftest --op relu -v
-expect 4 'device.select = 99' selftest --device 99
+expect 4 'device "99" matches none' selftest --device 99
 hint 'charl devices'
-CHARL_DEVICE=99 expect 4 'CHARL_DEVICE is set: device.select = 99' selftest --op relu
-expect 4 'device.select = name:nonsense' selftest --device name:nonsense
+CHARL_DEVICE=99 expect 4 'CHARL_DEVICE is set: device "99" matches none' selftest --op relu
+expect 4 'device "name:nonsense" matches none' selftest --device name:nonsense
 
 # The bits of a device: the same on every one whose arithmetic is that of IEEE 754 (docs/exactness.md).
 if "$charl" selftest --hash --op relu >out 2>err; then
@@ -55,9 +55,9 @@ tune 0 '^f32 nn 2000000x2000000x1 .*left out: ' '--shape 2000000x2000000x1:nn --
 tune 0 '^forgotten: ' --clear
 tune 0 '^0 choices for ' --list
 tune 2 'shape 3: must be MxNxK' '--shape 3'
-tune 2 'a CONFIG says what is tuned' 'x.ini --list'
+tune 2 'a configuration says what to tune' 'x.ini --list'
 tune 2 'dtype i8: must be f32' '--dtype i8'
-tune 4 'device.select = 99' '--list --device 99'
+tune 4 'device "99" matches none' '--list --device 99'
 CHARL_CACHE_DIR=/dev/null/x expect 8 'tuning results cannot be saved: .*CHARL_CACHE_DIR' tune --shape 24x100x9:nn
 if grep -q 24x100x9 out; then
     echo "a product was timed although its choice cannot be kept"

@@ -58,7 +58,7 @@ line_of single/trace.json 1 1
 expect 2 "past the end" ranks 1 mlp.ini -o past train.max_steps=3 --trace --trace-steps=2-4
 says 1 "steps 2-4 cannot be traced: the run ends with step 3"
 expect 0 "resumed" ranks 1 mlp.ini -o short train.max_steps=5 --trace --trace-steps=2-3
-says 1 "warning: nothing is traced: the run resumes behind"
+says 1 "warning: nothing is traced: the run resumes after"
 says 0 "Z trace "
 expect 0 "stopped" env CHARL_FAULT=train.stop:6 "$bin/charl-train" mlp.ini -o stopped --fast-dev-run=9 --trace=stopped.json --trace-steps=4-8
 line_of stopped.json 1 2

@@ -405,7 +405,7 @@ static void check_library(doctor *d)
 {
     say(d, charl_dataset_is_thread_safe() ? OK : WARNING, "hdf5",
         "install an HDF5 that was built thread-safe (Debian's libhdf5-dev is): checkpoints are then written while "
-        "training goes on",
+        "training continues",
         "HDF5 %s, %s", charl_dataset_hdf5_version(),
         charl_dataset_is_thread_safe() ? "thread-safe" : "not thread-safe");
 }

@@ -155,9 +155,10 @@ static int tune_config(tuning *t, const charl__cli_operands *operands, int *argc
     int code;
 
     if (t->list || t->clear || t->n_shapes > 0 || t->dtype >= 0 || t->select) {
-        return charl__cli_error(CHARL__EXIT_USAGE, NULL,
-                                "a CONFIG says what is tuned, and device.select where: --device, "
-                                "--dtype, --shape, --list and --clear do not go with it");
+        return charl__cli_error(
+            CHARL__EXIT_USAGE, NULL,
+            "a configuration says what to tune, and its device.select on which device; HINT leave out "
+            "--device, --dtype, --shape, --list and --clear");
     }
     t->config.steps_per_row = 1;
     t->config.tune = CHARL_TUNE_FIRST;

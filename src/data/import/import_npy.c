@@ -39,8 +39,8 @@ static charl_status decide(const charl__npy *x, const charl__npy *y, const charl
     CHARL_REQUIRE(x->rows == y->rows, CHARL_ERR_DATA, "%s has %lld rows but %s has %lld", charl__source_path(x->source),
                   (long long)x->rows, charl__source_path(y->source), (long long)y->rows);
     CHARL_REQUIRE(!x->text, CHARL_ERR_DATA,
-                  "%s holds text, samples are numbers; HINT write a table (.csv), in which words are columns "
-                  "of their own: `charl data import csv`",
+                  "%s holds text, samples are numbers; HINT write a table (.csv), whose categories become columns: "
+                  "`charl data import csv`",
                   charl__source_path(x->source));
     CHARL_REQUIRE(!y->text || y->item.ndim == 0 || (y->item.ndim == 1 && y->item.dim[0] == 1), CHARL_ERR_DATA,
                   "%s holds several texts in a row; a sample has one class", charl__source_path(y->source));

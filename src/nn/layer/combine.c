@@ -46,5 +46,5 @@ const charl_layer_type charl__layer_multiply =
                  build_multiply, .max_inputs = CHARL_LAYER_MAX_INPUTS);
 
 const charl_layer_type charl__layer_concat =
-    CHARL__LAYER("concat", "its inputs one behind the other along an axis", build_concat,
+    CHARL__LAYER("concat", "concatenation of its inputs along an axis", build_concat,
                  .max_inputs = CHARL_LAYER_MAX_INPUTS, CHARL__SETTINGS(concat));

@@ -51,7 +51,7 @@ void charl__step_trace_plan(charl__trainer *t)
         s->last = o->trace_last;
         if (s->last <= done) {
             *s = (charl__step_trace){0};
-            charl__trainer_warn(t, "nothing is traced: the run resumes behind the steps that are to be traced");
+            charl__trainer_warn(t, "nothing is traced: the run resumes after the steps to trace");
         }
         return;
     }
