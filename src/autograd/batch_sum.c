@@ -76,23 +76,20 @@ static charl_status infer_spread(charl__infer *inf)
 
 static charl_status enqueue_spread(const charl__enqueue *e)
 {
-    charl_status st = CHARL_OK;
-    charl_tensor *lane = NULL;
+    CHARL_SCOPED(charl__tensor_left) charl_tensor *lane = NULL;
 
     for (int j = 0; j < e->slices->n_lanes; j++) {
-        CHARL_TRY_CLEANUP(charl__tensor_view(e->out[0]->buffer, CHARL_F32, &e->out[0]->shape,
-                                             e->out[0]->offset + j * e->lane_stride[0], &lane));
+        CHARL_TRY(charl__tensor_view(e->out[0]->buffer, CHARL_F32, &e->out[0]->shape,
+                                     e->out[0]->offset + j * e->lane_stride[0], &lane));
         if (e->slices->lane_lo[j] == 0) {
-            CHARL_TRY_CLEANUP(charl_tensor_copy(e->in[0], lane));
+            CHARL_TRY(charl_tensor_copy(e->in[0], lane));
         } else {
-            CHARL_TRY_CLEANUP(charl_tensor_fill(lane, -0.0));
+            CHARL_TRY(charl_tensor_fill(lane, -0.0));
         }
         charl_tensor_release(lane);
         lane = NULL;
     }
-cleanup:
-    charl_tensor_release(lane);
-    return st;
+    return CHARL_OK;
 }
 
 const charl__op charl__op_spread = {

@@ -8,30 +8,25 @@
 
 static charl_status check_lane(const charl__node *n, int k, int lane)
 {
-    charl_status st = CHARL_OK;
     charl_var *v = n->out[k];
     const int64_t count = charl_shape_count(&v->type.shape);
     const size_t size = charl_dtype_size(v->type.dtype);
-    charl_tensor *t = NULL;
-    double *value = NULL;
-    void *raw = NULL;
+    CHARL_SCOPED_FREE void *raw = NULL;
+    CHARL_SCOPED_FREE double *value = NULL;
+    CHARL_SCOPED(charl__tensor_left) charl_tensor *t = NULL;
 
-    CHARL_TRY_CLEANUP(charl__var_lane(v, lane, &t));
-    CHARL_TRY_CLEANUP(charl__alloc_array(count, size, &raw));
-    CHARL_TRY_CLEANUP(charl__alloc_array(count, sizeof *value, &value));
-    CHARL_TRY_CLEANUP(charl_tensor_read(t, raw, (size_t)count * size));
+    CHARL_TRY(charl__var_lane(v, lane, &t));
+    CHARL_TRY(charl__alloc_array(count, size, &raw));
+    CHARL_TRY(charl__alloc_array(count, sizeof *value, &value));
+    CHARL_TRY(charl_tensor_read(t, raw, (size_t)count * size));
     charl_dtype_decode(v->type.dtype, raw, count, value);
     for (int64_t i = 0; i < count; i++) {
-        CHARL_REQUIRE_CLEANUP(isfinite(value[i]), CHARL_ERR_NONFINITE,
-                              "%s (%s) is the first operator whose output is not finite: element %lld of "
-                              "output %d is %g",
-                              n->name, n->op->formula, (long long)i, k, value[i]);
+        CHARL_REQUIRE(isfinite(value[i]), CHARL_ERR_NONFINITE,
+                      "%s (%s) is the first operator whose output is not finite: element %lld of "
+                      "output %d is %g",
+                      n->name, n->op->formula, (long long)i, k, value[i]);
     }
-cleanup:
-    charl_tensor_release(t);
-    charl_free(value);
-    charl_free(raw);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_node(charl_graph *g, const charl__node *n)
@@ -67,9 +62,8 @@ charl_status charl__graph_replay_checked(charl_graph *g, int first, int last)
 
 charl_status charl__graph_replay_flipped(charl_graph *g, int first, int last, int64_t arg)
 {
-    charl_status st = CHARL_OK;
     const charl__node *node = NULL;
-    charl_tensor *t = NULL;
+    CHARL_SCOPED(charl__tensor_left) charl_tensor *t = NULL;
     int nodes = 0;
     size_t at;
     uint8_t byte;
@@ -85,17 +79,15 @@ charl_status charl__graph_replay_flipped(charl_graph *g, int first, int last, in
     if (!node) {
         return charl__recording_replay(g->recording, first, last);
     }
-    CHARL_TRY_CLEANUP(charl__recording_replay(g->recording, first, node->launch_last));
-    CHARL_TRY_CLEANUP(charl__var_lane(node->out[0], 0, &t));
+    CHARL_TRY(charl__recording_replay(g->recording, first, node->launch_last));
+    CHARL_TRY(charl__var_lane(node->out[0], 0, &t));
     arg /= nodes;
     at = (size_t)t->offset * charl_dtype_size(t->dtype) + (size_t)(arg / 8) % charl__tensor_bytes(t);
-    CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer, at, &byte, 1, true));
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer, at, &byte, 1, true));
     byte ^= (uint8_t)(1U << arg % 8);
-    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, t->buffer, at, &byte, 1, true));
-    CHARL_TRY_CLEANUP(charl__recording_replay(g->recording, node->launch_last, last));
-cleanup:
-    charl_tensor_release(t);
-    return st;
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, t->buffer, at, &byte, 1, true));
+    CHARL_TRY(charl__recording_replay(g->recording, node->launch_last, last));
+    return CHARL_OK;
 }
 
 void charl__graph_set_checkable(charl_graph *g, bool checkable)

@@ -25,31 +25,27 @@ charl_status charl__list_add(charl__list *l, void *item)
 charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, charl_graph **out)
 {
     CHARL_GIVEN(out);
-    charl_status st = CHARL_OK;
-    charl_graph *g = NULL;
+    CHARL_SCOPED_FREE charl_graph *g = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *g, &g));
+    CHARL_TRY(charl__alloc(sizeof *g, &g));
     g->dev = dev;
     g->training = true;
     g->bucket_elements = INT64_MAX;
     g->first_part_recomputed = INT_MAX;
     if (slices) {
-        CHARL_REQUIRE_CLEANUP(slices->count >= 1 && slices->count <= CHARL_GRAPH_SLICES, CHARL_ERR_INVALID,
-                              "a graph over %d slices; it takes 1 to %d", slices->count, CHARL_GRAPH_SLICES);
-        CHARL_TRY_CLEANUP(charl_slices_range(slices->total, slices->first, slices->count, &g->slices));
-        CHARL_REQUIRE_CLEANUP(slices->n_lanes == g->slices.n_lanes, CHARL_ERR_INVALID,
-                              "slices %d to %d of %d have %d lanes, not %d; HINT charl_slices_range counts them",
-                              slices->first, slices->first + slices->count, slices->total, g->slices.n_lanes,
-                              slices->n_lanes);
+        CHARL_REQUIRE(slices->count >= 1 && slices->count <= CHARL_GRAPH_SLICES, CHARL_ERR_INVALID,
+                      "a graph over %d slices; it takes 1 to %d", slices->count, CHARL_GRAPH_SLICES);
+        CHARL_TRY(charl_slices_range(slices->total, slices->first, slices->count, &g->slices));
+        CHARL_REQUIRE(slices->n_lanes == g->slices.n_lanes, CHARL_ERR_INVALID,
+                      "slices %d to %d of %d have %d lanes, not %d; HINT charl_slices_range counts them", slices->first,
+                      slices->first + slices->count, slices->total, g->slices.n_lanes, slices->n_lanes);
     } else {
-        CHARL_TRY_CLEANUP(charl_slices_block(1, 0, 1, &g->slices));
+        CHARL_TRY(charl_slices_block(1, 0, 1, &g->slices));
     }
     *out = g;
     g = NULL;
-cleanup:
-    charl_free(g);
-    return st;
+    return CHARL_OK;
 }
 
 static void var_destroy(charl_var *v)
@@ -357,23 +353,20 @@ const char *charl__graph_next_name(charl_graph *g, const char *op_name, char *te
 
 charl_status charl__var_new(charl_graph *g, charl_type type, charl_var **out)
 {
-    charl_status st = CHARL_OK;
-    charl_var *v = NULL;
+    CHARL_SCOPED_FREE charl_var *v = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__device_enter(g->dev));
-    CHARL_TRY_CLEANUP(charl_shape_check(&type.shape));
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *v, &v));
+    CHARL_TRY(charl__device_enter(g->dev));
+    CHARL_TRY(charl_shape_check(&type.shape));
+    CHARL_TRY(charl__alloc(sizeof *v, &v));
     v->g = g;
     v->id = g->vars.count;
     v->type = type;
     v->segment = -1;
-    CHARL_TRY_CLEANUP(charl__list_add(&g->vars, v));
+    CHARL_TRY(charl__list_add(&g->vars, v));
     *out = v;
     v = NULL;
-cleanup:
-    charl_free(v);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__node_new(charl_graph *g, const charl__op *op, const void *attr, charl__node **out)

@@ -69,21 +69,17 @@ charl_var *charl__graph_cache_at(charl_graph *g)
 /* The k-th layer's tensor, made at its first use. */
 static charl_status layer_at(charl__kv_cache *c, int k, charl_dtype dtype, const charl_shape *shape, charl_tensor **out)
 {
-    charl_status st = CHARL_OK;
-    charl_tensor *made = NULL;
+    CHARL_SCOPED(charl__tensor_left) charl_tensor *made = NULL;
 
     if (k == c->layers.count) {
-        CHARL_TRY_CLEANUP(charl_tensor_create(c->dev, dtype, shape, &made));
-        CHARL_TRY_CLEANUP(charl__list_add(&c->layers, made));
+        CHARL_TRY(charl_tensor_create(c->dev, dtype, shape, &made));
+        CHARL_TRY(charl__list_add(&c->layers, made));
         made = NULL;
     }
     *out = c->layers.item[k];
-    CHARL_REQUIRE_CLEANUP(charl_shape_equal(charl_tensor_get_shape(*out), shape) &&
-                              charl_tensor_get_dtype(*out) == dtype,
-                          CHARL_ERR_INVALID, "attention %d: the cache belongs to another model", k);
-cleanup:
-    charl_tensor_release(made);
-    return st;
+    CHARL_REQUIRE(charl_shape_equal(charl_tensor_get_shape(*out), shape) && charl_tensor_get_dtype(*out) == dtype,
+                  CHARL_ERR_INVALID, "attention %d: the cache belongs to another model", k);
+    return CHARL_OK;
 }
 
 charl_var *charl__graph_next_cache(charl_graph *g, int64_t width)

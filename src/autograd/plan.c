@@ -175,17 +175,16 @@ static charl_status place(charl_graph *g, charl_var *const *placed, int n_placed
 /* Lifetimes and offsets; nothing is allocated. */
 static charl_status place_all(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-    charl_var **todo = NULL, **near = NULL;
+    CHARL_SCOPED_FREE charl_var **todo = NULL, **near = NULL;
     int n = 0;
 
-    CHARL_TRY_CLEANUP(find_lifetimes(g));
+    CHARL_TRY(find_lifetimes(g));
     for (int i = 0; i < g->vars.count; i++) {
         g->unplanned_bytes += in_arena(charl__var(g, i)) ? charl__var(g, i)->bytes : 0;
     }
     reuse_in_place(g);
-    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *todo, &todo));
-    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *near, &near));
+    CHARL_TRY(charl__alloc_array(g->vars.count, sizeof *todo, &todo));
+    CHARL_TRY(charl__alloc_array(g->vars.count, sizeof *near, &near));
     for (int i = 0; i < g->vars.count; i++) {
         if (in_arena(charl__var(g, i))) {
             todo[n++] = charl__var(g, i);
@@ -193,13 +192,10 @@ static charl_status place_all(charl_graph *g)
     }
     qsort(todo, (size_t)n, sizeof *todo, by_size);
     for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(place(g, todo, i, todo[i], near));
+        CHARL_TRY(place(g, todo, i, todo[i], near));
     }
     g->placed = true;
-cleanup:
-    charl_free(todo);
-    charl_free(near);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__graph_measure(charl_graph *g, int64_t *bytes)
@@ -241,12 +237,11 @@ charl_status charl__graph_plan_memory(charl_graph *g)
 
 charl_status charl__graph_peak(const charl_graph *g, charl__alive_fn visit, void *ctx, charl__peak *out)
 {
-    charl_status st = CHARL_OK;
-    int64_t *bytes = NULL;
+    CHARL_SCOPED_FREE int64_t *bytes = NULL;
     int at = 0;
 
     *out = (charl__peak){.name = ""};
-    CHARL_TRY_CLEANUP(charl__alloc_array(g->nodes.count + 1, sizeof *bytes, &bytes));
+    CHARL_TRY(charl__alloc_array(g->nodes.count + 1, sizeof *bytes, &bytes));
     for (int i = 0; i < g->vars.count; i++) {
         const charl_var *v = charl__var(g, i);
         const int last = v->last < g->nodes.count ? v->last : g->nodes.count - 1;
@@ -267,11 +262,9 @@ charl_status charl__graph_peak(const charl_graph *g, charl__alive_fn visit, void
         const charl_var *v = charl__var(g, i);
 
         if (in_arena(v) && v->first <= at && at <= v->last) {
-            CHARL_TRY_CLEANUP(visit(ctx, v->node ? charl_var_get_name(v) : charl__graph_node(g, v->first)->name,
-                                    v->node ? &v->type : NULL, v->bytes));
+            CHARL_TRY(visit(ctx, v->node ? charl_var_get_name(v) : charl__graph_node(g, v->first)->name,
+                            v->node ? &v->type : NULL, v->bytes));
         }
     }
-cleanup:
-    charl_free(bytes);
-    return st;
+    return CHARL_OK;
 }

@@ -270,12 +270,12 @@ static int finish_of(const charl_var *v)
 
 static charl_status lay_out(charl_graph *g, charl_params *set)
 {
-    charl_status st = CHARL_OK;
-    finish *done = NULL;
-    int *order = NULL, n = 0;
+    CHARL_SCOPED_FREE finish *done = NULL;
+    CHARL_SCOPED_FREE int *order = NULL;
+    int n = 0;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *done, &done));
-    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *order, &order));
+    CHARL_TRY(charl__alloc_array(g->vars.count, sizeof *done, &done));
+    CHARL_TRY(charl__alloc_array(g->vars.count, sizeof *order, &order));
     for (int i = 0; i < g->vars.count; i++) {
         const charl_var *v = charl__var(g, i);
 
@@ -288,11 +288,8 @@ static charl_status lay_out(charl_graph *g, charl_params *set)
     for (int i = 0; i < n; i++) {
         order[i] = done[i].index;
     }
-    CHARL_TRY_CLEANUP(charl__params_layout(set, order, n));
-cleanup:
-    charl_free(done);
-    charl_free(order);
-    return st;
+    CHARL_TRY(charl__params_layout(set, order, n));
+    return CHARL_OK;
 }
 
 static charl_status share_gradients(charl_graph *g)

@@ -47,21 +47,18 @@ static charl_status print_dot_node(const charl__node *n, charl__text *t)
 charl_status charl_graph_print(const charl_graph *g, bool dot, char **out)
 {
     CHARL_GIVEN(g, out);
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", dot ? "digraph charl {\n" : ""));
+    CHARL_TRY(charl__text_printf(&t, "%s", dot ? "digraph charl {\n" : ""));
     for (int i = 0; i < g->nodes.count; i++) {
         if (!dot) {
-            CHARL_TRY_CLEANUP(print_node(g, charl__graph_node(g, i), &t));
+            CHARL_TRY(print_node(g, charl__graph_node(g, i), &t));
         } else if (!g->planned || charl__graph_node(g, i)->live) {
-            CHARL_TRY_CLEANUP(print_dot_node(charl__graph_node(g, i), &t));
+            CHARL_TRY(print_dot_node(charl__graph_node(g, i), &t));
         }
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", dot ? "}\n" : ""));
+    CHARL_TRY(charl__text_printf(&t, "%s", dot ? "}\n" : ""));
     *out = charl__text_steal(&t);
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    return CHARL_OK;
 }

@@ -299,11 +299,10 @@ static void tell_what_is_left(charl_graph *g, int backward)
 
 static charl_status record_nodes(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-    bucket *buckets = NULL;
+    CHARL_SCOPED_FREE bucket *buckets = NULL;
     int n_buckets = 0, from = 0, backward = 0;
 
-    CHARL_TRY_CLEANUP(find_buckets(g, &buckets, &n_buckets));
+    CHARL_TRY(find_buckets(g, &buckets, &n_buckets));
     for (int i = 0; i < g->nodes.count; i++) {
         charl__node *n = charl__graph_node(g, i);
 
@@ -315,23 +314,21 @@ static charl_status record_nodes(charl_graph *g)
             charl__recording_mark(g->recording);
         }
         if (n->live && n->op == &charl__op_batch_sum && !charl__graph_is_whole(g)) {
-            CHARL_REQUIRE_CLEANUP(g->collective, CHARL_ERR_INVALID,
-                                  "%s: this graph has a part of the batch, and nothing sums it over ranks; HINT "
-                                  "charl_data_parallel_compile compiles such a graph",
-                                  n->name);
-            CHARL_TRY_CLEANUP(close_stretch(g, &from));
-            CHARL_TRY_CLEANUP(add_action(g, (charl__action){.kind = CHARL_DO_COLLECTIVE, .node = n}));
+            CHARL_REQUIRE(g->collective, CHARL_ERR_INVALID,
+                          "%s: this graph has a part of the batch, and nothing sums it over ranks; HINT "
+                          "charl_data_parallel_compile compiles such a graph",
+                          n->name);
+            CHARL_TRY(close_stretch(g, &from));
+            CHARL_TRY(add_action(g, (charl__action){.kind = CHARL_DO_COLLECTIVE, .node = n}));
         } else if (n->live && charl__op_launches(n->op)) {
-            CHARL_TRY_CLEANUP(enqueue_node(g, n));
+            CHARL_TRY(enqueue_node(g, n));
         }
-        CHARL_TRY_CLEANUP(close_buckets(g, buckets, n_buckets, i, &from));
+        CHARL_TRY(close_buckets(g, buckets, n_buckets, i, &from));
     }
-    CHARL_TRY_CLEANUP(close_buckets(g, buckets, n_buckets, -1, &from));
-    CHARL_TRY_CLEANUP(close_stretch(g, &from));
+    CHARL_TRY(close_buckets(g, buckets, n_buckets, -1, &from));
+    CHARL_TRY(close_stretch(g, &from));
     tell_what_is_left(g, backward);
-cleanup:
-    charl_free(buckets);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status bind_collectives(charl_graph *g)

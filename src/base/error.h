@@ -26,6 +26,13 @@ void charl__error_append(const char *text);
  *  Variables are released in the reverse order of their declarations. */
 #define CHARL_SCOPED(release) __attribute__((cleanup(release)))
 
+/** Define `name`, by which CHARL_SCOPED releases the object that a local pointer to `type` points to. */
+#define CHARL_SCOPED_POINTER(name, type, release)                                                                      \
+    static inline void name(type *const *pointer)                                                                      \
+    {                                                                                                                  \
+        release(*pointer);                                                                                             \
+    }
+
 /** First line of a public function: fail unless each of these arguments is given, a pointer by itself or `pointer || n == 0` for an array that
  *  may be empty. The message names the function and the first argument that is missing. */
 #define CHARL_GIVEN(...)                                                                                               \

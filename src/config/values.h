@@ -2,6 +2,7 @@
 #define CHARL_CONFIG_VALUES_H
 /** The values of a configuration as the modules read them: cfg->train.batch_size. Programs read them by name (charl/config.h), so that a key
  *  more changes nothing for those that are compiled already. */
+#include "base/error.h"
 #include "charl/config.h"
 
 typedef enum charl__interval_unit {
@@ -87,5 +88,8 @@ struct charl_config {
 const char *charl__config_source(const charl_config *cfg, size_t *length);
 /** Slices of the global batch: train.slices, or for auto the largest power of two up to 8 that divides train.batch_size. */
 int charl__config_slices(const charl_config *cfg);
+
+/** For CHARL_SCOPED. */
+CHARL_SCOPED_POINTER(charl__config_left, charl_config, charl_config_destroy)
 
 #endif

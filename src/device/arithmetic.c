@@ -104,32 +104,27 @@ static void compare(const float *in, const float *out, charl_arithmetic *table)
 charl_status charl_device_check_arithmetic(charl_device *dev, charl_arithmetic table[CHARL_ARITHMETIC_COUNT])
 {
     CHARL_GIVEN(dev, table);
-    charl_status st = CHARL_OK;
-    charl__buffer *in = NULL, *out = NULL;
-    float *host = NULL;
+    CHARL_SCOPED_FREE float *host = NULL;
+    CHARL_SCOPED(charl__buffer_left) charl__buffer *out = NULL, *in = NULL;
 
     for (int k = 0; k < CHARL_ARITHMETIC_COUNT; k++) {
         table[k] = (charl_arithmetic){.name = rows[k].name, .meaning = rows[k].meaning};
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array((3 + OPERATIONS) * N, sizeof *host, &host));
-    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)3 * N * sizeof *host, "arithmetic", &in));
-    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)OPERATIONS * N * sizeof *host, "arithmetic", &out));
+    CHARL_TRY(charl__alloc_array((3 + OPERATIONS) * N, sizeof *host, &host));
+    CHARL_TRY(charl__buffer_create(dev, (size_t)3 * N * sizeof *host, "arithmetic", &in));
+    CHARL_TRY(charl__buffer_create(dev, (size_t)OPERATIONS * N * sizeof *host, "arithmetic", &out));
     draw(host);
-    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, in, 0, host, (size_t)3 * N * sizeof *host, true));
-    CHARL_TRY_CLEANUP(charl__launch_enqueue(
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, in, 0, host, (size_t)3 * N * sizeof *host, true));
+    CHARL_TRY(charl__launch_enqueue(
         dev, &(charl__launch){.file = "device/arithmetic",
                               .entry = "charl_arithmetic",
                               .global = {N},
                               .args = {charl__raw(CHARL_ARG_IN, in), charl__raw(CHARL_ARG_OUT, out), charl__i32(N)}}));
-    CHARL_TRY_CLEANUP(
+    CHARL_TRY(
         charl__buffer_read(CHARL_QUEUE_COMPUTE, out, 0, host + 3 * N, (size_t)OPERATIONS * N * sizeof *host, true));
     if (charl__fault("device.arithmetic")) {
         host[(3 + 2) * N] = 0; /* a quotient */
     }
     compare(host, host + 3 * N, table);
-cleanup:
-    charl__buffer_release(in);
-    charl__buffer_release(out);
-    charl_free(host);
-    return st;
+    return CHARL_OK;
 }

@@ -86,62 +86,55 @@ int charl_device_get_uses(const charl_device *dev, charl_device_use *out, int ca
 
 static charl_status create(charl_device *dev, void *host, size_t bytes, const char *what, charl__buffer **out)
 {
-    charl_status st = CHARL_OK;
-    charl__buffer *b = NULL;
+    CHARL_SCOPED_FREE charl__buffer *b = NULL;
     int err;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *b, &b));
-    CHARL_TRY_CLEANUP(charl__acquire(what));
+    CHARL_TRY(charl__alloc(sizeof *b, &b));
+    CHARL_TRY(charl__acquire(what));
     err = dev->driver->memory_create(dev, host, bytes, &b->mem);
     if (err != 0 && charl__compilers_end(dev)) { /* which took some */
         err = dev->driver->memory_create(dev, host, bytes, &b->mem);
     }
     if (err != 0) {
         charl__drop();
-        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s: device buffer of %zu bytes: %s", what, bytes,
-                           dev->driver->error(err).text);
+        CHARL_FAIL(CHARL_ERR_NOMEM, "%s: device buffer of %zu bytes: %s", what, bytes, dev->driver->error(err).text);
     }
     b->refs = 1;
     b->dev = charl__device_retain(dev);
     dev->counters.buffers_created++;
     *out = b;
     b = NULL;
-cleanup:
-    charl_free(b);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what, charl__buffer **out)
 {
-    charl_status st = CHARL_OK;
-    charl__buffer *b = NULL;
+    CHARL_SCOPED(charl__buffer_left) charl__buffer *b = NULL;
     size_t rounded = 0;
     int err;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__budget_check(dev, bytes, what));
+    CHARL_TRY(charl__budget_check(dev, bytes, what));
     rounded = bytes ? (bytes + GRAIN - 1) / GRAIN * GRAIN : GRAIN;
-    CHARL_TRY_CLEANUP(create(dev, NULL, rounded, what, &b));
+    CHARL_TRY(create(dev, NULL, rounded, what, &b));
     b->bytes = rounded;
     b->counted = (int64_t)rounded;
     b->use = charl__budget_add(dev, what, b->counted);
     charl__large_pages(dev, b->mem, rounded);
     err = dev->driver->fill(dev, CHARL_QUEUE_COMPUTE, b->mem, rounded, 0);
     if (err != 0 && dev->driver->error(err).fault == CHARL__FAULT) {
-        CHARL_TRY_CLEANUP(charl__device_check(dev, "zeroing a buffer", err));
+        CHARL_TRY(charl__device_check(dev, "zeroing a buffer", err));
     }
     /* Drivers that allocate lazily find out here. */
-    CHARL_REQUIRE_CLEANUP(err == 0, CHARL_ERR_NOMEM, "%s: zeroing a device buffer of %zu bytes: %s", what, rounded,
-                          dev->driver->error(err).text);
+    CHARL_REQUIRE(err == 0, CHARL_ERR_NOMEM, "%s: zeroing a device buffer of %zu bytes: %s", what, rounded,
+                  dev->driver->error(err).text);
     dev->commands[CHARL_QUEUE_COMPUTE]++;
     charl__command_note(dev, "zeroing a buffer", what);
     b->filling = true;
     *out = b;
     b = NULL;
-cleanup:
-    charl__buffer_release(b);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, charl__buffer **out)

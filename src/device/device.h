@@ -385,4 +385,8 @@ typedef struct charl__device_counters {
 } charl__device_counters;
 charl__device_counters charl__device_counters_get(const charl_device *dev);
 
+/** For CHARL_SCOPED. */
+CHARL_SCOPED_POINTER(charl__buffer_left, charl__buffer, charl__buffer_release)
+CHARL_SCOPED_POINTER(charl__event_left, charl__event, charl__event_release)
+
 #endif

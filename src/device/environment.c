@@ -119,13 +119,10 @@ static charl_status environment_json(charl__text *t)
 charl_status charl_environment_json(char **out)
 {
     CHARL_GIVEN(out);
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(environment_json(&t));
+    CHARL_TRY(environment_json(&t));
     *out = charl__text_steal(&t);
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    return CHARL_OK;
 }

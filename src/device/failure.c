@@ -50,19 +50,15 @@ static charl_status list_commands(const charl_device *dev, charl__text *out)
 
 charl_status charl__device_failed(const charl_device *dev, const char *call, charl__driver_error e)
 {
-    charl_status st = CHARL_OK;
-    charl__text commands = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text commands = {0};
 
     if (e.fault == CHARL__NO_FAULT || dev->noted == dev->settled) {
-        CHARL_FAIL_CLEANUP(e.status, "%s on %s: %s", call, dev->info.name, e.text);
+        CHARL_FAIL(e.status, "%s on %s: %s", call, dev->info.name, e.text);
     }
-    CHARL_TRY_CLEANUP(list_commands(dev, &commands));
-    CHARL_FAIL_CLEANUP(CHARL_ERR_DEVICE, "%s on %s: %s. An earlier command has failed there: %s%s", call,
-                       dev->info.name, e.text, charl__text_string(&commands),
-                       dev->sync ? "" : "; HINT CHARL_SYNC=1 in the environment finds the one");
-cleanup:
-    charl__text_fini(&commands);
-    return st;
+    CHARL_TRY(list_commands(dev, &commands));
+    CHARL_FAIL(CHARL_ERR_DEVICE, "%s on %s: %s. An earlier command has failed there: %s%s", call, dev->info.name,
+               e.text, charl__text_string(&commands),
+               dev->sync ? "" : "; HINT CHARL_SYNC=1 in the environment finds the one");
 }
 
 charl_status charl__device_check(const charl_device *dev, const char *call, int err)

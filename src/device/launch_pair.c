@@ -69,16 +69,15 @@ bool charl__launch_pair_fits(const charl__launch *a, const charl__launch *b, con
 
 charl_status charl__launch_pair(charl_device *dev, const charl__launch *first, const charl__launch *second)
 {
-    charl_status st = CHARL_OK;
     charl__launch both = *first;
-    charl__text entry = {0}, label = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text entry = {0}, label = {0};
     int n = count_args(first);
 
     charl__launch_set_all(&both, second->pair_params);
     charl__launch_set(&both, "PAIR", 1);
-    CHARL_TRY_CLEANUP(charl__text_printf(&entry, "%s_pair", first->entry));
-    CHARL_TRY_CLEANUP(charl__text_printf(&label, "%s & %s", first->label ? first->label : first->file,
-                                         second->label ? second->label : second->file));
+    CHARL_TRY(charl__text_printf(&entry, "%s_pair", first->entry));
+    CHARL_TRY(charl__text_printf(&label, "%s & %s", first->label ? first->label : first->file,
+                                 second->label ? second->label : second->file));
     for (int i = 0; i < count_args(second); i++) {
         both.args[n++] = second->args[i];
     }
@@ -87,9 +86,6 @@ charl_status charl__launch_pair(charl_device *dev, const charl__launch *first, c
     both.entry = charl__text_string(&entry);
     both.label = charl__text_string(&label);
     both.pair_first = both.pair_second = false;
-    CHARL_TRY_CLEANUP(charl__launch_enqueue(dev, &both));
-cleanup:
-    charl__text_fini(&entry);
-    charl__text_fini(&label);
-    return st;
+    CHARL_TRY(charl__launch_enqueue(dev, &both));
+    return CHARL_OK;
 }

@@ -12,32 +12,28 @@ enum { PAGE = 4096 };
  * be tested without mapping. */
 static charl_status probe_zero_copy(charl_device *dev)
 {
-    charl_status st = CHARL_OK;
     const unsigned char pattern = 0xa5;
-    charl__buffer *b = NULL;
-    unsigned char *host = NULL;
+    CHARL_SCOPED_FREE unsigned char *host = NULL;
+    CHARL_SCOPED(charl__buffer_left) charl__buffer *b = NULL;
     void *mapped = NULL;
     bool in_place = true;
 
     if (dev->info.kind != CHARL_DEVICE_CPU || !dev->found.unified) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_aligned(PAGE, PAGE, &host));
-    CHARL_TRY_CLEANUP(charl__buffer_wrap(dev, host, PAGE, &b));
-    CHARL_TRY_CLEANUP(charl__device_check(dev, "probing shared memory",
-                                          dev->driver->fill(dev, CHARL_QUEUE_COMPUTE, b->mem, PAGE, pattern)));
-    CHARL_TRY_CLEANUP(charl__queue_finish(dev, CHARL_QUEUE_COMPUTE, "probing shared memory"));
+    CHARL_TRY(charl__alloc_aligned(PAGE, PAGE, &host));
+    CHARL_TRY(charl__buffer_wrap(dev, host, PAGE, &b));
+    CHARL_TRY(charl__device_check(dev, "probing shared memory",
+                                  dev->driver->fill(dev, CHARL_QUEUE_COMPUTE, b->mem, PAGE, pattern)));
+    CHARL_TRY(charl__queue_finish(dev, CHARL_QUEUE_COMPUTE, "probing shared memory"));
     for (int i = 0; i < PAGE; i++) {
         in_place = in_place && host[i] == pattern;
     }
-    CHARL_TRY_CLEANUP(charl__buffer_map(CHARL_QUEUE_COMPUTE, b, 0, PAGE, &mapped));
+    CHARL_TRY(charl__buffer_map(CHARL_QUEUE_COMPUTE, b, 0, PAGE, &mapped));
     dev->facts.zero_copy = in_place && mapped == host && !charl__fault("device.copies");
-    CHARL_TRY_CLEANUP(charl__buffer_unmap(CHARL_QUEUE_COMPUTE, b, mapped));
-    CHARL_TRY_CLEANUP(charl__queue_finish(dev, CHARL_QUEUE_COMPUTE, "probing shared memory"));
-cleanup:
-    charl__buffer_release(b);
-    charl_free(host);
-    return st;
+    CHARL_TRY(charl__buffer_unmap(CHARL_QUEUE_COMPUTE, b, mapped));
+    CHARL_TRY(charl__queue_finish(dev, CHARL_QUEUE_COMPUTE, "probing shared memory"));
+    return CHARL_OK;
 }
 
 /* Half arithmetic works if the square of 1 + 2^-10 is rounded to half. The extension string does not tell: NVIDIA's driver compiles half

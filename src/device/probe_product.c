@@ -16,10 +16,9 @@ static int element(int i, int multiplier)
 /* The upper half of a float that bf16 holds exactly is that number. */
 static charl_status upload(charl_device *dev, size_t size, int n, int multiplier, charl__buffer **out)
 {
-    charl_status st = CHARL_OK;
-    unsigned char *x = NULL;
+    CHARL_SCOPED_FREE unsigned char *x = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, size, &x));
+    CHARL_TRY(charl__alloc_array(n, size, &x));
     for (int i = 0; i < n; i++) {
         const float f = (float)element(i, multiplier);
         uint32_t bits;
@@ -29,11 +28,9 @@ static charl_status upload(charl_device *dev, size_t size, int n, int multiplier
         upper = (uint16_t)(bits >> 16);
         memcpy(x + (size_t)i * size, size == sizeof f ? (void *)&bits : (void *)&upper, size);
     }
-    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)n * size, "probe", out));
-    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, *out, 0, x, (size_t)n * size, true));
-cleanup:
-    charl_free(x);
-    return st;
+    CHARL_TRY(charl__buffer_create(dev, (size_t)n * size, "probe", out));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, *out, 0, x, (size_t)n * size, true));
+    return CHARL_OK;
 }
 
 static bool is_product(const charl__gemm_args *p, const float *c)

@@ -144,19 +144,16 @@ cleanup:
 /* The compute queue is idle, or the bounds are wide. */
 static charl_status compare(charl_device *dev, comparison *out)
 {
-    charl_status st = CHARL_OK;
-    charl__buffer *b = NULL;
+    CHARL_SCOPED(charl__buffer_left) charl__buffer *b = NULL;
     double least = -1e300, most = 1e300;
 
-    CHARL_TRY_CLEANUP(charl__buffer_create(dev, PROBE_BYTES, "trace", &b));
+    CHARL_TRY(charl__buffer_create(dev, PROBE_BYTES, "trace", &b));
     for (int i = 0; i < ROUNDS; i++) {
-        CHARL_TRY_CLEANUP(probe(dev, b, &least, &most));
+        CHARL_TRY(probe(dev, b, &least, &most));
     }
     *out = (comparison){
         .host_s = charl__clock_s(), .difference_s = (least + most) / 2, .error_s = (most - least) / 2 + RESOLUTION_S};
-cleanup:
-    charl__buffer_release(b);
-    return st;
+    return CHARL_OK;
 }
 
 charl__trace *charl__device_trace(const charl_device *dev)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "base/handles.h"
 #include "base/numeric/hash.h"
 #include "base/text/text.h"
 #include "device/device_private.h"
@@ -61,18 +62,14 @@ static charl_status describe(const charl_device *dev, charl__text *out)
 
 static charl_status name_file(const charl_device *dev, char **out)
 {
-    charl_status st = CHARL_OK;
     char digest[CHARL__SHA256_TEXT];
-    charl__text about = {0}, path = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text about = {0}, path = {0};
 
-    CHARL_TRY_CLEANUP(describe(dev, &about));
+    CHARL_TRY(describe(dev, &about));
     charl__sha256_text(charl__text_string(&about), about.length, digest);
-    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/tuning-%.*s.txt", dev->cache_dir, NAME, digest));
+    CHARL_TRY(charl__text_printf(&path, "%s/tuning-%.*s.txt", dev->cache_dir, NAME, digest));
     *out = charl__text_steal(&path);
-cleanup:
-    charl__text_fini(&about);
-    charl__text_fini(&path);
-    return st;
+    return CHARL_OK;
 }
 
 static charl__tuning *find(charl__tuning_db *c, const char *what)
@@ -111,9 +108,8 @@ cleanup:
 /* Add the lines of the file whose key is not known yet; malformed lines are skipped. */
 static charl_status read_file(charl__tuning_db *c)
 {
-    charl_status st = CHARL_OK;
     char line[LINE];
-    FILE *f = c->path ? charl__cache_file_open(c->path) : NULL;
+    CHARL_SCOPED(charl__file_left) FILE *f = c->path ? charl__cache_file_open(c->path) : NULL;
 
     while (f && c->count < MOST && fgets(line, sizeof line, f)) {
         char *end = strchr(line, '\n'), *equals = strstr(line, " = ");
@@ -123,14 +119,10 @@ static charl_status read_file(charl__tuning_db *c)
         }
         *end = *equals = '\0';
         if (!find(c, line)) {
-            CHARL_TRY_CLEANUP(put(c, line, equals + 3));
+            CHARL_TRY(put(c, line, equals + 3));
         }
     }
-cleanup:
-    if (f) {
-        fclose(f);
-    }
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__tuning_db_open(charl_device *dev, charl_tune_mode asked)
@@ -245,48 +237,39 @@ static charl_status require_directory(const char *dir)
 
 charl_status charl__tuning_db_check(void)
 {
-    charl_status st = CHARL_OK;
     const charl__tuning_db none = {0};
-    charl__text path = {0}, temporary = {0};
-    char *dir = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0}, temporary = {0};
+    CHARL_SCOPED_FREE char *dir = NULL;
     int err;
 
-    CHARL_TRY_CLEANUP(charl__cache_open(&dir));
-    CHARL_TRY_CLEANUP(require_directory(dir));
-    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/tuning", dir));
-    CHARL_TRY_CLEANUP(name_temporary(&temporary, charl__text_string(&path)));
+    CHARL_TRY(charl__cache_open(&dir));
+    CHARL_TRY(require_directory(dir));
+    CHARL_TRY(charl__text_printf(&path, "%s/tuning", dir));
+    CHARL_TRY(name_temporary(&temporary, charl__text_string(&path)));
     err = write_file(&none, "check", charl__text_string(&temporary)) ? 0 : errno;
     remove(charl__text_string(&temporary));
-    CHARL_REQUIRE_CLEANUP(err == 0, CHARL_ERR_DISK, "tuning results cannot be saved: cannot write to %s: %s", dir,
-                          strerror(err));
-cleanup:
-    charl__text_fini(&path);
-    charl__text_fini(&temporary);
-    charl_free(dir);
-    return st;
+    CHARL_REQUIRE(err == 0, CHARL_ERR_DISK, "tuning results cannot be saved: cannot write to %s: %s", dir,
+                  strerror(err));
+    return CHARL_OK;
 }
 
 charl_status charl__tuning_db_save(charl_device *dev)
 {
-    charl_status st = CHARL_OK;
     charl__tuning_db *c = dev->tuning_db;
-    charl__text about = {0}, temporary = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text about = {0}, temporary = {0};
 
-    CHARL_TRY_CLEANUP(require_directory(c->path));
-    CHARL_TRY_CLEANUP(read_file(c)); /* merge results that another process has saved meanwhile */
-    CHARL_TRY_CLEANUP(describe(dev, &about));
-    CHARL_TRY_CLEANUP(name_temporary(&temporary, c->path));
+    CHARL_TRY(require_directory(c->path));
+    CHARL_TRY(read_file(c)); /* merge results that another process has saved meanwhile */
+    CHARL_TRY(describe(dev, &about));
+    CHARL_TRY(name_temporary(&temporary, c->path));
     if (!write_file(c, charl__text_string(&about), charl__text_string(&temporary)) ||
         rename(charl__text_string(&temporary), c->path) != 0) {
         const int err = errno;
 
         remove(charl__text_string(&temporary));
-        CHARL_FAIL_CLEANUP(CHARL_ERR_DISK, "cannot write %s: %s", c->path, strerror(err));
+        CHARL_FAIL(CHARL_ERR_DISK, "cannot write %s: %s", c->path, strerror(err));
     }
-cleanup:
-    charl__text_fini(&about);
-    charl__text_fini(&temporary);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_tune_clear(charl_device *dev)

@@ -193,8 +193,7 @@ static const char *const output_name = "output";
 
 charl_status charl__export_onnx(const charl__export *e)
 {
-    charl_status st = CHARL_OK;
-    onnx_export x = {.e = e, .session = {.infers = true}};
+    CHARL_SCOPED(export_fini) onnx_export x = {.e = e, .session = {.infers = true}};
     charl_var *output = NULL;
     char picture[384];
     const char *metadata[][2] = {{"charl.schema", NULL}, {CHARL__EXPORT_LOCK, e->lock}, {"charl.input", picture}};
@@ -205,23 +204,19 @@ charl_status charl__export_onnx(const charl__export *e)
                                .n_outputs = 1,
                                .read = read_value,
                                .ctx = &x};
-    char *json = NULL;
+    CHARL_SCOPED_FREE char *json = NULL;
 
-    CHARL_TRY_CLEANUP(charl__session_open_checkpoint(&x.session, e->checkpoint));
-    CHARL_TRY_CLEANUP(charl__session_read_config(&x.session, e->overrides, e->n_overrides));
-    CHARL_TRY_CLEANUP(
-        charl__weights_find_base(x.session.reader, e->checkpoint, charl__config_init_from(x.session.config)));
-    CHARL_TRY_CLEANUP(open_schema(&x));
-    CHARL_TRY_CLEANUP(build(&x, &output));
-    CHARL_TRY_CLEANUP(charl_data_schema_print(x.session.schema, &json));
+    CHARL_TRY(charl__session_open_checkpoint(&x.session, e->checkpoint));
+    CHARL_TRY(charl__session_read_config(&x.session, e->overrides, e->n_overrides));
+    CHARL_TRY(charl__weights_find_base(x.session.reader, e->checkpoint, charl__config_init_from(x.session.config)));
+    CHARL_TRY(open_schema(&x));
+    CHARL_TRY(build(&x, &output));
+    CHARL_TRY(charl_data_schema_print(x.session.schema, &json));
     describe_picture(x.session.schema, picture, sizeof picture);
     metadata[0][1] = json;
     onnx.name = x.session.config->run.name;
-    CHARL_TRY_CLEANUP(write_onnx(x.g, &onnx, e->path));
-cleanup:
-    charl_free(json);
-    export_fini(&x);
-    return st;
+    CHARL_TRY(write_onnx(x.g, &onnx, e->path));
+    return CHARL_OK;
 }
 
 static charl_status read_param(void *unused, const charl_param *p, float *dst)

@@ -4,7 +4,6 @@
  * Names, parts and settings are those of the layout (nn/weights_layout.h) whose settings the model has. Shards are written one after
  * another, so that only one of them is in memory.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/handles.h"
 #include "base/options.h"
 #include "base/text/text.h"
 #include "charl/export.h"
@@ -533,19 +533,18 @@ charl_status charl__folder_make(charl__folder *f)
     const char *path = f->e.path;
     const struct dirent *d;
     bool empty = true;
-    DIR *dir;
+    CHARL_SCOPED(charl__directory_left) DIR *dir = NULL;
 
     f->is_new = mkdir(path, 0777) == 0;
     if (f->is_new) {
         return CHARL_OK;
     }
     CHARL_REQUIRE(errno == EEXIST, CHARL_ERR_DISK, "%s: cannot be made: %s", path, strerror(errno));
-    dir = opendir(path);
+    CHARL_TRY(charl__directory_open(path, &dir));
     CHARL_REQUIRE(dir, CHARL_ERR_DISK, "%s: is not a folder", path);
     while ((d = readdir(dir)) != NULL) {
         empty = empty && (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0);
     }
-    closedir(dir);
     CHARL_REQUIRE(empty, CHARL_ERR_DISK, "%s: is not empty; HINT name a new folder", path);
     return CHARL_OK;
 }

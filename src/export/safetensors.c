@@ -91,30 +91,27 @@ static void bundle_fini(bundle *b)
 
 static charl_status write_weights(const charl__export *e, const charl_model *model)
 {
-    charl_status st = CHARL_OK;
     const int layers = model ? charl_model_get_count(model) : 0;
     const int64_t count = charl_checkpoint_get_count(e->r), most = 2 * count + layers + 1;
-    bundle b = {.steps = charl_checkpoint_get_state(e->r)->step};
+    CHARL_SCOPED(bundle_fini) bundle b = {.steps = charl_checkpoint_get_state(e->r)->step};
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(most, sizeof *b.tensor, &b.tensor));
-    CHARL_TRY_CLEANUP(charl__alloc_array(most, sizeof *b.data, &b.data));
-    CHARL_TRY_CLEANUP(charl__alloc_array(count + layers + 1, sizeof *b.name, &b.name));
+    CHARL_TRY(charl__alloc_array(most, sizeof *b.tensor, &b.tensor));
+    CHARL_TRY(charl__alloc_array(most, sizeof *b.data, &b.data));
+    CHARL_TRY(charl__alloc_array(count + layers + 1, sizeof *b.name, &b.name));
     for (int64_t i = 0; i < count; i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(e->r, i);
 
         if (strcmp(t->group, "model") == 0 && !charl__is_adapter(t->name)) { /* these are added to their weights */
             const charl_checkpoint_tensor *chosen = charl_checkpoint_find(e->r, e->group, t->name);
 
-            CHARL_TRY_CLEANUP(add_weight(&b, e, chosen ? chosen : t)); /* no average of statistics */
+            CHARL_TRY(add_weight(&b, e, chosen ? chosen : t)); /* no average of statistics */
         }
     }
     for (int i = 0; i < layers; i++) {
         add_tie(&b, model, i);
     }
-    CHARL_TRY_CLEANUP(charl__safetensors_save(e->path, b.tensor, b.n, charl_checkpoint_get_schema(e->r), e->lock));
-cleanup:
-    bundle_fini(&b);
-    return st;
+    CHARL_TRY(charl__safetensors_save(e->path, b.tensor, b.n, charl_checkpoint_get_schema(e->r), e->lock));
+    return CHARL_OK;
 }
 
 /* Which names share a weight stands in the configuration. One of another program or version has no
@@ -136,16 +133,13 @@ static charl_status read_model(const charl_checkpoint_reader *r, charl_model **o
 
 charl_status charl__export_safetensors(const charl__export *e)
 {
-    charl_status st = CHARL_OK;
-    charl_model *model = NULL;
+    CHARL_SCOPED(charl__model_left) charl_model *model = NULL;
 
     for (int i = 0; i < e->n_overrides; i++) {
-        CHARL_REQUIRE_CLEANUP(charl__export_base(e->overrides + i, 1), CHARL_ERR_CONFIG,
-                              "%s: safetensors holds weights only, which no setting but init.from changes", e->path);
+        CHARL_REQUIRE(charl__export_base(e->overrides + i, 1), CHARL_ERR_CONFIG,
+                      "%s: safetensors holds weights only, which no setting but init.from changes", e->path);
     }
-    CHARL_TRY_CLEANUP(read_model(e->r, &model));
-    CHARL_TRY_CLEANUP(write_weights(e, model));
-cleanup:
-    charl_model_destroy(model);
-    return st;
+    CHARL_TRY(read_model(e->r, &model));
+    CHARL_TRY(write_weights(e, model));
+    return CHARL_OK;
 }

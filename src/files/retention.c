@@ -1,7 +1,6 @@
 /* Which checkpoints a run has, where it resumes, and which ones may be removed. File names are the index of a run's checkpoints: a run
  * resumes from the last one that is whole, whether or not the links last.h5 and best.h5 are there. */
 #define _DEFAULT_SOURCE /* realpath */
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,10 +10,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/handles.h"
 #include "base/text/text.h"
 #include "files/run.h"
 #include "files/run_path.h"
 #include "io/commit.h"
+#include "io/scoped.h"
 
 charl_status charl__run_path(const char *dir, int64_t step, char **out)
 {
@@ -63,22 +64,15 @@ charl_status charl__run_list(const char *dir, charl__run_steps *list)
     CHARL_GIVEN(dir, list);
     charl_status st = CHARL_OK;
     char *path = NULL;
-    DIR *d = NULL;
+    CHARL_SCOPED(charl__directory_left) DIR *d = NULL;
 
     *list = (charl__run_steps){0};
     CHARL_TRY_CLEANUP(charl__commit_join(dir, "checkpoints", &path));
-    CHARL_TRY_CLEANUP(charl__acquire("directory"));
-    d = opendir(path);
-    if (!d) {
-        const int err = errno;
-
-        charl__drop();
-        CHARL_REQUIRE_CLEANUP(err != EMFILE && err != ENFILE && err != ENOMEM, CHARL_ERR_NOMEM,
-                              "%s: cannot be listed: too many open files or no memory", path);
-        CHARL_REQUIRE_CLEANUP(err == ENOENT, CHARL_ERR_CHECKPOINT, "%s: cannot be listed", path);
-        goto cleanup;
-    }
-    for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
+    CHARL_TRY_CLEANUP(charl__directory_open(path, &d));
+    CHARL_REQUIRE_CLEANUP(d || (errno != EMFILE && errno != ENFILE && errno != ENOMEM), CHARL_ERR_NOMEM,
+                          "%s: cannot be listed: too many open files or no memory", path);
+    CHARL_REQUIRE_CLEANUP(d || errno == ENOENT, CHARL_ERR_CHECKPOINT, "%s: cannot be listed", path);
+    for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
         const int64_t step = charl__run_step(e->d_name);
 
         if (step >= 0) {
@@ -89,10 +83,6 @@ charl_status charl__run_list(const char *dir, charl__run_steps *list)
         qsort(list->steps, (size_t)list->count, sizeof *list->steps, ascending);
     }
 cleanup:
-    if (d) {
-        closedir(d);
-        charl__drop();
-    }
     charl_free(path);
     if (st != CHARL_OK) {
         charl_free(list->steps);
@@ -131,17 +121,14 @@ cleanup:
 charl_status charl__run_verify(const char *path, int64_t step)
 {
     CHARL_GIVEN(path);
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
 
-    CHARL_TRY_CLEANUP(charl_checkpoint_verify(path));
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
-    CHARL_REQUIRE_CLEANUP(charl_checkpoint_get_state(r)->step == step, CHARL_ERR_CHECKPOINT,
-                          "%s: holds step %lld, which does not match its file name", path,
-                          (long long)charl_checkpoint_get_state(r)->step);
-cleanup:
-    charl_checkpoint_close(r);
-    return st;
+    CHARL_TRY(charl_checkpoint_verify(path));
+    CHARL_TRY(charl_checkpoint_open(path, &r));
+    CHARL_REQUIRE(charl_checkpoint_get_state(r)->step == step, CHARL_ERR_CHECKPOINT,
+                  "%s: holds step %lld, which does not match its file name", path,
+                  (long long)charl_checkpoint_get_state(r)->step);
+    return CHARL_OK;
 }
 
 charl_status charl__run_find(const char *dir, int64_t before, charl__run_found *found)
@@ -246,38 +233,33 @@ cleanup:
 charl_status charl__run_link(const char *dir, const char *name, int64_t step)
 {
     CHARL_GIVEN(dir, name);
-    charl_status st = CHARL_OK;
-    char *path = NULL;
-    char *temp = NULL;
-    char *target = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
+    CHARL_SCOPED_FREE char *temp = NULL;
+    CHARL_SCOPED_FREE char *target = NULL;
     struct stat s;
 
-    CHARL_TRY_CLEANUP(charl__commit_join(dir, name, &path));
-    CHARL_REQUIRE_CLEANUP(lstat(path, &s) != 0 || S_ISLNK(s.st_mode), CHARL_ERR_DISK,
-                          "%s: exists and is not a symbolic link", path);
-    CHARL_TRY_CLEANUP(charl__commit_join(dir, CHARL__LINK_TEMP, &temp));
-    CHARL_TRY_CLEANUP(charl__run_path(dir, step, &target));
+    CHARL_TRY(charl__commit_join(dir, name, &path));
+    CHARL_REQUIRE(lstat(path, &s) != 0 || S_ISLNK(s.st_mode), CHARL_ERR_DISK, "%s: exists and is not a symbolic link",
+                  path);
+    CHARL_TRY(charl__commit_join(dir, CHARL__LINK_TEMP, &temp));
+    CHARL_TRY(charl__run_path(dir, step, &target));
     if (unlink(temp) != 0 && errno != ENOENT) {
-        CHARL_TRY_CLEANUP(charl__disk_error(temp, "unlink", errno, -1));
+        CHARL_TRY(charl__disk_error(temp, "unlink", errno, -1));
     }
     /* relative to the run directory, so that it can be moved */
     if (symlink(target + strlen(dir) + 1, temp) != 0) {
-        CHARL_TRY_CLEANUP(charl__disk_error(temp, "symlink", errno, -1));
+        CHARL_TRY(charl__disk_error(temp, "symlink", errno, -1));
     }
     charl__crash_point("io.crash.symlink");
     if (rename(temp, path) != 0) {
         const int err = errno;
 
         unlink(temp);
-        CHARL_TRY_CLEANUP(charl__disk_error(path, "rename", err, -1));
+        CHARL_TRY(charl__disk_error(path, "rename", err, -1));
     }
     charl__crash_point("io.crash.linked");
-    CHARL_TRY_CLEANUP(charl__commit_sync_dir(dir));
-cleanup:
-    charl_free(target);
-    charl_free(temp);
-    charl_free(path);
-    return st;
+    CHARL_TRY(charl__commit_sync_dir(dir));
+    return CHARL_OK;
 }
 
 int64_t charl__run_linked(const char *dir, const char *name)
@@ -333,22 +315,18 @@ bool charl__run_is_same(const char *a, const char *b)
 
 charl_status charl__run_resolve(const char *path, char **out)
 {
-    charl_status st = CHARL_OK;
-    char *file = NULL, *dir = NULL;
+    CHARL_SCOPED_FREE char *file = NULL, *dir = NULL;
     int64_t step;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_run_checkpoint(path, &file));
-    CHARL_TRY_CLEANUP(charl__commit_dir(file, &dir));
+    CHARL_TRY(charl_run_checkpoint(path, &file));
+    CHARL_TRY(charl__commit_dir(file, &dir));
     step = charl__run_linked(dir, charl__base_name(file));
     if (step >= 0) {
-        CHARL_TRY_CLEANUP(charl__run_path(dir, step, out));
+        CHARL_TRY(charl__run_path(dir, step, out));
     } else {
         *out = file;
         file = NULL;
     }
-cleanup:
-    charl_free(dir);
-    charl_free(file);
-    return st;
+    return CHARL_OK;
 }

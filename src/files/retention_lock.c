@@ -36,12 +36,11 @@ struct charl__run {
 /* mkdir -p, and durable: a new directory's entry needs its parent's fsync. */
 static charl_status make_dirs(const char *dir, char **made)
 {
-    charl_status st = CHARL_OK;
-    char *path = NULL;
-    char *parent = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
+    CHARL_SCOPED_FREE char *parent = NULL;
     struct stat s;
 
-    CHARL_TRY_CLEANUP(charl__strdup(dir, &path));
+    CHARL_TRY(charl__strdup(dir, &path));
     for (char *p = path + 1; p[-1]; p++) {
         const char was = *p;
 
@@ -50,24 +49,21 @@ static charl_status make_dirs(const char *dir, char **made)
         }
         *p = '\0';
         if (mkdir(path, 0777) == 0) {
-            CHARL_TRY_CLEANUP(*made ? CHARL_OK : charl__strdup(path, made));
-            CHARL_TRY_CLEANUP(charl__commit_dir(path, &parent));
-            CHARL_TRY_CLEANUP(charl__commit_sync_dir(parent));
+            CHARL_TRY(*made ? CHARL_OK : charl__strdup(path, made));
+            CHARL_TRY(charl__commit_dir(path, &parent));
+            CHARL_TRY(charl__commit_sync_dir(parent));
             charl_free(parent);
             parent = NULL;
         } else if (errno != EEXIST) {
-            CHARL_TRY_CLEANUP(charl__disk_error(path, "mkdir", errno, -1));
+            CHARL_TRY(charl__disk_error(path, "mkdir", errno, -1));
         } else if (stat(path, &s) == 0) {
-            CHARL_REQUIRE_CLEANUP(S_ISDIR(s.st_mode), CHARL_ERR_DISK,
-                                  "%s is a file, not a folder; HINT name another folder with -o", path);
+            CHARL_REQUIRE(S_ISDIR(s.st_mode), CHARL_ERR_DISK,
+                          "%s is a file, not a folder; HINT name another folder with -o", path);
         }
         *p = was;
     }
-    CHARL_REQUIRE_CLEANUP(stat(dir, &s) == 0 && S_ISDIR(s.st_mode), CHARL_ERR_DISK, "%s: is not a directory", dir);
-cleanup:
-    charl_free(parent);
-    charl_free(path);
-    return st;
+    CHARL_REQUIRE(stat(dir, &s) == 0 && S_ISDIR(s.st_mode), CHARL_ERR_DISK, "%s: is not a directory", dir);
+    return CHARL_OK;
 }
 
 /* Open and count a descriptor. errno says why not. */

@@ -225,17 +225,13 @@ static void drop_torn_line(charl__lock *lock)
 
 charl_status charl__lock_read(const char *dir, charl__lock *lock, charl__text *wrong)
 {
-    charl_status st = CHARL_OK;
-    char *path = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
 
     *lock = (charl__lock){0};
-    CHARL_TRY_CLEANUP(charl__commit_join(dir, CHARL__LOCK_FILE, &path));
-    CHARL_TRY_CLEANUP(charl__regular_read_all(path, LARGEST, &lock->text));
+    CHARL_TRY(charl__commit_join(dir, CHARL__LOCK_FILE, &path));
+    CHARL_TRY(charl__regular_read_all(path, LARGEST, &lock->text));
     drop_torn_line(lock);
-    st = charl__error_in(parse_file(lock, wrong), CHARL_ERR_CHECKPOINT, "%s: ", path);
-cleanup:
-    charl_free(path);
-    return st;
+    return charl__error_in(parse_file(lock, wrong), CHARL_ERR_CHECKPOINT, "%s: ", path);
 }
 
 /* What `lock` holds and the file does not. */
@@ -390,44 +386,37 @@ static charl_status add_tensor(charl__text *t, const charl_checkpoint_tensor *te
 
 charl_status charl__lock_tensors(const charl_checkpoint_tensor *tensor, int64_t n, char hash[CHARL__SHA256_TEXT])
 {
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
 
     for (int64_t i = 0; i < n; i++) {
         const bool is_left = strcmp(tensor[i].group, CHARL_CHECKPOINT_BASE) == 0;
 
-        CHARL_TRY_CLEANUP(add_tensor(&t, &tensor[i], is_left ? "model" : tensor[i].group, tensor[i].data));
+        CHARL_TRY(add_tensor(&t, &tensor[i], is_left ? "model" : tensor[i].group, tensor[i].data));
         charl__progress_made();
     }
     charl__sha256_text(t.data, t.length, hash);
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status hash_tensors(charl_checkpoint_reader *r, char hash[CHARL__SHA256_TEXT])
 {
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
-    char *values = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
+    CHARL_SCOPED_FREE char *values = NULL;
 
     for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
         const charl_checkpoint_tensor *tensor = charl_checkpoint_get_tensor(r, i);
 
         if (!charl_checkpoint_is_in_base(r, tensor)) {
-            CHARL_TRY_CLEANUP(
+            CHARL_TRY(
                 charl__alloc_array(charl_shape_count(&tensor->shape) + 1, charl_dtype_size(tensor->dtype), &values));
-            CHARL_TRY_CLEANUP(charl_checkpoint_read(r, tensor, values));
+            CHARL_TRY(charl_checkpoint_read(r, tensor, values));
         }
-        CHARL_TRY_CLEANUP(add_tensor(&t, tensor, tensor->group, values));
+        CHARL_TRY(add_tensor(&t, tensor, tensor->group, values));
         charl_free(values);
         values = NULL;
     }
     charl__sha256_text(t.data, t.length, hash);
-cleanup:
-    charl__text_fini(&t);
-    charl_free(values);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__lock_state(const charl_checkpoint_state *s, const charl_data_schema *schema,
@@ -457,28 +446,24 @@ charl_status charl__lock_state(const charl_checkpoint_state *s, const charl_data
                  {"data_content_id", s->data_content_id},
                  {"data_shuffle", s->data_shuffle},
                  {"optim_kind", s->optim_kind}};
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
-    char *json = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
+    CHARL_SCOPED_FREE char *json = NULL;
 
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s=%" PRId64 "\n", counters[i].name, counters[i].value));
+        CHARL_TRY(charl__text_printf(&t, "%s=%" PRId64 "\n", counters[i].name, counters[i].value));
     }
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s=%s\n", texts[i].name, texts[i].value ? texts[i].value : ""));
+        CHARL_TRY(charl__text_printf(&t, "%s=%s\n", texts[i].name, texts[i].value ? texts[i].value : ""));
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, "loss_scale=%.17g\n", s->loss_scale));
-    CHARL_TRY_CLEANUP(isnan(s->best_metric) ? charl__text_printf(&t, "best_metric=none\n")
-                                            : charl__text_printf(&t, "best_metric=%.17g\n", s->best_metric));
+    CHARL_TRY(charl__text_printf(&t, "loss_scale=%.17g\n", s->loss_scale));
+    CHARL_TRY(isnan(s->best_metric) ? charl__text_printf(&t, "best_metric=none\n")
+                                    : charl__text_printf(&t, "best_metric=%.17g\n", s->best_metric));
     if (schema) {
-        CHARL_TRY_CLEANUP(charl_data_schema_print(schema, &json));
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, "schema=%s\n", json));
+        CHARL_TRY(charl_data_schema_print(schema, &json));
+        CHARL_TRY(charl__text_printf(&t, "schema=%s\n", json));
     }
     charl__sha256_text(t.data, t.length, hash);
-cleanup:
-    charl__text_fini(&t);
-    charl_free(json);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__lock_describe(charl_checkpoint_reader *r, charl__lock_line *line)

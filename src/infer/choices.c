@@ -227,8 +227,8 @@ charl_status charl_choices(const charl_config *config, const char *checkpoint, c
 {
     CHARL_GIVEN(config, checkpoint, path, options, result);
     CHARL__OPTIONS(charl_choices_options, options);
-    charl_status st = CHARL_OK;
     const int64_t window = charl__config_model_window(config);
+    CHARL_SCOPED(quiz_fini)
     quiz q = {
         .session = {.config = config, .infers = true, .warned = options->warned, .warned_ctx = options->warned_ctx},
         .options = options,
@@ -239,22 +239,20 @@ charl_status charl_choices(const charl_config *config, const char *checkpoint, c
     const ending *e;
 
     *result = (charl_choices_result){0};
-    CHARL_REQUIRE_CLEANUP(q.rows > 0, CHARL_ERR_INVALID, "max_rows is %lld; it is 1 or more, or 0 for the default",
-                          (long long)q.rows);
-    CHARL_TRY_CLEANUP(charl__questions_read(path, &q.questions));
-    CHARL_TRY_CLEANUP(charl__session_open_checkpoint(&q.session, checkpoint));
-    CHARL_TRY_CLEANUP(find_tokenizer(&q));
-    CHARL_TRY_CLEANUP(encode_all(&q, result));
-    CHARL_TRY_CLEANUP(build(&q));
+    CHARL_REQUIRE(q.rows > 0, CHARL_ERR_INVALID, "max_rows is %lld; it is 1 or more, or 0 for the default",
+                  (long long)q.rows);
+    CHARL_TRY(charl__questions_read(path, &q.questions));
+    CHARL_TRY(charl__session_open_checkpoint(&q.session, checkpoint));
+    CHARL_TRY(find_tokenizer(&q));
+    CHARL_TRY(encode_all(&q, result));
+    CHARL_TRY(build(&q));
     for (int64_t i = 0; i < q.count; i += q.rows) {
-        CHARL_TRY_CLEANUP(run(&q, q.endings + i, q.count - i < q.rows ? q.count - i : q.rows));
+        CHARL_TRY(run(&q, q.endings + i, q.count - i < q.rows ? q.count - i : q.rows));
     }
     e = q.endings;
     for (int64_t i = 0; i < q.questions.count; i++) {
-        CHARL_TRY_CLEANUP(answer(&q, &q.questions.items[i], e, result));
+        CHARL_TRY(answer(&q, &q.questions.items[i], e, result));
         e += q.questions.items[i].n;
     }
-cleanup:
-    quiz_fini(&q);
-    return st;
+    return CHARL_OK;
 }

@@ -238,18 +238,15 @@ charl_status charl_generate(const charl_config *config, const char *checkpoint, 
 {
     CHARL__OPTIONS(charl_generate_options, options);
     CHARL_GIVEN(config, checkpoint, options, generated);
-    charl_status st = CHARL_OK;
-    writer w = {.options = options, .count = 1, .generated = generated, .ctx = ctx};
+    CHARL_SCOPED(writer_fini) writer w = {.options = options, .count = 1, .generated = generated, .ctx = ctx};
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(w.count, sizeof *w.texts, &w.texts));
+    CHARL_TRY(charl__alloc_array(w.count, sizeof *w.texts, &w.texts));
     w.texts[0].prompt = options->prompt;
     w.texts[0].bytes = options->prompt_bytes;
-    CHARL_TRY_CLEANUP(prepare(&w, config, checkpoint));
-    CHARL_TRY_CLEANUP(generated(ctx, options->prompt, options->prompt_bytes));
-    CHARL_TRY_CLEANUP(generate(&w));
-cleanup:
-    writer_fini(&w);
-    return st;
+    CHARL_TRY(prepare(&w, config, checkpoint));
+    CHARL_TRY(generated(ctx, options->prompt, options->prompt_bytes));
+    CHARL_TRY(generate(&w));
+    return CHARL_OK;
 }
 
 charl_status charl_generate_file(const charl_config *config, const char *checkpoint, const char *path,
@@ -257,23 +254,19 @@ charl_status charl_generate_file(const charl_config *config, const char *checkpo
 {
     CHARL__OPTIONS(charl_generate_options, options);
     CHARL_GIVEN(config, checkpoint, path, options, done);
-    charl_status st = CHARL_OK;
-    writer w = {.options = options, .done = done, .ctx = ctx};
-    charl__prompts prompts = {0};
+    CHARL_SCOPED(writer_fini) writer w = {.options = options, .done = done, .ctx = ctx};
+    CHARL_SCOPED(charl__prompts_fini) charl__prompts prompts = {0};
 
-    CHARL_TRY_CLEANUP(charl__prompts_read(path, &prompts));
-    CHARL_TRY_CLEANUP(charl__alloc_array(prompts.count, sizeof *w.texts, &w.texts));
+    CHARL_TRY(charl__prompts_read(path, &prompts));
+    CHARL_TRY(charl__alloc_array(prompts.count, sizeof *w.texts, &w.texts));
     w.count = prompts.count;
     for (int64_t i = 0; i < w.count; i++) {
         w.texts[i].prompt = prompts.items[i];
         w.texts[i].bytes = strlen(prompts.items[i]);
     }
-    CHARL_TRY_CLEANUP(prepare(&w, config, checkpoint));
-    CHARL_TRY_CLEANUP(generate(&w));
-cleanup:
-    charl__prompts_fini(&prompts);
-    writer_fini(&w);
-    return st;
+    CHARL_TRY(prepare(&w, config, checkpoint));
+    CHARL_TRY(generate(&w));
+    return CHARL_OK;
 }
 
 /* A conversation: one sequence holds all its tokens. */

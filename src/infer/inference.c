@@ -28,6 +28,7 @@
 #include "charl/weights.h"
 #include "config/config_rows.h"
 #include "io/schema.h"
+#include "io/scoped.h"
 #include "task/augment.h"
 #include "task/task.h"
 #include "weights/weights_source.h"
@@ -84,24 +85,21 @@ static charl_status parse(const char *path, const char *text, charl_config **out
 
 static charl_status read_checkpoint(charl__session *m, const char *path)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
     const char *text;
 
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
+    CHARL_TRY(charl_checkpoint_open(path, &r));
     text = charl_checkpoint_get_config_resolved(r);
     text = text[0] ? text : charl_checkpoint_get_config_text(r);
-    CHARL_REQUIRE_CLEANUP(text[0], CHARL_ERR_CHECKPOINT,
-                          "%s has no configuration, so its model is not known; HINT save it with "
-                          "config_text",
-                          path);
-    CHARL_REQUIRE_CLEANUP(charl_checkpoint_get_schema(r), CHARL_ERR_CHECKPOINT,
-                          "%s does not say what its data look like", path);
-    CHARL_TRY_CLEANUP(charl__data_schema_copy(charl_checkpoint_get_schema(r), &m->schema));
-    CHARL_TRY_CLEANUP(parse(path, text, &m->own_config));
-cleanup:
-    charl_checkpoint_close(r);
-    return st;
+    CHARL_REQUIRE(text[0], CHARL_ERR_CHECKPOINT,
+                  "%s has no configuration, so its model is not known; HINT save it with "
+                  "config_text",
+                  path);
+    CHARL_REQUIRE(charl_checkpoint_get_schema(r), CHARL_ERR_CHECKPOINT, "%s does not say what its data look like",
+                  path);
+    CHARL_TRY(charl__data_schema_copy(charl_checkpoint_get_schema(r), &m->schema));
+    CHARL_TRY(parse(path, text, &m->own_config));
+    return CHARL_OK;
 }
 
 static charl_status read_safetensors(charl__session *m, const char *path, const char *text)

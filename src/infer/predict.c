@@ -95,15 +95,12 @@ static charl_status open_checkpoint(predictor *p)
  * caller's overrides say of other data. */
 static charl_status schema_of_data(predictor *p)
 {
-    charl_status st = CHARL_OK;
     const char *text = charl_checkpoint_get_config_resolved(p->session.reader);
-    charl_config *trained = NULL;
+    CHARL_SCOPED(charl__config_left) charl_config *trained = NULL;
 
-    CHARL_TRY_CLEANUP(charl_config_parse(p->checkpoint, text, strlen(text), NULL, 0, &trained));
-    CHARL_TRY_CLEANUP(charl__session_schema_of_data(&p->session, trained, p->o->trained_on, "--data FILE.h5"));
-cleanup:
-    charl_config_destroy(trained);
-    return st;
+    CHARL_TRY(charl_config_parse(p->checkpoint, text, strlen(text), NULL, 0, &trained));
+    CHARL_TRY(charl__session_schema_of_data(&p->session, trained, p->o->trained_on, "--data FILE.h5"));
+    return CHARL_OK;
 }
 
 static bool overrides_key(const charl_predict_options *o, const char *key)
@@ -365,18 +362,16 @@ charl_status charl_predict(const char *checkpoint, const charl_predict_options *
 {
     CHARL_GIVEN(checkpoint, options, result);
     CHARL__OPTIONS(charl_predict_options, options);
-    charl_status st = CHARL_OK;
+    CHARL_SCOPED(predictor_fini)
     predictor p = {.checkpoint = checkpoint,
                    .o = options,
                    .session = {.infers = true, .warned = options->warned, .warned_ctx = options->ctx}};
 
     *result = (charl_predict_result){.loss = (double)NAN};
-    CHARL_TRY_CLEANUP(open_checkpoint(&p));
-    CHARL_TRY_CLEANUP(find_schema(&p));
-    CHARL_TRY_CLEANUP(open_rows(&p));
-    CHARL_TRY_CLEANUP(predict_all(&p, result));
-    CHARL_TRY_CLEANUP(finish_result(&p, result));
-cleanup:
-    predictor_fini(&p);
-    return st;
+    CHARL_TRY(open_checkpoint(&p));
+    CHARL_TRY(find_schema(&p));
+    CHARL_TRY(open_rows(&p));
+    CHARL_TRY(predict_all(&p, result));
+    CHARL_TRY(finish_result(&p, result));
+    return CHARL_OK;
 }

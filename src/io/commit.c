@@ -4,7 +4,6 @@
  */
 #include "io/commit.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/handles.h"
 #include "base/fault.h"
 #include "base/log.h"
 
@@ -150,21 +150,15 @@ charl_status charl__commit_join(const char *dir, const char *name, char **out)
 /* Reuse a temporary of the same name, left by a dead process with the same process ID. */
 static charl_status remove_stale(const char *temp)
 {
-    charl_status st = CHARL_OK;
-    const int fd = open(temp, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    CHARL_SCOPED(charl__descriptor_left) const int fd = open(temp, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 
-    CHARL_REQUIRE_CLEANUP(fd >= 0 || errno != ELOOP, CHARL_ERR_DISK,
-                          "%s: is a symbolic link, which is not followed; HINT remove it", temp);
-    CHARL_REQUIRE_CLEANUP(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0, CHARL_ERR_DISK, "%s: is being written already",
-                          temp);
+    CHARL_REQUIRE(fd >= 0 || errno != ELOOP, CHARL_ERR_DISK,
+                  "%s: is a symbolic link, which is not followed; HINT remove it", temp);
+    CHARL_REQUIRE(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0, CHARL_ERR_DISK, "%s: is being written already", temp);
     if (unlink(temp) != 0) {
-        CHARL_TRY_CLEANUP(charl__disk_error(temp, "unlink", errno, -1));
+        CHARL_TRY(charl__disk_error(temp, "unlink", errno, -1));
     }
-cleanup:
-    if (fd >= 0) {
-        close(fd);
-    }
-    return st;
+    return CHARL_OK;
 }
 
 /* Create c->temp; *exists when something has that name already. */
@@ -411,21 +405,16 @@ cleanup:
 
 charl_status charl__commit_sync(const char *path)
 {
-    charl_status st = CHARL_OK;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    CHARL_SCOPED(charl__descriptor_left) const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     int err = 0;
 
     if (fd >= 0 && fsync(fd) != 0) {
         err = errno;
     }
     if (err && err != EINVAL) {
-        CHARL_TRY_CLEANUP(charl__disk_error(path, "fsync", err, -1));
+        CHARL_TRY(charl__disk_error(path, "fsync", err, -1));
     }
-cleanup:
-    if (fd >= 0) {
-        close(fd);
-    }
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__log_open(const char *path, bool afresh, FILE **out)
@@ -517,20 +506,19 @@ static bool remove_if_dead(int dirfd, const char *name, long pid, bool exclusive
 
 charl_status charl__commit_sweep(const char *dir, bool exclusive, int *removed)
 {
-    charl_status st = CHARL_OK;
-    DIR *d = NULL;
+    CHARL_SCOPED(charl__directory_left) DIR *d = NULL;
     char host[HOST_BYTES];
     int count = 0;
 
-    host_name(host);
-    CHARL_TRY_CLEANUP(charl__acquire("directory"));
-    d = opendir(dir);
-    if (!d) {
-        const int err = errno;
-        charl__drop();
-        CHARL_TRY_CLEANUP(charl__disk_error(dir, "open of the directory", err, -1));
+    if (removed) {
+        *removed = 0;
     }
-    for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
+    host_name(host);
+    CHARL_TRY(charl__directory_open(dir, &d));
+    if (!d) {
+        return charl__disk_error(dir, "open of the directory", errno, -1);
+    }
+    for (const struct dirent *e; (e = readdir(d)) != NULL;) {
         long pid = 0;
         bool here = false;
 
@@ -538,15 +526,10 @@ charl_status charl__commit_sweep(const char *dir, bool exclusive, int *removed)
             count += remove_if_dead(dirfd(d), e->d_name, pid, exclusive) ? 1 : 0;
         }
     }
-cleanup:
-    if (d) {
-        closedir(d);
-        charl__drop();
-    }
     if (removed) {
         *removed = count;
     }
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__commit_probe(const char *dir)

@@ -1,7 +1,6 @@
 /* Files, folders and patterns as a list of files. */
 #include "io/paths.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/handles.h"
 #include "base/registry/key.h"
 #include "base/text/text.h"
 #include "io/commit.h"
@@ -46,39 +46,26 @@ static charl_status append(charl__paths *p, const char *path)
 
 static charl_status add_folder(charl__paths *p, const char *folder, const char *endings, int depth)
 {
-    charl_status st = CHARL_OK;
     const struct dirent *entry;
-    charl__text path = {0};
-    DIR *dir = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
+    CHARL_SCOPED(charl__directory_left) DIR *dir = NULL;
 
-    CHARL_REQUIRE_CLEANUP(depth < MOST_DEEP, CHARL_ERR_DATA, "%s: folders deeper than %d are not read", folder,
-                          MOST_DEEP);
-    CHARL_TRY_CLEANUP(charl__acquire("folder"));
-    dir = opendir(folder);
-    if (!dir) {
-        charl__drop();
-        CHARL_FAIL_CLEANUP(CHARL_ERR_DATA, "%s: cannot be read: %s", folder, strerror(errno));
-    }
+    CHARL_REQUIRE(depth < MOST_DEEP, CHARL_ERR_DATA, "%s: folders deeper than %d are not read", folder, MOST_DEEP);
+    CHARL_TRY(charl__directory_open(folder, &dir));
+    CHARL_REQUIRE(dir, CHARL_ERR_DATA, "%s: cannot be read: %s", folder, strerror(errno));
     while ((entry = readdir(dir)) != NULL) {
         if (entry->d_name[0] == '.') {
             continue;
         }
         charl__text_clear(&path);
-        CHARL_TRY_CLEANUP(
-            charl__text_printf(&path, "%s%s%s", folder, charl__ends_in(folder, "/") ? "" : "/", entry->d_name));
+        CHARL_TRY(charl__text_printf(&path, "%s%s%s", folder, charl__ends_in(folder, "/") ? "" : "/", entry->d_name));
         if (is_folder(path.data)) {
-            CHARL_TRY_CLEANUP(add_folder(p, path.data, endings, depth + 1));
+            CHARL_TRY(add_folder(p, path.data, endings, depth + 1));
         } else if (has_ending(entry->d_name, endings)) {
-            CHARL_TRY_CLEANUP(append(p, path.data));
+            CHARL_TRY(append(p, path.data));
         }
     }
-cleanup:
-    if (dir) {
-        closedir(dir);
-        charl__drop();
-    }
-    charl__text_fini(&path);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_pattern(charl__paths *p, const char *pattern, const char *endings)

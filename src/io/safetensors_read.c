@@ -10,6 +10,7 @@
 #include "io/kind.h"
 #include "io/regular.h"
 #include "io/safetensors.h"
+#include "io/scoped.h"
 
 static const char index_name[] = "model.safetensors.index.json", file_name[] = "model.safetensors";
 
@@ -91,28 +92,24 @@ static charl_status check_extents(const shard *s, int64_t bytes)
 /* The path of the shard is set. *schema: that of the file, or as it was. */
 static charl_status shard_open(shard *s, charl_data_schema **schema)
 {
-    charl_status st = CHARL_OK;
-    char *json = NULL;
+    CHARL_SCOPED_FREE char *json = NULL;
     int64_t file_bytes = 0, length = 0;
-    charl_data_schema *own = NULL;
+    CHARL_SCOPED(charl__schema_left) charl_data_schema *own = NULL;
 
     s->fd = -1;
-    CHARL_TRY_CLEANUP(charl__regular_open(s->path, &s->fd, &file_bytes));
-    CHARL_TRY_CLEANUP(read_header(s, file_bytes, &json, &length));
-    CHARL_TRY_CLEANUP(charl__safetensors_parse(s->path, json, (size_t)length, &s->entries, &s->n, &own));
+    CHARL_TRY(charl__regular_open(s->path, &s->fd, &file_bytes));
+    CHARL_TRY(read_header(s, file_bytes, &json, &length));
+    CHARL_TRY(charl__safetensors_parse(s->path, json, (size_t)length, &s->entries, &s->n, &own));
     if (s->n > 0) {
         qsort(s->entries, (size_t)s->n, sizeof *s->entries, by_offset);
     }
     s->data = 8 + length;
-    CHARL_TRY_CLEANUP(check_extents(s, file_bytes - s->data));
+    CHARL_TRY(check_extents(s, file_bytes - s->data));
     if (!*schema) {
         *schema = own;
         own = NULL;
     }
-cleanup:
-    charl_data_schema_destroy(own);
-    charl_free(json);
-    return st;
+    return CHARL_OK;
 }
 
 /* The name of a shard: a file beside the index. */

@@ -67,4 +67,7 @@ charl_status charl__tokenizer_store(const charl_tokenizer *t, charl__writer *w) 
 /** The tokenizer of a data set, in which it need not be. Errors as charl_tokenizer_load. */
 charl_status charl__tokenizer_of_dataset(const char *path, charl_tokenizer **out) CHARL_MUST_CHECK;
 
+/** For CHARL_SCOPED. */
+CHARL_SCOPED_POINTER(charl__tokenizer_left, charl_tokenizer, charl__tokenizer_release)
+
 #endif

@@ -1,6 +1,7 @@
 #ifndef CHARL_NN_MODEL_INTERNAL_H
 #define CHARL_NN_MODEL_INTERNAL_H
 /** What a training asks of a model. */
+#include "base/error.h"
 #include "charl/layer.h"
 
 /** The model's adapters, borrowed; NULL if it has none. Local. */
@@ -15,5 +16,8 @@ charl_status charl__model_set_type(charl_model *m, const charl_model_type *type,
                                    size_t bytes) CHARL_MUST_CHECK;
 /** That type, and its settings in *settings; NULL: none was set. Borrowed from the model. */
 const charl_model_type *charl__model_get_type(const charl_model *m, const void **settings);
+
+/** For CHARL_SCOPED. */
+CHARL_SCOPED_POINTER(charl__model_left, charl_model, charl_model_destroy)
 
 #endif

@@ -197,17 +197,13 @@ static charl_status allocate(charl_optimizer *o)
 /* Remember the running statistics. */
 static charl_status enqueue_begin(const charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
     const charl_shape shape = {1, {o->set->buffer_elements}};
-    charl_tensor *from = NULL, *to = NULL;
+    CHARL_SCOPED(charl__tensor_left) charl_tensor *to = NULL, *from = NULL;
 
-    CHARL_TRY_CLEANUP(charl__tensor_view(o->set->buffers, CHARL_F32, &shape, 0, &from));
-    CHARL_TRY_CLEANUP(charl__tensor_view(o->before, CHARL_F32, &shape, 0, &to));
-    CHARL_TRY_CLEANUP(charl_tensor_copy(from, to));
-cleanup:
-    charl_tensor_release(from);
-    charl_tensor_release(to);
-    return st;
+    CHARL_TRY(charl__tensor_view(o->set->buffers, CHARL_F32, &shape, 0, &from));
+    CHARL_TRY(charl__tensor_view(o->before, CHARL_F32, &shape, 0, &to));
+    CHARL_TRY(charl_tensor_copy(from, to));
+    return CHARL_OK;
 }
 
 /* The update of a rule that has no function for it. */

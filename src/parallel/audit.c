@@ -127,16 +127,13 @@ bool charl__audit_is_trial(const charl__audit *a)
 /* Add the hash of a tensor's lanes to what this run has given to sums. */
 static charl_status hash_lanes(charl__audit *a, const charl_tensor *lanes)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = (size_t)charl__tensor_count(lanes) * sizeof(float);
-    float *v = NULL;
+    CHARL_SCOPED_FREE float *v = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc(bytes, &v));
-    CHARL_TRY_CLEANUP(charl_tensor_read(lanes, v, bytes));
+    CHARL_TRY(charl__alloc(bytes, &v));
+    CHARL_TRY(charl_tensor_read(lanes, v, bytes));
     a->batch = charl__crc32c(a->batch, v, bytes);
-cleanup:
-    charl_free(v);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__audit_sum(charl_data_parallel *dp, charl_tensor *lanes, charl_tensor *sum)

@@ -93,14 +93,11 @@ static bool is_measured(const charl__balance *b)
 /* For what this rank has enqueued itself: other queues may wait for other ranks. */
 static charl_status wait_computed(const charl_data_parallel *dp)
 {
-    charl_status st = CHARL_OK;
-    charl__event *e = NULL;
+    CHARL_SCOPED(charl__event_left) charl__event *e = NULL;
 
-    CHARL_TRY_CLEANUP(charl__event_record(dp->params->dev, CHARL_QUEUE_COMPUTE, &e));
-    CHARL_TRY_CLEANUP(charl__event_wait(e));
-cleanup:
-    charl__event_release(e);
-    return st;
+    CHARL_TRY(charl__event_record(dp->params->dev, CHARL_QUEUE_COMPUTE, &e));
+    CHARL_TRY(charl__event_wait(e));
+    return CHARL_OK;
 }
 
 charl_status charl__balance_begin(charl_data_parallel *dp)

@@ -113,31 +113,26 @@ charl_status charl__data_parallel_prepare(charl_data_parallel *dp)
  * ranks. */
 static charl_status complete_accumulated(charl_data_parallel *dp, charl_tensor *lanes, charl_tensor *sum)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = charl__tensor_count(sum), partial = charl__tensor_count(lanes);
-    float *v = NULL;
+    CHARL_SCOPED_FREE float *v = NULL;
 
     if (dp->at == dp->n_kept) {
-        CHARL_TRY_CLEANUP(charl__grow(dp->n_kept, sizeof *dp->kept, &dp->kept));
+        CHARL_TRY(charl__grow(dp->n_kept, sizeof *dp->kept, &dp->kept));
         dp->kept[dp->n_kept++] = NULL;
-        CHARL_TRY_CLEANUP(
-            charl__alloc_array(charl__grad_accum_depth(dp->accum) * n, sizeof **dp->kept, &dp->kept[dp->at]));
+        CHARL_TRY(charl__alloc_array(charl__grad_accum_depth(dp->accum) * n, sizeof **dp->kept, &dp->kept[dp->at]));
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(partial > n ? partial : n, sizeof *v, &v));
-    CHARL_TRY_CLEANUP(charl_tensor_read(lanes, v, (size_t)partial * sizeof *v));
+    CHARL_TRY(charl__alloc_array(partial > n ? partial : n, sizeof *v, &v));
+    CHARL_TRY(charl_tensor_read(lanes, v, (size_t)partial * sizeof *v));
     charl__grad_accum_fold_numbers(dp->accum, dp->pass, v, (int)n, dp->kept[dp->at]);
     if (dp->pass == dp->passes - 1) {
-        CHARL_TRY_CLEANUP(charl__grad_reducer_sum(dp->reducer, dp->kept[dp->at], n, v));
+        CHARL_TRY(charl__grad_reducer_sum(dp->reducer, dp->kept[dp->at], n, v));
     } else {
         for (int64_t i = 0; i < n; i++) {
             v[i] = NAN;
         }
     }
     dp->at++;
-    st = charl_tensor_write(sum, v, (size_t)n * sizeof *v);
-cleanup:
-    charl_free(v);
-    return st;
+    return charl_tensor_write(sum, v, (size_t)n * sizeof *v);
 }
 
 charl_status charl__data_parallel_sum(charl_data_parallel *dp, charl_tensor *lanes, charl_tensor *sum)

@@ -209,17 +209,12 @@ static charl__arg slot_of(const charl__grad_accum *p, charl__arg_kind kind, int 
 
 static charl_status enqueue_copy(charl__arg to, charl__arg from, int64_t n)
 {
-    charl_status st = CHARL_OK;
     const charl_shape shape = {1, {n}};
-    charl_tensor *src = NULL, *dst = NULL;
+    CHARL_SCOPED(charl__tensor_left) charl_tensor *dst = NULL, *src = NULL;
 
-    CHARL_TRY_CLEANUP(charl__tensor_view(from.buffer, CHARL_F32, &shape, from.v.offset, &src));
-    CHARL_TRY_CLEANUP(charl__tensor_view(to.buffer, CHARL_F32, &shape, to.v.offset, &dst));
-    st = charl_tensor_copy(src, dst);
-cleanup:
-    charl_tensor_release(src);
-    charl_tensor_release(dst);
-    return st;
+    CHARL_TRY(charl__tensor_view(from.buffer, CHARL_F32, &shape, from.v.offset, &src));
+    CHARL_TRY(charl__tensor_view(to.buffer, CHARL_F32, &shape, to.v.offset, &dst));
+    return charl_tensor_copy(src, dst);
 }
 
 /* to = from, or to += from, of n elements. */

@@ -9,17 +9,13 @@
 static charl_status convert(charl__buffer *from, charl_dtype type, int64_t at, charl__buffer *to, int64_t to_at,
                             int64_t count)
 {
-    charl_status st = CHARL_OK;
     const charl_shape shape = {1, {count}};
-    charl_tensor *src = NULL, *dst = NULL;
+    CHARL_SCOPED(charl__tensor_left) charl_tensor *dst = NULL, *src = NULL;
 
-    CHARL_TRY_CLEANUP(charl__tensor_view(from, type, &shape, at, &src));
-    CHARL_TRY_CLEANUP(charl__tensor_view(to, type == CHARL_F32 ? CHARL_BF16 : CHARL_F32, &shape, to_at, &dst));
-    CHARL_TRY_CLEANUP(charl__tensor_convert(src, dst));
-cleanup:
-    charl_tensor_release(src);
-    charl_tensor_release(dst);
-    return st;
+    CHARL_TRY(charl__tensor_view(from, type, &shape, at, &src));
+    CHARL_TRY(charl__tensor_view(to, type == CHARL_F32 ? CHARL_BF16 : CHARL_F32, &shape, to_at, &dst));
+    CHARL_TRY(charl__tensor_convert(src, dst));
+    return CHARL_OK;
 }
 
 charl_status charl__grad_compress_lanes(const charl__grad_compress *n, int64_t begin, int64_t count)

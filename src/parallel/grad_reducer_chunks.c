@@ -135,17 +135,14 @@ charl_status charl__grad_reducer_begin(charl__grad_reducer *s)
 /* The device computes with the sums next; the host waits too, or it would not know for how long. */
 static charl_status end_uploads(charl__grad_reducer *s)
 {
-    charl_status st = CHARL_OK;
-    charl__event *uploaded = NULL;
+    CHARL_SCOPED(charl__event_left) charl__event *uploaded = NULL;
 
     if (!s->sum_in_place) {
-        CHARL_TRY_CLEANUP(charl__event_record(s->dev, CHARL_QUEUE_UPLOAD, &uploaded));
-        CHARL_TRY_CLEANUP(charl__queue_wait(s->dev, CHARL_QUEUE_COMPUTE, uploaded));
-        CHARL_TRY_CLEANUP(charl__event_wait(uploaded));
+        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_UPLOAD, &uploaded));
+        CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_COMPUTE, uploaded));
+        CHARL_TRY(charl__event_wait(uploaded));
     }
-cleanup:
-    charl__event_release(uploaded);
-    return st;
+    return CHARL_OK;
 }
 
 /* Communication is waited for from the moment when the device has computed the last bucket. */

@@ -6,6 +6,7 @@
 
 #include "base/options.h"
 #include "base/text/text.h"
+#include "io/scoped.h"
 #include "charl/checkpoint.h"
 #include "optim/optimizer.h"
 #include "parallel/data_parallel.h"
@@ -144,18 +145,14 @@ charl_status charl_training_load(const char *path, const charl_training *state)
 {
     CHARL_GIVEN(path, state);
     CHARL__OPTIONS(charl_training, state);
-    charl_status st = CHARL_OK;
-    charl__state s = {0};
-    charl_checkpoint_reader *reader = NULL;
+    CHARL_SCOPED(charl__state_fini) charl__state s = {0};
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *reader = NULL;
 
-    CHARL_TRY_CLEANUP(begin(state, &s));
-    CHARL_TRY_CLEANUP(agree(comm_of(state), check_file(path, state, &s, &reader)));
-    CHARL_TRY_CLEANUP(agree(comm_of(state), charl__state_load(&s, reader, path, true)));
+    CHARL_TRY(begin(state, &s));
+    CHARL_TRY(agree(comm_of(state), check_file(path, state, &s, &reader)));
+    CHARL_TRY(agree(comm_of(state), charl__state_load(&s, reader, path, true)));
     if (state->step) {
         *state->step = charl_checkpoint_get_state(reader)->step;
     }
-cleanup:
-    charl_checkpoint_close(reader);
-    charl__state_fini(&s);
-    return st;
+    return CHARL_OK;
 }

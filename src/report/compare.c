@@ -155,27 +155,23 @@ static charl_status put_table(const charl__run_log *log, int n, charl__text *out
 {
     static const char *const head[] = {"run", "state", "steps", "time", "samples/s", "best", "train/loss"};
     enum { N_HEAD = sizeof head / sizeof *head, BEST = 5 };
-    charl_status st = CHARL_OK;
-    const char **metric = NULL;
+    CHARL_SCOPED_FREE const char **metric = NULL;
     int n_metrics = 0;
-    grid g = {0};
+    CHARL_SCOPED(grid_fini) grid g = {0};
 
-    CHARL_TRY_CLEANUP(list_metrics(log, n, &metric, &n_metrics));
-    CHARL_TRY_CLEANUP(grid_init(&g, n + 1, N_HEAD + n_metrics));
+    CHARL_TRY(list_metrics(log, n, &metric, &n_metrics));
+    CHARL_TRY(grid_init(&g, n + 1, N_HEAD + n_metrics));
     for (int c = 0; c < N_HEAD; c++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(cell(&g, 0, c), "%s", head[c]));
+        CHARL_TRY(charl__text_printf(cell(&g, 0, c), "%s", head[c]));
     }
     for (int k = 0; k < n_metrics; k++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(cell(&g, 0, N_HEAD + k), "val/%s", metric[k]));
+        CHARL_TRY(charl__text_printf(cell(&g, 0, N_HEAD + k), "val/%s", metric[k]));
     }
     for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(put_row(&g, i + 1, &log[i], metric, n_metrics));
+        CHARL_TRY(put_row(&g, i + 1, &log[i], metric, n_metrics));
     }
-    CHARL_TRY_CLEANUP(grid_print(&g, 1U | 2U | 1U << BEST, "", out));
-cleanup:
-    grid_fini(&g);
-    charl_free(metric);
-    return st;
+    CHARL_TRY(grid_print(&g, 1U | 2U | 1U << BEST, "", out));
+    return CHARL_OK;
 }
 
 /* The value of a key, "(not set)" without one. */
@@ -446,49 +442,41 @@ static charl_status put_group_comparison(const charl__run_log *log, int n, const
 {
     static const char *const head[] = {NULL, "pairs", "mean", "95 % interval", "", "unpaired"};
     enum { COLUMNS = sizeof head / sizeof *head };
-    charl_status st = CHARL_OK;
-    sample s = {0};
-    grid table = {0};
-    charl__text what = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text what = {0};
+    CHARL_SCOPED(grid_fini) grid table = {0};
+    CHARL_SCOPED(sample_fini) sample s = {0};
 
-    CHARL_TRY_CLEANUP(grid_init(&table, 3, COLUMNS));
-    CHARL_TRY_CLEANUP(charl__text_printf(cell(&table, 0, 0), "%c - A", 'A' + group));
+    CHARL_TRY(grid_init(&table, 3, COLUMNS));
+    CHARL_TRY(charl__text_printf(cell(&table, 0, 0), "%c - A", 'A' + group));
     for (int c = 1; c < COLUMNS; c++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(cell(&table, 0, c), "%s", head[c]));
+        CHARL_TRY(charl__text_printf(cell(&table, 0, c), "%s", head[c]));
     }
     for (int row = 1; row < 3; row++) {
         sample_fini(&s);
-        CHARL_TRY_CLEANUP(collect_sample(log, n, g, group, row == 1, &s));
+        CHARL_TRY(collect_sample(log, n, g, group, row == 1, &s));
         charl__text_clear(&what);
-        CHARL_TRY_CLEANUP(
+        CHARL_TRY(
             charl__text_printf(&what, "%s %s", row == 1 ? "best" : "final", charl__run_log_best(&log[0]).monitor));
-        CHARL_TRY_CLEANUP(put_comparison(&table, row, charl__text_string(&what), &s));
+        CHARL_TRY(put_comparison(&table, row, charl__text_string(&what), &s));
     }
-    CHARL_TRY_CLEANUP(charl__text_append(out, "\n", 1));
-    CHARL_TRY_CLEANUP(grid_print(&table, 1U | 1U << 3 | 1U << 4 | 1U << 5, "  ", out));
-cleanup:
-    sample_fini(&s);
-    grid_fini(&table);
-    charl__text_fini(&what);
-    return st;
+    CHARL_TRY(charl__text_append(out, "\n", 1));
+    CHARL_TRY(grid_print(&table, 1U | 1U << 3 | 1U << 4 | 1U << 5, "  ", out));
+    return CHARL_OK;
 }
 
 static charl_status put_seeds(const charl__run_log *log, int n, const key_test *test, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-    groups g = {.test = test};
+    CHARL_SCOPED(groups_fini) groups g = {.test = test};
 
-    CHARL_TRY_CLEANUP(find_groups(log, n, &g));
-    CHARL_TRY_CLEANUP(charl__text_printf(out, "\nconfigurations, paired by seed\n"));
+    CHARL_TRY(find_groups(log, n, &g));
+    CHARL_TRY(charl__text_printf(out, "\nconfigurations, paired by seed\n"));
     for (int k = 0; k < g.count; k++) {
-        CHARL_TRY_CLEANUP(put_group(log, n, &g, k, out));
+        CHARL_TRY(put_group(log, n, &g, k, out));
     }
     for (int k = 1; k < g.count; k++) {
-        CHARL_TRY_CLEANUP(put_group_comparison(log, n, &g, k, out));
+        CHARL_TRY(put_group_comparison(log, n, &g, k, out));
     }
-cleanup:
-    groups_fini(&g);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_report_compare(const char *const *runs, int n_runs, charl_report_by_seed by_seed, void *ctx,

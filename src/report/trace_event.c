@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+CHARL_SCOPED_POINTER(json_left, json_t, json_decref)
+
 static const json_t *json_of(const charl__trace_event *e)
 {
     return (const json_t *)e;
@@ -109,25 +111,21 @@ charl_status charl__trace_event_print(const charl__trace_event *e, charl__text *
 charl_status charl__trace_end_read(const char *line, size_t length, double *zero_s, char **run)
 {
     static const char head[] = "{\"traceEvents\":[";
-    charl_status st = CHARL_OK;
-    charl__text file = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text file = {0};
     json_error_t error;
-    json_t *root = NULL;
+    CHARL_SCOPED(json_left) json_t *root = NULL;
     const json_t *other, *zero, *name;
 
     *run = NULL;
-    CHARL_TRY_CLEANUP(charl__text_append(&file, head, sizeof head - 1));
-    CHARL_TRY_CLEANUP(charl__text_append(&file, line, length));
+    CHARL_TRY(charl__text_append(&file, head, sizeof head - 1));
+    CHARL_TRY(charl__text_append(&file, line, length));
     root = json_loadb(file.data, file.length, JSON_REJECT_DUPLICATES, &error);
     other = json_object_get(root, "otherData");
     zero = json_object_get(other, "zero_s");
     name = json_object_get(other, "run");
     *zero_s = json_number_value(zero);
-    CHARL_REQUIRE_CLEANUP(json_is_number(zero) && (!name || json_is_string(name)), CHARL_ERR_DATA,
-                          "not the end of a time line");
-    CHARL_TRY_CLEANUP(charl__strdup(name ? json_string_value(name) : "", run));
-cleanup:
-    json_decref(root);
-    charl__text_fini(&file);
-    return st;
+    CHARL_REQUIRE(json_is_number(zero) && (!name || json_is_string(name)), CHARL_ERR_DATA,
+                  "not the end of a time line");
+    CHARL_TRY(charl__strdup(name ? json_string_value(name) : "", run));
+    return CHARL_OK;
 }

@@ -14,6 +14,7 @@
 #include "charl/safetensors.h"
 #include "charl/tokenizer.h"
 #include "io/schema.h"
+#include "io/scoped.h"
 #include "io/tokenizer.h"
 #include "task/schema.h"
 #include "task/task.h"
@@ -94,8 +95,7 @@ static charl_status read_settings(charl__session *s, const charl_checkpoint_read
 
 charl_status charl__session_read_schema(charl__session *s)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
     const charl_data_schema *stored;
 
     if (!s->origin) {
@@ -104,18 +104,16 @@ charl_status charl__session_read_schema(charl__session *s)
     if (charl__is_safetensors(s->origin) && !s->infers) {
         return read_safetensors(s);
     }
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(s->origin, &r));
-    CHARL_TRY_CLEANUP(read_settings(s, r));
+    CHARL_TRY(charl_checkpoint_open(s->origin, &r));
+    CHARL_TRY(read_settings(s, r));
     stored = charl_checkpoint_get_schema(r);
     if (stored) {
-        CHARL_TRY_CLEANUP(s->infers ? charl__data_schema_copy(stored, &s->schema)
-                                    : charl__task_schema_continue(s->config, stored, &s->schema));
+        CHARL_TRY(s->infers ? charl__data_schema_copy(stored, &s->schema)
+                            : charl__task_schema_continue(s->config, stored, &s->schema));
     } else if (s->infers) {
-        CHARL_TRY_CLEANUP(charl__weights_classes(s->config, r, &s->classes));
+        CHARL_TRY(charl__weights_classes(s->config, r, &s->classes));
     }
-cleanup:
-    charl_checkpoint_close(r);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_dataset(charl__session *s)
@@ -496,40 +494,35 @@ cleanup:
 /* The same of the checkpoint that a training starts from. */
 static charl_status warn_of_origin(const charl__session *s)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
 
     if (charl__is_safetensors(s->origin)) {
         return warn_of_published(s);
     }
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(s->origin, &r));
+    CHARL_TRY(charl_checkpoint_open(s->origin, &r));
     if (charl_checkpoint_get_config_resolved(r)) {
-        CHARL_TRY_CLEANUP(warn_of_model(s, charl_checkpoint_get_config_resolved(r), s->origin, true));
+        CHARL_TRY(warn_of_model(s, charl_checkpoint_get_config_resolved(r), s->origin, true));
     }
-cleanup:
-    charl_checkpoint_close(r);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__session_load_weights(charl__session *s, const char *path, charl_ema_choice ema)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *own = NULL, *r = s->reader;
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *own = NULL;
+    charl_checkpoint_reader *r = s->reader;
     const char *group;
 
     if (!r) {
-        CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &own));
+        CHARL_TRY(charl_checkpoint_open(path, &own));
         r = own;
     }
-    CHARL_TRY_CLEANUP(charl__weights_find_base(r, path, charl__config_init_from(s->config)));
-    CHARL_TRY_CLEANUP(charl__weights_group(r, path, ema, &group));
-    CHARL_TRY_CLEANUP(charl__weights_restore(s->params, r, path, group));
+    CHARL_TRY(charl__weights_find_base(r, path, charl__config_init_from(s->config)));
+    CHARL_TRY(charl__weights_group(r, path, ema, &group));
+    CHARL_TRY(charl__weights_restore(s->params, r, path, group));
     if (s->warned && charl_checkpoint_get_config_resolved(r)) {
-        CHARL_TRY_CLEANUP(warn_of_model(s, charl_checkpoint_get_config_resolved(r), path, false));
+        CHARL_TRY(warn_of_model(s, charl_checkpoint_get_config_resolved(r), path, false));
     }
-cleanup:
-    charl_checkpoint_close(own);
-    return st;
+    return CHARL_OK;
 }
 
 /* A line of a report, as a warning. */

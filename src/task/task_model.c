@@ -11,6 +11,7 @@
 #include "config/layers.h"
 #include "nn/layer.h"
 #include "nn/model.h"
+#include "nn/model_internal.h"
 #include "task/task.h"
 
 static bool has_layer(const charl_model *m, const char *name)
@@ -120,26 +121,23 @@ static charl_status add_layers(const charl_config *config, charl_model *m)
 
 charl_status charl__task_model(const charl_config *config, int64_t outputs, charl_model **out)
 {
-    charl_status st = CHARL_OK;
     const charl_model_type *type = charl__config_model(config);
     const int64_t rows = charl__config_vocab(config, outputs);
-    charl_model *m = NULL;
+    CHARL_SCOPED(charl__model_left) charl_model *m = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(rows >= outputs, CHARL_ERR_CONFIG,
-                          "model.vocab_size = %lld, but the data have %lld tokens; HINT use data of the "
-                          "tokenizer that the model was made for, or set vocab_size = auto",
-                          (long long)rows, (long long)outputs);
-    CHARL_TRY_CLEANUP(charl_model_create(&m));
+    CHARL_REQUIRE(rows >= outputs, CHARL_ERR_CONFIG,
+                  "model.vocab_size = %lld, but the data have %lld tokens; HINT use data of the "
+                  "tokenizer that the model was made for, or set vocab_size = auto",
+                  (long long)rows, (long long)outputs);
+    CHARL_TRY(charl_model_create(&m));
     if (type->add) {
-        CHARL_TRY_CLEANUP(type->add(m, config->model.settings, rows));
+        CHARL_TRY(type->add(m, config->model.settings, rows));
     } else {
-        CHARL_TRY_CLEANUP(add_layers(config, m));
+        CHARL_TRY(add_layers(config, m));
     }
-    CHARL_TRY_CLEANUP(charl_model_set_lora(m, &config->lora));
+    CHARL_TRY(charl_model_set_lora(m, &config->lora));
     *out = m;
     m = NULL;
-cleanup:
-    charl_model_destroy(m);
-    return st;
+    return CHARL_OK;
 }

@@ -478,41 +478,36 @@ cleanup:
 
 static charl_status copy_values(charl_params *set, charl__buffer *to)
 {
-    charl_status st = CHARL_OK;
     const charl_shape all = {1, {set->elements}};
-    charl_tensor *src = NULL, *dst = NULL;
+    CHARL_SCOPED(charl__tensor_left) charl_tensor *dst = NULL, *src = NULL;
 
-    CHARL_TRY_CLEANUP(charl__tensor_view(set->value, CHARL_F32, &all, 0, &src));
-    CHARL_TRY_CLEANUP(charl__tensor_view(to, CHARL_F32, &all, 0, &dst));
-    CHARL_TRY_CLEANUP(charl_tensor_copy(src, dst));
-    CHARL_TRY_CLEANUP(charl_device_sync(set->dev));
-cleanup:
-    charl_tensor_release(src);
-    charl_tensor_release(dst);
-    return st;
+    CHARL_TRY(charl__tensor_view(set->value, CHARL_F32, &all, 0, &src));
+    CHARL_TRY(charl__tensor_view(to, CHARL_F32, &all, 0, &dst));
+    CHARL_TRY(charl_tensor_copy(src, dst));
+    CHARL_TRY(charl_device_sync(set->dev));
+    return CHARL_OK;
 }
 
 charl_status charl__params_move(charl_params *set, float *memory)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = (size_t)set->elements * 4;
-    charl__buffer *to = NULL;
+    CHARL_SCOPED(charl__buffer_left) charl__buffer *to = NULL;
 
     if (set->elements == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (memory) {
-        CHARL_TRY_CLEANUP(charl__buffer_wrap(set->dev, memory, bytes, &to));
+        CHARL_TRY(charl__buffer_wrap(set->dev, memory, bytes, &to));
     } else {
-        CHARL_TRY_CLEANUP(charl__buffer_create(set->dev, bytes, "parameters", &to));
+        CHARL_TRY(charl__buffer_create(set->dev, bytes, "parameters", &to));
     }
-    CHARL_TRY_CLEANUP(copy_values(set, to));
+    CHARL_TRY(copy_values(set, to));
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
         charl_tensor *view;
 
         if (p->spec.trainable) {
-            CHARL_TRY_CLEANUP(charl__tensor_view(to, CHARL_F32, &p->spec.shape, p->offset, &view));
+            CHARL_TRY(charl__tensor_view(to, CHARL_F32, &p->spec.shape, p->offset, &view));
             charl_tensor_release(p->value);
             p->value = view;
         }
@@ -520,9 +515,7 @@ charl_status charl__params_move(charl_params *set, float *memory)
     charl__buffer_release(set->value);
     set->value = to;
     to = NULL;
-cleanup:
-    charl__buffer_release(to);
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__param_is_halved(const charl_param *p)
@@ -571,20 +564,16 @@ charl_status charl__params_use_half(charl_params *set, charl_dtype dtype)
 
 charl_status charl__params_refresh(charl_params *set)
 {
-    charl_status st = CHARL_OK;
     const charl_shape all = {1, {set->elements}};
-    charl_tensor *value = NULL, *half = NULL;
+    CHARL_SCOPED(charl__tensor_left) charl_tensor *half = NULL, *value = NULL;
 
     if (!set->half || set->elements == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__tensor_view(set->value, CHARL_F32, &all, 0, &value));
-    CHARL_TRY_CLEANUP(charl__tensor_view(set->half, set->half_type, &all, 0, &half));
-    CHARL_TRY_CLEANUP(charl__tensor_convert(value, half));
-cleanup:
-    charl_tensor_release(value);
-    charl_tensor_release(half);
-    return st;
+    CHARL_TRY(charl__tensor_view(set->value, CHARL_F32, &all, 0, &value));
+    CHARL_TRY(charl__tensor_view(set->half, set->half_type, &all, 0, &half));
+    CHARL_TRY(charl__tensor_convert(value, half));
+    return CHARL_OK;
 }
 
 static charl_status arena_get(charl_params *set, size_t bytes, const char *what, float *host, charl__buffer *made,

@@ -36,20 +36,15 @@ charl_status charl__tensor_view(charl__buffer *buffer, charl_dtype dtype, const 
 charl_status charl_tensor_create(charl_device *dev, charl_dtype dtype, const charl_shape *shape, charl_tensor **out)
 {
     CHARL_GIVEN(dev, shape, out);
-    charl_status st = CHARL_OK;
-    charl__buffer *buffer = NULL;
+    CHARL_SCOPED(charl__buffer_left) charl__buffer *buffer = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__device_enter(dev));
-    CHARL_TRY_CLEANUP(charl_shape_check(shape));
-    CHARL_REQUIRE_CLEANUP(charl_dtype_size(dtype) > 0, CHARL_ERR_DTYPE, "%d is no element type; HINT charl_dtype",
-                          (int)dtype);
-    CHARL_TRY_CLEANUP(
-        charl__buffer_create(dev, (size_t)charl_shape_count(shape) * charl_dtype_size(dtype), "tensor", &buffer));
-    CHARL_TRY_CLEANUP(charl__tensor_view(buffer, dtype, shape, 0, out));
-cleanup:
-    charl__buffer_release(buffer);
-    return st;
+    CHARL_TRY(charl__device_enter(dev));
+    CHARL_TRY(charl_shape_check(shape));
+    CHARL_REQUIRE(charl_dtype_size(dtype) > 0, CHARL_ERR_DTYPE, "%d is no element type; HINT charl_dtype", (int)dtype);
+    CHARL_TRY(charl__buffer_create(dev, (size_t)charl_shape_count(shape) * charl_dtype_size(dtype), "tensor", &buffer));
+    CHARL_TRY(charl__tensor_view(buffer, dtype, shape, 0, out));
+    return CHARL_OK;
 }
 
 charl_tensor *charl_tensor_retain(charl_tensor *t)

@@ -92,4 +92,7 @@ static inline charl__arg charl__inout(const charl_tensor *t)
     return charl__tensor_arg(CHARL_ARG_INOUT, t);
 }
 
+/** For CHARL_SCOPED. */
+CHARL_SCOPED_POINTER(charl__tensor_left, charl_tensor, charl_tensor_release)
+
 #endif

@@ -49,14 +49,11 @@ static charl_status open_side(bisect *b, side *s, const char *path)
 
 static charl_status open_at(const side *s, int64_t step, charl_checkpoint_reader **out)
 {
-    charl_status st = CHARL_OK;
-    char *path = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
 
-    CHARL_TRY_CLEANUP(charl__run_path(s->path, step, &path));
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, out));
-cleanup:
-    charl_free(path);
-    return st;
+    CHARL_TRY(charl__run_path(s->path, step, &path));
+    CHARL_TRY(charl_checkpoint_open(path, out));
+    return CHARL_OK;
 }
 
 /* Whether both runs have the same tensors at `step`, by their checksums. */

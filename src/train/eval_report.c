@@ -44,28 +44,25 @@ static charl_status put_worst(const charl_eval_report *r, charl__text *out)
 
 static charl_status put_each(const charl_eval_report *r, int64_t i, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-    charl__text name = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text name = {0};
     size_t length;
     const char *at = charl_names_get(r->names, i, &length);
 
     if (at) {
-        CHARL_TRY_CLEANUP(charl__text_append(&name, at, length));
+        CHARL_TRY(charl__text_append(&name, at, length));
     } else { /* a number, where there are no names */
-        CHARL_TRY_CLEANUP(charl__text_printf(&name, "%" PRId64, i));
+        CHARL_TRY(charl__text_printf(&name, "%" PRId64, i));
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(out, "%s{\"name\":", i > 0 ? "," : ""));
-    CHARL_TRY_CLEANUP(charl__text_json(out, charl__text_string(&name)));
+    CHARL_TRY(charl__text_printf(out, "%s{\"name\":", i > 0 ? "," : ""));
+    CHARL_TRY(charl__text_json(out, charl__text_string(&name)));
     for (int t = 0; t < r->n_tables; t++) {
         if (!r->tables[t].pairs) {
-            CHARL_TRY_CLEANUP(charl__text_printf(out, ",\"%s\":", r->tables[t].name));
-            CHARL_TRY_CLEANUP(charl__text_json_number(out, r->tables[t].values[i]));
+            CHARL_TRY(charl__text_printf(out, ",\"%s\":", r->tables[t].name));
+            CHARL_TRY(charl__text_json_number(out, r->tables[t].values[i]));
         }
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(out, "}"));
-cleanup:
-    charl__text_fini(&name);
-    return st;
+    CHARL_TRY(charl__text_printf(out, "}"));
+    return CHARL_OK;
 }
 
 static charl_status put_report(const charl_eval_report *r, const charl_val_row *row, const char *split,
@@ -98,13 +95,10 @@ charl_status charl_eval_report_json(const charl_eval_report *report, const charl
                                     char **out)
 {
     CHARL_GIVEN(report, row, split, out);
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(put_report(report, row, split, &t));
+    CHARL_TRY(put_report(report, row, split, &t));
     *out = charl__text_steal(&t);
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    return CHARL_OK;
 }

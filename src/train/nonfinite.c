@@ -100,11 +100,11 @@ static int compare(const void *a, const void *b)
 static charl_status describe_samples(const charl__trainer *t, int64_t step, char *text, size_t size)
 {
     const int64_t batch = t->config->train.batch_size;
-    charl_status st = CHARL_OK;
-    int64_t *rows = NULL, i = 0, end;
+    CHARL_SCOPED_FREE int64_t *rows = NULL;
+    int64_t i = 0, end;
     int used;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(batch, sizeof *rows, &rows));
+    CHARL_TRY(charl__alloc_array(batch, sizeof *rows, &rows));
     charl__device_loader_samples(t->replica.train_loader, step - 1, rows);
     qsort(rows, (size_t)batch, sizeof *rows, compare);
     used = snprintf(text, size, "%s", t->session.data.kind == CHARL_DATASET_TOKENS ? "windows from token" : "rows");
@@ -120,9 +120,7 @@ static charl_status describe_samples(const charl__trainer *t, int64_t step, char
         used += snprintf(text + used, size - (size_t)used, " and %" PRId64 " more", batch - i);
     }
     snprintf(text + used, size - (size_t)used, " of %s", charl_split_name(CHARL_SPLIT_TRAIN));
-cleanup:
-    charl_free(rows);
-    return st;
+    return CHARL_OK;
 }
 
 /* "the gradient of fc1.weight is not finite" */

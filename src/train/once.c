@@ -59,23 +59,20 @@ void charl__once_read(const char *dir, charl__once *out)
 
 charl_status charl__once_write(const char *dir, const charl__once *o)
 {
-    charl_status st = CHARL_OK;
     char path[CHARL__ONCE_PATH];
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
     for (int i = 0; i < CHARL_TRAIN_JOBS; i++) {
-        CHARL_TRY_CLEANUP(o->job[i][0] ? charl__text_printf(&text, "job %s\n", o->job[i]) : CHARL_OK);
+        CHARL_TRY(o->job[i][0] ? charl__text_printf(&text, "job %s\n", o->job[i]) : CHARL_OK);
     }
-    CHARL_TRY_CLEANUP(o->from[0] ? charl__text_printf(&text, "from %" PRId64 " %s\n", o->step, o->from) : CHARL_OK);
+    CHARL_TRY(o->from[0] ? charl__text_printf(&text, "from %" PRId64 " %s\n", o->step, o->from) : CHARL_OK);
     if (text.length > 0) {
-        CHARL_TRY_CLEANUP(charl__metrics_write_file(dir, file_name, charl__text_string(&text)));
+        CHARL_TRY(charl__metrics_write_file(dir, file_name, charl__text_string(&text)));
     } else if (path_of(dir, path)) {
-        CHARL_REQUIRE_CLEANUP(unlink(path) == 0 || errno == ENOENT, CHARL_ERR_DISK, "cannot remove %s: %s", path,
-                              strerror(errno));
+        CHARL_REQUIRE(unlink(path) == 0 || errno == ENOENT, CHARL_ERR_DISK, "cannot remove %s: %s", path,
+                      strerror(errno));
     }
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__once_is_begun(const charl__once *o, const charl_train_job jobs[CHARL_TRAIN_JOBS])

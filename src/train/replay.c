@@ -14,6 +14,7 @@
 #include "files/run.h"
 #include "io/commit.h"
 #include "io/kind.h"
+#include "io/scoped.h"
 #include "task/weights/weights_base.h"
 #include "train/metrics/metrics_async.h"
 #include "train/snapshot.h"
@@ -72,27 +73,22 @@ static charl_status load_config(replay *r)
 /* The configuration and the data of the checkpoint of `step`. */
 static charl_status read_config(replay *r, int64_t step)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *reader = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *reader = NULL;
     const charl_checkpoint_state *state;
     const char *text;
-    char *path = NULL;
 
-    CHARL_TRY_CLEANUP(charl__run_path(r->run, step, &path));
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &reader));
+    CHARL_TRY(charl__run_path(r->run, step, &path));
+    CHARL_TRY(charl_checkpoint_open(path, &reader));
     text = charl_checkpoint_get_config_resolved(reader);
     state = charl_checkpoint_get_state(reader);
-    CHARL_TRY_CLEANUP(
-        charl_config_parse(path, text, strlen(text), r->options->overrides, r->options->n_overrides, &r->config));
-    CHARL_TRY_CLEANUP(charl__strdup(state->data_content_id, &r->content));
+    CHARL_TRY(charl_config_parse(path, text, strlen(text), r->options->overrides, r->options->n_overrides, &r->config));
+    CHARL_TRY(charl__strdup(state->data_content_id, &r->content));
     if (strcmp(r->config->dist.allreduce, "mpi") == 0 && state->world_size > 1) {
         warn(r, "dist.allreduce = mpi sums in an order that depends on the number of ranks: this replay, on one rank, "
                 "differs by roundings");
     }
-cleanup:
-    charl_checkpoint_close(reader);
-    charl_free(path);
-    return st;
+    return CHARL_OK;
 }
 
 /* The configuration that the steps up to the next checkpoint were trained with: what that checkpoint says. */
@@ -121,41 +117,35 @@ cleanup:
 /* A run that began at a checkpoint of another one, by run.resume = FILE. */
 static charl_status start_elsewhere(replay *r)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *reader = NULL;
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *reader = NULL;
 
-    CHARL_TRY_CLEANUP(charl_run_checkpoint(r->config->run.resume, &r->start));
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(r->start, &reader));
+    CHARL_TRY(charl_run_checkpoint(r->config->run.resume, &r->start));
+    CHARL_TRY(charl_checkpoint_open(r->start, &reader));
     r->start_step = charl_checkpoint_get_state(reader)->step;
-    CHARL_REQUIRE_CLEANUP(r->start_step < r->options->step, CHARL_ERR_CHECKPOINT,
-                          "the run begins after step %" PRId64 ", with %s (run.resume)", r->start_step, r->start);
-cleanup:
-    charl_checkpoint_close(reader);
-    return st;
+    CHARL_REQUIRE(r->start_step < r->options->step, CHARL_ERR_CHECKPOINT,
+                  "the run begins after step %" PRId64 ", with %s (run.resume)", r->start_step, r->start);
+    return CHARL_OK;
 }
 
 /* The newest checkpoint before the first step. */
 static charl_status find_start(replay *r)
 {
-    charl_status st = CHARL_OK;
     const charl_replay_options *o = r->options;
     const char *resume = r->config->run.resume;
     const int64_t before = o->after > 0 && o->after < o->step ? o->after + 1 : o->step;
-    charl__run_found found = {0};
+    CHARL_SCOPED(charl__run_found_fini) charl__run_found found = {0};
 
     if (!o->from_start) {
-        CHARL_TRY_CLEANUP(charl__run_find(r->run, before, &found));
+        CHARL_TRY(charl__run_find(r->run, before, &found));
         warn(r, found.warning);
     }
     if (found.path) {
-        CHARL_TRY_CLEANUP(charl__strdup(found.path, &r->start));
+        CHARL_TRY(charl__strdup(found.path, &r->start));
         r->start_step = found.step;
     } else if (strcmp(resume, "auto") != 0 && strcmp(resume, "must") != 0 && strcmp(resume, "never") != 0) {
-        CHARL_TRY_CLEANUP(start_elsewhere(r));
+        CHARL_TRY(start_elsewhere(r));
     }
-cleanup:
-    charl__run_found_fini(&found);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status create_comm(replay *r)
@@ -265,9 +255,8 @@ static int describe_weights(replay *r, const charl__state *s, char hash[CHARL__S
 
 static charl_status add_gradients(replay *r, charl_replay_row *row)
 {
-    charl_status st = CHARL_OK;
     const charl_params *params = r->trainer.session.params;
-    float *values = NULL;
+    CHARL_SCOPED_FREE float *values = NULL;
 
     for (int i = 0; i < charl_params_get_count(params); i++) {
         const charl_param *p = charl_params_get(params, i);
@@ -275,41 +264,36 @@ static charl_status add_gradients(replay *r, charl_replay_row *row)
         const int64_t n = charl_shape_count(&spec->shape);
 
         if (spec->trainable) {
-            CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *values, &values));
-            CHARL_TRY_CLEANUP(charl_param_read_gradient(p, values));
+            CHARL_TRY(charl__alloc_array(n, sizeof *values, &values));
+            CHARL_TRY(charl_param_read_gradient(p, values));
             r->gradients[row->n_gradients++] = describe(spec->name, values, n, (double)r->scale);
             charl_free(values);
             values = NULL;
         }
     }
     row->gradients = r->gradients;
-cleanup:
-    charl_free(values);
-    return st;
+    return CHARL_OK;
 }
 
 /* Whether the file has the values of t; where it leaves a packed parameter to its base, the values that were packed. */
 static charl_status is_recorded(const replay *r, charl_checkpoint_reader *reader, const charl_checkpoint_tensor *t,
                                 bool *same)
 {
-    charl_status st = CHARL_OK;
     const charl_checkpoint_tensor *stored = charl_checkpoint_find(reader, t->group, t->name);
     const charl_param *p = charl_params_find(r->trainer.session.params, t->name);
     const int64_t n = charl_shape_count(&t->shape);
     const size_t size = charl_dtype_size(t->dtype);
-    char *values = NULL;
+    CHARL_SCOPED_FREE char *values = NULL;
 
     *same = false;
     if (stored && p && p->codes && charl_checkpoint_is_in_base(reader, stored)) {
         *same = stored->crc32c == p->source_crc32c;
     } else if (stored && stored->dtype == t->dtype && charl_shape_equal(&stored->shape, &t->shape)) {
-        CHARL_TRY_CLEANUP(charl__alloc_array(n, size, &values));
-        CHARL_TRY_CLEANUP(charl_checkpoint_read(reader, stored, values));
+        CHARL_TRY(charl__alloc_array(n, size, &values));
+        CHARL_TRY(charl_checkpoint_read(reader, stored, values));
         *same = memcmp(values, t->data, (size_t)n * size) == 0;
     }
-cleanup:
-    charl_free(values);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status compare(replay *r, const char *path, const charl__state *s, charl_replay_row *row)
@@ -445,8 +429,7 @@ static charl_status create_buffers(replay *r)
 
 static charl_status begin(replay *r)
 {
-    charl_status st = CHARL_OK;
-    charl__state s = {.keeps = true};
+    CHARL_SCOPED(charl__state_fini) charl__state s = {.keeps = true};
     charl_replay_start start = {.step = r->trainer.replica.step,
                                 .checkpoint = r->start ? r->start : "",
                                 .device = charl_device_get_info(r->trainer.session.dev),
@@ -454,7 +437,7 @@ static charl_status begin(replay *r)
     const char *now = r->trainer.session.data.content_id;
     char text[TEXT_BYTES], hash[CHARL__SHA256_TEXT];
 
-    CHARL_TRY_CLEANUP(charl__snapshot_take(&r->trainer.replica, true, &s));
+    CHARL_TRY(charl__snapshot_take(&r->trainer.replica, true, &s));
     start.n_weights = describe_weights(r, &s, hash);
     if (!r->start && r->content && strcmp(r->content, now) != 0) { /* else the trainer has warned */
         snprintf(text, sizeof text,
@@ -463,14 +446,12 @@ static charl_status begin(replay *r)
         warn(r, text);
     }
     if (r->options->checksums) {
-        CHARL_TRY_CLEANUP(charl__checksums_start(&r->checksums, &start));
+        CHARL_TRY(charl__checksums_start(&r->checksums, &start));
     }
     if (r->options->started) {
-        CHARL_TRY_CLEANUP(r->options->started(r->options->ctx, &start));
+        CHARL_TRY(r->options->started(r->options->ctx, &start));
     }
-cleanup:
-    charl__state_fini(&s);
-    return st;
+    return CHARL_OK;
 }
 
 /* Which operator it was: the bad step again, operator by operator. */

@@ -378,21 +378,18 @@ static charl_status connect(charl__replica *r)
 /* Where a step leaves its loss, for the log and for the optimizer to look at. */
 static charl_status watch_loss(charl__replica *r)
 {
-    charl_status st = CHARL_OK;
     const charl_shape lanes = {1, {r->dp->slices.n_lanes}};
-    charl_tensor **sums = NULL, *loss = NULL;
+    CHARL_SCOPED_FREE charl_tensor **sums = NULL;
+    CHARL_SCOPED(charl__tensor_left) charl_tensor *loss = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(charl__data_parallel_shapes(r->dp), sizeof(charl_tensor *), &sums));
+    CHARL_TRY(charl__alloc_array(charl__data_parallel_shapes(r->dp), sizeof(charl_tensor *), &sums));
     for (int k = 0; k < charl__data_parallel_shapes(r->dp); k++) {
         sums[k] = charl_var_get_tensor(r->train[k].sums);
     }
-    CHARL_TRY_CLEANUP(r->dp->accum ? charl__grad_accum_keep_loss(r->dp->accum, sums, &loss)
-                                   : charl__tensor_view(sums[0]->buffer, CHARL_F32, &lanes, sums[0]->offset, &loss));
+    CHARL_TRY(r->dp->accum ? charl__grad_accum_keep_loss(r->dp->accum, sums, &loss)
+                           : charl__tensor_view(sums[0]->buffer, CHARL_F32, &lanes, sums[0]->offset, &loss));
     charl__steps_watch_loss(r->steps, loss);
-cleanup:
-    charl_tensor_release(loss);
-    charl_free(sums);
-    return st;
+    return CHARL_OK;
 }
 
 /* Task i of `shapes` of the training, or after those of the evaluation; NULL where there is none. */

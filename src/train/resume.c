@@ -19,6 +19,7 @@
 #include "files/run_path.h"
 #include "io/commit.h"
 #include "io/progress.h"
+#include "io/scoped.h"
 #include "task/weights/weights.h"
 #include "task/weights/weights_base.h"
 #include "train/rank_check.h"
@@ -71,59 +72,51 @@ cleanup:
  * message. */
 static charl_status check_strict(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
 {
-    charl_status st = CHARL_OK;
     const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
     unsigned found;
 
-    CHARL_TRY_CLEANUP(list_differences(t, r, CHARL__CHANGE_RESULT, &text, &found));
+    CHARL_TRY(list_differences(t, r, CHARL__CHANGE_RESULT, &text, &found));
     if (strcmp(s->rng, charl__rng_name) != 0) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, "\nrandom numbers: %s (was %s)", charl__rng_name, s->rng));
+        CHARL_TRY(charl__text_printf(&text, "\nrandom numbers: %s (was %s)", charl__rng_name, s->rng));
     }
     if (strcmp(s->data_shuffle, t->shuffle) != 0) {
-        CHARL_TRY_CLEANUP(
-            charl__text_printf(&text, "\norder of the samples: %s (was %s)", t->shuffle, s->data_shuffle));
+        CHARL_TRY(charl__text_printf(&text, "\norder of the samples: %s (was %s)", t->shuffle, s->data_shuffle));
     }
     if (is_other_run(t, s)) {
-        CHARL_TRY_CLEANUP(
+        CHARL_TRY(
             charl__text_printf(&text, "\nrun: %.16s, of this run.output_dir (was %.16s)", t->run_dir_id, s->run_id));
     }
-    CHARL_REQUIRE_CLEANUP(text.length == 0, CHARL_ERR_CHECKPOINT,
-                          "run.strict = yes: %s was trained with other settings or data:%.1800s\nHINT set "
-                          "these back, start afresh in another run.output_dir (--init-from keeps the "
-                          "weights), or accept them with run.strict = no",
-                          path, charl__text_string(&text));
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    CHARL_REQUIRE(text.length == 0, CHARL_ERR_CHECKPOINT,
+                  "run.strict = yes: %s was trained with other settings or data:%.1800s\nHINT set "
+                  "these back, start afresh in another run.output_dir (--init-from keeps the "
+                  "weights), or accept them with run.strict = no",
+                  path, charl__text_string(&text));
+    return CHARL_OK;
 }
 
 /* Where no step is left to train, reject settings and data that ask for another result, or for fewer steps: nothing of them would come true.
  * Those that only choose the best checkpoint are a warning. The file that a base is read from may have moved. */
 static charl_status check_ended(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
 {
-    charl_status st = CHARL_OK;
     const unsigned start = charl__checkpoint_lacks_base(r) ? 0 : CHARL__CHANGE_START;
     unsigned refused = CHARL__CHANGE_TRAINING | CHARL__CHANGE_MODEL | start, found;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
     if (t->replica.step > t->end_step) {
         refused |= CHARL__CHANGE_LENGTH;
     }
-    CHARL_TRY_CLEANUP(list_differences(t, r, refused | CHARL__CHANGE_MEASURE, &text, &found));
-    CHARL_REQUIRE_CLEANUP(
-        !(found & refused), CHARL_ERR_CHECKPOINT,
-        "nothing is left to train after %s, which was trained with other settings or data:%.1800s\n"
-        "HINT start a new run with -o DIR, or with --overwrite in the place of this one, or set these "
-        "back",
-        path, charl__text_string(&text));
+    CHARL_TRY(list_differences(t, r, refused | CHARL__CHANGE_MEASURE, &text, &found));
+    CHARL_REQUIRE(!(found & refused), CHARL_ERR_CHECKPOINT,
+                  "nothing is left to train after %s, which was trained with other settings or data:%.1800s\n"
+                  "HINT start a new run with -o DIR, or with --overwrite in the place of this one, or set these "
+                  "back",
+                  path, charl__text_string(&text));
     if (found && charl_comm_rank(t->comm) == 0) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, "\nnothing is left to train: these settings change nothing"));
+        CHARL_TRY(charl__text_printf(&text, "\nnothing is left to train: these settings change nothing"));
         charl__trainer_warn(t, charl__text_string(&text) + 1);
     }
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }
 
 /* Reject a checkpoint of another model, naming the keys that differ; warn about other changed keys. */
@@ -297,27 +290,26 @@ static charl_status read_config(const charl_checkpoint_reader *r, charl_config *
 
 static charl_status restore(charl__trainer *t, const char *path)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
-    charl_config *was = NULL;
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
+    CHARL_SCOPED(charl__config_left) charl_config *was = NULL;
     const charl_checkpoint_state *s;
 
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
+    CHARL_TRY(charl_checkpoint_open(path, &r));
     s = charl_checkpoint_get_state(r);
-    CHARL_TRY_CLEANUP(read_config(r, &was));
+    CHARL_TRY(read_config(r, &was));
     check_best(t, r, was);
     t->replica.step = s->step;
     t->best =
         t->new_best ? charl__best_none : (charl__best){.metric = s->best_metric, .step = -1, .evals = -s->stale_evals};
-    CHARL_TRY_CLEANUP(check_checkpoint(t, r, was, path));
-    CHARL_TRY_CLEANUP(charl__weights_find_base(r, path, charl__config_init_from(t->config)));
-    CHARL_TRY_CLEANUP(charl__snapshot_restore(&t->replica, r, path));
+    CHARL_TRY(check_checkpoint(t, r, was, path));
+    CHARL_TRY(charl__weights_find_base(r, path, charl__config_init_from(t->config)));
+    CHARL_TRY(charl__snapshot_restore(&t->replica, r, path));
     t->nonfinite.skipped = s->skipped_steps;
     t->nonfinite.overflowed = s->overflowed_steps;
     t->nonfinite.spikes = s->spike_steps;
     t->audited_step = s->audited_step;
-    CHARL_TRY_CLEANUP(charl_optimizer_set_steps(t->replica.optimizer, s->step, s->step - s->optim_t));
-    CHARL_TRY_CLEANUP(restore_scale(t, s->loss_scale));
+    CHARL_TRY(charl_optimizer_set_steps(t->replica.optimizer, s->step, s->step - s->optim_t));
+    CHARL_TRY(restore_scale(t, s->loss_scale));
     if (s->run_id[0]) {
         snprintf(t->run_id, sizeof t->run_id, "%s", s->run_id);
     }
@@ -327,11 +319,8 @@ static charl_status restore(charl__trainer *t, const char *path)
         snprintf(t->exported, sizeof t->exported, "%s", was->checkpoint.export_format);
     }
     t->recorded_best = isnan(s->best_metric) ? -1 : s->best_step;
-    CHARL_TRY_CLEANUP(charl__strdup(path, &t->resumed));
-cleanup:
-    charl_config_destroy(was);
-    charl_checkpoint_close(r);
-    return st;
+    CHARL_TRY(charl__strdup(path, &t->resumed));
+    return CHARL_OK;
 }
 
 /* Checkpoints cannot leave weights to a file that this run replaces. */
@@ -397,14 +386,11 @@ static void keep_base(const charl__trainer *t)
 
 static charl_status describe_checkpoint(const char *path, charl__lock_line *line)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
 
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
-    CHARL_TRY_CLEANUP(charl__lock_describe(r, line));
-cleanup:
-    charl_checkpoint_close(r);
-    return st;
+    CHARL_TRY(charl_checkpoint_open(path, &r));
+    CHARL_TRY(charl__lock_describe(r, line));
+    return CHARL_OK;
 }
 
 /* The content of run.lock so far. A file that charl did not leave so is moved aside: training continues without its proof. */
@@ -444,26 +430,23 @@ cleanup:
 /* What run.lock holds so far, and the line of this start, which a run that resumes adds after its first step. */
 static charl_status begin_lock(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     charl__lock_line *line = &t->lock_start;
-    char *config = NULL;
+    CHARL_SCOPED_FREE char *config = NULL;
 
     *line = (charl__lock_line){.kind = t->resumes ? CHARL__LOCK_RESUME : CHARL__LOCK_START, .step = t->replica.step};
     if (t->resumes) {
-        CHARL_TRY_CLEANUP(read_lock(t));
+        CHARL_TRY(read_lock(t));
         if (charl__trainer_has_ended(t)) {
-            goto cleanup;
+            return CHARL_OK;
         }
-        CHARL_TRY_CLEANUP(describe_checkpoint(t->resumed, line));
+        CHARL_TRY(describe_checkpoint(t->resumed, line));
     }
-    CHARL_TRY_CLEANUP(charl_config_print(t->config, false, &config));
+    CHARL_TRY(charl_config_print(t->config, false, &config));
     snprintf(line->value[CHARL__LOCK_VERSION], sizeof line->value[0], "%s", charl_version());
     charl__hash_kernels(line->value[CHARL__LOCK_KERNELS]);
     charl__sha256_text(config, strlen(config), line->value[CHARL__LOCK_CONFIG]);
     memcpy(line->value[CHARL__LOCK_DATA], t->session.data.content_id, CHARL__SHA256_TEXT);
-cleanup:
-    charl_free(config);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__trainer_record_start(charl__trainer *t)
@@ -564,23 +547,20 @@ static charl_status add_counters(const charl__trainer *t, charl__consensus *fact
 /* The step of the best checkpoint if it is in the run directory, and not one of another run with the same step; else -1. */
 static charl_status look_for_best(const charl__trainer *t, int64_t *out)
 {
-    charl_status st = CHARL_OK;
     const char *dir = t->config->run.output_dir;
     const bool is_other_run = t->run_dir_id[0] && strcmp(t->run_id, t->run_dir_id) != 0;
     int64_t step = t->recorded_best;
-    char *path = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
 
     *out = -1;
     if (step == 0) { /* a checkpoint of an older version, which did not store it */
         step = charl__run_linked(dir, "best.h5");
     }
     if (step >= 0 && step <= t->resumed_step && !is_other_run) {
-        CHARL_TRY_CLEANUP(charl__run_path(dir, step, &path));
+        CHARL_TRY(charl__run_path(dir, step, &path));
         *out = access(path, F_OK) == 0 ? step : -1;
     }
-cleanup:
-    charl_free(path);
-    return st;
+    return CHARL_OK;
 }
 
 /* Set recorded_best, by the directory as rank 0 has it, and best.step. Without the best checkpoint, training looks for a new one. */

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE /* memmem */
 #include "train/rundir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/handles.h"
 #include "export/export.h"
 #include "files/run.h"
 #include "files/run_path.h"
@@ -70,31 +70,20 @@ static charl_status each_checkpoint(const char *dir,
                                     charl_status (*visit)(const void *ctx, const char *dir, const char *name),
                                     const void *ctx)
 {
-    charl_status st = CHARL_OK;
+    CHARL_SCOPED(charl__directory_left) DIR *d = NULL;
     char path[PATH_BYTES];
     const struct dirent *entry;
-    DIR *d = NULL;
 
-    CHARL_REQUIRE_CLEANUP((size_t)snprintf(path, sizeof path, "%s/checkpoints", dir) < sizeof path, CHARL_ERR_DISK,
-                          "the path %s/checkpoints is too long", dir);
-    CHARL_TRY_CLEANUP(charl__acquire("directory"));
-    d = opendir(path);
-    if (!d) {
-        charl__drop();
-        CHARL_REQUIRE_CLEANUP(errno == ENOENT, CHARL_ERR_DISK, "cannot read %s: %s", path, strerror(errno));
-        goto cleanup;
-    }
-    while ((entry = readdir(d)) != NULL) {
+    CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/checkpoints", dir) < sizeof path, CHARL_ERR_DISK,
+                  "the path %s/checkpoints is too long", dir);
+    CHARL_TRY(charl__directory_open(path, &d));
+    CHARL_REQUIRE(d || errno == ENOENT, CHARL_ERR_DISK, "cannot read %s: %s", path, strerror(errno));
+    while (d && (entry = readdir(d)) != NULL) {
         if (charl__run_step(entry->d_name) >= 0) {
-            CHARL_TRY_CLEANUP(visit(ctx, path, entry->d_name));
+            CHARL_TRY(visit(ctx, path, entry->d_name));
         }
     }
-cleanup:
-    if (d) {
-        closedir(d);
-        charl__drop();
-    }
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status visit_to_remove(const void *ctx, const char *dir, const char *name)
@@ -209,17 +198,16 @@ cleanup:
 static charl_status holds(const char *path, const char *text, bool *out)
 {
     enum { BLOCK = 1 << 20 };
-    charl_status st = CHARL_OK;
     const size_t length = strlen(text);
-    FILE *f = fopen(path, "re");
-    char *block = NULL;
+    CHARL_SCOPED(charl__file_left) FILE *f = fopen(path, "re");
+    CHARL_SCOPED_FREE char *block = NULL;
     size_t kept = 0, n = 0;
 
     *out = false;
     if (!f || length == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__alloc(length + BLOCK, &block));
+    CHARL_TRY(charl__alloc(length + BLOCK, &block));
     while (!*out && (n = fread(block + kept, 1, BLOCK, f)) > 0) {
         *out = memmem(block, kept + n, text, length) != NULL;
         n += kept;
@@ -227,36 +215,28 @@ static charl_status holds(const char *path, const char *text, bool *out)
         memmove(block, block + n - kept, kept);
         charl__progress_made();
     }
-cleanup:
-    charl_free(block);
-    if (f) {
-        fclose(f);
-    }
-    return st;
+    return CHARL_OK;
 }
 
 /* Let DIR/NAME.FORMAT be the export of the checkpoint of `step`. */
 static charl_status settle_export(const char *dir, const char *name, int64_t step, const charl__rundir_plan *plan)
 {
-    charl_status st = CHARL_OK;
     char hash[CHARL__SHA256_TEXT], path[PATH_BYTES];
-    char *checkpoint = NULL;
+    CHARL_SCOPED_FREE char *checkpoint = NULL;
     bool is_right = false;
 
     if (step < 0 || strcmp(plan->export_format, "none") == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(find_line(plan->lock, step, hash));
+    CHARL_TRY(find_line(plan->lock, step, hash));
     if ((size_t)snprintf(path, sizeof path, "%s/%s.%s", dir, name, plan->export_format) < sizeof path) {
-        CHARL_TRY_CLEANUP(holds(path, hash, &is_right));
+        CHARL_TRY(holds(path, hash, &is_right));
     }
     if (!is_right) {
-        CHARL_TRY_CLEANUP(charl__run_path(dir, step, &checkpoint));
-        CHARL_TRY_CLEANUP(charl__export_beside(checkpoint, plan->export_format, dir, name));
+        CHARL_TRY(charl__run_path(dir, step, &checkpoint));
+        CHARL_TRY(charl__export_beside(checkpoint, plan->export_format, dir, name));
     }
-cleanup:
-    charl_free(checkpoint);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__rundir_drop_exports(const char *dir, const char *format, int *dropped)

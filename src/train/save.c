@@ -158,20 +158,16 @@ static charl_status supersede(charl__saving *s)
 /* Before the checkpoint: one that is not recorded is none of this run. A failure is only a warning. */
 static charl_status record(charl__saving *s)
 {
-    charl_status st = CHARL_OK;
     charl__lock_line line = {.kind = CHARL__LOCK_CHECKPOINT, .step = s->step};
-    char *path = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
 
-    CHARL_TRY_CLEANUP(
-        charl__lock_tensors(s->checkpoint.tensors, s->checkpoint.n_tensors, line.value[CHARL__LOCK_TENSORS]));
-    CHARL_TRY_CLEANUP(charl__lock_state(&s->checkpoint.state, s->checkpoint.schema, line.value[CHARL__LOCK_STATE]));
+    CHARL_TRY(charl__lock_tensors(s->checkpoint.tensors, s->checkpoint.n_tensors, line.value[CHARL__LOCK_TENSORS]));
+    CHARL_TRY(charl__lock_state(&s->checkpoint.state, s->checkpoint.schema, line.value[CHARL__LOCK_STATE]));
     memcpy(line.value[CHARL__LOCK_METRICS], s->metrics, sizeof s->metrics);
-    CHARL_TRY_CLEANUP(charl__commit_join(s->dir, CHARL__METRICS_JSONL, &path));
-    CHARL_TRY_CLEANUP(charl__commit_sync(path)); /* a power cut must not take rows that the line is of */
-    CHARL_TRY_CLEANUP(charl__lock_append(s->dir, s->lock, &line));
-cleanup:
-    charl_free(path);
-    return st;
+    CHARL_TRY(charl__commit_join(s->dir, CHARL__METRICS_JSONL, &path));
+    CHARL_TRY(charl__commit_sync(path)); /* a power cut must not take rows that the line is of */
+    CHARL_TRY(charl__lock_append(s->dir, s->lock, &line));
+    return CHARL_OK;
 }
 
 /* The job: write the checkpoint, then clean up the directory. */

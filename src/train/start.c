@@ -57,34 +57,30 @@ static charl_status check_newest(const charl__trainer *t, const charl__run_found
 /* The newest checkpoint before step `before` that rank 0 can read. is_refused: there must be none. */
 static charl_status propose(charl__trainer *t, int64_t before, bool is_refused, proposal *out)
 {
-    charl_status st = CHARL_OK;
     const char *resume = t->config->run.resume, *dir = t->config->run.output_dir;
     const bool is_new = t->overwrites || is_refused;
-    charl__run_found found = {0};
+    CHARL_SCOPED(charl__run_found_fini) charl__run_found found = {0};
 
-    CHARL_REQUIRE_CLEANUP(
-        !t->options->overwrite || strcmp(resume, "must") != 0, CHARL_ERR_CONFIG,
-        "--overwrite starts a new run, but run.resume = must continues one; HINT use only one of them");
-    CHARL_TRY_CLEANUP(charl__run_find(dir, before, &found));
+    CHARL_REQUIRE(!t->options->overwrite || strcmp(resume, "must") != 0, CHARL_ERR_CONFIG,
+                  "--overwrite starts a new run, but run.resume = must continues one; HINT use only one of them");
+    CHARL_TRY(charl__run_find(dir, before, &found));
     if (before == INT64_MAX && !is_new) {
-        CHARL_TRY_CLEANUP(check_newest(t, &found));
+        CHARL_TRY(check_newest(t, &found));
     } else {
         charl__trainer_warn(t, found.warning);
     }
-    CHARL_REQUIRE_CLEANUP(found.path || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
-                          "run.resume = must, but %s holds no usable checkpoint", dir);
-    CHARL_REQUIRE_CLEANUP(!found.path || t->overwrites || !is_refused, CHARL_ERR_CONFIG,
-                          "run.resume = never, but %s holds a run at step %" PRId64
-                          "; use another run.output_dir, or --overwrite",
-                          dir, found.step);
+    CHARL_REQUIRE(found.path || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
+                  "run.resume = must, but %s holds no usable checkpoint", dir);
+    CHARL_REQUIRE(!found.path || t->overwrites || !is_refused, CHARL_ERR_CONFIG,
+                  "run.resume = never, but %s holds a run at step %" PRId64
+                  "; use another run.output_dir, or --overwrite",
+                  dir, found.step);
     if (found.path && !is_new) {
-        CHARL_REQUIRE_CLEANUP((size_t)snprintf(out->path, sizeof out->path, "%s", found.path) < sizeof out->path,
-                              CHARL_ERR_CONFIG, "the path %s is too long", found.path);
+        CHARL_REQUIRE((size_t)snprintf(out->path, sizeof out->path, "%s", found.path) < sizeof out->path,
+                      CHARL_ERR_CONFIG, "the path %s is too long", found.path);
         out->step = found.step;
     }
-cleanup:
-    charl__run_found_fini(&found);
-    return st;
+    return CHARL_OK;
 }
 
 /* Whether every rank can read what rank 0 proposes and has read itself; `why` is the reason of one

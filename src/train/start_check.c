@@ -141,27 +141,23 @@ static charl_status refuse(const charl__trainer *t, charl_status st, const char 
 
 static charl_status check_cut(const charl__trainer *t, const classes *c)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
     char why[TEXT_BYTES];
     bool certain;
 
     if (!describe_cut(c, why, &certain)) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(&text, "%s: data.val_split takes the last %lld rows for validation, and %s%s%s",
-                           c->data->path, (long long)c->data->rows[CHARL_SPLIT_VAL], why,
-                           certain ? ": the rows are not in random order" : "", certain ? "; HINT " : ""));
-    CHARL_TRY_CLEANUP(certain ? way_out(t, &text) : CHARL_OK);
+    CHARL_TRY(charl__text_printf(&text, "%s: data.val_split takes the last %lld rows for validation, and %s%s%s",
+                                 c->data->path, (long long)c->data->rows[CHARL_SPLIT_VAL], why,
+                                 certain ? ": the rows are not in random order" : "", certain ? "; HINT " : ""));
+    CHARL_TRY(certain ? way_out(t, &text) : CHARL_OK);
     if (certain) {
-        CHARL_TRY_CLEANUP(refuse(t, CHARL_ERR_CONFIG, charl__text_string(&text)));
+        CHARL_TRY(refuse(t, CHARL_ERR_CONFIG, charl__text_string(&text)));
     } else {
         charl__session_warn(&t->session, charl__text_string(&text));
     }
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status judge_classes(const charl__trainer *t, const classes *c)
@@ -234,35 +230,31 @@ static charl_status range_of(charl__trainer *t, charl_split split, float out[2])
 /* Rows in the order of their target: those that are cut off have other targets than the rest. */
 static charl_status check_numbers(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const charl_dataset_info *d = &t->session.data;
     float train[2], val[2];
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
     if (!d->labelled || d->y_dtype != CHARL_F32 || charl_shape_count(&d->y_shape) != 1) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(range_of(t, CHARL_SPLIT_TRAIN, train));
+    CHARL_TRY(range_of(t, CHARL_SPLIT_TRAIN, train));
     if (train[0] >= train[1]) {
-        CHARL_TRY_CLEANUP(
-            charl__text_printf(&text, "%s: the target of all %lld training rows is %g: there is nothing to learn",
-                               d->path, (long long)d->rows[CHARL_SPLIT_TRAIN], (double)train[0]));
+        CHARL_TRY(charl__text_printf(&text, "%s: the target of all %lld training rows is %g: there is nothing to learn",
+                                     d->path, (long long)d->rows[CHARL_SPLIT_TRAIN], (double)train[0]));
     } else if (d->val_is_cut) {
-        CHARL_TRY_CLEANUP(range_of(t, CHARL_SPLIT_VAL, val));
+        CHARL_TRY(range_of(t, CHARL_SPLIT_VAL, val));
         if (val[0] > train[1] || val[1] < train[0]) {
-            CHARL_TRY_CLEANUP(charl__text_printf(&text,
-                                                 "%s: data.val_split takes the last %lld rows for validation; their "
-                                                 "targets, %g to %g, are all beyond those "
-                                                 "of the training rows, %g to %g. If the rows are only sorted, ",
-                                                 d->path, (long long)d->rows[CHARL_SPLIT_VAL], (double)val[0],
-                                                 (double)val[1], (double)train[0], (double)train[1]));
-            CHARL_TRY_CLEANUP(way_out(t, &text));
+            CHARL_TRY(charl__text_printf(&text,
+                                         "%s: data.val_split takes the last %lld rows for validation; their "
+                                         "targets, %g to %g, are all beyond those "
+                                         "of the training rows, %g to %g. If the rows are only sorted, ",
+                                         d->path, (long long)d->rows[CHARL_SPLIT_VAL], (double)val[0], (double)val[1],
+                                         (double)train[0], (double)train[1]));
+            CHARL_TRY(way_out(t, &text));
         }
     }
     charl__session_warn(&t->session, charl__text_string(&text));
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_evaluations(const charl__trainer *t)
@@ -282,19 +274,16 @@ static charl_status check_evaluations(const charl__trainer *t)
 
 static charl_status check_settings(const charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const charl__run_facts facts = {.steps = t->total_steps,
                                     .batch = t->config->train.batch_size,
                                     .train_rows = t->session.data.rows[CHARL_SPLIT_TRAIN],
                                     .val_rows = t->session.data.rows[CHARL_SPLIT_VAL],
                                     .val_is_cut = t->session.data.val_is_cut};
-    charl__text lines = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text lines = {0};
 
-    CHARL_TRY_CLEANUP(charl__config_check_run(t->config, &facts, &lines));
+    CHARL_TRY(charl__config_check_run(t->config, &facts, &lines));
     charl__session_warn_lines(&t->session, charl__text_string(&lines));
-cleanup:
-    charl__text_fini(&lines);
-    return st;
+    return CHARL_OK;
 }
 
 static int64_t steps_of(const charl_config *c, int64_t rows)

@@ -35,14 +35,13 @@ static charl_status check(const charl_config *c, const charl_dataset_info *data,
 
 static charl_status fill(const charl_config *c, const charl__session *s, charl_step_rows *rows)
 {
-    charl_status st = CHARL_OK;
     const uint64_t seed = (uint64_t)c->run.seed;
     const int64_t first = (rows->step - 1) * rows->n;
     const charl_shape seen = charl__task_input_shape(c, &s->data.x_shape);
     charl__stream stream;
-    int64_t *places = NULL;
+    CHARL_SCOPED_FREE int64_t *places = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(rows->n, sizeof *places, &places));
+    CHARL_TRY(charl__alloc_array(rows->n, sizeof *places, &places));
     charl__stream_init(&stream, s->ds, CHARL_SPLIT_TRAIN, c->data.shuffle, seed);
     charl__stream_places(&stream, first, rows->n, places);
     for (int64_t i = 0; i < rows->n; i++) {
@@ -60,9 +59,7 @@ static charl_status fill(const charl_config *c, const charl__session *s, charl_s
             sample->share = draws.share;
         }
     }
-cleanup:
-    charl_free(places);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_step_rows_create(const charl_config *config, int64_t step, charl_step_rows **out)

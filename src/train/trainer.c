@@ -72,23 +72,19 @@ static charl_status report(const charl__trainer *t, charl_status (*event)(void *
 
 charl_status charl__trainer_describe(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const char *dir = t->config->run.output_dir;
-    char *config = NULL, *environment = NULL;
+    CHARL_SCOPED_FREE char *config = NULL, *environment = NULL;
 
     if (!t->writes || t->is_described || charl_comm_rank(t->comm) != 0) {
         return CHARL_OK;
     }
     t->is_described = true;
-    CHARL_TRY_CLEANUP(charl__trainer_record_start(t));
-    CHARL_TRY_CLEANUP(charl_config_print(t->config, false, &config));
-    CHARL_TRY_CLEANUP(charl__metrics_write_file(dir, "config.ini", config));
-    CHARL_TRY_CLEANUP(charl_environment_json(&environment));
-    CHARL_TRY_CLEANUP(charl__metrics_write_file(dir, "env.json", environment));
-cleanup:
-    charl_free(config);
-    charl_free(environment);
-    return st;
+    CHARL_TRY(charl__trainer_record_start(t));
+    CHARL_TRY(charl_config_print(t->config, false, &config));
+    CHARL_TRY(charl__metrics_write_file(dir, "config.ini", config));
+    CHARL_TRY(charl_environment_json(&environment));
+    CHARL_TRY(charl__metrics_write_file(dir, "env.json", environment));
+    return CHARL_OK;
 }
 
 /* The files of the run directory beside the checkpoints; it exists and is locked by now. A run that resumes is described after its first

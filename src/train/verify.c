@@ -145,12 +145,11 @@ static void check_hash(verify *v)
 
 static charl_status check_chain(verify *v)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
     int64_t old = 0;
 
-    CHARL_TRY_CLEANUP(charl__lock_read(v->run, &v->lock, &text));
-    CHARL_TRY_CLEANUP(charl__lock_trace(&v->lock, &v->history, &text));
+    CHARL_TRY(charl__lock_read(v->run, &v->lock, &text));
+    CHARL_TRY(charl__lock_trace(&v->lock, &v->history, &text));
     for (const char *p = charl__text_string(&text); *p; p += strcspn(p, "\n") + 1) {
         WRONG(v, "%.*s", (int)strcspn(p, "\n"), p);
     }
@@ -184,9 +183,7 @@ static charl_status check_chain(verify *v)
                                " steps before it were trained",
               v->lock.line[0].step);
     }
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }
 
 /* Whether the text is the configuration of the start in line i. */

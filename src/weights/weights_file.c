@@ -51,12 +51,11 @@ static charl_status read_values(const charl_params *set, values *v)
 
 static charl_status save_checkpoint(const char *path, const values *v, const charl_params_save_options *o)
 {
-    charl_status st = CHARL_OK;
-    char *resolved = NULL;
+    CHARL_SCOPED_FREE char *resolved = NULL;
     charl_checkpoint c = {.config_text = o->config_text, .tensors = v->tensor, .n_tensors = v->n, .schema = o->schema};
 
     if (o->config_text) {
-        CHARL_TRY_CLEANUP(charl__weights_resolve(o->config_text, &resolved));
+        CHARL_TRY(charl__weights_resolve(o->config_text, &resolved));
         c.config_resolved = resolved;
     }
     c.state = (charl_checkpoint_state){.step = o->step,
@@ -67,10 +66,8 @@ static charl_status save_checkpoint(const char *path, const values *v, const cha
                                        .best_metric = (double)NAN,
                                        .world_size = 1,
                                        .optim_kind = CHARL_CHECKPOINT_NO_OPTIMIZER};
-    CHARL_TRY_CLEANUP(charl_checkpoint_save(path, &c));
-cleanup:
-    charl_free(resolved);
-    return st;
+    CHARL_TRY(charl_checkpoint_save(path, &c));
+    return CHARL_OK;
 }
 
 charl_status charl_params_save(const charl_params *set, const char *path, const charl_params_save_options *options)
@@ -79,22 +76,19 @@ charl_status charl_params_save(const charl_params *set, const char *path, const 
     CHARL__OPTIONS(charl_params_save_options, options);
     const charl_params_save_options o =
         options ? *options : (charl_params_save_options){sizeof(charl_params_save_options), .step = 0};
-    charl_status st = CHARL_OK;
-    values v = {.n = 0};
+    CHARL_SCOPED(values_fini) values v = {.n = 0};
 
-    CHARL_REQUIRE_CLEANUP(is_safetensors(path) || charl__ends_in(path, ".h5"), CHARL_ERR_INVALID,
-                          "%s: parameters are saved as .safetensors or as .h5", path);
-    CHARL_REQUIRE_CLEANUP(!o.config_text || !is_safetensors(path), CHARL_ERR_INVALID,
-                          "%s: safetensors hold no configuration; HINT save as .h5", path);
-    CHARL_TRY_CLEANUP(read_values(set, &v));
+    CHARL_REQUIRE(is_safetensors(path) || charl__ends_in(path, ".h5"), CHARL_ERR_INVALID,
+                  "%s: parameters are saved as .safetensors or as .h5", path);
+    CHARL_REQUIRE(!o.config_text || !is_safetensors(path), CHARL_ERR_INVALID,
+                  "%s: safetensors hold no configuration; HINT save as .h5", path);
+    CHARL_TRY(read_values(set, &v));
     if (is_safetensors(path)) {
-        CHARL_TRY_CLEANUP(charl_safetensors_save(path, v.tensor, v.n, o.schema));
+        CHARL_TRY(charl_safetensors_save(path, v.tensor, v.n, o.schema));
     } else {
-        CHARL_TRY_CLEANUP(save_checkpoint(path, &v, &o));
+        CHARL_TRY(save_checkpoint(path, &v, &o));
     }
-cleanup:
-    values_fini(&v);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_params_load(charl_params *set, const char *path, const charl_params_load_options *options,

@@ -90,24 +90,21 @@ static void hash_output(checking *t, int k, const void *raw)
 
 static charl_status check_forward(checking *t, const char *what, bool hashes)
 {
-    charl_status st = CHARL_OK;
-    outputs o = {{NULL}};
+    CHARL_SCOPED(outputs_fini) outputs o = {{NULL}};
     charl__op_error worst;
 
-    CHARL_TRY_CLEANUP(charl__op_case_run(t->dev, &t->c, &t->whole, 0, o.raw));
+    CHARL_TRY(charl__op_case_run(t->dev, &t->c, &t->whole, 0, o.raw));
     for (int k = 0; k < t->c.n_out && hashes; k++) {
         hash_output(t, k, o.raw[k]);
     }
     worst = charl__op_case_compare(&t->c, o.raw);
     t->report->ulp = fmax(t->report->ulp, worst.ulp);
     t->report->used = fmax(t->report->used, worst.allowed);
-    CHARL_REQUIRE_CLEANUP(worst.allowed <= 1.0, CHARL_ERR_INVALID,
-                          "%s: output %d[%lld] is %.9g, the reference says %.9g: %.1f ulp, %.2f times what is "
-                          "allowed",
-                          what, worst.output, (long long)worst.index, worst.got, worst.want, worst.ulp, worst.allowed);
-cleanup:
-    outputs_fini(&o);
-    return st;
+    CHARL_REQUIRE(worst.allowed <= 1.0, CHARL_ERR_INVALID,
+                  "%s: output %d[%lld] is %.9g, the reference says %.9g: %.1f ulp, %.2f times what is "
+                  "allowed",
+                  what, worst.output, (long long)worst.index, worst.got, worst.want, worst.ulp, worst.allowed);
+    return CHARL_OK;
 }
 
 /* A NaN in the first element of each float operand goes where the reference lets it go. */
@@ -286,18 +283,15 @@ static void gradient_case_fini(gradient_case *gc)
 
 static charl_status write_var(charl_var *v, const double *x)
 {
-    charl_status st = CHARL_OK;
     const charl_type type = charl_var_get_type(v);
     const int64_t n = charl_shape_count(&type.shape);
     const size_t size = charl_dtype_size(type.dtype);
-    void *raw = NULL;
+    CHARL_SCOPED_FREE void *raw = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, size, &raw));
+    CHARL_TRY(charl__alloc_array(n, size, &raw));
     charl_dtype_encode(type.dtype, x, n, raw);
-    CHARL_TRY_CLEANUP(charl_tensor_write(charl_var_get_tensor(v), raw, (size_t)n * size));
-cleanup:
-    charl_free(raw);
-    return st;
+    CHARL_TRY(charl_tensor_write(charl_var_get_tensor(v), raw, (size_t)n * size));
+    return CHARL_OK;
 }
 
 /* weight * output k, summed over everything. */
@@ -385,7 +379,6 @@ static double difference(charl__op_case *c, double *const *weight, int i, int64_
 
 static charl_status compare_gradient(checking *t, const gradient_case *gc, int i)
 {
-    charl_status st = CHARL_OK;
     charl__op_case *c = &t->c;
     const int64_t n = charl_shape_count(&c->in_type[i].shape);
     const int64_t probes = charl__env_is_on(CHARL_ENV_TEST_SHORT) ? SHORT_PROBES : PROBES;
@@ -394,13 +387,14 @@ static charl_status compare_gradient(checking *t, const gradient_case *gc, int i
     const double relative = t->precision == CHARL_F32 ? 2e-5 : 8.0 * charl__epsilon(t->precision);
     const double terms = c->sample->terms > 1 ? (double)c->sample->terms : 1.0;
     charl_var *grad = charl_var_get_gradient(gc->in[i]);
-    double *got = NULL, scale = 1.0;
-    void *raw = NULL;
+    CHARL_SCOPED_FREE double *got = NULL;
+    double scale = 1.0;
+    CHARL_SCOPED_FREE void *raw = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *got, &got));
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, charl_dtype_size(dtype), &raw));
+    CHARL_TRY(charl__alloc_array(n, sizeof *got, &got));
+    CHARL_TRY(charl__alloc_array(n, charl_dtype_size(dtype), &raw));
     if (grad) {
-        CHARL_TRY_CLEANUP(charl_tensor_read(charl_var_get_tensor(grad), raw, (size_t)n * charl_dtype_size(dtype)));
+        CHARL_TRY(charl_tensor_read(charl_var_get_tensor(grad), raw, (size_t)n * charl_dtype_size(dtype)));
         charl_dtype_decode(dtype, raw, n, got);
     }
     for (int64_t k = 0; k < n; k++) {
@@ -409,14 +403,11 @@ static charl_status compare_gradient(checking *t, const gradient_case *gc, int i
     for (int64_t k = 0; k < n; k += stride) {
         const double want = difference(c, gc->weight, i, k);
 
-        CHARL_REQUIRE_CLEANUP(fabs(got[k] - want) <= relative * scale * sqrt(sqrt(terms)), CHARL_ERR_INVALID,
-                              "the gradient of operand %d at %lld is %.9g, differences of the reference say %.9g", i,
-                              (long long)k, got[k], want);
+        CHARL_REQUIRE(fabs(got[k] - want) <= relative * scale * sqrt(sqrt(terms)), CHARL_ERR_INVALID,
+                      "the gradient of operand %d at %lld is %.9g, differences of the reference say %.9g", i,
+                      (long long)k, got[k], want);
     }
-cleanup:
-    charl_free(got);
-    charl_free(raw);
-    return st;
+    return CHARL_OK;
 }
 
 /* The graph must give the same bits as the direct run. */

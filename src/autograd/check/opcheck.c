@@ -33,28 +33,25 @@ static double draw(const charl__op_sample *s, charl_dtype dtype, const charl__rn
 
 static charl_status draw_inputs(charl__op_case *c, uint64_t seed)
 {
-    charl_status st = CHARL_OK;
     const charl__rng rng = charl__rng_key(seed, 0, charl__fnv1a64_string(c->op->name));
     uint64_t position = 0;
-    void *raw = NULL;
+    CHARL_SCOPED_FREE void *raw = NULL;
 
     for (int i = 0; i < c->n_in; i++) {
         const charl_type *t = &c->in_type[i];
         const int64_t n = charl_shape_count(&t->shape);
 
-        CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof(double), &c->in[i]));
+        CHARL_TRY(charl__alloc_array(n, sizeof(double), &c->in[i]));
         for (int64_t k = 0; k < n; k++) {
             c->in[i][k] = draw(c->sample, t->dtype, &rng, &position);
         }
-        CHARL_TRY_CLEANUP(charl__alloc_array(n, charl_dtype_size(t->dtype), &raw));
+        CHARL_TRY(charl__alloc_array(n, charl_dtype_size(t->dtype), &raw));
         charl_dtype_encode(t->dtype, c->in[i], n, raw);
         charl_dtype_decode(t->dtype, raw, n, c->in[i]);
         charl_free(raw);
         raw = NULL;
     }
-cleanup:
-    charl_free(raw);
-    return st;
+    return CHARL_OK;
 }
 
 void charl__op_case_reference(const charl__op_case *c)
@@ -167,22 +164,19 @@ static charl_status upload(guarded *v)
 /* Read back; what lies outside the payload, or everything when `whole`, must be as it was. */
 static charl_status check_guards(const charl__op *op, guarded *v, bool whole, void *payload)
 {
-    charl_status st = CHARL_OK;
-    unsigned char *now = NULL;
+    CHARL_SCOPED_FREE unsigned char *now = NULL;
     const size_t end = v->at + v->payload;
 
-    CHARL_TRY_CLEANUP(charl__alloc(v->bytes, &now));
-    CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, v->buffer, 0, now, v->bytes, true));
-    CHARL_REQUIRE_CLEANUP(memcmp(now, v->image, v->at) == 0 && memcmp(now + end, v->image + end, v->bytes - end) == 0,
-                          CHARL_ERR_INVALID, "%s wrote outside its tensors", op->name);
-    CHARL_REQUIRE_CLEANUP(!whole || memcmp(now + v->at, v->image + v->at, v->payload) == 0, CHARL_ERR_INVALID,
-                          "%s changed an input", op->name);
+    CHARL_TRY(charl__alloc(v->bytes, &now));
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, v->buffer, 0, now, v->bytes, true));
+    CHARL_REQUIRE(memcmp(now, v->image, v->at) == 0 && memcmp(now + end, v->image + end, v->bytes - end) == 0,
+                  CHARL_ERR_INVALID, "%s wrote outside its tensors", op->name);
+    CHARL_REQUIRE(!whole || memcmp(now + v->at, v->image + v->at, v->payload) == 0, CHARL_ERR_INVALID,
+                  "%s changed an input", op->name);
     if (payload) {
         memcpy(payload, now + v->at, v->payload);
     }
-cleanup:
-    charl_free(now);
-    return st;
+    return CHARL_OK;
 }
 
 /* Operands and outputs that are channels-last in this case, for an operator of that layout. */
@@ -194,13 +188,12 @@ static bool is_last(const charl__op_case *c, const charl_type *t, charl__op_layo
 /* Elements [N, C, H, W] to channels-last, or back. */
 static charl_status reorder(const charl_type *t, bool to_last, unsigned char *elements)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = charl_shape_count(&t->shape), channels = t->shape.dim[1];
     const int64_t pixels = t->shape.dim[2] * t->shape.dim[3];
     const size_t size = charl_dtype_size(t->dtype);
-    unsigned char *copy = NULL;
+    CHARL_SCOPED_FREE unsigned char *copy = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, size, &copy));
+    CHARL_TRY(charl__alloc_array(n, size, &copy));
     memcpy(copy, elements, (size_t)n * size);
     for (int64_t i = 0; i < n; i++) {
         const int64_t sample = i / (channels * pixels), c = i / pixels % channels, p = i % pixels;
@@ -209,9 +202,7 @@ static charl_status reorder(const charl_type *t, bool to_last, unsigned char *el
 
         memcpy(elements + (to_last ? last : row_major), copy + (to_last ? row_major : last), size);
     }
-cleanup:
-    charl_free(copy);
-    return st;
+    return CHARL_OK;
 }
 
 typedef struct op_run {

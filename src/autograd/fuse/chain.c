@@ -178,7 +178,6 @@ static int64_t launch_strided(const charl__enqueue *e, int64_t n, int64_t period
 
 static charl_status launch(const charl__enqueue *e, const charl__chain *c)
 {
-    charl_status st = CHARL_OK;
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     const charl__whole kinds = how_whole(e, c, vec);
     const int whole = charl__whole_kind(&kinds);
@@ -187,10 +186,10 @@ static charl_status launch(const charl__enqueue *e, const charl__chain *c)
         .entry = "charl_chain",
         .params = {{"CHARL_VEC", vec}, {"INDEX", .text = c->n < INT32_MAX ? "uint" : "ulong"}, {"WHOLE", whole}},
         .label = e->label};
-    writer w = {.e = e, .c = c, .l = &l, .period = period_of(e, c, whole)};
+    CHARL_SCOPED(charl__chain_text_fini) writer w = {.e = e, .c = c, .l = &l, .period = period_of(e, c, whole)};
     int64_t span = charl__span(e->dev, c->n, vec);
 
-    CHARL_TRY_CLEANUP(write_all(&w));
+    CHARL_TRY(write_all(&w));
     charl__launch_set(&l, "USES_RNG", w.n_draws);
     charl__launch_set(&l, "STRIDED", w.period > 0);
     charl__launch_set_text(&l, "OPERANDS(record)", charl__text_string(&w.operands));
@@ -203,10 +202,8 @@ static charl_status launch(const charl__enqueue *e, const charl__chain *c)
     }
     charl__launch_add(&l, charl__i64(c->n));
     charl__launch_add(&l, charl__i64(span));
-    CHARL_TRY_CLEANUP(charl__launch_enqueue(e->dev, &l));
-cleanup:
-    charl__chain_text_fini(&w);
-    return st;
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl__enqueue *e)

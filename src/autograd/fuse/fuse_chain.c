@@ -252,32 +252,28 @@ static void find_groups(fusion *f)
 /* "fc1.relu+dropout" */
 static charl_status name_of(const fusion *f, const group *s, char **out)
 {
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
 
     for (int k = 0; k < s->count; k++) {
         const charl__node *n = member(f, s, k);
 
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s", k ? "+" : "", k ? n->op->name : n->name));
+        CHARL_TRY(charl__text_printf(&t, "%s%s", k ? "+" : "", k ? n->op->name : n->name));
     }
     *out = charl__text_steal(&t);
-cleanup:
-    charl__text_fini(&t);
-    return st;
+    return CHARL_OK;
 }
 
 /* Make the last member of s the fused node; the others compute nothing any more. */
 static charl_status replace(const fusion *f, const group *s)
 {
-    charl_status st = CHARL_OK;
     charl__node *n = member(f, s, s->count - 1);
-    charl__chain *chain = NULL;
+    CHARL_SCOPED_FREE charl__chain *chain = NULL;
     char *name = NULL;
     fused d;
 
     CHARL_INVARIANT(describe(f, s, &d));
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *chain, &chain));
-    CHARL_TRY_CLEANUP(name_of(f, s, &name));
+    CHARL_TRY(charl__alloc(sizeof *chain, &chain));
+    CHARL_TRY(name_of(f, s, &name));
     for (int k = 0; k + 1 < s->count; k++) {
         member(f, s, k)->n_out = 0;
     }
@@ -295,9 +291,7 @@ static charl_status replace(const fusion *f, const group *s)
         n->out[k]->node = n;
     }
     chain = NULL;
-cleanup:
-    charl_free(chain);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__fuse_chains(charl_graph *g)

@@ -76,12 +76,11 @@ static void count_logits(charl_graph *g, const charl__node *loss, const bool *mo
 /* Marked nodes from position `first` on come before what stands there. */
 static charl_status move_ahead(charl_graph *g, int first, const bool *moves)
 {
-    charl_status st = CHARL_OK;
     const int n = g->nodes.count;
-    void **order = NULL;
+    CHARL_SCOPED_FREE void **order = NULL;
     int at = first, backward = 0;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *order, &order));
+    CHARL_TRY(charl__alloc_array(n, sizeof *order, &order));
     for (int pass = 0; pass < 2; pass++) {
         for (int i = first; i < n; i++) {
             if (moves[i] == (pass == 0)) {
@@ -96,18 +95,15 @@ static charl_status move_ahead(charl_graph *g, int first, const bool *moves)
     }
     g->n_forward += backward;
     g->first_backward += backward;
-cleanup:
-    charl_free(order);
-    return st;
+    return CHARL_OK;
 }
 
 /* Make `loss` the fused node; n computes nothing any more. */
 static charl_status join(charl__node *loss, charl__node *n)
 {
-    charl_status st = CHARL_OK;
-    charl__text name = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text name = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s+grad", loss->name));
+    CHARL_TRY(charl__text_printf(&name, "%s+grad", loss->name));
     charl_free(loss->name);
     loss->name = charl__text_steal(&name);
     loss->op = &charl_op_cross_entropy_with_grad;
@@ -119,15 +115,12 @@ static charl_status join(charl__node *loss, charl__node *n)
     loss->n_in++;
     loss->n_out++;
     n->n_out = 0;
-cleanup:
-    charl__text_fini(&name);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__fuse_losses(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-    bool *moves = NULL;
+    CHARL_SCOPED_FREE bool *moves = NULL;
 
     for (int i = 0; i < g->nodes.count; i++) {
         charl__node *n = charl__graph_node(g, i), *loss = loss_of(n);
@@ -137,15 +130,13 @@ charl_status charl__fuse_losses(charl_graph *g)
         }
         charl_free(moves);
         moves = NULL;
-        CHARL_TRY_CLEANUP(charl__alloc_array(g->nodes.count, sizeof *moves, &moves));
+        CHARL_TRY(charl__alloc_array(g->nodes.count, sizeof *moves, &moves));
         if (find_sources(g, n->in[0], loss, i, moves)) {
             memset(moves, 0, (size_t)loss->position * sizeof *moves);
             count_logits(g, loss, moves);
-            CHARL_TRY_CLEANUP(move_ahead(g, loss->position, moves));
-            CHARL_TRY_CLEANUP(join(loss, n));
+            CHARL_TRY(move_ahead(g, loss->position, moves));
+            CHARL_TRY(join(loss, n));
         }
     }
-cleanup:
-    charl_free(moves);
-    return st;
+    return CHARL_OK;
 }

@@ -52,14 +52,13 @@ static charl__node *sum_of(const charl_graph *g, const charl_var *x, const charl
 
 static charl_status join(charl_graph *g, charl__node *sum, charl__node *squares)
 {
-    charl_status st = CHARL_OK;
     const charl_shape x = squares->in[0]->type.shape;
     const int64_t blocks = charl__channels_blocks(&x, g->slices.count);
     const charl_type type = {CHARL_F32, {3, {blocks, 2, x.dim[1]}}, CHARL_BATCHED};
-    charl_shape *attr = NULL;
+    CHARL_SCOPED_FREE charl_shape *attr = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *attr, &attr));
-    CHARL_TRY_CLEANUP(charl__var_new(g, type, &sum->out[1]));
+    CHARL_TRY(charl__alloc(sizeof *attr, &attr));
+    CHARL_TRY(charl__var_new(g, type, &sum->out[1]));
     *attr = x;
     sum->out[1]->node = sum;
     sum->n_out = 2;
@@ -69,9 +68,7 @@ static charl_status join(charl_graph *g, charl__node *sum, charl__node *squares)
     attr = NULL;
     squares->op = &op_squares_of_moments;
     squares->in[0] = sum->out[1];
-cleanup:
-    charl_free(attr);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__fuse_moments(charl_graph *g)

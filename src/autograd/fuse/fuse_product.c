@@ -155,12 +155,11 @@ static bool describe(const charl_graph *g, const charl__uses *u, const charl__no
 /* Make head the fused node; n computes nothing any more, and keeps the attribute that head had. */
 static charl_status replace(const charl__product *p, charl__node *head, charl__node *n)
 {
-    charl_status st = CHARL_OK;
     charl__product *attr = NULL;
-    charl__text name = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text name = {0};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s+%s", head->name, n->op->name));
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *attr, &attr));
+    CHARL_TRY(charl__text_printf(&name, "%s+%s", head->name, n->op->name));
+    CHARL_TRY(charl__alloc(sizeof *attr, &attr));
     *attr = *p;
     charl_free(n->attr);
     n->attr = head->attr;
@@ -175,9 +174,7 @@ static charl_status replace(const charl__product *p, charl__node *head, charl__n
     head->out[0]->node = head;
     head->n_out = p->saved >= 0 ? 2 : 1;
     n->n_out = 0;
-cleanup:
-    charl__text_fini(&name);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__fuse_products(charl_graph *g)

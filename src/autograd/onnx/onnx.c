@@ -46,18 +46,15 @@ int charl__onnx_dtype(charl_dtype dtype)
 /* A name for a value on the way; borrowed from the model. */
 static charl_status new_name(const charl__onnx_node *n, const char **out)
 {
-    charl_status st = CHARL_OK;
     char text[384];
-    char *name = NULL;
+    CHARL_SCOPED_FREE char *name = NULL;
 
     snprintf(text, sizeof text, "%s/%d", n->name, n->x->temporaries++);
-    CHARL_TRY_CLEANUP(charl__strdup(text, &name));
-    CHARL_TRY_CLEANUP(charl__list_add(&n->x->names, name));
+    CHARL_TRY(charl__strdup(text, &name));
+    CHARL_TRY(charl__list_add(&n->x->names, name));
     *out = name;
     name = NULL;
-cleanup:
-    charl_free(name);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status put_attr(charl__text *node, const charl__onnx_attr *a)

@@ -87,18 +87,14 @@ static charl_status put_value(charl__text *graph, int field, const char *name, c
 
 static charl_status put_param(walk *w, const charl_var *v)
 {
-    charl_status st = CHARL_OK;
     const charl_param_spec *spec = charl_param_get_spec(v->param);
     const int64_t n = charl_shape_count(&spec->shape);
-    float *value = NULL;
+    CHARL_SCOPED_FREE float *value = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *value, &value));
-    CHARL_TRY_CLEANUP(w->e->read(w->e->ctx, v->param, value));
-    CHARL_TRY_CLEANUP(
-        charl__onnx_tensor(&w->x, spec->name, ONNX_FLOAT, &spec->shape, value, (size_t)n * sizeof *value));
-cleanup:
-    charl_free(value);
-    return st;
+    CHARL_TRY(charl__alloc_array(n + 1, sizeof *value, &value));
+    CHARL_TRY(w->e->read(w->e->ctx, v->param, value));
+    CHARL_TRY(charl__onnx_tensor(&w->x, spec->name, ONNX_FLOAT, &spec->shape, value, (size_t)n * sizeof *value));
+    return CHARL_OK;
 }
 
 /* A name means one value of those before `end` and this one. */

@@ -469,9 +469,8 @@ static charl_status expand(expander *e, const scope *sc, char **last);
 static charl_status expand_block(expander *e, const scope *sc, const charl__section *s, const char *block,
                                  const char *path, const inputs *in, char **last)
 {
-    charl_status st = CHARL_OK;
-    pairs parameters = {0};
-    charl__text prefix = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text prefix = {0};
+    CHARL_SCOPED(pairs_fini) pairs parameters = {0};
     unsigned read = 0;
     char why[CHARL__WHY];
     scope inside = {.outer = sc,
@@ -491,21 +490,18 @@ static charl_status expand_block(expander *e, const scope *sc, const charl__sect
     if (inside.depth > MAX_DEPTH) {
         return refuse(e, s, NULL, "blocks inside blocks, more than 8 deep");
     }
-    CHARL_TRY_CLEANUP(read_parameters(e, sc, s, block, &parameters));
-    CHARL_TRY_CLEANUP(charl__text_printf(&prefix, "%s.", path));
+    CHARL_TRY(read_parameters(e, sc, s, block, &parameters));
+    CHARL_TRY(charl__text_printf(&prefix, "%s.", path));
     inside.prefix = charl__text_string(&prefix);
-    CHARL_TRY_CLEANUP(expand(e, &inside, last));
+    CHARL_TRY(expand(e, &inside, last));
     for (int i = 0; i < in->count && e->mistakes->count == 0; i++) {
         if (!(read & 1U << i)) {
             snprintf(why, sizeof why, "block %.60s does not read input %d of %d, %.100s", block, i + 1, in->count,
                      in->names[i]);
-            CHARL_TRY_CLEANUP(refuse(e, s, find_key(s, "input"), why));
+            CHARL_TRY(refuse(e, s, find_key(s, "input"), why));
         }
     }
-cleanup:
-    pairs_fini(&parameters);
-    charl__text_fini(&prefix);
-    return st;
+    return CHARL_OK;
 }
 
 /* One layer or block after another, as often as `repeat` says; *last becomes the layer that has the output. */

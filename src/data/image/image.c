@@ -1,7 +1,6 @@
 /* Image files: finding them and making samples of them. */
 #include "charl/image.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/handles.h"
 #include "base/text/text.h"
 #include "data/image/image_files.h"
 #include "data/image/image_pixels.h"
@@ -37,46 +37,39 @@ void charl__pixels_fini(charl__pixels *p)
 
 static charl_status read_file(const char *path, unsigned char **data, size_t *bytes)
 {
-    charl_status st = CHARL_OK;
-    charl__source *s = NULL;
+    CHARL_SCOPED(charl__source_left) charl__source *s = NULL;
     int64_t n;
 
-    CHARL_TRY_CLEANUP(charl__source_open(path, &s));
+    CHARL_TRY(charl__source_open(path, &s));
     n = charl__source_file_bytes(s);
-    CHARL_REQUIRE_CLEANUP(n <= MAX_FILE_BYTES, CHARL_ERR_DATA, "%s: larger than %d bytes", path, MAX_FILE_BYTES);
-    CHARL_TRY_CLEANUP(charl__alloc((size_t)n, data));
-    CHARL_TRY_CLEANUP(charl__source_exact(s, *data, (size_t)n, "the image"));
+    CHARL_REQUIRE(n <= MAX_FILE_BYTES, CHARL_ERR_DATA, "%s: larger than %d bytes", path, MAX_FILE_BYTES);
+    CHARL_TRY(charl__alloc((size_t)n, data));
+    CHARL_TRY(charl__source_exact(s, *data, (size_t)n, "the image"));
     *bytes = (size_t)n;
-cleanup:
-    charl__source_close(s);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_image_read(const char *path, const charl_image_format *format, unsigned char *out)
 {
     CHARL_GIVEN(path, format, out);
-    charl_status st = CHARL_OK;
     static const unsigned char png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
     static const unsigned char jpeg[] = {0xff, 0xd8, 0xff};
-    unsigned char *data = NULL;
+    CHARL_SCOPED_FREE unsigned char *data = NULL;
     size_t bytes = 0;
-    charl__pixels pixels = {0};
+    CHARL_SCOPED(charl__pixels_fini) charl__pixels pixels = {0};
 
-    CHARL_TRY_CLEANUP(read_file(path, &data, &bytes));
+    CHARL_TRY(read_file(path, &data, &bytes));
     if (bytes >= sizeof png && memcmp(data, png, sizeof png) == 0) {
-        CHARL_TRY_CLEANUP(charl__png_decode(path, data, bytes, &pixels));
+        CHARL_TRY(charl__png_decode(path, data, bytes, &pixels));
     } else {
         if (bytes < sizeof jpeg || memcmp(data, jpeg, sizeof jpeg) != 0) {
-            CHARL_TRY_CLEANUP(charl__kind_expect(path, CHARL__KIND_IMAGE, "a PNG or JPEG file", CHARL_ERR_DATA));
-            CHARL_FAIL_CLEANUP(CHARL_ERR_DATA, "%s: neither a PNG nor a JPEG file", path);
+            CHARL_TRY(charl__kind_expect(path, CHARL__KIND_IMAGE, "a PNG or JPEG file", CHARL_ERR_DATA));
+            CHARL_FAIL(CHARL_ERR_DATA, "%s: neither a PNG nor a JPEG file", path);
         }
-        CHARL_TRY_CLEANUP(charl__jpeg_decode(path, data, bytes, &pixels));
+        CHARL_TRY(charl__jpeg_decode(path, data, bytes, &pixels));
     }
-    CHARL_TRY_CLEANUP(charl__pixels_resize(&pixels, format, out));
-cleanup:
-    charl__pixels_fini(&pixels);
-    charl_free(data);
-    return st;
+    CHARL_TRY(charl__pixels_resize(&pixels, format, out));
+    return CHARL_OK;
 }
 
 charl_status charl__files_append(charl_image_files *f, const char *folder, const char *name)
@@ -92,18 +85,13 @@ charl_status charl__files_append(charl_image_files *f, const char *folder, const
 
 charl_status charl__folder_list(const char *folder, charl__folder_entries what, charl_image_files *out)
 {
-    charl_status st = CHARL_OK;
     const bool folders = what == CHARL__FOLDER_FOLDERS;
     const int64_t first = out->count;
     const struct dirent *entry;
-    DIR *dir = NULL;
+    CHARL_SCOPED(charl__directory_left) DIR *dir = NULL;
 
-    CHARL_TRY_CLEANUP(charl__acquire("folder"));
-    dir = opendir(folder);
-    if (!dir) {
-        charl__drop();
-        CHARL_FAIL_CLEANUP(CHARL_ERR_DATA, "%s: cannot be read: %s", folder, strerror(errno));
-    }
+    CHARL_TRY(charl__directory_open(folder, &dir));
+    CHARL_REQUIRE(dir, CHARL_ERR_DATA, "%s: cannot be read: %s", folder, strerror(errno));
     while ((entry = readdir(dir)) != NULL) {
         const char *name = entry->d_name;
         const bool foreign = !folders && charl__is_foreign_image_name(name);
@@ -111,13 +99,13 @@ charl_status charl__folder_list(const char *folder, charl__folder_entries what, 
 
         if (name[0] == '.' ||
             (!folders && !charl__is_image_name(name) && !(foreign && what == CHARL__FOLDER_ALL_IMAGES))) {
-            CHARL_REQUIRE_CLEANUP(!foreign, CHARL_ERR_DATA,
-                                  "%s/%s: only .png, .jpg and .jpeg images are read; HINT convert it or "
-                                  "move it out of the folder",
-                                  folder, name);
+            CHARL_REQUIRE(!foreign, CHARL_ERR_DATA,
+                          "%s/%s: only .png, .jpg and .jpeg images are read; HINT convert it or "
+                          "move it out of the folder",
+                          folder, name);
             continue;
         }
-        CHARL_TRY_CLEANUP(charl__files_append(out, folder, name));
+        CHARL_TRY(charl__files_append(out, folder, name));
         if (folders && (stat(out->paths[out->count - 1], &s) != 0 || !S_ISDIR(s.st_mode))) {
             charl_free(out->paths[--out->count]);
         }
@@ -125,29 +113,21 @@ charl_status charl__folder_list(const char *folder, charl__folder_entries what, 
     if (out->count > first) {
         qsort(out->paths + first, (size_t)(out->count - first), sizeof *out->paths, charl__by_text);
     }
-cleanup:
-    if (dir) {
-        closedir(dir);
-        charl__drop();
-    }
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_tree(charl_image_files *files, const char *folder, int depth)
 {
-    charl_status st = CHARL_OK;
-    charl_image_files below = {0};
+    CHARL_SCOPED(charl_image_files_fini) charl_image_files below = {0};
 
-    CHARL_REQUIRE_CLEANUP(depth < MAX_DEPTH, CHARL_ERR_DATA,
-                          "%s: more than %d folders deep (a link to a folder above?)", folder, MAX_DEPTH);
-    CHARL_TRY_CLEANUP(charl__folder_list(folder, CHARL__FOLDER_ALL_IMAGES, files));
-    CHARL_TRY_CLEANUP(charl__folder_list(folder, CHARL__FOLDER_FOLDERS, &below));
+    CHARL_REQUIRE(depth < MAX_DEPTH, CHARL_ERR_DATA, "%s: more than %d folders deep (a link to a folder above?)",
+                  folder, MAX_DEPTH);
+    CHARL_TRY(charl__folder_list(folder, CHARL__FOLDER_ALL_IMAGES, files));
+    CHARL_TRY(charl__folder_list(folder, CHARL__FOLDER_FOLDERS, &below));
     for (int64_t i = 0; i < below.count; i++) {
-        CHARL_TRY_CLEANUP(add_tree(files, below.paths[i], depth + 1));
+        CHARL_TRY(add_tree(files, below.paths[i], depth + 1));
     }
-cleanup:
-    charl_image_files_fini(&below);
-    return st;
+    return CHARL_OK;
 }
 
 /* A file, or those of a folder, or of the tree below it. */

@@ -355,12 +355,11 @@ static charl_status split_off(chat *c, int64_t keep, int64_t *train)
 
 static charl_status write_tokens(chat *c, const char *out, int64_t train, bool overwrite)
 {
-    charl_status st = CHARL_OK;
     const int64_t vocab = charl_tokenizer_get_vocab(c->tokenizer);
     const charl_shape one = {0, {0}};
     charl__writer_spec spec = {
         .kind = CHARL_DATASET_TOKENS, .classes = vocab, .rows = train, .more = c->n_tokens - train};
-    charl__writer *w = NULL;
+    CHARL_SCOPED(charl__writer_left) charl__writer *w = NULL;
 
     spec.x_dtype = vocab <= 1 << 8 ? CHARL_U8 : vocab <= 1 << 16 ? CHARL_U16 : CHARL_U32;
     for (int64_t i = 0; i < c->n_tokens; i++) { /* in place */
@@ -370,22 +369,20 @@ static charl_status write_tokens(chat *c, const char *out, int64_t train, bool o
             ((uint16_t *)(void *)c->tokens)[i] = (uint16_t)c->tokens[i];
         }
     }
-    CHARL_TRY_CLEANUP(charl__writer_create(
-        out, &spec, &(charl_import_options){sizeof(charl_import_options), .overwrite = overwrite}, &w));
-    CHARL_TRY_CLEANUP(charl__writer_put(w, c->tokens, NULL, c->n_tokens));
-    CHARL_TRY_CLEANUP(charl__writer_documents(w, c->starts, c->n_starts));
-    CHARL_TRY_CLEANUP(charl__writer_array(w, "/train/weights", CHARL_U8, &one, train, c->counts));
+    CHARL_TRY(charl__writer_create(out, &spec,
+                                   &(charl_import_options){sizeof(charl_import_options), .overwrite = overwrite}, &w));
+    CHARL_TRY(charl__writer_put(w, c->tokens, NULL, c->n_tokens));
+    CHARL_TRY(charl__writer_documents(w, c->starts, c->n_starts));
+    CHARL_TRY(charl__writer_array(w, "/train/weights", CHARL_U8, &one, train, c->counts));
     if (spec.more > 0) {
-        CHARL_TRY_CLEANUP(charl__writer_array(w, "/val/weights", CHARL_U8, &one, spec.more, c->counts + train));
+        CHARL_TRY(charl__writer_array(w, "/val/weights", CHARL_U8, &one, spec.more, c->counts + train));
     }
     if (c->o->window > 0) {
-        CHARL_TRY_CLEANUP(charl__writer_number(w, "window", c->o->window));
+        CHARL_TRY(charl__writer_number(w, "window", c->o->window));
     }
-    CHARL_TRY_CLEANUP(charl__tokenizer_store(c->tokenizer, w));
-    CHARL_TRY_CLEANUP(charl__writer_finish(w));
-cleanup:
-    charl__writer_destroy(w);
-    return st;
+    CHARL_TRY(charl__tokenizer_store(c->tokenizer, w));
+    CHARL_TRY(charl__writer_finish(w));
+    return CHARL_OK;
 }
 
 static charl_status run_chat(const void *settings, const char *const *names, int n, const char *out,

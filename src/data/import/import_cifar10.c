@@ -18,57 +18,49 @@ enum {
 
 static charl_status cifar_count(const char *path, int64_t *n)
 {
-    charl_status st = CHARL_OK;
-    charl__source *s = NULL;
+    CHARL_SCOPED(charl__source_left) charl__source *s = NULL;
     int64_t bytes;
 
-    CHARL_TRY_CLEANUP(charl__source_open(path, &s));
+    CHARL_TRY(charl__source_open(path, &s));
     bytes = charl__source_file_bytes(s);
-    CHARL_REQUIRE_CLEANUP(bytes % CIFAR_RECORD == 0, CHARL_ERR_DATA,
-                          "%s: %lld bytes are not a whole number of CIFAR-10 records of %d bytes: truncated "
-                          "or another format",
-                          path, (long long)bytes, CIFAR_RECORD);
+    CHARL_REQUIRE(bytes % CIFAR_RECORD == 0, CHARL_ERR_DATA,
+                  "%s: %lld bytes are not a whole number of CIFAR-10 records of %d bytes: truncated "
+                  "or another format",
+                  path, (long long)bytes, CIFAR_RECORD);
     *n += bytes / CIFAR_RECORD;
-cleanup:
-    charl__source_close(s);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status cifar_copy(const char *path, charl__writer *w)
 {
-    charl_status st = CHARL_OK;
-    charl__source *s = NULL;
-    unsigned char *records = NULL;
-    unsigned char *x = NULL;
+    CHARL_SCOPED(charl__source_left) charl__source *s = NULL;
+    CHARL_SCOPED_FREE unsigned char *records = NULL;
+    CHARL_SCOPED_FREE unsigned char *x = NULL;
     int32_t y[CIFAR_BLOCK];
     int64_t left;
 
-    CHARL_TRY_CLEANUP(charl__source_open(path, &s));
-    CHARL_TRY_CLEANUP(charl__alloc_array(CIFAR_BLOCK, CIFAR_RECORD, &records));
-    CHARL_TRY_CLEANUP(charl__alloc_array(CIFAR_BLOCK, CIFAR_PIXELS, &x));
+    CHARL_TRY(charl__source_open(path, &s));
+    CHARL_TRY(charl__alloc_array(CIFAR_BLOCK, CIFAR_RECORD, &records));
+    CHARL_TRY(charl__alloc_array(CIFAR_BLOCK, CIFAR_PIXELS, &x));
     left = charl__source_file_bytes(s) / CIFAR_RECORD;
     for (int64_t at = 0; left > 0;) {
         const int64_t n = left < CIFAR_BLOCK ? left : CIFAR_BLOCK;
 
-        CHARL_TRY_CLEANUP(charl__source_exact(s, records, (size_t)n * CIFAR_RECORD, "the records"));
+        CHARL_TRY(charl__source_exact(s, records, (size_t)n * CIFAR_RECORD, "the records"));
         for (int64_t k = 0; k < n; k++) {
             const unsigned char *r = records + k * CIFAR_RECORD;
 
-            CHARL_REQUIRE_CLEANUP(r[0] < 10, CHARL_ERR_DATA, "%s: label %d in record %lld: CIFAR-10 labels are 0 to 9",
-                                  path, r[0], (long long)(at + k));
+            CHARL_REQUIRE(r[0] < 10, CHARL_ERR_DATA, "%s: label %d in record %lld: CIFAR-10 labels are 0 to 9", path,
+                          r[0], (long long)(at + k));
             y[k] = r[0];
             memcpy(x + k * CIFAR_PIXELS, r + 1, CIFAR_PIXELS);
         }
-        CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, n));
+        CHARL_TRY(charl__writer_put(w, x, y, n));
         at += n;
         left -= n;
     }
-    CHARL_TRY_CLEANUP(charl__source_end(s));
-cleanup:
-    charl_free(x);
-    charl_free(records);
-    charl__source_close(s);
-    return st;
+    CHARL_TRY(charl__source_end(s));
+    return CHARL_OK;
 }
 
 typedef struct cifar_settings {
@@ -79,32 +71,29 @@ static charl_status run_cifar10(const void *settings, const char *const *files, 
                                 const charl_import_options *opt)
 {
     const char *test = ((const cifar_settings *)settings)->test;
-    charl_status st = CHARL_OK;
-    charl__writer *w = NULL;
+    CHARL_SCOPED(charl__writer_left) charl__writer *w = NULL;
     charl__writer_spec spec = {
         .kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8, .x_item = {3, {3, 32, 32}}, .classes = 10};
 
-    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, files, n));
-    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &test, 1));
+    CHARL_TRY(charl__commit_check_inputs(out, files, n));
+    CHARL_TRY(charl__commit_check_inputs(out, &test, 1));
     for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(cifar_count(files[i], &spec.rows));
+        CHARL_TRY(cifar_count(files[i], &spec.rows));
     }
     if (test) {
-        CHARL_TRY_CLEANUP(cifar_count(test, &spec.more));
+        CHARL_TRY(cifar_count(test, &spec.more));
     }
-    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY_CLEANUP(
+    CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
+    CHARL_TRY(
         charl__writer_text(w, "class_names", "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck"));
     for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(cifar_copy(files[i], w));
+        CHARL_TRY(cifar_copy(files[i], w));
     }
     if (test) {
-        CHARL_TRY_CLEANUP(cifar_copy(test, w));
+        CHARL_TRY(cifar_copy(test, w));
     }
-    CHARL_TRY_CLEANUP(charl__writer_finish(w));
-cleanup:
-    charl__writer_destroy(w);
-    return st;
+    CHARL_TRY(charl__writer_finish(w));
+    return CHARL_OK;
 }
 
 static const charl_key cifar_keys[] = {

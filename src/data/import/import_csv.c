@@ -22,6 +22,7 @@
 #include "data/table/look.h"
 #include "data/import/importer.h"
 #include "data/table/recipe.h"
+#include "io/scoped.h"
 
 enum { MANY_WORDS = 256, FEW_ROWS = 32, COUNTING_ROWS = 10 };
 
@@ -1031,27 +1032,26 @@ static bool must_fit(const csv_import *c)
 
 static charl_status fit(csv_import *c)
 {
-    charl_status st = CHARL_OK;
-    charl__fit f = {0};
+    CHARL_SCOPED(charl__fit_fini) charl__fit f = {0};
     int64_t val;
     bool more;
 
     if (!must_fit(c)) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__val_split_count(c->path, "samples", c->rows, c->common->val_split, &val));
-    CHARL_TRY_CLEANUP(charl__fit_begin(&f, &c->recipe, c->look));
-    CHARL_TRY_CLEANUP(charl__table_rewind(&c->table));
+    CHARL_TRY(charl__val_split_count(c->path, "samples", c->rows, c->common->val_split, &val));
+    CHARL_TRY(charl__fit_begin(&f, &c->recipe, c->look));
+    CHARL_TRY(charl__table_rewind(&c->table));
     for (int64_t r = 0;; r++) {
-        CHARL_TRY_CLEANUP(next_row(c, &more));
+        CHARL_TRY(next_row(c, &more));
         if (!more) {
             break;
         }
         if (c->val ? r < c->rows && !c->val[r] : r < c->rows - val) {
-            CHARL_TRY_CLEANUP(charl__fit_add(&f, &c->table));
+            CHARL_TRY(charl__fit_add(&f, &c->table));
         }
     }
-    CHARL_TRY_CLEANUP(charl__fit_end(&f, &c->table));
+    CHARL_TRY(charl__fit_end(&f, &c->table));
     for (int i = 0; i < c->recipe.n; i++) {
         const charl__recipe_column *column = &c->recipe.column[i];
         const char *name = charl__table_column(&c->table, i);
@@ -1068,9 +1068,7 @@ static charl_status fit(csv_import *c)
                                column->flagged ? " and flagged by another column" : "");
         }
     }
-cleanup:
-    charl__fit_fini(&f);
-    return st;
+    return CHARL_OK;
 }
 
 /* What the other dataset has decided already. */
@@ -1119,30 +1117,28 @@ static charl_status count_like(void *ctx, const charl__rows *rows, const void *x
 /* By the recipe of another dataset. The file is read twice: for the number of its rows and their classes, and to write them. */
 static charl_status import_like(csv_import *c, const char *out)
 {
-    charl_status st = CHARL_OK;
     const char *like = c->o->like;
-    charl_dataset *ds = NULL;
+    CHARL_SCOPED_FREE char *names = NULL;
+    CHARL_SCOPED_FREE int64_t *places = NULL;
+    CHARL_SCOPED(charl__dataset_left) charl_dataset *ds = NULL;
+    CHARL_SCOPED(charl__schema_left) charl_data_schema *schema = NULL;
     charl_dataset_info info;
-    charl_data_schema *schema = NULL;
-    int64_t *places = NULL;
-    char *names = NULL;
     charl__import_count count;
     charl__import_plan plan = {.scales = true};
 
-    CHARL_TRY_CLEANUP(refuse_decided(c->o));
-    CHARL_TRY_CLEANUP(charl_dataset_open(like, NULL, &ds));
+    CHARL_TRY(refuse_decided(c->o));
+    CHARL_TRY(charl_dataset_open(like, NULL, &ds));
     charl_dataset_get_info(ds, &info);
-    CHARL_REQUIRE_CLEANUP((info.kind == CHARL_DATASET_TABLE || info.kind == CHARL_DATASET_REGRESSION) &&
-                              info.labelled && info.n_stats > 0,
-                          CHARL_ERR_CONFIG, "--like %s: not a table written by charl data import csv", like);
-    CHARL_REQUIRE_CLEANUP(
-        info.targets[0], CHARL_ERR_CONFIG,
-        "--like %s: its target has no name by which another file could have it; HINT import it from a file "
-        "whose first line has names",
-        like);
-    CHARL_TRY_CLEANUP(charl__names_match(info.targets, "", &places, &names));
-    CHARL_TRY_CLEANUP(charl__text_printf(&c->class_names, "%s", names));
-    CHARL_TRY_CLEANUP(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &schema));
+    CHARL_REQUIRE((info.kind == CHARL_DATASET_TABLE || info.kind == CHARL_DATASET_REGRESSION) && info.labelled &&
+                      info.n_stats > 0,
+                  CHARL_ERR_CONFIG, "--like %s: not a table written by charl data import csv", like);
+    CHARL_REQUIRE(info.targets[0], CHARL_ERR_CONFIG,
+                  "--like %s: its target has no name by which another file could have it; HINT import it from a file "
+                  "whose first line has names",
+                  like);
+    CHARL_TRY(charl__names_match(info.targets, "", &places, &names));
+    CHARL_TRY(charl__text_printf(&c->class_names, "%s", names));
+    CHARL_TRY(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &schema));
     c->n_labels = schema->kind == CHARL_DATASET_TABLE && schema->y_shape.ndim == 0;
     plan.schema = schema;
     plan.classes = schema->classes;
@@ -1155,18 +1151,13 @@ static charl_status import_like(csv_import *c, const char *out)
                                            .decimal = c->o->decimal == DECIMAL_AUTO    ? '\0'
                                                       : c->o->decimal == DECIMAL_COMMA ? ','
                                                                                        : '.'};
-    CHARL_TRY_CLEANUP(charl__import_pass(&plan.source[0], NULL, count_like, c, &count));
-    CHARL_REQUIRE_CLEANUP(c->rows > 0, CHARL_ERR_DATA, "%s: a header but no rows", c->path);
-    CHARL_TRY_CLEANUP(charl__split_choose(c->path, c->labels.label, c->rows, c->common, &c->val));
+    CHARL_TRY(charl__import_pass(&plan.source[0], NULL, count_like, c, &count));
+    CHARL_REQUIRE(c->rows > 0, CHARL_ERR_DATA, "%s: a header but no rows", c->path);
+    CHARL_TRY(charl__split_choose(c->path, c->labels.label, c->rows, c->common, &c->val));
     plan.rows[0] = c->rows;
     plan.val = c->val;
-    CHARL_TRY_CLEANUP(charl__import_rows(&plan, out, c->common));
-cleanup:
-    charl_data_schema_destroy(schema);
-    charl_dataset_close(ds);
-    charl_free(places);
-    charl_free(names);
-    return st;
+    CHARL_TRY(charl__import_rows(&plan, out, c->common));
+    return CHARL_OK;
 }
 
 static charl_status run_csv(const void *settings, const char *const *files, int n, const char *out,

@@ -107,27 +107,23 @@ bool charl__documents_have_json(const charl__documents *d)
 
 charl_status charl__documents_read(const charl__documents *d, const charl__document_sink *sink)
 {
-    charl_status st = CHARL_OK;
-    charl__source *s = NULL;
-    unsigned char *block = NULL;
+    CHARL_SCOPED_FREE unsigned char *block = NULL;
+    CHARL_SCOPED(charl__source_left) charl__source *s = NULL;
     int64_t first;
 
-    CHARL_TRY_CLEANUP(charl__alloc(BLOCK_BYTES, &block));
+    CHARL_TRY(charl__alloc(BLOCK_BYTES, &block));
     for (int64_t i = 0; i < d->paths->n; i++) {
         const char *path = d->paths->path[i];
 
         first = 0;
         if (charl__lines_are_json(path)) {
-            CHARL_TRY_CLEANUP(charl__lines_each(path, true, read_line, &(reading){d, sink}));
+            CHARL_TRY(charl__lines_each(path, true, read_line, &(reading){d, sink}));
             continue;
         }
-        CHARL_TRY_CLEANUP(d->binary ? charl__source_open(path, &s) : charl__source_open_text(path, &s, &first));
-        CHARL_TRY_CLEANUP(read_plain(d, s, first, block, sink));
+        CHARL_TRY(d->binary ? charl__source_open(path, &s) : charl__source_open_text(path, &s, &first));
+        CHARL_TRY(read_plain(d, s, first, block, sink));
         charl__source_close(s);
         s = NULL;
     }
-cleanup:
-    charl__source_close(s);
-    charl_free(block);
-    return st;
+    return CHARL_OK;
 }

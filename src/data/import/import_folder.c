@@ -141,20 +141,17 @@ static charl_status collect_class(collection *c, const char *folder)
 
 static charl_status collect_classes(collection *c)
 {
-    charl_status st = CHARL_OK;
-    charl_image_files folders = {0};
+    CHARL_SCOPED(charl_image_files_fini) charl_image_files folders = {0};
 
-    CHARL_TRY_CLEANUP(charl__folder_list(c->folder, CHARL__FOLDER_FOLDERS, &folders));
-    CHARL_REQUIRE_CLEANUP(folders.count > 0, CHARL_ERR_DATA,
-                          "%s: neither a labels.csv (file name and label on each line) nor sub-folders, one "
-                          "for each class",
-                          c->folder);
+    CHARL_TRY(charl__folder_list(c->folder, CHARL__FOLDER_FOLDERS, &folders));
+    CHARL_REQUIRE(folders.count > 0, CHARL_ERR_DATA,
+                  "%s: neither a labels.csv (file name and label on each line) nor sub-folders, one "
+                  "for each class",
+                  c->folder);
     for (int64_t i = 0; i < folders.count; i++) {
-        CHARL_TRY_CLEANUP(collect_class(c, folders.paths[i]));
+        CHARL_TRY(collect_class(c, folders.paths[i]));
     }
-cleanup:
-    charl_image_files_fini(&folders);
-    return st;
+    return CHARL_OK;
 }
 
 /* The images of the folder and their labels, of which `out`, the file to be written, is none. */
@@ -211,12 +208,11 @@ static charl_status number_labels(collection *c, const charl__text_labels *label
 /* Keep the images at `index`, in that order. */
 static charl_status select_images(collection *c, const int64_t *index, int64_t n)
 {
-    charl_status st = CHARL_OK;
-    charl_image_files kept = {0};
-    int32_t *label = NULL;
+    CHARL_SCOPED_FREE int32_t *label = NULL;
+    CHARL_SCOPED(charl_image_files_fini) charl_image_files kept = {0};
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *label, &label));
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *kept.paths, &kept.paths));
+    CHARL_TRY(charl__alloc_array(n, sizeof *label, &label));
+    CHARL_TRY(charl__alloc_array(n, sizeof *kept.paths, &kept.paths));
     for (; kept.count < n; kept.count++) {
         kept.paths[kept.count] = c->images.paths[index[kept.count]];
         c->images.paths[index[kept.count]] = NULL;
@@ -228,10 +224,7 @@ static charl_status select_images(collection *c, const int64_t *index, int64_t n
     c->label = label;
     label = NULL;
     kept = (charl_image_files){0};
-cleanup:
-    charl_image_files_fini(&kept);
-    charl_free(label);
-    return st;
+    return CHARL_OK;
 }
 
 /* A fixed random order. */

@@ -8,25 +8,23 @@
 #include "data/import/importer.h"
 #include "io/dataset/dataset_read.h"
 #include "io/paths.h"
+#include "io/scoped.h"
 
 /* The rows of all files, as one set. */
 static charl_status import_rows(const char *name, const charl__paths *paths, const charl__hdf5_settings *o,
                                 const char *out, const charl_import_options *opt)
 {
-    charl_status st = CHARL_OK;
     const charl_dataset_options open = {sizeof open,           .x = o->x,   .y = o->y,
                                         .weights = o->weights, .window = 1, .moves_channels = true};
-    charl_dataset *ds = NULL;
+    CHARL_SCOPED(charl__dataset_left) charl_dataset *ds = NULL;
 
-    CHARL_TRY_CLEANUP(paths->n == 1 ? charl_dataset_open(paths->path[0], &open, &ds)
-                                    : charl__dataset_open_joined(name, paths->path, (int)paths->n, &open, &ds));
+    CHARL_TRY(paths->n == 1 ? charl_dataset_open(paths->path[0], &open, &ds)
+                            : charl__dataset_open_joined(name, paths->path, (int)paths->n, &open, &ds));
     if (o->x && charl__dataset_note(ds)[0]) {
         charl__import_note(opt, "%s", charl__dataset_note(ds));
     }
-    CHARL_TRY_CLEANUP(charl_dataset_sample(ds, 0, out, opt));
-cleanup:
-    charl_dataset_close(ds);
-    return st;
+    CHARL_TRY(charl_dataset_sample(ds, 0, out, opt));
+    return CHARL_OK;
 }
 
 static charl_status run_hdf5(const void *settings, const char *const *files, int n, const char *out,

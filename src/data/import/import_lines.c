@@ -99,19 +99,16 @@ const char *charl__lines_place(const charl__lines *l)
 
 charl_status charl__lines_each(const char *path, bool json, charl_status (*take)(void *ctx, charl__lines *l), void *ctx)
 {
-    charl_status st = CHARL_OK;
-    charl__lines l = {0};
+    CHARL_SCOPED(charl__lines_close) charl__lines l = {0};
     bool more;
 
-    CHARL_TRY_CLEANUP(charl__lines_open(&l, path, json));
+    CHARL_TRY(charl__lines_open(&l, path, json));
     for (;;) {
-        CHARL_TRY_CLEANUP(charl__lines_next(&l, &more));
+        CHARL_TRY(charl__lines_next(&l, &more));
         if (!more) {
             break;
         }
-        CHARL_TRY_CLEANUP(take(ctx, &l));
+        CHARL_TRY(take(ctx, &l));
     }
-cleanup:
-    charl__lines_close(&l);
-    return st;
+    return CHARL_OK;
 }

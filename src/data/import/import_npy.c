@@ -72,28 +72,24 @@ typedef struct pairs {
 static charl_status look(const pairs *p, int k, const charl_import_options *opt, charl_data_schema *s, int64_t *rows,
                          charl__text_labels *labels, charl__text *names)
 {
-    charl_status st = CHARL_OK;
-    charl__npy x = {0}, y = {0};
+    CHARL_SCOPED(charl__npy_close) charl__npy y = {0}, x = {0};
 
     if (p->images) {
-        CHARL_TRY_CLEANUP(charl__kind_expect(p->x[k], CHARL__KIND_IDX, "an IDX file", CHARL_ERR_DATA));
-        CHARL_TRY_CLEANUP(charl__kind_expect(p->y[k], CHARL__KIND_IDX, "an IDX file", CHARL_ERR_DATA));
+        CHARL_TRY(charl__kind_expect(p->x[k], CHARL__KIND_IDX, "an IDX file", CHARL_ERR_DATA));
+        CHARL_TRY(charl__kind_expect(p->y[k], CHARL__KIND_IDX, "an IDX file", CHARL_ERR_DATA));
     }
-    CHARL_TRY_CLEANUP(charl__npy_open(&x, p->x[k], p->x_name, false));
-    CHARL_TRY_CLEANUP(charl__npy_open(&y, p->y[k], p->y_name, true));
-    CHARL_REQUIRE_CLEANUP(
-        !p->images || (x.item.ndim >= 2 && x.item.ndim <= 3 && y.item.ndim == 0), CHARL_ERR_DATA,
-        "%s is %d-dimensional and %s %d-dimensional; images are [n, h, w] or [n, c, h, w], labels [n]%s", p->x[k],
-        x.item.ndim + 1, p->y[k], y.item.ndim + 1, x.item.ndim == 0 ? " (are labels and images exchanged?)" : "");
-    CHARL_TRY_CLEANUP(decide(&x, &y, opt, s));
+    CHARL_TRY(charl__npy_open(&x, p->x[k], p->x_name, false));
+    CHARL_TRY(charl__npy_open(&y, p->y[k], p->y_name, true));
+    CHARL_REQUIRE(!p->images || (x.item.ndim >= 2 && x.item.ndim <= 3 && y.item.ndim == 0), CHARL_ERR_DATA,
+                  "%s is %d-dimensional and %s %d-dimensional; images are [n, h, w] or [n, c, h, w], labels [n]%s",
+                  p->x[k], x.item.ndim + 1, p->y[k], y.item.ndim + 1,
+                  x.item.ndim == 0 ? " (are labels and images exchanged?)" : "");
+    CHARL_TRY(decide(&x, &y, opt, s));
     *rows = x.rows;
     if (y.text) {
-        CHARL_TRY_CLEANUP(read_texts(&y, labels, names));
+        CHARL_TRY(read_texts(&y, labels, names));
     }
-cleanup:
-    charl__npy_close(&x);
-    charl__npy_close(&y);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status import(const pairs *p, const char *out, const charl_import_options *opt)

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
+#include "base/handles.h"
 #include "io/kind.h"
 
 enum { ZLIB_BUFFER = 1 << 17, PART_BUFFER = 1 << 16, READ_MOST = 1 << 26 };
@@ -34,49 +35,41 @@ struct charl__source {
 
 static charl_status open_gz(charl__source *s)
 {
-    charl_status st = CHARL_OK;
     struct stat info;
-    int fd = -1;
+    CHARL_SCOPED(charl__descriptor_left) int fd = -1;
 
     /* O_NONBLOCK: a FIFO must be refused, not waited for. */
     fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    CHARL_REQUIRE_CLEANUP(fd >= 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", s->path, strerror(errno));
-    CHARL_REQUIRE_CLEANUP(fstat(fd, &info) == 0, CHARL_ERR_IO, "%s: %s", s->path, strerror(errno));
+    CHARL_REQUIRE(fd >= 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", s->path, strerror(errno));
+    CHARL_REQUIRE(fstat(fd, &info) == 0, CHARL_ERR_IO, "%s: %s", s->path, strerror(errno));
     if (S_ISDIR(info.st_mode)) {
-        CHARL_TRY_CLEANUP(charl__kind_expect(s->path, 0, "a file", CHARL_ERR_DATA));
+        CHARL_TRY(charl__kind_expect(s->path, 0, "a file", CHARL_ERR_DATA));
     }
-    CHARL_REQUIRE_CLEANUP(S_ISREG(info.st_mode), CHARL_ERR_DATA, "%s: not a regular file", s->path);
-    CHARL_REQUIRE_CLEANUP(info.st_size > 0, CHARL_ERR_DATA, "%s: the file is empty", s->path);
+    CHARL_REQUIRE(S_ISREG(info.st_mode), CHARL_ERR_DATA, "%s: not a regular file", s->path);
+    CHARL_REQUIRE(info.st_size > 0, CHARL_ERR_DATA, "%s: the file is empty", s->path);
     s->file_bytes = info.st_size;
-    CHARL_TRY_CLEANUP(charl__acquire("gzip stream"));
+    CHARL_TRY(charl__acquire("gzip stream"));
     s->gz = gzdopen(fd, "rb");
     if (!s->gz) {
         charl__drop();
-        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s: out of memory for reading", s->path);
+        CHARL_FAIL(CHARL_ERR_NOMEM, "%s: out of memory for reading", s->path);
     }
     fd = -1; /* gzclose closes it */
     gzbuffer(s->gz, ZLIB_BUFFER);
-cleanup:
-    if (fd >= 0) {
-        close(fd);
-    }
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__source_open(const char *path, charl__source **out)
 {
-    charl_status st = CHARL_OK;
-    charl__source *s = NULL;
+    CHARL_SCOPED(charl__source_left) charl__source *s = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
-    CHARL_TRY_CLEANUP(charl__strdup(path, &s->path));
-    CHARL_TRY_CLEANUP(open_gz(s));
+    CHARL_TRY(charl__alloc(sizeof *s, &s));
+    CHARL_TRY(charl__strdup(path, &s->path));
+    CHARL_TRY(open_gz(s));
     *out = s;
     s = NULL;
-cleanup:
-    charl__source_close(s);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_part(charl__source *s, const charl__zip_member *member)
@@ -93,18 +86,15 @@ static charl_status open_part(charl__source *s, const charl__zip_member *member)
 
 charl_status charl__source_open_member(const char *path, const charl__zip_member *member, charl__source **out)
 {
-    charl_status st = CHARL_OK;
-    charl__source *s = NULL;
+    CHARL_SCOPED(charl__source_left) charl__source *s = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
-    CHARL_TRY_CLEANUP(charl__strdup(path, &s->path));
-    CHARL_TRY_CLEANUP(open_part(s, member));
+    CHARL_TRY(charl__alloc(sizeof *s, &s));
+    CHARL_TRY(charl__strdup(path, &s->path));
+    CHARL_TRY(open_part(s, member));
     *out = s;
     s = NULL;
-cleanup:
-    charl__source_close(s);
-    return st;
+    return CHARL_OK;
 }
 
 /* Packed bytes; *got is 0 at their end only. */

@@ -34,4 +34,7 @@ charl_status charl__source_holds(charl__source *s, int64_t bytes, const char *wh
 charl_status charl__source_end(charl__source *s) CHARL_MUST_CHECK;
 charl_status charl__source_rewind(charl__source *s) CHARL_MUST_CHECK;
 
+/** For CHARL_SCOPED. */
+CHARL_SCOPED_POINTER(charl__source_left, charl__source, charl__source_close)
+
 #endif

@@ -250,37 +250,34 @@ static charl_status load_tokenizer(import *m)
 static charl_status run_tokens(const void *settings, const char *const *files, int n, const char *out,
                                const charl_import_options *opt)
 {
-    charl_status st = CHARL_OK;
-import m = {.o = *(const tokens_settings *) settings };
+    CHARL_SCOPED(import_fini) import m = {.o = *(const tokens_settings *)settings};
     charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS};
 
     m.end_of_text = m.o.end_of_text;
     if (m.o.tokenizer) {
-        CHARL_TRY_CLEANUP(load_tokenizer(&m));
+        CHARL_TRY(load_tokenizer(&m));
     }
-    CHARL_TRY_CLEANUP(charl__import_paths(m.paths, files, n, m.o.val_file, opt->val_split, ENDINGS, out));
-    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &m.o.tokenizer, 1));
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, 4, &m.raw));
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, sizeof *m.wide, &m.wide));
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, sizeof *m.narrow, &m.narrow));
-    CHARL_TRY_CLEANUP(go_through(&m, m.o.vocab == 0));
+    CHARL_TRY(charl__import_paths(m.paths, files, n, m.o.val_file, opt->val_split, ENDINGS, out));
+    CHARL_TRY(charl__commit_check_inputs(out, &m.o.tokenizer, 1));
+    CHARL_TRY(charl__alloc_array(BLOCK_TOKENS, 4, &m.raw));
+    CHARL_TRY(charl__alloc_array(BLOCK_TOKENS, sizeof *m.wide, &m.wide));
+    CHARL_TRY(charl__alloc_array(BLOCK_TOKENS, sizeof *m.narrow, &m.narrow));
+    CHARL_TRY(go_through(&m, m.o.vocab == 0));
     spec.x_dtype = m.size == 2 ? CHARL_U16 : CHARL_U32;
     spec.rows = m.tokens[0];
     spec.more = m.tokens[1];
     spec.classes = m.o.vocab > 0 ? m.o.vocab : (int64_t)m.largest + 1;
-    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &m.w));
-    CHARL_TRY_CLEANUP(go_through(&m, true));
+    CHARL_TRY(charl__writer_create(out, &spec, opt, &m.w));
+    CHARL_TRY(go_through(&m, true));
     if (m.n_starts > 0 && m.starts[m.n_starts - 1] == m.tokens[0] + m.tokens[1]) {
         m.n_starts--; /* nothing follows the last end of text */
     }
-    CHARL_TRY_CLEANUP(charl__writer_documents(m.w, m.starts, m.n_starts));
+    CHARL_TRY(charl__writer_documents(m.w, m.starts, m.n_starts));
     if (m.tokenizer) {
-        CHARL_TRY_CLEANUP(charl__tokenizer_store(m.tokenizer, m.w));
+        CHARL_TRY(charl__tokenizer_store(m.tokenizer, m.w));
     }
-    CHARL_TRY_CLEANUP(charl__writer_finish(m.w));
-cleanup:
-    import_fini(&m);
-    return st;
+    CHARL_TRY(charl__writer_finish(m.w));
+    return CHARL_OK;
 }
 
 static const charl_key keys[] = {

@@ -104,11 +104,10 @@ charl_status charl_dataset_make(const char *path, const charl_make_options *opt)
 {
     CHARL_GIVEN(path, opt);
     CHARL__OPTIONS(charl_make_options, opt);
-    charl_status st = CHARL_OK;
     const charl_import_options import = {sizeof import, .overwrite = opt->overwrite};
     const maker *m = NULL;
     charl__writer_spec spec;
-    charl__writer *w = NULL;
+    CHARL_SCOPED(charl__writer_left) charl__writer *w = NULL;
     char names[128];
 
     for (int i = 0; i < MAKERS; i++) {
@@ -116,20 +115,18 @@ charl_status charl_dataset_make(const char *path, const charl_make_options *opt)
             m = &makers[i];
         }
     }
-    CHARL_REQUIRE_CLEANUP(m, CHARL_ERR_CONFIG, "cannot make \"%s\"; the kinds are %s", opt->kind ? opt->kind : "",
-                          charl__text_list(opt->kind, charl_make_kind_name, names, sizeof names));
-    CHARL_REQUIRE_CLEANUP(opt->n_train >= 1 && opt->n_val >= 0, CHARL_ERR_CONFIG,
-                          "%lld training and %lld validation samples", (long long)opt->n_train, (long long)opt->n_val);
+    CHARL_REQUIRE(m, CHARL_ERR_CONFIG, "cannot make \"%s\"; the kinds are %s", opt->kind ? opt->kind : "",
+                  charl__text_list(opt->kind, charl_make_kind_name, names, sizeof names));
+    CHARL_REQUIRE(opt->n_train >= 1 && opt->n_val >= 0, CHARL_ERR_CONFIG, "%lld training and %lld validation samples",
+                  (long long)opt->n_train, (long long)opt->n_val);
     spec = m->spec;
     spec.rows = opt->n_train;
     spec.more = opt->n_val;
-    CHARL_TRY_CLEANUP(charl__writer_create(path, &spec, &import, &w));
+    CHARL_TRY(charl__writer_create(path, &spec, &import, &w));
     if (m->columns) {
-        CHARL_TRY_CLEANUP(charl__writer_text(w, "columns", m->columns));
+        CHARL_TRY(charl__writer_text(w, "columns", m->columns));
     }
-    CHARL_TRY_CLEANUP(generate(m, opt, w));
-    CHARL_TRY_CLEANUP(charl__writer_finish(w));
-cleanup:
-    charl__writer_destroy(w);
-    return st;
+    CHARL_TRY(generate(m, opt, w));
+    CHARL_TRY(charl__writer_finish(w));
+    return CHARL_OK;
 }

@@ -260,20 +260,17 @@ static charl_status train(trainer *r, int64_t merges)
 
 charl_status charl__bpe_learn(const unsigned char *text, size_t bytes, int64_t vocab, void **state, int64_t *n)
 {
-    charl_status st = CHARL_OK;
-    trainer r = {0};
+    CHARL_SCOPED(trainer_fini) trainer r = {0};
 
     *state = NULL;
     *n = 0;
-    CHARL_REQUIRE_CLEANUP(vocab >= 256 && vocab <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_CONFIG,
-                          "tokenizer bpe: a vocabulary of %lld is outside [256,%d]", (long long)vocab,
-                          CHARL__TOKENIZER_MAX_VOCAB);
-    CHARL_TRY_CLEANUP(count_words(&r, text, bytes));
-    CHARL_TRY_CLEANUP(train(&r, vocab - 256));
+    CHARL_REQUIRE(vocab >= 256 && vocab <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_CONFIG,
+                  "tokenizer bpe: a vocabulary of %lld is outside [256,%d]", (long long)vocab,
+                  CHARL__TOKENIZER_MAX_VOCAB);
+    CHARL_TRY(count_words(&r, text, bytes));
+    CHARL_TRY(train(&r, vocab - 256));
     *state = r.merges;
     *n = 2 * (int64_t)r.n_merges;
     r.merges = NULL;
-cleanup:
-    trainer_fini(&r);
-    return st;
+    return CHARL_OK;
 }

@@ -13,6 +13,8 @@
 #include "io/commit.h"
 #include "base/text/utf8.h"
 
+CHARL_SCOPED_POINTER(json_left, json_t, json_decref)
+
 /* The files of a vocabulary and its merges. */
 static const char *const pairs[][2] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
 
@@ -328,29 +330,27 @@ static charl_status check_model(const json_t *model)
 
 static charl_status read_tokenizer_json(const char *path, charl__pretrained *p)
 {
-    charl_status st = CHARL_OK;
-    json_t *root = NULL, *vocab;
+    CHARL_SCOPED(json_left) json_t *root = NULL;
+    json_t *vocab;
     const json_t *model, *pre;
     bool bytes = false;
 
-    CHARL_TRY_CLEANUP(load_json(path, &root));
+    CHARL_TRY(load_json(path, &root));
     model = member(root, "model");
-    CHARL_TRY_CLEANUP(check_model(model));
+    CHARL_TRY(check_model(model));
     pre = member(root, "pre_tokenizer");
-    CHARL_TRY_CLEANUP(read_normalizer(member(root, "normalizer"), p));
+    CHARL_TRY(read_normalizer(member(root, "normalizer"), p));
     if (pre) {
-        CHARL_TRY_CLEANUP(read_pre_tokenizer(pre, p, &bytes));
+        CHARL_TRY(read_pre_tokenizer(pre, p, &bytes));
     }
-    CHARL_REQUIRE_CLEANUP(bytes, CHARL_ERR_DATA, "it has no pre_tokenizer ByteLevel; only byte-level BPE is supported");
+    CHARL_REQUIRE(bytes, CHARL_ERR_DATA, "it has no pre_tokenizer ByteLevel; only byte-level BPE is supported");
     p->flags |= json_is_true(member(model, "ignore_merges")) ? CHARL__PRETRAINED_WHOLE_WORDS : 0;
-    CHARL_TRY_CLEANUP(read_added(member(root, "added_tokens"), p));
+    CHARL_TRY(read_added(member(root, "added_tokens"), p));
     vocab = json_object_get(model, "vocab");
-    CHARL_TRY_CLEANUP(read_vocab(vocab, NULL, p));
-    CHARL_TRY_CLEANUP(check_numbers(member(root, "added_tokens"), vocab));
-    CHARL_TRY_CLEANUP(read_merge_list(vocab, member(model, "merges"), p));
-cleanup:
-    json_decref(root);
-    return st;
+    CHARL_TRY(read_vocab(vocab, NULL, p));
+    CHARL_TRY(check_numbers(member(root, "added_tokens"), vocab));
+    CHARL_TRY(read_merge_list(vocab, member(model, "merges"), p));
+    return CHARL_OK;
 }
 
 /* Lines of merges; the first may be a comment "#version: ...". */
@@ -414,85 +414,73 @@ static charl_status check_token(const char *name, const char *text, const json_t
 static charl_status check_added(const char *folder, size_t length, const json_t *vocab)
 {
     static const char name[] = "added_tokens.json";
-    charl_status st = CHARL_OK;
-    charl__text path = {0};
-    json_t *root = NULL, *value;
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
+    CHARL_SCOPED(json_left) json_t *root = NULL;
+    json_t *value;
     json_error_t error;
     const char *key;
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%.*s%s", (int)length, folder, name));
+    CHARL_TRY(charl__text_printf(&path, "%.*s%s", (int)length, folder, name));
     root = json_load_file(charl__text_string(&path), 0, &error);
     json_object_foreach(root, key, value)
     {
-        CHARL_TRY_CLEANUP(check_token(name, key, vocab));
+        CHARL_TRY(check_token(name, key, vocab));
     }
-cleanup:
-    json_decref(root);
-    charl__text_fini(&path);
-    return st;
+    return CHARL_OK;
 }
 
 /* GPT-2's pattern is not written in these files. A tokenizer_config.json beside them tells if it is not theirs, and what it adds. */
 static charl_status check_config(const char *folder, size_t length, const json_t *vocab)
 {
     static const char name[] = "tokenizer_config.json";
-    charl_status st = CHARL_OK;
-    charl__text path = {0};
-    json_t *root = NULL, *value;
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
+    CHARL_SCOPED(json_left) json_t *root = NULL;
+    json_t *value;
     const char *class, *key;
     json_error_t error;
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%.*s%s", (int)length, folder, name));
+    CHARL_TRY(charl__text_printf(&path, "%.*s%s", (int)length, folder, name));
     root = json_load_file(charl__text_string(&path), 0, &error);
     class = text_member(root, "tokenizer_class");
-    CHARL_REQUIRE_CLEANUP(class[0] == '\0' || strncmp(class, "GPT2", 4) == 0, CHARL_ERR_DATA,
-                          "it is of a %.60s (tokenizer_config.json), whose pattern is not in these "
-                          "files; HINT use its tokenizer.json",
-                          class);
-    CHARL_REQUIRE_CLEANUP(!json_is_true(json_object_get(root, "add_prefix_space")), CHARL_ERR_DATA,
-                          "add_prefix_space (%s) is not supported: text would not come back as it was", name);
+    CHARL_REQUIRE(class[0] == '\0' || strncmp(class, "GPT2", 4) == 0, CHARL_ERR_DATA,
+                  "it is of a %.60s (tokenizer_config.json), whose pattern is not in these "
+                  "files; HINT use its tokenizer.json",
+                  class);
+    CHARL_REQUIRE(!json_is_true(json_object_get(root, "add_prefix_space")), CHARL_ERR_DATA,
+                  "add_prefix_space (%s) is not supported: text would not come back as it was", name);
     json_object_foreach(json_object_get(root, "added_tokens_decoder"), key, value)
     {
-        CHARL_TRY_CLEANUP(check_token(name, text_member(value, "content"), vocab));
+        CHARL_TRY(check_token(name, text_member(value, "content"), vocab));
     }
-cleanup:
-    json_decref(root);
-    charl__text_fini(&path);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_pair(const char *path, charl__pretrained *p)
 {
-    charl_status st = CHARL_OK;
     const size_t folder = (size_t)(charl__base_name(path) - path);
-    charl__text file = {0}, text = {0};
-    json_t *vocab = NULL;
-    bool *made = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text file = {0}, text = {0};
+    CHARL_SCOPED(json_left) json_t *vocab = NULL;
+    CHARL_SCOPED_FREE bool *made = NULL;
     int k = 0;
 
     while (k + 1 < PAIRS && strcmp(charl__base_name(path), pairs[k][0]) != 0 &&
            strcmp(charl__base_name(path), pairs[k][1]) != 0) {
         k++;
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&file, "%.*s%s", (int)folder, path, pairs[k][0]));
-    CHARL_TRY_CLEANUP(load_json(charl__text_string(&file), &vocab));
-    CHARL_TRY_CLEANUP(check_config(path, folder, vocab));
-    CHARL_TRY_CLEANUP(check_added(path, folder, vocab));
+    CHARL_TRY(charl__text_printf(&file, "%.*s%s", (int)folder, path, pairs[k][0]));
+    CHARL_TRY(load_json(charl__text_string(&file), &vocab));
+    CHARL_TRY(check_config(path, folder, vocab));
+    CHARL_TRY(check_added(path, folder, vocab));
     charl__text_clear(&file);
-    CHARL_TRY_CLEANUP(charl__text_printf(&file, "%.*s%s", (int)folder, path, pairs[k][1]));
-    CHARL_TRY_CLEANUP(charl__tokenizer_read_file(charl__text_string(&file), &text));
-    CHARL_TRY_CLEANUP(
+    CHARL_TRY(charl__text_printf(&file, "%.*s%s", (int)folder, path, pairs[k][1]));
+    CHARL_TRY(charl__tokenizer_read_file(charl__text_string(&file), &text));
+    CHARL_TRY(
         charl__error_in(read_merge_lines(vocab, charl__text_string(&text), p), CHARL_ERR_DATA, "%s: ", pairs[k][1]));
-    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__TOKENIZER_MAX_VOCAB, sizeof *made, &made));
-    CHARL_TRY_CLEANUP(mark_made(vocab, p, made));
-    CHARL_TRY_CLEANUP(read_vocab(vocab, made, p));
-    CHARL_TRY_CLEANUP(charl__pretrained_add_step(p, CHARL__PATTERN_GPT2, false));
-cleanup:
-    charl_free(made);
-    json_decref(vocab);
-    charl__text_fini(&text);
-    charl__text_fini(&file);
-    return st;
+    CHARL_TRY(charl__alloc_array(CHARL__TOKENIZER_MAX_VOCAB, sizeof *made, &made));
+    CHARL_TRY(mark_made(vocab, p, made));
+    CHARL_TRY(read_vocab(vocab, made, p));
+    CHARL_TRY(charl__pretrained_add_step(p, CHARL__PATTERN_GPT2, false));
+    return CHARL_OK;
 }
 
 const charl__tokenizer_format charl__tokenizer_format_json = {

@@ -234,9 +234,8 @@ static charl_status make_sample(charl__text *out)
 
 charl_status charl__splitter_cuts_at_spaces(const charl__splitter *s, bool *out)
 {
-    charl_status st = CHARL_OK;
-    charl__text sample = {0};
-    charl__words w = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text sample = {0};
+    CHARL_SCOPED(charl__words_fini) charl__words w = {0};
     const unsigned char *word;
     size_t bytes = 1;
 
@@ -244,19 +243,16 @@ charl_status charl__splitter_cuts_at_spaces(const charl__splitter *s, bool *out)
     for (int i = 0; i < s->n; i++) {
         *out = *out && !s->step[i].looks_behind;
     }
-    CHARL_TRY_CLEANUP(make_sample(&sample));
-    CHARL_TRY_CLEANUP(charl__words_init(&w, s));
+    CHARL_TRY(make_sample(&sample));
+    CHARL_TRY(charl__words_init(&w, s));
     charl__words_begin(&w, (const unsigned char *)sample.data, sample.length);
     while (*out && bytes > 0) {
-        CHARL_TRY_CLEANUP(charl__words_next(&w, &word, &bytes));
+        CHARL_TRY(charl__words_next(&w, &word, &bytes));
         for (size_t i = 1; i < bytes; i++) {
             *out = *out && !charl__is_cut(word[i - 1], word[i]);
         }
     }
-cleanup:
-    charl__words_fini(&w);
-    charl__text_fini(&sample);
-    return st;
+    return CHARL_OK;
 }
 
 #else

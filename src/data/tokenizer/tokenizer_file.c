@@ -6,6 +6,7 @@
 #include "data/tokenizer/tokenizer_private.h"
 #include "io/dataset/dataset_file.h"
 #include "io/h5.h"
+#include "io/scoped.h"
 
 static charl_status is_checkpoint(const char *path, bool *out)
 {
@@ -27,17 +28,14 @@ static charl_status is_checkpoint(const char *path, bool *out)
 
 static charl_status of_checkpoint(const char *path, charl_tokenizer **out)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
     const charl_data_schema *s;
 
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
+    CHARL_TRY(charl_checkpoint_open(path, &r));
     s = charl_checkpoint_get_schema(r);
-    CHARL_REQUIRE_CLEANUP(s && s->tokenizer, CHARL_ERR_DATA, "%s is a checkpoint that holds no tokenizer", path);
+    CHARL_REQUIRE(s && s->tokenizer, CHARL_ERR_DATA, "%s is a checkpoint that holds no tokenizer", path);
     *out = charl__tokenizer_retain(s->tokenizer);
-cleanup:
-    charl_checkpoint_close(r);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__tokenizer_of_hdf5(const char *path, charl_tokenizer **out)

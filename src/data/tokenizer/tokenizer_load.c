@@ -1,11 +1,11 @@
 /* The tokenizer of a path: a data set, a checkpoint, or a published tokenizer in one of the formats. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/handles.h"
 #include "charl/checkpoint.h"
 #include "charl/run.h"
 #include "io/kind.h"
@@ -30,47 +30,37 @@ static charl_status read_head(const char *path, char head[HEAD], size_t *bytes)
 
 charl_status charl__tokenizer_read_file(const char *path, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-    FILE *f = fopen(path, "rb");
-    char *block = NULL;
+    CHARL_SCOPED(charl__file_left) FILE *f = fopen(path, "rb");
+    CHARL_SCOPED_FREE char *block = NULL;
     size_t n;
 
-    CHARL_REQUIRE_CLEANUP(f, CHARL_ERR_IO, "%s: %s", path, strerror(errno));
-    CHARL_TRY_CLEANUP(charl__alloc(READ_BLOCK, &block));
+    CHARL_REQUIRE(f, CHARL_ERR_IO, "%s: %s", path, strerror(errno));
+    CHARL_TRY(charl__alloc(READ_BLOCK, &block));
     while ((n = fread(block, 1, READ_BLOCK, f)) > 0) {
-        CHARL_REQUIRE_CLEANUP(out->length + n <= MOST_BYTES, CHARL_ERR_DATA, "it is larger than 1 GiB");
-        CHARL_TRY_CLEANUP(charl__text_append(out, block, n));
+        CHARL_REQUIRE(out->length + n <= MOST_BYTES, CHARL_ERR_DATA, "it is larger than 1 GiB");
+        CHARL_TRY(charl__text_append(out, block, n));
     }
-    CHARL_REQUIRE_CLEANUP(!ferror(f), CHARL_ERR_IO, "%s: %s", path, strerror(errno));
-cleanup:
-    charl_free(block);
-    if (f) {
-        (void)fclose(f);
-    }
-    return st;
+    CHARL_REQUIRE(!ferror(f), CHARL_ERR_IO, "%s: %s", path, strerror(errno));
+    return CHARL_OK;
 }
 
 /* The one file of a folder whose name matches; *found is how many there are. */
 static charl_status match_file(const char *folder, const char *pattern, charl__text *path, int *found)
 {
-    charl_status st = CHARL_OK;
-    DIR *d = opendir(folder);
+    CHARL_SCOPED(charl__directory_left) DIR *d = NULL;
     const struct dirent *entry;
 
     *found = 0;
-    CHARL_REQUIRE_CLEANUP(d, CHARL_ERR_IO, "%s: %s", folder, strerror(errno));
+    CHARL_TRY(charl__directory_open(folder, &d));
+    CHARL_REQUIRE(d, CHARL_ERR_IO, "%s: %s", folder, strerror(errno));
     while ((entry = readdir(d)) != NULL) {
         if (charl__text_matches(pattern, entry->d_name)) {
             ++*found;
             charl__text_clear(path);
-            CHARL_TRY_CLEANUP(charl__text_printf(path, "%s/%s", folder, entry->d_name));
+            CHARL_TRY(charl__text_printf(path, "%s/%s", folder, entry->d_name));
         }
     }
-cleanup:
-    if (d) {
-        (void)closedir(d);
-    }
-    return st;
+    return CHARL_OK;
 }
 
 /* The file of a folder that is read. */

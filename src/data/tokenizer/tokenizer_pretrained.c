@@ -322,30 +322,27 @@ charl_status charl__pretrained_get_parts(const charl_tokenizer *t, charl__pretra
 
 static charl_status become(charl_tokenizer *t)
 {
-    charl_status st = CHARL_OK;
     reader r = {t->state, (size_t)t->n, 0};
-    charl__token_index index = {0};
+    CHARL_SCOPED(charl__token_index_fini) charl__token_index index = {0};
     uint32_t flags, count[3];
 
-    CHARL_TRY_CLEANUP(read_head(&r, &flags, count));
-    CHARL_REQUIRE_CLEANUP(flags < 8 && count[1] <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_DATA,
-                          "a tokenizer with flags %u and %u tokens", flags, count[1]);
-    CHARL_REQUIRE_CLEANUP(!(flags & CHARL__PRETRAINED_NFC) || charl__nfc_is_known(), CHARL_ERR_CONFIG,
-                          "the tokenizer uses the normalizer NFC, and this charl was built without "
-                          "libutf8proc; HINT install "
-                          "libutf8proc-dev and build again");
-    CHARL_TRY_CLEANUP(charl__bpe_create(&t->bpe));
+    CHARL_TRY(read_head(&r, &flags, count));
+    CHARL_REQUIRE(flags < 8 && count[1] <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_DATA,
+                  "a tokenizer with flags %u and %u tokens", flags, count[1]);
+    CHARL_REQUIRE(!(flags & CHARL__PRETRAINED_NFC) || charl__nfc_is_known(), CHARL_ERR_CONFIG,
+                  "the tokenizer uses the normalizer NFC, and this charl was built without "
+                  "libutf8proc; HINT install "
+                  "libutf8proc-dev and build again");
+    CHARL_TRY(charl__bpe_create(&t->bpe));
     t->bpe->nfc = (flags & CHARL__PRETRAINED_NFC) != 0;
     t->bpe->whole_words = (flags & CHARL__PRETRAINED_WHOLE_WORDS) != 0;
-    CHARL_TRY_CLEANUP(read_rest(&r, count, (flags & CHARL__PRETRAINED_BY_RANK) != 0, t, &index));
-    CHARL_TRY_CLEANUP(charl__bpe_find_cuts(t->bpe));
+    CHARL_TRY(read_rest(&r, count, (flags & CHARL__PRETRAINED_BY_RANK) != 0, t, &index));
+    CHARL_TRY(charl__bpe_find_cuts(t->bpe));
     if (t->bpe->whole_words) {
         t->bpe->index = index;
         index = (charl__token_index){0};
     }
-cleanup:
-    charl__token_index_fini(&index);
-    return st;
+    return CHARL_OK;
 }
 
 const charl__tokenizer_type charl__tokenizer_pretrained = {

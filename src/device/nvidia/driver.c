@@ -526,17 +526,16 @@ static int event_times(charl_device *dev, charl__driver_event *handle, int64_t *
 
 static charl_status load_text(charl_device *dev, program *p, char log[JIT_LOG])
 {
-    charl_status st = CHARL_OK;
     char info[JIT_LOG] = "";
     const bool is_verbose = charl__log_enabled(CHARL_LOG_DEBUG);
     int option[] = {ERROR_LOG, ERROR_LOG + 1, INFO_LOG, INFO_LOG + 1, LOG_VERBOSE};
     void *value[] = {log, (void *)(uintptr_t)JIT_LOG, info, (void *)(uintptr_t)sizeof info,
                      (void *)(uintptr_t)is_verbose};
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
     int err;
 
     log[0] = '\0';
-    CHARL_TRY_CLEANUP(charl__ptx_for_cuda(p->text, &text));
+    CHARL_TRY(charl__ptx_for_cuda(p->text, &text));
     err = enter(dev);
     if (err == 0) {
         err = cu.cuModuleLoadDataEx(&p->module, charl__text_string(&text), 5, option, value);
@@ -544,7 +543,7 @@ static charl_status load_text(charl_device *dev, program *p, char log[JIT_LOG])
     if (err != 0) {
         p->module = NULL;
         if (error(err).fault != CHARL__NO_FAULT) {
-            CHARL_TRY_CLEANUP(charl__device_check(dev, "loading a compiled kernel", err));
+            CHARL_TRY(charl__device_check(dev, "loading a compiled kernel", err));
         }
         if (!log[0]) {
             snprintf(log, JIT_LOG, "%s", error(err).text);
@@ -552,9 +551,7 @@ static charl_status load_text(charl_device *dev, program *p, char log[JIT_LOG])
     } else if (is_verbose && info[0]) {
         charl__log(CHARL_LOG_DEBUG, "loaded on %s: %s", dev->info.name, info);
     }
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    return CHARL_OK;
 }
 
 static void program_release(charl_device *dev, charl__driver_program *handle)

@@ -27,35 +27,28 @@ static charl_status build_log(charl_device *dev, cl_program program, char **out)
 
 charl_status charl__opencl_build_failed(charl_device *dev, cl_program program, const char *file, int err)
 {
-    charl_status st = CHARL_OK;
     const charl__driver_error e = charl__opencl_error(err);
-    char *log = NULL;
+    CHARL_SCOPED_FREE char *log = NULL;
 
     if (e.fault != CHARL__NO_FAULT) {
         return charl__device_failed(dev, "building a kernel", e);
     }
-    CHARL_TRY_CLEANUP(build_log(dev, program, &log)); /* nothing, where not the source is at fault */
-    CHARL_FAIL_CLEANUP(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s%s%.1500s", file, dev->info.name,
-                       e.text, log[0] ? "\n" : "", log);
-cleanup:
-    charl_free(log);
-    return st;
+    CHARL_TRY(build_log(dev, program, &log)); /* nothing, where not the source is at fault */
+    CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s%s%.1500s", file, dev->info.name, e.text,
+               log[0] ? "\n" : "", log);
 }
 
 static charl_status show_log(charl_device *dev, cl_program program, const char *what)
 {
-    charl_status st = CHARL_OK;
-    char *log = NULL;
+    CHARL_SCOPED_FREE char *log = NULL;
 
     if (charl__log_enabled(CHARL_LOG_DEBUG)) {
-        CHARL_TRY_CLEANUP(build_log(dev, program, &log));
+        CHARL_TRY(build_log(dev, program, &log));
         if (log[0]) {
             charl__log(CHARL_LOG_DEBUG, "%s built on %s: %s", what, dev->info.name, log);
         }
     }
-cleanup:
-    charl_free(log);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status create(charl_device *dev, const char *file, const char *const source[3], cl_program *out)
@@ -115,23 +108,20 @@ cleanup:
 
 charl_status charl__opencl_binary(cl_program program, unsigned char **out, size_t *bytes)
 {
-    charl_status st = CHARL_OK;
-    unsigned char *data = NULL;
+    CHARL_SCOPED_FREE unsigned char *data = NULL;
 
     *out = NULL;
     *bytes = 0;
     if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *bytes, bytes, NULL) != CL_SUCCESS || *bytes == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__alloc(*bytes + 1, &data));
+    CHARL_TRY(charl__alloc(*bytes + 1, &data));
     if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) == CL_SUCCESS) {
         data[*bytes] = '\0';
         *out = data;
         data = NULL;
     }
-cleanup:
-    charl_free(data);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__opencl_ptx(charl_device *dev, const char *file, const char *const source[3], const char *options,

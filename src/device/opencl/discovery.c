@@ -281,17 +281,14 @@ charl_status charl__devices_find(charl__found *out, int *count)
 charl_status charl_device_list(charl_device_info *out, int capacity, int *count)
 {
     CHARL_GIVEN(out || capacity == 0, count);
-    charl_status st = CHARL_OK;
-    charl__found *all = NULL;
+    CHARL_SCOPED_FREE charl__found *all = NULL;
 
     *count = 0;
-    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
-    CHARL_TRY_CLEANUP(charl__devices_find(all, count));
+    CHARL_TRY(charl__alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
+    CHARL_TRY(charl__devices_find(all, count));
     for (int i = 0; i < *count && i < capacity; i++) {
         out[i] = all[i].info;
         snprintf(out[i].backend, sizeof out[i].backend, "%s", charl__driver_auto(&all[i])->name);
     }
-cleanup:
-    charl_free(all);
-    return st;
+    return CHARL_OK;
 }

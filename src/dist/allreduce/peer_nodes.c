@@ -251,23 +251,20 @@ static charl_status scatter(charl_allreduce *ar, charl__range range, const charl
 
 static charl_status part_begin(charl_allreduce *ar, charl__range range, part *t, const charl__event *written)
 {
-    charl_status st = CHARL_OK;
     const charl__peer_state *s = ar->own;
-    charl__event *scattered = NULL;
+    CHARL_SCOPED(charl__event_left) charl__event *scattered = NULL;
 
     if (!range.gathers) {
-        CHARL_TRY_CLEANUP(scatter(ar, range, written));
-        CHARL_TRY_CLEANUP(charl__event_record(s->dev, CHARL_QUEUE_COMM, &scattered));
+        CHARL_TRY(scatter(ar, range, written));
+        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, &scattered));
     }
     if (is_left(s, range)) {
         t->copied = scattered;
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__queue_wait(s->dev, CHARL_QUEUE_DOWNLOAD, range.gathers ? written : scattered));
-    CHARL_TRY_CLEANUP(part_copy(ar, range, t));
-cleanup:
-    charl__event_release(scattered);
-    return st;
+    CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_DOWNLOAD, range.gathers ? written : scattered));
+    CHARL_TRY(part_copy(ar, range, t));
+    return CHARL_OK;
 }
 
 /* Nothing is in flight: staging starts over, once the device has read it. */

@@ -181,15 +181,12 @@ static void average_fini(average *a)
 charl_status charl_checkpoint_average(const char *const *paths, int n, const char *out)
 {
     CHARL_GIVEN(paths || n == 0, out);
-    charl_status st = CHARL_OK;
-    average a = {.path = paths, .n = n};
+    CHARL_SCOPED(average_fini) average a = {.path = paths, .n = n};
 
-    CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "a mean of %d checkpoints", n);
-    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, paths, n));
-    CHARL_TRY_CLEANUP(open_all(&a));
-    CHARL_TRY_CLEANUP(add_all(&a));
-    CHARL_TRY_CLEANUP(save(&a, out));
-cleanup:
-    average_fini(&a);
-    return st;
+    CHARL_REQUIRE(n >= 1, CHARL_ERR_INVALID, "a mean of %d checkpoints", n);
+    CHARL_TRY(charl__commit_check_inputs(out, paths, n));
+    CHARL_TRY(open_all(&a));
+    CHARL_TRY(add_all(&a));
+    CHARL_TRY(save(&a, out));
+    return CHARL_OK;
 }

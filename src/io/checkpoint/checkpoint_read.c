@@ -14,6 +14,7 @@
 #include "io/checkpoint/checkpoint_schema.h"
 #include "io/kind.h"
 #include "io/regular.h"
+#include "io/scoped.h"
 
 struct charl_checkpoint_reader {
     char *path;
@@ -281,23 +282,19 @@ charl_status charl__checkpoint_check_tensor(charl_checkpoint_reader *r, const ch
 
 charl_status charl__checkpoint_verify(const char *path, const char *manifest_sha256)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
-    void *block = NULL;
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
+    CHARL_SCOPED_FREE void *block = NULL;
 
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
-    CHARL_REQUIRE_CLEANUP(!manifest_sha256 || strcmp(manifest_sha256, r->layout.manifest_sha256) == 0,
-                          CHARL_ERR_CHECKPOINT, "%s: the manifest is not the one expected", path);
-    CHARL_TRY_CLEANUP(charl__alloc(CHARL__CKPT_BLOCK, &block));
+    CHARL_TRY(charl_checkpoint_open(path, &r));
+    CHARL_REQUIRE(!manifest_sha256 || strcmp(manifest_sha256, r->layout.manifest_sha256) == 0, CHARL_ERR_CHECKPOINT,
+                  "%s: the manifest is not the one expected", path);
+    CHARL_TRY(charl__alloc(CHARL__CKPT_BLOCK, &block));
     for (int64_t i = 0; i < r->layout.n_entries; i++) {
         if (!r->layout.entries[i].in_base) {
-            CHARL_TRY_CLEANUP(read_checked(r, &r->layout.entries[i], NULL, block));
+            CHARL_TRY(read_checked(r, &r->layout.entries[i], NULL, block));
         }
     }
-cleanup:
-    charl_free(block);
-    charl_checkpoint_close(r);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_checkpoint_verify(const char *path)

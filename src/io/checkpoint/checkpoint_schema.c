@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "io/dataset/schema/data_schema.h"
+#include "io/scoped.h"
 #include "io/tokenizer.h"
 
 /* Lists of names, each a dataset. */
@@ -165,26 +166,22 @@ static charl_status load_one(const char *path, const charl_checkpoint_tensor *t,
 charl_status charl__ckpt_schema_load(const char *path, const charl_checkpoint_tensor *tensors, int n,
                                      charl_data_schema **out)
 {
-    charl_status st = CHARL_OK;
-    charl_data_schema *s = NULL;
-    char *description = NULL;
+    CHARL_SCOPED(charl__schema_left) charl_data_schema *s = NULL;
+    CHARL_SCOPED_FREE char *description = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__schema_new(&s));
-    CHARL_REQUIRE_CLEANUP(strcmp(tensors[0].name, "description") == 0, CHARL_ERR_CHECKPOINT,
-                          "%s: /schema does not begin with its description", path);
-    CHARL_TRY_CLEANUP(load_list(path, &tensors[0], &description));
-    CHARL_TRY_CLEANUP(parse_description(path, description, s));
+    CHARL_TRY(charl__schema_new(&s));
+    CHARL_REQUIRE(strcmp(tensors[0].name, "description") == 0, CHARL_ERR_CHECKPOINT,
+                  "%s: /schema does not begin with its description", path);
+    CHARL_TRY(load_list(path, &tensors[0], &description));
+    CHARL_TRY(parse_description(path, description, s));
     for (int i = 1; i < n; i++) {
-        CHARL_TRY_CLEANUP(load_one(path, &tensors[i], s));
+        CHARL_TRY(load_one(path, &tensors[i], s));
     }
-    CHARL_REQUIRE_CLEANUP(!s->mean == !s->std && !s->target_mean == !s->target_std, CHARL_ERR_CHECKPOINT,
-                          "%s: /schema has a mean or a std without the other", path);
-    CHARL_TRY_CLEANUP(charl__schema_check(s, path, CHARL_ERR_CHECKPOINT));
+    CHARL_REQUIRE(!s->mean == !s->std && !s->target_mean == !s->target_std, CHARL_ERR_CHECKPOINT,
+                  "%s: /schema has a mean or a std without the other", path);
+    CHARL_TRY(charl__schema_check(s, path, CHARL_ERR_CHECKPOINT));
     *out = s;
     s = NULL;
-cleanup:
-    charl_free(description);
-    charl_data_schema_destroy(s);
-    return st;
+    return CHARL_OK;
 }

@@ -85,26 +85,22 @@ static charl_status copy_weights(charl_dataset *ds, const choice *c, charl__writ
 /* Rows of tokens are nothing without what made them. */
 static charl_status copy_tokenizer(const charl_dataset *ds, const charl_dataset_info *info, charl__writer *w)
 {
-    charl_status st = CHARL_OK;
-    charl_tokenizer *t = NULL;
+    CHARL_SCOPED(charl__tokenizer_left) charl_tokenizer *t = NULL;
 
     if (info->kind != CHARL_DATASET_SEQUENCES || !info->tokenizer[0]) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__dataset_tokenizer(ds, &t));
-    CHARL_TRY_CLEANUP(charl__writer_number(w, "vocab", t->vocab));
-    CHARL_TRY_CLEANUP(charl__tokenizer_store(t, w));
-cleanup:
-    charl__tokenizer_release(t);
-    return st;
+    CHARL_TRY(charl__dataset_tokenizer(ds, &t));
+    CHARL_TRY(charl__writer_number(w, "vocab", t->vocab));
+    CHARL_TRY(charl__tokenizer_store(t, w));
+    return CHARL_OK;
 }
 
 static charl_status write_file(charl_dataset *ds, const charl_dataset_info *info, const choice *c, const char *out,
                                const charl_import_options *opt)
 {
-    charl_status st = CHARL_OK;
     charl_import_options whole = *opt;
-    charl__writer *w = NULL;
+    CHARL_SCOPED(charl__writer_left) charl__writer *w = NULL;
     charl__writer_spec spec = {.kind = info->kind,
                                .x_dtype = info->x_dtype,
                                .x_item = info->x_shape,
@@ -120,19 +116,17 @@ static charl_status write_file(charl_dataset *ds, const charl_dataset_info *info
         spec.y_item = (charl_shape){1, {1}}; /* the shape of a network's single output */
     }
     whole.val_split = 0;
-    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, &whole, &w));
-    CHARL_TRY_CLEANUP(charl__writer_text(w, "fit", info->fit));
-    CHARL_TRY_CLEANUP(charl__writer_text(w, "class_names", info->class_names));
-    CHARL_TRY_CLEANUP(charl__writer_text(w, "columns", info->columns));
-    CHARL_TRY_CLEANUP(charl__writer_text(w, "targets", info->targets));
-    CHARL_TRY_CLEANUP(charl__writer_text(w, "recipe", info->recipe));
-    CHARL_TRY_CLEANUP(copy_tokenizer(ds, info, w));
-    CHARL_TRY_CLEANUP(copy_rows(ds, info, c, w));
-    CHARL_TRY_CLEANUP(copy_weights(ds, c, w));
-    CHARL_TRY_CLEANUP(charl__writer_finish(w));
-cleanup:
-    charl__writer_destroy(w);
-    return st;
+    CHARL_TRY(charl__writer_create(out, &spec, &whole, &w));
+    CHARL_TRY(charl__writer_text(w, "fit", info->fit));
+    CHARL_TRY(charl__writer_text(w, "class_names", info->class_names));
+    CHARL_TRY(charl__writer_text(w, "columns", info->columns));
+    CHARL_TRY(charl__writer_text(w, "targets", info->targets));
+    CHARL_TRY(charl__writer_text(w, "recipe", info->recipe));
+    CHARL_TRY(copy_tokenizer(ds, info, w));
+    CHARL_TRY(copy_rows(ds, info, c, w));
+    CHARL_TRY(copy_weights(ds, c, w));
+    CHARL_TRY(charl__writer_finish(w));
+    return CHARL_OK;
 }
 
 /* The class of each row of a split, one more than its number: labels that do not count are 0. *out stays NULL where rows have no class. */
@@ -211,45 +205,40 @@ charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out,
 {
     CHARL_GIVEN(ds, out);
     CHARL__OPTIONS(charl_import_options, opt);
-    charl_status st = CHARL_OK;
     enum { TRAIN, LEFT_OUT, VAL };
     const charl_import_options none = {sizeof none};
     charl_dataset_info info;
-    choice c = {0};
-    int32_t *strata = NULL;
-    uint8_t *part_of = NULL;
+    CHARL_SCOPED(choice_fini) choice c = {0};
+    CHARL_SCOPED_FREE int32_t *strata = NULL;
+    CHARL_SCOPED_FREE uint8_t *part_of = NULL;
     int64_t rows, val;
 
     opt = opt ? opt : &none;
     charl_dataset_get_info(ds, &info);
-    CHARL_TRY_CLEANUP(check_kind(&info));
-    CHARL_TRY_CLEANUP(check_output(ds, out));
+    CHARL_TRY(check_kind(&info));
+    CHARL_TRY(check_output(ds, out));
     rows = info.rows[CHARL_SPLIT_TRAIN];
     n = n > 0 ? n : rows;
-    CHARL_REQUIRE_CLEANUP(n <= rows, CHARL_ERR_CONFIG, "%s has %lld training samples, not %lld", info.path,
-                          (long long)rows, (long long)n);
-    CHARL_TRY_CLEANUP(charl__val_split_count(info.path, "samples", n, opt->val_split, &val));
-    CHARL_REQUIRE_CLEANUP(opt->val_split == 0 || info.rows[CHARL_SPLIT_VAL] == 0, CHARL_ERR_CONFIG,
-                          "%s has a validation set; --val-split is for sets without one", info.path);
-    CHARL_TRY_CLEANUP(charl__alloc_array(rows, 1, &part_of));
+    CHARL_REQUIRE(n <= rows, CHARL_ERR_CONFIG, "%s has %lld training samples, not %lld", info.path, (long long)rows,
+                  (long long)n);
+    CHARL_TRY(charl__val_split_count(info.path, "samples", n, opt->val_split, &val));
+    CHARL_REQUIRE(opt->val_split == 0 || info.rows[CHARL_SPLIT_VAL] == 0, CHARL_ERR_CONFIG,
+                  "%s has a validation set; --val-split is for sets without one", info.path);
+    CHARL_TRY(charl__alloc_array(rows, 1, &part_of));
     if (!opt->in_order && (n < rows || val > 0)) {
-        CHARL_TRY_CLEANUP(read_strata(ds, &info, CHARL_SPLIT_TRAIN, &strata));
+        CHARL_TRY(read_strata(ds, &info, CHARL_SPLIT_TRAIN, &strata));
     }
     for (int64_t r = 0; r < rows; r++) {
         part_of[r] = LEFT_OUT;
     }
-    CHARL_TRY_CLEANUP(give(strata, rows, opt, LEFT_OUT, VAL, n, part_of));
-    CHARL_TRY_CLEANUP(give(strata, rows, opt, VAL, TRAIN, n - val, part_of));
-    CHARL_TRY_CLEANUP(choose(&c, CHARL_SPLIT_TRAIN, &info, CHARL_SPLIT_TRAIN, part_of, TRAIN));
-    CHARL_TRY_CLEANUP(choose(&c, CHARL_SPLIT_VAL, &info, val > 0 ? CHARL_SPLIT_TRAIN : CHARL_SPLIT_VAL,
-                             val > 0 ? part_of : NULL, VAL));
-    CHARL_TRY_CLEANUP(choose(&c, CHARL_SPLIT_TEST, &info, CHARL_SPLIT_TEST, NULL, 0));
-    CHARL_TRY_CLEANUP(write_file(ds, &info, &c, out, opt));
-cleanup:
-    charl_free(part_of);
-    charl_free(strata);
-    choice_fini(&c);
-    return st;
+    CHARL_TRY(give(strata, rows, opt, LEFT_OUT, VAL, n, part_of));
+    CHARL_TRY(give(strata, rows, opt, VAL, TRAIN, n - val, part_of));
+    CHARL_TRY(choose(&c, CHARL_SPLIT_TRAIN, &info, CHARL_SPLIT_TRAIN, part_of, TRAIN));
+    CHARL_TRY(choose(&c, CHARL_SPLIT_VAL, &info, val > 0 ? CHARL_SPLIT_TRAIN : CHARL_SPLIT_VAL,
+                     val > 0 ? part_of : NULL, VAL));
+    CHARL_TRY(choose(&c, CHARL_SPLIT_TEST, &info, CHARL_SPLIT_TEST, NULL, 0));
+    CHARL_TRY(write_file(ds, &info, &c, out, opt));
+    return CHARL_OK;
 }
 
 /* Which part each row of a split goes to. */

@@ -6,6 +6,7 @@
 #include "io/dataset/dataset_private.h"
 #include "io/dataset/dataset_read.h"
 #include "io/schema.h"
+#include "io/scoped.h"
 
 /* The texts, which all files must have alike. */
 static charl_status take_texts(charl_dataset *ds)
@@ -157,23 +158,20 @@ static charl_status open_files(charl_dataset *ds, char *const *paths, int n, con
 charl_status charl__dataset_open_joined(const char *pattern, char *const *paths, int n,
                                         const charl_dataset_options *opt, charl_dataset **out)
 {
-    charl_status st = CHARL_OK;
-    charl_dataset *ds = NULL;
+    CHARL_SCOPED(charl__dataset_left) charl_dataset *ds = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__dataset_create(&ds));
-    CHARL_TRY_CLEANUP(charl__strdup(pattern, &ds->file.path));
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof(charl_dataset *), &ds->joined));
-    CHARL_TRY_CLEANUP(open_files(ds, paths, n, opt));
-    CHARL_TRY_CLEANUP(take_texts(ds));
-    CHARL_TRY_CLEANUP(take_stats(ds, false));
-    CHARL_TRY_CLEANUP(take_stats(ds, true));
-    CHARL_TRY_CLEANUP(join_arrays(ds));
-    CHARL_TRY_CLEANUP(note_pictures(ds));
-    CHARL_TRY_CLEANUP(charl__dataset_complete(ds, opt));
+    CHARL_TRY(charl__dataset_create(&ds));
+    CHARL_TRY(charl__strdup(pattern, &ds->file.path));
+    CHARL_TRY(charl__alloc_array(n, sizeof(charl_dataset *), &ds->joined));
+    CHARL_TRY(open_files(ds, paths, n, opt));
+    CHARL_TRY(take_texts(ds));
+    CHARL_TRY(take_stats(ds, false));
+    CHARL_TRY(take_stats(ds, true));
+    CHARL_TRY(join_arrays(ds));
+    CHARL_TRY(note_pictures(ds));
+    CHARL_TRY(charl__dataset_complete(ds, opt));
     *out = ds;
     ds = NULL;
-cleanup:
-    charl_dataset_close(ds);
-    return st;
+    return CHARL_OK;
 }

@@ -205,28 +205,25 @@ static charl_status map_classes(mapping *m)
 
 static charl_status check_tokenizer(mapping *m)
 {
-    charl_status st = CHARL_OK;
     const char *path = m->ds->file.path;
-    charl_tokenizer *own = NULL;
+    CHARL_SCOPED(charl__tokenizer_left) charl_tokenizer *own = NULL;
     bool named;
 
-    CHARL_REQUIRE_CLEANUP(m->s->kind != CHARL_DATASET_TOKENS || m->ds->stored_classes <= m->s->classes, CHARL_ERR_DATA,
-                          "%s has a vocabulary of %lld tokens, %s was trained on %lld", path,
-                          (long long)m->ds->stored_classes, m->model, (long long)m->s->classes);
-    CHARL_TRY_CLEANUP(is_named(m, "tokenizer", "number", m->ds->stored->tokenizer_kind, m->s->tokenizer_kind, &named));
-    CHARL_REQUIRE_CLEANUP(!named, CHARL_ERR_DATA,
-                          "%s holds tokens of a %s tokenizer, %s was trained on those of a %s tokenizer", path,
-                          m->ds->stored->tokenizer_kind, m->model, m->s->tokenizer_kind);
+    CHARL_REQUIRE(m->s->kind != CHARL_DATASET_TOKENS || m->ds->stored_classes <= m->s->classes, CHARL_ERR_DATA,
+                  "%s has a vocabulary of %lld tokens, %s was trained on %lld", path, (long long)m->ds->stored_classes,
+                  m->model, (long long)m->s->classes);
+    CHARL_TRY(is_named(m, "tokenizer", "number", m->ds->stored->tokenizer_kind, m->s->tokenizer_kind, &named));
+    CHARL_REQUIRE(!named, CHARL_ERR_DATA,
+                  "%s holds tokens of a %s tokenizer, %s was trained on those of a %s tokenizer", path,
+                  m->ds->stored->tokenizer_kind, m->model, m->s->tokenizer_kind);
     if (m->ds->stored->tokenizer_kind[0] && m->s->tokenizer) {
-        CHARL_TRY_CLEANUP(charl__dataset_tokenizer(m->ds, &own));
-        CHARL_REQUIRE_CLEANUP(charl__tokenizer_equal(own, m->s->tokenizer), CHARL_ERR_DATA,
-                              "%s holds tokens of another %s tokenizer than that of %s; HINT import the "
-                              "texts for training and evaluation together, with --val-split",
-                              path, m->ds->stored->tokenizer_kind, m->model);
+        CHARL_TRY(charl__dataset_tokenizer(m->ds, &own));
+        CHARL_REQUIRE(charl__tokenizer_equal(own, m->s->tokenizer), CHARL_ERR_DATA,
+                      "%s holds tokens of another %s tokenizer than that of %s; HINT import the "
+                      "texts for training and evaluation together, with --val-split",
+                      path, m->ds->stored->tokenizer_kind, m->model);
     }
-cleanup:
-    charl__tokenizer_release(own);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status map_all(mapping *m)

@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "base/text/text.h"
 #include "io/dataset/dataset_mix.h"
+#include "io/scoped.h"
 #include "io/tokenizer.h"
 
 /* How many of a block's samples each set has: in proportion to the weights, what rounding leaves to those that lose most by it. */
@@ -76,8 +77,7 @@ static charl_status check_part(const charl_dataset *first, const charl_dataset *
 /* Those that carry a tokenizer carry the same one. */
 static charl_status check_tokenizers(const charl_dataset *ds)
 {
-    charl_status st = CHARL_OK;
-    charl_tokenizer *first = NULL, *t = NULL;
+    CHARL_SCOPED(charl__tokenizer_left) charl_tokenizer *first = NULL, *t = NULL;
     const char *owner = NULL;
 
     for (int j = 0; j < ds->n_parts; j++) {
@@ -86,11 +86,11 @@ static charl_status check_tokenizers(const charl_dataset *ds)
         if (!d->stored->tokenizer_kind[0]) {
             continue;
         }
-        CHARL_TRY_CLEANUP(charl__tokenizer_of_dataset(d->file.path, &t));
-        CHARL_REQUIRE_CLEANUP(!first || charl__tokenizer_equal(first, t), CHARL_ERR_DATA,
-                              "%s holds tokens of another tokenizer than %s; HINT import both with "
-                              "the same --tokenizer FILE",
-                              d->file.path, owner);
+        CHARL_TRY(charl__tokenizer_of_dataset(d->file.path, &t));
+        CHARL_REQUIRE(!first || charl__tokenizer_equal(first, t), CHARL_ERR_DATA,
+                      "%s holds tokens of another tokenizer than %s; HINT import both with "
+                      "the same --tokenizer FILE",
+                      d->file.path, owner);
         if (!first) {
             first = t;
             owner = d->file.path;
@@ -99,10 +99,7 @@ static charl_status check_tokenizers(const charl_dataset *ds)
         }
         t = NULL;
     }
-cleanup:
-    charl__tokenizer_release(t);
-    charl__tokenizer_release(first);
-    return st;
+    return CHARL_OK;
 }
 
 /* What the mix holds, and its name in messages. */
@@ -136,31 +133,28 @@ charl_status charl_dataset_open_mix(const char *const *paths, const double *weig
 {
     CHARL_GIVEN(paths || n == 0, weights || n == 0, out);
     CHARL__OPTIONS(charl_dataset_options, opt);
-    charl_status st = CHARL_OK;
-    charl_dataset *ds = NULL, **part = NULL;
+    CHARL_SCOPED(charl__dataset_left) charl_dataset *ds = NULL;
+    CHARL_SCOPED_FREE charl_dataset **part = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(n >= 1 && n <= CHARL__MIX_MOST, CHARL_ERR_CONFIG,
-                          "a mix of %d data sets; it can have 1 to %d", n, CHARL__MIX_MOST);
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *part, &part));
-    CHARL_TRY_CLEANUP(charl__dataset_create(&ds));
+    CHARL_REQUIRE(n >= 1 && n <= CHARL__MIX_MOST, CHARL_ERR_CONFIG, "a mix of %d data sets; it can have 1 to %d", n,
+                  CHARL__MIX_MOST);
+    CHARL_TRY(charl__alloc_array(n, sizeof *part, &part));
+    CHARL_TRY(charl__dataset_create(&ds));
     ds->part = part;
     ds->n_parts = n;
     part = NULL;
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *ds->share, &ds->share));
-    CHARL_TRY_CLEANUP(divide_block(ds, paths, weights));
+    CHARL_TRY(charl__alloc_array(n, sizeof *ds->share, &ds->share));
+    CHARL_TRY(divide_block(ds, paths, weights));
     for (int j = 0; j < n; j++) {
-        CHARL_TRY_CLEANUP(charl_dataset_open(paths[j], opt, &ds->part[j]));
-        CHARL_TRY_CLEANUP(check_part(ds->part[0], ds->part[j]));
+        CHARL_TRY(charl_dataset_open(paths[j], opt, &ds->part[j]));
+        CHARL_TRY(check_part(ds->part[0], ds->part[j]));
     }
-    CHARL_TRY_CLEANUP(check_tokenizers(ds));
-    CHARL_TRY_CLEANUP(describe(ds));
+    CHARL_TRY(check_tokenizers(ds));
+    CHARL_TRY(describe(ds));
     *out = ds;
     ds = NULL;
-cleanup:
-    charl_free(part);
-    charl_dataset_close(ds);
-    return st;
+    return CHARL_OK;
 }
 
 void charl__mix_fini(charl_dataset *ds)

@@ -642,37 +642,34 @@ static charl_status check_weights(charl_dataset *ds, const charl__view *v)
 charl_status charl_dataset_verify(charl_dataset *ds)
 {
     CHARL_GIVEN(ds);
-    charl_status st = CHARL_OK;
-    charl_tokenizer *tokenizer = NULL;
+    CHARL_SCOPED(charl__tokenizer_left) charl_tokenizer *tokenizer = NULL;
 
     for (int j = 0; j < ds->n_parts; j++) {
-        CHARL_TRY_CLEANUP(charl_dataset_verify(ds->part[j]));
+        CHARL_TRY(charl_dataset_verify(ds->part[j]));
     }
     for (int i = 0; i < CHARL__ARRAYS; i++) {
         if (ds->arrays[i].rows > 0) {
-            CHARL_TRY_CLEANUP(charl__array_verify(&ds->file, &ds->arrays[i]));
+            CHARL_TRY(charl__array_verify(&ds->file, &ds->arrays[i]));
         }
     }
     for (int s = 0; !ds->values && s < CHARL_SPLIT_COUNT; s++) {
         if (ds->views[s].x) {
-            CHARL_TRY_CLEANUP(scan(ds, &ds->views[s], targets_of(&ds->views[s]), check_classes, NULL));
+            CHARL_TRY(scan(ds, &ds->views[s], targets_of(&ds->views[s]), check_classes, NULL));
         }
         if (ds->arrays[CHARL__DOC_START + s].rows > 0) {
-            CHARL_TRY_CLEANUP(charl__dataset_check_documents(ds, (charl_split)s));
+            CHARL_TRY(charl__dataset_check_documents(ds, (charl_split)s));
         }
     }
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         if (ds->vocab > 0 && ds->views[s].x) {
-            CHARL_TRY_CLEANUP(scan(ds, &ds->views[s], ds->views[s].x, check_tokens, NULL));
+            CHARL_TRY(scan(ds, &ds->views[s], ds->views[s].x, check_tokens, NULL));
         }
-        CHARL_TRY_CLEANUP(check_weights(ds, &ds->views[s]));
+        CHARL_TRY(check_weights(ds, &ds->views[s]));
     }
     if (ds->stored->tokenizer_kind[0] && ds->n_parts == 0) {
-        CHARL_TRY_CLEANUP(charl__tokenizer_of_dataset(ds->file.path, &tokenizer));
+        CHARL_TRY(charl__tokenizer_of_dataset(ds->file.path, &tokenizer));
     }
-cleanup:
-    charl__tokenizer_release(tokenizer);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__dataset_identify(charl_dataset *ds)

@@ -155,21 +155,20 @@ static int by_first(const void *a, const void *b)
 
 charl_status charl__array_open_virtual(charl__array *a, charl__file *f, charl__role role, hid_t plist)
 {
-    charl_status st = CHARL_OK;
-    mapping m = {.shown = H5I_INVALID_HID, .taken = H5I_INVALID_HID};
+    CHARL_SCOPED(mapping_fini) mapping m = {.shown = H5I_INVALID_HID, .taken = H5I_INVALID_HID};
     size_t count = 0;
     int64_t rows = 0;
 
-    CHARL_REQUIRE_CLEANUP(!f->is_source, CHARL_ERR_DATA,
-                          "%s: %s, the source of a virtual array, is virtual itself; HINT copy it into an array",
-                          f->path, a->name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pget_virtual_count(plist, &count), "%s: %s", f->path, a->name);
+    CHARL_REQUIRE(!f->is_source, CHARL_ERR_DATA,
+                  "%s: %s, the source of a virtual array, is virtual itself; HINT copy it into an array", f->path,
+                  a->name);
+    CHARL_H5(CHARL_ERR_DATA, H5Pget_virtual_count(plist, &count), "%s: %s", f->path, a->name);
     for (size_t i = 0; i < count; i++) {
         charl__array_source *s = NULL;
 
-        CHARL_TRY_CLEANUP(mapping_read(f, a, plist, i, &m));
-        CHARL_TRY_CLEANUP(open_source(a, f, role, &m, &s));
-        CHARL_TRY_CLEANUP(add_part(a, f, s, &m));
+        CHARL_TRY(mapping_read(f, a, plist, i, &m));
+        CHARL_TRY(open_source(a, f, role, &m, &s));
+        CHARL_TRY(add_part(a, f, s, &m));
         mapping_fini(&m);
     }
     if (a->n_parts > 0) {
@@ -178,12 +177,10 @@ charl_status charl__array_open_virtual(charl__array *a, charl__file *f, charl__r
     for (int i = 0; i < a->n_parts && a->part[i].first == rows; i++) {
         rows += a->part[i].rows;
     }
-    CHARL_REQUIRE_CLEANUP(rows == a->rows, CHARL_ERR_DATA,
-                          "%s: %s is virtual, and row %lld has no source or several; HDF5 would read zeros", f->path,
-                          a->name, (long long)rows);
-cleanup:
-    mapping_fini(&m);
-    return st;
+    CHARL_REQUIRE(rows == a->rows, CHARL_ERR_DATA,
+                  "%s: %s is virtual, and row %lld has no source or several; HDF5 would read zeros", f->path, a->name,
+                  (long long)rows);
+    return CHARL_OK;
 }
 
 void charl__array_close_sources(charl__array *a)

@@ -22,6 +22,7 @@
 #include "io/h5_driver.h"
 #include "io/h5_element.h"
 #include "io/schema.h"
+#include "io/scoped.h"
 
 enum { MOST_STATS = 8192, MAX_TEXT = 60000 }; /* of an attribute */
 
@@ -189,13 +190,12 @@ static charl_status open_file(charl__writer *w, bool overwrite)
 charl_status charl__writer_create(const char *path, const charl__writer_spec *spec, const charl_import_options *opt,
                                   charl__writer **out)
 {
-    charl_status st = CHARL_OK;
     const charl_import_options none = {sizeof none};
-    charl__writer *w = NULL;
+    CHARL_SCOPED(charl__writer_left) charl__writer *w = NULL;
 
     *out = NULL;
     opt = opt ? opt : &none;
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *w, &w));
+    CHARL_TRY(charl__alloc(sizeof *w, &w));
     w->spec = *spec;
     w->h5 = H5I_INVALID_HID;
     w->commit.fd = -1;
@@ -203,16 +203,14 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         w->x[s].array.dataset = w->y[s].array.dataset = H5I_INVALID_HID;
     }
-    CHARL_TRY_CLEANUP(charl__strdup(path, &w->path));
-    CHARL_TRY_CLEANUP(plan_segments(w, opt->val_split));
-    CHARL_TRY_CLEANUP(add_stats(w));
-    CHARL_TRY_CLEANUP(open_file(w, opt->overwrite));
-    CHARL_TRY_CLEANUP(add_outputs(w));
+    CHARL_TRY(charl__strdup(path, &w->path));
+    CHARL_TRY(plan_segments(w, opt->val_split));
+    CHARL_TRY(add_stats(w));
+    CHARL_TRY(open_file(w, opt->overwrite));
+    CHARL_TRY(add_outputs(w));
     *out = w;
     w = NULL;
-cleanup:
-    charl__writer_destroy(w);
-    return st;
+    return CHARL_OK;
 }
 
 const char *charl__name_fault(const char *name)
@@ -499,17 +497,14 @@ cleanup:
 static charl_status verify_written(const char *temp, void *user)
 {
     const charl__writer *w = user;
-    charl_status st = CHARL_OK;
     const charl_dataset_options opt = {sizeof opt, .window = 1};
-    charl_dataset *ds = NULL;
+    CHARL_SCOPED(charl__dataset_left) charl_dataset *ds = NULL;
 
-    CHARL_TRY_CLEANUP(charl_dataset_open(temp, &opt, &ds));
+    CHARL_TRY(charl_dataset_open(temp, &opt, &ds));
     if (!w->spec.linked) {
-        CHARL_TRY_CLEANUP(charl_dataset_verify(ds));
+        CHARL_TRY(charl_dataset_verify(ds));
     }
-cleanup:
-    charl_dataset_close(ds);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__writer_array(charl__writer *w, const char *name, charl_dtype dtype, const charl_shape *item,

@@ -7,6 +7,7 @@
  *  may become the validation set), then those of a second source, if any. The file appears under its
  *  name only when finish has written it all, read it back and found it right.
  */
+#include "base/error.h"
 #include "charl/dataset.h"
 
 typedef struct charl__writer charl__writer;
@@ -68,5 +69,8 @@ charl_status charl__writer_finish(charl__writer *w) CHARL_MUST_CHECK;
 
 /** Also abandons what was not finished. NULL is a no-op. */
 void charl__writer_destroy(charl__writer *w);
+
+/** For CHARL_SCOPED. */
+CHARL_SCOPED_POINTER(charl__writer_left, charl__writer, charl__writer_destroy)
 
 #endif

@@ -36,11 +36,11 @@ int32_t charl__word_map_find(const charl__word_map *m, uint64_t key)
 
 static charl_status grow(charl__word_map *m)
 {
-    charl_status st = CHARL_OK;
+    CHARL_SCOPED(charl__word_map_fini)
     charl__word_map larger = {.capacity = m->capacity > 0 ? 2 * m->capacity : FIRST, .count = m->count};
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(larger.capacity, sizeof *larger.keys, &larger.keys));
-    CHARL_TRY_CLEANUP(charl__alloc_array(larger.capacity, sizeof *larger.values, &larger.values));
+    CHARL_TRY(charl__alloc_array(larger.capacity, sizeof *larger.keys, &larger.keys));
+    CHARL_TRY(charl__alloc_array(larger.capacity, sizeof *larger.values, &larger.values));
     memset(larger.values, 0xff, (size_t)larger.capacity * sizeof *larger.values);
     for (int64_t i = 0; i < m->capacity; i++) {
         if (m->values[i] >= 0) {
@@ -53,9 +53,7 @@ static charl_status grow(charl__word_map *m)
     charl__word_map_fini(m);
     *m = larger;
     larger = (charl__word_map){0};
-cleanup:
-    charl__word_map_fini(&larger);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__word_map_add(charl__word_map *m, uint64_t key, int32_t value)

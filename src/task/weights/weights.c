@@ -85,24 +85,21 @@ charl_status charl__weights_restore(charl_params *params, charl_checkpoint_reade
 
 charl_status charl__weights_classes(const charl_config *config, const charl_checkpoint_reader *r, int64_t *out)
 {
-    charl_status st = CHARL_OK;
     const charl_checkpoint_tensor *weight;
-    charl_model *m = NULL;
+    CHARL_SCOPED(charl__model_left) charl_model *m = NULL;
     char name[256];
 
     *out = 0;
     if (!(charl__config_targets(config) & CHARL_TARGET_CLASS) || !charl__config_model(config)->add) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__task_model(config, 1, &m));
+    CHARL_TRY(charl__task_model(config, 1, &m));
     snprintf(name, sizeof name, "%s.weight", charl_model_get_layer_name(m, charl_model_get_count(m) - 1));
     weight = charl_checkpoint_find(r, "model", name);
     if (weight && weight->shape.ndim == 2) { /* else loading says what does not fit */
         *out = weight->shape.dim[0];
     }
-cleanup:
-    charl_model_destroy(m);
-    return st;
+    return CHARL_OK;
 }
 
 /* The name of the last weight of a model, which layers may share. */
@@ -116,38 +113,31 @@ static void last_weight(const charl_model *m, char *name, size_t bytes)
 
 charl_status charl__weights_outputs(const charl_config *config, const charl_checkpoint_reader *r, int64_t *out)
 {
-    charl_status st = CHARL_OK;
     const charl_checkpoint_tensor *weight;
-    charl_model *m = NULL;
+    CHARL_SCOPED(charl__model_left) charl_model *m = NULL;
     char name[256];
 
-    CHARL_TRY_CLEANUP(charl__task_model(config, 1, &m));
+    CHARL_TRY(charl__task_model(config, 1, &m));
     last_weight(m, name, sizeof name);
     weight = charl_checkpoint_find(r, "model", name);
     *out = weight && weight->shape.ndim == 2 ? weight->shape.dim[0] : 0;
-cleanup:
-    charl_model_destroy(m);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__weights_outputs_skipped(const charl_config *config, bool tokens, bool *out)
 {
-    charl_status st = CHARL_OK;
-    charl__weights_names skips = {0};
-    charl_model *m = NULL;
+    CHARL_SCOPED(charl__model_left) charl_model *m = NULL;
+    CHARL_SCOPED(charl__weights_names_fini) charl__weights_names skips = {0};
     char name[256];
 
     *out = false;
-    CHARL_TRY_CLEANUP(charl__weights_skips_parse("init.skip", config->init.skip, &skips));
+    CHARL_TRY(charl__weights_skips_parse("init.skip", config->init.skip, &skips));
     if (skips.n > 0) {
-        CHARL_TRY_CLEANUP(charl__task_model(config, 1, &m));
+        CHARL_TRY(charl__task_model(config, 1, &m));
         last_weight(m, name, sizeof name);
         *out = charl__weights_skipped(&skips, name);
         snprintf(name, sizeof name, "%s.weight", charl_model_get_layer_name(m, 0));
         *out = *out && (!tokens || charl__weights_skipped(&skips, name));
     }
-cleanup:
-    charl__weights_names_fini(&skips);
-    charl_model_destroy(m);
-    return st;
+    return CHARL_OK;
 }

@@ -13,6 +13,7 @@
 #include "config/config_rows.h"
 #include "io/checkpoint/checkpoint_read.h"
 #include "files/run_path.h"
+#include "io/scoped.h"
 #include "task/task.h"
 #include "weights/weights_load.h"
 #include "weights/weights_source.h"
@@ -157,29 +158,23 @@ charl_status charl__weights_find_base(charl_checkpoint_reader *r, const char *pa
 
 charl_status charl__weights_open(const char *path, const char *from, charl_checkpoint_reader **out)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
-    CHARL_TRY_CLEANUP(charl__weights_find_base(r, path, from));
+    CHARL_TRY(charl_checkpoint_open(path, &r));
+    CHARL_TRY(charl__weights_find_base(r, path, from));
     *out = r;
     r = NULL;
-cleanup:
-    charl_checkpoint_close(r);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status resolve(const char *text, char **out)
 {
-    charl_status st = CHARL_OK;
-    charl_config *config = NULL;
+    CHARL_SCOPED(charl__config_left) charl_config *config = NULL;
 
-    CHARL_TRY_CLEANUP(charl_config_parse("the configuration", text, strlen(text), NULL, 0, &config));
-    CHARL_TRY_CLEANUP(charl_config_print(config, false, out));
-cleanup:
-    charl_config_destroy(config);
-    return st;
+    CHARL_TRY(charl_config_parse("the configuration", text, strlen(text), NULL, 0, &config));
+    CHARL_TRY(charl_config_print(config, false, out));
+    return CHARL_OK;
 }
 
 __attribute__((constructor)) static void register_configs(void)

@@ -41,14 +41,11 @@ const charl__metrics_format *charl__metrics_format_at(int i)
 
 charl_status charl__metrics_write_file(const char *dir, const char *name, const char *text)
 {
-    charl_status st = CHARL_OK;
-    char *path = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
 
-    CHARL_TRY_CLEANUP(charl__commit_join(dir, name, &path));
-    CHARL_TRY_CLEANUP(charl__commit_bytes(path, text, strlen(text)));
-cleanup:
-    charl_free(path);
-    return st;
+    CHARL_TRY(charl__commit_join(dir, name, &path));
+    CHARL_TRY(charl__commit_bytes(path, text, strlen(text)));
+    return CHARL_OK;
 }
 
 bool charl__metrics_digest(const charl_metrics *m, char hash[CHARL__SHA256_TEXT])

@@ -30,16 +30,13 @@ void charl__metrics_async_close(charl__metrics_async *log)
 /* An event of the clock queue behind what is enqueued. */
 static charl_status record(charl_device *dev, charl__event **out)
 {
-    charl_status st = CHARL_OK;
-    charl__event *e = NULL;
+    CHARL_SCOPED(charl__event_left) charl__event *e = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &e));
-    CHARL_TRY_CLEANUP(charl__queue_wait(dev, CHARL_QUEUE_CLOCK, e));
-    CHARL_TRY_CLEANUP(charl__event_record(dev, CHARL_QUEUE_CLOCK, out));
-cleanup:
-    charl__event_release(e);
-    return st;
+    CHARL_TRY(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &e));
+    CHARL_TRY(charl__queue_wait(dev, CHARL_QUEUE_CLOCK, e));
+    CHARL_TRY(charl__event_record(dev, CHARL_QUEUE_CLOCK, out));
+    return CHARL_OK;
 }
 
 charl_status charl__metrics_async_begin(charl__trainer *t, charl__metrics_async *log, charl__throughput *m)

@@ -265,19 +265,16 @@ const charl__metrics_format charl__metrics_jsonl = {.name = "jsonl",
 
 static charl_status open_csv(const charl__metrics_place *place, void **out)
 {
-    charl_status st = CHARL_OK;
-    charl__text header = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text header = {0};
     const char *name;
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&header, "%s", train_columns));
+    CHARL_TRY(charl__text_printf(&header, "%s", train_columns));
     for (int i = 0; (name = charl_metric_name(i)) != NULL; i++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&header, ",val/%s", name));
+        CHARL_TRY(charl__text_printf(&header, ",val/%s", name));
     }
-    CHARL_TRY_CLEANUP(charl__text_append(&header, "\n", 1));
-    CHARL_TRY_CLEANUP(open_lines(place, "metrics.csv", charl__text_string(&header), out));
-cleanup:
-    charl__text_fini(&header);
-    return st;
+    CHARL_TRY(charl__text_append(&header, "\n", 1));
+    CHARL_TRY(open_lines(place, "metrics.csv", charl__text_string(&header), out));
+    return CHARL_OK;
 }
 
 /* A field of CSV with nine digits, or six; "nan" for what is not finite. */

@@ -14,7 +14,6 @@
  * A resumed run cuts each file off behind the last record of a step that it keeps, which removes a torn record too, and begins a new file.
  * Its SessionLog says START at the next step: a TensorBoard that is watching then forgets the later steps that it has seen.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/handles.h"
 #include "base/clock.h"
 #include "base/numeric/hash.h"
 #include "base/text/protobuf.h"
@@ -271,23 +271,20 @@ static charl_status put_class(charl__text *t, const char *names, int64_t i)
 /* The worst samples: their pictures, and a line of text about each. */
 static charl_status put_worst(event_file *e, int64_t step, const charl_eval_report *r)
 {
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
     for (int i = 0; i < r->n_worst; i++) {
         const charl_worst_sample *w = &r->worst[i];
 
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, "%d: row %" PRId64 " of the split is ", i + 1, w->row));
-        CHARL_TRY_CLEANUP(put_class(&text, r->names, w->actual));
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, " (%.2g), predicted ", w->actual_probability));
-        CHARL_TRY_CLEANUP(put_class(&text, r->names, w->predicted));
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, " (%.2g)\n", w->predicted_probability));
+        CHARL_TRY(charl__text_printf(&text, "%d: row %" PRId64 " of the split is ", i + 1, w->row));
+        CHARL_TRY(put_class(&text, r->names, w->actual));
+        CHARL_TRY(charl__text_printf(&text, " (%.2g), predicted ", w->actual_probability));
+        CHARL_TRY(put_class(&text, r->names, w->predicted));
+        CHARL_TRY(charl__text_printf(&text, " (%.2g)\n", w->predicted_probability));
     }
-    CHARL_TRY_CLEANUP(put_text(e, step, "worst/labels", charl__text_string(&text)));
-    CHARL_TRY_CLEANUP(r->n_worst > 0 && r->worst[0].png ? put_images(e, step, r) : CHARL_OK);
-cleanup:
-    charl__text_fini(&text);
-    return st;
+    CHARL_TRY(put_text(e, step, "worst/labels", charl__text_string(&text)));
+    CHARL_TRY(r->n_worst > 0 && r->worst[0].png ? put_images(e, step, r) : CHARL_OK);
+    return CHARL_OK;
 }
 
 static charl_status tensorboard_val(void *file, const charl_val_row *row)
@@ -326,20 +323,17 @@ static charl_status add_hparam(void *ctx, const char *section, const char *key, 
 /* What the tab HParams compares runs by: every key that changes the result. */
 static charl_status put_hparams(event_file *e, int64_t step, const charl_config *config)
 {
-    charl_status st = CHARL_OK;
-    charl__text content = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text content = {0};
 
-    CHARL_TRY_CLEANUP(charl__config_visit(config, add_hparam, &content));
-    CHARL_TRY_CLEANUP(charl__protobuf_double(&content, SESSION_START_TIME, charl__clock_wall_s()));
-    CHARL_TRY_CLEANUP(charl__protobuf_nest(&content, HPARAMS_SESSION_START, 0));
-    CHARL_TRY_CLEANUP(begin_summary(e, step));
-    CHARL_TRY_CLEANUP(begin_tensor(e, "_hparams_/session_start_info", TYPE_FLOAT, 1, 0));
-    CHARL_TRY_CLEANUP(charl__protobuf_float(&e->record, TENSOR_FLOAT, 0.0F)); /* not looked at, but must be there */
-    CHARL_TRY_CLEANUP(end_tensor(e, "hparams", &content));
-    CHARL_TRY_CLEANUP(end_summary(e));
-cleanup:
-    charl__text_fini(&content);
-    return st;
+    CHARL_TRY(charl__config_visit(config, add_hparam, &content));
+    CHARL_TRY(charl__protobuf_double(&content, SESSION_START_TIME, charl__clock_wall_s()));
+    CHARL_TRY(charl__protobuf_nest(&content, HPARAMS_SESSION_START, 0));
+    CHARL_TRY(begin_summary(e, step));
+    CHARL_TRY(begin_tensor(e, "_hparams_/session_start_info", TYPE_FLOAT, 1, 0));
+    CHARL_TRY(charl__protobuf_float(&e->record, TENSOR_FLOAT, 0.0F)); /* not looked at, but must be there */
+    CHARL_TRY(end_tensor(e, "hparams", &content));
+    CHARL_TRY(end_summary(e));
+    return CHARL_OK;
 }
 
 enum { BINS = 64 };
@@ -402,25 +396,21 @@ static charl_status put_bins(charl__text *r, const histogram *h)
 static charl_status add_histogram(event_file *e, const char *what, const char *name, const float *v, int64_t n,
                                   float scale)
 {
-    charl_status st = CHARL_OK;
-    charl__text tag = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text tag = {0};
     histogram h;
 
     count_values(v, n, scale, &h);
-    CHARL_TRY_CLEANUP(charl__text_printf(&tag, "%s/%s", what, name));
-    CHARL_TRY_CLEANUP(begin_tensor(e, charl__text_string(&tag), TYPE_DOUBLE, h.bins, 3));
-    CHARL_TRY_CLEANUP(put_bins(&e->record, &h));
-    CHARL_TRY_CLEANUP(end_tensor(e, "histograms", NULL));
-cleanup:
-    charl__text_fini(&tag);
-    return st;
+    CHARL_TRY(charl__text_printf(&tag, "%s/%s", what, name));
+    CHARL_TRY(begin_tensor(e, charl__text_string(&tag), TYPE_DOUBLE, h.bins, 3));
+    CHARL_TRY(put_bins(&e->record, &h));
+    CHARL_TRY(end_tensor(e, "histograms", NULL));
+    return CHARL_OK;
 }
 
 static charl_status tensorboard_histograms(void *file, int64_t step, const charl_params *params, float gradient_scale)
 {
-    charl_status st = CHARL_OK;
     event_file *e = file;
-    float *v = NULL;
+    CHARL_SCOPED_FREE float *v = NULL;
     int64_t largest = 0;
 
     for (int i = 0; i < charl_params_get_count(params); i++) {
@@ -428,24 +418,22 @@ static charl_status tensorboard_histograms(void *file, int64_t step, const charl
 
         largest = n > largest ? n : largest;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(largest, sizeof *v, &v));
-    CHARL_TRY_CLEANUP(begin_summary(e, step));
+    CHARL_TRY(charl__alloc_array(largest, sizeof *v, &v));
+    CHARL_TRY(begin_summary(e, step));
     for (int i = 0; i < charl_params_get_count(params); i++) {
         const charl_param *p = charl_params_get(params, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
         const int64_t n = charl_shape_count(&spec->shape);
 
-        CHARL_TRY_CLEANUP(charl_param_read(p, v));
-        CHARL_TRY_CLEANUP(add_histogram(e, "parameters", spec->name, v, n, 1.0F));
+        CHARL_TRY(charl_param_read(p, v));
+        CHARL_TRY(add_histogram(e, "parameters", spec->name, v, n, 1.0F));
         if (spec->trainable) {
-            CHARL_TRY_CLEANUP(charl_param_read_gradient(p, v));
-            CHARL_TRY_CLEANUP(add_histogram(e, "gradients", spec->name, v, n, gradient_scale));
+            CHARL_TRY(charl_param_read_gradient(p, v));
+            CHARL_TRY(add_histogram(e, "gradients", spec->name, v, n, gradient_scale));
         }
     }
-    CHARL_TRY_CLEANUP(end_summary(e));
-cleanup:
-    charl_free(v);
-    return st;
+    CHARL_TRY(end_summary(e));
+    return CHARL_OK;
 }
 
 /* A varint at *at, which moves past it; false if the data end in it. */
@@ -532,25 +520,19 @@ static charl_status kept_record(FILE *f, int64_t keep_step, charl__text *data, i
 /* Cut a file off before the first record that is torn or of a later step. *records: how many are left. */
 static charl_status cut(const char *path, int64_t keep_step, int64_t *records)
 {
-    charl_status st = CHARL_OK;
-    charl__text data = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text data = {0};
     int64_t end = 0, bytes;
-    FILE *f = fopen(path, "rb");
+    CHARL_SCOPED(charl__file_left) FILE *f = fopen(path, "rb");
 
     *records = 0;
-    CHARL_REQUIRE_CLEANUP(f, CHARL_ERR_DISK, "cannot read %s: %s", path, strerror(errno));
+    CHARL_REQUIRE(f, CHARL_ERR_DISK, "cannot read %s: %s", path, strerror(errno));
     do {
-        CHARL_TRY_CLEANUP(kept_record(f, keep_step, &data, &bytes));
+        CHARL_TRY(kept_record(f, keep_step, &data, &bytes));
         end += bytes;
         *records += bytes > 0;
     } while (bytes > 0);
-    CHARL_REQUIRE_CLEANUP(truncate(path, (off_t)end) == 0, CHARL_ERR_DISK, "cannot cut %s: %s", path, strerror(errno));
-cleanup:
-    if (f) {
-        fclose(f);
-    }
-    charl__text_fini(&data);
-    return st;
+    CHARL_REQUIRE(truncate(path, (off_t)end) == 0, CHARL_ERR_DISK, "cannot cut %s: %s", path, strerror(errno));
+    return CHARL_OK;
 }
 
 /* Keep what a file has up to keep_step. A file with nothing but its version is removed, and so is each with keep_step 0. */
@@ -575,20 +557,15 @@ static charl_status keep_file(const char *path, int64_t keep_step, int *count)
 /* keep_file for the event files that charl has written to `dir`. *count: how many are left; *newest: the last time in a name, or 0. */
 static charl_status keep_files(const char *dir, int64_t keep_step, int *count, int64_t *newest)
 {
-    charl_status st = CHARL_OK;
     const struct dirent *entry;
-    char *path = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
+    CHARL_SCOPED(charl__directory_left) DIR *d = NULL;
     int64_t time;
-    DIR *d = NULL;
 
     *count = 0;
     *newest = 0;
-    CHARL_TRY_CLEANUP(charl__acquire("directory"));
-    d = opendir(dir);
-    if (!d) {
-        charl__drop();
-        CHARL_FAIL_CLEANUP(CHARL_ERR_DISK, "cannot read %s: %s", dir, strerror(errno));
-    }
+    CHARL_TRY(charl__directory_open(dir, &d));
+    CHARL_REQUIRE(d, CHARL_ERR_DISK, "cannot read %s: %s", dir, strerror(errno));
     while ((entry = readdir(d)) != NULL) {
         if (strncmp(entry->d_name, name_prefix, strlen(name_prefix)) != 0 ||
             !charl__ends_in(entry->d_name, name_suffix)) {
@@ -596,18 +573,12 @@ static charl_status keep_files(const char *dir, int64_t keep_step, int *count, i
         }
         charl_free(path);
         path = NULL;
-        CHARL_TRY_CLEANUP(charl__commit_join(dir, entry->d_name, &path));
-        CHARL_TRY_CLEANUP(keep_file(path, keep_step, count));
+        CHARL_TRY(charl__commit_join(dir, entry->d_name, &path));
+        CHARL_TRY(keep_file(path, keep_step, count));
         time = strtoll(entry->d_name + strlen(name_prefix), NULL, 10);
         *newest = time > *newest ? time : *newest;
     }
-cleanup:
-    if (d) {
-        closedir(d);
-        charl__drop();
-    }
-    charl_free(path);
-    return st;
+    return CHARL_OK;
 }
 
 /* A new file: TensorBoard reads the files of a folder in the order of their names, so its time is later than that of the others. */

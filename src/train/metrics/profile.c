@@ -73,22 +73,19 @@ cleanup:
 
 static charl_status find_layer(accumulator *y, const char *label, int *out)
 {
-    charl_status st = CHARL_OK;
-    char *name = NULL;
+    CHARL_SCOPED_FREE char *name = NULL;
 
-    CHARL_TRY_CLEANUP(charl__strdup(label[0] ? label : "(copies)", &name));
+    CHARL_TRY(charl__strdup(label[0] ? label : "(copies)", &name));
     charl__layer_names_merge(name);
     for (*out = 0; *out < y->n_layers; (*out)++) {
         if (strcmp(y->layer[*out], name) == 0) {
-            goto cleanup;
+            return CHARL_OK;
         }
     }
-    CHARL_TRY_CLEANUP(charl__grow(y->n_layers, sizeof *y->layer, &y->layer));
+    CHARL_TRY(charl__grow(y->n_layers, sizeof *y->layer, &y->layer));
     y->layer[y->n_layers++] = name;
     name = NULL;
-cleanup:
-    charl_free(name);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status find_cell(accumulator *y, int name, int layer, cell **out)

@@ -103,19 +103,17 @@ static charl_status print_event(const charl__trace *t, const event *e, int rank,
 charl_status charl__trace_print(const charl__trace *t, const charl__trace_clock *clock, int rank, const char *process,
                                 charl__text *out)
 {
-    charl_status st = CHARL_OK;
-    event *all = NULL;
+    CHARL_SCOPED_FREE event *all = NULL;
     int64_t free_at[MOST_ROWS]; /* of the threads of a lane */
     charl__lane lane = CHARL__LANE_COUNT;
     int rows = 0;
 
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":", rank));
-    CHARL_TRY_CLEANUP(charl__text_json(out, process));
-    CHARL_TRY_CLEANUP(charl__text_printf(
+    CHARL_TRY(charl__text_printf(out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":", rank));
+    CHARL_TRY(charl__text_json(out, process));
+    CHARL_TRY(charl__text_printf(
         out, "}},\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%d}},\n", rank,
         rank));
-    CHARL_TRY_CLEANUP(sort(t, clock, &all));
+    CHARL_TRY(sort(t, clock, &all));
     for (int64_t i = 0; i < charl__trace_count(t); i++) {
         const event *e = &all[i];
         int row = 0;
@@ -128,15 +126,13 @@ charl_status charl__trace_print(const charl__trace *t, const charl__trace_clock 
             row++;
         }
         if (row == rows) {
-            CHARL_TRY_CLEANUP(print_thread(rank, lane, row, out));
+            CHARL_TRY(print_thread(rank, lane, row, out));
             rows++;
         }
         free_at[row] = e->end;
-        CHARL_TRY_CLEANUP(print_event(t, e, rank, row, out));
+        CHARL_TRY(print_event(t, e, rank, row, out));
     }
-cleanup:
-    charl_free(all);
-    return st;
+    return CHARL_OK;
 }
 
 /* Of the spans of some lanes, joined where they touch; in place, returns how many are left. */
@@ -181,13 +177,12 @@ static charl_status collect(const charl__trace *t, unsigned lanes, event **out, 
 
 charl_status charl__trace_overlap(const charl__trace *t, double *way_s, double *hidden_s)
 {
-    charl_status st = CHARL_OK;
-    event *way = NULL, *busy = NULL;
+    CHARL_SCOPED_FREE event *way = NULL, *busy = NULL;
     int64_t n = 0, m = 0;
 
     *way_s = *hidden_s = 0;
-    CHARL_TRY_CLEANUP(collect(t, 1U << CHARL__LANE_ALLREDUCE | 1U << CHARL__LANE_COMMUNICATE, &way, &n));
-    CHARL_TRY_CLEANUP(collect(t, 1U << CHARL__LANE_COMPUTE, &busy, &m));
+    CHARL_TRY(collect(t, 1U << CHARL__LANE_ALLREDUCE | 1U << CHARL__LANE_COMMUNICATE, &way, &n));
+    CHARL_TRY(collect(t, 1U << CHARL__LANE_COMPUTE, &busy, &m));
     for (int64_t i = 0, k = 0; i < n; i++) {
         *way_s += (double)(way[i].end - way[i].begin) * 1e-9;
         while (k < m && busy[k].end <= way[i].begin) {
@@ -200,10 +195,7 @@ charl_status charl__trace_overlap(const charl__trace *t, double *way_s, double *
             *hidden_s += (double)(to - from) * 1e-9;
         }
     }
-cleanup:
-    charl_free(way);
-    charl_free(busy);
-    return st;
+    return CHARL_OK;
 }
 
 /* One rank's events to rank 0, through all: a window of steps is a few megabytes. `piece` has room for PIECE bytes. */
@@ -230,20 +222,17 @@ static charl_status pass(charl_comm *comm, int from, const charl__text *mine, ch
 
 static charl_status end_file(charl__commit *c, const char *other)
 {
-    charl_status st = CHARL_OK;
-    charl__text tail = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text tail = {0};
 
     /* The event that ends the list spares every other one a decision about its comma. */
-    CHARL_TRY_CLEANUP(
+    CHARL_TRY(
         charl__text_printf(&tail,
                            "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":0,\"args\":{\"labels\":\"charl\"}}\n],"
                            "\"displayTimeUnit\":\"ms\",\"otherData\":%s}\n",
                            other));
-    CHARL_TRY_CLEANUP(charl__commit_write(c, tail.data, tail.length));
-    CHARL_TRY_CLEANUP(charl__commit_end(c, NULL, NULL));
-cleanup:
-    charl__text_fini(&tail);
-    return st;
+    CHARL_TRY(charl__commit_write(c, tail.data, tail.length));
+    CHARL_TRY(charl__commit_end(c, NULL, NULL));
+    return CHARL_OK;
 }
 
 charl_status charl__trace_gather(charl_comm *comm, const charl__text *mine, const char *path, const char *other,

@@ -44,19 +44,16 @@ int64_t charl__channels_workspace(const charl_shape *x, int n_slices, int quanti
  * gradient, the weight, as the kernels call them. */
 static charl_status launch(const charl__enqueue *e, charl__launch *l, const charl__arg *args, int n)
 {
-    charl_status st = CHARL_OK;
-    charl__prologue_text text = {.chain.e = NULL};
+    CHARL_SCOPED(charl__prologue_text_fini) charl__prologue_text text = {.chain.e = NULL};
     static const char *const known[CHARL_OP_MAX_IN] = {NULL, "(X)", "m", "v", NULL, "weight"};
 
-    CHARL_TRY_CLEANUP(charl__prologue_write(e, known, &text, l));
+    CHARL_TRY(charl__prologue_write(e, known, &text, l));
     charl__launch_set(l, "CHARL_VEC", LANES);
     for (int i = 0; i < n; i++) {
         charl__launch_add(l, args[i]);
     }
-    CHARL_TRY_CLEANUP(charl__launch_enqueue(e->dev, l));
-cleanup:
-    charl__prologue_text_fini(&text);
-    return st;
+    CHARL_TRY(charl__launch_enqueue(e->dev, l));
+    return CHARL_OK;
 }
 
 int64_t charl__channels_blocks(const charl_shape *x, int n_slices)

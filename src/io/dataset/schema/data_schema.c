@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/text/utf8.h"
 #include "io/schema.h"
+#include "io/scoped.h"
 #include "io/tokenizer.h"
 
 const charl__schema_text charl__schema_texts[CHARL__SCHEMA_TEXTS] = {
@@ -22,19 +23,16 @@ const charl__schema_text charl__schema_texts[CHARL__SCHEMA_TEXTS] = {
 
 charl_status charl__schema_new(charl_data_schema **out)
 {
-    charl_status st = CHARL_OK;
-    charl_data_schema *s = NULL;
+    CHARL_SCOPED(charl__schema_left) charl_data_schema *s = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
+    CHARL_TRY(charl__alloc(sizeof *s, &s));
     for (int i = 0; i < CHARL__SCHEMA_TEXTS; i++) {
-        CHARL_TRY_CLEANUP(charl__strdup("", charl__schema_text_of(s, i)));
+        CHARL_TRY(charl__strdup("", charl__schema_text_of(s, i)));
     }
     *out = s;
     s = NULL;
-cleanup:
-    charl_data_schema_destroy(s);
-    return st;
+    return CHARL_OK;
 }
 
 void charl_data_schema_destroy(charl_data_schema *s)
@@ -107,38 +105,34 @@ charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, 
                                       charl_data_schema **out)
 {
     CHARL_GIVEN(ds, mean || n_stats == 0, std || n_stats == 0, out);
-    charl_status st = CHARL_OK;
-    charl_data_schema *s = NULL;
+    CHARL_SCOPED(charl__schema_left) charl_data_schema *s = NULL;
     charl_dataset_info info;
 
     *out = NULL;
     charl_dataset_get_info(ds, &info);
-    CHARL_TRY_CLEANUP(copy_stored(ds->n_parts > 0 ? ds->part[0]->stored : ds->stored, n_stats, mean, std, &s));
+    CHARL_TRY(copy_stored(ds->n_parts > 0 ? ds->part[0]->stored : ds->stored, n_stats, mean, std, &s));
     s->kind = info.kind;
     s->x_dtype = info.x_dtype;
     s->x_shape = info.x_shape;
     s->y_dtype = info.y_dtype;
     s->y_shape = info.y_shape;
     s->classes = info.classes;
-    CHARL_TRY_CLEANUP(charl__schema_set(&s->tokenizer_kind, info.tokenizer)); /* of a mix */
+    CHARL_TRY(charl__schema_set(&s->tokenizer_kind, info.tokenizer)); /* of a mix */
     if (charl__kind_has_tokens(info.kind) && info.tokenizer[0]) {
-        CHARL_TRY_CLEANUP(charl__dataset_tokenizer(ds, &s->tokenizer));
+        CHARL_TRY(charl__dataset_tokenizer(ds, &s->tokenizer));
     }
-    CHARL_TRY_CLEANUP(charl__schema_check(s, info.path, CHARL_ERR_DATA));
+    CHARL_TRY(charl__schema_check(s, info.path, CHARL_ERR_DATA));
     *out = s;
     s = NULL;
-cleanup:
-    charl_data_schema_destroy(s);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_dataset *ds)
 {
-    charl_status st = CHARL_OK;
     static const float zero = 0.0F, one = 1.0F; /* any numbers: mean and std of s stay */
-    charl_data_schema *own = NULL;
+    CHARL_SCOPED(charl__schema_left) charl_data_schema *own = NULL;
 
-    CHARL_TRY_CLEANUP(charl_data_schema_create(ds, s->n_stats > 0, &zero, &one, &own));
+    CHARL_TRY(charl_data_schema_create(ds, s->n_stats > 0, &zero, &one, &own));
     if (charl__kind_has_tokens(s->kind) && charl__kind_has_tokens(own->kind)) {
         s->kind = own->kind; /* a language model becomes a classifier of texts */
         s->x_dtype = own->x_dtype;
@@ -147,27 +141,24 @@ charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_datase
     s->y_dtype = own->y_dtype;
     s->y_shape = own->y_shape;
     s->classes = own->classes;
-    CHARL_TRY_CLEANUP(charl__schema_set(&s->class_names, own->class_names));
-    CHARL_TRY_CLEANUP(charl__schema_set(&s->targets, own->targets));
-    CHARL_TRY_CLEANUP(set_target_stats(s, own->n_target_stats, own->target_mean, own->target_std));
-    CHARL_TRY_CLEANUP(charl__schema_set(&s->tokenizer_kind, own->tokenizer_kind));
+    CHARL_TRY(charl__schema_set(&s->class_names, own->class_names));
+    CHARL_TRY(charl__schema_set(&s->targets, own->targets));
+    CHARL_TRY(set_target_stats(s, own->n_target_stats, own->target_mean, own->target_std));
+    CHARL_TRY(charl__schema_set(&s->tokenizer_kind, own->tokenizer_kind));
     charl__tokenizer_release(s->tokenizer);
     s->tokenizer = own->tokenizer;
     own->tokenizer = NULL;
-cleanup:
-    charl_data_schema_destroy(own);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__data_schema_normalized(const charl_data_schema *s, int64_t n_stats, const float *mean,
                                            const float *std, charl_data_schema **out)
 {
     CHARL_GIVEN(s, mean || n_stats == 0, std || n_stats == 0, out);
-    charl_status st = CHARL_OK;
-    charl_data_schema *c = NULL;
+    CHARL_SCOPED(charl__schema_left) charl_data_schema *c = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(copy_stored(s, n_stats, mean, std, &c));
+    CHARL_TRY(copy_stored(s, n_stats, mean, std, &c));
     c->kind = s->kind;
     c->x_dtype = s->x_dtype;
     c->x_shape = s->x_shape;
@@ -179,9 +170,7 @@ charl_status charl__data_schema_normalized(const charl_data_schema *s, int64_t n
     }
     *out = c;
     c = NULL;
-cleanup:
-    charl_data_schema_destroy(c);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__data_schema_copy(const charl_data_schema *s, charl_data_schema **out)
