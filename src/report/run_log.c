@@ -1,9 +1,9 @@
 /* Reading a run directory. Files may be damaged, or written by other programs: what cannot be read is left out. */
 #include "report/run_log.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
+#include "base/handles.h"
 #include "base/text/text.h"
 #include "charl/metric.h"
 #include "nn/metric.h"
@@ -20,7 +20,6 @@
 
 enum {
     LINE_BYTES = 8192,
-    MAX_FIELDS = 64,
     MAX_SERIES = 64,
     MAX_SETTINGS = 4096,
     MAX_ENV = 1 << 18,
@@ -51,109 +50,26 @@ static bool next_line(FILE *f, char line[LINE_BYTES])
     return false;
 }
 
-/* A member of a JSON object. */
-typedef struct member {
-    const char *name;
-    const char *text; /* of a string, else NULL */
-    double value;     /* NaN for null; 1 for true, 0 for false */
-} member;
+CHARL_SCOPED_POINTER(json_left, json_t, json_decref)
 
-static char *skip_blanks(char *p)
+/* The object on a line; NULL: there is none. */
+static json_t *read_object(const char *line)
 {
-    return p + strspn(p, " \t\r");
-}
+    json_t *o = json_loads(line, JSON_DECODE_INT_AS_REAL, NULL);
 
-/* A string that p is at the first quote of, ended in place. Returns what follows it, or NULL. Escapes stay: names and events that charl looks
- * for have none. */
-static char *parse_string(char *p, const char **out)
-{
-    char *end = p + 1;
-
-    if (*p != '"') {
+    if (!json_is_object(o)) {
+        json_decref(o);
         return NULL;
     }
-    while (*end && *end != '"') {
-        end += end[0] == '\\' && end[1] ? 2 : 1;
-    }
-    if (!*end) {
-        return NULL;
-    }
-    *out = p + 1;
-    *end = '\0';
-    return end + 1;
+    return o;
 }
 
-/* What follows the array or object that p is at the begin of, or NULL. */
-static char *skip_nested(char *p)
+/* A number; 1 for true, 0 for false, NaN for all else. */
+static double number_of(const json_t *value)
 {
-    const char *ignored;
-    int depth = 0;
-
-    do {
-        depth += *p == '[' || *p == '{' ? 1 : *p == ']' || *p == '}' ? -1 : 0;
-        p = *p == '"' ? parse_string(p, &ignored) : p + 1;
-    } while (p && *p && depth > 0);
-    return depth == 0 ? p : NULL;
-}
-
-/* A value; arrays and objects are skipped and have none. Returns what follows it, or NULL. */
-static char *parse_value(char *p, member *m, bool *has_value)
-{
-    static const struct {
-        const char *word;
-        double value;
-    } words[] = {{"true", 1}, {"false", 0}, {"null", (double)NAN}};
-    char *end;
-
-    *has_value = true;
-    if (*p == '"') {
-        return parse_string(p, &m->text);
-    }
-    if (*p == '[' || *p == '{') {
-        *has_value = false;
-        return skip_nested(p);
-    }
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strncmp(p, words[i].word, strlen(words[i].word)) == 0) {
-            m->value = words[i].value;
-            return p + strlen(words[i].word);
-        }
-    }
-    m->value = strtod(p, &end);
-    return end != p ? end : NULL;
-}
-
-/* The members of a flat object on a line, which is changed; how many, or -1 when it is none. */
-static int parse_members(char *line, member out[MAX_FIELDS])
-{
-    int n = 0;
-    char *p = skip_blanks(line);
-
-    p = *p == '{' ? skip_blanks(p + 1) : NULL;
-    while (p && *p != '}') {
-        member m = {.value = (double)NAN};
-        bool has_value = false;
-
-        p = parse_string(p, &m.name);
-        p = p ? skip_blanks(p) : NULL;
-        p = p && *p == ':' ? parse_value(skip_blanks(p + 1), &m, &has_value) : NULL;
-        if (has_value && n < MAX_FIELDS) {
-            out[n++] = m;
-        }
-        p = p ? skip_blanks(p) : NULL;
-        p = p && *p == ',' ? skip_blanks(p + 1) : p && *p == '}' ? p : NULL;
-    }
-    return p ? n : -1;
-}
-
-static const member *find_member(const member *m, int n, const char *name)
-{
-    for (int i = 0; i < n; i++) {
-        if (strcmp(m[i].name, name) == 0) {
-            return &m[i];
-        }
-    }
-    return NULL;
+    return json_is_number(value)    ? json_number_value(value)
+           : json_is_boolean(value) ? json_is_true(value)
+                                    : (double)NAN;
 }
 
 const charl__run_series *charl__run_series_find(const charl__run_rows *rows, const char *name)
@@ -199,32 +115,35 @@ static charl_status add_series(charl__run_rows *rows, const char *name)
     return CHARL_OK;
 }
 
-static bool is_metric(const member *m)
+static bool is_metric(const char *name, const json_t *value)
 {
     static const char *const others[] = {"event", "step", "time", "best", "nonfinite"};
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (strcmp(m->name, others[i]) == 0) {
+        if (strcmp(name, others[i]) == 0) {
             return false;
         }
     }
-    return !m->text;
+    return json_is_number(value) || json_is_boolean(value) || json_is_null(value);
 }
 
-static charl_status add_row(charl__run_rows *rows, double step, double time, const member *m, int n)
+static charl_status add_row(charl__run_rows *rows, double step, double time, json_t *row)
 {
-    for (int i = 0; i < n; i++) {
-        if (is_metric(&m[i]) && rows->n_series < MAX_SERIES && !charl__run_series_find(rows, m[i].name)) {
-            CHARL_TRY(add_series(rows, m[i].name));
+    const char *name;
+    const json_t *value;
+
+    json_object_foreach(row, name, value)
+    {
+        if (is_metric(name, value) && rows->n_series < MAX_SERIES && !charl__run_series_find(rows, name)) {
+            CHARL_TRY(add_series(rows, name));
         }
     }
     CHARL_TRY(append(&rows->step, rows->n, step));
     CHARL_TRY(append(&rows->time, rows->n, time));
     for (int k = 0; k < rows->n_series; k++) {
-        const member *value = find_member(m, n, rows->series[k].name);
+        const double v = number_of(json_object_get(row, rows->series[k].name));
 
-        CHARL_TRY(
-            append(&rows->series[k].value, rows->n, value && isfinite(value->value) ? value->value : (double)NAN));
+        CHARL_TRY(append(&rows->series[k].value, rows->n, isfinite(v) ? v : (double)NAN));
     }
     rows->n++;
     return CHARL_OK;
@@ -248,62 +167,55 @@ static bool is_counter(double v)
 
 static charl_status read_metrics(charl__run_log *log)
 {
-    charl_status st = CHARL_OK;
     char line[LINE_BYTES];
-    member m[MAX_FIELDS];
     double before = 0, elapsed = 0; /* seconds of the parts of the run before this one, and in this one */
     int64_t lines = 0, objects = 0;
-    FILE *f = NULL;
+    CHARL_SCOPED(charl__file_left) FILE *f = NULL;
 
-    CHARL_TRY_CLEANUP(
-        charl__kind_expect(log->path, CHARL__KIND_RUN | CHARL__KIND_FOLDER, "a run directory", CHARL_ERR_DATA));
-    CHARL_REQUIRE_CLEANUP(access(log->path, F_OK) == 0, CHARL_ERR_DATA, "%s: there is no such run: %s", log->path,
-                          strerror(errno));
-    CHARL_TRY_CLEANUP(open_text(log->path, "metrics.jsonl", &f));
-    CHARL_REQUIRE_CLEANUP(f, CHARL_ERR_DATA,
-                          "%s is not a run directory: it has no metrics.jsonl (%s); HINT runs write metrics.jsonl if "
-                          "log.formats contains jsonl",
-                          log->path, strerror(errno));
+    CHARL_TRY(charl__kind_expect(log->path, CHARL__KIND_RUN | CHARL__KIND_FOLDER, "a run directory", CHARL_ERR_DATA));
+    CHARL_REQUIRE(access(log->path, F_OK) == 0, CHARL_ERR_DATA, "%s: there is no such run: %s", log->path,
+                  strerror(errno));
+    CHARL_TRY(open_text(log->path, "metrics.jsonl", &f));
+    CHARL_REQUIRE(f, CHARL_ERR_DATA,
+                  "%s is not a run directory: it has no metrics.jsonl (%s); HINT runs write metrics.jsonl if "
+                  "log.formats contains jsonl",
+                  log->path, strerror(errno));
     while (next_line(f, line)) {
-        const int n = parse_members(line, m);
-        const member *event = find_member(m, n, "event"), *step = find_member(m, n, "step"),
-                     *seconds = find_member(m, n, "elapsed_s"), *bad = find_member(m, n, "nonfinite");
+        CHARL_SCOPED(json_left) json_t *row = read_object(line);
+        const char *event = json_string_value(json_object_get(row, "event"));
+        const double step = number_of(json_object_get(row, "step")),
+                     seconds = number_of(json_object_get(row, "elapsed_s"));
 
         lines++;
-        objects += n >= 0;
-        for (int e = 0; e < CHARL__RUN_EVENTS && event && event->text && step && seconds; e++) {
+        objects += row != NULL;
+        for (int e = 0; e < CHARL__RUN_EVENTS && event; e++) {
             charl__run_rows *rows = &log->rows[e];
 
-            if (strcmp(event->text, charl__run_event_name((charl__run_event)e)) != 0 || !is_counter(step->value) ||
-                !is_counter(seconds->value) || (rows->n > 0 && step->value <= rows->step[rows->n - 1])) {
+            if (strcmp(event, charl__run_event_name((charl__run_event)e)) != 0 || !is_counter(step) ||
+                !is_counter(seconds) || (rows->n > 0 && step <= rows->step[rows->n - 1])) {
                 continue;
             }
-            before += seconds->value < elapsed ? elapsed : 0;
-            elapsed = seconds->value;
-            log->nonfinite += bad != NULL;
-            CHARL_TRY_CLEANUP(add_row(rows, step->value, before + elapsed, m, n));
+            before += seconds < elapsed ? elapsed : 0;
+            elapsed = seconds;
+            log->nonfinite += json_object_get(row, "nonfinite") != NULL;
+            CHARL_TRY(add_row(rows, step, before + elapsed, row));
         }
     }
-    CHARL_REQUIRE_CLEANUP(objects > 0 || lines == 0, CHARL_ERR_DATA,
-                          "%s/metrics.jsonl: none of its %" PRId64
-                          " lines is a JSON object; HINT a line of it is a row, as charl-train writes it",
-                          log->path, lines);
-cleanup:
-    if (f) {
-        fclose(f);
-    }
-    return st;
+    CHARL_REQUIRE(objects > 0 || lines == 0, CHARL_ERR_DATA,
+                  "%s/metrics.jsonl: none of its %" PRId64
+                  " lines is a JSON object; HINT a line of it is a row, as charl-train writes it",
+                  log->path, lines);
+    return CHARL_OK;
 }
 
 /* The lines "key = value" below "[section]" that charl-train has written. */
 static charl_status read_config(charl__run_log *log)
 {
-    charl_status st = CHARL_OK;
     char line[LINE_BYTES], section[256] = "";
-    charl__text key = {0};
-    FILE *f = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text key = {0};
+    CHARL_SCOPED(charl__file_left) FILE *f = NULL;
 
-    CHARL_TRY_CLEANUP(open_text(log->path, "config.ini", &f));
+    CHARL_TRY(open_text(log->path, "config.ini", &f));
     while (f && next_line(f, line) && log->n_config < MAX_SETTINGS) {
         char *equals = strstr(line, " =");
         charl__run_setting *s;
@@ -316,20 +228,15 @@ static charl_status read_config(charl__run_log *log)
         }
         *equals = '\0';
         charl__text_clear(&key);
-        CHARL_TRY_CLEANUP(charl__text_printf(&key, "%s.%s", section, line));
-        CHARL_TRY_CLEANUP(charl__grow(log->n_config, sizeof *log->config, &log->config));
+        CHARL_TRY(charl__text_printf(&key, "%s.%s", section, line));
+        CHARL_TRY(charl__grow(log->n_config, sizeof *log->config, &log->config));
         s = &log->config[log->n_config];
         *s = (charl__run_setting){0};
-        CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&key), &s->key));
+        CHARL_TRY(charl__strdup(charl__text_string(&key), &s->key));
         log->n_config++;
-        CHARL_TRY_CLEANUP(charl__strdup(equals + 2 + strspn(equals + 2, " "), &s->value));
+        CHARL_TRY(charl__strdup(equals + 2 + strspn(equals + 2, " "), &s->value));
     }
-cleanup:
-    if (f) {
-        fclose(f);
-    }
-    charl__text_fini(&key);
-    return st;
+    return CHARL_OK;
 }
 
 const char *charl__run_setting_find(const charl__run_log *log, const char *key)
@@ -345,34 +252,27 @@ const char *charl__run_setting_find(const charl__run_log *log, const char *key)
 /* A file as text, cut off behind `most` bytes; "" without the file. */
 static charl_status read_text(const char *dir, const char *name, size_t most, char **out)
 {
-    charl_status st = CHARL_OK;
     char block[4096];
-    charl__text t = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
     size_t n;
-    FILE *f = NULL;
+    CHARL_SCOPED(charl__file_left) FILE *f = NULL;
 
-    CHARL_TRY_CLEANUP(open_text(dir, name, &f));
+    CHARL_TRY(open_text(dir, name, &f));
     while (f && t.length < most && (n = fread(block, 1, sizeof block, f)) > 0) {
-        CHARL_TRY_CLEANUP(charl__text_append(&t, block, n));
+        CHARL_TRY(charl__text_append(&t, block, n));
     }
-    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&t), out));
-cleanup:
-    if (f) {
-        fclose(f);
-    }
-    charl__text_fini(&t);
-    return st;
+    CHARL_TRY(charl__strdup(charl__text_string(&t), out));
+    return CHARL_OK;
 }
 
 /* How the last part of the run began and ended. */
 static charl_status read_log(charl__run_log *log)
 {
-    charl_status st = CHARL_OK;
     char line[LINE_BYTES];
-    FILE *f = NULL;
+    CHARL_SCOPED(charl__file_left) FILE *f = NULL;
 
     log->state = "not finished";
-    CHARL_TRY_CLEANUP(open_text(log->path, "train.log", &f));
+    CHARL_TRY(open_text(log->path, "train.log", &f));
     while (f && next_line(f, line)) {
         const char *word = strstr(line, "Z ");
         const char *ranks = strstr(line, " ranks=");
@@ -390,11 +290,7 @@ static charl_status read_log(charl__run_log *log)
             log->state = "stopped";
         }
     }
-cleanup:
-    if (f) {
-        fclose(f);
-    }
-    return st;
+    return CHARL_OK;
 }
 
 static int by_step(const void *a, const void *b)
@@ -449,31 +345,19 @@ static charl_status add_checkpoint(charl__run_log *log, const char *dir, const c
 
 static charl_status read_checkpoints(charl__run_log *log)
 {
-    charl_status st = CHARL_OK;
-    char *path = NULL;
+    CHARL_SCOPED(charl__directory_left) DIR *d = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
     const struct dirent *entry;
-    DIR *d = NULL;
 
-    CHARL_TRY_CLEANUP(charl__commit_join(log->path, "checkpoints", &path));
-    CHARL_TRY_CLEANUP(charl__acquire("directory"));
-    d = opendir(path);
-    if (!d) { /* checkpoints may have been moved elsewhere */
-        charl__drop();
-        goto cleanup;
-    }
-    while ((entry = readdir(d)) != NULL) {
-        CHARL_TRY_CLEANUP(add_checkpoint(log, path, entry->d_name));
+    CHARL_TRY(charl__commit_join(log->path, "checkpoints", &path));
+    CHARL_TRY(charl__directory_open(path, &d));
+    while (d && (entry = readdir(d)) != NULL) { /* checkpoints may have been moved elsewhere */
+        CHARL_TRY(add_checkpoint(log, path, entry->d_name));
     }
     if (log->n_checkpoints > 1) {
         qsort(log->checkpoint, (size_t)log->n_checkpoints, sizeof *log->checkpoint, by_step);
     }
-cleanup:
-    if (d) {
-        closedir(d);
-        charl__drop();
-    }
-    charl_free(path);
-    return st;
+    return CHARL_OK;
 }
 
 /* run.name, or the last component of the path. */
