@@ -173,7 +173,7 @@ static void test_part_of_the_batch_needs_a_collective(void **state)
     x = charl_input(g, "x", CHARL_F32, (charl_shape){1, {4}}, CHARL_BATCHED);
     charl_graph_keep(g, charl_batch_mean(g, x));
     charl_assert_status(charl_graph_compile(g), CHARL_ERR_INVALID);
-    charl_assert_message("nothing that sums over ranks");
+    charl_assert_message("nothing sums it over ranks");
     charl_graph_destroy(g);
 }
 
