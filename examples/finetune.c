@@ -11,18 +11,6 @@
 
 enum { BATCH = 16, SLICES = 8, STEPS = 20, REPORT = 10 };
 
-static charl_comm *comm;
-
-static void check(charl_status st)
-{
-    if (st != CHARL_OK) {
-        char text[2048];
-
-        snprintf(text, sizeof text, "finetune: %s\n", charl_error_message());
-        charl_comm_exit(comm, EXIT_FAILURE, text);
-    }
-}
-
 /* The model that a checkpoint holds, without dropout and with an output layer of its own. */
 static charl_model *model_of(const char *path, int64_t *window)
 {
@@ -32,21 +20,21 @@ static charl_model *model_of(const char *path, int64_t *window)
     const char *type;
     const void *settings;
 
-    check(charl_checkpoint_open(path, &r));
+    CHARL_CHECK(charl_checkpoint_open(path, &r));
     const char *text = charl_checkpoint_get_config_resolved(r);
     const charl_checkpoint_tensor *wte = charl_checkpoint_find(r, "model", "wte.weight");
 
-    check(charl_config_parse(path, text, strlen(text), NULL, 0, &config));
-    check(charl_config_get_text(config, "model.type", &type));
-    check(wte && strcmp(type, "gpt") == 0 ? CHARL_OK : charl_fail(CHARL_ERR_CHECKPOINT, "%s holds no GPT", path));
-    check(charl_config_get_settings(config, "model", &settings));
+    CHARL_CHECK(charl_config_parse(path, text, strlen(text), NULL, 0, &config));
+    CHARL_CHECK(charl_config_get_text(config, "model.type", &type));
+    CHARL_CHECK(wte && strcmp(type, "gpt") == 0 ? CHARL_OK : charl_fail(CHARL_ERR_CHECKPOINT, "%s holds no GPT", path));
+    CHARL_CHECK(charl_config_get_settings(config, "model", &settings));
     charl_gpt_config gpt = *(const charl_gpt_config *)settings;
 
     gpt.vocab = wte->shape.dim[0];
     gpt.dropout = 0;
     gpt.tie_weights = 0;
-    check(charl_model_create(&model));
-    check(charl_model_add_gpt(model, &gpt));
+    CHARL_CHECK(charl_model_create(&model));
+    CHARL_CHECK(charl_model_add_gpt(model, &gpt));
     *window = gpt.block_size;
     charl_config_destroy(config);
     charl_checkpoint_close(r);
@@ -72,7 +60,7 @@ int main(int argc, char **argv)
     const charl_loader_options order = {sizeof order, .batch_size = BATCH, .shuffle = true, .seed = 1};
     charl_optimizer_config adamw = charl_optimizer_defaults("adamw");
     charl_dataset *data = NULL;
-    charl_device *dev = NULL;
+    charl_world world;
     charl_params *params = NULL;
     charl_graph *g = NULL;
     charl_data_parallel *dp = NULL;
@@ -84,25 +72,18 @@ int main(int argc, char **argv)
     int64_t window;
     float value = 0;
 
-    check(charl_version_check());
-    check(charl_comm_init(&argc, &argv));
-    check(charl_comm_create(NULL, &comm));
     if (argc != 4) {
-        charl_comm_exit(comm, EXIT_FAILURE, "usage: finetune PRETRAINED.h5 TOKENS.h5 TUNED.h5\n");
+        CHARL_CHECK(charl_fail(CHARL_ERR_INVALID, "usage: finetune PRETRAINED.h5 TOKENS.h5 TUNED.h5"));
     }
-    const int first = charl_comm_rank(comm) == 0;
+    CHARL_CHECK(charl_world_open(&argc, &argv, NULL, &world));
     charl_model *model = model_of(argv[1], &window);
 
-    check(
+    CHARL_CHECK(
         charl_dataset_open(argv[2], &(charl_dataset_options){sizeof(charl_dataset_options), .window = window}, &data));
-    check(charl_device_open(&(charl_device_request){sizeof(charl_device_request),
-                                                    .local_rank = charl_comm_local_rank(comm),
-                                                    .local_size = charl_comm_local_size(comm), .share = true},
-                            &dev));
-    check(charl_params_create(&params));
-    check(charl_slices_block(SLICES, charl_comm_rank(comm), charl_comm_size(comm), &mine));
-    check(charl_data_parallel_create(comm, &mine, NULL, &dp));
-    check(charl_graph_create(dev, charl_data_parallel_get_slices(dp, 0), &g));
+    CHARL_CHECK(charl_params_create(&params));
+    CHARL_CHECK(charl_slices_block(SLICES, world.rank, world.size, &mine));
+    CHARL_CHECK(charl_data_parallel_create(world.comm, &mine, NULL, &dp));
+    CHARL_CHECK(charl_graph_create(world.device, charl_data_parallel_get_slices(dp, 0), &g));
 
     const charl_shape tokens = {2, {BATCH / SLICES * mine.count, window}};
     charl_var *x = charl_input(g, "x", CHARL_I32, tokens, CHARL_BATCHED);
@@ -112,45 +93,45 @@ int main(int argc, char **argv)
     charl_var *loss = charl_batch_mean(g, rows);
 
     charl_graph_keep(g, loss);
-    check(charl_params_freeze(params, "w?e.*", NULL)); /* embeddings of tokens and positions */
-    check(charl_params_freeze(params, "h.*", NULL));   /* blocks */
+    CHARL_CHECK(charl_params_freeze(params, "w?e.*", NULL)); /* embeddings of tokens and positions */
+    CHARL_CHECK(charl_params_freeze(params, "h.*", NULL));   /* blocks */
     charl_graph_backward(g, loss, NULL);
-    check(charl_data_parallel_compile(dp, &g, 1));
+    CHARL_CHECK(charl_data_parallel_compile(dp, &g, 1));
 
     /* What the checkpoint does not have, such as an output layer of its own, begins anew. */
-    check(charl_params_initialize(params, 1));
-    check(charl_params_load(params, argv[1],
-                            &(charl_params_load_options){sizeof(charl_params_load_options), .by_name = true}, &report));
-    check(charl_optimizer_create(params, &adamw, &optimizer));
-    if (first) {
+    CHARL_CHECK(charl_params_initialize(params, 1));
+    CHARL_CHECK(charl_params_load(
+        params, argv[1], &(charl_params_load_options){sizeof(charl_params_load_options), .by_name = true}, &report));
+    CHARL_CHECK(charl_optimizer_create(params, &adamw, &optimizer));
+    if (world.rank == 0) {
         printf("%d parameters loaded\n%s", report.loaded, report.text);
         show(g, params, optimizer);
         printf("%lld bytes of gradients a step\n", (long long)charl_data_parallel_get_bytes(dp));
     }
     charl_params_report_fini(&report);
 
-    check(charl_loader_create(data, &mine, &order, &loader));
+    CHARL_CHECK(charl_loader_create(data, &mine, &order, &loader));
     for (int step = 1; step <= STEPS; step++) {
-        check(charl_loader_next(loader, &batch));
-        check(charl_tensor_write(charl_var_get_tensor(x), batch.x, batch.x_bytes));
-        check(charl_tensor_write(charl_var_get_tensor(y), batch.y, batch.y_bytes));
-        check(charl_data_parallel_run(dp, 0));
-        check(charl_data_parallel_step(dp, optimizer, 1e-3F));
-        if (first && step % REPORT == 0) {
-            check(charl_tensor_read(charl_var_get_tensor(loss), &value, sizeof value));
+        CHARL_CHECK(charl_loader_next(loader, &batch));
+        CHARL_CHECK(charl_tensor_write(charl_var_get_tensor(x), batch.x, batch.x_bytes));
+        CHARL_CHECK(charl_tensor_write(charl_var_get_tensor(y), batch.y, batch.y_bytes));
+        CHARL_CHECK(charl_data_parallel_run(dp, 0));
+        CHARL_CHECK(charl_data_parallel_step(dp, optimizer, 1e-3F));
+        if (world.rank == 0 && step % REPORT == 0) {
+            CHARL_CHECK(charl_tensor_read(charl_var_get_tensor(loss), &value, sizeof value));
             printf("step %d  loss %.9g\n", step, (double)value);
         }
     }
-    check(first ? charl_params_save(params, argv[3], NULL) : CHARL_OK);
+    if (world.rank == 0) {
+        CHARL_CHECK(charl_params_save(params, argv[3], NULL));
+    }
     charl_loader_destroy(loader);
     charl_optimizer_destroy(optimizer);
     charl_graph_destroy(g);
     charl_data_parallel_destroy(dp);
     charl_params_destroy(params);
     charl_model_destroy(model);
-    charl_device_close(dev);
     charl_dataset_close(data);
-    charl_comm_destroy(comm);
-    charl_comm_fini();
+    charl_world_close(&world);
     return EXIT_SUCCESS;
 }

@@ -130,7 +130,7 @@ charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mi
                                         charl_data_parallel **out) CHARL_MUST_CHECK;
 
 /** The slices that graph k = 0, 1, ... is created for; NULL past the last graph. Without accumulation there is one
- *  graph, over the slices of this rank. Borrowed. Local. */
+ *  graph, over the slices of this rank; otherwise at most one for each pass. Borrowed. Local. */
 const charl_slices *charl_data_parallel_get_slices(const charl_data_parallel *dp, int k);
 
 /** Number of passes of a step; 0 for NULL. Local. */
@@ -144,7 +144,7 @@ charl_data_parallel_pass charl_data_parallel_get_pass(const charl_data_parallel 
  *
  *  Blocks. Collective.
  *  Errors: as charl_graph_compile, agreed: every rank gets the same status
- *          ERR_INVALID  a graph has other slices, parameters of another set or no gradients; the parameters have
+ *          ERR_INVALID  a graph has other slices, trains another set or has no gradients; the parameters have
  *                       gradients already or, with shard_optimizer, other graphs or optimizers use them; or n is not
  *                       the number of graphs
  *          ERR_CONFIG   the algorithm is unsuitable, the ranks built different graphs, or with accumulation a graph

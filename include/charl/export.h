@@ -49,8 +49,8 @@ typedef struct charl_onnx_options {
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_INVALID  a graph for training, or one that is compiled; an output of another graph; a parameter without
  *                       memory
- *          ERR_CONFIG   an operator or element type that ONNX cannot express, which the message names; two values of the
- *                       same name, such as parameters of two sets; more than 2 GiB
+ *          ERR_CONFIG   an operator or element type that ONNX cannot express, which the message names; two values of
+ *                       the same name, such as parameters of two sets; more than 2 GiB
  *          ERR_DISK, ERR_NOMEM, ERR_DEVICE, and the graph's first error */
 charl_status charl_export_onnx(const charl_graph *g, charl_var *const *outputs, int n_outputs,
                                const charl_onnx_options *options, const char *path) CHARL_MUST_CHECK;

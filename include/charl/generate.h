@@ -91,7 +91,7 @@ typedef struct charl_generator charl_generator;
 
 typedef struct charl_generator_info {
     const charl_tokenizer *tokenizer; /* borrowed; NULL: the model was trained on token numbers without one */
-    int64_t vocab;                    /* tokens are 0 to vocab - 1 */
+    int64_t vocab; /* tokens are 0 to vocab - 1; the tokenizer may have fewer, and gives NULL for the others */
     int64_t window;
     int64_t batch; /* number of sequences */
 } charl_generator_info;

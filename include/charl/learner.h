@@ -2,15 +2,13 @@
 #define CHARL_LEARNER_H
 /** A training loop in a few lines: a loss, its parameters and an optimizer, on any number of ranks.
  *
- *      charl_learner_options options = {sizeof options};
  *      charl_learner *learner = NULL;
  *      charl_params *params = NULL;
  *      float loss;
  *
  *      CHARL_CHECK(charl_params_create(&params));
- *      options.build = build; // appends the loss to a graph: see charl_learner_options
- *      options.ctx = params;
- *      options.batch_size = 128;
+ *      charl_learner_options options = { // build appends the loss to a graph: see below
+ *          .struct_size = sizeof options, .build = build, .ctx = params, .batch_size = 128};
  *      CHARL_CHECK(charl_learner_create(&world, params, &options, &learner));
  *      for (int64_t step = 0; step < 1000; step++) {
  *          const charl_rows rows[] = {{"x", x}, {"y", y}}; // of this rank: see charl_learner_info

@@ -5,7 +5,8 @@
  *  Parameters are declared first, when layers are created. The arenas are laid out and allocated
  *  when the first graph that uses them is compiled, in the order in which that graph finishes their
  *  gradients; then they are initialised or loaded. A set owns its parameters; a charl_param is
- *  borrowed from its set. Graphs that use a set must be destroyed before it.
+ *  borrowed from its set. Graphs that use a set must be destroyed before it. A graph that only reads a set, as one for
+ *  evaluation or one that trains another set, may be compiled before or after the graph that trains it.
  *
  *  To freeze a part of a model, call charl_params_freeze between building and differentiating the graph:
  *

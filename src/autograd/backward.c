@@ -204,7 +204,10 @@ void charl_graph_backward(charl_graph *g, charl_var *y, charl_var *gradient)
         charl__graph_fail(g, CHARL_ERR_INVALID, "backward: %s belongs to another graph",
                           charl_var_get_name(y->g != g ? y : gradient));
     } else if (!is_scalar && !gradient) {
-        charl__graph_fail(g, CHARL_ERR_SHAPE, "the loss %s is not one f32 number", charl_var_get_name(y));
+        charl__graph_fail(
+            g, CHARL_ERR_SHAPE,
+            "the loss %s is not one f32 number; HINT charl_batch_mean gives the mean of one number per row",
+            charl_var_get_name(y));
     } else if (!is_scalar && !fits) {
         charl__graph_fail(g, CHARL_ERR_SHAPE, "%s is no gradient of %s", charl_var_get_name(gradient),
                           charl_var_get_name(y));

@@ -1,6 +1,7 @@
 /* Models: layers and what each of them reads, and how they declare parameters in a set and append
  * themselves to a graph. A layer reads layers before it, so the order of the list is one in which
  * they can be built. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,12 +66,26 @@ void charl_model_destroy(charl_model *m)
     }
 }
 
+static charl_status find_type(const char *type, const charl_layer_type **out)
+{
+    const charl_layer_type *t;
+    const char *near = NULL;
+    int best = INT_MAX;
+
+    *out = charl__layer_type_find(type);
+    for (int i = 0; !*out && (t = charl__layer_type_at(i)) != NULL; i++) {
+        near = charl_text_closer(type, t->row.name, &best) ? t->row.name : near;
+    }
+    CHARL_REQUIRE(*out, CHARL_ERR_CONFIG, "there is no layer type %s%s", type, charl__did_you_mean(near));
+    return CHARL_OK;
+}
+
 charl_status charl_layer_defaults(const char *type, void *config)
 {
     CHARL_GIVEN(type, config);
-    const charl_layer_type *t = charl__layer_type_find(type);
+    const charl_layer_type *t;
 
-    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "there is no layer type %s", type);
+    CHARL_TRY(find_type(type, &t));
     if (t->row.settings_size) {
         memcpy(config, t->row.defaults, t->row.settings_size);
     }
@@ -162,9 +177,13 @@ charl_status charl_model_add_after(charl_model *m, const char *name, const char 
     CHARL_GIVEN(m, name, type, inputs || n_inputs == 0);
     CHARL_OWNED(&m->owner, "model");
     charl_status st = CHARL_OK;
-    charl__layer l = {.type = charl__layer_type_find(type)};
+    charl__layer l = {.type = NULL};
 
-    CHARL_REQUIRE_CLEANUP(l.type, CHARL_ERR_CONFIG, "layer %s: there is no layer type %s", name, type);
+    st = find_type(type, &l.type);
+    if (st != CHARL_OK) {
+        charl__error_prefix("layer %s: ", name);
+    }
+    CHARL_TRY_CLEANUP(st);
     CHARL_REQUIRE_CLEANUP(name[0], CHARL_ERR_CONFIG, "a layer needs a name");
     CHARL_REQUIRE_CLEANUP(strcmp(name, CHARL_MODEL_INPUT) != 0, CHARL_ERR_CONFIG,
                           "a layer cannot be named " CHARL_MODEL_INPUT ": that is what the model reads");

@@ -594,6 +594,8 @@ charl_status charl_optimizer_step(charl_optimizer *o, float lr)
 
 charl_status charl__optimizer_step(charl_optimizer *o, float lr)
 {
+    CHARL_REQUIRE(o->set->has_values, CHARL_ERR_INVALID,
+                  "the parameters have no values; HINT charl_params_initialize or charl_params_load gives them values");
     CHARL_TRY(charl__range_check(CHARL_ERR_INVALID, "the learning rate", (double)lr, "[0,inf)"));
     CHARL_REQUIRE(o->begun || !(o->asks_begin || o->before), CHARL_ERR_INVALID,
                   "the step has not begun; HINT call charl_optimizer_begin before the graph runs");

@@ -79,10 +79,18 @@ charl_device *charl_tensor_get_device(const charl_tensor *t)
     return t ? t->dev : NULL;
 }
 
-static charl_status check_bytes(const charl_tensor *t, size_t bytes)
+/* For charl_tensor_read and _write, whose tensors are those of vars. */
+static charl_status check_given(const char *func, const charl_tensor *t, size_t bytes)
 {
-    CHARL_REQUIRE(bytes == charl__tensor_bytes(t), CHARL_ERR_INVALID, "%zu bytes are given, but the tensor has %zu",
-                  bytes, charl__tensor_bytes(t));
+    char shape[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(t, CHARL_ERR_INVALID,
+                  "%s: t is NULL; HINT charl_var_get_tensor gives the tensor of an input, and of a value that "
+                  "charl_graph_keep has kept, after charl_graph_compile",
+                  func);
+    CHARL_REQUIRE(bytes == charl__tensor_bytes(t), CHARL_ERR_INVALID,
+                  "%zu bytes are given, but the tensor has %zu: %s %s", bytes, charl__tensor_bytes(t),
+                  charl_dtype_name(t->dtype), charl_shape_format(&t->shape, shape));
     return CHARL_OK;
 }
 
@@ -99,8 +107,8 @@ static charl_status check_writable(const charl_tensor *t)
 
 charl_status charl_tensor_write(charl_tensor *t, const void *src, size_t bytes)
 {
+    CHARL_TRY(check_given(__func__, t, bytes));
     CHARL_GIVEN(t, src || bytes == 0);
-    CHARL_TRY(check_bytes(t, bytes));
     CHARL_TRY(check_writable(t));
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, t->buffer, (size_t)t->offset * charl_dtype_size(t->dtype), src,
                                   bytes, true));
@@ -109,8 +117,8 @@ charl_status charl_tensor_write(charl_tensor *t, const void *src, size_t bytes)
 
 charl_status charl_tensor_read(const charl_tensor *t, void *dst, size_t bytes)
 {
+    CHARL_TRY(check_given(__func__, t, bytes));
     CHARL_GIVEN(t, dst || bytes == 0);
-    CHARL_TRY(check_bytes(t, bytes));
     CHARL_TRY(charl__device_enter(t->dev));
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer, (size_t)t->offset * charl_dtype_size(t->dtype), dst,
                                  bytes, true));

@@ -356,7 +356,7 @@ static void test_backward_from_refuses(void **state)
     charl_graph_destroy(g);
     g = new_graph();
     charl_graph_backward(g, charl_input(g, "x", CHARL_F32, four, CHARL_BATCHED), NULL);
-    charl_assert_message("x is not one f32 number");
+    charl_assert_message("x is not one f32 number; HINT charl_batch_mean");
     charl_graph_destroy(g);
     g = new_graph();
     x = charl_relu(g, charl_input(g, "x", CHARL_F32, four, CHARL_BATCHED));

@@ -79,6 +79,7 @@ static void test_refused_layers(void **state)
         const char *message;
     } bad[] = {
         {"l", "perceptron", NULL, "layer l: there is no layer type perceptron"},
+        {"l", "linaer", NULL, "layer l: there is no layer type linaer (did you mean linear?)"},
         {"", "relu", NULL, "needs a name"},
         {"l", "linear", NULL, "layer l: out is 0"},
         {"l", "linear", &unheard, "activation is unheard; it can be relu"},

@@ -373,6 +373,7 @@ static void test_refused(void **state)
     const charl_optimizer_config good = charl_optimizer_defaults("sgd");
     charl_params *set = NULL;
     charl_optimizer *o = NULL;
+    charl_param *p;
 
     (void)state;
     charl_assert_ok(open_set(&set));
@@ -384,6 +385,14 @@ static void test_refused(void **state)
     charl_params_destroy(set);
     charl_assert_ok(charl_params_create(&set));
     charl_assert_status(charl_optimizer_create(set, &good, &o), CHARL_ERR_INVALID);
+    charl_assert_ok(charl_params_add(set, &specs[0], &p));
+    charl_assert_ok(charl__params_layout(set, NULL, 0));
+    charl_assert_ok(charl__params_allocate(set, dev));
+    charl_assert_ok(charl__params_allocate_gradients(set, 1, true, NULL));
+    charl_assert_ok(charl_optimizer_create(set, &good, &o));
+    charl_assert_status(charl_optimizer_step(o, 0.1F), CHARL_ERR_INVALID);
+    charl_assert_message("the parameters have no values; HINT charl_params_initialize");
+    charl_optimizer_destroy(o);
     charl_params_destroy(set);
 }
 

@@ -65,7 +65,9 @@ static void check_refusals(charl_device *dev)
     float x[12] = {0};
 
     charl_assert_status(charl_tensor_write(t, x, 44), CHARL_ERR_INVALID);
-    charl_assert_message("44 bytes are given, but the tensor has 48");
+    charl_assert_message("44 bytes are given, but the tensor has 48: f32 [4, 3]");
+    charl_assert_status(charl_tensor_read(NULL, x, 48), CHARL_ERR_INVALID);
+    charl_assert_message("charl_tensor_read: t is NULL; HINT charl_var_get_tensor gives the tensor of an input");
     charl_assert_status(charl_tensor_read(t, x, 52), CHARL_ERR_INVALID);
     charl_assert_status(charl_tensor_reshape(t, &(charl_shape){1, {11}}, &v), CHARL_ERR_SHAPE);
     charl_assert_message("[4, 3] does not reshape to [11]");

@@ -259,6 +259,39 @@ static void test_what_is_refused(void **state)
     charl_check(CHARL_OK, __FILE__, __LINE__);
 }
 
+static charl_var *frozen(void *ctx, charl_graph *g, int64_t rows)
+{
+    charl_var *loss = build(ctx, g, rows);
+
+    return !charl_graph_is_training(g) || charl_params_freeze(ctx, "fc1.*", NULL) == CHARL_OK ? loss : NULL;
+}
+
+static void test_freezing_while_building(void **state)
+{
+    float x[2 * BATCH * COLUMNS], before[7 * COLUMNS], after[7 * COLUMNS], sum;
+    const charl_rows rows[] = {{"x", x}};
+    member m = {.passes = 2};
+    charl_learner_options o;
+
+    (void)state;
+    charl_assert_ok(charl_world_open(NULL, NULL, NULL, &m.world));
+    charl_assert_ok(charl_params_create(&m.params));
+    o = options_of(&m);
+    o.build = frozen;
+    charl_assert_ok(charl_learner_create(&m.world, m.params, &o, &m.learner));
+    charl_assert_ok(charl_param_read(charl_params_find(m.params, "fc1.weight"), before));
+    fill(x, 0, 0, 2 * BATCH);
+    charl_assert_ok(charl_learner_step(m.learner, rows, 1, 1e-2F));
+    charl_assert_ok(charl_learner_evaluate(m.learner, rows, 1));
+    charl_assert_ok(charl_learner_read(m.learner, "sum", &sum, sizeof sum));
+    charl_assert_ok(charl_param_read(charl_params_find(m.params, "fc1.weight"), after));
+    assert_memory_equal(before, after, sizeof before);
+    assert_true(charl_param_is_frozen(charl_params_find(m.params, "fc1.bias")));
+    charl_learner_destroy(m.learner);
+    charl_params_destroy(m.params);
+    charl_world_close(&m.world);
+}
+
 static void test_random_numbers_of_rows(void **state)
 {
     float a[9], b[9], sum = 0.0F;
@@ -286,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_any_number_of_ranks_and_passes),
         cmocka_unit_test(test_half_precision),
         cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_freezing_while_building),
         cmocka_unit_test(test_random_numbers_of_rows),
     };
 
