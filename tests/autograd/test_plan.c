@@ -405,7 +405,7 @@ static void test_a_value_too_large_for_the_device(void **state)
     charl_graph_scope_end(g);
     charl_assert_status(charl_graph_compile(g), CHARL_ERR_NOMEM);
     charl_assert_message("huge.matmul");
-    charl_assert_message("train.batch_size");
+    charl_assert_message("HINT lower the batch size");
     charl_assert_status(charl_graph_compile(g), CHARL_ERR_NOMEM); /* stays so */
     charl_graph_destroy(g);
 }
@@ -573,6 +573,59 @@ static void test_measure(void **state)
     net_fini(&n);
 }
 
+static void test_a_run_allocates_and_builds_nothing(void **state)
+{
+    charl__device_counters before, after;
+    net n;
+    long live;
+
+    (void)state;
+    net_init(&n, false);
+    charl_assert_ok(charl_graph_warm_up(n.g));
+    for (int i = 0; i < 8; i++) { /* more than the ring of step records is deep */
+        charl_assert_ok(charl_graph_run(n.g));
+    }
+    charl_assert_ok(charl_device_sync(dev));
+    before = charl__device_counters_get(dev);
+    live = charl_test_live();
+    for (int i = 0; i < 3; i++) {
+        charl_assert_ok(charl_graph_run(n.g));
+    }
+    charl_assert_ok(charl_device_sync(dev));
+    after = charl__device_counters_get(dev);
+    assert_int_equal(after.buffers_created, before.buffers_created);
+    assert_int_equal(after.programs_built, before.programs_built);
+    assert_int_equal(after.kernels_created, before.kernels_created);
+    assert_int_equal(after.launches - before.launches, 3 * charl_graph_get_info(n.g).launches);
+    assert_int_equal(charl_test_live(), live);
+    net_fini(&n);
+}
+
+/* An input over a tensor that somebody else owns. */
+static void test_bound_input(void **state)
+{
+    charl_graph *g = NULL;
+    charl_var *x, *y;
+    charl_tensor *t;
+    float out[2];
+
+    (void)state;
+    charl_assert_ok(charl_graph_create(dev, NULL, &g));
+    x = input(g, "x", (charl_shape){1, {2}});
+    charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {2}}, &t));
+    charl__graph_bind_input(g, x, t);
+    y = charl_scale(g, x, 2.0F, 0.0F);
+    charl_graph_keep(g, y);
+    charl_assert_ok(charl_graph_compile(g));
+    charl_assert_ok(charl_tensor_write(t, (float[]){1, 2}, sizeof out));
+    charl_assert_ok(charl_graph_run(g));
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(y), out, sizeof out));
+    charl_assert_close_f32(out, ((float[]){2, 4}), 2, 0.0);
+    charl__graph_bind_input(g, NULL, t); /* after an error: a no-op */
+    charl_tensor_release(t);
+    charl_graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -591,6 +644,8 @@ int main(void)
         cmocka_unit_test(test_what_is_repeated),
         cmocka_unit_test(test_what_is_cheap),
         cmocka_unit_test(test_measure),
+        cmocka_unit_test(test_a_run_allocates_and_builds_nothing),
+        cmocka_unit_test(test_bound_input),
     };
 
     return charl_test_on_device(tests, &dev);

@@ -1,4 +1,4 @@
-/* Attention of half types at the extents where tensor cores have edges: against the double
+/* Kernels for NVIDIA's cores beside portable ones. Attention of half types at the extents where tensor cores have edges: against the double
  * reference in poisoned memory, at several places, with the same bits each time and beside other
  * rows.
  *
@@ -182,6 +182,98 @@ static void repeats(void **state)
     }
 }
 
+/* Recurrent networks in one launch for all steps (src/autograd/op/recurrent/nvidia/persistent.c): the bits of a launch for each step, at
+ * sizes that are whole tiles and not; the same ones every time. CHARL_TEST_LONG=1: of the last size a thousand times. */
+enum { SAMPLES = 4, OFTEN = 3, VERY_OFTEN = 1000 };
+
+#define LSTM(B, T, H)                                                                                                  \
+    {                                                                                                                  \
+        .in = {CHARL_B(F32, B, T, 4 * (H)), CHARL_R(F32, 4 * (H), H)}, .lo = -0.2, .hi = 0.2                           \
+    }
+#define LSTM_GRAD(B, T, H)                                                                                             \
+    {                                                                                                                  \
+        .in = {CHARL_B(F32, B, T, H), CHARL_B(F32, B, T, 5 * (H)), CHARL_R(F32, 4 * (H), H)}, .n_in = 3, .lo = -0.2,   \
+        .hi = 0.2                                                                                                      \
+    }
+#define GRU(B, T, H)                                                                                                   \
+    {                                                                                                                  \
+        .in = {CHARL_B(F32, B, T, 3 * (H)), CHARL_R(F32, 3 * (H), H), CHARL_R(F32, 3 * (H))}, .lo = -0.2, .hi = 0.2    \
+    }
+#define GRU_GRAD(B, T, H)                                                                                              \
+    {                                                                                                                  \
+        .in = {CHARL_B(F32, B, T, H), CHARL_B(F32, B, T, H), CHARL_B(F32, B, T, 4 * (H)), CHARL_R(F32, 3 * (H), H)},   \
+        .n_in = 4, .lo = -0.2, .hi = 0.2                                                                               \
+    }
+#define SIZES(OP) OP(1, 2, 4), OP(19, 5, 36), OP(64, 3, 512), OP(35, 20, 100)
+
+typedef struct row {
+    const charl__op *op;
+    charl__op_sample sample[SAMPLES];
+} row;
+
+static const row lstm = {&charl_op_lstm, {SIZES(LSTM)}}, lstm_grad = {&charl_op_lstm_grad, {SIZES(LSTM_GRAD)}},
+                 gru = {&charl_op_gru, {SIZES(GRU)}}, gru_grad = {&charl_op_gru_grad, {SIZES(GRU_GRAD)}};
+
+/* As the device runs it; or with a launch for each step. */
+static void run(const charl__op_case *c, bool by_steps, void **raw, int64_t *launches)
+{
+    const charl__device_facts facts = *charl__device_facts_get(dev);
+    const int64_t before = charl__device_counters_get(dev).launches;
+    charl__device_facts form = facts;
+
+    form.nvidia.ptx = facts.nvidia.ptx && !by_steps;
+    charl__device_set_facts(dev, form);
+    charl_assert_ok(charl__op_case_run(dev, c, &whole, 0, raw));
+    charl__device_set_facts(dev, facts);
+    *launches = charl__device_counters_get(dev).launches - before;
+}
+
+static void recurrent_check(const row *r, int sample, charl_dtype dtype, int times)
+{
+    const charl__op *op = r->op;
+    const int64_t steps = r->sample[sample].in[0].shape.dim[1];
+    void *want[CHARL_OP_MAX_OUT] = {NULL};
+    int64_t launches;
+    charl__op_case c;
+
+    charl_assert_ok(charl__op_case_create(op, &r->sample[sample], dtype, 7, &c));
+    run(&c, true, want, &launches);
+    assert_true(launches >= 2 * steps - 1);
+    for (int i = 0; i < times; i++) {
+        void *raw[CHARL_OP_MAX_OUT] = {NULL};
+
+        run(&c, false, raw, &launches);
+        assert_int_equal(launches, 1);
+        for (int k = 0; k < c.n_out; k++) {
+            if (memcmp(raw[k], want[k], charl__op_case_bytes(&c, &whole, k)) != 0) {
+                fail_msg("%s, sample %d, %s: output %d of run %d has other bits", op->name, sample,
+                         charl_dtype_name(dtype), k, i);
+            }
+            charl_free(raw[k]);
+        }
+    }
+    for (int k = 0; k < CHARL_OP_MAX_OUT; k++) {
+        charl_free(want[k]);
+    }
+    charl__op_case_destroy(&c);
+}
+
+static void test_bits(void **state)
+{
+    const row *r = *state;
+
+    if (!charl__workspace_split_k(dev)) {
+        skip();
+    }
+    for (int i = 0; i < SAMPLES; i++) {
+        const bool often = i + 1 == SAMPLES && charl__env_is_on(CHARL_ENV_TEST_LONG);
+
+        recurrent_check(r, i, CHARL_F32, often ? VERY_OFTEN : OFTEN);
+        recurrent_check(r, i, CHARL_BF16, OFTEN);
+        recurrent_check(r, i, CHARL_F16, OFTEN);
+    }
+}
+
 static int skip_without_tensor_cores(void)
 {
     bool has = false;
@@ -204,6 +296,10 @@ int main(void)
         cmocka_unit_test(gradient),
         cmocka_unit_test(places_are_refused),
         cmocka_unit_test(repeats),
+        {.name = "lstm", .test_func = test_bits, .initial_state = (void *)(uintptr_t)&lstm},
+        {.name = "lstm_grad", .test_func = test_bits, .initial_state = (void *)(uintptr_t)&lstm_grad},
+        {.name = "gru", .test_func = test_bits, .initial_state = (void *)(uintptr_t)&gru},
+        {.name = "gru_grad", .test_func = test_bits, .initial_state = (void *)(uintptr_t)&gru_grad},
     };
 
     if (skip_without_tensor_cores()) {
