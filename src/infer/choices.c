@@ -66,10 +66,10 @@ static charl_status find_tokenizer(quiz *q)
     CHARL_REQUIRE(q->session.config->data.masked <= 0, CHARL_ERR_CONFIG,
                   "%s predicts masked tokens (data.masked), not the next one, which questions need", q->checkpoint);
     CHARL_TRY(charl__session_find_tokenizer(&q->session, q->options->tokenizer, &q->tokenizer, &classes));
-    CHARL_REQUIRE(
-        q->tokenizer, CHARL_ERR_DATA,
-        "%s was trained on token numbers without a tokenizer; HINT name the tokenizer that made them (--tokenizer)",
-        q->checkpoint);
+    CHARL_REQUIRE(q->tokenizer, CHARL_ERR_DATA,
+                  "%s was trained on token numbers without a tokenizer; HINT name the tokenizer that made them "
+                  "(--tokenizer FILE)",
+                  q->checkpoint);
     q->session.data = (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = classes, .path = q->checkpoint};
     return CHARL_OK;
 }

@@ -380,7 +380,7 @@ charl_status charl__generator_need_tokenizer(const charl_generator *g)
 {
     CHARL_REQUIRE(g->tokenizer, CHARL_ERR_DATA,
                   "%s was trained on token numbers without a tokenizer; HINT name the tokenizer that "
-                  "made them (--tokenizer)",
+                  "made them (--tokenizer FILE)",
                   g->checkpoint);
     return CHARL_OK;
 }

@@ -189,7 +189,7 @@ static void test_part_of_the_batch(void **state)
     charl_graph_backward(g, charl_sum(g, charl_sum(g, y, 1, false), 0, false), NULL);
     charl_assert_ok(charl_graph_compile(g));
     charl_assert_status(charl_optimizer_create(params, &sgd, &o), CHARL_ERR_INVALID);
-    charl_assert_message("HINT charl_data_parallel_compile");
+    charl_assert_message("HINT call charl_data_parallel_compile");
     charl_graph_destroy(g);
     charl_params_destroy(params);
 }
