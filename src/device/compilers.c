@@ -94,11 +94,14 @@ int charl__compilers_most(const charl_device *dev)
 static charl_status helper_path(charl__text *out)
 {
     static const char *const folders[] = {"", "../lib/"};
-    Dl_info info;
+    char self[4096] = "";
+    Dl_info info = {0};
     const char *slash;
 
-    if (dladdr((void *)(uintptr_t)charl__compilers_want, &info) == 0 ||
-        (slash = strrchr(info.dli_fname, '/')) == NULL) {
+    if (dladdr((void *)(uintptr_t)charl__compilers_want, &info) == 0 || !strchr(info.dli_fname, '/')) {
+        info.dli_fname = readlink("/proc/self/exe", self, sizeof self - 1) > 0 ? self : "";
+    }
+    if ((slash = strrchr(info.dli_fname, '/')) == NULL) {
         return CHARL_OK;
     }
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {

@@ -319,9 +319,13 @@ static void forget_sources(charl__program *p)
 static charl_status load(charl_device *dev, charl__program *p)
 {
     charl_status st = CHARL_OK;
-    const double begun = charl__compiling_begin(dev, p->file);
+    const int known = dev->progress.known;
+    double begun;
 
+    dev->progress.known = dev->pocl ? 0 : known; /* its kernels are compiled later, and more programs may come before */
+    begun = charl__compiling_begin(dev, p->file);
     st = load_or_build(dev, p);
+    dev->progress.known = known;
     charl__compiling_end(dev, begun, st == CHARL_OK && !dev->pocl);
     CHARL_TRY(st);
     forget_sources(p);

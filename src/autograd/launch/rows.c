@@ -42,7 +42,9 @@ charl_status charl__rows_launch(const charl_device *dev, int64_t rows, int64_t n
         l->local[0] = 1;
         l->global[0] = (size_t)charl__ceil_div(rows, *per_item);
         charl__launch_set(l, "CHARL_VEC", VEC);
-        charl__launch_set(l, "CHARL_ROW_ACCS", width / VEC);
+        if (width > VEC) { /* else it is the default, and one program is enough */
+            charl__launch_set(l, "CHARL_ROW_ACCS", width / VEC);
+        }
     } else {
         const int items = width / CHARL_GPU_VEC;
 
