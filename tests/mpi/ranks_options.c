@@ -61,7 +61,7 @@ void test_sums_in_bf16(void **state)
             &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = "mpi", .reduce_dtype = CHARL_BF16},
             &ar),
         CHARL_ERR_CONFIG);
-    charl_assert_message("dist.reduce_dtype");
+    charl_assert_message("reduce_dtype");
 }
 
 void test_gathering(void **state)

@@ -145,7 +145,7 @@ static void test_a_wrong_algorithm_is_refused(void **state)
                                &(charl_allreduce_options){sizeof(charl_allreduce_options), .reduce_dtype = CHARL_I32},
                                &ar),
         CHARL_ERR_CONFIG);
-    charl_assert_message("dist.reduce_dtype");
+    charl_assert_message("reduce_dtype");
     charl__env_set(CHARL_ENV_ALLREDUCE, "p2p");
     charl_assert_ok(create(comm, "auto", 4, &mine, &ar));
     assert_string_equal(charl__allreduce_get_name(ar), "p2p");
