@@ -91,27 +91,51 @@ const char *charl_optimizer_name(int i);
 /** Whether `type` updates each element independently, so that ranks can shard its state. Local. */
 bool charl_optimizer_is_elementwise(const char *type);
 
-enum { CHARL_OPTIM_MAX_STATES = 3 };
+enum { CHARL_OPTIM_MAX_STATES = 6 };
 
-/** An optimizer of your own, which updates each element independently. `update` is a piece of an OpenCL C kernel
- *  that computes the new value of one element (or of several: charl_real is float or a vector of floats) from
+/** How many numbers a state keeps of a parameter [..., rows, columns]; a vector is a matrix of one column. */
+typedef enum charl_state_shape {
+    CHARL_STATE_ELEMENTS, /* one for each element */
+    CHARL_STATE_ROWS,     /* one for each row: [..., rows, 1] */
+    CHARL_STATE_COLUMNS,  /* [..., 1, columns] */
+    CHARL_STATE_MATRIX    /* [..., 1, 1] */
+} charl_state_shape;
+
+/** An optimizer of your own. Its texts are pieces of OpenCL C kernels. `update` computes the new value of one element
+ *  (or of several: charl_real is float or a vector of floats) from
  *
  *      charl_real p                 the parameter; assign the new value
  *      charl_real g                 its gradient, clipped
  *      float lr, weight_decay       of this element: groups and schedule are applied
- *      charl_real s0, s1, s2        the states, 0 at the start; assign the new values
+ *      charl_real s0, s1, ...       the states, 0 at the start; assign new values to those of elements
  *      float scalar0, scalar1       the numbers of `scalars` for this step; 0 without it
+ *      float grad_norm              2-norm of the gradient of all parameters before clipping
  *      const float KEY              every FLOAT key of the settings by its name; const int for BOOL and CHOICE, const
  *                                   long for INT
  *
  *  For example, the sign of the momentum, where `momentum` is a key: "s0 = momentum * s0 + g; p -= lr * sign(s0);".
- *  Comments of the form // and the preprocessor are not available. */
+ *  Comments of the form // and the preprocessor are not available. charl takes sums, in an order that depends on
+ *  shapes only:
+ *
+ *      fold       changes each state `s` of a row, column or matrix by `mean`, the mean over it of the expression
+ *                 `measure` of p and g. It comes first. With measure = "g * g", fold = "s += (mean - s) * 0.1f;" and
+ *                 shapes ROWS, COLUMNS and MATRIX, s0 * s1 / s2 is the second moment of adafactor
+ *      direction  assigns d, and states of elements. It comes next
+ *      update     has d, and 2-norms over the parameter: param_norm of p before the update, direction_norm of d, as in
+ *                 lamb: "p -= lr * param_norm / direction_norm * d;". The text checks for norms that are 0
+ *
+ *  Direction and update also have float size and int dims: the elements and the extents of the parameter. With fold or
+ *  direction the optimizer is not elementwise (charl_optimizer_is_elementwise). */
 typedef struct charl_optimizer_type {
     charl_row row; /* keys are INT, FLOAT, BOOL or CHOICE */
     int n_states;
     const char *state_names[CHARL_OPTIM_MAX_STATES]; /* in checkpoints: lower-case letters, digits, underscores */
+    charl_state_shape state_shapes[CHARL_OPTIM_MAX_STATES];
     unsigned nonnegative; /* bit k: state k is never negative, so int8 storage needs no codes for signs */
     const char *update;
+    const char *direction; /* NULL: none */
+    /* NULL where all states are those of elements */
+    const char *measure, *fold;
     /** Compute two numbers for update t = 1, 2, ... on the host; NULL: none. Skipped steps are not counted. */
     void (*scalars)(const void *settings, int64_t t, float out[2]);
 } charl_optimizer_type;

@@ -31,6 +31,7 @@ typedef struct charl__norm_record {
 typedef struct charl__update_args {
     uint64_t param, grad, table, norm, record, copy;
     uint64_t extent;
+    uint64_t kept; /* where its elements begin in the states, for kernels that do not take that with each */
     int64_t n, rows, cols;
     float eps; /* of the configuration */
     uint32_t unused;

@@ -32,8 +32,9 @@ static int64_t stretches(const view *v)
     return (v->rows + STRETCH - 1) / STRETCH;
 }
 
-static bool state_shape(int k, const charl_param *p, charl_shape *out)
+static bool state_shape(const charl__optimizer_rule *rule, int k, const charl_param *p, charl_shape *out)
 {
+    (void)rule;
     *out = p->spec.shape;
     if (out->ndim > 1 && k != VARIANCE) {
         out->dim[out->ndim - (k == ROW ? 1 : 2)] = 1;

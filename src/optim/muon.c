@@ -38,8 +38,9 @@ static double scale_of(const charl_shape *s)
     return 0.2 * sqrt((double)(m > n ? m : n));
 }
 
-static bool state_shape(int k, const charl_param *p, charl_shape *out)
+static bool state_shape(const charl__optimizer_rule *rule, int k, const charl_param *p, charl_shape *out)
 {
+    (void)rule;
     *out = p->spec.shape;
     return is_hidden(p) == (k == MOMENTUM);
 }

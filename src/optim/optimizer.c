@@ -29,13 +29,18 @@ charl_status charl_register_optimizer(const charl_optimizer_type *type)
     charl__optimizer_rule *rule = &registered[optimizers.n_added % CHARL__REGISTRY_ADDED];
     charl__optimizer_rule new_rule = {.row = type->row,
                                       .custom = type,
-                                      .elementwise = true,
+                                      .elementwise = charl__custom_is_elementwise(type),
                                       .nonnegative = type->nonnegative,
                                       .count_states = charl__custom_states,
+                                      .state_shape = charl__custom_state_shape,
+                                      .prepare = charl__custom_prepare,
                                       .fill = charl__custom_fill,
                                       .enqueue = charl__custom_enqueue};
 
     CHARL_TRY(charl__custom_check(type));
+    if (new_rule.elementwise) {
+        new_rule.state_shape = NULL; /* arenas like the parameters' */
+    }
     memcpy(new_rule.state_name, type->state_names, sizeof new_rule.state_name);
     if (optimizers.n_added < CHARL__REGISTRY_ADDED) { /* else the registry refuses it */
         *rule = new_rule;
@@ -505,8 +510,12 @@ static charl_status update_range(const charl_optimizer *o, charl__param_range ra
 {
     const bool copies = u->elementwise && o->type->elementwise && o->set->half && !o->is_divided;
     charl__buffer *const half = copies ? o->set->half : NULL;
-    charl__update_args args = {
-        .extent = (uint64_t)range.count, .n = u->n, .rows = u->rows, .cols = u->cols, .eps = (float)o->config.eps};
+    charl__update_args args = {.extent = (uint64_t)range.count,
+                               .kept = (uint64_t)kept_at,
+                               .n = u->n,
+                               .rows = u->rows,
+                               .cols = u->cols,
+                               .eps = (float)o->config.eps};
     charl__launch l = {.file = u->file,
                        .entry = u->entry,
                        .params = {{"CHARL_VEC", vector_of(o, u)}},

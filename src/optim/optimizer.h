@@ -13,7 +13,7 @@
 enum {
     CHARL_OPTIM_MAX_SCRATCH = 4,
     CHARL_OPTIM_MAX_OWN = 10,
-    CHARL_OPTIM_MAX_PARAMS = 4,
+    CHARL_OPTIM_MAX_PARAMS = 10,
     CHARL_OPTIM_MAX_NUMBERS = 4,
     CHARL_OPTIM_PACKED_AT_ONCE = 1 << 22, /* elements of packed states that an update takes at a time */
     CHARL_OPTIM_WINDOW = 1024             /* steps that may be skipped before the host learns of it */
@@ -49,7 +49,8 @@ typedef struct charl__optimizer_number {
     }
 
 /** A row of the registry. The settings of built-in optimizers are a charl_optimizer_config. */
-typedef struct charl__optimizer_rule {
+typedef struct charl__optimizer_rule charl__optimizer_rule;
+struct charl__optimizer_rule {
     charl_row row;
     const char *state_name[CHARL_OPTIM_MAX_STATES];
     const charl_optimizer_type *custom; /* registered by a program; NULL: built in */
@@ -59,7 +60,7 @@ typedef struct charl__optimizer_rule {
     unsigned nonnegative;                                 /* bit k: state k is never negative */
     int (*count_states)(const charl_optimizer_config *c); /* NULL: always all that have a name */
     /** Shape of state k of p, which is preset in *out; false: p has none. NULL: every state is an arena like the parameters'. */
-    bool (*state_shape)(int k, const charl_param *p, charl_shape *out);
+    bool (*state_shape)(const charl__optimizer_rule *rule, int k, const charl_param *p, charl_shape *out);
     /** Create sums and scratch; NULL: none is needed. */
     charl_status (*prepare)(charl_optimizer *o);
     /** Fill in bias1 and bias2 of the record for update t (1 for the first); NULL: as adam. */
@@ -71,7 +72,7 @@ typedef struct charl__optimizer_rule {
     charl__kernel_param param;
     charl__optimizer_number numbers[CHARL_OPTIM_MAX_NUMBERS]; /* up to the first whose `at` is 0 */
     void (*reference)(const charl__optimizer_reference *r);   /* NULL: not tested by the table test */
-} charl__optimizer_rule;
+};
 
 /** All of them, charl__optim_NAME in a file of this folder, and NULL. Made by CMake. */
 extern const void *const charl__optimizers[];
@@ -89,6 +90,9 @@ const charl__optimizer_rule *charl__optimizer_at(int i);
 const charl__optimizer_rule *charl__optimizer_find(const char *name);
 
 /** What a custom optimizer does (custom.c). */
+bool charl__custom_is_elementwise(const charl_optimizer_type *type);
+bool charl__custom_state_shape(const charl__optimizer_rule *rule, int k, const charl_param *p, charl_shape *out);
+charl_status charl__custom_prepare(charl_optimizer *o) CHARL_MUST_CHECK;
 charl_status charl__custom_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
 void charl__custom_fill(const charl_optimizer_config *c, int64_t t, charl__step_params *record);
 int charl__custom_states(const charl_optimizer_config *c);

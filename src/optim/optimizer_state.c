@@ -18,7 +18,7 @@ enum { GROUP = 64 };
 static bool shape_of(const charl_optimizer *o, int k, const charl_param *p, charl_shape *out)
 {
     *out = p->spec.shape;
-    return charl__optimizer_trains(o, p) && (!o->type->state_shape || o->type->state_shape(k, p, out));
+    return charl__optimizer_trains(o, p) && (!o->type->state_shape || o->type->state_shape(o->type, k, p, out));
 }
 
 charl__format charl__optimizer_format(const charl_optimizer *o, int k)
