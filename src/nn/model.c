@@ -267,14 +267,6 @@ bool charl__is_adapter(const char *name)
     return charl__ends_in(name, ".lora_A.weight") || charl__ends_in(name, ".lora_B.weight");
 }
 
-const charl_lora *charl__model_get_lora(const charl_model *m)
-{
-    if (!m) {
-        return NULL;
-    }
-    return m->lora.rank > 0 ? &m->lora : NULL;
-}
-
 int charl_model_get_count(const charl_model *m)
 {
     return m ? m->count : 0;

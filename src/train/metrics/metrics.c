@@ -34,11 +34,6 @@ bool charl__metrics_loses_rows(charl_metrics *m, bool now)
     return begins && (m->times & (m->times - 1)) == 0;
 }
 
-const charl__metrics_format *charl__metrics_format_at(int i)
-{
-    return i < N_FORMATS ? formats[i] : NULL;
-}
-
 charl_status charl__metrics_write_file(const char *dir, const char *name, const char *text)
 {
     CHARL_SCOPED_FREE char *path = NULL;

@@ -29,9 +29,6 @@ typedef struct charl__metrics_format {
 
 extern const charl__metrics_format charl__metrics_jsonl, charl__metrics_csv, charl__metrics_tensorboard;
 
-/** Format i, or NULL past the last. */
-const charl__metrics_format *charl__metrics_format_at(int i);
-
 /** A number of a row, as metrics.jsonl and TensorBoard name it. */
 typedef struct charl__metrics_value {
     const char *name;
