@@ -260,6 +260,7 @@ static charl_status part_begin(charl_allreduce *ar, charl__range range, part *t,
     }
     if (is_left(s, range)) {
         t->copied = scattered;
+        scattered = NULL;
         return CHARL_OK;
     }
     CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_DOWNLOAD, range.gathers ? written : scattered));
