@@ -41,25 +41,22 @@ static charl_status read_piece(const charl__json *j, const char *name, charl__te
 /* {"begin": ..., "user": {"before": ..., "after": ...}, ...} */
 static charl_status read_template(const char *path, charl__chat_template *t)
 {
-    charl_status st = CHARL_OK;
-    charl__json *j = NULL;
+    CHARL_SCOPED(charl__json_left) charl__json *j = NULL;
     char name[32];
 
-    CHARL_TRY_CLEANUP(charl__json_open(path, &j));
-    CHARL_TRY_CLEANUP(read_piece(j, "begin", &t->text[0], &t->begin));
+    CHARL_TRY(charl__json_open(path, &j));
+    CHARL_TRY(read_piece(j, "begin", &t->text[0], &t->begin));
     for (int r = 0; r < CHARL__CHAT_ROLES; r++) {
         snprintf(name, sizeof name, "%s.before", charl__chat_role_names[r]);
-        CHARL_TRY_CLEANUP(read_piece(j, name, &t->text[1 + 2 * r], &t->role[r].before));
+        CHARL_TRY(read_piece(j, name, &t->text[1 + 2 * r], &t->role[r].before));
         snprintf(name, sizeof name, "%s.after", charl__chat_role_names[r]);
-        CHARL_TRY_CLEANUP(read_piece(j, name, &t->text[2 + 2 * r], &t->role[r].after));
+        CHARL_TRY(read_piece(j, name, &t->text[2 + 2 * r], &t->role[r].after));
     }
-    CHARL_REQUIRE_CLEANUP(t->role[CHARL__CHAT_ASSISTANT].after[0], CHARL_ERR_CONFIG,
-                          "%s: assistant.after is missing: a model must learn where an answer ends; HINT "
-                          "\"assistant\": {\"before\": \"...\", \"after\": \"" CHARL__CHAT_END "\"}",
-                          path);
-cleanup:
-    charl__json_close(j);
-    return st;
+    CHARL_REQUIRE(t->role[CHARL__CHAT_ASSISTANT].after[0], CHARL_ERR_CONFIG,
+                  "%s: assistant.after is missing: a model must learn where an answer ends; HINT "
+                  "\"assistant\": {\"before\": \"...\", \"after\": \"" CHARL__CHAT_END "\"}",
+                  path);
+    return CHARL_OK;
 }
 
 charl_status charl__chat_template_find(const char *name, charl__chat_template *out)

@@ -26,6 +26,7 @@
 
 #include "base/clock.h"
 #include "base/env.h"
+#include "base/handles.h"
 #include "base/numeric/hash.h"
 #include "base/log.h"
 #include "base/text/text.h"
@@ -126,27 +127,24 @@ FILE *charl__cache_file_create(const char *path)
 
 charl_status charl__cache_open(char **out)
 {
-    charl_status st = CHARL_OK;
     const char *dir = charl__env(CHARL_ENV_CACHE_DIR);
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    charl__text path = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
 
     *out = NULL;
     if (dir) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s", dir));
+        CHARL_TRY(charl__text_printf(&path, "%s", dir));
     } else if (xdg && xdg[0] == '/') {
-        CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/charl", xdg));
+        CHARL_TRY(charl__text_printf(&path, "%s/charl", xdg));
     } else if (home && home[0] == '/') {
-        CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/.cache/charl", home));
+        CHARL_TRY(charl__text_printf(&path, "%s/.cache/charl", home));
     }
     if (path.data && make_dirs(path.data)) {
         *out = is_trusted(path.data) ? charl__text_steal(&path) : NULL;
     } else {
         charl__log(CHARL_LOG_INFO, "no kernel cache: cannot write to %s", path.data ? path.data : "a home directory");
     }
-cleanup:
-    charl__text_fini(&path);
-    return st;
+    return CHARL_OK;
 }
 
 void charl__cache_know_pocl(charl_device *dev)
@@ -241,24 +239,21 @@ void charl__cache_key(const charl_device *dev, const char *const source[3], cons
 
 static charl_status read_entry(FILE *f, unsigned char **out, size_t *bytes)
 {
-    charl_status st = CHARL_OK;
     header h;
-    unsigned char *data = NULL;
+    CHARL_SCOPED_FREE unsigned char *data = NULL;
 
     *out = NULL;
     if (fread(&h, sizeof h, 1, f) != 1 || memcmp(h.magic, magic, sizeof magic) != 0 || h.bytes == 0 ||
         h.bytes > largest) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__alloc((size_t)h.bytes, &data));
+    CHARL_TRY(charl__alloc((size_t)h.bytes, &data));
     if (fread(data, 1, (size_t)h.bytes, f) == (size_t)h.bytes && charl__crc32c(0, data, (size_t)h.bytes) == h.crc) {
         *bytes = (size_t)h.bytes;
         *out = data;
         data = NULL;
     }
-cleanup:
-    charl_free(data);
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__cache_has(const charl_device *dev, const char *key)
@@ -271,35 +266,28 @@ bool charl__cache_has(const charl_device *dev, const char *key)
 
 charl_status charl__cache_load(charl_device *dev, const char *key, const char *options, charl__driver_program **out)
 {
-    charl_status st = CHARL_OK;
-    charl__text path = {0};
-    unsigned char *data = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
+    CHARL_SCOPED_FREE unsigned char *data = NULL;
     size_t bytes = 0;
-    FILE *f = NULL;
+    CHARL_SCOPED(charl__file_left) FILE *f = NULL;
 
     *out = NULL;
     if (!dev->cache_dir || dev->pocl_keeps) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
+    CHARL_TRY(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
     f = charl__cache_file_open(charl__text_string(&path));
     if (!f) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(read_entry(f, &data, &bytes));
+    CHARL_TRY(read_entry(f, &data, &bytes));
     if (data) {
-        CHARL_TRY_CLEANUP(dev->driver->program_load(dev, data, bytes, options, out));
+        CHARL_TRY(dev->driver->program_load(dev, data, bytes, options, out));
     }
     if (!*out) {
         charl__log(CHARL_LOG_INFO, "ignoring a damaged kernel cache entry: %s", charl__text_string(&path));
     }
-cleanup:
-    if (f) {
-        fclose(f);
-    }
-    charl_free(data);
-    charl__text_fini(&path);
-    return st;
+    return CHARL_OK;
 }
 
 /* One file for all programs: a program is the byte at the offset that its key names. Locks of open files, as ranks may be threads of
@@ -359,29 +347,24 @@ static atomic_int n_stored; /* threads may store the same program at once */
 
 charl_status charl__cache_store(charl_device *dev, const char *key, charl__driver_program *program)
 {
-    charl_status st = CHARL_OK;
-    charl__text path = {0}, temporary = {0};
-    unsigned char *data = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text path = {0}, temporary = {0};
+    CHARL_SCOPED_FREE unsigned char *data = NULL;
     size_t bytes = 0;
 
     if (!dev->cache_dir || dev->pocl_keeps) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(dev->driver->program_binary(dev, program, &data, &bytes));
+    CHARL_TRY(dev->driver->program_binary(dev, program, &data, &bytes));
     if (!data || bytes > largest) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
-    CHARL_TRY_CLEANUP(charl__text_printf(&temporary, "%s/%s.%ld-%d.tmp", dev->cache_dir, key, (long)getpid(),
-                                         atomic_fetch_add(&n_stored, 1)));
+    CHARL_TRY(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
+    CHARL_TRY(charl__text_printf(&temporary, "%s/%s.%ld-%d.tmp", dev->cache_dir, key, (long)getpid(),
+                                 atomic_fetch_add(&n_stored, 1)));
     if (!write_entry(charl__text_string(&path), charl__text_string(&temporary), data, bytes)) {
         charl__log(CHARL_LOG_INFO, "cannot write the kernel cache entry %s", charl__text_string(&path));
     }
-cleanup:
-    charl_free(data);
-    charl__text_fini(&temporary);
-    charl__text_fini(&path);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_device_get_cache(char **out)

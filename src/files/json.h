@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/error.h"
 #include "base/text/text.h"
 
 typedef struct charl__json charl__json;
@@ -17,5 +18,8 @@ void charl__json_close(charl__json *j);
  *  reads back, yes or no, "a list" or "an object". *found: it is there and not null; else *out is empty. Errors: ERR_NOMEM. */
 charl_status charl__json_get(const charl__json *j, const char *name, size_t length, charl__text *out,
                              bool *found) CHARL_MUST_CHECK;
+
+/** For CHARL_SCOPED. */
+CHARL_SCOPED_POINTER(charl__json_left, charl__json, charl__json_close)
 
 #endif

@@ -224,22 +224,19 @@ static charl_status open_model(charl_generator *g, const charl_config *config)
 charl_status charl__generator_open(const charl_config *config, const char *checkpoint,
                                    const charl_generate_options *options, charl_generator **out)
 {
-    charl_status st = CHARL_OK;
-    charl_generator *g = NULL;
+    CHARL_SCOPED(charl__generator_left) charl_generator *g = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *g, &g));
+    CHARL_TRY(charl__alloc(sizeof *g, &g));
     charl__owner_init(&g->owner);
     g->o = *options;
     g->o.top_p = g->o.top_p != 0.0 ? g->o.top_p : 1.0;
     g->session = (charl__session){.infers = true, .warned = g->o.warned, .warned_ctx = g->o.warned_ctx};
-    CHARL_TRY_CLEANUP(charl__strdup(checkpoint, &g->checkpoint));
-    CHARL_TRY_CLEANUP(open_model(g, config));
+    CHARL_TRY(charl__strdup(checkpoint, &g->checkpoint));
+    CHARL_TRY(open_model(g, config));
     *out = g;
     g = NULL;
-cleanup:
-    charl_generator_close(g);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_logits(const charl_generator *g, const piece *p)
@@ -328,28 +325,24 @@ charl_status charl_generator_open(const charl_config *config, const char *checkp
     CHARL__OPTIONS(charl_generate_options, options);
     CHARL_GIVEN(checkpoint, out);
     const charl_generate_options none = {sizeof none, .prompt = NULL};
-    charl_status st = CHARL_OK;
-    charl_generator *g = NULL;
+    CHARL_SCOPED(charl__generator_left) charl_generator *g = NULL;
 
     *out = NULL;
     options = options ? options : &none;
-    CHARL_TRY_CLEANUP(charl__generator_open(config, checkpoint, options, &g));
-    CHARL_TRY_CLEANUP(charl__generator_build(g, options->batch > 0 ? options->batch : 1, 1, g->window));
+    CHARL_TRY(charl__generator_open(config, checkpoint, options, &g));
+    CHARL_TRY(charl__generator_build(g, options->batch > 0 ? options->batch : 1, 1, g->window));
     *out = g;
     g = NULL;
-cleanup:
-    charl_generator_close(g);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__generator_borrow(const charl__session *session, const charl_generate_options *options,
                                      charl_generator **out)
 {
-    charl_status st = CHARL_OK;
-    charl_generator *g = NULL;
+    CHARL_SCOPED(charl__generator_left) charl_generator *g = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *g, &g));
+    CHARL_TRY(charl__alloc(sizeof *g, &g));
     charl__owner_init(&g->owner);
     g->borrows = g->loaded = true;
     g->session = *session;
@@ -358,13 +351,11 @@ charl_status charl__generator_borrow(const charl__session *session, const charl_
     g->window = session->data.x_shape.dim[0];
     g->o = *options;
     g->o.no_cache = true;
-    CHARL_TRY_CLEANUP(measure_vocabulary(g));
-    CHARL_TRY_CLEANUP(charl__generator_build(g, 1, g->window, 0));
+    CHARL_TRY(measure_vocabulary(g));
+    CHARL_TRY(charl__generator_build(g, 1, g->window, 0));
     *out = g;
     g = NULL;
-cleanup:
-    charl_generator_close(g);
-    return st;
+    return CHARL_OK;
 }
 
 charl_generator_info charl_generator_get_info(const charl_generator *g)

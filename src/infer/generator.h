@@ -1,6 +1,7 @@
 #ifndef CHARL_INFER_GENERATOR_H
 #define CHARL_INFER_GENERATOR_H
 /** A generator in two steps, for callers whose sequences decide how large its graphs are. */
+#include "base/error.h"
 #include "charl/generate.h"
 #include "task/session.h"
 
@@ -19,5 +20,8 @@ charl_status charl__generator_borrow(const charl__session *session, const charl_
 
 /** Errors: ERR_DATA  there is no tokenizer. */
 charl_status charl__generator_need_tokenizer(const charl_generator *g) CHARL_MUST_CHECK;
+
+/** For CHARL_SCOPED. */
+CHARL_SCOPED_POINTER(charl__generator_left, charl_generator, charl_generator_close)
 
 #endif

@@ -33,6 +33,8 @@
 #include "task/task.h"
 #include "weights/weights_source.h"
 
+CHARL_SCOPED_POINTER(inference_left, charl_inference, charl_inference_close)
+
 enum { MAX_ROWS = 64, SIZES = 32, MESSAGE_BYTES = 2048 };
 
 /* A graph over `rows` rows. Tensors: views of those of the largest. */
@@ -104,19 +106,15 @@ static charl_status read_checkpoint(charl__session *m, const char *path)
 
 static charl_status read_safetensors(charl__session *m, const char *path, const char *text)
 {
-    charl_status st = CHARL_OK;
-    charl_safetensors *s = NULL;
+    CHARL_SCOPED(charl__safetensors_left) charl_safetensors *s = NULL;
 
-    CHARL_REQUIRE_CLEANUP(text, CHARL_ERR_CONFIG, "%s holds no configuration; HINT config_text says what the model is",
-                          path);
-    CHARL_TRY_CLEANUP(charl_safetensors_open(path, &s));
-    CHARL_REQUIRE_CLEANUP(charl_safetensors_get_schema(s), CHARL_ERR_CHECKPOINT,
-                          "%s does not say what its data look like", path);
-    CHARL_TRY_CLEANUP(charl__data_schema_copy(charl_safetensors_get_schema(s), &m->schema));
-    CHARL_TRY_CLEANUP(parse("config_text", text, &m->own_config));
-cleanup:
-    charl_safetensors_close(s);
-    return st;
+    CHARL_REQUIRE(text, CHARL_ERR_CONFIG, "%s holds no configuration; HINT config_text says what the model is", path);
+    CHARL_TRY(charl_safetensors_open(path, &s));
+    CHARL_REQUIRE(charl_safetensors_get_schema(s), CHARL_ERR_CHECKPOINT, "%s does not say what its data look like",
+                  path);
+    CHARL_TRY(charl__data_schema_copy(charl_safetensors_get_schema(s), &m->schema));
+    CHARL_TRY(parse("config_text", text, &m->own_config));
+    return CHARL_OK;
 }
 
 static charl_status create_tensor(const charl_inference *m, charl_dtype dtype, const charl_shape *shape,
@@ -316,30 +314,27 @@ static charl_status build_largest(charl_inference *m)
 charl_status charl__inference_create(charl__session *s, const char *path, int64_t max_rows,
                                      const charl_device_request *request, charl_inference **out)
 {
-    charl_status st = CHARL_OK;
-    charl_inference *m = NULL;
+    CHARL_SCOPED(inference_left) charl_inference *m = NULL;
 
     *out = NULL;
     charl__data_schema_get_info(s->schema, path, &s->data);
-    CHARL_REQUIRE_CLEANUP(s->data.kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
-                          "%s is a language model, which cannot be run on rows; HINT "
-                          "charl_generate",
-                          path);
-    CHARL_TRY_CLEANUP(charl__session_create_model(s));
-    CHARL_TRY_CLEANUP(charl__session_open_device(s, request));
-    CHARL_TRY_CLEANUP(create(&(charl_inference){.session = s,
-                                                .dev = s->dev,
-                                                .x_dtype = s->schema->x_dtype,
-                                                .x_shape = s->schema->x_shape,
-                                                .max_rows = max_rows,
-                                                .one_size = true},
-                             &m));
-    CHARL_TRY_CLEANUP(build_largest(m));
+    CHARL_REQUIRE(s->data.kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
+                  "%s is a language model, which cannot be run on rows; HINT "
+                  "charl_generate",
+                  path);
+    CHARL_TRY(charl__session_create_model(s));
+    CHARL_TRY(charl__session_open_device(s, request));
+    CHARL_TRY(create(&(charl_inference){.session = s,
+                                        .dev = s->dev,
+                                        .x_dtype = s->schema->x_dtype,
+                                        .x_shape = s->schema->x_shape,
+                                        .max_rows = max_rows,
+                                        .one_size = true},
+                     &m));
+    CHARL_TRY(build_largest(m));
     *out = m;
     m = NULL;
-cleanup:
-    charl_inference_close(m);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__inference_begin(charl_inference *m)
@@ -362,24 +357,21 @@ charl_status charl_inference_create(const charl_inference_model *model, const ch
     CHARL__OPTIONS(charl_inference_options, options);
     CHARL_GIVEN(model->device, model->build);
     const int64_t max_rows = options && options->max_rows != 0 ? options->max_rows : MAX_ROWS;
-    charl_status st = CHARL_OK;
-    charl_inference *m = NULL;
+    CHARL_SCOPED(inference_left) charl_inference *m = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(check_max_rows(max_rows));
-    CHARL_TRY_CLEANUP(create(&(charl_inference){.model = *model,
-                                                .dev = model->device,
-                                                .x_dtype = model->x_dtype,
-                                                .x_shape = model->x_shape,
-                                                .max_rows = max_rows},
-                             &m));
-    CHARL_TRY_CLEANUP(build_largest(m));
-    CHARL_TRY_CLEANUP(charl__inference_begin(m));
+    CHARL_TRY(check_max_rows(max_rows));
+    CHARL_TRY(create(&(charl_inference){.model = *model,
+                                        .dev = model->device,
+                                        .x_dtype = model->x_dtype,
+                                        .x_shape = model->x_shape,
+                                        .max_rows = max_rows},
+                     &m));
+    CHARL_TRY(build_largest(m));
+    CHARL_TRY(charl__inference_begin(m));
     *out = m;
     m = NULL;
-cleanup:
-    charl_inference_close(m);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_inference_open(const char *path, const charl_inference_options *options, charl_inference **out)
@@ -389,32 +381,28 @@ charl_status charl_inference_open(const char *path, const charl_inference_option
     const charl_inference_options o =
         options ? *options : (charl_inference_options){sizeof(charl_inference_options), .max_rows = 0};
     const charl_device_request request = {sizeof request, .select = o.device, .local_size = 1, .share = true};
-    charl_status st = CHARL_OK;
-    charl__session s = {.infers = true};
-    charl_inference *m = NULL;
+    CHARL_SCOPED(charl__session_fini) charl__session s = {.infers = true};
+    CHARL_SCOPED(inference_left) charl_inference *m = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(check_max_rows(o.max_rows));
+    CHARL_TRY(check_max_rows(o.max_rows));
     if (charl__is_safetensors(path)) {
-        CHARL_TRY_CLEANUP(read_safetensors(&s, path, o.config_text));
+        CHARL_TRY(read_safetensors(&s, path, o.config_text));
     } else {
-        CHARL_TRY_CLEANUP(read_checkpoint(&s, path));
+        CHARL_TRY(read_checkpoint(&s, path));
     }
     s.config = s.own_config;
-    CHARL_TRY_CLEANUP(charl__inference_create(&s, path, o.max_rows ? o.max_rows : MAX_ROWS, &request, &m));
-    CHARL_TRY_CLEANUP(charl_params_load(
-        s.params, path, &(charl_params_load_options){sizeof(charl_params_load_options), .ema = o.ema}, NULL));
-    CHARL_TRY_CLEANUP(charl__inference_begin(m));
+    CHARL_TRY(charl__inference_create(&s, path, o.max_rows ? o.max_rows : MAX_ROWS, &request, &m));
+    CHARL_TRY(charl_params_load(s.params, path,
+                                &(charl_params_load_options){sizeof(charl_params_load_options), .ema = o.ema}, NULL));
+    CHARL_TRY(charl__inference_begin(m));
     m->own = s;
     m->session = &m->own;
     m->one_size = false;
     s = (charl__session){0};
     *out = m;
     m = NULL;
-cleanup:
-    charl_inference_close(m);
-    charl__session_fini(&s);
-    return st;
+    return CHARL_OK;
 }
 
 void charl_inference_close(charl_inference *m)

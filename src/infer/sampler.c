@@ -84,21 +84,18 @@ static charl_status draw(const charl__sampler *s, charl_generator *g, void (*pro
 
 charl_status charl__sampler_run(charl__sampler *s, void (*progress)(void *context), void *context, const char **text)
 {
-    charl_status st = CHARL_OK;
-    charl_generator *g = NULL;
+    CHARL_SCOPED(charl__generator_left) charl_generator *g = NULL;
     const int32_t *tokens;
     int64_t n;
     size_t bytes;
 
     charl_free(s->text);
     s->text = NULL;
-    CHARL_TRY_CLEANUP(charl__generator_borrow(s->session, &s->options, &g));
-    CHARL_TRY_CLEANUP(draw(s, g, progress, context));
+    CHARL_TRY(charl__generator_borrow(s->session, &s->options, &g));
+    CHARL_TRY(draw(s, g, progress, context));
     tokens = charl_generator_get_tokens(g, 0, &n);
-    CHARL_TRY_CLEANUP(charl_tokenizer_decode(s->session->schema->tokenizer, tokens, n, &s->text, &bytes));
+    CHARL_TRY(charl_tokenizer_decode(s->session->schema->tokenizer, tokens, n, &s->text, &bytes));
     charl__utf8_make_visible(s->text);
     *text = s->text;
-cleanup:
-    charl_generator_close(g);
-    return st;
+    return CHARL_OK;
 }

@@ -66,16 +66,13 @@ charl_status charl__session_read_config(charl__session *s, const charl_config_ov
 /* charl writes the schema into safetensors files too; others do not. */
 static charl_status read_safetensors(charl__session *s)
 {
-    charl_status st = CHARL_OK;
-    charl_safetensors *file = NULL;
+    CHARL_SCOPED(charl__safetensors_left) charl_safetensors *file = NULL;
 
-    CHARL_TRY_CLEANUP(charl_safetensors_open(s->origin, &file));
+    CHARL_TRY(charl_safetensors_open(s->origin, &file));
     if (charl_safetensors_get_schema(file)) {
-        CHARL_TRY_CLEANUP(charl__task_schema_continue(s->config, charl_safetensors_get_schema(file), &s->schema));
+        CHARL_TRY(charl__task_schema_continue(s->config, charl_safetensors_get_schema(file), &s->schema));
     }
-cleanup:
-    charl_safetensors_close(file);
-    return st;
+    return CHARL_OK;
 }
 
 /* A configuration of another version of charl is not understood, and says nothing. */

@@ -37,24 +37,20 @@ uint32_t *charl__steps_carried(const charl_steps *s)
 
 charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t bytes, charl_steps **out)
 {
-    charl_status st = CHARL_OK;
     const charl_shape shape = {1, {CHARL_STEP_WORDS}};
-    charl_steps *s = NULL;
+    CHARL_SCOPED(charl__steps_left) charl_steps *s = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof(charl__step_params) + (size_t)bytes, &s->next));
-    CHARL_TRY_CLEANUP(charl__ring_create(dev, sizeof(charl__step_params) + (size_t)bytes, depth, &s->ring));
+    CHARL_TRY(charl__alloc(sizeof *s, &s));
+    CHARL_TRY(charl__alloc(sizeof(charl__step_params) + (size_t)bytes, &s->next));
+    CHARL_TRY(charl__ring_create(dev, sizeof(charl__step_params) + (size_t)bytes, depth, &s->ring));
     s->room = bytes;
-    CHARL_TRY_CLEANUP(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_U32, &shape, 0, &s->tensor));
-    CHARL_TRY_CLEANUP(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_F32, &(charl_shape){0, {0}},
-                                         (int64_t)(offsetof(charl__step_params, loss_seed) / sizeof(float)),
-                                         &s->loss_seed));
+    CHARL_TRY(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_U32, &shape, 0, &s->tensor));
+    CHARL_TRY(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_F32, &(charl_shape){0, {0}},
+                                 (int64_t)(offsetof(charl__step_params, loss_seed) / sizeof(float)), &s->loss_seed));
     *out = s;
     s = NULL;
-cleanup:
-    charl__steps_destroy(s);
-    return st;
+    return CHARL_OK;
 }
 
 void charl__steps_destroy(charl_steps *s)
@@ -154,23 +150,20 @@ charl_status charl_steps_create(charl_device *dev, const charl_steps_options *op
     CHARL__OPTIONS(charl_steps_options, options);
     enum { DEPTH = 4 };
     const charl_steps_options o = options ? *options : (charl_steps_options){sizeof(charl_steps_options), .seed = 0};
-    charl_status st = CHARL_OK;
-    charl_steps *s = NULL;
+    CHARL_SCOPED(charl__steps_left) charl_steps *s = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(o.loss_scale == 0.0F ? !o.dynamic : is_power_of_two(o.loss_scale), CHARL_ERR_INVALID,
-                          "loss_scale is %g; it is a power of two from 1 on, also the first of a dynamic one",
-                          (double)o.loss_scale);
-    CHARL_TRY_CLEANUP(charl__steps_create(dev, DEPTH, &s));
+    CHARL_REQUIRE(o.loss_scale == 0.0F ? !o.dynamic : is_power_of_two(o.loss_scale), CHARL_ERR_INVALID,
+                  "loss_scale is %g; it is a power of two from 1 on, also the first of a dynamic one",
+                  (double)o.loss_scale);
+    CHARL_TRY(charl__steps_create(dev, DEPTH, &s));
     s->seed = o.seed;
     if (o.loss_scale > 0.0F) {
-        CHARL_TRY_CLEANUP(charl__steps_use_scale(s, o.loss_scale, o.dynamic));
+        CHARL_TRY(charl__steps_use_scale(s, o.loss_scale, o.dynamic));
     }
     *out = s;
     s = NULL;
-cleanup:
-    charl__steps_destroy(s);
-    return st;
+    return CHARL_OK;
 }
 
 void charl_steps_destroy(charl_steps *s)

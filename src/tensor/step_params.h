@@ -7,6 +7,7 @@
  */
 #include <stdint.h>
 
+#include "base/error.h"
 #include "charl/steps.h"
 #include "tensor/tensor.h"
 
@@ -62,5 +63,8 @@ void charl__steps_watch_loss(charl_steps *s, charl_tensor *loss);
 charl_tensor *charl__steps_loss(const charl_steps *s);
 /** u32 [CHARL_STEP_WORDS], borrowed. */
 charl_tensor *charl__steps_tensor(const charl_steps *s);
+
+/** For CHARL_SCOPED. */
+CHARL_SCOPED_POINTER(charl__steps_left, charl_steps, charl__steps_destroy)
 
 #endif

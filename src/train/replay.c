@@ -323,16 +323,15 @@ cleanup:
 /* The state after the step, compared with what the run has of it. */
 static charl_status add_state(replay *r, charl_replay_row *row)
 {
-    charl_status st = CHARL_OK;
-    charl__state s = {.keeps = true};
-    char *path = NULL;
+    CHARL_SCOPED(charl__state_fini) charl__state s = {.keeps = true};
+    CHARL_SCOPED_FREE char *path = NULL;
     bool is_saved;
 
-    CHARL_TRY_CLEANUP(charl__run_path(r->run, row->step, &path));
+    CHARL_TRY(charl__run_path(r->run, row->step, &path));
     is_saved = access(path, F_OK) == 0;
-    CHARL_TRY_CLEANUP(charl__snapshot_take(&r->trainer.replica, !is_saved && !r->options->tensors, &s));
+    CHARL_TRY(charl__snapshot_take(&r->trainer.replica, !is_saved && !r->options->tensors, &s));
     if (is_saved) {
-        CHARL_TRY_CLEANUP(compare(r, path, &s, row));
+        CHARL_TRY(compare(r, path, &s, row));
     }
     row->weights = r->weights;
     row->n_weights = describe_weights(r, &s, row->hash); /* with names of the snapshot */
@@ -340,18 +339,15 @@ static charl_status add_state(replay *r, charl_replay_row *row)
         if (charl__leaves_base(r->config)) {
             charl__state_leave_base(&s);
         }
-        CHARL_TRY_CLEANUP(charl__lock_tensors(s.tensor, s.n, r->tensors));
+        CHARL_TRY(charl__lock_tensors(s.tensor, s.n, r->tensors));
     }
     if (r->options->checksums) {
-        CHARL_TRY_CLEANUP(charl__checksums_row(&r->checksums, row));
+        CHARL_TRY(charl__checksums_row(&r->checksums, row));
     }
     if (r->options->replayed) {
-        CHARL_TRY_CLEANUP(r->options->replayed(r->options->ctx, row));
+        CHARL_TRY(r->options->replayed(r->options->ctx, row));
     }
-cleanup:
-    charl__state_fini(&s);
-    charl_free(path);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status report(replay *r, bool skipped)

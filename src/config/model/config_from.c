@@ -134,21 +134,15 @@ static charl_status read_settings(const reader *r, const char *type)
 charl_status charl__config_read_model(const char *path, charl__config_setting take, void *ctx)
 {
     static const char key[] = "model_type";
-    charl_status st = CHARL_OK;
-    charl__text label = {0}, type = {0};
-    charl__json *root = NULL;
+    CHARL_SCOPED(charl__text_fini) charl__text label = {0}, type = {0};
+    CHARL_SCOPED(charl__json_left) charl__json *root = NULL;
     bool found;
 
-    CHARL_TRY_CLEANUP(
-        charl__kind_expect(path, CHARL__KIND_MODEL | CHARL__KIND_FOLDER, "a published model", CHARL_ERR_CONFIG));
-    CHARL_TRY_CLEANUP(charl__text_printf(&label, charl__ends_in(path, ".json") ? "%s" : "%s/config.json", path));
-    CHARL_TRY_CLEANUP(charl__json_open(charl__text_string(&label), &root));
-    CHARL_TRY_CLEANUP(charl__json_get(root, key, strlen(key), &type, &found));
-    CHARL_REQUIRE_CLEANUP(found, CHARL_ERR_CONFIG, "%s: %s is missing", charl__text_string(&label), key);
-    CHARL_TRY_CLEANUP(read_settings(&(reader){charl__text_string(&label), root, take, ctx}, charl__text_string(&type)));
-cleanup:
-    charl__json_close(root);
-    charl__text_fini(&label);
-    charl__text_fini(&type);
-    return st;
+    CHARL_TRY(charl__kind_expect(path, CHARL__KIND_MODEL | CHARL__KIND_FOLDER, "a published model", CHARL_ERR_CONFIG));
+    CHARL_TRY(charl__text_printf(&label, charl__ends_in(path, ".json") ? "%s" : "%s/config.json", path));
+    CHARL_TRY(charl__json_open(charl__text_string(&label), &root));
+    CHARL_TRY(charl__json_get(root, key, strlen(key), &type, &found));
+    CHARL_REQUIRE(found, CHARL_ERR_CONFIG, "%s: %s is missing", charl__text_string(&label), key);
+    CHARL_TRY(read_settings(&(reader){charl__text_string(&label), root, take, ctx}, charl__text_string(&type)));
+    return CHARL_OK;
 }

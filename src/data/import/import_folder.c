@@ -112,17 +112,13 @@ static charl_status read_list(collection *c, charl__csv *csv)
 
 static charl_status collect_list(collection *c, const char *path)
 {
-    charl_status st = CHARL_OK;
-    charl__source *source = NULL;
-    charl__csv *csv = NULL;
+    CHARL_SCOPED(charl__source_left) charl__source *source = NULL;
+    CHARL_SCOPED(charl__csv_left) charl__csv *csv = NULL;
 
-    CHARL_TRY_CLEANUP(charl__source_open(path, &source));
-    CHARL_TRY_CLEANUP(charl__csv_create(source, ',', &csv));
-    CHARL_TRY_CLEANUP(read_list(c, csv));
-cleanup:
-    charl__csv_destroy(csv);
-    charl__source_close(source);
-    return st;
+    CHARL_TRY(charl__source_open(path, &source));
+    CHARL_TRY(charl__csv_create(source, ',', &csv));
+    CHARL_TRY(read_list(c, csv));
+    return CHARL_OK;
 }
 
 /* A class: the images of a folder. */

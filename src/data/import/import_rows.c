@@ -46,35 +46,30 @@ charl_status charl__import_pass(const charl__rows_options *source, const charl_i
                                                      int64_t n),
                                 void *ctx, charl__import_count *count)
 {
-    charl_status st = CHARL_OK;
     const charl_data_schema *s = source->schema;
     const int64_t row = charl_shape_count(&s->x_shape) * (int64_t)charl_dtype_size(s->x_dtype),
                   targets = charl_shape_count(&s->y_shape) * (int64_t)charl_dtype_size(s->y_dtype),
                   fast = FAST_BYTES / (row + targets), most = MOST_BYTES / (row + targets);
     const int64_t block = fast > DECODED ? fast : most > DECODED ? DECODED : most > 0 ? most : 1;
-    charl__rows *rows = NULL;
-    char *x = NULL, *y = NULL;
+    CHARL_SCOPED(charl__rows_left) charl__rows *rows = NULL;
+    CHARL_SCOPED_FREE char *x = NULL, *y = NULL;
     int64_t got;
 
     *count = (charl__import_count){0};
-    CHARL_TRY_CLEANUP(charl__alloc_array(block, (size_t)row, &x));
-    CHARL_TRY_CLEANUP(charl__alloc_array(block, (size_t)targets, &y));
-    CHARL_TRY_CLEANUP(charl__rows_open(source, &rows));
+    CHARL_TRY(charl__alloc_array(block, (size_t)row, &x));
+    CHARL_TRY(charl__alloc_array(block, (size_t)targets, &y));
+    CHARL_TRY(charl__rows_open(source, &rows));
     for (;; count->rows += got) {
-        CHARL_TRY_CLEANUP(charl__rows_next(rows, block, x, y, &got));
+        CHARL_TRY(charl__rows_next(rows, block, x, y, &got));
         if (got == 0) {
             break;
         }
-        CHARL_TRY_CLEANUP(take ? take(ctx, rows, x, rows->has_targets ? y : NULL, got) : CHARL_OK);
+        CHARL_TRY(take ? take(ctx, rows, x, rows->has_targets ? y : NULL, got) : CHARL_OK);
     }
     pass_notes(rows, opt);
     count->skipped = rows->skipped;
     snprintf(count->first, sizeof count->first, "%s", charl__text_string(&rows->first_skipped));
-cleanup:
-    charl__rows_close(rows);
-    charl_free(x);
-    charl_free(y);
-    return st;
+    return CHARL_OK;
 }
 
 /* An import that is being written. */

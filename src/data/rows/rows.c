@@ -87,32 +87,29 @@ int32_t charl__rows_class(const charl__rows *r, const char *text)
 
 charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out)
 {
-    charl_status st = CHARL_OK;
-    charl__rows *r = NULL;
+    CHARL_SCOPED(charl__rows_left) charl__rows *r = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *r, &r));
+    CHARL_TRY(charl__alloc(sizeof *r, &r));
     r->o = *o;
     r->s = o->schema;
     r->path = o->paths[0];
     r->rows = -1;
-    CHARL_REQUIRE_CLEANUP(r->s->kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
-                          "%s is a language model, which charl predict does not support; HINT charl "
-                          "eval measures it, charl generate continues a text",
-                          o->model);
+    CHARL_REQUIRE(r->s->kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
+                  "%s is a language model, which charl predict does not support; HINT charl "
+                  "eval measures it, charl generate continues a text",
+                  o->model);
     if (o->places) {
         r->kind = &charl__rows_csv;
     } else {
-        CHARL_TRY_CLEANUP(find_kinds(r));
+        CHARL_TRY(find_kinds(r));
     }
     r->subject = charl__base_name(r->path);
-    CHARL_TRY_CLEANUP(list_classes(r));
-    CHARL_TRY_CLEANUP(r->kind->open(r));
+    CHARL_TRY(list_classes(r));
+    CHARL_TRY(r->kind->open(r));
     *out = r;
     r = NULL;
-cleanup:
-    charl__rows_close(r);
-    return st;
+    return CHARL_OK;
 }
 
 void charl__rows_close(charl__rows *r)

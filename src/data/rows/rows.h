@@ -10,6 +10,7 @@
  *  y. Columns, classes and targets are found by name; what cannot be is refused, or taken by
  *  position with a note. Memory does not grow with the rows. Everything belongs to one thread.
  */
+#include "base/error.h"
 #include "base/text/text.h"
 #include "charl/data_schema.h"
 #include "charl/image.h"
@@ -99,5 +100,8 @@ charl_status charl__rows_count(charl__rows *r, int64_t *n) CHARL_MUST_CHECK;
  *  or NULL. warnings: what may make answers wrong; else what was only left out. The caller's, free
  *  with charl_free. */
 char *charl__rows_take_notes(charl__rows *r, bool warnings);
+
+/** For CHARL_SCOPED. */
+CHARL_SCOPED_POINTER(charl__rows_left, charl__rows, charl__rows_close)
 
 #endif

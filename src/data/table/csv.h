@@ -3,6 +3,7 @@
 /** Records of a CSV file as RFC 4180 describes them: quoted fields may hold separators, line ends
  *  and doubled quotes; lines end in LF or CRLF; empty lines are skipped. Blanks around unquoted
  *  fields are dropped. Where the separator is a blank, fields are separated by runs of blanks and tabs. */
+#include "base/error.h"
 #include "data/import/import_source.h"
 
 typedef struct charl__csv charl__csv;
@@ -25,5 +26,8 @@ charl_status charl__csv_next(charl__csv *c, int *n_fields) CHARL_MUST_CHECK;
 const char *charl__csv_field(const charl__csv *c, int i);
 /** Line on which the record begins, from 1. */
 int64_t charl__csv_line(const charl__csv *c);
+
+/** For CHARL_SCOPED. */
+CHARL_SCOPED_POINTER(charl__csv_left, charl__csv, charl__csv_destroy)
 
 #endif

@@ -46,15 +46,14 @@ static charl_status begin(charl__source *source, char separator, int64_t skip, c
 static charl_status divide(charl__source *source, char separator, int64_t skip, division *d)
 {
     enum { RECORDS = 20 };
-    charl_status st = CHARL_OK;
-    charl__csv *csv = NULL;
+    CHARL_SCOPED(charl__csv_left) charl__csv *csv = NULL;
     int n = 0;
     int64_t all = 0, numbers = 0;
 
     *d = (division){0};
-    CHARL_TRY_CLEANUP(begin(source, separator, skip, &csv));
+    CHARL_TRY(begin(source, separator, skip, &csv));
     for (int i = 0; i < RECORDS; i++) {
-        CHARL_TRY_CLEANUP(charl__csv_next(csv, &n));
+        CHARL_TRY(charl__csv_next(csv, &n));
         if (n == 0) {
             break;
         }
@@ -74,9 +73,7 @@ static charl_status divide(charl__source *source, char separator, int64_t skip, 
         }
     }
     d->numbers = all > 0 ? (int)(100 * numbers / all) : 0;
-cleanup:
-    charl__csv_destroy(csv);
-    return st;
+    return CHARL_OK;
 }
 
 /* The first of the best; a comma where no separator divides the first line. Quotes that do not close are told by the reading itself. */
@@ -132,40 +129,37 @@ static charl_status count_fields(charl__source *source, char separator, int64_t 
 /* What stands before the table. The last line that begins with # is a header where it has as many fields as the next. */
 static charl_status skip_preamble(charl__table *t, int64_t skip)
 {
-    charl_status st = CHARL_OK;
-    charl__csv *csv = NULL;
+    CHARL_SCOPED(charl__csv_left) charl__csv *csv = NULL;
     char head[16], own = t->separator, named = 0;
     int fields[2] = {0, 0};
     bool more = true;
 
-    CHARL_TRY_CLEANUP(begin(t->source, ',', 0, &csv));
+    CHARL_TRY(begin(t->source, ',', 0, &csv));
     while (t->skipped < skip && more) {
-        CHARL_TRY_CLEANUP(charl__csv_skip_line(csv, head, sizeof head, &more));
+        CHARL_TRY(charl__csv_skip_line(csv, head, sizeof head, &more));
         t->skipped += more;
     }
-    CHARL_REQUIRE_CLEANUP(t->skipped == skip, CHARL_ERR_CONFIG, "%s: --skip %lld: the file has only %lld lines",
-                          charl__source_path(t->source), (long long)skip, (long long)t->skipped);
-    CHARL_TRY_CLEANUP(charl__csv_skip_line(csv, head, sizeof head, &more));
+    CHARL_REQUIRE(t->skipped == skip, CHARL_ERR_CONFIG, "%s: --skip %lld: the file has only %lld lines",
+                  charl__source_path(t->source), (long long)skip, (long long)t->skipped);
+    CHARL_TRY(charl__csv_skip_line(csv, head, sizeof head, &more));
     if (is_separator_line(head, &named)) {
         t->skipped++;
         t->separator = own ? own : named;
-        CHARL_TRY_CLEANUP(charl__csv_skip_line(csv, head, sizeof head, &more));
+        CHARL_TRY(charl__csv_skip_line(csv, head, sizeof head, &more));
     }
     for (; more && head[0] == '#'; t->comments++) {
-        CHARL_TRY_CLEANUP(charl__csv_skip_line(csv, head, sizeof head, &more));
+        CHARL_TRY(charl__csv_skip_line(csv, head, sizeof head, &more));
     }
     t->comments = more ? t->comments : 0;
     if (!t->separator) {
-        CHARL_TRY_CLEANUP(find_separator(t->source, t->skipped + t->comments, &t->separator));
+        CHARL_TRY(find_separator(t->source, t->skipped + t->comments, &t->separator));
     }
     for (int i = 0; t->comments > 0 && i < 2; i++) {
-        CHARL_TRY_CLEANUP(count_fields(t->source, t->separator, t->skipped + t->comments - i, &fields[i]));
+        CHARL_TRY(count_fields(t->source, t->separator, t->skipped + t->comments - i, &fields[i]));
     }
     t->comments -= t->comments > 0 && fields[0] > 1 && fields[0] == fields[1];
     t->skipped += t->comments;
-cleanup:
-    charl__csv_destroy(csv);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status find_row_names(charl__table *t)

@@ -239,25 +239,21 @@ charl_status charl__trace_gather(charl_comm *comm, const charl__text *mine, cons
                                  charl_status *written)
 {
     static const char head[] = "{\"traceEvents\":[\n";
-    charl_status st = CHARL_OK;
     const bool writes = charl_comm_rank(comm) == 0;
-    charl__commit c = {.fd = -1};
-    char *piece = NULL;
+    CHARL_SCOPED(charl__commit_fini) charl__commit c = {.fd = -1};
+    CHARL_SCOPED_FREE char *piece = NULL;
 
     *written = CHARL_OK;
-    CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl__alloc(PIECE, &piece)));
+    CHARL_TRY(charl_comm_agree(comm, charl__alloc(PIECE, &piece)));
     if (writes) {
         *written = charl__commit_begin(path, &c);
         *written = *written == CHARL_OK ? charl__commit_write(&c, head, sizeof head - 1) : *written;
     }
     for (int r = 0; r < charl_comm_size(comm); r++) {
-        CHARL_TRY_CLEANUP(pass(comm, r, mine, piece, &c, written));
+        CHARL_TRY(pass(comm, r, mine, piece, &c, written));
     }
     if (writes && *written == CHARL_OK) {
         *written = end_file(&c, other);
     }
-cleanup:
-    charl__commit_fini(&c);
-    charl_free(piece);
-    return st;
+    return CHARL_OK;
 }
