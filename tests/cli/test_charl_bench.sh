@@ -118,7 +118,7 @@ expect 2 'shape 5x0x7: must be MxNxK' gemm -s 5x0x7
 expect 2 'shape 9999999999: must be BYTES' copy -s 9999999999
 expect 2 'dtype f64: must be f32, tf32, bf16 or f16' gemm --dtype f64
 expect 2 'shape 1: too many shapes' launch $(yes -- '-s 1' | head -n 33)
-expect 2 'device.select' gemm --device nonsense
+expect 2 'device "nonsense" is not understood' gemm --device nonsense
 hint 'charl devices'
 expect 2 'device: two devices are compared, not 3' break-even -d 0 -d 1 -d 2
 expect 2 'device: cpu cannot be compared with itself' break-even -d cpu -d cpu
