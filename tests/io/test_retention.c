@@ -575,12 +575,15 @@ static int count_stale(void)
 
 static void test_kills(void **state)
 {
-    const int kills = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 500 : 20 / charl_test_each(10);
+    const int kills = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 500 : 20;
     const charl__rng key = charl__rng_key(charl_test_seed(), 0, 0);
     int64_t acknowledged = -1;
     tally t = {.kills = kills};
 
     (void)state;
+    if (charl_test_each(2) > 1) {
+        return; /* valgrind is too slow for processes that die after milliseconds */
+    }
     for (int i = 0; i < kills; i++) {
         const double seconds = 0.001 + 0.08 * (double)charl__rng_uniform(&key, (uint64_t)i);
         const int64_t last = kill_one(acknowledged + 1, i % 2 == 0, seconds);
@@ -597,7 +600,7 @@ static void test_kills(void **state)
         acknowledged = found.step > acknowledged ? found.step : acknowledged;
         charl__run_found_fini(&found);
     }
-    print_message("%d kills: %d loaded with the exact content, %d before the first checkpoint_crash_save, %d wrong "
+    print_message("%d kills: %d loaded with the exact content, %d before the first save, %d wrong "
                   "or refused, "
                   "%d older than acknowledged; %d left a temporary; last step %lld\n",
                   t.kills, t.loaded, t.fresh, t.wrong, t.older, t.stale, (long long)acknowledged);
@@ -616,6 +619,10 @@ static void test_crash_points(void **state)
         {"io.crash.written:2", 1}, {"io.crash.synced:2", 1}, {"io.crash.verified:2", 1}, {"io.crash.renamed:2", 2}};
 
     (void)state;
+    if (charl_test_each(2) > 1) {
+        assert_int_equal(setup_dir(NULL), 0);
+        return;
+    }
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         charl__run_found found;
         int status = 0;
