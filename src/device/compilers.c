@@ -207,7 +207,26 @@ typedef union control {
     char bytes[CMSG_SPACE(sizeof(int))];
 } control;
 
-/* False: the socket is full. */
+static void settle(charl__compilers *c, int ticket)
+{
+    if (ticket >= 0 && ticket < c->n_programs && c->state[ticket] != OVER) {
+        c->state[ticket] = OVER;
+        c->n_over++;
+    }
+}
+
+/* Whether a job that was sent is not over. */
+static bool awaits(const charl__compilers *c)
+{
+    for (int ticket = 0; ticket < c->n_sent; ticket++) {
+        if (c->state[ticket] != OVER) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* False: the socket is full, and will have room when a job is over. */
 static bool post(charl_device *dev, charl__compilers *c, int ticket)
 {
     const int fd = pack(dev, c->program[ticket], ticket);
@@ -218,27 +237,39 @@ static bool post(charl_device *dev, charl__compilers *c, int ticket)
     bool sent;
 
     if (fd < 0) {
-        c->state[ticket] = OVER;
-        c->n_over++;
+        settle(c, ticket);
         return true;
     }
     memcpy(CMSG_DATA(&room.header), &fd, sizeof fd);
     sent = sendmsg(c->ours, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
     close(fd);
-    return sent;
+    if (sent || awaits(c)) {
+        return sent;
+    }
+    settle(c, ticket); /* descriptors cannot be sent here */
+    return true;
 }
 
-static void settle(charl__compilers *c, int ticket)
+/* A helper that dies may have taken a job and not said so. What no other helper has begun is over: the parent compiles it, or waits for the lock
+ * of a helper that does. */
+static void settle_lost(charl__compilers *c)
 {
-    if (ticket >= 0 && ticket < c->n_programs && c->state[ticket] != OVER) {
-        c->state[ticket] = OVER;
-        c->n_over++;
+    for (int ticket = 0; ticket < c->n_sent; ticket++) {
+        bool is_begun = false;
+
+        for (int i = 0; i < c->n; i++) {
+            is_begun = is_begun || c->works_on[i] == ticket;
+        }
+        if (!is_begun) {
+            settle(c, ticket);
+        }
     }
 }
 
 /* What helpers have said, and those that have died. */
 static void hear(charl__compilers *c)
 {
+    const int n = c->n;
     reply r;
 
     while (recv(c->ours, &r, sizeof r, MSG_DONTWAIT) == (ssize_t)sizeof r) {
@@ -252,13 +283,18 @@ static void hear(charl__compilers *c)
         }
     }
     for (int i = 0; i < c->n; i++) {
-        if (waitpid(c->helper[i], NULL, WNOHANG) != 0) {
+        int how = SIGKILL;
+
+        if (waitpid(c->helper[i], &how, WNOHANG) != 0) {
             charl__log(CHARL_LOG_INFO, "process %ld, which compiled kernels, has ended", (long)c->helper[i]);
-            settle(c, c->works_on[i]);
+            c->most = WIFEXITED(how) ? 0 : c->most; /* it cannot open the device: so would others */
             c->n--;
             c->helper[i] = c->helper[c->n];
             c->works_on[i--] = c->works_on[c->n];
         }
+    }
+    if (c->n < n) {
+        settle_lost(c);
     }
 }
 
@@ -389,6 +425,14 @@ static void close_others(void)
     }
 }
 
+/* Whether the parent is alive: jobs of one that has died may still be in the socket. */
+static bool has_parent(void)
+{
+    struct pollfd parent = {.fd = SOCKET};
+
+    return poll(&parent, 1, 0) == 0;
+}
+
 /* The memory of the next job, *bytes of it; NULL: there will be none. */
 static char *receive(size_t *bytes)
 {
@@ -451,15 +495,18 @@ int charl__compiler_main(void)
 
     close_others();
     charl__fault_load();
-    while ((map = receive(&bytes)) != NULL) {
+    while ((map = receive(&bytes)) != NULL && has_parent()) {
         const job *j = (const job *)(void *)map;
 
-        answer(j, false);
         if (charl__fault("compiler.kill")) {
             raise(SIGKILL);
         }
-        if (charl__fault("compiler.fail") || compile(&dev, j) != CHARL_OK) {
+        answer(j, false);
+        if (!charl__fault("compiler.fail") && compile(&dev, j) != CHARL_OK) {
             charl_error_clear(); /* the parent compiles it, and says why not */
+            if (!dev) {
+                return 1;
+            }
         }
         answer(j, true);
         munmap(map, bytes);

@@ -63,6 +63,15 @@ done
 checks=$((checks + 1))
 grep -q 'which compiled kernels, has ended$' "$T/log" || fail "nobody says that a helper was killed"
 
+# Some are killed with a job that they have taken, others live: nobody waits for the lost jobs. The training ends with 2, since it does not pass
+# the point of the fault itself.
+CHARL_FAULT="compiler.kill:$((n / 4))" expect 2 "some helpers killed" train some
+checks=$((checks + 3))
+grep -q 'which compiled kernels, has ended$' "$T/log" || fail "no helper was killed with its job $((n / 4))"
+[ "$(losses_of)" = "$want" ] || fail "other losses where some helpers are killed"
+[ "$(programs some)" -eq "$n" ] || fail "$(programs some) programs where some helpers are killed, $n without"
+gone "some helpers killed"
+
 # A kernel that does not build: the error is that of the training, with the compiler's log.
 cp -r "$root/kernels" broken
 echo 'this is no kernel' >>broken/reduce/reduce_slices.cl
@@ -83,7 +92,7 @@ checks=$((checks + 1))
 [ "$(programs shared)" -eq "$n" ] || fail "$(programs shared) programs of two trainings, $n of one"
 [ "$(losses_of)" = "$want" ] || fail "other losses beside another training"
 
-# Killed while helpers compile: they end, and the cache can be used.
+# Killed while helpers compile: they end with the job that they are at, and the cache can be used.
 train killed >"$T/log" 2>&1 &
 turns=0
 while [ -z "$(helpers)" ] && [ $turns -lt 6000 ]; do
@@ -91,8 +100,16 @@ while [ -z "$(helpers)" ] && [ $turns -lt 6000 ]; do
     turns=$((turns + 1))
 done
 parent=$(sed -n 's/^PPid:[^0-9]*//p' "/proc/$(helpers | head -n 1)/status")
+for _ in 1 2; do # helpers that are started after the first look, too
+    # shellcheck disable=SC2046
+    kill -STOP $(helpers) 2>/dev/null
+    sleep 2
+done
 kill -9 "$parent"
 wait
+before=$(programs killed)
+# shellcheck disable=SC2046
+kill -CONT $(helpers) 2>/dev/null
 turns=0
 for pid in $(helpers); do
     while grep -q charl-compile "/proc/$pid/comm" 2>/dev/null && [ $turns -lt 6000 ]; do
@@ -101,6 +118,8 @@ for pid in $(helpers); do
     done
 done
 gone "the training killed"
+checks=$((checks + 1))
+[ "$(programs killed)" -le $((before + CHARL_COMPILERS)) ] || fail "helpers compiled $(($(programs killed) - before)) programs for nobody"
 cache=killed expect 0 "after a training that was killed" train after
 checks=$((checks + 1))
 [ "$(losses_of)" = "$want" ] || fail "other losses after a training that was killed"
