@@ -221,7 +221,7 @@ check "a failure leaves no file" sh -c '! ls | grep -e "^no\." -e tmp'
 "$bin/../../tests/cli/make_checkpoint" --version-1 $model v1.h5 || failures=$((failures + 1))
 expect 5 'v1.h5 is a checkpoint of version 1, which stores neither names .*beast.h5: cannot be opened' predict v1.h5 bare.csv -o no.out
 hint 'data FILE.h5'
-expect 0 'warning: v1.h5 is a checkpoint of version 1: names .* are those of away/beast.h5' predict v1.h5 bare.csv \
+expect 0 'warning: v1.h5 is a checkpoint of version 1: names .* are taken from away/beast.h5' predict v1.h5 bare.csv \
     --data away/beast.h5 --all -o v1.out
 check "the same answers" cmp v1.out bare.out
 expect 5 'away/wide.h5 is not the data set that it was trained on' predict v1.h5 bare.csv --data away/wide.h5 -o no.out
