@@ -77,14 +77,15 @@ int charl__compilers_most(const charl_device *dev)
     cpu_set_t set;
     const int64_t memory =
         dev->info.kind == CHARL_DEVICE_CPU ? MOST : dev->info.global_bytes / (SHARE_OF_HELPERS * BYTES_OF_HELPER * mib);
-    const int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    const int64_t allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    const int64_t share = sysconf(_SC_NPROCESSORS_ONLN) / dev->local_size, cores = allowed < share ? allowed : share;
     int64_t most = charl__env_integer(CHARL_ENV_COMPILERS, -1);
 
     if (!dev->cache_dir || dev->pocl_keeps) {
         return 0;
     }
     if (most < 0) {
-        most = cores / dev->local_size < memory ? cores / dev->local_size : memory;
+        most = cores < memory ? cores : memory;
         most = most < LEAST_JOBS ? 0 : most;
     }
     return most < MOST ? (int)most : MOST;
