@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/fault.h"
 #include "base/log.h"
@@ -39,6 +40,8 @@ enum {
     JOBS_OF_HELPER = 8,     /* a third helper is worth its start from so many programs on, and so on */
     SOCKET = 3,             /* of a helper */
     LOOK_EVERY_MS = 50,     /* whether helpers live */
+    PATIENCE_S = 300,       /* with helpers that live and do not answer, as of the cache's lock */
+    MOST_CLOSED = 65536,    /* descriptors, where they are closed one by one */
     BYTES_OF_HELPER = 1024, /* MiB of a GPU that its context may take */
     SHARE_OF_HELPERS = 8,   /* of a GPU's memory, all of them: one part in so many */
     TEXTS = 5
@@ -360,6 +363,7 @@ charl_status charl__compilers_want(charl_device *dev, charl__program *p)
 
 charl_status charl__compilers_wait(charl_device *dev, const charl__program *p)
 {
+    const double begun = charl__clock_s();
     charl__compilers *c = dev->compilers;
     int ticket = 0;
 
@@ -373,7 +377,7 @@ charl_status charl__compilers_wait(charl_device *dev, const charl__program *p)
         struct pollfd ready = {.fd = c->ours, .events = POLLIN};
 
         CHARL_TRY(drive(dev, c));
-        if (c->n == 0) {
+        if (c->n == 0 || charl__clock_s() - begun > PATIENCE_S) { /* they have died, or are stopped */
             settle(c, ticket);
         }
         if (c->state[ticket] == OVER) {
@@ -421,7 +425,7 @@ static void close_others(void)
         return;
     }
 #endif
-    for (long fd = SOCKET + 1, end = sysconf(_SC_OPEN_MAX); fd < end; fd++) {
+    for (long fd = SOCKET + 1, end = sysconf(_SC_OPEN_MAX); fd < end && fd < MOST_CLOSED; fd++) {
         close((int)fd);
     }
 }
