@@ -88,7 +88,7 @@ charl_var *charl_input(charl_graph *g, const char *name, charl_dtype dtype, char
  *  Local. */
 charl_var *charl_parameter(charl_graph *g, charl_param *p);
 /** Choose the set that the graph trains, if it uses parameters of several sets, such as a generator's and a
- *  discriminator's: gradients are those of `set` (borrowed), and parameters of other sets are constants through which
+ *  discriminator's: gradients belong to `set` (borrowed), and parameters of other sets are constants through which
  *  gradients flow. A graph with parameters of one set trains that set. Call before charl_graph_backward. Local. */
 void charl_graph_set_trained(charl_graph *g, charl_params *set);
 /** A constant, an f32 scalar. Borrowed. Local. */
@@ -131,7 +131,7 @@ charl_status charl_graph_warm_up(charl_graph *g) CHARL_MUST_CHECK;
 charl_status charl_graph_run(charl_graph *g) CHARL_MUST_CHECK;
 
 /** Enqueue only the forward pass, or only the gradients, of a compiled graph on the values of its last run, to
- *  recompute a loss or to time either. Random numbers and steps are those of that run. Async. Local.
+ *  recompute a loss or to time either. It uses that run's random numbers and step. Async. Local.
  *  Errors: ERR_INVALID  not compiled, or the graph has part of the batch only; ERR_DEVICE. */
 charl_status charl_graph_run_forward(charl_graph *g) CHARL_MUST_CHECK;
 charl_status charl_graph_run_backward(charl_graph *g) CHARL_MUST_CHECK;

@@ -30,7 +30,7 @@ CHARL_BEGIN_DECLS
 
 typedef struct charl_learner charl_learner;
 
-/** The values of an input for a step: for a BATCHED one those of this rank's rows, else all. */
+/** The values of an input for a step: of a BATCHED input the rows of this rank, else all rows. */
 typedef struct charl_rows {
     const char *input; /* name given to charl_input */
     const void *data;
@@ -51,7 +51,7 @@ typedef struct charl_rows {
  *  It is called for each graph: one for training, or several with fewer rows where a step has several passes; and by
  *  the first charl_learner_evaluate for a graph in inference mode (charl_graph_is_training), whose loss may be NULL.
  *  The values that charl_output names can be read; "loss" is the loss. Parameters of the learner's set are trained,
- *  those of other sets are constants. */
+ *  parameters of other sets are constants. */
 typedef struct charl_learner_options {
     size_t struct_size; /* sizeof(charl_learner_options) */
     charl_var *(*build)(void *ctx, charl_graph *g, int64_t rows);
@@ -70,7 +70,7 @@ typedef struct charl_learner_options {
 
 typedef struct charl_learner_info {
     int64_t rows, first_row;           /* this rank's rows of a step, [first_row, first_row + rows) of batch_size */
-    int64_t eval_rows, first_eval_row; /* and those of eval_batch_size */
+    int64_t eval_rows, first_eval_row; /* the same of eval_batch_size */
     charl_slices slices;               /* this rank's, for charl_loader_create */
     charl_params *params;              /* the others make the learner a part of charl_training_save; borrowed */
     charl_optimizer *optimizer;
@@ -107,7 +107,7 @@ charl_status charl_learner_step(charl_learner *l, const charl_rows *rows, int n,
 charl_status charl_learner_evaluate(charl_learner *l, const charl_rows *rows, int n) CHARL_MUST_CHECK;
 
 /** Copy the output `name` of the last charl_learner_step or charl_learner_evaluate, `bytes` bytes, to dst: a sum or
- *  mean over the batch is that of all ranks, a BATCHED output has this rank's rows, of the last pass where there are
+ *  mean over the batch includes all ranks, a BATCHED output has this rank's rows, of the last pass where there are
  *  several. Blocks. Local. Errors: ERR_INVALID  nothing has run, no such output, or another size; ERR_DEVICE. */
 charl_status charl_learner_read(const charl_learner *l, const char *name, void *dst, size_t bytes) CHARL_MUST_CHECK;
 

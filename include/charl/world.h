@@ -28,7 +28,7 @@ typedef struct charl_world {
 typedef struct charl_world_options {
     size_t struct_size;                 /* sizeof(charl_world_options) */
     const charl_comm_options *comm;     /* NULL: defaults */
-    const charl_device_request *device; /* local_rank and local_size are those of comm; NULL: the best device, which
+    const charl_device_request *device; /* local_rank and local_size come from comm; NULL: the best device, which
                                            several ranks may share */
 } charl_world_options;
 

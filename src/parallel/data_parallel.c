@@ -117,9 +117,11 @@ static charl_status complete_accumulated(charl_data_parallel *dp, charl_tensor *
     CHARL_SCOPED_FREE float *v = NULL;
 
     if (dp->at == dp->n_kept) {
+        float *sums;
+
         CHARL_TRY(charl__grow(dp->n_kept, sizeof *dp->kept, &dp->kept));
-        dp->kept[dp->n_kept++] = NULL;
-        CHARL_TRY(charl__alloc_array(charl__grad_accum_depth(dp->accum) * n, sizeof **dp->kept, &dp->kept[dp->at]));
+        CHARL_TRY(charl__alloc_array(charl__grad_accum_depth(dp->accum) * n, sizeof *sums, &sums));
+        dp->kept[dp->n_kept++] = sums;
     }
     CHARL_TRY(charl__alloc_array(partial > n ? partial : n, sizeof *v, &v));
     CHARL_TRY(charl_tensor_read(lanes, v, (size_t)partial * sizeof *v));

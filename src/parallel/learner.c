@@ -111,10 +111,16 @@ charl_status charl_learner_create(const charl_world *world, charl_params *params
     CHARL_GIVEN(world, params, options, out);
     CHARL__OPTIONS(charl_learner_options, options);
     CHARL_GIVEN(world->comm, world->device);
+    const charl_data_parallel_options *parallel = options->parallel;
+    CHARL__OPTIONS(charl_data_parallel_options, parallel);
     charl_status st = CHARL_OK;
     charl_learner *l = NULL;
 
     *out = NULL;
+    CHARL_REQUIRE_CLEANUP(
+        !parallel || !parallel->balance, CHARL_ERR_INVALID,
+        "charl_learner_options.parallel: balance is true, but a learner keeps its slices; HINT a loop over "
+        "charl_data_parallel_run balances");
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *l, &l));
     *l = (charl_learner){.o = *options, .world = *world, .params = params};
     CHARL_TRY_CLEANUP(charl_comm_agree(world->comm, divide(l)));

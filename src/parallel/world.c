@@ -31,7 +31,11 @@ charl_status charl_world_open(int *argc, char ***argv, const charl_world_options
     *out = (charl_world){0};
     CHARL_TRY(charl_environment_check());
     CHARL_TRY(charl_comm_init_if_launched(argc, argv));
-    CHARL_TRY(charl_comm_create(options ? options->comm : NULL, &out->comm));
+    st = charl_comm_create(options ? options->comm : NULL, &out->comm);
+    if (st != CHARL_OK) {
+        charl_comm_fini();
+        return st;
+    }
     out->rank = charl_comm_rank(out->comm);
     out->size = charl_comm_size(out->comm);
     atomic_store(&open_comm, out->comm);
@@ -48,8 +52,10 @@ void charl_world_close(charl_world *world)
     if (!world || !world->comm) {
         return;
     }
+    charl_comm *closed = world->comm;
+
     charl_device_close(world->device);
-    atomic_store(&open_comm, NULL);
+    atomic_compare_exchange_strong(&open_comm, &closed, NULL); /* unless another has been opened since */
     charl_comm_destroy(world->comm);
     charl_comm_fini();
     *world = (charl_world){0};

@@ -236,6 +236,9 @@ static void test_what_is_refused(void **state)
     o.slices = 0;
     o.batch_size = 0;
     refuse(&m.world, o, CHARL_ERR_INVALID, "batch_size = 0");
+    o = options_of(&m);
+    o.parallel = &(charl_data_parallel_options){sizeof *o.parallel, .balance = true};
+    refuse(&m.world, o, CHARL_ERR_INVALID, "balance is true");
 
     o = options_of(&m);
     charl_assert_ok(charl_learner_create(&m.world, m.params, &o, &m.learner));
