@@ -20,7 +20,8 @@ order() {
 expect 0 "slow, plain" slow "$bin/charl-train" mlp.ini --fast-dev-run=2
 order "^charl .* 1 rank" "^  config   mlp.ini" "^  devices" "^  model " "^  data " "Z compile kernels=[0-9]+(/[0-9]+)? s=[0-9.]+$" \
     "^  launches" "^  memory" "Z compiled kernels=[0-9]+ s=[0-9.]+$" " train step="
-says 1 "Z compile kernels=" # and the next not before some seconds
+checks=$((checks + 1)) # one line before the first step, and the next not before some seconds; the kernels of the evaluation come after it
+[ "$(sed '/ train step=/q' log | grep -c 'Z compile kernels=')" = 1 ] || { fail "lines of compiling before the first step"; cat log; }
 says 1 "Z compiled kernels="
 says 0 "$(printf '\033|\r')"
 expect 0 "slow, 2 ranks" slow mpirun -q --oversubscribe --bind-to none -n 2 "$bin/charl-train" mlp.ini --dry-run
