@@ -1,29 +1,10 @@
 /* What operators refuse, with which words, and what builders make of their arguments. */
-#include "support/on_device.h"
+#include "support/on_graph.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "charl/graph.h"
 #include "charl/ops.h"
-
-static charl_device *dev;
-static charl_graph *g;
-
-static int begin(void **state)
-{
-    (void)state;
-    charl_assert_ok(charl_graph_create(dev, NULL, &g));
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    charl_graph_destroy(g);
-    g = NULL;
-    return 0;
-}
 
 #define IN(dt, batch, ...)                                                                                             \
     charl_input(g, "x", CHARL_##dt,                                                                                    \

@@ -1,6 +1,6 @@
-/* Operators beyond their samples: what those refuse that have no builder, windows larger than any sample, the cache of keys and values, padded
+/* Operators beyond their samples: what operators without a builder refuse, windows larger than any sample, the cache of keys and values, padded
  * sequences, a product that goes on as on a GPU; and the kernel that folds slices. */
-#include "support/on_device.h"
+#include "support/on_graph.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,29 +19,7 @@
 #include "charl/ops.h"
 #include "device/device.h"
 
-/* Operators beyond their samples: what those refuse that have no builder, windows larger than any sample, the cache of keys and values, padded
- * sequences, and a product that goes on as on a GPU. */
-
-static charl_device *dev;
-static charl_graph *g;
-
-#define SHAPE(...) ((charl_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 #define IN(dt, batch, ...) charl_input(g, "x", CHARL_##dt, SHAPE(__VA_ARGS__), CHARL_##batch)
-
-static int begin(void **state)
-{
-    (void)state;
-    charl_assert_ok(charl_graph_create(dev, NULL, &g));
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    charl_graph_destroy(g);
-    g = NULL;
-    return 0;
-}
 
 /* The graph's first error is `code` and mentions `part`; then a fresh graph. */
 static void refused(charl_var *out, charl_status code, const char *part)
@@ -172,29 +150,6 @@ static void test_gradient_operators(void **state)
     x = IN(F32, BATCHED, 8, 4);
     charl__apply(g, &charl_op_cross_entropy_grad, &smoothing, (charl_var *[]){x, x, IN(I32, BATCHED, 8), x}, 4, out);
     refused(out[0], CHARL_ERR_SHAPE, "one f32 per row");
-}
-
-static charl_var *input(charl_shape shape)
-{
-    return charl_input(g, "x", CHARL_F32, shape, CHARL_BATCHED);
-}
-
-/* Small numbers without a pattern. */
-static void fill(float *x, int n)
-{
-    for (int i = 0; i < n; i++) {
-        x[i] = (float)(i * 7919 % 101 - 50) / 50.0F;
-    }
-}
-
-static void write(charl_var *v, const float *x, int n)
-{
-    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(v), x, (size_t)n * sizeof *x));
-}
-
-static void read(charl_var *v, float *x, int n)
-{
-    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(v), x, (size_t)n * sizeof *x));
 }
 
 static void other_positions(void **state)

@@ -220,6 +220,14 @@ static void test_what_is_refused(void **state)
     charl_learner_options o;
 
     (void)state;
+    {
+        const charl_comm_options impatient = {sizeof impatient, .timeout_s = -1};
+        const charl_world_options options = {.struct_size = sizeof options, .comm = &impatient};
+
+        charl_assert_status(charl_world_open(NULL, NULL, &options, &m.world), CHARL_ERR_INVALID);
+        assert_null(m.world.comm);
+        charl_world_close(&m.world);
+    }
     charl_assert_ok(charl_world_open(NULL, NULL, NULL, &m.world));
     assert_int_equal(m.world.size, 1);
     charl_assert_ok(charl_params_create(&m.params));
