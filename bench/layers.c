@@ -327,7 +327,7 @@ static const charl__cli_shape cross_entropy_gpu[] = {{{32768, 50304}, 0}, {{8192
 static const charl__cli_shape embedding_cpu[] = {{{768, 128, 65}, 0}, {{0}, 0}};
 static const charl__cli_shape embedding_gpu[] = {{{32768, 768, 50304}, 0}, {{16384, 384, 65}, 0}, {{0}, 0}};
 
-/* products: amounts are floating-point operations, compared with the peak of arithmetic; otherwise bytes, compared with that of memory. */
+/* products: amounts are floating-point operations, compared with the peak of arithmetic; otherwise bytes, compared with the speed of memory. */
 #define LAYER(word, title, what, n, products, text)                                                                    \
     {                                                                                                                  \
         .name = (title),                                                                                               \

@@ -69,7 +69,7 @@ typedef struct charl_device_info {
  *  several processes (CHARL_COMPILERS, docs/env.md), which end before the first run. */
 typedef struct charl_compile_progress {
     int done;            /* kernels compiled so far, or read from a cache */
-    int known;           /* kernels known to be needed; those of later graphs follow. 0: not known yet */
+    int known;           /* kernels known to be needed; later graphs add more. 0: not known yet */
     double seconds;      /* time spent so far */
     const char *current; /* the kernel that is compiled next; NULL: none */
 } charl_compile_progress;

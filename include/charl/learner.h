@@ -83,7 +83,7 @@ typedef struct charl_learner_info {
  *
  *  Blocks. Collective. Errors: ERR_INVALID  no builder, or it returned no loss
  *                              ERR_CONFIG   slices do not divide the batch, or are fewer than the ranks
- *                              those of charl_data_parallel_compile and charl_optimizer_create, on every rank */
+ *                              as charl_data_parallel_compile and charl_optimizer_create, on every rank */
 charl_status charl_learner_create(const charl_world *world, charl_params *params, const charl_learner_options *options,
                                   charl_learner **out) CHARL_MUST_CHECK;
 
@@ -97,7 +97,7 @@ charl_learner_info charl_learner_get_info(const charl_learner *l);
  *  part, added up over passes and ranks, then the optimizer. Every BATCHED input must be among the rows; others keep
  *  their values. The rows are free again on return.
  *
- *  Async, but waits for the other ranks. Collective. Errors: ERR_INVALID  an input is missing or unknown; those of
+ *  Async, but waits for the other ranks. Collective. Errors: ERR_INVALID  an input is missing or unknown; else as
  *  charl_data_parallel_run and charl_data_parallel_step. */
 charl_status charl_learner_step(charl_learner *l, const charl_rows *rows, int n, float lr) CHARL_MUST_CHECK;
 

@@ -107,7 +107,7 @@ typedef enum charl_state_shape {
  *      charl_real p                 the parameter; assign the new value
  *      charl_real g                 its gradient, clipped
  *      float lr, weight_decay       of this element: groups and schedule are applied
- *      charl_real s0, s1, ...       the states, 0 at the start; assign new values to those of elements
+ *      charl_real s0, s1, ...       the states, 0 at the start; assign new values to states of elements
  *      float scalar0, scalar1       the numbers of `scalars` for this step; 0 without it
  *      float grad_norm              2-norm of the gradient of all parameters before clipping
  *      const float KEY              every FLOAT key of the settings by its name; const int for BOOL and CHOICE, const
@@ -134,7 +134,7 @@ typedef struct charl_optimizer_type {
     unsigned nonnegative; /* bit k: state k is never negative, so int8 storage needs no codes for signs */
     const char *update;
     const char *direction; /* NULL: none */
-    /* NULL where all states are those of elements */
+    /* NULL without states of rows, columns or matrices */
     const char *measure, *fold;
     /** Compute two numbers for update t = 1, 2, ... on the host; NULL: none. Skipped steps are not counted. */
     void (*scalars)(const void *settings, int64_t t, float out[2]);

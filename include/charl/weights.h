@@ -53,7 +53,7 @@ typedef struct charl_params_load_options {
     const char *rename;
     /* The model of the set. Copies of weights that its layers share are accepted, and of a gpt and a resnet
      * (charl_model_add_gpt, charl_model_add_resnet) also the names and layouts of other programs: Hugging Face's GPT-2,
-     * Llama and Qwen2, nanoGPT, torchvision. NULL: names and layouts are those of the set */
+     * Llama and Qwen2, nanoGPT, torchvision. NULL: names and layouts of the set */
     const charl_model *model;
 } charl_params_load_options;
 

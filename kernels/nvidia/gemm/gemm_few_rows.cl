@@ -12,11 +12,10 @@
  * Building         as gemm_wgmma.cl, with LOCAL_BYTES.
  * Algorithm        the transposed product: the instruction's 64 rows are columns of B, its BN columns are rows of A. COLUMNS is less than 64 where
  *                  that many groups would leave compute units idle; the instruction then multiplies whatever follows in local memory as well, and
- *                  what was there before in the place of rows that do not exist: nobody looks at those sums.
+ *                  what was there before in the place of rows that do not exist. These sums are not stored.
  *                  Stages are copied ahead of their use (cp.async), as many as it takes to hide how far memory is.
  *                  At the end the sums go through local memory, so that rows of out are written by neighbouring work-items.
- * Numerics         those of gemm_wgmma.cl, the same bits: the same instruction adds the same products in the same order of k, with its operands
- *                  exchanged.
+ * Numerics         the bits of gemm_wgmma.cl: the same instruction adds the same products in the same order of k, with its operands exchanged.
  */
 #define A_KIND 0 /* of the instruction */
 #define B_KIND 1
@@ -47,7 +46,7 @@
 #define ROW_STEP (LANES / 8) /* a row has 8 chunks of 16 bytes */
 #define SUMS_PITCH (COLUMNS + 1)
 
-/* Those of `rows` rows from x on that exist, and 64 of k from `from` on, to a block at `to`: 128-byte swizzle. */
+/* Copies 64 of k from `from` on of up to `rows` rows at x, of which `exist` exist, to a block at `to`: 128-byte swizzle. */
 CHARL_INLINE void copy_rows(uint to, const int rows, global const ACT *x, int exist, int k_all, int from, int lane)
 {
     const int chunk = lane & 7, k = from + 8 * chunk;
