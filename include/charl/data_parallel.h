@@ -80,6 +80,13 @@ CHARL_BEGIN_DECLS
 
 typedef struct charl_data_parallel charl_data_parallel;
 
+/** What the ranks divide among them. Only elementwise optimizers can be divided (charl_optimizer_is_elementwise). */
+typedef enum charl_shard {
+    CHARL_SHARD_NONE,     /* nothing: every rank has everything */
+    CHARL_SHARD_OPTIMIZER /* ZeRO stage 1: a rank keeps the optimizer state of its shard of every bucket of gradients
+                             and updates that shard */
+} charl_shard;
+
 /** All members may be zero. Must be the same on every rank. */
 typedef struct charl_data_parallel_options {
     size_t struct_size; /* sizeof(charl_data_parallel_options) */
@@ -93,9 +100,7 @@ typedef struct charl_data_parallel_options {
     charl_dtype reduce_dtype;
     /* forward and backward passes of a step; 0: as few as possible, 1 for up to 64 slices on a rank */
     int passes;
-    /* ZeRO stage 1: every rank keeps the optimizer state of its shard of each bucket and updates that shard;
-     * elementwise optimizers only (charl_optimizer_is_elementwise) */
-    bool shard_optimizer;
+    charl_shard shard;
     /* measure steps, for charl_data_parallel_balance */
     bool balance;
     /* for charl_data_parallel_audit; NULL: no audits. Writes the rows of `slices` in the audited step to the inputs of
@@ -145,7 +150,7 @@ charl_data_parallel_pass charl_data_parallel_get_pass(const charl_data_parallel 
  *  Blocks. Collective.
  *  Errors: as charl_graph_compile, agreed: every rank gets the same status
  *          ERR_INVALID  a graph has other slices, trains another set or has no gradients; the parameters have
- *                       gradients already or, with shard_optimizer, other graphs or optimizers use them; or n is not
+ *                       gradients already or, with `shard`, other graphs or optimizers use them; or n is not
  *                       the number of graphs
  *          ERR_CONFIG   the algorithm is unsuitable, the ranks built different graphs, or with accumulation a graph
  *                       needs a sum over the whole batch in the middle of a pass, as batch norm does; with `rows`, the

@@ -150,9 +150,9 @@ static void check_optimizer(checker *c)
     if (why[0] != '\0') {
         wrong(c, "optimizer", "groups", why);
     }
-    if (cfg->dist.shard_optimizer && !charl_optimizer_is_elementwise(cfg->optimizer.type)) {
+    if (cfg->dist.shard != CHARL__SHARD_NONE && !charl_optimizer_is_elementwise(cfg->optimizer.type)) {
         snprintf(why, sizeof why, "%s updates whole tensors, which ranks cannot divide", cfg->optimizer.type);
-        wrong(c, "dist", "shard_optimizer", why);
+        wrong(c, "dist", "shard", why);
     }
     if (cfg->dist.audit > 0 && cfg->dist.balance == CHARL__BALANCE_SPEED) {
         wrong(c, "dist", "audit", "needs the same number of slices on every rank: dist.balance = even");
@@ -278,9 +278,8 @@ static void check_log(checker *c)
     if (cfg->log.images > 0 && !(cfg->log.formats & CHARL_LOG_TENSORBOARD)) {
         wrong(c, "log", "images", "needs tensorboard in formats");
     }
-    if (cfg->log.histogram_interval > 0 && cfg->dist.shard_optimizer) {
-        wrong(c, "log", "histogram_interval",
-              "needs whole gradients, which no rank has with [dist] shard_optimizer = yes");
+    if (cfg->log.histogram_interval > 0 && cfg->dist.shard != CHARL__SHARD_NONE) {
+        wrong(c, "log", "histogram_interval", "needs whole gradients, which no rank has with [dist] shard = optimizer");
     }
 }
 

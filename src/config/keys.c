@@ -46,6 +46,7 @@ static const struct {
     {"run", "out_dir", "output_dir"},
     /* Former names: configurations stored in checkpoints have them. */
     {"train", "passes", "grad_accum_steps"},
+    {"dist", "shard_optimizer", "shard"},
     {"log", "metrics", "formats"},
 };
 
@@ -59,6 +60,9 @@ static const struct {
     {"dist", "allreduce", "window", "shm"},
     {"dist", "allreduce", "nodes", "hierarchical"},
     {"dist", "allreduce", "tree", "p2p"},
+    /* of shard_optimizer */
+    {"dist", "shard", "yes", "optimizer"},
+    {"dist", "shard", "no", "none"},
 };
 
 /* Keys whose default was once written so, as configurations stored in checkpoints have it. */

@@ -94,7 +94,7 @@ charl_status charl__own_require_whole(const charl_optimizer *o, const char *call
     CHARL_REQUIRE(
         !o->is_divided, CHARL_ERR_INVALID,
         "%s: the optimizer is sharded over ranks, and this one has a part of it; HINT charl_data_parallel_step "
-        "runs a step, charl_data_parallel_options.shard_optimizer = false keeps the state whole",
+        "runs a step, charl_data_parallel_options.shard = CHARL_SHARD_NONE keeps the state whole",
         call);
     return CHARL_OK;
 }

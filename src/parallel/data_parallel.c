@@ -218,6 +218,8 @@ static charl_status check_options(const charl_data_parallel_options *o, const ch
     CHARL_REQUIRE(o->passes <= mine->count || mine->count == 0, CHARL_ERR_CONFIG,
                   "passes = %d, but a rank has %d of the %d slices; a pass takes at least one", o->passes, mine->count,
                   mine->total);
+    CHARL_REQUIRE(o->shard == CHARL_SHARD_NONE || o->shard == CHARL_SHARD_OPTIMIZER, CHARL_ERR_INVALID,
+                  "%d is no charl_shard", (int)o->shard);
     CHARL_REQUIRE(o->reduce_dtype == CHARL_F32 || o->reduce_dtype == CHARL_BF16, CHARL_ERR_INVALID,
                   "gradients are summed in f32 or bf16, not in %s", charl_dtype_name(o->reduce_dtype));
     return charl__allreduce_check_name(o->allreduce ? o->allreduce : "auto");
@@ -244,7 +246,7 @@ static charl_status plan(charl_data_parallel *dp, const charl_slices *mine, cons
     snprintf(dp->algorithm, sizeof dp->algorithm, "%s", o->allreduce ? o->allreduce : "auto");
     dp->bucket_mb = o->no_overlap ? 0 : o->bucket_mb > 0 ? o->bucket_mb : DEFAULT_BUCKET_MB;
     dp->reduce_dtype = o->reduce_dtype;
-    dp->shards = o->shard_optimizer && ranks > 1;
+    dp->shards = o->shard == CHARL_SHARD_OPTIMIZER && ranks > 1;
     return charl__balance_init(dp, o->balance);
 }
 
@@ -334,7 +336,7 @@ static charl_status prepare_all(charl_data_parallel *dp, charl_params *set, char
                   "charl_graph_compile");
     CHARL_REQUIRE(
         !set || !dp->shards || set->users == 0, CHARL_ERR_INVALID,
-        "shard_optimizer moves the parameters, which %d compiled graphs and optimizers use already; HINT compile "
+        "a sharded optimizer moves the parameters, which %d compiled graphs and optimizers use already; HINT compile "
         "those afterwards",
         set->users);
     if (set) {

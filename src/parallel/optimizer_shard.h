@@ -1,6 +1,6 @@
 #ifndef CHARL_PARALLEL_OPTIMIZER_SHARD_H
 #define CHARL_PARALLEL_OPTIMIZER_SHARD_H
-/** dist.shard_optimizer: ranks divide the optimizer among them.
+/** dist.shard = optimizer: ranks divide the optimizer among them.
  *
  *  A rank keeps the state of, and updates, its part of every bucket of gradients, which is the one
  *  that it adds up itself; then the ranks tell each other their parameters. Where the device uses

@@ -66,7 +66,7 @@ static charl_status check(const charl_training *t)
                       "part %d cannot be called \"%s\"", i, part->name);
         CHARL_REQUIRE(!part->dp || !part->dp->shard || !part->optimizer || !part->optimizer->trains, CHARL_ERR_CONFIG,
                       "part %d: the optimizer is sharded and updates part of the parameters; HINT "
-                      "charl_data_parallel_options.shard_optimizer = false",
+                      "charl_data_parallel_options.shard = CHARL_SHARD_NONE",
                       i);
     }
     for (int i = 0; i < t->n_values; i++) {

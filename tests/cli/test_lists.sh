@@ -86,11 +86,11 @@ done
 printf '[data]\npath = none.h5\n[model]\ntype = mlp\n' >c.ini
 help=$(grep 'not for .* and ' keys)
 for name in $(version_has optimizers); do
-    "$train" c.ini --print-config dist.shard_optimizer=yes optimizer.type="$name" >out 2>&1
+    "$train" c.ini --print-config dist.shard=optimizer optimizer.type="$name" >out 2>&1
     code=$?
     listed=0
     case " $(printf '%s' "${help##*not for }" | tr ',' ' ') " in *" $name "*) listed=2 ;; esac
-    [ $code -eq $listed ] || fail "dist.shard_optimizer with $name: exit $code, but its help says ${help##*; }"
+    [ $code -eq $listed ] || fail "dist.shard with $name: exit $code, but its help says ${help##*; }"
 done
 words=$(grep -A1 'Only optimizers that update every element independently can be sharded' "$root/docs/distributed.md" | tr -d '\n')
 for name in $(version_has optimizers); do

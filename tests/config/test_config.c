@@ -254,6 +254,12 @@ static void test_former_names(void **state)
     assert_int_equal(parse(HEAD "[dist]\nallreduce = window\n", &c), CHARL_OK);
     assert_string_equal(text_of(c, "dist.allreduce"), "shm");
     charl_config_destroy(c);
+    assert_int_equal(parse(HEAD "[dist]\nshard_optimizer = yes\n", &c), CHARL_OK);
+    assert_int_equal(count_printed(c, "\nshard = optimizer\n"), 1);
+    charl_config_destroy(c);
+    assert_int_equal(parse(HEAD "[dist]\nshard_optimizer = no\n", &c), CHARL_OK);
+    assert_int_equal(count_printed(c, "\nshard = none\n"), 1);
+    charl_config_destroy(c);
     assert_int_equal(parse(HEAD "[dist]\nallreduce = nodes\n", &c), CHARL_OK);
     assert_string_equal(text_of(c, "dist.allreduce"), "hierarchical");
     charl_config_destroy(c);

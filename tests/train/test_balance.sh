@@ -41,7 +41,7 @@ mixup="data.augment=mixup:0.2 data.cache=none train.epochs=5"
 expect 0 "cnn on 1 rank" ranks 1 cnn.ini -q -o cnn-1 $mixup
 export CHARL_FAULT=train.measured@0:1:100,train.measured@1:1:300,train.measured@0:2:300,train.measured@1:2:100
 CHARL_FAULT="$CHARL_FAULT,device.copies@1:*"
-expect 0 "cnn on 2 ranks" ranks 2 cnn.ini -o cnn-2 $mixup dist.balance=speed dist.shard_optimizer=yes
+expect 0 "cnn on 2 ranks" ranks 2 cnn.ini -o cnn-2 $mixup dist.balance=speed dist.shard=optimizer
 says 1 " balance step=7 slices=6,2 "
 says 1 " balance step=20 slices=5,3 "
 same "cnn on 2 ranks" cnn-1 cnn-2

@@ -18,7 +18,7 @@ CHARL_FAULT='device.copies@1:*'
 wide 3 mixed train.max_steps=3 dist.overlap=no
 same "copied on the second of 3 ranks" shared mixed
 if [ -n "$long" ]; then
-    for setting in dist.reduce_dtype=bf16 dist.shard_optimizer=yes train.grad_accum_steps=2; do
+    for setting in dist.reduce_dtype=bf16 dist.shard=optimizer train.grad_accum_steps=2; do
         unset CHARL_FAULT
         wide 2 as-is train.max_steps=3 --overwrite $setting
         export CHARL_FAULT='device.copies:*'

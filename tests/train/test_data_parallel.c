@@ -471,7 +471,7 @@ static void test_values_lost(void **state)
     member m[2];
 
     (void)state;
-    run_ranks(2, (charl_data_parallel_options){sizeof(charl_data_parallel_options), .shard_optimizer = true},
+    run_ranks(2, (charl_data_parallel_options){sizeof(charl_data_parallel_options), .shard = CHARL_SHARD_OPTIMIZER},
               lose_values, m);
     charl_test_fault_set(NULL);
     assert_int_equal(m[0].lost + m[1].lost, 1);
@@ -519,8 +519,8 @@ static void test_options_change_no_bit(void **state)
     static const charl_data_parallel_options options[] = {
         {sizeof *options},
         {sizeof *options, .passes = 2, .no_overlap = true, .bucket_mb = 1},
-        {sizeof *options, .shard_optimizer = true},
-        {sizeof *options, .passes = 2, .shard_optimizer = true}};
+        {sizeof *options, .shard = CHARL_SHARD_OPTIMIZER},
+        {sizeof *options, .passes = 2, .shard = CHARL_SHARD_OPTIMIZER}};
     static const charl_dtype dtypes[] = {CHARL_F32, CHARL_BF16};
 
     (void)state;
@@ -548,7 +548,8 @@ static void test_options_change_no_bit(void **state)
 /* Two optimizers over the same set do what one does, also where gradients of several uses are added up. */
 static void test_optimizer_of_a_part(void **state)
 {
-    const charl_data_parallel_options options[] = {{sizeof *options}, {sizeof *options, .shard_optimizer = true}};
+    const charl_data_parallel_options options[] = {{sizeof *options},
+                                                   {sizeof *options, .shard = CHARL_SHARD_OPTIMIZER}};
 
     (void)state;
     for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
@@ -596,12 +597,12 @@ static void test_training_continues(void **state)
         run_as(1, &all, whole);
         all.steps = 0;
         all.save = path;
-        all.options.shard_optimizer = cases[k].shards[0];
+        all.options.shard = cases[k].shards[0] ? CHARL_SHARD_OPTIMIZER : CHARL_SHARD_NONE;
         run_as(cases[k].from, &all, m);
         all.save = NULL;
         all.load = path;
         all.first = STEPS;
-        all.options.shard_optimizer = cases[k].shards[1];
+        all.options.shard = cases[k].shards[1] ? CHARL_SHARD_OPTIMIZER : CHARL_SHARD_NONE;
         run_as(cases[k].to, &all, m);
         for (int r = 0; r < cases[k].to; r++) {
             charl_assert_same_bits(m[r].weight, whole[0].weight, COLUMNS + 1);
@@ -739,7 +740,8 @@ static void test_balance(void **state)
     all.steps = 0;
     all.ema = true;
     for (int shards = 0; shards < 2; shards++) {
-        all.options = (charl_data_parallel_options){sizeof all.options, .balance = true, .shard_optimizer = shards};
+        all.options = (charl_data_parallel_options){sizeof all.options, .balance = true,
+                                                    .shard = shards ? CHARL_SHARD_OPTIMIZER : CHARL_SHARD_NONE};
         charl_test_fault_set("train.measured@0:1:900,train.measured@1:1:100");
         run_as(2, &all, m);
         charl_test_fault_set(NULL);

@@ -24,7 +24,7 @@ lora() { # lora RANKS ARGUMENTS...
 }
 expect 0 "on 1 rank" lora 1 -o one
 says 1 "model .*parameters \([0-9,]+ of them frozen\)"
-expect 0 "on 2 ranks" lora 2 -o two dist.shard_optimizer=yes
+expect 0 "on 2 ranks" lora 2 -o two dist.shard=optimizer
 same "on 2 ranks" one two
 export CHARL_FAULT="train.stop:4"
 expect 75 "stopped on 3 ranks" lora 3 -o more

@@ -74,7 +74,7 @@ option "z-loss" train.z_loss=0.1
 option "focal loss" train.loss=focal train.focal_gamma=1.5
 option "balanced sampling" data.sampling=balanced
 option "spikes" train.on_spike=skip train.spike_window=2 train.spike_threshold=1
-option "state in 8 bits" optimizer.type=adamw optimizer.state=int8 dist.shard_optimizer=yes
+option "state in 8 bits" optimizer.type=adamw optimizer.state=int8 dist.shard=optimizer
 option "random images" data.augment=resized_crop:0.2,brightness:0.4,randaugment:1,erase:0.5,cutmix:1,mixup:0.4
 option "state in bf16" optimizer.type=adamw optimizer.state=bf16
 
@@ -82,7 +82,7 @@ option "state in bf16" optimizer.type=adamw optimizer.state=bf16
 if [ -n "$long" ]; then
     for mb in 0.01 25; do
         for shard in no yes; do
-            set -- dist.bucket_mb=$mb dist.shard_optimizer=$shard
+            set -- dist.bucket_mb=$mb dist.shard=$shard
             for n in 2 3 4 5 6 7 8; do
                 for how in shm p2p peer; do
                     [ $how$shard = peeryes ] || variant "$how, $n ranks, $*" $n cnn dist.allreduce=$how "$@"

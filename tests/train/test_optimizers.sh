@@ -42,7 +42,7 @@ says 1 "model/fc2.weight"
 expect 2 "a pattern without a parameter" ranks 2 cnn.ini "optimizer.groups=fc9.* lr_scale=0" run.output_dir=other
 says 1 "error: .*groups: no parameter is called fc9"
 
-expect 0 "frozen parameters" ranks 2 cnn.ini "train.freeze=conv*.*, bn1.*, !bn1.bias" dist.shard_optimizer=yes run.output_dir=frozen \
+expect 0 "frozen parameters" ranks 2 cnn.ini "train.freeze=conv*.*, bn1.*, !bn1.bias" dist.shard=optimizer run.output_dir=frozen \
     train.max_steps=2 checkpoint.interval=1
 says 1 "model .*parameters \([0-9,]+ of them frozen\)"
 expect 1 "what changed" "$bin/charl" checkpoint diff frozen/checkpoints/step-0000000[12].h5

@@ -51,7 +51,7 @@ if [ -n "$long" ]; then
     variant "three passes" 1 mlp train.grad_accum_steps=3
     export CHARL_RANKS_PER_NODE=2
     variant "the devices alone, two nodes" 4 mlp dist.allreduce=peer
-    variant "the devices alone, two nodes, sharded" 4 mlp dist.allreduce=peer dist.shard_optimizer=yes
+    variant "the devices alone, two nodes, sharded" 4 mlp dist.allreduce=peer dist.shard=optimizer
     unset CHARL_RANKS_PER_NODE
     variant "3 ranks" 3 gpt
     variant "two passes" 2 gpt train.grad_accum_steps=2

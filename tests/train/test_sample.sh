@@ -29,7 +29,7 @@ samples() {
 expect 0 "without samples" ranks 1 gpt.ini -q -o plain
 expect 0 "with samples" ranks 1 gpt.ini -q -o one "$@" log.formats=csv,tensorboard
 same "samples change nothing" plain one
-expect 0 "3 ranks" ranks 3 gpt.ini -q -o three "$@" dist.shard_optimizer=yes log.formats=csv
+expect 0 "3 ranks" ranks 3 gpt.ini -q -o three "$@" dist.shard=optimizer log.formats=csv
 same "3 ranks" plain three
 checks=$((checks + 3))
 [ "$(samples one | cut -d' ' -f1 | uniq | tr '\n' ' ')" = "step=8 step=16 step=24 " ] || fail "a sample is missing: $(samples one)"

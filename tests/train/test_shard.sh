@@ -1,5 +1,5 @@
 #!/bin/sh
-# The optimizer divided among ranks (dist.shard_optimizer): the same checkpoints as of one rank that has it whole, whatever
+# The optimizer divided among ranks (dist.shard): the same checkpoints as of one rank that has it whole, whatever
 # the optimizer, precision, algorithm and bucket; and going on with another number of ranks, divided or whole.
 # CHARL_TEST_LONG=1: more of each.
 . "$(dirname "$0")/common.sh"
@@ -18,7 +18,7 @@ again() {
     _what=$1 _ranks=$2 _model=$3
     shift 3
     rm -rf v
-    expect 0 "$_what, on $_ranks ranks" ranks "$_ranks" "$_model.ini" -q -o v dist.shard_optimizer=yes "$@"
+    expect 0 "$_what, on $_ranks ranks" ranks "$_ranks" "$_model.ini" -q -o v dist.shard=optimizer "$@"
     same "$_what, on $_ranks ranks" one v
 }
 
@@ -27,10 +27,10 @@ again() {
 set -- train.ema_decay=0.9 train.grad_clip=0.5 "optimizer.groups=*.bias lr_scale=0.5"
 expect 0 "whole" ranks 1 mlp.ini -q -o one "$@"
 export CHARL_FAULT=train.stop:4
-expect 75 "stopped at step 3" ranks 3 mlp.ini -q -o s "$@" dist.shard_optimizer=yes
+expect 75 "stopped at step 3" ranks 3 mlp.ini -q -o s "$@" dist.shard=optimizer
 expect 75 "stopped at step 6" ranks 2 mlp.ini -q -o s "$@"
 export CHARL_FAULT='device.copies@1:*' # as on a GPU
-expect 0 "resumed" ranks 2 mlp.ini -q -o s "$@" dist.shard_optimizer=yes dist.bucket_mb=0.01
+expect 0 "resumed" ranks 2 mlp.ini -q -o s "$@" dist.shard=optimizer dist.bucket_mb=0.01
 unset CHARL_FAULT
 same "stopped twice" one s
 
@@ -58,12 +58,12 @@ fi
 # A rank fails alone before the state is collected, and where it has begun with that.
 for fault in train.checkpoint.fail train.collect; do
     export CHARL_FAULT=$fault@1:1
-    expect 4 "$fault" ranks 2 mlp.ini -q -o x dist.shard_optimizer=yes
+    expect 4 "$fault" ranks 2 mlp.ini -q -o x dist.shard=optimizer
     unset CHARL_FAULT
     says 1 "rank 1 of 2.*on purpose"
     rm -rf x
 done
 
-expect 0 "the saving is shown" ranks 2 mlp.ini --dry-run dist.shard_optimizer=yes
+expect 0 "the saving is shown" ranks 2 mlp.ini --dry-run dist.shard=optimizer
 says 1 "memory .*; [0-9.]* [KM]iB saved by sharding the optimizer"
 finish

@@ -187,7 +187,7 @@ def check_histograms():
     train([0], *one, *sgd, ranks=2)
     assert histograms() == alone, "histograms depend on the number of ranks"
     train([2], *one, "log.formats=jsonl")
-    train([2], *one, "dist.shard_optimizer=yes")
+    train([2], *one, "dist.shard=optimizer")
     print(f"{len(alone)} histograms")
 
 

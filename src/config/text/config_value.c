@@ -175,7 +175,7 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
         (void)charl__value_float(&number, text, field, why);
         break;
     case CHARL__KEY_ENUM: {
-        int i = charl__key_choice_index(key, text);
+        int i = charl__key_choice_index(key, charl__choice_renamed(key, text));
         bool on;
 
         if (i < 0 && charl__parse_bool(text, &on)) { /* true or off, where yes and no are among the choices */
