@@ -99,14 +99,12 @@ static charl_status multiply_self(charl_device *dev, const charl_tensor *x, char
     const int64_t rows = x->shape.dim[0], cols = x->shape.dim[1];
     const bool flat = rows <= cols;
 
-    return charl__gemm_enqueue(dev, &(charl__gemm){.a = x,
-                                                   .b = x,
-                                                   .out = out,
+    return charl__gemm_enqueue(dev, &(charl__gemm){.a = {x, flat ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED},
+                                                   .b = {x, flat ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN},
+                                                   .out = {out},
                                                    .m = flat ? rows : cols,
                                                    .n = flat ? rows : cols,
                                                    .k = flat ? cols : rows,
-                                                   .a_kind = flat ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED,
-                                                   .b_kind = flat ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
                                                    .label = "muon"});
 }
 
@@ -119,16 +117,17 @@ static charl_status iterate(charl_device *dev, const charl_tensor *x, charl_tens
 
     CHARL_TRY(multiply_self(dev, x, square));
     CHARL_TRY(charl__gemm_enqueue(
-        dev, &(charl__gemm){.a = square, .b = square, .out = polynomial, .m = k, .n = k, .k = k, .label = "muon"}));
+        dev,
+        &(charl__gemm){.a = {square}, .b = {square}, .out = {polynomial}, .m = k, .n = k, .k = k, .label = "muon"}));
     CHARL_TRY(charl__launch_enqueue(
         dev, &(charl__launch){.file = "optim/muon",
                               .entry = "charl_muon_polynomial",
                               .global = {(size_t)((k * k + 63) / 64 * 64)},
                               .local = {64},
                               .args = {charl__in(square), charl__inout(polynomial), charl__i64(k)}}));
-    CHARL_TRY(charl__gemm_enqueue(dev, &(charl__gemm){.a = flat ? polynomial : x,
-                                                      .b = flat ? x : polynomial,
-                                                      .out = out,
+    CHARL_TRY(charl__gemm_enqueue(dev, &(charl__gemm){.a = {flat ? polynomial : x},
+                                                      .b = {flat ? x : polynomial},
+                                                      .out = {out},
                                                       .m = rows,
                                                       .n = cols,
                                                       .k = k,

@@ -147,27 +147,21 @@ static void run_form(const problem *p, charl__gemm_form form, int64_t shift, flo
     charl_tensor *o = place(NULL, out_size(p), p->out, shift);
     charl_tensor *levels = NULL;
     charl_tensor *sums = p->a_sums ? place(NULL, p->m * p->count, CHARL_F32, 0) : NULL;
-    charl__gemm g = {.a = a,
-                     .b = b,
-                     .bias = p->bias ? c : NULL,
-                     .out = o,
-                     .m = p->m,
-                     .n = p->n,
-                     .k = p->k,
-                     .a_kind = p->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                     .b_kind = p->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                     .bias_kind = p->bias,
-                     .segments = p->segments,
-                     .a_segment = p->m * p->k,
-                     .b_segment = p->k * p->n,
-                     .count = p->count >> p->levels,
-                     .a_outer = p->m * depth_of(p),
-                     .b_outer = depth_of(p) * p->n,
-                     .out_outer = p->m * p->n,
-                     .a_sums = sums,
-                     .epilogue = p->epilogue,
-                     .form = form,
-                     .label = "test"};
+    charl__gemm g = {
+        .a = {a, p->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN, .segment = p->m * p->k, .outer = p->m * depth_of(p)},
+        .b = {b, p->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN, .segment = p->k * p->n, .outer = depth_of(p) * p->n},
+        .bias = p->bias ? c : NULL,
+        .out = {o, .outer = p->m * p->n},
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .bias_kind = p->bias,
+        .segments = p->segments,
+        .count = p->count >> p->levels,
+        .a_sums = sums,
+        .epilogue = p->epilogue,
+        .form = form,
+        .label = "test"};
 
     if (p->levels > 0) {
         charl_assert_ok(

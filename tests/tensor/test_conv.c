@@ -169,10 +169,10 @@ static void run(charl__gemm p, const float *a, int64_t n_a, const float *b, int6
 {
     charl_tensor *ta = upload(a, n_a), *tb = upload(b, n_b), *bias = upload(v->bias, v->c.o), *o = upload(NULL, n);
 
-    p.a = ta;
-    p.b = tb;
+    p.a.tensor = ta;
+    p.b.tensor = tb;
     p.bias = p.bias_kind ? bias : NULL;
-    p.out = o;
+    p.out.tensor = o;
     charl_assert_ok(charl__gemm_enqueue(dev, &p));
     charl_assert_ok(charl_tensor_read(o, out, (size_t)n * sizeof *out));
     charl_tensor_release(ta);

@@ -187,15 +187,12 @@ static void folds_like_the_tree(void **state)
             if (!suits_device(folding[f])) {
                 continue;
             }
-            charl_assert_ok(charl__gemm_enqueue(dev, &(charl__gemm){.a = a,
-                                                                    .b = b,
-                                                                    .out = o,
+            charl_assert_ok(charl__gemm_enqueue(dev, &(charl__gemm){.a = {a, CHARL_GEMM_TRANSPOSED, .outer = M * K},
+                                                                    .b = {b, .outer = K * N},
+                                                                    .out = {o},
                                                                     .m = M,
                                                                     .n = N,
                                                                     .k = K,
-                                                                    .a_kind = CHARL_GEMM_TRANSPOSED,
-                                                                    .a_outer = M * K,
-                                                                    .b_outer = K * N,
                                                                     .fold.leaves = leaves,
                                                                     .a_sums = f == 2 ? s : NULL,
                                                                     .form = folding[f]}));
@@ -293,7 +290,7 @@ static void vectors_are_for_cpus(void **state)
 {
     const charl_device_info *info = charl_device_get_info(dev);
     const charl_tensor f32 = {.dtype = CHARL_F32};
-    const charl__gemm like = {.a = &f32, .b = &f32, .out = &f32, .m = 300, .n = 300, .k = 300};
+    const charl__gemm like = {.a = {&f32}, .b = {&f32}, .out = {&f32}, .m = 300, .n = 300, .k = 300};
     const charl__gemm_backend *b = charl__gemm_guess(dev, &like).backend;
 
     (void)state;
@@ -323,15 +320,13 @@ static void rate(void **state)
             for (int r = 0; r < 4; r++) {
                 const double start = charl__clock_s();
 
-                charl_assert_ok(charl__gemm_enqueue(
-                    dev, &(charl__gemm){.a = a,
-                                        .b = b,
-                                        .out = o,
-                                        .m = m,
-                                        .n = n,
-                                        .k = k,
-                                        .a_kind = t & 1 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                        .b_kind = t & 2 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN}));
+                charl_assert_ok(
+                    charl__gemm_enqueue(dev, &(charl__gemm){.a = {a, t & 1 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN},
+                                                            .b = {b, t & 2 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN},
+                                                            .out = {o},
+                                                            .m = m,
+                                                            .n = n,
+                                                            .k = k}));
                 charl_assert_ok(charl_device_sync(dev));
                 best = fmin(best, charl__clock_s() - start);
             }

@@ -60,8 +60,8 @@ static float a_of(const charl__gemm *p, const float *a, int64_t i, int64_t k)
 {
     const int64_t taps = taps_of(p);
 
-    return p->a_kind == CHARL_GEMM_PLAIN        ? a[i * p->k + k]
-           : p->a_kind == CHARL_GEMM_TRANSPOSED ? a[k * p->m + i]
+    return p->a.kind == CHARL_GEMM_PLAIN        ? a[i * p->k + k]
+           : p->a.kind == CHARL_GEMM_TRANSPOSED ? a[k * p->m + i]
                                                 : a[(k / taps * p->m + i) * taps + k % taps];
 }
 
@@ -85,9 +85,9 @@ static float b_of(const charl__gemm *p, const float *b, int64_t k, int64_t j)
 {
     const int64_t taps = taps_of(p);
 
-    return p->b_kind == CHARL_GEMM_PLAIN        ? b[k * p->n + j]
-           : p->b_kind == CHARL_GEMM_TRANSPOSED ? b[j * p->k + k]
-           : p->b_kind == CHARL_GEMM_WINDOW     ? pixel_of(p, b, k / taps, j, k % taps)
+    return p->b.kind == CHARL_GEMM_PLAIN        ? b[k * p->n + j]
+           : p->b.kind == CHARL_GEMM_TRANSPOSED ? b[j * p->k + k]
+           : p->b.kind == CHARL_GEMM_WINDOW     ? pixel_of(p, b, k / taps, j, k % taps)
                                                 : pixel_of(p, b, j / taps, k, j % taps);
 }
 
@@ -101,7 +101,7 @@ static float element_of(const charl__gemm *p, const float *a, const float *b, in
             float sum[2] = {0.0F, 0.0F};
 
             for (int64_t k = first; k < p->k && k < first + STEPS; k++) {
-                sum[k % 2] = fmaf(a_of(p, a + s * p->a_segment, i, k), b_of(p, b + s * p->b_segment, k, j), sum[k % 2]);
+                sum[k % 2] = fmaf(a_of(p, a + s * p->a.segment, i, k), b_of(p, b + s * p->b.segment, k, j), sum[k % 2]);
             }
             acc += sum[0] + sum[1];
         }
@@ -130,12 +130,12 @@ static float result_of(const charl__gemm *p, const float *a, const float *b, con
 {
     const int64_t inners = charl__at_least_one(p->inner), outer = p->fold.leaves > 1 ? 0 : z / inners,
                   inner = z % inners;
-    const float *from_a = a + outer * p->a_outer + inner * p->a_inner,
-                *from_b = b + outer * p->b_outer + inner * p->b_inner;
+    const float *from_a = a + outer * p->a.outer + inner * p->a.inner,
+                *from_b = b + outer * p->b.outer + inner * p->b.inner;
     float leaf[MOST_LEAVES];
 
     for (int l = 0; l < p->fold.leaves || l < 1; l++) {
-        leaf[l] = element_of(p, from_a + l * p->a_outer, from_b + l * p->b_outer, i, j);
+        leaf[l] = element_of(p, from_a + l * p->a.outer, from_b + l * p->b.outer, i, j);
     }
     return fold(leaf, p->fold.leaves, p->fold.rounded) + (p->bias_kind == CHARL_GEMM_BIAS_ROWS ? bias[inner * p->m + i]
                                                           : p->bias_kind == CHARL_GEMM_BIAS_COLUMNS ? bias[j]
@@ -154,16 +154,16 @@ static void check(charl__gemm p, int64_t a, int64_t b, int64_t out, bool all_pla
     char text[CHARL__GEMM_TEXT];
     int n;
 
-    p.a = ta;
-    p.b = tb;
-    p.out = to;
+    p.a.tensor = ta;
+    p.b.tensor = tb;
+    p.out.tensor = to;
     p.bias = p.bias_kind != CHARL_GEMM_NO_BIAS ? tbias : NULL;
     charl_assert_ok(charl__alloc_array(out, sizeof *want, &want));
     charl_assert_ok(charl__alloc_array(out, sizeof *got, &got));
     for (int64_t e = 0; e < charl__at_least_one(p.count) * p.m * p.n; e++) {
         const int64_t z = e / (p.m * p.n), inners = charl__at_least_one(p.inner), i = e / p.n % p.m, j = e % p.n;
 
-        want[z / inners * p.out_outer + z % inners * p.out_inner + i * p.n + j] =
+        want[z / inners * p.out.outer + z % inners * p.out.inner + i * p.n + j] =
             result_of(&p, from_a, from_b, bias, z, i, j);
     }
     n = charl__gemm_plans(dev, &p, plans);
@@ -174,7 +174,7 @@ static void check(charl__gemm p, int64_t a, int64_t b, int64_t out, bool all_pla
         for (int64_t e = 0; e < out; e++) {
             if (memcmp(&got[e], &want[e], sizeof *got) != 0) {
                 fail_msg("%lld x %lld x %lld, kinds %d and %d, %s: element %lld is %.9g, not %.9g", (long long)p.m,
-                         (long long)p.n, (long long)p.k, (int)p.a_kind, (int)p.b_kind,
+                         (long long)p.n, (long long)p.k, (int)p.a.kind, (int)p.b.kind,
                          charl__gemm_plan_text(&plans[i], text), (long long)e, (double)got[e], (double)want[e]);
             }
         }
@@ -194,11 +194,11 @@ static charl__gemm matrices(const int64_t shape[3], int layout)
 {
     charl__gemm p = {.m = shape[0], .n = shape[1], .k = shape[2]};
 
-    p.a_kind = layout & 1 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN;
-    p.b_kind = layout & 2 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN;
-    p.a_outer = p.m * p.k;
-    p.b_outer = p.n * p.k;
-    p.out_outer = p.m * p.n;
+    p.a.kind = layout & 1 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN;
+    p.b.kind = layout & 2 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN;
+    p.a.outer = p.m * p.k;
+    p.b.outer = p.n * p.k;
+    p.out.outer = p.m * p.n;
     return p;
 }
 
@@ -216,20 +216,20 @@ static void matrices_of_every_layout(void **state)
     for (size_t s = 0; s < sizeof shape / sizeof *shape; s++) {
         for (int t = 0; t < 4; t++) {
             charl__gemm p = matrices(shape[s], t);
-            const int64_t a = p.a_outer, b = p.b_outer;
+            const int64_t a = p.a.outer, b = p.b.outer;
 
             for (int bias = 0; bias < (s % 7 == 4 ? 3 : 1); bias++) { /* a kernel compiles for a second */
                 p.bias_kind = (charl__gemm_bias)bias;
-                check(p, a, b, p.out_outer, ALL_PLANS);
+                check(p, a, b, p.out.outer, ALL_PLANS);
             }
             p.bias_kind = CHARL_GEMM_NO_BIAS;
             p.count = 3;
-            check(p, 3 * a, 3 * b, 3 * p.out_outer, !ALL_PLANS);
+            check(p, 3 * a, 3 * b, 3 * p.out.outer, !ALL_PLANS);
             p.segments = 2;
             p.count = 1;
-            p.a_segment = a;
-            p.b_segment = b;
-            check(p, 2 * a, 2 * b, p.out_outer, !ALL_PLANS);
+            p.a.segment = a;
+            p.b.segment = b;
+            check(p, 2 * a, 2 * b, p.out.outer, !ALL_PLANS);
         }
     }
 }
@@ -246,7 +246,7 @@ static void blocks_of_every_plan(void **state)
     for (int t = 0; t < 4; t++) {
         charl__gemm p = matrices(t == 2 ? flat : shape, t);
 
-        check(p, p.a_outer, p.b_outer, p.out_outer, ALL_PLANS);
+        check(p, p.a.outer, p.b.outer, p.out.outer, ALL_PLANS);
     }
 }
 
@@ -264,7 +264,7 @@ static void sums_over_leaves_are_those_of_the_tree(void **state)
 
             p.fold.leaves = leaves;
             p.fold.rounded = leaves % 4 == 0 ? 0 : 1 << (leaves + t) % 3;
-            check(p, leaves * p.a_outer, leaves * p.b_outer, p.out_outer, leaves == 5);
+            check(p, leaves * p.a.outer, leaves * p.b.outer, p.out.outer, leaves == 5);
         }
     }
 }
@@ -320,7 +320,7 @@ static void small_numbers_are_zero(void **state)
         const int64_t k = at == 2 ? 2 : 1; /* the last is the sum of two chains */
         charl_tensor *ta = place(a + at, k, CHARL_BF16, 0), *tb = place(b + at, k, CHARL_BF16, 0),
                      *to = place(NULL, 1, CHARL_F32, 0);
-        charl__gemm p = {.a = ta, .b = tb, .out = to, .m = 1, .n = 1, .k = k};
+        charl__gemm p = {.a = {ta}, .b = {tb}, .out = {to}, .m = 1, .n = 1, .k = k};
 
         charl_assert_ok(charl__gemm_enqueue(dev, &p));
         fetch(to, 1, 0, &got);
@@ -343,7 +343,7 @@ static void other_products_are_as_ever(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         const charl_tensor x = {.dtype = types[i]};
-        charl__gemm like = {.a = &x, .b = &x, .out = &x, .m = 300, .n = 300, .k = 300};
+        charl__gemm like = {.a = {&x}, .b = {&x}, .out = {&x}, .m = 300, .n = 300, .k = 300};
 
         assert_true((charl__gemm_guess(dev, &like).backend == &charl__gemm_amx) ==
                     (has_amx() && types[i] == CHARL_BF16));

@@ -176,7 +176,7 @@ static void refuses_epilogues_of_integers(void **state)
 {
     charl_tensor *x = place(NULL, 1, CHARL_F32, 0), *count = place(NULL, 1, CHARL_I32, 0);
     charl__gemm_epilogue e = {.expr = "a + b", .type = CHARL_F32, .n_in = 1, .in = {count}};
-    const charl__gemm p = {.a = x, .b = x, .out = x, .m = 1, .n = 1, .k = 1, .epilogue = &e};
+    const charl__gemm p = {.a = {x}, .b = {x}, .out = {x}, .m = 1, .n = 1, .k = 1, .epilogue = &e};
 
     (void)state;
     charl_assert_status(charl__gemm_enqueue(dev, &p), CHARL_ERR_DTYPE);
@@ -248,25 +248,22 @@ static void open_layer(layer *l)
                                          .record = l->step,
                                          .key = KEY,
                                          .draw_at = charl__i64(FIRST)};
-    l->input = (charl__gemm){.a = l->g,
-                             .b = l->w,
-                             .out = l->gx,
+    l->input = (charl__gemm){.a = {l->g},
+                             .b = {l->w},
+                             .out = {l->gx},
                              .m = ROWS,
                              .n = IN,
                              .k = OUT,
                              .epilogue = &l->epilogue,
                              .form = CHARL_GEMM_LOCAL_SMALL,
                              .label = "input"};
-    l->weight = (charl__gemm){.a = l->g,
-                              .b = l->x,
-                              .out = l->gw,
+    l->weight = (charl__gemm){.a = {l->g, CHARL_GEMM_TRANSPOSED, .outer = ROWS / LEAVES * OUT},
+                              .b = {l->x, .outer = ROWS / LEAVES * IN},
+                              .out = {l->gw},
                               .m = OUT,
                               .n = IN,
                               .k = ROWS / LEAVES,
-                              .a_kind = CHARL_GEMM_TRANSPOSED,
                               .fold.leaves = LEAVES,
-                              .a_outer = ROWS / LEAVES * OUT,
-                              .b_outer = ROWS / LEAVES * IN,
                               .a_sums = l->gb,
                               .form = CHARL_GEMM_LOCAL_SMALL,
                               .label = "weight"};
@@ -382,13 +379,12 @@ static void products_in_unlike_tiles_are_right(void **state)
     }
     charl_assert_ok(charl__record_begin(dev, &r));
     for (int i = 0; i < 2; i++) {
-        charl_assert_ok(charl__gemm_enqueue(dev, &(charl__gemm){.a = in[i],
-                                                                .b = in[i],
-                                                                .out = out[i],
+        charl_assert_ok(charl__gemm_enqueue(dev, &(charl__gemm){.a = {in[i]},
+                                                                .b = {in[i], CHARL_GEMM_TRANSPOSED},
+                                                                .out = {out[i]},
                                                                 .m = n[i],
                                                                 .n = n[i],
                                                                 .k = DEPTH,
-                                                                .b_kind = CHARL_GEMM_TRANSPOSED,
                                                                 .form = CHARL_GEMM_LOCAL_SMALL}));
     }
     charl_assert_ok(charl__record_end(dev, CHARL_OK));

@@ -49,7 +49,7 @@ static product make(charl_device *dev)
     charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {M, K}}, &p.a));
     charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {K, N}}, &p.b));
     charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {M, N}}, &p.out));
-    p.gemm = (charl__gemm){.a = p.a, .b = p.b, .out = p.out, .m = M, .n = N, .k = K};
+    p.gemm = (charl__gemm){.a = {p.a}, .b = {p.b}, .out = {p.out}, .m = M, .n = N, .k = K};
     charl__gemm_key(dev, &p.gemm, p.key);
     return p;
 }

@@ -16,7 +16,7 @@ static const cut_rule plain = {64, 64, 32, 512}, for_tensor_cores = {128, 256, 1
 /* The weight gradient of a depthwise convolution: one element for each tap. */
 static bool is_depthwise(const charl__gemm *p)
 {
-    return p->m == 1 && p->inner > 1 && p->b_kind == CHARL_GEMM_WINDOW_T &&
+    return p->m == 1 && p->inner > 1 && p->b.kind == CHARL_GEMM_WINDOW_T &&
            p->n == (int64_t)p->window.taps[0] * p->window.taps[1];
 }
 
@@ -36,7 +36,7 @@ int charl__gemm_slices_parts(const charl__gemm *p, charl_dtype type)
 {
     const int64_t segments = p->segments > 1 ? p->segments : 1;
     const bool by_rows =
-        p->a_kind == CHARL_GEMM_TRANSPOSED && p->b_kind == CHARL_GEMM_PLAIN; /* k is outermost in both */
+        p->a.kind == CHARL_GEMM_TRANSPOSED && p->b.kind == CHARL_GEMM_PLAIN; /* k is outermost in both */
     const int64_t cut = segments > 1 ? segments : by_rows ? p->k : 1;
     int parts = 1;
 
@@ -52,7 +52,7 @@ int64_t charl__gemm_slices_workspace(const charl__gemm *p, charl_dtype type, int
 {
     const int64_t leaves = (int64_t)n_slices * charl__gemm_slices_parts(p, type);
 
-    return leaves > 1 ? leaves * p->out_outer * (int64_t)sizeof(float) : 0;
+    return leaves > 1 ? leaves * p->out.outer * (int64_t)sizeof(float) : 0;
 }
 
 /* p's products, each as `parts` products of a part of its sum. */
@@ -65,8 +65,8 @@ static charl__gemm cut_products(const charl__gemm *p, int parts)
     } else {
         q.k /= parts;
     }
-    q.a_outer /= parts;
-    q.b_outer /= parts;
+    q.a.outer /= parts;
+    q.b.outer /= parts;
     q.count *= parts;
     return q;
 }
@@ -91,12 +91,12 @@ static charl_status fold_inside(const charl__enqueue *e, const charl__gemm *p, i
         const int first = e->slices->lane_lo[j] - e->slices->first;
         charl__gemm q = *p;
 
-        q.out = e->out[k];
-        q.out_at = j * e->lane_stride[k];
+        q.out.tensor = e->out[k];
+        q.out.at = j * e->lane_stride[k];
         q.a_sums = with_a_sums ? e->out[1] : NULL;
         q.a_sums_at = with_a_sums ? j * e->lane_stride[1] : 0;
-        q.a_at += first * p->a_outer;
-        q.b_at += first * p->b_outer;
+        q.a.at += first * p->a.outer;
+        q.b.at += first * p->b.outer;
         q.fold.leaves = e->slices->lane_hi[j] - e->slices->lane_lo[j];
         q.fold.rounded = e->rounds[k] ? e->parts : 0;
         q.count = p->inner;
@@ -145,7 +145,7 @@ static charl_status fold_after(const charl__enqueue *leaves, const charl__gemm *
     charl__gemm q = *p;
 
     nodes.slices = &slices;
-    q.out = charl__fold_target(&nodes, k);
+    q.out.tensor = charl__fold_target(&nodes, k);
     if (levels > 0) {
         q.fold.leaves = 1 << levels;
         q.count = slices.count;
@@ -177,7 +177,7 @@ static charl_status fold_after(const charl__enqueue *leaves, const charl__gemm *
 
 static charl_status run(const charl__enqueue *e, const charl__gemm *p, int k, bool with_a_sums)
 {
-    const int parts = charl__is_partial(e, k) ? charl__gemm_slices_parts(p, p->a->dtype) : 1;
+    const int parts = charl__is_partial(e, k) ? charl__gemm_slices_parts(p, p->a.tensor->dtype) : 1;
     const charl_slices slices = charl__cut_slices(e->slices, parts);
     charl__gemm q = cut_products(p, parts);
     charl__enqueue leaves = *e;
@@ -185,13 +185,13 @@ static charl_status run(const charl__enqueue *e, const charl__gemm *p, int k, bo
     leaves.slices = &slices;
     leaves.parts = parts;
     if (!charl__is_partial(e, k)) {
-        q.out = e->out[k];
+        q.out.tensor = e->out[k];
         q.a_sums = with_a_sums ? e->out[1] : NULL;
         CHARL_TRY(charl__gemm_enqueue(e->dev, &q));
     } else if (!charl__fold_is_direct(&leaves) && charl__gemm_folds(e->dev, &q)) {
         CHARL_TRY(fold_inside(&leaves, &q, k, with_a_sums));
     } else {
-        CHARL_TRY(fold_after(&leaves, &q, p->out_outer, k, with_a_sums));
+        CHARL_TRY(fold_after(&leaves, &q, p->out.outer, k, with_a_sums));
     }
     return CHARL_OK;
 }
@@ -209,7 +209,7 @@ charl_status charl__gemm_slices_sums(const charl__enqueue *e, const charl__gemm 
 bool charl__gemm_slices_can_sum(const charl__enqueue *e, const charl__gemm *p)
 {
     return charl__is_partial(e, 0) && !charl__fold_is_direct(e) && e->rounds[0] == e->rounds[1] &&
-           charl__gemm_slices_parts(p, p->a->dtype) == 1 && charl__gemm_folds(e->dev, p) &&
+           charl__gemm_slices_parts(p, p->a.tensor->dtype) == 1 && charl__gemm_folds(e->dev, p) &&
            charl__gemm_folds_sums(e->dev, p);
 }
 

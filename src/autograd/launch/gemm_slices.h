@@ -20,7 +20,7 @@ int charl__gemm_slices_parts(const charl__gemm *p, charl_dtype type);
  *  that type, with `n_slices` of them. */
 int64_t charl__gemm_slices_workspace(const charl__gemm *p, charl_dtype type, int n_slices);
 
-/** Output k of e (p->out_outer elements) = the sum over this rank's slices, each lane by itself, of
+/** Output k of e (p->out.outer elements) = the sum over this rank's slices, each lane by itself, of
  *  p's products: outer = slice. p->out is set here. */
 charl_status charl__gemm_slices(const charl__enqueue *e, const charl__gemm *p, int k) CHARL_MUST_CHECK;
 

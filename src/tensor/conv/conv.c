@@ -38,42 +38,35 @@ charl__gemm charl__conv_forward(const charl__conv *c, bool bias)
     const int64_t og = c->o / c->groups, cg = c->c / c->groups, taps = (int64_t)c->kernel[0] * c->kernel[1];
     const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
 
-    return (charl__gemm){
-        .m = og,
-        .n = pixels,
-        .k = cg * taps,
-        .b_kind = is_pointwise(c) ? CHARL_GEMM_PLAIN : CHARL_GEMM_WINDOW,
-        .bias_kind = bias ? CHARL_GEMM_BIAS_ROWS : CHARL_GEMM_NO_BIAS,
-        .window = image_under_taps(c),
-        .count = c->batch * c->groups,
-        .inner = c->groups,
-        .a_inner = og * cg * taps,
-        .b_outer = c->c * image,
-        .b_inner = cg * image,
-        .out_outer = c->o * pixels,
-        .out_inner = og * pixels,
-    };
+    return (charl__gemm){.a = {.inner = og * cg * taps},
+                         .b = {.kind = is_pointwise(c) ? CHARL_GEMM_PLAIN : CHARL_GEMM_WINDOW,
+                               .outer = c->c * image,
+                               .inner = cg * image},
+                         .out = {.outer = c->o * pixels, .inner = og * pixels},
+                         .m = og,
+                         .n = pixels,
+                         .k = cg * taps,
+                         .bias_kind = bias ? CHARL_GEMM_BIAS_ROWS : CHARL_GEMM_NO_BIAS,
+                         .window = image_under_taps(c),
+                         .count = c->batch * c->groups,
+                         .inner = c->groups};
 }
 
 charl__gemm charl__conv_input_gradient(const charl__conv *c)
 {
     const int64_t og = c->o / c->groups, cg = c->c / c->groups, taps = (int64_t)c->kernel[0] * c->kernel[1];
     const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
-    charl__gemm p = {
-        .m = cg,
-        .n = image,
-        .k = og * taps,
-        .a_kind = is_pointwise(c) ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_TAPS,
-        .b_kind = is_pointwise(c) ? CHARL_GEMM_PLAIN : CHARL_GEMM_WINDOW,
-        .window = {.image = {(int)c->oh, (int)c->ow}, .row = (int)c->w},
-        .count = c->batch * c->groups,
-        .inner = c->groups,
-        .a_inner = og * cg * taps,
-        .b_outer = c->o * pixels,
-        .b_inner = og * pixels,
-        .out_outer = c->c * image,
-        .out_inner = cg * image,
-    };
+    charl__gemm p = {.a = {.kind = is_pointwise(c) ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_TAPS, .inner = og * cg * taps},
+                     .b = {.kind = is_pointwise(c) ? CHARL_GEMM_PLAIN : CHARL_GEMM_WINDOW,
+                           .outer = c->o * pixels,
+                           .inner = og * pixels},
+                     .out = {.outer = c->c * image, .inner = cg * image},
+                     .m = cg,
+                     .n = image,
+                     .k = og * taps,
+                     .window = {.image = {(int)c->oh, (int)c->ow}, .row = (int)c->w},
+                     .count = c->batch * c->groups,
+                     .inner = c->groups};
 
     /* Input row h gets from output row (h + padding - r * dilation) / stride through tap r. */
     for (int d = 0; d < 2; d++) {
@@ -128,22 +121,17 @@ charl__gemm charl__conv_weight_gradient(const charl__conv *c, int64_t slices)
     const int64_t og = c->o / c->groups, cg = c->c / c->groups, taps = (int64_t)c->kernel[0] * c->kernel[1];
     const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
 
-    return (charl__gemm){
-        .m = og,
-        .n = cg * taps,
-        .k = rows > 0 ? pixels : 0,
-        .b_kind = is_pointwise(c) ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_WINDOW_T,
-        .window = image_under_taps(c),
-        .segments = rows,
-        .a_segment = c->o * pixels,
-        .b_segment = c->c * image,
-        .count = slices * c->groups,
-        .inner = c->groups,
-        .a_outer = rows * c->o * pixels,
-        .a_inner = og * pixels,
-        .b_outer = rows * c->c * image,
-        .b_inner = cg * image,
-        .out_outer = c->o * cg * taps,
-        .out_inner = og * cg * taps,
-    };
+    return (charl__gemm){.a = {.segment = c->o * pixels, .outer = rows * c->o * pixels, .inner = og * pixels},
+                         .b = {.kind = is_pointwise(c) ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_WINDOW_T,
+                               .segment = c->c * image,
+                               .outer = rows * c->c * image,
+                               .inner = cg * image},
+                         .out = {.outer = c->o * cg * taps, .inner = og * cg * taps},
+                         .m = og,
+                         .n = cg * taps,
+                         .k = rows > 0 ? pixels : 0,
+                         .window = image_under_taps(c),
+                         .segments = rows,
+                         .count = slices * c->groups,
+                         .inner = c->groups};
 }

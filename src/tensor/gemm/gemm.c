@@ -31,18 +31,19 @@ static charl_status check(const charl__gemm *p)
     CHARL_REQUIRE(p->m <= largest && p->n <= largest && p->k <= largest && p->segments <= largest, CHARL_ERR_SHAPE,
                   "matrix product of %lld x %lld x %lld: an extent is beyond 2^31", (long long)p->m, (long long)p->n,
                   (long long)p->k);
-    CHARL_REQUIRE(p->a->dtype == p->b->dtype && charl__is_float(p->a->dtype) && charl__is_float(p->out->dtype) &&
-                      (!p->bias || p->bias->dtype == CHARL_F32),
-                  CHARL_ERR_DTYPE, "matrix product of %s and %s with result in %s", charl_dtype_name(p->a->dtype),
-                  charl_dtype_name(p->b->dtype), charl_dtype_name(p->out->dtype));
+    CHARL_REQUIRE(p->a.tensor->dtype == p->b.tensor->dtype && charl__is_float(p->a.tensor->dtype) &&
+                      charl__is_float(p->out.tensor->dtype) && (!p->bias || p->bias->dtype == CHARL_F32),
+                  CHARL_ERR_DTYPE, "matrix product of %s and %s with result in %s",
+                  charl_dtype_name(p->a.tensor->dtype), charl_dtype_name(p->b.tensor->dtype),
+                  charl_dtype_name(p->out.tensor->dtype));
     return CHARL_OK;
 }
 
 void charl__gemm_set_common(const charl__gemm *p, charl__launch *l)
 {
     const charl__gemm_window *w = &p->window;
-    const int a_kind = p->a_kind == CHARL_GEMM_TAPS ? 2 : (int)p->a_kind;
-    const int b_kind = p->b_kind == CHARL_GEMM_WINDOW ? 2 : p->b_kind == CHARL_GEMM_WINDOW_T ? 3 : (int)p->b_kind;
+    const int a_kind = p->a.kind == CHARL_GEMM_TAPS ? 2 : (int)p->a.kind;
+    const int b_kind = p->b.kind == CHARL_GEMM_WINDOW ? 2 : p->b.kind == CHARL_GEMM_WINDOW_T ? 3 : (int)p->b.kind;
     const charl__kernel_param window[] = {{"KW", w->taps[1]},
                                           {"TAPS", (int64_t)w->taps[0] * w->taps[1]},
                                           {"STEP_H", w->step[0]},
@@ -58,8 +59,8 @@ void charl__gemm_set_common(const charl__gemm *p, charl__launch *l)
     charl__launch_set(l, "A_KIND", a_kind);
     charl__launch_set(l, "B_KIND", b_kind);
     charl__launch_set(l, "BIAS", (int)p->bias_kind);
-    charl__launch_set_text(l, "ACT", charl__kernel_type(p->a->dtype));
-    charl__launch_set_text(l, "OUT_T", charl__kernel_type(p->out->dtype));
+    charl__launch_set_text(l, "ACT", charl__kernel_type(p->a.tensor->dtype));
+    charl__launch_set_text(l, "OUT_T", charl__kernel_type(p->out.tensor->dtype));
     charl__launch_set_all(l, a_kind >= 2 || b_kind >= 2 ? window : NULL);
 }
 
@@ -87,7 +88,7 @@ int64_t charl__gemm_image_elements(const charl__gemm *p)
 {
     const charl__gemm_window *w = &p->window;
     const int64_t taps = (int64_t)w->taps[0] * w->taps[1];
-    const int64_t channels = p->b_kind == CHARL_GEMM_WINDOW ? p->k / taps : p->n / taps;
+    const int64_t channels = p->b.kind == CHARL_GEMM_WINDOW ? p->k / taps : p->n / taps;
 
     return channels * w->image[0] * w->image[1];
 }
@@ -101,34 +102,33 @@ void charl__gemm_set_leaves(const charl__gemm *p, charl__launch *l)
     charl__launch_set(l, "M", CHARL__GEMM_LOCAL_LEAVES);
 }
 
-bool charl__gemm_is_by_4(const charl_tensor *t, int64_t at, int64_t length, int64_t steps)
+/* Strides are combined by |: that is a multiple of 4, a power of two, only if each of them is. */
+bool charl__gemm_is_by_4(const charl__gemm_matrix *x, int64_t length)
 {
-    return (t->offset + at) % 4 == 0 && length % 4 == 0 && steps % 4 == 0;
+    return (x->tensor->offset + x->at) % 4 == 0 && length % 4 == 0 && (x->outer | x->inner | x->segment) % 4 == 0;
 }
 
-/* Strides are combined by |: that is a multiple of 4, a power of two, only if each of them is. */
 bool charl__gemm_reads_by_4(const charl__gemm *p, bool of_a)
 {
-    const bool plain = of_a ? p->a_kind == CHARL_GEMM_PLAIN : p->b_kind == CHARL_GEMM_TRANSPOSED;
-    const bool other = of_a ? p->a_kind == CHARL_GEMM_TRANSPOSED : p->b_kind == CHARL_GEMM_PLAIN;
-    const int64_t length = plain ? p->k : of_a ? p->m : p->n;
-    const int64_t steps = of_a ? p->a_outer | p->a_inner | p->a_segment : p->b_outer | p->b_inner | p->b_segment;
+    const charl__gemm_matrix *x = of_a ? &p->a : &p->b;
+    const bool along_k = x->kind == (of_a ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED);
+    const int64_t length = along_k ? p->k : of_a ? p->m : p->n;
 
-    return (plain || other) && charl__gemm_is_by_4(of_a ? p->a : p->b, of_a ? p->a_at : p->b_at, length, steps);
+    return x->kind <= CHARL_GEMM_TRANSPOSED && charl__gemm_is_by_4(x, length);
 }
 
 void charl__gemm_describe(const charl__gemm *p, charl__gemm_args *args, charl__launch *l)
 {
     const charl__gemm_epilogue *e = p->epilogue;
 
-    *args = (charl__gemm_args){.a_segment = p->a_segment,
-                               .b_segment = p->b_segment,
-                               .a_outer = p->a_outer,
-                               .a_inner = p->a_inner,
-                               .b_outer = p->b_outer,
-                               .b_inner = p->b_inner,
-                               .out_outer = p->out_outer,
-                               .out_inner = p->out_inner,
+    *args = (charl__gemm_args){.a_segment = p->a.segment,
+                               .b_segment = p->b.segment,
+                               .a_outer = p->a.outer,
+                               .a_inner = p->a.inner,
+                               .b_outer = p->b.outer,
+                               .b_inner = p->b.inner,
+                               .out_outer = p->out.outer,
+                               .out_inner = p->out.inner,
                                .m = (int32_t)p->m,
                                .n = (int32_t)p->n,
                                .k = (int32_t)p->k,
@@ -139,10 +139,10 @@ void charl__gemm_describe(const charl__gemm *p, charl__gemm_args *args, charl__l
                                .iw = p->window.image[1],
                                .pw = p->window.row};
     l->label = p->label;
-    l->args[0] = charl__placed(charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at), &args->a);
-    l->args[1] = charl__placed(charl__gemm_operand(CHARL_ARG_IN, p->b, p->b_at), &args->b);
+    l->args[0] = charl__placed(charl__gemm_operand(CHARL_ARG_IN, p->a.tensor, p->a.at), &args->a);
+    l->args[1] = charl__placed(charl__gemm_operand(CHARL_ARG_IN, p->b.tensor, p->b.at), &args->b);
     l->args[2] = charl__placed(charl__gemm_operand(CHARL_ARG_IN, p->bias, 0), &args->bias);
-    l->args[3] = charl__placed(charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at), &args->out);
+    l->args[3] = charl__placed(charl__gemm_operand(CHARL_ARG_OUT, p->out.tensor, p->out.at), &args->out);
     charl__gemm_add_epilogue(p, args, l);
     charl__launch_add(l, charl__struct_at(args, sizeof *args, offsetof(charl__gemm_args, draw),
                                           e && e->record ? e->draw_at : charl__i64(0)));

@@ -81,7 +81,7 @@ typedef struct charl__gemm_epilogue {
 
 /** A product that is a sum over others, `leaves` of them, in the fixed tree. */
 typedef struct charl__gemm_fold {
-    /* > 1: out is the sum over this many products, x_outer apart; count is then inner. Needs charl__gemm_folds. */
+    /* > 1: out is the sum over this many products, `outer` apart; count is then inner. Needs charl__gemm_folds. */
     int leaves;
     /* nodes of the tree over so many leaves (a power of two) and more are rounded to bf16; 0: none */
     int rounded;
@@ -91,23 +91,25 @@ typedef struct charl__gemm_fold {
     int64_t levels_at;
 } charl__gemm_fold;
 
+/** Where the matrices of an operand, or of the result, lie. Product z = outer * inner_count + inner starts at element
+ *  at + outer * .outer + inner * .inner. */
+typedef struct charl__gemm_matrix {
+    const charl_tensor *tensor;
+    charl__gemm_kind kind; /* PLAIN for the result */
+    int64_t at;            /* elements to skip */
+    int64_t outer, inner;
+    int64_t segment; /* elements from one stretch of k to the next */
+} charl__gemm_matrix;
+
 /** A product; of an image with `window`, folded with `fold`, and ended by an epilogue, each where it is set. */
 typedef struct charl__gemm {
-    const charl_tensor *a, *b;
+    charl__gemm_matrix a, b, out;
     const charl_tensor *bias; /* NULL with CHARL_GEMM_NO_BIAS */
-    const charl_tensor *out;
-    int64_t a_at, b_at, out_at; /* elements to skip */
     int64_t m, n, k;
-    charl__gemm_kind a_kind, b_kind;
     charl__gemm_bias bias_kind;
     charl__gemm_window window;
-    /* The sum runs over `segments` stretches of k (0 means 1), each this many elements after the
-     * one before. */
-    int64_t segments, a_segment, b_segment;
-    /* Product z = outer * inner_count + inner of `count` (0 means 1; inner 0 means 1) starts at
-     * outer * x_outer + inner * x_inner. */
-    int64_t count, inner;
-    int64_t a_outer, a_inner, b_outer, b_inner, out_outer, out_inner;
+    int64_t segments;     /* the sum runs over so many stretches of k; 0 means 1 */
+    int64_t count, inner; /* products, and how many of them `inner` numbers; 0 means 1 */
     charl__gemm_fold fold;
     /* NULL; or gets, from element a_sums_at on, sum_k A[z](i, k) as f32 [count, m], for which
      * charl__gemm_sums_a must be true. */

@@ -9,7 +9,7 @@ charl_status charl__gemm_check_epilogue(const charl__gemm *p)
         return CHARL_OK;
     }
     CHARL_INVARIANT(e->expr && e->n_in >= 0 && e->n_in <= CHARL_GEMM_EPILOGUE_IN);
-    CHARL_INVARIANT((e->then || !e->keeps_first) && (!e->record || p->out_at == 0));
+    CHARL_INVARIANT((e->then || !e->keeps_first) && (!e->record || p->out.at == 0));
     CHARL_REQUIRE(charl__is_float(e->type) && (!e->product || e->product->dtype == e->type), CHARL_ERR_DTYPE,
                   "epilogue of a matrix product in %s that is kept in %s", charl_dtype_name(e->type),
                   charl_dtype_name(e->product ? e->product->dtype : e->type));

@@ -9,9 +9,9 @@ enum { VECTOR = 4, BYTES_PER_4 = 16, SPOT_BYTES = 16 };
 int64_t charl__gemm_joined(const charl__gemm *p, int tile_columns)
 {
     const int64_t outers = charl__at_least_one(p->count) / charl__at_least_one(p->inner);
-    const bool fits = p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_WINDOW;
+    const bool fits = p->b.kind == CHARL_GEMM_PLAIN || p->b.kind == CHARL_GEMM_WINDOW;
 
-    return fits && p->fold.leaves <= 1 && !p->a_sums && p->a_outer == 0 && p->n % VECTOR == 0 &&
+    return fits && p->fold.leaves <= 1 && !p->a_sums && p->a.outer == 0 && p->n % VECTOR == 0 &&
                    p->n % tile_columns != 0 && outers <= (INT_MAX - CHARL__GEMM_MARGIN) / p->n
                ? outers
                : 1;
@@ -63,7 +63,7 @@ static bool can_have(charl_device *dev, const charl__gemm *p, const tile *x)
 {
     const charl_device_info *info = charl_device_get_info(dev);
     const int64_t columns = p->n * charl__gemm_joined(p, x->columns);
-    const int spots = p->b_kind >= CHARL_GEMM_WINDOW ? 2 * x->depth + x->columns : 0;
+    const int spots = p->b.kind >= CHARL_GEMM_WINDOW ? 2 * x->depth + x->columns : 0;
     const int bytes = 2 * x->depth * (x->rows / 4 + 1 + x->columns / 4 + 1) * BYTES_PER_4 + spots * SPOT_BYTES;
 
     return lanes_of(x) <= info->max_group && bytes <= info->local_bytes && (x->rows <= 32 || x->rows < 2 * p->m) &&
@@ -83,7 +83,7 @@ static double cost_of(charl_device *dev, const charl__gemm *p, const tile *t)
     const double held = fmin(ceil(share) * lanes_of(t), t->resident);
     const double busy = fmin(1, held / busy_lanes);
     const double rounds = ceil(share) * lanes_of(t) <= t->resident ? ceil(share) : share + 0.5;
-    const double reading = p->b_kind >= CHARL_GEMM_WINDOW ? image_cost / t->rows : 0;
+    const double reading = p->b.kind >= CHARL_GEMM_WINDOW ? image_cost / t->rows : 0;
 
     return rounds * t->rows * t->columns * (1 + reading) / t->rate * (1 + idle_share * busy) / busy;
 }
@@ -141,7 +141,7 @@ static bool is_tile_of(const tile *t, const charl__gemm_plan *plan)
 static void hold_resident(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan, charl__launch *l)
 {
     const bool wanted =
-        p->b_kind >= CHARL_GEMM_WINDOW && p->fold.leaves <= 1 && plan->part_rows * plan->part_columns == 64;
+        p->b.kind >= CHARL_GEMM_WINDOW && p->fold.leaves <= 1 && plan->part_rows * plan->part_columns == 64;
 
     for (int i = 0; i < TILES && wanted && charl__device_facts_get(dev)->nvidia.wgmma; i++) {
         if (is_tile_of(&tiles[i], plan)) {
@@ -152,7 +152,7 @@ static void hold_resident(charl_device *dev, const charl__gemm *p, const charl__
 
 static void set_tile(const charl__gemm *p, const charl__gemm_plan *plan, bool joins, charl__launch *l)
 {
-    const bool out = !p->epilogue && charl__gemm_is_by_4(p->out, p->out_at, p->n, p->out_outer | p->out_inner);
+    const bool out = !p->epilogue && charl__gemm_is_by_4(&p->out, p->n);
     const charl__kernel_param params[] = {{"TM", plan->rows},
                                           {"TN", plan->columns},
                                           {"PM", plan->part_rows},
@@ -178,7 +178,7 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     charl__gemm_args args;
 
     CHARL_INVARIANT(p->fold.leaves <= CHARL__GEMM_LOCAL_LEAVES && !p->a_sums);
-    CHARL_REQUIRE(p->b_kind < CHARL_GEMM_WINDOW || charl__gemm_image_elements(p) <= INT_MAX, CHARL_ERR_SHAPE,
+    CHARL_REQUIRE(p->b.kind < CHARL_GEMM_WINDOW || charl__gemm_image_elements(p) <= INT_MAX, CHARL_ERR_SHAPE,
                   "convolution of an image of %lld elements: beyond 2^31", (long long)charl__gemm_image_elements(p));
     CHARL_REQUIRE(k_tiles < INT_MAX, CHARL_ERR_SHAPE,
                   "matrix product whose sums have %.0f terms, in tiles of %d steps: beyond 2^31", k_tiles * plan->depth,

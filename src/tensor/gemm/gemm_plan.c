@@ -44,7 +44,7 @@ static bool is_allowed(charl_device *dev, const charl__gemm_backend *b, charl__g
 
 static bool supports(charl_device *dev, const charl__gemm_backend *b, const charl__gemm *p)
 {
-    return is_allowed(dev, b, p->form) && (!b->takes || b->takes(dev, p->a->dtype)) &&
+    return is_allowed(dev, b, p->form) && (!b->takes || b->takes(dev, p->a.tensor->dtype)) &&
            (!b->supports || b->supports(dev, p));
 }
 
@@ -151,12 +151,12 @@ const char *charl__gemm_key(charl_device *dev, const charl__gemm *p, char *text)
     const charl__gemm_window *w = &p->window;
     const size_t bytes = CHARL__GEMM_TEXT;
     int n = snprintf(text, bytes, "gemm%s %s %s %s%s %lldx%lldx%lld z%lld/%lld s%lld l%d", choose(dev, p)->key,
-                     charl_dtype_name(p->a->dtype), charl_dtype_name(p->out->dtype), a[p->a_kind], b[p->b_kind],
-                     (long long)p->m, (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count),
-                     (long long)charl__at_least_one(p->inner), (long long)charl__at_least_one(p->segments),
-                     p->fold.leaves > 1 ? p->fold.leaves : 1);
+                     charl_dtype_name(p->a.tensor->dtype), charl_dtype_name(p->out.tensor->dtype), a[p->a.kind],
+                     b[p->b.kind], (long long)p->m, (long long)p->n, (long long)p->k,
+                     (long long)charl__at_least_one(p->count), (long long)charl__at_least_one(p->inner),
+                     (long long)charl__at_least_one(p->segments), p->fold.leaves > 1 ? p->fold.leaves : 1);
 
-    if (p->b_kind >= CHARL_GEMM_WINDOW) {
+    if (p->b.kind >= CHARL_GEMM_WINDOW) {
         snprintf(text + n, bytes - (size_t)n, " w%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d", w->taps[0], w->taps[1],
                  w->step[0], w->step[1], w->shift[0], w->shift[1], w->tap_step[0], w->tap_step[1], w->divide[0],
                  w->divide[1], w->image[0], w->image[1], w->row);

@@ -21,10 +21,10 @@ static bool supports(charl_device *dev, const charl__gemm *p)
     const charl__gemm_window *w = &p->window;
 
     (void)dev;
-    return p->form == CHARL_GEMM_AUTO && p->m == 1 && p->b_kind == CHARL_GEMM_WINDOW &&
+    return p->form == CHARL_GEMM_AUTO && p->m == 1 && p->b.kind == CHARL_GEMM_WINDOW &&
            p->bias_kind != CHARL_GEMM_BIAS_COLUMNS && p->k == (int64_t)w->taps[0] * w->taps[1] && w->divide[0] == 1 &&
            w->divide[1] == 1 && p->fold.leaves <= 1 && p->segments <= 1 && !p->epilogue && w->taps[0] <= 16 &&
-           p->a->dtype == CHARL_F32 && p->out->dtype == CHARL_F32 && plane_line(w) <= LONGEST_LINE;
+           p->a.tensor->dtype == CHARL_F32 && p->out.tensor->dtype == CHARL_F32 && plane_line(w) <= LONGEST_LINE;
 }
 
 static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)

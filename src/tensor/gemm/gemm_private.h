@@ -49,8 +49,8 @@ enum { CHARL__GEMM_LOCAL_LEAVES = 16, CHARL__GEMM_GROUP = 256 };
 /** `folds` of the rows with tiles in local memory. */
 bool charl__gemm_folds_in_tiles(charl_device *dev, const charl__gemm *p);
 
-/** Whether rows of `length` elements from t's element `at` on, `steps` apart, begin at multiples of 4 elements and are whole fours. */
-bool charl__gemm_is_by_4(const charl_tensor *t, int64_t at, int64_t length, int64_t steps);
+/** Whether rows of x, of `length` elements, begin at multiples of 4 elements and are whole fours. */
+bool charl__gemm_is_by_4(const charl__gemm_matrix *x, int64_t length);
 /** Whether that holds for A or B of p, a matrix, along its contiguous direction. */
 bool charl__gemm_reads_by_4(const charl__gemm *p, bool of_a);
 

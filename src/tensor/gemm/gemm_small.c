@@ -17,8 +17,8 @@ static bool supports(charl_device *dev, const charl__gemm *p)
     const int64_t parts = charl__at_least_one(p->fold.leaves > 1 ? p->fold.leaves : p->segments);
 
     (void)dev;
-    return (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
-           (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) &&
+    return (p->a.kind == CHARL_GEMM_PLAIN || p->a.kind == CHARL_GEMM_TRANSPOSED) &&
+           (p->b.kind == CHARL_GEMM_PLAIN || p->b.kind == CHARL_GEMM_TRANSPOSED) &&
            p->k * parts <= INT_MAX / 2 / charl__at_least_one(p->m > p->n ? p->m : p->n) &&
            (p->fold.leaves <= 1 || p->segments <= 1);
 }
@@ -65,8 +65,8 @@ static void offer_pair(const charl__gemm *p, const charl__gemm_plan *plan, charl
 {
     const bool folds = p->fold.leaves > 1 || p->a_sums;
     const int level = charl__gemm_rounded_level(p);
-    const charl__kernel_param second[CHARL_PAIR_PARAMS] = {{"A_KIND_2", p->a_kind},
-                                                           {"B_KIND_2", p->b_kind},
+    const charl__kernel_param second[CHARL_PAIR_PARAMS] = {{"A_KIND_2", p->a.kind},
+                                                           {"B_KIND_2", p->b.kind},
                                                            {"BIAS_2", p->bias_kind},
                                                            {"A_BY_4_2", charl__gemm_reads_by_4(p, true)},
                                                            {"B_BY_4_2", charl__gemm_reads_by_4(p, false)},
@@ -75,7 +75,7 @@ static void offer_pair(const charl__gemm *p, const charl__gemm_plan *plan, charl
                                                            {folds ? "M" : NULL, CHARL__GEMM_LOCAL_LEAVES},
                                                            {level >= 0 ? "ROUND" : NULL, level}};
 
-    if (p->a->dtype != CHARL_F32 || p->out->dtype != CHARL_F32) {
+    if (p->a.tensor->dtype != CHARL_F32 || p->out.tensor->dtype != CHARL_F32) {
         return;
     }
     l->pair_first = !folds;
@@ -113,8 +113,8 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
 static bool folds_sums(charl_device *dev, const charl__gemm *p)
 {
     (void)dev;
-    return p->a_kind == CHARL_GEMM_TRANSPOSED && p->inner <= 1 && p->segments <= 1 && p->k <= COLUMN_CHUNK &&
-           p->a->dtype == CHARL_F32;
+    return p->a.kind == CHARL_GEMM_TRANSPOSED && p->inner <= 1 && p->segments <= 1 && p->k <= COLUMN_CHUNK &&
+           p->a.tensor->dtype == CHARL_F32;
 }
 
 const charl__gemm_backend charl__gemm_small = {.name = "small",

@@ -25,31 +25,32 @@ typedef struct trial {
 } trial;
 
 /* Elements that the operand spans: one matrix, plus the distance from the first matrix to the last. */
-static int64_t span(const charl__gemm *p, int64_t matrix, int64_t outer, int64_t inner, int64_t segment)
+static int64_t span(const charl__gemm *p, int64_t matrix, const charl__gemm_matrix *x)
 {
     const int64_t inners = charl__at_least_one(p->inner);
     const int64_t leaves = p->fold.leaves > 1 ? p->fold.leaves : 1;
     const int64_t outers = p->fold.leaves > 1 ? leaves : charl__at_least_one(p->count) / inners;
 
-    return matrix + (outers - 1) * outer + (inners - 1) * inner + (charl__at_least_one(p->segments) - 1) * segment;
+    return matrix + (outers - 1) * x->outer + (inners - 1) * x->inner +
+           (charl__at_least_one(p->segments) - 1) * x->segment;
 }
 
 static charl_status trial_begin(charl_device *dev, const charl__gemm *p, trial *t)
 {
-    const bool image = p->b_kind >= CHARL_GEMM_WINDOW;
-    const int64_t a = span(p, p->m * p->k, p->a_outer, p->a_inner, p->a_segment);
-    const int64_t b =
-        span(p, image ? charl__gemm_image_elements(p) : p->n * p->k, p->b_outer, p->b_inner, p->b_segment);
-    const int64_t out = span(p, p->m * p->n, p->fold.leaves > 1 ? 0 : p->out_outer, p->out_inner, 0);
+    const bool image = p->b.kind >= CHARL_GEMM_WINDOW;
+    const charl__gemm_matrix result = {.outer = p->fold.leaves > 1 ? 0 : p->out.outer, .inner = p->out.inner};
+    const int64_t a = span(p, p->m * p->k, &p->a);
+    const int64_t b = span(p, image ? charl__gemm_image_elements(p) : p->n * p->k, &p->b);
+    const int64_t out = span(p, p->m * p->n, &result);
 
-    CHARL_TRY(charl__tensor_random(dev, p->a->dtype, (charl_shape){1, {a}}, &t->a));
-    CHARL_TRY(charl__tensor_random(dev, p->b->dtype, (charl_shape){1, {b}}, &t->b));
-    CHARL_TRY(charl_tensor_create(dev, p->out->dtype, &(charl_shape){1, {out}}, &t->out));
+    CHARL_TRY(charl__tensor_random(dev, p->a.tensor->dtype, (charl_shape){1, {a}}, &t->a));
+    CHARL_TRY(charl__tensor_random(dev, p->b.tensor->dtype, (charl_shape){1, {b}}, &t->b));
+    CHARL_TRY(charl_tensor_create(dev, p->out.tensor->dtype, &(charl_shape){1, {out}}, &t->out));
     t->gemm = *p;
-    t->gemm.a = t->a;
-    t->gemm.b = t->b;
-    t->gemm.out = t->out;
-    t->gemm.a_at = t->gemm.b_at = t->gemm.out_at = 0;
+    t->gemm.a.tensor = t->a;
+    t->gemm.b.tensor = t->b;
+    t->gemm.out.tensor = t->out;
+    t->gemm.a.at = t->gemm.b.at = t->gemm.out.at = 0;
     t->gemm.bias = NULL;
     t->gemm.bias_kind = CHARL_GEMM_NO_BIAS;
     t->gemm.epilogue = NULL;

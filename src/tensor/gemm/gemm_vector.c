@@ -35,7 +35,7 @@ static blocking vectors_for(charl_device *dev, const charl__gemm *p)
 static bool swap_operands(const charl__gemm *p, charl__gemm *out)
 {
     const bool swaps =
-        p->a_kind == CHARL_GEMM_PLAIN && p->b_kind == CHARL_GEMM_TRANSPOSED && p->k % STEPS == 0 && 2 * p->m <= p->n;
+        p->a.kind == CHARL_GEMM_PLAIN && p->b.kind == CHARL_GEMM_TRANSPOSED && p->k % STEPS == 0 && 2 * p->m <= p->n;
 
     *out = *p;
     if (swaps) {
@@ -43,14 +43,8 @@ static bool swap_operands(const charl__gemm *p, charl__gemm *out)
         out->b = p->a;
         out->m = p->n;
         out->n = p->m;
-        out->a_at = p->b_at;
-        out->b_at = p->a_at;
-        out->a_segment = p->b_segment;
-        out->b_segment = p->a_segment;
-        out->a_outer = p->b_outer;
-        out->b_outer = p->a_outer;
-        out->a_inner = p->b_inner;
-        out->b_inner = p->a_inner;
+        out->a.kind = CHARL_GEMM_PLAIN;
+        out->b.kind = CHARL_GEMM_TRANSPOSED;
     }
     return swaps;
 }
@@ -77,15 +71,15 @@ static int packing(charl__gemm_kind kind, const blocking *t)
 static bool reads_in_place(const charl__gemm *p, const blocking *t)
 {
     const bool can =
-        t->amx ? p->k % STEPS == 0 : p->a->dtype == CHARL_F32 && p->m >= t->rows && p->k <= LONGEST_IN_PLACE;
+        t->amx ? p->k % STEPS == 0 : p->a.tensor->dtype == CHARL_F32 && p->m >= t->rows && p->k <= LONGEST_IN_PLACE;
 
-    return p->a_kind == CHARL_GEMM_PLAIN && can;
+    return p->a.kind == CHARL_GEMM_PLAIN && can;
 }
 
 /* The same for a panel of A, which is as tall as a micro-tile. */
 static int packing_rows(const charl__gemm *p, const blocking *t)
 {
-    return reads_in_place(p, t) ? 1 : t->amx ? packing(p->a_kind, t) : packing(p->a_kind, t) / 4;
+    return reads_in_place(p, t) ? 1 : t->amx ? packing(p->a.kind, t) : packing(p->a.kind, t) / 4;
 }
 
 /* Micro-tiles for which gemm_vector.cl has sums, and how many it has for the levels of a fold. */
@@ -118,7 +112,7 @@ static void choose_block(charl_device *dev, const charl__gemm *p, const blocking
 {
     const int64_t row_panels = charl__ceil_div(p->m, t->rows), col_panels = charl__ceil_div(p->n, t->columns);
     const int64_t z = charl__at_least_one(p->count), units = charl__gemm_units(dev);
-    const int tiles = most_tiles(p, t), row_cost = packing_rows(p, t), column_cost = packing(p->b_kind, t);
+    const int tiles = most_tiles(p, t), row_cost = packing_rows(p, t), column_cost = packing(p->b.kind, t);
     const int rows = (int)(row_panels < t->most ? row_panels : t->most);
     const int columns = (int)(col_panels < tiles ? col_panels : tiles);
     int64_t least = INT64_MAX;

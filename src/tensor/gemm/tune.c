@@ -12,14 +12,12 @@ charl_status charl_tune(charl_device *dev, const charl_tune_product *product, ch
 {
     CHARL_GIVEN(dev, product, out);
     const charl_tensor operand = {.dtype = product->dtype}, result = {.dtype = product->out_dtype};
-    const charl__gemm gemm = {.a = &operand,
-                              .b = &operand,
-                              .out = &result,
+    const charl__gemm gemm = {.a = {&operand, product->transpose_a ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN},
+                              .b = {&operand, product->transpose_b ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN},
+                              .out = {&result},
                               .m = product->m,
                               .n = product->n,
-                              .k = product->k,
-                              .a_kind = product->transpose_a ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                              .b_kind = product->transpose_b ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN};
+                              .k = product->k};
     charl__gemm_tuned tuned;
 
     *out = (charl_tune_result){.count = 0};

@@ -38,10 +38,10 @@ static charl_status enqueue(const charl__enqueue *e, const charl__conv *c)
 {
     charl__gemm p = charl__conv_forward(c, e->n_in > 2);
 
-    p.a = e->in[1];
-    p.b = e->in[0];
+    p.a.tensor = e->in[1];
+    p.b.tensor = e->in[0];
     p.bias = e->n_in > 2 ? e->in[2] : NULL;
-    p.out = e->out[0];
+    p.out.tensor = e->out[0];
     p.label = e->label;
     return charl__gemm_enqueue(e->dev, &p);
 }
@@ -53,9 +53,9 @@ static charl_status enqueue_input(const charl__enqueue *e, const charl__conv *c)
     if (charl__conv_phases_workspace(c) > 0) {
         return charl__conv_phases(e, c);
     }
-    p.a = e->in[1];
-    p.b = e->in[0];
-    p.out = e->out[0];
+    p.a.tensor = e->in[1];
+    p.b.tensor = e->in[0];
+    p.out.tensor = e->out[0];
     p.label = e->label;
     return charl__gemm_enqueue(e->dev, &p);
 }
@@ -65,8 +65,8 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
     const int64_t slices = charl__is_partial(e, 0) ? e->slices->count : 1;
     charl__gemm p = charl__conv_weight_gradient(c, slices);
 
-    p.a = e->in[0];
-    p.b = e->in[1];
+    p.a.tensor = e->in[0];
+    p.b.tensor = e->in[1];
     p.label = e->label;
     return charl__gemm_slices(e, &p, 0);
 }

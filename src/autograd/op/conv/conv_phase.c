@@ -66,9 +66,9 @@ static charl_status multiply(const charl__enqueue *e, const charl__conv *c, cons
     taps.offset =
         (e->workspace->offset + phase_elements(c)) * (int64_t)sizeof(float) / (int64_t)charl_dtype_size(taps.dtype);
     CHARL_TRY(pick(e, c, &p, &taps));
-    product.a = &taps;
-    product.b = e->in[0];
-    product.out = phase;
+    product.a.tensor = &taps;
+    product.b.tensor = e->in[0];
+    product.out.tensor = phase;
     product.label = e->label;
     CHARL_TRY(charl__gemm_enqueue(e->dev, &product));
     return CHARL_OK;

@@ -60,14 +60,13 @@ static charl_status enqueue(const charl__enqueue *e)
     const charl_shape *w = &e->in[1]->shape;
     const bool bias = e->n_in > 2;
 
-    return charl__gemm_enqueue(e->dev, &(charl__gemm){.a = e->in[0],
-                                                      .b = e->in[1],
+    return charl__gemm_enqueue(e->dev, &(charl__gemm){.a = {e->in[0]},
+                                                      .b = {e->in[1], CHARL_GEMM_TRANSPOSED},
                                                       .bias = bias ? e->in[2] : NULL,
-                                                      .out = e->out[0],
+                                                      .out = {e->out[0]},
                                                       .m = rows_of(&e->in[0]->shape),
                                                       .n = w->dim[0],
                                                       .k = w->dim[1],
-                                                      .b_kind = CHARL_GEMM_TRANSPOSED,
                                                       .bias_kind = bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
                                                       .epilogue = e->epilogue,
                                                       .label = e->label});
@@ -161,15 +160,14 @@ charl__gemm charl__wgrad_product(const charl_shape *p, const charl_shape *q, int
 {
     const int64_t m = columns_of(p), n = columns_of(q), k = rows_of(p) / slices;
 
-    return (charl__gemm){.m = m,
+    return (charl__gemm){.a = {.kind = CHARL_GEMM_TRANSPOSED, .outer = k * m},
+                         .b = {.outer = k * n},
+                         .out = {.outer = m * n},
+                         .m = m,
                          .n = n,
                          .k = k,
-                         .a_kind = CHARL_GEMM_TRANSPOSED,
                          .count = slices,
-                         .inner = 1,
-                         .a_outer = k * m,
-                         .b_outer = k * n,
-                         .out_outer = m * n};
+                         .inner = 1};
 }
 
 charl_status charl__infer_wgrad(charl__infer *inf)
@@ -197,8 +195,8 @@ static charl_status enqueue_wgrad(const charl__enqueue *e)
     charl__gemm p =
         charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape, charl__is_partial(e, 0) ? e->slices->count : 1);
 
-    p.a = e->in[0];
-    p.b = e->in[1];
+    p.a.tensor = e->in[0];
+    p.b.tensor = e->in[1];
     p.label = e->label;
     return charl__gemm_slices(e, &p, 0);
 }

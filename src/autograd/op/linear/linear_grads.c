@@ -55,8 +55,8 @@ static charl_status enqueue(const charl__enqueue *e)
     charl__gemm p =
         charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape, charl__is_partial(e, 0) ? e->slices->count : 1);
 
-    p.a = e->in[0];
-    p.b = e->in[1];
+    p.a.tensor = e->in[0];
+    p.b.tensor = e->in[1];
     p.label = e->label;
     if (charl__gemm_sums_a(e->dev, &p) || charl__gemm_slices_can_sum(e, &p)) {
         CHARL_TRY(charl__gemm_slices_sums(e, &p));

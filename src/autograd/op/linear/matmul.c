@@ -84,20 +84,17 @@ static charl_status enqueue(const charl__enqueue *e)
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
     }
-    return charl__gemm_enqueue(e->dev, &(charl__gemm){.a = e->in[0],
-                                                      .b = e->in[1],
-                                                      .out = e->out[0],
-                                                      .m = flat ? g.lead * g.m : g.m,
-                                                      .n = g.n,
-                                                      .k = g.k,
-                                                      .a_kind = t->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                                      .b_kind = t->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                                      .count = flat ? 1 : g.lead,
-                                                      .a_outer = g.m * g.k,
-                                                      .b_outer = g.shared ? 0 : g.k * g.n,
-                                                      .out_outer = g.m * g.n,
-                                                      .epilogue = e->epilogue,
-                                                      .label = e->label});
+    return charl__gemm_enqueue(
+        e->dev, &(charl__gemm){.a = {e->in[0], t->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN, .outer = g.m * g.k},
+                               .b = {e->in[1], t->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                     .outer = g.shared ? 0 : g.k * g.n},
+                               .out = {e->out[0], .outer = g.m * g.n},
+                               .m = flat ? g.lead * g.m : g.m,
+                               .n = g.n,
+                               .k = g.k,
+                               .count = flat ? 1 : g.lead,
+                               .epilogue = e->epilogue,
+                               .label = e->label});
 }
 
 static charl_var *swap_last(charl_graph *g, charl_var *x)

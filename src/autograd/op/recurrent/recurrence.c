@@ -69,13 +69,12 @@ charl__recurrence charl__recurrence_of(const charl__enqueue *e, const charl_shap
 charl_status charl__recurrence_run(const charl__enqueue *e, const charl__recurrence *r, bool back,
                                    const charl_tensor *w, charl__recurrent_args *args, charl__launch *cell, int n_args)
 {
-    const charl__gemm product = {.a = back ? &r->inner : &r->state,
-                                 .b = &r->w,
-                                 .out = back ? &r->state : &r->inner,
+    const charl__gemm product = {.a = {back ? &r->inner : &r->state},
+                                 .b = {&r->w, back ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED},
+                                 .out = {back ? &r->state : &r->inner},
                                  .m = r->batch,
                                  .n = back ? r->hidden : r->gates * r->hidden,
                                  .k = back ? r->gates * r->hidden : r->hidden,
-                                 .b_kind = back ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED,
                                  .label = e->label};
 
     if (w->dtype != CHARL_F32) {

@@ -22,17 +22,17 @@ static bool takes(charl_device *dev, charl_dtype type)
     return type != CHARL_F32 && charl__device_has_nvidia_cores(dev, type) && charl__device_facts_get(dev)->nvidia.wgmma;
 }
 
-static bool is_aligned(const charl__gemm *p, const charl_tensor *t, int64_t at)
+static bool is_aligned(const charl__gemm_matrix *x)
 {
-    return (t->offset + at) % CHUNK == 0 && p->k % CHUNK == 0;
+    return (x->tensor->offset + x->at) % CHUNK == 0;
 }
 
 static bool supports(charl_device *dev, const charl__gemm *p)
 {
     (void)dev;
-    return p->form == CHARL_GEMM_AUTO && p->a_kind == CHARL_GEMM_PLAIN && p->b_kind == CHARL_GEMM_TRANSPOSED &&
+    return p->form == CHARL_GEMM_AUTO && p->a.kind == CHARL_GEMM_PLAIN && p->b.kind == CHARL_GEMM_TRANSPOSED &&
            p->m <= MOST_ROWS && p->k > 0 && p->count <= 1 && p->segments <= 1 && p->fold.leaves <= 1 && !p->a_sums &&
-           is_aligned(p, p->a, p->a_at) && is_aligned(p, p->b, p->b_at);
+           p->k % CHUNK == 0 && is_aligned(&p->a) && is_aligned(&p->b);
 }
 
 static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
@@ -57,9 +57,9 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     const int rows = power_for(p->m, FEWEST_ROWS, MOST_ROWS);
     const int columns = power_for(charl__ceil_div(p->n, groups), FEWEST_COLUMNS, MOST_COLUMNS);
     const int subs = STAGE_ROWS / (rows + columns) >= MOST_SUBS ? MOST_SUBS : rows + columns <= STAGE_ROWS / 2 ? 2 : 1;
-    const charl__kernel_param params[] = {{"ACT", .text = charl__kernel_type(p->a->dtype)},
-                                          {"IS_F16", p->a->dtype == CHARL_F16},
-                                          {"OUT_T", .text = charl__kernel_type(p->out->dtype)},
+    const charl__kernel_param params[] = {{"ACT", .text = charl__kernel_type(p->a.tensor->dtype)},
+                                          {"IS_F16", p->a.tensor->dtype == CHARL_F16},
+                                          {"OUT_T", .text = charl__kernel_type(p->out.tensor->dtype)},
                                           {"BIAS", p->bias_kind},
                                           {"BN", rows},
                                           {"COLUMNS", columns},

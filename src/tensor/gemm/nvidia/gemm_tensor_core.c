@@ -42,21 +42,21 @@ static bool takes(charl_device *dev, charl_dtype type)
 static bool supports(charl_device *dev, const charl__gemm *p)
 {
     (void)dev;
-    return (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
-           (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) && p->segments <= 1 &&
+    return (p->a.kind == CHARL_GEMM_PLAIN || p->a.kind == CHARL_GEMM_TRANSPOSED) &&
+           (p->b.kind == CHARL_GEMM_PLAIN || p->b.kind == CHARL_GEMM_TRANSPOSED) && p->segments <= 1 &&
            (p->fold.leaves <= 1 || p->fold.levels);
 }
 
 /* Of what goes to tensor cores: whether by gemm_mma.cl. */
 static bool is_mma(charl_device *dev, const charl__gemm *p)
 {
-    return p->a->dtype == CHARL_F32 || !charl__device_facts_get(dev)->nvidia.wgmma;
+    return p->a.tensor->dtype == CHARL_F32 || !charl__device_facts_get(dev)->nvidia.wgmma;
 }
 
 static bool sums_a(charl_device *dev, const charl__gemm *p)
 {
     (void)dev;
-    return p->a->dtype != CHARL_F32 && p->a_kind == CHARL_GEMM_TRANSPOSED;
+    return p->a.tensor->dtype != CHARL_F32 && p->a.kind == CHARL_GEMM_TRANSPOSED;
 }
 
 /* How a launch assigns its tiles: kernels/nvidia/gemm/tile_order.clh. */
@@ -74,24 +74,22 @@ typedef struct plan {
     charl__matrix a, b;
 } plan;
 
-static charl__matrix matrix_of(charl__arg first, bool transposed, int64_t rows, int64_t columns, const int64_t step[2])
+static charl__matrix matrix_of(charl__arg_kind use, const charl__gemm_matrix *x, int64_t rows, int64_t columns)
 {
-    return (charl__matrix){.first = first,
+    const bool transposed = x->kind == CHARL_GEMM_TRANSPOSED;
+
+    return (charl__matrix){.first = charl__gemm_operand(use, x->tensor, x->at),
                            .rows = transposed ? columns : rows,
                            .length = transposed ? rows : columns,
                            .pitch = transposed ? rows : columns,
-                           .outer = step[0],
-                           .inner = step[1]};
+                           .outer = x->outer,
+                           .inner = x->inner};
 }
 
 static void set_operands(const charl__gemm *p, plan *x)
 {
-    const int64_t a_step[] = {p->a_outer, p->a_inner}, b_step[] = {p->b_outer, p->b_inner};
-
-    x->a = matrix_of(charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at), p->a_kind == CHARL_GEMM_TRANSPOSED, p->m, p->k,
-                     a_step);
-    x->b = matrix_of(charl__gemm_operand(CHARL_ARG_IN, p->b, p->b_at), p->b_kind == CHARL_GEMM_TRANSPOSED, p->k, p->n,
-                     b_step);
+    x->a = matrix_of(CHARL_ARG_IN, &p->a, p->m, p->k);
+    x->b = matrix_of(CHARL_ARG_IN, &p->b, p->k, p->n);
 }
 
 static int64_t count_tiles(const charl__gemm *p, const tile *t)
@@ -151,7 +149,7 @@ static const tile *choose_tile(charl_device *dev, const charl__gemm *p, bool has
 /* Whether half of a tree's nodes stay in local memory, beside shorter stages: where rows of both operands are k, as in gradients of weights. */
 static bool has_local_level(const charl__gemm *p)
 {
-    return p->fold.levels && p->a_kind == CHARL_GEMM_TRANSPOSED && p->b_kind == CHARL_GEMM_PLAIN;
+    return p->fold.levels && p->a.kind == CHARL_GEMM_TRANSPOSED && p->b.kind == CHARL_GEMM_PLAIN;
 }
 
 int64_t charl__gemm_levels(charl_device *dev, int levels)
@@ -184,14 +182,14 @@ static int fold_levels(charl_device *dev, const charl__gemm *p, int most)
         return 0;
     }
     if (p->form != CHARL_GEMM_AUTO || is_mma(dev, p) || !is_wide(dev, p) || p->inner > 1 ||
-        p->out_outer != p->m * p->n) {
+        p->out.outer != p->m * p->n) {
         return 0;
     }
     for (int levels = 1; levels <= most; levels++) {
         const int64_t nodes = p->count >> levels, beside = nodes > 1 ? nodes : 0;
         const double cost = fold_cost(dev, p, (int)p->count, levels);
 
-        if ((p->count - beside) * p->out_outer >= charl__gemm_levels(dev, levels) + CHUNK_BYTES && cost < least) {
+        if ((p->count - beside) * p->out.outer >= charl__gemm_levels(dev, levels) + CHUNK_BYTES && cost < least) {
             least = cost;
             best = levels;
         }
@@ -232,8 +230,8 @@ static deal deal_tiles(charl_device *dev, const charl__gemm *p, const tile *t, i
 /* Every row of t, which lies like out, begins at a multiple of so many bytes; true without t. */
 static bool is_by(const charl__gemm *p, const charl_tensor *t, int64_t at, int bytes)
 {
-    const int64_t step[] = {p->out_outer, p->out_inner};
-    const charl__matrix x = matrix_of(charl__gemm_operand(CHARL_ARG_OUT, t, at), false, p->m, p->n, step);
+    const charl__gemm_matrix like = {t, .at = at, .outer = p->out.outer, .inner = p->out.inner};
+    const charl__matrix x = matrix_of(CHARL_ARG_OUT, &like, p->m, p->n);
 
     return !t || charl__matrix_is_aligned(&x, bytes / (int)charl_dtype_size(t->dtype));
 }
@@ -242,7 +240,7 @@ static bool is_by(const charl__gemm *p, const charl_tensor *t, int64_t at, int b
 static bool writes_by_8(const charl__gemm *p)
 {
     const charl__gemm_epilogue *e = p->epilogue;
-    bool all = is_by(p, p->out, p->out_at, 8) && (!p->bias || p->bias->offset % 2 == 0);
+    bool all = is_by(p, p->out.tensor, p->out.at, 8) && (!p->bias || p->bias->offset % 2 == 0);
 
     if (e) {
         all = all && is_by(p, e->product, 0, 8);
@@ -258,14 +256,14 @@ static bool writes_by_16(const charl__gemm *p)
 {
     const charl_tensor *product = p->epilogue ? p->epilogue->product : NULL;
 
-    return writes_by_8(p) && (p->out->dtype != CHARL_F32 || is_by(p, p->out, p->out_at, 16)) &&
+    return writes_by_8(p) && (p->out.tensor->dtype != CHARL_F32 || is_by(p, p->out.tensor, p->out.at, 16)) &&
            (!product || product->dtype != CHARL_F32 || is_by(p, product, 0, 16));
 }
 
 /* Stored in whole rows through local memory. */
 static bool is_by_rows(const charl__gemm *p, const tile *t)
 {
-    return t == &wide && p->out->dtype != CHARL_F32 && !p->a_sums;
+    return t == &wide && p->out.tensor->dtype != CHARL_F32 && !p->a_sums;
 }
 
 static int levels_of(const charl__gemm *p)
@@ -281,12 +279,12 @@ static int levels_of(const charl__gemm *p)
 static void set_params(const charl__gemm *p, const plan *x, charl__launch *l)
 {
     const tile *t = x->tile;
-    const int size = (int)charl_dtype_size(p->a->dtype);
-    const charl__kernel_param params[] = {{"ACT", .text = charl__kernel_type(p->a->dtype)},
-                                          {"IS_F16", p->a->dtype == CHARL_F16},
-                                          {"OUT_T", .text = charl__kernel_type(p->out->dtype)},
-                                          {"A_KIND", p->a_kind},
-                                          {"B_KIND", p->b_kind},
+    const int size = (int)charl_dtype_size(p->a.tensor->dtype);
+    const charl__kernel_param params[] = {{"ACT", .text = charl__kernel_type(p->a.tensor->dtype)},
+                                          {"IS_F16", p->a.tensor->dtype == CHARL_F16},
+                                          {"OUT_T", .text = charl__kernel_type(p->out.tensor->dtype)},
+                                          {"A_KIND", p->a.kind},
+                                          {"B_KIND", p->b.kind},
                                           {"BIAS", p->bias_kind},
                                           {"A_BY_16", charl__matrix_is_aligned(&x->a, CHUNK_BYTES / size)},
                                           {"B_BY_16", charl__matrix_is_aligned(&x->b, CHUNK_BYTES / size)},
@@ -299,7 +297,7 @@ static void set_params(const charl__gemm *p, const plan *x, charl__launch *l)
                                           {"OUT_BY_16", writes_by_16(p)},
                                           {"WHOLE_ROWS", is_by_rows(p, t)},
                                           {NULL}};
-    const charl__kernel_param of_wide[] = {{"ROWS_BY_16", is_by(p, p->out, p->out_at, 16)},
+    const charl__kernel_param of_wide[] = {{"ROWS_BY_16", is_by(p, p->out.tensor, p->out.at, 16)},
                                            {"LEVELS", levels_of(p)},
                                            {"LOCAL_LEVEL", has_local_level(p)},
                                            {"EDGE", edge_of(p)},
@@ -314,7 +312,7 @@ static void set_params(const charl__gemm *p, const plan *x, charl__launch *l)
 
 static void set_tiles(charl_device *dev, const charl__gemm *p, plan *x)
 {
-    const int chunk = CHUNK_BYTES / (int)charl_dtype_size(p->a->dtype);
+    const int chunk = CHUNK_BYTES / (int)charl_dtype_size(p->a.tensor->dtype);
 
     x->tile = choose_tile(dev, p, charl__matrix_is_aligned(&x->a, chunk) && charl__matrix_is_aligned(&x->b, chunk));
     x->tiles = count_tiles(p, x->tile);
@@ -392,7 +390,7 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     set_operands(&q, &x);
     leaves.form = q.form;
     leaves.count = charl__at_least_one(p->count) * charl__at_least_one(p->fold.leaves);
-    if (p->a->dtype != CHARL_F32) { /* single elements of f32 can be copied beside the products */
+    if (p->a.tensor->dtype != CHARL_F32) { /* single elements of f32 can be copied beside the products */
         CHARL_TRY(charl__gemm_pad(dev, &leaves, &x.a, &x.b));
     }
     set_tiles(dev, &q, &x);

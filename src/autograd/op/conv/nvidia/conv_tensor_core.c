@@ -46,14 +46,13 @@ static charl__gemm matrix_gradient(const charl__conv *c, int64_t slices)
 {
     const int64_t pixels = c->batch / slices * c->oh * c->ow;
 
-    return (charl__gemm){.m = c->o,
+    return (charl__gemm){.a = {.kind = CHARL_GEMM_TRANSPOSED, .outer = pixels * c->o},
+                         .b = {.outer = pixels * c->c},
+                         .out = {.outer = c->o * c->c},
+                         .m = c->o,
                          .n = c->c,
                          .k = pixels,
-                         .a_kind = CHARL_GEMM_TRANSPOSED,
-                         .count = slices,
-                         .a_outer = pixels * c->o,
-                         .b_outer = pixels * c->c,
-                         .out_outer = c->o * c->c};
+                         .count = slices};
 }
 
 /* Bytes of n 16-bit elements in the workspace. */
@@ -224,14 +223,13 @@ static charl_status enqueue(const charl__enqueue *e, const charl__conv *c)
     p.label = e->label;
     if (is_product(c, false)) {
         CHARL_TRY(charl__gemm_enqueue(e->dev,
-                                      &(charl__gemm){.a = &p.a,
-                                                     .b = &p.b,
+                                      &(charl__gemm){.a = {&p.a},
+                                                     .b = {&p.b, CHARL_GEMM_TRANSPOSED},
                                                      .bias = p.bias,
-                                                     .out = &p.out,
+                                                     .out = {&p.out},
                                                      .m = p.m,
                                                      .n = c->o,
                                                      .k = c->c,
-                                                     .b_kind = CHARL_GEMM_TRANSPOSED,
                                                      .bias_kind = p.bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
                                                      .label = e->label}));
     } else {
@@ -249,9 +247,9 @@ static charl_status enqueue_input(const charl__enqueue *e, const charl__conv *c)
     CHARL_TRY(take_image(&w, e->in[0], c->o, c->oh * c->ow, &a));
     out = begin_image(&w, e->out[0]);
     if (is_product(c, true)) {
-        CHARL_TRY(charl__gemm_enqueue(e->dev, &(charl__gemm){.a = &a,
-                                                             .b = e->in[1],
-                                                             .out = &out,
+        CHARL_TRY(charl__gemm_enqueue(e->dev, &(charl__gemm){.a = {&a},
+                                                             .b = {e->in[1]},
+                                                             .out = {&out},
                                                              .m = c->batch * c->h * c->w,
                                                              .n = c->c,
                                                              .k = c->o,
@@ -290,8 +288,8 @@ static charl_status multiply_pixels(const charl__enqueue *e, const charl__conv *
     CHARL_TRY(take_image(&w, e->in[1], c->c, c->h * c->w, &b));
     leaves.shape = (charl_shape){1, {bytes / (int64_t)sizeof(float)}};
     own.workspace = &leaves;
-    p.a = &a;
-    p.b = &b;
+    p.a.tensor = &a;
+    p.b.tensor = &b;
     p.label = e->label;
     CHARL_TRY(charl__gemm_slices(&own, &p, 0));
     return CHARL_OK;
