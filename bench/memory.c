@@ -114,7 +114,7 @@ static charl_status fill_run(const charl_operator_run *r)
     const charl_kernel k = {.entry = "fill",
                             .global = {((size_t)n + 63) / 64 * 64},
                             .local = {64},
-                            .args = {charl_kernel_in(0), charl_kernel_out(0), charl_kernel_long(n)}};
+                            .args = {{CHARL_KERNEL_IN, 0}, {CHARL_KERNEL_OUT, 0}, {CHARL_KERNEL_LONG, n}}};
 
     return charl_operator_launch(r, &k);
 }

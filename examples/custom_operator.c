@@ -67,7 +67,7 @@ static charl_status row_norm_run(const charl_operator_run *r)
     const charl_shape *x = charl_tensor_get_shape(r->in[0]);
     const charl_kernel k = {.entry = "row_norm",
                             .global = {(size_t)x->dim[0]},
-                            .args = {charl_kernel_in(0), charl_kernel_out(0), charl_kernel_int((int)x->dim[1])}};
+                            .args = {{CHARL_KERNEL_IN, 0}, {CHARL_KERNEL_OUT, 0}, {CHARL_KERNEL_INT, x->dim[1]}}};
 
     return charl_operator_launch(r, &k);
 }

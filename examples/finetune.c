@@ -21,7 +21,7 @@ static charl_model *model_of(const char *path, int64_t *window)
     const void *settings;
 
     CHARL_CHECK(charl_checkpoint_open(path, &r));
-    const char *text = charl_checkpoint_get_config_resolved(r);
+    const char *text = charl_checkpoint_get_info(r).config_resolved;
     const charl_checkpoint_tensor *wte = charl_checkpoint_find(r, "model", "wte.weight");
 
     CHARL_CHECK(charl_config_parse(path, text, strlen(text), NULL, 0, &config));
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     if (world.rank == 0) {
         printf("%d parameters loaded\n%s", report.loaded, report.text);
         show(g, params, optimizer);
-        printf("%lld bytes of gradients a step\n", (long long)charl_data_parallel_get_bytes(dp));
+        printf("%lld bytes of gradients a step\n", (long long)charl_data_parallel_get_info(dp).bytes);
     }
     charl_params_report_fini(&report);
 

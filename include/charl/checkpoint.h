@@ -118,17 +118,18 @@ charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **o
 /** NULL is a no-op. Local. */
 void charl_checkpoint_close(charl_checkpoint_reader *r);
 
-/** Borrowed from the reader. Local. */
-const charl_checkpoint_state *charl_checkpoint_get_state(const charl_checkpoint_reader *r);
-const char *charl_checkpoint_get_config_text(const charl_checkpoint_reader *r);
-const char *charl_checkpoint_get_config_resolved(const charl_checkpoint_reader *r);
-int64_t charl_checkpoint_get_count(const charl_checkpoint_reader *r);
+/** What a checkpoint holds besides the values of its tensors. Borrowed from the reader. */
+typedef struct charl_checkpoint_info {
+    const charl_checkpoint_state *state;
+    const char *config_text, *config_resolved; /* as in charl_checkpoint */
+    const charl_data_schema *schema;           /* of the data; NULL: the file has none, as files of version 1 */
+    int64_t n_tensors;
+} charl_checkpoint_info;
 
-/** The schema of the model's data; NULL if the file has none, as files of version 1. Borrowed from the reader. Local.
- *  */
-const charl_data_schema *charl_checkpoint_get_schema(const charl_checkpoint_reader *r);
+/** Describe the checkpoint; all members are 0 for NULL. Local. */
+charl_checkpoint_info charl_checkpoint_get_info(const charl_checkpoint_reader *r);
 
-/** Tensor `index` in [0, count), in the order in which they were saved. Borrowed. Local. */
+/** Tensor `index` in [0, n_tensors), in the order in which they were saved; NULL outside. Borrowed. Local. */
 const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoint_reader *r, int64_t index);
 
 /** The tensor of that name, or NULL. Borrowed. Local. */

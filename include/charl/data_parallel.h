@@ -33,8 +33,9 @@
  *          check(charl_graph_create(dev, slices, &g[n])); // and build the model on it
  *      }
  *      check(charl_data_parallel_compile(dp, g, n));
+ *      const int passes = charl_data_parallel_get_info(dp).passes;
  *      for (int64_t step = 0; step < 1000; step++) {
- *          for (int i = 0; i < charl_data_parallel_get_passes(dp); i++) {
+ *          for (int i = 0; i < passes; i++) {
  *              const charl_data_parallel_pass pass = charl_data_parallel_get_pass(dp, i);
  *              write_rows(g[pass.graph], &pass.slices);
  *              check(charl_data_parallel_run(dp, i));
@@ -138,9 +139,18 @@ charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mi
  *  graph, over the slices of this rank; otherwise at most one for each pass. Borrowed. Local. */
 const charl_slices *charl_data_parallel_get_slices(const charl_data_parallel *dp, int k);
 
-/** Number of passes of a step; 0 for NULL. Local. */
-int charl_data_parallel_get_passes(const charl_data_parallel *dp);
-/** Pass i of a step, 0 <= i < charl_data_parallel_get_passes. Local. */
+/** Properties of the object. */
+typedef struct charl_data_parallel_info {
+    int passes; /* of a step */
+    /* Bytes of gradients that every rank contributes to the all-reduces of a step, as f32: 4 for each element of a
+     * trainable parameter, rounded up to 64 elements, times the uses of the parameter in the graph. 0 with one rank */
+    int64_t bytes;
+    charl_data_parallel_audits audits; /* so far */
+} charl_data_parallel_info;
+
+/** Describe the object; without passes for NULL. Local. */
+charl_data_parallel_info charl_data_parallel_get_info(const charl_data_parallel *dp);
+/** Pass i of a step, 0 <= i < passes. Local. */
 charl_data_parallel_pass charl_data_parallel_get_pass(const charl_data_parallel *dp, int i);
 
 /** Compile the n graphs of a step, one for each charl_data_parallel_get_slices. They have been built with their
@@ -183,8 +193,6 @@ charl_status charl_data_parallel_run(charl_data_parallel *dp, int i) CHARL_MUST_
  *  Errors: ERR_INVALID  no options.rows, or in the middle of a step
  *          the status of options.rows; ERR_COMM, ERR_DEVICE */
 charl_status charl_data_parallel_audit(charl_data_parallel *dp) CHARL_MUST_CHECK;
-/** Results of the audits so far. Local. */
-charl_data_parallel_audits charl_data_parallel_get_audits(const charl_data_parallel *dp);
 
 /** Decide, between two steps and with options.balance, whether charl_data_parallel_divide should change the slices of
  *  the ranks: *divides. The decision uses the median of five measured steps, which wait for the device. Blocks once all
@@ -213,11 +221,6 @@ charl_status charl_data_parallel_reduce(charl_data_parallel *dp) CHARL_MUST_CHEC
  *  Errors: ERR_INVALID  no step has run, the optimizer has applied its gradients already, or has another set
  *          as charl_data_parallel_reduce and charl_optimizer_step */
 charl_status charl_data_parallel_step(charl_data_parallel *dp, charl_optimizer *optimizer, float lr) CHARL_MUST_CHECK;
-
-/** Bytes of gradients that every rank contributes to the all-reduces of a step, as f32: 4 for each element of a
- *  trainable parameter, rounded up to 64 elements, times the uses of the parameter in the graph. 0 with one rank.
- *  Local. */
-int64_t charl_data_parallel_get_bytes(const charl_data_parallel *dp);
 
 /** Free the object, after its graphs and optimizers. NULL is a no-op. Blocks. Collective, except when the communicator
  *  is broken. */

@@ -148,35 +148,24 @@ bool charl_operator_takes(const char *name, charl_dtype precision);
  */
 typedef enum charl_kernel_arg_kind {
     CHARL_KERNEL_END, /* ends a list that is not full */
-    CHARL_KERNEL_IN,  /* operand v.i64 of the operator */
-    CHARL_KERNEL_OUT, /* output v.i64, read and written */
-    /* The sums per slice of the PARTIAL output v.i64: [n_slices, shape], input of charl_operator_fold. They are
+    CHARL_KERNEL_IN,  /* operand `value` of the operator */
+    CHARL_KERNEL_OUT, /* output `value`, read and written */
+    /* The sums per slice of the PARTIAL output `value`: [n_slices, shape], input of charl_operator_fold. They are
      * stored at the beginning of the workspace. */
     CHARL_KERNEL_SLICES,
     CHARL_KERNEL_WORKSPACE, /* f32 */
     CHARL_KERNEL_INT,       /* int */
     CHARL_KERNEL_LONG,      /* long */
     CHARL_KERNEL_FLOAT,     /* float */
-    CHARL_KERNEL_LOCAL      /* v.i64 bytes of local memory */
+    CHARL_KERNEL_LOCAL      /* `value` bytes of local memory */
 } charl_kernel_arg_kind;
 
+/** An argument of a launch: {CHARL_KERNEL_IN, 0} is operand 0, {CHARL_KERNEL_LONG, n} a number. */
 typedef struct charl_kernel_arg {
     charl_kernel_arg_kind kind;
-    union {
-        int64_t i64;
-        float f32;
-    } v;
+    int64_t value;
+    float number; /* of FLOAT, instead of value */
 } charl_kernel_arg;
-
-/** Arguments of a launch, one function for each charl_kernel_arg_kind. Local. */
-charl_kernel_arg charl_kernel_in(int i);
-charl_kernel_arg charl_kernel_out(int k);
-charl_kernel_arg charl_kernel_slices(int k);
-charl_kernel_arg charl_kernel_workspace(void);
-charl_kernel_arg charl_kernel_int(int x);
-charl_kernel_arg charl_kernel_long(int64_t x);
-charl_kernel_arg charl_kernel_float(float x);
-charl_kernel_arg charl_kernel_local(int64_t bytes);
 
 /** A launch of a kernel of charl_operator.source. */
 typedef struct charl_kernel {
@@ -194,7 +183,7 @@ typedef struct charl_kernel {
  *          ERR_DEVICE */
 charl_status charl_operator_launch(const charl_operator_run *r, const charl_kernel *k) CHARL_MUST_CHECK;
 
-/** Fold the sums per slice, which kernels have written to charl_kernel_slices(k), into the PARTIAL output k, in the
+/** Fold the sums per slice, which kernels have written to CHARL_KERNEL_SLICES, into the PARTIAL output k, in the
  *  fixed tree. The shape rule must request n_slices times the size of the output as workspace. Call it from `run`
  *  only. Async. Local.
  *  Errors: ERR_INVALID  output k is not PARTIAL, or the workspace is too small; ERR_DEVICE. */

@@ -64,6 +64,10 @@ typedef struct charl_optimizer_config {
     /* the parameters to update, by patterns of names as in charl_params_freeze; NULL: all. Norm, clipping and spikes
      * concern the gradients of these only. Elementwise types only. Copied */
     const char *params;
+
+    /* the step parameters of the graphs (charl_graph_set_steps): the optimizer divides the gradients by the loss scale,
+     * and each step begins with charl_optimizer_begin. NULL: none. Borrowed */
+    charl_steps *steps;
 } charl_optimizer_config;
 
 /** Result of a step. */
@@ -158,11 +162,6 @@ charl_status charl_register_optimizer(const charl_optimizer_type *type) CHARL_MU
  *          ERR_NOMEM, ERR_KERNEL, ERR_DEVICE */
 charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config,
                                     charl_optimizer **out) CHARL_MUST_CHECK;
-/** As charl_optimizer_create, with the step parameters of its graphs (charl_graph_set_steps): the optimizer divides the
- *  gradients by the loss scale, and each step begins with charl_optimizer_begin. `steps` is borrowed. Blocks. Local.
- *  Errors: as charl_optimizer_create. */
-charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_optimizer_config *config,
-                                               charl_steps *steps, charl_optimizer **out) CHARL_MUST_CHECK;
 /** Begin a step, before the graphs run: write seed, step (charl_optimizer_get_steps) and `lr` to the step parameters,
  *  and copy running statistics that must be restored if the step is skipped. Async. Local.
  *  Errors: ERR_INVALID  the optimizer needs no begin, or `lr` is negative or not finite; ERR_DEVICE. */
@@ -186,9 +185,8 @@ int64_t charl_optimizer_get_steps(const charl_optimizer *o);
  *  Errors: ERR_INVALID  skipped is not in [0, steps]; ERR_DEVICE. */
 charl_status charl_optimizer_set_steps(charl_optimizer *o, int64_t steps, int64_t skipped) CHARL_MUST_CHECK;
 
-/** Number of state tensors of a parameter; the PyTorch name of the k-th, such as "exp_avg"; and its shape for parameter
- *  p, false if p has no such state. Local. */
-int charl_optimizer_get_state_count(const charl_optimizer *o);
+/** PyTorch's name of state tensor k = 0, 1, ..., such as "exp_avg", NULL after the last; and its shape for parameter p,
+ *  false if p has no such state. Local. */
 const char *charl_optimizer_get_state_name(const charl_optimizer *o, int k);
 bool charl_optimizer_get_state_shape(const charl_optimizer *o, int k, const charl_param *p, charl_shape *out);
 /** Read or write state k of parameter p, as f32 in any storage; writing what was read restores the stored bits. Writing

@@ -12,7 +12,8 @@
  *      charl_graph_set_precision(g, CHARL_F16);
  *      charl_graph_backward(g, loss, charl_graph_loss_scale(g));
  *      charl_graph_compile(g);
- *      charl_optimizer_create_with_steps(params, &config, steps, &optimizer);
+ *      config.steps = steps;
+ *      charl_optimizer_create(params, &config, &optimizer);
  *      for each step:
  *          charl_optimizer_begin(optimizer, lr);
  *          charl_graph_run(g);

@@ -226,46 +226,6 @@ charl_var *charl_operator_apply(charl_graph *g, const charl_operator *op, const 
     return out[0];
 }
 
-charl_kernel_arg charl_kernel_in(int i)
-{
-    return (charl_kernel_arg){CHARL_KERNEL_IN, {.i64 = i}};
-}
-
-charl_kernel_arg charl_kernel_out(int k)
-{
-    return (charl_kernel_arg){CHARL_KERNEL_OUT, {.i64 = k}};
-}
-
-charl_kernel_arg charl_kernel_slices(int k)
-{
-    return (charl_kernel_arg){CHARL_KERNEL_SLICES, {.i64 = k}};
-}
-
-charl_kernel_arg charl_kernel_workspace(void)
-{
-    return (charl_kernel_arg){CHARL_KERNEL_WORKSPACE, {.i64 = 0}};
-}
-
-charl_kernel_arg charl_kernel_int(int x)
-{
-    return (charl_kernel_arg){CHARL_KERNEL_INT, {.i64 = x}};
-}
-
-charl_kernel_arg charl_kernel_long(int64_t x)
-{
-    return (charl_kernel_arg){CHARL_KERNEL_LONG, {.i64 = x}};
-}
-
-charl_kernel_arg charl_kernel_float(float x)
-{
-    return (charl_kernel_arg){CHARL_KERNEL_FLOAT, {.f32 = x}};
-}
-
-charl_kernel_arg charl_kernel_local(int64_t bytes)
-{
-    return (charl_kernel_arg){CHARL_KERNEL_LOCAL, {.i64 = bytes}};
-}
-
 static charl_status argument(const charl_operator_run *r, const charl_kernel_arg *a, charl__arg *out)
 {
     const charl__enqueue *e = r->internal;
@@ -275,31 +235,33 @@ static charl_status argument(const charl_operator_run *r, const charl_kernel_arg
     case CHARL_KERNEL_IN:
     case CHARL_KERNEL_OUT:
     case CHARL_KERNEL_SLICES:
-        CHARL_REQUIRE(a->v.i64 >= 0 && a->v.i64 < (is_in ? r->n_in : r->n_out), CHARL_ERR_INVALID, "%s %lld of %d",
-                      is_in ? "operand" : "output", (long long)a->v.i64, is_in ? r->n_in : r->n_out);
-        CHARL_REQUIRE(a->kind != CHARL_KERNEL_SLICES || e->lane_stride[a->v.i64] > 0, CHARL_ERR_INVALID,
-                      "output %lld is not PARTIAL, so it has no sums per slice", (long long)a->v.i64);
+        CHARL_REQUIRE(a->value >= 0 && a->value < (is_in ? r->n_in : r->n_out), CHARL_ERR_INVALID, "%s %lld of %d",
+                      is_in ? "operand" : "output", (long long)a->value, is_in ? r->n_in : r->n_out);
+        CHARL_REQUIRE(a->kind != CHARL_KERNEL_SLICES || e->lane_stride[a->value] > 0, CHARL_ERR_INVALID,
+                      "output %lld is not PARTIAL, so it has no sums per slice", (long long)a->value);
         CHARL_REQUIRE(a->kind != CHARL_KERNEL_SLICES || charl__fold_is_direct(e) || e->workspace, CHARL_ERR_INVALID,
                       "its shape rule asks for no workspace, which holds the sums per slice");
-        *out = is_in                         ? charl__in(r->in[a->v.i64])
-               : a->kind == CHARL_KERNEL_OUT ? charl__inout(r->out[a->v.i64])
-                                             : charl__inout(charl__fold_target(e, (int)a->v.i64));
+        *out = is_in                         ? charl__in(r->in[a->value])
+               : a->kind == CHARL_KERNEL_OUT ? charl__inout(r->out[a->value])
+                                             : charl__inout(charl__fold_target(e, (int)a->value));
         break;
     case CHARL_KERNEL_WORKSPACE:
         CHARL_REQUIRE(e->workspace, CHARL_ERR_INVALID, "its shape rule asks for no workspace");
         *out = charl__inout(e->workspace);
         break;
     case CHARL_KERNEL_INT:
-        *out = charl__i32((int32_t)a->v.i64);
+        CHARL_REQUIRE(a->value >= INT32_MIN && a->value <= INT32_MAX, CHARL_ERR_INVALID,
+                      "%lld does not fit an int; HINT CHARL_KERNEL_LONG", (long long)a->value);
+        *out = charl__i32((int32_t)a->value);
         break;
     case CHARL_KERNEL_LONG:
-        *out = charl__i64(a->v.i64);
+        *out = charl__i64(a->value);
         break;
     case CHARL_KERNEL_FLOAT:
-        *out = charl__f32(a->v.f32);
+        *out = charl__f32(a->number);
         break;
     case CHARL_KERNEL_LOCAL:
-        *out = charl__local((size_t)a->v.i64);
+        *out = charl__local((size_t)a->value);
         break;
     default:
         CHARL_FAIL(CHARL_ERR_INVALID, "%d is no kind of a kernel argument; HINT charl_kernel_arg_kind", (int)a->kind);

@@ -59,7 +59,7 @@ static charl_status read_value(void *ctx, const charl_param *p, float *dst)
 
 static charl_status open_schema(onnx_export *x)
 {
-    const charl_data_schema *stored = charl_checkpoint_get_schema(x->session.reader);
+    const charl_data_schema *stored = charl_checkpoint_get_info(x->session.reader).schema;
 
     if (stored) {
         CHARL_REQUIRE(x->session.config->data.normalize.kind == CHARL__NORMALIZE_AUTO ||

@@ -185,7 +185,7 @@ static charl_status choose_layout(charl__folder *f)
 
 static charl_status read_settings(charl__folder *f)
 {
-    const char *text = charl_checkpoint_get_config_resolved(f->e.r);
+    const char *text = charl_checkpoint_get_info(f->e.r).config_resolved;
     const charl_model_type *type;
     int64_t outputs = 0;
 
@@ -274,7 +274,7 @@ static charl_status add_zeros(folder *f, const charl_checkpoint_tensor *t)
 
 static charl_status list_weights(folder *f, int64_t shard_bytes)
 {
-    const int64_t n = charl_checkpoint_get_count(f->f.e.r);
+    const int64_t n = charl_checkpoint_get_info(f->f.e.r).n_tensors;
     int64_t used = 0;
 
     CHARL_TRY(charl__alloc_array(2 * n + 1, sizeof *f->weights, &f->weights));
@@ -374,7 +374,7 @@ static charl_status write_shard(folder *f, int64_t shard)
         }
     }
     CHARL_TRY_CLEANUP(
-        charl__folder_save(&f->f, file, tensors, n, shard == 0 ? charl_checkpoint_get_schema(f->f.e.r) : NULL));
+        charl__folder_save(&f->f, file, tensors, n, shard == 0 ? charl_checkpoint_get_info(f->f.e.r).schema : NULL));
 cleanup:
     for (int64_t i = 0; i < read; i++) {
         charl_free(values[i]);
@@ -475,7 +475,7 @@ static charl_status put_token(const char *key, int64_t token, charl__text *out)
 
 static charl_status write_config(charl__folder *f)
 {
-    const charl_data_schema *schema = charl_checkpoint_get_schema(f->e.r);
+    const charl_data_schema *schema = charl_checkpoint_get_info(f->e.r).schema;
     const int64_t end = schema && schema->tokenizer ? charl_tokenizer_get_end_of_text(schema->tokenizer) : -1;
     CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
@@ -492,7 +492,7 @@ static charl_status write_config(charl__folder *f)
 /* The tokenizer, if the checkpoint has one. Texts are as long as the model's window. */
 static charl_status write_tokenizer(charl__folder *f)
 {
-    const charl_data_schema *schema = charl_checkpoint_get_schema(f->e.r);
+    const charl_data_schema *schema = charl_checkpoint_get_info(f->e.r).schema;
     const charl_tokenizer *t = schema ? schema->tokenizer : NULL;
     const charl_key *window = find_key(f->layout->model, "block_size");
     const int64_t end = t ? charl_tokenizer_get_end_of_text(t) : -1;

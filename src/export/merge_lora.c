@@ -24,7 +24,7 @@ charl_status charl__export_open(charl__export *e, const char *base, charl_ema_ch
     CHARL_TRY_CLEANUP(charl__lock_of_checkpoint(e->checkpoint, e->r, e->lock));
     CHARL_TRY_CLEANUP(e->adapters_only ? CHARL_OK : charl__weights_find_base(e->r, e->checkpoint, base));
     CHARL_TRY_CLEANUP(charl__weights_group(e->r, e->checkpoint, ema, &e->group));
-    text = charl_checkpoint_get_config_resolved(e->r);
+    text = charl_checkpoint_get_info(e->r).config_resolved;
     st = charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &config);
     if (st == CHARL_OK) {
         const char *from = charl__config_init_from(config);

@@ -37,7 +37,7 @@ static charl_status check_trained(const charl__folder *f)
     charl_params *set = NULL;
 
     CHARL_TRY_CLEANUP(charl_params_create(&set));
-    for (int64_t i = 0; i < charl_checkpoint_get_count(f->e.r); i++) {
+    for (int64_t i = 0; i < charl_checkpoint_get_info(f->e.r).n_tensors; i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(f->e.r, i);
         charl_param *p;
 
@@ -127,7 +127,7 @@ static charl_status add_layer(const charl__folder *f, bundle *b, const char *nam
 
 static charl_status add_layers(const charl__folder *f, bundle *b)
 {
-    const int64_t n = charl_checkpoint_get_count(f->e.r);
+    const int64_t n = charl_checkpoint_get_info(f->e.r).n_tensors;
 
     CHARL_TRY(charl__alloc_array(2 * CHARL__WEIGHTS_PARTS * n + 1, sizeof *b->tensor, &b->tensor));
     CHARL_TRY(charl__alloc_array(2 * CHARL__WEIGHTS_PARTS * n + 1, sizeof *b->name, &b->name));

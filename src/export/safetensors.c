@@ -92,8 +92,8 @@ static void bundle_fini(bundle *b)
 static charl_status write_weights(const charl__export *e, const charl_model *model)
 {
     const int layers = model ? charl_model_get_count(model) : 0;
-    const int64_t count = charl_checkpoint_get_count(e->r), most = 2 * count + layers + 1;
-    CHARL_SCOPED(bundle_fini) bundle b = {.steps = charl_checkpoint_get_state(e->r)->step};
+    const int64_t count = charl_checkpoint_get_info(e->r).n_tensors, most = 2 * count + layers + 1;
+    CHARL_SCOPED(bundle_fini) bundle b = {.steps = charl_checkpoint_get_info(e->r).state->step};
 
     CHARL_TRY(charl__alloc_array(most, sizeof *b.tensor, &b.tensor));
     CHARL_TRY(charl__alloc_array(most, sizeof *b.data, &b.data));
@@ -110,7 +110,7 @@ static charl_status write_weights(const charl__export *e, const charl_model *mod
     for (int i = 0; i < layers; i++) {
         add_tie(&b, model, i);
     }
-    CHARL_TRY(charl__safetensors_save(e->path, b.tensor, b.n, charl_checkpoint_get_schema(e->r), e->lock));
+    CHARL_TRY(charl__safetensors_save(e->path, b.tensor, b.n, charl_checkpoint_get_info(e->r).schema, e->lock));
     return CHARL_OK;
 }
 
@@ -119,7 +119,7 @@ static charl_status write_weights(const charl__export *e, const charl_model *mod
 static charl_status read_model(const charl_checkpoint_reader *r, charl_model **out)
 {
     charl_status st = CHARL_OK;
-    const char *text = charl_checkpoint_get_config_resolved(r);
+    const char *text = charl_checkpoint_get_info(r).config_resolved;
     charl_config *config = NULL;
 
     *out = NULL;

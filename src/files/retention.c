@@ -125,9 +125,9 @@ charl_status charl__run_verify(const char *path, int64_t step)
 
     CHARL_TRY(charl_checkpoint_verify(path));
     CHARL_TRY(charl_checkpoint_open(path, &r));
-    CHARL_REQUIRE(charl_checkpoint_get_state(r)->step == step, CHARL_ERR_CHECKPOINT,
+    CHARL_REQUIRE(charl_checkpoint_get_info(r).state->step == step, CHARL_ERR_CHECKPOINT,
                   "%s: holds step %lld, which does not match its file name", path,
-                  (long long)charl_checkpoint_get_state(r)->step);
+                  (long long)charl_checkpoint_get_info(r).state->step);
     return CHARL_OK;
 }
 

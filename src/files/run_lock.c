@@ -403,7 +403,7 @@ static charl_status hash_tensors(charl_checkpoint_reader *r, char hash[CHARL__SH
     CHARL_SCOPED(charl__text_fini) charl__text t = {0};
     CHARL_SCOPED_FREE char *values = NULL;
 
-    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+    for (int64_t i = 0; i < charl_checkpoint_get_info(r).n_tensors; i++) {
         const charl_checkpoint_tensor *tensor = charl_checkpoint_get_tensor(r, i);
 
         if (!charl_checkpoint_is_in_base(r, tensor)) {
@@ -468,9 +468,9 @@ charl_status charl__lock_state(const charl_checkpoint_state *s, const charl_data
 
 charl_status charl__lock_describe(charl_checkpoint_reader *r, charl__lock_line *line)
 {
-    line->step = charl_checkpoint_get_state(r)->step;
+    line->step = charl_checkpoint_get_info(r).state->step;
     CHARL_TRY(hash_tensors(r, line->value[CHARL__LOCK_TENSORS]));
-    return charl__lock_state(charl_checkpoint_get_state(r), charl_checkpoint_get_schema(r),
+    return charl__lock_state(charl_checkpoint_get_info(r).state, charl_checkpoint_get_info(r).schema,
                              line->value[CHARL__LOCK_STATE]);
 }
 
@@ -503,7 +503,7 @@ charl_status charl__lock_of_checkpoint(const char *checkpoint, charl_checkpoint_
         const charl__lock_line *line = &lock.line[history.line[i]];
         charl__lock_line found = {0};
 
-        if (line->step == charl_checkpoint_get_state(r)->step) {
+        if (line->step == charl_checkpoint_get_info(r).state->step) {
             CHARL_TRY_CLEANUP(charl__lock_describe(r, &found));
             if (!charl__lock_difference(line, &found)) {
                 snprintf(hash, CHARL__SHA256_TEXT, "%s", line->value[CHARL__LOCK_HASH]);

@@ -57,7 +57,7 @@ static void quiz_fini(quiz *q)
 
 static charl_status find_tokenizer(quiz *q)
 {
-    const charl_data_schema *s = charl_checkpoint_get_schema(q->session.reader);
+    const charl_data_schema *s = charl_checkpoint_get_info(q->session.reader).schema;
     int64_t classes;
 
     CHARL_REQUIRE(charl__config_model(q->session.config)->input != CHARL_MODEL_READS_NUMBERS && s &&

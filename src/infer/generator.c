@@ -173,7 +173,7 @@ static charl_status measure_vocabulary(charl_generator *g)
 
 static charl_status read_vocabulary(charl_generator *g)
 {
-    if (!g->o.tokenizer && !charl_checkpoint_get_schema(g->session.reader)) {
+    if (!g->o.tokenizer && !charl_checkpoint_get_info(g->session.reader).schema) {
         CHARL_TRY(tokenizer_of_data(g));
     } else {
         CHARL_TRY(charl__session_find_tokenizer(&g->session, g->o.tokenizer, &g->tokenizer, &g->classes));

@@ -91,15 +91,15 @@ static charl_status read_checkpoint(charl__session *m, const char *path)
     const char *text;
 
     CHARL_TRY(charl_checkpoint_open(path, &r));
-    text = charl_checkpoint_get_config_resolved(r);
-    text = text[0] ? text : charl_checkpoint_get_config_text(r);
+    text = charl_checkpoint_get_info(r).config_resolved;
+    text = text[0] ? text : charl_checkpoint_get_info(r).config_text;
     CHARL_REQUIRE(text[0], CHARL_ERR_CHECKPOINT,
                   "%s has no configuration, so its model is not known; HINT save it with "
                   "config_text",
                   path);
-    CHARL_REQUIRE(charl_checkpoint_get_schema(r), CHARL_ERR_CHECKPOINT, "%s does not say what its data look like",
+    CHARL_REQUIRE(charl_checkpoint_get_info(r).schema, CHARL_ERR_CHECKPOINT, "%s does not say what its data look like",
                   path);
-    CHARL_TRY(charl__data_schema_copy(charl_checkpoint_get_schema(r), &m->schema));
+    CHARL_TRY(charl__data_schema_copy(charl_checkpoint_get_info(r).schema, &m->schema));
     CHARL_TRY(parse(path, text, &m->own_config));
     return CHARL_OK;
 }

@@ -95,7 +95,7 @@ static charl_status open_checkpoint(predictor *p)
  * caller's overrides say of other data. */
 static charl_status schema_of_data(predictor *p)
 {
-    const char *text = charl_checkpoint_get_config_resolved(p->session.reader);
+    const char *text = charl_checkpoint_get_info(p->session.reader).config_resolved;
     CHARL_SCOPED(charl__config_left) charl_config *trained = NULL;
 
     CHARL_TRY(charl_config_parse(p->checkpoint, text, strlen(text), NULL, 0, &trained));
@@ -115,7 +115,7 @@ static bool overrides_key(const charl_predict_options *o, const char *key)
 
 static charl_status find_schema(predictor *p)
 {
-    const charl_data_schema *own = charl_checkpoint_get_schema(p->session.reader);
+    const charl_data_schema *own = charl_checkpoint_get_info(p->session.reader).schema;
 
     CHARL_REQUIRE(!own || !p->o->trained_on, CHARL_ERR_CONFIG,
                   "--data %s: %s knows the data it was trained on; HINT give the data to predict after "
@@ -134,7 +134,7 @@ static charl_status find_schema(predictor *p)
 /* All files and folders that are read. */
 static charl_status list_inputs(predictor *p)
 {
-    const bool has_schema = charl_checkpoint_get_schema(p->session.reader) != NULL;
+    const bool has_schema = charl_checkpoint_get_info(p->session.reader).schema != NULL;
     const char *const others[] = {p->checkpoint, charl__config_init_from(p->session.config), p->o->trained_on,
                                   p->o->n_paths == 0 || !has_schema ? p->session.config->data.path : NULL};
     int64_t n = 0;
@@ -183,7 +183,7 @@ static charl_status open_rows(predictor *p)
         rows.dataset.x = rows.dataset.y = NULL;
     }
     if (given && !overrides_key(p->o, "data.val_split=")) {
-        rows.trained_on = charl_checkpoint_get_state(p->session.reader)->data_content_id;
+        rows.trained_on = charl_checkpoint_get_info(p->session.reader).state->data_content_id;
     }
     st = charl__rows_open(&rows, &p->rows);
     if (st == CHARL_ERR_DATA && !given) {
@@ -202,7 +202,7 @@ static charl_status open_rows(predictor *p)
                                    .targets = p->evaluation.data.targets,
                                    .answer = p->evaluation.answer->name,
                                    .subject = p->rows->subject,
-                                   .step = charl_checkpoint_get_state(p->session.reader)->step,
+                                   .step = charl_checkpoint_get_info(p->session.reader).state->step,
                                    .n_rows = -1,
                                    .n_targets = charl_shape_count(&p->session.schema->y_shape),
                                    .has_targets = p->rows->has_targets,

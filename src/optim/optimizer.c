@@ -327,15 +327,8 @@ charl_status charl__optimizers_rebind(const charl_params *set)
 charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config, charl_optimizer **out)
 {
     CHARL_GIVEN(set, config, out);
-    return charl__optimizer_create(set, config, NULL, set->own, out);
-}
-
-charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_optimizer_config *config,
-                                               charl_steps *steps, charl_optimizer **out)
-{
-    CHARL_GIVEN(set, config, out);
-    CHARL_TRY(charl__optimizer_create(set, config, steps, set->own, out));
-    (*out)->asks_begin = steps != NULL;
+    CHARL_TRY(charl__optimizer_create(set, config, config->steps, set->own, out));
+    (*out)->asks_begin = config->steps != NULL;
     return CHARL_OK;
 }
 
@@ -353,8 +346,8 @@ charl_status charl_optimizer_begin(charl_optimizer *o, float lr)
                                  .commit = 1};
 
     CHARL_REQUIRE(o->asks_begin || o->before, CHARL_ERR_INVALID,
-                  "this optimizer has no step parameters, so its steps need no begin; HINT create it with "
-                  "charl_optimizer_create_with_steps if its graphs have step parameters");
+                  "this optimizer has no step parameters, so its steps need no begin; HINT set "
+                  "charl_optimizer_config.steps if its graphs have step parameters");
     if (o->asks_begin) { /* else charl_optimizer_step gives its own parameters */
         CHARL_TRY(charl__optimizer_fill(o, lr, &record));
         CHARL_TRY(charl__steps_push(o->steps, &record));

@@ -132,11 +132,6 @@ charl__arg charl__optimizer_state(const charl_optimizer *o, int k, const charl_p
     return a;
 }
 
-int charl_optimizer_get_state_count(const charl_optimizer *o)
-{
-    return o ? o->n_states : 0;
-}
-
 const char *charl_optimizer_get_state_name(const charl_optimizer *o, int k)
 {
     if (!o) {

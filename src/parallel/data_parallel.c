@@ -291,9 +291,19 @@ const charl_slices *charl_data_parallel_get_slices(const charl_data_parallel *dp
     return dp && k >= 0 && k < charl__data_parallel_shapes(dp) ? charl__data_parallel_graph_slices(dp, k) : NULL;
 }
 
-int charl_data_parallel_get_passes(const charl_data_parallel *dp)
+charl_data_parallel_info charl_data_parallel_get_info(const charl_data_parallel *dp)
 {
-    return dp ? dp->passes : 0;
+    if (!dp) {
+        return (charl_data_parallel_info){.audits.suspect = -1};
+    }
+    int64_t begin = 0, end, elements = 0;
+
+    while (dp->reducer && (end = charl__params_range(dp->params, &begin, 1)) > begin) {
+        elements += end - begin;
+        begin = end;
+    }
+    return (charl_data_parallel_info){
+        .passes = dp->passes, .bytes = elements * (int64_t)sizeof(float), .audits = dp->audits};
 }
 
 charl_data_parallel_pass charl_data_parallel_get_pass(const charl_data_parallel *dp, int i)
@@ -499,25 +509,6 @@ charl_status charl_data_parallel_divide(charl_data_parallel *dp)
     CHARL_TRY(plan_passes(dp, &mine));
     dp->balance.divides = false;
     return CHARL_OK;
-}
-
-charl_data_parallel_audits charl_data_parallel_get_audits(const charl_data_parallel *dp)
-{
-    return dp ? dp->audits : (charl_data_parallel_audits){.suspect = -1};
-}
-
-int64_t charl_data_parallel_get_bytes(const charl_data_parallel *dp)
-{
-    if (!dp) {
-        return 0;
-    }
-    int64_t begin = 0, end, elements = 0;
-
-    while (dp->reducer && (end = charl__params_range(dp->params, &begin, 1)) > begin) {
-        elements += end - begin;
-        begin = end;
-    }
-    return elements * (int64_t)sizeof(float);
 }
 
 void charl_data_parallel_destroy(charl_data_parallel *dp)

@@ -96,13 +96,13 @@ static charl_status build_all(charl_learner *l)
 
 static charl_status begin(charl_learner *l)
 {
-    const charl_optimizer_config adamw = charl_optimizer_defaults("adamw");
+    charl_optimizer_config config = l->o.optimizer ? *l->o.optimizer : charl_optimizer_defaults("adamw");
 
     if (!l->params->has_values) {
         CHARL_TRY(charl_params_initialize(l->params, l->o.seed));
     }
-    return charl_optimizer_create_with_steps(l->params, l->o.optimizer ? l->o.optimizer : &adamw, l->steps,
-                                             &l->optimizer);
+    config.steps = l->steps;
+    return charl_optimizer_create(l->params, &config, &l->optimizer);
 }
 
 charl_status charl_learner_create(const charl_world *world, charl_params *params, const charl_learner_options *options,
@@ -200,9 +200,11 @@ static charl_status write_inputs(const charl_graph *g, const charl_rows *rows, i
 charl_status charl_learner_step(charl_learner *l, const charl_rows *rows, int n, float lr)
 {
     CHARL_GIVEN(l);
+    const int passes = charl_data_parallel_get_info(l->dp).passes;
+
     charl_comm_mark(l->world.comm, charl_optimizer_get_steps(l->optimizer), "training");
     CHARL_TRY(charl_optimizer_begin(l->optimizer, lr));
-    for (int i = 0; i < charl_data_parallel_get_passes(l->dp); i++) {
+    for (int i = 0; i < passes; i++) {
         const charl_data_parallel_pass pass = charl_data_parallel_get_pass(l->dp, i);
         const int64_t first = l->o.batch_size / l->o.slices * (pass.slices.first - l->mine.first);
 

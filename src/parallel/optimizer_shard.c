@@ -222,7 +222,7 @@ int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer 
     const int64_t n = o ? dp->params->elements - o->own_elements : 0;
     int64_t bytes = o && charl__optimizer_has_ema(o) ? 4 * n : 0;
 
-    for (int k = 0; o && k < charl_optimizer_get_state_count(o); k++) {
+    for (int k = 0; o && k < o->n_states; k++) {
         bytes += charl__optimizer_state_bytes(o, k, n);
     }
     return bytes;

@@ -96,7 +96,7 @@ charl_status charl__state_add_average(charl__state *s, const char *prefix, charl
 
 charl_status charl__state_add_states(charl__state *s, const char *prefix, charl_optimizer *o, charl_data_parallel *dp)
 {
-    for (int k = 0; k < charl_optimizer_get_state_count(o); k++) {
+    for (int k = 0; k < o->n_states; k++) {
         CHARL_TRY(add_state(s, prefix, o, dp, k));
     }
     return CHARL_OK;

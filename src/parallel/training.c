@@ -134,7 +134,7 @@ static charl_status check_file(const char *path, const charl_training *t, const 
 
     CHARL_TRY(charl_checkpoint_open(path, out));
     CHARL_TRY(optimizers_of(t, &optimizers));
-    found = charl_checkpoint_get_state(*out)->optim_kind;
+    found = charl_checkpoint_get_info(*out).state->optim_kind;
     CHARL_REQUIRE(strcmp(found, charl__text_string(&optimizers)) == 0, CHARL_ERR_CHECKPOINT,
                   "%s: was saved with the optimizers %s, here they are %s", path, found,
                   charl__text_string(&optimizers));
@@ -152,7 +152,7 @@ charl_status charl_training_load(const char *path, const charl_training *state)
     CHARL_TRY(agree(comm_of(state), check_file(path, state, &s, &reader)));
     CHARL_TRY(agree(comm_of(state), charl__state_load(&s, reader, path, true)));
     if (state->step) {
-        *state->step = charl_checkpoint_get_state(reader)->step;
+        *state->step = charl_checkpoint_get_info(reader).state->step;
     }
     return CHARL_OK;
 }

@@ -53,7 +53,7 @@ charl_status charl__session_open_checkpoint(charl__session *s, const char *path)
 
 charl_status charl__session_read_config(charl__session *s, const charl_config_override *overrides, int n_overrides)
 {
-    const char *text = charl_checkpoint_get_config_resolved(s->reader);
+    const char *text = charl_checkpoint_get_info(s->reader).config_resolved;
 
     /* Its paths are absolute. */
     CHARL_TRY(charl__error_in(
@@ -78,7 +78,7 @@ static charl_status read_safetensors(charl__session *s)
 /* A configuration of another version of charl is not understood, and says nothing. */
 static charl_status read_settings(charl__session *s, const charl_checkpoint_reader *r)
 {
-    const char *text = charl_checkpoint_get_config_resolved(r);
+    const char *text = charl_checkpoint_get_info(r).config_resolved;
     charl_config *was = NULL;
     const charl_status st =
         s->infers ? charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &was) : CHARL_OK;
@@ -103,7 +103,7 @@ charl_status charl__session_read_schema(charl__session *s)
     }
     CHARL_TRY(charl_checkpoint_open(s->origin, &r));
     CHARL_TRY(read_settings(s, r));
-    stored = charl_checkpoint_get_schema(r);
+    stored = charl_checkpoint_get_info(r).schema;
     if (stored) {
         CHARL_TRY(s->infers ? charl__data_schema_copy(stored, &s->schema)
                             : charl__task_schema_continue(s->config, stored, &s->schema));
@@ -326,7 +326,7 @@ charl_status charl__session_schema_of_data(charl__session *s, const charl_config
 {
     charl_status st = CHARL_OK;
     const charl_dataset_options how = charl_config_get_dataset_options(config);
-    const char *trained_on = charl_checkpoint_get_state(s->reader)->data_content_id;
+    const char *trained_on = charl_checkpoint_get_info(s->reader).state->data_content_id;
     charl_dataset *ds = NULL;
     charl_dataset_info info;
     char text[TEXT_BYTES];
@@ -362,7 +362,7 @@ cleanup:
 charl_status charl__session_find_tokenizer(const charl__session *s, const char *named, charl_tokenizer **out,
                                            int64_t *classes)
 {
-    const charl_data_schema *d = charl_checkpoint_get_schema(s->reader);
+    const charl_data_schema *d = charl_checkpoint_get_info(s->reader).schema;
     int64_t vocab;
 
     CHARL_REQUIRE(!d || d->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA, "%s was trained on %s, not on a text",
@@ -497,8 +497,8 @@ static charl_status warn_of_origin(const charl__session *s)
         return warn_of_published(s);
     }
     CHARL_TRY(charl_checkpoint_open(s->origin, &r));
-    if (charl_checkpoint_get_config_resolved(r)) {
-        CHARL_TRY(warn_of_model(s, charl_checkpoint_get_config_resolved(r), s->origin, true));
+    if (charl_checkpoint_get_info(r).config_resolved) {
+        CHARL_TRY(warn_of_model(s, charl_checkpoint_get_info(r).config_resolved, s->origin, true));
     }
     return CHARL_OK;
 }
@@ -516,8 +516,8 @@ charl_status charl__session_load_weights(charl__session *s, const char *path, ch
     CHARL_TRY(charl__weights_find_base(r, path, charl__config_init_from(s->config)));
     CHARL_TRY(charl__weights_group(r, path, ema, &group));
     CHARL_TRY(charl__weights_restore(s->params, r, path, group));
-    if (s->warned && charl_checkpoint_get_config_resolved(r)) {
-        CHARL_TRY(warn_of_model(s, charl_checkpoint_get_config_resolved(r), path, false));
+    if (s->warned && charl_checkpoint_get_info(r).config_resolved) {
+        CHARL_TRY(warn_of_model(s, charl_checkpoint_get_info(r).config_resolved, path, false));
     }
     return CHARL_OK;
 }

@@ -64,8 +64,8 @@ static charl_status is_equal_at(const bisect *b, int64_t step, bool *equal)
 
     CHARL_TRY_CLEANUP(open_at(&b->side[0], step, &r[0]));
     CHARL_TRY_CLEANUP(open_at(&b->side[1], step, &r[1]));
-    *equal = charl_checkpoint_get_count(r[0]) == charl_checkpoint_get_count(r[1]);
-    for (int64_t i = 0; i < charl_checkpoint_get_count(r[0]) && *equal; i++) {
+    *equal = charl_checkpoint_get_info(r[0]).n_tensors == charl_checkpoint_get_info(r[1]).n_tensors;
+    for (int64_t i = 0; i < charl_checkpoint_get_info(r[0]).n_tensors && *equal; i++) {
         const charl_checkpoint_tensor *x = charl_checkpoint_get_tensor(r[0], i);
         const charl_checkpoint_tensor *y = charl_checkpoint_find(r[1], x->group, x->name);
 

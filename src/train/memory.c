@@ -50,7 +50,7 @@ static charl_memory_parameter describe(const charl__trainer *t, const charl_para
                                   .bytes = charl__param_bytes(p),
                                   .copy_bytes = p->half && p->half != p->codes ? n * 2 : 0};
 
-    for (int k = 0; k < charl_optimizer_get_state_count(t->replica.optimizer); k++) {
+    for (int k = 0; charl_optimizer_get_state_name(t->replica.optimizer, k); k++) {
         charl_shape shape;
 
         if (spec->trainable && charl_optimizer_get_state_shape(t->replica.optimizer, k, p, &shape)) {

@@ -80,8 +80,8 @@ static charl_status read_config(replay *r, int64_t step)
 
     CHARL_TRY(charl__run_path(r->run, step, &path));
     CHARL_TRY(charl_checkpoint_open(path, &reader));
-    text = charl_checkpoint_get_config_resolved(reader);
-    state = charl_checkpoint_get_state(reader);
+    text = charl_checkpoint_get_info(reader).config_resolved;
+    state = charl_checkpoint_get_info(reader).state;
     CHARL_TRY(charl_config_parse(path, text, strlen(text), r->options->overrides, r->options->n_overrides, &r->config));
     CHARL_TRY(charl__strdup(state->data_content_id, &r->content));
     if (strcmp(r->config->dist.allreduce, "mpi") == 0 && state->world_size > 1) {
@@ -121,7 +121,7 @@ static charl_status start_elsewhere(replay *r)
 
     CHARL_TRY(charl_run_checkpoint(r->config->run.resume, &r->start));
     CHARL_TRY(charl_checkpoint_open(r->start, &reader));
-    r->start_step = charl_checkpoint_get_state(reader)->step;
+    r->start_step = charl_checkpoint_get_info(reader).state->step;
     CHARL_REQUIRE(r->start_step < r->options->step, CHARL_ERR_CHECKPOINT,
                   "the run begins after step %" PRId64 ", with %s (run.resume)", r->start_step, r->start);
     return CHARL_OK;

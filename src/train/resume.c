@@ -44,10 +44,10 @@ static charl_status list_differences(const charl__trainer *t, const charl_checkp
                                      charl__text *text, unsigned *found)
 {
     charl_status st = CHARL_OK;
-    const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
+    const charl_checkpoint_state *s = charl_checkpoint_get_info(r).state;
     char *changes = NULL;
 
-    st = charl__config_diff(t->config, charl_checkpoint_get_config_resolved(r), wanted, found, &changes);
+    st = charl__config_diff(t->config, charl_checkpoint_get_info(r).config_resolved, wanted, found, &changes);
     CHARL_TRY_CLEANUP(st == CHARL_ERR_CONFIG ? CHARL_OK : st);
     if (!changes) {
         CHARL_TRY_CLEANUP(charl__text_printf(text, "\nits settings, by another version of charl, cannot be compared"));
@@ -72,7 +72,7 @@ cleanup:
  * message. */
 static charl_status check_strict(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
 {
-    const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
+    const charl_checkpoint_state *s = charl_checkpoint_get_info(r).state;
     CHARL_SCOPED(charl__text_fini) charl__text text = {0};
     unsigned found;
 
@@ -127,7 +127,8 @@ static charl_status check_config(const charl__trainer *t, const charl_checkpoint
     char text[1200];
     unsigned found;
 
-    st = charl__config_diff(t->config, charl_checkpoint_get_config_resolved(r), CHARL__CHANGE_RESULT, &found, &changes);
+    st = charl__config_diff(t->config, charl_checkpoint_get_info(r).config_resolved, CHARL__CHANGE_RESULT, &found,
+                            &changes);
     if (st == CHARL_ERR_CONFIG) { /* written by another version: compare the tensors only */
         st = CHARL_OK;
         goto cleanup;
@@ -161,7 +162,7 @@ static bool is_exact_anywhere(const charl__trainer *t, const charl_config *was)
 static charl_status check_state(const charl__trainer *t, const charl_checkpoint_reader *r, const charl_config *was,
                                 const char *path)
 {
-    const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
+    const charl_checkpoint_state *s = charl_checkpoint_get_info(r).state;
     const charl_device_info *d = charl_device_get_info(t->session.dev);
     char text[1600];
 
@@ -218,11 +219,11 @@ static void check_best(charl__trainer *t, const charl_checkpoint_reader *r, cons
 {
     const charl_config *now = t->config;
 
-    t->new_best = strcmp(charl_checkpoint_get_state(r)->data_content_id, t->session.data.content_id) != 0;
+    t->new_best = strcmp(charl_checkpoint_get_info(r).state->data_content_id, t->session.data.content_id) != 0;
     if (!was) {
         return;
     }
-    charl__trainer_check_rate(t, was, charl_checkpoint_get_state(r)->step);
+    charl__trainer_check_rate(t, was, charl_checkpoint_get_info(r).state->step);
     t->new_best = t->new_best || strcmp(was->data.x, now->data.x) != 0 || strcmp(was->data.y, now->data.y) != 0 ||
                   memcmp(&was->data.val_split, &now->data.val_split, sizeof(double)) != 0 ||
                   was->data.window != now->data.window || strcmp(was->train.loss, now->train.loss) != 0 ||
@@ -246,7 +247,7 @@ static uint64_t digest_of(const charl_checkpoint_reader *r)
 {
     uint64_t digest = 0;
 
-    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+    for (int64_t i = 0; i < charl_checkpoint_get_info(r).n_tensors; i++) {
         const charl_checkpoint_tensor *tensor = charl_checkpoint_get_tensor(r, i);
         const uint64_t part[4] = {digest, charl__fnv1a64_string(tensor->group), charl__fnv1a64_string(tensor->name),
                                   tensor->crc32c};
@@ -259,7 +260,7 @@ static uint64_t digest_of(const charl_checkpoint_reader *r)
 static charl_status check_checkpoint(const charl__trainer *t, const charl_checkpoint_reader *r, const charl_config *was,
                                      const char *path)
 {
-    const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
+    const charl_checkpoint_state *s = charl_checkpoint_get_info(r).state;
 
     CHARL_REQUIRE(strcmp(s->optim_kind, CHARL_CHECKPOINT_NO_OPTIMIZER) != 0, CHARL_ERR_CHECKPOINT,
                   "%s holds weights only and cannot be resumed; HINT start from it with "
@@ -282,7 +283,7 @@ static charl_status check_checkpoint(const charl__trainer *t, const charl_checkp
 /* The configuration that a checkpoint was trained with; NULL: one of another version, which cannot be read. */
 static charl_status read_config(const charl_checkpoint_reader *r, charl_config **out)
 {
-    const char *text = charl_checkpoint_get_config_resolved(r);
+    const char *text = charl_checkpoint_get_info(r).config_resolved;
     const charl_status st = charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, out);
 
     return st == CHARL_ERR_CONFIG ? CHARL_OK : st;
@@ -295,7 +296,7 @@ static charl_status restore(charl__trainer *t, const char *path)
     const charl_checkpoint_state *s;
 
     CHARL_TRY(charl_checkpoint_open(path, &r));
-    s = charl_checkpoint_get_state(r);
+    s = charl_checkpoint_get_info(r).state;
     CHARL_TRY(read_config(r, &was));
     check_best(t, r, was);
     t->replica.step = s->step;

@@ -51,7 +51,7 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
     result->skipped = t.nonfinite.skipped;
     result->overflowed = t.nonfinite.overflowed;
     result->spikes = t.nonfinite.spikes;
-    audits = charl_data_parallel_get_audits(t.replica.dp);
+    audits = charl_data_parallel_get_info(t.replica.dp).audits;
     result->audits = audits.count;
     result->suspect = audits.suspect;
     result->audit_s = audits.seconds;

@@ -262,7 +262,7 @@ static charl_status check_checkpoint(verify *v, const char *path, int64_t i)
 
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
     CHARL_TRY_CLEANUP(charl__lock_describe(r, &found));
-    state = charl_checkpoint_get_state(r);
+    state = charl_checkpoint_get_info(r).state;
     differs = charl__lock_difference(record_at(v, i), &found);
     v->kept[i] = !differs;
     v->best[i] = state->best_step > 0 ? state->best_step : -1;
@@ -278,7 +278,7 @@ static charl_status check_checkpoint(verify *v, const char *path, int64_t i)
     if (record_at(v, i)->kind == CHARL__LOCK_RESUME) {
         goto cleanup; /* it is of the history before */
     }
-    if (start >= 0 && !is_config_of(v, start, charl_checkpoint_get_config_resolved(r))) {
+    if (start >= 0 && !is_config_of(v, start, charl_checkpoint_get_info(r).config_resolved)) {
         WRONG(v, "%s: its configuration differs from line %" PRId64 " of " CHARL__LOCK_FILE, path,
               v->lock.number[start]);
     }

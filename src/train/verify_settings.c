@@ -30,7 +30,7 @@ charl_status charl__verify_settings(const char *run, void (*told)(void *ctx, con
     CHARL_TRY_CLEANUP(charl__run_path(run, list.steps[list.count - 1], &path));
     st = charl_checkpoint_open(path, &r);
     st = st == CHARL_OK ? charl_config_load(file, NULL, 0, &config) : st;
-    st = st == CHARL_OK ? charl__config_diff(config, charl_checkpoint_get_config_resolved(r), CHARL__CHANGE_RESULT,
+    st = st == CHARL_OK ? charl__config_diff(config, charl_checkpoint_get_info(r).config_resolved, CHARL__CHANGE_RESULT,
                                              &found, &changes)
                         : st;
     if (st == CHARL_ERR_CHECKPOINT || st == CHARL_ERR_CONFIG) { /* told elsewhere, or of another version */

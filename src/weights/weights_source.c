@@ -26,7 +26,7 @@ charl_status charl__weights_resolve(const char *text, char **out)
 
 bool charl__weights_have_average(const charl_checkpoint_reader *r)
 {
-    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+    for (int64_t i = 0; i < charl_checkpoint_get_info(r).n_tensors; i++) {
         if (strcmp(charl_checkpoint_get_tensor(r, i)->group, "ema") == 0) {
             return true;
         }
@@ -76,7 +76,7 @@ void charl__weights_source_close(charl__weights_source *s)
 
 int64_t charl__weights_source_count(const charl__weights_source *s)
 {
-    return s->tensors ? charl_safetensors_get_count(s->tensors) : charl_checkpoint_get_count(s->checkpoint);
+    return s->tensors ? charl_safetensors_get_count(s->tensors) : charl_checkpoint_get_info(s->checkpoint).n_tensors;
 }
 
 const charl_checkpoint_tensor *charl__weights_source_get(const charl__weights_source *s, int64_t i)

@@ -68,9 +68,10 @@ static charl_status sums(const charl_operator_run *r, const char *defines)
     const charl_kernel k = {.entry = "sums",
                             .defines = defines,
                             .global = {(size_t)(r->n_slices * x->dim[1])},
-                            .args = {charl_kernel_in(0), charl_kernel_slices(0),
-                                     charl_kernel_int((int)(x->dim[0] / r->n_slices)),
-                                     charl_kernel_int((int)x->dim[1])}};
+                            .args = {{CHARL_KERNEL_IN, 0},
+                                     {CHARL_KERNEL_SLICES, 0},
+                                     {CHARL_KERNEL_INT, x->dim[0] / r->n_slices},
+                                     {CHARL_KERNEL_INT, x->dim[1]}}};
     const charl_status st = charl_operator_launch(r, &k);
 
     return st == CHARL_OK ? charl_operator_fold(r, 0) : st;
@@ -254,6 +255,29 @@ static void test_sums_per_slice_without_a_place(void **state)
                    "test_no_workspace, kernel sums, argument 1: its shape rule asks for no workspace");
 }
 
+static charl_status wide_run(const charl_operator_run *r)
+{
+    return charl_operator_launch(
+        r,
+        &(charl_kernel){.entry = "sums",
+                        .defines = "#define FAULT 0.0f\n",
+                        .global = {1},
+                        .args = {{CHARL_KERNEL_IN, 0}, {CHARL_KERNEL_OUT, 0}, {CHARL_KERNEL_INT, INT64_C(1) << 31}}});
+}
+
+static void test_a_number_beyond_an_int(void **state)
+{
+    static const charl_operator op = {.name = "test_wide",
+                                      .formula = "out = x",
+                                      .n_in = 1,
+                                      .source = column_sums_source,
+                                      .run = wide_run,
+                                      .reference = column_sums_reference};
+
+    (void)state;
+    launch_refused(&op, "test_wide, kernel sums, argument 2: 2147483648 does not fit an int");
+}
+
 /* An error in a graph is kept and names the operator. */
 static void refused(const charl_operator *op, const void *attr, charl_shape shape, int n_in, const char *message)
 {
@@ -298,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_what_is_wrong_is_found),
         cmocka_unit_test(test_in_a_graph),
         cmocka_unit_test(test_sums_per_slice_without_a_place),
+        cmocka_unit_test(test_a_number_beyond_an_int),
         cmocka_unit_test(test_errors),
     };
 

@@ -39,12 +39,14 @@ static charl_status draw_run(const charl_operator_run *r)
 {
     const place *at = r->attr;
 
-    return charl_operator_launch(
-        r, &(charl_kernel){.entry = "draw",
-                           .global = {COUNT},
-                           .args = {charl_kernel_in(0), charl_kernel_out(0), charl_kernel_out(1),
-                                    charl_kernel_long((int64_t)at->key), charl_kernel_long((int64_t)at->step),
-                                    charl_kernel_long((int64_t)at->first)}});
+    return charl_operator_launch(r, &(charl_kernel){.entry = "draw",
+                                                    .global = {COUNT},
+                                                    .args = {{CHARL_KERNEL_IN, 0},
+                                                             {CHARL_KERNEL_OUT, 0},
+                                                             {CHARL_KERNEL_OUT, 1},
+                                                             {CHARL_KERNEL_LONG, (int64_t)at->key},
+                                                             {CHARL_KERNEL_LONG, (int64_t)at->step},
+                                                             {CHARL_KERNEL_LONG, (int64_t)at->first}}});
 }
 
 static void no_reference(const charl_operator_reference *r)

@@ -30,13 +30,13 @@ static charl_status write_version_1(const char *from, const char *to)
     charl_checkpoint c = {{0}};
 
     CHARL_TRY_CLEANUP(charl_checkpoint_open(from, &r));
-    c.state = *charl_checkpoint_get_state(r);
+    c.state = *charl_checkpoint_get_info(r).state;
     c.state.run_id = NULL;
-    c.config_text = charl_checkpoint_get_config_text(r);
-    c.config_resolved = charl_checkpoint_get_config_resolved(r);
-    tensors = calloc((size_t)charl_checkpoint_get_count(r), sizeof *tensors);
+    c.config_text = charl_checkpoint_get_info(r).config_text;
+    c.config_resolved = charl_checkpoint_get_info(r).config_resolved;
+    tensors = calloc((size_t)charl_checkpoint_get_info(r).n_tensors, sizeof *tensors);
     CHARL_REQUIRE_CLEANUP(tensors, CHARL_ERR_NOMEM, "out of memory");
-    for (; c.n_tensors < charl_checkpoint_get_count(r); c.n_tensors++) {
+    for (; c.n_tensors < charl_checkpoint_get_info(r).n_tensors; c.n_tensors++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(r, c.n_tensors);
         void *data = calloc((size_t)charl_shape_count(&t->shape) + 1, charl_dtype_size(t->dtype));
 

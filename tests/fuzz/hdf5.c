@@ -725,7 +725,7 @@ void fuzz_checkpoint(const unsigned char *data, size_t size)
     const char *path = changed(checkpoints(), 3, &r);
 
     if (fuzz_accepts(charl_checkpoint_open(path, &c))) {
-        for (int64_t i = 0; i < charl_checkpoint_get_count(c); i++) {
+        for (int64_t i = 0; i < charl_checkpoint_get_info(c).n_tensors; i++) {
             const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(c, i);
 
             const int64_t bytes = charl_shape_count(&t->shape) * (int64_t)charl_dtype_size(t->dtype);

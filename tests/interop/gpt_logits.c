@@ -23,7 +23,7 @@ static charl_config *config_of(const char *path)
         charl_checkpoint_reader *r = NULL;
 
         check(charl_checkpoint_open(path, &r));
-        const char *resolved = charl_checkpoint_get_config_resolved(r);
+        const char *resolved = charl_checkpoint_get_info(r).config_resolved;
 
         check(charl_config_parse(path, resolved, strlen(resolved), NULL, 0, &config));
         charl_checkpoint_close(r);

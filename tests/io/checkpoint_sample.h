@@ -169,10 +169,11 @@ static inline bool sample_matches(const sample *s, charl_checkpoint_reader *r)
 {
     static char buffer[SAMPLE_LARGE * 4];
 
-    if (charl_checkpoint_get_count(r) != s->c.n_tensors || charl_checkpoint_get_state(r)->step != s->c.state.step ||
-        strcmp(charl_checkpoint_get_config_resolved(r), s->resolved) != 0 ||
-        strcmp(charl_checkpoint_get_state(r)->run_id, s->c.state.run_id) != 0 ||
-        !sample_same_schema(charl_checkpoint_get_schema(r), s->c.schema)) {
+    if (charl_checkpoint_get_info(r).n_tensors != s->c.n_tensors ||
+        charl_checkpoint_get_info(r).state->step != s->c.state.step ||
+        strcmp(charl_checkpoint_get_info(r).config_resolved, s->resolved) != 0 ||
+        strcmp(charl_checkpoint_get_info(r).state->run_id, s->c.state.run_id) != 0 ||
+        !sample_same_schema(charl_checkpoint_get_info(r).schema, s->c.schema)) {
         return false;
     }
     for (int64_t i = 0; i < s->c.n_tensors; i++) {
@@ -197,7 +198,7 @@ static inline int64_t sample_load(const char *path)
     int64_t step = -1;
 
     if (charl_checkpoint_open(path, &r) == CHARL_OK) {
-        step = charl_checkpoint_get_state(r)->step;
+        step = charl_checkpoint_get_info(r).state->step;
         sample_init(&s, step);
         if (!sample_matches(&s, r)) {
             step = charl_checkpoint_verify(path) == CHARL_OK ? -2 : -1;

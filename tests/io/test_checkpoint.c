@@ -30,7 +30,7 @@ static void test_round_trip(void **state)
     charl_assert_ok(charl_checkpoint_verify(path));
     charl_assert_ok(charl_checkpoint_open(path, &r));
     assert_true(sample_matches(&s, r));
-    got = charl_checkpoint_get_state(r);
+    got = charl_checkpoint_get_info(r).state;
     assert_string_equal(got->writer, "charl test");
     assert_int_equal(got->epoch, 1);
     assert_int_equal(got->samples_in_epoch, 32);
@@ -54,14 +54,14 @@ static void test_round_trip(void **state)
     assert_string_equal(got->data_shuffle, "feistel6-v1");
     assert_string_equal(got->optim_kind, "adam");
     assert_int_equal(got->optim_t, 7);
-    assert_string_equal(charl_checkpoint_get_config_text(r), "[train]\nsteps = 10\n");
+    assert_string_equal(charl_checkpoint_get_info(r).config_text, "[train]\nsteps = 10\n");
     assert_string_equal(charl_checkpoint_get_tensor(r, 1)->name, "conv.weight"); /* as saved */
     assert_null(charl_checkpoint_get_tensor(r, -1));
     assert_null(charl_checkpoint_get_tensor(r, SAMPLE_TENSORS));
     assert_null(charl_checkpoint_find(r, "model", "no such"));
     assert_null(charl_checkpoint_find(r, "config", "text"));
     assert_null(charl_checkpoint_find(r, "schema", "mean"));
-    assert_int_equal(charl_checkpoint_get_schema(r)->classes, 2);
+    assert_int_equal(charl_checkpoint_get_info(r).schema->classes, 2);
     charl_checkpoint_close(r);
 }
 
@@ -84,12 +84,12 @@ static void test_minimal_and_same_bytes(void **state)
     assert_true(n > 0 && n < sizeof a);
     assert_memory_equal(a, b, n);
     charl_assert_ok(charl_checkpoint_open(charl_test_path(dir, "a.h5"), &r));
-    assert_int_equal(charl_checkpoint_get_count(r), 0);
-    assert_string_equal(charl_checkpoint_get_config_text(r), "");
-    assert_string_equal(charl_checkpoint_get_state(r)->device, "");
-    assert_string_equal(charl_checkpoint_get_state(r)->run_id, "");
-    assert_null(charl_checkpoint_get_schema(r));
-    assert_memory_equal(charl_checkpoint_get_state(r)->writer, "charl ", 6);
+    assert_int_equal(charl_checkpoint_get_info(r).n_tensors, 0);
+    assert_string_equal(charl_checkpoint_get_info(r).config_text, "");
+    assert_string_equal(charl_checkpoint_get_info(r).state->device, "");
+    assert_string_equal(charl_checkpoint_get_info(r).state->run_id, "");
+    assert_null(charl_checkpoint_get_info(r).schema);
+    assert_memory_equal(charl_checkpoint_get_info(r).state->writer, "charl ", 6);
     charl_checkpoint_close(r);
 }
 
@@ -110,7 +110,7 @@ static void test_many_tensors(void **state)
     s.c.n_tensors = COUNT;
     charl_assert_ok(charl_checkpoint_save(charl_test_path(dir, "a.h5"), &s.c));
     charl_assert_ok(charl_checkpoint_open(charl_test_path(dir, "a.h5"), &r));
-    assert_int_equal(charl_checkpoint_get_count(r), COUNT);
+    assert_int_equal(charl_checkpoint_get_info(r).n_tensors, COUNT);
     for (int i = 0; i < COUNT; i++) {
         assert_string_equal(charl_checkpoint_get_tensor(r, i)->name, names[i]);
     }

@@ -33,11 +33,11 @@ static void test_mean(void **state)
     (void)state;
     charl_assert_ok(charl_checkpoint_average(paths, FILES, out));
     charl_assert_ok(charl_checkpoint_open(out, &r));
-    assert_int_equal(charl_checkpoint_get_count(r), WEIGHTS);
-    assert_int_equal(charl_checkpoint_get_state(r)->step, 9);
-    assert_true(isnan(charl_checkpoint_get_state(r)->best_metric));
-    assert_string_equal(charl_checkpoint_get_state(r)->optim_kind, CHARL_CHECKPOINT_NO_OPTIMIZER);
-    assert_string_equal(charl_checkpoint_get_config_resolved(r), "train.steps = 9\n");
+    assert_int_equal(charl_checkpoint_get_info(r).n_tensors, WEIGHTS);
+    assert_int_equal(charl_checkpoint_get_info(r).state->step, 9);
+    assert_true(isnan(charl_checkpoint_get_info(r).state->best_metric));
+    assert_string_equal(charl_checkpoint_get_info(r).state->optim_kind, CHARL_CHECKPOINT_NO_OPTIMIZER);
+    assert_string_equal(charl_checkpoint_get_info(r).config_resolved, "train.steps = 9\n");
     for (int k = 0; k < FILES; k++) {
         sample_init(&s[k], steps[k]);
     }
@@ -47,7 +47,7 @@ static void test_mean(void **state)
 
         assert_true(mean[i] == (float)(sum / 3));
     }
-    assert_true(sample_same_schema(charl_checkpoint_get_schema(r), &s[1].schema));
+    assert_true(sample_same_schema(charl_checkpoint_get_info(r).schema, &s[1].schema));
     charl_checkpoint_close(r);
     charl_assert_status(charl_checkpoint_average(paths, 0, out), CHARL_ERR_INVALID);
 }

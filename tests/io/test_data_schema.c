@@ -228,7 +228,7 @@ static void test_long_lists(void **state)
     with.c.schema = s;
     charl_assert_ok(charl_checkpoint_save(in("wide-model.h5"), &with.c));
     charl_assert_ok(charl_checkpoint_open(in("wide-model.h5"), &r));
-    assert_true(sample_same_schema(charl_checkpoint_get_schema(r), s));
+    assert_true(sample_same_schema(charl_checkpoint_get_info(r).schema, s));
     charl_checkpoint_close(r);
     charl_data_schema_destroy(s);
     charl_dataset_close(ds);
@@ -269,7 +269,7 @@ static void test_tokenizer(void **state)
     with.c.schema = s;
     charl_assert_ok(charl_checkpoint_save(in("text-model.h5"), &with.c));
     charl_assert_ok(charl_checkpoint_open(in("text-model.h5"), &r));
-    charl_assert_ok(charl__data_schema_copy(charl_checkpoint_get_schema(r), &copy));
+    charl_assert_ok(charl__data_schema_copy(charl_checkpoint_get_info(r).schema, &copy));
     charl_checkpoint_close(r);
     charl_assert_ok(charl_tokenizer_encode(copy->tokenizer, "ohe", 3, false, &encoded, &n));
     assert_int_equal(n, 3);
@@ -338,7 +338,7 @@ static void test_json(void **state)
     check_json(&with.schema);
     charl_assert_ok(charl_checkpoint_save(in("m.h5"), &with.c));
     charl_assert_ok(charl_checkpoint_open(in("m.h5"), &reader));
-    assert_true(sample_same_schema(charl_checkpoint_get_schema(reader), &with.schema));
+    assert_true(sample_same_schema(charl_checkpoint_get_info(reader).schema, &with.schema));
     charl_checkpoint_close(reader);
     charl_assert_ok(charl_data_schema_create(text, 0, NULL, NULL, &s));
     check_json(s);

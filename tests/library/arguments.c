@@ -227,7 +227,7 @@ static void need(charl_status st)
 static void create_objects(void)
 {
     static const char text[] = "[model]\ntype = mlp\nhidden = 2\n[data]\npath = none.h5\n[train]\nepochs = 1\n";
-    const charl_optimizer_config adam = charl_optimizer_defaults("adam");
+    charl_optimizer_config adam = charl_optimizer_defaults("adam");
     const charl_make_options made = {sizeof made, .kind = "regression", .n_train = 16, .overwrite = true};
     static const char gpt_text[] =
         "[model]\ntype = gpt\nn_layer = 1\nn_head = 1\nn_embd = 8\n[data]\npath = none.h5\n[train]\nepochs = 1\n";
@@ -278,7 +278,8 @@ static void create_objects(void)
     need(charl_data_parallel_compile(data_parallel, &graph, 1));
     need(charl_params_initialize(params, 1));
     param = charl_params_get(params, 0);
-    need(charl_optimizer_create_with_steps(params, &adam, steps, &optimizer));
+    adam.steps = steps;
+    need(charl_optimizer_create(params, &adam, &optimizer));
     need(charl_reducer_create(comm, &whole, &reducer));
     need(charl_allreduce_create(comm, 4, &whole, NULL, &allreduce));
     need(charl_roofline_copy(device, 4096, &roofline));

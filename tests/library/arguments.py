@@ -102,7 +102,7 @@ CALLED = {("charl_mlp_config", "dropout"): "fc_drop1: p is", ("charl_cnn_config"
           ("charl_optimizer_begin", "lr"): "learning rate is", ("charl_optimizer_step", "lr"): "learning rate is"}
 # Numbers that may be anything.
 ANY = {
-    "charl_constant": "a mask has infinities", "charl_tensor_fill": "any value of a tensor", "charl_kernel_float": "any argument of a kernel",
+    "charl_constant": "a mask has infinities", "charl_tensor_fill": "any value of a tensor",
     "charl_data_parallel_step": "gives it to charl_optimizer_step",
     "charl_learner_step": "gives it to charl_optimizer_begin",
     "charl_comm_set_timeout": "returns nothing; what is out of range changes nothing",

@@ -207,7 +207,8 @@ static void test_second_run_has_the_same_bits(void **state)
     (void)state;
     charl_assert_ok(charl_steps_create(dev, &(charl_steps_options){sizeof(charl_steps_options), .seed = 1}, &n.steps));
     charl_assert_ok(net_open(&n, false));
-    charl_assert_ok(charl_optimizer_create_with_steps(n.params, &sgd, n.steps, &o));
+    sgd.steps = n.steps;
+    charl_assert_ok(charl_optimizer_create(n.params, &sgd, &o));
     for (int run = 0; run < 3; run++) {
         charl_assert_ok(charl_optimizer_set_steps(o, run == 2, 0));
         charl_assert_ok(charl_optimizer_begin(o, 0.1F));

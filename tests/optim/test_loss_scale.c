@@ -18,13 +18,14 @@ static void open_fixture(fixture *f, float scale, bool dynamic)
     static const charl_param_spec two[] = {
         {.name = "m", .shape = {2, {20, 30}}, .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F}, .trainable = true},
         {.name = "v", .shape = {1, {30}}, .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F}, .trainable = true}};
-    const charl_optimizer_config c = {.type = "adamw", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8F, .grad_clip = 3.0F};
+    charl_optimizer_config c = {.type = "adamw", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8F, .grad_clip = 3.0F};
     const charl_steps_options o = {sizeof o, .loss_scale = scale, .dynamic = dynamic};
 
     *f = (fixture){0};
     open_specs(&f->s, two, 2);
     charl_assert_ok(charl_steps_create(dev, &o, &f->steps));
-    charl_assert_ok(charl_optimizer_create_with_steps(f->s.params, &c, f->steps, &f->optimizer));
+    c.steps = f->steps;
+    charl_assert_ok(charl_optimizer_create(f->s.params, &c, &f->optimizer));
 }
 
 static void close_fixture(fixture *f)

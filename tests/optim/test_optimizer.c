@@ -324,7 +324,7 @@ static int refuse_write(charl_device *device, charl__queue q, charl__driver_memo
 static void test_a_refused_begin(void **state)
 {
     static float before[MAX_ELEMENTS], after[MAX_ELEMENTS];
-    const charl_optimizer_config config = charl_optimizer_defaults("sgd");
+    charl_optimizer_config config = charl_optimizer_defaults("sgd");
     const charl__driver *driver = dev->driver;
     charl__driver refusing = *driver;
     charl_params *set = NULL;
@@ -334,7 +334,8 @@ static void test_a_refused_begin(void **state)
     (void)state;
     charl_assert_ok(open_set(&set));
     charl_assert_ok(charl_steps_create(dev, NULL, &steps));
-    charl_assert_ok(charl_optimizer_create_with_steps(set, &config, steps, &o));
+    config.steps = steps;
+    charl_assert_ok(charl_optimizer_create(set, &config, &o));
     read_arena(set->value, before, set->elements);
     refusing.write = refuse_write;
     dev->driver = &refusing;

@@ -10,7 +10,7 @@ static void copy_states(charl_optimizer *from, const set *one, charl_optimizer *
     charl_optimizer_report report;
     charl_shape shape;
 
-    for (int k = 0; k < charl_optimizer_get_state_count(from); k++) {
+    for (int k = 0; charl_optimizer_get_state_name(from, k); k++) {
         for (int i = 0; i < charl_params_get_count(one->params); i++) {
             if (charl_optimizer_get_state_shape(from, k, param_of(one, i), &shape)) {
                 charl_assert_ok(charl_optimizer_read_state(from, k, param_of(one, i), v));
@@ -108,7 +108,7 @@ static void check_parts(const char *type, charl_packing packing)
         config.params = parts[i];
         charl_assert_ok(charl_optimizer_create(two.params, &config, &part[i]));
     }
-    for (int k = 0; k < charl_optimizer_get_state_count(whole); k++) {
+    for (int k = 0; charl_optimizer_get_state_name(whole, k); k++) {
         assert_true(charl_optimizer_get_state_shape(part[0], k, charl_params_find(two.params, "c"), &shape));
         assert_false(charl_optimizer_get_state_shape(part[1], k, charl_params_find(two.params, "c"), &shape));
         assert_false(charl_optimizer_get_state_shape(part[0], k, charl_params_find(two.params, "a"), &shape));
@@ -208,7 +208,6 @@ static void test_state_names(void **state)
     open_set(&one);
     open_set(&other);
     charl_assert_ok(charl_optimizer_create(one.params, &config, &o));
-    assert_int_equal(charl_optimizer_get_state_count(o), 2);
     assert_string_equal(charl_optimizer_get_state_name(o, 0), "exp_avg");
     assert_string_equal(charl_optimizer_get_state_name(o, 1), "exp_avg_sq");
     assert_null(charl_optimizer_get_state_name(o, 2));
@@ -220,12 +219,12 @@ static void test_state_names(void **state)
     config = charl_optimizer_defaults("sgd");
     config.momentum = 0;
     charl_assert_ok(charl_optimizer_create(one.params, &config, &o));
-    assert_int_equal(charl_optimizer_get_state_count(o), 0);
+    assert_null(charl_optimizer_get_state_name(o, 0));
     charl_optimizer_destroy(o);
     config.momentum = 0.9F;
     charl_assert_ok(charl_optimizer_create(one.params, &config, &o));
-    assert_int_equal(charl_optimizer_get_state_count(o), 1);
     assert_string_equal(charl_optimizer_get_state_name(o, 0), "momentum_buffer");
+    assert_null(charl_optimizer_get_state_name(o, 1));
     charl_optimizer_destroy(o);
     config = charl_optimizer_defaults("adafactor");
     charl_assert_ok(charl_optimizer_create(one.params, &config, &o));

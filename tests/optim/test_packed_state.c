@@ -47,7 +47,7 @@ static void check_first_step(const char *type, charl_packing packing)
     n = read_values(&s[0], a);
     read_values(&s[1], b);
     charl_assert_same_bits(b, a, n);
-    for (int k = 0; k < charl_optimizer_get_state_count(o[0]); k++) {
+    for (int k = 0; charl_optimizer_get_state_name(o[0], k); k++) {
         for (int i = 0; i < charl_params_get_count(s[0].params); i++) {
             const charl_param *p = param_of(&s[0], i);
             float most = 0.0F;

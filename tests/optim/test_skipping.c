@@ -118,7 +118,7 @@ static void check_report(bool finite, int64_t bad_steps, int64_t bad_step, const
 static void test_skipping(void **state)
 {
     static const float statistics[4] = {5.0F, NAN, 6.0F, 7.0F};
-    static const charl_optimizer_config sgd = {.type = "sgd", .skip_nonfinite = true};
+    charl_optimizer_config sgd = {.type = "sgd", .skip_nonfinite = true};
     static float before[MAX_ELEMENTS], after[MAX_ELEMENTS], g[MAX_ELEMENTS];
     charl_steps *steps = NULL;
     int64_t n;
@@ -126,7 +126,8 @@ static void test_skipping(void **state)
     (void)state;
     open_set(&s);
     charl_assert_ok(charl_steps_create(dev, NULL, &steps));
-    charl_assert_ok(charl_optimizer_create_with_steps(s.params, &sgd, steps, &o));
+    sgd.steps = steps;
+    charl_assert_ok(charl_optimizer_create(s.params, &sgd, &o));
     charl_assert_ok(charl_optimizer_set_steps(o, 100, 0));
     for (int t = 0; t < 4; t++) {
         n = read_values(&s, before);
@@ -235,14 +236,15 @@ static void test_statistics_ask_for_begin(void **state)
 static void test_a_failed_begin_begins_nothing(void **state)
 {
     static float before[MAX_ELEMENTS], after[MAX_ELEMENTS], g[MAX_ELEMENTS];
-    const charl_optimizer_config sgd = {.type = "sgd"};
+    charl_optimizer_config sgd = {.type = "sgd"};
     charl_steps *steps = NULL;
     int64_t n;
 
     (void)state;
     open_set(&s);
     charl_assert_ok(charl_steps_create(dev, NULL, &steps));
-    charl_assert_ok(charl_optimizer_create_with_steps(s.params, &sgd, steps, &o));
+    sgd.steps = steps;
+    charl_assert_ok(charl_optimizer_create(s.params, &sgd, &o));
     make_gradient(0, 1.0F, g);
     put_gradient(&s, g);
     n = read_values(&s, before);

@@ -214,13 +214,13 @@ static charl_status take_steps(member *m, charl_data_parallel *dp, charl_var *co
         m->step = step;
         CHARL_TRY(m->params_of_step ? charl_optimizer_begin(optimizer, 0.1F) : CHARL_OK);
         CHARL_TRY(m->options.rows && step % 2 == 1 ? charl_data_parallel_audit(dp) : CHARL_OK);
-        for (int i = 0; i < charl_data_parallel_get_passes(dp); i++) {
+        for (int i = 0; i < charl_data_parallel_get_info(dp).passes; i++) {
             const charl_data_parallel_pass pass = charl_data_parallel_get_pass(dp, i);
 
             CHARL_TRY(write_rows(m->x[pass.graph], &pass.slices, step));
             CHARL_TRY(charl_data_parallel_run(dp, i));
             CHARL_TRY(charl_tensor_read(charl_var_get_tensor(loss[pass.graph]), &m->loss, sizeof m->loss));
-            CHARL_REQUIRE(isnan(m->loss) == (i + 1 < charl_data_parallel_get_passes(dp)), CHARL_ERR_INVALID,
+            CHARL_REQUIRE(isnan(m->loss) == (i + 1 < charl_data_parallel_get_info(dp).passes), CHARL_ERR_INVALID,
                           "the loss after pass %d is %g", i, (double)m->loss);
         }
         CHARL_TRY(charl_data_parallel_step(dp, optimizer, 0.1F));
@@ -337,7 +337,8 @@ static charl_status train(member *m)
         CHARL_TRY_CLEANUP(charl_optimizer_create(m->params, &config, &other));
         config.params = "head"; /* it steps first, and leaves the gradients of the other one as they are */
     }
-    CHARL_TRY_CLEANUP(charl_optimizer_create_with_steps(m->params, &config, m->params_of_step, &optimizer));
+    config.steps = m->params_of_step;
+    CHARL_TRY_CLEANUP(charl_optimizer_create(m->params, &config, &optimizer));
     CHARL_REQUIRE_CLEANUP(charl_data_parallel_step(dp, optimizer, 0.1F) == CHARL_ERR_INVALID, CHARL_ERR_INVALID,
                           "a step that has not run is not refused");
     if (m->load) {
@@ -345,7 +346,7 @@ static charl_status train(member *m)
     }
     CHARL_TRY_CLEANUP(m->options.balance ? take_balanced_steps(m, dp, g, loss, optimizer)
                                          : take_steps(m, dp, loss, optimizer, other));
-    CHARL_REQUIRE_CLEANUP(charl_data_parallel_get_audits(dp).count == (m->options.rows ? STEPS / 2 : 0),
+    CHARL_REQUIRE_CLEANUP(charl_data_parallel_get_info(dp).audits.count == (m->options.rows ? STEPS / 2 : 0),
                           CHARL_ERR_INVALID, "other audits than those asked for");
     m->count = charl_data_parallel_get_slices(dp, 0)->count;
     if (m->save) {

@@ -140,7 +140,7 @@ static charl_status print_tensors(charl_checkpoint_reader *r)
 {
     charl_status st = CHARL_OK;
     void *data = NULL;
-    const int64_t count = charl_checkpoint_get_count(r);
+    const int64_t count = charl_checkpoint_get_info(r).n_tensors;
     int width = 6;
     int64_t elements = 0;
 
@@ -192,15 +192,15 @@ static int show_file(void *ctx)
 
     if (st == CHARL_OK) {
         const char *config =
-            s->resolved ? charl_checkpoint_get_config_resolved(r) : charl_checkpoint_get_config_text(r);
+            s->resolved ? charl_checkpoint_get_info(r).config_resolved : charl_checkpoint_get_info(r).config_text;
 
         if (s->config_only) {
             charl__cli_put(config, 0);
         } else {
             charl__cli_put(s->path, 0);
             printf(": checkpoint\n");
-            print_state(charl_checkpoint_get_state(r));
-            print_schema(charl_checkpoint_get_schema(r));
+            print_state(charl_checkpoint_get_info(r).state);
+            print_schema(charl_checkpoint_get_info(r).schema);
             printf("\n  configuration\n");
             charl__cli_put(config, 4);
             st = print_tensors(r);

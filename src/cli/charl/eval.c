@@ -32,7 +32,7 @@ static charl_status step_of(const evaluation *e, int64_t *out)
     charl_checkpoint_reader *r = NULL;
 
     CHARL_TRY(charl_checkpoint_open(e->checkpoint, &r));
-    *out = charl_checkpoint_get_state(r)->step;
+    *out = charl_checkpoint_get_info(r).state->step;
     charl_checkpoint_close(r);
     return CHARL_OK;
 }

@@ -83,7 +83,7 @@ static charl_status read_own_config(const char *path, const charl_config_overrid
     const char *text;
 
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
-    text = charl_checkpoint_get_config_resolved(r); /* its paths are absolute */
+    text = charl_checkpoint_get_info(r).config_resolved; /* its paths are absolute */
     CHARL_TRY_CLEANUP(charl_config_parse(path, text, strlen(text), overrides, n, out));
 cleanup:
     charl_checkpoint_close(r);

@@ -32,7 +32,7 @@ static charl_status of_checkpoint(const char *path, charl_tokenizer **out)
     const charl_data_schema *s;
 
     CHARL_TRY(charl_checkpoint_open(path, &r));
-    s = charl_checkpoint_get_schema(r);
+    s = charl_checkpoint_get_info(r).schema;
     CHARL_REQUIRE(s && s->tokenizer, CHARL_ERR_DATA, "%s is a checkpoint that holds no tokenizer", path);
     *out = charl__tokenizer_retain(s->tokenizer);
     return CHARL_OK;

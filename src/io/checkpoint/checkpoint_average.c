@@ -27,7 +27,7 @@ static int64_t count_weights(const charl_checkpoint_reader *r)
 {
     int64_t n = 0;
 
-    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+    for (int64_t i = 0; i < charl_checkpoint_get_info(r).n_tensors; i++) {
         n += is_weight(charl_checkpoint_get_tensor(r, i));
     }
     return n;
@@ -38,7 +38,7 @@ static charl_status check_same(const average *a, int k, int64_t weights)
 {
     char first[CHARL_SHAPE_TEXT], other[CHARL_SHAPE_TEXT];
 
-    for (int64_t i = 0; i < charl_checkpoint_get_count(a->reader[k]); i++) {
+    for (int64_t i = 0; i < charl_checkpoint_get_info(a->reader[k]).n_tensors; i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(a->reader[k], i), *same;
 
         if (!is_weight(t)) {
@@ -68,8 +68,8 @@ static charl_status check_same(const average *a, int k, int64_t weights)
 /* Weights for other classes, columns or units have no mean. Files of version 1 do not tell. */
 static charl_status check_schema(const average *a, int k)
 {
-    const charl_data_schema *first = charl_checkpoint_get_schema(a->reader[0]);
-    const charl_data_schema *other = charl_checkpoint_get_schema(a->reader[k]);
+    const charl_data_schema *first = charl_checkpoint_get_info(a->reader[0]).schema;
+    const charl_data_schema *other = charl_checkpoint_get_info(a->reader[k]).schema;
     CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
     if (first && other) {
@@ -122,7 +122,7 @@ static charl_status add_mean(average *a, const charl_checkpoint_tensor *first)
 static charl_status add_all(average *a)
 {
     CHARL_TRY(charl__alloc_array(a->capacity, sizeof *a->tensor, &a->tensor));
-    for (int64_t i = 0; i < charl_checkpoint_get_count(a->reader[0]); i++) {
+    for (int64_t i = 0; i < charl_checkpoint_get_info(a->reader[0]).n_tensors; i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(a->reader[0], i);
 
         if (is_weight(t) && charl_checkpoint_is_in_base(a->reader[0], t)) {
@@ -142,11 +142,11 @@ static charl_status save(const average *a, const char *out)
     charl_checkpoint c = {.tensors = a->tensor, .n_tensors = a->count};
 
     for (int k = 1; k < a->n; k++) {
-        if (charl_checkpoint_get_state(a->reader[k])->step > charl_checkpoint_get_state(newest)->step) {
+        if (charl_checkpoint_get_info(a->reader[k]).state->step > charl_checkpoint_get_info(newest).state->step) {
             newest = a->reader[k];
         }
     }
-    c.state = *charl_checkpoint_get_state(newest);
+    c.state = *charl_checkpoint_get_info(newest).state;
     c.state.writer = NULL;
     c.state.best_metric = (double)NAN;
     c.state.best_step = 0;
@@ -154,9 +154,9 @@ static charl_status save(const average *a, const char *out)
     c.state.audited_step = 0;
     c.state.optim_kind = CHARL_CHECKPOINT_NO_OPTIMIZER;
     c.state.optim_t = 0;
-    c.config_text = charl_checkpoint_get_config_text(newest);
-    c.config_resolved = charl_checkpoint_get_config_resolved(newest);
-    c.schema = charl_checkpoint_get_schema(newest);
+    c.config_text = charl_checkpoint_get_info(newest).config_text;
+    c.config_resolved = charl_checkpoint_get_info(newest).config_resolved;
+    c.schema = charl_checkpoint_get_info(newest).schema;
     CHARL_TRY(charl_checkpoint_save(out, &c));
     return CHARL_OK;
 }

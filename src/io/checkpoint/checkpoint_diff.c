@@ -17,8 +17,8 @@ typedef struct diff {
 
 static charl_status diff_state(diff *d)
 {
-    const charl_checkpoint_state *a = charl_checkpoint_get_state(d->a);
-    const charl_checkpoint_state *b = charl_checkpoint_get_state(d->b);
+    const charl_checkpoint_state *a = charl_checkpoint_get_info(d->a).state;
+    const charl_checkpoint_state *b = charl_checkpoint_get_info(d->b).state;
 
     for (int i = 0; i < charl__ckpt_n_fields; i++) {
         const charl__ckpt_field *f = &charl__ckpt_fields[i];
@@ -42,13 +42,14 @@ static charl_status diff_state(diff *d)
             CHARL_TRY(charl__text_printf(&d->out, "%s: '%s', '%s'\n", f->name, sa, sb));
         }
     }
-    if (strcmp(charl_checkpoint_get_config_text(d->a), charl_checkpoint_get_config_text(d->b)) != 0) {
+    if (strcmp(charl_checkpoint_get_info(d->a).config_text, charl_checkpoint_get_info(d->b).config_text) != 0) {
         CHARL_TRY(charl__text_printf(&d->out, "config/text differs\n"));
     }
-    if (strcmp(charl_checkpoint_get_config_resolved(d->a), charl_checkpoint_get_config_resolved(d->b)) != 0) {
+    if (strcmp(charl_checkpoint_get_info(d->a).config_resolved, charl_checkpoint_get_info(d->b).config_resolved) != 0) {
         CHARL_TRY(charl__text_printf(&d->out, "config/resolved differs\n"));
     }
-    CHARL_TRY(charl__schema_diff(charl_checkpoint_get_schema(d->a), charl_checkpoint_get_schema(d->b), &d->out));
+    CHARL_TRY(
+        charl__schema_diff(charl_checkpoint_get_info(d->a).schema, charl_checkpoint_get_info(d->b).schema, &d->out));
     return CHARL_OK;
 }
 
@@ -140,10 +141,10 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
     CHARL_TRY_CLEANUP(charl__alloc(CHARL__CKPT_BLOCK, &d.block_b));
     CHARL_TRY_CLEANUP(diff_state(&d));
     others = d.out.length;
-    for (int64_t i = 0; i < charl_checkpoint_get_count(d.a); i++) {
+    for (int64_t i = 0; i < charl_checkpoint_get_info(d.a).n_tensors; i++) {
         CHARL_TRY_CLEANUP(diff_tensor(&d, charl_checkpoint_get_tensor(d.a, i)));
     }
-    for (int64_t i = 0; i < charl_checkpoint_get_count(d.b); i++) {
+    for (int64_t i = 0; i < charl_checkpoint_get_info(d.b).n_tensors; i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(d.b, i);
 
         if (!charl_checkpoint_find(d.a, t->group, t->name)) {

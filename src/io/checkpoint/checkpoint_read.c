@@ -139,34 +139,19 @@ void charl_checkpoint_close(charl_checkpoint_reader *r)
     charl_free(r);
 }
 
-const charl_checkpoint_state *charl_checkpoint_get_state(const charl_checkpoint_reader *r)
-{
-    return r ? &r->layout.state : NULL;
-}
-
-const char *charl_checkpoint_get_config_text(const charl_checkpoint_reader *r)
-{
-    return r ? r->config[0] : NULL;
-}
-
-const char *charl_checkpoint_get_config_resolved(const charl_checkpoint_reader *r)
-{
-    return r ? r->config[1] : NULL;
-}
-
-const charl_data_schema *charl_checkpoint_get_schema(const charl_checkpoint_reader *r)
-{
-    return r ? r->schema : NULL;
-}
-
 static int64_t first_tensor(const charl_checkpoint_reader *r)
 {
     return CHARL__CKPT_FIRST_TENSOR + r->layout.n_schema;
 }
 
-int64_t charl_checkpoint_get_count(const charl_checkpoint_reader *r)
+charl_checkpoint_info charl_checkpoint_get_info(const charl_checkpoint_reader *r)
 {
-    return r ? r->layout.n_entries - first_tensor(r) : 0;
+    return r ? (charl_checkpoint_info){.state = &r->layout.state,
+                                       .config_text = r->config[0],
+                                       .config_resolved = r->config[1],
+                                       .schema = r->schema,
+                                       .n_tensors = r->layout.n_entries - first_tensor(r)}
+             : (charl_checkpoint_info){0};
 }
 
 const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoint_reader *r, int64_t index)
@@ -174,8 +159,9 @@ const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoin
     if (!r) {
         return NULL;
     }
-    return index >= 0 && index < charl_checkpoint_get_count(r) ? &r->layout.entries[first_tensor(r) + index].tensor
-                                                               : NULL;
+    return index >= 0 && index < charl_checkpoint_get_info(r).n_tensors
+               ? &r->layout.entries[first_tensor(r) + index].tensor
+               : NULL;
 }
 
 const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_reader *r, const char *group,

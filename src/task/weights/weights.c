@@ -63,7 +63,7 @@ static charl_status restore_param(charl_checkpoint_reader *r, const char *path, 
 /* The checkpoint may hold nothing that the model does not have: it would be lost without a word. */
 static charl_status check_names(const charl_params *params, const charl_checkpoint_reader *r, const char *path)
 {
-    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+    for (int64_t i = 0; i < charl_checkpoint_get_info(r).n_tensors; i++) {
         const charl_checkpoint_tensor *c = charl_checkpoint_get_tensor(r, i);
 
         CHARL_REQUIRE(charl_params_find(params, c->name) || strcmp(c->group, CHARL_CHECKPOINT_SPIKE) == 0,

@@ -56,7 +56,7 @@ static charl_status base_read(void *ctx, const char *name, const charl_shape *sh
 static charl_status declare(base *b, const charl_checkpoint_reader *r)
 {
     CHARL_TRY(charl_params_create(&b->set));
-    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+    for (int64_t i = 0; i < charl_checkpoint_get_info(r).n_tensors; i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(r, i);
         charl_param *p;
 
@@ -93,7 +93,7 @@ static const char *choose_base(const char *from, const char *recorded, const cha
 static charl_status base_open(const charl_checkpoint_reader *r, const char *path, const char *from, base **out)
 {
     charl_status st = CHARL_OK;
-    const char *text = charl_checkpoint_get_config_resolved(r);
+    const char *text = charl_checkpoint_get_info(r).config_resolved;
     base *b = NULL;
     char why[1200], kept[4096];
 
