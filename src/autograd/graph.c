@@ -129,6 +129,16 @@ charl_dtype charl_graph_get_precision(const charl_graph *g)
     return g ? g->precision : CHARL_F32;
 }
 
+void charl__graph_set_fp8(charl_graph *g, bool fp8)
+{
+    g->fp8 = fp8;
+}
+
+bool charl__graph_has_fp8(const charl_graph *g)
+{
+    return g->fp8;
+}
+
 bool charl__graph_has_device(const charl_graph *g)
 {
     return g->dev != NULL;

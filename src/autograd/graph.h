@@ -53,6 +53,10 @@ bool charl__graph_can_move(const charl_graph *g);
  *  ring. */
 void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t);
 
+/** Linear layers that are appended from now on have products of 8-bit operands (op/linear/fp8.h). */
+void charl__graph_set_fp8(charl_graph *g, bool fp8);
+bool charl__graph_has_fp8(const charl_graph *g);
+
 /** The sequences of the batch hold documents that do not see each other: starts, i32 [B, T], as in charl_attention_args. Attention that is
  *  appended from now on keeps to it. NULL: one document each. */
 void charl__graph_set_starts(charl_graph *g, charl_var *starts);

@@ -109,7 +109,7 @@ static void check_batch(checker *c)
 const char *charl__config_inexact(const charl_config *cfg)
 {
     if (cfg->train.precision != CHARL__PRECISION_F32) {
-        return "train.precision = f32: devices add products of bf16 and f16 in different orders";
+        return "train.precision = f32: devices add products of other types in different orders";
     }
     if (cfg->device.allow_tf32) {
         return "device.allow_tf32 = no: only some devices round to tf32";
@@ -171,6 +171,9 @@ static void check_precision(checker *c)
         wrong(c, "train", "loss_scale", "needs precision = f16");
     } else if ((scale & (scale - 1)) != 0) {
         wrong(c, "train", "loss_scale", "must be a power of two");
+    }
+    if (cfg->train.precision == CHARL__PRECISION_FP8 && cfg->lora.rank > 0) {
+        wrong(c, "train", "precision", "fp8 does not train low-rank adapters: use bf16, or lora.rank = 0");
     }
 }
 

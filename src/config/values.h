@@ -18,7 +18,12 @@ typedef struct charl__interval {
 } charl__interval;
 
 /* The values of a choice, in the order in which the key table lists them. */
-typedef enum charl__precision { CHARL__PRECISION_F32, CHARL__PRECISION_BF16, CHARL__PRECISION_F16 } charl__precision;
+typedef enum charl__precision {
+    CHARL__PRECISION_F32,
+    CHARL__PRECISION_BF16,
+    CHARL__PRECISION_F16,
+    CHARL__PRECISION_FP8
+} charl__precision;
 typedef enum charl__reduce_type { CHARL__REDUCE_F32, CHARL__REDUCE_BF16 } charl__reduce_type;
 typedef enum charl__shard_mode { CHARL__SHARD_NONE, CHARL__SHARD_OPTIMIZER } charl__shard_mode;
 typedef enum charl__balance_rule { CHARL__BALANCE_EVEN, CHARL__BALANCE_SPEED } charl__balance_rule;

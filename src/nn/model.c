@@ -512,12 +512,25 @@ int charl__model_layer_inputs(const charl_model *m, int i, const char **names)
     return l->n_from;
 }
 
+/* The last linear layer, which is the output layer of most models, or -1. */
+static int last_linear(const charl_model *m)
+{
+    int i = m->count - 1;
+
+    while (i >= 0 && m->layer[i].type != &charl__layer_linear) {
+        i--;
+    }
+    return i;
+}
+
 charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x,
                                      charl__layer_built *built)
 {
     charl_status st = CHARL_OK;
     charl_var **out = NULL; /* of the model's input, then of each layer */
-    int length = 0;         /* of the part */
+    const bool fp8 = charl__graph_has_fp8(g);
+    const int head = last_linear(m);
+    int length = 0; /* of the part */
 
     if (!x || charl_graph_status(g) != CHARL_OK) { /* the first error is kept as it is */
         return NULL;
@@ -535,7 +548,9 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
             built[i] =
                 (charl__layer_built){.first_node = charl__graph_count(g), .first_param = charl_params_get_count(set)};
         }
+        charl__graph_set_fp8(g, fp8 && i != head);
         x = out[i + 1] = build_layer(m, i, g, set, out + 1);
+        charl__graph_set_fp8(g, fp8);
         if (built && x) {
             built[i].end_node = charl__graph_count(g);
             built[i].end_param = charl_params_get_count(set);

@@ -150,7 +150,10 @@ static charl_var *per_sample(charl_graph *g, charl_var *v, charl_var *count)
 
 charl_dtype charl__task_precision(const charl_config *config)
 {
-    static const charl_dtype types[] = {CHARL_F32, CHARL_BF16, CHARL_F16};
+    static const charl_dtype types[] = {[CHARL__PRECISION_F32] = CHARL_F32,
+                                        [CHARL__PRECISION_BF16] = CHARL_BF16,
+                                        [CHARL__PRECISION_F16] = CHARL_F16,
+                                        [CHARL__PRECISION_FP8] = CHARL_BF16};
 
     return types[config->train.precision];
 }
@@ -473,6 +476,7 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
 
     charl_graph_set_steps(g, steps);
     charl_graph_set_precision(g, charl__task_precision(config));
+    charl__graph_set_fp8(g, config->train.precision == CHARL__PRECISION_FP8 && charl_graph_is_training(g));
     charl__device_loader_attach(loader, g, task->rows, &in);
     charl__graph_set_starts(g, in.starts);
     if (config->data.masked > 0) {

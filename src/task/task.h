@@ -15,7 +15,7 @@ charl_status charl__task_model(const charl_config *config, int64_t outputs, char
 charl_status charl__task_outputs(const charl_config *config, const charl_dataset_info *data,
                                  int64_t *out) CHARL_MUST_CHECK;
 
-/** Type of activations and of the working copy of the parameters: train.precision. */
+/** Type of activations and of the working copy of the parameters, by train.precision: bf16 with fp8 too. */
 charl_dtype charl__task_precision(const charl_config *config);
 /** What the model sees of a sample of shape x: data.image_size. */
 charl_shape charl__task_input_shape(const charl_config *config, const charl_shape *x);

@@ -61,8 +61,8 @@ static bool multiplies_by_amx(const charl__replica *r)
 {
     const charl_device *dev = r->session->dev;
 
-    return r->config->train.precision == CHARL__PRECISION_BF16 &&
-           charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU && charl_device_has_tensor_cores(dev, CHARL_BF16);
+    return charl__task_precision(r->config) == CHARL_BF16 && charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU &&
+           charl_device_has_tensor_cores(dev, CHARL_BF16);
 }
 
 charl_status charl__heterogeneous_init(charl__replica *r)

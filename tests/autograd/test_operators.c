@@ -12,6 +12,7 @@
 #include "autograd/onnx/onnx.h"
 #include "autograd/op.h"
 #include "autograd/op/conv/conv2d.h"
+#include "autograd/op/linear/fp8.h"
 #include "autograd/ops_data.h"
 #include "base/alloc.h"
 #include "base/numeric/bf16.h"
@@ -676,6 +677,51 @@ static void test_moved_leaves(void **state)
     charl__buffer_release(sum);
 }
 
+/* Ties, the smallest and the largest numbers of each format, scales at their limits, what is not finite; and blocks that share nothing. */
+static void test_rounding_to_8_bits(void **state)
+{
+    enum { PAST_A_BLOCK = 130, NUMBERS = 12 };
+    static const struct {
+        charl__fp8 format;
+        float in[NUMBERS], out[NUMBERS]; /* the first numbers of a block; 0 after them */
+        float beside, rounded;           /* in the next block */
+    } c[] = {
+        {CHARL__E4M3,
+         {448, 17, 19, -17, 0x1p-10F, 0x3p-10F, 447, INFINITY, -INFINITY, NAN, -300},
+         {448, 16, 20, -16, 0, 0x1p-8F, 448, NAN, NAN, NAN, -288},
+         1e-30F,
+         1.25F * 0x1p-100F},
+        {CHARL__E4M3, {449, 17, 0x1p-10F, 0x1p-9F}, {448, 16, 0, 0}, 1e38F, 448 * 0x1p60F},
+        {CHARL__E5M2, {57344, 9, 11, -11, 0x1p-17F, 0x3p-17F, INFINITY}, {57344, 8, 12, -12, 0, 0x1p-15F, NAN}, 3, 3},
+        {CHARL__E5M2, {0}, {0}, -7e37F, -57344 * 0x1p60F},
+    };
+
+    for (size_t k = 0; k < sizeof c / sizeof c[0]; k++) {
+        charl_var *x, *y;
+        float v[PAST_A_BLOCK] = {0};
+
+        begin(state);
+        x = IN(F32, REPLICATED, 1, PAST_A_BLOCK);
+        y = charl__round_fp8(g, x, c[k].format);
+        charl_graph_keep(g, y);
+        charl_assert_ok(charl_graph_compile(g));
+        memcpy(v, c[k].in, sizeof c[k].in);
+        v[PAST_A_BLOCK - 1] = c[k].beside;
+        write(x, v, PAST_A_BLOCK);
+        charl_assert_ok(charl_graph_run(g));
+        read(y, v, PAST_A_BLOCK);
+        for (int i = 0; i < NUMBERS; i++) {
+            assert_true(isnan(c[k].out[i]) ? isnan(v[i]) : v[i] == c[k].out[i]);
+        }
+        assert_true(v[PAST_A_BLOCK - 1] == c[k].rounded);
+        end(state);
+    }
+    begin(state);
+    refused(charl__apply1(g, &charl_op_round_fp8, &c[0].format, IN(F32, BATCHED, 8, 4)), CHARL_ERR_SHAPE,
+            "no rows and columns besides the batch");
+    end(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -696,6 +742,7 @@ int main(void)
         cmocka_unit_test(test_rounded_nodes),
         cmocka_unit_test(test_two_results),
         cmocka_unit_test(test_moved_leaves),
+        cmocka_unit_test(test_rounding_to_8_bits),
     };
 
     return charl_test_on_device(tests, &dev);

@@ -101,7 +101,7 @@ static const struct {
      "conf/t.ini:6: [optimizer] groups: \"lr_scale=1e-50\" is not KEY=VALUE with a number from 0 to 1e6"},
     {HEAD "[train]\nloss = nll\n",
      "conf/t.ini:6: [train] loss: \"nll\" is not one of auto, {losses} (did you mean cross_entropy?)"},
-    {HEAD "[train]\nprecision = f64\n", "conf/t.ini:6: [train] precision: \"f64\" is not one of f32, bf16, f16"},
+    {HEAD "[train]\nprecision = f64\n", "conf/t.ini:6: [train] precision: \"f64\" is not one of f32, bf16, f16, fp8"},
     {HEAD "[train]\nloss_scale = 8\n", "conf/t.ini:6: [train] loss_scale: needs precision = f16"},
     {HEAD "[train]\nprecision = f16\nloss_scale = 12\n", "conf/t.ini:7: [train] loss_scale: must be a power of two"},
     {HEAD "[train]\ngrad_accum_steps = 0\n", "conf/t.ini:6: [train] grad_accum_steps: 0 is out of range (1 to 4096)"},
@@ -256,7 +256,7 @@ static const struct {
     {HEAD "[optimizer]\ntype = Adam\n",
      "conf/t.ini:6: [optimizer] type: \"Adam\" is not one of {optimizers} (did you mean adam?)"},
     {HEAD "[train]\nprecision = fp16\n",
-     "conf/t.ini:6: [train] precision: \"fp16\" is not one of f32, bf16, f16 (did you mean f16?)"},
+     "conf/t.ini:6: [train] precision: \"fp16\" is not one of f32, bf16, f16, fp8 (did you mean f16?)"},
     {HEAD "[checkpoint]\nmonitor = val/acc\n",
      "conf/t.ini:6: [checkpoint] monitor: \"val/acc\" is not one of {monitors} (did you mean val/accuracy?)"},
     {HEAD "[device]\nselect = cuda:0\n", "conf/t.ini:6: [device] select: \"cuda:0\" is not auto, gpu, cpu, an index, "

@@ -2,6 +2,8 @@
  * sqrt(in); or normal, with biases of 0. */
 #include <math.h>
 
+#include "autograd/graph.h"
+#include "autograd/op/linear/fp8.h"
 #include "base/text/text.h"
 #include "nn/layer.h"
 
@@ -66,7 +68,10 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     if (!w || (c->bias && !bias)) {
         return NULL;
     }
-    out = charl_linear(b->g, x, w, bias);
+    if (charl__graph_has_fp8(b->g) && charl__graph_has_padding(b->g)) { /* scales would depend on it */
+        return charl__graph_refuse(b->g, "a linear layer in fp8 does not take padded sequences; HINT use bf16");
+    }
+    out = charl__graph_has_fp8(b->g) ? charl__linear_fp8(b->g, x, w, bias) : charl_linear(b->g, x, w, bias);
     if (b->lora && !c->tie && charl__patterns_choose(b->lora->targets, b->name)) {
         out = adapt(b, x, features, out);
     }

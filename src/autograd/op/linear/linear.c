@@ -1,8 +1,11 @@
 /* linear: out = x @ w^T + bias, and linear_wgrad: the sum over rows that is its weight's gradient.
  *
  * d x = d out @ w; d w and, with a bias, d bias (the sum of d out over rows) come from linear_grads, without one d w = linear_wgrad(d out, x).
+ *
+ * linear_fp8 is linear whose operands are rounded to E4M3 (fp8.c); its gradients' products take d out rounded to E5M2.
  */
 #include "autograd/launch/gemm_slices.h"
+#include "autograd/op/linear/fp8.h"
 #include "autograd/op/linear/linear.h"
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
@@ -93,6 +96,21 @@ static void backward(const charl__backward *b)
     }
 }
 
+static void backward_fp8(const charl__backward *b)
+{
+    charl_var *rounded = charl__round_fp8(b->g, b->gout[0], CHARL__E5M2);
+
+    if (b->needed[0]) {
+        b->gin[0] = times(b->g, rounded, b->in[1], false);
+    }
+    if (b->needed[1]) {
+        b->gin[1] = charl__apply2(b->g, &charl_op_linear_wgrad, NULL, rounded, b->in[0]);
+    }
+    if (b->n_in > 2 && b->needed[2]) {
+        b->gin[2] = charl_sum_to(b->g, b->gout[0], charl_var_get_type(b->gout[0]).shape.ndim - 1);
+    }
+}
+
 static void reference(const charl__reference *r)
 {
     const int64_t rows = rows_of(&r->in_type[0].shape), k = r->in_type[1].shape.dim[1];
@@ -148,6 +166,30 @@ const charl__op charl_op_linear = {
     CHARL_RULES(),
     .backward = backward,
     .onnx = onnx,
+};
+
+/* The gradient is not that of the formula. */
+static const charl__op_sample samples_fp8[] = {
+    {.in = {CHARL_B(F32, 8, 3, 34), CHARL_R(F32, 33, 34), CHARL_R(F32, 33)},
+     .lo = -1,
+     .hi = 1,
+     .terms = 35,
+     .skip_gradient = true},
+};
+
+const charl__op charl_op_linear_fp8 = {
+    .name = "linear_fp8",
+    .flop = charl__flop_product,
+    .formula = "out = x @ w^T + bias, with operands that are rounded to 8 bits",
+    .n_in = 3,
+    .n_optional = 1,
+    .epilogue = true,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward_fp8,
+    .reference = reference,
+    CHARL_SAMPLES(samples_fp8),
 };
 
 charl_var *charl_linear(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias)
