@@ -3,8 +3,8 @@
  * Nodes are visited from the loss back; when one is reached, every consumer of its outputs has
  * already added its share to their gradients. Shares are added in that fixed order.
  *
- * Those of a parameter stay apart until compile: they are sums over the batch, which cannot be
- * added before they are complete, and completing each at once would stop the step
+ * The shares of a parameter are kept apart until compile: they are sums over the batch, which cannot be
+ * added before they are complete, and completing each one separately would stall the step
  * (tensor/params.h).
  */
 #include <stdio.h>
@@ -55,8 +55,8 @@ static bool check_share(charl_graph *g, const charl__node *n, int i, const charl
     return true;
 }
 
-/* Gradients of half-size values without rows are f32 (charl__gradient_dtype), and most operators
- * take operands of one type: there the rule works in f32 on the values as they are. */
+/* Gradients of half-precision values without rows are f32 (charl__gradient_dtype), and most operators
+ * take operands of one type. The rule then works in f32, on the values as they are. */
 static void widen(charl_graph *g, const charl__node *n, charl_var **in, charl_var **out)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -132,7 +132,7 @@ static void visit(charl_graph *g, charl__node *n)
     }
 }
 
-/* From the node that makes y, whose gradient is known, back to the first. */
+/* From the node that computes y, whose gradient is known, back to the first. */
 static void walk_back(charl_graph *g, const charl_var *y)
 {
     char scope[sizeof g->scope];
@@ -146,7 +146,7 @@ static void walk_back(charl_graph *g, const charl_var *y)
     memcpy(g->scope, scope, sizeof scope);
 }
 
-/* What depends on a trainable parameter, or on an input whose gradient is asked for. */
+/* Mark the values that depend on a trainable parameter, or on an input whose gradient is requested. */
 static void mark_differentiable(charl_graph *g)
 {
     for (int i = 0; i < g->vars.count; i++) {

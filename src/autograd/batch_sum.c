@@ -1,11 +1,11 @@
 /* Completing sums over ranks, and its counterpart.
  *
- * batch_sum is not in the operator table: no kernel computes it. Where this process has every slice
- * it is a view; elsewhere the callback that the trainer installed completes it.
+ * batch_sum is not in the operator table: no kernel computes it. If this process has every slice,
+ * it is a view; otherwise the callback that the trainer installed completes it.
  *
- * spread writes a finished value into the lanes of the gradient arena so that the tree over all
- * lanes gives it back exactly: the lane that starts at slice 0 holds it, every other holds -0.0,
- * because x + -0.0 is x for every x, zeros of either sign included.
+ * spread writes a complete value into the lanes of the gradient arena such that the tree over all
+ * lanes returns exactly that value: the lane that starts at slice 0 holds it, all others hold -0.0,
+ * because x + -0.0 is x for every x, including zeros of either sign.
  */
 
 #include "autograd/graph_private.h"
@@ -20,7 +20,7 @@ static charl_status infer_batch_sum(charl__infer *inf)
     return CHARL_OK;
 }
 
-/* The sum is linear with coefficient 1 in every rank's part. */
+/* The sum is linear, and every rank's share has coefficient 1. */
 static void backward_batch_sum(const charl__backward *b)
 {
     b->gin[0] = b->gout[0];

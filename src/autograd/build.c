@@ -95,11 +95,11 @@ void charl__apply(charl_graph *g, const charl__op *op, const void *attr, charl_v
     const int least = op->n_in < 0 ? n_in : op->n_in - op->n_optional;
 
     memset(outs, 0, CHARL_OP_MAX_OUT * sizeof *outs);
-    if (!g || charl__device_enter(g->dev) != CHARL_OK) { /* another thread's graph is left as it is */
+    if (!g || charl__device_enter(g->dev) != CHARL_OK) { /* another thread's graph is not touched */
         return;
     }
     while (n_in > least && !in[n_in - 1]) {
-        n_in--; /* optional operands at the end may be left out */
+        n_in--; /* optional operands at the end may be omitted */
     }
     for (int i = 0; i < n_in; i++) {
         if (!in[i]) {

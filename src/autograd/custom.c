@@ -1,4 +1,4 @@
-/* Operators of programs: a charl__op in front of each registered charl_operator, which it finds as op->row. */
+/* Operators that programs register: each charl_operator gets a charl__op, which finds it as op->row. */
 #include "charl/operator.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ _Static_assert((int)CHARL_OPERATOR_MAX_IN == (int)CHARL_OP_MAX_IN &&
                    (int)CHARL_OPERATOR_MAX_OUT == (int)CHARL_OP_MAX_OUT,
                "one number of operands and of outputs");
 
-/* A shape rule may leave `batch` as it came, REPLICATED or BATCHED; PARTIAL it says itself. */
+/* A shape rule may leave `batch` unset, which gives REPLICATED or BATCHED; only PARTIAL must be set. */
 static charl_status infer(charl__infer *inf)
 {
     const charl_operator *row = inf->op->row;

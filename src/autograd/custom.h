@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_CUSTOM_H
 #define CHARL_AUTOGRAD_CUSTOM_H
-/** Operators that programs have registered (charl/operator.h), as the library sees them. */
+/** Operators that programs have registered (charl/operator.h). */
 #include "autograd/op.h"
 
 /** The registered operator called `name`, or NULL. Thread-safe. */

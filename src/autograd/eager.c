@@ -1,4 +1,4 @@
-/* Running one operator on tensors without a graph. */
+/* Runs one operator on tensors without a graph. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* CHARL_CHECK_FINITE, and charl__graph_check: a run that reads back the outputs of every operator and names the first one that produces a NaN or an infinity.
+/* CHARL_CHECK_FINITE and charl__graph_check: a run that reads back the outputs of every operator and names the first one that produces a NaN or an infinity.
  * Slow; for debugging. The bits of the run are the same.
  */
 #include <math.h>

@@ -9,7 +9,7 @@ double charl__flop_product(const charl__infer *inf)
     double all =
         (double)charl_shape_count(&inf->in[0].shape) * (double)charl_shape_count(b) * (double)charl_shape_count(out);
 
-    for (int i = 0; b->ndim > 2 && i + 2 < out->ndim; i++) { /* a product for each of these */
+    for (int i = 0; b->ndim > 2 && i + 2 < out->ndim; i++) { /* one product for each element */
         all /= (double)(out->dim[i] > 0 ? out->dim[i] : 1);
     }
     return 2.0 * sqrt(all);

@@ -1,7 +1,7 @@
-/* The life of a graph: its vars, nodes and leaves, scopes, the first error.
+/* The life of a graph: its variables, nodes and leaves, scopes, the first error.
  *
- * Invariant: nodes stand in an order in which they can run, because a builder can only name vars
- * that exist. A failed builder leaves the graph as it was, except for the status.
+ * Invariant: nodes are in an order in which they can run, because a builder can only name variables
+ * that exist. A failed builder leaves the graph unchanged, except for the status.
  */
 #include "autograd/graph_private.h"
 
@@ -71,7 +71,7 @@ void charl_graph_destroy(charl_graph *g)
         return;
     }
     if (g->compiled) {
-        const charl_status ignored = charl_device_sync(g->dev); /* nothing can be done about it here */
+        const charl_status ignored = charl_device_sync(g->dev); /* the error cannot be handled here */
         (void)ignored;
     }
     charl__recording_destroy(g->recording);
@@ -266,11 +266,10 @@ bool charl__graph_can_move(const charl_graph *g)
     return find_live(g, &charl__op_spread) == NULL;
 }
 
-/* Keep the first error: what follows from it would only confuse. */
+/* Keep the first error: later ones are consequences and would confuse. */
 charl_var *charl__graph_keep_error(charl_graph *g, charl_status st)
 {
-    if (g->status == CHARL_OK &&
-        charl__device_enter(g->dev) == CHARL_OK) { /* another thread's graph is left as it is */
+    if (g->status == CHARL_OK && charl__device_enter(g->dev) == CHARL_OK) { /* another thread's graph is not touched */
         g->status = st;
         if (charl__strdup(charl_error_message(), &g->message) != CHARL_OK) {
             g->message = NULL;
@@ -335,7 +334,7 @@ void charl_graph_scope_end(charl_graph *g)
     if (!g) {
         return;
     }
-    if (g->scopes > 0) { /* else its begin has failed, and the graph with it */
+    if (g->scopes > 0) { /* otherwise its begin failed, and so did the graph */
         g->scope[g->scope_length[--g->scopes]] = '\0';
     }
 }
@@ -487,7 +486,7 @@ void charl_graph_set_trained(charl_graph *g, charl_params *set)
     }
 }
 
-/* The var of p; NULL: it has none. Its place is that of p in its set, or any if a parameter of another set was there first. */
+/* The variable of p; NULL: it has none. It is at p's index in its set, or anywhere if a parameter of another set took that place. */
 static charl_var *find_parameter(const charl_graph *g, const charl_param *p)
 {
     charl_var *v = p->index < g->parameters.count ? g->parameters.item[p->index] : NULL;
@@ -557,7 +556,7 @@ charl_var *charl_constant(charl_graph *g, float value)
     return v;
 }
 
-/* The error of g where v is a var of another graph. */
+/* Fail g if v belongs to another graph. */
 static bool is_foreign(charl_graph *g, const charl_var *v)
 {
     if (v->g != g) {

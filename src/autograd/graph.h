@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_GRAPH_H
 #define CHARL_AUTOGRAD_GRAPH_H
-/** Functions of a graph that the data-parallel trainer needs and that are not public: step parameters, communication hooks, compilation in
+/** Internal functions of a graph that the data-parallel trainer needs: step parameters, communication hooks, compilation in
  *  two steps. */
 #include "base/numeric/tree.h"
 #include "charl/graph.h"
@@ -10,14 +10,14 @@
  *  charl_graph_run after the launches that write the lanes have been enqueued; launches that read
  *  the sum are enqueued after it returns. */
 typedef charl_status (*charl__collective_fn)(void *ctx, charl_tensor *lanes, charl_tensor *sum);
-/** Elements [begin, begin + count) of every lane of the gradient arena are final once what is
- *  enqueued so far has run. */
+/** Elements [begin, begin + count) of every lane of the gradient arena are final once the commands
+ *  enqueued so far have run. */
 typedef charl_status (*charl__ready_fn)(void *ctx, int64_t begin, int64_t count);
 
-/* All before charl_graph_compile. */
+/* Call these before charl_graph_compile. */
 void charl__graph_on_collective(charl_graph *g, charl__collective_fn fn, void *ctx);
-/** Report gradients in buckets, of at least bucket_elements where they are neighbours in the arena,
- *  each as soon as all of it is final. */
+/** Report gradients in buckets of at least bucket_elements neighbouring elements of the arena,
+ *  each bucket as soon as it is final. */
 void charl__graph_on_ready(charl_graph *g, charl__ready_fn fn, void *ctx, int64_t bucket_elements);
 
 /** Write gradients to the lanes of `gradients` (borrowed; as many lanes as the graph's slices have) instead of the arena of the set. */
@@ -29,65 +29,65 @@ void charl__graph_share_activations(charl_graph *g, const charl_graph *other);
  *  anyway: less memory, a few more passes over memory, the same bits. Call it before the graph is prepared. No effect on a graph that
  *  recomputes its parts. Local. */
 void charl__graph_set_recompute_cheap(charl_graph *g, bool recompute);
-/** Run over the slices [first, first + count) from now on, in place of those that g was created for: as many, in lanes of the same lengths.
+/** Run over the slices [first, first + count) from now on, instead of those g was created for: the same number, in lanes of the same lengths.
  *  Only random draws depend on it. Compiled graphs only. Errors: ERR_DEVICE. */
 charl_status charl__graph_move(charl_graph *g, const charl_slices *slices) CHARL_MUST_CHECK;
-/** Keep the operators of g apart, without fusion, so that charl__graph_check can look at each. Before the graph is prepared. Its results have
+/** Do not fuse the operators of g, so that charl__graph_check can inspect each. Call it before the graph is prepared. The results have
  *  the same bits. */
 void charl__graph_set_checkable(charl_graph *g, bool checkable);
-/** The step parameters of a compiled graph: those that it was given, or its own. Borrowed. */
+/** The step parameters of a compiled graph: those passed to it, or its own. Borrowed. */
 charl_steps *charl__graph_steps(const charl_graph *g);
-/** Count the next run as run n, from 0, where the graph counts steps by itself (charl/steps.h): random draws depend on it. */
+/** Make the next run number n, from 0, if the graph counts steps itself (charl/steps.h): random draws depend on it. */
 void charl__graph_count_from(charl_graph *g, uint64_t n);
-/** From the next run on: read back what every operator of a checkable graph computes, and end the run with ERR_NONFINITE at the first NaN
+/** From the next run on, read back the result of every operator of a checkable graph, and end the run with ERR_NONFINITE at the first NaN
  *  or infinity. The message names operator, formula and element. Slow. */
 void charl__graph_check(charl_graph *g, bool on);
 /** Name of a node that needs a sum over the whole batch in the middle of a run, because gradients depend on it; NULL: none. Prepared graphs
  *  only. */
 const char *charl__graph_collective(const charl_graph *g);
-/** Whether charl__graph_move gives the lanes of other slices. Not where a gradient is finished before it reaches the lanes: it is put into that
- *  of slice 0 when the graph is compiled. Prepared graphs only. */
+/** Whether charl__graph_move can compute the lanes of other slices. False if a gradient is completed before it is written to the lanes: the
+ *  compiled graph writes it to the lane of slice 0. Prepared graphs only. */
 bool charl__graph_can_move(const charl_graph *g);
 
-/** Bind input v to tensor t (retained; same type and number of elements) instead of memory of its own: a data set shared by graphs, a
+/** Bind input v to tensor t (retained; same type and number of elements) instead of its own memory: a data set shared by graphs, a
  *  ring. */
 void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t);
 
-/** Linear layers that are appended from now on have products of 8-bit operands (op/linear/fp8.h). */
+/** Give linear layers appended from now on products of 8-bit operands (op/linear/fp8.h). */
 void charl__graph_set_fp8(charl_graph *g, bool fp8);
 bool charl__graph_has_fp8(const charl_graph *g);
 
-/** The sequences of the batch hold documents that do not see each other: starts, i32 [B, T], as in charl_attention_args. Attention that is
- *  appended from now on keeps to it. NULL: one document each. */
+/** Declare that sequences of the batch contain several documents, which do not attend to each other: starts, i32 [B, T], as in
+ *  charl_attention_args. Attention appended from now on uses it. NULL: one document each. */
 void charl__graph_set_starts(charl_graph *g, charl_var *starts);
 charl_var *charl__graph_starts(const charl_graph *g);
 /** Positions in their documents, i32 [B, T]; NULL where there are no starts. */
 charl_var *charl__graph_document_positions(charl_graph *g);
 
-/** The sequences of the batch are padded: x, i32 [B, T], as in charl__padded_sequences, whose tokens, all below `vocab` (0: not known), are
- *  returned. Attention that is appended from now on ignores keys after the end of a sequence. */
+/** Declare that the sequences of the batch are padded: x, i32 [B, T], as in charl__padded_sequences. Returns its tokens, all below `vocab`
+ *  (0: unknown). Attention appended from now on ignores keys after the end of a sequence. */
 charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x, int64_t vocab);
 bool charl__graph_has_padding(const charl_graph *g);
-/** The tokens that come in are below `vocab`: an embedding has a row for each. */
+/** Declare that input tokens are below `vocab`: an embedding has a row for each. */
 void charl__graph_set_vocab(charl_graph *g, int64_t vocab);
-/** What set_padded or set_vocab was told; 0: nothing. */
+/** The value passed to set_padded or set_vocab; 0: none. */
 int64_t charl__graph_vocab(const charl_graph *g);
-/** Which extent of x are the positions of padded sequences, T or T + 1 with a position in front (class_token): 1 or more. Operators carry it
- *  on from what the model reads. 0: none; below 0: x of more than two extents has some, but it is not known where the sequences end. */
+/** Which extent of x holds the positions of padded sequences, T or T + 1 with an additional first position (class_token): 1 or more. Operators
+ *  propagate it from the model's input. 0: none; negative: x of more than two extents has one, but the ends of the sequences are unknown. */
 int charl__var_positions(const charl_var *x);
-/** Say so, of what operators did that know of padding. x may be NULL. */
+/** Set it, in operators that handle padding. x may be NULL. */
 void charl__var_set_positions(charl_var *x, int axis);
-/** Whether there is a position in front of the sequences of x, whose positions are an extent. */
+/** Whether the sequences of x, whose positions are an extent, have an additional first position. */
 bool charl__var_is_shifted(const charl_var *x);
-/** Its positions that are no padding, i32 [B]; NULL: charl__var_positions is no extent. */
+/** The number of its positions that are not padding, i32 [B]; NULL: charl__var_positions is no extent. */
 charl_var *charl__graph_lengths(charl_var *x);
 
-/** The input or output of this name; NULL: there is none. Whether a var is an input. The k-th input that is BATCHED; NULL past the last. */
+/** The input or output of this name, or NULL. Whether a variable is an input. The k-th BATCHED input; NULL past the last. */
 charl_var *charl__graph_find(const charl_graph *g, const char *name);
 bool charl__var_is_input(const charl_var *v);
 charl_var *charl__graph_get_batched_input(const charl_graph *g, int k);
 
-/** The set that the graph's parameters belong to, borrowed; NULL: it has none so far. Whether it has its backward pass. */
+/** The set of the graph's parameters, borrowed; NULL: it has none so far. Whether it has its backward pass. */
 charl_params *charl__graph_params(const charl_graph *g);
 bool charl__graph_has_gradients(const charl_graph *g);
 
@@ -99,18 +99,18 @@ charl_status charl__graph_prepare(charl_graph *g) CHARL_MUST_CHECK;
 /** Bytes of activations that the graph will need, before any are allocated. Prepares the graph. */
 charl_status charl__graph_measure(charl_graph *g, int64_t *bytes) CHARL_MUST_CHECK;
 
-/** Number of nodes so far. What nodes [first, end) cost: floating-point operations of their products, and bytes of the values that they
- *  compute. Of graphs that need not be compiled. */
+/** Number of nodes so far. The cost of nodes [first, end): floating-point operations of their products, and bytes of the values that they
+ *  compute. The graph need not be compiled. */
 int charl__graph_count(const charl_graph *g);
 void charl__graph_cost(const charl_graph *g, int first, int end, double *flop, int64_t *bytes);
 
 /** The node during which most activations are alive. */
 typedef struct charl__peak {
     const char *name; /* borrowed from the graph */
-    int64_t bytes;    /* of all of them; the arena may be larger, as they leave gaps */
+    int64_t bytes;    /* of all of them; the arena may be larger because of gaps */
     bool is_backward;
 } charl__peak;
-/** A value that is alive then: its name, type and bytes, with all lanes; type NULL: workspace of the node of that name. */
+/** A value that is alive then: its name, type and bytes, with all lanes; type NULL: the workspace of the node of that name. */
 typedef charl_status (*charl__alive_fn)(void *ctx, const char *name, const charl_type *type, int64_t bytes);
 /** Visit the values that are alive at the peak. Compiled graphs only. Errors: ERR_NOMEM, those of visit. */
 charl_status charl__graph_peak(const charl_graph *g, charl__alive_fn visit, void *ctx,

@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_GRAPH_PRIVATE_H
 #define CHARL_AUTOGRAD_GRAPH_PRIVATE_H
-/** The inside of a graph, shared by the files that build, differentiate, plan, record and run it.
+/** The internals of a graph, shared by the files that build, differentiate, plan, record and run it.
  */
 #include "autograd/graph.h"
 #include "autograd/op.h"
@@ -38,7 +38,7 @@ struct charl_var {
     bool channels_last;    /* memory layout of an image (layout.c) */
     bool late;             /* of a parameter: its gradient is final only after all other nodes */
     charl_var *completed;  /* charl_batch_sum of this PARTIAL */
-    charl_var *recomputed; /* the same value, computed again for the backward pass */
+    charl_var *recomputed; /* the same value, recomputed for the backward pass */
     int positions;         /* charl__var_positions */
 
     /* The plan. Vars with the same root share memory. */
@@ -48,7 +48,7 @@ struct charl_var {
     int64_t bytes;        /* of a root, all lanes */
     int segment;          /* -1: not in the arena */
     int64_t offset;       /* bytes into its segment */
-    charl_param *grad_of; /* root lies in the gradient arena at this parameter ... */
+    charl_param *grad_of; /* the root is in the gradient arena, at this parameter ... */
     int grad_share;       /* ... or, from 1 on, at this share of it */
     charl_tensor *tensor; /* of a PARTIAL: [n_lanes, ...] */
 };
@@ -62,7 +62,7 @@ struct charl__node {
     charl_var *in[CHARL_OP_MAX_IN];
     charl_var *out[CHARL_OP_MAX_OUT];
     int64_t workspace;
-    int part; /* of the model, counted from 1; 0: of none */
+    int part; /* of the model, counted from 1; 0: in none */
     bool live;
     bool reached;       /* charl__graph_collective: depends on the node that it looks at */
     charl_var *scratch; /* represents the workspace in the memory plan; NULL: none */
@@ -94,26 +94,26 @@ struct charl_graph {
     charl_status status; /* first error of building or compiling */
     char *message;
 
-    charl_params *params; /* the set that it trains; before charl_graph_backward that of the first parameter, or NULL */
+    charl_params *params;  /* the set to train; before charl_graph_backward the set of the first parameter, or NULL */
     charl__list constants; /* charl_params: other sets, whose parameters it only reads */
-    bool is_chosen;        /* charl_graph_set_trained has said which set is trained */
+    bool is_chosen;        /* charl_graph_set_trained was called */
     bool has_gradients;
-    int n_forward;             /* nodes before the gradients were appended */
-    int first_backward;        /* node that the backward pass begins with */
+    int n_forward;             /* number of nodes before the gradients were appended */
+    int first_backward;        /* first node of the backward pass */
     bool recompute;            /* activations of a part are recomputed before its backward pass */
     bool recompute_cheap;      /* cheap values are recomputed in the backward pass; not with recompute */
-    int parts, part;           /* parts begun; the current one, or 0 */
-    int first_part_recomputed; /* the backward pass has handled this part and all later ones */
+    int parts, part;           /* segments begun; the current one, or 0 */
+    int first_part_recomputed; /* the backward pass has handled this segment and all later ones */
 
     struct charl__kv_cache *cache; /* borrowed; NULL: none */
     bool begins;                   /* a sequence in the cache */
-    int n_cached;                  /* attention layers that have their place in the cache */
-    charl_var *cache_at;           /* where in the cache the rows belong; made when asked for */
+    int n_cached;                  /* attention layers that have a place in the cache */
+    charl_var *cache_at;           /* where in the cache the rows belong; created on first use */
     charl_var *starts;             /* charl__graph_set_starts */
-    charl_var *positions;          /* in documents; made when asked for */
+    charl_var *positions;          /* positions in documents; created on first use */
     charl_var *padded;             /* charl__graph_set_padded */
-    int64_t vocab;                 /* its tokens are below; 0: not known */
-    charl_var *lengths[2];         /* of its sequences; with a position in front, made when asked for */
+    int64_t vocab;                 /* bound of its tokens; 0: unknown */
+    charl_var *lengths[2]; /* lengths of its sequences; those with an additional first position, created on first use */
 
     charl_steps *steps; /* borrowed, or own_steps */
     charl_steps *own_steps;
@@ -126,8 +126,8 @@ struct charl_graph {
     void *ready_ctx;
     int64_t bucket_elements;
 
-    bool checkable; /* every operator has launches of its own */
-    bool checks;    /* and a run looks at what each of them leaves */
+    bool checkable; /* operators are not fused */
+    bool checks;    /* a run inspects the result of each */
     bool planned, placed, compiled;
     charl__buffer **segment;
     int64_t *segment_bytes;
@@ -140,7 +140,7 @@ struct charl_graph {
 
 charl_status charl__list_add(charl__list *l, void *item) CHARL_MUST_CHECK;
 
-/** In graphs with padded sequences: which extent of y, an output of n, are the positions, after the operands of n. */
+/** In graphs with padded sequences: the extent of y, an output of n, that holds the positions, from the operands of n. */
 void charl__carry_positions(const charl__node *n, charl_var *y);
 
 static inline charl__node *charl__graph_node(const charl_graph *g, int i)
@@ -183,38 +183,38 @@ charl_var *charl__graph_keep_error(charl_graph *g, charl_status st);
 charl_status charl__node_new(charl_graph *g, const charl__op *op, const void *attr, charl__node **out) CHARL_MUST_CHECK;
 
 extern const charl__op charl__op_batch_sum; /* PARTIAL -> REPLICATED, by the collective callback */
-extern const charl__op charl__op_spread;    /* a finished gradient into the lanes of the arena, so that
-                                           the tree gives it back */
+extern const charl__op charl__op_spread;    /* writes a complete gradient into the lanes of the arena, so that
+                                               the tree returns it */
 
 /** Choose which values are channels-last and set the layouts of their operators. */
 charl_status charl__graph_choose_layouts(charl_graph *g) CHARL_MUST_CHECK;
 
-/** Let every operator that takes a packed parameter have it unpacked by a node of its own, in front (unpack.c). */
+/** Insert a node that unpacks it before every operator that takes a packed parameter (unpack.c). */
 charl_status charl__graph_unpack_params(charl_graph *g) CHARL_MUST_CHECK;
 
-/** Append the forward nodes of n's part of the model a second time, unless that is done or the part is the last. Their original vars then
+/** Append the forward nodes of n's segment a second time, unless that is done or the segment is the last. Their original variables then
  *  have `recomputed`. */
 void charl__graph_recompute_part(charl_graph *g, const charl__node *n);
 
 /* The passes of compile, in order. */
 void charl__graph_mark_live(charl_graph *g);
-charl_status charl__graph_recompute_cheap(charl_graph *g) CHARL_MUST_CHECK; /* where it is asked for */
+charl_status charl__graph_recompute_cheap(charl_graph *g) CHARL_MUST_CHECK; /* if enabled */
 charl_status charl__graph_fuse(charl_graph *g) CHARL_MUST_CHECK;
 charl_status charl__graph_plan_memory(charl_graph *g) CHARL_MUST_CHECK;
 charl_status charl__graph_record(charl_graph *g) CHARL_MUST_CHECK;
 
 /** Memory of lane j of v, under v's own type; owned by the caller. Planned graphs only. */
 charl_status charl__var_lane(charl_var *v, int j, charl_tensor **out) CHARL_MUST_CHECK;
-/** Replay and check every output. Errors: ERR_NONFINITE naming the first operator. */
+/** Replay and check every output. Errors: ERR_NONFINITE, naming the first operator. */
 charl_status charl__graph_replay_checked(charl_graph *g, int first, int last) CHARL_MUST_CHECK;
 
-/** Replay with one bit flipped on the way, as a device that errs would: bit arg / n % 8 of byte arg / n / 8 (from the start again behind the
- *  end) in the first output of operator arg % n, of the n in the range. For tests. */
+/** Replay with one bit flipped, as on a faulty device: bit arg / n % 8 of byte arg / n / 8 (modulo the size)
+ *  of the first output of operator arg % n, of the n operators in the range. For tests. */
 charl_status charl__graph_replay_flipped(charl_graph *g, int first, int last, int64_t arg) CHARL_MUST_CHECK;
 
-/** Floating-point operations of all products of a run; of node n, 0 where it is not run. */
+/** Floating-point operations of all products of a run; of node n, 0 if it is not run. */
 double charl__node_flop(const charl_graph *g, const charl__node *n);
-/** What the shape rule of a node is called with; the types of its operands go to `in`, which has room for CHARL_OP_MAX_IN. */
+/** The arguments of a node's shape rule; the types of its operands are written to `in`, which has room for CHARL_OP_MAX_IN. */
 charl__infer charl__node_infer(const charl_graph *g, const charl__node *n, charl_type *in);
 double charl__graph_flop(const charl_graph *g);
 

@@ -133,7 +133,7 @@ bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand,
 
         if (i >= first && i <= last) {
             if (operand->dim[i - shift] != extent) {
-                return false; /* a hole, as in [B, 1, W] against [B, H, W] */
+                return false; /* a gap, as in [B, 1, W] against [B, H, W] */
             }
             *count *= extent;
         } else if (i > last && last >= 0) {
@@ -157,7 +157,7 @@ bool charl__broadcast_in(bool channels_last, const charl_shape *full, const char
            (axis >= 0 && operand->dim[axis] == full->dim[1] && *count == full->dim[1]);
 }
 
-/* A REPLICATED operand has no rows of its own: its leading extent must not run along the batch. */
+/* A REPLICATED operand has no rows of its own: its leading extent must not be the batch. */
 static bool runs_along_batch(const charl_shape *full, const charl_type *t)
 {
     return t->batch == CHARL_REPLICATED && t->shape.ndim == full->ndim && t->shape.dim[0] != 1;
@@ -169,7 +169,7 @@ static bool is_less(const charl_shape *s, const charl_shape *full)
     return charl_shape_count(s) < charl_shape_count(full) || s->ndim < full->ndim;
 }
 
-/* Whether an operand with a row for each of `full` broadcasts to it whatever their number: a single row hides the hole of [1, 1, W] against
+/* Whether an operand with a row for each of `full` broadcasts to it for any number of rows: a single row hides the gap of [1, 1, W] against
  * [1, H, W]. */
 static bool fits_more_rows(const charl_shape *full, const charl_shape *operand)
 {

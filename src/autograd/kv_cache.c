@@ -66,7 +66,7 @@ charl_var *charl__graph_cache_at(charl_graph *g)
     return g->cache_at;
 }
 
-/* The k-th layer's tensor, made at its first use. */
+/* The k-th layer's tensor, created on first use. */
 static charl_status layer_at(charl__kv_cache *c, int k, charl_dtype dtype, const charl_shape *shape, charl_tensor **out)
 {
     CHARL_SCOPED(charl__tensor_left) charl_tensor *made = NULL;

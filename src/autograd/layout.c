@@ -55,7 +55,7 @@ static charl_var *operand(const charl__node *n, int i)
     return i < n->n_in ? n->in[i] : n->out[i - n->n_in];
 }
 
-/* Run the shape rule again, for the layout and the workspace that goes with it. */
+/* Run the shape rule again, for the layout and its workspace. */
 static charl_status ask(const charl__node *n, bool channels_last, charl__infer *inf)
 {
     charl_type in[CHARL_OP_MAX_IN];
@@ -63,11 +63,11 @@ static charl_status ask(const charl__node *n, bool channels_last, charl__infer *
     *inf = charl__node_infer(n->out[0]->g, n, in);
     inf->channels_last = channels_last;
     CHARL_TRY(charl__op_infer(n->op, inf));
-    inf->in = NULL; /* types that end here */
+    inf->in = NULL; /* the types are local to this function */
     return CHARL_OK;
 }
 
-/* Whether an operator of that layout has its operand or output i always row-major. */
+/* Whether operand or output i is row-major even if the operator has this layout. */
 static bool keeps_rows(const charl__node *n, charl__op_layout layout, int i)
 {
     switch (layout) {
@@ -82,7 +82,7 @@ static bool keeps_rows(const charl__node *n, charl__op_layout layout, int i)
     }
 }
 
-/* Elementwise operators can where operands broadcast along channels. */
+/* Elementwise operators support it if operands broadcast along channels. */
 static bool broadcasts(const charl__node *n)
 {
     int64_t inner, count;
@@ -129,7 +129,7 @@ static charl_status visit(layouts *l, const charl__node *n)
     return CHARL_OK;
 }
 
-/* reshape, from or to an image that lies channels-last. */
+/* A reshape from or to a channels-last image. */
 static charl_status enqueue_relayout(const charl__enqueue *e)
 {
     const charl_tensor *in = e->in[0], *out = e->out[0];
@@ -161,7 +161,7 @@ static const charl__op op_relayout = {
     .enqueue = enqueue_relayout,
 };
 
-/* Let the node know what has been chosen for its operands. */
+/* Tell the node which layouts its operands have. */
 static charl_status settle(charl__node *n)
 {
     bool any = false;
@@ -206,7 +206,7 @@ static charl_status choose(layouts *l)
     return CHARL_OK;
 }
 
-/* Whether convolutions of half types choose the layout of images: else all stay as they are. */
+/* Whether convolutions of half types choose the layout of images; otherwise all stay row-major. */
 static bool has_choice(const charl_device *dev)
 {
     const charl__conv any = {.c = 1, .o = 1, .groups = 1, .kernel = {1, 1}};

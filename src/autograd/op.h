@@ -1,17 +1,17 @@
 #ifndef CHARL_AUTOGRAD_OP_H
 #define CHARL_AUTOGRAD_OP_H
-/** What an operator is: one charl__op, described once in op/<family>/, listed once in ops.def.
+/** An operator is one charl__op, described once in op/<family>/ and listed once in ops.def.
  *
  *      infer      shape, dtype and batch rule. Pure: touches no device. Sets inf->out[], inf->n_out, inf->workspace.
- *      enqueue    launches kernels on the tensors it is given, while a graph is recorded. Allocates nothing, waits for nothing.
+ *      enqueue    launches kernels on the tensors it receives, while a graph is recorded. Allocates nothing, waits for nothing.
  *      backward   appends operators that compute the gradients of the inputs. NULL: not differentiable.
- *      reference  the definition, in double, on the host: slow and obviously right.
+ *      reference  the definition, in double, on the host: slow and obviously correct.
  *      samples    points of the domain. The test suite does the rest, and rejects an operator without samples.
  *
- *  Batch rule. When an input is BATCHED, each output is BATCHED (row i from row i alone: charl__infer_rows does it) or PARTIAL (a sum over
+ *  Batch rule. When an input is BATCHED, each output is BATCHED (row i depends on row i only: charl__infer_rows ensures it) or PARTIAL (a sum over
  *  rows). An operator with a PARTIAL output gets e->slices and writes every lane: it computes one sum per slice and folds the slices of
- *  each lane in the fixed tree (charl__fold). The bits of an output element depend on the operator, the per-sample shape, rows per slice
- *  and dtypes only. PARTIAL inputs are completed over ranks before an operator sees them, unless it is pure data movement (`moves`):
+ *  each lane in the fixed tree (charl__fold). The bits of an output element depend only on the operator, the per-sample shape, the rows per
+ *  slice and the dtypes. PARTIAL inputs are completed over ranks before an operator sees them, unless it only moves data (`moves`):
  *  then it runs once per lane.
  */
 #include "base/numeric/divide.h"
@@ -28,12 +28,12 @@ typedef struct charl__op charl__op;
 
 /** How an operator treats images [N, C, H, W] that are stored channels-last (tensor/tensor.h). */
 typedef enum charl__op_layout {
-    CHARL_LAYOUT_ROWS, /* not at all: operands and outputs are row-major */
+    CHARL_LAYOUT_ROWS, /* none: operands and outputs are row-major */
     /* elementwise: operands of the full shape share the layout, others broadcast */
     CHARL_LAYOUT_ALIKE,
-    /* operands and outputs of four dimensions share the layout; others have one number per channel */
+    /* operands and outputs of four dimensions share the layout; the others have one number per channel */
     CHARL_LAYOUT_CHANNELS,
-    CHARL_LAYOUT_CHANNELS_LAST, /* likewise, and channels-last is faster */
+    CHARL_LAYOUT_CHANNELS_LAST, /* the same, and channels-last is faster */
     CHARL_LAYOUT_FROM_LAST,     /* operands have either layout, outputs are row-major */
     CHARL_LAYOUT_TO_LAST,       /* operands are row-major, outputs have either layout */
     CHARL_LAYOUT_ANY            /* each tensor has its own layout; channels-last is faster */
@@ -49,9 +49,9 @@ typedef struct charl__infer {
     int n_in;
     const charl_type *in;
     int n_slices;            /* slices of this rank: BATCHED extents are multiples of it */
-    const charl_device *dev; /* or NULL; may change the workspace and nothing else */
-    bool channels_last;      /* operands of four dimensions are channels-last; likewise */
-    charl__op_layout layout; /* preset to op->layout; the rule may narrow it for these operands */
+    const charl_device *dev; /* or NULL; may only affect the workspace */
+    bool channels_last;      /* operands of four dimensions are channels-last; likewise the outputs */
+    charl__op_layout layout; /* preset to op->layout; the rule may restrict it for these operands */
     int n_out;               /* preset to 1 */
     charl_type out[CHARL_OP_MAX_OUT];
     int64_t workspace; /* bytes; preset to 0 */
@@ -67,7 +67,7 @@ typedef struct charl__enqueue {
     charl_tensor *const *in;
     charl_tensor *const *out; /* of a PARTIAL output: lane 0 */
 
-    /* PARTIAL outputs k. */
+    /* For PARTIAL outputs k. */
     int64_t lane_stride[CHARL_OP_MAX_OUT]; /* elements from lane to lane; 0: not PARTIAL */
     /* sums of slices, and every node of the tree, are rounded to bf16 */
     bool rounds[CHARL_OP_MAX_OUT];
@@ -75,16 +75,16 @@ typedef struct charl__enqueue {
     const charl_slices *slices; /* of this rank; never NULL */
 
     charl_tensor *workspace; /* f32 [workspace / 4], or NULL */
-    /* u32 [16]: charl__step_params, for kernels `global const charl__step_params *` */
+    /* u32 [16]: a charl__step_params, which kernels declare as `global const charl__step_params *` */
     charl_tensor *step;
 
-    /* Fused nodes, for operators that allow them. */
+    /* Of fused nodes, for operators that allow fusion. */
     const struct charl__gemm_epilogue *epilogue; /* applied to the product; or NULL */
-    /* node that computes in[0] (NULL then) while it is read (autograd/fuse/prologue.h); or NULL */
+    /* node that computes in[0] (then NULL) while it is read (autograd/fuse/prologue.h); or NULL */
     const struct charl__enqueue *prologue;
 } charl__enqueue;
 
-/** Input and output of a gradient rule. Operands and outputs have their types in the graph. Where none is BATCHED, half-precision ones
+/** Input and output of a gradient rule. Operands and outputs have their types in the graph. If none is BATCHED, half-precision ones
  *  are converted to f32, the type of their gradients (charl__gradient_dtype), unless the operator only moves data. */
 typedef struct charl__backward {
     const charl__op *op;
@@ -95,10 +95,10 @@ typedef struct charl__backward {
     charl_var *const *out;
     charl_var *const *gout; /* NULL: no gradient arrives */
     charl_var **gin;        /* result; NULL: no gradient */
-    const bool *needed;     /* per input: its gradient is used */
+    const bool *needed;     /* per input: whether its gradient is used */
     /* per input: gradient from later uses, to be added to gin by the caller; NULL: none */
     charl_var *const *before;
-    bool *added; /* per input: set where the rule has added `before` itself */
+    bool *added; /* per input: set by a rule that has added `before` itself */
 } charl__backward;
 
 /** Operands of the double-precision reference. */
@@ -134,37 +134,37 @@ typedef struct charl__expr {
 
 struct charl__op {
     const char *name;    /* unique, lower_snake_case */
-    const char *formula; /* for docs, traces and messages */
+    const char *formula; /* for documentation, traces and messages */
 
     /* Operands and attributes. */
-    int n_in;         /* operands; negative: at least -n_in */
-    int n_optional;   /* how many of the last may be left out */
+    int n_in;         /* number of operands; negative: at least -n_in */
+    int n_optional;   /* how many of the last may be omitted */
     size_t attr_size; /* bytes of the attribute struct, copied into the node; 0: none */
 
     /* Properties. */
-    bool moves; /* pure data movement: exact, linear, allowed on PARTIAL values */
-    bool view;  /* output 0 is the memory of input 0 under another shape: no enqueue */
-    /* changes an input in place (running statistics): never dead. Kernels honour step->commit */
+    bool moves; /* only moves data: exact, linear, allowed on PARTIAL values */
+    bool view;  /* output 0 is the memory of input 0 with another shape: no enqueue */
+    /* changes an input in place (running statistics): never dead. Kernels obey step->commit */
     bool effect;
     /* how many of the first outputs may overwrite inputs of the same shape that are not used later; true: output 0 */
     int in_place;
     charl__op_layout layout; /* of images */
-    bool cheap; /* costs a few passes over memory, as elementwise operators do: may be recomputed rather than kept */
-    /* cheap; computes output 1 in f32, not rounded on the way, from output 0 and operands 2 and after; or NULL */
+    bool cheap; /* costs a few passes over memory, like an elementwise operator: may be recomputed instead of kept */
+    /* cheap; computes output 1 in f32, without rounding the intermediate, from output 0 and operands 2 and after; or NULL */
     const charl__op *again;
 
     /* Fusion. */
     /* one matrix product per output element: enqueue passes e->epilogue to charl__gemm_enqueue */
     bool epilogue;
-    /* the same, decided from these operand types and output 0; NULL: see epilogue */
+    /* the same, depending on these operand types and output 0; NULL: see epilogue */
     bool (*epilogue_if)(const charl__infer *inf);
-    /* operand 0, images channels-last, may be computed while it is read: enqueue honours e->prologue */
+    /* operand 0, images channels-last, may be computed while it is read: enqueue uses e->prologue */
     bool prologue;
 
     /* Half precision. */
     unsigned half; /* bit i: operand i may be stored as bf16 or f16; 0: f32 only */
     bool mixed;    /* half-precision operands may differ in type */
-    /* tensor cores round intermediate values to the half type: tests allow two epsilons of the largest result more */
+    /* tensor cores round intermediate values to the half type: tests allow two more epsilons of the largest result */
     bool narrows;
 
     charl_status (*infer)(charl__infer *inf);
@@ -180,7 +180,7 @@ struct charl__op {
     double (*element)(const void *attr, const double *x);
     /* export: the ONNX operator with the same operands and result ... */
     const char *onnx_type;
-    /* ... or a function that writes several (autograd/onnx/onnx.h) */
+    /* ... or a function that appends several (autograd/onnx/onnx.h) */
     void (*onnx)(const struct charl__onnx_node *n);
     /* floating-point operations of its matrix products, for throughput figures; NULL: none */
     double (*flop)(const charl__infer *inf);
@@ -188,7 +188,7 @@ struct charl__op {
     const charl__op_sample *samples;
     int n_samples;
 
-    const void *row; /* what distinguishes operators that share functions */
+    const void *row; /* the differences of operators that share functions */
 };
 
 /** A function for .element that takes no attribute: `value`, an expression of x[0], x[1], ... */
@@ -228,7 +228,7 @@ struct charl__op {
 /* In samples: floats in [-most, most), sums of n terms. */
 #define CHARL_WITHIN(most, n) .lo = -(most), .hi = (most), .terms = (n)
 
-/* The functions and samples of an operator that are named for it: infer_SUFFIX or, where a file has one operator only, infer. */
+/* The functions and samples of an operator that are named after it: infer_SUFFIX or, in a file with one operator only, infer. */
 #define CHARL_RULES(suffix)                                                                                            \
     .infer = infer##suffix, .enqueue = enqueue##suffix, .reference = reference##suffix, CHARL_SAMPLES(samples##suffix)
 
@@ -249,7 +249,7 @@ struct charl__op {
 /** The table of all operators, from ops.def. */
 extern const charl__op *const charl__op_table[];
 extern const int charl__op_count;
-const charl__op *charl__op_find(const char *name); /* also of a program; NULL if unknown */
+const charl__op *charl__op_find(const char *name); /* also finds operators of programs; NULL if unknown */
 
 /** Append a node and return its first output; builders are one-line calls of these. If an operand is NULL, the result is NULL. */
 charl_var *charl__apply1(charl_graph *g, const charl__op *op, const void *attr, charl_var *a);
@@ -257,21 +257,21 @@ charl_var *charl__apply2(charl_graph *g, const charl__op *op, const void *attr, 
 /** The same with all outputs, outs[CHARL_OP_MAX_OUT]; NULLs after an error. */
 void charl__apply(charl_graph *g, const charl__op *op, const void *attr, charl_var *const *in, int n_in,
                   charl_var **outs);
-/** The same for n operands, of which the last that may be left out may be NULL. Returns the first output. */
+/** The same for n operands; trailing operands that may be omitted may be NULL. Returns the first output. */
 charl_var *charl__apply_n(charl_graph *g, const charl__op *op, const void *attr, charl_var *const *in, int n_in);
 /** Record an error found by a builder, prefixed with the name of the scope. Returns NULL. */
 charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, ...) CHARL_PRINTF(3, 4);
-/** Whether `v`, setting `name` of builder `what`, lies in a range as of a key (base/registry/key.h); otherwise it is an error of the graph. */
+/** Whether `v`, setting `name` of builder `what`, is in a range written as for a key (base/registry/key.h); otherwise records an error. */
 bool charl__graph_takes(charl_graph *g, const char *what, const char *name, double v, const char *range);
-/** charl_scale by numbers of charl's own: 1 / n of no elements is infinite, and a mean of none NaN, as in PyTorch. */
+/** charl_scale by numbers from charl itself: 1 / n of no elements is infinite, and a mean of none NaN, as in PyTorch. */
 charl_var *charl__scale(charl_graph *g, charl_var *x, float factor, float offset);
-/** Put more into the message of the graph's first error: "ORIGIN: MESSAGEAFTER", origin may be NULL. With an origin, ERR_INVALID becomes
- * ERR_CONFIG, as of other keys of a configuration. Errors: ERR_NOMEM, the message unchanged. */
+/** Extend the message of the graph's first error to "ORIGIN: MESSAGEAFTER"; origin may be NULL. With an origin, ERR_INVALID becomes
+ * ERR_CONFIG, as for other keys of a configuration. Errors: ERR_NOMEM, the message unchanged. */
 charl_status charl__graph_explain(charl_graph *g, const char *origin, const char *after) CHARL_MUST_CHECK;
-/** The name that the next node of this operator will get, e.g. "drop1.dropout"; hashed with charl__fnv1a64 it is a random key. */
+/** The name that the next node of this operator will get, e.g. "drop1.dropout"; its charl__fnv1a64 hash is a random key. */
 const char *charl__graph_next_name(charl_graph *g, const char *op_name, char *text, size_t bytes);
 const charl_slices *charl__graph_slices(const charl_graph *g);
-/** False: it is built to be described or exported, with any batch, and never runs. */
+/** False if g is built only to be described or exported, with any batch, and never runs. */
 bool charl__graph_has_device(const charl_graph *g);
 
 /* Shared shape rules (infer.c). */
@@ -281,19 +281,19 @@ const char *charl__batch_name(charl_batch b);
 charl_status charl__op_infer(const charl__op *op, charl__infer *inf) CHARL_MUST_CHECK;
 /** Mark all outputs BATCHED if any input is. Call after shapes are set. Errors: ERR_SHAPE when a BATCHED input has no leading extent. */
 charl_status charl__infer_rows(charl__infer *inf);
-/** Operand 0 holds f32 images [rows, channels, height, width] whose pixels an int counts, in groups too. Errors: ERR_SHAPE. */
+/** Check that operand 0 holds f32 images [rows, channels, height, width] whose pixels, also in groups, an int can count. Errors: ERR_SHAPE. */
 charl_status charl__infer_images(const charl__infer *inf) CHARL_MUST_CHECK;
-/** Operands a and b, one of which has a row for each row of the other, are both BATCHED or neither is: a REPLICATED one would give the rows
- *  of every rank the same values. Errors: ERR_SHAPE. */
+/** Check that operands a and b, one of which has a row for each row of the other, are both BATCHED or neither is: a REPLICATED one would give
+ *  the rows of every rank the same values. Errors: ERR_SHAPE. */
 charl_status charl__infer_same_rows(const charl__infer *inf, int a, int b);
-/** Whether operand i may broadcast along the batch to out[0], which has the shape of operand `full`: part of charl__infer_broadcast. Errors:
- *  ERR_SHAPE. */
+/** Check whether operand i may broadcast along the batch to out[0], which has the shape of operand `full`: part of charl__infer_broadcast.
+ *  Errors: ERR_SHAPE. */
 charl_status charl__infer_broadcast_rows(const charl__infer *inf, int full, int i);
-/** Operands first .. end - 1 must be floats. Errors: ERR_DTYPE. */
+/** Check that operands first .. end - 1 are floats. Errors: ERR_DTYPE. */
 charl_status charl__infer_floats(const charl__infer *inf, int first, int end) CHARL_MUST_CHECK;
-/** out[0] gets the type of in[0]. Errors: ERR_DTYPE when that is not a float. */
+/** Give out[0] the type of in[0]. Errors: ERR_DTYPE when that is not a float. */
 charl_status charl__infer_same(charl__infer *inf);
-/** out[0] of an elementwise operator. One operand has the full shape and determines shape and type. Every other operand
+/** Infer out[0] of an elementwise operator. One operand has the full shape and determines shape and type. Every other operand
  *
  *      has the same type, or is f32 with fewer elements or dimensions (a vector, a statistic), and
  *      has the full shape, is a scalar, or broadcasts: its shape without leading and trailing 1s is a contiguous run of the full shape's
@@ -304,21 +304,21 @@ charl_status charl__infer_broadcast(charl__infer *inf);
 /** Broadcasting of an operand over `full`: element i of full reads operand[(i / inner) % count]. Returns false if shapes do not fit. */
 bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand, int64_t *inner, int64_t *count);
 
-/* For .flop. product: output 0 = operand 0 @ operand 1. weights: every element of `values` is multiplied with all elements of w that share
- * one index along dimension `extent`. */
+/* For .flop. product: output 0 = operand 0 @ operand 1. weights: every element of `values` is multiplied with all elements of w that have
+ * the same index along dimension `extent`. */
 double charl__flop_product(const charl__infer *inf);
 double charl__flop_weights(const charl_shape *values, const charl_shape *w, int extent);
 
 /** charl__broadcast_index in memory order. If the full shape is channels-last, so is an operand of that shape; a smaller operand has one
- *  number per channel, or one number. */
+ *  number per channel, or a single number. */
 bool charl__broadcast_in(bool channels_last, const charl_shape *full, const charl_shape *operand, int64_t *inner,
                          int64_t *count);
 
-/** For a reference: output k is 0. */
+/** For a reference: set output k to 0. */
 void charl__reference_clear(const charl__reference *r, int k);
 
 /* Shared launches. Those in src/tensor take plain tensors; these know operators. */
-/** Launch an operator: op->enqueue, or its expression elementwise. Async. Errors: those of the operator. */
+/** Launch an operator: op->enqueue, or its elementwise expression. Async. Errors: those of the operator. */
 charl_status charl__op_enqueue(const charl__op *op, const charl__enqueue *e) CHARL_MUST_CHECK;
 /** Run the reference of an operator: op->reference, or op->element for every element of out[0]. */
 void charl__op_reference(const charl__op *op, const charl__reference *r);
@@ -326,14 +326,14 @@ static inline bool charl__op_launches(const charl__op *op)
 {
     return op->enqueue || op->expr || op->express;
 }
-/** x->text gets the expression of an elementwise operator for a result of `type`. Returns false for other operators. */
+/** Set x->text to the expression of an elementwise operator for a result of `type`. Returns false for other operators. */
 bool charl__op_express(const charl__op *op, const void *attr, int n_in, charl_dtype type, charl__expr *x);
-/** dtype of a value's gradient: the value's own if it is BATCHED; f32 if the gradient sums over rows, as for parameters. */
+/** dtype of a value's gradient: the value's own if it is BATCHED; f32 if the gradient is a sum over rows, as for parameters. */
 static inline charl_dtype charl__gradient_dtype(const charl_type *t)
 {
     return t->batch == CHARL_BATCHED ? t->dtype : CHARL_F32;
 }
-/** Argument: the place in the global batch of the first of n elements, which the slices of e share equally; 0 if they are not of the batch. */
+/** Argument: the position in the global batch of the first of n elements, which the slices of e share equally; 0 if they are not part of the batch. */
 static inline charl__arg charl__batch_position(const charl__enqueue *e, bool batched, int64_t n)
 {
     const int64_t per_slice = batched ? n / e->slices->count : 0;
@@ -343,10 +343,10 @@ static inline charl__arg charl__batch_position(const charl__enqueue *e, bool bat
 /** v converted to another float type; v itself if it has that type. */
 charl_var *charl__as_dtype(charl_graph *g, charl_var *v, charl_dtype dtype);
 
-/** charl_max with the axis kept, and where along it the largest is: *index, i32. */
+/** charl_max with the axis kept, and the index of the largest along it: *index, i32. */
 charl_var *charl__max_index(charl_graph *g, charl_var *x, int axis, charl_var **index);
 /** Complete a reduction. `part` holds e->slices->count consecutive partial results of n elements; the slices of every lane are folded in
- *  the fixed tree into output k, rounded if e->rounds[k]. With a single slice in all an operator writes its output directly
+ *  the fixed tree into output k, rounded if e->rounds[k]. If there is only one slice in all, the operator writes its output directly
  *  (charl__fold_is_direct), and the reader of the lane rounds it. */
 charl_status charl__fold(const charl__enqueue *e, charl_tensor *part, int64_t n, int k);
 /** Lane j of output k, without checks. */
@@ -364,13 +364,13 @@ typedef struct charl__fold_input {
     int k;
     const charl__fold_move *move; /* NULL: ordered as the output */
 } charl__fold_input;
-/** charl__fold of one output or two, in one launch per lane if both are rounded or neither. Not if charl__fold_is_direct, except for an
+/** charl__fold of one or two outputs, with one launch per lane if both are rounded or neither. Not if charl__fold_is_direct, except for an
  *  input that moves. */
 charl_status charl__fold_inputs(const charl__enqueue *e, const charl__fold_input *in, int n_in) CHARL_MUST_CHECK;
 bool charl__fold_is_direct(const charl__enqueue *e); /* one slice, one lane */
-/** Set the parameters of kernels/shared/tree.clh that fold so many leaves into a lane of output k. */
+/** Set the parameters of kernels/shared/tree.clh to fold this number of leaves into a lane of output k. */
 void charl__fold_params(const charl__enqueue *e, int k, int leaves, charl__launch *l);
-/** Where results of slices are written: output k if direct, else the workspace (at least slices->count * n floats). */
+/** Destination of the results of slices: output k if direct, else the workspace (at least slices->count * n floats). */
 charl_tensor *charl__fold_target(const charl__enqueue *e, int k);
 
 /** Run an operator on tensors without a graph, for tests and tools.  Outputs are new and owned by the caller. */

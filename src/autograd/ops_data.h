@@ -1,13 +1,13 @@
 #ifndef CHARL_AUTOGRAD_OPS_DATA_H
 #define CHARL_AUTOGRAD_OPS_DATA_H
-/** Operators that prepare samples and put sequences together. */
+/** Operators that prepare samples and assemble sequences. */
 #include "charl/ops.h"
 
 /** Position of each token in its document: out[r, t] = max(0, t - start[r, t]), i32 [B, T]. Not differentiable. */
 charl_var *charl__document_positions(charl_graph *g, charl_var *start);
 
-/** Where the document of each token begins, in windows of a sequence: out[r, t] = max(0, d - row[r]), d being the last
- *  document that begins at or before token row[r] + t, or the first one. As `start` of charl_attention_args. Not
+/** Start of the document of each token, in windows of a sequence: out[r, t] = max(0, d - row[r]), where d is the last
+ *  document that begins at or before token row[r] + t, or the first one. For `start` of charl_attention_args. Not
  *  differentiable.
  *
  *    document  [D] i32, ascending, at least one; REPLICATED
@@ -46,28 +46,28 @@ charl_var *charl__gather_windows(charl_graph *g, charl_var *tokens, charl_var *s
 
 typedef struct charl__mask_tokens_args {
     int64_t count; /* positions of each row that are masked: at least 1, at most T */
-    int64_t vocab; /* tokens that may replace one: those below */
-    int64_t mask;  /* the token that stands for a masked one */
+    int64_t vocab; /* a random replacement is below this */
+    int64_t mask;  /* the token that replaces a masked one */
 } charl__mask_tokens_args;
 
-/** What a masked language model sees, and which of it is to be predicted: `count` random positions of each row become
- *  the mask (80 % of them), a random token (10 %) or stay what they are. Not differentiable.
+/** The input of a masked language model, and which of it to predict: `count` random positions of each row become
+ *  the mask (80 %), a random token (10 %) or stay unchanged. Not differentiable.
  *
  *    x        [B, T] i32
  *    out      [B, T] i32
  *    *masked  [B, T] f32: 1 at those positions, else 0
  *
- *  In a training graph a function of seed, step and the tokens of the row, else of these tokens alone.
+ *  In a training graph the draws depend on seed, step and the tokens of the row, otherwise on the tokens only.
  *  Errors: ERR_INVALID. Cost: T * T comparisons for each row. */
 charl_var *charl__mask_tokens(charl_graph *g, charl_var *x, const charl__mask_tokens_args *args, charl_var **masked);
 
-/** Sequences of tokens that are padded to one length: tokens = max(x, 0), which an embedding can look up, and where
- *  each sequence ends. Not differentiable.
+/** Sequences of tokens that are padded to one length: tokens = max(x, 0), which an embedding can look up, and the end
+ *  of each sequence. Not differentiable.
  *
- *    x        [B, T] i32; -1 behind the end of a sequence
+ *    x        [B, T] i32; -1 after the end of a sequence
  *    tokens   [B, T] i32
- *    *length  [B] i32: `before` + the numbers of the row before its first negative one, which are taken for at least
- *             one
+ *    *length  [B] i32: `before` + the numbers of the row before its first negative one, of which at least one is
+ *             assumed
  *
  *  Errors: ERR_INVALID  before is negative. Cost: one read, one write. */
 charl_var *charl__padded_sequences(charl_graph *g, charl_var *x, int before, charl_var **length);
@@ -76,6 +76,6 @@ charl_var *charl__padded_sequences(charl_graph *g, charl_var *x, int before, cha
  *  Errors: ERR_INVALID  positions below 1 */
 charl_var *charl__sequence_mask(charl_graph *g, charl_var *length, int64_t positions, bool last);
 
-/** x [B, C, H, W], in the boxes patch of the same type, or 0 where patch is NULL. Height 0: no box. */
+/** x [B, C, H, W], with patch of the same type in the boxes, or 0 if patch is NULL. Height 0: no box. */
 charl_var *charl__paste2d(charl_graph *g, charl_var *x, charl_var *patch, charl_var *box);
 #endif

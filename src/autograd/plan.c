@@ -11,7 +11,7 @@
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
 
-enum { ALIGN = 256 }; /* bytes: the widest vector access and a comfortable burst */
+enum { ALIGN = 256 }; /* bytes: the widest vector access and a convenient burst */
 
 static void touch(charl_var *v, int position)
 {
@@ -31,7 +31,7 @@ static bool is_taken(const charl__node *n, int k, const charl_var *root)
     return false;
 }
 
-/* Memory of an input that dies at n and has the shape of n's output k and elements of the same size: another one, such as an operand
+/* Memory of an input that dies at n and has the shape of n's output k and elements of the same size. Others, such as an operand
  * that broadcasts or the boxes of paste2d, may still be read after an element of the output has been written. */
 static charl_var *reusable(const charl__node *n, int k)
 {
@@ -121,7 +121,7 @@ static int by_offset(const void *a, const void *b)
     return x->offset != y->offset ? (x->offset < y->offset ? -1 : 1) : x->id - y->id;
 }
 
-/* Lowest free offset for v in `segment`; near[] is scratch for the values in its way. */
+/* Lowest free offset for v in `segment`; near[] is scratch for the overlapping values. */
 static int64_t lowest_offset(charl_var *const *placed, int n_placed, const charl_var *v, int segment, charl_var **near)
 {
     int64_t offset = 0;
@@ -172,7 +172,7 @@ static charl_status place(charl_graph *g, charl_var *const *placed, int n_placed
     return CHARL_OK;
 }
 
-/* Lifetimes and offsets; nothing is allocated. */
+/* Assign lifetimes and offsets; allocates nothing. */
 static charl_status place_all(charl_graph *g)
 {
     CHARL_SCOPED_FREE charl_var **todo = NULL, **near = NULL;

@@ -1,7 +1,7 @@
 /* First part of compile: placement of gradients, dead nodes, layout of parameters, fusion.
  *
- * Parameters are laid out in the order in which the backward pass finishes their gradients, so that ranges of the arena become final in
- * turn while the rest is being computed.
+ * Parameters are laid out in the order in which the backward pass finishes their gradients, so that ranges of the arena become final one
+ * after another while the backward pass continues.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static charl_status enqueue_lane_copy(const charl__enqueue *e)
     return charl_tensor_copy(e->in[0], e->out[0]);
 }
 
-/* A gradient that cannot be computed in place, such as one that two parameters share. */
+/* Whether a gradient cannot be computed in place, for example because two parameters share it. */
 static const charl__op op_lane_copy = {
     .name = "lane_copy",
     .formula = "out = x",
@@ -58,14 +58,14 @@ static void link_views(charl_graph *g)
     }
 }
 
-/* The memory of a gradient already belongs to another value. */
+/* Whether the memory of a gradient already belongs to another value. */
 static bool is_taken(const charl_var *root)
 {
     return root->leaf != CHARL_LEAF_NONE || root->grad_of || root->keep;
 }
 
-/* The collective that completes a sum over ranks takes its lanes one after another; in the gradient
- * arena they are apart. */
+/* The collective that completes a sum over ranks needs contiguous lanes; in the gradient
+ * arena they are not contiguous. */
 static bool feeds_collective(charl_graph *g, const charl_var *root)
 {
     for (int i = 0; i < g->nodes.count; i++) {
@@ -83,14 +83,14 @@ static bool rounds(const charl_graph *g)
     return g->params && g->params->reduce_dtype == CHARL_BF16;
 }
 
-/* Whether gradients are complete as they are computed. Those that are rounded go the same way on
+/* Whether gradients are computed complete. Gradients that are rounded take the same path on
  * any number of ranks. */
 static bool completes(const charl_graph *g)
 {
     return charl__graph_is_whole(g) && !rounds(g);
 }
 
-/* The k-th operand that v has been moved from lane by lane, or NULL. */
+/* The k-th operand from which v was moved lane by lane, or NULL. */
 static charl_var *moved_from(charl_var *v, int k)
 {
     const charl__node *n = charl__var_root(v)->node;
@@ -98,8 +98,8 @@ static charl_var *moved_from(charl_var *v, int k)
     return n && n->op->moves && k < n->n_in && n->in[k]->type.batch == CHARL_PARTIAL ? n->in[k] : NULL;
 }
 
-/* Whether the sum v is completed in the middle of a step too. Where gradients are rounded it must
- * not be one of them, nor what one is moved from: such sums stay f32. */
+/* Whether the sum v is also completed in the middle of a step. If gradients are rounded, such a sum must
+ * not be one, nor be the source of one: it stays f32. */
 static bool is_completed(charl_graph *g, charl_var *v)
 {
     charl_var *from;
@@ -125,8 +125,8 @@ static void round_nodes(charl_var *v)
     }
 }
 
-/* Let gradient k of parameter var p be computed in the arena, where it can be. One that cannot is
- * called late on every number of ranks, and so is every parameter with several, because the order
+/* Compute gradient k of parameter var p in the arena, if possible. Otherwise p counts as
+ * late on every number of ranks, as does every parameter with several gradients, because the order
  * of the arena, and with it the bits of the gradient norm, must not depend on that number. */
 static void claim(charl_graph *g, charl_var *p, int k)
 {
@@ -141,7 +141,7 @@ static void claim(charl_graph *g, charl_var *p, int k)
     }
 }
 
-/* Let v, gradient k of p, end in the arena, appending a node where it is not computed there. */
+/* Make v, gradient k of p, end in the arena, by appending a node if it is not computed there. */
 static charl_status settle(charl_graph *g, charl_var *p, int k, charl_var **v)
 {
     charl_var *root = charl__var_root(*v);
@@ -149,7 +149,7 @@ static charl_status settle(charl_graph *g, charl_var *p, int k, charl_var **v)
 
     if (rounds(g) && (*v)->type.batch == CHARL_PARTIAL) {
         if (is_completed(g, *v)) {
-            *v = charl_batch_sum(g, *v); /* rounded once, in the end */
+            *v = charl_batch_sum(g, *v); /* rounded once, at the end */
         } else {
             round_nodes(*v);
         }
@@ -164,7 +164,7 @@ static charl_status settle(charl_graph *g, charl_var *p, int k, charl_var **v)
     return CHARL_OK;
 }
 
-/* With the whole batch here every gradient of p is complete: one. */
+/* If the whole batch is here, every gradient of p is complete: add them up to one. */
 static void join(charl_graph *g, charl_var *p)
 {
     for (int k = 0; k <= p->more.count; k++) {
@@ -203,7 +203,7 @@ static bool is_trained(const charl_var *v)
 
 static charl_status settle_gradients(charl_graph *g)
 {
-    const int n_vars = g->vars.count; /* appended ones are no parameters */
+    const int n_vars = g->vars.count; /* appended nodes are no parameters */
 
     for (int i = 0; i < n_vars; i++) {
         charl_var *v = charl__var(g, i);
@@ -227,7 +227,7 @@ static charl_status settle_gradients(charl_graph *g)
             CHARL_TRY(settle_param(g, charl__var(g, i)));
         }
     }
-    link_views(g); /* the sums that joining completed */
+    link_views(g); /* the sums that joining the gradients has completed */
     return CHARL_OK;
 }
 
@@ -259,7 +259,7 @@ static int by_position(const void *a, const void *b)
     return x->position != y->position ? (x->position < y->position ? -1 : 1) : x->index - y->index;
 }
 
-/* Node that finishes the gradient of parameter v; late ones come after all others, none last. */
+/* Node that finishes the gradient of parameter v; late ones come after all others, parameters without one last. */
 static int finish_of(const charl_var *v)
 {
     if (!v->grad) {
@@ -354,7 +354,7 @@ static charl_status prepare(charl_graph *g)
     CHARL_TRY_CLEANUP(allocate_sets(g));
 cleanup:
     if (st != CHARL_OK) {
-        charl__graph_keep_error(g, st); /* a graph half prepared stays unusable */
+        charl__graph_keep_error(g, st); /* a partly prepared graph stays unusable */
     }
     return st;
 }

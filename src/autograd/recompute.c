@@ -1,9 +1,9 @@
-/* Activation recomputation, or checkpointing (Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost), of whole parts of a model,
- * or of what is cheap. The bits are the same, because operators, attributes (with the keys of random numbers) and operands are.
+/* Activation recomputation, or checkpointing (Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost), of whole segments of a model
+ * or of cheap values. The bits are the same, because operators, attributes (with the keys of random numbers) and operands are.
  *
- * Parts. When the backward pass reaches a part, its forward nodes are appended a second time, and the gradient rules use the new values. So
- * the original values die during the forward pass, and only the inputs of a part are kept. Not recomputed: sums over the batch and what
- * follows from them, which are small and would have to be completed over ranks twice; operators with an effect; the last part, whose
+ * Segments. When the backward pass reaches a segment, its forward nodes are appended a second time, and the gradient rules use the new values. So
+ * the original values die during the forward pass, and only the inputs of a segment are kept. Not recomputed: sums over the batch and values
+ * computed from them, which are small and would have to be completed over ranks twice; operators with an effect; the last segment, whose
  * backward pass follows immediately.
  *
  * Cheap values. The complete graph shows which values the backward pass reads. Results of elementwise operators and norms are recomputed
@@ -12,7 +12,7 @@
  *      forward     fc = linear(x)    h = gelu(fc)     y = linear(h)
  *      backward    h' = gelu(fc)     dw = wgrad(dy, h')      dfc = gelu_grad(fc, dh)
  *
- * What is computed again may go through values that are not kept, but not through others that are computed again for a later product: in
+ * A recomputed value may be computed from values that are not kept, but not from values that are recomputed for a later product: in
  * a chain of residual blocks every second sum is kept, or all would be alive at the first use of the last.
  */
 #include <limits.h>
@@ -58,7 +58,7 @@ static bool is_repeatable(const charl__node *n)
     return !n->op->effect;
 }
 
-/* op on what `in` are the second time. */
+/* op on the recomputed values of `in`. */
 static void apply_again(charl_graph *g, const charl__node *n, const charl__op *op, charl_var *const *in, int n_in,
                         charl_var **out)
 {
@@ -96,16 +96,16 @@ void charl__graph_recompute_part(charl_graph *g, const charl__node *n)
     }
 }
 
-enum { SMALL = 16 }; /* a value so many times smaller than one that is formed of it may be kept for that */
+enum { SMALL = 16 }; /* a value this much smaller than a value computed from it may be kept for that purpose */
 enum { KEPT = -1 };
 
 typedef struct cheap {
     charl_graph *g;
     charl__uses uses;
-    int *products; /* of a node: products before it */
-    /* of a root, by id */
-    int *until; /* KEPT; or may be computed again, when so many products are done; INT_MAX: neither */
-    int *at;    /* node before which it is computed again; INT_MAX: it is not */
+    int *products; /* by node: products before it */
+    /* by root id */
+    int *until; /* KEPT; or can be recomputed once so many products are done; INT_MAX: neither */
+    int *at;    /* node before which it is recomputed; INT_MAX: none */
 } cheap;
 
 void charl__graph_set_recompute_cheap(charl_graph *g, bool recompute)
@@ -113,7 +113,7 @@ void charl__graph_set_recompute_cheap(charl_graph *g, bool recompute)
     g->recompute_cheap = recompute;
 }
 
-/* Last node of the forward pass that reads or computes the root v; *read: first of the backward pass. */
+/* Last node of the forward pass that reads or computes the root v; *read: first node of the backward pass that does. */
 static int last_forward_use(const cheap *c, const charl_var *v, int *read)
 {
     int last = v->node->position;
@@ -138,7 +138,7 @@ static bool is_cheap(const charl__node *n, int k)
     return is_repeatable(n) && (again || (n->n_out == 1 && (n->op->cheap || charl__is_fusible(n, &x))));
 }
 
-/* What output k of n is computed from the second time; returns the number of operands. */
+/* The operands from which output k of n is recomputed; returns their number. */
 static int sources(const charl__node *n, charl_var **in)
 {
     if (!n->op->again) {
@@ -150,7 +150,7 @@ static int sources(const charl__node *n, charl_var **in)
     return n->n_in - 1;
 }
 
-/* The latest `until` of the operands of n, beside parameters and small ones. */
+/* The latest `until` of the operands of n, except parameters and small ones. */
 static int operands_until(const cheap *c, const charl__node *n, int64_t bytes)
 {
     charl_var *in[CHARL_OP_MAX_IN];
@@ -172,7 +172,7 @@ static int operands_until(const cheap *c, const charl__node *n, int64_t bytes)
     return until;
 }
 
-/* Decide about the root v, output k of n, whose operands have been decided about. */
+/* Decide about the root v, output k of n; its operands have been decided. */
 static void decide(cheap *c, const charl__node *n, int k, charl_var *v)
 {
     const int until = is_cheap(n, k) ? operands_until(c, n, charl__var_bytes(v)) : INT_MAX;
@@ -186,7 +186,7 @@ static void decide(cheap *c, const charl__node *n, int k, charl_var *v)
         c->until[v->id] = c->products[read];
         c->at[v->id] = read;
     } else {
-        c->until[v->id] = until > 0 ? until : 0; /* only on the way to others */
+        c->until[v->id] = until > 0 ? until : 0; /* only intermediate values */
     }
 }
 
@@ -208,7 +208,7 @@ static void choose(cheap *c)
             decide(c, n, k, n->out[k]);
         }
     }
-    for (int i = g->first_backward - 1; i >= 0; i--) { /* what they go through is computed no later than they are */
+    for (int i = g->first_backward - 1; i >= 0; i--) { /* intermediate values are computed no later than their users */
         const charl__node *n = charl__graph_node(g, i);
         const int at = n->live && !charl__is_alias(n) ? c->at[n->out[n->n_out - 1]->id] : INT_MAX;
         const int n_in = at < INT_MAX ? sources(n, in) : 0;
@@ -224,7 +224,7 @@ static void choose(cheap *c)
     }
 }
 
-/* Append what n computes, or the view that it is, a second time, to be moved before node `at`. */
+/* Append a copy of n, which may be a view, to be moved before node `at`. */
 static charl_status append_again(charl_graph *g, const charl__node *n, int at)
 {
     const charl__op *op = n->op->again ? n->op->again : n->op;
@@ -240,7 +240,7 @@ static charl_status append_again(charl_graph *g, const charl__node *n, int at)
     return CHARL_OK;
 }
 
-/* Put nodes from number `first` on before the ones that their positions name. */
+/* Move nodes from number `first` on before the nodes that their positions name. */
 static charl_status move_new(charl_graph *g, int first)
 {
     void **order = NULL;

@@ -15,7 +15,7 @@ static charl_status bind_param(const charl_graph *g, charl_var *v)
     if (v->packed) {
         t = v->packed == 1 ? p->codes : p->scales;
     } else if (charl__param_is_packed(p, g->precision)) {
-        return CHARL_OK; /* no operator takes it as it is */
+        return CHARL_OK; /* operators take it converted */
     }
     CHARL_REQUIRE(t, CHARL_ERR_INVALID,
                   "parameter %s has a working copy of another precision; HINT all graphs of a set need one precision",
@@ -126,7 +126,7 @@ static void release_all(charl_tensor **t, int n)
     }
 }
 
-/* Whether output k of n has no reader: the plan keeps it for its own node only. */
+/* Whether output k of n has no reader: then it lives only during its own node. */
 static bool is_unread(const charl__node *n, int k)
 {
     const charl_var *root = charl__var_root(n->out[k]);
@@ -134,7 +134,7 @@ static bool is_unread(const charl__node *n, int k)
     return !root->grad_of && root->last == n->position;
 }
 
-/* Which outputs are rounded. A launch that forms several sums rounds all or none, so one without reader follows the others. */
+/* Which outputs are rounded. A launch that computes several sums rounds all or none, so one without reader follows the others. */
 static void set_rounds(const charl__node *n, charl__enqueue *e)
 {
     bool any = false;
@@ -197,7 +197,7 @@ static charl_status enqueue_node(charl_graph *g, charl__node *n)
         CHARL_TRY_CLEANUP(enqueue_lane(g, n, j));
     }
     n->launch_last = charl__recording_count(g->recording);
-    if (n->launch_last > 0) { /* its last launch may be one with that of another node */
+    if (n->launch_last > 0) { /* its last launch may be combined with one of another node */
         charl__recording_add_flop(g->recording, n->launch_last - 1, charl__node_flop(g, n));
     }
 cleanup:
@@ -214,7 +214,7 @@ static charl_status add_action(charl_graph *g, charl__action a)
     return CHARL_OK;
 }
 
-/* Launches recorded since the last action become one stretch. */
+/* Turn the launches recorded since the last action into one range. */
 static charl_status close_stretch(charl_graph *g, int *from)
 {
     const int to = charl__recording_count(g->recording);
@@ -229,10 +229,10 @@ static charl_status close_stretch(charl_graph *g, int *from)
 
 typedef struct bucket {
     int64_t begin, end;
-    int closing; /* node that finishes what is in it */
+    int closing; /* node that finishes the bucket */
 } bucket;
 
-/* Node that finishes what lies in [begin, end) of a lane; -1 when nothing does: reported last. */
+/* Node that finishes the range [begin, end) of a lane; -1: none, it is reported last. */
 static int finish_of(const charl_graph *g, int64_t begin, int64_t end)
 {
     int last = -1;
@@ -267,8 +267,8 @@ static charl_status find_buckets(const charl_graph *g, bucket **out, int *n)
     return CHARL_OK;
 }
 
-/* Report what node number `position` finishes. The first gradients of a backward pass may lie last:
- * a share of a table that the output layer uses, too. */
+/* Report what node number `position` finishes. The first gradients of a backward pass may come last:
+ * for example a share of a table that the output layer uses too. */
 static charl_status close_buckets(charl_graph *g, const bucket *b, int n, int position, int *from)
 {
     for (int i = 0; i < n; i++) {
@@ -281,7 +281,7 @@ static charl_status close_buckets(charl_graph *g, const bucket *b, int n, int po
     return CHARL_OK;
 }
 
-/* After each report, of the launches from number `backward` on. */
+/* Set the fraction that follows each report, of the launches from number `backward` on. */
 static void tell_what_is_left(charl_graph *g, int backward)
 {
     const int all = charl__recording_count(g->recording);
@@ -307,7 +307,7 @@ static charl_status record_nodes(charl_graph *g)
         charl__node *n = charl__graph_node(g, i);
 
         if (g->has_gradients && i == g->first_backward) {
-            charl__recording_mark(g->recording); /* the halves can be replayed one by one */
+            charl__recording_mark(g->recording); /* the halves can be replayed separately */
             backward = charl__recording_count(g->recording);
         }
         if (g->checkable) {
@@ -370,7 +370,7 @@ int charl__graph_bucket_count(const charl_graph *g)
     return n;
 }
 
-/* NULL where there are fewer. */
+/* NULL if there are fewer. */
 static const charl__action *bucket_of(const charl_graph *g, int i)
 {
     for (int a = 0; a < g->n_actions; a++) {

@@ -31,7 +31,7 @@ static charl_status compile(charl_graph *g)
     }
 cleanup:
     if (st != CHARL_OK) {
-        charl__graph_keep_error(g, st); /* a graph half compiled stays unusable */
+        charl__graph_keep_error(g, st); /* a partly compiled graph stays unusable */
     }
     return st;
 }

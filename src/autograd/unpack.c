@@ -1,7 +1,7 @@
 /* Packed parameters in a graph (charl_params_pack).
  *
- * A node that unpacks the parameter is inserted before every operator that takes it. The memory plan then lets unpacked matrices follow one
- * another in the same place: in the backward pass they are unpacked again instead of being kept since the forward pass.
+ * A node that unpacks the parameter is inserted before every operator that takes it. So the memory plan can reuse the same memory for one
+ * unpacked matrix after another: the backward pass unpacks them again instead of keeping them since the forward pass.
  */
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Counted, fault-injectable acquisition. Two atomics are all the state, beside a count per
+/* Counted, fault-injectable acquisition. The state is two atomics and a count per
  * thread.
  *
  * The caller's pointer may be of any type, so it is copied: storing through a void ** would alias

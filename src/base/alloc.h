@@ -1,10 +1,10 @@
 #ifndef CHARL_BASE_ALLOC_H
 #define CHARL_BASE_ALLOC_H
-/** The one choke point for acquiring anything that must be given back.
+/** The single entry point for acquiring anything that must be released.
  *
  *  Host memory comes from charl__alloc; everything else (cl_mem, hid_t, MPI_Comm, descriptors,
  *  threads) is counted with charl__acquire and charl__drop. So a test can fail the 1st, 2nd, ...
- *  acquisition and then check that nothing is left alive. Thread-safe.
+ *  acquisition and then check for leaks. Thread-safe.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -35,24 +35,24 @@ charl_status charl__alloc_array(int64_t count, size_t size, void *out) CHARL_MUS
  *  charl_free. */
 charl_status charl__alloc_aligned(size_t alignment, size_t bytes, void *out) CHARL_MUST_CHECK;
 
-/** charl__alloc of much memory that is soon written: in pages of 2 MiB where the system has them, as mapping
+/** charl__alloc of a large block that is written soon: in pages of 2 MiB if the system has them, because mapping
  *  small pages costs more than copying to them. Free with charl_free. */
 charl_status charl__alloc_large(size_t bytes, void *out) CHARL_MUST_CHECK;
 
 /** Resize *(void **)inout, keeping its contents; new bytes are not zeroed. Unchanged on failure. */
 charl_status charl__realloc(size_t bytes, void *inout) CHARL_MUST_CHECK;
 
-/** Room for one more item of `size` bytes behind the `count` of the array *(void **)items, NULL where count is 0. The array has 16, 32,
+/** Room for one more item of `size` bytes after the `count` items of the array *(void **)items, NULL if count is 0. The array has 16, 32,
  *  64, ... places, so that callers need not store its capacity. New places are not zeroed. Errors: ERR_NOMEM, the array unchanged. */
 charl_status charl__grow(int64_t count, size_t size, void *items) CHARL_MUST_CHECK;
 
 /** Copy of `text`, owned by the caller. */
 charl_status charl__strdup(const char *text, char **out) CHARL_MUST_CHECK;
 
-/** Bytes of memory that the system could hand out now, or INT64_MAX where it does not tell. */
+/** Bytes of memory that the system could provide now, or INT64_MAX if it does not say. */
 int64_t charl__host_available(void);
 
-/** Count an acquisition that is not host memory. Pair with charl__drop. `what` names it in the
+/** Count an acquisition other than host memory. Pair with charl__drop. `what` names it in the
  *  message. */
 charl_status charl__acquire(const char *what) CHARL_MUST_CHECK;
 void charl__drop(void);
@@ -62,7 +62,7 @@ void charl__drop(void);
 void charl__fault_after(long nth);
 long charl__live(void);
 
-/** How many pieces of host memory this thread has asked for so far: what runs steadily asks for
+/** Number of allocations of host memory by this thread so far: a steady state makes
  *  none. */
 long charl__allocated(void);
 

@@ -1,6 +1,6 @@
 /* The table of environment variables. Values are read once under pthread_once; afterwards each is
- * one atomic pointer, so tests may replace it. They point into the environment, which charl changes
- * only for variables of PoCL. */
+ * one atomic pointer, so tests may replace it. They point into the environment, in which charl changes
+ * only PoCL's variables. */
 #include "base/env.h"
 
 #include <errno.h>
@@ -96,7 +96,7 @@ const char *charl__env_shared(charl__env_id id)
         return NULL;
     }
     if (!value || (variables[id].kind == KIND_FLAG && !is_true(value))) {
-        return "(not set)"; /* a flag that is off does what one does that is not there */
+        return "(not set)"; /* a flag that is off is equivalent to one that is not set */
     }
     return variables[id].ranks == RANKS_SET ? "(set)" : variables[id].kind == KIND_FLAG ? "1" : value;
 }
@@ -176,7 +176,7 @@ static void warn_unknown(void)
     }
 }
 
-/* The first of these variables that holds more than nothing, else `fallback`. */
+/* The first of these variables that is a number of at least `least`, else `fallback`. */
 static int number_of(const char *const *names, size_t count, int least, int fallback)
 {
     for (size_t i = 0; i < count; i++) {

@@ -12,7 +12,7 @@
 /* id and name, kind of value, whether ranks of a run may differ in it, meaning:
  *   OWN   each rank may have its own value
  *   SAME  all ranks must have the same value
- *   SET   all ranks must have one, or none: a path, which may be another on each node */
+ *   SET   all ranks must set it, or none: a path, which may differ between nodes */
 #define CHARL_ENV_LIST(X)                                                                                              \
     X(LOG, LEVEL, OWN, "messages of the library: error, warn, info or debug (default: warn)")                          \
     X(KERNEL_DIR, TEXT, SET, "read kernel sources from this directory instead of the built-in ones")                   \
@@ -56,8 +56,8 @@ typedef enum charl__env_id {
 /** "CHARL_LOG" ... Static storage. */
 const char *charl__env_name(charl__env_id id);
 
-/** What ranks of a run compare of the variable: its value, "(set)" where only that counts, "(not
- *  set)"; NULL where each rank may have its own. Borrowed from the environment. */
+/** The text by which ranks of a run compare the variable: its value, "(set)" if only that matters, "(not
+ *  set)"; NULL if each rank may have its own. Borrowed from the environment. */
 const char *charl__env_shared(charl__env_id id);
 
 /** Value, or NULL when unset or empty. Borrowed from the environment. */
@@ -69,7 +69,7 @@ bool charl__env_is_on(charl__env_id id);
 /** An integer; `fallback` when unset or malformed. */
 int64_t charl__env_integer(charl__env_id id, int64_t fallback);
 
-/** Replace a value; NULL unsets. `value` is borrowed. For tests and for cli options. */
+/** Replace a value; NULL unsets. `value` is borrowed. For tests and for options of the programs. */
 void charl__env_set(charl__env_id id, const char *value);
 
 #endif

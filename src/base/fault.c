@@ -41,7 +41,7 @@ typedef struct rule_set {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static rule_set current;
-/* How often, by rule and rank: several may be threads of this process. */
+/* Passes by rule and rank, because several ranks may be threads of this process. */
 static int64_t passed[MAX_RULES][CHARL_MAX_SLICES];
 static int own_rank;
 static _Thread_local int thread_rank = ANY_RANK;
@@ -170,7 +170,7 @@ static void load_environment(void)
 void charl__fault_load(void)
 {
     pthread_once(&once, load_environment);
-    /* Outside the once: a sink may allocate, and so come here again. */
+    /* Not inside pthread_once: a sink may allocate and so call this again. */
     if (atomic_load(&malformed) && atomic_exchange(&malformed, false)) {
         charl__log(CHARL_LOG_ERROR, "CHARL_FAULT is malformed and ignored: %s", charl__env(CHARL_ENV_FAULT));
     }
@@ -180,8 +180,8 @@ charl_status charl__fault_set(const char *spec)
 {
     rule_set set = {0};
 
-    pthread_once(&once, load_environment); /* so that the environment cannot undo this later */
-    atomic_store(&malformed, false);       /* the caller hears of what is wrong, or replaces it */
+    pthread_once(&once, load_environment); /* so that the environment does not override this later */
+    atomic_store(&malformed, false);       /* the caller learns what is wrong, or replaces it */
     CHARL_TRY(parse_set(spec ? spec : "", &set));
     install(&set);
     return CHARL_OK;
@@ -245,7 +245,7 @@ bool charl__fault(const char *point)
     return charl__fault_arg(point, &arg);
 }
 
-/* What a fault does to its process; `arg` is the rule's. */
+/* The effects of a fault on its process; `arg` is the rule's argument. */
 static charl_status fault_kill(int64_t arg)
 {
     (void)arg;
@@ -263,7 +263,7 @@ static charl_status fault_stop(int64_t arg)
 static charl_status fault_segv(int64_t arg)
 {
     (void)arg;
-    signal(SIGSEGV, SIG_DFL); /* drivers and sanitizers have handlers that talk a lot */
+    signal(SIGSEGV, SIG_DFL); /* handlers of drivers and sanitizers print a lot */
     raise(SIGSEGV);
     return CHARL_OK;
 }
@@ -334,7 +334,7 @@ enum {
     WEIGHT_FAULTS = sizeof weight_faults / sizeof *weight_faults,
 };
 
-/* The name i = 0, 1, ... of a point of charl; false past the last. Names that cannot fire are "". */
+/* The name i = 0, 1, ... of a fault point; false past the last. Names that cannot fire are "". */
 static bool name_of(int i, char text[POINT_BYTES])
 {
     const int place = (i - POINTS) / (FAULTS + WEIGHT_FAULTS), fault = (i - POINTS) % (FAULTS + WEIGHT_FAULTS);
@@ -349,7 +349,7 @@ static bool name_of(int i, char text[POINT_BYTES])
     return i < POINTS || place < PLACES;
 }
 
-/* The families of points, for who is far from all of them. */
+/* The families of points, for names that are close to none. */
 static void list_points(char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "the points are alloc");
@@ -392,7 +392,7 @@ charl_status charl_fault_check(void)
     return st;
 }
 
-/* Whether this process has passed the point of rule i, which is for one of its ranks or for any. */
+/* Whether any rank of this process has passed the point of rule i. */
 static bool is_passed(int i)
 {
     bool any = false;

@@ -1,6 +1,6 @@
 #ifndef CHARL_BASE_HANDLES_H
 #define CHARL_BASE_HANDLES_H
-/** Files and directories of the system in local variables:
+/** Files and directories in local variables:
  *
  *      CHARL_SCOPED(charl__directory_left) DIR *d = NULL;
  *
@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 
-/** *out is NULL, and errno is set, where there is no such directory, or it cannot be read. Errors: ERR_NOMEM. */
+/** *out is NULL, and errno is set, if there is no such directory or it cannot be read. Errors: ERR_NOMEM. */
 CHARL_MUST_CHECK static inline charl_status charl__directory_open(const char *path, DIR **out)
 {
     *out = NULL;
@@ -33,7 +33,7 @@ static inline void charl__directory_left(DIR *const *d)
     }
 }
 
-/** What was read, so that nothing is lost if closing fails; and a descriptor, -1: none. Neither is counted. */
+/** A file that was read, so that nothing is lost if closing fails; and a descriptor, -1: none. Neither is counted. */
 static inline void charl__file_left(FILE *const *f)
 {
     if (*f) {

@@ -61,9 +61,9 @@ static int level_now(void)
         charl_log_level found = CHARL_LOG_WARN;
 
         if (name) {
-            (void)charl__log_level_find(name, &found); /* charl_environment_check reports a bad one */
+            (void)charl__log_level_find(name, &found); /* charl_environment_check reports an invalid one */
         }
-        /* A level set meanwhile by another thread wins. */
+        /* A level that another thread has set in the meantime wins. */
         if (atomic_compare_exchange_strong(&max_level, &level, (int)found)) {
             level = (int)found;
         }

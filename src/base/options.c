@@ -1,4 +1,4 @@
-/* Options of a program that was compiled with other headers. */
+/* Options of a program that was compiled with headers of another version. */
 #include "base/options.h"
 
 #include <string.h>

@@ -9,7 +9,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void on_fork(void)
 {
-    number = 0; /* a thread of its own, although it has the stack and the variables of another */
+    number = 0; /* another thread, although it has copied the parent thread's stack and variables */
 }
 
 static void watch_forks(void)

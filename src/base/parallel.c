@@ -1,4 +1,4 @@
-/* Threads take the next number from a common counter until there is none. */
+/* Threads take the next number from a common counter until all are taken. */
 #include "base/parallel.h"
 
 #include <pthread.h>
@@ -49,7 +49,7 @@ void charl__parallel_by(int threads, int64_t n, void (*work)(void *ctx, int64_t 
     }
 }
 
-/* Work that can fail, and the failure to report. */
+/* Work that can fail, and the failure to return. */
 typedef struct attempt {
     charl_status (*work)(void *ctx, int64_t i);
     void *ctx;

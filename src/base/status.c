@@ -1,6 +1,6 @@
 /* Statuses and the thread-local record of the last failure.
  *
- * Message and path are kept apart, because users want the first and developers both. Fixed buffers:
+ * Message and call path are kept separately: users want the first, developers both. Fixed buffers:
  * reporting that memory ran out must not need memory.
  */
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* Spans of time. Texts are few and come again and again: each is kept once, found by a hash. */
+/* Spans of time. Few distinct texts recur: each is stored once, found by a hash. */
 #include "base/trace.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ struct charl__trace {
     int64_t count, lost;
     char **text;
     int n_texts;
-    int chain[SLOTS]; /* 1 + number of the text added last with this hash; 0: none */
+    int chain[SLOTS]; /* 1 + number of the last text added with this hash; 0: none */
     int *next;        /* [n_texts] as chain */
 };
 

@@ -1,4 +1,4 @@
-/* Whether f32 arithmetic of a device is that of IEEE 754, and so that of every other such device. */
+/* Whether a device's f32 arithmetic conforms to IEEE 754, and so agrees with every other such device. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static int32_t int_of(float x)
     return bits;
 }
 
-/* Any sign and digits. The first half are of a size whose products and quotients are normal numbers; in the second all that is computed is near
+/* Any sign and digits. The first half have magnitudes whose products and quotients are normal numbers; all results of the second half are near
  * 2^-126, above and below. */
 static void draw(float *in)
 {

@@ -1,4 +1,4 @@
-/* Buffers, counted against a budget of the device: PoCL allocates lazily and never reports a shortage. */
+/* Buffers, counted against a budget of the device, because PoCL allocates lazily and never reports a shortage. */
 #include "device/device_private.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ charl_status charl__budget_check(const charl_device *dev, size_t bytes, const ch
     return CHARL_OK;
 }
 
-/* Where `what` is counted. Names are literals, so they live; the last place takes all that find none. */
+/* The counter of `what`. Names are literals, so they stay valid; the last place takes those for which there is no room. */
 static charl_device_use *use_of(charl_device *dev, const char *what)
 {
     int i = 0;
@@ -126,7 +126,7 @@ charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *w
     if (err != 0 && dev->driver->error(err).fault == CHARL__FAULT) {
         CHARL_TRY(charl__device_check(dev, "zeroing a buffer", err));
     }
-    /* Drivers that allocate lazily find out here. */
+    /* Drivers that allocate lazily allocate here. */
     CHARL_REQUIRE(err == 0, CHARL_ERR_NOMEM, "%s: zeroing a device buffer of %zu bytes: %s", what, rounded,
                   dev->driver->error(err).text);
     dev->commands[CHARL_QUEUE_COMPUTE]++;
@@ -184,7 +184,7 @@ void charl__buffer_release(charl__buffer *b)
 {
     if (b && --b->refs == 0) {
         for (int q = 0; b->wrapped && q < CHARL_QUEUE_COUNT; q++) {
-            /* the caller frees the memory next; other buffers the driver keeps */
+            /* the caller frees the memory next; the driver keeps other buffers alive while they are used */
             b->dev->driver->finish(b->dev, (charl__queue)q);
         }
         b->dev->driver->memory_release(b->dev, b->mem);

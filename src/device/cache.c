@@ -1,19 +1,19 @@
 #define _GNU_SOURCE /* F_OFD_SETLK */
 /* Compiled programs on disk, shared by all processes of a user.
  *
- * They are executed, so nothing is read from where another user could have put it: directory and
+ * They are executed, so nothing is read that another user could have written: directory and
  * file must belong to this user or to root, and only the owner may write to them.
  *
- * An entry is named after the SHA-256 of everything the compiler sees and of the driver, and
- * appears by rename, so ranks may start together; one of them builds a program, the others wait for
- * its entry. It carries its length and checksum; whatever does not fit is ignored and written anew.
+ * An entry is named after the SHA-256 of the compiler's entire input and of the driver, and
+ * is created by rename, so ranks may start together; one of them builds a program, the others wait for
+ * its entry. It has its length and a checksum; an invalid entry is ignored and rewritten.
  *
- * PoCL has a cache of its own, of what it compiles at a kernel's first launch for the size of its
- * work-groups. Asked for a program's binary it compiles every kernel once more, for work-groups of
- * any size, which no launch here uses. So there are no entries of its programs, unless
- * POCL_KERNEL_CACHE=0 has it keep none; one of the ranks that want a kernel compiles it all the same,
- * and the others find it in PoCL's cache. (Without one each process needs a POCL_CACHE_DIR of its own: PoCL 3.1
- * aborts where two load the same binary at once.) */
+ * PoCL has its own cache of kernels, which it compiles at the first launch for each size of
+ * work-groups. If asked for a program's binary, it compiles every kernel once more, for work-groups of
+ * any size, which no launch here uses. So its programs have no entries here, unless
+ * POCL_KERNEL_CACHE=0 disables its cache; one of the ranks that need a kernel compiles it all the same,
+ * and the others find it in PoCL's cache. (Without that cache each process needs its own POCL_CACHE_DIR: PoCL 3.1
+ * aborts if two load the same binary at once.) */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -33,7 +33,7 @@
 #include "device/device_private.h"
 
 typedef struct header {
-    char magic[8]; /* a change of the layout changes it */
+    char magic[8]; /* increment when the layout changes */
     uint64_t bytes;
     uint64_t crc;
 } header;
@@ -48,7 +48,7 @@ static bool make_dir(const char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* Like mkdir -p; whether files can be made in it. */
+/* Like mkdir -p; returns whether files can be created in it. */
 static bool make_dirs(char *path)
 {
     for (char *p = path + 1; *p; p++) {
@@ -66,13 +66,13 @@ static bool make_dirs(char *path)
     return make_dir(path) && access(path, W_OK | X_OK) == 0;
 }
 
-/* Whether only this user, and root, can have made what is there. */
+/* Whether only this user and root can have written it. */
 static bool is_private(const struct stat *s)
 {
     return (s->st_uid == geteuid() || s->st_uid == 0) && (s->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Whether a directory may be used; it says once why not. */
+/* Whether a directory may be used; warns once if not. */
 static bool is_trusted(const char *dir)
 {
     static atomic_bool is_said;
@@ -116,7 +116,7 @@ FILE *charl__cache_file_create(const char *path)
     FILE *f;
     int fd;
 
-    (void)unlink(path); /* of a dead process that had this number */
+    (void)unlink(path); /* left by a dead process that had this ID */
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     f = fd < 0 ? NULL : fdopen(fd, "wb");
     if (fd >= 0 && !f) {
@@ -155,7 +155,7 @@ void charl__cache_know_pocl(charl_device *dev)
     dev->pocl_keeps = dev->pocl && (!keeps || keeps[0] == '1');
 }
 
-/* Whether files can be made in `path`, or in its nearest directory that exists. */
+/* Whether files can be created in `path`, or in its nearest existing parent directory. */
 static bool can_be_made(const char *path)
 {
     char dir[4096];
@@ -168,7 +168,7 @@ static bool can_be_made(const char *path)
     return access(dir, W_OK | X_OK) == 0;
 }
 
-/* PoCL's own choice: pocl/kcache in $XDG_CACHE_HOME or ~/.cache, where charl has a cache too. */
+/* PoCL's default: pocl/kcache in $XDG_CACHE_HOME or ~/.cache, where charl has its cache too. */
 static bool can_use_default(void)
 {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -203,7 +203,7 @@ void charl__cache_place_pocl(void)
     if (can_use_default()) {
         return;
     }
-    /* PoCL has no devices where it cannot write, and without HOME takes /tmp/pocl of any user. */
+    /* PoCL has no devices if it cannot write there, and without HOME uses /tmp/pocl of any user. */
     if (snprintf(path, sizeof path, "%s/charl-%ld", temporary && temporary[0] ? temporary : "/tmp", (long)geteuid()) <
             (int)sizeof path &&
         make_dirs(path) && lstat(path, &s) == 0 && S_ISDIR(s.st_mode) && is_trusted(path)) {
@@ -290,8 +290,8 @@ charl_status charl__cache_load(charl_device *dev, const char *key, const char *o
     return CHARL_OK;
 }
 
-/* One file for all programs: a program is the byte at the offset that its key names. Locks of open files, as ranks may be threads of
- * one process. The kernel releases them when their holder dies. */
+/* One file for all programs: a program's lock is the byte at the offset that its key determines. The locks belong to open files, as ranks may be
+ * threads of one process. The kernel releases them when their holder dies. */
 int charl__cache_lock(const charl_device *dev, const char *key, bool waits)
 {
     static const struct timespec pause = {.tv_nsec = 5000000};
@@ -323,7 +323,7 @@ void charl__cache_unlock(int lock)
     }
 }
 
-/* The file under a name of our own, then renamed. */
+/* Write the file with a unique name, then rename it. */
 static bool write_entry(const char *path, const char *temporary, const unsigned char *data, size_t bytes)
 {
     header h = {.bytes = bytes, .crc = charl__crc32c(0, data, bytes)};

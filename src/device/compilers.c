@@ -1,15 +1,15 @@
 #define _GNU_SOURCE /* dladdr, memfd_create, sched_getaffinity */
-/* Compiling ahead, by other processes.
+/* Compiling ahead, in other processes.
  *
- * NVIDIA's OpenCL compiles one program at a time in a process, whatever its threads. So programs that will be needed are handed to helpers,
- * processes of the program charl-compile beside the library, which put them into the cache on disk:
+ * NVIDIA's OpenCL compiles one program at a time per process, whatever its threads. So programs that will be needed are sent to helpers,
+ * processes of the program charl-compile installed beside the library, which put them into the cache on disk:
  *
  *      parent                                          helpers
- *      charl__compilers_want  -- job, by a socket -->  charl__compiler_main: whoever is free takes the next
+ *      charl__compilers_want  -- job, by a socket -->  charl__compiler_main: a free helper takes the next one
  *      charl__compilers_wait  <--- begun, over ------  compiles it (charl__program_compile)
  *
- * A job is a descriptor of memory that has all that the compiler gets. The parent then loads the program from the cache. What is not there, since
- * a helper could not start, failed or was killed, the parent compiles itself, and so its errors are the same as without helpers. Helpers
+ * A job is a descriptor of memory with the compiler's entire input. The parent then loads the program from the cache. If it is missing, because
+ * a helper could not start, failed or was killed, the parent compiles it itself, so errors are the same as without helpers. Helpers
  * end when the first recording is replayed, and when their parent dies. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,18 +36,18 @@
 
 enum {
     MOST = 32,              /* helpers */
-    LEAST_JOBS = 2,         /* for one program no helper is started */
-    JOBS_OF_HELPER = 8,     /* a third helper is worth its start from so many programs on, and so on */
-    SOCKET = 3,             /* of a helper */
-    LOOK_EVERY_MS = 50,     /* whether helpers live */
-    PATIENCE_S = 300,       /* with helpers that live and do not answer, as of the cache's lock */
-    MOST_CLOSED = 65536,    /* descriptors, where they are closed one by one */
-    BYTES_OF_HELPER = 1024, /* MiB of a GPU that its context may take */
-    SHARE_OF_HELPERS = 8,   /* of a GPU's memory, all of them: one part in so many */
+    LEAST_JOBS = 2,         /* a single program starts no helper */
+    JOBS_OF_HELPER = 8,     /* a third helper pays off from so many programs on, and so on */
+    SOCKET = 3,             /* descriptor in a helper */
+    LOOK_EVERY_MS = 50,     /* checks whether helpers are alive */
+    PATIENCE_S = 300,       /* for helpers that are alive but do not answer; as for the cache's lock */
+    MOST_CLOSED = 65536,    /* descriptors, if they are closed one by one */
+    BYTES_OF_HELPER = 1024, /* MiB of a GPU that its context may use */
+    SHARE_OF_HELPERS = 8,   /* all helpers together use at most 1 / this of a GPU's memory */
     TEXTS = 5
 };
 
-/* What the helper must know of the device and of the program, before the texts. */
+/* What the helper must know about the device and the program, before the texts. */
 typedef struct job {
     int32_t device, is_nvidia, has_ptx, ticket;
     charl__sm90a sm90a;
@@ -60,7 +60,7 @@ typedef struct reply {
     bool is_over;
 } reply;
 
-typedef enum state { WAITS, OVER } state; /* for a helper or in one; no helper has it */
+typedef enum state { WAITS, OVER } state; /* by or inside a helper; no helper has it */
 
 struct charl__compilers {
     int ours, theirs; /* the ends of the socket */
@@ -74,7 +74,7 @@ struct charl__compilers {
 
 static const int64_t mib = 1 << 20;
 
-/* Helpers of this process, at most: a core for each, as far as ranks leave it, and of a GPU an eighth of the memory. */
+/* Maximum number of helpers of this process: one per core that other ranks leave, using an eighth of a GPU's memory. */
 int charl__compilers_most(const charl_device *dev)
 {
     cpu_set_t set;
@@ -94,7 +94,7 @@ int charl__compilers_most(const charl_device *dev)
     return most < MOST ? (int)most : MOST;
 }
 
-/* In the folder of the library, or of the program that has it inside. */
+/* In the directory of the library, or of the program if it is linked statically. */
 static charl_status helper_path(charl__text *out)
 {
     static const char *const folders[] = {"", "../lib/"};
@@ -120,7 +120,7 @@ static charl_status helper_path(charl__text *out)
     return CHARL_OK;
 }
 
-/* A process with nothing of this one but the environment and an end of the socket. */
+/* Start a process that inherits only the environment and one end of the socket. */
 static charl_status start(charl__compilers *c)
 {
     extern char **environ;
@@ -178,7 +178,7 @@ static bool write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
-/* A descriptor of the job; -1: none. */
+/* A descriptor of the job; -1: failed. */
 static int pack(const charl_device *dev, const charl__program *p, int ticket)
 {
     const char *const text[] = {p->file, p->options, p->defines, p->common, p->text};
@@ -254,8 +254,8 @@ static bool post(charl_device *dev, charl__compilers *c, int ticket)
     return true;
 }
 
-/* A helper that dies may have taken a job and not said so. What no other helper has begun is over: the parent compiles it, or waits for the lock
- * of a helper that does. */
+/* A helper that dies may have taken a job without reporting it. A job that no other helper has begun is over: the parent compiles it, or waits
+ * for the lock of a helper that does. */
 static void settle_lost(charl__compilers *c)
 {
     for (int ticket = 0; ticket < c->n_sent; ticket++) {
@@ -270,7 +270,7 @@ static void settle_lost(charl__compilers *c)
     }
 }
 
-/* What helpers have said, and those that have died. */
+/* Process the reports of helpers, and detect those that have died. */
 static void hear(charl__compilers *c)
 {
     const int n = c->n;
@@ -291,7 +291,7 @@ static void hear(charl__compilers *c)
 
         if (waitpid(c->helper[i], &how, WNOHANG) != 0) {
             charl__log(CHARL_LOG_INFO, "process %ld, which compiled kernels, has ended", (long)c->helper[i]);
-            c->most = WIFEXITED(how) ? 0 : c->most; /* it cannot open the device: so would others */
+            c->most = WIFEXITED(how) ? 0 : c->most; /* it cannot open the device, so others could not either */
             c->n--;
             c->helper[i] = c->helper[c->n];
             c->works_on[i--] = c->works_on[c->n];
@@ -302,7 +302,7 @@ static void hear(charl__compilers *c)
     }
 }
 
-/* Start helpers where there is enough to do for them, and send them all that the socket takes. */
+/* Start helpers if there is enough to do for them, and send them as many jobs as the socket takes. */
 static charl_status drive(charl_device *dev, charl__compilers *c)
 {
     int jobs, useful;
@@ -396,7 +396,7 @@ bool charl__compilers_end(charl_device *dev)
         return false;
     }
     had_any = c->started > 0;
-    for (int i = 0; i < c->n; i++) { /* files of the cache appear by rename, so it can be at any time */
+    for (int i = 0; i < c->n; i++) { /* files of the cache are created by rename, so this is possible at any time */
         kill(c->helper[i], SIGKILL);
     }
     for (int i = 0; i < c->n; i++) {
@@ -430,7 +430,7 @@ static void close_others(void)
     }
 }
 
-/* Whether the parent is alive: jobs of one that has died may still be in the socket. */
+/* Whether the parent is alive: jobs of a dead one may still be in the socket. */
 static bool has_parent(void)
 {
     struct pollfd parent = {.fd = SOCKET};
@@ -438,7 +438,7 @@ static bool has_parent(void)
     return poll(&parent, 1, 0) == 0;
 }
 
-/* The memory of the next job, *bytes of it; NULL: there will be none. */
+/* The memory of the next job, *bytes of it; NULL: there will be no more. */
 static char *receive(size_t *bytes)
 {
     control room;
@@ -508,7 +508,7 @@ int charl__compiler_main(void)
         }
         answer(j, false);
         if (!charl__fault("compiler.fail") && compile(&dev, j) != CHARL_OK) {
-            charl_error_clear(); /* the parent compiles it, and says why not */
+            charl_error_clear(); /* the parent compiles it and reports the error */
             if (!dev) {
                 return 1;
             }

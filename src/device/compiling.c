@@ -1,4 +1,4 @@
-/* Progress of compilation. Only the time is counted: drivers do not tell whether a kernel came from their cache. */
+/* Progress of compilation. Only time is counted: drivers do not report whether a kernel came from their cache. */
 #include "base/clock.h"
 #include "base/fault.h"
 #include "device/device_private.h"

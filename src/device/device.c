@@ -1,5 +1,5 @@
-/* Opening and closing: driver, budget. Objects made on a device retain it, so closing it
- * before them is harmless: the context goes with the last of them. */
+/* Opening and closing: driver, budget. Objects created on a device retain it, so closing it
+ * before them is harmless: the context is released with the last of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,7 +99,7 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     dev->is_open = true;
     CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32));
     dev->skip_kernels = request->skip_kernels;
-    if (request->allow_tf32 && !dev->facts.nvidia.tf32) { /* said once where ranks share a node */
+    if (request->allow_tf32 && !dev->facts.nvidia.tf32) { /* logged once per node */
         charl__log(request->local_rank == 0 ? CHARL_LOG_WARN : CHARL_LOG_INFO,
                    "%s has no tensor cores for tf32: f32 is multiplied as f32", dev->info.name);
     }
@@ -165,7 +165,7 @@ void charl__device_release(charl_device *dev)
         return;
     }
     if (charl__workspace_release_one(dev)) {
-        return; /* what it owned was the last that held it */
+        return; /* the device itself was the last to hold it */
     }
     (void)charl__compilers_end(dev);
     for (int q = 0; dev->is_open && q < CHARL_QUEUE_COUNT; q++) {

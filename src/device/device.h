@@ -1,11 +1,11 @@
 #ifndef CHARL_DEVICE_DEVICE_H
 #define CHARL_DEVICE_DEVICE_H
-/** A device as the layers above see it; no OpenCL type appears here.
+/** A device as the layers above see it; no OpenCL types appear here.
  *
  *      buffers      device memory, counted against a budget       transfers   between host and device
  *      events       points in a queue                             launches    kernels with their arguments
  *      recordings   launches to be replayed                       ring        a small buffer rewritten before every step
- *      tuning       measured choices between equal kernels        counters    what the host has asked of the device
+ *      tuning       measured choices between equal kernels        counters    requests of the host to the device
  *
  *  Queues are in-order; only events order work on different queues. All functions are called from the thread that owns the device.
  */
@@ -27,7 +27,7 @@ typedef enum charl__queue {
     CHARL_QUEUE_UPLOAD,
     CHARL_QUEUE_DOWNLOAD,
     CHARL_QUEUE_COMM,
-    CHARL_QUEUE_GATHER, /* communication that may run beside that of CHARL_QUEUE_COMM */
+    CHARL_QUEUE_GATHER, /* communication that may run in parallel with CHARL_QUEUE_COMM */
     CHARL_QUEUE_CLOCK,  /* no commands, only events, which have times (charl__event_time) */
     CHARL_QUEUE_COUNT
 } charl__queue;
@@ -48,13 +48,13 @@ typedef struct charl__device_facts {
     int group;        /* work-group size of simple kernels; 1 on CPUs, which vectorise work-items */
 } charl__device_facts;
 
-/** The first line of a public function that uses the device: whether the calling thread may. NULL is no device. Errors: ERR_INVALID. */
+/** The first line of a public function that uses the device: checks that the calling thread may. NULL is no device. Errors: ERR_INVALID. */
 charl_status charl__device_enter(charl_device *dev) CHARL_MUST_CHECK;
 const charl__device_facts *charl__device_facts_get(const charl_device *dev);
-/** Whether products of this type run on NVIDIA's tensor cores: charl_device_has_tensor_cores without the units of CPUs. */
+/** Whether products of this type run on NVIDIA's tensor cores: charl_device_has_tensor_cores without the matrix units of CPUs. */
 bool charl__device_has_nvidia_cores(const charl_device *dev, charl_dtype dtype);
 /** Choose kernels as for a device with these facts; returns the previous ones. For tests that compare
- *  forms of a kernel. Compiled graphs keep their kernels. */
+ *  variants of a kernel. Compiled graphs keep their kernels. */
 charl__device_facts charl__device_set_facts(charl_device *dev, charl__device_facts facts);
 
 /* Buffers. `what` names the buffer in out-of-memory messages and must be a string literal. */
@@ -63,8 +63,8 @@ charl__device_facts charl__device_set_facts(charl_device *dev, charl__device_fac
  *  The budget is checked before the driver is asked: PoCL never reports a shortage. */
 charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what,
                                   charl__buffer **out) CHARL_MUST_CHECK;
-/** From now on memory is counted as taken for `purpose`, a string literal, whatever its own name is (charl_device_get_uses). NULL: for what
- *  it is named. Returns the purpose so far, to be put back. */
+/** Count memory allocated from now on as used for `purpose`, a string literal, whatever its own name is (charl_device_get_uses). NULL: by
+ *  its name. Returns the previous purpose, to be restored. */
 const char *charl__device_set_purpose(charl_device *dev, const char *purpose);
 /** A buffer over page-aligned host memory of the caller, which must outlive the buffer. If facts.zero_copy, the host may use its own
  *  pointer between finished launches; otherwise it uses charl__buffer_map. */
@@ -74,7 +74,7 @@ void charl__buffer_release(charl__buffer *b); /* NULL is a no-op */
 size_t charl__buffer_bytes(const charl__buffer *b);
 charl_device *charl__buffer_device(const charl__buffer *b);
 
-/** Workspace in which work-groups of a launch on the compute queue hand partial sums of split-K products to one another:
+/** Workspace in which work-groups of a launch on the compute queue pass partial sums of split-K products to one another:
  *
  *      uint  [CHARL_SPLIT_K_WORDS]                    flags, 0 between launches
  *      uchar [CHARL_SPLIT_K_GROUPS][256]              tensor maps of each work-group
@@ -98,15 +98,15 @@ charl_status charl__buffer_write(charl__queue q, charl__buffer *b, size_t offset
                                  bool wait) CHARL_MUST_CHECK;
 charl_status charl__buffer_read(charl__queue q, charl__buffer *b, size_t offset, void *dst, size_t bytes,
                                 bool wait) CHARL_MUST_CHECK;
-/** Read without waiting. *out completes when dst has been written and all earlier work of q is done; this saves a command compared with
+/** Read without waiting. *out completes when dst has been written and all earlier work of q is done; saves one command compared with
  *  recording an event. bytes > 0. Async. */
 charl_status charl__buffer_fetch(charl__queue q, charl__buffer *b, size_t offset, void *dst, size_t bytes,
                                  charl__event **out) CHARL_MUST_CHECK;
-/** Between begin and end, reads of this device that wait and are large pass through pinned memory, piece by piece, the copy of a piece
- *  beside the transfer of the next: several times as fast as into memory that is not pinned. Nothing changes on devices that compute in
+/** Between begin and end, large blocking reads of this device pass through pinned memory in pieces; the copy of a piece
+ *  overlaps the transfer of the next: several times as fast as into unpinned memory. No effect on devices that compute in
  *  host memory. One at a time. Cost: some 10 ms to pin 32 MiB. Errors: ERR_NOMEM, ERR_DEVICE. */
 charl_status charl__fast_reads_begin(charl_device *dev) CHARL_MUST_CHECK;
-void charl__fast_reads_end(charl_device *dev); /* no-op where none were begun */
+void charl__fast_reads_end(charl_device *dev); /* no-op without begin */
 
 /** Host pointer to a range, for reading and writing. Unmap it before kernels use it. Blocks until earlier work of q is done. */
 charl_status charl__buffer_map(charl__queue q, charl__buffer *b, size_t offset, size_t bytes,
@@ -117,8 +117,8 @@ charl_status charl__buffer_unmap(charl__queue q, charl__buffer *b, void *ptr) CH
 void *charl__device_cl_queue(charl_device *dev);
 void *charl__buffer_cl_mem(const charl__buffer *b);
 
-/** Pin page-aligned memory of the caller, which must outlive the charl_pinned; its contents stay. Unpinned memory is transferred at a
- *  third of the speed or less. Errors: ERR_NOMEM when the driver or a limit on locked memory refuses; transfers work unpinned. */
+/** Pin page-aligned memory of the caller, which must outlive the charl_pinned; its contents are kept. Unpinned memory is transferred at a
+ *  third of the speed or less. Errors: ERR_NOMEM if the driver or a limit on locked memory refuses; transfers then work unpinned. */
 charl_status charl__pinned_wrap(charl_device *dev, void *host, size_t bytes, charl_pinned **out) CHARL_MUST_CHECK;
 
 /* Memory shared by the devices of several processes of a node: each process exports a block and sends its file descriptor to the others,
@@ -126,7 +126,7 @@ charl_status charl__pinned_wrap(charl_device *dev, void *host, size_t bytes, cha
 typedef enum charl__shared_kind {
     CHARL_SHARED_NONE,
     CHARL_SHARED_HOST, /* CPU devices: host memory, used in place */
-    CHARL_SHARED_CUDA  /* NVIDIA GPUs: their memory, reached over the link between them */
+    CHARL_SHARED_CUDA  /* NVIDIA GPUs: their memory, reached over the interconnect */
 } charl__shared_kind;
 
 /** How memory of dev is exported. If NONE, *why names what is missing (static storage). */
@@ -144,23 +144,23 @@ charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes, charl
 
 /* Events: complete when everything enqueued on q before them is done. */
 charl_status charl__event_record(charl_device *dev, charl__queue q, charl__event **out) CHARL_MUST_CHECK;
-/** Launches and transfers enqueued on q since the device was opened: unchanged means that there is nothing new to wait for. */
+/** Number of launches and transfers enqueued on q since the device was opened: if unchanged, there is nothing new to wait for. */
 int64_t charl__queue_commands(const charl_device *dev, charl__queue q);
 charl_status charl__queue_wait(charl_device *dev, charl__queue q,
                                const charl__event *e) CHARL_MUST_CHECK; /* on the device, does not block */
 charl_status charl__event_wait(const charl__event *e) CHARL_MUST_CHECK; /* blocks */
-/** The same for a host that has reached its limit of steps ahead of the device; counted separately (ring_waits). Blocks. */
+/** The same for a host that has reached the maximum number of steps ahead of the device; counted separately (ring_waits). Blocks. */
 charl_status charl__event_catch_up(const charl__event *e) CHARL_MUST_CHECK;
 charl_status charl__event_is_done(const charl__event *e, bool *done) CHARL_MUST_CHECK;
-/** The time, on a clock of the device, at which an event of CHARL_QUEUE_CLOCK that is done came to be so, however late it is asked for.
- *  Differences count. false where the driver does not tell. */
+/** The time, on a clock of the device, at which a completed event of CHARL_QUEUE_CLOCK completed, however late this is called.
+ *  Only differences are meaningful. false if the driver does not report it. */
 bool charl__event_time(const charl__event *e, double *s);
 void charl__event_release(charl__event *e); /* NULL is a no-op */
 
 /* Launches. */
 typedef enum charl__arg_kind {
     CHARL_ARG_END, /* 0: an initialiser with fewer arguments is terminated */
-    /* buffer and element offset: two kernel arguments, `global const T *x, ulong x_at`; of charl__placed the first alone */
+    /* buffer and element offset: two kernel arguments, `global const T *x, ulong x_at`; for charl__placed the first only */
     CHARL_ARG_IN,
     CHARL_ARG_OUT, /* ... `global T *x, ulong x_at` */
     CHARL_ARG_INOUT,
@@ -173,7 +173,7 @@ typedef enum charl__arg_kind {
 
 typedef struct charl__arg {
     charl__arg_kind kind;
-    bool is_placed;        /* of a buffer: a struct has its offset */
+    bool is_placed;        /* of a buffer: the offset is in a struct */
     charl__buffer *buffer; /* NULL gives the kernel a null pointer */
     const void *data;      /* of a struct: borrowed until the launch is enqueued */
     union {
@@ -183,10 +183,10 @@ typedef struct charl__arg {
         float f32;
         size_t bytes;
     } v;
-    /* elements used from offset on; 0: not told, so neither bounds nor aliasing are checked */
+    /* elements used from offset on; 0: unknown, so neither bounds nor aliasing are checked */
     int64_t count;
     size_t size; /* bytes per element */
-    /* Of an i64, and of a struct that of its member at byte `member`: what charl__recording_move adds to v.i64, its value, for every slice. */
+    /* For an i64, and for a struct's member at byte `member`: what charl__recording_move adds to v.i64, its value, for every slice. */
     int64_t per_slice;
     size_t member;
 } charl__arg;
@@ -232,8 +232,8 @@ static inline charl__arg charl__placed(charl__arg buffer, uint64_t *at)
     return buffer;
 }
 
-/** A struct of numbers of fixed width, declared for the kernel and its host in one header of kernels/. More than 16 bytes: smaller ones
- *  are passed in registers by some compilers for CPUs. */
+/** A struct of numbers of fixed width, declared for the kernel and its host in one header of kernels/. It must be larger than 16 bytes: some CPU
+ *  compilers pass smaller ones in registers. */
 static inline charl__arg charl__struct(const void *data, size_t bytes)
 {
     return (charl__arg){.kind = CHARL_ARG_STRUCT, .data = data, .size = bytes};
@@ -252,12 +252,12 @@ static inline charl__arg charl__struct_at(const void *data, size_t bytes, size_t
 
 enum { CHARL_MAX_ARGS = 64, CHARL_MAX_KERNEL_PARAMS = 48, CHARL_PAIR_PARAMS = 10 };
 
-/** A parameter of a kernel file: a macro that the file uses, and for most of which it has a default: a line `#define NAME ...`, left out where
+/** A parameter of a kernel file: a macro that the file uses and usually gives a default, in a line `#define NAME ...`, which is removed if
  *  the launch defines the name. */
 typedef struct charl__kernel_param {
     const char *name;
     int64_t value;
-    /* Used instead of value: a type or code of OpenCL C, of which line breaks become spaces. Borrowed until the launch is enqueued. */
+    /* Used instead of value: a type or code of OpenCL C, whose line breaks become spaces. Borrowed until the launch is enqueued. */
     const char *text;
 } charl__kernel_param;
 
@@ -266,22 +266,22 @@ typedef struct charl__launch {
     /* Text used instead of the file, which must outlive the device; `file` is then its name in messages. NULL: the file. */
     const char *source;
     const char *entry; /* kernel function */
-    /* Up to the first without a name. The file must use each, and a number must not stand where its default is a type or code. */
+    /* Up to the first without a name. The file must use each, and a number must not replace a default that is a type or code. */
     charl__kernel_param params[CHARL_MAX_KERNEL_PARAMS];
     const char *defines; /* generated text put in front of the source: "#define N 4\n..."; NULL for none */
     size_t global[3];    /* work-items; 0 in [1] or [2] means 1; global[0] = 0 launches nothing */
     size_t local[3];     /* work-group; 0 means 1 */
     charl__arg args[CHARL_MAX_ARGS];
     const char *label; /* operator or layer, for traces and messages; NULL = entry */
-    double bytes;      /* it moves, for profiles; 0: what the counts of its operands say */
+    double bytes;      /* bytes moved, for profiles; 0: derived from the counts of its operands */
     charl__sm90a sm90a;
     /* 0 is CHARL_QUEUE_COMPUTE, whose launches are flushed in batches; other queues are flushed at once. */
     charl__queue queue;
-    /* Horizontal fusion, while recording (launch_pair.c): two consecutive launches of the same kernel, of which neither touches what the
+    /* Horizontal fusion, while recording (launch_pair.c): two consecutive launches of the same kernel, neither of which touches what the
      * other writes, become one launch of the kernel ENTRY_pair. Its parameters are those of the first, then pair_params of the second; its
-     * arguments are those of both, then the number of work-groups of the first, as int. One dimension. */
+     * arguments are the arguments of both, then the number of work-groups of the first, as int. One dimension. */
     bool pair_first, pair_second; /* may be the first; the second */
-    int pair_form;                /* equal in both: of parameters that they share */
+    int pair_form;                /* must be equal in both: it identifies the parameters that they share */
     charl__kernel_param pair_params[CHARL_PAIR_PARAMS];
     /* Starts after this event, of any queue; NULL: none. Cheaper than charl__queue_wait, which enqueues a command. Not while recording. */
     const charl__event *after;
@@ -300,12 +300,12 @@ void charl__launch_set_all(charl__launch *l, const charl__kernel_param *list);
  *  another operand (an OUT range equal to an IN range is allowed: elementwise in place). */
 charl_status charl__launch_enqueue(charl_device *dev, const charl__launch *l) CHARL_MUST_CHECK;
 
-/** Until end, launches do nothing but have their programs compiled ahead, many at once, by other processes. False: there are none, so nothing has
+/** Until end, launches only have their programs compiled ahead, many at once, by other processes. False: there are none, and nothing has
  *  begun. */
 bool charl__launches_want_begin(charl_device *dev);
 void charl__launches_want_end(charl_device *dev);
 
-/** A launch that is repeated outside of recordings: its kernel is built now, and all arguments but the last n, which must not be buffers,
+/** A launch that is repeated outside of recordings: its kernel is built now, and all arguments except the last n, which must not be buffers,
  *  are set once. Buffers, entry and label are borrowed. Errors: as charl__launch_enqueue. */
 charl_status charl__prepared_create(charl_device *dev, const charl__launch *l, int n,
                                     charl__prepared **out) CHARL_MUST_CHECK;
@@ -317,18 +317,18 @@ void charl__prepared_destroy(charl__prepared *p); /* NULL is a no-op */
 /* Recordings: launches between begin and end are stored with kernel objects of their own and not executed. A recording retains its
  * buffers. */
 charl_status charl__record_begin(charl_device *dev, charl__recording **out) CHARL_MUST_CHECK;
-/** Launches get their kernels. so_far: status of the code that recorded; returned if it is an error. Errors, with the label of the launch:
- *  ERR_KERNEL, ERR_DEVICE; ERR_INVALID  a kernel takes other arguments. */
+/** Ends a recording and creates the launches' kernels. so_far: status of the code that recorded; returned if it is an error. Errors, with the
+ *  label of the launch: ERR_KERNEL, ERR_DEVICE; ERR_INVALID  a kernel takes other arguments. */
 charl_status charl__record_end(charl_device *dev, charl_status so_far) CHARL_MUST_CHECK;
 int charl__recording_count(const charl__recording *r); /* launches so far: an index while recording */
-/** Note that launch i computes `flop` floating-point operations more than noted so far: for profiles. */
+/** Add `flop` floating-point operations to launch i: for profiles. */
 void charl__recording_add_flop(charl__recording *r, int i, double flop);
-/** While recording: later launches form no pair with earlier ones. */
+/** While recording: do not pair later launches with earlier ones. */
 void charl__recording_mark(charl__recording *r);
 /** Enqueue launches [first, last) on their queues. Async. */
 charl_status charl__recording_replay(charl__recording *r, int first, int last) CHARL_MUST_CHECK;
-/** Let later replays have their positions (charl__position) `slices` further along the batch than recorded. Costs nothing if they
- * are there already, else a call of the driver for each. Errors: ERR_DEVICE. */
+/** Shift the positions (charl__position) of later replays `slices` along the batch, relative to the recording. Free if they
+ * are there already, else one driver call for each. Errors: ERR_DEVICE. */
 charl_status charl__recording_move(charl__recording *r, int slices) CHARL_MUST_CHECK;
 void charl__recording_destroy(charl__recording *r); /* NULL is a no-op */
 
@@ -347,7 +347,7 @@ charl__recording *charl__record_pause(charl_device *dev);
 void charl__record_resume(charl_device *dev, charl__recording *r);
 
 /* Tuning database (charl/tune.h): measured choices between kernels that give the same bits, loaded when the device is opened. */
-/** Of the request, else the value of CHARL_TUNE. */
+/* From the request, else from CHARL_TUNE. */
 charl_tune_mode charl__device_tune_mode(const charl_device *dev);
 void charl__tune_set_mode(charl_device *dev, charl_tune_mode mode);
 /** Whether there are any results. */
@@ -361,26 +361,26 @@ charl_status charl__tuning_db_check(void) CHARL_MUST_CHECK;
 /** Save the results, merged with those that other processes have saved meanwhile. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__tuning_db_save(charl_device *dev) CHARL_MUST_CHECK;
 
-/** Spans of what this device and its helpers do, recorded between begin and end; NULL unless the request said `traced`. Borrowed. */
+/** The spans of this device and its helpers, recorded between begin and end; NULL unless the request said `traced`. Borrowed. */
 charl__trace *charl__device_trace(const charl_device *dev);
-/** Record from now on, without a wait more than otherwise. Blocks: first everything enqueued is completed. Errors: ERR_INVALID  the device
+/** Start recording. Recording adds no waits. Blocks until everything enqueued is complete. Errors: ERR_INVALID  the device
  *  was not opened for it   ERR_NOMEM, ERR_DEVICE. */
 charl_status charl__device_trace_begin(charl_device *dev) CHARL_MUST_CHECK;
-/** Complete what is enqueued, and add the times of all commands since begin to the trace, on the clock of charl__clock_s. *error_s: they are
- *  off by that at most; *lost: spans for which there was no memory. Blocks. Errors: ERR_DEVICE. */
+/** Complete what is enqueued, and add the times of all commands since begin to the trace, on the clock of charl__clock_s. *error_s: their
+ *  maximum error; *lost: spans for which there was no memory. Blocks. Errors: ERR_DEVICE. */
 charl_status charl__device_trace_end(charl_device *dev, double *error_s, int64_t *lost) CHARL_MUST_CHECK;
 
-/** Requests of the host to the device so far. Tests use them to show that a step allocates nothing, builds nothing and waits only for
- *  its own end. */
+/** Requests of the host to the device so far. Tests use them to show that a step allocates nothing, builds nothing and waits only
+ *  at its end. */
 typedef struct charl__device_counters {
     int64_t launches;
     int64_t transfers; /* writes, reads and maps */
     int64_t events;    /* recorded */
     int64_t buffers_created, programs_built, kernels_created;
-    /* of those built, where kernels/prelude/builtins.clh was not enough */
+    /* of the programs built, those for which kernels/prelude/builtins.clh was not enough */
     int64_t programs_with_header;
-    int64_t host_waits; /* the host stood still for the device ... */
-    int64_t ring_waits; /* ... or because it was as far ahead as it may be */
+    int64_t host_waits; /* times that the host waited for the device ... */
+    int64_t ring_waits; /* ... or because it was as far ahead as allowed */
     double waited_s;    /* in both */
 } charl__device_counters;
 charl__device_counters charl__device_counters_get(const charl_device *dev);

@@ -1,4 +1,4 @@
-/* Which driver a device gets. */
+/* Selects the driver of a device. */
 #include "device/driver.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/env.h"
 #include "device/device_private.h"
 
-/* NULL, or why the driver nvidia is not for this device. */
+/* NULL, or the reason why the driver nvidia does not support this device. */
 static const char *not_nvidia(const charl__found *f)
 {
     if (f->capability == 0) {

@@ -1,4 +1,4 @@
-/* What a run was made with, as JSON: env.json of a run directory, and `charl-train --env=json`. */
+/* The environment of a run, as JSON: env.json of a run directory, and `charl-train --env=json`. */
 #include "charl/environment.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static charl_status device_json(charl__text *t, const charl_device_info *d)
     return CHARL_OK;
 }
 
-/* "model name : AMD EPYC ..." of /proc/cpuinfo; "" where there is none. */
+/* "model name : AMD EPYC ..." of /proc/cpuinfo; "" if there is none. */
 static void cpu_model(char *out, size_t size)
 {
     FILE *f = fopen("/proc/cpuinfo", "re");
@@ -73,7 +73,7 @@ static charl_status machine_json(charl__text *t)
     return CHARL_OK;
 }
 
-/* Variables that change what a run does: all of charl, and some of what it runs on. */
+/* Variables that affect a run: all of charl's, and some of its dependencies'. */
 static charl_status variables_json(charl__text *t)
 {
     static const char *const others[] = {
@@ -102,7 +102,7 @@ static charl_status environment_json(charl__text *t)
     charl_device_info d[MAX_DEVICES];
     int n = 0;
 
-    /* A machine without devices still has an environment. */
+    /* A machine without devices has an environment too. */
     if (charl_device_list(d, MAX_DEVICES, &n) != CHARL_OK) {
         n = 0;
     }

@@ -1,8 +1,8 @@
-/* Memory that several processes map into their devices: what exports it, and the import.
+/* Memory that several processes map into their devices: export and import.
  *
- * On GPUs of NVIDIA a block comes from CUDA; OpenCL imports it by its extension for external
- * memory. On CPU devices it is an anonymous file, mapped and wrapped: slower than nothing, but the
- * same protocol runs there, and is tested there.
+ * On NVIDIA GPUs a block comes from CUDA; OpenCL imports it by its extension for external
+ * memory. On CPU devices it is an anonymous file, mapped and wrapped: slow, but it runs
+ * the same protocol, so that the protocol can be tested there.
  */
 #define _GNU_SOURCE /* memfd_create */
 #include <errno.h>

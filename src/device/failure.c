@@ -1,4 +1,4 @@
-/* Errors of commands that fail on the device. A later, unrelated call reports them (NVIDIA's driver then fails to build any program), so
+/* Errors of commands that fail on the device. A later, unrelated call reports them (NVIDIA's driver then fails to build any program). So
  * the device remembers the last commands of its compute queue, and the message lists them. */
 #include "base/text/text.h"
 #include "device/device_private.h"

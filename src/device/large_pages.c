@@ -1,7 +1,7 @@
-/* Pages of 2 MiB for the memory of devices that compute in the host's own.
+/* Pages of 2 MiB for the memory of devices that compute in host memory.
  *
- * Activations of a step lie far apart; with pages of 4 KiB much of the time of streaming through
- * them goes into looking the pages up, in a virtual machine more so.
+ * Activations of a step are far apart; with pages of 4 KiB much of the time of streaming through
+ * them is spent on page table lookups, even more so in a virtual machine.
  */
 #define _DEFAULT_SOURCE /* madvise */
 #include "device/device_private.h"

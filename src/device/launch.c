@@ -20,7 +20,7 @@ charl_status charl__arg_set(charl_device *dev, charl__driver_kernel *kernel, con
         err = d->set(dev, kernel, (*at)++, a->v.bytes, NULL);
     } else if (a->kind == CHARL_ARG_STRUCT) {
         err = d->set(dev, kernel, (*at)++, a->size, a->data);
-    } else { /* every member of the union starts at its first byte */
+    } else { /* every member of the union begins at its first byte */
         err = d->set(dev, kernel, (*at)++, a->kind == CHARL_ARG_I64 ? 8 : 4, &a->v);
     }
     CHARL_REQUIRE(err == 0, d->error(err).status, "argument %d of kernel %s: %s", first, entry, d->error(err).text);
@@ -96,8 +96,8 @@ static bool writes(charl__arg_kind kind)
     return kind == CHARL_ARG_OUT || kind == CHARL_ARG_INOUT;
 }
 
-/* Elementwise in place is fine: an output may be exactly an input. Anything else that overlaps an
- * output is not. */
+/* Elementwise in place is allowed: an output may be exactly an input. Any other overlap with an
+ * output is an error. */
 static charl_status check_pair(const charl__launch *l, int i, int k)
 {
     const charl__arg *a = &l->args[i], *b = &l->args[k];
@@ -174,7 +174,7 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
                     dev->timing || charl__tracing_is_on(dev) ? &event : NULL);
 
     if (err == 0 && dev->sync) {
-        charl__commands_settled(dev); /* those before */
+        charl__commands_settled(dev); /* earlier commands */
         charl__command_note(dev, r->entry, r->label);
         err = d->finish(dev, r->queue);
         dev->counters.host_waits++;
@@ -191,7 +191,7 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
             most == 0, CHARL_ERR_KERNEL,
             "kernel %s (%s) needs work-groups of %zu x %zu x %zu, and on %s the compiler allows it %zu work-items",
             r->entry, r->label, r->local[0], r->local[1], r->local[2], dev->info.name, most);
-        /* It may be this launch itself, of too many registers. */
+        /* This launch itself may be the cause, if it needs too many registers. */
         if (fault == CHARL__FAULT || (fault == CHARL__OWN_OR_FAULT && dev->sync)) {
             CHARL_TRY_CLEANUP(charl__device_check(dev, r->entry, err));
         }
@@ -224,13 +224,13 @@ static charl_status enqueue_first(charl_device *dev, const charl__ready *r)
     charl_status st = CHARL_OK;
     int lock = -1;
 
-    /* One rank compiles, the others find the result in PoCL's cache. What was enqueued before may wait for another rank, which may wait
-     * for the lock, so it ends first; so may every kernel of the queue of the all-reduce. */
+    /* One rank compiles, the others find the result in PoCL's cache. Commands enqueued earlier may wait for another rank, which may wait
+     * for the lock, so finish them first; every kernel of the all-reduce's queue may wait too, so it takes no lock. */
     if (dev->pocl_keeps && r->queue == CHARL_QUEUE_COMPUTE && dev->driver->finish(dev, r->queue) == 0) {
         lock = charl__cache_lock(dev, r->program->key, true);
     }
     CHARL_TRY_CLEANUP(charl__ready_enqueue(dev, r));
-    /* no wait of the steady state, so it is not counted */
+    /* not counted, because it does not occur in the steady state */
     CHARL_TRY_CLEANUP(charl__device_check(dev, r->entry, dev->driver->finish(dev, r->queue)));
 cleanup:
     charl__cache_unlock(lock);
@@ -249,7 +249,7 @@ cleanup:
     return st;
 }
 
-/* What a launch reads and writes at least: each operand once, and one that is updated twice. */
+/* Minimum number of bytes that a launch reads and writes: each operand once, and one that is updated twice. */
 static double bytes_of(const charl__launch *l)
 {
     double bytes = l->bytes;
@@ -313,7 +313,7 @@ charl_status charl__launch_enqueue(charl_device *dev, const charl__launch *l)
     }
     CHARL_TRY(charl__ready_init(dev, l, &r));
     if (dev->recording) {
-        CHARL_INVARIANT(!l->after); /* of one moment, a recording is for many */
+        CHARL_INVARIANT(!l->after); /* valid at one moment only; recordings are replayed */
         CHARL_TRY(charl__recording_add(dev->recording, l, r));
     } else if (!dev->skip_kernels) {
         CHARL_TRY(charl__program_get(dev, l, &program));

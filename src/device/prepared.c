@@ -31,7 +31,7 @@ charl_status charl__prepared_create(charl_device *dev, const charl__launch *l, i
     while (l->args[args].kind != CHARL_ARG_END) {
         p->first += charl__arg_params(&l->args[args++]);
     }
-    p->first -= n; /* they are no buffers */
+    p->first -= n; /* they are not buffers */
     *out = p;
     p = NULL;
 cleanup:

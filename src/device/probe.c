@@ -8,7 +8,7 @@
 
 enum { PAGE = 4096 };
 
-/* Whether a buffer over host memory uses that memory in place: fill it on the device and look. Only CPU devices with unified memory can
+/* Whether a buffer over host memory uses that memory in place: fill it on the device and compare. Only CPU devices with unified memory can
  * be tested without mapping. */
 static charl_status probe_zero_copy(charl_device *dev)
 {
@@ -36,8 +36,8 @@ static charl_status probe_zero_copy(charl_device *dev)
     return CHARL_OK;
 }
 
-/* Half arithmetic works if the square of 1 + 2^-10 is rounded to half. The extension string does not tell: NVIDIA's driver compiles half
- * arithmetic without announcing cl_khr_fp16, others announce and emulate it. CPUs that do not announce it are not tested, because PoCL's
+/* Half arithmetic works if the square of 1 + 2^-10 is rounded to half. The extension string is not reliable: NVIDIA's driver compiles half
+ * arithmetic without reporting cl_khr_fp16, others report and emulate it. CPUs that do not report it are not tested, because PoCL's
  * compiler would print an error. */
 static charl_status probe_fp16(charl_device *dev)
 {
@@ -68,8 +68,8 @@ cleanup:
     return st;
 }
 
-/* Compute capability, times 10, of a GPU of NVIDIA's; 0 of other devices, and of all where CHARL_NO_PTX has them take the same kernels as
- * those do. Nothing else that NVIDIA's compiler or driver offers is used without it. */
+/* Compute capability, times 10, of an NVIDIA GPU; 0 for other devices, and for all with CHARL_NO_PTX, which makes them use the same kernels
+ * as other devices. All other features of NVIDIA's compiler or driver depend on it. */
 static int nvidia_capability(const charl_device *dev)
 {
     return charl__env_is_on(CHARL_ENV_NO_PTX) ? 0 : dev->found.capability;

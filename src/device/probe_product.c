@@ -1,4 +1,4 @@
-/* Trying kernels of matrix products on the device. */
+/* Tests kernels of matrix products on the device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum { A_MULTIPLIER = 7919, B_MULTIPLIER = 104729 };
 
-/* -4 to 4: exact in bf16 and tf32, as products and sums of them are in f32. */
+/* -4 to 4: exact in bf16 and tf32; their products and sums are exact in f32. */
 static int element(int i, int multiplier)
 {
     return (int)((unsigned)i * (unsigned)multiplier >> 7) % 9 - 4;
@@ -61,7 +61,7 @@ charl_status charl__probe_product(charl_device *dev, const charl__product_probe 
     float *got = NULL;
     uint64_t none; /* operands begin at 0 */
 
-    dev->memory.capacity = INT64_MAX; /* the device's bits must not depend on the memory that it may take */
+    dev->memory.capacity = INT64_MAX; /* the device's bits must not depend on its memory budget */
     CHARL_TRY_CLEANUP(charl__alloc_array(sums, sizeof *got, &got));
     CHARL_TRY_CLEANUP(upload(dev, p->size, x->m * x->k, A_MULTIPLIER, &a));
     CHARL_TRY_CLEANUP(upload(dev, p->size, x->k * x->n, B_MULTIPLIER, &b));

@@ -1,5 +1,5 @@
 /* Programs and kernels: defines, the prelude and the file's text, compiled once per process and,
- * where there is a cache directory or the driver has its own, once per machine. */
+ * if there is a cache directory or the driver has its own, once per machine. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,8 +75,8 @@ cleanup:
     return st;
 }
 
-/* A kernel file with the files it names by #include "FOLDER/NAME", their paths in kernels/, in
- * their places; a file that stands for several types, *_of.clh, once for each. */
+/* Expand a kernel file: every #include "FOLDER/NAME", a path in kernels/, is replaced by the
+ * file, and *_of.clh, a file for several types, once for each. */
 static charl_status read_source(const char *name, charl__text *out)
 {
     static const char word[] = "#include \"";
@@ -105,7 +105,7 @@ cleanup:
     return st;
 }
 
-/* What stands in front of every kernel file, in this order. */
+/* Files that precede every kernel file, in this order. */
 static charl_status read_prelude(charl__text *out)
 {
     static const char *const files[] = {"prelude/builtins.clh", "prelude/common.clh", "prelude/math.clh",
@@ -140,7 +140,7 @@ cleanup:
     return st;
 }
 
-/* The parameters of a launch as text, one a line, then its defines. */
+/* The parameters of a launch as text, one per line, then its defines. */
 static charl_status write_defines(const charl__launch *l, charl__text *out)
 {
     for (const charl__kernel_param *p = l->params; p->name; p++) {
@@ -165,7 +165,7 @@ static bool is_of_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* What follows `name` in the text, comments left out: after a #define its default, "" where it is used otherwise, NULL where it does not
+/* The text that follows `name`, ignoring comments: after a #define its default, "" if it is used otherwise, NULL if it does not
  * occur. */
 static const char *find_default(const char *text, const char *name)
 {
@@ -189,7 +189,7 @@ static const char *find_default(const char *text, const char *name)
     return used;
 }
 
-/* Parameters that the file does not have would be without effect. source: as of program_build. */
+/* Check the parameters: one that the file does not use would have no effect. source: as in program_build. */
 static charl_status check_params(const charl__launch *l, const char *const source[3])
 {
     for (const charl__kernel_param *p = l->params; p->name; p++) {
@@ -210,7 +210,7 @@ static charl_status check_params(const charl__launch *l, const char *const sourc
     return CHARL_OK;
 }
 
-/* Whether the lines of #define define the name that begins at `name`. */
+/* Whether the #define lines define the name that begins at `name`. */
 static bool is_defined(const char *defines, const char *name)
 {
     static const char word[] = "#define ";
@@ -228,7 +228,7 @@ static bool is_defined(const char *defines, const char *name)
     return false;
 }
 
-/* The text of a kernel file without its defaults, lines "#define NAME ...", of what the launch defines. */
+/* The text of a kernel file without the defaults, lines "#define NAME ...", that the launch defines. */
 static charl_status leave_out_defaults(const char *text, const char *defines, charl__text *out)
 {
     static const char word[] = "#define ";
@@ -250,7 +250,7 @@ static bool is_for_sm90a(const charl__program *p)
     return p->sm90a.shared_bytes > 0 || p->sm90a.min_blocks > 0;
 }
 
-/* Built, and put into the cache. */
+/* Build a program and put it into the cache. */
 static charl_status build(charl_device *dev, const charl__program *p, charl__driver_program **out)
 {
     const char *const source[3] = {p->defines, p->common, p->text};
@@ -264,7 +264,7 @@ static charl_status build(charl_device *dev, const charl__program *p, charl__dri
     return charl__cache_store(dev, p->key, *out);
 }
 
-/* From the cache, or built: by one of the ranks that want it, or by a process that compiles. */
+/* Load a program from the cache, or build it: in one of the ranks that need it, or in a helper process. */
 static charl_status load_or_build(charl_device *dev, charl__program *p)
 {
     charl_status st = CHARL_OK;
@@ -274,7 +274,8 @@ static charl_status load_or_build(charl_device *dev, charl__program *p)
 
     CHARL_TRY_CLEANUP(charl__compilers_wait(dev, p));
     CHARL_TRY_CLEANUP(charl__cache_load(dev, p->key, options, &program));
-    if (!program && (lock = charl__cache_lock(dev, p->key, true)) >= 0) { /* the rank that held it may have built it */
+    if (!program &&
+        (lock = charl__cache_lock(dev, p->key, true)) >= 0) { /* the rank that held the lock may have built it */
         CHARL_TRY_CLEANUP(charl__cache_load(dev, p->key, options, &program));
     }
     if (!program) {
@@ -322,7 +323,8 @@ static charl_status load(charl_device *dev, charl__program *p)
     const int known = dev->progress.known;
     double begun;
 
-    dev->progress.known = dev->pocl ? 0 : known; /* its kernels are compiled later, and more programs may come before */
+    dev->progress.known =
+        dev->pocl ? 0 : known; /* its kernels are compiled later, and more programs may be requested before */
     begun = charl__compiling_begin(dev, p->file);
     st = load_or_build(dev, p);
     dev->progress.known = known;
@@ -332,7 +334,7 @@ static charl_status load(charl_device *dev, charl__program *p)
     return CHARL_OK;
 }
 
-/* What the compiler gets, and the key. */
+/* The compiler's input, and the key. */
 static charl_status read_sources(charl_device *dev, const charl__launch *l, charl__program *p)
 {
     charl_status st = CHARL_OK;
@@ -406,7 +408,7 @@ static void destroy(charl_device *dev, charl__program *p)
     charl_free(p);
 }
 
-/* The program of l, known to the device and perhaps not loaded. */
+/* The program of l, registered with the device and possibly not loaded. */
 static charl_status find_or_add(charl_device *dev, const charl__launch *l, charl__program **out)
 {
     charl_status st = CHARL_OK;

@@ -1,12 +1,12 @@
-/* Recordings: launches stored with kernel objects of their own, so that a replay allocates nothing and sets no arguments but positions
- * in the batch, where it is moved along it. They get their kernels when the recording ends: by then all programs that it needs are known, and
- * other processes compile those that are missing (compilers.c). */
+/* Recordings: launches stored with kernel objects of their own, so that a replay allocates nothing and sets no arguments except positions
+ * in the batch, if the recording is moved along it. Kernels are created when the recording ends: by then all its programs are known, and
+ * other processes compile the missing ones (compilers.c). */
 #include <string.h>
 
 #include "base/text/text.h"
 #include "device/device_private.h"
 
-/* An argument of item `item` that says where in the batch the recording is. */
+/* An argument of item `item` that is a position in the batch. */
 typedef struct position {
     int item;
     int index;
@@ -14,7 +14,7 @@ typedef struct position {
     unsigned char *data; /* of a struct: its own copy */
 } position;
 
-/* A range of launches that has been replayed, and from its second time on the graph that does it in one call, where the driver has graphs. */
+/* A range of launches that has been replayed and, from the second time on, the graph that replays it in one call, if the driver has graphs. */
 typedef struct graph {
     int first, last, moved;
     charl__driver_graph *graph; /* NULL: not yet */
@@ -22,16 +22,16 @@ typedef struct graph {
 
 enum { GRAPH_LEAST = 2, GRAPHS_MOST = 256 };
 
-/* A launch with texts and structs of its own: the caller's may die first. Texts of pair_params are literals. */
+/* A launch with copies of its texts and structs, which the caller may free earlier. Texts of pair_params are literals. */
 typedef struct kept {
     charl__launch launch;
-    charl__text text; /* file, defines, names and texts of its parameters, NUL after each, and structs */
+    charl__text text; /* file, defines, names and texts of its parameters, each with its NUL, and structs */
 } kept;
 
 struct charl__recording {
     charl_device *dev; /* retained */
     charl__ready *item;
-    char **text; /* entry NUL label NUL of each item: the caller's strings may die first */
+    char **text; /* entry NUL label NUL of each item: the caller may free its strings earlier */
     int count;
     charl__buffer **held; /* retained, each once */
     int n_held;
@@ -40,12 +40,12 @@ struct charl__recording {
     graph *graph;
     int n_graphs;
     kept *kept;               /* of each item, until the recording ends */
-    bool may_pair, is_marked; /* the launch recorded last may be part of a pair; and later ones form none with it */
+    bool may_pair, is_marked; /* the launch recorded last may be part of a pair; later ones are not paired with it */
 };
 
 static charl_status hold(charl__recording *rec, charl__buffer *b)
 {
-    for (int i = rec->n_held - 1; i >= 0; i--) { /* neighbours in time share buffers */
+    for (int i = rec->n_held - 1; i >= 0; i--) { /* launches that are close in time share buffers */
         if (rec->held[i] == b) {
             return CHARL_OK;
         }
@@ -75,7 +75,7 @@ static charl_status keep_structs(kept *k, const charl__launch *l)
     return CHARL_OK;
 }
 
-/* The kept text at *at, which moves on; NULL where there was none. */
+/* The kept text at *at, which advances; NULL if there was none. */
 static const char *next_text(const char **at, const char *text)
 {
     const char *const own = text ? *at : NULL;
@@ -84,7 +84,7 @@ static const char *next_text(const char **at, const char *text)
     return own;
 }
 
-/* text: its entry and label, of which it takes no copy. */
+/* text: its entry and label, which are not copied. */
 static charl_status keep(kept *k, const charl__launch *l, const char *text)
 {
     charl__kernel_param *const p = k->launch.params;
@@ -126,7 +126,7 @@ static charl_status own_struct(position *p)
     return CHARL_OK;
 }
 
-/* Note the positions among the arguments of item `item`. */
+/* Collect the positions among the arguments of item `item`. */
 static charl_status note_positions(charl__recording *rec, const charl__launch *l, int item)
 {
     int at = 0;
@@ -161,7 +161,7 @@ static charl_status prepare(charl__recording *rec, const charl__launch *l, int i
     return CHARL_OK;
 }
 
-/* No launch joins the last one any more: its program is known. */
+/* The last launch is not paired any more: its program is known. */
 static charl_status settle(charl__recording *rec)
 {
     const bool is_new = rec->may_pair && !rec->dev->skip_kernels;
@@ -170,7 +170,7 @@ static charl_status settle(charl__recording *rec)
     return is_new ? charl__program_want(rec->dev, &rec->kept[rec->count - 1].launch) : CHARL_OK;
 }
 
-/* One launch in the place of the last one and l. */
+/* Replace the last launch and l by one launch. */
 static charl_status join(charl__recording *rec, const charl__launch *l, bool l_leads)
 {
     charl_status st = CHARL_OK;
@@ -307,7 +307,7 @@ static charl_status replay_each(charl__recording *r, int first, int last)
     return CHARL_OK;
 }
 
-/* Whether launches may run as a graph: no option needs them one by one. */
+/* Whether launches may run as a graph: no option requires separate launches. */
 static bool takes_graphs(const charl_device *dev)
 {
     return dev->driver->capture && !dev->sync && !dev->skip_kernels && !dev->timing && !charl__tracing_is_on(dev);
@@ -321,7 +321,7 @@ static bool is_of_one_queue(const charl__recording *r, int first, int last)
     return first == last;
 }
 
-/* NULL: this range is replayed launch by launch, the next time perhaps by a graph. */
+/* NULL: replay this range launch by launch; next time possibly by a graph. */
 static charl_status find_graph(charl__recording *r, int first, int last, graph **out)
 {
     *out = NULL;
@@ -371,7 +371,7 @@ static charl_status replay_graph(charl__recording *r, graph *g)
                                   dev->driver->graph_launch(dev, CHARL_QUEUE_COMPUTE, g->graph)));
     dev->counters.launches += n;
     dev->commands[CHARL_QUEUE_COMPUTE] += n;
-    dev->noted += n - shown; /* those before are not remembered */
+    dev->noted += n - shown; /* earlier commands are not remembered */
     for (int i = g->last - shown; i < g->last; i++) {
         charl__command_note(dev, r->item[i].entry, r->item[i].label);
     }

@@ -1,4 +1,4 @@
-/* Ring: one device buffer, rewritten from host slots in turn. The copy of a slot is enqueued before the launches that read it; its event
+/* Ring: one device buffer, rewritten from the host slots in turn. The copy of a slot is enqueued before the launches that read it; its event
  * tells when the slot may be reused. */
 #include <string.h>
 

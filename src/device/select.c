@@ -1,16 +1,16 @@
-/* Which device a rank gets: pure, over a list of descriptions.
+/* Selects the device of a rank: pure, over a list of descriptions.
  *
- *   auto           the best kind there is: GPUs, else integrated GPUs, accelerators, CPUs
+ *   auto           the best kind available: GPUs, else integrated GPUs, accelerators, CPUs
  *   gpu | cpu      GPUs of either kind, discrete first; CPUs
  *   INDEX          charl's number
  *   pci:ADDRESS    0000:3b:00.0, or 3b:00.0 in domain 0
- *   name:TEXT      part of the name, upper and lower case alike; platform:TEXT likewise
+ *   name:TEXT      part of the name, ignoring case; platform:TEXT likewise
  *
- * Local rank r takes the r-th of the matching devices. A GPU that two platforms offer counts once.
+ * Local rank r gets the r-th of the matching devices. A GPU that two platforms offer counts once.
  * CPUs are shared.
  *
- * Or a list, "gpu, gpu, cpu": its r-th rule is that of local rank r, its last one also of all ranks
- * behind; those with equal rules take the matching devices in turn. */
+ * Or a list, "gpu, gpu, cpu": its r-th rule is for local rank r, the last one also for all further
+ * ranks; ranks with equal rules get the matching devices in turn. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static bool matches(const charl_device_info *d, const rule *r)
     return false;
 }
 
-/* The matching devices a rank may be given, best kind first, each piece of hardware once. */
+/* The matching devices available to a rank, best kind first, each piece of hardware once. */
 static int collect(const charl_device_info *info, int count, const rule *r, int *out)
 {
     int n = 0;
@@ -158,7 +158,7 @@ static void rule_of(const char *list, int i, char *out, size_t bytes)
     snprintf(out, bytes, "%.*s", (int)n, list);
 }
 
-/* The place of local rank r among those with the rule `text`, and how many they are. */
+/* The index of local rank r among the ranks with the rule `text`, and their number. */
 static void count_rule(const char *list, const char *text, int r, int size, int *place, int *sum)
 {
     char other[RULE_BYTES];
@@ -218,7 +218,7 @@ charl_status charl__device_select(const charl_device_info *info, int count, cons
     CHARL_REQUIRE(rank >= 0 && rank < size, CHARL_ERR_INVALID, "local rank %d of %d", rank, size);
     CHARL_TRY(pick(info, count, request, rank, size, &mine));
     *out = (charl__pick){mine, 0};
-    for (int q = 0; q < size; q++) { /* one that finds no device says so itself */
+    for (int q = 0; q < size; q++) { /* a rule that matches no device reports that itself */
         out->sharers += pick(info, count, request, q, size, &other) == CHARL_OK && is_same(&info[mine], &info[other]);
     }
     CHARL_REQUIRE(out->sharers == 1 || request->share || info[mine].kind == CHARL_DEVICE_CPU, CHARL_ERR_DEVICE,

@@ -1,8 +1,8 @@
 /* CHARL_PROFILE: the time of every kernel on the device, by event timestamps.
  *
  * Each launch is waited for, so kernels do not overlap and the host does not run ahead: the sum of
- * the times is less than a step takes, but each time is the kernel's own. Layers that repeat are
- * one row: h.0.mlp.c_fc and h.1.mlp.c_fc are h.*.mlp.c_fc.
+ * the times is less than a step takes, but each time is the kernel's own. Repeated layers
+ * share a row: h.0.mlp.c_fc and h.1.mlp.c_fc become h.*.mlp.c_fc.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static void log_row(const row *r, const char *label, double total)
                r->seconds * 1e6 / (double)r->launches, label, r->entry);
 }
 
-/* Adds up the rows of each kernel, in place; how many there are. */
+/* Add up the rows of each kernel, in place; returns their number. */
 static int merge_kernels(row *r, int count)
 {
     int kernels = 0;

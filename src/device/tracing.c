@@ -1,13 +1,13 @@
-/* Times of commands on the device, for a trace. Nothing is waited for while it records: each command leaves its event, and when the trace
- * ends the timestamps are read and put onto the host's clock.
+/* Times of commands on the device, for a trace. Recording never waits: each command leaves its event, and when the trace
+ * ends the timestamps are read and converted to the host's clock.
  *
  * The clocks are compared before and after. A copy that the host enqueues at h0 and has waited for at h1 began on the device at d0 and
  * ended at d1, so
  *
  *     d1 - h1 <= device clock - host clock <= d0 - h0
  *
- * and the bounds of several copies together are as tight as the quickest of them; between the two comparisons the difference is taken to
- * be a straight line. */
+ * and the bounds of several copies together are as tight as the fastest of them; between the two comparisons the difference is assumed
+ * to be linear. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -23,7 +23,7 @@ typedef struct pending {
     bool is_aside;
 } pending;
 
-/* Device clock minus host clock at one time of the host. */
+/* Device clock minus host clock, at a time on the host's clock. */
 typedef struct comparison {
     double host_s, difference_s, error_s;
 } comparison;
@@ -114,7 +114,7 @@ static charl_status times_of(charl_device *dev, charl__driver_event *event, doub
     return CHARL_OK;
 }
 
-/* Of the times of events: NVIDIA's drivers tell microseconds and halves of them. */
+/* Resolution of event times: NVIDIA's drivers report half microseconds. */
 static const double RESOLUTION_S = 1e-6;
 
 static charl_status probe(charl_device *dev, const charl__buffer *b, double *least, double *most)
@@ -141,7 +141,7 @@ cleanup:
     return st;
 }
 
-/* The compute queue is idle, or the bounds are wide. */
+/* The compute queue must be idle, or the bounds are wide. */
 static charl_status compare(charl_device *dev, comparison *out)
 {
     CHARL_SCOPED(charl__buffer_left) charl__buffer *b = NULL;

@@ -41,7 +41,7 @@ static void end_transfer(charl_device *dev, charl__queue q, bool wait, double be
     }
 }
 
-/* Where a command puts its event: NULL, unless a trace wants it. */
+/* Where a command stores its event: NULL, unless a trace needs it. */
 static charl__driver_event **event_slot(const charl_device *dev, charl__driver_event **event)
 {
     return charl__tracing_is_on(dev) ? event : NULL;
@@ -88,7 +88,7 @@ static void copy_share(void *ctx, int64_t i)
     memcpy(c->to + at, c->from + at, left < SHARE ? left : SHARE);
 }
 
-/* Wait for a piece to arrive, then copy it with all processors: on first use of the destination, page faults
+/* Wait for a piece to arrive, then copy it with all processors: if the destination is new, page faults
  * take longer than the copy. */
 static charl_status copy_out(charl__event **arrived, copy *c)
 {

@@ -1,7 +1,7 @@
-/* Tuning database: the fastest of several equal kernels on this device, saved between runs.
+/* Tuning database: the fastest of several equivalent kernels on this device, saved between runs.
  *
  * One text file per device, driver and version of charl in the kernel cache directory, with lines "what = choice". It is read when the
- * device is opened and replaced by rename. Callers validate what they read, so a damaged line can cost speed only. */
+ * device is opened and replaced by rename. Callers validate the lines, so a damaged one can only cost speed. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ struct charl__tuning_db {
     charl_tune_mode mode;
 };
 
-/* What the request asks for counts more than the variable. */
+/* The request takes precedence over the variable. */
 static charl_status choose_mode(charl_tune_mode asked, charl_tune_mode *out)
 {
     static const char *const names[] = {
@@ -52,7 +52,7 @@ static charl_status choose_mode(charl_tune_mode asked, charl_tune_mode *out)
     return CHARL_OK;
 }
 
-/* Everything that measured times depend on. The number of compute units tells apart how a CPU is shared. */
+/* Everything that measured times depend on. The number of compute units distinguishes partitions of a CPU. */
 static charl_status describe(const charl_device *dev, charl__text *out)
 {
     return charl__text_printf(out, "charl %s, %s, %d compute units, %s, driver %s, %s", CHARL_VERSION, dev->info.name,
@@ -105,7 +105,7 @@ cleanup:
     return st;
 }
 
-/* Add the lines of the file whose key is not known yet; malformed lines are skipped. */
+/* Add the lines of the file whose keys are unknown so far; malformed lines are skipped. */
 static charl_status read_file(charl__tuning_db *c)
 {
     char line[LINE];
@@ -259,7 +259,7 @@ charl_status charl__tuning_db_save(charl_device *dev)
     CHARL_SCOPED(charl__text_fini) charl__text about = {0}, temporary = {0};
 
     CHARL_TRY(require_directory(c->path));
-    CHARL_TRY(read_file(c)); /* merge results that another process has saved meanwhile */
+    CHARL_TRY(read_file(c)); /* merge results that other processes have saved in the meantime */
     CHARL_TRY(describe(dev, &about));
     CHARL_TRY(name_temporary(&temporary, c->path));
     if (!write_file(c, charl__text_string(&about), charl__text_string(&temporary)) ||

@@ -1,4 +1,4 @@
-/* Everything that is asked of an operator, at all its samples (charl_operator_check).
+/* All checks of an operator, at all its samples (charl_operator_check).
  *
  *     forward      device against reference; a NaN in each operand; guards around all memory
  *     bits         at other offsets, a second time, slice by slice, in lanes, in a graph, replayed
@@ -27,8 +27,8 @@ typedef struct checking {
     charl_slices whole;
     charl__op_case c;
     const charl_operator_check_options *options;
-    charl_operator_report *report; /* of this sample */
-    charl__sha256 sha;             /* of the outputs so far */
+    charl_operator_report *report; /* for this sample */
+    charl__sha256 sha;             /* over the outputs so far */
 } checking;
 
 typedef struct outputs {
@@ -107,7 +107,7 @@ static charl_status check_forward(checking *t, const char *what, bool hashes)
     return CHARL_OK;
 }
 
-/* A NaN in the first element of each float operand goes where the reference lets it go. */
+/* A NaN in the first element of each float operand must reach exactly the outputs that it reaches in the reference. */
 static charl_status check_nan(checking *t)
 {
     charl__op_case *c = &t->c;
@@ -146,7 +146,7 @@ static charl_status same_bytes(const charl__op_case *c, const charl_slices *s, c
 
 static const int64_t shift[N_SHIFTS] = {3, 0, 1, 16};
 
-/* n: of the shifts. */
+/* n: number of shifts to try. */
 static charl_status check_offsets_and_repeats(checking *t, int n)
 {
     charl_status st = CHARL_OK;
@@ -177,7 +177,7 @@ static charl_status run_slices(checking *t, int first, int n, outputs *one)
     return CHARL_OK;
 }
 
-/* Output k of the lane that slices one[0 .. n) make, left in one[0]. */
+/* Fold output k of slices one[0 .. n) into their lane, in one[0]. */
 static void fold(outputs *one, int n, int k, size_t bytes)
 {
     float *part[SLICES];
@@ -430,7 +430,7 @@ cleanup:
     return st;
 }
 
-/* The graph runs twice: the second time it is replayed over what the first left. */
+/* Run the graph twice: the second run replays the launches over the results of the first. */
 static charl_status check_gradient(checking *t)
 {
     const charl__step_params record = {.commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
@@ -456,7 +456,7 @@ cleanup:
     return st;
 }
 
-/* *sliced: its rows could be cut into slices. */
+/* *sliced: whether its rows can be divided into slices. */
 static charl_status check_sample(checking *t, bool *sliced)
 {
     const charl__op *op = t->c.op;
@@ -560,7 +560,7 @@ charl_status charl_operator_check(charl_device *dev, const char *name, const cha
     return st;
 }
 
-/* Have all programs compiled that the operators need, many at once. An operator's failure is told when it is checked. */
+/* Compile all programs that the operators need, many at once. A failure is reported when its operator is checked. */
 static void want_all(charl_device *dev, uint64_t seed)
 {
     const char *name;

@@ -1,9 +1,9 @@
 /* Gradients of a whole model against central differences of its loss.
  *
- * Every run sees the same step record with commit = 0, so dropout draws the same and running
- * statistics stay as they are. The loss is f32: with a step h the difference quotient is off by
+ * Every run uses the same step record with commit = 0, so dropout draws the same numbers and running
+ * statistics do not change. The loss is f32: with a step h the difference quotient is off by
  * about 1e-7 |loss| / h from rounding and h^2 from truncation, so h = 1e-2 max(1, |x|) balances the
- * two, and differences are judged against the size of the whole gradient.
+ * two, and differences are compared with the size of the whole gradient.
  */
 #include <math.h>
 
@@ -77,7 +77,7 @@ static charl_status check_param(charl_graph *g, charl_var *loss, charl_var *v, i
     CHARL_TRY_CLEANUP(charl_param_read(v->param, p.value));
     CHARL_TRY_CLEANUP(charl_tensor_read(v->grad->tensor, p.grad, (size_t)p.n * sizeof *p.grad));
     compared = compare(g, loss, &p, samples, worst);
-    CHARL_TRY_CLEANUP(charl_param_write(v->param, p.value)); /* also when comparing has failed */
+    CHARL_TRY_CLEANUP(charl_param_write(v->param, p.value)); /* even if the comparison failed */
     CHARL_TRY_CLEANUP(compared);
 cleanup:
     charl_free(p.value);
@@ -96,7 +96,7 @@ charl_status charl_gradcheck(charl_graph *g, charl_var *loss, int samples, doubl
     CHARL_REQUIRE(charl__graph_is_whole(g), CHARL_ERR_INVALID, "gradcheck runs on one rank");
     CHARL_REQUIRE(!charl__steps_scale(g->steps), CHARL_ERR_INVALID,
                   "gradcheck needs the gradients of the loss itself, without a loss scale");
-    CHARL_TRY(loss_of(g, loss, &ignored)); /* leaves the gradients to be checked */
+    CHARL_TRY(loss_of(g, loss, &ignored)); /* computes the gradients to check */
     for (int i = 0; i < g->vars.count; i++) {
         charl_var *v = charl__var(g, i);
 

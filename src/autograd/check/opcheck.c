@@ -1,7 +1,7 @@
 /* One operator at one sample: inputs, reference, guarded run, comparison.
  *
- * Every tensor of a run is an allocation of its own with GUARD elements of poison on both sides;
- * outputs and workspace start poisoned too, so that an element that was never written does not pass by luck.
+ * Every tensor of a run is a separate allocation with GUARD elements of poison on both sides;
+ * outputs and workspace start poisoned too, so that an element that was never written cannot pass by chance.
  */
 #include "autograd/check/opcheck.h"
 
@@ -125,8 +125,8 @@ size_t charl__op_case_bytes(const charl__op_case *c, const charl_slices *slices,
     return t.batch == CHARL_PARTIAL ? n * (size_t)slices->n_lanes : n;
 }
 
-/* A tensor of `lanes` times the type's elements between guards; *image gets what its memory should
- * hold. */
+/* A tensor of `lanes` times the type's elements between guards; *image receives the expected contents of
+ * its memory. */
 typedef struct guarded {
     charl__buffer *buffer;
     charl_tensor *tensor;
@@ -161,7 +161,7 @@ static charl_status upload(guarded *v)
     return charl__buffer_write(CHARL_QUEUE_COMPUTE, v->buffer, 0, v->image, v->bytes, true);
 }
 
-/* Read back; what lies outside the payload, or everything when `whole`, must be as it was. */
+/* Read back. Everything outside the payload, or all of it if `whole`, must be unchanged. */
 static charl_status check_guards(const charl__op *op, guarded *v, bool whole, void *payload)
 {
     CHARL_SCOPED_FREE unsigned char *now = NULL;
@@ -179,7 +179,7 @@ static charl_status check_guards(const charl__op *op, guarded *v, bool whole, vo
     return CHARL_OK;
 }
 
-/* Operands and outputs that are channels-last in this case, for an operator of that layout. */
+/* Operands and outputs that this case stores channels-last, for an operator that supports it. */
 static bool is_last(const charl__op_case *c, const charl_type *t, charl__op_layout keeps)
 {
     return c->channels_last && c->layout != keeps && t->shape.ndim == 4 && t->batch == CHARL_BATCHED;
@@ -354,7 +354,7 @@ static double ulp_of(charl_dtype d, double x)
     return ldexp(2.0 * charl__epsilon(d), exponent - 1);
 }
 
-/* Same NaN, same infinity: no error. A NaN or infinity on one side only: all of it. */
+/* Same NaN, same infinity: no error. A NaN or infinity on one side only: an infinite error. */
 static double deviation(double got, double want)
 {
     if (isnan(got) || isnan(want) || isinf(got) || isinf(want)) {
@@ -363,7 +363,7 @@ static double deviation(double got, double want)
     return fabs(got - want);
 }
 
-/* The number of the output's type that is nearest to what is wanted, where that is an infinity. */
+/* `want` rounded to the output's type if that overflows to infinity, else `want`. */
 static double overflow(charl_dtype d, double want)
 {
     unsigned char raw[8];
@@ -374,7 +374,7 @@ static double overflow(charl_dtype d, double want)
     return isinf(rounded) ? rounded : want;
 }
 
-/* One function evaluation: a few ulp, in half types one, the arithmetic being f32's. A sum of n
+/* One function evaluation: a few ulp, or one in half types, whose arithmetic is f32. A sum of n
  * terms: sqrt(n) roundings at the scale of the largest output. */
 static double allowance(const charl__op_case *c, int k, double want, double scale)
 {

@@ -1,9 +1,9 @@
-/* The kernel of a chain, written from its operators' expressions. */
+/* Generates the kernel of a chain from its operators' expressions. */
 #include "autograd/fuse/chain.h"
 
 #include "autograd/launch/map.h"
 
-enum { NEIGHBOURS = 2, VECTORS = 4 }; /* what WHOLE is then; of a work-item */
+enum { NEIGHBOURS = 2, VECTORS = 4 }; /* a value of WHOLE; vectors of a work-item */
 
 typedef charl__chain_text writer;
 
@@ -137,9 +137,9 @@ static charl__whole how_whole(const charl__enqueue *e, const charl__chain *c, in
     return w;
 }
 
-/* On GPUs a work-item with one vector spends most of its time on operands that broadcast, which are
- * the same every so many elements, such as the channels of an image: how many; 0: there are none,
- * or it has random numbers to draw. */
+/* The period of the operands that broadcast, such as the number of channels of an image; 0 if there is none
+ * or a step draws random numbers. On GPUs a work-item with one vector spends most of its time on such
+ * operands, so one with several vectors, multiples of the period apart, loads them once. */
 static int64_t period_of(const charl__enqueue *e, const charl__chain *c, int whole)
 {
     int64_t period = 0;
@@ -164,7 +164,7 @@ static int64_t gcd(int64_t a, int64_t b)
     return b == 0 ? a : gcd(b, a % b);
 }
 
-/* Work-items whose vectors are a multiple of the period apart; returns how far. */
+/* Give each work-item vectors that are a multiple of the period apart; returns the distance. */
 static int64_t launch_strided(const charl__enqueue *e, int64_t n, int64_t period, int vec, charl__launch *l)
 {
     const int64_t each = period / vec;

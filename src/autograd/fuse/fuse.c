@@ -1,4 +1,4 @@
-/* Fusion: several nodes become one, when the graph is complete. No bit changes, and neither does
+/* Fusion: in a complete graph, combines several nodes into one. No bit changes, nor does
  * the order in which gradients are laid out, which is fixed before. */
 #include "autograd/fuse/fuse.h"
 
@@ -22,7 +22,7 @@ int charl__fused_count(const charl__node *n)
     return n->op == &charl__op_product ? 1 + ((const charl__product *)n->attr)->n_steps : 1;
 }
 
-/* Views of what is not in memory any more are dead. */
+/* Views of values that are no longer in memory are dead. */
 static void mark_again(charl_graph *g)
 {
     for (int i = 0; i < g->nodes.count; i++) {
@@ -34,14 +34,14 @@ static void mark_again(charl_graph *g)
 charl_status charl__graph_fuse(charl_graph *g)
 {
     if (charl__env_is_on(CHARL_ENV_NO_FUSION) || charl__env_is_on(CHARL_ENV_CHECK_FINITE) || g->checkable) {
-        return CHARL_OK; /* the last two look at what every operator computes */
+        return CHARL_OK; /* the last two inspect the result of every operator */
     }
     CHARL_TRY(charl__fuse_losses(g));
     mark_again(g);
     CHARL_TRY(charl__fuse_moments(g));
     CHARL_TRY(charl__fuse_prologues(g));
     mark_again(g);
-    CHARL_TRY(charl__fuse_products(g)); /* they leave the longer ways through memory out */
+    CHARL_TRY(charl__fuse_products(g)); /* products before chains: an epilogue saves more memory traffic */
     mark_again(g);
     CHARL_TRY(charl__fuse_chains(g));
     mark_again(g);

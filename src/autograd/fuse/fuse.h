@@ -1,20 +1,20 @@
 #ifndef CHARL_AUTOGRAD_FUSE_FUSE_H
 #define CHARL_AUTOGRAD_FUSE_FUSE_H
-/** The parts of fusion (charl__graph_fuse). */
+/** The passes of fusion (charl__graph_fuse). */
 #include "autograd/graph_private.h"
 
-/** How many operators node n is. */
+/** Number of operators that node n stands for. */
 int charl__fused_count(const charl__node *n);
 
-/** A classifier's loss and its gradient become one, moving nodes. */
+/** Combine a classifier's loss and its gradient, moving nodes. */
 charl_status charl__fuse_losses(charl_graph *g) CHARL_MUST_CHECK;
-/** An elementwise operator that follows a product becomes its epilogue. */
+/** Make an elementwise operator that follows a product its epilogue. */
 charl_status charl__fuse_products(charl_graph *g) CHARL_MUST_CHECK;
-/** The two passes of batch norm's statistics become one. */
+/** Combine the two passes of batch norm's statistics. */
 charl_status charl__fuse_moments(charl_graph *g) CHARL_MUST_CHECK;
-/** What reads an elementwise operator forms it itself, where that spares a pass over memory. */
+/** Let the readers of an elementwise operator compute it themselves if that saves a pass over memory. */
 charl_status charl__fuse_prologues(charl_graph *g) CHARL_MUST_CHECK;
-/** Connected elementwise operators become one node. */
+/** Combine connected elementwise operators. */
 charl_status charl__fuse_chains(charl_graph *g) CHARL_MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-/* Chains: connected elementwise operators become one node, whose kernel passes over memory once (chain.h).
+/* Chains: combines connected elementwise operators into one node, whose kernel passes over memory once (chain.h).
  *
  * Nodes are visited in order, and each joins the groups of its producers if that is allowed. A group runs at the position of its last
  * member. So results of earlier members must not be needed before that, and operands kept alive longer must not need more memory than
@@ -22,7 +22,7 @@ typedef struct group {
 
 typedef struct fusion {
     charl_graph *g;
-    group *groups; /* of node i as the last member; count 0: node i takes no part or has joined */
+    group *groups; /* groups by their last member, node i; count 0: node i is in no group or has joined a later one */
     int *group_of; /* node -> last member of its group, -1: none */
     charl__uses uses;
 } fusion;
@@ -57,7 +57,7 @@ static int member_of(const group *s, charl_var *v)
     return root->node ? index_in(s, root->node->position) : -1;
 }
 
-/* First position outside s at which a root is read; INT_MAX: it is not. */
+/* First position outside s at which a root is read; INT_MAX: none. */
 static int first_use(const fusion *f, const group *s, const charl_var *root)
 {
     for (int u = f->uses.first[root->id]; u < f->uses.first[root->id + 1]; u++) {
@@ -73,7 +73,7 @@ static bool is_output(const fusion *f, const group *s, const charl_var *v)
     return v->keep || v->grad_of || first_use(f, s, v) != INT_MAX;
 }
 
-/* Input of the fused node that is v as n broadcasts it, added where there is none; -1: too many. */
+/* Input of the fused node that is v as n broadcasts it, added if it is not there; -1: too many. */
 static int input_of(fused *d, const charl__node *n, charl_var *v)
 {
     charl__chain *c = &d->chain;
@@ -159,7 +159,7 @@ static bool runs_between(const fusion *f, const group *s, int from)
     return false;
 }
 
-/* Whether v, an operand of `from`, would live longer if that ran at the end of s. */
+/* Whether v, an operand of `from`, would live longer if `from` ran at the end of s. */
 static bool lives_longer(const fusion *f, const group *s, const group *from, charl_var *v)
 {
     const charl_var *root = charl__var_root(v);
@@ -178,7 +178,7 @@ static bool lives_longer(const fusion *f, const group *s, const group *from, cha
     return true;
 }
 
-/* Whether s, which `from` has joined, needs no more memory than both by themselves. */
+/* Whether s, which `from` has joined, needs no more memory than the two separately. */
 static bool is_small(const fusion *f, const group *s, const group *from)
 {
     int64_t grown = 0, saved = 0;
@@ -211,7 +211,7 @@ static bool may_join(const fusion *f, const group *s, const group *from)
            describe(f, s, &d);
 }
 
-/* Let the group that computes operand v of node b join b's. */
+/* Let the group that computes operand v of node b join the group of b. */
 static void join(fusion *f, int b, charl_var *v)
 {
     const charl__node *n = charl__graph_node(f->g, b), *producer = charl__var_root(v)->node;
@@ -263,7 +263,7 @@ static charl_status name_of(const fusion *f, const group *s, char **out)
     return CHARL_OK;
 }
 
-/* Make the last member of s the fused node; the others compute nothing any more. */
+/* Make the last member of s the fused node; the others no longer compute anything. */
 static charl_status replace(const fusion *f, const group *s)
 {
     charl__node *n = member(f, s, s->count - 1);

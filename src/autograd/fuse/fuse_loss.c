@@ -1,7 +1,7 @@
-/* A classifier's loss and its gradient become one node, which reads the logits once.
+/* Combines a classifier's loss and its gradient into one node, which reads the logits once.
  *
- * It runs where the loss stood: what leads to the gradient of the loss, a constant of the step
- * over the rows, depends on no loss and is computed before it.
+ * It runs at the position of the loss: the nodes that compute the gradient of the loss, a constant of
+ * the step over the rows, do not depend on any loss and are moved before it.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 enum { LOSS_IN = 2, LOSS_LSE = 1, GRAD_LSE = 3, GRAD_IN = 4 }; /* operands before the weight */
 
-/* The loss that n, a gradient, belongs to; NULL: none. */
+/* The loss whose gradient n computes; NULL: none. */
 static charl__node *loss_of(const charl__node *n)
 {
     charl__node *loss = n->live && n->op == &charl_op_cross_entropy_grad ? n->in[GRAD_LSE]->node : NULL;
@@ -25,7 +25,7 @@ static charl__node *loss_of(const charl__node *n)
     return loss;
 }
 
-/* Operand 1 of expand says how many rows there are, and nothing else. */
+/* Operand 1 of expand only provides the number of rows. */
 static bool counts_rows(const charl__node *n, int k)
 {
     return n->op == &charl_op_expand && k == 1;
@@ -36,8 +36,8 @@ static bool has_rows_of(const charl_var *a, const charl_var *b)
     return a->type.batch == b->type.batch && a->type.shape.dim[0] == b->type.shape.dim[0];
 }
 
-/* Mark the nodes after `loss` that gout, an operand of node `last`, comes from. False: it comes
- * from the loss, or one of them must stay where it is. */
+/* Mark the nodes after `loss` that gout, an operand of node `last`, depends on. False: it depends
+ * on the loss, or one of them cannot be moved. */
 static bool find_sources(const charl_graph *g, const charl_var *gout, const charl__node *loss, int last, bool *moves)
 {
     if (gout->node) {
@@ -61,7 +61,7 @@ static bool find_sources(const charl_graph *g, const charl_var *gout, const char
     return !moves[loss->position];
 }
 
-/* Let what moves ahead of the loss count the rows of the logits. */
+/* Let marked nodes take the number of rows from the logits. */
 static void count_logits(charl_graph *g, const charl__node *loss, const bool *moves)
 {
     for (int i = loss->position; i < g->nodes.count; i++) {
@@ -73,7 +73,7 @@ static void count_logits(charl_graph *g, const charl__node *loss, const bool *mo
     }
 }
 
-/* Marked nodes from position `first` on come before what stands there. */
+/* Move marked nodes to position `first`. */
 static charl_status move_ahead(charl_graph *g, int first, const bool *moves)
 {
     const int n = g->nodes.count;
@@ -98,7 +98,7 @@ static charl_status move_ahead(charl_graph *g, int first, const bool *moves)
     return CHARL_OK;
 }
 
-/* Make `loss` the fused node; n computes nothing any more. */
+/* Make `loss` the fused node; n no longer computes anything. */
 static charl_status join(charl__node *loss, charl__node *n)
 {
     CHARL_SCOPED(charl__text_fini) charl__text name = {0};

@@ -1,7 +1,7 @@
-/* Batch norm reads its input twice before it knows its statistics: for the mean, and for the
- * squares around it. Of images that lie channels-last the second pass needs no more than what the
- * first one can say of a block of pixels: their sum, and the squares around their own mean
- * (op/norm/channels.h). The bits are those of two passes, which go by blocks too.
+/* Batch norm reads its input twice to compute its statistics: for the mean, and for the squared
+ * deviations from it. For channels-last images the second pass needs only what the first can compute
+ * of each block of pixels: the sum, and the squared deviations from the block's mean
+ * (op/norm/channels.h). The bits equal those of two passes, which also work by blocks.
  */
 #include "autograd/fuse/fuse.h"
 #include "autograd/op/norm/channels.h"
@@ -36,7 +36,7 @@ static const charl__op op_squares_of_moments = {
     .enqueue = enqueue_squares,
 };
 
-/* The sum of x over all axes but that of channels; NULL: there is none before n. */
+/* The sum of x over all axes except channels; NULL: no node before n computes it. */
 static charl__node *sum_of(const charl_graph *g, const charl_var *x, const charl__node *n)
 {
     for (int i = 0; i < n->position; i++) {

@@ -1,9 +1,9 @@
-/* Epilogues: a matrix product and the elementwise operators that read it, one or two, become one
+/* Epilogues: combines a matrix product and one or two elementwise operators that read it into one
  * node.
  *
- * It runs where the product stood: of the operator's operands the product is the one that was
- * computed last, so all are there. Where others read the product too, or what the first operator
- * made of it, that is stored beside the result.
+ * It runs at the position of the product, so the product must be the operand that is computed
+ * last. If other nodes read the product too, or the first operator's result, that value is stored
+ * beside the result.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 
-/* The node that computes the last of n's operands; NULL: they are all leaves. */
+/* The node that computes the last of n's operands; NULL: all are leaves. */
 static charl__node *last_producer(const charl__node *n)
 {
     charl__node *last = NULL;
@@ -48,11 +48,11 @@ static bool may_lead(const charl__node *n)
            (n->op == &charl__op_product || (n->n_out == 1 && takes_epilogue(n)));
 }
 
-/* Operand i of the expression of n, as the epilogue of head calls it, added to head's inputs in
- * *in; 0: it cannot be one. */
+/* Name of operand i of n's expression in the epilogue of head, which gets it as an input in *in;
+ * 0: it cannot be an operand there. */
 static char operand_of(const charl__node *n, int i, const charl__node *head, charl_var **in, int *n_in)
 {
-    charl_var *root = charl__var_root(n->in[i]); /* a view of it may stand after head */
+    charl_var *root = charl__var_root(n->in[i]); /* a view of it may come after head */
 
     if (root->type.batch == CHARL_PARTIAL || root->channels_last != head->out[0]->channels_last ||
         charl_shape_count(&root->type.shape) != charl_shape_count(&n->out[0]->type.shape)) {
@@ -73,15 +73,15 @@ static char operand_of(const charl__node *n, int i, const charl__node *head, cha
     return (char)('b' + (*n_in)++);
 }
 
-/* On a CPU an elementary function or random numbers between the sums of a product cost what the
- * pass over memory would, which mostly stays in the cache, and a product's kernel is long to build.
+/* On a CPU, elementary functions or random numbers between the sums of a product cost as much as the
+ * saved pass over memory, which is mostly in the cache, and a product's kernel takes long to compile.
  */
 static bool is_worth_it(const charl_graph *g, const charl__expr *x)
 {
     return !charl__is_ungrouped(g->dev) || (!x->uses_rng && !strstr(x->text, "charl_"));
 }
 
-/* Whether head's product is needed apart from n. */
+/* Whether a node other than n, or the user, needs head's product. */
 static bool is_kept(const charl__uses *u, const charl__node *head, const charl__node *n)
 {
     const charl_var *v = head->out[0];
@@ -94,7 +94,7 @@ static bool is_kept(const charl__uses *u, const charl__node *head, const charl__
     return v->keep || v->grad_of;
 }
 
-/* How head, a product or one that has taken an operator along, looks without another step. */
+/* Describe head, a product with or without a first epilogue step. */
 static void describe_head(const charl__node *head, charl__product *p, charl_var **in, int *n_in)
 {
     *n_in = 0;
@@ -109,7 +109,7 @@ static void describe_head(const charl__node *head, charl__product *p, charl_var 
     }
 }
 
-/* Whether the epilogue that head has, as p says, may continue with the expression x. */
+/* Whether the epilogue of head, described by p, can continue with the expression x. */
 static bool goes_on(const charl_graph *g, const charl__node *head, const charl__product *p, const charl__expr *x)
 {
     const bool second = p->n_steps > 0;
@@ -118,8 +118,8 @@ static bool goes_on(const charl_graph *g, const charl__node *head, const charl__
            (!second || (!(x->uses_rng && p->step[0].x.uses_rng) && head->out[0]->type.dtype == p->type.dtype));
 }
 
-/* Whether n may be the next step of the epilogue of head; then how, and the operands besides the
- * product. */
+/* Whether n can be the next step of the epilogue of head. If so, sets the step and its operands
+ * besides the product. */
 static bool describe(const charl_graph *g, const charl__uses *u, const charl__node *n, const charl__node *head,
                      charl__product *p, charl_var **in, int *n_in)
 {
@@ -152,7 +152,7 @@ static bool describe(const charl_graph *g, const charl__uses *u, const charl__no
     return p->n_in + *n_in <= CHARL_OP_MAX_IN;
 }
 
-/* Make head the fused node; n computes nothing any more, and keeps the attribute that head had. */
+/* Make head the fused node; n no longer computes anything and keeps the attribute of head. */
 static charl_status replace(const charl__product *p, charl__node *head, charl__node *n)
 {
     charl__product *attr = NULL;

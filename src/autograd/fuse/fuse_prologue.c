@@ -1,10 +1,10 @@
-/* Prologues: what an elementwise operator gives is formed by each of those that read it, and goes
- * through memory no more.
+/* Prologues: the readers of an elementwise operator compute its result themselves, so that it is
+ * never written to memory.
  *
- * That spares a pass where they read one value instead, and what else it is formed of anyway. So an
- * operand of the elementwise operator is formed again too where it comes from the reader's own
- * operands and numbers per channel: the output of relu, of which its gradient asks the sign, is
- * formed of the input of the batch norm before it.
+ * This saves a pass if they then read one value instead, plus values that they read anyway. So an
+ * operand of the elementwise operator is recomputed too if it is computed from the reader's own
+ * operands and numbers per channel: the gradient of relu needs the sign of relu's output, which is
+ * computed from the input of the batch norm before it.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "autograd/fuse/uses.h"
 #include "base/alloc.h"
 
-/* Nodes that a reader computes, by position, ascending; the last one gives its operand 0. */
+/* Nodes that a reader computes, by position, ascending; the last one computes its operand 0. */
 typedef struct formed {
     const charl_graph *g;
     const charl__node *reader;
@@ -39,7 +39,7 @@ static bool is_own_operand(const charl__node *reader, charl_var *v)
     return false;
 }
 
-/* A number per channel, or one in all, that still is what it was. */
+/* A number per channel, or a single one, that has not changed since. */
 static bool is_small(const charl_graph *g, const charl__node *reader, charl_var *v)
 {
     const int64_t n = charl_shape_count(&v->type.shape);
@@ -55,7 +55,7 @@ static bool may_form(const charl__node *reader, const charl__node *n)
     return n && charl__is_fusible(n, &x) && !x.uses_rng && is_whole(reader, n->out[0]) && n->out[0]->channels_last;
 }
 
-/* Whether v comes elementwise from operands that the reader has and small ones. */
+/* Whether v is computed elementwise from operands that the reader has and small ones. */
 static bool comes_from_own(const charl_graph *g, const charl__node *reader, charl_var *v)
 {
     const charl__node *n = v->node;
@@ -82,7 +82,7 @@ static int index_of(const formed *f, const charl_var *v)
     return -1;
 }
 
-/* n after what it is formed of that can be formed too. */
+/* Add n, after those of its operands that can be recomputed too. */
 static bool add_member(formed *f, const charl__node *n)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -100,7 +100,7 @@ static bool add_member(formed *f, const charl__node *n)
     return true;
 }
 
-/* Input of the fused node that is v, added where there is none; -1: it cannot be one. */
+/* Input of the fused node that is v, added if it is not there; -1: it cannot be one. */
 static int input_of(formed *f, charl_var *v)
 {
     const charl_type *full = &f->reader->in[0]->type;
@@ -144,7 +144,7 @@ static bool describe_step(formed *f, int k)
     return true;
 }
 
-/* How reader is a node that forms operand 0; false: it cannot, or would read more than that. */
+/* Describe reader as a node that computes operand 0; false: it cannot, or would read more than one other value. */
 static bool describe(const charl_graph *g, const charl__node *reader, formed *f)
 {
     *f = (formed){.g = g, .reader = reader, .attr = {.op = reader->op, .attr = reader->attr, .n_in = reader->n_in}};
@@ -169,7 +169,7 @@ static bool takes_prologue(const charl__node *n, const charl_var *v)
     return n->op->prologue && n->in[0] == v && !is_own_operand(n, n->in[0]);
 }
 
-/* Whether all that read what n gives can form it. */
+/* Whether every reader of n's result can compute it. */
 static bool is_formed_by_all(const charl_graph *g, const charl__uses *u, const charl__node *n)
 {
     const charl_var *v = n->n_out == 1 ? n->out[0] : NULL;

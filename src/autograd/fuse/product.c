@@ -1,11 +1,11 @@
-/* A product with an epilogue of one step or two. */
+/* A product with an epilogue of one or two steps. */
 #include "autograd/fuse/product.h"
 
 #include <string.h>
 
 #include "base/text/text.h"
 
-/* The expression, with the operands and numbers that it has here in place of its own letters. */
+/* The expression, with its operands and numbers renamed to those of this epilogue. */
 static charl_status write_step(const charl__product_step *s, charl__text *out)
 {
     const double number[2] = {s->x.p, s->x.q};
@@ -28,7 +28,7 @@ static charl_status write_step(const charl__product_step *s, charl__text *out)
     return charl__text_append(out, ")", 1);
 }
 
-/* What the one step that draws is to know. */
+/* Set the random-number parameters of the epilogue, for the one step that draws. */
 static void use_draws(const charl__enqueue *e, const charl__expr *x, charl__gemm_epilogue *after)
 {
     after->record = e->step;

@@ -9,14 +9,14 @@
 enum { CHARL_PRODUCT_STEPS = 2 };
 
 /** An elementwise operator after the product. Operand 'a' is the product, or the result of the first step; 'b' and 'c' are inputs of the
- *  node after those of the product. */
+ *  node that follow those of the product. */
 typedef struct charl__product_step {
     charl__expr x;
     int n_operands;
     char operand[1 + CHARL_GEMM_EPILOGUE_IN];
 } charl__product_step;
 
-/** Attribute of such a node. Its inputs are those of the product, then the other operands of the steps. Its outputs are the result and, if
+/** Attribute of such a node. Its inputs are the inputs of the product, then the other operands of the steps. Its outputs are the result and, if
  *  other nodes read it, the 'a' of one step. */
 typedef struct charl__product {
     const charl__op *op; /* with an epilogue */

@@ -1,4 +1,4 @@
-/* What a kernel is told of the chain that forms an operand. */
+/* Passes to a kernel the chain that computes an operand. */
 #include "autograd/fuse/prologue.h"
 
 #include "base/text/text.h"
@@ -15,7 +15,7 @@ static bool is_read(const charl__chain *c, int i)
     return false;
 }
 
-/* Where an input of the chain comes from, as a statement of its own. */
+/* The statement that loads an input of the chain. */
 static charl_status write_input(charl__prologue_text *s, int i, int *n_fetched)
 {
     charl__chain_text *w = &s->chain;

@@ -1,4 +1,4 @@
-/* Uses of values, and what may be fused at all. */
+/* Uses of values, and which nodes can be fused. */
 #include "autograd/fuse/uses.h"
 
 #include "base/alloc.h"

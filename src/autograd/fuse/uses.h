@@ -10,7 +10,7 @@ typedef struct charl__uses {
     int *at;
 } charl__uses;
 
-/** A view, or a sum over ranks where there is one: its output is its operand's memory. */
+/** A view, or a sum over ranks that this rank has whole: its output is its operand's memory. */
 static inline bool charl__is_alias(const charl__node *n)
 {
     return n->n_out == 1 && n->out[0]->root_link;
@@ -19,8 +19,8 @@ static inline bool charl__is_alias(const charl__node *n)
 charl_status charl__uses_find(const charl_graph *g, charl__uses *u) CHARL_MUST_CHECK;
 void charl__uses_fini(charl__uses *u);
 
-/** An elementwise operator of floats with a value per element that a fused kernel may compute; its
- *  expression in *x. */
+/** Whether n is an elementwise operator of floats with a value per element that a fused kernel can compute; if so, its
+ *  expression is in *x. */
 bool charl__is_fusible(const charl__node *n, charl__expr *x);
 
 /** Whether an effect of the graph changes v, a parameter or an input. */

@@ -1,4 +1,4 @@
-/* On a device without groups a work-item has a few thousand elements in vectors of 16; elsewhere
+/* On devices without work-groups a work-item processes a few thousand elements in vectors of 16, elsewhere
  * one vector of 8. The bits do not depend on it. */
 #include "autograd/launch/column_chunks.h"
 

@@ -32,7 +32,7 @@ charl__arg charl__lane_out(const charl__enqueue *e, int k, int j)
     return out;
 }
 
-/* Every work-item of a GPU may move 16 bytes at a time. Compilers for CPUs join work-items. */
+/* On GPUs every work-item moves 16 bytes at a time if possible. CPU compilers join work-items. */
 static bool is_in_fours(const charl__enqueue *e, const charl__fold_input *in)
 {
     const int64_t places =
@@ -50,7 +50,7 @@ static charl_status fold_lane(const charl__enqueue *e, const charl__fold_input *
 {
     const charl_slices *s = e->slices;
     const charl__fold_move *move = in[0].move;
-    const int group = move ? 256 : 64; /* neighbours share what they read */
+    const int group = move ? 256 : 64; /* neighbours share the data they read */
     const int vec = is_in_fours(e, &in[0]) && is_in_fours(e, &in[n_in - 1]) ? 4 : 1;
     const int64_t leaf = s->lane_lo[j] - s->first; /* first leaf among this rank's */
     charl__launch l = {.file = "reduce/fold",

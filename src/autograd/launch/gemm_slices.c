@@ -1,11 +1,11 @@
-/* Where the sums of slices meet: inside the kernel, or as partial results in the workspace. The
+/* Where the sums of slices are added: inside the kernel, or as partial results in the workspace. The
  * bits are the same. */
 #include "autograd/launch/gemm_slices.h"
 #include "autograd/launch/rows.h"
 
 enum { MOST_PARTS = 64, MOST_LEVELS = 6, VECTOR = 4 };
 
-/* A sum is cut where there are too few tiles of this size, as long as its parts stay long. */
+/* A sum is divided if there are too few tiles of this size, as long as its parts remain long. */
 typedef struct cut_rule {
     int rows, columns, enough_tiles, shortest_part;
 } cut_rule;
@@ -29,9 +29,9 @@ static bool wants_more_parts(const cut_rule *r, const charl__gemm *p, int parts)
            k / (2 * parts) >= r->shortest_part;
 }
 
-/* Enough parts to occupy a device, as long as they stay long. A power of two, so that the tree over
- * parts and slices is that over slices of trees over parts. What may go to tensor cores has the
- * same parts where there are none. */
+/* Enough parts to occupy a device, as long as they remain long. The number is a power of two, so that the
+ * tree over parts and slices consists of the tree over slices, of trees over parts. Products that may run on
+ * tensor cores have the same parts on devices without them. */
 int charl__gemm_slices_parts(const charl__gemm *p, charl_dtype type)
 {
     const int64_t segments = p->segments > 1 ? p->segments : 1;
@@ -105,7 +105,7 @@ static charl_status fold_inside(const charl__enqueue *e, const charl__gemm *p, i
     return CHARL_OK;
 }
 
-/* Levels of the tree whose nodes every lane consists of. */
+/* Number of tree levels that divide every lane into whole nodes. */
 static int whole_levels(const charl_slices *s)
 {
     int all = 0, levels = 0;
@@ -119,7 +119,7 @@ static int whole_levels(const charl_slices *s)
     return levels;
 }
 
-/* The nodes of 2^levels of them. */
+/* The slices grouped into nodes of 2^levels. */
 static charl_slices nodes_of(const charl_slices *s, int levels)
 {
     charl_slices nodes = *s;
@@ -133,8 +133,8 @@ static charl_slices nodes_of(const charl_slices *s, int levels)
     return nodes;
 }
 
-/* The products of `leaves`, some levels of the tree in the same launch where that is faster, then the fold; sums of A, where wanted, likewise
- * into output 1. */
+/* Compute the products of `leaves`, with some levels of the tree in the same launch if that is faster, then fold; if wanted, the sums of A
+ * likewise, into output 1. */
 static charl_status fold_after(const charl__enqueue *leaves, const charl__gemm *p, int64_t elements, int k,
                                bool with_a_sums)
 {

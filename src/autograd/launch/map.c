@@ -1,7 +1,7 @@
-/* The elementwise engine and what elementwise operators share.
+/* The elementwise engine and helpers of elementwise operators.
  *
- * On a device without groups a work-item runs over a few thousand elements in vectors of 16;
- * elsewhere each takes one vector of 8. The bits do not depend on it.
+ * On devices without work-groups a work-item processes a few thousand elements in vectors of 16;
+ * elsewhere one vector of 8. The bits do not depend on it.
  */
 #include "autograd/launch/map.h"
 
@@ -192,15 +192,16 @@ void charl__op_reference(const charl__op *op, const charl__reference *r)
     }
 }
 
-/* [outer, count, inner] summed over outer and inner. The batch stays the leading extent: where it
- * runs along the operand it is put in front of count, elsewhere it is part of outer. */
+/* [outer, count, inner] summed over outer and inner. The batch stays the leading extent: if it
+ * is part of the operand, it comes before count, otherwise it is part of outer. */
 static charl_var *sum_around(charl_graph *g, charl_var *v, const charl_type *like, int64_t inner, int64_t count)
 {
     const charl_type t = charl_var_get_type(v);
     const int64_t n = charl_shape_count(&t.shape);
     const int64_t outer = inner * count > 0 ? n / (inner * count) : 0;
 
-    if (t.batch == CHARL_BATCHED && like->batch == CHARL_BATCHED) { /* rows of the operand are rows of v, also one */
+    if (t.batch == CHARL_BATCHED &&
+        like->batch == CHARL_BATCHED) { /* rows of the operand are rows of v, even a single one */
         const int64_t rows = t.shape.dim[0];
 
         v = charl_reshape(g, v, (charl_shape){3, {rows, rows ? count / rows : 0, count > 0 ? n / count : inner}});

@@ -1,12 +1,12 @@
 #ifndef CHARL_AUTOGRAD_LAUNCH_MAP_H
 #define CHARL_AUTOGRAD_LAUNCH_MAP_H
-/** The elementwise engine, for operators that need numbers in their expression or operands of their
- *  own. */
+/** The elementwise engine, for operators whose expression needs numbers or additional
+ *  operands. */
 #include "elementwise/map_args.h"
 #include "autograd/op.h"
 
 enum { CHARL_MAP_MAX_IN = CHARL__MAP_OPERANDS };
-/** Elements that a work-item of a device with groups has at a time: 16 bytes of a half type. */
+/** Elements that a work-item processes at a time on devices with work-groups: 16 bytes of a half type. */
 enum { CHARL_GPU_VEC = 8 };
 
 /** out = EXPR(in[0], in[1], ...; p, q). Operands broadcast over out's shape. */
@@ -26,8 +26,8 @@ charl_status charl__map_run(const charl__enqueue *e, const charl__map *m) CHARL_
  *  charl__map_run. */
 charl_status charl__map_expr(const charl__enqueue *e, const charl__expr *x) CHARL_MUST_CHECK;
 
-/** What WHOLE of kernels/elementwise/broadcast.clh is for a launch over n elements in vectors of
- *  `vec`: begin, add every operand as it broadcasts and every output (inner 1, count n), ask. */
+/** Computes WHOLE of kernels/elementwise/broadcast.clh for a launch over n elements in vectors of
+ *  `vec`: begin, add every operand with its broadcasting and every output (inner 1, count n), then query. */
 typedef struct charl__whole {
     int64_t n;
     int vec;
@@ -40,7 +40,7 @@ int charl__whole_kind(const charl__whole *w);
 
 /** Work-items of a 1-D launch in which each handles `span` of n elements, and their group. */
 void charl__span_launch(const charl_device *dev, int64_t n, int64_t span, charl__launch *l);
-/** A span for n elements: a few thousand on a device without groups, `gpu` elsewhere. A multiple of
+/** Span for n elements: a few thousand on devices without work-groups, `gpu` elsewhere. A multiple of
  *  16 or `gpu`. */
 int64_t charl__span(const charl_device *dev, int64_t n, int64_t gpu);
 /** T, an unsigned type as large as an element, for kernels that only move data. */
@@ -49,10 +49,10 @@ const char *charl__word_type(charl_dtype dtype);
 bool charl__is_ungrouped(const charl_device *dev);
 
 /* Gradients of broadcasting. */
-/** g of shape `like.shape` itself, or summed over what broadcasting `like` to the shape of g
- *  repeated. */
+/** g, if its shape is `like.shape`, otherwise g summed over the elements that broadcasting `like` to the shape
+ *  of g repeated. */
 charl_var *charl__sum_like(charl_graph *g, charl_var *v, const charl_type *like);
-/** In a reference: index into operand i that broadcasts to element e of output 0. */
+/** In a reference: index of the element of operand i that broadcasts to element e of output 0. */
 int64_t charl__reference_index(const charl__reference *r, int i, int64_t e);
 
 /* Samples of an operator of one operand; two; their ranges are the caller's. */
@@ -74,7 +74,7 @@ int64_t charl__reference_index(const charl__reference *r, int i, int64_t e);
         .in = {CHARL_B(F32, 16, 37), CHARL_B(F32, 16, 37)}, __VA_ARGS__                                                \
     }
 /* Operand 1 broadcasts: a scalar, along the end, the middle, the front; with and without the batch.
- * `terms` is the number of elements that share one of operand 1. */
+ * `terms` is the number of elements that share an element of operand 1. */
 #define CHARL_MAP_SAMPLES_BROADCAST(...)                                                                               \
     {.in = {CHARL_R(F32, 3, 5), CHARL_SCALAR(F32)}, .terms = 15, __VA_ARGS__},                                         \
         {.in = {CHARL_R(F32, 9, 5), CHARL_R(F32, 5)}, .terms = 9, __VA_ARGS__},                                        \

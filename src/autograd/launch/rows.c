@@ -6,9 +6,9 @@
 
 #include "autograd/launch/map.h"
 
-/* The same numbers as in kernels/reduce/reduce.cl and rows.clh. */
+/* The same values as in kernels/reduce/reduce.cl and rows.clh. */
 enum { ROW_CHUNK = 4096, COLUMN_CHUNK = 256, ROW_GROUP = 256, VEC = 16 };
-/* Of a work-group of a fold, where there are fewer columns than these. */
+/* Columns of a work-group of a fold, if there are fewer than MANY_COLUMNS. */
 enum { FOLD_COLUMNS = 16, FOLD_ACCS = 4, FOLD_LEAVES = 8, MANY_COLUMNS = 1 << 17 };
 
 static int64_t at_least_one(int64_t x)
@@ -42,7 +42,7 @@ charl_status charl__rows_launch(const charl_device *dev, int64_t rows, int64_t n
         l->local[0] = 1;
         l->global[0] = (size_t)charl__ceil_div(rows, *per_item);
         charl__launch_set(l, "CHARL_VEC", VEC);
-        if (width > VEC) { /* else it is the default, and one program is enough */
+        if (width > VEC) { /* otherwise the default, so that one program is enough */
             charl__launch_set(l, "CHARL_ROW_ACCS", width / VEC);
         }
     } else {
@@ -111,7 +111,7 @@ void charl__split_axis(const charl_shape *s, int axis, int64_t *outer, int64_t *
 
 void charl__split_axis_of(const charl_tensor *t, int axis, int64_t *outer, int64_t *n, int64_t *inner)
 {
-    static const int place[] = {0, 3, 1, 2}; /* of the extents of [N, C, H, W] in [N, H, W, C] */
+    static const int place[] = {0, 3, 1, 2}; /* positions of the extents of [N, C, H, W] in [N, H, W, C] */
     charl_shape s = t->shape;
 
     if (t->channels_last) {
@@ -186,7 +186,7 @@ static charl_status launch_columns(const charl__enqueue *e, const charl_reduce *
 {
     const bool cpu = charl__is_ungrouped(e->dev);
     const int64_t height = at_least_one(r->n < COLUMN_CHUNK ? r->n : COLUMN_CHUNK);
-    const int64_t wide = at_least_one(4096 / height / VEC) * VEC; /* columns that make a few thousand elements */
+    const int64_t wide = at_least_one(4096 / height / VEC) * VEC; /* columns with a few thousand elements */
     const int64_t span = cpu ? wide : 1;
     charl__launch l = {.file = "reduce/reduce",
                        .entry = "charl_reduce_columns",
@@ -232,9 +232,9 @@ charl_status charl__reduce_sum(const charl__enqueue *e, const charl_reduce *r)
     return CHARL_OK;
 }
 
-/* How columns of a fold, `width` of each output, go to work-items: where there are few, leaves and
- * accumulators of a leaf go side by side; else, and on devices without groups, a work-item has
- * whole columns. */
+/* Distribute the columns of a fold, `width` of each output, over work-items. If there are few, leaves and
+ * the accumulators of a leaf are processed in parallel; otherwise, and on devices without work-groups, a
+ * work-item processes whole columns. */
 static void shape_fold(const charl__enqueue *e, const charl_reduce *r, int leaves, charl__launch *l)
 {
     const bool cpu = charl__is_ungrouped(e->dev);
@@ -258,7 +258,7 @@ static void shape_fold(const charl__enqueue *e, const charl_reduce *r, int leave
     charl__launch_add(l, charl__i64(wide));
 }
 
-/* Lane j of the outputs from k on: so many leaves from number `first` on. */
+/* Lane j of the outputs from k on: `leaves` leaves, starting at number `first`. */
 static charl_status launch_fold(const charl__enqueue *e, const charl_reduce *r, int k, int j, int first, int leaves)
 {
     const bool rounds = e->rounds[k] && !charl__fold_is_direct(e);

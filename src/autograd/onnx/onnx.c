@@ -1,4 +1,4 @@
-/* Nodes and constants of an ONNX model: what operators write themselves with. */
+/* Nodes and constants of an ONNX model, from which operators build their translation. */
 #include "autograd/onnx/onnx.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ int charl__onnx_dtype(charl_dtype dtype)
     }
 }
 
-/* A name for a value on the way; borrowed from the model. */
+/* A name for an intermediate value; borrowed from the model. */
 static charl_status new_name(const charl__onnx_node *n, const char **out)
 {
     char text[384];
@@ -132,7 +132,7 @@ charl_status charl__onnx_tensor(charl__onnx *x, const char *name, int type, cons
     }
     CHARL_TRY(charl__protobuf_int(t, ONNX_TENSOR_TYPE, type));
     CHARL_TRY(charl__protobuf_string(t, ONNX_TENSOR_NAME, name));
-    CHARL_TRY(charl__protobuf_bytes(t, ONNX_TENSOR_RAW, data, bytes)); /* little-endian, as memory */
+    CHARL_TRY(charl__protobuf_bytes(t, ONNX_TENSOR_RAW, data, bytes)); /* little-endian, as in memory */
     return charl__protobuf_nest(t, ONNX_GRAPH_INITIALIZER, begin);
 }
 
@@ -200,7 +200,7 @@ const char *charl__onnx_reshape(const charl__onnx_node *n, const char *a, const 
     charl_shape s = type->shape;
 
     if (type->batch == CHARL_BATCHED) {
-        s.dim[0] = 0; /* as in the operand */
+        s.dim[0] = 0; /* the extent of the operand */
     }
     return charl__onnx_op(n, "Reshape", a, charl__onnx_ints(n, s.dim, s.ndim), out);
 }
@@ -256,7 +256,7 @@ void charl__onnx_write_window(const charl_window *win, charl__onnx_window *w, ch
     c->attr[k] = (charl__onnx_attr){.name = "kernel_shape", .n = 2, .ints = w->kernel};
     c->attr[k + 1] = (charl__onnx_attr){.name = "strides", .n = 2, .ints = w->stride};
     c->attr[k + 2] = (charl__onnx_attr){.name = "pads", .n = 4, .ints = w->padding};
-    if (win->dilation[0] != 1 || win->dilation[1] != 1) { /* not every operator has it */
+    if (win->dilation[0] != 1 || win->dilation[1] != 1) { /* not every operator has one */
         c->attr[k + 3] = (charl__onnx_attr){.name = "dilations", .n = 2, .ints = w->dilation};
     }
 }

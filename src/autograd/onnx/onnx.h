@@ -2,11 +2,11 @@
 #define CHARL_AUTOGRAD_ONNX_ONNX_H
 /** Graphs as ONNX models (opset 17, IR version 8), for other programs to run.
  *
- *  An operator says what it is in ONNX: charl__op.onnx_type when ONNX has it under another name with
+ *  An operator names its ONNX equivalent: charl__op.onnx_type if ONNX has an operator with
  *  the same operands, else charl__op.onnx, a function that appends nodes. Such functions read like
  *  formulas: a value is its name, NULL in gives NULL out, and the first error is kept. The extent of
- *  the batch is the symbol N, so what depends on it must not be written down: charl__onnx_reshape.
- *  i32 becomes int64, which is what ONNX knows for numbers of rows and positions; f32 and u8 stay.
+ *  the batch is the symbol N, so shapes that depend on it must not be written as numbers: charl__onnx_reshape.
+ *  i32 becomes int64, the type of row numbers and positions in ONNX; f32 and u8 do not change.
  */
 #include "autograd/op.h"
 #include "base/text/text.h"
@@ -26,7 +26,7 @@ typedef struct charl__onnx_node {
     const char *const *in; /* names of values */
     const charl_type *in_type;
     int n_out;
-    const char *const *outs; /* the names to define; NULL for an output that no node reads */
+    const char *const *outs; /* names of its outputs, which the translation defines; NULL if no node reads it */
     const char *out;         /* outs[0], the only output of most */
     const charl_type *out_type;
 } charl__onnx_node;
@@ -46,13 +46,13 @@ typedef struct charl__onnx_attr {
 typedef struct charl__onnx_call {
     const char *type;
     const char *in[CHARL_OP_MAX_IN];
-    const char *out; /* NULL: a name of its own */
+    const char *out; /* NULL: the model makes one up */
     charl__onnx_attr attr[CHARL_ONNX_MAX_ATTR];
 } charl__onnx_call;
 
 /** Append a node; returns the name of its output. */
 const char *charl__onnx_write_call(const charl__onnx_node *n, const charl__onnx_call *c);
-/** The same for nodes without attributes; b NULL: one operand. */
+/** For nodes without attributes; b NULL: one operand. */
 const char *charl__onnx_op(const charl__onnx_node *n, const char *type, const char *a, const char *b, const char *out);
 
 /** Elements [start, stop) of axis `axis` (negative: from the end) of a. */
@@ -72,7 +72,7 @@ const char *charl__onnx_ints(const charl__onnx_node *n, const int64_t *values, i
 /** 0, 1, ..., count - 1: int64. */
 const char *charl__onnx_range(const charl__onnx_node *n, int64_t count);
 
-/** `a` under the shape of `type`, whose batch extent stays what it is. */
+/** `a` with the shape of `type`; the batch extent does not change. */
 const char *charl__onnx_reshape(const charl__onnx_node *n, const char *a, const charl_type *type, const char *out);
 /** `a` of ndim extents with extent i taken from perm[i]. */
 const char *charl__onnx_transpose(const charl__onnx_node *n, const char *a, const int64_t *perm, int ndim,
@@ -92,13 +92,13 @@ int charl__onnx_dtype(charl_dtype dtype);
 /** Refuse the node: ERR_CONFIG with its operator and name in front. */
 void charl__onnx_fail(const charl__onnx_node *n, const char *reason);
 
-/** Whether operator `op` can be translated (some nodes of it may be refused all the same). */
+/** Whether operator `op` can be translated (some nodes of it may still be refused). */
 bool charl__onnx_knows(const charl__op *op);
 
-/** What is exported of a graph. Borrowed for the call. */
+/** The parts of a graph to export. Borrowed for the call. */
 typedef struct charl__onnx_export {
     const char *name; /* of the model */
-    /* [n_metadata] keys, and texts that travel along; a text of NULL or "" is left out */
+    /* [n_metadata] keys and values; a value of NULL or "" is omitted */
     const char *(*metadata)[2];
     int n_metadata;
     charl_var *const *outputs;
@@ -109,19 +109,19 @@ typedef struct charl__onnx_export {
     void *ctx;
 } charl__onnx_export;
 
-/** An ONNX model: the bytes of head, then those of graph, which holds the weights and is not copied
- *  for being large. Start from {0}; charl__text_fini both on every path. */
+/** An ONNX model: the bytes of head, then those of graph, which holds the weights and is too large
+ *  to copy. Start from {0}; call charl__text_fini for both on every path. */
 typedef struct charl__onnx_model {
     charl__text head, graph;
 } charl__onnx_model;
 
 /** The part of a graph that its outputs depend on, as an ONNX model. The graph is not
- *  compiled, and need not have a device. Inputs keep their names, in the order of their making;
- *  parameters become initializers under theirs.
+ *  compiled and need not have a device. Inputs keep their names, in the order of creation;
+ *  parameters become initializers with their names.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CONFIG  an operator or element type that cannot be exported, naming the node; more
- *  than 2 GiB; ERR_INVALID  a compiled graph, or an output of another; ERR_NOMEM; what `read` returns, and the graph's own error. */
+ *  than 2 GiB; ERR_INVALID  a compiled graph, or an output of another; ERR_NOMEM; errors of `read` and of the graph. */
 charl_status charl__graph_onnx(const charl_graph *g, const charl__onnx_export *e,
                                charl__onnx_model *out) CHARL_MUST_CHECK;
 

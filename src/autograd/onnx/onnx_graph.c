@@ -1,5 +1,5 @@
-/* From a graph to an ONNX model: which nodes the outputs need, their translation in the order of
- * execution, and the messages around them. */
+/* Converts a graph to an ONNX model: finds the nodes that the outputs need, translates them in the order of
+ * execution, and writes the messages around them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "base/text/protobuf.h"
 #include "charl/version.h"
 
-/* Fields of ModelProto, OperatorSetIdProto, ValueInfoProto, TypeProto and what lies in it. */
+/* Fields of ModelProto, OperatorSetIdProto, ValueInfoProto, TypeProto and its parts. */
 enum {
     MODEL_IR = 1,
     MODEL_PRODUCER = 2,
@@ -25,14 +25,14 @@ enum { VALUE_NAME = 1, VALUE_TYPE = 2 };
 enum { TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2 };
 enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_SYMBOL = 2 };
 
-enum { SPARE = 1 << 16 }; /* bytes for what is not weights, at first */
+enum { SPARE = 1 << 16 }; /* initial bytes for everything but weights */
 
 typedef struct walk {
     const charl_graph *g;
     const charl__onnx_export *e;
     charl__onnx x;
-    bool *needed;      /* by id of the var */
-    const char **name; /* by id of the var; NULL until it has one */
+    bool *needed;      /* by variable id */
+    const char **name; /* by variable id; NULL until it has one */
 } walk;
 
 bool charl__onnx_knows(const charl__op *op)
@@ -40,7 +40,7 @@ bool charl__onnx_knows(const charl__op *op)
     return op->onnx_type || op->onnx;
 }
 
-/* Backwards from the outputs: a node comes after everything it reads. */
+/* Backwards from the outputs: a node comes after everything that it reads. */
 static void mark(walk *w)
 {
     for (int i = 0; i < w->e->n_outputs; i++) {
@@ -97,7 +97,7 @@ static charl_status put_param(walk *w, const charl_var *v)
     return CHARL_OK;
 }
 
-/* A name means one value of those before `end` and this one. */
+/* Names must be unique among the values before `end` and this one. */
 static charl_status check_name(const walk *w, const char *name, int end)
 {
     for (int i = 0; i < end; i++) {
@@ -110,7 +110,7 @@ static charl_status check_name(const walk *w, const char *name, int end)
     return CHARL_OK;
 }
 
-/* Name every var that is needed; declare those that no node computes. */
+/* Name every variable that is needed; declare those that no node computes. */
 static charl_status put_leaves(walk *w)
 {
     for (int i = 0; i < w->g->vars.count; i++) {
@@ -298,7 +298,7 @@ charl_status charl__graph_onnx(const charl_graph *g, const charl__onnx_export *e
     CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *w.name, &w.name));
     mark(&w);
     st = put_graph(&w);
-    out->graph = w.x.graph; /* the caller's, also after failure */
+    out->graph = w.x.graph; /* the caller frees it, even after a failure */
     CHARL_TRY_CLEANUP(st);
     CHARL_TRY_CLEANUP(put_head(e, out->graph.length, &out->head));
 cleanup:

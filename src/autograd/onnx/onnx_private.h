@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_ONNX_ONNX_PRIVATE_H
 #define CHARL_AUTOGRAD_ONNX_ONNX_PRIVATE_H
-/** An ONNX model while it is made: shared by the parts that append nodes and that walk the graph.
+/** An ONNX model under construction: shared by the parts that append nodes and that walk the graph.
  */
 #include "autograd/graph_private.h"
 #include "autograd/onnx/onnx.h"
@@ -25,9 +25,9 @@ enum {
 
 struct charl__onnx {
     charl__text graph; /* GraphProto so far */
-    charl__list names; /* of values made on the way; owned */
+    charl__list names; /* of intermediate values; owned */
     int temporaries;
-    unsigned defined;    /* outputs of the node at hand, one bit each */
+    unsigned defined;    /* outputs of the current node, one bit each */
     charl_status status; /* first error */
 };
 

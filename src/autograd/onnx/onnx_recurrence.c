@@ -1,12 +1,12 @@
 /* lstm and gru as ONNX's LSTM and GRU.
  *
- * Those multiply the input by a matrix W themselves, where the operators here take the product; so
- * W is the unit matrix, with its rows, like those of w_hh, in the order of the gates that ONNX has.
+ * ONNX's operators multiply the input by a matrix W; the operators here take the product. So
+ * W is the unit matrix, with its rows, like the rows of w_hh, in ONNX's order of gates.
  */
 #include "autograd/onnx/onnx.h"
 #include "autograd/op/recurrent/recurrence.h"
 
-/* Blocks of `rows` rows of m, put into another order. */
+/* Reorder blocks of `rows` rows of m. */
 static const char *reorder(const charl__onnx_node *n, const char *m, int64_t rows, const int *order, int gates)
 {
     charl__onnx_call c = {.type = "Concat", .attr = {{"axis", .i = 0}}};
@@ -17,7 +17,7 @@ static const char *reorder(const charl__onnx_node *n, const char *m, int64_t row
     return charl__onnx_write_call(n, &c);
 }
 
-/* `m` as a direction, the only one, of `rows` rows. */
+/* `m` as the only direction, of `rows` rows. */
 static const char *direction(const charl__onnx_node *n, const char *m, int64_t rows, int64_t columns)
 {
     const charl_type type = {CHARL_F32, {columns ? 3 : 2, {1, rows, columns}}, CHARL_REPLICATED};
@@ -44,7 +44,7 @@ void charl__recurrence_onnx(const charl__onnx_node *n, const char *type, const i
                                  direction(n, reorder(n, n->in[1], hidden, order, gates), rows, hidden)},
                           .attr = {{"hidden_size", .i = hidden}, {gates == 3 ? "linear_before_reset" : NULL, .i = 1}}};
 
-    if (n->n_in > 2) { /* the bias of the input's part is in that part */
+    if (n->n_in > 2) { /* the bias of the input is part of the input's product */
         const char *bias =
             charl__onnx_concat(n, charl__onnx_fill(n, 0.0F, rows), reorder(n, n->in[2], hidden, order, gates), NULL);
 

@@ -1,4 +1,4 @@
-/* layer_norm, rms_norm and their forms with a residual as ONNX. Opset 17 knows the first by name.
+/* layer_norm, rms_norm and their variants with a residual, as ONNX. Opset 17 has the first by name.
  */
 #include "autograd/onnx/onnx.h"
 #include "autograd/op/norm/row_norm.h"

@@ -1,6 +1,6 @@
 #ifndef CHARL_BASE_NUMERIC_BF16_H
 #define CHARL_BASE_NUMERIC_BF16_H
-/** bfloat16 on the host, stored as uint16_t: the upper half of an f32. The same bits as
+/** bfloat16 on the host, stored as uint16_t: the upper half of an f32. Same bits as
  *  kernels/prelude/common.clh. */
 #include <stdint.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static inline float charl__bf16_load(uint16_t h)
     return x;
 }
 
-/** To nearest even; a NaN stays a (quiet) NaN. */
+/** Rounds to nearest even; a NaN stays a (quiet) NaN. */
 static inline uint16_t charl__bf16_round(float x)
 {
     uint32_t u, number, nan;

@@ -1,9 +1,9 @@
 /* CRC-32C, reflected polynomial 0x82F63B78.
  *
- * With the CPU's instruction (latency 3, throughput 1) three streams run side by side over
- * neighbouring stretches of STRETCH bytes; the registers are then joined: appending n bytes to a
+ * With the CPU's instruction (latency 3, throughput 1), three streams run in parallel over
+ * adjacent ranges of STRETCH bytes; the registers are then combined: appending n bytes to a
  * message multiplies its register by x^(8n) modulo the polynomial, and registers add by xor.
- * Without it: eight bytes a step through eight tables.
+ * Without it: eight bytes per step, through eight tables.
  */
 #include "base/numeric/hash.h"
 

@@ -23,7 +23,7 @@ void charl__exact_add(int64_t sum[CHARL__EXACT_LIMBS], double v)
         mantissa >>= -exponent;
         exponent = 0;
     }
-    /* 53 bits, shifted by up to 31, are spread over three limbs. */
+    /* 53 bits, shifted by up to 31, span three limbs. */
     low = (mantissa & UINT32_MAX) << exponent % 32;
     high = ((mantissa >> 32) << exponent % 32) + (low >> 32);
     sum[exponent / 32] += sign * (int64_t)(low & UINT32_MAX);
@@ -58,7 +58,7 @@ double charl__exact_value(const int64_t sum[CHARL__EXACT_LIMBS])
         limb[i] = -limb[i];
     }
     normalize(limb);
-    for (int i = 0; i < LIMBS; i++) { /* small to large: what is rounded away is below the last place */
+    for (int i = 0; i < LIMBS; i++) { /* from small to large: the rounding error is below the last place */
         v += ldexp((double)limb[i], 32 * i + LOWEST);
     }
     return negative ? -v : v;

@@ -84,7 +84,7 @@ static void init(void)
     use_instruction = __builtin_cpu_supports("sse4.1") && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 29 & 1;
 }
 
-/* n blocks with the instructions of SHA-NI, which keep the state as two vectors: f e b a and h g d c, the last in the highest lane. Each
+/* n blocks with the SHA-NI instructions, which keep the state as two vectors: f e b a and h g d c, the last in the highest lane. Each
  * sha256rnds2 does two rounds and takes their sums of message and constant from the lower half of its third operand. */
 __attribute__((target("sha,sse4.1"))) static void compress_instruction(uint32_t state[8], const unsigned char *data,
                                                                        size_t n)
@@ -156,7 +156,7 @@ void charl__sha256_update(charl__sha256 *s, const void *data, size_t bytes)
     while (bytes > 0) {
         size_t n = bytes < 64 - used ? bytes : 64 - used;
 
-        if (n == 64) { /* whole blocks need no copy */
+        if (n == 64) { /* whole blocks are not copied */
             n = bytes / 64 * 64;
             compress_all(s, p, n / 64);
         } else {

@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** CRC-32C (Castagnoli) of what `crc` covers followed by `bytes` bytes; start with 0. "123456789"
- *  gives e3069283. Cost: about 10 GB/s where the CPU has the instruction, else about 1 GB/s. */
+/** CRC-32C (Castagnoli) of the bytes that `crc` covers followed by `bytes` bytes; start with 0. "123456789"
+ *  gives e3069283. Cost: about 10 GB/s if the CPU has the instruction, else about 1 GB/s. */
 uint32_t charl__crc32c(uint32_t crc, const void *data, size_t bytes);
 
-/** charl__crc32c without the CPU instruction: what it falls back to. */
+/** charl__crc32c without the CPU instruction: its fallback. */
 uint32_t charl__crc32c_portable(uint32_t crc, const void *data, size_t bytes);
 
 enum { CHARL__SHA256_BYTES = 32, CHARL__SHA256_TEXT = 65 };
@@ -19,10 +19,10 @@ typedef struct charl__sha256 {
     uint32_t state[8];
     uint64_t bytes;
     unsigned char block[64];
-    bool portable; /* without the instructions of the CPU; charl__sha256_init clears it */
+    bool portable; /* without the CPU's instructions; charl__sha256_init clears it */
 } charl__sha256;
 
-/** Cost: about 1 GB/s where the CPU has SHA instructions (x86-64), else 0.2 GB/s. */
+/** Cost: about 1 GB/s if the CPU has SHA instructions (x86-64), else 0.2 GB/s. */
 
 void charl__sha256_init(charl__sha256 *s);
 void charl__sha256_update(charl__sha256 *s, const void *data, size_t bytes);

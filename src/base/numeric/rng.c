@@ -1,4 +1,4 @@
-/* Philox4x32-10: ten rounds of two 32x32->64 multiplications, the key growing by Weyl constants. */
+/* Philox4x32-10: ten rounds of two 32x32->64 multiplications, with a key incremented by Weyl constants. */
 #include "base/numeric/rng.h"
 
 #include <math.h>

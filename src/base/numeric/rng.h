@@ -3,14 +3,14 @@
 /** Random numbers without state: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011).
  *
  *  A draw is a function of (seed, step, name, position), so it does not depend on launch geometry,
- *  rank count or order. kernels/prelude/common.clh has the same functions; both give the same bits.
+ *  number of ranks or order. kernels/prelude/common.clh has the same functions; both give the same bits.
  *
  *    counter = {position_lo, position_hi, step_lo, step_hi}
  *    key     = {seed_lo ^ name_hash_lo, seed_hi ^ name_hash_hi}     name_hash: 64-bit FNV-1a of the
  *  dotted name
  *
  *  A block is 4 words at one position. Scalar draw i is word i mod 4 of the block at position i div
- *  4, so four neighbours cost one block. A normal uses a whole block. Thread-safe.
+ *  4, so four adjacent draws cost one block. A normal uses a whole block. Thread-safe.
  */
 #include <stdint.h>
 
@@ -31,7 +31,7 @@ float charl__rng_uniform(const charl__rng *r, uint64_t i);
 /** Standard normal from the block at `position`, by Box-Muller in double. */
 double charl__rng_normal(const charl__rng *r, uint64_t position);
 
-/** The bare generator: counter and key as in the paper. */
+/** The underlying generator: counter and key as in the paper. */
 void charl__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-enum { STREAM_BYTES = 8 << 20 }; /* what is read and written no longer stays in a core's caches */
+enum { STREAM_BYTES = 8 << 20 }; /* larger data no longer stay in a core's caches */
 
 static int min_int(int a, int b)
 {
@@ -140,7 +140,7 @@ static void add_block(const float *a, const float *b, int64_t n, float *out)
     }
 }
 
-/* The same, written past the caches: a line that is written whole need not be read first. */
+/* The same with non-temporal stores: a line that is written whole need not be read first. */
 static void stream_block(const float *a, const float *b, int64_t n, float *out)
 {
     int64_t e = 0;
@@ -155,7 +155,7 @@ static void stream_block(const float *a, const float *b, int64_t n, float *out)
     add_block(a + e, b + e, n - e, out + e);
 }
 
-/* Streamed stores have no order among themselves or to what comes after. */
+/* Non-temporal stores are not ordered among themselves or with later ones. */
 static void stream_end(void)
 {
 #ifdef __SSE2__

@@ -1,4 +1,4 @@
-/* The tree whose nodes are rounded to bf16: a block of a leaf is widened when its turn comes, added, and the sum stored. */
+/* The tree whose nodes are rounded to bf16: each block of a leaf is widened when it is added, and the sum is stored. */
 #include <string.h>
 
 #include "base/numeric/bf16.h"
@@ -13,7 +13,7 @@ static void widen(const uint16_t *from, int64_t n, float *to)
 
 typedef float block[CHARL_TREE_BLOCK];
 
-/* to = a + b: sums, or NULL for leaves, which are widened here. `to` may be one of them. */
+/* to = a + b: sums, or NULL for leaves, which are widened here. `to` may be either of them. */
 static void add_rounded(const float *a, const uint16_t *leaf_a, const float *b, const uint16_t *leaf_b, int64_t n,
                         float *to)
 {
@@ -35,7 +35,7 @@ static void add_rounded(const float *a, const uint16_t *leaf_a, const float *b, 
 void charl__tree_apply_bf16(const charl__tree_add *adds, int m, const uint16_t *const *leaf, int64_t n, uint16_t *out)
 {
     block place[CHARL_TREE_DEPTH];
-    float *sum[CHARL_MAX_SLICES]; /* of a leaf with others; NULL: it alone */
+    float *sum[CHARL_MAX_SLICES]; /* the sum that a leaf has become; NULL: still the leaf */
 
     if (m == 1) {
         if (out != leaf[0]) {

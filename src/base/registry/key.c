@@ -1,4 +1,4 @@
-/* The language of values. */
+/* Parsing of values. */
 #include "base/registry/key.h"
 
 #include <errno.h>
@@ -81,7 +81,7 @@ static void range_ends(const char *range, double *low, double *high)
     }
 }
 
-/* Whether a float holds v: not infinity or 0 instead, nor a subnormal number, which a device may take for 0. */
+/* Whether v is 0 or in the range of normal floats: a device may treat subnormal numbers as 0. */
 static bool is_float(double v)
 {
     return v == 0 || (fabs(v) >= (double)FLT_MIN && fabs(v) <= (double)FLT_MAX);
@@ -230,7 +230,7 @@ bool charl__parse_float(const char *text, double *out)
     char *end = NULL;
     double v;
 
-    /* No hexadecimal, no "inf", no "nan": such input is a mistake. */
+    /* No hexadecimal, no "inf", no "nan": in a configuration they are mistakes. */
     if (text[0] == '\0' || text[strspn(text, "0123456789+-.eE")] != '\0') {
         return false;
     }
@@ -239,7 +239,7 @@ bool charl__parse_float(const char *text, double *out)
     if (*end != '\0' || end == text || !isfinite(v)) {
         return false;
     }
-    *out = v == 0 && errno == ERANGE ? DBL_TRUE_MIN : v; /* not 0, so that a range refuses it */
+    *out = v == 0 && errno == ERANGE ? DBL_TRUE_MIN : v; /* not 0, so that ranges reject it */
     return true;
 }
 
@@ -270,7 +270,7 @@ static bool is_no_number(const charl__number *number, const char *what, const ch
     return false;
 }
 
-/* Copy `text` without a unit at its end into word[64]; a longer text is no number and is cut. */
+/* Copy `text` without a unit at its end into word[64]; a longer text is no number and is truncated. */
 static void cut_unit(const charl__number *number, const char *text, char *word)
 {
     const size_t n = strlen(text), m = number->unit ? strlen(number->unit) : 0;

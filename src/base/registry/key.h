@@ -1,16 +1,16 @@
 #ifndef CHARL_BASE_REGISTRY_KEY_H
 #define CHARL_BASE_REGISTRY_KEY_H
-/** The language of values: what a text means as an integer, a number, a choice and so on, and why it is none.
+/** Parsing of values: integers, numbers, choices and so on, with the reason if a text is invalid.
  *
- *  Keys of configurations, settings of layers, options of importers and options of command lines are all read by these functions,
- *  so a value is written the same way everywhere, and a mistake is worded the same way. A function that refuses a text returns false,
- *  leaves *out as it was and writes the reason to why[CHARL_REASON_BYTES]: a sentence about the text, such as
+ *  Keys of configurations, settings of layers, options of importers and command-line options are all parsed by these functions,
+ *  so values and error messages are the same everywhere. A function that rejects a text returns false,
+ *  leaves *out unchanged and writes the reason to why[CHARL_REASON_BYTES]: a sentence about the text, such as
  *
  *      "ten" is not an integer
  *      0 is out of range (at least 1)
  *      "Adamw" is not one of sgd, adam, adamw (did you mean adamw?)
  *
- *  `range` is "[0,1)" or the like, NULL for any finite number. No range holds a number that is infinite or 0 as a float, since most
+ *  `range` is "[0,1)" or the like, NULL for any finite number. Ranges exclude numbers that become infinite or 0 as a float, since most
  *  values become one.
  */
 #include "charl/key.h"
@@ -21,39 +21,39 @@
 #member, CHARL_KEY_##kind, offsetof(type, member), range, required, __VA_ARGS__                                \
     }
 
-/** Walk "a|b|c": copies the next word into word[size], advances *cursor; false at the end. */
+/** Iterate over "a|b|c": copies the next word into word[size], advances *cursor; false at the end. */
 bool charl__choice_next(const char **cursor, char *word, size_t size);
 
-/** Index of `word` in "a|b|c", or -1. NULL choices hold nothing. */
+/** Index of `word` in "a|b|c", or -1. NULL choices contain nothing. */
 int charl__choice_index(const char *choices, const char *word);
 
 /** Number of words in "a|b|c". */
 int charl__choice_count(const char *choices);
 
-/** "a, b, c" into text[size], with the choice nearest to `word` unless that is NULL; returns text. */
+/** "a, b, c" into text[size], with the choice closest to `word` unless that is NULL; returns text. */
 const char *charl__choice_list(const char *word, const char *choices, char *text, size_t size);
 
-/** Whether v lies in a range. */
+/** Whether v is in a range. */
 bool charl__range_holds(const char *range, double v);
 
-/** What a range that does not hold v holds, in words: "1 to 100", "at least 0, below 1", "above 0", into text[size]; returns text. */
+/** A range that does not contain v, in words: "1 to 100", "at least 0, below 1", "above 0", into text[size]; returns text. */
 const char *charl__range_text(const char *range, double v, char *text, size_t size);
 
-/** Why a range does not hold v, into text[size]: "is 1, out of range (at least 0, below 1)", "is inf, out of range (finite, above 0)". Returns text. */
+/** Why a range does not contain v, into text[size]: "is 1, out of range (at least 0, below 1)", "is inf, out of range (finite, above 0)". Returns text. */
 const char *charl__range_refusal(const char *range, double v, char *text, size_t size);
 
-/** Fail unless `v`, which the message calls `name`, lies in the range. Errors: `code`  NAME and charl__range_refusal */
+/** Fail unless `v`, called `name` in the message, is in the range. Errors: `code`  NAME and charl__range_refusal */
 charl_status charl__range_check(charl_status code, const char *name, double v, const char *range) CHARL_MUST_CHECK;
 
-/** The number that is all of `text`: decimal digits; decimal with an exponent, finite; yes, true, on, 1, no, false, off, 0. */
+/** Parse `text` completely as a number: decimal digits; decimal with an exponent, finite; yes, true, on, 1, no, false, off, 0. */
 bool charl__parse_int(const char *text, int64_t *out);
 bool charl__parse_float(const char *text, double *out);
 bool charl__parse_bool(const char *text, bool *out);
 
-/** How numbers of a key are written. */
+/** The notation of a key's numbers. */
 typedef struct charl__number {
     const char *range;
-    const char *zero; /* a word that stands for 0; NULL: none */
+    const char *zero; /* a word that means 0; NULL: none */
     const char *unit; /* may follow the number, "MB"; NULL: none */
     bool has_suffix;  /* k, M and G stand for powers of 1024 */
 } charl__number;

@@ -1,4 +1,4 @@
-/* Registries: short lists, so every search is a walk. */
+/* Registries: short lists, searched linearly. */
 #include "base/registry/registry.h"
 
 #include <stdatomic.h>

@@ -79,7 +79,7 @@ charl_status charl__text_printf(charl__text *t, const char *fmt, ...)
     return CHARL_OK;
 }
 
-/* A character that JSON wants escaped, or that a terminal would not just show. */
+/* A character that JSON requires to be escaped, or that a terminal would not display as is. */
 static charl_status json_escape(charl__text *t, uint32_t point)
 {
     static const char plain[] = "\"\\\b\f\n\r\t";
@@ -217,7 +217,7 @@ const char *charl__text_names(const char *word, charl__name_at name_at, const vo
             near = nearest;
         }
     }
-    if (near) { /* what the user needs most, even where the list is cut */
+    if (near) { /* what the user needs most, even if the list is truncated */
         const char *suggestion = charl__did_you_mean(near);
         const size_t n = strlen(suggestion), at = used + n < size ? used : size > n ? size - n - 1 : 0;
 
@@ -324,7 +324,7 @@ bool charl__patterns_choose(const char *list, const char *name)
 
 enum { LONGEST = 63 };
 
-/* Edits that make b of a; INT_MAX when either is too long. */
+/* Edit distance from a to b; INT_MAX if either is too long. */
 static int distance(const char *a, const char *b)
 {
     int rows[3][LONGEST + 1];
@@ -357,7 +357,7 @@ static int distance(const char *a, const char *b)
     return rows[na % 3][nb];
 }
 
-/* What other programs call a thing, one line for each of charl's words. */
+/* Names of other programs for the same thing, one line for each of charl's words. */
 static const char *const synonyms[] = {
     "f32 fp32 float32 float single",
     "f16 fp16 float16 half",
@@ -391,7 +391,7 @@ static const char *const synonyms[] = {
     "select device",
 };
 
-/* `a` is `b` but for case and separators. */
+/* Whether `a` equals `b` except for case and separators. */
 static bool is_same(const char *a, size_t na, const char *b, size_t nb)
 {
     size_t i = 0, j = 0;
@@ -432,7 +432,7 @@ static bool is_synonym(const char *name, size_t length, const char *candidate)
     return false;
 }
 
-/* The same thing in other words: Adam is adam, fp16 is f16, val/acc is val/accuracy. */
+/* Whether two words mean the same: Adam is adam, fp16 is f16, val/acc is val/accuracy. */
 static bool means(const char *name, const char *candidate)
 {
     const char *slash = strchr(name, '/'), *other = strchr(candidate, '/');

@@ -1,7 +1,7 @@
 #ifndef CHARL_BASE_TEXT_TEXT_H
 #define CHARL_BASE_TEXT_TEXT_H
-/** A string that grows. Start from {0}; every failure is ERR_NOMEM (or ERR_INVALID for a bad
- *  format) and leaves what was there before. */
+/** A growing string. Start from {0}; every failure is ERR_NOMEM (or ERR_INVALID for a bad
+ *  format) and leaves the contents unchanged. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -20,7 +20,7 @@ charl_status charl__text_printf(charl__text *t, const char *fmt, ...) CHARL_PRIN
 charl_status charl__text_append(charl__text *t, const void *bytes, size_t count) CHARL_MUST_CHECK;
 
 /** `s` as a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD; characters that a
- *  terminal would not just show (base/text/utf8.h) are escaped. */
+ *  terminal would not display as is (base/text/utf8.h) are escaped. */
 charl_status charl__text_json(charl__text *t, const char *s) CHARL_MUST_CHECK;
 
 /** `v` as a JSON number with just enough digits to read the same double back; null when it is not
@@ -33,11 +33,11 @@ charl_status charl__text_base64(charl__text *t, const void *bytes, size_t count)
 /** The text so far, "" when empty. Borrowed until the next change. */
 const char *charl__text_string(const charl__text *t);
 
-/** Name i = 0, 1, ... of a list, NULL past the last; in copy[64] where it has no string of its own. */
+/** Name i = 0, 1, ... of a list, NULL past the last; in copy[64] if it has no string of its own. */
 typedef const char *(*charl__name_at)(const void *ctx, int i, char *copy);
 
-/** "a, b, c (did you mean b?)": the names of a list, cut to `size`, and the one that is near to `word`, which is none of them;
- *  NULL: without that. Every message that lists what a word may be is made with it. Returns text. */
+/** "a, b, c (did you mean b?)": the names of a list, truncated to `size`, and the one closest to `word`, which is not among them;
+ *  NULL: without a suggestion. Every message that lists the allowed words uses it. Returns text. */
 const char *charl__text_names(const char *word, charl__name_at name_at, const void *ctx, char *text, size_t size);
 
 /** The same for a list that is a function of i alone. */
@@ -46,7 +46,7 @@ typedef struct charl__name_list {
 } charl__name_list;
 const char *charl__text_list(const char *word, const char *(*name_at)(int i), char *text, size_t size);
 
-/** The next element of a list, false at its end: parts by comma or line end; an empty part is one
+/** The next element of a list, false at its end: elements are separated by commas or line ends; an empty one exists
  *  only between two commas. Advances *cursor. */
 bool charl__text_element(const char **cursor, char *word, size_t size);
 
@@ -59,35 +59,35 @@ bool charl__ends_in(const char *s, const char *suffix);
 /** " (did you mean NEAR?)", or "" where near is NULL. Borrowed until the next call on this thread. */
 const char *charl__did_you_mean(const char *near);
 
-/** Whether `pattern`, where * is any text and ? any character, is all of `name`. */
+/** Whether `pattern`, in which * matches any text and ? any character, matches all of `name`. */
 bool charl__text_matches(const char *pattern, const char *name);
 
-/** A pattern of a list such as "*, !head.*": the ! excludes what it matches from the patterns before it. */
+/** A pattern of a list such as "*, !head.*": a ! excludes its matches from those of the patterns before it. */
 typedef struct charl__pattern {
     bool excludes;
-    char text[256]; /* what is longer is cut */
+    char text[256]; /* longer ones are truncated */
 } charl__pattern;
 
-/** Take the first pattern off *list; false at its end. */
+/** Remove the first pattern from *list; false at its end. */
 bool charl__pattern_next(const char **list, charl__pattern *out);
 
-/** Whether a list of patterns chooses `name`: the last one that matches decides. */
+/** Whether a list of patterns selects `name`: the last match decides. */
 bool charl__patterns_choose(const char *list, const char *name);
 
-/** Take memory for `bytes` more bytes at once: nothing is moved until they are there. */
+/** Reserve memory for `bytes` more bytes, so that appending them does not move the text. */
 charl_status charl__text_reserve(charl__text *t, size_t bytes) CHARL_MUST_CHECK;
 
-/** Forget the contents, keep the memory. */
+/** Clear the contents, keep the memory. */
 void charl__text_clear(charl__text *t);
 
-/** Hand the string over (free with charl_free); NULL when nothing was ever appended. Leaves t
+/** Hand the string over (free with charl_free); NULL if nothing was ever appended. Leaves t
  *  empty. */
 char *charl__text_steal(charl__text *t);
 
 void charl__text_fini(charl__text *t);
 
-/** Whether a checkpoint can hold a tensor called `name`, as a link of HDF5: not empty, not ".", "..", no '/', blank or control character, at
- *  most 255 bytes. NULL is no name. */
+/** Whether a checkpoint can contain a tensor called `name`, as an HDF5 link: not empty, not ".", "..", no '/', blank or control character, at
+ *  most 255 bytes. NULL is not a name. */
 bool charl__text_is_name(const char *name);
 
 #endif

@@ -41,7 +41,7 @@ size_t charl__utf8_valid(const void *text, size_t bytes)
     size_t at = 0;
 
     for (;;) {
-        uint64_t eight; /* of ASCII, as most of most texts */
+        uint64_t eight; /* ASCII, the usual case */
         size_t n;
 
         while (bytes - at >= sizeof eight &&

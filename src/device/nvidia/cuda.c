@@ -7,7 +7,7 @@
 #include "device/device_private.h"
 
 struct charl__cuda charl__cuda;
-static const char *missing; /* NULL: all there */
+static const char *missing; /* NULL: all are there */
 
 static void load(void)
 {

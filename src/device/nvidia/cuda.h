@@ -1,7 +1,7 @@
 #ifndef CHARL_DEVICE_NVIDIA_CUDA_H
 #define CHARL_DEVICE_NVIDIA_CUDA_H
-/** libcuda.so.1 of NVIDIA's driver: loaded at the first question, so charl needs neither it nor CUDA's headers to build and run; what is declared
- *  here is the part of its stable binary interface that is used. It is never unloaded. */
+/** libcuda.so.1 of NVIDIA's driver: loaded on first use, so charl builds and runs without it and without CUDA's headers. Declares the part of
+ *  its stable binary interface that charl uses. It is never unloaded. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,7 +30,7 @@ enum {
     CHARL__CU_OUT_OF_MEMORY = 2, /* CUDA_ERROR_... */
     CHARL__CU_NOT_READY = 600
 };
-/** Blocks are mapped and exported in pieces of this size. */
+/** Blocks are mapped and exported in multiples of this size. */
 static const size_t charl__cuda_page = (size_t)2 << 20;
 
 /* name, parameters; all return a CUresult */

@@ -1,5 +1,5 @@
-/* The driver nvidia: NVIDIA's GPUs by libcuda, which launches in less time than OpenCL, and replays a recording as one graph. Programs are what
- * OpenCL's compiler makes of the kernels, so both drivers compute the same bits and share the cache. */
+/* The driver nvidia: NVIDIA's GPUs through libcuda, which launches faster than OpenCL and replays a recording as one graph. Programs are
+ * the output of OpenCL's compiler, so both drivers compute the same bits and share the cache. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,36 +33,36 @@ typedef struct memory {
     uint64_t address;
     size_t bytes;
     void *host;      /* registered or pinned; or NULL */
-    bool is_own;     /* host memory that this has allocated */
+    bool is_own;     /* host memory that this object allocated */
     uint64_t handle; /* imported */
 } memory;
 
-/* A mapped range of device memory: a copy of it follows. */
+/* A mapped range of device memory, through a host copy. */
 typedef struct mapping {
     size_t offset, bytes;
     unsigned char pad[48];
 } mapping;
 
 typedef struct event {
-    void *begin, *end; /* begin is NULL where nothing is timed */
-    bool is_timed;     /* end too */
+    void *begin, *end; /* begin is NULL if it is not timed */
+    bool is_timed;     /* also of the end */
     int refs;
-    struct event *next; /* among the spare ones */
+    struct event *next; /* in the list of spare ones */
 } event;
 
 typedef struct program {
     void *module;
-    char *text; /* as the compiler gave it */
+    char *text; /* from the compiler */
     size_t bytes;
 } program;
 
 typedef struct kernel {
     void *function;
     charl__ptx_kernel about;
-    size_t asked[CHARL__PTX_MAX_PARAMS]; /* of pointers to local memory: bytes */
-    size_t dynamic, allowed;             /* local memory of a launch; that the function has been allowed */
+    size_t asked[CHARL__PTX_MAX_PARAMS]; /* for pointers to local memory: bytes */
+    size_t dynamic, allowed;             /* local memory of a launch; the maximum set for the function */
     size_t group;                        /* of the last launch */
-    void *at[CHARL__PTX_MAX_PARAMS];     /* where in `value` each argument is */
+    void *at[CHARL__PTX_MAX_PARAMS];     /* offset of each argument in `value` */
     uint64_t value[];
 } kernel;
 
@@ -71,9 +71,9 @@ struct charl__nvidia {
     void *context;
     void *stream[CHARL_QUEUE_COUNT];
     bool is_timed;
-    event own[CHARL__SPARE_EVENTS]; /* so that a step takes none from the heap */
+    event own[CHARL__SPARE_EVENTS]; /* so that a step does not allocate any */
     event *spare;                   /* those not in use */
-    /* Times are differences in float milliseconds: from an event that is not long ago, at base_ns. */
+    /* Times are differences in float milliseconds: from a recent event, at base_ns. */
     void *base;
     double base_ns;
 };
@@ -93,7 +93,7 @@ static void *stream_of(const charl_device *dev, charl__queue q)
     return dev->nvidia->stream[q];
 }
 
-/* libcuda works on the context of the thread. */
+/* libcuda uses the context of the calling thread. */
 static int enter(const charl_device *dev)
 {
     return cu.cuCtxSetCurrent(dev->nvidia->context);
@@ -112,7 +112,7 @@ static charl__driver_error error(int err)
 {
     static _Thread_local char text[256];
     const char *name = NULL, *meaning = NULL;
-    /* The context is lost: illegal address, timeout, context destroyed, assertion, faults of hardware and instructions. */
+    /* The context is lost: illegal address, timeout, context destroyed, assertion, hardware or instruction faults. */
     const bool is_fault = err == 700 || err == 702 || err == 709 || err == 710 || (err >= 714 && err <= 719);
 
     switch (err) {
@@ -228,7 +228,7 @@ static void memory_release(charl_device *dev, charl__driver_memory *handle)
     charl_free(m);
 }
 
-/* On failure m goes. */
+/* On failure frees m. */
 static int memory_keep(charl_device *dev, memory *m, int err, charl__driver_memory **out)
 {
     if (err != 0) {
@@ -325,7 +325,7 @@ static void event_free(charl_device *dev, event *e)
     charl_free(e);
 }
 
-/* What it still lacks, and where it is timed its beginning. */
+/* Create what it still lacks and, if it is timed, record its beginning. */
 static int event_start(charl_device *dev, charl__queue q, event *e)
 {
     const bool is_timed = dev->nvidia->is_timed || q == CHARL_QUEUE_CLOCK;
@@ -344,7 +344,7 @@ static int event_start(charl_device *dev, charl__queue q, event *e)
     return is_timed ? cu.cuEventRecord(e->begin, stream_of(dev, q)) : 0;
 }
 
-/* An event, of which the command follows. */
+/* An event for the next command. */
 static int event_begin(charl_device *dev, charl__queue q, event **out)
 {
     struct charl__nvidia *n = dev->nvidia;
@@ -381,7 +381,7 @@ static void event_release(charl_device *dev, charl__driver_event *handle)
     }
 }
 
-/* Ends the event of a command that gave err. */
+/* Complete the event of a command that returned err. */
 static int event_end(charl_device *dev, charl__queue q, event *e, int err, charl__driver_event **out)
 {
     if (err == 0) {
@@ -395,7 +395,7 @@ static int event_end(charl_device *dev, charl__queue q, event *e, int err, charl
     return err;
 }
 
-/* A call of libcuda that enqueues on q, with its event if one is wanted. */
+/* A libcuda call that enqueues on q, with its event if one is requested. */
 #define COMMAND(call)                                                                                                  \
     do {                                                                                                               \
         event *command_event = NULL;                                                                                   \
@@ -502,7 +502,7 @@ static int event_wait(charl_device *dev, charl__driver_event *e)
     return cu.cuEventSynchronize(event_of(e)->end);
 }
 
-/* Its first event becomes the new base where the base is so long ago that float milliseconds are coarse. */
+/* The start event becomes the new base if the base is so old that float milliseconds are coarse. */
 static int event_times(charl_device *dev, charl__driver_event *handle, int64_t *begin, int64_t *end)
 {
     struct charl__nvidia *n = dev->nvidia;
@@ -567,7 +567,7 @@ static void program_release(charl_device *dev, charl__driver_program *handle)
     charl__drop();
 }
 
-/* Takes text. *out is NULL where libcuda does not take it, and log says why. */
+/* Takes ownership of text. *out is NULL if libcuda rejects it; log receives the reason. */
 static charl_status program_of(charl_device *dev, char *text, char log[JIT_LOG], charl__driver_program **out)
 {
     charl_status st = CHARL_OK;
@@ -614,7 +614,7 @@ static charl_status program_load(charl_device *dev, const unsigned char *data, s
     char *text = NULL, log[JIT_LOG] = "";
     charl_status st;
 
-    (void)options; /* what they say is in the text */
+    (void)options; /* their effect is in the text */
     *out = NULL;
     CHARL_TRY(charl__alloc(bytes + 1, &text));
     memcpy(text, data, bytes);
@@ -642,7 +642,7 @@ static charl_status program_binary(charl_device *dev, charl__driver_program *han
     return CHARL_OK;
 }
 
-/* Dynamic memory: first the array that was made dynamic, then what each pointer to local memory asks for. */
+/* Dynamic memory: first the array that was made dynamic, then the memory of each pointer to local memory. */
 static int place_local(kernel *k)
 {
     size_t end = (size_t)k->about.dynamic_bytes;
@@ -661,7 +661,7 @@ static int place_local(kernel *k)
     return 0;
 }
 
-/* What argument i takes in kernel.value. */
+/* Size of argument i in kernel.value. */
 static int words_of(const charl__ptx_kernel *about, int i)
 {
     return about->bytes[i] > 8 ? (about->bytes[i] + 7) / 8 : 1;
@@ -670,7 +670,7 @@ static int words_of(const charl__ptx_kernel *about, int i)
 static int prepare(kernel *k, const program *p, const char *entry)
 {
     TRY(cu.cuModuleGetFunction(&k->function, p->module, entry));
-    if (cu.cuFuncLoad) { /* now: a launch must not wait for kernels that wait for other ranks */
+    if (cu.cuFuncLoad) { /* loads it now: a launch must not wait for kernels that wait for other ranks */
         TRY(cu.cuFuncLoad(k->function));
     }
     for (int i = 0, words = 0; i < k->about.params; words += words_of(&k->about, i++)) {

@@ -1,5 +1,5 @@
-/* Memory of NVIDIA's GPUs that can be exported: CUDA's virtual memory functions, the only ones that
- * make memory which OpenCL can import in another process.
+/* Exportable memory of NVIDIA GPUs, by CUDA's virtual memory functions, the only ones whose
+ * memory OpenCL can import in another process.
  */
 #include <stdio.h>
 #include <string.h>
@@ -94,7 +94,7 @@ cleanup:
 
 void charl__cuda_release(charl__cuda_block *b)
 {
-    if (b->address) { /* whether it is mapped already or not */
+    if (b->address) { /* whether or not it is mapped */
         charl__cuda.cuMemUnmap(b->address, b->bytes);
         charl__cuda.cuMemAddressFree(b->address, b->bytes);
     }

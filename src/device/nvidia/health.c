@@ -1,7 +1,7 @@
 /* State of NVIDIA's GPUs: power, temperature, clocks, NVLink, memory, from NVML.
  *
- * libnvidia-ml.so.1 belongs to the driver. It is loaded at the first question, so charl needs neither it nor its headers to build and run; what
- * is declared here is the part of its stable binary interface that is used. It is never unloaded. */
+ * libnvidia-ml.so.1 is part of the driver. It is loaded on first use, so charl builds and runs without it and its headers. Declares the
+ * part of its stable binary interface that charl uses. It is never unloaded. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,11 +11,11 @@
 
 enum { TEMPERATURE_GPU = 0, CLOCK_SM = 1, MOST_LINKS = 18 };
 
-/* Reasons for which a clock is lower than it could be: too hot, or too little power. */
+/* Reasons for a reduced clock: too hot, or too little power. */
 static const unsigned long long slowed =
     0x08 | 0x20 | 0x40 | 0x80; /* hardware slowdown, software thermal, hardware thermal, power brake */
 
-/* nvmlMemory_v2_t: what the driver keeps for itself, whether or not a program runs, is not among `used`. */
+/* nvmlMemory_v2_t: `used` excludes memory reserved by the driver. */
 typedef struct memory_info {
     unsigned version; /* of this struct: its size and 2 in the upper byte */
     unsigned long long total, reserved, free, used;

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "device/device_private.h"
 
-enum { ITEMS = 32, CAPABILITY = 80 }; /* with 8.0 came conversions to bf16 */
+enum { ITEMS = 32, CAPABILITY = 80 }; /* 8.0 introduced conversions to bf16 */
 
 static uint32_t bf16_of(float x)
 {
@@ -37,7 +37,7 @@ charl_status charl__probe_ptx(charl_device *dev, int capability)
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, sizeof got, "probe", &b));
-    dev->facts.nvidia.ptx = true; /* the program is built as all others will be */
+    dev->facts.nvidia.ptx = true; /* built like all later programs */
     st = charl__launch_enqueue(dev, &(charl__launch){.file = "nvidia/device/probe_ptx",
                                                      .entry = "charl_probe_ptx",
                                                      .global = {ITEMS},

@@ -1,4 +1,4 @@
-/* Detects facts.nvidia.wgmma, mma and tf32: whether kernels/nvidia/gemm/gemm_wgmma.cl or gemm_mma.cl give right results. */
+/* Detects facts.nvidia.wgmma, mma and tf32: whether kernels/nvidia/gemm/gemm_wgmma.cl or gemm_mma.cl compute correct results. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "device/device_private.h"
 
 enum { M = 200, N = 136, K = 264, LOCAL_BYTES = 98304, MOST_ITEMS = 256, TILES = 4, GROUPS = 3 };
-enum { PTX_8_3 = 545 }; /* the first driver that assembles it */
+enum { PTX_8_3 = 545 }; /* the first driver whose assembler supports it */
 
 typedef struct kernel {
     const char *file, *entry;

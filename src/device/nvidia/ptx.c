@@ -1,4 +1,4 @@
-/* Edits of a PTX text, each at a whole token: names and instructions contain the same
+/* Edits PTX text. Each edit replaces a whole token, because names and instructions contain the same
  * letters.
  */
 #include "device/nvidia/ptx.h"
@@ -17,7 +17,7 @@ static bool is_blank(char c)
     return c != '\0' && strchr(blanks, c) != NULL;
 }
 
-/* First place where `word` stands between blanks (or begins the text), or NULL. */
+/* First occurrence of `word` between blanks (or at the beginning of the text), or NULL. */
 static const char *find_word(const char *text, const char *word)
 {
     const size_t length = strlen(word);
@@ -60,7 +60,7 @@ static const char *shared_extent(const char *ptx, size_t *length)
     return *length > 0 && at[1 + *length] == ']' ? at + 1 : NULL;
 }
 
-/* Where the body of a kernel begins whose directives tell its work-group. NULL: none does. */
+/* Where the body of the first kernel begins whose directives specify its work-group. NULL: none does. */
 static const char *directives_end(const char *ptx)
 {
     const char *at = find_word(ptx, ".reqntid");
@@ -68,7 +68,7 @@ static const char *directives_end(const char *ptx)
     return at ? strchr(at, '{') : NULL;
 }
 
-/* Append [*from, to) and what stands there instead of the next `skip` characters. */
+/* Append [*from, to) and the replacement of the next `skip` characters. */
 static charl_status edit(const char **from, const char *to, size_t skip, const char *text, charl__text *out)
 {
     CHARL_TRY(charl__text_append(out, *from, (size_t)(to - *from)));
@@ -91,13 +91,13 @@ charl_status charl__ptx_retarget(const char *ptx, int64_t shared_bytes, int min_
     snprintf(bytes, sizeof bytes, "%lld", (long long)shared_bytes);
     snprintf(fit, sizeof fit, ".minnctapersm %d\n", min_blocks);
     CHARL_TRY(edit(&from, target, 0, *target == 'a' ? "" : "a", out));
-    if (shared_bytes > 0 && !(body && body < extent)) { /* it stands in front of the kernel */
+    if (shared_bytes > 0 && !(body && body < extent)) { /* if it comes before the kernel */
         CHARL_TRY(edit(&from, extent, digits, bytes, out));
     }
     if (body) {
         CHARL_TRY(edit(&from, body, 0, fit, out));
     }
-    if (shared_bytes > 0 && body && body < extent) { /* or in it */
+    if (shared_bytes > 0 && body && body < extent) { /* or inside it */
         CHARL_TRY(edit(&from, extent, digits, bytes, out));
     }
     CHARL_TRY(charl__text_append(out, from, strlen(from)));
@@ -111,13 +111,13 @@ static bool is_of_name(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$';
 }
 
-/* The line at `at`: its length without the end. */
+/* The line at `at`: its length without the line end. */
 static size_t line_length(const char *at)
 {
     return strcspn(at, "\n");
 }
 
-/* Where `word` stands in the line at `at`, or NULL. */
+/* First occurrence of `word` in the line at `at`, or NULL. */
 static const char *find_in_line(const char *at, const char *word)
 {
     const char *end = at + line_length(at);
@@ -131,7 +131,7 @@ static const char *find_in_line(const char *at, const char *word)
     return NULL;
 }
 
-/* Elements of the array in local memory that the line declares, if they are more than a kernel may declare for libcuda; else 0. */
+/* Elements of the array in local memory that the line declares, if libcuda does not allow that many; else 0. */
 static int64_t large_array(const char *line)
 {
     const char *at = line + strspn(line, blanks);
@@ -143,7 +143,7 @@ static int64_t large_array(const char *line)
     return atoll(extent + 1) > STATIC_BYTES ? atoll(extent + 1) : 0;
 }
 
-/* The parameter NAME_param_K of `ld.param.u64 %rdN, [NAME_param_K];` if it is a pointer to local memory, and where the register is. */
+/* The parameter NAME_param_K of `ld.param.u64 %rdN, [NAME_param_K];` if it is a pointer to local memory, and the position of the register. */
 static const char *loads_local_pointer(const char *ptx, const char *line, size_t *reg_length)
 {
     const char *at = line + strspn(line, blanks), *reg, *name;
@@ -162,7 +162,7 @@ static const char *loads_local_pointer(const char *ptx, const char *line, size_t
     snprintf(declared, sizeof declared, "%.*s", (int)length, name);
     for (at = ptx; (at = strstr(at, declared)) != NULL; at += length) {
         if (!is_of_name(at[length]) && (at == ptx || !is_of_name(at[-1]))) {
-            const char *begin = at; /* the first place is the declaration */
+            const char *begin = at; /* the first occurrence is the declaration */
 
             while (begin > ptx && begin[-1] != '\n') {
                 begin--;
@@ -173,7 +173,7 @@ static const char *loads_local_pointer(const char *ptx, const char *line, size_t
     return NULL;
 }
 
-/* Append a line, its registers of the environment replaced. libcuda takes no parameter that is declared as a pointer to local memory: it
+/* Append a line with its environment registers replaced. libcuda does not accept a parameter that is declared as a pointer to local memory: it
  * becomes a number. */
 static charl_status append_line(const char *line, size_t length, charl__text *out)
 {
@@ -200,7 +200,7 @@ static charl_status append_line(const char *line, size_t length, charl__text *ou
     return charl__text_append(out, from, (size_t)(line + length - from));
 }
 
-/* In front of the kernels: the dynamic memory, by its names. */
+/* Before the kernels: the dynamic memory, by its names. */
 static charl_status declare_dynamic(const char *ptx, bool has_pointers, charl__text *out)
 {
     if (has_pointers) {
@@ -230,7 +230,7 @@ charl_status charl__ptx_for_cuda(const char *ptx, charl__text *out)
 
         length = line_length(line);
         if (large_array(line) > 0) {
-            continue; /* it is declared in front of the kernels */
+            continue; /* it is declared before the kernels */
         }
         CHARL_TRY(append_line(line, length, out));
         CHARL_TRY(charl__text_append(out, "\n", 1));

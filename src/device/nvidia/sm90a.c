@@ -1,13 +1,13 @@
 /* Programs for sm_90a.
  *
  * NVIDIA's OpenCL compiler targets sm_90: its assembler rejects the tensor-core instructions of sm_90a and allows 48 KB of local memory,
- * where the device has 227. But the PTX of a build can be read back, even if assembling failed, and a program created from PTX is
+ * although the device has 227. But the PTX of a build can be read back, even if assembling failed, and a program created from PTX is
  * assembled for the target named in its text. So: compile, edit the PTX (ptx.c), create the program from it.
  */
 #include "device/device_private.h"
 #include "device/nvidia/ptx.h"
 
-/* No -cl-std: with it, asm is not a keyword. Otherwise the options of all programs, so that fused operators give the bits of separate
+/* No -cl-std: with it, asm is not a keyword. Otherwise the same options as for all programs, so that fused operators give the bits of separate
  * ones. */
 const char *charl__sm90a_options(const charl_device *dev)
 {

@@ -1,12 +1,12 @@
-/* Compiling with OpenCL. */
+/* Compiles programs with OpenCL. */
 #include <string.h>
 
 #include "base/log.h"
 #include "base/text/text.h"
 #include "device/opencl/opencl.h"
 
-/* Added for PoCL, to do without clang's header of built-in functions: kernels/prelude/builtins.clh
- * declares those that kernels call. The macro is that header's guard. */
+/* For PoCL, to avoid clang's header of built-in functions: kernels/prelude/builtins.clh
+ * declares those that kernels call. The macro is that header's include guard. */
 #define WITHOUT_HEADER " -D_OPENCL_H_ -DCHARL_BUILTINS"
 
 /* Build log of the last build, trimmed. *out is owned by the caller. */
@@ -33,7 +33,7 @@ charl_status charl__opencl_build_failed(charl_device *dev, cl_program program, c
     if (e.fault != CHARL__NO_FAULT) {
         return charl__device_failed(dev, "building a kernel", e);
     }
-    CHARL_TRY(build_log(dev, program, &log)); /* nothing, where not the source is at fault */
+    CHARL_TRY(build_log(dev, program, &log)); /* nothing, if the source is not the cause */
     CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s%s%.1500s", file, dev->info.name, e.text,
                log[0] ? "\n" : "", log);
 }
@@ -88,7 +88,7 @@ charl_status charl__opencl_build(charl_device *dev, const char *file, const char
     if (dev->pocl) {
         CHARL_TRY_CLEANUP(charl__text_printf(&quick, "%s" WITHOUT_HEADER, options));
         err = clBuildProgram(program, 1, &dev->opencl->id, charl__text_string(&quick), NULL, NULL);
-        CHARL_TRY_CLEANUP(show_log(dev, program, file)); /* what builtins.clh lacks */
+        CHARL_TRY_CLEANUP(show_log(dev, program, file)); /* the functions that builtins.clh lacks */
     }
     if (err != CL_SUCCESS) {
         dev->counters.programs_with_header++;

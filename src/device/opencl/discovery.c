@@ -1,6 +1,6 @@
-/* Every device of every platform, in an order that does not depend on the platforms': discrete GPUs
- * by PCI address, integrated GPUs, accelerators, CPUs. A device that cannot compile or is not
- * available is not listed. */
+/* Lists every device of every platform, in an order independent of the platforms' order: discrete GPUs
+ * by PCI address, integrated GPUs, accelerators, CPUs. Devices that cannot compile or are not
+ * available are not listed. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -33,7 +33,7 @@ static void get_text(cl_device_id id, cl_device_info what, char *out, size_t byt
         text[0] = '\0';
     }
     while (*first == ' ') {
-        first++; /* CPU names come padded */
+        first++; /* CPU names are padded */
     }
     snprintf(out, bytes, "%.*s", (int)bytes - 1, first);
 }
@@ -72,7 +72,7 @@ static void get_pci(cl_device_id id, char *out, size_t bytes)
     out[0] = '\0';
     if (has_extension(id, "cl_khr_pci_bus_info") &&
         clGetDeviceInfo(id, PCI_BUS_INFO_KHR, sizeof at, at, NULL) == CL_SUCCESS) {
-        /* as it is */
+        /* unchanged */
     } else if (has_extension(id, "cl_nv_device_attribute_query")) {
         const int64_t slot = get_number(id, PCI_SLOT_ID_NV);
 
@@ -101,7 +101,7 @@ static charl_device_kind kind_of(cl_device_id id)
     return type & CL_DEVICE_TYPE_CPU ? CHARL_DEVICE_CPU : CHARL_DEVICE_ACCELERATOR;
 }
 
-/* What fits into one buffer. NVIDIA's driver (580.159) allows more than 32 GiB, but filling beyond
+/* Maximum size of one buffer. NVIDIA's driver (580.159) allows more than 32 GiB, but filling beyond
  * that hangs or accesses memory out of bounds. */
 static int64_t largest_buffer(cl_device_id id, const char *platform)
 {
@@ -150,7 +150,7 @@ static bool is_usable(cl_device_id id)
            get_number(id, CL_DEVICE_ENDIAN_LITTLE);
 }
 
-/* Insertion keeps the platforms' order among equals. */
+/* Insertion keeps the order of platforms among equal devices. */
 static void insert(charl__found *out, int *count, charl__found f)
 {
     int at = *count;
@@ -246,9 +246,9 @@ static charl_status find(charl__found *out, int *count)
     return CHARL_OK;
 }
 
-/* The first query initializes a driver, and PoCL's is not thread-safe. PoCL and its LLVM also
- * replace the program's signal handlers then (LLVM's swallows the first SIGQUIT and SIGUSR1), so
- * those of the program are put back. */
+/* The first query initializes a driver, and PoCL's is not thread-safe. PoCL and its LLVM then also
+ * replace the program's signal handlers (LLVM's swallows the first SIGQUIT and SIGUSR1), so
+ * the program's own are restored. */
 charl_status charl__devices_find(charl__found *out, int *count)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGILL,  SIGTRAP,

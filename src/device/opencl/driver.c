@@ -1,10 +1,10 @@
-/* The driver opencl: of every device. */
+/* The driver opencl: supports every device. */
 #include <dlfcn.h>
 #include <string.h>
 
 #include "device/opencl/opencl.h"
 
-/* OpenCL 3.0 and its extensions, in numbers: charl builds with the headers of 1.2 too. */
+/* OpenCL 3.0 and its extensions, as numbers: charl also builds with the headers of 1.2. */
 enum { DEVICE_HANDLE_LIST = 0x2051, OPAQUE_FD = 0x2060 };
 typedef cl_mem create_function(cl_context, const uint64_t *, cl_mem_flags, size_t, void *, cl_int *);
 
@@ -135,7 +135,7 @@ static int map_on(charl_device *dev, charl__queue q, charl__driver_memory *m, si
     return err;
 }
 
-/* The mapping is what pins it. */
+/* Mapping pins it. */
 static int pinned_create(charl_device *dev, void *host, size_t bytes, charl__driver_memory **out, void **mapped)
 {
     int err = create(dev, host ? CL_MEM_USE_HOST_PTR : CL_MEM_ALLOC_HOST_PTR, host, bytes, out);
@@ -163,7 +163,7 @@ static create_function *create_with_properties(void)
 
     if (self) {
         *(void **)&f = dlsym(self, "clCreateBufferWithProperties");
-        dlclose(self); /* the loader of OpenCL is linked: it stays */
+        dlclose(self); /* the OpenCL loader is linked, so it stays loaded */
     }
     return f;
 }

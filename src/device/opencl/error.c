@@ -1,4 +1,4 @@
-/* OpenCL's errors: their names, their meaning for the device, and the charl_status of each. */
+/* OpenCL's errors: their names, their effect on the device, and their charl_status. */
 #include <stdio.h>
 
 #include "device/opencl/opencl.h"

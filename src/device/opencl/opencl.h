@@ -1,12 +1,12 @@
 #ifndef CHARL_DEVICE_OPENCL_OPENCL_H
 #define CHARL_DEVICE_OPENCL_OPENCL_H
-/** The inside of the OpenCL driver, and the compiler of all drivers. The only file that includes OpenCL's header. */
+/** Internals of the OpenCL driver, and the compiler for all drivers. The only file that includes OpenCL's header. */
 #include <CL/cl.h>
 
 #include "device/device_private.h"
 
 /* error.c */
-/** Of NVIDIA's driver: a command accessed memory out of bounds. */
+/** From NVIDIA's driver: a command accessed memory out of bounds. */
 enum { CHARL__NVIDIA_FAULT = -9999 };
 charl__driver_error charl__opencl_error(int err);
 
@@ -16,14 +16,14 @@ struct charl__opencl {
     cl_command_queue queue[CHARL_QUEUE_COUNT];
 };
 
-/** The context, made at first use. */
+/** The context, created on first use. */
 charl_status charl__opencl_context(charl_device *dev) CHARL_MUST_CHECK;
 
 /* compile.c */
 /** Compile source with `options`; *out needs charl__opencl_program_release. Errors: ERR_KERNEL with the build log; ERR_DEVICE. */
 charl_status charl__opencl_build(charl_device *dev, const char *file, const char *const source[3], const char *options,
                                  cl_program *out) CHARL_MUST_CHECK;
-/** Its binary, followed by a NUL, owned by the caller; NULL if it has none, as some drivers say after a failed build. */
+/** Its binary, followed by a NUL, owned by the caller; NULL if it has none, as with some drivers after a failed build. */
 charl_status charl__opencl_binary(cl_program program, unsigned char **out, size_t *bytes) CHARL_MUST_CHECK;
 /** ERR_KERNEL with the build log, or the status of `err`. */
 charl_status charl__opencl_build_failed(charl_device *dev, cl_program program, const char *file,

@@ -1,7 +1,7 @@
-/* Detects facts.x86.amx: whether kernels/gemm/gemm_vector.cl gives right results on the matrix unit of x86.
+/* Detects facts.x86.amx: whether kernels/gemm/gemm_vector.cl computes correct results on the matrix unit of x86.
  *
- * Asking for what the processor does not have ends the process, so that the processor is asked first, then Linux, which a process must ask
- * before it uses tiles. PoCL's drivers for CPUs run kernels in this process, and hand inline assembly to an assembler that knows the
+ * An unsupported instruction ends the process, so the processor is queried first, then Linux, which a process must ask
+ * before it uses tiles. PoCL's CPU drivers run kernels in this process and pass inline assembly to an assembler that knows the
  * instructions.
  */
 #define _DEFAULT_SOURCE /* syscall */
@@ -35,7 +35,7 @@ static bool may_use_tiles(void)
 }
 #endif
 
-/* Runs kernels in this process. PoCL's driver `remote` offers the devices of another machine, a CPU as a CPU. */
+/* The driver runs kernels in this process. PoCL's driver `remote` presents the devices of another machine, a CPU as a CPU. */
 static bool is_here(const charl_device *dev)
 {
     const char *drivers = getenv("POCL_DEVICES");
@@ -44,7 +44,7 @@ static bool is_here(const charl_device *dev)
            !(drivers && strstr(drivers, "remote"));
 }
 
-/* Partial tiles both ways. */
+/* Partial tiles in both dimensions. */
 enum { M = 72, N = 40, K = 96, TILE = 32 };
 
 charl_status charl__probe_amx(charl_device *dev)

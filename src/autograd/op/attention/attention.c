@@ -1,9 +1,9 @@
 /* attention: scaled dot-product attention of many heads on packed operands, and attention_grad, its
  * gradient.
  *
- * The scores exist tile by tile only, after Dao et al., FlashAttention (2022) and Milakov and
- * Gimelshein, Online normalizer calculation for softmax (2018). The gradient computes the weights
- * again, from the logarithm of each row's normaliser.
+ * Scores are computed tile by tile and never stored, after Dao et al., FlashAttention (2022) and Milakov and
+ * Gimelshein, Online normalizer calculation for softmax (2018). The gradient recomputes the weights
+ * from the logarithm of each row's normalizer.
  */
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ charl__attention_extents charl__attention_extents_get(const charl_shape *qkv, co
 
 static uint32_t threshold_of(float p)
 {
-    return (uint32_t)(p * 16777216.0F); /* draws have 24 bits */
+    return (uint32_t)(p * 16777216.0F); /* random draws have 24 bits */
 }
 
 charl_status charl__attention_check(const charl__infer *inf, int operand)
@@ -54,7 +54,7 @@ charl_status charl__attention_check(const charl__infer *inf, int operand)
     return CHARL_OK;
 }
 
-/* Whether the last operand says what queries see. */
+/* Whether the last operand limits what queries see. */
 static bool has_mask(const attention_attr *a)
 {
     return a->starts || a->lengths;
@@ -93,7 +93,7 @@ static charl_status infer(charl__infer *inf)
     return CHARL_OK;
 }
 
-/* Both forms give the same bits. */
+/* Both variants give the same bits. */
 bool charl__attention_in_groups(const charl_device *dev)
 {
     const charl_device_info *info = charl_device_get_info(dev);
@@ -119,7 +119,7 @@ void charl__attention_arguments(const charl__enqueue *e, extents x, charl__atten
     charl__launch_add(l, charl__struct_at(args, sizeof *args, offsetof(charl__attention_args, first_row), first_row));
 }
 
-/* Rows of a tile that a work-item of a group holds. Where groups are so few that compute units have one each, they have more work-items. */
+/* Rows of a tile per work-item. If there are no more groups than compute units, groups have more work-items. */
 static int rows_held(const charl__enqueue *e, extents x)
 {
     const attention_attr *a = e->attr;
@@ -128,13 +128,13 @@ static int rows_held(const charl__enqueue *e, extents x)
     return x.d <= WIDE_D && !few ? 8 : 4;
 }
 
-/* Whether heads of t begin at multiples of 4 elements. */
+/* Whether the heads of t begin at multiples of 4 elements. */
 static bool is_by_4(const charl_tensor *t, extents x)
 {
     return x.d % 4 == 0 && t->offset % 4 == 0;
 }
 
-/* Parameters of every kernel, and the arguments that end every list. by_4: of all operands with heads. */
+/* The parameters of every kernel, and the arguments at the end of every list. by_4: for all operands with heads. */
 static void specialise(const charl__enqueue *e, extents x, bool by_4, charl__attention_args *args, charl__launch *l)
 {
     const attention_attr *a = e->attr;
@@ -185,7 +185,7 @@ charl_status charl__attention_forward(const charl__enqueue *e, const charl_tenso
     share_out(e, x, a->heads, LANES, &l);
     specialise(e, x, is_by_4(qkv, x), &args, &l);
     if (local && x.d > WIDE_D / 2 && rows_held(e, x) == 8 && charl__device_facts_get(e->dev)->nvidia.wgmma) {
-        l.sm90a.min_blocks = 3; /* the compiler would use registers for two */
+        l.sm90a.min_blocks = 3; /* else the compiler uses registers for two */
     }
     return charl__launch_enqueue(e->dev, &l);
 }
@@ -210,7 +210,7 @@ static void backward(const charl__backward *b)
 typedef struct query_case {
     const attention_attr *a;
     extents x;
-    const double *q, *k, *v; /* k, v: of key 0; a key is `pitch` elements after the one before */
+    const double *q, *k, *v; /* k, v: of key 0; keys are `pitch` elements apart */
     const double *mask;      /* start [B, T] or length [B], or NULL */
     int64_t pitch, n_keys;
     double *weight, *factor; /* [T] scores, then weights; factors of dropout */
@@ -257,7 +257,7 @@ static void set_factors(const query_case *c, const charl__reference *r, int64_t 
     }
 }
 
-/* Weights from scores; returns the logarithm of the normaliser. */
+/* Weights from scores; returns the logarithm of the normalizer. */
 static double normalise(const query_case *c)
 {
     double m = c->weight[0], sum = 0.0;
@@ -320,7 +320,7 @@ static const attention_attr starts_long = {.heads = 1, .kv_heads = 1, .scale = 0
 static const attention_attr dropped_one = {
     .heads = 1, .kv_heads = 1, .scale = 0.5F, .p = 0.5F, .causal = true, .key = 0x123456789abcdef0};
 
-/* T below, at and above the blocks of 32 queries and tiles of 64 keys; D beside multiples of 16, up
+/* T below, at and above the blocks of 32 queries and tiles of 64 keys; D near multiples of 16, up
  * to WIDE_D and above. */
 static const charl__op_sample samples[] = {
     {.n_in = 1, .in = {CHARL_B(F32, 8, 5, 120)}, .attr = &plain, CHARL_WITHIN(2, 20)},
@@ -344,14 +344,14 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 12, 160), CHARL_B(I32, 16)},
      .attr = &lengths,
      .int_end = 14,
-     /* 0 is taken for 1, 13 for 12 */ CHARL_WITHIN(2, 20)},
+     /* 0 is taken as 1, 13 as 12 */ CHARL_WITHIN(2, 20)},
     {.in = {CHARL_B(F32, 8, 9, 80), CHARL_B(I32, 8)}, .attr = &lengths_dropped, .int_end = 10, CHARL_WITHIN(2, 20)},
     {.in = {CHARL_R(F32, 3, 203, 60), CHARL_R(I32, 3)}, .attr = &lengths_long, .int_end = 204, CHARL_WITHIN(4, 203)},
     {.n_in = 1, .in = {CHARL_R(F32, 2, 0, 60)}, .attr = &one_open, .lo = -2, .hi = 2},
 };
 
 /* Part of qkv as [B, kv_heads, group, T, D]: `heads` heads from column `first` on; `transposed`:
- * with D before T. */
+ * D before T. */
 static const char *onnx_heads(const charl__onnx_node *n, int first, int heads, bool transposed)
 {
     static const int64_t rows[] = {0, 2, 3, 1, 4}, columns[] = {0, 2, 3, 4, 1};
@@ -387,7 +387,7 @@ static const char *onnx_keys(const charl__onnx_node *n, const char *scores, int6
                                       charl__onnx_float(n, -(double)INFINITY)}});
 }
 
-/* The T x T weights do exist here: runtimes know how to fuse this pattern. */
+/* The T x T weights are materialized here: runtimes recognize and fuse this pattern. */
 static void onnx(const charl__onnx_node *n)
 {
     static const int64_t back[] = {0, 3, 1, 2, 4};
@@ -465,14 +465,14 @@ static charl_status infer_grad(charl__infer *inf)
     CHARL_TRY(check_mask(inf, &x));
     inf->out[0] = inf->in[1];
     inf->workspace = row_count(&x, a) * (int64_t)sizeof(float);
-    if (inf->in[1].dtype != CHARL_F32) { /* dq, before it is rounded */
+    if (inf->in[1].dtype != CHARL_F32) { /* dq, before rounding */
         inf->workspace *= 1 + x.d;
     }
     CHARL_TRY(charl__infer_rows(inf));
     return CHARL_OK;
 }
 
-/* The product of each row of gout with the same row of out, into the workspace [B, T, heads]. */
+/* The dot product of each row of gout with the same row of out, into the workspace [B, T, heads]. */
 static charl_status dot_rows(const charl__enqueue *e, const extents *x)
 {
     return charl__reduce_sum(e, &(charl_reduce){.expr = "a * b",
@@ -522,7 +522,7 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     CHARL_TRY(dot_rows(e, &x));
     share_out(e, x, a->heads, x.t, &queries);
     share_out(e, x, a->kv_heads, x.t, &keys);
-    all.global[0] = keys.global[0]; /* without groups a work-item has all rows of a key head */
+    all.global[0] = keys.global[0]; /* without groups a work-item processes all rows of a key head */
     all.local[0] = keys.local[0];
     if (!charl__attention_in_groups(e->dev)) {
         CHARL_TRY(launch_grad(e, &x, all));
@@ -625,7 +625,7 @@ static const charl__op_sample samples_grad[] = {
     {.n_in = 5, .in = GRAD(R, 2, 0, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1},
 };
 
-/* Five products where the forward pass has two. */
+/* Five products; the forward pass has two. */
 static double flop_grad(const charl__infer *inf)
 {
     return 2.5 * count_flop(inf->attr, &inf->in[1].shape);
@@ -643,7 +643,7 @@ const charl__op charl_op_attention_grad = {
     CHARL_RULES(_grad),
 };
 
-/* Inference with a cache: the rows of qkv are positions of a sequence, or the next ones of several. */
+/* Inference with a cache: the rows of qkv are positions of one sequence, or the next ones of several. */
 static charl_var *continue_sequences(charl_graph *g, charl_var *qkv, attention_attr *a)
 {
     const charl_shape s = charl_var_get_type(qkv).shape;

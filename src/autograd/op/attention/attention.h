@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_OP_ATTENTION_ATTENTION_H
 #define CHARL_AUTOGRAD_OP_ATTENTION_ATTENTION_H
-/** What the attention operators share. */
+/** Shared declarations of the attention operators. */
 #include "attention/attention_args.h"
 #include "autograd/op.h"
 
@@ -13,8 +13,8 @@ typedef struct charl__attention_attr {
     bool batched; /* the first extent is the batch */
     uint64_t key; /* hash of the layer's name */
     bool begins;  /* attention_cached: the rows are positions 0, 1, ... of one sequence */
-    bool starts;  /* the last operand, i32 [B, T], says from which key on a query sees; causal only */
-    bool lengths; /* the last operand, i32 [B], says how many keys a row has; not causal */
+    bool starts;  /* the last operand, i32 [B, T], is the first key that each query sees; causal only */
+    bool lengths; /* the last operand, i32 [B], is the number of keys of each row; not causal */
 } charl__attention_attr;
 
 /** Rows, positions and elements of a head. */
@@ -24,7 +24,7 @@ typedef struct charl__attention_extents {
 
 charl__attention_extents charl__attention_extents_get(const charl_shape *qkv, const charl__attention_attr *a);
 
-/** Operand `qkv` is qkv, [B, T, (heads + 2 kv_heads) * D], of any float type.
+/** Check operand `qkv`, [B, T, (heads + 2 kv_heads) * D], of any float type.
  *  Errors: ERR_SHAPE, ERR_DTYPE. */
 charl_status charl__attention_check(const charl__infer *inf, int qkv) CHARL_MUST_CHECK;
 
@@ -33,7 +33,7 @@ charl_status charl__attention_check(const charl__infer *inf, int qkv) CHARL_MUST
 charl_status charl__attention_forward(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
                                       charl__arg lse) CHARL_MUST_CHECK;
 
-/** Append the arguments that end every kernel's list, and set their numbers in *args, which is borrowed until l is enqueued. */
+/** Append the arguments at the end of every kernel's list, and set their numbers in *args, which is borrowed until l is enqueued. */
 void charl__attention_arguments(const charl__enqueue *e, charl__attention_extents x, charl__attention_args *args,
                                 charl__launch *l);
 
@@ -41,9 +41,9 @@ void charl__attention_arguments(const charl__enqueue *e, charl__attention_extent
 enum { CHARL__ATTENTION_GROUP = 256 };
 bool charl__attention_in_groups(const charl_device *dev);
 
-/** The same on NVIDIA's tensor cores (nvidia/attention_tensor_core.c), which take every half type and heads of a
- *  multiple of 8, at most 128 elements where facts.nvidia.wgmma or mma, and no lengths:
- *  kernels/nvidia/attention/attention_tensor_core.cl says what differs.
+/** The same on NVIDIA's tensor cores (nvidia/attention_tensor_core.c), for every half type and heads of a
+ *  multiple of 8, at most 128 elements, if facts.nvidia.wgmma or mma, without lengths:
+ *  kernels/nvidia/attention/attention_tensor_core.cl describes the differences.
  */
 bool charl__attention_on_tensor_cores(const charl_device *dev, const charl__attention_attr *a, charl_dtype dtype,
                                       int64_t d);
@@ -52,9 +52,9 @@ charl_status charl__attention_tensor_core(const charl__enqueue *e, const charl_t
 /** attention_grad. */
 charl_status charl__attention_tensor_core_grad(const charl__enqueue *e) CHARL_MUST_CHECK;
 
-/** attention in a graph that begins or continues sequences (autograd/kv_cache.h): the keys and values of its rows are kept in `cache`
+/** attention in a graph that begins or continues sequences (autograd/kv_cache.h): the keys and values of its rows are stored in `cache`
  *  [S, N, 2 kv_heads * D]. With a->begins, qkv [1, T, (heads + 2 kv_heads) * D] are positions 0, 1, ... of sequence at[0], `at` i32 of one
- *  element; else row s of qkv [S, 1, ...] is position at[s] of sequence s, `at` i32 of S elements. What does not fit into the cache is NaN. */
+ *  element; else row s of qkv [S, 1, ...] is position at[s] of sequence s, `at` i32 of S elements. Results beyond the cache's room are NaN. */
 charl_var *charl__attention_cached(charl_graph *g, charl_var *qkv, charl_var *cache, charl_var *at,
                                    const charl__attention_attr *a);
 

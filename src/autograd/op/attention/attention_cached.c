@@ -1,5 +1,5 @@
-/* attention_cached: causal attention over the keys and values of earlier positions, which a cache
- * on the device holds, and those of the rows at hand, which it takes in. Its launches never change:
+/* attention_cached: causal attention over the keys and values of earlier positions, which are in a cache
+ * on the device, and of the current rows, which it adds to the cache. Its launches never change:
  * sequence and positions are data. Inference only.
  *
  *   begins      qkv [1, T, ...] are positions 0, 1, ... of sequence at[0] of the cache
@@ -49,7 +49,7 @@ static charl_status infer(charl__infer *inf)
     return CHARL_OK;
 }
 
-/* The keys and values of the rows at hand into the cache. */
+/* Write the keys and values of the current rows to the cache. */
 static charl_status keep(const charl__enqueue *e, const extents *x)
 {
     const attention_attr *a = e->attr;
@@ -103,13 +103,13 @@ static charl_status enqueue(const charl__enqueue *e)
     if (x.b * x.t == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(a->begins || !local ? keep(e, &x) : CHARL_OK); /* else the kernel in local memory does */
+    CHARL_TRY(a->begins || !local ? keep(e, &x) : CHARL_OK); /* otherwise the kernel in local memory does */
     return a->begins
                ? charl__attention_forward(e, e->in[0], e->out[0], charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0))
                : continue_rows(e, &x, local);
 }
 
-/* Row r of qkv is position `position` of `sequence`, which the cache holds up to `held`. */
+/* Row r of qkv is position `position` of `sequence`, whose cache is filled up to `held`. */
 typedef struct place {
     int64_t sequence, position, held;
 } place;
@@ -122,7 +122,7 @@ static place place_of(const charl__reference *r, int64_t row)
     return a->begins ? (place){at, row, 0} : (place){row, at, at};
 }
 
-/* Key (or with `value` its value) k of head h for a row: of the cache, or of the rows at hand. */
+/* Key (or with `value` its value) k of head h for a row: from the cache, or from the current rows. */
 static const double *key_of(const charl__reference *r, int64_t k, int64_t row, int64_t h, bool value)
 {
     const attention_attr *a = r->attr;
@@ -144,7 +144,7 @@ static double score(const charl__reference *r, const double *q, const double *k,
     return sum * (double)((const attention_attr *)r->attr)->scale;
 }
 
-/* Weights of n keys for one query, normalised. */
+/* Weights of n keys for one query, normalized. */
 static void weigh(const charl__reference *r, const double *q, int64_t row, int64_t h, int64_t n, double *weight)
 {
     const int64_t d = charl__attention_extents_get(&r->in_type[0].shape, r->attr).d;
@@ -197,7 +197,7 @@ static const attention_attr grouped = {.heads = 4, .kv_heads = 2, .scale = 0.35F
                             one = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .causal = true},
                             begins = {.heads = 2, .kv_heads = 2, .scale = 0.3F, .causal = true, .begins = true};
 
-/* Positions within a tile, beyond the first one and beyond 256 keys; in the fifth sample perhaps outside. */
+/* Positions within a tile, beyond the first one and beyond 256 keys; in the fifth sample possibly out of range. */
 static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 1, 160), CHARL_B(F32, 8, 40, 80), CHARL_B(I32, 8)},
      .attr = &grouped,

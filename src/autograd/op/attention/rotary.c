@@ -1,9 +1,9 @@
-/* rotary: position embedding that turns pairs of elements of a head by an angle that grows with the
- * position (RoFormer, Su et al. 2021), the pair of i being i + D/2. The gradient turns back.
+/* rotary: position embedding that rotates pairs of elements of a head by an angle that grows with the
+ * position (RoFormer, Su et al. 2021); the partner of i is i + D/2. The gradient rotates back.
  *
- * The turns of one step are computed here in double, as integers modulo 2^64, and become part of
+ * The rotations of one step are computed here in double, as integers modulo 2^64, and become part of
  * the program's text: see kernels/attention/rotary.cl. The optional second operand is, for each
- * row of the batch, the position that its rows begin with.
+ * row of the batch, its first position.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -27,7 +27,7 @@ static double turns_of(const charl_rotary_args *a, int64_t i)
 {
     const double turns = pow(a->theta, -2.0 * (double)i / (double)a->head_dim) / (2.0 * acos(-1.0));
     const double n = turns * (double)a->original;
-    double share; /* that keeps its speed */
+    double share; /* of the unscaled frequency */
 
     if (!(a->factor > 0)) {
         return turns;
@@ -140,7 +140,7 @@ static void reference(const charl__reference *r)
 
 static const rotary_attr usual = {.args = {8, 4, 10000}}, wide = {.args = {74, 1, 500}}, tiny = {.args = {2, 1, 10000}},
                          deep = {.args = {4, 1, 10000}}, back = {.args = {8, 4, 10000}, .back = true};
-/* The pairs turn 16, 3.1, 0.6, 0.1, ... times: each of the three rules applies to some. */
+/* The pairs rotate 16, 3.1, 0.6, 0.1, ... times: each of the three rules applies to some. */
 static const rotary_attr scaled = {.args = {16, 2, 500000, .factor = 8, .low = 1, .high = 4, .original = 100}};
 static const charl__op_sample samples[] = {
     {.n_in = 1, .in = {CHARL_B(F32, 16, 5, 48)}, .attr = &usual, CHARL_WITHIN(2, 2)},
@@ -181,7 +181,7 @@ static const char *onnx_table(const charl__onnx_node *n, int64_t positions, bool
     return name;
 }
 
-/* Halves (a, b) of each turned head become (a cos - b sin, b cos + a sin). */
+/* Halves (a, b) of each rotated head become (a cos - b sin, b cos + a sin). */
 static const char *onnx_turn(const charl__onnx_node *n, const char *x, int64_t positions)
 {
     const int64_t d = ((const rotary_attr *)n->attr)->args.head_dim;

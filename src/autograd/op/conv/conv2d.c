@@ -133,14 +133,14 @@ static void backward(const charl__backward *b)
     }
 }
 
-/* The references know the image as an endless plane that is 0 outside, and multiply that 0 too: so
- * do the kernels. */
+/* The references treat the image as infinite, 0 outside, and multiply those zeros too, like
+ * the kernels. */
 typedef struct place {
     int64_t o, y, x, c, i, j; /* output channel, row and column; channel within the group; row and column of the tap */
     int64_t first;            /* channel of the group */
 } place;
 
-/* Element of x that a tap of an output pixel reads, or -1 outside. */
+/* Element of x that a tap of an output pixel reads, or -1 if it is outside. */
 static int64_t x_index(const charl__conv *c, int64_t b, place l)
 {
     const int64_t h = l.y * c->stride[0] - c->padding[0] + l.i * c->dilation[0];
@@ -159,7 +159,7 @@ static int64_t out_index(const charl__conv *c, int64_t b, place l)
     return ((b * c->o + l.o) * c->oh + l.y) * c->ow + l.x;
 }
 
-/* All (output element, channel, tap) of a sample in order: the next one, false at the end. channels: of a group. */
+/* Step through all (output element, channel, tap) of a sample in order; false at the end. channels: per group. */
 static bool next_place(const charl__conv *c, int64_t channels, place *l)
 {
     if (++l->j < c->kernel[1]) {
@@ -343,7 +343,7 @@ static void reference_dgrad(const charl__reference *r)
             }
         } while (next_place(&c, channels, &l));
     }
-    /* a tap adds a product to every input pixel of its phase; where the output has ended, with a 0
+    /* a tap adds a product to every input pixel of its phase; beyond the end of the output, with a 0
      */
     for (int64_t i = 0; i < charl_shape_count(&r->in_type[1].shape); i++) {
         const double zero = r->in[1][i] * 0.0;
@@ -371,7 +371,7 @@ static const charl__conv_attr large_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1
 static const charl__conv_attr gaps_dgrad = {{{2, 3}, {4, 2}, {0, 2}, {2, 2}}, 1, {6, 7}};
 static const charl__conv_attr k1_dgrad = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 2, {5, 7}};
 
-/* rows longer than what a work-item merges of them */
+/* rows longer than a work-item merges */
 static const charl__conv_attr wide_dgrad = {{{1, 2}, {1, 2}, {0, 0}, {1, 1}}, 1, {1, 2060}};
 
 static const charl__op_sample samples_dgrad[] = {
@@ -387,7 +387,7 @@ static const charl__op_sample samples_dgrad[] = {
     {.in = {CHARL_R(F32, 1, 1, 1, 1030), CHARL_R(F32, 1, 1, 1, 2)}, DRAWN(wide_dgrad, 4)},
 };
 
-/* The transposed convolution: what strides left over at the end is output_padding. */
+/* The transposed convolution: output_padding is the remainder of the strides. */
 static void onnx_dgrad(const charl__onnx_node *n)
 {
     const charl__conv_attr *t = n->attr;
@@ -496,7 +496,7 @@ static const charl__op_sample samples_wgrad[] = {
     {.in = {CHARL_B(F32, 0, 3, 5, 6), CHARL_B(F32, 0, 2, 5, 6)}, DRAWN(k3, 1)},
     {.in = {CHARL_B(F32, 0, 6, 3, 3), CHARL_B(F32, 0, 6, 5, 5)}, DRAWN(depthwise, 1)},
     {.in = {CHARL_B(F32, 32, 2, 24, 30), CHARL_B(F32, 32, 2, 28, 87)},
-     DRAWN(depthwise_gaps, 23040)}, /* a slice in parts */
+     DRAWN(depthwise_gaps, 23040)}, /* a slice in several parts */
     {.in = {CHARL_B(F32, 8, 34, 9, 8), CHARL_B(F32, 8, 15, 9, 8)}, DRAWN(k3, 576)},
     {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1)}, DRAWN(k1, 1)},
 };

@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_OP_CONV_CONV2D_H
 #define CHARL_AUTOGRAD_OP_CONV_CONV2D_H
-/** conv2d's gradient as a builder, for operators that are one (op/conv/conv2d.c). */
+/** conv2d's gradient as a builder, for operators defined by it (op/conv/conv2d.c). */
 #include "charl/ops.h"
 
 /** Attribute of conv2d, conv2d_dgrad and conv2d_wgrad. */

@@ -1,11 +1,11 @@
-/* conv3d and conv_transpose3d: convolutions over volumes [B, C, D, H, W] as ones over images; and conv_transpose2d.
+/* conv3d and conv_transpose3d: convolutions over volumes [B, C, D, H, W], reduced to images; and conv_transpose2d.
  *
- * The taps along H become channels (op/shape/unfold.h). What is left is a window over D and W, and D and H lie in one extent, where a step
+ * The taps along H become channels (op/shape/unfold.h). The remaining window covers D and W; D and H share one extent, in which a step
  * along D is OH rows:
  *
  *     x [B, C, D, H, W]  -- unfold H -->  [B, C KH, D OH, W]  -- conv2d, window KD x KW, dilation OH in front -->  [B, O, OD OH, OW]
  *
- * conv2d cannot step over planes along D, so with a stride along D its taps become channels too. A transposed convolution goes the other way,
+ * conv2d cannot step over planes along D, so with a stride along D its taps become channels too. A transposed convolution does the reverse,
  * with fold. */
 #include "autograd/op.h"
 #include "autograd/op/conv/conv2d.h"
@@ -14,7 +14,7 @@
 #include "charl/error.h"
 #include "charl/ops.h"
 
-/* How a window over volumes is taken apart. */
+/* How a window over volumes is decomposed. */
 typedef struct parts {
     charl__unfold d, h; /* kernel 0: nothing is unfolded along it */
     charl_window image;
@@ -54,7 +54,7 @@ static charl_var *image_weight(charl_graph *g, charl_var *w, const parts *p)
     return charl_reshape(g, w, (charl_shape){4, {s.dim[0], channels, p->image.kernel[0], s.dim[4]}});
 }
 
-/* Whether a rule holds; else it is an error of the graph. */
+/* Record an error of the graph unless a rule holds. */
 static bool is_ok(charl_graph *g, const char *name, charl_status st)
 {
     if (st != CHARL_OK) {
@@ -150,7 +150,7 @@ charl_var *charl_conv_transpose3d(charl_graph *g, charl_var *x, charl_var *w, ch
     return add_bias(g, charl_reshape(g, x, out), bias, 3);
 }
 
-/* What the gradient of x is to conv2d, as an operator of its own. So its gradients are conv2d, for x, and conv2d's weight gradient with the
+/* The gradient of x for conv2d, as an operator. So its gradients are conv2d, for x, and conv2d's weight gradient with the
  * two images exchanged. */
 charl_var *charl_conv_transpose2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
                                   const charl_conv_transpose_args *args)

@@ -1,4 +1,4 @@
-/* The table of ways to compute convolutions, and the portable one: products that read the image in place. */
+/* The table of convolution back ends, and the portable one: products that read the image in place. */
 #include "autograd/op/conv/conv_backend.h"
 
 #include "autograd/launch/gemm_slices.h"
@@ -80,7 +80,7 @@ static const charl__conv_backend products = {.name = "product",
                                              .enqueue_input = enqueue_input,
                                              .enqueue_weight = enqueue_weight};
 
-/* In the order in which they are asked. */
+/* In the order in which they are tried. */
 static const charl__conv_backend *const backends[] = {&charl__conv_tensor_cores, &charl__conv_depthwise, &products};
 
 const charl__conv_backend *charl__conv_backend_for(const charl_device *dev, charl_dtype type, const charl__conv *c)

@@ -1,9 +1,9 @@
 #ifndef CHARL_AUTOGRAD_OP_CONV_CONV_BACKEND_H
 #define CHARL_AUTOGRAD_OP_CONV_CONV_BACKEND_H
-/** Ways to compute conv2d and its two gradients.
+/** Back ends of conv2d and its two gradients.
  *
  *  A row of the table in conv_backend.c computes all three, for the devices, types, groups, channels and windows that it supports. The
- *  batch must not decide, since it depends on the ranks, nor the extents of images, since a pixel's bits must not depend on them.
+ *  choice must not depend on the batch, which differs between ranks, nor on the extents of images: a pixel's bits must not depend on them.
  */
 #include "autograd/op.h"
 #include "tensor/conv/conv.h"
@@ -31,7 +31,7 @@ typedef struct charl__conv_backend {
 extern const charl__conv_backend charl__conv_tensor_cores; /* NVIDIA's: nvidia/conv_tensor_core.c */
 extern const charl__conv_backend charl__conv_depthwise;
 
-/* Workspaces for rows of the table: none, and what a weight gradient takes whose slices charl__gemm_slices cuts. */
+/* Workspaces for rows of the table: none, and for weight gradients whose slices charl__gemm_slices divides. */
 int64_t charl__conv_no_workspace(const charl__conv *c);
 int64_t charl__conv_slices_workspace(const charl__conv *c, charl_dtype type, int slices);
 

@@ -1,4 +1,4 @@
-/* Depthwise convolutions: every channel has a window of its own. As products they would have one row each. On devices with
+/* Depthwise convolutions: every channel has its own window. As products they would have one row each. On devices with
  * work-groups, kernels that read the images directly compute them (kernels/conv/conv_depthwise.cl), with the bits of the products. */
 #include <limits.h>
 

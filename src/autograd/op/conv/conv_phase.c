@@ -1,4 +1,4 @@
-/* Phases: one product each, over taps picked from the weight, then merged into the image. */
+/* Phases: one product each, over taps selected from the weight, then merged into the image. */
 #include "autograd/op/conv/conv_phase.h"
 #include "autograd/op/conv/conv_backend.h"
 
@@ -7,7 +7,7 @@
 #include "autograd/launch/map.h"
 #include "autograd/launch/rows.h"
 
-/* Phases along an axis of that extent, and pixels of the largest one. */
+/* Number of phases along an axis of that extent, and of pixels in the largest one. */
 static int64_t phase_count(const charl__conv *c, int d)
 {
     const int64_t n = d == 0 ? c->h : c->w;
@@ -32,7 +32,7 @@ int64_t charl__conv_phases_workspace(const charl__conv *c)
     return c->stride[0] == 1 && c->stride[1] == 1 ? 0 : (phase_elements(c) + weights) * (int64_t)sizeof(float);
 }
 
-/* The taps of a phase, one after another, as a weight of their own. */
+/* The taps of a phase, one after another, as its weight. */
 static charl_status pick(const charl__enqueue *e, const charl__conv *c, const charl__conv_phase *p,
                          const charl_tensor *taps)
 {

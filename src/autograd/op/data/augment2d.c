@@ -1,8 +1,8 @@
-/* augment2d: random turns, shifts, reflections and holes, one set per sample. Not differentiable:
+/* augment2d: random rotations, shifts, reflections and holes, one set per sample. Not differentiable:
  * data have no gradient.
  *
- * The sample in row i of the global batch draws its own numbers, keyed by (seed, step, i, name):
- * the rank, the slice and the launch do not matter.
+ * The sample in row i of the global batch draws its own numbers, keyed by (seed, step, i, name), independent
+ * of the rank, the slice and the launch.
  */
 #include <math.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ static charl_status enqueue(const charl__enqueue *e)
     return CHARL_OK;
 }
 
-/* What the sample of one row drew. */
+/* The parameters drawn for the sample of one row. */
 typedef struct drawn {
     bool mirrored;
     int64_t dy, dx, cut_y, cut_x;
@@ -137,7 +137,7 @@ static drawn reference_draw(const charl__reference *r, int64_t row)
                    .cosine = cos(angle)};
 }
 
-/* The picture p at a point between pixels. */
+/* The value of image p at a point between pixels. */
 static double reference_sample(const double *p, const charl_shape *s, double y, double x, double outside)
 {
     double v = 0.0;
@@ -196,7 +196,7 @@ static const augment2d_attr
     upside_down = {.rotate = 3.1415927F, .key = 6},
     all = {.flip = true, .crop = 4, .cutout = 8, .rotate = 0.2F, .batched = true, .key = 0x123456789abcdef0},
     partner = {.flip = true, .crop = 4, .cutout = 8, .batched = true, .reversed_rows = 16, .key = 7};
-/* terms: an interpolated value moves by the slope times the error of the coordinate. */
+/* terms: an interpolated value changes by the slope times the error of the coordinate. */
 static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 2, 5, 7)}, .n_in = 1, .attr = &nothing, .lo = -2, .hi = 2},
     {.in = {CHARL_R(F32, 1, 1, 1, 1)}, .n_in = 1, .attr = &mirrored, .lo = -2, .hi = 2},

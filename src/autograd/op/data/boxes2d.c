@@ -68,7 +68,7 @@ static charl_status crop_enqueue(const charl__enqueue *e)
     return launch(e, &l);
 }
 
-/* Output element `at` of `length` that show [begin, begin + extent) of `source`: the weight of source element i. */
+/* Output element `at` of `length`, which show [begin, begin + extent) of `source`: the weight of source element i. */
 static double weight(double begin, double extent, int64_t length, int64_t at, int64_t i)
 {
     const double scale = extent / (double)length, reach = scale > 1.0 ? scale : 1.0;
@@ -100,7 +100,7 @@ static void crop_reference(const charl__reference *r)
 }
 
 static const crop_attr small = {2, 3}, same = {9, 7}, large = {20, 33}, one = {1, 1};
-/* terms: a weighted mean moves by the slope times the error of the centre. Boxes lie in [0.5, 3] + [0.5, 3]. */
+/* terms: a weighted mean changes by the slope times the error of the centre. Boxes are in [0.5, 3] + [0.5, 3]. */
 static const charl__op_sample crop_samples[] = {
     {.in = {CHARL_B(F32, 16, 3, 9, 7), CHARL_B(F32, 16, 4)}, .attr = &small, .lo = 0.5, .hi = 3, .terms = 100},
     {.in = {CHARL_B(F32, 8, 1, 9, 7), CHARL_B(F32, 8, 4)}, .attr = &same, .lo = 0.5, .hi = 3, .terms = 100},
@@ -140,7 +140,7 @@ static charl_status paste_infer(charl__infer *inf)
                       (inf->in[1].dtype == CHARL_F32 && charl_shape_equal(&inf->in[0].shape, &inf->in[1].shape)),
                   CHARL_ERR_SHAPE, "patches %s do not fit images %s", charl_shape_format(&inf->in[1].shape, b),
                   charl_shape_format(&inf->in[0].shape, a));
-    CHARL_TRY(charl__infer_same_rows(inf, 0, 1)); /* the patch, or the boxes once more */
+    CHARL_TRY(charl__infer_same_rows(inf, 0, 1)); /* the patch, or the boxes again */
     inf->out[0] = inf->in[0];
     CHARL_TRY(charl__infer_rows(inf));
     return CHARL_OK;

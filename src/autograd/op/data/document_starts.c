@@ -1,4 +1,4 @@
-/* document_starts and document_positions: where documents lie in windows of a sequence of tokens. Not
+/* document_starts and document_positions: the places of documents in windows of a sequence of tokens. Not
  * differentiable: data have no gradient.
  */
 #include "autograd/graph_private.h"
@@ -45,7 +45,7 @@ static charl_status enqueue_starts(const charl__enqueue *e)
     return enqueue_windows(e, "charl_document_starts", &l);
 }
 
-/* By halving, as the kernel does it: samples are not sorted, and then another search would find another document. */
+/* Binary search, as in the kernel: samples are not sorted, and another kind of search would find another document. */
 static void reference_starts(const charl__reference *r)
 {
     const int64_t n = r->in_type[0].shape.dim[0], length = *(const int64_t *)r->attr;

@@ -1,4 +1,4 @@
-/* gather_rows and gather_tokens: the rows of a batch from a data set on the device, normalised on the way, or as tokens. Not
+/* gather_rows and gather_tokens: the rows of a batch from a data set on the device, normalized during the copy, or as tokens. Not
  * differentiable: data have no gradient.
  */
 #include <math.h>
@@ -59,8 +59,8 @@ static int64_t inner_of(const charl_shape *source, int64_t channels)
     return inner > 0 ? inner : 1;
 }
 
-/* The word that the kernel writes for a missing row when it gathers elements of this type beside those of another source; NULL: it gathers
- * only words of 32 bits beside others. */
+/* The word that the kernel writes for a missing row when it gathers elements of this type together with another source; NULL: it gathers
+ * only words of 32 bits together with others. */
 static const char *bad_word(charl_dtype d)
 {
     return d == CHARL_I32 ? "0xffffffffu" : d == CHARL_F32 ? "as_uint(NAN)" : NULL;

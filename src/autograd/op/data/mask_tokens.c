@@ -1,8 +1,8 @@
-/* mask_tokens: what a masked language model sees of windows of tokens, and which of them it is to predict (Devlin et al. 2018). Not
+/* mask_tokens: the input of a masked language model from windows of tokens, and which of them to predict (Devlin et al. 2018). Not
  * differentiable: data have no gradient.
  *
- * Every row has the same number of masked positions, so that the mean over all of them is the mean of the rows' means, whatever ranks,
- * slices and passes there are. A row draws by its tokens, so that its place does not matter either.
+ * Every row has the same number of masked positions, so that the mean over all of them is the mean of the rows' means, for any number of ranks,
+ * slices and accumulation steps. A row's draws depend on its tokens only, not on its place.
  */
 #include <stdlib.h>
 

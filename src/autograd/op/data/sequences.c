@@ -230,7 +230,7 @@ void charl__var_set_positions(charl_var *x, int axis)
     }
 }
 
-/* The extent of `to` that extent `at` of `from` is in the same elements; 0: none. */
+/* The extent of `to` that corresponds to extent `at` of `from` in the same elements; 0: none. */
 static int same_extent(const charl_shape *from, const charl_shape *to, int at)
 {
     int64_t before = 1, passed = 1;
@@ -246,8 +246,8 @@ static int same_extent(const charl_shape *from, const charl_shape *to, int at)
     return 0;
 }
 
-/* Whether an operator computes what is at a position of extent `at` from that position alone, or leaves out the padding; convolutions take
- * it for zeros. */
+/* Whether an operator computes each position of extent `at` from that position alone, or ignores the padding; convolutions treat
+ * it as zeros. */
 static bool keeps_apart(const charl__op *op, int at, int ndim)
 {
     static const charl__op *const any[] = {&charl_op_cast, &charl_op_dropout, &charl_op_slice, &charl_op_concat};
@@ -297,7 +297,7 @@ void charl__carry_positions(const charl__node *n, charl_var *y)
             return;
         }
         if (x->positions > 0 && at == 0) {
-            y->positions = row ? 0 : -1; /* what is left in a row of features are features */
+            y->positions = row ? 0 : -1; /* the rest of a row of features is features */
             return;
         }
         y->positions = at > 0 ? at : y->positions;

@@ -1,4 +1,4 @@
-/* transform2d: one change of colours or place per sample of images in 256 levels, by torchvision's definitions for bytes
+/* transform2d: one colour or geometric transform per sample of images in 256 levels, by torchvision's definitions for bytes
  * (kernels/data/transform2d.cl has the formulas). Not differentiable: data have no gradient. */
 #include <math.h>
 
@@ -12,7 +12,7 @@ typedef struct transform_attr {
     float white;
 } transform_attr;
 
-/* Changes per sample that the operands describe. */
+/* Transforms per sample that the operands describe. */
 static int64_t changes_of(const charl_shape *kind)
 {
     return kind->ndim == 2 ? kind->dim[1] : 1;
@@ -102,7 +102,7 @@ static int gray_at(const picture *p, int64_t i)
                             : (2989 * level_at(p, 0, i) + 5870 * level_at(p, 1, i) + 1140 * level_at(p, 2, i)) / 10000;
 }
 
-/* Levels of the image or of one channel: how many, below v, of the highest; their mean and ends. */
+/* Levels of the image or of one channel: number, below v, count of the highest; mean and extremes. */
 typedef struct levels {
     int64_t all, below, highest;
     double mean;

@@ -1,6 +1,6 @@
 /* Activations: relu, leaky_relu, elu, sigmoid, tanh, gelu, silu, softplus; and the functions exp, log, sqrt.
  *
- * The gradient of an activation is an operator too, charl_op_<name>_grad. Its operands are the activation's operand, or its result where
+ * The gradient of an activation is an operator too, charl_op_<name>_grad. Its operands are the activation's operand, or its result if
  * that is enough, and the gradient of the result; its attribute is the activation's.
  */
 #include <math.h>
@@ -21,14 +21,14 @@ static void backward(const charl__backward *b)
     b->gin[0] = charl__apply2(b->g, d->op, b->attr, d->of_out ? b->out[0] : b->in[0], b->gout[0]);
 }
 
-/* word##_grad is applied to the result or else to the operand. */
+/* word##_grad takes the result or else the operand. */
 #define DIFFERENTIATED(word, of_result)                                                                                \
     .backward = backward, .row = &(const gradient)                                                                     \
     {                                                                                                                  \
         &charl_op_##word##_grad, of_result                                                                             \
     }
 
-/* What follows the samples is the expression; NULL where `express` writes it. */
+/* The expression follows the samples; NULL if `express` generates it. */
 #define UNARY(word, text, drawn, ...)                                                                                  \
     {                                                                                                                  \
         .name = #word, .n_in = 1, .in_place = true, .half = CHARL_HALF_ALL, .infer = charl__infer_same,                \
@@ -104,8 +104,8 @@ charl_var *charl_leaky_relu(charl_graph *g, charl_var *x, float negative_slope)
 
 /* elu: d/dx = 1 or alpha * exp(x).
  *
- * exp(x) - 1 would cancel near 0. With t = tanh(x / 2) it is 2t / (1 - t), where nothing does for x
- * <= 0; written as 2 / (1/t - 1) to need t once. */
+ * exp(x) - 1 would cancel near 0. With t = tanh(x / 2) it is 2t / (1 - t), which does not cancel for x
+ * <= 0; it is written as 2 / (1/t - 1), which needs t once. */
 
 CHARL_ELEMENT(elu_at, x[0] <= 0 ? p_of(attr) * expm1(x[0]) : x[0])
 CHARL_ELEMENT(elu_slope, x[0] <= 0 ? x[1] * p_of(attr) * exp(x[0]) : x[1])

@@ -1,5 +1,5 @@
 /* Arithmetic with broadcasting: add, sub, mul, div and lerp; and scale. The gradient of an operand
- * is summed over what broadcasting repeated. */
+ * is summed over the elements that broadcasting repeated. */
 #include "autograd/launch/map.h"
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"

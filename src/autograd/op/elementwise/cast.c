@@ -98,7 +98,7 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_B(U8, 16, 37)}, .attr = &f32, .int_end = 256},
 };
 
-/* To f32 only: ONNX rounds towards zero where this operator rounds to even. */
+/* To f32 only: ONNX rounds towards zero, this operator to even. */
 static void onnx(const charl__onnx_node *n)
 {
     if (n->out_type->dtype != CHARL_F32) {

@@ -1,8 +1,8 @@
 /* dropout: out = keep ? x / (1 - p) : 0. The gradient is the same operator with the same random
  * numbers.
  *
- * Element j of row i of the global batch has its own draw, keyed by (seed, step, i * elements of a
- * row + j, name of the layer): the rank, the slice and the launch do not matter.
+ * Element j of row i of the global batch has its own random number, keyed by (seed, step, i * elements of a
+ * row + j, name of the layer), independent of the rank, the slice and the launch.
  */
 #include "autograd/launch/map.h"
 
@@ -18,7 +18,7 @@ typedef struct dropout_attr {
 
 static uint32_t threshold_of(float p)
 {
-    return (uint32_t)(p * 16777216.0F); /* draws have 24 bits */
+    return (uint32_t)(p * 16777216.0F); /* random draws have 24 bits */
 }
 
 static void express(const void *attr, int n_in, charl__expr *x)

@@ -1,5 +1,5 @@
-/* swiglu: silu(gate) * value, both packed in the last extent of x, as one matrix product gives
- * them. The gradient is packed in the same way. */
+/* swiglu: silu(gate) * value, both packed in the last extent of x, the output of one matrix
+ * product. The gradient is packed in the same way. */
 #include <math.h>
 
 #include "autograd/onnx/onnx.h"
@@ -23,7 +23,7 @@ static charl_type half_of(charl_type x)
     return x;
 }
 
-/* Outputs in a row; rows of x. */
+/* Outputs per row; rows of x. */
 static int64_t columns_of(const charl_shape *x)
 {
     return x->dim[x->ndim - 1] / 2;

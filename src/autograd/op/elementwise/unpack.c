@@ -1,7 +1,7 @@
-/* unpack: numbers that are kept in blocks of 8 or 4 bits, in full. Not differentiable: what is packed is not trained. */
+/* unpack: decodes numbers stored in blocks of 8 or 4 bits. Not differentiable: packed parameters are not trained. */
 #include "autograd/op/elementwise/unpack.h"
 
-/* Operands of a batch have whole blocks in every row. */
+/* BATCHED operands have whole blocks in every row. */
 static charl_status infer(charl__infer *inf)
 {
     const charl__unpack_attr *attr = inf->attr;

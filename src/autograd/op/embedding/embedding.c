@@ -2,8 +2,8 @@
  * the gradient of the table.
  *
  * The gradient sorts the positions of each slice by token and adds the rows of a token in ascending
- * position, so its order is a function of the tokens alone; its cost is one read of the gradient,
- * one write of the table and a sort of integers. Tokens outside the table add to no row.
+ * position, so its order depends on the tokens only; it costs one read of the gradient,
+ * one write of the table and a sort of integers. Tokens outside the table are ignored.
  */
 #include <limits.h>
 #include <math.h>
@@ -16,12 +16,12 @@
 #include "autograd/launch/rows.h"
 #include "charl/ops.h"
 
-/* Of kernels/embedding/embedding_rank.cl and embedding_sum.cl. */
+/* As in kernels/embedding/embedding_rank.cl and embedding_sum.cl. */
 enum {
     MOST_GROUP = 256,
     FEW = 2,
-    SMALL_GROUP = 64,     /* where a table has few rows */
-    GROUPS_OF_A_UNIT = 8, /* that a compute unit should have to do */
+    SMALL_GROUP = 64,     /* for tables with few rows */
+    GROUPS_OF_A_UNIT = 8, /* wanted per compute unit */
 };
 
 static charl_status infer(charl__infer *inf)
@@ -102,8 +102,8 @@ const charl__op charl_op_embedding = {
 CHARL_BUILDER2(embedding)
 
 /* The workspace of embedding_wgrad in ints: ends and order of kernels/embedding/embedding.cl; keys
- * of embedding_rank.cl, of 8 bytes at most, where blocks of positions may be cut anywhere; what
- * embedding_sum.cl finds for each row of the table. */
+ * of embedding_rank.cl, of at most 8 bytes, if blocks of positions may be cut anywhere; the results of
+ * embedding_sum.cl for each row of the table. */
 typedef struct {
     int64_t keys, found, end;
 } places;
@@ -139,7 +139,7 @@ static charl_status infer_wgrad(charl__infer *inf)
     return CHARL_OK;
 }
 
-/* Many work-items can share the work; a group of them has one for each slice at least. */
+/* Whether many work-items can share the work: a group of them has at least one for each slice. */
 static bool is_shared(const charl__enqueue *e)
 {
     return charl__device_facts_get(e->dev)->group >= CHARL_GRAPH_SLICES;
@@ -155,7 +155,7 @@ static charl__arg ints(const charl__enqueue *e, charl__arg_kind kind, int64_t at
     return charl__scratch_arg(kind, e->workspace, at);
 }
 
-/* The positions of each slice in order of their tokens, by one work-group for each. */
+/* Sort the positions of each slice by token, with one work-group per slice. */
 static charl_status sort_alone(const charl__enqueue *e, int64_t slices, int64_t positions, int64_t vocab)
 {
     const int group = charl__device_facts_get(e->dev)->group;
@@ -172,7 +172,7 @@ static charl_status sort_alone(const charl__enqueue *e, int64_t slices, int64_t 
                                           charl__i32((int32_t)positions), charl__i32((int32_t)vocab)}});
 }
 
-/* By many: blocks of positions are sorted, then put together. */
+/* With many work-groups: blocks of positions are sorted, then merged. */
 static charl_status sort_shared(const charl__enqueue *e, int64_t slices, int64_t positions, int64_t vocab)
 {
     const int64_t keys = places_in(e, slices).keys;
@@ -219,8 +219,8 @@ typedef struct {
     int j, first, leaves;
 } lane;
 
-/* A work-group has as many rows of the table as leave all compute units with something to do. In a
- * table of less than that a row is shared by groups, and none is left to others. */
+/* A work-group processes as many rows of the table as leave work for all compute units. Rows of a smaller
+ * table are divided among groups, one row at a time. */
 static charl_status launch_shared(const charl__enqueue *e, const lane *n)
 {
     const int64_t vocab = e->out[0]->shape.dim[0], columns = e->out[0]->shape.dim[1];

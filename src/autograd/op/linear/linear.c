@@ -138,7 +138,7 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 300), CHARL_R(F32, 140, 300), CHARL_R(F32, 140)}, .lo = -1, .hi = 1, .terms = 301},
 };
 
-/* Gemm knows two extents only. */
+/* A gemm has two extents only. */
 static void onnx(const charl__onnx_node *n)
 {
     const char *bias = n->n_in > 2 ? n->in[2] : NULL, *product;

@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_OP_LINEAR_LINEAR_H
 #define CHARL_AUTOGRAD_OP_LINEAR_LINEAR_H
-/** What linear_wgrad and linear_grads share. */
+/** Shared by linear_wgrad and linear_grads. */
 #include "autograd/op.h"
 #include "tensor/gemm/gemm.h"
 

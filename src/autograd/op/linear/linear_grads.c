@@ -1,6 +1,6 @@
-/* linear_grads: the gradients of a linear layer's weight and bias from one reading of the output's
- * gradient p, on tensor cores, and on other GPUs where slices are short; elsewhere linear_wgrad and
- * sum_to, with their bits.
+/* linear_grads: the gradients of a linear layer's weight and bias from one read of the output's
+ * gradient p, on tensor cores, and on other GPUs if slices are short; elsewhere linear_wgrad and
+ * sum_to, with the same bits.
  */
 #include "autograd/launch/gemm_slices.h"
 #include "autograd/op/linear/linear.h"
@@ -62,7 +62,7 @@ static charl_status enqueue(const charl__enqueue *e)
         CHARL_TRY(charl__gemm_slices_sums(e, &p));
     } else {
         CHARL_TRY(charl__gemm_slices(e, &p, 0));
-        CHARL_TRY(enqueue_sums(e, &p)); /* after it: the workspace serves both */
+        CHARL_TRY(enqueue_sums(e, &p)); /* after it, because both use the same workspace */
     }
     return CHARL_OK;
 }

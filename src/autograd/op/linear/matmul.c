@@ -1,6 +1,6 @@
 /* matmul: out = op(a) @ op(b), batched over leading extents.
  *
- * Gradients are products again; where b has no leading extents of its own, its gradient sums over
+ * Gradients are products too; if b has no leading extents, its gradient is a sum over
  * all rows of a.
  */
 #include "charl/ops.h"
@@ -39,7 +39,7 @@ static bool leads_agree(const charl_shape *a, const charl_shape *b)
     return same || b->ndim == 2;
 }
 
-/* Row i of the output may depend on row i of BATCHED operands only. */
+/* Row i of the output may only depend on row i of BATCHED operands. */
 static bool rows_stay(const matmul_attr *t, const charl_type *a, const charl_type *b)
 {
     if (b->batch == CHARL_BATCHED) {

@@ -1,4 +1,4 @@
-/* cross_entropy: of rows of logits against a class each, with weights, label smoothing and z-loss.
+/* cross_entropy: of rows of logits, each against a class, with weights, label smoothing and z-loss.
  *
  *  out[b] = w[b] * (z lse[b]^2 - sum over c of q[b, c] log_softmax(x)[b, c])
  *  d/dx   = w[b] * ((1 + 2 z lse[b]) softmax(x) - q),  d/dw = out / w
@@ -6,7 +6,7 @@
  * with q = 1 - s at the label, plus s / C everywhere.
  *
  * Output 1, the logarithm of the sum of exp(x) of each row, is kept for the gradient, which is one
- * pass over the logits and may take their place in memory: there is never a softmax beside them.
+ * pass over the logits and may overwrite them: the softmax is never stored separately.
  */
 #include "loss/cross_entropy_args.h"
 #include "autograd/op/loss/cross_entropy.h"
@@ -19,8 +19,8 @@
 
 enum { CHUNK = CHARL__CROSS_ENTROPY_CHUNK, ROW_GROUP = 256 }; /* as in kernels/prelude/rows.clh */
 
-/* `first` is the operand that holds the logits; the label follows. `weight` is the one that holds
- * the weights, where there are some. */
+/* `first` is the operand that holds the logits; the label follows. `weight` is the operand that holds
+ * the weights, if there are any. */
 static charl_status check_operands(const charl__infer *inf, int first, int weight)
 {
     const charl_type *x = &inf->in[first], *label = &inf->in[first + 1];
@@ -183,7 +183,7 @@ static charl_status infer_grad(charl__infer *inf)
     return CHARL_OK;
 }
 
-/* Where rows are shared among work-items, a work-group has a stretch of one. */
+/* If rows are divided among work-items, a work-group processes a range of one row. */
 static charl_status shape_gradient(const charl__enqueue *e, int64_t rows, int64_t n, charl__launch *l,
                                    int64_t *per_item, int64_t *stretches)
 {
@@ -197,7 +197,7 @@ static charl_status shape_gradient(const charl__enqueue *e, int64_t rows, int64_
     charl__launch_set(l, "VECTORS", vectors);
     charl__launch_set_text(l, "ACT", charl__kernel_type(e->in[1]->dtype));
     CHARL_TRY(charl__rows_launch(e->dev, rows, n, l, per_item));
-    *stretches = (n + CHARL_GPU_VEC - 2) / (vectors * one) + 1; /* a row may begin within a vector */
+    *stretches = (n + CHARL_GPU_VEC - 2) / (vectors * one) + 1; /* a row may begin inside a vector */
     if (!charl__rows_have_one_item(e->dev)) {
         l->global[0] = (size_t)(rows * *stretches) * l->local[0];
     }
@@ -285,12 +285,12 @@ static const charl__op_sample samples[] = {
     {.in = {LOGITS(R, 1003, 2)}, .n_in = 2, CLASSES(smooth, 1003, 1003)},
     /* several chunks */
     {.in = {LOGITS(R, 5003, 3)}, .n_in = 2, CLASSES(smooth, 5003, 5003), .lo = -30, .hi = 30, .skip_gradient = true},
-    /* more than are added up at once */
+    /* more than are summed at once */
     {.in = {LOGITS(R, 264321, 1)}, .n_in = 2, CLASSES(smooth, 264321, 264321), .skip_gradient = true},
     {.in = {LOGITS(R, 9, 3)}, .n_in = 2, CLASSES(plain, 9, 9), .lo = -1e4, .hi = 1e4, .skip_gradient = true},
     {.in = {LOGITS(B, 37, 8, 5)}, CLASSES(both, 37, 37)},
     {.in = {LOGITS(B, 1303, 8)}, .n_in = 2, CLASSES(z_loss, 1303, 1303)}, /* several chunks */
-    /* rows begin anywhere; 2051 is outside */
+    /* rows begin anywhere; 2051 is out of range */
     {.in = {LOGITS(B, 2051, 8, 2)}, .n_in = 2, CLASSES(smooth, 2052, 2051), .lo = -30, .hi = 30, .skip_gradient = true},
     {.in = {LOGITS(B, 10, 16)}, CLASSES(smooth, 10, 10)},
 };

@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_OP_LOSS_CROSS_ENTROPY_H
 #define CHARL_AUTOGRAD_OP_LOSS_CROSS_ENTROPY_H
-/** What the operators of a classifier's loss share: cross_entropy, cross_entropy_grad and
+/** Shared by the operators of a classifier's loss: cross_entropy, cross_entropy_grad and
  *  cross_entropy_with_grad, whose attribute is a charl_cross_entropy_args.
  */
 #include "autograd/launch/rows.h"
@@ -13,7 +13,7 @@ static inline int64_t charl__cross_entropy_chunks(int64_t n)
 }
 
 /** charl__rows_launch for a row's sums, with the parameters of kernels/loss/cross_entropy.clh: a
- *  row of more than a chunk has a work-group, where it does not have a single work-item. Errors:
+ *  row of more than one chunk is computed by a work-group, unless by a single work-item. Errors:
  *  ERR_SHAPE. */
 charl_status charl__cross_entropy_rows(const charl__enqueue *e, const charl_tensor *logits, bool weight,
                                        charl__launch *l, int64_t *per_item) CHARL_MUST_CHECK;

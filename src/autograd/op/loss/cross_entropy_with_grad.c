@@ -1,10 +1,10 @@
-/* cross_entropy_with_grad: the loss of rows of logits and its gradient in one pass, which training
- * puts in the place of cross_entropy and cross_entropy_grad (fuse_loss.c) with the same bits.
+/* cross_entropy_with_grad: the loss of rows of logits and its gradient in one pass. Training
+ * replaces cross_entropy and cross_entropy_grad by it (fuse_loss.c), with the same bits.
  *
- *  operands  gout, logits, label and, if there are weights, those
- *  outputs   the gradient of the logits, which may take their place in memory; the loss; lse
+ *  operands  gout, logits, label and, optionally, weights
+ *  outputs   the gradient of the logits, which may overwrite them; the loss; lse
  *
- * A row is read from memory once where a cache holds it until its sums are known.
+ * A row is read from memory once if a cache holds it until its sums are known.
  */
 #include "loss/cross_entropy_args.h"
 #include "autograd/op/loss/cross_entropy.h"
@@ -16,7 +16,7 @@
 
 #include "charl/ops.h"
 
-enum { VECTORS = 2 }; /* of a work-item at a time, where several share a row */
+enum { VECTORS = 2 }; /* that a work-item processes at a time, if several share a row */
 
 /* Operands of cross_entropy: all but gout. */
 static charl_status infer(charl__infer *inf)
@@ -94,7 +94,7 @@ static void reference(const charl__reference *r)
 static const charl_cross_entropy_args plain = {0}, smooth = {.label_smoothing = 0.1F},
                                       both = {.label_smoothing = 0.1F, .z_loss = 0.5F};
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_B(F32, 8, 5), LOGITS(B, 37, 8, 5)}, CLASSES(smooth, 38, 37)}, /* 37 is outside */
+    {.in = {CHARL_B(F32, 8, 5), LOGITS(B, 37, 8, 5)}, CLASSES(smooth, 38, 37)}, /* 37 is out of range */
     /* several chunks */
     {.in = {CHARL_B(F32, 8), LOGITS(B, 24203, 8)}, .n_in = 3, CLASSES(plain, 24203, 24203), .lo = -30, .hi = 30},
     {.in = {CHARL_B(F32, 8), LOGITS(B, 24577, 8)}, CLASSES(both, 24577, 24577)}, /* one more than full chunks */

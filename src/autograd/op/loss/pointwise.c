@@ -94,7 +94,7 @@ static charl_var *by_row(const charl__backward *b)
     return charl_reshape(b->g, b->gout[0], s);
 }
 
-/* For f of x - t: the gradient of t is minus that of x. */
+/* For f of x - t: the gradient of t is the negative of the gradient of x. */
 static void backward(const charl__backward *b)
 {
     charl_var *of_x = charl__apply_n(b->g, ((const pair *)b->op->row)->grad, b->attr,
@@ -145,7 +145,7 @@ static void reference_grad(const charl__reference *r)
     }
 }
 
-/* A loss: of its row, the expression, f and the gradient. Then its gradient. Either may have other fields at the end. */
+/* A loss: name, expression, f and gradient. Then its gradient. Either may have other fields at the end. */
 #define PAIR(word, text, drawn, expression, f, gradient, ...)                                                          \
     {                                                                                                                  \
         .name = #word, .n_in = 2, .half = CHARL_HALF(0) | CHARL_HALF(1), .mixed = true, .infer = infer,                \
@@ -273,8 +273,8 @@ const charl__op charl_op_bce_with_logits_grad =
              "out = g / n * (sigmoid(x) - t), n elements in a row");
 CHARL_BUILDER2(bce_with_logits)
 
-/* binary_accuracy: fraction of a row's binary predictions that are right: the logit x is above 0 (a probability of 1/2) where the target
- * is above 1/2. Not differentiable. */
+/* binary_accuracy: fraction of a row's binary predictions that are correct: logit x above 0 (a probability of 1/2) if and only if
+ * the target is above 1/2. Not differentiable. */
 
 CHARL_ELEMENT(is_right, (x[0] > 0.0) == (x[1] > 0.5) ? 1.0 : 0.0)
 

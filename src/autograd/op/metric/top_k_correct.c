@@ -57,7 +57,7 @@ static void reference(const charl__reference *r)
     for (int64_t i = 0; i < rows; i++) {
         const double *x = r->in[0] + i * n, label = r->in[1][i];
         const bool valid = label >= 0 && label < (double)n && x[(int64_t)label] == x[(int64_t)label];
-        int64_t rank = 0; /* elements that are not below the label's, itself included */
+        int64_t rank = 0; /* elements that are not below the label's, including itself */
 
         for (int64_t c = 0; valid && c < n; c++) {
             rank += !(x[c] < x[(int64_t)label]);
@@ -74,7 +74,7 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 70, 37), CHARL_R(I32, 70)}, .attr = &top5, .int_end = 37},
     {.in = {CHARL_R(F32, 50, 1), CHARL_R(I32, 50)}, .attr = &top1, .int_end = 2},
     {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)}, .attr = &top1, .int_end = 4},
-    {.in = {CHARL_R(F32, 30, 3), CHARL_R(I32, 30)}, .attr = &top1, .int_end = 3, .lo = 1, .hi = 1}, /* all tie */
+    {.in = {CHARL_R(F32, 30, 3), CHARL_R(I32, 30)}, .attr = &top1, .int_end = 3, .lo = 1, .hi = 1}, /* all tied */
     {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(I32, 8, 3)}, .attr = &top5, .int_end = 37},
     {.in = {CHARL_B(F32, 64, 10), CHARL_B(I32, 64)}, .attr = &top1, .int_end = 10},
 };

@@ -1,10 +1,10 @@
 /* batch_norm: normalisation per channel over the whole global batch.
  *
- * charl_batch_norm composes operators: the sum of x, the mean, the sum of squares around it (two
- * passes, so that a large mean costs no digits), the inverse standard deviation, the normalisation.
+ * charl_batch_norm composes operators: the sum of x, the mean, the sum of squared deviations (two
+ * passes, so that a large mean loses no digits), the inverse standard deviation, the normalization.
  * The sums are PARTIAL and completed over ranks. The gradient is one rule of batch_norm_apply,
- * which in training includes what x does through the statistics; no gradient flows through those by
- * itself.
+ * which in training includes the dependence of the statistics on x; no gradient flows through the statistics
+ * separately.
  */
 #include "norm/norm_args.h"
 #include "autograd/op/norm/channels.h"
@@ -158,8 +158,8 @@ static void reference_apply(const charl__reference *r)
     }
 }
 
-/* The gradient is the total one, with mean and invstd as functions of x, so the operator's alone
- * cannot be compared with it: tests/autograd/test_batch_norm.c does. */
+/* The gradient is the total one, with mean and invstd as functions of x, so it cannot be compared with
+ * the operator alone; tests/autograd/test_batch_norm.c checks it. */
 static const charl__op_sample samples_apply[] = {
     {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5, 1, 1), CHARL_R(F32, 5, 1, 1), CHARL_R(F32, 5, 1, 1),
             CHARL_R(F32, 5, 1, 1)},
@@ -205,7 +205,7 @@ const charl__op charl_op_batch_norm_apply = {
     CHARL_SAMPLES(samples_apply),
 };
 
-/* Mean and inverse standard deviation of x, [C, 1, ...], and the update of the running ones. */
+/* Mean and inverse standard deviation of x, [C, 1, ...], and the update of the running statistics. */
 static void statistics(charl_graph *g, charl_var *x, const charl_batch_norm_args *a, charl__norm *t,
                        const charl_shape *per_channel, charl_var **stats)
 {

@@ -1,13 +1,13 @@
 #ifndef CHARL_AUTOGRAD_OP_NORM_BATCH_NORM_COMMON_H
 #define CHARL_AUTOGRAD_OP_NORM_BATCH_NORM_COMMON_H
-/** What the operators of batch normalisation share. */
+/** Shared by the operators of batch normalization. */
 #include "autograd/launch/rows.h"
 
-/** Attribute of those that divide by a count. */
+/** Attribute of the operators that divide by a count. */
 typedef struct charl__norm {
-    double count; /* elements of a channel in the global batch */
+    double count; /* elements per channel in the global batch */
     float eps;
-    bool training; /* the statistics are those of x */
+    bool training; /* the statistics are x's own */
 } charl__norm;
 
 typedef struct charl__norm_shape {
@@ -20,7 +20,7 @@ typedef struct charl__norm_update {
     float momentum;
 } charl__norm_update;
 
-/** Rows, channels and the rest of x [B, C, ...]. */
+/** Rows, channels and remaining extents of x [B, C, ...]. */
 charl__norm_shape charl__norm_shape_get(const charl_shape *x);
 
 /** Check that all operands are floats, that operand x is [B, C, ...] and that operands [first,
@@ -28,7 +28,7 @@ charl__norm_shape charl__norm_shape_get(const charl_shape *x);
 charl_status charl__norm_check(const charl__infer *inf, int x, int first, int last) CHARL_MUST_CHECK;
 
 /** Geometry of a kernel of batch_norm.cl over `units` times the channels, each of s.inner elements;
- *  where that is 1, over vectors of channels. */
+ *  if s.inner is 1, over vectors of channels. */
 charl_status charl__norm_plan(const charl__enqueue *e, int64_t units, charl__norm_shape s, charl__launch *l,
                               int64_t *per_item) CHARL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* The statistics of batch_norm: sums over the batch, what follows from them, and the running ones.
+/* The statistics of batch_norm: sums over the batch, values derived from them, and the running statistics.
  */
 #include <math.h>
 
@@ -24,8 +24,8 @@ static void set_sums(charl__infer *inf, const charl_type *x, int quantities)
     }
 }
 
-/* Sums of one slice after another, folded into output 0. invstd: NULL for the sum of squares. g:
- * NULL there, and where it is formed on the way. */
+/* Sums per slice, folded into output 0. invstd: NULL for the sum of squares. g:
+ * NULL for it too, and if it is computed during the read. */
 static charl_status enqueue_channel_sums(const charl__enqueue *e, const charl_tensor *x, const charl_tensor *g,
                                          const charl_tensor *mean, const charl_tensor *invstd)
 {
@@ -101,8 +101,8 @@ const charl__op charl_op_batch_norm_squares = {
     CHARL_RULES(_squares),
 };
 
-/* batch_norm_sums(gout, x, mean, invstd): gradients of bias and weight, from which that of x
- * follows. */
+/* batch_norm_sums(gout, x, mean, invstd): gradients of bias and weight, from which the gradient of x
+ * is computed. */
 static charl_status infer_sums(charl__infer *inf)
 {
     CHARL_TRY(charl__norm_check(inf, 1, 2, 4));

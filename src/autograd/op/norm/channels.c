@@ -9,7 +9,7 @@
 /* LANES and GROUP as in the kernel. MOST_BLOCKS are added in one launch. */
 enum { LANES = 8, GROUP = 256, LINE_ROWS = 8, MOST_BLOCKS = 64, GRADIENT_ROWS = 8 };
 
-/* How rows of eights of channels are given to groups: see the kernel. */
+/* How rows of groups of eight channels are distributed over work-groups: see the kernel. */
 typedef struct cut {
     int64_t rows, block, blocks, across;
     int width, lines;
@@ -40,8 +40,8 @@ int64_t charl__channels_workspace(const charl_shape *x, int n_slices, int quanti
     return (slices * n * (1 + c.blocks) + charl__reduce_scratch(slices, c.blocks, n)) * (int64_t)sizeof(float);
 }
 
-/* With the parameters that form g, where it is formed, in front: of x, the statistics and, in the
- * gradient, the weight, as the kernels call them. */
+/* With the parameters that compute g, if it is computed during the read, first: of x, the statistics and, in the
+ * gradient, the weight, by the names in the kernels. */
 static charl_status launch(const charl__enqueue *e, charl__launch *l, const charl__arg *args, int n)
 {
     CHARL_SCOPED(charl__prologue_text_fini) charl__prologue_text text = {.chain.e = NULL};
@@ -61,7 +61,7 @@ int64_t charl__channels_blocks(const charl_shape *x, int n_slices)
     return n_slices * cut_slice(x, n_slices).blocks;
 }
 
-/* Sums of blocks in the workspace, after those of slices. */
+/* Sums of blocks in the workspace, after the sums of slices. */
 typedef struct block_sums {
     bool partial;
     int64_t slices, n; /* n: sums of a block */
@@ -78,7 +78,7 @@ static block_sums begin_sums(const charl__enqueue *e, const charl_shape *x)
                         charl__scratch_arg(CHARL_ARG_OUT, e->workspace, slices * n)};
 }
 
-/* They are added up to output 0. */
+/* Add them up into output 0. */
 static charl_status end_sums(const charl__enqueue *e, const block_sums *s)
 {
     charl_reduce r = {.a = s->parts,
@@ -94,7 +94,7 @@ static charl_status end_sums(const charl__enqueue *e, const block_sums *s)
     return s->partial ? charl__reduce_slices(e, &r, 0) : charl__reduce_sum(e, &r);
 }
 
-/* WHAT of the kernel. */
+/* Values of WHAT in the kernel. */
 static int what_is_summed(const charl__channels *c)
 {
     if (c->invstd) {

@@ -1,9 +1,9 @@
 #ifndef CHARL_AUTOGRAD_OP_NORM_CHANNELS_H
 #define CHARL_AUTOGRAD_OP_NORM_CHANNELS_H
-/** Sums per channel over images that lie channels-last (kernels/norm/channels.cl), and what batch
- *  normalisation makes of them.
+/** Sums per channel over channels-last images (kernels/norm/channels.cl), and their use in batch
+ *  normalization.
  *
- *  A slice is cut into blocks of rows, a row being a pixel; how many depends on the pixels of a
+ *  A slice is divided into blocks of rows, a row being a pixel; the number depends on the pixels of a
  *  slice and the channels only. Blocks are added by charl__reduce_sum, slices in the fixed tree.
  */
 #include "autograd/op.h"
@@ -13,10 +13,10 @@ int64_t charl__channels_workspace(const charl_shape *x, int n_slices, int quanti
 
 typedef struct charl__channels {
     const charl_tensor *x;
-    const charl_tensor *g;      /* d out of the normalisation; NULL: none, or formed on the way */
+    const charl_tensor *g;      /* gradient of the output; NULL: none, or computed during the read */
     const charl_tensor *mean;   /* f32 [C], or NULL */
     const charl_tensor *invstd; /* f32 [C], or NULL */
-    /* with x alone: gets what charl__channels_squares needs, f32 [charl__channels_blocks, 2, C]; or NULL */
+    /* with x alone: receives the input of charl__channels_squares, f32 [charl__channels_blocks, 2, C]; or NULL */
     const charl_tensor *moments;
 } charl__channels;
 
@@ -24,10 +24,10 @@ typedef struct charl__channels {
 int64_t charl__channels_blocks(const charl_shape *x, int n_slices);
 
 /** out[0] = with invstd: sum of g, then of g * (x - mean) * invstd, [2, C]; with mean: sum of (x -
- *  mean)^2, [C]; else of x, [C]. Over slices where out[0] is PARTIAL. Async. */
+ *  mean)^2, [C]; else sum of x, [C]. Over slices if out[0] is PARTIAL. Async. */
 charl_status charl__channels_sums(const charl__enqueue *e, const charl__channels *c) CHARL_MUST_CHECK;
 
-/** out[0] = sum of (x - mean)^2, [C], of x of this shape with these moments: with the bits of
+/** out[0] = sum of (x - mean)^2, [C], of x of this shape with these moments: the same bits as
  *  charl__channels_sums of x and mean. */
 charl_status charl__channels_squares(const charl__enqueue *e, const charl_shape *x, const charl_tensor *moments,
                                      const charl_tensor *mean) CHARL_MUST_CHECK;

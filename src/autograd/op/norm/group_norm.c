@@ -1,5 +1,5 @@
 /* group_norm: layer_norm over groups of channels, then weight and bias per channel. A group's
- * channels and pixels lie one after another, so that a group is a row. */
+ * channels and pixels are contiguous, so that a group is a row. */
 #include "autograd/op.h"
 #include "charl/ops.h"
 

@@ -1,5 +1,5 @@
-/* layer_norm, rms_norm (Zhang and Sennrich 2019) and their forms that add a residual first. One row
- * is normalised by one work-item or one part of a group. */
+/* layer_norm, rms_norm (Zhang and Sennrich 2019) and their variants that add a residual first. One row
+ * is normalized by one work-item or by part of a group. */
 #include "autograd/op/norm/row_norm.h"
 
 #include <math.h>
@@ -15,10 +15,10 @@ const charl__row_norm charl__row_norm_rms = {false, &charl_op_rms_norm_grad, &ch
                                              &charl_op_rms_norm_grads};
 
 enum { MAX_IN_REGISTERS = 8 };
-/* Rows of up to SHORT elements of a half type have HALF_WIDTH accumulators where work-items
- * exchange registers: a warp then has two of them. */
+/* Rows of up to SHORT elements of a half type have HALF_WIDTH accumulators if work-items
+ * exchange registers: a warp then processes two rows. */
 enum { HALF_WIDTH = 128, SHORT = 512 };
-/* With so few rows nothing hides the time in which weights and biases come from memory. */
+/* With so few rows, the latency of loading weights and biases is not hidden. */
 enum { FEW_ROWS = 64 };
 
 int64_t charl__row_norm_length(const charl_shape *s)
@@ -194,7 +194,7 @@ static const float usual = 1e-5F, large = 0.1F;
 /* weight and bias of rows of n elements */
 #define AFFINE(n) CHARL_R(F32, n), CHARL_R(F32, n)
 
-/* Of operands x, weight and bias; an operator without the last takes those before it. */
+/* For operands x, weight and bias; an operator without the last uses the first ones. */
 static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 5), AFFINE(5)}, .attr = &large, CHARL_WITHIN(1, 16)},
     {.in = {CHARL_B(F32, 8, 3, 37), CHARL_R(F32, 37)}, .n_in = 2, .attr = &usual, CHARL_WITHIN(1, 37)},

@@ -1,15 +1,15 @@
 #ifndef CHARL_AUTOGRAD_OP_NORM_ROW_NORM_H
 #define CHARL_AUTOGRAD_OP_NORM_ROW_NORM_H
-/** layer_norm and rms_norm over the last axis (kernels/norm/row_norm.cl), with these operators each:
+/** layer_norm and rms_norm over the last axis (kernels/norm/row_norm.cl), each with these operators:
  *
  *      norm    (x[, weight[, bias]])         -> h
  *      add     (a, b, weight[, bias])        -> a + b, h of that sum
  *      grad    (gout, x[, weight[, extra]])  -> gradient of x, plus extra
  *      wgrad   (gout, x)                     -> gradients of weight [C] and of bias [C]
- *      grads   (gout, x, weight[, extra])    -> results of grad and wgrad with the same bits; in one pass over the rows where a device
+ *      grads   (gout, x, weight[, extra])    -> results of grad and wgrad with the same bits; in one pass over the rows if the device
  *                                               has work-groups and the length of a row suits them
  *
- *  rms_norm does not subtract the mean and has no bias. The gradients recompute a row's mean and deviation: that costs a read of x and saves
+ *  rms_norm does not subtract the mean and has no bias. The gradients recompute a row's mean and deviation: this costs a read of x and saves
  *  two outputs that would live until the backward pass.
  */
 #include "autograd/launch/rows.h"
@@ -34,19 +34,19 @@ void charl__row_norm_add_backward(const charl__backward *b);
 /* Of row_norm.c, for row_norm_grad.c. */
 int64_t charl__row_norm_length(const charl_shape *s);
 int64_t charl__row_norm_count(const charl_shape *s);
-/** Operand x has rows; operands first .. last - 1 are [C], the others as x. Errors: ERR_SHAPE,
+/** Check that operand x has rows, operands first .. last - 1 are [C], and the others are shaped like x. Errors: ERR_SHAPE,
  *  ERR_DTYPE. */
 charl_status charl__row_norm_check(const charl__infer *inf, int x, int first, int last) CHARL_MUST_CHECK;
-/** Accumulators of a row of n elements: those of charl__rows_width, or half as many where half
- *  types have an order of their own (docs/adr/0011) and a warp then has two rows. */
+/** Accumulators of a row of n elements: charl__rows_width, or half as many if half
+ *  types have their own order (docs/adr/0011) and a warp then processes two rows. */
 int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype);
-/** On a device with groups the work-items of a row of n elements keep it in registers, so many
- *  blocks of its width; longer ones they read again. 0: they keep none. */
+/** On devices with groups, the work-items of a row of n elements keep it in registers; returns the number of
+ *  blocks of its width. 0: the row is longer and is read again. */
 int charl__row_norm_register_blocks(const charl_device *dev, int64_t n, charl_dtype dtype);
 /** charl__rows_launch for the rows of x, with the parameters of all these kernels. */
 charl_status charl__row_norm_rows(const charl__enqueue *e, const charl_tensor *x, charl__launch *l,
                                   int64_t *per_item) CHARL_MUST_CHECK;
-/** Launch `entry` over the rows of x; l has its operands and parameters, and geometry and eps follow. */
+/** Launch `entry` over the rows of x; l has its operands and parameters; adds geometry and eps. */
 charl_status charl__row_norm_launch(const charl__enqueue *e, const char *entry, const charl_tensor *x,
                                     charl__launch *l) CHARL_MUST_CHECK;
 /** Mean, 0 for rms_norm, and 1 / deviation of a row x of n elements. */

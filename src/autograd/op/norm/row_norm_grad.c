@@ -1,6 +1,6 @@
-/* Gradients of layer_norm and rms_norm. Those of weight and bias are sums over rows, cut into
- * blocks of rows: one work-item for each block and a few columns, or in the pass that forms the
- * gradient of x the work-items of four rows for each block. */
+/* Gradients of layer_norm and rms_norm. The gradients of weight and bias are sums over rows, divided into
+ * blocks of rows: one work-item for each block and a few columns, or, in the pass that computes the
+ * gradient of x, the work-items of four rows for each block. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,12 +8,12 @@
 #include "autograd/op/norm/row_norm.h"
 #include "charl/ops.h"
 
-enum { BLOCK = 64, MOST_BLOCKS = 256 };            /* rows; of a slice, which then has taller ones */
+enum { BLOCK = 64, MOST_BLOCKS = 256 };            /* rows; blocks of a slice: longer slices have larger blocks */
 enum { GROUP = 128, TEAMS = 4, SIDE_GROUP = 512 }; /* as in kernels/norm/row_norm_grads.cl and row_norm_grads_side.cl */
-enum { MAX_BYTES = 16 };                           /* of each eighth of a block that it keeps of a row */
+enum { MAX_BYTES = 16 };                           /* of a row that a work-item keeps, for each eighth of a block */
 
-/* The gradient of the normalised operand `x`, plus `extra` unless it is NULL, and those of weight
- * and bias, operands `first` and after: what is needed of them, in one operator where it is both.
+/* The gradient of the normalized operand `x`, plus `extra` unless it is NULL, and of weight
+ * and bias, operands `first` and after: only those that are needed, in one operator if both kinds are.
  */
 typedef struct wanted {
     bool of_x, of_affine;
@@ -54,7 +54,7 @@ static bool any_needed(const charl__backward *b, int first, int end)
 }
 
 /* x is usually also the residual stream: its gradient from there is added in the same pass.
- * (Operands that are left out are the last: without a weight there is no other.) */
+ * (Operands are omitted from the end: without a weight there are no others.) */
 void charl__row_norm_backward(const charl__backward *b)
 {
     charl_var *extra = b->n_in > 1 ? b->before[0] : NULL;
@@ -116,14 +116,14 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     return charl__row_norm_launch(e, "charl_gradient", e->in[1], &l);
 }
 
-/* Outputs that are sums over rows: layer_norm has a bias. */
+/* Number of outputs that are sums over rows: layer_norm has a bias. */
 static int sums_of(const charl__op *op)
 {
     return charl__row_norm_of(op)->centred ? 2 : 1;
 }
 
-/* Sums over rows: of slices cut into blocks of rows. Workspace, in floats: sums of blocks
- * [slices][blocks][sums][n], then statistics [rows][2], which one pass does not need. */
+/* Sums over rows, of slices divided into blocks of rows. Workspace, in floats: sums of blocks
+ * [slices][blocks][sums][n], then statistics [rows][2], which the single pass does not need. */
 typedef struct sums_plan {
     int64_t slices, height; /* rows of a slice */
     int64_t block, blocks;  /* rows of a block, blocks of a slice */
@@ -172,7 +172,7 @@ static charl_status infer_grads(charl__infer *inf)
     return CHARL_OK;
 }
 
-/* How the sums of outputs k and after are formed. */
+/* How the sums of outputs k and after are divided. */
 static sums_plan plan_outputs(const charl__enqueue *e, int k)
 {
     return plan_sums(&e->in[1]->shape, e->op, charl__is_partial(e, k) ? e->slices->count : 1);
@@ -229,7 +229,7 @@ static bool is_aligned(const charl_tensor *t)
     return t->offset * (int64_t)charl_dtype_size(t->dtype) % 16 == 0;
 }
 
-/* One pass gives the same bits as several: so it may be taken where rows suit it. */
+/* A single pass gives the same bits as several, so it may be used wherever rows suit it. */
 static bool takes_one_pass(const charl__enqueue *e)
 {
     const charl_tensor *x = e->in[1];
@@ -245,7 +245,7 @@ static bool takes_one_pass(const charl__enqueue *e)
            charl_shape_count(&x->shape) > 0 && local <= charl_device_get_info(e->dev)->local_bytes;
 }
 
-/* Blocks so few that each can have a compute unit: their rows, which a work-item has eight elements of, are taken side by side. */
+/* Whether blocks are so few that each can have a compute unit: their rows, eight elements per work-item, are then processed in parallel. */
 static bool is_side_by_side(const charl__enqueue *e, const sums_plan *p)
 {
     const charl_device_info *info = charl_device_get_info(e->dev);
@@ -373,7 +373,7 @@ static const charl__op_sample samples_wgrad[] = {
     {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5)}, .attr = &large, CHARL_WITHIN(1, 16)},
     {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)}, .attr = &usual, CHARL_WITHIN(1, 37)},
     {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300)}, .attr = &usual, CHARL_WITHIN(1, 300)},
-    /* Per slice, whole blocks of 64 rows and a ragged one; of more than 256 blocks, taller ones. */
+    /* Per slice, whole blocks of 64 rows and a partial one; with more than 256 blocks, larger ones. */
     {.in = {CHARL_B(F32, 8, 135, 37), CHARL_B(F32, 8, 135, 37)}, .attr = &usual, CHARL_WITHIN(1, 1080)},
     {.in = {CHARL_R(F32, 16449, 2), CHARL_R(F32, 16449, 2)}, .attr = &usual, CHARL_WITHIN(1, 16449)},
     {.in = {CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4)}, .attr = &usual, .lo = -1, .hi = 1},
@@ -382,7 +382,7 @@ static const charl__op_sample samples_wgrad[] = {
 
 static const charl__op_sample samples_grads[] = {
     {.in = OPERANDS(B, 5, 16), .attr = &large, CHARL_WITHIN(1, 16)},
-    /* In one pass on devices with groups: slices of a whole block of rows and a ragged one. */
+    /* In one pass on devices with groups: slices of a whole block of rows and a partial one. */
     {.in = OPERANDS(B, 520, 8, 67), .n_in = 3, .attr = &usual, CHARL_WITHIN(1, 536)},
     {.in = OPERANDS(R, 16, 5), .attr = &usual, CHARL_WITHIN(1, 16)},
 };

@@ -5,7 +5,7 @@
 /** Attribute of max_pool2d, avg_pool2d and their gradients. */
 typedef struct charl__pool {
     charl_window win;
-    int64_t size[2]; /* H and W of the input: for gradients, whose operands do not tell */
+    int64_t size[2]; /* H and W of the input: for gradients, whose operands do not determine them */
 } charl__pool;
 
 #endif

@@ -1,7 +1,7 @@
 /* max_pool2d and avg_pool2d over images [B, C, H, W], and their gradients.
  *
- *      max_pool2d   the largest element under a window, and where it is; its gradient takes gradients there
- *      avg_pool2d   the mean under a window, padding counted as zeros; its gradient is the transpose
+ *      max_pool2d   the largest element in a window, and its position; its gradient adds gradients there
+ *      avg_pool2d   the mean of a window, padding counted as zeros; its gradient is the transpose
  */
 #include <limits.h>
 #include <math.h>
@@ -25,7 +25,7 @@ static bool is_gradient(const charl__op *op)
 
 enum { LANES = 8 }; /* channels of a work-item in kernels/pool/pool_last.cl */
 
-/* Shape under the window. */
+/* Shape of the output. */
 static charl_status output_of(const charl__pool *p, const charl_shape *x, charl_shape *out)
 {
     const charl_window *w = &p->win;
@@ -87,7 +87,7 @@ static charl_status infer_grad(charl__infer *inf)
 typedef struct pool_run {
     const char *file, *entry;
     bool rows;           /* vectors of 16 along a row */
-    int64_t count, span; /* of what work-items go through, and how many each */
+    int64_t count, span; /* what work-items step through, and how many each */
     int64_t groups;      /* > 0: channels-last, in eights */
 } pool_run;
 
@@ -130,7 +130,7 @@ static charl_status launch(const charl__enqueue *e, const pool_run *r)
     return charl__launch_enqueue(e->dev, &l);
 }
 
-/* out[0] lies channels-last, and so does what goes with it. */
+/* out[0] is channels-last, and so are its companions. */
 static charl_status launch_last(const charl__enqueue *e, const char *entry)
 {
     return launch(e, &(pool_run){.file = "pool/pool_last",
@@ -140,7 +140,7 @@ static charl_status launch_last(const charl__enqueue *e, const char *entry)
                                  .groups = e->out[0]->shape.dim[1] / LANES});
 }
 
-/* Over the elements of out[0]; operands are in[0], then in[1] if there is one, then outputs. */
+/* Over the elements of out[0]; operands are in[0], then in[1] if it exists, then outputs. */
 static charl_status launch_elements(const charl__enqueue *e, const char *entry)
 {
     const int64_t count = charl__tensor_count(e->out[0]);
@@ -171,7 +171,7 @@ static charl_status enqueue_max(const charl__enqueue *e)
     return charl__is_ungrouped(e->dev) ? launch_rows(e, "charl_max_rows") : launch_elements(e, "charl_max");
 }
 
-/* Windows n x 2 that cover the image once, but for what is left over. */
+/* Windows n x 2 that cover the image once, except for the remainder. */
 static bool is_tiling(const charl_window *w)
 {
     for (int d = 0; d < 2; d++) {
@@ -182,7 +182,7 @@ static bool is_tiling(const charl_window *w)
     return w->kernel[1] == 2;
 }
 
-/* By pixels of the image or, where a work-item can own whole planes, by windows: the same bits. */
+/* By pixels of the image or, if a work-item can process whole planes, by windows: the same bits. */
 static charl_status enqueue_max_grad(const charl__enqueue *e)
 {
     const charl_window *w = &((const charl__pool *)e->attr)->win;
@@ -251,7 +251,7 @@ static pool_walk walk_of(const charl__reference *r)
                        (int64_t)win->kernel[0] * win->kernel[1]};
 }
 
-/* Where element i of the output has tap t in its plane of the image, or -1 outside. */
+/* Position in its plane of the image of tap t of element i of the output, or -1 if it is outside. */
 static int64_t tap_of(const pool_walk *w, int64_t i, int64_t t)
 {
     const charl_window *win = w->win;
@@ -261,7 +261,7 @@ static int64_t tap_of(const pool_walk *w, int64_t i, int64_t t)
     return y >= 0 && y < w->h && x >= 0 && x < w->w ? y * w->w + x : -1;
 }
 
-/* Where the plane of element i of the output begins in the images. */
+/* Offset of the image plane of element i of the output. */
 static int64_t plane_of(const pool_walk *w, int64_t i)
 {
     return i / (w->oh * w->ow) * w->h * w->w;

@@ -1,5 +1,5 @@
-/* max_pool3d, avg_pool3d and upsample3d: what images have over H and W, and then the same over D. Of equal elements a maximum still takes
- * the first: first in its plane, then the first plane. */
+/* max_pool3d, avg_pool3d and upsample3d: the image operators over H and W, then the same over D. Of equal elements a maximum
+ * selects the first: first in its plane, then the first plane. */
 #include "autograd/op.h"
 #include "charl/ops.h"
 
@@ -16,7 +16,7 @@ static charl_var *planes(charl_graph *g, const char *name, charl_var *x, charl_s
     return charl_reshape(g, x, (charl_shape){4, {s->dim[0], s->dim[1] * s->dim[2], s->dim[3], s->dim[4]}});
 }
 
-/* These planes [B, C D, h, w], changed along H and W, as images [B, C, D, h w]. *s gets h and w. */
+/* Planes [B, C D, h, w], processed along H and W, as images [B, C, D, h w]. *s gets h and w. */
 static charl_var *columns(charl_graph *g, charl_var *x, charl_shape *s)
 {
     if (x) {

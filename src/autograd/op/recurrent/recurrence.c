@@ -1,4 +1,4 @@
-/* The weight gradient is one product over all steps: the series without its first step against the
+/* The weight gradient is one product over all steps: the series without its first step times the
  * outputs without their last. */
 #include "autograd/op/recurrent/recurrence.h"
 
@@ -106,7 +106,7 @@ void charl__recurrence_reference(const charl__reference *r, int64_t batch, int64
 
     for (int64_t b = 0; b < batch; b++) {
         if (charl__alloc_array(hidden, sizeof *carry, &carry) != CHARL_OK) {
-            return; /* the outputs stay 0, which no check takes for right */
+            return; /* the outputs stay 0, which no check accepts */
         }
         row(r, b, carry);
         charl_free(carry);

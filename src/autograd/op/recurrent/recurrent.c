@@ -1,11 +1,11 @@
-/* lstm and gru: a layer over time, as PyTorch defines it, from the input's part of the gates' sums, and their gradients.
+/* lstm and gru: a layer over time, as PyTorch defines it, from the input's part of the gate sums, and their gradients.
  *
  * Output 1 holds what the gradient needs, for each row and step:
  *
  *      lstm    i, f, g, o, c
  *      gru     r, z, n and q, the recurrent part of n's sum
  *
- * A gradient walks back through time and returns the gradient of the sums, from which those of the weights are single products over all
+ * A gradient iterates backwards through time and returns the gradient of the sums, from which the weight gradients are single products over all
  * steps. gru_grad returns two, of the input's part of the sums and of the recurrent part, which differ in n.
  *
  *      lstm (pre, w_hh)                -> h, saved        lstm_grad (gh, saved, w_hh[, gsaved])      -> d pre
@@ -20,7 +20,7 @@
 
 enum { LSTM_GATES = 4, LSTM_SAVED = 5, GRU_GATES = 3, GRU_SAVED = 4 };
 
-/* What tells lstm from gru, and their gradients. */
+/* The differences of lstm and gru, and of their gradients. */
 typedef struct cell {
     int gates, saved;
     const char *entry, *gradient;
@@ -101,7 +101,7 @@ static charl_status enqueue(const charl__enqueue *e)
         l.args[a++] = charl__placed(charl__in(e->n_in > 2 ? e->in[2] : NULL), &args.bias);
     }
     l.args[a++] = charl__placed(charl__out(e->out[0]), &args.h);
-    /* a step reads h of the one before, which is the state; lstm c, which is saved */
+    /* a step reads the previous h, which is the state; lstm c, which is saved */
     l.args[a++] = charl__placed(c->h ? charl__out(e->out[1]) : charl__inout(e->out[1]), &args.saved);
     l.args[a++] = charl__placed(c->h ? charl__inout(&r.state) : charl__out(&r.state), &args.step);
     return charl__recurrence_run(e, &r, false, e->in[1], &args, &l, a);

@@ -1,4 +1,4 @@
-/* max: largest element along one axis, and where it is. The gradient goes to the first of the
+/* max: largest element along one axis, and its index. The gradient goes to the first of the
  * largest. */
 #include "autograd/launch/map.h"
 #include "autograd/onnx/onnx.h"

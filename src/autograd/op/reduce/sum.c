@@ -15,7 +15,7 @@ typedef struct sum_attr {
 
 typedef struct expand_attr {
     int axis;
-    int64_t n; /* not used where operand 1 gives it */
+    int64_t n; /* ignored if operand 1 determines it */
 } expand_attr;
 
 static charl_status infer_expand(charl__infer *inf)
@@ -141,7 +141,7 @@ static void backward(const charl__backward *b)
     charl_var *in[2];
 
     in[0] = charl_reshape(b->g, b->gout[0], charl__shape_reduced(&x.shape, axis, false));
-    in[1] = axis == 0 && x.batch == CHARL_BATCHED ? b->in[0] : NULL; /* says how many rows */
+    in[1] = axis == 0 && x.batch == CHARL_BATCHED ? b->in[0] : NULL; /* determines the number of rows */
     b->gin[0] = charl__as_dtype(
         b->g, charl__apply_n(b->g, &charl_op_expand, &(expand_attr){axis, x.shape.dim[axis]}, in, in[1] ? 2 : 1),
         charl__gradient_dtype(&x));

@@ -1,8 +1,8 @@
-/* sum_to: over all axes but one, x [outer, C, inner] -> [C]. The gradient of a value that was
- * broadcast.
+/* sum_to: over all axes but one, x [outer, C, inner] -> [C]. The gradient of a broadcast
+ * value.
  *
- * First over inner, which gives [outer, C], then over outer: per slice of the batch where that is
- * what outer counts.
+ * First over inner, giving [outer, C], then over outer: per slice if outer includes
+ * the batch.
  */
 #include "autograd/op/norm/channels.h"
 #include "autograd/launch/map.h"
@@ -13,7 +13,7 @@
 typedef struct plan {
     bool partial;
     int64_t slices, outer, n, inner; /* x [slices, outer, n, inner] */
-    /* floats of the workspace: slice results, sums over inner, and where the rest begins */
+    /* floats of the workspace: slice results, sums over inner, and the offset of the rest */
     int64_t first, second, scratch;
 } plan;
 
@@ -114,7 +114,7 @@ static void reference(const charl__reference *r)
     }
 }
 
-/* What is repeated, summed; the other operand only lends its shape. */
+/* The repeated operand, summed; the other operand only provides its shape. */
 static void backward_like(const charl__backward *b)
 {
     const charl_type t = charl_var_get_type(b->in[1]);
@@ -191,7 +191,7 @@ const charl__op charl_op_sum_to = {
     .name = "sum_to",
     .formula = "out[c] = sum of x over all axes but one",
     .n_in = 1,
-    .attr_size = sizeof(int), /* the axis that stays */
+    .attr_size = sizeof(int), /* the axis that is kept */
     .half = CHARL_HALF(0),
     .layout = CHARL_LAYOUT_CHANNELS,
     CHARL_RULES(),

@@ -1,4 +1,4 @@
-/* concat: operands one after another along an axis. The gradient of each is its slice. */
+/* concat: operands one after another along an axis. The gradient of each operand is its slice. */
 #include <string.h>
 
 #include "autograd/onnx/onnx.h"

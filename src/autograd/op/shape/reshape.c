@@ -1,4 +1,4 @@
-/* reshape: the same elements under another shape. No launch: the output is the operand's memory. */
+/* reshape: the same elements with another shape. No launch: the output is the operand's memory. */
 #include "autograd/onnx/onnx.h"
 #include "autograd/op.h"
 #include "charl/ops.h"

@@ -6,7 +6,7 @@
 typedef struct charl__slice_attr {
     int axis; /* may count from the end */
     int64_t start, length;
-    int64_t extent; /* of the whole axis; only slice_grad needs it */
+    int64_t extent; /* of the whole axis; for slice_grad only */
 } charl__slice_attr;
 
 #endif

@@ -1,7 +1,7 @@
-/* transpose: another order of the extents. The gradient goes back by the inverse order.
+/* transpose: another order of the extents. The gradient is transposed by the inverse order.
  *
- * Extents that stay neighbours are merged first. What then is [outer, rows, cols] -> [outer, cols,
- * rows] goes by tiles.
+ * Extents that remain neighbours are merged first. If the result is [outer, rows, cols] -> [outer, cols,
+ * rows], it is copied by tiles.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
-/* The order that brings channels of images to the end, or back: memory that is channels-last is then in the order wanted already. */
+/* The order that moves the channels of images to the end, or back: channels-last memory already is in the requested order. */
 static charl__op_layout layout_of(const charl__transpose_attr *t)
 {
     static const int last[] = {0, 2, 3, 1}, first[] = {0, 3, 1, 2};
@@ -47,7 +47,7 @@ static charl_status infer(charl__infer *inf)
     return CHARL_OK;
 }
 
-/* Merged extents of out, fastest last, and how far apart their elements are in x. */
+/* Merged extents of out, fastest last, and the distance of their elements in x. */
 typedef struct layout {
     int n;
     int64_t extent[CHARL_MAX_DIMS], step[CHARL_MAX_DIMS];

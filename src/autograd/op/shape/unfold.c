@@ -1,4 +1,4 @@
-/* unfold and fold: windows along one extent, side by side as channels, and the transpose. Each is the other's gradient. */
+/* unfold and fold: windows along one extent as channels, and the transpose. Each is the other's gradient. */
 #include "autograd/op/shape/unfold.h"
 
 #include "autograd/launch/map.h"
@@ -98,7 +98,7 @@ static void backward_fold(const charl__backward *b)
     b->gin[0] = charl__unfold_apply(b->g, b->gout[0], b->attr);
 }
 
-/* For all elements of the unfolded side and what they see: out[wide] = in[volume], or out[volume] += in[wide]. */
+/* For all elements of the unfolded side and the elements that they read: out[wide] = in[volume], or out[volume] += in[wide]. */
 static void reference(const charl__reference *r)
 {
     const bool fold = r->op == &charl_op_fold;
@@ -127,7 +127,7 @@ static charl_type between(const charl_type *volume, int64_t a, int64_t b, int64_
     return (charl_type){volume->dtype, {6, {d[0], d[1], a, b, places, d[4]}}, volume->batch};
 }
 
-/* The window picks rows of the padded extent. */
+/* The window selects rows of the padded extent. */
 static void onnx_unfold(const charl__onnx_node *n)
 {
     static const int64_t swap[] = {0, 1, 3, 2, 4, 5};

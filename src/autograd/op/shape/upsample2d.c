@@ -1,8 +1,8 @@
-/* upsample2d: images enlarged by whole factors, and its gradient, which is its transpose.
+/* upsample2d: images enlarged by integer factors, and its gradient, which is its transpose.
  *
  *      nearest    a pixel becomes a block of equal pixels
- *      bilinear   pixels lie at the centres of their squares; between them values are interpolated, and the border continues outside.
- *                 That is PyTorch's align_corners = False
+ *      bilinear   pixels are at the centres of their squares; values between them are interpolated, and the border extends outside.
+ *                 This is PyTorch's align_corners = False
  */
 #include <limits.h>
 #include <math.h>

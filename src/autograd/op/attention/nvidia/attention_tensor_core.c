@@ -1,4 +1,4 @@
-/* Launches attention of half types on NVIDIA's tensor cores, by wgmma or by mma.sync. */
+/* Launches attention of half types on NVIDIA's tensor cores, with wgmma or mma.sync. */
 #include <string.h>
 
 #include "autograd/op/attention/attention.h"
@@ -6,7 +6,7 @@
 
 enum { MAX_D = 128, CHUNK = 8, BLOCK = 64, BLOCK_BYTES = 8192, GROUP = 128, STATE_BYTES = 512 };
 
-/* How a kernel uses local memory and a compute unit where it is built for sm_90a. */
+/* How a kernel uses local memory and a compute unit if it is built for sm_90a. */
 typedef struct form {
     const char *file, *entry;
     charl__kernel_param part;
@@ -46,7 +46,7 @@ bool charl__attention_on_tensor_cores(const charl_device *dev, const charl__atte
            d % CHUNK == 0 && d <= MAX_D && !a->lengths;
 }
 
-/* The kernels copy 16 bytes at a time. The memory plan places every value so. */
+/* The kernels copy 16 bytes at a time. The memory plan aligns every value accordingly. */
 static charl_status check_places(const charl__launch *l, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -58,7 +58,7 @@ static charl_status check_places(const charl__launch *l, int count)
     return CHARL_OK;
 }
 
-/* l has the first n arguments; others are of the launch before. One group per tile of each of `heads` heads. */
+/* l has the first n arguments; later ones are from the previous launch. One group per tile of each of `heads` heads. */
 static charl_status launch(const charl__enqueue *e, const form *f, charl__attention_extents x, int heads, int n,
                            charl__attention_args *args, charl__launch *l)
 {

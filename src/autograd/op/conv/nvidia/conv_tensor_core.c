@@ -1,5 +1,5 @@
 /* conv2d and its gradients on NVIDIA's tensor cores (tensor/conv/nvidia/conv_tensor_core.h), from and to the operators' own layouts: images that
- * are not channels-last are made so in the workspace, weights become [rows, kh, kw, padded channels], by one launch each. */
+ * are not channels-last are converted in the workspace, and weights to [rows, kh, kw, padded channels], by one launch each. */
 #include "autograd/op/conv/conv_backend.h"
 #include "tensor/conv/nvidia/conv_tensor_core.h"
 
@@ -13,7 +13,7 @@ static int64_t count_taps(const charl__conv *c)
     return (int64_t)c->kernel[0] * c->kernel[1];
 }
 
-/* A product of matrices as they lie: every pixel by itself, a row of channels. */
+/* A product of matrices in their stored layout: every pixel is a row of channels. */
 static bool is_matrix(const charl__conv *c)
 {
     for (int d = 0; d < 2; d++) {
@@ -41,7 +41,7 @@ static bool input_is_product(const charl__infer *inf, const charl__conv *c)
     return inf->channels_last && is_product(c, true);
 }
 
-/* The gradient of the weight then: outer products of pixels, for each of so many slices. */
+/* The gradient of the weight in that case: outer products of pixels, for each slice. */
 static charl__gemm matrix_gradient(const charl__conv *c, int64_t slices)
 {
     const int64_t pixels = c->batch / slices * c->oh * c->ow;
@@ -81,7 +81,7 @@ static int64_t input_workspace(const charl__conv *c)
     return ALIGN + image_bytes(c) + output_bytes(c) + half_bytes(c->c * count_taps(c) * charl__conv_padded(c->o));
 }
 
-/* Whether the sum over so many samples may be cut into that many equal parts: of whole samples, or else of SHORTEST_PART pixels at least. */
+/* Whether the sum over so many samples may be divided into that many equal parts: of whole samples, or of SHORTEST_PART pixels at least. */
 static bool can_cut(const charl__conv *c, int64_t rows, int parts)
 {
     const int64_t pixels = rows * c->oh * c->ow;
@@ -89,8 +89,8 @@ static bool can_cut(const charl__conv *c, int64_t rows, int parts)
     return rows > 0 && (rows % parts == 0 || (pixels % parts == 0 && pixels / parts >= SHORTEST_PART));
 }
 
-/* Enough parts to occupy a device. A power of two, so that the tree over parts and slices is that
- * over slices of trees over parts. */
+/* Enough parts to occupy a device. A power of two, so that the tree over parts and slices consists of the tree
+ * over slices, of trees over parts. */
 static int parts_of(const charl__conv *c, int64_t rows)
 {
     const int64_t columns = count_taps(c) * charl__conv_padded(c->c);
@@ -124,7 +124,7 @@ static int64_t weight_workspace(const charl__conv *c, charl_dtype type, int slic
     return ALIGN + image_bytes(c) + output_bytes(c) + leaves;
 }
 
-/* The workspace, and how much of it is taken. */
+/* The workspace, and how much of it is used. */
 typedef struct carver {
     const charl__enqueue *e;
     int64_t taken; /* bytes from the start of its buffer, a multiple of ALIGN */
@@ -174,7 +174,7 @@ static charl_tensor begin_image(carver *w, const charl_tensor *t)
     return t->channels_last ? *t : carve(w, t->dtype, half_bytes(charl__tensor_count(t)));
 }
 
-/* Brings the result to t, transposed unless t lies channels-last too. */
+/* Copy the result to t, transposed unless t is channels-last too. */
 static charl_status give_image(carver *w, const charl_tensor *result, charl_tensor *t, int64_t channels, int64_t pixels)
 {
     if (t->channels_last) {
@@ -190,7 +190,7 @@ static charl_status give_image(carver *w, const charl_tensor *result, charl_tens
                                                                    .label = w->e->label});
 }
 
-/* The weight [batch, rows, cols] as [batch, cols, padded rows]: often it is that. */
+/* The weight [batch, rows, cols] as [batch, cols, padded rows]: often without a copy. */
 static charl_status take_weight(carver *w, const charl_tensor *t, int64_t batch, int64_t rows, int64_t cols,
                                 charl_tensor *out)
 {
@@ -274,7 +274,7 @@ static charl_status enqueue_input(const charl__enqueue *e, const charl__conv *c)
     return CHARL_OK;
 }
 
-/* The gradient of the weight by outer products of pixels as they lie. */
+/* The gradient of the weight by outer products of pixels in their stored layout. */
 static charl_status multiply_pixels(const charl__enqueue *e, const charl__conv *c, int64_t slices)
 {
     charl__gemm p = matrix_gradient(c, slices);
@@ -295,7 +295,7 @@ static charl_status multiply_pixels(const charl__enqueue *e, const charl__conv *
     return CHARL_OK;
 }
 
-/* A slice's sum is cut into 2, 4, 8 ... parts of equally many pixels, as many as the extents say, which are leaves of the tree. */
+/* A slice's sum is divided into 2, 4, 8 ... parts of equally many pixels, a number that depends on the extents; they are leaves of the tree. */
 static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c)
 {
     static const charl_slices one = {.total = 1, .count = 1, .n_lanes = 1, .lane_hi = {1}};

@@ -30,7 +30,7 @@ bool charl__cross_entropy_local(const charl__enqueue *e, int64_t n, charl__launc
     return true;
 }
 
-/* A work-group processes several rows in turn, which overlap, but few, so that all are done at about the same time. */
+/* A work-group processes several rows in turn, overlapping, but few, so that all groups finish at about the same time. */
 int64_t charl__cross_entropy_local_groups(const charl__enqueue *e, int64_t rows, charl__launch *l)
 {
     const int64_t places = GROUPS * charl_device_get_info(e->dev)->compute_units;

@@ -4,10 +4,10 @@
  *  however long its sums take. */
 #include "autograd/launch/rows.h"
 
-/** Whether rows of n logits, operand 1, fit there; then l launches kernels/nvidia/loss/cross_entropy_local.cl. */
+/** Whether rows of n logits, operand 1, fit. If so, l is set to launch kernels/nvidia/loss/cross_entropy_local.cl. */
 bool charl__cross_entropy_local(const charl__enqueue *e, int64_t n, charl__launch *l);
 
-/** Its work-groups for so many rows; rows of each. */
+/** Number of work-groups for so many rows; rows of each. */
 int64_t charl__cross_entropy_local_groups(const charl__enqueue *e, int64_t rows, charl__launch *l);
 
 #endif

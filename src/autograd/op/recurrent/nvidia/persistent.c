@@ -1,4 +1,4 @@
-/* The smallest tiles that the compute units have room for share a step among the most work-groups. */
+/* The smallest tiles for which there are enough compute units distribute a step over the most work-groups. */
 #include "autograd/op/recurrent/nvidia/persistent.h"
 
 #include <limits.h>
@@ -47,7 +47,7 @@ static int64_t local_bytes(const charl__recurrence *r, bool back, int rows, int 
     return (weights + copies) * (int64_t)sizeof(float);
 }
 
-/* The largest chunk that leaves room for the weights; 0: there is none. */
+/* The largest chunk that leaves room for the weights; 0: none does. */
 static int chunk_of(charl_device *dev, const charl__recurrence *r, bool back, int rows, int units)
 {
     const int64_t room =
@@ -67,8 +67,8 @@ bool charl__persistent_plan_of(charl_device *dev, const charl__recurrence *r, bo
 {
     const charl_device_info *info = charl_device_get_info(dev);
 
-    /* The words that count arrivals are those of split-K products, which devices have that run
-     * this PTX. Kernels count in int. */
+    /* Arrivals are counted in the words of the split-K workspace, which all devices that run
+     * this PTX have. Kernels count in int. */
     if (!charl__device_facts_get(dev)->nvidia.ptx || !charl__workspace_split_k(dev) || r->steps < 2 ||
         r->hidden % 4 != 0 || r->batch > INT_MAX || r->steps * r->hidden > INT_MAX ||
         r->hidden * r->hidden * r->gates > INT_MAX) {
