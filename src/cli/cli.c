@@ -47,7 +47,7 @@ bool charl__cli_speaks(void)
     }
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGCONT); /* mpirun's first sign */
+    sigaddset(&set, SIGCONT); /* set by mpirun first */
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     return sigtimedwait(&set, &info, &patience) < 0;
 }
@@ -123,7 +123,7 @@ static void say_hint(const char *hint)
     put_line(stderr, hint, strlen(hint));
 }
 
-/* Where the hint of a message begins: a HINT in front, or after a sign. The word may also be part of a name in the message. */
+/* Where the hint of a message begins: a HINT at its beginning, or after punctuation. The word may also be part of a name in the message. */
 static const char *find_hint(const char *text)
 {
     const char *at = strstr(text, "HINT ");
@@ -134,7 +134,7 @@ static const char *find_hint(const char *text)
     return at;
 }
 
-/* Each line of a warning or a note may be the message of an error, with its hint. */
+/* Each line of a warning or a note may be an error message, with its hint. */
 static void say_message(const char *level, const char *message)
 {
     char text[MESSAGE_BYTES];
@@ -165,7 +165,7 @@ void charl__cli_note(void *ctx, const char *text)
     say_message("note", text);
 }
 
-/* In the environment check every rank finds the same: the first says it. */
+/* The environment check has the same result on every rank: the first prints it. */
 static void on_log(void *ctx, charl_log_level level, const char *message)
 {
     if (ctx && charl_launcher_rank() != 0) {
@@ -184,9 +184,10 @@ int charl__cli_begin(const char *program)
     charl_status st;
 
     program_name = program;
-    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is one write: mpirun mixes in what others write between two */
-    signal(SIGPIPE, SIG_DFL);              /* the parent may ignore it; without a reader a command ends quietly */
-    signal(SIGXFSZ, SIG_IGN);              /* a file beyond `ulimit -f` is an error of write() */
+    setvbuf(stderr, NULL, _IOLBF,
+            BUFSIZ);          /* write each line at once: mpirun mixes the output of processes between writes */
+    signal(SIGPIPE, SIG_DFL); /* the parent may ignore it; without a reader a command ends quietly */
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` makes write() fail instead */
     charl_log_set_callback(on_log, &program_name);
     st = charl_version_check();
     st = st == CHARL_OK ? charl_environment_check() : st;
@@ -195,7 +196,7 @@ int charl__cli_begin(const char *program)
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail_alike(st);
 }
 
-/* Whether what was written to `fd` is lost because its reader has gone: a closed pipe. */
+/* Whether output to `fd` is lost because its reader has closed the pipe. */
 static bool has_no_reader(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLOUT};

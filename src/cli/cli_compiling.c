@@ -1,5 +1,5 @@
-/* What is shown while kernels are compiled: on a terminal one line that is rewritten and
- * disappears, in a log a line now and then. Nothing where kernels come from a cache. */
+/* Progress shown while kernels are compiled: on a terminal one line that is rewritten and
+ * disappears, in a log an occasional line. Nothing if kernels come from a cache. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,8 @@ int charl__cli_columns(FILE *f)
 
 const char *charl__cli_compiling_count(const charl_compile_progress *p, bool slash, char text[32])
 {
-    const bool counts = p->known == 0 || p->done < p->known; /* else `current` is a program, whose kernels come later */
+    const bool counts =
+        p->known == 0 || p->done < p->known; /* otherwise `current` is a program, whose kernels come later */
     const int now = p->current && counts ? p->done + 1 : p->done;
 
     if (p->known > 0) {
@@ -68,7 +69,7 @@ double charl__cli_compiling_end(charl__cli_compiling *c, const charl_compile_pro
     return spent_s;
 }
 
-/* Of the process: a command has one device at a time. */
+/* Static: a command has one device at a time. */
 static charl__cli_compiling shown;
 static charl_compile_progress latest;
 static bool is_drawn;

@@ -1,7 +1,7 @@
-/* What the last word of a command line may become. Lines of "WORD<tab>MEANING" on standard output, which the functions of the shells
- * (src/cli/charl/completion) show; and lines that tell those what to do:
+/* Completions of the last word of a command line. Prints lines "WORD<tab>MEANING" on standard output, which the functions of the shells
+ * (src/cli/charl/completion) show, and directives for them:
  *
- *     :files, :dirs   names of files, too; in SECTION.KEY=VALUE and --OPTION=VALUE they are the value
+ *     :files, :dirs   also complete file names; in SECTION.KEY=VALUE and --OPTION=VALUE, for the value
  *     :nospace        the word continues
  */
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 enum { WORD = 512, LINE = 2 * WORD };
 
 typedef struct completion {
-    const char *word;    /* the one that is completed */
-    char *const *before; /* those before it, behind the command */
+    const char *word;    /* the word to complete */
+    char *const *before; /* the words before it, after the command */
     int n;
-    bool complete; /* the command was asked for what it takes */
+    bool complete; /* the command has described its syntax */
 } completion;
 
 static bool begins(const char *text, const char *start)
@@ -32,7 +32,7 @@ static void offer(const completion *c, const char *word, const char *meaning)
     }
 }
 
-/* The names that `value` of an option or operand may have: "a|b|c" in full, or those that its name stands for. */
+/* The choices for `value` of an option or operand: "a|b|c" itself, or the list that its name stands for. */
 static void offer_values(const completion *c, const char *value, const char *prefix)
 {
     static const char *const known[][2] = {
@@ -59,7 +59,7 @@ static void offer_values(const completion *c, const char *value, const char *pre
     }
 }
 
-/* The value of `name` in `section` of a printed configuration, or of an override before the word; false when it is not known. */
+/* The value of `name` in `section` of a printed configuration, or of an override before the word; false if it is unknown. */
 static bool find_value(const completion *c, const char *printed, const char *section, const char *name, char *value)
 {
     char head[LINE], start[LINE];
@@ -87,7 +87,7 @@ static bool find_value(const completion *c, const char *printed, const char *sec
     return false;
 }
 
-/* The configuration that the words before name, as a text with every key; NULL where there is none that can be read. */
+/* The configuration named by the earlier words, as a text with every key; NULL if none can be read. */
 static char *read_config(const completion *c)
 {
     charl_config *config = NULL;
@@ -99,7 +99,7 @@ static char *read_config(const completion *c)
         }
         if (charl_config_load(c->before[i], NULL, 0, &config) != CHARL_OK ||
             charl_config_print(config, false, &text) != CHARL_OK) {
-            text = NULL; /* it has mistakes: the command will name them */
+            text = NULL; /* it has errors, which the command will report */
         }
         charl_config_destroy(config);
         config = NULL;
@@ -131,7 +131,7 @@ static void offer_sections(const completion *c, const char *printed)
     }
 }
 
-/* Whether the choice that the key belongs to is the one in force; true when that is not known. */
+/* Whether the choice that the key belongs to is selected; true if that is unknown. */
 static bool has_effect(const completion *c, const char *printed, const char *section, const charl_config_key *k)
 {
     char value[WORD];
@@ -158,7 +158,7 @@ static void offer_words(const completion *c, int index, const charl_config_key *
     }
 }
 
-/* SECTION.KEY=VALUE, up to where it has been typed. */
+/* SECTION.KEY=VALUE, up to what has been typed. */
 static void offer_override(const completion *c)
 {
     const char *dot = strrchr(c->word, '.'), *equals = strchr(c->word, '=');
@@ -186,7 +186,7 @@ static void offer_override(const completion *c)
     if (!equals) {
         puts(":nospace");
         if (begins(given, "layer")) {
-            offer_sections(c, printed); /* names of layers may have dots */
+            offer_sections(c, printed); /* names of layers may contain dots */
         }
     }
     for (int i = 0; charl_config_key_at(i, &k) == CHARL_OK && k.name; i++) {
@@ -198,7 +198,7 @@ static void offer_override(const completion *c)
         }
         if (!equals) {
             strncat(prefix, "=", sizeof prefix - strlen(prefix) - 1);
-            if (strcmp(last, k.name) != 0) { /* once, where several types have it */
+            if (strcmp(last, k.name) != 0) { /* once, even if several types have it */
                 offer(c, prefix, k.help);
             }
             snprintf(last, sizeof last, "%s", k.name);
@@ -319,10 +319,10 @@ static int ask(const char *name, int n, char **words)
     fflush(stdout);
     execvp(program, argv);
     free(argv);
-    return CHARL__EXIT_INTERNAL; /* there is nothing to offer */
+    return CHARL__EXIT_INTERNAL; /* nothing to complete */
 }
 
-/* The position of the first operand; n where there is none. */
+/* The position of the first operand; n if there is none. */
 static int first_operand(int n, char **words)
 {
     int i = 0;
@@ -333,7 +333,7 @@ static int first_operand(int n, char **words)
     return i;
 }
 
-/* The first operand behind options and their values. */
+/* The first operand after options and their values. */
 typedef struct search {
     char *const *words;
     int n, operand;

@@ -1,5 +1,5 @@
-/* A deadline for what MPI does without one: starting and ending. Ranks cannot talk to each other
- * there, so a signal handler says what happened and ends the process. */
+/* A deadline for MPI operations without one: starting and ending. Ranks cannot communicate
+ * there, so a signal handler prints what happened and ends the process. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "cli/cli.h"
 
-static const double others_s = 4; /* the launcher ends them when the first rank has spoken */
+static const double others_s = 4; /* the launcher ends them when the first rank has printed its failure */
 
 static char text[256];
 static struct sigaction before;

@@ -1,4 +1,4 @@
-/* Manual pages and completion: what is asked for, and how a command says what it reads. */
+/* Manual pages and completion: which is requested, and how a command describes its syntax. */
 #include "cli/cli_describe.h"
 
 #include <string.h>

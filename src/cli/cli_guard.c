@@ -1,4 +1,4 @@
-/* Runs the reading of unverified files in a child process. */
+/* Reads unverified files in a child process. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static int explain(const char *path, int damaged, int status, unsigned seconds)
     const int sig = WTERMSIG(status);
 
     switch (sig) {
-    case SIGPIPE: /* standard output has no reader: end like the process that found out */
+    case SIGPIPE: /* standard output has no reader: end like the process that wrote to it */
         raise(SIGPIPE);
         return 128 + SIGPIPE;
     case SIGALRM:

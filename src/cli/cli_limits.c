@@ -1,7 +1,7 @@
 /* Limits of the process (setrlimit, ulimit). Below some of them Open MPI hangs, and OpenCL drivers
- * crash or compute nonsense, instead of reporting an error: PoCL runs kernels on threads of its
- * own, whose stack is as large as `ulimit -s` unless told otherwise, and a kernel that needs more
- * writes over other memory.
+ * crash or compute wrong values instead of reporting an error: PoCL runs kernels on its own threads,
+ * whose stack is as large as `ulimit -s` unless set otherwise, and a kernel that needs more
+ * overwrites other memory.
  */
 #define _GNU_SOURCE /* for the default attributes of threads */
 #include <pthread.h>
@@ -19,10 +19,10 @@ static const size_t thread_stack = 8 << 20; /* Linux's usual limit, with which c
 typedef struct limit {
     int resource;
     const char *what;
-    char option;   /* of ulimit */
-    rlim_t unit;   /* of ulimit, in bytes; 1: a number */
-    rlim_t least;  /* what Open MPI and PoCL need, and some more */
-    rlim_t wanted; /* a lower soft limit is raised to this as far as the hard limit allows */
+    char option;   /* option of ulimit */
+    rlim_t unit;   /* unit of ulimit, in bytes; 1: a number */
+    rlim_t least;  /* what Open MPI and PoCL need, plus a margin */
+    rlim_t wanted; /* a lower soft limit is raised to this, as far as the hard limit allows */
 } limit;
 
 /* A soft limit is a default that the process may raise; `ulimit -n 64` sets both. */
@@ -54,7 +54,7 @@ static charl_status require(const limit *l)
     return CHARL_OK;
 }
 
-/* glibc takes the default from the limit at program start: 2 MiB where it is unlimited. */
+/* glibc takes the default from the limit at program start: 2 MiB if it is unlimited. */
 static void enlarge_thread_stacks(void)
 {
 #ifdef __linux__

@@ -1,4 +1,4 @@
-/* Manual pages in mdoc(7), which mandoc and groff read. */
+/* Manual pages in mdoc(7), which mandoc and groff format. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { COLUMNS = 76, WORD = 512 };
 
-/* Text as it is, for lines that are no macros: backslashes doubled, no line begins like a macro. */
+/* Literal text for lines that are not macros: backslashes are doubled, and no line begins like a macro. */
 static void put_escaped(const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -36,7 +36,7 @@ static bool ends_sentence(const char *word, size_t length)
            !(length > 3 && strncmp(word + length - 3, "...", 3) == 0);
 }
 
-/* One paragraph, filled; a sentence begins a line, as manual pages want it. */
+/* One paragraph, filled; a sentence begins a line, as is usual in manual pages. */
 static void put_paragraph(const char *text, size_t length)
 {
     size_t column = 0, i = 0;
@@ -74,7 +74,7 @@ static void put_paragraph(const char *text, size_t length)
     }
 }
 
-/* Paragraphs separated by ends of lines; lines that are indented stay lines. */
+/* Paragraphs separated by line ends; indented lines are kept. */
 static void put_text(const char *text, bool follows)
 {
     bool literal = false;
@@ -106,7 +106,7 @@ static void put_text(const char *text, bool follows)
     }
 }
 
-/* An argument of a macro: in quotes, as it may have spaces and names of macros. */
+/* An argument of a macro: in quotes, because it may contain spaces and names of macros. */
 static void put_argument(const char *text)
 {
     fputs(" \"", stdout);
@@ -134,7 +134,7 @@ static void put_heading(const char *name, const char *section, const char *summa
         upper[i] = (char)toupper((unsigned char)name[i]);
     }
     upper[i] = '\0';
-    /* %e pads with a space, which would be two */
+    /* %e pads with a space, which would give two */
     if (strstr(date, "  ")) {
         char *two = strstr(date, "  ");
 
@@ -221,8 +221,8 @@ static void put_doc(const char *doc, bool after)
 }
 
 typedef struct page {
-    char last[128];   /* the command that was described last: one with words says it for each */
-    const char *only; /* the page is of one command: no headings */
+    char last[128];   /* the command described last: one with words describes itself for each */
+    const char *only; /* the page describes one command: no headings */
 } page;
 
 static void put_command_heading(const char *path, const char *operands)
@@ -378,7 +378,7 @@ int charl__cli_man(const charl__cli_self *program)
     return CHARL__EXIT_OK;
 }
 
-/* What the keys' own lines do not say. */
+/* Information that the keys' own lines lack. */
 static const char config_syntax[] = "A configuration is a text file. A line [SECTION] begins a section, and the lines "
                                     "KEY = VALUE after it set its keys; an indented line "
                                     "continues the value above. From # or ; to its end a line is a comment. A value "

@@ -1,5 +1,5 @@
 /* Command lines, parsed by argp. So that all errors of the programs look alike, argv[0], which
- * getopt prints, reads "charl: error" during parsing, and argp's error stream is NULL. */
+ * getopt prints, is "charl: error" during parsing, and argp's error stream is NULL. */
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -59,9 +59,9 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
             state->name = (char *)(uintptr_t)p->path;
             argp_state_help(state, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK);
         }
-        return ECANCELED; /* ends the parsing: all is done */
+        return ECANCELED; /* ends parsing: everything is done */
     case ARGP_KEY_ARG:
-        return ARGP_ERR_UNKNOWN; /* all at once, next */
+        return ARGP_ERR_UNKNOWN; /* all of them, next */
     case ARGP_KEY_ARGS:
         return parse_operands(p, state->argc - state->next, state->argv + state->next);
     case ARGP_KEY_NO_ARGS:
@@ -71,7 +71,7 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
     }
 }
 
-/* Standard error during parsing, redirected to a file on all ranks but the first. */
+/* Standard error during parsing, redirected to a file on all ranks except the first. */
 typedef struct kept_back {
     FILE *text; /* NULL: not redirected */
     int real;   /* a duplicate of standard error */
@@ -111,7 +111,7 @@ static void speak(const kept_back *k)
     }
 }
 
-/* Whether `word`, without its dashes and value, is an option or the beginning of one. */
+/* Whether `word`, without its dashes and value, is an option or an abbreviation of one. */
 static bool is_option(const struct argp_option *options, const char *word, size_t length)
 {
     for (const struct argp_option *o = options; o && (o->name || o->key || o->doc); o++) {
@@ -122,7 +122,7 @@ static bool is_option(const struct argp_option *options, const char *word, size_
     return false;
 }
 
-/* The first of argv that should be a long option and is none, without its dashes and value, into word[64]; false: none. */
+/* The first word of argv that looks like a long option and is none, without its dashes and value, into word[64]; false: none. */
 static bool find_unknown(const struct argp_option *options, int argc, char **argv, char *word)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -136,7 +136,7 @@ static bool find_unknown(const struct argp_option *options, int argc, char **arg
     return false;
 }
 
-/* How other launchers call the number of processes. */
+/* Names of other launchers for the number of processes. */
 static bool is_ranks(const char *word)
 {
     static const char *const words[] = {"ranks", "np", "nproc", "nproc_per_node", "num_processes", "gpus", "ngpus"};
@@ -148,7 +148,7 @@ static bool is_ranks(const char *word)
     return is;
 }
 
-/* What may be meant by an option that there is not: another one or, where settings can be given, the setting of that name. */
+/* The option that an unknown option may mean: another one or, if settings are accepted, the setting of that name. */
 static void hint_option(const parse *p, int argc, char **argv)
 {
     const char *nearest = NULL;
@@ -298,7 +298,7 @@ static bool is_heading(const charl__cli_option *o)
     return !o->name;
 }
 
-/* What argp calls option i: its letter, or a number that is none. */
+/* argp's key of option i: its letter, or a number that is not a letter. */
 static int key_of(const charl__cli_option *options, int i)
 {
     return options[i].letter ? options[i].letter : UCHAR_MAX + 1 + i;
@@ -351,7 +351,7 @@ charl_status charl__cli_load_config(const charl__cli_operands *operands, int fir
     return charl_config_load(operands->values[0], overrides, n, out);
 }
 
-/* A key that is not there is a mistake of this program. */
+/* A key that does not exist is a bug of this program. */
 static void need(charl_status st)
 {
     if (st != CHARL_OK) {
@@ -407,7 +407,7 @@ static void print_help(const char *path, const charl__cli_command *table)
 
 static int unknown_command(const char *path, const charl__cli_command *table, const char *word)
 {
-    const charl__cli_command *nearest = NULL, *group = NULL; /* that it is a command of */
+    const charl__cli_command *nearest = NULL, *group = NULL; /* the command that it belongs to */
     char hint[HINT_BYTES];
     int best = INT_MAX;
 
@@ -433,13 +433,13 @@ static int unknown_command(const char *path, const charl__cli_command *table, co
     return charl__cli_error(CHARL__EXIT_USAGE, hint, "unknown command: %s %s", path, word);
 }
 
-/* Become the program that lies beside this one. */
+/* Replace this process by the program in the same directory. */
 static int start_program(const char *name, char **argv)
 {
     char program[4096];
 
     argv[0] = charl__cli_beside(name, program);
-    execvp(program, argv); /* without a slash: as PATH has it */
+    execvp(program, argv); /* without a slash: found through PATH */
     return charl__cli_error(CHARL__EXIT_INTERNAL, "it is installed with charl", "cannot start %s: %s", program,
                             strerror(errno));
 }
@@ -449,7 +449,7 @@ int charl__cli_dispatch(const char *path, const charl__cli_command *table, int a
     char hint[HINT_BYTES];
 
     if (argc < 2) {
-        if (!strchr(path, ' ')) { /* the name of the program alone: show what it can do */
+        if (!strchr(path, ' ')) { /* only the name of the program: show its commands */
             print_help(path, table);
         }
         snprintf(hint, sizeof hint, "`%s --help` lists the commands", path);

@@ -54,7 +54,7 @@ static void on_death(void *comm, const charl_comm_death *death)
     charl_comm_exit(comm, CHARL__EXIT_COMM, text);
 }
 
-/* Startup of each rank; if it fails on one, all ranks end. */
+/* Starts each rank; if that fails on one, all ranks end. */
 static charl_status start(charl_comm *comm)
 {
     return charl_comm_agree(comm, charl_comm_size(comm) > 1 ? charl_comm_watch_begin(comm, on_death, comm) : CHARL_OK);
@@ -74,12 +74,11 @@ int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_c
         return code;
     }
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");
-    st = config ? charl_comm_init_if_launched(argc, argv)
-                : charl_comm_init(argc, argv); /* the latter measures MPI, too */
+    st = config ? charl_comm_init_if_launched(argc, argv) : charl_comm_init(argc, argv); /* tuning measures MPI, too */
     if (st == CHARL_OK) {
         st = charl_comm_create(&wait, &comm);
     }
-    if (st != CHARL_OK) { /* the others may wait where this rank does not come: no MPI_Finalize */
+    if (st != CHARL_OK) { /* the others may be waiting for this rank: no MPI_Finalize */
         code = st == CHARL_ERR_CONFIG ? charl__cli_fail_alike(st) : charl__cli_fail(st);
         charl_comm_exit(NULL, code, NULL);
     }

@@ -7,12 +7,12 @@
 #include <charl/train.h>
 
 /** Start MPI, run `work` on the communicator of all ranks and end MPI. Returns its exit code, or
- *  that of a failure to start that all ranks share; a rank that fails alone does not return. config
+ *  the code of a failure to start that all ranks share; a rank that fails alone does not return. config
  *  may be NULL: defaults. */
 int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm), void *ctx, int *argc,
                       char ***argv);
 
-/** Say the thread's last failure on rank 0 and return its exit code; where the ranks are torn, do
+/** Print the thread's last failure on rank 0 and return its exit code; if only some ranks have failed, do
  *  not return. */
 int charl__ranks_fail(charl_comm *comm, charl_status st);
 
@@ -22,7 +22,7 @@ charl_status charl__ranks_started(void *ctx, const charl_train_info *info);
 /** For charl_train_events.lost, with the communicator as ctx. */
 void charl__ranks_lost(void *comm, charl_status st);
 
-/** For charl_train_events.warned, with the communicator as ctx: rank 0 says it. */
+/** For charl_train_events.warned, with the communicator as ctx: rank 0 prints it. */
 void charl__ranks_warn(void *comm, const char *text);
 
 #endif

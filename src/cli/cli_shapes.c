@@ -36,7 +36,7 @@ static const charl__cli_shape cpu[] = {{{256, 256, 256}, NT},
                                        {{512, 128, 768}, TN},
                                        {{0}, 0}};
 
-/* Squares; then those of GPT-2 124M with 32 windows of 1024 tokens; a row not of whole 16 bytes. */
+/* Squares; then the products of GPT-2 124M with 32 windows of 1024 tokens; then rows that are not a multiple of 16 bytes. */
 static const charl__cli_shape gpu[] = {{{4096, 4096, 4096}, NT},  {{8192, 8192, 8192}, NT}, {{8192, 8192, 8192}, NN},
                                        {{8192, 8192, 8192}, TN},  {{32768, 2304, 768}, NT}, {{32768, 768, 768}, NT},
                                        {{32768, 3072, 768}, NT},  {{32768, 768, 3072}, NT}, {{32768, 50304, 768}, NT},
@@ -61,7 +61,7 @@ static bool parse_extent(const char **at, bool is_last, int64_t *out)
     return true;
 }
 
-/* The form after the extents: ":nt"; the first where none is given. */
+/* The form after the extents: ":nt"; the first if none is given. */
 static bool parse_form(const charl__cli_shape_kind *k, const char *at, int *out)
 {
     const char *name;

@@ -20,7 +20,7 @@ typedef struct charl__cli_shape {
     int form;                      /* of the kind */
 } charl__cli_shape;
 
-/* What the extents of a shape are, and which shapes are timed without --shape. */
+/* The extents of a shape, and the shapes that are timed without --shape. */
 typedef struct charl__cli_shape_kind {
     const char *extents; /* "MxNxK" */
     int n_extents;
@@ -29,7 +29,7 @@ typedef struct charl__cli_shape_kind {
 } charl__cli_shape_kind;
 
 /* The forms of a product [M, N] = sum over K: a linear layer's forward pass, the gradient of its
- * input, and the gradient of its weight, whose result is f32. n: an operand as it lies, t:
+ * input, and the gradient of its weight, whose result is f32. n: an operand as stored, t:
  * transposed. */
 enum { CHARL__CLI_NT, CHARL__CLI_NN, CHARL__CLI_TN };
 
@@ -39,10 +39,10 @@ extern const charl__cli_shape_kind charl__cli_products;
 error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *option, const char *value,
                                charl__cli_shape *shapes, int *n);
 
-/** The same: a charl_dtype; *tf32 is set where the value is tf32. */
+/** The same for a charl_dtype; *tf32 is set if the value is tf32. */
 error_t charl__cli_parse_dtype(const char *option, const char *value, int *out, bool *tf32);
 
-/** The type of operands without --dtype: bf16 on a GPU with tensor cores for it, else f32. */
+/** The operand type without --dtype: bf16 on a GPU whose tensor cores support it, else f32. */
 charl_dtype charl__cli_default_dtype(const charl_device *dev);
 
 #endif

@@ -1,4 +1,4 @@
-/* Short trainings: the events of a training give the times of its rows and stop it. */
+/* Short trainings: a training's events report the times of its rows and stop it. */
 #include "cli/cli_steps.h"
 
 #include <assert.h>
@@ -20,8 +20,8 @@ enum { STEPS_PER_ROW = 8, FEW_ROWS = 2, MOST_STEPS = 10000, OWN = 8, TEXT = 64 }
 typedef struct watch {
     charl_comm *comm;
     charl__cli_steps *out;
-    double length_s; /* that rows shall have, as soon as it is known how many steps that are */
-    int64_t last;    /* step of the row before */
+    double length_s; /* wanted length of a row, once the number of steps is known */
+    int64_t last;    /* step of the previous row */
     int rows, counted;
     double row_s[CHARL__CLI_ROWS];
     atomic_int stop;
@@ -44,7 +44,7 @@ static charl_status on_started(void *ctx, const charl_train_info *info)
     return CHARL_OK;
 }
 
-/* The rows so far say how many steps are as long as a row shall be: rank 0's, for all. */
+/* Decide from the rows so far how many steps make a row of that length: rank 0's decision, for all. */
 static charl_status lengthen(watch *w)
 {
     const double steps = w->length_s / w->out->step_s;
@@ -57,8 +57,8 @@ static charl_status lengthen(watch *w)
     return CHARL_OK;
 }
 
-/* Called for the same rows on all ranks. The first has touched memory, and the first of another
- * length began before that was known. Of the others the best counts: what else a machine does makes
+/* Called for the same rows on all ranks. The first row touches memory for the first time, and the first row of another
+ * length began before that length was known. Of the others the fastest counts: other activity of the machine makes
  * steps longer, never shorter. */
 static charl_status on_trained(void *ctx, const charl_train_row *row)
 {
@@ -122,7 +122,7 @@ static charl_dtype dtype_of(const char *name)
     return dtype;
 }
 
-/* The configuration with overrides after those of the user: no validation, rows of a few steps, no
+/* The configuration with overrides after the user's: no validation, rows of a few steps, no
  * end. */
 static charl_status load(const charl__cli_steps_config *config, const charl__cli_steps *whole, int share,
                          charl_config **out)

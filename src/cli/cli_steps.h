@@ -1,6 +1,6 @@
 #ifndef CHARL_CLI_CLI_STEPS_H
 #define CHARL_CLI_CLI_STEPS_H
-/** Short trainings of a configuration: some rows of steps are timed and nothing is written. For
+/** Short trainings of a configuration: times some rows of steps and writes nothing. For
  *  charl-bench and `charl tune`. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ typedef struct charl__cli_steps_config {
     charl_config_override override[CHARL__CLI_OVERRIDES];
     int n;
     int steps_per_row; /* 0: 8 */
-    double row_s;      /* > 0: length of a row; the first rows show how many steps that is */
+    double row_s;      /* > 0: length of a row; the first rows determine the number of steps */
     charl_tune_mode tune;
 } charl__cli_steps_config;
 
@@ -28,17 +28,17 @@ typedef struct charl__cli_steps {
     int steps_per_row;                 /* of the rows that count */
     int slices, device;                /* device: its index in `charl devices` */
     bool is_cpu;
-    bool bf16;      /* gradients travel in it */
+    bool bf16;      /* gradients are reduced in it */
     bool overlaps;  /* dist.overlap */
     double bucket;  /* bytes, dist.bucket_mb */
-    int launches;   /* of a step, as far as graphs know: without the update */
+    int launches;   /* per step, as far as graphs know: without the update */
     int64_t window; /* tokens per sample, or 0 */
-    double flop;    /* of the products of a step on all ranks */
+    double flop;    /* of the products of a step, on all ranks */
     charl_dtype precision;
     bool allow_tf32;  /* device.allow_tf32 */
-    double step_s;    /* of the best row, on the slowest rank */
+    double step_s;    /* in the fastest row, on the slowest rank */
     double median_s;  /* of the rows, on the slowest rank */
-    double exposed_s; /* of it, on this rank */
+    double exposed_s; /* in it, on this rank */
 } charl__cli_steps;
 
 /** Load the configuration that the operands name, the first a path and the others
@@ -47,13 +47,13 @@ typedef struct charl__cli_steps {
 charl_status charl__cli_steps_config_read(const charl__cli_operands *operands, charl__cli_steps_config *out,
                                           charl_config **config) CHARL_MUST_CHECK;
 
-/** Train `rows` rows of some steps, after a few rows that are not counted, on the ranks of comm.
+/** Train `rows` rows of some steps, after a few rows that do not count, on the ranks of comm.
  *  share 0: the batch as configured; share > 0: a batch of that many of whole->slices slices, on
  *  device whole->device. Blocks. Collective on comm. Errors: as charl_train_run. */
 charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_comm *comm, int rows,
                                   const charl__cli_steps *whole, int share, charl__cli_steps *out) CHARL_MUST_CHECK;
 
-/** Median of n values, which are sorted; NaN if n is 0. */
+/** Median of n values, which it sorts; NaN if n is 0. */
 double charl__cli_median(double *values, int n);
 
 #endif

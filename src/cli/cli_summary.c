@@ -51,7 +51,7 @@ static const char *bytes_text(int64_t v, char *text, size_t size)
 
 enum { NAME_LEAST = 16, NAME_MOST = 256, INDENT = 6 };
 
-/* The inputs, where they are not just the layer above: behind the row, which has `used` columns, or below it where a terminal of `columns`
+/* The inputs, if they are not just the layer above: after the row, which uses `used` columns, or below it if a terminal of `columns`
  * has no room for them. */
 static void print_inputs(const charl_summary *s, int i, int used, int columns)
 {
@@ -96,7 +96,7 @@ void charl__cli_print_summary(const charl_summary *s)
 {
     enum { OTHERS = 39 /* columns of a row beside name, type and output */ };
     const int columns = charl__cli_columns(stdout);
-    int wide = 8, type = 5, output = columns > 0 ? 6 : 14, room; /* in a file names and columns stay whole */
+    int wide = 8, type = 5, output = columns > 0 ? 6 : 14, room; /* in a file, names and columns are not shortened */
     char shape[64], flop[32], bytes[32];
 
     room = (int)strlen(charl__cli_extents(&s->input, shape, sizeof shape));

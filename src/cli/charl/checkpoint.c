@@ -1,4 +1,4 @@
-/* charl checkpoint show|verify|diff: each reads in a process of its own (cli_guard.c). */
+/* charl checkpoint show|verify|diff: each reads in a separate process (cli_guard.c). */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static void print_state(const charl_checkpoint_state *s)
     print_text("run id", s->run_id);
 }
 
-/* How many names there are, and the first of them. */
+/* The number of names, and the first of them. */
 static void print_names(const char *label, const char *names)
 {
     enum { SHOWN = 16 };
@@ -116,7 +116,7 @@ static void print_schema(const charl_data_schema *s)
     }
 }
 
-/* Euclidean norm, and how many elements are not finite. */
+/* Euclidean norm, and the number of elements that are not finite. */
 static void measure(const charl_checkpoint_tensor *t, const void *data, double *norm, int64_t *nonfinite)
 {
     const int64_t n = charl_shape_count(&t->shape);

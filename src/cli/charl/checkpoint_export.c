@@ -1,4 +1,4 @@
-/* charl checkpoint average|export: files made from checkpoints. */
+/* charl checkpoint average|export: files created from checkpoints. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,11 +8,11 @@
 #include <charl/export.h>
 #include "cli/charl/commands.h"
 
-typedef enum layout { LAYOUT_CHARL, LAYOUT_HUGGINGFACE, LAYOUT_PEFT } layout; /* charl: a file, the others: a folder */
+typedef enum layout { LAYOUT_CHARL, LAYOUT_HUGGINGFACE, LAYOUT_PEFT } layout; /* charl: a file; the others: a folder */
 
 typedef struct making {
     const char *out;
-    charl_ema_choice ema; /* of export */
+    charl_ema_choice ema; /* for export */
     layout layout;
     const char *base;
     int64_t shard_bytes;
@@ -20,7 +20,7 @@ typedef struct making {
     int count;
 } making;
 
-/* Read the command line of either command, of which the first operands, or all, are checkpoints. Returns -1 to continue. */
+/* Read the command line of either command; the first operands, or all, are checkpoints. Returns -1 to continue. */
 static int begin(const char *path, const charl__cli_syntax *syntax, charl__cli_operands *operands, bool all, int argc,
                  char **argv, making *m)
 {
@@ -140,7 +140,7 @@ static int average_files(void *ctx)
     return st == CHARL_OK ? say_made(m->out) : charl__cli_fail(st);
 }
 
-/* The memory that reading may take goes by the size of the file: name the largest. */
+/* The memory limit for reading depends on the size of the file: name the largest. */
 static const char *largest(const making *m)
 {
     const char *path = m->values[0];

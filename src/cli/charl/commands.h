@@ -1,6 +1,6 @@
 #ifndef CHARL_CLI_CHARL_COMMANDS_H
 #define CHARL_CLI_CHARL_COMMANDS_H
-/** The commands of `charl`: main.c has them as rows, each file here runs one or a few. */
+/** The commands of `charl`: main.c lists them; each file here implements one or a few. */
 #include <charl/checkpoint.h>
 #include <charl/dataset.h>
 #include "cli/cli.h"
@@ -13,43 +13,43 @@ charl__cli_main charl__checkpoint_show_main, charl__checkpoint_verify_main, char
     charl__replay_main, charl__bisect_main, charl__verify_main, charl__report_main, charl__model_memory_main,
     charl__trace_merge_main, charl__compare_main, charl__launch_main, charl__completion_main;
 
-/** Print what the dataset at `path` holds; returns an exit code. */
+/** Print the contents of the dataset at `path`; returns an exit code. */
 int charl__data_show(const char *path);
-/** Print how many samples of each class each split has, where a sample has one class; with `warns` also a warning where they are uneven.
+/** Print the number of samples of each class in each split, if a sample has one class; with `warns` also a warning if they are unbalanced.
  *  Errors: as charl_dataset_read. */
 charl_status charl__data_show_labels(charl_dataset *ds, const charl_dataset_info *info, bool warns);
-/** Read training samples for a third of a second, or two thirds where the order matters, and print how many come in a second. Tokens need a
+/** Read training samples for a third of a second, or two thirds if the order matters, and print the number per second. Tokens need a
  *  window of more than one. Errors: as charl_dataset_read. */
 charl_status charl__data_show_speed(charl_dataset *ds, const charl_dataset_info *info);
 
-/** Whether NVIDIA's OpenCL library is installed, but none of the devices is of it. */
+/** Whether NVIDIA's OpenCL library is installed but provides none of the devices. */
 bool charl__nvidia_is_hidden(const charl_device_info *devices, int count);
-/** A trained model, as operands name it. */
+/** A trained model, as named by operands. */
 typedef struct charl__trained {
     charl_config *config; /* owned */
     char *path;           /* of the checkpoint */
 } charl__trained;
 
-/** Replace *path by what charl_run_checkpoint makes of it, for as long as the process lives, with a note where it is another file. */
+/** Replace *path by the result of charl_run_checkpoint, valid for the life of the process, and print a note if it is another file. */
 charl_status charl__checkpoint_of(char **path) CHARL_MUST_CHECK;
 /** The same of n paths. -1, or an exit code. */
 int charl__checkpoints_of(char **paths, int n);
 
-/** Cut each of n paths that names a checkpoint of a run to the run directory. */
+/** Shorten each of n paths that names a checkpoint of a run to the run directory. */
 void charl__runs_of(char **paths, int n);
-/** Refuse `model`, which is there and no checkpoint, where one of the n paths of data is one: they are swapped. Errors: ERR_CONFIG. */
+/** Reject `model`, an existing file that is not a checkpoint, if one of the n data paths is one: they are swapped. Errors: ERR_CONFIG. */
 charl_status charl__check_order(const char *model, const char *const *data, int64_t n) CHARL_MUST_CHECK;
 
 /** Take CHECKPOINT, whose own configuration is used, or CONFIG and CHECKPOINT in any order, and
- *  overrides. A run directory stands for its last checkpoint. Errors: ERR_CONFIG; those of charl_config_load and charl_checkpoint_open. */
+ *  overrides. A run directory means its last checkpoint. Errors: ERR_CONFIG; those of charl_config_load and charl_checkpoint_open. */
 charl_status charl__take_trained(const charl__cli_operands *operands, charl__trained *out) CHARL_MUST_CHECK;
-/** Write the probabilities or numbers that a checkpoint gives every sample of a split of the configuration's data, as `charl predict` does, in the
- *  format that the name of the file says. */
+/** Write a checkpoint's predictions, probabilities or numbers, for every sample of a split of the configuration's data, as `charl predict` does,
+ *  in the format given by the file's name. */
 charl_status charl__predict_split(const charl_config *config, const char *checkpoint, const char *split,
                                   charl_ema_choice ema, const char *file);
-/** Refuse the name of a file in a format that predictions are not written in. Errors: ERR_CONFIG. */
+/** Reject the name of a file in a format in which predictions cannot be written. Errors: ERR_CONFIG. */
 charl_status charl__prediction_name(const char *path) CHARL_MUST_CHECK;
-/** The shells that it knows; NULL past the last. */
+/** The supported shells; NULL past the last. */
 const char *charl__completion_shell(int i);
 
 #endif

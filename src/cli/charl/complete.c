@@ -1,4 +1,4 @@
-/* charl completion SHELL: the function with which a shell completes command lines. */
+/* charl completion SHELL: prints the function that completes command lines in a shell. */
 #include <stdio.h>
 #include <string.h>
 

@@ -87,7 +87,7 @@ static void print_names(const char *label, const char *names, int64_t most)
     printf("\n");
 }
 
-/* A line for each array, the first beside the label. */
+/* One line for each array; the first is beside the label. */
 static charl_status print_storage(const charl_dataset *ds)
 {
     char *text = NULL;
@@ -162,7 +162,7 @@ static void print_notes(const charl_dataset_info *info)
     }
 }
 
-/* On one line, between quotes; what a terminal would not show becomes '?', and the NUL between documents the end of a line. */
+/* On one line, between quotes; characters that a terminal would not display become '?', and the NUL between documents a line end. */
 static void put_quoted(const char *text, size_t bytes)
 {
     static const char special[] = "\"\\\n\r\t", letters[] = "\"\\nrt";
@@ -182,7 +182,7 @@ static void put_quoted(const char *text, size_t bytes)
     putchar('"');
 }
 
-/* The beginning of the training text, as the tokenizer reads the tokens. */
+/* The beginning of the training text, split into tokens by the tokenizer. */
 static charl_status print_sample(charl_dataset *ds, const charl_dataset_info *info)
 {
     enum { SHOWN = 64 };
@@ -219,8 +219,8 @@ typedef struct look {
     charl_dataset_options open;
     const char *path;
     bool verify;
-    bool warns;    /* of uneven classes */
-    bool measures; /* how fast samples come */
+    bool warns;    /* about unbalanced classes */
+    bool measures; /* speed of reading samples */
 } look;
 
 static int look_at(void *ctx)

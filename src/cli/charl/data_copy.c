@@ -1,4 +1,4 @@
-/* charl data sample|split|merge: new datasets from the rows of others. */
+/* charl data sample|split|merge: new datasets from the rows of existing ones. */
 #include <charl/import.h>
 
 #include <limits.h>
@@ -72,7 +72,7 @@ static error_t parse_output(void *input, const char *option, const char *value)
         "seed", 0, "N", "Seed of the choice (default: 0)", 2, CHARL__CLI_INT(request, common.seed, 0, INT64_MAX)       \
     }
 
-/* Read the command line, and do `work`. */
+/* Read the command line, and call `work`. */
 static int run(const char *path, const charl__cli_option *options, const char *args, const char *doc, int max_files,
                int argc, char **argv, int (*work)(void *r))
 {
@@ -98,7 +98,7 @@ static int run(const char *path, const charl__cli_option *options, const char *a
     return charl__cli_guarded(r.files[0], CHARL__EXIT_DATA, work, &r);
 }
 
-/* The data set that is read; tokens are opened too, to be refused as what they are. */
+/* The data set to read; token data sets are opened too, so that the error can say what they are. */
 static charl_status open_file(const request *r, charl_dataset **out)
 {
     const charl_dataset_options open = {sizeof open, .x = r->arrays.x, .y = r->arrays.y, .weights = r->arrays.weights,
@@ -169,7 +169,7 @@ static int merge(void *ctx)
     const char *const given[][2] = {{"x", r->arrays.x}, {"y", r->arrays.y}, {"weights", r->arrays.weights}};
     enum { GIVEN = sizeof given / sizeof *given };
     const char *settings[GIVEN + 1] = {NULL};
-    char text[GIVEN][1024]; /* a name that does not fit is longer than names of arrays can be */
+    char text[GIVEN][1024]; /* a name that does not fit is longer than array names can be */
 
     if (r->n_outs > 1) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "one --output, not %d", r->n_outs);

@@ -15,12 +15,12 @@ enum { MANY = 1 << 20, COMMON = 5, MOST_KEYS = 16, OPTION_BYTES = 48, DOC_BYTES 
 typedef struct import {
     const charl_importer *importer;
     void *settings;
-    char *given[MOST_KEYS]; /* "KEY=VALUE" of key i; NULL: it is not given */
+    char *given[MOST_KEYS]; /* "KEY=VALUE" of key i; NULL: not given */
     const char *out;
     charl_import_options common;
 } import;
 
-/* An option as the command line knows it: the name of the key, and what its value is called. */
+/* An option of the command line: the name of its key, and the name of its value in the help. */
 typedef struct option_words {
     char name[OPTION_BYTES], value[OPTION_BYTES];
 } option_words;
@@ -46,7 +46,7 @@ static const char *option_value(const charl_key *k, char *value)
     return value;
 }
 
-/* The key of the importer that the option stands for. */
+/* The importer's key that the option sets. */
 static error_t parse_key(void *input, const char *option, const char *value)
 {
     import *o = input;
@@ -65,7 +65,7 @@ static error_t parse_key(void *input, const char *option, const char *value)
     return charl__cli_parse_key(option, value, k, o->settings);
 }
 
-/* Whether the importer can take what was given; if not, prints an error. */
+/* Whether the importer accepts the input; if not, prints an error. */
 static bool is_complete(const import *o, int n)
 {
     const charl_importer *t = o->importer;
@@ -138,7 +138,7 @@ static int parse(import *o, const char *path, int argc, char **argv, charl__cli_
     return is_complete(o, files->count) ? -1 : CHARL__EXIT_USAGE;
 }
 
-/* What has been read, and the data set that it makes. */
+/* What has been read, and the resulting data set. */
 static int import_files(const import *o, const charl__cli_operands *files)
 {
     const char *settings[MOST_KEYS + 1] = {NULL};
@@ -207,8 +207,8 @@ int charl__data_import_main(const char *path, int argc, char **argv)
         return charl__cli_error(CHARL__EXIT_USAGE, "see `charl data import --help`", "%s: the format comes first: %s",
                                 path, names);
     }
-    if (!t &&
-        access(argv[1], F_OK) == 0) { /* FORMAT is missing: the message says what the file is, and which one takes it */
+    if (!t && access(argv[1], F_OK) ==
+                  0) { /* FORMAT is missing: the message says what the file is, and which importer reads it */
         charl_dataset *ds = NULL;
         const charl_status st = charl_dataset_open(argv[1], NULL, &ds);
 

@@ -1,4 +1,4 @@
-/* How many samples of each class a data set has. */
+/* Number of samples of each class of a data set. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static charl_status count(charl_dataset *ds, const charl_dataset_info *info, cha
         }
         CHARL_TRY_CLEANUP(charl_dataset_read(ds, split, rows, n, NULL, labels));
         for (int64_t i = 0; i < n; i++) {
-            if (labels[i] >= 0) { /* else it is no class: it does not count */
+            if (labels[i] >= 0) { /* otherwise it is not a class and is not counted */
                 counts[labels[i]]++;
             }
         }
@@ -69,7 +69,7 @@ static void print_counts(const charl_dataset_info *info, charl_split split, cons
     printf(" in %s\n", charl_split_name(split));
 }
 
-/* A class that is seldom is soon never predicted, and the accuracy does not show it. */
+/* A rare class is soon never predicted, and the accuracy does not show it. */
 static void warn(const charl_dataset_info *info, const int64_t *counts)
 {
     int64_t least = 0, most = 0, all = 0, occurring = 0, single = 0;
@@ -79,7 +79,7 @@ static void warn(const charl_dataset_info *info, const int64_t *counts)
         least = counts[i] < counts[least] ? i : least;
         most = counts[i] > counts[most] ? i : most;
         all += counts[i];
-        occurring += counts[i] > 0; /* labels that are numbers may leave out some */
+        occurring += counts[i] > 0; /* numeric labels may have gaps */
         single += counts[i] == 1;
     }
     if (2 * single > occurring) {

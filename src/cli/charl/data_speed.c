@@ -1,4 +1,4 @@
-/* How fast samples come from a data set. */
+/* Reading speed of a data set. */
 #include <math.h>
 #include <stdio.h>
 
@@ -10,7 +10,7 @@ enum { MOST_ROWS = 256, MOST_STEPS = 100000 };
 
 static const double long_enough_s = 0.3;
 
-/* *rows_per_s of training batches, *bytes_per_s of them. The first batch is not timed. */
+/* *rows_per_s of training batches, and their *bytes_per_s. The first batch is not timed. */
 static charl_status measure(charl_dataset *ds, const charl_dataset_info *info, charl_shuffle order, double *rows_per_s,
                             double *bytes_per_s)
 {

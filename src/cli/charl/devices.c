@@ -1,4 +1,4 @@
-/* charl devices: what OpenCL offers, in charl's order. */
+/* charl devices: the OpenCL devices, in charl's order. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void print_device(const charl_device_info *d)
            (double)d->max_alloc_bytes / gib);
 }
 
-/* Containers often bring NVIDIA's library without the file that makes OpenCL find it. */
+/* Containers often have NVIDIA's library without the file that registers it with OpenCL. */
 bool charl__nvidia_is_hidden(const charl_device_info *devices, int count)
 {
     void *library;

@@ -1,4 +1,4 @@
-/* charl doctor: what charl needs of a machine, line by line, and how to mend what is missing. */
+/* charl doctor: checks the machine for everything charl needs, line by line, and says how to fix what is missing. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -31,7 +31,7 @@ typedef struct doctor {
     int n_devices;
 } doctor;
 
-/* Words of `text` from column INDENT on, `used` being the column reached. */
+/* Words of `text` from column INDENT on; `used`: the current column. */
 static void print_wrapped(const doctor *d, const char *text, int used)
 {
     while (*text) {
@@ -53,7 +53,7 @@ static void print_wrapped(const doctor *d, const char *text, int used)
     putchar('\n');
 }
 
-/* A line: verdict, subject, what was found; below it how to mend it, unless NULL. */
+/* A line: verdict, subject, finding; below it how to fix it, unless NULL. */
 static void CHARL_PRINTF(5, 6) say(doctor *d, verdict v, const char *subject, const char *hint, const char *fmt, ...)
 {
     static const char *const words[] = {"ok", "warning", "error"};
@@ -91,7 +91,7 @@ static bool ends_in(const char *name, const char *suffix)
     return n > m && strcmp(name + n - m, suffix) == 0;
 }
 
-/* The library that an ICD file names can be loaded. */
+/* Whether the library named in an ICD file can be loaded. */
 static void check_icd_file(doctor *d, const char *path)
 {
     char line[512] = "";
@@ -211,7 +211,7 @@ static void check_devices(doctor *d)
     }
 }
 
-/* Bytes free for this user where `path` is; -1: not known. */
+/* Free bytes for this user at `path`; -1: unknown. */
 static int64_t free_bytes(const char *path)
 {
     struct statvfs v;
@@ -251,7 +251,7 @@ static void check_output(doctor *d)
         (double)left / (double)GIB);
 }
 
-/* First line of what a command prints, or "". */
+/* First line of a command's output, or "". */
 static void first_line(const char *command, char text[TEXT])
 {
     FILE *f = popen(command, "r");
@@ -349,7 +349,7 @@ static void check_limits(doctor *d)
         const limit *l = &limits[i];
         struct rlimit r;
 
-        /* a soft limit is raised at start where the hard one allows it */
+        /* charl raises a soft limit at start if the hard one allows it */
         if (getrlimit(l->resource, &r) == 0 && r.rlim_max < l->good) {
             snprintf(text, sizeof text, "%s: %llu (%s)", l->name, (unsigned long long)r.rlim_max, l->why);
             snprintf(hint, sizeof hint,
@@ -363,7 +363,7 @@ static void check_limits(doctor *d)
     }
 }
 
-/* A number from a file of the system; -1: not there, or none. */
+/* A number from a system file; -1: missing or invalid. */
 static double number_in(const char *path, double *second)
 {
     double a = -1;
@@ -428,7 +428,7 @@ int charl__doctor_main(const char *path, int argc, char **argv)
     d.columns = columns == 0       ? INT_MAX
                 : columns < NARROW ? NARROW
                 : columns > WIDE   ? WIDE
-                                   : columns; /* a log has whole lines */
+                                   : columns; /* so that a log has whole lines */
     check_icds(&d);
     check_devices(&d);
     check_cache(&d);

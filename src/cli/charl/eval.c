@@ -1,5 +1,5 @@
-/* charl eval: a checkpoint's weights on a split of the configured data. Runs under mpirun too; rank
- * 0 prints. MPI starts after the command line and the configuration are known to be good. */
+/* charl eval: evaluates a checkpoint's weights on a split of the configured data. Runs under mpirun too; rank
+ * 0 prints. MPI starts after the command line and the configuration have been validated. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ typedef struct evaluation {
     const char *choices, *tokenizer; /* files */
 } evaluation;
 
-/* Only the weights are loaded, so the step comes from the file. */
+/* Only the weights are loaded, so the step is read from the file. */
 static charl_status step_of(const evaluation *e, int64_t *out)
 {
     charl_checkpoint_reader *r = NULL;
@@ -60,7 +60,7 @@ static const char *name_of(const charl_eval_report *r, int64_t i, char number[24
     return name;
 }
 
-/* Characters of a name; a byte that continues one counts as none. */
+/* Number of characters of a name; UTF-8 continuation bytes do not count. */
 static int width_of(const char *name, size_t length)
 {
     int width = 0;
@@ -99,7 +99,7 @@ static void print_name(const charl_eval_report *r, int64_t i, int width)
     printf("%*s", width > used ? width - used : 0, "");
 }
 
-/* A line for each class, label or target, and a column for each metric. */
+/* One line for each class, label or target, and one column for each metric. */
 static void print_each(const charl_eval_report *r, int width)
 {
     printf("\n%*s", width, "");

@@ -1,4 +1,4 @@
-/* charl generate: text from a trained language model, printed as it comes. */
+/* charl generate: prints text from a trained language model as it is generated. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -16,19 +16,19 @@ enum { MAX_STOPS = 16 };
 typedef struct generation {
     charl_generate_options options;
     const char *stop[MAX_STOPS];
-    const char *prompts; /* file of them; NULL: one prompt */
+    const char *prompts; /* their file; NULL: one prompt */
     const char *system;  /* of a conversation */
     bool chats;
     bool from_terminal; /* messages */
     bool answered;
-    char *line, *message; /* of the user: a line of input; those that belong together */
+    char *line, *message; /* from the user: a line of input, joined if continued */
     size_t line_size;
     int64_t seed;     /* -1: run.seed */
-    bool to_terminal; /* where control characters would steer it */
-    char part[4];     /* of a character, on its way to a terminal */
+    bool to_terminal; /* true where control characters would affect it */
+    char part[4];     /* of an incomplete character to be printed on a terminal */
     size_t part_bytes;
-    int64_t pieces; /* of text so far; the first is the prompt */
-    double first_s; /* when the first token was there */
+    int64_t pieces; /* length of the text so far; the first is the prompt */
+    double first_s; /* time of the first token */
 } generation;
 
 static error_t parse_stop(void *input, const char *option, const char *value)
@@ -45,7 +45,7 @@ static error_t parse_stop(void *input, const char *option, const char *value)
     return 0;
 }
 
-/* Bytes of the character that begins with `first`; 1 where none does. */
+/* Length of the character that begins with `first`; 1 if none does. */
 static size_t wanted(char first)
 {
     const unsigned char c = (unsigned char)first;
@@ -53,12 +53,12 @@ static size_t wanted(char first)
     return c < 0xc2 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 1;
 }
 
-/* A token may hold part of a character: it waits for the rest. */
+/* A token may end inside a character: its bytes wait for the rest. */
 static void put_on_terminal(generation *g, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
         g->part[g->part_bytes++] = text[i];
-        if ((text[i] & 0xc0) != 0x80 && g->part_bytes > 1) { /* the rest never came */
+        if ((text[i] & 0xc0) != 0x80 && g->part_bytes > 1) { /* the rest never arrived */
             charl__cli_write(stdout, g->part, g->part_bytes - 1);
             g->part[0] = text[i];
             g->part_bytes = 1;
@@ -120,7 +120,7 @@ static charl_status put_line(void *ctx, const char *json, int64_t tokens)
 
     if (g->pieces == 0) {
         charl__cli_compiling_done();
-        g->pieces = 1; /* as the prompt counts in the rate */
+        g->pieces = 1; /* because the prompt counts in the rate */
     }
     g->pieces += tokens;
     puts(json);
@@ -128,7 +128,7 @@ static charl_status put_line(void *ctx, const char *json, int64_t tokens)
     return CHARL_OK;
 }
 
-/* A message is a line; one that ends in a backslash continues on the next. */
+/* A message is a line; a line that ends in a backslash continues on the next. */
 static charl_status next_message(void *ctx, const char **text, size_t *bytes)
 {
     generation *g = ctx;

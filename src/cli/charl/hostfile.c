@@ -14,7 +14,7 @@
 
 enum { LINE = 1024, DIGITS = 7 };
 
-/* The host of a line; false: it is none. A name has no colon but in an IPv6 address, which has several. */
+/* The host of a line; false: it has none. A name has no colon, except an IPv6 address, which has several. */
 static bool parse(const char *text, charl__host *out)
 {
     const size_t word = strcspn(text, " \t");

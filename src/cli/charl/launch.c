@@ -1,7 +1,7 @@
-/* charl launch: starts a training under mpirun and keeps it going. After a rank, a node or mpirun itself has died, the same command is started
- * again and resumes from the last checkpoint; hosts that no longer answer, and one that an audit names, are left out.
+/* charl launch: starts a training under mpirun and restarts it. After a rank, a node or mpirun itself has died, the same command is started
+ * again and resumes from the last checkpoint; hosts that no longer answer, and a host that an audit names, are excluded.
  *
- * The supervisor itself opens no device and no MPI: nothing that kills a training kills it. */
+ * The supervisor itself opens no device and no MPI, so it survives whatever kills a training. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -28,17 +28,17 @@ typedef struct launch {
     charl__host *hosts; /* owned */
     int n_hosts;
     char used[512];    /* the hostfile that mpirun reads; "": none */
-    char suspect[512]; /* where a rank writes the host that an audit names; "": nowhere */
-    char status[512];  /* where the ranks on this machine write their exit status; "": nowhere */
+    char suspect[512]; /* file in which a rank names the host that failed an audit; "": none */
+    char status[512];  /* file in which the ranks on this machine write their exit status; "": none */
     char job[32];      /* the name of this job */
     double begun_s;
 } launch;
 
-/* mpirun while it runs, for the handler of signals. */
+/* mpirun while it runs, for the signal handler. */
 static volatile sig_atomic_t child, stopping;
 
-/* A stop is passed on as SIGUSR2, on which the ranks save; mpirun kills them two seconds after a SIGTERM. A second one is meant. While it
- * starts the ranks, mpirun loses a signal that it is to pass on, so the stop is repeated, which changes nothing for ranks that know of it. */
+/* A stop is forwarded as SIGUSR2, on which the ranks save; after a SIGTERM mpirun kills them within two seconds. A second signal is forwarded as is.
+ * While it starts the ranks, mpirun loses signals, so the stop is repeated, which has no effect on ranks that have received it. */
 static void on_signal(int sig)
 {
     const pid_t pid = (pid_t)child;
@@ -68,8 +68,8 @@ static void handle_signals(void (*handler)(int))
     }
 }
 
-/* Run argv and wait. The status as a shell has it, 127 where it cannot be started. A signal that comes while it starts is passed on, not lost
- * in a copy of this process. */
+/* Run argv and wait. Returns the status as a shell does, 127 if it cannot be started. A signal that arrives during the start is forwarded, not lost
+ * in the forked copy of this process. */
 static int run_and_wait(char *const *argv, bool quiet)
 {
     sigset_t watched, before;
@@ -85,7 +85,7 @@ static int run_and_wait(char *const *argv, bool quiet)
     pid = fork();
     if (pid == 0) {
         handle_signals(SIG_DFL);
-        if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != supervisor) { /* it does not outlive the supervisor */
+        if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != supervisor) { /* it must not outlive the supervisor */
             _exit(127);
         }
         sigprocmask(SIG_SETMASK, &before, NULL);
@@ -93,13 +93,13 @@ static int run_and_wait(char *const *argv, bool quiet)
                       !freopen("/dev/null", "w", stderr))) {
             _exit(127);
         }
-        setpgid(0, 0); /* a Ctrl-C at the terminal comes to the supervisor, which passes it on */
+        setpgid(0, 0); /* a Ctrl-C at the terminal reaches the supervisor, which forwards it */
         execvp(argv[0], argv);
         fprintf(stderr, "charl: error: cannot start %s: %s\n", argv[0], strerror(errno));
         _exit(127);
     }
     child = pid < 0 ? 0 : pid;
-    if (pid > 0 && stopping) { /* it arrived before there was a child to pass it to */
+    if (pid > 0 && stopping) { /* it arrived before there was a child to forward it to */
         kill(pid, SIGUSR2);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
@@ -123,7 +123,7 @@ static bool is_here(const char *name)
            (strlen(name) == n && strncmp(name, own, n) == 0);
 }
 
-/* An empty file of this process. Returns false after saying what failed. */
+/* Create an empty temporary file. Returns false after printing an error. */
 static bool make_file(char path[512])
 {
     const char *tmp = getenv("TMPDIR");
@@ -139,7 +139,7 @@ static bool make_file(char path[512])
     return close(fd) == 0;
 }
 
-/* Leave out the hosts that ssh does not reach, and write the others for mpirun. Returns their ranks, -1 after saying what failed. */
+/* Exclude the hosts that ssh does not reach, and write the others for mpirun. Returns their ranks, -1 after printing an error. */
 static int64_t find_hosts(launch *l)
 {
     int64_t ranks = 0;
@@ -176,7 +176,7 @@ static int64_t find_hosts(launch *l)
     return fclose(f) == 0 ? ranks : -1;
 }
 
-/* GPUs of this machine, or 1. In a process of its own: drivers start threads and handle signals. */
+/* Number of GPUs of this machine, or 1. In a separate process: drivers start threads and handle signals. */
 static int64_t count_devices(void)
 {
     int status = 0;
@@ -198,7 +198,7 @@ static int64_t count_devices(void)
     return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) > 0 ? WEXITSTATUS(status) : 1;
 }
 
-/* Whether one of `ranks` ranks must be on this machine, wherever mpirun places them. */
+/* Whether at least one of `ranks` ranks must be on this machine, wherever mpirun places them. */
 static bool has_rank_here(const launch *l, int64_t ranks)
 {
     int64_t elsewhere = 0;
@@ -209,7 +209,7 @@ static bool has_rank_here(const launch *l, int64_t ranks)
     return ranks > elsewhere;
 }
 
-/* What mpirun's 0 means: the ranks on this machine have ended by themselves, or nothing was started. *busy: another job has the run directory. */
+/* Meaning of mpirun's 0: the ranks on this machine ended by themselves, or nothing was started. *busy: another job has the run directory. */
 static int check_status(const launch *l, int code, bool *busy)
 {
     FILE *f = fopen(l->status, "r");
@@ -231,7 +231,7 @@ static int check_status(const launch *l, int code, bool *busy)
                                   l->mpirun);
 }
 
-/* The command line: mpirun, then the program with its arguments. Quiet, mpirun keeps its pages of text to itself, also on why it
+/* The command line: mpirun, then the program with its arguments. With --quiet mpirun suppresses its long messages, including the reason if it
  * starts nothing. */
 static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands *operands, bool *busy)
 {
@@ -248,7 +248,7 @@ static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands
     if (is_checked && !l->status[0] && !make_file(l->status)) {
         return CHARL__EXIT_DISK;
     }
-    if (is_checked && truncate(l->status, 0) != 0) { /* of the start before */
+    if (is_checked && truncate(l->status, 0) != 0) { /* from the previous start */
         return charl__cli_error(CHARL__EXIT_DISK, NULL, "%s: %s", l->status, strerror(errno));
     }
     if (charl__cli_alloc(operands->count + 26, sizeof *argv, &argv) != CHARL_OK) {
@@ -262,7 +262,7 @@ static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands
         if (quiet) {
             argv[i++] = silent;
         }
-        argv[i++] = bind; /* a rank chooses the processors of its device (device.cpu_bind) */
+        argv[i++] = bind; /* ranks bind to processors near their device themselves (device.cpu_bind) */
         argv[i++] = none;
         argv[i++] = topology;
         argv[i++] = hwloc;
@@ -300,14 +300,14 @@ static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands
     return is_checked ? check_status(l, code, busy) : code;
 }
 
-/* What a start with the same command could mend: everything but mistakes, data, and what was asked for. */
+/* Whether restarting the same command may help: for all errors except usage, data, and requested stops. */
 static bool is_worth_a_restart(int code)
 {
     return code == CHARL__EXIT_INTERNAL || code == CHARL__EXIT_DEVICE || code == CHARL__EXIT_COMM ||
            code == CHARL__EXIT_AUDIT || code == CHARL__EXIT_DISK || code > 128;
 }
 
-/* Leave out the host that an audit has named. Returns false where it has named none, or none but that one is left. */
+/* Exclude the host that an audit has named. Returns false if it has named none, or if no other host is left. */
 static bool leave_out_suspect(launch *l)
 {
     char name[CHARL__HOST_BYTES] = "", text[LINE];
@@ -320,7 +320,7 @@ static bool leave_out_suspect(launch *l)
         }
         (void)fclose(f);
     }
-    for (int i = 0; i < l->n_hosts; i++) { /* gpu07 may be gpu07.site in one of the two */
+    for (int i = 0; i < l->n_hosts; i++) { /* the host name may be gpu07 in one place and gpu07.site in the other */
         const char *host = l->hosts[i].name;
         const size_t n = strcspn(name, "."), m = strcspn(host, ".");
 
@@ -343,7 +343,7 @@ static bool leave_out_suspect(launch *l)
     return true;
 }
 
-/* A name that no other job has. */
+/* A name unique to this job. */
 static bool name_job(launch *l)
 {
     uint64_t bits;
@@ -391,10 +391,12 @@ static int supervise(launch *l, const charl__cli_operands *operands)
                                     "not started again: an audit has found a device that computes wrong values");
         }
         if (stopping || !is_worth_a_restart(code)) {
-            return stopping && code == 128 + SIGUSR2 ? STOPPED : code; /* it knew no signals yet */
+            return stopping && code == 128 + SIGUSR2 ? STOPPED : code; /* the ranks did not handle signals yet */
         }
         busy_starts = busy ? busy_starts + 1 : 0;
-        if (busy && (tried == 0 || busy_starts == BUSY_STARTS)) { /* not by what a start of this job has left */
+        if (busy &&
+            (tried == 0 ||
+             busy_starts == BUSY_STARTS)) { /* the directory is not busy because of an earlier start of this job */
             return code;
         }
         if (!busy && tried == l->restarts) {
@@ -402,19 +404,19 @@ static int supervise(launch *l, const charl__cli_operands *operands)
                                     "exit status %d; it was started again %" PRId64 " time%s", code, tried,
                                     tried == 1 ? "" : "s");
         }
-        if (!busy) { /* else no rank has died */
+        if (!busy) { /* otherwise no rank has died */
             snprintf(text, sizeof text, "exit status %d: starting again (%" PRId64 " of %" PRId64 ")", code, ++tried,
                      l->restarts);
             charl__cli_say("warning", text);
         }
-        nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* a signal ends it */
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* a signal interrupts it */
         if (stopping) {
             return STOPPED;
         }
     }
 }
 
-/* Everything behind the command line. */
+/* Everything after parsing the command line. */
 static int run(launch *l, const charl__cli_operands *command)
 {
     int code;
@@ -464,7 +466,7 @@ static const charl__cli_option options[] = {
     {"ssh", 0, "FILE", "Program that checks whether a host answers (default: ssh)", 3, CHARL__CLI_TEXT(launch, ssh)},
     {0}};
 
-/* How many words at argv[i] are an option of charl launch behind CONFIG, with its value: -n N (mpirun's -np N, too; without a number -n is
+/* Number of words at argv[i] that form an option of charl launch after CONFIG, with its value: -n N (also mpirun's -np N; without a number -n is
  * charl-train's), --restarts N, --restarts=N. 0: none. */
 static int own_words(int argc, char **argv, int i)
 {
@@ -491,7 +493,7 @@ static int own_words(int argc, char **argv, int i)
     return word[0] == '-' && word[1] == 'n' && word[2] && !word[2 + strspn(word + 2, "0123456789")];
 }
 
-/* The command line with the options of charl launch in front, wherever they are: *out has room for argc + 1 words. */
+/* The command line with the options of charl launch moved to the front: *out has room for argc + 1 words. */
 static void gather(int argc, char **argv, char **out)
 {
     static char ranks[] = "-n";
@@ -506,7 +508,7 @@ static void gather(int argc, char **argv, char **out)
         end++;
     }
     out[n++] = argv[0];
-    for (int pass = 0; pass < 2; pass++) { /* first those of charl launch, then the others */
+    for (int pass = 0; pass < 2; pass++) { /* first the options of charl launch, then the rest */
         for (int i = 1; i < argc;) {
             const int words = i < end ? own_words(end, argv, i) : 0, step = words > 0 ? words : 1;
 

@@ -104,7 +104,7 @@ static const charl__cli_self self = {
     .commands = commands,
 };
 
-/* The example: where charl is installed, else as a checkout has it. */
+/* Path of the example: as installed, else in a checkout. */
 static const char *example_config(char path[4096])
 {
     static const char bin[] = "/bin/", installed[] = "/share/charl/launch/digits.ini";

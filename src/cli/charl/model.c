@@ -1,4 +1,4 @@
-/* charl model show: the layers of a configuration's model, as a table or as a picture. */
+/* charl model show: the layers of a configuration's model, as a table or a diagram. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static error_t parse_tokens(void *input, const char *option, const char *value)
     return charl__cli_parse_int(option, value, 1, INT64_MAX, &r->input.shape.dim[0]);
 }
 
-/* Text inside of quotes (dot) or an element (SVG): names have letters, digits, dots, hyphens and underscores only. */
+/* Text inside quotes (dot) or an element (SVG): names have only letters, digits, dots, hyphens and underscores. */
 static void print_dot(const charl_summary *s)
 {
     char shape[64];
@@ -67,7 +67,7 @@ static void print_dot(const charl_summary *s)
     printf("}\n");
 }
 
-/* Row of a layer in the picture: the input is row 0. */
+/* Row of a layer in the diagram: the input is row 0. */
 static int row_of(const charl_summary *s, const char *name, int before)
 {
     for (int i = 0; i < before; i++) {
@@ -78,7 +78,7 @@ static int row_of(const charl_summary *s, const char *name, int before)
     return 0;
 }
 
-/* Layers one below the other in their order; what reads the layer above has a straight line, what reads another an arc beside the boxes, the
+/* Layers from top to bottom; a layer that reads the one above it has a straight line, one that reads another an arc beside the boxes, which is
  * further out the longer it is. */
 static void print_svg(const charl_summary *s)
 {

@@ -1,4 +1,4 @@
-/* charl model memory: what a training takes on the device. */
+/* charl model memory: the device memory that a training needs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ enum { SHOWN = 20, NUMBERS = 50, NAME_LEAST = 20, NAME_MOST = 60, NAME_SIZE = 12
 typedef struct memory_view {
     charl_config *config;
     charl_comm *comm;
-    bool all; /* tensors, not only the largest */
+    bool all; /* list all tensors, not only the largest */
 } memory_view;
 
 /* "12.3 MiB", into text of 32 bytes */
@@ -34,7 +34,7 @@ static int name_width(void)
     return room < NAME_LEAST ? NAME_LEAST : room > NAME_MOST ? NAME_MOST : room;
 }
 
-/* Cut in the middle where it is too long. */
+/* Shortened in the middle if it is too long. */
 static const char *fit(const char *name, int width, char text[NAME_SIZE])
 {
     const int length = (int)strlen(name), tail = (width - 2) / 2;

@@ -1,4 +1,4 @@
-/* charl predict: a model's answers as a file, from its checkpoint and data alone. One process; no
+/* charl predict: writes a model's predictions to a file, from its checkpoint and data alone. One process; no
  * MPI. */
 #include <inttypes.h>
 #include <math.h>
@@ -16,7 +16,7 @@ enum { MAX_OPERANDS = 1 << 20 };
 typedef struct prediction {
     charl_predict_options o;
     charl_prediction_writer_options file; /* path NULL: standard output */
-    int format;                           /* -1: the output's name decides */
+    int format;                           /* -1: from the output's name */
     charl_prediction_writer *writer;
     const char **paths;
     charl_config_override *overrides;
@@ -166,7 +166,7 @@ charl_status charl__prediction_name(const char *path)
     return CHARL_OK;
 }
 
-/* Sort the operands after the model into overrides and data. */
+/* Separate the operands after the model into overrides and data. */
 static charl_status parse_operands(prediction *p, const charl__cli_operands *operands)
 {
     bool h5;

@@ -1,4 +1,4 @@
-/* charl replay: steps of a run, computed again on one device. */
+/* charl replay: recomputes steps of a run on one device. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,8 +10,8 @@
 typedef struct request {
     charl_replay_options options;
     const char *run;
-    int64_t differing, bad; /* steps that are not as recorded; that are not finite */
-    bool begun;             /* the head of the table is printed */
+    int64_t differing, bad; /* steps that differ from the recorded ones; that are not finite */
+    bool begun;             /* the head of the table has been printed */
 } request;
 
 static charl_status started(void *ctx, const charl_replay_start *start)

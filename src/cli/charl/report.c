@@ -1,4 +1,4 @@
-/* charl report and charl compare: runs side by side, on a page and as tables. */
+/* charl report and charl compare: runs side by side, as a page and as tables. */
 #include <limits.h>
 #include <stdio.h>
 

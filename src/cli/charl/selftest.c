@@ -1,5 +1,5 @@
-/* charl selftest: the operators on the user's device. Each sample runs twice, the second time at other offsets: the values
- * must agree with the reference and the bits with each other. Where the device has tensor cores or AMX, the operators that take
+/* charl selftest: tests the operators on the user's device. Each sample runs twice, the second time at other offsets: the values
+ * must agree with the reference and the bits with each other. If the device has tensor cores or AMX, the operators that support
  * half types run with bf16 too. */
 #include <charl/device.h>
 #include <charl/error.h>
@@ -31,7 +31,7 @@ static void print_sample(void *name, int sample, double ulp, double used)
     printf("  %s, sample %d: %.2f ulp, %.0f %% of what is allowed\n", (const char *)name, sample, ulp, 100.0 * used);
 }
 
-/* Prints the verdict on an operator; returns whether it failed. */
+/* Print the verdict on an operator; returns whether it failed. */
 static bool check_operator(charl_device *dev, const selftest *s, const char *name, charl_dtype dtype)
 {
     const charl_operator_check_options options = {sizeof options,
@@ -65,7 +65,7 @@ static void check_type(charl_device *dev, const selftest *s, charl_dtype dtype, 
     }
 }
 
-/* What the device must have to compute the same bits in f32 as others; returns how much of it it has not. */
+/* Properties that the device needs to compute the same f32 bits as others; returns how many it lacks. */
 static charl_status check_arithmetic(charl_device *dev, int *missing)
 {
     charl_arithmetic table[CHARL_ARITHMETIC_COUNT];
@@ -96,7 +96,7 @@ static void print_hash(void *ctx, const char *name, const char *hash)
     fflush(stdout);
 }
 
-/* One line for the device: a digest of the outputs of all operators in f32. With --verbose one for each before it, to see where two devices
+/* One line for the device: a digest of the outputs of all operators in f32. With --verbose also one for each operator, to find where two devices
  * differ. */
 static charl_status print_hashes(charl_device *dev, const selftest *s)
 {
@@ -114,7 +114,7 @@ static charl_status print_hashes(charl_device *dev, const selftest *s)
     return CHARL_OK;
 }
 
-/* With --hash: the two lines that say whether the device computes what others do. */
+/* With --hash: the two lines that say whether the device computes the same bits as others. */
 static int compare_device(charl_device *dev, const selftest *s)
 {
     int missing = 0;

@@ -1,4 +1,4 @@
-/* charl trace: time lines that charl-train --trace has written. */
+/* charl trace: timelines written by charl-train --trace. */
 #include <limits.h>
 #include <stdio.h>
 

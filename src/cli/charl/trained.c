@@ -1,4 +1,4 @@
-/* The operands that name a trained model: a checkpoint, which holds its configuration, or a configuration and a checkpoint. */
+/* The operands that name a trained model: a checkpoint, which contains its configuration, or a configuration and a checkpoint. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <charl/run.h>
 #include "cli/charl/commands.h"
 
-/* Whether `path` is a checkpoint that can be opened, or a run directory with one. Leaves no message. */
+/* Whether `path` is a checkpoint that can be opened, or a run directory with one. Leaves no error message. */
 static bool is_checkpoint(const char *path)
 {
     charl_checkpoint_reader *r = NULL;

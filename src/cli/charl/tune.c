@@ -1,4 +1,4 @@
-/* charl tune: time kernels that give the same bits and cache the fastest. */
+/* charl tune: times kernels that give the same bits and caches the fastest. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 
 typedef struct tuning {
     const char *select;
-    int dtype; /* charl_dtype; -1: not told */
-    bool tf32; /* f32, multiplied so */
+    int dtype; /* charl_dtype; -1: not given */
+    bool tf32; /* f32 operands, multiplied as tf32 */
     bool list, clear, verbose;
     charl__cli_shape shape[CHARL__CLI_SHAPES + 1];
     int n_shapes;
@@ -48,7 +48,7 @@ static void print_found(const tuning *t, const char *key, double flop, const cha
     fflush(stdout);
 }
 
-/* The same product as charl-bench gemm times. */
+/* The same product that charl-bench gemm times. */
 static charl_status tune_shape(const tuning *t, charl_device *dev, const charl__cli_shape *shape)
 {
     const int form = shape->form;
@@ -129,7 +129,7 @@ cleanup:
     return st;
 }
 
-/* A few steps of a training whose products are timed as they are met. */
+/* Trains a few steps and times the products that occur. */
 static int train(void *ctx, charl_comm *comm)
 {
     charl_status st = CHARL_OK;

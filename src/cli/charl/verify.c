@@ -1,4 +1,4 @@
-/* charl verify: a run against its run.lock, and random parts of it computed again. */
+/* charl verify: checks a run against its run.lock, and recomputes random parts of it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "cli/train/train.h"
 #include "cli/cli.h"
 
-/* Index of the word of the command line that contains `word`; -1: none. argp moves operands behind options, so argv is a copy. */
+/* Index of the command-line word that contains `word`; -1: none. argp moves operands after options, so argv is a copy. */
 static int position(const charl__train_args *a, const char *word)
 {
     for (int i = 0; word && i < a->argc; i++) {
@@ -21,8 +21,8 @@ static int position(const charl__train_args *a, const char *word)
     return -1;
 }
 
-/* Add an override that `word` of the command line makes. The last one of a key wins, so they stay in the order of the command line, in which
- * options may follow operands; one without a place follows those before it. */
+/* Add an override given by `word` of the command line. The last one of a key wins, so they stay in the order of the command line, in which
+ * options may follow operands; one without a position follows the ones before it. */
 static error_t add_override(charl__train_args *a, const char *text, const char *word, const char *origin)
 {
     const int at = position(a, word);
@@ -42,7 +42,7 @@ static error_t add_override(charl__train_args *a, const char *text, const char *
     return 0;
 }
 
-/* The last word that spells an option which has no value: -r, also behind other letters, or --resume, also abbreviated. */
+/* The last word that spells an option without a value: -r, also after other letters, or --resume, also abbreviated. */
 static const char *spelling(const charl__train_args *a, const char *option)
 {
     const char *last = NULL;
@@ -59,7 +59,7 @@ static const char *spelling(const charl__train_args *a, const char *option)
     return last;
 }
 
-/* An option that stands for a key; value NULL: auto. */
+/* An option that sets a key; value NULL: auto. */
 static error_t add_key(charl__train_args *a, const char *key, const char *value, const char *origin)
 {
     const char *word = value ? value : spelling(a, origin);
@@ -67,7 +67,7 @@ static error_t add_key(charl__train_args *a, const char *key, const char *value,
     char *text = NULL;
 
     if (a->n_made == CHARL__MAX_OVERRIDES) {
-        return add_override(a, "", NULL, origin); /* there are that many already */
+        return add_override(a, "", NULL, origin); /* there are already that many */
     }
     if (charl__cli_alloc((int64_t)bytes, 1, &text) != CHARL_OK) {
         charl__cli_error(0, NULL, "%s", charl_error_message());

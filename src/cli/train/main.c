@@ -1,6 +1,6 @@
 /* charl-train: one configuration file, one command.
  *
- * Order matters here: signals are blocked before any thread exists, the command line is read before
+ * The order matters: signals are blocked before any thread exists, the command line is read before
  * MPI starts (so that help works without a launcher and prints once under one), and OpenCL comes
  * after MPI_Init.
  */
@@ -29,7 +29,7 @@ static void on_death(void *ctx, const charl_comm_death *death)
     charl_comm_exit(watched, CHARL__EXIT_COMM, text);
 }
 
-/* The ranks can agree on nothing more. */
+/* The ranks can no longer agree on anything. */
 static void leave_torn(charl_comm *comm, charl_status st)
 {
     char message[2048], text[4096];
@@ -49,7 +49,7 @@ static void on_lost(void *ctx, charl_status st)
     leave_torn(o->comm, st);
 }
 
-/* Messages that every rank has are said by the first. */
+/* Messages that every rank has are printed by the first. */
 static int fail(charl_status st, int rank)
 {
     return rank == 0 ? charl__cli_fail(st) : charl__cli_exit_code(st);
@@ -111,7 +111,7 @@ static int inform(const charl__train_args *args)
     }
 }
 
-/* Why a training that wrote nothing stopped: 128 + the signal that any rank got, or 0. */
+/* Why a training that wrote nothing stopped: 128 + the signal that some rank received, or 0. */
 static charl_status stop_code(charl_comm *comm, int *out)
 {
     int64_t sig = charl__train_first_signal();
@@ -121,14 +121,14 @@ static charl_status stop_code(charl_comm *comm, int *out)
     return CHARL_OK;
 }
 
-/* What every rank of a run is given. */
+/* The environment of every rank of a run. */
 typedef struct job {
     const charl__train_args *args;
     const charl_config *config;
     atomic_int *stop;
 } job;
 
-/* Ranks on the machine of charl launch find its file. */
+/* Ranks on the machine of charl launch can open its file. */
 static void name_suspect(const char *path, const char *host)
 {
     FILE *f = path ? fopen(path, "r+") : NULL;
@@ -139,10 +139,10 @@ static void name_suspect(const char *path, const char *host)
     }
 }
 
-static atomic_bool is_busy; /* another job has the run directory: for charl launch */
+static atomic_bool is_busy; /* tells charl launch that another job has the run directory */
 
-/* Launchers lose statuses: srun of Slurm 22.05 returns 0 after "task 0 launch failed". The ranks on another machine do not see the file of a
- * job script; all of them write the same. */
+/* Launchers lose statuses: srun of Slurm 22.05 returns 0 after "task 0 launch failed". Ranks on other machines cannot open the file of a
+ * job script; all ranks write the same status. */
 static void write_status(const charl__train_args *args, int code)
 {
     FILE *f = args->status_file ? fopen(args->status_file, "r+") : NULL;
@@ -153,7 +153,7 @@ static void write_status(const charl__train_args *args, int code)
     }
 }
 
-/* The jobs that this start belongs to. Slurm's is another start once it has been queued again: until then a person may have typed the command
+/* The jobs that this start belongs to. A requeued Slurm job is another start; without a requeue, a person may have run the command
  * twice in one allocation. */
 static void name_jobs(const charl__train_args *args, char batch_job[64], charl_train_options *out)
 {
@@ -164,7 +164,7 @@ static void name_jobs(const charl__train_args *args, char batch_job[64], charl_t
     out->job[1] = (charl_train_job){.name = id && id[0] ? batch_job : NULL, .restarted = count && atoi(count) > 0};
 }
 
-/* *leave: the ranks stop together, and a launcher that was asked to end the job gives them no time
+/* *leave: the ranks stop together, because a launcher that was told to end the job gives them no time
  * for more. */
 static int train(const job *j, charl_comm *comm, bool *leave)
 {
@@ -214,7 +214,7 @@ cleanup:
 
 static int train_simulated(void *ctx, charl_comm *comm)
 {
-    bool leave; /* there is no launcher that they would have to leave for */
+    bool leave; /* there is no launcher to leave for */
 
     return train(ctx, comm, &leave);
 }
@@ -232,7 +232,7 @@ static int work(job *j, charl_comm *comm, bool *leave)
 
 enum { PURPOSE_BYTES = 24 };
 
-/* What a rank was started for. */
+/* What a rank was started to do. */
 static const char *purpose_of(const charl__train_args *args)
 {
     switch (args->action) {
@@ -252,7 +252,7 @@ static const char *purpose_of(const charl__train_args *args)
     return "";
 }
 
-/* Ranks that train would wait in vain for one that only prints. Collective on comm; all ranks get
+/* Training ranks would wait in vain for a rank that only prints. Collective on comm; all ranks get
  * the same status. */
 static charl_status check_purpose(charl_comm *comm, const char *purpose)
 {
@@ -277,7 +277,7 @@ cleanup:
     return st;
 }
 
-/* A rank that has printed what it was asked for meets the others, which may have been started for
+/* A rank that has finished printing meets the others, which may have been started for
  * a training. `code` is the exit code so far. */
 static int meet(const char *purpose, int code, int *argc, char ***argv)
 {
@@ -307,7 +307,7 @@ static int meet(const char *purpose, int code, int *argc, char ***argv)
     return code;
 }
 
-/* What each rank starts for itself; one that cannot takes the others with it. */
+/* Local start-up of each rank; a rank that fails ends the others too. */
 static charl_status start(const job *j, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
@@ -326,7 +326,7 @@ cleanup:
 
 static int run(const charl__train_args *args, int *argc, char ***argv)
 {
-    static atomic_int stop; /* outlives everything: the signal thread keeps it */
+    static atomic_int stop; /* never freed: the signal thread keeps it */
     charl_config *config = NULL;
     charl_comm *comm = NULL;
     charl_comm_options wait = {sizeof wait};
@@ -341,9 +341,9 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     if (code != 0) {
         charl_config_destroy(config);
         write_status(args, code);
-        return code; /* every rank sees the same mistakes and leaves alike */
+        return code; /* every rank finds the same errors and exits with the same code */
     }
-    signal(SIGPIPE, SIG_IGN); /* training continues without a reader, and its files are complete */
+    signal(SIGPIPE, SIG_IGN); /* without a reader of its output, training continues and its files are complete */
     wait.timeout_s = charl__cli_number(config, "dist.stage_timeout");
     wait.still_s = 2 * wait.timeout_s;
     wait.keep_binding = strcmp(charl__cli_text(config, "device.cpu_bind"), "none") == 0;
@@ -358,7 +358,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     if (st == CHARL_OK) {
         st = charl_comm_create(&wait, &comm);
     }
-    if (st != CHARL_OK) { /* the others may wait where this rank does not come: no MPI_Finalize */
+    if (st != CHARL_OK) { /* the others may be waiting for this rank: no MPI_Finalize */
         code = st == CHARL_ERR_CONFIG ? charl__cli_fail_alike(st) : charl__cli_fail(st);
         charl_comm_exit(NULL, code, NULL);
     }
@@ -381,7 +381,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     charl_comm_watch_end(comm);
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not ended, after everything was saved");
     (void)!charl_fault("train.fini");
-    if (code == 0 && !args->job) { /* a supervised job may have met the fault at an earlier start */
+    if (code == 0 && !args->job) { /* an earlier start of a supervised job may have had the fault */
         const int simulated = args->simulate_ranks;
 
         st = charl_fault_finish(simulated > 0 ? simulated : charl_comm_size(comm), simulated > 0);
@@ -433,7 +433,7 @@ int main(int argc, char **argv)
         return charl__cli_end(code);
     }
     code = charl__train_parse(argc, argv, &args);
-    if (code >= 0) { /* what is wrong with the command line has been said, or its help */
+    if (code >= 0) { /* the error of the command line, or its help, has been printed */
         code = charl__cli_end(code);
         write_status(&args, code);
     } else if (args.action == CHARL__TRAIN_RUN) {

@@ -1,4 +1,4 @@
-/* What a run prints: a start-up block, a bar on terminals, key=value lines elsewhere; and its
+/* Output of a run: a start-up block, a progress bar on terminals, key=value lines elsewhere; and its
  * files.
  *
  * Under mpirun standard output is always a terminal, so a bar needs a terminal that has a width.
@@ -20,7 +20,7 @@
 #include "cli/train/train.h"
 #include "cli/cli.h"
 
-enum { BAR_CELLS = 20, SILENCE_S = 50 }; /* no log is silent for a minute */
+enum { BAR_CELLS = 20, SILENCE_S = 50 }; /* every log has at least one line per minute */
 
 void charl__output_init(charl__output *o, const charl_config *config, const charl__train_args *args, charl_comm *comm)
 {
@@ -41,7 +41,7 @@ void charl__output_init(charl__output *o, const charl_config *config, const char
     o->color = args->color == 1 || (args->color == -1 && terminal && !(no_color && no_color[0]));
 }
 
-/* Columns to draw in; --progress=bar draws on what is no terminal, too. */
+/* Columns for a progress bar; --progress=bar draws even if the output is not a terminal. */
 static int columns_of(void)
 {
     const int columns = charl__cli_columns(stdout);
@@ -54,7 +54,7 @@ static bool is_quiet(const charl__output *o)
     return o->args->verbosity < 0 || o->args->progress == CHARL__PROGRESS_NONE;
 }
 
-/* A dry run is for the plan. */
+/* A dry run only prints the plan. */
 static bool prints_plan(const charl__output *o)
 {
     return !is_quiet(o) || o->args->dry_run;
@@ -124,8 +124,8 @@ static CHARL_PRINTF(2, 3) void say_line(charl__output *o, const char *fmt, ...)
     }
 }
 
-/* train.log, or of another rank train-rankN.log, in the run directory, which exists and is locked by now. A link is not followed, and nothing
- * is emptied that has another name too: either could be a user's file. */
+/* train.log, or train-rankN.log for other ranks, in the run directory, which exists and is locked by now. Links are not followed, and files
+ * with another hard link are not truncated: either could be a user's file. */
 static charl_status open_log(charl__output *o, bool afresh)
 {
     const char *dir = charl__cli_text(o->config, "run.output_dir");
@@ -185,7 +185,7 @@ static void on_compiling(void *ctx, const charl_compile_progress *p)
     fflush(stdout);
 }
 
-/* What `charl model show` prints. The plan is good without it. */
+/* The output of `charl model show`. The plan is useful without it. */
 static void print_layers(const charl__output *o)
 {
     charl_summary *s = NULL;
@@ -225,7 +225,7 @@ cleanup:
     return st;
 }
 
-/* Of a rank that logs beside the first. */
+/* For a rank other than the first that logs too. */
 static charl_status start_rank(charl__output *o, const charl_train_info *i)
 {
     CHARL_TRY(open_log(o, i->start_step == 0));
@@ -338,8 +338,8 @@ static const char *rate_text(double v, char *text, size_t size)
     return text;
 }
 
-/* The text after the bar: counts, the last row's values, and the time left or, at the end of an
- * epoch, taken. */
+/* The text after the bar: counts, the last row's values, and the remaining time or, at the end of an
+ * epoch, its duration. */
 static void bar_suffix(const charl__output *o, int64_t done, int64_t length, char *text, size_t size)
 {
     const double now = charl__cli_clock_s();
@@ -361,13 +361,13 @@ static void bar_suffix(const charl__output *o, int64_t done, int64_t length, cha
     }
 }
 
-/* The epoch, from 0, that step takes its first row from. */
+/* The epoch, from 0, that the step's first row belongs to. */
 static int64_t epoch_of(const charl__output *o, int64_t step)
 {
     return (step - 1) * o->batch / o->rows;
 }
 
-/* The step that takes the last row of an epoch; it may take some of the next. */
+/* The step with the last row of an epoch; it may contain some of the next. */
 static int64_t last_step(const charl__output *o, int64_t epoch)
 {
     const int64_t last = ((epoch + 1) * o->rows + o->batch - 1) / o->batch;
@@ -375,7 +375,7 @@ static int64_t last_step(const charl__output *o, int64_t epoch)
     return last < o->steps ? last : o->steps;
 }
 
-/* One line that never wraps: the bar gives way first, then the end of the text. */
+/* One line that never wraps: the bar shrinks first, then the end of the text. */
 static void draw_bar(charl__output *o, int64_t step)
 {
     const int64_t epoch = epoch_of(o, step), epochs = epoch_of(o, o->steps) + 1;
@@ -427,7 +427,7 @@ static charl_status on_progressed(void *ctx, int64_t step, double loss)
 
 enum { METRICS_BYTES = CHARL_MAX_METRICS * 48 };
 
-/* " NAME=VALUE" of every metric; for_people: in percent where that is meant. */
+/* " NAME=VALUE" of every metric; for_people: as a percentage if it is a fraction. */
 static const char *metrics_text(const charl_val_row *r, bool for_people, char text[METRICS_BYTES])
 {
     size_t used = 0;
@@ -446,7 +446,7 @@ static const char *metrics_text(const charl_val_row *r, bool for_people, char te
     return text;
 }
 
-/* Text of a model, a line of the log for each of its lines. */
+/* Text of a model, as one log line for each of its lines. */
 static void say_sample(charl__output *o, const charl_val_row *r)
 {
     for (const char *line = r->sample, *end; line; line = *end ? end + 1 : NULL) {
@@ -614,7 +614,7 @@ void charl__output_word(const char *path)
     printf("%s", quote);
 }
 
-/* The checkpoint to use, and what with. */
+/* The checkpoint to use, and the command that uses it. */
 static void say_next(const charl__output *o, const charl_train_result *r)
 {
     const char *dir = charl__cli_text(o->config, "run.output_dir");
@@ -630,7 +630,7 @@ static void say_next(const charl__output *o, const charl_train_result *r)
     snprintf(path, sizeof path, "%s/best.h5", dir);
     if (access(path, R_OK) != 0) {
         snprintf(path, sizeof path, "%s/last.h5", dir);
-        if (access(path, R_OK) != 0) { /* no step was left */
+        if (access(path, R_OK) != 0) { /* there were no steps left */
             return;
         }
     } else if (!isnan(r->best_metric)) {

@@ -1,4 +1,4 @@
-/* The lines that a run prints first: what was read, built and measured. */
+/* The first lines of a run: what was read, built and measured. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static const char *bytes_text(int64_t bytes, char *text)
     return text;
 }
 
-/* "r0 NVIDIA H200 3b:00.0 · r1 3c:00.0": a name is printed only when it changes. */
+/* "r0 NVIDIA H200 3b:00.0 · r1 3c:00.0": a name is printed only if it differs from the previous one. */
 static void print_devices(const charl__device_text *all, int size)
 {
     enum { SHOWN = 16 };

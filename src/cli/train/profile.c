@@ -19,7 +19,7 @@ static const char *rate_text(double per_s, const char *unit, char *text)
     return text;
 }
 
-/* Billions per second; "-" where the amount is not known. */
+/* Billions per second; "-" if the amount is unknown. */
 static const char *giga(double amount, double ms, char *text)
 {
     if (amount > 0 && ms > 0) {

@@ -29,7 +29,7 @@ static void print_names(const char *title, const char *(*name_at)(int i))
     putchar('\n');
 }
 
-/* The values of a key that holds a choice. */
+/* The choices of a key. */
 static void print_choices(const char *title, const char *section, const char *key)
 {
     const char *name;

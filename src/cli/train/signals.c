@@ -1,21 +1,21 @@
 /* Signals of charl-train.
  *
- * They are blocked before any thread exists and taken in a thread of their own, which may wait,
- * print and end the process where a handler may not.
+ * They are blocked before any thread exists and received in a separate thread, which may wait,
+ * print and end the process where a signal handler may not.
  *
- *     TERM, INT, HUP, USR1, USR2     finish the step, save, leave
- *     TERM, INT, HUP                 before the first step of a job of one process: end now, as there is nothing to save and compiling
+ *     TERM, INT, HUP, USR1, USR2     finish the step, save, exit
+ *     TERM, INT, HUP                 before the first step of a job of one process: exit now, as there is nothing to save and compiling
  *                                    kernels may take minutes. Several ranks end together, after the first step
- *     HUP that was ignored           stays ignored: nohup, and shells that are told to keep a job
+ *     HUP that was ignored           stays ignored: nohup, and shells configured to keep jobs
  *     a second TERM, INT or HUP      within SAME_REQUEST_S of the first: the same request, because
- *                                    terminals, shells, wrappers and launchers often deliver one
- *                                    request twice; later: end now, without saving
+ *                                    terminals, shells, wrappers and launchers often deliver a
+ *                                    request twice; later: exit now, without saving
  *
- * When mpirun of Open MPI is to end a job it sends every rank SIGCONT, SIGTERM a second later and
+ * To end a job, Open MPI's mpirun sends every rank SIGCONT, SIGTERM a second later and
  * SIGKILL another second later. Two seconds are more than one, so a SIGCONT from the launcher is
- * taken as the request, unless the process was stopped before: then it only continues it. The
- * SIGTERM that follows belongs to the request that the SIGCONT announced, so one from the launcher
- * never ends the process: SIGKILL does that.
+ * treated as the request, unless the process was stopped before: then it only continues it. The
+ * following SIGTERM belongs to the request that the SIGCONT announced, so a SIGTERM from the launcher
+ * never ends the process: SIGKILL does.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -29,12 +29,12 @@
 #include "cli/train/train.h"
 
 static const double SAME_REQUEST_S = 1.0;
-static const double STOPPED_S = 0.5; /* a thread that looked away for so long was stopped */
+static const double STOPPED_S = 0.5; /* a thread that did not run for so long was stopped */
 
 static atomic_int first_signal;
 static atomic_bool has_begun, resumes;
 
-/* Of the launcher, read before the thread starts: MPI changes the environment while it runs. */
+/* Of the launcher, read before the thread starts, because MPI changes the environment while it runs. */
 static bool under_mpirun;
 static int launcher_rank;
 static bool is_alone;
@@ -85,7 +85,7 @@ typedef struct request {
 } request;
 
 /* The next request. A SIGCONT that only continues a stopped process, or that does not come from the
- * launcher, is none. */
+ * launcher, is not a request. */
 static request next_request(const sigset_t *set)
 {
     const struct timespec glance = {.tv_nsec = 100 * 1000 * 1000};
@@ -112,7 +112,7 @@ static void say(const char *text)
     (void)ignored;
 }
 
-/* Rank 0 speaks for all: most often all have the signal. */
+/* Rank 0 prints for all: usually all have the signal. */
 static void announce(void)
 {
     if (launcher_rank == 0) {
@@ -127,7 +127,7 @@ static void *handle_signals(void *ctx)
 {
     const sigset_t set = stop_signals();
     atomic_int *stop = ctx;
-    double first_s = -1; /* when the first signal came whose repetition ends the process; < 0: none has */
+    double first_s = -1; /* time of the first signal whose repetition ends the process; < 0: none yet */
 
     for (;;) {
         const request r = next_request(&set);

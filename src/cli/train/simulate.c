@@ -1,4 +1,4 @@
-/* --simulate-ranks: the ranks of a run as threads of this process. Each does what a real rank does,
+/* --simulate-ranks: the ranks of a run as threads of this process. Each does the same as a real rank,
  * from its communicator to its device context, and one that fails alone ends the process. */
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void *rank_run(void *arg)
     charl_comm *comm = NULL;
     const charl_status st = charl_comm_create(&r->options, &comm);
 
-    if (st != CHARL_OK) { /* the others may wait for this rank */
+    if (st != CHARL_OK) { /* the others may be waiting for this rank */
         charl_comm_exit(NULL, charl__cli_fail(st), NULL);
     }
     r->code = r->work(r->ctx, comm);
@@ -49,7 +49,7 @@ int charl__train_simulate(const charl__train_args *args, int (*work)(void *ctx, 
                                     .work = work,
                                     .ctx = ctx};
         if (pthread_create(&threads[r], NULL, rank_run, &ranks[r]) != 0) {
-            /* those there are wait for the rest */
+            /* the ranks that have arrived wait for the rest */
             charl_comm_exit(NULL, charl__cli_error(CHARL__EXIT_DEVICE, NULL, "no thread for simulated rank %d", r),
                             NULL);
         }

@@ -1,6 +1,6 @@
 #ifndef CHARL_CLI_TRAIN_TRAIN_H
 #define CHARL_CLI_TRAIN_TRAIN_H
-/** The pieces of charl-train: command line, signals, what it prints. */
+/** The parts of charl-train: command line, signals, output. */
 #include <stdio.h>
 
 #include <charl/config.h>
@@ -27,7 +27,7 @@ typedef enum charl__progress_style {
 
 enum { CHARL__MAX_OVERRIDES = 128 };
 
-/** The command line as read. Strings point into argv or into `made`. */
+/** The parsed command line. Strings point into argv or into `made`. */
 typedef struct charl__train_args {
     charl__train_action action;
     const char *config;
@@ -40,10 +40,10 @@ typedef struct charl__train_args {
     char **argv; /* [argc], a copy while it is read */
     int argc;
     const char *
-        suspect; /* of charl launch: a file that gets the host of the rank that an audit names, where it exists; or NULL */
-    const char *status_file; /* gets the exit status, where it exists; or NULL */
+        suspect; /* from charl launch: a file in which to name the host of the rank that failed an audit, if it exists; or NULL */
+    const char *status_file; /* file for the exit status, if it exists; or NULL */
     const char *job;         /* --job; NULL: none */
-    double spent_s;          /* of charl launch: what its starts before this one have taken */
+    double spent_s;          /* from charl launch: seconds used by its earlier starts */
     bool overwrite, dry_run, overfit_batch, json;
     int fast_dev_run;
     const char *log_ranks; /* NULL: the first only */
@@ -57,19 +57,19 @@ typedef struct charl__train_args {
     int verbosity; /* -1 quiet, 0, 1 verbose */
 } charl__train_args;
 
-/** Whether --log-ranks=`ranks`, which charl__train_parse has accepted, names `rank`; rank 0 always logs. */
+/** Whether --log-ranks=`ranks`, validated by charl__train_parse, includes `rank`; rank 0 always logs. */
 bool charl__train_logs(const char *ranks, int rank);
 
 /** Read the command line before anything else starts. Returns as charl__cli_parse does. */
 int charl__train_parse(int argc, char **argv, charl__train_args *out);
 void charl__train_args_fini(charl__train_args *a);
 
-/** First thing in main: block TERM, INT, HUP, USR1 and USR2 (and CONT under Open MPI) in this
- *  thread and those that it creates. HUP is left alone if it is ignored, as under nohup. */
+/** Call first in main: block TERM, INT, HUP, USR1 and USR2 (and CONT under Open MPI) in this
+ *  thread and the threads that it creates. HUP is left alone if it is ignored, as under nohup. */
 void charl__train_block_signals(void);
-/** Undo the blocking, where there is no training that could be stopped. */
+/** Undo the blocking if there is no training to stop. */
 void charl__train_unblock_signals(void);
-/** Take the blocked signals in a thread from now on: the first asks for a checkpoint and a stop; a
+/** Receive the blocked signals in a thread from now on: the first requests a checkpoint and a stop; a
  *  second TERM, INT or HUP ends the process at once with 128 + its number, unless it comes so soon
  *  that it is the first one delivered twice. Before the first step of a job of one process the first TERM, INT or HUP ends it at once:
  *  with CHARL__EXIT_STOPPED if it `resumes`, so that a launcher restarts the job, else with 128 + its number. QUIT keeps its default
@@ -77,53 +77,53 @@ void charl__train_unblock_signals(void);
 charl_status charl__train_watch_signals(atomic_int *stop, bool resumes) CHARL_MUST_CHECK;
 /** The first step begins. */
 void charl__train_begun(void);
-/** The signal that asked for a stop; 0 when none did. */
+/** The signal that requested a stop; 0 if none did. */
 int charl__train_first_signal(void);
 
-/** Run `work` on as many simulated ranks as args say: threads with a communicator each. Returns rank 0's code; a rank that fails alone ends
- *  the process. */
+/** Run `work` on the number of simulated ranks given in args: threads with a communicator each. Returns rank 0's code; a rank that fails alone
+ *  ends the process. */
 int charl__train_simulate(const charl__train_args *args, int (*work)(void *ctx, charl_comm *comm), void *ctx);
 
-/** What a run prints, also to train.log: rank 0 only; other ranks have an output that does nothing. */
+/** The output of a run, also to train.log: rank 0 only; the output of other ranks does nothing. */
 typedef struct charl__output {
     const charl_config *config;
     const charl__train_args *args;
     charl_comm *comm; /* borrowed */
     int rank, size, nodes;
     bool files; /* the run directory is written */
-    bool logs;  /* this rank says what it does */
+    bool logs;  /* this rank prints */
     bool bar;   /* a terminal */
     bool color;
     bool bar_drawn; /* or another line that is rewritten */
     charl__cli_compiling compiling;
     charl_compile_progress compiled;
-    double drawn_s, said_s;     /* last bar, last line */
+    double drawn_s, said_s;     /* time of the last bar, of the last line */
     int64_t steps, rows, batch; /* rows: of an epoch; batch: those of a step */
     int64_t window;             /* tokens per sample; 0: not tokens */
     double last_loss, rate, lr, eta_s;
-    double row_s, epoch_s; /* when the last row came, when the epoch began */
+    double row_s, epoch_s; /* time of the last row, of the start of the epoch */
     FILE *log;             /* train.log; NULL: none */
 } charl__output;
 
 void charl__output_init(charl__output *o, const charl_config *config, const charl__train_args *args, charl_comm *comm);
-/** What is known before anything is opened. */
+/** Print what is known before anything is opened. */
 void charl__output_begin(const charl__output *o);
 charl_train_events charl__output_events(charl__output *o);
-/** Print a path as a word of a command that is shown: in single quotes where a shell would divide or change it. */
+/** Print a path as a word of a shell command: in single quotes if a shell would split or change it. */
 void charl__output_word(const char *path);
 /** The closing line. */
 void charl__output_done(charl__output *o, const charl_train_result *r);
 void charl__output_fini(charl__output *o);
 
-/** A rank's device as others see it. */
+/** A rank's device, as shared with the other ranks. */
 typedef struct charl__device_text {
     char name[64];
     char pci[16];
 } charl__device_text;
 
-/** The block that a run begins with, on stdout, in three parts, each as soon as it is known: name
- *  and configuration; devices (those of all ranks), model and data before kernels are compiled; what
- *  they and a checkpoint decide. all_bytes: what all ranks take. */
+/** The block at the start of a run, on stdout, in three parts, each as soon as it is known: name
+ *  and configuration; devices (of all ranks), model and data before kernels are compiled; and
+ *  what follows from them and a checkpoint. all_bytes: memory used by all ranks. */
 void charl__train_print_title(const charl__output *o);
 void charl__train_print_model(const charl__output *o, const charl_train_info *i, const charl__device_text *devices);
 void charl__train_print_plan(const charl__output *o, const charl_train_info *i, int64_t all_bytes);
