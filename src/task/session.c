@@ -386,10 +386,16 @@ charl_status charl__session_find_tokenizer(const charl__session *s, const char *
 charl_status charl__session_open_device(charl__session *s, const charl_device_request *request)
 {
     charl_device_request limited = *request;
+    charl_status st;
 
     limited.driver = s->config->device.driver;
     limited.memory_limit = s->config->device.memory_limit << 20;
-    return charl_device_open(&limited, &s->dev);
+    st = charl_device_open(&limited, &s->dev);
+    if (st != CHARL_OK && limited.select == s->config->device.select &&
+        strncmp(charl_error_message(), "device \"", strlen("device \"")) == 0) {
+        charl__config_blame(s->config, "device", "select");
+    }
+    return st;
 }
 
 charl_status charl__session_create_model(charl__session *s)

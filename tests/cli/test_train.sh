@@ -226,6 +226,15 @@ check "quiet" test ! -s "$dir/out"
 expect tf32 0 "$train" --dry-run --simulate-ranks 2 "$dir/t.ini" device.select=cpu device.allow_tf32=yes
 says err "warning: "
 check "one line, no tensor cores" test "$(grep -c 'has no tensor cores for tf32: f32 is multiplied as f32' "$dir/err")" -eq 1
+sed 's/^\[device\]/&\nselect = pci:zz/' "$dir/t.ini" >"$dir/pci.ini"
+grep -q '^select = pci:zz' "$dir/pci.ini" || printf '\n[device]\nselect = pci:zz\n' >>"$dir/pci.ini"
+at=$(grep -n '^select = pci:zz' "$dir/pci.ini" | cut -d: -f1)
+expect pci 2 "$train" -n "$dir/pci.ini"
+says err "pci.ini:$at: [device] select: device \"pci:zz\": a PCI address has the form pci:0000:3b:00.0"
+expect no-such-device 4 "$train" -n "$dir/t.ini" device.select=name:nonsense
+says err "command line: [device] select: device \"name:nonsense\" matches none of the "
+CHARL_DEVICE=name:nonsense expect other-device 4 "$train" -n "$dir/t.ini" device.select=cpu
+says err "error: CHARL_DEVICE is set: device \"name:nonsense\" matches none"
 expect full 8 sh -c "'$train' --print-config '$dir/t.ini' >/dev/full"
 expect full-help 8 sh -c "'$train' --help >/dev/full"
 

@@ -201,7 +201,7 @@ checks=$((checks + 1))
 [ "$(id tuned/last.h5)" != "$first" ] || fail "another run has the same id"
 expect 3 "other classes" ranks 1 c.ini data.path=unknown.h5 data.val_split=0 --init-from run/last.h5 run.output_dir=bad
 says 1 'unknown.h5 has classes that run/(last|checkpoints/step-[0-9]+).h5 was not trained on: "robusta"'
-says 1 'hint: .*start the output layer afresh: init.skip = LAYER'
+says 1 'hint: .*start the output layer afresh: skip = LAYER'
 expect 3 "too few classes" ranks 1 c.ini data.path=two.h5 --init-from run/last.h5 run.output_dir=bad
 says 1 'two.h5 has no rows of classes that run/(last|checkpoints/step-[0-9]+).h5 was trained on: "setosa"'
 # ... unless the output layer starts afresh. Columns are still those of the model, and its mean and std are used.

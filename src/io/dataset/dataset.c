@@ -484,8 +484,8 @@ static charl_status note_rows(charl_dataset *ds, int64_t cache_bytes)
     }
     return charl__text_printf(
         &ds->rows_note,
-        "%s is chunked and larger (%.3g GB) than the memory for its chunks (data.read_cache_mb, %.3g GB), so nearly "
-        "every shuffled row costs a chunk; data.shuffle = blocks needs each chunk once",
+        "%s is chunked and larger (%.3g GB) than the memory for its chunks (%.3g GB), so nearly every shuffled row "
+        "costs a chunk; with shuffle = blocks each chunk is needed once",
         x->name, bytes * 1e-9, (double)cache_bytes * 1e-9);
 }
 

@@ -370,9 +370,8 @@ static charl_status check_fractions(const charl__file *f, const charl__array *a,
 
     for (int64_t i = 0; i < n * per_item; i++) {
         CHARL_REQUIRE(data[i] >= 0 && data[i] <= 1, CHARL_ERR_DATA,
-                      "%s: %s: row %lld holds %g (element %lld), but targets of this loss (train.loss) lie between 0 "
-                      "and 1; HINT store classes as integers: there -1 marks what does not count, with train.loss = "
-                      "cross_entropy",
+                      "%s: %s: row %lld holds %g (element %lld), but targets of this loss lie between 0 and 1; HINT "
+                      "store classes as integers, where -1 marks what does not count, and use the loss cross_entropy",
                       f->path, a->name, (long long)(first + i / per_item), (double)data[i], (long long)(i % per_item));
     }
     return CHARL_OK;

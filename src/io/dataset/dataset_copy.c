@@ -185,8 +185,8 @@ static charl_status check_kind(const charl_dataset_info *info)
 {
     CHARL_REQUIRE(
         info->kind != CHARL_DATASET_TOKENS, CHARL_ERR_DATA,
-        "%s holds tokens, which are divided and merged when they are imported; HINT --val-split of charl data "
-        "import; data.mix trains on several sets of tokens",
+        "%s holds tokens, which are divided and merged when they are imported; HINT set the option val-split of the "
+        "import; several sets of tokens can be trained on as a mix",
         info->path);
     return CHARL_OK;
 }

@@ -71,7 +71,7 @@ const char *charl__dataset_hint_arrays(hid_t file, char text[CHARL__DATASET_HINT
         snprintf(text, CHARL__DATASET_HINT, "; it has no arrays of numbers");
         return text;
     }
-    at = snprintf(text, CHARL__DATASET_HINT, "; HINT it has %s: name samples and targets with data.x and data.y",
+    at = snprintf(text, CHARL__DATASET_HINT, "; HINT it has %s: name samples and targets with the options x and y",
                   all.text);
     if (all.in_groups > 2 && at < CHARL__DATASET_HINT) {
         snprintf(text + at, CHARL__DATASET_HINT - (size_t)at,

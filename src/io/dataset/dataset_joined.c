@@ -139,7 +139,7 @@ static charl_status open_files(charl_dataset *ds, char *const *paths, int n, con
         first = ds->joined[0];
         CHARL_REQUIRE(!charl__kind_has_tokens(d->kind), CHARL_ERR_DATA,
                       d->kind == CHARL_DATASET_TOKENS
-                          ? "%s holds %s; several sets of tokens are named by data.mix, or imported in one go"
+                          ? "%s holds %s; several sets of tokens are opened as a mix, or imported in one go"
                           : "%s holds %s, which are merged when they are imported",
                       paths[j], charl_dataset_kind_name(d->kind));
         CHARL_REQUIRE(d->kind == first->kind, CHARL_ERR_DATA, "%s holds %s, %s holds %s", paths[j],

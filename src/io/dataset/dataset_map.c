@@ -159,7 +159,7 @@ static charl_status check_class_count(const mapping *m)
                   (long long)m->s->classes);
     CHARL_REQUIRE(!m->all || ds->stored_classes == m->s->classes, CHARL_ERR_DATA,
                   "%s has %lld classes, %s was trained on %lld; HINT for other classes start the output "
-                  "layer afresh: init.skip = LAYER.*",
+                  "layer afresh: skip = LAYER.*",
                   ds->file.path, (long long)ds->stored_classes, m->model, (long long)m->s->classes);
     return CHARL_OK;
 }
@@ -193,12 +193,11 @@ static charl_status map_classes(mapping *m)
                   (long long)charl_names_count(ds->stored->class_names), (long long)ds->stored_classes);
     CHARL_TRY(match(ds->stored->class_names, m->s->class_names, m->model, "classes", &ds->class_map, &missing));
     CHARL_REQUIRE(!missing, CHARL_ERR_DATA, "%s has classes that %s was not trained on: %s; HINT remove their rows%s",
-                  ds->file.path, m->model, missing,
-                  m->all ? ", or start the output layer afresh: init.skip = LAYER.*" : "");
+                  ds->file.path, m->model, missing, m->all ? ", or start the output layer afresh: skip = LAYER.*" : "");
     CHARL_TRY(match(m->s->class_names, ds->stored->class_names, ds->file.path, "classes", &unused, &missing));
     CHARL_REQUIRE(!missing || !m->all, CHARL_ERR_DATA,
                   "%s has no rows of classes that %s was trained on: %s; HINT add some, or start the output "
-                  "layer afresh: init.skip = LAYER.*",
+                  "layer afresh: skip = LAYER.*",
                   ds->file.path, m->model, missing);
     return CHARL_OK;
 }

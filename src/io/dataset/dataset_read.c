@@ -368,8 +368,8 @@ charl_status charl__dataset_starts(const charl_dataset *ds, charl_split split, i
         const charl__view *v = &(ds->n_parts > 0 ? ds->part[j] : ds)->views[split];
 
         CHARL_REQUIRE(base + v->items <= INT32_MAX, CHARL_ERR_DATA,
-                      "%s: too many tokens for separate documents with the data on the device; HINT turn that "
-                      "off: data.cache = none",
+                      "%s: too many tokens for separate documents on the device; HINT keep the data in host "
+                      "memory",
                       ds->file.path);
         starts[count++] = (int32_t)base; /* a split begins with a document, or the rest of one */
         for (int64_t i = document_of(v, v->first) + 1; i < v->n_starts && v->starts[i] < v->first + v->items; i++) {
