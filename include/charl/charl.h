@@ -51,6 +51,7 @@
 /* Files of weights. */
 #include "charl/checkpoint.h"
 #include "charl/safetensors.h"
+#include "charl/tensor_file.h"
 #include "charl/weights.h"
 
 /* libcharl-train: what configuration files describe, other data formats, trained models. */

@@ -68,16 +68,15 @@ typedef struct charl_params_report {
     char *text;         /* a line for each tensor that was not, or not fully, loaded; "": none; NULL: out of memory */
 } charl_params_report;
 
-/** Load parameters by name (f32, bf16 or f16) from a safetensors file, from a folder with model.safetensors or with
- *  model.safetensors.index.json and the files it names, or from a checkpoint if `path` is none of these. In strict mode
- *  nothing is changed unless everything fits. The prefixes _orig_mod. (torch.compile) and module.
- *  (DistributedDataParallel) are removed from names; PyTorch's counts of batches are left out. `report` may be NULL;
- *  otherwise release it with charl_params_report_fini, also after a failure.
+/** Load parameters by name (f32, bf16 or f16) from a file or folder that charl_tensor_file_open takes, or from a
+ *  checkpoint. In strict mode nothing is changed unless everything fits. The prefixes _orig_mod. (torch.compile) and
+ *  module. (DistributedDataParallel) are removed from names; PyTorch's counts of batches are left out. `report` may
+ *  be NULL; otherwise release it with charl_params_report_fini, also after a failure.
  *
  *  Blocks. Local.
  *  Errors: ERR_CHECKPOINT  the file is damaged; strict: something does not fit; by name: nothing fits
  *          ERR_INVALID     no graph that uses the set has been compiled
- *          ERR_CONFIG      built without safetensors; skip or rename is malformed or names nothing
+ *          ERR_CONFIG      skip or rename is malformed or names nothing
  *          ERR_NOMEM, ERR_DEVICE */
 charl_status charl_params_load(charl_params *set, const char *path, const charl_params_load_options *options,
                                charl_params_report *report) CHARL_MUST_CHECK;

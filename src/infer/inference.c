@@ -23,7 +23,7 @@
 #include "config/values.h"
 #include "charl/data_schema.h"
 #include "charl/ops.h"
-#include "charl/safetensors.h"
+#include "charl/tensor_file.h"
 #include "charl/tokenizer.h"
 #include "charl/weights.h"
 #include "config/config_rows.h"
@@ -106,13 +106,13 @@ static charl_status read_checkpoint(charl__session *m, const char *path)
 
 static charl_status read_safetensors(charl__session *m, const char *path, const char *text)
 {
-    CHARL_SCOPED(charl__safetensors_left) charl_safetensors *s = NULL;
+    CHARL_SCOPED(charl__tensor_file_left) charl_tensor_file *s = NULL;
 
     CHARL_REQUIRE(text, CHARL_ERR_CONFIG, "%s holds no configuration; HINT config_text says what the model is", path);
-    CHARL_TRY(charl_safetensors_open(path, &s));
-    CHARL_REQUIRE(charl_safetensors_get_schema(s), CHARL_ERR_CHECKPOINT, "%s does not say what its data look like",
+    CHARL_TRY(charl_tensor_file_open(path, &s));
+    CHARL_REQUIRE(charl_tensor_file_get_schema(s), CHARL_ERR_CHECKPOINT, "%s does not say what its data look like",
                   path);
-    CHARL_TRY(charl__data_schema_copy(charl_safetensors_get_schema(s), &m->schema));
+    CHARL_TRY(charl__data_schema_copy(charl_tensor_file_get_schema(s), &m->schema));
     CHARL_TRY(parse("config_text", text, &m->own_config));
     return CHARL_OK;
 }
@@ -386,7 +386,7 @@ charl_status charl_inference_open(const char *path, const charl_inference_option
 
     *out = NULL;
     CHARL_TRY(check_max_rows(o.max_rows));
-    if (charl__is_safetensors(path)) {
+    if (charl__is_tensor_file(path)) {
         CHARL_TRY(read_safetensors(&s, path, o.config_text));
     } else {
         CHARL_TRY(read_checkpoint(&s, path));

@@ -372,19 +372,3 @@ bool charl__put_number(charl_dtype dtype, double v, void *out, int64_t i)
         return isfinite(((float *)out)[i]);
     }
 }
-
-double charl__get_number(charl_dtype dtype, const void *data, int64_t i)
-{
-    switch (dtype) {
-    case CHARL_U8:
-        return ((const uint8_t *)data)[i];
-    case CHARL_U16:
-        return ((const uint16_t *)data)[i];
-    case CHARL_U32:
-        return ((const uint32_t *)data)[i];
-    case CHARL_I32:
-        return ((const int32_t *)data)[i];
-    default:
-        return (double)((const float *)data)[i];
-    }
-}

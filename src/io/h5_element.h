@@ -56,7 +56,5 @@ const char *charl__element_text(const charl__element *e, const void *src, int64_
 
 /** Element i of `out`, of type u8, u16, u32, i32 or f32, = v. False when it does not hold v. */
 bool charl__put_number(charl_dtype dtype, double v, void *out, int64_t i);
-/** Element i of `data` as a number. */
-double charl__get_number(charl_dtype dtype, const void *data, int64_t i);
 
 #endif

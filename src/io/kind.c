@@ -21,9 +21,6 @@
 enum { HEAD = 8192, NAME = 1024, MOST_ENTRIES = 2000 };
 
 #define IMPORT(format, options) "convert it: `charl data import " format " %P" options " -o %S.h5`"
-#define SAFETENSORS                                                                                                    \
-    "charl reads safetensors: in Python, safetensors.torch.save_file(torch.load('%P', weights_only=True), "            \
-    "'%S.safetensors')"
 #define START_WITH "`charl train CONFIG --init-from %P` starts a training with "
 #define MAKES_CHECKPOINT ", and writes a checkpoint, which eval, generate, predict and export take"
 #define UNPACK "unpack it first"
@@ -76,7 +73,7 @@ static const charl__kind
     safetensors = {CHARL__KIND_WEIGHTS, "weights in the safetensors format", START_WITH "them" MAKES_CHECKPOINT},
     safetensors_index = {CHARL__KIND_WEIGHTS | CHARL__KIND_TEXT, "the index of weights in the safetensors format",
                          START_WITH "them" MAKES_CHECKPOINT},
-    pytorch = {0, "weights in PyTorch's own format", SAFETENSORS},
+    pytorch = {CHARL__KIND_WEIGHTS, "weights in PyTorch's own format", START_WITH "them" MAKES_CHECKPOINT},
     gguf = {0, "weights in llama.cpp's format (GGUF)", "charl reads safetensors, which publishers offer beside it"},
     onnx = {0, "an ONNX model", "charl writes ONNX, but does not read it; weights are read as safetensors"},
     adapter = {CHARL__KIND_ADAPTER | CHARL__KIND_WEIGHTS, "a folder with adapters (PEFT)",
@@ -84,9 +81,6 @@ static const charl__kind
                "`charl train CONFIG --init-from merged`"},
     model = {CHARL__KIND_MODEL | CHARL__KIND_WEIGHTS | CHARL__KIND_TOKENIZER, "a folder with a published model",
              START_WITH "its weights (model.from = %P takes its shape)" MAKES_CHECKPOINT},
-    model_pytorch = {CHARL__KIND_MODEL | CHARL__KIND_TOKENIZER, "a folder with a model in PyTorch's own format",
-                     "charl reads safetensors: in Python, "
-                     "transformers.AutoModel.from_pretrained('%P').save_pretrained('%S-safetensors')"},
     model_config = {CHARL__KIND_MODEL | CHARL__KIND_TEXT, "the config.json of a published model",
                     "model.from = %P takes the model's shape from it"},
     /* tokenizers */
@@ -596,7 +590,7 @@ static bool holds(const char *dir, const char *name)
 
 /* What the names in a folder say. */
 typedef struct contents {
-    int n, images, texts, tables, datasets, tokens, safetensors, pytorch, steps, ranks, runs;
+    int n, images, texts, tables, datasets, tokens, weights, steps, ranks, runs;
 } contents;
 
 static void look_into(const char *path, int depth, contents *c)
@@ -618,8 +612,7 @@ static void look_into(const char *path, int depth, contents *c)
         c->tables += ENDS(&h, ".csv", ".tsv");
         c->datasets += ENDS(&h, ".h5", ".hdf5");
         c->tokens += ENDS(&h, ".bin");
-        c->safetensors += depth > 0 && ENDS(&h, ".safetensors");
-        c->pytorch += depth > 0 && strncmp(e->d_name, "pytorch_model", 13) == 0;
+        c->weights += depth > 0 && (ENDS(&h, ".safetensors") || strncmp(e->d_name, "pytorch_model", 13) == 0);
         c->steps += strncmp(e->d_name, "step-", 5) == 0 && ENDS(&h, ".h5");
         c->ranks += ENDS(&h, ".tiktoken");
         c->runs += strcmp(e->d_name, "metrics.jsonl") == 0;
@@ -651,8 +644,8 @@ static const charl__kind *of_folder(const char *path)
     if (holds(path, "adapter_config.json")) {
         return &adapter;
     }
-    if (holds(path, "config.json") || c.safetensors > 0) {
-        return c.safetensors > 0 || c.pytorch == 0 ? &model : &model_pytorch;
+    if (holds(path, "config.json") || c.weights > 0) {
+        return &model;
     }
     if (holds(path, "tokenizer.json") || holds(path, "vocab.json") || holds(path, "tokenizer.model") || c.ranks > 0) {
         return &tokenizer_folder;

@@ -16,7 +16,7 @@
 enum {
     CHARL__KIND_DATASET = 1 << 0,    /* HDF5 with arrays: charl's, or of another program */
     CHARL__KIND_CHECKPOINT = 1 << 1, /* of charl */
-    CHARL__KIND_WEIGHTS = 1 << 2,    /* safetensors: a file, an index, a folder of them */
+    CHARL__KIND_WEIGHTS = 1 << 2,    /* of other programs, which charl/tensor_file.h reads */
     CHARL__KIND_CONFIG = 1 << 3,     /* what may be an INI file */
     CHARL__KIND_RUN = 1 << 4,        /* a run directory */
     CHARL__KIND_TABLE = 1 << 5,      /* what may be CSV */

@@ -2,21 +2,12 @@
 #define CHARL_IO_SAFETENSORS_H
 /** What writing and reading of safetensors share, and where JSON comes in. */
 #include "charl/safetensors.h"
+#include "io/tensor_file.h"
 
 enum { CHARL__SAFETENSORS_HEADER = 100000000 }; /* the most bytes of JSON */
 
-/** A tensor and its bytes, counted from the end of the header. */
-typedef struct charl__safetensors_entry {
-    charl_checkpoint_tensor tensor; /* first member; the name is owned */
-    const char *type;               /* of its elements, as the file says */
-    int64_t begin, end;
-} charl__safetensors_entry;
-
 /** "F32" ...; NULL outside the enum. */
 const char *charl__safetensors_dtype(charl_dtype dtype);
-
-/** The element type of a tensor that charl_safetensors_get or _find returned, as the file says: "F32", "BOOL" ... Local. */
-const char *charl__safetensors_type(const charl_checkpoint_tensor *t);
 
 /* Keys of the metadata of an export: the schema, and `hash` of the line of run.lock that records its checkpoint. */
 #define CHARL__SAFETENSORS_SCHEMA "charl.schema"
@@ -30,9 +21,8 @@ charl_status charl__safetensors_save(const char *path, const charl_checkpoint_te
  *  where there is none. Where the bytes lie is the caller's to check. `path` is for messages. All
  *  results are the caller's, as are the names; on failure there are none.
  *  Errors: ERR_CHECKPOINT; ERR_NOMEM. */
-charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes, charl__safetensors_entry **out,
+charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes, charl__tensor_file_entry **out,
                                       int64_t *n, charl_data_schema **schema) CHARL_MUST_CHECK;
-void charl__safetensors_free(charl__safetensors_entry *entries, int64_t n);
 
 /** A tensor and the file that has it. Both are owned. */
 typedef struct charl__safetensors_place {

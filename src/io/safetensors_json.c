@@ -10,17 +10,6 @@
 #include "io/safetensors.h"
 #include "io/schema.h"
 
-void charl__safetensors_free(charl__safetensors_entry *entries, int64_t n)
-{
-    for (int64_t i = 0; entries && i < n; i++) {
-        char *name;
-
-        memcpy(&name, &entries[i].tensor.name, sizeof name); /* owned, though const to readers */
-        charl_free(name);
-    }
-    charl_free(entries);
-}
-
 void charl__safetensors_places_free(charl__safetensors_place *places, int64_t n)
 {
     for (int64_t i = 0; places && i < n; i++) {
@@ -34,39 +23,6 @@ void charl__safetensors_places_free(charl__safetensors_place *places, int64_t n)
 typedef struct place {
     const char *path, *name;
 } place;
-
-/* Element types that charl does not have, and one of the same width. */
-static const struct {
-    const char *name;
-    charl_dtype like;
-} others[] = {{"BOOL", CHARL_U8}, {"I8", CHARL_U8},   {"F8_E4M3", CHARL_U8}, {"F8_E5M2", CHARL_U8},
-              {"I16", CHARL_U16}, {"U64", CHARL_I64}, {"F64", CHARL_I64}};
-
-/* *like: a type of the same width, *out itself where charl has it. */
-static charl_status parse_dtype(const place *at, const json_t *v, const char **name, charl_dtype *out,
-                                charl_dtype *like)
-{
-    const char *text = json_string_value(v);
-
-    CHARL_REQUIRE(text, CHARL_ERR_CHECKPOINT, "%s: %s: dtype must be a string", at->path, at->name);
-    for (int i = 0; i < CHARL_DTYPE_COUNT; i++) {
-        *name = charl__safetensors_dtype((charl_dtype)i);
-        if (strcmp(text, *name) == 0) {
-            *out = *like = (charl_dtype)i;
-            return CHARL_OK;
-        }
-    }
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        *name = others[i].name;
-        if (strcmp(text, *name) == 0) {
-            *out = CHARL_DTYPE_COUNT;
-            *like = others[i].like;
-            return CHARL_OK;
-        }
-    }
-    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s: %s: element type %.16s is not known", at->path, at->name, text);
-    return CHARL_OK;
-}
 
 /* A list of counts: *n is their number, of which at most `most` are taken. */
 static charl_status parse_counts(const place *at, const char *key, const json_t *v, int64_t *out, int most, int *n)
@@ -84,11 +40,11 @@ static charl_status parse_counts(const place *at, const char *key, const json_t 
     return CHARL_OK;
 }
 
-static charl_status parse_entry(const place *at, const json_t *v, charl__safetensors_entry *e)
+static charl_status parse_entry(const place *at, const json_t *v, charl__tensor_file_entry *e)
 {
     charl_checkpoint_tensor *t = &e->tensor;
     int64_t offsets[2], bytes;
-    charl_dtype like = CHARL_F32;
+    const char *type = json_string_value(json_object_get(v, "dtype"));
     int n = 0;
     char shape[CHARL_SHAPE_TEXT];
 
@@ -96,10 +52,12 @@ static charl_status parse_entry(const place *at, const json_t *v, charl__safeten
                       json_object_get(v, "shape") && json_object_get(v, "data_offsets"),
                   CHARL_ERR_CHECKPOINT, "%s: %s must have dtype, shape and data_offsets and nothing else", at->path,
                   at->name);
-    CHARL_TRY(parse_dtype(at, json_object_get(v, "dtype"), &e->type, &t->dtype, &like));
+    CHARL_REQUIRE(type, CHARL_ERR_CHECKPOINT, "%s: %s: dtype must be a string", at->path, at->name);
+    CHARL_REQUIRE(charl__tensor_file_set_type(e, type), CHARL_ERR_CHECKPOINT, "%s: %s: element type %.16s is not known",
+                  at->path, at->name, type);
     CHARL_TRY(parse_counts(at, "shape", json_object_get(v, "shape"), t->shape.dim, CHARL_MAX_DIMS, &t->shape.ndim));
     CHARL_TRY(parse_counts(at, "data_offsets", json_object_get(v, "data_offsets"), offsets, 2, &n));
-    bytes = charl__ckpt_bytes(like, &t->shape);
+    bytes = charl__tensor_file_bytes(e);
     CHARL_REQUIRE(n == 2 && offsets[0] <= offsets[1] && offsets[1] - offsets[0] == bytes, CHARL_ERR_CHECKPOINT,
                   "%s: %s: data_offsets do not hold %s of %s", at->path, at->name, charl_shape_format(&t->shape, shape),
                   e->type);
@@ -126,7 +84,7 @@ static charl_status read_metadata(const char *path, const json_t *v, charl_data_
     return CHARL_OK;
 }
 
-static charl_status parse_root(const char *path, json_t *root, charl__safetensors_entry *entries, int64_t *n,
+static charl_status parse_root(const char *path, json_t *root, charl__tensor_file_entry *entries, int64_t *n,
                                charl_data_schema **schema)
 {
     const char *key;
@@ -148,11 +106,11 @@ static charl_status parse_root(const char *path, json_t *root, charl__safetensor
     return CHARL_OK;
 }
 
-charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes, charl__safetensors_entry **out,
+charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes, charl__tensor_file_entry **out,
                                       int64_t *n, charl_data_schema **schema)
 {
     charl_status st = CHARL_OK;
-    charl__safetensors_entry *entries = NULL;
+    charl__tensor_file_entry *entries = NULL;
     json_error_t error;
     json_t *root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
 
@@ -168,7 +126,7 @@ charl_status charl__safetensors_parse(const char *path, const char *json, size_t
     entries = NULL;
 cleanup:
     if (entries) {
-        charl__safetensors_free(entries, *n);
+        charl__tensor_file_free(entries, *n);
         *n = 0;
         charl_data_schema_destroy(*schema);
         *schema = NULL;

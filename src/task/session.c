@@ -11,7 +11,7 @@
 #include "config/config_rows.h"
 #include "config/diff.h"
 #include "io/dataset/schema/data_schema.h"
-#include "charl/safetensors.h"
+#include "charl/tensor_file.h"
 #include "charl/tokenizer.h"
 #include "io/schema.h"
 #include "io/scoped.h"
@@ -66,11 +66,11 @@ charl_status charl__session_read_config(charl__session *s, const charl_config_ov
 /* charl writes the schema into safetensors files too; others do not. */
 static charl_status read_safetensors(charl__session *s)
 {
-    CHARL_SCOPED(charl__safetensors_left) charl_safetensors *file = NULL;
+    CHARL_SCOPED(charl__tensor_file_left) charl_tensor_file *file = NULL;
 
-    CHARL_TRY(charl_safetensors_open(s->origin, &file));
-    if (charl_safetensors_get_schema(file)) {
-        CHARL_TRY(charl__task_schema_continue(s->config, charl_safetensors_get_schema(file), &s->schema));
+    CHARL_TRY(charl_tensor_file_open(s->origin, &file));
+    if (charl_tensor_file_get_schema(file)) {
+        CHARL_TRY(charl__task_schema_continue(s->config, charl_tensor_file_get_schema(file), &s->schema));
     }
     return CHARL_OK;
 }
@@ -98,7 +98,7 @@ charl_status charl__session_read_schema(charl__session *s)
     if (!s->origin) {
         return CHARL_OK;
     }
-    if (charl__is_safetensors(s->origin) && !s->infers) {
+    if (charl__is_tensor_file(s->origin) && !s->infers) {
         return read_safetensors(s);
     }
     CHARL_TRY(charl_checkpoint_open(s->origin, &r));
@@ -306,7 +306,7 @@ charl_status charl__session_match_data(charl__session *s)
         charl__session_warn_normalize(s);
     }
     if (!s->schema) {
-        if (s->origin && !charl__is_safetensors(s->origin)) {
+        if (s->origin && !charl__is_tensor_file(s->origin)) {
             warn_of_version_1(s);
         }
         s->data.classes = s->classes > s->data.classes ? s->classes : s->data.classes;
@@ -499,7 +499,7 @@ static charl_status warn_of_origin(const charl__session *s)
 {
     CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
 
-    if (charl__is_safetensors(s->origin)) {
+    if (charl__is_tensor_file(s->origin)) {
         return warn_of_published(s);
     }
     CHARL_TRY(charl_checkpoint_open(s->origin, &r));

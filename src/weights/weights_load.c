@@ -236,7 +236,7 @@ static charl_status check_part(load *l, target *t, const tensor *x, const charl_
         t->fits = false;
         CHARL_TRY(charl__text_printf(l->text, "misshapen: %s is %s; weights are f32, f16 or bf16\n", x->name,
                                      x->t->dtype < CHARL_DTYPE_COUNT ? charl_dtype_name(x->t->dtype)
-                                                                     : charl__safetensors_type(x->t)));
+                                                                     : charl__tensor_file_type(x->t)));
         return suggest(l, spec->name);
     }
     if (first_rows && first.dim[0] > want->dim[0]) {

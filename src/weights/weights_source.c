@@ -50,8 +50,8 @@ charl_status charl__weights_source_open(const char *path, charl_ema_choice ema, 
     *s = (charl__weights_source){.path = path};
     CHARL_TRY(charl__kind_expect(path, CHARL__KIND_WEIGHTS | CHARL__KIND_CHECKPOINT, "weights that charl reads",
                                  CHARL_ERR_CHECKPOINT));
-    if (charl__is_safetensors(path)) {
-        CHARL_TRY(charl_safetensors_open(path, &s->tensors));
+    if (charl__is_tensor_file(path)) {
+        CHARL_TRY(charl_tensor_file_open(path, &s->tensors));
     } else {
         CHARL_TRY(charl_checkpoint_open(path, &s->checkpoint));
         if (charl__checkpoint_lacks_base(s->checkpoint)) {
@@ -70,13 +70,13 @@ charl_status charl__weights_source_open(const char *path, charl_ema_choice ema, 
 void charl__weights_source_close(charl__weights_source *s)
 {
     charl_checkpoint_close(s->checkpoint);
-    charl_safetensors_close(s->tensors);
+    charl_tensor_file_close(s->tensors);
     *s = (charl__weights_source){0};
 }
 
 int64_t charl__weights_source_count(const charl__weights_source *s)
 {
-    return s->tensors ? charl_safetensors_get_count(s->tensors) : charl_checkpoint_get_info(s->checkpoint).n_tensors;
+    return s->tensors ? charl_tensor_file_get_count(s->tensors) : charl_checkpoint_get_info(s->checkpoint).n_tensors;
 }
 
 const charl_checkpoint_tensor *charl__weights_source_get(const charl__weights_source *s, int64_t i)
@@ -84,7 +84,7 @@ const charl_checkpoint_tensor *charl__weights_source_get(const charl__weights_so
     const charl_checkpoint_tensor *t, *average;
 
     if (s->tensors) {
-        return charl_safetensors_get(s->tensors, i);
+        return charl_tensor_file_get(s->tensors, i);
     }
     t = charl_checkpoint_get_tensor(s->checkpoint, i);
     if (strcmp(t->group, "model") != 0) {
@@ -104,7 +104,7 @@ charl_status charl__weights_source_read(const charl__weights_source *s, const ch
     if (t->dtype != CHARL_F32) {
         CHARL_TRY(charl__alloc_array(n + 1, width, &raw));
     }
-    CHARL_TRY(s->tensors ? charl_safetensors_read(s->tensors, t, raw ? (void *)raw : dst)
+    CHARL_TRY(s->tensors ? charl_tensor_file_read(s->tensors, t, raw ? (void *)raw : dst)
                          : charl_checkpoint_read(s->checkpoint, t, raw ? (void *)raw : dst));
     for (int64_t i = 0; raw && i < n; i += BLOCK) {
         const int64_t m = n - i < BLOCK ? n - i : BLOCK;

@@ -1,8 +1,8 @@
 #ifndef CHARL_WEIGHTS_WEIGHTS_SOURCE_H
 #define CHARL_WEIGHTS_WEIGHTS_SOURCE_H
-/** Where weights are read from: a checkpoint, a safetensors file, or a folder with safetensors shards. */
+/** Where weights are read from: a checkpoint, or files of other programs (charl/tensor_file.h). */
 #include "charl/checkpoint.h"
-#include "charl/safetensors.h"
+#include "charl/tensor_file.h"
 #include "io/kind.h"
 
 /** What libcharl-train does with the configuration in a checkpoint. */
@@ -21,12 +21,12 @@ charl_status charl__weights_resolve(const char *text, char **out) CHARL_MUST_CHE
 typedef struct charl__weights_source {
     const char *path; /* borrowed */
     charl_checkpoint_reader *checkpoint;
-    charl_safetensors *tensors;
+    charl_tensor_file *tensors;
     const char *group; /* of the checkpoint that trained weights are taken from */
 } charl__weights_source;
 
-/** Whether weights at `path` are safetensors: a file named so, an index of shards, or a folder. */
-static inline bool charl__is_safetensors(const char *path)
+/** Whether charl_tensor_file_open reads what is at `path`. */
+static inline bool charl__is_tensor_file(const char *path)
 {
     const charl__kind *kind = charl__kind_of(path);
 
@@ -34,7 +34,7 @@ static inline bool charl__is_safetensors(const char *path)
 }
 
 /** Open `path`. ema: a charl_ema_choice, for checkpoints. Call charl__weights_source_close also after a failure.
- *  Blocks. Errors: ERR_CHECKPOINT, ERR_CONFIG (built without safetensors), ERR_NOMEM. */
+ *  Blocks. Errors: ERR_CHECKPOINT, ERR_CONFIG (a checkpoint without its base, and no libcharl-train), ERR_NOMEM. */
 charl_status charl__weights_source_open(const char *path, charl_ema_choice ema,
                                         charl__weights_source *s) CHARL_MUST_CHECK;
 void charl__weights_source_close(charl__weights_source *s);

@@ -5,7 +5,7 @@
 
 #include "charl/error.h"
 #include "charl/export.h"
-#include "charl/safetensors.h"
+#include "charl/tensor_file.h"
 
 static const char config[] = "[data]\npath = none.h5\n[model]\ntype = mlp\n[lora]\nrank = 2\nalpha = 8\n";
 static char *dir;
@@ -26,13 +26,13 @@ static charl_status read_weight(float *w)
 {
     const char *exported = charl_test_path(dir, "lora.safetensors");
     charl_status st = CHARL_OK;
-    charl_safetensors *s = NULL;
+    charl_tensor_file *s = NULL;
 
     CHARL_TRY_CLEANUP(charl_export_model(path, NULL, 0, CHARL_EMA_AUTO, exported));
-    CHARL_TRY_CLEANUP(charl_safetensors_open(exported, &s));
-    CHARL_TRY_CLEANUP(charl_safetensors_read(s, charl_safetensors_find(s, "fc.weight"), w));
+    CHARL_TRY_CLEANUP(charl_tensor_file_open(exported, &s));
+    CHARL_TRY_CLEANUP(charl_tensor_file_read(s, charl_tensor_file_find(s, "fc.weight"), w));
 cleanup:
-    charl_safetensors_close(s);
+    charl_tensor_file_close(s);
     return st;
 }
 

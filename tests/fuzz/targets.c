@@ -13,7 +13,7 @@
 #include "charl/image.h"
 #include "charl/import.h"
 #include "charl/report.h"
-#include "charl/safetensors.h"
+#include "charl/tensor_file.h"
 #include "charl/replay.h"
 #include "charl/tokenizer.h"
 #include "cli/charl/hostfile.h"
@@ -277,28 +277,28 @@ static void run_images(const unsigned char *data, size_t size)
     check_import(import_images(folders, &format, extra, fuzz_path("out.h5"), &opt));
 }
 
-static void read_safetensors(const char *path)
+static void read_tensor_file(const char *path)
 {
     static const charl_checkpoint_tensor no_tensor = {.name = ""};
-    charl_safetensors *s = NULL;
+    charl_tensor_file *s = NULL;
 
-    if (fuzz_accepts(charl_safetensors_open(path, &s))) {
-        for (int64_t i = 0; i < charl_safetensors_get_count(s); i++) {
-            const charl_checkpoint_tensor *t = charl_safetensors_get(s, i);
+    if (fuzz_accepts(charl_tensor_file_open(path, &s))) {
+        for (int64_t i = 0; i < charl_tensor_file_get_count(s); i++) {
+            const charl_checkpoint_tensor *t = charl_tensor_file_get(s, i);
             const int64_t bytes = charl_shape_count(&t->shape) * (int64_t)charl_dtype_size(t->dtype);
             void *values = bytes > 0 && bytes <= LARGEST ? malloc((size_t)bytes) : NULL;
 
-            FUZZ_CHECK(charl_safetensors_find(s, t->name) == t, "a tensor is not found by its name");
+            FUZZ_CHECK(charl_tensor_file_find(s, t->name) == t, "a tensor is not found by its name");
             if (values) {
-                FUZZ_CHECK(charl_safetensors_read(s, t, values) == CHARL_OK, "an accepted tensor cannot be read");
+                FUZZ_CHECK(charl_tensor_file_read(s, t, values) == CHARL_OK, "an accepted tensor cannot be read");
             }
             free(values);
         }
-        FUZZ_CHECK(!charl_safetensors_get(s, -1), "a tensor that is not there");
-        FUZZ_CHECK(charl_safetensors_read(s, &no_tensor, NULL) == CHARL_ERR_INVALID,
+        FUZZ_CHECK(!charl_tensor_file_get(s, -1), "a tensor that is not there");
+        FUZZ_CHECK(charl_tensor_file_read(s, &no_tensor, NULL) == CHARL_ERR_INVALID,
                    "a tensor of another file is read");
-        (void)charl_safetensors_get_schema(s);
-        charl_safetensors_close(s);
+        (void)charl_tensor_file_get_schema(s);
+        charl_tensor_file_close(s);
     }
 }
 
@@ -307,7 +307,7 @@ static void run_safetensors(const unsigned char *data, size_t size)
 {
     const char *path = fuzz_put("model.safetensors", data, size);
 
-    read_safetensors(fuzz_choice(data, size) % 2 ? path : fuzz_dir());
+    read_tensor_file(fuzz_choice(data, size) % 2 ? path : fuzz_dir());
 }
 
 /* An index and the shard that it may name. */
@@ -318,7 +318,12 @@ static void run_safetensors_index(const unsigned char *data, size_t size)
     fuzz_split(data, size, part, 2);
     fuzz_put("shard.safetensors", part[1].data, part[1].size);
     fuzz_put("model.safetensors.index.json", part[0].data, part[0].size);
-    read_safetensors(fuzz_choice(data, size) % 2 ? fuzz_path("model.safetensors.index.json") : fuzz_dir());
+    read_tensor_file(fuzz_choice(data, size) % 2 ? fuzz_path("model.safetensors.index.json") : fuzz_dir());
+}
+
+static void run_pytorch(const unsigned char *data, size_t size)
+{
+    read_tensor_file(fuzz_put("model.pt", data, size));
 }
 
 static void run_json(const unsigned char *data, size_t size)
@@ -711,6 +716,7 @@ const fuzz_target fuzz_targets[] = {
     {"images", run_images},
     {"safetensors", run_safetensors},
     {"safetensors_index", run_safetensors_index},
+    {"pytorch", run_pytorch},
     {"json", run_json},
     {"schema", run_schema},
     {"tokenizer_json", run_tokenizer_json},

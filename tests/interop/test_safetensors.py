@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Models go to PyTorch and come back: load_state_dict(strict=True) takes what charl exports as it is
-and predicts the same; charl starts from what PyTorch saved, in f32, bf16 and f16.
+and predicts the same; charl starts from what PyTorch saved, in f32, bf16 and f16, as safetensors and
+in every form of torch.save.
 
 The programs in $CHARL_BIN_DIR make the data and train; exit code 77 means that PyTorch is missing.
 """
@@ -181,6 +182,34 @@ def check_start(config, folder):
                 check(worst < 1e-20, f"{name}: {key} came back changed by {worst}")
 
 
+def check_saved(config, folder):
+    """What torch.save writes is read: state dicts, modules and checkpoints, in both of its formats, with shared and strided tensors."""
+    torch.manual_seed(1)
+    net = model()
+    state = net.state_dict()
+    strided = OrderedDict(state)
+    strided["fc1.weight"] = state["fc1.weight"].t().contiguous().t()
+    strided["conv2.weight"] = state["conv2.weight"].to(memory_format=torch.channels_last)
+    optimizer = torch.optim.AdamW(net.parameters()).state_dict()
+    torch.save(state, folder / "state.pt")
+    torch.save(state, folder / "old.pth", _use_new_zipfile_serialization=False)
+    torch.save(state, folder / "protocol4.pt", pickle_protocol=4)
+    torch.save(strided, folder / "strided.pt")
+    torch.save({"epoch": 3, "state_dict": {f"module.{k}": v for k, v in state.items()}, "optimizer": optimizer},
+               folder / "epoch.ckpt")
+    torch.save(net, folder / "module.pt")
+    torch.jit.script(net).save(folder / "script.pt")
+    for name in ("state.pt", "old.pth", "protocol4.pt", "strided.pt", "epoch.ckpt", "module.pt", "script.pt"):
+        got = weights_after_start(config, folder, name)
+        check(list(sorted(got)) == list(sorted(state)), f"{name}: other names came back")
+        for key, value in state.items():
+            if "running" not in key and "num_batches" not in key:
+                check((got[key] - value).abs().max() < 1e-20, f"{name}: {key} came back changed")
+    torch.save({"a": torch.eye(2).to_sparse()}, folder / "sparse.pt")
+    said = run(5, BIN / "charl-train", "-q", config, "-o", folder / "no", "--init-from", folder / "sparse.pt")
+    check("sparse.pt: a is not a dense tensor" in said, said)
+
+
 def check_refused(config, folder):
     """One message that names file and tensor."""
     good = {k: v for k, v in model().state_dict().items()}
@@ -291,6 +320,7 @@ def main():
         check((folder / "same.safetensors").read_bytes() == (output / "last.safetensors").read_bytes(),
               "charl checkpoint export writes another file than checkpoint.export")
         check_start(config, folder)
+        check_saved(config, folder)
         check_refused(config, folder)
         check_average(folder)
         check_tied(folder)

@@ -7,6 +7,7 @@
 #include "base/text/text.h"
 #include "charl/import.h"
 #include "charl/safetensors.h"
+#include "charl/tensor_file.h"
 #include "charl/tokenizer.h"
 #include "io/checkpoint_sample.h"
 #include "io/h5.h"
@@ -318,7 +319,7 @@ static void test_json(void **state)
     charl_dataset *text = tokens("own", "hello, \xc3\xa4\xc3\xb6");
     charl_data_schema *s = NULL;
     sample with;
-    charl_safetensors *file = NULL;
+    charl_tensor_file *file = NULL;
     charl_checkpoint_reader *reader = NULL;
     float target_mean[2] = {2e5F, -0.1F}, target_std[2] = {3e4F, 0.3F};
 
@@ -343,9 +344,9 @@ static void test_json(void **state)
     charl_assert_ok(charl_data_schema_create(text, 0, NULL, NULL, &s));
     check_json(s);
     charl_assert_ok(charl_safetensors_save(in("m.safetensors"), &with.tensors[0], 1, &with.schema));
-    charl_assert_ok(charl_safetensors_open(in("m.safetensors"), &file));
-    assert_true(sample_same_schema(charl_safetensors_get_schema(file), &with.schema));
-    charl_safetensors_close(file);
+    charl_assert_ok(charl_tensor_file_open(in("m.safetensors"), &file));
+    assert_true(sample_same_schema(charl_tensor_file_get_schema(file), &with.schema));
+    charl_tensor_file_close(file);
     charl_data_schema_destroy(s);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         charl_assert_status(charl__data_schema_parse("m", bad[i][0], &s), CHARL_ERR_CHECKPOINT);

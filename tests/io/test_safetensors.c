@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "charl/safetensors.h"
+#include "charl/tensor_file.h"
 #include "io/scratch.h"
 
 enum { FILE_BYTES = 1 << 16, MUTATIONS = 3000 };
@@ -26,12 +27,12 @@ enum { N_TENSORS = sizeof tensors / sizeof *tensors };
 
 static int setup(void **state)
 {
-    charl_safetensors *s = NULL;
+    charl_tensor_file *s = NULL;
 
     setup_dir(state);
     charl_assert_ok(charl_safetensors_save(charl_test_path(dir, "m.safetensors"), tensors, N_TENSORS, NULL));
-    charl_assert_ok(charl_safetensors_open(charl_test_path(dir, "m.safetensors"), &s));
-    charl_safetensors_close(s);
+    charl_assert_ok(charl_tensor_file_open(charl_test_path(dir, "m.safetensors"), &s));
+    charl_tensor_file_close(s);
     return 0;
 }
 
@@ -73,26 +74,26 @@ static const char *write_header(const char *json, size_t data_bytes)
 static void test_round_trip(void **state)
 {
     const char *path = charl_test_path(dir, "m.safetensors");
-    charl_safetensors *s = NULL;
+    charl_tensor_file *s = NULL;
     unsigned char data[64];
 
     (void)state;
-    charl_assert_ok(charl_safetensors_open(path, &s));
-    assert_int_equal(charl_safetensors_get_count(s), N_TENSORS);
+    charl_assert_ok(charl_tensor_file_open(path, &s));
+    assert_int_equal(charl_tensor_file_get_count(s), N_TENSORS);
     for (int i = 0; i < N_TENSORS; i++) {
-        const charl_checkpoint_tensor *t = charl_safetensors_find(s, tensors[i].name);
+        const charl_checkpoint_tensor *t = charl_tensor_file_find(s, tensors[i].name);
         const size_t n = (size_t)charl_shape_count(&tensors[i].shape) * charl_dtype_size(tensors[i].dtype);
 
         assert_non_null(t);
         assert_int_equal(t->dtype, tensors[i].dtype);
         assert_true(charl_shape_equal(&t->shape, &tensors[i].shape));
-        charl_assert_ok(charl_safetensors_read(s, t, data));
+        charl_assert_ok(charl_tensor_file_read(s, t, data));
         assert_true(n == 0 || memcmp(data, tensors[i].data, n) == 0);
     }
-    assert_null(charl_safetensors_find(s, "fc2.weight"));
-    assert_null(charl_safetensors_get(s, N_TENSORS));
-    charl_assert_status(charl_safetensors_read(s, &tensors[0], data), CHARL_ERR_INVALID);
-    charl_safetensors_close(s);
+    assert_null(charl_tensor_file_find(s, "fc2.weight"));
+    assert_null(charl_tensor_file_get(s, N_TENSORS));
+    charl_assert_status(charl_tensor_file_read(s, &tensors[0], data), CHARL_ERR_INVALID);
+    charl_tensor_file_close(s);
 }
 
 /* The rules that readers of other programs rely on. */
@@ -180,17 +181,17 @@ static const struct malformed {
 
 static void test_malformed(void **state)
 {
-    charl_safetensors *s = NULL;
+    charl_tensor_file *s = NULL;
 
     (void)state;
-    charl_assert_ok(charl_safetensors_open(write_header("{" GOOD "}   ", 8), &s));
-    charl_safetensors_close(s);
-    charl_assert_ok(charl_safetensors_open(write_header("{}", 0), &s));
-    charl_safetensors_close(s);
+    charl_assert_ok(charl_tensor_file_open(write_header("{" GOOD "}   ", 8), &s));
+    charl_tensor_file_close(s);
+    charl_assert_ok(charl_tensor_file_open(write_header("{}", 0), &s));
+    charl_tensor_file_close(s);
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
         const char *path = write_header(malformed[i].json, malformed[i].data);
 
-        charl_assert_status(charl_safetensors_open(path, &s), CHARL_ERR_CHECKPOINT);
+        charl_assert_status(charl_tensor_file_open(path, &s), CHARL_ERR_CHECKPOINT);
         charl_assert_message(malformed[i].message);
         charl_assert_message("bad.safetensors: ");
         assert_null(s);
@@ -200,51 +201,51 @@ static void test_malformed(void **state)
 /* A tensor of a type that charl does not have is listed, and cannot be read; the others can. */
 static void test_other_types(void **state)
 {
-    charl_safetensors *s = NULL;
+    charl_tensor_file *s = NULL;
     const charl_checkpoint_tensor *t;
     double values[2];
 
     (void)state;
-    charl_assert_ok(charl_safetensors_open(
+    charl_assert_ok(charl_tensor_file_open(
         write_header("{" GOOD "," T("b", "\"F64\"", "[1]", 8, 16) "," T("c", "\"BOOL\"", "[2,2]", 16, 20) "}", 20),
         &s));
-    assert_int_equal(charl_safetensors_get_count(s), 3);
-    charl_assert_ok(charl_safetensors_read(s, charl_safetensors_find(s, "a"), values));
-    t = charl_safetensors_find(s, "c");
+    assert_int_equal(charl_tensor_file_get_count(s), 3);
+    charl_assert_ok(charl_tensor_file_read(s, charl_tensor_file_find(s, "a"), values));
+    t = charl_tensor_file_find(s, "c");
     assert_int_equal(t->dtype, CHARL_DTYPE_COUNT);
-    charl_assert_status(charl_safetensors_read(s, t, values), CHARL_ERR_CHECKPOINT);
+    charl_assert_status(charl_tensor_file_read(s, t, values), CHARL_ERR_CHECKPOINT);
     charl_assert_message("bad.safetensors: c: element type BOOL cannot be read; there are F32");
-    charl_safetensors_close(s);
+    charl_tensor_file_close(s);
 }
 
 static void test_lengths(void **state)
 {
     static const uint64_t lengths[] = {0, 1, 25, 100000001, (uint64_t)1 << 63, UINT64_MAX};
     unsigned char file[32] = {0};
-    charl_safetensors *s = NULL;
+    charl_tensor_file *s = NULL;
 
     (void)state;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         memcpy(file, &lengths[i], 8);
-        charl_assert_status(charl_safetensors_open(write_file(file, sizeof file), &s), CHARL_ERR_CHECKPOINT);
+        charl_assert_status(charl_tensor_file_open(write_file(file, sizeof file), &s), CHARL_ERR_CHECKPOINT);
         charl_assert_message("is not a safetensors file: a header of");
     }
-    charl_assert_status(charl_safetensors_open(write_file(file, 7), &s), CHARL_ERR_CHECKPOINT);
+    charl_assert_status(charl_tensor_file_open(write_file(file, 7), &s), CHARL_ERR_CHECKPOINT);
     charl_assert_message("is too short");
-    charl_assert_status(charl_safetensors_open(charl_test_path(dir, "absent"), &s), CHARL_ERR_CHECKPOINT);
-    charl_assert_status(charl_safetensors_open(dir, &s), CHARL_ERR_CHECKPOINT);
-    charl_assert_message("has neither model.safetensors nor model.safetensors.index.json");
+    charl_assert_status(charl_tensor_file_open(charl_test_path(dir, "absent"), &s), CHARL_ERR_CHECKPOINT);
+    charl_assert_status(charl_tensor_file_open(dir, &s), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("has no weights: none of model.safetensors, model.safetensors.index.json");
 }
 
 static void test_deep_nesting(void **state)
 {
     static char json[40000];
-    charl_safetensors *s = NULL;
+    charl_tensor_file *s = NULL;
 
     (void)state;
     strcpy(json, "{\"a\":");
     memset(json + 5, '[', sizeof json - 6);
-    charl_assert_status(charl_safetensors_open(write_header(json, 0), &s), CHARL_ERR_CHECKPOINT);
+    charl_assert_status(charl_tensor_file_open(write_header(json, 0), &s), CHARL_ERR_CHECKPOINT);
     charl_assert_message("the header is not JSON: ");
 }
 
@@ -277,18 +278,18 @@ static void test_damage(void **state)
     (void)state;
     memcpy(&header, good, 8);
     for (int i = 0; i < MUTATIONS; i++) {
-        charl_safetensors *s = NULL;
+        charl_tensor_file *s = NULL;
         const long alive = charl_test_live();
         charl_status st;
 
         memcpy(bad, good, n);
-        st = charl_safetensors_open(write_file(bad, mutate(bad, n, header)), &s);
+        st = charl_tensor_file_open(write_file(bad, mutate(bad, n, header)), &s);
         assert_true(st == CHARL_OK || st == CHARL_ERR_CHECKPOINT);
-        for (int64_t k = 0; s && k < charl_safetensors_get_count(s); k++) {
-            charl_assert_ok(charl_safetensors_read(s, charl_safetensors_get(s, k), data));
+        for (int64_t k = 0; s && k < charl_tensor_file_get_count(s); k++) {
+            charl_assert_ok(charl_tensor_file_read(s, charl_tensor_file_get(s, k), data));
         }
         refused += st != CHARL_OK;
-        charl_safetensors_close(s);
+        charl_tensor_file_close(s);
         assert_int_equal(charl_test_live(), alive);
     }
     assert_true(refused > MUTATIONS / 2);
@@ -297,13 +298,13 @@ static void test_damage(void **state)
 static charl_status scenario(void *ctx)
 {
     const char *path = ctx;
-    charl_safetensors *s = NULL;
+    charl_tensor_file *s = NULL;
     charl_status st = charl_safetensors_save(path, tensors, N_TENSORS, NULL);
 
     if (st == CHARL_OK) {
-        st = charl_safetensors_open(path, &s);
+        st = charl_tensor_file_open(path, &s);
     }
-    charl_safetensors_close(s);
+    charl_tensor_file_close(s);
     return st;
 }
 
@@ -312,7 +313,7 @@ static void test_many_files(void **state)
 {
     char path[512];
     struct rlimit limit, low;
-    charl_safetensors *s = NULL;
+    charl_tensor_file *s = NULL;
     const long live = charl_test_live();
 
     (void)state;
@@ -322,7 +323,7 @@ static void test_many_files(void **state)
     low = limit;
     low.rlim_cur = 3;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-    charl_assert_status(charl_safetensors_open(path, &s), CHARL_ERR_NOMEM);
+    charl_assert_status(charl_tensor_file_open(path, &s), CHARL_ERR_NOMEM);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     charl_assert_message("raise the limit with `ulimit -n`");
     assert_int_equal(charl_test_live(), live);

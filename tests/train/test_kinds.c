@@ -14,7 +14,7 @@
 #include "charl/image.h"
 #include "charl/import.h"
 #include "charl/report.h"
-#include "charl/safetensors.h"
+#include "charl/tensor_file.h"
 #include "charl/tokenizer.h"
 #include "charl/verify.h"
 #include "charl/weights.h"
@@ -155,12 +155,12 @@ static charl_status read_dataset(const char *path)
     return st;
 }
 
-static charl_status read_safetensors(const char *path)
+static charl_status read_tensor_file(const char *path)
 {
-    charl_safetensors *s = NULL;
-    const charl_status st = charl_safetensors_open(path, &s);
+    charl_tensor_file *s = NULL;
+    const charl_status st = charl_tensor_file_open(path, &s);
 
-    charl_safetensors_close(s);
+    charl_tensor_file_close(s);
     return st;
 }
 
@@ -263,7 +263,9 @@ static charl_status merge(const char *path)
 }
 
 #define RUNS "a run directory|a run directory without checkpoints"
-#define WEIGHTS "weights in the safetensors format|a folder with adapters (PEFT)|a folder with a published model"
+#define WEIGHTS                                                                                                        \
+    "weights in the safetensors format|weights in PyTorch's own format|a folder with adapters (PEFT)|a folder "        \
+    "with a published model"
 #define CHECKPOINT "a checkpoint of charl"
 #define DATASETS "a dataset of charl|an HDF5 file that charl did not write|a netCDF-4 file"
 #define FOLDERS "a folder of images|a folder of texts|a folder with a tokenizer|a folder"
@@ -284,7 +286,7 @@ static const struct {
     {"configuration", read_config, "a configuration|a text|" RUNS},
     {"checkpoint", read_checkpoint, CHECKPOINT},
     {"dataset", read_dataset, DATASETS},
-    {"safetensors", read_safetensors, WEIGHTS},
+    {"weights of other programs", read_tensor_file, WEIGHTS},
     {"weights", read_weights, WEIGHTS "|" CHECKPOINT},
     {"tokenizer", read_tokenizer, TOKENIZERS "|" DATASETS "|" CHECKPOINT "|" FOLDERS},
     {"image", read_image, "an image"},

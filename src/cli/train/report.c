@@ -9,7 +9,7 @@
 #include <charl/optim.h>
 #include <charl/dataset.h>
 #include <charl/image.h>
-#include <charl/safetensors.h>
+#include <charl/tensor_file.h>
 #include <charl/tokenizer.h>
 #include "cli/train/train.h"
 #include "cli/cli.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "data/import/import_zip.h"
+#include "io/zip.h"
 
 typedef struct charl__source charl__source;
 

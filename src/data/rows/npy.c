@@ -144,7 +144,7 @@ static charl_status open_source(charl__npy *a, const char *path, const char *nam
     CHARL_TRY(charl__kind_expect(path, CHARL__KIND_NPY | CHARL__KIND_NPZ | CHARL__KIND_IDX,
                                  "an array (.npy, .npz or IDX)", CHARL_ERR_DATA));
     if (kind && !(kind->as & CHARL__KIND_NPY) && (kind->as & CHARL__KIND_NPZ) && kind->as != ~0U) {
-        CHARL_TRY(charl__zip_list(path, &members, &n));
+        CHARL_TRY(charl__zip_list(path, CHARL_ERR_DATA, &members, &n));
         CHARL_TRY(choose_member(path, members, n, name, targets, &member));
         CHARL_TRY(charl__source_open_member(path, member, &a->source));
     } else {

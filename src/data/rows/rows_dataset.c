@@ -116,10 +116,12 @@ static charl_status reserve(const charl__rows *r, split_rows *d, int64_t most)
 static charl_status convert(const charl__rows *r, const split_rows *d, int64_t n, void *x)
 {
     const int64_t per_row = charl_shape_count(&r->s->x_shape);
+    const size_t width = charl_dtype_size(d->info.x_dtype);
 
     for (int64_t i = 0; i < n * per_row; i++) {
-        const double v = charl__get_number(d->info.x_dtype, d->x, i);
+        double v;
 
+        charl_dtype_decode(d->info.x_dtype, (const char *)d->x + (size_t)i * width, 1, &v);
         CHARL_REQUIRE(charl__put_number(r->s->x_dtype, v, x, i), CHARL_ERR_DATA,
                       "%s: %g in row %lld is no %s, which %s takes", r->path, v, (long long)(r->done + i / per_row),
                       charl_dtype_name(r->s->x_dtype), r->o.model);

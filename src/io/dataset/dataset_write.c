@@ -285,13 +285,22 @@ static charl_status append(charl__writer *w, output *o, const void *data, int64_
     return CHARL_OK;
 }
 
+/* Element i of `data`. */
+static double number_at(charl_dtype dtype, const void *data, int64_t i)
+{
+    double v;
+
+    charl_dtype_decode(dtype, (const char *)data + (size_t)i * charl_dtype_size(dtype), 1, &v);
+    return v;
+}
+
 /* n training samples or their targets, of which the first ever gives the shift. */
 static void stats_add(stats *t, charl_dtype dtype, int64_t per_item, const void *data, int64_t n, bool first)
 {
     const int64_t inner = t->n ? per_item / t->n : 0;
 
     for (int c = 0; first && c < t->n; c++) {
-        t->shift[c] = charl__get_number(dtype, data, c * inner);
+        t->shift[c] = number_at(dtype, data, c * inner);
     }
     for (int64_t i = 0; i < n; i++) {
         for (int c = 0; c < t->n; c++) {
@@ -299,7 +308,7 @@ static void stats_add(stats *t, charl_dtype dtype, int64_t per_item, const void 
             double square = 0;
 
             for (int64_t j = 0; j < inner; j++) {
-                const double d = charl__get_number(dtype, data, i * per_item + c * inner + j) - t->shift[c];
+                const double d = number_at(dtype, data, i * per_item + c * inner + j) - t->shift[c];
 
                 sum += d;
                 square += d * d;

@@ -1,5 +1,5 @@
-#ifndef CHARL_DATA_IMPORT_IMPORT_ZIP_H
-#define CHARL_DATA_IMPORT_IMPORT_ZIP_H
+#ifndef CHARL_IO_ZIP_H
+#define CHARL_IO_ZIP_H
 /** The files in a zip archive, stored or deflated, as numpy.savez and numpy.savez_compressed write them. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,8 +13,9 @@ typedef struct charl__zip_member {
     bool deflated;
 } charl__zip_member;
 
-/** The directory of an archive; *members is new, charl_free. Errors: ERR_DATA for an archive that is damaged, or a file in it that is packed
+/** The directory of an archive; *members is new, charl_free. Errors: `code` for an archive that is damaged, or a file in it that is packed
  *  in another way; ERR_IO, ERR_NOMEM. */
-charl_status charl__zip_list(const char *path, charl__zip_member **members, int64_t *n) CHARL_MUST_CHECK;
+charl_status charl__zip_list(const char *path, charl_status code, charl__zip_member **members,
+                             int64_t *n) CHARL_MUST_CHECK;
 
 #endif

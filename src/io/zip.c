@@ -1,5 +1,5 @@
 /* The central directory at the end of a zip archive (PKWARE's APPNOTE 6.3): archives of more than 4 GiB have extra fields (zip64). */
-#include "data/import/import_zip.h"
+#include "io/zip.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +23,7 @@ enum {
 
 typedef struct archive {
     const char *path;
+    charl_status code; /* of a damaged archive */
     int fd;
     int64_t bytes;
 } archive;
@@ -42,7 +43,7 @@ static charl_status read_at(const archive *a, void *dst, int64_t n, int64_t at)
     const int64_t got = at < 0 || at > a->bytes - n ? 0 : charl__regular_read(a->fd, dst, n, at);
 
     CHARL_REQUIRE(got >= 0, CHARL_ERR_IO, "%s: %s", a->path, strerror(errno));
-    CHARL_REQUIRE(got == n, CHARL_ERR_DATA, "%s: the zip archive is cut short or damaged", a->path);
+    CHARL_REQUIRE(got == n, a->code, "%s: the zip archive is cut short or damaged", a->path);
     return CHARL_OK;
 }
 
@@ -59,7 +60,7 @@ static charl_status find_directory(const archive *a, int64_t *at, int64_t *bytes
     while (i >= 0 && memcmp(end + i, "PK\5\6", 4) != 0) {
         i--;
     }
-    CHARL_REQUIRE(i >= 0, CHARL_ERR_DATA, "%s: the zip archive is cut short: it has no directory", a->path);
+    CHARL_REQUIRE(i >= 0, a->code, "%s: the zip archive is cut short: it has no directory", a->path);
     *n = (int64_t)number(end + i + 10, 2);
     *bytes = (int64_t)number(end + i + 12, 4);
     *at = (int64_t)number(end + i + 16, 4);
@@ -69,7 +70,7 @@ static charl_status find_directory(const archive *a, int64_t *at, int64_t *bytes
         *bytes = (int64_t)number(record + 40, 8);
         *at = (int64_t)number(record + 48, 8);
     }
-    CHARL_REQUIRE(*n > 0 && *n <= MOST && *bytes >= *n * ENTRY && *bytes <= MOST_DIRECTORY, CHARL_ERR_DATA,
+    CHARL_REQUIRE(*n > 0 && *n <= MOST && *bytes >= *n * ENTRY && *bytes <= MOST_DIRECTORY, a->code,
                   "%s: the directory of the zip archive is empty or damaged", a->path);
     return CHARL_OK;
 }
@@ -85,9 +86,9 @@ static charl_status read_entry(const archive *a, const unsigned char *p, int64_t
     uint64_t method;
 
     *used = ENTRY + name + extra + (left >= ENTRY ? (int64_t)number(p + 32, 2) : 0);
-    CHARL_REQUIRE(left >= *used && memcmp(p, "PK\1\2", 4) == 0, CHARL_ERR_DATA,
+    CHARL_REQUIRE(left >= *used && memcmp(p, "PK\1\2", 4) == 0, a->code,
                   "%s: the directory of the zip archive is damaged", a->path);
-    CHARL_REQUIRE(name < (int64_t)sizeof m->name && !memchr(p + ENTRY, '\0', (size_t)name), CHARL_ERR_DATA,
+    CHARL_REQUIRE(name < (int64_t)sizeof m->name && !memchr(p + ENTRY, '\0', (size_t)name), a->code,
                   "%s: a name of more than %zu bytes in the zip archive", a->path, sizeof m->name - 1);
     memcpy(m->name, p + ENTRY, (size_t)name);
     m->packed = (int64_t)number(p + 20, 4);
@@ -105,22 +106,21 @@ static charl_status read_entry(const archive *a, const unsigned char *p, int64_t
         }
     }
     method = number(p + 10, 2);
-    CHARL_REQUIRE((method == 0 || method == 8) && (number(p + 8, 2) & 1) == 0, CHARL_ERR_DATA,
+    CHARL_REQUIRE((method == 0 || method == 8) && (number(p + 8, 2) & 1) == 0, a->code,
                   "%s: %s is encrypted, or packed in another way than deflate", a->path, m->name);
     m->deflated = method == 8;
     CHARL_TRY(read_at(a, head, sizeof head, local));
     m->begin = local + LOCAL + (int64_t)number(head + 26, 2) + (int64_t)number(head + 28, 2);
     CHARL_REQUIRE(m->packed >= 0 && m->bytes >= 0 && m->begin <= a->bytes && m->packed <= a->bytes - m->begin &&
                       (m->deflated || m->packed == m->bytes),
-                  CHARL_ERR_DATA, "%s: %s reaches beyond the end of the zip archive, which is cut short", a->path,
-                  m->name);
+                  a->code, "%s: %s reaches beyond the end of the zip archive, which is cut short", a->path, m->name);
     return CHARL_OK;
 }
 
-charl_status charl__zip_list(const char *path, charl__zip_member **members, int64_t *n)
+charl_status charl__zip_list(const char *path, charl_status code, charl__zip_member **members, int64_t *n)
 {
     charl_status st = CHARL_OK;
-    archive a = {.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    archive a = {.path = path, .code = code, .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     unsigned char *directory = NULL;
     charl__zip_member *list = NULL;
     int64_t at = 0, bytes = 0, used = 0;
@@ -128,7 +128,7 @@ charl_status charl__zip_list(const char *path, charl__zip_member **members, int6
 
     *members = NULL;
     *n = 0;
-    CHARL_REQUIRE_CLEANUP(a.fd >= 0 && fstat(a.fd, &info) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path,
+    CHARL_REQUIRE_CLEANUP(a.fd >= 0 && fstat(a.fd, &info) == 0, code, "%s: cannot be opened: %s", path,
                           strerror(errno));
     a.bytes = info.st_size;
     CHARL_TRY_CLEANUP(find_directory(&a, &at, &bytes, n));
