@@ -1,7 +1,7 @@
 #ifndef CHARL_CHECKPOINT_H
 #define CHARL_CHECKPOINT_H
-/** Checkpoints: HDF5 files that each hold everything needed to resume training, and the directory that
- *  contains them.
+/** Checkpoints: HDF5 files that each hold everything needed to resume training, by themselves or with parts beside
+ *  them, and the directory that contains them.
  *
  *      charl_checkpoint_reader *r = NULL;
  *
@@ -24,8 +24,9 @@
 
 CHARL_BEGIN_DECLS
 
-/* The newest format; older ones are read too. A file is written in version 2 unless it leaves weights to its base. */
-enum { CHARL_CHECKPOINT_VERSION = 3 };
+/* The newest format; older ones are read too. A file is written in version 2 unless it leaves weights to its base (3)
+ * or has parts (4). */
+enum { CHARL_CHECKPOINT_VERSION = 4 };
 
 /** Group of a weight that is saved without its values, see charl_checkpoint_tensor. */
 #define CHARL_CHECKPOINT_BASE "base"
@@ -124,6 +125,7 @@ typedef struct charl_checkpoint_info {
     const char *config_text, *config_resolved; /* as in charl_checkpoint */
     const charl_data_schema *schema;           /* of the data; NULL: the file has none, as files of version 1 */
     int64_t n_tensors;
+    int n_parts; /* files beside it with its tensors; 0: it is one file */
 } charl_checkpoint_info;
 
 /** Describe the checkpoint; all members are 0 for NULL. Local. */
@@ -177,6 +179,17 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
  *  differ in names or shapes or are not f32, or have different bases, naming file and tensor.
  *  Cost: reads every file's weights once; memory for the result and three tensors. */
 charl_status charl_checkpoint_average(const char *const *paths, int n, const char *out) CHARL_MUST_CHECK;
+
+/** Bytes of the file `path` and of the parts beside it that carry its name or, if there are none, of all parts there:
+ *  at least those of the checkpoint, without opening it. 0: there is no such file. Blocks. Local. */
+int64_t charl_checkpoint_size(const char *path);
+
+/** Write the checkpoint `path`, which may be in parts, to the one file `out`: byte for byte what charl_checkpoint_save
+ *  would have written. It is ERR_CONFIG if `out` is one of the files of `path`.
+ *
+ *  Blocks. Local. Errors: as charl_checkpoint_open, charl_checkpoint_read and charl_checkpoint_save. Cost: reads and
+ *  writes the checkpoint once, and reads back what it wrote; memory for the largest tensor. */
+charl_status charl_checkpoint_pack(const char *path, const char *out) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

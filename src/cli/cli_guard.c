@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <charl/checkpoint.h>
 #include "cli/cli.h"
 
 enum { BASE_SECONDS = 120, BYTES_PER_SECOND = 10 * 1000 * 1000, BASE_BYTES = 1 << 30 };
@@ -72,8 +72,7 @@ static int explain(const char *path, int damaged, int status, unsigned seconds)
 
 int charl__cli_guarded(const char *path, int damaged, int (*work)(void *ctx), void *ctx)
 {
-    struct stat info;
-    const int64_t bytes = stat(path, &info) == 0 && info.st_size > 0 ? (int64_t)info.st_size : 0;
+    const int64_t bytes = charl_checkpoint_size(path);
     const unsigned seconds = BASE_SECONDS + (unsigned)(bytes / BYTES_PER_SECOND);
     int status = 0;
     pid_t child, ended;

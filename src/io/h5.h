@@ -41,6 +41,11 @@ void charl__h5_end(const charl__h5_scope *scope);
 #define CHARL_H5_SCOPE __attribute__((cleanup(charl__h5_end))) const charl__h5_scope h5_scope = charl__h5_begin(false)
 #define CHARL_H5_LOCKED __attribute__((cleanup(charl__h5_end))) const charl__h5_scope h5_scope = charl__h5_begin(true)
 
+/** CHARL_H5_LOCKED where HDF5 was not built for several threads: for what ranks that are threads do at once. */
+#define CHARL_H5_UNSHARED                                                                                              \
+    __attribute__((cleanup(charl__h5_end))) const charl__h5_scope h5_scope =                                           \
+        charl__h5_begin(!charl__h5_is_thread_safe())
+
 /** Whether the library was built for several threads. */
 bool charl__h5_is_thread_safe(void);
 

@@ -13,6 +13,7 @@
 
 #include "base/handles.h"
 #include "base/text/text.h"
+#include "charl/checkpoint.h"
 #include "charl/metric.h"
 #include "nn/metric.h"
 #include "io/commit.h"
@@ -334,7 +335,7 @@ static charl_status add_checkpoint(charl__run_log *log, const char *dir, const c
         CHARL_TRY(charl__grow(log->n_checkpoints, sizeof *log->checkpoint, &log->checkpoint));
         c = &log->checkpoint[log->n_checkpoints];
         *c = (charl__run_file){
-            .step = strtoll(name + 5, NULL, 10), .bytes = info.st_size, .time = (double)info.st_mtime};
+            .step = strtoll(name + 5, NULL, 10), .bytes = charl_checkpoint_size(path), .time = (double)info.st_mtime};
         snprintf(c->name, sizeof c->name, "%.63s", name);
         CHARL_TRY(leads_to(log->path, "last.h5", name, &c->is_last));
         CHARL_TRY(leads_to(log->path, "best.h5", name, &c->is_best));

@@ -49,6 +49,12 @@ if [ $refused -lt 5 ]; then
     failures=$((failures + 1))
 fi
 
+# One file of a checkpoint, also of one that is one file: the same bytes.
+expect 0 '^packed.h5: [0-9]* bytes$' checkpoint pack a.h5 -o packed.h5
+cmp -s a.h5 packed.h5 || { echo "a packed checkpoint is another one" && failures=$((failures + 1)); }
+expect 2 'the output ./a.h5 is the same file as the input a.h5' checkpoint pack a.h5 -o ./a.h5
+expect 2 'o FILE is missing' checkpoint pack a.h5
+
 # The mean of two checkpoints: weights only, of the newer one's state.
 "$make" f1.h5 1 2 && "$make" f4.h5 4 2 && "$make" one.h5 1 1 || exit 1
 expect 0 '^mean.h5: [0-9]* bytes$' checkpoint average f4.h5 f1.h5 -o mean.h5

@@ -19,6 +19,7 @@
 #include "cli/charl/hostfile.h"
 #include "device/nvidia/ptx.h"
 #include "files/run_lock.h"
+#include "io/checkpoint/checkpoint_parts.h"
 #include "io/schema.h"
 #include "data/table/recipe.h"
 #include "files/json.h"
@@ -620,6 +621,48 @@ static void find_line(void)
     rmdir(fuzz_path("checkpoints"));
 }
 
+/* The manifest of a part: what is accepted of it is what would be written. Then the list of parts of a checkpoint, beside one that is there. */
+static void run_checkpoint_parts(const unsigned char *data, size_t size)
+{
+    static const float weight[6] = {1, 2, 3, 4, 5, 6};
+    static const charl_checkpoint_tensor tensor = {
+        .group = "model", .name = "fc1.weight", .dtype = CHARL_F32, .shape = {2, {2, 3}}};
+    static const charl_checkpoint_tensor *const at = &tensor;
+    const charl__ckpt_share share = {0, 6, weight};
+    charl__ckpt_parts parts = {0};
+    char sha256[CHARL__SHA256_TEXT];
+    fuzz_part part[2];
+    char *text, *line, *end;
+
+    fuzz_split(data, size, part, 2);
+    text = text_of(part[0].data, part[0].size);
+    for (line = text; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        charl__text print = {0}, given = {0};
+        charl__ckpt_piece p = {0};
+        charl_checkpoint_tensor t;
+
+        *end = '\0';
+        FUZZ_CHECK(charl__text_printf(&given, "%s\n", line) == CHARL_OK, "no memory");
+        if (charl__ckpt_piece_parse(line, &t, &p)) {
+            FUZZ_CHECK(charl__ckpt_piece_format(&print, &t, &p) == CHARL_OK &&
+                           strcmp(charl__text_string(&print), charl__text_string(&given)) == 0,
+                       "the line of a piece is not the one that is written of it");
+        }
+        charl__text_fini(&print);
+        charl__text_fini(&given);
+    }
+    free(text);
+    FUZZ_CHECK(charl__ckpt_part_save(fuzz_path("a.h5"), &tensor, &share, 1, sha256) == CHARL_OK, "no part");
+    text = text_of(part[1].data, part[1].size);
+    if (fuzz_accepts(charl__ckpt_parts_open(fuzz_path("a.h5"), text, &at, 1, &parts))) {
+        FUZZ_CHECK(parts.n_pieces == 0 ||
+                       charl__ckpt_parts_crc32c(&parts, 0, 4) == charl__crc32c(0, weight, sizeof weight),
+                   "pieces are not the tensor");
+    }
+    charl__ckpt_parts_fini(&parts);
+    free(text);
+}
+
 /* What is read without a complaint is a chain that can be continued. */
 static void run_run_lock(const unsigned char *data, size_t size)
 {
@@ -742,5 +785,6 @@ const fuzz_target fuzz_targets[] = {
     {"dataset", fuzz_dataset},
     {"hdf5", fuzz_hdf5},
     {"checkpoint", fuzz_checkpoint},
+    {"checkpoint_parts", run_checkpoint_parts},
     {NULL, NULL},
 };

@@ -249,7 +249,7 @@ static void test_tampered_attributes(void **state)
         int64_t value;
         const char *message;
     } cases[] = {
-        {"/", "charl_version", 7, "format version 7, this charl reads versions 1 to 3"},
+        {"/", "charl_version", 7, "format version 7, this charl reads versions 1 to 4"},
         {"/", "complete", 0, "incomplete"},
         {"/", "step", -3, "step is -3"},
         {"/state", "slices", 0, "slices is 0"},

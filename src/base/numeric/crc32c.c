@@ -152,6 +152,17 @@ uint32_t charl__crc32c_portable(uint32_t crc, const void *data, size_t bytes)
     return ~update_portable(~crc, data, bytes);
 }
 
+uint32_t charl__crc32c_join(uint32_t first, uint32_t second, int64_t bytes)
+{
+    uint32_t power = 0x00800000u; /* x^8; squared for each bit of `bytes` */
+
+    for (; bytes > 0; bytes >>= 1) {
+        first = bytes & 1 ? multiply(power, first) : first;
+        power = multiply(power, power);
+    }
+    return first ^ second;
+}
+
 uint32_t charl__crc32c(uint32_t crc, const void *data, size_t bytes)
 {
     pthread_once(&once, init);

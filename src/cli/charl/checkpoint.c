@@ -184,6 +184,13 @@ cleanup:
     return st;
 }
 
+static void print_parts(const char *path, int n)
+{
+    if (n > 0) {
+        printf("  %-11s %d files beside it, %" PRId64 " bytes in all\n", "parts", n, charl_checkpoint_size(path));
+    }
+}
+
 static int show_file(void *ctx)
 {
     const show *s = ctx;
@@ -200,6 +207,7 @@ static int show_file(void *ctx)
             charl__cli_put(s->path, 0);
             printf(": checkpoint\n");
             print_state(charl_checkpoint_get_info(r).state);
+            print_parts(s->path, charl_checkpoint_get_info(r).n_parts);
             print_schema(charl_checkpoint_get_info(r).schema);
             printf("\n  configuration\n");
             charl__cli_put(config, 4);

@@ -1,4 +1,4 @@
-/* charl checkpoint average|export: files created from checkpoints. */
+/* charl checkpoint average|pack|export: files created from checkpoints. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -144,12 +144,13 @@ static int average_files(void *ctx)
 static const char *largest(const making *m)
 {
     const char *path = m->values[0];
-    struct stat s;
-    off_t most = -1;
+    int64_t most = 0;
 
     for (int i = 0; i < m->count; i++) {
-        if (stat(m->values[i], &s) == 0 && s.st_size > most) {
-            most = s.st_size;
+        const int64_t bytes = charl_checkpoint_size(m->values[i]);
+
+        if (bytes > most) {
+            most = bytes;
             path = m->values[i];
         }
     }
@@ -172,4 +173,29 @@ int charl__checkpoint_average_main(const char *path, int argc, char **argv)
     const int code = begin(path, &syntax, &operands, true, argc, argv, &m);
 
     return code >= 0 ? code : charl__cli_guarded(largest(&m), CHARL__EXIT_CHECKPOINT, average_files, &m);
+}
+
+static int pack_file(void *ctx)
+{
+    const making *m = ctx;
+    const charl_status st = charl_checkpoint_pack(m->values[0], m->out);
+
+    return st == CHARL_OK ? say_made(m->out) : charl__cli_fail(st);
+}
+
+int charl__checkpoint_pack_main(const char *path, int argc, char **argv)
+{
+    static const charl__cli_option options[] = {{"output", 'o', "FILE",
+                                                 "Output file (required), which is replaced if it exists", 0,
+                                                 CHARL__CLI_TEXT(making, out)},
+                                                {0}};
+    static const charl__cli_syntax syntax = {
+        options, "CHECKPOINT",
+        "Make one file of a checkpoint that several ranks have written in parts (checkpoint.parts).\vThe result is the "
+        "file that one rank would have written, byte for byte. A run directory stands for its last checkpoint."};
+    charl__cli_operands operands = {.names = {"CHECKPOINT"}};
+    making m = {0};
+    const int code = begin(path, &syntax, &operands, true, argc, argv, &m);
+
+    return code >= 0 ? code : charl__cli_guarded(m.values[0], CHARL__EXIT_CHECKPOINT, pack_file, &m);
 }

@@ -263,3 +263,61 @@ bool charl__ckpt_line_parse(char *line, charl_checkpoint_tensor *t)
            charl__ckpt_shape_parse(field[2], &t->shape) && parse_count(field[3], field[3] + strlen(field[3]), &bytes) &&
            bytes == charl__ckpt_bytes(t->dtype, &t->shape) && parse_crc(field[4], &t->crc32c);
 }
+
+charl_status charl__ckpt_piece_format(charl__text *out, const charl_checkpoint_tensor *t, const charl__ckpt_piece *p)
+{
+    const charl_checkpoint_tensor list = {
+        .group = t->group, .name = t->name, .dtype = t->dtype, .shape = {1, {p->count}}, .crc32c = p->crc32c};
+
+    CHARL_TRY(charl__text_printf(out, "%lld %s ", (long long)p->from, p->sha256[0] ? p->sha256 : "-"));
+    return charl__ckpt_line_format(out, &list);
+}
+
+bool charl__ckpt_piece_parse(char *line, charl_checkpoint_tensor *t, charl__ckpt_piece *p)
+{
+    char *sha = strchr(line, ' '), *rest = sha ? strchr(sha + 1, ' ') : NULL;
+
+    if (!rest || !parse_count(line, sha, &p->from)) {
+        return false;
+    }
+    *rest++ = '\0';
+    sha++;
+    p->sha256[0] = '\0';
+    if (strcmp(sha, "-") != 0) {
+        if (strlen(sha) != CHARL__SHA256_TEXT - 1 || sha[strspn(sha, "0123456789abcdef")]) {
+            return false;
+        }
+        memcpy(p->sha256, sha, CHARL__SHA256_TEXT);
+    }
+    if (!charl__ckpt_line_parse(rest, t) || t->shape.ndim != 1) {
+        return false;
+    }
+    p->count = t->shape.dim[0];
+    p->crc32c = t->crc32c;
+    return true;
+}
+
+charl__ckpt_box charl__ckpt_box_at(const charl_shape *shape, int64_t from, int64_t to)
+{
+    charl__ckpt_box b = {.n = 1};
+    int64_t stride = charl_shape_count(shape), at = from;
+    bool found = false;
+
+    for (int d = 0; d < shape->ndim; d++) {
+        const int64_t row = stride / shape->dim[d]; /* elements of one index of dimension d */
+        const int64_t left = shape->dim[d] - at / row, rows = (to - from) / row;
+
+        b.start[d] = (hsize_t)(at / row);
+        b.count[d] = 1;
+        if (found) { /* whole, after the dimension of which there are several */
+            b.count[d] = (hsize_t)shape->dim[d];
+        } else if (at % row == 0 && rows > 0) {
+            b.n = (rows < left ? rows : left) * row;
+            b.count[d] = (hsize_t)(b.n / row);
+            found = true;
+        }
+        at %= row;
+        stride = row;
+    }
+    return b;
+}

@@ -5,6 +5,7 @@
  */
 #include <hdf5.h>
 
+#include "base/numeric/hash.h"
 #include "base/text/text.h"
 #include "charl/checkpoint.h"
 
@@ -20,6 +21,11 @@ enum {
     CHARL__CKPT_MANIFEST = 64 << 20, /* bytes of the manifest */
     CHARL__CKPT_BLOCK = 1 << 20      /* bytes read at a time */
 };
+
+/* charl_format of a part. */
+#define CHARL__CKPT_PART_FORMAT "checkpoint part"
+/* What the name of a part ends in. */
+#define CHARL__CKPT_PART ".part"
 
 typedef enum charl__ckpt_kind { CHARL__CKPT_I64, CHARL__CKPT_F64, CHARL__CKPT_STRING } charl__ckpt_kind;
 
@@ -64,5 +70,30 @@ charl_status charl__ckpt_line_format(charl__text *out, const charl_checkpoint_te
 /** Take the line at `line` (NUL-terminated, writable, without its newline) apart; group and name of
  * *t point into it. False when it is not exactly what charl__ckpt_line_format writes. */
 bool charl__ckpt_line_parse(char *line, charl_checkpoint_tensor *t);
+
+/** Elements [from, from + count) of tensor `tensor` of a list, as a part holds them. */
+typedef struct charl__ckpt_piece {
+    int64_t tensor, from, count;
+    uint32_t crc32c;                 /* of the piece */
+    char sha256[CHARL__SHA256_TEXT]; /* of a piece that is the whole tensor; "": it is not */
+    int part, number;                /* the number-th piece of this part */
+    int64_t offset;                  /* of its values in the file */
+} charl__ckpt_piece;
+
+/** Append the line of a piece of `t` to the manifest of a part: "FROM SHA256", with "-" for "", and the line of a list of `count` elements. Errors:
+ *  ERR_NOMEM. */
+charl_status charl__ckpt_piece_format(charl__text *out, const charl_checkpoint_tensor *t,
+                                      const charl__ckpt_piece *p) CHARL_MUST_CHECK;
+/** The way back; *t is a list of p->count elements, and points into the line. p->tensor, part, number and offset stay as they are. */
+bool charl__ckpt_piece_parse(char *line, charl_checkpoint_tensor *t, charl__ckpt_piece *p);
+
+/** A box of elements of a tensor that lie one after another: `count` along each dimension from `start` on, n in all. */
+typedef struct charl__ckpt_box {
+    hsize_t start[CHARL_MAX_DIMS], count[CHARL_MAX_DIMS];
+    int64_t n;
+} charl__ckpt_box;
+
+/** The largest box of a tensor of `shape` that begins at element `from` and does not reach `to`, which is greater. */
+charl__ckpt_box charl__ckpt_box_at(const charl_shape *shape, int64_t from, int64_t to);
 
 #endif

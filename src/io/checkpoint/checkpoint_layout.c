@@ -1,28 +1,22 @@
 /* Finding and validating everything in a checkpoint. The manifest leads: each of its lines must
  * name a dataset that is exactly as the line says, and no group may hold more links than the
  * manifest has lines for it. So nothing is walked that was not expected, and links out of the file,
- * filters and virtual storage are refused unread.
+ * filters and virtual storage are refused unread; virtual datasets of a checkpoint in parts are not opened.
  */
 #include "io/checkpoint/checkpoint_layout.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/checkpoint/checkpoint_file.h"
 #include "io/checkpoint/checkpoint_schema.h"
-#include "io/h5.h"
-#include "io/h5_driver.h"
 
 enum { WHERE_BYTES = 1024 };
 
 typedef struct loader {
-    const char *path;
-    charl__h5_site site;
-    charl__h5_io io;
-    hid_t file;
-    int64_t file_bytes;
+    charl__ckpt_file f;
     int64_t version;
     charl__ckpt_layout *out;
 } loader;
@@ -35,158 +29,6 @@ typedef struct group_count {
 typedef struct extent {
     int64_t offset, bytes, index;
 } extent;
-
-/* `path` must be a link of the file itself; whether it exists at all is *exists, or an error when
- * that is NULL. */
-static charl_status check_link(loader *l, const char *path, bool *exists)
-{
-    H5L_info_t info;
-    const bool found = H5Lget_info(l->file, path, &info, H5P_DEFAULT) >= 0;
-
-    CHARL_REQUIRE(found || exists, CHARL_ERR_CHECKPOINT, "%s: /%s is missing", l->path, path);
-    CHARL_REQUIRE(!found || info.type == H5L_TYPE_HARD, CHARL_ERR_CHECKPOINT,
-                  "%s: /%s is a soft or external link, which is not allowed", l->path, path);
-    if (exists) {
-        *exists = found;
-    }
-    return CHARL_OK;
-}
-
-/* `path` must be a group with exactly `count` links. */
-static charl_status check_group(loader *l, const char *path, int64_t count)
-{
-    const char *slash = path[0] == '/' ? "" : "/";
-    CHARL_SCOPED(charl__h5_close) hid_t group = H5I_INVALID_HID;
-    H5G_info_t info;
-
-    if (slash[0]) {
-        CHARL_TRY(check_link(l, path, NULL));
-    }
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, path, H5P_DEFAULT), "%s: %s%s is not a readable group",
-                  l->path, slash, path);
-    CHARL_H5(CHARL_ERR_CHECKPOINT, H5Gget_info(group, &info), "%s: group %s%s", l->path, slash, path);
-    CHARL_REQUIRE(info.nlinks == (hsize_t)count, CHARL_ERR_CHECKPOINT,
-                  "%s: group %s%s holds %llu objects, %lld are expected", l->path, slash, path,
-                  (unsigned long long)info.nlinks, (long long)count);
-    return CHARL_OK;
-}
-
-static charl_status check_root(loader *l)
-{
-    char format[64];
-    int64_t value = 0;
-
-    CHARL_TRY(charl__h5_get_text(&l->site, l->file, "charl_format", format, sizeof format));
-    CHARL_REQUIRE(strcmp(format, "checkpoint") == 0, CHARL_ERR_CHECKPOINT,
-                  "%s: not a checkpoint: its charl_format is '%s'", l->path, format);
-    CHARL_TRY(charl__h5_get_i64(&l->site, l->file, "charl_version", &value));
-    CHARL_REQUIRE(value >= 1 && value <= CHARL_CHECKPOINT_VERSION, CHARL_ERR_CHECKPOINT,
-                  "%s: has format version %lld, this charl reads versions 1 to %d", l->path, (long long)value,
-                  CHARL_CHECKPOINT_VERSION);
-    l->version = value;
-    CHARL_REQUIRE(charl__h5_has(l->file, "complete"), CHARL_ERR_CHECKPOINT,
-                  "%s: is incomplete: it was not written to its end", l->path);
-    CHARL_TRY(charl__h5_get_i64(&l->site, l->file, "complete", &value));
-    CHARL_REQUIRE(value == 1, CHARL_ERR_CHECKPOINT, "%s: is incomplete", l->path);
-    return CHARL_OK;
-}
-
-static charl_status check_storage(loader *l, hid_t dataset, const char *path)
-{
-    CHARL_SCOPED(charl__h5_close) hid_t dcpl = H5I_INVALID_HID;
-
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, dcpl, H5Dget_create_plist(dataset), "%s: /%s: storage properties", l->path,
-                  path);
-    CHARL_REQUIRE(H5Pget_layout(dcpl) == H5D_CONTIGUOUS, CHARL_ERR_CHECKPOINT, "%s: /%s is not stored contiguously",
-                  l->path, path);
-    CHARL_REQUIRE(H5Pget_nfilters(dcpl) == 0, CHARL_ERR_CHECKPOINT, "%s: /%s has a filter", l->path, path);
-    CHARL_REQUIRE(H5Pget_external_count(dcpl) == 0, CHARL_ERR_CHECKPOINT,
-                  "%s: /%s is stored in another file, which is not allowed", l->path, path);
-    return CHARL_OK;
-}
-
-static charl_status check_type(loader *l, hid_t dataset, const char *path, charl_dtype dtype)
-{
-    CHARL_SCOPED(charl__h5_close) hid_t stored = H5I_INVALID_HID;
-    CHARL_SCOPED(charl__h5_close) hid_t expected = H5I_INVALID_HID;
-
-    CHARL_TRY(charl__ckpt_type(dtype, &expected));
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, stored, H5Dget_type(dataset), "%s: /%s: element type", l->path, path);
-    CHARL_REQUIRE(H5Tequal(stored, expected) > 0, CHARL_ERR_CHECKPOINT, "%s: /%s: the element type is not %s", l->path,
-                  path, charl_dtype_name(dtype));
-    return CHARL_OK;
-}
-
-static charl_status get_shape(loader *l, hid_t dataset, const char *path, charl_shape *out)
-{
-    CHARL_SCOPED(charl__h5_close) hid_t space = H5I_INVALID_HID;
-    hsize_t dims[CHARL_MAX_DIMS] = {0};
-    int ndim;
-
-    *out = (charl_shape){0};
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, space, H5Dget_space(dataset), "%s: /%s: shape", l->path, path);
-    ndim = H5Sget_simple_extent_ndims(space);
-    CHARL_REQUIRE(H5Sget_simple_extent_type(space) != H5S_NULL && ndim >= 0 && ndim <= CHARL_MAX_DIMS,
-                  CHARL_ERR_CHECKPOINT, "%s: /%s: the shape is not one of a tensor", l->path, path);
-    CHARL_H5(CHARL_ERR_CHECKPOINT, H5Sget_simple_extent_dims(space, dims, NULL), "%s: /%s: shape", l->path, path);
-    out->ndim = ndim;
-    for (int i = 0; i < ndim; i++) {
-        CHARL_REQUIRE(dims[i] <= (hsize_t)INT64_MAX, CHARL_ERR_CHECKPOINT, "%s: /%s: impossible extent", l->path, path);
-        out->dim[i] = (int64_t)dims[i];
-    }
-    return CHARL_OK;
-}
-
-/* e->offset: where the bytes of `dataset` begin. They must all lie in the file. */
-static charl_status locate(loader *l, hid_t dataset, const char *path, charl__ckpt_entry *e)
-{
-    haddr_t offset;
-
-    e->offset = 0;
-    if (e->bytes > 0) {
-        offset = H5Dget_offset(dataset);
-        CHARL_REQUIRE(offset != HADDR_UNDEF, CHARL_ERR_CHECKPOINT, "%s: /%s was never written", l->path, path);
-        CHARL_REQUIRE(H5Dget_storage_size(dataset) == (hsize_t)e->bytes && offset > 0 && e->bytes <= l->file_bytes &&
-                          offset <= (haddr_t)(l->file_bytes - e->bytes),
-                      CHARL_ERR_CHECKPOINT, "%s: /%s does not lie inside the file", l->path, path);
-        e->offset = (int64_t)offset;
-    }
-    return CHARL_OK;
-}
-
-/* Open dataset `path` (without its leading '/') and check everything but shape and attributes. */
-static charl_status open_dataset(loader *l, const char *path, charl_dtype dtype, hid_t *out)
-{
-    CHARL_TRY(check_link(l, path, NULL));
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, *out, H5Dopen2(l->file, path, H5P_DEFAULT), "%s: /%s is not a readable dataset",
-                  l->path, path);
-    CHARL_TRY(check_storage(l, *out, path));
-    CHARL_TRY(check_type(l, *out, path, dtype));
-    return CHARL_OK;
-}
-
-static charl_status read_manifest(loader *l, size_t *length)
-{
-    CHARL_SCOPED(charl__h5_close) hid_t dataset = H5I_INVALID_HID;
-    charl__ckpt_entry e = {.tensor = {.dtype = CHARL_U8}};
-    char want[CHARL__SHA256_TEXT];
-
-    CHARL_TRY(open_dataset(l, "manifest", CHARL_U8, &dataset));
-    CHARL_TRY(get_shape(l, dataset, "manifest", &e.tensor.shape));
-    e.bytes = charl__ckpt_bytes(CHARL_U8, &e.tensor.shape);
-    CHARL_REQUIRE(e.tensor.shape.ndim == 1 && e.bytes > 0 && e.bytes <= CHARL__CKPT_MANIFEST, CHARL_ERR_CHECKPOINT,
-                  "%s: the manifest has an impossible size", l->path);
-    CHARL_TRY(locate(l, dataset, "manifest", &e));
-    CHARL_TRY(charl__alloc((size_t)e.bytes + 1, &l->out->manifest));
-    CHARL_H5(CHARL_ERR_CHECKPOINT, H5Dread(dataset, H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, l->out->manifest),
-             "%s: the manifest cannot be read", l->path);
-    charl__sha256_text(l->out->manifest, (size_t)e.bytes, l->out->manifest_sha256);
-    CHARL_TRY(charl__h5_get_text(&l->site, dataset, "sha256", want, sizeof want));
-    CHARL_REQUIRE(strcmp(want, l->out->manifest_sha256) == 0, CHARL_ERR_CHECKPOINT,
-                  "%s: the manifest is damaged: its SHA-256 differs", l->path);
-    *length = (size_t)e.bytes;
-    return CHARL_OK;
-}
 
 static bool is_config(const charl_checkpoint_tensor *t, const char *name)
 {
@@ -217,9 +59,8 @@ static charl_status parse_manifest(loader *l, size_t length)
     for (size_t i = 0; i < length; i++) {
         lines += out->manifest[i] == '\n' ? 1 : 0;
     }
-    CHARL_REQUIRE(out->manifest[length - 1] == '\n' && !memchr(out->manifest, '\0', length) &&
-                      lines >= CHARL__CKPT_FIRST_TENSOR && lines < INT32_MAX,
-                  CHARL_ERR_CHECKPOINT, "%s: the manifest is malformed", l->path);
+    CHARL_REQUIRE(lines >= CHARL__CKPT_FIRST_TENSOR && lines < INT32_MAX, CHARL_ERR_CHECKPOINT,
+                  "%s: the manifest is malformed", l->f.path);
     CHARL_TRY(charl__alloc_array(lines, sizeof *out->entries, &out->entries));
     for (int64_t i = 0; i < lines; i++) {
         charl__ckpt_entry *e = &out->entries[i];
@@ -227,12 +68,12 @@ static charl_status parse_manifest(loader *l, size_t length)
 
         *end = '\0';
         CHARL_REQUIRE(charl__ckpt_line_parse(line, &e->tensor), CHARL_ERR_CHECKPOINT,
-                      "%s: line %lld of the manifest is malformed", l->path, (long long)i + 1);
+                      "%s: line %lld of the manifest is malformed", l->f.path, (long long)i + 1);
         CHARL_REQUIRE(i == 0                        ? is_config(&e->tensor, "text")
                       : i == 1                      ? is_config(&e->tensor, "resolved")
                       : is_schema(l, i, &e->tensor) ? true
                                                     : is_base(l, &e->tensor) || charl__ckpt_is_group(e->tensor.group),
-                      CHARL_ERR_CHECKPOINT, "%s: /%s/%s is not expected in a checkpoint", l->path, e->tensor.group,
+                      CHARL_ERR_CHECKPOINT, "%s: /%s/%s is not expected in a checkpoint", l->f.path, e->tensor.group,
                       e->tensor.name);
         out->n_schema += is_schema(l, i, &e->tensor);
         if (is_base(l, &e->tensor)) {
@@ -273,7 +114,7 @@ static charl_status sort_entries(loader *l)
     qsort(out->sorted, (size_t)out->n_entries, sizeof *out->sorted, by_name);
     for (int64_t i = 1; i < out->n_entries; i++) {
         CHARL_REQUIRE(by_name(&out->sorted[i - 1], &out->sorted[i]) != 0, CHARL_ERR_CHECKPOINT,
-                      "%s: /%s/%s is in the manifest twice", l->path, out->sorted[i]->tensor.group,
+                      "%s: /%s/%s is in the manifest twice", l->f.path, out->sorted[i]->tensor.group,
                       out->sorted[i]->tensor.name);
     }
     return CHARL_OK;
@@ -295,7 +136,7 @@ static charl_status check_groups(loader *l)
             g--;
         }
         if (g < 0) {
-            CHARL_REQUIRE(n < CHARL__CKPT_GROUPS, CHARL_ERR_CHECKPOINT, "%s: too many groups", l->path);
+            CHARL_REQUIRE(n < CHARL__CKPT_GROUPS, CHARL_ERR_CHECKPOINT, "%s: too many groups", l->f.path);
             g = n++;
             groups[g] = (group_count){group, 0};
             n_optim += strncmp(group, "optim/", 6) == 0 ? 1 : 0;
@@ -303,23 +144,59 @@ static charl_status check_groups(loader *l)
         groups[g].count += !l->out->sorted[i]->in_base;
     }
     for (int k = 0; k < 2; k++) {
-        CHARL_TRY(check_link(l, optional[k], &there[k]));
+        CHARL_TRY(charl__ckpt_check_link(&l->f, optional[k], &there[k]));
     }
-    CHARL_TRY(check_group(l, "/", 6 + there[0] + there[1] + (l->out->n_schema > 0 ? 1 : 0)));
+    CHARL_TRY(charl__ckpt_check_group(
+        &l->f, "/", 6 + there[0] + there[1] + (l->out->n_schema > 0 ? 1 : 0) + (l->version >= 4 ? 1 : 0)));
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
-        CHARL_TRY(check_link(l, fixed[i], NULL));
+        CHARL_TRY(charl__ckpt_check_link(&l->f, fixed[i], NULL));
     }
-    CHARL_TRY(check_group(l, "state", 0));
-    CHARL_TRY(check_group(l, "data", 0));
-    CHARL_TRY(check_group(l, "optim", n_optim));
+    CHARL_TRY(charl__ckpt_check_group(&l->f, "state", 0));
+    CHARL_TRY(charl__ckpt_check_group(&l->f, "data", 0));
+    CHARL_TRY(charl__ckpt_check_group(&l->f, "optim", n_optim));
     for (int g = 0; g < n; g++) {
-        CHARL_TRY(check_group(l, groups[g].group, groups[g].count));
+        CHARL_TRY(charl__ckpt_check_group(&l->f, groups[g].group, groups[g].count));
         for (int k = 0; k < 2; k++) {
             there[k] = there[k] && strcmp(groups[g].group, optional[k]) != 0;
         }
     }
     for (int k = 0; k < 2; k++) {
-        CHARL_REQUIRE(!there[k], CHARL_ERR_CHECKPOINT, "%s: group /%s is not in the manifest", l->path, optional[k]);
+        CHARL_REQUIRE(!there[k], CHARL_ERR_CHECKPOINT, "%s: group /%s is not in the manifest", l->f.path, optional[k]);
+    }
+    return CHARL_OK;
+}
+
+/* Open the parts, and find what of which tensor they have. */
+static charl_status open_parts(loader *l)
+{
+    charl__ckpt_layout *out = l->out;
+    CHARL_SCOPED_FREE char *list = NULL;
+    CHARL_SCOPED_FREE const charl_checkpoint_tensor **tensor = NULL;
+    char sha256[CHARL__SHA256_TEXT];
+    size_t length = 0;
+
+    if (l->version < 4) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__ckpt_read_lines(&l->f, "parts", &list, &length, sha256));
+    CHARL_TRY(charl__alloc_array(out->n_entries, sizeof *tensor, &tensor));
+    for (int64_t i = 0; i < out->n_entries; i++) {
+        tensor[i] = &out->entries[i].tensor;
+    }
+    CHARL_TRY(charl__ckpt_parts_open(l->f.path, list, tensor, out->n_entries, &out->parts));
+    for (int64_t i = 0; i < out->n_entries; i++) {
+        charl__ckpt_entry *e = &out->entries[i];
+
+        e->piece = out->parts.piece + out->parts.first[i];
+        e->n_pieces = out->parts.first[i + 1] - out->parts.first[i];
+        CHARL_REQUIRE(e->n_pieces == 0 || !e->in_base, CHARL_ERR_CHECKPOINT,
+                      "%s: /%s/%s is left to the base, and one of the parts has it too", l->f.path, e->tensor.group,
+                      e->tensor.name);
+        CHARL_REQUIRE(e->n_pieces == 0 || charl__ckpt_parts_crc32c(&out->parts, i, charl_dtype_size(e->tensor.dtype)) ==
+                                              e->tensor.crc32c,
+                      CHARL_ERR_CHECKPOINT,
+                      "%s: the checksums of the pieces of /%s/%s do not make that of the manifest", l->f.path,
+                      e->tensor.group, e->tensor.name);
     }
     return CHARL_OK;
 }
@@ -334,12 +211,16 @@ static charl_status check_entry(loader *l, int64_t index)
     int64_t crc = 0, position = 0;
 
     snprintf(path, sizeof path, "%s/%s", e->tensor.group, e->tensor.name);
-    snprintf(where, sizeof where, "%s: /%s", l->path, path);
-    CHARL_TRY(open_dataset(l, path, e->tensor.dtype, &dataset));
-    CHARL_TRY(get_shape(l, dataset, path, &shape));
+    snprintf(where, sizeof where, "%s: /%s", l->f.path, path);
+    if (e->n_pieces >
+        0) { /* a virtual dataset is for other programs: its mapping lies in a heap, which HDF5 crashes in most easily */
+        return charl__ckpt_check_link(&l->f, path, NULL);
+    }
+    CHARL_TRY(charl__ckpt_open_dataset(&l->f, path, e->tensor.dtype, &dataset));
+    CHARL_TRY(charl__ckpt_get_shape(&l->f, dataset, path, &shape));
     CHARL_REQUIRE(charl_shape_equal(&shape, &e->tensor.shape), CHARL_ERR_CHECKPOINT,
                   "%s: the shape is not the one in the manifest", where);
-    CHARL_TRY(locate(l, dataset, path, e));
+    CHARL_TRY(charl__ckpt_locate(&l->f, dataset, path, e->bytes, &e->offset));
     CHARL_TRY(charl__h5_get_i64(&site, dataset, "crc32c", &crc));
     CHARL_TRY(charl__h5_get_i64(&site, dataset, "index", &position));
     CHARL_REQUIRE(crc == (int64_t)e->tensor.crc32c && position == index, CHARL_ERR_CHECKPOINT,
@@ -364,7 +245,7 @@ static charl_status check_overlap(loader *l)
     for (int64_t i = 0; i < l->out->n_entries; i++) {
         const charl__ckpt_entry *e = &l->out->entries[i];
 
-        if (e->bytes > 0 && !e->in_base) {
+        if (e->bytes > 0 && !e->in_base && e->n_pieces == 0) {
             extents[n++] = (extent){e->offset, e->bytes, i};
         }
     }
@@ -373,7 +254,7 @@ static charl_status check_overlap(loader *l)
         const charl_checkpoint_tensor *t = &l->out->entries[extents[i].index].tensor;
 
         CHARL_REQUIRE(extents[i - 1].offset + extents[i - 1].bytes <= extents[i].offset, CHARL_ERR_CHECKPOINT,
-                      "%s: /%s/%s overlaps another tensor", l->path, t->group, t->name);
+                      "%s: /%s/%s overlaps another tensor", l->f.path, t->group, t->name);
     }
     return CHARL_OK;
 }
@@ -386,7 +267,7 @@ static charl_status read_field(loader *l, const charl__ckpt_field *f, char *text
     int64_t integer = 0;
     double number = 0;
 
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, f->group, H5P_DEFAULT), "%s: group %s", l->path,
+    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->f.file, f->group, H5P_DEFAULT), "%s: group %s", l->f.path,
                   f->group);
     if (f->optional && H5Aexists(group, f->name) <= 0) {
         if (f->kind == CHARL__CKPT_STRING) {
@@ -397,17 +278,17 @@ static charl_status read_field(loader *l, const charl__ckpt_field *f, char *text
     }
     switch (f->kind) {
     case CHARL__CKPT_I64:
-        CHARL_TRY(charl__h5_get_i64(&l->site, group, f->name, &integer));
+        CHARL_TRY(charl__h5_get_i64(&l->f.site, group, f->name, &integer));
         CHARL_REQUIRE(integer >= f->lowest, CHARL_ERR_CHECKPOINT, "%s: attribute %s is %lld, must be at least %lld",
-                      l->path, f->name, (long long)integer, (long long)f->lowest);
+                      l->f.path, f->name, (long long)integer, (long long)f->lowest);
         memcpy(at, &integer, sizeof integer);
         break;
     case CHARL__CKPT_F64:
-        CHARL_TRY(charl__h5_get_f64(&l->site, group, f->name, &number));
+        CHARL_TRY(charl__h5_get_f64(&l->f.site, group, f->name, &number));
         memcpy(at, &number, sizeof number);
         break;
     case CHARL__CKPT_STRING:
-        CHARL_TRY(charl__h5_get_text(&l->site, group, f->name, text, CHARL__CKPT_TEXT));
+        CHARL_TRY(charl__h5_get_text(&l->f.site, group, f->name, text, CHARL__CKPT_TEXT));
         CHARL_TRY(charl__strdup(text, &copy));
         memcpy(at, &copy, sizeof copy);
         break;
@@ -420,11 +301,13 @@ static charl_status load_structure(loader *l)
     size_t length = 0;
     CHARL_SCOPED_FREE char *text = NULL;
 
-    CHARL_TRY(check_root(l));
-    CHARL_TRY(read_manifest(l, &length));
+    CHARL_TRY(charl__ckpt_check_root(&l->f, "checkpoint", 1, &l->version));
+    CHARL_TRY(l->version >= 4 ? charl__ckpt_check_seal(&l->f) : CHARL_OK);
+    CHARL_TRY(charl__ckpt_read_lines(&l->f, "manifest", &l->out->manifest, &length, l->out->manifest_sha256));
     CHARL_TRY(parse_manifest(l, length));
     CHARL_TRY(sort_entries(l));
     CHARL_TRY(check_groups(l));
+    CHARL_TRY(open_parts(l));
     for (int64_t i = 0; i < l->out->n_entries; i++) {
         if (!l->out->entries[i].in_base) {
             CHARL_TRY(check_entry(l, i));
@@ -441,25 +324,12 @@ static charl_status load_structure(loader *l)
 charl_status charl__ckpt_layout_load(const char *path, int fd, int64_t file_bytes, charl__ckpt_layout *out)
 {
     CHARL_H5_SCOPE;
-    charl_status st = CHARL_OK;
-    hid_t fapl = H5I_INVALID_HID;
-    loader l = {.path = path,
-                .site = {CHARL_ERR_CHECKPOINT, path},
-                .io = {.fd = fd},
-                .file = H5I_INVALID_HID,
-                .file_bytes = file_bytes,
-                .out = out};
+    charl_status st;
+    loader l = {.out = out};
 
     *out = (charl__ckpt_layout){0};
-    CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&l.io, &fapl));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, l.file, H5Fopen(path, H5F_ACC_RDONLY, fapl), "%s: is damaged", path);
-    CHARL_TRY_CLEANUP(load_structure(&l));
-cleanup:
-    charl__h5_close(&l.file);
-    charl__h5_close(&fapl);
-    if (l.io.error == ENOMEM) {
-        st = charl__h5_io_check(&l.io, path, -1);
-    }
+    st = charl__ckpt_file_open(&l.f, path, fd, file_bytes);
+    st = charl__ckpt_file_close(&l.f, st == CHARL_OK ? load_structure(&l) : st);
     if (st != CHARL_OK) {
         charl__ckpt_layout_fini(out);
     }
@@ -476,6 +346,7 @@ void charl__ckpt_layout_fini(charl__ckpt_layout *l)
             charl_free(text);
         }
     }
+    charl__ckpt_parts_fini(&l->parts);
     charl_free(l->sorted);
     charl_free(l->entries);
     charl_free(l->manifest);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/numeric/hash.h"
 #include "base/text/text.h"
 #include "io/checkpoint/checkpoint_layout.h"
@@ -25,37 +24,44 @@ struct charl_checkpoint_reader {
     charl_data_schema *schema; /* NULL: none */
 };
 
-static charl_status read_at(const charl_checkpoint_reader *r, const charl__ckpt_entry *e, int64_t from, int64_t bytes,
-                            void *dst)
+/* Piece i of an entry, of which the values in the file itself are the only one; where they are. */
+static charl__ckpt_piece piece_of(const charl_checkpoint_reader *r, const charl__ckpt_entry *e, int64_t i,
+                                  const char **path, int *fd)
 {
-    char *at = dst;
-    const int64_t n = charl__regular_read(r->fd, dst, bytes, e->offset + from);
+    const bool in_parts = e->n_pieces > 0;
+    const charl__ckpt_part *part = in_parts ? &r->layout.parts.part[e->piece[i].part] : NULL;
 
-    CHARL_REQUIRE(n >= 0, CHARL_ERR_CHECKPOINT, "%s: /%s/%s cannot be read", r->path, e->tensor.group, e->tensor.name);
-    CHARL_REQUIRE(n == bytes, CHARL_ERR_CHECKPOINT, "%s: the file ends inside /%s/%s", r->path, e->tensor.group,
-                  e->tensor.name);
-    if (bytes > 0 && charl__fault("io.readflip")) {
-        at[bytes / 2] = (char)(at[bytes / 2] ^ 1);
-    }
-    return CHARL_OK;
+    *path = part ? part->path : r->path;
+    *fd = part ? part->fd : r->fd;
+    return in_parts ? e->piece[i]
+                    : (charl__ckpt_piece){.count = charl_shape_count(&e->tensor.shape),
+                                          .crc32c = e->tensor.crc32c,
+                                          .offset = e->offset};
 }
 
-/* Read entry e in blocks, into dst or through block, and compare the checksum. */
+/* Read entry e in blocks, into dst or through block, and compare the checksums. */
 static charl_status read_checked(const charl_checkpoint_reader *r, const charl__ckpt_entry *e, void *dst, void *block)
 {
-    uint32_t crc = 0;
+    const int64_t size = (int64_t)charl_dtype_size(e->tensor.dtype);
 
-    for (int64_t from = 0; from < e->bytes; from += CHARL__CKPT_BLOCK) {
-        const int64_t left = e->bytes - from;
-        const int64_t n = left < CHARL__CKPT_BLOCK ? left : CHARL__CKPT_BLOCK;
-        char *to = dst ? (char *)dst + from : block;
+    for (int64_t i = 0; i == 0 || i < e->n_pieces; i++) {
+        const char *path;
+        int fd;
+        const charl__ckpt_piece p = piece_of(r, e, i, &path, &fd);
+        const int64_t bytes = p.count * size;
+        uint32_t crc = 0;
 
-        CHARL_TRY(read_at(r, e, from, n, to));
-        crc = charl__crc32c(crc, to, (size_t)n);
+        for (int64_t from = 0; from < bytes; from += CHARL__CKPT_BLOCK) {
+            const int64_t n = bytes - from < CHARL__CKPT_BLOCK ? bytes - from : CHARL__CKPT_BLOCK;
+            char *to = dst ? (char *)dst + p.from * size + from : block;
+
+            CHARL_TRY(charl__ckpt_read_values(path, fd, &e->tensor, p.offset + from, n, to));
+            crc = charl__crc32c(crc, to, (size_t)n);
+        }
+        CHARL_REQUIRE(crc == p.crc32c, CHARL_ERR_CHECKPOINT,
+                      "%s: /%s/%s is damaged: its checksum is %08lx, should be %08lx", path, e->tensor.group,
+                      e->tensor.name, (unsigned long)crc, (unsigned long)p.crc32c);
     }
-    CHARL_REQUIRE(crc == e->tensor.crc32c, CHARL_ERR_CHECKPOINT,
-                  "%s: /%s/%s is damaged: its checksum is %08lx, should be %08lx", r->path, e->tensor.group,
-                  e->tensor.name, (unsigned long)crc, (unsigned long)e->tensor.crc32c);
     return CHARL_OK;
 }
 
@@ -139,6 +145,11 @@ void charl_checkpoint_close(charl_checkpoint_reader *r)
     charl_free(r);
 }
 
+const char *charl__checkpoint_part(const charl_checkpoint_reader *r, int i)
+{
+    return i < r->layout.parts.n ? r->layout.parts.part[i].path : NULL;
+}
+
 static int64_t first_tensor(const charl_checkpoint_reader *r)
 {
     return CHARL__CKPT_FIRST_TENSOR + r->layout.n_schema;
@@ -150,7 +161,8 @@ charl_checkpoint_info charl_checkpoint_get_info(const charl_checkpoint_reader *r
                                        .config_text = r->config[0],
                                        .config_resolved = r->config[1],
                                        .schema = r->schema,
-                                       .n_tensors = r->layout.n_entries - first_tensor(r)}
+                                       .n_tensors = r->layout.n_entries - first_tensor(r),
+                                       .n_parts = r->layout.parts.n}
              : (charl_checkpoint_info){0};
 }
 
@@ -253,7 +265,19 @@ charl_status charl__checkpoint_read_part(charl_checkpoint_reader *r, const charl
     CHARL_TRY(entry_of(r, t, &e));
     CHARL_REQUIRE(from >= 0 && bytes >= 0 && from <= e->bytes - bytes, CHARL_ERR_INVALID, "%s: bytes outside /%s/%s",
                   r->path, t->group, t->name);
-    CHARL_TRY(read_at(r, e, from, bytes, dst));
+    for (int64_t i = 0; i == 0 || i < e->n_pieces; i++) {
+        const int64_t size = (int64_t)charl_dtype_size(t->dtype);
+        const char *path;
+        int fd;
+        const charl__ckpt_piece p = piece_of(r, e, i, &path, &fd);
+        const int64_t begin = p.from * size, end = begin + p.count * size;
+        const int64_t first = from > begin ? from : begin, last = from + bytes < end ? from + bytes : end;
+
+        if (first < last) {
+            CHARL_TRY(charl__ckpt_read_values(path, fd, t, p.offset + first - begin, last - first,
+                                              (char *)dst + (first - from)));
+        }
+    }
     return CHARL_OK;
 }
 

@@ -17,6 +17,9 @@ bool charl__checkpoint_lacks_base(const charl_checkpoint_reader *r);
 /** Read what the file leaves to its base from `base` from now on; checksums are compared. Local. */
 void charl__checkpoint_attach(charl_checkpoint_reader *r, const charl__checkpoint_base *base);
 
+/** The path of part i >= 0 of a checkpoint in parts; NULL past the last. Borrowed. Local. */
+const char *charl__checkpoint_part(const charl_checkpoint_reader *r, int i);
+
 /** charl_checkpoint_verify that also demands the manifest's SHA-256, unless it is NULL. */
 charl_status charl__checkpoint_verify(const char *path, const char *manifest_sha256) CHARL_MUST_CHECK;
 

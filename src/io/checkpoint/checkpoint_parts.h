@@ -1,0 +1,74 @@
+#ifndef CHARL_IO_CHECKPOINT_CHECKPOINT_PARTS_H
+#define CHARL_IO_CHECKPOINT_CHECKPOINT_PARTS_H
+/** A checkpoint in parts: files that hold pieces of its tensors, and one file that makes them a checkpoint.
+ *
+ *      step-00000100.h5                         state, configuration, manifest and list of parts; its tensors are virtual datasets
+ *      step-00000100.h5.0123456789abcdef.part   pieces: elements [from, from + count) of tensors
+ *
+ *  Any number of processes write a part each (charl__ckpt_part_save); when all parts are durable, one of them writes the checkpoint
+ *  (charl__ckpt_save_parts). Until then nothing can be opened. A part is named by the hash of its manifest: what is in it never changes, and
+ *  writing one again changes nothing. So an interrupted save leaves parts that no checkpoint names, which charl__ckpt_sweep removes.
+ */
+#include "io/checkpoint/checkpoint_format.h"
+
+typedef struct charl__ckpt_part {
+    char *name, *path;
+    char sha256[CHARL__SHA256_TEXT]; /* of its manifest */
+    int fd;
+    int64_t bytes; /* of the file */
+} charl__ckpt_part;
+
+/** Parts that are open, and where in them the tensors of a list are. Start from {0}. */
+typedef struct charl__ckpt_parts {
+    charl__ckpt_part *part; /* [n] */
+    int n;
+    charl__ckpt_piece *piece; /* by tensor and place in it */
+    int64_t n_pieces;
+    int64_t *first; /* [tensors + 1] of the pieces of each tensor */
+} charl__ckpt_parts;
+
+/** What a process has of a tensor: elements [from, from + count), which are at `data`. */
+typedef struct charl__ckpt_share {
+    int64_t from, count;
+    const void *data;
+} charl__ckpt_share;
+
+/** Write share[i] of tensor[i], of n tensors of the checkpoint `path`, to a part beside it, and return when it is durable and has been read
+ *  back. sha256: what charl__ckpt_add_part needs; "" where all shares are empty, and then no file is written. The data of tensors is not looked
+ *  at. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
+charl_status charl__ckpt_part_save(const char *path, const charl_checkpoint_tensor *tensor,
+                                   const charl__ckpt_share *share, int64_t n,
+                                   char sha256[CHARL__SHA256_TEXT]) CHARL_MUST_CHECK;
+
+/** Read back a part, whatever the file is called, with pieces of these n tensors and a manifest of this hash. Errors: ERR_CHECKPOINT, ERR_NOMEM. */
+charl_status charl__ckpt_part_verify(const char *path, const char *sha256, const charl_checkpoint_tensor *tensor,
+                                     int64_t n) CHARL_MUST_CHECK;
+
+/** Append the line of a part to the list of parts of the checkpoint `path`: "NAME SHA256". "": none. Errors: ERR_NOMEM. */
+charl_status charl__ckpt_add_part(charl__text *list, const char *path, const char *sha256) CHARL_MUST_CHECK;
+
+/** Open the parts of `list` (lines, which are taken apart), in the folder of `path`, and check them: structure, manifests, and that the pieces
+ *  of a tensor, if there are any, are the whole tensor. Call charl__ckpt_parts_fini in any case. Errors: ERR_CHECKPOINT, naming the file; ERR_NOMEM. */
+charl_status charl__ckpt_parts_open(const char *path, char *list, const charl_checkpoint_tensor *const *tensor,
+                                    int64_t n, charl__ckpt_parts *out) CHARL_MUST_CHECK;
+void charl__ckpt_parts_fini(charl__ckpt_parts *p);
+
+/** The CRC32C of tensor i, which has pieces, of elements of `size` bytes. */
+uint32_t charl__ckpt_parts_crc32c(const charl__ckpt_parts *p, int64_t i, size_t size);
+/** The SHA-256 of the values of tensor i. Errors: ERR_CHECKPOINT. Cost: reads what is in pieces. */
+charl_status charl__ckpt_parts_sha256(const charl__ckpt_parts *p, int64_t i, const charl_checkpoint_tensor *t,
+                                      char out[CHARL__SHA256_TEXT]) CHARL_MUST_CHECK;
+
+/** charl_checkpoint_save of a checkpoint whose tensors are in these parts, but for those without pieces. */
+charl_status charl__ckpt_save_parts(const char *path, const charl_checkpoint *c,
+                                    const charl__ckpt_parts *parts) CHARL_MUST_CHECK;
+
+/** Read the values of tensor `t` from `from` to `from + bytes` at `offset` of a file, `path`. Errors: ERR_CHECKPOINT. */
+charl_status charl__ckpt_read_values(const char *path, int fd, const charl_checkpoint_tensor *t, int64_t offset,
+                                     int64_t bytes, void *dst) CHARL_MUST_CHECK;
+
+/** Remove the parts in `dir` that no checkpoint there names, whether it is called step-N.h5 or that and more. A part beside a
+ *  checkpoint that cannot be read stays. The caller holds the lock of the run. *removed may be NULL. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
+charl_status charl__ckpt_sweep(const char *dir, int *removed) CHARL_MUST_CHECK;
+
+#endif
