@@ -1,19 +1,19 @@
 /* sgd: p -= lr * u, u = g + weight_decay * p, with momentum m = momentum * m + u and u = m (or u + momentum * m, nesterov).
  *
- * Specialised by   MOMENTUM 0|1 (default 1), NESTEROV 0|1 (default 0)
+ * Specialised by   STATES 0|1 (default 1; 0: momentum is 0), NESTEROV 0|1 (default 0)
  * Launch           one work-item per CHARL_VEC elements: see optim.clh.
  * Numerics         as PyTorch's, one rounding per operation.
  */
 #include "optim/update_args.h"
 #include "optim/optim.clh"
-#define MOMENTUM 1
+#define STATES 1
 #define NESTEROV 0
 
-kernel void charl_sgd(CHARL_UPDATE_PARAMS(arena)
-#if MOMENTUM
-                      , global float *buf, ulong buf_at, float momentum
+kernel void charl_sgd(CHARL_UPDATE_PARAMS(arena),
+#if STATES
+                      global float *buf, ulong buf_at,
 #endif
-)
+                      float momentum)
 {
     const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = charl_update_first();
@@ -24,7 +24,7 @@ kernel void charl_sgd(CHARL_UPDATE_PARAMS(arena)
     }
     u = charl_update_at(&all, i);
     u.g = u.g + u.decay * u.p;
-#if MOMENTUM
+#if STATES
     {
         const charl_real m = momentum * charl_aligned(buf + buf_at + i) + u.g;
 

@@ -218,8 +218,15 @@ static charl_status enqueue_numbers(const charl_optimizer *o)
     const char *name = t->kernel ? t->kernel : t->row.name;
     char file[64], entry[64];
     charl__optimizer_update u = {.file = file, .entry = entry, .elementwise = t->elementwise, .params = {t->param}};
-    int n = o->n_states;
+    int n = o->n_states, n_params = t->param.name != NULL;
 
+    if (t->count_states) {
+        u.params[n_params++] = (charl__kernel_param){"STATES", n};
+    }
+    if (t->flag.name) {
+        u.params[n_params++] =
+            (charl__kernel_param){t->flag.name, *(const bool *)((const char *)&o->config + t->flag.at)};
+    }
     snprintf(file, sizeof file, "optim/%s", name);
     snprintf(entry, sizeof entry, "charl_%s", name);
     for (int k = 0; k < o->n_states; k++) {

@@ -39,6 +39,11 @@ typedef struct charl__optimizer_number {
     size_t at;
     bool rest;
 } charl__optimizer_number;
+/** A parameter of the kernel that is 1 or 0: a member of charl_optimizer_config, a bool at `at`; without name: none. */
+typedef struct charl__optimizer_flag {
+    const char *name;
+    size_t at;
+} charl__optimizer_flag;
 #define CHARL__NUMBER(member)                                                                                          \
     {                                                                                                                  \
         .at = offsetof(charl_optimizer_config, member)                                                                 \
@@ -66,10 +71,13 @@ struct charl__optimizer_rule {
     /** Fill in bias1 and bias2 of the record for update t (1 for the first); NULL: as adam. */
     void (*fill)(const charl_optimizer_config *c, int64_t t, charl__step_params *record);
     /** Enqueue or record the update; sum and norm record are ready. NULL: the kernel charl_NAME of optim/NAME, which takes the states,
-     *  then the numbers; NAME is that of the optimizer, or `kernel`. */
+     *  then the numbers; NAME is that of the optimizer, or `kernel`. STATES is the number of states where count_states decides it. Three have
+     *  a function: between their launches are norms (lamb), means of rows and columns (adafactor) and matrix products (muon). As a
+     *  charl_optimizer_type, lamb and adafactor would have other bits. */
     charl_status (*enqueue)(const charl_optimizer *o);
     const char *kernel;
     charl__kernel_param param;
+    charl__optimizer_flag flag;
     charl__optimizer_number numbers[CHARL_OPTIM_MAX_NUMBERS]; /* up to the first whose `at` is 0 */
     void (*reference)(const charl__optimizer_reference *r);   /* NULL: not tested by the table test */
 };

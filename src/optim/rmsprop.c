@@ -9,25 +9,6 @@ static int count_states(const charl_optimizer_config *c)
     return c->momentum > 0.0 ? 2 : 1;
 }
 
-static charl_status enqueue(const charl_optimizer *o)
-{
-    const charl_optimizer_config *c = &o->config;
-    charl__optimizer_update u = {
-        .file = "optim/rmsprop",
-        .entry = "charl_rmsprop",
-        .elementwise = true,
-        .params = {{"MOMENTUM", o->n_states > 1}},
-        .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32((float)c->beta2),
-                charl__f32((float)(1.0 - c->beta2)), charl__f32((float)c->eps)},
-    };
-
-    if (o->n_states > 1) {
-        u.own[4] = charl__raw(CHARL_ARG_INOUT, o->state[1]);
-        u.own[5] = charl__f32((float)c->momentum);
-    }
-    return charl__optimizer_update_enqueue(o, NULL, &u);
-}
-
 static void reference(const charl__optimizer_reference *r)
 {
     const double b2 = r->config->beta2, momentum = r->config->momentum;
@@ -62,7 +43,7 @@ const charl__optimizer_rule charl__optim_rmsprop = {
     CHARL_DEFAULTS(defaults),
     .state_name = {"square_avg", "momentum_buffer"},
     .count_states = count_states,
-    .enqueue = enqueue,
+    .numbers = {CHARL__NUMBER(beta2), CHARL__REST(beta2), CHARL__NUMBER(momentum), CHARL__NUMBER(eps)},
     .elementwise = true,
     .nonnegative = 1U << 0,
     .reference = reference,

@@ -8,19 +8,6 @@ static int count_states(const charl_optimizer_config *c)
     return c->momentum > 0.0 ? 1 : 0;
 }
 
-static charl_status enqueue(const charl_optimizer *o)
-{
-    charl__optimizer_update u = {
-        .file = "optim/sgd", .entry = "charl_sgd", .elementwise = true, .params = {{"MOMENTUM", 0}}};
-
-    if (o->n_states > 0) {
-        u.params[0] = (charl__kernel_param){"NESTEROV", o->config.nesterov};
-        u.own[0] = charl__raw(CHARL_ARG_INOUT, o->state[0]);
-        u.own[1] = charl__f32((float)o->config.momentum);
-    }
-    return charl__optimizer_update_enqueue(o, NULL, &u);
-}
-
 static void reference(const charl__optimizer_reference *r)
 {
     const double momentum = r->config->momentum;
@@ -64,7 +51,8 @@ const charl__optimizer_rule charl__optim_sgd = {
     .state_name = {"momentum_buffer"},
     .row.check = check,
     .count_states = count_states,
-    .enqueue = enqueue,
+    .flag = {"NESTEROV", offsetof(charl_optimizer_config, nesterov)},
+    .numbers = {CHARL__NUMBER(momentum)},
     .elementwise = true,
     .reference = reference,
 };
