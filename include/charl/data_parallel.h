@@ -83,9 +83,11 @@ typedef struct charl_data_parallel charl_data_parallel;
 
 /** What the ranks divide among them. Only elementwise optimizers can be divided (charl_optimizer_is_elementwise). */
 typedef enum charl_shard {
-    CHARL_SHARD_NONE,     /* nothing: every rank has everything */
-    CHARL_SHARD_OPTIMIZER /* ZeRO stage 1: a rank keeps the optimizer state of its shard of every bucket of gradients
-                             and updates that shard */
+    CHARL_SHARD_NONE,      /* nothing: every rank has everything */
+    CHARL_SHARD_OPTIMIZER, /* ZeRO stage 1: a rank keeps the optimizer state of its shard of every bucket of gradients
+                              and updates that shard */
+    CHARL_SHARD_GRADIENTS  /* also, it gets the sums of that shard only, in the memory of its own gradients: half the
+                              traffic of gradients, and no memory for sums */
 } charl_shard;
 
 /** All members may be zero. Must be the same on every rank. */

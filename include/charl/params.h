@@ -133,9 +133,8 @@ charl_status charl_param_write(charl_param *p, const float *src) CHARL_MUST_CHEC
 charl_status charl_param_read(const charl_param *p, float *dst) CHARL_MUST_CHECK;
 
 /** Copy the gradient of p that the optimizer's last step used to dst, charl_shape_count(shape) floats: the sum over the
- *  global batch, before clipping, multiplied by the loss scale if there is one. If the optimizer is sharded, a rank has
- *  only the part of its shard. Blocks. Local.
- *  Errors: ERR_INVALID when p is not trained or the set has no gradients, ERR_DEVICE. */
+ *  global batch, before clipping, multiplied by the loss scale if there is one. Blocks. Local.
+ *  Errors: ERR_INVALID when p is not trained, the set has no gradients or they are sharded over ranks, ERR_DEVICE. */
 charl_status charl_param_read_gradient(const charl_param *p, float *dst) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS

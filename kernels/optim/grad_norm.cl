@@ -7,6 +7,7 @@
  *                  SCALED 0|1 (default 0): there is a loss scale
  *                  SKIP 0|1 (default 0): skip a bad step; otherwise no step after it counts
  *                  LOSS 0|1 (default 0): also check this rank's part of the loss
+ *                  FOUND 0|1 (default 0): `grad` is one ulong, the position of the first element that is not finite
  *                  WINDOW (default 1024): updates whose scalars are remembered
  *                  SPIKE 0|1|2|3 (default 0): 1 records a norm that is a spike, 2 also skips its step, 3 also skips all steps after it
  *                  CHARL_VEC 16: a work-item of charl_range_sum has all lanes of a range, for CPUs
@@ -21,6 +22,7 @@
 #define SKIP 0
 #define LOSS 0
 #define SPIKE 0
+#define FOUND 0
 #define WINDOW 1024
 #define RANGE 1024
 #define LANES 16
@@ -154,7 +156,7 @@ kernel void charl_norm(global const float *last, global const float *range, glob
     bool bad_loss = false, spike = false, leaves = bad || over;
 
     if (bad && !over && (out->left_out[0] & 1) == 0) {
-        const ulong at = first_bad(range, grad, (ulong)args.n);
+        const ulong at = FOUND ? *(global const ulong *)grad : first_bad(range, grad, (ulong)args.n);
 
         out->step_lo = step->step_lo;
         out->step_hi = step->step_hi;

@@ -24,6 +24,7 @@
 #define LOCAL 64
 #define PACKS 4 /* in flight per work-item and lane */
 #define GROUPS 2 /* most work-groups, by the size of a box */
+#define SCATTERS 0 /* 1: sums are stored in the arena of the rank that adds them only */
 #include "peer/peer_access.clh"
 #include "peer/peer_tiles.clh"
 #include "peer/peer_box.clh"
@@ -51,7 +52,7 @@ static inline void lanes_add(const group *g, int i)
         ADDS(ADD, v, k)
     }
 #pragma unroll
-    for (int r = 1; r < RANKS; r++) {
+    for (int r = 1; r < (SCATTERS ? 0 : RANKS); r++) {
         packs_write(sum_slot(g, partner(&g->p, r), i, g->p.rank), v[0], t.n);
     }
     sums_write(g, &t, v[0]);
@@ -95,7 +96,7 @@ __attribute__((reqd_work_group_size(LOCAL, 1, 1))) kernel void charl_peer_sum(
         }
         lanes_send(&g, i + 2);
         meet(&g, i == -2 || i == rounds ? 0 : epoch + i + 1, i == -2 ? 0 : epoch + (i < 0 ? 0 : i));
-        if (i > 0 && !is_lost) {
+        if (i > (SCATTERS ? rounds : 0) && !is_lost) {
             sums_keep(&g, i - 1);
         }
     }

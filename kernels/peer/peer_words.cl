@@ -10,7 +10,7 @@
  * Why it can be          A launch uses a word once, in the set that the parity of its mark selects. Marks of consecutive launches differ
  * overwritten            by one. Before a rank stores with mark m - 2, its launch m - 1 has ended, in which it received the sum of some
  *                        part. By then every rank that has lanes has stored with mark m - 1, so it has ended launch m, in which it read
- *                        all that it was sent. Therefore every rank must have lanes. Marks are never reused; 0 means none.
+ *                        all that it was sent. Therefore every rank must have lanes, and sums are sent to all. Marks are never reused; 0 means none.
  * Launch                 size is LOCAL: a work-item has one pack of every part. Otherwise as in peer_box.clh.
  */
 #define BF16 0

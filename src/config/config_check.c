@@ -282,7 +282,8 @@ static void check_log(checker *c)
         wrong(c, "log", "images", "needs tensorboard in formats");
     }
     if (cfg->log.histogram_interval > 0 && cfg->dist.shard != CHARL__SHARD_NONE) {
-        wrong(c, "log", "histogram_interval", "needs whole gradients, which no rank has with [dist] shard = optimizer");
+        wrong(c, "log", "histogram_interval",
+              "needs whole gradients, which no rank has with [dist] shard = optimizer or gradients");
     }
 }
 

@@ -5,7 +5,7 @@
 #include "optim/grad_norm_args.h"
 #include "optim/optimizer.h"
 
-enum { RANGE = 1024, LANES = 16, GROUP = 64 };
+enum { RANGE = CHARL_NORM_RANGE, LANES = 16, GROUP = 64 };
 
 static int64_t ranges(int64_t n)
 {
@@ -55,9 +55,10 @@ charl_status charl__norms_create(charl_optimizer *o)
     return charl__optimizer_set_norms(o, none);
 }
 
-static charl_status sum_ranges(const charl_optimizer *o, charl__arg in, int64_t n, int64_t out_at)
+charl_status charl__grad_norm_sums(const charl_optimizer *o, charl__arg in, int64_t n, charl__buffer *to,
+                                   int64_t out_at)
 {
-    charl__arg out = charl__raw(CHARL_ARG_OUT, o->partial);
+    charl__arg out = charl__raw(CHARL_ARG_OUT, to);
     const bool in_lanes = charl__device_facts_get(o->set->dev)->group > 1;
     const size_t items = (size_t)ranges(n) * LANES;
 
@@ -79,6 +80,7 @@ static charl_status sum_ranges(const charl_optimizer *o, charl__arg in, int64_t 
 static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
 {
     const charl_tensor *scale = charl__steps_scale(o->steps), *loss = charl__steps_loss(o->steps);
+    charl__buffer *searched = o->parts ? charl__norm_parts_bad(o->parts) : charl__optimizer_gradients(o);
     uint64_t none; /* buffers of their own begin at 0 */
     charl__grad_norm_args args = {.n_last = n,
                                   .n = o->set->elements,
@@ -94,11 +96,12 @@ static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
                    {"SKIP", o->config.skip_nonfinite},
                    {"LOSS", loss != NULL},
                    {"SPIKE", o->config.on_spike},
-                   {"WINDOW", CHARL_OPTIM_WINDOW}},
+                   {"WINDOW", CHARL_OPTIM_WINDOW},
+                   {"FOUND", o->parts != NULL}},
         .global = {LANES},
         .local = {LANES},
         .args = {charl__placed(last, &args.last), charl__placed(charl__raw(CHARL_ARG_IN, o->partial), &none),
-                 charl__placed(charl__raw(CHARL_ARG_IN, charl__optimizer_gradients(o)), &none),
+                 charl__placed(charl__raw(CHARL_ARG_IN, searched), &none),
                  charl__placed(charl__raw(CHARL_ARG_INOUT, o->norm), &none),
                  charl__placed(charl__in(charl__steps_tensor(o->steps)), &args.record),
                  charl__placed(charl__raw(CHARL_ARG_INOUT, o->scalars), &none),
@@ -110,18 +113,24 @@ static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
     return charl__launch_enqueue(o->set->dev, &l);
 }
 
+charl_status charl__grad_norm_first(const charl_optimizer *o)
+{
+    return o->parts ? charl__norm_parts_enqueue(o)
+                    : charl__grad_norm_sums(o, charl__raw(CHARL_ARG_IN, charl__optimizer_gradients(o)),
+                                            o->set->elements, o->partial, 0);
+}
+
 charl_status charl__grad_norm_enqueue(const charl_optimizer *o)
 {
-    charl__arg in = charl__raw(CHARL_ARG_IN, charl__optimizer_gradients(o));
-    int64_t n = o->set->elements, at = 0;
+    charl__arg in = charl__raw(CHARL_ARG_IN, o->partial);
+    int64_t n = ranges(o->set->elements), at = n;
 
-    do {
-        CHARL_TRY(sum_ranges(o, in, n, at));
-        in = charl__raw(CHARL_ARG_IN, o->partial);
+    while (n > RANGE) {
+        CHARL_TRY(charl__grad_norm_sums(o, in, n, o->partial, at));
         in.v.offset = at;
         n = ranges(n);
         at += n;
-    } while (n > RANGE);
+    }
     CHARL_TRY(finish(o, in, n));
     return CHARL_OK;
 }

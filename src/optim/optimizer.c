@@ -244,6 +244,9 @@ static charl_status record(charl_optimizer *o)
 {
     charl_status st = CHARL_OK;
 
+    charl__norm_parts_destroy(o->parts); /* of other gradients */
+    o->parts = NULL;
+    CHARL_TRY(o->set->parts ? charl__norm_parts_create(o) : CHARL_OK);
     CHARL_TRY(charl__record_begin(o->set->dev, &o->recording));
     if (o->before) {
         st = enqueue_begin(o);
@@ -256,6 +259,10 @@ static charl_status record(charl_optimizer *o)
     if (st == CHARL_OK && o->trains) {
         st = charl__own_copy_gradients(o);
     }
+    if (st == CHARL_OK) {
+        st = charl__grad_norm_first(o);
+    }
+    o->n_told = charl__recording_count(o->recording);
     if (st == CHARL_OK) {
         st = charl__grad_norm_enqueue(o);
     }
@@ -372,6 +379,7 @@ void charl_optimizer_destroy(charl_optimizer *o)
         }
         *at = o->next;
         charl__recording_destroy(o->recording);
+        charl__norm_parts_destroy(o->parts);
         for (int k = 0; k < CHARL_OPTIM_MAX_STATES; k++) {
             charl__buffer_release(o->state[k]);
             charl__buffer_release(o->codes[k]);
@@ -603,6 +611,8 @@ charl_status charl_optimizer_step(charl_optimizer *o, float lr)
 
 charl_status charl__optimizer_step(charl_optimizer *o, float lr)
 {
+    int first = o->set->is_joined ? o->n_join : o->n_begin;
+
     CHARL_REQUIRE(o->set->has_values, CHARL_ERR_INVALID,
                   "the parameters have no values; HINT charl_params_initialize or charl_params_load gives them values");
     CHARL_TRY(charl__range_check(CHARL_ERR_INVALID, "the learning rate", (double)lr, "[0,inf)"));
@@ -616,8 +626,12 @@ charl_status charl__optimizer_step(charl_optimizer *o, float lr)
         CHARL_TRY(charl__optimizer_fill(o, lr, &step));
         CHARL_TRY(charl__steps_push(o->own_steps, &step));
     }
-    CHARL_TRY(charl__recording_replay(o->recording, o->set->is_joined ? o->n_join : o->n_begin,
-                                      charl__recording_count(o->recording)));
+    if (o->parts) {
+        CHARL_TRY(charl__recording_replay(o->recording, first, o->n_told));
+        CHARL_TRY(charl__norm_parts_exchange(o));
+        first = o->n_told;
+    }
+    CHARL_TRY(charl__recording_replay(o->recording, first, charl__recording_count(o->recording)));
     o->set->is_joined = true;
     o->t++;
     return CHARL_OK;

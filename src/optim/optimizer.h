@@ -16,6 +16,7 @@ enum {
     CHARL_OPTIM_MAX_PARAMS = 10,
     CHARL_OPTIM_MAX_NUMBERS = 4,
     CHARL_OPTIM_PACKED_AT_ONCE = 1 << 22, /* elements of packed states that an update takes at a time */
+    CHARL_NORM_RANGE = 1024,              /* elements whose squares are added at a time (kernels/optim/grad_norm.cl) */
     CHARL_OPTIM_WINDOW = 1024             /* steps that may be skipped before the host learns of it */
 };
 
@@ -107,6 +108,8 @@ int charl__custom_states(const charl_optimizer_config *c);
 /** Errors: ERR_INVALID  the type is malformed */
 charl_status charl__custom_check(const charl_optimizer_type *type) CHARL_MUST_CHECK;
 
+typedef struct charl__norm_parts charl__norm_parts;
+
 struct charl_optimizer {
     const charl__optimizer_rule *type;
     charl_optimizer_config config; /* config.settings of a custom type is a copy, owned */
@@ -123,9 +126,10 @@ struct charl_optimizer {
     int64_t *state_at;                   /* [n_states, parameters]: element where a state begins; -1: there is none */
     charl__tensor_sums *sums;            /* of the rules that need them, else NULL */
     charl__buffer *scratch[CHARL_OPTIM_MAX_SCRATCH]; /* the rule's own */
-    charl__buffer *table;   /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
-    charl__buffer *partial; /* sums of ranges, level by level */
-    charl__buffer *norm;    /* charl__norm_record */
+    charl__buffer *table;     /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
+    charl__buffer *partial;   /* sums of ranges, level by level */
+    charl__norm_parts *parts; /* of the first level; NULL: this process has all gradients */
+    charl__buffer *norm;      /* charl__norm_record */
     charl__buffer
         *scalars; /* f32 [CHARL_OPTIM_WINDOW, 2]: bias1 and bias2 of the last updates (kernels/optim/grad_norm.cl) */
     charl__buffer *norms;    /* f32 [spike_window + 1]: norms of the last steps, and where the next one goes; or NULL */
@@ -138,6 +142,7 @@ struct charl_optimizer {
     charl__recording *recording;
     int n_begin;     /* launches of it that come before the graph */
     int n_join;      /* launches of it up to the end of charl__params_join */
+    int n_told;      /* with `parts`, launches of it up to charl__norm_parts_exchange */
     int64_t t;       /* steps taken */
     int64_t skipped; /* of them, as the device said after step learned_at: what is updated is number t - skipped + 1 */
     int64_t learned_at;
@@ -211,6 +216,19 @@ charl_status charl__optimizer_warm_up(charl_optimizer *o) CHARL_MUST_CHECK;
 /** The gradient norm of the arena (grad_norm.c): bytes of scratch, and its launches. */
 int64_t charl__grad_norm_scratch(int64_t elements);
 charl_status charl__grad_norm_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
+/** Its first level, which comes before: sums of squares of the ranges of the arena. */
+charl_status charl__grad_norm_first(const charl_optimizer *o) CHARL_MUST_CHECK;
+/** Enqueue or record: sums of the ranges of n elements of `in`, to element out_at of out. */
+charl_status charl__grad_norm_sums(const charl_optimizer *o, charl__arg in, int64_t n, charl__buffer *out,
+                                   int64_t out_at) CHARL_MUST_CHECK;
+/** The first level with other ranks (norm_parts.c): o->parts, for o->set->parts; launches; then what is between them and the next level. Blocks.
+ *  Collective. Errors: ERR_DEVICE, ERR_COMM. */
+charl_status charl__norm_parts_create(charl_optimizer *o) CHARL_MUST_CHECK;
+void charl__norm_parts_destroy(charl__norm_parts *p); /* NULL is a no-op */
+charl_status charl__norm_parts_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
+charl_status charl__norm_parts_exchange(const charl_optimizer *o) CHARL_MUST_CHECK;
+/** uint64: the first gradient that is not finite. Borrowed. */
+charl__buffer *charl__norm_parts_bad(const charl__norm_parts *p);
 /** Norms that are remembered to find spikes, as a checkpoint has them: how many floats (0: none), and their values. Blocks. Local. */
 int64_t charl__optimizer_count_norms(const charl_optimizer *o);
 charl_status charl__optimizer_get_norms(const charl_optimizer *o, float *dst) CHARL_MUST_CHECK;

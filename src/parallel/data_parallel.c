@@ -57,7 +57,8 @@ int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_p
 charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params *set)
 {
     const charl_allreduce_options options = {sizeof options, .algorithm = dp->algorithm,
-                                             .reduce_dtype = set->reduce_dtype, .gathers = dp->shards};
+                                             .reduce_dtype = set->reduce_dtype, .gathers = dp->shards,
+                                             .scatters = dp->scatters};
 
     CHARL_TRY(charl__grad_reducer_create(dp->comm, &options, &dp->slices, set, &dp->reducer));
     dp->params = set;
@@ -95,6 +96,7 @@ static charl_status disconnect(charl_data_parallel *dp)
     charl__shard_destroy(dp->shard);
     dp->shard = NULL;
     dp->params->own = NULL;
+    dp->params->parts = NULL;
     charl__params_free_gradients(dp->params); /* they may lie in the reducer's memory */
     charl__grad_reducer_destroy(dp->reducer);
     dp->reducer = NULL;
@@ -190,7 +192,7 @@ charl_status charl__data_parallel_compile(charl_data_parallel *dp, charl_graph *
 charl_status charl__data_parallel_finish(charl_data_parallel *dp)
 {
     CHARL_TRY(charl_comm_agree(dp->comm, charl__optimizers_rebind(dp->params)));
-    CHARL_TRY(charl__grad_reducer_check(dp->reducer, dp->graph[0]));
+    CHARL_TRY(charl__grad_reducer_check(dp->reducer, dp->graph[0], charl__data_parallel_bucket(dp, dp->params)));
     dp->pass = dp->passes;
     dp->reduced = dp->is_compiled = true;
     return CHARL_OK;
@@ -218,8 +220,7 @@ static charl_status check_options(const charl_data_parallel_options *o, const ch
     CHARL_REQUIRE(o->passes <= mine->count || mine->count == 0, CHARL_ERR_CONFIG,
                   "passes = %d, but a rank has %d of the %d slices; a pass takes at least one", o->passes, mine->count,
                   mine->total);
-    CHARL_REQUIRE(o->shard == CHARL_SHARD_NONE || o->shard == CHARL_SHARD_OPTIMIZER, CHARL_ERR_INVALID,
-                  "%d is no charl_shard", (int)o->shard);
+    CHARL_REQUIRE(o->shard <= CHARL_SHARD_GRADIENTS, CHARL_ERR_INVALID, "%d is no charl_shard", (int)o->shard);
     CHARL_REQUIRE(o->reduce_dtype == CHARL_F32 || o->reduce_dtype == CHARL_BF16, CHARL_ERR_INVALID,
                   "gradients are summed in f32 or bf16, not in %s", charl_dtype_name(o->reduce_dtype));
     return charl__allreduce_check_name(o->allreduce ? o->allreduce : "auto");
@@ -246,7 +247,8 @@ static charl_status plan(charl_data_parallel *dp, const charl_slices *mine, cons
     snprintf(dp->algorithm, sizeof dp->algorithm, "%s", o->allreduce ? o->allreduce : "auto");
     dp->bucket_mb = o->no_overlap ? 0 : o->bucket_mb > 0 ? o->bucket_mb : DEFAULT_BUCKET_MB;
     dp->reduce_dtype = o->reduce_dtype;
-    dp->shards = o->shard == CHARL_SHARD_OPTIMIZER && ranks > 1;
+    dp->shards = o->shard != CHARL_SHARD_NONE && ranks > 1;
+    dp->scatters = o->shard == CHARL_SHARD_GRADIENTS && ranks > 1;
     return charl__balance_init(dp, o->balance);
 }
 
@@ -430,7 +432,9 @@ static charl_status begin_step(charl_data_parallel *dp)
 /* The last one has run: the gradients of accumulated passes are added up over the ranks. */
 static charl_status end_passes(charl_data_parallel *dp)
 {
-    CHARL_TRY(dp->accum && dp->reducer ? charl__grad_reducer_ready_all(dp->reducer) : CHARL_OK);
+    const int64_t bucket = charl__data_parallel_bucket(dp, dp->params);
+
+    CHARL_TRY(dp->accum && dp->reducer ? charl__grad_reducer_ready_all(dp->reducer, bucket) : CHARL_OK);
     return charl__balance_end(dp);
 }
 
@@ -519,6 +523,7 @@ void charl_data_parallel_destroy(charl_data_parallel *dp)
     if (dp->params) { /* gradients and values may lie in the reducer's memory */
         charl__params_free_gradients(dp->params);
         dp->params->own = NULL;
+        dp->params->parts = NULL;
         dp->params->users--;
         if (charl__grad_reducer_shares_values(dp->reducer) && charl__params_move(dp->params, NULL) != CHARL_OK) {
             charl__params_free_values(dp->params);

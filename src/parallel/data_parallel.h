@@ -27,7 +27,8 @@ struct charl_data_parallel {
     double bucket_mb;   /* 0: all gradients in one bucket */
     int wanted, passes; /* charl_data_parallel_options.passes; what a step has */
     charl_dtype reduce_dtype;
-    bool shards; /* the optimizer is divided among ranks */
+    bool shards;   /* the optimizer is divided among ranks */
+    bool scatters; /* the sums of gradients too */
     charl_status (*rows)(void *ctx, int graph, const charl_slices *slices);
     void *ctx;
     void (*entered)(void *ctx, charl__phase phase); /* NULL, or told of each phase of a step */

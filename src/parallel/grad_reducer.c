@@ -44,12 +44,12 @@ static charl_status place_f32(charl__grad_reducer *s)
 
     s->in_place = charl__device_facts_get(s->dev)->zero_copy && stride == s->set->gradient_elements;
     /* Shares are added up in the sum, which is this rank's own then. */
-    s->sum_in_place = s->in_place && s->set->gradient_elements == s->set->elements;
+    s->sum_in_place = s->in_place && (s->scatters || s->set->gradient_elements == s->set->elements);
     memory.lanes = s->in_place ? charl__allreduce_lanes(s->ar) : NULL;
     memory.sum = s->sum_in_place ? charl__allreduce_sum(s->ar) : NULL;
     s->on_device = charl__allreduce_buffers(s->ar, &memory.lanes_buffer, &memory.sum_buffer);
     CHARL_INVARIANT(!s->on_device || stride == s->set->gradient_elements || s->set->gradient_elements == 0);
-    return charl__params_allocate_gradients(s->set, s->n_lanes, false, &memory);
+    return charl__params_allocate_gradients(s->set, s->n_lanes, s->scatters, &memory);
 }
 
 /* They are the rank's own: what travels is narrowed from them and widened to them. */
@@ -59,7 +59,7 @@ static charl_status place_bf16(charl__grad_reducer *s)
 
     s->in_place = s->sum_in_place = charl__device_facts_get(s->dev)->zero_copy;
     s->on_device = charl__allreduce_buffers(s->ar, &lanes, &sum);
-    CHARL_TRY(charl__params_allocate_gradients(s->set, s->n_lanes, charl_comm_size(s->comm) == 1, NULL));
+    CHARL_TRY(charl__params_allocate_gradients(s->set, s->n_lanes, s->scatters || charl_comm_size(s->comm) == 1, NULL));
     CHARL_TRY(charl__grad_compress_create(s->set, s->n_lanes, s->ar, &s->narrow));
     return CHARL_OK;
 }
@@ -84,7 +84,9 @@ static charl_status place(charl__grad_reducer *s)
      * pages for a context of each. Of such jobs on an H200 some lost their contexts just there. */
     if (!charl__device_facts_get(s->dev)->zero_copy && !s->on_device && !charl_comm_is_team(s->comm)) {
         pin(s, s->lanes.host, s->n_lanes * stride, &s->pinned_lanes);
-        pin(s, s->sum.host, stride, &s->pinned_sum);
+        if (s->sum.host != s->lanes.host) {
+            pin(s, s->sum.host, stride, &s->pinned_sum);
+        }
     }
     s->longest = s->set->gradient_elements / CUTS + 1;
     s->longest = s->longest > CHUNK_VALUES ? s->longest : CHUNK_VALUES;
@@ -113,6 +115,7 @@ charl_status charl__grad_reducer_create(charl_comm *comm, const charl_allreduce_
     s->dev = set->dev;
     s->n_lanes = slices->n_lanes;
     s->last_ticket = -1;
+    s->scatters = wanted.scatters;
     CHARL_TRY_CLEANUP(charl__allreduce_create_with(comm, set->gradient_elements, slices, &wanted,
                                                    wanted.gathers ? set->value : NULL, &s->ar));
     CHARL_TRY_CLEANUP(charl_reducer_create(comm, slices, &s->reducer));
@@ -140,25 +143,25 @@ int64_t charl__grad_reducer_bucket(const charl_params *set, double mb)
 }
 
 /* Of charl__grad_reducer_ready_all. */
-static int count_ranges(const charl_params *set)
+static int count_ranges(const charl_params *set, int64_t bucket)
 {
     int64_t begin = 0, end;
     int n = 0;
 
-    for (; (end = charl__params_range(set, &begin, set->elements)) > begin; begin = end) {
+    for (; (end = charl__params_range(set, &begin, bucket)) > begin; begin = end) {
         n++;
     }
     return n;
 }
 
 /* The buckets that g reports, for the ranks to compare. */
-static charl_status add_buckets(const charl__grad_reducer *s, const charl_graph *g, charl__consensus *facts,
-                                int64_t range[MAX_BUCKETS][2])
+static charl_status add_buckets(const charl__grad_reducer *s, const charl_graph *g, int64_t bucket,
+                                charl__consensus *facts, int64_t range[MAX_BUCKETS][2])
 {
     const int n = charl__graph_bucket_count(g); /* 0 with gradient accumulation */
     char text[64];
 
-    CHARL_REQUIRE((n > 0 ? n : count_ranges(s->set)) <= MAX_BUCKETS, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE((n > 0 ? n : count_ranges(s->set, bucket)) <= MAX_BUCKETS, CHARL_ERR_CONFIG,
                   "gradients in more than %d ranges: a weight is used too many times", MAX_BUCKETS);
     for (int i = 0; i < n; i++) {
         charl__graph_bucket(g, i, &range[i][0], &range[i][1]);
@@ -169,7 +172,7 @@ static charl_status add_buckets(const charl__grad_reducer *s, const charl_graph 
         facts, &(charl__fact){.status = CHARL_ERR_CONFIG, .label = "buckets of gradients", .value = text});
 }
 
-charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph *g)
+charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph *g, int64_t bucket)
 {
     charl_status st = CHARL_OK;
     charl__consensus facts = {0};
@@ -178,7 +181,7 @@ charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph
     if (!s) {
         goto cleanup;
     }
-    st = add_buckets(s, g, &facts, range);
+    st = add_buckets(s, g, bucket, &facts, range);
     CHARL_TRY_CLEANUP(charl__consensus_reach(&facts, st, s->comm));
     /* One rank decides: with other slices or another device a graph has other launches. */
     for (int i = 0; i < charl__graph_bucket_count(g); i++) {
@@ -233,11 +236,11 @@ charl_status charl__grad_reducer_ready(void *ctx, int64_t begin, int64_t count)
     return CHARL_OK;
 }
 
-charl_status charl__grad_reducer_ready_all(charl__grad_reducer *s)
+charl_status charl__grad_reducer_ready_all(charl__grad_reducer *s, int64_t bucket)
 {
     int64_t begin = 0, end;
 
-    while ((end = charl__params_range(s->set, &begin, s->set->elements)) > begin) {
+    while ((end = charl__params_range(s->set, &begin, bucket)) > begin) {
         CHARL_TRY(charl__grad_reducer_ready(s, begin, end - begin));
         begin = end;
     }
@@ -388,6 +391,11 @@ charl_status charl__grad_reducer_control(charl__grad_reducer *s, float *v, int c
 double charl__grad_reducer_busy_s(const charl__grad_reducer *s)
 {
     return s ? s->busy_s : 0.0;
+}
+
+int64_t charl__grad_reducer_longest(const charl__grad_reducer *s)
+{
+    return s->on_device ? INT64_MAX : s->longest;
 }
 
 charl_allreduce *charl__grad_reducer_allreduce(const charl__grad_reducer *s)

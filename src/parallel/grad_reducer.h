@@ -30,13 +30,13 @@ void charl__grad_reducer_destroy(charl__grad_reducer *s); /* NULL is a no-op */
 /** Elements of a bucket of `mb` megabytes, or of more, so that there are not too many of them. */
 int64_t charl__grad_reducer_bucket(const charl_params *set, double mb);
 /** Check that g, compiled, reports the same buckets on every rank: they would add up different
- *  ranges. Collective. Errors: ERR_CONFIG. */
-charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph *g) CHARL_MUST_CHECK;
+ *  ranges. `bucket` is that of charl__grad_reducer_ready_all. Collective. Errors: ERR_CONFIG. */
+charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph *g, int64_t bucket) CHARL_MUST_CHECK;
 
 /* Hooks of a graph; ctx is the reducer. */
 charl_status charl__grad_reducer_ready(void *ctx, int64_t begin, int64_t count) CHARL_MUST_CHECK;
-/** Every gradient at once, where no graph reports them. */
-charl_status charl__grad_reducer_ready_all(charl__grad_reducer *s) CHARL_MUST_CHECK;
+/** Every gradient, in buckets of so many elements, where no graph reports them. */
+charl_status charl__grad_reducer_ready_all(charl__grad_reducer *s, int64_t bucket) CHARL_MUST_CHECK;
 charl_status charl__grad_reducer_collective(void *ctx, charl_tensor *lanes, charl_tensor *sum) CHARL_MUST_CHECK;
 
 /** Wait for the device to finish the buckets reported since the last step and begin their sums.
@@ -56,6 +56,8 @@ charl_status charl__grad_reducer_control(charl__grad_reducer *s, float *v, int c
 
 /** Wait for a range that was begun on its all-reduce. Collective. */
 charl_status charl__grad_reducer_wait(charl__grad_reducer *s, int64_t ticket) CHARL_MUST_CHECK;
+/** Elements that are added up at a time: longer buckets are cut into pieces of so many, each of which has its owners. */
+int64_t charl__grad_reducer_longest(const charl__grad_reducer *s);
 /** Borrowed. */
 charl_allreduce *charl__grad_reducer_allreduce(const charl__grad_reducer *s);
 /** Whether charl__grad_reducer_gather works: the devices of options.gathers gather the parameters by themselves. */

@@ -60,6 +60,14 @@ charl_status charl__chunks_ready(charl__grad_reducer *s, int64_t begin, int64_t 
     return CHARL_OK;
 }
 
+static charl_status upload_values(charl__grad_reducer *s, int64_t begin, int64_t count)
+{
+    const size_t at = (size_t)begin * s->element, bytes = (size_t)count * s->element;
+
+    return bytes == 0 ? CHARL_OK
+                      : charl__buffer_write(CHARL_QUEUE_UPLOAD, s->sum.device, at, s->sum.host + at, bytes, false);
+}
+
 /* Bring complete sums to the device: those of ranges before `completed`. */
 static charl_status upload(charl__grad_reducer *s, int64_t completed)
 {
@@ -69,10 +77,12 @@ static charl_status upload(charl__grad_reducer *s, int64_t completed)
         charl__trace_end(charl__device_trace(s->dev), CHARL__LANE_ALLREDUCE, "gradients", "",
                          (double)c->count * (double)s->element, c->begun);
         if (!s->sum_in_place) {
-            const size_t at = (size_t)c->begin * s->element;
+            int64_t from = 0, to = c->count;
 
-            CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, s->sum.device, at, s->sum.host + at,
-                                          (size_t)c->count * s->element, false));
+            if (s->scatters) {
+                charl__allreduce_part(s->ar, c->count, charl_comm_rank(s->comm), &from, &to);
+            }
+            CHARL_TRY(upload_values(s, c->begin + from, to - from));
         }
     }
     return CHARL_OK;

@@ -40,6 +40,7 @@ struct charl__grad_reducer {
     int64_t last_ticket;          /* ... of what they were given; -1: nothing yet */
     bool in_place;                /* the device writes lanes where the all-reduce reads them ... */
     bool sum_in_place;            /* ... and reads sums where it writes them, for all ranks of the node */
+    bool scatters;                /* sums are this rank's parts of the first lane */
     bool shares_values;           /* the parameters lie in the memory of the all-reduce */
     charl__grad_compress *narrow; /* NULL: gradients travel in f32 */
     size_t element;               /* bytes of a value on its way */

@@ -10,18 +10,25 @@
 enum { CHUNK = 1 << 20 }; /* floats of a rank in one message */
 
 struct charl__shard {
-    charl_allreduce *ar;              /* borrowed */
-    int64_t *ticket;                  /* [n] */
-    charl__param_range *bucket, *own; /* [n] */
-    charl__param_ranges ranges;       /* own */
+    charl_allreduce *ar;         /* borrowed */
+    charl_comm *comm;            /* borrowed */
+    int64_t *ticket;             /* [n] */
+    charl__param_range *bucket;  /* [n], or pieces of buckets: what is added up at a time */
+    charl__param_range *part;    /* [ranks][n]: of each what a rank owns */
+    charl__param_ranges *ranges; /* [ranks]: part */
+    charl__param_range *own;     /* this rank's of `part` */
+    charl__param_parts parts;
     int n;
 };
 
 static charl_status reserve(charl__shard *s, int n)
 {
+    const int ranks = charl_comm_size(s->comm);
+
     CHARL_TRY(charl__alloc_array(n, sizeof *s->ticket, &s->ticket));
     CHARL_TRY(charl__alloc_array(n, sizeof *s->bucket, &s->bucket));
-    CHARL_TRY(charl__alloc_array(n, sizeof *s->own, &s->own));
+    CHARL_TRY(charl__alloc_array((int64_t)n * ranks, sizeof *s->part, &s->part));
+    CHARL_TRY(charl__alloc_array(ranks, sizeof *s->ranges, &s->ranges));
     return CHARL_OK;
 }
 
@@ -29,17 +36,47 @@ static charl_status reserve(charl__shard *s, int n)
 static int buckets(const charl_data_parallel *dp, charl__param_range *out)
 {
     const int64_t least = charl__data_parallel_bucket(dp, dp->params);
+    const int64_t most = dp->scatters ? charl__grad_reducer_longest(dp->reducer) : INT64_MAX;
     int64_t begin = 0, end;
     int n = 0;
 
     while ((end = charl__params_range(dp->params, &begin, least)) > begin && begin < dp->params->elements) {
-        if (out) {
-            out[n] = (charl__param_range){begin, end - begin};
+        for (; begin < end; n++) {
+            const int64_t count = end - begin < most ? end - begin : most;
+
+            if (out) {
+                out[n] = (charl__param_range){begin, count};
+            }
+            begin += count;
         }
-        begin = end;
-        n++;
     }
     return n;
+}
+
+/* For sums that concern all gradients. */
+static charl_status gather(void *ctx, const void *mine, size_t bytes, void *all)
+{
+    const charl__shard *s = ctx;
+
+    return charl_comm_allgather(s->comm, mine, bytes, all);
+}
+
+/* Who owns what. */
+static void divide(charl__shard *s)
+{
+    const int ranks = charl_comm_size(s->comm), rank = charl_comm_rank(s->comm);
+
+    for (int r = 0; r < ranks; r++) {
+        s->ranges[r] = (charl__param_ranges){s->part + (ptrdiff_t)r * s->n, s->n};
+        for (int i = 0; i < s->n; i++) {
+            int64_t from, to;
+
+            charl__allreduce_part(s->ar, s->bucket[i].count, r, &from, &to);
+            s->part[(ptrdiff_t)r * s->n + i] = (charl__param_range){s->bucket[i].begin + from, to - from};
+        }
+    }
+    s->own = s->part + (ptrdiff_t)rank * s->n;
+    s->parts = (charl__param_parts){ranks, rank, s->ranges, gather, s};
 }
 
 charl_status charl__shard_create(charl_data_parallel *dp)
@@ -49,17 +86,13 @@ charl_status charl__shard_create(charl_data_parallel *dp)
 
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
     s->ar = charl__grad_reducer_allreduce(dp->reducer);
+    s->comm = dp->comm;
     s->n = buckets(dp, NULL);
     CHARL_TRY_CLEANUP(reserve(s, s->n));
     buckets(dp, s->bucket);
-    for (int i = 0; i < s->n; i++) {
-        int64_t from, to;
-
-        charl__allreduce_part(s->ar, s->bucket[i].count, charl_comm_rank(dp->comm), &from, &to);
-        s->own[i] = (charl__param_range){s->bucket[i].begin + from, to - from};
-    }
-    s->ranges = (charl__param_ranges){s->own, s->n};
-    dp->params->own = &s->ranges;
+    divide(s);
+    dp->params->own = &s->ranges[s->parts.rank];
+    dp->params->parts = dp->scatters ? &s->parts : NULL;
     dp->shard = s;
     s = NULL;
 cleanup:
@@ -72,7 +105,8 @@ void charl__shard_destroy(charl__shard *s)
     if (s) {
         charl_free(s->ticket);
         charl_free(s->bucket);
-        charl_free(s->own);
+        charl_free(s->part);
+        charl_free(s->ranges);
         charl_free(s);
     }
 }
@@ -137,11 +171,10 @@ charl_status charl__shard_pause(charl_data_parallel *dp)
 /* Floats of rank r's parts of all buckets. */
 static int64_t part_elements(const charl__shard *s, int r)
 {
-    int64_t n = 0, from, to;
+    int64_t n = 0;
 
     for (int i = 0; i < s->n; i++) {
-        charl__allreduce_part(s->ar, s->bucket[i].count, r, &from, &to);
-        n += to - from;
+        n += s->ranges[r].range[i].count;
     }
     return n;
 }
@@ -149,19 +182,17 @@ static int64_t part_elements(const charl__shard *s, int r)
 /* Elements [at, at + count) of what rank r keeps, to where the parameters have them. */
 static void scatter(const charl__shard *s, int r, int64_t at, int64_t count, const float *src, float *all)
 {
-    int64_t kept = 0, from, to;
+    int64_t kept = 0;
 
     for (int i = 0; i < s->n; i++) {
-        int64_t first, end;
+        const charl__param_range part = s->ranges[r].range[i];
+        const int64_t first = at > kept ? at : kept;
+        const int64_t end = at + count < kept + part.count ? at + count : kept + part.count;
 
-        charl__allreduce_part(s->ar, s->bucket[i].count, r, &from, &to);
-        first = at > kept ? at : kept;
-        end = at + count < kept + to - from ? at + count : kept + to - from;
         if (first < end) {
-            memcpy(all + s->bucket[i].begin + from + first - kept, src + first - at,
-                   (size_t)(end - first) * sizeof *all);
+            memcpy(all + part.begin + first - kept, src + first - at, (size_t)(end - first) * sizeof *all);
         }
-        kept += to - from;
+        kept += part.count;
     }
 }
 
@@ -225,5 +256,5 @@ int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer 
     for (int k = 0; o && k < o->n_states; k++) {
         bytes += charl__optimizer_state_bytes(o, k, n);
     }
-    return bytes;
+    return bytes + (o && dp->scatters ? 4 * dp->params->gradient_elements : 0);
 }

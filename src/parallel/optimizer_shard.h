@@ -1,12 +1,15 @@
 #ifndef CHARL_PARALLEL_OPTIMIZER_SHARD_H
 #define CHARL_PARALLEL_OPTIMIZER_SHARD_H
-/** dist.shard = optimizer: ranks divide the optimizer among them.
+/** dist.shard = optimizer and gradients: ranks divide the optimizer among them.
  *
  *  A rank keeps the state of, and updates, its part of every bucket of gradients, which is the one
  *  that it adds up itself; then the ranks tell each other their parameters. Where the device uses
  *  host memory in place, the parameters lie in memory that the ranks of a node share: an update is
  *  seen by all when it is done, and a node holds them once. Elsewhere a rank's part is downloaded,
  *  and the others' are uploaded.
+ *
+ *  With gradients, a rank gets only the sums of its parts, in its first lane. What is added up at a time is cut into parts then, which
+ *  may be less than a bucket. The optimizer exchanges what the norm of all gradients needs (optim/norm_parts.c).
  *
  *  Shared parameters must not change while another rank reads them. A step is safe: a rank writes
  *  when it has the sums of all buckets, and the last of them is begun by a rank whose graph has run
@@ -33,7 +36,7 @@ charl_status charl__shard_pause(charl_data_parallel *dp) CHARL_MUST_CHECK;
 charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_optimizer *o, charl_status mine, int k,
                                   float **out) CHARL_MUST_CHECK;
 
-/** Bytes of optimizer state that this rank need not keep. o NULL: 0. Local. */
+/** Bytes of optimizer state, and of sums of gradients, that this rank need not keep. o NULL: 0. Local. */
 int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *o);
 
 #endif

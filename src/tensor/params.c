@@ -730,6 +730,10 @@ charl_status charl_param_read_gradient(const charl_param *p, float *dst)
     CHARL_TRY(charl__device_enter(p->set->dev));
     const size_t bytes = (size_t)charl_shape_count(&p->spec.shape) * sizeof *dst;
 
+    CHARL_REQUIRE(!p->set->parts, CHARL_ERR_INVALID,
+                  "parameter %s: its gradient is sharded over ranks; HINT charl_data_parallel_options.shard = "
+                  "CHARL_SHARD_OPTIMIZER keeps it whole",
+                  p->spec.name);
     CHARL_REQUIRE(p->spec.trainable && p->set->sum, CHARL_ERR_INVALID,
                   "parameter %s has no gradient: it is not trainable, or no training graph of its set is compiled",
                   p->spec.name);

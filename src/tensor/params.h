@@ -64,9 +64,10 @@ struct charl_params {
     charl_dtype half_type;
     charl_packing packing;
     charl__buffer *grad; /* n_lanes * gradient_elements partial sums; NULL for inference */
-    /* gradient_elements: completed gradients; the same buffer as grad with one rank and one lane */
+    /* gradient_elements: completed gradients; the same buffer as grad with one rank and one lane, and where `parts` says who has them */
     charl__buffer *sum;
-    const struct charl__param_ranges *own; /* borrowed: what an optimizer in this process updates; NULL: everything */
+    const struct charl__param_ranges *own;  /* borrowed: what an optimizer in this process updates; NULL: everything */
+    const struct charl__param_parts *parts; /* borrowed: who has which sums of gradients; NULL: this process has all */
     bool is_part;   /* the lanes are of part of the batch, and nothing adds them to those of other ranks */
     bool is_joined; /* charl__params_join has added the shares of the gradients of the last run */
     int users;      /* compiled graphs, optimizers and data-parallel objects, which know where the arenas lie */
@@ -98,6 +99,15 @@ typedef struct charl__param_ranges {
     const charl__param_range *range;
     int n;
 } charl__param_ranges;
+
+/** Where every rank has the sums of its own gradients only. */
+typedef struct charl__param_parts {
+    int ranks, rank;
+    const charl__param_ranges *of; /* [ranks] */
+    /* `bytes` of every rank to all: all[r * bytes ...]. Blocks. Collective. Errors: ERR_COMM. */
+    charl_status (*gather)(void *ctx, const void *mine, size_t bytes, void *all);
+    void *ctx;
+} charl__param_parts;
 
 /** Memory of the gradient arenas: buffers of the caller, which are retained, or shared host memory that the device uses in place. All NULL:
  *  device memory. */

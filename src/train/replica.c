@@ -495,7 +495,7 @@ static charl_status create_data_parallel(charl__replica *r)
         .bucket_mb = c->dist.bucket_mb,
         .no_overlap = !c->dist.overlap,
         .reduce_dtype = c->dist.reduce_dtype == CHARL__REDUCE_BF16 && trains ? CHARL_BF16 : CHARL_F32,
-        .shard = c->dist.shard == CHARL__SHARD_OPTIMIZER && trains ? CHARL_SHARD_OPTIMIZER : CHARL_SHARD_NONE,
+        .shard = trains ? (charl_shard)c->dist.shard : CHARL_SHARD_NONE,
         .balance = c->dist.balance == CHARL__BALANCE_SPEED && trains,
         .rows = r->rows_of,
         .ctx = r->ctx};

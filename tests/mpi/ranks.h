@@ -30,6 +30,7 @@ void check_bf16(charl_comm *c, const char *name, charl_device *dev, void (*prepa
 /* ranks_options.c */
 void test_sums_in_bf16(void **state);
 void test_gathering(void **state);
+void test_scattering(void **state);
 
 /* ranks_heartbeat.c */
 void test_links_grow_with_the_logarithm(void **state);

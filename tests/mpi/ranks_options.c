@@ -41,6 +41,80 @@ static void check_gather(charl_comm *c, const char *name, int64_t n)
     charl_allreduce_destroy(ar);
 }
 
+/* Scattered sums are those that all ranks get, in a rank's part of every range. */
+static void check_scatter(charl_comm *c, const char *name, charl_dtype dtype, int64_t n)
+{
+    const int64_t cut[] = {0, n / 7, n / 7, n / 2, n}; /* as `step` */
+    const size_t size = charl_dtype_size(dtype), bytes = (size_t)n * size;
+    unsigned char *lane = malloc(bytes + 1), *all = malloc(bytes + 1), *own = malloc(bytes + 1);
+    charl_allreduce *ar[2];
+    charl_slices mine;
+
+    assert_true(lane && all && own);
+    charl_assert_ok(charl_slices_block(11, charl_comm_rank(c), charl_comm_size(c), &mine));
+    for (int k = 0; k < 2; k++) {
+        charl_assert_ok(charl_allreduce_create(c, n, &mine,
+                                               &(charl_allreduce_options){sizeof(charl_allreduce_options),
+                                                                          .algorithm = k == 0 ? "p2p" : name,
+                                                                          .reduce_dtype = dtype, .scatters = k == 1},
+                                               &ar[k]));
+    }
+    assert_ptr_equal(charl__allreduce_sum(ar[1]), charl__allreduce_lanes(ar[1]));
+    for (int64_t round = 0; round < 2; round++) {
+        for (int k = 0; k < 2; k++) {
+            for (int j = 0; j < mine.n_lanes; j++) {
+                for (int64_t i = 0; i < n; i++) {
+                    const float x = value(round, mine.lane_lo[j], i);
+
+                    memcpy(lane + (size_t)i * size, (const char *)&x + sizeof x - size, size); /* bf16: cut */
+                }
+                charl_assert_ok(charl_allreduce_write_lane(ar[k], j, 0, n, lane));
+            }
+            step(ar[k], round, n);
+        }
+        charl_assert_ok(charl_allreduce_read_sum(ar[0], 0, n, all));
+        charl_assert_ok(charl_allreduce_read_sum(ar[1], 0, n, own));
+        for (int b = 0; b < 4; b++) {
+            int64_t from, to;
+
+            charl__allreduce_part(ar[1], cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
+            assert_memory_equal(all + (size_t)(cut[b] + from) * size, own + (size_t)(cut[b] + from) * size,
+                                (size_t)(to - from) * size);
+        }
+    }
+    charl_allreduce_destroy(ar[0]);
+    charl_allreduce_destroy(ar[1]);
+    free(lane);
+    free(all);
+    free(own);
+}
+
+void test_scattering(void **state)
+{
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        const charl_dtype dtype = k == 0 ? CHARL_F32 : CHARL_BF16;
+
+        check_scatter(comm, "auto", dtype, 1);
+        check_scatter(comm, "shm", dtype, 70001);
+        check_scatter(comm, "p2p", dtype, 70001);
+        check_scatter(nodes, "auto", dtype, 5000);
+        check_scatter(uneven, "p2p", dtype, 5000);
+    }
+    check_scatter(comm, "p2p", CHARL_F32, 2500000); /* several pieces */
+    charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    charl_assert_status(
+        charl_allreduce_create(
+            comm, 4, &mine,
+            &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = "hierarchical", .scatters = true},
+            &ar),
+        CHARL_ERR_CONFIG);
+    charl_assert_message("as sharded gradients need");
+}
+
 void test_sums_in_bf16(void **state)
 {
     charl_allreduce *ar = NULL;

@@ -466,6 +466,7 @@ static int rank_run(void)
         cmocka_unit_test(test_every_algorithm_equals_the_serial_fold),
         cmocka_unit_test(test_sums_in_bf16),
         cmocka_unit_test(test_gathering),
+        cmocka_unit_test(test_scattering),
         cmocka_unit_test(test_several_nodes_give_the_same_bits),
         cmocka_unit_test(test_a_wrong_algorithm_is_refused),
         cmocka_unit_test(test_wrong_ranges_are_refused),

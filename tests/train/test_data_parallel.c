@@ -521,7 +521,9 @@ static void test_options_change_no_bit(void **state)
         {sizeof *options},
         {sizeof *options, .passes = 2, .no_overlap = true, .bucket_mb = 1},
         {sizeof *options, .shard = CHARL_SHARD_OPTIMIZER},
-        {sizeof *options, .passes = 2, .shard = CHARL_SHARD_OPTIMIZER}};
+        {sizeof *options, .passes = 2, .shard = CHARL_SHARD_OPTIMIZER},
+        {sizeof *options, .shard = CHARL_SHARD_GRADIENTS},
+        {sizeof *options, .passes = 2, .shard = CHARL_SHARD_GRADIENTS}};
     static const charl_dtype dtypes[] = {CHARL_F32, CHARL_BF16};
 
     (void)state;
@@ -550,7 +552,8 @@ static void test_options_change_no_bit(void **state)
 static void test_optimizer_of_a_part(void **state)
 {
     const charl_data_parallel_options options[] = {{sizeof *options},
-                                                   {sizeof *options, .shard = CHARL_SHARD_OPTIMIZER}};
+                                                   {sizeof *options, .shard = CHARL_SHARD_OPTIMIZER},
+                                                   {sizeof *options, .shard = CHARL_SHARD_GRADIENTS}};
 
     (void)state;
     for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
@@ -579,12 +582,17 @@ static void test_training_continues(void **state)
 {
     static const struct {
         int from, to; /* ranks */
-        bool shards[2];
+        charl_shard shard[2];
         int split;
         charl_packing state;
-    } cases[] = {{1, 1, {false, false}, 0, CHARL_PACKING_F32}, {2, 3, {false, false}, 0, CHARL_PACKING_INT8},
-                 {3, 2, {true, false}, 0, CHARL_PACKING_F32},  {1, 2, {false, true}, 0, CHARL_PACKING_BF16},
-                 {2, 1, {true, false}, 0, CHARL_PACKING_BF16}, {2, 2, {false, false}, 2, CHARL_PACKING_F32}};
+    } cases[] = {{1, 1, {CHARL_SHARD_NONE, CHARL_SHARD_NONE}, 0, CHARL_PACKING_F32},
+                 {2, 3, {CHARL_SHARD_NONE, CHARL_SHARD_NONE}, 0, CHARL_PACKING_INT8},
+                 {3, 2, {CHARL_SHARD_OPTIMIZER, CHARL_SHARD_NONE}, 0, CHARL_PACKING_F32},
+                 {1, 2, {CHARL_SHARD_NONE, CHARL_SHARD_OPTIMIZER}, 0, CHARL_PACKING_BF16},
+                 {2, 1, {CHARL_SHARD_OPTIMIZER, CHARL_SHARD_NONE}, 0, CHARL_PACKING_BF16},
+                 {2, 3, {CHARL_SHARD_GRADIENTS, CHARL_SHARD_OPTIMIZER}, 0, CHARL_PACKING_F32},
+                 {2, 2, {CHARL_SHARD_NONE, CHARL_SHARD_GRADIENTS}, 0, CHARL_PACKING_INT8},
+                 {2, 2, {CHARL_SHARD_NONE, CHARL_SHARD_NONE}, 2, CHARL_PACKING_F32}};
     char *dir = charl_test_tempdir();
     const char *path = charl_test_path(dir, "state.h5");
 
@@ -598,12 +606,12 @@ static void test_training_continues(void **state)
         run_as(1, &all, whole);
         all.steps = 0;
         all.save = path;
-        all.options.shard = cases[k].shards[0] ? CHARL_SHARD_OPTIMIZER : CHARL_SHARD_NONE;
+        all.options.shard = cases[k].shard[0];
         run_as(cases[k].from, &all, m);
         all.save = NULL;
         all.load = path;
         all.first = STEPS;
-        all.options.shard = cases[k].shards[1] ? CHARL_SHARD_OPTIMIZER : CHARL_SHARD_NONE;
+        all.options.shard = cases[k].shard[1];
         run_as(cases[k].to, &all, m);
         for (int r = 0; r < cases[k].to; r++) {
             charl_assert_same_bits(m[r].weight, whole[0].weight, COLUMNS + 1);
@@ -740,9 +748,8 @@ static void test_balance(void **state)
     run_as(1, &all, one);
     all.steps = 0;
     all.ema = true;
-    for (int shards = 0; shards < 2; shards++) {
-        all.options = (charl_data_parallel_options){sizeof all.options, .balance = true,
-                                                    .shard = shards ? CHARL_SHARD_OPTIMIZER : CHARL_SHARD_NONE};
+    for (charl_shard shard = 0; shard <= CHARL_SHARD_GRADIENTS; shard++) {
+        all.options = (charl_data_parallel_options){sizeof all.options, .balance = true, .shard = shard};
         charl_test_fault_set("train.measured@0:1:900,train.measured@1:1:100");
         run_as(2, &all, m);
         charl_test_fault_set(NULL);

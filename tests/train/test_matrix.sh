@@ -81,15 +81,16 @@ option "state in bf16" optimizer.type=adamw optimizer.state=bf16
 # Every algorithm, rank count, size of buckets, whole and divided optimizer.
 if [ -n "$long" ]; then
     for mb in 0.01 25; do
-        for shard in no yes; do
+        for shard in none optimizer gradients; do
             set -- dist.bucket_mb=$mb dist.shard=$shard
             for n in 2 3 4 5 6 7 8; do
                 for how in shm p2p peer; do
-                    [ $how$shard = peeryes ] || variant "$how, $n ranks, $*" $n cnn dist.allreduce=$how "$@"
+                    [ $how$shard = peeroptimizer ] || variant "$how, $n ranks, $*" $n cnn dist.allreduce=$how "$@"
                 done
             done
             for nodes in 2x1 2x2 2x3 3x2 4x2 2x4; do
-                variant "nodes $nodes, $*" 1 cnn --simulate-ranks $nodes dist.allreduce=hierarchical "$@"
+                [ $shard = gradients ] && how=p2p || how=hierarchical
+                variant "nodes $nodes, $*" 1 cnn --simulate-ranks $nodes dist.allreduce=$how "$@"
             done
         done
     done

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The optimizer divided among ranks (dist.shard): the same checkpoints as of one rank that has it whole, whatever
-# the optimizer, precision, algorithm and bucket; and going on with another number of ranks, divided or whole.
+# The optimizer and the sums of gradients divided among ranks (dist.shard): the same checkpoints as of one rank that has them
+# whole, whatever the optimizer, precision, algorithm and bucket; and going on with another number of ranks, divided or whole.
 # CHARL_TEST_LONG=1: more of each.
 . "$(dirname "$0")/common.sh"
 
@@ -18,41 +18,89 @@ again() {
     _what=$1 _ranks=$2 _model=$3
     shift 3
     rm -rf v
-    expect 0 "$_what, on $_ranks ranks" ranks "$_ranks" "$_model.ini" -q -o v dist.shard=optimizer "$@"
-    same "$_what, on $_ranks ranks" one v
+    expect 0 "$_what, $shard, on $_ranks ranks" ranks "$_ranks" "$_model.ini" -q -o v "dist.shard=$shard" "$@"
+    same "$_what, $shard, on $_ranks ranks" one v
 }
+shard=optimizer
 
-# The average of the weights, groups and clipping; validation exchanges weights and average. Divided among 3, whole on 2,
-# divided among 2 in other buckets.
+# The average of the weights, groups and clipping; validation exchanges weights and average. Divided among 3, then gradients
+# too, whole on 2, divided among 4 in other buckets.
 set -- train.ema_decay=0.9 train.grad_clip=0.5 "optimizer.groups=*.bias lr_scale=0.5"
 expect 0 "whole" ranks 1 mlp.ini -q -o one "$@"
 export CHARL_FAULT=train.stop:4
 expect 75 "stopped at step 3" ranks 3 mlp.ini -q -o s "$@" dist.shard=optimizer
-expect 75 "stopped at step 6" ranks 2 mlp.ini -q -o s "$@"
+expect 75 "stopped at step 6" ranks 2 mlp.ini -q -o s "$@" dist.shard=gradients
+expect 75 "stopped at step 9" ranks 2 mlp.ini -q -o s "$@"
 export CHARL_FAULT='device.copies@1:*' # as on a GPU
-expect 0 "resumed" ranks 2 mlp.ini -q -o s "$@" dist.shard=optimizer dist.bucket_mb=0.01
+expect 0 "resumed" ranks 4 mlp.ini -q -o s "$@" dist.shard=gradients dist.bucket_mb=0.01
 unset CHARL_FAULT
-same "stopped twice" one s
+same "stopped three times" one s
+rm -rf s
+export CHARL_FAULT=train.stop:4
+expect 75 "stopped with gradients" ranks 2 mlp.ini -q -o s "$@" dist.shard=gradients dist.allreduce=p2p
+export CHARL_FAULT='device.copies@1:*'
+expect 0 "resumed with the optimizer" ranks 2 mlp.ini -q -o s "$@" dist.shard=optimizer dist.bucket_mb=0.01
+unset CHARL_FAULT
+same "stopped with gradients" one s
 
 # Kernels add the gradients and send the parameters, on one node and over two.
 divided "peer" 2 mlp dist.allreduce=peer
 export CHARL_RANKS_PER_NODE=2
 again "peer over two nodes" 4 mlp dist.allreduce=peer
+shard=gradients
+again "two nodes" 4 mlp
+expect 2 "gradients by peer over two nodes" ranks 4 mlp.ini -q -o x dist.shard=gradients dist.allreduce=peer
+says 1 "all-reduce peer does not work here: sharded gradients over several nodes need another one"
+expect 2 "gradients by hierarchical" ranks 4 mlp.ini -q -o x dist.shard=gradients dist.allreduce=hierarchical
+says 1 "it gives the sums to all ranks"
 unset CHARL_RANKS_PER_NODE
+again "peer" 3 mlp dist.allreduce=peer dist.bucket_mb=0.01
 
-divided "sgd in f16" 2 cnn train.precision=f16 train.on_nonfinite=skip
+# Dropout, one matrix for embedding and head; adapters; sums in bf16 in several passes.
+make_gpt
+printf '[train]\nmax_steps = 6\nbatch_size = 8\nslices = 8\ngrad_clip = 1\n' >>gpt.ini
+divided "gpt" 3 gpt
+again "gpt, p2p" 2 gpt dist.allreduce=p2p dist.bucket_mb=0.01
+mv one base
+divided "adapters" 2 gpt init.from=base/last.h5 lora.rank=4 lora.dropout=0.1
+divided "sums in bf16" 3 mlp dist.reduce_dtype=bf16 train.grad_accum_steps=2
+export CHARL_FAULT='device.copies@1:*'
+again "sums in bf16, copied" 2 mlp dist.reduce_dtype=bf16 train.grad_accum_steps=2
+unset CHARL_FAULT
+
+# A gradient that is not finite is found by its owner, and named by all.
+export CHARL_FAULT=train.device.nan@2:7
+expect 6 "a gradient is not finite" ranks 3 mlp.ini -q -o x --overwrite dist.shard=gradients
+unset CHARL_FAULT
+says 1 "step 7: the gradient of fc2.weight is not finite"
+rm -rf x
+
+divided "sgd in f16" 3 cnn train.precision=f16 train.on_nonfinite=skip
+shard=optimizer
+again "sgd in f16" 2 cnn train.precision=f16 train.on_nonfinite=skip
 if [ -n "$long" ]; then
-    again "sgd in f16" 5 cnn train.precision=f16 train.on_nonfinite=skip
-    for type in sgd adam lion rmsprop adagrad; do
-        divided "$type" 3 mlp optimizer.type=$type
-        again "$type, sums in f32" 8 mlp optimizer.type=$type
-        divided "$type, sums in bf16" 2 mlp optimizer.type=$type dist.reduce_dtype=bf16 train.grad_accum_steps=2
+    for shard in optimizer gradients; do
+        divided "sgd in f16" 5 cnn train.precision=f16 train.on_nonfinite=skip
+        for type in sgd adam lion rmsprop adagrad; do
+            divided "$type" 3 mlp optimizer.type=$type
+            again "$type, sums in f32" 8 mlp optimizer.type=$type
+            divided "$type, sums in bf16" 2 mlp optimizer.type=$type dist.reduce_dtype=bf16 train.grad_accum_steps=2
+        done
+        export CHARL_FAULT='device.copies@1:*'
+        again "one rank copies" 2 mlp optimizer.type=adagrad dist.reduce_dtype=bf16 train.grad_accum_steps=2
+        export CHARL_SLOW=1:3
+        again "divided again by speed" 2 mlp optimizer.type=adagrad dist.reduce_dtype=bf16 dist.balance=speed
+        unset CHARL_FAULT CHARL_SLOW
+        for from in none optimizer gradients; do
+            rm -rf one s
+            expect 0 "whole" ranks 1 mlp.ini -q -o one
+            export CHARL_FAULT=train.stop:4
+            expect 75 "$from, stopped" ranks 4 mlp.ini -q -o s dist.shard=$from
+            unset CHARL_FAULT
+            expect 0 "$from, then $shard" ranks 3 mlp.ini -q -o s dist.shard=$shard
+            same "$from, then $shard" one s
+        done
     done
-    export CHARL_FAULT='device.copies@1:*'
-    again "one rank copies" 2 mlp optimizer.type=adagrad dist.reduce_dtype=bf16 train.grad_accum_steps=2
-    export CHARL_SLOW=1:3
-    again "divided again by speed" 2 mlp optimizer.type=adagrad dist.reduce_dtype=bf16 dist.balance=speed
-    unset CHARL_FAULT CHARL_SLOW
 fi
 
 # A rank fails alone before the state is collected, and where it has begun with that.
@@ -64,6 +112,6 @@ for fault in train.checkpoint.fail train.collect; do
     rm -rf x
 done
 
-expect 0 "the saving is shown" ranks 2 mlp.ini --dry-run dist.shard=optimizer
-says 1 "memory .*; [0-9.]* [KM]iB saved by sharding the optimizer"
+expect 0 "the saving is shown" ranks 2 mlp.ini --dry-run dist.shard=gradients
+says 1 "memory .*; [0-9.]* [KM]iB saved by sharding$"
 finish

@@ -149,7 +149,7 @@ static void print_memory(const charl_train_info *i)
         printf("; with the driver and other programs %s", bytes_text(i->memory_reported, a));
     }
     if (i->shard_saves > 0) {
-        printf("; %s saved by sharding the optimizer", bytes_text(i->shard_saves, a));
+        printf("; %s saved by sharding", bytes_text(i->shard_saves, a));
     }
     printf("\n");
 }

@@ -68,6 +68,12 @@ static const char *unsuitable(const charl__algorithm *alg, const demand *d)
     if (alg->join && !d->peers.is_usable) {
         return d->peers.why;
     }
+    if (d->options->scatters && !alg->has_scatter) {
+        return "it gives the sums to all ranks, not each rank its part, as sharded gradients need";
+    }
+    if (d->options->scatters && alg->join && d->c->n_nodes > 1) {
+        return "sharded gradients over several nodes need another one (use auto or p2p)";
+    }
     return alg->unavailable(d->c);
 }
 
@@ -116,8 +122,9 @@ static charl_status compare_demands(const demand *d, int64_t n, const charl__alg
     charl_status st;
     char text[128];
 
-    snprintf(text, sizeof text, "%s of %lld gradients in %s%s", alg->row.name, (long long)n,
-             charl_dtype_name(d->options->reduce_dtype), d->options->gathers ? ", gathered" : "");
+    snprintf(text, sizeof text, "%s of %lld gradients in %s%s%s", alg->row.name, (long long)n,
+             charl_dtype_name(d->options->reduce_dtype), d->options->gathers ? ", gathered" : "",
+             d->options->scatters ? ", scattered" : "");
     st =
         charl__consensus_add(&facts, &(charl__fact){.status = CHARL_ERR_INVALID, .label = "all-reduce", .value = text});
     st = charl__consensus_reach(&facts, st, d->c);
@@ -161,6 +168,17 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
     return charl__allreduce_create_with(c, n, mine, options, NULL, out);
 }
 
+/* Every rank's sums take the place of its first lane. */
+static charl_status check_scatter(const charl_allreduce *ar)
+{
+    for (int r = 0; ar->options.scatters && r < ar->c->size; r++) {
+        CHARL_REQUIRE(ar->map.first[r] < ar->map.first[r + 1], CHARL_ERR_CONFIG,
+                      "rank %d has no slices, and sharded gradients need some on every rank; HINT start fewer ranks",
+                      r);
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__allreduce_create_with(charl_comm *c, int64_t n, const charl_slices *mine,
                                           const charl_allreduce_options *options, charl__buffer *values,
                                           charl_allreduce **out)
@@ -185,6 +203,7 @@ charl_status charl__allreduce_create_with(charl_comm *c, int64_t n, const charl_
     ar->stride = (int64_t)(charl__round_up(n > 0 ? (size_t)n : 1, 4096 / ar->element));
     CHARL_TRY_CLEANUP(charl__lane_map_init(c, mine, &ar->map));
     ar->my_lanes = ar->map.first[c->rank + 1] - ar->map.first[c->rank];
+    CHARL_TRY_CLEANUP(check_scatter(ar));
     ar->algorithm = alg;
     ar->device_values = values ? charl__buffer_retain(values) : NULL;
     CHARL_TRY_CLEANUP(algorithm_create(ar, &d));

@@ -16,7 +16,7 @@ typedef struct charl__algorithm {
     charl_row row;  /* without keys */
     int preference; /* auto takes the algorithm with the lowest one that works, 1, 2, ... */
     bool is_invariant;
-    bool has_bf16, has_gather;
+    bool has_bf16, has_gather, has_scatter;
     /* NULL, or why it does not work on this communicator. */
     const char *(*unavailable)(const charl_comm *c);
     /* Allocate lanes, sum, with options.gathers gathered, and ar->own; collective and agreed. */

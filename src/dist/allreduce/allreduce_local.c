@@ -35,6 +35,7 @@ const charl__algorithm charl__allreduce_local = {
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,
+    .has_scatter = true,
     .unavailable = local_unavailable,
     .create = local_create,
     .destroy = local_destroy,

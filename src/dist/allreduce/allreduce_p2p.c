@@ -1,8 +1,8 @@
 /* All-reduce by messages of what every rank has.
  *
- * p2p: each rank owns a part of a piece; all lanes of the part travel to it (alltoall), it adds
- * them in tree order, and the sums travel back (allgather). mpi: this rank's lanes are added as
- * they come, then MPI_Allreduce. What a rank has written itself is gathered as sums are. One
+ * p2p: each rank owns a part of a range, which goes in pieces; all lanes of a piece of a part travel to its owner (alltoall),
+ * who adds them in tree order, and the sums travel back (allgather), unless they are scattered. mpi: this rank's lanes are added
+ * as they come, then MPI_Allreduce. What a rank has written itself is gathered as sums are. One
  * collective is in flight at a time, so all ranks post them in one order. */
 #include "dist/allreduce/allreduce.h"
 
@@ -10,14 +10,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/numeric/divide.h"
 
-enum { PIECE = 1 << 20 }; /* values: bounds the staging memory and MPI's int counts */
+enum { PIECE = 1 << 20 }; /* values of all parts: bounds the staging memory and MPI's int counts */
 
 typedef enum message_phase { IDLE, SCATTER, GATHER } message_phase;
 
 typedef struct message_state {
     message_phase phase;
-    int64_t at; /* within range ar->completed */
+    int64_t at; /* within range ar->completed, or each of its parts */
     charl__request request;
     unsigned char *send, *receive;
     int *send_count, *send_at, *receive_count, *receive_at; /* [size]; of the first all */
@@ -34,27 +35,37 @@ static const char *mpi_unavailable(const charl_comm *c)
     return c->has_mpi ? NULL : c->is_team ? "simulated ranks have no MPI" : "this rank is alone, without MPI";
 }
 
-/* What is gathered needs no staging, and its parts are those of the whole range. */
-static int64_t piece_count(const charl_allreduce *ar)
+static const charl__range *range_of(const charl_allreduce *ar)
 {
-    const message_state *s = ar->own;
-    const charl__range *range = &ar->range[ar->completed % CHARL__RANGES];
-    const int64_t left = range->count - s->at;
-
-    return range->gathers || left < PIECE ? left : PIECE;
+    return &ar->range[ar->completed % CHARL__RANGES];
 }
 
-static int64_t piece_offset(const charl_allreduce *ar)
+/* Values of a part that a piece takes at most. */
+static int64_t width_of(const charl_allreduce *ar)
+{
+    const int64_t blocks = PIECE / ar->c->size / CHARL__PART;
+
+    return (blocks > 0 ? blocks : 1) * CHARL__PART;
+}
+
+/* What the piece has of rank r's part, relative to the range: all of what is gathered, which needs no staging. */
+static void piece_part(const charl_allreduce *ar, int r, int64_t *from, int64_t *to)
 {
     const message_state *s = ar->own;
+    const charl__range *range = range_of(ar);
+    const int64_t width = width_of(ar);
 
-    return ar->range[ar->completed % CHARL__RANGES].offset + s->at;
+    charl__range_part(range->count, r, ar->c->size, from, to);
+    if (!range->gathers) {
+        *from = *from + s->at < *to ? *from + s->at : *to;
+        *to = *from + width < *to ? *from + width : *to;
+    }
 }
 
 static charl_status memory_create(charl_allreduce *ar, bool has_staging)
 {
-    const int64_t piece = ar->n < PIECE ? ar->n : PIECE;
-    const int64_t part = piece / ar->c->size + 2 * CHARL__PART;
+    const int64_t part = ar->n < width_of(ar) ? ar->n : width_of(ar);
+    const int64_t piece = ar->n < part * ar->c->size ? ar->n : part * ar->c->size;
     message_state *s = NULL;
 
     CHARL_TRY(charl__alloc(sizeof *s, &s));
@@ -63,11 +74,12 @@ static charl_status memory_create(charl_allreduce *ar, bool has_staging)
     s->send_at = s->send_count + ar->c->size;
     s->receive_count = s->send_at + ar->c->size;
     s->receive_at = s->receive_count + ar->c->size;
-    CHARL_TRY(charl__alloc_aligned(4096, (size_t)(ar->my_lanes + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
-                                   &ar->window.owned));
+    CHARL_TRY(charl__alloc_aligned(
+        4096, (size_t)(ar->my_lanes + !ar->options.scatters) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
+        &ar->window.owned));
     ar->window.base = ar->window.owned;
     ar->sum = ar->window.owned;
-    ar->lanes = charl__element(ar, ar->sum, ar->stride);
+    ar->lanes = charl__element(ar, ar->sum, ar->options.scatters ? 0 : ar->stride);
     if (ar->options.gathers) {
         ar->gathered = charl__element(ar, ar->lanes, ar->my_lanes * ar->stride);
     }
@@ -105,13 +117,13 @@ static charl_status tree_scatter(charl_allreduce *ar)
 {
     message_state *s = ar->own;
     const charl_comm *c = ar->c;
-    const int64_t count = piece_count(ar), offset = piece_offset(ar);
+    const int64_t offset = range_of(ar)->offset;
     int64_t from, to, my_from, my_to;
     int used = 0;
 
-    charl__range_part(count, c->rank, c->size, &my_from, &my_to);
+    piece_part(ar, c->rank, &my_from, &my_to);
     for (int r = 0; r < c->size; r++) {
-        charl__range_part(count, r, c->size, &from, &to);
+        piece_part(ar, r, &from, &to);
         s->send_at[r] = used;
         s->send_count[r] = (int)(to - from) * ar->my_lanes;
         for (int j = 0; j < ar->my_lanes; j++) {
@@ -132,14 +144,16 @@ static charl_status tree_scatter(charl_allreduce *ar)
     return CHARL_OK;
 }
 
-/* Every rank's part of `count` values of `element` bytes that lie at `data`, to all. */
-static charl_status parts_gather(charl_allreduce *ar, void *data, int64_t count, size_t element)
+/* What the piece has of every rank's part, values of `element` bytes in a range that lies at `data`, to all. */
+static charl_status parts_gather(charl_allreduce *ar, void *data, size_t element)
 {
     message_state *s = ar->own;
     int64_t from, to;
 
+    CHARL_REQUIRE(range_of(ar)->count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once",
+                  (long long)range_of(ar)->count);
     for (int r = 0; r < ar->c->size; r++) {
-        charl__range_part(count, r, ar->c->size, &from, &to);
+        piece_part(ar, r, &from, &to);
         s->receive_at[r] = (int)from;
         s->receive_count[r] = (int)(to - from);
     }
@@ -150,27 +164,54 @@ static charl_status parts_gather(charl_allreduce *ar, void *data, int64_t count,
     return CHARL_OK;
 }
 
-/* All lanes of my part are here, in slice order: add them and give everyone the sums. */
+/* Pieces of mpi are of the whole range. */
+static int64_t mpi_count(const charl_allreduce *ar)
+{
+    const message_state *s = ar->own;
+    const int64_t left = range_of(ar)->count - s->at;
+
+    return left < PIECE ? left : PIECE;
+}
+
+static void piece_end(charl_allreduce *ar)
+{
+    message_state *s = ar->own;
+    const charl__range *range = range_of(ar);
+    const int64_t part = charl__ceil_div(charl__ceil_div(range->count, CHARL__PART), ar->c->size) * CHARL__PART;
+
+    s->at += range->gathers ? range->count : s->send ? width_of(ar) : mpi_count(ar);
+    s->phase = IDLE;
+    if (s->at >= (s->send ? part : range->count)) {
+        s->at = 0;
+        ar->completed++;
+    }
+}
+
+/* All lanes of my part are here, in slice order: add them and give everyone the sums, unless they are only mine. */
 static charl_status tree_gather(charl_allreduce *ar)
 {
     message_state *s = ar->own;
     const charl_comm *c = ar->c;
-    const int64_t count = piece_count(ar), offset = piece_offset(ar);
+    const int64_t offset = range_of(ar)->offset;
     void *leaf[CHARL_MAX_SLICES];
     int64_t from, to;
 
-    charl__range_part(count, c->rank, c->size, &from, &to);
+    piece_part(ar, c->rank, &from, &to);
     for (int k = 0; k < ar->map.n; k++) {
         leaf[k] = charl__element(ar, s->receive, k * (to - from));
     }
     charl__allreduce_add(ar, ar->map.adds, ar->map.n, leaf, to - from, charl__element(ar, ar->sum, offset + from));
-    return parts_gather(ar, charl__element(ar, ar->sum, offset), count, ar->element);
+    if (ar->options.scatters) {
+        piece_end(ar);
+        return CHARL_OK;
+    }
+    return parts_gather(ar, charl__element(ar, ar->sum, offset), ar->element);
 }
 
 static charl_status mpi_start(charl_allreduce *ar)
 {
     message_state *s = ar->own;
-    const int64_t count = piece_count(ar), offset = piece_offset(ar);
+    const int64_t count = mpi_count(ar), offset = range_of(ar)->offset + s->at;
     float *sum = charl__element(ar, ar->sum, offset);
 
     memset(sum, 0, (size_t)count * sizeof *sum);
@@ -189,27 +230,6 @@ static charl_status mpi_start(charl_allreduce *ar)
     return CHARL_OK;
 }
 
-static charl_status range_gather(charl_allreduce *ar)
-{
-    const int64_t count = piece_count(ar);
-
-    CHARL_REQUIRE(count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once", (long long)count);
-    CHARL_TRY(parts_gather(ar, ar->gathered + piece_offset(ar), count, sizeof(float)));
-    return CHARL_OK;
-}
-
-static void piece_end(charl_allreduce *ar)
-{
-    message_state *s = ar->own;
-
-    s->at += piece_count(ar);
-    s->phase = IDLE;
-    if (s->at >= ar->range[ar->completed % CHARL__RANGES].count) {
-        s->at = 0;
-        ar->completed++;
-    }
-}
-
 static charl_status message_progress(charl_allreduce *ar, charl_status (*start)(charl_allreduce *))
 {
     charl_status st = CHARL_OK;
@@ -218,11 +238,13 @@ static charl_status message_progress(charl_allreduce *ar, charl_status (*start)(
 
     while (ar->completed < ar->begun) {
         if (s->phase == IDLE) {
-            if (piece_count(ar) == 0) {
+            if (range_of(ar)->count == 0) {
                 piece_end(ar);
                 continue;
             }
-            CHARL_TRY_CLEANUP(ar->range[ar->completed % CHARL__RANGES].gathers ? range_gather(ar) : start(ar));
+            CHARL_TRY_CLEANUP(range_of(ar)->gathers
+                                  ? parts_gather(ar, ar->gathered + range_of(ar)->offset, sizeof(float))
+                                  : start(ar));
         }
         CHARL_TRY_CLEANUP(ar->c->world->transport->test(ar->c->world, &s->request, &is_done));
         if (!is_done) {
@@ -256,6 +278,7 @@ const charl__algorithm charl__allreduce_p2p = {
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,
+    .has_scatter = true,
     .unavailable = always_available,
     .create = tree_create,
     .destroy = message_destroy,

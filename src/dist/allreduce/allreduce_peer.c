@@ -83,7 +83,7 @@ static void shape_choose(charl_allreduce *ar, peer_state *s)
     s->tuning = (charl__peer_tuning){
         .groups = gpu ? 256 : 2, .groups_beside = gpu ? 64 : 1, .words_bytes = 1 << 20, .words_left = UINT32_MAX};
     for (int r = s->first_rank; r < s->first_rank + s->ranks; r++) {
-        if (ar->map.first[r] == ar->map.first[r + 1]) { /* it has no lanes, see peer_words.cl */
+        if (ar->map.first[r] == ar->map.first[r + 1] || ar->options.scatters) { /* see peer_words.cl */
             s->tuning.words_left = 0;
         }
     }
@@ -166,7 +166,7 @@ static size_t sum_lanes(const charl_allreduce *ar, const peer_state *s)
 
 static charl_status memory_create(charl_allreduce *ar, peer_state *s)
 {
-    const size_t one = charl__lane_bytes(ar), sum = one * sum_lanes(ar, s);
+    const size_t one = charl__lane_bytes(ar), sum = ar->options.scatters ? 0 : one * sum_lanes(ar, s);
     const size_t own = one * (size_t)(ar->my_lanes > 0 ? ar->my_lanes : 1); /* no memory is empty */
     void *seen = NULL;
 
@@ -177,7 +177,12 @@ static charl_status memory_create(charl_allreduce *ar, peer_state *s)
         ar->sum = (unsigned char *)s->host + own;
     }
     CHARL_TRY(buffer_make(s->dev, own, "gradients", ar->lanes, &ar->device_lanes));
-    CHARL_TRY(buffer_make(s->dev, sum, "summed gradients", ar->sum, &ar->device_sum));
+    if (ar->options.scatters) {
+        ar->sum = ar->lanes;
+        ar->device_sum = charl__buffer_retain(ar->device_lanes);
+    } else {
+        CHARL_TRY(buffer_make(s->dev, sum, "summed gradients", ar->sum, &ar->device_sum));
+    }
     CHARL_TRY(charl__buffer_create(s->dev, CHARL__PAGE, "addresses of the all-reduce", &s->block));
     CHARL_TRY(buffer_make(s->dev, CHARL__PAGE, "state of the all-reduce", s->words, &s->state));
     if (s->values) {
@@ -269,7 +274,7 @@ static bool is_gather(charl__peer_way way)
     return way == CHARL__PEER_GATHER || way == CHARL__PEER_GATHER_VALUES;
 }
 
-static charl_status way_prepare(peer_state *s, charl__peer_way way)
+static charl_status way_prepare(peer_state *s, charl__peer_way way, bool scatters)
 {
     const struct kernel *k = &kernels[way];
     charl__launch l = {.file = k->file,
@@ -282,6 +287,9 @@ static charl_status way_prepare(peer_state *s, charl__peer_way way)
     set_params(s, value_bytes(s, way), &l);
     if (!is_gather(way)) {
         charl__launch_set_text(&l, "ADDS(X, v, k)", charl__text_string(&s->adds));
+    }
+    if (way == CHARL__PEER_TILES) {
+        charl__launch_set(&l, "SCATTERS", scatters);
     }
     if (way == CHARL__PEER_WORDS) {
         charl__launch_set_text(&l, "OWNERS", charl__text_string(&s->owners));
@@ -308,7 +316,7 @@ static charl_status ways_prepare(charl_allreduce *ar, peer_state *s)
     CHARL_TRY(blocks_write(ar, s));
     for (charl__peer_way way = 0; way < CHARL__PEER_WAYS; way++) {
         if (is_needed(ar, s, way)) {
-            CHARL_TRY(way_prepare(s, way));
+            CHARL_TRY(way_prepare(s, way, ar->options.scatters));
         }
     }
     return CHARL_OK;
@@ -578,15 +586,18 @@ static charl_status trial_sum(const charl_allreduce *ar, void *out)
     return CHARL_OK;
 }
 
-/* Whether all sums of the trial are right. */
+/* Whether all sums of the trial that this rank gets are right. */
 static charl_status sums_look(charl_allreduce *ar, void *v, int64_t count)
 {
     float want[PATTERN]; /* room for either type */
-    int64_t wrong = 0;
+    int64_t wrong = 0, from = 0, to = count;
 
+    if (ar->options.scatters) {
+        charl__range_part(count, ar->c->rank, ar->c->size, &from, &to);
+    }
     CHARL_TRY(trial_sum(ar, want));
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, ar->device_sum, 0, v, (size_t)count * ar->element, true));
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = from; i < to; i++) {
         wrong += memcmp(charl__element(ar, v, i), charl__element(ar, want, i % PATTERN), ar->element) != 0;
     }
     CHARL_REQUIRE(wrong == 0, CHARL_ERR_DEVICE, "%lld of %lld sums over the devices' shared memory are wrong",
@@ -646,7 +657,7 @@ static charl_status try_out(charl_allreduce *ar, peer_state *s)
     s->tuning.patience_s = charl__fault_arg("peer.patience", &ms) ? (double)ms / 1e3 : try_s;
     st = charl__alloc_array(count + 1, ar->element, &v);
     CHARL_TRY_CLEANUP(charl_comm_agree(ar->c, st));
-    for (int w = 0; w < (is_one_node(ar) ? 2 : 1); w++) {
+    for (int w = 0; w < (is_one_node(ar) && s->tuning.words_left > 0 ? 2 : 1); w++) {
         s->tuning.words_bytes = w == 0 ? INT64_MAX : 0;
         CHARL_TRY_CLEANUP(charl_comm_agree(ar->c, try_once(ar, v, count)));
     }
@@ -749,6 +760,7 @@ const charl__algorithm charl__allreduce_peer = {
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,
+    .has_scatter = true,
     .unavailable = peer_unavailable,
     .create = peer_create,
     .destroy = peer_destroy,

@@ -6,7 +6,8 @@
  * every done > q. Nothing is overwritten too early: a rank writes its lanes again only after its
  * wait, when every done > q says that no rank reads them; and sums are written only when every ready
  * > q, where each rank's begin says that it has finished reading the previous sums. A range that
- * gathers goes the same way with nothing to add: its parts are written where all read them. */
+ * gathers goes the same way with nothing to add: its parts are written where all read them. Sums that are scattered take the
+ * place of the lane that only this rank reads there. */
 #include "dist/allreduce/allreduce.h"
 
 #include <string.h>
@@ -37,18 +38,19 @@ static charl_status window_create(charl_allreduce *ar)
     ar->own = s; /* also where another rank got none */
     st = st == CHARL_OK ? charl__alloc_array(ar->map.n, sizeof(void *), &s->lane) : st;
     CHARL_TRY(charl_comm_agree(c, st));
-    CHARL_TRY(charl__window_create(c,
-                                   head + (size_t)(ar->map.n + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
-                                   "the gradients' shared memory", &ar->window));
+    CHARL_TRY(charl__window_create(
+        c, head + (size_t)(ar->map.n + !ar->options.scatters) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
+        "the gradients' shared memory", &ar->window));
     s->flags = (charl__flags *)(void *)ar->window.base;
     data = ar->window.base + head;
     for (int k = 0; k < ar->map.n; k++) {
         s->lane[k] = data + (size_t)k * charl__lane_bytes(ar);
     }
     ar->lanes = data + (size_t)ar->map.first[c->rank] * charl__lane_bytes(ar);
-    ar->sum = data + (size_t)ar->map.n * charl__lane_bytes(ar);
+    data += (size_t)ar->map.n * charl__lane_bytes(ar);
+    ar->sum = ar->options.scatters ? ar->lanes : data;
     if (ar->options.gathers) {
-        ar->gathered = (float *)(void *)((unsigned char *)ar->sum + charl__lane_bytes(ar));
+        ar->gathered = (float *)(void *)(data + (ar->options.scatters ? 0 : charl__lane_bytes(ar)));
     }
     return st;
 }
@@ -129,6 +131,7 @@ const charl__algorithm charl__allreduce_shm = {
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,
+    .has_scatter = true,
     .unavailable = window_unavailable,
     .create = window_create,
     .destroy = window_destroy,

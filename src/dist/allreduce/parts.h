@@ -9,8 +9,8 @@
 void *charl__allreduce_lanes(const charl_allreduce *ar);
 int64_t charl__allreduce_stride(const charl_allreduce *ar);
 
-/** The completed sums, n elements of reduce_dtype, shared by the ranks of the node: read only.
- *  Borrowed. Local. */
+/** The completed sums, n elements of reduce_dtype, shared by the ranks of the node: read only. With the option `scatters`
+ *  the first lane, in which the parts that this rank owns are sums. Borrowed. Local. */
 void *charl__allreduce_sum(const charl_allreduce *ar);
 
 /** The part of a range of `count` values that a rank owns: [*from, *to), relative to the range, in
