@@ -95,8 +95,9 @@ void charl_comm_fini(void);
 void charl_comm_exit(charl_comm *c, int code, const char *message) CHARL_NORETURN;
 
 /** Create `size` ranks, 1 to CHARL_MAX_SLICES, that are threads of this process, without MPI: each thread creates its
- *  own communicator, with the team and its rank in the options, and uses it as a process does. Owned: destroy it after
- *  all its communicators. Blocks. Local. Errors: ERR_INVALID, ERR_NOMEM. */
+ *  own communicator, with the team and its rank in the options, and uses it as a process does. When all ranks of all
+ *  teams wait for each other, time jumps, so timeouts pass at once. Owned: destroy it after all its communicators.
+ *  Blocks. Local. Errors: ERR_INVALID, ERR_NOMEM. */
 charl_status charl_team_create(int size, charl_team **out) CHARL_MUST_CHECK;
 /** NULL is a no-op. Local. */
 void charl_team_destroy(charl_team *team);

@@ -42,6 +42,10 @@ int charl_launcher_size(void);
  *  Errors: ERR_DEVICE  the fault is `fail`. */
 charl_status charl_fault(const char *point) CHARL_MUST_CHECK;
 
+/** Add rules to those of CHARL_FAULT; all rules count from 1 again. Not Thread-safe. Blocks. Local.
+ *  Errors: ERR_CONFIG  `rules` is malformed, or there would be more than 16 rules; nothing has changed. */
+charl_status charl_fault_add(const char *rules) CHARL_MUST_CHECK;
+
 /** Refuse rules of CHARL_FAULT whose point charl does not have, for programs without points of their own. Call it after
  *  charl_environment_check. Blocks. Local. Errors: ERR_CONFIG  the message names the point and the nearest one. */
 charl_status charl_fault_check(void) CHARL_MUST_CHECK;

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "base/fault.h"
+#include "base/log.h"
 
 static atomic_long live_count;
 static _Thread_local long allocated_count;
@@ -23,6 +24,7 @@ charl_status charl__acquire(const char *what)
 {
     charl__fault_load(); /* CHARL_FAULT=alloc:17 */
     if (atomic_load(&fault_at) > 0 && atomic_fetch_sub(&fault_at, 1) == 1) {
+        charl__log(CHARL_LOG_INFO, "fault alloc");
         CHARL_FAIL(CHARL_ERR_NOMEM, "injected failure acquiring %s", what);
     }
     atomic_fetch_add(&live_count, 1);

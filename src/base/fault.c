@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -43,6 +44,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static rule_set current;
 /* Passes by rule and rank, because several ranks may be threads of this process. */
 static int64_t passed[MAX_RULES][CHARL_MAX_SLICES];
+static bool has_happened[MAX_RULES];
 static int own_rank;
 static _Thread_local int thread_rank = ANY_RANK;
 static atomic_bool active;
@@ -146,6 +148,7 @@ static void install(const rule_set *set)
     pthread_mutex_lock(&lock);
     current = *set;
     memset(passed, 0, sizeof passed[0] * (size_t)set->count);
+    memset(has_happened, 0, sizeof has_happened);
     atomic_store(&active, set->count > 0);
     pthread_mutex_unlock(&lock);
     if (set->alloc_nth > 0) {
@@ -174,6 +177,19 @@ void charl__fault_load(void)
     if (atomic_load(&malformed) && atomic_exchange(&malformed, false)) {
         charl__log(CHARL_LOG_ERROR, "CHARL_FAULT is malformed and ignored: %s", charl__env(CHARL_ENV_FAULT));
     }
+}
+
+charl_status charl_fault_add(const char *rules)
+{
+    CHARL_GIVEN(rules);
+    rule_set set;
+
+    charl__fault_load();
+    set = current;
+    set.alloc_nth = 0;
+    CHARL_TRY(parse_set(rules, &set));
+    install(&set);
+    return CHARL_OK;
 }
 
 charl_status charl__fault_set(const char *spec)
@@ -220,7 +236,7 @@ bool charl__fault_any(void)
 
 bool charl__fault_arg(const char *point, int64_t *arg)
 {
-    bool hit = false;
+    bool hit = false, is_first = false;
 
     if (!charl__fault_any()) {
         return false;
@@ -232,9 +248,14 @@ bool charl__fault_arg(const char *point, int64_t *arg)
         if (strcmp(r->point, point) == 0 && fires(r) && !hit) {
             hit = true;
             *arg = r->arg;
+            is_first = !has_happened[i];
+            has_happened[i] = true;
         }
     }
     pthread_mutex_unlock(&lock);
+    if (is_first) {
+        charl__log(CHARL_LOG_INFO, "fault %s", point);
+    }
     return hit;
 }
 
@@ -270,13 +291,15 @@ static charl_status fault_segv(int64_t arg)
 
 static charl_status fault_raise(int64_t arg)
 {
-    raise((int)arg);
+    kill(getpid(), (int)arg); /* not this thread, which may block what another one waits for */
     return CHARL_OK;
 }
 
 static charl_status fault_hang(int64_t arg)
 {
-    charl__sleep_s(arg > 0 ? (double)arg : 3600.0);
+    const double seconds = arg > 0 ? (double)arg : 3600.0;
+
+    charl__clock_nap_s(seconds, seconds);
     return CHARL_OK;
 }
 

@@ -299,6 +299,7 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     c->timeout_s = o.timeout_s > 0 ? o.timeout_s : default_timeout_s;
     c->still_s = o.still_s;
     c->is_team = o.team != NULL;
+    charl__clock_set_member(c->is_team);
     c->has_mpi = !c->is_team && !alone_because();
     atomic_init(&c->dead, -1);
     choose_waiting(c, 1);
@@ -355,6 +356,9 @@ void charl_comm_destroy(charl_comm *c)
     charl_free(c->counts);
     charl_free(c->places);
     charl_free(c->gathered);
+    if (c->is_team) {
+        charl__clock_set_member(false);
+    }
     charl_free(c);
 }
 

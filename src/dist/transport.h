@@ -58,6 +58,7 @@ typedef struct charl__request {
     charl_comm_op op;
     const int64_t *values; /* of this rank, reduced to send.data */
     int root;
+    double visible_s;            /* of a message: the other sees it from then on; 0: at once */
     int seen;                    /* ranks that have shown or taken the operation; the next poll continues after them */
     int64_t number;              /* of the operation in its group */
     bool is_taken;               /* everything from the others is here */

@@ -11,12 +11,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fault.h"
 #include "dist/comm_private.h"
 
 enum { SHOWN = 16 };
 
 typedef struct place {
     _Alignas(CHARL__LINE) const charl__request *request;
+    double visible_s;           /* the others see it from then on; 0: at once */
     atomic_int_least64_t shown; /* number of the operation whose request stands here, from 1 */
     atomic_int_least64_t taken; /* number of the operation of which this rank has its part */
     bool is_open;               /* its owner's: not complete yet */
@@ -51,6 +54,7 @@ struct charl_team {
 };
 
 static const charl__transport threads;
+static _Thread_local uint64_t shown_count; /* operations that this rank has shown, for faults */
 
 static thread_group *own(charl__group *g)
 {
@@ -106,6 +110,7 @@ charl_status charl_team_create(int size, charl_team **out)
                   size, CHARL_MAX_SLICES);
     CHARL_TRY(charl__alloc(sizeof *team, &team));
     CHARL_TRY(shared_create(size, 1, &team->shared));
+    charl__clock_add_members(size);
     *out = team;
     team = NULL;
     return CHARL_OK;
@@ -114,6 +119,7 @@ charl_status charl_team_create(int size, charl_team **out)
 void charl_team_destroy(charl_team *team)
 {
     if (team) {
+        charl__clock_add_members(-team->shared->size);
         shared_leave(team->shared);
         charl_free(team);
     }
@@ -143,6 +149,27 @@ static place *place_of(const thread_group *g, int rank, int64_t number)
     return &g->shared->ranks[rank].places[number % SHOWN];
 }
 
+/* When the others may see what this rank shows now; 0: at once. A fault makes the link slow, or messages overtake each other. */
+static double visible_from(int rank)
+{
+    const uint64_t draw = (shown_count++ * CHARL_MAX_SLICES + (uint64_t)rank) * 0x9e3779b97f4a7c15ULL >> 33;
+    int64_t ms = 0;
+    double delay_s = 0;
+
+    if (charl__fault_arg("comm.delay", &ms)) {
+        delay_s = (double)ms * 1e-3;
+    }
+    if (charl__fault_arg("comm.reorder", &ms) && ms > 0) {
+        delay_s += (double)(draw % (uint64_t)(ms + 1)) * 1e-3;
+    }
+    return delay_s > 0 ? charl__clock_s() + delay_s : 0;
+}
+
+static bool is_visible(double from_s)
+{
+    return from_s <= 0 || from_s <= charl__clock_s();
+}
+
 /* Show r to the others. */
 static charl_status begin(charl__group *group, charl__request *r)
 {
@@ -153,6 +180,7 @@ static charl_status begin(charl__group *group, charl__request *r)
     CHARL_REQUIRE(!p->is_open, CHARL_ERR_INVALID, "%d operations of ranks are under way already", SHOWN);
     r->number = ++mine->begun;
     r->is_taken = false;
+    p->visible_s = visible_from(group->rank);
     p->is_open = true;
     p->request = r;
     atomic_store_explicit(&p->shown, r->number, memory_order_release);
@@ -265,7 +293,8 @@ static bool all_have(const thread_group *g, charl__request *r, bool taken)
     for (; r->seen < g->base.size; r->seen++) {
         place *at = place_of(g, r->seen, r->number);
 
-        if (atomic_load_explicit(taken ? &at->taken : &at->shown, memory_order_acquire) < r->number) {
+        if (atomic_load_explicit(taken ? &at->taken : &at->shown, memory_order_acquire) < r->number ||
+            (!taken && !is_visible(at->visible_s))) {
             return false;
         }
     }
@@ -303,7 +332,7 @@ static charl_status threads_send(charl__group *g, const charl__message *m, charl
 {
     rank_state *to = &own(g)->shared->ranks[m->rank];
 
-    *r = (charl__request){.operation = CHARL__SEND, .message = *m, .root = g->rank};
+    *r = (charl__request){.operation = CHARL__SEND, .message = *m, .root = g->rank, .visible_s = visible_from(g->rank)};
     pthread_mutex_lock(&to->lock);
     if (to->first) {
         to->last->next = r;
@@ -333,6 +362,8 @@ static charl__request *message_find(rank_state *mine, const charl__message *m)
         before = found;
         found = found->next;
     }
+    found = found && is_visible(found->visible_s) ? found
+                                                  : NULL; /* not a later one either: those of a tag keep their order */
     if (found) {
         *(before ? &before->next : &mine->first) = found->next;
         mine->last = found->next ? mine->last : before;

@@ -2,14 +2,17 @@
 #include "support/support.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/numeric/rng.h"
+#include "charl/log.h"
 
 static void test_counted_and_zeroed(void **state)
 {
@@ -194,6 +197,78 @@ static void test_points_of_programs(void **state)
     charl_assert_ok(charl__fault_set(NULL));
 }
 
+static void test_rules_are_added(void **state)
+{
+    (void)state;
+    charl_assert_ok(charl__fault_set("own.first:2"));
+    assert_false(charl__fault("own.first"));
+    charl_assert_ok(charl_fault_add("own.second:1"));
+    assert_false(charl__fault("own.first")); /* it counts from 1 again */
+    assert_true(charl__fault("own.first") && charl__fault("own.second"));
+    charl_assert_status(charl_fault_add("own.third:0"), CHARL_ERR_CONFIG);
+    charl_assert_status(charl_fault_add(NULL), CHARL_ERR_INVALID);
+    charl_assert_ok(charl__fault_set(NULL));
+}
+
+static int told;
+
+static void on_log(void *ctx, charl_log_level level, const char *message)
+{
+    told += level == CHARL_LOG_INFO && strcmp(message, ctx) == 0;
+}
+
+/* A log says once of each rule that its fault happens. */
+static void test_faults_are_logged(void **state)
+{
+    char first[] = "fault own.loud", none[] = "fault own.silent";
+
+    (void)state;
+    charl_log_set_level(CHARL_LOG_INFO);
+    for (int i = 0; i < 2; i++) {
+        told = 0;
+        charl_log_set_callback(on_log, i == 0 ? first : none);
+        charl_assert_ok(charl__fault_set("own.loud:2+,own.silent:9"));
+        for (int k = 0; k < 4; k++) {
+            assert_int_equal(charl__fault("own.loud"), k > 0);
+            assert_int_equal(told, i == 0 && k > 0);
+            assert_false(charl__fault("own.silent"));
+        }
+    }
+    charl_log_set_callback(NULL, NULL);
+    charl_log_set_level(CHARL_LOG_WARN);
+    charl_assert_ok(charl__fault_set(NULL));
+}
+
+static void *take_signal(void *arg)
+{
+    int number = 0;
+
+    sigwait(arg, &number);
+    return number == SIGUSR1 ? arg : NULL;
+}
+
+/* A signal is for the process: charl-train takes signals in a thread of its own. */
+static void test_raise_is_for_the_process(void **state)
+{
+    sigset_t set;
+    pthread_t thread;
+    void *taken = NULL;
+    char rule[32];
+
+    (void)state;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, take_signal, &set), 0);
+    snprintf(rule, sizeof rule, "own.raise:1:%d", SIGUSR1);
+    charl_assert_ok(charl__fault_set(rule));
+    charl_assert_ok(charl_fault("own"));
+    assert_int_equal(pthread_join(thread, &taken), 0);
+    assert_non_null(taken);
+    assert_int_equal(pthread_sigmask(SIG_UNBLOCK, &set, NULL), 0);
+    charl_assert_ok(charl__fault_set(NULL));
+}
+
 static void test_several_rules_for_one_point(void **state)
 {
     (void)state;
@@ -375,6 +450,9 @@ int main(void)
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_when),
         cmocka_unit_test(test_points_of_programs),
+        cmocka_unit_test(test_rules_are_added),
+        cmocka_unit_test(test_faults_are_logged),
+        cmocka_unit_test(test_raise_is_for_the_process),
         cmocka_unit_test(test_several_rules_for_one_point),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_finish),

@@ -51,6 +51,49 @@ static void test_sleep_goes_on_after_a_signal(void **state)
     assert_true(charl__clock_s() - start >= 0.02);
 }
 
+static void *nap_for_an_hour(void *arg)
+{
+    const double *hours = arg;
+
+    charl__clock_set_member(true);
+    charl__clock_nap_s(3600, *hours * 3600);
+    return NULL;
+}
+
+/* Hours pass at once where all members nap. */
+static void test_time_jumps_when_all_members_nap(void **state)
+{
+    double hours[] = {1, 2};
+    const double start = charl__clock_s();
+    pthread_t thread[2];
+
+    (void)state;
+    charl__clock_add_members(2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&thread[i], NULL, nap_for_an_hour, &hours[i]), 0);
+    }
+    pthread_join(thread[0], NULL);
+    charl__clock_add_members(-1); /* the one that has ended: the other is alone */
+    pthread_join(thread[1], NULL);
+    charl__clock_add_members(-1);
+    assert_true(charl__clock_s() - start >= 7200);
+}
+
+static void test_time_does_not_jump_while_a_member_works(void **state)
+{
+    const double start = charl__clock_s();
+
+    (void)state;
+    charl__clock_add_members(2);
+    charl__clock_set_member(true);
+    charl__clock_nap_s(0.01, 3600);
+    charl__clock_set_member(false);
+    charl__clock_nap_s(0.01, 3600); /* and this thread is none any more */
+    charl__clock_add_members(-2);
+    assert_true(charl__clock_s() - start >= 0.02);
+    assert_true(charl__clock_s() - start < 3600);
+}
+
 static void test_sleep_of_nothing(void **state)
 {
     (void)state;
@@ -161,6 +204,8 @@ int main(void)
         cmocka_unit_test(test_clocks_advance),
         cmocka_unit_test(test_sleep_goes_on_after_a_signal),
         cmocka_unit_test(test_sleep_of_nothing),
+        cmocka_unit_test(test_time_jumps_when_all_members_nap),
+        cmocka_unit_test(test_time_does_not_jump_while_a_member_works),
         cmocka_unit_test(test_spans),
         cmocka_unit_test(test_without_memory),
         cmocka_unit_test(test_threads),

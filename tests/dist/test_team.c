@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/numeric/tree.h"
 #include "dist/allreduce/allreduce_device.h"
@@ -163,6 +164,38 @@ static void test_messages_meet_by_their_tags(void **state)
     charl_assert_ok(g->transport->receive(g, &(charl__message){first, 1, 2, 0, 5}, &receive[2]));
     charl_assert_status(g->transport->test(g, &receive[2], &is_complete), CHARL_ERR_COMM);
     charl_assert_message("rank 0 sent 1 values where rank 0 waits for 2");
+    charl__group_destroy(g, false);
+    charl_team_destroy(team);
+}
+
+/* A late message is overtaken by one of another tag, but not by one of its own. */
+static void test_late_messages_keep_their_order(void **state)
+{
+    char sent[] = "abc", got[3] = "";
+    charl__request send[3], receive[3];
+    const int tag[] = {5, 6, 5};
+    charl__group *g = NULL;
+    charl_team *team = NULL;
+
+    (void)state;
+    charl_assert_ok(charl_team_create(1, &team));
+    charl_assert_ok(charl__team_world(team, 0, &g));
+    charl_test_fault_set("comm.delay:1:3600000");
+    for (int i = 0; i < 3; i++) {
+        charl_assert_ok(g->transport->send(g, &(charl__message){sent + i, 1, 1, 0, tag[i]}, &send[i]));
+        charl_assert_ok(g->transport->receive(g, &(charl__message){got + i, 1, 1, 0, tag[i]}, &receive[i]));
+    }
+    charl_test_fault_set(NULL);
+    assert_false(is_over(g, &receive[0]));
+    assert_true(is_over(g, &receive[1]) && is_over(g, &send[1]));
+    assert_false(is_over(g, &receive[2]));
+    charl__clock_set_member(true);
+    charl__clock_nap_s(3600, 3600);
+    charl__clock_set_member(false);
+    for (int i = 0; i < 3; i += 2) {
+        assert_true(is_over(g, &receive[i]) && is_over(g, &send[i]));
+    }
+    assert_memory_equal(got, "abc", 3);
     charl__group_destroy(g, false);
     charl_team_destroy(team);
 }
@@ -636,6 +669,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_many_operations_are_under_way),
         cmocka_unit_test(test_messages_meet_by_their_tags),
+        cmocka_unit_test(test_late_messages_keep_their_order),
         cmocka_unit_test(test_different_operations_are_noticed),
         cmocka_unit_test(test_a_thread_that_ends_is_a_rank_that_died),
         cmocka_unit_test(test_a_silent_thread_is_named),

@@ -7,6 +7,7 @@
 #include "dist/comm_private.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -420,7 +421,10 @@ charl_status charl__wait_pause(charl_comm *c, charl__waiter *w)
     } else if (polls <= yields) {
         sched_yield();
     } else {
-        charl__sleep_s(polls <= 2 * yields ? c->nap_s / 10 : c->nap_s);
+        const double naps = polls <= 2 * yields ? 0.1 : (double)(polls - 2 * yields);
+
+        /* Simulated ranks that all wait for long do so in steps that grow: a minute passes in some hundred of them. */
+        charl__clock_nap_s(fmin(naps, 1) * c->nap_s, naps * c->nap_s);
     }
     if (polls > yields || (polls > 0 && polls % LOOK_EVERY == 0)) {
         CHARL_TRY(look(c, w));
