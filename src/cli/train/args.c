@@ -135,23 +135,36 @@ static error_t parse_log_ranks(void *input, const char *option, const char *valu
     return is_good ? 0 : charl__cli_bad_option(option, value, "must be all or ranks, as in 1,4-7");
 }
 
-/* "11-20", or "11" */
-static error_t parse_trace_steps(void *input, const char *option, const char *value)
+/* "11-20", or "11". */
+static bool parse_range(const char *text, int64_t least, int64_t *first, int64_t *last)
 {
-    charl__train_args *a = input;
-    const char *last = value;
     char *end = NULL;
 
     errno = 0;
-    a->trace_first = a->trace_last = strtoll(value, &end, 10);
-    if (*end == '-' && end > value) {
-        last = end + 1;
-        a->trace_last = strtoll(last, &end, 10);
+    *first = *last = strtoll(text, &end, 10);
+    if (*end == '-' && end > text) {
+        text = end + 1;
+        *last = strtoll(text, &end, 10);
     }
-    if (*end || end == last || errno != 0 || a->trace_first < 1 || a->trace_last < a->trace_first) {
-        return charl__cli_bad_option(option, value, "must be steps, as in 11-20 or 11; the first step is 1");
-    }
-    return 0;
+    return !*end && end > text && errno == 0 && *first >= least && *last >= *first;
+}
+
+static error_t parse_trace_steps(void *input, const char *option, const char *value)
+{
+    charl__train_args *a = input;
+
+    return parse_range(value, 1, &a->trace_first, &a->trace_last)
+               ? 0
+               : charl__cli_bad_option(option, value, "must be steps, as in 11-20 or 11; the first step is 1");
+}
+
+static error_t parse_chaos(void *input, const char *option, const char *value)
+{
+    charl__train_args *a = input;
+
+    return parse_range(value, 0, &a->chaos_first, &a->chaos_last)
+               ? 0
+               : charl__cli_bad_option(option, value, "must be a seed from 0, or seeds, as in 1-100");
 }
 
 /* "6", or "2x3". */
@@ -213,6 +226,12 @@ static error_t parse_operands(const charl__cli_operands *o, void *input)
     }
     if (a->trace_last > 0 && !a->trace && !a->profile) {
         charl__cli_error(0, NULL, "--trace-steps selects the steps for --trace or --profile: add one of these");
+        return EINVAL;
+    }
+    if (a->chaos_last >= 0 && (a->simulate_ranks == 0 || a->dry_run || a->fast_dev_run > 0 || a->overfit_batch)) {
+        charl__cli_error(0, NULL,
+                         "--chaos disturbs a whole training of simulated ranks: add --simulate-ranks, and remove "
+                         "--dry-run, --fast-dev-run and --overfit-batch");
         return EINVAL;
     }
     if (!a->config && (a->action == CHARL__TRAIN_RUN || a->action == CHARL__TRAIN_PRINT_CONFIG)) {
@@ -312,6 +331,13 @@ static const charl__cli_option options[] = {
      "Run N ranks as threads of this process on one device, bit-identical to N processes; "
      "2x4: 2 nodes of 4 ranks",
      2, .take = parse_simulated},
+    {"chaos", 0, "SEED",
+     "With --simulate-ranks: train in DIR-chaos, where DIR is the run directory, while faults drawn from SEED kill or "
+     "stall ranks, slow "
+     "down messages, fill the disk and so on; restart after each, and compare the result with an undisturbed run. "
+     "1-100: each of these "
+     "seeds",
+     2, .take = parse_chaos},
     {"print-config", 0, NULL, "Print the effective configuration with the origin of each value", 2,
      CHARL__CLI_SET(charl__train_args, action, CHARL__TRAIN_PRINT_CONFIG)},
     {"help-config", 0, "SECTION", "Describe all keys: type, default, meaning", 2, .take = parse_help_config,
@@ -357,7 +383,7 @@ int charl__train_parse(int argc, char **argv, charl__train_args *out)
     char **words = NULL;
     int code;
 
-    *out = (charl__train_args){.color = -1};
+    *out = (charl__train_args){.color = -1, .chaos_last = -1};
     if (charl__cli_alloc(argc, sizeof *words, &words) != CHARL_OK) {
         charl__cli_error(0, NULL, "%s", charl_error_message());
         return CHARL__EXIT_USAGE;

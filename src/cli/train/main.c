@@ -393,6 +393,15 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     return code;
 }
 
+/* Without a launcher: simulated ranks. */
+static int run_alone(const charl__train_args *args)
+{
+    int argc = 0;
+    char **argv = NULL;
+
+    return run(args, &argc, &argv);
+}
+
 static int read_line(const char *path, int argc, char **argv)
 {
     charl__train_args args;
@@ -436,6 +445,8 @@ int main(int argc, char **argv)
     if (code >= 0) { /* the error of the command line, or its help, has been printed */
         code = charl__cli_end(code);
         write_status(&args, code);
+    } else if (args.action == CHARL__TRAIN_RUN && args.chaos_last >= 0) {
+        code = charl__cli_end(charl__train_chaos(&args, run_alone));
     } else if (args.action == CHARL__TRAIN_RUN) {
         code = run(&args, &argc, &argv);
     } else {

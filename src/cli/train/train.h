@@ -52,6 +52,7 @@ typedef struct charl__train_args {
     int64_t trace_first, trace_last; /* 0: the default */
     int simulate_ranks;              /* 0: the ranks are those that the launcher started */
     int simulate_ranks_per_node;     /* 0: all are on one node */
+    int64_t chaos_first, chaos_last; /* seeds; no chaos: 0 and -1 */
     charl__progress_style progress;
     int color;     /* -1 auto, 0 never, 1 always */
     int verbosity; /* -1 quiet, 0, 1 verbose */
@@ -83,6 +84,11 @@ int charl__train_first_signal(void);
 /** Run `work` on the number of simulated ranks given in args: threads with a communicator each. Returns rank 0's code; a rank that fails alone
  *  ends the process. */
 int charl__train_simulate(const charl__train_args *args, int (*work)(void *ctx, charl_comm *comm), void *ctx);
+
+/** --chaos: `work` trains as args say. For each seed, run it in processes that faults disturb, until the training is complete, and compare its
+ *  state with that of an undisturbed one. Prints the story. Returns CHARL__EXIT_OK if all states are equal and the faults explain
+ *  all other ends, else CHARL__EXIT_INTERNAL; or what the undisturbed training ended with. */
+int charl__train_chaos(const charl__train_args *args, int (*work)(const charl__train_args *args));
 
 /** The output of a run, also to train.log: rank 0 only; the output of other ranks does nothing. */
 typedef struct charl__output {

@@ -1,0 +1,58 @@
+#!/bin/sh
+# Simulated ranks that are killed, stalled and cut off at points that a seed draws: the job is started again, and its end has the bits of an
+# undisturbed training. CHARL_TEST_LONG=1: 100 seeds instead of 10; CHARL_TEST_SHORT=1: 2.
+. "$(dirname "$0")/common.sh"
+
+# chaos SEEDS ARGUMENTS...
+chaos() {
+    _seeds=$1
+    shift
+    timeout 1500 "$bin/charl-train" --chaos "$_seeds" "$@"
+}
+
+sed -e 's/^epochs = 2/epochs = 1/' mlp.ini >chaos.ini
+printf '[checkpoint]\ninterval = 1\n' >>chaos.ini
+of_node=1-5 of_nodes=6-10
+[ -n "$short" ] && of_node=1-1 of_nodes=6-6
+[ -n "$long" ] && of_node=1-50 of_nodes=51-100
+
+expect 0 "ranks of one node" chaos "$of_node" --simulate-ranks 8 chaos.ini
+cat "$T/log"
+grep -A 20 '^seed-1, start 1' "$T/log" | sed '/^seed-1: /q' >story
+says 1 "^([0-9]+) of \1 seeds survived"
+expect 0 "ranks of two nodes, with messages" chaos "$of_nodes" --simulate-ranks 2x4 chaos.ini dist.bucket_mb=0.01 dist.shard=optimizer
+cat "$T/log"
+says 1 "^([0-9]+) of \1 seeds survived"
+[ -e run-chaos ] && fail "what survived is left behind"
+
+# The same seed tells the same story.
+expect 0 "a story told again" chaos 1 --simulate-ranks 8 chaos.ini
+checks=$((checks + 1))
+grep -A 20 '^seed-1, start 1' "$T/log" | sed '/^seed-1: /q' | cmp -s story - || { fail "the same seed tells two stories"; cat story "$T/log"; }
+
+# What it is for: bits that depend on the number of ranks. Here the undisturbed training only has a rank 7, whose gradient goes wrong.
+CHARL_FAULT=train.device.flip_gradient@7:2 expect 1 "other bits" chaos 1 --simulate-ranks 8 chaos.ini
+says 1 "error: seed 1: the last checkpoint differs from that of the undisturbed training"
+says 1 "^seed-1: FAILED; to see it again: charl-train --simulate-ranks 8 --chaos 1 chaos.ini"
+[ -e run-chaos/seed-1/start-1.log ] || fail "the log of a start that went wrong is lost"
+# An end that no fault explains: this test kills a start whose rank is to stall. Slow saves give it the time.
+CHARL_FAULT='io.slow:*:300' timeout 1500 "$bin/charl-train" --chaos 3 --simulate-ranks 8 chaos.ini >"$T/log" 2>&1 &
+for _i in $(seq 1000); do
+    grep -q '^seed-3, start 1' "$T/log" && break
+    sleep 0.1
+done
+supervisor=$(awk -v parent=$! '$4 == parent { print $1 }' /proc/[0-9]*/stat 2>/dev/null)
+kill -9 $(awk -v parent="$supervisor" '$4 == parent { print $1 }' /proc/[0-9]*/stat 2>/dev/null)
+wait $!
+[ $? -eq 1 ] || fail "a start was killed from outside, and that is no failure"
+says 1 "error: seed 3: start 1 ended with exit status 137, which none of its faults explains: see run-chaos/seed-3/start-1.log"
+# A configuration that does not work as it is.
+expect 3 "no data" chaos 1 --simulate-ranks 2 chaos.ini data.path=none.h5
+says 1 "error: the undisturbed training ended with exit status 3: see run-chaos/undisturbed/start-1.log"
+
+expect 2 "no simulated ranks" chaos 1 chaos.ini
+says 1 "error: --chaos disturbs a whole training of simulated ranks: add --simulate-ranks"
+expect 2 "nothing to resume" chaos 1 --simulate-ranks 2 --dry-run chaos.ini
+expect 2 "no seed" chaos 5-1 --simulate-ranks 2 chaos.ini
+says 1 "chaos.5-1: must be a seed from 0, or seeds, as in 1-100"
+finish
