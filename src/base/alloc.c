@@ -154,8 +154,57 @@ void charl_free(void *p)
     }
 }
 
+/* The number behind `name`, or the first; INT64_MAX where there is none. */
+static int64_t number_in(const char *folder, const char *file, const char *name)
+{
+    char path[4096], line[256];
+    FILE *f = snprintf(path, sizeof path, "%s/%s", folder, file) < (int)sizeof path ? fopen(path, "re") : NULL;
+    const size_t n = strlen(name);
+    long long v = INT64_MAX;
+
+    while (f && fgets(line, sizeof line, f)) {
+        if (strncmp(line, name, n) == 0 && sscanf(line + n, "%lld", &v) == 1) {
+            break;
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+    return v;
+}
+
+/* What the limits of control groups (version 2) leave to this process, with the cached files that they would drop first. */
+static int64_t group_available(void)
+{
+    static const char root[] = "/sys/fs/cgroup";
+    char line[2048] = "", folder[4096];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    int64_t left = INT64_MAX;
+
+    while (f && strncmp(line, "0::/", 4) != 0 && fgets(line, sizeof line, f)) {
+    }
+    if (f) {
+        fclose(f);
+    }
+    line[strcspn(line, "\n")] = '\0';
+    snprintf(folder, sizeof folder, "%s%s", root, strncmp(line, "0::/", 4) == 0 && line[4] ? line + 3 : "");
+    while (strlen(folder) >= strlen(root)) { /* the group and those around it */
+        const int64_t most = number_in(folder, "memory.max", "");
+
+        if (most < INT64_MAX) {
+            const int64_t files = number_in(folder, "memory.stat", "inactive_file ");
+            const int64_t here = most - number_in(folder, "memory.current", "") + (files < most ? files : 0);
+
+            left = here > left ? left : here > 0 ? here : 0;
+        }
+        *strrchr(folder, '/') = '\0';
+    }
+    return left;
+}
+
 int64_t charl__host_available(void)
 {
+    const int64_t group = group_available();
     FILE *f = fopen("/proc/meminfo", "r");
     char line[128];
     long long kib = -1;
@@ -168,7 +217,7 @@ int64_t charl__host_available(void)
     if (f) {
         fclose(f);
     }
-    return kib >= 0 ? (int64_t)kib * 1024 : INT64_MAX;
+    return kib < 0 || (int64_t)kib * 1024 > group ? group : (int64_t)kib * 1024;
 }
 
 void charl__fault_after(long nth)

@@ -20,6 +20,7 @@
     X(COMPILERS, INTEGER, OWN,                                                                                         \
       "processes that compile kernels beside a program, at most; 0: none (default: one for each core of a rank)")      \
     X(DUMP_KERNELS, TEXT, OWN, "write the final source of every specialised kernel to this directory")                 \
+    X(SHM_DIR, TEXT, OWN, "directory of the copies that checkpoint.memory_interval makes (default: /dev/shm)")         \
     X(DEVICE, TEXT, OWN, "device to use; overrides device.select")                                                     \
     X(DRIVER, TEXT, OWN, "driver to use: auto, opencl or nvidia; overrides device.driver")                             \
     X(SYNC, FLAG, OWN, "1: wait for the device after every launch")                                                    \

@@ -9,7 +9,8 @@ typedef enum charl__interval_unit {
     CHARL__INTERVAL_OFF,
     CHARL__INTERVAL_STEPS,
     CHARL__INTERVAL_EPOCHS,
-    CHARL__INTERVAL_SECONDS
+    CHARL__INTERVAL_SECONDS,
+    CHARL__INTERVAL_AUTO /* by what it costs; of keys that have the word */
 } charl__interval_unit;
 
 typedef struct charl__interval {

@@ -71,7 +71,8 @@ charl_status charl__lock_read(const char *dir, charl__lock *lock, charl__text *w
 void charl__lock_fini(charl__lock *lock);
 
 /** Append a line to `lock` and to DIR/run.lock; sets its step, `previous` and `hash`. The first line replaces the file; the others are
- *  appended to it (charl__commit_append). Durable on return. A line that cannot be written stays in `lock`, and the next call writes it too.
+ *  appended to it (charl__commit_append). Durable on return. A line that cannot be written stays in `lock`, and the next call writes it too. DIR
+ *  NULL: it is only added to `lock`, and the next call writes both.
  *  Errors: ERR_DISK; ERR_NOMEM, then `lock` is as it was. */
 charl_status charl__lock_append(const char *dir, charl__lock *lock, const charl__lock_line *line) CHARL_MUST_CHECK;
 
@@ -83,8 +84,8 @@ typedef struct charl__lock_history {
     int64_t count;
 } charl__lock_history;
 
-/** `wrong` gets a sentence for each line that does not continue those before it: a second start, a step that goes back, a resumption from a
- *  checkpoint that is not recorded. Errors: ERR_NOMEM. */
+/** `wrong` gets a sentence for each line that does not continue those before it: a second start, a step that goes back, other than of a
+ *  checkpoint right before a resumption, a resumption from a checkpoint that is not recorded. Errors: ERR_NOMEM. */
 charl_status charl__lock_trace(const charl__lock *lock, charl__lock_history *out, charl__text *wrong) CHARL_MUST_CHECK;
 
 /** Index of the start or resumption that line i continues; -1: none. */

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -57,10 +58,13 @@ static void host_name(char *host)
 
 int64_t charl__disk_free(const char *path)
 {
+    enum { TMPFS = 0x01021994 };
+    const char *known = path; /* or its directory */
     struct statvfs v;
+    struct statfs kind;
     char dir[4096];
     char *slash;
-    int64_t pretended = 0;
+    int64_t pretended = 0, left;
 
     if (charl__fault_arg("io.statvfs", &pretended)) {
         return pretended > 0 ? pretended : -1;
@@ -73,6 +77,7 @@ int64_t charl__disk_free(const char *path)
         } else {
             snprintf(dir, sizeof dir, ".");
         }
+        known = dir;
         if (statvfs(dir, &v) != 0) {
             return -1;
         }
@@ -80,7 +85,13 @@ int64_t charl__disk_free(const char *path)
     if (v.f_frsize == 0 || v.f_bavail > (uint64_t)INT64_MAX / v.f_frsize) {
         return -1;
     }
-    return (int64_t)(v.f_bavail * v.f_frsize);
+    left = (int64_t)(v.f_bavail * v.f_frsize);
+    if (statfs(known, &kind) == 0 && kind.f_type == TMPFS) {
+        const int64_t memory = charl__host_available();
+
+        left = left < memory - memory / 16 ? left : memory - memory / 16;
+    }
+    return left;
 }
 
 int64_t charl__disk_largest(void)

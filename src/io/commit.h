@@ -98,8 +98,8 @@ charl_status charl__commit_dir(const char *path, char **out) CHARL_MUST_CHECK;
 /** "dir/name", owned by the caller. Errors: ERR_NOMEM. */
 charl_status charl__commit_join(const char *dir, const char *name, char **out) CHARL_MUST_CHECK;
 
-/** Bytes free for this user on the file system of `path` or of its directory; -1 if it cannot be
- *  told. */
+/** Bytes free for this user on the file system of `path` or of its directory, of one in memory no more than 15/16 of the memory that is
+ *  available; -1 if it cannot be told. */
 int64_t charl__disk_free(const char *path);
 
 /** Bytes that a file may have by the limit of this process (ulimit -f); -1: any number. */

@@ -26,7 +26,7 @@
 
 /* What all ranks do before the next step. */
 typedef struct decision {
-    bool stop, save;
+    bool stop, save, copy;
     bool look;  /* at steps that were not finite */
     bool saved; /* rank 0 has written the save under way */
 } decision;
@@ -42,7 +42,7 @@ static bool take_file(const char *dir, const char *name)
 }
 
 /* Requests that this rank knows of: signals on any rank, files and the clock on rank 0. */
-static void local_requests(charl__trainer *t, float *stop, float *save)
+static void local_requests(charl__trainer *t, float *stop, float *save, float *copy)
 {
     const char *dir = t->config->run.output_dir;
     const double max_time = t->config->run.max_time_s;
@@ -52,6 +52,7 @@ static void local_requests(charl__trainer *t, float *stop, float *save)
 
     *stop = asked == CHARL_STOP_SAVE || charl__fault("train.stop");
     *save = asked == CHARL_STOP_CHECKPOINT;
+    *copy = charl_comm_rank(t->comm) == 0 && charl__trainer_copy_is_due(t);
     if (charl_comm_rank(t->comm) == 0 && t->writes) {
         *stop = *stop > 0.0F || take_file(dir, "STOP") || is_over;
         *save = *save > 0.0F || take_file(dir, "CHECKPOINT");
@@ -61,16 +62,16 @@ static void local_requests(charl__trainer *t, float *stop, float *save)
 /* Agree on requests and on whether every rank is well; `mine` is this rank's status so far. */
 static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
 {
-    float v[5];
+    float v[6];
 
-    local_requests(t, &v[0], &v[1]);
+    local_requests(t, &v[0], &v[1], &v[5]);
     v[2] = mine != CHARL_OK;
     v[3] = t->nonfinite.found;
     v[4] = charl__trainer_has_saved(t);
     if (mine != CHARL_OK && t->replica.dp->reducer) {
         charl__error_prefix("step %" PRId64 ", data: ", t->replica.step + 1);
     }
-    CHARL_TRY(charl__grad_reducer_control(t->replica.dp->reducer, v, 5));
+    CHARL_TRY(charl__grad_reducer_control(t->replica.dp->reducer, v, 6));
     if (v[2] > 0.0F) {
         CHARL_TRY(charl_comm_agree(t->comm, mine));
     }
@@ -78,6 +79,7 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
     out->save = v[1] > 0.0F;
     out->look = v[3] > 0.0F;
     out->saved = v[4] > 0.0F;
+    out->copy = v[5] > 0.0F && !out->stop && !out->save;
     return CHARL_OK;
 }
 
@@ -164,10 +166,14 @@ static void reject_checkpoints(charl__trainer *t)
     char text[256];
     int moved = 0;
 
-    if (charl_comm_rank(t->comm) != 0 || !t->writes) {
+    if (!t->writes) {
         return;
     }
     charl__trainer_abandon_save(t);
+    charl__trainer_drop_copies(t);
+    if (charl_comm_rank(t->comm) != 0) {
+        return;
+    }
     if (charl__rundir_supersede(dir, t->audited_step, &moved) != CHARL_OK || charl__run_list(dir, &left) != CHARL_OK ||
         (moved > 0 && left.count > 0 && charl__run_link(dir, "last.h5", left.steps[left.count - 1]) != CHARL_OK)) {
         charl__trainer_warn(t, charl_error_message());
@@ -524,6 +530,10 @@ static charl_status obey(loop *l, const decision *d)
         CHARL_TRY(pause_training(l, PAUSE_STEPS));
         CHARL_TRY(resume_training(l, t->writes ? charl__trainer_save(t, d->stop) : CHARL_OK));
     }
+    if (d->copy) {
+        CHARL_TRY(pause_training(l, PAUSE_STEPS));
+        CHARL_TRY(resume_training(l, charl__trainer_copy(t)));
+    }
     return CHARL_OK;
 }
 
@@ -573,6 +583,7 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
     t->replica.dp->entered = on_phase;
     t->replica.dp->entered_ctx = t;
     charl__throughput_start(t, &l.m);
+    t->copied_s = charl__clock_s();
     while (!result->stopped && !charl__trainer_has_ended(t)) {
         CHARL_TRY_CLEANUP(one_step(&l, &result->stopped));
     }

@@ -68,6 +68,20 @@ cleanup:
     return st;
 }
 
+charl_status charl__trainer_accepts_copy(const void *trainer, const charl_checkpoint_reader *r, const char *path)
+{
+    const charl__trainer *t = trainer;
+    const char *run = charl_checkpoint_get_info(r).state->run_id;
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
+    unsigned found;
+
+    CHARL_REQUIRE(strcmp(run, t->run_dir_id) == 0, CHARL_ERR_CHECKPOINT, "%s is of another run (%.16s)", path, run);
+    CHARL_TRY(list_differences(t, r, CHARL__CHANGE_RESULT, &text, &found));
+    CHARL_REQUIRE(text.length == 0, CHARL_ERR_CHECKPOINT, "%s was made with other settings or data:%.800s", path,
+                  charl__text_string(&text));
+    return CHARL_OK;
+}
+
 /* run.strict: reject every difference that would change the rest of the run, listing all of them in one
  * message. */
 static charl_status check_strict(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
@@ -294,6 +308,7 @@ static charl_status restore(charl__trainer *t, const char *path)
     CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
     CHARL_SCOPED(charl__config_left) charl_config *was = NULL;
     const charl_checkpoint_state *s;
+    char place[4096];
 
     CHARL_TRY(charl_checkpoint_open(path, &r));
     s = charl_checkpoint_get_info(r).state;
@@ -303,7 +318,8 @@ static charl_status restore(charl__trainer *t, const char *path)
     t->best =
         t->new_best ? charl__best_none : (charl__best){.metric = s->best_metric, .step = -1, .evals = -s->stale_evals};
     CHARL_TRY(check_checkpoint(t, r, was, path));
-    CHARL_TRY(charl__weights_find_base(r, path, charl__config_init_from(t->config)));
+    snprintf(place, sizeof place, "%.4000s/last.h5", t->config->run.output_dir); /* a copy has its base there too */
+    CHARL_TRY(charl__weights_find_base(r, t->from_copy ? place : path, charl__config_init_from(t->config)));
     CHARL_TRY(charl__snapshot_restore(&t->replica, r, path));
     t->nonfinite.skipped = s->skipped_steps;
     t->nonfinite.overflowed = s->overflowed_steps;
@@ -314,7 +330,8 @@ static charl_status restore(charl__trainer *t, const char *path)
     if (s->run_id[0]) {
         snprintf(t->run_id, sizeof t->run_id, "%s", s->run_id);
     }
-    t->resumed_step = t->saved_step = s->step;
+    t->resumed_step = s->step;
+    *(t->from_copy ? &t->copied_step : &t->saved_step) = s->step;
     t->resumed_digest = digest_of(r);
     if (was && strcmp(was->checkpoint.export_format, "none") != 0) {
         snprintf(t->exported, sizeof t->exported, "%s", was->checkpoint.export_format);
@@ -450,12 +467,37 @@ static charl_status begin_lock(charl__trainer *t)
     return CHARL_OK;
 }
 
+/* The step of the start or resumption that the next line continues. */
+static int64_t begun_at(const charl__lock *lock)
+{
+    const int64_t i = charl__lock_start_of(lock, lock->count - 1);
+
+    return i >= 0 ? lock->line[i].step : 0;
+}
+
+/* A copy in memory has no line in run.lock until a run resumes from it. */
+static charl_status record_copy(charl__trainer *t)
+{
+    const char *dir = t->config->run.output_dir;
+    const charl__lock_line *last = t->lock.count > 0 ? &t->lock.line[t->lock.count - 1] : NULL;
+    charl__lock_line line = t->lock_start;
+
+    if (!t->from_copy || !last ||
+        (last->kind == CHARL__LOCK_CHECKPOINT && last->step == line.step && !charl__lock_difference(last, &line))) {
+        return CHARL_OK;
+    }
+    line.kind = CHARL__LOCK_CHECKPOINT;
+    CHARL_TRY(charl__metrics_digest_file(dir, begun_at(&t->lock), line.step, line.value[CHARL__LOCK_METRICS]));
+    return charl__lock_append(NULL, &t->lock, &line); /* written with the line of the start, in one piece */
+}
+
 charl_status charl__trainer_record_start(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
     charl__lock_history history = {0};
     charl__text wrong = {0};
 
+    CHARL_TRY_CLEANUP(record_copy(t));
     CHARL_TRY_CLEANUP(charl__lock_append(t->config->run.output_dir, &t->lock, &t->lock_start));
     CHARL_TRY_CLEANUP(charl__lock_trace(&t->lock, &history, &wrong));
     charl__session_warn_lines(&t->session, charl__text_string(&wrong));
@@ -625,10 +667,13 @@ charl_status charl__trainer_resume(charl__trainer *t)
     CHARL_TRY_CLEANUP(charl__rank_check_state(&t->replica, &facts, t->session.origin, st));
     t->replica.dp->step = (uint64_t)t->replica.step;
     CHARL_TRY_CLEANUP(find_best(t));
+    if (!t->from_copy) {
+        charl__trainer_drop_copies(t); /* of what this run does not continue */
+    }
     /* Only after the initial weights have been read: they may be in the run directory. */
     if (t->writes && charl_comm_rank(t->comm) == 0) {
         st = claim_rundir(t);
-        if (st == CHARL_OK && t->resumes && !t->supersedes) {
+        if (st == CHARL_OK && t->resumes && !t->supersedes && !t->from_copy) {
             settle(t);
         }
     }

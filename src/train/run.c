@@ -18,6 +18,7 @@ static charl_status train(charl__trainer *t, const charl_config *config, const c
     CHARL_TRY(options->events.memory ? charl__memory_report(t) : CHARL_OK);
     if (!options->dry_run) {
         CHARL_TRY(charl__trainer_loop(t, result));
+        charl__trainer_drop_copies(t);
     }
     return CHARL_OK;
 }

@@ -7,19 +7,25 @@
  *                      and rename the file; update links, delete old checkpoints, export (train/rundir.h)
  *      finish_save     all ranks: agree on the result, after the job has ended, before the next save, or
  *                      before training ends, whichever is first
+ *
+ * A copy in memory (files/copies.h) is a save whose file is written there, by the first rank of each node; it concerns neither run.lock nor the
+ * links, and training goes on without it.
  */
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/log.h"
 #include "dist/consensus.h"
-#include "files/job.h"
 #include "base/text/text.h"
+#include "files/copies.h"
+#include "files/job.h"
 #include "files/run.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_read.h"
@@ -93,11 +99,13 @@ charl__rundir_plan charl__trainer_rundir_plan(const charl__trainer *t, int64_t s
  * reads until it ends. */
 struct charl__saving {
     int64_t step;
+    bool is_copy; /* to memory */
     charl__best best;
     double begin_s, waited_s; /* waited_s: how long training waited for the save */
     char *path;
 
-    charl__job *job; /* rank 0 */
+    charl__job *job; /* rank 0; of a copy the first rank of each node */
+    double job_s;    /* that it took */
     charl__state snapshot;
     charl_checkpoint checkpoint;
     char *resolved;
@@ -108,6 +116,8 @@ struct charl__saving {
     charl__rundir_plan plan;
     int64_t resumed_step;
     bool supersedes;
+    const char *key;         /* of the copies */
+    bool marks;              /* note in the run directory that there are copies */
     const charl__once *once; /* NULL: nothing to note */
     bool superseded;         /* set by the job when it has renamed later checkpoints */
     bool noted;              /* and when it has noted what is done once */
@@ -170,6 +180,17 @@ static charl_status record(charl__saving *s)
     return CHARL_OK;
 }
 
+/* Note what is done once: a checkpoint after the resumed step is of this start now. */
+static void note_once(charl__saving *s)
+{
+    if (s->once) {
+        s->noted = charl__once_write(s->dir, s->once) == CHARL_OK;
+        if (!s->noted) {
+            note(s);
+        }
+    }
+}
+
 /* The job: write the checkpoint, then clean up the directory. */
 static charl_status write_checkpoint(void *ctx)
 {
@@ -181,16 +202,33 @@ static charl_status write_checkpoint(void *ctx)
     if (record(s) != CHARL_OK) {
         note(s);
     }
-    if ((!s->supersedes || supersede(s) == CHARL_OK) &&
-        s->once) { /* a checkpoint after the resumed step is of this start now */
-        s->noted = charl__once_write(s->dir, s->once) == CHARL_OK;
-        if (!s->noted) {
-            note(s);
-        }
+    if (!s->supersedes || supersede(s) == CHARL_OK) {
+        note_once(s);
     }
     CHARL_TRY_CLEANUP(charl_checkpoint_save(s->path, &s->checkpoint));
     charl__rundir_settle(s->dir, &s->plan, &s->warnings); /* the checkpoint is safe: a failure is only a warning */
 cleanup:
+    charl__progress_set(NULL, NULL);
+    return st;
+}
+
+/* The job of a copy. */
+static charl_status write_copy(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl__saving *s = ctx;
+    const double begin = charl__clock_s();
+
+    charl__fault_thread_rank_set(s->rank);
+    charl__progress_set(on_progress, s);
+    note_once(s);
+    CHARL_TRY_CLEANUP(charl__copies_begin(s->key, s->rank, s->step, &s->path));
+    if (s->marks) {
+        CHARL_TRY_CLEANUP(charl__metrics_write_file(s->dir, CHARL__COPIES_MARK, ""));
+    }
+    CHARL_TRY_CLEANUP(charl_checkpoint_save(s->path, &s->checkpoint));
+cleanup:
+    s->job_s = charl__clock_s() - begin;
     charl__progress_set(NULL, NULL);
     return st;
 }
@@ -212,15 +250,21 @@ static charl_status refuse_differing(const charl__trainer *t, charl_status st)
                t->replica.step, charl_error_message());
 }
 
+/* Whether this rank writes. What the ranks divide among them is collected on rank 0. */
+static bool is_writer(const charl__trainer *t, bool is_copy)
+{
+    return charl_comm_rank(t->comm) == 0 || (is_copy && charl_comm_local_rank(t->comm) == 0 && !t->replica.dp->shard);
+}
+
 /* Copy the state and check that it is identical on all ranks, as it must be: every rank applied the same
  * gradients. */
-static charl_status take_alike(charl__trainer *t, charl__state *s)
+static charl_status take_alike(charl__trainer *t, bool is_copy, charl__state *s)
 {
     charl_status st = CHARL_OK;
     const charl__fact form = {.status = CHARL_ERR_NONFINITE};
     charl__consensus facts = {0};
 
-    s->keeps = charl_comm_rank(t->comm) == 0;
+    s->keeps = is_writer(t, is_copy);
     s->apart = charl__leaves_base(t->config);
     st = charl__phase_enter(t->comm, t->replica.step, CHARL__PHASE_CHECKPOINT, t->session.params);
     if (st == CHARL_OK && t->run) { /* rank 0 */
@@ -259,8 +303,8 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     float scale = 1.0F; /* 1: no loss scale; a dynamic one is at least 2 */
 
     CHARL_TRY(charl__phase_enter(t->comm, s->step, CHARL__PHASE_WRITE, t->session.params));
-    CHARL_TRY(charl__run_path(t->config->run.output_dir, s->step, &s->path));
-    if (charl_comm_rank(t->comm) != 0) {
+    CHARL_TRY(s->is_copy ? CHARL_OK : charl__run_path(t->config->run.output_dir, s->step, &s->path));
+    if (!is_writer(t, s->is_copy)) {
         return CHARL_OK;
     }
     if (dynamic) {
@@ -276,17 +320,19 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
                                        .config_resolved = s->resolved};
     s->dir = t->config->run.output_dir;
     s->lock = &t->lock;
-    if (!charl__metrics_digest(t->metrics, s->metrics)) {
+    if (!t->metrics || !charl__metrics_digest(t->metrics, s->metrics)) {
         memset(s->metrics, '0', sizeof s->metrics - 1);
     }
     s->rank = charl_comm_rank(t->comm);
     s->resumed_step = t->resumed_step;
     s->supersedes = t->supersedes;
+    s->key = t->copies_key;
+    s->marks = s->is_copy && t->copied_step < 0 && s->rank == 0;
     s->once = t->notes_once ? &t->once : NULL;
     s->plan = charl__trainer_rundir_plan(t, s->step, t->best.step);
     s->plan.forgets_best = t->new_best;
     s->waiting = charl_dataset_is_thread_safe() ? NULL : t->comm;
-    CHARL_TRY(charl__job_start(!s->waiting, write_checkpoint, s, &s->job));
+    CHARL_TRY(charl__job_start(!s->waiting, s->is_copy ? write_copy : write_checkpoint, s, &s->job));
     return CHARL_OK;
 }
 
@@ -374,6 +420,62 @@ static charl_status forgive(charl__trainer *t, charl_status failed, const charl_
     return CHARL_OK;
 }
 
+/* Steps that may be made again after a death; 0: the interval is no number of steps. */
+static int64_t copy_steps(const charl__trainer *t)
+{
+    const charl__interval every = t->config->checkpoint.memory_interval;
+    const int64_t batch = t->config->train.batch_size, rows = t->session.data.rows[CHARL_SPLIT_TRAIN];
+
+    return every.unit == CHARL__INTERVAL_STEPS    ? every.count
+           : every.unit == CHARL__INTERVAL_EPOCHS ? every.count * rows / batch
+                                                  : 0;
+}
+
+/* A death costs the steps since the last copy that is complete, so one is made twice in each interval, and the one before is complete then. */
+bool charl__trainer_copy_is_due(const charl__trainer *t)
+{
+    static const double COST = 0.01; /* of the time, with auto */
+    const charl__interval every = t->config->checkpoint.memory_interval;
+    const int64_t steps = copy_steps(t), safe = t->copied_step > t->saved_step ? t->copied_step : t->saved_step;
+    const bool is_writing = t->saving && (steps == 0 || !t->saving->is_copy);
+    const double since_s = charl__clock_s() - (t->copied_s > t->last_save_s ? t->copied_s : t->last_save_s);
+
+    /* supersedes: until the first checkpoint the directory tells of another history */
+    if (every.unit == CHARL__INTERVAL_OFF || !t->writes || t->copies_off || t->supersedes || is_writing) {
+        return false;
+    }
+    if (steps > 0) {
+        const int64_t last = t->saving && t->saving->step > safe ? t->saving->step : safe;
+
+        return t->replica.step - (last > 0 ? last : 0) >= (steps > 1 ? steps / 2 : 1);
+    }
+    return t->replica.step > safe &&
+           since_s >= (every.unit == CHARL__INTERVAL_AUTO ? t->copy_cost_s / COST : (double)every.count / 2);
+}
+
+/* A copy is worth less than the training: where there is no room for it, training goes on without copies. */
+static charl_status forgive_copy(charl__trainer *t, charl_status failed, const charl__saving *s)
+{
+    char text[1400];
+
+    if (failed == CHARL_OK) {
+        t->copied_step = s->step;
+        t->copied_s = charl__clock_s();
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(failed == CHARL_ERR_DISK || failed == CHARL_ERR_NOMEM, failed, "%s", charl_error_message());
+    t->copies_off = true;
+    snprintf(text, sizeof text,
+             "step %" PRId64
+             ": no copy of the training state in memory: %s; training continues without copies, and after a death from "
+             "the last checkpoint",
+             s->step, charl_error_message());
+    if (charl_comm_rank(t->comm) == 0) {
+        charl__trainer_warn(t, text);
+    }
+    return CHARL_OK;
+}
+
 bool charl__trainer_has_saved(const charl__trainer *t)
 {
     return t->saving && t->saving->job && charl__job_is_done(t->saving->job);
@@ -393,9 +495,16 @@ charl_status charl__trainer_finish_save(charl__trainer *t, bool last)
     charl_comm_set_timeout(t->comm, t->config->checkpoint.timeout_s);
     st = end_alone(t, s);
     charl__session_warn_lines(&t->session, charl__text_string(&s->warnings));
-    CHARL_TRY_CLEANUP(forgive(t, charl_comm_agree(t->comm, st), s, last));
+    st = charl_comm_agree(t->comm, st);
+    CHARL_TRY_CLEANUP(s->is_copy ? forgive_copy(t, st, s) : forgive(t, st, s, last));
     charl_comm_set_timeout(t->comm, t->config->dist.timeout_s);
-    if (e->saved && t->saved_step == s->step) {
+    if (s->is_copy) {
+        const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+        t->copy_cost_s = s->waited_s + charl__clock_s() - begin + s->job_s / (double)(processors > 1 ? processors : 1);
+        charl__log(CHARL_LOG_INFO, "copy of step %" PRId64 " in memory: %.1f ms, training waited %.1f ms", s->step,
+                   s->job_s * 1e3, (s->waited_s + charl__clock_s() - begin) * 1e3);
+    } else if (e->saved && t->saved_step == s->step) {
         const double now = charl__clock_s();
 
         CHARL_TRY_CLEANUP(e->saved(e->ctx, &(charl_saved_row){.step = s->step,
@@ -408,39 +517,68 @@ cleanup:
     return st;
 }
 
-charl_status charl__trainer_save(charl__trainer *t, bool last)
+static charl_status save(charl__trainer *t, bool is_copy, bool last)
 {
     charl_status st = CHARL_OK;
     charl__saving *s = NULL;
 
     CHARL_TRY(charl__trainer_finish_save(t, false)); /* an earlier save: this one is still to come */
-    if (t->saved_step == t->replica.step) {
+    if (t->saved_step == t->replica.step || (is_copy && t->copies_off)) {
         return CHARL_OK;
     }
     CHARL_TRY(charl_comm_agree(t->comm, charl__alloc(sizeof *s, &s)));
     t->saving = s;
     s->step = t->replica.step;
+    s->is_copy = is_copy;
     s->best = t->best;
     s->begin_s = charl__clock_s();
     atomic_init(&s->progress, 0);
     charl_comm_set_timeout(t->comm, t->config->checkpoint.timeout_s);
-    CHARL_TRY(take_alike(t, &s->snapshot));
-    st = charl_comm_agree(t->comm, start_alone(t, s));
+    st = take_alike(t, is_copy, &s->snapshot);
+    CHARL_TRY(is_copy ? CHARL_OK : st);
+    st = st == CHARL_OK ? charl_comm_agree(t->comm, start_alone(t, s)) : st;
     if (st != CHARL_OK) { /* treat it like a failed write */
         t->saving = NULL;
-        st = forgive(t, st, s, last);
+        st = is_copy ? forgive_copy(t, st, s) : forgive(t, st, s, last);
         saving_destroy(s);
         CHARL_TRY(st);
     }
     charl_comm_set_timeout(t->comm, t->config->dist.timeout_s);
-    t->last_save_s = charl__clock_s();
+    if (!is_copy) {
+        t->last_save_s = charl__clock_s();
+    }
     if (t->saving) {
-        s->waited_s = t->last_save_s - s->begin_s;
+        s->waited_s = charl__clock_s() - s->begin_s;
     }
     if (last) {
         CHARL_TRY(charl__trainer_finish_save(t, last));
     }
     return CHARL_OK;
+}
+
+charl_status charl__trainer_save(charl__trainer *t, bool last)
+{
+    return save(t, false, last);
+}
+
+charl_status charl__trainer_copy(charl__trainer *t)
+{
+    return save(t, true, copy_steps(t) == 1);
+}
+
+void charl__trainer_drop_copies(charl__trainer *t)
+{
+    char path[CHARL__COPIES_PATH];
+
+    if (!t->writes || charl_comm_local_rank(t->comm) != 0) {
+        return;
+    }
+    charl__copies_remove(t->copies_key);
+    if (charl_comm_rank(t->comm) == 0 &&
+        snprintf(path, sizeof path, "%s/" CHARL__COPIES_MARK, t->config->run.output_dir) < (int)sizeof path) {
+        (void)unlink(path);
+    }
+    t->copied_step = -1;
 }
 
 void charl__trainer_abandon_save(charl__trainer *t)

@@ -1,17 +1,22 @@
-/* Where a training starts: its run directory, and the checkpoint to resume from. */
+/* Where a training starts: its run directory, and the checkpoint or the copy in memory to resume from. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "config/config_rows.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fault.h"
+#include "base/handles.h"
 #include "dist/consensus.h"
+#include "files/copies.h"
 #include "files/run.h"
+#include "io/commit.h"
 #include "train/rundir.h"
 #include "train/trainer.h"
 
@@ -69,7 +74,7 @@ static charl_status propose(charl__trainer *t, int64_t before, bool is_refused, 
     } else {
         charl__trainer_warn(t, found.warning);
     }
-    CHARL_REQUIRE(found.path || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
+    CHARL_REQUIRE(found.path || t->copied_step >= 0 || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
                   "run.resume = must, but %s holds no usable checkpoint", dir);
     CHARL_REQUIRE(!found.path || t->overwrites || !is_refused, CHARL_ERR_CONFIG,
                   "run.resume = never, but %s holds a run at step %" PRId64
@@ -194,6 +199,7 @@ static charl_status begin_run(charl__trainer *t)
         charl__trainer_warn(t, charl__run_get_note(t->run));
         CHARL_TRY(charl__rundir_supersede_rest(t->config->run.output_dir));
         charl__rundir_read_id(t->config->run.output_dir, t->run_dir_id);
+        CHARL_TRY(charl__copies_key(t->config->run.output_dir, t->copies_key));
         charl__once_read(t->config->run.output_dir, &t->once);
     }
     CHARL_TRY(draw_run_id(t->run_id));
@@ -244,16 +250,142 @@ static charl_status resolve(const char *resume, proposal *p)
     return CHARL_OK;
 }
 
+/* Step of the newest copy in the memory of any node that this run can continue from, -1 for none; *why: what is to be said of the others, on
+ * rank 0. */
+static charl_status find_copy(charl__trainer *t, int64_t *step, charl__text *why)
+{
+    char path[CHARL__COPIES_PATH];
+    charl_status st = CHARL_OK;
+
+    *step = -1;
+    if (charl_comm_local_rank(t->comm) == 0) {
+        st = charl__copies_find(t->copies_key, charl__trainer_accepts_copy, t, step, why);
+    }
+    CHARL_TRY(charl_comm_agree(t->comm, st));
+    CHARL_TRY(charl_comm_reduce_i64(t->comm, CHARL_COMM_MAX, step, 1));
+    st = charl_comm_agree(t->comm, CHARL_OK);
+    if (st == CHARL_OK && charl_comm_rank(t->comm) == 0 && *step < 0 && why->length == 0 &&
+        snprintf(path, sizeof path, "%s/" CHARL__COPIES_MARK, t->config->run.output_dir) < (int)sizeof path &&
+        access(path, F_OK) == 0) {
+        st = charl__text_printf(why, "none is left: the machine was started again, or they were removed");
+    }
+    return charl_comm_agree(t->comm, st);
+}
+
+/* Send a copy from rank `source` to the nodes that have none. */
+static charl_status spread_copy(charl__trainer *t, int64_t step, int source, bool has, const char *path)
+{
+    enum { PIECE = 16 << 20 };
+    const bool sends = charl_comm_rank(t->comm) == source, writes = !has && charl_comm_local_rank(t->comm) == 0;
+    CHARL_SCOPED_FREE char *piece = NULL, *target = NULL;
+    CHARL_SCOPED(charl__file_left) FILE *f = sends ? fopen(path, "re") : NULL;
+    charl__commit c = {.fd = -1};
+    charl_status st = charl__alloc(PIECE, &piece);
+    int64_t bytes = 0;
+
+    if (st == CHARL_OK && sends &&
+        (!f || fseeko(f, 0, SEEK_END) != 0 || (bytes = ftello(f)) < 0 || fseeko(f, 0, SEEK_SET) != 0)) {
+        st = charl__disk_error(path, "read", errno, -1);
+    }
+    CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
+    CHARL_TRY_CLEANUP(charl_comm_broadcast(t->comm, &bytes, sizeof bytes, source));
+    if (writes) {
+        st = charl__copies_begin(t->copies_key, charl_comm_rank(t->comm), step, &target);
+        st = st == CHARL_OK ? charl__commit_begin(target, &c) : st;
+    }
+    CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
+    for (int64_t at = 0; at < bytes; at += PIECE) {
+        const size_t n = bytes - at < PIECE ? (size_t)(bytes - at) : PIECE;
+
+        if (sends && fread(piece, 1, n, f) != n) {
+            st = st == CHARL_OK ? charl__disk_error(path, "read", errno, -1) : st;
+        }
+        CHARL_TRY_CLEANUP(charl_comm_broadcast(t->comm, piece, n, source));
+        st = st == CHARL_OK && writes ? charl__commit_write(&c, piece, n) : st;
+    }
+    if (st == CHARL_OK && writes) {
+        st = charl__commit_end(&c, NULL, NULL);
+        st = st == CHARL_OK ? charl__run_verify(target, step) : st;
+    }
+    st = charl_comm_agree(t->comm, st);
+cleanup:
+    charl__commit_fini(&c);
+    return st;
+}
+
+/* Let every rank have the copy of `step`, p->path; "": it cannot, and `why` tells the reason on rank 0. */
+static charl_status take_copy(charl__trainer *t, int64_t step, proposal *p, charl__text *why)
+{
+    const bool has = charl__copies_has(t->copies_key, step, p->path);
+    int64_t source = has ? charl_comm_rank(t->comm) : charl_comm_size(t->comm), last = has;
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_comm_reduce_i64(t->comm, CHARL_COMM_MIN, &source, 1));
+    CHARL_TRY(charl_comm_reduce_i64(t->comm, CHARL_COMM_MIN, &last, 1));
+    if (last == 0) {
+        st = spread_copy(t, step, (int)source, has, p->path);
+        CHARL_REQUIRE(st == CHARL_OK || st == CHARL_ERR_DISK || st == CHARL_ERR_CHECKPOINT, st, "%s",
+                      charl_error_message());
+    }
+    last = st == CHARL_OK && charl__copies_has(t->copies_key, step, p->path);
+    CHARL_TRY(charl_comm_reduce_i64(t->comm, CHARL_COMM_MIN, &last, 1));
+    p->step = step;
+    if (last == 1) {
+        return CHARL_OK;
+    }
+    p->path[0] = '\0';
+    return charl__text_printf(why, "%s%s", why->length > 0 ? "; " : "", charl_error_message());
+}
+
+/* Continue from a copy in memory if one is newer than the checkpoint p. Otherwise say why copies are not used. */
+static charl_status prefer_copy(charl__trainer *t, int64_t step, charl__text *why, proposal *p)
+{
+    proposal copy = {.path = ""};
+    char place[64] = "starts from the beginning";
+
+    if (step > (p->path[0] ? p->step : -1)) {
+        CHARL_TRY(take_copy(t, step, &copy, why));
+    }
+    t->from_copy = copy.path[0] != '\0';
+    if (t->from_copy) {
+        *p = copy;
+    }
+    if (charl_comm_rank(t->comm) == 0 && why->length > 0) {
+        CHARL_SCOPED(charl__text_fini) charl__text text = {0};
+
+        if (p->path[0]) {
+            snprintf(place, sizeof place, "continues from %s of step %" PRId64,
+                     t->from_copy ? "the copy" : "the checkpoint", p->step);
+        }
+        CHARL_TRY(charl__text_printf(&text, "copies of the training state in memory: %s; training %s",
+                                     charl__text_string(why), place));
+        for (char *line = text.data; (line = strchr(line, '\n')) != NULL;) {
+            *line = ' ';
+        }
+        charl__trainer_warn(t, charl__text_string(&text));
+    }
+    return CHARL_OK;
+}
+
 /* The checkpoint to start from, "" for none. */
 static charl_status find_start(charl__trainer *t, proposal *p)
 {
     const char *resume = t->config->run.resume;
+    CHARL_SCOPED(charl__text_fini) charl__text why = {0};
+    int64_t copied = -1;
     char text[8400];
     doing what;
 
     CHARL_TRY(decide(t, &what));
     if (!what.goes_back || what.after < INT64_MAX) {
+        if (t->run_dir_id[0] && !t->overwrites && !what.is_refused &&
+            t->config->checkpoint.memory_interval.unit != CHARL__INTERVAL_OFF) {
+            CHARL_TRY(find_copy(t, &copied, &why));
+        }
+        t->copied_step = copied;
         CHARL_TRY(choose(t, what.is_refused, p));
+        CHARL_TRY(prefer_copy(t, copied, &why, p));
+        t->copied_step = -1;
         what.goes_back = what.goes_back && p->step <= what.after;
         if (is_named(t->config) && !what.goes_back && !what.is_told && charl_comm_rank(t->comm) == 0) {
             snprintf(text, sizeof text,
@@ -279,6 +411,7 @@ charl_status charl__trainer_begin(charl__trainer *t)
     CHARL_TRY(charl_comm_agree(t->comm, charl_comm_rank(t->comm) == 0 ? begin_run(t) : CHARL_OK));
     CHARL_TRY(charl_comm_broadcast(t->comm, t->run_id, sizeof t->run_id, 0));
     CHARL_TRY(charl_comm_broadcast(t->comm, t->run_dir_id, sizeof t->run_dir_id, 0));
+    CHARL_TRY(charl_comm_broadcast(t->comm, t->copies_key, sizeof t->copies_key, 0));
     if (t->retrace) {
         CHARL_REQUIRE(snprintf(p.path, sizeof p.path, "%s", t->retrace->checkpoint ? t->retrace->checkpoint : "") <
                           (int)sizeof p.path,

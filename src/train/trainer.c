@@ -88,12 +88,12 @@ charl_status charl__trainer_describe(charl__trainer *t)
 }
 
 /* The files of the run directory beside the checkpoints; it exists and is locked by now. A run that resumes is described after its first
- * step: until then all that is there was made with the settings of before. */
+ * step: until then all that is there was made with the settings of before, which those of a copy are. */
 static charl_status open_files(charl__trainer *t)
 {
     const charl_config *c = t->config;
 
-    if (!t->resumes) {
+    if (!t->resumes || t->from_copy) {
         CHARL_TRY(charl__trainer_describe(t));
     }
     if (!t->resumes || !charl__trainer_has_ended(t)) {
@@ -161,6 +161,8 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, 
                           .kept = charl__best_none,
                           .resumed_step = -1,
                           .saved_step = -1,
+                          .copied_step = -1,
+                          .copy_cost_s = 0.1, /* a guess, until one has been made */
                           .started_s = charl__clock_s()};
     t->session = (charl__session){
         .config = config, .warned = charl_comm_rank(t->comm) == 0 ? e->warned : NULL, .warned_ctx = e->ctx};

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "infer/sampler.h"
+#include "files/copies.h"
 #include "files/run.h"
 #include "files/run_lock.h"
 #include "train/metrics/metrics.h"
@@ -72,6 +73,12 @@ typedef struct charl__trainer {
     int64_t saved_step;    /* step of the newest checkpoint saved or resumed by this process, or -1 */
     int save_failures;     /* consecutive */
 
+    char copies_key[CHARL__COPIES_KEY]; /* of the run directory; "": none */
+    bool from_copy;                     /* resumed from a copy in memory: no checkpoint on disk has its step */
+    bool copies_off;                    /* one has failed; the same on all ranks, as the next two */
+    int64_t copied_step;                /* of the newest copy of this process that is complete, or -1 */
+    double copied_s, copy_cost_s;       /* when it was complete; what one costs the training */
+
     charl__sampler *sampler; /* rank 0 of a run that writes; NULL: no samples of text */
     charl__step_trace step_trace;
     float gradient_scale; /* loss scale of the last step with histograms */
@@ -135,6 +142,17 @@ double charl__trainer_epoch(const charl__trainer *t);
  *  thread-safe). With `last`, the save is complete on return. A disk error is a warning unless it is the third
  *  in a row or `last` is set. No-op if this step has already been saved. Collective; agreed. */
 charl_status charl__trainer_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
+/** Copy the state to memory that outlives the process (files/copies.h), as a save does it; where there is no room, one warning says so and no more
+ *  copies are made. Collective; agreed. */
+charl_status charl__trainer_copy(charl__trainer *t) CHARL_MUST_CHECK;
+/** Whether checkpoint.memory_interval asks for a copy now. Valid on rank 0 only. */
+bool charl__trainer_copy_is_due(const charl__trainer *t);
+/** Whether the training can continue from a copy: it is of the run of the run directory, made with these settings and data. Local. Errors:
+ *  ERR_CHECKPOINT  it is not; ERR_NOMEM. */
+charl_status charl__trainer_accepts_copy(const void *trainer, const charl_checkpoint_reader *r,
+                                         const char *path) CHARL_MUST_CHECK;
+/** Remove the copies of this machine's memory, on the first rank of a node. Local. */
+void charl__trainer_drop_copies(charl__trainer *t);
 /** What the run directory should hold once the checkpoint of `step` is the newest one. */
 charl__rundir_plan charl__trainer_rundir_plan(const charl__trainer *t, int64_t step, int64_t best_step);
 /** Whether the save in progress has been written, so that charl__trainer_finish_save would not wait. Valid on

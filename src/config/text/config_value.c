@@ -195,9 +195,11 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
         (void)charl__value_ints(&number, text, field, why);
         break;
     case CHARL__KEY_INTERVAL:
-        if (!charl__interval_parse(text, field)) {
-            snprintf(why, CHARL__WHY, "\"%.100s\" is not an interval: steps (500), epochs (1ep), time (30m) or 0",
-                     text);
+        if (key->choices && strcmp(text, key->choices) == 0) {
+            *(charl__interval *)field = (charl__interval){CHARL__INTERVAL_AUTO, 0};
+        } else if (!charl__interval_parse(text, field)) {
+            snprintf(why, CHARL__WHY, "\"%.100s\" is not an interval: steps (500), epochs (1ep), time (30m)%s%s or 0",
+                     text, key->choices ? ", " : "", key->choices ? key->choices : "");
         }
         break;
     case CHARL__KEY_DURATION:

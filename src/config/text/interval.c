@@ -91,6 +91,9 @@ const char *charl__interval_format(charl__interval v, char *text, size_t size)
             snprintf(text, size, "%" PRId64 "s", v.count);
         }
         break;
+    case CHARL__INTERVAL_AUTO:
+        snprintf(text, size, "auto");
+        break;
     case CHARL__INTERVAL_OFF:
     default:
         snprintf(text, size, "0");
@@ -187,6 +190,7 @@ bool charl__interval_due(charl__interval v, int64_t step, int64_t batch, int64_t
     }
     case CHARL__INTERVAL_SECONDS:
         return since_s >= (double)v.count;
+    case CHARL__INTERVAL_AUTO:
     case CHARL__INTERVAL_OFF:
     default:
         return false;

@@ -62,6 +62,10 @@ size_t charl__metrics_recorded(const char *line, int64_t *step);
  *  false: that file is not written. */
 bool charl__metrics_digest(const charl_metrics *m, char hash[CHARL__SHA256_TEXT]);
 
+/** The same of the rows of DIR/metrics.jsonl after step `from` up to step `to`; zeros: there is no such file. Errors: ERR_NOMEM. */
+charl_status charl__metrics_digest_file(const char *dir, int64_t from, int64_t to,
+                                        char hash[CHARL__SHA256_TEXT]) CHARL_MUST_CHECK;
+
 /** Write `text` to dir/name whole or not at all. Errors: ERR_DISK. */
 charl_status charl__metrics_write_file(const char *dir, const char *name, const char *text) CHARL_MUST_CHECK;
 

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/handles.h"
 #include "base/text/text.h"
 #include "io/commit.h"
 #include "train/metrics/metrics.h"
@@ -185,6 +186,38 @@ size_t charl__metrics_recorded(const char *line, int64_t *step)
     }
     *step = found ? step_of(line) : -1;
     return found ? n : 0;
+}
+
+charl_status charl__metrics_digest_file(const char *dir, int64_t from, int64_t to, char hash[CHARL__SHA256_TEXT])
+{
+    CHARL_SCOPED_FREE char *path = NULL;
+    CHARL_SCOPED(charl__file_left) FILE *in = NULL;
+    unsigned char digest[CHARL__SHA256_BYTES];
+    charl__sha256 sha;
+    char *line = NULL;
+    size_t room = 0;
+
+    memset(hash, '0', CHARL__SHA256_TEXT - 1);
+    hash[CHARL__SHA256_TEXT - 1] = '\0';
+    charl__sha256_init(&sha);
+    CHARL_TRY(charl__commit_join(dir, CHARL__METRICS_JSONL, &path));
+    in = fopen(path, "re");
+    if (!in) {
+        return CHARL_OK;
+    }
+    while (getline(&line, &room, in) > 0) {
+        int64_t step;
+        const size_t n = charl__metrics_recorded(line, &step);
+
+        if (n > 0 && step > from && step <= to) {
+            charl__sha256_update(&sha, line, n);
+            charl__sha256_update(&sha, "\n", 1);
+        }
+    }
+    free(line);
+    charl__sha256_final(&sha, digest);
+    charl__sha256_format(digest, hash);
+    return CHARL_OK;
 }
 
 static const charl__sha256 *digest_of(const void *file)

@@ -1,0 +1,206 @@
+#!/bin/sh
+# Copies of the state in memory (checkpoint.memory_interval): after kill -9 of any rank the same command makes at most so many steps again, on
+# any number of ranks, and the end is the same to the bit; without a usable copy it says why and continues from the checkpoint on disk.
+# CHARL_TEST_LONG=1: 200 kills instead of 6.
+. "$(dirname "$0")/common.sh"
+CHARL_SHM_DIR=$T/shm
+export CHARL_SHM_DIR
+mkdir shm
+
+sed -e 's/^epochs = 2/epochs = 16/' -e 's/^dropout.*/dropout = 0.3/' mlp.ini >mem.ini # 80 steps
+printf '[eval]\ninterval = 0\n[checkpoint]\ninterval = 0\nmemory_interval = 6\n' >>mem.ini
+expect 0 "the run that nobody kills" ranks 1 mem.ini -q -o whole
+
+copies() { find shm -name 'step-*.h5' | wc -l; }
+# left WHAT N: so many copies lie in memory
+left() {
+    checks=$((checks + 1))
+    [ "$(copies)" -eq "$2" ] || fail "$1: $(copies) copies are left, not $2"
+}
+# reached RUN: the last step that its metrics tell of; resumed: the step that the last log starts from, if it comes to that
+reached() { sed -n '$s/.*"step":\([0-9]*\).*/\1/p' "$1/metrics.jsonl" 2>/dev/null; }
+resumed() { sed -n 's/^[^ ]* start step=\([0-9]*\).*/\1/p' log; }
+# bounded WHAT STEP: the last log resumes from at most 6 steps before STEP
+bounded() {
+    checks=$((checks + 1))
+    _s=$(resumed)
+    [ "$2" -le $((${_s:-$2} + 6)) ] || { fail "$1: step $2 was made, and the job resumes from step $_s"; head -20 log; }
+}
+ended() { # ended WHAT: all of it was made, no copy is left, and the bits are those of an undisturbed run
+    same "$1" whole run
+    left "$1" 0
+    checks=$((checks + 1))
+    [ ! -e run/.copies ] || fail "$1: run/.copies is left"
+    expect 0 "run.lock, $1" "$bin/charl" verify run
+}
+# killed FAULT N ARGUMENTS...: a job of N ranks that FAULT ends; "resumes from" is in the log
+killed() {
+    export CHARL_FAULT="$1"
+    shift
+    ranks "$@" >log 2>&1
+    _k=$?
+    unset CHARL_FAULT
+    checks=$((checks + 1))
+    case $_k in
+    7 | 137) ;;
+    *) fail "killed: exit code $_k"; tail -n 5 log ;;
+    esac
+}
+orphans() {
+    for p in /proc/[0-9]*; do
+        [ "$(readlink "$p/cwd" 2>/dev/null)" = "$T" ] || continue
+        case $(tr '\0' ' ' <"$p/cmdline" 2>/dev/null) in
+        *charl-train*) echo "${p#/proc/}" ;;
+        esac
+    done
+}
+seed=4711
+random() { # random N: _r in 0..N-1
+    seed=$(((seed * 1103515245 + 12345) % 2147483648))
+    _r=$((seed / 65536 % $1))
+}
+
+# A random rank dies in a random phase of a random step, in the writing of a copy, or by a signal at a random moment.
+kills=6
+[ -n "$long" ] && kills=200
+k=0
+while [ $k -lt $kills ]; do
+    k=$((k + 1))
+    before=$(reached run)
+    [ "${before:-0}" -lt 65 ] || { expect 0 "to the end" ranks 3 mem.ini; bounded "to the end" "$before"; ended "$k kills"; rm -rf run; before=; }
+    random 4; rank=$_r
+    random 9; n=$((_r + 4))
+    random 4
+    case $_r in
+    0) fault=train.backward.kill@$rank:$n ;;
+    1) fault=train.optimizer.kill@$rank:$n ;;
+    2) random 4; case $_r in 0) fault=io.crash.written ;; 1) fault=io.crash.synced ;; 2) fault=io.crash.verified ;; *) fault=io.crash.renamed ;; esac
+        random 9; fault=$fault@0:$((_r + 8)) ;;
+    *) fault= ;;
+    esac
+    if [ -n "$fault" ]; then
+        killed "$fault" 4 mem.ini
+    else
+        timeout 1500 mpirun -q --oversubscribe --bind-to none -n 4 "$bin/charl-train" mem.ini >log 2>&1 &
+        job=$!
+        until [ "$(reached run)" != "$before" ] && grep -q "step=$((${before:-0} + n))/" log || ! kill -0 $job 2>/dev/null; do sleep 0.02; done
+        kill -9 $(orphans | grep -v -x "$job" | sed -n "$((rank + 1))p") 2>/dev/null
+        wait $job
+        while [ -n "$(orphans)" ]; do sleep 0.1; done
+    fi
+    bounded "kill $k ($fault)" "${before:-0}"
+done
+before=$(reached run)
+expect 0 "to the end" ranks 3 mem.ini
+bounded "to the end" "${before:-0}"
+ended "$kills kills"
+[ -n "$long" ] && finish
+
+# All below begins with the same death: a checkpoint of step 10 on disk, copies of steps 16 and 17. With an interval of 1, training waits for them.
+now=checkpoint.memory_interval=1
+rm -rf run
+expect 75 "a stop" env CHARL_FAULT=train.stop:11 "$bin/charl-train" mem.ini -q
+left "a stop" 0
+killed train.backward.kill@1:8 2 mem.ini -q $now
+left "a death" 2
+checks=$((checks + 1))
+[ "$(stat -c %a shm/charl-*)" = 700 ] || fail "others can open the folder of the copies"
+cp -r run run.dead && cp -r shm shm.dead
+again() { rm -rf run shm && cp -r run.dead run && cp -r shm.dead shm; }
+newest=$(ls shm/charl-*/*/checkpoints/* | tail -n 1)
+case $newest in *step-00000017.h5) ;; *) fail "the newest copy is $newest" ;; esac
+# next CODE WHAT STEP [WARNING]: on 3 ranks the job continues from STEP, with one line that says why, and to the same end
+next() {
+    expect 0 "$1" ranks 3 mem.ini
+    says 1 "^  resumed .*/step-0*$2[.]h5 [(]step $2[)]"
+    if [ -n "${3:-}" ]; then
+        says 1 "^charl-train: warning: "
+        says 1 "warning: copies of the training state in memory: $3; training continues from the c(opy|heckpoint) of step $2\$"
+    else
+        says 0 "warning"
+    fi
+    ended "$1"
+    again
+}
+next "a death" 17
+rm -r shm/*
+next "the memory of the node is lost" 10 "none is left: the machine was started again, or they were removed"
+truncate -s 5000 "$newest"
+next "half of the newest copy" 16 ".*/step-00000017.h5: is damaged .*"
+rm "$newest" && cp mem.ini "$newest"
+next "a text in the place of a copy" 16 ".*/step-00000017.h5 is .*"
+for f in shm/charl-*/*/checkpoints/*; do printf '\001' | dd of="$f" bs=1 seek=$(($(stat -c %s "$f") / 2)) conv=notrunc 2>/dev/null; done
+next "damaged copies" 10 ".*/step-00000017.h5: .* .*/step-00000016.h5: .*"
+chmod 755 shm/charl-*
+CHARL_FAULT=copies.room:* expect 0 "others can open the folder" ranks 1 mem.ini
+says 1 "warning: copies of .* is not a folder that only this user can open"
+again
+echo 00000000000000000000000000000000 >run/run_id
+expect 0 "copies of another run" ranks 1 mem.ini -q
+says 1 "warning: copies of the training state in memory: .*/step-00000017.h5 is of another run [(][0-9a-f]*[)]; training continues from the checkpoint of step 10"
+left "copies of another run" 0
+again
+expect 0 "copies of another configuration" ranks 1 mem.ini -q optimizer.learning_rate=1e-3
+says 1 "warning: copies .*/step-00000017.h5 was made with other settings or data: .optimizer. learning_rate = 0.001 .was 0.003.; training continues from the checkpoint of step 10"
+left "copies of another configuration" 0
+again
+expect 0 "without the key" ranks 1 mem.ini -q checkpoint.memory_interval=0
+left "without the key" 0
+again
+expect 0 "a new run" ranks 1 mem.ini -q --overwrite
+says 0 "warning"
+ended "a new run"
+rm -rf run
+CHARL_FAULT=copies.room:* expect 0 "no room" ranks 2 mem.ini -q
+says 1 "warning: step 3: no copy of the training state in memory: .*: not enough room, as on a full disk; training continues without copies"
+says 1 warning
+ended "no room"
+
+# Two nodes, of which each has a memory of its own: one loses it.
+apart() { # apart ARGUMENTS...
+    timeout 1500 mpirun -q --oversubscribe --bind-to none -n 2 env CHARL_SHM_DIR=shm CHARL_RANKS_PER_NODE=2 "$bin/charl-train" "$@" : -n 2 \
+        env CHARL_SHM_DIR=shm2 CHARL_RANKS_PER_NODE=2 "$bin/charl-train" "$@"
+}
+for lost in shm shm2; do
+    rm -rf run shm shm2
+    mkdir shm shm2
+    CHARL_FAULT=train.backward.kill@3:8 apart mem.ini -q $now >log 2>&1
+    left "two nodes" 2
+    rm -r $lost/*
+    expect 0 "$lost is lost" apart mem.ini
+    says 1 "^  resumed .*[(]step 7[)]"
+    ended "$lost is lost"
+    checks=$((checks + 1))
+    [ -z "$(find shm2 -type f)" ] || fail "copies are left on the second node"
+done
+
+# What charl launch starts again continues from the copy, though the command says --overwrite; so does a divided optimizer.
+expect 0 "another run" ranks 1 mem.ini -q run.seed=9 --overwrite train.max_steps=5
+CHARL_FAULT=train.backward.kill@1:11 expect 0 "charl launch" timeout 1500 "$bin/charl" launch -n 2 mem.ini --overwrite $now dist.shard=optimizer train.max_steps=20
+says 1 "starting again [(]1 of 3[)]"
+says 1 "^  resumed .*[(]step 10[)]"
+left "charl launch" 0
+rm -rf run
+expect 0 "a short run" ranks 1 mem.ini -q -o short train.max_steps=20 dist.shard=optimizer
+expect 0 "a short run" ranks 2 mem.ini -q train.max_steps=20 dist.shard=optimizer
+same "a divided optimizer" short run
+
+# Values that an audit does not confirm are not continued.
+rm -rf run
+CHARL_FAULT=train.device.flip_gradient@1:8 expect 9 "an audit finds something" ranks 2 mem.ini -q $now dist.audit=8
+left "an audit finds something" 0
+
+# A copy that leaves frozen weights to its base finds what the run has kept of it.
+expect 0 "adapters" ranks 1 mem.ini -q -o adapters init.from=whole/last.h5 lora.rank=2 lora.targets=fc1 train.max_steps=12
+killed train.backward.kill@0:8 1 mem.ini -q $now init.from=whole/last.h5 lora.rank=2 lora.targets=fc1 train.max_steps=12
+mv whole gone
+expect 0 "adapters, resumed" ranks 1 mem.ini init.from=whole/last.h5 lora.rank=2 lora.targets=fc1 train.max_steps=12
+says 1 "^  resumed .*[(]step 7[)]"
+same "adapters, resumed" adapters run
+mv gone whole
+
+expect 0 "auto" ranks 1 mem.ini -q -o auto checkpoint.memory_interval=auto
+grep -q '^memory_interval *= auto' auto/config.ini || fail "auto is not in config.ini"
+expect 2 "an interval that is none" ranks 1 mem.ini -q checkpoint.memory_interval=often
+says 1 '"often" is not an interval: steps [(]500[)], epochs [(]1ep[)], time [(]30m[)], auto or 0'
+finish
