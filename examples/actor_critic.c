@@ -19,9 +19,10 @@ static charl_var *build(void *ctx, charl_graph *g, int64_t rows)
     static const charl_linear_config actor = {.out = ACTIONS, .bias = true}, critic = {.out = 1, .bias = true};
     charl_var *x = charl_input(g, "state", CHARL_F32, (charl_shape){2, {rows, STATE}}, CHARL_BATCHED);
 
-    x = charl_layer_apply(g, ctx, "trunk", "linear", &trunk, x);
-    charl_var *logits = charl_layer_apply(g, ctx, "actor", "linear", &actor, x);
-    charl_var *value = charl_layer_apply(g, ctx, "critic", "linear", &critic, x);
+    (void)ctx;
+    x = charl_layer_apply(g, NULL, "trunk", "linear", &trunk, x);
+    charl_var *logits = charl_layer_apply(g, NULL, "actor", "linear", &actor, x);
+    charl_var *value = charl_layer_apply(g, NULL, "critic", "linear", &critic, x);
 
     if (!charl_graph_is_training(g)) {
         charl_output(g, "probabilities", charl_softmax(g, logits));
@@ -43,13 +44,10 @@ int main(int argc, char **argv)
     charl_optimizer_config adam = charl_optimizer_defaults("adam");
     charl_learner_options options = {sizeof options, .build = build, .batch_size = BATCH, .optimizer = &adam};
     charl_learner *learner;
-    charl_params *params;
     charl_world world;
 
     CHARL_CHECK(charl_world_open(&argc, &argv, NULL, &world));
-    CHARL_CHECK(charl_params_create(&params));
-    options.ctx = params;
-    CHARL_CHECK(charl_learner_create(&world, params, &options, &learner));
+    CHARL_CHECK(charl_learner_create(&world, NULL, &options, &learner));
     const charl_learner_info mine = charl_learner_get_info(learner);
 
     for (int64_t step = 0; step < STEPS; step++) {
@@ -83,7 +81,6 @@ int main(int argc, char **argv)
         }
     }
     charl_learner_destroy(learner);
-    charl_params_destroy(params);
     charl_world_close(&world);
     return EXIT_SUCCESS;
 }

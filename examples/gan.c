@@ -77,11 +77,9 @@ int main(int argc, char **argv)
     const charl_training_part parts[] = {{"generator", f.params, f.optimizer, f.dp},
                                          {"discriminator", c.params, c.optimizer, c.dp}};
     const charl_training_value values[] = {{"points", CHARL_I64, {0}, &seen}};
-    const charl_training state = {sizeof state, parts, 2, values, 1, &step};
-    FILE *there = argc > 2 ? fopen(argv[2], "rb") : NULL;
+    const charl_training state = {sizeof state, parts, 2, values, 1, &step, .may_be_missing = true};
 
-    if (there) {
-        fclose(there);
+    if (argc > 2) {
         CHARL_CHECK(charl_training_load(argv[2], &state));
     }
     for (const int64_t steps = argc > 1 ? atoi(argv[1]) : 600; step < steps; step++) {

@@ -12,21 +12,21 @@
 
 enum { BATCH = 128, SLICES = 8, STEPS = 100, CLASSES = 10, REPORT = 25 };
 
-typedef struct net {
-    charl_model *model;
-    charl_params *params;
-    charl_shape image;
-} net;
-
 static charl_var *build(void *ctx, charl_graph *g, int64_t rows)
 {
-    const net *n = ctx;
-    const charl_shape shape = {4, {rows, n->image.dim[0], n->image.dim[1], n->image.dim[2]}};
+    static const charl_linear_config hidden = {.out = 64, .bias = true, .activation = "relu"};
+    static const charl_linear_config last = {.out = CLASSES, .bias = true};
+    static const charl_dropout_config dropout = {.p = 0.2};
+    const charl_dataset_info *data = ctx;
+    const charl_shape shape = {4, {rows, data->x_shape.dim[0], data->x_shape.dim[1], data->x_shape.dim[2]}};
     charl_var *bytes = charl_input(g, "x", CHARL_U8, shape, CHARL_BATCHED);
     charl_var *y = charl_input(g, "y", CHARL_I32, (charl_shape){1, {rows}}, CHARL_BATCHED);
     charl_var *x = charl_scale(g, charl_cast(g, bytes, CHARL_F32), 1.0F / 255.0F, 0.0F);
 
-    return charl_batch_mean(g, charl_cross_entropy(g, charl_model_build(n->model, g, n->params, x), y, NULL, NULL));
+    x = charl_layer_apply(g, NULL, "fc1", "linear", &hidden, charl_flatten(g, x));
+    x = charl_layer_apply(g, NULL, "drop", "dropout", &dropout, x);
+    x = charl_layer_apply(g, NULL, "fc2", "linear", &last, x);
+    return charl_batch_mean(g, charl_cross_entropy(g, x, y, NULL, NULL));
 }
 
 /* FNV-1a over the bits of all parameters in order of declaration. */
@@ -50,13 +50,11 @@ static uint64_t checksum(const charl_params *params)
 
 int main(int argc, char **argv)
 {
-    const charl_mlp_config mlp = {.hidden = (int64_t[]){64}, .n_hidden = 1, .outputs = CLASSES, .dropout = 0.2};
     const charl_loader_options order = {sizeof order, .batch_size = BATCH, .shuffle = true, .seed = 1};
     charl_data_parallel_options parallel = {sizeof parallel, .passes = argc > 2 ? atoi(argv[2]) : 1};
-    net n = {NULL};
-    charl_learner_options options = {sizeof options,      .build = build,   .ctx = &n,
+    charl_dataset_info info;
+    charl_learner_options options = {sizeof options,      .build = build,   .ctx = &info,
                                      .batch_size = BATCH, .slices = SLICES, .parallel = &parallel};
-    charl_dataset_info data_info;
     charl_loader_batch batch;
     charl_learner *learner;
     charl_dataset *data;
@@ -69,12 +67,8 @@ int main(int argc, char **argv)
     }
     CHARL_CHECK(charl_world_open(&argc, &argv, NULL, &world));
     CHARL_CHECK(charl_dataset_open(argv[1], NULL, &data));
-    charl_dataset_get_info(data, &data_info);
-    n.image = data_info.x_shape;
-    CHARL_CHECK(charl_model_create(&n.model));
-    CHARL_CHECK(charl_model_add_mlp(n.model, &mlp));
-    CHARL_CHECK(charl_params_create(&n.params));
-    CHARL_CHECK(charl_learner_create(&world, n.params, &options, &learner));
+    charl_dataset_get_info(data, &info);
+    CHARL_CHECK(charl_learner_create(&world, NULL, &options, &learner));
 
     const charl_learner_info mine = charl_learner_get_info(learner);
 
@@ -90,12 +84,10 @@ int main(int argc, char **argv)
         }
     }
     if (world.rank == 0) {
-        printf("weights %016" PRIx64 "\n", checksum(n.params));
+        printf("weights %016" PRIx64 "\n", checksum(mine.params));
     }
     charl_loader_destroy(loader);
     charl_learner_destroy(learner);
-    charl_params_destroy(n.params);
-    charl_model_destroy(n.model);
     charl_dataset_close(data);
     charl_world_close(&world);
     return EXIT_SUCCESS;

@@ -3,13 +3,11 @@
 /** A training loop in a few lines: a loss, its parameters and an optimizer, on any number of ranks.
  *
  *      charl_learner *learner = NULL;
- *      charl_params *params = NULL;
  *      float loss;
  *
- *      CHARL_CHECK(charl_params_create(&params));
  *      charl_learner_options options = { // build appends the loss to a graph: see below
- *          .struct_size = sizeof options, .build = build, .ctx = params, .batch_size = 128};
- *      CHARL_CHECK(charl_learner_create(&world, params, &options, &learner));
+ *          .struct_size = sizeof options, .build = build, .batch_size = 128};
+ *      CHARL_CHECK(charl_learner_create(&world, NULL, &options, &learner));
  *      for (int64_t step = 0; step < 1000; step++) {
  *          const charl_rows rows[] = {{"x", x}, {"y", y}}; // of this rank: see charl_learner_info
  *
@@ -17,7 +15,6 @@
  *      }
  *      CHARL_CHECK(charl_learner_read(learner, "loss", &loss, sizeof loss));
  *      charl_learner_destroy(learner);
- *      charl_params_destroy(params);
  *
  *  It stands on charl/data_parallel.h, charl/graph.h and charl/optim.h, whose objects charl_learner_get_info gives to
  *  programs that need more. Several learners in a program train several sets of parameters; the loss of one may use
@@ -45,13 +42,13 @@ typedef struct charl_rows {
  *          charl_var *x = charl_input(g, "x", CHARL_F32, (charl_shape){2, {rows, 8}}, CHARL_BATCHED);
  *          charl_var *y = charl_input(g, "y", CHARL_F32, (charl_shape){2, {rows, 1}}, CHARL_BATCHED);
  *
- *          return charl_batch_mean(g, charl_mse(g, charl_layer_apply(g, ctx, "fc", "linear", &one, x), y));
+ *          return charl_batch_mean(g, charl_mse(g, charl_layer_apply(g, NULL, "fc", "linear", &one, x), y));
  *      }
  *
  *  It is called for each graph: one for training, or several with fewer rows where a step has several passes; and by
  *  the first charl_learner_evaluate for a graph in inference mode (charl_graph_is_training), whose loss may be NULL.
  *  The values that charl_output names can be read; "loss" is the loss. Parameters of the learner's set are trained,
- *  parameters of other sets are constants. */
+ *  parameters of other sets are constants. Layers that are given no set use the learner's. */
 typedef struct charl_learner_options {
     size_t struct_size; /* sizeof(charl_learner_options) */
     charl_var *(*build)(void *ctx, charl_graph *g, int64_t rows);
@@ -78,8 +75,8 @@ typedef struct charl_learner_info {
 } charl_learner_info;
 
 /** Build and compile the loss with its gradients, give the parameters their initial values unless they have values, and
- *  create the optimizer. `params` is borrowed; so is `world`, of which comm and device are used. Owned:
- *  charl_learner_destroy, before the parameters.
+ *  create the optimizer. `params` is borrowed; NULL: the learner owns a set (charl_learner_info.params). `world` is
+ *  borrowed, of which comm and device are used. Owned: charl_learner_destroy, before the parameters.
  *
  *  Blocks. Collective. Errors: ERR_INVALID  no builder, or it returned no loss
  *                              ERR_CONFIG   slices do not divide the batch, or are fewer than the ranks

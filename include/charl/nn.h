@@ -337,12 +337,13 @@ charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *config)
 int charl_model_get_count(const charl_model *m);
 const char *charl_model_get_layer_name(const charl_model *m, int i);
 
-/** Append the model to g, with x [B, ...] BATCHED as input and parameters in `set`. Returns the output, borrowed from
- *  g, or NULL after an error, which charl_graph_compile returns with the name of the layer. Local. */
+/** Append the model to g, with x [B, ...] BATCHED as input and parameters in `set`, NULL: the set that g trains
+ *  (charl_graph_set_trained, which a learner has called). Returns the output, borrowed from g, or NULL after an error,
+ *  which charl_graph_compile returns with the name of the layer. Local. */
 charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x);
 
 /** Append one layer, without a model: the layer `name` of a type, as charl_model_add has it, with its parameters in
- *  `set`, to which the first call adds them. A network is then a function of calls:
+ *  `set`, to which the first call adds them; NULL as above. A network is then a function of calls:
  *
  *      const charl_linear_config hidden = {.out = 32, .bias = true, .activation = "tanh"};
  *      const charl_linear_config one = {.out = 1, .bias = true};

@@ -6,11 +6,9 @@
  *      float best[2] = {0, 0};
  *      const charl_training_part parts[] = {{NULL, params, optimizer, dp}};
  *      const charl_training_value values[] = {{"best", CHARL_F32, {1, {2}}, best}};
- *      charl_training state = {sizeof state, parts, 1, values, 1, &step};
+ *      charl_training state = {sizeof state, parts, 1, values, 1, &step, .may_be_missing = true};
  *
- *      if (resumes) { // everything has been created as before
- *          check(charl_training_load("run.h5", &state));
- *      }
+ *      check(charl_training_load("run.h5", &state)); // everything has been created as before
  *      for (; step < 1000; step++) {
  *          take_step(step);
  *      }
@@ -49,7 +47,8 @@ typedef struct charl_training {
     int n_parts;
     const charl_training_value *values;
     int n_values;
-    int64_t *step; /* steps trained, which the tools show; NULL: none */
+    int64_t *step;       /* steps trained, which the tools show; NULL: none */
+    bool may_be_missing; /* charl_training_load changes nothing where there is no file, as in a first run */
 } charl_training;
 
 /** Write `path`, replacing it atomically, and return when it is durable and has been read back. With data-parallel
@@ -65,8 +64,8 @@ charl_status charl_training_save(const char *path, const charl_training *state) 
  *  it is there and undamaged.
  *
  *  Blocks. Collective where a part has a data-parallel object, otherwise Local.
- *  Errors: ERR_CHECKPOINT  the file is missing or damaged, or a tensor is missing or has another shape or type: names
- *                          file and tensor; or it was saved with other optimizers
+ *  Errors: ERR_CHECKPOINT  the file is damaged or, unless it may be, missing; or a tensor is missing or has another
+ *                          shape or type: names file and tensor; or it was saved with other optimizers
  *          ERR_NOMEM, ERR_DEVICE, ERR_COMM. Every rank gets the same status.
  *  Cost: reads the file twice. */
 charl_status charl_training_load(const char *path, const charl_training *state) CHARL_MUST_CHECK;

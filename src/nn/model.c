@@ -475,8 +475,10 @@ static charl_var *build_layer(const charl_model *m, int i, charl_graph *g, charl
 
 charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x)
 {
+    set = set || !g ? set : charl__graph_params(g);
     if (!m || !g || !set) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "charl_model_build: %s is NULL", m ? "set" : "m");
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "charl_model_build: %s is NULL%s", m ? "set" : "m",
+                                 m ? ", and the graph trains none; HINT charl_graph_set_trained" : "");
     }
     return charl__model_build_noting(m, g, set, x, NULL);
 }

@@ -18,6 +18,7 @@ struct charl_learner {
     charl_params *params;
     charl_slices mine;
     charl_data_parallel *dp;
+    charl_params *own; /* the parameters, where the caller has given none */
     charl_steps *steps;
     charl_graph **graph; /* [n] */
     int n;
@@ -67,12 +68,12 @@ static charl_status build(charl_learner *l, const charl_slices *slices, bool tra
     if (trains) {
         charl_graph_set_steps(g, l->steps);
     }
+    charl_graph_set_trained(g, l->params);
     loss = l->o.build(l->o.ctx, g, batch / slices->total * slices->count);
     CHARL_TRY(charl_graph_status(g));
     CHARL_REQUIRE(loss || !trains, CHARL_ERR_INVALID, "charl_learner_options.build has returned no loss");
     charl_output(g, "loss", loss);
     if (trains) {
-        charl_graph_set_trained(g, l->params);
         charl_graph_backward(g, loss, l->o.precision == CHARL_F16 ? charl_graph_loss_scale(g) : NULL);
     }
     return CHARL_OK;
@@ -108,7 +109,7 @@ static charl_status begin(charl_learner *l)
 charl_status charl_learner_create(const charl_world *world, charl_params *params, const charl_learner_options *options,
                                   charl_learner **out)
 {
-    CHARL_GIVEN(world, params, options, out);
+    CHARL_GIVEN(world, options, out);
     CHARL__OPTIONS(charl_learner_options, options);
     CHARL_GIVEN(world->comm, world->device);
     const charl_data_parallel_options *parallel = options->parallel;
@@ -122,7 +123,11 @@ charl_status charl_learner_create(const charl_world *world, charl_params *params
         "charl_learner_options.parallel: balance is true, but a learner keeps its slices; HINT a loop over "
         "charl_data_parallel_run balances");
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *l, &l));
-    *l = (charl_learner){.o = *options, .world = *world, .params = params};
+    *l = (charl_learner){.o = *options, .world = *world};
+    if (!params) {
+        CHARL_TRY_CLEANUP(charl_params_create(&l->own));
+    }
+    l->params = params ? params : l->own;
     CHARL_TRY_CLEANUP(charl_comm_agree(world->comm, divide(l)));
     CHARL_TRY_CLEANUP(charl_data_parallel_create(world->comm, &l->mine, l->o.parallel, &l->dp));
     CHARL_TRY_CLEANUP(charl_comm_agree(world->comm, build_all(l)));
@@ -150,6 +155,7 @@ void charl_learner_destroy(charl_learner *l)
     charl_free(l->graph);
     charl_data_parallel_destroy(l->dp);
     charl_steps_destroy(l->steps);
+    charl_params_destroy(l->own);
     charl_free(l);
 }
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/options.h"
 #include "base/text/text.h"
@@ -147,7 +148,14 @@ charl_status charl_training_load(const char *path, const charl_training *state)
     CHARL__OPTIONS(charl_training, state);
     CHARL_SCOPED(charl__state_fini) charl__state s = {0};
     CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *reader = NULL;
+    int64_t found = access(path, F_OK) == 0;
 
+    if (comm_of(state)) { /* a rank that lacks what another has reports it */
+        CHARL_TRY(charl_comm_reduce_i64(comm_of(state), CHARL_COMM_MAX, &found, 1));
+    }
+    if (!found && state->may_be_missing) {
+        return CHARL_OK;
+    }
     CHARL_TRY(begin(state, &s));
     CHARL_TRY(agree(comm_of(state), check_file(path, state, &s, &reader)));
     CHARL_TRY(agree(comm_of(state), charl__state_load(&s, reader, path, true)));

@@ -45,7 +45,7 @@ HEADERS = {
     "params": [GRAPH + ", charl_params *params, charl_model *model, charl_var *x, charl_var *y"],
     "tensor": ["charl_device *dev"],
     "train": ["charl_comm *comm"],
-    "training": ["charl_params *params, charl_optimizer *optimizer, charl_data_parallel *dp, bool resumes, void (*take_step)(int64_t)"],
+    "training": ["charl_params *params, charl_optimizer *optimizer, charl_data_parallel *dp, void (*take_step)(int64_t)"],
     "world": ["int argc, char **argv"],
 }
 LANGUAGES = (("c", "-std=c11"), ("c++", "-std=c++20"))

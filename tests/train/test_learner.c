@@ -5,12 +5,15 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "charl/error.h"
 #include "charl/learner.h"
 #include "charl/nn.h"
 #include "charl/ops.h"
+#include "charl/training.h"
 
 enum { BATCH = 24, COLUMNS = 6, STEPS = 4, MOST = 3, MAX_WEIGHTS = 64 };
 
@@ -303,6 +306,65 @@ static void test_freezing_while_building(void **state)
     charl_world_close(&m.world);
 }
 
+/* A learner without parameters has its own, with the bits of others; its state is loaded where there is a file. */
+static void test_parameters_of_its_own(void **state)
+{
+    float x[2 * BATCH * COLUMNS], loss[2];
+    const charl_rows rows[] = {{"x", x}};
+    member m = {.passes = 2};
+    charl_learner_options o;
+    charl_training_part part;
+    int64_t step = 3;
+    charl_training saved = {sizeof saved, &part, 1, NULL, 0, &step};
+    char path[] = "/tmp/charl-learner-XXXXXX";
+
+    (void)state;
+    assert_true(mkdtemp(path) != NULL);
+    charl_assert_ok(charl_world_open(NULL, NULL, NULL, &m.world));
+    charl_assert_ok(charl_params_create(&m.params));
+    fill(x, 0, 0, 2 * BATCH);
+    for (int i = 0; i < 2; i++) {
+        char file[64];
+
+        o = options_of(&m);
+        o.ctx = i == 0 ? m.params : NULL;
+        charl_assert_ok(charl_learner_create(&m.world, o.ctx, &o, &m.learner));
+        charl_assert_ok(charl_learner_step(m.learner, rows, 1, 1e-2F));
+        charl_assert_ok(charl_learner_step(m.learner, rows, 1, 1e-2F));
+        charl_assert_ok(charl_learner_read(m.learner, "loss", &loss[i], sizeof loss[i]));
+        charl_assert_ok(charl_learner_evaluate(m.learner, rows, 1));
+        part = (charl_training_part){NULL, charl_learner_get_info(m.learner).params,
+                                     charl_learner_get_info(m.learner).optimizer, charl_learner_get_info(m.learner).dp};
+        assert_int_equal(charl_params_get_count(part.params), 3);
+        snprintf(file, sizeof file, "%s/none.h5", path);
+        saved.may_be_missing = false;
+        charl_assert_status(charl_training_load(file, &saved), CHARL_ERR_CHECKPOINT);
+        saved.may_be_missing = true;
+        charl_assert_ok(charl_training_load(file, &saved));
+        assert_int_equal(step, 3);
+        charl_learner_destroy(m.learner);
+    }
+    assert_memory_equal(&loss[0], &loss[1], sizeof loss[0]);
+    rmdir(path);
+    charl_params_destroy(m.params);
+    charl_world_close(&m.world);
+}
+
+static void test_layer_without_a_set(void **state)
+{
+    const charl_linear_config one = {.out = 1};
+    charl_graph *g = NULL;
+    charl_var *x;
+
+    (void)state;
+    charl_assert_ok(charl_graph_create(dev, NULL, &g));
+    x = charl_input(g, "x", CHARL_F32, (charl_shape){2, {8, COLUMNS}}, CHARL_BATCHED);
+    assert_null(charl_layer_apply(g, NULL, "fc", "linear", &one, x));
+    charl_assert_status(charl_graph_status(g), CHARL_ERR_INVALID);
+    charl_assert_message("set is NULL, and the graph trains none");
+    charl_graph_destroy(g);
+}
+
 static void test_random_numbers_of_rows(void **state)
 {
     float a[9], b[9], sum = 0.0F;
@@ -328,6 +390,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_number_of_ranks_and_passes),
+        cmocka_unit_test(test_parameters_of_its_own),
+        cmocka_unit_test(test_layer_without_a_set),
         cmocka_unit_test(test_half_precision),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_freezing_while_building),
