@@ -6,9 +6,9 @@
  *      float best[2] = {0, 0};
  *      const charl_training_part parts[] = {{NULL, params, optimizer, dp}};
  *      const charl_training_value values[] = {{"best", CHARL_F32, {1, {2}}, best}};
- *      charl_training state = {sizeof state, parts, 1, values, 1, &step, .may_be_missing = true};
+ *      charl_training state = {sizeof state, parts, 1, values, 1, &step, true};
  *
- *      check(charl_training_load("run.h5", &state)); // everything has been created as before
+ *      check(charl_training_load("run.h5", &state)); // if it exists; everything has been created as before
  *      for (; step < 1000; step++) {
  *          take_step(step);
  *      }
