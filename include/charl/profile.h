@@ -61,6 +61,13 @@ typedef struct charl_memory_parameter {
     int64_t copy_bytes, state_bytes; /* of the copy in half precision; of the optimizer state, before sharding */
 } charl_memory_parameter;
 
+/** What a training would take on the device of a rank, about, with other ranks: of the same batch, of which a rank's activations
+ *  take their part. */
+typedef struct charl_memory_plan {
+    int ranks;
+    int64_t bytes[3]; /* with dist.shard = none, optimizer, gradients */
+} charl_memory_plan;
+
 /** Memory of a training on the device of a rank. */
 typedef struct charl_memory {
     const charl_device_info *device;
@@ -74,6 +81,9 @@ typedef struct charl_memory {
     int64_t peak_bytes, arena_bytes;           /* alive at the peak; reserved for all activations, with gaps */
     const charl_memory_activation *activation; /* [n_activations] alive at the peak, largest first */
     int n_activations;
+    const charl_memory_plan *plan; /* [n_plans]: for 1, 2, 4, ... ranks; none where ranks share memory of the host, or
+                                      the optimizer cannot be sharded */
+    int n_plans;
 } charl_memory;
 
 CHARL_END_DECLS

@@ -24,6 +24,7 @@
 #include "charl/checkpoint.h"
 #include "charl/comm.h"
 #include "charl/config.h"
+#include "charl/data_parallel.h"
 #include "charl/dataset.h"
 #include "charl/device.h"
 #include "charl/image.h"
@@ -72,7 +73,8 @@ typedef struct charl_train_info {
     int64_t memory_bytes, memory_capacity; /* of this device: planned, and available to charl */
     int64_t memory_reported;               /* bytes in use on it by all programs (charl_device_health); 0: not known */
     int64_t activation_bytes;
-    int64_t shard_saves;                   /* bytes of optimizer state that are stored on other ranks only */
+    charl_shard shard;                     /* what is sharded; with dist.shard = auto as chosen */
+    int64_t shard_saves;                   /* bytes of optimizer state and sums that only other ranks have */
     int launches;                          /* kernel launches per training step: forward, backward, update */
     int forward_launches, update_launches; /* of them */
     int fused;                             /* launches saved by fusion */

@@ -139,6 +139,12 @@ static void check_lora(checker *c)
     }
 }
 
+/* Whether ranks are to divide something; auto may leave it. */
+static bool shards(const charl_config *cfg)
+{
+    return cfg->dist.shard == CHARL__SHARD_OPTIMIZER || cfg->dist.shard == CHARL__SHARD_GRADIENTS;
+}
+
 static void check_optimizer(checker *c)
 {
     const charl_config *cfg = c->cfg;
@@ -150,7 +156,7 @@ static void check_optimizer(checker *c)
     if (why[0] != '\0') {
         wrong(c, "optimizer", "groups", why);
     }
-    if (cfg->dist.shard != CHARL__SHARD_NONE && !charl_optimizer_is_elementwise(cfg->optimizer.type)) {
+    if (shards(cfg) && !charl_optimizer_is_elementwise(cfg->optimizer.type)) {
         snprintf(why, sizeof why, "%s updates whole tensors, which ranks cannot divide", cfg->optimizer.type);
         wrong(c, "dist", "shard", why);
     }
@@ -281,7 +287,7 @@ static void check_log(checker *c)
     if (cfg->log.images > 0 && !(cfg->log.formats & CHARL_LOG_TENSORBOARD)) {
         wrong(c, "log", "images", "needs tensorboard in formats");
     }
-    if (cfg->log.histogram_interval > 0 && cfg->dist.shard != CHARL__SHARD_NONE) {
+    if (cfg->log.histogram_interval > 0 && shards(cfg)) {
         wrong(c, "log", "histogram_interval",
               "needs whole gradients, which no rank has with [dist] shard = optimizer or gradients");
     }

@@ -26,7 +26,12 @@ typedef enum charl__precision {
     CHARL__PRECISION_FP8
 } charl__precision;
 typedef enum charl__reduce_type { CHARL__REDUCE_F32, CHARL__REDUCE_BF16 } charl__reduce_type;
-typedef enum charl__shard_mode { CHARL__SHARD_NONE, CHARL__SHARD_OPTIMIZER, CHARL__SHARD_GRADIENTS } charl__shard_mode;
+typedef enum charl__shard_mode {
+    CHARL__SHARD_NONE,
+    CHARL__SHARD_OPTIMIZER,
+    CHARL__SHARD_GRADIENTS,
+    CHARL__SHARD_AUTO
+} charl__shard_mode;
 typedef enum charl__balance_rule { CHARL__BALANCE_EVEN, CHARL__BALANCE_SPEED } charl__balance_rule;
 typedef enum charl__exact { CHARL__EXACT_AUTO, CHARL__EXACT_DEVICE, CHARL__EXACT_ANYWHERE } charl__exact;
 typedef enum charl__nonfinite_rule { CHARL__NONFINITE_STOP, CHARL__NONFINITE_SKIP } charl__nonfinite_rule;

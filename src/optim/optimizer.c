@@ -106,13 +106,7 @@ static charl_status copy_config(charl_optimizer *o, const charl_optimizer_config
         memcpy(settings, config->settings ? config->settings : o->type->row.defaults, o->type->row.settings_size);
         o->config.settings = settings;
     }
-    if (o->type->count_states) {
-        o->n_states = o->type->count_states(config);
-    } else {
-        while (o->n_states < CHARL_OPTIM_MAX_STATES && o->type->state_name[o->n_states]) {
-            o->n_states++;
-        }
-    }
+    o->n_states = charl__optimizer_count_states(o->type, config);
     return CHARL_OK;
 }
 

@@ -174,6 +174,9 @@ charl_status charl__optimizer_create_states(charl_optimizer *o) CHARL_MUST_CHECK
 /** What state k is kept in; what it would be with optimizer.state = packing. */
 charl__format charl__optimizer_format(const charl_optimizer *o, int k);
 charl__format charl__optimizer_format_with(const charl_optimizer *o, int k, charl_packing packing);
+/** How many states a rule keeps; bytes of those of n elements and of their average, of an elementwise optimizer. */
+int charl__optimizer_count_states(const charl__optimizer_rule *rule, const charl_optimizer_config *config);
+int64_t charl__optimizer_kept_bytes(const charl_optimizer_config *config, int64_t n);
 /** Bytes of n elements of state k. */
 int64_t charl__optimizer_state_bytes(const charl_optimizer *o, int k, int64_t n);
 /** Enqueue or record: elements [at, at + n) of packed state k into its workspace, and back after an update. */

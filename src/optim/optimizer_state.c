@@ -26,23 +26,55 @@ charl__format charl__optimizer_format(const charl_optimizer *o, int k)
     return charl__optimizer_format_with(o, k, o->config.state);
 }
 
-charl__format charl__optimizer_format_with(const charl_optimizer *o, int k, charl_packing packing)
+static charl__format format_of(const charl__optimizer_rule *rule, int k, charl_packing packing)
 {
     switch (packing) {
     case CHARL_PACKING_BF16:
         return CHARL__FORMAT_BF16;
     case CHARL_PACKING_INT8:
-        return o->type->nonnegative >> k & 1U ? CHARL__FORMAT_UFLOAT8 : CHARL__FORMAT_FLOAT8;
+        return rule->nonnegative >> k & 1U ? CHARL__FORMAT_UFLOAT8 : CHARL__FORMAT_FLOAT8;
     default:
         return CHARL__FORMAT_F32;
     }
 }
 
+charl__format charl__optimizer_format_with(const charl_optimizer *o, int k, charl_packing packing)
+{
+    return format_of(o->type, k, packing);
+}
+
+static int64_t format_bytes(charl__format f, int64_t n)
+{
+    return charl__packed_bytes(f, n) + charl__packed_scales(f, n) * (int64_t)sizeof(float);
+}
+
 int64_t charl__optimizer_state_bytes(const charl_optimizer *o, int k, int64_t n)
 {
-    const charl__format f = charl__optimizer_format(o, k);
+    return format_bytes(charl__optimizer_format(o, k), n);
+}
 
-    return charl__packed_bytes(f, n) + charl__packed_scales(f, n) * (int64_t)sizeof(float);
+int charl__optimizer_count_states(const charl__optimizer_rule *rule, const charl_optimizer_config *config)
+{
+    int n = 0;
+
+    if (rule->count_states) {
+        return rule->count_states(config);
+    }
+    while (n < CHARL_OPTIM_MAX_STATES && rule->state_name[n]) {
+        n++;
+    }
+    return n;
+}
+
+int64_t charl__optimizer_kept_bytes(const charl_optimizer_config *config, int64_t n)
+{
+    const charl__optimizer_rule *rule = charl__optimizer_find(config->type);
+    int64_t bytes = config->ema_decay > 0 ? 4 * n : 0;
+
+    for (int k = 0; rule && k < charl__optimizer_count_states(rule, config); k++) {
+        bytes += format_bytes(format_of(rule, k, config->state), n);
+    }
+    return bytes;
 }
 
 static charl_status create_packed(charl_optimizer *o, int k, int64_t n)

@@ -49,6 +49,19 @@ const charl_slices *charl__data_parallel_graph_slices(const charl_data_parallel 
     return charl__data_parallel_slices(dp, i);
 }
 
+charl_shard charl__data_parallel_shard(const charl_data_parallel *dp)
+{
+    return dp->scatters ? CHARL_SHARD_GRADIENTS : dp->shards ? CHARL_SHARD_OPTIMIZER : CHARL_SHARD_NONE;
+}
+
+void charl__data_parallel_set_shard(charl_data_parallel *dp, charl_shard shard)
+{
+    const bool several = charl_comm_size(dp->comm) > 1;
+
+    dp->shards = shard != CHARL_SHARD_NONE && several;
+    dp->scatters = shard == CHARL_SHARD_GRADIENTS && several;
+}
+
 int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_params *set)
 {
     return dp->bucket_mb > 0 ? charl__grad_reducer_bucket(set, dp->bucket_mb) : set->elements > 0 ? set->elements : 1;
@@ -247,8 +260,7 @@ static charl_status plan(charl_data_parallel *dp, const charl_slices *mine, cons
     snprintf(dp->algorithm, sizeof dp->algorithm, "%s", o->allreduce ? o->allreduce : "auto");
     dp->bucket_mb = o->no_overlap ? 0 : o->bucket_mb > 0 ? o->bucket_mb : DEFAULT_BUCKET_MB;
     dp->reduce_dtype = o->reduce_dtype;
-    dp->shards = o->shard != CHARL_SHARD_NONE && ranks > 1;
-    dp->scatters = o->shard == CHARL_SHARD_GRADIENTS && ranks > 1;
+    charl__data_parallel_set_shard(dp, o->shard);
     return charl__balance_init(dp, o->balance);
 }
 

@@ -64,6 +64,10 @@ int charl__data_parallel_shape(const charl_data_parallel *dp, int pass);
 const charl_slices *charl__data_parallel_slices(const charl_data_parallel *dp, int pass);
 const charl_slices *charl__data_parallel_graph_slices(const charl_data_parallel *dp, int shape);
 
+/** What is sharded: nothing where one rank is alone. It may be chosen anew as long as nothing is connected. Local. */
+charl_shard charl__data_parallel_shard(const charl_data_parallel *dp);
+void charl__data_parallel_set_shard(charl_data_parallel *dp, charl_shard shard);
+
 /** Elements of a bucket of `set`. Local. */
 int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_params *set);
 

@@ -7,7 +7,10 @@
 #include "base/fault.h"
 #include "dist/allreduce/parts.h"
 
-enum { CHUNK = 1 << 20 }; /* floats of a rank in one message */
+enum {
+    CHUNK = 1 << 20,
+    MOST_PIECES = 384
+}; /* floats of a rank in one message; pieces, each of which is divided in whole blocks */
 
 struct charl__shard {
     charl_allreduce *ar;         /* borrowed */
@@ -247,14 +250,17 @@ cleanup:
     return st;
 }
 
-int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *optimizer)
+int64_t charl__shard_elements(const charl_params *set, charl_shard shard, int ranks)
 {
-    const charl_optimizer *o = dp->shard ? optimizer : NULL;
-    const int64_t n = o ? dp->params->elements - o->own_elements : 0;
-    int64_t bytes = o && charl__optimizer_has_ema(o) ? 4 * n : 0;
+    const int64_t part = set->elements / ranks + (int64_t)CHARL_PARAM_ALIGN * MOST_PIECES;
 
-    for (int k = 0; o && k < o->n_states; k++) {
-        bytes += charl__optimizer_state_bytes(o, k, n);
-    }
-    return bytes + (o && dp->scatters ? 4 * dp->params->gradient_elements : 0);
+    return shard == CHARL_SHARD_NONE || part > set->elements ? set->elements : part;
+}
+
+int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *o)
+{
+    const int64_t n = dp->shard && o ? dp->params->elements - o->own_elements : 0;
+
+    return n == 0 ? 0
+                  : charl__optimizer_kept_bytes(&o->config, n) + (dp->scatters ? 4 * dp->params->gradient_elements : 0);
 }

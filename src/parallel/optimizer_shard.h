@@ -36,6 +36,9 @@ charl_status charl__shard_pause(charl_data_parallel *dp) CHARL_MUST_CHECK;
 charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_optimizer *o, charl_status mine, int k,
                                   float **out) CHARL_MUST_CHECK;
 
+/** Elements of the trainable arena of which a rank of `ranks` keeps the optimizer's state, at most. Local. */
+int64_t charl__shard_elements(const charl_params *set, charl_shard shard, int ranks);
+
 /** Bytes of optimizer state, and of sums of gradients, that this rank need not keep. o NULL: 0. Local. */
 int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *o);
 

@@ -16,6 +16,7 @@
 #include "dist/consensus.h"
 #include "task/augment.h"
 #include "task/loader_record.h"
+#include "dist/allreduce/allreduce_device.h"
 #include "parallel/optimizer_shard.h"
 #include "train/rank_check.h"
 
@@ -180,17 +181,35 @@ static charl_status build_graph(charl__replica *r, int shape, bool training, cha
     return CHARL_OK;
 }
 
-/* Whether activations have room beside what is there and what is still to come: gradients, sums,
- * and before the optimizer is there its state and scratch. */
-static bool has_room(const charl__replica *r, int64_t activations)
+/* Bytes that are still to come with this sharding: gradients, sums, and before the optimizer is there its state and scratch. */
+static int64_t to_come(const charl__replica *r, charl_shard shard)
+{
+    const charl_params *set = r->session->params;
+    const charl_optimizer_config o = charl__config_optimizer(r->config);
+    const int gradients = r->dp->slices.n_lanes + (r->dp->accum ? charl__grad_accum_arenas(r->dp->accum) : 0);
+    const int64_t sums = shard == CHARL_SHARD_GRADIENTS ? 0 : 4 * set->gradient_elements;
+    const int64_t arenas = 4 * set->gradient_elements * gradients + sums;
+
+    if (r->optimizer) {
+        return arenas;
+    }
+    return charl_optimizer_is_elementwise(o.type)
+               ? arenas + set->elements / 2 +
+                     charl__optimizer_kept_bytes(&o, charl__shard_elements(set, shard, charl_comm_size(r->comm)))
+               : arenas + 20 * set->elements;
+}
+
+static bool fits(const charl__replica *r, int64_t activations, charl_shard shard)
 {
     const charl_device_memory m = charl_device_get_memory(r->session->dev);
-    const int others = r->optimizer ? 1 : 6;
-    const int gradients = r->dp->slices.n_lanes + (r->dp->accum ? charl__grad_accum_arenas(r->dp->accum) : 0);
-    const int64_t arenas =
-        4 * (r->session->params->elements * others + r->session->params->gradient_elements * gradients);
 
-    return !charl__fault("train.memory") && activations + arenas <= m.capacity - m.in_use;
+    return activations + to_come(r, shard) <= m.capacity - m.in_use;
+}
+
+/* Whether activations have room beside what is there and what is still to come. */
+static bool has_room(const charl__replica *r, int64_t activations)
+{
+    return !charl__fault("train.memory") && fits(r, activations, charl__data_parallel_shard(r->dp));
 }
 
 /* The graph of the first pass; one that computes activations again where that is asked for, or the first that has room. */
@@ -369,9 +388,29 @@ static charl_status settle_accumulation(charl__replica *r)
     return charl_comm_agree(r->comm, st);
 }
 
+/* dist.shard = auto: the least that has room on every rank. */
+static charl_status settle_shard(charl__replica *r)
+{
+    int64_t shard = CHARL_SHARD_NONE, training = 0, evaluation = 0;
+    const int64_t most = charl__data_parallel_shard(r->dp);
+
+    if (r->session->infers || r->config->dist.shard != CHARL__SHARD_AUTO || r->optimizer) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_comm_agree(r->comm, charl__graph_measure(r->train->g, &training)));
+    CHARL_TRY(charl_comm_agree(r->comm, r->eval ? charl__graph_measure(r->eval->g, &evaluation) : CHARL_OK));
+    while (shard < most && !fits(r, training > evaluation ? training : evaluation, (charl_shard)shard)) {
+        shard++;
+    }
+    CHARL_TRY(charl_comm_reduce_i64(r->comm, CHARL_COMM_MAX, &shard, 1));
+    charl__data_parallel_set_shard(r->dp, (charl_shard)shard);
+    return CHARL_OK;
+}
+
 static charl_status connect(charl__replica *r)
 {
     CHARL_TRY(settle_accumulation(r));
+    CHARL_TRY(settle_shard(r));
     return charl__data_parallel_connect(r->dp, r->session->params);
 }
 
@@ -485,6 +524,20 @@ static charl_status divide_evenly(const charl__replica *r, charl_slices *mine)
     return charl_slices_block(slices, charl_comm_rank(r->comm), size, mine);
 }
 
+/* As asked for; auto: the most that works, until it is known what has room. */
+static charl_shard choose_shard(const charl__replica *r)
+{
+    const charl_config *c = r->config;
+
+    if (c->dist.shard != CHARL__SHARD_AUTO) {
+        return (charl_shard)c->dist.shard;
+    }
+    if (c->log.histogram_interval > 0 || !charl_optimizer_is_elementwise(c->optimizer.type)) {
+        return CHARL_SHARD_NONE;
+    }
+    return charl__allreduce_can_scatter(r->comm, c->dist.allreduce) ? CHARL_SHARD_GRADIENTS : CHARL_SHARD_OPTIMIZER;
+}
+
 static charl_status create_data_parallel(charl__replica *r)
 {
     const charl_config *c = r->config;
@@ -495,7 +548,7 @@ static charl_status create_data_parallel(charl__replica *r)
         .bucket_mb = c->dist.bucket_mb,
         .no_overlap = !c->dist.overlap,
         .reduce_dtype = c->dist.reduce_dtype == CHARL__REDUCE_BF16 && trains ? CHARL_BF16 : CHARL_F32,
-        .shard = trains ? (charl_shard)c->dist.shard : CHARL_SHARD_NONE,
+        .shard = trains ? choose_shard(r) : CHARL_SHARD_NONE,
         .balance = c->dist.balance == CHARL__BALANCE_SPEED && trains,
         .rows = r->rows_of,
         .ctx = r->ctx};
@@ -698,6 +751,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .memory_capacity = memory.capacity,
         .memory_reported = health.memory_bytes,
         .activation_bytes = g.activation_bytes,
+        .shard = charl__data_parallel_shard(r->dp),
         .shard_saves = charl__shard_saves(r->dp, r->optimizer),
         .launches = times * g.launches + update,
         .forward_launches = times * g.forward_launches,

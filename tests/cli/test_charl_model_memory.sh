@@ -66,6 +66,9 @@ says 1 "^  [0-9]+ more; --all shows them"
 expect 0 "all" "$bin/charl" model memory gpt.ini --all model.n_layer=4
 says 0 "more; --all|smaller ones"
 says 1 "^  h.3.mlp.c_proj.weight +\\["
+says 1 "about, by dist.shard, with the same batch on so many ranks:"
+says 1 "^  gradients  .* MiB"
+
 expect 0 "2 ranks" mpirun -q --oversubscribe --bind-to none -n 2 "$bin/charl" model memory mlp.ini
 says 1 "^parameters "
 expect 2 "a wrong key" "$bin/charl" model memory mlp.ini model.hiden=3

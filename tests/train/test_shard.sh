@@ -112,6 +112,30 @@ for fault in train.checkpoint.fail train.collect; do
     rm -rf x
 done
 
+# Devices with memory of their own, of which so little may be used that a model fits none alone, nor all of them with whole gradients;
+# auto takes the least that fits. Four have less activations each.
+export CHARL_FAULT='device.copies:*'
+large="model.hidden=1500,1200 model.dropout=0 train.slices=4 data.cache=none train.max_steps=3 eval.interval=0 log.interval=1"
+expect 0 "without a limit" ranks 1 mlp.ini -q -o whole $large
+expect 4 "a device" ranks 1 mlp.ini -q -o x $large device.memory_limit=52 dist.shard=auto
+says 1 "out of device memory"
+expect 4 "2 devices, whole" ranks 2 mlp.ini -q -o x --overwrite $large device.memory_limit=52
+expect 4 "2 devices, the optimizer sharded" ranks 2 mlp.ini -q -o x --overwrite $large device.memory_limit=52 dist.shard=optimizer
+for case in "2 optimizer and gradients" "3 optimizer and gradients" "4 optimizer"; do # ranks, what is sharded
+    n=${case%% *}
+    expect 0 "$n devices" ranks $n mlp.ini -o few-$n $large device.memory_limit=52 dist.shard=auto
+    says 1 "ranks    all-reduce by [a-z0-9]*, ${case#* } sharded"
+    same "$n devices" whole few-$n
+done
+expect 0 "auto, with more memory" ranks 2 mlp.ini --dry-run $large device.memory_limit=66 dist.shard=auto
+says 1 "all-reduce by .*, optimizer sharded"
+expect 0 "auto, with all" ranks 2 mlp.ini --dry-run $large dist.shard=auto
+says 0 "sharded"
+unset CHARL_FAULT
+expect 0 "auto and an optimizer that cannot be sharded" ranks 2 mlp.ini --dry-run dist.shard=auto optimizer.type=muon device.memory_limit=52
+says 0 "sharded"
+rm -rf whole few-2 few-3 few-4 x
+
 expect 0 "the saving is shown" ranks 2 mlp.ini --dry-run dist.shard=gradients
 says 1 "memory .*; [0-9.]* [KM]iB saved by sharding$"
 finish

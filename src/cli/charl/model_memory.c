@@ -117,6 +117,29 @@ static void print_parameters(const charl_memory *m, const memory_view *v, int wi
     }
 }
 
+static void print_plans(const charl_memory *m)
+{
+    static const char *const modes[] = {"none", "optimizer", "gradients"};
+    enum { COLUMNS = 5 };
+    char a[32];
+
+    if (m->n_plans < 2) {
+        return;
+    }
+    printf("\nabout, by dist.shard, with the same batch on so many ranks:\n\n  %-10s", "");
+    for (int k = 0; k < m->n_plans && k < COLUMNS; k++) {
+        printf(" %12d", m->plan[k].ranks);
+    }
+    printf("\n");
+    for (int shard = 0; shard < 3; shard++) {
+        printf("  %-10s", modes[shard]);
+        for (int k = 0; k < m->n_plans && k < COLUMNS; k++) {
+            printf(" %12s", bytes_text(m->plan[k].bytes[shard], a));
+        }
+        printf("\n");
+    }
+}
+
 static charl_status on_memory(void *ctx, const charl_memory *m)
 {
     const memory_view *v = ctx;
@@ -126,6 +149,7 @@ static charl_status on_memory(void *ctx, const charl_memory *m)
         const int width = name_width();
 
         print_uses(m);
+        print_plans(m);
         print_activations(m, v, width);
         print_parameters(m, v, width);
     }

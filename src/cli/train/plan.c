@@ -159,6 +159,7 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
     char a[32], b[32], windows[64] = "", frozen[64] = "";
     const char *precision = charl__cli_text(o->config, "train.precision"),
                *base = charl__cli_text(o->config, "lora.base");
+    static const char *const shards[] = {"", ", optimizer sharded", ", optimizer and gradients sharded"};
     const bool half = strcmp(precision, "f32") != 0;
     const bool packed = charl__cli_int(o->config, "lora.rank") > 0 && strcmp(base, "f32") != 0;
 
@@ -177,7 +178,7 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
     print_targets(i);
     print_batch(i);
     if (o->size > 1) {
-        printf("  ranks    all-reduce by %s\n", i->allreduce);
+        printf("  ranks    all-reduce by %s%s\n", i->allreduce, shards[i->shard]);
     }
     if (i->passes > 1) {
         printf("  passes   %d per step\n", i->passes);

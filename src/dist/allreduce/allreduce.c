@@ -91,6 +91,19 @@ charl_status charl__allreduce_check_name(const char *name)
     return CHARL_OK;
 }
 
+bool charl__allreduce_can_scatter(const charl_comm *c, const char *name)
+{
+    const demand d = {.c = (charl_comm *)(uintptr_t)c, .options = &(charl_allreduce_options){.algorithm = name}};
+    const char *wanted = wanted_name(&d);
+
+    for (int i = 0; algorithm_at(i); i++) {
+        if (strcmp(wanted, algorithm_at(i)->row.name) == 0) {
+            return algorithm_at(i)->has_scatter && !(algorithm_at(i)->join && c->n_nodes > 1);
+        }
+    }
+    return true; /* auto */
+}
+
 static charl_status choose(const demand *d, const charl__algorithm **out)
 {
     const char *name = wanted_name(d), *why;

@@ -8,6 +8,8 @@
 
 /** Whether `name` is auto or the name of an algorithm. Local. Errors: ERR_CONFIG. */
 charl_status charl__allreduce_check_name(const char *name) CHARL_MUST_CHECK;
+/** Whether the algorithm `name`, or what takes its place here, can give each rank the sums of its part only. Local. */
+bool charl__allreduce_can_scatter(const charl_comm *c, const char *name);
 /** Where algorithm i works and how, in one line; NULL after the last. */
 const char *charl__allreduce_algorithm_help(int i);
 
