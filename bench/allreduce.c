@@ -398,9 +398,9 @@ static error_t parse_max(void *input, const char *option, const char *value)
 int charl__bench_allreduce_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_option options[] = {
-        {"min", 0, "BYTES", "Smallest size, as 4096, 64K, 25M or 1G (default: 4K)", 0, .take = parse_min},
+        {"min", 0, "BYTES", "Smallest size, as 4096, 64K, 25M or 1G (default: 4K)", 0, .parse = parse_min},
         {"max", 0, "BYTES", "Largest size (default: 512M); sizes that do not fit in memory are left out", 0,
-         .take = parse_max},
+         .parse = parse_max},
         {"step", 0, "FACTOR", "Factor from one size to the next (default: 4)", 0,
          CHARL__CLI_INT(bench_options, step, 2, 1024)},
         {"repeat", 'r', "N", "Repetitions, of which the median counts (default: 20)", 0,

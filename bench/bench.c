@@ -46,7 +46,7 @@ static charl_status run_calls(const charl__bench_subject *s, int calls)
 }
 
 /* Runs that take about sample_s, found while half of that passes. */
-static charl_status settle(const charl__bench_subject *s, double sample_s, int *calls)
+static charl_status calibrate(const charl__bench_subject *s, double sample_s, int *calls)
 {
     const double begin = charl__cli_clock_s();
     double now = begin, took_s = 0;
@@ -71,7 +71,7 @@ static charl_status sample(charl_comm *comm, const charl__bench_subject *s, cons
         CHARL_TRY(run_calls(s, 1));
         CHARL_TRY(charl_comm_barrier(comm));
     } else if (e->sample_s > 0) {
-        CHARL_TRY(settle(s, e->sample_s, &calls));
+        CHARL_TRY(calibrate(s, e->sample_s, &calls));
     }
     begin = charl__cli_clock_s();
     CHARL_TRY(run_calls(s, calls));

@@ -183,7 +183,7 @@ int charl__bench_break_even_main(const char *path, int argc, char **argv)
     static const charl__cli_option options[] = {
         {"device", 'd', "SELECT",
          "A device, as for gemm; given twice, the second is compared with the first (default: cpu and gpu)", 0,
-         .take = parse_device},
+         .parse = parse_device},
         {"batch", 'b', "N", "Rows of a training step (default: 128)", 0, CHARL__CLI_INT(break_even, batch, 1, 1000000)},
         {"max", 'n', "N", "Largest size (default: 2048)", 0, CHARL__CLI_INT(break_even, most, LEAST, 65536)},
         {"repeat", 'r', "N", "Samples, of which the median counts (default: 5)", 0,

@@ -237,12 +237,12 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
         "Type of the operands; tf32: f32, as with device.allow_tf32 (default: bf16 on a GPU with "
         "tensor cores for it, else f32)",
         0,
-        .take = parse_dtype};
+        .parse = parse_dtype};
     const charl__cli_option options[] = {
         {"device", 'd', "SELECT", "auto, gpu, cpu, a number, pci:ADDRESS, name:TEXT or platform:TEXT (`charl devices`)",
          0, CHARL__CLI_TEXT(session, select)},
         {"shape", 's', kind->shapes->extents, "Time this shape; may be repeated (default: several)", 0,
-         .take = parse_shape},
+         .parse = parse_shape},
         {"repeat", 'r', "N", "Samples, of which the median counts (default: 9)", 0,
          CHARL__CLI_INT(session, repeats, 1, 10000)},
         {"ms", 'm', "N", "Length of a sample (default: 40)", 0, CHARL__CLI_INT(session, ms, 1, 60000)},

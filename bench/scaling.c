@@ -335,9 +335,9 @@ int charl__bench_scaling_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_option options[] = {
         {"near", 0, "US,GB/S", "Link between the ranks of a node: latency in us and bandwidth (default: measured)", 0,
-         .take = parse_near},
+         .parse = parse_near},
         {"far", 0, "US,GB/S", "Link of a node to others (default: measured where there are several)", 0,
-         .take = parse_far},
+         .parse = parse_far},
         {"node", 0, "N", "Ranks per node to predict for (default: 8, or those here)", 0,
          CHARL__CLI_INT(scaling, node, 1, 1024)},
         {"repeat", 'r', "N", "Rounds of measurements, of which the best counts (default: 3 on processors, 1 on GPUs)",

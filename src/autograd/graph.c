@@ -32,7 +32,7 @@ charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, c
     g->dev = dev;
     g->training = true;
     g->bucket_elements = INT64_MAX;
-    g->first_part_recomputed = INT_MAX;
+    g->first_recomputed_segment = INT_MAX;
     if (slices) {
         CHARL_REQUIRE(slices->count >= 1 && slices->count <= CHARL_GRAPH_SLICES, CHARL_ERR_INVALID,
                       "a graph over %d slices; it takes 1 to %d", slices->count, CHARL_GRAPH_SLICES);
@@ -388,7 +388,7 @@ charl_status charl__node_new(charl_graph *g, const charl__op *op, const void *at
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *n, &n));
     n->op = op;
     n->position = g->nodes.count;
-    n->part = g->has_gradients ? 0 : g->part;
+    n->model_segment = g->has_gradients ? 0 : g->model_segment;
     CHARL_TRY_CLEANUP(charl__strdup(charl__graph_next_name(g, op->name, name, sizeof name), &n->name));
     if (op->attr_size) {
         CHARL_TRY_CLEANUP(charl__alloc(op->attr_size, &n->attr));
@@ -402,7 +402,7 @@ cleanup:
     return st;
 }
 
-bool charl__graph_takes(charl_graph *g, const char *what, const char *name, double v, const char *range)
+bool charl__graph_check_range(charl_graph *g, const char *what, const char *name, double v, const char *range)
 {
     char text[160];
 

@@ -62,7 +62,7 @@ struct charl__node {
     charl_var *in[CHARL_OP_MAX_IN];
     charl_var *out[CHARL_OP_MAX_OUT];
     int64_t workspace;
-    int part; /* of the model, counted from 1; 0: in none */
+    int model_segment; /* of the model, counted from 1; 0: in none */
     bool live;
     bool reached;       /* charl__graph_collective: depends on the node that it looks at */
     charl_var *scratch; /* represents the workspace in the memory plan; NULL: none */
@@ -98,12 +98,12 @@ struct charl_graph {
     charl__list constants; /* charl_params: other sets, whose parameters it only reads */
     bool is_chosen;        /* charl_graph_set_trained was called */
     bool has_gradients;
-    int n_forward;             /* number of nodes before the gradients were appended */
-    int first_backward;        /* first node of the backward pass */
-    bool recompute;            /* activations of a part are recomputed before its backward pass */
-    bool recompute_cheap;      /* cheap values are recomputed in the backward pass; not with recompute */
-    int parts, part;           /* segments begun; the current one, or 0 */
-    int first_part_recomputed; /* the backward pass has handled this segment and all later ones */
+    int n_forward;                     /* number of nodes before the gradients were appended */
+    int first_backward;                /* first node of the backward pass */
+    bool recompute;                    /* activations of a part are recomputed before its backward pass */
+    bool recompute_cheap;              /* cheap values are recomputed in the backward pass; not with recompute */
+    int model_segments, model_segment; /* segments begun; the current one, or 0 */
+    int first_recomputed_segment;      /* the backward pass has handled this segment and all later ones */
 
     struct charl__kv_cache *cache; /* borrowed; NULL: none */
     bool begins;                   /* a sequence in the cache */

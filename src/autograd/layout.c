@@ -162,7 +162,7 @@ static const charl__op op_relayout = {
 };
 
 /* Tell the node which layouts its operands have. */
-static charl_status settle(charl__node *n)
+static charl_status set_layouts(charl__node *n)
 {
     bool any = false;
     charl__infer inf;
@@ -201,7 +201,7 @@ static charl_status choose(layouts *l)
         v->channels_last = is_image(v) && l->wanted[root] && !l->refused[root];
     }
     for (int i = 0; i < g->nodes.count; i++) {
-        CHARL_TRY(settle(charl__graph_node(g, i)));
+        CHARL_TRY(set_layouts(charl__graph_node(g, i)));
     }
     return CHARL_OK;
 }

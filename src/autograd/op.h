@@ -151,7 +151,7 @@ struct charl__op {
     charl__op_layout layout; /* of images */
     bool cheap; /* costs a few passes over memory, like an elementwise operator: may be recomputed instead of kept */
     /* cheap; computes output 1 in f32, without rounding the intermediate, from output 0 and operands 2 and after; or NULL */
-    const charl__op *again;
+    const charl__op *recompute_op;
 
     /* Fusion. */
     /* one matrix product per output element: enqueue passes e->epilogue to charl__gemm_enqueue */
@@ -262,7 +262,7 @@ charl_var *charl__apply_n(charl_graph *g, const charl__op *op, const void *attr,
 /** Record an error found by a builder, prefixed with the name of the scope. Returns NULL. */
 charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, ...) CHARL_PRINTF(3, 4);
 /** Whether `v`, setting `name` of builder `what`, is in a range written as for a key (base/registry/key.h); otherwise records an error. */
-bool charl__graph_takes(charl_graph *g, const char *what, const char *name, double v, const char *range);
+bool charl__graph_check_range(charl_graph *g, const char *what, const char *name, double v, const char *range);
 /** charl_scale by numbers from charl itself: 1 / n of no elements is infinite, and a mean of none NaN, as in PyTorch. */
 charl_var *charl__scale(charl_graph *g, charl_var *x, float factor, float offset);
 /** Extend the message of the graph's first error to "ORIGIN: MESSAGEAFTER"; origin may be NULL. With an origin, ERR_INVALID becomes

@@ -59,14 +59,14 @@ static void link_views(charl_graph *g)
 }
 
 /* Whether the memory of a gradient already belongs to another value. */
-static bool is_taken(const charl_var *root)
+static bool is_occupied(const charl_var *root)
 {
     return root->leaf != CHARL_LEAF_NONE || root->grad_of || root->keep;
 }
 
 /* The collective that completes a sum over ranks needs contiguous lanes; in the gradient
  * arena they are not contiguous. */
-static bool feeds_collective(charl_graph *g, const charl_var *root)
+static bool is_read_by_collective(charl_graph *g, const charl_var *root)
 {
     for (int i = 0; i < g->nodes.count; i++) {
         const charl__node *n = charl__graph_node(g, i);
@@ -104,7 +104,7 @@ static bool is_completed(charl_graph *g, charl_var *v)
 {
     charl_var *from;
 
-    if (feeds_collective(g, charl__var_root(v))) {
+    if (is_read_by_collective(g, charl__var_root(v))) {
         return true;
     }
     for (int k = 0; rounds(g) && (from = moved_from(v, k)) != NULL; k++) {
@@ -132,7 +132,7 @@ static void claim(charl_graph *g, charl_var *p, int k)
 {
     charl_var *v = charl__var_gradient(p, k), *root = charl__var_root(v);
 
-    if (v->type.batch == CHARL_REPLICATED || is_taken(root) || is_completed(g, v)) {
+    if (v->type.batch == CHARL_REPLICATED || is_occupied(root) || is_completed(g, v)) {
         p->late = true;
     } else {
         p->late = p->late || k > 0;
@@ -142,7 +142,7 @@ static void claim(charl_graph *g, charl_var *p, int k)
 }
 
 /* Make v, gradient k of p, end in the arena, by appending a node if it is not computed there. */
-static charl_status settle(charl_graph *g, charl_var *p, int k, charl_var **v)
+static charl_status place_gradient(charl_graph *g, charl_var *p, int k, charl_var **v)
 {
     charl_var *root = charl__var_root(*v);
     const bool is_there = root->grad_of == p->param && root->grad_share == k;
@@ -154,7 +154,7 @@ static charl_status settle(charl_graph *g, charl_var *p, int k, charl_var **v)
             round_nodes(*v);
         }
     }
-    if (!is_there && (!completes(g) || is_taken(root))) {
+    if (!is_there && (!completes(g) || is_occupied(root))) {
         *v = charl__apply1(g, (*v)->type.batch == CHARL_PARTIAL ? &op_lane_copy : &charl__op_spread, NULL, *v);
     }
     CHARL_TRY(charl_graph_status(g));
@@ -180,17 +180,17 @@ static void join(charl_graph *g, charl_var *p)
     p->more.count = 0;
 }
 
-static charl_status settle_param(charl_graph *g, charl_var *p)
+static charl_status place_param_gradients(charl_graph *g, charl_var *p)
 {
     if (p->more.count > 0 && completes(g)) {
         join(g, p);
         CHARL_TRY(charl_graph_status(g));
     }
-    CHARL_TRY(settle(g, p, 0, &p->grad));
+    CHARL_TRY(place_gradient(g, p, 0, &p->grad));
     for (int k = 1; k <= p->more.count; k++) {
         charl_var *v = charl__var_gradient(p, k);
 
-        CHARL_TRY(settle(g, p, k, &v));
+        CHARL_TRY(place_gradient(g, p, k, &v));
         p->more.item[k - 1] = v;
     }
     return CHARL_OK;
@@ -201,7 +201,7 @@ static bool is_trained(const charl_var *v)
     return charl__var_is_trained(v) && v->grad;
 }
 
-static charl_status settle_gradients(charl_graph *g)
+static charl_status place_gradients(charl_graph *g)
 {
     const int n_vars = g->vars.count; /* appended nodes are no parameters */
 
@@ -224,7 +224,7 @@ static charl_status settle_gradients(charl_graph *g)
     }
     for (int i = 0; i < n_vars; i++) {
         if (is_trained(charl__var(g, i))) {
-            CHARL_TRY(settle_param(g, charl__var(g, i)));
+            CHARL_TRY(place_param_gradients(g, charl__var(g, i)));
         }
     }
     link_views(g); /* the sums that joining the gradients has completed */
@@ -344,7 +344,7 @@ static charl_status prepare(charl_graph *g)
     CHARL_TRY_CLEANUP(charl__graph_unpack_params(g));
     CHARL_TRY_CLEANUP(charl__graph_choose_layouts(g));
     link_views(g);
-    CHARL_TRY_CLEANUP(settle_gradients(g));
+    CHARL_TRY_CLEANUP(place_gradients(g));
     charl__graph_mark_live(g);
     CHARL_TRY_CLEANUP(charl__graph_recompute_cheap(g));
     g->planned = true;

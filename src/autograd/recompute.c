@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "autograd/fuse/uses.h"
-#include "autograd/graph_parts.h"
+#include "autograd/graph_segments.h"
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
 
@@ -32,20 +32,20 @@ void charl__graph_set_recompute(charl_graph *g, bool recompute)
     g->recompute = recompute;
 }
 
-void charl__graph_part_begin(charl_graph *g)
+void charl__graph_segment_begin(charl_graph *g)
 {
     if (!g) {
         return;
     }
-    g->part = ++g->parts;
+    g->model_segment = ++g->model_segments;
 }
 
-void charl__graph_part_end(charl_graph *g)
+void charl__graph_segment_end(charl_graph *g)
 {
     if (!g) {
         return;
     }
-    g->part = 0;
+    g->model_segment = 0;
 }
 
 static bool is_repeatable(const charl__node *n)
@@ -59,23 +59,23 @@ static bool is_repeatable(const charl__node *n)
 }
 
 /* op on the recomputed values of `in`. */
-static void apply_again(charl_graph *g, const charl__node *n, const charl__op *op, charl_var *const *in, int n_in,
-                        charl_var **out)
+static void reapply(charl_graph *g, const charl__node *n, const charl__op *op, charl_var *const *in, int n_in,
+                    charl_var **out)
 {
-    charl_var *again[CHARL_OP_MAX_IN];
+    charl_var *operands[CHARL_OP_MAX_IN];
 
     for (int i = 0; i < n_in; i++) {
-        again[i] = in[i]->recomputed ? in[i]->recomputed : in[i];
+        operands[i] = in[i]->recomputed ? in[i]->recomputed : in[i];
     }
     snprintf(g->scope, sizeof g->scope, "%s", n->name);
-    charl__apply(g, op, n->attr, again, n_in, out);
+    charl__apply(g, op, n->attr, operands, n_in, out);
 }
 
 static void repeat(charl_graph *g, const charl__node *n)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
-    apply_again(g, n, n->op, n->in, n->n_in, out);
+    reapply(g, n, n->op, n->in, n->n_in, out);
     for (int k = 0; k < n->n_out; k++) {
         n->out[k]->recomputed = out[k];
     }
@@ -83,14 +83,14 @@ static void repeat(charl_graph *g, const charl__node *n)
 
 void charl__graph_recompute_part(charl_graph *g, const charl__node *n)
 {
-    const int part = n->part, end = n->position;
+    const int segment = n->model_segment, end = n->position;
 
-    if (!g->recompute || part == 0 || part == g->parts || part >= g->first_part_recomputed) {
+    if (!g->recompute || segment == 0 || segment == g->model_segments || segment >= g->first_recomputed_segment) {
         return;
     }
-    g->first_part_recomputed = part;
+    g->first_recomputed_segment = segment;
     for (int i = 0; i <= end && g->status == CHARL_OK; i++) {
-        if (charl__graph_node(g, i)->part == part && is_repeatable(charl__graph_node(g, i))) {
+        if (charl__graph_node(g, i)->model_segment == segment && is_repeatable(charl__graph_node(g, i))) {
             repeat(g, charl__graph_node(g, i));
         }
     }
@@ -132,16 +132,16 @@ static int last_forward_use(const cheap *c, const charl_var *v, int *read)
 /* Whether n computes output k at the cost of a few passes over memory. */
 static bool is_cheap(const charl__node *n, int k)
 {
-    const bool again = n->op->again && k == 1 && n->out[0]->type.dtype == CHARL_F32;
+    const bool second = n->op->recompute_op && k == 1 && n->out[0]->type.dtype == CHARL_F32;
     charl__expr x;
 
-    return is_repeatable(n) && (again || (n->n_out == 1 && (n->op->cheap || charl__is_fusible(n, &x))));
+    return is_repeatable(n) && (second || (n->n_out == 1 && (n->op->cheap || charl__is_fusible(n, &x))));
 }
 
 /* The operands from which output k of n is recomputed; returns their number. */
 static int sources(const charl__node *n, charl_var **in)
 {
-    if (!n->op->again) {
+    if (!n->op->recompute_op) {
         memcpy(in, n->in, sizeof n->in);
         return n->n_in;
     }
@@ -225,13 +225,13 @@ static void choose(cheap *c)
 }
 
 /* Append a copy of n, which may be a view, to be moved before node `at`. */
-static charl_status append_again(charl_graph *g, const charl__node *n, int at)
+static charl_status append_copy(charl_graph *g, const charl__node *n, int at)
 {
-    const charl__op *op = n->op->again ? n->op->again : n->op;
+    const charl__op *op = n->op->recompute_op ? n->op->recompute_op : n->op;
     charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT], *v = n->out[n->n_out - 1];
     const int n_in = sources(n, in);
 
-    apply_again(g, n, op, in, n_in, out);
+    reapply(g, n, op, in, n_in, out);
     CHARL_TRY(charl_graph_status(g));
     v->recomputed = out[0];
     out[0]->channels_last = v->channels_last;
@@ -263,7 +263,7 @@ static charl_status move_new(charl_graph *g, int first)
     return CHARL_OK;
 }
 
-static charl_status compute_again(const cheap *c)
+static charl_status recompute_value(const cheap *c)
 {
     charl_graph *g = c->g;
     const int n_nodes = g->nodes.count;
@@ -275,7 +275,7 @@ static charl_status compute_again(const cheap *c)
         const charl__node *n = charl__graph_node(g, i);
         const int at = n->live && n->n_out > 0 ? c->at[charl__var_root(n->out[n->n_out - 1])->id] : INT_MAX;
 
-        st = at < INT_MAX ? append_again(g, n, at) : CHARL_OK;
+        st = at < INT_MAX ? append_copy(g, n, at) : CHARL_OK;
     }
     memcpy(g->scope, scope, sizeof scope);
     CHARL_TRY(st);
@@ -304,7 +304,7 @@ charl_status charl__graph_recompute_cheap(charl_graph *g)
     CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *c.until, &c.until));
     CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *c.at, &c.at));
     choose(&c);
-    CHARL_TRY_CLEANUP(compute_again(&c));
+    CHARL_TRY_CLEANUP(recompute_value(&c));
 cleanup:
     charl__uses_fini(&c.uses);
     charl_free(c.products);

@@ -32,7 +32,7 @@ void charl__owner_init(charl__owner *o)
     o->pid = (long)getpid();
 }
 
-void charl__owner_take(charl__owner *o)
+void charl__owner_acquire(charl__owner *o)
 {
     if (o->pid == (long)getpid()) {
         atomic_store(&o->thread, self());

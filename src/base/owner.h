@@ -19,7 +19,7 @@ typedef struct charl__owner {
 /** Created by this process, without an owner. */
 void charl__owner_init(charl__owner *o);
 /** Make the calling thread the owner, to hand an object over: the previous owner must not be in a call. */
-void charl__owner_take(charl__owner *o);
+void charl__owner_acquire(charl__owner *o);
 /** Errors: ERR_INVALID  another thread or process owns it; `what` names the object, as in "device". */
 charl_status charl__owner_check(charl__owner *o, const char *what) CHARL_MUST_CHECK;
 charl_status charl__owner_enter(charl__owner *o, const char *what) CHARL_MUST_CHECK;

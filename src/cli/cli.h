@@ -162,7 +162,7 @@ typedef struct charl__cli_operands {
     char **values; /* into argv */
     /* Further checks, or NULL: returns 0, or EINVAL after printing an error. `input` is the
      * parser's. */
-    error_t (*take)(const struct charl__cli_operands *operands, void *input);
+    error_t (*check)(const struct charl__cli_operands *operands, void *input);
 } charl__cli_operands;
 
 /** The kind of an option's value. */
@@ -190,7 +190,7 @@ typedef struct charl__cli_option {
     int64_t least, most;
     const char *range;
     /* instead of a kind: 0, or EINVAL after printing an error (charl__cli_bad_option). `option` is "--name" */
-    error_t (*take)(void *input, const char *option, const char *value);
+    error_t (*parse)(void *input, const char *option, const char *value);
     int flags; /* of argp; with OPTION_ARG_OPTIONAL the value may be NULL, which is the first choice */
 } charl__cli_option;
 
@@ -224,16 +224,16 @@ typedef struct charl__cli_syntax {
 int charl__cli_parse(const char *path, const charl__cli_syntax *syntax, charl__cli_operands *operands, int argc,
                      char **argv, void *input);
 
-/** For manual pages and completion: from now on charl__cli_parse passes its syntax to `take` and returns CHARL__EXIT_OK, so that a
- *  command describes itself and does nothing. take NULL: read again. */
-typedef void (*charl__cli_take)(void *ctx, const char *path, const struct argp *argp,
-                                const charl__cli_operands *operands);
-void charl__cli_parse_instead(charl__cli_take take, void *ctx);
+/** For manual pages and completion: from now on charl__cli_parse passes its syntax to `describe` and returns CHARL__EXIT_OK, so that a
+ *  command describes itself and does nothing. describe NULL: parse again. */
+typedef void (*charl__cli_describer)(void *ctx, const char *path, const struct argp *argp,
+                                     const charl__cli_operands *operands);
+void charl__cli_parse_instead(charl__cli_describer take, void *ctx);
 
-/** For charl__cli_option.take: print an error about an option's value. Returns EINVAL. */
+/** For charl__cli_option.parse: print an error about an option's value. Returns EINVAL. */
 error_t charl__cli_bad_option(const char *option, const char *value, const char *want);
 
-/** For charl__cli_option.take: read a value as a configuration reads a key's value. Returns 0, or EINVAL after printing an error. */
+/** For charl__cli_option.parse: read a value as a configuration reads a key's value. Returns 0, or EINVAL after printing an error. */
 error_t charl__cli_parse_key(const char *option, const char *value, const charl_key *key, void *settings);
 /** The same for an integer in [lo, hi]. */
 error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, int64_t hi, int64_t *out);

@@ -269,7 +269,7 @@ static void offer_options(const completion *c, const struct argp_option *options
     offer(c, "--help", "Show this help");
 }
 
-static void take(void *ctx, const char *path, const struct argp *argp, const charl__cli_operands *operands)
+static void describe(void *ctx, const char *path, const struct argp *argp, const charl__cli_operands *operands)
 {
     completion *c = ctx;
     const char *last = c->n > 0 ? c->before[c->n - 1] : "";
@@ -293,12 +293,12 @@ static void take(void *ctx, const char *path, const struct argp *argp, const cha
     } else if (c->word[0] == '-') {
         offer_options(c, argp->options);
     } else {
-        const char *takes = argp->args_doc ? argp->args_doc : "";
+        const char *operands_doc = argp->args_doc ? argp->args_doc : "";
 
-        if (strstr(takes, "KEY=VALUE")) {
+        if (strstr(operands_doc, "KEY=VALUE")) {
             offer_override(c);
         }
-        if (takes[0] && !strchr(c->word, '=')) {
+        if (operands_doc[0] && !strchr(c->word, '=')) {
             puts(":files");
         }
     }
@@ -376,7 +376,7 @@ static int complete_command(const char *path, const charl__cli_command *c, int n
             offer(&x, word, NULL);
         }
     } else {
-        charl__cli_describe_command(path, c->run, c->words && operand < n - 1 ? words[operand] : NULL, take, &x);
+        charl__cli_describe_command(path, c->run, c->words && operand < n - 1 ? words[operand] : NULL, describe, &x);
     }
     return CHARL__EXIT_OK;
 }

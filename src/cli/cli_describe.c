@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-void charl__cli_describe_command(const char *path, charl__cli_main *run, const char *word, charl__cli_take take,
-                                 void *ctx)
+void charl__cli_describe_command(const char *path, charl__cli_main *run, const char *word,
+                                 charl__cli_describer describe, void *ctx)
 {
     char name[] = "command", second[64] = "";
     char *argv[] = {name, word ? second : NULL, NULL};
@@ -13,7 +13,7 @@ void charl__cli_describe_command(const char *path, charl__cli_main *run, const c
     if (word) {
         strncat(second, word, sizeof second - 1);
     }
-    charl__cli_parse_instead(take, ctx);
+    charl__cli_parse_instead(describe, ctx);
     (void)run(path, word ? 2 : 1, argv);
     charl__cli_parse_instead(NULL, NULL);
 }

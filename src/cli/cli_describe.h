@@ -25,8 +25,8 @@ typedef struct charl__cli_self {
 bool charl__cli_describe(const charl__cli_self *program, int argc, char **argv, int *code);
 
 /** Call `take` with the command's syntax: path as typed, options, operands. `word`: argv[1], or NULL. */
-void charl__cli_describe_command(const char *path, charl__cli_main *run, const char *word, charl__cli_take take,
-                                 void *ctx);
+void charl__cli_describe_command(const char *path, charl__cli_main *run, const char *word,
+                                 charl__cli_describer describe, void *ctx);
 
 /** The path of a program in the directory of this one, or its name if that is unknown, for execvp. Returns path. */
 char *charl__cli_beside(const char *program, char path[4096]);

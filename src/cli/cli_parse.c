@@ -41,7 +41,7 @@ static error_t parse_operands(parse *p, int count, char **values)
         charl__cli_error(0, NULL, "unexpected operand: %s", values[o->max > 0 ? o->max : required]);
         return EINVAL;
     }
-    return o->take ? o->take(o, p->input) : 0;
+    return o->check ? o->check(o, p->input) : 0;
 }
 
 static error_t parse_common(int key, char *arg, struct argp_state *state)
@@ -207,20 +207,20 @@ static int parse_line(parse *p, int argc, char **argv)
 }
 
 static struct {
-    charl__cli_take take;
+    charl__cli_describer describe;
     void *ctx;
 } instead;
 
-void charl__cli_parse_instead(charl__cli_take take, void *ctx)
+void charl__cli_parse_instead(charl__cli_describer describe, void *ctx)
 {
-    instead.take = take;
+    instead.describe = describe;
     instead.ctx = ctx;
 }
 
 static int read_line(parse *p, int argc, char **argv)
 {
-    if (instead.take) {
-        instead.take(instead.ctx, p->path, p->argp, p->operands);
+    if (instead.describe) {
+        instead.describe(instead.ctx, p->path, p->argp, p->operands);
         return CHARL__EXIT_OK;
     }
     return parse_line(p, argc, argv);
@@ -259,8 +259,8 @@ static error_t parse_value(const charl__cli_option *o, const char *value, void *
     int choice = 0;
 
     snprintf(option, sizeof option, "--%s", o->name);
-    if (o->take) {
-        return o->take(input, option, value);
+    if (o->parse) {
+        return o->parse(input, option, value);
     }
     switch (o->kind) {
     case CHARL__CLI_KIND_TEXT:

@@ -35,7 +35,7 @@ enum { CHARL__CLI_NT, CHARL__CLI_NN, CHARL__CLI_TN };
 
 extern const charl__cli_shape_kind charl__cli_products;
 
-/** For charl__cli_option.take: a shape, appended to shapes [CHARL__CLI_SHAPES + 1]. Returns 0 or EINVAL. */
+/** For charl__cli_option.parse: a shape, appended to shapes [CHARL__CLI_SHAPES + 1]. Returns 0 or EINVAL. */
 error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *option, const char *value,
                                charl__cli_shape *shapes, int *n);
 

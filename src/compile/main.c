@@ -1,4 +1,4 @@
-/* charl-compile: compiles kernels for the process that starts it, and is of no use otherwise. */
+/* charl-compile: compiles kernels for the process that starts it; not useful otherwise. */
 #include "device/compilers.h"
 
 int main(void)

@@ -1,5 +1,5 @@
 /* Loading a configuration: lines become items, items are expanded and checked against the key
- * table. Nothing stops at the first mistake. Names are expanded after the last item is known,
+ * table. Loading continues after a mistake. Names are expanded after the last item is known,
  * because an override may change run.name.
  */
 #include "config/values.h"
@@ -36,13 +36,13 @@ typedef struct loader {
     charl__config_strings scratch; /* names and raw values of the items */
     item *items;
     int n_items;
-    int n_taken; /* at the front: from the folder of model.from */
+    int n_from_model; /* the first of them: from the folder of model.from */
     const char *label;
     const char *directory;                 /* of the file; "" for the current one */
     bool is_in_rundir;                     /* the file is config.ini of a run directory */
-    char section[2 * CHARL__INI_NAME + 4]; /* being read; "" when its keys are to be ignored */
+    char section[2 * CHARL__INI_NAME + 4]; /* current section; "" when its keys are to be ignored */
     bool in_section;
-    int layer; /* being read, an index of detail->sections, or -1 */
+    int layer; /* current section, an index of detail->sections, or -1 */
     const charl__schema *schema;
     int *first_lines;   /* [schema->count], of the item in the file; 0: none */
     int *section_lines; /* [schema->count], at the first key of each section */
@@ -120,7 +120,7 @@ static int first_key_of(const loader *l, const char *section)
     return i;
 }
 
-/* Which section may be meant: "trian" is [train], "layr a" is [layer a]. */
+/* The section that may be meant: "trian" is [train], "layr a" is [layer a]. */
 static void say_unknown(const char *section, char *why)
 {
     static const char *const named[] = {"layer", "block"};
@@ -177,7 +177,7 @@ static charl_status on_section(void *ctx, const char *section, int line)
     return CHARL_OK;
 }
 
-/* The key of `section` called `name`, or NULL after a mistake with the nearest one. */
+/* The key of `section` called `name`, or NULL after a mistake that names the nearest one. */
 static charl_status look_up(loader *l, const char *section, const char *name, charl__origin origin,
                             const charl__key **out)
 {
@@ -216,7 +216,7 @@ static charl_status on_item(void *ctx, const char *name, const char *value, int 
         return CHARL_OK;
     }
     if (l->section[0] == '\0') {
-        return CHARL_OK; /* the section's own mistake says enough */
+        return CHARL_OK; /* the mistake of the section is enough */
     }
     if (l->layer >= 0 && name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] != '\0') {
         CHARL_TRY(add_mistake(l, it.origin, l->section, name, "keys have lower-case letters, digits and underscores"));
@@ -260,7 +260,7 @@ static charl_status refuse_override(loader *l, charl__origin origin, const char 
     return add_mistake(l, origin, NULL, NULL, why);
 }
 
-/* Find what `section`.`name` of an override means; it->key NULL and it->layer negative after a
+/* Find the key of an override `section`.`name`; it->key NULL and it->layer negative after a
  * mistake. */
 static charl_status look_up_override(loader *l, char *section, const char *name, item *it)
 {
@@ -284,7 +284,7 @@ static charl_status look_up_override(loader *l, char *section, const char *name,
     return CHARL_OK;
 }
 
-/* "section.key=value" -> an item. The section ends at the last dot before '=': layer names may hold
+/* "section.key=value" -> an item. The section ends at the last dot before '=': layer names may contain
  * dots. */
 static charl_status add_override(loader *l, const charl_config_override *o)
 {
@@ -323,7 +323,7 @@ static void join_lines(char *s, char with)
     }
 }
 
-/* The run directory of a config.ini in a run directory is the one it lies in, wherever that was copied or moved to. */
+/* The run directory of a config.ini in a run directory is its own directory, wherever that was copied or moved. */
 static charl_status own_directory(loader *l, const char *value, charl__origin origin)
 {
     const char *here = l->directory[0] ? l->directory : ".";
@@ -339,7 +339,7 @@ static charl_status own_directory(loader *l, const char *value, charl__origin or
     return CHARL_OK;
 }
 
-/* Set one row of the table; a value that is none leaves the reason in why. */
+/* Set one row of the table; for an invalid value the reason is in why. */
 static charl_status set(loader *l, const charl__key *key, const char *value, charl__origin origin, char *why)
 {
     const char *directory = origin.label && origin.line == 0 ? "" : l->directory;
@@ -361,7 +361,7 @@ static charl_status set(loader *l, const charl__key *key, const char *value, cha
             }
             CHARL_TRY(charl__config_path(directory, value, &path));
         }
-        if (path && key->effect == CHARL__KEY_START) { /* what a link of a run names changes as that run trains on */
+        if (path && key->effect == CHARL__KEY_START) { /* a run's links change their targets as it trains */
             CHARL_TRY(charl__run_resolve(path, &file));
             charl_free(path);
             path = file;
@@ -379,8 +379,8 @@ static charl_status set(loader *l, const charl__key *key, const char *value, cha
     return CHARL_OK;
 }
 
-/* A text of a key: expanded, then set wherever a type of the section has a key of that name. The reason that counts is that of the type that
- * is chosen, else of the first. */
+/* A key's text: expanded, then set for every type of the section that has a key of that name. If it is invalid, the reason comes from the selected
+ * type, else from the first. */
 static charl_status apply(loader *l, const charl__key *key, const char *raw, charl__origin origin)
 {
     const bool list = key->type == CHARL__KEY_INTS || key->type == CHARL__KEY_SET ||
@@ -423,7 +423,7 @@ static charl__layer_key *find_layer_key(const charl__section *layer, const char 
     return NULL;
 }
 
-/* A new key of a layer, NULL after a mistake. */
+/* A new key of a layer; NULL after a mistake. */
 static charl_status add_layer_key(loader *l, charl__section *layer, const item *it, charl__layer_key **out)
 {
     charl__layer_key *k;
@@ -471,8 +471,8 @@ static charl_status apply_layer(loader *l, const item *it)
     return CHARL_OK;
 }
 
-/* ${name} is the value of run.name, so that is read first; "" is the file's name without its
- * ending. */
+/* ${name} is the value of run.name, so that is expanded first; "" means the file's name without its
+ * extension. */
 static charl_status resolve_name(loader *l)
 {
     bool alias;
@@ -504,7 +504,7 @@ static charl_status resolve_name(loader *l)
     return CHARL_OK;
 }
 
-/* Point to the settings of the types that are chosen. */
+/* Point to the settings of the selected types. */
 static void resolve_settings(charl_config *cfg)
 {
     const charl__chooser *c;
@@ -549,7 +549,7 @@ static bool chooses(const charl__key *key)
     return false;
 }
 
-/* A setting of config.json, as if it stood in front of the file: what the file says replaces it. */
+/* A setting of config.json, treated as if it preceded the file: the file overrides it. */
 static charl_status on_setting(void *ctx, const char *name, const char *value, const char *label)
 {
     loader *l = ctx;
@@ -557,7 +557,7 @@ static charl_status on_setting(void *ctx, const char *name, const char *value, c
     item it = {.layer = -1, .key = charl__key_find("model", name, &alias)};
 
     CHARL_REQUIRE(it.key, CHARL_ERR_CONFIG, "%s: the model has no key %s", label, name);
-    for (int i = l->n_taken; i < l->n_items && strcmp(name, "type") == 0; i++) {
+    for (int i = l->n_from_model; i < l->n_items && strcmp(name, "type") == 0; i++) {
         CHARL_REQUIRE(l->items[i].key != it.key || strcmp(l->items[i].value, value) == 0, CHARL_ERR_CONFIG,
                       "%s is of type = %s, not %s", label, value, l->items[i].value);
     }
@@ -565,13 +565,14 @@ static charl_status on_setting(void *ctx, const char *name, const char *value, c
     CHARL_TRY(charl__config_keep(&l->scratch, name, &it.name));
     CHARL_TRY(charl__config_keep(&l->scratch, value, &it.value));
     CHARL_TRY(add_item(l, it));
-    memmove(l->items + 1 + l->n_taken, l->items + l->n_taken, (size_t)(l->n_items - 1 - l->n_taken) * sizeof *l->items);
-    l->items[l->n_taken++] = it;
+    memmove(l->items + 1 + l->n_from_model, l->items + l->n_from_model,
+            (size_t)(l->n_items - 1 - l->n_from_model) * sizeof *l->items);
+    l->items[l->n_from_model++] = it;
     return CHARL_OK;
 }
 
-/* The settings that model.from names come before all others. */
-static charl_status take_model(loader *l)
+/* The settings named by model.from precede all others. */
+static charl_status read_model_from(loader *l)
 {
     charl_status st = CHARL_OK;
     bool alias;
@@ -619,8 +620,8 @@ static charl_status apply_all(loader *l)
             memcpy((char *)l->cfg + t->offset, t->row->defaults, t->row->settings_size);
         }
     }
-    CHARL_TRY(take_model(l));
-    for (int types = 1; types >= 0; types--) { /* types first: they tell which reasons count */
+    CHARL_TRY(read_model_from(l));
+    for (int types = 1; types >= 0; types--) { /* types first: they determine which reasons count */
         for (int i = 0; i < l->n_items; i++) {
             const charl__key *key = l->items[i].key;
 

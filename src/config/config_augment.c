@@ -1,4 +1,4 @@
-/* data.augment: "flip, crop:4, mixup:0.2" to its settings and back. */
+/* data.augment: converts "flip, crop:4, mixup:0.2" to its settings and back. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "config/config_private.h"
 
-/* The changes that take an amount; flip takes none. */
+/* The augmentations that take an amount; flip takes none. */
 enum {
     CROP,
     ROTATE,
@@ -40,7 +40,7 @@ static double *amount_of(charl__augment *v, int change)
     return at[change];
 }
 
-/* The text after "NAME:" of one change. */
+/* The text after "NAME:" of one augmentation. */
 static void set_amount(int change, const char *text, double *amount, char *why)
 {
     const bool whole = change == CROP || change == CUTOUT || change == RANDAUGMENT || change == MAGNITUDE;

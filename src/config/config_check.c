@@ -1,4 +1,4 @@
-/* Mistakes that no single key shows. */
+/* Mistakes in combinations of keys. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@ static const charl__origin *origin_of(const charl_config *cfg, const char *secti
     return &cfg->detail->origins[charl__key_find(section, key, NULL) - charl__config_schema()->keys];
 }
 
-/* Note a mistake at the key; a default stands nowhere, so name the file there. A section that has a
- * mistake already is left alone: its values are not what the user means. */
+/* Report a mistake at the key; a default has no line, so name the file. A section that already has a
+ * mistake is skipped: its values are not what the user means. */
 static void wrong(checker *c, const char *section, const char *key, const char *reason)
 {
     charl__origin origin = *origin_of(c->cfg, section, key);
@@ -33,14 +33,14 @@ static void wrong(checker *c, const char *section, const char *key, const char *
         return;
     }
     if (!origin.label) {
-        origin = (charl__origin){c->cfg->detail->strings.items[0], 0}; /* the label, kept first */
+        origin = (charl__origin){c->cfg->detail->strings.items[0], 0}; /* the label comes first */
     }
     if (c->st == CHARL_OK) {
         c->st = charl__mistake_add(c->mistakes, origin, section, key, reason);
     }
 }
 
-/* While some line was not understood, nothing is reported as missing: that line may have set it. */
+/* If some line was not understood, nothing is reported as missing: that line may have set it. */
 static void missing(checker *c, const char *section, const char *key, const char *reason)
 {
     if (!charl__mistakes_in(c->mistakes, c->n_before, NULL)) {
@@ -74,7 +74,7 @@ static void check_needed(checker *c)
     }
 }
 
-/* Whether the settings of the chosen types fit together. */
+/* Whether the settings of the selected types are consistent. */
 static void check_types(checker *c)
 {
     const charl__schema *schema = charl__config_schema();
@@ -210,7 +210,7 @@ static void check_model(checker *c)
     }
 }
 
-/* The loss must learn from a kind of target that the metric is defined for. */
+/* The loss must learn from a kind of target for which the metric is defined. */
 static void check_metric(checker *c, const char *section, const char *key, const char *prefix, const charl__metric *m)
 {
     char why[CHARL__WHY], names[256];
@@ -293,7 +293,7 @@ static void check_log(checker *c)
     }
 }
 
-/* Append a line for a key that is written down and that the section's type does not take. */
+/* Append a line for a key that is given but does not belong to the section's type. */
 static charl_status note_unused(const charl_config *cfg, const charl__key *key, charl__text *notes)
 {
     const charl__schema *schema = charl__config_schema();
@@ -308,7 +308,7 @@ static charl_status note_unused(const charl_config *cfg, const charl__key *key, 
 
         if (strcmp(k->section, key->section) == 0 && strcmp(k->name, key->name) == 0 &&
             (k < key || charl__config_uses(cfg, k))) {
-            return CHARL_OK; /* used, or told of */
+            return CHARL_OK; /* used, or already reported */
         }
     }
     if (origin->line > 0) {

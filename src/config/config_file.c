@@ -1,4 +1,4 @@
-/* A configuration's file, and what it keeps of it. */
+/* The file of a configuration, and its copy. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Values by name, as programs read them. */
+/* Values by name, for programs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "config/config_private.h"
 #include "config/config_rows.h"
 
-/* The key that `name`, "section.key", stands for in this configuration. */
+/* The key that `name`, "section.key", means in this configuration. */
 static charl_status find(const charl_config *cfg, const char *name, const charl__key **out)
 {
     const charl__schema *schema = charl__config_schema();

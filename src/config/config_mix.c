@@ -1,4 +1,4 @@
-/* data.mix: "a.h5:0.7, b.h5:0.3" to data sets and weights, and back. */
+/* data.mix: converts "a.h5:0.7, b.h5:0.3" to data sets and weights, and back. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* One "PATH:WEIGHT"; word is cut apart. */
+/* One "PATH:WEIGHT"; splits word in place. */
 static charl_status add(char *word, const char *directory, charl__config_strings *strings, charl__mix *mix, char *why)
 {
     char *colon = strrchr(word, ':');

@@ -1,4 +1,4 @@
-/* Where a value stands. */
+/* Locations of values in configuration files. */
 #include "config/config_place.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "config/config_private.h"
 
-/* Whether a comment follows the value in a line of the file. */
+/* Whether a comment follows the value on its line of the file. */
 static bool has_comment(const charl__config_detail *d, int line)
 {
     const char *at = d->source, *end = d->source + d->source_length;

@@ -1,6 +1,6 @@
 #ifndef CHARL_CONFIG_CONFIG_PRIVATE_H
 #define CHARL_CONFIG_CONFIG_PRIVATE_H
-/** What a charl_config keeps besides the values, and the steps of loading one. Only
+/** The internal data of a charl_config besides its values, and the steps of loading one. Only for
  *  src/config/config*.c. */
 #include "base/text/text.h"
 #include "config/keys.h"
@@ -15,7 +15,7 @@ typedef struct charl__origin {
     int line;
 } charl__origin;
 
-/** "FILE:LINE", or what stands for the place. Borrowed until the next call on this thread. */
+/** "FILE:LINE", or a substitute for it. Borrowed until the next call on this thread. */
 const char *charl__origin_text(charl__origin origin);
 
 typedef struct charl__layer_key {
@@ -25,25 +25,25 @@ typedef struct charl__layer_key {
     bool asked;
 } charl__layer_key;
 
-/* A section of layers as it is written: "layer NAME", "block NAME" or "block NAME.LAYER". */
+/* A section of layers as written: "layer NAME", "block NAME" or "block NAME.LAYER". */
 typedef struct charl__section {
     char *header;
     charl__origin origin;
     charl__layer_key *keys;
     int n_keys;
-    bool used; /* a layer of the model is made of it */
+    bool used; /* a layer of the model is built from it */
 } charl__section;
 
-/* A layer of the model, blocks and repetitions written out (config_graph.c). */
+/* A layer of the model, with blocks and repetitions expanded (config_graph.c). */
 struct charl__config_layer {
-    const char *header; /* of the section that describes it */
+    const char *header; /* of its section */
     char *name, *type;
     char *inputs[8]; /* names of the layers that it reads, or "input" */
     int n_inputs;
     charl__origin origin;
     charl__layer_key *keys; /* without type, input and repeat */
     int n_keys;
-    charl__text asked; /* names a reader asked for, each with a NUL */
+    charl__text asked; /* names that the reader asked for, each with a NUL */
 };
 
 typedef struct charl__config_strings {
@@ -64,10 +64,10 @@ struct charl__config_detail {
     int n_layers;
 };
 
-/** A mistake or a notice: where and what. */
+/** A mistake or a notice: location and text. */
 typedef struct charl__mistake {
     charl__origin origin;
-    const char *section; /* of the keys' table, "layer", or NULL: in none that is known */
+    const char *section; /* of the key table, "layer", or NULL: in no known section */
     int order;
     char *text;
 } charl__mistake;
@@ -87,33 +87,33 @@ void charl__config_strings_fini(charl__config_strings *list);
 /** Note "[section] key: reason". section NULL: only the reason; key NULL: without it. */
 charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section, const char *key,
                                 const char *reason) CHARL_MUST_CHECK;
-/** The same for a text that says everything, which is copied. A text that is in the list already is not added again: the layers of a block
- *  that is used twice make the same mistake twice. */
+/** The same for a complete text, which is copied. A text that is already in the list is not added again: the layers of a block
+ *  that is used twice have the same mistake twice. */
 charl_status charl__mistake_add_text(charl__mistakes *list, charl__origin origin, const char *section,
                                      const char *text) CHARL_MUST_CHECK;
-/** Whether one of the first n mistakes is in `section`, NULL: in none that is known. What follows
- *  from it need not be said. */
+/** Whether one of the first n mistakes is in `section`, NULL: in no known section. Its consequences
+ *  need not be reported. */
 bool charl__mistakes_in(const charl__mistakes *list, int n, const char *section);
-/** OK for none, else ERR_CONFIG with one line per mistake in the order of the lines, as many as a
- *  message holds. */
+/** OK if there are none, else ERR_CONFIG with one line per mistake in the order of the lines, as many as fit into a
+ *  message. */
 charl_status charl__mistakes_report(charl__mistakes *list) CHARL_MUST_CHECK;
 void charl__mistakes_fini(charl__mistakes *list);
 
 enum { CHARL__WHY = CHARL_REASON_BYTES };
 
-/** How many copies `repeat` can make. */
+/** Maximum number of copies that `repeat` can make. */
 #define CHARL__REPEAT_RANGE "[1,1000]"
 
-/** Set a key's field from text. Strings go to `strings`. A text that is no value leaves the reason
+/** Set a key's field from text. Strings go to `strings`. For an invalid text the reason is
  *  in why[CHARL__WHY], which is "" otherwise. Errors: ERR_NOMEM. */
 charl_status charl__config_value_set(const charl__key *key, const char *text, charl__config_strings *strings,
                                      void *field, char *why) CHARL_MUST_CHECK;
 
-/** What values a key takes, "integer"; "" where only its choices. */
+/** The kind of a key's values, "integer"; "" if its choices say it all. */
 const char *charl__key_type_text(const charl__key *key);
 /** Append the default as text; *required: there is none. Errors: ERR_NOMEM. */
 charl_status charl__key_default_print(const charl__key *key, charl__text *t, bool *required) CHARL_MUST_CHECK;
-/** The same of a key of layers, whose settings `defaults` holds. */
+/** The same for a key of layers; `defaults` holds their settings. */
 const char *charl__layer_key_type_text(const charl_key *k);
 charl_status charl__layer_key_default_print(const charl_key *k, const void *defaults, charl__text *t) CHARL_MUST_CHECK;
 
@@ -127,12 +127,12 @@ charl_status charl__config_quote(const char *value, charl__text *out) CHARL_MUST
 /** Append the shortest text that reads back as v. */
 charl_status charl__config_print_float(double v, charl__text *out) CHARL_MUST_CHECK;
 
-/** data.augment from text, with the reason in why[CHARL__WHY] when it is none; and back. */
+/** data.augment from text, with the reason in why[CHARL__WHY] if it is invalid; and back. */
 void charl__config_augment_set(const char *text, charl__augment *field, char *why);
 charl_status charl__config_augment_print(const charl__augment *v, charl__text *out) CHARL_MUST_CHECK;
 
-/** data.mix from text, with paths from `directory` and the reason in why[CHARL__WHY] when it is none; and back, with paths from `here`
- *  made absolute. "" leaves paths as they are. */
+/** data.mix from text, with paths relative to `directory` and the reason in why[CHARL__WHY] if it is invalid; and back, with paths relative to
+ *  `here` made absolute. "" leaves paths unchanged. */
 charl_status charl__config_mix_set(const char *text, const char *directory, charl__config_strings *strings,
                                    charl__mix *field, char *why) CHARL_MUST_CHECK;
 charl_status charl__config_mix_print(const charl__mix *mix, const char *here, charl__text *out) CHARL_MUST_CHECK;
@@ -142,19 +142,19 @@ charl_status charl__config_mix_print(const charl__mix *mix, const char *here, ch
  *  why. Errors: ERR_NOMEM. */
 charl_status charl__config_expand(const char *text, const char *name, char **out, char *why) CHARL_MUST_CHECK;
 
-/** `path` from `directory` ("" is the current one); "~/" from HOME. *out is the caller's. Errors:
+/** `path` relative to `directory` ("" is the current one); "~/" from HOME. *out is owned by the caller. Errors:
  *  ERR_NOMEM. */
 charl_status charl__config_path(const char *directory, const char *path, char **out) CHARL_MUST_CHECK;
 
 /** Append the layer types with their keys and defaults, as the help text of [layer NAME]. */
 charl_status charl__layer_help(charl__text *t) CHARL_MUST_CHECK;
 
-/** Make cfg's layers from its sections. Adds mistakes. Errors: ERR_NOMEM. */
+/** Create cfg's layers from its sections. Adds mistakes. Errors: ERR_NOMEM. */
 charl_status charl__config_expand_layers(charl_config *cfg, charl__mistakes *mistakes) CHARL_MUST_CHECK;
 
-/** What single keys cannot tell: combinations. Adds mistakes and notices. */
+/** Check combinations of keys. Adds mistakes and notices. */
 charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes) CHARL_MUST_CHECK;
-/** Of these, what depends on the loss, once one is chosen for auto. Adds mistakes, and lines to `notes`. */
+/** Those checks that depend on the loss, once one has been selected for auto. Adds mistakes, and lines to `notes`. */
 charl_status charl__config_check_loss(const charl_config *cfg, charl__mistakes *mistakes,
                                       charl__text *notes) CHARL_MUST_CHECK;
 

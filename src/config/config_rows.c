@@ -5,13 +5,13 @@
 
 #include "optim/optimizer.h"
 
-enum { DEFAULT_WINDOW = 64 }; /* tokens of a sample, where data.window says nothing */
+enum { DEFAULT_WINDOW = 64 }; /* tokens of a sample if data.window is not set */
 
 const charl_model_type *charl__config_model(const charl_config *cfg)
 {
     const charl_model_type *t = charl__model_type_find(cfg->model.type);
 
-    CHARL_INVARIANT(t); /* the reader takes no other name */
+    CHARL_INVARIANT(t); /* parsing accepts no other name */
     return t;
 }
 
@@ -67,7 +67,7 @@ const charl__loss *charl__config_loss(const charl_config *cfg)
 {
     const charl__loss *t = charl__loss_find(cfg->train.loss);
 
-    CHARL_INVARIANT(t); /* the reader takes no other name, and a session chooses one for auto */
+    CHARL_INVARIANT(t); /* parsing accepts no other name, and a session resolves auto */
     return t;
 }
 

@@ -1,6 +1,6 @@
 #ifndef CHARL_CONFIG_CONFIG_ROWS_H
 #define CHARL_CONFIG_CONFIG_ROWS_H
-/** What the rows that a configuration chooses say: its model, loss, metrics, optimizer and schedule. */
+/** The rows that a configuration selects: its model, loss, metrics, optimizer and schedule. */
 #include "config/values.h"
 #include "charl/optim.h"
 #include "config/layers.h"
@@ -10,7 +10,7 @@
 /** The row of model.type. */
 const charl_model_type *charl__config_model(const charl_config *cfg);
 
-/** Tokens: predictions per sample that the model decides on; 0: it leaves them to data.window. */
+/** Tokens: predictions per sample as determined by the model; 0: data.window determines it. */
 int64_t charl__config_model_window(const charl_config *cfg);
 
 /** init.from; NULL: none. */
@@ -19,17 +19,17 @@ const char *charl__config_init_from(const charl_config *cfg);
 /** Outputs of the model for a vocabulary of so many tokens. */
 int64_t charl__config_vocab(const charl_config *cfg, int64_t tokens);
 
-/** The name of a block that is nearest to `name` and nearer than *best (charl_text_closer), which becomes how near it is; or NULL. */
+/** The name of the block that is closest to `name` and closer than *best (charl_text_closer), which is updated; or NULL. */
 const char *charl__config_nearest_block(const charl_config *cfg, const char *name, int *best);
 
 /** The row of train.loss, which must not be auto. */
 const charl__loss *charl__config_loss(const charl_config *cfg);
 
-/** Bits of charl_target_kind that train.loss learns from; auto: all. */
+/** Bits of charl_target_kind that train.loss can learn from; auto: all. */
 unsigned charl__config_targets(const charl_config *cfg);
 
-/** `cfg` with `loss` in place of train.loss = auto. *out: owned by the caller (charl_free), and borrows from cfg, which must outlive it.
- *  *notes: settings of other losses, which have no effect then; lines, owned by the caller (charl_free). Thread-safe. Errors: ERR_CONFIG
+/** `cfg` with `loss` instead of train.loss = auto. *out: owned by the caller (charl_free), and borrows from cfg, which must outlive it.
+ *  *notes: settings of other losses, which then have no effect; lines, owned by the caller (charl_free). Thread-safe. Errors: ERR_CONFIG
  *  for metrics that are not defined for its targets, ERR_NOMEM. */
 charl_status charl__config_choose_loss(const charl_config *cfg, const char *loss, charl_config **out,
                                        char **notes) CHARL_MUST_CHECK;
@@ -37,7 +37,7 @@ charl_status charl__config_choose_loss(const charl_config *cfg, const char *loss
 /** The metric of checkpoint.monitor. */
 const charl__metric *charl__config_monitor(const charl_config *cfg);
 
-/** Whether eval.metrics asks for metric i of data with such targets. */
+/** Whether eval.metrics requests metric i for data with such targets. */
 bool charl__config_measures(const charl_config *cfg, int i, charl_target_kind targets);
 
 /** The optimizer of [optimizer] and [train]. Borrows from the configuration. */
@@ -46,7 +46,7 @@ charl_optimizer_config charl__config_optimizer(const charl_config *cfg);
 /** The schedule of [scheduler] and [optimizer] for a run of `total_steps`. Borrows from the configuration. */
 charl_schedule charl__config_schedule(const charl_config *cfg, int64_t total_steps);
 
-/** The setting that must change for the same bits on devices of any kind, and why; NULL: none. Static. */
+/** The setting that must change for the same bits on devices of different kinds, and why; NULL: none. Static. */
 const char *charl__config_inexact(const charl_config *cfg);
 
 /** "FILE:LINE" of the section that describes a layer. Borrowed until the next call on this thread. */

@@ -1,6 +1,6 @@
-/* Settings that have no effect in a run of so many steps on these data, or another one than it seems: a line for each.
+/* Settings that have no effect, or an unexpected one, in a run of so many steps on these data: one line for each.
  *
- * Only settings that are written down and differ from their default are told of: config.ini in a run directory has all of them. */
+ * Only settings that are given and differ from their default are reported: config.ini in a run directory has all of them. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ static void note(notes *n, const char *fmt, ...)
     }
 }
 
-/* The key, where it is written down, belongs to the types that are chosen and has not its default; else NULL. */
+/* The key, if it is given, belongs to the selected types and differs from its default; else NULL. */
 static const charl__key *find_chosen(notes *n, const char *section, const char *name)
 {
     const charl__schema *schema = charl__config_schema();
@@ -61,7 +61,7 @@ static bool is_chosen(notes *n, const char *section, const char *name)
     return find_chosen(n, section, name) != NULL;
 }
 
-/* Tell that a key has no effect, and why, if it is chosen. */
+/* Report that a key has no effect, and why, if it applies. */
 static void useless(notes *n, const char *section, const char *name, const char *why)
 {
     const charl__key *key = find_chosen(n, section, name);

@@ -1,6 +1,6 @@
 #ifndef CHARL_CONFIG_CONFIG_RUN_H
 #define CHARL_CONFIG_CONFIG_RUN_H
-/** What a configuration means for a run whose length and data are known. */
+/** Consequences of a configuration for a run whose length and data are known. */
 #include "base/text/text.h"
 #include "config/values.h"
 
@@ -10,7 +10,7 @@ typedef struct charl__run_facts {
     bool val_is_cut; /* charl_dataset_info */
 } charl__run_facts;
 
-/** Append a line for every setting that has no effect in such a run, or surely another one than was meant. Errors: ERR_NOMEM. */
+/** Append a line for every setting that has no effect in such a run, or surely not the intended one. Errors: ERR_NOMEM. */
 charl_status charl__config_check_run(const charl_config *cfg, const charl__run_facts *facts,
                                      charl__text *out) CHARL_MUST_CHECK;
 

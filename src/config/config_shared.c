@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "config/config_private.h"
 
-static charl_status take_key(const charl_config *cfg, const charl__key *key, charl__text *value,
-                             charl__config_take take, void *ctx)
+static charl_status visit_key(const charl_config *cfg, const charl__key *key, charl__text *value,
+                              charl__config_visitor visit, void *ctx)
 {
     const void *field = (const char *)cfg + key->offset;
     char name[96];
@@ -20,22 +20,22 @@ static charl_status take_key(const charl_config *cfg, const charl__key *key, cha
         CHARL_TRY(charl__config_value_print(key, field, value));
     }
     snprintf(name, sizeof name, "%s.%s", key->section, key->name);
-    CHARL_TRY(take(ctx, name, charl__text_string(value)));
+    CHARL_TRY(visit(ctx, name, charl__text_string(value)));
     return CHARL_OK;
 }
 
-static charl_status take_section(const charl__section *s, charl__config_take take, void *ctx)
+static charl_status visit_section(const charl__section *s, charl__config_visitor visit, void *ctx)
 {
     char name[256];
 
     for (int k = 0; k < s->n_keys; k++) {
         snprintf(name, sizeof name, "%s.%s", s->header, s->keys[k].key);
-        CHARL_TRY(take(ctx, name, s->keys[k].value));
+        CHARL_TRY(visit(ctx, name, s->keys[k].value));
     }
     return CHARL_OK;
 }
 
-charl_status charl__config_each_shared(const charl_config *cfg, charl__config_take take, void *ctx)
+charl_status charl__config_each_shared(const charl_config *cfg, charl__config_visitor visit, void *ctx)
 {
     const charl__config_detail *d = cfg->detail;
     const charl__schema *schema = charl__config_schema();
@@ -45,7 +45,7 @@ charl_status charl__config_each_shared(const charl_config *cfg, charl__config_ta
         const charl__key *key = &schema->keys[i];
 
         if (key->effect != CHARL__KEY_LOCAL && charl__config_uses(cfg, key)) {
-            CHARL_TRY(take_key(cfg, key, &text, take, ctx));
+            CHARL_TRY(visit_key(cfg, key, &text, visit, ctx));
         }
     }
     charl__text_clear(&text);
@@ -55,10 +55,10 @@ charl_status charl__config_each_shared(const charl_config *cfg, charl__config_ta
         CHARL_TRY(charl__text_printf(&text, "%s%s", i > 0 ? ", " : "", d->sections[i].header + (is_layer ? 6 : 0)));
     }
     if (d->n_sections > 0) {
-        CHARL_TRY(take(ctx, "layers", charl__text_string(&text)));
+        CHARL_TRY(visit(ctx, "layers", charl__text_string(&text)));
     }
     for (int i = 0; i < d->n_sections; i++) {
-        CHARL_TRY(take_section(&d->sections[i], take, ctx));
+        CHARL_TRY(visit_section(&d->sections[i], visit, ctx));
     }
     return CHARL_OK;
 }

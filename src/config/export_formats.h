@@ -1,6 +1,6 @@
 #ifndef CHARL_CONFIG_EXPORT_FORMATS_H
 #define CHARL_CONFIG_EXPORT_FORMATS_H
-/** The rows of the exporters. What they do stands above this module, in src/export: charl__export_NAME in a file of its own. */
+/** The rows of the exporters. They are implemented above this module, in src/export: charl__export_NAME in one file each. */
 
 /** The only list: X(NAME, help). Files of the format end in .NAME. */
 #define CHARL__EXPORTERS(X)                                                                                            \

@@ -1,5 +1,5 @@
-/* The keys of the sections, from config/section_keys.def, and names that other trainers have for them. The rest of the table is put together
- * in schema.c. */
+/* The keys of the sections, from config/section_keys.def, and other trainers' names for them. schema.c assembles the rest of the
+ * table. */
 #include "config/keys.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ static const struct {
     {"train", "global_batch_size", "batch_size"},
     {"scheduler", "warmup_iters", "warmup_steps"},
     {"run", "out_dir", "output_dir"},
-    /* Former names: configurations stored in checkpoints have them. */
+    /* Former names, which configurations stored in checkpoints may have. */
     {"train", "passes", "grad_accum_steps"},
     {"dist", "shard_optimizer", "shard"},
     {"log", "metrics", "formats"},
@@ -65,7 +65,7 @@ static const struct {
     {"dist", "shard", "no", "none"},
 };
 
-/* Keys whose default was once written so, as configurations stored in checkpoints have it. */
+/* Keys whose default was formerly written like this, as in configurations stored in checkpoints. */
 static const char *const former_defaults[][3] = {{"optimizer", "momentum", "auto"},
                                                  {"optimizer", "beta1", "auto"},
                                                  {"optimizer", "beta2", "auto"},

@@ -1,4 +1,4 @@
-/* The whole key table, put together once, and searching it. The table is short: every search is a walk. */
+/* The whole key table, assembled once, and lookups. The table is short: every lookup is linear. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static charl__key keys[MAX_KEYS];
 static charl__type types[MAX_TYPES];
 static charl__schema schema;
 
-/* Keys that choose a row of a registry. */
+/* Keys that select a row of a registry. */
 static const charl_row *model_row(int i)
 {
     const charl_model_type *t = charl__model_type_at(i);

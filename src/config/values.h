@@ -1,7 +1,7 @@
 #ifndef CHARL_CONFIG_VALUES_H
 #define CHARL_CONFIG_VALUES_H
-/** The values of a configuration as the modules read them: cfg->train.batch_size. Programs read them by name (charl/config.h), so that a key
- *  more changes nothing for those that are compiled already. */
+/** The values of a configuration as the modules read them: cfg->train.batch_size. Programs read them by name (charl/config.h), so that new
+ *  keys do not affect compiled programs. */
 #include "base/error.h"
 #include "charl/config.h"
 
@@ -60,7 +60,7 @@ typedef struct charl__mix {
     double weight[CHARL_CONFIG_LIST];
 } charl__mix;
 
-/** Random changes of the training samples; all zero: none. All but mixup are for images. */
+/** Random augmentation of the training samples; all zero: none. All except mixup are for images. */
 typedef struct charl__augment {
     bool flip;                                    /* mirrored left to right, every other one */
     double crop;                                  /* whole pixels */
@@ -70,17 +70,17 @@ typedef struct charl__augment {
     double cutmix;                                /* likewise */
     double resized_crop;                          /* the smallest part of the area */
     double erase;                                 /* probability */
-    double brightness, contrast, saturation, hue; /* the most of each */
-    double randaugment;                           /* how many changes */
+    double brightness, contrast, saturation, hue; /* the maximum of each */
+    double randaugment;                           /* number of transforms */
     double magnitude;                             /* of these; 0: 9 */
 } charl__augment;
 
-/* Bits of the keys that hold a set. */
+/* Bits of the keys that are sets. */
 enum { CHARL__METRICS_AUTO = 1 };
 
 typedef struct charl__config_detail charl__config_detail;
 
-/** The fields of config/section_keys.def, by section. Strings are never NULL. Where an integer may be a word such as auto, 0 stands for it. */
+/** The fields of config/section_keys.def, by section. Strings are never NULL. If an integer may be a word such as auto, 0 means that word. */
 /* clang-format off */
 struct charl_config {
 #define CHARL_SECTION_BEGIN(section) struct {

@@ -1,4 +1,4 @@
-/* Templates of conversations: three that are known by name, others from a file. */
+/* Templates of conversations: three built-in ones, others from a file. */
 #include "data/chat_template.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static const struct {
 };
 enum { TEMPLATES = sizeof templates / sizeof *templates };
 
-/* A piece of a template in a file: empty where the file has none. */
+/* A piece of a template in a file: empty if the file has none. */
 static charl_status read_piece(const charl__json *j, const char *name, charl__text *out, const char **piece)
 {
     bool found;

@@ -1,6 +1,6 @@
 #ifndef CHARL_DATA_CHAT_TEMPLATE_H
 #define CHARL_DATA_CHAT_TEMPLATE_H
-/** How a conversation is written out as text: what stands around the messages of each role. */
+/** The text format of conversations: the text before and after the messages of each role. */
 #include "base/text/text.h"
 #include "data/tokenizer/tokenizer_private.h"
 
@@ -10,7 +10,7 @@ enum { CHARL__CHAT_ROLES = 3 };
 /** {end} in a piece is the end-of-text token. */
 #define CHARL__CHAT_END "{end}"
 
-/** What stands around the text of a role. */
+/** The text before and after a role's messages. */
 typedef struct charl__surroundings {
     const char *before, *after;
 } charl__surroundings;
@@ -18,13 +18,13 @@ typedef struct charl__surroundings {
 typedef struct charl__chat_template {
     const char *begin; /* of a conversation */
     charl__surroundings role[CHARL__CHAT_ROLES];
-    charl__text text[1 + 2 * CHARL__CHAT_ROLES]; /* of a template that was read from a file */
+    charl__text text[1 + 2 * CHARL__CHAT_ROLES]; /* contents of a template file */
 } charl__chat_template;
 
 extern const char *const charl__chat_role_names[CHARL__CHAT_ROLES];
 
-/** The template called `name`, "chatml" where that is NULL, or the one in the JSON file of that path (import_chat.c). Start from {0}; call
- *  charl__chat_template_fini also after a failure. Blocks. Errors: ERR_CONFIG, ERR_NOMEM. */
+/** The template called `name`, "chatml" if that is NULL, or the one in the JSON file of that path (import_chat.c). Start from {0}; call
+ *  charl__chat_template_fini even after a failure. Blocks. Errors: ERR_CONFIG, ERR_NOMEM. */
 charl_status charl__chat_template_find(const char *name, charl__chat_template *out) CHARL_MUST_CHECK;
 void charl__chat_template_fini(charl__chat_template *t);
 

@@ -1,4 +1,4 @@
-/* Rows are gathered into blocks, one buffer per array. */
+/* Rows are collected into blocks, one buffer per array. */
 #include "data/prediction_file.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static charl_status add_array(charl__prediction_file *f, int k, const char *name
     return CHARL_OK;
 }
 
-/* Strings of one length, as long as the longest; of a list of names or of files. */
+/* Strings of equal length, the longest one's; from a list of names or of files. */
 static charl_status write_strings(charl__prediction_file *f, const char *name, const char *list,
                                   const charl_image_files *files)
 {

@@ -1,13 +1,13 @@
 #ifndef CHARL_DATA_PREDICTION_FILE_H
 #define CHARL_DATA_PREDICTION_FILE_H
-/** Predictions as an HDF5 file, which appears whole or not at all:
- *
+/** Predictions as an HDF5 file, which is created completely or not at all:
  *    /output       f32 [n, outputs]    probabilities of classes or labels, or values
- *    /predicted    i32 [n(, pixels)]   the class, where there are classes
- *    /label        i32 [n(, targets)]  or /target f32 [n, targets]: what the data say, where they do; -1 or NaN for
- *                                      what a row does not say
- *    /file         strings [n]         where the samples are files
- *    /class_names  strings [classes]   where classes have names
+ *    /predicted    i32 [n(, pixels)]   the class, if there are classes
+ *    /label        i32 [n(, targets)]  or /target f32 [n, targets]: from the data, if they have targets; -1 or NaN
+ *                                      if a row has none
+ *    /file         strings [n]         if the samples are files
+ *    /class_names  strings [classes]   if classes have names
+ *    /targets      strings [outputs]   if targets have names
  *    /targets      strings [outputs]   where targets have names
  */
 #include "charl/data_schema.h"
@@ -24,7 +24,7 @@ typedef struct charl__prediction_spec {
     const char *class_names, *target_names; /* NULL: none */
 } charl__prediction_spec;
 
-/** Start writing `path`; replaces a file of that name at the end. Owned. Errors: ERR_DISK,
+/** Start writing `path`; replaces a file of that name when committed. Owned. Errors: ERR_DISK,
  *  ERR_NOMEM.
  */
 charl_status charl__prediction_file_create(const char *path, const charl__prediction_spec *spec,
@@ -38,7 +38,7 @@ charl_status charl__prediction_file_put(charl__prediction_file *f, const float *
 /** Commit, after `rows` rows. Errors: ERR_DISK. */
 charl_status charl__prediction_file_finish(charl__prediction_file *f) CHARL_MUST_CHECK;
 
-/** Also abandons what was not finished. NULL is a no-op. */
+/** Discards an uncommitted file. NULL is a no-op. */
 void charl__prediction_file_destroy(charl__prediction_file *f);
 
 #endif

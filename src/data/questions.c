@@ -43,19 +43,19 @@ static charl_status add_prompt(charl__prompts *p, const char *where, const char 
     return CHARL_OK;
 }
 
-static charl_status take_prompt(void *ctx, charl__lines *l)
+static charl_status add_text_prompt(void *ctx, charl__lines *l)
 {
     return add_prompt(ctx, charl__lines_place(l), l->line.data, l->line.length);
 }
 
-static charl_status take_json_prompt(void *ctx, charl__lines *l);
+static charl_status add_json_prompt(void *ctx, charl__lines *l);
 
 charl_status charl__prompts_read(const char *path, charl__prompts *out)
 {
     const bool json = charl__lines_are_json(path);
 
     *out = (charl__prompts){0};
-    CHARL_TRY(charl__lines_each(path, json, json ? take_json_prompt : take_prompt, out));
+    CHARL_TRY(charl__lines_each(path, json, json ? add_json_prompt : add_text_prompt, out));
     CHARL_REQUIRE(out->count > 0, CHARL_ERR_DATA, "%s has no prompts", path);
     return CHARL_OK;
 }
@@ -63,7 +63,7 @@ charl_status charl__prompts_read(const char *path, charl__prompts *out)
 enum { MOST = 64 };
 
 /* The texts of a JSON list into q. */
-static charl_status take_endings(const json_t *list, const char *where, charl__question *q)
+static charl_status read_endings(const json_t *list, const char *where, charl__question *q)
 {
     const size_t n = json_array_size(list);
 
@@ -91,7 +91,7 @@ static charl_status read_hellaswag(const json_t *object, const char *where, char
     CHARL_REQUIRE(json_is_string(context) && json_string_length(context) > 0, CHARL_ERR_DATA,
                   "%s: \"ctx\" is not a text", where);
     CHARL_TRY(charl__strdup(json_string_value(context), &q->context));
-    CHARL_TRY(take_endings(json_object_get(object, "endings"), where, q));
+    CHARL_TRY(read_endings(json_object_get(object, "endings"), where, q));
     if (json_is_string(label) && sscanf(json_string_value(label), "%lld%c", &answer, &extra) != 1) {
         answer = -1;
     }
@@ -112,7 +112,7 @@ static charl_status read_arc(const json_t *object, const char *where, charl__que
                   "%s: \"question\" is not a text", where);
     CHARL_TRY(charl__text_printf(&context, "Question: %s\nAnswer:", json_string_value(question)));
     CHARL_TRY(charl__strdup(charl__text_string(&context), &q->context));
-    CHARL_TRY(take_endings(json_object_get(choices, "text"), where, q));
+    CHARL_TRY(read_endings(json_object_get(choices, "text"), where, q));
     q->answer = -1;
     for (int i = 0; json_is_string(key) && i < q->n; i++) {
         const json_t *label = json_array_get(labels, (size_t)i);
@@ -125,7 +125,7 @@ static charl_status read_arc(const json_t *object, const char *where, charl__que
     return CHARL_OK;
 }
 
-static charl_status take_question(void *ctx, charl__lines *l)
+static charl_status add_question(void *ctx, charl__lines *l)
 {
     charl__questions *out = ctx;
     const char *where = charl__lines_place(l);
@@ -147,12 +147,12 @@ static charl_status take_question(void *ctx, charl__lines *l)
 charl_status charl__questions_read(const char *path, charl__questions *out)
 {
     *out = (charl__questions){0};
-    CHARL_TRY(charl__lines_each(path, true, take_question, out));
+    CHARL_TRY(charl__lines_each(path, true, add_question, out));
     CHARL_REQUIRE(out->count > 0, CHARL_ERR_DATA, "%s has no questions", path);
     return CHARL_OK;
 }
 
-static charl_status take_json_prompt(void *ctx, charl__lines *l)
+static charl_status add_json_prompt(void *ctx, charl__lines *l)
 {
     json_t *object = NULL;
     const json_t *prompt;

@@ -1,14 +1,14 @@
 #ifndef CHARL_DATA_QUESTIONS_H
 #define CHARL_DATA_QUESTIONS_H
-/** What a language model is asked: multiple-choice questions, and prompts, from files of lines. */
+/** Input of language models: multiple-choice questions, and prompts, from files of lines. */
 #include <stdint.h>
 
 #include "charl/status.h"
 
 typedef struct charl__question {
     int64_t line;   /* of the file, from 1 */
-    char *context;  /* what the endings continue */
-    char **endings; /* [n] without the space that is put in front of them */
+    char *context;  /* text that the endings continue */
+    char **endings; /* [n] without the space that is put before them */
     int n, answer;
 } charl__question;
 
@@ -17,14 +17,14 @@ typedef struct charl__questions {
     int64_t count;
 } charl__questions;
 
-/** Read a file whose lines are objects of HellaSwag's form, {"ctx": "...", "endings": [...], "label": 2}, or ARC's, {"question": "...",
- *  "choices": {"text": [...], "label": [...]}, "answerKey": "B"}, which is asked as "Question: ...\nAnswer:". Other members are left out. Call
- *  charl__questions_fini also after a failure. Blocks. Errors: ERR_DATA  file, line and what is wrong; ERR_NOMEM. */
+/** Read a file whose lines are objects in HellaSwag's form, {"ctx": "...", "endings": [...], "label": 2}, or ARC's, {"question": "...",
+ *  "choices": {"text": [...], "label": [...]}, "answerKey": "B"}, which is asked as "Question: ...\nAnswer:". Other members are ignored. Call
+ *  charl__questions_fini even after a failure. Blocks. Errors: ERR_DATA  file, line and what is wrong; ERR_NOMEM. */
 charl_status charl__questions_read(const char *path, charl__questions *out) CHARL_MUST_CHECK;
 void charl__questions_fini(charl__questions *q);
 
-/** Prompts of a file, plain or gzip, one a line without its end; empty lines are left out. In a file named .jsonl or .jsonl.gz a line is an
- *  object with a text "prompt". Start from {0}; call charl__prompts_fini also after a failure. Blocks. Errors: as charl__questions_read. */
+/** Prompts of a file, plain or gzip, one per line without its end; empty lines are skipped. In a file named .jsonl or .jsonl.gz a line is an
+ *  object with a text "prompt". Start from {0}; call charl__prompts_fini even after a failure. Blocks. Errors: as charl__questions_read. */
 typedef struct charl__prompts {
     char **items; /* [count] not empty */
     int64_t count;

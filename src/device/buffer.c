@@ -208,7 +208,7 @@ charl_device *charl__buffer_device(const charl__buffer *b)
     return b->dev;
 }
 
-charl_status charl__buffer_settle(charl__buffer *b, charl__queue q)
+charl_status charl__buffer_wait_zeroed(charl__buffer *b, charl__queue q)
 {
     if (b->filling && q != CHARL_QUEUE_COMPUTE) {
         CHARL_TRY(charl__queue_finish(b->dev, CHARL_QUEUE_COMPUTE, "zeroing a new buffer"));

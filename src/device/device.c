@@ -149,7 +149,7 @@ charl_status charl__device_enter(charl_device *dev)
 void charl_device_adopt(charl_device *dev)
 {
     if (dev) {
-        charl__owner_take(&dev->owner);
+        charl__owner_acquire(&dev->owner);
     }
 }
 
@@ -248,7 +248,7 @@ charl_status charl__queue_finish(charl_device *dev, charl__queue q, const char *
     charl__device_waited(dev, begin);
     CHARL_TRY(charl__device_check(dev, what, err));
     if (q == CHARL_QUEUE_COMPUTE) {
-        charl__commands_settled(dev);
+        charl__commands_completed(dev);
     }
     return CHARL_OK;
 }

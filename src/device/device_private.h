@@ -115,7 +115,7 @@ struct charl_device {
     charl__buffer *workspace[CHARL__WORKSPACE_COUNT]; /* workspace.c */
     struct charl__fast_reads *fast_reads;             /* transfer.c; NULL: not begun */
     charl__command recent[CHARL__RECENT_COMMANDS];    /* failure.c */
-    int64_t noted, settled; /* commands of the compute queue: enqueued, known to have succeeded */
+    int64_t noted, completed; /* commands of the compute queue: enqueued, known to have succeeded */
 };
 
 struct charl__buffer {
@@ -146,7 +146,7 @@ typedef struct charl__ready {
 /** Remember a command of the compute queue. Both texts are copied. */
 void charl__command_note(charl_device *dev, const char *what, const char *label);
 /** All commands noted so far have succeeded. */
-void charl__commands_settled(charl_device *dev);
+void charl__commands_completed(charl_device *dev);
 /** The status and message of a failed driver call: the purpose `call`, the device and, if an earlier command caused it,
  *  the commands that may have. */
 charl_status charl__device_failed(const charl_device *dev, const char *call, charl__driver_error e) CHARL_MUST_CHECK;
@@ -216,7 +216,7 @@ charl_device_use *charl__budget_add(charl_device *dev, const char *what, int64_t
 /** use NULL: only the total is reduced. */
 void charl__budget_drop(charl_device *dev, charl_device_use *use, int64_t bytes);
 /** Call before queue q touches b: makes it wait for the zeros of a new buffer. */
-charl_status charl__buffer_settle(charl__buffer *b, charl__queue q) CHARL_MUST_CHECK;
+charl_status charl__buffer_wait_zeroed(charl__buffer *b, charl__queue q) CHARL_MUST_CHECK;
 
 /** A buffer around mem, of which it takes ownership even on failure. */
 charl_status charl__buffer_adopt(charl_device *dev, charl__driver_memory *mem, size_t bytes,

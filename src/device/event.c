@@ -7,7 +7,7 @@ static bool is_spare(const charl__event *e)
     return e >= e->dev->event && e < e->dev->event + CHARL__SPARE_EVENTS;
 }
 
-static charl_status take(charl_device *dev, charl__event **out)
+static charl_status new_event(charl_device *dev, charl__event **out)
 {
     if (dev->spare) {
         *out = dev->spare;
@@ -30,7 +30,7 @@ charl_status charl__event_adopt(charl_device *dev, charl__queue q, charl__driver
         dev->driver->event_release(dev, event);
     }
     CHARL_TRY_CLEANUP(st);
-    st = take(dev, &e);
+    st = new_event(dev, &e);
     if (st != CHARL_OK) {
         dev->driver->event_release(dev, event);
         charl__drop();

@@ -21,15 +21,15 @@ void charl__command_note(charl_device *dev, const char *what, const char *label)
     copy(c->label, label);
 }
 
-void charl__commands_settled(charl_device *dev)
+void charl__commands_completed(charl_device *dev)
 {
-    dev->settled = dev->noted;
+    dev->completed = dev->noted;
 }
 
 /* The commands that may have failed, the oldest first. */
 static charl_status list_commands(const charl_device *dev, charl__text *out)
 {
-    const int64_t n = dev->noted - dev->settled;
+    const int64_t n = dev->noted - dev->completed;
     const int64_t shown = n < CHARL__RECENT_COMMANDS ? n : CHARL__RECENT_COMMANDS;
 
     if (n == 1) {
@@ -52,7 +52,7 @@ charl_status charl__device_failed(const charl_device *dev, const char *call, cha
 {
     CHARL_SCOPED(charl__text_fini) charl__text commands = {0};
 
-    if (e.fault == CHARL__NO_FAULT || dev->noted == dev->settled) {
+    if (e.fault == CHARL__NO_FAULT || dev->noted == dev->completed) {
         CHARL_FAIL(e.status, "%s on %s: %s", call, dev->info.name, e.text);
     }
     CHARL_TRY(list_commands(dev, &commands));

@@ -174,7 +174,7 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
                     dev->timing || charl__tracing_is_on(dev) ? &event : NULL);
 
     if (err == 0 && dev->sync) {
-        charl__commands_settled(dev); /* earlier commands */
+        charl__commands_completed(dev); /* earlier commands */
         charl__command_note(dev, r->entry, r->label);
         err = d->finish(dev, r->queue);
         dev->counters.host_waits++;
@@ -265,11 +265,11 @@ static double bytes_of(const charl__launch *l)
 }
 
 /* New buffers are zeroed by the compute queue, which launches of other queues do not wait for. */
-static charl_status settle_args(const charl__launch *l)
+static charl_status wait_zeroed(const charl__launch *l)
 {
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
         if (charl__arg_is_buffer(l->args[i].kind) && l->args[i].buffer) {
-            CHARL_TRY(charl__buffer_settle(l->args[i].buffer, l->queue));
+            CHARL_TRY(charl__buffer_wait_zeroed(l->args[i].buffer, l->queue));
         }
     }
     return CHARL_OK;
@@ -284,7 +284,7 @@ charl_status charl__ready_init(const charl_device *dev, const charl__launch *l, 
                           .bytes = bytes_of(l)};
     CHARL_TRY(check_geometry(dev, l, out));
     CHARL_TRY(check_args(dev, l));
-    CHARL_TRY(settle_args(l));
+    CHARL_TRY(wait_zeroed(l));
     return CHARL_OK;
 }
 

@@ -162,7 +162,7 @@ static charl_status prepare(charl__recording *rec, const charl__launch *l, int i
 }
 
 /* The last launch is not paired any more: its program is known. */
-static charl_status settle(charl__recording *rec)
+static charl_status finish_last(charl__recording *rec)
 {
     const bool is_new = rec->may_pair && !rec->dev->skip_kernels;
 
@@ -194,7 +194,7 @@ static charl_status append(charl__recording *rec, const charl__launch *l, charl_
     const size_t entry = strlen(r.entry) + 1, label = strlen(r.label) + 1;
     char *text = NULL;
 
-    CHARL_TRY_CLEANUP(settle(rec));
+    CHARL_TRY_CLEANUP(finish_last(rec));
     CHARL_TRY_CLEANUP(grow(rec));
     CHARL_TRY_CLEANUP(charl__alloc(entry + label, &text));
     memcpy(text, r.entry, entry);
@@ -212,7 +212,7 @@ static charl_status append(charl__recording *rec, const charl__launch *l, charl_
     text = NULL;
     CHARL_TRY_CLEANUP(st);
     rec->may_pair = true;
-    CHARL_TRY_CLEANUP(l->pair_first || l->pair_second ? CHARL_OK : settle(rec));
+    CHARL_TRY_CLEANUP(l->pair_first || l->pair_second ? CHARL_OK : finish_last(rec));
 cleanup:
     charl_free(text);
     return st;
@@ -267,7 +267,7 @@ charl_status charl__record_end(charl_device *dev, charl_status so_far)
 
     dev->recording = NULL;
     if (rec) {
-        st = st == CHARL_OK ? settle(rec) : st;
+        st = st == CHARL_OK ? finish_last(rec) : st;
         for (int i = 0; i < rec->count && st == CHARL_OK; i++) {
             st = prepare(rec, &rec->kept[i].launch, i, &rec->item[i]);
             if (st != CHARL_OK) {

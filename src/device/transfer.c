@@ -37,7 +37,7 @@ static void end_transfer(charl_device *dev, charl__queue q, bool wait, double be
         charl__device_waited(dev, begin);
     }
     if (wait && q == CHARL_QUEUE_COMPUTE) {
-        charl__commands_settled(dev);
+        charl__commands_completed(dev);
     }
 }
 
@@ -63,7 +63,7 @@ charl_status charl__buffer_write(charl__queue q, charl__buffer *b, size_t offset
         const double begin = count_transfer(b->dev, q, wait);
         charl__driver_event *event = NULL;
 
-        CHARL_TRY(charl__buffer_settle(b, q));
+        CHARL_TRY(charl__buffer_wait_zeroed(b, q));
         CHARL_TRY(charl__device_check(
             b->dev, "writing to a buffer",
             b->dev->driver->write(b->dev, q, b->mem, offset, src, bytes, wait, event_slot(b->dev, &event))));
@@ -139,7 +139,7 @@ charl_status charl__buffer_read(charl__queue q, charl__buffer *b, size_t offset,
         const double begin = count_transfer(b->dev, q, wait);
         charl__driver_event *event = NULL;
 
-        CHARL_TRY(charl__buffer_settle(b, q));
+        CHARL_TRY(charl__buffer_wait_zeroed(b, q));
         CHARL_TRY(charl__device_check(
             b->dev, "reading from a buffer",
             b->dev->driver->read(b->dev, q, b->mem, offset, dst, bytes, wait, event_slot(b->dev, &event))));
@@ -157,7 +157,7 @@ charl_status charl__buffer_fetch(charl__queue q, charl__buffer *b, size_t offset
     *out = NULL;
     CHARL_TRY(check_range(b, offset, bytes));
     CHARL_REQUIRE(bytes > 0, CHARL_ERR_INVALID, "an empty range cannot be fetched");
-    CHARL_TRY(charl__buffer_settle(b, q));
+    CHARL_TRY(charl__buffer_wait_zeroed(b, q));
     count_transfer(b->dev, q, false);
     CHARL_TRY(charl__device_check(b->dev, "reading from a buffer",
                                   b->dev->driver->read(b->dev, q, b->mem, offset, dst, bytes, false, &event)));
@@ -173,7 +173,7 @@ charl_status charl__buffer_map(charl__queue q, charl__buffer *b, size_t offset, 
     *out = NULL;
     CHARL_TRY(check_range(b, offset, bytes));
     CHARL_REQUIRE(bytes > 0, CHARL_ERR_INVALID, "an empty range cannot be mapped");
-    CHARL_TRY(charl__buffer_settle(b, q));
+    CHARL_TRY(charl__buffer_wait_zeroed(b, q));
     begin = count_transfer(b->dev, q, true);
     CHARL_TRY(
         charl__device_check(b->dev, "mapping a buffer", b->dev->driver->map(b->dev, q, b->mem, offset, bytes, out)));

@@ -1,4 +1,4 @@
-/* Exports: a checkpoint's model in the format that the name of the file asks for. The formats are the rows of config/export_formats.h. */
+/* Exports a checkpoint's model in the format given by the file's name. The formats are the rows of config/export_formats.h. */
 #include "export/export.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Models as ONNX: the evaluation graph of the checkpoint's configuration, from rows as they lie in
+/* Models as ONNX: the evaluation graph of the checkpoint's configuration, from rows as stored in
  * the data file to the model's output, with a batch of any size; and graphs that a program built.
  *
- * Normalisation is part of the former, so that users need not know how the data were prepared: shift and
+ * The former includes normalization, so that users need not know how the data were prepared: shift and
  * scale are two more parameters of the graph, whose values come from the checkpoint's schema. No
  * device is opened.
  */
@@ -109,7 +109,7 @@ static charl_var *unscaled(onnx_export *x, charl_var *output)
     return f[0] ? charl_add(x->g, charl_mul(x->g, output, f[1]), f[0]) : output;
 }
 
-/* The input as the data file holds it (what ONNX has no use for as f32), and as the model sees it. */
+/* The input as stored in the data file (if ONNX does not support its type, as f32), and as the model sees it. */
 static charl_var *input(onnx_export *x)
 {
     charl_shape shape = {x->session.data.x_shape.ndim + 1, {1}};
@@ -145,7 +145,7 @@ static charl_status build(onnx_export *x, charl_var **output)
     return CHARL_OK;
 }
 
-/* How a picture becomes an input, in words; "": the inputs are no pictures. */
+/* How an image is converted to an input, in words; "": the inputs are not images. */
 static void describe_picture(const charl_data_schema *s, char *text, size_t size)
 {
     const char *box = strcmp(s->fit, "crop") == 0  ? "the largest box of the same aspect ratio in its middle"
@@ -170,7 +170,7 @@ static void export_fini(onnx_export *x)
     charl__session_fini(&x->session);
 }
 
-/* Translate a graph, and write it as `path`. */
+/* Translate a graph, and write it to `path`. */
 static charl_status write_onnx(const charl_graph *g, const charl__onnx_export *x, const char *path)
 {
     charl_status st = CHARL_OK;

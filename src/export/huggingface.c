@@ -1,7 +1,7 @@
-/* Models as Hugging Face transformers loads them: a folder with config.json, the weights as safetensors, in one file or, if they are larger
- * than a shard, in several with an index, and the tokenizer that the checkpoint carries.
+/* Models in the form that Hugging Face transformers loads: a folder with config.json, the weights as safetensors, in one file or, if they are larger
+ * than a shard, in several with an index, and the tokenizer from the checkpoint.
  *
- * Names, parts and settings are those of the layout (nn/weights_layout.h) whose settings the model has. Shards are written one after
+ * Names, parts and settings come from the layout (nn/weights_layout.h) that supports the model's settings. Shards are written one after
  * another, so that only one of them is in memory.
  */
 #include <errno.h>
@@ -29,7 +29,7 @@
 
 enum { VALUE = 64, REASON = 256, SHARD_NAME = 64 };
 
-/* A weight of the model and what it becomes. */
+/* A weight of the model and its tensor in the file. */
 typedef struct weight {
     const charl_checkpoint_tensor *t; /* NULL: zeros */
     char own[CHARL__LAYOUT_NAME];
@@ -38,7 +38,7 @@ typedef struct weight {
     int64_t block, shard;
 } weight;
 
-/* The weights of a model and the files that they go to. */
+/* The weights of a model and the files in which they are stored. */
 typedef struct folder {
     charl__folder f;
     weight *weights;
@@ -66,7 +66,7 @@ static void choice_word(const char *choices, int i, char *word)
     snprintf(word, VALUE, "%.*s", (int)strcspn(choices, "|"), choices);
 }
 
-/* The value of a key as text, as a configuration has it. */
+/* The value of a key as text, in the notation of a configuration. */
 static void value_of(const charl_key *k, const void *settings, char *text)
 {
     const void *at = (const char *)settings + k->offset;
@@ -100,7 +100,7 @@ static void value_of(const charl_key *k, const void *settings, char *text)
     }
 }
 
-/* The value of an auto: what it stands for in this model. */
+/* The value that auto has in this model. */
 static bool is_auto_value(const charl__folder *f, const charl_model_type *type, const charl_key *k)
 {
     bool same = false;
@@ -116,7 +116,7 @@ static bool is_auto_value(const charl__folder *f, const charl_model_type *type, 
     return same;
 }
 
-/* Their word for `own` by "THEIRS=OWN|...", into word[VALUE]; false: there is none. */
+/* The file's word for `own` by "THEIRS=OWN|...", into word[VALUE]; false: there is none. */
 static bool translate(const char *values, const char *own, char *word)
 {
     for (const char *p = values; *p;) {
@@ -132,7 +132,7 @@ static bool translate(const char *values, const char *own, char *word)
     return false;
 }
 
-/* Whether the model's settings can be said in the layout; if not, reason[REASON] has the first that cannot. */
+/* Whether the layout can express the model's settings; if not, reason[REASON] names the first that it cannot. */
 static bool settings_fit(const charl__folder *f, const charl__weights_layout *layout, char *reason)
 {
     for (int i = 0; i < layout->n_settings; i++) {
@@ -200,7 +200,7 @@ static charl_status read_settings(charl__folder *f)
     return CHARL_OK;
 }
 
-/* The path of a file in the folder, which is noted as written. */
+/* The path of a file in the folder; records it as written. */
 static charl_status begin_file(charl__folder *f, const char *name, char **path)
 {
     CHARL_TRY(charl__commit_join(f->e.path, name, path));
@@ -251,7 +251,7 @@ static charl_status add_weight(folder *f, const charl_checkpoint_tensor *t, cons
     return CHARL_OK;
 }
 
-/* What the layout has beside a weight and the model has not: a bias of zeros. */
+/* A tensor that the layout has and the model lacks: a bias of zeros. */
 static charl_status add_zeros(folder *f, const charl_checkpoint_tensor *t)
 {
     static const char weight_end[] = ".weight";
@@ -303,7 +303,7 @@ static charl_status list_weights(folder *f, int64_t shard_bytes)
     return CHARL_OK;
 }
 
-/* Values of a weight: f32 [shape], its parts one after another, each as the file has it. */
+/* Values of a weight: f32 [shape], its parts one after another, each in the file's layout. */
 static charl_status read_weight(const folder *f, const weight *w, float **out)
 {
     const int64_t n = charl_shape_count(&w->shape);
@@ -429,7 +429,7 @@ static size_t object_bytes(const charl__weights_setting *s)
     return dot ? (size_t)(dot + 1 - s->theirs) : 0;
 }
 
-/* Whether a setting has the value that is meant where the file has none. */
+/* Whether a setting has the value that is assumed if the file omits it. */
 static bool is_absent(const charl__folder *f, const charl__weights_setting *s)
 {
     char value[VALUE];
@@ -438,7 +438,7 @@ static bool is_absent(const charl__folder *f, const charl__weights_setting *s)
     return strcmp(value, s->absent) == 0;
 }
 
-/* The settings of an object follow one another; the first one tells whether the object is written. */
+/* The settings of an object are contiguous; the first one determines whether the object is written. */
 static charl_status put_settings(const charl__folder *f, charl__text *out)
 {
     const charl__weights_setting *s = f->layout->settings, *end = s + f->layout->n_settings;
@@ -527,7 +527,7 @@ static charl_status write_tokenizer(charl__folder *f)
     return CHARL_OK;
 }
 
-/* What another export left would be loaded with this one. */
+/* Files of an earlier export would be loaded together with this one. */
 charl_status charl__folder_make(charl__folder *f)
 {
     const char *path = f->e.path;

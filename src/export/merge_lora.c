@@ -1,4 +1,4 @@
-/* Weights of a checkpoint on their way into other programs: low-rank adapters are added to the weights that they adapt. */
+/* Weights of a checkpoint for other programs: low-rank adapters are added to the weights that they adapt. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ charl_status charl__export_open(charl__export *e, const char *base, charl_ema_ch
         CHARL_TRY_CLEANUP(charl__commit_check_inputs(e->path, &from, 1));
         e->lora = config->lora;
         e->lora.targets = NULL;          /* of the configuration */
-    } else if (st == CHARL_ERR_CONFIG) { /* of another program or version: it has no adapters that charl knows */
+    } else if (st == CHARL_ERR_CONFIG) { /* from another program or version: it has no adapters that charl knows */
         st = CHARL_OK;
     }
 cleanup:
@@ -55,7 +55,7 @@ static void add_product(float *w, const float *b, const float *a, int64_t out, i
     }
 }
 
-/* The adapter SUFFIX of the weight t, in the group that weights are taken from; NULL: it has none. */
+/* The adapter SUFFIX of the weight t, in the same group as the weights; NULL: it has none. */
 static const charl_checkpoint_tensor *adapter(const charl__export *e, const charl_checkpoint_tensor *t,
                                               const char *suffix)
 {

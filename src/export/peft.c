@@ -1,7 +1,7 @@
-/* Low-rank adapters as the Python package peft loads them onto a model of transformers: adapter_config.json and
+/* Low-rank adapters in the form that the Python package peft loads onto a model of transformers: adapter_config.json and
  * adapter_model.safetensors.
  *
- * peft adapts modules. Where one of charl's weights is several modules there, as queries, keys and values are, each module has a copy of
+ * peft adapts modules. If one of charl's weights corresponds to several modules, such as queries, keys and values, each module has a copy of
  * A and its own rows of B.
  */
 #include <inttypes.h>
@@ -27,10 +27,10 @@ typedef struct bundle {
     float **data;
     int64_t n_data;
     charl__text modules; /* of target_modules */
-    bool transposed;     /* the modules keep their matrices as [in, out] */
+    bool transposed;     /* the modules store their matrices as [in, out] */
 } bundle;
 
-/* Adapters are all that was trained: peft's file has nothing else. */
+/* The adapters must be the only trained parameters: peft's file contains nothing else. */
 static charl_status check_trained(const charl__folder *f)
 {
     charl_status st = CHARL_OK;
@@ -75,7 +75,7 @@ static charl_status read_adapter(const charl__folder *f, bundle *b, const char *
     return CHARL_OK;
 }
 
-/* `module` ends in .weight, which the names in the file do not have. */
+/* `module` ends in .weight, which the names in the file omit. */
 static void put(bundle *b, const char *module, const char *which, const charl_shape *shape, const float *data)
 {
     char *name = b->name[b->n];
@@ -109,7 +109,7 @@ static charl_status add_layer(const charl__folder *f, bundle *b, const char *nam
     for (int k = 0; k < charl__layout_parts(rule); k++) {
         const charl_shape whole = {2, {up->shape.dim[0], down->shape.dim[1]}};
         const charl_shape part = charl__layout_part_shape(rule, f->settings, &whole, k);
-        /* a matrix that is kept transposed is whole: the outputs are the rows of B all the same */
+        /* a matrix that is stored transposed is not split: its outputs are the rows of B all the same */
         const charl_shape shape = {2, {rule->transposed ? up->shape.dim[0] : part.dim[0], up->shape.dim[1]}};
 
         CHARL_REQUIRE(charl__layout_expand(rule->theirs[k], block, theirs) && charl__ends_in(theirs, weight_end),

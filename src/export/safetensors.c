@@ -1,8 +1,8 @@
-/* Models as safetensors: names and contents such that PyTorch's load_state_dict takes the file as
- * it is, and that a file which PyTorch saved can be started from.
+/* Models as safetensors, with names and contents such that PyTorch's load_state_dict accepts the file
+ * unchanged, and that training can start from a file saved by PyTorch.
  *
- * The one thing that charl does not keep is the number of batches that a batch norm has seen. It is
- * the number of steps, so it is written from there.
+ * charl does not store the number of batches that a batch norm has seen. It equals
+ * the number of steps, so that is written.
  */
 #include "io/safetensors.h"
 
@@ -20,7 +20,7 @@ enum { NAME_BYTES = 256 };
 
 static const char mean_suffix[] = ".running_mean", batches_suffix[] = ".num_batches_tracked";
 
-/* For the buffer "bn1.running_mean" the name of its count, "bn1.num_batches_tracked"; false: `name` is no such buffer, or too long. */
+/* For the buffer "bn1.running_mean" the name of its count, "bn1.num_batches_tracked"; false: `name` is not such a buffer, or too long. */
 static bool batches_name(const char *name, char *text, size_t bytes)
 {
     const int layer = (int)(strlen(name) - strlen(mean_suffix));
@@ -29,7 +29,7 @@ static bool batches_name(const char *name, char *text, size_t bytes)
            (size_t)snprintf(text, bytes, "%.*s%s", layer, name, batches_suffix) < bytes;
 }
 
-/* Layer i shares a weight: its own name for it, and the one that the parameter has. */
+/* Layer i shares a weight: the layer's name for it, and the parameter's. */
 static bool tie_names(const charl_model *model, int i, char own[NAME_BYTES], char shared[NAME_BYTES])
 {
     const char *tie = model ? charl__model_get_tie(model, i) : NULL;
@@ -42,7 +42,7 @@ static bool tie_names(const charl_model *model, int i, char own[NAME_BYTES], cha
 typedef struct bundle {
     charl_checkpoint_tensor *tensor;
     void **data;
-    char (*name)[NAME_BYTES]; /* of what the checkpoint does not have */
+    char (*name)[NAME_BYTES]; /* of tensors that the checkpoint lacks */
     int64_t n, names;
     int64_t steps;
 } bundle;
@@ -61,7 +61,7 @@ static charl_status add_weight(bundle *b, const charl__export *e, const charl_ch
     return CHARL_OK;
 }
 
-/* A weight under the name of layer i too, where that layer shares it. */
+/* Add a weight under the name of layer i too if that layer shares it. */
 static void add_tie(bundle *b, const charl_model *model, int i)
 {
     char *name = b->name[b->names], shared[NAME_BYTES];
@@ -82,7 +82,7 @@ static void add_tie(bundle *b, const charl_model *model, int i)
 static void bundle_fini(bundle *b)
 {
     for (int64_t i = 0; b->data && i < b->n; i++) {
-        charl_free(b->data[i]); /* NULL for what is not owned */
+        charl_free(b->data[i]); /* NULL if it is not owned */
     }
     charl_free(b->data);
     charl_free(b->name);
@@ -114,7 +114,7 @@ static charl_status write_weights(const charl__export *e, const charl_model *mod
     return CHARL_OK;
 }
 
-/* Which names share a weight stands in the configuration. One of another program or version has no
+/* The configuration says which names share a weight. A checkpoint of another program or version has no
  * such names: *out is NULL. */
 static charl_status read_model(const charl_checkpoint_reader *r, charl_model **out)
 {

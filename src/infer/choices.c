@@ -1,5 +1,5 @@
-/* Multiple choice by likelihood: every ending is a row of a batch, [context, ending] without its last token, and the loss of its positions
- * against the tokens that come next is computed on the device. Zeros behind a row are never seen by causal attention. */
+/* Multiple choice by likelihood: every ending is a row of a batch, [context, ending] without its last token, and the device computes the loss of
+ * its positions against the next tokens. Causal attention never sees the zeros after a row. */
 #include "charl/choices.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@
 
 enum { ROWS = 16, SHORTEST = 32 };
 
-/* An ending, as the model reads it. */
+/* An ending, as input of the model. */
 typedef struct ending {
     int32_t *tokens; /* [n] context and ending */
     int64_t n, own;  /* own: the last ones, of the ending */
@@ -94,7 +94,7 @@ static charl_status encode_ending(const quiz *q, const charl__question *question
     return CHARL_OK;
 }
 
-/* All endings as tokens; the longest decides how long the rows are: a power of two, so that few graphs are built. */
+/* All endings as tokens; the longest determines the length of the rows: a power of two, so that few graphs are built. */
 static charl_status encode_all(quiz *q, charl_choices_result *result)
 {
     int64_t total = 0, longest = 0;
@@ -146,7 +146,7 @@ static charl_status build(quiz *q)
     q->loss = charl_cross_entropy(q->g, logits, q->y, NULL, NULL);
     charl_graph_keep(q->g, q->loss);
     st = charl_graph_status(q->g);
-    if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
+    if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: an error of the user */
         st = CHARL_ERR_CONFIG;
     }
     CHARL_TRY(st);
@@ -168,7 +168,7 @@ static charl_status run(quiz *q, ending *first, int64_t n)
     memset(q->targets, 0, bytes);
     for (int64_t i = 0; i < n; i++) {
         const int64_t all = first[i].n - 1, used = all < q->length ? all : q->length;
-        const int32_t *from = first[i].tokens + (all - used); /* what is too long loses its beginning */
+        const int32_t *from = first[i].tokens + (all - used); /* a text that is too long loses its beginning */
 
         memcpy(q->inputs + i * q->length, from, (size_t)used * sizeof *from);
         memcpy(q->targets + i * q->length, from + 1, (size_t)used * sizeof *from);

@@ -1,4 +1,4 @@
-/* Generates text with a language model: what a generator (generator.c) draws, as text that ends where the options say.
+/* Generates text with a language model: converts a generator's tokens (generator.c) to text that ends as the options say.
  *
  * Several texts are continued at a time. When one ends, the next prompt takes its place in the generator.
  */
@@ -23,10 +23,10 @@ typedef struct generation {
     size_t bytes;
     int32_t *tokens; /* [n] of the prompt */
     int64_t n, drawn;
-    int64_t left;        /* how many tokens are still to be drawn */
+    int64_t left;        /* number of tokens still to be drawn */
     charl__text pending; /* generated but not reported yet: it may be the beginning of a stop text */
-    size_t cut;          /* bytes at the end of the last tokens that are not reported: the stop text and what follows */
-    charl__text reported; /* for charl_generate_file: what was reported */
+    size_t cut; /* bytes at the end of the last tokens that are not reported: the stop text and what follows it */
+    charl__text reported; /* for charl_generate_file: the reported text */
     bool ended;
 } generation;
 
@@ -35,10 +35,10 @@ typedef struct writer {
     const charl_tokenizer *tokenizer; /* of g */
     const charl_generate_options *options;
     generation *texts;
-    int64_t count, taken, reported; /* texts: all; begun; reported to the caller */
-    int64_t places;                 /* number of texts that are continued at the same time */
-    generation **place;             /* [places] NULL: free */
-    int32_t *drawn;                 /* [places] */
+    int64_t count, started, reported; /* texts: all; begun; reported to the caller */
+    int64_t places;                   /* number of texts that are continued at the same time */
+    generation **place;               /* [places] NULL: free */
+    int32_t *drawn;                   /* [places] */
     charl_generated generated;
     charl_generated_line done;
     void *ctx; /* passed to either callback */
@@ -66,7 +66,7 @@ static charl_status open_model(writer *w, const charl_config *config, const char
     return CHARL_OK;
 }
 
-/* Bytes in front of the first stop text in `text` or, *found false, in front of the last bytes that may still begin one. */
+/* Number of bytes before the first stop text in `text` or, *found false, before the last bytes that may begin one. */
 static size_t before_stop(const charl_generate_options *o, const char *text, size_t bytes, bool *found)
 {
     size_t begins = bytes;
@@ -114,8 +114,8 @@ static charl_status report(writer *w, generation *t, int32_t token)
     return CHARL_OK;
 }
 
-/* Take a token that has been drawn, or the end of the text, below 0. */
-static charl_status take(writer *w, generation *t, int32_t token)
+/* Process a token that has been drawn, or the end of the text, negative. */
+static charl_status add_token(writer *w, generation *t, int32_t token)
 {
     if (token < 0) {
         t->ended = true;
@@ -138,7 +138,7 @@ static charl_status put_json(const char *text, size_t bytes, charl__text *out)
 
     CHARL_TRY(charl__text_printf(out, "\""));
     for (const char *end = text + bytes; text <= end;
-         text += strlen(text) + 1) { /* the last byte is followed by a NUL, too */
+         text += strlen(text) + 1) { /* the last byte too is followed by a NUL */
         charl__text_clear(&part);
         CHARL_TRY(charl__text_json(&part, text));
         CHARL_TRY(charl__text_append(out, part.data + 1, part.length - 2)); /* without its quotes */
@@ -165,7 +165,7 @@ cleanup:
     return st;
 }
 
-/* Give the places of texts that have ended to the next ones, and report lines in the order of the prompts. *more: any are left. */
+/* Give the places of ended texts to the next ones, and report lines in the order of the prompts. *more: whether any are left. */
 static charl_status change_places(writer *w, bool *more)
 {
     *more = false;
@@ -174,7 +174,7 @@ static charl_status change_places(writer *w, bool *more)
 
         if (!t || t->ended) {
             CHARL_TRY(charl_generator_reset(w->g, i, 0));
-            t = w->taken < w->count ? &w->texts[w->taken++] : NULL;
+            t = w->started < w->count ? &w->texts[w->started++] : NULL;
             CHARL_TRY(t ? charl_generator_put(w->g, i, t->tokens, t->n) : CHARL_OK);
         }
         w->place[i] = t;
@@ -198,7 +198,7 @@ static charl_status generate(writer *w)
         CHARL_TRY(change_places(w, &more));
         CHARL_TRY(charl_generator_next(w->g, w->drawn));
         for (int64_t i = 0; i < w->places; i++) {
-            CHARL_TRY(w->place[i] ? take(w, w->place[i], w->drawn[i]) : CHARL_OK);
+            CHARL_TRY(w->place[i] ? add_token(w, w->place[i], w->drawn[i]) : CHARL_OK);
         }
     }
     return CHARL_OK;
@@ -325,7 +325,7 @@ static charl_status add_stop(conversation *c)
     return CHARL_OK;
 }
 
-/* Remove the text that ended the answer, and append the template's instead. */
+/* Replace the text that ended the answer by the template's. */
 static charl_status end_answer(conversation *c)
 {
     int64_t n;
@@ -338,7 +338,7 @@ static charl_status end_answer(conversation *c)
 
         c->answer.cut -= cut;
         if (c->answer.cut == 0) {
-            CHARL_TRY(charl_generator_reset(c->w.g, 0, n)); /* other tokens come in the place of these */
+            CHARL_TRY(charl_generator_reset(c->w.g, 0, n)); /* other tokens replace these */
             /* the first token of the end may begin with text of the answer: keep that */
             CHARL_TRY(bytes > cut ? charl__encoder_run(c->plain, last, bytes - cut, take_tokens, c) : CHARL_OK);
         }
@@ -346,8 +346,8 @@ static charl_status end_answer(conversation *c)
     return put_piece(c, c->t.role[CHARL__CHAT_ASSISTANT].after);
 }
 
-/* Take a message from the user, and generate the answer. */
-static charl_status take_turn(conversation *c, const char *message, size_t bytes)
+/* Process a message from the user, and generate the answer. */
+static charl_status run_turn(conversation *c, const char *message, size_t bytes)
 {
     int32_t token;
 
@@ -357,7 +357,7 @@ static charl_status take_turn(conversation *c, const char *message, size_t bytes
     c->answer.left = c->o.tokens;
     while (!c->answer.ended) {
         CHARL_TRY(charl_generator_next(c->w.g, &token));
-        CHARL_TRY(take(&c->w, &c->answer, token));
+        CHARL_TRY(add_token(&c->w, &c->answer, token));
     }
     return end_answer(c);
 }
@@ -396,7 +396,7 @@ charl_status charl_generate_chat(const charl_config *config, const char *checkpo
         if (!said) {
             break;
         }
-        CHARL_TRY_CLEANUP(take_turn(&c, said, bytes));
+        CHARL_TRY_CLEANUP(run_turn(&c, said, bytes));
     }
 cleanup:
     charl__encoder_destroy(c.plain);

@@ -5,8 +5,8 @@
  * sequences by one position each, with the keys and values that both graphs store in a cache. It reads
  * tokens and positions from a record, so its launches are always the same.
  *
- * A sequence whose window the cache holds, but for its last tokens, catches up by `next`; any other is
- * computed anew by `begin`: a new one, one whose window has slid, and every one without a cache.
+ * A sequence whose window is in the cache, except for its last tokens, catches up through `next`; any other is
+ * computed by `begin`: a new one, one whose window has moved, and every one without a cache.
  */
 #include "infer/generator.h"
 
@@ -43,32 +43,32 @@ typedef struct sequence {
     int64_t n;
     int64_t first, held; /* the first token of the window in the cache, and how many of its tokens are cached */
     int64_t drawn;       /* number of tokens drawn since it was empty */
-    bool steps;          /* `next` computes a position of it now */
-    bool ready;          /* its row of `logits` is that of the token after the last */
+    bool steps;          /* `next` is computing one of its positions */
+    bool ready;          /* its row of `logits` belongs to the token after the last */
 } sequence;
 
 struct charl_generator {
     charl__owner owner;     /* during a call */
-    charl__session session; /* without a data set, or another's */
-    bool borrows;           /* session and tokenizer are another's */
+    charl__session session; /* without a data set, or borrowed */
+    bool borrows;           /* session and tokenizer are borrowed */
     charl_generate_options o;
     char *checkpoint;
     bool loaded;                /* the weights */
     charl_tokenizer *tokenizer; /* NULL: the model was trained on token numbers */
     int64_t vocab, window;
-    int64_t classes; /* tokens that the model was trained on; may be more than the tokenizer has */
-    int64_t width;   /* logits of a position; some may belong to no token */
+    int64_t classes; /* size of the vocabulary in training; may exceed the tokenizer's */
+    int64_t width;   /* logits per position; some may not belong to a token */
     int64_t count;   /* of sequences */
     sequence *sequences;
     int64_t positions; /* of a sequence in the cache */
     charl__ring *ring;
-    int32_t *record;                        /* [count] tokens, [count] positions: what `next` reads */
-    charl_tensor *token, *position, *begun; /* `begun`: the sequence that `begin` works for */
+    int32_t *record;                        /* [count] tokens, [count] positions: input of `next` */
+    charl_tensor *token, *position, *begun; /* `begun`: the sequence that `begin` computes */
     charl__kv_cache *cache;                 /* NULL: every token costs a pass over the window */
     piece begin, next;
     charl_pinned *pinned; /* of logits, largest and best */
     float *logits;        /* [count, width] */
-    float *largest;       /* [count] logits of the tokens that `next` found */
+    float *largest;       /* [count] logits of the tokens found by `next` */
     int32_t *best;        /* [count] those tokens */
     float *penalized;     /* [width] */
     bool *seen;           /* [vocab]: in the window */
@@ -151,7 +151,7 @@ static charl_status tokenizer_of_data(charl_generator *g)
     return CHARL_OK;
 }
 
-/* Rows for n tokens: a power of two, so that few graphs are built; a sequential model may only take
+/* Rows for n tokens: a power of two, so that few graphs are built; a sequential model may only accept
  * the window it was trained with. */
 static int64_t rows_for(const charl_generator *g, int64_t n)
 {
@@ -181,7 +181,7 @@ static charl_status read_vocabulary(charl_generator *g)
     return measure_vocabulary(g);
 }
 
-/* Refuse a gpt with another vocabulary before anything is built. */
+/* Reject a gpt with another vocabulary before anything is built. */
 static charl_status check_vocab(const charl_generator *g)
 {
     const charl_config *config = g->session.config;
@@ -277,7 +277,7 @@ static charl_status piece_init(charl_generator *g, int64_t rows, bool begins, pi
         charl_graph_keep(p->g, p->best);
     }
     st = charl_graph_status(p->g);
-    if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
+    if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: an error of the user */
         st = CHARL_ERR_CONFIG;
     }
     CHARL_TRY(st);
@@ -431,7 +431,7 @@ const int32_t *charl_generator_get_tokens(const charl_generator *g, int64_t i, i
     return is_there ? g->sequences[i].tokens : NULL;
 }
 
-/* The first token that the model sees: the beginning of the window. */
+/* The first token of the window. */
 static int64_t window_of(const charl_generator *g, const sequence *q)
 {
     return q->n > g->window ? q->n - g->window : 0;
@@ -455,7 +455,7 @@ charl_status charl_generator_reset(charl_generator *g, int64_t i, int64_t n)
 
 enum { ALL = -1 };
 
-/* Whether the logits of sequence i are wanted, where those of `which` or of ALL are, and not there yet. */
+/* Whether the logits of sequence i are requested, by `which` or ALL, and not yet available. */
 static bool is_wanted(const charl_generator *g, int64_t i, int64_t which)
 {
     return g->sequences[i].n > 0 && !g->sequences[i].ready && (which == ALL || which == i);
@@ -474,7 +474,7 @@ static bool goes_on(const charl_generator *g, sequence *q)
     return q->held > 0;
 }
 
-/* The logits of n rows of p, from `row` on, into those of sequence i and the next ones. */
+/* Copy the logits of n rows of p, from `row` on, to sequence i and the next ones. */
 static charl_status read_logits(charl_generator *g, const piece *p, int64_t row, int64_t i, int64_t n)
 {
     const charl_tensor *all = charl_var_get_tensor(p->logits);
@@ -506,7 +506,7 @@ static charl_status run_begin(charl_generator *g, int64_t i)
     return CHARL_OK;
 }
 
-/* The tokens with the largest logits, which the device has found, of the sequences that have caught up. */
+/* The tokens with the largest logits, found by the device, of the sequences that have caught up. */
 static charl_status read_best(charl_generator *g, int32_t *tokens)
 {
     const size_t bytes = (size_t)g->count * sizeof(int32_t);
@@ -526,7 +526,7 @@ static charl_status read_best(charl_generator *g, int32_t *tokens)
     return CHARL_OK;
 }
 
-/* Read the logits of the sequences that have caught up: all rows at once, unless one that waits would be overwritten. */
+/* Read the logits of the sequences that have caught up: all rows at once, unless that would overwrite one that waits. */
 static charl_status read_rows(charl_generator *g)
 {
     bool waits = false;
@@ -541,8 +541,8 @@ static charl_status read_rows(charl_generator *g)
     return waits ? CHARL_OK : read_logits(g, &g->next, 0, 0, g->count);
 }
 
-/* Compute one more position of each wanted sequence that the cache can continue. The rows of others are computed in vain, at the position
- * after what they hold. *stepped: there were any. */
+/* Compute one more position of each requested sequence that the cache can continue. The rows of other sequences are computed too, in vain, at the
+ * position after their last. *stepped: whether there were any. */
 static charl_status step(charl_generator *g, int64_t which, int32_t *tokens, bool *stepped)
 {
     bool caught_up = false;
@@ -574,7 +574,7 @@ static charl_status step(charl_generator *g, int64_t which, int32_t *tokens, boo
     return !caught_up ? CHARL_OK : tokens && g->next.best ? read_best(g, tokens) : read_rows(g);
 }
 
-/* Compute the wanted logits or, where the device finds the most probable token, only that in tokens[i]. */
+/* Compute the requested logits or, if the device finds the most probable token, only that in tokens[i]. */
 static charl_status advance(charl_generator *g, int64_t which, int32_t *tokens)
 {
     bool stepped = true;
@@ -604,7 +604,7 @@ charl_status charl_generator_logits(charl_generator *g, int64_t i, const float *
     return CHARL_OK;
 }
 
-/* The logits of sequence i with the tokens of its window less probable. */
+/* The logits of sequence i, with the tokens of its window made less probable. */
 static const float *penalize(charl_generator *g, int64_t i)
 {
     const sequence *q = &g->sequences[i];

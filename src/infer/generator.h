@@ -1,20 +1,20 @@
 #ifndef CHARL_INFER_GENERATOR_H
 #define CHARL_INFER_GENERATOR_H
-/** A generator in two steps, for callers whose sequences decide how large its graphs are. */
+/** A generator in two steps, for callers whose sequences determine the size of its graphs. */
 #include "base/error.h"
 #include "charl/generate.h"
 #include "task/session.h"
 
-/** Open model, weights and tokenizer. All that follows needs charl__generator_build. Errors: as charl_generator_open. */
+/** Open model, weights and tokenizer. Everything else needs charl__generator_build. Errors: as charl_generator_open. */
 charl_status charl__generator_open(const charl_config *config, const char *checkpoint,
                                    const charl_generate_options *options, charl_generator **out) CHARL_MUST_CHECK;
 
-/** Build the graphs for `count` sequences: one begins sequences of n tokens, and is built anew for longer ones; the other continues them up to
- *  `most`, or the window. Once. Errors: ERR_CONFIG, ERR_CHECKPOINT, ERR_DEVICE, ERR_KERNEL, ERR_NOMEM. */
+/** Build the graphs for `count` sequences: one begins sequences of n tokens, and is rebuilt for longer ones; the other continues them up to
+ *  `most`, or the window. Call once. Errors: ERR_CONFIG, ERR_CHECKPOINT, ERR_DEVICE, ERR_KERNEL, ERR_NOMEM. */
 charl_status charl__generator_build(charl_generator *g, int64_t count, int64_t n, int64_t most) CHARL_MUST_CHECK;
 
-/** A generator of one sequence with the model, weights and tokenizer of a session, which it borrows. Its one graph takes the window. Nothing of the
- *  session changes. Errors: ERR_CONFIG  the model predicts no next token; ERR_NOMEM, ERR_DEVICE, ERR_KERNEL. */
+/** A generator of one sequence with the model, weights and tokenizer of a session, which it borrows. Its only graph processes the whole window.
+ *  The session does not change. Errors: ERR_CONFIG  the model does not predict the next token; ERR_NOMEM, ERR_DEVICE, ERR_KERNEL. */
 charl_status charl__generator_borrow(const charl__session *session, const charl_generate_options *options,
                                      charl_generator **out) CHARL_MUST_CHECK;
 

@@ -1,12 +1,12 @@
-/* A model in a server: evaluation graphs over max_rows rows of raw data, and half as many, and so on.
+/* A model in a server: evaluation graphs over max_rows rows of raw data, half as many, and so on.
  *
- *      source [rows, x_shape] -> gather_rows normalises -> model -> outputs
+ *      source [rows, x_shape] -> gather_rows normalizes -> model -> outputs
  *
- * A batch runs in the smallest graph that holds it, which is built when it is first needed. All share parameters, rows and activations. Rows
- * past the n of a batch are old ones, whose outputs are not read.
+ * A batch runs in the smallest graph that holds it, which is built on first use. All share parameters, rows and activations. Rows
+ * after the n of a batch are old ones, whose outputs are not read.
  *
- * Calls of several threads queue. A thread that finds no other at work takes the first calls that fit in a batch, without the lock, and answers
- * them all; so a batch is what has come in during the one before. The device is handed over with the lock.
+ * Calls from several threads are queued. If no other thread is computing, a thread takes the first calls that fit in a batch, computes them without
+ * holding the lock, and answers them all; so a batch consists of the calls that arrived during the previous one. The device is handed over with the lock.
  */
 #include "infer/inference.h"
 
@@ -37,7 +37,7 @@ CHARL_SCOPED_POINTER(inference_left, charl_inference, charl_inference_close)
 
 enum { MAX_ROWS = 64, SIZES = 32, MESSAGE_BYTES = 2048 };
 
-/* A graph over `rows` rows. Tensors: views of those of the largest. */
+/* A graph over `rows` rows. Tensors: views of the largest graph's. */
 typedef struct sized_graph {
     int64_t rows; /* 0: not built yet */
     charl_graph *g;
@@ -45,7 +45,7 @@ typedef struct sized_graph {
     charl_var *output;
 } sized_graph;
 
-/* A call that waits, in its thread's stack. */
+/* A waiting call, on its thread's stack. */
 typedef struct waiting {
     const void *x;
     int64_t n;
@@ -66,7 +66,8 @@ struct charl_inference {
     charl_shape x_shape;
     int64_t max_rows, n_outputs;
     bool one_size;
-    sized_graph size[SIZES]; /* the first of max_rows rows, each other of half as many as the one before, rounded up */
+    sized_graph
+        size[SIZES]; /* the first for max_rows rows, each other for half as many as the one before, rounded up */
     charl_tensor *source, *index, *shift, *scale;
     charl_tensor *target_mean, *target_std; /* NULL: targets were not scaled */
     unsigned char *x;                       /* [max_rows, x_shape] */
@@ -135,7 +136,7 @@ static charl_shape batch_shape(const charl_inference *m, int64_t rows)
     return shape;
 }
 
-/* The rows, and which of them is which: its own number. */
+/* The rows, and their numbers: each row's own. */
 static charl_status create_rows(charl_inference *m)
 {
     const charl_shape rows = {1, {m->max_rows}};
@@ -184,7 +185,7 @@ static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl
     return v;
 }
 
-/* A model puts out what its data have targets for, and that of a program a row for each row. */
+/* A model's outputs must match the targets of its data; a program's model must give one row per row. */
 static charl_status check_output(const charl_inference *m, const sized_graph *p)
 {
     const charl_type type = charl_var_get_type(p->output);
@@ -264,7 +265,8 @@ static charl_status build_graph(charl_inference *m, int64_t rows, sized_graph *p
                               CHARL_F32);
     charl_graph_keep(p->g, p->output);
     st = charl_graph_status(p->g);
-    if (m->session && (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE)) { /* layers that do not fit: the user's */
+    if (m->session &&
+        (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE)) { /* layers that do not fit: an error of the user */
         st = CHARL_ERR_CONFIG;
     }
     CHARL_TRY(st);
@@ -466,7 +468,7 @@ cleanup:
     return st;
 }
 
-/* Answer the calls from `first` on, of n rows together. */
+/* Compute the calls from `first` on, of n rows together. */
 static charl_status answer(charl_inference *m, waiting *first, int64_t n)
 {
     const size_t row = (size_t)charl_shape_count(&m->x_shape) * charl_dtype_size(m->x_dtype);
@@ -491,7 +493,7 @@ static charl_status answer(charl_inference *m, waiting *first, int64_t n)
     return CHARL_OK;
 }
 
-/* Take the first calls that fit in a batch, and answer them. The lock is held, but not while the device computes. */
+/* Take the first calls that fit in a batch, and compute them. The lock is held, except while the device computes. */
 static void serve(charl_inference *m)
 {
     waiting *const first = m->first, *end = first;
@@ -510,7 +512,7 @@ static void serve(charl_inference *m)
     st = answer(m, first, n);
     pthread_mutex_lock(&m->lock);
     for (waiting *r = first, *next; r; r = next) {
-        next = r->next; /* what is done may be gone */
+        next = r->next; /* completed calls may be gone */
         r->st = st;
         if (st != CHARL_OK) {
             snprintf(r->message, sizeof r->message, "%s", charl_error_message());

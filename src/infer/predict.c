@@ -1,11 +1,11 @@
-/* Prediction: one graph of a checkpoint's model over a batch of rows, which a source provides.
+/* Prediction: one graph of a checkpoint's model over a batch of rows from a source.
  *
- *      charl__rows_next -> source [batch, x_shape] on the device -> gather_rows normalises -> model
+ *      charl__rows_next -> source [batch, x_shape] on the device -> gather_rows normalizes -> model
  * -> output
  *
- * The first batch is read before the device is opened: mistakes in the data come at once, and a
- * single row is not computed as a whole batch. Later batches that are not full leave old rows
- * behind theirs, whose outputs are not read.
+ * The first batch is read before the device is opened, so that mistakes in the data are reported at once, and a
+ * single row is not computed as a whole batch. Later partial batches leave old rows
+ * after their own, whose outputs are not read.
  */
 #include "charl/predict.h"
 
@@ -34,7 +34,7 @@ typedef struct predictor {
     charl_predict_info info;
     const char **inputs; /* of info */
 
-    int64_t capacity; /* rows that x and y hold */
+    int64_t capacity; /* number of rows of x and y */
     void *x, *y;
     int64_t batch; /* rows of the model's graph */
     charl_inference *model;
@@ -43,7 +43,7 @@ typedef struct predictor {
     int32_t *map;                 /* [n_targets] MAPS: predicted classes of one row; else NULL */
     int32_t *map_labels;          /* [n_targets] MAPS: labels of one row, 0 where a pixel does not count; else NULL */
     float *map_weights;           /* [n_targets] MAPS: 1, or 0 where a pixel does not count; else NULL */
-    charl__evaluation evaluation; /* of the labelled rows */
+    charl__evaluation evaluation; /* of the rows with labels */
 } predictor;
 
 static void predictor_fini(predictor *p)
@@ -64,8 +64,8 @@ static void predictor_fini(predictor *p)
 
 static void pass_notes(const predictor *p)
 {
-    char *warnings = charl__rows_take_notes(p->rows, true);
-    char *notes = charl__rows_take_notes(p->rows, false);
+    char *warnings = charl__rows_drain_notes(p->rows, true);
+    char *notes = charl__rows_drain_notes(p->rows, false);
 
     charl__session_warn(&p->session, warnings);
     if (p->o->noted && notes && notes[0]) {
@@ -91,8 +91,8 @@ static charl_status open_checkpoint(predictor *p)
     return CHARL_OK;
 }
 
-/* A checkpoint of version 1 does not know its data: they must be there, and be the same, whatever the
- * caller's overrides say of other data. */
+/* A checkpoint of version 1 has no schema: its data must exist and be the same, even if the
+ * caller's overrides name other data. */
 static charl_status schema_of_data(predictor *p)
 {
     const char *text = charl_checkpoint_get_info(p->session.reader).config_resolved;
@@ -131,7 +131,7 @@ static charl_status find_schema(predictor *p)
     return CHARL_OK;
 }
 
-/* All files and folders that are read. */
+/* All files and folders to read. */
 static charl_status list_inputs(predictor *p)
 {
     const bool has_schema = charl_checkpoint_get_info(p->session.reader).schema != NULL;
@@ -177,7 +177,7 @@ static charl_status open_rows(predictor *p)
     if (p->o->x) {
         rows.dataset.x = p->o->x;
         rows.dataset.y = p->o->y;
-    } else if (given && !overrides_key(p->o, "data.x=")) { /* the configuration speaks of other data */
+    } else if (given && !overrides_key(p->o, "data.x=")) { /* the configuration refers to other data */
         rows.other_x = rows.dataset.x;
         rows.other_y = rows.dataset.y;
         rows.dataset.x = rows.dataset.y = NULL;
@@ -215,7 +215,7 @@ static charl_status open_rows(predictor *p)
     return st;
 }
 
-/* Room for the rows of a training batch, unless these take too much of the host. */
+/* As many rows as a training batch, unless they take too much host memory. */
 static charl_status reserve_batch(predictor *p)
 {
     const int64_t row = charl_shape_count(&p->session.schema->x_shape) * (int64_t)sizeof(float);
@@ -269,7 +269,7 @@ static charl_status check_finite(const predictor *p, int64_t row, const char *na
     return CHARL_OK;
 }
 
-/* Of pixels that have classes, whether there is one that counts. */
+/* Whether any pixel of a row with classes counts. */
 static bool is_labelled(const predictor *p, const charl_prediction *row)
 {
     bool any = false, all = true;
@@ -283,7 +283,7 @@ static bool is_labelled(const predictor *p, const charl_prediction *row)
     return p->map ? any : all;
 }
 
-/* Let the metrics see a row that has labels. */
+/* Update the metrics with a row that has labels. */
 static charl_status evaluate_row(predictor *p, const charl_prediction *row, const void *y)
 {
     const charl_dtype dtype = p->session.schema->y_dtype;

@@ -16,7 +16,7 @@
 #include "io/commit.h"
 #include "data/prediction_file.h"
 
-enum { BLOCK_BYTES = 1 << 16 }; /* rows are gathered before a file is written */
+enum { BLOCK_BYTES = 1 << 16 }; /* rows collected before a file is written */
 
 /* A list of names, to be looked up by number. */
 typedef struct name_list {
@@ -27,17 +27,17 @@ typedef struct name_list {
 
 struct charl_prediction_writer {
     charl__owner owner; /* while it writes */
-    const char *path;   /* borrowed, for messages; NULL: a stream of the caller */
+    const char *path;   /* borrowed, for messages; NULL: the caller's stream */
     bool all, jsonl, hdf5;
-    FILE *stream;         /* of the caller, or of a path that is written in place; NULL: `commit` */
-    charl__commit commit; /* of a path that is replaced as a whole */
+    FILE *stream;         /* the caller's, or of a path that is written in place; NULL: `commit` */
+    charl__commit commit; /* of a path that is replaced atomically */
     bool commits;
 
     bool begun;
     name_list classes, targets;
     charl__prediction_file *h5;
     float *values;    /* [n_outputs] */
-    charl__text line; /* not written yet: a row for a stream, several for a file */
+    charl__text line; /* pending: a row for a stream, several for a file */
 };
 
 static charl_status read_names(const char *list, name_list *out)
@@ -62,8 +62,8 @@ static void names_fini(name_list *l)
     *l = (name_list){0};
 }
 
-/* Text from elsewhere as a CSV field: quoted where it must be, on one line, and of characters that
- * a terminal shows. */
+/* Text from elsewhere as a CSV field: quoted if necessary, on one line, and with characters that
+ * a terminal displays. */
 static charl_status put_csv(charl__text *line, const char *s, size_t length)
 {
     const bool quoted =
@@ -93,7 +93,7 @@ static charl_status put_text(charl_prediction_writer *o, const char *s, size_t l
     return CHARL_OK;
 }
 
-/* A class by its name, or by its number where it has none; nothing where it is unknown. */
+/* A class by its name, or by its number if it has none; nothing if it is unknown. */
 static charl_status put_class(charl_prediction_writer *o, int64_t k)
 {
     if (k < 0) {
@@ -144,7 +144,7 @@ static double value_of(const charl_prediction *p, bool output, int64_t i)
     return p->map ? (double)p->map[i] : p->answers[i];
 }
 
-/* What is predicted in each row, beside the targets: of pixels their class. */
+/* The predictions of each row, besides targets: for pixels their class. */
 static int64_t count_of(const charl_prediction *p, const char **name)
 {
     *name = p->map ? "predicted" : p->info->answer;
@@ -203,13 +203,13 @@ static charl_status put_numbers(charl_prediction_writer *o, const charl_predicti
     return CHARL_OK;
 }
 
-/* What the first column is called. */
+/* Name of the first column. */
 static const char *name_of_names(const charl_predict_info *info)
 {
     return info->files ? "file" : info->has_names ? "id" : "row";
 }
 
-/* Which sample this is. */
+/* Identifies the sample. */
 static charl_status put_name(charl_prediction_writer *o, const charl_prediction *p)
 {
     if (o->jsonl) {
@@ -223,7 +223,7 @@ static charl_status put_name(charl_prediction_writer *o, const charl_prediction 
     return CHARL_OK;
 }
 
-/* ",PREFIX_NAME" for each of n columns; NAME is the number of one that has none. */
+/* ",PREFIX_NAME" for each of n columns; NAME is the column's number if it has none. */
 static charl_status put_columns(charl__text *line, const char *prefix, const name_list *names, int64_t n)
 {
     CHARL_SCOPED(charl__text_fini) charl__text name = {0};
@@ -318,7 +318,7 @@ static charl_status begin(charl_prediction_writer *o, const charl_prediction *p)
     return CHARL_OK;
 }
 
-/* What stat says of the path, and of nothing else: a file that is there and no regular one is written in place. */
+/* Whether stat finds an existing file that is not regular: it is then written in place. */
 static charl_status open_path(charl_prediction_writer *o)
 {
     struct stat s;
@@ -332,7 +332,7 @@ static charl_status open_path(charl_prediction_writer *o)
     return charl__commit_begin(o->path, &o->commit);
 }
 
-/* The file to be written is none that is read. */
+/* The output must not be one of the inputs. */
 static charl_status check_inputs(const char *path, const charl_predict_info *info)
 {
     CHARL_TRY(charl__commit_check_inputs(path, info->inputs, info->n_inputs));
@@ -364,7 +364,7 @@ charl_status charl_prediction_writer_create(const charl_prediction_writer_option
     o->stream = options->path ? NULL : options->stream;
     o->all = options->all;
     o->jsonl = options->format == CHARL_PREDICTION_JSONL;
-    o->hdf5 = options->format == CHARL_PREDICTION_HDF5; /* made with the first row */
+    o->hdf5 = options->format == CHARL_PREDICTION_HDF5; /* created with the first row */
     if (o->path && !o->hdf5) {
         CHARL_TRY_CLEANUP(open_path(o));
     }
@@ -375,7 +375,7 @@ cleanup:
     return st;
 }
 
-/* Write the rows that have been gathered. */
+/* Write the collected rows. */
 static charl_status write_line(charl_prediction_writer *o)
 {
     const charl__text *t = &o->line;

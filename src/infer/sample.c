@@ -1,4 +1,4 @@
-/* Drawing a token from logits, on the host and in double: the same draw on every device whose
+/* Draws a token from logits, on the host and in double: the same draw on every device whose
  * logits have the same bits. */
 #include "infer/sample.h"
 
@@ -53,7 +53,7 @@ static double sum_weights(const candidate *c, int64_t n)
     return sum;
 }
 
-/* How many of the candidates, which go by descending logit, stay. */
+/* Number of the candidates, in descending order of logits, to keep. */
 static int64_t count_kept(const charl_generate_options *o, const candidate *c, int64_t n)
 {
     double sum = 0.0, enough;

@@ -1,5 +1,5 @@
-/* Samples of text during training: a generator over the session, without a cache. Its graph is there for a sample only: between samples it would take
- * memory, and the parameters may move. Each token costs the window, which is little beside the evaluation before it. */
+/* Samples of text during training: a generator over the session, without a cache. Its graph exists only during a sample: between samples it would use
+ * memory, and the parameters may move. Each token costs a pass over the window, which is little compared with the evaluation before it. */
 #include "infer/sampler.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ charl_status charl__sampler_create(const charl__session *session, uint64_t seed,
         charl_tokenizer_encode(session->schema->tokenizer, prompt, strlen(prompt), true, &s->prompt, &s->n_prompt),
         CHARL_ERR_DATA, "eval.sample_prompt: "));
     CHARL_TRY_CLEANUP(charl__error_in(charl__generator_borrow(session, &s->options, &g), CHARL_ERR_CONFIG,
-                                      "eval.sample_prompt: ")); /* told before the training */
+                                      "eval.sample_prompt: ")); /* reported before the training */
     *out = s;
     s = NULL;
 cleanup:

@@ -1,13 +1,13 @@
 #ifndef CHARL_IO_H5_H
 #define CHARL_IO_H5_H
-/** HDF5 as the io module uses it: statuses instead of error stacks, counted handles, strict
+/** HDF5 for the io module: statuses instead of error stacks, counted handles, strict
  *  attributes.
  *
  *  HDF5 calls the error handler of the program for every call that fails. A function that calls HDF5, and is not only called by
  *  functions that do, has CHARL_H5_SCOPE among its variables: until it returns, the handler is off.
- *  Handles are counted like any other acquisition, so a test sees a leak. Attributes are scalars of fixed types; variable-length strings are refused because
- *  reading them walks HDF5's global heap, the part of the format that damaged files crash in most
- *  easily.
+ *  Handles are counted like any other acquisition, so a test detects a leak. Attributes are scalars of fixed types; variable-length strings are
+ *  rejected because reading them uses HDF5's global heap, the part of the format where damaged files most
+ *  easily cause crashes.
  */
 #include <hdf5.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/text/text.h"
 
-/** What a message says besides the cause: the status to report and the file. `path` is borrowed. */
+/** The parts of a message besides the cause: the status to return and the file. `path` is borrowed. */
 typedef struct charl__h5_site {
     charl_status code;
     const char *path;
@@ -49,7 +49,7 @@ void charl__h5_end(const charl__h5_scope *scope);
 /** Whether the library was built for several threads. */
 bool charl__h5_is_thread_safe(void);
 
-/** Record a failure whose message ends in HDF5's own words, innermost cause first; returns `code`.
+/** Record a failure whose message ends in HDF5's own text, innermost cause first; returns `code`.
  */
 charl_status charl__h5_error_set(charl_status code, const char *file, int line, const char *func, const char *fmt, ...)
     CHARL_PRINTF(5, 6);
@@ -70,7 +70,7 @@ charl_status charl__h5_error_set(charl_status code, const char *file, int line, 
         }                                                                                                              \
     } while (0)
 
-/* var = call, a counted handle that charl__h5_close gives back; var is H5I_INVALID_HID on failure.
+/* var = call, a counted handle that charl__h5_close releases; var is H5I_INVALID_HID on failure.
  */
 #define CHARL_H5_OPEN(code, var, call, ...)                                                                            \
     do {                                                                                                               \

@@ -1,4 +1,4 @@
-/* Arrays written block by block. */
+/* Arrays written in blocks. */
 #include "io/h5_array.h"
 
 #include "base/alloc.h"
@@ -29,7 +29,7 @@ charl_status charl__h5_array_create(charl__h5_array *a, hid_t file)
     CHARL_H5(CHARL_ERR_DISK, H5Pset_layout(create, H5D_CONTIGUOUS), "%s", a->path);
     CHARL_H5(CHARL_ERR_DISK, H5Pset_alloc_time(create, a->is_empty ? H5D_ALLOC_TIME_LATE : H5D_ALLOC_TIME_EARLY), "%s",
              a->path);
-    /* without a fill time, readers of an empty array get what was in their memory */
+    /* without a fill time, readers of an empty array see uninitialized memory */
     CHARL_H5(CHARL_ERR_DISK, H5Pset_fill_time(create, a->is_empty ? H5D_FILL_TIME_IFSET : H5D_FILL_TIME_NEVER), "%s",
              a->path);
     CHARL_H5_OPEN(CHARL_ERR_DISK, link, H5Pcreate(H5P_LINK_CREATE), "%s", a->path);

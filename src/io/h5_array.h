@@ -1,6 +1,6 @@
 #ifndef CHARL_IO_H5_ARRAY_H
 #define CHARL_IO_H5_ARRAY_H
-/** An array [rows, item] that is written from front to back: contiguous, its space there from the
+/** An array [rows, item] that is written sequentially: contiguous, allocated at the
  *  beginning and never filled twice. */
 #include "charl/shape.h"
 #include "io/h5.h"

@@ -21,7 +21,7 @@
 #include <H5FDdevelop.h>
 #endif
 
-/* pub must come first: HDF5 hands it back as H5FD_t. */
+/* pub must come first: HDF5 passes it back as H5FD_t. */
 typedef struct driver_file {
     H5FD_t pub;
     charl__h5_io *io;
@@ -55,7 +55,7 @@ static int injected(const char *name, int usual)
 
 static int open_flags(unsigned flags)
 {
-    int f = O_CLOEXEC | O_NONBLOCK | O_NOCTTY; /* not to block on what turns out not to be a file */
+    int f = O_CLOEXEC | O_NONBLOCK | O_NOCTTY; /* not to block on a file that is not regular */
 
     f |= (flags & H5F_ACC_RDWR) ? O_RDWR : O_RDONLY;
     f |= (flags & H5F_ACC_CREAT) ? O_CREAT : 0;
@@ -195,7 +195,7 @@ static herr_t driver_read(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t addr
             err = n == -EINTR ? 0 : (int)-n;
             continue;
         }
-        if (n == 0) { /* HDF5 looks ahead past the end of the file and expects zeros there */
+        if (n == 0) { /* HDF5 reads ahead past the end of the file and expects zeros there */
             memset(at, 0, size);
             break;
         }
@@ -230,7 +230,7 @@ static ssize_t write_some(driver_file *f, const char *at, size_t size, haddr_t a
     return n < 0 ? -errno : n;
 }
 
-/* Spoil one bit of what was just written: what a bad disk or cable does. */
+/* Flip one bit of what was just written, like a faulty disk or cable. */
 static void flip(driver_file *f, const void *buffer, size_t size, haddr_t addr)
 {
     int64_t arg = 0;
@@ -333,7 +333,7 @@ static const H5FD_class_t driver_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-/* The driver, registered once and for the life of the process: HDF5 1.10 drops a closing file's
+/* The driver, registered once for the life of the process: HDF5 1.10 drops a closing file's
  * reference to its driver before it looks up the driver's close function, so the last reference
  * must never be a file's. */
 static hid_t registered_driver(void)

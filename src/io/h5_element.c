@@ -1,4 +1,4 @@
-/* Stored elements. The loops of the common cases are plain, so that the compiler can vectorise them; all others go through one number at
+/* Stored elements. The loops of the common cases are simple, so that the compiler can vectorize them; all others convert one number at
  * a time. */
 #include "io/h5_element.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/numeric/bf16.h"
 
-/* Where the parts of a float lie, in bits. */
+/* Positions of the parts of a float, in bits. */
 typedef struct float_layout {
     size_t bytes, sign, exponent, exponent_bits, mantissa, mantissa_bits, bias;
 } float_layout;
@@ -67,7 +67,7 @@ static bool is_bool(hid_t type)
     return found;
 }
 
-/* Complex numbers, as h5py writes them, and other records. */
+/* Complex numbers, as written by h5py, and other records. */
 static void describe_record(hid_t type, char *text)
 {
     char *name[2] = {NULL, NULL};
@@ -193,7 +193,7 @@ bool charl__element_is_native(const charl__element *e, charl_dtype dtype)
     }
 }
 
-/* The bits of element i in the machine's order, in the low bytes. */
+/* The bits of element i in the machine's byte order, in the low bytes. */
 static uint64_t bits_of(const charl__element *e, const void *src, int64_t i)
 {
     const unsigned char *p = (const unsigned char *)src + (size_t)i * (size_t)e->bytes;

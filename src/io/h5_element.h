@@ -1,8 +1,8 @@
 #ifndef CHARL_IO_H5_ELEMENT_H
 #define CHARL_IO_H5_ELEMENT_H
-/** Elements of an HDF5 array as they are stored, and as charl delivers them.
+/** Elements of an HDF5 array, as stored and as delivered.
  *
- *  HDF5 hands out the stored bytes; this converts them. So elements of any type and byte order can be converted by several threads,
+ *  HDF5 provides the stored bytes; this converts them. So elements of any type and byte order can be converted by several threads,
  *  and a number that does not fit is an error, where HDF5 would round or clamp it.
  */
 #include <stdbool.h>
@@ -21,18 +21,18 @@ typedef enum charl__element_kind {
 typedef struct charl__element {
     charl__element_kind kind;
     int bytes;    /* 1, 2, 4 or 8 */
-    bool swapped; /* the bytes are in the other order than the machine's */
+    bool swapped; /* the byte order is not the machine's */
 } charl__element;
 
 enum { CHARL__ELEMENT_TEXT = 96 };
 
-/** The elements of `type`. False when charl does not read such elements: `text` then says what they are, to stand behind "holds". */
+/** The elements of `type`. False if charl does not read such elements: `text` then describes them, to follow "holds". */
 bool charl__element_of(hid_t type, charl__element *out, char text[CHARL__ELEMENT_TEXT]);
 
-/** "i16", "bool", "big-endian f64": for people. */
+/** "i16", "bool", "big-endian f64": for display. */
 const char *charl__element_name(const charl__element *e, char text[CHARL__ELEMENT_TEXT]);
 
-/** What they are delivered as:
+/** The type in which they are delivered:
  *
  *               u8 bool  u16  u32  i32  other integers  floats
  *      samples  u8       u16  u32  f32  f32             f32
@@ -40,12 +40,12 @@ const char *charl__element_name(const charl__element *e, char text[CHARL__ELEMEN
  */
 charl_dtype charl__element_dtype(const charl__element *e, bool targets);
 
-/** Whether the stored bytes are those to deliver. */
+/** Whether the stored bytes can be delivered unchanged. */
 bool charl__element_is_native(const charl__element *e, charl_dtype dtype);
 
-/** n elements of src into dst. The number of the first that `dtype` cannot hold, and n when there is none: an integer that f32 would
- *  round (beyond 2^24 and not a multiple of a sufficient power of two), or one beyond i64. f64 is rounded to f32; where it is too large,
- *  to an infinity. Thread-safe. */
+/** Convert n elements of src into dst. Returns the number of the first that `dtype` cannot represent, or n if there is none: an integer that f32 would
+ *  round (beyond 2^24 and not a multiple of a sufficient power of two), or one beyond i64. f64 is rounded to f32, to
+ *  an infinity if it is too large. Thread-safe. */
 int64_t charl__element_convert(const charl__element *e, charl_dtype dtype, const void *src, int64_t n, void *dst);
 
 /** Element i of src as a number; integers beyond 2^53 are rounded. */
@@ -54,7 +54,7 @@ double charl__element_number(const charl__element *e, const void *src, int64_t i
 /** Element i of src as text: for messages. */
 const char *charl__element_text(const charl__element *e, const void *src, int64_t i, char text[CHARL__ELEMENT_TEXT]);
 
-/** Element i of `out`, of type u8, u16, u32, i32 or f32, = v. False when it does not hold v. */
+/** Element i of `out`, of type u8, u16, u32, i32 or f32, = v. False if the type cannot represent v. */
 bool charl__put_number(charl_dtype dtype, double v, void *out, int64_t i);
 
 #endif

@@ -1,4 +1,4 @@
-/* Channels in front. */
+/* Channels first. */
 #include "io/image_layout.h"
 
 #include <string.h>

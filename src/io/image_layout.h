@@ -1,6 +1,6 @@
 #ifndef CHARL_IO_IMAGE_LAYOUT_H
 #define CHARL_IO_IMAGE_LAYOUT_H
-/** Images whose channels vary fastest, as TensorFlow, OpenCV and matplotlib hold them: charl's are [channels, height, width]. */
+/** Images with the channels last, as in TensorFlow, OpenCV and matplotlib: charl's are [channels, height, width]. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,7 +12,7 @@ bool charl__is_channels_last(const charl_shape *item);
 /** [height, width, channels] as [channels, height, width]. */
 charl_shape charl__channels_first(const charl_shape *item);
 
-/** n samples of `item`, which is [channels, height, width] then, from src, where channels vary fastest, to dst. bytes: of an element. */
+/** Convert n samples of `item`, then [channels, height, width], from src with the channels last to dst. bytes: of an element. */
 void charl__move_channels(const charl_shape *item, size_t bytes, const void *src, int64_t n, void *dst);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a path is. Binary formats are told by their first bytes, text by its first lines and the name, folders by what is in them. */
+/* Detects the kind of a file. Binary formats are detected by their first bytes, text by its first lines and the name, folders by their contents. */
 #include "io/kind.h"
 
 #include <ctype.h>
@@ -25,7 +25,7 @@ enum { HEAD = 8192, NAME = 1024, MOST_ENTRIES = 2000 };
 #define MAKES_CHECKPOINT ", and writes a checkpoint, which eval, generate, predict and export take"
 #define UNPACK "unpack it first"
 
-/* One row for each kind; lists of what a reader takes refer to `as`. */
+/* One row for each kind; a reader's list of accepted kinds refers to `as`. */
 static const charl__kind
     /* charl's own */
     dataset = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "a dataset of charl",
@@ -126,7 +126,7 @@ static const charl__kind
     image = {CHARL__KIND_IMAGE, "an image",
              "convert a folder of images: `charl data import images FOLDER --size 64x64 -o data.h5`"},
     foreign_image = {0, "an image that is neither PNG nor JPEG", "convert it: `convert %P %S.png` (ImageMagick)"},
-    /* what is left */
+    /* the rest */
     tokens = {CHARL__KIND_TOKENS, "a binary file, perhaps of tokens", IMPORT("tokens", "")},
     binary = {CHARL__KIND_TOKENS, "a binary file of an unknown format", NULL}, empty = {~0U, "an empty file", NULL},
     special = {~0U, "a device, pipe or socket", NULL}, /* readers say so */
@@ -138,7 +138,7 @@ static const charl__kind
     datasets = {CHARL__KIND_FOLDER, "a folder of HDF5 files", "name one of them"},
     folder = {CHARL__KIND_FOLDER, "a folder", NULL}, empty_folder = {CHARL__KIND_FOLDER, "an empty folder", NULL};
 
-/* The first bytes of a file, of what is in it where it is in gzip. */
+/* The first bytes of a file; for gzip, of its contents. */
 typedef struct head {
     const char *path, *name; /* last part */
     int64_t file_bytes;
@@ -194,7 +194,7 @@ static void h5_text(hid_t file, const char *attribute, char *text, size_t size)
     H5Aclose(a);
 }
 
-/* What HDF5 says inside. */
+/* The kind of an HDF5 file, from its contents. */
 static const charl__kind *of_hdf5(const head *h, bool is_matlab)
 {
     const hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
@@ -235,7 +235,7 @@ static bool begins_hdf5(const char *path, size_t *at)
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     bool is = false;
 
-    /* behind a block of the user's: 512, 1024, ... bytes */
+    /* after a user block: 512, 1024, ... bytes */
     for (off_t place = 0; fd >= 0 && !is && pread(fd, found, sizeof found, place) == (ssize_t)sizeof found;
          place = place ? 2 * place : 512) {
         is = memcmp(found, mark, sizeof found) == 0;
@@ -289,7 +289,7 @@ static bool is_safetensors(const head *h)
     return length > 1 && length < 1U << 30 && (int64_t)length <= h->file_bytes && h->at[8] == '{';
 }
 
-/* What is told by its first bytes; NULL: not told. */
+/* The kind according to the first bytes; NULL: unknown. */
 static const charl__kind *of_bytes(const head *h)
 {
     static const struct {
@@ -362,7 +362,7 @@ static const charl__kind *of_bytes(const head *h)
     return is_safetensors(h) ? &safetensors : is_idx(h) ? &idx : NULL;
 }
 
-/* Text without a mark whose every second byte, or three of four, is 0. */
+/* Text without a byte order mark in which every second byte, or three of four, is 0. */
 static const charl__kind *of_wide(const head *h)
 {
     size_t zeros[4] = {0}, n = h->n & ~(size_t)3;
@@ -383,7 +383,7 @@ static const charl__kind *of_wide(const head *h)
                : NULL;
 }
 
-/* No control characters but those of text; UTF-8, or an older encoding with mostly ASCII in it. */
+/* No control characters except those of text; UTF-8, or an older encoding with mostly ASCII in it. */
 /* A text may have some stray control characters, but not NUL. */
 static bool is_text(const head *h)
 {
@@ -398,7 +398,7 @@ static bool is_text(const head *h)
     if (memchr(h->at, 0, h->n) || control * 30 > h->n) {
         return false;
     }
-    return high * 3 <= h->n || charl__utf8_valid(h->at, h->n) + 4 > h->n; /* the last character may be cut */
+    return high * 3 <= h->n || charl__utf8_valid(h->at, h->n) + 4 > h->n; /* the last character may be cut off */
 }
 
 /* The next line; its length is *n. NULL at the end. */
@@ -414,7 +414,7 @@ static const char *next_line(const char **at, size_t *n)
     return line;
 }
 
-/* A line "[section]", or "key = value" behind lines that say nothing. */
+/* A line "[section]", or "key = value" after blank lines and comments. */
 static bool is_ini(const char *text)
 {
     const char *line;
@@ -588,7 +588,7 @@ static bool holds(const char *dir, const char *name)
     return (size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path && stat(path, &s) == 0;
 }
 
-/* What the names in a folder say. */
+/* The kind of a folder, from the names in it. */
 typedef struct contents {
     int n, images, texts, tables, datasets, tokens, weights, steps, ranks, runs;
 } contents;
@@ -702,7 +702,7 @@ const charl__kind *charl__kind_of(const char *path)
     return read_head(&h) ? of_file(&h) : NULL;
 }
 
-/* Append n bytes of a path, in quotes where a shell would not take them as they are and there are none. */
+/* Append n bytes of a path, quoted if a shell requires it and there are no quotes yet. */
 static size_t put(char *text, size_t at, const char *what, size_t n)
 {
     const bool plain_name =
@@ -726,7 +726,7 @@ const char *charl__kind_hint(const charl__kind *kind, const char *path, char tex
     }
     dot = memchr(slash, '.', (size_t)(path + length - slash));
     dot = dot && dot > slash ? dot : path + length;
-    stem = *slash == '.' || *slash == '/' ? "data" : slash; /* of a folder . or .. */
+    stem = *slash == '.' || *slash == '/' ? "data" : slash; /* for a folder . or .. */
     stem_length = stem == slash ? (size_t)(dot - slash) : strlen(stem);
     text[0] = '\0';
     if (kind->use && length < 256) {

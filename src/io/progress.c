@@ -1,4 +1,4 @@
-/* Signs of life of transfers, and files that reach the disk piece by piece. */
+/* Progress reports of transfers, and writing files to disk in pieces. */
 #define _GNU_SOURCE /* sync_file_range */
 #include "io/progress.h"
 
@@ -39,7 +39,7 @@ int charl__writeback_step(charl__writeback *w, int fd, int64_t end)
     enum { WAIT = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER };
 
     if (sync_file_range(fd, w->begun, end - w->begun, SYNC_FILE_RANGE_WRITE) != 0 ||
-        (w->begun > w->waited && /* no bytes would be all bytes */
+        (w->begun > w->waited && /* a length of 0 would mean the rest of the file */
          sync_file_range(fd, w->waited, w->begun - w->waited, WAIT) != 0)) {
         err = errno == EIO || errno == ENOSPC || errno == EDQUOT ? errno : 0;
     }

@@ -13,7 +13,7 @@
 #include "base/fault.h"
 #include "io/progress.h"
 
-/* What stops the process from opening any file says nothing about this one. */
+/* Errors that prevent the process from opening any file do not concern this one. */
 static charl_status open_failed(const char *path, int err)
 {
     char text[128];

@@ -1,20 +1,20 @@
 #ifndef CHARL_IO_REGULAR_H
 #define CHARL_IO_REGULAR_H
-/** Reading files that hold weights: regular files only, with pread. */
+/** Reading weights files: regular files only, with pread. */
 #include <stdint.h>
 
 #include "base/text/text.h"
 #include "charl/status.h"
 
-/** Open a regular, non-empty file for reading, without waiting for the other end of a FIFO. *fd is
+/** Open a regular, non-empty file for reading, without blocking on a FIFO. *fd is
  *  counted: close it with charl__regular_close; -1 on failure.
- *  Errors: ERR_CHECKPOINT; ERR_NOMEM when what is short says nothing about this file. */
+ *  Errors: ERR_CHECKPOINT; ERR_NOMEM for a shortage that does not concern this file. */
 charl_status charl__regular_open(const char *path, int *fd, int64_t *bytes) CHARL_MUST_CHECK;
 
-/** Close *fd unless it is -1, and make it -1. */
+/** Close *fd unless it is -1, and set it to -1. */
 void charl__regular_close(int *fd);
 
-/** Read `bytes` bytes at `at` through signals and short transfers. Returns the bytes read, fewer at
+/** Read `bytes` bytes at `at`, retrying after signals and short transfers. Returns the number of bytes read, fewer at
  *  the end of the file, or -1. Fault point: io.read. */
 int64_t charl__regular_read(int fd, void *dst, int64_t bytes, int64_t at);
 

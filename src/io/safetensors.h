@@ -1,10 +1,10 @@
 #ifndef CHARL_IO_SAFETENSORS_H
 #define CHARL_IO_SAFETENSORS_H
-/** What writing and reading of safetensors share, and where JSON comes in. */
+/** Shared by writing and reading safetensors; its JSON. */
 #include "charl/safetensors.h"
 #include "io/tensor_file.h"
 
-enum { CHARL__SAFETENSORS_HEADER = 100000000 }; /* the most bytes of JSON */
+enum { CHARL__SAFETENSORS_HEADER = 100000000 }; /* maximum bytes of JSON */
 
 /** "F32" ...; NULL outside the enum. */
 const char *charl__safetensors_dtype(charl_dtype dtype);
@@ -17,14 +17,14 @@ const char *charl__safetensors_dtype(charl_dtype dtype);
 charl_status charl__safetensors_save(const char *path, const charl_checkpoint_tensor *tensors, int64_t n_tensors,
                                      const charl_data_schema *schema, const char *lock) CHARL_MUST_CHECK;
 
-/** Take the header apart: names, types, shapes, and offsets that agree with them; the schema, NULL
- *  where there is none. Where the bytes lie is the caller's to check. `path` is for messages. All
- *  results are the caller's, as are the names; on failure there are none.
+/** Parse the header: names, types, shapes, and offsets that agree with them; the schema, NULL
+ *  if there is none. The caller checks where the bytes are. `path` is for messages. All
+ *  results and the names are owned by the caller; on failure there are none.
  *  Errors: ERR_CHECKPOINT; ERR_NOMEM. */
 charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes, charl__tensor_file_entry **out,
                                       int64_t *n, charl_data_schema **schema) CHARL_MUST_CHECK;
 
-/** A tensor and the file that has it. Both are owned. */
+/** A tensor and the file that contains it. Both are owned. */
 typedef struct charl__safetensors_place {
     char *name, *file;
 } charl__safetensors_place;

@@ -1,4 +1,4 @@
-/* The header of a safetensors file. jansson refuses what is not JSON, nesting beyond its limit, a key given twice and
+/* The header of a safetensors file. jansson rejects invalid JSON, nesting beyond its limit, duplicate keys and
  * integers beyond 64 bits. */
 #include <jansson.h>
 #include <stdio.h>
@@ -19,12 +19,12 @@ void charl__safetensors_places_free(charl__safetensors_place *places, int64_t n)
     charl_free(places);
 }
 
-/* Of a tensor, for messages. */
+/* Describes a tensor, for messages. */
 typedef struct place {
     const char *path, *name;
 } place;
 
-/* A list of counts: *n is their number, of which at most `most` are taken. */
+/* A list of counts: *n is their number, of which at most `most` are stored. */
 static charl_status parse_counts(const place *at, const char *key, const json_t *v, int64_t *out, int most, int *n)
 {
     CHARL_REQUIRE(json_is_array(v) && json_array_size(v) <= (size_t)most, CHARL_ERR_CHECKPOINT,
@@ -69,7 +69,7 @@ static charl_status parse_entry(const place *at, const json_t *v, charl__tensor_
 static charl_status read_metadata(const char *path, const json_t *v, charl_data_schema **schema)
 {
     const char *key, *text;
-    json_t *value, *root = (json_t *)(uintptr_t)v; /* jansson's loop takes no const */
+    json_t *value, *root = (json_t *)(uintptr_t)v; /* jansson's loop is not const-correct */
 
     CHARL_REQUIRE(json_is_object(v), CHARL_ERR_CHECKPOINT, "%s: __metadata__ must be an object", path);
     json_object_foreach(root, key, value)

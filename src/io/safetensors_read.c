@@ -8,7 +8,7 @@
 
 static charl_status read_header(const charl__tensor_file_source *s, char **json, int64_t *length)
 {
-    uint64_t bytes = 0; /* memory is little-endian, as the file */
+    uint64_t bytes = 0; /* memory is little-endian, like the file */
 
     CHARL_REQUIRE(charl__regular_read(s->fd, &bytes, 8, 0) == 8, CHARL_ERR_CHECKPOINT,
                   "%s: is too short for a safetensors file", s->path);
@@ -37,7 +37,7 @@ static int by_offset(const void *a, const void *b)
     return strcmp(x->tensor.name, y->tensor.name);
 }
 
-/* The tensors fill what follows the header: no overlap, no hole, nothing beyond the file. */
+/* The tensors must fill the rest of the file after the header: no overlap, no gap, nothing beyond its end. */
 static charl_status check_extents(const charl__tensor_file_source *s, int64_t begin,
                                   const charl__tensor_file_entry *all, int64_t n)
 {

@@ -26,7 +26,7 @@ static int by_name(const void *a, const void *b)
     return strcmp((*(const item *)a)->name, (*(const item *)b)->name);
 }
 
-/* Wider elements first; the array holds pointers into one array, so they tell the given order. */
+/* Wider elements first; the elements are pointers into one array, so they preserve the given order among equals. */
 static int by_width(const void *a, const void *b)
 {
     const item x = *(const item *)a, y = *(const item *)b;
@@ -108,7 +108,7 @@ static charl_status put_header(charl__text *t, const item *sorted, int64_t n, co
 static charl_status write_file(const char *path, const charl__text *header, const item *sorted, int64_t n)
 {
     charl_status st = CHARL_OK;
-    const uint64_t length = header->length; /* memory is little-endian, as the file */
+    const uint64_t length = header->length; /* memory is little-endian, like the file */
     charl__commit c;
 
     CHARL_TRY_CLEANUP(charl__commit_begin(path, &c));

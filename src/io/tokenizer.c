@@ -1,4 +1,4 @@
-/* A tokenizer as data sets, checkpoints and schemas hold it: its type and its state. */
+/* A tokenizer as stored in data sets, checkpoints and schemas: its type and its state. */
 #include "io/tokenizer.h"
 
 #include <stdio.h>
@@ -40,7 +40,8 @@ const charl__tokenizer_layout *charl__tokenizer_layout_find(const char *name)
     return NULL;
 }
 
-charl_status charl__tokenizer_take(const charl__tokenizer_layout *layout, void *state, int64_t n, charl_tokenizer **out)
+charl_status charl__tokenizer_create(const charl__tokenizer_layout *layout, void *state, int64_t n,
+                                     charl_tokenizer **out)
 {
     charl_status st = CHARL_OK;
     charl_tokenizer *t = NULL;
@@ -76,7 +77,7 @@ charl_status charl__tokenizer_restore(const charl__tokenizer_layout *layout, con
         CHARL_TRY(charl__alloc_array(n, charl_dtype_size(layout->dtype), &copy));
         memcpy(copy, state, (size_t)n * charl_dtype_size(layout->dtype));
     }
-    return charl__tokenizer_take(layout, copy, n, out);
+    return charl__tokenizer_create(layout, copy, n, out);
 }
 
 void charl__tokenizer_release(charl_tokenizer *t)
@@ -140,7 +141,7 @@ charl_status charl__tokenizer_store(const charl_tokenizer *t, charl__writer *w)
                                t->n / (item.ndim > 0 ? item.dim[0] : 1), t->state);
 }
 
-/* The state of a tokenizer of this type; none when the array is not there. */
+/* The state of a tokenizer of this type; none if the array does not exist. */
 static charl_status read_state(charl__file *f, const charl__tokenizer_layout *layout, void **out, int64_t *n)
 {
     const charl_shape item = row_shape(layout);
@@ -202,7 +203,7 @@ charl_status charl__tokenizer_of_dataset(const char *path, charl_tokenizer **out
     CHARL_TRY_CLEANUP(read_layout(&f, &layout));
     CHARL_TRY_CLEANUP(read_state(&f, layout, &state, &n));
     CHARL_TRY_CLEANUP(
-        charl__error_in(charl__tokenizer_take(layout, state, n, &t), CHARL_ERR_DATA, "%s: tokenizer: ", path));
+        charl__error_in(charl__tokenizer_create(layout, state, n, &t), CHARL_ERR_DATA, "%s: tokenizer: ", path));
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, root, H5Gopen2(f.h5, "/", H5P_DEFAULT), "%s", path);
     CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, root, "vocab", &vocab));
     t->vocab = kind ? t->vocab : vocab;

@@ -75,7 +75,7 @@ static charl_status find_directory(const archive *a, int64_t *at, int64_t *bytes
     return CHARL_OK;
 }
 
-/* One entry of the directory, of which `left` bytes are there; *used is its size. */
+/* One entry of the directory, from `left` bytes; *used is its size. */
 static charl_status read_entry(const archive *a, const unsigned char *p, int64_t left, charl__zip_member *m,
                                int64_t *used)
 {

@@ -1,5 +1,5 @@
-/* gpt2: Hugging Face's GPT-2, whose Conv1D layers keep their matrices as [in, out]. nanogpt: the same names with
- * matrices as charl has them. */
+/* gpt2: Hugging Face's GPT-2, whose Conv1D layers store their matrices as [in, out]. nanogpt: the same names with
+ * matrices as in charl. */
 #include "nn/model.h"
 #include "nn/weights_layout.h"
 
@@ -27,7 +27,7 @@ static const charl__weights_rule nanogpt_rules[] = {
     {"wpe.weight", {"transformer.wpe.weight"}, .first_rows = true},
 };
 
-/* Masks that older files hold as tensors. */
+/* Masks that older files store as tensors. */
 static const char *const ignored[] = {"h.*.attn.bias", "h.*.attn.masked_bias", NULL};
 
 static const charl__weights_setting settings[] = {

@@ -1,5 +1,5 @@
-/* llama and qwen2: Hugging Face's Llama and Qwen2, which have a matrix each for queries, keys, values, gate and up. charl stacks the
- * rows of the first three, and those of the other two. Rotary positions turn halves of a head in both. */
+/* llama and qwen2: Hugging Face's Llama and Qwen2, with separate matrices for queries, keys, values, gate and up. charl stacks the
+ * rows of the first three, and of the other two. Rotary positions rotate halves of a head in both. */
 #include "charl/nn.h"
 #include "nn/model.h"
 #include "nn/weights_layout.h"
@@ -33,7 +33,7 @@ static const charl__weights_rule rules[] = {
     {"lm_head.weight", {"lm_head.weight"}},
 };
 
-/* Tables of angles that older files hold as tensors. */
+/* Tables of angles that older files store as tensors. */
 static const char *const ignored[] = {"layers.*.self_attn.rotary_emb.inv_freq", NULL};
 
 #define COMMON_SETTINGS                                                                                                \
@@ -99,7 +99,7 @@ const charl__weights_layout charl__layout_qwen2 = {
     .row.name = "qwen2",
     .row.help = "Qwen2 of Hugging Face transformers: Llama with biases of queries, keys and values",
     COMMON_ROW,
-    .marker = "layers.0.self_attn.q_proj.weight", /* that of llama, whose rules are the same */
+    .marker = "layers.0.self_attn.q_proj.weight", /* llama's layout, which has the same rules */
     .model_type = "qwen2",
     .architecture = "Qwen2ForCausalLM",
     .settings = qwen2_settings,

@@ -1,4 +1,4 @@
-/* torchvision: residual networks, whose names charl has taken over. */
+/* torchvision: residual networks, whose names charl uses too. */
 #include "nn/model.h"
 #include "nn/weights_layout.h"
 

@@ -1,13 +1,13 @@
-/* Models: layers and what each of them reads, and how they declare parameters in a set and append
- * themselves to a graph. A layer reads layers before it, so the order of the list is one in which
- * they can be built. */
+/* Models: layers and their inputs; the layers declare parameters in a set and append
+ * themselves to a graph. A layer reads earlier layers, so they can be built in the order of the
+ * list. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "autograd/graph.h"
-#include "autograd/graph_parts.h"
+#include "autograd/graph_segments.h"
 #include "autograd/op.h"
 #include "base/alloc.h"
 #include "base/owner.h"
@@ -20,9 +20,9 @@
 typedef struct charl__layer {
     char *name;
     const charl_layer_type *type;
-    int *from; /* layers that it reads; INPUT: what the model reads */
+    int *from; /* layers that it reads; INPUT: the model's input */
     int n_from;
-    char *origin; /* where it is described, for messages; NULL: nowhere */
+    char *origin; /* where it is described, for messages; NULL: unknown */
     _Alignas(8) unsigned char settings[CHARL_LAYER_MAX_SETTINGS];
 } charl__layer;
 
@@ -92,7 +92,7 @@ charl_status charl_layer_defaults(const char *type, void *config)
     return CHARL_OK;
 }
 
-/* The caller's string need not live as long as the model. */
+/* The caller may free the string before the model. */
 static charl_status adopt_activation(const charl_key *k, const char **name)
 {
     const char *known = *name ? charl__activation_find(*name) : NULL;
@@ -135,7 +135,7 @@ static charl_status adopt(const charl_model *m, const charl_key *k, unsigned cha
     return k->kind == CHARL_KEY_ACTIVATION ? adopt_activation(k, (const char **)at) : CHARL_OK;
 }
 
-/* Check the settings of a layer, and make its strings the model's own. */
+/* Check the settings of a layer, and copy its strings. */
 static charl_status adopt_settings(const charl_model *m, charl__layer *l)
 {
     CHARL_TRY(charl__settings_check(&l->type->row, l->settings));
@@ -145,7 +145,7 @@ static charl_status adopt_settings(const charl_model *m, charl__layer *l)
     return CHARL_OK;
 }
 
-/* What a layer reads: the layers of these names, or without any the layer before. */
+/* The inputs of a layer: the layers of these names or, if there are none, the previous layer. */
 static charl_status connect(const charl_model *m, charl__layer *l, const char *const *inputs, int n)
 {
     const int least = l->type->max_inputs ? 2 : 1, most = l->type->max_inputs ? l->type->max_inputs : 1;
@@ -213,7 +213,7 @@ charl_status charl__model_locate(charl_model *m, const char *origin)
     return CHARL_OK;
 }
 
-/* The first layer that nothing reads, but for the last one; count - 1: there is none. */
+/* The first layer that no layer reads, except the last one; count - 1: there is none. */
 static int find_unread(const charl_model *m)
 {
     for (int i = 0; i + 1 < m->count; i++) {
@@ -313,7 +313,7 @@ const char *charl__model_get_tie(const charl_model *m, int i)
     return NULL;
 }
 
-/* The dotted name of a part of a layer. */
+/* The dotted name of part of a layer. */
 static charl_status join(const char *layer, const char *suffix, char name[CHARL_LAYER_MAX_NAME])
 {
     CHARL_REQUIRE((size_t)snprintf(name, CHARL_LAYER_MAX_NAME, "%s.%s", layer, suffix) < CHARL_LAYER_MAX_NAME,
@@ -398,8 +398,8 @@ charl_var *charl__graph_refuse(charl_graph *g, const char *reason)
     return charl__graph_fail(g, CHARL_ERR_SHAPE, "%s", reason);
 }
 
-/* Where parts begin: at each composite layer, and every so many others, so that what enters them
- * and what a part holds are about as much. */
+/* Where segments begin: at each composite layer, and at regular distances, so that the inputs of a segment
+ * and its contents have about the same size. */
 static bool begins_part(const charl_model *m, int i, int length)
 {
     const bool block = m->layer[i].type->is_block;
@@ -407,7 +407,7 @@ static bool begins_part(const charl_model *m, int i, int length)
     return i == 0 || block || m->layer[i - 1].type->is_block || (int64_t)length * length >= m->count;
 }
 
-/* Adapters that nothing has would train nothing. */
+/* Adapters without a layer would train nothing. */
 static charl_var *check_targets(const charl_model *m, charl_graph *g, const charl_params *set, charl_var *out)
 {
     for (int i = 0; i < charl_params_get_count(set); i++) {
@@ -421,7 +421,7 @@ static charl_var *check_targets(const charl_model *m, charl_graph *g, const char
         m->lora.targets);
 }
 
-/* Say where the layer is described, and what it was given. */
+/* Add to an error where the layer is described, and its input. */
 static void explain(const charl__layer *l, const charl_model *m, charl_graph *g, charl_var *const *in)
 {
     charl_status st = CHARL_OK;
@@ -438,7 +438,7 @@ static void explain(const charl__layer *l, const charl_model *m, charl_graph *g,
     CHARL_TRY_CLEANUP(charl__graph_explain(g, l->origin, charl__text_string(&after)));
 cleanup:
     if (st != CHARL_OK) {
-        charl_error_clear(); /* the error stays as it is */
+        charl_error_clear(); /* the error is not changed */
     }
     charl__text_fini(&after);
 }
@@ -462,7 +462,7 @@ static charl_var *build_layer(const charl_model *m, int i, charl_graph *g, charl
     }
     charl_graph_scope_begin(g, l->name);
     y = l->type->build(&b, in[0]);
-    if (y && charl__var_positions(y) < 0) { /* no later layer could tell values from padding */
+    if (y && charl__var_positions(y) < 0) { /* later layers could not distinguish values from padding */
         y = charl__graph_refuse(g, "counts the padding of the sequences; docs/language-models.md lists the layers that "
                                    "do not");
     }
@@ -532,7 +532,7 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
     charl_var **out = NULL; /* of the model's input, then of each layer */
     const bool fp8 = charl__graph_has_fp8(g);
     const int head = last_linear(m);
-    int length = 0; /* of the part */
+    int length = 0; /* of the segment */
 
     if (!x || charl_graph_status(g) != CHARL_OK) { /* the first error is kept as it is */
         return NULL;
@@ -542,7 +542,7 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
     out[0] = x;
     for (int i = 0; i < m->count && x; i++) {
         if (begins_part(m, i, length)) {
-            charl__graph_part_begin(g);
+            charl__graph_segment_begin(g);
             length = 0;
         }
         length++;
@@ -559,7 +559,7 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
             built[i].shape = charl_var_get_type(x).shape;
         }
     }
-    charl__graph_part_end(g);
+    charl__graph_segment_end(g);
     x = x && m->lora.rank > 0 ? check_targets(m, g, set, x) : x;
 cleanup:
     charl_free(out);

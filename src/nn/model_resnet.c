@@ -11,7 +11,7 @@
 
 enum { MAX_GROUPS = 4, BOTTLENECK_EXPANSION = 4 };
 
-/* Blocks per group; the first group keeps the size and the channels, each further one halves the
+/* Blocks per group; the first group keeps size and channels, each later one halves the
  * size and doubles the channels. K. He et al., Deep Residual Learning for Image Recognition, 2015:
  * table 1, and section 4.2 for the depths 6 n + 2. */
 static const struct variant {

@@ -1,4 +1,4 @@
-/* mlp and cnn: models that are a few numbers; and sequential, whose layers the configuration lists. */
+/* mlp and cnn: models given by a few numbers; and sequential, whose layers the configuration lists. */
 #include <stdio.h>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* The registry of layouts, and the names and shapes by their rows. */
+/* The registry of layouts, and names and shapes by their rows. */
 #include "nn/weights_layout.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@ const charl__weights_layout *charl__layout_at(int i)
     return charl__registry_at(&layouts, i);
 }
 
-/* Whether `name` is `pattern` with a number in place of #. */
+/* Whether `name` is `pattern` with a number instead of #. */
 static bool matches(const char *pattern, const char *name, int64_t *block)
 {
     const char *hash = strchr(pattern, '#');

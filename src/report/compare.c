@@ -38,7 +38,7 @@ static charl__text *cell(grid *g, int row, int column)
     return &g->cell[row * g->columns + column];
 }
 
-/* Characters of a UTF-8 text: bytes that continue none. */
+/* Number of characters of a UTF-8 text: bytes that are not continuation bytes. */
 static int width_of(const charl__text *t)
 {
     int n = 0;
@@ -49,7 +49,7 @@ static int width_of(const charl__text *t)
     return n;
 }
 
-/* Numbers stand at the right of their column; the first column and those of `left` (bits) at the left. */
+/* Numbers are right-aligned in their column; the first column and those in `left` (bits) are left-aligned. */
 static charl_status grid_print(grid *g, unsigned left, const char *indent, charl__text *out)
 {
     for (int r = 0; r < g->rows; r++) {
@@ -93,7 +93,7 @@ static charl_status put_duration(charl__text *t, double s)
     return CHARL_OK;
 }
 
-/* Metrics of the validation set that some run has, without counters of progress. */
+/* Validation metrics that some run has, without progress counters. */
 static charl_status list_metrics(const charl__run_log *log, int n, const char ***out, int *count)
 {
     *count = 0;
@@ -253,7 +253,7 @@ static charl_status put_differences(const charl__run_log *log, int n, charl__tex
 
 /* Whether another value of the key "section.name" can give another result. */
 
-/* Whether a key tells groups apart: it changes the result, and is not the seed. */
+/* Whether a key distinguishes groups: it affects the result, and is not the seed. */
 /* Which keys change a result. */
 typedef struct key_test {
     charl_report_by_seed is_result;
@@ -287,7 +287,7 @@ enum { MAX_GROUPS = 26 }; /* A to Z */
 typedef struct groups {
     const key_test *test;
     int *of;    /* [runs] */
-    int *first; /* [count] run that stands for the group */
+    int *first; /* [count] first run of the group */
     int count;
 } groups;
 
@@ -330,7 +330,7 @@ static charl_status find_groups(const charl__run_log *log, int n, groups *g)
     return CHARL_OK;
 }
 
-/* What is compared: the best value that is monitored, and the last one. */
+/* The compared values: the best monitored value, and the last one. */
 static double result_of(const charl__run_log *log, bool is_best)
 {
     const charl__run_best best = charl__run_log_best(log);
@@ -341,7 +341,7 @@ static double result_of(const charl__run_log *log, bool is_best)
                    : charl__run_series_last(val, charl__run_series_find(val, slash ? slash + 1 : best.monitor));
 }
 
-/* The results of a group, and those of it and the first group at the seeds that both have. */
+/* The results of a group, and the results of it and the first group for the seeds that both have. */
 typedef struct sample {
     double *of_first, *of_group;         /* [n_first], [n_group] */
     double *paired_first, *paired_group; /* [n_pairs] */
@@ -394,7 +394,7 @@ static charl_status put_interval(charl__text *t, charl__interval_of_mean v)
     return charl__text_printf(t, "%+.4g to %+.4g", v.low, v.high);
 }
 
-/* A line of the comparison: what, pairs, mean, interval, whether it leaves 0 out, unpaired. */
+/* A line of the comparison: name, pairs, mean, interval, whether it excludes 0, unpaired. */
 static charl_status put_comparison(grid *out, int row, const char *what, const sample *s)
 {
     const charl__interval_of_mean paired = charl__student_paired(s->paired_first, s->paired_group, s->n_pairs),

@@ -1,4 +1,4 @@
-/* charl report: the page and the data in it. The page (report.html) draws everything; here runs become JSON. */
+/* charl report: the page and its data. The page (report.html) draws everything; this file converts runs to JSON. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "report/report_page.h"
 #include "report/run_log.h"
 
-/* Bytes of all curves together, and points of a curve. A number takes about 9 bytes with its comma. */
+/* Total bytes of all curves, and points of a curve. A number takes about 9 bytes with its comma. */
 enum { CURVE_BYTES = 1300000, NUMBER_BYTES = 9, MIN_POINTS = 60, MAX_POINTS = 2000 };
 
 /* A value of a curve: six digits are finer than any screen. */
@@ -25,7 +25,7 @@ static charl_status put(charl__text *t, double v, bool is_first)
     return CHARL_OK;
 }
 
-/* Rows [begin, end) that are one point of a curve. */
+/* Rows [begin, end) that form one point of a curve. */
 typedef struct bucket {
     int64_t begin, end;
 } bucket;
@@ -35,7 +35,7 @@ static bucket bucket_at(int64_t rows, int64_t points, int64_t i)
     return (bucket){i * rows / points, (i + 1) * rows / points};
 }
 
-/* The row that stands for a bucket: its middle, but the ends of the run for the first and the last one. */
+/* The row that represents a bucket: its middle, but the ends of the run for the first and the last one. */
 static int64_t middle(int64_t rows, int64_t points, int64_t i)
 {
     const bucket b = bucket_at(rows, points, i);
@@ -125,7 +125,7 @@ static charl_status put_events(charl__text *t, const charl__run_log *log, int64_
     return CHARL_OK;
 }
 
-/* The last value of every metric, without counters of progress. */
+/* The last value of every metric, without progress counters. */
 static charl_status put_final(charl__text *t, const charl__run_log *log)
 {
     static const char *const progress[] = {"epoch", "elapsed_s"};
@@ -200,7 +200,7 @@ static charl_status put_settings(charl__text *t, const charl__run_log *log)
         CHARL_TRY(charl__text_json(t, log->config[i].value));
     }
     CHARL_TRY(charl__text_printf(t, "},\"env\":"));
-    CHARL_TRY(charl__text_json(t, log->env)); /* a string, as it may not be JSON */
+    CHARL_TRY(charl__text_json(t, log->env)); /* a string, because it may not be JSON */
     CHARL_TRY(charl__text_printf(t, ",\"eval\":"));
     CHARL_TRY(charl__text_json(t, log->eval));
     return CHARL_OK;
@@ -222,7 +222,7 @@ static charl_status put_checkpoints(charl__text *t, const charl__run_log *log)
     return CHARL_OK;
 }
 
-/* Points that each curve of all runs may have. */
+/* Maximum number of points of each curve, over all runs. */
 static int64_t points_of(const charl__run_log *log, int n)
 {
     int64_t curves = 0, points;
@@ -258,7 +258,7 @@ static charl_status put_data(charl__text *t, const charl__run_log *log, int n)
     return CHARL_OK;
 }
 
-/* The data inside of a script element: no text in them may end it. A < can stand in strings only. */
+/* The data inside a script element: no text in them may end it. A < can occur in strings only. */
 static charl_status write_data(charl__commit *c, const charl__text *data)
 {
     const char *p = charl__text_string(data);
@@ -275,7 +275,7 @@ static charl_status write_data(charl__commit *c, const charl__text *data)
     return CHARL_OK;
 }
 
-/* The page replaces a page, and no other file that has something in it. */
+/* The page replaces an earlier page, but no other non-empty file. */
 static charl_status check_replaced(const char *path)
 {
     static const char start[] = "<!doctype html>", title[] = "<title>charl report</title>";

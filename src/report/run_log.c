@@ -1,4 +1,4 @@
-/* Reading a run directory. Files may be damaged, or written by other programs: what cannot be read is left out. */
+/* Reads a run directory. Files may be damaged, or written by other programs: unreadable parts are skipped. */
 #include "report/run_log.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ enum {
     MAX_SERIES = 64,
     MAX_SETTINGS = 4096,
     MAX_ENV = 1 << 18,
-    MAX_EVAL = 1 << 20 /* the pictures of the worst samples may take half of it */
+    MAX_EVAL = 1 << 20 /* the images of the worst samples may take half of it */
 };
 
 const char *charl__run_event_name(charl__run_event event)
@@ -34,7 +34,7 @@ const char *charl__run_event_name(charl__run_event event)
     return names[event];
 }
 
-/* The next line of at most LINE_BYTES, without its end; longer lines, and a last one without an end, are skipped. */
+/* The next line of at most LINE_BYTES, without its end; longer lines, and an incomplete last one, are skipped. */
 static bool next_line(FILE *f, char line[LINE_BYTES])
 {
     bool is_rest = false;
@@ -65,7 +65,7 @@ static json_t *read_object(const char *line)
     return o;
 }
 
-/* A number; 1 for true, 0 for false, NaN for all else. */
+/* A number; 1 for true, 0 for false, NaN for everything else. */
 static double number_of(const json_t *value)
 {
     return json_is_number(value)    ? json_number_value(value)
@@ -100,7 +100,7 @@ static charl_status append(double **values, int64_t count, double value)
     return CHARL_OK;
 }
 
-/* A series for a metric that the rows so far do not have. */
+/* Add a series for a metric that earlier rows do not have. */
 static charl_status add_series(charl__run_rows *rows, const char *name)
 {
     charl__run_series *s;
@@ -160,7 +160,7 @@ static charl_status open_text(const char *dir, const char *name, FILE **out)
     return CHARL_OK;
 }
 
-/* Steps or seconds that a run can have: a double counts so far by ones. */
+/* Limit of a run's steps or seconds: a double counts up to here exactly. */
 static bool is_counter(double v)
 {
     return v >= 0 && v <= 0x1p53;
@@ -169,7 +169,7 @@ static bool is_counter(double v)
 static charl_status read_metrics(charl__run_log *log)
 {
     char line[LINE_BYTES];
-    double before = 0, elapsed = 0; /* seconds of the parts of the run before this one, and in this one */
+    double before = 0, elapsed = 0; /* seconds of the earlier parts of the run, and in this one */
     int64_t lines = 0, objects = 0;
     CHARL_SCOPED(charl__file_left) FILE *f = NULL;
 
@@ -209,7 +209,7 @@ static charl_status read_metrics(charl__run_log *log)
     return CHARL_OK;
 }
 
-/* The lines "key = value" below "[section]" that charl-train has written. */
+/* The lines "key = value" below "[section]", as written by charl-train. */
 static charl_status read_config(charl__run_log *log)
 {
     char line[LINE_BYTES], section[256] = "";
@@ -250,7 +250,7 @@ const char *charl__run_setting_find(const charl__run_log *log, const char *key)
     return NULL;
 }
 
-/* A file as text, cut off behind `most` bytes; "" without the file. */
+/* A file as text, truncated after `most` bytes; "" without the file. */
 static charl_status read_text(const char *dir, const char *name, size_t most, char **out)
 {
     char block[4096];
@@ -301,7 +301,7 @@ static int by_step(const void *a, const void *b)
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* Whether dir/link leads to the checkpoint `name`. */
+/* Whether dir/link points to the checkpoint `name`. */
 static charl_status leads_to(const char *dir, const char *link, const char *name, bool *out)
 {
     char target[256];
@@ -420,7 +420,7 @@ void charl__run_log_fini(charl__run_log *log)
     *log = (charl__run_log){0};
 }
 
-/* Paths in place of names that several runs have. */
+/* Replace names that several runs have by their paths. */
 static charl_status tell_apart(charl__run_log *log, int n)
 {
     CHARL_SCOPED_FREE bool *is_shared = NULL;
@@ -489,7 +489,7 @@ charl__run_best charl__run_log_best(const charl__run_log *log)
     return best;
 }
 
-/* Mean of a series over the rows but the first; NaN without any, or without the series. */
+/* Mean of a series over all rows but the first; NaN without any, or without the series. */
 static double mean_of(const charl__run_rows *rows, const char *name)
 {
     const charl__run_series *s = charl__run_series_find(rows, name);

@@ -1,15 +1,15 @@
 #ifndef CHARL_REPORT_RUN_LOG_H
 #define CHARL_REPORT_RUN_LOG_H
-/** What a run directory tells of its run: metrics.jsonl, config.ini, env.json, eval.json, train.log and the names of checkpoints.
+/** The contents of a run directory: metrics.jsonl, config.ini, env.json, eval.json, train.log and the names of checkpoints.
  *
- *  Only metrics.jsonl must be there. A run may still be going on: a line that is not complete yet is left out.
+ *  Only metrics.jsonl is required. The run may still be in progress: an incomplete line is skipped.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "charl/status.h"
 
-/** A metric of all rows of an event; NaN where a row has none, or one that is not finite. */
+/** A metric over all rows of an event; NaN if a row has none, or one that is not finite. */
 typedef struct charl__run_series {
     char *name;
     double *value; /* [rows] */
@@ -44,22 +44,22 @@ typedef struct charl__run_log {
     char *path; /* of the directory, as given */
     char *name; /* run.name, or the directory's own name */
     charl__run_rows rows[CHARL__RUN_EVENTS];
-    int64_t nonfinite; /* rows whose loss or gradient norm is not finite */
+    int64_t nonfinite; /* rows with a loss or gradient norm that is not finite */
     charl__run_setting *config;
     int n_config;
     char *env;                   /* text of env.json; "" without it */
-    char *eval;                  /* the same of eval.json, what `charl eval --report=json` prints */
+    char *eval;                  /* text of eval.json, the output of `charl eval --report=json` */
     charl__run_file *checkpoint; /* [n_checkpoints] ascending */
     int n_checkpoints;
     const char *state; /* "done", "stopped" or "not finished" */
-    int ranks;         /* of the last start; 0: not known */
+    int ranks;         /* of the last start; 0: unknown */
 } charl__run_log;
 
-/** Read the run directory `path`. `log` needs charl__run_log_fini on every path. Errors: ERR_DATA when it has no metrics.jsonl, ERR_NOMEM. */
+/** Read the run directory `path`. Call charl__run_log_fini for `log` on every path. Errors: ERR_DATA if it has no metrics.jsonl, ERR_NOMEM. */
 charl_status charl__run_log_read(const char *path, charl__run_log *log) CHARL_MUST_CHECK;
 void charl__run_log_fini(charl__run_log *log);
 
-/** Read n of them: *out [n] is the caller's, for charl__run_logs_free. Runs of the same name get their paths for names. Errors: as above. */
+/** Read n of them: *out [n] is owned by the caller, for charl__run_logs_free. Runs of the same name get their paths as names. Errors: as above. */
 charl_status charl__run_logs_read(const char *const *path, int n, charl__run_log **out) CHARL_MUST_CHECK;
 void charl__run_logs_free(charl__run_log *log, int n); /* NULL is a no-op */
 
@@ -79,11 +79,11 @@ typedef struct charl__run_best {
 } charl__run_best;
 charl__run_best charl__run_log_best(const charl__run_log *log);
 
-/** Milliseconds of a step, as means over the rows but the first, which warms caches up. */
+/** Milliseconds of a step, as means over all rows but the first, which includes warm-up. */
 typedef struct charl__run_times {
     double step_ms; /* NaN: no rows */
-    double data_ms; /* of it, the device waited for data */
-    double comm_ms; /* of it, the device waited for other ranks */
+    double data_ms; /* part of it in which the device waited for data */
+    double comm_ms; /* part of it in which the device waited for other ranks */
     double samples_per_s;
 } charl__run_times;
 charl__run_times charl__run_log_times(const charl__run_log *log);

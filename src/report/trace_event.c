@@ -1,4 +1,4 @@
-/* Events of a time line, read and written by libjansson. */
+/* Events of a trace, read and written by libjansson. */
 #include "report/trace_event.h"
 
 #include <jansson.h>
@@ -37,7 +37,7 @@ double charl__trace_event_time(const charl__trace_event *e)
     return json_number_value(json_object_get(json_of(e), "ts"));
 }
 
-/* Whether what charl__trace_event_move changes is there. */
+/* Whether the members that charl__trace_event_move changes exist. */
 static bool is_event(const json_t *event)
 {
     const charl__trace_event *e = (const charl__trace_event *)event;
@@ -78,7 +78,7 @@ void charl__trace_event_close(charl__trace_event *e)
 charl_status charl__trace_event_move(charl__trace_event *e, int64_t pid, double us, const char *run)
 {
     json_t *event = (json_t *)e, *args = json_object_get(event, "args");
-    /* json_object_set_new fails if it is given nothing: a lack of memory shows there */
+    /* json_object_set_new fails on NULL: this detects a lack of memory */
     bool ok = json_object_set_new(event, "pid", json_integer(pid)) == 0;
 
     if (strcmp(phase_of(event), "X") == 0) {
@@ -94,7 +94,7 @@ charl_status charl__trace_event_move(charl__trace_event *e, int64_t pid, double 
     return CHARL_OK;
 }
 
-/* Append what libjansson writes to a text. */
+/* Append libjansson's output to a text. */
 static int append(const char *data, size_t size, void *text)
 {
     return charl__text_append(text, data, size) == CHARL_OK ? 0 : -1;

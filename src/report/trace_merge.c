@@ -1,4 +1,4 @@
-/* Merging traces of several runs. They are read line by line, because a trace of many ranks may be larger than memory. */
+/* Merges traces of several runs. They are read line by line, because a trace of many ranks may be larger than memory. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 #define END_OF_TIME_S 1e11 /* since 1970: more than three thousand years; microseconds of it have room in a double */
 
-/* A file and what is known of it. */
+/* A file and its properties. */
 typedef struct part {
     const char *path;
     FILE *f;
@@ -26,7 +26,7 @@ typedef struct part {
     char *run; /* "" if the file does not name it */
 } part;
 
-/* The status of a part that cannot be read as a time line for `why`. */
+/* The status of a file that is not a valid trace because of `why`. */
 static charl_status refuse(const part *p, charl_status why)
 {
     CHARL_REQUIRE(why == CHARL_ERR_DATA, why, "%s: %s", p->path, charl_error_message());

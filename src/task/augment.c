@@ -1,4 +1,4 @@
-/* Augmentation: what of it is not in operators. */
+/* Augmentation: the parts outside of operators. */
 #include "task/augment.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "io/schema.h"
 #include "task/loader_record.h"
 
-/* Random blocks of a row: one per try, and one for what is drawn once. */
+/* Random blocks of a row: one per try, and one for the numbers drawn once. */
 enum { TRIES = 10, BLOCKS = 16, BOX = 4, RANDOM_CHANGES = 14, MAGNITUDE = 9 };
 
 static const float WHITE = 255.0F; /* of images of bytes */
@@ -22,7 +22,7 @@ static bool moves_pixels(const charl__augment *a)
     return a->flip || a->crop > 0 || a->rotate > 0 || a->cutout > 0;
 }
 
-/* The targets of one sample may be a mask or an image: they would have to move as its pixels do. */
+/* The targets of one sample may be a mask or an image, which would have to be transformed like its pixels. */
 static bool moves_images(const charl__augment *a)
 {
     return a->flip || a->crop > 0 || a->rotate > 0 || a->resized_crop > 0 || a->cutmix > 0 || a->randaugment > 0;
@@ -33,7 +33,7 @@ static bool changes_images(const charl__augment *a)
     return moves_pixels(a) || a->resized_crop > 0 || a->erase > 0 || a->cutmix > 0 || charl__augment_levels(a) > 0;
 }
 
-/* Changes of colours that are not 0. */
+/* Number of colour changes that are not 0. */
 static int jitters(const charl__augment *a)
 {
     return (a->brightness > 0) + (a->contrast > 0) + (a->saturation > 0) + (a->hue > 0);
@@ -173,7 +173,7 @@ static charl__rng stream_of(const char *name, uint64_t seed, int64_t step)
     return charl__rng_key(seed, (uint64_t)step, charl__fnv1a64_string(name));
 }
 
-/* Boxes of a random part of the area of an image, with a random width / height. */
+/* Boxes with a random fraction of the area of an image, with a random width / height. */
 typedef struct box_range {
     double area[2], ratio[2];
     int64_t most_h, most_w;
@@ -210,7 +210,7 @@ static bool draw_box(const charl__rng *rng, int64_t row, const box_range *r, con
     return false;
 }
 
-/* As torchvision's RandomResizedCrop. */
+/* Like torchvision's RandomResizedCrop. */
 static void draw_crop(double least, const charl_shape *s, const charl__rng *rng, int64_t row, float box[4])
 {
     const int64_t h = s->dim[1], w = s->dim[2];
@@ -224,7 +224,7 @@ static void draw_crop(double least, const charl_shape *s, const charl__rng *rng,
     }
 }
 
-/* As its RandomErasing. */
+/* Like its RandomErasing. */
 static void draw_erase(double chance, const charl_shape *s, const charl__rng *rng, int64_t row, float box[4])
 {
     const box_range r = {{0.02, 0.33}, {1.0 / 3.3, 1.0 / 0.3}, s->dim[1] - 1, s->dim[2] - 1};
@@ -242,7 +242,7 @@ static void add_change(charl__augment_draws *out, int *n, charl_transform kind, 
     out->amounts[(*n)++][0] = (float)amount;
 }
 
-/* As torchvision's ColorJitter. */
+/* Like torchvision's ColorJitter. */
 static void draw_jitter(const charl__augment *a, const charl__rng *rng, int64_t row, charl__augment_draws *out)
 {
     static const charl_transform kind[] = {CHARL_TRANSFORM_BRIGHTNESS, CHARL_TRANSFORM_CONTRAST,
@@ -263,7 +263,7 @@ static void draw_jitter(const charl__augment *a, const charl__rng *rng, int64_t 
     }
 }
 
-/* The place dx, dy from the centre of an image of h x w comes from (x, y): row_x, row_y are what dx, dy and 1 count for them. */
+/* The position dx, dy from the centre of an image of h x w comes from (x, y): row_x, row_y are the coefficients of dx, dy and 1. */
 static void add_affine(charl__augment_draws *out, int *n, const double row_x[3], const double row_y[3])
 {
     for (int i = 0; i < 3; i++) {
@@ -273,7 +273,7 @@ static void add_affine(charl__augment_draws *out, int *n, const double row_x[3],
     out->kinds[(*n)++] = CHARL_TRANSFORM_AFFINE;
 }
 
-/* One change of torchvision's RandAugment: number `which` of its table. m: magnitude in [-1, 1]. */
+/* One transform of torchvision's RandAugment: number `which` of its table. m: magnitude in [-1, 1]. */
 static void add_random(int which, double m, const charl_shape *seen, charl__augment_draws *out, int *n)
 {
     static const charl_transform blends[] = {CHARL_TRANSFORM_BRIGHTNESS, CHARL_TRANSFORM_SATURATION,
@@ -285,7 +285,7 @@ static void add_random(int which, double m, const charl_shape *seen, charl__augm
     case 0:
         add_change(out, n, CHARL_TRANSFORM_NONE, 0);
         break;
-    case 1: /* sheared about the corner above on the left */
+    case 1: /* sheared about the top left corner */
         add_affine(out, n, (const double[]){1, shear, shear * 0.5 * h}, (const double[]){0, 1, 0});
         break;
     case 2:
@@ -351,7 +351,7 @@ float charl__mixup_share(double alpha, uint64_t seed, int64_t step, int64_t row)
     return (float)beta(alpha, &rng, row);
 }
 
-/* As torchvision's CutMix. */
+/* Like torchvision's CutMix. */
 static void draw_paste(double alpha, const charl_shape *s, const charl__rng *rng, int64_t row,
                        charl__augment_draws *out)
 {

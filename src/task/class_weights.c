@@ -38,7 +38,7 @@ charl_status charl__session_count_classes(charl__session *s, charl_split split, 
     return CHARL_OK;
 }
 
-/* A class with fewer samples, or pixels, weighs more: samples / (classes * samples of the class), of classes that occur. */
+/* Weights are inversely proportional to the number of samples or pixels: samples / (classes * samples of the class), over classes that occur. */
 static charl_status balance(charl__session *s, float *out)
 {
     CHARL_SCOPED_FREE int64_t *count = NULL;

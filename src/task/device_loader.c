@@ -1,4 +1,4 @@
-/* Sources on the device, row numbers in a ring, and a loader where a source is only a window of the data. */
+/* Sources on the device, row numbers in a ring, and a loader if a source holds only part of the data. */
 #include "task/device_loader.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@
 
 enum { SLOTS = 3, BLOCK_ROWS = 4096, CHOSEN = 128, BLOCK_TOKENS = 1 << 20, BLOCK_PIXELS = 1 << 20 };
 
-/* A part of the batches: on the device the source that graphs gather from, and where that is a window of the data, slots that a loader fills. */
+/* One part of the batches: on the device the source that graphs gather from and, if that holds only part of the data, slots that a loader fills. */
 typedef struct batch_part {
     bool on;
     charl_dtype dtype;
@@ -38,13 +38,13 @@ struct charl__device_loader {
     int64_t n;               /* rows of the split */
     int64_t window;          /* 0: not tokens */
     charl_shape seen;        /* of a sample, by the model */
-    bool mixes, draws;       /* draws: how samples are changed or mixed is sent with every step */
+    bool mixes, draws;       /* has random draws: the augmentation of samples is sent with every step */
     bool counts;             /* targets have weights */
-    int64_t step, delivered; /* delivered: the step before, or the same if it is fixed */
+    int64_t step, delivered; /* delivered: the previous step, or the same if it is fixed */
     double step_weight;
     batch_part part[CHARL__BATCH_PARTS]; /* tokens on the device: X is the sequence, and there is no Y */
-    void *weights;                       /* of the whole split on the device, as there, but of pixels; else NULL */
-    double *row_weights;                 /* of pixels in training: what those of each row weigh, [n]; else NULL */
+    void *weights;                       /* of the whole split, as on the device, except for pixels; else NULL */
+    double *row_weights;                 /* of pixels in training: the total weight of each row, [n]; else NULL */
     float *window_weights;               /* of one window or row, otherwise */
     charl_tensor *shift, *scale;
     charl_tensor *target_shift, *target_scale, *target_std; /* NULL: targets are not scaled */
@@ -52,7 +52,7 @@ struct charl__device_loader {
     /* Streaming. */
     charl__loader *loader;
     charl__event *uploaded[SLOTS], *used[SLOTS];
-    int slot, previous; /* of this step and of the one before; -1 for none */
+    int slot, previous; /* of this step and of the previous one; -1 for none */
     double waited_s;
 };
 
@@ -72,7 +72,7 @@ static int64_t row_bytes(charl_dtype dtype, const charl_shape *shape)
     return charl_shape_count(shape) * (int64_t)charl_dtype_size(dtype);
 }
 
-/* Targets of a row that have weights of their own. */
+/* Number of targets of a row with separate weights. */
 static int64_t weights_per_row(const charl__device_loader *f)
 {
     return f->window > 0 ? f->window : f->o.pixels ? charl_shape_count(&f->info.y_shape) : 1;
@@ -91,7 +91,7 @@ int64_t charl__device_loader_split_bytes(const charl_dataset_info *info, charl_s
            (row_bytes(info->x_dtype, &info->x_shape) + row_bytes(info->y_dtype, &info->y_shape) + weight);
 }
 
-/* Which parts there are, and what a row of each is. */
+/* Decide which parts exist, and the rows of each. */
 static void describe_parts(charl__device_loader *f)
 {
     const charl_shape one = {0, {0}};
@@ -176,7 +176,7 @@ static charl_status create_normalization(charl__device_loader *f)
     return CHARL_OK;
 }
 
-/* Some rows of the split on their way to the device. */
+/* Some rows of the split during the copy to the device. */
 typedef struct block {
     int64_t first, n;
     int64_t *rows; /* their numbers */
@@ -268,7 +268,7 @@ static charl_status fill_source(charl__device_loader *f)
     return each_block(f, f->n, BLOCK_ROWS, bytes_of_row(&f->part[X]), bytes_of_row(&f->part[Y]), move_rows);
 }
 
-/* What the loss of a row weighs, by the weights of its pixels. */
+/* Weight of a row in the loss, from the weights of its pixels. */
 static double weight_of_pixels(const charl__device_loader *f, const float *w)
 {
     double sum = 0.0, most = 0.0;
@@ -292,7 +292,7 @@ static charl_status move_pixel_weights(charl__device_loader *f, const block *k)
     return f->o.on_device ? write_rows(&f->part[WEIGHTS], k->first, k->n, w) : CHARL_OK;
 }
 
-/* The weights of all pixels of the split: what those of each row weigh together and, where rows stay on the device, each of them there. Labels
+/* The weights of all pixels of the split: the total of each row and, if rows stay on the device, each weight there. Labels
  * are read a few rows at a time. */
 static charl_status fill_pixel_weights(charl__device_loader *f)
 {
@@ -314,7 +314,7 @@ static charl_status create_slots(charl__device_loader *f)
     return CHARL_OK;
 }
 
-/* Rows that are delivered at a time. */
+/* Number of rows that are delivered at a time. */
 static int64_t pass_rows(const charl__device_loader *f)
 {
     return f->o.pass_rows > 0 && f->o.pass_rows < f->o.rows ? f->o.pass_rows : f->o.rows;
@@ -333,7 +333,7 @@ static charl_status create_record(charl__device_loader *f)
     return CHARL_OK;
 }
 
-/* What is made for the rows of this rank. */
+/* Allocate the buffers for the rows of this rank. */
 static charl_status create_part(charl__device_loader *f)
 {
     CHARL_TRY(create_record(f));
@@ -388,7 +388,7 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
         if (f->o.separate) {
             CHARL_TRY_CLEANUP(fill_starts(f));
         }
-        CHARL_TRY_CLEANUP(charl__dataset_check(o->ds)); /* what becomes of the file later is all the same */
+        CHARL_TRY_CLEANUP(charl__dataset_check(o->ds)); /* later changes of the file do not matter */
     }
     if (f->counts && f->o.pixels && (f->o.on_device || f->o.endless)) {
         CHARL_TRY_CLEANUP(fill_pixel_weights(f));
@@ -474,7 +474,7 @@ static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl
     return v;
 }
 
-/* The first n of what is delivered for each run; NULL where nothing is. */
+/* The first n rows of what is delivered for each run; NULL if nothing is. */
 static charl_var *bound_rows(charl_graph *g, const char *name, const charl_tensor *t, int64_t n)
 {
     charl_tensor *rows = NULL;
@@ -528,7 +528,7 @@ static void attach_tokens(charl__device_loader *f, charl_graph *g, charl_var *so
     }
 }
 
-/* Samples of the data, normalised and changed: those of `row`, or their partners. */
+/* Samples of the data, normalized and augmented: those of `row`, or their partners. */
 static charl_var *attach_images(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row, int64_t n,
                                 charl__augment_vars v, bool partner)
 {
@@ -655,7 +655,7 @@ static charl_status upload(charl__device_loader *f)
     }
     begin = charl__clock_s();
     CHARL_TRY(charl__loader_next(f->loader, &step, &s));
-    f->waited_s += charl__clock_s() - begin; /* not the wait for a device that is behind */
+    f->waited_s += charl__clock_s() - begin; /* excludes waiting for a device that is behind */
     if (f->used[s]) {
         CHARL_TRY(charl__queue_wait(f->o.dev, CHARL_QUEUE_UPLOAD, f->used[s]));
     }
@@ -673,7 +673,7 @@ static charl_status upload(charl__device_loader *f)
     CHARL_TRY(charl__queue_wait(f->o.dev, CHARL_QUEUE_COMPUTE, f->uploaded[s]));
     f->previous = f->slot;
     f->slot = s;
-    if (f->previous >= 0) { /* its upload is long done, or waits for a step some way back */
+    if (f->previous >= 0) { /* its upload is long done, or waits for a much earlier step */
         CHARL_TRY(charl__event_catch_up(f->uploaded[f->previous]));
         charl__loader_release(f->loader, f->previous);
     }
@@ -685,7 +685,7 @@ void charl__device_loader_samples(const charl__device_loader *f, int64_t step, i
     charl__stream_places(&f->stream, f->o.fixed ? 0 : step * f->o.batch, f->o.batch, out);
 }
 
-/* Rows [first, first + n) of this rank: those of the slot, or some at a time. */
+/* Rows [first, first + n) of this rank: of the slot, or some at a time. */
 static void choose_rows(charl__device_loader *f, int64_t first, int64_t n)
 {
     const int64_t position = f->delivered * f->o.batch + f->o.row0 + first;
@@ -709,7 +709,7 @@ static void choose_rows(charl__device_loader *f, int64_t first, int64_t n)
     }
 }
 
-/* Row i of this rank is mixed with the mirror image of its place in the global batch. */
+/* Row i of this rank is mixed with the row at the mirrored position in the global batch. */
 static void choose_partners(charl__device_loader *f, int64_t first, int64_t n)
 {
     const int64_t last = f->o.batch - 1 - f->o.row0, rows = f->o.rows;
@@ -725,7 +725,7 @@ static void choose_partners(charl__device_loader *f, int64_t first, int64_t n)
     }
 }
 
-/* Row i of a part gets what stands at `value`, if the part is sent. */
+/* Copy the value at `value` to row i of a part, if the part is sent. */
 static void put(charl__device_loader *f, int part, int64_t i, const void *value)
 {
     uint32_t *words = f->r.ints[part] ? (uint32_t *)f->r.ints[part] : (uint32_t *)f->r.floats[part];
@@ -747,7 +747,7 @@ static void put_changes(charl__device_loader *f, int64_t i, const charl__augment
     put(f, part + CHARL__RECORD_AMOUNTS, i, d->amounts);
 }
 
-/* How the samples are changed and mixed. */
+/* Fill in how the samples are augmented and mixed. */
 static void draw_changes(charl__device_loader *f, int64_t first, int64_t n)
 {
     const charl__augment *a = f->o.augment;
@@ -788,13 +788,13 @@ static charl_status add_weights(charl__device_loader *f, int64_t place, double *
     return CHARL_OK;
 }
 
-/* What a step's targets weigh, added up in the order of the batch: the same on every rank, whichever rows it has. */
+/* Total weight of a step's targets, added up in the order of the batch: the same on every rank, whichever rows it has. */
 static charl_status weigh_step(charl__device_loader *f)
 {
     const int64_t first = f->step * f->o.batch;
     int64_t place[CHOSEN];
 
-    if (!f->counts || !f->o.endless) { /* an evaluation adds up what it has computed */
+    if (!f->counts || !f->o.endless) { /* an evaluation adds up the weights of the rows that it has computed */
         return CHARL_OK;
     }
     f->step_weight = 0;
@@ -814,7 +814,7 @@ double charl__device_loader_step_weight(const charl__device_loader *f)
     return f->step_weight;
 }
 
-/* Write what the next run reads, for rows from `first` on. */
+/* Write the inputs of the next run, for rows from `first` on. */
 static void choose(charl__device_loader *f, int64_t first)
 {
     const int64_t n = pass_rows(f) < f->o.rows - first ? pass_rows(f) : f->o.rows - first;
@@ -831,7 +831,7 @@ static void choose(charl__device_loader *f, int64_t first)
 charl_status charl__device_loader_pass(charl__device_loader *f, int64_t first)
 {
     choose(f, first);
-    return f->r.steps ? charl__steps_push_again(f->r.steps) : charl__loader_record_push(&f->r);
+    return f->r.steps ? charl__steps_repush(f->r.steps) : charl__loader_record_push(&f->r);
 }
 
 charl_status charl__device_loader_next(charl__device_loader *f)

@@ -26,7 +26,7 @@ charl_target_kind charl__task_targets(const charl__loss *loss, const charl_datas
     return (charl_target_kind)(loss->targets & ~(unsigned)(CHARL_TARGET_TOKENS | CHARL_TARGET_MAPS));
 }
 
-/* Special tokens are no text. */
+/* Special tokens are not text. */
 static charl_status measure_token_bytes(const charl_data_schema *schema, charl__evaluation *e)
 {
     const charl_tokenizer *t = schema->tokenizer;
@@ -96,7 +96,7 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
     return CHARL_OK;
 }
 
-/* A table of all pairs of very many classes takes more memory than it is worth: leave it out of the report. */
+/* The confusion matrix of very many classes takes more memory than it is worth: omit it from the report. */
 static void drop_wide_pairs(charl__evaluation *e)
 {
     int n = 0;
@@ -109,7 +109,7 @@ static void drop_wide_pairs(charl__evaluation *e)
     e->n = n;
 }
 
-/* Room for what the items collect. */
+/* Allocate memory for the data that the items collect. */
 static charl_status reserve(charl__evaluation *e)
 {
     int64_t at = 0;
@@ -158,7 +158,7 @@ charl_status charl__evaluation_begin(charl__evaluation *e, const charl_shape *ou
     return CHARL_OK;
 }
 
-/* Let item->state.kept hold so many rows. */
+/* Make room for that many rows in item->state.kept. */
 static charl_status reserve_rows(charl__evaluation_item *item, int64_t rows)
 {
     int64_t capacity = item->capacity ? item->capacity : 1024;
@@ -267,7 +267,7 @@ double charl__evaluation_loss(const charl__evaluation *e)
     return e->loss_weight > 0 ? e->loss_sum / e->loss_weight : (double)NAN;
 }
 
-/* Value of the item of the worst samples, and these in the report if there is one. */
+/* Value of the item of the worst samples, and the samples in the report if there is one. */
 static charl_status finish_worst(charl__evaluation *e, int i, double *value, charl_eval_report *report)
 {
     double v[CHARL_MAX_WORST][CHARL__WORST_NUMBERS];
@@ -315,7 +315,7 @@ charl_status charl__evaluation_finish(charl__evaluation *e, double loss, const d
         CHARL_TRY_CLEANUP(charl__alloc(sizeof *r, &r));
         r->targets = e->data.targets;
         r->n = e->data.targets == CHARL_TARGET_TOKENS ? 0 : e->data.classes;
-        /* the names of targets are not those of masks */
+        /* names of targets do not apply to masks */
         CHARL_TRY_CLEANUP(charl__strdup(
             e->data.targets == CHARL_TARGET_FLAGS && e->data.classes < e->data.outputs ? "" : e->names, &r->names));
     }

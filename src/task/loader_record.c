@@ -1,4 +1,4 @@
-/* The values of a device loader that change from step to step. */
+/* The values of a device loader that change with every step. */
 #include "task/loader_record.h"
 
 #include "base/alloc.h"

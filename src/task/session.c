@@ -63,7 +63,7 @@ charl_status charl__session_read_config(charl__session *s, const charl_config_ov
     return CHARL_OK;
 }
 
-/* charl writes the schema into safetensors files too; others do not. */
+/* charl stores the schema in safetensors files too; other programs do not. */
 static charl_status read_safetensors(charl__session *s)
 {
     CHARL_SCOPED(charl__tensor_file_left) charl_tensor_file *file = NULL;
@@ -75,7 +75,7 @@ static charl_status read_safetensors(charl__session *s)
     return CHARL_OK;
 }
 
-/* A configuration of another version of charl is not understood, and says nothing. */
+/* A configuration of another version of charl may not be readable and is then ignored. */
 static charl_status read_settings(charl__session *s, const charl_checkpoint_reader *r)
 {
     const char *text = charl_checkpoint_get_info(r).config_resolved;
@@ -126,8 +126,8 @@ static charl_status open_dataset(charl__session *s)
     return st;
 }
 
-/* train.loss = auto, by the targets of `data`: classes, also of tokens and of pixels, several labels, or numbers. Pixels of two classes are masks
- * of 0 and 1, unless some do not count. */
+/* Resolve train.loss = auto by the targets of `data`: classes, also of tokens and of pixels, several labels, or numbers. Pixels of two classes are
+ * masks of 0 and 1, unless some do not count. */
 static charl_status choose_loss(charl__session *s)
 {
     const charl_dataset_info *d = &s->data;
@@ -211,8 +211,8 @@ void charl__session_warn_normalize(const charl__session *s)
     }
 }
 
-/* Where init.skip starts the output layer afresh, its outputs are those of these data: other classes, targets or tokens. Other tokens need
- * another embedding too. */
+/* If init.skip reinitializes the output layer, its outputs are those of these data: other classes, targets or tokens. Other tokens also need
+ * another embedding. */
 static charl_status renew_outputs(charl__session *s)
 {
     bool renewed = false;
@@ -220,7 +220,7 @@ static charl_status renew_outputs(charl__session *s)
     CHARL_TRY(charl__weights_outputs_skipped(
         s->config, s->schema->kind == CHARL_DATASET_TOKENS && s->data.kind == CHARL_DATASET_TOKENS, &renewed));
     if (renewed) {
-        CHARL_TRY(charl__schema_take_outputs(s->schema, s->ds));
+        CHARL_TRY(charl__schema_use_outputs(s->schema, s->ds));
     }
     return CHARL_OK;
 }
@@ -233,7 +233,7 @@ static charl_status token_text(const char *token, size_t bytes, charl__text *out
     return bytes ? charl__text_json(out, text) : charl__text_printf(out, "none");
 }
 
-/* The data must have the tokens that the weights were trained with, where their folder says which: a token of the data is the same
+/* The data must have the tokens that the weights were trained with, if their folder defines them: a token of the data must be the same
  * text there. */
 static charl_status check_tokenizer(const charl__session *s)
 {
@@ -270,7 +270,7 @@ cleanup:
     return st;
 }
 
-/* Whole images in the place of the middles that the model was trained on are no error of any layer. */
+/* Using whole images instead of the centre crops that the model was trained on is not an error of any layer. */
 static charl_status check_image_size(const charl__session *s)
 {
     const charl_shape *x = &s->data.x_shape;
@@ -402,14 +402,14 @@ charl_status charl__session_create_model(charl__session *s)
 {
     int64_t outputs;
 
-    CHARL_TRY(choose_loss(s)); /* where a schema stands for the data */
+    CHARL_TRY(choose_loss(s)); /* if a schema replaces the data */
     CHARL_TRY(charl__task_outputs(s->config, &s->data, &outputs));
     CHARL_TRY(charl__task_model(s->config, outputs, &s->model));
     CHARL_TRY(charl_params_create(&s->params));
     return CHARL_OK;
 }
 
-/* Whether a line of charl__config_diff is of the model. A training may start with another window, vocabulary and dropout than the weights had,
+/* Whether a line of charl__config_diff concerns the model. A training may start with another window, vocabulary and dropout than the weights had,
  * and with other layers. */
 static bool is_of_model(const char *line, bool starts)
 {
@@ -428,8 +428,8 @@ static bool is_of_model(const char *line, bool starts)
     return true;
 }
 
-/* Settings of the model that no shape shows, such as n_head, may differ from those of the weights in `path`, whose configuration is
- * `resolved`. One of another version of charl is not understood, and says nothing. */
+/* Settings of the model that do not affect shapes, such as n_head, may differ from those of the weights in `path`, whose configuration is
+ * `resolved`. A configuration of another version of charl may not be readable and is then ignored. */
 static charl_status warn_of_model(const charl__session *s, const char *resolved, const char *path, bool starts)
 {
     charl_status st = CHARL_OK;
@@ -443,7 +443,7 @@ static charl_status warn_of_model(const charl__session *s, const char *resolved,
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(st);
-    if (starts && strstr(changes, "[model] type ")) { /* a part of it, such as a backbone */
+    if (starts && strstr(changes, "[model] type ")) { /* part of it, such as a backbone */
         goto cleanup;
     }
     for (const char *line = changes; *line;) {
@@ -464,7 +464,7 @@ cleanup:
     return st;
 }
 
-/* The same of config.json beside published weights. One that charl does not understand says nothing. */
+/* The same for config.json beside published weights. One that charl cannot read is ignored. */
 static charl_status warn_of_published(const charl__session *s)
 {
     charl_status st = CHARL_OK;
@@ -494,7 +494,7 @@ cleanup:
     return st;
 }
 
-/* The same of the checkpoint that a training starts from. */
+/* The same for the checkpoint that a training starts from. */
 static charl_status warn_of_origin(const charl__session *s)
 {
     CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;

@@ -1,7 +1,7 @@
 #ifndef CHARL_TASK_SESSION_H
 #define CHARL_TASK_SESSION_H
-/** A model with its data and weights on a device: what training, evaluation, prediction, generation
- *  and export have in common. Ranks and run directories are unknown at this level.
+/** A model with its data and weights on a device: common to training, evaluation, prediction, generation
+ *  and export. Ranks and run directories are unknown at this level.
  *
  *  Initialize with {.config = ..., .infers = ..., .origin = ...}, or with {.infers = true} to take config
  *  and origin from a checkpoint. Then call the functions you need, in this order:
@@ -31,21 +31,21 @@
 typedef struct charl__session {
     const charl_config *config; /* borrowed, or own_config */
     bool infers;                /* no training: a training split is not required */
-    const char *origin; /* borrowed: where the weights are from, a checkpoint or what init.from names; or NULL */
-    bool starts;        /* a new run: of origin only the weights are taken, as [init] says */
+    const char *origin; /* borrowed: source of the weights, a checkpoint or the file named by init.from; or NULL */
+    bool starts;        /* a new run: only the weights of origin are used, by the rules of [init] */
     void (*warned)(void *ctx, const char *text); /* may be NULL */
     void *warned_ctx;
 
     charl_checkpoint_reader *reader; /* of charl__session_open_checkpoint, else NULL */
     charl_config *own_config;
-    charl_config *chosen;      /* config with the loss that the data decide, where train.loss is auto */
+    charl_config *chosen;      /* config with the loss that the data determine, if train.loss is auto */
     charl_data_schema *schema; /* of the model; defines how rows are matched and normalized */
     int64_t classes;           /* without a schema: minimum, even if the data have fewer */
     int64_t image_size; /* data.image_size that the weights were trained with, of an inference session; 0: auto */
     double masked;      /* data.masked, likewise */
     charl_dataset *ds;
     charl_dataset_info data;
-    double chance; /* part of the training samples that the most frequent class has; 0: no such classes */
+    double chance; /* fraction of the training samples in the most frequent class; 0: no such classes */
     charl_device *dev;
     charl_model *model;
     charl_params *params;
@@ -64,26 +64,26 @@ charl_status charl__session_read_config(charl__session *s, const charl_config_ov
  *  without origin. Errors: ERR_CHECKPOINT, ERR_CONFIG, ERR_NOMEM. */
 charl_status charl__session_read_schema(charl__session *s) CHARL_MUST_CHECK;
 
-/** Open [data] path, and let the data decide train.loss = auto. Inference requires rows in `split`, training requires training rows.
+/** Open [data] path, and let the data determine train.loss = auto. Inference requires rows in `split`, training requires training rows.
  *  Errors: ERR_CONFIG, ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__session_open_data(charl__session *s, charl_split split) CHARL_MUST_CHECK;
 
-/** Set `chance`: what guessing the most frequent class would get right. Reads the training targets, unless there are very many. Errors: those of
+/** Set `chance`: the accuracy of always predicting the most frequent class. Reads the training targets, unless there are very many. Errors: those of
  *  charl_dataset_read; ERR_NOMEM. */
 charl_status charl__session_measure_chance(charl__session *s) CHARL_MUST_CHECK;
 
 /** n elements of targets, i32 or f32 as the data have them. *stop ends the scan. */
-typedef void charl__take_targets(void *user, const void *y, int64_t n, bool *stop);
+typedef void charl__target_visitor(void *user, const void *y, int64_t n, bool *stop);
 
 /** Read all targets of a split, in blocks of whole rows. Errors: those of charl_dataset_read; ERR_NOMEM. */
-charl_status charl__session_scan_targets(charl__session *s, charl_split split, charl__take_targets *take,
+charl_status charl__session_scan_targets(charl__session *s, charl_split split, charl__target_visitor *visit,
                                          void *user) CHARL_MUST_CHECK;
 
 /** Whether each training target is several numbers, one of them 1 and the others 0. Reads up to the first that is not. Errors: those of
  *  charl_dataset_read. */
 charl_status charl__session_is_one_hot(charl__session *s, bool *out) CHARL_MUST_CHECK;
-/** The values of targets that are single numbers, "0, 1", if they are few and whole, so that they may be classes, and the import has not said that
- *  they are numbers; else "". */
+/** The values of targets that are single numbers, "0, 1", if they are few integers, so that they may be classes, and the import has not declared them
+ *  to be numbers; else "". */
 charl_status charl__session_find_few(charl__session *s, char *text, size_t size) CHARL_MUST_CHECK;
 
 /** Match the data with the schema by name; if schema is NULL, create it from the data. Warns about columns
@@ -91,7 +91,7 @@ charl_status charl__session_find_few(charl__session *s, char *text, size_t size)
  *  if the data cannot be matched, ERR_NOMEM. */
 charl_status charl__session_match_data(charl__session *s) CHARL_MUST_CHECK;
 
-/** Let training targets weigh what train.class_weights says. Reads all training labels for `balanced`. Errors: ERR_CONFIG where the data
+/** Weight the training targets by train.class_weights. Reads all training labels for `balanced`. Errors: ERR_CONFIG if the data
  *  have no classes, or another number of them; ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__session_weigh_classes(charl__session *s) CHARL_MUST_CHECK;
 
@@ -105,8 +105,8 @@ charl_status charl__session_count_classes(charl__session *s, charl_split split, 
 charl_status charl__session_schema_of_data(charl__session *s, const charl_config *config, const char *path,
                                            const char *hint) CHARL_MUST_CHECK;
 
-/** The tokenizer of a model of text whose checkpoint is open: the one that it contains, or that of the file `named`; NULL where neither is
- *  there. *classes: tokens that it was trained on, without a schema those of `named`. Owned: destroy *out, also after a failure.
+/** The tokenizer of a text model whose checkpoint is open: the one that it contains, or the one of the file `named`; NULL if there is
+ *  neither. *classes: number of tokens in training, without a schema those of `named`. Owned: destroy *out, even after a failure.
  *  Errors: ERR_DATA  it was not trained on a text, or the file has more tokens; ERR_CONFIG  the checkpoint contains one, and `named` is set;
  *  those of charl_tokenizer_load. */
 charl_status charl__session_find_tokenizer(const charl__session *s, const char *named, charl_tokenizer **out,
@@ -123,7 +123,7 @@ charl_status charl__session_create_model(charl__session *s) CHARL_MUST_CHECK;
  *  otherwise from the checkpoint `path`. Blocks. Errors: ERR_CHECKPOINT if it belongs to another model. */
 charl_status charl__session_load_weights(charl__session *s, const char *path, charl_ema_choice ema) CHARL_MUST_CHECK;
 
-/** Load the weights that a new run starts from: origin, with init.skip and init.rename. Parameters that are skipped keep their
+/** Load the initial weights of a new run: origin, with init.skip and init.rename. Parameters that are skipped keep their
  *  values; each is named in a warning. Blocks. Errors: as charl_params_load. */
 charl_status charl__session_start_weights(charl__session *s) CHARL_MUST_CHECK;
 

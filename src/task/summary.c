@@ -39,7 +39,7 @@ static charl_status build(summarizer *z)
     charl_shape batch = {z->s->input.ndim + 1, {1}};
     const int n = charl_model_get_count(z->session.model);
     const charl_dtype precision = charl__task_precision(z->session.config);
-    const charl_dtype dtype = z->s->dtype == CHARL_F32 ? precision : z->s->dtype; /* as a training converts it */
+    const charl_dtype dtype = z->s->dtype == CHARL_F32 ? precision : z->s->dtype; /* converted as in training */
     charl__layer_built *built = NULL;
 
     CHARL_REQUIRE_CLEANUP(z->s->input.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "samples have too many extents");
@@ -47,7 +47,7 @@ static charl_status build(summarizer *z)
     CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *built, &built));
     CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *z->s->layer, &z->s->layer));
     charl_graph_set_precision(z->g, precision);
-    /* As in a training, which has one token more: it hides others. */
+    /* As in training, which has one more token: it masks others. */
     if (z->session.config->data.masked > 0 && z->session.data.classes > 0) {
         charl__graph_set_vocab(z->g, z->session.data.classes + 1);
     }

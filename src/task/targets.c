@@ -1,4 +1,4 @@
-/* What the training targets are, found by reading them: how often each class occurs, whether several labels are one class in one-hot form, and
+/* Properties of the training targets, found by reading them: how often each class occurs, whether several labels are one class in one-hot form, and
  * whether numbers may be classes. */
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { BLOCK = 1 << 20 };
 
-charl_status charl__session_scan_targets(charl__session *s, charl_split split, charl__take_targets *take, void *user)
+charl_status charl__session_scan_targets(charl__session *s, charl_split split, charl__target_visitor *visit, void *user)
 {
     const int64_t n = s->data.rows[split], per_row = charl_shape_count(&s->data.y_shape);
     const int64_t block = per_row < BLOCK ? BLOCK / per_row : 1, room = block < n ? block : n;
@@ -26,7 +26,7 @@ charl_status charl__session_scan_targets(charl__session *s, charl_split split, c
             rows[i] = first + i;
         }
         CHARL_TRY(charl_dataset_read(s->ds, split, rows, m, NULL, y));
-        take(user, y, m * per_row, &stop);
+        visit(user, y, m * per_row, &stop);
     }
     return CHARL_OK;
 }
@@ -86,7 +86,7 @@ charl_status charl__session_is_one_hot(charl__session *s, bool *out)
     return CHARL_OK;
 }
 
-/* Whole numbers that occur, in ascending order, while they are few. */
+/* Integers that occur, in ascending order, while they are few. */
 enum { FEW = 10 };
 
 typedef struct few {

@@ -72,7 +72,7 @@ charl_shape charl__task_input_shape(const charl_config *config, const charl_shap
     return s;
 }
 
-/* A loss of numbers would take -1 for a number; data that always count must hold something that does. */
+/* A loss of numbers would treat -1 as a number; data that always count must contain a target that does. */
 static charl_status check_ignored(const charl__loss *loss, charl_target_kind targets, const charl_dataset_info *data)
 {
     const char *name = loss->row.name;
@@ -139,7 +139,7 @@ static charl_var *real_target(charl_graph *g, charl_var *out, charl_var *y)
     return out ? charl_reshape(g, y, charl_var_get_type(out).shape) : NULL;
 }
 
-/* One value per sample: of tokens and pixels the mean over these, or, with the weights of the targets, the weighted sum. */
+/* One value per sample: the mean over its tokens or pixels or, with weights of targets, the weighted sum. */
 static charl_var *per_sample(charl_graph *g, charl_var *v, charl_var *count)
 {
     if (!v || charl_var_get_type(v).shape.ndim == 1) {
@@ -158,27 +158,27 @@ charl_dtype charl__task_precision(const charl_config *config)
     return types[config->train.precision];
 }
 
-/* Data in the precision of the graph: tokens stay what they are. */
+/* Data in the precision of the graph, except tokens. */
 static charl_var *activations(charl_graph *g, charl_var *x)
 {
     return x && charl__is_float(charl_var_get_type(x).dtype) ? charl__as_dtype(g, x, charl_graph_get_precision(g)) : x;
 }
 
-/* The loss of a value is f32; a half-size one would be rounded on the way. */
+/* The loss of a value is f32; a half-precision one would be rounded before. */
 static charl_var *real_output(charl_graph *g, charl_var *out)
 {
     return charl__as_dtype(g, out, CHARL_F32);
 }
 
-/* Model's output and targets as the loss and the metrics take them. */
+/* Model's output and targets as inputs of the loss and the metrics. */
 typedef struct learned {
     charl_var *outputs, *targets, *partner; /* partner: of the sample that is mixed in, or NULL */
     charl_var *count;                       /* weights of the targets, or NULL */
-    charl_var *counts_rows; /* of the loss of each row where it is one number for all its pixels, else NULL */
-    charl_var *share;       /* of each target in the loss of its row, 1 together; NULL: all alike */
+    charl_var *counts_rows; /* of the loss of each row if it is one number for all its pixels, else NULL */
+    charl_var *share;       /* of each target in the loss of its row, with sum 1; NULL: all equal */
 } learned;
 
-/* How much each target says about its row. */
+/* The weight of each target in its row. */
 static charl_var *shares_of(const learned *l)
 {
     return l->share ? l->share : l->count;
@@ -249,7 +249,7 @@ float charl__task_loss_seed(double weight)
     return weight > 0 ? (float)(1.0 / weight) : 0.0F;
 }
 
-/* The model must end in what the loss reads; say so in terms of the model. */
+/* The model's output must be the loss's input; reports otherwise in terms of the model. */
 static void check_output(charl_target_kind targets, charl_graph *g, const charl_var *out, const charl_var *y,
                          int64_t classes)
 {
@@ -296,13 +296,13 @@ static void check_output(charl_target_kind targets, charl_graph *g, const charl_
     }
 }
 
-/* What the targets of each row weigh. */
+/* Total weight of the targets of each row. */
 static charl_var *weights_of_rows(charl_graph *g, charl_var *count)
 {
     return charl_var_get_type(count).shape.ndim > 1 ? charl_sum(g, count, 1, false) : count;
 }
 
-/* What decides for the host which targets of a row count: 0 for all past the end of the split. */
+/* The weights by which the host decides which targets of a row count: 0 for all past the end of the split. */
 static charl_var *target_weights(charl_graph *g, charl_var *count, charl_var *weight)
 {
     charl_shape column = {2, {0, 1}};
@@ -317,7 +317,7 @@ static charl_var *target_weights(charl_graph *g, charl_var *count, charl_var *we
     return charl_mul(g, count, weight);
 }
 
-/* Weighted sums over the rows: of the loss, of 1, of 1 by what the loss weighs, of the metrics that are means. */
+/* Weighted sums over the rows: of the loss, of 1, of 1 by the loss's weights, of the metrics that are means. */
 static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const learned *l, charl_var *rows,
                              charl_var *weight)
 {
@@ -340,7 +340,7 @@ static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const l
     return charl_concat(g, part, n, 0);
 }
 
-/* With mixup the loss is that of a mixture: of two losses of classes, or to mixed targets. */
+/* With mixup the loss is a mixture: of two losses of classes, or with mixed targets. */
 static charl_var *mixed_loss_rows(const charl_config *config, charl_graph *g, const learned *l, charl_var *share)
 {
     if (!share) {
@@ -352,7 +352,7 @@ static charl_var *mixed_loss_rows(const charl_config *config, charl_graph *g, co
     return loss_rows(config, g, l, charl__mixup(g, l->targets, l->partner, share));
 }
 
-/* The gradient of the rows' losses: 1 / batch each, which no step changes. */
+/* The gradient of the rows' losses: 1 / batch each, the same in every step. */
 static charl_var *constant_seed(const charl_config *config, charl_graph *g, charl_steps *steps, const charl_var *rows)
 {
     charl_status st = CHARL_OK;
@@ -370,7 +370,7 @@ cleanup:
     return st == CHARL_OK ? seed : charl__graph_fail(g, st, "%s", charl_error_message());
 }
 
-/* The gradient of the sum of the losses where steps change it: by what their targets weigh, or by the loss scale. */
+/* The gradient of the sum of the losses if it changes with the step: by the weights of its targets, or by the loss scale. */
 static charl_var *step_seed(charl_graph *g, charl_steps *steps)
 {
     charl_var *seed = charl_input(g, "seed", CHARL_F32, (charl_shape){0, {0}}, CHARL_REPLICATED), *scale;
@@ -395,7 +395,7 @@ charl_status charl__task_freeze(const charl_config *config, charl_params *params
     return CHARL_OK;
 }
 
-/* Before the first graph is compiled; the others share its parameters. Without a training only what is packed need
+/* Call it before the first graph is compiled; the others share its parameters. Without training only packed parameters need
  * be frozen. */
 static void freeze(const charl_config *config, charl_graph *g, charl_params *params)
 {
@@ -451,8 +451,8 @@ static learned in_units(charl_graph *g, const learned *l, const charl__device_lo
     return units;
 }
 
-/* A masked language model: some tokens of each window are hidden, and are what it predicts. Returns their share in the loss of the window. The
- * token that hides them is the one behind the vocabulary. */
+/* A masked language model: some tokens of each window are hidden and must be predicted. Returns their weight in the loss of the window. The
+ * mask token is the one after the vocabulary. */
 static charl_var *mask_tokens(const charl_config *config, charl_graph *g, int64_t vocab, charl__device_loader_vars *in)
 {
     const int64_t window = in->x ? charl_var_get_type(in->x).shape.dim[1] : 0;

@@ -1,13 +1,13 @@
 #ifndef CHARL_TASK_TASK_H
 #define CHARL_TASK_TASK_H
-/** What is trained: the model a configuration describes, and the graphs for training it and for
+/** The model that a configuration describes, and the graphs for training and
  *  evaluating it. */
 #include "config/values.h"
 #include "charl/nn.h"
 #include "task/device_loader.h"
 #include "task/evaluation.h"
 
-/** The model of [model] and [layer NAME]. `outputs` is what the data ask for: classes, or values
+/** The model of [model] and [layer NAME]. `outputs` is the number that the data require: classes, or values
  *  per target. Errors: ERR_CONFIG with file, line and layer. */
 charl_status charl__task_model(const charl_config *config, int64_t outputs, charl_model **out) CHARL_MUST_CHECK;
 
@@ -17,37 +17,37 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
 
 /** Type of activations and of the working copy of the parameters, by train.precision: bf16 with fp8 too. */
 charl_dtype charl__task_precision(const charl_config *config);
-/** What the model sees of a sample of shape x: data.image_size. */
+/** Shape of the model's input for a sample of shape x: data.image_size. */
 charl_shape charl__task_input_shape(const charl_config *config, const charl_shape *x);
 
-/* Sums over the batch that an evaluation graph leaves in `sums`, PARTIAL f32 [n]; then those of the evaluation's items that have `build`. */
+/* Sums over the batch that an evaluation graph computes in `sums`, PARTIAL f32 [n]; then those of the evaluation's items that have `build`. */
 enum {
     CHARL__SUM_LOSS,
     CHARL__SUM_WEIGHT,      /* of the targets */
-    CHARL__SUM_LOSS_WEIGHT, /* the same, but where the loss of a sample is one number for all its pixels */
+    CHARL__SUM_LOSS_WEIGHT, /* the same, except if the loss of a sample is one number for all its pixels */
     CHARL__SUM_METRICS,
     CHARL__SUM_MAX = CHARL__SUM_METRICS + CHARL_MAX_METRICS
 };
 
 typedef struct charl__task {
     charl_graph *g;
-    int64_t rows;                        /* of a run */
-    charl_target_kind targets;           /* charl__task_targets */
-    int64_t classes;                     /* of the data, if targets are classes: the model puts out at least so many */
+    int64_t rows;              /* of a run */
+    charl_target_kind targets; /* charl__task_targets */
+    int64_t classes;           /* of the data, if targets are classes: the model has at least so many outputs */
     const charl__evaluation *evaluation; /* of evaluation graphs: the metrics; borrowed */
     charl_var *sums;                     /* training graphs: of the loss, [1] */
-    bool keeps_losses;                   /* set before: losses are wanted */
-    charl_var *losses;                   /* training graphs: of every sample, f32 [rows], kept; NULL: not wanted */
+    bool keeps_losses;                   /* set before: request losses */
+    charl_var *losses;                   /* training graphs: of every sample, f32 [rows], kept; NULL: not requested */
     charl_var *output;                   /* of the model, f32 [rows, ...]; kept in evaluation graphs, else NULL */
-    charl_var *target;                   /* i32 or f32 [rows, ...]; kept where the metrics read them */
-    charl_var *weight;                   /* f32 [rows], or of each token where these have weights; likewise */
+    charl_var *target;                   /* i32 or f32 [rows, ...]; kept if the metrics read them */
+    charl_var *weight;                   /* f32 [rows], or of each token if these have weights; likewise */
 } charl__task;
 
-/** Freeze the parameters that the configuration does not train: train.freeze, and with adapters all but these. Local. Errors: as
+/** Freeze the parameters that the configuration does not train: train.freeze, and with adapters all but the adapters. Local. Errors: as
  *  charl_params_freeze. */
 charl_status charl__task_freeze(const charl_config *config, charl_params *params) CHARL_MUST_CHECK;
 
-/** The model on x, with its parameters kept as the configuration says: frozen by train.freeze and [lora], packed by lora.base. Every graph of
+/** The model on x, with its parameters frozen by train.freeze and [lora] and packed by lora.base. Every graph of
  *  a model that trains, evaluates or infers is built with it. Errors are the graph's. */
 charl_var *charl__task_build_model(const charl_config *config, const charl_model *model, charl_params *params,
                                    charl_graph *g, charl_var *x);
@@ -59,10 +59,10 @@ charl_var *charl__task_unscale(charl_graph *g, charl_var *out, charl_var *mean, 
 
 /** Append data, model, loss and metrics to a graph that has been created, with the task's rows,
  *  targets and classes set; for training also the gradients, seeded by the step record's loss_seed. The
- *  first error is the graph's. */
+ *  graph keeps the first error. */
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
                        charl__device_loader *loader, charl_steps *steps, charl__task *task);
-/** The gradient of the sum of a step's losses: 1 / what its targets weigh over all ranks; 0 where none counts. */
+/** The gradient of the sum of a step's losses: 1 / total weight of its targets over all ranks; 0 if none counts. */
 float charl__task_loss_seed(double weight);
 
 #endif

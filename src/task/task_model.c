@@ -24,8 +24,8 @@ static bool has_layer(const charl_model *m, const char *name)
     return strcmp(name, CHARL_MODEL_INPUT) == 0;
 }
 
-/* Read a key that a layer type declares into its settings; names of activations and layers are looked up, empty ones are none. `m` has the
- * layers before it. */
+/* Read a key that a layer type declares into its settings; names of activations and layers are looked up, empty ones mean none. `m` has the
+ * earlier layers. */
 static charl_status read_key(charl__config_layer *layer, const charl_key *k, const charl_model *m,
                              unsigned char *config)
 {
@@ -69,7 +69,7 @@ static charl_status refuse_type(const charl_config *config, charl__config_layer 
     return charl__config_layer_refuse(layer, "type", text);
 }
 
-/* Where the layers of a configuration go. */
+/* The destination of a configuration's layers. */
 typedef struct layer_reader {
     const charl_config *config;
     charl_model *model;
@@ -95,7 +95,7 @@ static charl_status add_layer(charl__config_layer *layer, void *user)
     }
     for (int i = 0; i < n_inputs; i++) {
         if (!has_layer(to->model, inputs[i])) {
-            return CHARL_OK; /* a mistake of that layer has been told */
+            return CHARL_OK; /* the error of that layer has been reported */
         }
     }
     st = charl_model_add_after(to->model, charl__config_layer_name(layer), t->row.name, config, inputs, n_inputs);

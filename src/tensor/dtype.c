@@ -4,8 +4,8 @@
 #include "base/numeric/bf16.h"
 #include "charl/shape.h"
 
-/* Adding and removing a power of two rounds the mantissa to the 11 bits (fewer below 2^-14) that a
- * half has. */
+/* Adding and subtracting a power of two rounds the mantissa to the 11 bits (fewer below 2^-14) of a
+ * half. */
 static uint16_t to_f16(double x)
 {
     const uint16_t sign = signbit(x) ? 0x8000 : 0;

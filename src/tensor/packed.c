@@ -140,7 +140,7 @@ typedef struct packing {
     float *scales;
 } packing;
 
-/* A half type, a block at a time. */
+/* Converts a half type in blocks. */
 static void convert(const packing *p, int64_t at, int64_t n)
 {
     const charl_dtype dtype = p->f == CHARL__FORMAT_BF16 ? CHARL_BF16 : CHARL_F16;

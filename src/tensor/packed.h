@@ -3,17 +3,17 @@
 /** Numbers in 16, 8 or 4 bits: frozen weights (tensor/params.h) and the state of an optimizer (optim/optimizer_state.c).
  *
  *  The formats of 8 and 4 bits divide the numbers into blocks of CHARL_PACK_BLOCK. A block has one scale, its largest magnitude, and each
- *  number a code that stands for a value in [-1, 1]:
+ *  number a code for a value in [-1, 1]:
  *
  *      number = scale * value of the code
  *
  *      int8     weights: the value is code / 127, code in [-127, 127]
  *      nf4      weights: 16 values that are about equally frequent in normally distributed numbers (Dettmers et al. 2023, QLoRA); two
  *               codes in a byte, the first in the low bits
- *      float8   states: sign, 4 bits of exponent, 3 of fraction. State is spread over orders of magnitude inside a block, as weights are
- *               not; the relative error is at most 1/16
- *      ufloat8  states that are not negative, such as second moments: 5 bits of exponent, 3 of fraction. What is not 0 is never rounded
- *               to 0, since updates divide by its root
+ *      float8   states: sign, 4 bits of exponent, 3 of fraction. Unlike weights, states span orders of magnitude inside a
+ *               block; the relative error is at most 1/16
+ *      ufloat8  states that are not negative, such as second moments: 5 bits of exponent, 3 of fraction. Only 0 becomes
+ *               0, because updates divide by its root
  *
  *  The largest magnitude of a block is exact, so packing unpacked numbers gives the same codes and scales. A block with a NaN or an infinity
  *  becomes NaN. kernels/tensor/packed.clh has the same formulas.
@@ -43,7 +43,7 @@ void charl__unpack(charl__format f, const void *codes, const float *scales, int6
 /** Enqueue or record: out = the n numbers at packed[0], codes, and packed[1], scales. out is of `dtype`. Async. */
 charl_status charl__unpack_enqueue(charl_device *dev, charl__format f, charl_dtype dtype, const charl__arg packed[2],
                                    charl__arg out, int64_t n, const char *label) CHARL_MUST_CHECK;
-/** Value of a code of the formats that have scales. */
+/** Value of a code, for the formats with scales. */
 float charl__packed_value(charl__format f, unsigned code);
 
 #endif

@@ -1,7 +1,7 @@
 /* Parameter sets: declaration, layout, arenas, initial values.
  *
  * Invariant: offsets are fixed once, before allocation; padding is zero from allocation on, and no
- * kernel that walks an arena may make it anything else.
+ * kernel that processes an arena may change it.
  */
 #include "tensor/params.h"
 
@@ -15,7 +15,7 @@
 #include "base/numeric/rng.h"
 #include "base/text/text.h"
 
-enum { DRAWN = 65536 /* initial values that a thread takes at a time */ };
+enum { DRAWN = 65536 /* initial values that a thread computes at a time */ };
 
 charl_status charl_params_create(charl_params **out)
 {
@@ -57,7 +57,7 @@ void charl_params_destroy(charl_params *set)
     charl_free(set);
 }
 
-/* Where `name` is in the hash table, or where it would be. */
+/* Slot of `name` in the hash table, or where it would be. */
 static int *place_of(const charl_params *set, const char *name)
 {
     uint64_t at = charl__fnv1a64_string(name);
@@ -71,7 +71,7 @@ static int *place_of(const charl_params *set, const char *name)
     }
 }
 
-/* Room in the hash table for one more: at most half of it is in use. */
+/* Make room in the hash table for one more: at most half of it is used. */
 static charl_status grow_places(charl_params *set)
 {
     const int places = set->places ? 2 * set->places : 64;
@@ -241,7 +241,7 @@ charl_status charl__params_choose(const charl_params *set, const char *patterns,
     return CHARL_OK;
 }
 
-/* Forget the layout. The values wait in host memory for the next one. */
+/* Discard the layout. The values stay in host memory for the next one. */
 static charl_status withdraw(charl_params *set)
 {
     charl_status st = CHARL_OK;
@@ -278,7 +278,7 @@ static charl_status withdraw(charl_params *set)
     return CHARL_OK;
 }
 
-/* Freeze the parameters that `patterns` choose, or train them again. */
+/* Freeze the parameters that `patterns` select, or train them again. */
 static charl_status change(charl_params *set, const char *patterns, bool freeze, int *count)
 {
     CHARL_SCOPED_FREE bool *chosen = NULL;
@@ -414,7 +414,7 @@ void charl__params_free_values(charl_params *set)
     set->value = set->buffers = set->frozen = NULL;
 }
 
-/* Memory of a packed parameter. */
+/* Allocate memory for a packed parameter. */
 static charl_status allocate_packed(charl_param *p, charl_device *dev)
 {
     const int64_t n = charl_shape_count(&p->spec.shape);
@@ -616,7 +616,7 @@ void charl__params_free_gradients(charl_params *set)
     set->is_part = set->is_joined = false;
 }
 
-/* Initial values of a parameter, a block at a time. */
+/* Initial values of a parameter, in blocks. */
 typedef struct drawing {
     const charl_init *init;
     charl__rng rng;
@@ -676,7 +676,7 @@ charl_status charl_params_initialize(charl_params *set, uint64_t seed)
     return CHARL_OK;
 }
 
-/* Between `values` and the device, to it if `writes`: in host memory packed values are codes, then scales. */
+/* Copy between `values` and the device, to it if `writes`: in host memory packed values are codes, then scales. */
 static charl_status copy_packed(const charl_param *p, float *values, bool writes)
 {
     const int64_t n = charl_shape_count(&p->spec.shape);

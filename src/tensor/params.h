@@ -1,23 +1,23 @@
 #ifndef CHARL_TENSOR_PARAMS_H
 #define CHARL_TENSOR_PARAMS_H
-/** Parameter arenas as graphs, optimizers and the trainer see them.
+/** Parameter arenas, for graphs, optimizers and the trainer.
  *
- *  All trainable parameters lie in one f32 arena of `elements` floats, each at its `offset`,
- *  aligned to CHARL_PARAM_ALIGN floats; padding is zero. Gradients lie in an arena of n_lanes such
- *  layouts (partial sums of this rank's slices) and the completed sums in one more. Buffers that are
- *  not trained have an arena of their own, and so have frozen parameters.
+ *  All trainable parameters are in one f32 arena of `elements` floats, each at its `offset`,
+ *  aligned to CHARL_PARAM_ALIGN floats; padding is zero. Gradients are in an arena of n_lanes such
+ *  layouts (partial sums of this rank's slices) and the completed sums in another one. Buffers that are
+ *  not trained have a separate arena, as do frozen parameters.
  *
  *  A parameter that is used several times has several gradients. Each must be summed over the batch
- *  before they are added, or the bits would depend on how the batch is divided; so, unless one
+ *  before they are added, or the bits would depend on how the batch is divided. So, unless one
  *  process has the whole batch, those after the first are stored after all others, as shares:
  *  a lane of gradients is gradient_elements >= elements floats, lane j starts at j *
- *  gradient_elements, and charl__params_join adds up what has been completed.
+ *  gradient_elements, and charl__params_join adds up the completed shares.
  *
- *  Training in bf16 or f16 has one arena more, of the same layout in that type: a working copy of
+ *  Training in bf16 or f16 has another arena of the same layout in that type: a working copy of
  *  the parameters with two and more extents, rounded from the f32 values after every change of them.
- *  Vectors (biases, weights of norms) are few, and stay f32.
+ *  Vectors (biases, weights of norms) are small, and stay f32.
  *
- *  Frozen matrices that are packed (charl_params_pack) are in no arena: each has memory of its own, so that a device needs no large piece.
+ *  Frozen matrices that are packed (charl_params_pack) are not in an arena: each is allocated separately, so that a device needs no large block.
  */
 #include "base/owner.h"
 #include "charl/params.h"
@@ -33,7 +33,7 @@ struct charl_param {
     charl_param_settings settings;
     charl_params *set;
     bool frozen;                  /* then spec.trainable is false */
-    bool in_base;                 /* its value, unless it is trained, is that in the weights that a run started from */
+    bool in_base;                 /* its value, unless it is trained, is the one in the initial weights of the run */
     int index;                    /* order of declaration */
     int64_t offset;               /* elements into its arena; -1 before layout */
     int n_shares;                 /* gradients after the first */
@@ -42,7 +42,7 @@ struct charl_param {
     charl_tensor *half;           /* working copy; NULL: the value itself is used */
     charl__format format;         /* not f32: it is packed */
     charl_tensor *codes, *scales; /* then; `half` may be the codes */
-    uint32_t source_crc32c;       /* then: of the f32 values that it was written with */
+    uint32_t source_crc32c;       /* if packed: of the f32 values that were written */
     float *held;                  /* its value while the layout is withdrawn; else NULL */
 };
 
@@ -66,16 +66,18 @@ struct charl_params {
     charl__buffer *grad; /* n_lanes * gradient_elements partial sums; NULL for inference */
     /* gradient_elements: completed gradients; the same buffer as grad with one rank and one lane, and where `parts` says who has them */
     charl__buffer *sum;
-    const struct charl__param_ranges *own;  /* borrowed: what an optimizer in this process updates; NULL: everything */
-    const struct charl__param_parts *parts; /* borrowed: who has which sums of gradients; NULL: this process has all */
-    bool is_part;   /* the lanes are of part of the batch, and nothing adds them to those of other ranks */
+    const struct charl__param_ranges
+        *own; /* borrowed: the part that an optimizer in this process updates; NULL: everything */
+    const struct charl__param_parts
+        *parts;     /* borrowed: which rank has which sums of gradients; NULL: this process has all */
+    bool is_part;   /* the lanes are of part of the batch, and are not added to those of other ranks */
     bool is_joined; /* charl__params_join has added the shares of the gradients of the last run */
-    int users;      /* compiled graphs, optimizers and data-parallel objects, which know where the arenas lie */
+    int users;      /* number of compiled graphs, optimizers and data-parallel objects that refer to the arenas */
     struct charl_optimizer *optimizers; /* of those, a list */
-    bool has_values;                    /* charl_param_write has given a parameter its value */
+    bool has_values;                    /* charl_param_write has set a parameter */
 };
 
-/** n floats in whole blocks; the blocks that p takes in its arena. */
+/** n floats in whole blocks; the number of blocks of p in its arena. */
 static inline int64_t charl__param_round(int64_t n)
 {
     return (n + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN * CHARL_PARAM_ALIGN;
@@ -85,7 +87,7 @@ static inline int64_t charl__param_blocks(const charl_param *p)
     return charl__param_round(charl_shape_count(&p->spec.shape)) / CHARL_PARAM_ALIGN;
 }
 
-/** n floats in whole pages: so lanes and sums in shared memory start at pages. */
+/** n floats in whole pages, so that lanes and sums in shared memory start at pages. */
 static inline int64_t charl__params_pages(int64_t n)
 {
     return (n + CHARL_ARENA_ALIGN - 1) / CHARL_ARENA_ALIGN * CHARL_ARENA_ALIGN;
@@ -100,7 +102,7 @@ typedef struct charl__param_ranges {
     int n;
 } charl__param_ranges;
 
-/** Where every rank has the sums of its own gradients only. */
+/** The distribution of gradient sums, if every rank only has the sums of its own gradients. */
 typedef struct charl__param_parts {
     int ranks, rank;
     const charl__param_ranges *of; /* [ranks] */
@@ -109,7 +111,7 @@ typedef struct charl__param_parts {
     void *ctx;
 } charl__param_parts;
 
-/** Memory of the gradient arenas: buffers of the caller, which are retained, or shared host memory that the device uses in place. All NULL:
+/** Memory of the gradient arenas: the caller's buffers, which are retained, or shared host memory that the device uses in place. All NULL:
  *  device memory. */
 typedef struct charl__gradient_memory {
     charl__buffer *lanes_buffer, *sum_buffer;
@@ -123,53 +125,53 @@ int64_t charl__params_frozen(const charl_params *set);
  *  not named follow), then buffers. */
 charl_status charl__params_layout(charl_params *set, const int *order, int n_order) CHARL_MUST_CHECK;
 bool charl__params_is_laid_out(const charl_params *set);
-/** Give p n additional gradients (shares), stored after the existing ones. Equal on all graphs of a set.
- *  Errors: ERR_INVALID when p has another number, or the gradients have their memory. */
+/** Give p n additional gradients (shares), stored after the existing ones. Must be equal on all graphs of a set.
+ *  Errors: ERR_INVALID if p has another number, or the gradients have been allocated. */
 charl_status charl__params_share(charl_param *p, int n) CHARL_MUST_CHECK;
-/** Where gradient k of p starts in a lane: its own for k = 0, share k otherwise. */
+/** Offset of gradient k of p in a lane: its own for k = 0, share k otherwise. */
 int64_t charl__param_gradient_at(const charl_param *p, int k);
-/** End of the range of a lane that starts at *begin, the end of another (0: the first), and holds
- *  at least `least` floats of whole parameters; *begin itself when there is no more, and moved past
- *  padding. A parameter with shares is a range of its own, and so is each share: part r of it over
+/** End of the range of a lane that starts at *begin, the end of another (0: the first), and contains
+ *  at least `least` floats of whole parameters; *begin itself if there are no more, after advancing past
+ *  padding. A parameter with shares is a separate range, and so is each share: part r of it over
  *  the ranks is then the same part of all. */
 int64_t charl__params_range(const charl_params *set, int64_t *begin, int64_t least);
-/** sum of p += each of its shares, in order, for every p. Launches that can be recorded; none where
+/** sum of p += each of its shares, in order, for every p. Launches that can be recorded; none if
  *  nothing is shared. Async. */
 charl_status charl__params_join(charl_params *set) CHARL_MUST_CHECK;
-/** chosen[i] = whether `patterns` choose parameter i, of the trainable or the frozen ones. Errors: ERR_INVALID  a pattern matches none. */
+/** chosen[i] = whether `patterns` select parameter i, of the trainable or the frozen ones. Errors: ERR_INVALID  a pattern matches none. */
 charl_status charl__params_choose(const charl_params *set, const char *patterns, bool frozen,
                                   bool *chosen) CHARL_MUST_CHECK;
-/** Choose how frozen parameters are kept; once, before the layout. precision: of the graphs. */
+/** Choose the storage of frozen parameters; once, before the layout. precision: of the graphs. */
 void charl__params_choose_formats(charl_params *set, charl_dtype precision);
 /** Whether operators get p unpacked. */
 static inline bool charl__param_is_packed(const charl_param *p, charl_dtype precision)
 {
     return p->format >= CHARL__FORMAT_INT8 || (p->format == CHARL__FORMAT_BF16 && precision == CHARL_F32);
 }
-/** Bytes that the value of p takes, its working copy not included. */
+/** Bytes of the value of p, without its working copy. */
 int64_t charl__param_bytes(const charl_param *p);
 /** Allocate values and buffers on dev (zero-filled). Once. */
 charl_status charl__params_allocate(charl_params *set, charl_device *dev) CHARL_MUST_CHECK;
 /** Move the values to `memory`, `elements` floats of host memory that the device uses in place,
- *  page-aligned, borrowed; NULL: to memory of their own. Before graphs of the set are compiled, and
- *  what has been recorded with them must be recorded again. Blocks. Errors: ERR_NOMEM, ERR_DEVICE;
- *  the set is of no use then. */
+ *  page-aligned, borrowed; NULL: to memory of their own. Call it before graphs of the set are compiled;
+ *  recordings that use it must be recorded again. Blocks. Errors: ERR_NOMEM, ERR_DEVICE;
+ *  the set is then unusable. */
 charl_status charl__params_move(charl_params *set, float *memory) CHARL_MUST_CHECK;
-/** Before the memory that they were moved to goes, when nothing uses the set any more. */
+/** Call before the memory that they were moved to is freed, when nothing uses the set any more. */
 void charl__params_free_values(charl_params *set);
-/** Whether p has a working copy where there is one. */
+/** Whether p has a working copy if there are any. */
 bool charl__param_is_halved(const charl_param *p);
 /** Allocate the working copy in `dtype`, bf16 or f16, unless there is one, and fill it. Errors:
  *  ERR_INVALID when there is one in another type; ERR_NOMEM. */
 charl_status charl__params_use_half(charl_params *set, charl_dtype dtype) CHARL_MUST_CHECK;
-/** Make the working copy follow the values, after a change that charl_param_write did not make.
- *  Nothing where there is none. One launch, so it can be recorded. Async. */
+/** Update the working copy after the values have changed, other than by charl_param_write.
+ *  No-op without one. One launch, so it can be recorded. Async. */
 charl_status charl__params_refresh(charl_params *set) CHARL_MUST_CHECK;
 /** Allocate or wrap the gradient arenas. `whole` says that this process computes every slice in one
  *  lane: grad and sum are one. */
 charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bool whole,
                                               const charl__gradient_memory *memory) CHARL_MUST_CHECK;
-/** Before the memory they were wrapped over goes. No-op when there are none. */
+/** Call before the memory they were wrapped over is freed. No-op if there are none. */
 void charl__params_free_gradients(charl_params *set);
 
 #endif

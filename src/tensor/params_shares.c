@@ -29,7 +29,7 @@ typedef struct piece {
     bool alone;
 } piece;
 
-/* What starts first at or after `at`: a trainable parameter or a share. */
+/* The first trainable parameter or share that starts at or after `at`. */
 static piece piece_from(const charl_params *set, int64_t at)
 {
     piece first = {.begin = INT64_MAX};

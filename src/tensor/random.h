@@ -1,6 +1,6 @@
 #ifndef CHARL_TENSOR_RANDOM_H
 #define CHARL_TENSOR_RANDOM_H
-/** Operands for measurements. */
+/** Random operands for measurements. */
 #include "tensor/tensor.h"
 
 /** New tensor of random values in [-1, 1), which repeat after some millions. Blocks. Local. Errors:

@@ -10,11 +10,11 @@
 
 struct charl_steps {
     charl__ring *ring;
-    uint32_t *next; /* the record, and what travels with it */
-    int64_t room;   /* bytes of that */
+    uint32_t *next; /* the record, and the data sent with it */
+    int64_t room;   /* bytes of the data */
     charl_tensor *tensor, *loss_seed;
     charl_tensor *scale; /* NULL: none */
-    charl_tensor *loss;  /* NULL: not watched */
+    charl_tensor *loss;  /* NULL: not monitored */
     bool dynamic;
     bool tries;    /* charl__steps_try */
     uint64_t seed; /* of steps that a program begins */
@@ -69,10 +69,10 @@ void charl__steps_destroy(charl_steps *s)
 charl_status charl__steps_push(charl_steps *s, const charl__step_params *record)
 {
     memcpy(s->next, record, sizeof *record);
-    return charl__steps_push_again(s);
+    return charl__steps_repush(s);
 }
 
-charl_status charl__steps_push_again(charl_steps *s)
+charl_status charl__steps_repush(charl_steps *s)
 {
     uint32_t *commit = s->next + offsetof(charl__step_params, commit) / sizeof *s->next;
     const uint32_t commits = *commit;
@@ -87,7 +87,7 @@ charl_status charl__steps_push_again(charl_steps *s)
 charl_status charl__steps_try(charl_steps *s, bool on)
 {
     s->tries = on;
-    return charl__steps_push_again(s);
+    return charl__steps_repush(s);
 }
 
 charl_status charl__steps_use_scale(charl_steps *s, float scale, bool dynamic)

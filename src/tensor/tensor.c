@@ -225,7 +225,7 @@ static int64_t bits_of(charl_dtype dtype, double value)
 
 enum { GROUP = 64 };
 
-/* Work-items of a group that only moves elements. */
+/* Work-items of a group that only copies elements. */
 static size_t group_of(charl_device *dev)
 {
     const size_t fit = (size_t)charl__device_facts_get(dev)->group;
@@ -233,7 +233,7 @@ static size_t group_of(charl_device *dev)
     return fit > GROUP ? fit : GROUP;
 }
 
-/* Elements travel as bits: one program per size. */
+/* Elements are copied as bits: one program per size. */
 static charl_status launch_copy(charl_tensor *dst, const char *entry, charl__arg from, size_t size)
 {
     static const char *const types[] = {[1] = "uchar", [2] = "ushort", [4] = "uint", [8] = "ulong", [16] = "uint4"};
@@ -280,7 +280,7 @@ charl_status charl_tensor_fill(charl_tensor *t, double value)
     return CHARL_OK;
 }
 
-/* Bytes that a work-item copies: 16 where everything is a multiple of them. */
+/* Bytes that a work-item copies: 16 if everything is a multiple of that. */
 static size_t copy_width(const charl_tensor *src, const charl_tensor *dst)
 {
     const size_t size = charl_dtype_size(src->dtype);

@@ -1,6 +1,6 @@
 #ifndef CHARL_TENSOR_TENSOR_H
 #define CHARL_TENSOR_TENSOR_H
-/** The inside of a tensor, and how it becomes a kernel argument. */
+/** Internals of a tensor, and its use as a kernel argument. */
 #include <stdatomic.h>
 
 #include "charl/tensor.h"
@@ -14,19 +14,19 @@ struct charl_tensor {
     charl__buffer *buffer; /* retained */
     int64_t offset;        /* elements from the start of buffer */
     bool read_only;        /* for users: gradients, which graphs write */
-    bool channels_last;    /* four extents [N, C, H, W] lie in memory as [N, H, W, C] */
+    bool channels_last;    /* four extents [N, C, H, W] are stored as [N, H, W, C] */
 };
 
 /** A tensor over part of a buffer, which is retained. Errors: ERR_SHAPE, ERR_DTYPE; ERR_INVALID
- *  when the range leaves the buffer. */
+ *  if the range exceeds the buffer. */
 charl_status charl__tensor_view(charl__buffer *buffer, charl_dtype dtype, const charl_shape *shape, int64_t offset,
                                 charl_tensor **out) CHARL_MUST_CHECK;
 
-/** dst[:] = src[:], each of any float type, rounded to nearest even; element counts agree. One
+/** dst[:] = src[:], each of any float type, rounded to nearest even; element counts must be equal. One
  *  launch, so it can be recorded. Async. Errors: ERR_DTYPE, ERR_SHAPE. */
 charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst) CHARL_MUST_CHECK;
 
-/** sum[i] += x[i] for i < n, in f32; rounds: as nodes of a tree over slices in bf16. Each element is rounded once, with `rounds` once more. Async. */
+/** sum[i] += x[i] for i < n, in f32; rounds: as nodes of a tree over slices in bf16. Each element is rounded once, with `rounds` twice. Async. */
 charl_status charl__accumulate(charl_device *dev, charl__arg sum, charl__arg x, int64_t n, bool rounds,
                                const char *label) CHARL_MUST_CHECK;
 
@@ -59,7 +59,7 @@ static inline bool charl__is_float(charl_dtype dtype)
     return dtype == CHARL_F32 || dtype == CHARL_BF16 || dtype == CHARL_F16;
 }
 
-/** OpenCL C type of float elements in memory, as charl_get, charl_load and the like take it
+/** OpenCL C type of float elements in memory, as charl_get, charl_load and the like expect it
  *  (kernels/prelude/common.clh). */
 static inline const char *charl__kernel_type(charl_dtype dtype)
 {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "autograd/graph_parts.h"
+#include "autograd/graph_segments.h"
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "config/model/config_groups.h"

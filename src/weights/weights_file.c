@@ -1,4 +1,4 @@
-/* Parameters to and from files of either format. */
+/* Saves and loads parameters in files of either format. */
 #include "charl/weights.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
-/* Loading weights: what of a file belongs to which parameter is decided whole, then it is read.
+/* Loading weights: the file's tensors are first matched with parameters completely, then read.
  *
  *      names in the file    without _orig_mod. and module., then renamed
- *      layout               the first whose marker is there: its rules say which tensors a parameter is made of
- *      fit                  every parameter has its tensors, with their shapes, and every tensor is of a parameter
- *      read                 each tensor once, as f32; transposed and stacked as the rule says
+ *      layout               the first whose marker exists: its rules say which tensors form a parameter
+ *      fit                  every parameter has its tensors, with their shapes, and every tensor belongs to a parameter
+ *      read                 each tensor once, as f32; transposed and stacked by the rule
  */
 #include "weights/weights_load.h"
 
@@ -25,7 +25,7 @@ enum { LISTED = 1400, HINTS = 4 }; /* bytes of lines in a message; patterns in a
 
 static const char mean_suffix[] = ".running_mean", batches_suffix[] = ".num_batches_tracked";
 
-/* Put in front of names by torch.compile and DistributedDataParallel. */
+/* Prefixes added by torch.compile and DistributedDataParallel. */
 static const char *const wrappers[] = {"_orig_mod.", "module."};
 
 typedef struct tensor {
@@ -34,13 +34,13 @@ typedef struct tensor {
     bool used;
 } tensor;
 
-/* A tensor by the name that it is looked up with. */
+/* A tensor by the name under which it is looked up. */
 typedef struct named {
     const char *name;
     tensor *tensor;
 } named;
 
-/* A parameter and the tensors that it is made of. */
+/* A parameter and its tensors. */
 typedef struct target {
     charl_param *p;
     const charl__weights_rule *rule; /* NULL: one tensor, as it is */
@@ -59,14 +59,14 @@ typedef struct load {
     const void *settings;                /* of the type of the model */
     tensor *tensors;
     int64_t n;
-    named *sorted; /* [n] by their names in the layout, which is known then; NULL before */
+    named *sorted; /* [n] by their names in the layout, once that is known; NULL before */
     target *targets;
     charl_params_report *r;
     charl__text *text;
-    charl__text hints; /* patterns that would leave out what does not fit */
+    charl__text hints; /* patterns that would skip what does not fit */
     int n_hints;
-    int64_t vocab;  /* rows of an embedding in the file that the model has another number of; 0: none */
-    int64_t window; /* positions in the file, of which the model has more; 0: none */
+    int64_t vocab;  /* rows of an embedding in the file if the model has another number; 0: none */
+    int64_t window; /* positions in the file, if the model has more; 0: none */
 } load;
 
 static const char *unwrap(const char *name)
@@ -81,7 +81,7 @@ static const char *unwrap(const char *name)
     return name;
 }
 
-static charl_status take_names(load *l)
+static charl_status list_tensors(load *l)
 {
     const int64_t n = charl__weights_source_count(&l->source);
 
@@ -98,7 +98,7 @@ static charl_status take_names(load *l)
     return CHARL_OK;
 }
 
-/* The layout's prefix may be missing in the file, and is in no name of charl's. */
+/* The layout's prefix may be missing in the file; charl's names never have it. */
 static const char *bare(const load *l, const char *name)
 {
     return l->layout ? charl__layout_strip(l->layout, name) : name;
@@ -181,7 +181,7 @@ static charl_status suggest(load *l, const char *name)
     return charl__text_printf(&l->hints, "%s%s", l->hints.length ? ", " : "", pattern);
 }
 
-/* Layer i shares a weight: its own name for it, and that of the parameter. */
+/* Layer i shares a weight: its own name for it, and the parameter's. */
 static bool tie_names(const load *l, int i, char own[CHARL__LAYOUT_NAME], char shared[CHARL__LAYOUT_NAME])
 {
     const char *tie = charl__model_get_tie(l->o->model, i);
@@ -192,7 +192,7 @@ static bool tie_names(const load *l, int i, char own[CHARL__LAYOUT_NAME], char s
            snprintf(shared, CHARL__LAYOUT_NAME, "%s.weight", tie) < CHARL__LAYOUT_NAME;
 }
 
-/* The name in the file of what has one part there. */
+/* The name in the file of a weight with a single part. */
 static bool their_name(const load *l, const char *own, char name[CHARL__LAYOUT_NAME])
 {
     int64_t block;
@@ -201,7 +201,7 @@ static bool their_name(const load *l, const char *own, char name[CHARL__LAYOUT_N
     return charl__layout_expand(rule ? rule->theirs[0] : own, rule ? block : -1, name);
 }
 
-/* The tensor of a shared weight that the file has only under the other layer's name. */
+/* The tensor of a shared weight that the file stores only under the other layer's name. */
 static tensor *find_tied(const load *l, const char *name)
 {
     char own[CHARL__LAYOUT_NAME], shared[CHARL__LAYOUT_NAME], theirs[CHARL__LAYOUT_NAME];
@@ -264,7 +264,7 @@ static charl_status check_part(load *l, target *t, const tensor *x, const charl_
     return CHARL_OK;
 }
 
-/* The weights that are adapted come without adapters (charl_lora), which then keep their values. */
+/* The adapted weights come without adapters (charl_lora), which then keep their values. */
 static bool is_own_adapter(load *l, const char *name)
 {
     return charl__is_adapter(name) && !find(l, name);
@@ -306,7 +306,7 @@ static charl_status match(load *l, target *t)
     return CHARL_OK;
 }
 
-/* A tensor that PyTorch keeps under two names must be the same under both. */
+/* A tensor that PyTorch stores under two names must be the same under both. */
 static charl_status same_tensor(const load *l, const tensor *a, const tensor *b, bool *same)
 {
     const int64_t n = charl_shape_count(&a->t->shape);
@@ -324,7 +324,7 @@ static charl_status same_tensor(const load *l, const tensor *a, const tensor *b,
     return CHARL_OK;
 }
 
-/* Whether a tensor that no parameter is made of is a copy of a weight that layers share. */
+/* Whether a tensor that belongs to no parameter is a copy of a weight that layers share. */
 static charl_status check_copy(load *l, tensor *x, bool *is_copy)
 {
     char own[CHARL__LAYOUT_NAME], shared[CHARL__LAYOUT_NAME], theirs[CHARL__LAYOUT_NAME];
@@ -354,7 +354,7 @@ static charl_status check_copy(load *l, tensor *x, bool *is_copy)
     return CHARL_OK;
 }
 
-/* PyTorch's batch norms count batches; charl has the number of steps. */
+/* PyTorch's batch norms count batches; charl uses the number of steps. */
 static bool is_count(const load *l, const char *name)
 {
     char mean[CHARL__LAYOUT_NAME];
@@ -387,7 +387,7 @@ static charl_status check_surplus(load *l, tensor *x)
     return suggest(l, x->name);
 }
 
-/* The tensors of a parameter that is skipped are of no other. */
+/* The tensors of a skipped parameter belong to no other. */
 static void leave_out(load *l, const char *name)
 {
     int64_t block = -1;
@@ -432,7 +432,7 @@ static charl_status plan(load *l)
     return CHARL_OK;
 }
 
-/* What does not fit, as lines of a message: as many as there is room for. */
+/* Mismatches, as lines of a message: as many as there is room for. */
 static charl_status refuse(const load *l)
 {
     const char *p = charl__text_string(l->text);
@@ -479,13 +479,13 @@ static void transpose(const float *src, int64_t rows, int64_t columns, float *ds
     }
 }
 
-/* The value of a parameter, made of its tensors; *out is the caller's. */
+/* The value of a parameter, assembled from its tensors; *out is owned by the caller. */
 static charl_status read_value(const load *l, const target *t, float **out)
 {
     int64_t all = charl_shape_count(&charl_param_get_spec(t->p)->shape), at = 0;
     CHARL_SCOPED_FREE float *value = NULL, *other = NULL;
 
-    for (int k = 0; k < t->n_parts; k++) { /* of a table with more rows than the model all are read */
+    for (int k = 0; k < t->n_parts; k++) { /* all rows of a table with more rows than the model are read */
         const int64_t n = charl_shape_count(&t->part[k]->t->shape);
 
         all = t->n_parts == 1 && n > all ? n : all;
@@ -520,7 +520,7 @@ static charl_status read_target(const load *l, const target *t)
     return CHARL_OK;
 }
 
-/* `name` without `rest` at its end, where a dot or nothing stands before that; -1: it does not end so. */
+/* Length of `name` without `rest` at its end, if a dot or nothing precedes that; -1: it does not end so. */
 static int prefix_of(const char *name, const char *rest)
 {
     const size_t n = strlen(name), m = strlen(rest);
@@ -528,7 +528,7 @@ static int prefix_of(const char *name, const char *rest)
     return n > m && name[n - m - 1] == '.' && strcmp(name + n - m, rest) == 0 ? (int)(n - m) : -1;
 }
 
-/* How many parameters have a tensor if the file's names lose the prefix, or (`adds`) get it. */
+/* Number of parameters that have a tensor if the prefix is removed from the file's names, or (`adds`) added. */
 static int count_with(const load *l, const char *prefix, int length, bool adds)
 {
     int found = 0;
@@ -548,7 +548,7 @@ static int count_with(const load *l, const char *prefix, int length, bool adds)
     return found;
 }
 
-/* The prefix that accounts for the most parameters, as an entry of init.rename; else names of both sides. */
+/* The prefix that matches the most parameters, as an entry of init.rename; else names of both sides. */
 static void suggest_names(const load *l, char *hint, size_t size)
 {
     const char *prefix = NULL;
@@ -583,13 +583,13 @@ static void suggest_names(const load *l, char *hint, size_t size)
     }
 }
 
-/* What of the file belongs to which parameter. */
+/* Match the file with the parameters. */
 static charl_status plan_all(load *l, const char *path)
 {
     CHARL_TRY(charl__weights_skips_parse(l->words->skip, l->o->skip, &l->skips));
     CHARL_TRY(charl__weights_renames_parse(l->words->rename, l->o->rename, &l->renames));
     CHARL_TRY(charl__weights_source_open(path, (int)l->o->ema, &l->source));
-    CHARL_TRY(take_names(l));
+    CHARL_TRY(list_tensors(l));
     recognize(l);
     CHARL_TRY(sort_names(l));
     CHARL_TRY(plan(l));

@@ -9,7 +9,7 @@
 
 static const char arrow[] = "->";
 
-/* Cut spaces off both ends of a string, which ends where `end` is. */
+/* Strip spaces off both ends of a string that ends at `end`. */
 static char *trim(char *s, char *end)
 {
     while (s < end && strchr(" \t\n", *s)) {
@@ -77,7 +77,7 @@ void charl__weights_names_fini(charl__weights_names *n)
     *n = (charl__weights_names){0};
 }
 
-/* The part of `name` that * stands for; false: `name` is another. */
+/* The part of `name` that matches *; false: `name` does not match. */
 static bool capture(const char *pattern, const char *name, const char **star, size_t *length)
 {
     const char *s = strchr(pattern, '*');

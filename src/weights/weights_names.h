@@ -1,11 +1,11 @@
 #ifndef CHARL_WEIGHTS_WEIGHTS_NAMES_H
 #define CHARL_WEIGHTS_WEIGHTS_NAMES_H
-/** The lists of [init]: names that are changed, weights that are left out. */
+/** The lists of [init]: names that are changed, weights that are skipped. */
 #include <stdbool.h>
 
 #include "charl/status.h"
 
-/** "OLD -> NEW, ..." or "PATTERN, ...", taken apart. Start from {0}. */
+/** "OLD -> NEW, ..." or "PATTERN, ...", parsed. Start from {0}. */
 typedef struct charl__weights_name {
     char *pattern; /* points into text */
     char *to;      /* of rename; else NULL */
@@ -19,13 +19,13 @@ typedef struct charl__weights_names {
     int n;
 } charl__weights_names;
 
-/** Take `text` apart; NULL and "" are no names. Errors: ERR_CONFIG, ERR_NOMEM. */
+/** Parse `text`; NULL and "" contain no names. Errors: ERR_CONFIG, ERR_NOMEM. */
 charl_status charl__weights_renames_parse(const char *key, const char *text,
                                           charl__weights_names *out) CHARL_MUST_CHECK;
 charl_status charl__weights_skips_parse(const char *key, const char *text, charl__weights_names *out) CHARL_MUST_CHECK;
 void charl__weights_names_fini(charl__weights_names *n);
 
-/** The new name of `name` in *out, the caller's: that of the first pattern that matches, else a copy. Errors: ERR_CONFIG  the new
+/** The new name of `name` in *out, owned by the caller: from the first pattern that matches, else a copy. Errors: ERR_CONFIG  the new
  *  name is empty; ERR_NOMEM. */
 charl_status charl__weights_rename(charl__weights_names *n, const char *name, char **out) CHARL_MUST_CHECK;
 

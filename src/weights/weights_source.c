@@ -1,4 +1,4 @@
-/* Files that hold weights, of either format. */
+/* Files with weights, of either format. */
 #include "weights/weights_source.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/graph_parts.h"
+#include "autograd/graph_segments.h"
 #include "autograd/graph_private.h"
 #include "autograd/ops_data.h"
 #include "base/alloc.h"
@@ -437,7 +437,7 @@ static charl_var *block(net *n, int i, charl_var *x)
     char name[16];
 
     snprintf(name, sizeof name, "b%d", i);
-    charl__graph_part_begin(n->g);
+    charl__graph_segment_begin(n->g);
     charl_graph_scope_begin(n->g, name);
     h = charl_gelu(n->g, charl_linear(n->g, x, parameter(n, name, "weight", square), NULL), false);
     mean = charl_batch_mean(n->g, charl_mean(n->g, h, 1, false));
@@ -445,7 +445,7 @@ static charl_var *block(net *n, int i, charl_var *x)
     h = charl_tanh(n->g, charl_linear(n->g, h, parameter(n, name, "out", square), NULL));
     h = charl_add(n->g, x, h);
     charl_graph_scope_end(n->g);
-    charl__graph_part_end(n->g);
+    charl__graph_segment_end(n->g);
     return h;
 }
 

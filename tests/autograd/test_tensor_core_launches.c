@@ -116,7 +116,7 @@ static int launch_samples(const charl__op *op)
         charl__op_case c;
 
         charl_assert_ok(charl__op_case_create(op, &op->samples[i], type, SEED, &c));
-        if (charl__op_check_takes(&c, type, &alone) && charl__op_case_run(dev, &c, &whole, 0, raw) != CHARL_OK) {
+        if (charl__op_check_includes(&c, type, &alone) && charl__op_case_run(dev, &c, &whole, 0, raw) != CHARL_OK) {
             fail_msg("%s, sample %d: %s", op->name, i, charl_error_message());
         }
         taken += n_cores > before;

@@ -4,11 +4,11 @@ from torch import nn
 from torch.nn import functional as F
 
 
-def perceptron(*hidden, dropout=0.2):
+def perceptron(*hidden):
     """launch/mnist-mlp.ini"""
     layers, width = [nn.Flatten()], 784
     for units in hidden:
-        layers += [nn.Linear(width, units), nn.ReLU(), nn.Dropout(dropout)]
+        layers += [nn.Linear(width, units), nn.ReLU(), nn.Dropout(0.2)]
         width = units
     return nn.Sequential(*layers, nn.Linear(width, 10))
 

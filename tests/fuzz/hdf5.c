@@ -461,7 +461,7 @@ static void predict_from(const char *path, const charl_data_schema *schema)
     if (fuzz_accepts(charl__rows_open(&o, &rows))) {
         while (fuzz_accepts(charl__rows_next(rows, 2, x, y, &n)) && n > 0) {
         }
-        charl_free(charl__rows_take_notes(rows, true));
+        charl_free(charl__rows_drain_notes(rows, true));
         charl__rows_close(rows);
     }
 }

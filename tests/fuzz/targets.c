@@ -159,8 +159,8 @@ static void read_rows(const char *path, char separator, const char *id, bool coo
                 FUZZ_CHECK(y[i] >= -1 && y[i] < 3, "a class that the model does not have");
             }
         }
-        charl_free(charl__rows_take_notes(rows, true));
-        charl_free(charl__rows_take_notes(rows, false));
+        charl_free(charl__rows_drain_notes(rows, true));
+        charl_free(charl__rows_drain_notes(rows, false));
         charl__rows_close(rows);
     }
 }
@@ -207,8 +207,8 @@ static void run_rows_texts(const unsigned char *data, size_t size)
             }
         }
         FUZZ_CHECK(!whole || (counted && read == all), "rows are counted otherwise than they are read");
-        charl_free(charl__rows_take_notes(rows, true));
-        charl_free(charl__rows_take_notes(rows, false));
+        charl_free(charl__rows_drain_notes(rows, true));
+        charl_free(charl__rows_drain_notes(rows, false));
         charl__rows_close(rows);
     }
     charl_tokenizer_destroy(schema.tokenizer);

@@ -95,7 +95,7 @@ static charl_status read_new(const charl_data_schema *s, const char *text, int64
     CHARL_TRY_CLEANUP(charl__rows_open(&o, &rows));
     CHARL_TRY_CLEANUP(charl__rows_next(rows, 8, x, y, n));
     CHARL_TRY_CLEANUP(charl__rows_next(rows, 8, x, y, &none));
-    *warnings = charl__rows_take_notes(rows, true);
+    *warnings = charl__rows_drain_notes(rows, true);
 cleanup:
     charl__rows_close(rows);
     return st;

@@ -51,7 +51,7 @@ static charl_status open_path(const charl_data_schema *s, const char *path, cons
 
 static void assert_note(charl__rows *r, bool warning, const char *want)
 {
-    char *text = charl__rows_take_notes(r, warning);
+    char *text = charl__rows_drain_notes(r, warning);
 
     if (!want) {
         assert_null(text);

@@ -63,12 +63,12 @@ static bool divides(const charl__op_case *c)
     return is_batched(c);
 }
 
-bool charl__op_check_takes(const charl__op_case *c, charl_dtype precision, bool *alone)
+bool charl__op_check_includes(const charl__op_case *c, charl_dtype precision, bool *alone)
 {
-    const bool takes = precision == CHARL_F32 || is_batched(c) || !*alone;
+    const bool supports = precision == CHARL_F32 || is_batched(c) || !*alone;
 
     *alone = *alone || !is_batched(c);
-    return takes;
+    return supports;
 }
 
 /* Devices differ in the sign and the digits of a NaN. */
@@ -487,7 +487,7 @@ static void add_report(charl_operator_report *all, const charl_operator_report *
     all->used = fmax(all->used, one->used);
 }
 
-static bool takes(const charl__op *op, charl_dtype precision)
+static bool supports(const charl__op *op, charl_dtype precision)
 {
     return precision == CHARL_F32 || (op->half && (precision == CHARL_BF16 || precision == CHARL_F16));
 }
@@ -499,7 +499,7 @@ bool charl_operator_takes(const char *name, charl_dtype precision)
     }
     const charl__op *op = charl__op_find(name);
 
-    return op && takes(op, precision);
+    return op && supports(op, precision);
 }
 
 static charl_status check_all(charl_device *dev, const charl__op *op, const charl_operator_check_options *o,
@@ -513,7 +513,7 @@ static charl_status check_all(charl_device *dev, const charl__op *op, const char
     charl__sha256_init(&t.sha);
     CHARL_TRY(charl_slices_block(1, 0, 1, &t.whole));
     CHARL_REQUIRE(op->n_samples >= 1, CHARL_ERR_INVALID, "%s declares no samples, so nothing can be checked", op->name);
-    CHARL_REQUIRE(takes(op, o->precision), CHARL_ERR_INVALID, "%s does not take %s", op->name,
+    CHARL_REQUIRE(supports(op, o->precision), CHARL_ERR_INVALID, "%s does not take %s", op->name,
                   charl_dtype_name(o->precision));
     for (t.sample = 0; t.sample < op->n_samples && !(o->brief && sliced); t.sample++) {
         charl_operator_report one = {0};
@@ -521,7 +521,7 @@ static charl_status check_all(charl_device *dev, const charl__op *op, const char
             charl__op_case_create(op, &op->samples[t.sample], o->precision, o->seed + (uint64_t)t.sample, &t.c);
 
         t.report = &one;
-        if (st == CHARL_OK && charl__op_check_takes(&t.c, o->precision, &alone)) {
+        if (st == CHARL_OK && charl__op_check_includes(&t.c, o->precision, &alone)) {
             st = check_sample(&t, &sliced);
         }
         charl__op_case_destroy(&t.c);
@@ -573,7 +573,7 @@ static void want_all(charl_device *dev, uint64_t seed)
     for (int i = 0; st == CHARL_OK && (name = charl_operator_name(i)) != NULL; i++) {
         const charl__op *op = charl__op_find(name);
 
-        for (int k = 0; k < op->n_samples && takes(op, CHARL_F32); k++) {
+        for (int k = 0; k < op->n_samples && supports(op, CHARL_F32); k++) {
             charl__op_case c = {0};
             outputs o = {{NULL}};
 

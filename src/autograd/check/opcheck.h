@@ -53,7 +53,7 @@ charl__op_error charl__op_case_compare(const charl__op_case *c, void *const *raw
 
 /** Whether a check in `precision` includes this sample. Each sample needs its own programs for half types, so only
  *  samples with rows of the batch and the first of the others are included. *alone: that one was included; start with false. */
-bool charl__op_check_takes(const charl__op_case *c, charl_dtype precision, bool *alone);
+bool charl__op_check_includes(const charl__op_case *c, charl_dtype precision, bool *alone);
 
 /** Half a unit in the last place of 1. */
 double charl__epsilon(charl_dtype dtype);

@@ -23,7 +23,7 @@ int charl__fused_count(const charl__node *n)
 }
 
 /* Views of values that are no longer in memory are dead. */
-static void mark_again(charl_graph *g)
+static void remark_live(charl_graph *g)
 {
     for (int i = 0; i < g->nodes.count; i++) {
         charl__graph_node(g, i)->live = false;
@@ -37,13 +37,13 @@ charl_status charl__graph_fuse(charl_graph *g)
         return CHARL_OK; /* the last two inspect the result of every operator */
     }
     CHARL_TRY(charl__fuse_losses(g));
-    mark_again(g);
+    remark_live(g);
     CHARL_TRY(charl__fuse_moments(g));
     CHARL_TRY(charl__fuse_prologues(g));
-    mark_again(g);
+    remark_live(g);
     CHARL_TRY(charl__fuse_products(g)); /* products before chains: an epilogue saves more memory traffic */
-    mark_again(g);
+    remark_live(g);
     CHARL_TRY(charl__fuse_chains(g));
-    mark_again(g);
+    remark_live(g);
     return CHARL_OK;
 }

@@ -42,7 +42,7 @@ charl_status charl__check_order(const char *model, const char *const *data, int6
 
 /** Take CHECKPOINT, whose own configuration is used, or CONFIG and CHECKPOINT in any order, and
  *  overrides. A run directory means its last checkpoint. Errors: ERR_CONFIG; those of charl_config_load and charl_checkpoint_open. */
-charl_status charl__take_trained(const charl__cli_operands *operands, charl__trained *out) CHARL_MUST_CHECK;
+charl_status charl__parse_trained(const charl__cli_operands *operands, charl__trained *out) CHARL_MUST_CHECK;
 /** Write a checkpoint's predictions, probabilities or numbers, for every sample of a split of the configuration's data, as `charl predict` does,
  *  in the format given by the file's name. */
 charl_status charl__predict_split(const charl_config *config, const char *checkpoint, const char *split,

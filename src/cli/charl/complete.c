@@ -33,7 +33,7 @@ int charl__completion_main(const char *path, int argc, char **argv)
         "Print the function with which a shell completes commands, options, keys and values. SHELL: bash, zsh or "
         "fish.\vAn installed charl is completed at once. Otherwise:\n  bash  eval \"$(charl completion bash)\"\n  zsh  "
         " eval \"$(charl completion zsh)\"\n  fish  charl completion fish | source"};
-    charl__cli_operands shell = {.names = {"SHELL"}, .take = parse_shell};
+    charl__cli_operands shell = {.names = {"SHELL"}, .check = parse_shell};
     const char *script = "";
     const int code = charl__cli_parse(path, &syntax, &shell, argc, argv, &script);
 

@@ -56,7 +56,7 @@ static error_t parse_output(void *input, const char *option, const char *value)
 }
 
 #define OPTIONS_OF_ALL                                                                                                 \
-    {"output", 'o', "FILE", "The dataset to write (required)", 1, .take = parse_output},                               \
+    {"output", 'o', "FILE", "The dataset to write (required)", 1, .parse = parse_output},                              \
         {"overwrite", 'w', NULL, "Replace an existing file", 1, CHARL__CLI_FLAG(request, common.overwrite)},           \
         {"x",    'x',                                                                                                  \
          "NAME", "Name of the input array in a file that charl did not write, e.g. /images",                           \
@@ -203,7 +203,7 @@ int charl__data_split_main(const char *path, int argc, char **argv)
     static const charl__cli_option options[] = {
         OPTIONS_OF_ALL,
         {"fractions", 0, "F,F...", "Divide every split among as many files, one -o for each, e.g. 0.8,0.2", 1,
-         .take = parse_fractions},
+         .parse = parse_fractions},
         {"val-split", 'v', "FRACTION",
          "Write one file, in which this fraction of the training samples is for validation", 1,
          CHARL__CLI_FRACTION(request, common.val_split)},

@@ -125,7 +125,7 @@ static int parse(import *o, const char *path, int argc, char **argv, charl__cli_
                                                     .value = option_value(k, words[i].value),
                                                     .help = k->help,
                                                     .group = 2,
-                                                    .take = parse_key};
+                                                    .parse = parse_key};
     }
     options[n_common + t->row.n_keys] = (charl__cli_option){0};
     snprintf(operands, sizeof operands, "%s -o OUT", t->files);

@@ -285,7 +285,7 @@ int charl__eval_main(const char *path, int argc, char **argv)
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--predictions writes samples of a dataset, not --choices");
     }
     st = charl__prediction_name(e.predictions);
-    st = st == CHARL_OK ? charl__take_trained(&operands, &trained) : st;
+    st = st == CHARL_OK ? charl__parse_trained(&operands, &trained) : st;
     if (st != CHARL_OK) {
         return charl__cli_fail_alike(st);
     }

@@ -180,7 +180,7 @@ static int load_and_generate(generation *g, const charl__cli_operands *operands)
     if (code != CHARL__EXIT_OK) {
         return code;
     }
-    st = charl__take_trained(operands, &trained);
+    st = charl__parse_trained(operands, &trained);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }
@@ -248,7 +248,7 @@ int charl__generate_main(const char *path, int argc, char **argv)
         {"repeat-penalty", 0, "X",
          "Make tokens of the context less probable: divide their positive logits by X (default 1: off)", 2,
          CHARL__CLI_NUMBER(generation, options.repetition_penalty, "[1,1000]")},
-        {"stop", 0, "TEXT", "End before TEXT; can be repeated", 1, .take = parse_stop},
+        {"stop", 0, "TEXT", "End before TEXT; can be repeated", 1, .parse = parse_stop},
         {"ignore-end", 0, NULL, "Continue past the end-of-text token, which otherwise ends the text", 1,
          CHARL__CLI_FLAG(generation, options.ignore_end)},
         {"seed", 0, "N", "Seed for sampling (default: run.seed)", 2, CHARL__CLI_INT(generation, seed, 0, INT64_MAX)},

@@ -126,8 +126,8 @@ int charl__model_show_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_option options[] = {
         {"input", 'i', "SHAPE", "Shape of a sample, such as 3x224x224 (default: that of the data)", 0,
-         .take = parse_input},
-        {"tokens", 0, "N", "A sample is N tokens", 0, .take = parse_tokens},
+         .parse = parse_input},
+        {"tokens", 0, "N", "A sample is N tokens", 0, .parse = parse_tokens},
         {"outputs", 'n', "N", "With --input or --tokens: classes, values per target, or size of the vocabulary", 0,
          CHARL__CLI_INT(request, input.outputs, 1, INT64_MAX)},
         {"dot", 0, NULL, "Print the graph for Graphviz", 0, CHARL__CLI_FLAG(request, dot)},

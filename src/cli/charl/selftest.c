@@ -149,7 +149,7 @@ int charl__selftest_main(const char *path, int argc, char **argv)
         {"device", 'd', "SELECT",
          "auto, gpu, cpu, INDEX, pci:ADDRESS, name:TEXT or platform:TEXT (see `charl devices`)", 0,
          CHARL__CLI_TEXT(selftest, device)},
-        {"op", 'o', "NAME", "Test only this operator", 0, .take = parse_operator},
+        {"op", 'o', "NAME", "Test only this operator", 0, .parse = parse_operator},
         {"hash", 0, NULL, "Print what of IEEE 754 the device has, and a hash of the bits that it computes in f32", 0,
          CHARL__CLI_FLAG(selftest, hash)},
         {"verbose", 'v', NULL, "Print the result of every sample; with --hash the hash of every operator", 0,

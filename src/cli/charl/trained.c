@@ -109,7 +109,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__take_trained(const charl__cli_operands *operands, charl__trained *out)
+charl_status charl__parse_trained(const charl__cli_operands *operands, charl__trained *out)
 {
     charl_config_override overrides[CHARL__CLI_OVERRIDES];
     char *file[2] = {NULL, NULL};

@@ -178,11 +178,11 @@ int charl__tune_main(const char *path, int argc, char **argv)
          "auto, gpu, cpu, INDEX, pci:ADDRESS, name:TEXT or platform:TEXT (see `charl devices`)", 1,
          CHARL__CLI_TEXT(tuning, select)},
         {"shape", 's', "MxNxK[:nt|nn|tn]", "Tune this matrix product; repeatable (default: a list of common shapes)", 1,
-         .take = parse_shape},
+         .parse = parse_shape},
         {"dtype", 't', "f32|tf32|bf16|f16",
          "Type of the operands (default: bf16 on a GPU with tensor cores for it, otherwise "
          "f32)",
-         1, .take = parse_dtype},
+         1, .parse = parse_dtype},
         {"verbose", 'v', NULL, "Print the time of every candidate", 1, CHARL__CLI_FLAG(tuning, verbose)},
         {"list", 0, NULL, "List the cached results for the device", 2, CHARL__CLI_FLAG(tuning, list)},
         {"clear", 0, NULL, "Delete the cached results for the device", 2, CHARL__CLI_FLAG(tuning, clear)},

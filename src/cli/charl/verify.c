@@ -140,7 +140,7 @@ int charl__verify_main(const char *path, int argc, char **argv)
         {"seed", 0, "S", "Draw the segments from seed S; without it, from the clock", 0,
          CHARL__CLI_INT(request, seed, 0, INT64_MAX)},
         {"hash", 0, "HASH", "Require that the last line of run.lock has this hash, which was published", 0,
-         .take = parse_hash},
+         .parse = parse_hash},
         {"device", 'd', "SELECT", "Device to use, as device.select has it (see `charl devices`)", 0,
          CHARL__CLI_TEXT(request, options.device)},
         {0}};

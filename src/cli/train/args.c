@@ -295,13 +295,13 @@ static error_t parse_trace(void *input, const char *option, const char *value)
 static const charl__cli_option options[] = {
     {.help = "Running", .group = 1},
     {"set", 's', "SECTION.KEY=VALUE",
-     "Override a key (same as SECTION.KEY=VALUE as an operand; repeatable, the last one wins)", 1, .take = parse_set},
-    {"output-dir", 'o', "DIR", "Run directory (run.output_dir)", 1, .take = parse_key},
+     "Override a key (same as SECTION.KEY=VALUE as an operand; repeatable, the last one wins)", 1, .parse = parse_set},
+    {"output-dir", 'o', "DIR", "Run directory (run.output_dir)", 1, .parse = parse_key},
     {"resume", 'r', "WHAT", "auto (default for WHAT), never, must, or a checkpoint or run directory (run.resume)", 1,
-     .take = parse_key, .flags = OPTION_ARG_OPTIONAL},
+     .parse = parse_key, .flags = OPTION_ARG_OPTIONAL},
     {"init-from", 0, "FILE",
      "Start from the weights of a checkpoint, a .safetensors file, a file of PyTorch or a folder of them (init.from)",
-     1, .take = parse_key},
+     1, .parse = parse_key},
     {"suspect", 0, "FILE", "For charl launch: write the host that an audit names into FILE", 1,
      CHARL__CLI_TEXT(charl__train_args, suspect), .flags = OPTION_HIDDEN},
     {"status-file", 0, "FILE",
@@ -314,52 +314,52 @@ static const charl__cli_option options[] = {
     {"job", 0, "NAME",
      "Name of a job that may start this command several times: --overwrite and run.resume=never or FILE count once per "
      "job, its other starts continue the run. charl launch and Slurm's jobs have names of their own",
-     1, .take = parse_job},
+     1, .parse = parse_job},
     {"spent", 0, "SECONDS", "For charl launch: what its earlier starts have taken of run.max_time", 1,
      CHARL__CLI_NUMBER(charl__train_args, spent_s, "[0,inf)"), .flags = OPTION_HIDDEN},
     {"max-time", 0, "[D-]HH:MM:SS",
      "Save a checkpoint and exit with status 75 after this time, but not before a step is done (run.max_time)", 1,
-     .take = parse_key},
+     .parse = parse_key},
     {.help = "Checking", .group = 2},
     {"dry-run", 'n', NULL, "Open the data, select devices, compile the model and print the plan, without training", 2,
      CHARL__CLI_FLAG(charl__train_args, dry_run)},
     {"fast-dev-run", 0, "N", "Run N (default 5) training and validation steps; write no files", 2,
-     .take = parse_fast_dev_run, .flags = OPTION_ARG_OPTIONAL},
+     .parse = parse_fast_dev_run, .flags = OPTION_ARG_OPTIONAL},
     {"overfit-batch", 0, NULL, "Train on the first batch only (the loss should approach 0); write no files", 2,
      CHARL__CLI_FLAG(charl__train_args, overfit_batch)},
     {"simulate-ranks", 0, "N",
      "Run N ranks as threads of this process on one device, bit-identical to N processes; "
      "2x4: 2 nodes of 4 ranks",
-     2, .take = parse_simulated},
+     2, .parse = parse_simulated},
     {"chaos", 0, "SEED",
      "With --simulate-ranks: train in DIR-chaos, where DIR is the run directory, while faults drawn from SEED kill or "
      "stall ranks, slow "
      "down messages, fill the disk and so on; restart after each, and compare the result with an undisturbed run. "
      "1-100: each of these "
      "seeds",
-     2, .take = parse_chaos},
+     2, .parse = parse_chaos},
     {"print-config", 0, NULL, "Print the effective configuration with the origin of each value", 2,
      CHARL__CLI_SET(charl__train_args, action, CHARL__TRAIN_PRINT_CONFIG)},
-    {"help-config", 0, "SECTION", "Describe all keys: type, default, meaning", 2, .take = parse_help_config,
+    {"help-config", 0, "SECTION", "Describe all keys: type, default, meaning", 2, .parse = parse_help_config,
      .flags = OPTION_ARG_OPTIONAL},
     {"list-devices", 0, NULL, "List OpenCL devices and their indices", 2,
      CHARL__CLI_SET(charl__train_args, action, CHARL__TRAIN_LIST_DEVICES)},
-    {"env", 0, "json", "Print versions, devices and environment (for bug reports)", 2, .take = parse_env,
+    {"env", 0, "json", "Print versions, devices and environment (for bug reports)", 2, .parse = parse_env,
      .flags = OPTION_ARG_OPTIONAL},
     {.help = "Output", .group = 3},
     {"log-ranks", 0, "RANKS",
      "Also log these ranks: all, or a list such as 1,4-7. Their lines go to the output, with the rank in front, and to "
      "train-rankN.log (default: 0)",
-     3, .take = parse_log_ranks},
+     3, .parse = parse_log_ranks},
     {"trace", 0, "FILE",
      "Write a time line of some steps for Perfetto: kernels, copies, all-reduce, input and host of all ranks (default: "
      "trace.json in the run "
      "directory)",
-     3, .take = parse_trace, .flags = OPTION_ARG_OPTIONAL},
+     3, .parse = parse_trace, .flags = OPTION_ARG_OPTIONAL},
     {"profile", 0, NULL, "Print the time of layers and kernels in some steps, next to the limits of the device", 3,
      CHARL__CLI_FLAG(charl__train_args, profile)},
     {"trace-steps", 0, "A-B", "Steps for --trace and --profile (default: ten steps after the first ten)", 3,
-     .take = parse_trace_steps},
+     .parse = parse_trace_steps},
     {"progress", 0, "auto|bar|plain|none", "How progress is shown", 3,
      CHARL__CLI_CHOICE(charl__train_args, progress, CHARL__PROGRESS_AUTO)},
     {"color", 0, "auto|never|always", "Colored output (default: auto; NO_COLOR is respected)", 3,
@@ -379,7 +379,7 @@ int charl__train_parse(int argc, char **argv, charl__train_args *out)
                 "the same result.\vExit status: 0 success, 1 internal error, 2 usage or configuration, 3 data, 4 "
                 "device, 5 checkpoint, 6 diverged, 7 rank lost, 8 disk, 9 an audit found wrong values, 75 stopped on "
                 "request (the same command continues)."};
-    charl__cli_operands operands = {.max = 1 + CHARL__MAX_OVERRIDES, .take = parse_operands};
+    charl__cli_operands operands = {.max = 1 + CHARL__MAX_OVERRIDES, .check = parse_operands};
     char **words = NULL;
     int code;
 

@@ -1,4 +1,4 @@
-/* config.json by the rows of nn/layout_*.c: which settings there are, what they are called here, and which values charl has. */
+/* Reads config.json by the rows of nn/layout_*.c: which settings exist, their names here, and the values that charl supports. */
 #include "config/model/config_from.h"
 
 #include <string.h>
@@ -15,12 +15,12 @@ enum { WORD = 64 };
 typedef struct reader {
     const char *label;
     const charl__json *root;
-    charl__config_setting take;
+    charl__config_setting set;
     void *ctx;
 } reader;
 
-/* The first of "a|b.c" that is there, and *name, where it begins; *found: there is one. What an object says, such as b.c, comes before
- * what stands beside it, as in transformers. */
+/* The first of "a|b.c" that exists, and *name, where it begins; *found: there is one. A value inside an object, such as b.c, takes precedence over
+ * a value beside it, as in transformers. */
 static charl_status first_member(const reader *r, const char *names, charl__text *out, const char **name, bool *found)
 {
     *found = false;
@@ -63,7 +63,7 @@ static bool translate(const char *values, const char *value, char own[WORD])
     return false;
 }
 
-/* "a, b": what of "a=x|b=y" a file can have. */
+/* "a, b": the values of "a=x|b=y" that a file may have. */
 static charl_status list_values(const char *values, charl__text *out)
 {
     for (const char *p = values; *p;) {
@@ -96,7 +96,7 @@ static charl_status read_setting(const reader *r, const charl__weights_setting *
         value = own;
     }
     if (s->own) {
-        CHARL_TRY(r->take(r->ctx, s->own, value, r->label));
+        CHARL_TRY(r->set(r->ctx, s->own, value, r->label));
     }
     return CHARL_OK;
 }
@@ -121,7 +121,7 @@ static charl_status read_settings(const reader *r, const char *type)
 
     for (int i = 0; (layout = charl__layout_at(i)) != NULL; i++) {
         if (layout->model_type && strcmp(layout->model_type, type) == 0) {
-            CHARL_TRY(r->take(r->ctx, "type", layout->model->row.name, r->label));
+            CHARL_TRY(r->set(r->ctx, "type", layout->model->row.name, r->label));
             for (int k = 0; k < layout->n_settings; k++) {
                 CHARL_TRY(read_setting(r, &layout->settings[k]));
             }
@@ -131,7 +131,7 @@ static charl_status read_settings(const reader *r, const char *type)
     return no_layout(r->label, type);
 }
 
-charl_status charl__config_read_model(const char *path, charl__config_setting take, void *ctx)
+charl_status charl__config_read_model(const char *path, charl__config_setting set, void *ctx)
 {
     static const char key[] = "model_type";
     CHARL_SCOPED(charl__text_fini) charl__text label = {0}, type = {0};
@@ -143,6 +143,6 @@ charl_status charl__config_read_model(const char *path, charl__config_setting ta
     CHARL_TRY(charl__json_open(charl__text_string(&label), &root));
     CHARL_TRY(charl__json_get(root, key, strlen(key), &type, &found));
     CHARL_REQUIRE(found, CHARL_ERR_CONFIG, "%s: %s is missing", charl__text_string(&label), key);
-    CHARL_TRY(read_settings(&(reader){charl__text_string(&label), root, take, ctx}, charl__text_string(&type)));
+    CHARL_TRY(read_settings(&(reader){charl__text_string(&label), root, set, ctx}, charl__text_string(&type)));
     return CHARL_OK;
 }

@@ -3,12 +3,12 @@
 /** Settings of a model from config.json, as Hugging Face transformers writes it. */
 #include "charl/status.h"
 
-/** Takes a key of [model] and its value as text. `label` is the file. */
+/** Receives a key of [model] and its value as text. `label` is the file. */
 typedef charl_status (*charl__config_setting)(void *ctx, const char *key, const char *value, const char *label);
 
 /** Read config.json in the folder `path`, or the file if it is named .json, and call `take` for `type` and for every setting of the layout that model_type names.
- *  Blocks. Errors: ERR_CONFIG  no such file, not JSON, a model or a setting that charl does not have;
- *  what `take` returns. */
-charl_status charl__config_read_model(const char *path, charl__config_setting take, void *ctx) CHARL_MUST_CHECK;
+ *  Blocks. Errors: ERR_CONFIG  no such file, not JSON, a model or a setting that charl does not support;
+ *  errors of `take`. */
+charl_status charl__config_read_model(const char *path, charl__config_setting set, void *ctx) CHARL_MUST_CHECK;
 
 #endif

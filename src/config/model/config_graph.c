@@ -1,4 +1,4 @@
-/* From sections to layers: blocks and repetitions are written out, and what each layer reads is looked up.
+/* Converts sections to layers: expands blocks and repetitions, and resolves the inputs of each layer.
  *
  *      [block pair]              [layer stage]         stage.0.conv  reads what stage reads
  *      channels =                type = pair           stage.0.out   reads stage.0.conv, and the same again
@@ -7,7 +7,7 @@
  *      input = conv, input
  *
  * A scope is the list of layers of the model or of one use of a block. Names are paths: a layer of a block is USE.NAME, and parameters
- * are named after it. In a scope a layer is known by its name there; the first input of the scope is `input`, the others are input2, ...
+ * are named after it. Inside a scope a layer is known by its own name; the first input of the scope is `input`, the others are input2, ...
  */
 #include <ctype.h>
 #include <limits.h>
@@ -25,7 +25,7 @@
 
 enum { MAX_LAYERS = 10000, MAX_DEPTH = 8, MAX_REPEAT = 1000 };
 
-/* A name and what it stands for. */
+/* A name and its meaning. */
 typedef struct pair {
     char *name, *value;
 } pair;
@@ -38,7 +38,7 @@ typedef struct pairs {
 typedef struct scope {
     const struct scope *outer; /* NULL: the model */
     const char *block;         /* name of the block; NULL: the model */
-    const char *prefix;        /* of names: "" or "stage.0." */
+    const char *prefix;        /* prefix of names: "" or "stage.0." */
     char *const *inputs;
     int n_inputs;
     unsigned *read;          /* bit i: a layer reads inputs[i] */
@@ -49,7 +49,7 @@ typedef struct scope {
 typedef struct expander {
     charl__config_detail *d;
     charl__mistakes *mistakes;
-    pairs outputs; /* path of a layer or a use of a block: the layer whose output it has */
+    pairs outputs; /* path of a layer or a use of a block: the layer that provides its output */
 } expander;
 
 static void pairs_fini(pairs *p)
@@ -87,8 +87,8 @@ static charl_status refuse(expander *e, const charl__section *s, const charl__la
     return charl__mistake_add(e->mistakes, k ? k->origin : s->origin, s->header, k ? k->key : NULL, why);
 }
 
-/* The name of a section's layer in its scope: of [layer NAME] the name, of [block BLOCK.NAME] what follows the block. NULL where it is in
- * another one. */
+/* The name of a section's layer in its scope: of [layer NAME] the name, of [block BLOCK.NAME] what follows the block. NULL if it is in
+ * another scope. */
 static const char *local_name(const charl__section *s, const char *block)
 {
     const size_t n = block ? strlen(block) : 0;
@@ -113,7 +113,7 @@ static const charl__section *find_section(const charl__config_detail *d, const c
     return NULL;
 }
 
-/* [block NAME], which has the parameters, if there is one. */
+/* The section [block NAME] with its parameters, if there is one. */
 static const charl__section *find_head(const charl__config_detail *d, const char *block)
 {
     for (int i = 0; i < d->n_sections; i++) {
@@ -153,7 +153,7 @@ static const char *integer(const char *s, int64_t *out)
     return end != s && *out > -1000000000000 && *out < 1000000000000 ? end + strspn(end, " ") : NULL;
 }
 
-/* "2 * 64" -> "128": products and quotients of integers, from left to right. Other texts stay. False: a quotient is not whole. */
+/* "2 * 64" -> "128": products and quotients of integers, from left to right. Other texts do not change. False: a quotient is not an integer. */
 static bool evaluate(char *text, size_t size)
 {
     int64_t value, next;
@@ -180,7 +180,7 @@ static bool evaluate(char *text, size_t size)
     return true;
 }
 
-/* Append `text` with the parameters $NAME replaced; a mistake leaves its reason in why. */
+/* Append `text` with the parameters $NAME replaced; the reason of a mistake is in why. */
 static charl_status substitute(const pairs *parameters, const char *text, charl__text *out, char *why)
 {
     for (const char *p = text; *p != '\0';) {
@@ -205,7 +205,7 @@ static charl_status substitute(const pairs *parameters, const char *text, charl_
     return CHARL_OK;
 }
 
-/* The value of a key in a scope. The elements of a list are computed one by one. *out is the caller's; NULL after a mistake. */
+/* The value of a key in a scope. The elements of a list are computed separately. *out is owned by the caller; NULL after a mistake. */
 static charl_status value_of(expander *e, const scope *sc, const charl__section *s, const charl__layer_key *k,
                              char **out)
 {
@@ -250,7 +250,7 @@ static int input_index(const char *name)
     return !name[5] || (isdigit((unsigned char)name[5]) && *end == '\0' && n >= 2 && n < INT_MAX) ? (int)n - 1 : -1;
 }
 
-/* Why `word` is no layer that section s can read. */
+/* Why section s cannot read a layer called `word`. */
 static void explain(const expander *e, const scope *sc, const charl__section *s, const char *word, char *why)
 {
     const char *near = NULL;
@@ -290,7 +290,7 @@ static void explain(const expander *e, const scope *sc, const charl__section *s,
              sc->block ? sc->block : "", charl__did_you_mean(near));
 }
 
-/* The layer that a word in a key `input` stands for; *out is the caller's, NULL after a mistake. */
+/* The layer that a word of the key `input` names; *out is owned by the caller, NULL after a mistake. */
 static charl_status resolve(expander *e, const scope *sc, const charl__section *s, const charl__layer_key *k,
                             const char *word, char **out)
 {
@@ -329,7 +329,7 @@ static void inputs_fini(inputs *in)
     *in = (inputs){0};
 }
 
-/* What section s reads: its key `input`, or the layer before it, the first layer of a scope the scope's input. in->count is 0 after a
+/* The inputs of section s: its key `input`, or the layer before it, or for the first layer of a scope the scope's input. in->count is 0 after a
  * mistake. */
 static charl_status read_inputs(expander *e, const scope *sc, const charl__section *s, const char *before, inputs *in)
 {
@@ -359,7 +359,7 @@ static charl_status read_inputs(expander *e, const scope *sc, const charl__secti
     return in->count > 0 ? CHARL_OK : refuse(e, s, k, "names no layer; leave it out to read the layer above");
 }
 
-/* A key that names a layer, such as tie, names one of the scope where there is such a one. */
+/* A key that names a layer, such as tie, names one of the scope if it exists there. */
 static charl_status qualify(const expander *e, const scope *sc, const charl_layer_type *type, const char *key,
                             char **value)
 {
@@ -414,7 +414,7 @@ static charl_status add_layer(expander *e, const scope *sc, const charl__section
         *own = (charl__layer_key){.origin = k->origin};
         CHARL_TRY(charl__strdup(k->key, &own->key));
         CHARL_TRY(value_of(e, sc, s, k, &own->value));
-        if (own->value) { /* else an error has been reported, and the layer is not used */
+        if (own->value) { /* otherwise an error has been reported, and the layer is not used */
             CHARL_TRY(qualify(e, sc, charl__layer_type_find(type), k->key, &own->value));
         }
     }
@@ -434,7 +434,7 @@ static charl_status read_parameters(expander *e, const scope *sc, const charl__s
         const charl__layer_key *given = find_key(s, head->keys[i].key);
 
         if (is_ours(head->keys[i].key)) {
-            continue; /* told elsewhere */
+            continue; /* reported elsewhere */
         }
         if (!given && head->keys[i].value[0] == '\0') {
             snprintf(why, sizeof why, "%.60s is missing: block %.60s needs it", head->keys[i].key, block);
@@ -504,7 +504,7 @@ static charl_status expand_block(expander *e, const scope *sc, const charl__sect
     return CHARL_OK;
 }
 
-/* One layer or block after another, as often as `repeat` says; *last becomes the layer that has the output. */
+/* The copies of a layer or block, as many as `repeat` says; *last becomes the layer with the output. */
 static charl_status expand_section(expander *e, const scope *sc, const charl__section *s, const char *name,
                                    const char *type, int64_t copies, inputs *in, char **last)
 {
@@ -541,7 +541,7 @@ static charl_status expand_section(expander *e, const scope *sc, const charl__se
     return CHARL_OK;
 }
 
-/* The number after `repeat`, 0 without; -1 after a mistake. */
+/* The value of `repeat`, 0 if it is not given; -1 after a mistake. */
 static charl_status read_repeat(expander *e, const scope *sc, const charl__section *s, int64_t *out)
 {
     charl_status st = CHARL_OK;
@@ -564,7 +564,7 @@ static charl_status read_repeat(expander *e, const scope *sc, const charl__secti
     return st;
 }
 
-/* All layers of a scope. *last becomes the layer that has its output, NULL where there is none. */
+/* All layers of a scope. *last becomes the layer with its output, NULL if there is none. */
 static charl_status expand(expander *e, const scope *sc, char **last)
 {
     charl_status st = CHARL_OK;
@@ -595,7 +595,7 @@ static charl_status expand(expander *e, const scope *sc, char **last)
         CHARL_TRY_CLEANUP(read_inputs(e, sc, s, before, &in));
         if (type && copies >= 0 && in.count > 0) {
             CHARL_TRY_CLEANUP(expand_section(e, sc, s, name, type, copies, &in, &before));
-        } else { /* what reads this layer is no mistake of its own */
+        } else { /* reading this layer is not another mistake */
             charl__text path = {0};
 
             st = charl__text_printf(&path, "%s%s", sc->prefix, name);
@@ -616,7 +616,7 @@ cleanup:
     return st;
 }
 
-/* Mistakes of the blocks themselves, whether they are used or not. */
+/* Mistakes of the blocks themselves, whether or not they are used. */
 static charl_status check_blocks(expander *e)
 {
     char name[2 * CHARL__INI_NAME], why[CHARL__WHY];
@@ -655,7 +655,7 @@ static charl_status check_blocks(expander *e)
     return CHARL_OK;
 }
 
-/* A notice of each block that no layer uses: what stands in it has no effect, whether it is right or not. */
+/* A notice for each block that no layer uses: its contents have no effect, and are not checked. */
 static charl_status note_unused(charl__config_detail *d)
 {
     for (int i = 0; i < d->n_sections; i++) {

@@ -11,7 +11,7 @@
 #include "config/config_private.h"
 #include "nn/model.h"
 
-/* The setting "KEY=VALUE" of a group; false with a reason when it is none. */
+/* The setting "KEY=VALUE" of a group; false, with a reason, if it is invalid. */
 static bool read_setting(const char *word, charl__group *g, char *why, size_t bytes)
 {
     const size_t n = strcspn(word, "=");
@@ -71,7 +71,7 @@ void charl__groups_parse(const char *text, charl__group *out, int *n, char *why,
     }
 }
 
-/* Vectors decay as PyTorch's optimizers have it, unless the model's row says otherwise. */
+/* Vectors decay as in PyTorch's optimizers, unless the model's row says otherwise. */
 static bool vectors_decay(const charl_config *config)
 {
     const charl_model_type *model = charl__model_type_find(config->model.type);
@@ -104,7 +104,7 @@ static void apply_defaults(const charl_config *config, charl_params *set, int64_
     }
 }
 
-/* The layer of the model that `name` is a parameter of; -1: none. */
+/* The layer of the model that the parameter `name` belongs to; -1: none. */
 static int layer_of(const charl_model *model, const char *name)
 {
     int found = -1;
@@ -122,7 +122,7 @@ static int layer_of(const charl_model *model, const char *name)
     return found;
 }
 
-/* Level of every parameter of the set into level[], counted from the first layer; the number of levels. */
+/* Level of every parameter of the set into level[], counted from the first layer; returns the number of levels. */
 static int find_levels(const charl_model *model, const charl_params *set, int *level)
 {
     const int count = charl_params_get_count(set);
@@ -142,7 +142,7 @@ static int find_levels(const charl_model *model, const charl_params *set, int *l
         }
         level[i] = n;
     }
-    for (int i = count - 2; i >= 0; i--) { /* a layer's vectors may stand before its matrix */
+    for (int i = count - 2; i >= 0; i--) { /* a layer's vectors may precede its matrix */
         const char *name = charl_param_get_spec(charl_params_get(set, i))->name;
         const char *next = charl_param_get_spec(charl_params_get(set, i + 1))->name;
 

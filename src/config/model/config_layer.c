@@ -1,4 +1,4 @@
-/* Reading layers. Every key that a reader asks for is remembered, so that the rest can be refused
+/* Reading layers. Every key that a reader asks for is recorded, so that other keys can be rejected
  * by name. */
 #include <inttypes.h>
 #include <limits.h>
@@ -29,7 +29,7 @@ static charl__layer_key *find(const charl__config_layer *layer, const char *key)
     return NULL;
 }
 
-/* The key's text or NULL. Remembers the name; memory that runs out costs only a suggestion. */
+/* The key's text or NULL. Records the name; if memory runs out, only a suggestion is lost. */
 static const char *ask(charl__config_layer *layer, const char *key)
 {
     charl__layer_key *k = find(layer, key);
@@ -72,7 +72,7 @@ static bool is_key_of(const char *type, const char *key)
     return false;
 }
 
-/* A required key is missing, or has a name that is spelt wrongly. */
+/* A required key is missing or misspelt. */
 static charl_status refuse_missing(charl__config_layer *layer, const char *key)
 {
     const charl__layer_key *near = NULL;
@@ -138,7 +138,7 @@ charl_status charl__config_read_layers(const charl_config *cfg, charl__config_la
         const charl_status one = read(layer, user);
 
         if (one == CHARL_ERR_CONFIG) {
-            /* The message carries its place already; the origin only sorts. */
+            /* The message already has its location; the origin is only for sorting. */
             CHARL_TRY(charl__mistake_add_text(&mistakes, layer->origin, NULL, charl_error_message()));
         } else {
             CHARL_TRY(one);

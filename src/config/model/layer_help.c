@@ -1,4 +1,4 @@
-/* Help on the layers of sequential models, from the registry of layer types. */
+/* Help about the layers of sequential models, from the registry of layer types. */
 #include <inttypes.h>
 
 #include "base/error.h"
@@ -51,7 +51,7 @@ charl_status charl__layer_key_default_print(const charl_key *k, const void *defa
             CHARL_TRY(charl__text_printf(t, "%s%" PRId64, i ? ", " : "", ((const charl_int_list *)at)->values[i]));
         }
         break;
-    case CHARL_KEY_SIZE: /* not of layers */
+    case CHARL_KEY_SIZE: /* not layers */
         break;
     }
     return CHARL_OK;

@@ -1,4 +1,4 @@
-/* Two configurations compared by their printed values, so that 1e-3 and 0.001 are the same. */
+/* Compares two configurations by their printed values, so that 1e-3 equals 0.001. */
 #include <stdio.h>
 #include <string.h>
 
@@ -49,8 +49,8 @@ static unsigned change_of(const charl__key *key)
     return 0;
 }
 
-/* Whether values of a key mean the same. Of what a run starts from, the default is silence: a run that resumes does not read it. Checkpoints of
- * one run count as one start: its links name other ones as it trains on. */
+/* Whether values of a key are equivalent. For keys of a run's start, a default is no difference: a run that resumes does not read them. Checkpoints of
+ * one run count as one start: its links change their targets as it trains. */
 static bool is_same(const charl__key *key, const char *now, const char *was)
 {
     const bool starts = key->effect == CHARL__KEY_START;
@@ -59,7 +59,7 @@ static bool is_same(const charl__key *key, const char *now, const char *was)
            (starts && key->type == CHARL__KEY_PATH && charl__run_is_same(now, was));
 }
 
-/* A key is compared where both sides use it; that another type is chosen is told by the key `type`. */
+/* A key is compared if both sides use it; a different type is reported by the key `type`. */
 static charl_status diff_keys(differ *d, const charl_config *now, const charl_config *was)
 {
     const charl__schema *schema = charl__config_schema();
@@ -152,7 +152,7 @@ charl_status charl__config_diff(const charl_config *cfg, const char *text, unsig
 {
     CHARL_GIVEN(cfg, text, found, out);
     charl_status st = CHARL_OK;
-    charl_config *now = NULL, *was = NULL; /* both as printed: paths are absolute there */
+    charl_config *now = NULL, *was = NULL; /* both as printed: with absolute paths */
     char *printed = NULL;
     differ d = {.wanted = wanted};
 

@@ -10,7 +10,7 @@
 
 enum { COMMENT_COLUMN = 40 };
 
-/* End the line that began at `start`, with where the value comes from if wanted. */
+/* End the line that began at `start`, with the origin of the value if requested. */
 static charl_status end_line(charl__text *t, size_t start, const charl__origin *origin, bool origins)
 {
     const size_t width = t->length - start;
@@ -36,7 +36,7 @@ static charl_status print_path(const charl__key *key, const char *value, const c
     return CHARL_OK;
 }
 
-/* The keys of sections and of the types that are chosen: the others have no effect. */
+/* The keys of sections and of the selected types; the others have no effect. */
 static charl_status print_keys(const charl_config *cfg, bool origins, const char *here, charl__text *t)
 {
     const charl__schema *schema = charl__config_schema();
@@ -125,7 +125,7 @@ const char *charl__key_type_text(const charl__key *key)
     return names[key->type];
 }
 
-/* The default of a key that a type owns stands in the type's settings. */
+/* The default of a type's key is in the type's settings. */
 charl_status charl__key_default_print(const charl__key *key, charl__text *t, bool *required)
 {
     const charl_row *row = key->owner ? key->owner->row : NULL;
@@ -183,7 +183,7 @@ static charl_status help_key(const charl__key *key, charl__text *t)
     return CHARL_OK;
 }
 
-/* A section: its keys, then each of its types with the keys of its own. */
+/* A section: its own keys, then each of its types with the type's keys. */
 static charl_status help_section(const char *section, charl__text *t)
 {
     const charl__schema *schema = charl__config_schema();

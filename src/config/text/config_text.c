@@ -104,7 +104,7 @@ static int compare_mistakes(const void *a, const void *b)
 
 charl_status charl__mistakes_report(charl__mistakes *list)
 {
-    enum { ROOM = 1900 }; /* an error message holds 2047 bytes */
+    enum { ROOM = 1900 }; /* an error message has at most 2047 bytes */
     CHARL_SCOPED(charl__text_fini) charl__text text = {0};
     int shown = 0;
 
@@ -135,7 +135,7 @@ void charl__mistakes_fini(charl__mistakes *list)
     *list = (charl__mistakes){0};
 }
 
-/* The variable at "${NAME}", *length bytes long; NULL with a reason when it cannot be replaced. */
+/* The variable at "${NAME}", *length bytes long; NULL with a reason if it cannot be expanded. */
 static const char *variable(const char *at, const char *name, size_t *length, char *why)
 {
     const char *close = strchr(at, '}');

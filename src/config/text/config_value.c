@@ -1,4 +1,4 @@
-/* Texts to values and back, one function per type of key. */
+/* Converts texts to values and back, with one function per type of key. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -102,7 +102,7 @@ static bool device_rule_is_valid(const charl__key *key, const char *text)
            (strncmp(text, "platform:", 9) == 0 && text[9] != '\0');
 }
 
-/* One rule, or a list of them, one for each rank. */
+/* One rule, or a list with one rule for each rank. */
 static bool device_is_valid(const charl__key *key, const char *text)
 {
     const char *cursor = text;
@@ -115,7 +115,7 @@ static bool device_is_valid(const charl__key *key, const char *text)
     return valid;
 }
 
-/* Other programs write an index behind the kind: cuda:1. */
+/* Other programs write an index after the kind: cuda:1. */
 static void why_device(const charl__key *key, const char *text, char *why)
 {
     const char *colon = strrchr(text, ':');

@@ -1,4 +1,4 @@
-/* One line after the other: a section, a key, the continuation of a value, or nothing. */
+/* Each line is a section, a key, the continuation of a value, or empty. */
 #include "config/text/ini.h"
 
 #include <stdbool.h>
@@ -13,15 +13,15 @@ typedef enum key_state { KEY_NONE, KEY_OPEN, KEY_BAD } key_state;
 
 typedef struct reader {
     const charl__ini_events *events;
-    charl_status st; /* of the first event or allocation that failed */
+    charl_status st; /* of the first failed event or allocation */
     const char *at;
     const char *end;
     int line;
     char *buffer;  /* [CHARL__INI_LINE + 1], the line */
-    key_state key; /* what an indented line would continue */
+    key_state key; /* what an indented line continues */
     char key_name[CHARL__INI_NAME + 1];
     int key_line;
-    charl__text value; /* of the key that is open */
+    charl__text value; /* the current key */
 } reader;
 
 static void keep(reader *r, charl_status st)
@@ -51,7 +51,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Batch-Size is accepted here: the lookup refuses it and suggests the nearest name. */
+/* Batch-Size is accepted here: the lookup rejects it and suggests the nearest name. */
 static bool is_name_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
@@ -72,7 +72,7 @@ static char *trim(char *s)
     return s;
 }
 
-/* The values are printed, and the file may come from anywhere. */
+/* Values are printed, and the file may come from anywhere. */
 static void refuse_hidden(reader *r, size_t length)
 {
     uint32_t point;
@@ -86,8 +86,8 @@ static void refuse_hidden(reader *r, size_t length)
     }
 }
 
-/* Copy the next line into r->buffer without its ending; false at the end of the text. Unusable
- * lines come back empty, with a mistake. */
+/* Copy the next line into r->buffer without its line end; false at the end of the text. Invalid
+ * lines become empty, with a mistake. */
 static bool next_line(reader *r)
 {
     const char *newline;
@@ -124,7 +124,7 @@ static void cut_comment(char *s)
     }
 }
 
-/* Append a value, or a line of one, without comment and quotes; false after a mistake. */
+/* Append a value, or one line of it, without comment and quotes; false after a mistake. */
 static bool parse_value(reader *r, char *value)
 {
     char *out = value;
@@ -172,7 +172,7 @@ static void parse_section(reader *r, char *s)
     char *layer = NULL;
 
     flush(r);
-    r->key = KEY_BAD; /* until it is known that the section is good, swallow what is indented */
+    r->key = KEY_BAD; /* until the section is known to be valid, ignore indented lines */
     if (!close) {
         bad_section(r, "section without ]");
         return;

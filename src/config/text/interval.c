@@ -1,4 +1,4 @@
-/* Intervals and durations. Counts are bounded so that products with a batch size or 86400 cannot
+/* Intervals and durations. Counts are limited so that products with a batch size or 86400 cannot
  * overflow. */
 #include "config/text/interval.h"
 
@@ -9,7 +9,7 @@
 
 static const int64_t MAX_COUNT = 1000000000000; /* 1e12 */
 
-/* Digits at *p as a number of at most MAX_COUNT; false when there are none or too many. */
+/* The digits at *p as a number of at most MAX_COUNT; false if there are none or too many. */
 static bool parse_count(const char **p, int64_t *out)
 {
     int64_t v = 0;

@@ -4,20 +4,20 @@
  *  one is due. */
 #include "config/values.h"
 
-/** False when `text` is not an interval; *out is then unchanged. "0" and "none" are off. */
+/** False if `text` is not an interval; *out is then unchanged. "0" and "none" are off. */
 bool charl__interval_parse(const char *text, charl__interval *out);
 
 /** Text that parses to the same value, into text[size]; returns text. */
 const char *charl__interval_format(charl__interval interval, char *text, size_t size);
 
-/** False when `text` is not a duration of at least a second; *out is then unchanged. "" is 0: none. */
+/** False if `text` is not a duration of at least a second; *out is then unchanged. "" is 0: none. */
 bool charl__duration_parse(const char *text, double *seconds);
 
-/** "[D-]HH:MM:SS", "" for 0, into text[size]; returns text. Fractions are cut. */
+/** "[D-]HH:MM:SS", "" for 0, into text[size]; returns text. Fractions are cut off. */
 const char *charl__duration_format(double seconds, char *text, size_t size);
 
-/** Whether something is due after step `step` (1 = the first step is done): every count steps, or
- *  when the samples of this step completed another count epochs, or when `since_s` seconds have
+/** Whether something is due after step `step` (1 = the first step is done): every `count` steps, or
+ *  when the samples of this step complete another `count` epochs, or when `since_s` seconds have
  *  passed since the last time. `batch` and `epoch_samples` are positive. */
 bool charl__interval_due(charl__interval interval, int64_t step, int64_t batch, int64_t epoch_samples, double since_s);
 

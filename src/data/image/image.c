@@ -1,4 +1,4 @@
-/* Image files: finding them and making samples of them. */
+/* Image files: finds them and converts them to samples. */
 #include "charl/image.h"
 
 #include <errno.h>
@@ -130,7 +130,7 @@ static charl_status add_tree(charl_image_files *files, const char *folder, int d
     return CHARL_OK;
 }
 
-/* A file, or those of a folder, or of the tree below it. */
+/* A file, or the files of a folder, or of the tree below it. */
 static charl_status add(charl_image_files *files, const char *path, bool below)
 {
     const int64_t before = files->count;

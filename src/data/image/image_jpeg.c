@@ -1,7 +1,7 @@
-/* JPEG through libjpeg. It reports failures by longjmp, so what must be released then lives in a
- * struct of the caller; and it calls a damaged file a warning and invents the rest, so warnings of
- * damage are failures here. With arithmetic coding it does not even warn: a file of 577 bytes is 31 million
- * pixels, and takes as long as those. Such files are refused. */
+/* JPEG through libjpeg. It reports failures by longjmp, so everything that must then be released is in a
+ * struct of the caller. It reports damage only as a warning and makes up the rest, so warnings of
+ * damage are failures here. With arithmetic coding it does not even warn: a file of 577 bytes becomes 31 million
+ * pixels, and takes as long to decode. Such files are rejected. */
 #include "base/alloc.h"
 #include "data/image/image_pixels.h"
 
@@ -13,7 +13,7 @@
 #include <jpeglib.h>
 
 enum { EXIF_MARKER = JPEG_APP0 + 1 };
-enum { MAX_SCANS = 100 }; /* of a progressive file; ten are usual, and each costs a pass */
+enum { MAX_SCANS = 100 }; /* scans of a progressive file; ten are usual, and each costs a pass */
 
 typedef struct decoder {
     struct jpeg_decompress_struct jpeg;
@@ -23,7 +23,7 @@ typedef struct decoder {
     char message[JMSG_LENGTH_MAX];
     const char *path;
     charl__pixels *out;
-    unsigned char *cmyk; /* a row of a picture for print, owned; else NULL */
+    unsigned char *cmyk; /* a row of a CMYK image, owned; else NULL */
     int orientation;
     charl_status st;
 } decoder;
@@ -42,7 +42,7 @@ static void on_message(j_common_ptr jpeg, int level)
 {
     const int code = jpeg->err->msg_code;
 
-    /* Bytes between markers and odd colour tags are common and harmless. */
+    /* Bytes between markers and unusual colour tags are common and harmless. */
     if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM && code != JWRN_JFIF_MAJOR) {
         give_up(jpeg);
     }
@@ -96,7 +96,7 @@ static int product(int a, int b)
     return (v + (v >> 8)) >> 8;
 }
 
-/* Ink to light without a colour profile, as Pillow does. Files hold 255 - ink, by Adobe's convention. */
+/* CMYK to RGB without a colour profile, as Pillow does. Files contain 255 - ink, by Adobe's convention. */
 static void cmyk_to_rgb(const unsigned char *cmyk, int64_t n, unsigned char *rgb)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -108,7 +108,7 @@ static void cmyk_to_rgb(const unsigned char *cmyk, int64_t n, unsigned char *rgb
     }
 }
 
-/* False after a jump. */
+/* False after a longjmp. */
 static bool run(decoder *d, const unsigned char *data, size_t bytes)
 {
     if (setjmp(d->escape)) {

@@ -1,5 +1,5 @@
-/* Which way up: cameras store pixels as the sensor gave them, and a number from 1 to 8 (Exif 2.3,
- * tag 0x0112) that says how to turn and mirror them. */
+/* Orientation: cameras store pixels in sensor order, and a number from 1 to 8 (Exif 2.3,
+ * tag 0x0112) that says how to rotate and mirror them. */
 #include <string.h>
 
 #include "base/alloc.h"

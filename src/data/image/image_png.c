@@ -1,4 +1,4 @@
-/* PNG through libpng's one-call interface, which knows palettes, depths, interlacing and
+/* PNG through libpng's simplified interface, which handles palettes, depths, interlacing and
  * transparency. */
 #include "base/error.h"
 #include "data/image/image_pixels.h"
@@ -19,7 +19,7 @@ charl_status charl__png_decode(const char *path, const unsigned char *data, size
                           "%s: damaged or truncated PNG file: %s", path, image.message);
     CHARL_TRY_CLEANUP(charl__pixels_create(path, image.height, image.width, out));
     image.format = PNG_FORMAT_RGB;
-    image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* else 16 bits are taken for linear light */
+    image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* otherwise 16 bits are treated as linear light */
     CHARL_REQUIRE_CLEANUP(png_image_finish_read(&image, &white, out->rgb, 0, NULL), CHARL_ERR_DATA,
                           "%s: damaged or truncated PNG file: %s", path, image.message);
 cleanup:

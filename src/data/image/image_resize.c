@@ -14,7 +14,7 @@ typedef struct axis {
     int64_t source, length;
 } axis;
 
-/* The source elements that make one element of the output. */
+/* The source elements that contribute to one element of the output. */
 typedef struct taps {
     int64_t first;
     int64_t count;
@@ -41,7 +41,7 @@ static void find_taps(const axis *a, double reach, int64_t at, taps *t)
     }
 }
 
-/* Of every element of the output. One piece of memory, to be freed. */
+/* For every element of the output. One allocation, which the caller frees. */
 static charl_status make_taps(const axis *a, taps **out)
 {
     const double scale = a->extent / (double)a->length, reach = scale > 1.0 ? scale : 1.0;
@@ -55,7 +55,7 @@ static charl_status make_taps(const axis *a, taps **out)
     return CHARL_OK;
 }
 
-/* The part of the source that is shown and the part of the output that shows it. */
+/* The visible part of the source and the part of the output that shows it. */
 typedef struct placement {
     axis y, x;
     int64_t top, left;

@@ -23,7 +23,7 @@ static double value_at(const void *x, charl_dtype dtype, int64_t i)
     }
 }
 
-/* What is drawn of a sample [channels, height, width]. */
+/* How a sample [channels, height, width] is drawn. */
 typedef struct drawing {
     int64_t height, width; /* of the sample */
     int64_t step;          /* a pixel is the mean of step x step values */

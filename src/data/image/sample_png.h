@@ -1,6 +1,6 @@
 #ifndef CHARL_DATA_IMAGE_SAMPLE_PNG_H
 #define CHARL_DATA_IMAGE_SAMPLE_PNG_H
-/** Pictures of samples, for people. */
+/** Images of samples, for display. */
 #include "charl/dataset.h"
 
 typedef struct charl__sample_picture {
@@ -9,9 +9,9 @@ typedef struct charl__sample_picture {
     int64_t height, width;
 } charl__sample_picture;
 
-/** Draw row `row` of a split, at most 128 pixels on a side. A sample is an image where it is [height, width] or [channels, height,
- *  width]; of channels, three are red, green and blue, and of others the first is drawn in gray. Of values that are not bytes the least
- *  is black and the largest white. No image, or a build without PNG: out->png is NULL.
+/** Draw row `row` of a split, at most 128 pixels on a side. A sample is an image if it is [height, width] or [channels, height,
+ *  width]; three channels are red, green and blue; otherwise the first is drawn in gray. Values that are not bytes are scaled: the smallest
+ *  is black and the largest white. Without an image, or in a build without PNG, out->png is NULL.
  *
  *  Blocks. Local. Errors: as charl_dataset_read; ERR_NOMEM. */
 charl_status charl__sample_png(charl_dataset *ds, charl_split split, int64_t row,

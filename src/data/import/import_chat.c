@@ -1,8 +1,8 @@
-/* Importer of conversations and instructions: lines of JSON, written out by a template, of which what the assistant says counts.
+/* Importer of conversations and instructions: lines of JSON, formatted by a template; only the assistant's text counts for the loss.
  *
  * The pieces of a template are encoded with their special tokens; the text of messages is not, so that it cannot end a turn. A
- * conversation is a document. With a window, conversations are packed: as many as have room, in their order, then end-of-text tokens
- * that do not count, so that no window cuts one.
+ * conversation is a document. With a window, conversations are packed: as many as fit, in their order, then end-of-text tokens
+ * that do not count, so that no conversation crosses a window boundary.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -20,18 +20,18 @@
 #include "data/import/importer.h"
 #include "data/tokenizer/tokenizer_private.h"
 
-/* What becomes of a conversation that is longer than the window. */
+/* Handling of a conversation that is longer than the window. */
 enum { REFUSE, CUT, SKIP };
 
 typedef struct chat_settings {
     const char *tokenizer;     /* NULL: bytes */
     const char *template_name; /* NULL: chatml */
     int64_t window;            /* 0: none */
-    int longer;                /* of those above */
+    int longer;                /* conversations above that length */
     const char *val_file;
 } chat_settings;
 
-/* The tokens of all conversations, for training and then for validation, and which of them count. */
+/* The tokens of all conversations, for training and then for validation, and which of them count for the loss. */
 typedef struct chat {
     const chat_settings *o;
     charl__chat_template t;
@@ -42,12 +42,12 @@ typedef struct chat {
     unsigned char *counts;
     int64_t n_tokens;
     int64_t *starts, *ends, n_starts; /* of conversations */
-    int64_t first;                    /* token of the conversation that is being read */
-    int64_t base;                     /* token of the split that is being read */
+    int64_t first;                    /* first token of the current conversation */
+    int64_t base;                     /* first token of the current split */
     bool counting;
 } chat;
 
-static charl_status take_tokens(void *ctx, const int32_t *tokens, int64_t n)
+static charl_status add_tokens(void *ctx, const int32_t *tokens, int64_t n)
 {
     chat *c = ctx;
 
@@ -62,17 +62,17 @@ static charl_status take_tokens(void *ctx, const int32_t *tokens, int64_t n)
 
 static charl_status put_message(chat *c, int role, const char *text, size_t bytes)
 {
-    CHARL_TRY(charl__chat_template_put(c->t.role[role].before, c->end, c->special, take_tokens, c));
+    CHARL_TRY(charl__chat_template_put(c->t.role[role].before, c->end, c->special, add_tokens, c));
     c->counting = role == CHARL__CHAT_ASSISTANT;
     if (bytes > 0) {
-        CHARL_TRY(charl__encoder_run(c->plain, text, bytes, take_tokens, c));
+        CHARL_TRY(charl__encoder_run(c->plain, text, bytes, add_tokens, c));
     }
-    CHARL_TRY(charl__chat_template_put(c->t.role[role].after, c->end, c->special, take_tokens, c));
+    CHARL_TRY(charl__chat_template_put(c->t.role[role].after, c->end, c->special, add_tokens, c));
     c->counting = false;
     return CHARL_OK;
 }
 
-/* Room in the window for the n tokens of the conversation from c->first on: what stands there is filled up if there is none. */
+/* Make room in the window for the n tokens of the conversation from c->first on: if there is none, pad the window. */
 static charl_status pack(chat *c)
 {
     const int64_t window = c->o->window, n = c->n_tokens - c->first, used = (c->first - c->base) % window;
@@ -81,8 +81,8 @@ static charl_status pack(chat *c)
     if (fill == 0) {
         return CHARL_OK;
     }
-    for (int64_t i = 0; i < fill; i++) { /* behind the conversation, which then moves over them */
-        CHARL_TRY(take_tokens(c, &c->end, 1));
+    for (int64_t i = 0; i < fill; i++) { /* after the conversation, which is then moved behind them */
+        CHARL_TRY(add_tokens(c, &c->end, 1));
     }
     memmove(c->tokens + c->first + fill, c->tokens + c->first, (size_t)n * sizeof *c->tokens);
     memmove(c->counts + c->first + fill, c->counts + c->first, (size_t)n);
@@ -94,7 +94,7 @@ static charl_status pack(chat *c)
     return CHARL_OK;
 }
 
-/* The conversation that has been written out. */
+/* Finish a conversation that has been written. */
 static charl_status end_conversation(chat *c, const char *path, int64_t line)
 {
     const int64_t n = c->n_tokens - c->first, window = c->o->window;
@@ -161,7 +161,7 @@ static charl_status join_parts(const char *path, int64_t line, json_t *object, c
     return CHARL_OK;
 }
 
-/* A text of an object, which must be there unless `optional`. */
+/* A text member of an object, which is required unless `optional`. */
 static charl_status get_text(const char *path, int64_t line, json_t *object, const char *name, bool optional,
                              json_t **out)
 {
@@ -204,7 +204,7 @@ static charl_status put_messages(chat *c, const char *path, int64_t line, json_t
     return CHARL_OK;
 }
 
-/* instruction, perhaps input, and output. */
+/* instruction, optionally input, and output. */
 static charl_status put_instruction(chat *c, const char *path, int64_t line, json_t *object)
 {
     json_t *system, *instruction, *input, *output;
@@ -252,7 +252,7 @@ static charl_status put_object(chat *c, const char *path, int64_t line, json_t *
     return CHARL_OK;
 }
 
-static charl_status take_line(void *ctx, charl__lines *l)
+static charl_status read_line(void *ctx, charl__lines *l)
 {
     chat *c = ctx;
     const char *path = charl__source_path(l->source);
@@ -260,7 +260,7 @@ static charl_status take_line(void *ctx, charl__lines *l)
 
     CHARL_TRY(charl__lines_object(l, &object));
     c->first = c->n_tokens;
-    CHARL_TRY(charl__chat_template_put(c->t.begin, c->end, c->special, take_tokens, c));
+    CHARL_TRY(charl__chat_template_put(c->t.begin, c->end, c->special, add_tokens, c));
     CHARL_TRY(put_object(c, path, l->number, object));
     return end_conversation(c, path, l->number);
 }
@@ -283,7 +283,7 @@ static charl_status open_tokenizer(chat *c)
     return CHARL_OK;
 }
 
-/* Tell of the first marker of the template, such as <|im_start|>, that the tokenizer has no token for. */
+/* Report the first marker of the template, such as <|im_start|>, for which the tokenizer has no token. */
 static void note_markers(const chat *c, const charl_import_options *opt)
 {
     for (int i = 0; i <= 2 * CHARL__CHAT_ROLES; i++) {
@@ -305,14 +305,14 @@ static void note_markers(const chat *c, const charl_import_options *opt)
     }
 }
 
-/* The conversations of some files, as a split that begins at c->base. A window's last target is the token after it. */
+/* The conversations of several files, as a split that begins at c->base. A window's last target is the token after it. */
 static charl_status end_split(chat *c)
 {
     const int64_t window = c->o->window, n = c->n_tokens - c->base;
     const int64_t fill = window > 0 && n > 0 ? (window - n % window) % window + 1 : 0;
 
     for (int64_t i = 0; i < fill; i++) {
-        CHARL_TRY(take_tokens(c, &c->end, 1));
+        CHARL_TRY(add_tokens(c, &c->end, 1));
     }
     return CHARL_OK;
 }
@@ -320,12 +320,12 @@ static charl_status end_split(chat *c)
 static charl_status read_conversations(chat *c, const charl__paths *paths)
 {
     for (int64_t i = 0; i < paths->n; i++) {
-        CHARL_TRY(charl__lines_each(paths->path[i], true, take_line, c));
+        CHARL_TRY(charl__lines_each(paths->path[i], true, read_line, c));
     }
     return CHARL_OK;
 }
 
-/* The last part of the conversations is for validation: they are packed anew, as a split of their own. */
+/* The last part of the conversations is for validation: they are packed again, as a separate split. */
 static charl_status split_off(chat *c, int64_t keep, int64_t *train)
 {
     const int64_t n = c->n_starts;
@@ -345,7 +345,7 @@ static charl_status split_off(chat *c, int64_t keep, int64_t *train)
         c->first = c->n_tokens;
         for (int64_t k = starts[i]; k < ends[i]; k++) {
             c->counting = counts[k];
-            CHARL_TRY(take_tokens(c, &tokens[k], 1));
+            CHARL_TRY(add_tokens(c, &tokens[k], 1));
         }
         c->counting = false;
         CHARL_TRY(end_conversation(c, "", 0));

@@ -1,4 +1,4 @@
-/* Importer of CIFAR-10 batches: the sizes of the files first, so that the writer knows the number of
+/* Importer of CIFAR-10 batches: first reads the sizes of the files, so that the writer knows the number of
  * samples, then blocks of records. */
 #include <string.h>
 

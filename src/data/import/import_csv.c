@@ -1,5 +1,5 @@
-/* CSV to a dataset. The first pass looks at every field: it counts the rows, collects the classes, and shows what each column is. Where
- * means, medians or words are to come from the training rows alone, a second one fits the recipe; the last converts and writes.
+/* CSV to a dataset. The first pass inspects every field: it counts the rows, collects the classes, and finds the kind of each column. If
+ * means, medians or categories must come from the training rows only, a second one fits the recipe; the last converts and writes.
  *
  *      open, header -> look (look.c) -> decide -> split -> fit (fit.c) -> write
  */
@@ -26,11 +26,11 @@
 
 enum { MANY_WORDS = 256, FEW_ROWS = 32, COUNTING_ROWS = 10 };
 
-/* As the keys list them. */
+/* As listed by the keys. */
 enum { HEADER_AUTO, HEADER_YES, HEADER_NO };
 enum { DECIMAL_AUTO, DECIMAL_POINT, DECIMAL_COMMA };
 
-/* What the keys say; NULL: nothing. */
+/* The settings; NULL: not given. */
 typedef struct csv_settings {
     const char *label;
     bool regression;
@@ -51,17 +51,17 @@ typedef struct csv_import {
     charl__table table;
     int *label; /* [n_labels] columns of the targets */
     int n_labels;
-    bool named;             /* a label was found by its name, not by its index */
+    bool named;             /* a label was named by its name, not by its index */
     charl__recipe recipe;   /* of all columns of the file */
     charl__look *look;      /* [columns] */
     bool *is_asked;         /* [columns] --missing names the column */
-    charl__missing missing; /* of columns that it does not name */
-    int64_t rows, left_out; /* rows that are taken, and those with a missing value that are not */
+    charl__missing missing; /* the method for columns that --missing does not name */
+    int64_t rows, left_out; /* rows used, and rows omitted because of a missing value */
     bool has_classes;       /* --categorical names the target */
     charl__look_at
-        first_label; /* the label of line 1 where it was taken for a row and is no number: a header of numbers? */
-    int64_t later_numbers, later_words; /* labels of the other rows; counted only then */
-    charl__text_labels labels;          /* of rows, where there is one */
+        first_label; /* the label of line 1 if it was read as a row and is not a number: a header of numbers? */
+    int64_t later_numbers, later_words; /* labels of the other rows; only counted in that case */
+    charl__text_labels labels;          /* column of names of rows, if there is one */
     charl__text class_names;
     uint8_t *val;             /* [rows] 1: a row of the validation set; NULL: none, or the last ones */
     charl_data_schema schema; /* of the result */
@@ -82,7 +82,7 @@ static bool is_target(const csv_import *c, int column)
 }
 
 /* Whether a column becomes part of x. */
-static bool is_taken(const csv_import *c, int column)
+static bool is_input(const csv_import *c, int column)
 {
     return c->recipe.column[column].kind <= CHARL__COLUMN_WORDS;
 }
@@ -93,7 +93,7 @@ static bool is_class(const csv_import *c)
     return !c->o->regression && c->n_labels == 1;
 }
 
-/* Which column `wanted` means, given the first record. */
+/* The column that `wanted` means, given the first record. */
 static charl_status find_column(csv_import *c, const char *wanted, int *column, bool *by_name)
 {
     const int n = c->table.n_columns;
@@ -114,10 +114,10 @@ static charl_status find_column(csv_import *c, const char *wanted, int *column, 
 }
 
 /* The setting of an option for one column. */
-typedef charl_status take_column(csv_import *c, const char *text, int column);
+typedef charl_status column_setter(csv_import *c, const char *text, int column);
 
-/* Every column of a list. A text with a comma in it is one column where there is such a one. */
-static charl_status for_columns(csv_import *c, const char *list, take_column *take)
+/* Every column of a list. A text with a comma in it is one column if such a column exists. */
+static charl_status for_columns(csv_import *c, const char *list, column_setter *set)
 {
     CHARL_SCOPED_FREE char *copy = NULL;
     const bool one = charl__table_find(&c->table, list) >= 0;
@@ -132,12 +132,12 @@ static charl_status for_columns(csv_import *c, const char *list, take_column *ta
         }
         CHARL_TRY(find_column(c, name, &column, &by_name));
         c->named = c->named || by_name;
-        CHARL_TRY(take(c, name, column));
+        CHARL_TRY(set(c, name, column));
     }
     return CHARL_OK;
 }
 
-static charl_status take_label(csv_import *c, const char *text, int column)
+static charl_status add_label(csv_import *c, const char *text, int column)
 {
     CHARL_REQUIRE(!is_target(c, column), CHARL_ERR_CONFIG, "%s: column %s is a target twice", c->path, text);
     c->recipe.column[column].kind = CHARL__COLUMN_TARGET;
@@ -145,27 +145,27 @@ static charl_status take_label(csv_import *c, const char *text, int column)
     return CHARL_OK;
 }
 
-static charl_status take_kept(csv_import *c, const char *text, int column)
+static charl_status keep_column(csv_import *c, const char *text, int column)
 {
     CHARL_REQUIRE(!is_target(c, column), CHARL_ERR_CONFIG, "%s: --columns %s: it is the target", c->path, text);
     c->recipe.column[column].kind = CHARL__COLUMN_NUMBER;
     return CHARL_OK;
 }
 
-static charl_status take_dropped(csv_import *c, const char *text, int column)
+static charl_status drop_column(csv_import *c, const char *text, int column)
 {
     CHARL_REQUIRE(!is_target(c, column), CHARL_ERR_CONFIG, "%s: --drop %s: it is the target", c->path, text);
     c->recipe.column[column].kind = CHARL__COLUMN_DROPPED;
     return CHARL_OK;
 }
 
-static charl_status take_categorical(csv_import *c, const char *text, int column)
+static charl_status set_categorical(csv_import *c, const char *text, int column)
 {
     if (is_target(c, column) && is_class(c)) {
         c->has_classes = true;
         return CHARL_OK;
     }
-    CHARL_REQUIRE(is_taken(c, column), CHARL_ERR_CONFIG, "%s: --categorical %s: it is %s", c->path, text,
+    CHARL_REQUIRE(is_input(c, column), CHARL_ERR_CONFIG, "%s: --categorical %s: it is %s", c->path, text,
                   is_target(c, column) ? "the target, a number or one of several labels" : "left out");
     c->recipe.column[column].kind = CHARL__COLUMN_WORDS;
     c->look[column].collects = true;
@@ -173,7 +173,7 @@ static charl_status take_categorical(csv_import *c, const char *text, int column
 }
 
 /* "METHOD" or "COLUMN:METHOD". */
-static charl_status take_missing(csv_import *c, char *entry)
+static charl_status set_missing(csv_import *c, char *entry)
 {
     char *colon = strrchr(entry, ':');
     const char *name = colon ? colon + 1 : entry;
@@ -209,7 +209,7 @@ static charl_status read_missing(csv_import *c)
         if (next) {
             *next++ = '\0';
         }
-        CHARL_TRY(take_missing(c, entry));
+        CHARL_TRY(set_missing(c, entry));
     }
     for (int i = 0; i < c->recipe.n; i++) {
         if (!c->is_asked[i] && (!is_target(c, i) || c->missing == CHARL__MISSING_DROP)) {
@@ -219,7 +219,7 @@ static charl_status read_missing(csv_import *c)
     return CHARL_OK;
 }
 
-/* The options that name columns, given the first record. */
+/* Resolve the options that name columns, given the first record. */
 static charl_status read_columns(csv_import *c)
 {
     const int n = c->table.n_columns;
@@ -232,18 +232,18 @@ static charl_status read_columns(csv_import *c)
         c->recipe.column[i].kind = CHARL__COLUMN_DROPPED;
     }
     if (c->o->label) {
-        CHARL_TRY(for_columns(c, c->o->label, take_label));
+        CHARL_TRY(for_columns(c, c->o->label, add_label));
     } else {
-        CHARL_TRY(take_label(c, "the last", n - 1));
+        CHARL_TRY(add_label(c, "the last", n - 1));
     }
     if (c->o->columns) {
-        CHARL_TRY(for_columns(c, c->o->columns, take_kept));
+        CHARL_TRY(for_columns(c, c->o->columns, keep_column));
     }
     if (c->o->drop) {
-        CHARL_TRY(for_columns(c, c->o->drop, take_dropped));
+        CHARL_TRY(for_columns(c, c->o->drop, drop_column));
     }
     if (c->o->categorical) {
-        CHARL_TRY(for_columns(c, c->o->categorical, take_categorical));
+        CHARL_TRY(for_columns(c, c->o->categorical, set_categorical));
     }
     if (c->o->missing) {
         CHARL_TRY(read_missing(c));
@@ -254,7 +254,7 @@ static charl_status read_columns(csv_import *c)
 }
 
 /* Names are not numbers. A line with some of each may be a header or a row with a typing error:
- * a guess would lose a row, or take names for data. Names that count the columns are those of a table without names. */
+ * guessing could lose a row, or treat names as data. Consecutive numbers as names mean a table without names. */
 static charl_status has_header(const csv_import *c, int asked, bool *header)
 {
     enum { COUNTED = 3 };
@@ -297,8 +297,8 @@ static charl_status has_header(const csv_import *c, int asked, bool *header)
     return CHARL_OK;
 }
 
-/* Line 1 was taken for a row. It may be a header all the same: pandas numbers columns without names, so that only the target has one.
- * Remember a label that is not a number, to compare it with those of the other rows. */
+/* Line 1 was read as a row, but it may be a header: pandas numbers columns without names, so that only the target has one.
+ * Remember a label that is not a number, to compare it with the labels of the other rows. */
 static void note_first_label(csv_import *c)
 {
     const char *label = charl__table_field(&c->table, c->label[0]);
@@ -332,7 +332,7 @@ static charl_status read_first(csv_import *c)
     CHARL_TRY(read_columns(c));
     CHARL_TRY(has_header(c, c->o->header, &header));
     if (header) {
-        CHARL_TRY(charl__table_take_header(&c->table));
+        CHARL_TRY(charl__table_use_header(&c->table));
         for (int i = 0; i < c->recipe.n; i++) {
             charl_free(c->recipe.column[i].name);
             c->recipe.column[i].name = NULL;
@@ -344,7 +344,7 @@ static charl_status read_first(csv_import *c)
     return CHARL_OK;
 }
 
-/* Whether the row at hand has no missing value for which rows are left out. */
+/* Whether the current row has no missing value because of which rows are omitted. */
 static bool is_kept(const csv_import *c)
 {
     for (int i = 0; i < c->recipe.n; i++) {
@@ -356,7 +356,7 @@ static bool is_kept(const csv_import *c)
     return true;
 }
 
-/* The next row that is taken; *more is false at the end. */
+/* The next row that is used; *more is false at the end. */
 static charl_status next_row(csv_import *c, bool *more)
 {
     do {
@@ -400,15 +400,15 @@ static bool is_nameless(const csv_import *c, int i)
     return c->table.names && !c->table.names[i][0];
 }
 
-/* Whether a column takes rows with it unless it is empty. */
+/* Whether rows with a gap in a column are omitted unless all of the column is empty. */
 static bool may_be_empty(const csv_import *c, int i)
 {
     const charl__recipe_column *column = &c->recipe.column[i];
 
-    return is_taken(c, i) && column->missing == CHARL__MISSING_DROP && column->kind != CHARL__COLUMN_WORDS;
+    return is_input(c, i) && column->missing == CHARL__MISSING_DROP && column->kind != CHARL__COLUMN_WORDS;
 }
 
-/* Columns that decide_column would leave out take no row with them: it decides after the rows are chosen. */
+/* Empty columns, which decide_column would drop, must not cause rows to be omitted: it runs after the rows are chosen. */
 static charl_status leave_out_empty(csv_import *c)
 {
     CHARL_SCOPED_FREE bool *has_values = NULL;
@@ -422,7 +422,7 @@ static charl_status leave_out_empty(csv_import *c)
         return CHARL_OK;
     }
     CHARL_TRY(charl__alloc_array(c->recipe.n, sizeof *has_values, &has_values));
-    while (empty > 0) { /* few rows where each column has values */
+    while (empty > 0) { /* usually after a few rows each column has values */
         CHARL_TRY(charl__table_next(&c->table, &more));
         if (!more) {
             break;
@@ -471,7 +471,7 @@ static charl_status look(csv_import *c)
             continue;
         }
         for (int i = 0; i < c->recipe.n; i++) {
-            if (is_taken(c, i) || (is_target(c, i) && !is_class(c))) {
+            if (is_input(c, i) || (is_target(c, i) && !is_class(c))) {
                 CHARL_TRY(charl__look_add(&c->look[i], &c->table, i));
             }
         }
@@ -498,14 +498,14 @@ static charl_status look(csv_import *c)
     return CHARL_OK;
 }
 
-/* Whether a form of numbers can be read with a decimal sign and the other one as the separator of thousands. */
+/* Whether a form of numbers is consistent with a decimal sign and the other sign as the separator of thousands. */
 static bool is_readable(charl__number_form form, bool comma)
 {
     return comma ? form != CHARL__NUMBER_POINT && form != CHARL__NUMBER_POINT_GROUPED
                  : form != CHARL__NUMBER_COMMA && form != CHARL__NUMBER_COMMA_GROUPED;
 }
 
-/* Whether it has thousands separators then. */
+/* Whether it then has thousands separators. */
 static bool is_grouped(charl__number_form form, bool comma)
 {
     return comma ? form == CHARL__NUMBER_POINT_OR_GROUP || form == CHARL__NUMBER_COMMA_GROUPED
@@ -527,7 +527,7 @@ static void find_forms(const csv_import *c, int column[CHARL__NUMBER_FORMS])
     }
 }
 
-/* How an option names a column. Borrowed until the next call on this thread. */
+/* How options name a column. Borrowed until the next call on this thread. */
 static const char *plain_name(const csv_import *c, int i)
 {
     static _Thread_local char number[16];
@@ -539,7 +539,7 @@ static const char *plain_name(const csv_import *c, int i)
     return number;
 }
 
-/* A number that can be meant otherwise, or cannot be read: what each option would make of it. */
+/* A number that is ambiguous or cannot be read: the effect of each option. */
 static charl_status fail_decimal(const csv_import *c, const int column[CHARL__NUMBER_FORMS], charl__number_form form)
 {
     const int i = column[form];
@@ -573,7 +573,7 @@ static charl_status fail_decimal(const csv_import *c, const int column[CHARL__NU
         column_text);
 }
 
-/* Point or comma: what all columns together show. */
+/* Point or comma: determined from all columns together. */
 static charl_status decide_decimal(csv_import *c)
 {
     const bool said = c->o->decimal != DECIMAL_AUTO;
@@ -646,16 +646,16 @@ static charl_status decide_dates(csv_import *c, int i)
     return CHARL_OK;
 }
 
-/* Too many categories to help a model: names, numbers of tickets, texts. */
+/* Too many categories to help a model: names, ticket numbers, texts. */
 static bool are_too_many(const charl__look *l)
 {
     return l->set.n > MANY_WORDS || (l->fields >= FEW_ROWS && l->set.n > l->fields / 2);
 }
 
-/* Whether the header has a name for other columns, but none for this one. */
-/* What decide_column cannot decide, of all columns. */
+/* Whether the header has names for other columns, but none for this one. */
+/* Findings about all columns that decide_column cannot decide. */
 typedef struct undecided {
-    charl__text too_many; /* names of columns with too many words */
+    charl__text too_many; /* names of columns with too many categories */
     charl__text edges;    /* of columns whose values nearly all begin or end with a number */
     int first_edge;
     charl__text marks; /* columns with words among numbers, */
@@ -668,7 +668,7 @@ static charl_status list_column(const csv_import *c, charl__text *list, int i)
     return charl__text_printf(list, "%s%s", list->length > 0 ? "," : "", plain_name(c, i));
 }
 
-/* Words among numbers: typing errors, or texts that stand for a missing value. */
+/* Words among numbers: typing errors, or texts for a missing value. */
 static charl_status add_marks(const csv_import *c, int i, undecided *u)
 {
     enum { SHOWN = 4 };
@@ -678,7 +678,8 @@ static charl_status add_marks(const csv_import *c, int i, undecided *u)
         u->first_mark = i;
     }
     CHARL_TRY(list_column(c, &u->marks, i));
-    for (int64_t k = 0; k < set->n && set->n <= SHOWN; k++) { /* more are words, and no marks */
+    for (int64_t k = 0; k < set->n && set->n <= SHOWN;
+         k++) { /* most values are words, so they do not mark missing values */
         bool known = false;
         const size_t length = strlen(set->names[k]);
 
@@ -692,7 +693,7 @@ static charl_status add_marks(const csv_import *c, int i, undecided *u)
     return CHARL_OK;
 }
 
-/* What a column of numbers is. */
+/* Decide the kind of a column of numbers. */
 static charl_status decide_number(csv_import *c, int i)
 {
     const charl__look *l = &c->look[i];
@@ -712,7 +713,7 @@ static charl_status decide_number(csv_import *c, int i)
     return CHARL_OK;
 }
 
-/* What a column is, from its fields. */
+/* Decide the kind of a column, from its fields. */
 static charl_status decide_column(csv_import *c, int i, undecided *u)
 {
     const charl__look *l = &c->look[i];
@@ -795,7 +796,7 @@ static charl_status fail_undecided(const csv_import *c, const undecided *u)
     return CHARL_OK;
 }
 
-/* Every column with missing values for which there is no way. */
+/* Report every column with missing values that no method handles. */
 static charl_status check_missing(csv_import *c)
 {
     CHARL_SCOPED(charl__text_fini) charl__text others = {0};
@@ -844,7 +845,7 @@ static charl_status check_missing(csv_import *c)
     return CHARL_OK;
 }
 
-/* Of a measured number f32 keeps enough; but identifiers and times in seconds may become equal. */
+/* f32 is precise enough for measurements, but identifiers and times in seconds may become equal. */
 static void note_rounding(const csv_import *c)
 {
     for (int i = 0; i < c->recipe.n; i++) {
@@ -867,7 +868,7 @@ static charl_status decide(csv_import *c)
 
     CHARL_TRY_CLEANUP(decide_decimal(c));
     for (int i = 0; i < c->recipe.n; i++) {
-        if (is_taken(c, i)) {
+        if (is_input(c, i)) {
             CHARL_TRY_CLEANUP(decide_column(c, i, &u));
         }
     }
@@ -888,7 +889,7 @@ cleanup:
     return st;
 }
 
-/* More different numbers than classes have are measured ones. */
+/* More distinct numbers than the maximum number of classes are measurements. */
 static charl_status decide_classes(csv_import *c)
 {
     const charl__name_set *labels = &c->labels.set;
@@ -906,7 +907,7 @@ static charl_status decide_classes(csv_import *c)
     return charl__text_labels_decide(&c->labels, &c->class_names);
 }
 
-/* What the data set is, as later imports and models see it. Of a table of numbers alone the names say everything. */
+/* The schema of the data set, for later imports and models. For a table of numbers the names are sufficient. */
 static charl_status describe(csv_import *c)
 {
     CHARL_SCOPED(charl__text_fini) charl__text columns = {0}, targets = {0}, recipe = {0};
@@ -940,7 +941,7 @@ static charl_status describe(csv_import *c)
     return CHARL_OK;
 }
 
-/* The rows go the way of new rows, by what was decided. */
+/* Convert the rows as new rows are converted, by the decisions. */
 static charl_status write_rows(csv_import *c, const char *out)
 {
     const charl__rows_places places = {c->o->skip, c->table.names, c->label, c->n_labels};
@@ -1018,12 +1019,12 @@ static charl_status open_table(csv_import *c, char *lists[2])
     return CHARL_OK;
 }
 
-/* Whether a pass over the training rows decides anything. */
+/* Whether the recipe depends on the training rows. */
 static bool must_fit(const csv_import *c)
 {
     for (int i = 0; i < c->recipe.n; i++) {
         if (c->recipe.column[i].kind == CHARL__COLUMN_WORDS ||
-            (is_taken(c, i) && c->recipe.column[i].missing > CHARL__MISSING_DROP)) {
+            (is_input(c, i) && c->recipe.column[i].missing > CHARL__MISSING_DROP)) {
             return true;
         }
     }
@@ -1071,7 +1072,7 @@ static charl_status fit(csv_import *c)
     return CHARL_OK;
 }
 
-/* What the other dataset has decided already. */
+/* Take the decisions from the other dataset. */
 static charl_status refuse_decided(const csv_settings *csv)
 {
     const struct {
@@ -1114,7 +1115,7 @@ static charl_status count_like(void *ctx, const charl__rows *rows, const void *x
     return CHARL_OK;
 }
 
-/* By the recipe of another dataset. The file is read twice: for the number of its rows and their classes, and to write them. */
+/* Import by the recipe of another dataset. The file is read twice: to count its rows and their classes, and to write them. */
 static charl_status import_like(csv_import *c, const char *out)
 {
     const char *like = c->o->like;

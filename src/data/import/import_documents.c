@@ -1,4 +1,4 @@
-/* Documents out of plain files and lines of JSON. */
+/* Documents from plain files and lines of JSON. */
 #include "data/import/import_documents.h"
 
 #include <jansson.h>
@@ -13,7 +13,7 @@
 
 enum { BLOCK_BYTES = 1 << 20 };
 
-/* A document of a plain file, from byte `first` on. A character that a block cuts waits for its rest. */
+/* A document of a plain file, from byte `first` on. A character split between blocks waits for its rest. */
 static charl_status read_plain(const charl__documents *d, charl__source *s, int64_t first, unsigned char *block,
                                const charl__document_sink *sink)
 {
@@ -54,7 +54,7 @@ typedef struct reading {
     const charl__document_sink *sink;
 } reading;
 
-/* A hint with the fields that hold text. */
+/* A hint that lists the fields with text. */
 static const char *fields(json_t *object, char *hint, size_t size)
 {
     const char *name;

@@ -1,5 +1,5 @@
-/* Folders of images to a dataset. First every name and label, so that mistakes come before the long
- * part and classes can be numbered by name; then one image at a time. */
+/* Folders of images to a dataset. First collects every name and label, so that mistakes are found before the long
+ * part and classes can be numbered by name; then converts one image at a time. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +19,11 @@
 /* The images of one folder: paths, and for each its label, a number or a name. */
 typedef struct collection {
     const char *folder;
-    bool listed; /* labels.csv says what there is */
+    bool listed; /* labels.csv lists the images */
     charl_image_files images;
     charl_image_files labels; /* texts */
     int32_t *label;           /* [images.count] */
-    charl__text root;         /* of the folder in the records of the files, where the data set refers to them */
+    charl__text root;         /* prefix of the folder in the records of the files, if the data set refers to them */
 } collection;
 
 /* A file name in labels.csv: inside the folder, and of an image. */
@@ -39,7 +39,7 @@ static charl_status check_listed_name(const collection *c, const char *name, int
     return CHARL_OK;
 }
 
-/* Whether the first field of a list stands over the file names: it is no name of a file, here or of an image of any format. */
+/* Whether the first field of a list is a header: it is not the name of a file, here or of an image of any format. */
 static charl_status is_heading(const collection *c, const char *field, bool *heading)
 {
     CHARL_SCOPED(charl__text_fini) charl__text path = {0};
@@ -63,7 +63,7 @@ static int by_path(const void *a, const void *b)
     return order ? order : strcmp(x->label, y->label);
 }
 
-/* A file may be listed several times, with one label. */
+/* A file may be listed several times with the same label. */
 static charl_status check_contradictions(const collection *c)
 {
     CHARL_SCOPED_FREE listing *sorted = NULL;
@@ -150,7 +150,7 @@ static charl_status collect_classes(collection *c)
     return CHARL_OK;
 }
 
-/* The images of the folder and their labels, of which `out`, the file to be written, is none. */
+/* The images of the folder and their labels, except `out`, the file to be written. */
 static charl_status collect(collection *c, const char *out)
 {
     CHARL_SCOPED(charl__text_fini) charl__text list = {0};
@@ -179,7 +179,7 @@ static void collection_fini(collection *c)
     charl__text_fini(&c->root);
 }
 
-/* The classes of the training images. Only a list can have numbers of classes; names of folders are names. */
+/* The classes of the training images. Only a list can have class numbers; names of folders are names. */
 static charl_status find_classes(collection *c, charl__text_labels *labels, charl__text *names)
 {
     labels->may_be_ids = c->listed;
@@ -223,7 +223,7 @@ static charl_status select_images(collection *c, const int64_t *index, int64_t n
     return CHARL_OK;
 }
 
-/* A fixed random order. */
+/* A fixed random permutation. */
 static charl_status shuffle(collection *c)
 {
     CHARL_SCOPED_FREE int64_t *index = NULL;
@@ -245,7 +245,7 @@ static charl__rows_options source_of(const collection *c, const charl_data_schem
                                  .n_paths = c->images.count};
 }
 
-/* Images that can be read. */
+/* Count images that can be read. */
 typedef struct readable {
     int64_t *index;
     int64_t n;
@@ -262,7 +262,7 @@ static charl_status note_readable(void *ctx, const charl__rows *rows, const void
     return CHARL_OK;
 }
 
-/* Leave out what cannot be read. */
+/* Remove images that cannot be read. */
 static charl_status drop_bad(collection *c, const charl_data_schema *schema, const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
@@ -286,7 +286,7 @@ cleanup:
     return st;
 }
 
-/* Records of the files that samples come from, in their order: a data set refers to them, or just names them. */
+/* Records of the samples' files, in order: a data set refers to them, or only names them. */
 typedef struct links {
     const collection *c; /* [2] */
     unsigned char *records;
@@ -357,7 +357,8 @@ static charl_status run_images(const void *settings, const char *const *files, i
     charl__text names = {0}, fit = {0};
     links l = {0};
     charl_data_schema schema = charl__import_schema(CHARL_DATASET_IMAGES);
-    charl__import_plan plan = {.schema = &schema, .linked = o->link, .taken = add_links, .end = write_links, .ctx = &l};
+    charl__import_plan plan = {
+        .schema = &schema, .linked = o->link, .written = add_links, .end = write_links, .ctx = &l};
     int32_t *label = NULL;
 
     schema.x_dtype = CHARL_U8;

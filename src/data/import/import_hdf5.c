@@ -1,4 +1,4 @@
-/* HDF5 files of any kind to one in charl's layout: contiguous, with checksums, statistics and splits. Files in that layout are merged. */
+/* Converts HDF5 files of any kind to one file in charl's layout: contiguous, with checksums, statistics and splits. Files already in that layout are merged. */
 #include <stdio.h>
 #include <string.h>
 

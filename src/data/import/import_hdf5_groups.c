@@ -1,5 +1,5 @@
-/* HDF5 files in which every sample, or every class, has an array of its own and its target is an attribute of that array or of a group that it
- * is in. A first pass finds the arrays and their targets, a second one writes them. */
+/* HDF5 files in which every sample, or every class, is a separate array and its target is an attribute of that array or of a group that
+ * contains it. A first pass finds the arrays and their targets, a second one writes them. */
 #include "data/import/import_hdf5_groups.h"
 
 #include <errno.h>
@@ -32,14 +32,14 @@ typedef struct groups {
     const char *attribute;
     found *array;
     int64_t n, rows;
-    int64_t without; /* groups in which the pattern's array is missing */
+    int64_t without; /* groups that lack the pattern's array */
     charl_dtype dtype;
     charl_shape item;           /* of a sample */
-    bool numbers;               /* a target is a float: all are numbers */
+    bool numbers;               /* a target is a float: all are treated as numbers */
     charl__text_labels targets; /* of arrays */
 } groups;
 
-/* The target of the array `name`: of the attribute of the array, or of the group nearest to it that has one. */
+/* The target of the array `name`: from the attribute of the array, or of the closest group that has one. */
 static charl_status read_target(groups *g, charl__file *f, const char *name, charl__text *target)
 {
     CHARL_H5_SCOPE;
@@ -118,7 +118,7 @@ static charl_status add_array(groups *g, int64_t file, charl__file *f, const cha
     return CHARL_OK;
 }
 
-/* What H5Oopen opens: a group, an array, or something else. */
+/* The kind of object that H5Oopen opens: a group, an array, or something else. */
 static charl_status kind_of(const charl__file *f, const char *name, H5I_type_t *kind)
 {
     CHARL_H5_SCOPE;
@@ -152,7 +152,7 @@ static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, vo
     return all->st == CHARL_OK ? 0 : -1;
 }
 
-/* Names of the links of a group, in the order of their bytes. */
+/* Names of the links of a group, in byte order. */
 static charl_status list_links(const charl__file *f, const char *group, charl__paths *out)
 {
     CHARL_H5_SCOPE;
@@ -171,7 +171,7 @@ cleanup:
     return st;
 }
 
-/* The arrays below `group` ("" or "/a/b") that match what is left of the pattern, component by component: the walk is as deep as the pattern
+/* The arrays below `group` ("" or "/a/b") that match the rest of the pattern, component by component: the recursion is as deep as the pattern
  * is long, whatever links a file has. */
 static charl_status walk(groups *g, int64_t file, charl__file *f, const char *group, const char *pattern)
 {
@@ -229,7 +229,7 @@ static charl_status find_arrays(groups *g)
     return CHARL_OK;
 }
 
-/* y of every array: its number as f32, or its class. *names: of the classes in their order, nothing where they are numbers. */
+/* y of every array: its number as f32, or its class. *names: of the classes in order, empty if they are numbers. */
 static charl_status number_targets(groups *g, uint32_t **y, charl__text *names)
 {
     CHARL_TRY(charl__alloc_array(g->n, sizeof **y, y));
@@ -248,7 +248,7 @@ static charl_status number_targets(groups *g, uint32_t **y, charl__text *names)
     return CHARL_OK;
 }
 
-/* The samples of an array, `block` at a time, to the writer. */
+/* Pass the samples of an array to the writer, `block` at a time. */
 static charl_status copy_array(const groups *g, const found *a, charl__chunk_cache *cache, uint32_t target,
                                charl__writer *w)
 {
@@ -279,7 +279,7 @@ static charl_status copy_array(const groups *g, const found *a, charl__chunk_cac
     return CHARL_OK;
 }
 
-/* Validation rows of every class: the last arrays are often all of one. */
+/* Choose validation rows from every class: the last arrays often all have the same class. */
 static charl_status choose_val(const groups *g, const uint32_t *y, uint8_t **val)
 {
     CHARL_SCOPED_FREE int32_t *labels = NULL;

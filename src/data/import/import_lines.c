@@ -97,7 +97,8 @@ const char *charl__lines_place(const charl__lines *l)
     return text;
 }
 
-charl_status charl__lines_each(const char *path, bool json, charl_status (*take)(void *ctx, charl__lines *l), void *ctx)
+charl_status charl__lines_each(const char *path, bool json, charl_status (*visit)(void *ctx, charl__lines *l),
+                               void *ctx)
 {
     CHARL_SCOPED(charl__lines_close) charl__lines l = {0};
     bool more;
@@ -108,7 +109,7 @@ charl_status charl__lines_each(const char *path, bool json, charl_status (*take)
         if (!more) {
             break;
         }
-        CHARL_TRY(take(ctx, &l));
+        CHARL_TRY(visit(ctx, &l));
     }
     return CHARL_OK;
 }

@@ -28,7 +28,7 @@ static charl_status read_texts(charl__npy *y, charl__text_labels *labels, charl_
     return CHARL_OK;
 }
 
-/* Samples are stored as they are where that is u8, u16, u32 or f32. Integers as targets are classes, floats are values, texts are classes
+/* Samples are stored unchanged if they are u8, u16, u32 or f32. Integer targets are classes, float targets are values, text targets are classes
  * with these names. */
 static charl_status decide(const charl__npy *x, const charl__npy *y, const charl_import_options *opt,
                            charl_data_schema *s)
@@ -68,7 +68,7 @@ typedef struct pairs {
     bool images; /* and a label each */
 } pairs;
 
-/* What pair k holds, and the classes of its texts. */
+/* The contents of pair k, and the classes of its texts. */
 static charl_status look(const pairs *p, int k, const charl_import_options *opt, charl_data_schema *s, int64_t *rows,
                          charl__text_labels *labels, charl__text *names)
 {

@@ -8,7 +8,7 @@
 #include "data/import/importer.h"
 #include "data/tokenizer/tokenizer_private.h"
 
-/* A block stays in a cache, unless that is too few pictures for all processors. */
+/* A block fits into a cache, unless that is too few images for all processors. */
 enum { FAST_BYTES = 1 << 20, DECODED = 64, MOST_BYTES = 16 << 20, NOTED = 20 };
 
 charl_data_schema charl__import_schema(charl_dataset_kind kind)
@@ -25,11 +25,11 @@ charl_data_schema charl__import_schema(charl_dataset_kind kind)
                                .tokenizer_kind = none};
 }
 
-/* Lines of warnings, then notes; of many the first. */
+/* Lines of warnings, then notes; of many, only the first. */
 static void pass_notes(charl__rows *rows, const charl_import_options *opt)
 {
     for (int warnings = 1; warnings >= 0; warnings--) {
-        char *text = charl__rows_take_notes(rows, warnings);
+        char *text = charl__rows_drain_notes(rows, warnings);
         int n = 0;
 
         for (char *line = text, *end; line && *line && n < NOTED; line = end, n++) {
@@ -42,8 +42,8 @@ static void pass_notes(charl__rows *rows, const charl_import_options *opt)
 }
 
 charl_status charl__import_pass(const charl__rows_options *source, const charl_import_options *opt,
-                                charl_status (*take)(void *ctx, const charl__rows *rows, const void *x, const void *y,
-                                                     int64_t n),
+                                charl_status (*visit)(void *ctx, const charl__rows *rows, const void *x, const void *y,
+                                                      int64_t n),
                                 void *ctx, charl__import_count *count)
 {
     const charl_data_schema *s = source->schema;
@@ -64,7 +64,7 @@ charl_status charl__import_pass(const charl__rows_options *source, const charl_i
         if (got == 0) {
             break;
         }
-        CHARL_TRY(take ? take(ctx, rows, x, rows->has_targets ? y : NULL, got) : CHARL_OK);
+        CHARL_TRY(visit ? visit(ctx, rows, x, rows->has_targets ? y : NULL, got) : CHARL_OK);
     }
     pass_notes(rows, opt);
     count->skipped = rows->skipped;
@@ -77,7 +77,7 @@ typedef struct writing {
     const charl__import_plan *plan;
     charl__writer *w;
     int source;
-    int64_t done, end; /* rows; those of the source at hand end there */
+    int64_t done, end; /* rows; the end of the current source's rows */
 } writing;
 
 static charl_status write_block(void *ctx, const charl__rows *rows, const void *x, const void *y, int64_t n)
@@ -87,7 +87,7 @@ static charl_status write_block(void *ctx, const charl__rows *rows, const void *
     CHARL_REQUIRE(n <= g->end - g->done, CHARL_ERR_DATA, "%s: the file changed while it was being read", rows->subject);
     CHARL_TRY(charl__writer_put(g->w, x, g->plan->labels ? g->plan->labels + g->done : y, n));
     g->done += n;
-    return g->plan->taken ? g->plan->taken(g->plan->ctx, g->source, rows, x, n) : CHARL_OK;
+    return g->plan->written ? g->plan->written(g->plan->ctx, g->source, rows, x, n) : CHARL_OK;
 }
 
 static charl_status write_sources(writing *g, const charl_import_options *opt)

@@ -1,8 +1,8 @@
 #ifndef CHARL_DATA_IMPORT_IMPORT_ROWS_H
 #define CHARL_DATA_IMPORT_IMPORT_ROWS_H
-/** The second half of every import of a format that predictions read too. An importer looks at its input and decides: what a sample is, which
- *  classes there are. That is a schema; the rows then come as they come to `charl predict` (data/rows), so that a model reads a file as its
- *  training read it. */
+/** The second half of every import of a format that predictions read too. An importer inspects its input and decides what a sample is and which
+ *  classes exist. The result is a schema; the rows are then read as `charl predict` reads them (data/rows), so that a model reads a file in the
+ *  same way as its training. */
 #include "charl/dataset.h"
 #include "io/dataset/dataset_write.h"
 #include "data/rows/rows.h"
@@ -10,37 +10,37 @@
 typedef struct charl__import_plan {
     const charl_data_schema *schema; /* names, recipe, fit and tokenizer are stored */
     charl__rows_options
-        source[2];         /* `imports` and schema are set; the second validates, or tests; n_paths 0: there is none */
+        source[2]; /* `imports` and schema are set; the second is for validation, or a test; n_paths 0: there is none */
     int64_t rows[2];       /* of each */
     const int32_t *labels; /* [rows] classes that the import has found; NULL: targets come with the rows */
     const uint8_t *val;    /* as in charl__writer_spec, */
     int64_t classes;       /* and these too */
     bool linked, scales;
-    bool plain; /* the recipe says no more than the names: it is not stored */
-    /* Gets every block of rows once it is written, and the writer before its end. NULL: not of interest. */
-    charl_status (*taken)(void *ctx, int source, const charl__rows *rows, const void *x, int64_t n);
+    bool plain; /* the recipe contains no more than the names: it is not stored */
+    /* Receives every block of rows after it is written, and the writer before its end. NULL: not needed. */
+    charl_status (*written)(void *ctx, int source, const charl__rows *rows, const void *x, int64_t n);
     charl_status (*end)(void *ctx, charl__writer *w);
     void *ctx;
 } charl__import_plan;
 
-/** A schema of samples of this kind that has no texts yet. */
+/** A schema of samples of this kind, without texts. */
 charl_data_schema charl__import_schema(charl_dataset_kind kind);
 
-/** Write the rows of the plan to `out`. What the sources have to say is noted. Errors: ERR_DATA, ERR_IO, ERR_DISK, ERR_CONFIG, ERR_NOMEM. */
+/** Write the rows of the plan to `out`. Reports the sources' messages. Errors: ERR_DATA, ERR_IO, ERR_DISK, ERR_CONFIG, ERR_NOMEM. */
 charl_status charl__import_rows(const charl__import_plan *plan, const char *out,
                                 const charl_import_options *opt) CHARL_MUST_CHECK;
 
-/** What a pass has met. */
+/** Results of a pass. */
 typedef struct charl__import_count {
-    int64_t rows, skipped; /* skipped: pictures that cannot be read, */
-    char first[512];       /* and why the first of them cannot */
+    int64_t rows, skipped; /* skipped: images that cannot be read, */
+    char first[512];       /* and the reason for the first of them */
 } charl__import_count;
 
-/** Read all rows of a source; `take`, which may be NULL, gets every block, y NULL where it has no targets. Notes what the source has to
- *  say. Errors: as charl__rows_open and charl__rows_next; what `take` returns. */
+/** Read all rows of a source; `take`, which may be NULL, receives every block, y NULL if it has no targets. Reports the source's
+ *  messages. Errors: as charl__rows_open and charl__rows_next; errors of `take`. */
 charl_status charl__import_pass(const charl__rows_options *source, const charl_import_options *opt,
-                                charl_status (*take)(void *ctx, const charl__rows *rows, const void *x, const void *y,
-                                                     int64_t n),
+                                charl_status (*visit)(void *ctx, const charl__rows *rows, const void *x, const void *y,
+                                                      int64_t n),
                                 void *ctx, charl__import_count *count) CHARL_MUST_CHECK;
 
 #endif

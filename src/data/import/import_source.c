@@ -1,4 +1,4 @@
-/* zlib's gz functions read plain files as they are, so there is one way to read both. */
+/* zlib's gz functions read plain files unchanged, so the same code reads both. */
 #include "data/import/import_source.h"
 
 #include <errno.h>
@@ -14,14 +14,14 @@
 
 enum { ZLIB_BUFFER = 1 << 17, PART_BUFFER = 1 << 16, READ_MOST = 1 << 26 };
 
-enum { DEFLATE_MOST = 1032 }; /* bytes that a byte can become: https://zlib.net/zlib_tech.html */
+enum { DEFLATE_MOST = 1032 }; /* maximum expansion of a byte: https://zlib.net/zlib_tech.html */
 
 /* A file in a zip archive. */
 typedef struct part {
     charl__zip_member member;
     int fd;
-    int64_t taken; /* packed bytes */
-    z_stream z;    /* where it is deflated */
+    int64_t consumed; /* packed bytes */
+    z_stream z;       /* if it is deflated */
     unsigned char in[PART_BUFFER];
 } part;
 
@@ -38,7 +38,7 @@ static charl_status open_gz(charl__source *s)
     struct stat info;
     CHARL_SCOPED(charl__descriptor_left) int fd = -1;
 
-    /* O_NONBLOCK: a FIFO must be refused, not waited for. */
+    /* O_NONBLOCK: a FIFO must be rejected, not waited for. */
     fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     CHARL_REQUIRE(fd >= 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", s->path, strerror(errno));
     CHARL_REQUIRE(fstat(fd, &info) == 0, CHARL_ERR_IO, "%s: %s", s->path, strerror(errno));
@@ -97,20 +97,21 @@ charl_status charl__source_open_member(const char *path, const charl__zip_member
     return CHARL_OK;
 }
 
-/* Packed bytes; *got is 0 at their end only. */
+/* Compressed bytes; *got is 0 at their end only. */
 static charl_status read_packed(const charl__source *s, void *dst, size_t cap, size_t *got)
 {
     part *p = s->part;
-    const int64_t left = p->member.packed - p->taken;
+    const int64_t left = p->member.packed - p->consumed;
     ssize_t n = 0;
 
     do {
-        n = left > 0 ? pread(p->fd, dst, left < (int64_t)cap ? (size_t)left : cap, (off_t)(p->member.begin + p->taken))
-                     : 0;
+        n = left > 0
+                ? pread(p->fd, dst, left < (int64_t)cap ? (size_t)left : cap, (off_t)(p->member.begin + p->consumed))
+                : 0;
     } while (n < 0 && errno == EINTR);
     CHARL_REQUIRE(n > 0 || (n == 0 && left <= 0), CHARL_ERR_IO, "%s: %s cannot be read: %s", s->path, p->member.name,
                   n < 0 ? strerror(errno) : "the file was shortened");
-    p->taken += n;
+    p->consumed += n;
     *got = (size_t)n;
     return CHARL_OK;
 }
@@ -146,7 +147,7 @@ static charl_status read_part(charl__source *s, void *dst, size_t cap, size_t *g
     return CHARL_OK;
 }
 
-/* Read a mark; what is none is read again. */
+/* Read a byte order mark; other bytes are read again. */
 static charl_status skip_mark(charl__source *s)
 {
     unsigned char mark[3];

@@ -1,14 +1,14 @@
 /* Importer of texts.
  *
- * Documents come in pieces and their tokens leave in blocks, so a text may be larger than memory. It is read once to count its
- * tokens and once to write them, and before that to learn a vocabulary. What is held of a text:
+ * Documents arrive in pieces and their tokens are written in blocks, so a text may be larger than memory. It is read once to count its
+ * tokens and once to write them, and before that to learn a vocabulary. Text kept in memory:
  *
  *     bytes, chars           a block
  *     others, to encode      up to a place where a word surely ends
- *     bpe, to be trained     the training text
+ *     bpe, for training      the training text
  *
- * A document is a file, or a line of a .jsonl file. Between two documents stands the tokenizer's end of text; of the tokenizers that
- * learn from a text this is the character NUL, which such a text must not hold then.
+ * A document is a file, or a line of a .jsonl file. The tokenizer's end-of-text token separates documents; for tokenizers that
+ * learn from a text this is the character NUL, which such a text must then not contain.
  */
 #include <string.h>
 
@@ -37,15 +37,15 @@ typedef struct text_settings {
     bool binary;
 } text_settings;
 
-/* What is imported: for training, and for validation where it is given apart. */
+/* The input: for training, and for validation if it is separate. */
 typedef struct corpus {
     charl__paths paths[2];
     charl__documents documents[2];
-    bool several; /* there can be more than one document */
-    int64_t cut;  /* bytes of documents[0] that train, where the rest validates; -1: all of them */
+    bool several; /* there may be more than one document */
+    int64_t cut;  /* bytes of documents[0] for training, if the rest is for validation; -1: all of them */
 } corpus;
 
-/* The files are there. learnt: the tokenizer learns from a text */
+/* Check that the files exist. learnt: the tokenizer learns from a text */
 static charl_status corpus_open(corpus *c, const text_settings *text, bool learnt)
 {
     bool json = false;
@@ -75,7 +75,7 @@ static charl_status read_both(const corpus *c, const charl__document_sink *sink)
     return CHARL_OK;
 }
 
-/* Which characters there are: a bit for each code point. */
+/* The set of characters: one bit for each code point. */
 static charl_status note_points(void *ctx, const unsigned char *bytes, size_t n)
 {
     unsigned char *seen = ctx;
@@ -117,7 +117,7 @@ static charl_status count_bytes(void *ctx, const unsigned char *bytes, size_t n)
     return CHARL_OK;
 }
 
-/* The bytes up to byte `last` of a text: of a character that it is cut in. */
+/* Length of the prefix of a character that precedes byte `last` of a text, if it is split there. */
 enum { CHARACTER_BYTES = 4 };
 
 typedef struct place {
@@ -140,12 +140,12 @@ static charl_status note_place(void *ctx, const unsigned char *bytes, size_t n)
     return CHARL_OK;
 }
 
-/* Set c->cut where the last part of the training documents validates: so many of their bytes, cut between two characters. */
+/* Set c->cut to where the validation part of the training documents begins: that many bytes, split between two characters. */
 static charl_status find_cut(corpus *c, double val_split)
 {
     place p = {0};
     int64_t bytes = 0;
-    const char *leaves; /* nothing to do this on */
+    const char *leaves; /* nothing to divide */
 
     if (val_split == 0) {
         return CHARL_OK;
@@ -162,7 +162,7 @@ static charl_status find_cut(corpus *c, double val_split)
     return CHARL_OK;
 }
 
-/* Gathers text up to a limit. */
+/* Collects text up to a limit. */
 typedef struct gathering {
     charl__text *text;
     size_t limit;
@@ -176,7 +176,7 @@ static charl_status gather(void *ctx, const unsigned char *bytes, size_t n)
     return charl__text_append(g->text, bytes, n < room ? n : room);
 }
 
-/* The text to learn from: what validates must not shape the vocabulary. */
+/* The text to learn from: validation text must not affect the vocabulary. */
 static charl_status gather_training(const corpus *c, charl__text *out)
 {
     gathering g = {.text = out, .limit = c->cut >= 0 ? (size_t)c->cut : SIZE_MAX};
@@ -186,17 +186,17 @@ static charl_status gather_training(const corpus *c, charl__text *out)
     return CHARL_OK;
 }
 
-/* Encodes documents: counts their tokens and notes where they begin, and with a writer writes them.
+/* Encodes documents: counts their tokens and records where they begin, and with a writer writes them.
  *
- *     any_cut    the tokens of a text are those of its parts, wherever it is cut between characters
+ *     any_cut    a text may be divided between any two characters without changing its tokens
  *     held       text of the document that is not yet encoded
- *     inside     a document
- *     seen       bytes
+ *     inside     whether inside a document
+ *     seen       number of bytes
  *     part       0: training; 1: validation
- *     documents  of the part
- *     tokens     of both parts
- *     starts     [n_starts] tokens before each document
- *     block      [BLOCK_TOKENS] of dtype, n_block of them taken
+ *     documents  number in the part
+ *     tokens     number in both parts
+ *     starts     [n_starts] number of tokens before each document
+ *     block      [BLOCK_TOKENS] of dtype, n_block of them used
  */
 typedef struct encoding {
     const corpus *corpus;
@@ -227,7 +227,7 @@ static charl_status flush(encoding *e)
     return CHARL_OK;
 }
 
-static charl_status take_tokens(void *ctx, const int32_t *tokens, int64_t n)
+static charl_status add_tokens(void *ctx, const int32_t *tokens, int64_t n)
 {
     encoding *e = ctx;
 
@@ -241,13 +241,13 @@ static charl_status take_tokens(void *ctx, const int32_t *tokens, int64_t n)
     return CHARL_OK;
 }
 
-/* Encode the first n bytes of what is held. */
+/* Encode the first n bytes of `held`. */
 static charl_status encode_held(encoding *e, size_t n)
 {
     if (n == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl__encoder_run(e->encoder, e->held.data, n, take_tokens, e));
+    CHARL_TRY(charl__encoder_run(e->encoder, e->held.data, n, add_tokens, e));
     memmove(e->held.data, e->held.data + n, e->held.length - n);
     e->held.length -= n;
     return CHARL_OK;
@@ -263,7 +263,7 @@ static bool is_space(char c)
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-/* The last place in held[from, length) between a letter or digit and a space, where words end (charl__tokenizer_cuts_at_spaces). 0: there
+/* The last position in held[from, length) between a letter or digit and a space, where words end (charl__tokenizer_cuts_at_spaces). 0: there
  * is none. */
 static size_t last_cut(const charl__text *held, size_t from)
 {
@@ -279,7 +279,7 @@ static charl_status begin_document(encoding *e)
 {
     e->inside = true;
     if (e->documents++ > 0) {
-        CHARL_TRY(take_tokens(e, &e->end_of_text, 1));
+        CHARL_TRY(add_tokens(e, &e->end_of_text, 1));
     }
     if (!e->writer) {
         CHARL_TRY(charl__grow(e->n_starts, sizeof *e->starts, &e->starts));
@@ -288,7 +288,7 @@ static charl_status begin_document(encoding *e)
     return CHARL_OK;
 }
 
-static charl_status take_text(void *ctx, const unsigned char *bytes, size_t n)
+static charl_status add_text(void *ctx, const unsigned char *bytes, size_t n)
 {
     encoding *e = ctx;
     const int64_t cut = e->part == 0 ? e->corpus->cut : -1;
@@ -298,7 +298,7 @@ static charl_status take_text(void *ctx, const unsigned char *bytes, size_t n)
         const size_t first = (size_t)(cut - e->seen);
 
         if (first > 0) {
-            CHARL_TRY(take_text(e, bytes, first));
+            CHARL_TRY(add_text(e, bytes, first));
         }
         CHARL_TRY(encode_held(e, e->held.length));
         e->part = 1;
@@ -338,7 +338,7 @@ static charl_status end_document(void *ctx)
 
 static charl_status encode_all(encoding *e)
 {
-    const charl__document_sink sink = {.text = take_text, .end = end_document, .ctx = e};
+    const charl__document_sink sink = {.text = add_text, .end = end_document, .ctx = e};
 
     e->part = 0;
     e->seen = e->documents = 0;
@@ -380,7 +380,7 @@ cleanup:
     return st;
 }
 
-/* The token that stands between documents. */
+/* The token between documents. */
 static charl_status find_end_of_text(const charl_tokenizer *t, bool learnt, const char *name, int32_t *out)
 {
     CHARL_SCOPED_FREE int32_t *tokens = NULL;
@@ -399,7 +399,7 @@ static charl_status find_end_of_text(const charl_tokenizer *t, bool learnt, cons
     return CHARL_OK;
 }
 
-/* Learn from what is read. */
+/* Learn from the text that is read. */
 static charl_status learn(const corpus *c, const charl__tokenizer_type *type, int64_t vocab, charl_tokenizer **out)
 {
     CHARL_SCOPED(charl__text_fini) charl__text sample = {0};
@@ -438,7 +438,7 @@ static charl_status run_text(const void *settings, const char *const *files, int
                           "tokenizer %s takes text in UTF-8 only, so it cannot be used with --binary", name);
     CHARL_TRY_CLEANUP(corpus_open(&c, o, type != NULL));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &o->tokenizer, 1));
-    if (!type || type->has_vocab) { /* the text is cut, not the tokens */
+    if (!type || type->has_vocab) { /* the text is divided, not the tokens */
         CHARL_TRY_CLEANUP(find_cut(&c, options.val_split));
         options.val_split = 0;
     }

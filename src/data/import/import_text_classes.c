@@ -1,6 +1,6 @@
-/* Importer of texts with a class each, which become padded rows of tokens.
+/* Importer of texts with one class each, which become padded rows of tokens.
  *
- * The files are read two or three times: for the labels (and what a tokenizer learns from), for the longest text where no window is given,
+ * The files are read two or three times: for the labels (and the text for a tokenizer to learn from), for the longest text if no window is given,
  * and to write the rows.
  */
 #include <stdio.h>
@@ -21,7 +21,7 @@ enum { DEFAULT_VOCAB = 4096, LONGEST = 512 };
 typedef struct classes_settings {
     const char *text, *label, *tokenizer; /* NULL: text, label and bytes */
     bool special_tokens;
-    int64_t vocab, window; /* 0: DEFAULT_VOCAB; as many as the longest text has */
+    int64_t vocab, window; /* 0: DEFAULT_VOCAB; the length of the longest text */
     const char *val_file;
 } classes_settings;
 
@@ -41,7 +41,7 @@ typedef struct text_classes {
     int64_t window, longest;
 } text_classes;
 
-static charl_status read_files(text_classes *c, charl_status (*take)(text_classes *c, const charl__labelled_text *t))
+static charl_status read_files(text_classes *c, charl_status (*add)(text_classes *c, const charl__labelled_text *t))
 {
     CHARL_SCOPED(charl__labelled_text_close) charl__labelled_text t = {0};
     int64_t n = 0;
@@ -55,7 +55,7 @@ static charl_status read_files(text_classes *c, charl_status (*take)(text_classe
                 if (!more) {
                     break;
                 }
-                CHARL_TRY(take(c, &t));
+                CHARL_TRY(add(c, &t));
                 n++;
             }
             charl__labelled_text_close(&t);
@@ -65,7 +65,7 @@ static charl_status read_files(text_classes *c, charl_status (*take)(text_classe
     return CHARL_OK;
 }
 
-static charl_status take_label(text_classes *c, const charl__labelled_text *t)
+static charl_status add_label(text_classes *c, const charl__labelled_text *t)
 {
     charl_status st;
 
@@ -79,7 +79,7 @@ static charl_status take_label(text_classes *c, const charl__labelled_text *t)
     CHARL_TRY(st == CHARL_ERR_DATA ? charl__error_in(st, st, "%s: ", charl__labelled_text_place(t)) : st);
     if (c->learns) {
         CHARL_TRY(charl__text_append(&c->gathered, t->text, t->bytes));
-        CHARL_TRY(charl__text_append(&c->gathered, "\n", 1)); /* so that no word goes across texts */
+        CHARL_TRY(charl__text_append(&c->gathered, "\n", 1)); /* so that no word spans two texts */
     }
     return CHARL_OK;
 }
@@ -133,7 +133,7 @@ static charl_status import_all(text_classes *c, const char *out)
                   "such as bpe",
                   name);
     c->learns = type && type->learn && type != &charl__tokenizer_bytes;
-    CHARL_TRY(read_files(c, take_label));
+    CHARL_TRY(read_files(c, add_label));
     CHARL_REQUIRE(c->labels.n > 0, CHARL_ERR_DATA, "%s: there are no texts", c->paths[0].path[0]);
     if (type) {
         CHARL_TRY(charl_tokenizer_create(name, c->gathered.data, c->gathered.length,

@@ -1,7 +1,7 @@
-/* Importer of files of token numbers, block by block.
+/* Importer of files of token numbers, in blocks.
  *
- * llm.c's files begin with 256 i32: a magic number, which tells the size of a token, a version and the number of tokens. nanoGPT's are
- * tokens of 16 bits and nothing else.
+ * llm.c's files begin with 256 i32: a magic number that identifies the size of a token, a version and the number of tokens. nanoGPT's files
+ * contain only tokens of 16 bits.
  */
 #include <stdio.h>
 #include <string.h>
@@ -29,17 +29,17 @@ enum {
 
 #define ENDINGS ".bin"
 
-/* As the key `format` lists them. */
+/* As listed by the key `format`. */
 typedef enum token_format { FORMAT_AUTO, FORMAT_LLMC, FORMAT_NANOGPT } token_format;
 
 typedef struct tokens_settings {
-    int64_t vocab;       /* 0: the tokenizer's, or what the tokens need */
+    int64_t vocab;       /* 0: the tokenizer's, or what the tokens require */
     int format;          /* token_format */
     int64_t end_of_text; /* -1: the tokenizer's */
     const char *val_file, *tokenizer;
 } tokens_settings;
 
-/* One file, at a token. */
+/* One file, positioned at a token. */
 typedef struct shard {
     charl__source *source;
     int64_t begin; /* bytes before the first token */
@@ -57,7 +57,7 @@ static uint32_t little_endian(const unsigned char *p, size_t size)
     return v;
 }
 
-/* llm.c numbers its kinds of files by dates; as tokens these would be beyond GPT-2's vocabulary. */
+/* llm.c identifies its kinds of files by dates; as tokens these would be outside GPT-2's vocabulary. */
 static bool is_other_llmc(uint32_t magic)
 {
     return magic / 10000 >= 2023 && magic / 10000 <= 2035 && magic / 100 % 100 >= 1 && magic / 100 % 100 <= 12;
@@ -79,7 +79,7 @@ static charl_status read_header(shard *s, const unsigned char *head)
     return CHARL_OK;
 }
 
-/* Open a file and find out which format it is. Leaves it at the first token. */
+/* Open a file and detect its format. Positions it at the first token. */
 static charl_status shard_open(const char *path, token_format format, shard *s)
 {
     unsigned char head[HEADER_BYTES];
@@ -100,7 +100,7 @@ static charl_status shard_open(const char *path, token_format format, shard *s)
     CHARL_REQUIRE(format != FORMAT_LLMC, CHARL_ERR_DATA,
                   "%s: byte 0: the magic number is %u, token files of llm.c have %d or %d", path, magic, MAGIC_U16,
                   MAGIC_U32);
-    if (format == FORMAT_AUTO) { /* small numbers look like text in UTF-16, or IDX */
+    if (format == FORMAT_AUTO) { /* small numbers look like UTF-16 text, or IDX */
         CHARL_TRY(charl__kind_expect(path, CHARL__KIND_TOKENS | CHARL__KIND_WIDE | CHARL__KIND_IDX, "a file of tokens",
                                      CHARL_ERR_DATA));
         CHARL_REQUIRE(got < HEADER_BYTES || !is_other_llmc(magic), CHARL_ERR_DATA,
@@ -110,7 +110,7 @@ static charl_status shard_open(const char *path, token_format format, shard *s)
     }
     s->size = 2;
     bytes = charl__source_file_bytes(s->source);
-    if (charl__ends_in(path, ".gz")) { /* that is the packed size */
+    if (charl__ends_in(path, ".gz")) { /* that is the compressed size */
         for (bytes = (int64_t)got; more > 0; bytes += (int64_t)more) {
             CHARL_TRY(charl__source_some(s->source, head, sizeof head, &more));
         }
@@ -122,11 +122,11 @@ static charl_status shard_open(const char *path, token_format format, shard *s)
     return CHARL_OK;
 }
 
-/* An import: both sets of files, what is known of their tokens, and once they are written the writer. */
+/* An import: both sets of files, properties of their tokens, and later the writer. */
 typedef struct import {
     charl__paths paths[2];
     tokens_settings o;
-    charl_tokenizer *tokenizer; /* that made the tokens, or NULL */
+    charl_tokenizer *tokenizer; /* that produced the tokens, or NULL */
     int64_t end_of_text;        /* -1: none */
     int64_t tokens[2];
     size_t size;      /* bytes of the widest token */
@@ -139,7 +139,7 @@ typedef struct import {
     uint16_t *narrow; /* [BLOCK_TOKENS] */
 } import;
 
-/* A document begins, if none did at this token. */
+/* Begin a document at this token, unless one has begun there. */
 static charl_status begin_document(import *m, int64_t token)
 {
     if (m->n_starts > 0 && m->starts[m->n_starts - 1] == token) {
@@ -150,8 +150,8 @@ static charl_status begin_document(import *m, int64_t token)
     return CHARL_OK;
 }
 
-/* n tokens that come after `before` others of the import, the first of them token `at` of the file. */
-static charl_status take_block(import *m, const shard *s, int64_t at, int64_t before, int64_t n)
+/* n tokens that follow `before` others of the import; the first of them is token `at` of the file. */
+static charl_status copy_block(import *m, const shard *s, int64_t at, int64_t before, int64_t n)
 {
     const int64_t vocab = m->o.vocab;
 
@@ -177,20 +177,20 @@ static charl_status take_block(import *m, const shard *s, int64_t at, int64_t be
     return CHARL_OK;
 }
 
-/* All tokens of a file that come after `before` others. */
-static charl_status take_tokens(import *m, const shard *s, int64_t before)
+/* All tokens of a file, which follow `before` others. */
+static charl_status copy_tokens(import *m, const shard *s, int64_t before)
 {
     for (int64_t at = 0; at < s->n; at += BLOCK_TOKENS) {
         const int64_t n = s->n - at < BLOCK_TOKENS ? s->n - at : BLOCK_TOKENS;
 
         CHARL_TRY(charl__source_exact(s->source, m->raw, (size_t)n * s->size, "the tokens"));
-        CHARL_TRY(take_block(m, s, at, before + at, n));
+        CHARL_TRY(copy_block(m, s, at, before + at, n));
     }
     CHARL_TRY(charl__source_end(s->source));
     return CHARL_OK;
 }
 
-/* Go through all files: their headers, and with `whole` their tokens. */
+/* Read all files: their headers, and with `whole` their tokens. */
 static charl_status go_through(import *m, bool whole)
 {
     charl_status st = CHARL_OK;
@@ -205,7 +205,7 @@ static charl_status go_through(import *m, bool whole)
             CHARL_TRY_CLEANUP(shard_open(m->paths[k].path[i], (token_format)m->o.format, &s));
             m->size = s.size > m->size ? s.size : m->size;
             if (whole) {
-                CHARL_TRY_CLEANUP(take_tokens(m, &s, m->tokens[0] + m->tokens[1]));
+                CHARL_TRY_CLEANUP(copy_tokens(m, &s, m->tokens[0] + m->tokens[1]));
             }
             m->tokens[k] += s.n;
             charl__source_close(s.source);
@@ -229,7 +229,7 @@ static void import_fini(import *m)
     charl__paths_fini(&m->paths[1]);
 }
 
-/* The tokenizer gives the vocabulary and the end of text, where they are not given. */
+/* Take the vocabulary and the end of text from the tokenizer unless they are given. */
 static charl_status load_tokenizer(import *m)
 {
     const char *name = m->o.tokenizer;

@@ -29,7 +29,7 @@ const char *charl_importer_name(int i)
     return t ? t->row.name : NULL;
 }
 
-/* The setting "KEY=VALUE" into `own`; *given: its key. */
+/* Parse the setting "KEY=VALUE" into `own`; *given: its key. */
 static charl_status parse_setting(const charl_importer *t, const char *setting, void *own, int *given)
 {
     const size_t length = strcspn(setting, "=");

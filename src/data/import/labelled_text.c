@@ -11,7 +11,7 @@ static charl_status open_table(charl__labelled_text *t, char separator)
     CHARL_TRY(charl__table_open(&t->table, t->path, separator, 0));
     t->text_column = charl__table_find(&t->table, t->text_field);
     t->label_column = charl__table_find(&t->table, t->label_field);
-    return t->text_column >= 0 ? charl__table_take_header(&t->table)
+    return t->text_column >= 0 ? charl__table_use_header(&t->table)
                                : charl__table_no_column(&t->table, t->text_field, CHARL_ERR_DATA);
 }
 
@@ -31,7 +31,7 @@ void charl__labelled_text_close(charl__labelled_text *t)
     *t = (charl__labelled_text){0};
 }
 
-static charl_status take_label(charl__labelled_text *t, const json_t *label)
+static charl_status set_label(charl__labelled_text *t, const json_t *label)
 {
     charl__text_clear(&t->own_label);
     t->label = NULL;
@@ -60,7 +60,7 @@ static charl_status parse_line(charl__labelled_text *t)
                   charl__labelled_text_place(t), t->text_field);
     t->text = json_string_value(text);
     t->bytes = json_string_length(text);
-    return take_label(t, json_object_get(object, t->label_field));
+    return set_label(t, json_object_get(object, t->label_field));
 }
 
 charl_status charl__labelled_text_next(charl__labelled_text *t, bool *more)

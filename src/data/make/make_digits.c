@@ -1,4 +1,4 @@
-/* Images of handwritten-looking digits. Points of a glyph are jittered, joined by curves, distorted
+/* Images of digits that look handwritten. Points of a glyph are jittered, connected by curves, distorted
  * (rotation, shear, scale, shift, and a smooth random displacement of the plane), drawn as thick
  * antialiased lines, and covered with clutter and noise: too much distortion for a linear model,
  * little enough for a small convolutional one. */
@@ -98,7 +98,7 @@ static void apply(const warp *w, const double in[2], double out[2])
     }
 }
 
-/* The line a-b, `width` pixels wide, over what is there; coverage falls from 1 to 0 across one
+/* The line a-b, `width` pixels wide, over the image; coverage falls from 1 to 0 across one
  * pixel at the edge. */
 static void draw_line(double *canvas, const double a[2], const double b[2], double width, double ink)
 {

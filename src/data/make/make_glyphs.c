@@ -1,4 +1,4 @@
-/* How the digits are written: one or more ways each. */
+/* The glyphs of the digits: one or more for each. */
 #include "data/make/make_private.h"
 
 const charl__glyph charl__glyphs[] = {

@@ -1,7 +1,7 @@
 #ifndef CHARL_DATA_MAKE_MAKE_PRIVATE_H
 #define CHARL_DATA_MAKE_MAKE_PRIVATE_H
-/** Pieces of the synthetic datasets. Arithmetic is +, -, *, / and sqrt of doubles only, which IEEE
- *  754 defines to the bit. */
+/** Parts of the synthetic datasets. Arithmetic uses only +, -, *, / and sqrt of doubles, whose bits IEEE
+ *  754 defines. */
 #include <stdbool.h>
 #include <stdint.h>
 

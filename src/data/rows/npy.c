@@ -11,7 +11,7 @@
 
 enum { MOST_TEXT = 1000, MAX_HEADER = 65536, MAX_ROW = 1 << 28 };
 
-/* What follows 'key': in the header. */
+/* The text after 'key': in the header. */
 static const char *value_of(const char *header, const char *key)
 {
     char quoted[32];
@@ -90,7 +90,7 @@ static charl_status parse_shape(charl__npy *a, const char *path, const char *p)
     return CHARL_OK;
 }
 
-/* The array of an archive that is meant. */
+/* The requested array of an archive. */
 static charl_status choose_member(const char *path, const charl__zip_member *members, int64_t n, const char *name,
                                   bool targets, const charl__zip_member **out)
 {
@@ -153,7 +153,7 @@ static charl_status open_source(charl__npy *a, const char *path, const char *nam
     return CHARL_OK;
 }
 
-/* A header of NumPy: a magic number, a version, the length of a Python dictionary literal, and that. */
+/* NumPy's header: a magic number, a version, the length of a Python dictionary literal, and the literal. */
 static charl_status read_npy(charl__npy *a, const char *path, const unsigned char head[8])
 {
     unsigned char length[4] = {0};
@@ -175,7 +175,7 @@ static charl_status read_npy(charl__npy *a, const char *path, const unsigned cha
     return CHARL_OK;
 }
 
-/* MNIST's header: 0, 0, the type, the number of extents, and these in big-endian order. */
+/* MNIST's header: 0, 0, the type, the number of extents, and the extents in big-endian order. */
 static charl_status read_idx(charl__npy *a, const char *path, const unsigned char head[8])
 {
     static const charl__element types[] = {{CHARL__ELEMENT_UNSIGNED, 1, false}, {CHARL__ELEMENT_SIGNED, 1, false},
@@ -236,7 +236,7 @@ void charl__npy_close(charl__npy *a)
     a->source = NULL;
 }
 
-void charl__npy_take_as_row(charl__npy *a)
+void charl__npy_set_single_row(charl__npy *a)
 {
     for (int i = a->item.ndim; i > 0; i--) {
         a->item.dim[i] = a->item.dim[i - 1];

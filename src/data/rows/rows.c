@@ -1,4 +1,4 @@
-/* Sources of rows: which kind a path is, and what they have in common. */
+/* Sources of rows: detects the kind of a path; code shared by all kinds. */
 #include "data/rows/rows.h"
 
 #include <errno.h>
@@ -16,16 +16,15 @@
 #include "data/table/table.h"
 #include "io/dataset/labels.h"
 
-/* What its contents say it is; text is a table, or texts. */
+/* The kind according to its contents; text is a table, or texts. */
 static charl_status find_kind(const charl__rows *r, const char *path, const charl__rows_kind **out)
 {
     const charl__kind *kind;
     struct stat s;
 
     *out = &charl__rows_images;
-    if (r->o.imports &&
-        (charl__is_image_name(path) ||
-         charl__is_foreign_image_name(path))) { /* one that is missing is told as the unreadable ones are */
+    if (r->o.imports && (charl__is_image_name(path) ||
+                         charl__is_foreign_image_name(path))) { /* a missing one is reported like unreadable ones */
         return CHARL_OK;
     }
     CHARL_REQUIRE(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path, strerror(errno));
@@ -34,7 +33,7 @@ static charl_status find_kind(const charl__rows *r, const char *path, const char
     }
     kind = charl__kind_of(path);
     *out = r->s->kind == CHARL_DATASET_SEQUENCES ? &charl__rows_texts : &charl__rows_csv;
-    if (kind && kind->as != ~0U) { /* else empty, or a device: the reader says so */
+    if (kind && kind->as != ~0U) { /* otherwise empty, or a device, which the reader reports */
         *out = kind->as & CHARL__KIND_IMAGE                                       ? &charl__rows_images
                : kind->as & (CHARL__KIND_NPY | CHARL__KIND_NPZ | CHARL__KIND_IDX) ? &charl__rows_npy
                : kind->as & CHARL__KIND_OF_HDF5                                   ? &charl__rows_dataset
@@ -200,7 +199,7 @@ charl_status charl__rows_skip(charl__rows *r)
     return charl__rows_warn(r, "%s", why);
 }
 
-char *charl__rows_take_notes(charl__rows *r, bool warnings)
+char *charl__rows_drain_notes(charl__rows *r, bool warnings)
 {
     return charl__text_steal(warnings ? &r->warnings : &r->notes);
 }

@@ -1,5 +1,5 @@
-/* Rows of a CSV file. Columns are found by the names in its header, and become those of the model by its recipe (data/table/recipe.h); a
- * column with the name of a target brings targets, where it has them. */
+/* Rows of a CSV file. Columns are matched by the names in its header, and converted by the model's recipe (data/table/recipe.h); a
+ * column with the name of a target provides targets, where it has values. */
 #include <math.h>
 #include <string.h>
 
@@ -13,15 +13,15 @@
 
 typedef struct csv_rows {
     charl__table table;
-    charl__recipe recipe; /* of the model; where it has none, a number for each of its columns */
-    int64_t n_columns;    /* of a file that the recipe takes */
-    int *taken;           /* [n_columns] which of the recipe's they are */
-    int64_t *column;      /* [n_columns] where they are in the file */
+    charl__recipe recipe; /* of the model; if it has none, a number for each of its columns */
+    int64_t n_columns;    /* columns of a file that the recipe uses */
+    int *in_recipe;       /* [n_columns] their numbers in the recipe */
+    int64_t *column;      /* [n_columns] their positions in the file */
     double *wide;         /* [x_shape] of a row */
-    int64_t strange;      /* words that the recipe does not have */
+    int64_t strange;      /* words that are not in the recipe */
     charl__text first_strange;
     int64_t n_targets; /* 0: the file has none */
-    int64_t *target;   /* [n_targets] where they are */
+    int64_t *target;   /* [n_targets] their positions */
     int id;            /* column, or -1 */
     charl__text ids;   /* of the batch, each with its NUL */
     size_t *id_at;     /* [id_capacity] */
@@ -52,13 +52,13 @@ static bool has_field(const charl__table *t, const char *name, size_t length)
     return false;
 }
 
-/* Whether the recipe finds its columns by name. */
+/* Whether the recipe matches its columns by name. */
 static bool has_names(const csv_rows *c)
 {
-    return c->recipe.column[c->taken[0]].name[0];
+    return c->recipe.column[c->in_recipe[0]].name[0];
 }
 
-/* Whether the recipe has names, and the first line holds those that it takes. */
+/* Whether the recipe has names, and the first line contains those that it uses. */
 static bool has_columns(const charl__recipe *recipe, const charl__table *t)
 {
     bool named = false;
@@ -77,7 +77,7 @@ static bool has_columns(const charl__recipe *recipe, const charl__table *t)
     return named;
 }
 
-/* Whether the first line holds names: none is a number, the model's columns are among them, or they count from 0. */
+/* Whether the first line contains names: none is a number, the model's columns are among them, or they count from 0. */
 static bool is_header(const charl__recipe *recipe, const charl__table *t)
 {
     bool numbers = false;
@@ -90,7 +90,7 @@ static bool is_header(const charl__recipe *recipe, const charl__table *t)
     return !numbers || has_columns(recipe, t) || charl__table_counts_columns(t) >= 3;
 }
 
-/* The table begins with the model's names. What stands above it, such as a title, is no part of it. */
+/* The table begins with the model's names. Lines above it, such as a title, are not part of it. */
 static charl_status open_table(charl__rows *r, csv_rows *c)
 {
     enum { MOST_LINES = 20 };
@@ -149,7 +149,7 @@ static charl_status find_targets(charl__rows *r, csv_rows *c, const char *header
     return CHARL_OK;
 }
 
-/* What the file has beside columns and targets. */
+/* Report the columns of the file that are neither inputs nor targets. */
 static charl_status note_ignored(charl__rows *r, const csv_rows *c)
 {
     enum { SHOWN = 8 };
@@ -167,7 +167,7 @@ static charl_status note_ignored(charl__rows *r, const csv_rows *c)
     if (c->id >= 0) {
         used[c->id] = true;
     }
-    for (int i = 0; i < c->recipe.n; i++) { /* what training left out, too, needs no word */
+    for (int i = 0; i < c->recipe.n; i++) { /* columns that training ignored too are not reported */
         for (int k = 0; c->recipe.column[i].kind == CHARL__COLUMN_DROPPED && k < c->table.n_columns; k++) {
             used[k] = used[k] || strcmp(c->table.names[k], c->recipe.column[i].name) == 0;
         }
@@ -187,7 +187,7 @@ static charl_status note_ignored(charl__rows *r, const csv_rows *c)
     return CHARL_OK;
 }
 
-/* Names on both sides: any order, and more columns than the model takes. */
+/* Names on both sides: any order, and additional columns. */
 static charl_status find_by_name(charl__rows *r, csv_rows *c, const char *header)
 {
     CHARL_SCOPED(charl__text_fini) charl__text names = {0};
@@ -195,7 +195,7 @@ static charl_status find_by_name(charl__rows *r, csv_rows *c, const char *header
     int64_t lacking = 0;
 
     for (int64_t i = 0; i < c->n_columns; i++) {
-        CHARL_TRY(charl__text_printf(&names, "%s%s", i ? "\n" : "", c->recipe.column[c->taken[i]].name));
+        CHARL_TRY(charl__text_printf(&names, "%s%s", i ? "\n" : "", c->recipe.column[c->in_recipe[i]].name));
     }
     CHARL_TRY(charl__names_match(charl__text_string(&names), header, &c->column, &missing));
     for (int64_t i = 0; i < c->n_columns; i++) {
@@ -210,7 +210,7 @@ static charl_status find_by_name(charl__rows *r, csv_rows *c, const char *header
     return CHARL_OK;
 }
 
-/* Which columns of the file stand for those of the recipe: all of them, all but the targets, or those that it takes. */
+/* Which columns of the file correspond to the recipe's: all of them, all except the targets, or those that it uses. */
 static bool stands_in(const charl__recipe_column *c, charl__column_kind last)
 {
     return c->kind <= last;
@@ -226,7 +226,7 @@ static int64_t count_columns(const charl__recipe *r, charl__column_kind last)
     return n;
 }
 
-/* Places: the columns of the training's file in its order, with or without its targets and what it left out. */
+/* By position: the columns of the training file in its order, with or without its targets and ignored columns. */
 static charl_status find_by_place(charl__rows *r, csv_rows *c)
 {
     static const charl__column_kind lasts[] = {CHARL__COLUMN_WORDS, CHARL__COLUMN_DROPPED, CHARL__COLUMN_TARGET};
@@ -246,12 +246,12 @@ static charl_status find_by_place(charl__rows *r, csv_rows *c)
                                      "in that order, without the target");
     CHARL_TRY(charl__alloc_array(c->n_columns, sizeof *c->column, &c->column));
     for (int i = 0; i < c->table.n_columns; i++) {
-        bool taken = i == c->id;
+        bool in_recipe = i == c->id;
 
         for (int64_t k = 0; k < c->n_targets; k++) {
-            taken = taken || c->target[k] == i;
+            in_recipe = in_recipe || c->target[k] == i;
         }
-        if (taken) {
+        if (in_recipe) {
             continue;
         }
         while (!stands_in(&c->recipe.column[at], lasts[which])) {
@@ -271,8 +271,8 @@ static charl_status find_by_place(charl__rows *r, csv_rows *c)
     return CHARL_OK;
 }
 
-/* Where the import of this file has found them. */
-static charl_status take_places(charl__rows *r, csv_rows *c)
+/* As the import of this file has found them. */
+static charl_status use_places(charl__rows *r, csv_rows *c)
 {
     const charl__rows_places *p = r->o.places;
 
@@ -281,7 +281,7 @@ static charl_status take_places(charl__rows *r, csv_rows *c)
     CHARL_TRY(charl__alloc_array(c->n_columns, sizeof *c->column, &c->column));
     CHARL_TRY(charl__alloc_array(p->n_targets, sizeof *c->target, &c->target));
     for (int64_t i = 0; i < c->n_columns; i++) {
-        c->column[i] = c->taken[i];
+        c->column[i] = c->in_recipe[i];
     }
     for (; c->n_targets < p->n_targets; c->n_targets++) {
         c->target[c->n_targets] = p->target[c->n_targets];
@@ -323,11 +323,11 @@ static charl_status read_recipe(charl__rows *r, csv_rows *c)
     CHARL_REQUIRE(charl__recipe_width(&c->recipe) == width, CHARL_ERR_DATA,
                   "%s takes %lld columns, and its recipe gives %lld", r->o.model, (long long)width,
                   (long long)charl__recipe_width(&c->recipe));
-    CHARL_TRY(charl__alloc_array(c->recipe.n, sizeof *c->taken, &c->taken));
+    CHARL_TRY(charl__alloc_array(c->recipe.n, sizeof *c->in_recipe, &c->in_recipe));
     CHARL_TRY(charl__alloc_array(width, sizeof *c->wide, &c->wide));
     for (int i = 0; i < c->recipe.n; i++) {
         if (c->recipe.column[i].kind <= CHARL__COLUMN_WORDS) {
-            c->taken[c->n_columns++] = i;
+            c->in_recipe[c->n_columns++] = i;
         }
     }
     CHARL_REQUIRE(c->n_columns > 0, CHARL_ERR_DATA, "%s: its recipe takes no column", r->o.model);
@@ -354,12 +354,12 @@ static charl_status open_csv(charl__rows *r)
     CHARL_TRY(read_recipe(r, c));
     CHARL_TRY(open_table(r, c));
     if (r->o.places ? r->o.places->header : is_header(&c->recipe, &c->table)) {
-        CHARL_TRY(charl__table_take_header(&c->table));
+        CHARL_TRY(charl__table_use_header(&c->table));
     }
     CHARL_TRY(list_names(&c->table, &header));
     CHARL_TRY(find_id(r, c));
     if (r->o.places) {
-        CHARL_TRY(take_places(r, c));
+        CHARL_TRY(use_places(r, c));
         return CHARL_OK;
     }
     CHARL_TRY(find_targets(r, c, charl__text_string(&header)));
@@ -397,13 +397,13 @@ static charl_status read_columns(const charl__rows *r, csv_rows *c, void *x, int
     for (int64_t i = 0; i < c->n_columns; i++) {
         const int column = (int)c->column[i];
 
-        CHARL_TRY(charl__recipe_read(&c->recipe, c->taken[i], &c->table, column, c->wide + at, &known));
+        CHARL_TRY(charl__recipe_read(&c->recipe, c->in_recipe[i], &c->table, column, c->wide + at, &known));
         if (!known && c->strange++ == 0) {
             CHARL_TRY(charl__text_printf(&c->first_strange, "%s: column %s: \"%.40s\"", charl__table_place(&c->table),
                                          charl__table_column(&c->table, column),
                                          charl__table_field(&c->table, column)));
         }
-        for (const int64_t end = at + charl__recipe_column_width(&c->recipe.column[c->taken[i]]); at < end; at++) {
+        for (const int64_t end = at + charl__recipe_column_width(&c->recipe.column[c->in_recipe[i]]); at < end; at++) {
             CHARL_REQUIRE(charl__put_number(r->s->x_dtype,
                                             r->s->x_dtype == CHARL_F32 ? (double)(float)c->wide[at] : c->wide[at], x,
                                             row * width + at),
@@ -415,7 +415,7 @@ static charl_status read_columns(const charl__rows *r, csv_rows *c, void *x, int
     return CHARL_OK;
 }
 
-/* Targets are extra: one that is missing or means nothing to the model is left out. */
+/* Targets are optional: one that is missing or unknown to the model is ignored. */
 static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t row)
 {
     const bool values = r->s->y_dtype == CHARL_F32;
@@ -474,7 +474,7 @@ static charl_status keep_id(csv_rows *c, int64_t row)
     return CHARL_OK;
 }
 
-/* Whether the row at hand has a gap for which the import of the training data left rows out. */
+/* Whether the current row has a gap for which the import of the training data omitted rows. */
 static bool is_left_out(const charl__rows *r, const csv_rows *c)
 {
     for (int64_t i = 0; r->o.places && i < c->n_targets; i++) {
@@ -483,7 +483,7 @@ static bool is_left_out(const charl__rows *r, const csv_rows *c)
         }
     }
     for (int64_t i = 0; r->o.imports && i < c->n_columns; i++) {
-        if (c->recipe.column[c->taken[i]].missing == CHARL__MISSING_DROP &&
+        if (c->recipe.column[c->in_recipe[i]].missing == CHARL__MISSING_DROP &&
             charl__table_is_missing(&c->table, charl__table_field(&c->table, (int)c->column[i]))) {
             return true;
         }
@@ -510,7 +510,7 @@ static charl_status next_csv(charl__rows *r, int64_t most, void *x, void *y, int
         CHARL_TRY(keep_id(c, *n));
         (*n)++;
     }
-    if (!more && c->left_out > 0 && !r->o.places) { /* else the import has told */
+    if (!more && c->left_out > 0 && !r->o.places) { /* otherwise the import has reported them */
         CHARL_TRY(charl__rows_note(r, "%lld row%s with a gap in a column of --missing drop left out",
                                    (long long)c->left_out, c->left_out == 1 ? "" : "s"));
         c->left_out = 0;
@@ -551,7 +551,7 @@ static void close_csv(charl__rows *r)
     if (c) {
         charl__table_close(&c->table);
         charl__recipe_fini(&c->recipe);
-        charl_free(c->taken);
+        charl_free(c->in_recipe);
         charl_free(c->wide);
         charl__text_fini(&c->first_strange);
         charl_free(c->column);

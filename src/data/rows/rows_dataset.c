@@ -1,4 +1,4 @@
-/* Rows of a split of a data set, mapped onto the model. */
+/* Rows of a split of a data set, converted for the model. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,12 +11,12 @@ typedef struct split_rows {
     charl_dataset *ds;
     charl_dataset_info info;
     charl_split split;
-    int64_t capacity; /* rows that the buffers hold */
+    int64_t capacity; /* number of rows that the buffers hold */
     int64_t *index;
-    void *x, *y; /* as the data set delivers them, where the model takes another type */
+    void *x, *y; /* as the data set provides them, if the model takes another type */
 } split_rows;
 
-/* In charl's layout, or with the arrays that the configuration of the model names. */
+/* In charl's layout, or with the arrays named in the configuration of the model. */
 static charl_status open_file(charl__rows *r, double val_split, charl_dataset **out)
 {
     charl_status st = CHARL_OK;
@@ -37,7 +37,7 @@ static charl_status open_file(charl__rows *r, double val_split, charl_dataset **
     return st;
 }
 
-/* Which rows of the file are for validation is a matter of the training: other data stay whole. */
+/* The validation split of a file belongs to the training; other data are used whole. */
 static charl_status open_whole(charl__rows *r, split_rows *d)
 {
     CHARL_TRY(open_file(r, r->o.dataset.val_split, &d->ds));

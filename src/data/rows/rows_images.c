@@ -1,4 +1,4 @@
-/* Rows that are image files, of paths and folders however deep. All processors decode. */
+/* Rows that are image files, from paths and folders of any depth. All processors decode. */
 #include <limits.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@
 typedef struct image_rows {
     charl_image_format format;
     int64_t next;   /* file */
-    int64_t *index; /* [capacity] files of the rows that next returned last */
-    bool *good;     /* [capacity] of files that are being decoded, from `next` on: those that can be read */
+    int64_t *index; /* [capacity] files of the rows of the last call of next */
+    bool *good;     /* [capacity] whether each of the files from `next` on, which are being decoded, can be read */
     int64_t capacity;
 } image_rows;
 
@@ -58,7 +58,7 @@ static charl_status decode(void *ctx, int64_t i)
     return st == CHARL_ERR_DATA ? CHARL_OK : st;
 }
 
-/* Files [d->next, d->next + n): those that can be read to x, and their numbers to `index`. Others are named in a warning. */
+/* Decode files [d->next, d->next + n): those that can be read to x, and their numbers to `index`. Others are named in a warning. */
 static charl_status read_images(charl__rows *r, int64_t n, unsigned char *x, int64_t *index, int64_t *got)
 {
     const size_t bytes = (size_t)charl_shape_count(&r->s->x_shape);
@@ -71,7 +71,7 @@ static charl_status read_images(charl__rows *r, int64_t n, unsigned char *x, int
 
         if (d->good[i]) {
             memmove(to, x + (size_t)i * bytes, bytes);
-        } else { /* once more, for its message */
+        } else { /* again, for its message */
             const charl_status st = charl_image_read(r->files.paths[d->next + i], &d->format, to);
 
             if (st == CHARL_ERR_DATA) {
@@ -112,7 +112,7 @@ static charl_status next_images(charl__rows *r, int64_t most, void *x, void *y, 
     return CHARL_OK;
 }
 
-/* Those that can be read: each is decoded for it. */
+/* Count those that can be read: decodes each. */
 static charl_status count_images(charl__rows *r, int64_t *n)
 {
     enum { BLOCK = 64 };
@@ -127,7 +127,7 @@ static charl_status count_images(charl__rows *r, int64_t *n)
         CHARL_TRY(next_images(r, BLOCK, x, NULL, &got));
         *n += got;
     } while (got > 0);
-    d->next = r->skipped = 0; /* they are told when the rows are delivered */
+    d->next = r->skipped = 0; /* reported when the rows are delivered */
     charl__text_clear(&r->first_skipped);
     charl__text_clear(&r->warnings);
     return CHARL_OK;

@@ -1,4 +1,4 @@
-/* Rows of an array [n, ...], and targets of another. */
+/* Rows of an array [n, ...], and targets from another array. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,7 +13,7 @@ typedef struct npy_rows {
     int64_t capacity;
 } npy_rows;
 
-/* Shapes of one sample that mean the same: an image of one channel, or one number, may leave that extent out. */
+/* Shapes of one sample that are equivalent: an image of one channel, or a single number, may omit that extent. */
 static bool fits(const charl_shape *have, const charl_shape *want)
 {
     const charl_shape gray = {want->ndim - 1, {want->dim[1], want->dim[2]}};
@@ -40,7 +40,7 @@ static charl_status open_npy(charl__rows *r)
         whole.dim[i + 1] = item->dim[i];
     }
     if (!fits(item, &r->s->x_shape) && fits(&whole, &r->s->x_shape)) { /* one sample */
-        charl__npy_take_as_row(&f->x);
+        charl__npy_set_single_row(&f->x);
     }
     channels_first = charl__channels_first(item);
     if (!fits(item, &r->s->x_shape) && item->ndim == 3 && charl_shape_equal(&channels_first, &r->s->x_shape)) {
@@ -68,7 +68,7 @@ static charl_status open_npy(charl__rows *r)
         CHARL_TRY(charl__npy_open(&f->y, r->o.targets, r->o.y_name, true));
         CHARL_REQUIRE(f->y.rows == f->x.rows && f->y.per_row == charl_shape_count(&r->s->y_shape), CHARL_ERR_DATA,
                       "%s: the file changed while it was being read", r->o.targets);
-        r->has_targets = !f->y.text; /* texts are the import's */
+        r->has_targets = !f->y.text; /* texts are handled by the import */
     }
     return CHARL_OK;
 }

@@ -1,4 +1,4 @@
-/* Rows of texts, for models of padded sequences: tokens by the model's tokenizer, classes by their names. */
+/* Rows of texts, for models of padded sequences: tokens from the model's tokenizer, classes by name. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-/* A state machine over bytes. All fields of a record lie in one buffer, each with its NUL, and are
+/* A state machine over bytes. All fields of a record are in one buffer, each with its NUL, and are
  * found by their offsets. */
 #include <stdio.h>
 #include <string.h>
@@ -119,7 +119,7 @@ static charl_status end_field(charl__csv *c, bool trim)
     return push(c, '\0');
 }
 
-/* One byte within a record; *done when the record ends. */
+/* One byte inside a record; *done when the record ends. */
 static charl_status step(charl__csv *c, int byte, state *s, bool *done)
 {
     const char *path = charl__source_path(c->source);
@@ -164,7 +164,7 @@ static charl_status step(charl__csv *c, int byte, state *s, bool *done)
     return CHARL_OK;
 }
 
-/* The first byte of a line, behind the byte order mark that some programs put first. */
+/* The first byte of a line, after any byte order mark. */
 static charl_status first_byte(charl__csv *c, int *byte)
 {
     const bool first = !c->begun;
@@ -201,7 +201,7 @@ charl_status charl__csv_skip_line(charl__csv *c, char *head, size_t n, bool *mor
     return CHARL_OK;
 }
 
-/* Empty lines are none; of blanks alone they are not either where these separate fields. */
+/* Empty lines are not records; nor are blank lines if blanks separate fields. */
 static charl_status skip_to_record(charl__csv *c, int *byte)
 {
     const bool in_runs = c->separator == ' ';

@@ -1,20 +1,20 @@
 #ifndef CHARL_DATA_TABLE_CSV_H
 #define CHARL_DATA_TABLE_CSV_H
-/** Records of a CSV file as RFC 4180 describes them: quoted fields may hold separators, line ends
+/** Records of a CSV file as described by RFC 4180: quoted fields may contain separators, line ends
  *  and doubled quotes; lines end in LF or CRLF; empty lines are skipped. Blanks around unquoted
- *  fields are dropped. Where the separator is a blank, fields are separated by runs of blanks and tabs. */
+ *  fields are dropped. If the separator is a blank, fields are separated by runs of blanks and tabs. */
 #include "base/error.h"
 #include "data/import/import_source.h"
 
 typedef struct charl__csv charl__csv;
 
-/** `s` is borrowed and read from where it stands. */
+/** `s` is borrowed and read from its current position. */
 charl_status charl__csv_create(charl__source *s, char separator, charl__csv **out) CHARL_MUST_CHECK;
 void charl__csv_destroy(charl__csv *c);
 
-/** Pass over one line, whatever is in it, before the first record.
+/** Skip one line, whatever it contains, before the first record.
  *
- *  head  [n]  written: how the line begins, with a NUL
+ *  head  [n]  written: the beginning of the line, with a NUL
  *  more       false: there was no line */
 charl_status charl__csv_skip_line(charl__csv *c, char *head, size_t n, bool *more) CHARL_MUST_CHECK;
 
@@ -24,7 +24,7 @@ charl_status charl__csv_next(charl__csv *c, int *n_fields) CHARL_MUST_CHECK;
 
 /** Field i of the record, NUL-terminated, borrowed until the next record. */
 const char *charl__csv_field(const charl__csv *c, int i);
-/** Line on which the record begins, from 1. */
+/** Number of the record's first line, from 1. */
 int64_t charl__csv_line(const charl__csv *c);
 
 /** For CHARL_SCOPED. */

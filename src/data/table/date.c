@@ -5,7 +5,7 @@
 #include <strings.h>
 #include "charl/import.h"
 
-/* At most `most` digits at *at, which moves behind them; -1 where there are none. */
+/* At most `most` digits at *at, which is advanced; -1 if there are none. */
 static int digits(const char **at, int most, int *count)
 {
     int value = 0, n = 0;
@@ -46,7 +46,7 @@ static bool parse_zone(const char *at, double *hours)
     return !*at;
 }
 
-/* "HH:MM", "HH:MM:SS" or "HH:MM:SS.fff", perhaps AM or PM, and a zone. */
+/* "HH:MM", "HH:MM:SS" or "HH:MM:SS.fff", optionally AM or PM, and a time zone. */
 static bool parse_clock(const char *at, charl__date *d)
 {
     int n, second = 0, hour, minute;
@@ -92,7 +92,7 @@ static bool parse_clock(const char *at, charl__date *d)
     return true;
 }
 
-/* The month whose English name, whole or its first three letters, is at *at, which moves past it and a point; 0: none. */
+/* The month whose English name, in full or its first three letters, is at *at, which is advanced past it and a point; 0: none. */
 static int month_name(const char **at)
 {
     static const char *const names[] = {"january", "february", "march",     "april",   "may",      "june",
@@ -109,7 +109,7 @@ static int month_name(const char **at)
     return 0;
 }
 
-/* Between two fields: one of -/. or, beside the name of a month, blanks and a comma too. */
+/* Between two fields: one of -/. or, next to the name of a month, also blanks and a comma. */
 static bool skip_separator(const char **at, bool named, char *separator)
 {
     const size_t n = strspn(*at, " ,-/.");
@@ -165,7 +165,7 @@ charl__date charl__date_parse(const char *text)
     return d;
 }
 
-/* Where year, month and day stand. */
+/* The positions of year, month and day. */
 static bool find_places(const charl__date *d, charl__dates order, int place[3])
 {
     static const int places[][3] = {

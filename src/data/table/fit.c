@@ -62,7 +62,7 @@ static charl_status add_field(charl__fit *f, const charl__table *t, int i)
     } else if (charl__recipe_convert(f->recipe, c, field, values)) {
         CHARL_TRY(add_numbers(&f->column[i], c, values));
     }
-    return CHARL_OK; /* a field that is no date is told where the row is converted */
+    return CHARL_OK; /* a field that is not a date is reported when the row is converted */
 }
 
 charl_status charl__fit_add(charl__fit *f, const charl__table *t)
@@ -75,7 +75,7 @@ charl_status charl__fit_add(charl__fit *f, const charl__table *t)
     return CHARL_OK;
 }
 
-static charl_status take_words(charl__fit *f, int i, const char *path, const char *name)
+static charl_status set_words(charl__fit *f, int i, const char *path, const char *name)
 {
     const charl__name_set *set = &f->look[i].set;
     charl__recipe_column *c = &f->recipe->column[i];
@@ -133,7 +133,7 @@ charl_status charl__fit_end(charl__fit *f, const charl__table *t)
         CHARL_REQUIRE(own->n > 0, CHARL_ERR_DATA,
                       "%s: column %s has no values in the training rows; HINT leave it out with --drop", path, name);
         if (c->kind == CHARL__COLUMN_WORDS) {
-            CHARL_TRY(take_words(f, i, path, name));
+            CHARL_TRY(set_words(f, i, path, name));
             c->flagged = c->missing > CHARL__MISSING_DROP && own->missing > 0;
             continue;
         }

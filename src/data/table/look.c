@@ -24,7 +24,7 @@ void charl__look_count(charl__look *l, const charl__table *t, int column)
     l->rows++;
 }
 
-/* What is more than the most is left out: so many words are none (charl__look.overflows). */
+/* Additional words are not stored (charl__look.overflows). */
 static charl_status add_word(charl__look *l, const charl__table *t, const char *field)
 {
     const int64_t before = l->set.n;
@@ -66,7 +66,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* How many bytes of a currency sign, and of blanks, stand before a number. */
+/* Length of a currency sign and of blanks before a number. */
 static size_t currency(const char *field)
 {
     static const char *const signs[] = {"$", "\xe2\x82\xac", "\xc2\xa3", "\xc2\xa5", "\xe2\x82\xb9"};
@@ -81,8 +81,8 @@ static size_t currency(const char *field)
     return 0;
 }
 
-/* Whether a field is a number between a currency sign, or nothing, and a unit such as % or kg, or nothing. What may change the meaning of a
- * number, as in <5, (12), 3+ and 1-2, is no unit. */
+/* Whether a field is a number between an optional currency sign and an optional unit such as % or kg. Characters that may change the meaning of
+ * a number, as in <5, (12), 3+ and 1-2, are not units. */
 static bool add_unit(charl__look *l, const charl__table *t, const char *field)
 {
     enum { LONGEST = 64 };

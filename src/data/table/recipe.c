@@ -1,4 +1,4 @@
-/* Recipes: printed, parsed, applied. What decides them is fit.c. */
+/* Recipes: printing, parsing, applying. fit.c determines them. */
 #include "data/table/recipe.h"
 
 #include <math.h>
@@ -186,8 +186,8 @@ charl_status charl__recipe_print(const charl__recipe *r, charl__text *out)
     return CHARL_OK;
 }
 
-/* The field at *at, which moves behind the tab; NULL at the end of the line. */
-static char *take(char **at)
+/* The field at *at, which is advanced past the tab; NULL at the end of the line. */
+static char *next_field(char **at)
 {
     char *field = *at, *tab;
 
@@ -204,7 +204,7 @@ static char *take(char **at)
 
 static bool parse_one_of(char **at, const char *const *names, int n, int *out)
 {
-    const char *field = take(at);
+    const char *field = next_field(at);
 
     *out = field ? find(names, n, field) : n;
     return *out < n;
@@ -222,21 +222,21 @@ static bool parse_bool(char **at, bool *out)
 
 static bool parse_number(char **at, double *out)
 {
-    const char *field = take(at);
+    const char *field = next_field(at);
 
     return field && charl__parse_number(field, '.', out) && isfinite(*out);
 }
 
 static charl_status parse_words(char **at, charl__recipe_column *c)
 {
-    for (const char *word; (word = take(at)) != NULL; c->n_words++) {
+    for (const char *word; (word = next_field(at)) != NULL; c->n_words++) {
         CHARL_TRY(charl__grow(c->n_words, sizeof *c->words, &c->words));
         CHARL_TRY(charl__strdup(word, &c->words[c->n_words]));
     }
     return CHARL_OK;
 }
 
-/* Words are searched by halves. */
+/* Binary search for a word. */
 static bool are_sorted(const charl__recipe_column *c)
 {
     for (int64_t i = 1; i < c->n_words; i++) {
@@ -255,7 +255,7 @@ static charl_status parse_column(char *line, charl__recipe_column *c, bool *good
     char *at = line;
     const char *name = NULL;
 
-    *good = parse_one_of(&at, written, CHARL__COLUMN_KINDS + 1, &kind) && (name = take(&at)) != NULL;
+    *good = parse_one_of(&at, written, CHARL__COLUMN_KINDS + 1, &kind) && (name = next_field(&at)) != NULL;
     if (!*good) {
         return CHARL_OK;
     }
@@ -282,7 +282,7 @@ static charl_status parse_column(char *line, charl__recipe_column *c, bool *good
         *good = parse_number(&at, &c->fill[k]);
     }
     for (int i = 0; *good && unit && i < 2; i++) {
-        const char *text = take(&at);
+        const char *text = next_field(&at);
 
         *good = text;
         CHARL_TRY(text ? charl__strdup(text, &c->unit[i]) : CHARL_OK);
@@ -297,8 +297,8 @@ static charl_status parse_list(char **at, char **out)
     CHARL_SCOPED(charl__text_fini) charl__text list = {0};
 
     CHARL_TRY(charl__text_printf(&list, "%s", ""));
-    for (const char *value; (value = take(at)) != NULL;) {
-        if (value[0]) { /* an empty cell is missing anyway */
+    for (const char *value; (value = next_field(at)) != NULL;) {
+        if (value[0]) { /* an empty cell is always missing */
             CHARL_TRY(charl__text_printf(&list, "%s%s", list.length ? "\n" : "", value));
         }
     }
@@ -317,12 +317,12 @@ static charl_status parse_head(charl__recipe *r, int number, char *line, bool *h
         *head = false;
         return CHARL_OK;
     }
-    key = take(&at);
+    key = next_field(&at);
     if (number == 0) {
-        value = take(&at);
+        value = next_field(&at);
         *good = strcmp(key, "decimal") == 0 && value && (strcmp(value, ".") == 0 || strcmp(value, ",") == 0);
         r->format.decimal = *good ? value[0] : '.';
-        value = take(&at);
+        value = next_field(&at);
         r->format.grouped = value;
         *good = *good && !at && (!value || strcmp(value, "grouped") == 0);
         return CHARL_OK;

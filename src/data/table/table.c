@@ -14,11 +14,11 @@
 
 enum { PLACE_BYTES = 4400, SHOWN = 60 };
 
-/* How well a separator divides the first records. */
+/* How well a separator splits the first records. */
 typedef struct division {
     int records;
     int alike;   /* records with as many fields as the first */
-    int numbers; /* in percent of their bytes */
+    int numbers; /* percentage of their bytes */
     int fields;
 } division;
 
@@ -76,7 +76,7 @@ static charl_status divide(charl__source *source, char separator, int64_t skip, 
     return CHARL_OK;
 }
 
-/* The first of the best; a comma where no separator divides the first line. Quotes that do not close are told by the reading itself. */
+/* The first of the best; a comma if no separator splits the first line. Unclosed quotes are reported by the actual reading. */
 static charl_status find_separator(charl__source *source, int64_t skip, char *separator)
 {
     static const char candidates[] = ",;\t| ";
@@ -101,7 +101,7 @@ static charl_status find_separator(charl__source *source, int64_t skip, char *se
     return CHARL_OK;
 }
 
-/* sep=; is what Excel writes, and reads, as the first line. */
+/* Excel writes and reads sep=; as the first line. */
 static bool is_separator_line(const char *line, char *separator)
 {
     const char *at = line + (line[0] == '"');
@@ -126,7 +126,7 @@ static charl_status count_fields(charl__source *source, char separator, int64_t 
     return st == CHARL_ERR_DATA ? CHARL_OK : st;
 }
 
-/* What stands before the table. The last line that begins with # is a header where it has as many fields as the next. */
+/* Lines before the table. The last line that begins with # is a header if it has as many fields as the next. */
 static charl_status skip_preamble(charl__table *t, int64_t skip)
 {
     CHARL_SCOPED(charl__csv_left) charl__csv *csv = NULL;
@@ -172,7 +172,7 @@ static charl_status find_row_names(charl__table *t)
         st = charl__csv_next(csv, &n[i]);
     }
     if (st == CHARL_OK && n[0] > 1 && n[1] == n[0] + 1 && charl__csv_field(csv, n[0])[0]) {
-        for (int k = 1; k < n[1]; k++) { /* a number: what is above is no title, and this no header */
+        for (int k = 1; k < n[1]; k++) { /* a number: the lines above are no title, and this is no header */
             const char *field = charl__csv_field(csv, k);
 
             t->row_names =
@@ -209,7 +209,7 @@ void charl__table_close(charl__table *t)
     *t = (charl__table){.separator = 0};
 }
 
-/* Columns are found by name, so each needs one of its own. */
+/* Columns are found by name, so names must be unique. */
 static charl_status check_unique(const charl__table *t)
 {
     CHARL_SCOPED_FREE char **sorted = NULL;
@@ -225,7 +225,7 @@ static charl_status check_unique(const charl__table *t)
     return CHARL_OK;
 }
 
-charl_status charl__table_take_header(charl__table *t)
+charl_status charl__table_use_header(charl__table *t)
 {
     CHARL_TRY(charl__alloc_array(t->n_columns, sizeof *t->names, &t->names));
     for (int i = 0; i < t->n_columns; i++) {
@@ -334,7 +334,7 @@ const char *charl__table_column(const charl__table *t, int column)
     return text;
 }
 
-/* strtod alone would take hexadecimal, infinities and NaN, and no decimal comma. */
+/* strtod alone would accept hexadecimal, infinities and NaN, and no decimal comma. */
 bool charl__parse_number(const char *text, char decimal, double *out)
 {
     enum { LONGEST = 64 };
@@ -360,7 +360,7 @@ bool charl__parse_number(const char *text, char decimal, double *out)
     return *end == '\0';
 }
 
-/* [+-]?[1-9]d{0,2}(Gddd)+(Dd+)? with G the other sign than D; the number without G in `plain`. */
+/* [+-]?[1-9]d{0,2}(Gddd)+(Dd+)? where G is the sign other than D; the number without G in `plain`. */
 static bool parse_grouped(const char *text, char decimal, double *out)
 {
     enum { LONGEST = 64 };
@@ -445,7 +445,7 @@ bool charl__table_is_missing(const charl__table *t, const char *field)
     static const char *const usual[] = {"",     "#N/A",   "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN",
                                         "-nan", "1.#IND", "1.#QNAN",  "<NA>", "N/A",     "NA",       "NULL",
                                         "NaN",  "None",   "n/a",      "nan",  "null"};
-    const bool plausible = !field[0] || strpbrk(field, "#<Nn"); /* numbers are told apart fast */
+    const bool plausible = !field[0] || strpbrk(field, "#<Nn"); /* fast test for numbers */
 
     for (size_t i = 0; plausible && i < sizeof usual / sizeof *usual; i++) {
         if (strcmp(field, usual[i]) == 0) {
@@ -455,7 +455,7 @@ bool charl__table_is_missing(const charl__table *t, const char *field)
     return is_in(t->missing, field);
 }
 
-/* The digits decide: a double, too, would round an integer beyond 2^53. */
+/* The digits decide, because a double would also round an integer beyond 2^53. */
 bool charl__table_rounds(const charl__table *t, int column)
 {
     const char *field = charl__csv_field(t->csv, column), *digits = field + strspn(field, "+-");

@@ -1,4 +1,4 @@
-/* A tree of bytes: a walk from each place of the text where a token may begin. */
+/* A trie of bytes, searched from each position of the text where a token may begin. */
 #include "data/tokenizer/added_tokens.h"
 
 #include "base/alloc.h"

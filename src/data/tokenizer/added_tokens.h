@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-/** A node of a tree of their texts: children are a list. */
+/** A node of a trie of their texts; children form a list. */
 typedef struct charl__added_node {
     unsigned char byte;
     bool special;           /* of the token that ends here */
@@ -22,12 +22,12 @@ typedef struct charl__added_tokens {
     bool first[256]; /* bytes that a token begins with */
 } charl__added_tokens;
 
-/** Add a token with a text that is not empty. Errors: ERR_DATA  another token has this text; ERR_NOMEM. */
+/** Add a token with a non-empty text. Errors: ERR_DATA  another token has this text; ERR_NOMEM. */
 charl_status charl__added_tokens_add(charl__added_tokens *a, int32_t token, bool special, const unsigned char *text,
                                      size_t bytes) CHARL_MUST_CHECK;
 
-/** The first token in text[from, bytes), of those that begin there the longest; special ones only if asked for, otherwise they are text in
- *  which no other token is found.
+/** The first token in text[from, bytes), the longest of those that begin there. Special ones are only found if requested; otherwise they are text
+ *  in which no other token is found.
  *  Returns where it begins, or `bytes` if there is none; it is text[return value, *end). */
 size_t charl__added_tokens_find(const charl__added_tokens *a, bool special, const unsigned char *text, size_t bytes,
                                 size_t from, size_t *end, int32_t *token);

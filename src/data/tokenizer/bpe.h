@@ -1,30 +1,30 @@
 #ifndef CHARL_DATA_TOKENIZER_BPE_H
 #define CHARL_DATA_TOKENIZER_BPE_H
-/** Byte pair encoding: inside each word of a text the pair of tokens with the lowest rank is merged first, the leftmost of equals first,
+/** Byte pair encoding: in each word of a text the pair of tokens with the lowest rank is merged first, the leftmost of equal ones first,
  *  until no pair has a rank. */
 #include "data/tokenizer/added_tokens.h"
 #include "data/tokenizer/merge_table.h"
 #include "data/tokenizer/splitter.h"
 #include "data/tokenizer/tokenizer_private.h"
 
-/** What encoding needs; never changes. */
+/** The data for encoding; immutable. */
 struct charl__bpe {
     charl__splitter *splitter;
     charl__merge_table merges;
     int32_t byte_token[256];
-    bool lacks_bytes;               /* byte_token of some is -1, as of those that UTF-8 does not have */
-    bool whole_words;               /* a word that is a token is that token, whatever the merges say */
+    bool lacks_bytes;               /* byte_token of some is -1, for example of bytes that UTF-8 does not use */
+    bool whole_words;               /* a word that is a token is encoded as that token, whatever the merges say */
     charl__token_index index;       /* whole_words: the tokens that words can be */
     bool cuts_at_spaces;            /* charl__tokenizer_cuts_at_spaces; set by charl__bpe_find_cuts */
-    bool nfc;                       /* the text is brought to Unicode's normal form C */
-    charl__added_tokens added;      /* found in the text as it is */
+    bool nfc;                       /* the text is converted to Unicode's normal form C */
+    charl__added_tokens added;      /* found in the unnormalized text */
     charl__added_tokens normalized; /* found in the normalized text */
 };
 
-/** A model without tokens; what it needs is filled in by the caller. Errors: ERR_NOMEM. */
+/** A model without tokens; the caller fills in the rest. Errors: ERR_NOMEM. */
 charl_status charl__bpe_create(charl__bpe **out) CHARL_MUST_CHECK;
 void charl__bpe_destroy(charl__bpe *b);
-/** Find out where a text can be cut, when everything else is there. Errors: ERR_NOMEM. */
+/** Find out where a text can be divided, after everything else is filled in. Errors: ERR_NOMEM. */
 charl_status charl__bpe_find_cuts(charl__bpe *b) CHARL_MUST_CHECK;
 
 /** The encoding of a type of tokenizer with merges. */
@@ -46,7 +46,7 @@ typedef struct charl__heap {
 } charl__heap;
 
 charl_status charl__heap_push(charl__heap *h, int64_t priority, uint64_t key) CHARL_MUST_CHECK;
-/** False when it is empty. */
+/** False if it is empty. */
 bool charl__heap_pop(charl__heap *h, charl__queued *out);
 void charl__heap_fini(charl__heap *h);
 

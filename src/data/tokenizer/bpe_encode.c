@@ -1,4 +1,4 @@
-/* Encoding by merges. A short word that comes again is not merged again: a cache of fixed size remembers it. */
+/* Encoding by merges. Short words that recur are not merged again: a cache of fixed size holds their tokens. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -7,13 +7,13 @@
 #include "data/tokenizer/nfc.h"
 
 enum {
-    SHORT = 96,    /* bytes of a word that is merged by looking at all its pairs every time */
+    SHORT = 96,    /* longest word, in bytes, that is merged by scanning all its pairs each time */
     KEY_WORDS = 4, /* of a cached word: its bytes, zeros, and its length in the last byte */
     CACHED_BYTES = 31,
     CACHED_TOKENS = 7,
     CACHE_BITS = 16,
-    CACHE_FROM = 16 << 10, /* bytes of text that are worth a cache */
-    AHEAD = 16,            /* words whose slots are fetched ahead of their use */
+    CACHE_FROM = 16 << 10, /* bytes of text from which a cache pays off */
+    AHEAD = 16,            /* words whose slots are prefetched */
 };
 
 /* A word and its tokens: a cache line. */
@@ -23,7 +23,7 @@ typedef struct cached {
     int32_t token[CACHED_TOKENS];
 } cached;
 
-/* A long word while it is merged: a list of tokens; token -1 is one that was merged into its left. */
+/* A long word while it is merged: a list of tokens; token -1 has been merged into its left neighbour. */
 typedef struct spelling {
     int32_t *token;
     int32_t *next, *previous; /* positions; -1 at the ends */
@@ -58,7 +58,7 @@ void charl__bpe_destroy(charl__bpe *b)
     charl_free(b);
 }
 
-/* Whether the texts of added tokens hold a place where a text is cut. */
+/* Whether the texts of added tokens contain a place where a text may be divided. */
 static bool has_cut(const charl__added_tokens *a)
 {
     for (int32_t i = 0; i < a->count; i++) {
@@ -98,10 +98,10 @@ static const charl__merge *find(const charl__bpe *b, int32_t left, int32_t right
     return charl__merge_find(&b->merges, left, right);
 }
 
-/* Merge a word of at most SHORT bytes: tokens in place, and what each merges to with the next. Returns the number of tokens. */
+/* Merge a word of at most SHORT bytes: tokens in place, and the merge of each with the next. Returns the number of tokens. */
 static int merge_short(const charl__bpe *b, const unsigned char *word, int n, int32_t token[SHORT])
 {
-    uint32_t rank[SHORT]; /* of the pair (i, i + 1); that of a free slot is CHARL__NO_RANK */
+    uint32_t rank[SHORT]; /* of the pair (i, i + 1); CHARL__NO_RANK for a free slot */
     int32_t merged[SHORT];
 
     for (int i = 0; i < n; i++) {
@@ -233,11 +233,11 @@ static charl_status check_bytes(const charl__bpe *b, const unsigned char *word, 
     return CHARL_OK;
 }
 
-/* A word of the text, on its way to its tokens. */
+/* A word of the text while it is encoded. */
 typedef struct waiting {
     const unsigned char *at;
     size_t bytes;
-    cached *slot; /* NULL: it is not looked for in the cache */
+    cached *slot; /* NULL: it is not cached */
     uint64_t key[KEY_WORDS];
 } waiting;
 
@@ -280,7 +280,7 @@ static charl_status put_word(charl__encoder *e, const waiting *word)
     return CHARL_OK;
 }
 
-/* Some words at a time: their slots come from memory together. */
+/* Several words at a time: their slots are loaded from memory together. */
 static charl_status put_words(charl__encoder *e, const unsigned char *text, size_t bytes)
 {
     struct charl__bpe_work *w = e->work;
@@ -309,7 +309,7 @@ static charl_status put_words(charl__encoder *e, const unsigned char *text, size
     return CHARL_OK;
 }
 
-/* Text between tokens that were found in it as it is. */
+/* Text between tokens that were found in the unnormalized text. */
 static charl_status put_section(charl__encoder *e, const unsigned char *text, size_t bytes)
 {
     const charl__bpe *b = e->work->bpe;

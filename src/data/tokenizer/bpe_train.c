@@ -1,9 +1,9 @@
-/* Learning merges: again and again the pair of neighbours that occurs most often in the words of a
- * text becomes a token, among equals the one of the earliest tokens.
+/* Learning merges: repeatedly, the pair of neighbours that occurs most often in the words of a
+ * text becomes a token; among equals, the pair with the earliest tokens.
  *
- * Every different word is kept once, with how often it occurs. A pair knows its count and the words
- * that had it at some time, so a merge looks at those alone; a queue orders the pairs, where an
- * entry whose count is no longer the pair's has been replaced by a later one.
+ * Every distinct word is stored once, with its number of occurrences. A pair knows its count and the words
+ * that have contained it, so a merge inspects only those; a queue orders the pairs, and an
+ * entry whose count differs from the pair's has been replaced by a later one.
  */
 #include <string.h>
 
@@ -24,11 +24,11 @@ typedef struct pair {
 typedef struct trainer {
     charl__splitter *splitter;
     charl__words words;
-    charl__pieces pieces; /* different words; value: how often */
+    charl__pieces pieces; /* distinct words; value: number of occurrences */
     int32_t *tokens;      /* of all pieces */
-    int64_t *start;       /* [pieces + 1] in tokens: the room of a piece */
-    int32_t *length;      /* [pieces] in tokens, now */
-    int32_t *merged;      /* [pieces] round that last looked at the piece */
+    int64_t *start;       /* [pieces + 1] offset in tokens of each piece */
+    int32_t *length;      /* [pieces] current number of tokens */
+    int32_t *merged;      /* [pieces] round that last inspected the piece */
     pair *pairs;
     int64_t n_pairs, pairs_capacity;
     charl__word_map pair_map; /* key -> pair */
@@ -61,7 +61,7 @@ static void trainer_fini(trainer *r)
     charl_free(r->bytes);
 }
 
-/* The different words of the text, as tokens that are bytes. */
+/* The distinct words of the text, as tokens that are bytes. */
 static charl_status count_words(trainer *r, const unsigned char *text, size_t bytes)
 {
     const charl__split_step step = {.pattern = CHARL__PATTERN_GPT2, .length = strlen(CHARL__PATTERN_GPT2)};
@@ -154,7 +154,7 @@ static charl_status remember(pair *p, int32_t piece)
     return CHARL_OK;
 }
 
-/* Add the pairs of a piece to the counts, or (sign -1) take them away. */
+/* Add the pairs of a piece to the counts, or (sign -1) subtract them. */
 static charl_status count_pairs(trainer *r, int32_t piece, int64_t sign)
 {
     const int32_t *t = r->tokens + r->start[piece];
@@ -172,7 +172,7 @@ static charl_status count_pairs(trainer *r, int32_t piece, int64_t sign)
     return CHARL_OK;
 }
 
-/* Queue the pairs that have been touched with their new counts. */
+/* Queue the changed pairs with their new counts. */
 static charl_status queue_touched(trainer *r)
 {
     for (int64_t i = 0; i < r->n_touched; i++) {
@@ -208,7 +208,7 @@ static charl_status merge(trainer *r, int32_t which)
     const int32_t a = (int32_t)(r->pairs[which].key >> 32);
     const int32_t b = (int32_t)(r->pairs[which].key & UINT32_MAX);
     const int32_t token = 256 + r->n_merges;
-    CHARL_SCOPED_FREE int32_t *words = r->pairs[which].words; /* later pairs may move the table of pairs */
+    CHARL_SCOPED_FREE int32_t *words = r->pairs[which].words; /* adding pairs may move the table of pairs */
     const int32_t n_words = r->pairs[which].n_words;
 
     r->round++;

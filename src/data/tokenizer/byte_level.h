@@ -1,6 +1,6 @@
 #ifndef CHARL_DATA_TOKENIZER_BYTE_LEVEL_H
 #define CHARL_DATA_TOKENIZER_BYTE_LEVEL_H
-/** How files of byte-level vocabularies write a byte: printable ones of Latin-1 as themselves, the others as U+0100, U+0101, ... in their
+/** How files of byte-level vocabularies write a byte: printable ones of Latin-1 as themselves, the others as U+0100, U+0101, ... in
  *  order. */
 #include <stdbool.h>
 #include <stdint.h>

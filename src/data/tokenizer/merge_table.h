@@ -1,6 +1,6 @@
 #ifndef CHARL_DATA_TOKENIZER_MERGE_TABLE_H
 #define CHARL_DATA_TOKENIZER_MERGE_TABLE_H
-/** Two hash tables of byte pair encoding: what a pair of tokens merges to, and which token has these bytes. Start from {0}. */
+/** Two hash tables of byte pair encoding: from a pair of tokens to its merge, and from bytes to the token with these bytes. Start from {0}. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,11 +37,11 @@ static inline const charl__merge *charl__merge_find(const charl__merge_table *m,
 
 /** Room for n merges. Errors: ERR_NOMEM. */
 charl_status charl__merge_table_init(charl__merge_table *m, int64_t n) CHARL_MUST_CHECK;
-/** Add a merge, for which there is room; *known: the pair is there already and stays as it is. */
+/** Add a merge, for which there must be room; *known: the pair is there already and is not changed. */
 void charl__merge_add(charl__merge_table *m, int32_t left, int32_t right, uint32_t rank, int32_t token, bool *known);
 void charl__merge_table_fini(charl__merge_table *m);
 
-/** Tokens by their bytes, which stay the caller's. */
+/** Tokens by their bytes, which the caller owns. */
 typedef struct charl__token_index {
     int32_t *slots; /* -1: free */
     int64_t capacity;
@@ -52,7 +52,7 @@ typedef struct charl__token_index {
 /** An index with room for n tokens. Errors: ERR_NOMEM. */
 charl_status charl__token_index_init(charl__token_index *x, int64_t n, const unsigned char *bytes,
                                      const int64_t *starts) CHARL_MUST_CHECK;
-/** Add a token, for which there is room; returns one with the same bytes that was added before, which stays, or -1. */
+/** Add a token, for which there must be room; returns an earlier one with the same bytes, which stays, or -1. */
 int32_t charl__token_index_add(charl__token_index *x, int32_t token);
 /** The token with these bytes, -1 for none. */
 int32_t charl__token_index_find(const charl__token_index *x, const unsigned char *at, size_t bytes);

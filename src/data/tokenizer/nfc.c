@@ -1,5 +1,5 @@
-/* Characters below U+0300 never change but where one from there on follows them, and no ASCII character ever joins one before it. So the
- * text is cut in front of ASCII characters, and only pieces with a character from U+0300 on are given to the library. */
+/* Characters below U+0300 change only if one from there on follows them, and no ASCII character ever combines with one before it. So the
+ * text is divided before ASCII characters, and only pieces with a character from U+0300 on are passed to the library. */
 #include "data/tokenizer/nfc.h"
 
 #ifdef CHARL_HAVE_UTF8PROC
@@ -18,7 +18,7 @@ bool charl__nfc_is_known(void)
     return true;
 }
 
-/* From `at`, an ASCII character or the beginning, to the next ASCII character with none but ASCII after it; *change: it has a character
+/* From `at`, an ASCII character or the beginning, to the next ASCII character that is followed by ASCII; *change: it has a character
  * from U+0300 on (0xcc in UTF-8). */
 static size_t piece_end(const unsigned char *s, size_t bytes, size_t at, bool *change)
 {
@@ -59,8 +59,8 @@ static size_t find_before_finals(const unsigned char *s, size_t bytes)
     return bytes;
 }
 
-/* The same, around each U+11A7 by itself: utf8proc 2.8 takes it for a final consonant and drops it after a Hangul syllable. Nothing joins
- * it, and nothing joins across it. */
+/* The same, around each U+11A7 separately: utf8proc 2.8 treats it as a final consonant and drops it after a Hangul syllable. Nothing combines
+ * with it, and nothing combines across it. */
 static charl_status normalize_parts(const unsigned char *s, size_t bytes, charl__text *points, charl__text *out)
 {
     for (size_t at = 0; at < bytes;) {

@@ -1,9 +1,9 @@
-/* Regular expressions of published tokenizers, written for Oniguruma (tokenizer.json) or Rust's regex (tiktoken), as PCRE2 reads them.
+/* Regular expressions of published tokenizers, written for Oniguruma (tokenizer.json) or Rust's regex (tiktoken), converted for PCRE2.
  *
- * What all three read alike is copied. `\s` becomes Unicode's White_Space, as PCRE2's own also holds U+180E; the name of a script becomes
- * `sc:NAME`, as PCRE2 would also match characters that several scripts share. What the libraries read differently is refused by name:
- * anchors, `.`, `\w`, `\b`, `\pL`, sets within sets, quantified intervals such as `{1,3}+`. Without regard to case, Oniguruma lets a
- * character match several, as a sharp s two of s, and reads properties in sets in a way of its own.
+ * Syntax that all three interpret in the same way is copied. `\s` becomes Unicode's White_Space, because PCRE2's also contains U+180E; the name of
+ * a script becomes `sc:NAME`, because PCRE2 would also match characters that several scripts share. Syntax that the libraries interpret differently
+ * is rejected by name: anchors, `.`, `\w`, `\b`, `\pL`, sets within sets, quantified intervals such as `{1,3}+`. When ignoring case, Oniguruma lets a
+ * character match several, such as a sharp s two of s, and interprets properties in sets differently.
  */
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static charl_status property(reader *r)
     const char *end;
     size_t name;
 
-    if (r->length - r->at < 3 || s[2] != '{') { /* \pL is a p and an L for Oniguruma */
+    if (r->length - r->at < 3 || s[2] != '{') { /* \pL is a p and an L in Oniguruma */
         return refuse(r, r->at, r->length - r->at < 3 ? r->length - r->at : 3);
     }
     end = memchr(s, '}', r->length - r->at);
@@ -115,7 +115,7 @@ static charl_status escape(reader *r, bool in_class)
     }
 }
 
-/* Whether a character that stands for several others or, with the next, for one begins here, without regard to case. */
+/* Whether a character that, ignoring case, is equivalent to several others or forms one with the next begins here. */
 static bool folds(const reader *r)
 {
     static const char *const pairs[] = {"ff", "fi", "fl", "ss", "st"};

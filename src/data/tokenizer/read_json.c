@@ -1,7 +1,7 @@
 /* Tokenizers as JSON: tokenizer.json of `tokenizers`, and vocab.json with merges.txt (encoder.json with vocab.bpe).
  *
- * In both a token is written with a printable character for each byte (byte_level.h). What such a file asks for and charl does not do is
- * refused by its name.
+ * In both a token is written with a printable character for each byte (byte_level.h). Settings that charl does not support are
+ * rejected by name.
  */
 #include "data/tokenizer/byte_level.h"
 #include "data/tokenizer/pretrained.h"
@@ -39,7 +39,7 @@ static bool is_json(const char *path, const char *head, size_t bytes)
     return blank < bytes && head[blank] == '{' && !is_pair(path, head, bytes);
 }
 
-/* The byte that a character of a token stands for; -1 for none. */
+/* The byte that a character of a token represents; -1 for none. */
 static int byte_of(uint32_t point)
 {
     if (point < 256) {
@@ -200,8 +200,8 @@ static charl_status read_added(const json_t *list, charl__pretrained *p)
     return CHARL_OK;
 }
 
-/* `tokenizers` does not read the number of an added token: it is that of the word with its text or, without one, the next that neither a
- * word nor an added token before it has. */
+/* `tokenizers` ignores the number of an added token: it uses the number of the word with its text or, without one, the next number that neither a
+ * word nor an earlier added token has. */
 static charl_status check_numbers(const json_t *added, const json_t *vocab)
 {
     int64_t next = (int64_t)json_object_size(vocab);
@@ -227,7 +227,7 @@ static bool looks_special(const char *token, size_t length)
            ((token[0] == '<' && token[length - 1] == '>') || (token[0] == '[' && token[length - 1] == ']'));
 }
 
-/* The texts of the vocabulary; `made` (NULL: all) tells which tokens are bytes or made by merges, the others are special. */
+/* The texts of the vocabulary; `made` (NULL: all) says which tokens are bytes or built by merges; the others are special. */
 static charl_status read_vocab(json_t *vocab, const bool *made, charl__pretrained *p)
 {
     CHARL_SCOPED(charl__text_fini) charl__text bytes = {0};
@@ -254,7 +254,7 @@ static charl_status read_vocab(json_t *vocab, const bool *made, charl__pretraine
         if (id < p->vocab && p->tokens[id].use & CHARL__TOKEN_ADDED && p->tokens[id].bytes == length &&
             memcmp(p->texts.data + p->tokens[id].at, key, length) == 0 &&
             (!ok || bytes.length != length || memcmp(bytes.data, key, length) != 0)) {
-            continue; /* an added token, written as it is */
+            continue; /* an added token, written literally */
         }
         CHARL_REQUIRE(ok, CHARL_ERR_DATA,
                       "the token \"%.60s\" is not written byte by byte; only byte-level "
@@ -429,7 +429,7 @@ static charl_status check_added(const char *folder, size_t length, const json_t 
     return CHARL_OK;
 }
 
-/* GPT-2's pattern is not written in these files. A tokenizer_config.json beside them tells if it is not theirs, and what it adds. */
+/* GPT-2's pattern is not stored in these files. A tokenizer_config.json beside them says if another one is used, and which tokens it adds. */
 static charl_status check_config(const char *folder, size_t length, const json_t *vocab)
 {
     static const char name[] = "tokenizer_config.json";

@@ -1,12 +1,12 @@
-/* Rank files of tiktoken: a line "BASE64 RANK" for each token. The file does not say how text is split nor what special tokens there are:
- * the name of the encoding does, which is the beginning of the file's name, or the number of tokens. */
+/* Rank files of tiktoken: a line "BASE64 RANK" for each token. The file does not say how text is split nor which special tokens there are:
+ * this follows from the name of the encoding, which is the beginning of the file's name, or from the number of tokens. */
 #include <stdio.h>
 #include <string.h>
 
 #include "data/tokenizer/pretrained.h"
 #include "io/commit.h"
 
-/* A special token; its number, counted from the first that no rank has. */
+/* A special token; its number, relative to the first one without a rank. */
 typedef struct special {
     const char *text;
     int number;
@@ -91,7 +91,7 @@ static int digit_of(char c)
     return at ? (int)(at - digits) : -1;
 }
 
-/* The bytes of n digits, which are fewer than n; 0 when they are malformed. */
+/* The bytes of n digits, of which there are fewer than n; 0 if they are malformed. */
 static size_t from_base64(const char *s, size_t n, unsigned char *out)
 {
     size_t bytes = 0;
@@ -145,7 +145,7 @@ static const char *encoding_at(const void *ctx, int i, char *copy)
     return copy;
 }
 
-/* cl100k_base.tiktoken is the published file; cl100k_base-mine.tiktoken is a vocabulary of one's own that splits text as cl100k_base does. */
+/* cl100k_base.tiktoken is the published file; cl100k_base-mine.tiktoken is a user's vocabulary that splits text as cl100k_base does. */
 static charl_status find_encoding(const char *path, int64_t ranks, const encoding **out)
 {
     char known[256];

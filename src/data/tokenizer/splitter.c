@@ -1,5 +1,5 @@
-/* Splitting by PCRE2, compiled to machine code where it can be. Each run of UTF-8 is checked once, because the library would check all
- * that follows at every word. */
+/* Splitting by PCRE2, compiled to machine code if possible. Each run of UTF-8 is checked once, because the library would check the whole
+ * rest at every word. */
 #include "data/tokenizer/splitter.h"
 
 #ifdef CHARL_HAVE_PCRE2
@@ -34,7 +34,7 @@ static charl_status compile(const charl__split_step *from, struct step *to)
     CHARL_TRY(charl__text_append(&pattern, from->pattern, from->length));
     CHARL_TRY(charl__pattern_translate(charl__text_string(&pattern), pattern.length, &translated));
     CHARL_TRY(charl__acquire("pattern"));
-    /* No search for the first byte of a match: at nearly every place there is one, and it reads in blocks that reach past the text. */
+    /* No search for the first byte of a match: nearly every position has one, and the search reads in blocks that extend past the text. */
     to->code = pcre2_compile((PCRE2_SPTR)charl__text_string(&translated), translated.length,
                              PCRE2_UTF | PCRE2_UCP | PCRE2_NO_START_OPTIMIZE, &error, &where, NULL);
     if (!to->code) {
@@ -122,8 +122,8 @@ static size_t skip_invalid(const charl__words *w, size_t at)
     return at;
 }
 
-/* The next match in a level's piece: its beginning, and its end in match_end. Without one both are the end of the piece. A match of nothing
- * ends the piece in front of it; where that is empty, it is passed over. */
+/* The next match in a level's piece: its beginning, and its end in match_end. Without one both are the end of the piece. An empty match
+ * ends the piece before it; if that is empty, it is skipped. */
 static charl_status find(charl__words *w, const struct step *step, struct charl__words_level *l, size_t *begin)
 {
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(w->match);
@@ -146,7 +146,7 @@ static charl_status find(charl__words *w, const struct step *step, struct charl_
     }
 }
 
-/* The next piece that `step` and those before it leave of a run of UTF-8; *bytes = 0 at its end. */
+/* The next piece that `step` and the earlier steps leave of a run of UTF-8; *bytes = 0 at its end. */
 static charl_status next_piece(charl__words *w, int step, const unsigned char **piece, size_t *bytes)
 {
     struct charl__words_level *l;
@@ -172,7 +172,7 @@ static charl_status next_piece(charl__words *w, int step, const unsigned char **
         if (l->match_end == 0) {
             CHARL_TRY(find(w, &w->splitter->step[step], l, &begin));
         }
-        if (begin > l->at) { /* what lies before the match */
+        if (begin > l->at) { /* the text before the match */
             end = begin;
         } else {
             end = l->match_end;

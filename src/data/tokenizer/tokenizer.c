@@ -76,7 +76,7 @@ charl_status charl_tokenizer_create(const char *type, const char *text, size_t b
     CHARL_REQUIRE(row && row->learn, CHARL_ERR_CONFIG, "tokenizer %.60s cannot be learnt from a text; the types are %s",
                   type ? type : "", charl__text_list(type, charl__tokenizer_learnt_name, names, sizeof names));
     CHARL_TRY(row->learn((const unsigned char *)text, bytes, vocab, &state, &n));
-    return charl__tokenizer_take(charl__tokenizer_layout_find(type), state, n, out);
+    return charl__tokenizer_create(charl__tokenizer_layout_find(type), state, n, out);
 }
 
 void charl_tokenizer_destroy(charl_tokenizer *t)

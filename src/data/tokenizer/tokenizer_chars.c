@@ -60,7 +60,7 @@ static charl_status learn(const unsigned char *text, size_t bytes, int64_t vocab
     return CHARL_OK;
 }
 
-/* Where `point` stands in the vocabulary; -1 when it does not. */
+/* Index of `point` in the vocabulary; -1 if it is not there. */
 static int32_t find(const charl_tokenizer *t, uint32_t point)
 {
     const uint32_t *points = t->state;

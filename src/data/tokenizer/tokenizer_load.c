@@ -44,7 +44,7 @@ charl_status charl__tokenizer_read_file(const char *path, charl__text *out)
     return CHARL_OK;
 }
 
-/* The one file of a folder whose name matches; *found is how many there are. */
+/* The only file of a folder whose name matches; *found is their number. */
 static charl_status match_file(const char *folder, const char *pattern, charl__text *path, int *found)
 {
     CHARL_SCOPED(charl__directory_left) DIR *d = NULL;
@@ -63,7 +63,7 @@ static charl_status match_file(const char *folder, const char *pattern, charl__t
     return CHARL_OK;
 }
 
-/* The file of a folder that is read. */
+/* The file of a folder to read. */
 static charl_status find_in_folder(const char *folder, charl__text *path)
 {
     const charl__tokenizer_format *f;

@@ -1,4 +1,4 @@
-/* A byte-level tokenizer that others have published, whatever files it came in.
+/* A published byte-level tokenizer, from files of any format.
  *
  * Its state is bytes; numbers are u32, little-endian:
  *
@@ -110,8 +110,8 @@ charl_status charl__pretrained_finish(const charl__pretrained *p, charl_tokenize
         CHARL_TRY(charl__text_append(&state, charl__text_string(&p->texts) + p->tokens[i].at, p->tokens[i].bytes));
     }
     length = state.length;
-    CHARL_TRY(charl__tokenizer_take(charl__tokenizer_layout_find("pretrained"), charl__text_steal(&state),
-                                    (int64_t)length, out));
+    CHARL_TRY(charl__tokenizer_create(charl__tokenizer_layout_find("pretrained"), charl__text_steal(&state),
+                                      (int64_t)length, out));
     return CHARL_OK;
 }
 
@@ -121,7 +121,7 @@ typedef struct reader {
     size_t length, at;
 } reader;
 
-static charl_status take_bytes(reader *r, size_t n, const unsigned char **out)
+static charl_status read_bytes(reader *r, size_t n, const unsigned char **out)
 {
     *out = r->state + r->at;
     CHARL_REQUIRE(n <= r->length - r->at, CHARL_ERR_DATA, "the tokenizer ends after %zu bytes", r->length);
@@ -134,12 +134,12 @@ static uint32_t u32_at(const unsigned char *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static charl_status take_u32(reader *r, uint32_t *out)
+static charl_status read_u32(reader *r, uint32_t *out)
 {
     const unsigned char *p;
 
     *out = 0;
-    CHARL_TRY(take_bytes(r, 4, &p));
+    CHARL_TRY(read_bytes(r, 4, &p));
     *out = u32_at(p);
     return CHARL_OK;
 }
@@ -151,15 +151,15 @@ static charl_status read_steps(reader *r, uint32_t n, charl__split_step steps[CH
         const unsigned char *pattern;
         uint32_t matches_only, length;
 
-        CHARL_TRY(take_u32(r, &matches_only));
-        CHARL_TRY(take_u32(r, &length));
-        CHARL_TRY(take_bytes(r, length, &pattern));
+        CHARL_TRY(read_u32(r, &matches_only));
+        CHARL_TRY(read_u32(r, &length));
+        CHARL_TRY(read_bytes(r, length, &pattern));
         steps[i] = (charl__split_step){(const char *)pattern, length, matches_only != 0};
     }
     return CHARL_OK;
 }
 
-/* An added token enters the tree in which it is found. */
+/* Add an added token to the trie in which it is found. */
 static charl_status add_added(charl_tokenizer *t, int32_t id, unsigned use)
 {
     const unsigned char *text = t->bytes + t->starts[id];
@@ -176,7 +176,7 @@ static charl_status add_added(charl_tokenizer *t, int32_t id, unsigned use)
     return CHARL_OK;
 }
 
-/* `index` gets the tokens that merges make. */
+/* Fill `index` with the tokens that merges build. */
 static charl_status read_tokens(charl_tokenizer *t, const unsigned char *heads, const unsigned char *texts,
                                 charl__token_index *index)
 {
@@ -231,7 +231,7 @@ static charl_status read_merges(charl_tokenizer *t, const unsigned char *merges,
     return CHARL_OK;
 }
 
-/* Give each(ctx, left, right, token) every pair of tokens that together are a token. */
+/* Call each(ctx, left, right, token) for every pair of tokens that together form a token. */
 static int64_t each_pair(const charl_tokenizer *t, const unsigned char *heads, const charl__token_index *index,
                          void (*each)(charl__merge_table *m, int32_t left, int32_t right, int32_t token))
 {
@@ -273,12 +273,12 @@ static charl_status read_rest(reader *r, const uint32_t count[3], bool by_rank, 
 
     CHARL_TRY(read_steps(r, count[0], steps));
     CHARL_TRY(charl__splitter_create(steps, (int)count[0], &t->bpe->splitter));
-    CHARL_TRY(take_bytes(r, (size_t)count[1] * 4, &heads));
-    CHARL_TRY(take_bytes(r, (size_t)count[2] * 8, &merges));
+    CHARL_TRY(read_bytes(r, (size_t)count[1] * 4, &heads));
+    CHARL_TRY(read_bytes(r, (size_t)count[2] * 8, &merges));
     for (uint32_t i = 0; i < count[1]; i++) {
         total += u32_at(heads + 4 * (size_t)i) >> 8;
     }
-    CHARL_TRY(take_bytes(r, (size_t)total, &texts));
+    CHARL_TRY(read_bytes(r, (size_t)total, &texts));
     CHARL_REQUIRE(r->at == r->length, CHARL_ERR_DATA, "there are bytes after the %zu of the tokenizer", r->at);
     CHARL_TRY(charl__tokens_create(t, count[1], total));
     CHARL_TRY(charl__alloc_array(t->vocab, sizeof *t->special, &t->special));
@@ -299,12 +299,12 @@ static charl_status read_head(reader *r, uint32_t *flags, uint32_t count[3])
 {
     const unsigned char *head;
 
-    CHARL_TRY(take_bytes(r, MAGIC, &head));
+    CHARL_TRY(read_bytes(r, MAGIC, &head));
     CHARL_REQUIRE(memcmp(head, magic, MAGIC) == 0, CHARL_ERR_DATA,
                   "the tokenizer is of a later version of charl, or damaged");
-    CHARL_TRY(take_u32(r, flags));
+    CHARL_TRY(read_u32(r, flags));
     for (int i = 0; i < 3; i++) {
-        CHARL_TRY(take_u32(r, &count[i]));
+        CHARL_TRY(read_u32(r, &count[i]));
     }
     return CHARL_OK;
 }
@@ -317,7 +317,7 @@ charl_status charl__pretrained_get_parts(const charl_tokenizer *t, charl__pretra
     CHARL_TRY(read_head(&r, &out->flags, count));
     CHARL_TRY(read_steps(&r, count[0], out->step));
     out->n_steps = (int)count[0];
-    return take_bytes(&r, (size_t)count[1] * 4, &out->heads);
+    return read_bytes(&r, (size_t)count[1] * 4, &out->heads);
 }
 
 static charl_status become(charl_tokenizer *t)

@@ -1,9 +1,9 @@
 /* A tokenizer as tokenizer.json of Hugging Face's `tokenizers`.
  *
  *     bytes, bpe, pretrained   byte-level BPE: the patterns that split a text, and merges in the order of their ranks
- *     chars                    WordLevel without an unknown word, of text that is split between all characters
+ *     chars                    WordLevel without an unknown word, for text that is split between all characters
  *
- * tiktoken's tokenizers have no list of merges: any two tokens that make a third are one, of its rank. Here they are listed in the order of
+ * tiktoken's tokenizers have no list of merges: any two tokens that form a third are a merge, of its rank. Here they are listed in the order of
  * the third, then of the first two, as transformers does.
  */
 #include <inttypes.h>
@@ -25,7 +25,7 @@ typedef struct writer {
     charl__text *out;
 } writer;
 
-/* Bytes as a JSON string; charl__text_json ends at a NUL, which is a character like any other here. */
+/* Bytes as a JSON string; charl__text_json ends at a NUL, which is an ordinary character here. */
 static charl_status put_string(charl__text *out, const char *s, size_t bytes)
 {
     CHARL_SCOPED(charl__text_fini) charl__text piece = {0}, json = {0};
@@ -72,7 +72,7 @@ static charl_status add_word(const writer *w, int64_t token, charl__text *word)
     return CHARL_OK;
 }
 
-/* The bytes that a text would stand for as a word of the vocabulary; false: it cannot be one. */
+/* The bytes that a text would represent as a word of the vocabulary; false: it cannot be one. */
 static charl_status word_bytes(const writer *w, const char *text, size_t bytes, charl__text *out, bool *ok)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -96,7 +96,7 @@ static charl_status word_bytes(const writer *w, const char *text, size_t bytes, 
     return CHARL_OK;
 }
 
-/* Whether an added token needs a word of its own: `tokenizers` numbers it by the word with its text, and from the end of the vocabulary where
+/* Whether an added token needs its own word: `tokenizers` numbers it by the word with its text, and from the end of the vocabulary if
  * there is none. Errors: ERR_CONFIG  another token is that word. */
 static charl_status needs_word(const writer *w, int64_t token, bool *needs)
 {
@@ -122,7 +122,7 @@ static charl_status needs_word(const writer *w, int64_t token, bool *needs)
     return CHARL_OK;
 }
 
-/* One more member of the vocabulary. */
+/* Add a member to the vocabulary. */
 static charl_status put_member(const writer *w, const char *word, size_t bytes, int64_t token, bool *first)
 {
     CHARL_TRY(charl__text_printf(w->out, *first ? "\n      " : ",\n      "));

@@ -1,4 +1,4 @@
-/* The public loader: the reading thread of loader.h with memory of its own and the rows of a rank's slices. */
+/* The public loader: the reading thread of loader.h with its own memory, for the rows of a rank's slices. */
 #include "charl/loader.h"
 
 #include "base/alloc.h"
@@ -8,18 +8,18 @@
 
 enum { DEFAULT_PREFETCH = 2 };
 
-static const int64_t MOST_BYTES = INT64_MAX / 4; /* of a batch: what is rounded up fits too */
+static const int64_t MOST_BYTES = INT64_MAX / 4; /* of a batch: allows rounding up */
 
 struct charl_loader {
     charl__owner owner;
     charl__loader *reader;
-    charl_loader_batch batch; /* what every step has in common */
+    charl_loader_batch batch; /* common to all steps */
     unsigned char *memory;    /* of all slots */
     void *x[CHARL__LOADER_MAX_SLOTS], *y[CHARL__LOADER_MAX_SLOTS];
     int held; /* slot that the caller reads; -1: none */
 };
 
-/* Cut the memory into slots. */
+/* Divide the memory into slots. */
 static charl_status make_slots(charl_loader *l, const charl_dataset_info *info, int n)
 {
     const size_t align = 64;

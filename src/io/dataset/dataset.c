@@ -1,4 +1,4 @@
-/* Opening a dataset: which arrays there are, what they mean, and the splits as views into them. */
+/* Opening a dataset: finds its arrays and their meaning, and creates the splits as views of them. */
 #include "charl/dataset.h"
 
 #include <math.h>
@@ -95,7 +95,7 @@ static charl_status read_attributes(charl_dataset *ds)
     return CHARL_OK;
 }
 
-/* The pair of arrays of one split, of which x must be there if `must`, and y unless `unlabelled`.
+/* The pair of arrays of one split; x must exist if `must`, and y unless `unlabelled`.
  */
 static charl_status open_pair(charl_dataset *ds, charl_split split, const char *x, const char *y, bool must,
                               bool unlabelled)
@@ -129,7 +129,7 @@ static charl_status open_pair(charl_dataset *ds, charl_split split, const char *
     return CHARL_OK;
 }
 
-/* Which files images come from, if the file tells. */
+/* The files that images come from, if recorded. */
 static charl_status open_files(charl_dataset *ds, charl_split split)
 {
     charl__array *a = &ds->arrays[CHARL__FILES + split];
@@ -173,7 +173,7 @@ charl_status charl__dataset_file_of(charl_dataset *ds, charl_split split, int64_
     return CHARL_OK;
 }
 
-/* What targets weigh, if the file tells: one number for each, or for each token. */
+/* Weights of targets, if stored: one number for each, or for each token. */
 static charl_status open_weights(charl_dataset *ds, charl_split split, const char *name)
 {
     charl__array *a = &ds->arrays[CHARL__WEIGHTS + split];
@@ -207,7 +207,7 @@ static charl_status find_weights(charl_dataset *ds, charl_split split, bool unla
     return CHARL_OK;
 }
 
-/* Where documents begin, if the file tells. */
+/* The beginnings of documents, if stored. */
 static charl_status open_documents(charl_dataset *ds, charl_split split)
 {
     charl__array *a = &ds->arrays[CHARL__DOC_START + split];
@@ -224,7 +224,7 @@ static charl_status open_documents(charl_dataset *ds, charl_split split)
     return CHARL_OK;
 }
 
-/* Where documents begin, if they are to be apart. A split may be part of one. */
+/* The beginnings of documents, if they are to be separate. A split may be part of one. */
 static charl_status read_starts(charl_dataset *ds)
 {
     int64_t known = 0;
@@ -357,8 +357,8 @@ static charl_status read_stats(charl_dataset *ds)
     return ds->kind == CHARL_DATASET_TOKENS ? CHARL_OK : read_target_stats(ds);
 }
 
-/* The splits must look alike; a validation set is cut off the end of the training rows where there
- * is none. */
+/* The splits must have the same form; without a validation set, one is taken from the end of the training
+ * rows. */
 static charl_status make_views(charl_dataset *ds, const charl_dataset_options *opt)
 {
     charl__view *train = &ds->views[CHARL_SPLIT_TRAIN];
@@ -409,7 +409,7 @@ static charl_status check_sequences(const charl_dataset *ds)
     return CHARL_OK;
 }
 
-/* Windows that fit whatever the epoch's shift (training), or that tile the tokens (evaluation). */
+/* Windows that fit for any shift of an epoch (training), or that tile the tokens (evaluation). */
 static charl_status count_windows(charl_dataset *ds)
 {
     CHARL_REQUIRE(ds->window >= 1, CHARL_ERR_CONFIG, "%s: tokens need a window (got %lld)", ds->file.path,
@@ -434,14 +434,14 @@ static charl_status count_windows(charl_dataset *ds)
     return CHARL_OK;
 }
 
-/* The chunks that samples lie in; NULL: none. */
+/* The chunks that contain samples; NULL: none. */
 static const charl__chunks *chunks_of(const charl__array *x)
 {
     return x->n_parts > 0 ? x->part[0].array->chunks : x->chunks;
 }
 
-/* Which rows lie together, and how many rows are shuffled at a time where blocks are. Chunks that are small are taken together: each costs
- * something to find. */
+/* Which rows are stored together, and how many rows are shuffled at a time if blocks are. Small chunks are combined: finding each has
+ * a cost. */
 static void plan_blocks(charl_dataset *ds, const charl_dataset_options *opt)
 {
     enum { BLOCK_BYTES = 1 << 18, WINDOW_BYTES = 64 << 20, BLOCKS = 8 };
@@ -462,7 +462,7 @@ static void plan_blocks(charl_dataset *ds, const charl_dataset_options *opt)
     ds->shuffle_window = wanted / ds->block_rows > 2 ? wanted / ds->block_rows * ds->block_rows : 2 * ds->block_rows;
 }
 
-/* Room for the rows that are shuffled at a time, the next ones, and some. */
+/* Room for the rows that are shuffled at a time, the next ones, and a margin. */
 static int64_t default_cache_bytes(const charl_dataset *ds)
 {
     const charl__array *x = ds->views[CHARL_SPLIT_TRAIN].x;
@@ -472,7 +472,7 @@ static int64_t default_cache_bytes(const charl_dataset *ds)
     return bytes > CHARL_DATASET_CACHE_BYTES ? bytes : CHARL_DATASET_CACHE_BYTES;
 }
 
-/* Rows in any order are slow where decoded chunks do not stay until their next row is needed. */
+/* Random order is slow if decoded chunks are evicted before their next row is needed. */
 static charl_status note_rows(charl_dataset *ds, int64_t cache_bytes)
 {
     const charl__array *x = ds->views[CHARL_SPLIT_TRAIN].x;
@@ -489,7 +489,7 @@ static charl_status note_rows(charl_dataset *ds, int64_t cache_bytes)
         x->name, bytes * 1e-9, (double)cache_bytes * 1e-9);
 }
 
-/* Labels that may be negative: which of them do not count is found by reading all. */
+/* Labels that may be negative: reads all of them to find those that do not count. */
 static bool is_signed_label(const charl_dataset *ds, const charl__array *y)
 {
     return y && charl__label_is_ignored(ds->kind, &y->item, -1) && (y->dtype == CHARL_I32 || y->dtype == CHARL_I64);
@@ -513,7 +513,7 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
     if (ds->classes == 0 || is_signed_label(ds, train->y)) {
         CHARL_TRY(charl__dataset_count_classes(ds, &most));
     }
-    if (ds->classes == 0) { /* else labels are compared with it whenever they are read */
+    if (ds->classes == 0) { /* otherwise labels are compared with it whenever they are read */
         ds->classes = most;
     }
     ds->stored_classes = ds->classes;
@@ -690,7 +690,7 @@ void charl_dataset_close(charl_dataset *ds)
     charl_free(ds);
 }
 
-/* Whether the file stores checksums of the array, or all files of its parts do. */
+/* Whether the file, or every file of its parts, stores checksums of the array. */
 static bool has_checksums(const charl__array *a)
 {
     bool all = true;

@@ -1,6 +1,6 @@
-/* Reading rows of one array. Stored elements come from the file (pread at offset + row * bytes, after the checksums of the blocks
- * touched for the first time), from chunks, or from HDF5: one hyperslab per run of rows. Then they are converted. After each read the
- * file is looked at, for changes (dataset_change.c). */
+/* Reading rows of one array. Stored elements come from the file (pread at offset + row * bytes, after verifying the checksums of
+ * blocks read for the first time), from chunks, or from HDF5: one hyperslab per run of rows. Then they are converted. After each read
+ * the file is checked for changes (dataset_change.c). */
 #include "io/dataset/dataset_file.h"
 
 #include <errno.h>
@@ -103,8 +103,8 @@ static void set_blocks(charl__array *a, int64_t first, int64_t last, unsigned st
     }
 }
 
-/* Bytes of an array with checksums. Where a change of the file was found meanwhile, what was
- * checked may be older than what was read: again. */
+/* Read bytes of an array with checksums. If a change of the file was detected meanwhile, the checked
+ * data may be older than the data read: repeat. */
 static charl_status read_checked(charl__file *f, charl__array *a, int64_t offset, int64_t bytes, void *dst)
 {
     const int64_t first = offset / CHARL__BLOCK_BYTES;
@@ -124,7 +124,7 @@ static charl_status read_checked(charl__file *f, charl__array *a, int64_t offset
     return CHARL_OK;
 }
 
-/* Stored elements of a part of the array through HDF5. */
+/* Stored elements of a part of the array, through HDF5. */
 static charl_status read_slab(charl__file *f, charl__array *a, int ndim, const hsize_t *start, const hsize_t *count,
                               void *dst)
 {
@@ -152,7 +152,7 @@ static charl_status read_hdf5(charl__file *f, charl__array *a, int64_t first, in
     return read_slab(f, a, a->item.ndim + 1, start, count, dst);
 }
 
-/* Rows of a matrix of MATLAB's, which lies in the file by columns, or of a row or column of it. */
+/* Rows of a MATLAB matrix, which is stored by columns, or of one of its rows or columns. */
 static charl_status read_matlab(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
 {
     const bool is_row = a->matlab[1] == 1;
@@ -216,7 +216,7 @@ static charl_status convert(const charl__file *f, const charl__array *a, int64_t
     return CHARL_OK;
 }
 
-/* Rows as they are delivered, unchecked. */
+/* Rows as delivered, unchecked. */
 static charl_status read_rows(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
 {
     const int64_t row = charl_shape_count(&a->item) * a->stored.bytes,
@@ -271,7 +271,7 @@ charl_status charl__array_join(charl__array *a, charl__file *f, charl__array *mo
     return CHARL_OK;
 }
 
-/* The part that holds a row. */
+/* The part that contains a row. */
 static const charl__array_part *part_of(const charl__array *a, int64_t row)
 {
     int low = 0, high = a->n_parts;
@@ -298,7 +298,7 @@ static charl_status read_parts(charl__array *a, int64_t first, int64_t n, void *
     return CHARL_OK;
 }
 
-/* Each part prepares the rows that are its own; what all have prepared is a beginning of the list. */
+/* Each part prepares its own rows; the common prepared prefix of the list counts. */
 static charl_status prepare_parts(charl__array *a, const int64_t *rows, int64_t first, int64_t n, int64_t *done)
 {
     CHARL_SCOPED_FREE int64_t *own = NULL, *at = NULL;
@@ -463,27 +463,27 @@ charl_status charl__array_verify(charl__file *f, charl__array *a)
     return CHARL_OK;
 }
 
-/* Blocks of an array that are to be summed, at even distances. */
+/* Evenly spaced blocks of an array to be summed. */
 typedef struct block_sum {
     const charl__file *f;
     const charl__array *a;
-    int64_t blocks, taken; /* of the array, and of them */
-    uint32_t *crc;         /* [taken] */
+    int64_t blocks, sampled; /* of the array, and sampled */
+    uint32_t *crc;           /* [sampled] */
     atomic_bool failed;
 } block_sum;
 
-static int64_t taken_block(const block_sum *s, int64_t i)
+static int64_t sampled_block(const block_sum *s, int64_t i)
 {
-    return s->taken < s->blocks ? i * (s->blocks - 1) / (s->taken - 1) : i;
+    return s->sampled < s->blocks ? i * (s->blocks - 1) / (s->sampled - 1) : i;
 }
 
-/* One block, in a thread that could give no message back: without an allocation. */
+/* One block, in a thread that could not return a message: without an allocation. */
 static void sum_block(void *ctx, int64_t i)
 {
     enum { PART_BYTES = 1 << 16 };
     block_sum *s = ctx;
-    const int64_t begin = taken_block(s, i) * CHARL__BLOCK_BYTES;
-    const int64_t end = begin + (int64_t)block_bytes(s->a, taken_block(s, i));
+    const int64_t begin = sampled_block(s, i) * CHARL__BLOCK_BYTES;
+    const int64_t end = begin + (int64_t)block_bytes(s->a, sampled_block(s, i));
     unsigned char part[PART_BYTES];
     uint32_t crc = 0;
 
@@ -501,37 +501,37 @@ static void sum_block(void *ctx, int64_t i)
     s->crc[i] = crc;
 }
 
-/* What is wrong with a block of those: its rows are read once more. */
+/* The error in one of these blocks: reads its rows again. */
 static charl_status find_failure(charl__file *f, charl__array *a, const block_sum *s)
 {
     const int64_t item = (int64_t)a->item_bytes;
     CHARL_SCOPED_FREE void *rows = NULL;
 
     CHARL_TRY(charl__alloc_array(CHARL__BLOCK_BYTES / item + 2, a->item_bytes, &rows));
-    for (int64_t i = 0; i < s->taken; i++) {
-        const int64_t begin = taken_block(s, i) * CHARL__BLOCK_BYTES;
-        const int64_t last = begin + (int64_t)block_bytes(a, taken_block(s, i)) - 1;
+    for (int64_t i = 0; i < s->sampled; i++) {
+        const int64_t begin = sampled_block(s, i) * CHARL__BLOCK_BYTES;
+        const int64_t last = begin + (int64_t)block_bytes(a, sampled_block(s, i)) - 1;
 
         CHARL_TRY(charl__array_read(f, a, begin / item, last / item - begin / item + 1, rows));
     }
     CHARL_FAIL(CHARL_ERR_IO, "%s: %s: could not be read at first", f->path, a->name);
 }
 
-/* The checksums of an array that lies in the file as it is read; those of all blocks are kept. */
+/* The checksums of an array that is stored as it is read; all block checksums are kept. */
 static charl_status sum_bytes(charl__file *f, charl__array *a, uint32_t *out)
 {
     charl_status st = CHARL_OK;
     block_sum s = {.f = f, .a = a};
 
     s.blocks = (a->rows * (int64_t)a->item_bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
-    s.taken = s.blocks < MOST_SUMMED ? s.blocks : MOST_SUMMED;
-    CHARL_TRY_CLEANUP(charl__alloc_array(s.taken, sizeof *s.crc, &s.crc));
-    charl__parallel(s.taken, sum_block, &s);
+    s.sampled = s.blocks < MOST_SUMMED ? s.blocks : MOST_SUMMED;
+    CHARL_TRY_CLEANUP(charl__alloc_array(s.sampled, sizeof *s.crc, &s.crc));
+    charl__parallel(s.sampled, sum_block, &s);
     if (atomic_load(&s.failed)) {
         CHARL_TRY_CLEANUP(find_failure(f, a, &s));
     }
-    *out = charl__crc32c(0, s.crc, (size_t)s.taken * sizeof *s.crc);
-    if (s.taken == s.blocks) {
+    *out = charl__crc32c(0, s.crc, (size_t)s.sampled * sizeof *s.crc);
+    if (s.sampled == s.blocks) {
         CHARL_TRY_CLEANUP(charl__alloc_array(s.blocks, sizeof *a->block_state, &a->block_state));
         set_blocks(a, 0, s.blocks - 1, CHARL__BLOCK_CHECKED);
         a->block_crc = s.crc;
@@ -544,25 +544,25 @@ cleanup:
     return st;
 }
 
-/* Of rows that do not lie in the file as they are delivered: all, or pieces at even distances. */
+/* For rows that are not stored as delivered: all, or evenly spaced ones. */
 static charl_status sum_rows(charl__file *f, charl__array *a, uint32_t *out)
 {
     charl_status st = CHARL_OK;
     const int64_t item = (int64_t)a->item_bytes;
     int64_t step = item < CHARL__BLOCK_BYTES ? CHARL__BLOCK_BYTES / item : 1;
-    int64_t pieces, taken;
+    int64_t pieces, sampled;
     void *buffer = NULL;
     uint32_t crc = 0;
 
     step = step < a->rows ? step : a->rows;
     pieces = (a->rows + step - 1) / step;
-    taken = pieces * step * item <= (int64_t)MOST_CONVERTED * CHARL__BLOCK_BYTES
-                ? pieces
-                : MOST_CONVERTED * CHARL__BLOCK_BYTES / (step * item);
-    taken = taken < 2 && pieces > 1 ? 2 : taken;
+    sampled = pieces * step * item <= (int64_t)MOST_CONVERTED * CHARL__BLOCK_BYTES
+                  ? pieces
+                  : MOST_CONVERTED * CHARL__BLOCK_BYTES / (step * item);
+    sampled = sampled < 2 && pieces > 1 ? 2 : sampled;
     CHARL_TRY_CLEANUP(charl__alloc_array(step, a->item_bytes, &buffer));
-    for (int64_t i = 0; i < taken; i++) {
-        const int64_t row = (taken < pieces ? i * (pieces - 1) / (taken - 1) : i) * step;
+    for (int64_t i = 0; i < sampled; i++) {
+        const int64_t row = (sampled < pieces ? i * (pieces - 1) / (sampled - 1) : i) * step;
         const int64_t n = a->rows - row < step ? a->rows - row : step;
 
         CHARL_TRY_CLEANUP(charl__array_read(f, a, row, n, buffer));
@@ -574,7 +574,7 @@ cleanup:
     return st;
 }
 
-/* Of the sources, and of which rows of them there are. */
+/* The sources, and which of their rows are used. */
 static charl_status sum_virtual(charl__array *a, uint32_t *out)
 {
     *out = 0;

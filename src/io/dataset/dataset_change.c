@@ -1,13 +1,13 @@
-/* Noticing that a file changes while it is read.
+/* Detects that a file changes while it is read.
  *
- * Size and times of the open file are compared with those it had when it was opened: after reads,
- * at most once a second, and when the caller is about to trust what it has read. They show that the
+ * Size and times of the open file are compared with those when it was opened: after reads,
+ * at most once a second, and before the caller relies on what it has read. A difference means that the
  * file was written to, not that its bytes differ; the checksums decide that.
  *
- * Looks are numbered. A reader marks its blocks with the number that it finds after it has read, so
- * a block with a smaller number than a look was read before that look began: if the look finds
- * no change, the block was good. A look that finds one checks the others at once, the blocks that
- * were read since the last look without a change; every block becomes UNKNOWN and is checked when
+ * Checks are numbered. A reader marks its blocks with the number that is current after the read, so
+ * a block with a smaller number than a check was read before that check began: if the check finds
+ * no change, the block was good. A check that finds one verifies at once the other blocks, those that
+ * were read since the last check without a change; every block becomes UNKNOWN and is verified when
  * it is next read. */
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static charl_status read_stamp(const charl__file *f, charl__file_stamp *out)
     return CHARL_OK;
 }
 
-charl_status charl__file_stamp_take(charl__file *f)
+charl_status charl__file_stamp_read(charl__file *f)
 {
     atomic_store(&f->looked_ms, now_ms());
     return read_stamp(f, &f->stamp);
@@ -46,7 +46,7 @@ static bool is_same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-/* Whether the bytes may be others; a new name or other permissions change only the other time. */
+/* Whether the bytes may differ; a new name or new permissions only change the other time. */
 static bool is_written(const charl__file_stamp *a, const charl__file_stamp *b)
 {
     return a->bytes != b->bytes || !is_same_time(&a->modified, &b->modified);
@@ -63,7 +63,7 @@ bool charl__file_is_changed(charl__file *f)
     bool is_changed;
 
     if (pthread_mutex_trylock(&f->looking) != 0) {
-        return true; /* a look is under way, which checks blocks only after a change */
+        return true; /* a check is in progress, which verifies blocks only after a change */
     }
     is_changed = atomic_load(&f->generation) > 0 || read_stamp(f, &now) != CHARL_OK || !is_same(&now, &f->stamp);
     pthread_mutex_unlock(&f->looking);
@@ -80,8 +80,8 @@ static bool has_all_checksums(const charl__file *f)
     return true;
 }
 
-/* Check what has been read lately, and have everything else checked when it is read. */
-static charl_status check_again(charl__file *f)
+/* Verify recently read blocks, and mark all others to be verified when they are read. */
+static charl_status recheck(charl__file *f)
 {
     atomic_fetch_add(&f->generation, 1);
     for (int i = 0; i < f->n_arrays; i++) {
@@ -111,9 +111,9 @@ static charl_status look(charl__file *f)
                   "%s: the file was cut while it was in use, from %lld to %lld bytes. HINT put the "
                   "file back as it was and run the same command",
                   f->path, (long long)f->bytes, (long long)now.bytes);
-    CHARL_TRY(check_again(f));
+    CHARL_TRY(recheck(f));
     if (is_written(&now, &f->stamp) && !has_all_checksums(f)) {
-        /* What was read before then is good; the next read is refused. */
+        /* Earlier reads are good; the next one fails. */
         CHARL_REQUIRE(atomic_load(&f->read_unchecked) < f->good, CHARL_ERR_DATA,
                       "%s: the file was written to while it was in use (%lld bytes of %s, opened with %lld "
                       "of "

@@ -31,7 +31,7 @@ static void choice_fini(choice *c)
     *c = (choice){0};
 }
 
-/* Split s takes the rows of split `from` that part_of gives `part`; NULL: all. */
+/* Split s takes the rows of split `from` to which part_of assigns `part`; NULL: all. */
 static charl_status choose(choice *c, charl_split s, const charl_dataset_info *info, charl_split from,
                            const uint8_t *part_of, int part)
 {
@@ -82,7 +82,7 @@ static charl_status copy_weights(charl_dataset *ds, const choice *c, charl__writ
     return CHARL_OK;
 }
 
-/* Rows of tokens are nothing without what made them. */
+/* Rows of tokens are useless without their tokenizer. */
 static charl_status copy_tokenizer(const charl_dataset *ds, const charl_dataset_info *info, charl__writer *w)
 {
     CHARL_SCOPED(charl__tokenizer_left) charl_tokenizer *t = NULL;
@@ -129,7 +129,7 @@ static charl_status write_file(charl_dataset *ds, const charl_dataset_info *info
     return CHARL_OK;
 }
 
-/* The class of each row of a split, one more than its number: labels that do not count are 0. *out stays NULL where rows have no class. */
+/* The class of each row of a split plus one: 0 for labels that do not count. *out stays NULL if rows have no class. */
 static charl_status read_strata(charl_dataset *ds, const charl_dataset_info *info, charl_split split, int32_t **out)
 {
     CHARL_SCOPED_FREE int64_t *rows = NULL;
@@ -151,7 +151,7 @@ static charl_status read_strata(charl_dataset *ds, const charl_dataset_info *inf
     return CHARL_OK;
 }
 
-/* Of the rows whose part_of is `of`, give n to `to`. */
+/* Move n of the rows whose part_of is `of` to `to`. */
 static charl_status give(const int32_t *strata, int64_t rows, const charl_import_options *opt, uint8_t of, uint8_t to,
                          int64_t n, uint8_t *part_of)
 {
@@ -191,7 +191,7 @@ static charl_status check_kind(const charl_dataset_info *info)
     return CHARL_OK;
 }
 
-/* A file to write is none of those that are read. */
+/* An output file must not be one of the inputs. */
 static charl_status check_output(const charl_dataset *ds, const char *out)
 {
     for (int i = 0; i < ds->n_joined; i++) {
@@ -241,7 +241,7 @@ charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out,
     return CHARL_OK;
 }
 
-/* Which part each row of a split goes to. */
+/* The part that each row of a split is assigned to. */
 static charl_status assign(charl_dataset *ds, const charl_dataset_info *info, charl_split split,
                            const double *fractions, int parts, const charl_import_options *opt, uint8_t *part_of)
 {
@@ -279,7 +279,7 @@ static charl_status check_fractions(const double *fractions, int parts)
     return CHARL_OK;
 }
 
-/* Whether two names of files that need not exist mean the same one: its folder and its name in it. */
+/* Whether two names of files that need not exist refer to the same file: same folder and name. */
 static bool is_same_file(const char *a, const char *b)
 {
     const char *name_a = strrchr(a, '/'), *name_b = strrchr(b, '/');
@@ -295,7 +295,7 @@ static bool is_same_file(const char *a, const char *b)
             (stat(folder_a, &sa) == 0 && stat(folder_b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino));
 }
 
-/* Before the first file is written: each has a name of its own and training samples, and may be written. */
+/* Before the first file is written: each has a unique name and training samples, and may be written. */
 static charl_status check_outs(const char *const *outs, int parts, const double *fractions, const uint8_t *part_of,
                                const charl_dataset_info *info, bool overwrite)
 {

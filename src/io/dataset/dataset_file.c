@@ -1,6 +1,6 @@
-/* Opening a dataset file and judging its arrays. A file is refused here rather than in the middle
- * of training: everything that HDF5 would paper over (never-written data reads as zeros, external
- * data and links lead anywhere) is asked for. */
+/* Opens a dataset file and checks its arrays. A file is rejected here rather than in the middle
+ * of training: everything that HDF5 would hide (never-written data reads as zeros, external
+ * data and links point anywhere) is checked. */
 #include "io/dataset/dataset_file.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static charl__h5_site site_of(const charl__file *f)
     return (charl__h5_site){CHARL_ERR_DATA, f->path};
 }
 
-/* O_NONBLOCK: opening a FIFO must not wait for a writer. It means nothing to a regular file. */
+/* O_NONBLOCK: opening a FIFO must not wait for a writer. It has no effect on a regular file. */
 static charl_status open_descriptor(charl__file *f, struct stat *info)
 {
     CHARL_TRY(charl__acquire("file descriptor"));
@@ -38,11 +38,11 @@ static charl_status open_descriptor(charl__file *f, struct stat *info)
     CHARL_REQUIRE(S_ISREG(info->st_mode), CHARL_ERR_DATA, "%s: not a regular file", f->path);
     CHARL_REQUIRE(info->st_size > 0, CHARL_ERR_DATA, "%s: the file is empty", f->path);
     f->bytes = info->st_size;
-    CHARL_TRY(charl__file_stamp_take(f));
+    CHARL_TRY(charl__file_stamp_read(f));
     return CHARL_OK;
 }
 
-/* A file that the program has open itself can only be opened as it is open there. */
+/* A file that the program has open itself must be opened with the same properties. */
 static hid_t open_file(const char *path, hid_t fapl)
 {
     const hid_t id = H5Fopen(path, H5F_ACC_RDONLY, fapl);
@@ -58,7 +58,7 @@ static charl_status open_hdf5(charl__file *f, const struct stat *info)
 
     CHARL_REQUIRE(H5Fis_hdf5(f->path) > 0, CHARL_ERR_DATA, "%s: not an HDF5 file", f->path);
     CHARL_H5_OPEN(CHARL_ERR_DATA, fapl, H5Pcreate(H5P_FILE_ACCESS), "%s", f->path);
-    /* Read-only and never shared with a writer: locks would only fail, as they do on some network
+    /* Read-only and never shared with a writer: locks could only fail, as on some network
      * file systems. */
     CHARL_H5(CHARL_ERR_DATA, H5Pset_file_locking(fapl, false, true), "%s", f->path);
     CHARL_H5(CHARL_ERR_DATA, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG), "%s", f->path);
@@ -155,7 +155,7 @@ charl_status charl__file_find(charl__file *f, const char *name, bool *found)
     return find(f, name, 0, found);
 }
 
-/* What the elements are delivered as. */
+/* The type in which elements are delivered. */
 static charl_status judge_type(charl__file *f, charl__array *a, charl__role role, hid_t type)
 {
     char text[CHARL__ELEMENT_TEXT];
@@ -223,7 +223,7 @@ static charl_status judge_chunks(const charl__file *f, charl__array *a, hid_t pl
     return CHARL_OK;
 }
 
-/* Where the bytes are. Sets a->offset when they can be read without HDF5. */
+/* Location of the bytes. Sets a->offset if they can be read without HDF5. */
 static charl_status judge_storage(charl__file *f, charl__array *a, charl__role role, hid_t plist)
 {
     const H5D_layout_t layout = H5Pget_layout(plist);
@@ -260,7 +260,7 @@ static charl_status judge_storage(charl__file *f, charl__array *a, charl__role r
     return CHARL_OK;
 }
 
-/* What is unusual about an array and what it costs. */
+/* Notes about unusual properties of an array and their cost. */
 static charl_status note_cost(charl__file *f, const charl__array *a)
 {
     char filters[128];
@@ -442,7 +442,7 @@ static charl_status read_floats(charl__file *f, const char *object, const char *
     return CHARL_OK;
 }
 
-/* All of the 1-D array `name`, of type `dtype`, and `spare` zeroed elements. *out stays NULL when
+/* All of the 1-D array `name`, of type `dtype`, and `spare` zeroed elements. *out stays NULL if
  * there is no such array. */
 static charl_status read_whole(charl__file *f, const char *name, charl_dtype dtype, int64_t spare, void *out,
                                int64_t *n)

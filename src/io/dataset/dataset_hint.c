@@ -9,7 +9,7 @@
 
 enum { NAME = 512 };
 
-/* The arrays of numbers that a file has, of which the first few are named. */
+/* The numeric arrays of a file; the first few are named. */
 typedef struct arrays {
     char text[CHARL__DATASET_HINT];
     char last[NAME]; /* component of the first one's path */

@@ -1,6 +1,6 @@
 #ifndef CHARL_IO_DATASET_DATASET_HINT_H
 #define CHARL_IO_DATASET_DATASET_HINT_H
-/** What a user can do with an HDF5 file of another program. Never fails. */
+/** Suggestions for an HDF5 file of another program. Never fails. */
 #include "io/h5.h"
 
 enum { CHARL__DATASET_HINT = 1024 };

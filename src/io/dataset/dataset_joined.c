@@ -1,4 +1,4 @@
-/* Several files joined to one set: their rows follow each other, split by split. Each file is a data set of its own, whose arrays are borrowed. */
+/* Several files joined to one set: their rows follow each other, split by split. Each file is a separate data set, whose arrays are borrowed. */
 #include <math.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 #include "io/schema.h"
 #include "io/scoped.h"
 
-/* The texts, which all files must have alike. */
-static charl_status take_texts(charl_dataset *ds)
+/* The texts, which must be equal in all files. */
+static charl_status merge_texts(charl_dataset *ds)
 {
     for (int i = 0; i < CHARL__SCHEMA_TEXTS; i++) {
         const char *first = *charl__schema_text_of(ds->joined[0]->stored, i);
@@ -36,8 +36,8 @@ static stats stats_of(charl_dataset *ds, bool targets)
                    : (stats){&ds->stored->mean, &ds->stored->std, &ds->stored->n_stats};
 }
 
-/* Of samples or targets, over the training rows of all files: E[x] and E[x^2] - E[x]^2. None where a file has none. */
-static charl_status take_stats(charl_dataset *ds, bool targets)
+/* Statistics of samples or targets over the training rows of all files: E[x] and E[x^2] - E[x]^2. None if a file has none. */
+static charl_status merge_stats(charl_dataset *ds, bool targets)
 {
     const stats all = stats_of(ds, targets);
     const int64_t n = *stats_of(ds->joined[0], targets).n;
@@ -103,7 +103,7 @@ static charl_status join_arrays(charl_dataset *ds)
     return CHARL_OK;
 }
 
-/* Picture files are counted over all files of the set, and not for each. */
+/* Image files are counted over all files of the set, not per file. */
 static charl_status note_pictures(charl_dataset *ds)
 {
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
@@ -123,7 +123,7 @@ static charl_status open_files(charl_dataset *ds, char *const *paths, int n, con
 {
     enum { LEAST_BYTES = 16 << 20 };
     charl_dataset_options one = *opt;
-    bool counted = true; /* no file says how many classes there are */
+    bool counted = true; /* no file stores the number of classes */
     const int64_t share = (opt->cache_bytes > 0 ? opt->cache_bytes : CHARL_DATASET_CACHE_BYTES) / n;
 
     one.val_split = 0;
@@ -144,7 +144,7 @@ static charl_status open_files(charl_dataset *ds, char *const *paths, int n, con
                       paths[j], charl_dataset_kind_name(d->kind));
         CHARL_REQUIRE(d->kind == first->kind, CHARL_ERR_DATA, "%s holds %s, %s holds %s", paths[j],
                       charl_dataset_kind_name(d->kind), paths[0], charl_dataset_kind_name(first->kind));
-        if (d->labels) { /* labels are named when those of all files are known */
+        if (d->labels) { /* labels are named when the labels of all files are known */
             CHARL_TRY(charl__dataset_name_labels(d, false));
         }
         counted = counted && d->labels;
@@ -165,9 +165,9 @@ charl_status charl__dataset_open_joined(const char *pattern, char *const *paths,
     CHARL_TRY(charl__strdup(pattern, &ds->file.path));
     CHARL_TRY(charl__alloc_array(n, sizeof(charl_dataset *), &ds->joined));
     CHARL_TRY(open_files(ds, paths, n, opt));
-    CHARL_TRY(take_texts(ds));
-    CHARL_TRY(take_stats(ds, false));
-    CHARL_TRY(take_stats(ds, true));
+    CHARL_TRY(merge_texts(ds));
+    CHARL_TRY(merge_stats(ds, false));
+    CHARL_TRY(merge_stats(ds, true));
     CHARL_TRY(join_arrays(ds));
     CHARL_TRY(note_pictures(ds));
     CHARL_TRY(charl__dataset_complete(ds, opt));

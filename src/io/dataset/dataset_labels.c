@@ -1,4 +1,4 @@
-/* Targets that are text: the names of classes, numbered in the order of their bytes. All are read when the array is opened. And targets whose
+/* Targets that are text: the names of classes, numbered in byte order. All are read when the array is opened. Also targets whose
  * numbers have names, in an enumeration or in attributes. */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { BLOCK = 4096, MOST_FLAGS = 4096 };
 
-/* Take in n texts from row `first` on. */
+/* Add n texts from row `first` on. */
 static charl_status read_block(const charl__file *f, charl__array *a, hid_t file_space, int64_t first, int64_t n,
                                charl__text_labels *labels)
 {
@@ -110,7 +110,7 @@ static charl_status read_enum(charl__array *a)
     const int n = H5Tget_nmembers(a->type);
 
     for (unsigned i = 0; i < (unsigned)(n > 0 ? n : 0); i++) {
-        uint64_t bytes = 0; /* as they are stored */
+        uint64_t bytes = 0; /* as stored */
         char *name = H5Tget_member_name(a->type, i);
         charl_status st = CHARL_OK;
 

@@ -1,5 +1,5 @@
-/* Other data for a model: labels, columns and targets are found by name, once, and every read
- * delivers them as the model takes them. */
+/* Other data for a model: labels, columns and targets are matched by name, once, and every read
+ * delivers them in the model's order. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static CHARL_PRINTF(2, 3) charl_status note(mapping *m, const char *fmt, ...)
     return CHARL_OK;
 }
 
-/* Whether two lists of names are to be matched: where both are there and differ. */
+/* Whether two lists of names must be matched: if both exist and differ. */
 static charl_status is_named(mapping *m, const char *what, const char *how, const char *own, const char *model,
                              bool *out)
 {
@@ -47,7 +47,7 @@ static charl_status is_named(mapping *m, const char *what, const char *how, cons
     return CHARL_OK;
 }
 
-/* charl__names_match with the list in which a name stands twice in the message. */
+/* charl__names_match, where the message says which list has a duplicate name. */
 static charl_status match(const char *of, const char *in, const char *in_path, const char *what, int64_t **index,
                           char **missing)
 {
@@ -82,7 +82,7 @@ static charl_status check_samples(mapping *m)
     if (tokens) {
         return CHARL_OK; /* of any window */
     }
-    if (own.kind == CHARL_DATASET_SEQUENCES || !own.columns[0] || !m->s->columns[0]) { /* else names tell more */
+    if (own.kind == CHARL_DATASET_SEQUENCES || !own.columns[0] || !m->s->columns[0]) { /* otherwise names say more */
         CHARL_TRY(check_shape(m));
     }
     CHARL_REQUIRE(own.kind != CHARL_DATASET_SEQUENCES || own.x_dtype == m->s->x_dtype, CHARL_ERR_DATA,
@@ -101,8 +101,8 @@ static charl_status check_samples(mapping *m)
     return CHARL_OK;
 }
 
-/* The place in the file of every name that the model has; nothing else may be there. *from stays
- * NULL where the order is the model's. */
+/* The index in the file of every name that the model has; nothing else may be there. *from stays
+ * NULL if the order is the model's. */
 static charl_status map_places(mapping *m, const char *what, const char *own, const char *model, int64_t places,
                                int64_t **from)
 {
@@ -135,7 +135,7 @@ static charl_status map_columns(mapping *m)
                : map_places(m, "columns", m->ds->stored->columns, m->s->columns, x->item.dim[0], &m->ds->column_map);
 }
 
-/* Of a single label the name of its column means nothing. */
+/* The name of a single label's column does not matter. */
 static charl_status map_targets(mapping *m)
 {
     const charl__array *y = m->ds->views[CHARL_SPLIT_TRAIN].y;
@@ -234,7 +234,7 @@ static charl_status map_all(mapping *m)
         CHARL_TRY(check_tokenizer(m));
     } else {
         CHARL_TRY(map_columns(m));
-        CHARL_TRY(check_shape(m)); /* also where columns have the same names */
+        CHARL_TRY(check_shape(m)); /* even if columns have the same names */
     }
     if (ds->kind != CHARL_DATASET_TOKENS && ds->views[CHARL_SPLIT_TRAIN].y) {
         CHARL_TRY(map_targets(m));
@@ -245,7 +245,7 @@ static charl_status map_all(mapping *m)
     if (!ds->values) {
         ds->classes = m->s->classes > ds->classes ? m->s->classes : ds->classes;
     }
-    for (int i = 0; i < 3; i++) { /* names of classes, columns and targets, which the model knows better */
+    for (int i = 0; i < 3; i++) { /* names of classes, columns and targets, for which the model's take precedence */
         const char *names = *charl__schema_text_of(m->s, i);
 
         CHARL_TRY(names[0] ? charl__schema_set(charl__schema_text_of(ds->stored, i), names) : CHARL_OK);

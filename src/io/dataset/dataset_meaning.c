@@ -1,5 +1,5 @@
-/* What the attributes of an array say about its numbers: packing, fill values and ranges of netCDF (CF conventions), the classes and the
- * layout of MATLAB. What can be decoded is decoded when rows are read; what cannot is refused here, by name. */
+/* The meaning of an array's numbers, from its attributes: packing, fill values and ranges of netCDF (CF conventions), the classes and the
+ * layout of MATLAB. Encodings that can be undone are undone when rows are read; others are rejected here, by name. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +56,7 @@ charl_status charl__meaning_numbers(const charl__file *f, const charl__array *a,
     return CHARL_OK;
 }
 
-/* Numbers that mark elements without a value. */
+/* Numbers that mark missing values. */
 static charl_status read_missing(const charl__file *f, charl__array *a)
 {
     static const char *const names[] = {"_FillValue", "missing_value"};
@@ -93,7 +93,7 @@ static charl_status read_range(const charl__file *f, charl__array *a)
     return CHARL_OK;
 }
 
-/* What MATLAB stores as numbers without meaning them. */
+/* Objects that MATLAB stores as numbers but are not. */
 static charl_status judge_matlab(const charl__file *f, const charl__array *a)
 {
     char text[TEXT];
@@ -161,7 +161,7 @@ charl_status charl__meaning_read(charl__file *f, charl__array *a, charl__role ro
     return CHARL_OK;
 }
 
-/* Why a stored number has no value; NULL: it has. */
+/* Why a stored number has no value; NULL: it has one. */
 static const char *fault_of(const charl__meaning *m, double v, double *limit)
 {
     for (int i = 0; i < m->n_missing; i++) {
@@ -204,7 +204,7 @@ charl_status charl__meaning_decode(const charl__file *f, const charl__array *a, 
     return CHARL_OK;
 }
 
-/* The place of the extent that a label of DIMENSION_LABELS calls channels, or -1. */
+/* The index of the extent that DIMENSION_LABELS calls channels, or -1. */
 static charl_status labelled_channels(const charl__file *f, const charl__array *a, int ndim, int *out)
 {
     static const char *const names[] = {"c", "ch", "channel", "channels", "band", "bands", "color", "colour", "rgb"};
@@ -246,7 +246,7 @@ static charl_status labelled_channels(const charl__file *f, const charl__array *
     return CHARL_OK;
 }
 
-/* An image, as the HDF5 Image specification describes it. */
+/* An image, as described by the HDF5 Image specification. */
 static charl_status judge_image(const charl__file *f, charl__array *a, int ndim)
 {
     charl__meaning *m = &a->meaning;

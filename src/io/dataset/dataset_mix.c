@@ -1,5 +1,5 @@
-/* Several data sets of tokens mixed to one. Their tokens follow each other, set by set; which of them a training stream takes is decided in
- * stream.c. */
+/* Several data sets of tokens mixed to one. Their tokens follow each other, set by set; stream.c decides which of them a training stream
+ * reads. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "io/scoped.h"
 #include "io/tokenizer.h"
 
-/* How many of a block's samples each set has: in proportion to the weights, what rounding leaves to those that lose most by it. */
+/* Number of a block's samples from each set: in proportion to the weights; the remainder goes to the sets that lose most by rounding. */
 static charl_status divide_block(charl_dataset *ds, const char *const *paths, const double *weights)
 {
     double total = 0, lost[CHARL__MIX_MOST];
@@ -55,7 +55,7 @@ charl_status charl__dataset_tokenizer(const charl_dataset *ds, charl_tokenizer *
     return charl__tokenizer_of_dataset(ds->file.path, out);
 }
 
-/* All sets must hold tokens of one vocabulary, stored alike. */
+/* All sets must contain tokens of one vocabulary, stored in the same type. */
 static charl_status check_part(const charl_dataset *first, const charl_dataset *d)
 {
     const charl__array *x = first->views[CHARL_SPLIT_TRAIN].x, *y = d->views[CHARL_SPLIT_TRAIN].x;
@@ -74,7 +74,7 @@ static charl_status check_part(const charl_dataset *first, const charl_dataset *
     return CHARL_OK;
 }
 
-/* Those that carry a tokenizer carry the same one. */
+/* All tokenizers in the sets must be the same. */
 static charl_status check_tokenizers(const charl_dataset *ds)
 {
     CHARL_SCOPED(charl__tokenizer_left) charl_tokenizer *first = NULL, *t = NULL;
@@ -102,7 +102,7 @@ static charl_status check_tokenizers(const charl_dataset *ds)
     return CHARL_OK;
 }
 
-/* What the mix holds, and its name in messages. */
+/* The properties of the mix, and its name in messages. */
 static charl_status describe(charl_dataset *ds)
 {
     const charl_dataset *first = ds->part[0];

@@ -1,6 +1,6 @@
 #ifndef CHARL_IO_DATASET_DATASET_PRIVATE_H
 #define CHARL_IO_DATASET_DATASET_PRIVATE_H
-/** The open dataset as its own source files see it. */
+/** Internals of an open dataset. */
 #include "charl/data_schema.h"
 #include "io/dataset/dataset_file.h"
 #include "io/dataset/labels.h"
@@ -28,7 +28,7 @@ enum {
     CHARL__ARRAYS = 5 * CHARL_SPLIT_COUNT
 };
 
-/** A mix (dataset_mix.c) is sets and what they have in common; it has no file and no arrays. */
+/** A mix (dataset_mix.c) consists of sets and their common properties; it has no file and no arrays. */
 struct charl_dataset {
     charl_dataset **part; /* [n_parts]; NULL: not a mix */
     int n_parts;
@@ -43,50 +43,50 @@ struct charl_dataset {
     charl_dataset_kind kind;
     bool values;            /* targets are numbers, not classes */
     int64_t classes;        /* as delivered */
-    int64_t stored_classes; /* labels in the file are below; where they are names, as many */
+    int64_t stored_classes; /* upper bound of the labels in the file; if they are names, their number */
     charl__labels *labels;  /* of all splits; NULL: the number of classes is stored, or labels are of pixels */
-    int64_t vocab;          /* so are the tokens of SEQUENCES, but for padding; 0: not known */
+    int64_t vocab;          /* the same bound for the tokens of SEQUENCES, except padding; 0: unknown */
     int64_t window;
     int64_t packed;                     /* windows that documents were packed into; 0: none */
     int64_t block_rows, shuffle_window; /* of charl_order_blocks */
     charl_sampling sampling;
-    uint64_t *draws;           /* charl__order_draws of the training rows; NULL: each once */
-    charl_data_schema *stored; /* texts, and means and deviations, as the file has them; nothing else of it is set */
+    uint64_t *draws;                    /* charl__order_draws of the training rows; NULL: each once */
+    charl_data_schema *stored;          /* texts, and means and deviations, as in the file; nothing else of it is set */
     int64_t *starts[CHARL_SPLIT_COUNT]; /* of the arrays; NULL: not read */
     char content_id[65];
-    /* How rows become those that a model takes (charl__dataset_map); NULL: they are. */
+    /* Conversion of rows to the model's form (charl__dataset_map); NULL: none. */
     int64_t *class_map;   /* [stored_classes] the model's number of a label */
-    int64_t *column_map;  /* [columns] where the model's column lies in a stored row */
-    int64_t *target_map;  /* [targets] the same of targets */
+    int64_t *column_map;  /* [columns] index of the model's column in a stored row */
+    int64_t *target_map;  /* [targets] the same for targets */
     float *class_weights; /* [classes] as delivered, of training targets; NULL: all 1 */
 };
 
-/** Rows of an array, in all its files, that are decoded from picture files. */
+/** Rows of an array, in all its files, that are decoded from image files. */
 int64_t charl__array_pictures(const charl__array *a);
 
-/** The parts of opening a set that follow when its arrays are there. */
+/** The steps of opening a set after its arrays have been opened. */
 charl_status charl__dataset_complete(charl_dataset *ds, const charl_dataset_options *opt) CHARL_MUST_CHECK;
 /** An empty data set. */
 charl_status charl__dataset_create(charl_dataset **out) CHARL_MUST_CHECK;
 
-/** The tokenizer that the data set carries, if any. Errors: as charl_tokenizer_load. */
+/** The tokenizer in the data set, if any. Errors: as charl_tokenizer_load. */
 charl_status charl__dataset_tokenizer(const charl_dataset *ds, charl_tokenizer **out) CHARL_MUST_CHECK;
 
 /** Largest label of all splits plus one; sets the views' `ignored`, and adds to ds->labels unless that is NULL. Errors: ERR_DATA for a label
  *  that is neither a class nor ignored, and for labels that are -1 and 1 only; ERR_NOMEM. */
 charl_status charl__dataset_count_classes(charl_dataset *ds, int64_t *out) CHARL_MUST_CHECK;
 
-/** Take labels as the names of their classes, or as their numbers. Errors: ERR_NOMEM. */
+/** Treat labels as the names of their classes, or as their numbers. Errors: ERR_NOMEM. */
 charl_status charl__dataset_name_labels(charl_dataset *ds, bool are_names) CHARL_MUST_CHECK;
 
-/** Whether the documents of a split begin one after another, inside it. Errors: ERR_DATA, ERR_IO. */
+/** Check that the documents of a split begin one after another, inside it. Errors: ERR_DATA, ERR_IO. */
 charl_status charl__dataset_check_documents(charl_dataset *ds, charl_split split) CHARL_MUST_CHECK;
 
-/** Draw training rows as `sampling` says. Errors: ERR_CONFIG when the data have no weights or classes, or hold tokens; those of reading
+/** Draw training rows by `sampling`. Errors: ERR_CONFIG if the data have no weights or classes, or are tokens; errors of reading
  *  them; ERR_NOMEM. */
 charl_status charl__dataset_draw(charl_dataset *ds, charl_sampling sampling) CHARL_MUST_CHECK;
 
-/** ds->content_id from what the arrays are and, without reading all of them, what they hold. */
+/** Compute ds->content_id from the arrays' descriptions and, without reading all of them, their contents. */
 charl_status charl__dataset_identify(charl_dataset *ds) CHARL_MUST_CHECK;
 
 #endif

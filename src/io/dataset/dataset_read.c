@@ -1,6 +1,6 @@
-/* Samples and targets out of an open dataset. Consecutive rows are read in one go; stored targets
- * (u8, i32, i64, f32) are turned into what the losses take (i32 classes, f32 values) and checked on
- * the way. */
+/* Reads samples and targets of an open dataset. Consecutive rows are read at once; stored targets
+ * (u8, i32, i64, f32) are converted to the types of the losses (i32 classes, f32 values) and checked in
+ * the process. */
 #include <limits.h>
 #include <string.h>
 
@@ -40,8 +40,8 @@ static int64_t stored_integer(charl_dtype dtype, const void *data, int64_t i)
     }
 }
 
-/* The elements of every row in the order of `from`, which names a place in the row for each. `row`
- * has room for one. */
+/* Reorder the elements of every row by `from`, which gives the index in the row for each. `row`
+ * has room for one row. */
 static void permute(void *data, int64_t rows, int64_t per_row, size_t size, const int64_t *from, unsigned char *row)
 {
     unsigned char *p = data;
@@ -94,8 +94,8 @@ static charl_status check_tokens(charl_dataset *ds, const charl__array *a, int64
     return CHARL_OK;
 }
 
-/* Targets of rows [first, first + n) of the array, converted into y. `stored` has room for them as
- * stored. */
+/* Targets of rows [first, first + n) of the array, converted into y. `stored` has room for them in
+ * their stored form. */
 static charl_status read_targets(charl_dataset *ds, charl__array *a, int64_t first, int64_t n, void *stored, void *y)
 {
     const int64_t count = n * charl_shape_count(&a->item);
@@ -137,7 +137,7 @@ static int64_t run_length(const int64_t *rows, int64_t n)
     return k;
 }
 
-/* The set of a mix that holds a token, and where it begins. */
+/* The set of a mix that contains a token, and where it begins. */
 static charl_status find_part(const charl_dataset *ds, charl_split split, int64_t token, charl_dataset **out,
                               int64_t *first)
 {
@@ -157,7 +157,7 @@ static charl_status check_range(const charl_dataset *ds, charl_split split, int6
     return CHARL_OK;
 }
 
-/* Windows of a mix: each lies in one of its sets. */
+/* Windows of a mix: each is inside one of its sets. */
 static charl_status read_mixed(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, int32_t *x,
                                int32_t *y)
 {
@@ -234,7 +234,7 @@ charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int
     return CHARL_OK;
 }
 
-/* Rows of tokens: windows that tile a split, of a mix set after set. */
+/* Rows of tokens: windows that tile a split, or a mix set after set. */
 static charl_status read_windows(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x, void *y)
 {
     charl__stream tiles;
@@ -437,12 +437,12 @@ charl_status charl__dataset_token_weights(charl_dataset *ds, charl_split split, 
     CHARL_TRY(read_stored_weights(ds, v, first, n, out));
     for (int64_t i = document_of(v, v->first + first - 1) + 1; i < v->n_starts && v->starts[i] < v->first + first + n;
          i++) {
-        out[v->starts[i] - v->first - first] = 0.0F; /* what comes before it says nothing of it */
+        out[v->starts[i] - v->first - first] = 0.0F; /* earlier tokens do not predict it */
     }
     return CHARL_OK;
 }
 
-/* What is stored, one number for each sample. */
+/* Stored weights, one number for each sample. */
 static charl_status read_weights_of_rows(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, float *w)
 {
     const charl__view *v = &ds->views[split];
@@ -457,7 +457,7 @@ static charl_status read_weights_of_rows(charl_dataset *ds, charl_split split, c
     return CHARL_OK;
 }
 
-/* Of samples: nothing where the label does not count, else what is stored times the weight of the class. */
+/* Weights of samples: 0 if the label does not count, else the stored weight times the weight of the class. */
 static charl_status read_sample_weights(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, float *w)
 {
     const charl__view *v = &ds->views[split];
@@ -517,7 +517,7 @@ charl_status charl__dataset_weigh_classes(charl_dataset *ds, const float *weight
     return CHARL_OK;
 }
 
-/* Call `each` for blocks of an array of the view as stored. */
+/* Call `each` for blocks of the stored rows of a view's array. */
 static charl_status scan(charl_dataset *ds, const charl__view *v, charl__array *a,
                          charl_status (*each)(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n,
                                               const void *stored, void *user),
@@ -537,16 +537,16 @@ static charl_status scan(charl_dataset *ds, const charl__view *v, charl__array *
     return CHARL_OK;
 }
 
-/* What is predicted: the targets, or the tokens themselves. */
+/* The array to be predicted: the targets, or the tokens themselves. */
 static charl__array *targets_of(const charl__view *v)
 {
     return v->y ? v->y : v->x;
 }
 
-/* What a scan learns of labels. */
+/* Findings of a scan of labels. */
 typedef struct labels_seen {
     int64_t most;    /* the largest plus one */
-    int64_t ignored; /* how many do not count */
+    int64_t ignored; /* number that do not count */
     bool minus_100, zero;
 } labels_seen;
 
@@ -585,7 +585,7 @@ charl_status charl__dataset_count_classes(charl_dataset *ds, int64_t *out)
             ds->views[s].ignored = seen.ignored - before;
         }
     }
-    /* Two classes written as -1 and 1 would lose one of them without a word. */
+    /* Two classes written as -1 and 1 would lose one of them silently. */
     CHARL_REQUIRE(seen.ignored == 0 || seen.minus_100 || seen.zero || seen.most != 2, CHARL_ERR_DATA,
                   "%s: the labels in %s are -1 and 1, but -1 marks %s that do not count; HINT number the "
                   "classes 0 and 1",

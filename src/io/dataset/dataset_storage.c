@@ -1,4 +1,4 @@
-/* How the arrays of a data set lie in their files, in words. */
+/* Describes in words how the arrays of a data set are stored. */
 #include <stdio.h>
 
 #include "base/text/text.h"
@@ -35,7 +35,7 @@ int64_t charl__array_pictures(const charl__array *a)
     return rows;
 }
 
-/* The first part whose rows are in a file of HDF5; NULL: there is none. */
+/* The first part whose rows are in an HDF5 file; NULL: there is none. */
 static const charl__array *first_stored(const charl__array *a)
 {
     const charl__array *one = a->n_parts == 0 && !a->pictures ? a : NULL;

@@ -1,5 +1,5 @@
-/* Virtual arrays: HDF5 shows rows of other arrays, mostly in other files, as one. HDF5 reads zeros where a source is missing, opens sources
- * anew while others read, and decodes them with one thread, so the sources are opened here and checked like any array, and rows are read
+/* Virtual arrays: HDF5 presents rows of other arrays, usually in other files, as one. HDF5 reads zeros if a source is missing, reopens sources
+ * while others read, and decodes them with one thread, so the sources are opened here and checked like any array, and rows are read
  * from them. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 #include "base/text/text.h"
 #include "io/dataset/dataset_file.h"
 
-/* One mapping, as HDF5 stores it. */
+/* One mapping, as stored by HDF5. */
 typedef struct mapping {
     char *file, *name;
-    hid_t shown, taken; /* what it fills of the virtual array, and with what of the source */
+    hid_t shown, taken; /* the part of the virtual array that it fills, and the part of the source */
 } mapping;
 
 static void mapping_fini(mapping *m)
@@ -40,7 +40,7 @@ static charl_status mapping_read(const charl__file *f, const charl__array *a, hi
     return CHARL_OK;
 }
 
-/* Where HDF5 looks for a source: beside the virtual array's file, else from the working directory; "." is that file itself. */
+/* Where HDF5 looks for a source: beside the virtual array's file, else in the working directory; "." is the file itself. */
 static charl_status find_file(const charl__file *f, const charl__array *a, const char *name, charl__text *path)
 {
     const char *slash = strrchr(f->path, '/');
@@ -89,8 +89,8 @@ static charl_status open_source(charl__array *a, charl__file *f, charl__role rol
     return CHARL_OK;
 }
 
-/* The elements of `a` that a selection takes: [*first, *first + *n) in row-major order. False: they do not follow one another. What the
- * selection says of the extents of a source is a guess of HDF5's. */
+/* The elements of `a` that a selection includes: [*first, *first + *n) in row-major order. False: they are not contiguous. The
+ * extents of a source in the selection are only a guess of HDF5. */
 static bool find_run(const charl__array *a, hid_t space, int64_t *first, int64_t *n)
 {
     const hssize_t points = H5Sget_select_npoints(space);
@@ -118,7 +118,7 @@ static bool find_run(const charl__array *a, hid_t space, int64_t *first, int64_t
         *first = *first * extent + (int64_t)low[i];
         *n *= (int64_t)(high[i] - low[i] + 1);
     }
-    return *n == points; /* else there are gaps */
+    return *n == points; /* otherwise there are gaps */
 }
 
 static charl_status add_part(charl__array *a, const charl__file *f, charl__array_source *s, const mapping *m)

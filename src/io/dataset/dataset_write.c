@@ -1,6 +1,6 @@
-/* Splits are segments of one long sequence of samples: a put is cut where it crosses from one to
+/* Splits are segments of one long sequence of samples: a put is divided where it crosses from one to
  * the next. Means and deviations are sums of differences to the first sample, in double, so that a
- * large common offset costs no digits. */
+ * large common offset loses no digits. */
 #include "io/dataset/dataset_write.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ typedef struct output {
     int64_t n_blocks;
 } output;
 
-/* What means and deviations are made of. */
+/* The data for means and deviations. */
 typedef struct stats {
     int n;                /* channels, columns or targets; 0: none are kept */
     double *shift;        /* [n] values of the first sample */
@@ -46,7 +46,7 @@ struct charl__writer {
     charl__commit commit;
     charl__h5_io io;
     hid_t h5;
-    int64_t segment[CHARL_SPLIT_COUNT]; /* samples per split, in the order in which they come */
+    int64_t segment[CHARL_SPLIT_COUNT]; /* samples per split, in the order in which they arrive */
     output x[CHARL_SPLIT_COUNT];
     output y[CHARL_SPLIT_COUNT];
     int64_t put;       /* samples so far */
@@ -294,7 +294,7 @@ static double number_at(charl_dtype dtype, const void *data, int64_t i)
     return v;
 }
 
-/* n training samples or their targets, of which the first ever gives the shift. */
+/* Accumulate n training samples or their targets; the very first gives the shift. */
 static void stats_add(stats *t, charl_dtype dtype, int64_t per_item, const void *data, int64_t n, bool first)
 {
     const int64_t inner = t->n ? per_item / t->n : 0;
@@ -385,7 +385,7 @@ charl_status charl__writer_files(charl__writer *w, const unsigned char *records,
     return CHARL_OK;
 }
 
-/* Where the next of n samples goes, and how many after it go there too. */
+/* The destination of the next of n samples, and how many of the following have the same. */
 static charl_split next_split(const charl__writer *w, int64_t n, int64_t *run)
 {
     const uint8_t *val = w->spec.val;
@@ -453,7 +453,7 @@ static charl_status stats_finish(const stats *t, double values, float **out)
         const float std = (float)sqrt(variance > 0 ? variance : 0);
 
         (*out)[c] = (float)(t->shift[c] + mean);
-        (*out)[t->n + c] = std > 0 ? std : 1.0F; /* a constant column is left as it is */
+        (*out)[t->n + c] = std > 0 ? std : 1.0F; /* a constant column is not scaled */
     }
     return CHARL_OK;
 }
@@ -502,7 +502,7 @@ cleanup:
     return st;
 }
 
-/* Linked samples have only just been decoded; opening reads and checks all that is in the file. */
+/* Linked samples have only just been decoded; opening reads and checks everything in the file. */
 static charl_status verify_written(const char *temp, void *user)
 {
     const charl__writer *w = user;
@@ -556,7 +556,7 @@ charl_status charl__writer_finish(charl__writer *w)
     if (w->spec.classes == 0 && !w->names_classes) {
         CHARL_TRY(charl__labels_check(&w->labels, w->path, "the target"));
     }
-    /* Without a count the labels are looked at when the file is opened, and may be names. */
+    /* Without a count, the labels are inspected when the file is opened, and may be names. */
     if (tokens || w->spec.classes > 0 || w->names_classes || (!w->spec.values && !w->labels.are_names)) {
         CHARL_TRY(charl__h5_set_i64(&site, w->h5, tokens ? "vocab" : "classes",
                                     w->spec.classes > labels ? w->spec.classes : labels));

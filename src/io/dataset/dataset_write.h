@@ -1,11 +1,11 @@
 #ifndef CHARL_IO_DATASET_DATASET_WRITE_H
 #define CHARL_IO_DATASET_DATASET_WRITE_H
-/** Writing a dataset in charl's layout: samples are put one block after the other and end up in
+/** Writing a dataset in charl's layout: samples are appended in blocks and stored in
  *  their split.
  *
- *  The caller says beforehand how many samples there are: first those for training (whose last part
- *  may become the validation set), then those of a second source, if any. The file appears under its
- *  name only when finish has written it all, read it back and found it right.
+ *  The caller declares the number of samples in advance: first those for training (whose last part
+ *  may become the validation set), then those of a second source, if any. The file gets its
+ *  name only after finish has written it all, read it back and verified it.
  */
 #include "base/error.h"
 #include "charl/dataset.h"
@@ -23,25 +23,24 @@ typedef struct charl__writer_spec {
     int64_t test;        /* of a third source; without val_split */
     /* [rows] 1: this one of the first source is for validation (split.h); NULL: the last ones are. Borrowed until finish. */
     const uint8_t *val;
-    bool
-        linked; /* samples are in files: nothing of what is put is stored but checksums, mean and std (charl__writer_files) */
+    bool linked;     /* samples are in files: nothing is stored but checksums, mean and std (charl__writer_files) */
     bool scales;     /* values: store the mean and std of each target too, by which training scales them */
-    int64_t classes; /* at least; 0: largest label + 1. Tokens: size of the vocabulary */
+    int64_t classes; /* minimum; 0: largest label + 1. Tokens: size of the vocabulary */
 } charl__writer_spec;
 
-/** Refuse a path that exists, unless it may be replaced: charl__writer_create's check, for those who write several files. Errors: ERR_CONFIG. */
+/** Reject a path that exists, unless it may be replaced: charl__writer_create's check, for callers that write several files. Errors: ERR_CONFIG. */
 charl_status charl__writer_may_create(const char *path, bool overwrite) CHARL_MUST_CHECK;
 
 /** Start writing `path`. Errors: ERR_CONFIG (exists, bad val_split), ERR_DISK. */
 charl_status charl__writer_create(const char *path, const charl__writer_spec *spec, const charl_import_options *opt,
                                   charl__writer **out) CHARL_MUST_CHECK;
 
-/** What is wrong with the name of a class or column, to stand behind "a name": line ends and tabs,
- *  control and invisible characters (base/text/utf8.h), bytes that are not UTF-8. NULL: nothing. Borrowed
+/** The fault of a name of a class or column, to follow "a name": line ends and tabs,
+ *  control and invisible characters (base/text/utf8.h), bytes that are not UTF-8. NULL: none. Borrowed
  *  until the next call on this thread. */
 const char *charl__name_fault(const char *name);
 /** A text of the file, such as "class_names" and "columns": an attribute, or the array /names/NAME
- *  where it is longer than HDF5 allows one to be (64 kB). Nothing for "". Errors: ERR_DISK. */
+ *  if it is longer than HDF5 allows (64 kB). Nothing for "". Errors: ERR_DISK. */
 charl_status charl__writer_text(charl__writer *w, const char *name, const char *text) CHARL_MUST_CHECK;
 
 /** A number of the file, an attribute. Errors: ERR_DISK. */
@@ -52,7 +51,7 @@ charl_status charl__writer_number(charl__writer *w, const char *name, int64_t va
 charl_status charl__writer_array(charl__writer *w, const char *name, charl_dtype dtype, const charl_shape *item,
                                  int64_t rows, const void *data) CHARL_MUST_CHECK;
 
-/** Tokens: where documents begin, as n ascending numbers of tokens in the order in which they are put. Each split gets its own as
+/** Tokens: the beginnings of documents, as n ascending token numbers in the order in which tokens are put. Each split gets its own as
  * /SPLIT/doc_start. Errors: ERR_DISK. */
 charl_status charl__writer_documents(charl__writer *w, const int64_t *starts, int64_t n) CHARL_MUST_CHECK;
 
@@ -63,11 +62,11 @@ charl_status charl__writer_files(charl__writer *w, const unsigned char *records,
  *  Errors: ERR_DATA for a float that is not finite or a label below 0, naming the sample. */
 charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, int64_t n) CHARL_MUST_CHECK;
 
-/** Statistics and checksums, then the commit. Errors: ERR_DISK; ERR_DATA if fewer samples came than
- *  announced. */
+/** Write statistics and checksums, then commit. Errors: ERR_DISK; ERR_DATA if fewer samples arrived than
+ *  declared. */
 charl_status charl__writer_finish(charl__writer *w) CHARL_MUST_CHECK;
 
-/** Also abandons what was not finished. NULL is a no-op. */
+/** Discards an unfinished file. NULL is a no-op. */
 void charl__writer_destroy(charl__writer *w);
 
 /** For CHARL_SCOPED. */

@@ -68,7 +68,7 @@ charl_status charl__labels_decide(charl__labels *l)
     }
     charl_free(l->value);
     l->value = value;
-    /* Of very many classes all small numbers are there. */
+    /* Among very many classes all small numbers occur. */
     l->are_names =
         l->n > 0 && (l->overflows ? few < CHARL__LABELS_FEW / 2 : value[0] > 1 || l->most > l->n + l->n / 2 + 1);
     return CHARL_OK;

@@ -17,7 +17,7 @@ enum { MESSAGE = 2048 };
 
 struct charl__loader {
     charl__loader_options opt;
-    void *part[CHARL__BATCH_PARTS][CHARL__LOADER_MAX_SLOTS]; /* of those that are wanted */
+    void *part[CHARL__BATCH_PARTS][CHARL__LOADER_MAX_SLOTS]; /* of those that are requested */
     charl__stream stream;
     charl_dataset_info info;
     int64_t *rows; /* of the batch being read */
@@ -26,7 +26,7 @@ struct charl__loader {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int64_t filled, taken, released; /* under lock, as all below */
-    bool waits;                      /* next waits for a step that is not read */
+    bool waits;                      /* next waits for a step that has not been read */
     bool stop;
     charl_status failed;
     char message[MESSAGE];
@@ -38,7 +38,7 @@ static int64_t slot_rows(const charl__loader_options *o)
     return o->mirrored ? 2 * o->rows : o->rows;
 }
 
-/* Position in the stream of what belongs into row i of a slot. */
+/* Position in the stream of row i of a slot. */
 static int64_t position_of(const charl__loader_options *o, int64_t step, int64_t i)
 {
     return step * o->batch + (i < o->rows ? o->row0 + i : o->batch - 1 - o->row0 - (i - o->rows));
@@ -208,7 +208,7 @@ void charl__loader_release(charl__loader *l, int slot)
 
 double charl__loader_waited_s(const charl__loader *l)
 {
-    return l->waited_s; /* written only by next, which belongs to the caller's thread */
+    return l->waited_s; /* written only by next, which runs in the caller's thread */
 }
 
 void charl__loader_destroy(charl__loader *l)

@@ -1,16 +1,16 @@
 #ifndef CHARL_IO_DATASET_LOADER_H
 #define CHARL_IO_DATASET_LOADER_H
-/** Reads the batches of coming steps while the present one computes: what charl/loader.h and the trainer's
- *  device loader stand on.
+/** Reads the batches of later steps during the current one: the basis of charl/loader.h and the trainer's
+ *  device loader.
  *
- *  A thread fills a ring of slots, memory that the caller lends, with this rank's rows of each
+ *  A thread fills a ring of slots, memory lent by the caller, with this rank's rows of each
  *  step: positions [step * batch + row0, + rows) of the training stream (charl_order_row). The
- *  stream has no end, so the last batch of an evaluation is filled up with rows from the beginning,
- *  which the caller must give no weight. Steps come in order. next and release belong to one thread;
+ *  stream is endless, so the last batch of an evaluation is filled up with rows from the beginning,
+ *  to which the caller must give no weight. Steps arrive in order. next and release belong to one thread;
  *  destroy may be called at any time by the same thread.
  *
- *  A failure to read is reported by the next that would have delivered the step, and by every one
- *  after it.
+ *  A read failure is reported by the call of next that would have returned the step, and by all later
+ *  calls.
  */
 #include "base/trace.h"
 #include "charl/dataset.h"
@@ -19,7 +19,7 @@ typedef struct charl__loader charl__loader;
 
 enum { CHARL__LOADER_MAX_SLOTS = 64 };
 
-/** What a batch consists of. */
+/** The contents of a batch. */
 typedef enum charl__batch_part {
     CHARL__BATCH_X,       /* [rows, x_shape] */
     CHARL__BATCH_Y,       /* [rows, y_shape] */
@@ -38,12 +38,12 @@ typedef struct charl__loader_options {
     int64_t first_step;                    /* the cursor */
     int64_t end_step;                      /* first step not to read; negative: endless */
     int n_slots;                           /* 1..CHARL__LOADER_MAX_SLOTS */
-    void *const *part[CHARL__BATCH_PARTS]; /* [n_slots] memory for each; NULL: not wanted. x is wanted */
-    bool weighs_pixels;                    /* weights are those of pixels: charl__dataset_weigh_pixels */
+    void *const *part[CHARL__BATCH_PARTS]; /* [n_slots] memory for each; NULL: not requested. x is required */
+    bool weighs_pixels;                    /* weights are per pixel: charl__dataset_weigh_pixels */
     bool mirrored;       /* slots have room for 2 * rows: row i of the batch is followed, `rows` later,
                         by its mirror image, row batch - 1 - i */
-    bool on_demand;      /* read a step only when it is asked for, not ahead */
-    charl__trace *trace; /* borrowed; NULL, or gets a span per step read */
+    bool on_demand;      /* read a step only on request, not ahead */
+    charl__trace *trace; /* borrowed; NULL, or receives a span per step read */
 } charl__loader_options;
 
 /** Check the options and start the thread. The slots are borrowed until destroy.
@@ -56,10 +56,10 @@ charl_status charl__loader_create(const charl__loader_options *opt, charl__loade
  *  held. */
 charl_status charl__loader_next(charl__loader *l, int64_t *step, int *slot) CHARL_MUST_CHECK;
 
-/** Give the oldest slot held back to be filled again. */
+/** Return the oldest held slot to be filled again. */
 void charl__loader_release(charl__loader *l, int slot);
 
-/** Seconds that next has waited so far: time in which the data were not ready. */
+/** Seconds that next has waited so far: time in which data were not ready. */
 double charl__loader_waited_s(const charl__loader *l);
 
 /** Stop, join, free. NULL is a no-op. */

@@ -1,6 +1,6 @@
 #ifndef CHARL_IO_DATASET_NAME_SET_H
 #define CHARL_IO_DATASET_NAME_SET_H
-/** Different texts, each kept once and numbered in the order in which they came. Start from {0}. */
+/** Distinct texts, each stored once and numbered in order of insertion. Start from {0}. */
 #include "base/error.h"
 #include "base/text/text.h"
 #include "io/dataset/word_map.h"
@@ -8,13 +8,13 @@
 typedef struct charl__name_set {
     int64_t n;
     char **names;         /* [n] */
-    charl__pieces pieces; /* the names, to find them by */
+    charl__pieces pieces; /* index of the names */
 } charl__name_set;
 
-/** Number of `name`, which becomes the last one if it is new. Errors: ERR_NOMEM. */
+/** Number of `name`, which is added if it is new. Errors: ERR_NOMEM. */
 charl_status charl__name_set_add(charl__name_set *s, const char *name, int64_t *index) CHARL_MUST_CHECK;
 
-/** order[i] = number of the i-th name in the order of their bytes (strcmp); new, charl_free. Errors: ERR_NOMEM. */
+/** order[i] = number of the i-th name in byte order (strcmp); new, charl_free. Errors: ERR_NOMEM. */
 charl_status charl__name_set_sort(const charl__name_set *s, int64_t **order) CHARL_MUST_CHECK;
 
 /** Number of `name`, or -1. */

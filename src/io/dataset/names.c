@@ -1,4 +1,4 @@
-/* Lists of names: one text, a name per line. */
+/* Lists of names: one text, with one name per line. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct name {
     int64_t index;
 } name;
 
-/* The name at *at, which moves to the next one: NULL after the last. False when there is none. */
+/* The name at *at, which advances to the next one: NULL after the last. False if there is none. */
 static bool next_name(const char **at, name *out)
 {
     const char *text = *at;
@@ -29,7 +29,7 @@ static bool next_name(const char **at, name *out)
     return true;
 }
 
-/* Where a list begins; the empty text holds no name. */
+/* Start of a list; the empty text contains no name. */
 static const char *first_name(const char *names)
 {
     return names && names[0] ? names : NULL;
@@ -73,7 +73,7 @@ static int by_text(const void *a, const void *b)
     return order ? order : (x->length > y->length) - (x->length < y->length);
 }
 
-/* The names of a list in the order of their bytes. */
+/* The names of a list in byte order. */
 static charl_status sort_names(const char *list, name **out, int64_t *n)
 {
     const char *at = first_name(list);
@@ -89,7 +89,7 @@ static charl_status sort_names(const char *list, name **out, int64_t *n)
     return CHARL_OK;
 }
 
-/* A name for a message; `n` have gone before it. */
+/* A name for a message, after `n` others. */
 static charl_status add_missing(charl__text *text, const name *one, int64_t n)
 {
     const int shown = one->length > SHOWN_BYTES ? SHOWN_BYTES : (int)one->length;

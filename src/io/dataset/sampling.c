@@ -1,4 +1,4 @@
-/* data.sampling: how likely each training row is to be drawn. */
+/* data.sampling: the probability with which each training row is drawn. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -75,7 +75,7 @@ static charl_status find_largest(draw *d, int64_t first, int64_t n, const void *
     return CHARL_OK;
 }
 
-/* Integers whose sums are exact: the largest weight is 2^31, and no other but 0 becomes 0. */
+/* Integers whose sums are exact: the largest weight is 2^31, and only 0 becomes 0. */
 static charl_status add_up(draw *d, int64_t first, int64_t n, const void *values)
 {
     uint64_t *sums = d->ds->draws + first;

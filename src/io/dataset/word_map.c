@@ -8,7 +8,7 @@
 
 enum { FIRST = 64 };
 
-/* Finaliser of splitmix64: keys that differ little lie far apart. */
+/* Finalizer of splitmix64: similar keys are far apart. */
 static uint64_t mix(uint64_t h)
 {
     h ^= h >> 30;
@@ -18,7 +18,7 @@ static uint64_t mix(uint64_t h)
     return h ^ (h >> 31);
 }
 
-/* The place of `key`, or the free one where it would stand. */
+/* The slot of `key`, or the free one where it would be. */
 static int64_t place_of(const charl__word_map *m, uint64_t key)
 {
     int64_t i = (int64_t)(mix(key) & (uint64_t)(m->capacity - 1));

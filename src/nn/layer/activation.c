@@ -91,7 +91,7 @@ static const charl_key dropout_keys[] = {
     CHARL__KEY(charl_dropout_config, p, FLOAT, "[0,1)", false, "probability to drop an element"),
 };
 
-/* In the order in which help lists them. `activation = NAME` of other layers applies one with its defaults. */
+/* In the order of the help. `activation = NAME` of other layers applies one with its defaults. */
 #define ACTIVATION(word, text, function)                                                                               \
     CHARL__LAYER(#word, text, build_activation, .variant = &(const activation){.apply = function})
 #define ACTIVATION_WITH(word, text, member)                                                                            \

@@ -1,4 +1,4 @@
-/* attention and class_token: parts of transformers that are wired in the configuration. */
+/* attention and class_token: parts of transformers that are connected in the configuration. */
 #include "autograd/graph.h"
 #include "nn/layer.h"
 
@@ -14,7 +14,7 @@ static charl_var *build_attention(const charl_layer_build *b, charl_var *x)
     return charl_attention(b->g, x, &args);
 }
 
-/* A learned row in front of every sequence. */
+/* A learned row before every sequence. */
 static charl_var *build_class_token(const charl_layer_build *b, charl_var *x)
 {
     const charl_class_token_config *c = b->settings;

@@ -26,7 +26,7 @@ static charl_var *statistic(const charl_layer_build *b, const char *suffix, int6
     return charl_layer_buffer(b, suffix, &spec);
 }
 
-/* Statistics over positions would count padding. */
+/* Statistics over positions would include padding. */
 static charl_var *mixed(const charl_var *x, charl_var *y)
 {
     if (charl__var_positions(x) > 0) {

@@ -1,5 +1,5 @@
 /* reshape, permute, slice, mean, max and upsample: layers without parameters that change the shape. Axes
- * count as in PyTorch: 0 is the batch, which they leave alone. */
+ * are counted as in PyTorch: 0 is the batch, which they do not change. */
 #include <stdio.h>
 
 #include "autograd/graph.h"
@@ -55,7 +55,7 @@ static charl_var *build_permute(const charl_layer_build *b, charl_var *x)
     return charl_transpose(b->g, x, perm);
 }
 
-/* Some positions of padded sequences: only those of which it is known where the sequences end. */
+/* Selecting positions of padded sequences requires that the ends of the sequences are known. */
 static charl_var *slice_of_padded(const charl_layer_build *b, charl_var *x, const charl_slice_config *c, int64_t start,
                                   int64_t length)
 {
@@ -104,7 +104,7 @@ static charl_var *in_type(const charl_layer_build *b, charl_var *y, charl_dtype 
     return y && charl_var_get_type(y).dtype != dtype ? charl_cast(b->g, y, dtype) : y;
 }
 
-/* x without its positions, of which those are summed that the mask marks; with `keep` with an extent of 1 there. */
+/* x without its positions: the sum of those that the mask marks; with `keep` with an extent of 1 there. */
 static charl_var *sum_of_positions(const charl_layer_build *b, charl_var *x, charl_var *mask, bool keep)
 {
     const int axis = charl__var_positions(x);
@@ -115,7 +115,7 @@ static charl_var *sum_of_positions(const charl_layer_build *b, charl_var *x, cha
     for (int i = 2; i < s.ndim; i++) {
         perm[i] = i - (i <= axis);
     }
-    if (axis != 1) { /* a mask is multiplied along the extent behind the batch */
+    if (axis != 1) { /* a mask is multiplied along the extent after the batch */
         x = charl_transpose(b->g, x, perm);
     }
     s.dim[1] = s.dim[axis];
@@ -151,7 +151,7 @@ charl_var *charl__layer_last_position(const charl_layer_build *b, charl_var *x, 
     return y;
 }
 
-/* Where the positions of x are in y, which lost `axis`. */
+/* Position of x's extent of positions in y, which lost `axis`. */
 static void keep_positions(const charl_var *x, int axis, bool keep, charl_var *y)
 {
     const int at = charl__var_positions(x);

@@ -1,8 +1,8 @@
 /* residual_block: relu(branch(x) + shortcut(x)), torchvision's BasicBlock and Bottleneck with their
  * names.
  *
- * The shortcut is x itself, or a projection (a 1x1 convolution and its batch norm, named
- * downsample.0 and downsample.1) where the block changes the size or the number of channels.
+ * The shortcut is x itself or, if the block changes the size or the number of channels, a projection (a 1x1 convolution and its batch norm, named
+ * downsample.0 and downsample.1).
  */
 #include "nn/layer.h"
 

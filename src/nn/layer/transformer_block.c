@@ -1,6 +1,6 @@
-/* transformer_block: causal self-attention and an mlp, each behind a norm and around a residual
- * path, with nanoGPT's names. Initial values are GPT-2's: normal, the projections onto the residual
- * path narrower the deeper the model (Radford et al. 2019, section 2.3). */
+/* transformer_block: causal self-attention and an mlp, each after a norm and inside a residual
+ * path, with nanoGPT's names. Initial values are GPT-2's: normal, with a deviation for projections onto the residual
+ * path that decreases with the depth of the model (Radford et al. 2019, section 2.3). */
 #include <math.h>
 
 #include "nn/layer.h"
@@ -37,7 +37,7 @@ static charl_var *affine(const charl_layer_build *b, const char *suffix, int64_t
 }
 
 /* *sum = x + y, and ln_2 of it. Training does both in one pass, forward and backward, with the same
- * bits; inference keeps the two operators, which an exported model names. */
+ * bits; inference uses two operators, which an exported model names. */
 static charl_var *add_and_normalize(const charl_layer_build *b, charl_var *x, charl_var *y, charl_var **sum)
 {
     const config *c = b->settings;
@@ -56,7 +56,7 @@ static charl_var *add_and_normalize(const charl_layer_build *b, charl_var *x, ch
     return charl_add_layer_norm(b->g, x, y, &args, sum);
 }
 
-/* Standard deviation of what is added to the residual path. */
+/* Standard deviation of projections onto the residual path. */
 static double residual_std(const config *c)
 {
     return c->init_std / sqrt(2.0 * (double)c->depth);

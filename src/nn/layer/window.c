@@ -9,7 +9,7 @@
 static const char *const inputs[] = {NULL, "[batch, channels, time]", "images [batch, channels, height, width]",
                                      "volumes [batch, channels, depth, height, width]"};
 
-/* The window over so many extents; along one, padding below 0 keeps the size, and a stride of 0 is the kernel. */
+/* The window over so many extents; for one extent, negative padding keeps the size, and a stride of 0 means the kernel. */
 static charl_window window_of(int dims, const int64_t *kernel, const int64_t *stride, const int64_t *padding,
                               const int64_t *dilation)
 {
@@ -46,7 +46,7 @@ typedef struct convolution {
 } convolution;
 
 /* Declare weight [channels, inputs / groups, kernel], or transposed [inputs, channels / groups, kernel], and bias (NULL without). Returns
- * false after refusing x, or after an error. */
+ * false after rejecting x, or after an error. */
 static bool declare(const charl_layer_build *b, const charl_var *x, charl_var *out[2])
 {
     const convolution *v = b->type->variant;
@@ -100,11 +100,11 @@ static charl_var *conv_over_time(const charl_layer_build *b, charl_var *x, charl
         charl_reshape(b->g, param[0], (charl_shape){4, {c->channels, in.dim[1] / c->groups, 1, c->kernel[0]}});
 
     x = as_sequence(b->g, charl_conv2d(b->g, as_image(b->g, x), w, param[1], win, (int)c->groups));
-    if (c->causal && x && win->padding[1] > 0) { /* what the padding behind the sequence has given */
+    if (c->causal && x && win->padding[1] > 0) { /* the values computed from padding after the sequence */
         x = charl_slice(b->g, x, 2, 0, (in.dim[2] - 1) / c->stride[0] + 1);
     }
     if (x && positions == 2 &&
-        charl_var_get_type(x).shape.dim[2] == in.dim[2]) { /* also with causal = yes, which has cut off an end */
+        charl_var_get_type(x).shape.dim[2] == in.dim[2]) { /* even with causal = yes, which has cut off an end */
         charl__var_set_positions(x, positions);
     }
     return x;

@@ -1,4 +1,4 @@
-/* Cross entropy of classes, of those of pixels, and of tokens. */
+/* Cross entropy of classes, also of pixels and of tokens. */
 #include "nn/loss.h"
 
 typedef struct settings {

@@ -1,5 +1,5 @@
-/* Soft Dice loss of masks, or of pixels of several classes: the overlap of predicted probabilities with the truth, of each sample and
- * channel or class by itself. */
+/* Soft Dice loss of masks, or of pixels of several classes: the overlap of predicted probabilities with the truth, separately for each sample and
+ * channel or class. */
 #include <math.h>
 
 #include "nn/loss.h"
@@ -13,7 +13,7 @@ static const charl_key keys[] = {
      "added to both sides of the fraction, so that an empty mask has a loss", NULL},
 };
 
-/* [B, classes, pixels]: the channels of an image or volume are classes; other labels are the pixels of one. */
+/* [B, classes, pixels]: the channels of an image or volume are classes; other labels are the pixels of a single one. */
 static charl_var *by_class(charl_graph *g, charl_var *x)
 {
     const charl_shape s = x ? charl_var_get_type(x).shape : (charl_shape){2, {1, 1}};

@@ -1,4 +1,4 @@
-/* Focal loss (Lin et al. 2017) of classes: cross entropy, less of it where the prediction is already right. */
+/* Focal loss (Lin et al. 2017) of classes: cross entropy, reduced for predictions that are already correct. */
 #include <math.h>
 
 #include "nn/loss.h"
@@ -14,8 +14,8 @@ static const charl_key keys[] = {
      "factor of the loss; factors of single classes are train.class_weights", NULL},
 };
 
-/* (1 - p)^gamma by exp and log. What is added to 1 - p is far below its rounding and keeps the logarithm finite; rounding may have left p
- * above 1. */
+/* (1 - p)^gamma by exp and log. The term added to 1 - p is far below its rounding error and keeps the logarithm finite; rounding may have made p
+ * larger than 1. */
 static charl_var *build(charl_graph *g, const void *config, charl_var *outputs, charl_var *targets)
 {
     const settings *s = config;

@@ -1,9 +1,9 @@
-/* Kullback-Leibler divergence of the predicted probabilities from those of the data. */
+/* Kullback-Leibler divergence of the predicted probabilities from the data's. */
 #include <math.h>
 
 #include "nn/loss.h"
 
-/* What is added to a target makes 0 log 0 = 0 and changes no other. */
+/* Added to a target: makes 0 log 0 = 0 and changes no other value. */
 static charl_var *build(charl_graph *g, const void *config, charl_var *outputs, charl_var *targets)
 {
     charl_var *t = charl_flatten(g, targets), *known = charl_log(g, charl_scale(g, t, 1.0F, 1e-30F));

@@ -1,4 +1,4 @@
-/* The list of losses, and what they share. */
+/* The list of losses, and shared functions. */
 #include "nn/loss.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
-/* Area under the receiver operating characteristic: the probability that a sample of a class has a larger score than one that is not of it,
- * where equal scores count half.
+/* Area under the receiver operating characteristic: the probability that a sample of a class has a larger score than one of another class;
+ * equal scores count half.
  *
- * Scores are kept of every sample, or of every pixel that has a class, 8 bytes each on every rank. Two classes: the difference of the two
+ * Scores of every sample, or of every pixel that has a class, are kept: 8 bytes each on every rank. Two classes: the difference of the two
  * outputs; more: the probability of each class against all others; labels: the output of each. Pairs are counted as integers, so the order of
- * samples does not show. */
+ * samples does not matter. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ typedef struct scored {
     bool positive;
 } scored;
 
-/* Kept of a row: CLASS the label, then a score for each class, or one if there are two; MAPS the same of each pixel, with a label of -1 where it
+/* Kept per row: CLASS the label, then a score for each class, or one if there are two; MAPS the same for each pixel, with a label of -1 if it
  * does not count; FLAGS target and score of each label. */
 static int64_t kept_of_label(const charl__metric_data *d)
 {
@@ -88,7 +88,7 @@ static bool has_nan(const scored *v, int64_t n)
     return n > 0;
 }
 
-/* Of scores without NaN, which has no place in an order. NaN unless some are positive and some are not. */
+/* For scores without NaN, which cannot be ordered. NaN unless some are positive and some are not. */
 static double area(scored *v, int64_t n)
 {
     int64_t below = 0, positives = 0, twice = 0; /* twice the pairs that are in order */
@@ -107,7 +107,7 @@ static double area(scored *v, int64_t n)
     return positives > 0 && below > 0 ? (double)twice / 2.0 / ((double)positives * (double)below) : (double)NAN;
 }
 
-/* The samples as class or label i sees them; of masks the pixels of channel i, of classes of pixels those that count. Returns how many. */
+/* The samples for class or label i; for masks the pixels of channel i, for classes of pixels those that count. Returns their number. */
 static int64_t pick(const charl__metric_data *d, const charl__metric_state *s, int64_t i, scored *out)
 {
     const int64_t pixels = pixels_of(d), step = kept_of_label(d);

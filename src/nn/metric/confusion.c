@@ -3,8 +3,8 @@
  *     precision = right / predicted      f1 = dice = 2 right / (predicted + actual)
  *     recall = right / actual            iou = right / (predicted + actual - right)
  *
- * each 0 where nothing is divided by nothing. macro is the mean over the classes, of which those that are neither predicted nor actual are
- * left out, or over the labels; micro adds up right, predicted and actual first. */
+ * each 0 for 0 / 0. macro is the mean over the classes, except those that are neither predicted nor actual,
+ * or over the labels; micro adds up right, predicted and actual first. */
 #include <math.h>
 
 #include "nn/metric.h"

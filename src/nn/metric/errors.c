@@ -1,4 +1,4 @@
-/* Errors of predicted numbers. With several targets a metric is the mean of that of each. */
+/* Errors of predicted numbers. With several targets a metric is the mean over the targets. */
 #include <math.h>
 
 #include "nn/metric.h"
@@ -100,7 +100,7 @@ const charl__metric charl__metric_rmse = {
 };
 
 /* The sum of (t - mean)^2 from the sums of t and of t^2: (n sum t^2 - (sum t)^2) / n. The two products are split into halves (product and
- * rounding error, by fma), as their difference cancels, and it has the same bits on every processor. */
+ * rounding error, by fma), because their difference cancels, and the result has the same bits on every processor. */
 static double spread_of(double n, double sum, double squares)
 {
     const double a = n * squares, b = sum * sum;
@@ -113,7 +113,7 @@ static double spread_of(double n, double sum, double squares)
     return charl__exact_value(difference) / n;
 }
 
-/* 1 - sum of error^2 / sum of (target - mean)^2. A target that never changes gives 1 if it is met exactly, else 0, as in scikit-learn. */
+/* 1 - sum of error^2 / sum of (target - mean)^2. A target that never changes gives 1 if it is predicted exactly, else 0, as in scikit-learn. */
 static charl_status finish_r2(const charl__metric_data *d, const charl__metric_state *s, double *value, double *details)
 {
     double total = 0.0;
@@ -122,7 +122,7 @@ static charl_status finish_r2(const charl__metric_data *d, const charl__metric_s
         const double errors = sum_at(s, i);
         const double squares = sum_at(s, 2 * d->outputs + i);
         const double spread = spread_of((double)s->counts[0], sum_at(s, d->outputs + i), squares);
-        /* What rounding leaves of a constant is not a spread. */
+        /* The rounding error of a constant is not a spread. */
         const bool varies = spread > 1e-14 * squares;
         const double r2 = varies ? 1.0 - errors / spread : errors > 0 ? 0.0 : 1.0 - errors;
 

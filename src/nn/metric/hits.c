@@ -1,7 +1,7 @@
 /* Accuracy: fraction of predictions that are correct. */
 #include "nn/metric.h"
 
-/* Part of the pixels, or 0 or 1 of a class, where at most k outputs, that of the label included, are not below it: a tie counts against the
+/* Fraction of pixels, or 0 or 1 for a class, for which at most k outputs, including the label's, are not below it: a tie counts against the
  * label. */
 static double is_among(const charl__eval_row *row, int k)
 {

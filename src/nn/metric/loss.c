@@ -1,4 +1,4 @@
-/* The loss, and metrics that follow from it. */
+/* The loss, and metrics derived from it. */
 #include <math.h>
 
 #include "nn/metric.h"
@@ -37,7 +37,7 @@ const charl__metric charl__metric_perplexity = {
     .finish = finish_perplexity,
 };
 
-/* counts: tokens predicted, and the bytes of text that they stand for */
+/* counts: number of predicted tokens, and bytes of text that they represent */
 
 static void size_bytes(const charl__metric_data *d, charl__metric_size *out)
 {

@@ -1,6 +1,6 @@
-/* The samples whose class the model finds the least probable: hard ones, and labels that are wrong.
+/* The samples whose class has the lowest predicted probability: difficult ones, and wrong labels.
  *
- * Five numbers are kept of every sample, 40 bytes each on every rank, so that which samples it are does not depend on the number of ranks. */
+ * Five numbers of every sample are kept, 40 bytes each on every rank, so that the selection does not depend on the number of ranks. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static void add_worst(const charl__metric_data *d, const charl__eval_row *row, c
     s->kept[PREDICTED_PROBABILITY] = 1.0 / sum;
 }
 
-/* The least probable first, and those that are not finite before them. */
+/* The lowest probability first, and values that are not finite before all others. */
 static int by_probability(const void *a, const void *b)
 {
     const double *x = a, *y = b;

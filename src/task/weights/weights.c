@@ -48,7 +48,7 @@ charl_status charl__weights_read(charl_checkpoint_reader *r, const char *path, c
     return CHARL_OK;
 }
 
-/* Weights from `group`; running statistics and parameters that were frozen have no average. */
+/* Weights from `group`; running statistics and frozen parameters have no average. */
 static charl_status restore_param(charl_checkpoint_reader *r, const char *path, const char *group, charl_param *p)
 {
     const charl_param_spec *spec = charl_param_get_spec(p);
@@ -60,7 +60,7 @@ static charl_status restore_param(charl_checkpoint_reader *r, const char *path, 
     return CHARL_OK;
 }
 
-/* The checkpoint may hold nothing that the model does not have: it would be lost without a word. */
+/* The checkpoint must not contain anything that the model lacks: it would be lost silently. */
 static charl_status check_names(const charl_params *params, const charl_checkpoint_reader *r, const char *path)
 {
     for (int64_t i = 0; i < charl_checkpoint_get_info(r).n_tensors; i++) {
@@ -96,7 +96,7 @@ charl_status charl__weights_classes(const charl_config *config, const charl_chec
     CHARL_TRY(charl__task_model(config, 1, &m));
     snprintf(name, sizeof name, "%s.weight", charl_model_get_layer_name(m, charl_model_get_count(m) - 1));
     weight = charl_checkpoint_find(r, "model", name);
-    if (weight && weight->shape.ndim == 2) { /* else loading says what does not fit */
+    if (weight && weight->shape.ndim == 2) { /* otherwise loading reports what does not fit */
         *out = weight->shape.dim[0];
     }
     return CHARL_OK;

@@ -1,6 +1,6 @@
-/* The base of a checkpoint: where weights are read that it does not hold itself.
+/* The base of a checkpoint: the source of weights that it does not contain.
  *
- * The parameters that are looked for are those that the manifest leaves to the base. They are matched with the tensors of the file as [init]
+ * The parameters to find are those that the manifest leaves to the base. They are matched with the tensors of the file as [init]
  * did it when the run started, so that names, layout and renaming are the same; the reader compares the checksums.
  */
 #include "task/weights/weights_base.h"
@@ -27,7 +27,7 @@ typedef struct base {
     char *path;
     charl_config *config; /* of the checkpoint */
     charl_model *model;
-    charl_params *set; /* what is left to the base; without memory */
+    charl_params *set; /* the parameters left to the base; without memory */
     charl__weights_plan *plan;
 } base;
 
@@ -80,8 +80,8 @@ static void kept_base(const char *path, char *out, size_t bytes)
     }
 }
 
-/* The file that holds the base of the checkpoint at `path`: `from` or, where that is NULL or names the run that the checkpoint names, which may
- * have trained on, what is recorded there; where that file is gone, the one that the run kept. */
+/* The base of the checkpoint at `path`: the file `from` or, if that is NULL or names the run in the checkpoint, which may
+ * have continued training, the file recorded there; if that is gone, the one that the run kept. */
 static const char *choose_base(const char *from, const char *recorded, const char *kept)
 {
     if (!from || (recorded && charl__run_is_same(from, recorded))) {

@@ -22,7 +22,7 @@ static charl__gemm_window image_under_taps(const charl__conv *c)
     return w;
 }
 
-/* Each tap is its pixel: the image is a matrix [channel, pixel] as it lies. */
+/* Each tap is its own pixel: the image is a matrix [channel, pixel] as stored. */
 static bool is_pointwise(const charl__conv *c)
 {
     for (int d = 0; d < 2; d++) {
@@ -68,7 +68,7 @@ charl__gemm charl__conv_input_gradient(const charl__conv *c)
                      .count = c->batch * c->groups,
                      .inner = c->groups};
 
-    /* Input row h gets from output row (h + padding - r * dilation) / stride through tap r. */
+    /* Input row h receives output row (h + padding - r * dilation) / stride through tap r. */
     for (int d = 0; d < 2; d++) {
         p.window.taps[d] = c->kernel[d];
         p.window.step[d] = 1;

@@ -21,7 +21,7 @@ typedef struct charl__conv {
  *  not fit. */
 int64_t charl__conv_extent(const charl__conv *c, int axis, int64_t n);
 
-/** The product that gives out = conv(x, weight) + bias; operands are the caller's to fill in: a =
+/** The product that gives out = conv(x, weight) + bias; the caller fills in the operands: a =
  *  weight, b = x, bias [o], out. */
 charl__gemm charl__conv_forward(const charl__conv *c, bool bias);
 /** d x in one product: a = weight, b = d out, out = d x. With a stride most factors are 0. */

@@ -14,7 +14,7 @@ struct charl_roofline {
     charl__launch launch;
 };
 
-/* On CPUs a work-item is a loop over vectors as wide as a register; on GPUs it has its own
+/* On CPUs a work-item is a loop over vectors as wide as a register; on GPUs it uses its own
  * registers, and 16 bytes at a time. */
 static void specialise(charl_roofline *c, int *lanes, int *each, int *chains)
 {

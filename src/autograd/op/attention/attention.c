@@ -119,16 +119,13 @@ void charl__attention_arguments(const charl__enqueue *e, extents x, charl__atten
     charl__launch_add(l, charl__struct_at(args, sizeof *args, offsetof(charl__attention_args, first_row), first_row));
 }
 
-/* Whether so many heads have no more tiles than there are compute units. */
-static bool are_few(const charl__enqueue *e, extents x, int heads)
-{
-    return x.b * heads * charl__ceil_div(x.t, TILE) <= charl_device_get_info(e->dev)->compute_units;
-}
-
-/* Rows of a tile per work-item. If there are few groups, they have more work-items. */
+/* Rows of a tile per work-item. If there are no more groups than compute units, groups have more work-items. */
 static int rows_held(const charl__enqueue *e, extents x)
 {
-    return x.d <= WIDE_D && !are_few(e, x, ((const attention_attr *)e->attr)->heads) ? 8 : 4;
+    const attention_attr *a = e->attr;
+    const bool few = x.b * a->heads * charl__ceil_div(x.t, TILE) <= charl_device_get_info(e->dev)->compute_units;
+
+    return x.d <= WIDE_D && !few ? 8 : 4;
 }
 
 /* Whether the heads of t begin at multiples of 4 elements. */
@@ -513,12 +510,8 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents_get(&e->in[1]->shape, a);
     charl__launch all = {.file = "attention/attention_vector_grad", .entry = "attention_vector_grad"},
-                  queries = {.file = "attention/attention_local_grad",
-                             .entry = "attention_local_grad",
-                             .params = {{"QUERIES", 1}}},
-                  keys = {.file = "attention/attention_local_grad",
-                          .entry = "attention_local_grad",
-                          .params = {{"KEYS", 1}}};
+                  queries = {.file = "attention/attention_local_grad", .entry = "charl_queries"},
+                  keys = {.file = "attention/attention_local_grad", .entry = "charl_keys"};
 
     if (row_count(&x, a) == 0) {
         return CHARL_OK;
@@ -533,11 +526,6 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     all.local[0] = keys.local[0];
     if (!charl__attention_in_groups(e->dev)) {
         CHARL_TRY(launch_grad(e, &x, all));
-    } else if (are_few(e, x, a->heads + a->kv_heads) && charl__device_facts_get(e->dev)->nvidia.ptx) {
-        /* side by side: work-groups take one of two branches with barriers, which not every compiler does right */
-        queries.global[0] += keys.global[0];
-        charl__launch_set(&queries, "KEYS", 1);
-        CHARL_TRY(launch_grad(e, &x, queries));
     } else {
         CHARL_TRY(launch_grad(e, &x, queries));
         CHARL_TRY(launch_grad(e, &x, keys));
@@ -692,8 +680,8 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
         return charl__graph_fail(g, CHARL_ERR_INVALID, "attention: %d heads are not a multiple of %d key heads",
                                  args->heads, args->kv_heads);
     }
-    if (!charl__graph_takes(g, "attention", "dropout", (double)a.p, "[0,1)") ||
-        !charl__graph_takes(g, "attention", "scale", (double)a.scale, "[0,1e30]")) {
+    if (!charl__graph_check_range(g, "attention", "dropout", (double)a.p, "[0,1)") ||
+        !charl__graph_check_range(g, "attention", "scale", (double)a.scale, "[0,1e30]")) {
         return NULL;
     }
     if (a.starts && (!a.causal || charl__graph_has_cache(g))) {

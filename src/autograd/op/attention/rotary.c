@@ -244,10 +244,10 @@ charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *a
                                  "rotary: heads of %lld: a head has an even number of elements up to %d",
                                  (long long)args->head_dim, MAX_HEAD_DIM);
     }
-    if (!charl__graph_takes(g, "rotary", "theta", args->theta, "(1,inf)") ||
-        (args->factor != 0.0 && (!charl__graph_takes(g, "rotary", "factor", args->factor, "[1,inf)") ||
-                                 !charl__graph_takes(g, "rotary", "low", args->low, "(0,inf)") ||
-                                 !charl__graph_takes(g, "rotary", "high", args->high, "(0,inf)")))) {
+    if (!charl__graph_check_range(g, "rotary", "theta", args->theta, "(1,inf)") ||
+        (args->factor != 0.0 && (!charl__graph_check_range(g, "rotary", "factor", args->factor, "[1,inf)") ||
+                                 !charl__graph_check_range(g, "rotary", "low", args->low, "(0,inf)") ||
+                                 !charl__graph_check_range(g, "rotary", "high", args->high, "(0,inf)")))) {
         return NULL;
     }
     if (args->factor != 0.0 && (args->high <= args->low || args->original < 1)) {

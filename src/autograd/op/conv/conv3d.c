@@ -21,7 +21,7 @@ typedef struct parts {
 } parts;
 
 /* x: extents of the side that the window reads. */
-static parts take_apart(const charl_window *w, const int64_t x[3])
+static parts decompose(const charl_window *w, const int64_t x[3])
 {
     const charl__unfold d = {w->kernel[0], w->stride[0], w->padding[0], w->dilation[0], x[0]};
     const charl__unfold h = {w->kernel[1], w->stride[1], w->padding[1], w->dilation[1], x[1]};
@@ -105,7 +105,7 @@ charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *b
     if (!is_ok(g, "conv3d", charl__window_output(win, 3, &s, &out))) {
         return NULL;
     }
-    p = take_apart(win, s.dim + 2);
+    p = decompose(win, s.dim + 2);
     w = image_weight(g, w, &p);
     if (p.d.kernel > 0) {
         x = charl_reshape(g, x, (charl_shape){5, {s.dim[0], s.dim[1], 1, s.dim[2], s.dim[3] * s.dim[4]}});
@@ -135,7 +135,7 @@ charl_var *charl_conv_transpose3d(charl_graph *g, charl_var *x, charl_var *w, ch
     if (!is_ok(g, "conv_transpose3d", charl__window_transposed(args, 3, &s, &out))) {
         return NULL;
     }
-    p = take_apart(&args->win, out.dim + 2);
+    p = decompose(&args->win, out.dim + 2);
     image[0] = (p.d.kernel > 0 ? s.dim[2] : out.dim[2]) * s.dim[3];
     image[1] = out.dim[4];
     x = charl_reshape(g, x, (charl_shape){4, {s.dim[0], s.dim[1], s.dim[2] * s.dim[3], s.dim[4]}});

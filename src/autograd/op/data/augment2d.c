@@ -234,9 +234,9 @@ charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl
         .key = charl__fnv1a64_string(args->name ? args->name : ""),
     };
 
-    if (!charl__graph_takes(g, "augment2d", "crop", args->crop, "[0,4096]") ||
-        !charl__graph_takes(g, "augment2d", "rotate", (double)args->rotate, "[0,180]") ||
-        !charl__graph_takes(g, "augment2d", "cutout", args->cutout, "[0,65536]")) {
+    if (!charl__graph_check_range(g, "augment2d", "crop", args->crop, "[0,4096]") ||
+        !charl__graph_check_range(g, "augment2d", "rotate", (double)args->rotate, "[0,180]") ||
+        !charl__graph_check_range(g, "augment2d", "cutout", args->cutout, "[0,65536]")) {
         return NULL;
     }
     if (!charl_graph_is_training(g)) {

@@ -263,8 +263,8 @@ const charl__op charl_op_transform2d = {
 charl_var *charl_transform2d(charl_graph *g, charl_var *x, charl_var *kind, charl_var *amount, int index, float white)
 {
     const transform_attr attr = {index, white};
-    if (!charl__graph_takes(g, "transform2d", "index", index, "[0,inf)") ||
-        !charl__graph_takes(g, "transform2d", "white", (double)white, "(0,inf)")) {
+    if (!charl__graph_check_range(g, "transform2d", "index", index, "[0,inf)") ||
+        !charl__graph_check_range(g, "transform2d", "white", (double)white, "(0,inf)")) {
         return NULL;
     }
     return charl__apply_n(g, &charl_op_transform2d, &attr, (charl_var *[]){x, kind, amount}, 3);

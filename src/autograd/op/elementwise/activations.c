@@ -97,7 +97,7 @@ const charl__op charl_op_leaky_relu_grad =
 
 charl_var *charl_leaky_relu(charl_graph *g, charl_var *x, float negative_slope)
 {
-    return charl__graph_takes(g, "leaky_relu", "slope", (double)negative_slope, NULL)
+    return charl__graph_check_range(g, "leaky_relu", "slope", (double)negative_slope, NULL)
                ? charl__apply1(g, &charl_op_leaky_relu, &negative_slope, x)
                : NULL;
 }
@@ -134,7 +134,7 @@ const charl__op charl_op_elu_grad = GRADIENT(elu, "out = x <= 0 ? g * alpha * ex
 
 charl_var *charl_elu(charl_graph *g, charl_var *x, float a)
 {
-    return charl__graph_takes(g, "elu", "alpha", (double)a, NULL) ? charl__apply1(g, &charl_op_elu, &a, x) : NULL;
+    return charl__graph_check_range(g, "elu", "alpha", (double)a, NULL) ? charl__apply1(g, &charl_op_elu, &a, x) : NULL;
 }
 
 /* sigmoid: d/dx = out * (1 - out) */

@@ -182,8 +182,8 @@ const charl__op charl_op_scale = {
 
 charl_var *charl_scale(charl_graph *g, charl_var *x, float factor, float offset)
 {
-    if (!charl__graph_takes(g, "scale", "factor", (double)factor, NULL) ||
-        !charl__graph_takes(g, "scale", "offset", (double)offset, NULL)) {
+    if (!charl__graph_check_range(g, "scale", "factor", (double)factor, NULL) ||
+        !charl__graph_check_range(g, "scale", "offset", (double)offset, NULL)) {
         return NULL;
     }
     return charl__scale(g, x, factor, offset);

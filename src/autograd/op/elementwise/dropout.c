@@ -84,7 +84,7 @@ charl_var *charl_dropout(charl_graph *g, charl_var *x, float p)
     dropout_attr attr = {.p = p};
     char name[256];
 
-    if (!charl__graph_takes(g, "dropout", "p", (double)p, "[0,1)")) {
+    if (!charl__graph_check_range(g, "dropout", "p", (double)p, "[0,1)")) {
         return NULL;
     }
     if (!x || !charl_graph_is_training(g) || p == 0.0F) {

@@ -311,8 +311,8 @@ charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *lab
                                const charl_cross_entropy_args *args)
 {
     args = args ? args : &plain;
-    if (!charl__graph_takes(g, "cross_entropy", "label_smoothing", (double)args->label_smoothing, "[0,1]") ||
-        !charl__graph_takes(g, "cross_entropy", "z_loss", (double)args->z_loss, "[0,inf)")) {
+    if (!charl__graph_check_range(g, "cross_entropy", "label_smoothing", (double)args->label_smoothing, "[0,1]") ||
+        !charl__graph_check_range(g, "cross_entropy", "z_loss", (double)args->z_loss, "[0,inf)")) {
         return NULL;
     }
     return charl__apply_n(g, &charl_op_cross_entropy, args, (charl_var *[]){logits, label, weight}, 3);

@@ -234,7 +234,7 @@ const charl__op charl_op_huber_grad = GRADIENT(
 
 charl_var *charl_huber(charl_graph *g, charl_var *x, charl_var *target, float delta)
 {
-    return charl__graph_takes(g, "huber", "delta", (double)delta, "(0,inf)")
+    return charl__graph_check_range(g, "huber", "delta", (double)delta, "(0,inf)")
                ? charl__apply2(g, &charl_op_huber, &delta, x, target)
                : NULL;
 }

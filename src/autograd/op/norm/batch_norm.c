@@ -234,8 +234,8 @@ charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm
     charl_shape per_channel = {0};
     charl_type type;
 
-    if (!charl__graph_takes(g, "batch_norm", "eps", (double)args->eps, "[0,1)") ||
-        !charl__graph_takes(g, "batch_norm", "momentum", (double)args->momentum, "[0,1]")) {
+    if (!charl__graph_check_range(g, "batch_norm", "eps", (double)args->eps, "[0,1)") ||
+        !charl__graph_check_range(g, "batch_norm", "momentum", (double)args->momentum, "[0,1]")) {
         return NULL;
     }
     if (!x || !args->running_mean || !args->running_var) {

@@ -243,7 +243,7 @@ const charl__op charl_op_add_layer_norm = {
     ADD_NORM("add_layer_norm"),
     .formula = "out0 = a + b, out1 = layer_norm(out0)",
     .row = &charl__row_norm_layer,
-    .again = &charl_op_layer_norm,
+    .recompute_op = &charl_op_layer_norm,
     .n_in = 4,
     .n_optional = 1,
 };
@@ -252,14 +252,14 @@ const charl__op charl_op_add_rms_norm = {
     ADD_NORM("add_rms_norm"),
     .formula = "out0 = a + b, out1 = rms_norm(out0)",
     .row = &charl__row_norm_rms,
-    .again = &charl_op_rms_norm,
+    .recompute_op = &charl_op_rms_norm,
     .n_in = 3,
 };
 
 /* An eps of 0 is allowed, as in PyTorch. */
 static bool takes_eps(charl_graph *g, const charl__op *op, float eps)
 {
-    return charl__graph_takes(g, op->name, "eps", (double)eps, "[0,1)");
+    return charl__graph_check_range(g, op->name, "eps", (double)eps, "[0,1)");
 }
 
 charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias, float eps)

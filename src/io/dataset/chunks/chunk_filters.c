@@ -1,5 +1,5 @@
-/* Undoing filters. A filter turns the bytes in one buffer into bytes in another; two buffers take turns, and the last result is the
- * chunk. At most one filter of a chunk compresses, so no result is longer than what is stored, or the chunk and its checksums. */
+/* Undoing filters. A filter converts the bytes in one buffer to bytes in the other; two buffers alternate, and the last result is the
+ * chunk. At most one filter of a chunk compresses, so no result is longer than the stored bytes, or the chunk and its checksums. */
 #include "io/dataset/chunks/chunk_filters.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ static bool is_compressor(H5Z_filter_t id)
  * J. G. Fletcher, An Arithmetic Checksum for Serial Transmissions, IEEE Trans. Comm. 30, 1982. */
 static void fletcher32(const unsigned char *p, size_t bytes, uint64_t sum[2])
 {
-    enum { WORDS = 1 << 14 }; /* after which sums are reduced: far from overflow */
+    enum { WORDS = 1 << 14 }; /* after this many words sums are reduced: far from overflow */
 
     sum[0] = sum[1] = 0;
     for (size_t i = 0; i < bytes;) {
@@ -75,7 +75,7 @@ static void fletcher32(const unsigned char *p, size_t bytes, uint64_t sum[2])
     }
 }
 
-/* Whether the checksum behind the bytes is theirs. Halves are compared modulo 65535: HDF5 writes 0 as 65535. */
+/* Whether the checksum after the bytes matches them. Halves are compared modulo 65535: HDF5 writes 0 as 65535. */
 static bool is_right(const unsigned char *p, size_t bytes)
 {
     const unsigned char *stored = p + bytes;
@@ -86,7 +86,7 @@ static bool is_right(const unsigned char *p, size_t bytes)
            (stored[2] | (unsigned)stored[3] << 8) % 65535U == sum[1];
 }
 
-/* Bytes i of all elements stand together; whole elements only, the rest follows as it is. */
+/* Bytes i of all elements are stored together; only for whole elements, the rest follows unchanged. */
 static void unshuffle(const unsigned char *in, size_t bytes, size_t element, unsigned char *out)
 {
     const size_t n = element > 0 ? bytes / element : 0;

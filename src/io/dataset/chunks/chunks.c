@@ -1,5 +1,5 @@
-/* Chunks of an array, and the cache of decoded ones. An entry is made by the thread that first asks for the chunk; others that ask
- * meanwhile wait for it. Entries that are being copied from are held and do not leave the cache. */
+/* Chunks of an array, and the cache of decoded ones. The thread that first asks for a chunk creates its entry; others that ask
+ * meanwhile wait for it. Entries that are being copied from are held and stay in the cache. */
 #include "io/dataset/chunks/chunks.h"
 
 #include <pthread.h>
@@ -161,7 +161,7 @@ charl_status charl__chunks_attach(charl__chunks *c, charl__chunk_cache *cache)
     return CHARL_OK;
 }
 
-/* Take an entry out of the list. */
+/* Remove an entry from the list. */
 static void unlink_entry(charl__chunk_cache *cache, charl__chunk *e)
 {
     *(e->newer ? &e->newer->older : &cache->newest) = e->older;
@@ -217,7 +217,7 @@ static void chunk_origin(const charl__chunks *c, int64_t index, hsize_t *origin)
     }
 }
 
-/* The bytes of a chunk as they are in the file. */
+/* The bytes of a chunk as stored in the file. */
 static charl_status read_stored(const charl__chunks *c, int64_t index, unsigned char **out, size_t *bytes,
                                 uint32_t *skipped)
 {
@@ -238,7 +238,7 @@ static charl_status read_stored(const charl__chunks *c, int64_t index, unsigned 
     return CHARL_OK;
 }
 
-/* A chunk with filters that only HDF5 undoes. What lies beyond the extents of the array is left as it is. */
+/* A chunk with filters that only HDF5 undoes. Bytes beyond the extents of the array are not changed. */
 static charl_status read_by_hdf5(const charl__chunks *c, int64_t index, unsigned char *out)
 {
     CHARL_H5_LOCKED;
@@ -334,7 +334,7 @@ static void let_go(charl__chunks *c, charl__chunk *e)
     pthread_mutex_unlock(&c->cache->lock);
 }
 
-/* Chunks that several threads decode. */
+/* Chunks to be decoded by several threads. */
 typedef struct chunk_list {
     charl__chunks *chunks;
     int64_t *index;
@@ -351,7 +351,7 @@ static charl_status decode_one(void *ctx, int64_t i)
     return CHARL_OK;
 }
 
-/* The chunks of a group that are not there. */
+/* The chunks of a group that are not in the cache. */
 static void list_group(chunk_list *l, int64_t group)
 {
     const charl__chunks *c = l->chunks;
@@ -370,8 +370,8 @@ static int compare_indices(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The groups of rows, ascending, until they are more than `most`; a group may be counted twice where rows are not in order. Returns of
- * how many rows. */
+/* The groups of rows, ascending, up to more than `most`; a group may be counted twice if rows are not in order. Returns the number
+ * of rows. */
 static int64_t list_groups(const charl__chunks *c, const int64_t *rows, int64_t first, int64_t n, int64_t most,
                            int64_t *groups, int64_t *n_groups)
 {
@@ -425,7 +425,7 @@ cleanup:
     return st;
 }
 
-/* Copy rows [first, first + n) as far as they lie in the chunk, from its place in a row to that place in dst. */
+/* Copy rows [first, first + n) as far as they are in the chunk, from its position in a row to the same position in dst. */
 static void copy_part(const charl__chunks *c, int64_t index, const unsigned char *data, int64_t first, int64_t n,
                       unsigned char *dst)
 {
@@ -439,7 +439,7 @@ static void copy_part(const charl__chunks *c, int64_t index, const unsigned char
 
         count[i] = left < c->dim[i] ? left : c->dim[i];
     }
-    /* Axes that the chunk covers whole make longer runs. */
+    /* Axes that the chunk covers completely make longer runs. */
     count[0] = n;
     run = count[last];
     while (last > 0 && c->dim[last] == c->extent[last]) {

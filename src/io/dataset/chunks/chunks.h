@@ -1,15 +1,15 @@
 #ifndef CHARL_IO_DATASET_CHUNKS_CHUNKS_H
 #define CHARL_IO_DATASET_CHUNKS_CHUNKS_H
-/** Arrays that lie in chunks: decoding chunks with several threads, and keeping decoded ones.
+/** Chunked arrays: decoding chunks with several threads, and caching decoded ones.
  *
- *  HDF5 serves one thread at a time, so it only hands out the bytes of a chunk as they are in the file; undoing the filters (gzip, lzf,
+ *  HDF5 serves one thread at a time, so it only provides the bytes of a chunk as stored in the file; undoing the filters (gzip, lzf,
  *  shuffle, fletcher32), which is nearly all of the work, needs no HDF5. Chunks with other filters are decoded by HDF5.
  *
  *      grid      chunks per axis, the last axis varying fastest
- *      group     the chunks that hold the same rows: chunk_rows rows of the array
+ *      group     the chunks that contain the same rows: chunk_rows rows of the array
  *
- *  A cache belongs to a data set, which may have several files. It holds decoded chunks, as stored elements, up to a number of bytes; the
- *  ones that were not used for longest go first.
+ *  A cache belongs to a data set, which may have several files. It holds decoded chunks, as stored elements, up to a number of bytes;
+ *  the least recently used ones are evicted first.
  */
 #include <stdbool.h>
 
@@ -18,9 +18,9 @@
 
 typedef struct charl__chunk_cache charl__chunk_cache;
 
-/** bytes: decoded chunks that are kept; threads: how many decode, the caller's among them. Both > 0. */
+/** bytes: maximum size of the cache; threads: how many decode, including the caller's. Both > 0. */
 charl_status charl__chunk_cache_create(int64_t bytes, int threads, charl__chunk_cache **out) CHARL_MUST_CHECK;
-/** All chunk arrays of it are gone. NULL is a no-op. */
+/** Call after all its chunk arrays are closed. NULL is a no-op. */
 void charl__chunk_cache_destroy(charl__chunk_cache *c);
 
 enum { CHARL__MAX_FILTERS = 8, CHARL__FILTER_VALUES = 16 };
@@ -36,7 +36,7 @@ typedef struct charl__chunks {
     hid_t dataset;           /* borrowed */
     hid_t type;              /* of stored elements; owned */
     size_t element_bytes;
-    int ndim;                           /* of the array, rows among them */
+    int ndim;                           /* of the array, including rows */
     int64_t extent[CHARL_MAX_DIMS + 1]; /* of the array */
     int64_t dim[CHARL_MAX_DIMS + 1];    /* of a chunk; dim[0]: rows of a group */
     int64_t grid[CHARL_MAX_DIMS + 1];
@@ -52,26 +52,26 @@ typedef struct charl__chunks {
     struct charl__chunk **entry; /* [n]; NULL: not in the cache */
 } charl__chunks;
 
-/** Describe the chunks of `dataset`, which has this creation property list. c is caller's storage, path and name are set; fini also
+/** Describe the chunks of `dataset`, which has this creation property list. c is the caller's storage, path and name are set; call fini even
  *  after a failure. Errors: ERR_DATA: chunks that are larger than 64 MiB or were never written, filters that cannot be undone. */
 charl_status charl__chunks_init(charl__chunks *c, hid_t dataset, hid_t plist, hid_t type) CHARL_MUST_CHECK;
 void charl__chunks_fini(charl__chunks *c);
 
-/** Rows of bytes, each a chunk that `decode` delivers; it is called by several threads. path and name are borrowed. fini as above. */
+/** Rows of bytes, each a chunk provided by `decode`, which several threads call. path and name are borrowed. fini as above. */
 void charl__chunks_of_rows(charl__chunks *c, const char *path, const char *name, int64_t rows, const charl_shape *item,
                            charl_status (*decode)(void *ctx, int64_t index, unsigned char *out), void *ctx);
 
 /** Use a cache; before anything is read. Errors: ERR_NOMEM. */
 charl_status charl__chunks_attach(charl__chunks *c, charl__chunk_cache *cache) CHARL_MUST_CHECK;
 
-/** Decode the chunks of the first of n rows, by the threads of the cache: as many rows as fit, at least one. Row i is first + rows[i], or
- *  first + i where rows is NULL. *done is how many. Thread-safe. Errors: as charl__chunks_read. */
+/** Decode the chunks of the first of n rows, with the threads of the cache: as many rows as fit, at least one. Row i is first + rows[i], or
+ *  first + i if rows is NULL. *done is their number. Thread-safe. Errors: as charl__chunks_read. */
 charl_status charl__chunks_prepare(charl__chunks *c, const int64_t *rows, int64_t first, int64_t n,
                                    int64_t *done) CHARL_MUST_CHECK;
 
 /** Rows [first, first + n) as stored elements. Thread-safe. Errors: ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__chunks_read(charl__chunks *c, int64_t first, int64_t n, void *dst) CHARL_MUST_CHECK;
 
-/** What is done to the chunks, "gzip, shuffle"; "" when nothing. */
+/** The filters of the chunks, "gzip, shuffle"; "" if there are none. */
 const char *charl__chunks_filters(const charl__chunks *c, char *text, size_t cap);
 #endif

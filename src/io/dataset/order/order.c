@@ -1,14 +1,14 @@
 /* The order of samples. An epoch's permutation of 0..n-1 is a Feistel network on the smallest even
- * number of bits that holds n, repeated until the value falls inside (cycle walking: at most four
- * rounds on average, since the domain is less than 4 n). A network of few bits has little to choose
- * from, so small sets are shuffled explicitly instead. */
+ * number of bits that holds n, repeated until the value is in the range (cycle walking: at most four
+ * rounds on average, since the domain is less than 4 n). A network of few bits has too few
+ * permutations, so small sets are shuffled explicitly instead. */
 #include "charl/dataset.h"
 
 #include "io/dataset/order/stream.h"
 
 enum { ROUNDS = 6, SMALL = 128, BLOCK = 128 };
 
-/* Finaliser of splitmix64: every input bit moves every output bit. */
+/* Finalizer of splitmix64: every input bit affects every output bit. */
 static uint64_t mix(uint64_t h)
 {
     h ^= h >> 30;
@@ -23,7 +23,7 @@ static uint64_t epoch_key(uint64_t seed, uint64_t epoch)
     return mix(mix(seed + UINT64_C(0x9e3779b97f4a7c15)) + epoch);
 }
 
-/* Fisher-Yates from the top down; element i is final once its turn has come. */
+/* Fisher-Yates from the top down; element i is final after its iteration. */
 static int64_t shuffle_small(uint64_t key, int n, int index)
 {
     unsigned char at[SMALL];
@@ -41,11 +41,11 @@ static int64_t shuffle_small(uint64_t key, int n, int index)
     return at[index];
 }
 
-/* What the permutation of an epoch is made of. */
+/* The parameters of an epoch's permutation. */
 typedef struct epoch_order {
     uint64_t key, round_key[ROUNDS], mask;
     int64_t n;
-    int half; /* bits of either side of the network */
+    int half; /* bits of either half of the network */
 } epoch_order;
 
 static epoch_order order_of(uint64_t seed, int64_t n, int64_t epoch)
@@ -76,7 +76,7 @@ static uint64_t network(const epoch_order *o, uint64_t v)
     return left << o->half | right;
 }
 
-/* Places [first, first + count) of an epoch, at most BLOCK. The walks of all are interleaved:
+/* Indexes [first, first + count) of an epoch, at most BLOCK. All walks are interleaved:
  * in sequence, each round would wait for the previous one. */
 static void permute(const epoch_order *o, int64_t first, int64_t count, int64_t *out)
 {
@@ -130,7 +130,7 @@ int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position
     return row;
 }
 
-/* An epoch in blocks. Its blocks stand in slots; the one that is short, at the end of the rows, stands in slot `shorter`. */
+/* An epoch in blocks. Its blocks are in slots; the shorter one, at the end of the rows, is in slot `shorter`. */
 typedef struct block_order {
     int64_t block, rest; /* rows of a block, and of the short one; 0: none is short */
     int64_t full, slots; /* blocks that are not short; all */
@@ -152,7 +152,7 @@ static block_order blocks_of(uint64_t seed, int64_t n, int64_t block, int64_t wi
     return b;
 }
 
-/* The place in the epoch at which a slot begins. */
+/* The index in the epoch at which a slot begins. */
 static int64_t slot_begin(const block_order *b, int64_t slot)
 {
     return slot * b->block - (slot > b->shorter ? b->block - b->rest : 0);

@@ -1,4 +1,4 @@
-/* Each class gives its part of the validation rows; what is left by rounding goes to those with the largest remainders. */
+/* Each class provides its share of the validation rows; the remainder of rounding goes to the classes with the largest fractions. */
 #include "io/dataset/order/split.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static int by_class(const void *a, const void *b)
     return (x->class > y->class) - (x->class < y->class);
 }
 
-/* How many rows of each class. */
+/* Number of rows from each class. */
 static void allot(share *s, int64_t classes, int64_t rows, int64_t n)
 {
     int64_t left = n;
@@ -39,7 +39,7 @@ static void allot(share *s, int64_t classes, int64_t rows, int64_t n)
         left -= s[c].val;
     }
     qsort(s, (size_t)classes, sizeof *s, by_rest);
-    for (int must = 1; must >= 0; must--) { /* the last row of a class only where nothing else is left */
+    for (int must = 1; must >= 0; must--) { /* the last row of a class only if there are no others */
         for (bool gave = true; left > 0 && gave;) {
             gave = false;
             for (int64_t c = 0; c < classes && left > 0; c++) {
@@ -61,7 +61,7 @@ static int by_label(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* The classes in ascending order, without rows yet: all up to the largest label, or only those that occur, where that is more classes than
+/* The classes in ascending order, without rows so far: all up to the largest label, or only those that occur, if that is more classes than
  * rows: labels may be any numbers. *s: new, charl_free. */
 static charl_status find_classes(const int32_t *labels, int64_t rows, share **s, int64_t *classes)
 {
@@ -90,7 +90,7 @@ static charl_status find_classes(const int32_t *labels, int64_t rows, share **s,
     return CHARL_OK;
 }
 
-/* Where the class of row r is in s. */
+/* Index in s of the class of row r. */
 static int64_t find_class(const share *s, int64_t classes, const int32_t *labels, int64_t r)
 {
     const share key = {.class = labels ? labels[r] : 0};

@@ -52,7 +52,7 @@ static int64_t place_of(const charl__stream *s, uint64_t seed, int64_t n, int64_
     return row * s->window + charl_order_shift(seed, n, s->shuffle && s->trains && !s->packed, position, s->window);
 }
 
-/* The sample at a position of a mix that trains: `slot` says whose it is, and which of that set in this block. */
+/* The sample at a position of a training mix: `slot` determines its set, and its number in the set's part of this block. */
 static int64_t mixed_place(const charl__stream *s, int64_t position)
 {
     const int64_t slot = charl_order_row(s->seed ^ UINT64_C(0x6d6978), CHARL__MIX_BLOCK, true, position);

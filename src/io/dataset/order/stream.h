@@ -1,12 +1,12 @@
 #ifndef CHARL_IO_DATASET_ORDER_STREAM_H
 #define CHARL_IO_DATASET_ORDER_STREAM_H
-/** Which sample stands at a position of a stream, and where it lies.
+/** The sample at a position of a stream, and its place in the data.
  *
- *  A place is a row of the split, of tokens the first token of a window. The stream of a data set is charl_order_rows or charl_order_blocks,
- *  or with draws charl__order_draws, with windows shifted by charl_order_shift where it trains. The training stream of a mix (charl_dataset_open_mix) takes from each set in proportion to its
- *  weight: a block of CHARL__MIX_BLOCK positions holds as many samples of each set as its weight says, in an order that the seed and the
- *  block decide, and the samples of a set come in the order that they have without the others. So a place depends on the seed and the
- *  position only. Other streams of a mix take one set after another.
+ *  A place is a row of the split or, for tokens, the first token of a window. The stream of a data set is charl_order_rows or charl_order_blocks,
+ *  or with draws charl__order_draws, with windows shifted by charl_order_shift for training. The training stream of a mix (charl_dataset_open_mix)
+ *  takes samples from each set in proportion to its weight: a block of CHARL__MIX_BLOCK positions contains that many samples of each set, in an order
+ *  determined by the seed and the block, and the samples of a set keep the order that they have without the others. So a place depends on the
+ *  seed and the position only. Other streams of a mix take one set after another.
  */
 #include "charl/dataset.h"
 
@@ -25,7 +25,7 @@ typedef struct charl__stream {
     charl_shuffle shuffle;
     bool trains;
     int64_t block, shuffle_window; /* of charl_order_blocks */
-    bool packed;                   /* windows begin where documents were packed into them, whatever the epoch */
+    bool packed;                   /* windows begin where documents were packed into them, in every epoch */
     const uint64_t *draws;         /* borrowed: charl__order_draws; NULL: each row once */
     int n_parts;                   /* 0: not a mix */
     charl__stream_part part[CHARL__MIX_MOST + 1];
@@ -38,7 +38,7 @@ void charl__stream_init(charl__stream *s, const charl_dataset *ds, charl_split s
 /** Places of positions [position, position + count). Thread-safe. */
 void charl__stream_places(const charl__stream *s, int64_t position, int64_t count, int64_t *out);
 
-/** Rows of positions [position, position + count) where they are drawn with replacement, by the seed, the epoch and the place in it:
+/** Rows of positions [position, position + count) if they are drawn with replacement, by the seed, the epoch and the index in it:
  *  row r with the probability (sums[r + 1] - sums[r]) / sums[n].
  *
  *  sums  [n + 1] ascending from 0; sums[n] > 0

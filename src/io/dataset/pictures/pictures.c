@@ -1,4 +1,4 @@
-/* Rows that are decoded from picture files. */
+/* Rows that are decoded from image files. */
 #define _DEFAULT_SOURCE /* realpath */
 #include "io/dataset/pictures/pictures.h"
 
@@ -115,7 +115,7 @@ static charl_status judge(charl__pictures *p, const charl__array *a)
     return CHARL_OK;
 }
 
-/* Relative paths begin in the folder of the data set or, where that is a link, of what it links to. A folder that was moved shows now and not
+/* Relative paths begin in the folder of the data set or, if that is a link, of its target. A folder that was moved is detected now and not
  * in the middle of a training. */
 static charl_status find_folder(charl__pictures *p)
 {

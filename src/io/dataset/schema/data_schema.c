@@ -1,4 +1,4 @@
-/* Schemas: made from a data set, copied, checked, compared. */
+/* Schemas: created from a data set, copied, checked, compared. */
 #include "io/dataset/schema/data_schema.h"
 #include "io/dataset/dataset_private.h"
 
@@ -61,7 +61,7 @@ charl_status charl__schema_set(char **text, const char *to)
     return CHARL_OK;
 }
 
-/* n means and deviations, in place of those that there are. */
+/* Replace means and deviations by n others. */
 static charl_status set_stats(int64_t n, const float *mean, const float *std, int64_t *own_n, float **own_mean,
                               float **own_std)
 {
@@ -127,7 +127,7 @@ charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, 
     return CHARL_OK;
 }
 
-charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_dataset *ds)
+charl_status charl__schema_use_outputs(charl_data_schema *s, const charl_dataset *ds)
 {
     static const float zero = 0.0F, one = 1.0F; /* any numbers: mean and std of s stay */
     CHARL_SCOPED(charl__schema_left) charl_data_schema *own = NULL;

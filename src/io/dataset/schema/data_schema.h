@@ -1,10 +1,10 @@
 #ifndef CHARL_IO_DATASET_SCHEMA_DATA_SCHEMA_H
 #define CHARL_IO_DATASET_SCHEMA_DATA_SCHEMA_H
-/** Schemas as the files that store them see them. */
+/** Internals of schemas, for the files that store them. */
 #include "base/text/text.h"
 #include "charl/data_schema.h"
 
-/** The texts of a schema, for what is done to each of them. */
+/** The texts of a schema, to process each of them. */
 typedef struct charl__schema_text {
     const char *name, *plain; /* in messages: "names of columns", "columns" */
     size_t offset;
@@ -21,23 +21,23 @@ static inline char **charl__schema_text_of(const charl_data_schema *s, int i)
 /** Replace a text by a copy of another one. Errors: ERR_NOMEM. */
 charl_status charl__schema_set(char **text, const char *to) CHARL_MUST_CHECK;
 
-/** A schema with empty texts, to be filled in. Errors: ERR_NOMEM. */
+/** A schema with empty texts. Errors: ERR_NOMEM. */
 charl_status charl__schema_new(charl_data_schema **out) CHARL_MUST_CHECK;
 
-/** Check what a file says: counts, statistics, texts. `path` is for messages, `code` for failures.
+/** Check the contents of a file: counts, statistics, texts. `path` is for messages, `code` for failures.
  */
 charl_status charl__schema_check(const charl_data_schema *s, const char *path, charl_status code) CHARL_MUST_CHECK;
 
-/** The kind that is called `name`, or CHARL_DATASET_KIND_COUNT. */
+/** The kind called `name`, or CHARL_DATASET_KIND_COUNT. */
 charl_dataset_kind charl__dataset_kind_of(const char *name);
 
-/** From now on `s` describes the targets, classes and tokens of `ds`. Errors: as charl_data_schema_create; then s is to be destroyed. */
-charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_dataset *ds) CHARL_MUST_CHECK;
+/** Make `s` describe the targets, classes and tokens of `ds`. Errors: as charl_data_schema_create; then s must be destroyed. */
+charl_status charl__schema_use_outputs(charl_data_schema *s, const charl_dataset *ds) CHARL_MUST_CHECK;
 
-/** From now on targets are not scaled. */
+/** Make targets unscaled. */
 void charl__schema_drop_target_stats(charl_data_schema *s);
 
-/** Append a line for everything in which two schemas differ; either may be NULL. Errors: ERR_NOMEM.
+/** Append a line for every difference of two schemas; either may be NULL. Errors: ERR_NOMEM.
  */
 charl_status charl__schema_diff(const charl_data_schema *a, const charl_data_schema *b,
                                 charl__text *out) CHARL_MUST_CHECK;

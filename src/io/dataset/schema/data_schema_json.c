@@ -113,7 +113,7 @@ charl_status charl_data_schema_print(const charl_data_schema *s, char **out)
     return CHARL_OK;
 }
 
-/* The object, and whose it is. */
+/* The object, and the name of its source. */
 typedef struct source {
     const char *path;
     json_t *root;
@@ -222,7 +222,7 @@ static charl_status get_tokenizer(const source *o, charl_data_schema *s)
             ((uint32_t *)state)[i] = v >= 0 && v <= UINT32_MAX ? (uint32_t)v : UINT32_MAX;
         }
     }
-    st = charl__tokenizer_take(layout, state, (int64_t)n, &s->tokenizer);
+    st = charl__tokenizer_create(layout, state, (int64_t)n, &s->tokenizer);
     if (st == CHARL_ERR_DATA) {
         st = bad(o, "tokenizer_learnt");
     }

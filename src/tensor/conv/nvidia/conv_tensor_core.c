@@ -1,5 +1,5 @@
-/* Convolutions on NVIDIA's tensor cores. The tile, chosen here, changes no bits:
- * kernels/nvidia/conv/conv_wgmma.cl and conv_mma.cl say why. */
+/* Convolutions on NVIDIA's tensor cores. The choice of a tile, made here, does not affect bits:
+ * kernels/nvidia/conv/conv_wgmma.cl and conv_mma.cl explain why. */
 #include "tensor/conv/nvidia/conv_tensor_core.h"
 
 #include <limits.h>
@@ -107,7 +107,7 @@ static bool is_mma(charl_device *dev)
     return !charl__device_facts_get(dev)->nvidia.wgmma;
 }
 
-/* The wide one reads a quarter less per product, where it is filled and there is one for every
+/* The wide tile reads a quarter less per product, if it is filled and there is one for every
  * compute unit. */
 static bool is_wide(charl_device *dev, const charl__conv_product *p)
 {
@@ -228,7 +228,7 @@ charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_pr
     return CHARL_OK;
 }
 
-/* Few rows, such as the channels of a picture: a column is one access. */
+/* Few rows, such as the channels of an image: a column is one access. */
 static charl_status swap_few(charl_device *dev, const charl__conv_swap *s)
 {
     const int64_t count = s->batch * s->cols;

@@ -4,15 +4,15 @@
  *  operands are channels-last, [batch, h, w, padded channels], and start at multiples of 16 bytes.
  *
  *  A sum is a chain in ascending (kh, kw, channel) of the products' pixels or, for a weight's
- *  gradient, in ascending pixel; its bits are the same for every tile and batch. They are neither those
- *  of the portable kernels nor the same for both instructions.
+ *  gradient, in ascending pixel; its bits are the same for every tile and batch. They differ from the bits
+ *  of the portable kernels and between the two instructions.
  */
 #include "nvidia/conv/conv_args.h"
 #include "tensor/conv/conv.h"
 
-enum { CHARL_CONV_CHUNK = 8 }; /* channels of a pixel come in so many */
+enum { CHARL_CONV_CHUNK = 8 }; /* channels of a pixel are a multiple of this */
 
-/** Channels that a pixel has in memory: the rest are zeros. */
+/** Number of channels of a pixel in memory: the padding is zeros. */
 static inline int64_t charl__conv_padded(int64_t channels)
 {
     return (channels + CHARL_CONV_CHUNK - 1) / CHARL_CONV_CHUNK * CHARL_CONV_CHUNK;
@@ -20,13 +20,13 @@ static inline int64_t charl__conv_padded(int64_t channels)
 
 /** One product. Element types are those of a and out. */
 typedef struct charl__conv_product {
-    charl_tensor a, b, out;                                    /* buffer, dtype and offset count */
-    const charl_tensor *bias;                                  /* f32, one per column, or NULL */
-    bool is_gradient;                                          /* of the weight */
-    int64_t m, n, k;                                           /* k: pixels of a part, for a weight's gradient */
-    int64_t parts;                                             /* of a weight's gradient */
-    int64_t ld;                                                /* elements of a row of the operand that is no image */
-    int chunks;                                                /* of an image's pixel */
+    charl_tensor a, b, out;   /* buffer, dtype and offset are used */
+    const charl_tensor *bias; /* f32, one per column, or NULL */
+    bool is_gradient;         /* of the weight */
+    int64_t m, n, k;          /* k: pixels of a part, for a weight's gradient */
+    int64_t parts;            /* of a weight's gradient */
+    int64_t ld;               /* elements of a row of the operand that is not an image */
+    int chunks;               /* of an image's pixel */
     int image[2], taps[2], grid[2], step[2], shift[2], tap[2]; /* H, W */
     int w_first, w_step[2];                                    /* taps of the weight */
     int out_extent[2], out_step[2], out_place[2];
@@ -41,7 +41,7 @@ charl__conv_product charl__conv_product_input_gradient(const charl__conv *c, con
 /** d weight [parts, o, kh, kw, padded c] in f32, of as many equal parts of the pixels of d out: a = d out, b = x. */
 charl__conv_product charl__conv_product_weight_gradient(const charl__conv *c, int64_t parts);
 
-/** The numbers of the kernel that computes it, but for where operands begin. */
+/** The numbers of the kernel that computes it, except the offsets of operands. */
 charl__conv_args charl__conv_product_args(const charl__conv_product *p, int64_t tiles);
 /** Enqueue. Async. Errors: ERR_SHAPE when an extent does not fit the kernel; ERR_KERNEL,
  *  ERR_DEVICE. */

@@ -127,7 +127,7 @@ static int64_t weight_workspace(const charl__conv *c, charl_dtype type, int slic
 /* The workspace, and how much of it is used. */
 typedef struct carver {
     const charl__enqueue *e;
-    int64_t taken; /* bytes from the start of its buffer, a multiple of ALIGN */
+    int64_t used; /* bytes from the start of its buffer, a multiple of ALIGN */
 } carver;
 
 static carver start_at(const charl__enqueue *e, int64_t bytes)
@@ -142,14 +142,15 @@ static charl_tensor carve(carver *w, charl_dtype dtype, int64_t bytes)
     charl_tensor t = *w->e->workspace;
 
     t.dtype = dtype;
-    t.offset = w->taken / (int64_t)charl_dtype_size(dtype);
+    t.offset = w->used / (int64_t)charl_dtype_size(dtype);
     t.shape = (charl_shape){1, {bytes / (int64_t)charl_dtype_size(dtype)}};
-    w->taken += bytes;
+    w->used += bytes;
     return t;
 }
 
 /* An image [batch, channels, pixels] as channels-last. */
-static charl_status take_image(carver *w, const charl_tensor *t, int64_t channels, int64_t pixels, charl_tensor *out)
+static charl_status channels_last_of(carver *w, const charl_tensor *t, int64_t channels, int64_t pixels,
+                                     charl_tensor *out)
 {
     const int64_t padded = charl__conv_padded(channels);
 
@@ -191,8 +192,8 @@ static charl_status give_image(carver *w, const charl_tensor *result, charl_tens
 }
 
 /* The weight [batch, rows, cols] as [batch, cols, padded rows]: often without a copy. */
-static charl_status take_weight(carver *w, const charl_tensor *t, int64_t batch, int64_t rows, int64_t cols,
-                                charl_tensor *out)
+static charl_status padded_weight_of(carver *w, const charl_tensor *t, int64_t batch, int64_t rows, int64_t cols,
+                                     charl_tensor *out)
 {
     const int64_t padded = charl__conv_padded(rows);
 
@@ -216,8 +217,8 @@ static charl_status enqueue(const charl__enqueue *e, const charl__conv *c)
     charl__conv_product p = charl__conv_product_forward(c);
     carver w = start_at(e, 0);
 
-    CHARL_TRY(take_image(&w, e->in[0], c->c, c->h * c->w, &p.a));
-    CHARL_TRY(take_weight(&w, e->in[1], c->o, c->c, count_taps(c), &p.b));
+    CHARL_TRY(channels_last_of(&w, e->in[0], c->c, c->h * c->w, &p.a));
+    CHARL_TRY(padded_weight_of(&w, e->in[1], c->o, c->c, count_taps(c), &p.b));
     p.out = begin_image(&w, e->out[0]);
     p.bias = e->n_in > 2 ? e->in[2] : NULL;
     p.label = e->label;
@@ -244,7 +245,7 @@ static charl_status enqueue_input(const charl__enqueue *e, const charl__conv *c)
     charl_tensor a, b, out;
     carver w = start_at(e, 0);
 
-    CHARL_TRY(take_image(&w, e->in[0], c->o, c->oh * c->ow, &a));
+    CHARL_TRY(channels_last_of(&w, e->in[0], c->o, c->oh * c->ow, &a));
     out = begin_image(&w, e->out[0]);
     if (is_product(c, true)) {
         CHARL_TRY(charl__gemm_enqueue(e->dev, &(charl__gemm){.a = {&a},
@@ -258,7 +259,7 @@ static charl_status enqueue_input(const charl__enqueue *e, const charl__conv *c)
         CHARL_TRY(give_image(&w, &out, e->out[0], c->c, c->h * c->w));
         return CHARL_OK;
     }
-    CHARL_TRY(take_weight(&w, e->in[1], 1, c->o, c->c * count_taps(c), &b));
+    CHARL_TRY(padded_weight_of(&w, e->in[1], 1, c->o, c->c * count_taps(c), &b));
     for (int y = 0; y < c->stride[0] && y < c->h; y++) {
         for (int x = 0; x < c->stride[1] && x < c->w; x++) {
             charl__conv_product p = charl__conv_product_input_gradient(c, (int[]){y, x});
@@ -284,8 +285,8 @@ static charl_status multiply_pixels(const charl__enqueue *e, const charl__conv *
     charl_tensor a, b, leaves = *e->workspace; /* its part of the workspace: images may follow */
     charl__enqueue own = *e;
 
-    CHARL_TRY(take_image(&w, e->in[0], c->o, c->oh * c->ow, &a));
-    CHARL_TRY(take_image(&w, e->in[1], c->c, c->h * c->w, &b));
+    CHARL_TRY(channels_last_of(&w, e->in[0], c->o, c->oh * c->ow, &a));
+    CHARL_TRY(channels_last_of(&w, e->in[1], c->c, c->h * c->w, &b));
     leaves.shape = (charl_shape){1, {bytes / (int64_t)sizeof(float)}};
     own.workspace = &leaves;
     p.a.tensor = &a;
@@ -316,8 +317,8 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
     p.out = *e->workspace;
     p.label = e->label;
     w = start_at(e, slices.count * leaf_bytes(c));
-    CHARL_TRY(take_image(&w, e->in[0], c->o, c->oh * c->ow, &p.a));
-    CHARL_TRY(take_image(&w, e->in[1], c->c, c->h * c->w, &p.b));
+    CHARL_TRY(channels_last_of(&w, e->in[0], c->o, c->oh * c->ow, &p.a));
+    CHARL_TRY(channels_last_of(&w, e->in[1], c->c, c->h * c->w, &p.b));
     CHARL_TRY(charl__conv_product_enqueue(e->dev, &p));
     CHARL_TRY(charl__fold_inputs(&leaves,
                                  &(charl__fold_input){charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),
