@@ -112,10 +112,14 @@ static int steps_of(const charl__cli_steps_config *config)
     return config->steps_per_row > 0 ? config->steps_per_row : STEPS_PER_ROW;
 }
 
+/* The type of activations; fp8 has those of bf16. */
 static charl_dtype dtype_of(const char *name)
 {
     charl_dtype dtype = CHARL_F32;
 
+    if (strcmp(name, "fp8") == 0) {
+        return CHARL_BF16;
+    }
     while (strcmp(charl_dtype_name(dtype), name) != 0) {
         dtype++;
     }

@@ -191,6 +191,7 @@ if "$companion" devices >out 2>err; then
     CHARL_CACHE_DIR=$dir/tuned expect 0 '^[1-9][0-9]* choices* for ' tune mlp.ini
     charl=$bin/charl-bench
     expect 0 '^step,1,mlp.ini,f32,.*,64,8,' step mlp.ini -r 1 --ms 1 -f csv
+    expect 0 '^step,1,mlp.ini,bf16,' step mlp.ini -r 1 --ms 1 -f csv train.precision=fp8 # whose peak is that of bf16
     # However few steps a configuration trains, a bench has as many as it needs.
     expect 0 '"flop":[1-9]' step mlp.ini -r 1 --ms 1 -f jsonl train.max_steps=3
     python3 -c 'import json; json.loads(open("out").read())' || failures=$((failures + 1))

@@ -54,6 +54,8 @@ for model in mlp llama; do
     done
     resumes "$model in fp8" $model-fp8-1 4 $model.ini -q train.precision=fp8
 done
+expect 0 "fp8 in the plan" ranks 1 mlp.ini --dry-run train.precision=fp8
+says 1 "parameters with a copy in bf16, products in fp8"
 expect 0 "llama in fp8, activations recomputed" ranks 2 llama.ini -q -o recomputed train.precision=fp8 train.recompute=yes
 same "llama in fp8, activations recomputed" llama-fp8-1 recomputed
 checks=$((checks + 1))

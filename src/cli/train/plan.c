@@ -160,7 +160,7 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
     const char *precision = charl__cli_text(o->config, "train.precision"),
                *base = charl__cli_text(o->config, "lora.base");
     static const char *const shards[] = {"", ", optimizer sharded", ", optimizer and gradients sharded"};
-    const bool half = strcmp(precision, "f32") != 0;
+    const bool half = strcmp(precision, "f32") != 0, fp8 = strcmp(precision, "fp8") == 0;
     const bool packed = charl__cli_int(o->config, "lora.rank") > 0 && strcmp(base, "f32") != 0;
 
     print_devices(devices, o->size);
@@ -168,8 +168,12 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
         snprintf(frozen, sizeof frozen, " (%s of them frozen%s%s)", grouped(i->frozen_parameters, b),
                  packed ? ", in " : "", packed ? base : "");
     }
-    printf("  model    %d layers, %s parameters%s%s%s\n", i->layers, grouped(i->parameters + i->frozen_parameters, a),
-           frozen, half ? " with a copy in " : "", half ? precision : "");
+    printf("  model    %d layers, %s parameters%s%s%s%s\n", i->layers, grouped(i->parameters + i->frozen_parameters, a),
+           frozen, half ? " with a copy in " : "",
+           fp8    ? "bf16"
+           : half ? precision
+                  : "",
+           fp8 ? ", products in fp8" : "");
     if (i->window > 0) {
         snprintf(windows, sizeof windows, " windows of %s tokens", grouped(i->window, a));
     }
