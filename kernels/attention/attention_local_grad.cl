@@ -1,12 +1,15 @@
 /* attention_local_grad: the gradient of attention_local.cl; see attention_vector_grad.cl, attention.clh and attention_tiles.clh.
  *
- *   charl_queries   dq of 64 queries of one head           charl_keys   dk and dv of 64 keys of one key head
+ *   a work-group: dq of 64 queries of one head, or dk and dv of 64 keys of one key head
  *
  * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh; GLSE: see attention_vector_grad.cl; ROWS, BY_4: see attention_local.cl
- * Launch           one group of 1024 / ROWS per tile; by tile, head (charl_keys: key head), row of the batch. Scores are computed in both.
+ *                  QUERIES, KEYS  1: groups of queries, of keys, or first the ones and then the others (default 0)
+ * Launch           one group of 1024 / ROWS per tile; by tile, head (of keys: key head), row of the batch. Scores are computed in both.
  * Numerics         see attention.clh: the bits of attention_vector_grad.cl.
  */
 #define GLSE 0
+#define QUERIES 0
+#define KEYS 0
 #include "attention/attention_args.h"
 #include "attention/attention.clh"
 #include "shared/small_vectors.clh"
@@ -103,32 +106,37 @@ CHARL_IN_KERNEL void differentiate_columns(const inputs *x, int b, int h, int q0
     }
 }
 
+/* What the kernels are given. */
+typedef struct {
+    global const ACT *gout, *qkv;
+    global const float *lse, *dots, *glse;
+    global ACT *dqkv;
+    global const int *mask;
+    global const uint *record;
+} operands;
+
 /* Of row b. */
-CHARL_IN_KERNEL inputs inputs_of(global const ACT *gout, global const ACT *qkv, global const float *lse, global const float *dots,
-                                 global const float *glse, global const int *mask, global const uint *record, int b, const charl__attention_args *args)
+CHARL_IN_KERNEL inputs inputs_of(const operands *o, int b, const charl__attention_args *args)
 {
-    const inputs x = {gout + args->gout, qkv + args->qkv, lse + args->lse, dots + args->dots, glse + args->glse, mask + args->mask, args->t_all,
-                      keys_of(mask + args->mask, b, args->t_all), args->heads, args->kv_heads, args->scale, args->first_row + (ulong)b,
-                      random_of(record, args), args->keep_scale};
+    const inputs x = {o->gout + args->gout, o->qkv + args->qkv, o->lse + args->lse, o->dots + args->dots, o->glse + args->glse, o->mask + args->mask,
+                      args->t_all, keys_of(o->mask + args->mask, b, args->t_all), args->heads, args->kv_heads, args->scale,
+                      args->first_row + (ulong)b, random_of(o->record, args), args->keep_scale};
 
     return x;
 }
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(global const ACT *gout, global const ACT *qkv, global const float *lse, global const float *dots, global const float *glse,
-        global float *sums, global ACT *dqkv, global const int *mask, global const uint *record, const charl__attention_args args)
+CHARL_IN_KERNEL void queries(const operands *o, const charl__attention_args *args, ulong item, local float4 stage[static STAGE],
+                             local float4 tile[static TILE * PITCH])
 {
-    const int t_all = args.t_all, heads = args.heads, kv_heads = args.kv_heads;
-    local float4 stage[STAGE], tile[TILE * PITCH];
+    const int t_all = args->t_all, heads = args->heads, kv_heads = args->kv_heads;
     const int tiles = (t_all + TILE - 1) / TILE, columns = heads + 2 * kv_heads;
-    const ulong item = get_group_id(0);
     const int q0 = (int)(item % (ulong)tiles) * TILE, h = (int)(item / (ulong)tiles % (ulong)heads);
     const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(mask + args.mask, b, t_all);
+    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(o->mask + args->mask, b, t_all);
     const long pitch = (long)columns * D;
-    const inputs x = inputs_of(gout, qkv, lse, dots, glse, mask, record, b, &args);
+    const inputs x = inputs_of(o, b, args);
     float4 s[4][BLOCKS], dp[4][BLOCKS], dq[DC][BLOCKS];
 
-    (void)sums; /* only dq has some */
     clear_tile(dq);
     for (int k0 = 0; k0 < n_k; k0 += TILE) {
         const int n = min(TILE, n_k - k0);
@@ -142,24 +150,21 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(glo
         keep_tile(dp, tile);
         add_tile(dq, tile, keys, pitch, n, diagonal, true, stage);
     }
-    put_tile(dq, 0, dqkv + args.dqkv + element(b, t_all, q0, columns, h), pitch, n_q);
+    put_tile(dq, 0, o->dqkv + args->dqkv + element(b, t_all, q0, columns, h), pitch, n_q);
 }
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(global const ACT *gout, global const ACT *qkv, global const float *lse, global const float *dots, global const float *glse,
-        global float *sums, global ACT *dqkv, global const int *mask, global const uint *record, const charl__attention_args args)
+CHARL_IN_KERNEL void keys(const operands *o, const charl__attention_args *args, ulong item, local float4 stage[static STAGE],
+                          local float4 tile[static TILE * PITCH])
 {
-    const int t_all = args.t_all, heads = args.heads, kv_heads = args.kv_heads;
-    local float4 stage[STAGE], tile[TILE * PITCH];
+    const int t_all = args->t_all, heads = args->heads, kv_heads = args->kv_heads;
     const int tiles = (t_all + TILE - 1) / TILE, columns = heads + 2 * kv_heads, group = heads / kv_heads;
-    const ulong item = get_group_id(0);
     const int k0 = (int)(item % (ulong)tiles) * TILE, kv = (int)(item / (ulong)tiles % (ulong)kv_heads);
     const int b = (int)(item / (ulong)tiles / (ulong)kv_heads), n_k = min(TILE, t_all - k0);
     const long pitch = (long)columns * D, k_at = element(b, t_all, k0, columns, heads + kv),
                v_at = k_at + (long)kv_heads * D;
-    const inputs x = inputs_of(gout, qkv, lse, dots, glse, mask, record, b, &args);
+    const inputs x = inputs_of(o, b, args);
     float4 s[4][BLOCKS], dp[4][BLOCKS], dk[DC][BLOCKS], dv[DC][BLOCKS];
 
-    (void)sums; /* only dq has some */
     clear_tile(dk);
     clear_tile(dv);
     for (int h = kv * group; h < (kv + 1) * group; h++) {
@@ -182,6 +187,21 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(global
     clear_rows(dk, x.n_keys - k0);
     clear_rows(dv, x.n_keys - k0);
 #endif
-    put_tile(dk, 0, dqkv + args.dqkv + k_at, pitch, n_k);
-    put_tile(dv, 0, dqkv + args.dqkv + v_at, pitch, n_k);
+    put_tile(dk, 0, o->dqkv + args->dqkv + k_at, pitch, n_k);
+    put_tile(dv, 0, o->dqkv + args->dqkv + v_at, pitch, n_k);
+}
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local_grad(global const ACT *gout, global const ACT *qkv, global const float *lse, global const float *dots, global const float *glse,
+        global float *sums, global ACT *dqkv, global const int *mask, global const uint *record, const charl__attention_args args)
+{
+    local float4 stage[STAGE], tile[TILE * PITCH];
+    const operands o = {gout, qkv, lse, dots, glse, dqkv, mask, record};
+    const ulong group = get_group_id(0), of_queries = get_num_groups(0) / (ulong)(args.heads + args.kv_heads) * (ulong)args.heads;
+
+    (void)sums; /* those of attention_vector_grad.cl */
+    if (KEYS == 0 ? QUERIES : QUERIES != 0 && group < of_queries) {
+        queries(&o, &args, group, stage, tile);
+    } else if (KEYS) {
+        keys(&o, &args, QUERIES ? group - of_queries : group, stage, tile);
+    }
 }

@@ -4,14 +4,16 @@
  *                  TILE    16 or 32 rows and columns of a work-group (default 32)
  *                  PART    2 or 4 of them a work-item's: it has PART x PART outputs (default 2)
  *                  A_BY_4, B_BY_4  1: the operand, and what it consists of, begins at multiples of 4 elements, and its rows are multiples of 4
+ *                  FLAT    1: stretches of k, with FOLD leaves, lie in both operands as one long one would (default 0)
  *                  FOLD    1: product z is the sum of `leaves` products, at most M, in the fixed tree; operands of a leaf lie x_outer
  *                          apart; ROUND as in tree.clh
  *                  A_SUMS  1, with FOLD: the sums of A over k go to a_sums [m], per leaf as charl_fold_columns of reduce_slices.cl adds a column of
  *                          up to 256 rows, over the leaves in the tree
- *                  PAIR    1: gemm_small_pair, another product in the same launch, without epilogue, specialised by the same names with _2;
+ *                  PAIR    1: gemm_small_pair, another product in the same launch, without epilogue, specialised by the same names with _2,
+ *                          of which TILE, PART and FLAT are the same;
  *                          the first `groups` work-groups are those of the product without FOLD that the other names describe
  * Launch           groups of (TILE / PART)^2 work-items, one per tile; tiles go by column, row, product. Such products wait for memory, so
- *                  tiles are deep, and the next tile is read while one is multiplied. Both tiles are in local memory, twice, with k running
+ *                  tiles are deep, and the next ones are read while one is multiplied. Both tiles are in local memory, twice, with k running
  *                  fastest; a work-item's outputs are TILE / PART apart, and it reads four k at a time.
  * Numerics         see gemm.clh; with FOLD the tree of src/base/numeric/tree.h over the leaves.
  */
@@ -19,6 +21,7 @@
 #define PART 2
 #define A_BY_4 0
 #define B_BY_4 0
+#define FLAT 0
 #define FOLD 0
 #define A_SUMS 0
 #define PAIR 0
@@ -32,7 +35,7 @@
 
 /* What is constant in a launch, for each of its products. */
 typedef struct {
-    bool a_transposed, b_transposed, a_by_4, b_by_4, folds, sums_a, ends; /* ends: with the epilogue, if there is one */
+    bool a_transposed, b_transposed, a_by_4, b_by_4, flat, folds, sums_a, ends; /* ends: with the epilogue, if there is one */
     int bias;
 } form;
 
@@ -76,7 +79,7 @@ CHARL_INLINE void begin_sums(sums *x, int k)
 CHARL_INLINE void add_tile(sums *x, int steps, local const float *a, local const float *b)
 {
     if (steps == BK) {
-#pragma unroll 4
+#pragma unroll
         for (int k = 0; k < BK; k += 4) {
             add_four(k, a, b, x->out);
         }
@@ -140,44 +143,51 @@ typedef struct {
     float a[2][TILE * PITCH], b[2][TILE * PITCH];
 } __attribute__((aligned(16))) tiles;
 
-/* Tile `group` of p. Turn t reads tile t into registers, multiplies tile t - 1, and puts tile t into local memory. */
+/* Tile `group` of p. Turn t puts tile t into local memory, reads tile t + AHEAD into registers, and multiplies tile t. */
 CHARL_INLINE void multiply(const form f, const product p, int group, local tiles *tile, epilogue_operands with)
 {
     const int lane = (int)get_local_id(0), tx = lane % APART, ty = lane / APART;
     const int cols = (p.n + TILE - 1) / TILE, rows = (p.m + TILE - 1) / TILE;
     const int j0 = group % cols * TILE, i0 = group / cols % rows * TILE;
-    const int z = group / cols / rows, zo = z / p.inner, zi = z % p.inner;
+    const int z = group / cols / rows, zo = p.inner > 1 ? z / p.inner : z, zi = z - zo * p.inner;
     const int depth = p.k * (f.folds ? p.leaves : p.segments);
     const operand a =
-        operand_of(p.a + zo * p.a_outer + zi * p.a_inner, i0, p.m, depth, p.k, f.folds ? p.a_outer : p.a_segment, f.a_transposed, f.a_by_4);
+        operand_of(p.a + zo * p.a_outer + zi * p.a_inner, i0, p.m, depth, p.k, f.folds ? p.a_outer : p.a_segment, f.a_transposed, f.flat, f.a_by_4);
     const operand b =
-        operand_of(p.b + zo * p.b_outer + zi * p.b_inner, j0, p.n, depth, p.k, f.folds ? p.b_outer : p.b_segment, !f.b_transposed, f.b_by_4);
+        operand_of(p.b + zo * p.b_outer + zi * p.b_inner, j0, p.n, depth, p.k, f.folds ? p.b_outer : p.b_segment, !f.b_transposed, f.flat, f.b_by_4);
     const long first = zo * p.out_outer + zi * p.out_inner;
     const bool adds = f.sums_a && j0 == 0 && lane < TILE; /* a row of A */
-    float va[LOADS], vb[LOADS];
+    float va[AHEAD][LOADS], vb[AHEAD][LOADS];
     sums x;
 
     begin_sums(&x, p.k);
     with = epilogue_at(with, first);
-    for (int k0 = 0, to = 0; k0 < depth + BK; k0 += BK, to = 1 - to) {
-        if (k0 < depth) {
-            bring(a, lane, k0, va);
-            bring(b, lane, k0, vb);
-        }
-        if (k0 > 0) {
-            const int steps = min(depth - (k0 - BK), BK);
-            local const float *const as = tile->a[1 - to], *const bs = tile->b[1 - to];
+#pragma unroll
+    for (int s = 0; s < AHEAD; s++) {
+        bring(a, lane, s * BK, va[s]);
+        bring(b, lane, s * BK, vb[s]);
+    }
+    for (int t0 = 0; t0 * BK < depth; t0 += AHEAD) {
+#pragma unroll
+        for (int s = 0; s < AHEAD; s++) {
+            const int k0 = (t0 + s) * BK, steps = min(depth - k0, BK), at = AHEAD == 1 ? t0 & 1 : s;
+            local float *const as = tile->a[at], *const bs = tile->b[at];
 
+            if (s > 0 && k0 >= depth) {
+                break;
+            }
+            put(a, lane, va[s], as);
+            put(b, lane, vb[s], bs);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            if (k0 + AHEAD * BK < depth) {
+                bring(a, lane, k0 + AHEAD * BK, va[s]);
+                bring(b, lane, k0 + AHEAD * BK, vb[s]);
+            }
             if (f.folds) {
                 add_leaves(&x, p.k, steps, as + ty * PITCH, bs + tx * PITCH, adds ? as + lane * PITCH : 0);
             } else {
                 add_tile(&x, steps, as + ty * PITCH, bs + tx * PITCH);
             }
-        }
-        if (k0 < depth) {
-            put(a, lane, va, tile->a[to]);
-            put(b, lane, vb, tile->b[to]);
-            barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
     if (adds && i0 + lane < p.m) {
@@ -204,7 +214,7 @@ kernel GROUP_SIZE void gemm_small(global const ACT *a, global const ACT *b, glob
                                   const charl__gemm_args p A_SUMS_ARG(a_sums))
 {
     local tiles tile;
-    const form f = {A_KIND == 1, B_KIND == 1, A_BY_4, B_BY_4, FOLD, A_SUMS, true, BIAS};
+    const form f = {A_KIND == 1, B_KIND == 1, A_BY_4, B_BY_4, FLAT, FOLD, A_SUMS, true, BIAS};
 
     multiply(f, product_of(a, b, bias, out, A_SUMS_OF(a_sums), p), (int)get_group_id(0), &tile, EPILOGUE_OF(with, p));
 }
@@ -214,8 +224,8 @@ kernel GROUP_SIZE void gemm_small_pair(global const ACT *a, global const ACT *b,
                                        global OUT_T *out_2, const charl__gemm_args p_2 A_SUMS_ARG(a_sums_2), int groups)
 {
     local tiles tile;
-    const form f = {A_KIND == 1, B_KIND == 1, A_BY_4, B_BY_4, false, false, true, BIAS};
-    const form f_2 = {A_KIND_2 == 1, B_KIND_2 == 1, A_BY_4_2, B_BY_4_2, FOLD_2, A_SUMS_2, false, BIAS_2};
+    const form f = {A_KIND == 1, B_KIND == 1, A_BY_4, B_BY_4, FLAT, false, false, true, BIAS};
+    const form f_2 = {A_KIND_2 == 1, B_KIND_2 == 1, A_BY_4_2, B_BY_4_2, FLAT, FOLD_2, A_SUMS_2, false, BIAS_2};
     const product x = product_of(a, b, bias, out, 0, p), x_2 = product_of(a_2, b_2, bias_2, out_2, A_SUMS_OF(a_sums_2), p_2);
     const int group = (int)get_group_id(0);
 

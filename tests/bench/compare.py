@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """charl and PyTorch, taking turns in one run: training steps and matrix products.
 
-    compare.py --data FOLDER [--bin FOLDER] [--gpu] [--compile [--no-eager]] [--baseline PYTHON[:THREADS]]... [--also SETTING]... [--rounds N] [--seconds S] CASE...
+    compare.py --data FOLDER [--bin FOLDER] [--gpu] [--compile [--no-eager]] [--graph] [--baseline PYTHON[:THREADS]]... [--also SETTING]... [--rounds N] [--seconds S] CASE...
 
 CASE is gemm, mnist-mlp, mnist-cnn, shakespeare or, with --gpu, one of the other STEPS below. Needs no package itself:
 PyTorch is used by the interpreters that --baseline names (default: the one that runs this). README.md says the rest.
@@ -28,6 +28,7 @@ STEPS = {
     "mnist-mlp": ("launch/mnist-mlp.ini", "mnist.h5", []),
     "mnist-cnn": ("launch/mnist-cnn.ini", "mnist.h5", []),
     "shakespeare": ("launch/shakespeare.ini", "shakespeare.h5", []),
+    "mlp-32": ("launch/mnist-mlp.ini", "mnist.h5", ["model.hidden=256,256", "model.dropout=0", "train.batch_size=32"]),
     "mlp-8192": ("launch/mnist-mlp.ini", "mnist.h5", ["model.hidden=8192,8192,8192", "train.batch_size=4096"]),
     "gpt2-124m": ("launch/gpt2-124m.ini", "tokens.h5", ["train.batch_size=32"]),
     "gpt2-350m": ("launch/gpt2-124m.ini", "tokens.h5", ["model.n_layer=24", "model.n_head=16", "model.n_embd=1024", "train.batch_size=16"]),
@@ -54,7 +55,7 @@ STEPS = {
         "layer.cls.predictions.transform.dense.out=768"]),
     "lstm": ("tests/bench/lstm.ini", "shakespeare.h5", []),
 }
-for both in ("mnist-mlp", "mnist-cnn", "shakespeare", "mlp-8192", "lstm"):  # the others are in bf16
+for both in ("mnist-mlp", "mnist-cnn", "shakespeare", "mlp-32", "mlp-8192", "lstm"):  # the others are in bf16
     STEPS[f"{both}-bf16"] = (*STEPS[both][:2], STEPS[both][2] + HALF)
 PAUSE = 0.3  # threads of OpenMP and OpenBLAS spin for so long after their work
 
@@ -122,17 +123,17 @@ def say(text):
 class Baseline:
     """A worker of PyTorch, idle between its turns."""
 
-    def __init__(self, case, device, python, compiled):
+    def __init__(self, case, device, python, mode):
         python, _, threads = python.partition(":")
         command = [python, os.path.join(HERE, "torch_worker.py"), case, device]
-        command += ["--compile"] * compiled + [f"--threads={threads}"] * bool(threads)
+        command += [f"--{word}" for word in mode] + [f"--threads={threads}"] * bool(threads)
         self.errors = tempfile.TemporaryFile("w+")  # a pipe that nobody empties would stop a worker that warns a lot
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.name, self.times = "PyTorch", []
         line = self.process.stdout.readline()
         if line:
             about = json.loads(line)
-            self.name = f"PyTorch {about['torch']}{' compile' if compiled else ''}"
+            self.name = f"PyTorch {about['torch']}{''.join(' ' + word for word in mode)}"
             self.about = f"{about['blas']}, {about['threads']} threads" if device == "cpu" else "cuBLAS, cuDNN"
         else:
             self.about = "not here: " + self.last_error()
@@ -181,8 +182,8 @@ def print_row(case, mine, baselines):
 
 def open_baselines(options, case):
     device = "cuda" if options.gpu else "cpu"
-    modes = [False] * (not options.no_eager) + [True] * (options.compile and case != "gemm")
-    return [Baseline(case, device, python, compiled) for compiled in modes for python in options.baseline]
+    modes = [()] * (not options.no_eager) + [("compile",)] * (options.compile and case != "gemm") + [("compile", "graph")] * (options.graph and case != "gemm")
+    return [Baseline(case, device, python, mode) for mode in modes for python in options.baseline]
 
 
 def compare_step(options, case):
@@ -252,15 +253,18 @@ def main():
     parser.add_argument("--bin", default="", help="the folder of charl and charl-bench (default: those on PATH)")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--compile", action="store_true", help="torch.compile as one more baseline")
-    parser.add_argument("--no-eager", action="store_true", help="with --compile, without eager PyTorch, where a GPU has no room for both")
+    parser.add_argument("--graph", action="store_true", help="torch.compile with each step as one CUDA graph as one more baseline; with --gpu")
+    parser.add_argument("--no-eager", action="store_true", help="with --compile or --graph, without eager PyTorch, where a GPU has no room for both")
     parser.add_argument("--baseline", action="append", help="an interpreter that has PyTorch, and its number of threads")
     parser.add_argument("--also", action="append", metavar="SETTING", help="measure charl's steps with this setting, too, such as train.slices=1")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
     parser.add_argument("case", nargs="+", choices=[*STEPS, "gemm"])
     options = parser.parse_args()
-    if options.no_eager and not (options.compile and "gemm" not in options.case):
-        parser.error("--no-eager leaves nothing to compare with: it goes with --compile, and not with gemm")
+    if options.no_eager and not ((options.compile or options.graph) and "gemm" not in options.case):
+        parser.error("--no-eager leaves nothing to compare with: it goes with --compile or --graph, and not with gemm")
+    if options.graph and not options.gpu:
+        parser.error("--graph goes with --gpu")
     options.baseline = options.baseline or [sys.executable]
     for name in ("charl", "charl-bench"):
         if not shutil.which(program(options, name)):

@@ -4,11 +4,11 @@ from torch import nn
 from torch.nn import functional as F
 
 
-def perceptron(*hidden):
+def perceptron(*hidden, dropout=0.2):
     """launch/mnist-mlp.ini"""
     layers, width = [nn.Flatten()], 784
     for units in hidden:
-        layers += [nn.Linear(width, units), nn.ReLU(), nn.Dropout(0.2)]
+        layers += [nn.Linear(width, units), nn.ReLU(), nn.Dropout(dropout)]
         width = units
     return nn.Sequential(*layers, nn.Linear(width, 10))
 

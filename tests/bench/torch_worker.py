@@ -1,9 +1,9 @@
 """PyTorch's side of a comparison: a process that builds a model, then takes turns.
 
-    torch_worker.py CASE cpu|cuda [--compile] [--threads=N]
+    torch_worker.py CASE cpu|cuda [--compile] [--graph] [--threads=N]
 
 It prints a line of JSON about itself, and for each line "SECONDS" that it reads, steps for about that long and prints the
-milliseconds of one. CASE gemm reads "SECONDS M N K nt|nn|tn f32|bf16|f16" instead.
+milliseconds of one. With --graph a step is one CUDA graph, from zeroed gradients to the optimizer. CASE gemm reads "SECONDS M N K nt|nn|tn f32|bf16|f16" instead.
 """
 import json
 import os
@@ -20,6 +20,8 @@ import torch_models as models
 def adamw(parameters, device, lr, **more):
     if device == "cuda" or tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4):  # one kernel for all parameters
         more["fused"] = True
+    if device == "cuda":
+        more["capturable"] = "--graph" in sys.argv
     return torch.optim.AdamW(parameters, lr=lr, **more)
 
 
@@ -82,6 +84,20 @@ def token_steps(model, device, batch, window, vocab, optimizer, half=False, comp
     return step
 
 
+def as_graph(step):
+    """The same step as one CUDA graph."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # what is allocated or compiled in the first steps is no part of it
+        for _ in range(5):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
 GPT2 = {"gpt2-124m": (12, 12, 768, 32), "gpt2-350m": (24, 16, 1024, 16), "gpt2-1.5b": (48, 25, 1600, 8)}  # layers, heads, width, windows
 
 IMAGE_MODELS = {  # model, batch, shape, classes
@@ -101,6 +117,8 @@ def make(case, device, compiled):
     case = case.removesuffix("-bf16")
     if case == "mnist-mlp":
         return image_steps(models.perceptron(256, 128), device, 128, (1, 28, 28), 10, lambda p: adamw(p, device, **small), half, compiled=compiled)
+    if case == "mlp-32":
+        return image_steps(models.perceptron(256, 256, dropout=0), device, 32, (1, 28, 28), 10, lambda p: adamw(p, device, **small), half, compiled=compiled)
     if case == "mlp-8192":
         return image_steps(models.perceptron(8192, 8192, 8192), device, 4096, (1, 28, 28), 10, lambda p: adamw(p, device, **small), half, compiled=compiled)
     if case == "mnist-cnn":
@@ -176,6 +194,8 @@ def main():
         if option.startswith("--threads="):
             torch.set_num_threads(int(option.split("=")[1]))
     step = None if case == "gemm" else make(case, device, "--compile" in sys.argv)
+    if step and "--graph" in sys.argv:
+        step = as_graph(step)
     if step:
         settle(step, device, 2)
     print(json.dumps({"torch": torch.__version__, "blas": blas_name(), "threads": torch.get_num_threads()}), flush=True)

@@ -186,7 +186,7 @@ static char *broken_kernels(void)
     static const char kernel[] =
         "#if 0 /* parameters without effect */\nA_KIND B_KIND BIAS FOLD M ROUND USES_RNG KEEP N_WITH CHARL_VEC PM PN "
         "BK A_SUMS A_V B_V "
-        "OUT_V OUT_T A_T B_T ACT WHOLE_K JOIN TILE PART A_BY_4 B_BY_4\n#endif\n"
+        "OUT_V OUT_T A_T B_T ACT WHOLE_K JOIN TILE PART A_BY_4 B_BY_4 FLAT\n#endif\n"
         "#if TM == 32 && TN == 32\n#error no such tile\n#endif\n#ifndef TM\n#define TM 0\n"
         "#define TN 0\n#endif\n"
         "#include \"gemm/gemm_args.h\"\n"

@@ -58,6 +58,16 @@ static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
     return 3;
 }
 
+/* Whether the stretches of a sum, or the leaves of a tree, are in both operands one long stretch. */
+static bool is_flat(const charl__gemm *p)
+{
+    const bool folds = p->fold.leaves > 1;
+    const bool by_steps = p->a.kind == CHARL_GEMM_TRANSPOSED && p->b.kind == CHARL_GEMM_PLAIN;
+
+    return (!folds && p->segments <= 1) || (by_steps && (folds ? p->a.outer : p->a.segment) == p->k * p->m &&
+                                            (folds ? p->b.outer : p->b.segment) == p->k * p->n);
+}
+
 /* A product in the kernel for small ones may share a launch with another
  * (kernels/gemm/gemm_small.cl).
  */
@@ -80,7 +90,7 @@ static void offer_pair(const charl__gemm *p, const charl__gemm_plan *plan, charl
     }
     l->pair_first = !folds;
     l->pair_second = !p->epilogue;
-    l->pair_form = plan->rows * plan->part_rows;
+    l->pair_form = 2 * plan->rows * plan->part_rows + is_flat(p);
     memcpy(l->pair_params, second, sizeof second);
 }
 
@@ -92,6 +102,7 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
                                   {"PART", plan->part_rows},
                                   {"A_BY_4", charl__gemm_reads_by_4(p, true)},
                                   {"B_BY_4", charl__gemm_reads_by_4(p, false)},
+                                  {"FLAT", is_flat(p)},
                                   {"A_SUMS", p->a_sums != NULL}}};
     charl__gemm_args args;
 

@@ -119,13 +119,16 @@ void charl__attention_arguments(const charl__enqueue *e, extents x, charl__atten
     charl__launch_add(l, charl__struct_at(args, sizeof *args, offsetof(charl__attention_args, first_row), first_row));
 }
 
-/* Rows of a tile per work-item. If there are no more groups than compute units, groups have more work-items. */
+/* Whether so many heads have no more tiles than there are compute units. */
+static bool are_few(const charl__enqueue *e, extents x, int heads)
+{
+    return x.b * heads * charl__ceil_div(x.t, TILE) <= charl_device_get_info(e->dev)->compute_units;
+}
+
+/* Rows of a tile per work-item. If there are few groups, they have more work-items. */
 static int rows_held(const charl__enqueue *e, extents x)
 {
-    const attention_attr *a = e->attr;
-    const bool few = x.b * a->heads * charl__ceil_div(x.t, TILE) <= charl_device_get_info(e->dev)->compute_units;
-
-    return x.d <= WIDE_D && !few ? 8 : 4;
+    return x.d <= WIDE_D && !are_few(e, x, ((const attention_attr *)e->attr)->heads) ? 8 : 4;
 }
 
 /* Whether the heads of t begin at multiples of 4 elements. */
@@ -510,8 +513,12 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents_get(&e->in[1]->shape, a);
     charl__launch all = {.file = "attention/attention_vector_grad", .entry = "attention_vector_grad"},
-                  queries = {.file = "attention/attention_local_grad", .entry = "charl_queries"},
-                  keys = {.file = "attention/attention_local_grad", .entry = "charl_keys"};
+                  queries = {.file = "attention/attention_local_grad",
+                             .entry = "attention_local_grad",
+                             .params = {{"QUERIES", 1}}},
+                  keys = {.file = "attention/attention_local_grad",
+                          .entry = "attention_local_grad",
+                          .params = {{"KEYS", 1}}};
 
     if (row_count(&x, a) == 0) {
         return CHARL_OK;
@@ -526,6 +533,11 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     all.local[0] = keys.local[0];
     if (!charl__attention_in_groups(e->dev)) {
         CHARL_TRY(launch_grad(e, &x, all));
+    } else if (are_few(e, x, a->heads + a->kv_heads) && charl__device_facts_get(e->dev)->nvidia.ptx) {
+        /* side by side: work-groups take one of two branches with barriers, which not every compiler does right */
+        queries.global[0] += keys.global[0];
+        charl__launch_set(&queries, "KEYS", 1);
+        CHARL_TRY(launch_grad(e, &x, queries));
     } else {
         CHARL_TRY(launch_grad(e, &x, queries));
         CHARL_TRY(launch_grad(e, &x, keys));
