@@ -409,7 +409,9 @@ static int supervise(launch *l, const charl__cli_operands *operands)
                      l->restarts);
             charl__cli_say("warning", text);
         }
-        nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* a signal interrupts it */
+        if (busy || tried > 1) { /* what fails at once is not tried in a loop without a pause */
+            nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* a signal interrupts it */
+        }
         if (stopping) {
             return STOPPED;
         }
