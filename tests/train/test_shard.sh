@@ -51,7 +51,8 @@ shard=gradients
 again "two nodes" 4 mlp
 expect 2 "gradients by peer over two nodes" ranks 4 mlp.ini -q -o x dist.shard=gradients dist.allreduce=peer
 says 1 "all-reduce peer does not work here: sharded gradients over several nodes need another one"
-expect 2 "gradients by hierarchical" ranks 4 mlp.ini -q -o x dist.shard=gradients dist.allreduce=hierarchical
+again "two nodes, p2p" 4 mlp dist.allreduce=p2p
+expect 2 "gradients by mpi" ranks 4 mlp.ini -q -o x dist.shard=gradients dist.allreduce=mpi
 says 1 "it gives the sums to all ranks"
 unset CHARL_RANKS_PER_NODE
 again "peer" 3 mlp dist.allreduce=peer dist.bucket_mb=0.01

@@ -72,7 +72,7 @@ static const char *unsuitable(const charl__algorithm *alg, const demand *d)
         return "it gives the sums to all ranks, not each rank its part, as sharded gradients need";
     }
     if (d->options->scatters && alg->join && d->c->n_nodes > 1) {
-        return "sharded gradients over several nodes need another one (use auto or p2p)";
+        return "sharded gradients over several nodes need another one (use auto or hierarchical)";
     }
     return alg->unavailable(d->c);
 }

@@ -17,6 +17,9 @@
  * What ranks have written of a range that gathers is written already where their node reads it: it
  * goes the way of the sums, the share of a node being what its ranks own.
  *
+ * Sums that are scattered end with 2: a piece has the next values of every rank's part of the range, and the owner of these leaves
+ * the sums in its own first lane, where no other rank reads them.
+ *
  * Within the node the flags and their reasons are those of allreduce_shm.c: lanes are read when
  * every rank of the node is ready, and the range is complete when every one is done. */
 #include "dist/allreduce/allreduce.h"
@@ -24,6 +27,7 @@
 #include <limits.h>
 
 #include "base/alloc.h"
+#include "base/numeric/divide.h"
 
 enum { PIECE = 1 << 18 /* values */, PIECES = 8, TAGS = 2 * PIECES, TAG_SETS = 1024 };
 enum { SLACK = 4 * CHARL__PART }; /* what cutting twice in whole blocks may add to a part */
@@ -37,6 +41,7 @@ typedef enum piece_phase { SCATTER, GATHER, OVER } piece_phase;
 typedef struct piece {
     piece_phase phase;
     int64_t ticket, offset, count;
+    int64_t at;   /* of sums that are scattered: within every rank's part of `count` values */
     bool is_last; /* of its range */
     bool gathers;
     int tag;
@@ -68,6 +73,19 @@ static int node_size(const nodes_state *s, int m)
     return s->map.rank[m + 1] - s->map.rank[m];
 }
 
+/* Values of a rank's part that a piece takes at most, where sums are scattered. */
+static int64_t width_of(const charl_allreduce *ar)
+{
+    const int64_t blocks = PIECE / ar->c->size / CHARL__PART;
+
+    return (blocks > 0 ? blocks : 1) * CHARL__PART;
+}
+
+static bool scatters(const charl_allreduce *ar, const piece *p)
+{
+    return ar->options.scatters && !p->gathers;
+}
+
 static int node_lanes(const nodes_state *s, int m)
 {
     return s->map.first[m + 1] - s->map.first[m];
@@ -89,6 +107,17 @@ static span share_of(const charl_allreduce *ar, const piece *p, int m)
     return share;
 }
 
+/* What a piece has of a rank's part, where sums are scattered. */
+static span window_of(const charl_allreduce *ar, const piece *p, int rank)
+{
+    span part;
+
+    charl__range_part(p->count, rank, ar->c->size, &part.from, &part.to);
+    part.from = part.from + p->at < part.to ? part.from + p->at : part.to;
+    part.to = part.from + width_of(ar) < part.to ? part.from + width_of(ar) : part.to;
+    return part;
+}
+
 /* What local rank `local` of node n owns (n is m) or carries of node m's share. */
 static span share_part(const charl_allreduce *ar, const piece *p, int m, int n, int local)
 {
@@ -102,9 +131,28 @@ static span share_part(const charl_allreduce *ar, const piece *p, int m, int n, 
 /* What local rank `owner` of node m owns and local rank `carrier` of node n carries. */
 static span meeting(const charl_allreduce *ar, const piece *p, int m, int owner, int n, int carrier)
 {
-    const span a = share_part(ar, p, m, m, owner), b = share_part(ar, p, m, n, carrier);
+    const nodes_state *s = ar->own;
+    span a, b;
 
+    if (scatters(ar, p)) {
+        a = window_of(ar, p, s->map.rank[m] + owner);
+        if (node_size(s, m) == node_size(s, n)) {
+            return carrier == owner ? a : (span){a.from, a.from};
+        }
+        charl__range_part(a.to - a.from, carrier, node_size(s, n), &b.from, &b.to);
+        return (span){a.from + b.from, a.from + b.to};
+    }
+    a = share_part(ar, p, m, m, owner);
+    b = share_part(ar, p, m, n, carrier);
     return (span){a.from > b.from ? a.from : b.from, a.to < b.to ? a.to : b.to};
+}
+
+/* What this rank owns of a piece. */
+static span own_part(const charl_allreduce *ar, const piece *p)
+{
+    const nodes_state *s = ar->own;
+
+    return scatters(ar, p) ? window_of(ar, p, ar->c->rank) : share_part(ar, p, s->node, s->node, ar->c->local_rank);
 }
 
 /* Where the values that travel from owners to carriers lie. */
@@ -129,7 +177,7 @@ static charl_status piece_create(const charl_allreduce *ar, piece *p)
 {
     const nodes_state *s = ar->own;
     const int64_t most = ar->n < PIECE ? ar->n : PIECE;
-    const int64_t carried = most / ar->c->local_size + SLACK * (int64_t)s->map.n_nodes;
+    const int64_t carried = most / ar->c->local_size + SLACK * (int64_t)ar->c->size;
     const int mine = node_lanes(s, s->node), away = ar->c->size - ar->c->local_size;
     int incoming = 0;
 
@@ -154,6 +202,9 @@ static charl_status state_create(charl_allreduce *ar)
     CHARL_TRY(charl__alloc_array(ar->map.n, sizeof(void *), &s->lane));
     s->node = charl__comm_node(ar->c);
     s->part_most = most / s->map.n_nodes / ar->c->local_size + SLACK;
+    if (ar->options.scatters && s->part_most < width_of(ar)) {
+        s->part_most = width_of(ar);
+    }
     for (int i = 0; i < PIECES; i++) {
         s->piece[i].tag = ar->c->tags % TAG_SETS * TAGS + 2 * i;
         CHARL_TRY(piece_create(ar, &s->piece[i]));
@@ -175,17 +226,19 @@ static charl_status nodes_create(charl_allreduce *ar)
     s = ar->own;
     first = ar->map.first[s->map.rank[s->node]];
     end = ar->map.first[s->map.rank[s->node + 1]];
-    CHARL_TRY(charl__window_create(c, head + (size_t)(end - first + 1) * lane + charl__gathered_bytes(ar),
-                                   "the gradients' shared memory", &ar->window));
+    CHARL_TRY(
+        charl__window_create(c, head + (size_t)(end - first + !ar->options.scatters) * lane + charl__gathered_bytes(ar),
+                             "the gradients' shared memory", &ar->window));
     s->flags = (charl__flags *)(void *)ar->window.base;
     data = ar->window.base + head;
     for (int k = first; k < end; k++) {
         s->lane[k] = data + (size_t)(k - first) * lane;
     }
     ar->lanes = data + (size_t)(ar->map.first[c->rank] - first) * lane;
-    ar->sum = data + (size_t)(end - first) * lane;
+    data += (size_t)(end - first) * lane;
+    ar->sum = ar->options.scatters ? ar->lanes : data;
     if (ar->options.gathers) {
-        ar->gathered = (float *)(void *)((unsigned char *)ar->sum + lane);
+        ar->gathered = (float *)(void *)(data + (ar->options.scatters ? 0 : lane));
     }
     return CHARL_OK;
 }
@@ -220,7 +273,7 @@ static charl_status receives_begin(const charl_allreduce *ar, piece *p)
 {
     const nodes_state *s = ar->own;
     const int local = ar->c->local_rank;
-    const int64_t mine = share_part(ar, p, s->node, s->node, local).from;
+    const int64_t mine = own_part(ar, p).from;
 
     for (int m = 0; m < s->map.n_nodes; m++) {
         for (int l = 0; m != s->node && l < node_size(s, m); l++) {
@@ -234,7 +287,7 @@ static charl_status receives_begin(const charl_allreduce *ar, piece *p)
 
                 CHARL_TRY(charl__messages_receive(ar, &p->scatter, &one));
             }
-            CHARL_TRY(charl__messages_receive(ar, &p->gather, &v));
+            CHARL_TRY(scatters(ar, p) ? CHARL_OK : charl__messages_receive(ar, &p->gather, &v));
         }
     }
     return CHARL_OK;
@@ -264,17 +317,14 @@ static charl_status lanes_send(const charl_allreduce *ar, piece *p)
     int64_t used = 0;
 
     for (int m = 0; m < s->map.n_nodes; m++) {
-        const span part = share_part(ar, p, m, s->node, local);
+        for (int l = 0; m != s->node && l < node_size(s, m); l++) {
+            const span what = meeting(ar, p, m, l, s->node, local);
 
-        for (int k = s->map.first[s->node]; m != s->node && k < s->map.first[s->node + 1]; k++) {
-            void *lane = node_lane(ar, p, k, part, charl__element(ar, p->carried, used));
+            for (int k = s->map.first[s->node]; k < s->map.first[s->node + 1] && what.from < what.to; k++) {
+                void *lane = node_lane(ar, p, k, what, charl__element(ar, p->carried, used));
+                const charl__message v = message(lane, ar->element, what, s->map.rank[m] + l, p->tag);
 
-            used += part.to - part.from;
-            for (int l = 0; l < node_size(s, m); l++) {
-                const span what = meeting(ar, p, m, l, s->node, local);
-                const charl__message v = message(charl__element(ar, lane, what.from - part.from), ar->element, what,
-                                                 s->map.rank[m] + l, p->tag);
-
+                used += what.to - what.from;
                 CHARL_TRY(charl__messages_send(ar, &p->scatter, &v));
             }
         }
@@ -285,7 +335,7 @@ static charl_status lanes_send(const charl_allreduce *ar, piece *p)
 static void part_add(const charl_allreduce *ar, const piece *p)
 {
     const nodes_state *s = ar->own;
-    const span mine = share_part(ar, p, s->node, s->node, ar->c->local_rank);
+    const span mine = own_part(ar, p);
     void *leaf[CHARL_MAX_SLICES];
 
     for (int k = 0; k < s->map.n; k++) {
@@ -322,14 +372,26 @@ static charl_status piece_start(charl_allreduce *ar, piece *p)
     p->phase = SCATTER;
     p->ticket = s->ticket;
     p->gathers = range.gathers;
-    p->offset = range.offset + s->at;
-    p->count = range.gathers || left < PIECE ? left : PIECE;
-    p->is_last = p->count == left;
+    if (scatters(ar, p)) {
+        const int64_t blocks = charl__ceil_div(range.count, CHARL__PART);
+
+        p->offset = range.offset;
+        p->count = range.count;
+        p->at = s->at;
+        p->is_last = s->at + width_of(ar) >= charl__ceil_div(blocks, ar->c->size) * CHARL__PART;
+        s->at += width_of(ar);
+    } else {
+        p->offset = range.offset + s->at;
+        p->count = range.gathers || left < PIECE ? left : PIECE;
+        p->is_last = p->count == left;
+        s->at += p->count;
+    }
     p->scatter.n = p->gather.n = 0;
-    s->at = p->is_last ? 0 : s->at + p->count;
+    s->at = p->is_last ? 0 : s->at;
     s->ticket += p->is_last;
     s->started++;
-    CHARL_REQUIRE(p->count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once", (long long)p->count);
+    CHARL_REQUIRE(!p->gathers || p->count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once",
+                  (long long)p->count);
     charl__comm_enter(ar->c);
     CHARL_TRY(receives_begin(ar, p));
     if (!p->gathers) {
@@ -348,7 +410,7 @@ static charl_status piece_advance(const charl_allreduce *ar, piece *p)
             if (!p->gathers) {
                 part_add(ar, p);
             }
-            CHARL_TRY(results_send(ar, p));
+            CHARL_TRY(scatters(ar, p) ? CHARL_OK : results_send(ar, p));
             p->phase = GATHER;
         }
     }
@@ -434,6 +496,7 @@ const charl__algorithm charl__allreduce_hierarchical = {
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,
+    .has_scatter = true,
     .unavailable = nodes_unavailable,
     .create = nodes_create,
     .destroy = nodes_destroy,
