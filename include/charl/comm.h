@@ -192,8 +192,8 @@ typedef struct charl_allreduce_options {
     charl_dtype reduce_dtype;    /* of lanes and sum: CHARL_F32, or CHARL_BF16, where every node of
                                     the tree is added in f32 and rounded */
     bool gathers;                /* parts of the gradients are gathered, as a sharded optimizer does */
-    bool scatters;               /* a rank gets the sums of its own part of every range only, in the place of its first
-                                    lane: half the traffic, and no memory for sums */
+    bool scatters;               /* rank r of R gets the sums of its part only: of a range's B blocks of 64 values
+                                    those from B r / R to B (r + 1) / R; half the traffic, no memory for sums */
     struct charl_device *device; /* of this rank, for algorithms that run on the devices; NULL:
                                     host memory only. Borrowed */
 } charl_allreduce_options;

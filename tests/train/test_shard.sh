@@ -77,6 +77,7 @@ says 1 "step 7: the gradient of fc2.weight is not finite"
 rm -rf x
 
 divided "sgd in f16" 3 cnn train.precision=f16 train.on_nonfinite=skip
+again "sgd in f16, simulated" 1 cnn --simulate-ranks 2x2 train.precision=f16 train.on_nonfinite=skip
 shard=optimizer
 again "sgd in f16" 2 cnn train.precision=f16 train.on_nonfinite=skip
 if [ -n "$long" ]; then
