@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/parallel.h"
 #include "io/commit.h"
 #include "io/progress.h"
 #include "io/regular.h"
@@ -372,18 +373,20 @@ int64_t charl__lock_start_of(const charl__lock *lock, int64_t i)
     return i;
 }
 
-static charl_status add_tensor(charl__text *t, const charl_checkpoint_tensor *tensor, const char *group,
-                               const void *data)
+static void hash_values(const charl_checkpoint_tensor *tensor, const void *data, char hash[CHARL__SHA256_TEXT])
 {
-    char shape[CHARL_SHAPE_TEXT], hash[CHARL__SHA256_TEXT];
+    charl__sha256_text(data, (size_t)charl_shape_count(&tensor->shape) * charl_dtype_size(tensor->dtype), hash);
+}
 
-    if (data) {
-        charl__sha256_text(data, (size_t)charl_shape_count(&tensor->shape) * charl_dtype_size(tensor->dtype), hash);
-    } else {
-        snprintf(hash, sizeof hash, CHARL_CHECKPOINT_BASE " %08" PRIx32, tensor->crc32c);
-    }
+/* hash: of the values; "": they are left to the base. */
+static charl_status add_tensor(charl__text *t, const charl_checkpoint_tensor *tensor, const char *group,
+                               const char *hash)
+{
+    char shape[CHARL_SHAPE_TEXT], base[32];
+
+    snprintf(base, sizeof base, CHARL_CHECKPOINT_BASE " %08" PRIx32, tensor->crc32c);
     return charl__text_printf(t, "%s/%s %s %s %s\n", group, tensor->name, charl_dtype_name(tensor->dtype),
-                              charl_shape_format(&tensor->shape, shape), hash);
+                              charl_shape_format(&tensor->shape, shape), hash[0] ? hash : base);
 }
 
 charl_status charl__lock_tensors(const charl_checkpoint_tensor *tensor, int64_t n, char hash[CHARL__SHA256_TEXT])
@@ -392,30 +395,54 @@ charl_status charl__lock_tensors(const charl_checkpoint_tensor *tensor, int64_t 
 
     for (int64_t i = 0; i < n; i++) {
         const bool is_left = strcmp(tensor[i].group, CHARL_CHECKPOINT_BASE) == 0;
+        char values[CHARL__SHA256_TEXT] = "";
 
-        CHARL_TRY(add_tensor(&t, &tensor[i], is_left ? "model" : tensor[i].group, tensor[i].data));
+        if (tensor[i].data) {
+            hash_values(&tensor[i], tensor[i].data, values);
+        }
+        CHARL_TRY(add_tensor(&t, &tensor[i], is_left ? "model" : tensor[i].group, values));
         charl__progress_made();
     }
     charl__sha256_text(t.data, t.length, hash);
     return CHARL_OK;
 }
 
-static charl_status hash_tensors(charl_checkpoint_reader *r, char hash[CHARL__SHA256_TEXT])
+typedef struct hashing {
+    charl_checkpoint_reader *r;
+    char (*hash)[CHARL__SHA256_TEXT]; /* of each tensor */
+} hashing;
+
+static charl_status hash_tensor(void *ctx, int64_t i)
 {
-    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
+    const hashing *h = ctx;
+    const charl_checkpoint_tensor *tensor = charl_checkpoint_get_tensor(h->r, i);
     CHARL_SCOPED_FREE char *values = NULL;
 
-    for (int64_t i = 0; i < charl_checkpoint_get_info(r).n_tensors; i++) {
+    h->hash[i][0] = '\0';
+    if (!charl_checkpoint_is_in_base(h->r, tensor)) {
+        CHARL_TRY(charl__alloc_array(charl_shape_count(&tensor->shape) + 1, charl_dtype_size(tensor->dtype), &values));
+        CHARL_TRY(charl_checkpoint_read(h->r, tensor, values));
+        hash_values(tensor, values, h->hash[i]);
+    }
+    return CHARL_OK;
+}
+
+/* A training that resumes waits for it. */
+static charl_status hash_tensors(charl_checkpoint_reader *r, char hash[CHARL__SHA256_TEXT])
+{
+    enum { THREADS = 8 }; /* each has a tensor in memory */
+    const int64_t n = charl_checkpoint_get_info(r).n_tensors;
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
+    CHARL_SCOPED_FREE char(*each)[CHARL__SHA256_TEXT] = NULL;
+    hashing h = {.r = r};
+
+    CHARL_TRY(charl__alloc_array(n + 1, sizeof *each, &each));
+    h.hash = each;
+    CHARL_TRY(charl__parallel_try(THREADS, n, hash_tensor, &h));
+    for (int64_t i = 0; i < n; i++) {
         const charl_checkpoint_tensor *tensor = charl_checkpoint_get_tensor(r, i);
 
-        if (!charl_checkpoint_is_in_base(r, tensor)) {
-            CHARL_TRY(
-                charl__alloc_array(charl_shape_count(&tensor->shape) + 1, charl_dtype_size(tensor->dtype), &values));
-            CHARL_TRY(charl_checkpoint_read(r, tensor, values));
-        }
-        CHARL_TRY(add_tensor(&t, tensor, tensor->group, values));
-        charl_free(values);
-        values = NULL;
+        CHARL_TRY(add_tensor(&t, tensor, tensor->group, each[i]));
     }
     charl__sha256_text(t.data, t.length, hash);
     return CHARL_OK;
