@@ -223,8 +223,7 @@ typedef struct charl_allreduce_options {
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,
                                     const charl_allreduce_options *options, charl_allreduce **out) CHARL_MUST_CHECK;
 
-/** Name of algorithm i = 0, 1, ..., in order of preference; NULL after the last. "local" is for one
- *  rank. Static storage. Local. */
+/** Name of algorithm i = 0, 1, ...; NULL after the last. "local" is for one rank. Static storage. Local. */
 const char *charl_allreduce_algorithm_name(int i);
 
 /** Name of algorithm i as above, and in *why NULL, or the reason why it cannot run on c; why may be NULL.
