@@ -97,6 +97,7 @@ static const fault_kind kinds[] = {
     {"io.truncate", "a file cannot grow", {CHARL__EXIT_DISK}, 20},
     {"io.create", "a file cannot be created", {CHARL__EXIT_DISK}, 20},
     {"io.flip", "the disk stores a wrong bit", {CHARL__EXIT_DISK}, 200, 0, 1000},
+    {"copies.room", "shared memory is full", {0}, ALWAYS},
     {"io.log", "a row of a log cannot be written", {CHARL__EXIT_DISK}, 50},
     {"io.readflip", "the disk returns a wrong bit", {CHARL__EXIT_DISK, CHARL__EXIT_CHECKPOINT}, 50},
     {"io.open", "a file cannot be opened", {CHARL__EXIT_DATA, CHARL__EXIT_CHECKPOINT, CHARL__EXIT_DISK}, 50},
@@ -116,9 +117,10 @@ typedef struct story {
     int64_t seed;
     char name[40], dir[PATH_MAX]; /* its folder: the run directory, and a log of every start */
     char job[80];
-    int starts, happened, drawn;
-    int64_t steps;     /* of the undisturbed training; 0: this is it */
-    double patience_s; /* for a start; 0: without limit */
+    int starts, happened;
+    bool has_failed_saves; /* may have */
+    int64_t steps;         /* of the undisturbed training; 0: this is it */
+    double patience_s;     /* for a start; 0: without limit */
 } story;
 
 typedef struct fault {
@@ -190,7 +192,7 @@ static int draw_faults(uint64_t *state, int ranks, int64_t steps, fault faults[M
 }
 
 /* This process becomes a start of the job. Does not return. */
-static void start(const story *s, int ranks, const char *rules, const char *log)
+static void start(const story *s, int ranks, const char *rules, bool dry_run, const char *log)
 {
     charl__train_args args = *s->args;
     char dir[PATH_MAX + 32];
@@ -203,6 +205,7 @@ static void start(const story *s, int ranks, const char *rules, const char *log)
     args.simulate_ranks = ranks;
     args.job = s->job; /* so its starts begin anew once and then continue */
     args.overwrite = true;
+    args.dry_run = dry_run;
     args.progress = CHARL__PROGRESS_NONE;
     args.color = 0;
     charl_log_set_level(CHARL_LOG_INFO); /* says which faults happen */
@@ -211,7 +214,7 @@ static void start(const story *s, int ranks, const char *rules, const char *log)
 }
 
 /* Run a start and wait for it. Returns its exit status as a shell has it, -1 if it did not end in time. */
-static int run_start(const story *s, int ranks, const char *rules, const char *log)
+static int run_start(const story *s, int ranks, const char *rules, bool dry_run, const char *log)
 {
     const double begun_s = charl__cli_clock_s();
     const pid_t supervisor = getpid();
@@ -228,7 +231,7 @@ static int run_start(const story *s, int ranks, const char *rules, const char *l
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != supervisor) {
             _exit(KILLED);
         }
-        start(s, ranks, rules, log);
+        start(s, ranks, rules, dry_run, log);
     }
     while ((ended = waitpid(pid, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
         if (!is_late && s->patience_s > 0 && charl__cli_clock_s() - begun_s > s->patience_s) {
@@ -310,6 +313,15 @@ static int story_begin(story *s, const char *base)
     return mkdir(s->dir, 0777) == 0 ? 0 : charl__cli_error(CHARL__EXIT_DISK, NULL, "%s: %s", s->dir, strerror(errno));
 }
 
+/* Whether the configuration is refused with so few ranks, also when nothing happens. */
+static bool refuses(const story *s, int ranks)
+{
+    char log[PATH_MAX + 32];
+
+    snprintf(log, sizeof log, "%s/dry-run.log", s->dir);
+    return run_start(s, ranks, "", true, log) == CHARL__EXIT_USAGE;
+}
+
 /* One start, with what happens to it, and how it ends. *is_over: the training is complete. Returns 0 unless the end is not explained. */
 static int story_continue(story *s, uint64_t *state, bool is_disturbed, bool *is_over)
 {
@@ -327,17 +339,22 @@ static int story_continue(story *s, uint64_t *state, bool is_disturbed, bool *is
     snprintf(log, sizeof log, "%s/start-%d.log", s->dir, ++s->starts);
     printf("%s, start %d: %d rank%s%s\n", s->name, s->starts, ranks, ranks == 1 ? "" : "s",
            is_disturbed ? "" : ", no faults");
-    status = run_start(s, ranks, rules, log);
+    status = run_start(s, ranks, rules, false, log);
     find_happened(log, faults, n);
     for (int i = 0; i < n; i++) {
         printf("  %-32s %s%s\n", faults[i].rule, faults[i].kind->what, faults[i].has_happened ? "" : " (not reached)");
         s->happened += faults[i].has_happened;
-        s->drawn++;
+        s->has_failed_saves =
+            s->has_failed_saves || (faults[i].has_happened && faults[i].kind->status[0] == CHARL__EXIT_DISK);
     }
     if (status >= 0) {
-        printf("  exit status %d\n", status);
+        printf("  exit status %d", status);
     }
-    fflush(stdout);
+    if (status == CHARL__EXIT_USAGE && ranks < most && refuses(s, ranks)) {
+        printf(": the configuration is not for %d rank%s\n", ranks, ranks == 1 ? "" : "s");
+        return 0;
+    }
+    printf("\n");
     *is_over = status == CHARL__EXIT_OK;
     return is_explained(status, faults, n) ? 0 : say_end(s, status, n > 0, log);
 }
@@ -357,7 +374,10 @@ static bool are_equal(const story *whole, const story *s)
         return false;
     }
     for (char *line = strtok(report, "\n"); line; line = strtok(NULL, "\n")) {
-        if (strncmp(line, "config/", 7) != 0) { /* the run directory */
+        /* The best step is the best of those whose checkpoint could be written. */
+        const bool is_best = strncmp(line, "best_", 5) == 0 || strncmp(line, "stale_evals:", 12) == 0;
+
+        if (strncmp(line, "config/", 7) != 0 && !(is_best && s->has_failed_saves)) { /* config: the run directory */
             same = false;
             charl__cli_error(0, NULL, "seed %" PRId64 ": %s", s->seed, line);
         }
@@ -376,6 +396,7 @@ static int story_run(story *s, const story *whole, const char *base)
 
     while (code == 0 && !is_over) {
         code = story_continue(s, &state, s->steps > 0 && s->starts < disturbed, &is_over);
+        fflush(stdout);
     }
     if (code == 0 && whole && !are_equal(whole, s)) {
         code = charl__cli_error(CHARL__EXIT_INTERNAL, NULL,
