@@ -37,6 +37,7 @@ typedef enum charl__exact { CHARL__EXACT_AUTO, CHARL__EXACT_DEVICE, CHARL__EXACT
 typedef enum charl__nonfinite_rule { CHARL__NONFINITE_STOP, CHARL__NONFINITE_SKIP } charl__nonfinite_rule;
 typedef enum charl__decay_1d { CHARL__DECAY_1D_AUTO, CHARL__DECAY_1D_YES, CHARL__DECAY_1D_NO } charl__decay_1d;
 typedef enum charl__cache_place { CHARL__CACHE_AUTO, CHARL__CACHE_DEVICE, CHARL__CACHE_NONE } charl__cache_place;
+typedef enum charl__checkpoint_parts { CHARL__PARTS_AUTO, CHARL__PARTS_ONE, CHARL__PARTS_RANK } charl__checkpoint_parts;
 typedef enum charl__saved_weights { CHARL__SAVED_AUTO, CHARL__SAVED_ALL, CHARL__SAVED_TRAINED } charl__saved_weights;
 typedef enum charl__documents { CHARL__DOCUMENTS_CROSS, CHARL__DOCUMENTS_SEPARATE } charl__documents;
 typedef enum charl__monitor_mode { CHARL__MONITOR_AUTO, CHARL__MONITOR_MIN, CHARL__MONITOR_MAX } charl__monitor_mode;

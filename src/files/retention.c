@@ -14,6 +14,7 @@
 #include "base/text/text.h"
 #include "files/run.h"
 #include "files/run_path.h"
+#include "io/checkpoint/checkpoint_parts.h"
 #include "io/commit.h"
 #include "io/scoped.h"
 
@@ -218,7 +219,8 @@ charl_status charl__run_retain(const char *dir, const charl__run_policy *policy,
         newer += step <= policy->step ? 1 : 0;
     }
     if (count > 0) {
-        CHARL_TRY_CLEANUP(charl__commit_sync_dir(folder));
+        CHARL_TRY_CLEANUP(charl__commit_sync_dir(folder)); /* before its parts are removed */
+        CHARL_TRY_CLEANUP(charl__ckpt_sweep(folder, NULL));
     }
 cleanup:
     charl_free(list.steps);

@@ -21,6 +21,7 @@
 #include "base/owner.h"
 #include "charl/checkpoint.h"
 #include "files/run.h"
+#include "io/checkpoint/checkpoint_parts.h"
 #include "io/commit.h"
 
 enum { HOLDER_BYTES = 512 };
@@ -228,6 +229,8 @@ charl_status charl__run_open(const char *dir, charl__run **out)
     CHARL_TRY_CLEANUP(lock(run));
     CHARL_TRY_CLEANUP(charl__commit_sweep(folder, !run->note[0], NULL));
     CHARL_TRY_CLEANUP(charl__commit_sweep(dir, !run->note[0], NULL));
+    CHARL_TRY_CLEANUP(!run->note[0] ? charl__ckpt_sweep(folder, NULL)
+                                    : CHARL_OK); /* without a lock another job may be writing them */
     CHARL_TRY_CLEANUP(charl__commit_join(dir, CHARL__LINK_TEMP, &link));
     if (unlink(link) != 0 && errno != ENOENT) {
         CHARL_TRY_CLEANUP(charl__disk_error(link, "unlink", errno, -1));

@@ -389,7 +389,8 @@ static charl_status add_tensor(charl__text *t, const charl_checkpoint_tensor *te
                               charl_shape_format(&tensor->shape, shape), hash[0] ? hash : base);
 }
 
-charl_status charl__lock_tensors(const charl_checkpoint_tensor *tensor, int64_t n, char hash[CHARL__SHA256_TEXT])
+charl_status charl__lock_tensors(const charl_checkpoint_tensor *tensor, const char (*sha256)[CHARL__SHA256_TEXT],
+                                 int64_t n, char hash[CHARL__SHA256_TEXT])
 {
     CHARL_SCOPED(charl__text_fini) charl__text t = {0};
 
@@ -397,7 +398,9 @@ charl_status charl__lock_tensors(const charl_checkpoint_tensor *tensor, int64_t 
         const bool is_left = strcmp(tensor[i].group, CHARL_CHECKPOINT_BASE) == 0;
         char values[CHARL__SHA256_TEXT] = "";
 
-        if (tensor[i].data) {
+        if (sha256 && sha256[i][0]) {
+            memcpy(values, sha256[i], sizeof values);
+        } else if (tensor[i].data) {
             hash_values(&tensor[i], tensor[i].data, values);
         }
         CHARL_TRY(add_tensor(&t, &tensor[i], is_left ? "model" : tensor[i].group, values));

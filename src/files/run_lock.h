@@ -92,9 +92,10 @@ charl_status charl__lock_trace(const charl__lock *lock, charl__lock_history *out
 int64_t charl__lock_start_of(const charl__lock *lock, int64_t i);
 
 /** Hash of the tensors of a checkpoint: SHA-256 of a line "GROUP/NAME DTYPE SHAPE HASH" for each in the order in which they are saved,
- *  with the SHA-256 of its values; of a weight that is left to the base, "base CRC32C" in the place of HASH. */
-charl_status charl__lock_tensors(const charl_checkpoint_tensor *tensor, int64_t n,
-                                 char hash[CHARL__SHA256_TEXT]) CHARL_MUST_CHECK;
+ *  with the SHA-256 of its values; of a weight that is left to the base, "base CRC32C" in the place of HASH. sha256[i] is that of tensor i, and "":
+ *  it has data, or is left to the base; sha256 NULL: all are so. */
+charl_status charl__lock_tensors(const charl_checkpoint_tensor *tensor, const char (*sha256)[CHARL__SHA256_TEXT],
+                                 int64_t n, char hash[CHARL__SHA256_TEXT]) CHARL_MUST_CHECK;
 /** Hash of what else a checkpoint holds and the training decides: counters, best evaluation, loss scale, data, and the schema of the data.
  *  Not of what may differ between equal trainings: run_id, number of ranks, device, version, place of the data, audited step. */
 charl_status charl__lock_state(const charl_checkpoint_state *state, const charl_data_schema *schema,

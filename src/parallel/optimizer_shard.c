@@ -250,6 +250,24 @@ cleanup:
     return st;
 }
 
+bool charl__shard_own(const charl_data_parallel *dp, const charl_param *p, int64_t *from, int64_t *to)
+{
+    const int64_t begin = p->offset + *to, end = p->offset + charl_shape_count(&p->spec.shape);
+
+    for (int i = 0; i < dp->shard->n; i++) { /* ascending */
+        const charl__param_range own = dp->shard->own[i];
+        const int64_t a = own.begin > begin ? own.begin : begin;
+        const int64_t b = own.begin + own.count < end ? own.begin + own.count : end;
+
+        if (a < b) {
+            *from = a - p->offset;
+            *to = b - p->offset;
+            return true;
+        }
+    }
+    return false;
+}
+
 int64_t charl__shard_elements(const charl_params *set, charl_shard shard, int ranks)
 {
     const int64_t part = set->elements / ranks + (int64_t)CHARL_PARAM_ALIGN * MOST_PIECES;

@@ -39,6 +39,9 @@ charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_opt
 /** Elements of the trainable arena of which a rank of `ranks` keeps the optimizer's state, at most. Local. */
 int64_t charl__shard_elements(const charl_params *set, charl_shard shard, int ranks);
 
+/** The first elements [*from, *to) of `p` after *to, which is 0 at first, of which this rank has the state; false: there are no more. Local. */
+bool charl__shard_own(const charl_data_parallel *dp, const charl_param *p, int64_t *from, int64_t *to);
+
 /** Bytes of optimizer state, and of sums of gradients, that this rank need not keep. o NULL: 0. Local. */
 int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *o);
 

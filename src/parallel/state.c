@@ -20,6 +20,7 @@ void charl__state_fini(charl__state *s)
     charl_free(s->item);
     charl_free(s->tensor);
     charl_free(s->crc);
+    charl_free(s->share);
     charl_free(s->block);
     *s = (charl__state){0};
 }
@@ -150,6 +151,9 @@ static size_t bytes_of(const charl__state_item *it)
 /* collected: of what is divided, the arena of all ranks. */
 static charl_status read_item(const charl__state_item *it, const float *collected, void *dst)
 {
+    if (it->is_divided && !collected) { /* what this rank has */
+        return charl__own_read(it->optimizer, it->k, it->param, dst);
+    }
     if (it->is_divided) {
         memcpy(dst, collected + it->param->offset, bytes_of(it));
         return CHARL_OK;
@@ -177,12 +181,40 @@ static charl_status read_item(const charl__state_item *it, const float *collecte
 /* A packed state in a file: bf16 in the shape of the parameter, or u8 [blocks, BLOCK_BYTES], the codes of a block and then its scale. */
 enum { BLOCK_BYTES = CHARL_PACK_BLOCK + sizeof(float) };
 
-/* Bytes that an item needs, also when it is packed: the last block is whole. Whole numbers of every type can follow. */
-static size_t room_for(const charl__state_item *it)
+static charl__format format_of(const charl__state_item *it)
 {
-    const int64_t packed =
-        charl__packed_scales(CHARL__FORMAT_INT8, charl_shape_count(&it->shape)) * (int64_t)BLOCK_BYTES;
-    const size_t bytes = bytes_of(it), most = bytes > (size_t)packed ? bytes : (size_t)packed;
+    return it->kind == CHARL__STATE_OPTIMIZER ? charl__optimizer_format(it->optimizer, it->k) : CHARL__FORMAT_F32;
+}
+
+/* Elements in the file of the first n elements of an item; n: all, or whole blocks of packed codes. */
+static int64_t filed(const charl__state_item *it, int64_t n)
+{
+    const int64_t blocks = charl__packed_scales(format_of(it), n);
+
+    return blocks > 0 ? blocks * (int64_t)BLOCK_BYTES : n;
+}
+
+/* An item as it is in the file, without values. */
+static charl_checkpoint_tensor tensor_of(const charl__state_item *it)
+{
+    const charl__format f = format_of(it);
+    const int64_t blocks = charl__packed_scales(f, charl_shape_count(&it->shape));
+    charl_checkpoint_tensor t = {.group = it->group, .name = it->name, .dtype = it->dtype, .shape = it->shape};
+
+    if (blocks > 0) {
+        t.dtype = CHARL_U8;
+        t.shape = (charl_shape){2, {blocks, BLOCK_BYTES}};
+    } else if (f != CHARL__FORMAT_F32) {
+        t.dtype = CHARL_BF16;
+    }
+    return t;
+}
+
+/* Bytes that n elements of an item need, also when they are packed: the last block is whole. Whole numbers of every type can follow. */
+static size_t room_for(const charl__state_item *it, int64_t n)
+{
+    const size_t packed = (size_t)charl__packed_scales(CHARL__FORMAT_INT8, n) * BLOCK_BYTES;
+    const size_t bytes = (size_t)n * charl_dtype_size(it->dtype), most = bytes > packed ? bytes : packed;
 
     return (most + sizeof(int64_t) - 1) / sizeof(int64_t) * sizeof(int64_t);
 }
@@ -218,10 +250,10 @@ static uint32_t checksum(const void *values, size_t bytes)
     return charl__crc32c(0, s.crc, (size_t)shares * sizeof s.crc[0]);
 }
 
-/* Let the values of a state be in the file as the optimizer keeps them. */
-static charl_status pack(charl_checkpoint_tensor *t, charl__format f, float *data)
+/* Let n values of a state be in the file as the optimizer keeps them. */
+static charl_status pack(charl__format f, int64_t n, float *data)
 {
-    const int64_t n = charl_shape_count(&t->shape), blocks = charl__packed_scales(f, n);
+    const int64_t blocks = charl__packed_scales(f, n);
     CHARL_SCOPED_FREE unsigned char *codes = NULL;
     float *scales;
 
@@ -233,7 +265,6 @@ static charl_status pack(charl_checkpoint_tensor *t, charl__format f, float *dat
     charl__pack(f, data, n, scales + blocks, scales);
     if (blocks == 0) {
         memcpy(data, codes, (size_t)charl__packed_bytes(f, n));
-        t->dtype = CHARL_BF16;
     } else {
         const unsigned char *from = (const unsigned char *)(scales + blocks);
 
@@ -245,8 +276,6 @@ static charl_status pack(charl_checkpoint_tensor *t, charl__format f, float *dat
             memcpy(to, from + i * CHARL_PACK_BLOCK, (size_t)(left < CHARL_PACK_BLOCK ? left : CHARL_PACK_BLOCK));
             memcpy(to + CHARL_PACK_BLOCK, scales + i, sizeof *scales);
         }
-        t->dtype = CHARL_U8;
-        t->shape = (charl_shape){2, {blocks, BLOCK_BYTES}};
     }
     return CHARL_OK;
 }
@@ -278,50 +307,147 @@ void charl__state_leave_base(charl__state *s)
     }
 }
 
-static charl_status copy_item(charl__state *s, int64_t i, const float *collected)
+static bool is_left(const charl__state *s, const charl__state_item *it)
+{
+    return s->apart && is_in_base(it);
+}
+
+static int64_t filed_bytes(const charl__state *s, const charl__state_item *it)
+{
+    const charl_checkpoint_tensor t = tensor_of(it);
+
+    return is_left(s, it) ? 0 : charl_shape_count(&t.shape) * (int64_t)charl_dtype_size(t.dtype);
+}
+
+int64_t charl__state_bytes(const charl__state *s)
+{
+    int64_t bytes = 0;
+
+    for (const charl__state_item *it = s->item; it < s->item + s->n; it++) {
+        bytes += filed_bytes(s, it);
+    }
+    return bytes;
+}
+
+/* The first element of the row in which byte `at` of an item lies in the file: 0 before it, all elements behind it. */
+static int64_t row_at(const charl__state *s, const charl__state_item *it, int64_t at)
+{
+    const int64_t n = charl_shape_count(&it->shape), bytes = filed_bytes(s, it);
+    const int64_t blocks = charl__packed_scales(format_of(it), n);
+    const int64_t rows = blocks > 0 ? blocks : it->shape.ndim > 0 ? it->shape.dim[0] : 1;
+
+    if (at <= 0 || at >= bytes) {
+        return at <= 0 ? 0 : n;
+    }
+    return at / (bytes / rows) * (blocks > 0 ? CHARL_PACK_BLOCK : n / rows);
+}
+
+static charl_status add_share(charl__state *s, int64_t i, int64_t from, int64_t to)
+{
+    if (from < to) {
+        CHARL_TRY(charl__grow(s->n_shares, sizeof *s->share, &s->share));
+        s->share[s->n_shares++] = (charl__ckpt_share){.tensor = i, .from = from, .count = to - from};
+    }
+    return CHARL_OK;
+}
+
+/* s->share, in elements of the items: what this rank has of those that are divided, and its part of the bytes of the others. */
+static charl_status cut(charl__state *s)
+{
+    int64_t all = 0, at = 0;
+
+    for (const charl__state_item *it = s->item; it < s->item + s->n; it++) {
+        all += it->is_divided ? 0 : filed_bytes(s, it);
+    }
+    for (int64_t i = 0; s->part >= 0 && i < s->n; i++) {
+        const charl__state_item *it = &s->item[i];
+        int64_t from = 0, to = 0;
+
+        if (it->is_divided) {
+            while (charl__shard_own(it->dp, it->param, &from, &to)) {
+                CHARL_TRY(add_share(s, i, from, to));
+            }
+        } else if (!is_left(s, it)) {
+            from = row_at(s, it, all * s->part / s->parts - at);
+            to = row_at(s, it, all * (s->part + 1) / s->parts - at);
+            at += filed_bytes(s, it);
+            CHARL_TRY(add_share(s, i, from, to));
+        }
+    }
+    return CHARL_OK;
+}
+
+/* Keep of the values of item i, which are at `data`, those of *share and the shares that follow it of the same item; *share becomes the one after
+ * them. They are pushed together: each comes to lie before where it was. */
+static charl_status copy_shares(charl__state *s, int64_t i, const unsigned char *data, charl__ckpt_share **share)
+{
+    const charl__state_item *it = &s->item[i];
+    const size_t size = charl_dtype_size(it->dtype);
+
+    for (charl__ckpt_share *h = *share; h < s->share + s->n_shares && h->tensor == i; *share = ++h) {
+        unsigned char *to = s->block + s->used;
+        const int64_t n = h->count;
+
+        memmove(to, data + (size_t)h->from * size, (size_t)n * size);
+        CHARL_TRY(pack(format_of(it), n, (float *)(void *)to));
+        *h = (charl__ckpt_share){i, filed(it, h->from), filed(it, n), to};
+        s->used += room_for(it, n);
+    }
+    return CHARL_OK;
+}
+
+/* share: the first of item i or of one after it. */
+static charl_status copy_item(charl__state *s, int64_t i, const float *collected, charl__ckpt_share **share)
 {
     const charl__state_item *it = &s->item[i];
     charl_checkpoint_tensor *t = &s->tensor[i];
     unsigned char *data = s->block + s->used;
+    const bool is_shared = it->is_divided && s->parts > 0; /* no rank has all of it */
 
-    *t = (charl_checkpoint_tensor){.group = it->group, .name = it->name, .dtype = it->dtype, .shape = it->shape};
-    if (!(s->keeps || s->sums) || (it->is_divided && !collected)) {
+    *t = tensor_of(it);
+    if (!(s->keeps || s->sums) || (it->is_divided && !collected && !(is_shared && s->keeps))) {
         return CHARL_OK;
     }
     CHARL_TRY(read_item(it, collected, data));
-    if (s->apart && is_in_base(it)) {
+    if (is_left(s, it)) {
         leave_to_base(s, i, data);
         return CHARL_OK;
     }
-    if (s->sums) {
+    if (s->sums && !is_shared) {
         s->crc[i] = checksum(data, bytes_of(it));
     }
-    if (s->keeps) { /* else the next one takes the same memory */
-        t->data = data;
-        s->used += room_for(it);
+    if (!s->keeps) { /* the next one takes the same memory */
+        return CHARL_OK;
     }
-    return s->keeps && it->kind == CHARL__STATE_OPTIMIZER
-               ? pack(t, charl__optimizer_format(it->optimizer, it->k), (float *)(void *)data)
-               : CHARL_OK;
+    if (s->parts == 0) {
+        t->data = data;
+        s->used += room_for(it, charl_shape_count(&it->shape));
+        return pack(format_of(it), charl_shape_count(&it->shape), (float *)(void *)data);
+    }
+    return copy_shares(s, i, data, share);
 }
 
 static charl_status reserve(charl__state *s)
 {
     size_t all = 0, largest = 0;
 
-    for (const charl__state_item *it = s->item; it < s->item + s->n; it++) {
-        const size_t room = room_for(it);
+    CHARL_TRY(s->parts > 0 ? cut(s) : CHARL_OK);
+    for (int64_t i = 0; i < s->n; i++) {
+        const size_t room = room_for(&s->item[i], charl_shape_count(&s->item[i].shape));
 
-        all += s->apart && is_in_base(it) ? 0 : room;
+        all += s->parts > 0 || is_left(s, &s->item[i]) ? 0 : room;
         largest = room > largest ? room : largest;
+    }
+    for (int64_t i = 0; i < s->n_shares; i++) {
+        all += room_for(&s->item[s->share[i].tensor], s->share[i].count);
     }
     CHARL_TRY(charl__alloc_array(s->n, sizeof *s->tensor, &s->tensor));
     CHARL_TRY(s->sums ? charl__alloc_array(s->n, sizeof *s->crc, &s->crc) : CHARL_OK);
-    /* what is left to the base passes through memory too */
+    /* what is not kept passes through memory too */
     return !s->keeps && !s->sums ? CHARL_OK
-                                 : charl__alloc_large(!s->keeps  ? largest
-                                                      : s->apart ? all + largest
-                                                                 : all,
+                                 : charl__alloc_large(!s->keeps                  ? largest
+                                                      : s->apart || s->parts > 0 ? all + largest
+                                                                                 : all,
                                                       &s->block);
 }
 
@@ -329,6 +455,7 @@ charl_status charl__state_copy(charl__state *s, charl_status mine)
 {
     CHARL_SCOPED_FREE float *collected = NULL;
     charl_device *dev = NULL;
+    charl__ckpt_share *share;
     charl_status st = mine;
 
     for (int64_t i = 0; i < s->n && !dev; i++) {
@@ -336,17 +463,18 @@ charl_status charl__state_copy(charl__state *s, charl_status mine)
     }
     st = st == CHARL_OK && dev ? charl__fast_reads_begin(dev) : st;
     st = st == CHARL_OK ? reserve(s) : st;
+    share = s->share;
     for (int64_t i = 0; i < s->n; i++) {
         const charl__state_item *it = &s->item[i], *before = i > 0 ? it - 1 : NULL;
 
         /* All ranks come here, whatever has failed. */
-        if (it->is_divided &&
+        if (it->is_divided && s->parts == 0 &&
             (!before || before->optimizer != it->optimizer || before->k != it->k || !before->is_divided)) {
             charl_free(collected);
             collected = NULL;
             st = charl__shard_collect(it->dp, it->optimizer, st, it->k, &collected);
         }
-        st = st == CHARL_OK ? copy_item(s, i, it->is_divided ? collected : NULL) : st;
+        st = st == CHARL_OK ? copy_item(s, i, it->is_divided ? collected : NULL, &share) : st;
     }
     if (dev) {
         charl__fast_reads_end(dev);

@@ -13,6 +13,7 @@
 #include "charl/checkpoint.h"
 #include "charl/training.h"
 #include "dist/consensus.h"
+#include "io/checkpoint/checkpoint_parts.h"
 #include "optim/optimizer.h"
 
 typedef struct charl__state_item {
@@ -47,6 +48,10 @@ typedef struct charl__state {
     bool keeps; /* set before: keep the values. With neither this nor `sums` nothing is read, but for what is divided */
     bool sums;  /* set before: checksums */
     bool apart; /* set before: frozen weights that the base has are left to it */
+    int parts;  /* set before: how many ranks keep a part of the values, instead of all; 0: none, a copy is whole */
+    int part;   /* and which this one keeps; -1: none */
+    charl__ckpt_share *share; /* [n_shares] with `parts`, in the elements of `tensor`, which has no data then */
+    int64_t n_shares;
 } charl__state;
 
 /** Parameters and their running statistics; `prefix` and a dot come before their names, NULL: nothing. Local. Errors: ERR_NOMEM. */
@@ -64,9 +69,12 @@ charl_status charl__state_add_counts(charl__state *s, const char *prefix, charl_
                                      charl_data_parallel *dp) CHARL_MUST_CHECK;
 charl_status charl__state_add_value(charl__state *s, const charl_training_value *v) CHARL_MUST_CHECK;
 
-/** Copy the values to the host, after `mine`, the status so far. What is divided gets to rank 0 only. Blocks. Collective and agreed where something
- *  is divided, else Local. Errors: `mine`; ERR_NOMEM, ERR_DEVICE, ERR_COMM. */
+/** Copy the values to the host, after `mine`, the status so far. What is divided gets to rank 0 only; with `parts`, each rank keeps what it has of
+ *  it and, of what all ranks have, an equal number of bytes, cut at rows. Blocks. Collective and agreed where something is divided and there are no
+ *  parts, else Local. Errors: `mine`; ERR_NOMEM, ERR_DEVICE, ERR_COMM. */
 charl_status charl__state_copy(charl__state *s, charl_status mine) CHARL_MUST_CHECK;
+/** Bytes of the values in a file. Local. */
+int64_t charl__state_bytes(const charl__state *s);
 /** Leave frozen weights to the base in a state that has been copied with all values. Local. */
 void charl__state_leave_base(charl__state *s);
 /** Add the checksum of every tensor, or of those of one group, to what ranks compare; `form` has all of a fact but label and value. Local.

@@ -67,7 +67,7 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
     local_requests(t, &v[0], &v[1], &v[5]);
     v[2] = mine != CHARL_OK;
     v[3] = t->nonfinite.found;
-    v[4] = charl__trainer_has_saved(t);
+    v[4] = charl__trainer_is_writing(t);
     if (mine != CHARL_OK && t->replica.dp->reducer) {
         charl__error_prefix("step %" PRId64 ", data: ", t->replica.step + 1);
     }
@@ -78,7 +78,7 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
     out->stop = v[0] > 0.0F;
     out->save = v[1] > 0.0F;
     out->look = v[3] > 0.0F;
-    out->saved = v[4] > 0.0F;
+    out->saved = t->saving && v[4] == 0.0F; /* on all ranks alike */
     out->copy = v[5] > 0.0F && !out->stop && !out->save;
     return CHARL_OK;
 }
@@ -524,7 +524,7 @@ static charl_status obey(loop *l, const decision *d)
     }
     if (d->saved) {
         l->ordinary = false;
-        CHARL_TRY(charl__trainer_finish_save(t, false)); /* the device continues meanwhile */
+        CHARL_TRY(charl__trainer_continue_save(t)); /* the device continues meanwhile */
     }
     if (d->stop || d->save) {
         CHARL_TRY(pause_training(l, PAUSE_STEPS));
@@ -579,6 +579,7 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
     st = charl__metrics_async_open(t, &l.log);
     st = st == CHARL_OK ? charl__nonfinite_open(t) : st;
     CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
+    CHARL_TRY_CLEANUP(charl__trainer_plan_save(t));
     CHARL_TRY_CLEANUP(charl__device_loader_seek(t->replica.train_loader, t->replica.step));
     t->replica.dp->entered = on_phase;
     t->replica.dp->entered_ctx = t;

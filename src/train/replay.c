@@ -339,7 +339,7 @@ static charl_status add_state(replay *r, charl_replay_row *row)
         if (charl__leaves_base(r->config)) {
             charl__state_leave_base(&s);
         }
-        CHARL_TRY(charl__lock_tensors(s.tensor, s.n, r->tensors));
+        CHARL_TRY(charl__lock_tensors(s.tensor, NULL, s.n, r->tensors));
     }
     if (r->options->checksums) {
         CHARL_TRY(charl__checksums_row(&r->checksums, row));

@@ -17,6 +17,7 @@
 #include "export/export.h"
 #include "files/run.h"
 #include "files/run_path.h"
+#include "io/checkpoint/checkpoint_parts.h"
 #include "io/commit.h"
 #include "io/progress.h"
 #include "train/metrics/metrics.h"
@@ -97,7 +98,16 @@ charl_status charl__rundir_clear(const char *dir, const char *keep)
     CHARL_TRY(remove_named(dir, "best", keep));
     CHARL_TRY(remove_one(dir, CHARL__RUN_BASE, keep));
     CHARL_TRY(each_checkpoint(dir, visit_to_remove, keep));
-    return CHARL_OK;
+    return charl__rundir_sweep(dir);
+}
+
+charl_status charl__rundir_sweep(const char *dir)
+{
+    char path[PATH_BYTES];
+
+    CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/checkpoints", dir) < sizeof path, CHARL_ERR_DISK,
+                  "the path %s/checkpoints is too long", dir);
+    return charl__ckpt_sweep(path, NULL);
 }
 
 /* The step after which checkpoints are being renamed: a start that finds it renames the rest. */

@@ -27,6 +27,9 @@ void charl__rundir_settle(const char *dir, const charl__rundir_plan *plan, charl
  *  one's. A directory without checkpoints is fine. Errors: ERR_DISK. */
 charl_status charl__rundir_clear(const char *dir, const char *keep) CHARL_MUST_CHECK;
 
+/** Remove the parts in the checkpoints of `dir` that none of them names. Errors: ERR_DISK, ERR_NOMEM. */
+charl_status charl__rundir_sweep(const char *dir) CHARL_MUST_CHECK;
+
 /** Rename the checkpoints of `dir` with a step later than `after` to step-*.h5.superseded, and remove last.h5 and best.h5, with their
  *  exports, when they point to a later one. *moved: how many. Errors: ERR_DISK. */
 charl_status charl__rundir_supersede(const char *dir, int64_t after, int *moved) CHARL_MUST_CHECK;

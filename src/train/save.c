@@ -3,7 +3,8 @@
  *      take_alike      all ranks: copy the state to the host and compare its checksums across ranks, so
  *                      that an inconsistent state is never saved
  *      start_alone     rank 0: start a job that writes the copy; training continues
- *      (the job)       append to run.lock; rename superseded checkpoints; write what does not change once; write, verify
+ *      (the job)       of a checkpoint in parts, on each rank: write, verify and rename its part. When all ranks have done so
+ *                      (charl__trainer_continue_save), or without parts at once, on rank 0: append to run.lock; rename superseded checkpoints; write what does not change once; write, verify
  *                      and rename the file; update links, delete old checkpoints, export (train/rundir.h)
  *      finish_save     all ranks: agree on the result, after the job has ended, before the next save, or
  *                      before training ends, whichever is first
@@ -16,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -27,6 +29,7 @@
 #include "files/copies.h"
 #include "files/job.h"
 #include "files/run.h"
+#include "io/checkpoint/checkpoint_parts.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_read.h"
 #include "io/progress.h"
@@ -36,6 +39,10 @@
 #include "train/trainer.h"
 
 enum { MAX_SAVE_FAILURES = 3 };
+
+/* What makes a part worthwhile: a file more, whose metadata, 4 to 8 KiB with 24 tensors, are then below 0.1 % of it
+ * (docs/adr/0032-checkpoints-in-parts.md). */
+enum { PART_BYTES = 16 << 20 };
 
 static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scale, int64_t skipped)
 {
@@ -95,8 +102,8 @@ charl__rundir_plan charl__trainer_rundir_plan(const charl__trainer *t, int64_t s
     };
 }
 
-/* A save in progress. Rank 0 writes; the other ranks only track it. The job's thread owns everything it
- * reads until it ends. */
+/* A save in progress. Rank 0 writes, and of parts each rank; else the other ranks only track it. The job's thread owns
+ * everything it reads until it ends. */
 struct charl__saving {
     int64_t step;
     bool is_copy; /* to memory */
@@ -104,8 +111,12 @@ struct charl__saving {
     double begin_s, waited_s; /* waited_s: how long training waited for the save */
     char *path;
 
-    charl__job *job; /* rank 0; of a copy the first rank of each node */
-    double job_s;    /* that it took */
+    charl__job
+        *job;      /* rank 0, or with parts all ranks until these are written; of a copy the first rank of each node */
+    double job_s;  /* that it took */
+    bool in_parts; /* the job writes this rank's part */
+    char sha256[CHARL__SHA256_TEXT]; /* of that part */
+    charl__text list;                /* rank 0: of all parts, when they are written; "": there are none */
     charl__state snapshot;
     charl_checkpoint checkpoint;
     char *resolved;
@@ -166,18 +177,47 @@ static charl_status supersede(charl__saving *s)
 }
 
 /* Before the checkpoint: one that is not recorded is none of this run. A failure is only a warning. */
-static charl_status record(charl__saving *s)
+static charl_status record(charl__saving *s, const charl__ckpt_parts *parts)
 {
+    const charl_checkpoint *c = &s->checkpoint;
     charl__lock_line line = {.kind = CHARL__LOCK_CHECKPOINT, .step = s->step};
+    CHARL_SCOPED_FREE char(*sha256)[CHARL__SHA256_TEXT] = NULL;
     CHARL_SCOPED_FREE char *path = NULL;
 
-    CHARL_TRY(charl__lock_tensors(s->checkpoint.tensors, s->checkpoint.n_tensors, line.value[CHARL__LOCK_TENSORS]));
-    CHARL_TRY(charl__lock_state(&s->checkpoint.state, s->checkpoint.schema, line.value[CHARL__LOCK_STATE]));
+    if (parts->n > 0) {
+        CHARL_TRY(charl__alloc_array(c->n_tensors, sizeof *sha256, &sha256));
+        for (int64_t i = 0; i < c->n_tensors; i++) {
+            if (parts->first[i] < parts->first[i + 1]) {
+                CHARL_TRY(charl__ckpt_parts_sha256(parts, i, &c->tensors[i], sha256[i]));
+            }
+        }
+    }
+    CHARL_TRY(charl__lock_tensors(c->tensors, (const char(*)[CHARL__SHA256_TEXT])sha256, c->n_tensors,
+                                  line.value[CHARL__LOCK_TENSORS]));
+    CHARL_TRY(charl__lock_state(&c->state, c->schema, line.value[CHARL__LOCK_STATE]));
     memcpy(line.value[CHARL__LOCK_METRICS], s->metrics, sizeof s->metrics);
     CHARL_TRY(charl__commit_join(s->dir, CHARL__METRICS_JSONL, &path));
     CHARL_TRY(charl__commit_sync(path)); /* a power cut must not take rows that the line is of */
     CHARL_TRY(charl__lock_append(s->dir, s->lock, &line));
     return CHARL_OK;
+}
+
+/* Open the parts that the ranks have written; there may be none. */
+static charl_status open_parts(charl__saving *s, charl__ckpt_parts *parts)
+{
+    CHARL_SCOPED_FREE const charl_checkpoint_tensor **at = NULL;
+    charl_status st;
+
+    if (s->list.length == 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__alloc_array(s->checkpoint.n_tensors, sizeof *at, &at));
+    for (int64_t i = 0; i < s->checkpoint.n_tensors; i++) {
+        at[i] = &s->checkpoint.tensors[i];
+    }
+    st = charl__ckpt_parts_open(s->path, s->list.data, at, s->checkpoint.n_tensors, parts);
+    CHARL_REQUIRE(st != CHARL_ERR_CHECKPOINT, CHARL_ERR_DISK, "read back after writing: %s", charl_error_message());
+    return st;
 }
 
 /* Note what is done once: a checkpoint after the resumed step is of this start now. */
@@ -196,20 +236,117 @@ static charl_status write_checkpoint(void *ctx)
 {
     charl_status st = CHARL_OK;
     charl__saving *s = ctx;
+    charl__ckpt_parts parts = {0};
 
     charl__fault_thread_rank_set(s->rank);
     charl__progress_set(on_progress, s);
-    if (record(s) != CHARL_OK) {
+    CHARL_TRY_CLEANUP(open_parts(s, &parts));
+    if (record(s, &parts) != CHARL_OK) {
         note(s);
     }
     if (!s->supersedes || supersede(s) == CHARL_OK) {
         note_once(s);
     }
-    CHARL_TRY_CLEANUP(charl_checkpoint_save(s->path, &s->checkpoint));
+    CHARL_TRY_CLEANUP(parts.n > 0 ? charl__ckpt_save_parts(s->path, &s->checkpoint, &parts)
+                                  : charl_checkpoint_save(s->path, &s->checkpoint));
     charl__rundir_settle(s->dir, &s->plan, &s->warnings); /* the checkpoint is safe: a failure is only a warning */
 cleanup:
     charl__progress_set(NULL, NULL);
+    charl__ckpt_parts_fini(&parts);
     return st;
+}
+
+/* The job of each rank of a checkpoint in parts. */
+static charl_status write_part(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl__saving *s = ctx;
+    const charl__state *state = &s->snapshot;
+
+    charl__fault_thread_rank_set(s->rank);
+    charl__progress_set(on_progress, s);
+    if (state->part >= 0) {
+        st = charl__ckpt_part_save(s->path, state->tensor, state->n, state->share, state->n_shares, s->sha256);
+    }
+    charl__progress_set(NULL, NULL);
+    return st;
+}
+
+/* ------------------------------------------------------------------ how many parts */
+
+/* Whether all ranks see the directory of the run: its .lock, which rank 0 holds, is the same file for them. *blind: the first that does not. */
+static charl_status find_blind(const charl__trainer *t, int *blind)
+{
+    CHARL_SCOPED_FREE int64_t *all = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
+    struct stat info;
+    int64_t mine = -1;
+    charl_status st = charl__alloc_array(charl_comm_size(t->comm), sizeof *all, &all);
+
+    *blind = -1;
+    st = st == CHARL_OK ? charl__commit_join(t->config->run.output_dir, ".lock", &path) : st;
+    CHARL_TRY(charl_comm_agree(t->comm, st));
+    if (stat(path, &info) == 0) {
+        mine = (int64_t)info.st_ino;
+    }
+    CHARL_TRY(charl_comm_allgather(t->comm, &mine, sizeof mine, all));
+    for (int i = charl_comm_size(t->comm) - 1; i > 0; i--) {
+        *blind = all[i] < 0 || all[i] != all[0] ? i : *blind;
+    }
+    return CHARL_OK;
+}
+
+/* Whether checkpoint.parts = rank can be had. blind: see above. */
+static charl_status check_ranks(const charl__trainer *t, int blind)
+{
+    CHARL_REQUIRE(
+        !t->replica.mixed.on, CHARL_ERR_CONFIG,
+        "checkpoint.parts = rank: only rank 0 has the whole state, as the devices are of different kinds; HINT "
+        "checkpoint.parts = one");
+    CHARL_REQUIRE(
+        blind < 0, CHARL_ERR_CONFIG,
+        "checkpoint.parts = rank: rank %d does not see the directory %s of rank 0; HINT choose a run.output_dir "
+        "on a file system that all nodes share, or checkpoint.parts = one",
+        blind, t->config->run.output_dir);
+    return CHARL_OK;
+}
+
+charl_status charl__trainer_plan_save(charl__trainer *t)
+{
+    const charl__checkpoint_parts asked = t->config->checkpoint.parts;
+    const int size = charl_comm_size(t->comm);
+    int64_t bytes = 0, most;
+    int blind = -1;
+
+    t->parts = 1;
+    if (!t->writes || size == 1 || asked == CHARL__PARTS_ONE) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_comm_agree(t->comm, charl__snapshot_bytes(&t->replica, charl__leaves_base(t->config), &bytes)));
+    most = bytes / PART_BYTES;
+    if (asked == CHARL__PARTS_RANK || most >= size) {
+        t->parts = size;
+    } else if (most > 1 && !t->replica.dp->shard) { /* a rank that does not write would have to send what it has */
+        t->parts = (int)most;
+    }
+    if (t->parts > 1) {
+        CHARL_TRY(find_blind(t, &blind));
+    }
+    if (asked == CHARL__PARTS_RANK) {
+        CHARL_TRY(charl_comm_agree(t->comm, check_ranks(t, blind)));
+    } else if (blind >= 0 || t->replica.mixed.on) {
+        t->parts = 1;
+    }
+    return CHARL_OK;
+}
+
+/* Which part this rank writes; -1: none. They are spread over the ranks, and so over the nodes. */
+static int part_of(const charl__trainer *t)
+{
+    const int size = charl_comm_size(t->comm), rank = charl_comm_rank(t->comm);
+    const int part = (int)(((int64_t)rank * t->parts + size - 1) / size);
+
+    return part < t->parts && (int64_t)part * size / t->parts == rank ? part : -1;
 }
 
 /* The job of a copy. */
@@ -264,7 +401,11 @@ static charl_status take_alike(charl__trainer *t, bool is_copy, charl__state *s)
     const charl__fact form = {.status = CHARL_ERR_NONFINITE};
     charl__consensus facts = {0};
 
-    s->keeps = is_writer(t, is_copy);
+    if (t->parts > 1 && !is_copy) {
+        s->parts = t->parts;
+        s->part = part_of(t);
+    }
+    s->keeps = s->parts > 0 ? s->part >= 0 : is_writer(t, is_copy);
     s->apart = charl__leaves_base(t->config);
     st = charl__phase_enter(t->comm, t->replica.step, CHARL__PHASE_CHECKPOINT, t->session.params);
     if (st == CHARL_OK && t->run) { /* rank 0 */
@@ -295,7 +436,7 @@ cleanup:
     return st;
 }
 
-/* Describe the checkpoint and start the job on rank 0; training may continue afterwards. */
+/* Describe the checkpoint, and start the job on the ranks that write; training may continue afterwards. */
 static charl_status start_alone(charl__trainer *t, charl__saving *s)
 {
     const charl_tensor *dynamic = charl__steps_scale(t->replica.steps);
@@ -304,8 +445,11 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
 
     CHARL_TRY(charl__phase_enter(t->comm, s->step, CHARL__PHASE_WRITE, t->session.params));
     CHARL_TRY(s->is_copy ? CHARL_OK : charl__run_path(t->config->run.output_dir, s->step, &s->path));
+    s->in_parts = s->snapshot.parts > 0;
+    s->rank = charl_comm_rank(t->comm);
+    s->waiting = charl_dataset_is_thread_safe() ? NULL : t->comm;
     if (!is_writer(t, s->is_copy)) {
-        return CHARL_OK;
+        return s->in_parts ? charl__job_start(!s->waiting, write_part, s, &s->job) : CHARL_OK;
     }
     if (dynamic) {
         CHARL_TRY(charl_tensor_read(dynamic, &scale, sizeof scale));
@@ -323,7 +467,6 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     if (!t->metrics || !charl__metrics_digest(t->metrics, s->metrics)) {
         memset(s->metrics, '0', sizeof s->metrics - 1);
     }
-    s->rank = charl_comm_rank(t->comm);
     s->resumed_step = t->resumed_step;
     s->supersedes = t->supersedes;
     s->key = t->copies_key;
@@ -331,8 +474,11 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     s->once = t->notes_once ? &t->once : NULL;
     s->plan = charl__trainer_rundir_plan(t, s->step, t->best.step);
     s->plan.forgets_best = t->new_best;
-    s->waiting = charl_dataset_is_thread_safe() ? NULL : t->comm;
-    CHARL_TRY(charl__job_start(!s->waiting, s->is_copy ? write_copy : write_checkpoint, s, &s->job));
+    CHARL_TRY(charl__job_start(!s->waiting,
+                               s->is_copy    ? write_copy
+                               : s->in_parts ? write_part
+                                             : write_checkpoint,
+                               s, &s->job));
     return CHARL_OK;
 }
 
@@ -373,6 +519,7 @@ static void saving_destroy(charl__saving *s)
         charl__job_discard(s->job);
         charl__state_fini(&s->snapshot);
         charl__text_fini(&s->warnings);
+        charl__text_fini(&s->list);
         charl_free(s->resolved);
         charl_free(s->path);
         charl_free(s);
@@ -476,26 +623,92 @@ static charl_status forgive_copy(charl__trainer *t, charl_status failed, const c
     return CHARL_OK;
 }
 
-bool charl__trainer_has_saved(const charl__trainer *t)
+bool charl__trainer_is_writing(const charl__trainer *t)
 {
-    return t->saving && t->saving->job && charl__job_is_done(t->saving->job);
+    return t->saving && t->saving->job && !charl__job_is_done(t->saving->job);
 }
 
-charl_status charl__trainer_finish_save(charl__trainer *t, bool last)
+static charl_status sweep(void *saving)
+{
+    return charl__rundir_sweep(((charl__saving *)saving)->dir);
+}
+
+/* Rank 0 removes the parts of a save that has failed. On another thread, as the error of this one is to be reported; what it cannot remove, the next
+ * start does. */
+static void remove_parts(const charl__trainer *t, charl__saving *s)
+{
+    charl__job *job = NULL;
+
+    if (s->rank == 0 && t->parts > 1 && !s->is_copy && charl__job_start(true, sweep, s, &job) == CHARL_OK) {
+        charl__job_discard(job);
+    }
+}
+
+/* All parts are written: rank 0 makes the checkpoint of them. */
+static charl_status start_commit(charl__trainer *t, charl__saving *s)
+{
+    const int size = charl_comm_size(t->comm);
+    CHARL_SCOPED_FREE char(*all)[CHARL__SHA256_TEXT] = NULL;
+    charl_status st = CHARL_OK;
+
+    charl_free(s->snapshot.block); /* the copy of the values */
+    s->snapshot.block = NULL;
+    CHARL_TRY(charl_comm_agree(t->comm, charl__alloc_array(size, sizeof *all, &all)));
+    CHARL_TRY(charl_comm_allgather(t->comm, s->sha256, sizeof s->sha256, all));
+    for (int i = 0; s->rank == 0 && st == CHARL_OK && i < size; i++) {
+        all[i][CHARL__SHA256_TEXT - 1] = '\0';
+        st = charl__ckpt_add_part(&s->list, s->path, all[i]);
+    }
+    s->in_parts = false;
+    if (s->rank == 0 && st == CHARL_OK) {
+        st = charl__job_start(!s->waiting, write_checkpoint, s, &s->job);
+    }
+    return charl_comm_agree(t->comm, st);
+}
+
+/* Wait for the parts, and begin to make the checkpoint of them. If that fails, the save is over: t->saving is NULL. */
+static charl_status end_parts(charl__trainer *t, bool last)
+{
+    charl__saving *s = t->saving;
+    const double begin = charl__clock_s();
+    charl_status st;
+
+    charl_comm_set_timeout(t->comm, t->config->checkpoint.timeout_s);
+    st = charl_comm_agree(t->comm, end_alone(t, s));
+    st = st == CHARL_OK ? start_commit(t, s) : st;
+    if (st != CHARL_OK) {
+        t->saving = NULL;
+        remove_parts(t, s);
+        st = forgive(t, st, s, last);
+        saving_destroy(s);
+        CHARL_TRY(st);
+    } else {
+        s->waited_s += charl__clock_s() - begin;
+    }
+    charl_comm_set_timeout(t->comm, t->config->dist.timeout_s);
+    return CHARL_OK;
+}
+
+charl_status charl__trainer_continue_save(charl__trainer *t)
+{
+    return t->saving && t->saving->in_parts ? end_parts(t, false) : charl__trainer_finish_save(t, false);
+}
+
+/* Wait for the job, and report the result. */
+static charl_status finish(charl__trainer *t, charl__saving *s, bool last)
 {
     charl_status st = CHARL_OK;
     const charl_train_events *e = &t->options->events;
     const double begin = charl__clock_s();
-    charl__saving *s = t->saving;
 
-    if (!s) {
-        return CHARL_OK;
-    }
     t->saving = NULL;
     charl_comm_set_timeout(t->comm, t->config->checkpoint.timeout_s);
     st = end_alone(t, s);
     charl__session_warn_lines(&t->session, charl__text_string(&s->warnings));
     st = charl_comm_agree(t->comm, st);
+    if (st != CHARL_OK) {
+        remove_parts(t, s);
+    }
     CHARL_TRY_CLEANUP(s->is_copy ? forgive_copy(t, st, s) : forgive(t, st, s, last));
     charl_comm_set_timeout(t->comm, t->config->dist.timeout_s);
     if (s->is_copy) {
@@ -515,6 +728,14 @@ charl_status charl__trainer_finish_save(charl__trainer *t, bool last)
 cleanup:
     saving_destroy(s);
     return st;
+}
+
+charl_status charl__trainer_finish_save(charl__trainer *t, bool last)
+{
+    if (t->saving && t->saving->in_parts) {
+        CHARL_TRY(end_parts(t, last));
+    }
+    return t->saving ? finish(t, t->saving, last) : CHARL_OK;
 }
 
 static charl_status save(charl__trainer *t, bool is_copy, bool last)

@@ -29,15 +29,27 @@ bool charl__leaves_base(const charl_config *config)
            (config->checkpoint.weights == CHARL__SAVED_AUTO && config->lora.rank > 0);
 }
 
+static charl_status add_items(const charl__replica *r, bool model, charl__state *s)
+{
+    CHARL_TRY(charl__state_add_params(s, NULL, r->session->params));
+    return model ? CHARL_OK : charl__state_add_optimizer(s, NULL, r->optimizer, r->dp);
+}
+
+charl_status charl__snapshot_bytes(const charl__replica *r, bool apart, int64_t *bytes)
+{
+    CHARL_SCOPED(charl__state_fini) charl__state s = {.apart = apart};
+
+    CHARL_TRY(add_items(r, false, &s));
+    *bytes = charl__state_bytes(&s);
+    return CHARL_OK;
+}
+
 charl_status charl__snapshot_take(const charl__replica *r, bool model, charl__state *s)
 {
-    charl_status st = charl__state_add_params(s, NULL, r->session->params);
+    const charl_status st = add_items(r, model, s);
 
-    if (st == CHARL_OK && !model) {
-        st = charl__state_add_optimizer(s, NULL, r->optimizer, r->dp);
-    }
     s->sums = charl_comm_size(r->comm) > 1;
-    if (r->dp->shard && !model) { /* all go on alike */
+    if (r->dp->shard && !model && s->parts == 0) { /* all go on alike */
         CHARL_TRY(charl_comm_agree(r->comm, st));
     }
     return charl__state_copy(s, st);

@@ -70,6 +70,7 @@ typedef struct charl__trainer {
     bool notes_once;
     bool supersedes;       /* resumed by name or from an older checkpoint: rename later ones */
     charl__saving *saving; /* NULL: no save in progress; the same on all ranks */
+    int parts;             /* files of a checkpoint, each written by another rank; 1: one file, which rank 0 writes */
     int64_t saved_step;    /* step of the newest checkpoint saved or resumed by this process, or -1 */
     int save_failures;     /* consecutive */
 
@@ -138,7 +139,7 @@ void charl__trainer_warn(const charl__trainer *t, const char *text);
 double charl__trainer_epoch(const charl__trainer *t);
 
 /** Save a checkpoint of the current step, update last.h5 and best.h5, and delete old checkpoints. The state is
- *  copied to the host; rank 0 then writes it in a separate thread while training continues (if HDF5 is
+ *  copied to the host; rank 0, or each rank its part, then writes it in a separate thread while training continues (if HDF5 is
  *  thread-safe). With `last`, the save is complete on return. A disk error is a warning unless it is the third
  *  in a row or `last` is set. No-op if this step has already been saved. Collective; agreed. */
 charl_status charl__trainer_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
@@ -155,9 +156,13 @@ charl_status charl__trainer_accepts_copy(const void *trainer, const charl_checkp
 void charl__trainer_drop_copies(charl__trainer *t);
 /** What the run directory should hold once the checkpoint of `step` is the newest one. */
 charl__rundir_plan charl__trainer_rundir_plan(const charl__trainer *t, int64_t step, int64_t best_step);
-/** Whether the save in progress has been written, so that charl__trainer_finish_save would not wait. Valid on
- *  rank 0 only. */
-bool charl__trainer_has_saved(const charl__trainer *t);
+/** Decide in how many parts checkpoints are written (checkpoint.parts). Before the first save. Collective; agreed. Errors: ERR_CONFIG. */
+charl_status charl__trainer_plan_save(charl__trainer *t) CHARL_MUST_CHECK;
+/** Whether this rank is writing. Where none of them is, charl__trainer_continue_save does not wait. Local. */
+bool charl__trainer_is_writing(const charl__trainer *t);
+/** Take the save in progress one step further: when the parts have been written, rank 0 begins to make the checkpoint of them; after that, and
+ *  without parts, it is finished. Collective; agreed. */
+charl_status charl__trainer_continue_save(charl__trainer *t) CHARL_MUST_CHECK;
 /** Wait for the save in progress, if any, and report its result. Collective; agreed. */
 charl_status charl__trainer_finish_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
 /** After a failed training: wait for the save in progress, keep its file and discard its result. Local. */

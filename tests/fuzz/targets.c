@@ -19,7 +19,7 @@
 #include "cli/charl/hostfile.h"
 #include "device/nvidia/ptx.h"
 #include "files/run_lock.h"
-#include "io/checkpoint/checkpoint_parts.h"
+#include "io/checkpoint/checkpoint_format.h"
 #include "io/schema.h"
 #include "data/table/recipe.h"
 #include "files/json.h"
@@ -628,7 +628,7 @@ static void run_checkpoint_parts(const unsigned char *data, size_t size)
     static const charl_checkpoint_tensor tensor = {
         .group = "model", .name = "fc1.weight", .dtype = CHARL_F32, .shape = {2, {2, 3}}};
     static const charl_checkpoint_tensor *const at = &tensor;
-    const charl__ckpt_share share = {0, 6, weight};
+    const charl__ckpt_share share = {0, 0, 6, weight};
     charl__ckpt_parts parts = {0};
     char sha256[CHARL__SHA256_TEXT];
     fuzz_part part[2];
@@ -652,7 +652,7 @@ static void run_checkpoint_parts(const unsigned char *data, size_t size)
         charl__text_fini(&given);
     }
     free(text);
-    FUZZ_CHECK(charl__ckpt_part_save(fuzz_path("a.h5"), &tensor, &share, 1, sha256) == CHARL_OK, "no part");
+    FUZZ_CHECK(charl__ckpt_part_save(fuzz_path("a.h5"), &tensor, 1, &share, 1, sha256) == CHARL_OK, "no part");
     text = text_of(part[1].data, part[1].size);
     if (fuzz_accepts(charl__ckpt_parts_open(fuzz_path("a.h5"), text, &at, 1, &parts))) {
         FUZZ_CHECK(parts.n_pieces == 0 ||

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/checkpoint/checkpoint_parts.h"
+#include "io/checkpoint/checkpoint_format.h"
 #include "io/checkpoint/checkpoint_read.h"
 #include "io/commit.h"
 #include "io/checkpoint_sample.h"
@@ -37,18 +37,28 @@ static charl_status save(const char *path, int n, bool uneven)
     const int n_tensors = (int)c.n_tensors;
 
     for (int k = 0; k < n; k++) {
-        charl__ckpt_share share[SAMPLE_TENSORS] = {{0}};
+        charl__ckpt_share share[16 * SAMPLE_TENSORS];
         char sha256[CHARL__SHA256_TEXT];
+        int n_shares = 0;
 
         for (int i = 0; i < n_tensors; i++) {
             const charl_checkpoint_tensor *t = &s.tensors[i];
+            const size_t size = charl_dtype_size(t->dtype);
             int64_t from, to;
 
             share_of(charl_shape_count(&t->shape), k, n, uneven, &from, &to);
-            share[i] =
-                (charl__ckpt_share){from, to - from, (const char *)t->data + (size_t)from * charl_dtype_size(t->dtype)};
+            for (; from < to; from = uneven ? to : from + (to - from + 1) / 2) { /* in one piece, or several */
+                const int64_t count = uneven ? to - from : (to - from + 1) / 2;
+
+                if (count < 8) {
+                    share[n_shares++] =
+                        (charl__ckpt_share){i, from, to - from, (const char *)t->data + (size_t)from * size};
+                    break;
+                }
+                share[n_shares++] = (charl__ckpt_share){i, from, count, (const char *)t->data + (size_t)from * size};
+            }
         }
-        CHARL_TRY_CLEANUP(charl__ckpt_part_save(path, s.tensors, share, n_tensors, sha256));
+        CHARL_TRY_CLEANUP(charl__ckpt_part_save(path, s.tensors, n_tensors, share, n_shares, sha256));
         CHARL_TRY_CLEANUP(charl__ckpt_add_part(&list, path, sha256));
     }
     for (int i = 0; i < n_tensors; i++) {

@@ -286,12 +286,12 @@ static void test_tensors(void **state)
     t[4][0].data = NULL;
     t[5][0].dtype = CHARL_I32;
     for (int i = 0; i < 6; i++) {
-        charl_assert_ok(charl__lock_tensors(t[i], 2, hash[i]));
+        charl_assert_ok(charl__lock_tensors(t[i], NULL, 2, hash[i]));
         for (int j = 0; j < i; j++) {
             assert_string_not_equal(hash[i], hash[j]);
         }
     }
-    charl_assert_ok(charl__lock_tensors(t[0], 2, again));
+    charl_assert_ok(charl__lock_tensors(t[0], NULL, 2, again));
     assert_string_equal(hash[0], again);
 }
 

@@ -198,7 +198,7 @@ static void save_from(const char *dir, int64_t step, int64_t last, charl__lock *
 
         sample_init(&s, step);
         s.c.n_tensors = 1;
-        charl_assert_ok(charl__lock_tensors(s.tensors, 1, line.value[CHARL__LOCK_TENSORS]));
+        charl_assert_ok(charl__lock_tensors(s.tensors, NULL, 1, line.value[CHARL__LOCK_TENSORS]));
         charl_assert_ok(charl__lock_state(&s.c.state, s.c.schema, line.value[CHARL__LOCK_STATE]));
         memset(line.value[CHARL__LOCK_METRICS], '0', CHARL__SHA256_TEXT - 1);
         charl_assert_ok(charl__lock_append(dir, lock, &line));

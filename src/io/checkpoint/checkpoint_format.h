@@ -5,9 +5,7 @@
  */
 #include <hdf5.h>
 
-#include "base/numeric/hash.h"
-#include "base/text/text.h"
-#include "charl/checkpoint.h"
+#include "io/checkpoint/checkpoint_parts.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "checkpoints are written from little-endian memory"
@@ -70,15 +68,6 @@ charl_status charl__ckpt_line_format(charl__text *out, const charl_checkpoint_te
 /** Take the line at `line` (NUL-terminated, writable, without its newline) apart; group and name of
  * *t point into it. False when it is not exactly what charl__ckpt_line_format writes. */
 bool charl__ckpt_line_parse(char *line, charl_checkpoint_tensor *t);
-
-/** Elements [from, from + count) of tensor `tensor` of a list, as a part holds them. */
-typedef struct charl__ckpt_piece {
-    int64_t tensor, from, count;
-    uint32_t crc32c;                 /* of the piece */
-    char sha256[CHARL__SHA256_TEXT]; /* of a piece that is the whole tensor; "": it is not */
-    int part, number;                /* the number-th piece of this part */
-    int64_t offset;                  /* of its values in the file */
-} charl__ckpt_piece;
 
 /** Append the line of a piece of `t` to the manifest of a part: "FROM SHA256", with "-" for "", and the line of a list of `count` elements. Errors:
  *  ERR_NOMEM. */

@@ -1,7 +1,7 @@
 #ifndef CHARL_IO_CHECKPOINT_CHECKPOINT_LAYOUT_H
 #define CHARL_IO_CHECKPOINT_CHECKPOINT_LAYOUT_H
 /** Where everything lies in a checkpoint file and its parts, found and validated with HDF5. */
-#include "io/checkpoint/checkpoint_parts.h"
+#include "io/checkpoint/checkpoint_format.h"
 
 enum { CHARL__CKPT_FIRST_TENSOR = 2 }; /* lines 0 and 1 of the manifest are /config/text and /config/resolved */
 

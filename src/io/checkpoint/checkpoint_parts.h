@@ -9,7 +9,18 @@
  *  (charl__ckpt_save_parts). Until then nothing can be opened. A part is named by the hash of its manifest: what is in it never changes, and
  *  writing one again changes nothing. So an interrupted save leaves parts that no checkpoint names, which charl__ckpt_sweep removes.
  */
-#include "io/checkpoint/checkpoint_format.h"
+#include "base/numeric/hash.h"
+#include "base/text/text.h"
+#include "charl/checkpoint.h"
+
+/** Elements [from, from + count) of tensor `tensor` of a list, as a part holds them. */
+typedef struct charl__ckpt_piece {
+    int64_t tensor, from, count;
+    uint32_t crc32c;                 /* of the piece */
+    char sha256[CHARL__SHA256_TEXT]; /* of a piece that is the whole tensor; "": it is not */
+    int part, number;                /* the number-th piece of this part */
+    int64_t offset;                  /* of its values in the file */
+} charl__ckpt_piece;
 
 typedef struct charl__ckpt_part {
     char *name, *path;
@@ -27,17 +38,17 @@ typedef struct charl__ckpt_parts {
     int64_t *first; /* [tensors + 1] of the pieces of each tensor */
 } charl__ckpt_parts;
 
-/** What a process has of a tensor: elements [from, from + count), which are at `data`. */
+/** What a process has of tensor `tensor` of a list: elements [from, from + count), which are at `data`. */
 typedef struct charl__ckpt_share {
-    int64_t from, count;
+    int64_t tensor, from, count;
     const void *data;
 } charl__ckpt_share;
 
-/** Write share[i] of tensor[i], of n tensors of the checkpoint `path`, to a part beside it, and return when it is durable and has been read
- *  back. sha256: what charl__ckpt_add_part needs; "" where all shares are empty, and then no file is written. The data of tensors is not looked
+/** Write n_shares shares, which are not empty, of the n tensors of the checkpoint `path` to a part beside it, and return when it is durable and
+ *  has been read back. sha256: what charl__ckpt_add_part needs; "" for no shares, and then no file is written. The data of tensors is not looked
  *  at. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
-charl_status charl__ckpt_part_save(const char *path, const charl_checkpoint_tensor *tensor,
-                                   const charl__ckpt_share *share, int64_t n,
+charl_status charl__ckpt_part_save(const char *path, const charl_checkpoint_tensor *tensor, int64_t n,
+                                   const charl__ckpt_share *share, int64_t n_shares,
                                    char sha256[CHARL__SHA256_TEXT]) CHARL_MUST_CHECK;
 
 /** Read back a part, whatever the file is called, with pieces of these n tensors and a manifest of this hash. Errors: ERR_CHECKPOINT, ERR_NOMEM. */

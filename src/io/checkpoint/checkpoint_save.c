@@ -604,17 +604,18 @@ charl_status charl_checkpoint_pack(const char *path, const char *out)
 /* The pieces of a part, which are borrowed. */
 typedef struct shares {
     const charl_checkpoint_tensor *tensor; /* [n] */
-    const charl__ckpt_share *share;        /* [n] */
     int64_t n;
+    const charl__ckpt_share *share; /* [n_shares] */
+    int64_t n_shares;
     const char *sha256; /* of the manifest */
 } shares;
 
-static charl_checkpoint_tensor list_of(const shares *all, int64_t i)
+static charl_checkpoint_tensor list_of(const shares *all, const charl__ckpt_share *h)
 {
-    charl_checkpoint_tensor t = all->tensor[i];
+    charl_checkpoint_tensor t = all->tensor[h->tensor];
 
-    t.shape = (charl_shape){1, {all->share[i].count}};
-    t.data = all->share[i].data;
+    t.shape = (charl_shape){1, {h->count}};
+    t.data = h->data;
     return t;
 }
 
@@ -622,38 +623,30 @@ static charl_checkpoint_tensor list_of(const shares *all, int64_t i)
 static charl_status describe(save *s, const shares *all)
 {
     s->needed = 4096;
-    for (int64_t i = 0; i < all->n; i++) {
-        const charl__ckpt_share *h = &all->share[i];
-        const charl_checkpoint_tensor t = list_of(all, i);
+    for (const charl__ckpt_share *h = all->share; h < all->share + all->n_shares; h++) {
+        const charl_checkpoint_tensor t = list_of(all, h);
         const size_t bytes = (size_t)charl__ckpt_bytes(t.dtype, &t.shape);
-        charl__ckpt_piece p = {.from = h->from, .count = h->count};
+        charl__ckpt_piece p = {.from = h->from, .count = h->count, .crc32c = charl__crc32c(0, h->data, bytes)};
 
-        if (h->count > 0) {
-            p.crc32c = charl__crc32c(0, h->data, bytes);
-            if (h->count == charl_shape_count(&all->tensor[i].shape)) {
-                charl__sha256_text(h->data, bytes, p.sha256);
-            }
-            CHARL_TRY(charl__ckpt_piece_format(&s->manifest, &t, &p));
-            s->needed += room_of(&t, (int64_t)bytes);
-            charl__progress_made();
+        if (h->count == charl_shape_count(&all->tensor[h->tensor].shape)) {
+            charl__sha256_text(h->data, bytes, p.sha256);
         }
+        CHARL_TRY(charl__ckpt_piece_format(&s->manifest, &t, &p));
+        s->needed += room_of(&t, (int64_t)bytes);
+        charl__progress_made();
     }
     return CHARL_OK;
 }
 
 static charl_status write_pieces(save *s, const shares *all)
 {
-    int number = 0;
-
-    for (int64_t i = 0; i < all->n; i++) {
-        const charl_checkpoint_tensor t = list_of(all, i);
+    for (int64_t i = 0; i < all->n_shares; i++) {
+        const charl_checkpoint_tensor t = list_of(all, &all->share[i]);
         CHARL_SCOPED(charl__h5_close) hid_t dataset = H5I_INVALID_HID;
         char name[32];
 
-        if (all->share[i].count > 0) {
-            snprintf(name, sizeof name, "/%d", number++);
-            CHARL_TRY(write_data(s, name, &t, &dataset));
-        }
+        snprintf(name, sizeof name, "/%lld", (long long)i);
+        CHARL_TRY(write_data(s, name, &t, &dataset));
     }
     CHARL_TRY(write_lines(s, "/manifest", s->manifest.data, s->manifest.length));
     CHARL_TRY(charl__h5_set_text(&s->site, s->file, "charl_format", CHARL__CKPT_PART_FORMAT));
@@ -679,12 +672,12 @@ static charl_status verify_part(const char *temp, void *user)
     return st;
 }
 
-charl_status charl__ckpt_part_save(const char *path, const charl_checkpoint_tensor *tensor,
-                                   const charl__ckpt_share *share, int64_t n, char sha256[CHARL__SHA256_TEXT])
+charl_status charl__ckpt_part_save(const char *path, const charl_checkpoint_tensor *tensor, int64_t n,
+                                   const charl__ckpt_share *share, int64_t n_shares, char sha256[CHARL__SHA256_TEXT])
 {
     charl_status st = CHARL_OK;
     charl__commit commit = {.fd = -1};
-    shares all = {tensor, share, n, sha256};
+    shares all = {tensor, n, share, n_shares, sha256};
     save s = {.file = H5I_INVALID_HID, .dcpl = H5I_INVALID_HID, .gcpl = H5I_INVALID_HID};
     charl__text line = {0};
     char *dir = NULL, *name = NULL;
