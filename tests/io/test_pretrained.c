@@ -341,15 +341,26 @@ static void what_is_not_supported_is_named(void **state)
     (void)state;
     refuse("its model is WordPiece", &(json){.model = "\"type\":\"WordPiece\""});
     refuse("its model is Unigram", &(json){.model = "\"type\":\"Unigram\""});
-    refuse("byte_fallback", &(json){.model = "\"type\":\"BPE\",\"byte_fallback\":true"});
+    refuse("neither byte-level BPE", &(json){.model = "\"type\":\"BPE\",\"byte_fallback\":true"});
+    refuse("neither byte-level BPE", &(json){.pre = "{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\"}"});
+    refuse("lacks tokens of bytes", &(json){.pre = "{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\"}",
+                                            .model = "\"type\":\"BPE\",\"byte_fallback\":true",
+                                            .added = "{\"id\":267,\"content\":\"<mask>\",\"special\":true}"});
+    refuse("\"<mask>\" is normalized",
+           &(json){.pre = "{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\"}",
+                   .model = "\"type\":\"BPE\",\"byte_fallback\":true",
+                   .added = "{\"id\":267,\"content\":\"<mask>\",\"special\":true,\"normalized\":true}"});
+    refuse("prepend_scheme last", &(json){.pre = "{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\","
+                                                 "\"prepend_scheme\":\"last\"}"});
+    refuse("normalizer Prepend", &(json){.normalizer = "{\"type\":\"Prepend\",\"prepend\":\"a\"}"});
     refuse("end_of_word_suffix", &(json){.model = "\"type\":\"BPE\",\"end_of_word_suffix\":\"</w>\""});
     refuse("dropout", &(json){.model = "\"type\":\"BPE\",\"dropout\":0.1"});
     refuse("normalizer Lowercase", &(json){.normalizer = "{\"type\":\"Lowercase\"}"});
     refuse("normalizer NFKC", &(json){.normalizer = "{\"type\":\"Sequence\",\"normalizers\":[{"
                                                     "\"type\":\"NFC\"},{\"type\":\"NFKC\"}]}"});
-    refuse("pre_tokenizer Metaspace", &(json){.pre = "{\"type\":\"Metaspace\"}"});
-    refuse("no pre_tokenizer ByteLevel", &(json){.pre = SPLIT("a")});
-    refuse("no pre_tokenizer ByteLevel", &(json){.pre = "null"});
+    refuse("pre_tokenizer Metaspace with the replacement", &(json){.pre = "{\"type\":\"Metaspace\"}"});
+    refuse("neither byte-level BPE", &(json){.pre = SPLIT("a")});
+    refuse("neither byte-level BPE", &(json){.pre = "null"});
     refuse("add_prefix_space", &(json){.pre = "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}"});
     refuse("behavior MergedWithNext", &(json){.pre = "{\"type\":\"Split\",\"pattern\":{\"Regex\":"
                                                      "\"a\"},\"behavior\":\"MergedWithNext\"}"});
@@ -360,8 +371,8 @@ static void what_is_not_supported_is_named(void **state)
     refuse("uses \"\\pL\"", &(json){.pre = SEQUENCE(SPLIT("\\\\pL+") "," BYTE_LEVEL)});
     refuse("uses \"&&\"", &(json){.pre = SEQUENCE(SPLIT("[a-z&&b]") "," BYTE_LEVEL)});
     refuse("cannot be compiled", &(json){.pre = SEQUENCE(SPLIT("a)") "," BYTE_LEVEL)});
-    refuse("\"<mask>\" with lstrip",
-           &(json){.added = "{\"id\":267,\"content\":\"<mask>\",\"special\":true,\"lstrip\":true}"});
+    refuse("\"<mask>\" with single_word",
+           &(json){.added = "{\"id\":267,\"content\":\"<mask>\",\"special\":true,\"single_word\":true}"});
     refuse("\"<mask>\" has the number 268, but tokenizers gives it 267",
            &(json){.added = "{\"id\":268,\"content\":\"<mask>\",\"special\":true}"});
     refuse("\"hell\" has the number 267, but tokenizers gives it 258",
@@ -596,7 +607,7 @@ static void files_that_are_none(void **state)
                          "*.tiktoken, tokenizer.model");
     put_file(path, "\n\x0e\n\x05<unk>", 9);
     charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
-    charl_assert_message("is a SentencePiece model, not a tokenizer that charl reads; HINT");
+    charl_assert_message("is cut short, or not a model of SentencePiece");
     put_file(path, "", 0);
     charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
     charl_assert_message("is not a tokenizer that charl reads");

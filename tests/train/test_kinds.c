@@ -270,8 +270,8 @@ static charl_status merge(const char *path)
 #define DATASETS "a dataset of charl|an HDF5 file that charl did not write|a netCDF-4 file"
 #define FOLDERS "a folder of images|a folder of texts|a folder with a tokenizer|a folder"
 #define TOKENIZERS                                                                                                     \
-    "a tokenizer (tokenizer.json)|part of a tokenizer (vocab.json and merges.txt)|a rank file of tiktoken|a folder "   \
-    "with a published model"
+    "a tokenizer (tokenizer.json)|part of a tokenizer (vocab.json and merges.txt)|a rank file of tiktoken|a "          \
+    "SentencePiece model|a folder with a published model"
 #define TEXTS                                                                                                          \
     "a text|a CSV file|a file of JSON lines|one JSON array|one JSON object|a YAML file|a configuration|a web page|a "  \
     "Python program|the run.lock of a run|the metrics.jsonl of a run|a time line|a tokenizer (tokenizer.json)|part "   \

@@ -2,6 +2,7 @@
 #include "data/tokenizer/added_tokens.h"
 
 #include "base/alloc.h"
+#include "base/text/utf8.h"
 
 static int32_t child_of(const charl__added_tokens *a, int32_t node, unsigned char byte)
 {
@@ -26,7 +27,7 @@ static charl_status add_node(charl__added_tokens *a, int32_t parent, unsigned ch
     return CHARL_OK;
 }
 
-charl_status charl__added_tokens_add(charl__added_tokens *a, int32_t token, bool special, const unsigned char *text,
+charl_status charl__added_tokens_add(charl__added_tokens *a, const charl__added_node *how, const unsigned char *text,
                                      size_t bytes)
 {
     int32_t node = 0;
@@ -43,11 +44,36 @@ charl_status charl__added_tokens_add(charl__added_tokens *a, int32_t token, bool
         node = next;
     }
     CHARL_REQUIRE(a->nodes[node].token < 0, CHARL_ERR_DATA, "the added tokens %d and %d have the same text",
-                  a->nodes[node].token, token);
-    a->nodes[node].token = token;
-    a->nodes[node].special = special;
+                  a->nodes[node].token, how->token);
+    a->nodes[node].token = how->token;
+    a->nodes[node].special = how->special;
+    a->nodes[node].lstrip = how->lstrip;
+    a->nodes[node].rstrip = how->rstrip;
     a->first[text[0]] = true;
     return CHARL_OK;
+}
+
+/* Bytes of the white space (\s of regular expressions) that text begins with; 0: it begins with something else. */
+static size_t space_at(const unsigned char *text, size_t bytes)
+{
+    const size_t n = charl__utf8_length(text, bytes);
+    const uint32_t c = n > 0 ? charl__utf8_point(text, n) : 0;
+
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
+                   c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000
+               ? n
+               : 0;
+}
+
+/* Bytes of the white space that text ends with. */
+static size_t space_before(const unsigned char *text, size_t bytes)
+{
+    for (size_t n = 1; n <= 3 && n <= bytes; n++) {
+        if (space_at(text + bytes - n, n) == n) {
+            return n;
+        }
+    }
+    return 0;
 }
 
 size_t charl__added_tokens_find(const charl__added_tokens *a, bool special, const unsigned char *text, size_t bytes,
@@ -57,6 +83,7 @@ size_t charl__added_tokens_find(const charl__added_tokens *a, bool special, cons
     *token = -1;
     for (size_t at = a->count > 0 ? from : bytes, next; at < bytes; at = next) {
         int32_t node = 0, longest = 0;
+        size_t n;
 
         next = at + 1;
         for (size_t i = at; a->first[text[at]] && i < bytes && (node = child_of(a, node, text[i])) >= 0; i++) {
@@ -66,7 +93,15 @@ size_t charl__added_tokens_find(const charl__added_tokens *a, bool special, cons
             }
         }
         if (longest > 0 && (special || !a->nodes[longest].special)) {
-            *token = a->nodes[longest].token;
+            const charl__added_node *found = &a->nodes[longest];
+
+            while (found->lstrip && at > from && (n = space_before(text + from, at - from)) > 0) {
+                at -= n;
+            }
+            while (found->rstrip && (n = space_at(text + next, bytes - next)) > 0) {
+                next += n;
+            }
+            *token = found->token;
             *end = next;
             return at;
         }

@@ -13,8 +13,10 @@ struct charl__bpe {
     charl__merge_table merges;
     int32_t byte_token[256];
     bool lacks_bytes;               /* byte_token of some is -1, for example of bytes that UTF-8 does not use */
+    bool characters;                /* characters are merged, not bytes; byte_token encodes those without a token */
+    uint32_t prefix;                /* characters: CHARL__PRETRAINED_PREFIX and its kin */
     bool whole_words;               /* a word that is a token is encoded as that token, whatever the merges say */
-    charl__token_index index;       /* whole_words: the tokens that words can be */
+    charl__token_index index;       /* whole_words, characters: the tokens that words and characters can be */
     bool cuts_at_spaces;            /* charl__tokenizer_cuts_at_spaces; set by charl__bpe_find_cuts */
     bool nfc;                       /* the text is converted to Unicode's normal form C */
     charl__added_tokens added;      /* found in the unnormalized text */

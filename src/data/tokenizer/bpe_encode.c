@@ -3,8 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/text/text.h"
+#include "base/text/utf8.h"
 #include "data/tokenizer/bpe.h"
 #include "data/tokenizer/nfc.h"
+#include "data/tokenizer/pretrained.h"
 
 enum {
     SHORT = 96,    /* longest word, in bytes, that is merged by scanning all its pairs each time */
@@ -28,6 +30,7 @@ typedef struct spelling {
     int32_t *token;
     int32_t *next, *previous; /* positions; -1 at the ends */
     size_t capacity;
+    int32_t n;          /* tokens before merging */
     charl__heap merges; /* priority: - rank, key: position of the left token */
 } spelling;
 
@@ -36,7 +39,7 @@ struct charl__bpe_work {
     charl__words words;
     spelling spelling;
     cached *cache;          /* [1 << CACHE_BITS], NULL: none */
-    charl__text normalized; /* the text in normal form C */
+    charl__text normalized; /* the text in normal form C, or with the spaces of SentencePiece */
     size_t bytes;           /* of all texts so far */
 };
 
@@ -74,7 +77,7 @@ static bool has_cut(const charl__added_tokens *a)
 charl_status charl__bpe_find_cuts(charl__bpe *b)
 {
     CHARL_TRY(charl__splitter_cuts_at_spaces(b->splitter, &b->cuts_at_spaces));
-    b->cuts_at_spaces = b->cuts_at_spaces && !has_cut(&b->added) && !has_cut(&b->normalized);
+    b->cuts_at_spaces = b->cuts_at_spaces && !b->prefix && !has_cut(&b->added) && !has_cut(&b->normalized);
     return CHARL_OK;
 }
 
@@ -98,14 +101,27 @@ static const charl__merge *find(const charl__bpe *b, int32_t left, int32_t right
     return charl__merge_find(&b->merges, left, right);
 }
 
+/* The token that merging of text[0, bytes) begins with; returns the bytes that it stands for. */
+static size_t first_token(const charl__bpe *b, const unsigned char *text, size_t bytes, int32_t *token)
+{
+    const size_t n = b->characters ? charl__utf8_length(text, bytes) : 0;
+
+    if (n > 0 && (*token = charl__token_index_find(&b->index, text, n)) >= 0) {
+        return n;
+    }
+    *token = b->byte_token[text[0]];
+    return 1;
+}
+
 /* Merge a word of at most SHORT bytes: tokens in place, and the merge of each with the next. Returns the number of tokens. */
-static int merge_short(const charl__bpe *b, const unsigned char *word, int n, int32_t token[SHORT])
+static int merge_short(const charl__bpe *b, const unsigned char *word, int bytes, int32_t token[SHORT])
 {
     uint32_t rank[SHORT]; /* of the pair (i, i + 1); CHARL__NO_RANK for a free slot */
     int32_t merged[SHORT];
+    int n = 0;
 
-    for (int i = 0; i < n; i++) {
-        token[i] = b->byte_token[word[i]];
+    for (int i = 0; i < bytes;) {
+        i += (int)first_token(b, word + i, (size_t)(bytes - i), &token[n++]);
     }
     for (int i = 0; i + 1 < n; i++) {
         const charl__merge *m = find(b, token[i], token[i + 1]);
@@ -154,10 +170,11 @@ static charl_status spelling_begin(spelling *s, const charl__bpe *b, const unsig
         CHARL_TRY(charl__realloc(bytes * sizeof *s->previous, &s->previous));
         s->capacity = bytes;
     }
-    for (size_t i = 0; i < bytes; i++) {
-        s->token[i] = b->byte_token[word[i]];
-        s->previous[i] = (int32_t)i - 1;
-        s->next[i] = i + 1 < bytes ? (int32_t)i + 1 : -1;
+    s->n = 0;
+    for (size_t i = 0; i < bytes; s->n++) {
+        i += first_token(b, word + i, bytes - i, &s->token[s->n]);
+        s->previous[s->n] = s->n - 1;
+        s->next[s->n] = i < bytes ? s->n + 1 : -1;
     }
     return CHARL_OK;
 }
@@ -187,8 +204,8 @@ static charl_status merge_long(const charl__bpe *b, spelling *s, const unsigned 
     charl__queued q;
 
     CHARL_TRY(spelling_begin(s, b, word, bytes));
-    for (size_t i = 0; i + 1 < bytes; i++) {
-        CHARL_TRY(queue(b, s, (int32_t)i));
+    for (int32_t i = 0; i + 1 < s->n; i++) {
+        CHARL_TRY(queue(b, s, i));
     }
     while (charl__heap_pop(&s->merges, &q)) {
         const int32_t i = (int32_t)q.key;
@@ -309,11 +326,31 @@ static charl_status put_words(charl__encoder *e, const unsigned char *text, size
     return CHARL_OK;
 }
 
-/* Text between tokens that were found in the unnormalized text. */
-static charl_status put_section(charl__encoder *e, const unsigned char *text, size_t bytes)
+/* The text with the spaces of SentencePiece: one in front, and one for each U+2581. `first`: it begins the whole text. */
+static charl_status put_spaces(const charl__bpe *b, const unsigned char *text, size_t bytes, bool first,
+                               charl__text *out)
+{
+    const bool has_space = bytes > 0 && (text[0] == ' ' || (bytes >= 3 && memcmp(text, CHARL__SPACE_MARK, 3) == 0));
+
+    charl__text_clear(out);
+    if (bytes > 0 && b->prefix & CHARL__PRETRAINED_PREFIX && (first || !(b->prefix & CHARL__PRETRAINED_PREFIX_FIRST)) &&
+        !(has_space && b->prefix & CHARL__PRETRAINED_PREFIX_UNLESS)) {
+        CHARL_TRY(charl__text_append(out, " ", 1));
+    }
+    return charl__pretrained_put_spaces(out, (const char *)text, bytes);
+}
+
+/* Text between tokens that were found in the unnormalized text. `first`: it begins the whole text. */
+static charl_status put_section(charl__encoder *e, const unsigned char *text, size_t bytes, bool first)
 {
     const charl__bpe *b = e->work->bpe;
     size_t at = 0;
+
+    if (b->characters) {
+        CHARL_TRY(put_spaces(b, text, bytes, first, &e->work->normalized));
+        text = (const unsigned char *)charl__text_string(&e->work->normalized);
+        bytes = e->work->normalized.length;
+    }
 
     if (b->nfc) {
         bool same;
@@ -363,7 +400,7 @@ charl_status charl__bpe_encode(charl__encoder *e, const unsigned char *text, siz
         int32_t token;
         const size_t found = charl__added_tokens_find(&e->t->bpe->added, e->special, text, bytes, at, &end, &token);
 
-        CHARL_TRY(put_section(e, text + at, found - at));
+        CHARL_TRY(put_section(e, text + at, found - at, at == 0));
         if (token >= 0) {
             CHARL_TRY(charl__encoder_put(e, token));
         }

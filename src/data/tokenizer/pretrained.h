@@ -16,14 +16,31 @@ enum {
     CHARL__TOKEN_ADDED = 2,      /* found in a text before the text is split */
     CHARL__TOKEN_SPECIAL = 4,    /* ADDED, but only if requested */
     CHARL__TOKEN_NORMALIZED = 8, /* ADDED, found in the normalized text */
+    CHARL__TOKEN_BYTE = 16,      /* stands for a byte of a character that has no token */
+    CHARL__TOKEN_LSTRIP = 32,    /* ADDED, and takes the white space before it with it */
+    CHARL__TOKEN_RSTRIP = 64,    /* ADDED, and the white space after it */
 };
 
 enum {
     CHARL__PRETRAINED_NFC = 1,
     CHARL__PRETRAINED_WHOLE_WORDS = 2, /* a word that is a token is encoded as that token */
     CHARL__PRETRAINED_BY_RANK =
-        4, /* tokens are numbered by rank, and two of them that form a token are a merge of its rank */
+        4, /* tokens are numbered by rank, and two of them that make a token are a merge of its rank */
+    /* As in SentencePiece: characters are merged, not bytes; those without a token are their bytes. A space is written as U+2581 in the
+     * files, as a space here, and U+2581 in a text is a space. */
+    CHARL__PRETRAINED_CHARACTERS = 8,
+    /* CHARACTERS: a space is put in front of each stretch of text between added tokens, and taken away again when tokens are decoded ... */
+    CHARL__PRETRAINED_PREFIX = 16,
+    CHARL__PRETRAINED_PREFIX_FIRST = 32,  /* ... but only of the first, if it is at the beginning of the text */
+    CHARL__PRETRAINED_PREFIX_UNLESS = 64, /* ... unless the stretch begins with a space */
+    CHARL__PRETRAINED_FLAGS = 127,
 };
+
+/** U+2581, which stands for a space in the vocabularies of SentencePiece. */
+#define CHARL__SPACE_MARK "\xe2\x96\x81"
+
+/** With CHARACTERS: words begin with at most one space (Metaspace with split). */
+#define CHARL__PATTERN_METASPACE " [^ ]*"
 
 typedef struct charl__pretrained {
     uint32_t flags;
@@ -35,7 +52,7 @@ typedef struct charl__pretrained {
     charl__pretrained_token *tokens; /* [vocab] */
     int64_t vocab, capacity;
     charl__text texts;
-    uint32_t *merges; /* [n_merges, 2]; none with BY_RANK */
+    uint32_t *merges; /* [n_merges, 2]: two tokens; none with BY_RANK, but with CHARACTERS a token and its rank */
     int64_t n_merges;
 } charl__pretrained;
 
@@ -43,6 +60,14 @@ typedef struct charl__pretrained {
 charl_status charl__pretrained_add_step(charl__pretrained *p, const char *pattern, bool matches_only) CHARL_MUST_CHECK;
 /** Add `use` to token `id`. Errors: ERR_DATA  the number is too large, or has another text; ERR_NOMEM. */
 charl_status charl__pretrained_add_token(charl__pretrained *p, int64_t id, const void *text, size_t bytes,
+                                         unsigned use) CHARL_MUST_CHECK;
+/** Append a text with a space for each U+2581. Errors: ERR_NOMEM. */
+charl_status charl__pretrained_put_spaces(charl__text *out, const char *text, size_t bytes) CHARL_MUST_CHECK;
+/** With CHARACTERS and no step yet: split before spaces that follow another character, unless a token goes across such a place. Merging
+ *  gives the same tokens, in less time. Errors: ERR_NOMEM. */
+charl_status charl__pretrained_split_at_spaces(charl__pretrained *p) CHARL_MUST_CHECK;
+/** With CHARACTERS: token `id`, whose text is `word` with U+2581 for spaces, or <0x41> for a byte. Errors: as charl__pretrained_add_token. */
+charl_status charl__pretrained_add_piece(charl__pretrained *p, int64_t id, const char *word, size_t bytes,
                                          unsigned use) CHARL_MUST_CHECK;
 /** The next merge. Errors: ERR_NOMEM. */
 charl_status charl__pretrained_add_merge(charl__pretrained *p, int32_t left, int32_t right) CHARL_MUST_CHECK;

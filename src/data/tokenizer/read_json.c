@@ -1,7 +1,7 @@
 /* Tokenizers as JSON: tokenizer.json of `tokenizers`, and vocab.json with merges.txt (encoder.json with vocab.bpe).
  *
- * In both a token is written with a printable character for each byte (byte_level.h). Settings that charl does not support are
- * rejected by name.
+ * In byte-level vocabularies a token is written with a printable character for each byte (byte_level.h), in those of SentencePiece as it
+ * is but for spaces. What such a file asks for and charl does not do is refused by its name.
  */
 #include "data/tokenizer/byte_level.h"
 #include "data/tokenizer/pretrained.h"
@@ -111,6 +111,11 @@ static const char *text_member(const json_t *o, const char *key)
     return text ? text : "";
 }
 
+static bool is_mark(const json_t *text)
+{
+    return json_is_string(text) && strcmp(json_string_value(text), CHARL__SPACE_MARK) == 0;
+}
+
 static charl_status read_normalizer(const json_t *o, charl__pretrained *p)
 {
     const char *type = text_member(o, "type");
@@ -126,9 +131,44 @@ static charl_status read_normalizer(const json_t *o, charl__pretrained *p)
         }
         return CHARL_OK;
     }
-    CHARL_REQUIRE(strcmp(type, "NFC") == 0, CHARL_ERR_DATA, "the normalizer %.40s is not supported; NFC is", type);
+    if (strcmp(type, "Prepend") == 0 && is_mark(json_object_get(o, "prepend"))) {
+        p->flags |= CHARL__PRETRAINED_CHARACTERS | CHARL__PRETRAINED_PREFIX;
+        return CHARL_OK;
+    }
+    if (strcmp(type, "Replace") == 0 && is_mark(json_object_get(o, "content")) &&
+        strcmp(text_member(json_object_get(o, "pattern"), "String"), " ") == 0) {
+        p->flags |= CHARL__PRETRAINED_CHARACTERS;
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(strcmp(type, "NFC") == 0, CHARL_ERR_DATA,
+                  "the normalizer %.40s is not supported; NFC is, and those of SentencePiece: Prepend with U+2581, and "
+                  "Replace of a space by U+2581",
+                  type);
     p->flags |= CHARL__PRETRAINED_NFC;
     return CHARL_OK;
+}
+
+/* Spaces become U+2581, and the text is split before each of them unless `split` is false. */
+static charl_status read_metaspace(const json_t *o, charl__pretrained *p)
+{
+    const json_t *prefix = member(o, "add_prefix_space");
+    const char *scheme = text_member(o, "prepend_scheme");
+
+    scheme = scheme[0] ? scheme : prefix && json_is_false(prefix) ? "never" : "always";
+    CHARL_REQUIRE(is_mark(json_object_get(o, "replacement")), CHARL_ERR_DATA,
+                  "the pre_tokenizer Metaspace with the replacement \"%.40s\" is not supported; U+2581 is",
+                  text_member(o, "replacement"));
+    p->flags |= CHARL__PRETRAINED_CHARACTERS;
+    if (strcmp(scheme, "never") != 0) {
+        CHARL_REQUIRE(strcmp(scheme, "first") == 0 || strcmp(scheme, "always") == 0, CHARL_ERR_DATA,
+                      "the pre_tokenizer Metaspace with prepend_scheme %.40s is not supported; never, first and always "
+                      "are",
+                      scheme);
+        p->flags |= CHARL__PRETRAINED_PREFIX | CHARL__PRETRAINED_PREFIX_UNLESS |
+                    (scheme[0] == 'f' ? CHARL__PRETRAINED_PREFIX_FIRST : 0);
+    }
+    return json_is_false(json_object_get(o, "split")) ? CHARL_OK
+                                                      : charl__pretrained_add_step(p, CHARL__PATTERN_METASPACE, false);
 }
 
 static charl_status read_split(const json_t *o, charl__pretrained *p)
@@ -138,6 +178,9 @@ static charl_status read_split(const json_t *o, charl__pretrained *p)
     const char *behavior = text_member(o, "behavior");
     const bool removed = strcmp(behavior, "Removed") == 0 && json_is_true(json_object_get(o, "invert"));
 
+    if (p->flags & CHARL__PRETRAINED_CHARACTERS && strcmp(text_member(pattern, "String"), " ") == 0) {
+        return CHARL_OK; /* the normalizer has left no space */
+    }
     CHARL_REQUIRE(regex, CHARL_ERR_DATA, "the pre_tokenizer Split has no pattern of kind Regex; no other is supported");
     CHARL_REQUIRE(removed || strcmp(behavior, "Isolated") == 0, CHARL_ERR_DATA,
                   "the pre_tokenizer Split with behavior %.40s is not supported; Isolated is, and "
@@ -160,6 +203,9 @@ static charl_status read_pre_tokenizer(const json_t *o, charl__pretrained *p, bo
         }
         return CHARL_OK;
     }
+    if (strcmp(type, "Metaspace") == 0) {
+        return read_metaspace(o, p);
+    }
     if (strcmp(type, "Split") == 0) {
         return read_split(o, p);
     }
@@ -168,7 +214,8 @@ static charl_status read_pre_tokenizer(const json_t *o, charl__pretrained *p, bo
             p, json_is_true(json_object_get(o, "individual_digits")) ? "\\p{N}" : "\\p{N}+", false);
     }
     CHARL_REQUIRE(strcmp(type, "ByteLevel") == 0, CHARL_ERR_DATA,
-                  "the pre_tokenizer %.40s is not supported; ByteLevel, Split, Digits and Sequence are", type);
+                  "the pre_tokenizer %.40s is not supported; ByteLevel, Metaspace, Split, Digits and Sequence are",
+                  type);
     CHARL_REQUIRE(!json_is_true(json_object_get(o, "add_prefix_space")), CHARL_ERR_DATA,
                   "the pre_tokenizer ByteLevel with add_prefix_space is not supported: text would "
                   "not come back as it was");
@@ -179,20 +226,25 @@ static charl_status read_pre_tokenizer(const json_t *o, charl__pretrained *p, bo
 
 static charl_status read_added(const json_t *list, charl__pretrained *p)
 {
-    static const char *const strange[] = {"single_word", "lstrip", "rstrip"};
-
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *o = json_array_get(list, i), *id = json_object_get(o, "id"),
                      *content = json_object_get(o, "content");
         const bool special = json_is_true(json_object_get(o, "special"));
         const unsigned use = CHARL__TOKEN_ADDED | (special ? CHARL__TOKEN_SPECIAL : 0) |
-                             (json_is_true(json_object_get(o, "normalized")) ? CHARL__TOKEN_NORMALIZED : 0);
+                             (json_is_true(json_object_get(o, "normalized")) ? CHARL__TOKEN_NORMALIZED : 0) |
+                             (json_is_true(json_object_get(o, "lstrip")) ? CHARL__TOKEN_LSTRIP : 0) |
+                             (json_is_true(json_object_get(o, "rstrip")) ? CHARL__TOKEN_RSTRIP : 0);
+        const bool pieces = (p->flags & CHARL__PRETRAINED_CHARACTERS) != 0;
 
         CHARL_REQUIRE(json_is_integer(id) && json_string_length(content) > 0, CHARL_ERR_DATA,
                       "added_tokens[%zu] has no id or no content", i);
-        for (size_t k = 0; k < sizeof strange / sizeof *strange; k++) {
-            CHARL_REQUIRE(!json_is_true(json_object_get(o, strange[k])), CHARL_ERR_DATA,
-                          "the added token \"%.60s\" with %s is not supported", json_string_value(content), strange[k]);
+        CHARL_REQUIRE(!json_is_true(json_object_get(o, "single_word")), CHARL_ERR_DATA,
+                      "the added token \"%.60s\" with single_word is not supported", json_string_value(content));
+        CHARL_REQUIRE(!pieces || !(use & CHARL__TOKEN_NORMALIZED), CHARL_ERR_DATA,
+                      "the added token \"%.60s\" is normalized, which is not supported in a vocabulary of characters",
+                      json_string_value(content));
+        if (pieces && !special && strstr(json_string_value(content), CHARL__SPACE_MARK)) {
+            continue; /* spaces: a word of the vocabulary, which merges make */
         }
         CHARL_TRY(charl__pretrained_add_token(p, json_integer_value(id), json_string_value(content),
                                               json_string_length(content), use));
@@ -265,6 +317,28 @@ static charl_status read_vocab(json_t *vocab, const bool *made, charl__pretraine
     return CHARL_OK;
 }
 
+/* The texts of a vocabulary of characters; the special ones are added tokens. */
+static charl_status read_pieces(json_t *vocab, charl__pretrained *p)
+{
+    const char *key;
+    size_t length;
+    json_t *value;
+
+    json_object_keylen_foreach(vocab, key, length, value)
+    {
+        const int64_t id = json_integer_value(value);
+
+        CHARL_REQUIRE(json_is_integer(value) && id >= 0 && id < CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_DATA,
+                      "the token \"%.60s\" has no number below %d", key, CHARL__TOKENIZER_MAX_VOCAB);
+        if (id < p->vocab && p->tokens[id].use & CHARL__TOKEN_SPECIAL) {
+            CHARL_TRY(charl__pretrained_add_token(p, id, key, length, 0));
+        } else {
+            CHARL_TRY(charl__pretrained_add_piece(p, id, key, length, CHARL__TOKEN_MERGED));
+        }
+    }
+    return charl__pretrained_split_at_spaces(p);
+}
+
 static charl_status add_merge(const json_t *vocab, size_t i, const char *left, size_t left_length, const char *right,
                               size_t right_length, charl__pretrained *p)
 {
@@ -318,9 +392,6 @@ static charl_status check_model(const json_t *model)
                   "its model has no vocab or no merges");
     CHARL_REQUIRE(json_number_value(member(model, "dropout")) == 0, CHARL_ERR_DATA,
                   "dropout of merges is not supported");
-    CHARL_REQUIRE(!json_is_true(member(model, "byte_fallback")), CHARL_ERR_DATA,
-                  "its model has byte_fallback (as SentencePiece's have), which is not supported; "
-                  "only byte-level BPE is");
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
         CHARL_REQUIRE(text_member(model, absent[i])[0] == '\0', CHARL_ERR_DATA,
                       "its model has a %s, which is not supported", absent[i]);
@@ -333,7 +404,7 @@ static charl_status read_tokenizer_json(const char *path, charl__pretrained *p)
     CHARL_SCOPED(json_left) json_t *root = NULL;
     json_t *vocab;
     const json_t *model, *pre;
-    bool bytes = false;
+    bool bytes = false, pieces;
 
     CHARL_TRY(load_json(path, &root));
     model = member(root, "model");
@@ -343,11 +414,19 @@ static charl_status read_tokenizer_json(const char *path, charl__pretrained *p)
     if (pre) {
         CHARL_TRY(read_pre_tokenizer(pre, p, &bytes));
     }
-    CHARL_REQUIRE(bytes, CHARL_ERR_DATA, "it has no pre_tokenizer ByteLevel; only byte-level BPE is supported");
+    pieces = json_is_true(member(model, "byte_fallback"));
+    CHARL_REQUIRE(
+        pieces == ((p->flags & CHARL__PRETRAINED_CHARACTERS) != 0) && bytes == !pieces &&
+            (!pieces ||
+             (!(p->flags & CHARL__PRETRAINED_NFC) &&
+              (p->n_steps == 0 || (p->n_steps == 1 && strcmp(p->step[0].pattern, CHARL__PATTERN_METASPACE) == 0)))),
+        CHARL_ERR_DATA,
+        "it is neither byte-level BPE (a pre_tokenizer ByteLevel, no byte_fallback) nor that of SentencePiece "
+        "(U+2581 for spaces, byte_fallback); no other is supported");
     p->flags |= json_is_true(member(model, "ignore_merges")) ? CHARL__PRETRAINED_WHOLE_WORDS : 0;
     CHARL_TRY(read_added(member(root, "added_tokens"), p));
     vocab = json_object_get(model, "vocab");
-    CHARL_TRY(read_vocab(vocab, NULL, p));
+    CHARL_TRY(pieces ? read_pieces(vocab, p) : read_vocab(vocab, NULL, p));
     CHARL_TRY(check_numbers(member(root, "added_tokens"), vocab));
     CHARL_TRY(read_merge_list(vocab, member(model, "merges"), p));
     return CHARL_OK;
@@ -484,7 +563,7 @@ static charl_status read_pair(const char *path, charl__pretrained *p)
 }
 
 const charl__tokenizer_format charl__tokenizer_format_json = {
-    .row = {.name = "tokenizer_json", .help = "tokenizer.json, byte-level BPE"},
+    .row = {.name = "tokenizer_json", .help = "tokenizer.json, BPE of bytes or of SentencePiece"},
     .files = (const char *const[]){"tokenizer.json", NULL},
     .is = is_json,
     .read = read_tokenizer_json,

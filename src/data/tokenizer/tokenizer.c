@@ -235,6 +235,10 @@ charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tok
     for (int64_t i = 0; i < n; i++) {
         const char *token = charl_tokenizer_get_token(t, tokens[i], &length);
 
+        if (i == 0 && t->bpe && t->bpe->prefix && length > 0 && token[0] == ' ') { /* which encoding put there */
+            token++;
+            length--;
+        }
         memcpy(*text + *bytes, token, length);
         *bytes += length;
     }

@@ -97,9 +97,7 @@ static charl_status read_published(const char *path, const char *head, size_t by
     }
     CHARL_REQUIRE_CLEANUP(f, CHARL_ERR_DATA,
                           "%s is not a tokenizer that charl reads: a data set of text, a checkpoint, tokenizer.json, "
-                          "vocab.json "
-                          "with merges.txt, or a rank file of "
-                          "tiktoken",
+                          "tokenizer.model, vocab.json with merges.txt, or a rank file of tiktoken",
                           path);
     st = f->read(path, &p);
     if (st == CHARL_OK) {

@@ -1,4 +1,4 @@
-/* A published byte-level tokenizer, from files of any format.
+/* A tokenizer that others have published, whatever files it came in.
  *
  * Its state is bytes; numbers are u32, little-endian:
  *
@@ -6,9 +6,10 @@
  *     flags (CHARL__PRETRAINED_), steps, tokens, merges
  *     per step    matches_only, length of the pattern, the pattern
  *     per token   length of its text << 8 | use (CHARL__TOKEN_)
- *     per merge   the two tokens
+ *     per merge   the two tokens; of characters by rank: the token that is made, and the rank of such merges
  *     the texts of all tokens
  */
+#define _GNU_SOURCE /* memmem */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -54,6 +55,68 @@ charl_status charl__pretrained_add_token(charl__pretrained *p, int64_t id, const
     t->use |= (unsigned char)use;
     p->vocab = id >= p->vocab ? id + 1 : p->vocab;
     return CHARL_OK;
+}
+
+/* The byte of "<0x41>"; -1: it is another text. */
+static int byte_of(const char *word, size_t bytes)
+{
+    int byte = 0;
+
+    if (bytes != 6 || memcmp(word, "<0x", 3) != 0 || word[5] != '>') {
+        return -1;
+    }
+    for (int i = 3; i < 5; i++) {
+        const char *digits = "0123456789ABCDEF", *d = word[i] ? strchr(digits, word[i]) : NULL;
+
+        if (!d) {
+            return -1;
+        }
+        byte = 16 * byte + (int)(d - digits);
+    }
+    return byte;
+}
+
+charl_status charl__pretrained_put_spaces(charl__text *out, const char *text, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        const char *next = memmem(text + at, bytes - at, CHARL__SPACE_MARK, strlen(CHARL__SPACE_MARK));
+        const size_t end = next ? (size_t)(next - text) : bytes;
+
+        CHARL_TRY(charl__text_append(out, text + at, end - at));
+        if (next) {
+            CHARL_TRY(charl__text_append(out, " ", 1));
+        }
+        at = next ? end + strlen(CHARL__SPACE_MARK) : end;
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__pretrained_add_piece(charl__pretrained *p, int64_t id, const char *word, size_t bytes, unsigned use)
+{
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
+    const int byte = use == CHARL__TOKEN_MERGED ? byte_of(word, bytes) : -1;
+    const unsigned char c = (unsigned char)byte;
+
+    if (byte >= 0) {
+        return charl__pretrained_add_token(p, id, &c, 1, CHARL__TOKEN_BYTE);
+    }
+    CHARL_TRY(charl__pretrained_put_spaces(&text, word, bytes));
+    return charl__pretrained_add_token(p, id, charl__text_string(&text), text.length, use);
+}
+
+charl_status charl__pretrained_split_at_spaces(charl__pretrained *p)
+{
+    for (int64_t i = 0; p->n_steps == 0 && i < p->vocab; i++) {
+        const charl__pretrained_token *t = &p->tokens[i];
+        const char *text = charl__text_string(&p->texts) + t->at;
+
+        for (size_t k = 1; t->use & CHARL__TOKEN_MERGED && k < t->bytes; k++) {
+            if (text[k] == ' ' && text[k - 1] != ' ') {
+                return CHARL_OK;
+            }
+        }
+    }
+    return p->n_steps > 0 ? CHARL_OK : charl__pretrained_add_step(p, " *[^ ]+| +", false);
 }
 
 charl_status charl__pretrained_add_merge(charl__pretrained *p, int32_t left, int32_t right)
@@ -170,13 +233,38 @@ static charl_status add_added(charl_tokenizer *t, int32_t id, unsigned use)
     if (use & CHARL__TOKEN_NORMALIZED && t->bpe->nfc) {
         CHARL_TRY(charl__nfc(text, bytes, &normal, &same));
     }
-    CHARL_TRY(charl__added_tokens_add(use & CHARL__TOKEN_NORMALIZED ? &t->bpe->normalized : &t->bpe->added, id,
-                                      (use & CHARL__TOKEN_SPECIAL) != 0,
+    CHARL_TRY(charl__added_tokens_add(use & CHARL__TOKEN_NORMALIZED ? &t->bpe->normalized : &t->bpe->added,
+                                      &(charl__added_node){.token = id,
+                                                           .special = (use & CHARL__TOKEN_SPECIAL) != 0,
+                                                           .lstrip = (use & CHARL__TOKEN_LSTRIP) != 0,
+                                                           .rstrip = (use & CHARL__TOKEN_RSTRIP) != 0},
                                       same ? text : (const unsigned char *)normal.data, same ? bytes : normal.length));
     return CHARL_OK;
 }
 
-/* Fill `index` with the tokens that merges build. */
+/* The tokens of single bytes. */
+static charl_status find_bytes(charl_tokenizer *t, const unsigned char *heads, const charl__token_index *index)
+{
+    for (int i = 0; i < 256; i++) {
+        const unsigned char byte = (unsigned char)i;
+
+        t->bpe->byte_token[i] = t->bpe->characters ? -1 : charl__token_index_find(index, &byte, 1);
+    }
+    for (int64_t i = 0; i < t->vocab; i++) {
+        if (heads[4 * i] & CHARL__TOKEN_BYTE && t->starts[i + 1] - t->starts[i] == 1) {
+            t->bpe->byte_token[t->bytes[t->starts[i]]] = (int32_t)i;
+        }
+    }
+    for (int i = 0; i < 256; i++) {
+        t->bpe->lacks_bytes |= t->bpe->byte_token[i] < 0;
+    }
+    CHARL_REQUIRE(!t->bpe->characters || !t->bpe->lacks_bytes, CHARL_ERR_DATA,
+                  "the vocabulary of characters lacks tokens of bytes (<0x00> to <0xFF>), which a character without a "
+                  "token is written with");
+    return CHARL_OK;
+}
+
+/* `index` gets the tokens that merges make. */
 static charl_status read_tokens(charl_tokenizer *t, const unsigned char *heads, const unsigned char *texts,
                                 charl__token_index *index)
 {
@@ -195,13 +283,7 @@ static charl_status read_tokens(charl_tokenizer *t, const unsigned char *heads, 
             CHARL_TRY(add_added(t, (int32_t)i, use));
         }
     }
-    for (int i = 0; i < 256; i++) {
-        const unsigned char byte = (unsigned char)i;
-
-        t->bpe->byte_token[i] = charl__token_index_find(index, &byte, 1);
-        t->bpe->lacks_bytes |= t->bpe->byte_token[i] < 0;
-    }
-    return CHARL_OK;
+    return find_bytes(t, heads, index);
 }
 
 static charl_status read_merges(charl_tokenizer *t, const unsigned char *merges, int64_t n,
@@ -231,11 +313,13 @@ static charl_status read_merges(charl_tokenizer *t, const unsigned char *merges,
     return CHARL_OK;
 }
 
-/* Call each(ctx, left, right, token) for every pair of tokens that together form a token. */
+/* Add a merge for every pair of tokens that together are a token, of the rank of that token; NULL: its number. With `add` false they are only
+ * counted. */
 static int64_t each_pair(const charl_tokenizer *t, const unsigned char *heads, const charl__token_index *index,
-                         void (*each)(charl__merge_table *m, int32_t left, int32_t right, int32_t token))
+                         const uint32_t *rank, bool add)
 {
     int64_t n = 0;
+    bool known;
 
     for (int64_t i = 0; i < t->vocab; i++) {
         const unsigned char *text = t->bytes + t->starts[i];
@@ -247,8 +331,8 @@ static int64_t each_pair(const charl_tokenizer *t, const unsigned char *heads, c
 
             if (right >= 0) {
                 n++;
-                if (each) {
-                    each(&t->bpe->merges, left, right, (int32_t)i);
+                if (add) {
+                    charl__merge_add(&t->bpe->merges, left, right, rank ? rank[i] : (uint32_t)i, (int32_t)i, &known);
                 }
             }
         }
@@ -256,11 +340,16 @@ static int64_t each_pair(const charl_tokenizer *t, const unsigned char *heads, c
     return n;
 }
 
-static void add_pair(charl__merge_table *m, int32_t left, int32_t right, int32_t token)
+static charl_status read_ranks(const charl_tokenizer *t, const unsigned char *merges, int64_t n, uint32_t *rank)
 {
-    bool known;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t token = u32_at(merges + 8 * i), own = u32_at(merges + 8 * i + 4);
 
-    charl__merge_add(m, left, right, (uint32_t)token, token, &known);
+        CHARL_REQUIRE(token < t->vocab && own < CHARL__NO_RANK, CHARL_ERR_DATA, "rank %u of token %u of %lld", own,
+                      token, (long long)t->vocab);
+        rank[token] = own;
+    }
+    return CHARL_OK;
 }
 
 /* The rest of the state, whose numbers of steps, tokens and merges are in `count`. */
@@ -269,6 +358,7 @@ static charl_status read_rest(reader *r, const uint32_t count[3], bool by_rank, 
 {
     charl__split_step steps[CHARL__SPLITTER_STEPS];
     const unsigned char *heads, *merges, *texts;
+    CHARL_SCOPED_FREE uint32_t *rank = NULL;
     int64_t total = 0;
 
     CHARL_TRY(read_steps(r, count[0], steps));
@@ -289,8 +379,12 @@ static charl_status read_rest(reader *r, const uint32_t count[3], bool by_rank, 
     if (!by_rank) {
         return read_merges(t, merges, count[2], index);
     }
-    CHARL_TRY(charl__merge_table_init(&t->bpe->merges, each_pair(t, heads, index, NULL)));
-    (void)each_pair(t, heads, index, add_pair);
+    if (t->bpe->characters) {
+        CHARL_TRY(charl__alloc_array(t->vocab, sizeof *rank, &rank));
+        CHARL_TRY(read_ranks(t, merges, count[2], rank));
+    }
+    CHARL_TRY(charl__merge_table_init(&t->bpe->merges, each_pair(t, heads, index, NULL, false)));
+    (void)each_pair(t, heads, index, rank, true);
     return CHARL_OK;
 }
 
@@ -327,7 +421,7 @@ static charl_status become(charl_tokenizer *t)
     uint32_t flags, count[3];
 
     CHARL_TRY(read_head(&r, &flags, count));
-    CHARL_REQUIRE(flags < 8 && count[1] <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_DATA,
+    CHARL_REQUIRE(flags <= CHARL__PRETRAINED_FLAGS && count[1] <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_DATA,
                   "a tokenizer with flags %u and %u tokens", flags, count[1]);
     CHARL_REQUIRE(!(flags & CHARL__PRETRAINED_NFC) || charl__nfc_is_known(), CHARL_ERR_CONFIG,
                   "the tokenizer uses the normalizer NFC, and this charl was built without "
@@ -336,9 +430,12 @@ static charl_status become(charl_tokenizer *t)
     CHARL_TRY(charl__bpe_create(&t->bpe));
     t->bpe->nfc = (flags & CHARL__PRETRAINED_NFC) != 0;
     t->bpe->whole_words = (flags & CHARL__PRETRAINED_WHOLE_WORDS) != 0;
+    t->bpe->characters = (flags & CHARL__PRETRAINED_CHARACTERS) != 0;
+    t->bpe->prefix =
+        flags & (CHARL__PRETRAINED_PREFIX | CHARL__PRETRAINED_PREFIX_FIRST | CHARL__PRETRAINED_PREFIX_UNLESS);
     CHARL_TRY(read_rest(&r, count, (flags & CHARL__PRETRAINED_BY_RANK) != 0, t, &index));
     CHARL_TRY(charl__bpe_find_cuts(t->bpe));
-    if (t->bpe->whole_words) {
+    if (t->bpe->whole_words || t->bpe->characters) {
         t->bpe->index = index;
         index = (charl__token_index){0};
     }

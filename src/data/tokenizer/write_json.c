@@ -1,7 +1,8 @@
 /* A tokenizer as tokenizer.json of Hugging Face's `tokenizers`.
  *
  *     bytes, bpe, pretrained   byte-level BPE: the patterns that split a text, and merges in the order of their ranks
- *     chars                    WordLevel without an unknown word, for text that is split between all characters
+ *     pretrained, of pieces    BPE of characters with byte fallback, and spaces as U+2581, as SentencePiece has them
+ *     chars                    WordLevel without an unknown word, of text that is split between all characters
  *
  * tiktoken's tokenizers have no list of merges: any two tokens that form a third are a merge, of its rank. Here they are listed in the order of
  * the third, then of the first two, as transformers does.
@@ -21,7 +22,8 @@ typedef struct writer {
     const charl_tokenizer *t;
     charl__pretrained_parts parts;
     uint32_t points[256]; /* charl__byte_points */
-    bool characters;      /* tokens are text, else bytes */
+    bool characters;      /* a token for each character */
+    bool pieces;          /* CHARL__PRETRAINED_CHARACTERS; else tokens are written byte by byte */
     charl__text *out;
 } writer;
 
@@ -64,7 +66,13 @@ static charl_status add_word(const writer *w, int64_t token, charl__text *word)
     if (w->characters) {
         return charl__text_append(word, text, bytes);
     }
-    for (size_t i = 0; i < bytes; i++) {
+    if (w->pieces && use_of(w, token) & CHARL__TOKEN_BYTE) {
+        return charl__text_printf(word, "<0x%02X>", (unsigned)(unsigned char)text[0]);
+    }
+    for (size_t i = 0; w->pieces && i < bytes; i++) {
+        CHARL_TRY(charl__text_append(word, text[i] == ' ' ? CHARL__SPACE_MARK : text + i, text[i] == ' ' ? 3 : 1));
+    }
+    for (size_t i = 0; !w->pieces && i < bytes; i++) {
         const size_t n = charl__utf8_put(w->points[(unsigned char)text[i]], form);
 
         CHARL_TRY(charl__text_append(word, form, n));
@@ -79,6 +87,9 @@ static charl_status word_bytes(const writer *w, const char *text, size_t bytes, 
 
     charl__text_clear(out);
     *ok = true;
+    if (w->pieces) {
+        return charl__pretrained_put_spaces(out, text, bytes);
+    }
     for (size_t at = 0, n; *ok && at < bytes; at += n) {
         int byte = 255;
         unsigned char c;
@@ -138,7 +149,7 @@ static charl_status put_vocab(const writer *w)
 
     CHARL_TRY(charl__text_printf(w->out, "    \"vocab\": {"));
     for (int64_t i = 0; i < w->t->vocab; i++) {
-        if (use_of(w, i) & CHARL__TOKEN_MERGED) {
+        if (use_of(w, i) & (CHARL__TOKEN_MERGED | CHARL__TOKEN_BYTE)) {
             charl__text_clear(&word);
             CHARL_TRY(add_word(w, i, &word));
             CHARL_TRY(put_member(w, charl__text_string(&word), word.length, i, &first));
@@ -211,9 +222,11 @@ static charl_status put_added(const writer *w)
         CHARL_TRY(charl__text_printf(w->out, "%s\n    {\"id\": %" PRId64 ", \"content\": ", first ? "" : ",", i));
         CHARL_TRY(put_string(w->out, text, bytes));
         CHARL_TRY(charl__text_printf(w->out,
-                                     ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+                                     ", \"single_word\": false, \"lstrip\": %s, \"rstrip\": %s, "
                                      "\"normalized\": %s, \"special\": %s}",
-                                     use & CHARL__TOKEN_NORMALIZED ? "true" : "false",
+                                     use & CHARL__TOKEN_LSTRIP ? "true" : "false",
+                                     use & CHARL__TOKEN_RSTRIP ? "true" : "false",
+                                     use & CHARL__TOKEN_NORMALIZED && !w->pieces ? "true" : "false",
                                      use & CHARL__TOKEN_SPECIAL ? "true" : "false"));
         first = false;
     }
@@ -226,6 +239,41 @@ static charl_status put_split(const writer *w, const char *pattern, size_t lengt
     CHARL_TRY(put_string(w->out, pattern, length));
     return charl__text_printf(w->out, "}, \"behavior\": \"%s\", \"invert\": %s}", matches_only ? "Removed" : "Isolated",
                               matches_only ? "true" : "false");
+}
+
+/* Normalizer or Metaspace, and decoder, of a vocabulary of SentencePiece. */
+static charl_status put_spaces(const writer *w)
+{
+    static const char replace[] =
+        "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\xe2\x96\x81\"}";
+    const uint32_t flags = w->parts.flags;
+    const char *scheme = !(flags & CHARL__PRETRAINED_PREFIX)      ? "never"
+                         : flags & CHARL__PRETRAINED_PREFIX_FIRST ? "first"
+                                                                  : "always";
+    const bool splits =
+        w->parts.n_steps == 1 && w->parts.step[0].length == strlen(CHARL__PATTERN_METASPACE) &&
+        memcmp(w->parts.step[0].pattern, CHARL__PATTERN_METASPACE, strlen(CHARL__PATTERN_METASPACE)) == 0;
+
+    if (flags & CHARL__PRETRAINED_PREFIX_UNLESS) {
+        CHARL_TRY(charl__text_printf(w->out, "  \"normalizer\": null,\n"));
+    } else {
+        CHARL_TRY(charl__text_printf(
+            w->out, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [%s%s]},\n",
+            flags & CHARL__PRETRAINED_PREFIX ? "{\"type\": \"Prepend\", \"prepend\": \"\xe2\x96\x81\"}, " : "",
+            replace));
+        scheme = "never";
+    }
+    CHARL_TRY(charl__text_printf(w->out,
+                                 "  \"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", "
+                                 "\"prepend_scheme\": \"%s\", \"split\": %s},\n",
+                                 scheme, splits ? "true" : "false"));
+    return charl__text_printf(
+        w->out,
+        "  \"post_processor\": null,\n  \"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", "
+        "\"pattern\": {\"String\": \"\xe2\x96\x81\"}, \"content\": \" \"}, {\"type\": \"ByteFallback\"}, "
+        "{\"type\": \"Fuse\"}%s]},\n",
+        flags & CHARL__PRETRAINED_PREFIX ? ", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}"
+                                         : "");
 }
 
 static charl_status put_pre_tokenizer(const writer *w)
@@ -257,8 +305,8 @@ static charl_status put_model(const writer *w)
         w->out,
         "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
         "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
-        "    \"byte_fallback\": false,\n    \"ignore_merges\": %s,\n",
-        w->parts.flags & CHARL__PRETRAINED_WHOLE_WORDS ? "true" : "false"));
+        "    \"byte_fallback\": %s,\n    \"ignore_merges\": %s,\n",
+        w->pieces ? "true" : "false", w->parts.flags & CHARL__PRETRAINED_WHOLE_WORDS ? "true" : "false"));
     CHARL_TRY(put_vocab(w));
     CHARL_TRY(charl__text_printf(w->out, ",\n"));
     CHARL_TRY(put_merges(w));
@@ -279,7 +327,12 @@ static charl_status put_all(writer *w)
     }
     CHARL_TRY(
         charl__text_printf(w->out, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"));
+    w->pieces = (w->parts.flags & CHARL__PRETRAINED_CHARACTERS) != 0;
     CHARL_TRY(put_added(w));
+    if (w->pieces) {
+        CHARL_TRY(put_spaces(w));
+        return put_model(w);
+    }
     CHARL_TRY(charl__text_printf(w->out, "  \"normalizer\": %s,\n",
                                  w->parts.flags & CHARL__PRETRAINED_NFC ? "{\"type\": \"NFC\"}" : "null"));
     CHARL_TRY(put_pre_tokenizer(w));
