@@ -12,6 +12,7 @@ import tempfile
 # Measured pieces, and where they are.
 RATE_OF = dict(layers=48, width=1600, window=1024, parameters=1.558e9, tokens=8192, seconds=0.190)  # docs/benchmarks.md, GPT-2 1.5B, train.slices = 1
 NEAR = 343e9  # bytes/s of an all-reduce in a node: docs/benchmarks/measurements.md, 512 MiB on 4 GPUs
+HOST = 55e9  # bytes/s between a GPU and pinned memory: docs/benchmarks/measurements.md, "A small step"
 # Assumed: nodes of 8 GPUs, their links, 4 windows of 2048 tokens per GPU and step in one slice, buckets of 256 MiB, f32 sums, activations recomputed.
 NODE, LATENCY, WINDOW, WINDOWS, BUCKET, DEVICE = 8, 5e-6, 2048, 4, 256 * 2**20, 141e9
 VOCABULARY = 32000
@@ -59,13 +60,14 @@ def traffic(m, devices, mode):
     s, nodes = 4 * parameters(m), devices // NODE
     share = (nodes - 1) / nodes
     return {"none": (2 * s * share, 0), "optimizer": (2 * s * share, s * share),
-            "gradients": (NODE * s * share, NODE * s * share),  # by p2p between nodes: each rank for itself
+            "gradients": (s * share, s * share),
             "parameters": (s * share, s * share)}[mode]  # working copies in bf16, twice
 
 
 def seconds(m, devices, mode, far):
     s, nodes, t = 4 * parameters(m), devices // NODE, compute(m)
-    near_part = (NODE - 1) / NODE * s / NEAR
+    through_host = mode == "gradients" and nodes > 1  # dist.allreduce = hierarchical
+    near_part = s / HOST if through_host else (NODE - 1) / NODE * s / NEAR
     sums, gathered = traffic(m, devices, mode)
     buckets = math.ceil(s / BUCKET)
     rounds = 2 if mode in ("none", "optimizer") else 1
