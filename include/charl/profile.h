@@ -61,8 +61,8 @@ typedef struct charl_memory_parameter {
     int64_t copy_bytes, state_bytes; /* of the copy in half precision; of the optimizer state, before sharding */
 } charl_memory_parameter;
 
-/** What a training would take on the device of a rank, about, with other ranks: of the same batch, of which a rank's activations
- *  take their part. */
+/** What a training would take on the device of a rank, about, with other ranks: of the same batch, of which a rank's
+ *  activations take their part. */
 typedef struct charl_memory_plan {
     int ranks;
     int64_t bytes[3]; /* with dist.shard = none, optimizer, gradients */

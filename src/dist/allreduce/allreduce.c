@@ -93,7 +93,8 @@ charl_status charl__allreduce_check_name(const char *name)
 
 bool charl__allreduce_can_scatter(const charl_comm *c, const char *name)
 {
-    const demand d = {.c = (charl_comm *)(uintptr_t)c, .options = &(charl_allreduce_options){.algorithm = name}};
+    const demand d = {.c = (charl_comm *)(uintptr_t)c,
+                      .options = &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = name}};
     const char *wanted = wanted_name(&d);
 
     for (int i = 0; algorithm_at(i); i++) {
