@@ -105,7 +105,7 @@ static charl_status measure_size(const break_even *b, const charl__bench_kind *k
     while (n < DEVICES) {
         c[n] = (charl__bench_case){.dev = b->dev[n], .dtype = CHARL_F32, .shape = shape};
         st = k->begin(&c[n]);
-        n++; /* what begin has made is released also after a failure */
+        n++; /* what begin has made is released even after a failure */
         CHARL_TRY_CLEANUP(st);
         subject[n - 1] = c[n - 1].subject[0]; /* charl's, before baselines */
         subject[n - 1].name = b->select[n - 1];

@@ -30,7 +30,7 @@ typedef struct charl__bench_kind {
     bool multiplies;          /* the peak is that of arithmetic, else of memory */
     bool has_peak;
     const char *doc; /* for --help */
-    /** Fill in subject[0 .. n). end releases what begin has made, also after a failure. */
+    /** Fill in subject[0 .. n). end releases what begin has made, even after a failure. */
     charl_status (*begin)(charl__bench_case *c);
     void (*end)(charl__bench_case *c);
     const char *(*about)(void); /* a line about the baselines; NULL: none */

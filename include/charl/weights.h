@@ -71,7 +71,7 @@ typedef struct charl_params_report {
 /** Load parameters by name (f32, bf16 or f16) from a file or folder that charl_tensor_file_open takes, or from a
  *  checkpoint. In strict mode nothing is changed unless everything fits. The prefixes _orig_mod. (torch.compile) and
  *  module. (DistributedDataParallel) are removed from names; PyTorch's counts of batches are left out. `report` may
- *  be NULL; otherwise release it with charl_params_report_fini, also after a failure.
+ *  be NULL; otherwise release it with charl_params_report_fini, even after a failure.
  *
  *  Blocks. Local.
  *  Errors: ERR_CHECKPOINT  the file is damaged; strict: something does not fit; by name: nothing fits

@@ -148,7 +148,7 @@ static charl_status add(const charl_operator *o)
     }
     CHARL_REQUIRE(!known && !is_own(o->name), CHARL_ERR_INVALID, "there is an operator %s already", o->name);
     CHARL_REQUIRE(count < CHARL_OPERATOR_MAX, CHARL_ERR_INVALID,
-                  "operator %s: %d are registered, which is all there is room for", o->name, count);
+                  "operator %s: %d operators are registered, the maximum", o->name, count);
     table[count++] = (charl__op){.name = o->name,
                                  .formula = o->formula,
                                  .n_in = o->n_in,
@@ -240,13 +240,13 @@ static charl_status argument(const charl_operator_run *r, const charl_kernel_arg
         CHARL_REQUIRE(a->kind != CHARL_KERNEL_SLICES || e->lane_stride[a->value] > 0, CHARL_ERR_INVALID,
                       "output %lld is not PARTIAL, so it has no sums per slice", (long long)a->value);
         CHARL_REQUIRE(a->kind != CHARL_KERNEL_SLICES || charl__fold_is_direct(e) || e->workspace, CHARL_ERR_INVALID,
-                      "its shape rule asks for no workspace, which holds the sums per slice");
+                      "its shape rule requests no workspace for the sums per slice");
         *out = is_in                         ? charl__in(r->in[a->value])
                : a->kind == CHARL_KERNEL_OUT ? charl__inout(r->out[a->value])
                                              : charl__inout(charl__fold_target(e, (int)a->value));
         break;
     case CHARL_KERNEL_WORKSPACE:
-        CHARL_REQUIRE(e->workspace, CHARL_ERR_INVALID, "its shape rule asks for no workspace");
+        CHARL_REQUIRE(e->workspace, CHARL_ERR_INVALID, "its shape rule requests no workspace");
         *out = charl__inout(e->workspace);
         break;
     case CHARL_KERNEL_INT:

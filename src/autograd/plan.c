@@ -149,7 +149,7 @@ static charl_status place(charl_graph *g, charl_var *const *placed, int n_placed
     const int64_t limit = charl_device_get_info(g->dev)->max_alloc_bytes;
 
     CHARL_REQUIRE(v->bytes <= limit, CHARL_ERR_NOMEM,
-                  "%s needs %.1f MiB in one piece, the device allows %.1f MiB; HINT lower the batch size, or use more "
+                  "%s needs %.1f MiB in one buffer, the device allows %.1f MiB; HINT lower the batch size, or use more "
                   "ranks",
                   charl_var_get_name(v), (double)v->bytes / 1048576.0, (double)limit / 1048576.0);
     for (int s = 0;; s++) {

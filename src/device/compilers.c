@@ -211,7 +211,7 @@ typedef union control {
     char bytes[CMSG_SPACE(sizeof(int))];
 } control;
 
-static void settle(charl__compilers *c, int ticket)
+static void finish(charl__compilers *c, int ticket)
 {
     if (ticket >= 0 && ticket < c->n_programs && c->state[ticket] != OVER) {
         c->state[ticket] = OVER;
@@ -241,7 +241,7 @@ static bool post(charl_device *dev, charl__compilers *c, int ticket)
     bool sent;
 
     if (fd < 0) {
-        settle(c, ticket);
+        finish(c, ticket);
         return true;
     }
     memcpy(CMSG_DATA(&room.header), &fd, sizeof fd);
@@ -250,13 +250,13 @@ static bool post(charl_device *dev, charl__compilers *c, int ticket)
     if (sent || awaits(c)) {
         return sent;
     }
-    settle(c, ticket); /* descriptors cannot be sent here */
+    finish(c, ticket); /* descriptors cannot be sent here */
     return true;
 }
 
 /* A helper that dies may have taken a job without reporting it. A job that no other helper has begun is over: the parent compiles it, or waits
  * for the lock of a helper that does. */
-static void settle_lost(charl__compilers *c)
+static void finish_lost(charl__compilers *c)
 {
     for (int ticket = 0; ticket < c->n_sent; ticket++) {
         bool is_begun = false;
@@ -265,7 +265,7 @@ static void settle_lost(charl__compilers *c)
             is_begun = is_begun || c->works_on[i] == ticket;
         }
         if (!is_begun) {
-            settle(c, ticket);
+            finish(c, ticket);
         }
     }
 }
@@ -283,7 +283,7 @@ static void hear(charl__compilers *c)
             }
         }
         if (r.is_over) {
-            settle(c, r.ticket);
+            finish(c, r.ticket);
         }
     }
     for (int i = 0; i < c->n; i++) {
@@ -298,7 +298,7 @@ static void hear(charl__compilers *c)
         }
     }
     if (c->n < n) {
-        settle_lost(c);
+        finish_lost(c);
     }
 }
 
@@ -378,7 +378,7 @@ charl_status charl__compilers_wait(charl_device *dev, const charl__program *p)
 
         CHARL_TRY(drive(dev, c));
         if (c->n == 0 || charl__clock_s() - begun > PATIENCE_S) { /* they have died, or are stopped */
-            settle(c, ticket);
+            finish(c, ticket);
         }
         if (c->state[ticket] == OVER) {
             return CHARL_OK;

@@ -1,5 +1,5 @@
-/* Life and topology of a communicator. Ranks are renumbered once, by (node, local rank); everything
- * later relies on a node owning consecutive ranks. */
+/* Creation and topology of a communicator. Ranks are renumbered once, by (node, local rank); everything
+ * later relies on a node having consecutive ranks. */
 #include "dist/comm_private.h"
 
 #include <stdio.h>
@@ -23,8 +23,8 @@ extern char **environ;
 enum { YIELDS = 1000, CROWD = 8 /* ranks of a core that may wait awake */ };
 static const double default_timeout_s = 60;
 
-/* Several programs started by srun without an MPI plugin each believe to be alone, and would all
- * train and all write the same files. */
+/* Several programs started by srun without an MPI plugin each believe to be the only one, and would all
+ * train and write the same files. */
 static charl_status singletons_refuse(void)
 {
     const char *tasks = getenv("SLURM_NTASKS");
@@ -43,8 +43,8 @@ static charl_status singletons_refuse(void)
     return CHARL_OK;
 }
 
-/* Whatever starts processes for MPI speaks to it by variables such as these. Slurm's are there too in a script that starts charl without
- * srun: MPI then tells. */
+/* Launchers that start MPI processes set variables such as these. Slurm's are also set in a script that starts charl without
+ * srun: MPI then decides. */
 static bool is_launched(void)
 {
     static const char *const prefixes[] = {
@@ -62,7 +62,7 @@ static bool is_launched(void)
 
 static bool leaves_mpi_alone; /* written before there are threads */
 
-/* Why this process is the only rank and does without MPI, else NULL. */
+/* Why this process is the only rank and does not need MPI, else NULL. */
 static const char *alone_because(void)
 {
     return leaves_mpi_alone ? "no launcher has started this process" : charl__mpi_load();
@@ -73,10 +73,10 @@ charl_status charl_comm_init(int *argc, char ***argv)
     int is_started = 0, provided = 0;
     const char *alone = alone_because();
 
-    /* Else MPI's topology library opens OpenCL before charl has limited its threads. */
+    /* Otherwise MPI's topology library opens OpenCL before charl has limited its threads. */
     CHARL_REQUIRE(setenv("HWLOC_COMPONENTS", "-opencl", 0) == 0, CHARL_ERR_NOMEM,
                   "out of memory for an environment variable");
-    /* Else Open MPI gives a process that Slurm's batch script starts itself a daemon, with which it could start others. */
+    /* Otherwise Open MPI starts a daemon for a process that Slurm's batch script starts directly. */
     CHARL_REQUIRE(setenv("OMPI_MCA_ess_singleton_isolated", "1", 0) == 0, CHARL_ERR_NOMEM,
                   "out of memory for an environment variable");
     CHARL_REQUIRE(!alone || charl_launcher_size() <= 1, CHARL_ERR_CONFIG,
@@ -125,7 +125,7 @@ void charl__group_destroy(charl__group *g, bool is_broken)
     }
 }
 
-/* The pretended node of the rank that is `local` among those that share memory; sizes are
+/* The simulated node of the rank that is `local` among those that share memory; sizes are
  * charl_comm_options' ranks_per_node. */
 static int pretended_node(const int *sizes, int local)
 {
@@ -148,7 +148,7 @@ charl_status charl__message_check(const charl__group *g, const charl__message *m
     return CHARL_OK;
 }
 
-/* Ranks are renumbered by (node, local rank): `all` has them as they were started. */
+/* Ranks are renumbered by (node, local rank): `all` has them in launch order. */
 static charl_status node_split(charl_comm *c, charl__group *all, const int *sizes, int *leader)
 {
     charl_status st = CHARL_OK;
@@ -187,7 +187,7 @@ typedef struct build {
     char version[32], host[CHARL__HOST_BYTES];
 } build;
 
-/* Other versions lay out differently what ranks exchange next, so this comes first. every: zeros, for all ranks. */
+/* Other versions have another layout of the messages that follow, so this comes first. every: zeros, for all ranks. */
 static charl_status versions_compare(charl_comm *c, charl__group *all, build *every)
 {
     build *own = &every[all->rank];
@@ -247,8 +247,8 @@ static charl_status peers_exchange(charl_comm *c, int leader)
     return CHARL_OK;
 }
 
-/* How `n` ranks of this node wait for others: where they are many for its cores, those that poll would keep those from running that
- * work. */
+/* How `n` ranks of this node wait for others: if there are more than its cores, ranks that poll would keep from running those that
+ * they wait for. */
 static void choose_waiting(charl_comm *c, int n)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -321,7 +321,7 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     CHARL_TRY_CLEANUP(peers_exchange(c, leader));
     CHARL_TRY_CLEANUP(board_create(c));
     if (!c->is_team) { /* its ranks share what the process has */
-        CHARL_TRY_CLEANUP(charl__comm_take_processors(c, o.keep_binding));
+        CHARL_TRY_CLEANUP(charl__comm_claim_processors(c, o.keep_binding));
     }
     CHARL_TRY_CLEANUP(charl__heartbeat_create(c)); /* a thread, which inherits the binding */
     *out = c;
@@ -329,7 +329,7 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
 cleanup:
     charl_free(every);
     charl__group_destroy(all, st != CHARL_OK);
-    if (c) { /* the failure may be this rank's alone: nothing collective to free what there is */
+    if (c) { /* the failure may be this rank's only: nothing collective to free it */
         c->is_broken = c->is_broken || c->size > 1 || !c->world;
     }
     charl_comm_destroy(c);
@@ -344,7 +344,7 @@ void charl_comm_destroy(charl_comm *c)
     charl_comm_watch_end(c);
     if (c->me && !c->is_broken) {
         atomic_store(&c->me->leaving, 1);
-        c->is_broken = charl_comm_barrier(c) != CHARL_OK; /* then freeing would wait for ever */
+        c->is_broken = charl_comm_barrier(c) != CHARL_OK; /* then freeing would wait forever */
     }
     charl__heartbeat_destroy(c);
     charl__window_destroy(c, &c->page);
@@ -390,7 +390,7 @@ void charl_comm_exit(charl_comm *c, int code, const char *message)
         }
     }
     if (!others_reported && (!c || c->size > 1)) {
-        charl__sleep_s(0.1); /* a launcher that ends the job may drop what it has not yet read */
+        charl__sleep_s(0.1); /* a launcher that ends the job may drop unread output */
     }
     _exit(code);
 }

@@ -1,7 +1,7 @@
-/* Facts travel as text, one after another: status, label, value, note and hint, each with its NUL.
+/* Facts are sent as text, one after another: status, label, value, note and hint, each with its NUL.
  *
- * The ranks first reduce a digest of labels and values to its smallest and largest, and stop there when these are equal.
- * Else each gets the text of all ranks, so that all of them compose the same message. */
+ * The ranks first reduce a digest of labels and values to its minimum and maximum, and stop if these are equal.
+ * Otherwise each receives the text of all ranks, so that all of them compose the same message. */
 #include "dist/consensus.h"
 
 #include <stdarg.h>
@@ -21,7 +21,7 @@ enum {
     SENTENCE = 1536
 };
 
-/* The facts of a rank, and where the last one was found: ranks list them in the same order. */
+/* The facts of a rank, and the position of the last one found: ranks list them in the same order. */
 typedef struct fact_list {
     const char *begin, *end, *next;
 } fact_list;
@@ -64,7 +64,7 @@ void charl__consensus_fini(charl__consensus *c)
     charl__text_fini(&c->facts);
 }
 
-/* The fact at *at into its parts, and *at to the next one. false at the end. */
+/* Parse the fact at *at, and advance *at to the next one. false at the end. */
 static bool read_fact(const char **at, const char *end, charl__fact *out)
 {
     const char *part[PARTS];
@@ -120,7 +120,7 @@ static void digest(const charl__consensus *c, int64_t out[WORDS])
     memcpy(out, bytes, sizeof bytes);
 }
 
-/* Equal values of one fact: which ranks have it, by the lowest one. */
+/* Equal values of one fact: the ranks that have it, by the lowest one. */
 typedef struct group {
     int first, count;
 } group;
@@ -220,7 +220,7 @@ static charl_status explain(const charl_comm *comm, const char *label, const cha
     return CHARL_OK;
 }
 
-/* A list that says what the one before says has nothing new. */
+/* A list whose message equals the previous one's adds nothing. */
 static bool is_repeated(const fact_list *list, int r)
 {
     const size_t n = (size_t)(list[r].end - list[r].begin);

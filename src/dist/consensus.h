@@ -8,18 +8,18 @@
  *      st = charl__consensus_reach(&facts, st, comm);
  *      charl__consensus_fini(&facts);
  *
- *  Code that knows a fact adds it; the values themselves travel only where they differ. A failure
+ *  Code that knows a fact adds it; the values themselves are sent only if they differ. A failure
  *  reads "rank 2 of 4 (gpu07, pid 77) has run.seed = 43, the other 3 ranks have 42". A list belongs
  *  to one thread. */
 #include "base/text/text.h"
 #include "charl/comm.h"
 
 typedef struct charl__fact {
-    charl_status status; /* of the failure where the values differ */
-    const char *label;   /* what it is: "optimizer.learning_rate"; once in a list */
+    charl_status status; /* of the failure if the values differ */
+    const char *label;   /* its name: "optimizer.learning_rate"; unique in a list */
     const char *value;   /* compared as a whole; messages show its beginning */
     const char *note;    /* shown after the value, not compared; NULL: nothing */
-    const char *hint;    /* what to do where the values differ; NULL: nothing */
+    const char *hint;    /* what to do if the values differ; NULL: nothing */
 } charl__fact;
 
 /** Start from {0}. */
@@ -35,11 +35,11 @@ charl_status charl__consensus_print(charl__consensus *c, const charl__fact *form
                                     ...) CHARL_PRINTF(4, 5) CHARL_MUST_CHECK;
 
 /** Agree on the ranks' statuses, as charl_comm_agree does (`mine` is the caller's so far), and then
- *  on their facts. Where facts differ every rank gets the same message: it shows the first fact
+ *  on their facts. If facts differ, every rank gets the same message: it shows the first fact
  *  that differs, with the ranks that differ from the majority, and names the others. A fact that
  *  only some ranks have differs too. Blocks. Collective on comm.
  *  Errors: the worst status of a rank; the status of the first fact that differs; ERR_NOMEM;
- *  ERR_COMM. Cost: 48 bytes per rank; all facts of all ranks where they differ. */
+ *  ERR_COMM. Cost: 48 bytes per rank; all facts of all ranks if they differ. */
 charl_status charl__consensus_reach(charl__consensus *c, charl_status mine, charl_comm *comm) CHARL_MUST_CHECK;
 
 void charl__consensus_fini(charl__consensus *c);
@@ -55,7 +55,7 @@ const char *charl__comm_place(const charl_comm *c, int rank, char *text, size_t 
  *  decided from the same values. No-op for CHARL_OK or a broken communicator. Returns st. Local. */
 charl_status charl__comm_agreed(charl_comm *c, charl_status st);
 
-/** Whether every rank knows of this thread's last failure: charl_comm_agree or a function documented as
+/** Whether every rank knows about this thread's last failure: charl_comm_agree or a function documented as
  *  agreed returned it, or charl__comm_agreed marked it. If not, other ranks may be waiting for this one:
  *  call charl_comm_break before anything is freed. Always true with one rank. Local. */
 bool charl__comm_is_agreed(const charl_comm *c);

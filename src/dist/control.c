@@ -1,5 +1,5 @@
-/* Control collectives: the transport's, waited for with a deadline. Rare or tiny; what must be fast
- * goes through shared memory (allreduce_shm.c, reducer.c). */
+/* Control collectives: the transport's, with a deadline. They are rare or small; what must be fast
+ * uses shared memory (allreduce_shm.c, reducer.c). */
 #include "dist/comm_private.h"
 
 #include <limits.h>
@@ -85,7 +85,7 @@ charl_status charl_comm_agree(charl_comm *c, charl_status mine)
 {
     CHARL_GIVEN(c);
     char text[MESSAGE_BYTES], name[160];
-    int64_t worst = (int64_t)mine * c->size + (c->size - 1 - c->rank); /* of equal ones the lowest rank */
+    int64_t worst = (int64_t)mine * c->size + (c->size - 1 - c->rank); /* among equal ones the lowest rank */
     charl_status status;
     int rank;
 
@@ -115,7 +115,7 @@ static charl_status check_reduction(charl_comm_op op, int count)
     return CHARL_OK;
 }
 
-/* Integers have the same sum in any order: the transport adds them on the way. */
+/* Integers have the same sum in any order: the transport adds them. */
 charl_status charl_comm_reduce_i64(charl_comm *c, charl_comm_op op, int64_t *v, int count)
 {
     CHARL_GIVEN(c, v || count == 0);

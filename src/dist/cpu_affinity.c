@@ -50,7 +50,7 @@ static charl_status widen_binding(const charl_comm *c)
     const int share = node / c->local_size > 1 ? node / c->local_size : 1;
     cpu_set_t all;
 
-    /* Up to two ranks get a core each, more get a memory domain each: that is left, if it is large
+    /* Up to two ranks are bound to a core each, more to a memory domain each: the latter is kept if it is large
      * enough. */
     if (is_default_binding() && before < node && (c->size <= 2 || before < share)) {
         memset(&all, 0xff, sizeof all);
@@ -62,7 +62,7 @@ static charl_status widen_binding(const charl_comm *c)
     return CHARL_OK;
 }
 
-/* Of the processors of the node, at least 1. */
+/* Number of processors of the node, at least 1. */
 static int share_of(const charl_comm *c)
 {
     const int mine = allowed_count(), share = node_count() / c->local_size;
@@ -71,7 +71,7 @@ static int share_of(const charl_comm *c)
     return least > 1 ? least : 1;
 }
 
-charl_status charl__comm_take_processors(const charl_comm *c, bool keep_binding)
+charl_status charl__comm_claim_processors(const charl_comm *c, bool keep_binding)
 {
     char text[16];
 

@@ -1,4 +1,4 @@
-/* The MPI library, by the soname that charl was built with; then by its place on that machine, where its folder is none of the loader's. */
+/* The MPI library, by the soname that charl was built with; then by its path on that machine, if its folder is not in the loader's search path. */
 #include "dist/mpi.h"
 
 #include <dlfcn.h>

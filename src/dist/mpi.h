@@ -2,8 +2,8 @@
 #define CHARL_DIST_MPI_H
 /** MPI, opened at run time: one rank needs no MPI library, and a program that was built on one machine uses the MPI of another.
  *
- *  The types and constants are those of the MPI that charl was built with, so only a library with the same binary interface will do; its
- *  soname tells. Once charl__mpi_load has returned NULL, charl__mpi.Comm_rank and so on are its functions, and the constants of <mpi.h> may be
+ *  The types and constants are those of the MPI that charl was built with, so the library must have the same binary interface, which its
+ *  soname identifies. Once charl__mpi_load has returned NULL, charl__mpi.Comm_rank and so on are its functions, and the constants of <mpi.h> may be
  *  used as if the library were linked.
  */
 #include <mpi.h>
@@ -64,7 +64,7 @@ extern struct charl__mpi_library {
 #undef X
 } charl__mpi;
 
-/** Open the library, once per process. Returns NULL, or why it cannot be opened: borrowed, until the process ends. Thread-safe. */
+/** Open the library, once per process. Returns NULL, or the reason why it cannot be opened: borrowed, until the process ends. Thread-safe. */
 const char *charl__mpi_load(void);
 
 #ifdef OPEN_MPI

@@ -1,7 +1,7 @@
-/* Memory that the ranks of a node share, from their transport.
+/* Memory shared by the ranks of a node, from their transport.
  *
- * Open MPI backs it with a file in /dev/shm, whose pages are taken when they are first touched: too
- * small a /dev/shm would be a bus error in the middle of a step. So the space is checked first,
+ * Open MPI backs it with a file in /dev/shm, whose pages are allocated when they are first touched: if
+ * /dev/shm is too small, that is a bus error in the middle of a step. So the space is checked first,
  * agreed on, and touched at once. */
 #include "dist/comm_private.h"
 
@@ -34,7 +34,7 @@ static charl_status space_check(size_t bytes, const char *what)
     return CHARL_OK;
 }
 
-/* Agree twice on every rank, also where a node has one rank: nodes may differ in size. */
+/* Agree twice on every rank, even if a node has one rank: nodes may differ in size. */
 charl_status charl__window_create(charl_comm *c, size_t bytes, const char *what, charl__window *w)
 {
     charl_status st = CHARL_OK;
@@ -63,7 +63,7 @@ charl_status charl__window_create(charl_comm *c, size_t bytes, const char *what,
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(c, st));
     if (shares) {
-        /* Each rank touches a part first, so the pages are spread over the memories of the node. */
+        /* Each rank touches a part first, so that the pages are spread over the memory domains of the node. */
         memset(w->base + from, 0, part < total - from ? part : total - from);
     }
     CHARL_TRY_CLEANUP(charl_comm_barrier(c));

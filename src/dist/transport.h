@@ -1,8 +1,8 @@
 #ifndef CHARL_DIST_TRANSPORT_H
 #define CHARL_DIST_TRANSPORT_H
-/** How ranks reach each other: by MPI when they are processes, through their common memory when
- *  they are threads of one process. All else in dist stands on these few operations, so that it runs
- *  the same over both. None of them waits, except where it says so: waiting is charl__comm_finish's.
+/** How ranks communicate: by MPI if they are processes, through their common memory if
+ *  they are threads of one process. Everything else in dist uses these few operations only, so that it works
+ *  in the same way with both. None of them waits unless documented: charl__comm_finish waits.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -45,20 +45,20 @@ typedef struct charl__message {
     int count, rank, tag;
 } charl__message;
 
-/* An operation under way. It, its memory and its arrays stay where they are until it is complete.
+/* An operation in flight. It, its memory and its arrays must stay valid until it is complete.
  */
 typedef struct charl__request {
     charl__operation operation;
     charl__message message; /* of SEND and RECEIVE */
     bool is_over;           /* test has found it complete */
     MPI_Request mpi;
-    /* of threads: what the others are to find here */
+    /* for threads: the data for the others */
     charl__parts send, receive;
     size_t bytes;
     charl_comm_op op;
     const int64_t *values; /* of this rank, reduced to send.data */
     int root;
-    double visible_s;            /* of a message: the other sees it from then on; 0: at once */
+    double visible_s;            /* of a message: time at which the other sees it; 0: at once */
     int seen;                    /* ranks that have shown or taken the operation; the next poll continues after them */
     int64_t number;              /* of the operation in its group */
     bool is_taken;               /* everything from the others is here */
@@ -94,10 +94,10 @@ struct charl__transport {
     /* out[i] = over all ranks' mine[i]. */
     charl_status (*reduce)(charl__group *g, charl_comm_op op, const int64_t *mine, int64_t *out, int count,
                            charl__request *r);
-    /* To one rank, from one rank. A message of another length than is expected is ERR_COMM. */
+    /* To one rank, from one rank. A message of an unexpected length is ERR_COMM. */
     charl_status (*send)(charl__group *g, const charl__message *m, charl__request *r);
     charl_status (*receive)(charl__group *g, const charl__message *m, charl__request *r);
-    /* Whether r is complete; of one that is over it may be asked again. */
+    /* Whether r is complete; may be called again for a complete one. */
     charl_status (*test)(charl__group *g, charl__request *r, bool *is_complete);
     /* `bytes` shared by all ranks of g, to w->base; not touched yet. Blocks. */
     charl_status (*share)(charl_comm *c, charl__group *g, size_t bytes, charl__window *w);
@@ -106,14 +106,14 @@ struct charl__transport {
 
 /** All processes that MPI started. Owned by the caller. Errors: ERR_COMM, ERR_NOMEM. */
 charl_status charl__mpi_world(charl__group **out) CHARL_MUST_CHECK;
-/** MPI's own of a group of processes; MPI_COMM_NULL of threads. Borrowed. */
+/** MPI's communicator of a group of processes; MPI_COMM_NULL for threads. Borrowed. */
 MPI_Comm charl__mpi_comm(const charl__group *g);
 
-/** All ranks of a team, seen from one. Owned by the caller, not longer than the team.
+/** All ranks of a team, seen from one. Owned by the caller, no longer than the team.
  *  Errors: ERR_NOMEM, ERR_INVALID. */
 charl_status charl__team_world(charl_team *team, int rank, charl__group **out) CHARL_MUST_CHECK;
 
-/** Fails with ERR_COMM when `count` values came where m is expected. */
+/** Fails with ERR_COMM if `count` values arrived and m were expected. */
 charl_status charl__message_check(const charl__group *g, const charl__message *m, int count) CHARL_MUST_CHECK;
 
 /** NULL is a no-op. */

@@ -44,7 +44,7 @@ charl_status charl__mpi_world(charl__group **out)
 
     CHARL_MPI(charl__mpi.Initialized(&is_started));
     CHARL_MPI(charl__mpi.Finalized(&is_ended));
-    /* Else MPI ends the process. */
+    /* Otherwise MPI ends the process. */
     CHARL_REQUIRE(is_started, CHARL_ERR_INVALID, "MPI is not started; HINT call charl_comm_init first");
     CHARL_REQUIRE(!is_ended, CHARL_ERR_INVALID, "MPI has ended; HINT call charl_comm_fini last");
     CHARL_TRY(group_alloc(&g));
@@ -108,7 +108,7 @@ static charl_status mpi_broadcast(charl__group *g, void *data, size_t bytes, int
     return CHARL_OK;
 }
 
-/* Values are moved and not looked at: only their size matters. */
+/* Values are copied without interpretation: only their size matters. */
 static MPI_Datatype type_of(size_t unit)
 {
     return unit == 1 ? MPI_BYTE : unit == 2 ? MPI_UINT16_T : MPI_UINT32_T;
@@ -184,7 +184,7 @@ static charl_status mpi_test(charl__group *g, charl__request *r, bool *is_comple
     return CHARL_OK;
 }
 
-/* Open MPI backs a window with a file in /dev/shm and hands out bases that are not aligned. */
+/* Open MPI backs a window with a file in /dev/shm and returns bases that are not aligned. */
 static charl_status mpi_share(charl_comm *c, charl__group *g, size_t bytes, charl__window *w)
 {
     const uintptr_t page = CHARL__PAGE;

@@ -1,9 +1,9 @@
 /* Ranks that are threads of one process.
  *
- * An operation is a request that every rank shows to the others. When all have shown theirs, each
- * takes what is for it straight from the others' memory; when all have taken, it is complete, and
- * its memory is the caller's again. A rank has SHOWN places, used in turn, so that several
- * operations can be under way; the number that it writes there says for which one it is. */
+ * An operation is a request that every rank publishes to the others. When all have published theirs, each
+ * copies its data directly from the others' memory; when all have copied, it is complete, and
+ * its memory belongs to the caller again. A rank has SHOWN places, used in turn, so that several
+ * operations can be in flight; the number in a place says which operation it belongs to. */
 #include "dist/transport.h"
 
 #include <pthread.h>
@@ -20,8 +20,8 @@ enum { SHOWN = 16 };
 typedef struct place {
     _Alignas(CHARL__LINE) const charl__request *request;
     double visible_s;           /* the others see it from then on; 0: at once */
-    atomic_int_least64_t shown; /* number of the operation whose request stands here, from 1 */
-    atomic_int_least64_t taken; /* number of the operation of which this rank has its part */
+    atomic_int_least64_t shown; /* number of the operation whose request is here, from 1 */
+    atomic_int_least64_t taken; /* number of the last operation of which this rank has copied its part */
     bool is_open;               /* its owner's: not complete yet */
 } place;
 
@@ -54,7 +54,7 @@ struct charl_team {
 };
 
 static const charl__transport threads;
-static _Thread_local uint64_t shown_count; /* operations that this rank has shown, for faults */
+static _Thread_local uint64_t shown_count; /* number of operations that this rank has published, for faults */
 
 static thread_group *own(charl__group *g)
 {
@@ -82,7 +82,7 @@ static void shared_leave(shared_state *m)
     }
 }
 
-/* A call that no rank has entered yet. */
+/* A collective that no rank has entered yet. */
 static void shared_discard(shared_state *m)
 {
     if (m) {
@@ -170,7 +170,7 @@ static bool is_visible(double from_s)
     return from_s <= 0 || from_s <= charl__clock_s();
 }
 
-/* Show r to the others. */
+/* Publish r to the others. */
 static charl_status begin(charl__group *group, charl__request *r)
 {
     thread_group *g = own(group);
@@ -227,7 +227,7 @@ static charl_status threads_reduce(charl__group *g, charl_comm_op op, const int6
     return begin(g, r);
 }
 
-/* out: what rank 0 shows, then with what the others show. */
+/* out: what rank 0 publishes, combined with what the others publish. */
 static void fold(charl_comm_op op, const int64_t *from, size_t count, bool is_first, int64_t *out)
 {
     for (size_t i = 0; i < count; i++) {
@@ -239,7 +239,7 @@ static void fold(charl_comm_op op, const int64_t *from, size_t count, bool is_fi
     }
 }
 
-/* What rank p shows is of the same operation and size as what this rank expects. */
+/* Check that rank p's request is for the same operation and size as this rank's. */
 static charl_status match(const charl__group *g, const charl__request *r, int p, const charl__request *theirs)
 {
     const bool alike = theirs->operation == r->operation;
@@ -259,8 +259,8 @@ static charl_status match(const charl__group *g, const charl__request *r, int p,
     return CHARL_OK;
 }
 
-/* Copy from rank p what is for this rank. */
-static void take_from(const charl__group *g, charl__request *r, int p, const charl__request *theirs)
+/* Copy this rank's data from rank p. */
+static void copy_from(const charl__group *g, charl__request *r, int p, const charl__request *theirs)
 {
     switch (r->operation) {
     case CHARL__SEND:
@@ -287,7 +287,7 @@ static void take_from(const charl__group *g, charl__request *r, int p, const cha
     }
 }
 
-/* Whether all ranks have shown (or have taken) the operation. */
+/* Whether all ranks have published (or have copied) the operation. */
 static bool all_have(const thread_group *g, charl__request *r, bool taken)
 {
     for (; r->seen < g->base.size; r->seen++) {
@@ -302,7 +302,7 @@ static bool all_have(const thread_group *g, charl__request *r, bool taken)
     return true;
 }
 
-/* Of what all ranks take part in. */
+/* For operations in which all ranks take part. */
 static charl_status collective_test(thread_group *g, charl__request *r)
 {
     const int rank = g->base.rank;
@@ -316,7 +316,7 @@ static charl_status collective_test(thread_group *g, charl__request *r)
             const charl__request *theirs = place_of(g, p, r->number)->request;
 
             CHARL_TRY(match(&g->base, r, p, theirs));
-            take_from(&g->base, r, p, theirs);
+            copy_from(&g->base, r, p, theirs);
         }
         r->is_taken = true;
         atomic_store_explicit(&mine->taken, r->number, memory_order_release);
@@ -351,7 +351,7 @@ static charl_status threads_receive(charl__group *g, const charl__message *m, ch
     return CHARL_OK;
 }
 
-/* The first message for this rank that is what m expects, out of the queue; or NULL. */
+/* Remove the first message for this rank that m expects from the queue; or NULL. */
 static charl__request *message_find(rank_state *mine, const charl__message *m)
 {
     charl__request *before = NULL, *found;
@@ -415,7 +415,7 @@ static charl_status exchange(charl_comm *c, charl__group *g, void *all, size_t b
     return CHARL_OK;
 }
 
-/* What rank `maker` has made, to all, unless any rank is unwell. Blocks. */
+/* Share what rank `maker` has created with all, unless any rank has failed. Blocks. */
 static charl_status pass_round(charl_comm *c, charl__group *g, int maker, charl_status mine, void **made)
 {
     typedef struct offer {
@@ -439,7 +439,7 @@ typedef struct placing {
 } placing;
 
 /* Rank and size of this rank among those of its color, and the first of them. */
-static void settle(const placing *all, int me, int n, int *rank, int *size, int *first)
+static void rank_among(const placing *all, int me, int n, int *rank, int *size, int *first)
 {
     *rank = *size = 0;
     *first = me;
@@ -465,7 +465,7 @@ static charl_status threads_split(charl_comm *c, charl__group *from, int color, 
 
     all[from->rank] = (placing){color, key};
     CHARL_TRY_CLEANUP(exchange(c, from, all, sizeof *all));
-    settle(all, from->rank, from->size, &rank, &size, &first);
+    rank_among(all, from->rank, from->size, &rank, &size, &first);
     st = group_create(NULL, rank, &g);
     if (st == CHARL_OK && first == from->rank) {
         st = shared_create(size, size, &made);

@@ -236,7 +236,7 @@ charl_status charl_export_onnx(const charl_graph *g, charl_var *const *outputs, 
                   "%d outputs%s; HINT there is one at least, and each of several has a name in output_names", n_outputs,
                   names ? "" : " without names");
     CHARL_REQUIRE(!charl_graph_is_training(g), CHARL_ERR_INVALID,
-                  "the graph is one for training; HINT charl_graph_set_training(g, false) before it is built");
+                  "the graph was built for training; HINT charl_graph_set_training(g, false) before it is built");
     return write_onnx(g,
                       &(charl__onnx_export){.name = options && options->name ? options->name : "model",
                                             .outputs = outputs,

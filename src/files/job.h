@@ -31,7 +31,7 @@ bool charl__job_wait(charl__job *job, double seconds);
  *  calling thread's. NULL: CHARL_OK. */
 charl_status charl__job_end(charl__job *job) CHARL_MUST_CHECK;
 
-/** The same, without a word about the result: this thread's error stays as it is. NULL is a no-op. */
+/** The same, ignoring the result: this thread's error is not changed. NULL is a no-op. */
 void charl__job_discard(charl__job *job);
 
 #endif

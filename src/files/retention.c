@@ -30,7 +30,7 @@ charl_status charl__run_path(const char *dir, int64_t step, char **out)
 
 int64_t charl__run_step(const char *name)
 {
-    char again[64];
+    char canonical[64];
     char *end = NULL;
     long long step;
 
@@ -42,8 +42,8 @@ int64_t charl__run_step(const char *name)
     if (errno != 0 || strcmp(end, ".h5") != 0) {
         return -1;
     }
-    snprintf(again, sizeof again, "step-%08lld.h5", step);
-    return strcmp(again, name) == 0 ? (int64_t)step : -1;
+    snprintf(canonical, sizeof canonical, "step-%08lld.h5", step);
+    return strcmp(canonical, name) == 0 ? (int64_t)step : -1;
 }
 
 static int ascending(const void *a, const void *b)
@@ -148,7 +148,7 @@ charl_status charl__run_find(const char *dir, int64_t before, charl__run_found *
         }
         CHARL_TRY_CLEANUP(charl__run_path(dir, list.steps[i], &path));
         st = charl__run_verify(path, list.steps[i]);
-        if (st == CHARL_ERR_CHECKPOINT) { /* damage; anything else says nothing about the file */
+        if (st == CHARL_ERR_CHECKPOINT) { /* damage; any other error does not concern the file */
             CHARL_TRY_CLEANUP(charl__text_printf(&warning, "%s%s", warning.length ? "\n" : "", charl_error_message()));
             found->n_refused++;
             charl_free(path);
@@ -308,7 +308,7 @@ bool charl__run_is_same(const char *a, const char *b)
         if (n == strlen(path[i]) || (size_t)snprintf(name[i], PATH_MAX, "%.*s", (int)n, path[i]) >= PATH_MAX) {
             return false;
         }
-        if (!realpath(n > 0 ? name[i] : ".", real[i])) { /* there is none, or none any more */
+        if (!realpath(n > 0 ? name[i] : ".", real[i])) { /* there is none, or none any longer */
             memcpy(real[i], name[i], n + 1);
         }
     }

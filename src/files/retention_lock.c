@@ -1,10 +1,10 @@
-/* One job per run directory. The locks are the kernel's (flock), so they end with the process,
+/* One job per run directory. The locks belong to the kernel (flock), so they end with the process,
  * however it dies. There are two:
  *
  *     DIR          cannot be removed without the directory; some file systems cannot lock it
  *     DIR/.lock    its text says which job holds the directory
  *
- * While a job runs, either may be removed or replaced: charl__run_check notices.
+ * While a job runs, either may be removed or replaced: charl__run_check detects it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +29,7 @@ enum { HOLDER_BYTES = 512 };
 struct charl__run {
     charl__owner owner; /* while it is checked */
     char *dir, *lock_path;
-    char *made;          /* the first of the directories that were not there; NULL: all were */
+    char *made;          /* the first of the directories that did not exist; NULL: all did */
     int dir_fd, lock_fd; /* -1: not open */
     const char *note;
 };
@@ -67,7 +67,7 @@ static charl_status make_dirs(const char *dir, char **made)
     return CHARL_OK;
 }
 
-/* Open and count a descriptor. errno says why not. */
+/* Open and count a descriptor. On failure errno is set. */
 static charl_status open_counted(const char *path, int flags, int *fd)
 {
     CHARL_TRY(charl__acquire("file descriptor"));
@@ -94,7 +94,7 @@ static void close_counted(int *fd)
 
 /* 0, or the errno: EWOULDBLOCK when another job has the lock, anything else where there are none.
  */
-static int take_lock(int fd)
+static int try_lock(int fd)
 {
     if (charl__fault("io.flock")) {
         return ENOLCK;
@@ -102,7 +102,7 @@ static int take_lock(int fd)
     return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
 }
 
-/* Who holds the directory, from the text of .lock: "process 123 on host since ..." */
+/* The holder of the directory, from the text of .lock: "process 123 on host since ..." */
 static charl_status refuse(const charl__run *run)
 {
     char text[HOLDER_BYTES];
@@ -136,7 +136,7 @@ static charl_status sign(const charl__run *run)
     return CHARL_OK;
 }
 
-/* Whether `path` itself, not what a link in its place leads to, is the open file. */
+/* Whether `path` itself, not the target of a link in its place, is the open file. */
 static bool is_same(const char *path, int fd)
 {
     struct stat named, opened;
@@ -152,12 +152,12 @@ static charl_status lock_file(charl__run *run)
     struct stat s;
     int err = 0;
 
-    do { /* again if a job that was just ending has removed it meanwhile */
+    do { /* again if a job that was just ending has removed it in the meantime */
         close_counted(&run->lock_fd);
         CHARL_TRY_CLEANUP(open_counted(run->lock_path, O_RDWR | O_CREAT, &run->lock_fd));
         CHARL_REQUIRE_CLEANUP(fstat(run->lock_fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink <= 1, CHARL_ERR_DISK,
                               "%s: is not a file of its own, and would be overwritten; HINT remove it", run->lock_path);
-        err = take_lock(run->lock_fd);
+        err = try_lock(run->lock_fd);
         if (err == EWOULDBLOCK) {
             CHARL_TRY_CLEANUP(refuse(run));
         }
@@ -246,7 +246,7 @@ cleanup:
     return st;
 }
 
-/* Whether a directory that this job has made holds nothing but .lock. */
+/* Whether a directory created by this job contains nothing but .lock. */
 static bool is_unused(const charl__run *run)
 {
     const struct dirent *entry;
@@ -263,7 +263,7 @@ static bool is_unused(const charl__run *run)
     return d && others == 0;
 }
 
-/* A job that wrote nothing, because it was refused, leaves no directories that it has made. */
+/* A job that was refused and wrote nothing removes the directories that it created. */
 static void remove_unused(charl__run *run)
 {
     char path[4096];

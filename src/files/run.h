@@ -6,29 +6,29 @@
 
 typedef struct charl__run charl__run;
 
-/** Take the run directory for this process: create it where missing, lock it, prove that it is
+/** Acquire the run directory for this process: create it if missing, lock it, check that it is
  *  writable, remove temporaries of dead processes. The lock ends with charl__run_close or with the
  *  process, however it dies.
  *
  *  Blocks (not for the lock). Local: one rank of a job calls it.
  *  Errors: ERR_BUSY  held by another job (names host, process and since when); ERR_DISK  not writable, or .lock is a
- *  link or no file of its own; ERR_NOMEM */
+ *  link or not a file of its own; ERR_NOMEM */
 charl_status charl__run_open(const char *dir, charl__run **out) CHARL_MUST_CHECK;
 
-/** Whether this process still holds the run directory: call it before every write to it. A .lock
- *  that was removed is created again. A .lock that is another job's, or a run directory that was
- *  removed or replaced, is an error: nothing may be written then. Blocks (not for the lock). Local.
+/** Check that this process still holds the run directory: call it before every write to it. A .lock
+ *  that was removed is created again. If .lock belongs to another job, or the run directory was
+ *  removed or replaced, it fails, and nothing may be written. Blocks (not for the lock). Local.
  *  Errors: ERR_BUSY, ERR_DISK, ERR_NOMEM. Cost: three stat. */
 charl_status charl__run_check(charl__run *run) CHARL_MUST_CHECK;
 
-/** Directories that charl__run_open has made and in which nothing was written are removed. NULL is a no-op. Local. */
+/** Removes directories that charl__run_open created and in which nothing was written. NULL is a no-op. Local. */
 void charl__run_close(charl__run *run);
 
-/** What the user should know about the lock, or "": file systems without locks cannot keep a second
- *  job out. Borrowed. Local. */
+/** A warning about the lock for the user, or "": file systems without locks cannot exclude a second
+ *  job. Borrowed. Local. */
 const char *charl__run_get_note(const charl__run *run);
 
-/** DIR/checkpoints/step-%08lld.h5; the caller's, free with charl_free. Blocks. Local.
+/** DIR/checkpoints/step-%08lld.h5; owned by the caller, free with charl_free. Blocks. Local.
  *  Errors: ERR_NOMEM. */
 charl_status charl__run_path(const char *dir, int64_t step, char **out) CHARL_MUST_CHECK;
 
@@ -38,13 +38,13 @@ typedef struct charl__run_steps {
     int64_t count;
 } charl__run_steps;
 
-/** The steps whose checkpoints lie in DIR/checkpoints, by their names: what the files hold is not looked at. A
- *  directory that is not there has none. list->steps is the caller's: free it with charl_free.
+/** The steps whose checkpoints are in DIR/checkpoints, by their names: the contents are not read. A
+ *  missing directory has none. list->steps is owned by the caller: free it with charl_free.
  *
  *  Blocks. Local. Errors: ERR_CHECKPOINT  the directory cannot be read; ERR_NOMEM. */
 charl_status charl__run_list(const char *dir, charl__run_steps *list) CHARL_MUST_CHECK;
 
-/** What charl__run_find found. */
+/** The result of charl__run_find. */
 typedef struct charl__run_found {
     char *path;    /* NULL: there is no usable checkpoint */
     int64_t step;  /* -1 then */
@@ -56,20 +56,20 @@ typedef struct charl__run_found {
  *  No lock needed. An absent directory has none.
  *
  *  Blocks. Local. `found` needs charl__run_found_fini on every path.
- *  Errors: ERR_NOMEM; ERR_CHECKPOINT when the directory exists but cannot be read. A refused file
- *  is not an error: see found->warning; whether to continue without it is the caller's decision. Cost:
+ *  Errors: ERR_NOMEM; ERR_CHECKPOINT if the directory exists but cannot be read. A refused file
+ *  is not an error: see found->warning; the caller decides whether to continue without it. Cost:
  *  reads one checkpoint, more after damage. */
 charl_status charl__run_find(const char *dir, int64_t before, charl__run_found *found) CHARL_MUST_CHECK;
 void charl__run_found_fini(charl__run_found *found);
 
-/** Check that `path` is a whole checkpoint of step `step`. Blocks. Local.
+/** Check that `path` is a complete checkpoint of step `step`. Blocks. Local.
  *  Errors: as charl_checkpoint_verify; ERR_CHECKPOINT for another step. Cost: reads the file once.
  */
 charl_status charl__run_verify(const char *path, int64_t step) CHARL_MUST_CHECK;
 
-/** Which checkpoints stay. A step of -1 means none. */
+/** Which checkpoints are kept. A step of -1 means none. */
 typedef struct charl__run_policy {
-    int64_t step;         /* just saved; later ones belong to another history and are left alone */
+    int64_t step;         /* just saved; later ones belong to another history and are not touched */
     int64_t keep_last;    /* at least 2 are kept */
     int64_t keep_every;   /* also every step divisible by this; 0: none */
     int64_t resumed_step; /* never removed */
@@ -80,11 +80,11 @@ typedef struct charl__run_policy {
  *  succeeded. *removed may be NULL. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__run_retain(const char *dir, const charl__run_policy *policy, int *removed) CHARL_MUST_CHECK;
 
-/** Point the symbolic link DIR/`name` ("last.h5", "best.h5") at the checkpoint of `step`,
- *  atomically. A directory stands for what last.h5 names, and retention spares what best.h5 names; a run resumes without
+/** Point the symbolic link DIR/`name` ("last.h5", "best.h5") to the checkpoint of `step`,
+ *  atomically. A directory means the checkpoint that last.h5 names, and retention keeps the one that best.h5 names; a run resumes without
  *  them. Blocks. Local. Errors: ERR_DISK (also when `name` exists and is not a symbolic link), ERR_NOMEM.
  */
-/** The step of a file of exactly the name that charl__run_path gives, or -1. */
+/** The step of a file with exactly the name that charl__run_path gives, or -1. */
 int64_t charl__run_step(const char *name);
 charl_status charl__run_link(const char *dir, const char *name, int64_t step) CHARL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* run.lock: lines of text, each with the hash of the one before. */
+/* run.lock: lines of text, each with the hash of the previous one. */
 #define _DEFAULT_SOURCE /* realpath */
 #include "files/run_lock.h"
 
@@ -112,7 +112,7 @@ static bool parse(const char *text, size_t n, charl__lock_line *out)
     return form < FORMS;
 }
 
-/* The text that a line's hash is of. */
+/* The text that a line's hash covers. */
 static charl_status print(const charl__lock_line *line, charl__text *t)
 {
     int form = 0;
@@ -139,7 +139,7 @@ static int64_t find_hash(const charl__lock *lock, const char *hash)
     return -1;
 }
 
-/* What is wrong with line i, which is `text` up to its hash. */
+/* The error in line i, which is `text` up to its hash. */
 static charl_status check_line(const charl__lock *lock, int64_t i, const char *text, charl__text *wrong)
 {
     const charl__lock_line *line = &lock->line[i];
@@ -188,7 +188,7 @@ static charl_status parse_file(charl__lock *lock, charl__text *wrong)
             int format = 0;
 
             snprintf(head, sizeof head, "%.*s", (int)(n < sizeof head ? n : sizeof head - 1), p);
-            (void)!sscanf(head, "%*[a-z] format=%9d", &format); /* 0 where the line has none */
+            (void)!sscanf(head, "%*[a-z] format=%9d", &format); /* 0 if the line has none */
             CHARL_TRY(charl__text_printf(wrong, CHARL__LOCK_FILE ", line %" PRId64 ": %s\n", number,
                                          format > CHARL__LOCK_NEWEST ? "was written by a newer version of charl"
                                                                      : "is not a line that charl wrote"));
@@ -206,7 +206,7 @@ static charl_status parse_file(charl__lock *lock, charl__text *wrong)
     return CHARL_OK;
 }
 
-/* Leave a last line out of which a crash has kept a part: it has no end, or zeros where it was not written. */
+/* Drop a last line of which a crash left only part: it has no end, or zeros where it was not written. */
 static void drop_torn_line(charl__lock *lock)
 {
     const char *data = lock->text.data;
@@ -235,7 +235,7 @@ charl_status charl__lock_read(const char *dir, charl__lock *lock, charl__text *w
     return charl__error_in(parse_file(lock, wrong), CHARL_ERR_CHECKPOINT, "%s: ", path);
 }
 
-/* What `lock` holds and the file does not. */
+/* The lines that `lock` has and the file does not. */
 static charl_status write_lines(const char *path, charl__lock *lock)
 {
     const int64_t length = (int64_t)lock->text.length;
@@ -294,7 +294,7 @@ static const charl__lock_line *last_of(const charl__lock *lock, const charl__loc
     return h->count > 0 ? &lock->line[h->line[h->count - 1]] : NULL;
 }
 
-/* A resumption: what was recorded after it no longer counts. */
+/* A resumption: lines recorded after its step no longer count. */
 static charl_status trace_resume(const charl__lock *lock, int64_t i, charl__lock_history *h, charl__text *wrong)
 {
     const charl__lock_line *line = &lock->line[i], *at;

@@ -14,7 +14,7 @@
  *      tensors   charl__lock_tensors
  *      state     charl__lock_state
  *      metrics   of the rows of metrics.jsonl since the start or resumption (train/metrics/metrics.h); zeros: there is no such file
- *      previous  `hash` of the line before; of the first line 64 zeros
+ *      previous  `hash` of the previous line; for the first line 64 zeros
  *      hash      of the line up to " hash="
  *
  *  Nothing in it depends on the number of ranks or on the time. Lines are only appended. Lines of format 1 have neither format, state nor
@@ -49,17 +49,17 @@ typedef enum charl__lock_key {
 
 typedef struct charl__lock_line {
     charl__lock_kind kind;
-    int format;                                       /* 1 or 2; of a line to append also 0: the newest */
+    int format;                                       /* 1 or 2; for a line to append also 0: the newest */
     int64_t step;                                     /* 0 of a start */
-    char value[CHARL__LOCK_KEYS][CHARL__SHA256_TEXT]; /* "" where the kind has no such key */
+    char value[CHARL__LOCK_KEYS][CHARL__SHA256_TEXT]; /* "" if the kind has no such key */
 } charl__lock_line;
 
 /** Start from {0}. */
 typedef struct charl__lock {
     charl__text text;       /* the lines */
     int64_t written;        /* bytes of `text` that are in the file */
-    int64_t torn;           /* bytes of a last line that was cut off while it was written, which is no part of `text` */
-    charl__lock_line *line; /* [count]; lines that could not be read are left out */
+    int64_t torn;           /* bytes of an incomplete last line, which is not part of `text` */
+    charl__lock_line *line; /* [count]; lines that could not be read are omitted */
     int64_t *number;        /* [count] of the line in the file, from 1 */
     int64_t count;
 } charl__lock;
@@ -103,7 +103,7 @@ charl_status charl__lock_state(const charl_checkpoint_state *state, const charl_
 
 /** Set step, tensors and state of `line` to those of a file. Errors: as charl_checkpoint_read. Cost: reads the file once. */
 charl_status charl__lock_describe(charl_checkpoint_reader *r, charl__lock_line *line) CHARL_MUST_CHECK;
-/** What of a checkpoint differs between two lines, of those keys that both have: "tensors" or "state"; NULL: nothing. */
+/** What differs between the checkpoints of two lines, among the keys that both have: "tensors" or "state"; NULL: nothing. */
 const char *charl__lock_difference(const charl__lock_line *a, const charl__lock_line *b);
 
 /** `hash` of the line of run.lock that records `checkpoint`, a file of a run directory or a link to one, which r reads; "" where there is

@@ -35,7 +35,7 @@ typedef struct charl__commit {
     charl__writeback writeback;
 } charl__commit;
 
-/** Start replacing `final`. `c` needs charl__commit_fini on every path, also after failure.
+/** Start replacing `final`. `c` needs charl__commit_fini on every path, even after failure.
  *  Errors: ERR_DISK (not writable, the target is not a regular file, another writer is at work),
  *  ERR_NOMEM. */
 charl_status charl__commit_begin(const char *final, charl__commit *c) CHARL_MUST_CHECK;

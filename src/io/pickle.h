@@ -41,7 +41,7 @@ typedef struct charl__pickle {
 } charl__pickle;
 
 /** Read the pickle of the open file `fd` at byte *at, which must end before byte `end`; *at is then what follows it. `path` is for messages.
- *  *out: charl__pickle_fini, also after a failure.
+ *  *out: charl__pickle_fini, even after a failure.
  *  Errors: ERR_CHECKPOINT  the pickle is damaged, too large, or uses what is not read here; ERR_NOMEM. */
 charl_status charl__pickle_read(const char *path, int fd, int64_t *at, int64_t end,
                                 charl__pickle *out) CHARL_MUST_CHECK;

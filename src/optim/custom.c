@@ -1,4 +1,4 @@
-/* Optimizers that a program has registered: their settings and their update become parameters of kernels/optim/custom.cl. */
+/* Optimizers that a program has registered: their settings and update become parameters of kernels/optim/custom.cl. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -133,7 +133,7 @@ charl_status charl__custom_prepare(charl_optimizer *o)
     return CHARL_OK;
 }
 
-/* The texts and what they are put in, of all launches. */
+/* The texts of all launches, and their buffers. */
 typedef struct texts {
     charl__kernel_param params[CHARL_OPTIM_MAX_PARAMS];
 } texts;
@@ -154,7 +154,7 @@ static charl__arg placed(charl__arg_kind kind, charl__buffer *b, int64_t at, uin
     return charl__placed(a, out);
 }
 
-/* Direction or update, of a parameter or, where p is NULL, of all elements. */
+/* Direction or update, of a parameter or, if p is NULL, of all elements. */
 static charl_status enqueue_elements(const charl_optimizer *o, const texts *t, const charl_param *p, bool directs)
 {
     const charl_optimizer_type *type = o->type->custom;

@@ -1,4 +1,4 @@
-/* The moving average of the weights: one more arena, brought up to date by the last launch of a
+/* The moving average of the weights: one more arena, updated by the last launch of a
  * step. */
 #include "base/alloc.h"
 #include "optim/optimizer.h"

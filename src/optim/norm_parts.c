@@ -1,7 +1,7 @@
 /* The first level of the gradient norm where every rank has the sums of its own gradients only (tensor/params.h, charl__param_parts).
  *
  * The norm adds the squares of blocks of the arena in a fixed order, and must have the same bits however gradients are divided. So a
- * rank tells the others the sums of the blocks that it has whole, and the gradients that it has of the others, which each rank then
+ * rank sends the others the sums of the blocks that it has completely, and its gradients of the other blocks, which each rank then
  * adds up. The record of a rank: these gradients, then the sums.
  */
 #include <math.h>
@@ -18,14 +18,14 @@ struct charl__norm_parts {
     charl__buffer *bad;              /* uint64: the first gradient that is not finite; ~0: there is none */
     int64_t loose, length, most;     /* floats of this rank's record: gradients; all; the most of a rank */
     int64_t n;                       /* blocks of the arena */
-    int *slot;                       /* [n]: of a block that no rank has whole, its place in `values`; else -1 */
+    int *slot;                       /* [n]: for a block that no rank has completely, its place in `values`; else -1 */
     int n_slots;
     float *values;     /* [n_slots][CHARL_NORM_RANGE] */
     float *mine, *all; /* records: this rank's, of all [ranks][most] */
     float *sums;       /* [n] */
 };
 
-/* A range that a rank owns: what comes before and after its whole blocks, and these. */
+/* A range that a rank owns: the elements before and after its whole blocks, and these. */
 typedef struct told {
     charl__param_range head, whole, tail;
 } told;
@@ -55,7 +55,7 @@ static void count_record(const charl__param_ranges *own, int64_t *loose, int64_t
     *length = *loose + sums;
 }
 
-/* Give the blocks that `loose` gradients are in places in `values`. */
+/* Assign places in `values` to the blocks of `loose` gradients. */
 static void add_slots(charl__norm_parts *p, charl__param_range loose)
 {
     const int64_t end = loose.begin + loose.count;
@@ -219,7 +219,7 @@ static void take_all(charl__norm_parts *p)
     }
 }
 
-/* This rank's first gradient in a block whose sum is not finite that is not finite itself; ~0: there is none. */
+/* This rank's first gradient that is not finite in a block whose sum is not finite; ~0: there is none. */
 static charl_status find_bad(const charl_optimizer *o, uint64_t *out)
 {
     const charl__norm_parts *p = o->parts;

@@ -1,4 +1,4 @@
-/* The optimizer: norm, clip, update as recorded launches over the arena. */
+/* The optimizer: norm, clipping and update as recorded launches over the arena. */
 #include "optim/update_args.h"
 #include "optim/optimizer.h"
 
@@ -42,7 +42,7 @@ charl_status charl_register_optimizer(const charl_optimizer_type *type)
         new_rule.state_shape = NULL; /* arenas like the parameters' */
     }
     memcpy(new_rule.state_name, type->state_names, sizeof new_rule.state_name);
-    if (optimizers.n_added < CHARL__REGISTRY_ADDED) { /* else the registry refuses it */
+    if (optimizers.n_added < CHARL__REGISTRY_ADDED) { /* otherwise the registry rejects it */
         *rule = new_rule;
     }
     return charl__registry_add(&optimizers, &rule->row);
@@ -92,7 +92,7 @@ static charl_status check(const charl_optimizer_config *c)
     return t->row.defaults ? charl__settings_check(&t->row, c->settings ? c->settings : t->row.defaults) : CHARL_OK;
 }
 
-/* The caller's settings need not live as long as the optimizer. */
+/* The caller may free its settings before the optimizer. */
 static charl_status copy_config(charl_optimizer *o, const charl_optimizer_config *config)
 {
     void *settings = NULL;
@@ -110,18 +110,17 @@ static charl_status copy_config(charl_optimizer *o, const charl_optimizer_config
     return CHARL_OK;
 }
 
-/* The parameters of config->params, whose gradients have a place of their own then: those of the others count in no norm. */
+/* Select the parameters of config->params; their gradients then have a separate place, so that those of others do not count in the norm. */
 static charl_status choose(charl_optimizer *o, const charl_optimizer_config *config)
 {
     o->config.params = NULL; /* the caller's */
     if (!config->params) {
         return CHARL_OK;
     }
-    CHARL_REQUIRE(
-        o->type->elementwise, CHARL_ERR_CONFIG,
-        "params = \"%s\": %s updates whole tensors, and all parameters of a set; HINT other parameters can be "
-        "in a set of their own",
-        config->params, o->type->row.name);
+    CHARL_REQUIRE(o->type->elementwise, CHARL_ERR_CONFIG,
+                  "params = \"%s\": %s updates whole tensors, and all parameters of a set; HINT put the others into a "
+                  "separate set",
+                  config->params, o->type->row.name);
     CHARL_TRY(charl__alloc_array(o->set->count, sizeof *o->trains, &o->trains));
     CHARL_TRY(charl__params_choose(o->set, config->params, false, o->trains));
     return charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "gradients of the optimizer", &o->gradients);
@@ -356,7 +355,7 @@ charl_status charl_optimizer_begin(charl_optimizer *o, float lr)
     CHARL_REQUIRE(o->asks_begin || o->before, CHARL_ERR_INVALID,
                   "this optimizer has no step parameters, so its steps need no begin; HINT set "
                   "charl_optimizer_config.steps if its graphs have step parameters");
-    if (o->asks_begin) { /* else charl_optimizer_step gives its own parameters */
+    if (o->asks_begin) { /* otherwise charl_optimizer_step passes its own parameters */
         CHARL_TRY(charl__optimizer_fill(o, lr, &record));
         CHARL_TRY(charl__steps_push(o->steps, &record));
     }
@@ -451,7 +450,7 @@ charl_status charl__optimizer_warm_up(charl_optimizer *o)
     return CHARL_OK;
 }
 
-/* Whether an argument is an arena of which this process keeps its own ranges. */
+/* Whether an argument is an arena of which this process stores its own ranges. */
 static bool is_kept(const charl_optimizer *o, const charl__arg *a)
 {
     bool is = o->ema && a->buffer == o->ema;
@@ -487,7 +486,7 @@ static void set_extent(const charl_optimizer *o, int64_t count, const charl__opt
     }
 }
 
-/* What an elementwise update of `count` elements moves: gradients are read, values and what is kept are updated, copies are written. */
+/* Bytes moved by an elementwise update of `count` elements: gradients are read, values and states are updated, copies are written. */
 static double bytes_of(const charl_optimizer *o, const charl__launch *l, int64_t count)
 {
     double each = 3 * sizeof(float);
@@ -506,7 +505,7 @@ static charl__arg from(charl__arg_kind kind, charl__buffer *b, int64_t first, ui
     return charl__placed(a, at);
 }
 
-/* A range of the arena; kept_at is where it lies in what is kept. */
+/* A range of the arena; kept_at is its offset in the states. */
 static charl_status update_range(const charl_optimizer *o, charl__param_range range, int64_t kept_at,
                                  const charl__optimizer_update *u)
 {
@@ -557,7 +556,7 @@ static bool uses(const charl__optimizer_update *u, const charl__buffer *b)
     return false;
 }
 
-/* A range whose states are packed, a workspace at a time. */
+/* A range whose states are packed, one workspace at a time. */
 static charl_status update_packed(const charl_optimizer *o, charl__param_range range, int64_t kept_at,
                                   const charl__optimizer_update *u)
 {

@@ -104,14 +104,14 @@ static charl__buffer *arena_of(const charl_optimizer *o, int k)
     return k < o->n_states ? o->state[k] : o->ema;
 }
 
-/* Between host memory and a buffer, to it if `writes`. Blocks. */
+/* Copy between host memory and a buffer, to it if `writes`. Blocks. */
 static charl_status copy(charl__buffer *b, int64_t offset, void *host, int64_t bytes, bool writes)
 {
     return writes ? charl__buffer_write(CHARL_QUEUE_COMPUTE, b, (size_t)offset, host, (size_t)bytes, true)
                   : charl__buffer_read(CHARL_QUEUE_COMPUTE, b, (size_t)offset, host, (size_t)bytes, true);
 }
 
-/* In memory of the host packed elements are codes, then scales. */
+/* In host memory packed elements are codes, then scales. */
 static charl_status copy_packed(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host, bool writes)
 {
     const charl__format f = charl__optimizer_format(o, k);

@@ -1,6 +1,6 @@
-/* Slices by speed. Giving one slice after another to the rank that would be done with it first is
- * optimal: a rank that ends with the longest time took its last slice when every other rank would
- * have taken longer with one more, so no division that takes it away is better. */
+/* Slices by speed. Giving one slice after another to the rank that would finish it first is
+ * optimal: the rank with the longest time took its last slice when every other rank would
+ * have taken longer with one more, so no division without that slice is better. */
 #include "parallel/apportion.h"
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ double charl__apportion_time(int size, const double *cost, const int *count)
     return longest;
 }
 
-/* Whole units of slices; false when every rank's least takes more than there is, or its most less. */
+/* Whole units of slices; false if the minimum of all ranks exceeds the total, or the maximum is less. */
 static bool divide(int total, int unit, int least, int most, int size, const double *cost, int *count)
 {
     const int first = (least + unit - 1) / unit * unit;

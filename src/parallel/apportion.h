@@ -1,17 +1,17 @@
 #ifndef CHARL_PARALLEL_APPORTION_H
 #define CHARL_PARALLEL_APPORTION_H
-/** How many slices of the batch each rank of unequal speed gets. Pure arithmetic: equal inputs give
- *  equal answers on every rank. */
+/** The number of slices of the batch for each rank of unequal speed. Pure arithmetic: equal inputs give
+ *  equal results on every rank. */
 
 /** count[r] = slices of rank r of `size`, `least` to `most` each and `total` together, so that the
- *  slowest is done as soon as possible: the largest count[r] * cost[r] is within 5 % of the
- *  smallest there is.
+ *  slowest finishes as soon as possible: the largest count[r] * cost[r] is within 5 % of the
+ *  minimum.
  *
  *  cost   [size]  seconds that a slice takes, positive; the same for every slice of a rank
  *  count  [size]  written
  *
- *  Within these 5 % the blocks end at the coarsest borders. A block has a lane (base/numeric/tree.h) for
- *  every aligned subtree that it consists of, and the all-reduce moves as many copies of the
+ *  Within these 5 % blocks end at the coarsest boundaries. A block has a lane (base/numeric/tree.h) for
+ *  each of its maximal aligned subtrees, and the all-reduce transfers as many copies of the
  *  gradients as there are lanes: 64 slices divided 43 to 21 have 4 and 3 of them, 44 to 20 have 3
  *  and 2, and differ by 2 % of a step.
  *

@@ -19,34 +19,34 @@
 enum { BLOCK = 1 << 16, SHOWN = 4 }; /* floats that are read at a time; ranks in a message */
 
 typedef enum run_kind {
-    ORDINARY, /* a step that is not audited */
+    ORDINARY, /* a step without an audit */
     SUMS,     /* own slices, for the sums in the middle of a step */
     OTHER,    /* slices of another rank, with those sums */
     OWN       /* the step itself, with those sums */
 } run_kind;
 
-/* Hashes of what was computed of some slices. The sums in the middle are those of the run SUMS, so of it is `batch`. */
+/* Hashes of the results for some slices. The sums in the middle of a step are those of the run SUMS, whose hash is `batch`. */
 typedef struct result {
-    uint32_t batch; /* of what went into sums in the middle of the step */
+    uint32_t batch; /* of the inputs of sums in the middle of the step */
     uint32_t gradient, loss;
 } result;
 
-/* What the ranks tell each other. */
+/* The record that the ranks exchange. */
 typedef struct report {
     uint32_t weights;
     result own, other; /* other: of the next rank's slices */
-    result third;      /* of the slices of the rank after that, where there was something to decide */
+    result third;      /* of the slices of the rank after that, if there was a dispute */
     uint32_t kept;     /* of the gradient once more, after the all-reduce */
     uint32_t sum;      /* of the gradients of all ranks */
-    uint32_t is_wrong; /* whether that is not what another all-reduce gives */
+    uint32_t is_wrong; /* whether another all-reduce gives a different result */
     char device[128], pci[16];
 } report;
 
 struct charl__audit {
     run_kind kind;
-    bool replays;            /* gradients depend on sums in the middle of a step, which are taken once */
+    bool replays;            /* gradients depend on sums in the middle of a step, which are computed once */
     uint32_t batch;          /* of this run, so far */
-    float *sums;             /* in the order in which a step asks for them */
+    float *sums;             /* in the order in which a step requests them */
     int64_t n, capacity, at; /* floats of them; at: used in this run */
     float *block;            /* [(lanes + 2) * BLOCK] */
     report mine, *all;       /* all: [ranks] */
@@ -64,7 +64,7 @@ void charl__audit_destroy(charl__audit *a)
     }
 }
 
-/* Slices of one rank can be computed by another: all have the same number, in lanes of the same lengths. */
+/* One rank can compute the slices of another if all have the same number, in lanes of the same lengths. */
 static charl_status require_alike(const charl_data_parallel *dp)
 {
     const int size = charl_comm_size(dp->comm), total = dp->slices.total;
@@ -124,7 +124,7 @@ bool charl__audit_is_trial(const charl__audit *a)
     return a && (a->kind == SUMS || a->kind == OTHER);
 }
 
-/* Add the hash of a tensor's lanes to what this run has given to sums. */
+/* Add the hash of a tensor's lanes to the inputs of sums in this run. */
 static charl_status hash_lanes(charl__audit *a, const charl_tensor *lanes)
 {
     const size_t bytes = (size_t)charl__tensor_count(lanes) * sizeof(float);
@@ -182,7 +182,7 @@ static charl_status hash_gradient(charl__audit *a, const charl_params *set, uint
 }
 
 /* Of the run just enqueued. */
-static charl_status take_result(const charl_data_parallel *dp, result *out)
+static charl_status read_result(const charl_data_parallel *dp, result *out)
 {
     const charl_tensor *loss = charl__steps_loss(charl__graph_steps(dp->graph[0]));
     float v[CHARL_MAX_LANES];
@@ -203,7 +203,7 @@ static void turn_to(charl__audit *a, run_kind kind)
     a->at = 0;
 }
 
-/* Let launches change no persistent state, or let them again. */
+/* Make launches change no persistent state, or allow it again. */
 static charl_status set_trial(const charl_data_parallel *dp, bool on)
 {
     charl_steps *last = NULL;
@@ -234,7 +234,7 @@ static charl_status try(charl_data_parallel *dp, run_kind kind, int of, uint64_t
         CHARL_TRY_CLEANUP(charl__data_parallel_run_pass(dp, i, &s, step));
     }
     out->batch = dp->audit->batch;
-    CHARL_TRY_CLEANUP(take_result(dp, out));
+    CHARL_TRY_CLEANUP(read_result(dp, out));
     st = set_trial(dp, false);
 cleanup:
     turn_to(dp->audit, ORDINARY);
@@ -268,14 +268,14 @@ charl_status charl_data_parallel_audit(charl_data_parallel *dp)
     return CHARL_OK;
 }
 
-charl_status charl__audit_take(charl_data_parallel *dp)
+charl_status charl__audit_hash(charl_data_parallel *dp)
 {
     charl__audit *a = dp->audit;
     const double begin = charl__clock_s();
 
     if (charl__audit_is_on(a)) {
         a->mine.own.batch = a->replays ? a->mine.own.batch : a->batch;
-        CHARL_TRY(take_result(dp, &a->mine.own));
+        CHARL_TRY(read_result(dp, &a->mine.own));
         dp->audits.seconds += charl__clock_s() - begin;
     }
     return CHARL_OK;
@@ -295,7 +295,7 @@ static bool has_tree_sum(const charl_data_parallel *dp)
            set->gradient_elements == set->elements;
 }
 
-/* Bit for bit, but for the bits of a NaN, which the host and devices choose themselves. */
+/* Bit for bit, except for the bits of a NaN, which differ between the host and devices. */
 static bool is_same_sum(const float *a, const float *b, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -306,7 +306,7 @@ static bool is_same_sum(const float *a, const float *b, int64_t n)
     return true;
 }
 
-/* Add the gradients up once more, in the way of small sums. */
+/* Add the gradients up again, by the algorithm for small sums. */
 static charl_status sum_again(const charl_data_parallel *dp)
 {
     charl__audit *a = dp->audit;
@@ -317,21 +317,21 @@ static charl_status sum_again(const charl_data_parallel *dp)
     for (int64_t at = 0; has_tree_sum(dp) && at < stride; at += BLOCK) {
         const int64_t n = stride - at < BLOCK ? stride - at : BLOCK;
         const size_t bytes = (size_t)n * sizeof(float);
-        float *sum = a->block + set->n_lanes * n, *again = sum + n;
+        float *sum = a->block + set->n_lanes * n, *repeated = sum + n;
 
         for (int j = 0; j < set->n_lanes; j++) {
             CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, set->grad, (size_t)(j * stride + at) * sizeof(float),
                                          a->block + j * n, bytes, true));
         }
         CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, set->sum, (size_t)at * sizeof(float), sum, bytes, true));
-        CHARL_TRY(charl__grad_reducer_sum(dp->reducer, a->block, n, again));
-        a->mine.is_wrong |= !is_same_sum(sum, again, n);
+        CHARL_TRY(charl__grad_reducer_sum(dp->reducer, a->block, n, repeated));
+        a->mine.is_wrong |= !is_same_sum(sum, repeated, n);
     }
     return CHARL_OK;
 }
 
-/* Suspect every rank whose value is not that of more than half of the ranks; all, where there is no such value. Whether
- * the values differ. `offset`: of a uint32_t in a report. */
+/* Suspect every rank whose value differs from the one of more than half of the ranks; all, if there is no such value. Returns
+ * whether the values differ. `offset`: of a uint32_t in a report. */
 static bool vote(const charl__audit *a, int size, size_t offset)
 {
     bool differs = false;
@@ -354,14 +354,14 @@ static bool is_same(const result *a, const result *b)
     return a->batch == b->batch && a->gradient == b->gradient && a->loss == b->loss;
 }
 
-/* Whether the rank before q has computed something else of q's slices. */
+/* Whether the rank before q has computed something different for q's slices. */
 static bool is_disputed(const charl__audit *a, int size, int q)
 {
     return !is_same(&a->all[q].own, &a->all[(q + size - 1) % size].other);
 }
 
-/* Suspect the ranks that are in the minority of those that have computed the same slices. The first slices in dispute: of
- * rank *of. */
+/* Suspect the ranks that are in the minority of those that have computed the same slices. The first disputed slices belong
+ * to rank *of. */
 static void decide(const charl__audit *a, int size, int *of)
 {
     *of = -1;
@@ -402,7 +402,7 @@ static charl_status name_suspects(const charl_data_parallel *dp, charl__text *ou
     return *n > SHOWN ? charl__text_printf(out, " and %d more ranks", *n - SHOWN) : CHARL_OK;
 }
 
-/* Suspect the ranks whose gradient is no longer what it was before the all-reduce; whether there are any. */
+/* Suspect the ranks whose gradient has changed since before the all-reduce; returns whether there are any. */
 static bool find_changed(const charl__audit *a, int size)
 {
     bool any = false;
@@ -414,8 +414,8 @@ static bool find_changed(const charl__audit *a, int size)
     return any;
 }
 
-/* Where ranks have computed different values of the same slices, let a third one compute them, and suspect the minority. */
-static charl_status settle(charl_data_parallel *dp, charl__text *out, bool *disputed)
+/* If ranks have computed different values for the same slices, let a third one compute them, and suspect the minority. */
+static charl_status resolve(charl_data_parallel *dp, charl__text *out, bool *disputed)
 {
     charl__audit *a = dp->audit;
     const int size = charl_comm_size(dp->comm), count = dp->slices.count;
@@ -436,7 +436,7 @@ static charl_status settle(charl_data_parallel *dp, charl__text *out, bool *disp
     return charl__text_printf(out, "slices %d to %d: ", of * count, of * count + count - 1);
 }
 
-/* What the ranks differ in, as a sentence; *found false: nothing. */
+/* The differences of the ranks, as a sentence; *found false: none. */
 static charl_status find(charl_data_parallel *dp, charl__text *out, bool *found)
 {
     const charl__audit *a = dp->audit;
@@ -452,7 +452,7 @@ static charl_status find(charl_data_parallel *dp, charl__text *out, bool *found)
         one = "has other weights than the other ranks";
         several = "have different weights";
     } else {
-        CHARL_TRY(settle(dp, out, &disputed));
+        CHARL_TRY(resolve(dp, out, &disputed));
     }
     if (disputed) {
         one = size == 1 ? "computed two different gradients"
@@ -496,7 +496,7 @@ static charl_status compare(charl_data_parallel *dp)
     bool found;
 
     a->mine.kept = a->mine.own.gradient;
-    if (!dp->reducer || set->sum != set->grad) { /* one rank rounds the gradient where it lies */
+    if (!dp->reducer || set->sum != set->grad) { /* a single rank rounds the gradient in place */
         CHARL_TRY_CLEANUP(hash_gradient(a, set, &a->mine.kept));
     }
     a->mine.sum = 0;

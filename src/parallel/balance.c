@@ -1,12 +1,12 @@
-/* Measuring ranks, and dividing the batch by what was measured.
+/* Measuring ranks, and dividing the batch accordingly.
  *
- * A measured step waits for the device before and behind its graphs, so its all-reduce does not
- * hide behind them: few steps are measured. The median of them counts, as other work on a machine
- * now and then delays a step, and half of it is what earlier ones said. What a rank does whatever
- * its slices (the update, small launches) is counted as if it were theirs; the times after a
- * division correct that at the next one, as divisions stand still only when all ranks take equally
- * long. Every division doubles the pause until the next measuring, so that a machine whose speed
- * changes all the time does not spend its own on dividing. */
+ * A measured step waits for the device before and after its graphs, so its all-reduce does not
+ * overlap with them: only few steps are measured. Their median is used, because other work on a machine
+ * occasionally delays a step, and averaged with earlier measurements. Work of a rank that does not depend on
+ * its slices (the update, small launches) is counted as theirs; the times after a
+ * division correct this in the next one, because divisions only stop when all ranks take equally
+ * long. Every division doubles the pause until the next measurement, so that a machine whose speed
+ * keeps changing does not spend its time on dividing. */
 #include "parallel/balance.h"
 
 #include <math.h>
@@ -21,14 +21,14 @@
 #include "parallel/data_parallel.h"
 
 enum {
-    FIRST = 2,   /* steps that warm caches up */
-    AFTER = 8,   /* from the first division to the next measuring */
-    STEADY = 256 /* from one measuring to the next */
+    FIRST = 2,   /* warm-up steps */
+    AFTER = 8,   /* from the first division to the next measurement */
+    STEADY = 256 /* from one measurement to the next */
 };
 
-static const double GAIN = 0.9; /* a step must become shorter than this part of itself */
+static const double GAIN = 0.9; /* a step must become shorter by this fraction */
 
-/* "1:3,2:1.5": the factor of `rank`, 1 when it is not named. */
+/* "1:3,2:1.5": the factor of `rank`, 1 if it is not named. */
 static charl_status read_slowness(const char *text, int rank, double *out)
 {
     const char *p = text;
@@ -55,11 +55,11 @@ static charl_status read_slowness(const char *text, int rank, double *out)
 charl_status charl__balance_init(charl_data_parallel *dp, bool on)
 {
     dp->balance =
-        (charl__balance){.on = on && charl_comm_size(dp->comm) > 1, .skip = FIRST, .settle = AFTER, .slowness = 1.0};
+        (charl__balance){.on = on && charl_comm_size(dp->comm) > 1, .skip = FIRST, .next_skip = AFTER, .slowness = 1.0};
     return read_slowness(charl__env(CHARL_ENV_SLOW), charl_comm_rank(dp->comm), &dp->balance.slowness);
 }
 
-/* Slices of one rank follow those of the rank before it. */
+/* The slices of one rank follow those of the previous rank. */
 static charl_status check_order(const charl_data_parallel *dp)
 {
     const int rank = charl_comm_rank(dp->comm);
@@ -90,7 +90,7 @@ static bool is_measured(const charl__balance *b)
     return b->on && b->skip == 0 && b->n < CHARL__BALANCE_SAMPLES;
 }
 
-/* For what this rank has enqueued itself: other queues may wait for other ranks. */
+/* For commands that this rank has enqueued itself: other queues may wait for other ranks. */
 static charl_status wait_computed(const charl_data_parallel *dp)
 {
     CHARL_SCOPED(charl__event_left) charl__event *e = NULL;
@@ -141,7 +141,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median, or what a test wants to have been measured, in microseconds. */
+/* The median, or the measurement that a test specifies, in microseconds. */
 static double measured(charl__balance *b)
 {
     int64_t us;
@@ -155,7 +155,7 @@ charl_status charl_data_parallel_balance(charl_data_parallel *dp, bool *divides)
     CHARL_GIVEN(dp, divides);
     charl__balance *b = &dp->balance;
     const int size = charl_comm_size(dp->comm), least = dp->wanted > 1 ? dp->wanted : 1;
-    /* What has been one pass stays one, as batch norm needs it; the ranks are alike in that. */
+    /* A single pass stays a single pass, as batch norm requires; this is the same on all ranks. */
     const int most = dp->accum ? dp->slices.total : CHARL_GRAPH_SLICES;
     int count[CHARL_MAX_SLICES];
     double mine;
@@ -178,8 +178,8 @@ charl_status charl_data_parallel_balance(charl_data_parallel *dp, bool *divides)
     if (charl__apportion_time(size, b->cost, count) > GAIN * charl__apportion_time(size, b->cost, b->count)) {
         return CHARL_OK;
     }
-    b->skip = b->settle;
-    b->settle = b->settle < STEADY ? 2 * b->settle : STEADY;
+    b->skip = b->next_skip;
+    b->next_skip = b->next_skip < STEADY ? 2 * b->next_skip : STEADY;
     memcpy(b->count, count, (size_t)size * sizeof *count);
     *divides = b->divides = true;
     return CHARL_OK;

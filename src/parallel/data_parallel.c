@@ -1,4 +1,4 @@
-/* Data-parallel training: accumulation, all-reduce and shards behind one object. */
+/* Data-parallel training: gradient accumulation, all-reduce and sharding in one object. */
 #include "parallel/data_parallel.h"
 
 #include <math.h>
@@ -79,7 +79,7 @@ charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params 
     return dp->shards ? charl_comm_agree(dp->comm, charl__shard_create(dp)) : CHARL_OK;
 }
 
-/* What belongs to the graphs. */
+/* The parts that belong to the graphs. */
 static void discard_graphs(charl_data_parallel *dp)
 {
     for (int k = 0; k < dp->n_kept; k++) {
@@ -95,14 +95,14 @@ static void discard_graphs(charl_data_parallel *dp)
     dp->is_compiled = false;
 }
 
-/* Release what connect made; the parameters keep their values. Collective; agreed. */
+/* Release what connect created; the parameters keep their values. Collective; agreed. */
 static charl_status disconnect(charl_data_parallel *dp)
 {
     charl_status st = CHARL_OK;
 
     discard_graphs(dp);
     charl__optimizers_unbind(dp->params);
-    if (dp->shards) { /* devices of other ranks may not share theirs */
+    if (dp->shards) { /* the devices of other ranks may use theirs */
         st = charl__grad_reducer_shares_values(dp->reducer) ? charl__params_move(dp->params, NULL) : CHARL_OK;
         CHARL_TRY(charl_comm_agree(dp->comm, st));
     }
@@ -110,7 +110,7 @@ static charl_status disconnect(charl_data_parallel *dp)
     dp->shard = NULL;
     dp->params->own = NULL;
     dp->params->parts = NULL;
-    charl__params_free_gradients(dp->params); /* they may lie in the reducer's memory */
+    charl__params_free_gradients(dp->params); /* they may be in the reducer's memory */
     charl__grad_reducer_destroy(dp->reducer);
     dp->reducer = NULL;
     dp->params->users--;
@@ -157,7 +157,7 @@ charl_status charl__data_parallel_sum(charl_data_parallel *dp, charl_tensor *lan
     return dp->accum ? complete_accumulated(dp, lanes, sum) : charl__grad_reducer_collective(dp->reducer, lanes, sum);
 }
 
-/* Hooks of a graph with gradients. */
+/* Set the hooks of a graph with gradients. */
 static charl_status on_sum(void *ctx, charl_tensor *lanes, charl_tensor *sum)
 {
     charl_data_parallel *dp = ctx;
@@ -211,7 +211,7 @@ charl_status charl__data_parallel_finish(charl_data_parallel *dp)
     return CHARL_OK;
 }
 
-/* A graph over other slices, or other parameters, would compute sums that are not those of the batch. */
+/* A graph over other slices, or with other parameters, would compute different sums. */
 static charl_status check_graph(const charl_slices *slices, const charl_params *set, const charl_graph *g)
 {
     const charl_slices *s = charl__graph_slices(g);
@@ -239,7 +239,7 @@ static charl_status check_options(const charl_data_parallel_options *o, const ch
     return charl__allreduce_check_name(o->allreduce ? o->allreduce : "auto");
 }
 
-/* What this rank can do alone. */
+/* The local part. */
 static charl_status plan(charl_data_parallel *dp, const charl_slices *mine, const charl_data_parallel_options *o)
 {
     const int ranks = charl_comm_size(dp->comm);
@@ -264,7 +264,7 @@ static charl_status plan(charl_data_parallel *dp, const charl_slices *mine, cons
     return charl__balance_init(dp, o->balance);
 }
 
-/* Every rank accumulates if one does: the gradients lie in other places then. */
+/* Every rank accumulates if one does, because the gradients are then stored elsewhere. */
 static charl_status plan_passes(charl_data_parallel *dp, const charl_slices *mine)
 {
     const int least = charl__grad_accum_least(mine->count), passes = dp->wanted > least ? dp->wanted : least;
@@ -372,7 +372,7 @@ static charl_status prepare_all(charl_data_parallel *dp, charl_params *set, char
     return CHARL_OK;
 }
 
-/* Graphs of several passes run one after another, so they share the memory of the first, which has most slices. */
+/* Graphs of several passes run one after another, so they share the memory of the first, which has the most slices. */
 static charl_status compile_all(charl_data_parallel *dp, charl_graph *const *g)
 {
     CHARL_TRY(charl__data_parallel_prepare(dp));
@@ -431,7 +431,7 @@ charl_status charl__data_parallel_run_pass(charl_data_parallel *dp, int i, const
     return dp->accum ? charl__grad_accum_fold(dp->accum, i) : CHARL_OK;
 }
 
-/* The first pass of a step begins. */
+/* Start the first pass of a step. */
 static charl_status begin_step(charl_data_parallel *dp)
 {
     dp->pass = 0;
@@ -441,7 +441,7 @@ static charl_status begin_step(charl_data_parallel *dp)
     return charl__balance_begin(dp);
 }
 
-/* The last one has run: the gradients of accumulated passes are added up over the ranks. */
+/* After the last pass: the gradients of accumulated passes are summed over the ranks. */
 static charl_status end_passes(charl_data_parallel *dp)
 {
     const int64_t bucket = charl__data_parallel_bucket(dp, dp->params);
@@ -478,7 +478,7 @@ charl_status charl_data_parallel_reduce(charl_data_parallel *dp)
         return CHARL_OK;
     }
     CHARL_TRY(charl__data_parallel_enter(dp, dp->step, CHARL__PHASE_DEVICE));
-    CHARL_TRY(charl__audit_take(dp));
+    CHARL_TRY(charl__audit_hash(dp));
     CHARL_TRY(charl__grad_reducer_begin(dp->reducer));
     CHARL_TRY(charl__data_parallel_enter(dp, dp->step, CHARL__PHASE_ALLREDUCE));
     CHARL_TRY(charl__grad_reducer_finish(dp->reducer));
@@ -532,7 +532,7 @@ void charl_data_parallel_destroy(charl_data_parallel *dp)
     if (!dp) {
         return;
     }
-    if (dp->params) { /* gradients and values may lie in the reducer's memory */
+    if (dp->params) { /* gradients and values may be in the reducer's memory */
         charl__params_free_gradients(dp->params);
         dp->params->own = NULL;
         dp->params->parts = NULL;

@@ -1,15 +1,15 @@
 #ifndef CHARL_PARALLEL_DATA_PARALLEL_H
 #define CHARL_PARALLEL_DATA_PARALLEL_H
-/** charl_data_parallel inside: charl_data_parallel_compile in stages. The trainer calls these stages itself, as it chooses the number of passes by
- *  the memory that graphs take, and has graphs of evaluations share that memory.
+/** Internals of charl_data_parallel: charl_data_parallel_compile in stages. The trainer calls these stages itself, because it chooses the number of passes by
+ *  the memory that graphs need, and lets graphs of evaluations share that memory.
  *
  *      plan         divide this rank's slices into passes                            local
  *      connect      place the gradients, connect the all-reduce, shard               collective
- *      prepare      allocate what accumulation and audits need                       local
+ *      prepare      allocate the memory of accumulation and audits                   local
  *      compile      connect and compile a graph                                      local
- *      finish       every rank has the same buckets; optimizers are bound again      collective
+ *      finish       check that all ranks have the same buckets; rebind optimizers    collective
  *
- *  plan may be called again, as long as nothing is connected.
+ *  plan may be called again until something is connected.
  */
 #include "charl/data_parallel.h"
 #include "parallel/balance.h"
@@ -31,7 +31,7 @@ struct charl_data_parallel {
     bool scatters; /* the sums of gradients too */
     charl_status (*rows)(void *ctx, int graph, const charl_slices *slices);
     void *ctx;
-    void (*entered)(void *ctx, charl__phase phase); /* NULL, or told of each phase of a step */
+    void (*entered)(void *ctx, charl__phase phase); /* NULL, or informed of each phase of a step */
     void *entered_ctx;
 
     charl__grad_accum *accum;     /* NULL: the graphs take all slices in one pass */
@@ -52,8 +52,8 @@ struct charl_data_parallel {
     bool reduced;  /* the gradients of this step are summed */
 };
 
-/** Divide `mine` into `passes` accumulation steps, in place of an earlier plan. With `accumulates`, gradients of even a single pass go through
- *  the accumulator: another rank has several. Local. Errors: as charl__grad_accum_create. */
+/** Divide `mine` into `passes` accumulation steps, replacing an earlier plan. With `accumulates`, gradients of even a single pass go through
+ *  the accumulator, because another rank has several. Local. Errors: as charl__grad_accum_create. */
 charl_status charl__data_parallel_plan(charl_data_parallel *dp, const charl_slices *mine, int passes,
                                        bool accumulates) CHARL_MUST_CHECK;
 
@@ -64,27 +64,27 @@ int charl__data_parallel_shape(const charl_data_parallel *dp, int pass);
 const charl_slices *charl__data_parallel_slices(const charl_data_parallel *dp, int pass);
 const charl_slices *charl__data_parallel_graph_slices(const charl_data_parallel *dp, int shape);
 
-/** What is sharded: nothing where one rank is alone. It may be chosen anew as long as nothing is connected. Local. */
+/** What is sharded: nothing if there is one rank. It may change until something is connected. Local. */
 charl_shard charl__data_parallel_shard(const charl_data_parallel *dp);
 void charl__data_parallel_set_shard(charl_data_parallel *dp, charl_shard shard);
 
 /** Elements of a bucket of `set`. Local. */
 int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_params *set);
 
-/** Allocate the gradients of `set`, which is laid out and has values, and connect the all-reduce and the shards. Collective; agreed. */
+/** Allocate the gradients of `set`, which has its layout and values, and connect the all-reduce and the shards. Collective; agreed. */
 charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params *set) CHARL_MUST_CHECK;
 /** Allocate the partial sums of passes, and what audits need. Local. */
 charl_status charl__data_parallel_prepare(charl_data_parallel *dp) CHARL_MUST_CHECK;
-/** Compile g, the graph of a shape; -1: a graph without gradients. Its activations take the memory of those of `memory`, NULL: their own. Local. */
+/** Compile g, the graph of a shape; -1: a graph without gradients. Its activations share the memory of those of `memory`, NULL: their own. Local. */
 charl_status charl__data_parallel_compile(charl_data_parallel *dp, charl_graph *g, int shape,
                                           const charl_graph *memory) CHARL_MUST_CHECK;
 /** Collective. Errors: ERR_CONFIG  the ranks have different buckets. */
 charl_status charl__data_parallel_finish(charl_data_parallel *dp) CHARL_MUST_CHECK;
 
-/** A step begins its phase. Errors: those of a fault that a test asks for. */
+/** Begin a phase of the step. Errors: injected faults. */
 charl_status charl__data_parallel_enter(const charl_data_parallel *dp, uint64_t step,
                                         charl__phase phase) CHARL_MUST_CHECK;
-/** Run the graph of pass i over `slices`, which are alike, as in step number `step`, from 0. Async. Local. */
+/** Run the graph of pass i over `slices`, of the same shape, as in step number `step`, from 0. Async. Local. */
 charl_status charl__data_parallel_run_pass(charl_data_parallel *dp, int i, const charl_slices *slices,
                                            uint64_t step) CHARL_MUST_CHECK;
 /** Complete a sum over the batch in the middle of a pass. Collective. */

@@ -1,6 +1,6 @@
 /* Several passes per step.
  *
- * A pass is followed by a few additions. The different ones are recorded once:
+ * A few additions follow each pass. The distinct ones are recorded once:
  *
  *     pass     0      1      2      3            slots after it, of 4 slices
  *              TAKE 0                            [0]
@@ -33,7 +33,7 @@ struct charl__grad_accum {
     pass *pass;
     fold_step *kind; /* the different steps: the launches of the recordings */
     int n_kinds;
-    int *step; /* for each step of each pass, its index in `kind` */
+    int *step; /* the distinct steps: the launches of the recordings */
     int n_steps;
     int depth; /* the most slots in use at the same time; the rank's lanes come first */
     int most_lanes;
@@ -79,7 +79,7 @@ static int find_shape(charl__grad_accum *p, const pass *q)
     return p->n_shapes++;
 }
 
-/* Count like a binary counter: each lane is added to its sibling at the top of the stack, or becomes the top. */
+/* As in a binary counter: each lane is added to its sibling at the top of the stack, or becomes the top. */
 static charl_status plan_pass(charl__grad_accum *p, pass *q, node *stack, int *depth)
 {
     q->shape = find_shape(p, q);

@@ -1,11 +1,11 @@
-/* Gradients in bf16 on their way. */
+/* Gradients transferred in bf16. */
 #include "parallel/grad_compress.h"
 
 #include "base/alloc.h"
 #include "dist/allreduce/allreduce_device.h"
 #include "dist/allreduce/parts.h"
 
-/* count elements from element `at` on of one arena, as the other has them at `to_at`. */
+/* count elements from element `at` of one arena; in the other they begin at `to_at`. */
 static charl_status convert(charl__buffer *from, charl_dtype type, int64_t at, charl__buffer *to, int64_t to_at,
                             int64_t count)
 {
@@ -67,7 +67,7 @@ static charl_status create(charl__grad_compress *n, const charl_allreduce *ar)
     n->stride = charl__allreduce_stride(ar);
     CHARL_TRY(buffers_create(n, ar));
     CHARL_TRY(charl__grad_compress_lanes(n, 0, n->set->gradient_elements));
-    CHARL_TRY(charl__grad_compress_sum(n, 0, 1)); /* nothing, or what other ranks write: zeros */
+    CHARL_TRY(charl__grad_compress_sum(n, 0, 1)); /* nothing, or data that other ranks write: zeros */
     CHARL_TRY(charl_device_sync(dev));
     return CHARL_OK;
 }

@@ -1,10 +1,10 @@
 #ifndef CHARL_PARALLEL_GRAD_COMPRESS_H
 #define CHARL_PARALLEL_GRAD_COMPRESS_H
-/** Gradients that travel in bf16: lanes narrowed from, and sums widened to, the f32 arenas of a
+/** Gradients transferred in bf16: lanes converted from, and sums converted to, the f32 arenas of a
  *  set.
  *
  *  Graphs have rounded every node of the tree over the slices of a lane
- *  (charl_params.reduce_dtype); what is rounded here is a lane of one slice, or a gradient that was
+ *  (charl_params.reduce_dtype); this code rounds lanes of one slice, and gradients that were
  *  completed in f32.
  */
 #include "charl/comm.h"

@@ -1,16 +1,16 @@
-/* Gradients and small sums over ranks.
+/* Overlaps the all-reduce of gradients with the backward pass; small sums over ranks.
  *
- * ready() only records events behind the launches that finish a bucket and, where lanes must be
- * copied to the host, behind the copy of each chunk of it, so the device keeps running. begin()
- * takes the chunks in order: wait until its lanes are there, begin its all-reduce, and meanwhile
- * help with those begun before and upload what is complete. So one chunk is computed or downloaded
- * while others are added and further ones uploaded. finish() is the first that waits for other
- * ranks. All ranks cut alike, also those that copy nothing.
+ *     ready()    called when the last kernel of a bucket is enqueued; records an event and enqueues downloads, never blocks
+ *     begin()    for each chunk, in order: waits for its lanes and starts its all-reduce; meanwhile helps with
+ *                earlier chunks and uploads finished ones
+ *     finish()   waits for the other ranks
  *
- * Where the devices add up by themselves, ready() enqueues the all-reduce of a bucket, finish()
- * orders what follows behind it on the device, and verify() is where the host hears of a lost rank.
- * Such an all-reduce takes few processors, and its time, as long as backward goes on for a part of
- * itself as large as the bucket is of all gradients; those at the end take all processors.
+ * Every rank divides buckets into the same chunks, whether or not it copies through the host.
+ *
+ * If the devices do the additions, ready() enqueues the all-reduce of a bucket, finish()
+ * orders later launches after it on the device, and verify() tells the host about lost ranks.
+ * Such an all-reduce uses few compute units while the backward pass still has a fraction of its work
+ * as large as the bucket's fraction of all gradients; the ones at the end use all units.
  */
 #include "parallel/grad_reducer_private.h"
 
@@ -28,7 +28,7 @@
 
 enum { MOST_BUCKETS = 48 };
 
-/* For transfers at full speed; without, they are slow and right. */
+/* For transfers at full speed; without it they are slow but correct. */
 static void pin(charl__grad_reducer *s, void *memory, int64_t count, charl_pinned **out)
 {
     if (charl__pinned_wrap(s->dev, memory, (size_t)count * s->element, out) != CHARL_OK) {
@@ -36,14 +36,14 @@ static void pin(charl__grad_reducer *s, void *memory, int64_t count, charl_pinne
     }
 }
 
-/* The arenas of gradients, in the memory of the all-reduce where that is possible. */
+/* Allocate the gradient arenas, in the memory of the all-reduce if possible. */
 static charl_status place_f32(charl__grad_reducer *s)
 {
     const int64_t stride = charl__allreduce_stride(s->ar);
     charl__gradient_memory memory = {0};
 
     s->in_place = charl__device_facts_get(s->dev)->zero_copy && stride == s->set->gradient_elements;
-    /* Shares are added up in the sum, which is this rank's own then. */
+    /* Shares are added up in the sum, which is then this rank's own. */
     s->sum_in_place = s->in_place && (s->scatters || s->set->gradient_elements == s->set->elements);
     memory.lanes = s->in_place ? charl__allreduce_lanes(s->ar) : NULL;
     memory.sum = s->sum_in_place ? charl__allreduce_sum(s->ar) : NULL;
@@ -52,7 +52,7 @@ static charl_status place_f32(charl__grad_reducer *s)
     return charl__params_allocate_gradients(s->set, s->n_lanes, s->scatters, &memory);
 }
 
-/* They are the rank's own: what travels is narrowed from them and widened to them. */
+/* They are the rank's own; the transferred data are converted from and to them. */
 static charl_status place_bf16(charl__grad_reducer *s)
 {
     charl__buffer *lanes, *sum;
@@ -80,8 +80,8 @@ static charl_status place(charl__grad_reducer *s)
     }
     s->sum =
         (charl__lane_arena){.device = s->narrow ? s->narrow->sum : s->set->sum, .host = charl__allreduce_sum(s->ar)};
-    /* Ranks that are threads have one copy of the sum between them: one process would pin the same
-     * pages for a context of each. Of such jobs on an H200 some lost their contexts just there. */
+    /* Ranks that are threads share one copy of the sum, so one process would pin the same
+     * pages for a context of each. Some of such jobs on an H200 lost their contexts there. */
     if (!charl__device_facts_get(s->dev)->zero_copy && !s->on_device && !charl_comm_is_team(s->comm)) {
         pin(s, s->lanes.host, s->n_lanes * stride, &s->pinned_lanes);
         if (s->sum.host != s->lanes.host) {
@@ -107,7 +107,7 @@ charl_status charl__grad_reducer_create(charl_comm *comm, const charl_allreduce_
         CHARL_TRY_CLEANUP(charl__params_allocate_gradients(set, slices->n_lanes, true, NULL));
         goto cleanup;
     }
-    /* What one rank may fail at is agreed: the rest is freed by all ranks together. */
+    /* Failures of one rank are agreed on: all ranks then free the rest together. */
     st = charl__alloc(sizeof *s, &s);
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
     s->comm = comm;
@@ -142,7 +142,7 @@ int64_t charl__grad_reducer_bucket(const charl_params *set, double mb)
     return bucket > 0 ? bucket : 1;
 }
 
-/* Of charl__grad_reducer_ready_all. */
+/* For charl__grad_reducer_ready_all. */
 static int count_ranges(const charl_params *set, int64_t bucket)
 {
     int64_t begin = 0, end;
@@ -154,7 +154,7 @@ static int count_ranges(const charl_params *set, int64_t bucket)
     return n;
 }
 
-/* The buckets that g reports, for the ranks to compare. */
+/* The buckets that g reports, for comparison between ranks. */
 static charl_status add_buckets(const charl__grad_reducer *s, const charl_graph *g, int64_t bucket,
                                 charl__consensus *facts, int64_t range[MAX_BUCKETS][2])
 {
@@ -183,7 +183,7 @@ charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph
     }
     st = add_buckets(s, g, bucket, &facts, range);
     CHARL_TRY_CLEANUP(charl__consensus_reach(&facts, st, s->comm));
-    /* One rank decides: with other slices or another device a graph has other launches. */
+    /* One rank decides, because with other slices or another device a graph has other launches. */
     for (int i = 0; i < charl__graph_bucket_count(g); i++) {
         s->is_beside[i] = (double)range[i][1] <= charl__graph_bucket_left(g, i) * (double)s->set->gradient_elements;
     }
@@ -207,7 +207,7 @@ void charl__grad_reducer_destroy(charl__grad_reducer *s)
     }
 }
 
-/* The host may be ahead of the device by more ranges than can be on their way. */
+/* The host may be ahead of the device by more ranges than can be in flight. */
 static charl_status make_room(charl__grad_reducer *s)
 {
     int64_t completed = 0;
@@ -318,13 +318,13 @@ charl_status charl__grad_reducer_finish(charl__grad_reducer *s)
     return CHARL_OK;
 }
 
-/* An event that is recorded behind the last sum would be seen too late: the host of an NVIDIA GPU
+/* An event that is recorded after the last sum would be seen too late: the host of an NVIDIA GPU
  * sees events in the order in which commands were enqueued, whatever their queues. */
 charl_status charl__grad_reducer_verify(charl__grad_reducer *s)
 {
     double begin, waited;
 
-    if (s && s->n_unseen > 0) { /* computing may take its time, what is left then has a deadline */
+    if (s && s->n_unseen > 0) { /* computing may take any time; the rest has a deadline */
         const charl__event *written = charl__allreduce_written(s->ar);
 
         if (written) {
@@ -375,7 +375,7 @@ charl_status charl__grad_reducer_sum(charl__grad_reducer *s, const float *lanes,
 
 charl_status charl__grad_reducer_control(charl__grad_reducer *s, float *v, int count)
 {
-    float lanes[CHARL_MAX_LANES * 8] = {0}; /* the value in the first lane, nothing in the others */
+    float lanes[CHARL_MAX_LANES * 8] = {0}; /* the value in the first lane, zeros in the others */
 
     CHARL_INVARIANT(count <= 8);
     if (s && !charl__fault("train.control.skip")) {

@@ -1,12 +1,12 @@
 #ifndef CHARL_PARALLEL_GRAD_REDUCER_H
 #define CHARL_PARALLEL_GRAD_REDUCER_H
-/** The bridge between a rank's device and the communicator: gradients by buckets while backward
- *  runs, small sums at once.
+/** Connects a rank's device with the communicator: gradients in buckets during the backward pass,
+ *  small sums at once.
  *
- *  Where the device uses host memory in place, the gradient arenas lie in the window that the ranks
- *  share and nothing is copied (sums are, where parameters are used several times: each rank adds them
- *  up itself). Elsewhere that window is pinned, and lanes are downloaded and sums uploaded in
- *  chunks, several on their way at once. Gradients that are sent in bf16 are converted on the device,
+ *  If the device uses host memory in place, the gradient arenas are in the window that the ranks
+ *  share and nothing is copied (except sums, if parameters are used several times: each rank adds them
+ *  up itself). Otherwise that window is pinned, and lanes are downloaded and sums uploaded in
+ *  chunks, several in flight at once. Gradients that are sent in bf16 are converted on the device,
  *  after the launches that finish a bucket and before those that read the sums
  *  (parallel/grad_compress.h).
  *
@@ -20,14 +20,14 @@
 
 typedef struct charl__grad_reducer charl__grad_reducer;
 
-/** For a set that is laid out and has values; allocates its gradients. The options are those of the
- *  all-reduce, of the set's reduce_dtype. A single rank that sums in f32 needs no reducer:
+/** For a set that has its layout and values; allocates its gradients. The options are passed to the
+ *  all-reduce of the set's reduce_dtype. A single rank that sums in f32 needs no reducer:
  *  *out is then NULL. Collective on comm: every rank gets the same status. */
 charl_status charl__grad_reducer_create(charl_comm *comm, const charl_allreduce_options *options,
                                         const charl_slices *slices, charl_params *set,
                                         charl__grad_reducer **out) CHARL_MUST_CHECK;
 void charl__grad_reducer_destroy(charl__grad_reducer *s); /* NULL is a no-op */
-/** Elements of a bucket of `mb` megabytes, or of more, so that there are not too many of them. */
+/** Elements of a bucket of `mb` megabytes, or of more, to limit the number of buckets. */
 int64_t charl__grad_reducer_bucket(const charl_params *set, double mb);
 /** Check that g, compiled, reports the same buckets on every rank: they would add up different
  *  ranges. `bucket` is that of charl__grad_reducer_ready_all. Collective. Errors: ERR_CONFIG. */
@@ -35,17 +35,17 @@ charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph
 
 /* Hooks of a graph; ctx is the reducer. */
 charl_status charl__grad_reducer_ready(void *ctx, int64_t begin, int64_t count) CHARL_MUST_CHECK;
-/** Every gradient, in buckets of so many elements, where no graph reports them. */
+/** Report every gradient, in buckets of so many elements, if no graph reports them. */
 charl_status charl__grad_reducer_ready_all(charl__grad_reducer *s, int64_t bucket) CHARL_MUST_CHECK;
 charl_status charl__grad_reducer_collective(void *ctx, charl_tensor *lanes, charl_tensor *sum) CHARL_MUST_CHECK;
 
 /** Wait for the device to finish the buckets reported since the last step and begin their sums.
  *  Collective, but waits for no other rank. s NULL: one rank, nothing to do. */
 charl_status charl__grad_reducer_begin(charl__grad_reducer *s) CHARL_MUST_CHECK;
-/** Complete what was begun; launches enqueued afterwards see the sums. Collective. */
+/** Complete the sums begun; launches enqueued afterwards see them. Collective. */
 charl_status charl__grad_reducer_finish(charl__grad_reducer *s) CHARL_MUST_CHECK;
-/** Wait for the steps enqueued where the devices add up by themselves, and fail when one of them
- *  lost a rank: before anything is done with the weights. Collective. Errors: ERR_COMM. */
+/** If the devices do the additions, wait for the steps enqueued, and fail if one of them
+ *  lost a rank; call it before anything is done with the weights. Collective. Errors: ERR_COMM. */
 charl_status charl__grad_reducer_verify(charl__grad_reducer *s) CHARL_MUST_CHECK;
 /** out[i] = the tree over all lanes [n_lanes, count] of all ranks. s NULL: one rank, out = lanes.
  *  Collective. */
@@ -54,27 +54,27 @@ charl_status charl__grad_reducer_sum(charl__grad_reducer *s, const float *lanes,
 /** v[i] = sum over ranks of small integers, exact: control. s NULL: unchanged. Collective. */
 charl_status charl__grad_reducer_control(charl__grad_reducer *s, float *v, int count) CHARL_MUST_CHECK;
 
-/** Wait for a range that was begun on its all-reduce. Collective. */
+/** Wait for a range of its all-reduce. Collective. */
 charl_status charl__grad_reducer_wait(charl__grad_reducer *s, int64_t ticket) CHARL_MUST_CHECK;
-/** Elements that are added up at a time: longer buckets are cut into pieces of so many, each of which has its owners. */
+/** Elements that are summed at a time: longer buckets are divided into pieces of so many, each of which has its owners. */
 int64_t charl__grad_reducer_longest(const charl__grad_reducer *s);
 /** Borrowed. */
 charl_allreduce *charl__grad_reducer_allreduce(const charl__grad_reducer *s);
-/** Whether charl__grad_reducer_gather works: the devices of options.gathers gather the parameters by themselves. */
+/** Whether charl__grad_reducer_gather works: the devices gather the parameters themselves. */
 bool charl__grad_reducer_gathers_in_place(const charl__grad_reducer *s);
-/** Every rank's part (charl__allreduce_part) of n ranges of the parameters to all ranks, behind what the compute queue holds; launches enqueued
+/** Send every rank's part (charl__allreduce_part) of n ranges of the parameters to all ranks, after the commands in the compute queue; launches enqueued
  *  from now on see them. Async on one node. Collective. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__grad_reducer_gather(charl__grad_reducer *s, const charl__param_range *range,
                                         int n) CHARL_MUST_CHECK;
-/** Whether the parameters lie in the gathered memory of the all-reduce, which asked for it by
- *  options.gathers. A set whose parameters do is moved, or destroyed, before the
+/** Whether the parameters are in the gathered memory of the all-reduce, created by
+ *  options.gathers. A set with such parameters must be moved, or destroyed, before the
  *  reducer is destroyed. */
 bool charl__grad_reducer_shares_values(const charl__grad_reducer *s);
 
-/** Seconds in which gradients or sums within a step were on their way, and those of them in which
- *  this rank's device had nothing left to compute before they were there: communication that is not
- *  hidden. Both grow; 0 for NULL. Where the devices add up by themselves only the second is known,
- *  from the steps that charl__grad_reducer_verify looks at: both are that. */
+/** Seconds in which gradients or sums within a step were in flight, and the part of them in which
+ *  this rank's device had nothing left to compute: communication that is not
+ *  hidden. Both accumulate; 0 for NULL. If the devices do the additions, only the second is known,
+ *  from the steps that charl__grad_reducer_verify inspects: both are that value. */
 double charl__grad_reducer_busy_s(const charl__grad_reducer *s);
 double charl__grad_reducer_waited_s(const charl__grad_reducer *s);
 const char *charl__grad_reducer_name(const charl__grad_reducer *s);  /* "" for NULL */

@@ -1,4 +1,4 @@
-/* Gradients on their way through the host, in chunks.
+/* Gradients in flight through the host, in chunks.
  *
  * A chunk's lanes are computed where the all-reduce reads them, or copied there; its sums are
  * written where the device reads them, or copied there.
@@ -68,7 +68,7 @@ static charl_status upload_values(charl__grad_reducer *s, int64_t begin, int64_t
                       : charl__buffer_write(CHARL_QUEUE_UPLOAD, s->sum.device, at, s->sum.host + at, bytes, false);
 }
 
-/* Bring complete sums to the device: those of ranges before `completed`. */
+/* Copy completed sums to the device: those of ranges before `completed`. */
 static charl_status upload(charl__grad_reducer *s, int64_t completed)
 {
     for (; s->n_summed < s->n_begun && s->chunk[s->n_summed].ticket < completed; s->n_summed++) {
@@ -88,7 +88,7 @@ static charl_status upload(charl__grad_reducer *s, int64_t completed)
     return CHARL_OK;
 }
 
-/* Do for the ranges on their way what can be done without waiting. */
+/* Make progress on the ranges in flight without waiting. */
 static charl_status help(charl__grad_reducer *s)
 {
     int64_t completed = 0;
@@ -98,7 +98,7 @@ static charl_status help(charl__grad_reducer *s)
     return CHARL_OK;
 }
 
-/* Wait for the device; help while ranges are on their way. */
+/* Wait for the device; make progress while ranges are in flight. */
 static charl_status wait_helping(charl__grad_reducer *s, const charl__event *e)
 {
     bool done = false;
@@ -142,7 +142,7 @@ charl_status charl__grad_reducer_begin(charl__grad_reducer *s)
     return CHARL_OK;
 }
 
-/* The device computes with the sums next; the host waits too, or it would not know for how long. */
+/* The device uses the sums next; the host waits too, because otherwise it could not measure the time. */
 static charl_status end_uploads(charl__grad_reducer *s)
 {
     CHARL_SCOPED(charl__event_left) charl__event *uploaded = NULL;
@@ -155,7 +155,7 @@ static charl_status end_uploads(charl__grad_reducer *s)
     return CHARL_OK;
 }
 
-/* Communication is waited for from the moment when the device has computed the last bucket. */
+/* Communication is exposed from the moment when the device has computed the last bucket. */
 charl_status charl__chunks_finish(charl__grad_reducer *s)
 {
     double now;

@@ -1,5 +1,5 @@
-/* A loss, its parameters and an optimizer as one object: graphs for training, one per shape of pass, and one for evaluation, made when it is
- * first needed. */
+/* A loss, its parameters and an optimizer as one object: graphs for training, one per shape of pass, and one for evaluation, created on first
+ * use. */
 #include "charl/learner.h"
 
 #include <string.h>
@@ -18,13 +18,13 @@ struct charl_learner {
     charl_params *params;
     charl_slices mine;
     charl_data_parallel *dp;
-    charl_params *own; /* the parameters, where the caller has given none */
+    charl_params *own; /* the parameters, if the caller has passed none */
     charl_steps *steps;
     charl_graph **graph; /* [n] */
     int n;
     charl_graph *evaluation; /* NULL: none yet */
     charl_optimizer *optimizer;
-    const charl_graph *last; /* that has run */
+    const charl_graph *last; /* the last one that ran */
 };
 
 /* Choose and check the slices of the batch. */

@@ -16,8 +16,8 @@ struct charl__shard {
     charl_allreduce *ar;         /* borrowed */
     charl_comm *comm;            /* borrowed */
     int64_t *ticket;             /* [n] */
-    charl__param_range *bucket;  /* [n], or pieces of buckets: what is added up at a time */
-    charl__param_range *part;    /* [ranks][n]: of each what a rank owns */
+    charl__param_range *bucket;  /* [n], or pieces of buckets: the units of summation */
+    charl__param_range *part;    /* [ranks][n]: the part of each that a rank owns */
     charl__param_ranges *ranges; /* [ranks]: part */
     charl__param_range *own;     /* this rank's of `part` */
     charl__param_parts parts;
@@ -35,7 +35,7 @@ static charl_status reserve(charl__shard *s, int n)
     return CHARL_OK;
 }
 
-/* Buckets of gradients that are parameters': shares come behind. */
+/* Buckets of gradients of parameters: shares come after them. */
 static int buckets(const charl_data_parallel *dp, charl__param_range *out)
 {
     const int64_t least = charl__data_parallel_bucket(dp, dp->params);
@@ -64,7 +64,7 @@ static charl_status gather(void *ctx, const void *mine, size_t bytes, void *all)
     return charl_comm_allgather(s->comm, mine, bytes, all);
 }
 
-/* Who owns what. */
+/* Determine the owners. */
 static void divide(charl__shard *s)
 {
     const int ranks = charl_comm_size(s->comm), rank = charl_comm_rank(s->comm);
@@ -126,8 +126,8 @@ static charl_status transfer(const charl_data_parallel *dp, charl__param_range r
                      : charl__buffer_read(CHARL_QUEUE_COMPUTE, dp->params->value, at, host, bytes, false);
 }
 
-/* What the others own of bucket i. */
-static charl_status take(const charl_data_parallel *dp, int i)
+/* Receive the other ranks' parts of bucket i. */
+static charl_status receive(const charl_data_parallel *dp, int i)
 {
     const charl__param_range b = dp->shard->bucket[i], own = dp->shard->own[i];
     const int64_t end = own.begin + own.count;
@@ -159,7 +159,7 @@ charl_status charl__shard_publish(charl_data_parallel *dp)
     for (int i = 0; i < s->n; i++) {
         CHARL_TRY(charl__grad_reducer_wait(dp->reducer, s->ticket[i]));
         if (copies) {
-            CHARL_TRY(take(dp, i));
+            CHARL_TRY(receive(dp, i));
         }
     }
     CHARL_TRY(charl__params_refresh(dp->params));
@@ -182,7 +182,7 @@ static int64_t part_elements(const charl__shard *s, int r)
     return n;
 }
 
-/* Elements [at, at + count) of what rank r keeps, to where the parameters have them. */
+/* Copy elements [at, at + count) of rank r's states to their place among the parameters. */
 static void scatter(const charl__shard *s, int r, int64_t at, int64_t count, const float *src, float *all)
 {
     int64_t kept = 0;
@@ -201,7 +201,7 @@ static void scatter(const charl__shard *s, int r, int64_t at, int64_t count, con
 
 typedef struct collection {
     float *mine, *chunks; /* own elements; a chunk of every rank */
-    int64_t most;         /* that any rank keeps */
+    int64_t most;         /* the maximum over ranks */
 } collection;
 
 static charl_status collection_begin(const charl_data_parallel *dp, const charl_optimizer *o, int k, collection *c,

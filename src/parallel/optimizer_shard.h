@@ -2,28 +2,28 @@
 #define CHARL_PARALLEL_OPTIMIZER_SHARD_H
 /** dist.shard = optimizer and gradients: ranks divide the optimizer among them.
  *
- *  A rank keeps the state of, and updates, its part of every bucket of gradients, which is the one
- *  that it adds up itself; then the ranks tell each other their parameters. Where the device uses
- *  host memory in place, the parameters lie in memory that the ranks of a node share: an update is
- *  seen by all when it is done, and a node holds them once. Elsewhere a rank's part is downloaded,
+ *  A rank keeps the state of its part of every bucket of gradients, and updates it; this is the part
+ *  that it sums itself. Then the ranks exchange their parameters. If the device uses
+ *  host memory in place, the parameters are in memory that the ranks of a node share: all see an
+ *  update when it is done, and a node stores them once. Otherwise a rank's part is downloaded,
  *  and the others' are uploaded.
  *
- *  With gradients, a rank gets only the sums of its parts, in its first lane. What is added up at a time is cut into parts then, which
- *  may be less than a bucket. The optimizer exchanges what the norm of all gradients needs (optim/norm_parts.c).
+ *  With gradients, a rank gets only the sums of its parts, in its first lane. The units of summation are then divided into parts, and
+ *  may be smaller than a bucket. The optimizer exchanges the data for the norm of all gradients (optim/norm_parts.c).
  *
  *  Shared parameters must not change while another rank reads them. A step is safe: a rank writes
- *  when it has the sums of all buckets, and the last of them is begun by a rank whose graph has run
- *  (parallel/grad_reducer.h). Other changes are preceded by charl__shard_pause.
+ *  when it has the sums of all buckets, and a rank begins the last of them after its graph has run
+ *  (parallel/grad_reducer.h). Other changes must be preceded by charl__shard_pause.
  */
 #include "optim/optimizer.h"
 #include "parallel/data_parallel.h"
 
-/** dp->shard, for dp->reducer, whose all-reduce gathers, and dp->params, which are laid out and learn which ranges this rank updates. Local.
+/** Create dp->shard, for dp->reducer, whose all-reduce gathers, and dp->params, which have their layout and receive the ranges that this rank updates. Local.
  *  Errors: ERR_NOMEM. */
 charl_status charl__shard_create(charl_data_parallel *dp) CHARL_MUST_CHECK;
 void charl__shard_destroy(charl__shard *s); /* NULL is a no-op */
 
-/** After an update that has been enqueued: parameters, and their working copy, of all ranks. No-op
+/** Call after an update has been enqueued: exchanges parameters, and updates their working copy, on all ranks. No-op
  *  without a shard. Blocks. Collective. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__shard_publish(charl_data_parallel *dp) CHARL_MUST_CHECK;
 
@@ -31,12 +31,12 @@ charl_status charl__shard_publish(charl_data_parallel *dp) CHARL_MUST_CHECK;
 charl_status charl__shard_pause(charl_data_parallel *dp) CHARL_MUST_CHECK;
 
 /** State k of optimizer o, for k = number of states its average, from all ranks: *out, laid out
- *  as the parameters, on rank 0, and NULL elsewhere. It is the caller's. `mine` is this rank's
+ *  like the parameters, on rank 0, and NULL elsewhere. Owned by the caller. `mine` is this rank's
  *  status so far. Blocks. Collective; agreed. */
 charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_optimizer *o, charl_status mine, int k,
                                   float **out) CHARL_MUST_CHECK;
 
-/** Elements of the trainable arena of which a rank of `ranks` keeps the optimizer's state, at most. Local. */
+/** Maximum number of elements of the trainable arena for which a rank of `ranks` keeps the optimizer's state. Local. */
 int64_t charl__shard_elements(const charl_params *set, charl_shard shard, int ranks);
 
 /** The first elements [*from, *to) of `p` after *to, which is 0 at first, of which this rank has the state; false: there are no more. Local. */

@@ -1,4 +1,4 @@
-/* Phases of a rank's work, and the faults of a rank that concern its parameters. */
+/* Phases of a rank's work, and injected faults that affect its parameters. */
 #include "parallel/phase.h"
 
 #include <math.h>
@@ -11,8 +11,8 @@
 
 typedef charl_status (*way_of_failing)(charl_params *params, int64_t arg);
 
-/* A bit of an arena laid out as the parameters, as a weak memory cell would: bit arg % 32 of float arg / 32, counted from the highest bit
- * of the mantissa of the first parameter, as the roundings of the updates may swallow the lowest. */
+/* Flip a bit of an arena laid out like the parameters, like a weak memory cell: bit arg % 32 of float arg / 32, counted from the highest bit
+ * of the mantissa of the first parameter, because rounding in the updates may hide the lowest. */
 static charl_status flip(const charl_params *set, charl__buffer *arena, int64_t arg)
 {
     const charl_param *p = charl_params_get(set, 0);
@@ -34,13 +34,13 @@ static charl_status way_flip(charl_params *params, int64_t arg)
     return charl__params_refresh(params);
 }
 
-/* Of this rank's first lane: from the phase `device` on it is computed, from `optimizer` on added up. */
+/* Of this rank's first lane: it is computed from the phase `device` on, summed from `optimizer` on. */
 static charl_status way_flip_gradient(charl_params *params, int64_t arg)
 {
     return params && params->grad ? flip(params, params->grad, arg) : CHARL_OK;
 }
 
-/* Of the sums, which are there in the phase `optimizer`. */
+/* Of the sums, which exist in the phase `optimizer`. */
 static charl_status way_flip_sum(charl_params *params, int64_t arg)
 {
     return params && params->sum ? flip(params, params->sum, arg) : CHARL_OK;
@@ -62,7 +62,7 @@ static const struct {
     way_of_failing corrupt;
 } ways[] = {{"flip", way_flip}, {"flip_gradient", way_flip_gradient}, {"flip_sum", way_flip_sum}, {"nan", way_nan}};
 
-/* What a fault asks for, as train.WORD.FAULT. */
+/* The effect of a fault, by its name train.WORD.FAULT. */
 static charl_status pass_fault(const char *word, charl_params *params)
 {
     char point[48];

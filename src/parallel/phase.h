@@ -1,13 +1,13 @@
 #ifndef CHARL_PARALLEL_PHASE_H
 #define CHARL_PARALLEL_PHASE_H
-/** Where a rank is in its work. Its peers quote it when it dies or falls silent, and at its
- *  beginning a test can have the rank fail: CHARL_FAULT=train.PHASE.WAY@RANK:N, where N counts how
- *  often this process has come there (docs/env.md).
+/** The phase of a rank's work. Its peers report it if the rank dies or becomes silent, and a test can
+ *  make the rank fail at its beginning: CHARL_FAULT=train.PHASE.WAY@RANK:N, where N counts how
+ *  often this process has reached it (docs/env.md).
  */
 #include "charl/comm.h"
 #include "charl/params.h"
 
-/* id, PHASE of a fault, what peers are told */
+/* id, PHASE of a fault, text for peers */
 #define CHARL__PHASE_LIST(X)                                                                                           \
     X(SETUP, "setup", "setup: data")                                                                                   \
     X(KERNELS, "kernels", "setup: kernels")                                                                            \
@@ -35,10 +35,10 @@ typedef enum charl__phase {
  *  Errors: ERR_DEVICE when a fault asks for it; nothing else. */
 charl_status charl__phase_enter(charl_comm *c, int64_t step, charl__phase phase, charl_params *params) CHARL_MUST_CHECK;
 
-/** What peers are told. Static storage. */
+/** Text for peers. Static storage. */
 const char *charl__phase_text(charl__phase phase);
 
-/** Only say so: for a phase that is come to in several places. Local. */
+/** Only announce it: for a phase that has several beginnings. Local. */
 void charl__phase_mark(charl_comm *c, int64_t step, charl__phase phase);
 
 #endif

@@ -1,4 +1,4 @@
-/* The state of a training: what it is made of, copied and loaded. */
+/* The state of a training: its parts, copying and loading. */
 #include "parallel/state.h"
 
 #include <math.h>
@@ -148,7 +148,7 @@ static size_t bytes_of(const charl__state_item *it)
     return (size_t)charl_shape_count(&it->shape) * charl_dtype_size(it->dtype);
 }
 
-/* collected: of what is divided, the arena of all ranks. */
+/* collected: of a divided state, the arena of all ranks. */
 static charl_status read_item(const charl__state_item *it, const float *collected, void *dst)
 {
     if (it->is_divided && !collected) { /* what this rank has */
@@ -236,7 +236,7 @@ static void sum_share(void *ctx, int64_t i)
     s->crc[i] = charl__crc32c(0, s->data + at, left < s->share ? left : s->share);
 }
 
-/* Ranks compare it with one another's, on any number of processors: it sums shares of a fixed size. */
+/* Ranks compare it, whatever their number of processors: it sums shares of a fixed size. */
 static uint32_t checksum(const void *values, size_t bytes)
 {
     summing s = {.data = values, .bytes = bytes, .share = SHARE_BYTES};
@@ -285,7 +285,7 @@ static bool is_in_base(const charl__state_item *it)
     return it->kind == CHARL__STATE_PARAM && it->param->frozen && it->param->in_base;
 }
 
-/* Only the checksum of tensor i stays. */
+/* Keep only the checksum of tensor i. */
 static void leave_to_base(charl__state *s, int64_t i, const void *data)
 {
     const charl__state_item *it = &s->item[i];
@@ -533,7 +533,7 @@ static charl_status write_item(const charl__state_item *it, const void *src)
     return CHARL_OK;
 }
 
-/* What the functions that take these values would refuse, or trust. */
+/* Reject values that the functions taking them would reject, or trust. */
 static charl_status check_values(const charl__state_item *it, const char *path, const void *data)
 {
     const int64_t *counts = data;
@@ -555,7 +555,7 @@ static charl_status check_values(const charl__state_item *it, const char *path, 
     return CHARL_OK;
 }
 
-/* Values of a packed state, whatever the optimizer keeps its state in now. */
+/* Values of a packed state, in whatever form the optimizer keeps its state now. */
 static charl_status read_packed(const charl__state_item *it, charl_checkpoint_reader *r,
                                 const charl_checkpoint_tensor *t, float *dst)
 {

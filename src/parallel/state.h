@@ -1,6 +1,6 @@
 #ifndef CHARL_PARALLEL_STATE_H
 #define CHARL_PARALLEL_STATE_H
-/** The state of a training as tensors of a checkpoint: a list of what they are and where their values lie, filled by the trainer
+/** The state of a training as tensors of a checkpoint: a list of items and where their values are, filled by the trainer
  *  (train/snapshot.c) and for loops of a program (parallel/training.c); one function that copies them to the host, and one that loads them.
  *
  *      charl__state s = {.keeps = true};
@@ -17,7 +17,7 @@
 #include "optim/optimizer.h"
 
 typedef struct charl__state_item {
-    /* where the values lie: a parameter, a state of an optimizer, its moving average, its steps, its norms, its loss scale, or memory */
+    /* location of the values: a parameter, a state of an optimizer, its moving average, its steps, its norms, its loss scale, or memory */
     enum {
         CHARL__STATE_PARAM,
         CHARL__STATE_OPTIMIZER,
@@ -28,7 +28,7 @@ typedef struct charl__state_item {
         CHARL__STATE_MEMORY
     } kind;
     char group[64], *name;
-    charl_dtype dtype; /* as it lies there: states of optimizers are packed on their way into the file */
+    charl_dtype dtype; /* as stored there: states of optimizers are packed when they are written to the file */
     charl_shape shape;
     bool is_divided; /* among the ranks of dp: each has ranges of it. Else every rank has all of it */
     charl_param *param;
@@ -45,7 +45,8 @@ typedef struct charl__state {
     int64_t n;
     unsigned char *block; /* the values */
     size_t used;
-    bool keeps; /* set before: keep the values. With neither this nor `sums` nothing is read, but for what is divided */
+    bool
+        keeps; /* set before: keep the values. With neither this nor `sums` nothing is read, except for divided states */
     bool sums;  /* set before: checksums */
     bool apart; /* set before: frozen weights that the base has are left to it */
     int parts;  /* set before: how many ranks keep a part of the values, instead of all; 0: none, a copy is whole */
@@ -56,7 +57,7 @@ typedef struct charl__state {
 
 /** Parameters and their running statistics; `prefix` and a dot come before their names, NULL: nothing. Local. Errors: ERR_NOMEM. */
 charl_status charl__state_add_params(charl__state *s, const char *prefix, charl_params *set) CHARL_MUST_CHECK;
-/** Norms, moving average and states of an optimizer, and all of them; what is not there is left out. dp: NULL or of the same set. */
+/** Norms, moving average and states of an optimizer, and all of them; absent ones are omitted. dp: NULL or of the same set. */
 charl_status charl__state_add_norms(charl__state *s, const char *prefix, charl_optimizer *o) CHARL_MUST_CHECK;
 charl_status charl__state_add_average(charl__state *s, const char *prefix, charl_optimizer *o,
                                       charl_data_parallel *dp) CHARL_MUST_CHECK;
@@ -64,7 +65,7 @@ charl_status charl__state_add_states(charl__state *s, const char *prefix, charl_
                                      charl_data_parallel *dp) CHARL_MUST_CHECK;
 charl_status charl__state_add_optimizer(charl__state *s, const char *prefix, charl_optimizer *o,
                                         charl_data_parallel *dp) CHARL_MUST_CHECK;
-/** Its steps and its loss scale, which a trainer has in /state. */
+/** Its steps and its loss scale, which a trainer stores in /state. */
 charl_status charl__state_add_counts(charl__state *s, const char *prefix, charl_optimizer *o,
                                      charl_data_parallel *dp) CHARL_MUST_CHECK;
 charl_status charl__state_add_value(charl__state *s, const charl_training_value *v) CHARL_MUST_CHECK;
@@ -82,8 +83,8 @@ void charl__state_leave_base(charl__state *s);
 charl_status charl__state_facts(const charl__state *s, const char *group, const charl__fact *form,
                                 charl__consensus *facts) CHARL_MUST_CHECK;
 
-/** Read the items from a checkpoint, check their values, and with `takes` change the training to them. A state that is packed is read whatever
- *  the optimizer keeps its own in. Blocks. Local. Errors: ERR_CHECKPOINT  one is missing, damaged, of another type or shape, or has values that no
+/** Read the items from a checkpoint, check their values, and with `takes` apply them to the training. A packed state is read in whatever form
+ *  the optimizer keeps its own. Blocks. Local. Errors: ERR_CHECKPOINT  one is missing, damaged, of another type or shape, or has values that no
  *  training has; ERR_NOMEM, ERR_DEVICE. */
 charl_status charl__state_load(const charl__state *s, charl_checkpoint_reader *r, const char *path,
                                bool takes) CHARL_MUST_CHECK;

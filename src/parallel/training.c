@@ -13,7 +13,7 @@
 #include "parallel/data_parallel.h"
 #include "parallel/state.h"
 
-/* Of the first part that has ranks, or NULL. */
+/* Communicator of the first part that has ranks, or NULL. */
 static charl_comm *comm_of(const charl_training *t)
 {
     charl_comm *comm = NULL;
@@ -81,7 +81,7 @@ static charl_status check(const charl_training *t)
     return CHARL_OK;
 }
 
-/* Check what is given, and list it. */
+/* Check the parts passed, and list them. */
 static charl_status begin(const charl_training *t, charl__state *s)
 {
     charl_status st;
@@ -150,7 +150,7 @@ charl_status charl_training_load(const char *path, const charl_training *state)
     CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *reader = NULL;
     int64_t found = access(path, F_OK) == 0;
 
-    if (comm_of(state)) { /* a rank that lacks what another has reports it */
+    if (comm_of(state)) { /* if a rank lacks a part that another has, that rank reports it */
         CHARL_TRY(charl_comm_reduce_i64(comm_of(state), CHARL_COMM_MAX, &found, 1));
     }
     if (!found && state->may_be_missing) {

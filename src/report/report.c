@@ -291,7 +291,7 @@ static charl_status check_replaced(const char *path)
     head[fread(head, 1, sizeof head - 1, f)] = '\0';
     fclose(f);
     CHARL_REQUIRE(strncmp(head, start, strlen(start)) == 0 && strstr(head, title), CHARL_ERR_CONFIG,
-                  "%s: exists and is not a page that charl report wrote; HINT name another output, or remove it", path);
+                  "%s: exists and was not written by charl report; HINT choose another output, or remove it", path);
     return CHARL_OK;
 }
 

@@ -204,7 +204,7 @@ static charl_status read_metrics(charl__run_log *log)
     }
     CHARL_REQUIRE(objects > 0 || lines == 0, CHARL_ERR_DATA,
                   "%s/metrics.jsonl: none of its %" PRId64
-                  " lines is a JSON object; HINT a line of it is a row, as charl-train writes it",
+                  " lines is a JSON object; HINT each line must be a row as written by charl-train",
                   log->path, lines);
     return CHARL_OK;
 }

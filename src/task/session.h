@@ -18,7 +18,7 @@
  *      charl__session_create_model       model, params
  *      charl__session_load_weights       values of params; a compiled graph must have laid them out
  *      charl__session_start_weights      the same, as [init] says
- *      charl__session_fini               always call it, also after a failure
+ *      charl__session_fini               always call it, even after a failure
  *
  *  All functions are local. A session belongs to one thread.
  */

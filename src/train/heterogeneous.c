@@ -100,7 +100,7 @@ void charl__heterogeneous_fini(charl__replica *r)
     r->mixed.copy = NULL;
 }
 
-static charl_status take_over(const charl__replica *r, charl__buffer *arena, int64_t elements, float *copy)
+static charl_status copy_from_first(const charl__replica *r, charl__buffer *arena, int64_t elements, float *copy)
 {
     const size_t bytes = (size_t)elements * sizeof *copy;
     const bool leads = charl_comm_rank(r->comm) == 0;
@@ -122,8 +122,8 @@ charl_status charl__heterogeneous_follow(charl__replica *r)
     if (!r->mixed.on) {
         return CHARL_OK;
     }
-    CHARL_TRY(take_over(r, p->value, p->elements, r->mixed.copy));
-    CHARL_TRY(take_over(r, p->buffers, p->buffer_elements, r->mixed.copy + p->elements));
+    CHARL_TRY(copy_from_first(r, p->value, p->elements, r->mixed.copy));
+    CHARL_TRY(copy_from_first(r, p->buffers, p->buffer_elements, r->mixed.copy + p->elements));
     if (charl_comm_rank(r->comm) != 0) {
         CHARL_TRY(charl__params_refresh(r->session->params));
     }

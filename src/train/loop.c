@@ -31,7 +31,7 @@ typedef struct decision {
     bool saved; /* rank 0 has written the save under way */
 } decision;
 
-static bool take_file(const char *dir, const char *name)
+static bool remove_file(const char *dir, const char *name)
 {
     char path[4096];
 
@@ -54,8 +54,8 @@ static void local_requests(charl__trainer *t, float *stop, float *save, float *c
     *save = asked == CHARL_STOP_CHECKPOINT;
     *copy = charl_comm_rank(t->comm) == 0 && charl__trainer_copy_is_due(t);
     if (charl_comm_rank(t->comm) == 0 && t->writes) {
-        *stop = *stop > 0.0F || take_file(dir, "STOP") || is_over;
-        *save = *save > 0.0F || take_file(dir, "CHECKPOINT");
+        *stop = *stop > 0.0F || remove_file(dir, "STOP") || is_over;
+        *save = *save > 0.0F || remove_file(dir, "CHECKPOINT");
     }
 }
 
@@ -250,8 +250,8 @@ static double monitored(const charl__trainer *t, const charl_val_row *row)
     return m == &charl__metric_loss ? row->loss : charl_metric_get(row->metrics, row->n_metrics, m->row.name);
 }
 
-/* An evaluation without a value of checkpoint.monitor is neither the best nor one more without a better one. The first is told; where the
- * loss itself is not finite, that is told (train/nonfinite.h). */
+/* An evaluation without a value of checkpoint.monitor counts neither as the best nor as one without improvement. The first such evaluation is reported; if the
+ * loss itself is not finite, that is reported (train/nonfinite.h). */
 static void note_unmeasured(charl__trainer *t, const charl_val_row *row)
 {
     const charl__metric *m = charl__config_monitor(t->config);

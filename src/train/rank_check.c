@@ -28,7 +28,7 @@ static charl_status reach(charl__replica *r, charl__consensus *facts, charl_stat
     return st;
 }
 
-static charl_status take_setting(void *ctx, const char *name, const char *value)
+static charl_status add_setting(void *ctx, const char *name, const char *value)
 {
     const charl__fact fact = {CHARL_ERR_CONFIG, name, value, NULL, settings_hint};
 
@@ -40,18 +40,18 @@ static charl_status add_options(const charl__replica *r, charl__consensus *facts
     const charl_train_options *o = r->options;
     char steps[48];
 
-    CHARL_TRY(take_setting(facts, "task", r->session->infers ? "evaluation" : "training"));
-    CHARL_TRY(take_setting(facts, "--split", charl_split_name(r->eval_split)));
-    CHARL_TRY(take_setting(facts, "--dry-run", o->dry_run ? "yes" : "no"));
+    CHARL_TRY(add_setting(facts, "task", r->session->infers ? "evaluation" : "training"));
+    CHARL_TRY(add_setting(facts, "--split", charl_split_name(r->eval_split)));
+    CHARL_TRY(add_setting(facts, "--dry-run", o->dry_run ? "yes" : "no"));
     snprintf(steps, sizeof steps, "%d", o->fast_dev_run);
-    CHARL_TRY(take_setting(facts, "--fast-dev-run", o->fast_dev_run ? steps : "no"));
-    CHARL_TRY(take_setting(facts, "--overfit-batch", o->overfit_batch ? "yes" : "no"));
-    CHARL_TRY(take_setting(facts, "--overwrite", o->overwrite ? "yes" : "no"));
-    CHARL_TRY(take_setting(facts, "--trace", o->trace ? "yes" : "no"));
-    CHARL_TRY(take_setting(facts, "--profile", o->profile ? "yes" : "no"));
+    CHARL_TRY(add_setting(facts, "--fast-dev-run", o->fast_dev_run ? steps : "no"));
+    CHARL_TRY(add_setting(facts, "--overfit-batch", o->overfit_batch ? "yes" : "no"));
+    CHARL_TRY(add_setting(facts, "--overwrite", o->overwrite ? "yes" : "no"));
+    CHARL_TRY(add_setting(facts, "--trace", o->trace ? "yes" : "no"));
+    CHARL_TRY(add_setting(facts, "--profile", o->profile ? "yes" : "no"));
     snprintf(steps, sizeof steps, "%" PRId64 "-%" PRId64, o->trace_first, o->trace_last);
-    CHARL_TRY(take_setting(facts, "--trace-steps", o->trace_last > 0 ? steps : "default"));
-    CHARL_TRY(take_setting(facts, "--ema", o->ema == CHARL_EMA_AUTO ? "auto" : o->ema == CHARL_EMA_YES ? "yes" : "no"));
+    CHARL_TRY(add_setting(facts, "--trace-steps", o->trace_last > 0 ? steps : "default"));
+    CHARL_TRY(add_setting(facts, "--ema", o->ema == CHARL_EMA_AUTO ? "auto" : o->ema == CHARL_EMA_YES ? "yes" : "no"));
     return CHARL_OK;
 }
 
@@ -87,12 +87,12 @@ charl_status charl__rank_check_settings(charl__replica *r, charl_status mine)
     CHARL_TRY_CLEANUP(st);
     CHARL_TRY_CLEANUP(add_kernels(&facts));
     CHARL_TRY_CLEANUP(add_options(r, &facts));
-    CHARL_TRY_CLEANUP(charl__config_each_shared(r->session->config, take_setting, &facts));
+    CHARL_TRY_CLEANUP(charl__config_each_shared(r->session->config, add_setting, &facts));
     for (int i = 0; i < CHARL_ENV_COUNT; i++) {
         const char *value = charl__env_shared((charl__env_id)i);
 
         if (value) {
-            CHARL_TRY_CLEANUP(take_setting(&facts, charl__env_name((charl__env_id)i), value));
+            CHARL_TRY_CLEANUP(add_setting(&facts, charl__env_name((charl__env_id)i), value));
         }
     }
 cleanup:
@@ -186,7 +186,7 @@ charl_status charl__rank_check_state(charl__replica *r, charl__consensus *more, 
     }
     CHARL_TRY_CLEANUP(add_schema(r, facts, &form));
     if (!r->options->dry_run || path) { /* of what is only planned nothing was drawn */
-        CHARL_TRY_CLEANUP(charl__snapshot_take(r, true, &s));
+        CHARL_TRY_CLEANUP(charl__snapshot_copy(r, true, &s));
         CHARL_TRY_CLEANUP(charl__state_facts(&s, NULL, &form, facts));
     }
 cleanup:

@@ -36,7 +36,7 @@ typedef struct replay {
     int64_t start_step;
     charl_train_options train;
 
-    charl__retrace retrace;
+    charl__replay_request replaying;
     charl__trainer trainer;
     charl__metrics_async log;
     charl__throughput throughput;
@@ -160,8 +160,7 @@ static charl_status plan(replay *r)
     const charl_replay_options *o = r->options;
 
     CHARL_REQUIRE(o->step >= 1 && r->until >= o->step, CHARL_ERR_CONFIG,
-                  "steps %" PRId64 " to %" PRId64
-                  " cannot be replayed: the first step is 1, and the last is not before the first",
+                  "steps %" PRId64 " to %" PRId64 " cannot be replayed: steps begin at 1, and the range must ascend",
                   o->step, r->until);
     CHARL_TRY(find_config(r));
     CHARL_TRY(find_start(r));
@@ -185,8 +184,8 @@ static charl_status open_trainer(replay *r, bool checkable)
 {
     charl__trainer *t = &r->trainer;
 
-    r->retrace = (charl__retrace){.checkpoint = r->start, .losses = r->losses, .checkable = checkable};
-    CHARL_TRY(name_data(charl__trainer_init(t, r->config, &r->train, &r->retrace)));
+    r->replaying = (charl__replay_request){.checkpoint = r->start, .losses = r->losses, .checkable = checkable};
+    CHARL_TRY(name_data(charl__trainer_init(t, r->config, &r->train, &r->replaying)));
     CHARL_REQUIRE(r->until <= t->total_steps, CHARL_ERR_CONFIG,
                   "the run has %" PRId64 " steps, there is no step %" PRId64, t->total_steps, r->until);
     CHARL_TRY(charl__trainer_resume(t));
@@ -206,7 +205,7 @@ static void close_trainer(replay *r)
 }
 
 /* The next step, done. r->log.row has its numbers, also when it was not finite. */
-static charl_status take_step(replay *r)
+static charl_status run_step(replay *r)
 {
     charl__trainer *t = &r->trainer;
 
@@ -329,7 +328,7 @@ static charl_status add_state(replay *r, charl_replay_row *row)
 
     CHARL_TRY(charl__run_path(r->run, row->step, &path));
     is_saved = access(path, F_OK) == 0;
-    CHARL_TRY(charl__snapshot_take(&r->trainer.replica, !is_saved && !r->options->tensors, &s));
+    CHARL_TRY(charl__snapshot_copy(&r->trainer.replica, !is_saved && !r->options->tensors, &s));
     if (is_saved) {
         CHARL_TRY(compare(r, path, &s, row));
     }
@@ -393,7 +392,7 @@ static charl_status run_steps(replay *r)
 
     while (t->replica.step < r->until) {
         const int64_t left_out = charl__nonfinite_left_out(t), skipped = t->nonfinite.skipped;
-        charl_status st = take_step(r), reported = CHARL_OK;
+        charl_status st = run_step(r), reported = CHARL_OK;
         const bool is_bad = st == CHARL_ERR_NONFINITE || t->nonfinite.skipped > skipped || !isfinite(r->log.row.loss);
         char why[TEXT_BYTES];
 
@@ -433,7 +432,7 @@ static charl_status begin(replay *r)
     const char *now = r->trainer.session.data.content_id;
     char text[TEXT_BYTES], hash[CHARL__SHA256_TEXT];
 
-    CHARL_TRY(charl__snapshot_take(&r->trainer.replica, true, &s));
+    CHARL_TRY(charl__snapshot_copy(&r->trainer.replica, true, &s));
     start.n_weights = describe_weights(r, &s, hash);
     if (!r->start && r->content && strcmp(r->content, now) != 0) { /* else the trainer has warned */
         snprintf(text, sizeof text,
@@ -460,7 +459,7 @@ static charl_status locate(replay *r)
     r->train.events.warned = NULL; /* it has been said */
     CHARL_TRY(open_trainer(r, true));
     while (replica->step < r->bad_step - 1) {
-        CHARL_TRY(take_step(r));
+        CHARL_TRY(run_step(r));
     }
     for (int k = 0; k < charl__data_parallel_shapes(replica->dp); k++) {
         charl__graph_check(replica->train[k].g, true);

@@ -31,7 +31,7 @@ static int64_t slice_rows(const charl__replica *r)
 }
 
 /* This rank's part of the batch is that of its slices. */
-static void take_rows(charl__replica *r)
+static void set_rows(charl__replica *r)
 {
     r->rows = slice_rows(r) * r->dp->slices.count;
     r->row0 = slice_rows(r) * r->dp->slices.first;
@@ -166,8 +166,8 @@ static charl_status build_graph(charl__replica *r, int shape, bool training, cha
     charl_graph_set_training(task->g, training);
     charl__graph_set_recompute(task->g, training && r->recompute == CHARL_RECOMPUTE_YES);
     charl__graph_set_recompute_cheap(task->g, training && r->recompute == CHARL_RECOMPUTE_CHEAP);
-    charl__graph_set_checkable(task->g, r->retrace && r->retrace->checkable);
-    task->keeps_losses = r->retrace && r->retrace->losses;
+    charl__graph_set_checkable(task->g, r->replaying && r->replaying->checkable);
+    task->keeps_losses = r->replaying && r->replaying->losses;
     task->targets = charl__task_targets(charl__config_loss(r->config), &r->session->data);
     task->classes = r->session->data.classes;
     task->evaluation = &r->evaluation;
@@ -276,7 +276,7 @@ static charl_status begin_tasks(charl__replica *r, charl__device_loader *loader,
 
 static bool evaluates(const charl__replica *r)
 {
-    return r->session->data.rows[r->eval_split] > 0 && !r->retrace;
+    return r->session->data.rows[r->eval_split] > 0 && !r->replaying;
 }
 
 /* The graphs of an evaluation, in the passes of the training. */
@@ -373,7 +373,7 @@ static charl_status build_graphs(charl__replica *r)
 }
 
 /* The ranks may have chosen differently. */
-static charl_status settle_accumulation(charl__replica *r)
+static charl_status agree_on_passes(charl__replica *r)
 {
     int64_t most = r->dp->passes;
     charl_status st = CHARL_OK;
@@ -389,7 +389,7 @@ static charl_status settle_accumulation(charl__replica *r)
 }
 
 /* dist.shard = auto: the least that has room on every rank. */
-static charl_status settle_shard(charl__replica *r)
+static charl_status agree_on_shard(charl__replica *r)
 {
     int64_t shard = CHARL_SHARD_NONE, training = 0, evaluation = 0;
     const int64_t most = charl__data_parallel_shard(r->dp);
@@ -409,8 +409,8 @@ static charl_status settle_shard(charl__replica *r)
 
 static charl_status connect(charl__replica *r)
 {
-    CHARL_TRY(settle_accumulation(r));
-    CHARL_TRY(settle_shard(r));
+    CHARL_TRY(agree_on_passes(r));
+    CHARL_TRY(agree_on_shard(r));
     return charl__data_parallel_connect(r->dp, r->session->params);
 }
 
@@ -557,7 +557,7 @@ static charl_status create_data_parallel(charl__replica *r)
     CHARL_TRY(charl__comm_agreed(r->comm, divide_evenly(r, &mine)));
     CHARL_TRY(charl_data_parallel_create(r->comm, &mine, &o, &r->dp));
     r->dp->wanted = (int)c->train.grad_accum_steps;
-    take_rows(r);
+    set_rows(r);
     return CHARL_OK;
 }
 
@@ -628,12 +628,12 @@ charl_status charl__replica_compile(charl__replica *r)
 static charl_status rebuild(charl__replica *r)
 {
     CHARL_REQUIRE(!charl__fault("train.divide"), CHARL_ERR_DEVICE, "the division fails on purpose");
-    take_rows(r);
+    set_rows(r);
     CHARL_TRY(build_graphs(r));
     return CHARL_OK;
 }
 
-static charl_status compile_again(charl__replica *r)
+static charl_status recompile(charl__replica *r)
 {
     CHARL_TRY(compile_graphs(r));
     CHARL_TRY(warm_up(r));
@@ -654,7 +654,7 @@ charl_status charl__replica_divide(charl__replica *r)
     CHARL_TRY(charl_data_parallel_divide(r->dp));
     CHARL_TRY(charl_comm_agree(r->comm, rebuild(r)));
     CHARL_TRY(connect(r));
-    CHARL_TRY(charl_comm_agree(r->comm, compile_again(r)));
+    CHARL_TRY(charl_comm_agree(r->comm, recompile(r)));
     return charl__data_parallel_finish(r->dp);
 }
 
@@ -670,8 +670,8 @@ static charl_status keep_losses(const charl__replica *r, int pass)
 
     if (task->losses) {
         CHARL_TRY(charl_tensor_read(charl_var_get_tensor(task->losses),
-                                    r->retrace->losses + r->row0 + charl__replica_row(r, pass),
-                                    (size_t)task->rows * sizeof *r->retrace->losses));
+                                    r->replaying->losses + r->row0 + charl__replica_row(r, pass),
+                                    (size_t)task->rows * sizeof *r->replaying->losses));
     }
     return CHARL_OK;
 }

@@ -22,11 +22,11 @@
 #include "train/heterogeneous.h"
 
 /** What a replay (train/replay.c) asks of a training, which then writes nothing and does not evaluate. */
-typedef struct charl__retrace {
+typedef struct charl__replay_request {
     const char *checkpoint; /* to start from; NULL: as the run began */
     float *losses;  /* [train.batch_size] where every step leaves the loss of each of its samples; NULL: not wanted */
     bool checkable; /* build graphs that charl__graph_check can look at */
-} charl__retrace;
+} charl__replay_request;
 
 typedef struct charl__replica {
     charl__session *session;            /* borrowed */
@@ -35,7 +35,7 @@ typedef struct charl__replica {
     charl_comm *comm;                   /* borrowed */
     charl_split eval_split;
     bool reports;                                                              /* an evaluation makes a report */
-    const charl__retrace *retrace;                                             /* borrowed; NULL: no replay */
+    const charl__replay_request *replaying;                                    /* borrowed; NULL: no replay */
     charl_status (*rows_of)(void *ctx, int graph, const charl_slices *slices); /* with ctx: for dist.audit; else NULL */
     void *ctx;
     int64_t step; /* optimizer steps completed; determines the position in the training data */
@@ -53,7 +53,7 @@ typedef struct charl__replica {
     charl_optimizer *optimizer;
 } charl__replica;
 
-/** Initialize with {.session, .config, .options, .comm, .eval_split, .reports, .retrace, .rows_of, .ctx}. Compares options, configuration,
+/** Initialize with {.session, .config, .options, .comm, .eval_split, .reports, .replaying, .rows_of, .ctx}. Compares options, configuration,
  *  environment and kernel sources across ranks, divides the slices evenly, opens the data and compares them. Errors:
  *  ERR_CONFIG, ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__replica_open(charl__replica *r) CHARL_MUST_CHECK;

@@ -643,13 +643,13 @@ static void mark(void *comm)
 }
 
 /* Complete the save of the checkpoint that is resumed, which may have been cut short. A failure is only a warning. */
-static void settle(charl__trainer *t)
+static void finish(charl__trainer *t)
 {
     const charl__rundir_plan plan = charl__trainer_rundir_plan(t, t->resumed_step, t->recorded_best);
     charl__text warnings = {0};
 
     charl__progress_set(mark, t->comm);
-    charl__rundir_settle(t->config->run.output_dir, &plan, &warnings);
+    charl__rundir_update(t->config->run.output_dir, &plan, &warnings);
     charl__progress_set(NULL, NULL);
     charl__session_warn_lines(&t->session, charl__text_string(&warnings));
     charl__text_fini(&warnings);
@@ -674,7 +674,7 @@ charl_status charl__trainer_resume(charl__trainer *t)
     if (t->writes && charl_comm_rank(t->comm) == 0) {
         st = claim_rundir(t);
         if (st == CHARL_OK && t->resumes && !t->supersedes && !t->from_copy) {
-            settle(t);
+            finish(t);
         }
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));

@@ -229,7 +229,7 @@ static charl_status holds(const char *path, const char *text, bool *out)
 }
 
 /* Let DIR/NAME.FORMAT be the export of the checkpoint of `step`. */
-static charl_status settle_export(const char *dir, const char *name, int64_t step, const charl__rundir_plan *plan)
+static charl_status update_export(const char *dir, const char *name, int64_t step, const charl__rundir_plan *plan)
 {
     char hash[CHARL__SHA256_TEXT], path[PATH_BYTES];
     CHARL_SCOPED_FREE char *checkpoint = NULL;
@@ -265,7 +265,7 @@ charl_status charl__rundir_drop_exports(const char *dir, const char *format, int
     return CHARL_OK;
 }
 
-static charl_status settle_link(const char *dir, const char *name, int64_t step)
+static charl_status update_link(const char *dir, const char *name, int64_t step)
 {
     return step < 0 || charl__run_linked(dir, name) == step ? CHARL_OK : charl__run_link(dir, name, step);
 }
@@ -277,16 +277,16 @@ static void note(charl_status st, charl__text *warnings)
     }
 }
 
-void charl__rundir_settle(const char *dir, const charl__rundir_plan *plan, charl__text *warnings)
+void charl__rundir_update(const char *dir, const charl__rundir_plan *plan, charl__text *warnings)
 {
     const charl__run_policy *p = &plan->policy;
 
     note(plan->forgets_best ? remove_named(dir, "best", NULL) : CHARL_OK, warnings);
-    note(settle_link(dir, "last.h5", p->step), warnings);
-    note(settle_link(dir, "best.h5", p->best_step), warnings);
+    note(update_link(dir, "last.h5", p->step), warnings);
+    note(update_link(dir, "best.h5", p->best_step), warnings);
     note(charl__run_retain(dir, p, NULL), warnings);
-    note(settle_export(dir, "last", p->step, plan), warnings);
-    note(settle_export(dir, "best", p->best_step, plan), warnings);
+    note(update_export(dir, "last", p->step, plan), warnings);
+    note(update_export(dir, "best", p->best_step, plan), warnings);
 }
 
 static const char id_file[] = "run_id";

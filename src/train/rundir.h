@@ -20,7 +20,7 @@ typedef struct charl__rundir_plan {
 /** Make it so: last.h5 names policy.step and best.h5 policy.best_step (-1: it is left as it is), retention is applied, and an export is written
  *  again unless it names the line of run.lock that records its checkpoint. What is right already is not touched, so that this completes a save
  *  that was cut short. `warnings` gets a line for each part that failed. Cost: reads the exports; the model for each one that is written. */
-void charl__rundir_settle(const char *dir, const charl__rundir_plan *plan, charl__text *warnings);
+void charl__rundir_update(const char *dir, const charl__rundir_plan *plan, charl__text *warnings);
 
 /** Remove checkpoints/step-*.h5, the links last.h5 and best.h5 of `dir` and the exports beside them, but for the file `keep` and
  *  links to it (NULL: none); nothing else. Without this the next resume would take the old run's newest checkpoint for the new

@@ -1,6 +1,6 @@
 /* Saving checkpoints during training.
  *
- *      take_alike      all ranks: copy the state to the host and compare its checksums across ranks, so
+ *      copy_identical      all ranks: copy the state to the host and compare its checksums across ranks, so
  *                      that an inconsistent state is never saved
  *      start_alone     rank 0: start a job that writes the copy; training continues
  *      (the job)       of a checkpoint in parts, on each rank: write, verify and rename its part. When all ranks have done so
@@ -249,7 +249,7 @@ static charl_status write_checkpoint(void *ctx)
     }
     CHARL_TRY_CLEANUP(parts.n > 0 ? charl__ckpt_save_parts(s->path, &s->checkpoint, &parts)
                                   : charl_checkpoint_save(s->path, &s->checkpoint));
-    charl__rundir_settle(s->dir, &s->plan, &s->warnings); /* the checkpoint is safe: a failure is only a warning */
+    charl__rundir_update(s->dir, &s->plan, &s->warnings); /* the checkpoint is safe: a failure is only a warning */
 cleanup:
     charl__progress_set(NULL, NULL);
     charl__ckpt_parts_fini(&parts);
@@ -395,7 +395,7 @@ static bool is_writer(const charl__trainer *t, bool is_copy)
 
 /* Copy the state and check that it is identical on all ranks, as it must be: every rank applied the same
  * gradients. */
-static charl_status take_alike(charl__trainer *t, bool is_copy, charl__state *s)
+static charl_status copy_identical(charl__trainer *t, bool is_copy, charl__state *s)
 {
     charl_status st = CHARL_OK;
     const charl__fact form = {.status = CHARL_ERR_NONFINITE};
@@ -421,7 +421,7 @@ static charl_status take_alike(charl__trainer *t, bool is_copy, charl__state *s)
         CHARL_TRY_CLEANUP(charl__heterogeneous_follow(&t->replica));
     }
     if (st == CHARL_OK) {
-        st = charl__snapshot_take(&t->replica, false, s);
+        st = charl__snapshot_copy(&t->replica, false, s);
     }
     if (st == CHARL_OK) {
         st = charl__state_facts(s, t->replica.mixed.on || t->replica.dp->shard ? "model" : NULL, &form, &facts);
@@ -527,7 +527,7 @@ static void saving_destroy(charl__saving *s)
 }
 
 /* The best is an older one again if the checkpoint of the present one could not be written. */
-static void settle_best(charl__trainer *t, const charl__saving *s, bool written)
+static void update_best(charl__trainer *t, const charl__saving *s, bool written)
 {
     if (s->best.step != s->step) {
         return;
@@ -545,7 +545,7 @@ static charl_status forgive(charl__trainer *t, charl_status failed, const charl_
 {
     char text[1200];
 
-    settle_best(t, s, failed == CHARL_OK);
+    update_best(t, s, failed == CHARL_OK);
     if (failed == CHARL_OK) {
         t->save_failures = 0;
         t->saved_step = s->step;
@@ -755,7 +755,7 @@ static charl_status save(charl__trainer *t, bool is_copy, bool last)
     s->begin_s = charl__clock_s();
     atomic_init(&s->progress, 0);
     charl_comm_set_timeout(t->comm, t->config->checkpoint.timeout_s);
-    st = take_alike(t, is_copy, &s->snapshot);
+    st = copy_identical(t, is_copy, &s->snapshot);
     CHARL_TRY(is_copy ? CHARL_OK : st);
     st = st == CHARL_OK ? charl_comm_agree(t->comm, start_alone(t, s)) : st;
     if (st != CHARL_OK) { /* treat it like a failed write */

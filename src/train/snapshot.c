@@ -44,7 +44,7 @@ charl_status charl__snapshot_bytes(const charl__replica *r, bool apart, int64_t 
     return CHARL_OK;
 }
 
-charl_status charl__snapshot_take(const charl__replica *r, bool model, charl__state *s)
+charl_status charl__snapshot_copy(const charl__replica *r, bool model, charl__state *s)
 {
     const charl_status st = add_items(r, model, s);
 

@@ -7,7 +7,7 @@
 /** Copy parameters and, unless `model` asks for these alone, optimizer norms, moving average and state. s has its flags; checksums are made where
  *  there are several ranks. Call charl__state_fini in any case. Blocks. Collective and agreed where ranks divide the optimizer and keep no parts,
  *  else Local. */
-charl_status charl__snapshot_take(const charl__replica *r, bool model, charl__state *s) CHARL_MUST_CHECK;
+charl_status charl__snapshot_copy(const charl__replica *r, bool model, charl__state *s) CHARL_MUST_CHECK;
 
 /** Bytes of all of it in a file; `apart`: without frozen weights that the base has. Local. Errors: ERR_NOMEM. */
 charl_status charl__snapshot_bytes(const charl__replica *r, bool apart, int64_t *bytes) CHARL_MUST_CHECK;

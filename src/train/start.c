@@ -165,7 +165,7 @@ static charl_status draw_run_id(char out[33])
 }
 
 /* A job that was killed may still hold the directory for a moment: as long as a rank ends, or until it notices that another one has died. */
-static charl_status take_rundir(charl__trainer *t)
+static charl_status open_rundir(charl__trainer *t)
 {
     const double begin = charl__clock_s();
     double patience_s = 10;
@@ -195,7 +195,7 @@ static charl_status take_rundir(charl__trainer *t)
 static charl_status begin_run(charl__trainer *t)
 {
     if (t->writes) {
-        CHARL_TRY(take_rundir(t));
+        CHARL_TRY(open_rundir(t));
         charl__trainer_warn(t, charl__run_get_note(t->run));
         CHARL_TRY(charl__rundir_supersede_rest(t->config->run.output_dir));
         charl__rundir_read_id(t->config->run.output_dir, t->run_dir_id);
@@ -407,15 +407,15 @@ charl_status charl__trainer_begin(charl__trainer *t)
     charl_status st = CHARL_OK;
     proposal p = {.path = ""};
 
-    t->writes = !t->options->dry_run && t->options->fast_dev_run == 0 && !t->options->overfit_batch && !t->retrace;
+    t->writes = !t->options->dry_run && t->options->fast_dev_run == 0 && !t->options->overfit_batch && !t->replaying;
     CHARL_TRY(charl_comm_agree(t->comm, charl_comm_rank(t->comm) == 0 ? begin_run(t) : CHARL_OK));
     CHARL_TRY(charl_comm_broadcast(t->comm, t->run_id, sizeof t->run_id, 0));
     CHARL_TRY(charl_comm_broadcast(t->comm, t->run_dir_id, sizeof t->run_dir_id, 0));
     CHARL_TRY(charl_comm_broadcast(t->comm, t->copies_key, sizeof t->copies_key, 0));
-    if (t->retrace) {
-        CHARL_REQUIRE(snprintf(p.path, sizeof p.path, "%s", t->retrace->checkpoint ? t->retrace->checkpoint : "") <
+    if (t->replaying) {
+        CHARL_REQUIRE(snprintf(p.path, sizeof p.path, "%s", t->replaying->checkpoint ? t->replaying->checkpoint : "") <
                           (int)sizeof p.path,
-                      CHARL_ERR_CONFIG, "the path %s is too long", t->retrace->checkpoint);
+                      CHARL_ERR_CONFIG, "the path %s is too long", t->replaying->checkpoint);
     } else if (t->writes) {
         CHARL_TRY(find_start(t, &p));
     }

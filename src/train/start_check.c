@@ -1,4 +1,4 @@
-/* What a training is told, or refused, before its first step: data and metrics that cannot do what they are for.
+/* Warnings and errors before the first step of a training: data and metrics that cannot serve their purpose.
  *
  *     data      training rows of one class; validation rows that do not have the classes of the training rows, because data.val_split cuts
  *               them off rows in the order of their classes
@@ -314,7 +314,7 @@ void charl__trainer_check_rate(const charl__trainer *t, const charl_config *was,
 
 charl_status charl__trainer_check_start(charl__trainer *t)
 {
-    if (t->retrace) {
+    if (t->replaying) {
         return CHARL_OK;
     }
     CHARL_TRY(check_evaluations(t));

@@ -48,7 +48,7 @@ static charl_status plan_steps(charl__trainer *t)
 
 static charl_status open_sampler(charl__trainer *t)
 {
-    if (!t->config->eval.sample_prompt[0] || t->retrace || charl_comm_rank(t->comm) != 0) {
+    if (!t->config->eval.sample_prompt[0] || t->replaying || charl_comm_rank(t->comm) != 0) {
         return CHARL_OK;
     }
     CHARL_REQUIRE(t->replica.eval, CHARL_ERR_CONFIG,
@@ -148,13 +148,13 @@ charl_status charl__trainer_balanced(const charl__trainer *t, const charl_balanc
 }
 
 charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, const charl_train_options *options,
-                                 const charl__retrace *retrace)
+                                 const charl__replay_request *replaying)
 {
     const charl_train_events *e = &options->events;
 
     *t = (charl__trainer){.config = config,
                           .options = options,
-                          .retrace = retrace,
+                          .replaying = replaying,
                           .comm = options->comm,
                           .best = charl__best_none,
                           .recorded_best = -1,
@@ -171,8 +171,8 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, 
                                   .options = options,
                                   .comm = t->comm,
                                   .eval_split = CHARL_SPLIT_VAL,
-                                  .retrace = retrace,
-                                  .rows_of = config->dist.audit > 0 && !retrace ? charl__trainer_deliver : NULL,
+                                  .replaying = replaying,
+                                  .rows_of = config->dist.audit > 0 && !replaying ? charl__trainer_deliver : NULL,
                                   .ctx = t};
     t->last_save_s = t->last_eval_s = t->started_s;
     CHARL_TRY(charl__replica_open(&t->replica));

@@ -28,10 +28,10 @@ typedef struct charl__best {
 static const charl__best charl__best_none = {.metric = (double)NAN, .step = -1};
 
 typedef struct charl__trainer {
-    const charl_config *config;         /* borrowed */
-    const charl_train_options *options; /* borrowed */
-    const charl__retrace *retrace;      /* borrowed; NULL: no replay */
-    charl_comm *comm;                   /* borrowed */
+    const charl_config *config;             /* borrowed */
+    const charl_train_options *options;     /* borrowed */
+    const charl__replay_request *replaying; /* borrowed; NULL: no replay */
+    charl_comm *comm;                       /* borrowed */
     charl__session session;
     charl__replica replica;
     charl_schedule schedule;
@@ -88,10 +88,10 @@ typedef struct charl__trainer {
     double last_save_s, last_eval_s;
 } charl__trainer;
 
-/** Set up everything, including compiled graphs and the optimizer. retrace: NULL, or what a replay asks for. Call charl__trainer_fini even
+/** Set up everything, including compiled graphs and the optimizer. replaying: NULL, or the request of a replay. Call charl__trainer_fini even
  *  after a failure. Collective; agreed. */
 charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, const charl_train_options *options,
-                                 const charl__retrace *retrace) CHARL_MUST_CHECK;
+                                 const charl__replay_request *replaying) CHARL_MUST_CHECK;
 void charl__trainer_fini(charl__trainer *t);
 
 /** Lock the run directory and decide where to start: sets session.origin, resumes and run_id.

@@ -392,7 +392,7 @@ static charl_status is_export_of(const verify *v, const char *path, int64_t step
 {
     charl_status st = CHARL_OK;
     const char *format = v->config->checkpoint.export_format;
-    charl__text again = {0};
+    charl__text second = {0};
     char *checkpoint = NULL, bytes[2][8192];
     int fd[2] = {-1, -1};
     int64_t size[2] = {0, 0}, at = 0;
@@ -402,10 +402,10 @@ static charl_status is_export_of(const verify *v, const char *path, int64_t step
     if (step < 0 || access(checkpoint, F_OK) != 0) {
         goto cleanup;
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&again, "%s/x.%s", temp, format));
+    CHARL_TRY_CLEANUP(charl__text_printf(&second, "%s/x.%s", temp, format));
     CHARL_TRY_CLEANUP(charl__export_beside(checkpoint, format, temp, "x"));
     CHARL_TRY_CLEANUP(charl__regular_open(path, &fd[0], &size[0]));
-    CHARL_TRY_CLEANUP(charl__regular_open(charl__text_string(&again), &fd[1], &size[1]));
+    CHARL_TRY_CLEANUP(charl__regular_open(charl__text_string(&second), &fd[1], &size[1]));
     *same = size[0] == size[1];
     while (*same && at < size[0]) {
         const int64_t n = charl__regular_read(fd[0], bytes[0], sizeof bytes[0], at);
@@ -416,10 +416,10 @@ static charl_status is_export_of(const verify *v, const char *path, int64_t step
 cleanup:
     charl__regular_close(&fd[0]);
     charl__regular_close(&fd[1]);
-    if (again.length > 0) {
-        (void)!unlink(charl__text_string(&again));
+    if (second.length > 0) {
+        (void)!unlink(charl__text_string(&second));
     }
-    charl__text_fini(&again);
+    charl__text_fini(&second);
     charl_free(checkpoint);
     return st;
 }

@@ -57,7 +57,7 @@ charl_status charl__weights_source_open(const char *path, charl_ema_choice ema, 
         if (charl__checkpoint_lacks_base(s->checkpoint)) {
             CHARL_REQUIRE(
                 configs, CHARL_ERR_CONFIG,
-                "%s holds only what was trained; libcharl-train finds the other weights by its configuration; "
+                "%s holds only the trained weights; libcharl-train finds the others through its configuration; "
                 "HINT link the program with -lcharl-train",
                 path);
             CHARL_TRY(configs->find_base(s->checkpoint, path, NULL));

@@ -252,7 +252,7 @@ static void test_sums_per_slice_without_a_place(void **state)
     (void)state;
     launch_refused(&of_rows, "test_sums_of_rows, kernel sums, argument 1: output 0 is not PARTIAL");
     launch_refused(&without_workspace,
-                   "test_no_workspace, kernel sums, argument 1: its shape rule asks for no workspace");
+                   "test_no_workspace, kernel sums, argument 1: its shape rule requests no workspace");
 }
 
 static charl_status wide_run(const charl_operator_run *r)

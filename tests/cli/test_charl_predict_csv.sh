@@ -194,7 +194,7 @@ expect 3 'narrow.csv has 2 columns, .* takes 3' predict $model narrow.csv -o no.
 expect 3 'empty.csv: the file is empty' predict $model empty.csv -o no.out
 expect 3 'nowhere.csv: cannot be opened: No such file' predict $model nowhere.csv -o no.out
 expect 2 'same.csv and bare.csv: several files are predicted at once only where all are images or texts' predict $model same.csv bare.csv -o no.out
-expect 2 'split val: only a data set has splits, same.csv is none' predict $model same.csv --split val -o no.out
+expect 2 'split val: only data sets have splits; same.csv is not a data set' predict $model same.csv --split val -o no.out
 expect 2 'there is no column "nam"' predict $model mixed.csv --id nam -o no.out
 expect 3 'beast.h5: cannot be opened' predict $model -o no.out
 hint 'charl predict MODEL.h5 DATA'

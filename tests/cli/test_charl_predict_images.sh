@@ -121,9 +121,9 @@ expect 5 'runs is a folder of run directories, not a checkpoint' predict runs al
 hint 'compare all: `charl report runs/'
 expect 3 'runs is a folder of run directories, not a run directory' report runs
 check "the others" sh -c "cut -d, -f1,2 album.csv | tr '\n' ' ' | grep '^file,predicted album/001.png,[0-9] album/003.png,[0-9] album/004.jfif,[0-9] $'"
-expect 2 'split val: only a data set has splits, same is none' predict $ck same --split val
+expect 2 'split val: only data sets have splits; same is not a data set' predict $ck same --split val
 expect 0 '' data make regression r.h5 --train 160 --val 20
 sed -e "s/d.h5/r.h5/" -e "s/= run/= rrun/" -e "s/= cnn/= mlp/" -e "/^batch_size/a loss = mse" c.ini >r.ini
 "$bin/charl-train" r.ini --progress=none >out 2>&1 || { cat out; exit 1; }
-expect 3 'takes samples of f32 .8., and images make u8' predict rrun/last.h5 same -o no.csv
+expect 3 'takes samples of f32 .8., but images are u8' predict rrun/last.h5 same -o no.csv
 finish

@@ -144,7 +144,7 @@ def check_errors():
     charl(2, "report")
     for name in ("a/config.ini", "a/metrics.jsonl"):
         before = pathlib.Path(name).read_bytes()
-        assert f"{name}: exists and is not a page that charl report wrote" in charl(2, "report", "a", "-o", name)
+        assert f"{name}: exists and was not written by charl report" in charl(2, "report", "a", "-o", name)
         assert pathlib.Path(name).read_bytes() == before
     pathlib.Path("empty.html").touch()
     for _ in range(2):

@@ -378,10 +378,10 @@ def put(name, data, **options):
 def refusals():
     x = samples(np.dtype("i8"))
     x[4, 1, 2] = 2**24 + 1
-    refused(put("x", x), "/x: 16777217 in row 4 (element 7) is not exact in f32")
+    refused(put("x", x), "/x: 16777217 in row 4 (element 7) cannot be represented exactly in f32")
     x = samples(np.dtype(">u8"))
     x[0, 0, 0] = 2**64 - 1
-    refused(put("x", x), "/x: 18446744073709551615 in row 0 (element 0) is not exact in f32")
+    refused(put("x", x), "/x: 18446744073709551615 in row 0 (element 0) cannot be represented exactly in f32")
     y = labels(np.dtype("u8"))
     y[5] = 2**63
     refused(put("y", y), "/y: 9223372036854775808 in row 5 (element 0) is too large for a label")

@@ -591,7 +591,7 @@ static void check_base(const char *path)
     assert_true(charl_checkpoint_is_in_base(r, t));
     assert_false(charl_checkpoint_is_in_base(r, charl_checkpoint_get_tensor(r, 1)));
     charl_assert_status(charl_checkpoint_read(r, t, got), CHARL_ERR_CHECKPOINT);
-    charl_assert_message("holds only what was trained");
+    charl_assert_message("holds only the trained weights");
     charl_checkpoint_close(r);
 }
 

@@ -765,7 +765,8 @@ static void npy_integers_that_f32_rounds_are_refused(void **state)
         memcpy(raw + cases[i].bytes, &cases[i].bad, cases[i].bytes);
         put_npy(x, header, raw, 2 * cases[i].bytes);
         charl_assert_status(charl_import("npy", NULL, FILES(x, y), 2, out, &replace), CHARL_ERR_DATA);
-        snprintf(message, sizeof message, "ix.npy: %s in row 1 (element 0) is not exact in f32", cases[i].shown);
+        snprintf(message, sizeof message, "ix.npy: %s in row 1 (element 0) cannot be represented exactly in f32",
+                 cases[i].shown);
         charl_assert_message(message);
     }
 }

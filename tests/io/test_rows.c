@@ -419,7 +419,7 @@ static void integers_that_f32_rounds_are_refused(void **state)
     (void)state;
     charl_assert_ok(open_path(&s, array, NULL, &r));
     charl_assert_status(charl__rows_next(r, MOST, x, y, &n), CHARL_ERR_DATA);
-    charl_assert_message("big.npy: 16777217 in row 1 (element 1) is not exact in f32");
+    charl_assert_message("big.npy: 16777217 in row 1 (element 1) cannot be represented exactly in f32");
     charl__rows_close(r);
     charl_assert_ok(charl_import(
         "npy", NULL,
@@ -427,7 +427,7 @@ static void integers_that_f32_rounds_are_refused(void **state)
         &replace));
     charl_assert_ok(open_path(&s, out, NULL, &r)); /* the data set holds u32 */
     charl_assert_status(charl__rows_next(r, MOST, x, y, &n), CHARL_ERR_DATA);
-    charl_assert_message("out.h5: 16777217 in row 1 (element 1) is not exact in f32");
+    charl_assert_message("out.h5: 16777217 in row 1 (element 1) cannot be represented exactly in f32");
     charl__rows_close(r);
 }
 

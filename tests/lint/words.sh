@@ -26,4 +26,20 @@ if [ -n "$marks" ]; then
     echo "finish it, or say in an issue what is missing"
     failed=1
 fi
+# Words of a translated voice, in comments only: `*` at their beginning, or behind the opening of one. Say it as an engineer would.
+voice='whoever|nobody|one after the other|quick(er|est|ly)?|says of|told of|is told|made by cmake|also after (a )?failure'
+odd=$(grep -rniE --include='*.c' --include='*.h' --include='*.cl' --include='*.clh' --include='*.def' \
+    "(^[[:space:]]*\*|/\*).*[^[:alnum:]_]($voice)([^[:alnum:]_]|\$)" src include bench)
+if [ -n "$odd" ]; then
+    echo "$odd"
+    echo "plain words, please: fast for quick, reported for told, generated for made, even after for also after (tests/lint/words.sh)"
+    failed=1
+fi
+# Names that say nothing: what is taken, settled or dealt is read, copied, reserved, finished, assigned ...
+names=$(grep -rnoE --include='*.c' --include='*.h' '(^|[^[:alnum:]_])(charl__)?(settle|deal|retrace|tally)(_[a-z_]+)?[ ]*\(' src bench)
+if [ -n "$names" ]; then
+    echo "$names"
+    echo "name a function by what it does: read, copy, apply, assign, finish, rewind ..."
+    failed=1
+fi
 exit $failed

@@ -497,7 +497,7 @@ static void test_a_message_leaves_no_descriptor_behind(void **state)
     before = lowest_free();
     for (size_t n = 0; n <= 2; n++) {
         descriptors_send(pair[1], &sent, sizeof sent, two, n);
-        assert_true(charl__descriptor_take(pair[0], &m, &fd, &is_cut));
+        assert_true(charl__descriptor_receive(pair[0], &m, &fd, &is_cut));
         assert_true(m.proof == 77 && m.rank == 1);
         assert_false(is_cut);
         assert_int_equal(fd, n == 0 ? -1 : before);
@@ -507,9 +507,9 @@ static void test_a_message_leaves_no_descriptor_behind(void **state)
         }
     }
     descriptors_send(pair[1], &sent, sizeof sent - 1, two, 0);
-    assert_true(charl__descriptor_take(pair[0], &m, &fd, &is_cut));
+    assert_true(charl__descriptor_receive(pair[0], &m, &fd, &is_cut));
     assert_int_equal(m.rank, -1);
-    assert_false(charl__descriptor_take(pair[0], &m, &fd, &is_cut));
+    assert_false(charl__descriptor_receive(pair[0], &m, &fd, &is_cut));
     close(pair[0]);
     close(pair[1]);
 }

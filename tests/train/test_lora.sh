@@ -143,7 +143,7 @@ cp -L base/last.h5 moved.h5
 mv base gone
 rm one/init.from.h5
 expect 5 "without its base" "$bin/charl" eval gpt.ini one/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*"
-says 1 "error: .*one/last.h5 holds only what was trained; the other weights are in .*base/checkpoints/step-00000006.h5, which is not there"
+says 1 "error: .*one/last.h5 holds only the trained weights; the others are in .*base/checkpoints/step-00000006.h5, which is not there"
 expect 0 "the base has moved" "$bin/charl" eval gpt.ini one/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*" init.from=moved.h5
 checks=$((checks + 1))
 grep -o 'loss=[0-9.]*' log | sort -u | cmp -s - trained || fail "the base has moved: $(cat log)"

@@ -182,7 +182,7 @@ static void settle(const char *dir, int64_t step, const charl__lock *lock)
     const charl__rundir_plan plan = plan_of(step, lock);
     charl__text warnings = {0};
 
-    charl__rundir_settle(dir, &plan, &warnings);
+    charl__rundir_update(dir, &plan, &warnings);
     assert_string_equal(charl__text_string(&warnings), "");
     charl__text_fini(&warnings);
 }

@@ -10,7 +10,7 @@
  *  gives e3069283. Cost: about 10 GB/s if the CPU has the instruction, else about 1 GB/s. */
 uint32_t charl__crc32c(uint32_t crc, const void *data, size_t bytes);
 
-/** The checksum of two stretches of memory one after the other from those of each; `bytes`: of the second. */
+/** The checksum of two consecutive ranges of memory from their checksums; `bytes`: length of the second. */
 uint32_t charl__crc32c_join(uint32_t first, uint32_t second, int64_t bytes);
 
 /** charl__crc32c without the CPU instruction: its fallback. */

@@ -227,7 +227,7 @@ static int check_status(const launch *l, int code, bool *busy)
     return has_ended
                ? (int)strtol(line, NULL, 10)
                : charl__cli_error(CHARL__EXIT_COMM, NULL,
-                                  "%s ended with status 0, but none of the ranks on this machine has ended by itself",
+                                  "%s ended with status 0, but no rank on this machine reported that it had ended",
                                   l->mpirun);
 }
 

@@ -21,7 +21,7 @@ enum { MAX_FILE_BYTES = 1 << 28, MAX_DEPTH = 64 };
 charl_status charl__pixels_create(const char *path, int64_t height, int64_t width, charl__pixels *out)
 {
     CHARL_REQUIRE(height > 0 && width > 0 && height <= CHARL__IMAGE_MAX_PIXELS / width, CHARL_ERR_DATA,
-                  "%s: %lld x %lld pixels; at most %d are read", path, (long long)width, (long long)height,
+                  "%s: %lld x %lld pixels; at most %d are supported", path, (long long)width, (long long)height,
                   CHARL__IMAGE_MAX_PIXELS);
     CHARL_TRY(charl__alloc_array(height * width, 3, &out->rgb));
     out->height = height;

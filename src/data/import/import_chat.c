@@ -199,8 +199,8 @@ static charl_status put_messages(chat *c, const char *path, int64_t line, json_t
         CHARL_TRY(put_text(c, r, text));
         answered = answered || r == CHARL__CHAT_ASSISTANT;
     }
-    CHARL_REQUIRE(answered, CHARL_ERR_DATA, "%s:%lld: the assistant says nothing, so nothing counts", path,
-                  (long long)line);
+    CHARL_REQUIRE(answered, CHARL_ERR_DATA, "%s:%lld: the conversation has no text of the assistant to learn from",
+                  path, (long long)line);
     return CHARL_OK;
 }
 

@@ -1133,10 +1133,11 @@ static charl_status import_like(csv_import *c, const char *out)
     CHARL_REQUIRE((info.kind == CHARL_DATASET_TABLE || info.kind == CHARL_DATASET_REGRESSION) && info.labelled &&
                       info.n_stats > 0,
                   CHARL_ERR_CONFIG, "--like %s: not a table written by charl data import csv", like);
-    CHARL_REQUIRE(info.targets[0], CHARL_ERR_CONFIG,
-                  "--like %s: its target has no name by which another file could have it; HINT import it from a file "
-                  "whose first line has names",
-                  like);
+    CHARL_REQUIRE(
+        info.targets[0], CHARL_ERR_CONFIG,
+        "--like %s: its target has no name, so it cannot be found in another file; HINT import it from a file "
+        "whose first line has names",
+        like);
     CHARL_TRY(charl__names_match(info.targets, "", &places, &names));
     CHARL_TRY(charl__text_printf(&c->class_names, "%s", names));
     CHARL_TRY(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &schema));

@@ -55,7 +55,7 @@ static charl_status find_kinds(charl__rows *r)
                       r->o.paths[0], r->o.paths[i]);
     }
     CHARL_REQUIRE(!r->o.split || r->kind == &charl__rows_dataset, CHARL_ERR_CONFIG,
-                  "--split %s: only a data set has splits, %s is none", r->o.split, r->path);
+                  "--split %s: only data sets have splits; %s is not a data set", r->o.split, r->path);
     CHARL_REQUIRE(!r->o.id || r->kind == &charl__rows_csv, CHARL_ERR_CONFIG,
                   "--id %s: only the rows of a table (CSV) are named by a column, %s is none", r->o.id, r->path);
     CHARL_REQUIRE(!r->o.separator || r->kind == &charl__rows_csv || r->kind == &charl__rows_texts, CHARL_ERR_CONFIG,

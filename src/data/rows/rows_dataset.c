@@ -125,11 +125,10 @@ static charl_status convert(const charl__rows *r, const split_rows *d, int64_t n
         CHARL_REQUIRE(charl__put_number(r->s->x_dtype, v, x, i), CHARL_ERR_DATA,
                       "%s: %g in row %lld is no %s, which %s takes", r->path, v, (long long)(r->done + i / per_row),
                       charl_dtype_name(r->s->x_dtype), r->o.model);
-        CHARL_REQUIRE(
-            r->s->x_dtype != CHARL_F32 || (double)(float)v == v, CHARL_ERR_DATA,
-            "%s: %.0f in row %lld (element %lld) is not exact in f32, which charl calculates with; HINT store "
-            "the array as f32 if it may be rounded",
-            r->path, v, (long long)(r->done + i / per_row), (long long)(i % per_row));
+        CHARL_REQUIRE(r->s->x_dtype != CHARL_F32 || (double)(float)v == v, CHARL_ERR_DATA,
+                      "%s: %.0f in row %lld (element %lld) cannot be represented exactly in f32; HINT store "
+                      "the array as f32 if it may be rounded",
+                      r->path, v, (long long)(r->done + i / per_row), (long long)(i % per_row));
     }
     return CHARL_OK;
 }

@@ -23,7 +23,7 @@ static charl_status open_images(charl__rows *r)
     const charl_image_fit fit = charl_image_fit_of(r->s->fit);
 
     CHARL_REQUIRE(r->s->x_dtype == CHARL_U8 && (x->ndim == 2 || x->ndim == 3) && (channels == 1 || channels == 3),
-                  CHARL_ERR_DATA, "%s takes samples of %s, and images make u8 [1 or 3, height, width]", r->o.model,
+                  CHARL_ERR_DATA, "%s takes samples of %s, but images are u8 [1 or 3, height, width]", r->o.model,
                   charl__rows_sample_text(r->s));
     for (int64_t i = 0; i < r->o.n_paths; i++) {
         CHARL_TRY(r->o.imports ? charl__files_append(&r->files, "", r->o.paths[i])

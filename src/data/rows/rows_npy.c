@@ -86,7 +86,7 @@ static charl_status next_samples(const charl__rows *r, npy_rows *f, int64_t n, v
         const int64_t bad = charl__element_convert(e, dtype, f->raw, count, x);
 
         CHARL_REQUIRE(bad == count, CHARL_ERR_DATA,
-                      "%s: %s in row %lld (element %lld) is not exact in f32, which charl calculates with; HINT "
+                      "%s: %s in row %lld (element %lld) cannot be represented exactly in f32; HINT "
                       "x.astype('float32') if it may be rounded",
                       r->path, charl__element_text(e, f->raw, bad, text), (long long)(r->done + bad / f->x.per_row),
                       (long long)(bad % f->x.per_row));

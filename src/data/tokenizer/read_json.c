@@ -526,7 +526,7 @@ static charl_status check_config(const char *folder, size_t length, const json_t
                   "files; HINT use its tokenizer.json",
                   class);
     CHARL_REQUIRE(!json_is_true(json_object_get(root, "add_prefix_space")), CHARL_ERR_DATA,
-                  "add_prefix_space (%s) is not supported: text would not come back as it was", name);
+                  "add_prefix_space (%s) is not supported: decoding would not restore the text", name);
     json_object_foreach(json_object_get(root, "added_tokens_decoder"), key, value)
     {
         CHARL_TRY(check_token(name, text_member(value, "content"), vocab));

@@ -39,7 +39,7 @@ const char *charl__allreduce_algorithm_help(int i)
     return alg ? alg->row.help : NULL;
 }
 
-/* What a choice depends on, the same on every rank. */
+/* The inputs of the choice, equal on every rank. */
 typedef struct demand {
     charl_comm *c;
     const charl_allreduce_options *options;
@@ -53,10 +53,10 @@ static const char *wanted_name(const demand *d)
     const char *name = forced ? forced : d->options->algorithm ? d->options->algorithm : "auto";
     const bool is_alone = !d->c->has_mpi && !d->c->is_team;
 
-    return is_alone && strcmp(name, "mpi") == 0 ? "auto" : name; /* it sends nothing, so it needs no MPI for that */
+    return is_alone && strcmp(name, "mpi") == 0 ? "auto" : name; /* it sends nothing, so it needs no MPI */
 }
 
-/* NULL, or why alg is out of the question. */
+/* NULL, or the reason why alg cannot be used. */
 static const char *unsuitable(const charl__algorithm *alg, const demand *d)
 {
     if (d->options->reduce_dtype == CHARL_BF16 && !alg->has_bf16) {
@@ -146,7 +146,7 @@ static charl_status compare_demands(const demand *d, int64_t n, const charl__alg
     return st;
 }
 
-/* Drivers differ: where the devices alone should do it and cannot, the hosts do. */
+/* If the devices alone should do it and a driver does not support it, the hosts do. */
 static charl_status algorithm_create(charl_allreduce *ar, demand *d)
 {
     charl_status st = ar->algorithm->create(ar);
@@ -182,7 +182,7 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
     return charl__allreduce_create_with(c, n, mine, options, NULL, out);
 }
 
-/* Every rank's sums take the place of its first lane. */
+/* Every rank's sums replace its first lane. */
 static charl_status check_scatter(const charl_allreduce *ar)
 {
     for (int r = 0; ar->options.scatters && r < ar->c->size; r++) {
@@ -398,7 +398,7 @@ charl_status charl__allreduce_progress(charl_allreduce *ar, int64_t *completed)
     return CHARL_OK;
 }
 
-/* After a failure no kernel may wait for the rank that is lost. */
+/* After a failure no kernel may keep waiting for the lost rank. */
 static charl_status give_up(charl_allreduce *ar, charl_status st)
 {
     if (st != CHARL_OK && ar->algorithm->abandon && charl_comm_is_broken(ar->c)) {

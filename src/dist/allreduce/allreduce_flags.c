@@ -1,4 +1,4 @@
-/* The flags by which the ranks of a node follow each other through the ranges of an all-reduce. */
+/* The flags by which a node's ranks synchronize on the ranges of an all-reduce. */
 #include "dist/allreduce/allreduce.h"
 
 void charl__flags_begin(const charl_allreduce *ar, charl__flags *flags, int64_t ticket)

@@ -1,21 +1,21 @@
-/* All-reduce over several nodes of several ranks: added up within the nodes through shared memory,
- * then between them by messages, in which all ranks of a node take part.
+/* All-reduce over several nodes of several ranks: summed within the nodes through shared memory,
+ * then between them by messages, which all ranks of a node send.
  *
- * A range goes in pieces. A piece is cut into one share per node, since it is the nodes' links that
- * are slow, whatever the number of ranks behind them. The share of node m is cut once more among
+ * A range is processed in pieces. A piece is divided into one share per node, because the links of nodes
+ * are slow, whatever the number of their ranks. The share of node m is divided again among
  * the ranks of m, its owners, and on every other node among the ranks there, its carriers:
  *
  *   1. carriers add their own node's lanes of the share and send them to the owners;
  *   2. owners add the lanes of all nodes, into their node's shared sum, and send the sums back;
  *   3. carriers receive them into the shared sum of their node, where all its ranks read.
  *
- * Of nodes of equal size local rank l meets local rank l of every other; else a carrier meets every
- * owner whose part overlaps its own. What one rank sends another is known to both from the piece
- * alone. Several pieces are on their way at a time, so that one is added while others travel; a
- * rank can be no further ahead than these, for it needs everybody's sums to end a piece.
+ * If nodes have equal sizes, local rank l communicates with local rank l of every other node; otherwise a carrier
+ * communicates with every owner whose part overlaps its own. Sender and receiver derive the message from the piece
+ * alone. Several pieces are in flight at a time, so that one is added while others are sent; a
+ * rank cannot get further ahead, because it needs all ranks' sums to finish a piece.
  *
- * What ranks have written of a range that gathers is written already where their node reads it: it
- * goes the way of the sums, the share of a node being what its ranks own.
+ * Data to be gathered are already written where their node reads them: they are
+ * sent like sums, where the share of a node is what its ranks own.
  *
  * Sums that are scattered end with 2: a piece has the next values of every rank's part of the range, and the owner of these leaves
  * the sums in its own first lane, where no other rank reads them.
@@ -30,7 +30,7 @@
 #include "base/numeric/divide.h"
 
 enum { PIECE = 1 << 18 /* values */, PIECES = 8, TAGS = 2 * PIECES, TAG_SETS = 1024 };
-enum { SLACK = 4 * CHARL__PART }; /* what cutting twice in whole blocks may add to a part */
+enum { SLACK = 4 * CHARL__PART }; /* how much dividing twice in whole blocks may add to a part */
 
 typedef struct span {
     int64_t from, to; /* relative to the piece */
@@ -45,7 +45,7 @@ typedef struct piece {
     bool is_last; /* of its range */
     bool gathers;
     int tag;
-    void *carried;  /* lanes of this node, added: for every share and lane one after another */
+    void *carried;  /* lanes of this node, summed: for every share and lane, consecutively */
     void *received; /* [lanes of all nodes][part_most]: my part of my node's share */
     charl__messages scatter, gather;
 } piece;
@@ -59,7 +59,7 @@ typedef struct nodes_state {
     piece piece[PIECES];    /* piece k in [k % PIECES] */
     int64_t started, ended; /* pieces */
     int64_t ticket, at;     /* of the next piece */
-    int64_t all_ready;      /* at least so many ranges are ready on every rank of the node */
+    int64_t all_ready;      /* lower bound of the ranges that are ready on every rank of the node */
 } nodes_state;
 
 static const char *nodes_unavailable(const charl_comm *c)
@@ -128,7 +128,7 @@ static span share_part(const charl_allreduce *ar, const piece *p, int m, int n, 
     return (span){share.from + part.from, share.from + part.to};
 }
 
-/* What local rank `owner` of node m owns and local rank `carrier` of node n carries. */
+/* The part that local rank `owner` of node m owns and local rank `carrier` of node n carries. */
 static span meeting(const charl_allreduce *ar, const piece *p, int m, int owner, int n, int carrier)
 {
     const nodes_state *s = ar->own;
@@ -172,7 +172,7 @@ static charl__message message(void *data, size_t unit, span what, int rank, int 
     return (charl__message){.data = data, .unit = unit, .count = (int)(what.to - what.from), .rank = rank, .tag = tag};
 }
 
-/* Staging is bounded by the largest piece; a node lane that one rank has whole is sent as it is. */
+/* Staging is bounded by the largest piece; a node lane that belongs to one rank is sent directly. */
 static charl_status piece_create(const charl_allreduce *ar, piece *p)
 {
     const nodes_state *s = ar->own;
@@ -222,7 +222,7 @@ static charl_status nodes_create(charl_allreduce *ar)
     unsigned char *data;
 
     CHARL_TRY(charl_comm_agree(c, state_create(ar)));
-    c->tags++; /* all-reduces that live at the same time do not meet */
+    c->tags++; /* distinguishes all-reduces that exist at the same time */
     s = ar->own;
     first = ar->map.first[s->map.rank[s->node]];
     end = ar->map.first[s->map.rank[s->node + 1]];
@@ -268,7 +268,7 @@ static charl_status nodes_begin(charl_allreduce *ar, int64_t ticket)
     return CHARL_OK;
 }
 
-/* Receives first, those of the results too: what comes early then goes to its place at once. */
+/* Post receives first, also for the results, so that early messages go directly to their destination. */
 static charl_status receives_begin(const charl_allreduce *ar, piece *p)
 {
     const nodes_state *s = ar->own;
@@ -293,7 +293,7 @@ static charl_status receives_begin(const charl_allreduce *ar, piece *p)
     return CHARL_OK;
 }
 
-/* Part of lane k of this node: the rank's own where one has all of it, else added up in `to`. */
+/* Part of lane k of this node: the rank's own if one rank has all of it, else summed in `to`. */
 static void *node_lane(const charl_allreduce *ar, const piece *p, int k, span part, void *to)
 {
     const nodes_state *s = ar->own;
@@ -421,7 +421,7 @@ static charl_status piece_advance(const charl_allreduce *ar, piece *p)
     return CHARL_OK;
 }
 
-/* Start the next piece when there is one and this node's ranks are ready for it. */
+/* Start the next piece if there is one and this node's ranks are ready for it. */
 static charl_status next_start(charl_allreduce *ar, bool *moved)
 {
     nodes_state *s = ar->own;

@@ -1,9 +1,9 @@
-/* All-reduce by messages of what every rank has.
+/* All-reduce by point-to-point messages.
  *
- * p2p: each rank owns a part of a range, which goes in pieces; all lanes of a piece of a part travel to its owner (alltoall),
- * who adds them in tree order, and the sums travel back (allgather), unless they are scattered. mpi: this rank's lanes are added
- * as they come, then MPI_Allreduce. What a rank has written itself is gathered as sums are. One
- * collective is in flight at a time, so all ranks post them in one order. */
+ * p2p: each rank owns a part of a range, which is processed in pieces; all lanes of a piece of a part are sent to its owner (alltoall),
+ * which adds them in tree order, and the sums are sent back (allgather), unless they are scattered. mpi: this rank's lanes are added
+ * in any order, then MPI_Allreduce. Data that ranks have written are gathered like sums. One
+ * collective is in flight at a time, so all ranks post them in the same order. */
 #include "dist/allreduce/allreduce.h"
 
 #include <limits.h>
@@ -40,7 +40,7 @@ static const charl__range *range_of(const charl_allreduce *ar)
     return &ar->range[ar->completed % CHARL__RANGES];
 }
 
-/* Values of a part that a piece takes at most. */
+/* Maximum number of values of a part in a piece. */
 static int64_t width_of(const charl_allreduce *ar)
 {
     const int64_t blocks = PIECE / ar->c->size / CHARL__PART;
@@ -48,7 +48,7 @@ static int64_t width_of(const charl_allreduce *ar)
     return (blocks > 0 ? blocks : 1) * CHARL__PART;
 }
 
-/* What the piece has of rank r's part, relative to the range: all of what is gathered, which needs no staging. */
+/* The range of rank r's part in the piece, relative to the range: all of it for gathered data, which need no staging. */
 static void piece_part(const charl_allreduce *ar, int r, int64_t *from, int64_t *to)
 {
     const message_state *s = ar->own;
@@ -112,7 +112,7 @@ static void message_destroy(charl_allreduce *ar)
     }
 }
 
-/* Begin a piece: for every rank its part of each of my lanes. */
+/* Begin a piece: send every rank its part of each of this rank's lanes. */
 static charl_status tree_scatter(charl_allreduce *ar)
 {
     message_state *s = ar->own;
@@ -187,7 +187,7 @@ static void piece_end(charl_allreduce *ar)
     }
 }
 
-/* All lanes of my part are here, in slice order: add them and give everyone the sums, unless they are only mine. */
+/* All lanes of this rank's part have arrived, in slice order: add them and send the sums to all ranks, unless they are scattered. */
 static charl_status tree_gather(charl_allreduce *ar)
 {
     message_state *s = ar->own;

@@ -1,14 +1,14 @@
-/* The all-reduce "peer": the devices of a node add the gradients themselves, over memory that they map into each other.
+/* The all-reduce "peer": the devices of a node add the gradients themselves, in memory that they map into each other.
  *
  *     one node         one kernel per range (kernels/peer/peer.cl, of few values kernels/peer/peer_words.cl)
  *     several nodes    peer_scatter.cl leaves the sum of this node's lanes of part r on its rank r; the ranks r of all nodes add them by messages
  *                      (peer_nodes.c); peer_gather.cl sends the sums to the others of the node
  *     gathering        peer_gather.cl, over the parameters in place
  *
- * The lanes and the sum are this device's own memory. Each rank shares a staging buffer: flags, and
- * slots through which tiles pass, some tens of megabytes however large the model is. Begin enqueues
- * the kernel after the launches that write the lanes and waits for nothing; what reads the sum is
- * ordered after it on the device (join); the host checks the outcome when it waits (verify).
+ * The lanes and the sum are in this device's own memory. Each rank shares a staging buffer: flags, and
+ * slots through which tiles pass, some tens of megabytes for any size of model. Begin enqueues
+ * the kernel after the launches that write the lanes and does not wait; launches that read the sum are
+ * ordered after it on the device (join); the host checks the result when it waits (verify).
  */
 #include "dist/allreduce/peer_private.h"
 
@@ -24,8 +24,8 @@
 enum { FLAG_BYTES = 128, SETS = 4 }; /* of a work-group: FLAGS and SETS of peer_box.clh */
 enum { PACK_BYTES = 16 };            /* peer_tiles.clh */
 enum { MAX_BOX_BYTES = 256 << 20 };  /* what the driver imports safely */
-static const double grace_s = 5;     /* the host speaks before the kernel gives up */
-static const double try_s = 20;      /* where stores to other devices go astray, waiting is in vain */
+static const double grace_s = 5;     /* the host reports an error before the kernel gives up */
+static const double try_s = 20;      /* if stores to other devices are lost, waiting is in vain */
 
 typedef charl__peer_state peer_state;
 
@@ -67,10 +67,10 @@ static size_t box_bytes(const charl_allreduce *ar, const peer_state *s)
     return charl__round_up((size_t)s->tuning.groups * (FLAG_BYTES + slots + words + gather), CHARL__PAGE);
 }
 
-/* The more lanes are added at once, the fewer packs of each fit into registers. On a GPU what
- * counts is how many bytes are on their way. None of these work-groups waits for another one of its
- * own device, but they should all run at once: two on each of an H200's 132 processors, so that one
- * sends while the other waits. Beside products, fewer hold fewer processors for longer: 64 of 128
+/* The more lanes are added at once, the fewer packs of each fit into registers. On a GPU the
+ * number of bytes in flight matters. Work-groups do not wait for others of their
+ * own device, but they should all run at once: two on each of an H200's 132 compute units, so that one
+ * sends while the other waits. Beside products, fewer work-groups occupy fewer units for longer: 64 of 128
  * work-items cost a step of GPT-2 on four H200 the same as 32, 64 or 128 of 256. */
 static void shape_choose(charl_allreduce *ar, peer_state *s)
 {
@@ -131,7 +131,7 @@ static charl_status params_write(const charl_allreduce *ar, peer_state *s)
     return CHARL_OK;
 }
 
-/* Bytes of a value: what is gathered is f32. */
+/* Bytes of a value: gathered values are f32. */
 static size_t value_bytes(const peer_state *s, charl__peer_way way)
 {
     return way == CHARL__PEER_GATHER_VALUES ? sizeof(float) : s->element;
@@ -149,7 +149,7 @@ static void set_params(const peer_state *s, size_t value, charl__launch *l)
     charl__launch_set(l, "GROUPS", s->tuning.groups);
 }
 
-/* Host memory where the device uses it in place: then the host may look at any time. */
+/* Host memory if the device uses it in place: then the host may read it at any time. */
 static charl_status buffer_make(charl_device *dev, size_t bytes, const char *what, void *host, charl__buffer **out)
 {
     return host ? charl__buffer_wrap(dev, host, bytes, out) : charl__buffer_create(dev, bytes, what, out);
@@ -167,7 +167,7 @@ static size_t sum_lanes(const charl_allreduce *ar, const peer_state *s)
 static charl_status memory_create(charl_allreduce *ar, peer_state *s)
 {
     const size_t one = charl__lane_bytes(ar), sum = ar->options.scatters ? 0 : one * sum_lanes(ar, s);
-    const size_t own = one * (size_t)(ar->my_lanes > 0 ? ar->my_lanes : 1); /* no memory is empty */
+    const size_t own = one * (size_t)(ar->my_lanes > 0 ? ar->my_lanes : 1); /* empty allocations are not allowed */
     void *seen = NULL;
 
     if (s->in_place) {
@@ -207,7 +207,7 @@ static charl_status boxes_import(charl_allreduce *ar, peer_state *s, const int *
     return CHARL_OK;
 }
 
-/* Where the kernels find everything, with `sum` as the array that they complete. */
+/* The addresses of all buffers for the kernels, with `sum` as the array that they complete. */
 static charl_status block_write(const charl_allreduce *ar, const peer_state *s, charl__buffer *sum,
                                 charl__buffer *block)
 {
@@ -233,7 +233,7 @@ static charl_status block_write(const charl_allreduce *ar, const peer_state *s, 
     return charl__launch_enqueue(s->dev, &l);
 }
 
-/* The blocks are there before a kernel of any queue. */
+/* The blocks must be written before a kernel of any queue runs. */
 static charl_status blocks_write(const charl_allreduce *ar, const peer_state *s)
 {
     charl__event *written = NULL;
@@ -348,8 +348,8 @@ static bool fits_words(const peer_state *s, charl__range range, bool shares)
            part_packs(range, s->ranks, s->element) <= room(s, shares);
 }
 
-/* Tiles are as small as their number in a row allows, so that many work-groups have one; without a tile no
- * work-group is started, as it would still raise its flags. */
+/* Tiles are as small as the number per work-group allows, so that many work-groups have one; a work-group without a tile is
+ * not started, because it would still set its flags. */
 static launch_plan plan(const peer_state *s, const charl__peer_launch *l)
 {
     const int64_t part = part_packs(l->range, l->parts, value_bytes(s, l->way));
@@ -401,14 +401,14 @@ static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__rang
         &(charl__peer_launch){.way = way, .range = range, .shares = ar->shares, .parts = s->ranks, .after = written});
 }
 
-/* An event of every range costs the host more than to enqueue one; so ends are marked when somebody
- * asks. */
+/* An event per range costs the host more than enqueueing the range, so ends are marked on
+ * request. */
 static charl_status peer_begin(charl_allreduce *ar, int64_t ticket)
 {
     peer_state *s = ar->own;
     const charl__range range = ar->range[ticket % CHARL__RANGES];
     const int64_t commands = charl__queue_commands(s->dev, CHARL_QUEUE_COMPUTE);
-    const bool is_behind = commands != s->behind; /* else the kernel before has waited for it */
+    const bool is_behind = commands != s->behind; /* otherwise the previous kernel has waited for it */
 
     if (range.count > 0 && is_behind) {
         charl__event_release(ar->written);
@@ -531,7 +531,7 @@ static void peer_abandon(charl_allreduce *ar)
     if (s->words) {
         atomic_store(&s->words[1], one);
     } else if (s->state && charl__buffer_write(CHARL_QUEUE_UPLOAD, s->state, 4, &one, sizeof one, true) != CHARL_OK) {
-        charl_error_clear(); /* then its patience ends it */
+        charl_error_clear(); /* then its timeout ends it */
     }
 }
 
@@ -542,7 +542,7 @@ static bool peer_is_exchanging(const charl_allreduce *ar)
     return s->nodes && charl__peer_nodes_exchange(s->nodes);
 }
 
-/* What a trial adds, in room for `count` values: lane k of the job has (k + 1) (i % PATTERN + 1) in value i. In f32 the sum is exact; in bf16 it
+/* The values of a trial, in room for `count` values: lane k of the job has (k + 1) (i % PATTERN + 1) in value i. In f32 the sum is exact; in bf16 it
  * depends on the order. */
 enum { PATTERN = 97 };
 static void trial_lane(const charl_allreduce *ar, int k, int64_t count, void *out)
@@ -586,7 +586,7 @@ static charl_status trial_sum(const charl_allreduce *ar, void *out)
     return CHARL_OK;
 }
 
-/* Whether all sums of the trial that this rank gets are right. */
+/* Whether all sums of the trial that this rank receives are correct. */
 static charl_status sums_look(charl_allreduce *ar, void *v, int64_t count)
 {
     float want[PATTERN]; /* room for either type */
@@ -619,7 +619,7 @@ static charl_status trial_clear(charl_allreduce *ar, void *v, int64_t count)
     return CHARL_OK;
 }
 
-/* A sum whose result is known, on the way that gradients will take. */
+/* A sum with a known result, computed in the same way as gradients. */
 static charl_status try_once(charl_allreduce *ar, void *v, int64_t count)
 {
     charl_status st = lanes_fill(ar, v, count);
@@ -634,7 +634,7 @@ static charl_status try_once(charl_allreduce *ar, void *v, int64_t count)
     }
     st = charl_comm_agree(ar->c, st);
     if (st != CHARL_OK) {
-        peer_abandon(ar); /* ends the kernels that wait for a rank that could not begin */
+        peer_abandon(ar); /* ends the kernels that wait for a rank that failed to begin */
     }
     CHARL_TRY(st);
     if (is_absent) {
@@ -645,7 +645,7 @@ static charl_status try_once(charl_allreduce *ar, void *v, int64_t count)
     return trial_clear(ar, v, count);
 }
 
-/* All ways, once: they are built and known to work before anything depends on them. */
+/* Run every variant once, so that all are built and tested before anything depends on them. */
 static charl_status try_out(charl_allreduce *ar, peer_state *s)
 {
     charl_status st = CHARL_OK;
@@ -699,7 +699,7 @@ static charl_status peer_create(charl_allreduce *ar)
     int fds[CHARL__MAX_PEERS] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
     st = charl__alloc(sizeof *s, &s);
-    ar->own = s; /* also where another rank got none */
+    ar->own = s; /* even if another rank got none */
     CHARL_TRY_CLEANUP(charl_comm_agree(c, st));
     CHARL_TRY_CLEANUP(charl_comm_agree(c, node_init(ar, s)));
     CHARL_TRY_CLEANUP(charl__descriptors_exchange(c, charl__export_fd(s->export), fds));

@@ -1,13 +1,13 @@
-/* All-reduce through the shared memory of a node: every rank adds its part of a range over all
- * lanes, in tree order, and writes it where all read it.
+/* All-reduce through the shared memory of a node: every rank sums its part of a range over all
+ * lanes, in tree order, and writes the result where all ranks read it.
  *
  * Two counters per rank (charl__flags): `ready`, ranges begun, and `done`, ranges of which the rank
- * has added its part. Part of range q may be added when every ready > q; range q is complete when
- * every done > q. Nothing is overwritten too early: a rank writes its lanes again only after its
+ * has summed its part. Part of range q may be summed when every ready > q; range q is complete when
+ * every done > q. Nothing is overwritten too early: a rank rewrites its lanes only after its
  * wait, when every done > q says that no rank reads them; and sums are written only when every ready
- * > q, where each rank's begin says that it has finished reading the previous sums. A range that
- * gathers goes the same way with nothing to add: its parts are written where all read them. Sums that are scattered take the
- * place of the lane that only this rank reads there. */
+ * > q, which says that every rank has finished reading the previous sums. A gathering range
+ * works in the same way without sums: its parts are written where all ranks read them. Scattered sums replace
+ * the lane that only this rank reads there. */
 #include "dist/allreduce/allreduce.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct window_state {
     charl__flags *flags; /* [local_size] */
     void **lane;         /* [lanes of all ranks] */
     int64_t added;       /* ranges of which this rank has added its part */
-    int64_t all_ready;   /* at least so many ranges are ready on every rank */
+    int64_t all_ready;   /* lower bound of the ranges that are ready on every rank */
 } window_state;
 
 static const char *window_unavailable(const charl_comm *c)
@@ -35,7 +35,7 @@ static charl_status window_create(charl_allreduce *ar)
     unsigned char *data;
 
     st = charl__alloc(sizeof *s, &s);
-    ar->own = s; /* also where another rank got none */
+    ar->own = s; /* even if another rank got none */
     st = st == CHARL_OK ? charl__alloc_array(ar->map.n, sizeof(void *), &s->lane) : st;
     CHARL_TRY(charl_comm_agree(c, st));
     CHARL_TRY(charl__window_create(

@@ -1,11 +1,11 @@
-/* Which rank and node owns which lanes: gathered once, checked, and turned into schedules of additions. */
+/* Which rank and node owns which lanes: gathered once, checked, and converted to schedules of additions. */
 #include "dist/comm_private.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 
-/* The slices of a rank, as it sends them to the others. */
+/* The slices of a rank, as sent to the others. */
 typedef struct block {
     int total, first, count;
 } block;
@@ -85,7 +85,7 @@ void charl__lane_map_fini(charl__lane_map *map)
     *map = (charl__lane_map){0};
 }
 
-/* Lane k of the map: a complete subtree, so the ranks' lanes in it are combined as if it began at
+/* Lane k of the map is a complete subtree, so the ranks' lanes in it are combined as if it began at
  * slice 0. */
 static void node_lane_init(const charl__lane_map *lanes, int k, int lo, int hi, charl__node_map *map)
 {

@@ -1,4 +1,4 @@
-/* Messages between single ranks, of which an all-reduce has many under way. */
+/* Messages between single ranks, of which an all-reduce has many in flight. */
 #include "dist/allreduce/allreduce.h"
 
 charl_status charl__messages_send(const charl_allreduce *ar, charl__messages *q, const charl__message *m)

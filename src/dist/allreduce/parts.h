@@ -3,9 +3,9 @@
 /** An all-reduce by parts: for optimizers that are sharded. */
 #include "charl/comm.h"
 
-/** Lane j of this rank: n elements of reduce_dtype at lanes + j * stride elements. Both it and the
- *  sum are aligned to 4096 bytes and padded to a multiple of that, so a device can use them in
- *  place. NULL where they are device memory that the host does not reach. Borrowed. Local. */
+/** Lane j of this rank: n elements of reduce_dtype at lanes + j * stride elements. Lanes and
+ *  sum are aligned to 4096 bytes and padded to a multiple of that, so that a device can use them in
+ *  place. NULL if they are device memory that the host cannot reach. Borrowed. Local. */
 void *charl__allreduce_lanes(const charl_allreduce *ar);
 int64_t charl__allreduce_stride(const charl_allreduce *ar);
 
@@ -17,20 +17,20 @@ void *charl__allreduce_sum(const charl_allreduce *ar);
  *  whole blocks of 64 values. Local. */
 void charl__allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from, int64_t *to);
 
-/** n floats with which the ranks tell each other their parts of ranges, aligned and padded as the
+/** n floats in which the ranks exchange their parts of ranges, aligned and padded like the
  *  sum; NULL without the option `gathers`. Ranks of a node may share it. Borrowed. Local. */
 float *charl__allreduce_gathered(const charl_allreduce *ar);
 
-/** This rank's part of the range is written to the gathered memory; once the range is complete, all
- *  parts are there. Tickets, order and limits are those of charl_allreduce_begin. A rank writes its
- *  part when it knows that no rank reads the last one any more: it has waited, since, for something
+/** This rank's part of the range has been written to the gathered memory; once the range is complete, all
+ *  parts are there. Tickets, order and limits as for charl_allreduce_begin. A rank may write its
+ *  part when it knows that no rank still reads the previous one: it has since waited for something
  *  that each of them began after reading. Async. Collective on c, but waits for no other rank.
- *  Errors: ERR_INVALID, ERR_COMM. Cost: shm moves nothing; hierarchical sends 4*count bytes to
+ *  Errors: ERR_INVALID, ERR_COMM. Cost: shm copies nothing; hierarchical sends 4*count bytes to
  *  every node, p2p and mpi to every rank. */
 charl_status charl__allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count,
                                      int64_t *ticket) CHARL_MUST_CHECK;
 
-/** Do what can be done without waiting. Ranges with ticket < *completed are complete. Async. Local.
+/** Make progress without waiting. Ranges with ticket < *completed are complete. Async. Local.
  *  Errors: ERR_COMM. */
 charl_status charl__allreduce_progress(charl_allreduce *ar, int64_t *completed) CHARL_MUST_CHECK;
 #endif

@@ -1,9 +1,9 @@
-/* Descriptors between the processes of a node: each rank binds a datagram socket to a name drawn at
- * random, tells the others by MPI, and sends its descriptor to each of them. A datagram between
- * local sockets has arrived when it is sent, so after one agreement nothing is waited for.
+/* Exchange of descriptors between the processes of a node: each rank binds a datagram socket to a
+ * random name, tells the others by MPI, and sends its descriptor to each of them. A datagram between
+ * local sockets has arrived when it is sent, so after one agreement no waiting is needed.
  *
  * Any process of the machine can read the names of such sockets and send to them, so a message
- * counts only with its rank's proof, which has travelled by MPI alone, and from this user.
+ * counts only with its rank's token, which is sent by MPI only, and from this user.
  */
 #define _GNU_SOURCE /* struct ucred */
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "base/alloc.h"
 #include "dist/allreduce/peer.h"
 
-/* Drawn by each rank: the name of its socket, and the proof that a message is from it. */
+/* Random, drawn by each rank: the name of its socket, and the token that proves that a message is from it. */
 typedef struct key {
     uint64_t name, proof;
 } key;
@@ -94,7 +94,7 @@ static void keep_first(const struct cmsghdr *i, int *fd)
     }
 }
 
-bool charl__descriptor_take(int socket, charl__descriptor_note *m, int *fd, bool *is_cut)
+bool charl__descriptor_receive(int socket, charl__descriptor_note *m, int *fd, bool *is_cut)
 {
     struct iovec text = {m, sizeof *m};
     control c = {.bytes = {0}};
@@ -120,15 +120,15 @@ bool charl__descriptor_take(int socket, charl__descriptor_note *m, int *fd, bool
     return true;
 }
 
-/* Everything has been sent. What is not from a rank of this job is thrown away. */
-static charl_status descriptors_take(const charl_comm *c, int socket, const key *all, int *fds)
+/* Everything has been sent. Messages that are not from a rank of this job are discarded. */
+static charl_status receive_all(const charl_comm *c, int socket, const key *all, int *fds)
 {
     charl_status st = CHARL_OK;
     int left = c->local_size - 1, fd;
     bool is_cut, is_full = false;
     charl__descriptor_note m;
 
-    while (left > 0 && charl__descriptor_take(socket, &m, &fd, &is_cut)) {
+    while (left > 0 && charl__descriptor_receive(socket, &m, &fd, &is_cut)) {
         const bool is_ours = m.rank >= 0 && m.rank < c->local_size && m.rank != c->local_rank &&
                              m.proof == all[m.rank].proof && fds[m.rank] < 0;
 
@@ -166,7 +166,7 @@ charl_status charl__descriptors_exchange(charl_comm *c, int fd, int *fds)
         }
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(c, st));
-    CHARL_TRY_CLEANUP(charl_comm_agree(c, descriptors_take(c, s, near, fds)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, receive_all(c, s, near, fds)));
 cleanup:
     charl_free(all);
     if (s >= 0) {

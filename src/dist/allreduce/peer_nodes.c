@@ -89,7 +89,7 @@ static int counterpart(const charl_allreduce *ar, int m)
     return ar->c->node_first[m] + ar->c->local_rank;
 }
 
-/* What the counterpart in node m has of a range: of sums all have the same. */
+/* What the counterpart in node m has of a range: of sums, all have the same. */
 static span part_of(const charl_allreduce *ar, charl__range range, int m)
 {
     span s;
@@ -135,7 +135,7 @@ static charl_status piece_create(const charl_allreduce *ar, charl__peer_nodes *n
     return CHARL_OK;
 }
 
-/* Every range adds at most a block of each part to a rank's share of all; what does not fit waits. */
+/* Every range adds at most a block of each part to a rank's share; a range that does not fit waits. */
 static charl_status staging_create(charl_allreduce *ar, charl__peer_nodes *n)
 {
     const charl__peer_state *s = ar->own;
@@ -144,7 +144,7 @@ static charl_status staging_create(charl_allreduce *ar, charl__peer_nodes *n)
 
     n->room = charl__round_up((size_t)((blocks + 2 * BACKLOG + n->n_nodes) * CHARL__PART * parts) * unit, CHARL__PAGE);
     CHARL_TRY(charl__alloc_aligned(CHARL__PAGE, n->room, &n->staging));
-    /* Not memory of the driver: other processes can read pages of this one in a single copy. */
+    /* Not allocated by the driver: other processes can read this process's pages in a single copy. */
     if (!s->in_place && charl__pinned_wrap(s->dev, n->staging, n->room, &n->pinned) != CHARL_OK) {
         charl__log(CHARL_LOG_WARN, "gradients are copied at lower speed: %s", charl_error_message());
         charl_error_clear();
@@ -167,7 +167,7 @@ charl_status charl__peer_nodes_create(charl_allreduce *ar)
         n->piece[i].tag = ar->c->tags % TAG_SETS * TAGS + 2 * i;
         CHARL_TRY(piece_create(ar, n, &n->piece[i]));
     }
-    ar->c->tags++; /* all-reduces that live at the same time do not meet */
+    ar->c->tags++; /* distinguishes all-reduces that exist at the same time */
     CHARL_TRY(staging_create(ar, n));
     return CHARL_OK;
 }
@@ -190,7 +190,7 @@ void charl__peer_nodes_destroy(charl__peer_nodes *n)
     charl_free(n);
 }
 
-/* Bytes of a value: what is gathered is f32. */
+/* Bytes of a value: gathered values are f32. */
 static size_t unit_of(const charl_allreduce *ar, charl__range range)
 {
     return range.gathers ? sizeof(float) : ar->element;
@@ -207,13 +207,13 @@ static charl__buffer *device_array(const charl_allreduce *ar, charl__range range
     return range.gathers ? ar->device_values : ar->device_sum;
 }
 
-/* Value i of a lane of sums, or of what a node gathers. */
+/* Value i of a lane of sums, or of the gathered values of a node. */
 static unsigned char *staging_at(const part *t, int row, int64_t i)
 {
     return t->staging + (size_t)(row * t->width + i) * t->unit;
 }
 
-/* Copy what scatter has left, or my values, to staging, then the state. */
+/* Copy the output of scatter, or this rank's values, to staging, then the state. */
 static charl_status part_copy(charl_allreduce *ar, charl__range range, part *t)
 {
     const charl__peer_state *s = ar->own;
@@ -231,7 +231,7 @@ static charl_status part_copy(charl_allreduce *ar, charl__range range, part *t)
     return charl__buffer_fetch(CHARL_QUEUE_DOWNLOAD, s->state, 0, s->seen, 2 * sizeof *s->seen, &t->copied);
 }
 
-/* Sums on a CPU device are left where they are: a copy is a command too, and kernels that wait take its threads. */
+/* Sums on a CPU device are not copied: a copy is a command too, and waiting kernels occupy its threads. */
 static bool is_left(const charl__peer_state *s, charl__range range)
 {
     return s->in_place && !range.gathers;
@@ -282,8 +282,8 @@ static charl_status staging_reset(charl_allreduce *ar)
     return st;
 }
 
-/* Take room in staging for range number `ticket`; *taken is false where others have it. */
-static charl_status staging_take(charl_allreduce *ar, int64_t ticket, bool *taken)
+/* Reserve room in staging for range number `ticket`; *taken is false if other ranges use it. */
+static charl_status staging_reserve(charl_allreduce *ar, int64_t ticket, bool *taken)
 {
     charl__peer_nodes *n = nodes_of(ar);
     const charl__range range = range_at(ar, ticket);
@@ -326,7 +326,7 @@ static unsigned char *received_at(const charl_allreduce *ar, const charl__peer_n
     return p->received + (size_t)(lane * n->share_most) * ar->element;
 }
 
-/* Lanes of shares: those of mine come, mine of the others' go. */
+/* Lanes of shares: receive those of this node's share, send those of the others'. */
 static charl_status lanes_exchange(charl_allreduce *ar, piece *p)
 {
     const charl__peer_state *s = ar->own;
@@ -374,7 +374,7 @@ static void block_add(void *ctx, int64_t i)
     charl__allreduce_add(a->ar, map->adds, map->n, leaf, left < ADD_BLOCK ? left : ADD_BLOCK, a->out + at);
 }
 
-/* My share of a piece, over the lanes of all nodes; into staging's first lane, one of them. */
+/* Sum this rank's share of a piece, over the lanes of all nodes, into staging's first lane, one of them. */
 static void share_add(const charl_allreduce *ar, const piece *p)
 {
     const charl__peer_state *s = ar->own;
@@ -392,7 +392,7 @@ static void share_add(const charl_allreduce *ar, const piece *p)
     charl__parallel_by(ADD_THREADS, (a.count + ADD_BLOCK - 1) / ADD_BLOCK, block_add, &a);
 }
 
-/* Sums of shares, or values: mine go to all other nodes, theirs come. */
+/* Sums of shares, or values: send this rank's to all other nodes, receive theirs. */
 static charl_status results_exchange(charl_allreduce *ar, piece *p)
 {
     charl__peer_nodes *n = nodes_of(ar);
@@ -431,7 +431,7 @@ static charl_status upload(charl_allreduce *ar, charl__range range, const part *
                                false);
 }
 
-/* What has come goes to the device. */
+/* Copy received data to the device. */
 static charl_status piece_upload(charl_allreduce *ar, const piece *p)
 {
     const charl__peer_state *s = ar->own;
@@ -470,8 +470,8 @@ static charl_status part_is_here(charl_allreduce *ar, int64_t ticket, bool *out)
     }
     charl__event_release(t->copied);
     t->copied = NULL;
-    if (s->is_trusted) {                  /* else the messages of a trial that fails would not end */
-        CHARL_TRY(charl__peer_check(ar)); /* what a kernel that has lost a rank left must not travel */
+    if (s->is_trusted) {                  /* otherwise the messages of a failed trial would not end */
+        CHARL_TRY(charl__peer_check(ar)); /* the result of a kernel that has lost a rank must not be sent */
     }
     for (int j = 0; is_left(s, range) && j < s->nodes->lanes; j++) {
         memcpy(staging_at(t, j, 0), charl__element(ar, ar->sum, j * ar->stride + range.offset + t->mine.from),
@@ -545,7 +545,7 @@ static charl_status gather(charl_allreduce *ar, int64_t ticket)
     return CHARL_OK;
 }
 
-/* Start the next piece where there is one and room for it. */
+/* Start the next piece if there is one and room for it. */
 static charl_status next_start(charl_allreduce *ar, int64_t end, bool *moved)
 {
     charl__peer_nodes *n = nodes_of(ar);
@@ -580,8 +580,8 @@ static charl_status pieces_advance(charl_allreduce *ar, bool *moved)
     return CHARL_OK;
 }
 
-/* Do what can be done for the ranges before `end` without waiting. is_final: this rank begins no other range before these are complete, and
- * neither do the others of its node. */
+/* Make progress on the ranges before `end` without waiting. is_final: this rank begins no other range before these are complete, and
+ * neither do the other ranks of its node. */
 static charl_status advance(charl_allreduce *ar, int64_t end, bool is_final)
 {
     charl_status st = CHARL_OK;
@@ -629,11 +629,11 @@ charl_status charl__peer_nodes_begin(charl_allreduce *ar, int64_t ticket, const 
         return CHARL_OK;
     }
     if (ticket - n->gathered < BACKLOG) {
-        CHARL_TRY(staging_take(ar, ticket, &taken));
+        CHARL_TRY(staging_reserve(ar, ticket, &taken));
     }
     if (!taken) {
         CHARL_TRY(flush_before(ar, ticket));
-        CHARL_TRY(staging_take(ar, ticket, &taken));
+        CHARL_TRY(staging_reserve(ar, ticket, &taken));
         CHARL_INVARIANT(taken);
     }
     CHARL_TRY(part_begin(ar, range, part_at(n, ticket), written));

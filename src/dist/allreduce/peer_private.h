@@ -1,6 +1,6 @@
 #ifndef CHARL_DIST_ALLREDUCE_PEER_PRIVATE_H
 #define CHARL_DIST_ALLREDUCE_PEER_PRIVATE_H
-/** What allreduce_peer.c and peer_nodes.c share: an all-reduce whose additions within a node are kernels. */
+/** Shared by allreduce_peer.c and peer_nodes.c: an all-reduce whose additions within a node are kernels. */
 #include "base/text/text.h"
 #include "dist/allreduce/allreduce.h"
 #include "dist/allreduce/allreduce_device.h"
@@ -34,22 +34,22 @@ typedef struct charl__peer_state {
     charl__buffer *box[CHARL__MAX_PEERS];
     charl__prepared *way[CHARL__PEER_WAYS]; /* NULL: not needed here */
     charl__buffer *block,
-        *values_block;        /* of the kernels: where everything lies; with the values in place of the sum */
-    charl__buffer *values;    /* what ranges that gather gather; borrowed; NULL: there are none */
-    charl__buffer *state;     /* of the kernels: [0] ranks lost, [1] end all waiting */
-    atomic_uint *words;       /* state, where the host may look at it at any time; or NULL: */
+        *values_block;        /* for the kernels: addresses of all buffers; with the values instead of the sum */
+    charl__buffer *values;    /* the values that ranges gather; borrowed; NULL: there are none */
+    charl__buffer *state;     /* for the kernels: [0] ranks lost, [1] end all waiting */
+    atomic_uint *words;       /* state, if the host can read it at any time; or NULL: */
     charl_pinned *seen_owner; /* then it is copied at the end of ranges */
     uint32_t *seen;
-    void *host; /* lanes and sum, where the device works in place */
+    void *host; /* lanes and sum, if the device works in place */
     charl__window page;
     charl__event *end; /* of the ranges before `ended`; NULL until requested */
     int64_t ended;
     charl__text each_rank, owners, adds, results; /* parameters of kernels */
     int local, packs;                             /* work-items of a group; packs of four floats of each in flight */
     charl__peer_tuning tuning;
-    int64_t epoch, gather_epoch; /* of the next meeting */
+    int64_t epoch, gather_epoch; /* of the next synchronization */
     int64_t behind;              /* commands of the compute queue that the last kernel has waited for */
-    bool is_trusted;             /* it has worked: a rank that does not arrive is lost */
+    bool is_trusted;             /* it has worked before: a rank that does not arrive is lost */
     charl__node_map node_map;
     charl__peer_nodes *nodes; /* NULL: all ranks are on one node */
 } charl__peer_state;
@@ -69,7 +69,7 @@ charl_status charl__peer_enqueue(charl_allreduce *ar, const charl__peer_launch *
 /** The queue of GATHER and GATHER_VALUES. */
 charl__queue charl__peer_gather_queue(const charl__peer_state *s);
 
-/** Fails when a kernel has waited in vain, as far as the host has heard. Errors: ERR_COMM, ERR_DEVICE. */
+/** Fails if a kernel has timed out, as far as the host knows. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__peer_check(charl_allreduce *ar) CHARL_MUST_CHECK;
 
 static inline charl__peer_page *charl__peer_page_of(const charl__peer_state *s, int rank)
@@ -77,18 +77,18 @@ static inline charl__peer_page *charl__peer_page_of(const charl__peer_state *s, 
     return (charl__peer_page *)(void *)s->page.base + (rank - s->first_rank);
 }
 
-/** ar->own is ready but for nodes. Local. Errors: ERR_NOMEM. */
+/** ar->own is ready except for nodes. Local. Errors: ERR_NOMEM. */
 charl_status charl__peer_nodes_create(charl_allreduce *ar) CHARL_MUST_CHECK;
 void charl__peer_nodes_destroy(charl__peer_nodes *n); /* NULL is a no-op */
 /** Enqueue the first half of a range, to start after `written`. May wait for earlier ranges. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__peer_nodes_begin(charl_allreduce *ar, int64_t ticket, const charl__event *written) CHARL_MUST_CHECK;
-/** Do what can be done without waiting. Errors: ERR_COMM, ERR_DEVICE. */
+/** Make progress without waiting. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__peer_nodes_progress(charl_allreduce *ar) CHARL_MUST_CHECK;
 /** Wait until the last kernels of all ranges begun have been enqueued. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__peer_nodes_flush(charl_allreduce *ar) CHARL_MUST_CHECK;
 /** Ranges whose last kernels have been enqueued. */
 int64_t charl__peer_nodes_gathered(const charl__peer_nodes *n);
-/** Whether messages are under way. */
+/** Whether messages are in flight. */
 bool charl__peer_nodes_exchange(const charl__peer_nodes *n);
 /** Whether messages are awaited from a rank of another node. */
 bool charl__peer_nodes_late(const charl_allreduce *ar, int rank);

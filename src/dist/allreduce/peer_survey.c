@@ -1,4 +1,4 @@
-/* Can the devices of all ranks map each other's memory? Asked before an algorithm is chosen. */
+/* Whether the devices of all ranks can map each other's memory; determined before an algorithm is chosen. */
 #include "dist/allreduce/peer.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ void charl__peer_compare(const charl__peer_fact *f, int first, int n, charl__pee
     out->is_preferred = f[0].kind == CHARL_SHARED_CUDA || charl__fault("peer.prefer");
 }
 
-/* What the facts of all ranks tell: of the ranks of each node. */
+/* The result from the facts of all ranks, for the ranks of each node. */
 static void compare_nodes(const charl_comm *c, const charl__peer_fact *all, charl__peer_survey *out)
 {
     for (int m = 0; m < c->n_nodes && !out->why[0]; m++) {
@@ -46,7 +46,7 @@ static void compare_nodes(const charl_comm *c, const charl__peer_fact *all, char
     }
 }
 
-/* Each rank asks its own driver; the first that has something to say is quoted. */
+/* Each rank asks its own driver; the first one with an objection is quoted. */
 static charl_status reach(charl_comm *c, charl_device *dev, charl__peer_fact *all, charl__peer_survey *out)
 {
     const int first = c->node_first[charl__comm_node(c)];
@@ -62,7 +62,7 @@ static charl_status reach(charl_comm *c, charl_device *dev, charl__peer_fact *al
     return CHARL_OK;
 }
 
-/* What does not depend on devices; the same on all ranks. */
+/* Conditions that do not depend on devices; the same on all ranks. */
 static const char *unfit(const charl_comm *c)
 {
     if (c->size == 1) {

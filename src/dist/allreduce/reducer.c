@@ -1,8 +1,8 @@
-/* Sums of few values at low latency. On one node: every rank writes its lanes into its half-open
- * slot, raises its flag, waits for the others' and adds everything itself; one round.
+/* Sums of few values at low latency. On one node: every rank writes its lanes into its
+ * slot, sets its flag, waits for the others' and adds everything itself; one round.
  *
- * A rank has two slots, used in turn. Before it writes one again it has seen every flag of the sum
- * in between, and a rank raises that only after it has finished reading: so two slots are enough.
+ * A rank has two slots, used alternately. Before it rewrites one it has seen every flag of the sum
+ * in between, and a rank sets that only after it has finished reading: so two slots are enough.
  */
 #include "dist/comm_private.h"
 
@@ -15,14 +15,14 @@ enum { SLOT_FLOATS = 16384 };
 
 typedef struct reducer_flag {
     _Alignas(CHARL__LINE) atomic_int_least64_t sums; /* slots written, ever */
-    int64_t count[2], step[2];                       /* what is in them: must be equal on all ranks */
+    int64_t count[2], step[2];                       /* identifies the sum in the slot: must be equal on all ranks */
 } reducer_flag;
 
 struct charl_reducer {
     charl_comm *c;
     charl__lane_map map;
     charl__window window;
-    reducer_flag *flags; /* [size]; NULL where messages carry the lanes */
+    reducer_flag *flags; /* [size]; NULL if the lanes are sent as messages */
     float *slots;        /* [size][2][SLOT_FLOATS] */
     float *gathered;     /* messages: [lanes of all ranks][piece] */
     int64_t sums, piece;
@@ -66,7 +66,7 @@ void charl_reducer_destroy(charl_reducer *r)
     }
 }
 
-/* Lanes of this rank, `count` values each at distance `stride`, one after another to `to`. */
+/* Copy the lanes of this rank, `count` values each at distance `stride`, consecutively to `to`. */
 static void lanes_pack(const charl_reducer *r, const float *lanes, int64_t stride, int64_t count, float *to)
 {
     const int n = r->map.first[r->c->rank + 1] - r->map.first[r->c->rank];
@@ -83,7 +83,7 @@ static bool flag_late(const void *arg, int rank)
     return atomic_load(&r->flags[rank].sums) < r->sums;
 }
 
-/* Sums of different things have no meaning, and where a rank left one out every later one is. */
+/* A sum of different things is meaningless, and if a rank skipped one, every later one is. */
 static charl_status check_alike(const charl_reducer *r, int64_t half)
 {
     charl_status st = CHARL_OK;

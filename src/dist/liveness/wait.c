@@ -1,9 +1,9 @@
-/* Waiting for others: spin, then yield, then sleep; and knowing when to stop and whom to name.
+/* Waiting for others: spin, then yield, then sleep; and deciding when to stop and whom to blame.
  *
- * All is still when nothing that any other rank shows (marks, collectives entered) has changed for
- * the timeout. Of those that are late then, the ones that wait themselves are not to blame. Ranks
- * of other nodes show the same, through dist/liveness/heartbeat.c; but their own node, which sees them better,
- * may speak first. */
+ * A job is stalled if nothing that any other rank publishes (marks, collectives entered) has changed for
+ * the timeout. Of the ranks that are then late, those that wait themselves are not to blame. Ranks
+ * of other nodes publish the same, through dist/liveness/heartbeat.c; but their own node, which knows more,
+ * may report first. */
 #include "dist/comm_private.h"
 
 #include <fcntl.h>
@@ -63,7 +63,7 @@ int64_t charl__now_ms(void)
     return (int64_t)(charl__clock_s() * 1e3);
 }
 
-/* Its node could be heard and no longer is. */
+/* Its node was heard before and no longer is. */
 static bool is_unheard(const charl_comm *c, int rank)
 {
     const int64_t heard = c->me ? atomic_load(&charl__slot_of(c, rank)->heard_ms) : 0;
@@ -111,7 +111,7 @@ bool charl__peer_is_dead(const charl_comm *c, int rank)
         state != 'X') {
         return false;
     }
-    return !atomic_load(&charl__slot_of(c, rank)->leaving); /* it may have said so just before its end */
+    return !atomic_load(&charl__slot_of(c, rank)->leaving); /* it may have reported so just before its end */
 }
 
 const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t bytes)
@@ -179,7 +179,7 @@ void charl_comm_mark(charl_comm *c, int64_t step, const char *phase)
 charl_status charl__comm_check(charl_comm *c)
 {
     CHARL_TRY(charl__owner_check(&c->owner, "communicator"));
-    CHARL_REQUIRE(!c->is_broken, CHARL_ERR_COMM, "the ranks lost each other earlier");
+    CHARL_REQUIRE(!c->is_broken, CHARL_ERR_COMM, "the connection between the ranks was lost earlier");
     return CHARL_OK;
 }
 
@@ -194,7 +194,7 @@ int64_t charl__life_sum(const charl_comm *c, int without)
 {
     int64_t sum = c->me ? atomic_load(&c->board->pulse) : 0;
 
-    for (int r = 0; c->me && r < c->size; r++) { /* without a page none shows anything */
+    for (int r = 0; c->me && r < c->size; r++) { /* without a page no progress is visible */
         if (r != without) {
             sum += atomic_load(&charl__slot_of(c, r)->marks) + atomic_load(&charl__slot_of(c, r)->entered);
         }
@@ -209,7 +209,7 @@ void charl__wait_start(charl_comm *c, charl__waiter *w, const char *what, bool (
     *w = (charl__waiter){.what = what, .late = late, .arg = arg};
 }
 
-/* Letter of /proc: of this node's ranks as it is now, else as their node last said. */
+/* Letter of /proc: for this node's ranks the current one, else the one last reported by their node. */
 static char state_letter(const charl_comm *c, int rank)
 {
     char state = 'X';
@@ -225,7 +225,7 @@ static char state_letter(const charl_comm *c, int rank)
     return '\0';
 }
 
-/* This node hears others through its first rank: while that is stopped, their silence says nothing. */
+/* This node hears others through its first rank: while that is stopped, their silence means nothing. */
 static bool is_deaf(const charl_comm *c)
 {
     const int first = c->rank - c->local_rank;
@@ -243,14 +243,14 @@ static bool is_late(const charl_comm *c, const charl__waiter *w, int rank)
         return !is_deaf(c);
     }
     if (!w->late && !is_local(c, rank) && atomic_load(&charl__slot_of(c, rank)->heard_ms) == 0) {
-        return false; /* nothing is known of it */
+        return false; /* nothing is known about it */
     }
     return w->late ? w->late(w->arg, rank)
                    : atomic_load(&charl__slot_of(c, rank)->entered) < atomic_load(&c->me->entered);
 }
 
-/* Who is to blame, in falling order: who is late without waiting for others in turn; who is late;
- * everybody of whom something is known: they wait too, elsewhere. */
+/* Whom to blame, in descending order: ranks that are late without waiting for others; late ranks;
+ * all ranks about which something is known: they wait too, elsewhere. */
 enum { CULPRIT, LATE, KNOWN };
 
 static bool is_blamed(const charl_comm *c, const charl__waiter *w, int rank, int level)
@@ -344,8 +344,8 @@ static charl_status fail_silent(charl_comm *c, const charl__waiter *w, double si
     return CHARL_OK;
 }
 
-/* Whether the wait is over: at once where the culprit is on this node, else after the other nodes
- * had time to speak, one after another; of many nodes first those that hear of the culprit. */
+/* Whether the wait is over: at once if the culprit is on this node, else after the other nodes
+ * had time to report, one after another; of many nodes first those connected to the culprit. */
 static bool is_hopeless(const charl_comm *c, const charl__waiter *w, double still_s)
 {
     const double over = still_s - c->timeout_s;
@@ -356,7 +356,7 @@ static bool is_hopeless(const charl_comm *c, const charl__waiter *w, double stil
     return over >= patience_s + turn_s * charl__turn(c, find_culprit(c, w, 0, c->size));
 }
 
-/* The expensive look: every 64 polls, or after every sleep. */
+/* The expensive check: every 64 polls, or after every sleep. */
 static charl_status look(charl_comm *c, charl__waiter *w)
 {
     const double now = charl__clock_s();
@@ -423,7 +423,7 @@ charl_status charl__wait_pause(charl_comm *c, charl__waiter *w)
     } else {
         const double naps = polls <= 2 * yields ? 0.1 : (double)(polls - 2 * yields);
 
-        /* Simulated ranks that all wait for long do so in steps that grow: a minute passes in some hundred of them. */
+        /* Simulated ranks that all wait for long do so in growing steps: a minute passes in about a hundred of them. */
         charl__clock_nap_s(fmin(naps, 1) * c->nap_s, naps * c->nap_s);
     }
     if (polls > yields || (polls > 0 && polls % LOOK_EVERY == 0)) {

@@ -14,7 +14,7 @@
 #include "dist/liveness/heartbeat.h"
 
 static const double period_s = 0.1;
-static const double unseen_s = 10; /* silence that ends a rank whose process cannot be looked at */
+static const double unseen_s = 10; /* silence that ends a rank whose process cannot be inspected */
 /* A rank of another node is reported there first, if any rank is left there, and the launcher then
  * ends the job; else by one node after the other. */
 static const double others_s = 3, turn_s = 0.3;
@@ -26,14 +26,14 @@ typedef struct charl__watch {
     pthread_t thread;
     int wake; /* descriptor of an event */
     atomic_bool stop;
-    int looked;                 /* peers of the node looked after so far, by turns */
+    int looked;                 /* peers of the node checked so far, in turn */
     int64_t *beat;              /* [size]: last seen */
     double *changed_s, *dead_s; /* [size] */
     int64_t life;               /* of all ranks, this one too; as it was for the first time at still_since_s */
     double still_since_s;
 } charl__watch;
 
-/* In a container of its own a rank shares memory but not process numbers: its watching thread must
+/* In a separate container a rank shares memory but not process IDs: its watchdog thread must
  * be heard. */
 static bool is_unheard(charl__watch *w, int rank)
 {
@@ -66,7 +66,7 @@ static bool is_lost(charl__watch *w, int rank)
            now - w->dead_s[rank] > (charl__node_size(c, node) > 1 ? others_s : turn_s * charl__turn(c, rank));
 }
 
-/* A rank of this node is looked after now, or by another rank of the node. */
+/* Whether a rank of this node is checked now, by this or another rank of the node. */
 static bool is_its_turn(const charl__watch *w, int rank)
 {
     const charl_comm *c = w->c;
@@ -89,8 +89,8 @@ static void report(charl__watch *w, int rank)
     atomic_store(&c->dead, rank);
 }
 
-/* Whether nothing that any rank shows has changed for too long. Waiting ranks notice that much
- * earlier by themselves, unless they wait without a deadline. */
+/* Whether nothing that any rank publishes has changed for too long. Waiting ranks detect that much
+ * earlier themselves, unless they wait without a deadline. */
 static bool is_all_still(charl__watch *w)
 {
     const int64_t life = charl__life_sum(w->c, -1);

@@ -228,10 +228,10 @@ static charl_status read_from_base(const charl_checkpoint_reader *r, const charl
 {
     uint32_t crc;
 
-    CHARL_REQUIRE(
-        r->base.read, CHARL_ERR_CHECKPOINT,
-        "%s holds only what was trained: the values of %s are in the weights that the run started from ([init] from)",
-        r->path, e->tensor.name);
+    CHARL_REQUIRE(r->base.read, CHARL_ERR_CHECKPOINT,
+                  "%s holds only the trained weights: the values of %s are in the weights that the run started from "
+                  "([init] from)",
+                  r->path, e->tensor.name);
     CHARL_REQUIRE(e->tensor.dtype == CHARL_F32, CHARL_ERR_CHECKPOINT, "%s: /%s/%s is %s; the weights of a base are f32",
                   r->path, e->tensor.group, e->tensor.name, charl_dtype_name(e->tensor.dtype));
     CHARL_TRY(r->base.read(r->base.ctx, e->tensor.name, &e->tensor.shape, dst));

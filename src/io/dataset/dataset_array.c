@@ -207,10 +207,9 @@ static charl_status convert(const charl__file *f, const charl__array *a, int64_t
     }
     bad = charl__element_convert(&a->stored, a->dtype, stored, n * per_row, dst);
     CHARL_REQUIRE(bad == n * per_row, CHARL_ERR_DATA,
-                  a->dtype == CHARL_F32
-                      ? "%s: %s: %s in row %lld (element %lld) is not exact in f32, which charl calculates with; "
-                        "HINT store the array as f32 if it may be rounded"
-                      : "%s: %s: %s in row %lld (element %lld) is too large for a label",
+                  a->dtype == CHARL_F32 ? "%s: %s: %s in row %lld (element %lld) cannot be represented exactly in f32; "
+                                          "HINT store the array as f32 if it may be rounded"
+                                        : "%s: %s: %s in row %lld (element %lld) is too large for a label",
                   f->path, a->name, charl__element_text(&a->stored, stored, bad, text),
                   (long long)(first + bad / per_row), (long long)(bad % per_row));
     return CHARL_OK;

@@ -144,7 +144,7 @@ void charl__array_close_sources(charl__array *a);
  *  type or shape; ERR_NOMEM. */
 charl_status charl__array_join(charl__array *a, charl__file *f, charl__array *more) CHARL_MUST_CHECK;
 
-/** Open `path`, a regular HDF5 file, for reading. f is caller's storage; fini also after a failure.
+/** Open `path`, a regular HDF5 file, for reading. f is caller's storage; fini even after a failure.
  *  Errors: ERR_DATA, ERR_IO. */
 charl_status charl__file_init(charl__file *f, const char *path) CHARL_MUST_CHECK;
 void charl__file_fini(charl__file *f);
@@ -153,7 +153,7 @@ void charl__file_fini(charl__file *f);
 charl_status charl__file_find(charl__file *f, const char *name, bool *found) CHARL_MUST_CHECK;
 
 /** Open and check one array and its checksums (/crc + name), if any. a is caller's storage; fini
- *  also after a failure. */
+ *  even after a failure. */
 charl_status charl__array_init(charl__array *a, charl__file *f, const char *name, charl__role role) CHARL_MUST_CHECK;
 void charl__array_fini(charl__array *a);
 

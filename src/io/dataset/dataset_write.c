@@ -324,7 +324,7 @@ static charl_status check_put(charl__writer *w, const void *x, const void *y, in
     const int64_t x_count = charl_shape_count(&w->spec.x_item);
     const int64_t y_count = charl_shape_count(&w->spec.y_item);
 
-    CHARL_REQUIRE(n >= 0 && n <= announced(w) - w->put, CHARL_ERR_DATA, "%s: more samples came than declared", w->path);
+    CHARL_REQUIRE(n >= 0 && n <= announced(w) - w->put, CHARL_ERR_DATA, "%s: more samples than declared", w->path);
     for (int64_t i = 0; w->spec.x_dtype == CHARL_F32 && i < n * x_count; i++) {
         CHARL_REQUIRE(isfinite(((const float *)x)[i]), CHARL_ERR_DATA, "%s: sample %lld holds a NaN or an infinity",
                       w->path, (long long)(w->put + i / x_count));
@@ -550,8 +550,8 @@ charl_status charl__writer_finish(charl__writer *w)
     const bool tokens = w->spec.kind == CHARL_DATASET_TOKENS;
     const int64_t labels = w->max_label + 1;
 
-    CHARL_REQUIRE(w->put == announced(w), CHARL_ERR_DATA, "%s: %lld samples were announced but %lld came", w->path,
-                  (long long)announced(w), (long long)w->put);
+    CHARL_REQUIRE(w->put == announced(w), CHARL_ERR_DATA, "%s: %lld samples were declared, but %lld were written",
+                  w->path, (long long)announced(w), (long long)w->put);
     CHARL_TRY(charl__labels_decide(&w->labels));
     if (w->spec.classes == 0 && !w->names_classes) {
         CHARL_TRY(charl__labels_check(&w->labels, w->path, "the target"));

@@ -104,11 +104,11 @@ static charl_status base_open(const charl_checkpoint_reader *r, const char *path
     from = choose_base(from, charl__config_init_from(b->config), kept);
     CHARL_REQUIRE_CLEANUP(
         from, CHARL_ERR_CHECKPOINT,
-        "%s holds only what was trained, and does not say what the run started from; HINT init.from=PATH names it",
+        "%s holds only the trained weights and does not record what the run started from; HINT init.from=PATH names it",
         path);
     CHARL_REQUIRE_CLEANUP(
         access(from, F_OK) == 0, CHARL_ERR_CHECKPOINT,
-        "%s holds only what was trained; the other weights are in %s, which is not there; HINT init.from=PATH "
+        "%s holds only the trained weights; the others are in %s, which is not there; HINT init.from=PATH "
         "names the weights that the run started from",
         path, from);
     CHARL_TRY_CLEANUP(charl__strdup(from, &b->path));
@@ -146,8 +146,8 @@ charl_status charl__weights_find_base(charl_checkpoint_reader *r, const char *pa
     if (!charl__checkpoint_lacks_base(r)) {
         return CHARL_OK;
     }
-    CHARL_REQUIRE(depth < MOST_BASES, CHARL_ERR_CHECKPOINT,
-                  "%s is the base of a base: more than %d checkpoints in a row", path, MOST_BASES);
+    CHARL_REQUIRE(depth < MOST_BASES, CHARL_ERR_CHECKPOINT, "%s: the chain of bases is longer than %d checkpoints",
+                  path, MOST_BASES);
     depth++;
     st = base_open(r, path, from, &b);
     depth--;

@@ -1,4 +1,4 @@
-/* Products: checks, and what the back ends share. gemm_plan.c has the table of those. */
+/* Products: checks, and functions shared by the back ends. gemm_plan.c has their table. */
 #include "tensor/gemm/gemm_private.h"
 
 #include <limits.h>
@@ -13,7 +13,7 @@ int charl__gemm_units(charl_device *dev)
     return n > 1 ? n : 1;
 }
 
-/* A work-group that folds keeps the levels of the tree in registers, and does all leaves by itself:
+/* A work-group that folds keeps the levels of the tree in registers, and processes all leaves itself:
  * they must be few and short. */
 bool charl__gemm_folds_in_tiles(charl_device *dev, const charl__gemm *p)
 {

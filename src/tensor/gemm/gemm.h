@@ -1,6 +1,6 @@
 #ifndef CHARL_TENSOR_GEMM_GEMM_H
 #define CHARL_TENSOR_GEMM_GEMM_H
-/** Batched matrix products: of matmul, linear, convolutions, recurrent layers and muon.
+/** Batched matrix products, for matmul, linear, convolutions, recurrent layers and muon.
  *
  *      out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j)
  *
@@ -8,10 +8,10 @@
  *  rounded once. An epilogue is applied to the result in registers.
  *
  *  Numerics. Each element is one chain of fma in ascending k, then one addition of the bias: its bits are the same on every device, for
- *  every tile and at every position. There are two exceptions. Tensor cores take PLAIN and TRANSPOSED operands with one segment, of bf16 or
+ *  every tile and at every position. There are two exceptions. Tensor cores support PLAIN and TRANSPOSED operands with one segment, of bf16 or
  *  f16 (facts.nvidia: wgmma, mma), and f32 if allowed (tf32). kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl define their sum; its
- *  bits are the same for every tile and at every position on that device. AMX (facts.x86.amx) takes all operands of bf16, as
- *  kernels/x86/gemm/gemm_amx_micro.clh says.
+ *  bits are the same for every tile and at every position on that device. AMX (facts.x86.amx) supports all operands of bf16, with the sum defined in
+ *  kernels/x86/gemm/gemm_amx_micro.clh.
  */
 #include "tensor/tensor.h"
 
@@ -30,8 +30,8 @@ typedef enum charl__gemm_bias {
     CHARL_GEMM_BIAS_ROWS     /* [inner, m] */
 } charl__gemm_bias;
 
-/** Which image element (pixel, tap) means: coordinate (pixel * step + shift + tap * tap_step) /
- *  divide, in H and W; 0 where the division leaves a remainder or the coordinate is outside. Taps and
+/** The image element of (pixel, tap): coordinate (pixel * step + shift + tap * tap_step) /
+ *  divide, in H and W; 0 if the division leaves a remainder or the coordinate is outside. Taps and
  *  pixels are numbered row by row. */
 typedef struct charl__gemm_window {
     int taps[2], step[2], shift[2], tap_step[2], divide[2];
@@ -71,7 +71,7 @@ typedef struct charl__gemm_epilogue {
      * keeps_first: `product` gets that a. */
     const char *then;
     bool keeps_first;
-    /* Where charl__gemm_has_rng: the step record, for expressions that name draw (charl__expr), of
+    /* If charl__gemm_has_rng: the step record, for expressions that name draw (charl__expr), of
      * the layer `key`; the first element of out is element draw_at of the global batch, an argument.
      * NULL: none does. */
     const charl_tensor *record;
@@ -91,24 +91,24 @@ typedef struct charl__gemm_fold {
     int64_t levels_at;
 } charl__gemm_fold;
 
-/** Where the matrices of an operand, or of the result, lie. Product z = outer * inner_count + inner starts at element
+/** Location of the matrices of an operand, or of the result. Product z = outer * inner_count + inner starts at element
  *  at + outer * .outer + inner * .inner. */
 typedef struct charl__gemm_matrix {
     const charl_tensor *tensor;
     charl__gemm_kind kind; /* PLAIN for the result */
     int64_t at;            /* elements to skip */
     int64_t outer, inner;
-    int64_t segment; /* elements from one stretch of k to the next */
+    int64_t segment; /* elements from one segment of k to the next */
 } charl__gemm_matrix;
 
-/** A product; of an image with `window`, folded with `fold`, and ended by an epilogue, each where it is set. */
+/** A product; of an image with `window`, folded with `fold`, and ended by an epilogue, if they are set. */
 typedef struct charl__gemm {
     charl__gemm_matrix a, b, out;
     const charl_tensor *bias; /* NULL with CHARL_GEMM_NO_BIAS */
     int64_t m, n, k;
     charl__gemm_bias bias_kind;
     charl__gemm_window window;
-    int64_t segments;     /* the sum runs over so many stretches of k; 0 means 1 */
+    int64_t segments;     /* the sum runs over so many segments of k; 0 means 1 */
     int64_t count, inner; /* products, and how many of them `inner` numbers; 0 means 1 */
     charl__gemm_fold fold;
     /* NULL; or gets, from element a_sums_at on, sum_k A[z](i, k) as f32 [count, m], for which
@@ -127,11 +127,11 @@ charl_status charl__gemm_enqueue(charl_device *dev, const charl__gemm *p) CHARL_
 /** Whether epilogues of products of `type` may use random numbers, whichever back end computes them. */
 bool charl__gemm_has_rng(charl_device *dev, charl_dtype type);
 
-/** True where a_sums is supported beside p as it is. Depends on what decides the bits only. */
+/** True if a_sums is supported for p. Depends only on what determines the bits. */
 bool charl__gemm_sums_a(charl_device *dev, const charl__gemm *p);
 
-/** True where a product that folds, as charl__gemm_folds says, can sum A too: a_sums [m] is then
- *  the sum over leaves, in the tree, of what kernels/reduce/reduce.cl makes of a column. */
+/** True if a product that folds (charl__gemm_folds) can sum A too: a_sums [m] is then
+ *  the sum over leaves, in the tree, of the sum that kernels/reduce/reduce.cl computes of a column. */
 bool charl__gemm_folds_sums(charl_device *dev, const charl__gemm *p);
 
 /** The levels of the tree, at most `most`, that p, whose p->count products are leaves, should fold itself through charl__gemm_fold.levels; 0: none.
@@ -140,7 +140,7 @@ int charl__gemm_fold_levels(charl_device *dev, const charl__gemm *p, int most);
 /** Elements that charl__gemm_fold.levels needs for any product with so many levels. */
 int64_t charl__gemm_levels(charl_device *dev, int levels);
 
-/** True where `leaves` is supported and worth it for this product: partial sums then never touch
+/** True if `leaves` is supported and worth it for this product: partial sums are then never written to
  *  memory. */
 bool charl__gemm_folds(charl_device *dev, const charl__gemm *p);
 

@@ -21,7 +21,8 @@ int64_t charl__gemm_joined(const charl__gemm *p, int tile_columns)
  * hold, by their registers.
  *
  * Rates: `charl tune -t f32 -v -s 4096x4096x4096:nn -s 4096x4096x4096:tn`, mean of both, on an H200 (132 compute units, driver 580.159),
- * 23 November 2026. The three numbers below: so that cost_of gives the times of the convolutions of launch/cifar10-resnet.ini there, all
+ * 23 November 2026. The three numbers below are fitted so that cost_of gives the times of the convolutions of launch/cifar10-resnet.ini there, all
+ * within 12 percent (docs/benchmarks/measurements.md).
  * within 12 percent (docs/benchmarks/measurements.md). */
 typedef struct tile {
     int rows, columns, part_rows, part_columns, depth, rate, resident;
@@ -57,7 +58,7 @@ static int lanes_of(const tile *t)
     return t->rows / t->part_rows * (t->columns / t->part_columns);
 }
 
-/* The device has room for the tile, and it is not mostly empty. A tree over leaves needs registers
+/* Whether the device has room for the tile, and it is mostly full. A tree over leaves needs registers
  * for each of its levels. */
 static bool can_have(charl_device *dev, const charl__gemm *p, const tile *x)
 {
@@ -71,7 +72,7 @@ static bool can_have(charl_device *dev, const charl__gemm *p, const tile *x)
            (p->fold.leaves <= 1 || x->part_rows * x->part_columns <= 16);
 }
 
-/* An estimate of the time of p in such tiles, in any unit. Compute units share the tiles; where each has more than it can hold, one starts
+/* An estimate of the time of p in such tiles, in arbitrary units. Compute units share the tiles; if each has more than it can hold, one starts
  * as soon as another ends, and about half of the last ones wait. */
 static double cost_of(charl_device *dev, const charl__gemm *p, const tile *t)
 {
@@ -137,7 +138,7 @@ static bool is_tile_of(const tile *t, const charl__gemm_plan *plan)
            t->part_columns == plan->part_columns && t->depth == plan->depth;
 }
 
-/* Where reading an image takes registers too, NVIDIA's compiler may use so many that a compute unit holds fewer work-items than `resident`. */
+/* If reading an image needs registers too, NVIDIA's compiler may use so many that a compute unit holds fewer work-items than `resident`. */
 static void hold_resident(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan, charl__launch *l)
 {
     const bool wanted =

@@ -5,13 +5,13 @@
 #include "base/log.h"
 #include "tensor/gemm/gemm_private.h"
 
-/* In the order in which they are asked. */
+/* In the order in which they are tried. */
 static const charl__gemm_backend *const backends[] = {
     &charl__gemm_few_rows, &charl__gemm_tensor_cores, &charl__gemm_amx,   &charl__gemm_plane,
     &charl__gemm_small,    &charl__gemm_local,        &charl__gemm_vector};
 enum { BACKENDS = sizeof backends / sizeof *backends };
 
-/* What p->form asks for; forms of what the device does not have fall back like AUTO. */
+/* The form that p->form requests; forms that the device does not support fall back to AUTO. */
 static charl__gemm_memory memory_of(charl_device *dev, charl__gemm_form form)
 {
     const bool tiles =
@@ -48,7 +48,7 @@ static bool supports(charl_device *dev, const charl__gemm_backend *b, const char
            (!b->supports || b->supports(dev, p));
 }
 
-/* The first that supports p and suits it. */
+/* The first back end that supports p and is worth it. */
 static const charl__gemm_backend *choose(charl_device *dev, const charl__gemm *p)
 {
     int i = 0;
@@ -164,7 +164,7 @@ const char *charl__gemm_key(charl_device *dev, const charl__gemm *p, char *text)
     return text;
 }
 
-/* The plan whose text that is, where it is one that p can have. */
+/* The plan with that text, if p can have it. */
 static bool find(charl_device *dev, const charl__gemm *p, const char *choice, charl__gemm_plan *out)
 {
     charl__gemm_plan plans[CHARL__GEMM_PLANS];
@@ -180,7 +180,7 @@ static bool find(charl_device *dev, const charl__gemm *p, const char *choice, ch
     return false;
 }
 
-/* A choice that cannot be kept serves this run. */
+/* A choice that cannot be saved is used in this run only. */
 static charl_status keep(charl_device *dev)
 {
     charl_status st = charl__tuning_db_save(dev);
@@ -193,7 +193,7 @@ static charl_status keep(charl_device *dev)
     return st;
 }
 
-/* Sums of A have one kernel, and so have sums of leaves with levels. */
+/* Sums of A have a single kernel, and so have sums of leaves with levels. */
 static bool has_tuning(charl_device *dev, const charl__gemm *p)
 {
     return p->form == CHARL_GEMM_AUTO && !p->a_sums && !p->fold.levels &&
@@ -219,7 +219,7 @@ charl_status charl__gemm_plan_of(charl_device *dev, const charl__gemm *p, charl_
         charl__gemm_tuned tuned;
 
         st = charl__gemm_tune(dev, p, &tuned);
-        if (st == CHARL_ERR_NOMEM) { /* then as guessed */
+        if (st == CHARL_ERR_NOMEM) { /* then use the heuristic's choice */
             charl__log(CHARL_LOG_INFO, "tuning: %s", charl_error_message());
             charl_error_clear();
             return CHARL_OK;

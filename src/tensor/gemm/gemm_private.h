@@ -1,6 +1,6 @@
 #ifndef CHARL_TENSOR_GEMM_GEMM_PRIVATE_H
 #define CHARL_TENSOR_GEMM_GEMM_PRIVATE_H
-/** Back ends of matrix products, and what they share. */
+/** Back ends of matrix products, and functions that they share. */
 #include "base/numeric/divide.h"
 #include "gemm/gemm_args.h"
 #include "tensor/gemm/gemm.h"
@@ -21,7 +21,7 @@ static inline charl__arg charl__gemm_operand(charl__arg_kind kind, const charl_t
 
     if (at != 0) {
         a.v.offset += at;
-        a.count = 0; /* lanes and slices lie beyond the extents of the tensor that names them */
+        a.count = 0; /* lanes and slices are beyond the extents of the tensor that names them */
     }
     return a;
 }
@@ -35,8 +35,8 @@ typedef struct charl__matrix {
 /** Whether every row of every product begins at a multiple of `elements`. */
 bool charl__matrix_is_aligned(const charl__matrix *x, int elements);
 
-/** Copy those of p's operands, of half types, whose rows do not begin at multiples of 16 bytes to
- *  where they do: all of them where p has levels, else where that saves time and there is memory. Async. Errors: ERR_KERNEL,
+/** Copy those of p's operands, of half types, whose rows do not begin at multiples of 16 bytes, into
+ *  aligned rows: all of them if p has levels, else if that saves time and there is memory. Async. Errors: ERR_KERNEL,
  *  ERR_DEVICE; ERR_NOMEM with levels. */
 charl_status charl__gemm_pad(charl_device *dev, const charl__gemm *p, charl__matrix *a,
                              charl__matrix *b) CHARL_MUST_CHECK;
@@ -56,27 +56,27 @@ bool charl__gemm_reads_by_4(const charl__gemm *p, bool of_a);
 
 /** Elements of the image that B is, of one product: channels, height and width. */
 int64_t charl__gemm_image_elements(const charl__gemm *p);
-/** The number of outer products whose columns a tile of gemm_local.cl takes side by side: all of them where tiles of one product would be
+/** The number of outer products whose columns a tile of gemm_local.cl processes together: all of them if tiles of one product would be
  *  partly empty and the products share A, else 1. */
 int64_t charl__gemm_joined(const charl__gemm *p, int tile_columns);
 /** The device's number of compute units, at least 1. */
 int charl__gemm_units(charl_device *dev);
 
-/** What a back end needs of a device. */
+/** Requirements of a back end on a device. */
 typedef enum charl__gemm_memory {
     CHARL_GEMM_TILES,   /* tiles in local memory: facts.tiles_in_local and work-groups of CHARL__GEMM_GROUP */
-    CHARL_GEMM_VECTORS, /* what has no use for those */
-    CHARL_GEMM_UNITS    /* units of its own, which `takes` asks for */
+    CHARL_GEMM_VECTORS, /* no such tiles */
+    CHARL_GEMM_UNITS    /* its own units, which `takes` checks */
 } charl__gemm_memory;
 
-/** A way to compute products on a device. The back ends are listed in gemm_plan.c, in the order in which they are asked. All that support a product
- *  give the same bits, unless one of them says that it has its own. Functions that are NULL: not restricted, or what they compute is not
- *  possible. */
+/** A way to compute products on a device. The back ends are listed in gemm_plan.c, in the order in which they are tried. All that support a product
+ *  give the same bits, unless one of them declares its own. Functions that are NULL: no restriction, or the result is not
+ *  available. */
 struct charl__gemm_backend {
     const char *name; /* in the tuning database */
-    const char *key;  /* in the keys of its products there: "", unless bits or times are of another kind */
+    const char *key;  /* in the keys of its products there: "", unless bits or times differ from others */
     charl__gemm_memory memory;
-    /* It rounds sums as no other back end but those with the same key does. Where it supports a product, no other is asked. */
+    /* It rounds sums differently from all back ends except those with the same key. If it supports a product, no other is tried. */
     bool has_own_bits;
     bool has_rng; /* epilogues may use random numbers */
     /* An epilogue takes as long as a short product. Products with one are not tuned then, since trials have none. */
@@ -85,13 +85,13 @@ struct charl__gemm_backend {
     bool (*takes)(charl_device *dev, charl_dtype type);
     /** Whether it can compute p, of a type that it takes. */
     bool (*supports)(charl_device *dev, const charl__gemm *p);
-    /** Whether p is worth it, where p->form leaves the choice: else those that follow are asked. */
+    /** Whether p is worth it, if p->form leaves the choice: otherwise the next ones are tried. */
     bool (*suits)(charl_device *dev, const charl__gemm *p);
     /** Lists its plans for p, the heuristic choice first, and returns their number. All back ends together have at most CHARL__GEMM_PLANS. */
     int (*plans)(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out);
     /** Errors: as charl__gemm_enqueue. */
     charl_status (*enqueue)(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan);
-    /** Answers for a p that it computes: charl__gemm_sums_a, _folds, _folds_sums and _fold_levels. */
+    /** Results for a p that it computes: charl__gemm_sums_a, _folds, _folds_sums and _fold_levels. */
     bool (*sums_a)(charl_device *dev, const charl__gemm *p);
     bool (*folds)(charl_device *dev, const charl__gemm *p);
     bool (*folds_sums)(charl_device *dev, const charl__gemm *p);
@@ -117,7 +117,7 @@ charl_status charl__gemm_plan_of(charl_device *dev, const charl__gemm *p, charl_
 const char *charl__gemm_key(charl_device *dev, const charl__gemm *p, char *text);
 /** Enqueue p by a plan. Errors: as charl__gemm_enqueue. */
 charl_status charl__gemm_launch(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan) CHARL_MUST_CHECK;
-/** Set the label, the numbers and the arguments that all kernels begin with: operands, those of the epilogue, and the numbers, which are borrowed: a
+/** Set the label, the numbers and the first arguments of all kernels: operands, those of the epilogue, and the numbers, which are borrowed: a
  *  back end may still set its own. Its other arguments follow. */
 void charl__gemm_describe(const charl__gemm *p, charl__gemm_args *args, charl__launch *l);
 /** Set the parameters of operands' layouts and types; of the tree over leaves. */
@@ -125,16 +125,16 @@ void charl__gemm_set_common(const charl__gemm *p, charl__launch *l);
 void charl__gemm_set_fold(const charl__gemm *p, charl__launch *l);
 /** The level of the tree from which on sums are rounded, ROUND; -1: none. */
 int charl__gemm_rounded_level(const charl__gemm *p);
-/** Set the parameters of a tree over leaves in registers; nothing where there is none. */
+/** Set the parameters of a tree over leaves in registers; no-op if there is none. */
 void charl__gemm_set_leaves(const charl__gemm *p, charl__launch *l);
 
-/** Set the parameters of p's epilogue; nothing without one. `vec`: elements that the kernel takes at a time. */
+/** Set the parameters of p's epilogue; no-op without one. `vec`: elements that the kernel processes at a time. */
 void charl__gemm_set_epilogue(const charl__gemm *p, int vec, charl__launch *l);
 
 /** Append the epilogue's operands, if there is one, and set its numbers. */
 void charl__gemm_add_epilogue(const charl__gemm *p, charl__gemm_args *args, charl__launch *l);
 
-/** Errors: ERR_DTYPE where a type of the epilogue is not one it takes. */
+/** Errors: ERR_DTYPE if the epilogue does not support a type. */
 charl_status charl__gemm_check_epilogue(const charl__gemm *p) CHARL_MUST_CHECK;
 
 #endif

@@ -29,14 +29,14 @@ static int64_t count_tiles(const charl__gemm *p, int extent)
            charl__at_least_one(p->fold.leaves > 1 ? p->inner : p->count);
 }
 
-/* Where tiles of 64 would leave compute units idle: what a product waits for then is memory. */
+/* If tiles of 64 would leave compute units idle, memory latency limits the product. */
 static bool suits(charl_device *dev, const charl__gemm *p)
 {
     return p->form == CHARL_GEMM_LOCAL_SMALL ||
            (p->form == CHARL_GEMM_AUTO && count_tiles(p, ROOMY) <= charl__gemm_units(dev));
 }
 
-/* `part`: rows and columns of a tile that a work-item has. */
+/* `part`: rows and columns of a tile per work-item. */
 static charl__gemm_plan plan_of(int extent, int part)
 {
     return (charl__gemm_plan){.backend = &charl__gemm_small,
@@ -58,7 +58,7 @@ static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
     return 3;
 }
 
-/* Whether the stretches of a sum, or the leaves of a tree, are in both operands one long stretch. */
+/* Whether the segments of a sum, or the leaves of a tree, are contiguous in both operands. */
 static bool is_flat(const charl__gemm *p)
 {
     const bool folds = p->fold.leaves > 1;

@@ -18,7 +18,7 @@ static const double sample_s = 4e-3; /* of a round */
 static const double hopeless = 1.5;  /* not timed again */
 static const double worth_it = 0.97; /* of the guess's time */
 
-/* A product of the same shape on operands of its own. */
+/* A product of the same shape on other operands. */
 typedef struct trial {
     charl_tensor *a, *b, *out;
     charl__gemm gemm;
@@ -110,14 +110,14 @@ cleanup:
     return st;
 }
 
-/* As many calls as take so long, given what one took alone: with the wait for its end, which is
- * longer than a small product, so that one is not enough to tell anything. */
+/* As many calls as take that long, given the time of a single call: that includes the wait for its end, which is
+ * longer than a small product, so that a single call is not enough to measure. */
 static int calls_in(double seconds, double one_s)
 {
     return (int)fmin(MOST_CALLS, seconds / one_s) + 1;
 }
 
-/* One plan for the first time: whether it runs, and gives the bits that the guess gives. */
+/* First run of a plan: whether it runs, and gives the bits of the heuristic's choice. */
 static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tuned *x, int i, uint32_t *want)
 {
     charl_status st = CHARL_OK;
@@ -145,7 +145,7 @@ static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tune
     return st;
 }
 
-/* The best of some rounds, in which the plans take turns. */
+/* The best of several rounds, in which the plans alternate. */
 static charl_status time_plans(charl_device *dev, const trial *t, charl__gemm_tuned *x)
 {
     double best = x->seconds[0];

@@ -2,14 +2,14 @@
 #define CHARL_TENSOR_GEMM_GEMM_TUNE_H
 /** Tuning of matrix products: the fastest of several plans that give the same bits.
  *
- *  By default a heuristic chooses the plan from the extents. `charl tune`, or CHARL_TUNE=first on first use, times all plans on operands of
- *  its own, compares their results bit for bit, and saves the fastest under a key that describes the product.
+ *  By default a heuristic chooses the plan from the extents. `charl tune`, or CHARL_TUNE=first on first use, times all plans on separate
+ *  operands, compares their results bit for bit, and saves the fastest under a key that describes the product.
  */
 #include "tensor/gemm/gemm.h"
 
 typedef struct charl__gemm_backend charl__gemm_backend;
 
-/** How the work of a product is divided: one of charl__gemm_plans. Its bits do not depend on it. */
+/** How the work of a product is divided: one of charl__gemm_plans. It does not affect the bits. */
 typedef struct charl__gemm_plan {
     const charl__gemm_backend *backend;
     charl__gemm_form form; /* a variant of it */
@@ -30,9 +30,9 @@ typedef struct charl__gemm_tuned {
     int count, best;
 } charl__gemm_tuned;
 
-/** Time all plans of a product shaped like p, on operands of its own, and set the fastest in the tuning database; the heuristic choice
- *  stays unless another plan is faster by more than a few percent. Also works while recording. Blocks. Local. Errors: ERR_NOMEM when the
- *  operands do not fit in free device memory; ERR_KERNEL, ERR_DEVICE when the heuristic choice does not run. Cost: per plan, compilation
+/** Time all plans of a product shaped like p, on separate operands, and set the fastest in the tuning database; the heuristic choice
+ *  stays unless another plan is faster by more than a few percent. Also works while recording. Blocks. Local. Errors: ERR_NOMEM if the
+ *  operands do not fit in free device memory; ERR_KERNEL, ERR_DEVICE if the heuristic choice does not run. Cost: per plan, compilation
  *  and about 30 ms. */
 charl_status charl__gemm_tune(charl_device *dev, const charl__gemm *p, charl__gemm_tuned *out) CHARL_MUST_CHECK;
 

@@ -30,8 +30,8 @@ static blocking vectors_for(charl_device *dev, const charl__gemm *p)
         .rows = rows, .columns = wide && p->n > PANEL / 2 ? PANEL : PANEL / 2, .most = 384 / rows, .beside = 24};
 }
 
-/* Whether A and B swap roles on the matrix unit, and the product then. The unit reads rows of A in place, but B must be packed by columns. Where
- * these are rows in memory, as those of weights are, and A has at most half as many rows, packing A instead is cheaper. The sums do not change. */
+/* Whether A and B swap roles on the matrix unit, and the product accordingly. The unit reads rows of A in place, but B must be packed by columns. If
+ * these are rows in memory, like those of weights, and A has at most half as many rows, packing A instead is cheaper. The sums do not change. */
 static bool swap_operands(const charl__gemm *p, charl__gemm *out)
 {
     const bool swaps =
@@ -57,8 +57,8 @@ static blocking tiles_for(const charl__gemm *p)
         .amx = true, .rows = rows, .columns = p->n > TILE ? 2 * TILE : TILE, .most = 512 / rows, .beside = 12};
 }
 
-/* What packing a panel costs, in sixteenths of the time of a micro-tile over its depth; most of it
- * is waiting for memory. */
+/* Cost of packing a panel, in sixteenths of the time of a micro-tile over its depth; most of it
+ * is memory latency. */
 static int packing(charl__gemm_kind kind, const blocking *t)
 {
     const int cost = kind == CHARL_GEMM_PLAIN || kind == CHARL_GEMM_TRANSPOSED ? 16 : 32;
@@ -66,7 +66,7 @@ static int packing(charl__gemm_kind kind, const blocking *t)
     return t->amx ? 3 * cost : cost;
 }
 
-/* Rows of A are read where they lie, not packed. Of f32, where they are short: longer ones come faster from a packed block than from
+/* Rows of A are read in place, not packed. For f32 only if they are short: longer ones are faster from a packed block than from
  * pages far apart. */
 static bool reads_in_place(const charl__gemm *p, const blocking *t)
 {
@@ -105,7 +105,7 @@ static int most_tiles(const charl__gemm *p, const blocking *t)
     return levels * tiles > kept_of(p, t) && levels > 0 ? kept_of(p, t) / levels : tiles;
 }
 
-/* Micro-tiles of one work-item, mi * nj: whichever lets the compute units finish first, when a
+/* Micro-tiles of one work-item, mi * nj: the numbers with which the compute units finish first, if a
  * work-item packs mi panels of rows and nj of columns. A little is added for the compute unit that
  * starts late. */
 static void choose_block(charl_device *dev, const charl__gemm *p, const blocking *t, int *mi, int *nj)
@@ -139,7 +139,7 @@ static bool block_fits(const charl__gemm *p, const blocking *t, int mi, int nj)
            nj <= charl__ceil_div(p->n, t->columns);
 }
 
-/* A work-item does all leaves: there must be enough work-items. */
+/* A work-item processes all leaves: there must be enough work-items. */
 static bool folds_tiles(charl_device *dev, const charl__gemm *p, int rows)
 {
     return charl__ceil_div(p->m, rows) * charl__ceil_div(p->n, PANEL) * charl__at_least_one(p->inner) >=
@@ -156,7 +156,7 @@ static bool amx_folds(charl_device *dev, const charl__gemm *p)
     return folds_tiles(dev, p, 2 * TILE);
 }
 
-/* Of one of the two back ends. The first leaves the block to choose_block. */
+/* For one of the two back ends. The first lets choose_block choose the block. */
 static int plans_by(const charl__gemm_backend *b, const charl__gemm *p, blocking t, charl__gemm_plan *out)
 {
     int n = 1;

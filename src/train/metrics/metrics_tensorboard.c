@@ -175,7 +175,7 @@ static charl_status tensorboard_train(void *file, const charl_train_row *row)
     return put_row(file, "train", row->step, values, n);
 }
 
-/* A value that a plugin shows: a tag and a tensor, whose elements are appended until it ends, and what the plugin is told. The tensor is a list
+/* A value that a plugin shows: a tag and a tensor, whose elements are appended until it ends, and data for the plugin. The tensor is a list
  * of n elements or, with columns > 0, n rows of them. */
 static charl_status begin_tensor(event_file *e, const char *tag, int type, int n, int columns)
 {

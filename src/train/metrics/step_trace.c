@@ -26,7 +26,7 @@ charl_status charl__step_trace_check(const charl__trainer *t)
 
     if (is_wanted(o) && o->trace_last > 0) {
         CHARL_REQUIRE(o->trace_first >= 1 && o->trace_first <= o->trace_last, CHARL_ERR_CONFIG,
-                      "steps %" PRId64 "-%" PRId64 " cannot be traced: the first is 1, and the range ascends",
+                      "steps %" PRId64 "-%" PRId64 " cannot be traced: steps begin at 1, and the range must ascend",
                       o->trace_first, o->trace_last);
         CHARL_REQUIRE(o->trace_last <= t->end_step, CHARL_ERR_CONFIG,
                       "steps %" PRId64 "-%" PRId64 " cannot be traced: the run ends with step %" PRId64, o->trace_first,

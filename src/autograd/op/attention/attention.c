@@ -702,8 +702,9 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
                                  "continue a sequence");
     }
     if (a.causal && args->length) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID,
-                                 "attention: causal queries see no later key, so that padding needs no length");
+        return charl__graph_fail(
+            g, CHARL_ERR_INVALID,
+            "attention: length must be NULL for causal attention, which never reads padding after a query");
     }
     if (!qkv) {
         return NULL;

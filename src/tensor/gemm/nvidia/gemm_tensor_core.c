@@ -1,5 +1,5 @@
-/* Products on NVIDIA's tensor cores. The choices made here (tile, how operands are copied) change
- * no bits: kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl say why. */
+/* Products on NVIDIA's tensor cores. The choices made here (tile, how operands are copied) do not
+ * affect bits: kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl explain why. */
 #include <limits.h>
 #include <math.h>
 
@@ -60,17 +60,17 @@ static bool sums_a(charl_device *dev, const charl__gemm *p)
 }
 
 /* How a launch assigns its tiles: kernels/nvidia/gemm/tile_order.clh. */
-typedef struct deal {
+typedef struct assignment {
     int64_t groups;
     bool is_split;
-    int rounds; /* of whole tiles, before those that are shared out */
-} deal;
+    int rounds; /* of whole tiles, before those that are divided */
+} assignment;
 
 /* How a product is launched. */
 typedef struct plan {
     const tile *tile;
     int64_t tiles;
-    deal deal;
+    assignment assignment;
     charl__matrix a, b;
 } plan;
 
@@ -97,7 +97,7 @@ static int64_t count_tiles(const charl__gemm *p, const tile *t)
     return charl__ceil_div(p->m, ROWS) * charl__ceil_div(p->n, t->columns) * charl__at_least_one(p->count);
 }
 
-/* Columns of the last wide tile of a row, where these are 64 or 128, which have programs of their own; else 0. */
+/* Columns of the last wide tile of a row, if these are 64 or 128, which have separate programs; else 0. */
 static int edge_of(const charl__gemm *p)
 {
     const int64_t columns = charl__ceil_div(p->n % wide.columns, EDGE) * EDGE;
@@ -146,7 +146,7 @@ static const tile *choose_tile(charl_device *dev, const charl__gemm *p, bool has
     }
 }
 
-/* Whether half of a tree's nodes stay in local memory, beside shorter stages: where rows of both operands are k, as in gradients of weights. */
+/* Whether half of a tree's nodes stay in local memory, with shorter stages: if rows of both operands are k, as in gradients of weights. */
 static bool has_local_level(const charl__gemm *p)
 {
     return p->fold.levels && p->a.kind == CHARL_GEMM_TRANSPOSED && p->b.kind == CHARL_GEMM_PLAIN;
@@ -157,7 +157,7 @@ int64_t charl__gemm_levels(charl_device *dev, int levels)
     return (int64_t)levels * charl_device_get_info(dev)->compute_units * ROWS * wide.columns;
 }
 
-/* Time of so many leaves if nodes of 2^levels of them are formed where they are computed, in steps of a work-group: its tiles, and its part
+/* Time of so many leaves if nodes of 2^levels of them are computed in the same launch, in steps of a work-group: its tiles, and its share
  * of the launch that adds up the nodes. */
 static double fold_cost(charl_device *dev, const charl__gemm *p, int leaves, int levels)
 {
@@ -173,7 +173,7 @@ static double fold_cost(charl_device *dev, const charl__gemm *p, int leaves, int
 
 static int fold_levels(charl_device *dev, const charl__gemm *p, int most)
 {
-    double least = 0.9 * fold_cost(dev, p, (int)p->count, 0); /* an estimate: only what is clearly less */
+    double least = 0.9 * fold_cost(dev, p, (int)p->count, 0); /* an estimate: only if it is clearly less */
     int best = 0;
     plan x = {0};
 
@@ -202,7 +202,7 @@ static int fold_levels(charl_device *dev, const charl__gemm *p, int most)
  *
  * Splitting the last tiles (stream-K) avoids idle compute units in the last round. It costs each group about SPLIT_COST steps, in which sums
  * go through memory, and concurrent groups share less of the cache, so it is not worth a gain of a few percent. */
-static deal deal_tiles(charl_device *dev, const charl__gemm *p, const tile *t, int64_t tiles)
+static assignment assign_tiles(charl_device *dev, const charl__gemm *p, const tile *t, int64_t tiles)
 {
     const int64_t units = charl_device_get_info(dev)->compute_units;
     const int64_t most =
@@ -210,7 +210,7 @@ static deal deal_tiles(charl_device *dev, const charl__gemm *p, const tile *t, i
     const int64_t steps = charl__ceil_div(p->k, STAGE_K);
     const bool can_split =
         t != &narrow && !p->fold.levels && (t != &of_mma || !p->a_sums); /* which does not pass sums of A on */
-    deal d = {.groups = tiles < most ? tiles : most};
+    assignment d = {.groups = tiles < most ? tiles : most};
 
     if (p->form == CHARL_GEMM_TENSOR_CORE_SPLIT && can_split) {
         d.is_split = true;
@@ -227,7 +227,7 @@ static deal deal_tiles(charl_device *dev, const charl__gemm *p, const tile *t, i
     return d;
 }
 
-/* Every row of t, which lies like out, begins at a multiple of so many bytes; true without t. */
+/* Whether every row of t, which has the layout of out, begins at a multiple of so many bytes; true without t. */
 static bool is_by(const charl__gemm *p, const charl_tensor *t, int64_t at, int bytes)
 {
     const charl__gemm_matrix like = {t, .at = at, .outer = p->out.outer, .inner = p->out.inner};
@@ -236,7 +236,7 @@ static bool is_by(const charl__gemm *p, const charl_tensor *t, int64_t at, int b
     return !t || charl__matrix_is_aligned(&x, bytes / (int)charl_dtype_size(t->dtype));
 }
 
-/* The bias, rows of out, and of what else lies like it, begin at multiples of 8 bytes. */
+/* The bias, and rows of out and of everything with its layout, begin at multiples of 8 bytes. */
 static bool writes_by_8(const charl__gemm *p)
 {
     const charl__gemm_epilogue *e = p->epilogue;
@@ -251,7 +251,7 @@ static bool writes_by_8(const charl__gemm *p)
     return all;
 }
 
-/* What is stored in f32 begins each row at a multiple of 16 bytes. */
+/* Rows stored in f32 begin at multiples of 16 bytes. */
 static bool writes_by_16(const charl__gemm *p)
 {
     const charl_tensor *product = p->epilogue ? p->epilogue->product : NULL;
@@ -289,7 +289,7 @@ static void set_params(const charl__gemm *p, const plan *x, charl__launch *l)
                                           {"A_BY_16", charl__matrix_is_aligned(&x->a, CHUNK_BYTES / size)},
                                           {"B_BY_16", charl__matrix_is_aligned(&x->b, CHUNK_BYTES / size)},
                                           {"OUT_BY_8", writes_by_8(p)},
-                                          {"SPLIT", x->deal.is_split},
+                                          {"SPLIT", x->assignment.is_split},
                                           {"A_SUMS", p->a_sums != NULL},
                                           {"BN", t->columns},
                                           {"STAGES", t->stages},
@@ -316,7 +316,7 @@ static void set_tiles(charl_device *dev, const charl__gemm *p, plan *x)
 
     x->tile = choose_tile(dev, p, charl__matrix_is_aligned(&x->a, chunk) && charl__matrix_is_aligned(&x->b, chunk));
     x->tiles = count_tiles(p, x->tile);
-    x->deal = deal_tiles(dev, p, x->tile, x->tiles);
+    x->assignment = assign_tiles(dev, p, x->tile, x->tiles);
 }
 
 /* Local memory; of mma.sync's kernel the front end knows it. */
@@ -339,7 +339,7 @@ static charl_status launch(charl_device *dev, const charl__gemm *p, const plan *
     charl__launch l = {
         .file = t->file,
         .entry = t->entry,
-        .global = {(size_t)(x->deal.groups * t->items)},
+        .global = {(size_t)(x->assignment.groups * t->items)},
         .local = {(size_t)t->items},
         .sm90a.shared_bytes = local_bytes(p, t),
         .sm90a.min_blocks = t == &of_mma ? 0 : t->groups,
@@ -357,7 +357,7 @@ static charl_status launch(charl_device *dev, const charl__gemm *p, const plan *
     args.a_pitch = (int32_t)x->a.pitch;
     args.b_pitch = (int32_t)x->b.pitch;
     args.tiles = (int32_t)x->tiles;
-    args.rounds = x->deal.rounds;
+    args.rounds = x->assignment.rounds;
     charl__launch_add(&l, charl__placed(charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at), &args.a_sums));
     charl__launch_add(&l, charl__placed(charl__raw(CHARL_ARG_INOUT, charl__workspace_split_k(dev)), &none));
     charl__launch_add(
@@ -395,7 +395,7 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     }
     set_tiles(dev, &q, &x);
     CHARL_INVARIANT(!p->fold.levels || x.tile == &wide);
-    CHARL_REQUIRE(x.tiles * charl__at_least_one(p->fold.leaves) + x.deal.groups <= INT_MAX, CHARL_ERR_SHAPE,
+    CHARL_REQUIRE(x.tiles * charl__at_least_one(p->fold.leaves) + x.assignment.groups <= INT_MAX, CHARL_ERR_SHAPE,
                   "matrix product of %lld x %lld x %lld, %lld times: %lld tiles are beyond 2^31", (long long)p->m,
                   (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count), (long long)x.tiles);
     CHARL_TRY(launch(dev, &q, &x));
