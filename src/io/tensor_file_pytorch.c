@@ -151,27 +151,29 @@ static bool get_extents(value *v, int64_t *out, int *n)
     return true;
 }
 
-/* What the function `name` of torch._utils makes of `args`; NULL: it is no tensor, or the tensor is what it wraps, *inner. */
+/* Whether v is what a function of torch._utils makes of *args; *inner: the tensor that it wraps, or NULL. */
 static bool is_tensor(value *v, value **args, value **inner)
 {
+    value *made_by = v->callable;
+
     *args = v->args;
     *inner = NULL;
     if (v->kind != CHARL__PICKLE_CALL || !v->args) {
         return false;
     }
-    if (charl__pickle_is(v->callable, "torch._tensor _rebuild_from_type_v2") && v->args->n >= 3 &&
-        v->args->item[0]->kind == CHARL__PICKLE_GLOBAL && v->args->item[2]->kind == CHARL__PICKLE_LIST) {
-        const charl__pickle_value made = {
-            .kind = CHARL__PICKLE_CALL, .callable = v->args->item[0], .args = v->args->item[2]};
-
-        return is_tensor(&made, args, inner);
+    for (int depth = 0; /* a hostile file may have one that holds itself */
+         depth < MOST_DEPTH && charl__pickle_is(made_by, "torch._tensor _rebuild_from_type_v2") && (*args)->n >= 3 &&
+         (*args)->item[0]->kind == CHARL__PICKLE_GLOBAL && (*args)->item[2]->kind == CHARL__PICKLE_LIST;
+         depth++) {
+        made_by = (*args)->item[0];
+        *args = (*args)->item[2];
     }
-    if (charl__pickle_is(v->callable, "torch._utils _rebuild_parameter") ||
-        charl__pickle_is(v->callable, "torch._utils _rebuild_parameter_with_state")) {
-        *inner = v->args->n > 0 ? v->args->item[0] : NULL;
+    if (charl__pickle_is(made_by, "torch._utils _rebuild_parameter") ||
+        charl__pickle_is(made_by, "torch._utils _rebuild_parameter_with_state")) {
+        *inner = (*args)->n > 0 ? (*args)->item[0] : NULL;
         return true;
     }
-    return v->callable->kind == CHARL__PICKLE_GLOBAL && strncmp(v->callable->text, "torch._utils _rebuild_", 22) == 0;
+    return made_by->kind == CHARL__PICKLE_GLOBAL && strncmp(made_by->text, "torch._utils _rebuild_", 22) == 0;
 }
 
 /* (storage, offset, shape, strides, ...[, dtype, ...]): what _rebuild_tensor, _v2 and _v3 are called with. */
@@ -190,6 +192,12 @@ static charl_status set_place(const listing *l, value *args, charl__tensor_file_
         CHARL_ERR_CHECKPOINT,
         "%s: %s is not a dense tensor (it may be sparse, quantized or on the meta device), and cannot be read", path,
         name);
+    for (int64_t i = 6; i < args->n; i++) { /* metadata: _v2 has them at 6, _v3 at 7 */
+        CHARL_REQUIRE(args->item[i]->kind != CHARL__PICKLE_DICT || args->item[i]->n == 0, CHARL_ERR_CHECKPOINT,
+                      "%s: %s is a negated or conjugated view, which is not read; HINT in Python, save "
+                      "tensor.resolve_neg() or tensor.resolve_conj()",
+                      path, name);
+    }
     CHARL_REQUIRE(get_extents(args->item[2], shape->dim, &shape->ndim) &&
                       get_extents(args->item[3], e->stride, &n_strides) && n_strides == shape->ndim,
                   CHARL_ERR_CHECKPOINT, "%s: %s has a damaged shape, or more than %d dimensions", path, name,

@@ -216,6 +216,44 @@ static void what_cannot_be_read_is_named(void **state)
     charl_tensor_file_close(f);
 }
 
+/* A tensor of a subclass whose arguments are its arguments again. */
+static void a_tensor_that_wraps_itself_is_none(void **state)
+{
+    charl_tensor_file *f = NULL;
+
+    (void)state;
+    begin();
+    ADD("}(");
+    add_text("loop");
+    ADD("ctorch._tensor\n_rebuild_from_type_v2\nq\0]q\1h\0aNah\1aR");
+    add_text("x");
+    ADD_TENSOR("K\0K\2\x85K\1\x85");
+    ADD("u");
+    end();
+    charl_assert_ok(charl_tensor_file_open(write_file("wrapped.pt", size), &f));
+    assert_int_equal(charl_tensor_file_get_count(f), 1);
+    charl_tensor_file_close(f);
+}
+
+/* The elements in the file have the other sign. */
+static void a_negated_view_is_refused(void **state)
+{
+    charl_tensor_file *f = NULL;
+
+    (void)state;
+    begin();
+    ADD("}(");
+    add_text("x");
+    ADD_TENSOR("K\0K\2\x85K\1\x85");
+    size -= 2; /* tR */
+    ADD("}(");
+    add_text("neg");
+    ADD("\x88utRu");
+    end();
+    charl_assert_status(charl_tensor_file_open(write_file("negated.pt", size), &f), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("x is a negated or conjugated view");
+}
+
 static void read_all(const char *path)
 {
     charl_tensor_file *f = NULL;
@@ -264,10 +302,13 @@ static void damage_is_survived(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_share_bytes_and_have_strides), cmocka_unit_test(the_model_of_a_checkpoint_is_read),
-        cmocka_unit_test(nothing_is_called), cmocka_unit_test(what_cannot_be_read_is_named),
-        cmocka_unit_test(damage_is_survived)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tensors_share_bytes_and_have_strides),
+                                       cmocka_unit_test(the_model_of_a_checkpoint_is_read),
+                                       cmocka_unit_test(nothing_is_called),
+                                       cmocka_unit_test(what_cannot_be_read_is_named),
+                                       cmocka_unit_test(a_tensor_that_wraps_itself_is_none),
+                                       cmocka_unit_test(a_negated_view_is_refused),
+                                       cmocka_unit_test(damage_is_survived)};
 
     return cmocka_run_group_tests(tests, setup_dir, teardown_dir);
 }
