@@ -608,6 +608,9 @@ static void files_that_are_none(void **state)
     put_file(path, "\n\x0e\n\x05<unk>", 9);
     charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
     charl_assert_message("is cut short, or not a model of SentencePiece");
+    put_file(path, "\n\x07\n\x05<unk>\x12\x02\x18\x02", 13); /* the normalizer's defaults change text */
+    charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
+    charl_assert_message("no trainer_spec or no normalizer_spec");
     put_file(path, "", 0);
     charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
     charl_assert_message("is not a tokenizer that charl reads");
@@ -636,6 +639,10 @@ static void states_that_are_damaged(void **state)
         charl_assert_status(charl__tokenizer_restore(t->layout, t->state, n, &other), CHARL_ERR_DATA);
     }
     charl_assert_ok(charl__alloc((size_t)t->n, &copy));
+    memcpy(copy, t->state, (size_t)t->n);
+    copy[strlen("charl tokenizer 1\n")] = CHARL__PRETRAINED_NFC | CHARL__PRETRAINED_CHARACTERS;
+    charl_assert_status(charl__tokenizer_restore(t->layout, copy, t->n, &other), CHARL_ERR_DATA);
+    charl_assert_message("a tokenizer with flags 9");
     for (uint32_t k = 0; k < rounds(400); k++) {
         charl_status st;
 

@@ -200,7 +200,7 @@ static charl_status read_model(const char *path, charl__pretrained *p)
     CHARL_SCOPED(scores_fini) scores l = {0};
     reader r;
     int64_t id = 0;
-    bool has_trainer = false;
+    bool has_trainer = false, has_normalizer = false;
 
     CHARL_TRY(charl__tokenizer_read_file(path, &file));
     p->flags = CHARL__PRETRAINED_CHARACTERS | CHARL__PRETRAINED_BY_RANK;
@@ -214,12 +214,13 @@ static charl_status read_model(const char *path, charl__pretrained *p)
             has_trainer = true;
             CHARL_TRY(check_trainer(inner(&r)));
         } else if (r.field == 3) {
+            has_normalizer = true;
             CHARL_TRY(read_normalizer(inner(&r), p));
         }
     }
-    CHARL_REQUIRE(id > 0 && has_trainer, CHARL_ERR_DATA,
-                  "it has no pieces or no trainer_spec: it is no model of "
-                  "SentencePiece, or damaged");
+    CHARL_REQUIRE(
+        id > 0 && has_trainer && has_normalizer, CHARL_ERR_DATA,
+        "it has no pieces, no trainer_spec or no normalizer_spec: it is no model of SentencePiece, or damaged");
     CHARL_TRY(add_ranks(&l, p));
     return charl__pretrained_split_at_spaces(p);
 }

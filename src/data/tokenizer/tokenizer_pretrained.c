@@ -421,8 +421,9 @@ static charl_status become(charl_tokenizer *t)
     uint32_t flags, count[3];
 
     CHARL_TRY(read_head(&r, &flags, count));
-    CHARL_REQUIRE(flags <= CHARL__PRETRAINED_FLAGS && count[1] <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_DATA,
-                  "a tokenizer with flags %u and %u tokens", flags, count[1]);
+    CHARL_REQUIRE(flags <= CHARL__PRETRAINED_FLAGS && count[1] <= CHARL__TOKENIZER_MAX_VOCAB &&
+                      !(flags & CHARL__PRETRAINED_NFC && flags & CHARL__PRETRAINED_CHARACTERS),
+                  CHARL_ERR_DATA, "a tokenizer with flags %u and %u tokens", flags, count[1]);
     CHARL_REQUIRE(!(flags & CHARL__PRETRAINED_NFC) || charl__nfc_is_known(), CHARL_ERR_CONFIG,
                   "the tokenizer uses the normalizer NFC, and this charl was built without "
                   "libutf8proc; HINT install "
