@@ -284,15 +284,20 @@ static void test_dies(void **state)
     assert_int_equal(deaths[1], 1);
 }
 
-/* Which parts stay: those of a checkpoint, whatever is behind its name; those beside one that cannot be read. */
+/* Which parts stay: those of a checkpoint, whatever its name is; those beside one that cannot be read. */
 static void test_sweep(void **state)
 {
-    const char *path = file("a.h5"), *moved = file("a.h5.superseded");
+    const char *path = file("a.h5"), *moved = file("a.h5.superseded"), *renamed = file("the best.h5");
     int removed = 0;
 
     (void)state;
     sample_init(&s, 3);
     charl_assert_ok(save(path, 2, false));
+    assert_int_equal(rename(path, renamed), 0);
+    charl_assert_ok(charl__ckpt_sweep(dir, &removed));
+    assert_int_equal(removed, 0);
+    assert_int_equal(sample_load(renamed), 3);
+    assert_int_equal(rename(renamed, path), 0);
     assert_int_equal(rename(path, moved), 0);
     sample_init(&s, 7);
     charl_assert_ok(save(path, 3, false));

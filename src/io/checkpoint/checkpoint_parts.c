@@ -388,7 +388,7 @@ static charl_status list_files(const char *dir, charl__text *names, bool *has_pa
         return errno == ENOENT ? CHARL_OK : charl__disk_error(dir, "open of the directory", errno, -1);
     }
     for (const struct dirent *e; (e = readdir(d)) != NULL;) {
-        if (e->d_name[0] != '.' && charl__text_is_name(e->d_name)) {
+        if (e->d_name[0] != '.' && !strchr(e->d_name, '\n')) {
             CHARL_TRY(charl__text_printf(names, "%s\n", e->d_name));
             *has_parts = *has_parts || part_of(e->d_name) > 0;
         }
@@ -396,29 +396,60 @@ static charl_status list_files(const char *dir, charl__text *names, bool *has_pa
     return CHARL_OK;
 }
 
-/* Whether no checkpoint beside `part` names it. The lists of checkpoints that are looked at are in `lists`. */
-static charl_status is_left_over(const char *dir, const char *part, const char *names, bool *out)
+typedef struct naming {
+    charl__text lists;  /* of the parts that checkpoints name */
+    charl__text unread; /* files that are no checkpoint, or a damaged one, each with a line end behind it */
+} naming;
+
+/* Look into the file `name` of `dir`. */
+static charl_status look(const char *dir, const char *name, naming *out)
+{
+    CHARL_SCOPED_FREE char *path = NULL;
+    charl_status st;
+
+    if (part_of(name) > 0 || strstr(name, ".tmp.")) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__commit_join(dir, name, &path));
+    st = add_list(path, &out->lists);
+    return st == CHARL_ERR_CHECKPOINT ? charl__text_printf(&out->unread, "%s\n", name) : st;
+}
+
+/* Whether no checkpoint names `part`, and none that cannot be read has the name that the part begins with. */
+static bool is_left_over(const char *part, const naming *all)
 {
     const size_t length = part_of(part);
-    CHARL_SCOPED(charl__text_fini) charl__text lists = {0};
-    CHARL_SCOPED_FREE char *line = NULL;
+    const char *name = charl__text_string(&all->unread);
 
-    *out = true;
-    for (const char *name = names, *end; (end = strchr(name, '\n')) != NULL && *out; name = end + 1) {
-        CHARL_SCOPED_FREE char *one = NULL, *path = NULL;
-
-        if (strncmp(name, part, length) != 0 || (name[length] != '\n' && name[length] != '.')) {
-            continue;
+    if (length == 0 || strstr(charl__text_string(&all->lists), part)) {
+        return false;
+    }
+    for (const char *end; (end = strchr(name, '\n')) != NULL; name = end + 1) {
+        if (strncmp(name, part, length) == 0 && (name[length] == '\n' || name[length] == '.')) {
+            return false;
         }
-        CHARL_TRY(charl__strdup(name, &one));
-        one[end - name] = '\0';
-        if (part_of(one) == 0 && !strstr(one + length, ".tmp.")) {
-            charl_status st;
+    }
+    return true;
+}
 
-            CHARL_TRY(charl__commit_join(dir, one, &path));
-            st = add_list(path, &lists);
-            CHARL_REQUIRE(st == CHARL_OK || st == CHARL_ERR_CHECKPOINT, st, "%s", charl_error_message());
-            *out = st == CHARL_OK && !strstr(charl__text_string(&lists), part);
+/* `names`: of the files of `dir`, which are taken apart. */
+static charl_status sweep(const char *dir, char *names, naming *all, int *count)
+{
+    char *end, *const last = names + strlen(names);
+
+    for (char *name = names; (end = strchr(name, '\n')) != NULL; name = end + 1) {
+        *end = '\0';
+        CHARL_TRY(look(dir, name, all));
+    }
+    for (const char *part = names; part < last; part += strlen(part) + 1) {
+        CHARL_SCOPED_FREE char *path = NULL;
+
+        if (is_left_over(part, all)) {
+            CHARL_TRY(charl__commit_join(dir, part, &path));
+            CHARL_REQUIRE(unlink(path) == 0 || errno == ENOENT, CHARL_ERR_DISK, "%s: cannot be removed: %s", path,
+                          strerror(errno));
+            charl__crash_point("io.crash.swept");
+            (*count)++;
         }
     }
     return CHARL_OK;
@@ -426,36 +457,22 @@ static charl_status is_left_over(const char *dir, const char *part, const char *
 
 charl_status charl__ckpt_sweep(const char *dir, int *removed)
 {
-    CHARL_SCOPED(charl__text_fini) charl__text names = {0};
+    charl_status st = CHARL_OK;
+    charl__text names = {0};
+    naming all = {0};
     bool has_parts = false;
     int count = 0;
 
-    if (removed) {
-        *removed = 0;
-    }
-    CHARL_TRY(list_files(dir, &names, &has_parts));
-    for (const char *name = charl__text_string(&names), *end; has_parts && (end = strchr(name, '\n')) != NULL;
-         name = end + 1) {
-        CHARL_SCOPED_FREE char *part = NULL, *path = NULL;
-        bool is_left = false;
-
-        CHARL_TRY(charl__strdup(name, &part));
-        part[end - name] = '\0';
-        if (part_of(part) > 0) {
-            CHARL_TRY(is_left_over(dir, part, charl__text_string(&names), &is_left));
-        }
-        if (is_left) {
-            CHARL_TRY(charl__commit_join(dir, part, &path));
-            CHARL_REQUIRE(unlink(path) == 0 || errno == ENOENT, CHARL_ERR_DISK, "%s: cannot be removed: %s", path,
-                          strerror(errno));
-            charl__crash_point("io.crash.swept");
-            count++;
-        }
-    }
+    CHARL_TRY_CLEANUP(list_files(dir, &names, &has_parts));
+    CHARL_TRY_CLEANUP(has_parts ? sweep(dir, names.data, &all, &count) : CHARL_OK);
+cleanup:
+    charl__text_fini(&names);
+    charl__text_fini(&all.lists);
+    charl__text_fini(&all.unread);
     if (removed) {
         *removed = count;
     }
-    return CHARL_OK;
+    return st;
 }
 
 int64_t charl_checkpoint_size(const char *path)

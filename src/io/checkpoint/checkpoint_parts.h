@@ -78,8 +78,8 @@ charl_status charl__ckpt_save_parts(const char *path, const charl_checkpoint *c,
 charl_status charl__ckpt_read_values(const char *path, int fd, const charl_checkpoint_tensor *t, int64_t offset,
                                      int64_t bytes, void *dst) CHARL_MUST_CHECK;
 
-/** Remove the parts in `dir` that no checkpoint there names, whether it is called step-N.h5 or that and more. A part beside a
- *  checkpoint that cannot be read stays. The caller holds the lock of the run. *removed may be NULL. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
+/** Remove the parts in `dir` that no checkpoint there names, whatever that is called. A part beside a checkpoint of its name, or that and more, that
+ *  cannot be read stays. The caller holds the lock of the run. *removed may be NULL. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__ckpt_sweep(const char *dir, int *removed) CHARL_MUST_CHECK;
 
 #endif
