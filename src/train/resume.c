@@ -377,6 +377,24 @@ static charl_status start_afresh(charl__trainer *t)
     return CHARL_OK;
 }
 
+/* Give a checkpoint, and its parts, a second name in this run's directory. */
+static charl_status link_base(const char *origin, const char *dir, const char *path)
+{
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
+    const char *part;
+
+    CHARL_TRY(charl_checkpoint_open(origin, &r));
+    for (int i = 0; (part = charl__checkpoint_part(r, i)) != NULL; i++) {
+        CHARL_SCOPED_FREE char *name = NULL;
+
+        CHARL_TRY(charl__commit_join(dir, charl__base_name(part), &name));
+        CHARL_REQUIRE(link(part, name) == 0 || errno == EEXIST, CHARL_ERR_DISK, "%s", strerror(errno));
+    }
+    CHARL_REQUIRE((unlink(path) == 0 || errno == ENOENT) && link(origin, path) == 0, CHARL_ERR_DISK, "%s",
+                  strerror(errno));
+    return CHARL_OK;
+}
+
 /* Give a base that another run may remove a second name in this run's directory. A failure is only a warning. */
 static void keep_base(const charl__trainer *t)
 {
@@ -393,11 +411,11 @@ static void keep_base(const charl__trainer *t)
         (size_t)snprintf(path, sizeof path, "%s/" CHARL__RUN_BASE, t->config->run.output_dir) >= sizeof path) {
         return;
     }
-    if ((unlink(path) != 0 && errno != ENOENT) || link(origin, path) != 0) {
+    if (link_base(origin, t->config->run.output_dir, path) != CHARL_OK) {
         snprintf(text, sizeof text,
                  "%.2000s belongs to a run that may remove it as it trains on, and cannot be linked here (%s): copy "
                  "it, and start from the copy",
-                 origin, strerror(errno));
+                 origin, charl_error_message());
         charl__trainer_warn(t, text);
     }
 }

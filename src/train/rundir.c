@@ -97,6 +97,7 @@ charl_status charl__rundir_clear(const char *dir, const char *keep)
     CHARL_TRY(remove_named(dir, "last", keep));
     CHARL_TRY(remove_named(dir, "best", keep));
     CHARL_TRY(remove_one(dir, CHARL__RUN_BASE, keep));
+    CHARL_TRY(charl__ckpt_sweep(dir, NULL)); /* its parts */
     CHARL_TRY(each_checkpoint(dir, visit_to_remove, keep));
     return charl__rundir_sweep(dir);
 }

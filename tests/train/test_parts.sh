@@ -54,6 +54,16 @@ expect 0 "pack" "$bin/charl" checkpoint pack run -o one.h5
 expect 0 "the same state" "$bin/charl" checkpoint diff run one.h5
 says 1 '^equal$'
 
+# Adapters keep the parts of their base too: the run of the base may remove them.
+set -- init.from=base/last.h5 lora.rank=2 lora.targets=fc1 train.max_steps=2
+cp -r run base
+expect 0 "adapters" ranks 1 mlp.ini -q -o adapters "$@"
+rm -r base/checkpoints
+expect 0 "adapters without the run of their base" "$bin/charl" eval mlp.ini adapters/last.h5 "$@"
+expect 0 "no adapters any more" ranks 1 mlp.ini -q -o adapters --overwrite
+[ -z "$(find adapters -name '*.part')" ] || fail "--overwrite has left the parts of a base"
+rm -rf base adapters
+
 # Whoever writes, and in whatever mode, reads it.
 stopped 1
 stopped 3 checkpoint.parts=rank dist.shard=optimizer
