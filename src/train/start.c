@@ -74,8 +74,6 @@ static charl_status propose(charl__trainer *t, int64_t before, bool is_refused, 
     } else {
         charl__trainer_warn(t, found.warning);
     }
-    CHARL_REQUIRE(found.path || t->copied_step >= 0 || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
-                  "run.resume = must, but %s holds no usable checkpoint", dir);
     CHARL_REQUIRE(!found.path || t->overwrites || !is_refused, CHARL_ERR_CONFIG,
                   "run.resume = never, but %s holds a run at step %" PRId64
                   "; use another run.output_dir, or --overwrite",
@@ -113,6 +111,13 @@ static charl_status refuse_unreadable(const char *why)
                "run.output_dir of rank 0, which must be a directory that all nodes "
                "share; to start afresh use --overwrite or another run.output_dir",
                why);
+}
+
+/* why: copies are not used; "": there are none. */
+static charl_status refuse_nothing(const charl__trainer *t, const char *why)
+{
+    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "run.resume = must, but %s holds no usable checkpoint%s%.1000s",
+               t->config->run.output_dir, why[0] ? "; copies of the training state in memory: " : "", why);
 }
 
 static charl_status refuse_fallback(const char *why)
@@ -350,6 +355,9 @@ static charl_status prefer_copy(charl__trainer *t, int64_t step, charl__text *wh
     if (t->from_copy) {
         *p = copy;
     }
+    if (!p->path[0] && strcmp(t->config->run.resume, "must") == 0) {
+        return charl__comm_agreed(t->comm, refuse_nothing(t, charl__text_string(why)));
+    }
     if (charl_comm_rank(t->comm) == 0 && why->length > 0) {
         CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
@@ -382,10 +390,8 @@ static charl_status find_start(charl__trainer *t, proposal *p)
             t->config->checkpoint.memory_interval.unit != CHARL__INTERVAL_OFF) {
             CHARL_TRY(find_copy(t, &copied, &why));
         }
-        t->copied_step = copied;
         CHARL_TRY(choose(t, what.is_refused, p));
         CHARL_TRY(prefer_copy(t, copied, &why, p));
-        t->copied_step = -1;
         what.goes_back = what.goes_back && p->step <= what.after;
         if (is_named(t->config) && !what.goes_back && !what.is_told && charl_comm_rank(t->comm) == 0) {
             snprintf(text, sizeof text,

@@ -177,6 +177,14 @@ for lost in shm shm2; do
     [ -z "$(find shm2 -type f)" ] || fail "copies are left on the second node"
 done
 
+# run.resume = must does not begin anew where the copy of a node does not reach the other.
+rm -rf run
+CHARL_FAULT=train.backward.kill@3:8 apart mem.ini -q $now >log 2>&1
+rm -r shm2/*
+CHARL_FAULT=copies.room:* expect 5 "must" apart mem.ini run.resume=must
+says 1 "run.resume = must, but run holds no usable checkpoint; copies of the training state in memory: .*not enough room"
+rm -rf run
+
 # What charl launch starts again continues from the copy, though the command says --overwrite; so does a divided optimizer.
 expect 0 "another run" ranks 1 mem.ini -q run.seed=9 --overwrite train.max_steps=5
 CHARL_FAULT=train.backward.kill@1:11 expect 0 "charl launch" timeout 1500 "$bin/charl" launch -n 2 mem.ini --overwrite $now dist.shard=optimizer train.max_steps=20
