@@ -409,11 +409,14 @@ static charl_status read_archive(listing *l, charl__pickle *p)
 
 /* ------------------------------------------------------------------ pickles and storages in a row */
 
-static charl_status skip_pickle(const listing *l, int64_t *at)
+/* torch.save begins with an integer of 77 bits. */
+static charl_status skip_magic(const listing *l, int64_t *at)
 {
     CHARL_SCOPED(charl__pickle_fini) charl__pickle p = {0};
 
     CHARL_TRY(charl__pickle_read(l->s->path, l->s->fd, at, l->s->bytes, &p));
+    CHARL_REQUIRE(p.root->kind == CHARL__PICKLE_OTHER, CHARL_ERR_CHECKPOINT,
+                  "%s: is a pickle, but torch.save did not write it", l->s->path);
     return CHARL_OK;
 }
 
@@ -443,7 +446,7 @@ static charl_status read_row(listing *l, charl__pickle *p)
     CHARL_SCOPED(charl__pickle_fini) charl__pickle keys = {0};
     int64_t at = 0;
 
-    CHARL_TRY(skip_pickle(l, &at));
+    CHARL_TRY(skip_magic(l, &at));
     CHARL_TRY(read_writer(l, &at));
     CHARL_TRY(charl__pickle_read(s->path, s->fd, &at, s->bytes, p));
     CHARL_TRY(list_storages(l, p));
@@ -455,8 +458,9 @@ static charl_status read_row(listing *l, charl__pickle *p)
                          : NULL;
         int64_t n = 0;
 
-        CHARL_REQUIRE(x && x->width > 0, CHARL_ERR_CHECKPOINT, "%s: a storage that is not known: the file is damaged",
-                      s->path);
+        CHARL_REQUIRE(x, CHARL_ERR_CHECKPOINT, "%s: a storage that is not known: the file is damaged", s->path);
+        CHARL_REQUIRE(x->width > 0, CHARL_ERR_CHECKPOINT, "%s: storage %.80s has elements of a type that is not known",
+                      s->path, x->key);
         CHARL_REQUIRE(
             charl__regular_read(s->fd, &n, 8, at) == 8 && n == x->n && n <= (s->bytes - at - 8) / (int64_t)x->width,
             CHARL_ERR_CHECKPOINT, "%s: storage %.80s is missing or too short: the file is damaged", s->path, x->key);

@@ -1,5 +1,6 @@
 /* Files of PyTorch: tensors that share bytes and have strides are read, nothing in a file is called, and damage of any byte is refused or read
  * as other values. tests/interop/test_safetensors.py reads what PyTorch itself wrote. */
+#define _GNU_SOURCE /* memmem */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,6 +255,28 @@ static void a_negated_view_is_refused(void **state)
     charl_assert_message("x is a negated or conjugated view");
 }
 
+static void other_pickles_are_named(void **state)
+{
+    charl_tensor_file *f = NULL;
+
+    (void)state;
+    size = 0;
+    ADD("\x80\2}(");
+    add_text("a");
+    ADD("K\1u.");
+    charl_assert_status(charl_tensor_file_open(write_file("dict.pt", size), &f), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("is a pickle, but torch.save did not write it");
+    begin();
+    ADD("}(");
+    add_text("x");
+    ADD_TENSOR("K\0K\2\x85K\1\x85");
+    ADD("u");
+    end();
+    memcpy(memmem(file, size, "Float", 5), "Whole", 5);
+    charl_assert_status(charl_tensor_file_open(write_file("whole.pt", size), &f), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("storage 0 has elements of a type that is not known");
+}
+
 static void read_all(const char *path)
 {
     charl_tensor_file *f = NULL;
@@ -308,6 +331,7 @@ int main(void)
                                        cmocka_unit_test(what_cannot_be_read_is_named),
                                        cmocka_unit_test(a_tensor_that_wraps_itself_is_none),
                                        cmocka_unit_test(a_negated_view_is_refused),
+                                       cmocka_unit_test(other_pickles_are_named),
                                        cmocka_unit_test(damage_is_survived)};
 
     return cmocka_run_group_tests(tests, setup_dir, teardown_dir);
