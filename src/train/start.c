@@ -329,8 +329,7 @@ static charl_status take_copy(charl__trainer *t, int64_t step, proposal *p, char
     CHARL_TRY(charl_comm_reduce_i64(t->comm, CHARL_COMM_MIN, &last, 1));
     if (last == 0) {
         st = spread_copy(t, step, (int)source, has, p->path);
-        CHARL_REQUIRE(st == CHARL_OK || st == CHARL_ERR_DISK || st == CHARL_ERR_CHECKPOINT, st, "%s",
-                      charl_error_message());
+        CHARL_TRY(st == CHARL_ERR_DISK || st == CHARL_ERR_CHECKPOINT ? CHARL_OK : st);
     }
     last = st == CHARL_OK && charl__copies_has(t->copies_key, step, p->path);
     CHARL_TRY(charl_comm_reduce_i64(t->comm, CHARL_COMM_MIN, &last, 1));

@@ -201,6 +201,12 @@ rm -rf run
 CHARL_FAULT=train.device.flip_gradient@1:8 expect 9 "an audit finds something" ranks 2 mem.ini -q $now dist.audit=8
 left "an audit finds something" 0
 
+# Replicas that differ end the job with one message, as before a checkpoint on disk.
+rm -rf run
+CHARL_FAULT=train.optimizer.flip@1:3 expect 6 "replicas that differ" ranks 2 mem.ini -q $now
+says 1 "error: step 3: the ranks no longer train the same model: rank"
+rm -rf run
+
 # A copy that leaves frozen weights to its base finds what the run has kept of it.
 expect 0 "adapters" ranks 1 mem.ini -q -o adapters init.from=whole/last.h5 lora.rank=2 lora.targets=fc1 train.max_steps=12
 killed train.backward.kill@0:8 1 mem.ini -q $now init.from=whole/last.h5 lora.rank=2 lora.targets=fc1 train.max_steps=12
