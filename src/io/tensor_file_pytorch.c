@@ -14,7 +14,7 @@
 #include "io/tensor_file.h"
 #include "io/zip.h"
 
-enum { MOST_DEPTH = 100, MOST_VISITS = 1 << 22, LEGACY_PROTOCOL = 1001 };
+enum { MOST_DEPTH = 100, MOST_VISITS = 1 << 22, MOST_TENSORS = 1 << 20, MOST_NAME = 1024, LEGACY_PROTOCOL = 1001 };
 
 /* Classes of storages and types of elements, with their names in safetensors. */
 static const struct {
@@ -236,6 +236,10 @@ static charl_status add_tensor(listing *l, value *v, const char *name)
     }
     CHARL_REQUIRE(is_tensor(v, &args, &inner) && args->kind == CHARL__PICKLE_LIST, CHARL_ERR_CHECKPOINT,
                   "%s: %s is not a tensor that can be read", l->s->path, name);
+    CHARL_REQUIRE(strlen(name) <= MOST_NAME, CHARL_ERR_CHECKPOINT,
+                  "%s: a tensor whose name has more than %d bytes: %.80s...", l->s->path, MOST_NAME, name);
+    CHARL_REQUIRE(l->n < MOST_TENSORS, CHARL_ERR_CHECKPOINT, "%s: holds more than %d tensors", l->s->path,
+                  MOST_TENSORS);
     CHARL_TRY(charl__grow(l->n, sizeof *l->entries, &l->entries));
     CHARL_TRY(charl__strdup(name, &own));
     l->entries[l->n++] = (charl__tensor_file_entry){.tensor.name = own};
@@ -256,37 +260,55 @@ static bool holds_tensors(value *v)
 
 static charl_status visit(listing *l, value *v, const charl__text *prefix, int depth);
 
-/* What is called `key` in an object whose name is `prefix`; "" is the object itself. */
+/* What is called `key` in an object whose name is `prefix`; "" is the object itself. Of a key that is too long for a name, the beginning. */
 static charl_status visit_named(listing *l, value *v, const charl__text *prefix, const char *key, int depth)
 {
     CHARL_SCOPED(charl__text_fini) charl__text name = {0};
 
-    CHARL_TRY(
-        charl__text_printf(&name, "%s%s%s", charl__text_string(prefix), prefix->length > 0 && key[0] ? "." : "", key));
+    CHARL_TRY(charl__text_printf(&name, "%s%s%.*s", charl__text_string(prefix), prefix->length > 0 && key[0] ? "." : "",
+                                 MOST_NAME + 1, key));
     return visit(l, v, &name, depth);
+}
+
+static charl_status visit_pair(listing *l, value *k, value *v, const charl__text *prefix, int depth)
+{
+    static const char *const transparent[] = {"_parameters", "_buffers", "_modules"}; /* of a torch.nn.Module */
+    char number[24];
+    const char *key = number;
+
+    snprintf(number, sizeof number, "%lld", (long long)k->integer);
+    if (k->kind == CHARL__PICKLE_TEXT) {
+        CHARL_REQUIRE((int64_t)strlen(k->text) == k->bytes, CHARL_ERR_CHECKPOINT, "%s: a name with a NUL byte",
+                      l->s->path);
+        key = k->text;
+    } else if (k->kind != CHARL__PICKLE_INT) {
+        return CHARL_OK;
+    }
+    for (size_t t = 0; t < sizeof transparent / sizeof *transparent; t++) {
+        key = strcmp(key, transparent[t]) == 0 ? "" : key;
+    }
+    return visit_named(l, v, prefix, key, depth);
 }
 
 static charl_status visit_pairs(listing *l, value *v, const charl__text *prefix, int depth)
 {
-    static const char *const transparent[] = {"_parameters", "_buffers", "_modules"}; /* of a torch.nn.Module */
-    char number[24];
-
     for (int64_t i = 0; i + 1 < v->n; i += 2) {
-        const char *key = number;
-        value *k = v->item[i];
+        CHARL_TRY(visit_pair(l, v->item[i], v->item[i + 1], prefix, depth));
+    }
+    return CHARL_OK;
+}
 
-        snprintf(number, sizeof number, "%lld", (long long)k->integer);
-        if (k->kind == CHARL__PICKLE_TEXT) {
-            CHARL_REQUIRE((int64_t)strlen(k->text) == k->bytes, CHARL_ERR_CHECKPOINT, "%s: a name with a NUL byte",
-                          l->s->path);
-            key = k->text;
-        } else if (k->kind != CHARL__PICKLE_INT) {
-            continue;
+/* OrderedDict([[key, value], ...]), as Python 2 wrote it. */
+static charl_status visit_ordered(listing *l, value *v, const charl__text *prefix, int depth)
+{
+    value *list = charl__pickle_is(v->callable, "collections OrderedDict") && v->args->n == 1 ? v->args->item[0] : NULL;
+
+    for (int64_t i = 0; list && list->kind == CHARL__PICKLE_LIST && i < list->n; i++) {
+        value *pair = list->item[i];
+
+        if (pair->kind == CHARL__PICKLE_LIST && pair->n == 2) {
+            CHARL_TRY(visit_pair(l, pair->item[0], pair->item[1], prefix, depth));
         }
-        for (size_t t = 0; t < sizeof transparent / sizeof *transparent; t++) {
-            key = strcmp(key, transparent[t]) == 0 ? "" : key;
-        }
-        CHARL_TRY(visit_named(l, v->item[i + 1], prefix, key, depth));
     }
     return CHARL_OK;
 }
@@ -306,6 +328,9 @@ static charl_status visit(listing *l, value *v, const charl__text *prefix, int d
     }
     if (v->kind == CHARL__PICKLE_DICT || v->kind == CHARL__PICKLE_CALL) {
         CHARL_TRY(visit_pairs(l, v, prefix, depth + 1));
+    }
+    if (v->kind == CHARL__PICKLE_CALL) {
+        CHARL_TRY(visit_ordered(l, v, prefix, depth + 1));
     }
     if (v->kind == CHARL__PICKLE_CALL && v->state && v->state->kind == CHARL__PICKLE_DICT) {
         CHARL_TRY(visit_pairs(l, v->state, prefix, depth + 1));

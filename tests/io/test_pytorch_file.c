@@ -255,6 +255,49 @@ static void a_negated_view_is_refused(void **state)
     charl_assert_message("x is a negated or conjugated view");
 }
 
+static void what_python_2_wrote_is_read(void **state)
+{
+    static const float values[] = {0, 1};
+    charl_tensor_file *f = NULL;
+
+    (void)state;
+    begin();
+    ADD("ccollections\nOrderedDict\n](](");
+    add_text("x");
+    ADD_TENSOR("K\0K\2\x85K\1\x85");
+    ADD("ee\x85R");
+    end();
+    charl_assert_ok(charl_tensor_file_open(write_file("python2.pt", size), &f));
+    assert_int_equal(charl_tensor_file_get_count(f), 1);
+    assert_tensor(f, "x", 2, values);
+    charl_tensor_file_close(f);
+}
+
+static void names_are_of_a_bounded_length(void **state)
+{
+    charl_tensor_file *f = NULL;
+    char name[1026] = "";
+
+    (void)state;
+    memset(name, 'x', sizeof name - 1);
+    for (size_t n = sizeof name - 1; n >= sizeof name - 2; n--) {
+        begin();
+        ADD("}(X");
+        add(&(uint32_t){(uint32_t)n}, 4);
+        add(name, n);
+        ADD_TENSOR("K\0K\2\x85K\1\x85");
+        ADD("u");
+        end();
+        if (n > 1024) {
+            charl_assert_status(charl_tensor_file_open(write_file("long.pt", size), &f), CHARL_ERR_CHECKPOINT);
+            charl_assert_message("a tensor whose name has more than 1024 bytes: xxx");
+        } else {
+            charl_assert_ok(charl_tensor_file_open(write_file("long.pt", size), &f));
+            charl_tensor_file_close(f);
+        }
+    }
+}
+
 static void other_pickles_are_named(void **state)
 {
     charl_tensor_file *f = NULL;
@@ -331,6 +374,8 @@ int main(void)
                                        cmocka_unit_test(what_cannot_be_read_is_named),
                                        cmocka_unit_test(a_tensor_that_wraps_itself_is_none),
                                        cmocka_unit_test(a_negated_view_is_refused),
+                                       cmocka_unit_test(what_python_2_wrote_is_read),
+                                       cmocka_unit_test(names_are_of_a_bounded_length),
                                        cmocka_unit_test(other_pickles_are_named),
                                        cmocka_unit_test(damage_is_survived)};
 
