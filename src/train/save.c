@@ -387,10 +387,12 @@ static charl_status refuse_differing(const charl__trainer *t, charl_status st)
                t->replica.step, charl_error_message());
 }
 
-/* Whether this rank writes. What the ranks divide among them is collected on rank 0. */
+/* Whether this rank writes. What the ranks divide among them is collected on rank 0, and of replicas that differ its is the state. */
 static bool is_writer(const charl__trainer *t, bool is_copy)
 {
-    return charl_comm_rank(t->comm) == 0 || (is_copy && charl_comm_local_rank(t->comm) == 0 && !t->replica.dp->shard);
+    const bool has_all = !t->replica.dp->shard && !t->replica.mixed.on;
+
+    return charl_comm_rank(t->comm) == 0 || (is_copy && charl_comm_local_rank(t->comm) == 0 && has_all);
 }
 
 /* Copy the state and check that it is identical on all ranks, as it must be: every rank applied the same

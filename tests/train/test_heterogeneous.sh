@@ -40,6 +40,17 @@ expect 6 "replicas that differ" ranks 2 mlp.ini -o e
 says 1 "error: .*the ranks no longer train the same model: rank . of 2 .* has model/"
 unset CHARL_FAULT
 
+# Copies in memory are those of rank 0, as its state counts: a start does not find another on each node.
+apart() { # apart ARGUMENTS...: two nodes
+    timeout 1500 mpirun -q --oversubscribe --bind-to none -n 1 env CHARL_SHM_DIR=shm CHARL_RANKS_PER_NODE=1 "$bin/charl-train" "$@" : -n 1 \
+        env CHARL_SHM_DIR=shm2 CHARL_RANKS_PER_NODE=1 "$bin/charl-train" "$@"
+}
+mkdir shm shm2
+set -- mlp.ini -o copied checkpoint.memory_interval=1 checkpoint.interval=0 eval.interval=0 train.exact=device optimizer.type=adam optimizer.weight_decay=0.1
+CHARL_FAULT="$other,train.optimizer.flip@1:3,train.backward.kill@0:8" apart "$@" >log 2>&1
+CHARL_FAULT="$other" expect 0 "copies of devices that differ" apart "$@"
+says 1 "^  resumed .*shm/.*[(]step 7[)]"
+
 # The checkpoint tells where it comes from.
 expect 0 "one device after two" ranks 1 mlp.ini -o c train.slices=8 train.epochs=3
 says 1 "resumed on another device .*, was .* [+] another .*: the same bits only if both round as IEEE 754 says"
