@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/numeric/hash.h"
 #include "base/parallel.h"
+#include "io/checkpoint/checkpoint_read.h"
 #include "parallel/optimizer_shard.h"
 
 enum { N_COUNTS = 3 };
@@ -53,14 +54,18 @@ charl_status charl__state_add_params(charl__state *s, const char *prefix, charl_
     return CHARL_OK;
 }
 
-charl_status charl__state_add_norms(charl__state *s, const char *prefix, charl_optimizer *o)
+/* Norms of as many steps continue; others start afresh. */
+static charl_status add_norms(charl__state *s, const char *prefix, charl_optimizer *o, const charl_checkpoint_reader *r)
 {
     const charl_shape shape = {1, {charl__optimizer_count_norms(o)}};
+    const charl_checkpoint_tensor *t =
+        r ? charl_checkpoint_find(r, CHARL_CHECKPOINT_SPIKE, CHARL_CHECKPOINT_NORMS) : NULL;
 
-    return shape.dim[0] == 0 ? CHARL_OK
-                             : add(s, prefix, CHARL_CHECKPOINT_SPIKE, CHARL_CHECKPOINT_NORMS,
-                                   (charl__state_item){
-                                       .kind = CHARL__STATE_NORMS, .dtype = CHARL_F32, .shape = shape, .optimizer = o});
+    return shape.dim[0] == 0 || (r && !(t && charl_shape_equal(&t->shape, &shape)))
+               ? CHARL_OK
+               : add(s, prefix, CHARL_CHECKPOINT_SPIKE, CHARL_CHECKPOINT_NORMS,
+                     (charl__state_item){
+                         .kind = CHARL__STATE_NORMS, .dtype = CHARL_F32, .shape = shape, .optimizer = o});
 }
 
 /* State k, or after the states the average. */
@@ -90,25 +95,17 @@ static charl_status add_state(charl__state *s, const char *prefix, charl_optimiz
     return CHARL_OK;
 }
 
-charl_status charl__state_add_average(charl__state *s, const char *prefix, charl_optimizer *o, charl_data_parallel *dp)
+charl_status charl__state_add_optimizer(charl__state *s, const char *prefix, charl_optimizer *o,
+                                        charl_data_parallel *dp, const charl_checkpoint_reader *r)
 {
-    return charl__optimizer_has_ema(o) ? add_state(s, prefix, o, dp, o->n_states) : CHARL_OK;
-}
+    const bool has_average = charl__optimizer_has_ema(o) && (!r || charl__checkpoint_has_average(r));
 
-charl_status charl__state_add_states(charl__state *s, const char *prefix, charl_optimizer *o, charl_data_parallel *dp)
-{
+    CHARL_TRY(add_norms(s, prefix, o, r));
+    CHARL_TRY(has_average ? add_state(s, prefix, o, dp, o->n_states) : CHARL_OK);
     for (int k = 0; k < o->n_states; k++) {
         CHARL_TRY(add_state(s, prefix, o, dp, k));
     }
     return CHARL_OK;
-}
-
-charl_status charl__state_add_optimizer(charl__state *s, const char *prefix, charl_optimizer *o,
-                                        charl_data_parallel *dp)
-{
-    CHARL_TRY(charl__state_add_norms(s, prefix, o));
-    CHARL_TRY(charl__state_add_average(s, prefix, o, dp));
-    return charl__state_add_states(s, prefix, o, dp);
 }
 
 charl_status charl__state_add_counts(charl__state *s, const char *prefix, charl_optimizer *o, charl_data_parallel *dp)

@@ -5,7 +5,7 @@
  *
  *      charl__state s = {.keeps = true};
  *      CHARL_TRY_CLEANUP(charl__state_add_params(&s, NULL, params));
- *      CHARL_TRY_CLEANUP(charl__state_add_optimizer(&s, NULL, optimizer, dp));
+ *      CHARL_TRY_CLEANUP(charl__state_add_optimizer(&s, NULL, optimizer, dp, NULL));
  *      CHARL_TRY_CLEANUP(charl__state_copy(&s, CHARL_OK)); // s.tensor [s.n]
  *
  *  All ranks add the same items.
@@ -57,14 +57,10 @@ typedef struct charl__state {
 
 /** Parameters and their running statistics; `prefix` and a dot come before their names, NULL: nothing. Local. Errors: ERR_NOMEM. */
 charl_status charl__state_add_params(charl__state *s, const char *prefix, charl_params *set) CHARL_MUST_CHECK;
-/** Norms, moving average and states of an optimizer, and all of them; absent ones are omitted. dp: NULL or of the same set. */
-charl_status charl__state_add_norms(charl__state *s, const char *prefix, charl_optimizer *o) CHARL_MUST_CHECK;
-charl_status charl__state_add_average(charl__state *s, const char *prefix, charl_optimizer *o,
-                                      charl_data_parallel *dp) CHARL_MUST_CHECK;
-charl_status charl__state_add_states(charl__state *s, const char *prefix, charl_optimizer *o,
-                                     charl_data_parallel *dp) CHARL_MUST_CHECK;
+/** Norms, moving average and states of an optimizer; absent ones are omitted. dp: NULL or of the same set. r: NULL, or the checkpoint to load
+ *  them from: norms of another number and a missing moving average are omitted too. */
 charl_status charl__state_add_optimizer(charl__state *s, const char *prefix, charl_optimizer *o,
-                                        charl_data_parallel *dp) CHARL_MUST_CHECK;
+                                        charl_data_parallel *dp, const charl_checkpoint_reader *r) CHARL_MUST_CHECK;
 /** Its steps and its loss scale, which a trainer stores in /state. */
 charl_status charl__state_add_counts(charl__state *s, const char *prefix, charl_optimizer *o,
                                      charl_data_parallel *dp) CHARL_MUST_CHECK;

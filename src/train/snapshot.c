@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/checkpoint/checkpoint_read.h"
 #include "task/weights/weights.h"
 
 const char charl__rng_name[] = "philox4x32-10";
@@ -32,7 +33,7 @@ bool charl__leaves_base(const charl_config *config)
 static charl_status add_items(const charl__replica *r, bool model, charl__state *s)
 {
     CHARL_TRY(charl__state_add_params(s, NULL, r->session->params));
-    return model ? CHARL_OK : charl__state_add_optimizer(s, NULL, r->optimizer, r->dp);
+    return model ? CHARL_OK : charl__state_add_optimizer(s, NULL, r->optimizer, r->dp, NULL);
 }
 
 charl_status charl__snapshot_bytes(const charl__replica *r, bool apart, int64_t *bytes)
@@ -55,26 +56,14 @@ charl_status charl__snapshot_copy(const charl__replica *r, bool model, charl__st
     return charl__state_copy(s, st);
 }
 
-/* Norms of as many steps continue; others start afresh. */
-static bool has_norms(charl_checkpoint_reader *r, const charl_optimizer *o)
-{
-    const charl_checkpoint_tensor *t = charl_checkpoint_find(r, CHARL_CHECKPOINT_SPIKE, CHARL_CHECKPOINT_NORMS);
-    const charl_shape shape = {1, {charl__optimizer_count_norms(o)}};
-
-    return t && charl_shape_equal(&t->shape, &shape);
-}
-
 /* The moving average continues if the checkpoint has one, and else starts from the weights. */
 static charl_status restore_optimizer(charl__replica *r, charl_checkpoint_reader *reader, const char *path)
 {
     charl_optimizer *o = r->optimizer;
-    const bool has_average = charl__weights_have_average(reader);
     CHARL_SCOPED(charl__state_fini) charl__state s = {0};
     charl_status st;
 
-    CHARL_TRY(charl__state_add_states(&s, NULL, o, r->dp));
-    CHARL_TRY(has_norms(reader, o) ? charl__state_add_norms(&s, NULL, o) : CHARL_OK);
-    CHARL_TRY(has_average ? charl__state_add_average(&s, NULL, o, r->dp) : CHARL_OK);
+    CHARL_TRY(charl__state_add_optimizer(&s, NULL, o, r->dp, reader));
     st = charl__state_load(&s, reader, path, true);
     if (st == CHARL_ERR_CHECKPOINT && !strstr(charl_error_message(), "HINT")) {
         charl__error_append(
@@ -82,7 +71,7 @@ static charl_status restore_optimizer(charl__replica *r, charl_checkpoint_reader
             "start afresh in another run.output_dir (--init-from keeps the weights)");
     }
     CHARL_TRY(st);
-    return has_average ? CHARL_OK : charl_optimizer_reset_ema(o);
+    return charl__checkpoint_has_average(reader) ? CHARL_OK : charl_optimizer_reset_ema(o);
 }
 
 charl_status charl__snapshot_restore(charl__replica *r, charl_checkpoint_reader *reader, const char *path)

@@ -24,20 +24,10 @@ charl_status charl__weights_resolve(const char *text, char **out)
     return configs->resolve(text, out);
 }
 
-bool charl__weights_have_average(const charl_checkpoint_reader *r)
-{
-    for (int64_t i = 0; i < charl_checkpoint_get_info(r).n_tensors; i++) {
-        if (strcmp(charl_checkpoint_get_tensor(r, i)->group, "ema") == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, charl_ema_choice ema,
                                   const char **out)
 {
-    const bool there = charl__weights_have_average(r);
+    const bool there = charl__checkpoint_has_average(r);
 
     *out = there && ema != CHARL_EMA_NO ? "ema" : "model";
     CHARL_REQUIRE(there || ema != CHARL_EMA_YES, CHARL_ERR_CHECKPOINT,

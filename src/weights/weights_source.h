@@ -47,9 +47,6 @@ const charl_checkpoint_tensor *charl__weights_source_get(const charl__weights_so
 charl_status charl__weights_source_read(const charl__weights_source *s, const charl_checkpoint_tensor *t,
                                         float *dst) CHARL_MUST_CHECK;
 
-/** Whether there is a moving average of the weights. */
-bool charl__weights_have_average(const charl_checkpoint_reader *r);
-
 /** The group of trained weights, "model" or "ema", by a charl_ema_choice. Errors:
  *  ERR_CHECKPOINT if there is no average. */
 charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, charl_ema_choice ema,

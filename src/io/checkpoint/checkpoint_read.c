@@ -216,6 +216,16 @@ bool charl__checkpoint_lacks_base(const charl_checkpoint_reader *r)
     return false;
 }
 
+bool charl__checkpoint_has_average(const charl_checkpoint_reader *r)
+{
+    for (int64_t i = 0; i < charl_checkpoint_get_info(r).n_tensors; i++) {
+        if (strcmp(charl_checkpoint_get_tensor(r, i)->group, "ema") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void charl__checkpoint_attach(charl_checkpoint_reader *r, const charl__checkpoint_base *base)
 {
     if (r->base.close) {

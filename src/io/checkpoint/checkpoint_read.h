@@ -14,6 +14,9 @@ typedef struct charl__checkpoint_base {
 /** Whether the file leaves weights to a base that has not been attached. Local. */
 bool charl__checkpoint_lacks_base(const charl_checkpoint_reader *r);
 
+/** Whether there is a moving average of the weights. Local. */
+bool charl__checkpoint_has_average(const charl_checkpoint_reader *r);
+
 /** Read what the file leaves to its base from `base` from now on; checksums are compared. Local. */
 void charl__checkpoint_attach(charl_checkpoint_reader *r, const charl__checkpoint_base *base);
 
