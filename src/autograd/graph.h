@@ -120,6 +120,8 @@ charl_status charl__graph_peak(const charl_graph *g, charl__alive_fn visit, void
  *  only. */
 int charl__graph_bucket_count(const charl_graph *g);
 void charl__graph_bucket(const charl_graph *g, int i, int64_t *begin, int64_t *count);
+/** Elements of the one that is reported last. */
+int64_t charl__graph_last_bucket(const charl_graph *g);
 /** Fraction of the backward pass's launches that follow the report of bucket i, 0 to 1. It may differ between ranks. */
 double charl__graph_bucket_left(const charl_graph *g, int i);
 

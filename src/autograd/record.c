@@ -389,6 +389,14 @@ void charl__graph_bucket(const charl_graph *g, int i, int64_t *begin, int64_t *c
     *count = a ? a->count : 0;
 }
 
+int64_t charl__graph_last_bucket(const charl_graph *g)
+{
+    int64_t begin, count;
+
+    charl__graph_bucket(g, charl__graph_bucket_count(g) - 1, &begin, &count);
+    return count;
+}
+
 double charl__graph_bucket_left(const charl_graph *g, int i)
 {
     const charl__action *a = bucket_of(g, i);

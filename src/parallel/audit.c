@@ -284,15 +284,15 @@ charl_status charl__audit_hash(charl_data_parallel *dp)
 /* Whether every gradient is summed on every rank, in f32 along the tree over the lanes. */
 static bool has_whole_sum(const charl_data_parallel *dp)
 {
-    return dp->reducer && !dp->shards;
+    return dp->reducer && dp->sharding == CHARL_SHARD_NONE;
 }
 
 static bool has_tree_sum(const charl_data_parallel *dp)
 {
     const charl_params *set = dp->params;
 
-    return has_whole_sum(dp) && charl__grad_reducer_is_invariant(dp->reducer) && set->reduce_dtype == CHARL_F32 &&
-           set->gradient_elements == set->elements;
+    return has_whole_sum(dp) && charl__grad_reducer_get_info(dp->reducer).is_invariant &&
+           set->reduce_dtype == CHARL_F32 && set->gradient_elements == set->elements;
 }
 
 /* Bit for bit, except for the bits of a NaN, which differ between the host and devices. */

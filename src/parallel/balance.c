@@ -107,7 +107,7 @@ charl_status charl__balance_begin(charl_data_parallel *dp)
     if (is_measured(b) || b->slowness > 1.0) {
         CHARL_TRY(wait_computed(dp));
         b->begin_s = charl__clock_s();
-        b->waited_s = charl__grad_reducer_waited_s(dp->reducer);
+        b->waited_s = charl__grad_reducer_get_info(dp->reducer).waited_s;
     }
     return CHARL_OK;
 }
@@ -119,7 +119,7 @@ charl_status charl__balance_end(charl_data_parallel *dp)
 
     if (is_measured(b) || b->slowness > 1.0) {
         CHARL_TRY(wait_computed(dp));
-        busy = charl__clock_s() - b->begin_s - (charl__grad_reducer_waited_s(dp->reducer) - b->waited_s);
+        busy = charl__clock_s() - b->begin_s - (charl__grad_reducer_get_info(dp->reducer).waited_s - b->waited_s);
         charl__sleep_s((b->slowness - 1.0) * busy);
         if (is_measured(b)) {
             b->sample[b->n++] = fmax(b->slowness * busy, 1e-9);

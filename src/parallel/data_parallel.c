@@ -49,17 +49,9 @@ const charl_slices *charl__data_parallel_graph_slices(const charl_data_parallel 
     return charl__data_parallel_slices(dp, i);
 }
 
-charl_shard charl__data_parallel_shard(const charl_data_parallel *dp)
-{
-    return dp->scatters ? CHARL_SHARD_GRADIENTS : dp->shards ? CHARL_SHARD_OPTIMIZER : CHARL_SHARD_NONE;
-}
-
 void charl__data_parallel_set_shard(charl_data_parallel *dp, charl_shard shard)
 {
-    const bool several = charl_comm_size(dp->comm) > 1;
-
-    dp->shards = shard != CHARL_SHARD_NONE && several;
-    dp->scatters = shard == CHARL_SHARD_GRADIENTS && several;
+    dp->sharding = charl_comm_size(dp->comm) > 1 ? shard : CHARL_SHARD_NONE;
 }
 
 int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_params *set)
@@ -69,14 +61,14 @@ int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_p
 
 charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params *set)
 {
-    const charl_allreduce_options options = {sizeof options, .algorithm = dp->algorithm,
-                                             .reduce_dtype = set->reduce_dtype, .gathers = dp->shards,
-                                             .scatters = dp->scatters};
+    const charl_allreduce_options options = {
+        sizeof options, .algorithm = dp->algorithm, .reduce_dtype = set->reduce_dtype,
+        .gathers = dp->sharding != CHARL_SHARD_NONE, .scatters = dp->sharding == CHARL_SHARD_GRADIENTS};
 
     CHARL_TRY(charl__grad_reducer_create(dp->comm, &options, &dp->slices, set, &dp->reducer));
     dp->params = set;
     set->users++;
-    return dp->shards ? charl_comm_agree(dp->comm, charl__shard_create(dp)) : CHARL_OK;
+    return dp->sharding != CHARL_SHARD_NONE ? charl_comm_agree(dp->comm, charl__shard_create(dp)) : CHARL_OK;
 }
 
 /* The parts that belong to the graphs. */
@@ -102,7 +94,7 @@ static charl_status disconnect(charl_data_parallel *dp)
 
     discard_graphs(dp);
     charl__optimizers_unbind(dp->params);
-    if (dp->shards) { /* the devices of other ranks may use theirs */
+    if (dp->sharding != CHARL_SHARD_NONE) { /* the devices of other ranks may use theirs */
         st = charl__grad_reducer_shares_values(dp->reducer) ? charl__params_move(dp->params, NULL) : CHARL_OK;
         CHARL_TRY(charl_comm_agree(dp->comm, st));
     }
@@ -359,7 +351,7 @@ static charl_status prepare_all(charl_data_parallel *dp, charl_params *set, char
                   "the parameters have gradients already, from another data-parallel object or from "
                   "charl_graph_compile");
     CHARL_REQUIRE(
-        !set || !dp->shards || set->users == 0, CHARL_ERR_INVALID,
+        !set || dp->sharding == CHARL_SHARD_NONE || set->users == 0, CHARL_ERR_INVALID,
         "a sharded optimizer moves the parameters, which %d compiled graphs and optimizers use already; HINT compile "
         "those afterwards",
         set->users);

@@ -27,8 +27,7 @@ struct charl_data_parallel {
     double bucket_mb;   /* 0: all gradients in one bucket */
     int wanted, passes; /* charl_data_parallel_options.passes; what a step has */
     charl_dtype reduce_dtype;
-    bool shards;   /* the optimizer is divided among ranks */
-    bool scatters; /* the sums of gradients too */
+    charl_shard sharding; /* what ranks divide among them: none with one rank */
     charl_status (*rows)(void *ctx, int graph, const charl_slices *slices);
     void *ctx;
     void (*entered)(void *ctx, charl__phase phase); /* NULL, or informed of each phase of a step */
@@ -65,7 +64,6 @@ const charl_slices *charl__data_parallel_slices(const charl_data_parallel *dp, i
 const charl_slices *charl__data_parallel_graph_slices(const charl_data_parallel *dp, int shape);
 
 /** What is sharded: nothing if there is one rank. It may change until something is connected. Local. */
-charl_shard charl__data_parallel_shard(const charl_data_parallel *dp);
 void charl__data_parallel_set_shard(charl_data_parallel *dp, charl_shard shard);
 
 /** Elements of a bucket of `set`. Local. */

@@ -388,11 +388,6 @@ charl_status charl__grad_reducer_control(charl__grad_reducer *s, float *v, int c
     return CHARL_OK;
 }
 
-double charl__grad_reducer_busy_s(const charl__grad_reducer *s)
-{
-    return s ? s->busy_s : 0.0;
-}
-
 int64_t charl__grad_reducer_longest(const charl__grad_reducer *s)
 {
     return s->on_device ? INT64_MAX : s->longest;
@@ -408,17 +403,11 @@ bool charl__grad_reducer_shares_values(const charl__grad_reducer *s)
     return s && s->shares_values;
 }
 
-double charl__grad_reducer_waited_s(const charl__grad_reducer *s)
+charl__grad_reducer_info charl__grad_reducer_get_info(const charl__grad_reducer *s)
 {
-    return s ? s->waited_s : 0.0;
-}
-
-const char *charl__grad_reducer_name(const charl__grad_reducer *s)
-{
-    return s ? charl__allreduce_get_name(s->ar) : "";
-}
-
-bool charl__grad_reducer_is_invariant(const charl__grad_reducer *s)
-{
-    return !s || charl__allreduce_is_invariant(s->ar);
+    return s ? (charl__grad_reducer_info){.name = charl__allreduce_get_name(s->ar),
+                                          .is_invariant = charl__allreduce_is_invariant(s->ar),
+                                          .busy_s = s->busy_s,
+                                          .waited_s = s->waited_s}
+             : (charl__grad_reducer_info){.name = "", .is_invariant = true};
 }

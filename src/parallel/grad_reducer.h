@@ -71,13 +71,15 @@ charl_status charl__grad_reducer_gather(charl__grad_reducer *s, const charl__par
  *  reducer is destroyed. */
 bool charl__grad_reducer_shares_values(const charl__grad_reducer *s);
 
-/** Seconds in which gradients or sums within a step were in flight, and the part of them in which
- *  this rank's device had nothing left to compute: communication that is not
- *  hidden. Both accumulate; 0 for NULL. If the devices do the additions, only the second is known,
- *  from the steps that charl__grad_reducer_verify inspects: both are that value. */
-double charl__grad_reducer_busy_s(const charl__grad_reducer *s);
-double charl__grad_reducer_waited_s(const charl__grad_reducer *s);
-const char *charl__grad_reducer_name(const charl__grad_reducer *s);  /* "" for NULL */
-bool charl__grad_reducer_is_invariant(const charl__grad_reducer *s); /* true for NULL */
+/** What a reducer is and has done. If the devices do the additions, only waited_s is known, from the steps that charl__grad_reducer_verify inspects;
+ *  busy_s is that value too. */
+typedef struct charl__grad_reducer_info {
+    const char *name; /* of the all-reduce; "" for a reducer that is NULL */
+    bool is_invariant;
+    /* Seconds in which gradients or sums within a step were in flight, and the part of them in which this rank's device had nothing left to
+     * compute: communication that is not hidden. Both accumulate. */
+    double busy_s, waited_s;
+} charl__grad_reducer_info;
+charl__grad_reducer_info charl__grad_reducer_get_info(const charl__grad_reducer *s);
 
 #endif

@@ -39,7 +39,7 @@ static charl_status reserve(charl__shard *s, int n)
 static int buckets(const charl_data_parallel *dp, charl__param_range *out)
 {
     const int64_t least = charl__data_parallel_bucket(dp, dp->params);
-    const int64_t most = dp->scatters ? charl__grad_reducer_longest(dp->reducer) : INT64_MAX;
+    const int64_t most = dp->sharding == CHARL_SHARD_GRADIENTS ? charl__grad_reducer_longest(dp->reducer) : INT64_MAX;
     int64_t begin = 0, end;
     int n = 0;
 
@@ -95,7 +95,7 @@ charl_status charl__shard_create(charl_data_parallel *dp)
     buckets(dp, s->bucket);
     divide(s);
     dp->params->own = &s->ranges[s->parts.rank];
-    dp->params->parts = dp->scatters ? &s->parts : NULL;
+    dp->params->parts = dp->sharding == CHARL_SHARD_GRADIENTS ? &s->parts : NULL;
     dp->shard = s;
     s = NULL;
 cleanup:
@@ -166,9 +166,16 @@ charl_status charl__shard_publish(charl_data_parallel *dp)
     return CHARL_OK;
 }
 
-charl_status charl__shard_pause(charl_data_parallel *dp)
+charl_status charl__shard_exchange_ema(charl_data_parallel *dp, charl_optimizer *o)
 {
-    return dp->shard ? charl_comm_agree(dp->comm, charl_device_sync(dp->params->dev)) : CHARL_OK;
+    if (!charl__optimizer_has_ema(o)) {
+        return CHARL_OK;
+    }
+    if (dp->shard) { /* wait until no rank reads the parameters */
+        CHARL_TRY(charl_comm_agree(dp->comm, charl_device_sync(dp->params->dev)));
+    }
+    CHARL_TRY(charl__optimizer_exchange_ema(o));
+    return charl__shard_publish(dp);
 }
 
 /* Floats of rank r's parts of all buckets. */
@@ -280,5 +287,6 @@ int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer 
     const int64_t n = dp->shard && o ? dp->params->elements - o->own_elements : 0;
 
     return n == 0 ? 0
-                  : charl__optimizer_kept_bytes(&o->config, n) + (dp->scatters ? 4 * dp->params->gradient_elements : 0);
+                  : charl__optimizer_kept_bytes(&o->config, n) +
+                        (dp->sharding == CHARL_SHARD_GRADIENTS ? 4 * dp->params->gradient_elements : 0);
 }

@@ -13,7 +13,7 @@
  *
  *  Shared parameters must not change while another rank reads them. A step is safe: a rank writes
  *  when it has the sums of all buckets, and a rank begins the last of them after its graph has run
- *  (parallel/grad_reducer.h). Other changes must be preceded by charl__shard_pause.
+ *  (parallel/grad_reducer.h). charl__shard_exchange_ema waits until no rank reads them.
  */
 #include "optim/optimizer.h"
 #include "parallel/data_parallel.h"
@@ -27,8 +27,8 @@ void charl__shard_destroy(charl__shard *s); /* NULL is a no-op */
  *  without a shard. Blocks. Collective. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__shard_publish(charl_data_parallel *dp) CHARL_MUST_CHECK;
 
-/** Wait until no rank reads the parameters. No-op without a shard. Blocks. Collective; agreed. */
-charl_status charl__shard_pause(charl_data_parallel *dp) CHARL_MUST_CHECK;
+/** Exchange the weights and their moving average, on all ranks. No-op where o keeps none. Blocks. Collective. Errors: ERR_COMM, ERR_DEVICE. */
+charl_status charl__shard_exchange_ema(charl_data_parallel *dp, charl_optimizer *o) CHARL_MUST_CHECK;
 
 /** State k of optimizer o, for k = number of states its average, from all ranks: *out, laid out
  *  like the parameters, on rank 0, and NULL elsewhere. Owned by the caller. `mine` is this rank's

@@ -232,17 +232,6 @@ charl_status charl__trainer_step(charl__trainer *t)
     return CHARL_OK;
 }
 
-/* Weights and their moving average, where there is one. */
-static charl_status exchange_ema(charl__trainer *t)
-{
-    if (charl__optimizer_has_ema(t->replica.optimizer)) {
-        CHARL_TRY(charl__shard_pause(t->replica.dp));
-        CHARL_TRY(charl__optimizer_exchange_ema(t->replica.optimizer));
-        CHARL_TRY(charl__shard_publish(t->replica.dp));
-    }
-    return CHARL_OK;
-}
-
 static double monitored(const charl__trainer *t, const charl_val_row *row)
 {
     const charl__metric *m = charl__config_monitor(t->config);
@@ -311,10 +300,10 @@ static charl_status evaluate_now(charl__trainer *t, bool *best)
     charl_eval_report *report = NULL;
 
     *best = false;
-    CHARL_TRY_CLEANUP(exchange_ema(t)); /* what is kept as the best is the average */
+    CHARL_TRY_CLEANUP(charl__shard_exchange_ema(t->replica.dp, t->replica.optimizer)); /* the best is the average */
     CHARL_TRY_CLEANUP(charl__replica_evaluate(&t->replica, limit, &row, t->config->log.images > 0 ? &report : NULL));
     CHARL_TRY_CLEANUP(sample_text(t, &row));
-    CHARL_TRY_CLEANUP(exchange_ema(t));
+    CHARL_TRY_CLEANUP(charl__shard_exchange_ema(t->replica.dp, t->replica.optimizer));
     row.best = *best = is_best(t, &row);
     t->last_eval_s = charl__clock_s();
     row.epoch = charl__trainer_epoch(t);

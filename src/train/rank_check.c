@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/numeric/hash.h"
+#include "charl/environment.h"
 #include "config/config_shared.h"
 #include "device/kernel_source.h"
 #include "dist/consensus.h"
@@ -92,7 +93,7 @@ charl_status charl__rank_check_settings(charl__replica *r, charl_status mine)
         const char *value = charl__env_shared((charl__env_id)i);
 
         if (value) {
-            CHARL_TRY_CLEANUP(add_setting(&facts, charl__env_name((charl__env_id)i), value));
+            CHARL_TRY_CLEANUP(add_setting(&facts, charl_environment_variable(i, NULL), value));
         }
     }
 cleanup:

@@ -209,7 +209,7 @@ static bool fits(const charl__replica *r, int64_t activations, charl_shard shard
 /* Whether activations have room beside what is there and what is still to come. */
 static bool has_room(const charl__replica *r, int64_t activations)
 {
-    return !charl__fault("train.memory") && fits(r, activations, charl__data_parallel_shard(r->dp));
+    return !charl__fault("train.memory") && fits(r, activations, r->dp->sharding);
 }
 
 /* The graph of the first pass; one that computes activations again where that is asked for, or the first that has room. */
@@ -392,7 +392,7 @@ static charl_status agree_on_passes(charl__replica *r)
 static charl_status agree_on_shard(charl__replica *r)
 {
     int64_t shard = CHARL_SHARD_NONE, training = 0, evaluation = 0;
-    const int64_t most = charl__data_parallel_shard(r->dp);
+    const int64_t most = r->dp->sharding;
 
     if (r->session->infers || r->config->dist.shard != CHARL__SHARD_AUTO || r->optimizer) {
         return CHARL_OK;
@@ -688,17 +688,6 @@ charl_status charl__replica_run_passes(charl__replica *r)
     return CHARL_OK;
 }
 
-/* Elements of the bucket of gradients that is final last. */
-static int64_t last_bucket(const charl_graph *g)
-{
-    int64_t begin, count = 0;
-
-    if (g) {
-        charl__graph_bucket(g, charl__graph_bucket_count(g) - 1, &begin, &count);
-    }
-    return count;
-}
-
 /* What is unusual about the data, as they are read here. */
 static const char *data_note(const charl__replica *r)
 {
@@ -716,14 +705,15 @@ charl_train_info charl__replica_info(const charl__replica *r)
     charl_device_health health;
     const int times = r->dp->passes > 1 ? r->dp->passes : 1;
     const int update = charl__optimizer_launches(r->optimizer);
+    const charl__grad_reducer_info sums = charl__grad_reducer_get_info(r->dp->reducer);
 
     (void)charl_device_get_health(charl_device_get_info(r->session->dev), &health);
     return (charl_train_info){
         .device = charl_device_get_info(r->session->dev),
         .rank = charl_comm_rank(r->comm),
         .size = charl_comm_size(r->comm),
-        .allreduce = charl__grad_reducer_name(r->dp->reducer),
-        .invariant = charl__grad_reducer_is_invariant(r->dp->reducer),
+        .allreduce = sums.name,
+        .invariant = sums.is_invariant,
         .mixed = r->mixed.on,
         .layers = charl_model_get_count(r->session->model),
         .parameters = charl_params_get_elements(r->session->params),
@@ -751,7 +741,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .memory_capacity = memory.capacity,
         .memory_reported = health.memory_bytes,
         .activation_bytes = g.activation_bytes,
-        .shard = charl__data_parallel_shard(r->dp),
+        .shard = r->dp->sharding,
         .shard_saves = charl__shard_saves(r->dp, r->optimizer),
         .launches = times * g.launches + update,
         .forward_launches = times * g.forward_launches,
@@ -759,7 +749,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .fused = times * g.fused,
         .collectives = g.collectives,
         .gradients = r->session->params->gradient_elements,
-        .last_gradients = last_bucket(r->session->infers ? NULL : r->train->g)};
+        .last_gradients = r->session->infers ? 0 : charl__graph_last_bucket(r->train->g)};
 }
 
 /* A failure that the other ranks do not know of: they wait where this one no longer comes. */

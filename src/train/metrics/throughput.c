@@ -9,10 +9,12 @@
 
 static charl__throughput_times now(const charl__trainer *t)
 {
+    const charl__grad_reducer_info sums = charl__grad_reducer_get_info(t->replica.dp->reducer);
+
     return (charl__throughput_times){.clock_s = charl__clock_s(),
                                      .data_s = charl__device_loader_waited_s(t->replica.train_loader),
-                                     .comm_s = charl__grad_reducer_busy_s(t->replica.dp->reducer),
-                                     .exposed_s = charl__grad_reducer_waited_s(t->replica.dp->reducer)};
+                                     .comm_s = sums.busy_s,
+                                     .exposed_s = sums.waited_s};
 }
 
 static charl__throughput_times difference(const charl__throughput_times *a, const charl__throughput_times *b)
