@@ -115,8 +115,9 @@ struct charl__saving {
         *job;      /* rank 0, or with parts all ranks until these are written; of a copy the first rank of each node */
     double job_s;  /* that it took */
     bool in_parts; /* the job writes this rank's part */
-    char sha256[CHARL__SHA256_TEXT]; /* of that part */
-    charl__text list;                /* rank 0: of all parts, when they are written; "": there are none */
+    char sha256[CHARL__SHA256_TEXT];   /* of that part */
+    char (*parts)[CHARL__SHA256_TEXT]; /* [n_parts] of those of all ranks, when they are written */
+    int n_parts;
     charl__state snapshot;
     charl_checkpoint checkpoint;
     char *resolved;
@@ -176,48 +177,21 @@ static charl_status supersede(charl__saving *s)
     return st;
 }
 
-/* Before the checkpoint: one that is not recorded is none of this run. A failure is only a warning. */
-static charl_status record(charl__saving *s, const charl__ckpt_parts *parts)
+/* Before the checkpoint: one that is not recorded is none of this run. A failure is only a warning. sha256: of tensors in parts; NULL: there are
+ * none. */
+static charl_status record(charl__saving *s, const char (*sha256)[CHARL__SHA256_TEXT])
 {
     const charl_checkpoint *c = &s->checkpoint;
     charl__lock_line line = {.kind = CHARL__LOCK_CHECKPOINT, .step = s->step};
-    CHARL_SCOPED_FREE char(*sha256)[CHARL__SHA256_TEXT] = NULL;
     CHARL_SCOPED_FREE char *path = NULL;
 
-    if (parts->n > 0) {
-        CHARL_TRY(charl__alloc_array(c->n_tensors, sizeof *sha256, &sha256));
-        for (int64_t i = 0; i < c->n_tensors; i++) {
-            if (parts->first[i] < parts->first[i + 1]) {
-                CHARL_TRY(charl__ckpt_parts_sha256(parts, i, &c->tensors[i], sha256[i]));
-            }
-        }
-    }
-    CHARL_TRY(charl__lock_tensors(c->tensors, (const char(*)[CHARL__SHA256_TEXT])sha256, c->n_tensors,
-                                  line.value[CHARL__LOCK_TENSORS]));
+    CHARL_TRY(charl__lock_tensors(c->tensors, sha256, c->n_tensors, line.value[CHARL__LOCK_TENSORS]));
     CHARL_TRY(charl__lock_state(&c->state, c->schema, line.value[CHARL__LOCK_STATE]));
     memcpy(line.value[CHARL__LOCK_METRICS], s->metrics, sizeof s->metrics);
     CHARL_TRY(charl__commit_join(s->dir, CHARL__METRICS_JSONL, &path));
     CHARL_TRY(charl__commit_sync(path)); /* a power cut must not take rows that the line is of */
     CHARL_TRY(charl__lock_append(s->dir, s->lock, &line));
     return CHARL_OK;
-}
-
-/* Open the parts that the ranks have written; there may be none. */
-static charl_status open_parts(charl__saving *s, charl__ckpt_parts *parts)
-{
-    CHARL_SCOPED_FREE const charl_checkpoint_tensor **at = NULL;
-    charl_status st;
-
-    if (s->list.length == 0) {
-        return CHARL_OK;
-    }
-    CHARL_TRY(charl__alloc_array(s->checkpoint.n_tensors, sizeof *at, &at));
-    for (int64_t i = 0; i < s->checkpoint.n_tensors; i++) {
-        at[i] = &s->checkpoint.tensors[i];
-    }
-    st = charl__ckpt_parts_open(s->path, s->list.data, at, s->checkpoint.n_tensors, parts);
-    CHARL_REQUIRE(st != CHARL_ERR_CHECKPOINT, CHARL_ERR_DISK, "read back after writing: %s", charl_error_message());
-    return st;
 }
 
 /* Note what is done once: a checkpoint after the resumed step is of this start now. */
@@ -237,11 +211,16 @@ static charl_status write_checkpoint(void *ctx)
     charl_status st = CHARL_OK;
     charl__saving *s = ctx;
     charl__ckpt_parts parts = {0};
+    char(*sha256)[CHARL__SHA256_TEXT] = NULL;
 
     charl__fault_thread_rank_set(s->rank);
     charl__progress_set(on_progress, s);
-    CHARL_TRY_CLEANUP(open_parts(s, &parts));
-    if (record(s, &parts) != CHARL_OK) {
+    if (s->parts) {
+        CHARL_TRY_CLEANUP(charl__alloc_array(s->checkpoint.n_tensors, sizeof *sha256, &sha256));
+        CHARL_TRY_CLEANUP(charl__ckpt_parts_join(s->path, &s->checkpoint, (const char(*)[CHARL__SHA256_TEXT])s->parts,
+                                                 s->n_parts, &parts, sha256));
+    }
+    if (record(s, (const char(*)[CHARL__SHA256_TEXT])sha256) != CHARL_OK) {
         note(s);
     }
     if (!s->supersedes || supersede(s) == CHARL_OK) {
@@ -253,6 +232,7 @@ static charl_status write_checkpoint(void *ctx)
 cleanup:
     charl__progress_set(NULL, NULL);
     charl__ckpt_parts_fini(&parts);
+    charl_free(sha256);
     return st;
 }
 
@@ -521,7 +501,7 @@ static void saving_destroy(charl__saving *s)
         charl__job_discard(s->job);
         charl__state_fini(&s->snapshot);
         charl__text_fini(&s->warnings);
-        charl__text_fini(&s->list);
+        charl_free(s->parts);
         charl_free(s->resolved);
         charl_free(s->path);
         charl_free(s);
@@ -651,20 +631,18 @@ static void remove_parts(const charl__trainer *t, charl__saving *s)
 /* All parts are written: rank 0 makes the checkpoint of them. */
 static charl_status start_commit(charl__trainer *t, charl__saving *s)
 {
-    const int size = charl_comm_size(t->comm);
-    CHARL_SCOPED_FREE char(*all)[CHARL__SHA256_TEXT] = NULL;
     charl_status st = CHARL_OK;
 
     charl_free(s->snapshot.block); /* the copy of the values */
     s->snapshot.block = NULL;
-    CHARL_TRY(charl_comm_agree(t->comm, charl__alloc_array(size, sizeof *all, &all)));
-    CHARL_TRY(charl_comm_allgather(t->comm, s->sha256, sizeof s->sha256, all));
-    for (int i = 0; s->rank == 0 && st == CHARL_OK && i < size; i++) {
-        all[i][CHARL__SHA256_TEXT - 1] = '\0';
-        st = charl__ckpt_add_part(&s->list, s->path, all[i]);
+    s->n_parts = charl_comm_size(t->comm);
+    CHARL_TRY(charl_comm_agree(t->comm, charl__alloc_array(s->n_parts, sizeof *s->parts, &s->parts)));
+    CHARL_TRY(charl_comm_allgather(t->comm, s->sha256, sizeof s->sha256, s->parts));
+    for (int i = 0; i < s->n_parts; i++) {
+        s->parts[i][CHARL__SHA256_TEXT - 1] = '\0';
     }
     s->in_parts = false;
-    if (s->rank == 0 && st == CHARL_OK) {
+    if (s->rank == 0) {
         st = charl__job_start(!s->waiting, write_checkpoint, s, &s->job);
     }
     return charl_comm_agree(t->comm, st);

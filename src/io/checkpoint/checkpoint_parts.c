@@ -317,14 +317,17 @@ cleanup:
     return st;
 }
 
-charl_status charl__ckpt_parts_sha256(const charl__ckpt_parts *p, int64_t i, const charl_checkpoint_tensor *t,
-                                      char out[CHARL__SHA256_TEXT])
+static charl_status hash_tensor(const charl__ckpt_parts *p, int64_t i, const charl_checkpoint_tensor *t,
+                                char out[CHARL__SHA256_TEXT])
 {
     const charl__ckpt_piece *e = p->piece + p->first[i], *end = p->piece + p->first[i + 1];
     CHARL_SCOPED_FREE void *block = NULL;
     unsigned char digest[CHARL__SHA256_BYTES];
     charl__sha256 sha;
 
+    if (e == end) {
+        return CHARL_OK;
+    }
     if (end - e == 1 && e->sha256[0]) {
         memcpy(out, e->sha256, CHARL__SHA256_TEXT);
         return CHARL_OK;
@@ -337,6 +340,36 @@ charl_status charl__ckpt_parts_sha256(const charl__ckpt_parts *p, int64_t i, con
     charl__sha256_final(&sha, digest);
     charl__sha256_format(digest, out);
     return CHARL_OK;
+}
+
+static charl_status join(const char *path, const charl_checkpoint *c, char *list, charl__ckpt_parts *out,
+                         char (*sha256)[CHARL__SHA256_TEXT])
+{
+    CHARL_SCOPED_FREE const charl_checkpoint_tensor **at = NULL;
+
+    CHARL_TRY(charl__alloc_array(c->n_tensors, sizeof *at, &at));
+    for (int64_t i = 0; i < c->n_tensors; i++) {
+        at[i] = &c->tensors[i];
+    }
+    CHARL_TRY(charl__ckpt_parts_open(path, list, at, c->n_tensors, out));
+    for (int64_t i = 0; i < c->n_tensors; i++) {
+        CHARL_TRY(hash_tensor(out, i, at[i], sha256[i]));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__ckpt_parts_join(const char *path, const charl_checkpoint *c, const char (*part)[CHARL__SHA256_TEXT],
+                                    int n, charl__ckpt_parts *out, char (*sha256)[CHARL__SHA256_TEXT])
+{
+    CHARL_SCOPED(charl__text_fini) charl__text list = {0};
+    charl_status st;
+
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY(charl__ckpt_add_part(&list, path, part[i]));
+    }
+    st = list.length > 0 ? join(path, c, list.data, out, sha256) : CHARL_OK;
+    CHARL_REQUIRE(st != CHARL_ERR_CHECKPOINT, CHARL_ERR_DISK, "read back after writing: %s", charl_error_message());
+    return st;
 }
 
 /* ------------------------------------------------------------------ removing what is left over */

@@ -45,7 +45,7 @@ typedef struct charl__ckpt_share {
 } charl__ckpt_share;
 
 /** Write n_shares shares, which are not empty, of the n tensors of the checkpoint `path` to a part beside it, and return when it is durable and
- *  has been read back. sha256: what charl__ckpt_add_part needs; "" for no shares, and then no file is written. The data of tensors is not looked
+ *  has been read back. sha256: what charl__ckpt_parts_join needs; "" for no shares, and then no file is written. The data of tensors is not looked
  *  at. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__ckpt_part_save(const char *path, const charl_checkpoint_tensor *tensor, int64_t n,
                                    const charl__ckpt_share *share, int64_t n_shares,
@@ -66,9 +66,12 @@ void charl__ckpt_parts_fini(charl__ckpt_parts *p);
 
 /** The CRC32C of tensor i, which has pieces, of elements of `size` bytes. */
 uint32_t charl__ckpt_parts_crc32c(const charl__ckpt_parts *p, int64_t i, size_t size);
-/** The SHA-256 of the values of tensor i. Errors: ERR_CHECKPOINT. Cost: reads what is in pieces. */
-charl_status charl__ckpt_parts_sha256(const charl__ckpt_parts *p, int64_t i, const charl_checkpoint_tensor *t,
-                                      char out[CHARL__SHA256_TEXT]) CHARL_MUST_CHECK;
+
+/** Open the parts that n processes have written of the checkpoint `path`; part: what charl__ckpt_part_save gave them. sha256 [c->n_tensors]: of the
+ *  values of each tensor, unchanged where it has no pieces. Call charl__ckpt_parts_fini in any case. Cost: reads tensors that are in several
+ *  pieces. Errors: ERR_DISK  they are not as they were written; ERR_NOMEM. */
+charl_status charl__ckpt_parts_join(const char *path, const charl_checkpoint *c, const char (*part)[CHARL__SHA256_TEXT],
+                                    int n, charl__ckpt_parts *out, char (*sha256)[CHARL__SHA256_TEXT]) CHARL_MUST_CHECK;
 
 /** charl_checkpoint_save of a checkpoint whose tensors are in these parts, but for those without pieces. */
 charl_status charl__ckpt_save_parts(const char *path, const charl_checkpoint *c,
