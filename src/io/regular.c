@@ -84,6 +84,26 @@ int64_t charl__regular_read(int fd, void *dst, int64_t bytes, int64_t at)
     return done;
 }
 
+charl_status charl__regular_compare(const char *a, const char *b, bool *same)
+{
+    CHARL_SCOPED(charl__regular_close) int first = -1;
+    CHARL_SCOPED(charl__regular_close) int second = -1;
+    char bytes[2][8192];
+    int64_t size[2] = {0, 0}, at = 0;
+
+    CHARL_TRY(charl__regular_open(a, &first, &size[0]));
+    CHARL_TRY(charl__regular_open(b, &second, &size[1]));
+    *same = size[0] == size[1];
+    while (*same && at < size[0]) {
+        const int64_t n = charl__regular_read(first, bytes[0], sizeof bytes[0], at);
+
+        *same =
+            n > 0 && charl__regular_read(second, bytes[1], n, at) == n && memcmp(bytes[0], bytes[1], (size_t)n) == 0;
+        at += n;
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__regular_read_all(const char *path, int64_t most, charl__text *out)
 {
     int64_t bytes = 0;

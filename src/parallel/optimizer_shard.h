@@ -27,7 +27,7 @@ void charl__shard_destroy(charl__shard *s); /* NULL is a no-op */
  *  without a shard. Blocks. Collective. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__shard_publish(charl_data_parallel *dp) CHARL_MUST_CHECK;
 
-/** Exchange the weights and their moving average, on all ranks. No-op where o keeps none. Blocks. Collective. Errors: ERR_COMM, ERR_DEVICE. */
+/** Exchange the weights and their moving average, on all ranks. No-op if o has none. Blocks. Collective. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__shard_exchange_ema(charl_data_parallel *dp, charl_optimizer *o) CHARL_MUST_CHECK;
 
 /** State k of optimizer o, for k = number of states its average, from all ranks: *out, laid out

@@ -393,9 +393,7 @@ static charl_status is_export_of(const verify *v, const char *path, int64_t step
     charl_status st = CHARL_OK;
     const char *format = v->config->checkpoint.export_format;
     charl__text second = {0};
-    char *checkpoint = NULL, bytes[2][8192];
-    int fd[2] = {-1, -1};
-    int64_t size[2] = {0, 0}, at = 0;
+    char *checkpoint = NULL;
 
     *same = false;
     CHARL_TRY_CLEANUP(charl__run_path(v->run, step, &checkpoint));
@@ -404,18 +402,8 @@ static charl_status is_export_of(const verify *v, const char *path, int64_t step
     }
     CHARL_TRY_CLEANUP(charl__text_printf(&second, "%s/x.%s", temp, format));
     CHARL_TRY_CLEANUP(charl__export_beside(checkpoint, format, temp, "x"));
-    CHARL_TRY_CLEANUP(charl__regular_open(path, &fd[0], &size[0]));
-    CHARL_TRY_CLEANUP(charl__regular_open(charl__text_string(&second), &fd[1], &size[1]));
-    *same = size[0] == size[1];
-    while (*same && at < size[0]) {
-        const int64_t n = charl__regular_read(fd[0], bytes[0], sizeof bytes[0], at);
-
-        *same = n > 0 && charl__regular_read(fd[1], bytes[1], n, at) == n && memcmp(bytes[0], bytes[1], (size_t)n) == 0;
-        at += n;
-    }
+    CHARL_TRY_CLEANUP(charl__regular_compare(path, charl__text_string(&second), same));
 cleanup:
-    charl__regular_close(&fd[0]);
-    charl__regular_close(&fd[1]);
     if (second.length > 0) {
         (void)!unlink(charl__text_string(&second));
     }
