@@ -25,10 +25,10 @@ void charl__graph_use_gradients(charl_graph *g, charl__buffer *gradients);
 /** Reuse the activation memory of `other`, a compiled graph, as far as it suffices. A run of one graph then overwrites the values of the
  *  other, kept vars included. */
 void charl__graph_share_activations(charl_graph *g, const charl_graph *other);
-/** Recompute the values of elementwise operators and norms just before the backward pass reads them, where their operands are kept
- *  anyway: less memory, a few more passes over memory, the same bits. Call it before the graph is prepared. No effect on a graph that
- *  recomputes its parts. Local. */
-void charl__graph_set_recompute_cheap(charl_graph *g, bool recompute);
+/** What the backward pass computes again, with the same bits, instead of keeping it. parts: all but the inputs of segments
+ *  (autograd/graph_segments.h). cheap, without parts: values of elementwise operators and norms whose operands are kept anyway, for a few more
+ *  passes over memory. Call it before charl_graph_backward; off by default. Local. */
+void charl__graph_set_recompute(charl_graph *g, bool parts, bool cheap);
 /** Run over the slices [first, first + count) from now on, instead of those g was created for: the same number, in lanes of the same lengths.
  *  Only random draws depend on it. Compiled graphs only. Errors: ERR_DEVICE. */
 charl_status charl__graph_move(charl_graph *g, const charl_slices *slices) CHARL_MUST_CHECK;

@@ -5,9 +5,8 @@
 
 /** Nodes built between begin and end form a segment of the model: with recomputation, only the inputs of
  *  a segment are kept for the backward pass, and the rest is computed again, with the same bits.
- *  Segments do not nest. Enable it before charl_graph_backward; off by default. Local. */
+ *  Segments do not nest. charl__graph_set_recompute enables it. Local. */
 void charl__graph_segment_begin(charl_graph *g);
 void charl__graph_segment_end(charl_graph *g);
-void charl__graph_set_recompute(charl_graph *g, bool recompute);
 
 #endif

@@ -24,12 +24,10 @@
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
 
-void charl__graph_set_recompute(charl_graph *g, bool recompute)
+void charl__graph_set_recompute(charl_graph *g, bool parts, bool cheap)
 {
-    if (!g) {
-        return;
-    }
-    g->recompute = recompute;
+    g->recompute = parts;
+    g->recompute_cheap = cheap;
 }
 
 void charl__graph_segment_begin(charl_graph *g)
@@ -107,11 +105,6 @@ typedef struct cheap {
     int *until; /* KEPT; or can be recomputed once so many products are done; INT_MAX: neither */
     int *at;    /* node before which it is recomputed; INT_MAX: none */
 } cheap;
-
-void charl__graph_set_recompute_cheap(charl_graph *g, bool recompute)
-{
-    g->recompute_cheap = recompute;
-}
 
 /* Last node of the forward pass that reads or computes the root v; *read: first node of the backward pass that does. */
 static int last_forward_use(const cheap *c, const charl_var *v, int *read)

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "autograd/graph_segments.h"
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "config/model/config_groups.h"
@@ -164,8 +163,8 @@ static charl_status build_graph(charl__replica *r, int shape, bool training, cha
     CHARL_TRY(charl_graph_create(r->session->dev, slices, &task->g));
     task->rows = slices->count * slice_rows(r);
     charl_graph_set_training(task->g, training);
-    charl__graph_set_recompute(task->g, training && r->recompute == CHARL_RECOMPUTE_YES);
-    charl__graph_set_recompute_cheap(task->g, training && r->recompute == CHARL_RECOMPUTE_CHEAP);
+    charl__graph_set_recompute(task->g, training && r->recompute == CHARL_RECOMPUTE_YES,
+                               training && r->recompute == CHARL_RECOMPUTE_CHEAP);
     charl__graph_set_checkable(task->g, r->replaying && r->replaying->checkable);
     task->keeps_losses = r->replaying && r->replaying->losses;
     task->targets = charl__task_targets(charl__config_loss(r->config), &r->session->data);

@@ -457,8 +457,7 @@ static void net_init_blocks(net *n, mode how, bool keep)
     charl_assert_ok(charl_slices_block(8, 0, 1, &slices));
     charl_assert_ok(charl_params_create(&n->params));
     charl_assert_ok(charl_graph_create(dev, &slices, &n->g));
-    charl__graph_set_recompute(n->g, how == PARTS);
-    charl__graph_set_recompute_cheap(n->g, how == CHEAP);
+    charl__graph_set_recompute(n->g, how == PARTS, how == CHEAP);
     n->x = charl_input(n->g, "x", CHARL_F32, (charl_shape){2, {ROWS, FEATURES}}, CHARL_BATCHED);
     n->y = charl_input(n->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
     h = n->x;
