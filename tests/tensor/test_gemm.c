@@ -127,8 +127,8 @@ static void every_shape_and_transpose(void **state)
 static void many_products_and_segments(void **state)
 {
     (void)state;
-    for (int t = 0; t < 4; t++) {
-        problem p = plain(19, 35, 21);
+    for (int t = 0; t < 8; t++) {
+        problem p = plain(19, 35, t < 4 ? 21 : 0);
 
         p.ta = t & 1;
         p.tb = t & 2;
