@@ -27,7 +27,7 @@ typedef struct generation {
     bool to_terminal; /* true where control characters would affect it */
     char part[4];     /* of an incomplete character to be printed on a terminal */
     size_t part_bytes;
-    int64_t pieces; /* length of the text so far; the first is the prompt */
+    int64_t pieces; /* of text so far, one per token; the first is the prompt */
     double first_s; /* time of the first token */
 } generation;
 

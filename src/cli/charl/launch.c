@@ -37,7 +37,7 @@ typedef struct launch {
 /* mpirun while it runs, for the signal handler. */
 static volatile sig_atomic_t child, stopping;
 
-/* A stop is forwarded as SIGUSR2, on which the ranks save; after a SIGTERM mpirun kills them within two seconds. A second signal is forwarded as is.
+/* A stop is forwarded as SIGUSR2, on which the ranks save; after a SIGTERM mpirun kills them within two seconds. A second stop is forwarded as SIGTERM.
  * While it starts the ranks, mpirun loses signals, so the stop is repeated, which has no effect on ranks that have received it. */
 static void on_signal(int sig)
 {
@@ -391,7 +391,7 @@ static int supervise(launch *l, const charl__cli_operands *operands)
                                     "not started again: an audit has found a device that computes wrong values");
         }
         if (stopping || !is_worth_a_restart(code)) {
-            return stopping && code == 128 + SIGUSR2 ? STOPPED : code; /* the ranks did not handle signals yet */
+            return stopping && code == 128 + SIGUSR2 ? STOPPED : code; /* mpirun did not handle signals yet */
         }
         busy_starts = busy ? busy_starts + 1 : 0;
         if (busy &&
