@@ -228,7 +228,7 @@ int charl__cli_parse(const char *path, const charl__cli_syntax *syntax, charl__c
  *  command describes itself and does nothing. describe NULL: parse again. */
 typedef void (*charl__cli_describer)(void *ctx, const char *path, const struct argp *argp,
                                      const charl__cli_operands *operands);
-void charl__cli_parse_instead(charl__cli_describer take, void *ctx);
+void charl__cli_parse_instead(charl__cli_describer describe, void *ctx);
 
 /** For charl__cli_option.parse: print an error about an option's value. Returns EINVAL. */
 error_t charl__cli_bad_option(const char *option, const char *value, const char *want);

@@ -24,7 +24,7 @@ typedef struct charl__cli_self {
 /** Whether argv requests one of these; it has then been printed, and *code is the exit code. */
 bool charl__cli_describe(const charl__cli_self *program, int argc, char **argv, int *code);
 
-/** Call `take` with the command's syntax: path as typed, options, operands. `word`: argv[1], or NULL. */
+/** Call `describe` with the command's syntax: path as typed, options, operands. `word`: argv[1], or NULL. */
 void charl__cli_describe_command(const char *path, charl__cli_main *run, const char *word,
                                  charl__cli_describer describe, void *ctx);
 

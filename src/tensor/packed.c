@@ -8,7 +8,7 @@
 
 enum { TOP_INT8 = 127, TOP_NF4 = 15, TOP_FLOAT8 = 127, TOP_UFLOAT8 = 255, SHARE = 1024 * CHARL_PACK_BLOCK, GROUP = 64 };
 
-/* Quantiles of the normal distribution: 8 positive and 7 negative ones, divided by the largest, and 0. tests/tensor/test_packed.c derives
+/* Quantiles of the normal distribution: 8 positive and 7 negative ones, divided by the largest, and 0. tests/tensor/test_params.c derives
  * them. */
 static const float nf4[TOP_NF4 + 1] = {
     -1.0F,         -0.69619292F, -0.525073051F, -0.394917488F, -0.284441352F, -0.18477343F, -0.0910499915F, 0.0F,

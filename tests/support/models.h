@@ -115,7 +115,7 @@ static inline void save_mlp(const char *dir, const char *path, charl_shape *row)
     charl_dataset_close(ds);
 }
 
-/** The same model over rows of u8, in code: what charl_inference_create and charl_export_onnx_graph take. */
+/** The same model over rows of u8, in code: what charl_inference_create and charl_export_onnx take. */
 typedef struct mlp {
     charl_model *model;
     charl_params *params;

@@ -33,7 +33,7 @@ void charl__lines_close(charl__lines *l);
 /** The next line; *more is false at the end. Errors: ERR_DATA for a line of more than 1 GiB; as charl__source_some. */
 charl_status charl__lines_next(charl__lines *l, bool *more) CHARL_MUST_CHECK;
 
-/** Call `take` for every line of a file. Errors: as charl__lines_open and charl__lines_next; errors of `take`. */
+/** Call `visit` for every line of a file. Errors: as charl__lines_open and charl__lines_next; errors of `visit`. */
 charl_status charl__lines_each(const char *path, bool json, charl_status (*visit)(void *ctx, charl__lines *l),
                                void *ctx) CHARL_MUST_CHECK;
 

@@ -36,8 +36,8 @@ typedef struct charl__import_count {
     char first[512];       /* and the reason for the first of them */
 } charl__import_count;
 
-/** Read all rows of a source; `take`, which may be NULL, receives every block, y NULL if it has no targets. Reports the source's
- *  messages. Errors: as charl__rows_open and charl__rows_next; errors of `take`. */
+/** Read all rows of a source; `visit`, which may be NULL, receives every block, y NULL if it has no targets. Reports the source's
+ *  messages. Errors: as charl__rows_open and charl__rows_next; errors of `visit`. */
 charl_status charl__import_pass(const charl__rows_options *source, const charl_import_options *opt,
                                 charl_status (*visit)(void *ctx, const charl__rows *rows, const void *x, const void *y,
                                                       int64_t n),
