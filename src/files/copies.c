@@ -111,10 +111,48 @@ static charl_status make_private(const char *path)
     return CHARL_OK;
 }
 
+/* The newest step before `before` that a folder has. */
+typedef struct newest {
+    int64_t before, step; /* -1: none */
+} newest;
+
+static charl_status find_step(void *ctx, const char *folder)
+{
+    newest *n = ctx;
+    charl__run_steps list;
+
+    CHARL_TRY(charl__run_list(folder, &list));
+    for (int64_t i = 0; i < list.count && list.steps[i] < n->before; i++) {
+        n->step = list.steps[i] > n->step ? list.steps[i] : n->step;
+    }
+    charl_free(list.steps);
+    return CHARL_OK;
+}
+
+/* Remove the older copies of a folder, and what a dead process has half written. */
+static charl_status remove_older(void *ctx, const char *folder)
+{
+    const newest *n = ctx;
+    charl__run_steps list;
+    char path[CHARL__COPIES_PATH];
+
+    CHARL_TRY(charl__run_list(folder, &list));
+    for (int64_t i = 0; i < list.count && list.steps[i] < n->step; i++) {
+        if (snprintf(path, sizeof path, "%s/checkpoints/step-%08lld.h5", folder, (long long)list.steps[i]) <
+            (int)sizeof path) {
+            (void)unlink(path);
+        }
+    }
+    charl_free(list.steps);
+    return snprintf(path, sizeof path, "%s/checkpoints", folder) < (int)sizeof path && access(path, F_OK) == 0
+               ? charl__commit_sweep(path, false, NULL)
+               : CHARL_OK;
+}
+
 charl_status charl__copies_begin(const char *key, int rank, int64_t step, char **path)
 {
-    char root[CHARL__COPIES_PATH], folder[CHARL__COPIES_PATH], checkpoints[CHARL__COPIES_PATH], kept[64] = "";
-    charl__run_steps list;
+    char root[CHARL__COPIES_PATH], folder[CHARL__COPIES_PATH], checkpoints[CHARL__COPIES_PATH], kept[64];
+    newest last = {.before = step, .step = -1}; /* later ones are of another history */
     bool exists;
 
     CHARL_TRY(find_root(root, &exists));
@@ -125,11 +163,10 @@ charl_status charl__copies_begin(const char *key, int rank, int64_t step, char *
     CHARL_TRY(find_root(root, &exists));
     CHARL_TRY(make_private(folder));
     CHARL_TRY(make_private(checkpoints));
-    CHARL_TRY(charl__run_list(folder, &list));
-    for (int64_t i = 0; i < list.count && list.steps[i] < step; i++) { /* later ones are of another history */
-        snprintf(kept, sizeof kept, "step-%08lld.h5", (long long)list.steps[i]);
-    }
-    charl_free(list.steps);
+    CHARL_TRY(each_folder(key, find_step, &last));
+    /* other folders are of a start in which the node had other ranks */
+    CHARL_TRY(each_folder(key, remove_older, &last));
+    snprintf(kept, sizeof kept, "step-%08lld.h5", (long long)last.step);
     empty(checkpoints, kept);
     CHARL_REQUIRE(!charl__fault("copies.room"), CHARL_ERR_DISK, "%s: not enough room, as on a full disk", checkpoints);
     return CHARL_OK;

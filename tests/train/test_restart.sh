@@ -177,6 +177,17 @@ for lost in shm shm2; do
     [ -z "$(find shm2 -type f)" ] || fail "copies are left on the second node"
 done
 
+# The copies of a node are two, whatever ranks it had before.
+rm -rf run shm
+mkdir shm
+CHARL_RANKS_PER_NODE=2 killed train.backward.kill@1:8 4 mem.ini -q $now
+left "two nodes with one memory" 4
+half=$(ls shm/charl-*/*.2/checkpoints/*07.h5).tmp.$(hostname).4194305 # a process that cannot exist
+: >"$half"
+killed train.backward.kill@1:5 2 mem.ini -q $now
+left "a node less" 2
+[ ! -e "$half" ] || fail "a node less: what another start has half written is left"
+
 # run.resume = must does not begin anew where the copy of a node does not reach the other.
 rm -rf run
 CHARL_FAULT=train.backward.kill@3:8 apart mem.ini -q $now >log 2>&1
