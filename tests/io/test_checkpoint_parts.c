@@ -155,7 +155,7 @@ static void test_every_cut(void **state)
 /* Two of equal contents have the same files; saving one again changes none of them. */
 static void test_names(void **state)
 {
-    const char *path = file("a.h5");
+    const char *path = file("a.h5"), *whole = file("whole.h5");
     charl_checkpoint_reader *r = NULL;
     char first[2][600];
 
@@ -169,6 +169,9 @@ static void test_names(void **state)
     }
     assert_string_equal(first[0], first[1]);
     assert_int_equal(count("a.h5.*"), 2);
+    charl_assert_ok(charl_checkpoint_save(whole, &s.c));
+    assert_int_equal(charl_checkpoint_size(whole), size_of(whole));
+    assert_true(charl_checkpoint_size(path) > size_of(path) + size_of(first[0]));
     charl_assert_status(charl_checkpoint_open(first[0], &r), CHARL_ERR_CHECKPOINT);
     charl_assert_message("is a part of a checkpoint; HINT name the checkpoint");
 }

@@ -508,6 +508,21 @@ cleanup:
     return st;
 }
 
+/* Whether a file ends as a checkpoint in parts does. */
+static bool is_sealed(const char *path)
+{
+    static const char begin[] = "charl-sha256 ";
+    char line[CHARL__CKPT_SEAL] = "";
+    int64_t bytes;
+    int fd;
+
+    if (charl__regular_open(path, &fd, &bytes) == CHARL_OK) {
+        (void)charl__regular_read(fd, line, CHARL__CKPT_SEAL - 1, bytes - (CHARL__CKPT_SEAL - 1));
+    }
+    charl__regular_close(&fd);
+    return strncmp(line, begin, sizeof begin - 1) == 0;
+}
+
 int64_t charl_checkpoint_size(const char *path)
 {
     CHARL_SCOPED_FREE char *dir = NULL;
@@ -520,7 +535,8 @@ int64_t charl_checkpoint_size(const char *path)
 
     if (real && stat(real, &s) == 0 && S_ISREG(s.st_mode)) {
         bytes = (int64_t)s.st_size;
-        if (charl__commit_dir(real, &dir) == CHARL_OK && charl__directory_open(dir, &d) == CHARL_OK && d) {
+        if (is_sealed(real) && charl__commit_dir(real, &dir) == CHARL_OK &&
+            charl__directory_open(dir, &d) == CHARL_OK && d) {
             for (const struct dirent *e; (e = readdir(d)) != NULL;) {
                 const size_t n = part_of(e->d_name);
 
