@@ -216,6 +216,11 @@ charl_device_memory charl_device_get_memory(const charl_device *dev)
     return dev ? dev->memory : (charl_device_memory){0};
 }
 
+bool charl__device_skips_kernels(const charl_device *dev)
+{
+    return dev->skip_kernels;
+}
+
 const charl__device_facts *charl__device_facts_get(const charl_device *dev)
 {
     return &dev->facts;

@@ -51,6 +51,8 @@ typedef struct charl__device_facts {
 /** The first line of a public function that uses the device: checks that the calling thread may. NULL is no device. Errors: ERR_INVALID. */
 charl_status charl__device_enter(charl_device *dev) CHARL_MUST_CHECK;
 const charl__device_facts *charl__device_facts_get(const charl_device *dev);
+/** Whether launches compute nothing (charl_device_options.skip_kernels). */
+bool charl__device_skips_kernels(const charl_device *dev);
 /** Whether products of this type run on NVIDIA's tensor cores: charl_device_has_tensor_cores without the matrix units of CPUs. */
 bool charl__device_has_nvidia_cores(const charl_device *dev, charl_dtype dtype);
 /** Choose kernels as for a device with these facts; returns the previous ones. For tests that compare

@@ -70,6 +70,7 @@ says 1 "about, by dist.shard, with the same batch on so many ranks:"
 says 1 "^  gradients  .* MiB"
 
 expect 0 "2 ranks" mpirun -q --oversubscribe --bind-to none -n 2 "$bin/charl" model memory mlp.ini
+expect 0 "2 ranks" mpirun -q --oversubscribe --bind-to none -n 2 "$bin/charl" model memory mlp.ini dist.allreduce=peer
 says 1 "^parameters "
 expect 2 "a wrong key" "$bin/charl" model memory mlp.ini model.hiden=3
 says 1 "did you mean"
