@@ -611,6 +611,12 @@ static void files_that_are_none(void **state)
     put_file(path, "\n\x07\n\x05<unk>\x12\x02\x18\x02", 13); /* the normalizer's defaults change text */
     charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
     charl_assert_message("no trainer_spec or no normalizer_spec");
+    put_file(path,
+             "\n\x09\n\x05<unk>\x18\x02\n\x06\n\x02"
+             "ab\x18\x05",
+             19); /* merged by SentencePiece, then divided again */
+    charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
+    charl_assert_message("piece 1, \"ab\", is of type UNUSED");
     put_file(path, "", 0);
     charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
     charl_assert_message("is not a tokenizer that charl reads");

@@ -119,6 +119,10 @@ static charl_status read_piece(reader r, int64_t id, scores *l, charl__pretraine
     }
     CHARL_REQUIRE(word && bytes > 0 && type >= NORMAL && type <= BYTE, CHARL_ERR_DATA,
                   "piece %lld has no text, or a type that is not known", (long long)id);
+    CHARL_REQUIRE(
+        type != UNUSED, CHARL_ERR_DATA,
+        "piece %lld, \"%.*s\", is of type UNUSED, which is not supported: texts would be split in another way",
+        (long long)id, (int)(bytes < 60 ? bytes : 60), word);
     if (memchr(word, ' ', bytes)) {
         type = UNUSED; /* no text has it: spaces are U+2581 before pieces are looked for */
     }
