@@ -591,6 +591,9 @@ static void long_runs(void **state)
 
 static void files_that_are_none(void **state)
 {
+    static const char prepends[] =
+        "{\"normalizer\": {\"type\": \"Prepend\", \"prepend\": \"\xe2\x96\x81\"}, \"pre_tokenizer\": null, "
+        "\"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {\"a\": 0}, \"merges\": []}}";
     charl_tokenizer *t = NULL;
     const char *path = charl_test_path(dir, "x");
     const char *folder = charl_test_path(dir, "folder");
@@ -617,6 +620,9 @@ static void files_that_are_none(void **state)
              19); /* merged by SentencePiece, then divided again */
     charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
     charl_assert_message("piece 1, \"ab\", is of type UNUSED");
+    put_file(path, prepends, strlen(prepends)); /* its spaces stay spaces */
+    charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
+    charl_assert_message("it is neither byte-level BPE");
     put_file(path, "", 0);
     charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
     charl_assert_message("is not a tokenizer that charl reads");

@@ -132,7 +132,7 @@ static charl_status read_normalizer(const json_t *o, charl__pretrained *p)
         return CHARL_OK;
     }
     if (strcmp(type, "Prepend") == 0 && is_mark(json_object_get(o, "prepend"))) {
-        p->flags |= CHARL__PRETRAINED_CHARACTERS | CHARL__PRETRAINED_PREFIX;
+        p->flags |= CHARL__PRETRAINED_PREFIX;
         return CHARL_OK;
     }
     if (strcmp(type, "Replace") == 0 && is_mark(json_object_get(o, "content")) &&
@@ -164,8 +164,10 @@ static charl_status read_metaspace(const json_t *o, charl__pretrained *p)
                       "the pre_tokenizer Metaspace with prepend_scheme %.40s is not supported; never, first and always "
                       "are",
                       scheme);
-        p->flags |= CHARL__PRETRAINED_PREFIX | CHARL__PRETRAINED_PREFIX_UNLESS |
-                    (scheme[0] == 'f' ? CHARL__PRETRAINED_PREFIX_FIRST : 0);
+        if (!(p->flags & CHARL__PRETRAINED_PREFIX)) { /* the normalizer's is the only one */
+            p->flags |= CHARL__PRETRAINED_PREFIX | CHARL__PRETRAINED_PREFIX_UNLESS |
+                        (scheme[0] == 'f' ? CHARL__PRETRAINED_PREFIX_FIRST : 0);
+        }
     }
     return json_is_false(json_object_get(o, "split")) ? CHARL_OK
                                                       : charl__pretrained_add_step(p, CHARL__PATTERN_METASPACE, false);
@@ -417,6 +419,7 @@ static charl_status read_tokenizer_json(const char *path, charl__pretrained *p)
     pieces = json_is_true(member(model, "byte_fallback"));
     CHARL_REQUIRE(
         pieces == ((p->flags & CHARL__PRETRAINED_CHARACTERS) != 0) && bytes == !pieces &&
+            (pieces || !(p->flags & CHARL__PRETRAINED_PREFIX)) &&
             (!pieces ||
              (!(p->flags & CHARL__PRETRAINED_NFC) &&
               (p->n_steps == 0 || (p->n_steps == 1 && strcmp(p->step[0].pattern, CHARL__PATTERN_METASPACE) == 0)))),
