@@ -52,8 +52,8 @@ wait $!
 [ $? -eq 1 ] || fail "a start was killed from outside, and that is no failure"
 says 1 "error: seed 3: start 1 ended with exit status 137, which none of its faults explains: see run-chaos/seed-3/start-1.log"
 # A configuration that does not work as it is.
-expect 3 "no data" chaos 1 --simulate-ranks 2 chaos.ini data.path=none.h5
-says 1 "error: the undisturbed training ended with exit status 3: see run-chaos/undisturbed/start-1.log"
+expect 3 "no data" chaos 1 --simulate-ranks 2 chaos.ini data.path=none.h5 -o new/runs/a/
+says 1 "error: the undisturbed training ended with exit status 3: see new/runs/a-chaos/undisturbed/start-1.log"
 
 expect 2 "no simulated ranks" chaos 1 chaos.ini
 says 1 "error: --chaos disturbs a whole training of simulated ranks: add --simulate-ranks"

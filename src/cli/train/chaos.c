@@ -464,8 +464,10 @@ static int run_seeds(const charl__train_args *args, int (*work)(const charl__tra
 int charl__train_chaos(const charl__train_args *args, int (*work)(const charl__train_args *args))
 {
     charl_config *config = NULL;
+    const char *dir;
     char base[PATH_MAX];
     charl_status st;
+    int length;
 
     charl__train_unblock_signals();
     if (charl_launcher_size() > 1) {
@@ -480,8 +482,15 @@ int charl__train_chaos(const charl__train_args *args, int (*work)(const charl__t
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }
-    snprintf(base, sizeof base, "%.3900s-chaos", charl__cli_text(config, "run.output_dir"));
+    dir = charl__cli_text(config, "run.output_dir");
+    for (length = (int)strnlen(dir, 3900); length > 1 && dir[length - 1] == '/'; length--) {
+    }
+    snprintf(base, sizeof base, "%.*s-chaos", length, dir);
     charl_config_destroy(config);
+    for (char *p = base + 1; (p = strchr(p, '/')) != NULL; *p++ = '/') { /* the folders that it lies in */
+        *p = '\0';
+        (void)mkdir(base, 0777);
+    }
     if (mkdir(base, 0777) != 0 && errno != EEXIST) {
         return charl__cli_error(CHARL__EXIT_DISK, NULL, "%s: %s", base, strerror(errno));
     }
