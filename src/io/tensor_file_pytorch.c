@@ -220,7 +220,7 @@ static charl_status set_place(const listing *l, value *args, charl__tensor_file_
                       (bytes == 0 || last <= from->n * (int64_t)from->width),
                   CHARL_ERR_CHECKPOINT, "%s: %s reaches beyond its storage", path, name);
     e->strided = e->strided && bytes > 0;
-    e->begin = from->begin + args->item[1]->integer * (int64_t)e->width;
+    e->begin = from->begin + (bytes > 0 ? args->item[1]->integer * (int64_t)e->width : 0);
     e->end = e->begin + bytes * (int64_t)e->width;
     return CHARL_OK;
 }
