@@ -88,8 +88,7 @@ static charl_status place(charl__grad_reducer *s)
             pin(s, s->sum.host, stride, &s->pinned_sum);
         }
     }
-    s->longest = s->set->gradient_elements / CUTS + 1;
-    s->longest = s->longest > CHUNK_VALUES ? s->longest : CHUNK_VALUES;
+    s->longest = charl__chunk_longest(s->set->gradient_elements);
     return CHARL_OK;
 }
 

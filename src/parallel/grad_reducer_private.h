@@ -20,6 +20,15 @@ typedef struct charl__chunk {
     double begun; /* charl__trace_begin */
 } charl__chunk;
 
+/** Elements of a chunk of so many gradients, at most: whole blocks, as ranks may divide each chunk among them and keep the state of their part.
+ *  Local. */
+static inline int64_t charl__chunk_longest(int64_t gradients)
+{
+    const int64_t n = charl__param_round(gradients / CUTS + 1);
+
+    return n > CHUNK_VALUES ? n : CHUNK_VALUES;
+}
+
 /* Values in flight, in the device's and the all-reduce's memory. */
 typedef struct charl__lane_arena {
     charl__buffer *device; /* borrowed */

@@ -1,4 +1,4 @@
-/* src/parallel: slices by speed, and the order of accumulation. */
+/* src/parallel: slices by speed, the order of accumulation, and chunks of gradients. */
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "base/numeric/tree.h"
 #include "parallel/grad_accum.h"
 #include "parallel/apportion.h"
+#include "parallel/grad_reducer_private.h"
 
 /* Divisions of slices: against every division there is, and those that people expect. */
 
@@ -239,12 +240,24 @@ static void test_too_many(void **state)
     assert_null(p);
 }
 
+/* Ranks own whole blocks of each chunk, also of gradients so many that chunks are longer than CHUNK_VALUES. */
+static void test_chunks(void **state)
+{
+    (void)state;
+    for (int64_t blocks = 1; blocks < INT64_C(1) << 33; blocks = 3 * blocks + 1) {
+        const int64_t n = blocks * CHARL_ARENA_ALIGN, longest = charl__chunk_longest(n);
+
+        assert_int_equal(longest % CHARL_PARAM_ALIGN, 0);
+        assert_true(longest >= CHUNK_VALUES && n / longest < CUTS);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nearly_the_best), cmocka_unit_test(as_expected), cmocka_unit_test(lanes_suffice),
         cmocka_unit_test(test_lanes),      cmocka_unit_test(test_many),   cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_too_many),   cmocka_unit_test(test_chunks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
