@@ -14,6 +14,7 @@
 #include "charl/tokenizer.h"
 #include "config/config_rows.h"
 #include "data/questions.h"
+#include "data/tokenizer/pretrained.h"
 #include "task/session.h"
 #include "task/task.h"
 
@@ -83,7 +84,7 @@ static charl_status encode_ending(const quiz *q, const charl__question *question
     CHARL_TRY(charl__text_printf(&spaced, " %s", text));
     CHARL_TRY(charl_tokenizer_encode(q->tokenizer, question->context, strlen(question->context), false, &context,
                                      &n_context));
-    CHARL_TRY(charl_tokenizer_encode(q->tokenizer, charl__text_string(&spaced), spaced.length, false, &own, &n_own));
+    CHARL_TRY(charl__tokenizer_continue(q->tokenizer, charl__text_string(&spaced), spaced.length, &own, &n_own));
     CHARL_REQUIRE(n_own <= q->window, CHARL_ERR_DATA, "%s:%lld: a choice has %lld tokens, the window of the model %lld",
                   q->path, (long long)question->line, (long long)n_own, (long long)q->window);
     CHARL_TRY(charl__alloc_array(n_context + n_own, sizeof *e->tokens, &e->tokens));

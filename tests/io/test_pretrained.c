@@ -589,6 +589,48 @@ static void long_runs(void **state)
     charl_tokenizer_destroy(t);
 }
 
+static void put_sentencepiece(charl__text *out, const char *word, char type, float score)
+{
+    const unsigned char body = (unsigned char)strlen(word);
+
+    charl_assert_ok(charl__text_printf(out, "\n%c\n%c%s\x15", body + 9, body, word));
+    charl_assert_ok(charl__text_append(out, &score, sizeof score));
+    charl_assert_ok(charl__text_printf(out, "\x18%c", type));
+}
+
+/* SentencePiece puts a space in front of a text, but not of one that continues another, as an answer does its question. */
+static void texts_that_continue(void **state)
+{
+    static const int32_t words[] = {259, 259};
+    charl__text file = {0};
+    const char *path = charl_test_path(dir, "sentencepiece.model");
+    charl_tokenizer *t;
+    int32_t *ids = NULL;
+    int64_t n = 0;
+    char word[8];
+
+    (void)state;
+    put_sentencepiece(&file, "<unk>", 2, 0);
+    for (unsigned i = 0; i < 256; i++) {
+        snprintf(word, sizeof word, "<0x%02X>", i);
+        put_sentencepiece(&file, word, 6, 0);
+    }
+    put_sentencepiece(&file, "\u2581", 1, -2);
+    put_sentencepiece(&file, "a", 1, -2);
+    put_sentencepiece(&file, "\u2581a", 1, -1);
+    charl_assert_ok(charl__text_append(&file, "\x12\2\x18\2\x1a\4\x18\1\x20\0", 10));
+    put_file(path, file.data, file.length);
+    charl__text_fini(&file);
+    t = load(path);
+    ENCODES(t, false, "a a", 259, 259);
+    ENCODES(t, false, " a", 257, 259);
+    charl_assert_ok(charl__tokenizer_continue(t, " a a", 4, &ids, &n));
+    assert_int_equal(n, 2);
+    assert_memory_equal(ids, words, sizeof words);
+    charl_free(ids);
+    charl_tokenizer_destroy(t);
+}
+
 static void files_that_are_none(void **state)
 {
     static const char prepends[] =
@@ -843,6 +885,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(rank_files, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(words_of_any_length, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(long_runs, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(texts_that_continue, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(files_that_are_none, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(states_that_are_damaged, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(data_sets_keep_it, setup_dir, teardown_dir),

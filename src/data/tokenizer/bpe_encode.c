@@ -326,14 +326,15 @@ static charl_status put_words(charl__encoder *e, const unsigned char *text, size
     return CHARL_OK;
 }
 
-/* The text with the spaces of SentencePiece: one in front, and one for each U+2581. `first`: it begins the whole text. */
-static charl_status put_spaces(const charl__bpe *b, const unsigned char *text, size_t bytes, bool first,
+/* The text with the spaces of SentencePiece: one in front if it begins a stretch, and one for each U+2581. `first`: it begins the whole text. */
+static charl_status put_spaces(const charl__bpe *b, const unsigned char *text, size_t bytes, bool first, bool begins,
                                charl__text *out)
 {
     const bool has_space = bytes > 0 && (text[0] == ' ' || (bytes >= 3 && memcmp(text, CHARL__SPACE_MARK, 3) == 0));
 
     charl__text_clear(out);
-    if (bytes > 0 && b->prefix & CHARL__PRETRAINED_PREFIX && (first || !(b->prefix & CHARL__PRETRAINED_PREFIX_FIRST)) &&
+    if (bytes > 0 && begins && b->prefix & CHARL__PRETRAINED_PREFIX &&
+        (first || !(b->prefix & CHARL__PRETRAINED_PREFIX_FIRST)) &&
         !(has_space && b->prefix & CHARL__PRETRAINED_PREFIX_UNLESS)) {
         CHARL_TRY(charl__text_append(out, " ", 1));
     }
@@ -347,7 +348,7 @@ static charl_status put_section(charl__encoder *e, const unsigned char *text, si
     size_t at = 0;
 
     if (b->characters) {
-        CHARL_TRY(put_spaces(b, text, bytes, first, &e->work->normalized));
+        CHARL_TRY(put_spaces(b, text, bytes, first, !(first && e->continues), &e->work->normalized));
         text = (const unsigned char *)charl__text_string(&e->work->normalized);
         bytes = e->work->normalized.length;
     }

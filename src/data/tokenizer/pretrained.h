@@ -102,6 +102,10 @@ extern const void *const charl__tokenizer_formats[];
 /** A whole file, at most 1 GiB, and a NUL. Errors: ERR_IO, ERR_NOMEM. */
 charl_status charl__tokenizer_read_file(const char *path, charl__text *out) CHARL_MUST_CHECK;
 
+/** As charl_tokenizer_encode, of ordinary text that continues another: without the space that SentencePiece puts in front of a text. */
+charl_status charl__tokenizer_continue(const charl_tokenizer *t, const char *text, size_t bytes, int32_t **tokens,
+                                       int64_t *n) CHARL_MUST_CHECK;
+
 /** Whether a token is special, such as <|endoftext|>. */
 bool charl__tokenizer_is_special(const charl_tokenizer *t, int64_t token);
 

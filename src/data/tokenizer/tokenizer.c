@@ -196,10 +196,9 @@ static charl_status collect(void *ctx, const int32_t *tokens, int64_t n)
     return CHARL_OK;
 }
 
-charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, size_t bytes, bool special,
-                                    int32_t **tokens, int64_t *n)
+static charl_status encode(const charl_tokenizer *t, const char *text, size_t bytes, bool special, bool continues,
+                           int32_t **tokens, int64_t *n)
 {
-    CHARL_GIVEN(t, text || bytes == 0, tokens, n);
     charl_status st = CHARL_OK;
     collected c = {.capacity = CHARL__ENCODER_BLOCK};
     charl__encoder *e = NULL;
@@ -208,6 +207,7 @@ charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, 
     *n = 0;
     CHARL_TRY_CLEANUP(charl__alloc_array(c.capacity, sizeof *c.tokens, &c.tokens)); /* an array for "" too */
     CHARL_TRY_CLEANUP(charl__encoder_create(t, special, &e));
+    e->continues = continues;
     CHARL_TRY_CLEANUP(charl__encoder_run(e, text, bytes, collect, &c));
     *tokens = c.tokens;
     *n = c.n;
@@ -216,6 +216,19 @@ cleanup:
     charl__encoder_destroy(e);
     charl_free(c.tokens);
     return st;
+}
+
+charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, size_t bytes, bool special,
+                                    int32_t **tokens, int64_t *n)
+{
+    CHARL_GIVEN(t, text || bytes == 0, tokens, n);
+    return encode(t, text, bytes, special, false, tokens, n);
+}
+
+charl_status charl__tokenizer_continue(const charl_tokenizer *t, const char *text, size_t bytes, int32_t **tokens,
+                                       int64_t *n)
+{
+    return encode(t, text, bytes, false, true, tokens, n);
 }
 
 charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tokens, int64_t n, char **text,

@@ -71,7 +71,7 @@ enum { CHARL__ENCODER_BLOCK = 4096 };
 /** An encoder; see charl__encoder_create. */
 struct charl__encoder {
     const charl_tokenizer *t;
-    bool special;
+    bool special, continues; /* continues: texts begin inside of another (charl__tokenizer_continue) */
     charl__token_sink sink;
     void *ctx;
     int32_t block[CHARL__ENCODER_BLOCK]; /* tokens not yet passed to the sink */
