@@ -14,6 +14,7 @@
 #include "infer/generator.h"
 #include "data/chat_template.h"
 #include "data/questions.h"
+#include "data/tokenizer/pretrained.h"
 
 enum { BATCH = 16 };
 
@@ -281,11 +282,22 @@ typedef struct conversation {
     charl__text after;
 } conversation;
 
+/* Text that follows text begins inside of it, as if all were encoded in one piece. */
+static void follow(const conversation *c)
+{
+    int64_t n;
+    const int32_t *tokens = charl_generator_get_tokens(c->w.g, 0, &n);
+
+    c->plain->continues = c->special->continues = n > 0 && !charl__tokenizer_is_special(c->w.tokenizer, tokens[n - 1]);
+}
+
 static charl_status take_tokens(void *ctx, const int32_t *tokens, int64_t n)
 {
     const conversation *c = ctx;
 
-    return charl_generator_put(c->w.g, 0, tokens, n);
+    CHARL_TRY(charl_generator_put(c->w.g, 0, tokens, n));
+    follow(c);
+    return CHARL_OK;
 }
 
 static charl_status put_piece(conversation *c, const char *text)
@@ -339,10 +351,12 @@ static charl_status end_answer(conversation *c)
         c->answer.cut -= cut;
         if (c->answer.cut == 0) {
             CHARL_TRY(charl_generator_reset(c->w.g, 0, n)); /* other tokens replace these */
+            follow(c);
             /* the first token of the end may begin with text of the answer: keep that */
             CHARL_TRY(bytes > cut ? charl__encoder_run(c->plain, last, bytes - cut, take_tokens, c) : CHARL_OK);
         }
     }
+    follow(c);
     return put_piece(c, c->t.role[CHARL__CHAT_ASSISTANT].after);
 }
 

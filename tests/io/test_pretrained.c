@@ -602,6 +602,13 @@ static void put_sentencepiece(charl__text *out, const char *word, char type, flo
 static void texts_that_continue(void **state)
 {
     static const int32_t words[] = {259, 259};
+    static const char line[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"a a\"}]}\n";
+    static const char chat[] = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\na a<|im_end|>\n";
+    const char *lines = charl_test_path(dir, "chat.jsonl"), *out = charl_test_path(dir, "chat.h5");
+    const charl_import_options replace = {sizeof replace, .overwrite = true};
+    charl_dataset *ds = NULL;
+    int32_t all[200];
     charl__text file = {0};
     const char *path = charl_test_path(dir, "sentencepiece.model");
     charl_tokenizer *t;
@@ -618,6 +625,7 @@ static void texts_that_continue(void **state)
     put_sentencepiece(&file, "\u2581", 1, -2);
     put_sentencepiece(&file, "a", 1, -2);
     put_sentencepiece(&file, "\u2581a", 1, -1);
+    put_sentencepiece(&file, "</s>", 3, 0);
     charl_assert_ok(charl__text_append(&file, "\x12\2\x18\2\x1a\4\x18\1\x20\0", 10));
     put_file(path, file.data, file.length);
     charl__text_fini(&file);
@@ -627,6 +635,17 @@ static void texts_that_continue(void **state)
     charl_assert_ok(charl__tokenizer_continue(t, " a a", 4, &ids, &n));
     assert_int_equal(n, 2);
     assert_memory_equal(ids, words, sizeof words);
+    charl_free(ids);
+    put_file(lines, line, sizeof line - 1);
+    charl_assert_ok(charl_import("chat", WITH(given("tokenizer", path)), &lines, 1, out, &replace));
+    charl_assert_ok(charl_dataset_open(out, &(charl_dataset_options){sizeof(charl_dataset_options), .window = 1}, &ds));
+    charl_assert_ok(charl_tokenizer_encode(t, chat, sizeof chat - 1, false, &ids, &n));
+    assert_true(n < (int64_t)(sizeof all / sizeof *all));
+    for (int64_t i = 0; i + 1 < n; i++) { /* the last one is a target only */
+        charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &i, 1, &all[i], NULL));
+    }
+    assert_memory_equal(all, ids, (size_t)(n - 1) * sizeof *ids);
+    charl_dataset_close(ds);
     charl_free(ids);
     charl_tokenizer_destroy(t);
 }

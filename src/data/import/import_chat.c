@@ -18,7 +18,7 @@
 #include "data/import/import_lines.h"
 #include "io/paths.h"
 #include "data/import/importer.h"
-#include "data/tokenizer/tokenizer_private.h"
+#include "data/tokenizer/pretrained.h"
 
 /* Handling of a conversation that is longer than the window. */
 enum { REFUSE, CUT, SKIP };
@@ -56,6 +56,7 @@ static charl_status add_tokens(void *ctx, const int32_t *tokens, int64_t n)
         CHARL_TRY(charl__grow(c->n_tokens, sizeof *c->counts, &c->counts));
         c->tokens[c->n_tokens] = tokens[i];
         c->counts[c->n_tokens++] = c->counting;
+        c->plain->continues = c->special->continues = !charl__tokenizer_is_special(c->tokenizer, tokens[i]);
     }
     return CHARL_OK;
 }
@@ -260,6 +261,7 @@ static charl_status read_line(void *ctx, charl__lines *l)
 
     CHARL_TRY(charl__lines_object(l, &object));
     c->first = c->n_tokens;
+    c->plain->continues = c->special->continues = false;
     CHARL_TRY(charl__chat_template_put(c->t.begin, c->end, c->special, add_tokens, c));
     CHARL_TRY(put_object(c, path, l->number, object));
     return end_conversation(c, path, l->number);
