@@ -423,8 +423,13 @@ charl_status charl__wait_pause(charl_comm *c, charl__waiter *w)
     } else {
         const double naps = polls <= 2 * yields ? 0.1 : (double)(polls - 2 * yields);
 
-        /* Simulated ranks that all wait for long do so in growing steps: a minute passes in about a hundred of them. */
-        charl__clock_nap_s(fmin(naps, 1) * c->nap_s, naps * c->nap_s);
+        /* Simulated ranks that all wait for long do so in growing steps: a minute passes in about a hundred of them. One that waits for
+         * other processes does not nap: they run in real time. */
+        if (c->is_team) {
+            charl__clock_nap_s(fmin(naps, 1) * c->nap_s, naps * c->nap_s);
+        } else {
+            charl__sleep_s(fmin(naps, 1) * c->nap_s);
+        }
     }
     if (polls > yields || (polls > 0 && polls % LOOK_EVERY == 0)) {
         CHARL_TRY(look(c, w));
