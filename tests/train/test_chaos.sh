@@ -41,7 +41,7 @@ grep -q "^seed-[1-3]: FAILED; to see it again: charl-train --simulate-ranks 8 --
 expect 0 "audits want a power of two" chaos 2 --simulate-ranks 8 chaos.ini dist.audit=2
 says 1 "exit status 2: the configuration is not for 3 ranks"
 # An end that no fault explains: this test kills a start whose rank is to stall. Slow saves give it the time.
-CHARL_FAULT='io.slow:*:300' timeout 1500 "$bin/charl-train" --chaos 3 --simulate-ranks 8 chaos.ini >"$T/log" 2>&1 &
+CHARL_FAULT='io.slow:*:60' timeout 1500 "$bin/charl-train" --chaos 3 --simulate-ranks 8 chaos.ini >"$T/log" 2>&1 &
 for _i in $(seq 1000); do
     grep -q '^seed-3, start 1' "$T/log" && break
     sleep 0.1
