@@ -180,8 +180,8 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
  *  Cost: reads every file's weights once; memory for the result and three tensors. */
 charl_status charl_checkpoint_average(const char *const *paths, int n, const char *out) CHARL_MUST_CHECK;
 
-/** Bytes of the file `path` and, if it has parts, of those beside it that carry its name or, if there are none, of all
- *  parts there: at least those of the checkpoint, without opening it. 0: there is no such file. Blocks. Local. */
+/** Bytes of the checkpoint `path` and its parts, found without opening it. Parts are counted by name; if none has the
+ *  name of `path`, because it was renamed, all in its folder are. 0: there is no such file. Blocks. Local. */
 int64_t charl_checkpoint_size(const char *path);
 
 /** Write the checkpoint `path`, which may be in parts, to the one file `out`: byte for byte what charl_checkpoint_save

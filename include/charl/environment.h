@@ -42,7 +42,7 @@ int charl_launcher_size(void);
  *  Errors: ERR_DEVICE  the fault is `fail`. */
 charl_status charl_fault(const char *point) CHARL_MUST_CHECK;
 
-/** Add rules to those of CHARL_FAULT; all rules count from 1 again. Not Thread-safe. Blocks. Local.
+/** Add rules to the ones in CHARL_FAULT; the counts of all rules begin at 1 again. Not Thread-safe. Blocks. Local.
  *  Errors: ERR_CONFIG  `rules` is malformed, or there would be more than 16 rules; nothing has changed. */
 charl_status charl_fault_add(const char *rules) CHARL_MUST_CHECK;
 

@@ -198,7 +198,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local_g
     const operands o = {gout, qkv, lse, dots, glse, dqkv, mask, record};
     const ulong group = get_group_id(0), of_queries = get_num_groups(0) / (ulong)(args.heads + args.kv_heads) * (ulong)args.heads;
 
-    (void)sums; /* those of attention_vector_grad.cl */
+    (void)sums; /* only attention_vector_grad.cl uses them */
     if (KEYS == 0 ? QUERIES : QUERIES != 0 && group < of_queries) {
         queries(&o, &args, group, stage, tile);
     } else if (KEYS) {

@@ -229,29 +229,30 @@ static charl_status move_items(machine *m, int64_t from, value *to)
     return CHARL_OK;
 }
 
-/* The last `n` values of the stack become a list. */
-static charl_status push_list(machine *m, int64_t n)
+/* The values of the stack from `from` on become one of `kind`. */
+static charl_status collect(machine *m, int64_t from, charl__pickle_kind kind)
 {
-    const int64_t from = m->n_stack - n;
     value *v = NULL;
 
-    CHECK(m, from >= floor_of(m));
-    CHARL_TRY(push_new(m, CHARL__PICKLE_LIST, &v));
+    CHARL_TRY(push_new(m, kind, &v));
     m->n_stack--;
     CHARL_TRY(move_items(m, from, v));
     return push(m, v);
 }
 
+/* The last `n` values of the stack become a list. */
+static charl_status push_list(machine *m, int64_t n)
+{
+    CHECK(m, m->n_stack - n >= floor_of(m));
+    return collect(m, m->n_stack - n, CHARL__PICKLE_LIST);
+}
+
 static charl_status push_marked(machine *m, charl__pickle_kind kind)
 {
     int64_t from = 0;
-    value *v = NULL;
 
     CHARL_TRY(unmark(m, &from));
-    CHARL_TRY(push_new(m, kind, &v));
-    m->n_stack--;
-    CHARL_TRY(move_items(m, from, v));
-    return push(m, v);
+    return collect(m, from, kind);
 }
 
 /* ------------------------------------------------------------------ texts */

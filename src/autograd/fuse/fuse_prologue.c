@@ -82,7 +82,7 @@ static int index_of(const formed *f, const charl_var *v)
     return -1;
 }
 
-/* Add n, after those of its operands that can be recomputed too. */
+/* Add n, after its operands that can be recomputed too. */
 static bool add_member(formed *f, const charl__node *n)
 {
     for (int i = 0; i < n->n_in; i++) {

@@ -5,7 +5,7 @@
 
 #include "base/text/text.h"
 
-/* The expression, with its operands and numbers renamed to those of this epilogue. */
+/* The expression, with its operands and numbers renamed to the names in this epilogue. */
 static charl_status write_step(const charl__product_step *s, charl__text *out)
 {
     const double number[2] = {s->x.p, s->x.q};
