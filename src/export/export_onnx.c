@@ -19,7 +19,7 @@
 #include "io/schema.h"
 #include "task/augment.h"
 #include "export/export.h"
-#include "io/safetensors.h"
+#include "io/tensors/safetensors.h"
 #include "task/schema.h"
 #include "task/session.h"
 #include "task/task.h"

@@ -21,7 +21,7 @@
 #include "export/export.h"
 #include "export/folder.h"
 #include "io/commit.h"
-#include "io/safetensors.h"
+#include "io/tensors/safetensors.h"
 #include "nn/layer.h"
 #include "nn/weights_layout.h"
 #include "task/task.h"

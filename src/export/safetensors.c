@@ -4,7 +4,7 @@
  * charl does not store the number of batches that a batch norm has seen. It equals
  * the number of steps, so that is written.
  */
-#include "io/safetensors.h"
+#include "io/tensors/safetensors.h"
 
 #include <stdio.h>
 #include <string.h>

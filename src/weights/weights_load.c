@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/safetensors.h"
+#include "io/tensors/safetensors.h"
 #include "nn/layer.h"
 #include "nn/model_internal.h"
 #include "nn/weights_layout.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "io/zip.h"
+#include "io/tensors/zip.h"
 
 typedef struct charl__source charl__source;
 

@@ -9,10 +9,10 @@
 
 #include "base/alloc.h"
 #include "io/checkpoint/checkpoint_format.h"
-#include "io/pickle.h"
+#include "io/tensors/pickle.h"
 #include "io/regular.h"
-#include "io/tensor_file.h"
-#include "io/zip.h"
+#include "io/tensors/tensor_file.h"
+#include "io/tensors/zip.h"
 
 enum { MOST_DEPTH = 100, MOST_VISITS = 1 << 22, MOST_TENSORS = 1 << 20, MOST_NAME = 1024, LEGACY_PROTOCOL = 1001 };
 

@@ -1,5 +1,5 @@
 /* A stack machine with a memo, as Python's Lib/pickle.py describes it, that builds values and runs nothing. */
-#include "io/pickle.h"
+#include "io/tensors/pickle.h"
 
 #include <stdbool.h>
 #include <stdio.h>

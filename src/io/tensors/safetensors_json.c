@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "io/checkpoint/checkpoint_format.h"
 #include "io/regular.h"
-#include "io/safetensors.h"
+#include "io/tensors/safetensors.h"
 #include "io/schema.h"
 
 void charl__safetensors_places_free(charl__safetensors_place *places, int64_t n)

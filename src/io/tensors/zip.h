@@ -1,5 +1,5 @@
-#ifndef CHARL_IO_ZIP_H
-#define CHARL_IO_ZIP_H
+#ifndef CHARL_IO_TENSORS_ZIP_H
+#define CHARL_IO_TENSORS_ZIP_H
 /** The files in a zip archive, stored or deflated, as written by numpy.savez and numpy.savez_compressed. */
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* The central directory at the end of a zip archive (PKWARE's APPNOTE 6.3): archives of more than 4 GiB have extra fields (zip64). */
-#include "io/zip.h"
+#include "io/tensors/zip.h"
 
 #include <errno.h>
 #include <fcntl.h>

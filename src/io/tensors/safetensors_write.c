@@ -6,7 +6,7 @@
 #include "base/text/text.h"
 #include "io/checkpoint/checkpoint_format.h"
 #include "io/commit.h"
-#include "io/safetensors.h"
+#include "io/tensors/safetensors.h"
 
 enum { ALIGN = 8 };
 

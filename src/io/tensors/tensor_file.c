@@ -9,9 +9,9 @@
 #include "io/commit.h"
 #include "io/kind.h"
 #include "io/regular.h"
-#include "io/safetensors.h"
+#include "io/tensors/safetensors.h"
 #include "io/scoped.h"
-#include "io/tensor_file.h"
+#include "io/tensors/tensor_file.h"
 
 /* What a folder may hold, the preferred first. */
 static const char *const file_names[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "io/regular.h"
-#include "io/safetensors.h"
+#include "io/tensors/safetensors.h"
 
 static charl_status read_header(const charl__tensor_file_source *s, char **json, int64_t *length)
 {

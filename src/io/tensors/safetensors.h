@@ -1,8 +1,8 @@
-#ifndef CHARL_IO_SAFETENSORS_H
-#define CHARL_IO_SAFETENSORS_H
+#ifndef CHARL_IO_TENSORS_SAFETENSORS_H
+#define CHARL_IO_TENSORS_SAFETENSORS_H
 /** Shared by writing and reading safetensors; its JSON. */
 #include "charl/safetensors.h"
-#include "io/tensor_file.h"
+#include "io/tensors/tensor_file.h"
 
 enum { CHARL__SAFETENSORS_HEADER = 100000000 }; /* maximum bytes of JSON */
 

@@ -1,5 +1,5 @@
-#ifndef CHARL_IO_PICKLE_H
-#define CHARL_IO_PICKLE_H
+#ifndef CHARL_IO_TENSORS_PICKLE_H
+#define CHARL_IO_TENSORS_PICKLE_H
 /** Reading pickles of Python as data. Nothing is imported or called: a call is a value that names what Python would call and its arguments.
  *
  *  Opcodes: Python's Lib/pickletools.py, protocols 0 to 5 but for out-of-band buffers and extension codes.

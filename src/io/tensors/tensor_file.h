@@ -1,5 +1,5 @@
-#ifndef CHARL_IO_TENSOR_FILE_H
-#define CHARL_IO_TENSOR_FILE_H
+#ifndef CHARL_IO_TENSORS_TENSOR_FILE_H
+#define CHARL_IO_TENSORS_TENSOR_FILE_H
 /** What the formats of weights share (charl/tensor_file.h): each lists the tensors of a file, and where their bytes are. */
 #include <stdbool.h>
 
