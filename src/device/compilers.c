@@ -313,8 +313,8 @@ static charl_status drive(charl_device *dev, charl__compilers *c)
     while (c->n < c->most && c->n < useful && c->started < 2 * c->most) {
         CHARL_TRY(start(c));
     }
-    while (c->n > 0 && c->n_sent < c->n_programs && post(dev, c, c->n_sent)) {
-        c->n_sent++;
+    while (c->n > 0 && c->n_sent < c->n_programs && (c->state[c->n_sent] == OVER || post(dev, c, c->n_sent))) {
+        c->n_sent++; /* past programs that this process compiled before it had helpers, whose sources are gone */
     }
     return CHARL_OK;
 }

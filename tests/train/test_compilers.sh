@@ -51,6 +51,18 @@ gone "with helpers"
 cache=helped expect 0 "from their cache" train again
 says 0 'compiles kernels$'
 
+# A program alone is compiled by the training itself; several later ones start helpers, which are not sent the first one.
+cp -r helped-cache partly-cache
+find alone-cache -name '*.bin' -printf '%T@ %f\n' | sort -n | sed 's/.* //' >by-age
+for name in $(head -n 1 by-age) $(tail -n 4 by-age); do
+    find partly-cache -name "$name" -delete
+done
+cache=partly expect 0 "the first program and the last four are missing" train partly
+checks=$((checks + 3))
+[ -n "$(helpers)" ] || fail "no process compiled the last programs"
+[ "$(losses_of)" = "$want" ] || fail "other losses where programs were missing"
+[ "$(programs partly)" -eq "$n" ] || fail "$(programs partly) programs where some were missing, $n before"
+
 # Helpers that fail, or are killed while they compile.
 for fault in fail kill; do
     CHARL_FAULT="compiler.$fault:*" expect 0 "helpers: $fault" train $fault
