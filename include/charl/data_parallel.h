@@ -81,7 +81,8 @@ CHARL_BEGIN_DECLS
 
 typedef struct charl_data_parallel charl_data_parallel;
 
-/** What the ranks divide among them. Only elementwise optimizers can be divided (charl_optimizer_is_elementwise). */
+/** What the ranks divide among them. An optimizer that is not elementwise (charl_optimizer_is_elementwise) must be
+ *  named in charl_data_parallel_options.optimizer: a rank then gets whole tensors instead of parts. */
 typedef enum charl_shard {
     CHARL_SHARD_NONE,      /* nothing: every rank has everything */
     CHARL_SHARD_OPTIMIZER, /* ZeRO stage 1: a rank keeps the optimizer state of its shard of every bucket of gradients
@@ -110,6 +111,9 @@ typedef struct charl_data_parallel_options {
      * graph `graph`, as before a pass */
     charl_status (*rows)(void *ctx, int graph, const charl_slices *slices);
     void *ctx; /* of rows */
+    /* with `shard`: type of the optimizer that will be created for the parameters. One that is not elementwise gets
+     * whole tensors, assigned to ranks by the work that it has with each; NULL: an elementwise one */
+    const char *optimizer;
 } charl_data_parallel_options;
 
 /** One pass of a step. */

@@ -92,7 +92,7 @@ charl_optimizer_config charl_optimizer_defaults(const char *type);
 /** Name of optimizer i = 0, 1, ...; NULL after the last. Static storage. Local. */
 const char *charl_optimizer_name(int i);
 
-/** Whether `type` updates each element independently, so that ranks can shard its state. Local. */
+/** Whether `type` updates each element independently, so that ranks can divide a tensor. Local. */
 bool charl_optimizer_is_elementwise(const char *type);
 
 enum { CHARL_OPTIM_MAX_STATES = 6 };

@@ -156,10 +156,6 @@ static void check_optimizer(checker *c)
     if (why[0] != '\0') {
         wrong(c, "optimizer", "groups", why);
     }
-    if (shards(cfg) && !charl_optimizer_is_elementwise(cfg->optimizer.type)) {
-        snprintf(why, sizeof why, "%s updates whole tensors, which ranks cannot divide", cfg->optimizer.type);
-        wrong(c, "dist", "shard", why);
-    }
     if (cfg->dist.audit > 0 && cfg->dist.balance == CHARL__BALANCE_SPEED) {
         wrong(c, "dist", "audit", "needs the same number of slices on every rank: dist.balance = even");
     }

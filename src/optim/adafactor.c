@@ -60,7 +60,7 @@ static charl_status prepare(charl_optimizer *o)
         const charl_param *p = o->set->param[i];
 
         size[i] = (float)charl_shape_count(&p->spec.shape);
-        if (p->spec.trainable && p->spec.shape.ndim > 1) {
+        if (charl__optimizer_owns(o, p) && p->spec.shape.ndim > 1) {
             const view v = view_of(&p->spec.shape);
             const int64_t n = v.batch * stretches(&v) * v.cols;
 
@@ -68,9 +68,9 @@ static charl_status prepare(charl_optimizer *o)
             mean = v.batch > mean ? v.batch : mean;
         }
     }
-    CHARL_TRY(charl__tensor_sums_create(o->set, &o->sums));
+    CHARL_TRY(charl__tensor_sums_create(o->set, o->own_at, o->own_elements, &o->sums));
     CHARL_TRY(
-        charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "adafactor direction", &o->scratch[DIRECTION]));
+        charl__buffer_create(o->set->dev, (size_t)o->own_elements * 4, "adafactor direction", &o->scratch[DIRECTION]));
     CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)count * 4, "adafactor sizes", &o->scratch[SIZE]));
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[SIZE], 0, size, (size_t)count * 4, true));
     CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)partial * 4, "adafactor columns", &o->scratch[PARTIAL]));
@@ -82,7 +82,7 @@ static charl__arg direction_of(const charl_optimizer *o, const charl_param *p)
 {
     charl__arg a = charl__raw(CHARL_ARG_OUT, o->scratch[DIRECTION]);
 
-    a.v.offset = p->offset;
+    a.v.offset = o->own_at[p->index];
     return a;
 }
 
@@ -152,7 +152,7 @@ static charl_status direct(const charl_optimizer *o, const charl_param *p)
 static charl_status enqueue(const charl_optimizer *o)
 {
     for (int i = 0; i < o->set->count; i++) {
-        if (o->set->param[i]->spec.trainable) {
+        if (charl__optimizer_owns(o, o->set->param[i])) {
             CHARL_TRY(direct(o, o->set->param[i]));
         }
     }

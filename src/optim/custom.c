@@ -127,8 +127,8 @@ enum { DIRECTION }; /* scratch */
 charl_status charl__custom_prepare(charl_optimizer *o)
 {
     if (o->type->custom->direction) {
-        CHARL_TRY(charl__tensor_sums_create(o->set, &o->sums));
-        CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "direction", &o->scratch[DIRECTION]));
+        CHARL_TRY(charl__tensor_sums_create(o->set, o->own_at, o->own_elements, &o->sums));
+        CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->own_elements * 4, "direction", &o->scratch[DIRECTION]));
     }
     return CHARL_OK;
 }
@@ -178,8 +178,8 @@ static charl_status enqueue_elements(const charl_optimizer *o, const texts *t, c
                                        : placed(CHARL_ARG_INOUT, o->state[k], 0, &own.state[k]);
         own.shape[k] = (uint32_t)type->state_shapes[k];
     }
-    u.own[n++] =
-        placed(directs ? CHARL_ARG_OUT : CHARL_ARG_IN, o->scratch[DIRECTION], p ? p->offset : 0, &own.direction);
+    u.own[n++] = placed(directs ? CHARL_ARG_OUT : CHARL_ARG_IN, o->scratch[DIRECTION], p ? o->own_at[p->index] : 0,
+                        &own.direction);
     u.own[n++] = placed(CHARL_ARG_IN, o->sums ? o->sums->square : NULL, 0, &own.square);
     u.own[n] = charl__struct(&own, sizeof own);
     return charl__optimizer_update_enqueue(o, p, &u);
@@ -215,12 +215,12 @@ static charl_status enqueue_whole(const charl_optimizer *o, const texts *t)
     for (int i = 0; i < o->set->count; i++) {
         const charl_param *p = o->set->param[i];
 
-        for (int k = 0; k < type->n_states && charl__optimizer_trains(o, p); k++) {
+        for (int k = 0; k < type->n_states && charl__optimizer_owns(o, p); k++) {
             if (type->state_shapes[k] != CHARL_STATE_ELEMENTS) {
                 CHARL_TRY(enqueue_fold(o, t, p, k));
             }
         }
-        if (type->direction && charl__optimizer_trains(o, p)) {
+        if (type->direction && charl__optimizer_owns(o, p)) {
             CHARL_TRY(enqueue_elements(o, t, p, true));
         }
     }
@@ -229,7 +229,7 @@ static charl_status enqueue_whole(const charl_optimizer *o, const texts *t)
         CHARL_TRY(charl__tensor_sums_squares(o->sums, o->scratch[DIRECTION], 1));
     }
     for (int i = 0; i < o->set->count; i++) {
-        if (charl__optimizer_trains(o, o->set->param[i])) {
+        if (charl__optimizer_owns(o, o->set->param[i])) {
             CHARL_TRY(enqueue_elements(o, t, o->set->param[i], false));
         }
     }

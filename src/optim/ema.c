@@ -52,9 +52,7 @@ charl_status charl__optimizer_exchange_ema(charl_optimizer *o)
     CHARL_REQUIRE(o->ema, CHARL_ERR_INVALID, "%s has no moving average; HINT charl_optimizer_config.ema_decay",
                   o->type->row.name);
     for (int i = 0; i < o->n_own; i++) {
-        if (o->own[i].count > 0) {
-            CHARL_TRY(exchange_range(o, o->own[i], at));
-        }
+        CHARL_TRY(exchange_range(o, o->own[i], at));
         at += o->own[i].count;
     }
     if (!o->is_divided) {

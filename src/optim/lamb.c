@@ -13,9 +13,8 @@ static charl_status prepare(charl_optimizer *o)
     const size_t bytes = (size_t)o->set->count * sizeof(uint32_t);
     CHARL_SCOPED_FREE uint32_t *matrix = NULL;
 
-    CHARL_TRY(charl__tensor_sums_create(o->set, &o->sums));
-    CHARL_TRY(
-        charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "lamb direction", &o->scratch[DIRECTION]));
+    CHARL_TRY(charl__tensor_sums_create(o->set, o->own_at, o->own_elements, &o->sums));
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->own_elements * 4, "lamb direction", &o->scratch[DIRECTION]));
     CHARL_TRY(charl__alloc_array(o->set->count, sizeof *matrix, &matrix));
     for (int i = 0; i < o->set->count; i++) {
         matrix[i] = o->set->param[i]->spec.shape.ndim > 1;

@@ -45,6 +45,14 @@ static bool state_shape(const charl__optimizer_rule *rule, int k, const charl_pa
     return is_hidden(p) == (k == MOMENTUM);
 }
 
+/* Multiplications; everything else moves memory, which counts as 16 per element. */
+static double cost(const charl_param *p)
+{
+    const double m = (double)rows_of(&p->spec.shape), n = (double)cols_of(&p->spec.shape), k = m < n ? m : n;
+
+    return is_hidden(p) ? STEPS * (2 * m * n * k + k * k * k) : 16 * (double)charl_shape_count(&p->spec.shape);
+}
+
 static charl_status prepare(charl_optimizer *o)
 {
     int64_t largest = 1, square = 1;
@@ -52,16 +60,15 @@ static charl_status prepare(charl_optimizer *o)
     for (int i = 0; i < o->set->count; i++) {
         const charl_shape *s = &o->set->param[i]->spec.shape;
 
-        if (o->set->param[i]->spec.trainable && is_hidden(o->set->param[i])) {
+        if (charl__optimizer_owns(o, o->set->param[i]) && is_hidden(o->set->param[i])) {
             const int64_t m = rows_of(s), n = cols_of(s), k = m < n ? m : n;
 
             largest = m * n > largest ? m * n : largest;
             square = k * k > square ? k * k : square;
         }
     }
-    CHARL_TRY(charl__tensor_sums_create(o->set, &o->sums));
-    CHARL_TRY(
-        charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "muon direction", &o->scratch[DIRECTION]));
+    CHARL_TRY(charl__tensor_sums_create(o->set, o->own_at, o->own_elements, &o->sums));
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->own_elements * 4, "muon direction", &o->scratch[DIRECTION]));
     CHARL_TRY(
         charl__buffer_create(o->set->dev, (size_t)charl__param_round(largest) * 4, "muon matrix", &o->scratch[OTHER]));
     CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)square * 4, "muon square", &o->scratch[SQUARE]));
@@ -73,7 +80,7 @@ static charl__arg direction_of(charl__arg_kind kind, const charl_optimizer *o, c
 {
     charl__arg a = charl__raw(kind, o->scratch[DIRECTION]);
 
-    a.v.offset = p->offset;
+    a.v.offset = o->own_at[p->index];
     return a;
 }
 
@@ -144,7 +151,7 @@ static charl_status orthogonalise(const charl_optimizer *o, const charl_param *p
     const charl_shape shape = {2, {rows, cols}}, side = {2, {k, k}};
     charl_tensor *x[2] = {NULL, NULL}, *square = NULL, *polynomial = NULL;
 
-    CHARL_TRY_CLEANUP(charl__tensor_view(o->scratch[DIRECTION], CHARL_F32, &shape, p->offset, &x[0]));
+    CHARL_TRY_CLEANUP(charl__tensor_view(o->scratch[DIRECTION], CHARL_F32, &shape, o->own_at[p->index], &x[0]));
     CHARL_TRY_CLEANUP(charl__tensor_view(o->scratch[OTHER], CHARL_F32, &shape, 0, &x[1]));
     CHARL_TRY_CLEANUP(charl__tensor_view(o->scratch[SQUARE], CHARL_F32, &side, 0, &square));
     CHARL_TRY_CLEANUP(charl__tensor_view(o->scratch[POLYNOMIAL], CHARL_F32, &side, 0, &polynomial));
@@ -189,9 +196,9 @@ static charl_status enqueue(const charl_optimizer *o)
     for (int i = 0; i < o->set->count; i++) {
         const charl_param *p = o->set->param[i];
 
-        if (p->spec.trainable && !is_hidden(p)) {
+        if (charl__optimizer_owns(o, p) && !is_hidden(p)) {
             CHARL_TRY(adamw(o, p));
-        } else if (p->spec.trainable) {
+        } else if (charl__optimizer_owns(o, p)) {
             CHARL_TRY(charl__optimizer_update_enqueue(
                 o, p,
                 &(charl__optimizer_update){.file = "optim/muon",
@@ -203,7 +210,7 @@ static charl_status enqueue(const charl_optimizer *o)
     }
     CHARL_TRY(charl__tensor_sums_squares(o->sums, o->scratch[DIRECTION], 0));
     for (int i = 0; i < o->set->count; i++) {
-        if (o->set->param[i]->spec.trainable && is_hidden(o->set->param[i])) {
+        if (charl__optimizer_owns(o, o->set->param[i]) && is_hidden(o->set->param[i])) {
             CHARL_TRY(update_hidden(o, o->set->param[i]));
         }
     }
@@ -289,6 +296,7 @@ const charl__optimizer_rule charl__optim_muon = {
     CHARL_DEFAULTS(defaults),
     .state_name = {"momentum_buffer", "exp_avg", "exp_avg_sq"},
     .state_shape = state_shape,
+    .cost = cost,
     .prepare = prepare,
     .enqueue = enqueue,
     .reference = reference,

@@ -385,6 +385,7 @@ void charl_optimizer_destroy(charl_optimizer *o)
         charl_free((void *)(uintptr_t)o->config.settings);
         o->set->users -= !o->unbound;
         charl_free(o->state_at);
+        charl_free(o->own_at);
         charl_free(o->own);
         charl_free(o->trains);
         charl__buffer_release(o->gradients);
@@ -453,7 +454,7 @@ charl_status charl__optimizer_warm_up(charl_optimizer *o)
 /* Whether an argument is an arena of which this process stores its own ranges. */
 static bool is_kept(const charl_optimizer *o, const charl__arg *a)
 {
-    bool is = o->ema && a->buffer == o->ema;
+    bool is = a->buffer && (a->buffer == o->ema || a->buffer == o->scratch[0]);
 
     for (int k = 0; k < o->n_states; k++) {
         is = is || a->buffer == o->state[k];
@@ -539,6 +540,8 @@ static charl_status update_range(const charl_optimizer *o, charl__param_range ra
     for (int i = OWN; kept_at > 0 && i < OWN + CHARL_OPTIM_MAX_OWN; i++) {
         if (is_kept(o, &l.args[i])) {
             l.args[i].v.offset += kept_at;
+        } else if (o->sums && l.args[i].buffer == o->sums->owner) {
+            l.args[i].v.offset += kept_at / CHARL_PARAM_ALIGN;
         }
     }
     l.bytes = u->elementwise ? bytes_of(o, &l, range.count) : 0;
@@ -586,9 +589,7 @@ charl_status charl__optimizer_update_enqueue(const charl_optimizer *o, const cha
         return CHARL_OK;
     }
     for (int i = 0; i < o->n_own; i++) {
-        if (o->own[i].count > 0) {
-            CHARL_TRY((packed ? update_packed : update_range)(o, o->own[i], kept_at, u));
-        }
+        CHARL_TRY((packed ? update_packed : update_range)(o, o->own[i], kept_at, u));
         kept_at += o->own[i].count;
     }
     return CHARL_OK;

@@ -67,7 +67,9 @@ struct charl__optimizer_rule {
     int (*count_states)(const charl_optimizer_config *c); /* NULL: always all that have a name */
     /** Shape of state k of p, which is preset in *out; false: p has none. NULL: every state is an arena like the parameters'. */
     bool (*state_shape)(const charl__optimizer_rule *rule, int k, const charl_param *p, charl_shape *out);
-    /** Create sums and scratch; NULL: none is needed. */
+    /** Work of an update of p, in any unit; NULL: its elements. */
+    double (*cost)(const charl_param *p);
+    /** Create sums and scratch; NULL: none is needed. scratch[0] is laid out like the elements that this process owns. */
     charl_status (*prepare)(charl_optimizer *o);
     /** Fill in bias1 and bias2 of the record for update t (1 for the first); NULL: as adam. */
     void (*fill)(const charl_optimizer_config *c, int64_t t, charl__step_params *record);
@@ -124,7 +126,9 @@ struct charl_optimizer {
     charl__buffer *codes[CHARL_OPTIM_MAX_STATES],
         *scales[CHARL_OPTIM_MAX_STATES]; /* of a packed state; NULL: it is not */
     int64_t *state_at;                   /* [n_states, parameters]: element where a state begins; -1: there is none */
-    charl__tensor_sums *sums;            /* for the rules that need them, else NULL */
+    int64_t *
+        own_at; /* [parameters], if it updates whole tensors: element where one begins among its own; -1: it updates others. Else NULL */
+    charl__tensor_sums *sums;                        /* for the rules that need them, else NULL */
     charl__buffer *scratch[CHARL_OPTIM_MAX_SCRATCH]; /* the rule's own */
     charl__buffer *table;     /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
     charl__buffer *partial;   /* sums of ranges, level by level */
@@ -178,6 +182,11 @@ charl__format charl__optimizer_format_with(const charl_optimizer *o, int k, char
 /** Number of states that a rule has; bytes of the states of n elements and of their average, for an elementwise optimizer. */
 int charl__optimizer_count_states(const charl__optimizer_rule *rule, const charl_optimizer_config *config);
 int64_t charl__optimizer_kept_bytes(const charl_optimizer_config *config, int64_t n);
+/** The same, and its direction, of p for one that updates whole tensors; of all that o updates, or in this process if `own`. */
+int64_t charl__optimizer_tensor_bytes(const charl_optimizer_config *config, const charl_param *p);
+int64_t charl__optimizer_bytes(const charl_optimizer *o, bool own);
+/** Work of an update of p. */
+double charl__optimizer_cost(const charl__optimizer_rule *rule, const charl_param *p);
 /** Bytes of n elements of state k. */
 int64_t charl__optimizer_state_bytes(const charl_optimizer *o, int k, int64_t n);
 /** Enqueue or record: elements [at, at + n) of packed state k into its workspace, and back after an update. */
@@ -188,7 +197,7 @@ charl_status charl__optimizer_pack_state(const charl_optimizer *o, int k, int64_
  *  none, the caller does. own: the part that this process updates, NULL: everything. Other parameters
  *  do not change; reading their state and average leaves the destination unchanged, and the
  *  caller gathers the parameters and calls charl__params_refresh. Errors: also ERR_CONFIG
- *  if the type is not elementwise. */
+ *  if the type updates whole tensors and `own` divides one. */
 charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config, charl_steps *steps,
                                      const charl__param_ranges *own, charl_optimizer **out) CHARL_MUST_CHECK;
 /** charl_optimizer_step and charl_optimizer_exchange_ema, also for an optimizer that updates part of the parameters. Async. */
@@ -249,6 +258,12 @@ charl_status charl__optimizer_begin(charl_optimizer *o) CHARL_MUST_CHECK;
 static inline bool charl__optimizer_trains(const charl_optimizer *o, const charl_param *p)
 {
     return p->set == o->set && p->spec.trainable && (!o->trains || o->trains[p->index]);
+}
+
+/** Whether an optimizer of whole tensors updates p in this process. */
+static inline bool charl__optimizer_owns(const charl_optimizer *o, const charl_param *p)
+{
+    return charl__optimizer_trains(o, p) && o->own_at[p->index] >= 0;
 }
 
 /** The completed gradients that it reads, an arena; borrowed. */

@@ -77,6 +77,46 @@ int64_t charl__optimizer_kept_bytes(const charl_optimizer_config *config, int64_
     return bytes;
 }
 
+int64_t charl__optimizer_tensor_bytes(const charl_optimizer_config *config, const charl_param *p)
+{
+    const charl__optimizer_rule *rule = charl__optimizer_find(config->type);
+    const int64_t n = charl__param_blocks(p) * CHARL_PARAM_ALIGN;
+    const bool has_direction = !rule->custom || rule->custom->direction;
+    int64_t elements = (has_direction ? n : 0) + (config->ema_decay > 0 ? n : 0);
+    charl_shape shape;
+
+    for (int k = 0; k < charl__optimizer_count_states(rule, config); k++) {
+        if (!rule->state_shape) {
+            elements += n;
+        } else if (rule->state_shape(rule, k, p, &shape)) {
+            elements += charl__param_round(charl_shape_count(&shape));
+        }
+    }
+    return 4 * elements;
+}
+
+int64_t charl__optimizer_bytes(const charl_optimizer *o, bool own)
+{
+    int64_t bytes = 0;
+
+    if (o->type->elementwise) {
+        return charl__optimizer_kept_bytes(&o->config, own ? o->own_elements : o->set->elements);
+    }
+    for (int i = 0; i < o->set->count; i++) {
+        const charl_param *p = o->set->param[i];
+
+        bytes += (own ? charl__optimizer_owns(o, p) : charl__optimizer_trains(o, p))
+                     ? charl__optimizer_tensor_bytes(&o->config, p)
+                     : 0;
+    }
+    return bytes;
+}
+
+double charl__optimizer_cost(const charl__optimizer_rule *rule, const charl_param *p)
+{
+    return rule->cost ? rule->cost(p) : (double)(charl__param_blocks(p) * CHARL_PARAM_ALIGN);
+}
+
 static charl_status create_packed(charl_optimizer *o, int k, int64_t n)
 {
     const charl__format f = charl__optimizer_format(o, k);
@@ -133,7 +173,7 @@ static charl_status create_state(charl_optimizer *o, int k)
 
     for (int i = 0; i < o->set->count; i++) {
         charl_shape shape;
-        const bool has = shape_of(o, k, o->set->param[i], &shape);
+        const bool has = shape_of(o, k, o->set->param[i], &shape) && (!o->own_at || o->own_at[i] >= 0);
 
         o->state_at[k * o->set->count + i] = !has ? -1 : o->type->state_shape ? end : o->set->param[i]->offset;
         end += has ? charl__param_round(charl_shape_count(&shape)) : 0;
@@ -180,43 +220,27 @@ bool charl_optimizer_get_state_shape(const charl_optimizer *o, int k, const char
     return k >= 0 && k < o->n_states && shape_of(o, k, p, out);
 }
 
-/* The part of the state's buffer that belongs to p, in bytes. */
-static charl_status locate(const charl_optimizer *o, int k, const charl_param *p, size_t *offset, size_t *bytes)
+static charl_status check(const charl_optimizer *o, int k, const charl_param *p)
 {
     charl_shape shape;
 
-    *offset = *bytes = 0;
     CHARL_REQUIRE(charl_optimizer_get_state_shape(o, k, p, &shape), CHARL_ERR_INVALID,
                   "%s has no state %d of parameter %s; HINT charl_optimizer_get_state_shape", o->type->row.name, k,
                   p->spec.name);
-    *offset = (size_t)o->state_at[k * o->set->count + p->index] * 4;
-    *bytes = (size_t)charl_shape_count(&shape) * 4;
     return CHARL_OK;
 }
 
 charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const charl_param *p, float *dst)
 {
     CHARL_GIVEN(o, p, dst);
-    size_t offset, bytes;
-
     CHARL_TRY(charl__own_require_whole(o, "charl_optimizer_read_state"));
-    CHARL_TRY(locate(o, k, p, &offset, &bytes));
-    if (!o->type->state_shape) {
-        return charl__own_read(o, k, p, dst);
-    }
-    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->state[k], offset, dst, bytes, true));
-    return CHARL_OK;
+    CHARL_TRY(check(o, k, p));
+    return charl__own_read(o, k, p, dst);
 }
 
 charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_param *p, const float *src)
 {
     CHARL_GIVEN(o, p, src);
-    size_t offset, bytes;
-
-    CHARL_TRY(locate(o, k, p, &offset, &bytes));
-    if (!o->type->state_shape) {
-        return charl__own_write(o, k, p, src);
-    }
-    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->state[k], offset, src, bytes, true));
-    return CHARL_OK;
+    CHARL_TRY(check(o, k, p));
+    return charl__own_write(o, k, p, src);
 }

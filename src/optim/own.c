@@ -16,15 +16,26 @@ bool charl_optimizer_is_elementwise(const char *type)
     return t && t->elementwise;
 }
 
+/* Ranges that follow one another become one. */
 static charl_status add_range(charl_optimizer *o, charl__param_range range)
 {
+    charl__param_range *last = o->n_own > 0 ? &o->own[o->n_own - 1] : NULL;
+
+    if (range.count == 0) {
+        return CHARL_OK;
+    }
+    if (last && last->begin + last->count == range.begin) {
+        last->count += range.count;
+        o->own_elements += range.count;
+        return CHARL_OK;
+    }
     CHARL_TRY(charl__grow(o->n_own, sizeof *o->own, &o->own));
     o->own[o->n_own++] = range;
     o->own_elements += range.count;
     return CHARL_OK;
 }
 
-/* The parts of `range` with parameters that the optimizer updates; adjacent ones are merged. */
+/* The parts of `range` with parameters that the optimizer updates. */
 static charl_status add_chosen(charl_optimizer *o, charl__param_range range)
 {
     const int64_t end = range.begin + range.count;
@@ -44,11 +55,41 @@ static charl_status add_chosen(charl_optimizer *o, charl__param_range range)
         }
         at = first->offset > at ? first->offset : at;
         next = end_of(first) < end ? end_of(first) : end;
-        if (o->n_own > 0 && at > range.begin && o->own[o->n_own - 1].begin + o->own[o->n_own - 1].count == at) {
-            o->own[o->n_own - 1].count += next - at;
-            o->own_elements += next - at;
+        CHARL_TRY(add_range(o, (charl__param_range){at, next - at}));
+    }
+    return CHARL_OK;
+}
+
+/* Where p begins among the own elements; -1: it is not there. */
+static charl_status find_tensor(const charl_optimizer *o, const charl_param *p, int64_t *out)
+{
+    int64_t kept = 0;
+
+    *out = -1;
+    for (int i = 0; i < o->n_own; i++) {
+        const charl__param_range *r = &o->own[i];
+        const int64_t end = r->begin + r->count;
+
+        if (r->begin <= p->offset && end_of(p) <= end) {
+            *out = kept + p->offset - r->begin;
         } else {
-            CHARL_TRY(add_range(o, (charl__param_range){at, next - at}));
+            CHARL_REQUIRE(r->begin >= end_of(p) || end <= p->offset, CHARL_ERR_CONFIG,
+                          "%s updates whole tensors, but the shards divide %s; HINT "
+                          "charl_data_parallel_options.optimizer = \"%s\"",
+                          o->type->row.name, p->spec.name, o->type->row.name);
+        }
+        kept += r->count;
+    }
+    return CHARL_OK;
+}
+
+static charl_status find_tensors(charl_optimizer *o)
+{
+    CHARL_TRY(charl__alloc_array(o->set->count, sizeof *o->own_at, &o->own_at));
+    for (int i = 0; i < o->set->count; i++) {
+        o->own_at[i] = -1;
+        if (o->set->param[i]->spec.trainable) {
+            CHARL_TRY(find_tensor(o, o->set->param[i], &o->own_at[i]));
         }
     }
     return CHARL_OK;
@@ -61,13 +102,11 @@ charl_status charl__own_create(charl_optimizer *o, const charl__param_ranges *ow
 
     o->is_divided = own != NULL;
     own = own ? own : &everything;
-    CHARL_REQUIRE(!o->is_divided || o->type->elementwise, CHARL_ERR_CONFIG,
-                  "%s updates whole tensors: its state cannot be divided among ranks", o->type->row.name);
     for (int i = 0; i < own->n; i++) {
         CHARL_INVARIANT(own->range[i].begin % CHARL_PARAM_ALIGN == 0 && own->range[i].count % CHARL_PARAM_ALIGN == 0);
         CHARL_TRY(o->trains ? add_chosen(o, own->range[i]) : add_range(o, own->range[i]));
     }
-    return CHARL_OK;
+    return o->type->elementwise ? CHARL_OK : find_tensors(o);
 }
 
 charl_status charl__own_copy_gradients(const charl_optimizer *o)
@@ -145,12 +184,26 @@ static charl_status copy_piece(const charl_optimizer *o, int k, int64_t at, int6
                                           : copy(arena_of(o, k), at * size, host, n * size, writes);
 }
 
+/* State k of p where it is a tensor of its own; nothing if this process has none. */
+static charl_status copy_tensor(const charl_optimizer *o, int k, const charl_param *p, float *host, bool writes)
+{
+    const int64_t at = o->state_at[k * o->set->count + p->index], size = (int64_t)sizeof *host;
+    charl_shape shape;
+
+    return at >= 0 && charl_optimizer_get_state_shape(o, k, p, &shape)
+               ? copy(o->state[k], at * size, host, charl_shape_count(&shape) * size, writes)
+               : CHARL_OK;
+}
+
 /* The elements of p in the ranges that this process owns. */
 static charl_status copy_pieces(const charl_optimizer *o, int k, const charl_param *p, float *host, bool writes)
 {
     const int64_t begin = p->offset, end = begin + charl_shape_count(&p->spec.shape);
     int64_t own_at = 0;
 
+    if (k < o->n_states && o->type->state_shape) {
+        return copy_tensor(o, k, p, host, writes);
+    }
     for (int i = 0; i < o->n_own; i++) {
         const charl__param_range *r = &o->own[i];
         const int64_t from = r->begin > begin ? r->begin : begin;
@@ -176,5 +229,13 @@ charl_status charl__own_write(const charl_optimizer *o, int k, const charl_param
 
 charl_status charl__optimizer_read_own(const charl_optimizer *o, int k, float *dst)
 {
-    return o->own_elements > 0 ? copy_piece(o, k, 0, o->own_elements, dst, false) : CHARL_OK;
+    if (k == o->n_states || !o->type->state_shape) {
+        return o->own_elements > 0 ? copy_piece(o, k, 0, o->own_elements, dst, false) : CHARL_OK;
+    }
+    for (int i = 0; i < o->set->count; i++) {
+        if (charl__optimizer_owns(o, o->set->param[i])) {
+            CHARL_TRY(copy_tensor(o, k, o->set->param[i], dst + o->own_at[i], false));
+        }
+    }
+    return CHARL_OK;
 }

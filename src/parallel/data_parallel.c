@@ -65,7 +65,14 @@ charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params 
         sizeof options, .algorithm = dp->algorithm, .reduce_dtype = set->reduce_dtype,
         .gathers = dp->sharding != CHARL_SHARD_NONE, .scatters = dp->sharding == CHARL_SHARD_GRADIENTS};
 
-    CHARL_TRY(charl__grad_reducer_create(dp->comm, &options, &dp->slices, set, &dp->reducer));
+    const bool assigns = options.gathers && dp->whole;
+
+    if (assigns) {
+        CHARL_TRY(
+            charl_comm_agree(dp->comm, charl__owners_create(set, dp->whole, charl_comm_size(dp->comm), &dp->owners)));
+    }
+    CHARL_TRY(
+        charl__grad_reducer_create(dp->comm, &options, &dp->slices, set, assigns ? &dp->owners : NULL, &dp->reducer));
     dp->params = set;
     set->users++;
     return dp->sharding != CHARL_SHARD_NONE ? charl_comm_agree(dp->comm, charl__shard_create(dp)) : CHARL_OK;
@@ -226,6 +233,8 @@ static charl_status check_options(const charl_data_parallel_options *o, const ch
                   "passes = %d, but a rank has %d of the %d slices; a pass takes at least one", o->passes, mine->count,
                   mine->total);
     CHARL_REQUIRE(o->shard <= CHARL_SHARD_GRADIENTS, CHARL_ERR_INVALID, "%d is no charl_shard", (int)o->shard);
+    CHARL_REQUIRE(!o->optimizer || charl__optimizer_find(o->optimizer), CHARL_ERR_INVALID, "there is no optimizer %s",
+                  o->optimizer);
     CHARL_REQUIRE(o->reduce_dtype == CHARL_F32 || o->reduce_dtype == CHARL_BF16, CHARL_ERR_INVALID,
                   "gradients are summed in f32 or bf16, not in %s", charl_dtype_name(o->reduce_dtype));
     return charl__allreduce_check_name(o->allreduce ? o->allreduce : "auto");
@@ -252,6 +261,9 @@ static charl_status plan(charl_data_parallel *dp, const charl_slices *mine, cons
     snprintf(dp->algorithm, sizeof dp->algorithm, "%s", o->allreduce ? o->allreduce : "auto");
     dp->bucket_mb = o->no_overlap ? 0 : o->bucket_mb > 0 ? o->bucket_mb : DEFAULT_BUCKET_MB;
     dp->reduce_dtype = o->reduce_dtype;
+    dp->whole = o->optimizer && !charl_optimizer_is_elementwise(o->optimizer)
+                    ? charl__optimizer_find(o->optimizer)->row.name
+                    : NULL;
     charl__data_parallel_set_shard(dp, o->shard);
     return charl__balance_init(dp, o->balance);
 }
@@ -537,5 +549,6 @@ void charl_data_parallel_destroy(charl_data_parallel *dp)
     charl__shard_destroy(dp->shard);
     charl__grad_accum_destroy(dp->accum);
     charl__grad_reducer_destroy(dp->reducer);
+    charl__owners_fini(&dp->owners);
     charl_free(dp);
 }

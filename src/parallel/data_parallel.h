@@ -28,6 +28,9 @@ struct charl_data_parallel {
     int wanted, passes; /* charl_data_parallel_options.passes; what a step has */
     charl_dtype reduce_dtype;
     charl_shard sharding; /* what ranks divide among them: none with one rank */
+    const char *
+        whole; /* type of an optimizer that updates whole tensors, which are assigned to ranks; NULL: tensors are divided */
+    charl__owners owners;
     charl_status (*rows)(void *ctx, int graph, const charl_slices *slices);
     void *ctx;
     void (*entered)(void *ctx, charl__phase phase); /* NULL, or informed of each phase of a step */

@@ -93,7 +93,8 @@ static charl_status place(charl__grad_reducer *s)
 }
 
 charl_status charl__grad_reducer_create(charl_comm *comm, const charl_allreduce_options *options,
-                                        const charl_slices *slices, charl_params *set, charl__grad_reducer **out)
+                                        const charl_slices *slices, charl_params *set, const charl__owners *owners,
+                                        charl__grad_reducer **out)
 {
     charl_status st = CHARL_OK;
     charl__grad_reducer *s = NULL;
@@ -116,7 +117,7 @@ charl_status charl__grad_reducer_create(charl_comm *comm, const charl_allreduce_
     s->last_ticket = -1;
     s->scatters = wanted.scatters;
     CHARL_TRY_CLEANUP(charl__allreduce_create_with(comm, set->gradient_elements, slices, &wanted,
-                                                   wanted.gathers ? set->value : NULL, &s->ar));
+                                                   wanted.gathers ? set->value : NULL, owners, &s->ar));
     CHARL_TRY_CLEANUP(charl_reducer_create(comm, slices, &s->reducer));
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, place(s)));
     *out = s;
@@ -387,9 +388,11 @@ charl_status charl__grad_reducer_control(charl__grad_reducer *s, float *v, int c
     return CHARL_OK;
 }
 
-int64_t charl__grad_reducer_longest(const charl__grad_reducer *s)
+int64_t charl__grad_reducer_piece(const charl__grad_reducer *s, int64_t begin, int64_t count)
 {
-    return s->on_device ? INT64_MAX : s->longest;
+    const int64_t n = s->on_device || count < s->longest ? count : s->longest;
+
+    return s->scatters ? charl__allreduce_uncut(s->ar, begin, n) : n;
 }
 
 charl_allreduce *charl__grad_reducer_allreduce(const charl__grad_reducer *s)

@@ -16,15 +16,16 @@
  */
 #include "autograd/graph.h"
 #include "charl/comm.h"
+#include "dist/allreduce/parts.h"
 #include "tensor/params.h"
 
 typedef struct charl__grad_reducer charl__grad_reducer;
 
 /** For a set that has its layout and values; allocates its gradients. The options are passed to the
- *  all-reduce of the set's reduce_dtype. A single rank that sums in f32 needs no reducer:
+ *  all-reduce of the set's reduce_dtype, and so are the owners, which may be NULL. A single rank that sums in f32 needs no reducer:
  *  *out is then NULL. Collective on comm: every rank gets the same status. */
 charl_status charl__grad_reducer_create(charl_comm *comm, const charl_allreduce_options *options,
-                                        const charl_slices *slices, charl_params *set,
+                                        const charl_slices *slices, charl_params *set, const charl__owners *owners,
                                         charl__grad_reducer **out) CHARL_MUST_CHECK;
 void charl__grad_reducer_destroy(charl__grad_reducer *s); /* NULL is a no-op */
 /** Elements of a bucket of `mb` megabytes, or of more, to limit the number of buckets. */
@@ -56,8 +57,8 @@ charl_status charl__grad_reducer_control(charl__grad_reducer *s, float *v, int c
 
 /** Wait for a range of its all-reduce. Collective. */
 charl_status charl__grad_reducer_wait(charl__grad_reducer *s, int64_t ticket) CHARL_MUST_CHECK;
-/** Elements that are summed at a time: longer buckets are divided into pieces of so many, each of which has its owners. */
-int64_t charl__grad_reducer_longest(const charl__grad_reducer *s);
+/** How many of the `count` elements from `begin` on are summed at a time: a longer bucket is divided into pieces, each of which has its owners. */
+int64_t charl__grad_reducer_piece(const charl__grad_reducer *s, int64_t begin, int64_t count);
 /** Borrowed. */
 charl_allreduce *charl__grad_reducer_allreduce(const charl__grad_reducer *s);
 /** Whether charl__grad_reducer_gather works: the devices gather the parameters themselves. */

@@ -42,11 +42,12 @@ charl_status charl__chunks_ready(charl__grad_reducer *s, int64_t begin, int64_t 
     if (s->narrow) {
         CHARL_TRY(charl__grad_compress_lanes(s->narrow, begin, count));
     }
-    for (int64_t at = 0; at < count; at += s->longest) {
+    for (int64_t at = 0, n; at < count; at += n) {
         charl__chunk *c = &s->chunk[s->n_chunks];
 
         CHARL_INVARIANT(s->n_chunks < MAX_CHUNKS);
-        *c = (charl__chunk){.begin = begin + at, .count = count - at < s->longest ? count - at : s->longest};
+        n = charl__grad_reducer_piece(s, begin + at, count - at);
+        *c = (charl__chunk){.begin = begin + at, .count = n};
         s->n_chunks++;
         if (at == 0) {
             c->bucket = count;
@@ -80,7 +81,7 @@ static charl_status upload(charl__grad_reducer *s, int64_t completed)
             int64_t from = 0, to = c->count;
 
             if (s->scatters) {
-                charl__allreduce_part(s->ar, c->count, charl_comm_rank(s->comm), &from, &to);
+                charl__allreduce_part(s->ar, c->begin, c->count, charl_comm_rank(s->comm), &from, &to);
             }
             CHARL_TRY(upload_values(s, c->begin + from, to - from));
         }

@@ -6,9 +6,10 @@
 
 enum {
     MAX_BUCKETS = 256,
-    CUTS = 128,                      /* maximum number of chunks beyond the number of buckets */
-    MAX_CHUNKS = MAX_BUCKETS + CUTS, /* an all-reduce has room for more ranges in flight */
-    CHUNK_VALUES = 1 << 20           /* at least, unless a bucket is smaller */
+    CUTS = 128,                             /* maximum number of chunks beyond the number of buckets */
+    LOTS = 128,                             /* of tensors that are assigned to ranks: no chunk has parts of two */
+    MAX_CHUNKS = MAX_BUCKETS + CUTS + LOTS, /* an all-reduce has room for as many ranges in flight */
+    CHUNK_VALUES = 1 << 20                  /* at least, unless a bucket is smaller */
 };
 
 typedef struct charl__chunk {

@@ -7,10 +7,7 @@
 #include "base/fault.h"
 #include "dist/allreduce/parts.h"
 
-enum {
-    CHUNK = 1 << 20,
-    MOST_PIECES = 384
-}; /* floats of a rank in one message; pieces, each of which is divided in whole blocks */
+enum { CHUNK = 1 << 20 }; /* floats of all ranks in one message */
 
 struct charl__shard {
     charl_allreduce *ar;         /* borrowed */
@@ -39,13 +36,15 @@ static charl_status reserve(charl__shard *s, int n)
 static int buckets(const charl_data_parallel *dp, charl__param_range *out)
 {
     const int64_t least = charl__data_parallel_bucket(dp, dp->params);
-    const int64_t most = dp->sharding == CHARL_SHARD_GRADIENTS ? charl__grad_reducer_longest(dp->reducer) : INT64_MAX;
+    const charl_allreduce *ar = charl__grad_reducer_allreduce(dp->reducer);
     int64_t begin = 0, end;
     int n = 0;
 
     while ((end = charl__params_range(dp->params, &begin, least)) > begin && begin < dp->params->elements) {
         for (; begin < end; n++) {
-            const int64_t count = end - begin < most ? end - begin : most;
+            const int64_t count = dp->sharding == CHARL_SHARD_GRADIENTS
+                                      ? charl__grad_reducer_piece(dp->reducer, begin, end - begin)
+                                      : charl__allreduce_uncut(ar, begin, end - begin);
 
             if (out) {
                 out[n] = (charl__param_range){begin, count};
@@ -74,7 +73,7 @@ static void divide(charl__shard *s)
         for (int i = 0; i < s->n; i++) {
             int64_t from, to;
 
-            charl__allreduce_part(s->ar, s->bucket[i].count, r, &from, &to);
+            charl__allreduce_part(s->ar, s->bucket[i].begin, s->bucket[i].count, r, &from, &to);
             s->part[(ptrdiff_t)r * s->n + i] = (charl__param_range){s->bucket[i].begin + from, to - from};
         }
     }
@@ -206,6 +205,12 @@ static void scatter(const charl__shard *s, int r, int64_t at, int64_t count, con
     }
 }
 
+/* Floats of a rank in one message, of at most `most`: all of a message must be below 2 GiB. */
+static int64_t chunk_of(int ranks, int64_t most)
+{
+    return most < CHUNK / ranks ? most : CHUNK / ranks;
+}
+
 typedef struct collection {
     float *mine, *chunks; /* own elements; a chunk of every rank */
     int64_t most;         /* the maximum over ranks */
@@ -215,7 +220,6 @@ static charl_status collection_begin(const charl_data_parallel *dp, const charl_
                                      float **all)
 {
     const int size = charl_comm_size(dp->comm);
-    int64_t chunk;
 
     CHARL_REQUIRE(!charl__fault("train.collect"), CHARL_ERR_DEVICE, "collecting the state fails on purpose");
     for (int rank = 0; rank < size; rank++) {
@@ -223,9 +227,8 @@ static charl_status collection_begin(const charl_data_parallel *dp, const charl_
 
         c->most = n > c->most ? n : c->most;
     }
-    chunk = c->most < CHUNK ? c->most : CHUNK;
     CHARL_TRY(charl__alloc_array(c->most, sizeof *c->mine, &c->mine));
-    CHARL_TRY(charl__alloc_array(chunk * size, sizeof *c->chunks, &c->chunks));
+    CHARL_TRY(charl__alloc_array(chunk_of(size, c->most) * size, sizeof *c->chunks, &c->chunks));
     if (charl_comm_rank(dp->comm) == 0) {
         CHARL_TRY(charl__alloc_array(dp->params->elements, sizeof **all, all));
     }
@@ -238,13 +241,15 @@ charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_opt
 {
     charl_status st = mine;
     const int size = charl_comm_size(dp->comm);
+    int64_t chunk;
     collection c = {0};
 
     *out = NULL;
     st = st == CHARL_OK ? collection_begin(dp, o, k, &c, out) : st;
     CHARL_TRY_CLEANUP(charl_comm_agree(dp->comm, st));
-    for (int64_t at = 0; at < c.most; at += CHUNK) {
-        const int64_t left = c.most - at < CHUNK ? c.most - at : CHUNK;
+    chunk = chunk_of(size, c.most);
+    for (int64_t at = 0; at < c.most; at += chunk) {
+        const int64_t left = c.most - at < chunk ? c.most - at : chunk;
 
         CHARL_TRY_CLEANUP(charl_comm_allgather(dp->comm, c.mine + at, (size_t)left * sizeof(float), c.chunks));
         for (int rank = 0; *out && rank < size; rank++) {
@@ -257,9 +262,9 @@ cleanup:
     return st;
 }
 
-bool charl__shard_own(const charl_data_parallel *dp, const charl_param *p, int64_t *from, int64_t *to)
+bool charl__shard_own(const charl_data_parallel *dp, const charl_param *p, int64_t n, int64_t *from, int64_t *to)
 {
-    const int64_t begin = p->offset + *to, end = p->offset + charl_shape_count(&p->spec.shape);
+    const int64_t begin = p->offset + *to, end = p->offset + n;
 
     for (int i = 0; i < dp->shard->n; i++) { /* ascending */
         const charl__param_range own = dp->shard->own[i];
@@ -275,18 +280,9 @@ bool charl__shard_own(const charl_data_parallel *dp, const charl_param *p, int64
     return false;
 }
 
-int64_t charl__shard_elements(const charl_params *set, charl_shard shard, int ranks)
-{
-    const int64_t part = set->elements / ranks + (int64_t)CHARL_PARAM_ALIGN * MOST_PIECES;
-
-    return shard == CHARL_SHARD_NONE || part > set->elements ? set->elements : part;
-}
-
 int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *o)
 {
-    const int64_t n = dp->shard && o ? dp->params->elements - o->own_elements : 0;
-
-    return n == 0 ? 0
-                  : charl__optimizer_kept_bytes(&o->config, n) +
-                        (dp->sharding == CHARL_SHARD_GRADIENTS ? 4 * dp->params->gradient_elements : 0);
+    return !dp->shard || !o ? 0
+                            : charl__optimizer_bytes(o, false) - charl__optimizer_bytes(o, true) +
+                                  (dp->sharding == CHARL_SHARD_GRADIENTS ? 4 * dp->params->gradient_elements : 0);
 }

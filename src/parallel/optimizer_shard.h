@@ -11,12 +11,17 @@
  *  With gradients, a rank gets only the sums of its parts, in its first lane. The units of summation are then divided into parts, and
  *  may be smaller than a bucket. The optimizer exchanges the data for the norm of all gradients (optim/norm_parts.c).
  *
+ *  An optimizer that updates whole tensors (charl_data_parallel_options.optimizer) has them assigned to ranks instead: a range of the arena then belongs
+ *  to one rank (charl__owners), and its shard consists of such ranges.
+ *
  *  Shared parameters must not change while another rank reads them. A step is safe: a rank writes
  *  when it has the sums of all buckets, and a rank begins the last of them after its graph has run
  *  (parallel/grad_reducer.h). charl__shard_exchange_ema waits until no rank reads them.
  */
 #include "optim/optimizer.h"
 #include "parallel/data_parallel.h"
+
+enum { CHARL__SHARD_PIECES = 384 }; /* most pieces that are divided among ranks, each in whole blocks */
 
 /** Create dp->shard, for dp->reducer, whose all-reduce gathers, and dp->params, which have their layout and receive the ranges that this rank updates. Local.
  *  Errors: ERR_NOMEM. */
@@ -36,11 +41,18 @@ charl_status charl__shard_exchange_ema(charl_data_parallel *dp, charl_optimizer 
 charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_optimizer *o, charl_status mine, int k,
                                   float **out) CHARL_MUST_CHECK;
 
-/** Maximum number of elements of the trainable arena for which a rank of `ranks` keeps the optimizer's state. Local. */
-int64_t charl__shard_elements(const charl_params *set, charl_shard shard, int ranks);
+/** The most bytes of state, average and directions that a rank of `ranks` keeps for an optimizer of `set`, which has its layout. Local. Errors: ERR_NOMEM. */
+charl_status charl__shard_bytes(const charl_params *set, const charl_optimizer_config *config, charl_shard shard,
+                                int ranks, int64_t *out) CHARL_MUST_CHECK;
 
-/** The first elements [*from, *to) of `p` after *to, which is 0 at first, of which this rank has the state; false: there are no more. Local. */
-bool charl__shard_own(const charl_data_parallel *dp, const charl_param *p, int64_t *from, int64_t *to);
+/** Assign the tensors of `set`, which has its layout, to ranks, so that each has about the same work with an optimizer of this type. The assignment depends on
+ *  shapes, their order and the number of ranks only. *out: an earlier assignment, or zeros. Local. Errors: ERR_NOMEM. */
+charl_status charl__owners_create(const charl_params *set, const char *optimizer, int ranks,
+                                  charl__owners *out) CHARL_MUST_CHECK;
+void charl__owners_fini(charl__owners *owners);
+
+/** The first elements [*from, *to) of the n of a state of `p` after *to, which is 0 at first, that this rank has; false: there are no more. Local. */
+bool charl__shard_own(const charl_data_parallel *dp, const charl_param *p, int64_t n, int64_t *from, int64_t *to);
 
 /** Bytes of optimizer state, and of sums of gradients, that this rank need not keep. o NULL: 0. Local. */
 int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *o);

@@ -361,7 +361,7 @@ static charl_status cut(charl__state *s)
         int64_t from = 0, to = 0;
 
         if (it->is_divided) {
-            while (charl__shard_own(it->dp, it->param, &from, &to)) {
+            while (charl__shard_own(it->dp, it->param, charl_shape_count(&it->shape), &from, &to)) {
                 CHARL_TRY(add_share(s, i, from, to));
             }
         } else if (!is_left(s, it)) {

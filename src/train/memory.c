@@ -61,34 +61,34 @@ static charl_memory_parameter describe(const charl__trainer *t, const charl_para
     return out;
 }
 
-/* For 1, 2, 4, ... ranks, as many as there are slices; how many. */
-static int plan(const charl__trainer *t, charl_memory_plan out[MOST_PLANS])
+/* For 1, 2, 4, ... ranks, as many as there are slices; *count is how many. */
+static charl_status plan(const charl__trainer *t, charl_memory_plan out[MOST_PLANS], int *count)
 {
     const charl__replica *r = &t->replica;
     const charl_optimizer *o = r->optimizer;
     const charl_params *set = r->session->params;
     const charl_slices *slices = &r->dp->slices;
     const int64_t sums = 4 * set->gradient_elements, arena = charl_graph_get_info(r->train->g).activation_bytes;
-    const int64_t rest = charl_device_get_memory(t->session.dev).in_use - arena -
-                         charl__optimizer_kept_bytes(&o->config, o->own_elements) - (set->sum != set->grad ? sums : 0);
+    const int64_t rest = charl_device_get_memory(t->session.dev).in_use - arena - charl__optimizer_bytes(o, true) -
+                         (set->sum != set->grad ? sums : 0);
     int n = 0;
 
-    if (!o->type->elementwise || (charl__device_facts_get(t->session.dev)->zero_copy && charl_comm_size(t->comm) > 1)) {
-        return 0;
+    if (charl__device_facts_get(t->session.dev)->zero_copy && charl_comm_size(t->comm) > 1) {
+        return CHARL_OK;
     }
     for (int ranks = 1; ranks <= slices->total && n < MOST_PLANS; ranks *= 2) {
         const int64_t part = arena * ((slices->total + ranks - 1) / ranks) / slices->count;
 
         out[n].ranks = ranks;
         for (int shard = CHARL_SHARD_NONE; shard <= CHARL_SHARD_GRADIENTS; shard++) {
-            const int64_t own = charl__shard_elements(set, (charl_shard)shard, ranks);
+            int64_t own;
 
-            out[n].bytes[shard] = rest + part + charl__optimizer_kept_bytes(&o->config, own) +
-                                  (ranks == 1 || shard == CHARL_SHARD_GRADIENTS ? 0 : sums);
+            CHARL_TRY(charl__shard_bytes(set, &o->config, (charl_shard)shard, ranks, &own));
+            out[n].bytes[shard] = rest + part + own + (ranks == 1 || shard == CHARL_SHARD_GRADIENTS ? 0 : sums);
         }
-        n++;
+        *count = ++n;
     }
-    return n;
+    return CHARL_OK;
 }
 
 charl_status charl__memory_report(const charl__trainer *t)
@@ -122,7 +122,7 @@ charl_status charl__memory_report(const charl__trainer *t)
     m.activation = alive.item;
     m.n_activations = alive.count;
     m.plan = plans;
-    m.n_plans = plan(t, plans);
+    CHARL_TRY_CLEANUP(plan(t, plans, &m.n_plans));
     CHARL_TRY_CLEANUP(t->options->events.memory(t->options->events.ctx, &m));
 cleanup:
     charl_free(alive.item);

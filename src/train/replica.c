@@ -180,6 +180,19 @@ static charl_status build_graph(charl__replica *r, int shape, bool training, cha
     return CHARL_OK;
 }
 
+/* Elements of the largest trainable parameter. */
+static int64_t largest(const charl_params *set)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < set->count; i++) {
+        const int64_t n = charl_shape_count(&set->param[i]->spec.shape);
+
+        most = set->param[i]->spec.trainable && n > most ? n : most;
+    }
+    return most;
+}
+
 /* Bytes that are still to come with this sharding: gradients, sums, and before the optimizer is there its state and scratch. */
 static int64_t to_come(const charl__replica *r, charl_shard shard)
 {
@@ -189,13 +202,15 @@ static int64_t to_come(const charl__replica *r, charl_shard shard)
     const int64_t sums = shard == CHARL_SHARD_GRADIENTS ? 0 : 4 * set->gradient_elements;
     const int64_t arenas = 4 * set->gradient_elements * gradients + sums;
 
+    int64_t kept;
+
     if (r->optimizer) {
         return arenas;
     }
-    return charl_optimizer_is_elementwise(o.type)
-               ? arenas + set->elements / 2 +
-                     charl__optimizer_kept_bytes(&o, charl__shard_elements(set, shard, charl_comm_size(r->comm)))
-               : arenas + 20 * set->elements;
+    /* scratch: the table; of muon also matrices as large as the largest */
+    return charl__shard_bytes(set, &o, shard, charl_comm_size(r->comm), &kept) == CHARL_OK
+               ? arenas + kept + set->elements / 2 + (charl_optimizer_is_elementwise(o.type) ? 0 : 12 * largest(set))
+               : INT64_MAX / 2;
 }
 
 static bool fits(const charl__replica *r, int64_t activations, charl_shard shard)
@@ -531,7 +546,7 @@ static charl_shard choose_shard(const charl__replica *r)
     if (c->dist.shard != CHARL__SHARD_AUTO) {
         return (charl_shard)c->dist.shard;
     }
-    if (c->log.histogram_interval > 0 || !charl_optimizer_is_elementwise(c->optimizer.type)) {
+    if (c->log.histogram_interval > 0) {
         return CHARL_SHARD_NONE;
     }
     return charl__allreduce_can_scatter(r->comm, c->dist.allreduce) ? CHARL_SHARD_GRADIENTS : CHARL_SHARD_OPTIMIZER;
@@ -549,6 +564,7 @@ static charl_status create_data_parallel(charl__replica *r)
         .reduce_dtype = c->dist.reduce_dtype == CHARL__REDUCE_BF16 && trains ? CHARL_BF16 : CHARL_F32,
         .shard = trains ? choose_shard(r) : CHARL_SHARD_NONE,
         .balance = c->dist.balance == CHARL__BALANCE_SPEED && trains,
+        .optimizer = c->optimizer.type,
         .rows = r->rows_of,
         .ctx = r->ctx};
     charl_slices mine;

@@ -57,6 +57,8 @@ memory "no data on the device" cnn.ini data.cache=none
 says 1 "^  training data +"
 memory "passes" mlp.ini train.grad_accum_steps=2 optimizer.type=sgd optimizer.momentum=0.9
 says 1 "^  fc1.weight +\[24, 784\] +73.50 KiB +73.50 KiB"
+memory "muon" mlp.ini optimizer.type=muon
+says 1 "^  optimizer  .* [0-9.]+ .iB"
 make_gpt
 printf '[train]\nbatch_size = 8\nmax_steps = 1\nprecision = bf16\nfreeze = wpe.*\n' >>gpt.ini
 memory "gpt in bf16" gpt.ini model.n_layer=4

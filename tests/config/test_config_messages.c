@@ -166,8 +166,6 @@ static const struct {
     {HEAD "[train]\nloss = kl\n[eval]\nmetrics = mae\n",
      "conf/t.ini:8: [eval] metrics: mae needs loss = mse, huber, l1 or smooth_l1"},
     {HEAD "[dist]\nallreduce = ring\n", "conf/t.ini:6: [dist] allreduce: \"ring\" is not one of auto, {allreduces}"},
-    {HEAD "[dist]\nshard = optimizer\n[optimizer]\ntype = muon\n",
-     "conf/t.ini:6: [dist] shard: muon updates whole tensors, which ranks cannot divide"},
     {HEAD "[dist]\nreduce_dtype = f16\n",
      "conf/t.ini:6: [dist] reduce_dtype: \"f16\" is not one of f32, bf16 (did you mean bf16?)"},
     {HEAD "[dist]\nbalance = fast\n", "conf/t.ini:6: [dist] balance: \"fast\" is not one of even, speed"},

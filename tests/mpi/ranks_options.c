@@ -24,7 +24,7 @@ static void check_gather(charl_comm *c, const char *name, int64_t n)
 
         step(ar, round, n);
         for (int b = 0; b < 2; b++) {
-            charl__allreduce_part(ar, cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
+            charl__allreduce_part(ar, cut[b], cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
             for (int64_t i = cut[b] + from; i < cut[b] + to; i++) {
                 v[i] = value(round, 1, i);
             }
@@ -77,7 +77,7 @@ static void check_scatter(charl_comm *c, const char *name, charl_dtype dtype, in
         for (int b = 0; b < 4; b++) {
             int64_t from, to;
 
-            charl__allreduce_part(ar[1], cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
+            charl__allreduce_part(ar[1], cut[b], cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
             assert_memory_equal(all + (size_t)(cut[b] + from) * size, own + (size_t)(cut[b] + from) * size,
                                 (size_t)(to - from) * size);
         }

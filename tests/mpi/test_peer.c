@@ -245,14 +245,14 @@ static void gather(charl_comm *c, int64_t n, int rounds)
         charl__allreduce_create_with(c, n, &mine,
                                      &(charl_allreduce_options){sizeof(charl_allreduce_options), .algorithm = "peer",
                                                                 .gathers = true, .device = dev},
-                                     values, &ar));
+                                     values, NULL, &ar));
     assert_true(charl__allreduce_gathers_in_place(ar));
     for (int64_t round = 0; round < rounds; round++) {
         pause_randomly(round);
         for (int b = 0; b < 4; b++) {
             int64_t from, to;
 
-            charl__allreduce_part(ar, cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
+            charl__allreduce_part(ar, cut[b], cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
             for (int64_t i = cut[b]; i < cut[b + 1]; i++) {
                 v[i] = i >= cut[b] + from && i < cut[b] + to ? gathered_value(round, i) : -1.0F;
             }

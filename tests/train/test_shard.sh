@@ -80,8 +80,38 @@ divided "sgd in f16" 3 cnn train.precision=f16 train.on_nonfinite=skip
 again "sgd in f16, simulated" 1 cnn --simulate-ranks 2x2 train.precision=f16 train.on_nonfinite=skip
 shard=optimizer
 again "sgd in f16" 2 cnn train.precision=f16 train.on_nonfinite=skip
+
+# Optimizers that update whole tensors: these are assigned to the ranks. The last has more ranks than tensors that cost much.
+shard=gradients
+divided "muon" 3 cnn optimizer.type=muon train.ema_decay=0.9
+again "muon, p2p" 4 cnn optimizer.type=muon train.ema_decay=0.9 dist.allreduce=p2p
+shard=optimizer
+again "muon" 2 cnn optimizer.type=muon train.ema_decay=0.9
+export CHARL_RANKS_PER_NODE=2
+divided "lamb over two nodes" 4 gpt optimizer.type=lamb # one matrix for embedding and head
+shard=gradients
+again "lamb over two nodes" 3 gpt optimizer.type=lamb
+unset CHARL_RANKS_PER_NODE
+expect 2 "muon by peer" ranks 2 cnn.ini -q -o x dist.shard=optimizer optimizer.type=muon dist.allreduce=peer
+says 1 "all-reduce peer does not work here: it divides every tensor among the ranks"
+set -- optimizer.type=adafactor train.grad_accum_steps=2 dist.reduce_dtype=bf16 checkpoint.parts=rank
+divided "adafactor" 4 mlp "$@"
+rm -rf s
+export CHARL_FAULT=train.stop:4
+expect 75 "stopped at step 3" ranks 3 mlp.ini -q -o s "$@" dist.shard=gradients
+expect 75 "stopped at step 6" ranks 4 mlp.ini -q -o s "$@" dist.shard=optimizer
+export CHARL_FAULT='device.copies@1:*'
+expect 0 "resumed" ranks 2 mlp.ini -q -o s "$@" dist.shard=gradients
+unset CHARL_FAULT
+same "adafactor, stopped twice" one s
+
 if [ -n "$long" ]; then
     for shard in optimizer gradients; do
+        for type in muon lamb adafactor; do
+            divided "$type" 2 cnn optimizer.type=$type
+            again "$type" 3 cnn optimizer.type=$type
+            again "$type" 4 cnn optimizer.type=$type
+        done
         divided "sgd in f16" 5 cnn train.precision=f16 train.on_nonfinite=skip
         for type in sgd adam lion rmsprop adagrad; do
             divided "$type" 3 mlp optimizer.type=$type
@@ -117,7 +147,7 @@ done
 # Devices with memory of their own, of which so little may be used that a model fits none alone, nor all of them with whole gradients;
 # auto takes the least that fits. Four have less activations each.
 export CHARL_FAULT='device.copies:*'
-large="model.hidden=1500,1200 model.dropout=0 train.slices=4 data.cache=none train.max_steps=3 eval.interval=0 log.interval=1"
+large="model.hidden=1500,1200 model.dropout=0 train.slices=4 data.cache=none train.max_steps=3 eval.interval=0 log.interval=1 checkpoint.parts=one"
 expect 0 "without a limit" ranks 1 mlp.ini -q -o whole $large
 expect 4 "a device" ranks 1 mlp.ini -q -o x $large device.memory_limit=52 dist.shard=auto
 says 1 "out of device memory"
@@ -134,8 +164,8 @@ says 1 "all-reduce by .*, optimizer sharded"
 expect 0 "auto, with all" ranks 2 mlp.ini --dry-run $large dist.shard=auto
 says 0 "sharded"
 unset CHARL_FAULT
-expect 0 "auto and an optimizer that cannot be sharded" ranks 2 mlp.ini --dry-run dist.shard=auto optimizer.type=muon device.memory_limit=52
-says 0 "sharded"
+expect 0 "auto and muon" ranks 2 mlp.ini --dry-run $large dist.shard=auto optimizer.type=muon device.memory_limit=66
+says 1 "all-reduce by .*, optimizer.* sharded"
 rm -rf whole few-2 few-3 few-4 x
 
 expect 0 "the saving is shown" ranks 2 mlp.ini --dry-run dist.shard=gradients

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/numeric/divide.h"
 #include "base/options.h"
 #include "base/text/text.h"
 #include "dist/allreduce/allreduce_device.h"
@@ -43,7 +44,8 @@ const char *charl__allreduce_algorithm_help(int i)
 typedef struct demand {
     charl_comm *c;
     const charl_allreduce_options *options;
-    charl__buffer *values; /* of charl__allreduce_create_with */
+    charl__buffer *values;       /* of charl__allreduce_create_with */
+    const charl__owners *owners; /* the same */
     charl__peer_survey peers;
 } demand;
 
@@ -70,6 +72,10 @@ static const char *unsuitable(const charl__algorithm *alg, const demand *d)
     }
     if (d->options->scatters && !alg->has_scatter) {
         return "it gives the sums to all ranks, not each rank its part, as sharded gradients need";
+    }
+    if (d->owners && alg->join) {
+        return "it divides every tensor among the ranks, and this optimizer updates whole ones (use auto, shm or "
+               "hierarchical)";
     }
     if (d->options->scatters && alg->join && d->c->n_nodes > 1) {
         return "sharded gradients over several nodes need another one (use auto or hierarchical)";
@@ -179,7 +185,7 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
 {
     CHARL_GIVEN(c, mine, out);
     CHARL__OPTIONS(charl_allreduce_options, options);
-    return charl__allreduce_create_with(c, n, mine, options, NULL, out);
+    return charl__allreduce_create_with(c, n, mine, options, NULL, NULL, out);
 }
 
 /* Every rank's sums replace its first lane. */
@@ -195,13 +201,13 @@ static charl_status check_scatter(const charl_allreduce *ar)
 
 charl_status charl__allreduce_create_with(charl_comm *c, int64_t n, const charl_slices *mine,
                                           const charl_allreduce_options *options, charl__buffer *values,
-                                          charl_allreduce **out)
+                                          const charl__owners *owners, charl_allreduce **out)
 {
     charl_status st = CHARL_OK;
     const charl_allreduce_options defaults = {sizeof defaults};
     charl_allreduce *ar = NULL;
     const charl__algorithm *alg = NULL;
-    demand d = {.c = c, .options = options ? options : &defaults, .values = values};
+    demand d = {.c = c, .options = options ? options : &defaults, .values = values, .owners = owners};
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__peer_ask(c, d.options->device, &d.peers));
@@ -213,6 +219,7 @@ charl_status charl__allreduce_create_with(charl_comm *c, int64_t n, const charl_
     ar->c = c;
     ar->n = n;
     ar->options = *d.options;
+    ar->owners = owners;
     ar->element = charl_dtype_size(d.options->reduce_dtype);
     ar->stride = (int64_t)(charl__round_up(n > 0 ? (size_t)n : 1, 4096 / ar->element));
     CHARL_TRY_CLEANUP(charl__lane_map_init(c, mine, &ar->map));
@@ -325,11 +332,59 @@ void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *t
     *to = *to < count ? *to : count;
 }
 
-void charl__allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from, int64_t *to)
+void charl__range_own(const charl__range *range, int r, int size, int64_t *from, int64_t *to)
 {
-    if (ar && from && to) {
-        charl__range_part(count, rank, ar->c->size, from, to);
+    if (range->owner < 0) {
+        charl__range_part(range->count, r, size, from, to);
+    } else {
+        *from = r > range->owner ? range->count : 0;
+        *to = r >= range->owner ? range->count : 0;
     }
+}
+
+int64_t charl__range_most(const charl__range *range, int size)
+{
+    return range->owner < 0 ? charl__ceil_div(charl__ceil_div(range->count, CHARL__PART), size) * CHARL__PART
+                            : range->count;
+}
+
+/* The number of cuts up to value `at`. */
+static int cuts_before(const charl__owners *owners, int64_t at)
+{
+    int low = 0, high = owners ? owners->n : 0;
+
+    while (low < high) {
+        const int middle = (low + high) / 2;
+
+        if (owners->cut[middle].at <= at) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+int charl__owners_find(const charl__owners *owners, int64_t at)
+{
+    const int n = cuts_before(owners, at);
+
+    return n > 0 ? owners->cut[n - 1].owner : -1;
+}
+
+int64_t charl__allreduce_uncut(const charl_allreduce *ar, int64_t offset, int64_t count)
+{
+    const int n = cuts_before(ar->owners, offset);
+
+    return ar->owners && n < ar->owners->n && ar->owners->cut[n].at < offset + count ? ar->owners->cut[n].at - offset
+                                                                                     : count;
+}
+
+void charl__allreduce_part(const charl_allreduce *ar, int64_t offset, int64_t count, int rank, int64_t *from,
+                           int64_t *to)
+{
+    charl__range_own(&(charl__range){.count = count, .owner = charl__owners_find(ar->owners, offset)}, rank,
+                     ar->c->size, from, to);
 }
 
 void charl__allreduce_add(const charl_allreduce *ar, const charl__tree_add *adds, int m, void *const *leaf, int64_t n,
@@ -363,6 +418,8 @@ static charl_status begin(charl_allreduce *ar, charl__range range, int64_t *tick
     CHARL_REQUIRE(ar->begun - ar->completed < CHARL__RANGES, CHARL_ERR_INVALID,
                   "%d ranges are in flight already; HINT charl_allreduce_wait", CHARL__RANGES);
     CHARL_TRY(charl__comm_check(ar->c));
+    range.owner = range.gathers || ar->options.scatters ? charl__owners_find(ar->owners, offset) : -1;
+    CHARL_INVARIANT(range.owner < 0 || charl__allreduce_uncut(ar, offset, count) == count);
     *ticket = ar->begun;
     ar->range[*ticket % CHARL__RANGES] = range;
     ar->begun++;

@@ -3,6 +3,7 @@
 /** An all-reduce algorithm: a row of the registry (docs/adding-a-type.md). */
 #include "base/registry/registry.h"
 #include "device/device.h"
+#include "dist/allreduce/parts.h"
 #include "dist/comm_private.h"
 
 enum { CHARL__RANGES = 512 }; /* ranges in flight */
@@ -10,6 +11,7 @@ enum { CHARL__RANGES = 512 }; /* ranges in flight */
 typedef struct charl__range {
     int64_t offset, count;
     bool gathers; /* for data that ranks have written, instead of sums */
+    int owner;    /* the rank that owns all of it; -1: all ranks, a part each */
 } charl__range;
 
 typedef struct charl__algorithm {
@@ -41,7 +43,8 @@ struct charl_allreduce {
     int my_lanes;
     int64_t n, stride;
     charl_allreduce_options options;
-    size_t element; /* bytes of a value of lanes and sum */
+    const charl__owners *owners; /* borrowed; NULL: none */
+    size_t element;              /* bytes of a value of lanes and sum */
     void *lanes, *sum;
     float *gathered;                          /* stride floats, or NULL */
     charl__buffer *device_lanes, *device_sum; /* of algorithms that run on the devices */
@@ -62,6 +65,9 @@ extern const charl__algorithm charl__allreduce_peer;
  *  cannot divide: [*from, *to) relative to the range's offset. */
 enum { CHARL__PART = 64 };
 void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *to);
+/** What rank r of `size` owns of a range; the most that a rank owns of it. */
+void charl__range_own(const charl__range *range, int r, int size, int64_t *from, int64_t *to);
+int64_t charl__range_most(const charl__range *range, int size);
 
 /** Element i of lanes or a sum that begin at base. */
 static inline void *charl__element(const charl_allreduce *ar, void *base, int64_t i)

@@ -4,6 +4,7 @@
  *  and nothing waits on the host.
  */
 #include "charl/comm.h"
+#include "dist/allreduce/parts.h"
 #include "device/device.h"
 
 /** Whether `name` is auto or the name of an algorithm. Local. Errors: ERR_CONFIG. */
@@ -14,10 +15,10 @@ bool charl__allreduce_can_scatter(const charl_comm *c, const char *name);
 const char *charl__allreduce_algorithm_help(int i);
 
 /** As charl_allreduce_create. values: with options.gathers, the n floats of device memory that ranges gather in place, for algorithms that
- *  run on the devices; NULL: they do not gather. Retained. */
+ *  run on the devices; NULL: they do not gather. Retained. owners: who owns which of the n values; NULL: every range is divided. Borrowed. */
 charl_status charl__allreduce_create_with(charl_comm *c, int64_t n, const charl_slices *mine,
                                           const charl_allreduce_options *options, charl__buffer *values,
-                                          charl_allreduce **out) CHARL_MUST_CHECK;
+                                          const charl__owners *owners, charl_allreduce **out) CHARL_MUST_CHECK;
 
 /** Whether charl__allreduce_gather gathers the values of charl__allreduce_create_with, after the commands in the compute queue. */
 bool charl__allreduce_gathers_in_place(const charl_allreduce *ar);

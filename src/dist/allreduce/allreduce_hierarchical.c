@@ -27,7 +27,6 @@
 #include <limits.h>
 
 #include "base/alloc.h"
-#include "base/numeric/divide.h"
 
 enum { PIECE = 1 << 18 /* values */, PIECES = 8, TAGS = 2 * PIECES, TAG_SETS = 1024 };
 enum { SLACK = 4 * CHARL__PART }; /* how much dividing twice in whole blocks may add to a part */
@@ -41,6 +40,7 @@ typedef enum piece_phase { SCATTER, GATHER, OVER } piece_phase;
 typedef struct piece {
     piece_phase phase;
     int64_t ticket, offset, count;
+    int owner;    /* of its range */
     int64_t at;   /* of sums that are scattered: within every rank's part of `count` values */
     bool is_last; /* of its range */
     bool gathers;
@@ -91,28 +91,33 @@ static int node_lanes(const nodes_state *s, int m)
     return s->map.first[m + 1] - s->map.first[m];
 }
 
+/* What a rank owns of a piece. */
+static span owned(const charl_allreduce *ar, const piece *p, int rank)
+{
+    span part;
+
+    charl__range_own(&(charl__range){.count = p->count, .owner = p->owner}, rank, ar->c->size, &part.from, &part.to);
+    return part;
+}
+
 /* Node m's share of a piece. */
 static span share_of(const charl_allreduce *ar, const piece *p, int m)
 {
     const nodes_state *s = ar->own;
-    span share, last;
+    span share;
 
     if (p->gathers) {
-        charl__range_part(p->count, s->map.rank[m], ar->c->size, &share.from, &share.to);
-        charl__range_part(p->count, s->map.rank[m + 1] - 1, ar->c->size, &last.from, &last.to);
-        share.to = last.to;
-    } else {
-        charl__range_part(p->count, m, s->map.n_nodes, &share.from, &share.to);
+        return (span){owned(ar, p, s->map.rank[m]).from, owned(ar, p, s->map.rank[m + 1] - 1).to};
     }
+    charl__range_part(p->count, m, s->map.n_nodes, &share.from, &share.to);
     return share;
 }
 
 /* What a piece has of a rank's part, where sums are scattered. */
 static span window_of(const charl_allreduce *ar, const piece *p, int rank)
 {
-    span part;
+    span part = owned(ar, p, rank);
 
-    charl__range_part(p->count, rank, ar->c->size, &part.from, &part.to);
     part.from = part.from + p->at < part.to ? part.from + p->at : part.to;
     part.to = part.from + width_of(ar) < part.to ? part.from + width_of(ar) : part.to;
     return part;
@@ -372,13 +377,12 @@ static charl_status piece_start(charl_allreduce *ar, piece *p)
     p->phase = SCATTER;
     p->ticket = s->ticket;
     p->gathers = range.gathers;
+    p->owner = range.owner;
     if (scatters(ar, p)) {
-        const int64_t blocks = charl__ceil_div(range.count, CHARL__PART);
-
         p->offset = range.offset;
         p->count = range.count;
         p->at = s->at;
-        p->is_last = s->at + width_of(ar) >= charl__ceil_div(blocks, ar->c->size) * CHARL__PART;
+        p->is_last = s->at + width_of(ar) >= charl__range_most(&range, ar->c->size);
         s->at += width_of(ar);
     } else {
         p->offset = range.offset + s->at;

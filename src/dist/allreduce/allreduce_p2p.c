@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/numeric/divide.h"
 
 enum { PIECE = 1 << 20 }; /* values of all parts: bounds the staging memory and MPI's int counts */
 
@@ -55,7 +54,7 @@ static void piece_part(const charl_allreduce *ar, int r, int64_t *from, int64_t 
     const charl__range *range = range_of(ar);
     const int64_t width = width_of(ar);
 
-    charl__range_part(range->count, r, ar->c->size, from, to);
+    charl__range_own(range, r, ar->c->size, from, to);
     if (!range->gathers) {
         *from = *from + s->at < *to ? *from + s->at : *to;
         *to = *from + width < *to ? *from + width : *to;
@@ -177,7 +176,7 @@ static void piece_end(charl_allreduce *ar)
 {
     message_state *s = ar->own;
     const charl__range *range = range_of(ar);
-    const int64_t part = charl__ceil_div(charl__ceil_div(range->count, CHARL__PART), ar->c->size) * CHARL__PART;
+    const int64_t part = charl__range_most(range, ar->c->size);
 
     s->at += range->gathers ? range->count : s->send ? width_of(ar) : mpi_count(ar);
     s->phase = IDLE;

@@ -84,7 +84,7 @@ static charl_status part_add(charl_allreduce *ar, int64_t ticket)
     if (range.gathers) {
         return CHARL_OK; /* the part is written */
     }
-    charl__range_part(range.count, ar->c->rank, ar->c->size, &from, &to);
+    charl__range_own(&range, ar->c->rank, ar->c->size, &from, &to);
     for (int k = 0; k < ar->map.n; k++) {
         leaf[k] = charl__element(ar, s->lane[k], range.offset + from);
     }

@@ -13,9 +13,24 @@ int64_t charl__allreduce_stride(const charl_allreduce *ar);
  *  the first lane, in which the parts that this rank owns are sums. Borrowed. Local. */
 void *charl__allreduce_sum(const charl_allreduce *ar);
 
-/** The part of a range of `count` values that a rank owns: [*from, *to), relative to the range, in
- *  whole blocks of 64 values. Local. */
-void charl__allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from, int64_t *to);
+/** Whole tensors assigned to ranks: the values from cut[k].at on, up to cut[k + 1].at, belong to one rank. Ascending, from 0 on. */
+typedef struct charl__owners_cut {
+    int64_t at;
+    int owner;
+} charl__owners_cut;
+typedef struct charl__owners {
+    charl__owners_cut *cut;
+    int n; /* 0: nothing is assigned, and every range is divided */
+} charl__owners;
+/** The owner of a value; -1: none. Local. */
+int charl__owners_find(const charl__owners *owners, int64_t at);
+
+/** The part of a range that a rank owns: [*from, *to), relative to the range. Without owners, whole blocks of 64 values; with one, all of
+ *  the range or nothing. Local. */
+void charl__allreduce_part(const charl_allreduce *ar, int64_t offset, int64_t count, int rank, int64_t *from,
+                           int64_t *to);
+/** The values of a range up to the next change of owner: ranges that are gathered or scattered cross none. Local. */
+int64_t charl__allreduce_uncut(const charl_allreduce *ar, int64_t offset, int64_t count);
 
 /** n floats in which the ranks exchange their parts of ranges, aligned and padded like the
  *  sum; NULL without the option `gathers`. Ranks of a node may share it. Borrowed. Local. */
