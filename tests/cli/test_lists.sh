@@ -92,7 +92,7 @@ for name in $(version_has optimizers); do
     case " $(printf '%s' "${help##*not for }" | tr ',' ' ') " in *" $name "*) listed=2 ;; esac
     [ $code -eq $listed ] || fail "dist.shard with $name: exit $code, but its help says ${help##*; }"
 done
-words=$(grep -A1 'Only optimizers that update every element independently can be sharded' "$root/docs/distributed.md" | tr -d '\n')
+words=$(grep -A2 'update every element independently, so ranks divide each tensor' "$root/docs/distributed.md" | tr -d '\n')
 for name in $(version_has optimizers); do
     case $words in *"$name"*) ;; *) fail "docs/distributed.md does not say whether $name can be divided" ;; esac
 done
