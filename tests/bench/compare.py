@@ -33,6 +33,7 @@ STEPS = {
     "gpt2-124m": ("launch/gpt2-124m.ini", "tokens.h5", ["train.batch_size=32"]),
     "gpt2-350m": ("launch/gpt2-124m.ini", "tokens.h5", ["model.n_layer=24", "model.n_head=16", "model.n_embd=1024", "train.batch_size=16"]),
     "gpt2-1.5b": ("launch/gpt2-124m.ini", "tokens.h5", ["model.n_layer=48", "model.n_head=25", "model.n_embd=1600", "train.batch_size=8"]),
+    "resnet18": ("tests/bench/resnet50.ini", "pictures.h5", ["model.depth=18"]),
     "resnet50": ("tests/bench/resnet50.ini", "pictures.h5", []),
     "vit-b": ("docs/models/vit.md", "pictures.h5", [
         *HALF, "train.batch_size=128", "layer.patch_embed.proj.channels=768", "layer.patch_embed.proj.kernel=16", "layer.patch_embed.proj.stride=16",
@@ -80,8 +81,8 @@ def make_data(charl, name, path):
             array.array("H", [generator.randrange(50257) for _ in range(2_000_000)]).tofile(f)
         subprocess.run([charl, "data", "import", "tokens", raw, "--vocab", "50304", "--val-split", "0.1", "-o", path], check=True, stdout=subprocess.DEVNULL)
     elif name == "pictures.h5":
-        write_npy(raw + ".x.npy", "|u1", (640, 3, 224, 224), generator.randbytes(640 * 3 * 224 * 224))
-        write_npy(raw + ".y.npy", "<i4", (640,), array.array("i", [999 - i for i in range(640)]).tobytes())
+        write_npy(raw + ".x.npy", "|u1", (1000, 3, 224, 224), generator.randbytes(1000 * 3 * 224 * 224))
+        write_npy(raw + ".y.npy", "<i4", (1000,), array.array("i", range(1000)).tobytes())
         subprocess.run([charl, "data", "import", "npy", raw + ".x.npy", raw + ".y.npy", "--val-split", "0.2", "-o", path], check=True, stdout=subprocess.DEVNULL)
         os.remove(raw + ".x.npy")
         os.remove(raw + ".y.npy")

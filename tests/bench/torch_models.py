@@ -100,14 +100,19 @@ class Recurrent(nn.Module):
         return self.head(self.lstm(self.tokens(x))[0])
 
 
-class Bottleneck(nn.Module):
-    def __init__(self, channels, width, stride):
+class Residual(nn.Module):
+    """A block of a ResNet: two convolutions of 3 x 3 or, as a bottleneck, one between two of 1 x 1."""
+
+    def __init__(self, channels, width, stride, bottleneck):
         super().__init__()
-        out = 4 * width
+        out = 4 * width if bottleneck else width
+
+        def conv(channels, out, kernel, stride=1):
+            return [nn.Conv2d(channels, out, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(out)]
+
         self.body = nn.Sequential(
-            nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(True),
-            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(True),
-            nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out))
+            *conv(channels, width, 1), nn.ReLU(True), *conv(width, width, 3, stride), nn.ReLU(True), *conv(width, out, 1),
+        ) if bottleneck else nn.Sequential(*conv(channels, width, 3, stride), nn.ReLU(True), *conv(width, out, 3))
         self.shortcut = nn.Identity()
         if stride > 1 or channels != out:
             self.shortcut = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
@@ -116,14 +121,14 @@ class Bottleneck(nn.Module):
         return F.relu(self.body(x) + self.shortcut(x), True)
 
 
-def resnet50():
+def resnet(depths, bottleneck):
     layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(True), nn.MaxPool2d(3, 2, 1)]
     channels = 64
-    for group, count in enumerate((3, 4, 6, 3)):
+    for group, count in enumerate(depths):
         for k in range(count):
-            layers.append(Bottleneck(channels, 64 << group, 2 if group > 0 and k == 0 else 1))
-            channels = 256 << group
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+            layers.append(Residual(channels, 64 << group, 2 if group > 0 and k == 0 else 1, bottleneck))
+            channels = (256 if bottleneck else 64) << group
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000))
 
 
 class Vit(nn.Module):

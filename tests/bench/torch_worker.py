@@ -130,9 +130,10 @@ def make(case, device, compiled):
         layers, heads, width, batch = GPT2[case]
         model = models.Gpt(50304, 1024, layers, heads, width, True)
         return token_steps(model, device, batch, 1024, 50304, lambda p: adamw(p, device, 6e-4, betas=(0.9, 0.95), weight_decay=0.1), True, compiled)
-    if case == "resnet50":
+    if case in ("resnet18", "resnet50"):
         torch.backends.cudnn.benchmark = True
-        return image_steps(models.resnet50(), device, 256, (3, 224, 224), 1000, sgd, True, True, compiled, n=256)
+        model = models.resnet((2, 2, 2, 2), False) if case == "resnet18" else models.resnet((3, 4, 6, 3), True)
+        return image_steps(model, device, 256, (3, 224, 224), 1000, sgd, True, True, compiled, n=256)
     if case in IMAGE_MODELS:
         make_model, batch, shape, classes = IMAGE_MODELS[case]
         torch.backends.cudnn.benchmark = True
