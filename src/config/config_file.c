@@ -76,7 +76,6 @@ void charl_config_destroy(charl_config *cfg)
             }
             charl_free(layer->name);
             charl_free(layer->type);
-            charl__text_fini(&layer->asked);
         }
         charl_free(d->layers);
         charl__config_strings_fini(&d->strings);

@@ -22,7 +22,6 @@ typedef struct charl__layer_key {
     char *key;
     char *value;
     charl__origin origin;
-    bool asked;
 } charl__layer_key;
 
 /* A section of layers as written: "layer NAME", "block NAME" or "block NAME.LAYER". */
@@ -43,7 +42,6 @@ struct charl__config_layer {
     charl__origin origin;
     charl__layer_key *keys; /* without type, input and repeat */
     int n_keys;
-    charl__text asked; /* names that the reader asked for, each with a NUL */
 };
 
 typedef struct charl__config_strings {

@@ -7,11 +7,11 @@
 typedef struct charl__config_layer charl__config_layer;
 
 /** Reads one layer's keys with the functions below; may store the result through `user`. */
-typedef charl_status (*charl__config_layer_reader)(charl__config_layer *layer, void *user);
+typedef charl_status (*charl__config_layer_reader)(const charl__config_layer *layer, void *user);
 
 /** Call `read` for every layer. If `read` rejects a layer with ERR_CONFIG, the others are still
- *  read; afterwards every key that `read` did not ask for is a mistake too, reported with the closest one
- *  that it did ask for. Not thread-safe.
+ *  read; afterwards every key that is not one of the layer's type is a mistake too, reported with the closest one that is.
+ *  Thread-safe.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  one line per mistake
@@ -32,15 +32,15 @@ const char *charl__config_layer_type(const charl__config_layer *layer);
  *  Borrowed from the configuration. Local. */
 int charl__config_layer_inputs(const charl__config_layer *layer, const char *const **names);
 
-/** Whether the key is given. Counts as asking for it. Local. */
-bool charl__config_layer_has(charl__config_layer *layer, const char *key);
+/** Whether the key is given. Local. */
+bool charl__config_layer_has(const charl__config_layer *layer, const char *key);
 
 /** Set the field of `key` in a settings struct from the layer's text, as charl_key_parse does; if the key is not given,
  *  the field does not change. Texts, activations and names of layers are borrowed from the configuration.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  "FILE:LINE: [layer NAME] key: reason"; a required key is missing */
-charl_status charl__config_layer_read(charl__config_layer *layer, const charl_key *key,
+charl_status charl__config_layer_read(const charl__config_layer *layer, const charl_key *key,
                                       void *settings) CHARL_MUST_CHECK;
 
 /** A mistake of the layer as a whole, or of one key (NULL: the whole): sets the message with file
@@ -48,6 +48,6 @@ charl_status charl__config_layer_read(charl__config_layer *layer, const charl_ke
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  always */
-charl_status charl__config_layer_refuse(charl__config_layer *layer, const char *key,
+charl_status charl__config_layer_refuse(const charl__config_layer *layer, const char *key,
                                         const char *reason) CHARL_MUST_CHECK;
 #endif

@@ -26,7 +26,7 @@ static bool has_layer(const charl_model *m, const char *name)
 
 /* Read a key that a layer type declares into its settings; names of activations and layers are looked up, empty ones mean none. `m` has the
  * earlier layers. */
-static charl_status read_key(charl__config_layer *layer, const charl_key *k, const charl_model *m,
+static charl_status read_key(const charl__config_layer *layer, const charl_key *k, const charl_model *m,
                              unsigned char *config)
 {
     const bool is_name = k->kind == CHARL_KEY_ACTIVATION || k->kind == CHARL_KEY_LAYER;
@@ -52,7 +52,7 @@ static charl_status read_key(charl__config_layer *layer, const charl_key *k, con
     return CHARL_OK;
 }
 
-static charl_status refuse_type(const charl_config *config, charl__config_layer *layer)
+static charl_status refuse_type(const charl_config *config, const charl__config_layer *layer)
 {
     const char *type = charl__config_layer_type(layer);
     int best = INT_MAX;
@@ -75,7 +75,7 @@ typedef struct layer_reader {
     charl_model *model;
 } layer_reader;
 
-static charl_status add_layer(charl__config_layer *layer, void *user)
+static charl_status add_layer(const charl__config_layer *layer, void *user)
 {
     charl_status st = CHARL_OK;
     const layer_reader *to = user;

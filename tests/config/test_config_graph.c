@@ -19,7 +19,7 @@ typedef struct seen {
 } seen;
 
 /* "NAME type(inputs) key=value; " */
-static charl_status note(charl__config_layer *layer, void *user)
+static charl_status note(const charl__config_layer *layer, void *user)
 {
     static const char *const keys[] = {"out", "channels", "kernel", "tie"};
     seen *s = user;
@@ -195,7 +195,7 @@ static void test_mistakes(void **state)
 }
 
 /* A mistake that a block makes in every copy is told once. */
-static charl_status refuse(charl__config_layer *layer, void *user)
+static charl_status refuse(const charl__config_layer *layer, void *user)
 {
     int64_t v;
 
@@ -220,19 +220,43 @@ static void test_mistakes_are_told_once(void **state)
     charl_config_destroy(c);
 }
 
+/* Simulated ranks are threads that read one configuration: a reader leaves nothing in it that another would see. */
+static charl_status ask(const charl__config_layer *layer, void *user)
+{
+    (void)user;
+    assert_true(charl__config_layer_has(layer, "ouut"));
+    return CHARL_OK;
+}
+
+static void test_reading_leaves_no_trace(void **state)
+{
+    static const char message[] = "t.ini:5: [layer a] ouut: unknown key for type = linear (did you mean out?)";
+    charl_config *c = NULL;
+    seen s = {""};
+
+    (void)state;
+    assert_int_equal(parse(HEAD "[layer a]\ntype=linear\nouut=2\n", &c), CHARL_OK);
+    assert_int_equal(charl__config_read_layers(c, ask, NULL), CHARL_ERR_CONFIG);
+    assert_string_equal(charl_error_message(), message);
+    assert_int_equal(charl__config_read_layers(c, note, &s), CHARL_ERR_CONFIG);
+    assert_string_equal(charl_error_message(), message);
+    charl_config_destroy(c);
+}
+
 static void test_overrides(void **state)
 {
     static const charl_config_override o[] = {
-        {"block.b.width=7", NULL}, {"block.b.l.type=relu", NULL}, {"layer.a.repeat=2", NULL}};
-    static const charl_config_override unknown = {"block.b.m.out=7", NULL};
-    static const char text[] = HEAD "[block b]\nwidth=3\n[block b.l]\ntype=linear\nout=$width\n[layer a]\ntype=b\n";
+        {"block.b.width=7", NULL}, {"block.b.l.type=conv2d", NULL}, {"layer.a.repeat=2", NULL}};
+    static const charl_config_override unknown = {"block.b.m.channels=7", NULL};
+    static const char text[] =
+        HEAD "[block b]\nwidth=3\n[block b.l]\ntype=conv1d\nchannels=$width\n[layer a]\ntype=b\n";
     charl_config *c = NULL;
     seen s = {""};
 
     (void)state;
     assert_int_equal(charl_config_parse("t.ini", text, strlen(text), o, 3, &c), CHARL_OK);
     assert_int_equal(charl__config_read_layers(c, note, &s), CHARL_OK);
-    assert_string_equal(s.text, "a.0.l relu(input) out=7; a.1.l relu(a.0.l) out=7; ");
+    assert_string_equal(s.text, "a.0.l conv2d(input) channels=7; a.1.l conv2d(a.0.l) channels=7; ");
     charl_config_destroy(c);
     c = NULL;
     assert_int_equal(charl_config_parse("t.ini", text, strlen(text), &unknown, 1, &c), CHARL_ERR_CONFIG);
@@ -247,7 +271,7 @@ typedef struct layer_numbers {
     int activation;
 } layer_numbers;
 
-static charl_status read_layer(charl__config_layer *layer, void *user)
+static charl_status read_layer(const charl__config_layer *layer, void *user)
 {
     static const charl_key keys[] = {
         {"channels", CHARL_KEY_INT, offsetof(layer_numbers, channels), "[1,100]", true, "", NULL},
@@ -272,7 +296,7 @@ static charl_status read_layer(charl__config_layer *layer, void *user)
     return v.kernel[0] == 3 && v.kernel[1] == 4 ? CHARL_OK : charl__config_layer_refuse(layer, NULL, "no");
 }
 
-#define TYPED "[data]\npath=d\n[layer a]\ntype=t\n"
+#define TYPED "[data]\npath=d\n[layer a]\ntype=conv2d\n"
 
 static void test_values_of_layers(void **state)
 {
@@ -293,9 +317,10 @@ static void test_values_of_layers(void **state)
         {TYPED "channels=5\nbias=5\n", "t.ini:6: [layer a] bias: \"5\" is not yes or no"},
         {TYPED "channels=5\nactivation=selu\n",
          "t.ini:6: [layer a] activation: \"selu\" is not one of none, relu (did you mean relu?)"},
-        {TYPED "channels=5\nkernel=3,4\nchanels=3\n[layer b]\ntype=t\n", "t.ini:5: [layer b] channels: is missing"},
+        {TYPED "channels=5\nkernel=3,4\nchanels=3\n[layer b]\ntype=conv2d\n",
+         "t.ini:5: [layer b] channels: is missing"},
         {TYPED "channels=5\nkernel=3,4\nkernl=3\n",
-         "t.ini:7: [layer a] kernl: unknown key for type = t (did you mean kernel?)"},
+         "t.ini:7: [layer a] kernl: unknown key for type = conv2d (did you mean kernel?)"},
     };
 
     (void)state;
@@ -310,8 +335,8 @@ static void test_values_of_layers(void **state)
         if (cases[i].message && count == 1) {
             assert_string_equal(charl_error_message(), cases[i].message);
         } else if (cases[i].message) { /* two layers, both wrong: both are reported */
-            assert_string_equal(charl_error_message(), "t.ini:7: [layer a] chanels: unknown key for type = t (did "
-                                                       "you mean channels?)\n"
+            assert_string_equal(charl_error_message(), "t.ini:7: [layer a] chanels: unknown key for type = conv2d "
+                                                       "(did you mean channels?)\n"
                                                        "t.ini:8: [layer b] channels: is missing");
         }
         charl_config_destroy(c);
@@ -352,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_unused_blocks),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_mistakes_are_told_once),
+        cmocka_unit_test(test_reading_leaves_no_trace),
         cmocka_unit_test(test_overrides),
         cmocka_unit_test(test_values_of_layers),
         cmocka_unit_test(test_every_acquisition_fails),

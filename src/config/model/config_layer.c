@@ -1,5 +1,4 @@
-/* Reading layers. Every key that a reader asks for is recorded, so that other keys can be rejected
- * by name. */
+/* Reading layers. The keys of a layer are those of its type; others are rejected by name. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -29,25 +28,14 @@ static charl__layer_key *find(const charl__config_layer *layer, const char *key)
     return NULL;
 }
 
-/* The key's text or NULL. Records the name; if memory runs out, only a suggestion is lost. */
-static const char *ask(charl__config_layer *layer, const char *key)
+static const char *value_of(const charl__config_layer *layer, const char *key)
 {
-    charl__layer_key *k = find(layer, key);
-    bool known = false;
+    const charl__layer_key *k = find(layer, key);
 
-    for (size_t at = 0; at < layer->asked.length && !known; at += strlen(layer->asked.data + at) + 1) {
-        known = strcmp(layer->asked.data + at, key) == 0;
-    }
-    if (!known && charl__text_append(&layer->asked, key, strlen(key) + 1) != CHARL_OK) {
-        charl_error_clear();
-    }
-    if (k) {
-        k->asked = true;
-    }
     return k ? k->value : NULL;
 }
 
-charl_status charl__config_layer_refuse(charl__config_layer *layer, const char *key, const char *reason)
+charl_status charl__config_layer_refuse(const charl__config_layer *layer, const char *key, const char *reason)
 {
     CHARL_GIVEN(layer, reason);
     const charl__layer_key *k = key ? find(layer, key) : NULL;
@@ -55,9 +43,9 @@ charl_status charl__config_layer_refuse(charl__config_layer *layer, const char *
     return refuse_at(layer, k ? k->origin : layer->origin, key, reason);
 }
 
-bool charl__config_layer_has(charl__config_layer *layer, const char *key)
+bool charl__config_layer_has(const charl__config_layer *layer, const char *key)
 {
-    return layer && key && ask(layer, key) != NULL;
+    return layer && key && value_of(layer, key) != NULL;
 }
 
 static bool is_key_of(const char *type, const char *key)
@@ -73,7 +61,7 @@ static bool is_key_of(const char *type, const char *key)
 }
 
 /* A required key is missing or misspelt. */
-static charl_status refuse_missing(charl__config_layer *layer, const char *key)
+static charl_status refuse_missing(const charl__config_layer *layer, const char *key)
 {
     const charl__layer_key *near = NULL;
     int best = INT_MAX;
@@ -82,7 +70,7 @@ static charl_status refuse_missing(charl__config_layer *layer, const char *key)
     for (int i = 0; i < layer->n_keys; i++) {
         const charl__layer_key *k = &layer->keys[i];
 
-        if (!k->asked && !is_key_of(layer->type, k->key) && charl_text_closer(k->key, key, &best)) {
+        if (!is_key_of(layer->type, k->key) && charl_text_closer(k->key, key, &best)) {
             near = k;
         }
     }
@@ -93,10 +81,10 @@ static charl_status refuse_missing(charl__config_layer *layer, const char *key)
     return refuse_at(layer, near->origin, near->key, why);
 }
 
-charl_status charl__config_layer_read(charl__config_layer *layer, const charl_key *key, void *settings)
+charl_status charl__config_layer_read(const charl__config_layer *layer, const charl_key *key, void *settings)
 {
     CHARL_GIVEN(layer, key, settings);
-    const char *value = ask(layer, key->name);
+    const char *value = value_of(layer, key->name);
     char why[CHARL_REASON_BYTES];
 
     if (!value) {
@@ -105,22 +93,22 @@ charl_status charl__config_layer_read(charl__config_layer *layer, const charl_ke
     return charl_key_parse(key, value, settings, why) ? CHARL_OK : charl__config_layer_refuse(layer, key->name, why);
 }
 
-/* Keys that the reader did not ask for. */
+/* Keys that the layer's type does not have. */
 static charl_status refuse_rest(const charl__config_layer *layer, charl__mistakes *mistakes)
 {
+    const charl_layer_type *t = charl__layer_type_find(layer->type);
+
     for (int i = 0; i < layer->n_keys; i++) {
         const charl__layer_key *k = &layer->keys[i];
         const char *near = NULL;
         int best = INT_MAX;
         char why[CHARL__WHY];
 
-        if (k->asked) {
+        if (is_key_of(layer->type, k->key)) {
             continue;
         }
-        for (size_t at = 0; at < layer->asked.length; at += strlen(layer->asked.data + at) + 1) {
-            if (charl_text_closer(k->key, layer->asked.data + at, &best)) {
-                near = layer->asked.data + at;
-            }
+        for (int j = 0; t && j < t->row.n_keys; j++) {
+            near = charl_text_closer(k->key, t->row.keys[j].name, &best) ? t->row.keys[j].name : near;
         }
         snprintf(why, sizeof why, "unknown key for type = %s%s", layer->type, charl__did_you_mean(near));
         CHARL_TRY(charl__mistake_add(mistakes, k->origin, layer->header, k->key, why));
@@ -134,7 +122,7 @@ charl_status charl__config_read_layers(const charl_config *cfg, charl__config_la
     CHARL_SCOPED(charl__mistakes_fini) charl__mistakes mistakes = {0};
 
     for (int i = 0; i < cfg->detail->n_layers; i++) {
-        charl__config_layer *layer = &cfg->detail->layers[i];
+        const charl__config_layer *layer = &cfg->detail->layers[i];
         const charl_status one = read(layer, user);
 
         if (one == CHARL_ERR_CONFIG) {
