@@ -8,9 +8,9 @@
  *
  *  A tokenizer is trained on a text or read from published files, and is immutable. A dataset of tokens contains the
  *  tokenizer that produced it (datasets/README.md), and so does the checkpoint of a model that was trained on it.
- *  Decoding restores the encoded bytes; a published tokenizer that normalizes text (NFC, U+2581 for a space) restores
- *  the normalized text. Encoding with one of SentencePiece may put a space in front of the text, which decoding takes
- *  from the first token.
+ *  Decoding restores the encoded bytes. A published tokenizer that normalizes text (NFC, lower case, U+2581 for spaces)
+ *  restores the normalized text, WordPiece with a space between words; an unknown token restores its own name.
+ *  Encoding with one of SentencePiece may put a space in front of the text, which decoding takes from the first token.
  *
  *  Text is bytes with a length, not a string. Every function but destroy is thread-safe. Nothing here is collective.
  */
@@ -29,7 +29,8 @@ typedef struct charl_tokenizer charl_tokenizer;
  *      bytes       token i is byte i
  *      chars       the characters of the training text, in the order of their code points
  *      bpe         byte pair encoding over bytes, within the words of GPT-2's pattern, trained on a text
- *      pretrained  byte pair encoding as published: GPT-2, GPT-4, Llama 3, Qwen and others */
+ *      pretrained  as published: byte pair encoding (GPT-2, GPT-4, Llama, Mistral, Qwen and others), Unigram (T5,
+ *                  XLM-R), WordPiece (BERT) */
 const char *charl_tokenizer_type_name(int i);
 
 /** Train a tokenizer on a text. The same text gives the same tokenizer on every machine.
@@ -49,8 +50,11 @@ charl_status charl_tokenizer_create(const char *type, const char *text, size_t b
 /** Load the tokenizer of a file, or of the file in a folder that contains one. *out is owned.
  *
  *      a dataset or a checkpoint      the tokenizer that it contains
- *      tokenizer.json                 BPE of Hugging Face's tokenizers: byte-level, or of SentencePiece
- *      tokenizer.model                BPE of SentencePiece with byte fallback, or a rank file
+ *      tokenizer.json                 Hugging Face's tokenizers: byte-level BPE, BPE and Unigram of SentencePiece,
+ *                                     WordPiece of BERT
+ *      tokenizer.model                BPE or Unigram of SentencePiece, or a rank file
+ *      tekken.json                    Mistral's
+ *      vocab.txt                      WordPiece of BERT, in lower case unless a tokenizer_config.json says otherwise
  *      vocab.json and merges.txt      GPT-2's files, given by the name of either; also encoder.json and vocab.bpe
  *      a rank file of tiktoken        the encoding, and with it pattern and special tokens, is the one that the file
  *                                     name begins with (r50k_base, gpt2, p50k_base, cl100k_base, o200k_base, llama3,

@@ -481,8 +481,8 @@ static const charl__kind *of_json(const head *h, const char *text)
     const char *line = text + strspn(text, " \t\r\n");
     const size_t n = strcspn(line, "\n");
 
-    if (strcmp(h->name, "tokenizer.json") == 0 || strstr(text, "\"added_tokens\"") ||
-        (strstr(text, "\"model\"") && strstr(text, "\"vocab\""))) {
+    if (strcmp(h->name, "tokenizer.json") == 0 || strncmp(h->name, "tekken", 6) == 0 ||
+        strstr(text, "\"added_tokens\"") || (strstr(text, "\"model\"") && strstr(text, "\"vocab\""))) {
         return &tokenizer_json;
     }
     if (strcmp(h->name, "vocab.json") == 0) {
@@ -648,7 +648,8 @@ static const charl__kind *of_folder(const char *path)
     if (holds(path, "config.json") || c.weights > 0) {
         return &model;
     }
-    if (holds(path, "tokenizer.json") || holds(path, "vocab.json") || holds(path, "tokenizer.model") || c.ranks > 0) {
+    if (holds(path, "tokenizer.json") || holds(path, "vocab.json") || holds(path, "tokenizer.model") ||
+        holds(path, "tekken.json") || c.ranks > 0) {
         return &tokenizer_folder;
     }
     return c.steps > 0      ? &checkpoints

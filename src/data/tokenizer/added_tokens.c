@@ -2,7 +2,7 @@
 #include "data/tokenizer/added_tokens.h"
 
 #include "base/alloc.h"
-#include "base/text/utf8.h"
+#include "data/tokenizer/normalize.h"
 
 static int32_t child_of(const charl__added_tokens *a, int32_t node, unsigned char byte)
 {
@@ -53,29 +53,6 @@ charl_status charl__added_tokens_add(charl__added_tokens *a, const charl__added_
     return CHARL_OK;
 }
 
-/* Bytes of the white space (\s of regular expressions) that text begins with; 0: it begins with something else. */
-static size_t space_at(const unsigned char *text, size_t bytes)
-{
-    const size_t n = charl__utf8_length(text, bytes);
-    const uint32_t c = n > 0 ? charl__utf8_point(text, n) : 0;
-
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
-                   c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000
-               ? n
-               : 0;
-}
-
-/* Bytes of the white space that text ends with. */
-static size_t space_before(const unsigned char *text, size_t bytes)
-{
-    for (size_t n = 1; n <= 3 && n <= bytes; n++) {
-        if (space_at(text + bytes - n, n) == n) {
-            return n;
-        }
-    }
-    return 0;
-}
-
 size_t charl__added_tokens_find(const charl__added_tokens *a, bool special, const unsigned char *text, size_t bytes,
                                 size_t from, size_t *end, int32_t *token)
 {
@@ -95,10 +72,10 @@ size_t charl__added_tokens_find(const charl__added_tokens *a, bool special, cons
         if (longest > 0 && (special || !a->nodes[longest].special)) {
             const charl__added_node *found = &a->nodes[longest];
 
-            while (found->lstrip && at > from && (n = space_before(text + from, at - from)) > 0) {
+            while (found->lstrip && at > from && (n = charl__white_space_before(text + from, at - from)) > 0) {
                 at -= n;
             }
-            while (found->rstrip && (n = space_at(text + next, bytes - next)) > 0) {
+            while (found->rstrip && (n = charl__white_space_at(text + next, bytes - next)) > 0) {
                 next += n;
             }
             *token = found->token;

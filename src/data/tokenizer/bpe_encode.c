@@ -1,11 +1,10 @@
-/* Encoding by merges. Short words that recur are not merged again: a cache of fixed size holds their tokens. */
+/* Encoding, and byte pair encoding of words. Short words that recur are not encoded again: a cache of fixed size holds their tokens. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "base/text/utf8.h"
 #include "data/tokenizer/bpe.h"
-#include "data/tokenizer/nfc.h"
 #include "data/tokenizer/pretrained.h"
 
 enum {
@@ -38,14 +37,17 @@ struct charl__bpe_work {
     const charl__bpe *bpe;
     charl__words words;
     spelling spelling;
-    cached *cache;          /* [1 << CACHE_BITS], NULL: none */
-    charl__text normalized; /* the text in normal form C, or with the spaces of SentencePiece */
-    size_t bytes;           /* of all texts so far */
+    cached *cache;         /* [1 << CACHE_BITS], NULL: none */
+    charl__text normal[2]; /* the text after a normalizer, and before */
+    charl__trie_work trie;
+    size_t bytes; /* of all texts so far */
 };
 
 charl_status charl__bpe_create(charl__bpe **out)
 {
-    return charl__alloc(sizeof **out, out);
+    CHARL_TRY(charl__alloc(sizeof **out, out));
+    (*out)->unknown = -1;
+    return CHARL_OK;
 }
 
 void charl__bpe_destroy(charl__bpe *b)
@@ -58,6 +60,8 @@ void charl__bpe_destroy(charl__bpe *b)
     charl__token_index_fini(&b->index);
     charl__added_tokens_fini(&b->added);
     charl__added_tokens_fini(&b->normalized);
+    charl__trie_fini(&b->trie);
+    charl_free(b->score);
     charl_free(b);
 }
 
@@ -77,7 +81,11 @@ static bool has_cut(const charl__added_tokens *a)
 charl_status charl__bpe_find_cuts(charl__bpe *b)
 {
     CHARL_TRY(charl__splitter_cuts_at_spaces(b->splitter, &b->cuts_at_spaces));
-    b->cuts_at_spaces = b->cuts_at_spaces && !b->prefix && !has_cut(&b->added) && !has_cut(&b->normalized);
+    b->cuts_at_spaces = b->cuts_at_spaces && !(b->characters && b->prefix) && !b->sentence && !has_cut(&b->added) &&
+                        !has_cut(&b->normalized);
+    for (int i = 0; i < b->normalizers; i++) {
+        b->cuts_at_spaces = b->cuts_at_spaces && charl__normalizer_cuts_at_spaces(&b->normalizer[i]);
+    }
     return CHARL_OK;
 }
 
@@ -92,7 +100,9 @@ void charl__bpe_work_destroy(struct charl__bpe_work *w)
     charl_free(w->spelling.previous);
     charl__heap_fini(&w->spelling.merges);
     charl_free(w->cache);
-    charl__text_fini(&w->normalized);
+    charl__text_fini(&w->normal[0]);
+    charl__text_fini(&w->normal[1]);
+    charl__trie_work_fini(&w->trie);
     charl_free(w);
 }
 
@@ -110,6 +120,10 @@ static size_t first_token(const charl__bpe *b, const unsigned char *text, size_t
         return n;
     }
     *token = b->byte_token[text[0]];
+    if (*token < 0) {
+        *token = b->unknown;
+        return n > 0 ? n : 1;
+    }
     return 1;
 }
 
@@ -258,43 +272,54 @@ typedef struct waiting {
     uint64_t key[KEY_WORDS];
 } waiting;
 
+/* Emit the tokens of a word. */
+static charl_status put_tokens(charl__encoder *e, const int32_t *token, int64_t n)
+{
+    const struct charl__bpe *b = e->work->bpe;
+
+    for (int64_t i = 0; i < n; i++) {
+        if (!(b->fuse_unknown && i > 0 && token[i] == b->unknown && token[i - 1] == b->unknown)) {
+            CHARL_TRY(charl__encoder_put(e, token[i]));
+        }
+    }
+    return CHARL_OK;
+}
+
 static charl_status put_word(charl__encoder *e, const waiting *word)
 {
     struct charl__bpe_work *w = e->work;
     const size_t bytes = word->bytes;
-    int32_t token[SHORT];
+    int32_t short_word[SHORT], *token = short_word;
     cached *slot = word->slot;
-    int n = 0;
+    int64_t n = 0;
 
     if (slot && memcmp(slot->key, word->key, sizeof word->key) == 0) {
-        for (int32_t i = 0; i < slot->n; i++) {
-            CHARL_TRY(charl__encoder_put(e, slot->token[i]));
-        }
-        return CHARL_OK;
+        return put_tokens(e, slot->token, slot->n);
     }
     if (w->bpe->lacks_bytes) {
         CHARL_TRY(check_bytes(w->bpe, word->at, bytes));
     }
     if (w->bpe->whole_words && (token[0] = charl__token_index_find(&w->bpe->index, word->at, bytes)) >= 0) {
         n = 1;
+    } else if (w->bpe->model != CHARL__MODEL_MERGES) {
+        CHARL_TRY((w->bpe->model == CHARL__MODEL_UNIGRAM ? charl__unigram_encode : charl__wordpiece_encode)(
+            w->bpe, &w->trie, word->at, bytes, &n));
+        token = w->trie.token;
     } else if (bytes <= SHORT) {
         n = merge_short(w->bpe, word->at, (int)bytes, token);
     } else {
         CHARL_TRY(merge_long(w->bpe, &w->spelling, word->at, bytes));
+        token = w->spelling.token;
         for (int32_t i = 0; i >= 0; i = w->spelling.next[i]) {
-            CHARL_TRY(charl__encoder_put(e, w->spelling.token[i]));
+            token[n++] = token[i];
         }
-        return CHARL_OK;
     }
     if (slot && n <= CACHED_TOKENS) {
         memcpy(slot->key, word->key, sizeof slot->key);
         memcpy(slot->token, token, (size_t)n * sizeof *token);
-        slot->n = n;
+        slot->n = (int32_t)n;
     }
-    for (int i = 0; i < n; i++) {
-        CHARL_TRY(charl__encoder_put(e, token[i]));
-    }
-    return CHARL_OK;
+    return put_tokens(e, token, n);
 }
 
 /* Several words at a time: their slots are loaded from memory together. */
@@ -345,24 +370,25 @@ static charl_status put_spaces(const charl__bpe *b, const unsigned char *text, s
 static charl_status put_section(charl__encoder *e, const unsigned char *text, size_t bytes, bool first)
 {
     const charl__bpe *b = e->work->bpe;
+    const bool begins = !(first && e->continues);
     size_t at = 0;
 
+    for (int i = 0; i < b->normalizers; i++) {
+        charl__text *out = &e->work->normal[i % 2];
+
+        charl__text_clear(out);
+        CHARL_TRY(charl__normalizer_apply(&b->normalizer[i], begins, text, bytes, out));
+        text = (const unsigned char *)charl__text_string(out);
+        bytes = out->length;
+    }
     if (b->characters) {
-        CHARL_TRY(put_spaces(b, text, bytes, first, !(first && e->continues), &e->work->normalized));
-        text = (const unsigned char *)charl__text_string(&e->work->normalized);
-        bytes = e->work->normalized.length;
-    }
+        charl__text *out = &e->work->normal[b->normalizers % 2];
 
-    if (b->nfc) {
-        bool same;
-
-        charl__text_clear(&e->work->normalized);
-        CHARL_TRY(charl__nfc(text, bytes, &e->work->normalized, &same));
-        if (!same) {
-            text = (const unsigned char *)e->work->normalized.data;
-            bytes = e->work->normalized.length;
-        }
+        CHARL_TRY(put_spaces(b, text, bytes, first, begins, out));
+        text = (const unsigned char *)charl__text_string(out);
+        bytes = out->length;
     }
+    e->work->trie.score = 0;
     while (at < bytes) {
         size_t end;
         int32_t token;
@@ -371,6 +397,7 @@ static charl_status put_section(charl__encoder *e, const unsigned char *text, si
         CHARL_TRY(put_words(e, text + at, begin - at));
         if (token >= 0) {
             CHARL_TRY(charl__encoder_put(e, token));
+            e->work->trie.score += b->sentence ? b->score[token] : 0;
         }
         at = end;
     }
@@ -385,7 +412,7 @@ static charl_status begin(charl__encoder *e, size_t bytes)
         CHARL_TRY(charl__words_init(&e->work->words, e->t->bpe->splitter));
     }
     e->work->bytes += bytes;
-    if (!e->work->cache && e->work->bytes >= CACHE_FROM) {
+    if (!e->work->cache && !e->t->bpe->sentence && e->work->bytes >= CACHE_FROM) {
         CHARL_TRY(charl__alloc_array((int64_t)1 << CACHE_BITS, sizeof *e->work->cache, &e->work->cache));
     }
     return CHARL_OK;

@@ -1,8 +1,8 @@
 #ifndef CHARL_DATA_TOKENIZER_PRETRAINED_H
 #define CHARL_DATA_TOKENIZER_PRETRAINED_H
-/** A published byte-level tokenizer while its files are read. The readers fill this in; its state is then created from it. */
+/** A published tokenizer while its files are read. The readers fill this in; its state is then created from it. */
 #include "base/text/text.h"
-#include "data/tokenizer/splitter.h"
+#include "data/tokenizer/bpe.h"
 #include "data/tokenizer/tokenizer_private.h"
 
 /** A token of the vocabulary; without text: no token has this number. */
@@ -12,17 +12,18 @@ typedef struct charl__pretrained_token {
 } charl__pretrained_token;
 
 enum {
-    CHARL__TOKEN_MERGED = 1,     /* part of the vocabulary that merges build */
+    CHARL__TOKEN_MERGED = 1,     /* part of the vocabulary that words are made of */
     CHARL__TOKEN_ADDED = 2,      /* found in a text before the text is split */
     CHARL__TOKEN_SPECIAL = 4,    /* ADDED, but only if requested */
     CHARL__TOKEN_NORMALIZED = 8, /* ADDED, found in the normalized text */
     CHARL__TOKEN_BYTE = 16,      /* stands for a byte of a character that has no token */
     CHARL__TOKEN_LSTRIP = 32,    /* ADDED, and takes the white space before it with it */
     CHARL__TOKEN_RSTRIP = 64,    /* ADDED, and the white space after it */
+    CHARL__TOKEN_UNKNOWN = 128,  /* stands for what has no other token */
 };
 
 enum {
-    CHARL__PRETRAINED_NFC = 1,
+    /* 1 was normal form C, which is a normalizer now */
     CHARL__PRETRAINED_WHOLE_WORDS = 2, /* a word that is a token is encoded as that token */
     CHARL__PRETRAINED_BY_RANK =
         4, /* tokens are numbered by rank, and two of them that make a token are a merge of its rank */
@@ -33,7 +34,12 @@ enum {
     CHARL__PRETRAINED_PREFIX = 16,
     CHARL__PRETRAINED_PREFIX_FIRST = 32,  /* ... but only of the first, if it is at the beginning of the text */
     CHARL__PRETRAINED_PREFIX_UNLESS = 64, /* ... unless the stretch begins with a space */
-    CHARL__PRETRAINED_FLAGS = 127,
+    CHARL__PRETRAINED_UNIGRAM = 128,      /* tokens have scores, and no merges */
+    CHARL__PRETRAINED_WORDPIECE = 256, /* the longest token is taken; those that begin a word have a space in front */
+    CHARL__PRETRAINED_FUSE_UNKNOWN = 512, /* one UNKNOWN token for several in a row */
+    CHARL__PRETRAINED_SINGLE = 1024,      /* UNIGRAM: scores are summed in f32 ... */
+    CHARL__PRETRAINED_SENTENCE = 2048,    /* ... over all words of a stretch of text */
+    CHARL__PRETRAINED_FLAGS = 4094,
 };
 
 /** U+2581, which stands for a space in the vocabularies of SentencePiece. */
@@ -42,6 +48,10 @@ enum {
 /** With CHARACTERS: words begin with at most one space (Metaspace with split). */
 #define CHARL__PATTERN_METASPACE " [^ ]*"
 
+/** BertPreTokenizer: punctuation, and what is between it and white space. */
+#define CHARL__PUNCTUATION "!-/:-@\\[-`{-~\\p{P}"
+#define CHARL__PATTERN_BERT "[" CHARL__PUNCTUATION "]|[^\\s" CHARL__PUNCTUATION "]+"
+
 typedef struct charl__pretrained {
     uint32_t flags;
     int n_steps;
@@ -49,15 +59,25 @@ typedef struct charl__pretrained {
         char *pattern;
         bool matches_only;
     } step[CHARL__SPLITTER_STEPS];
+    int n_normalizers;
+    struct charl__pretrained_normalizer {
+        charl__normalizer_kind kind;
+        charl__text from, to;
+    } normalizer[CHARL__NORMALIZERS];
     charl__pretrained_token *tokens; /* [vocab] */
     int64_t vocab, capacity;
     charl__text texts;
-    uint32_t *merges; /* [n_merges, 2]: two tokens; none with BY_RANK, but with CHARACTERS a token and its rank */
+    uint32_t *
+        merges; /* [n_merges, 2]: two tokens; with BY_RANK none, or of CHARACTERS a token and its rank; with UNIGRAM [vocab,
+                       * 2]: the scores of all tokens, an f64 each, low half first */
     int64_t n_merges;
 } charl__pretrained;
 
 /** A step of splitting; the pattern is copied. Errors: ERR_DATA, ERR_NOMEM. */
 charl_status charl__pretrained_add_step(charl__pretrained *p, const char *pattern, bool matches_only) CHARL_MUST_CHECK;
+/** The next normalizer; the texts are copied. Errors: ERR_DATA  too many; ERR_NOMEM. */
+charl_status charl__pretrained_add_normalizer(charl__pretrained *p, charl__normalizer_kind kind, const void *from,
+                                              size_t from_bytes, const void *to, size_t to_bytes) CHARL_MUST_CHECK;
 /** Add `use` to token `id`. Errors: ERR_DATA  the number is too large, or has another text; ERR_NOMEM. */
 charl_status charl__pretrained_add_token(charl__pretrained *p, int64_t id, const void *text, size_t bytes,
                                          unsigned use) CHARL_MUST_CHECK;
@@ -71,6 +91,8 @@ charl_status charl__pretrained_add_piece(charl__pretrained *p, int64_t id, const
                                          unsigned use) CHARL_MUST_CHECK;
 /** The next merge. Errors: ERR_NOMEM. */
 charl_status charl__pretrained_add_merge(charl__pretrained *p, int32_t left, int32_t right) CHARL_MUST_CHECK;
+/** UNIGRAM: the score of the next token. Errors: ERR_NOMEM. */
+charl_status charl__pretrained_add_score(charl__pretrained *p, double score) CHARL_MUST_CHECK;
 void charl__pretrained_fini(charl__pretrained *p);
 
 /** The tokenizer. Errors: ERR_DATA  the vocabulary lacks a byte, or the result of a merge; a pattern; ERR_CONFIG, ERR_NOMEM. */
@@ -81,6 +103,8 @@ typedef struct charl__pretrained_parts {
     uint32_t flags;
     int n_steps;
     charl__split_step step[CHARL__SPLITTER_STEPS];
+    int n_normalizers;
+    charl__normalizer normalizer[CHARL__NORMALIZERS];
     const unsigned char *heads; /* [4 * vocab]: heads[4 * i] is the use of token i */
 } charl__pretrained_parts;
 
@@ -98,6 +122,13 @@ typedef struct charl__tokenizer_format {
 
 /** All of them, charl__tokenizer_format_NAME in a file of this folder, and NULL, in the order in which a folder is searched. Generated by CMake. */
 extern const void *const charl__tokenizer_formats[];
+
+/** The bytes of n digits of base 64, of which there are fewer than n; 0: they are malformed. */
+size_t charl__base64_bytes(const char *digits, size_t n, unsigned char *out);
+
+/** With WORDPIECE: token `id`, which continues a word if it begins with `prefix`. Errors: as charl__pretrained_add_token. */
+charl_status charl__pretrained_add_wordpiece(charl__pretrained *p, int64_t id, const char *word, size_t bytes,
+                                             const char *prefix) CHARL_MUST_CHECK;
 
 /** A whole file, at most 1 GiB, and a NUL. Errors: ERR_IO, ERR_NOMEM. */
 charl_status charl__tokenizer_read_file(const char *path, charl__text *out) CHARL_MUST_CHECK;

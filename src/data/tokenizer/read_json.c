@@ -4,10 +4,7 @@
  * is but for spaces. What such a file asks for and charl does not do is refused by its name.
  */
 #include "data/tokenizer/byte_level.h"
-#include "data/tokenizer/pretrained.h"
-
-#include <jansson.h>
-#include <string.h>
+#include "data/tokenizer/json_steps.h"
 
 #include "base/alloc.h"
 #include "io/commit.h"
@@ -36,7 +33,8 @@ static bool is_json(const char *path, const char *head, size_t bytes)
 {
     const size_t blank = bytes > 0 ? strspn(head, " \t\r\n") : 0;
 
-    return blank < bytes && head[blank] == '{' && !is_pair(path, head, bytes);
+    return blank < bytes && head[blank] == '{' && !is_pair(path, head, bytes) &&
+           strncmp(charl__base_name(path), "tekken", 6) != 0;
 }
 
 /* The byte that a character of a token represents; -1 for none. */
@@ -94,136 +92,6 @@ cleanup:
         *out = NULL;
     }
     return st;
-}
-
-/* The member `key`; NULL when there is none or it is null. */
-static const json_t *member(const json_t *o, const char *key)
-{
-    const json_t *v = json_object_get(o, key);
-
-    return json_is_null(v) ? NULL : v;
-}
-
-static const char *text_member(const json_t *o, const char *key)
-{
-    const char *text = json_string_value(json_object_get(o, key));
-
-    return text ? text : "";
-}
-
-static bool is_mark(const json_t *text)
-{
-    return json_is_string(text) && strcmp(json_string_value(text), CHARL__SPACE_MARK) == 0;
-}
-
-static charl_status read_normalizer(const json_t *o, charl__pretrained *p)
-{
-    const char *type = text_member(o, "type");
-
-    if (!o) {
-        return CHARL_OK;
-    }
-    if (strcmp(type, "Sequence") == 0) {
-        const json_t *list = json_object_get(o, "normalizers");
-
-        for (size_t i = 0; i < json_array_size(list); i++) {
-            CHARL_TRY(read_normalizer(json_array_get(list, i), p));
-        }
-        return CHARL_OK;
-    }
-    if (strcmp(type, "Prepend") == 0 && is_mark(json_object_get(o, "prepend"))) {
-        p->flags |= CHARL__PRETRAINED_PREFIX;
-        return CHARL_OK;
-    }
-    if (strcmp(type, "Replace") == 0 && is_mark(json_object_get(o, "content")) &&
-        strcmp(text_member(json_object_get(o, "pattern"), "String"), " ") == 0) {
-        p->flags |= CHARL__PRETRAINED_CHARACTERS;
-        return CHARL_OK;
-    }
-    CHARL_REQUIRE(strcmp(type, "NFC") == 0, CHARL_ERR_DATA,
-                  "the normalizer %.40s is not supported; NFC is, and those of SentencePiece: Prepend with U+2581, and "
-                  "Replace of a space by U+2581",
-                  type);
-    p->flags |= CHARL__PRETRAINED_NFC;
-    return CHARL_OK;
-}
-
-/* Spaces become U+2581, and the text is split before each of them unless `split` is false. */
-static charl_status read_metaspace(const json_t *o, charl__pretrained *p)
-{
-    const json_t *prefix = member(o, "add_prefix_space");
-    const char *scheme = text_member(o, "prepend_scheme");
-
-    scheme = scheme[0] ? scheme : prefix && json_is_false(prefix) ? "never" : "always";
-    CHARL_REQUIRE(is_mark(json_object_get(o, "replacement")), CHARL_ERR_DATA,
-                  "the pre_tokenizer Metaspace with the replacement \"%.40s\" is not supported; U+2581 is",
-                  text_member(o, "replacement"));
-    p->flags |= CHARL__PRETRAINED_CHARACTERS;
-    if (strcmp(scheme, "never") != 0) {
-        CHARL_REQUIRE(strcmp(scheme, "first") == 0 || strcmp(scheme, "always") == 0, CHARL_ERR_DATA,
-                      "the pre_tokenizer Metaspace with prepend_scheme %.40s is not supported; never, first and always "
-                      "are",
-                      scheme);
-        if (!(p->flags & CHARL__PRETRAINED_PREFIX)) { /* the normalizer's is the only one */
-            p->flags |= CHARL__PRETRAINED_PREFIX | CHARL__PRETRAINED_PREFIX_UNLESS |
-                        (scheme[0] == 'f' ? CHARL__PRETRAINED_PREFIX_FIRST : 0);
-        }
-    }
-    return json_is_false(json_object_get(o, "split")) ? CHARL_OK
-                                                      : charl__pretrained_add_step(p, CHARL__PATTERN_METASPACE, false);
-}
-
-static charl_status read_split(const json_t *o, charl__pretrained *p)
-{
-    const json_t *pattern = json_object_get(o, "pattern");
-    const char *regex = json_string_value(json_object_get(pattern, "Regex"));
-    const char *behavior = text_member(o, "behavior");
-    const bool removed = strcmp(behavior, "Removed") == 0 && json_is_true(json_object_get(o, "invert"));
-
-    if (p->flags & CHARL__PRETRAINED_CHARACTERS && strcmp(text_member(pattern, "String"), " ") == 0) {
-        return CHARL_OK; /* the normalizer has left no space */
-    }
-    CHARL_REQUIRE(regex, CHARL_ERR_DATA, "the pre_tokenizer Split has no pattern of kind Regex; no other is supported");
-    CHARL_REQUIRE(removed || strcmp(behavior, "Isolated") == 0, CHARL_ERR_DATA,
-                  "the pre_tokenizer Split with behavior %.40s is not supported; Isolated is, and "
-                  "Removed with invert",
-                  behavior);
-    return charl__pretrained_add_step(p, regex, removed);
-}
-
-/* *bytes: it ends with ByteLevel. */
-static charl_status read_pre_tokenizer(const json_t *o, charl__pretrained *p, bool *bytes)
-{
-    const char *type = text_member(o, "type");
-
-    CHARL_REQUIRE(!*bytes, CHARL_ERR_DATA, "a pre_tokenizer after ByteLevel is not supported");
-    if (strcmp(type, "Sequence") == 0) {
-        const json_t *list = json_object_get(o, "pretokenizers");
-
-        for (size_t i = 0; i < json_array_size(list); i++) {
-            CHARL_TRY(read_pre_tokenizer(json_array_get(list, i), p, bytes));
-        }
-        return CHARL_OK;
-    }
-    if (strcmp(type, "Metaspace") == 0) {
-        return read_metaspace(o, p);
-    }
-    if (strcmp(type, "Split") == 0) {
-        return read_split(o, p);
-    }
-    if (strcmp(type, "Digits") == 0) {
-        return charl__pretrained_add_step(
-            p, json_is_true(json_object_get(o, "individual_digits")) ? "\\p{N}" : "\\p{N}+", false);
-    }
-    CHARL_REQUIRE(strcmp(type, "ByteLevel") == 0, CHARL_ERR_DATA,
-                  "the pre_tokenizer %.40s is not supported; ByteLevel, Metaspace, Split, Digits and Sequence are",
-                  type);
-    CHARL_REQUIRE(!json_is_true(json_object_get(o, "add_prefix_space")), CHARL_ERR_DATA,
-                  "the pre_tokenizer ByteLevel with add_prefix_space is not supported: text would "
-                  "not come back as it was");
-    *bytes = true;
-    return json_is_false(json_object_get(o, "use_regex")) ? CHARL_OK
-                                                          : charl__pretrained_add_step(p, CHARL__PATTERN_GPT2, false);
 }
 
 static charl_status read_added(const json_t *list, charl__pretrained *p)
@@ -319,9 +187,11 @@ static charl_status read_vocab(json_t *vocab, const bool *made, charl__pretraine
     return CHARL_OK;
 }
 
-/* The texts of a vocabulary of characters; the special ones are added tokens. */
-static charl_status read_pieces(json_t *vocab, charl__pretrained *p)
+/* The texts of a vocabulary of characters, or of WordPiece; the special ones are added tokens. */
+static charl_status read_pieces(json_t *vocab, const json_t *model, charl__pretrained *p)
 {
+    const bool wordpiece = (p->flags & CHARL__PRETRAINED_WORDPIECE) != 0;
+    const char *prefix = json_string_value(charl__json_member(model, "continuing_subword_prefix"));
     const char *key;
     size_t length;
     json_t *value;
@@ -334,11 +204,54 @@ static charl_status read_pieces(json_t *vocab, charl__pretrained *p)
                       "the token \"%.60s\" has no number below %d", key, CHARL__TOKENIZER_MAX_VOCAB);
         if (id < p->vocab && p->tokens[id].use & CHARL__TOKEN_SPECIAL) {
             CHARL_TRY(charl__pretrained_add_token(p, id, key, length, 0));
+        } else if (wordpiece) {
+            CHARL_TRY(charl__pretrained_add_wordpiece(p, id, key, length, prefix ? prefix : "##"));
         } else {
             CHARL_TRY(charl__pretrained_add_piece(p, id, key, length, CHARL__TOKEN_MERGED));
         }
+        CHARL_REQUIRE(!(p->tokens[id].use & CHARL__TOKEN_BYTE) ||
+                          json_is_true(charl__json_member(model, "byte_fallback")),
+                      CHARL_ERR_DATA, "the vocabulary has the token %s, but byte_fallback is false", key);
     }
-    return charl__pretrained_split_at_spaces(p);
+    return CHARL_OK;
+}
+
+/* The token of unknown text: by its text, in Unigram by its number. */
+static charl_status read_unknown(const json_t *vocab, const json_t *model, charl__pretrained *p)
+{
+    const json_t *text = charl__json_member(model, "unk_token"), *id = charl__json_member(model, "unk_id");
+
+    if (p->flags & CHARL__PRETRAINED_UNIGRAM ? !id : !text) {
+        return CHARL_OK;
+    }
+    id = p->flags & CHARL__PRETRAINED_UNIGRAM
+             ? id
+             : json_object_getn(vocab, json_string_value(text), json_string_length(text));
+    CHARL_REQUIRE(json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < p->vocab &&
+                      p->tokens[json_integer_value(id)].bytes > 0,
+                  CHARL_ERR_DATA, "the unknown token (%s) is not in the vocabulary",
+                  p->flags & CHARL__PRETRAINED_UNIGRAM ? "unk_id" : "unk_token");
+    p->tokens[json_integer_value(id)].use |= CHARL__TOKEN_UNKNOWN;
+    return CHARL_OK;
+}
+
+/* Unigram: [["PIECE", SCORE], ...] as an object of numbers; the scores are added. */
+static charl_status read_scores(const json_t *list, charl__pretrained *p, json_t **vocab)
+{
+    *vocab = json_object();
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i), *piece = json_array_get(o, 0), *score = json_array_get(o, 1);
+
+        CHARL_REQUIRE(json_string_length(piece) > 0 && json_is_number(score), CHARL_ERR_DATA,
+                      "token %zu of the vocabulary is not a text and a score", i);
+        CHARL_REQUIRE(!json_object_getn(*vocab, json_string_value(piece), json_string_length(piece)), CHARL_ERR_DATA,
+                      "token %zu, \"%.60s\", is in the vocabulary before", i, json_string_value(piece));
+        CHARL_REQUIRE(json_object_setn_new(*vocab, json_string_value(piece), json_string_length(piece),
+                                           json_integer((json_int_t)i)) == 0,
+                      CHARL_ERR_NOMEM, "no memory for %zu tokens", json_array_size(list));
+        CHARL_TRY(charl__pretrained_add_score(p, json_number_value(score)));
+    }
+    return CHARL_OK;
 }
 
 static charl_status add_merge(const json_t *vocab, size_t i, const char *left, size_t left_length, const char *right,
@@ -382,57 +295,101 @@ static charl_status read_merge_list(const json_t *vocab, const json_t *list, cha
     return CHARL_OK;
 }
 
-static charl_status check_model(const json_t *model)
+static charl_status check_model(const json_t *model, charl__pretrained *p)
 {
     static const char *const absent[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    const char *type = text_member(model, "type");
+    const char *type = charl__json_text(model, "type");
+    const bool bpe = strcmp(type, "BPE") == 0 || (!type[0] && charl__json_member(model, "merges"));
+    const bool unigram = strcmp(type, "Unigram") == 0, wordpiece = strcmp(type, "WordPiece") == 0;
+    const json_t *longest = charl__json_member(model, "max_input_chars_per_word");
 
     CHARL_REQUIRE(json_is_object(model), CHARL_ERR_DATA, "it has no model");
-    CHARL_REQUIRE(strcmp(type, "BPE") == 0 || (!type[0] && member(model, "merges")), CHARL_ERR_DATA,
-                  "its model is %.40s, which is not supported; BPE is", type[0] ? type : "of no known type");
-    CHARL_REQUIRE(json_is_object(member(model, "vocab")) && json_is_array(member(model, "merges")), CHARL_ERR_DATA,
-                  "its model has no vocab or no merges");
-    CHARL_REQUIRE(json_number_value(member(model, "dropout")) == 0, CHARL_ERR_DATA,
+    CHARL_REQUIRE(bpe || unigram || wordpiece, CHARL_ERR_DATA,
+                  "its model is %.40s, which is not supported; BPE, Unigram and WordPiece are",
+                  type[0] ? type : "of no known type");
+    CHARL_REQUIRE(unigram ? json_is_array(charl__json_member(model, "vocab"))
+                          : json_is_object(charl__json_member(model, "vocab")) &&
+                                (wordpiece || json_is_array(charl__json_member(model, "merges"))),
+                  CHARL_ERR_DATA, "its model has no vocab or no merges");
+    CHARL_REQUIRE(json_number_value(charl__json_member(model, "dropout")) == 0, CHARL_ERR_DATA,
                   "dropout of merges is not supported");
-    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
-        CHARL_REQUIRE(text_member(model, absent[i])[0] == '\0', CHARL_ERR_DATA,
+    for (size_t i = 0; bpe && i < sizeof absent / sizeof *absent; i++) {
+        CHARL_REQUIRE(charl__json_text(model, absent[i])[0] == '\0', CHARL_ERR_DATA,
                       "its model has a %s, which is not supported", absent[i]);
     }
+    CHARL_REQUIRE(!wordpiece || !longest || json_integer_value(longest) == 100, CHARL_ERR_DATA,
+                  "its model has max_input_chars_per_word %" JSON_INTEGER_FORMAT ", which is not supported; 100 is",
+                  json_integer_value(longest));
+    p->flags |= unigram ? CHARL__PRETRAINED_UNIGRAM | CHARL__PRETRAINED_FUSE_UNKNOWN : 0;
+    p->flags |= wordpiece ? CHARL__PRETRAINED_WORDPIECE : 0;
+    p->flags |= json_is_true(charl__json_member(model, "fuse_unk")) ? CHARL__PRETRAINED_FUSE_UNKNOWN : 0;
+    p->flags |= json_is_true(charl__json_member(model, "ignore_merges")) ? CHARL__PRETRAINED_WHOLE_WORDS : 0;
+    return CHARL_OK;
+}
+
+/* How the text is split and how the vocabulary is written belong together. */
+static charl_status check_split(const charl__pretrained *p, const charl__json_split *split, bool byte_fallback)
+{
+    const bool pieces = (p->flags & CHARL__PRETRAINED_CHARACTERS) != 0;
+
+    CHARL_REQUIRE(!split->white, CHARL_ERR_DATA,
+                  "the pre_tokenizer WhitespaceSplit without Metaspace is not supported: tokens would lose the spaces "
+                  "between words");
+    if (p->flags & CHARL__PRETRAINED_WORDPIECE || split->bert) {
+        CHARL_REQUIRE(p->flags & CHARL__PRETRAINED_WORDPIECE && split->bert && p->n_steps == 1 && !pieces,
+                      CHARL_ERR_DATA,
+                      "WordPiece is only supported with the pre_tokenizer BertPreTokenizer alone, and that with "
+                      "WordPiece alone");
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(
+        pieces ? !split->byte_level &&
+                     (p->n_steps == 0 || (p->n_steps == 1 && strcmp(p->step[0].pattern, CHARL__PATTERN_METASPACE) == 0))
+               : split->byte_level && !byte_fallback &&
+                     !(p->flags & (CHARL__PRETRAINED_PREFIX | CHARL__PRETRAINED_UNIGRAM)),
+        CHARL_ERR_DATA,
+        "it is neither byte-level BPE (a pre_tokenizer ByteLevel) nor BPE or Unigram of SentencePiece (U+2581 "
+        "for spaces, by Replace or Metaspace) nor WordPiece of BERT; no other is supported");
     return CHARL_OK;
 }
 
 static charl_status read_tokenizer_json(const char *path, charl__pretrained *p)
 {
-    CHARL_SCOPED(json_left) json_t *root = NULL;
+    CHARL_SCOPED(json_left) json_t *root = NULL, *numbers = NULL;
     json_t *vocab;
     const json_t *model, *pre;
-    bool bytes = false, pieces;
+    charl__json_split split = {0};
+    bool pieces;
 
     CHARL_TRY(load_json(path, &root));
-    model = member(root, "model");
-    CHARL_TRY(check_model(model));
-    pre = member(root, "pre_tokenizer");
-    CHARL_TRY(read_normalizer(member(root, "normalizer"), p));
+    model = charl__json_member(root, "model");
+    CHARL_TRY(check_model(model, p));
+    pre = charl__json_member(root, "pre_tokenizer");
+    CHARL_TRY(charl__json_normalizer(charl__json_member(root, "normalizer"), p));
     if (pre) {
-        CHARL_TRY(read_pre_tokenizer(pre, p, &bytes));
+        CHARL_TRY(charl__json_pre_tokenizer(pre, p, &split));
     }
-    pieces = json_is_true(member(model, "byte_fallback"));
-    CHARL_REQUIRE(
-        pieces == ((p->flags & CHARL__PRETRAINED_CHARACTERS) != 0) && bytes == !pieces &&
-            (pieces || !(p->flags & CHARL__PRETRAINED_PREFIX)) &&
-            (!pieces ||
-             (!(p->flags & CHARL__PRETRAINED_NFC) &&
-              (p->n_steps == 0 || (p->n_steps == 1 && strcmp(p->step[0].pattern, CHARL__PATTERN_METASPACE) == 0)))),
-        CHARL_ERR_DATA,
-        "it is neither byte-level BPE (a pre_tokenizer ByteLevel, no byte_fallback) nor that of SentencePiece "
-        "(U+2581 for spaces, byte_fallback); no other is supported");
-    p->flags |= json_is_true(member(model, "ignore_merges")) ? CHARL__PRETRAINED_WHOLE_WORDS : 0;
-    CHARL_TRY(read_added(member(root, "added_tokens"), p));
+    CHARL_TRY(check_split(p, &split, json_is_true(charl__json_member(model, "byte_fallback"))));
+    p->flags |= p->flags & CHARL__PRETRAINED_WORDPIECE ? CHARL__PRETRAINED_PREFIX : 0;
+    pieces = (p->flags & (CHARL__PRETRAINED_CHARACTERS | CHARL__PRETRAINED_WORDPIECE)) != 0;
     vocab = json_object_get(model, "vocab");
-    CHARL_TRY(pieces ? read_pieces(vocab, p) : read_vocab(vocab, NULL, p));
-    CHARL_TRY(check_numbers(member(root, "added_tokens"), vocab));
-    CHARL_TRY(read_merge_list(vocab, member(model, "merges"), p));
-    return CHARL_OK;
+    if (p->flags & CHARL__PRETRAINED_UNIGRAM) {
+        CHARL_TRY(read_scores(vocab, p, &numbers));
+        vocab = numbers;
+    }
+    CHARL_TRY(read_added(charl__json_member(root, "added_tokens"), p));
+    CHARL_TRY(pieces ? read_pieces(vocab, model, p) : read_vocab(vocab, NULL, p));
+    CHARL_TRY(pieces ? read_unknown(vocab, model, p) : CHARL_OK);
+    CHARL_TRY(check_numbers(charl__json_member(root, "added_tokens"), vocab));
+    for (int64_t i = p->n_merges; p->flags & CHARL__PRETRAINED_UNIGRAM && i < p->vocab; i++) {
+        CHARL_TRY(charl__pretrained_add_score(p, 0)); /* of added tokens */
+    }
+    if (p->flags & CHARL__PRETRAINED_CHARACTERS) {
+        CHARL_TRY(charl__pretrained_split_at_spaces(p));
+    }
+    return p->flags & (CHARL__PRETRAINED_UNIGRAM | CHARL__PRETRAINED_WORDPIECE)
+               ? CHARL_OK
+               : read_merge_list(vocab, charl__json_member(model, "merges"), p);
 }
 
 /* Lines of merges; the first may be a comment "#version: ...". */
@@ -523,7 +480,7 @@ static charl_status check_config(const char *folder, size_t length, const json_t
 
     CHARL_TRY(charl__text_printf(&path, "%.*s%s", (int)length, folder, name));
     root = json_load_file(charl__text_string(&path), 0, &error);
-    class = text_member(root, "tokenizer_class");
+    class = charl__json_text(root, "tokenizer_class");
     CHARL_REQUIRE(class[0] == '\0' || strncmp(class, "GPT2", 4) == 0, CHARL_ERR_DATA,
                   "it is of a %.60s (tokenizer_config.json), whose pattern is not in these "
                   "files; HINT use its tokenizer.json",
@@ -532,7 +489,7 @@ static charl_status check_config(const char *folder, size_t length, const json_t
                   "add_prefix_space (%s) is not supported: decoding would not restore the text", name);
     json_object_foreach(json_object_get(root, "added_tokens_decoder"), key, value)
     {
-        CHARL_TRY(check_token(name, text_member(value, "content"), vocab));
+        CHARL_TRY(check_token(name, charl__json_text(value, "content"), vocab));
     }
     return CHARL_OK;
 }
@@ -566,7 +523,7 @@ static charl_status read_pair(const char *path, charl__pretrained *p)
 }
 
 const charl__tokenizer_format charl__tokenizer_format_json = {
-    .row = {.name = "tokenizer_json", .help = "tokenizer.json, BPE of bytes or of SentencePiece"},
+    .row = {.name = "tokenizer_json", .help = "tokenizer.json: BPE, Unigram of SentencePiece, WordPiece of BERT"},
     .files = (const char *const[]){"tokenizer.json", NULL},
     .is = is_json,
     .read = read_tokenizer_json,

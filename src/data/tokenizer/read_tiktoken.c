@@ -21,6 +21,7 @@ typedef struct encoding {
         const char *name;
         int first, count, number;
     } reserved;
+    bool nfc;
 } encoding;
 
 #define CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -67,7 +68,8 @@ static const encoding encodings[] = {
      151643,
      CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
      {{"<|endoftext|>", 0}, {"<|im_start|>", 1}, {"<|im_end|>", 2}},
-     {"extra", 0, 205, 3}},
+     {"extra", 0, 205, 3},
+     .nfc = true},
 };
 
 enum { ENCODINGS = sizeof encodings / sizeof *encodings };
@@ -91,8 +93,7 @@ static int digit_of(char c)
     return at ? (int)(at - digits) : -1;
 }
 
-/* The bytes of n digits, of which there are fewer than n; 0 if they are malformed. */
-static size_t from_base64(const char *s, size_t n, unsigned char *out)
+size_t charl__base64_bytes(const char *s, size_t n, unsigned char *out)
 {
     size_t bytes = 0;
 
@@ -120,7 +121,7 @@ static charl_status read_line(const char *line, size_t length, int64_t number, c
     unsigned char bytes[1 << 12];
     const char *space = memchr(line, ' ', length);
     const size_t digits = space ? (size_t)(space - line) : 0;
-    const size_t n = digits <= sizeof bytes ? from_base64(line, digits, bytes) : 0;
+    const size_t n = digits <= sizeof bytes ? charl__base64_bytes(line, digits, bytes) : 0;
     const size_t rank_digits = space ? strspn(space + 1, "0123456789") : 0;
     int64_t rank = 0;
 
@@ -211,6 +212,9 @@ static charl_status read_tiktoken(const char *path, charl__pretrained *p)
     }
     CHARL_TRY(find_encoding(path, p->vocab, &e));
     CHARL_TRY(charl__pretrained_add_step(p, e->pattern, false));
+    if (e->nfc) {
+        CHARL_TRY(charl__pretrained_add_normalizer(p, CHARL__NORMALIZE_NFC, NULL, 0, NULL, 0));
+    }
     CHARL_TRY(add_specials(e, p));
     p->flags |= CHARL__PRETRAINED_WHOLE_WORDS | CHARL__PRETRAINED_BY_RANK;
     return CHARL_OK;

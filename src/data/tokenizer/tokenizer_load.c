@@ -95,10 +95,11 @@ static charl_status read_published(const char *path, const char *head, size_t by
     while ((f = charl__registry_at(&formats, i)) != NULL && !f->is(path, head, bytes)) {
         i++;
     }
-    CHARL_REQUIRE_CLEANUP(f, CHARL_ERR_DATA,
-                          "%s is not a tokenizer that charl reads: a data set of text, a checkpoint, tokenizer.json, "
-                          "tokenizer.model, vocab.json with merges.txt, or a rank file of tiktoken",
-                          path);
+    CHARL_REQUIRE_CLEANUP(
+        f, CHARL_ERR_DATA,
+        "%s is not a tokenizer that charl reads: a data set of text, a checkpoint, tokenizer.json, "
+        "tokenizer.model, tekken.json, vocab.json with merges.txt, vocab.txt, or a rank file of tiktoken",
+        path);
     st = f->read(path, &p);
     if (st == CHARL_OK) {
         st = charl__pretrained_finish(&p, out);

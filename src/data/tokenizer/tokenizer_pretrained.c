@@ -4,17 +4,18 @@
  *
  *     "charl tokenizer 1\n"
  *     flags (CHARL__PRETRAINED_), steps, tokens, merges
- *     per step    matches_only, length of the pattern, the pattern
+ *     per step    0, or 1 for matches_only, length of the pattern, the pattern; of a normalizer 2 + its kind (charl__normalizer_kind), and instead
+ *                 of the pattern the length of `from`, `from`, `to`
  *     per token   length of its text << 8 | use (CHARL__TOKEN_)
- *     per merge   the two tokens; of characters by rank: the token that is made, and the rank of such merges
+ *     per merge   the two tokens; of characters by rank: the token that is made, and the rank of such merges; of unigram: the score of token i
  *     the texts of all tokens
  */
 #define _GNU_SOURCE /* memmem */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "data/tokenizer/bpe.h"
-#include "data/tokenizer/nfc.h"
 #include "data/tokenizer/pretrained.h"
 
 static const char magic[] = "charl tokenizer 1\n";
@@ -28,6 +29,19 @@ charl_status charl__pretrained_add_step(charl__pretrained *p, const char *patter
     CHARL_TRY(charl__strdup(pattern, &p->step[p->n_steps].pattern));
     p->step[p->n_steps++].matches_only = matches_only;
     return CHARL_OK;
+}
+
+charl_status charl__pretrained_add_normalizer(charl__pretrained *p, charl__normalizer_kind kind, const void *from,
+                                              size_t from_bytes, const void *to, size_t to_bytes)
+{
+    struct charl__pretrained_normalizer *n = &p->normalizer[p->n_normalizers];
+
+    CHARL_REQUIRE(p->n_normalizers < CHARL__NORMALIZERS, CHARL_ERR_DATA, "a text is normalized in more than %d steps",
+                  CHARL__NORMALIZERS);
+    n->kind = kind;
+    p->n_normalizers++;
+    CHARL_TRY(charl__text_append(&n->from, from, from_bytes));
+    return charl__text_append(&n->to, to, to_bytes);
 }
 
 charl_status charl__pretrained_add_token(charl__pretrained *p, int64_t id, const void *text, size_t bytes, unsigned use)
@@ -104,9 +118,27 @@ charl_status charl__pretrained_add_piece(charl__pretrained *p, int64_t id, const
     return charl__pretrained_add_token(p, id, charl__text_string(&text), text.length, use);
 }
 
+charl_status charl__pretrained_add_wordpiece(charl__pretrained *p, int64_t id, const char *word, size_t bytes,
+                                             const char *prefix)
+{
+    const size_t skip = strlen(prefix);
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
+
+    if (skip > 0 && bytes > skip && memcmp(word, prefix, skip) == 0) {
+        return charl__pretrained_add_token(p, id, word + skip, bytes - skip, CHARL__TOKEN_MERGED);
+    }
+    CHARL_TRY(charl__text_append(&text, " ", 1));
+    CHARL_TRY(charl__text_append(&text, word, bytes));
+    return charl__pretrained_add_token(p, id, charl__text_string(&text), text.length, CHARL__TOKEN_MERGED);
+}
+
 charl_status charl__pretrained_split_at_spaces(charl__pretrained *p)
 {
-    for (int64_t i = 0; p->n_steps == 0 && i < p->vocab; i++) {
+    if (p->n_steps > 0) {
+        return CHARL_OK;
+    }
+    p->flags |= p->flags & CHARL__PRETRAINED_UNIGRAM ? CHARL__PRETRAINED_SENTENCE : 0;
+    for (int64_t i = 0; i < p->vocab; i++) {
         const charl__pretrained_token *t = &p->tokens[i];
         const char *text = charl__text_string(&p->texts) + t->at;
 
@@ -116,7 +148,7 @@ charl_status charl__pretrained_split_at_spaces(charl__pretrained *p)
             }
         }
     }
-    return p->n_steps > 0 ? CHARL_OK : charl__pretrained_add_step(p, " *[^ ]+| +", false);
+    return charl__pretrained_add_step(p, " *[^ ]+| +", false);
 }
 
 charl_status charl__pretrained_add_merge(charl__pretrained *p, int32_t left, int32_t right)
@@ -128,8 +160,20 @@ charl_status charl__pretrained_add_merge(charl__pretrained *p, int32_t left, int
     return CHARL_OK;
 }
 
+charl_status charl__pretrained_add_score(charl__pretrained *p, double score)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &score, sizeof bits);
+    return charl__pretrained_add_merge(p, (int32_t)(uint32_t)bits, (int32_t)(uint32_t)(bits >> 32));
+}
+
 void charl__pretrained_fini(charl__pretrained *p)
 {
+    for (int i = 0; i < p->n_normalizers; i++) {
+        charl__text_fini(&p->normalizer[i].from);
+        charl__text_fini(&p->normalizer[i].to);
+    }
     for (int i = 0; i < p->n_steps; i++) {
         charl_free(p->step[i].pattern);
     }
@@ -155,9 +199,18 @@ charl_status charl__pretrained_finish(const charl__pretrained *p, charl_tokenize
     *out = NULL;
     CHARL_TRY(charl__text_append(&state, magic, MAGIC));
     CHARL_TRY(put_u32(&state, p->flags));
-    CHARL_TRY(put_u32(&state, (uint64_t)p->n_steps));
+    CHARL_TRY(put_u32(&state, (uint64_t)(p->n_normalizers + p->n_steps)));
     CHARL_TRY(put_u32(&state, (uint64_t)p->vocab));
     CHARL_TRY(put_u32(&state, (uint64_t)p->n_merges));
+    for (int i = 0; i < p->n_normalizers; i++) {
+        const struct charl__pretrained_normalizer *n = &p->normalizer[i];
+
+        CHARL_TRY(put_u32(&state, 2 + (uint64_t)n->kind));
+        CHARL_TRY(put_u32(&state, 4 + n->from.length + n->to.length));
+        CHARL_TRY(put_u32(&state, n->from.length));
+        CHARL_TRY(charl__text_append(&state, charl__text_string(&n->from), n->from.length));
+        CHARL_TRY(charl__text_append(&state, charl__text_string(&n->to), n->to.length));
+    }
     for (int i = 0; i < p->n_steps; i++) {
         CHARL_TRY(put_u32(&state, p->step[i].matches_only));
         CHARL_TRY(put_u32(&state, strlen(p->step[i].pattern)));
@@ -207,17 +260,36 @@ static charl_status read_u32(reader *r, uint32_t *out)
     return CHARL_OK;
 }
 
-static charl_status read_steps(reader *r, uint32_t n, charl__split_step steps[CHARL__SPLITTER_STEPS])
+static charl_status read_normalizer(uint32_t kind, const unsigned char *text, uint32_t length, charl__normalizer *n)
 {
-    CHARL_REQUIRE(n <= CHARL__SPLITTER_STEPS, CHARL_ERR_DATA, "the tokenizer splits in %u steps", n);
-    for (uint32_t i = 0; i < n; i++) {
-        const unsigned char *pattern;
-        uint32_t matches_only, length;
+    const uint32_t from = length >= 4 ? u32_at(text) : UINT32_MAX;
 
-        CHARL_TRY(read_u32(r, &matches_only));
+    CHARL_REQUIRE(
+        kind < CHARL__NORMALIZER_KINDS && from <= length - 4, CHARL_ERR_DATA,
+        "the tokenizer has a normalizer of kind %u and %u bytes: it is of a later version of charl, or damaged", kind,
+        length);
+    *n = (charl__normalizer){(charl__normalizer_kind)kind, text + 4, text + 4 + from, from, length - 4 - from};
+    return charl__normalizer_check(n);
+}
+
+/* Normalizers, and steps of splitting. */
+static charl_status read_steps(reader *r, uint32_t n, charl__pretrained_parts *out)
+{
+    out->n_steps = out->n_normalizers = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const unsigned char *text;
+        uint32_t kind, length;
+
+        CHARL_TRY(read_u32(r, &kind));
         CHARL_TRY(read_u32(r, &length));
-        CHARL_TRY(read_bytes(r, length, &pattern));
-        steps[i] = (charl__split_step){(const char *)pattern, length, matches_only != 0};
+        CHARL_TRY(read_bytes(r, length, &text));
+        CHARL_REQUIRE(kind < 2 ? out->n_steps < CHARL__SPLITTER_STEPS : out->n_normalizers < CHARL__NORMALIZERS,
+                      CHARL_ERR_DATA, "the tokenizer changes and splits texts in %u steps", n);
+        if (kind < 2) {
+            out->step[out->n_steps++] = (charl__split_step){(const char *)text, length, kind == 1};
+        } else {
+            CHARL_TRY(read_normalizer(kind - 2, text, length, &out->normalizer[out->n_normalizers++]));
+        }
     }
     return CHARL_OK;
 }
@@ -227,24 +299,33 @@ static charl_status add_added(charl_tokenizer *t, int32_t id, unsigned use)
 {
     const unsigned char *text = t->bytes + t->starts[id];
     size_t bytes = (size_t)(t->starts[id + 1] - t->starts[id]);
-    CHARL_SCOPED(charl__text_fini) charl__text normal = {0};
-    bool same = true;
+    CHARL_SCOPED(charl__text_fini) charl__text normal = {0}, next = {0};
 
-    if (use & CHARL__TOKEN_NORMALIZED && t->bpe->nfc) {
-        CHARL_TRY(charl__nfc(text, bytes, &normal, &same));
+    /* A symbol of SentencePiece is found before its map is applied: the readers take care that it stays as it is. */
+    for (int i = 0; use & CHARL__TOKEN_NORMALIZED && !t->bpe->characters && i < t->bpe->normalizers; i++) {
+        charl__text_clear(&next);
+        CHARL_TRY(charl__normalizer_apply(&t->bpe->normalizer[i], true, text, bytes, &next));
+        charl__text_fini(&normal);
+        normal = next;
+        next = (charl__text){0};
+        text = (const unsigned char *)charl__text_string(&normal);
+        bytes = normal.length;
     }
+    CHARL_REQUIRE(bytes > 0, CHARL_ERR_DATA, "nothing of the added token %d is left when it is normalized", id);
     CHARL_TRY(charl__added_tokens_add(use & CHARL__TOKEN_NORMALIZED ? &t->bpe->normalized : &t->bpe->added,
                                       &(charl__added_node){.token = id,
                                                            .special = (use & CHARL__TOKEN_SPECIAL) != 0,
                                                            .lstrip = (use & CHARL__TOKEN_LSTRIP) != 0,
                                                            .rstrip = (use & CHARL__TOKEN_RSTRIP) != 0},
-                                      same ? text : (const unsigned char *)normal.data, same ? bytes : normal.length));
+                                      text, bytes));
     return CHARL_OK;
 }
 
 /* The tokens of single bytes. */
 static charl_status find_bytes(charl_tokenizer *t, const unsigned char *heads, const charl__token_index *index)
 {
+    int lacking = 0;
+
     for (int i = 0; i < 256; i++) {
         const unsigned char byte = (unsigned char)i;
 
@@ -256,11 +337,13 @@ static charl_status find_bytes(charl_tokenizer *t, const unsigned char *heads, c
         }
     }
     for (int i = 0; i < 256; i++) {
-        t->bpe->lacks_bytes |= t->bpe->byte_token[i] < 0;
+        lacking += t->bpe->byte_token[i] < 0;
     }
-    CHARL_REQUIRE(!t->bpe->characters || !t->bpe->lacks_bytes, CHARL_ERR_DATA,
-                  "the vocabulary of characters lacks tokens of bytes (<0x00> to <0xFF>), which a character without a "
-                  "token is written with");
+    t->bpe->lacks_bytes = !t->bpe->characters && lacking > 0 && t->bpe->model == CHARL__MODEL_MERGES;
+    CHARL_REQUIRE(!t->bpe->characters || lacking == 0 || (lacking == 256 && t->bpe->unknown >= 0), CHARL_ERR_DATA,
+                  "the vocabulary of characters has %d of the 256 tokens of bytes (<0x00> to <0xFF>) and %s unknown "
+                  "token; a character without a token needs all of the bytes, or none of them and an unknown token",
+                  256 - lacking, t->bpe->unknown < 0 ? "no" : "an");
     return CHARL_OK;
 }
 
@@ -274,6 +357,11 @@ static charl_status read_tokens(charl_tokenizer *t, const unsigned char *heads, 
         const unsigned use = heads[4 * i];
 
         t->special[i] = (use & CHARL__TOKEN_SPECIAL) != 0;
+        if (use & CHARL__TOKEN_UNKNOWN) {
+            CHARL_REQUIRE(t->bpe->unknown < 0, CHARL_ERR_DATA, "tokens %d and %lld are both for unknown text",
+                          t->bpe->unknown, (long long)i);
+            t->bpe->unknown = (int32_t)i;
+        }
         if (use & CHARL__TOKEN_MERGED) {
             const int32_t before = charl__token_index_add(index, (int32_t)i);
 
@@ -352,17 +440,40 @@ static charl_status read_ranks(const charl_tokenizer *t, const unsigned char *me
     return CHARL_OK;
 }
 
+static charl_status read_scores(charl_tokenizer *t, const unsigned char *heads, const unsigned char *scores, int64_t n)
+{
+    double least = 0;
+
+    CHARL_REQUIRE(n == t->vocab, CHARL_ERR_DATA, "there are %lld scores of %lld tokens", (long long)n,
+                  (long long)t->vocab);
+    CHARL_TRY(charl__alloc_array(n, sizeof *t->bpe->score, &t->bpe->score));
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t bits = u32_at(scores + 8 * i) | (uint64_t)u32_at(scores + 8 * i + 4) << 32;
+
+        memcpy(&t->bpe->score[i], &bits, sizeof bits);
+        CHARL_REQUIRE(isfinite(t->bpe->score[i]) && fabs(t->bpe->score[i]) < 1e30, CHARL_ERR_DATA,
+                      "the score of token %lld is %g", (long long)i, t->bpe->score[i]);
+        if (heads[4 * i] & CHARL__TOKEN_MERGED && t->bpe->score[i] < least) {
+            least = t->bpe->score[i];
+        }
+    }
+    t->bpe->unknown_score = t->bpe->single ? (double)((float)least - 10.0f) : least - 10.0;
+    return CHARL_OK;
+}
+
 /* The rest of the state, whose numbers of steps, tokens and merges are in `count`. */
 static charl_status read_rest(reader *r, const uint32_t count[3], bool by_rank, charl_tokenizer *t,
                               charl__token_index *index)
 {
-    charl__split_step steps[CHARL__SPLITTER_STEPS];
+    charl__pretrained_parts parts;
     const unsigned char *heads, *merges, *texts;
     CHARL_SCOPED_FREE uint32_t *rank = NULL;
     int64_t total = 0;
 
-    CHARL_TRY(read_steps(r, count[0], steps));
-    CHARL_TRY(charl__splitter_create(steps, (int)count[0], &t->bpe->splitter));
+    CHARL_TRY(read_steps(r, count[0], &parts));
+    CHARL_TRY(charl__splitter_create(parts.step, parts.n_steps, &t->bpe->splitter));
+    memcpy(t->bpe->normalizer, parts.normalizer, sizeof parts.normalizer);
+    t->bpe->normalizers = parts.n_normalizers;
     CHARL_TRY(read_bytes(r, (size_t)count[1] * 4, &heads));
     CHARL_TRY(read_bytes(r, (size_t)count[2] * 8, &merges));
     for (uint32_t i = 0; i < count[1]; i++) {
@@ -376,6 +487,14 @@ static charl_status read_rest(reader *r, const uint32_t count[3], bool by_rank, 
         t->starts[i + 1] = t->starts[i] + (u32_at(heads + 4 * i) >> 8);
     }
     CHARL_TRY(read_tokens(t, heads, texts, index));
+    if (t->bpe->model != CHARL__MODEL_MERGES) {
+        CHARL_TRY(charl__trie_init(&t->bpe->trie, t, heads, CHARL__TOKEN_MERGED));
+        if (t->bpe->model == CHARL__MODEL_UNIGRAM) {
+            return read_scores(t, heads, merges, count[2]);
+        }
+        CHARL_REQUIRE(t->bpe->unknown >= 0, CHARL_ERR_DATA, "the WordPiece vocabulary has no unknown token");
+        return CHARL_OK;
+    }
     if (!by_rank) {
         return read_merges(t, merges, count[2], index);
     }
@@ -409,8 +528,7 @@ charl_status charl__pretrained_get_parts(const charl_tokenizer *t, charl__pretra
     uint32_t count[3];
 
     CHARL_TRY(read_head(&r, &out->flags, count));
-    CHARL_TRY(read_steps(&r, count[0], out->step));
-    out->n_steps = (int)count[0];
+    CHARL_TRY(read_steps(&r, count[0], out));
     return read_bytes(&r, (size_t)count[1] * 4, &out->heads);
 }
 
@@ -421,15 +539,20 @@ static charl_status become(charl_tokenizer *t)
     uint32_t flags, count[3];
 
     CHARL_TRY(read_head(&r, &flags, count));
-    CHARL_REQUIRE(flags <= CHARL__PRETRAINED_FLAGS && count[1] <= CHARL__TOKENIZER_MAX_VOCAB &&
-                      !(flags & CHARL__PRETRAINED_NFC && flags & CHARL__PRETRAINED_CHARACTERS),
-                  CHARL_ERR_DATA, "a tokenizer with flags %u and %u tokens", flags, count[1]);
-    CHARL_REQUIRE(!(flags & CHARL__PRETRAINED_NFC) || charl__nfc_is_known(), CHARL_ERR_CONFIG,
-                  "the tokenizer uses the normalizer NFC, and this charl was built without "
-                  "libutf8proc; HINT install "
-                  "libutf8proc-dev and build again");
+    CHARL_REQUIRE((flags & ~(uint32_t)CHARL__PRETRAINED_FLAGS) == 0 && count[1] <= CHARL__TOKENIZER_MAX_VOCAB &&
+                      !(flags & CHARL__PRETRAINED_WORDPIECE &&
+                        flags & (CHARL__PRETRAINED_UNIGRAM | CHARL__PRETRAINED_CHARACTERS)) &&
+                      (flags & CHARL__PRETRAINED_CHARACTERS || !(flags & CHARL__PRETRAINED_UNIGRAM)),
+                  CHARL_ERR_DATA,
+                  "the tokenizer has flags %u and %u tokens: it was stored by another version of charl, or is damaged",
+                  flags, count[1]);
     CHARL_TRY(charl__bpe_create(&t->bpe));
-    t->bpe->nfc = (flags & CHARL__PRETRAINED_NFC) != 0;
+    t->bpe->model = flags & CHARL__PRETRAINED_UNIGRAM     ? CHARL__MODEL_UNIGRAM
+                    : flags & CHARL__PRETRAINED_WORDPIECE ? CHARL__MODEL_WORDPIECE
+                                                          : CHARL__MODEL_MERGES;
+    t->bpe->fuse_unknown = (flags & CHARL__PRETRAINED_FUSE_UNKNOWN) != 0;
+    t->bpe->single = (flags & CHARL__PRETRAINED_SINGLE) != 0;
+    t->bpe->sentence = (flags & CHARL__PRETRAINED_SENTENCE) != 0;
     t->bpe->whole_words = (flags & CHARL__PRETRAINED_WHOLE_WORDS) != 0;
     t->bpe->characters = (flags & CHARL__PRETRAINED_CHARACTERS) != 0;
     t->bpe->prefix =
@@ -444,7 +567,7 @@ static charl_status become(charl_tokenizer *t)
 }
 
 const charl__tokenizer_type charl__tokenizer_pretrained = {
-    .row = {.name = "pretrained", .help = "byte pair encoding read from published files"},
+    .row = {.name = "pretrained", .help = "read from published files: byte pair encoding, Unigram or WordPiece"},
     .become = become,
     .encode = charl__bpe_encode,
 };

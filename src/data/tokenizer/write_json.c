@@ -1,7 +1,8 @@
 /* A tokenizer as tokenizer.json of Hugging Face's `tokenizers`.
  *
  *     bytes, bpe, pretrained   byte-level BPE: the patterns that split a text, and merges in the order of their ranks
- *     pretrained, of pieces    BPE of characters with byte fallback, and spaces as U+2581, as SentencePiece has them
+ *     pretrained, of pieces    BPE of characters or Unigram, and spaces as U+2581, as SentencePiece has them
+ *     pretrained, WordPiece    tokens that continue a word begin with ##
  *     chars                    WordLevel without an unknown word, of text that is split between all characters
  *
  * tiktoken's tokenizers have no list of merges: any two tokens that form a third are a merge, of its rank. Here they are listed in the order of
@@ -15,7 +16,9 @@
 #include "base/text/utf8.h"
 #include "data/tokenizer/bpe.h"
 #include "data/tokenizer/byte_level.h"
-#include "data/tokenizer/pretrained.h"
+#include "data/tokenizer/json_steps.h"
+
+enum { MARK = sizeof CHARL__SPACE_MARK - 1 };
 
 /* A tokenizer while it is written. */
 typedef struct writer {
@@ -23,7 +26,8 @@ typedef struct writer {
     charl__pretrained_parts parts;
     uint32_t points[256]; /* charl__byte_points */
     bool characters;      /* a token for each character */
-    bool pieces;          /* CHARL__PRETRAINED_CHARACTERS; else tokens are written byte by byte */
+    bool pieces;          /* CHARL__PRETRAINED_CHARACTERS; else tokens are written byte by byte ... */
+    bool wordpiece;       /* ... or as in vocab.txt */
     charl__text *out;
 } writer;
 
@@ -69,6 +73,12 @@ static charl_status add_word(const writer *w, int64_t token, charl__text *word)
     if (w->pieces && use_of(w, token) & CHARL__TOKEN_BYTE) {
         return charl__text_printf(word, "<0x%02X>", (unsigned)(unsigned char)text[0]);
     }
+    if (w->wordpiece) {
+        const bool begins = bytes > 0 && text[0] == ' ';
+
+        CHARL_TRY(charl__text_append(word, "##", begins ? 0 : 2));
+        return charl__text_append(word, text + begins, bytes - begins);
+    }
     for (size_t i = 0; w->pieces && i < bytes; i++) {
         CHARL_TRY(charl__text_append(word, text[i] == ' ' ? CHARL__SPACE_MARK : text + i, text[i] == ' ' ? 3 : 1));
     }
@@ -87,6 +97,10 @@ static charl_status word_bytes(const writer *w, const char *text, size_t bytes, 
 
     charl__text_clear(out);
     *ok = true;
+    if (w->wordpiece) {
+        CHARL_TRY(charl__text_append(out, " ", 1));
+        return charl__text_append(out, text, bytes);
+    }
     if (w->pieces) {
         return charl__pretrained_put_spaces(out, text, bytes);
     }
@@ -241,32 +255,126 @@ static charl_status put_split(const writer *w, const char *pattern, size_t lengt
                               matches_only ? "true" : "false");
 }
 
+/* BERT's, from normalizer i on, which must not be empty; returns how many it stands for. */
+static int bert_of(const writer *w, int i, bool part[4])
+{
+    static const charl__normalizer_kind kinds[] = {CHARL__NORMALIZE_CLEAN, CHARL__NORMALIZE_CHINESE,
+                                                   CHARL__NORMALIZE_NFD, CHARL__NORMALIZE_LOWERCASE};
+    const int n = w->parts.n_normalizers, first = i;
+    const charl__normalizer *list = w->parts.normalizer;
+    bool any = false;
+
+    for (int k = 0; k < 4; k++) {
+        part[k] = i < n && list[i].kind == kinds[k] &&
+                  (k != 2 || (i + 1 < n && list[i + 1].kind == CHARL__NORMALIZE_STRIP_NONSPACING));
+        i += part[k] ? 1 + (k == 2) : 0;
+        any = any || (part[k] && k < 3);
+    }
+    return any ? i - first : 0;
+}
+
+static charl_status put_replace(const writer *w, const char *kind, const void *from, size_t from_bytes, const void *to,
+                                size_t to_bytes)
+{
+    CHARL_TRY(charl__text_printf(w->out, "{\"type\": \"Replace\", \"pattern\": {\"%s\": ", kind));
+    CHARL_TRY(put_string(w->out, from, from_bytes));
+    CHARL_TRY(charl__text_printf(w->out, "}, \"content\": "));
+    CHARL_TRY(put_string(w->out, to, to_bytes));
+    return charl__text_printf(w->out, "}");
+}
+
+static charl_status put_normalizer(const writer *w, const charl__normalizer *n)
+{
+    static const char *const names[CHARL__NORMALIZER_KINDS] = {
+        [CHARL__NORMALIZE_NFC] = "NFC",
+        [CHARL__NORMALIZE_NFD] = "NFD",
+        [CHARL__NORMALIZE_NFKC] = "NFKC",
+        [CHARL__NORMALIZE_NFKD] = "NFKD",
+        [CHARL__NORMALIZE_LOWERCASE] = "Lowercase",
+        [CHARL__NORMALIZE_STRIP_ACCENTS] = "StripAccents",
+    };
+
+    switch (n->kind) {
+    case CHARL__NORMALIZE_STRIP_LEFT:
+    case CHARL__NORMALIZE_STRIP_RIGHT:
+        return charl__text_printf(w->out, "{\"type\": \"Strip\", \"strip_left\": %s, \"strip_right\": %s}",
+                                  n->kind == CHARL__NORMALIZE_STRIP_LEFT ? "true" : "false",
+                                  n->kind == CHARL__NORMALIZE_STRIP_RIGHT ? "true" : "false");
+    case CHARL__NORMALIZE_REPLACE:
+        return put_replace(w, "String", n->from, n->from_bytes, n->to, n->to_bytes);
+    case CHARL__NORMALIZE_REPLACE_SPACES:
+        return put_replace(w, "Regex", " {2,}", 5, n->to, n->to_bytes);
+    case CHARL__NORMALIZE_STRIP_SPACES:
+        return put_replace(w, "Regex", CHARL__JSON_ENDS, strlen(CHARL__JSON_ENDS), "", 0);
+    case CHARL__NORMALIZE_PREPEND:
+        CHARL_TRY(charl__text_printf(w->out, "{\"type\": \"Prepend\", \"prepend\": "));
+        CHARL_TRY(put_string(w->out, (const char *)n->to, n->to_bytes));
+        return charl__text_printf(w->out, "}");
+    case CHARL__NORMALIZE_CHARSMAP:
+    case CHARL__NORMALIZE_CHARSMAP_OF_GRAPHEMES:
+        CHARL_TRY(charl__text_printf(w->out, "{\"type\": \"Precompiled\", \"precompiled_charsmap\": \""));
+        CHARL_TRY(charl__text_base64(w->out, n->from, n->from_bytes));
+        return charl__text_printf(w->out, "\"}");
+    default:
+        return charl__text_printf(w->out, "{\"type\": \"%s\"}", names[n->kind]);
+    }
+}
+
+/* All of them; and with `spaces` those that write spaces as U+2581. WhitespaceSplit is a pre_tokenizer. */
+static charl_status put_normalizers(const writer *w, bool spaces)
+{
+    static const char mark[] = CHARL__SPACE_MARK;
+    const bool prefix = spaces && w->parts.flags & CHARL__PRETRAINED_PREFIX;
+    int n = w->parts.n_normalizers;
+
+    n -= n > 0 && w->parts.normalizer[n - 1].kind == CHARL__NORMALIZE_SQUEEZE_WHITE;
+    if (n == 0 && !spaces) {
+        return charl__text_printf(w->out, "  \"normalizer\": null,\n");
+    }
+    CHARL_TRY(charl__text_printf(w->out, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": ["));
+    for (int i = 0; i < n;) {
+        bool part[4];
+        const int bert = bert_of(w, i, part);
+
+        if (bert > 0) {
+            CHARL_TRY(charl__text_printf(w->out,
+                                         "{\"type\": \"BertNormalizer\", \"clean_text\": %s, \"handle_chinese_chars\": "
+                                         "%s, \"strip_accents\": %s, \"lowercase\": %s}",
+                                         part[0] ? "true" : "false", part[1] ? "true" : "false",
+                                         part[2] ? "true" : "false", part[3] ? "true" : "false"));
+        } else {
+            CHARL_TRY(put_normalizer(w, &w->parts.normalizer[i]));
+        }
+        i += bert > 0 ? bert : 1;
+        CHARL_TRY(charl__text_printf(w->out, i < n || spaces ? ", " : ""));
+    }
+    if (prefix) {
+        CHARL_TRY(charl__text_printf(w->out, "{\"type\": \"Prepend\", \"prepend\": \"%s\"}, ", mark));
+    }
+    CHARL_TRY(spaces ? put_replace(w, "String", " ", 1, mark, MARK) : CHARL_OK);
+    return charl__text_printf(w->out, "]},\n");
+}
+
 /* Normalizer or Metaspace, and decoder, of a vocabulary of SentencePiece. */
 static charl_status put_spaces(const writer *w)
 {
-    static const char replace[] =
-        "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\xe2\x96\x81\"}";
     const uint32_t flags = w->parts.flags;
-    const char *scheme = !(flags & CHARL__PRETRAINED_PREFIX)      ? "never"
-                         : flags & CHARL__PRETRAINED_PREFIX_FIRST ? "first"
-                                                                  : "always";
+    const int n = w->parts.n_normalizers;
+    const bool white = n > 0 && w->parts.normalizer[n - 1].kind == CHARL__NORMALIZE_SQUEEZE_WHITE;
+    const char *scheme = !(flags & CHARL__PRETRAINED_PREFIX_UNLESS) ? "never"
+                         : flags & CHARL__PRETRAINED_PREFIX_FIRST   ? "first"
+                                                                    : "always";
     const bool splits =
         w->parts.n_steps == 1 && w->parts.step[0].length == strlen(CHARL__PATTERN_METASPACE) &&
         memcmp(w->parts.step[0].pattern, CHARL__PATTERN_METASPACE, strlen(CHARL__PATTERN_METASPACE)) == 0;
 
-    if (flags & CHARL__PRETRAINED_PREFIX_UNLESS) {
-        CHARL_TRY(charl__text_printf(w->out, "  \"normalizer\": null,\n"));
-    } else {
-        CHARL_TRY(charl__text_printf(
-            w->out, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [%s%s]},\n",
-            flags & CHARL__PRETRAINED_PREFIX ? "{\"type\": \"Prepend\", \"prepend\": \"\xe2\x96\x81\"}, " : "",
-            replace));
-        scheme = "never";
-    }
-    CHARL_TRY(charl__text_printf(w->out,
-                                 "  \"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", "
-                                 "\"prepend_scheme\": \"%s\", \"split\": %s},\n",
-                                 scheme, splits ? "true" : "false"));
+    CHARL_TRY(put_normalizers(w, !(flags & CHARL__PRETRAINED_PREFIX_UNLESS)));
+    CHARL_TRY(charl__text_printf(
+        w->out,
+        "  \"pre_tokenizer\": %s{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", "
+        "\"prepend_scheme\": \"%s\", \"split\": %s}%s,\n",
+        white ? "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"WhitespaceSplit\"}, " : "", scheme,
+        splits ? "true" : "false", white ? "]}" : ""));
     return charl__text_printf(
         w->out,
         "  \"post_processor\": null,\n  \"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", "
@@ -278,6 +386,9 @@ static charl_status put_spaces(const writer *w)
 
 static charl_status put_pre_tokenizer(const writer *w)
 {
+    if (w->wordpiece) {
+        return charl__text_printf(w->out, "  \"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"},\n");
+    }
     CHARL_TRY(charl__text_printf(w->out, "  \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [\n"));
     if (w->characters) {
         CHARL_TRY(put_split(w, "[\\s\\S]", strlen("[\\s\\S]"), false));
@@ -294,19 +405,74 @@ static charl_status put_pre_tokenizer(const writer *w)
                               "\"use_regex\": false}\n    ]},\n");
 }
 
+/* The vocabulary of Unigram: a list, so that every number needs a token. */
+static charl_status put_scores(const writer *w)
+{
+    CHARL_SCOPED(charl__text_fini) charl__text word = {0};
+
+    CHARL_TRY(charl__text_printf(w->out, "    \"vocab\": ["));
+    for (int64_t i = 0; i < w->t->vocab; i++) {
+        const unsigned use = use_of(w, i);
+
+        CHARL_REQUIRE(
+            use & (CHARL__TOKEN_MERGED | CHARL__TOKEN_BYTE | CHARL__TOKEN_ADDED), CHARL_ERR_CONFIG,
+            "token %" PRId64 " of the tokenizer is not used, which a tokenizer.json with Unigram cannot express", i);
+        charl__text_clear(&word);
+        CHARL_TRY(add_word(w, i, &word));
+        CHARL_TRY(charl__text_printf(w->out, "%s\n      [", i > 0 ? "," : ""));
+        CHARL_TRY(put_string(w->out, charl__text_string(&word), word.length));
+        CHARL_TRY(charl__text_printf(w->out, ", "));
+        CHARL_TRY(charl__text_json_number(w->out, w->t->bpe->score[i]));
+        CHARL_TRY(charl__text_printf(w->out, "]"));
+    }
+    return charl__text_printf(w->out, "\n    ]");
+}
+
+/* The token of unknown text, or null. */
+static charl_status put_unknown(const writer *w)
+{
+    size_t bytes;
+    const int32_t token = w->t->bpe ? w->t->bpe->unknown : -1;
+    const char *text = charl_tokenizer_get_token(w->t, token, &bytes);
+
+    CHARL_TRY(charl__text_printf(w->out, "    \"unk_token\": %s", text ? "" : "null"));
+    CHARL_TRY(text ? put_string(w->out, text, bytes) : CHARL_OK);
+    return charl__text_printf(w->out, ",\n");
+}
+
 static charl_status put_model(const writer *w)
 {
+    const bool byte_fallback = w->pieces && w->t->bpe->byte_token[0] >= 0;
+    const char *fuse = w->parts.flags & CHARL__PRETRAINED_FUSE_UNKNOWN ? "true" : "false";
+
     if (w->characters) {
         CHARL_TRY(charl__text_printf(w->out, "  \"model\": {\n    \"type\": \"WordLevel\",\n"));
         CHARL_TRY(put_vocab(w));
         return charl__text_printf(w->out, ",\n    \"unk_token\": \"\"\n  }\n}\n");
     }
+    if (w->parts.flags & CHARL__PRETRAINED_UNIGRAM) {
+        CHARL_TRY(charl__text_printf(w->out, "  \"model\": {\n    \"type\": \"Unigram\",\n    \"unk_id\": "));
+        CHARL_TRY(w->t->bpe->unknown < 0 ? charl__text_printf(w->out, "null")
+                                         : charl__text_printf(w->out, "%d", w->t->bpe->unknown));
+        CHARL_TRY(charl__text_printf(w->out, ",\n    \"byte_fallback\": %s,\n", byte_fallback ? "true" : "false"));
+        CHARL_TRY(put_scores(w));
+        return charl__text_printf(w->out, "\n  }\n}\n");
+    }
+    if (w->wordpiece) {
+        CHARL_TRY(charl__text_printf(w->out, "  \"model\": {\n    \"type\": \"WordPiece\",\n"));
+        CHARL_TRY(put_unknown(w));
+        CHARL_TRY(charl__text_printf(
+            w->out, "    \"continuing_subword_prefix\": \"##\",\n    \"max_input_chars_per_word\": 100,\n"));
+        CHARL_TRY(put_vocab(w));
+        return charl__text_printf(w->out, "\n  }\n}\n");
+    }
+    CHARL_TRY(charl__text_printf(w->out, "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"));
+    CHARL_TRY(put_unknown(w));
     CHARL_TRY(charl__text_printf(
         w->out,
-        "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
-        "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
+        "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": %s,\n"
         "    \"byte_fallback\": %s,\n    \"ignore_merges\": %s,\n",
-        w->pieces ? "true" : "false", w->parts.flags & CHARL__PRETRAINED_WHOLE_WORDS ? "true" : "false"));
+        fuse, byte_fallback ? "true" : "false", w->parts.flags & CHARL__PRETRAINED_WHOLE_WORDS ? "true" : "false"));
     CHARL_TRY(put_vocab(w));
     CHARL_TRY(charl__text_printf(w->out, ",\n"));
     CHARL_TRY(put_merges(w));
@@ -328,17 +494,18 @@ static charl_status put_all(writer *w)
     CHARL_TRY(
         charl__text_printf(w->out, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"));
     w->pieces = (w->parts.flags & CHARL__PRETRAINED_CHARACTERS) != 0;
+    w->wordpiece = (w->parts.flags & CHARL__PRETRAINED_WORDPIECE) != 0;
     CHARL_TRY(put_added(w));
     if (w->pieces) {
         CHARL_TRY(put_spaces(w));
         return put_model(w);
     }
-    CHARL_TRY(charl__text_printf(w->out, "  \"normalizer\": %s,\n",
-                                 w->parts.flags & CHARL__PRETRAINED_NFC ? "{\"type\": \"NFC\"}" : "null"));
+    CHARL_TRY(put_normalizers(w, false));
     CHARL_TRY(put_pre_tokenizer(w));
     CHARL_TRY(charl__text_printf(
         w->out, "  \"post_processor\": null,\n  \"decoder\": %s,\n",
-        w->characters
+        w->wordpiece ? "{\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": false}"
+        : w->characters
             ? "{\"type\": \"Fuse\"}"
             : "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": false}"));
     return put_model(w);
