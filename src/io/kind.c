@@ -88,6 +88,8 @@ static const charl__kind
                       "`charl data import text TEXT.txt --tokenizer %P -o data.h5` uses it"},
     vocab = {CHARL__KIND_TEXT | CHARL__KIND_TOKENIZER, "part of a tokenizer (vocab.json and merges.txt)",
              "`charl data import text TEXT.txt --tokenizer %D -o data.h5` uses it"},
+    wordpiece = {CHARL__KIND_TEXT | CHARL__KIND_TOKENIZER, "BERT's vocabulary (vocab.txt)",
+                 "`charl data import text TEXT.txt --tokenizer %P -o data.h5` uses it"},
     tiktoken = {CHARL__KIND_TEXT | CHARL__KIND_TOKENIZER, "a rank file of tiktoken",
                 "`charl data import text TEXT.txt --tokenizer %P -o data.h5` uses it"},
     sentencepiece = {CHARL__KIND_TOKENIZER, "a SentencePiece model",
@@ -522,6 +524,9 @@ static const charl__kind *of_text(const head *h)
     }
     if (strncmp(text, "charl run.lock", 14) == 0 || strcmp(h->name, "run.lock") == 0) {
         return &run_lock;
+    }
+    if (strcmp(h->name, "vocab.txt") == 0) { /* before is_ini: it begins with [PAD] */
+        return &wordpiece;
     }
     if (is_ini(all) || ENDS(h, ".ini", ".cfg", ".conf")) {
         return &config;

@@ -352,6 +352,9 @@ static void what_is_not_supported_is_named(void **state)
     refuse("WordPiece is only supported with", &(json){.model = "\"type\":\"WordPiece\""});
     refuse("WordPiece is only supported with", &(json){.pre = "{\"type\":\"BertPreTokenizer\"}"});
     refuse("WhitespaceSplit without Metaspace", &(json){.pre = "{\"type\":\"WhitespaceSplit\"}"});
+    refuse("continuing_subword_prefix \"\"",
+           &(json){.pre = "{\"type\":\"BertPreTokenizer\"}",
+                   .model = "\"type\":\"WordPiece\",\"continuing_subword_prefix\":\"\""});
     refuse("max_input_chars_per_word 9", &(json){.pre = "{\"type\":\"BertPreTokenizer\"}",
                                                  .model = "\"type\":\"WordPiece\",\"max_input_chars_per_word\":9"});
     refuse("neither byte-level BPE", &(json){.model = "\"type\":\"BPE\",\"byte_fallback\":true"});
@@ -474,6 +477,42 @@ static void other_models(void **state)
         charl_free(again);
         charl_free(twice);
     }
+}
+
+/* vocab.txt does not say everything: what its folder says otherwise is followed or refused. */
+static void vocabularies_of_bert(void **state)
+{
+    static const struct {
+        const char *config, *refused; /* NULL: read, with the number of the token of "E" */
+        int32_t token;
+    } cases[] = {
+        {"{}", NULL, 1},
+        {"{\"do_lower_case\": false, \"tokenizer_class\": \"BertTokenizerFast\"}", NULL, 0},
+        {"{\"added_tokens_decoder\": {\"0\": {\"content\": \"[UNK]\"}}}", NULL, 1},
+        {"{\"added_tokens_decoder\": {\"1\": {\"content\": \"[ENT]\"}}}", "adds the token \"[ENT]\"", 0},
+        {"{\"tokenizer_class\": \"BertJapaneseTokenizer\"}", "it is of a BertJapaneseTokenizer", 0},
+        {"{\"do_lower_case\": ", "tokenizer_config.json: it is not JSON", 0},
+    };
+    const char *path = charl_test_path(dir, "vocab.txt"), *config = charl_test_path(dir, "tokenizer_config.json");
+    charl_tokenizer *t = NULL;
+
+    (void)state;
+    put_file(path, "[UNK]\ne\n", 8);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_file(config, cases[i].config, strlen(cases[i].config));
+        if (cases[i].refused) {
+            charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
+            charl_assert_message(cases[i].refused);
+        } else {
+            t = load(path);
+            assert_becomes(t, false, "E", cases[i].token ? "e" : "[UNK]", &cases[i].token, 1);
+            charl_tokenizer_destroy(t);
+        }
+    }
+    put_file(config, "{}", 2);
+    put_file(path, "[UNK]\ne\0\n", 9);
+    charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
+    charl_assert_message("vocab.txt is a binary file");
 }
 
 static void pairs_of_files(void **state)
@@ -798,6 +837,9 @@ static void states_that_are_damaged(void **state)
     const charl__rng key = charl__rng_key(charl_test_seed(), 0, 4);
     charl_tokenizer *t = load(write_json("tokenizer.json", &(json){0})), *other = NULL;
     unsigned char *copy = NULL;
+    /* no flags, one normalizer, NFC, that ends within its length */
+    static const unsigned char cut[] =
+        "charl tokenizer 1\n\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\2\0\0\0\3\0\0\0\xff\xff\xff\xff";
 
     (void)state;
     charl_assert_ok(charl__tokenizer_restore(t->layout, t->state, t->n, &other));
@@ -811,6 +853,12 @@ static void states_that_are_damaged(void **state)
     copy[strlen("charl tokenizer 1\n")] = 1; /* normal form C, as charl stored it once */
     charl_assert_status(charl__tokenizer_restore(t->layout, copy, t->n, &other), CHARL_ERR_DATA);
     charl_assert_message("the tokenizer has flags 1 and");
+    copy[strlen("charl tokenizer 1\n") + 1] = 1 << 3; /* scores of a sentence, and no scores */
+    copy[strlen("charl tokenizer 1\n")] = 0;
+    charl_assert_status(charl__tokenizer_restore(t->layout, copy, t->n, &other), CHARL_ERR_DATA);
+    charl_assert_message("the tokenizer has flags 2048 and");
+    charl_assert_status(charl__tokenizer_restore(t->layout, cut, sizeof cut, &other), CHARL_ERR_DATA);
+    charl_assert_message("a normalizer of kind 0 and 3 bytes");
     for (uint32_t k = 0; k < rounds(400); k++) {
         charl_status st;
 
@@ -996,6 +1044,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(whole_words, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(what_is_not_supported_is_named, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(other_models, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(vocabularies_of_bert, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(pairs_of_files, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(rank_files, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(words_of_any_length, setup_dir, teardown_dir),

@@ -58,6 +58,7 @@ static const struct {
     {"any.pkl", BYTES("\x80\4\x95\x0b\0\0\0\0"), "a Python pickle"},
     {"model.gguf", BYTES("GGUF\3\0\0\0\0\0"), "weights in llama.cpp's format (GGUF)"},
     {"tokenizer.json", BYTES("{\"version\": \"1.0\", \"added_tokens\": []}"), "a tokenizer (tokenizer.json)"},
+    {"vocab.txt", BYTES("[PAD]\nthe\n"), "BERT's vocabulary (vocab.txt)"},
     {"vocab.json", BYTES("{\"a\": 0}"), "part of a tokenizer (vocab.json and merges.txt)"},
     {"mine.tiktoken", BYTES("IQ== 0\nIg== 1\nIw== 2\n"), "a rank file of tiktoken"},
     {"spiece.model", BYTES("\n\x0e\n\5<unk>\x15\0\0\0\0"), "a SentencePiece model"},
@@ -270,12 +271,14 @@ static charl_status merge(const char *path)
 #define DATASETS "a dataset of charl|an HDF5 file that charl did not write|a netCDF-4 file"
 #define FOLDERS "a folder of images|a folder of texts|a folder with a tokenizer|a folder"
 #define TOKENIZERS                                                                                                     \
-    "a tokenizer (tokenizer.json)|part of a tokenizer (vocab.json and merges.txt)|a rank file of tiktoken|a "          \
+    "a tokenizer (tokenizer.json)|part of a tokenizer (vocab.json and merges.txt)|BERT's vocabulary (vocab.txt)|a "    \
+    "rank file of tiktoken|a "                                                                                         \
     "SentencePiece model|a folder with a published model"
 #define TEXTS                                                                                                          \
     "a text|a CSV file|a file of JSON lines|one JSON array|one JSON object|a YAML file|a configuration|a web page|a "  \
     "Python program|the run.lock of a run|the metrics.jsonl of a run|a time line|a tokenizer (tokenizer.json)|part "   \
-    "of a tokenizer (vocab.json and merges.txt)|a rank file of tiktoken|the config.json of a published model"
+    "of a tokenizer (vocab.json and merges.txt)|BERT's vocabulary (vocab.txt)|a rank file of tiktoken|the "            \
+    "config.json of a published model"
 
 static const struct {
     const char *name;

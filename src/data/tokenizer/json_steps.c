@@ -1,7 +1,37 @@
-/* Normalizers and pre_tokenizers of tokenizer.json. What a file asks for and charl does not do is refused by its name. */
+/* JSON files; normalizers and pre_tokenizers of tokenizer.json. What a file asks for and charl does not do is refused by its name. */
 #include "data/tokenizer/json_steps.h"
 
+#include <unistd.h>
+
 #include "base/alloc.h"
+#include "io/commit.h"
+
+charl_status charl__json_load(const char *path, json_t **out)
+{
+    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
+    CHARL_SCOPED(json_left) json_t *root = NULL;
+    json_error_t error;
+
+    *out = NULL;
+    CHARL_TRY(charl__tokenizer_read_file(path, &text));
+    root = json_loadb(charl__text_string(&text), text.length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    CHARL_REQUIRE(root, CHARL_ERR_DATA, "it is not JSON, or cut off: %s at line %d, column %d", error.text, error.line,
+                  error.column);
+    CHARL_REQUIRE(json_is_object(root), CHARL_ERR_DATA, "it is JSON, but not a tokenizer");
+    *out = json_incref(root);
+    return CHARL_OK;
+}
+
+charl_status charl__json_beside(const char *path, const char *name, json_t **out)
+{
+    CHARL_SCOPED(charl__text_fini) charl__text file = {0};
+
+    *out = NULL;
+    CHARL_TRY(charl__text_printf(&file, "%.*s%s", (int)(charl__base_name(path) - path), path, name));
+    return access(charl__text_string(&file), F_OK) != 0
+               ? CHARL_OK
+               : charl__error_in(charl__json_load(charl__text_string(&file), out), CHARL_ERR_DATA, "%s: ", name);
+}
 
 static bool is_mark(const json_t *text)
 {
@@ -33,13 +63,6 @@ charl_status charl__bert_normalizer(bool clean, bool chinese, bool strip_accents
     CHARL_TRY(strip_accents ? add(p, CHARL__NORMALIZE_NFD) : CHARL_OK);
     CHARL_TRY(strip_accents ? add(p, CHARL__NORMALIZE_STRIP_NONSPACING) : CHARL_OK);
     return lowercase ? add(p, CHARL__NORMALIZE_LOWERCASE) : CHARL_OK;
-}
-
-static bool flag(const json_t *o, const char *key, bool absent)
-{
-    const json_t *v = charl__json_member(o, key);
-
-    return v ? json_is_true(v) : absent;
 }
 
 static charl_status read_precompiled(const json_t *o, charl__pretrained *p)
@@ -81,7 +104,7 @@ static charl_status read_replace(const json_t *o, charl__pretrained *p)
 charl_status charl__json_normalizer(const json_t *o, charl__pretrained *p)
 {
     const char *type = charl__json_text(o, "type");
-    const bool lowercase = flag(o, "lowercase", true);
+    const bool lowercase = charl__json_flag(o, "lowercase", true);
     const json_t *prepended = json_object_get(o, "prepend");
 
     if (!o) {
@@ -112,8 +135,9 @@ charl_status charl__json_normalizer(const json_t *o, charl__pretrained *p)
         }
     }
     if (strcmp(type, "BertNormalizer") == 0) {
-        return charl__bert_normalizer(flag(o, "clean_text", true), flag(o, "handle_chinese_chars", true),
-                                      flag(o, "strip_accents", lowercase), lowercase, p);
+        return charl__bert_normalizer(charl__json_flag(o, "clean_text", true),
+                                      charl__json_flag(o, "handle_chinese_chars", true),
+                                      charl__json_flag(o, "strip_accents", lowercase), lowercase, p);
     }
     if (strcmp(type, "Precompiled") == 0) {
         return read_precompiled(o, p);
@@ -122,8 +146,8 @@ charl_status charl__json_normalizer(const json_t *o, charl__pretrained *p)
         return read_replace(o, p);
     }
     if (strcmp(type, "Strip") == 0) {
-        CHARL_TRY(flag(o, "strip_left", true) ? add(p, CHARL__NORMALIZE_STRIP_LEFT) : CHARL_OK);
-        return flag(o, "strip_right", true) ? add(p, CHARL__NORMALIZE_STRIP_RIGHT) : CHARL_OK;
+        CHARL_TRY(charl__json_flag(o, "strip_left", true) ? add(p, CHARL__NORMALIZE_STRIP_LEFT) : CHARL_OK);
+        return charl__json_flag(o, "strip_right", true) ? add(p, CHARL__NORMALIZE_STRIP_RIGHT) : CHARL_OK;
     }
     CHARL_REQUIRE(
         strcmp(type, "Prepend") == 0 && json_is_string(prepended), CHARL_ERR_DATA,

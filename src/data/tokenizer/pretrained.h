@@ -126,9 +126,9 @@ extern const void *const charl__tokenizer_formats[];
 /** The bytes of n digits of base 64, of which there are fewer than n; 0: they are malformed. */
 size_t charl__base64_bytes(const char *digits, size_t n, unsigned char *out);
 
-/** With WORDPIECE: token `id`, which continues a word if it begins with `prefix`. Errors: as charl__pretrained_add_token. */
-charl_status charl__pretrained_add_wordpiece(charl__pretrained *p, int64_t id, const char *word, size_t bytes,
-                                             const char *prefix) CHARL_MUST_CHECK;
+/** With WORDPIECE: token `id`, which continues a word if it begins with ##. Errors: as charl__pretrained_add_token. */
+charl_status charl__pretrained_add_wordpiece(charl__pretrained *p, int64_t id, const char *word,
+                                             size_t bytes) CHARL_MUST_CHECK;
 
 /** A whole file, at most 1 GiB, and a NUL. Errors: ERR_IO, ERR_NOMEM. */
 charl_status charl__tokenizer_read_file(const char *path, charl__text *out) CHARL_MUST_CHECK;

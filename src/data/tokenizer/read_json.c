@@ -10,8 +10,6 @@
 #include "io/commit.h"
 #include "base/text/utf8.h"
 
-CHARL_SCOPED_POINTER(json_left, json_t, json_decref)
-
 /* The files of a vocabulary and its merges. */
 static const char *const pairs[][2] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
 
@@ -71,27 +69,6 @@ static charl_status to_bytes(const char *token, size_t length, charl__text *out,
         }
     }
     return CHARL_OK;
-}
-
-static charl_status load_json(const char *path, json_t **out)
-{
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
-    json_error_t error;
-
-    *out = NULL;
-    CHARL_TRY_CLEANUP(charl__tokenizer_read_file(path, &text));
-    *out = json_loadb(charl__text_string(&text), text.length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    CHARL_REQUIRE_CLEANUP(*out, CHARL_ERR_DATA, "it is not JSON, or cut off: %s at line %d, column %d", error.text,
-                          error.line, error.column);
-    CHARL_REQUIRE_CLEANUP(json_is_object(*out), CHARL_ERR_DATA, "it is JSON, but not a tokenizer");
-cleanup:
-    charl__text_fini(&text);
-    if (st != CHARL_OK) {
-        json_decref(*out);
-        *out = NULL;
-    }
-    return st;
 }
 
 static charl_status read_added(const json_t *list, charl__pretrained *p)
@@ -191,7 +168,6 @@ static charl_status read_vocab(json_t *vocab, const bool *made, charl__pretraine
 static charl_status read_pieces(json_t *vocab, const json_t *model, charl__pretrained *p)
 {
     const bool wordpiece = (p->flags & CHARL__PRETRAINED_WORDPIECE) != 0;
-    const char *prefix = json_string_value(charl__json_member(model, "continuing_subword_prefix"));
     const char *key;
     size_t length;
     json_t *value;
@@ -205,7 +181,7 @@ static charl_status read_pieces(json_t *vocab, const json_t *model, charl__pretr
         if (id < p->vocab && p->tokens[id].use & CHARL__TOKEN_SPECIAL) {
             CHARL_TRY(charl__pretrained_add_token(p, id, key, length, 0));
         } else if (wordpiece) {
-            CHARL_TRY(charl__pretrained_add_wordpiece(p, id, key, length, prefix ? prefix : "##"));
+            CHARL_TRY(charl__pretrained_add_wordpiece(p, id, key, length));
         } else {
             CHARL_TRY(charl__pretrained_add_piece(p, id, key, length, CHARL__TOKEN_MERGED));
         }
@@ -301,7 +277,8 @@ static charl_status check_model(const json_t *model, charl__pretrained *p)
     const char *type = charl__json_text(model, "type");
     const bool bpe = strcmp(type, "BPE") == 0 || (!type[0] && charl__json_member(model, "merges"));
     const bool unigram = strcmp(type, "Unigram") == 0, wordpiece = strcmp(type, "WordPiece") == 0;
-    const json_t *longest = charl__json_member(model, "max_input_chars_per_word");
+    const json_t *longest = charl__json_member(model, "max_input_chars_per_word"),
+                 *prefix = charl__json_member(model, "continuing_subword_prefix");
 
     CHARL_REQUIRE(json_is_object(model), CHARL_ERR_DATA, "it has no model");
     CHARL_REQUIRE(bpe || unigram || wordpiece, CHARL_ERR_DATA,
@@ -320,6 +297,10 @@ static charl_status check_model(const json_t *model, charl__pretrained *p)
     CHARL_REQUIRE(!wordpiece || !longest || json_integer_value(longest) == 100, CHARL_ERR_DATA,
                   "its model has max_input_chars_per_word %" JSON_INTEGER_FORMAT ", which is not supported; 100 is",
                   json_integer_value(longest));
+    CHARL_REQUIRE(!wordpiece || !prefix || strcmp(charl__json_text(model, "continuing_subword_prefix"), "##") == 0,
+                  CHARL_ERR_DATA,
+                  "its model has the continuing_subword_prefix \"%.40s\", which is not supported; ## is",
+                  charl__json_text(model, "continuing_subword_prefix"));
     p->flags |= unigram ? CHARL__PRETRAINED_UNIGRAM | CHARL__PRETRAINED_FUSE_UNKNOWN : 0;
     p->flags |= wordpiece ? CHARL__PRETRAINED_WORDPIECE : 0;
     p->flags |= json_is_true(charl__json_member(model, "fuse_unk")) ? CHARL__PRETRAINED_FUSE_UNKNOWN : 0;
@@ -361,7 +342,7 @@ static charl_status read_tokenizer_json(const char *path, charl__pretrained *p)
     charl__json_split split = {0};
     bool pieces;
 
-    CHARL_TRY(load_json(path, &root));
+    CHARL_TRY(charl__json_load(path, &root));
     model = charl__json_member(root, "model");
     CHARL_TRY(check_model(model, p));
     pre = charl__json_member(root, "pre_tokenizer");
@@ -450,17 +431,14 @@ static charl_status check_token(const char *name, const char *text, const json_t
 }
 
 /* The other files of such a tokenizer may add tokens: {"TEXT": NUMBER, ...} */
-static charl_status check_added(const char *folder, size_t length, const json_t *vocab)
+static charl_status check_added(const char *path, const json_t *vocab)
 {
     static const char name[] = "added_tokens.json";
-    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
     CHARL_SCOPED(json_left) json_t *root = NULL;
     json_t *value;
-    json_error_t error;
     const char *key;
 
-    CHARL_TRY(charl__text_printf(&path, "%.*s%s", (int)length, folder, name));
-    root = json_load_file(charl__text_string(&path), 0, &error);
+    CHARL_TRY(charl__json_beside(path, name, &root));
     json_object_foreach(root, key, value)
     {
         CHARL_TRY(check_token(name, key, vocab));
@@ -469,17 +447,14 @@ static charl_status check_added(const char *folder, size_t length, const json_t 
 }
 
 /* GPT-2's pattern is not stored in these files. A tokenizer_config.json beside them says if another one is used, and which tokens it adds. */
-static charl_status check_config(const char *folder, size_t length, const json_t *vocab)
+static charl_status check_config(const char *path, const json_t *vocab)
 {
     static const char name[] = "tokenizer_config.json";
-    CHARL_SCOPED(charl__text_fini) charl__text path = {0};
     CHARL_SCOPED(json_left) json_t *root = NULL;
     json_t *value;
     const char *class, *key;
-    json_error_t error;
 
-    CHARL_TRY(charl__text_printf(&path, "%.*s%s", (int)length, folder, name));
-    root = json_load_file(charl__text_string(&path), 0, &error);
+    CHARL_TRY(charl__json_beside(path, name, &root));
     class = charl__json_text(root, "tokenizer_class");
     CHARL_REQUIRE(class[0] == '\0' || strncmp(class, "GPT2", 4) == 0, CHARL_ERR_DATA,
                   "it is of a %.60s (tokenizer_config.json), whose pattern is not in these "
@@ -507,9 +482,9 @@ static charl_status read_pair(const char *path, charl__pretrained *p)
         k++;
     }
     CHARL_TRY(charl__text_printf(&file, "%.*s%s", (int)folder, path, pairs[k][0]));
-    CHARL_TRY(load_json(charl__text_string(&file), &vocab));
-    CHARL_TRY(check_config(path, folder, vocab));
-    CHARL_TRY(check_added(path, folder, vocab));
+    CHARL_TRY(charl__json_load(charl__text_string(&file), &vocab));
+    CHARL_TRY(check_config(path, vocab));
+    CHARL_TRY(check_added(path, vocab));
     charl__text_clear(&file);
     CHARL_TRY(charl__text_printf(&file, "%.*s%s", (int)folder, path, pairs[k][1]));
     CHARL_TRY(charl__tokenizer_read_file(charl__text_string(&file), &text));

@@ -6,8 +6,6 @@
 #include "data/tokenizer/json_steps.h"
 #include "io/commit.h"
 
-CHARL_SCOPED_POINTER(json_left, json_t, json_decref)
-
 /* Files without a list have these; <SPECIAL_20> and so on fill up the numbers that are left. */
 static const char *const old_specials[] = {"<unk>",
                                            "<s>",
@@ -54,16 +52,11 @@ static charl_status read_specials(const json_t *list, int64_t n, charl__pretrain
 
 static charl_status read_tekken(const char *path, charl__pretrained *p)
 {
-    CHARL_SCOPED(charl__text_fini) charl__text text = {0};
     CHARL_SCOPED(json_left) json_t *root = NULL;
     const json_t *config, *vocab, *pattern;
-    json_error_t error;
     int64_t specials, n;
 
-    CHARL_TRY(charl__tokenizer_read_file(path, &text));
-    root = json_loadb(charl__text_string(&text), text.length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    CHARL_REQUIRE(root, CHARL_ERR_DATA, "it is not JSON, or cut off: %s at line %d, column %d", error.text, error.line,
-                  error.column);
+    CHARL_TRY(charl__json_load(path, &root));
     config = json_object_get(root, "config");
     vocab = json_object_get(root, "vocab");
     pattern = json_object_get(config, "pattern");

@@ -118,14 +118,12 @@ charl_status charl__pretrained_add_piece(charl__pretrained *p, int64_t id, const
     return charl__pretrained_add_token(p, id, charl__text_string(&text), text.length, use);
 }
 
-charl_status charl__pretrained_add_wordpiece(charl__pretrained *p, int64_t id, const char *word, size_t bytes,
-                                             const char *prefix)
+charl_status charl__pretrained_add_wordpiece(charl__pretrained *p, int64_t id, const char *word, size_t bytes)
 {
-    const size_t skip = strlen(prefix);
     CHARL_SCOPED(charl__text_fini) charl__text text = {0};
 
-    if (skip > 0 && bytes > skip && memcmp(word, prefix, skip) == 0) {
-        return charl__pretrained_add_token(p, id, word + skip, bytes - skip, CHARL__TOKEN_MERGED);
+    if (bytes > 2 && memcmp(word, "##", 2) == 0) {
+        return charl__pretrained_add_token(p, id, word + 2, bytes - 2, CHARL__TOKEN_MERGED);
     }
     CHARL_TRY(charl__text_append(&text, " ", 1));
     CHARL_TRY(charl__text_append(&text, word, bytes));
@@ -265,7 +263,7 @@ static charl_status read_normalizer(uint32_t kind, const unsigned char *text, ui
     const uint32_t from = length >= 4 ? u32_at(text) : UINT32_MAX;
 
     CHARL_REQUIRE(
-        kind < CHARL__NORMALIZER_KINDS && from <= length - 4, CHARL_ERR_DATA,
+        kind < CHARL__NORMALIZER_KINDS && length >= 4 && from <= length - 4, CHARL_ERR_DATA,
         "the tokenizer has a normalizer of kind %u and %u bytes: it is of a later version of charl, or damaged", kind,
         length);
     *n = (charl__normalizer){(charl__normalizer_kind)kind, text + 4, text + 4 + from, from, length - 4 - from};
@@ -542,7 +540,8 @@ static charl_status become(charl_tokenizer *t)
     CHARL_REQUIRE((flags & ~(uint32_t)CHARL__PRETRAINED_FLAGS) == 0 && count[1] <= CHARL__TOKENIZER_MAX_VOCAB &&
                       !(flags & CHARL__PRETRAINED_WORDPIECE &&
                         flags & (CHARL__PRETRAINED_UNIGRAM | CHARL__PRETRAINED_CHARACTERS)) &&
-                      (flags & CHARL__PRETRAINED_CHARACTERS || !(flags & CHARL__PRETRAINED_UNIGRAM)),
+                      (flags & CHARL__PRETRAINED_CHARACTERS || !(flags & CHARL__PRETRAINED_UNIGRAM)) &&
+                      (flags & CHARL__PRETRAINED_UNIGRAM || !(flags & CHARL__PRETRAINED_SENTENCE)),
                   CHARL_ERR_DATA,
                   "the tokenizer has flags %u and %u tokens: it was stored by another version of charl, or is damaged",
                   flags, count[1]);
