@@ -37,6 +37,7 @@ typedef struct charl_linear_config {
     const char *tie; /* an earlier layer whose weight [out, in] this one shares; default NULL */
     double init_std; /* > 0: weights start normal with this deviation, biases at 0; default 0:
                         uniform as in PyTorch */
+    double softcap;  /* C > 0: the output becomes C * tanh(output / C), after the activation; default 0 */
 } charl_linear_config;
 
 /** Initial weights of a convolution: as torch.nn.Conv2d, or normal with variance 2 / (channels *
@@ -106,6 +107,7 @@ typedef struct charl_embedding_config {
     int64_t vocab;   /* rows of the table; required */
     int64_t dim;     /* required */
     double init_std; /* of the normal initial values; default 1 */
+    double scale;    /* factor of the output; default 0: 1 */
 } charl_embedding_config;
 
 typedef struct charl_position_embedding_config {
@@ -125,12 +127,40 @@ typedef struct charl_rope_scaling {
     charl_rope_scaling_kind kind;
 } charl_rope_scaling;
 typedef enum charl_block_mlp {
-    CHARL_BLOCK_GELU,      /* exact, with erf */
-    CHARL_BLOCK_GELU_TANH, /* GPT-2's approximation */
-    CHARL_BLOCK_SWIGLU     /* Llama's: silu(gate) * up */
+    CHARL_BLOCK_GELU,       /* exact, with erf */
+    CHARL_BLOCK_GELU_TANH,  /* GPT-2's approximation */
+    CHARL_BLOCK_SWIGLU,     /* Llama's: silu(gate) * up */
+    CHARL_BLOCK_GEGLU,      /* gelu(gate) * up */
+    CHARL_BLOCK_GEGLU_TANH, /* Gemma's: the same with gelu_tanh */
+    CHARL_BLOCK_RELU,
+    CHARL_BLOCK_RELU2 /* relu(x)^2 */
 } charl_block_mlp;
+/* Which values of a branch, attention or mlp, have a norm. */
+typedef enum charl_block_norm_at {
+    CHARL_BLOCK_NORM_INPUT,  /* the input, as in GPT-2: x + f(norm(x)) */
+    CHARL_BLOCK_NORM_OUTPUT, /* the output, as in OLMo 2: x + norm(f(x)) */
+    CHARL_BLOCK_NORM_BOTH    /* as in Gemma 2 */
+} charl_block_norm_at;
+/* RMS norm of queries and keys, before they are rotated. */
+typedef enum charl_qk_norm {
+    CHARL_QK_NORM_NONE,
+    CHARL_QK_NORM_HEAD, /* of each head, with one weight [head_dim] for all queries and one for all keys, as in Qwen3 */
+    CHARL_QK_NORM_ALL   /* of all heads of a position together, as in OLMo 2 */
+} charl_qk_norm;
 
-/** A pre-norm transformer block over x [B, T, C]: x + attention(norm(x)), then x + mlp(norm(x)). */
+/** How a block differs from Llama's or GPT-2's. All zero: in nothing. */
+typedef struct charl_block_form {
+    charl_block_norm_at norm_at;
+    charl_qk_norm qk_norm;
+    double rotary_share; /* share of the elements of a head that are rotated, [0, 1]: in halves of a head, the first
+                            floor(share * head_dim) / 2 pairs. 0: 1 */
+    double scale_dim;    /* scores are divided by its square root; 0: the width of a head */
+    bool parallel;       /* attention and mlp of the same x: x + attention(norm(x)) + mlp(norm(x)) */
+    bool norm_bias, out_bias,
+        mlp_bias; /* of layer norms, of attention's output and of the mlp also where bias is false */
+} charl_block_form;
+
+/** A transformer block over x [B, T, C]: x + attention(norm(x)), then x + mlp(norm(x)). */
 typedef struct charl_transformer_block_config {
     int64_t heads;     /* of the queries, C a multiple of it unless head_dim is given; required */
     int64_t kv_heads;  /* of keys and values, a divisor of heads; default 0: heads */
@@ -149,6 +179,7 @@ typedef struct charl_transformer_block_config {
     bool qkv_bias; /* of queries, keys and values also where bias is false; default false */
     charl_block_norm norm;
     charl_block_mlp mlp;
+    charl_block_form form;
 } charl_transformer_block_config;
 
 /** Attention without projections: x holds the queries of all heads, the keys and the values, as in charl_attention. */
@@ -309,6 +340,20 @@ typedef enum charl_gpt_positions {
     CHARL_GPT_ROTARY   /* queries and keys are rotated */
 } charl_gpt_positions;
 
+/** Families of published models, in whose layout a gpt is read and exported; AUTO: the first that has its settings. */
+typedef enum charl_gpt_family {
+    CHARL_GPT_AUTO,
+    CHARL_GPT_GPT2,
+    CHARL_GPT_GPT_NEOX,
+    CHARL_GPT_LLAMA,
+    CHARL_GPT_MISTRAL,
+    CHARL_GPT_OLMO2,
+    CHARL_GPT_PHI3,
+    CHARL_GPT_QWEN2,
+    CHARL_GPT_QWEN3,
+    CHARL_GPT_STABLELM
+} charl_gpt_family;
+
 /** Append GPT-2 or, with rms norm, swiglu and rotary positions, a model like Llama: wte; wpe if positions are learned;
  *  drop; blocks h.0, h.1, ...; ln_f; lm_head, which shares wte.weight if tie_weights. The input is tokens i32 [B, T],
  *  the output logits [B, T, vocab]. Names are nanoGPT's, initial values GPT-2's. */
@@ -329,6 +374,10 @@ typedef struct charl_gpt_config {
     charl_block_norm norm;
     charl_block_mlp mlp;
     charl_gpt_positions positions;
+    charl_block_form form;
+    bool scale_embedding; /* multiply token embeddings by sqrt(n_embd), as in Gemma */
+    double logit_softcap; /* of lm_head, as charl_linear_config; 0: none */
+    charl_gpt_family family;
 } charl_gpt_config;
 /** Local. Errors: as charl_model_add; ERR_CONFIG  widths are not multiples of the numbers of heads. */
 charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *config) CHARL_MUST_CHECK;

@@ -304,10 +304,11 @@ typedef struct charl_rotary_args {
      * factor. */
     double factor, low, high;
     int64_t original;
+    int64_t pairs; /* P: rotate the first P of the D/2 pairs of a head, as if it had 2P elements; 0: all */
 } charl_rotary_args;
 
 /** Rotary position embedding in halves, as in GPT-NeoX and Hugging Face's Llama: in a head at position t, elements i
- *  and i + D/2 are rotated by t * theta^(-2i/D). x and out are [..., T, N * D]. Angles are exact to 2^-32 of a turn at
+ *  and i + D/2 are rotated by t * theta^(-i/P). x and out are [..., T, N * D]. Angles are exact to 2^-32 of a turn at
  *  any position. Errors: ERR_INVALID. */
 charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *args);
 

@@ -46,16 +46,6 @@ typedef struct folder {
     charl__text map; /* weight_map of the index */
 } folder;
 
-static const charl_key *find_key(const charl_model_type *type, const char *name)
-{
-    for (int i = 0; i < type->row.n_keys; i++) {
-        if (strcmp(type->row.keys[i].name, name) == 0) {
-            return &type->row.keys[i];
-        }
-    }
-    return NULL;
-}
-
 /* Word i of "a|b" into word[VALUE]. */
 static void choice_word(const char *choices, int i, char *word)
 {
@@ -132,16 +122,45 @@ static bool translate(const char *values, const char *own, char *word)
     return false;
 }
 
+/* Whether a row is about the same setting of the file as the one before it. */
+static bool is_repeated(const charl__weights_setting *s)
+{
+    return s->theirs && s[-1].theirs && strcmp(s->theirs, s[-1].theirs) == 0;
+}
+
+/* Whether the keys that the layout does not list have their defaults, or change nothing in a trained model. */
+static bool others_are_default(const charl__folder *f, const charl__weights_layout *layout, char *reason)
+{
+    static const char neutral[] = "dropout|vocab_multiple|family";
+    const charl_row *type = &layout->model->row;
+    char value[VALUE], usual[VALUE];
+
+    for (int k = 0; k < type->n_keys; k++) {
+        bool listed = charl__choice_index(neutral, type->keys[k].name) >= 0;
+
+        for (int i = 0; i < layout->n_settings && !listed; i++) {
+            listed = layout->settings[i].own && strcmp(layout->settings[i].own, type->keys[k].name) == 0;
+        }
+        value_of(&type->keys[k], f->settings, value);
+        value_of(&type->keys[k], type->defaults, usual);
+        if (!listed && strcmp(value, usual) != 0) {
+            snprintf(reason, REASON, "%s has no %s = %s", layout->row.name, type->keys[k].name, value);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Whether the layout can express the model's settings; if not, reason[REASON] names the first that it cannot. */
 static bool settings_fit(const charl__folder *f, const charl__weights_layout *layout, char *reason)
 {
     for (int i = 0; i < layout->n_settings; i++) {
         const charl__weights_setting *s = &layout->settings[i];
-        const charl_key *k = s->own ? find_key(layout->model, s->own) : NULL;
+        const charl_key *k = s->own ? charl__layout_key(layout->model, s->own) : NULL;
         char value[VALUE], word[VALUE];
         bool fits = true;
 
-        if (!k) {
+        if (!k || (!s->theirs && !s->absent)) {
             continue;
         }
         value_of(k, f->settings, value);
@@ -150,24 +169,27 @@ static bool settings_fit(const charl__folder *f, const charl__weights_layout *la
             fits = fits || (s->values && translate(s->values, value, word));
         } else if (s->values) {
             fits = translate(s->values, value, word);
+        } else if (i > 0 && is_repeated(s)) {
+            value_of(charl__layout_key(layout->model, s[-1].own), f->settings, word);
+            fits = strcmp(value, word) == 0;
         }
         if (!fits) {
             snprintf(reason, REASON, "%s has no %s = %s", layout->row.name, k->name, value);
             return false;
         }
     }
-    return true;
+    return others_are_default(f, layout, reason);
 }
 
 static charl_status choose_layout(charl__folder *f)
 {
     const charl_model_type *type = charl__config_model(f->config);
-    const charl__weights_layout *layout;
+    const charl__weights_layout *layout, *chosen = charl__layout_chosen(type, f->settings);
     CHARL_SCOPED(charl__text_fini) charl__text reasons = {0};
     char reason[REASON];
 
     for (int i = 0; (layout = charl__layout_at(i)) != NULL && !f->layout; i++) {
-        if (layout->model != type || !layout->model_type) {
+        if (layout->model != type || !layout->model_type || (chosen && layout != chosen)) {
             continue;
         }
         if (settings_fit(f, layout, reason)) {
@@ -324,6 +346,10 @@ static charl_status read_weight(const folder *f, const weight *w, float **out)
             }
         }
     }
+    if (w->rule->row) {
+        CHARL_TRY(charl__alloc_array(n + 1, sizeof *turned, &turned));
+        charl__layout_order(w->rule, f->f.settings, w->shape.dim[0], n / w->shape.dim[0], value, true, turned);
+    }
     *out = turned ? turned : value;
     charl_free(turned ? value : NULL);
     value = turned = NULL;
@@ -399,7 +425,7 @@ static charl_status write_index(folder *f)
 /* A setting as a member of an object in config.json. */
 static charl_status put_member(const charl__folder *f, const charl__weights_setting *s, charl__text *out)
 {
-    const charl_key *k = s->own ? find_key(f->layout->model, s->own) : NULL;
+    const charl_key *k = s->own ? charl__layout_key(f->layout->model, s->own) : NULL;
     const char *name = s->theirs, *dot = memchr(name, '.', strcspn(name, "|"));
     char value[VALUE], word[VALUE];
     bool quoted;
@@ -411,6 +437,9 @@ static charl_status put_member(const charl__folder *f, const charl__weights_sett
         choice_word(s->values, 0, value);
     }
     quoted = k && k->kind == CHARL_KEY_CHOICE;
+    if (s->null && strcmp(value, s->null) == 0) {
+        return charl__text_printf(out, "\"%.*s\": null", (int)strcspn(name, "|"), name);
+    }
     if (k && s->values && translate(s->values, value, word)) {
         memcpy(value, word, sizeof value);
     }
@@ -434,7 +463,7 @@ static bool is_absent(const charl__folder *f, const charl__weights_setting *s)
 {
     char value[VALUE];
 
-    value_of(find_key(f->layout->model, s->own), f->settings, value);
+    value_of(charl__layout_key(f->layout->model, s->own), f->settings, value);
     return strcmp(value, s->absent) == 0;
 }
 
@@ -450,7 +479,7 @@ static charl_status put_settings(const charl__folder *f, charl__text *out)
         while (object && next < end && object_bytes(next) == object && strncmp(next->theirs, s->theirs, object) == 0) {
             next++;
         }
-        if (!s->theirs || (object && is_absent(f, s))) {
+        if (!s->theirs || (object && is_absent(f, s)) || (s > f->layout->settings && is_repeated(s))) {
             s = next;
             continue;
         }
@@ -483,6 +512,8 @@ static charl_status write_config(charl__folder *f)
     CHARL_TRY(put_settings(f, &text));
     CHARL_TRY(put_token("bos_token_id", end, &text));
     CHARL_TRY(put_token("eos_token_id", end, &text));
+    /* the classes have defaults, which may be outside of the vocabulary */
+    CHARL_TRY(put_token("pad_token_id", -1, &text));
     CHARL_TRY(charl__text_printf(&text, "  \"model_type\": \"%s\",\n  \"torch_dtype\": \"float32\"\n}\n",
                                  f->layout->model_type));
     CHARL_TRY(charl__folder_write(f, "config.json", &text));
@@ -494,7 +525,7 @@ static charl_status write_tokenizer(charl__folder *f)
 {
     const charl_data_schema *schema = charl_checkpoint_get_info(f->e.r).schema;
     const charl_tokenizer *t = schema ? schema->tokenizer : NULL;
-    const charl_key *window = find_key(f->layout->model, "block_size");
+    const charl_key *window = charl__layout_key(f->layout->model, "block_size");
     const int64_t end = t ? charl_tokenizer_get_end_of_text(t) : -1;
     CHARL_SCOPED(charl__text_fini) charl__text text = {0};
     CHARL_SCOPED_FREE char *json = NULL;

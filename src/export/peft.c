@@ -106,6 +106,13 @@ static charl_status add_layer(const charl__folder *f, bundle *b, const char *nam
     CHARL_REQUIRE(rule, CHARL_ERR_CONFIG, "%s: layout %s has no weight like %s", f->e.checkpoint, f->layout->row.name,
                   own);
     b->transposed = b->transposed || rule->transposed;
+    if (rule->row) {
+        const int64_t columns = up->shape.dim[1];
+
+        CHARL_TRY(charl__alloc_array(charl_shape_count(&up->shape) + 1, sizeof(float), &b->data[b->n_data]));
+        charl__layout_order(rule, f->settings, up->shape.dim[0], columns, rows, true, b->data[b->n_data]);
+        rows = b->data[b->n_data++];
+    }
     for (int k = 0; k < charl__layout_parts(rule); k++) {
         const charl_shape whole = {2, {up->shape.dim[0], down->shape.dim[1]}};
         const charl_shape part = charl__layout_part_shape(rule, f->settings, &whole, k);
@@ -131,7 +138,7 @@ static charl_status add_layers(const charl__folder *f, bundle *b)
 
     CHARL_TRY(charl__alloc_array(2 * CHARL__WEIGHTS_PARTS * n + 1, sizeof *b->tensor, &b->tensor));
     CHARL_TRY(charl__alloc_array(2 * CHARL__WEIGHTS_PARTS * n + 1, sizeof *b->name, &b->name));
-    CHARL_TRY(charl__alloc_array(2 * n + 1, sizeof *b->data, &b->data));
+    CHARL_TRY(charl__alloc_array(3 * n + 1, sizeof *b->data, &b->data));
     for (int64_t i = 0; i < n; i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(f->e.r, i);
 

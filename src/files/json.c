@@ -58,7 +58,7 @@ charl_status charl__json_get(const charl__json *j, const char *name, size_t leng
     charl__text_clear(out);
     *found = v && !json_is_null(v);
     if (!*found) {
-        return CHARL_OK;
+        return v ? charl__text_printf(out, "null") : CHARL_OK;
     }
     if (json_is_string(v)) {
         return charl__text_printf(out, "%s", json_string_value(v));

@@ -62,6 +62,34 @@ extern const charl_layer_type charl__layer_linear, charl__layer_conv2d, charl__l
      "with rope_scaling: tokens of the window that the model was first trained on", NULL}
 /* clang-format on */
 
+/** Keys of a charl_block_form, the member `at` of the settings `type`. */
+/* clang-format off */
+#define CHARL__BLOCK_MLP_HELP \
+    "activation of the MLP: gelu (exact), gelu_tanh (tanh approximation, as in GPT-2), relu, relu2 (its square); with a gate: swiglu " \
+    "(silu, as in Llama), geglu, geglu_tanh (as in Gemma)", "gelu|gelu_tanh|swiglu|geglu|geglu_tanh|relu|relu2"
+#define CHARL__BLOCK_FORM_KEYS(type, at) \
+    {"norm_at", CHARL_KEY_CHOICE, offsetof(type, at.norm_at), NULL, false, \
+     "what is normalized: the input of attention and MLP (as in GPT-2), their output (as in OLMo 2), or both (as in Gemma 2)", \
+     "input|output|both"}, \
+    {"parallel", CHARL_KEY_BOOL, offsetof(type, at.parallel), NULL, false, \
+     "attention and MLP read the same input, as in GPT-NeoX, instead of one after the other", NULL}, \
+    {"qk_norm", CHARL_KEY_CHOICE, offsetof(type, at.qk_norm), NULL, false, \
+     "RMS norm of queries and keys: of each head (as in Qwen3) or of all heads together (as in OLMo 2)", "none|head|all"}, \
+    {"rotary_share", CHARL_KEY_FLOAT, offsetof(type, at.rotary_share), "[0,1]", false, \
+     "share of each head that rotary positions rotate; 0: all of it", NULL}, \
+    {"scale_dim", CHARL_KEY_FLOAT, offsetof(type, at.scale_dim), "[0,1e6)", false, \
+     "attention scores are divided by the square root of this; 0: the width of a head", NULL}, \
+    {"norm_bias", CHARL_KEY_BOOL, offsetof(type, at.norm_bias), NULL, false, \
+     "use biases in layer norms even with bias = no", NULL}, \
+    {"out_bias", CHARL_KEY_BOOL, offsetof(type, at.out_bias), NULL, false, \
+     "use a bias in the output of attention even with bias = no", NULL}, \
+    {"mlp_bias", CHARL_KEY_BOOL, offsetof(type, at.mlp_bias), NULL, false, \
+     "use biases in the MLP even with bias = no", NULL}
+/* clang-format on */
+
+/** Elements of a head of `head_dim` that are rotated, as in charl_block_form; odd: the share is invalid. */
+int64_t charl__rotated(const charl_block_form *form, int64_t head_dim);
+
 /** Width of the mlp of a transformer block: `hidden`, or the value that 0 means in a block of `width` features. mlp: a charl_block_mlp. */
 int64_t charl__transformer_hidden(int64_t hidden, int mlp, int64_t width);
 

@@ -1,17 +1,61 @@
-/* llama and qwen2: Hugging Face's Llama and Qwen2, with separate matrices for queries, keys, values, gate and up. charl stacks the
- * rows of the first three, and of the other two. Rotary positions rotate halves of a head in both. */
+/* Llama and the models of Hugging Face transformers that descend from it: matrices for queries, keys, values, gate and up are separate, or
+ * stacked as in charl. charl stacks the rows of the first three, and of the other two. Rotary positions rotate halves of a head in all.
+ *
+ * A family is a row: the settings of its config.json and the names of its weights. Keys of the model that a row does not list have their
+ * defaults.
+ */
 #include "charl/nn.h"
+#include "nn/layer.h"
 #include "nn/model.h"
 #include "nn/weights_layout.h"
+
+static int64_t head_dim(const charl_gpt_config *c, int64_t all)
+{
+    return all / (c->n_head + 2 * (c->n_kv_head ? c->n_kv_head : c->n_head));
+}
 
 /* Rows of queries, keys or values. */
 static int64_t qkv_rows(const void *settings, int64_t all, int part)
 {
     const charl_gpt_config *c = settings;
-    const int64_t kv_heads = c->n_kv_head ? c->n_kv_head : c->n_head;
-    const int64_t head = all / (c->n_head + 2 * kv_heads);
+    const int64_t head = head_dim(c, all);
 
-    return part == 0 ? c->n_head * head : kv_heads * head;
+    return part == 0 ? c->n_head * head : (all - c->n_head * head) / 2;
+}
+
+/* The element of a head of `width` that is element i in charl, if only the first `rotated` are. They rotate halves of these; charl rotates
+ * pairs of the halves of the head, so in charl each half of the head begins with a half of those:
+ *
+ *     theirs   a a b b c c c c d d d d      a, b: the halves of what is rotated
+ *     charl's  a a c c c c b b d d d d
+ */
+int64_t charl__layout_rotated(int64_t i, int64_t width, int64_t rotated)
+{
+    const int64_t half = width / 2, pair = i % half;
+
+    return pair < rotated / 2 ? i / half * (rotated / 2) + pair : i / half * half + pair + (i < half ? rotated / 2 : 0);
+}
+
+static int64_t head_row(const charl_gpt_config *c, int64_t width, int64_t r)
+{
+    return r / width * width + charl__layout_rotated(r % width, width, charl__rotated(&c->form, width));
+}
+
+static int64_t qkv_row(const void *settings, int64_t all, int64_t r)
+{
+    const charl_gpt_config *c = settings;
+    const int64_t width = head_dim(c, all), values = all - (all - c->n_head * width) / 2;
+
+    return r < values ? head_row(c, width, r) : r;
+}
+
+/* Of the norms of queries and keys. */
+static int64_t norm_row(const void *settings, int64_t all, int64_t r)
+{
+    const charl_gpt_config *c = settings;
+
+    (void)all;
+    return head_row(c, c->head_dim ? c->head_dim : c->n_embd / c->n_head, r);
 }
 
 #define LAYER(name) "model.layers.#." name
@@ -19,89 +63,187 @@ static int64_t qkv_rows(const void *settings, int64_t all, int part)
     {                                                                                                                  \
         LAYER("self_attn.q_proj." end), LAYER("self_attn.k_proj." end), LAYER("self_attn.v_proj." end)                 \
     }
+#define SEPARATE_QKV                                                                                                   \
+    {"h.#.attn.c_attn.weight", QKV("weight"), .rows = qkv_rows, .row = qkv_row},                                       \
+    {                                                                                                                  \
+        "h.#.attn.c_attn.bias", QKV("bias"), .rows = qkv_rows, .row = qkv_row                                          \
+    }
+#define SEPARATE_MLP                                                                                                   \
+    {"h.#.mlp.c_fc.weight", {LAYER("mlp.gate_proj.weight"), LAYER("mlp.up_proj.weight")}},                             \
+    {                                                                                                                  \
+        "h.#.mlp.c_fc.bias",                                                                                           \
+        {                                                                                                              \
+            LAYER("mlp.gate_proj.bias"), LAYER("mlp.up_proj.bias")                                                     \
+        }                                                                                                              \
+    }
+#define OTHERS                                                                                                         \
+    {"wte.weight", {"model.embed_tokens.weight"}}, {"h.#.attn.c_proj.weight", {LAYER("self_attn.o_proj.weight")}},     \
+        {"h.#.attn.c_proj.bias", {LAYER("self_attn.o_proj.bias")}},                                                    \
+        {"h.#.mlp.c_proj.weight", {LAYER("mlp.down_proj.weight")}},                                                    \
+        {"h.#.mlp.c_proj.bias", {LAYER("mlp.down_proj.bias")}}, {"ln_f.weight", {"model.norm.weight"}},                \
+        {"ln_f.bias", {"model.norm.bias"}},                                                                            \
+    {                                                                                                                  \
+        "lm_head.weight",                                                                                              \
+        {                                                                                                              \
+            "lm_head.weight"                                                                                           \
+        }                                                                                                              \
+    }
+#define QK_NORMS                                                                                                       \
+    {"h.#.attn.q_norm.weight", {LAYER("self_attn.q_norm.weight")}, .row = norm_row},                                   \
+    {                                                                                                                  \
+        "h.#.attn.k_norm.weight", {LAYER("self_attn.k_norm.weight")}, .row = norm_row                                  \
+    }
+#define INPUT_NORMS                                                                                                    \
+    {"h.#.ln_1.weight", {LAYER("input_layernorm.weight")}}, {"h.#.ln_1.bias", {LAYER("input_layernorm.bias")}},        \
+        {"h.#.ln_2.weight", {LAYER("post_attention_layernorm.weight")}},                                               \
+    {                                                                                                                  \
+        "h.#.ln_2.bias",                                                                                               \
+        {                                                                                                              \
+            LAYER("post_attention_layernorm.bias")                                                                     \
+        }                                                                                                              \
+    }
 
-static const charl__weights_rule rules[] = {
-    {"wte.weight", {"model.embed_tokens.weight"}},
-    {"h.#.ln_1.weight", {LAYER("input_layernorm.weight")}},
-    {"h.#.attn.c_attn.weight", QKV("weight"), .rows = qkv_rows},
-    {"h.#.attn.c_attn.bias", QKV("bias"), .rows = qkv_rows}, /* qwen2's */
-    {"h.#.attn.c_proj.weight", {LAYER("self_attn.o_proj.weight")}},
-    {"h.#.ln_2.weight", {LAYER("post_attention_layernorm.weight")}},
-    {"h.#.mlp.c_fc.weight", {LAYER("mlp.gate_proj.weight"), LAYER("mlp.up_proj.weight")}},
-    {"h.#.mlp.c_proj.weight", {LAYER("mlp.down_proj.weight")}},
-    {"ln_f.weight", {"model.norm.weight"}},
-    {"lm_head.weight", {"lm_head.weight"}},
+static const charl__weights_rule llama_rules[] = {SEPARATE_QKV, SEPARATE_MLP, OTHERS, QK_NORMS, INPUT_NORMS};
+
+static const charl__weights_rule olmo2_rules[] = {
+    SEPARATE_QKV,
+    SEPARATE_MLP,
+    OTHERS,
+    QK_NORMS,
+    {"h.#.ln_1_out.weight", {LAYER("post_attention_layernorm.weight")}},
+    {"h.#.ln_2_out.weight", {LAYER("post_feedforward_layernorm.weight")}},
+};
+
+static const charl__weights_rule phi3_rules[] = {
+    {"h.#.attn.c_attn.weight", {LAYER("self_attn.qkv_proj.weight")}, .row = qkv_row},
+    {"h.#.mlp.c_fc.weight", {LAYER("mlp.gate_up_proj.weight")}},
+    OTHERS,
+    INPUT_NORMS,
 };
 
 /* Tables of angles that older files store as tensors. */
 static const char *const ignored[] = {"layers.*.self_attn.rotary_emb.inv_freq", NULL};
 
-#define COMMON_SETTINGS                                                                                                \
-    {.theirs = "num_hidden_layers", .own = "n_layer"}, {.theirs = "num_attention_heads", .own = "n_head"},             \
-        {.theirs = "num_key_value_heads", .own = "n_kv_head", .absent = "auto"},                                       \
-        {.theirs = "hidden_size", .own = "n_embd"}, {.theirs = "intermediate_size", .own = "hidden"},                  \
-        {.theirs = "head_dim", .own = "head_dim", .absent = "auto"},                                                   \
-        {.theirs = "max_position_embeddings", .own = "block_size"}, {.theirs = "vocab_size", .own = "vocab_size"},     \
-        {.theirs = "rms_norm_eps", .own = "norm_eps", .absent = "1e-6"},                                               \
-        {.theirs = "rope_theta|rope_scaling.rope_theta|rope_parameters.rope_theta",                                    \
-         .own = "rope_theta",                                                                                          \
-         .absent = "10000"},                                                                                           \
-        {.theirs = "rope_scaling.rope_type|rope_scaling.type|rope_parameters.rope_type|rope_parameters.type",          \
-         .own = "rope_scaling",                                                                                        \
-         .values = "default=none|llama3",                                                                              \
-         .absent = "none"},                                                                                            \
-        {.theirs = "rope_scaling.factor|rope_parameters.factor", .own = "rope_factor", .absent = "8"},                 \
-        {.theirs = "rope_scaling.low_freq_factor|rope_parameters.low_freq_factor", .own = "rope_low", .absent = "1"},  \
-        {.theirs = "rope_scaling.high_freq_factor|rope_parameters.high_freq_factor",                                   \
-         .own = "rope_high",                                                                                           \
-         .absent = "4"},                                                                                               \
-        {.theirs = "rope_scaling.original_max_position_embeddings|"                                                    \
-                   "rope_parameters.original_max_position_embeddings",                                                 \
-         .own = "rope_original",                                                                                       \
-         .absent = "8192"},                                                                                            \
-        {.theirs = "tie_word_embeddings", .own = "tie_weights", .absent = "no"},                                       \
-        {.theirs = "hidden_act", .own = "mlp", .values = "silu=swiglu", .absent = "swiglu"},                           \
-        {.theirs = "is_causal", .values = "yes", .absent = "yes"}, {.own = "bias", .absent = "no"},                    \
-        {.own = "norm", .absent = "rms"},                                                                              \
-    {                                                                                                                  \
-        .own = "positions", .absent = "rotary"                                                                         \
-    }
+/* clang-format off */
+#define GIVEN_KV_HEADS {.theirs = "num_key_value_heads", .own = "n_kv_head"}
+#define KV_HEADS {.theirs = "num_key_value_heads", .own = "n_kv_head", .absent = "auto"}
+#define HEAD_DIM {.theirs = "head_dim", .own = "head_dim", .absent = "auto"}
+#define NO_HEAD_DIM {.own = "head_dim", .absent = "auto"}
+#define RMS(eps) {.own = "norm", .absent = "rms"}, {.theirs = "rms_norm_eps", .own = "norm_eps", .absent = eps}
+#define TIED(absence) {.theirs = "tie_word_embeddings", .own = "tie_weights", .absent = absence}
+#define ATTENTION_BIAS \
+    {.theirs = "attention_bias", .own = "qkv_bias", .absent = "no"}, {.theirs = "attention_bias", .own = "out_bias", .absent = "no"}
+#define MLP_BIAS {.theirs = "mlp_bias", .own = "mlp_bias", .absent = "no"}
+#define ROTARY_SHARE(absence) \
+    {.theirs = "partial_rotary_factor|rope_parameters.partial_rotary_factor", .own = "rotary_share", .absent = absence}
+#define NO_WINDOW {.theirs = "use_sliding_window", .values = "no", .absent = "no"}
+#define GATED(name) \
+    {.theirs = name, .own = "mlp", .values = "silu=swiglu|gelu=geglu|gelu_pytorch_tanh=geglu_tanh", .absent = "swiglu"}
+/* clang-format on */
 
 static const charl__weights_setting llama_settings[] = {
-    COMMON_SETTINGS,
-    {.own = "qkv_bias", .absent = "no"},
-    {.theirs = "attention_bias", .values = "no", .absent = "no"},
-    {.theirs = "mlp_bias", .values = "no", .absent = "no"},
+    CHARL__LAYOUT_SIZES,
+    CHARL__LAYOUT_ROPE("rope_theta", "10000"),
+    KV_HEADS,
+    HEAD_DIM,
+    RMS("1e-6"),
+    TIED("no"),
+    ATTENTION_BIAS,
+    MLP_BIAS,
+    GATED("hidden_act"),
+};
+
+static const charl__weights_setting mistral_settings[] = {
+    CHARL__LAYOUT_SIZES, CHARL__LAYOUT_ROPE("rope_theta", "10000"),
+    GIVEN_KV_HEADS,      HEAD_DIM,
+    RMS("1e-6"),         TIED("no"),
+    GATED("hidden_act"), {.theirs = "sliding_window", .values = "null", .absent = "4096", .null = "null"},
 };
 
 static const charl__weights_setting qwen2_settings[] = {
-    COMMON_SETTINGS,
+    CHARL__LAYOUT_SIZES,
+    CHARL__LAYOUT_ROPE("rope_theta", "10000"),
+    KV_HEADS,
+    HEAD_DIM,
+    RMS("1e-6"),
+    TIED("no"),
     {.own = "qkv_bias", .absent = "yes"},
-    {.theirs = "use_sliding_window", .values = "no", .absent = "no"},
+    GATED("hidden_act"),
+    NO_WINDOW,
 };
 
-#define COMMON_ROW                                                                                                     \
-    .model = &charl__model_gpt, .prefix = "model.", .rules = rules, .n_rules = sizeof rules / sizeof rules[0],         \
-    .ignored = ignored
-
-const charl__weights_layout charl__layout_llama = {
-    .row.name = "llama",
-    .row.help = "Llama of Hugging Face transformers",
-    COMMON_ROW,
-    .marker = "layers.0.self_attn.q_proj.weight",
-    .model_type = "llama",
-    .architecture = "LlamaForCausalLM",
-    .settings = llama_settings,
-    .n_settings = sizeof llama_settings / sizeof llama_settings[0],
+static const charl__weights_setting qwen3_settings[] = {
+    CHARL__LAYOUT_SIZES, CHARL__LAYOUT_ROPE("rope_theta", "10000"),
+    GIVEN_KV_HEADS,      {.theirs = "head_dim", .own = "head_dim"},
+    RMS("1e-6"),         TIED("no"),
+    ATTENTION_BIAS,      {.own = "qk_norm", .absent = "head"},
+    GATED("hidden_act"), NO_WINDOW,
 };
 
-const charl__weights_layout charl__layout_qwen2 = {
-    .row.name = "qwen2",
-    .row.help = "Qwen2 of Hugging Face transformers: Llama with biases of queries, keys and values",
-    COMMON_ROW,
-    .marker = "layers.0.self_attn.q_proj.weight", /* llama's layout, which has the same rules */
-    .model_type = "qwen2",
-    .architecture = "Qwen2ForCausalLM",
-    .settings = qwen2_settings,
-    .n_settings = sizeof qwen2_settings / sizeof qwen2_settings[0],
+static const charl__weights_setting phi3_settings[] = {
+    CHARL__LAYOUT_SIZES,
+    CHARL__LAYOUT_ROPE("rope_theta", "10000"),
+    KV_HEADS,
+    HEAD_DIM,
+    RMS("1e-5"),
+    TIED("no"),
+    ROTARY_SHARE("1"),
+    GATED("hidden_act"),
+    {.theirs = "sliding_window", .values = "null", .absent = "null", .null = "null"},
 };
+
+static const charl__weights_setting olmo2_settings[] = {
+    CHARL__LAYOUT_SIZES,
+    CHARL__LAYOUT_ROPE("rope_theta", "10000"),
+    KV_HEADS,
+    HEAD_DIM,
+    RMS("1e-5"),
+    TIED("no"),
+    ATTENTION_BIAS,
+    {.own = "norm_at", .absent = "output"},
+    {.own = "qk_norm", .absent = "all"},
+    GATED("hidden_act"),
+};
+
+static const charl__weights_setting stablelm_settings[] = {
+    CHARL__LAYOUT_SIZES,
+    CHARL__LAYOUT_ROPE("rope_theta", "10000"),
+    GIVEN_KV_HEADS,
+    NO_HEAD_DIM,
+    {.own = "norm_bias", .absent = "yes"},
+    {.theirs = "layer_norm_eps", .own = "norm_eps", .absent = "1e-5"},
+    TIED("no"),
+    {.theirs = "use_qkv_bias", .own = "qkv_bias", .absent = "no"},
+    ROTARY_SHARE("0.25"),
+    GATED("hidden_act"),
+    {.theirs = "qk_layernorm", .values = "no", .absent = "no"},
+    {.theirs = "use_parallel_residual", .values = "no", .absent = "no"},
+};
+
+#define FAMILY(family, table, tensor, class, text)                                                                     \
+    {                                                                                                                  \
+        .row.name = #family, .row.help = text, .model = &charl__model_gpt, .prefix = "model.", .rules = table,         \
+        .n_rules = sizeof table / sizeof table[0], .ignored = ignored, .marker = "layers.0." tensor ".weight",         \
+        .model_type = #family, .architecture = class "ForCausalLM", .settings = family##_settings,                     \
+        .n_settings = sizeof family##_settings / sizeof family##_settings[0]                                           \
+    }
+
+const charl__weights_layout charl__layout_llama =
+    FAMILY(llama, llama_rules, "self_attn.q_proj", "Llama", "Llama of Hugging Face transformers");
+const charl__weights_layout charl__layout_mistral =
+    FAMILY(mistral, llama_rules, "self_attn.q_proj", "Mistral", "Mistral of Hugging Face transformers: as Llama");
+const charl__weights_layout charl__layout_qwen2 =
+    FAMILY(qwen2, llama_rules, "self_attn.q_proj", "Qwen2",
+           "Qwen2 of Hugging Face transformers: Llama with biases of queries, keys and values");
+const charl__weights_layout charl__layout_qwen3 =
+    FAMILY(qwen3, llama_rules, "self_attn.q_norm", "Qwen3",
+           "Qwen3 of Hugging Face transformers: Llama with norms of queries and keys");
+const charl__weights_layout charl__layout_olmo2 =
+    FAMILY(olmo2, olmo2_rules, "post_feedforward_layernorm", "Olmo2",
+           "OLMo 2 of Hugging Face transformers: norms after attention and MLP, and of queries and keys");
+const charl__weights_layout charl__layout_phi3 =
+    FAMILY(phi3, phi3_rules, "self_attn.qkv_proj", "Phi3",
+           "Phi-3 and Phi-4 of Hugging Face transformers: Llama with stacked matrices");
+const charl__weights_layout charl__layout_stablelm =
+    FAMILY(stablelm, llama_rules, "self_attn.q_proj", "StableLm",
+           "StableLM of Hugging Face transformers: layer norms, a part of each head is rotated");

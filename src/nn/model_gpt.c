@@ -1,5 +1,6 @@
 /* gpt: GPT-2 and its relatives as a list of layers. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -16,7 +17,10 @@ static double eps_of(const charl_gpt_config *c)
 
 static charl_status add_embeddings(charl_model *m, const charl_gpt_config *c)
 {
-    const charl_embedding_config tokens = {.vocab = c->vocab, .dim = c->n_embd, .init_std = init_std};
+    const charl_embedding_config tokens = {.vocab = c->vocab,
+                                           .dim = c->n_embd,
+                                           .init_std = init_std,
+                                           .scale = c->scale_embedding ? sqrt((double)c->n_embd) : 0};
     const charl_position_embedding_config positions = {.block_size = c->block_size, .init_std = init_std};
     const charl_dropout_config dropout = {c->dropout};
 
@@ -50,6 +54,7 @@ static charl_status add_blocks(charl_model *m, const charl_gpt_config *c)
     block.norm_eps = eps_of(c);
     block.rope = c->rope;
     block.rope_theta = c->rope_theta != 0 ? c->rope_theta : default_theta;
+    block.form = c->form;
     for (int64_t i = 0; i < c->n_layer; i++) {
         snprintf(name, sizeof name, "h.%lld", (long long)i);
         CHARL_TRY(charl_model_add(m, name, "transformer_block", &block));
@@ -67,7 +72,7 @@ static charl_status add_norm(charl_model *m, const charl_gpt_config *c)
     }
     CHARL_TRY(charl_layer_defaults("layer_norm", &norm));
     norm.eps = eps_of(c);
-    norm.bias = c->bias;
+    norm.bias = c->bias || c->form.norm_bias;
     CHARL_TRY(charl_model_add(m, "ln_f", "layer_norm", &norm));
     return CHARL_OK;
 }
@@ -81,6 +86,7 @@ static charl_status add_head(charl_model *m, const charl_gpt_config *c)
     head.bias = false;
     head.init_std = init_std;
     head.tie = c->tie_weights ? "wte" : NULL;
+    head.softcap = c->logit_softcap;
     CHARL_TRY(charl_model_add(m, "lm_head", "linear", &head));
     return CHARL_OK;
 }
@@ -134,6 +140,7 @@ static void resolve(void *settings, int64_t outputs)
     c->head_dim = c->head_dim ? c->head_dim : c->n_embd / c->n_head;
     c->hidden = charl__transformer_hidden(c->hidden, c->mlp, c->n_embd);
     c->vocab = c->vocab ? c->vocab : outputs;
+    c->form.rotary_share = c->form.rotary_share > 0 ? c->form.rotary_share : 1;
 }
 
 static bool check_scaling(const charl_rope_scaling *rope, const char **key, char *reason)
@@ -168,6 +175,7 @@ static bool check(const void *settings, const char **key, char *reason)
 {
     const charl_gpt_config *c = &((const gpt_settings *)settings)->gpt;
     const int64_t kv = c->n_kv_head > 0 ? c->n_kv_head : c->n_head;
+    const int64_t head_dim = c->head_dim ? c->head_dim : c->n_embd / c->n_head;
 
     *key = "n_embd";
     if (!c->head_dim && c->n_embd % c->n_head != 0) {
@@ -175,8 +183,14 @@ static bool check(const void *settings, const char **key, char *reason)
                  c->n_head);
         return false;
     }
-    if (c->positions == CHARL_GPT_ROTARY && (c->head_dim ? c->head_dim : c->n_embd / c->n_head) % 2 != 0) {
+    if (c->positions == CHARL_GPT_ROTARY && head_dim % 2 != 0) {
         snprintf(reason, CHARL_REASON_BYTES, "rotary positions need an even width of each head");
+        return false;
+    }
+    *key = "rotary_share";
+    if (c->positions == CHARL_GPT_ROTARY && charl__rotated(&c->form, head_dim) % 2 != 0) {
+        snprintf(reason, CHARL_REASON_BYTES, "%g of a head of %" PRId64 " elements is an odd number of elements",
+                 c->form.rotary_share, head_dim);
         return false;
     }
     if (!check_scaling(&c->rope, key, reason)) {
@@ -220,15 +234,21 @@ static const charl_key keys[] = {
      NULL},
     {"norm", CHARL_KEY_CHOICE, AT(gpt.norm), NULL, false, "layer: layer norm; rms: RMS norm, as in Llama", "layer|rms"},
     {"norm_eps", CHARL_KEY_FLOAT, AT(gpt.norm_eps), "(0,1)", false, "added to the variance in the norms", NULL},
-    {"mlp", CHARL_KEY_CHOICE, AT(gpt.mlp), NULL, false,
-     "activation of the MLP: gelu (exact), gelu_tanh (tanh approximation, as in GPT-2) or swiglu "
-     "(as in Llama)",
-     "gelu|gelu_tanh|swiglu"},
+    {"mlp", CHARL_KEY_CHOICE, AT(gpt.mlp), NULL, false, CHARL__BLOCK_MLP_HELP},
     {"positions", CHARL_KEY_CHOICE, AT(gpt.positions), NULL, false,
      "position encoding: learned embeddings, or rotary embeddings (RoPE) of queries and keys", "learned|rotary"},
     {"rope_theta", CHARL_KEY_FLOAT, AT(gpt.rope_theta), "(1,1e9)", false, "base of the angles of rotary positions",
      NULL},
     CHARL__ROPE_SCALING_KEYS(gpt_settings, gpt.rope),
+    CHARL__BLOCK_FORM_KEYS(gpt_settings, gpt.form),
+    {"scale_embedding", CHARL_KEY_BOOL, AT(gpt.scale_embedding), NULL, false,
+     "multiply token embeddings by the square root of n_embd, as in Gemma", NULL},
+    {"logit_softcap", CHARL_KEY_FLOAT, AT(gpt.logit_softcap), "[0,1e6)", false,
+     "limits logits to this range smoothly, as in Gemma 2; 0: no limit", NULL},
+    {"family", CHARL_KEY_CHOICE, AT(gpt.family), NULL, false,
+     "family of published models, in whose layout weights are read and exported; auto: the first that has these "
+     "settings",
+     "auto|gpt2|gpt_neox|llama|mistral|olmo2|phi3|qwen2|qwen3|stablelm"},
 };
 static const gpt_settings defaults = {.gpt = {.n_layer = 12,
                                               .n_head = 12,
@@ -237,6 +257,7 @@ static const gpt_settings defaults = {.gpt = {.n_layer = 12,
                                               .norm_eps = 1e-5,
                                               .rope_theta = 10000,
                                               .rope = CHARL__ROPE_SCALING_DEFAULTS,
+                                              .form = {.rotary_share = 1},
                                               .tie_weights = true},
                                       .vocab_multiple = 1};
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/registry/key.h"
 #include "base/registry/registry.h"
 
 static charl__registry layouts = {.what = "layout of weights", .built_in = charl__layouts};
@@ -13,6 +14,18 @@ static charl__registry layouts = {.what = "layout of weights", .built_in = charl
 const charl__weights_layout *charl__layout_at(int i)
 {
     return charl__registry_at(&layouts, i);
+}
+
+const charl__weights_layout *charl__layout_chosen(const charl_model_type *type, const void *settings)
+{
+    const charl_key *k = charl__layout_key(type, "family");
+    const char *choices = k ? k->choices : "";
+    char name[64] = "";
+
+    for (int i = k ? *(const int *)(const void *)((const char *)settings + k->offset) : -1; i >= 0; i--) {
+        charl__choice_next(&choices, name, sizeof name);
+    }
+    return charl__registry_find(&layouts, name); /* auto is none */
 }
 
 /* Whether `name` is `pattern` with a number instead of #. */
@@ -56,16 +69,6 @@ bool charl__layout_expand(const char *pattern, int64_t block, char *text)
              : snprintf(text, CHARL__LAYOUT_NAME, "%s", pattern);
 
     return n >= 0 && n < CHARL__LAYOUT_NAME;
-}
-
-int charl__layout_parts(const charl__weights_rule *rule)
-{
-    int n = 1;
-
-    while (n < CHARL__WEIGHTS_PARTS && rule->theirs[n]) {
-        n++;
-    }
-    return n;
 }
 
 charl_shape charl__layout_part_shape(const charl__weights_rule *rule, const void *settings, const charl_shape *shape,

@@ -5,6 +5,8 @@
  *  The rows are in layout_*.c, recognized by the tensors of a file. [init] from, [model] from, charl_params_load and `charl checkpoint export
  *  --layout huggingface` use them through the functions below.
  */
+#include <string.h>
+
 #include "charl/layer.h"
 
 enum { CHARL__WEIGHTS_PARTS = 3 };
@@ -17,12 +19,15 @@ typedef struct charl__weights_rule {
     const char *theirs[CHARL__WEIGHTS_PARTS];
     /* Rows of a part, out of `all`; NULL: equal parts. */
     int64_t (*rows)(const void *settings, int64_t all, int part);
+    /* The row of the stacked parts that is row r, out of `all`, in charl; NULL: r. Not with `transposed`. */
+    int64_t (*row)(const void *settings, int64_t all, int64_t r);
     bool transposed; /* a matrix is [in, out] in the file */
     bool first_rows; /* the file may have more rows; the first ones are used */
     bool zeros;      /* a bias that is written as zeros for a model without it */
 } charl__weights_rule;
 
-/** A setting of config.json and the corresponding key of the model. */
+/** A setting of config.json and the corresponding key of the model. Keys without a row have their defaults. Several rows for one setting of the
+ *  file: the keys have the same value. */
 typedef struct charl__weights_setting {
     /* "rope_theta|rope_parameters.rope_theta": the first that exists is read, members of objects before others; the
      * first is written. NULL: not in the file, the value is always `absent`. */
@@ -32,8 +37,10 @@ typedef struct charl__weights_setting {
     /* The values that can be read, "THEIRS=OWN|...", or "a|b" if both are the same; booleans are yes and no. NULL:
      * any. For a setting that is not in the file: other values of the model that can be written too. */
     const char *values;
-    /* Value of the key if the file has none or null. NULL: the file must have it. */
+    /* Value of the key if the file has none or null. NULL: the file must have it; without `theirs`: any, it makes no difference. */
     const char *absent;
+    /* The value of the key that is null in the file, for a file in which null and no value differ. NULL: they do not. */
+    const char *null;
 } charl__weights_setting;
 
 /** A layout of weights: how another program names a model's weights, stores them and writes its settings.
@@ -57,10 +64,46 @@ typedef struct charl__weights_layout {
     int n_settings;
 } charl__weights_layout;
 
+/** Settings that many rows have: sizes, and rotary positions with a base of angles called `theta`. */
+/* clang-format off */
+#define CHARL__LAYOUT_SIZES \
+    {.theirs = "num_hidden_layers", .own = "n_layer"}, {.theirs = "num_attention_heads", .own = "n_head"}, \
+    {.theirs = "hidden_size", .own = "n_embd"}, {.theirs = "intermediate_size", .own = "hidden"}, \
+    {.theirs = "max_position_embeddings", .own = "block_size"}, {.theirs = "vocab_size", .own = "vocab_size"}, \
+    {.theirs = "is_causal", .values = "yes", .absent = "yes"}
+#define CHARL__LAYOUT_ROPE(theta, absence) \
+    {.own = "positions", .absent = "rotary"}, \
+    {.theirs = theta "|rope_scaling.rope_theta|rope_parameters.rope_theta", .own = "rope_theta", .absent = absence}, \
+    {.theirs = "rope_scaling.rope_type|rope_scaling.type|rope_parameters.rope_type|rope_parameters.type", .own = "rope_scaling", \
+     .values = "default=none|llama3", .absent = "none"}, \
+    {.theirs = "rope_scaling.factor|rope_parameters.factor", .own = "rope_factor", .absent = "8"}, \
+    {.theirs = "rope_scaling.low_freq_factor|rope_parameters.low_freq_factor", .own = "rope_low", .absent = "1"}, \
+    {.theirs = "rope_scaling.high_freq_factor|rope_parameters.high_freq_factor", .own = "rope_high", .absent = "4"}, \
+    {.theirs = "rope_scaling.original_max_position_embeddings|rope_parameters.original_max_position_embeddings", \
+     .own = "rope_original", .absent = "8192"}
+/* clang-format on */
+
+/** The element in a head of `width` elements of another program that is element i in charl, where only the first `rotated` are rotated. */
+int64_t charl__layout_rotated(int64_t i, int64_t width, int64_t rotated);
+
 enum { CHARL__LAYOUT_NAME = 256 }; /* bytes of a name with its NUL */
 
 /** Row i = 0, 1, ...; NULL past the last. */
 const charl__weights_layout *charl__layout_at(int i);
+
+/** The key `name` of a model; NULL: it has none. */
+static inline const charl_key *charl__layout_key(const charl_model_type *type, const char *name)
+{
+    for (int i = 0; i < type->row.n_keys; i++) {
+        if (strcmp(type->row.keys[i].name, name) == 0) {
+            return &type->row.keys[i];
+        }
+    }
+    return NULL;
+}
+
+/** The layout that a model's key `family` names; NULL: none, or auto. */
+const charl__weights_layout *charl__layout_chosen(const charl_model_type *type, const void *settings);
 
 /** The rule for charl's weight `name`, with the number of its block in *block (-1: none); NULL: there is none. */
 const charl__weights_rule *charl__layout_rule(const charl__weights_layout *layout, const char *name, int64_t *block);
@@ -69,11 +112,32 @@ const charl__weights_rule *charl__layout_rule(const charl__weights_layout *layou
 bool charl__layout_expand(const char *pattern, int64_t block, char *text);
 
 /** Number of parts of a rule, at least 1. */
-int charl__layout_parts(const charl__weights_rule *rule);
+static inline int charl__layout_parts(const charl__weights_rule *rule)
+{
+    int n = 1;
+
+    while (n < CHARL__WEIGHTS_PARTS && rule->theirs[n]) {
+        n++;
+    }
+    return n;
+}
 
 /** Shape in the file of part `part` of a weight with shape `shape` in charl. If the rule has no rows, parts are equal. */
 charl_shape charl__layout_part_shape(const charl__weights_rule *rule, const void *settings, const charl_shape *shape,
                                      int part);
+
+/** Rows of a weight, or of an adapter's lora_B, from the file's order to charl's, or back if `write`: src and dst are [all, columns].
+ *  The rule has `row`. */
+static inline void charl__layout_order(const charl__weights_rule *rule, const void *settings, int64_t all,
+                                       int64_t columns, const float *src, bool write, float *dst)
+{
+    for (int64_t r = 0; r < all; r++) {
+        const int64_t theirs = rule->row(settings, all, r);
+
+        memcpy(dst + (write ? theirs : r) * columns, src + (write ? r : theirs) * columns,
+               (size_t)columns * sizeof *dst);
+    }
+}
 
 /** `name` without the layout's prefix. */
 const char *charl__layout_strip(const charl__weights_layout *layout, const char *name);

@@ -148,22 +148,28 @@ static tensor *find(const load *l, const char *name)
     return lo < l->n && strcmp(l->sorted[lo].name, wanted) == 0 ? l->sorted[lo].tensor : NULL;
 }
 
+/* Whether the file has this layout, which becomes the one by which names are looked up. */
+static bool has_layout(load *l, const charl__weights_layout *layout, const charl_model_type *model)
+{
+    const tensor *marker;
+
+    l->layout = layout;
+    marker = layout->model == model ? find(l, layout->marker) : NULL;
+    return marker && (!layout->recognizes || layout->recognizes(&marker->t->shape));
+}
+
+/* The layout of the model's family, if the file has it; else the first that the file has. */
 static void recognize(load *l)
 {
     const charl_model_type *model = charl__model_get_type(l->o->model, &l->settings);
-    const charl__weights_layout *layout;
+    const charl__weights_layout *layout = model ? charl__layout_chosen(model, l->settings) : NULL;
+    bool found = layout && has_layout(l, layout, model);
 
-    for (int i = 0; model && (layout = charl__layout_at(i)) != NULL; i++) {
-        const tensor *marker;
-
-        l->layout = layout;
-        marker = layout->model == model ? find(l, layout->marker) : NULL;
-        if (marker && (!layout->recognizes || layout->recognizes(&marker->t->shape))) {
-            l->r->layout = layout->row.name;
-            return;
-        }
+    for (int i = 0; model && !found && (layout = charl__layout_at(i)) != NULL; i++) {
+        found = has_layout(l, layout, model);
     }
-    l->layout = NULL;
+    l->layout = found ? l->layout : NULL;
+    l->r->layout = found ? l->layout->row.name : NULL;
 }
 
 /* "fc2.*" for fc2.weight, once, among the patterns that the message suggests. */
@@ -482,7 +488,8 @@ static void transpose(const float *src, int64_t rows, int64_t columns, float *ds
 /* The value of a parameter, assembled from its tensors; *out is owned by the caller. */
 static charl_status read_value(const load *l, const target *t, float **out)
 {
-    int64_t all = charl_shape_count(&charl_param_get_spec(t->p)->shape), at = 0;
+    const charl_shape *shape = &charl_param_get_spec(t->p)->shape;
+    int64_t all = charl_shape_count(shape), at = 0;
     CHARL_SCOPED_FREE float *value = NULL, *other = NULL;
 
     for (int k = 0; k < t->n_parts; k++) { /* all rows of a table with more rows than the model are read */
@@ -504,6 +511,15 @@ static charl_status read_value(const load *l, const target *t, float **out)
             CHARL_TRY(charl__weights_source_read(&l->source, x, value + at));
         }
         at += charl_shape_count(&x->shape);
+    }
+    if (t->rule && t->rule->row) {
+        float *stacked = value;
+
+        charl_free(other);
+        other = stacked;
+        value = NULL;
+        CHARL_TRY(charl__alloc_array(all + 1, sizeof *value, &value));
+        charl__layout_order(t->rule, l->settings, shape->dim[0], all / shape->dim[0], stacked, false, value);
     }
     *out = value;
     value = NULL;

@@ -159,6 +159,47 @@ static void test_printed(void **state)
     charl_config_destroy(again);
 }
 
+/* Settings that several keys of the model have, a list of families, and null where it differs from no value. */
+static void test_families(void **state)
+{
+    static const char mistral[] = "{\"model_type\": \"mistral\", \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+                                  " \"num_key_value_heads\": 2, \"hidden_size\": 32, \"intermediate_size\": 80,"
+                                  " \"max_position_embeddings\": 64, \"vocab_size\": 300%s}";
+    static const struct {
+        const char *more, *message;
+    } refused[] = {
+        {"", "sliding_window = 4096 is not supported; charl has null"}, /* the value of its class */
+        {", \"sliding_window\": 16", "sliding_window = 16 is not supported; charl has null"},
+        {", \"model_type\": \"qwen3\"", "duplicate"},
+        {", \"sliding_window\": null, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}",
+         "rope_scaling.type = linear is not supported; charl has default, llama3"},
+        {", \"sliding_window\": null, \"hidden_act\": \"relu\"", "hidden_act = relu is not supported"},
+    };
+    charl_config *c = NULL;
+    const charl_gpt_config *g;
+
+    (void)state;
+    json_of(llama, ", \"attention_bias\": false, \"mlp_bias\": true");
+    charl_assert_status(parse("", &c), CHARL_ERR_CONFIG); /* attention_bias twice */
+    json_of(llama, ", \"mlp_bias\": true");
+    charl_assert_ok(parse("", &c));
+    g = settings_of(c);
+    assert_true(g->form.mlp_bias && !g->form.out_bias && !g->qkv_bias && !g->bias);
+    assert_int_equal(g->family, CHARL_GPT_LLAMA);
+    charl_config_destroy(c);
+    json_of(mistral, ", \"sliding_window\": null");
+    charl_assert_ok(parse("", &c));
+    assert_int_equal(settings_of(c)->family, CHARL_GPT_MISTRAL);
+    charl_config_destroy(c);
+    charl_assert_status(parse("rotary_share = 0.4\n", &c), CHARL_ERR_CONFIG);
+    charl_assert_message("rotary_share: 0.4 of a head of 8 elements is an odd number of elements");
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        json_of(mistral, refused[i].more);
+        charl_assert_status(parse("", &c), CHARL_ERR_CONFIG);
+        charl_assert_message(refused[i].message);
+    }
+}
+
 static void test_refused(void **state)
 {
     static const struct {
@@ -167,13 +208,12 @@ static void test_refused(void **state)
         {gpt2, ", \"scale_attn_by_inverse_layer_idx\": true",
          "scale_attn_by_inverse_layer_idx = yes is not supported; charl has no"},
         {gpt2, ", \"n_layer\": 4", "duplicate"},
-        {llama, ", \"mlp_bias\": true", "mlp_bias = yes is not supported"},
         {llama, ", \"rope_parameters\": {\"rope_type\": \"yarn\"}",
          "rope_parameters.rope_type = yarn is not supported; charl has default, llama3"},
         {llama, ", \"rope_parameters\": {\"type\": \"linear\"}", "rope_parameters.type = linear is not supported"},
         {llama, ", \"is_causal\": false", "is_causal = no is not supported; charl has yes"},
         {gpt2, ", \"is_causal\": false", "is_causal = no is not supported"},
-        {"{\"model_type\": \"bert\"%s}", "", "model_type = bert is not supported; charl has gpt2, llama, qwen2"},
+        {"{\"model_type\": \"bert\"%s}", "", "model_type = bert is not supported; charl has gpt2, "},
         {"{\"model_type\": \"gpt2\"%s}", "", "n_layer is missing"},
         {"{\"a\": 1%s}", "", "model_type is missing"},
         {"[1%s}", "", "config.json: line 1"},
@@ -198,8 +238,8 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),    cmocka_unit_test(test_llama),   cmocka_unit_test(test_scaling),
-        cmocka_unit_test(test_printed), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_gpt2),    cmocka_unit_test(test_llama),    cmocka_unit_test(test_scaling),
+        cmocka_unit_test(test_printed), cmocka_unit_test(test_families), cmocka_unit_test(test_refused),
     };
     int code;
 

@@ -25,6 +25,7 @@ ENVIRONMENTS = {
                "alone": ["torchmetrics==1.3.2"]},
     "transformers": {"system": True, "packages": ["transformers==4.37.2", "safetensors", "psutil"],
                      "alone": ["peft==0.8.2", "accelerate==0.26.1"]},
+    "torch_transformers": {"packages": ["torch==2.7.1", "transformers==4.57.1", "numpy"]},  # several GB
     "transformers5": {"packages": ["transformers>=5,<6"]},  # without PyTorch: tokenizers only
 }
 

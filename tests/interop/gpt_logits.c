@@ -1,5 +1,6 @@
-/* gpt_logits FOLDER|CHECKPOINT BATCH WINDOW [OUT.h5] <tokens >logits: the model of a folder with config.json and safetensors, or of a
- * checkpoint, over BATCH windows of tokens (i32); logits are f32 [BATCH, WINDOW, vocabulary]. OUT.h5: a checkpoint of it. */
+/* gpt_logits FOLDER|CHECKPOINT BATCH WINDOW [OUT.h5 [SETTING]] <tokens >logits: the model of a folder with config.json and safetensors, or of a
+ * checkpoint, over BATCH windows of tokens (i32); logits are f32 [BATCH, WINDOW, vocabulary]. OUT.h5: a checkpoint of it.
+ * SETTING: a line of [model]. */
 #include <charl/charl.h>
 
 #include <stdio.h>
@@ -14,7 +15,7 @@ static void check(charl_status st)
     }
 }
 
-static charl_config *config_of(const char *path)
+static charl_config *config_of(const char *path, const char *setting)
 {
     charl_config *config = NULL;
     char text[4096];
@@ -28,7 +29,7 @@ static charl_config *config_of(const char *path)
         check(charl_config_parse(path, resolved, strlen(resolved), NULL, 0, &config));
         charl_checkpoint_close(r);
     } else {
-        snprintf(text, sizeof text, "[data]\npath = none\n[model]\nfrom = %s\n", path);
+        snprintf(text, sizeof text, "[data]\npath = none\n[model]\nfrom = %s\n%s\n", path, setting);
         check(charl_config_parse("text", text, strlen(text), NULL, 0, &config));
     }
     return config;
@@ -43,12 +44,12 @@ int main(int argc, char **argv)
     charl_params_report report;
     const void *settings;
 
-    if (argc < 4 || argc > 5) {
-        fprintf(stderr, "usage: gpt_logits FOLDER|CHECKPOINT BATCH WINDOW [OUT.h5] <tokens >logits\n");
+    if (argc < 4 || argc > 6) {
+        fprintf(stderr, "usage: gpt_logits FOLDER|CHECKPOINT BATCH WINDOW [OUT.h5 [SETTING]] <tokens >logits\n");
         return EXIT_FAILURE;
     }
     const charl_shape tokens = {2, {atoi(argv[2]), atoi(argv[3])}};
-    charl_config *config = config_of(argv[1]);
+    charl_config *config = config_of(argv[1], argc > 5 ? argv[5] : "");
 
     check(charl_model_create(&model));
     check(charl_config_get_settings(config, "model", &settings));

@@ -34,6 +34,9 @@ LAYERS, HEADS, WIDTH, WINDOW, BATCH, STEPS = 2, 4, 64, 32, 8, 20
 LR = 3e-3
 TRAIN = ["lora.rank=8", "lora.alpha=16", "lora.targets=*.attn.*, *.mlp.*"]
 LLAMA = ["model.norm=rms", "model.mlp=swiglu", "model.positions=rotary", "model.n_kv_head=2", "model.bias=no", "model.tie_weights=no"]
+# Rows of queries, keys and values, and so of adapters, have another order there.
+NEOX = ["model.family=gpt_neox", "model.positions=rotary", "model.rotary_share=0.25", "model.parallel=yes", "model.mlp=gelu", "model.bias=no",
+        *(f"model.{part}_bias=yes" for part in ("norm", "qkv", "out", "mlp")), "model.tie_weights=no"]
 CONFIG = f"""[run]
 seed = 4
 [data]
@@ -135,7 +138,7 @@ def check_adapters(folder, kind, data, base, *settings):
     ours = train(folder, f"{kind}-lora", *more)
     model = peft.PeftModel.from_pretrained(causal(base), export(folder, f"{kind}-start", "peft", f"{kind}-adapters"),
                                            is_trainable=True)
-    if kind == "gpt2":  # in a Llama each of queries, keys and values has its own A in PEFT, and learns another way
+    if kind != "llama":  # in a Llama each of queries, keys and values has its own A in PEFT, and learns another way
         compare(f"{kind} LoRA", ours, repeat(model, data), repeat(causal(base), data, 0))
     theirs = peft.PeftModel.from_pretrained(causal(base), export(folder, f"{kind}-lora", "peft", f"{kind}-trained"))
     merged = causal(export(folder, f"{kind}-lora", "huggingface", f"{kind}-merged"))
@@ -163,7 +166,7 @@ def main():
             (folder / f"half{i}.txt").write_bytes(text)
             run(BIN / "charl", "data", "import", "text", folder / f"half{i}.txt", "--tokenizer", "bytes", "-o", folder / f"half{i}.h5")
         data = folder / "half1.h5"
-        for kind, settings in (("gpt2", []), ("llama", LLAMA)):
+        for kind, settings in (("gpt2", []), ("llama", LLAMA), ("gpt_neox", NEOX)):
             train(folder, f"{kind}-first", f"data.path={folder / 'half0.h5'}", *settings)
             base = export(folder, f"{kind}-first", "huggingface", f"{kind}-base")
             check_adapters(folder, kind, data, base, *settings)

@@ -98,7 +98,8 @@ TYPES = {("charl_optimizer_config", "momentum"): "sgd", ("charl_schedule", "powe
          ("charl_activation_config", "slope"): "leaky_relu"}
 # What the message says where it is not the name of the number.
 CALLED = {("charl_mlp_config", "dropout"): "fc_drop1: p is", ("charl_cnn_config", "head.dropout"): "fc_drop1: p is",
-          ("charl_gpt_config", "dropout"): "drop: p is", ("charl_steps_set_loss_scale", "scale"): "loss scale",
+          ("charl_gpt_config", "dropout"): "drop: p is", ("charl_gpt_config", "logit_softcap"): "lm_head: softcap is",
+          ("charl_steps_set_loss_scale", "scale"): "loss scale",
           ("charl_optimizer_begin", "lr"): "learning rate is", ("charl_optimizer_step", "lr"): "learning rate is"}
 # Numbers that may be anything.
 ANY = {

@@ -127,6 +127,31 @@ static const charl_transformer_block_config llama = {.heads = 2,
 static const charl_transformer_block_config rms_block = {
     .heads = 2, .depth = 1, .init_std = 0.5, .rope_theta = 10000, .causal = true, .norm = CHARL_BLOCK_RMS_NORM};
 
+/* What descends from Llama. */
+static const charl_transformer_block_config olmo2 = {.heads = 2,
+                                                     .kv_heads = 1,
+                                                     .hidden = 6,
+                                                     .depth = 1,
+                                                     .init_std = 0.5,
+                                                     .rope_theta = 10000,
+                                                     .rotary = true,
+                                                     .causal = true,
+                                                     .norm = CHARL_BLOCK_RMS_NORM,
+                                                     .mlp = CHARL_BLOCK_GEGLU,
+                                                     .form = {.norm_at = CHARL_BLOCK_NORM_BOTH,
+                                                              .qk_norm = CHARL_QK_NORM_ALL,
+                                                              .rotary_share = 0.5,
+                                                              .scale_dim = 9,
+                                                              .out_bias = true}};
+static const charl_transformer_block_config neox = {
+    .heads = 2,
+    .depth = 1,
+    .init_std = 0.5,
+    .rope_theta = 10000,
+    .causal = true,
+    .mlp = CHARL_BLOCK_RELU2,
+    .form = {.qk_norm = CHARL_QK_NORM_HEAD, .parallel = true, .norm_bias = true, .mlp_bias = true}};
+
 static const struct layer_case {
     const char *type;
     const void *config;
@@ -237,6 +262,37 @@ static const struct layer_case {
                {.name = "l.ln_2.weight", .shape = {1, {8}}, .constant = 1.0F},
                {.name = "l.mlp.c_fc.weight", .shape = {2, {32, 8}}, .deviation = 0.5},
                {.name = "l.mlp.c_proj.weight", .shape = {2, {8, 32}}, .deviation = 0.35355339059327379}}},
+    {.type = "transformer_block", /* norms of the output and of all queries together, half of a head is turned */
+     .config = &olmo2,
+     .in = {2, {5, 8}},
+     .out = {2, {5, 8}},
+     .param = {{.name = "l.ln_1.weight", .shape = {1, {8}}, .constant = 1.0F},
+               {.name = "l.attn.c_attn.weight", .shape = {2, {16, 8}}, .deviation = 0.5},
+               {.name = "l.attn.q_norm.weight", .shape = {1, {8}}, .constant = 1.0F},
+               {.name = "l.attn.k_norm.weight", .shape = {1, {4}}, .constant = 1.0F},
+               {.name = "l.attn.c_proj.weight", .shape = {2, {8, 8}}, .deviation = 0.35355339059327379},
+               {.name = "l.attn.c_proj.bias", .shape = {1, {8}}},
+               {.name = "l.ln_1_out.weight", .shape = {1, {8}}, .constant = 1.0F},
+               {.name = "l.ln_2.weight", .shape = {1, {8}}, .constant = 1.0F},
+               {.name = "l.mlp.c_fc.weight", .shape = {2, {12, 8}}, .deviation = 0.5},
+               {.name = "l.mlp.c_proj.weight", .shape = {2, {8, 6}}, .deviation = 0.35355339059327379},
+               {.name = "l.ln_2_out.weight", .shape = {1, {8}}, .constant = 1.0F}}},
+    {.type = "transformer_block", /* attention and mlp side by side */
+     .config = &neox,
+     .in = {2, {5, 8}},
+     .out = {2, {5, 8}},
+     .param = {{.name = "l.ln_1.weight", .shape = {1, {8}}, .constant = 1.0F},
+               {.name = "l.ln_1.bias", .shape = {1, {8}}},
+               {.name = "l.attn.c_attn.weight", .shape = {2, {24, 8}}, .deviation = 0.5},
+               {.name = "l.attn.q_norm.weight", .shape = {1, {4}}, .constant = 1.0F},
+               {.name = "l.attn.k_norm.weight", .shape = {1, {4}}, .constant = 1.0F},
+               {.name = "l.attn.c_proj.weight", .shape = {2, {8, 8}}, .deviation = 0.35355339059327379},
+               {.name = "l.ln_2.weight", .shape = {1, {8}}, .constant = 1.0F},
+               {.name = "l.ln_2.bias", .shape = {1, {8}}},
+               {.name = "l.mlp.c_fc.weight", .shape = {2, {32, 8}}, .deviation = 0.5},
+               {.name = "l.mlp.c_fc.bias", .shape = {1, {32}}},
+               {.name = "l.mlp.c_proj.weight", .shape = {2, {8, 32}}, .deviation = 0.35355339059327379},
+               {.name = "l.mlp.c_proj.bias", .shape = {1, {8}}}}},
     {.type = "embedding",
      .config = &embedding,
      .in = {1, {7}},

@@ -82,12 +82,15 @@ static charl_status read_setting(const reader *r, const charl__weights_setting *
     const char *value = s->absent, *name = s->theirs;
     bool found = false;
 
+    if (!s->theirs && !s->absent) {
+        return CHARL_OK;
+    }
     if (s->theirs) {
         CHARL_TRY(first_member(r, s->theirs, &text, &name, &found));
-        value = found ? charl__text_string(&text) : s->absent;
+        value = found ? charl__text_string(&text) : s->null && text.length > 0 ? s->null : s->absent;
     }
     CHARL_REQUIRE(value, CHARL_ERR_CONFIG, "%s: %.*s is missing", r->label, (int)strcspn(name, "|"), name);
-    if (found && s->values) {
+    if (s->values && (found || !s->own)) {
         if (!translate(s->values, value, own)) {
             CHARL_TRY(list_values(s->values, &list));
             CHARL_FAIL(CHARL_ERR_CONFIG, "%s: %.*s = %.60s is not supported; charl has %s", r->label,
@@ -122,6 +125,7 @@ static charl_status read_settings(const reader *r, const char *type)
     for (int i = 0; (layout = charl__layout_at(i)) != NULL; i++) {
         if (layout->model_type && strcmp(layout->model_type, type) == 0) {
             CHARL_TRY(r->set(r->ctx, "type", layout->model->row.name, r->label));
+            CHARL_TRY(r->set(r->ctx, "family", layout->row.name, r->label));
             for (int k = 0; k < layout->n_settings; k++) {
                 CHARL_TRY(read_setting(r, &layout->settings[k]));
             }

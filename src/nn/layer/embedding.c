@@ -28,7 +28,8 @@ static charl_var *build_embedding(const charl_layer_build *b, charl_var *x)
                  (long long)charl__graph_vocab(b->g));
         return charl__graph_refuse(b->g, text);
     }
-    return charl_embedding(b->g, x, table(b, c->vocab, c->dim, c->init_std));
+    x = charl_embedding(b->g, x, table(b, c->vocab, c->dim, c->init_std));
+    return c->scale > 0 ? charl_scale(b->g, x, (float)c->scale, 0.0F) : x;
 }
 
 static charl_var *build_position_embedding(const charl_layer_build *b, charl_var *x)
@@ -64,6 +65,7 @@ static const charl_key embedding_keys[] = {
     CHARL__KEY(charl_embedding_config, vocab, INT, "[1,1e9]", true, "rows of the table: tokens are 0 to vocab - 1"),
     CHARL__KEY(charl_embedding_config, dim, INT, "[1,1e6]", true, "features of a token"),
     CHARL__KEY(charl_embedding_config, init_std, FLOAT, "[0,1e6)", false, "standard deviation of the initial values"),
+    CHARL__KEY(charl_embedding_config, scale, FLOAT, "[0,1e6)", false, "factor of the output; 0: 1"),
 };
 static const charl_position_embedding_config position_defaults = {.init_std = 1.0};
 static const charl_key position_keys[] = {

@@ -51,6 +51,12 @@ static charl_var *adapt(const charl_layer_build *b, charl_var *x, int64_t featur
     return y;
 }
 
+/* cap * tanh(x / cap) */
+static charl_var *softcap(charl_graph *g, charl_var *x, double cap)
+{
+    return charl_scale(g, charl_tanh(g, charl_scale(g, x, (float)(1 / cap), 0.0F)), (float)cap, 0.0F);
+}
+
 static charl_var *build(const charl_layer_build *b, charl_var *x)
 {
     const charl_linear_config *c = b->settings;
@@ -75,7 +81,8 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     if (b->lora && !c->tie && charl__patterns_choose(b->lora->targets, b->name)) {
         out = adapt(b, x, features, out);
     }
-    return charl__activate(b->g, c->activation, out);
+    out = charl__activate(b->g, c->activation, out);
+    return c->softcap > 0 ? softcap(b->g, out, c->softcap) : out;
 }
 
 static const charl_linear_config defaults = {.bias = true};
@@ -86,6 +93,8 @@ static const charl_key keys[] = {
     CHARL__KEY(charl_linear_config, tie, LAYER, NULL, false, "layer whose weight is shared, such as an embedding"),
     CHARL__KEY(charl_linear_config, init_std, FLOAT, "[0,1e6)", false,
                "standard deviation of the initial weights; 0: as PyTorch's"),
+    CHARL__KEY(charl_linear_config, softcap, FLOAT, "[0,1e6)", false,
+               "limits the output x to this range smoothly: softcap * tanh(x / softcap); 0: no limit"),
 };
 
 const charl_layer_type charl__layer_linear = CHARL__LAYER("linear", "x @ weight^T + bias over the last extent", build,

@@ -1,6 +1,6 @@
-/* transformer_block: causal self-attention and an mlp, each after a norm and inside a residual
- * path, with nanoGPT's names. Initial values are GPT-2's: normal, with a deviation for projections onto the residual
- * path that decreases with the depth of the model (Radford et al. 2019, section 2.3). */
+/* transformer_block: self-attention and an mlp, each with norms and inside a residual path, with nanoGPT's names. Initial
+ * values are GPT-2's: normal, with a deviation for projections onto the residual path that decreases with the depth of
+ * the model (Radford et al. 2019, section 2.3). */
 #include <math.h>
 
 #include "nn/layer.h"
@@ -25,7 +25,7 @@ static charl_var *normalize(const charl_layer_build *b, const char *suffix, char
                                          &(charl_rms_norm_config){.eps = c->norm_eps}, x);
     }
     norm.eps = c->norm_eps;
-    norm.bias = c->bias;
+    norm.bias = c->bias || c->form.norm_bias;
     return charl__layer_build_inside(b, suffix, &charl__layer_layer_norm, &norm, x);
 }
 
@@ -52,7 +52,7 @@ static charl_var *add_and_normalize(const charl_layer_build *b, charl_var *x, ch
     if (c->norm == CHARL_BLOCK_RMS_NORM) {
         return charl_add_rms_norm(b->g, x, y, args.weight, args.eps, sum);
     }
-    args.bias = c->bias ? affine(b, "ln_2.bias", width, 0.0F) : NULL;
+    args.bias = c->bias || c->form.norm_bias ? affine(b, "ln_2.bias", width, 0.0F) : NULL;
     return charl_add_layer_norm(b->g, x, y, &args, sum);
 }
 
@@ -72,30 +72,77 @@ static charl_var *drop(const charl_layer_build *b, const char *branch, charl_var
     return x;
 }
 
+int64_t charl__rotated(const charl_block_form *form, int64_t head_dim)
+{
+    return form->rotary_share > 0 ? (int64_t)((double)head_dim * form->rotary_share) : head_dim;
+}
+
+/* RMS norm of the heads [first, first + heads) of x, [B, T, all * head_dim]. */
+static charl_var *normalize_heads(const charl_layer_build *b, const char *suffix, charl_var *x, int64_t first,
+                                  int64_t heads, int64_t head_dim)
+{
+    const config *c = b->settings;
+    const charl_rms_norm_config norm = {.eps = c->norm_eps};
+    charl_var *part = charl_slice(b->g, x, 2, first * head_dim, heads * head_dim);
+    const charl_shape all = part ? charl_var_get_type(part).shape : (charl_shape){0};
+
+    if (part && c->form.qk_norm == CHARL_QK_NORM_HEAD) {
+        part = charl_reshape(b->g, part, (charl_shape){4, {all.dim[0], all.dim[1], heads, head_dim}});
+    }
+    part = charl__layer_build_inside(b, suffix, &charl__layer_rms_norm, &norm, part);
+    return part ? charl_reshape(b->g, part, all) : NULL;
+}
+
+/* Queries, keys and values x, with the first two normalized. */
+static charl_var *normalize_qk(const charl_layer_build *b, charl_var *x, int64_t kv_heads, int64_t head_dim)
+{
+    const config *c = b->settings;
+    charl_var *part[3] = {
+        normalize_heads(b, "attn.q_norm", x, 0, c->heads, head_dim),
+        normalize_heads(b, "attn.k_norm", x, c->heads, kv_heads, head_dim),
+        charl_slice(b->g, x, 2, (c->heads + kv_heads) * head_dim, kv_heads * head_dim),
+    };
+
+    return charl_concat(b->g, part, 3, 2);
+}
+
 static charl_var *attend(const charl_layer_build *b, charl_var *x, int64_t width)
 {
     const config *c = b->settings;
     const int64_t head_dim = c->head_dim ? c->head_dim : width / c->heads;
     const int64_t kv_heads = c->kv_heads ? c->kv_heads : c->heads;
     const charl_attention_args args = {
-        .heads = (int)c->heads, .kv_heads = (int)kv_heads, .causal = c->causal, .dropout = (float)c->dropout};
+        .heads = (int)c->heads,
+        .kv_heads = (int)kv_heads,
+        .causal = c->causal,
+        .scale = c->form.scale_dim > 0 ? (float)(1 / sqrt(c->form.scale_dim)) : 0,
+        .dropout = (float)c->dropout,
+    };
     const charl_rotary_args rotary = {.head_dim = head_dim,
                                       .heads = c->heads + kv_heads,
                                       .theta = c->rope_theta,
+                                      .pairs = charl__rotated(&c->form, head_dim) / 2,
                                       .factor = c->rope.kind == CHARL_ROPE_SCALING_LLAMA3 ? c->rope.factor : 0,
                                       .low = c->rope.low,
                                       .high = c->rope.high,
                                       .original = c->rope.original};
 
-    x = normalize(b, "ln_1", x);
     x = project(b, "attn.c_attn", x, (c->heads + 2 * kv_heads) * head_dim, c->init_std, c->bias || c->qkv_bias);
+    if (c->form.qk_norm != CHARL_QK_NORM_NONE) {
+        x = normalize_qk(b, x, kv_heads, head_dim);
+    }
     charl_graph_scope_begin(b->g, "attn");
     if (c->rotary) {
         x = charl_rotary(b->g, x, &rotary);
     }
     x = charl_attention(b->g, x, &args);
     charl_graph_scope_end(b->g);
-    return drop(b, "attn", project(b, "attn.c_proj", x, width, residual_std(c), c->bias));
+    return drop(b, "attn", project(b, "attn.c_proj", x, width, residual_std(c), c->bias || c->form.out_bias));
+}
+
+static bool is_gated(int mlp)
+{
+    return mlp == CHARL_BLOCK_SWIGLU || mlp == CHARL_BLOCK_GEGLU || mlp == CHARL_BLOCK_GEGLU_TANH;
 }
 
 int64_t charl__transformer_hidden(int64_t hidden, int mlp, int64_t width)
@@ -103,20 +150,39 @@ int64_t charl__transformer_hidden(int64_t hidden, int mlp, int64_t width)
     if (hidden) {
         return hidden;
     }
-    return mlp == CHARL_BLOCK_SWIGLU ? (8 * width / 3 + 63) / 64 * 64 : 4 * width;
+    return is_gated(mlp) ? (8 * width / 3 + 63) / 64 * 64 : 4 * width;
+}
+
+static charl_var *activate(charl_graph *g, charl_block_mlp mlp, charl_var *x, int64_t hidden)
+{
+    switch (mlp) {
+    case CHARL_BLOCK_SWIGLU:
+        return charl_swiglu(g, x);
+    case CHARL_BLOCK_GEGLU:
+    case CHARL_BLOCK_GEGLU_TANH:
+        return charl_mul(g, charl_gelu(g, charl_slice(g, x, 2, 0, hidden), mlp == CHARL_BLOCK_GEGLU_TANH),
+                         charl_slice(g, x, 2, hidden, hidden));
+    case CHARL_BLOCK_RELU:
+        return charl_relu(g, x);
+    case CHARL_BLOCK_RELU2:
+        x = charl_relu(g, x);
+        return charl_mul(g, x, x);
+    default:
+        return charl_gelu(g, x, mlp == CHARL_BLOCK_GELU_TANH);
+    }
 }
 
 static charl_var *transform(const charl_layer_build *b, charl_var *x, int64_t width)
 {
     const config *c = b->settings;
-    const bool gated = c->mlp == CHARL_BLOCK_SWIGLU;
     const int64_t hidden = charl__transformer_hidden(c->hidden, c->mlp, width);
+    const bool bias = c->bias || c->form.mlp_bias;
 
-    x = project(b, "mlp.c_fc", x, gated ? 2 * hidden : hidden, c->init_std, c->bias);
+    x = project(b, "mlp.c_fc", x, is_gated(c->mlp) ? 2 * hidden : hidden, c->init_std, bias);
     charl_graph_scope_begin(b->g, "mlp");
-    x = gated ? charl_swiglu(b->g, x) : charl_gelu(b->g, x, c->mlp == CHARL_BLOCK_GELU_TANH);
+    x = activate(b->g, c->mlp, x, hidden);
     charl_graph_scope_end(b->g);
-    return drop(b, "mlp", project(b, "mlp.c_proj", x, width, residual_std(c), c->bias));
+    return drop(b, "mlp", project(b, "mlp.c_proj", x, width, residual_std(c), bias));
 }
 
 static charl_var *build(const charl_layer_build *b, charl_var *x)
@@ -124,7 +190,9 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     const config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
     const int64_t width = in.ndim == 3 ? in.dim[2] : 0;
-    charl_var *sum;
+    const bool of_input = c->form.norm_at != CHARL_BLOCK_NORM_OUTPUT;
+    const bool of_output = c->form.norm_at != CHARL_BLOCK_NORM_INPUT;
+    charl_var *sum, *y;
 
     if (in.ndim != 3) {
         return charl__graph_refuse(b->g, "a transformer block needs [batch, positions, features]");
@@ -138,8 +206,20 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     if (c->kv_heads && c->heads % c->kv_heads != 0) {
         return charl__graph_refuse(b->g, "heads is not a multiple of kv_heads");
     }
-    x = add_and_normalize(b, x, attend(b, x, width), &sum);
-    return charl_add(b->g, sum, transform(b, x, width));
+    if (c->rotary && charl__rotated(&c->form, c->head_dim ? c->head_dim : width / c->heads) % 2 != 0) {
+        return charl__graph_refuse(b->g, "rotary_share rotates an odd number of elements of a head");
+    }
+    y = attend(b, of_input ? normalize(b, "ln_1", x) : x, width);
+    y = of_output ? normalize(b, "ln_1_out", y) : y;
+    if (!of_input || c->form.parallel) {
+        sum = charl_add(b->g, x, y);
+        x = c->form.parallel ? x : sum;
+        x = of_input ? normalize(b, "ln_2", x) : x;
+    } else {
+        x = add_and_normalize(b, x, y, &sum);
+    }
+    x = transform(b, x, width);
+    return charl_add(b->g, sum, of_output ? normalize(b, "ln_2_out", x) : x);
 }
 
 static const config defaults = {.depth = 1,
@@ -167,7 +247,8 @@ static const charl_key keys[] = {
     CHARL__KEY(config, bias, BOOL, NULL, false, "biases in linear maps and layer norms"),
     CHARL__KEY(config, qkv_bias, BOOL, NULL, false, "biases of queries, keys and values also where bias = no"),
     CHARL__KEY(config, norm, CHOICE, NULL, false, "normalisation", "layer|rms"),
-    CHARL__KEY(config, mlp, CHOICE, NULL, false, "activation of the mlp", "gelu|gelu_tanh|swiglu"),
+    {"mlp", CHARL_KEY_CHOICE, offsetof(config, mlp), NULL, false, CHARL__BLOCK_MLP_HELP},
+    CHARL__BLOCK_FORM_KEYS(config, form),
 };
 
 const charl_layer_type charl__layer_transformer_block =

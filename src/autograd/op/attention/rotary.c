@@ -22,10 +22,16 @@ typedef struct rotary_attr {
     bool back;
 } rotary_attr;
 
+/* Pairs of a head that are rotated. */
+static int64_t pairs_of(const charl_rotary_args *a)
+{
+    return a->pairs ? a->pairs : a->head_dim / 2;
+}
+
 /* Turns of pair i of a head from one position to the next. */
 static double turns_of(const charl_rotary_args *a, int64_t i)
 {
-    const double turns = pow(a->theta, -2.0 * (double)i / (double)a->head_dim) / (2.0 * acos(-1.0));
+    const double turns = i < pairs_of(a) ? pow(a->theta, -(double)i / (double)pairs_of(a)) / (2.0 * acos(-1.0)) : 0;
     const double n = turns * (double)a->original;
     double share; /* of the unscaled frequency */
 
@@ -130,7 +136,8 @@ static void reference(const charl__reference *r)
         const double t = ((double)(k / heads % positions) + first) * (attr->back ? -1 : 1);
 
         for (int64_t i = 0; i < half; i++) {
-            const double angle = k % heads < a->heads ? t * angle_of(a, i, half) : 0;
+            const int64_t pairs = a->pairs ? a->pairs : half;
+            const double angle = k % heads < a->heads && i < pairs ? t * angle_of(a, i, pairs) : 0;
 
             out[i] = in[i] * cos(angle) - in[half + i] * sin(angle);
             out[half + i] = in[half + i] * cos(angle) + in[i] * sin(angle);
@@ -139,13 +146,15 @@ static void reference(const charl__reference *r)
 }
 
 static const rotary_attr usual = {.args = {8, 4, 10000}}, wide = {.args = {74, 1, 500}}, tiny = {.args = {2, 1, 10000}},
-                         deep = {.args = {4, 1, 10000}}, back = {.args = {8, 4, 10000}, .back = true};
+                         deep = {.args = {4, 1, 10000}}, back = {.args = {8, 4, 10000}, .back = true},
+                         partly = {.args = {74, 1, 500, .pairs = 11}};
 /* The pairs rotate 16, 3.1, 0.6, 0.1, ... times: each of the three rules applies to some. */
 static const rotary_attr scaled = {.args = {16, 2, 500000, .factor = 8, .low = 1, .high = 4, .original = 100}};
 static const charl__op_sample samples[] = {
     {.n_in = 1, .in = {CHARL_B(F32, 16, 5, 48)}, .attr = &usual, CHARL_WITHIN(2, 2)},
     {.n_in = 1, .in = {CHARL_B(F32, 8, 3, 48)}, .attr = &back, CHARL_WITHIN(2, 2)},
     {.n_in = 1, .in = {CHARL_R(F32, 2, 70, 148)}, .attr = &wide, CHARL_WITHIN(2, 2)},
+    {.n_in = 1, .in = {CHARL_R(F32, 2, 70, 148)}, .attr = &partly, CHARL_WITHIN(2, 2)},
     {.n_in = 1, .in = {CHARL_R(F32, 1, 2)}, .attr = &tiny, CHARL_WITHIN(2, 2)},
     {.n_in = 1,
      .in = {CHARL_R(F32, 33000, 4)}, /* far positions */
@@ -243,6 +252,10 @@ charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *a
         return charl__graph_fail(g, CHARL_ERR_INVALID,
                                  "rotary: heads of %lld: a head has an even number of elements up to %d",
                                  (long long)args->head_dim, MAX_HEAD_DIM);
+    }
+    if (args->pairs < 0 || args->pairs > args->head_dim / 2) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "rotary: pairs = %lld, but a head of %lld elements has %lld",
+                                 (long long)args->pairs, (long long)args->head_dim, (long long)args->head_dim / 2);
     }
     if (!charl__graph_check_range(g, "rotary", "theta", args->theta, "(1,inf)") ||
         (args->factor != 0.0 && (!charl__graph_check_range(g, "rotary", "factor", args->factor, "[1,inf)") ||
