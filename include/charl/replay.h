@@ -86,11 +86,11 @@ typedef struct charl_replay_row {
     const char *tensors; /* hash of all tensors of a checkpoint, as in run.lock (charl/verify.h); "" unless asked for */
     /* [n_gradients] before clipping, times the loss scale where there is one; norms without it */
     const charl_replay_tensor *gradients;
-    int n_gradients;             /* 0 unless asked for */
-    const charl_step_rows *rows; /* NULL unless `samples` */
-    const float *losses;         /* [rows->n], of the samples of the step; NULL unless asked for */
-    charl_replay_record recorded;
-    const char *differs; /* the first tensor that does, as "model/fc1.weight"; else "" */
+    int n_gradients;              /* 0 unless asked for */
+    const charl_step_rows *rows;  /* NULL unless `samples` */
+    const float *losses;          /* [rows->n], of the samples of the step; NULL unless asked for */
+    charl_replay_record recorded; /* of `checkpoint` also SAME if run.lock records that step */
+    const char *differs;          /* the first tensor that does, as "model/fc1.weight"; else "" */
 } charl_replay_row;
 
 /** Where a replay begins. Everything is borrowed for the call. */
@@ -115,7 +115,9 @@ typedef struct charl_replay_options {
     bool from_start;       /* start from the initial weights, not from a checkpoint */
     int64_t after;         /* do not start from a checkpoint of a later step; 0: no limit */
     const char *checksums; /* write checksums of what is replayed to this file, for charl_bisect; NULL: do not */
-    const char *device;    /* `select` of charl_device_request; NULL: device.select of the run */
+    /* write to this file the checkpoint that the run would have written after step `until`; NULL: do not */
+    const char *checkpoint;
+    const char *device;                     /* `select` of charl_device_request; NULL: device.select of the run */
     const charl_config_override *overrides; /* [n_overrides] of the configuration of the run, such as data.path */
     int n_overrides;
     /* Callbacks; any may be NULL. A status other than CHARL_OK ends the replay with it. */
@@ -133,15 +135,22 @@ typedef struct charl_replay_options {
  *
  *  Starts from the newest readable checkpoint before options->step, or from the beginning of the run, with the
  *  configuration in the first checkpoint at or after options->step, or if there is none in config.ini.
- *  Writes nothing to the directory and needs no lock: the run may continue meanwhile.
+ *  Writes nothing to the directory, unless `checkpoint` is there, and needs no lock: the run may continue meanwhile.
  *
  *  The replay has the bits of the run if data, files of init.from, version of charl and overridden keys that matter are
  *  the same, and the device rounds in the same way (docs/exactness.md); known differences are warnings. The bits of
  *  dist.allreduce = mpi on several ranks cannot be replayed.
  *
+ *  With `checkpoint`, evaluates where the run did, and writes the tensors, counters, best evaluation, configuration and
+ *  run_id that the run would have written; world_size, device and driver are those of the replay. Before it writes, it
+ *  compares tensors and counters with the line of run.lock, if there is one of step `until`.
+ *
  *  Blocks. Local: one rank, without MPI.
- *  Errors: ERR_CONFIG      step or until are out of order, or beyond the end of the run
- *          ERR_CHECKPOINT  there is nothing to start from
+ *  Errors: ERR_CONFIG      step or until are out of order, or beyond the end of the run; `checkpoint` with overrides
+ *                          that change the training, or with the name of a checkpoint of another step
+ *          ERR_CHECKPOINT  there is nothing to start from; `checkpoint`, and the settings of a step are not kept, or
+ *                          it differs from run.lock
+ *          ERR_DATA        `checkpoint`, and the data are not those of the run
  *          ERR_NONFINITE   a step was not finite and train.on_nonfinite = stop, so that the run ended there too
  *          and those of charl_train_run
  *  Cost: the steps since that checkpoint, one after another without overlap of host and device; for every reported step

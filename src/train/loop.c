@@ -379,6 +379,25 @@ static charl_status resume_training(loop *l, charl_status st)
     return st;
 }
 
+/* Whether to evaluate after the step just made. */
+static charl_status is_evaluated(charl__trainer *t, bool *evaluate)
+{
+    *evaluate = false;
+    if (t->replica.eval && t->config->eval.interval.unit != CHARL__INTERVAL_OFF) {
+        CHARL_TRY(due_together(t, t->config->eval.interval, t->last_eval_s, evaluate));
+        *evaluate = *evaluate || t->replica.step == t->end_step;
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__trainer_evaluate(charl__trainer *t)
+{
+    bool evaluate, best;
+
+    CHARL_TRY(is_evaluated(t, &evaluate));
+    return evaluate ? evaluate_now(t, &best) : CHARL_OK;
+}
+
 /* Evaluation and checkpoint after a step, where they are due. An interval of 0 is never, but the
  * best and the end are always saved. */
 static charl_status after_step(loop *l)
@@ -386,13 +405,9 @@ static charl_status after_step(loop *l)
     charl__trainer *t = l->t;
     const bool last = t->replica.step == t->end_step;
     const bool saves = t->writes && t->config->checkpoint.interval.unit != CHARL__INTERVAL_OFF;
-    const bool evaluates = t->replica.eval && t->config->eval.interval.unit != CHARL__INTERVAL_OFF;
-    bool evaluate = false, save = false, best = false;
+    bool evaluate, save = false, best = false;
 
-    if (evaluates) {
-        CHARL_TRY(due_together(t, t->config->eval.interval, t->last_eval_s, &evaluate));
-        evaluate = evaluate || last;
-    }
+    CHARL_TRY(is_evaluated(t, &evaluate));
     if (saves) {
         CHARL_TRY(due_together(t, t->config->checkpoint.interval, t->last_save_s, &save));
     }

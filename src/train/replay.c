@@ -11,17 +11,21 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "config/config_rows.h"
+#include "config/diff.h"
 #include "files/run.h"
+#include "files/run_lock.h"
 #include "io/commit.h"
 #include "io/kind.h"
+#include "io/regular.h"
 #include "io/scoped.h"
 #include "task/weights/weights_base.h"
 #include "train/metrics/metrics_async.h"
 #include "train/snapshot.h"
 #include "train/checksums.h"
+#include "train/rundir.h"
 #include "train/trainer.h"
 
-enum { TEXT_BYTES = 1600 };
+enum { TEXT_BYTES = 1600, LARGEST_CONFIG = 1 << 26 };
 
 typedef struct replay {
     const char *run; /* directory */
@@ -31,8 +35,11 @@ typedef struct replay {
     charl_team *team;
     charl_comm *comm;
     charl_config *config;
-    char *content; /* of the data, as the checkpoint that config is from says; NULL: not known */
-    char *start;   /* checkpoint, or NULL */
+    char *source;               /* the file that config is from */
+    char *content;              /* of the data, as that or run.lock says; NULL: not known */
+    charl__text resolved, text; /* config before overrides, with all keys; and as it was given, where it is known */
+    charl__lock_line recorded;  /* of step `until`; step 0: there is none */
+    char *start;                /* checkpoint, or NULL */
     int64_t start_step;
     charl_train_options train;
 
@@ -60,14 +67,12 @@ static void warn(const replay *r, const char *text)
 /* The configuration in the file config.ini of the run: its last start. */
 static charl_status load_config(replay *r)
 {
-    char path[4096];
-
-    CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/config.ini", r->run) < sizeof path, CHARL_ERR_CONFIG,
-                  "the path %s is too long", r->run);
-    CHARL_REQUIRE(access(path, R_OK) == 0, CHARL_ERR_CHECKPOINT,
+    CHARL_TRY(charl__commit_join(r->run, "config.ini", &r->source));
+    CHARL_REQUIRE(access(r->source, R_OK) == 0, CHARL_ERR_CHECKPOINT,
                   "%s has neither a checkpoint of step %" PRId64 " or later nor a config.ini: is it a run directory?",
                   r->run, r->options->step);
-    return charl_config_load(path, r->options->overrides, r->options->n_overrides, &r->config);
+    CHARL_TRY(charl__regular_read_all(r->source, LARGEST_CONFIG, &r->resolved));
+    return charl_config_load(r->source, r->options->overrides, r->options->n_overrides, &r->config);
 }
 
 /* The configuration and the data of the checkpoint of `step`. */
@@ -83,6 +88,9 @@ static charl_status read_config(replay *r, int64_t step)
     text = charl_checkpoint_get_info(reader).config_resolved;
     state = charl_checkpoint_get_info(reader).state;
     CHARL_TRY(charl_config_parse(path, text, strlen(text), r->options->overrides, r->options->n_overrides, &r->config));
+    CHARL_TRY(charl__text_printf(&r->resolved, "%s", text));
+    CHARL_TRY(charl__text_printf(&r->text, "%s", charl_checkpoint_get_info(reader).config_text));
+    CHARL_TRY(charl__strdup(path, &r->source));
     CHARL_TRY(charl__strdup(state->data_content_id, &r->content));
     if (strcmp(r->config->dist.allreduce, "mpi") == 0 && state->world_size > 1) {
         warn(r, "dist.allreduce = mpi sums in an order that depends on the number of ranks: this replay, on one rank, "
@@ -148,6 +156,89 @@ static charl_status find_start(replay *r)
     return CHARL_OK;
 }
 
+/* Whether the steps from the start of the replay to `until` were trained with the same settings and data. The line of a start is of the steps after
+ * its own, up to the first that a later line resumes from. */
+static charl_status check_starts(replay *r, const charl__lock *lock)
+{
+    char hash[CHARL__SHA256_TEXT];
+    int64_t end = r->until;
+
+    charl__sha256_text(charl__text_string(&r->resolved), r->resolved.length, hash);
+    for (int64_t i = lock->count - 1; i >= 0; i--) {
+        const charl__lock_line *line = &lock->line[i];
+
+        if (line->kind == CHARL__LOCK_CHECKPOINT || line->step >= end) {
+            continue;
+        }
+        if (end > r->start_step) {
+            CHARL_REQUIRE(strcmp(line->value[CHARL__LOCK_CONFIG], hash) == 0, CHARL_ERR_CHECKPOINT,
+                          "step %" PRId64 " cannot be computed: the settings of step %" PRId64
+                          " are not kept, and %s has others",
+                          r->until, end, r->source);
+            CHARL_REQUIRE(!r->content || strcmp(line->value[CHARL__LOCK_DATA], r->content) == 0, CHARL_ERR_CHECKPOINT,
+                          "step %" PRId64
+                          " cannot be computed: the run was resumed with other data after step %" PRId64,
+                          r->until, r->start_step);
+            CHARL_TRY(r->content ? CHARL_OK : charl__strdup(line->value[CHARL__LOCK_DATA], &r->content));
+        }
+        end = line->step;
+    }
+    return CHARL_OK;
+}
+
+/* What run.lock records of the checkpoint to write and of its steps. A run of an older version has no such file. */
+static charl_status read_lock(replay *r)
+{
+    charl_status st = CHARL_OK;
+    charl__lock lock = {0};
+    charl__lock_history history = {0};
+    charl__text wrong = {0};
+
+    st = charl__lock_read(r->run, &lock, &wrong);
+    if (st == CHARL_ERR_CHECKPOINT) {
+        warn(r, charl_error_message());
+        st = CHARL_OK;
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(charl__lock_trace(&lock, &history, &wrong));
+    for (int64_t i = 0; i < history.count; i++) {
+        if (lock.line[history.line[i]].step == r->until) {
+            r->recorded = lock.line[history.line[i]];
+        }
+    }
+    CHARL_REQUIRE_CLEANUP(wrong.length == 0, CHARL_ERR_CHECKPOINT,
+                          "%.*s; HINT `charl verify %s` names all that differs",
+                          (int)strcspn(charl__text_string(&wrong), "\n"), charl__text_string(&wrong), r->run);
+    CHARL_TRY_CLEANUP(check_starts(r, &lock));
+cleanup:
+    charl_free(history.line);
+    charl__text_fini(&wrong);
+    charl__lock_fini(&lock);
+    return st;
+}
+
+/* Whether the checkpoint of step `until` can be written: with the settings of the run, and not in the place of another. */
+static charl_status check_writing(replay *r)
+{
+    CHARL_SCOPED_FREE char *changes = NULL;
+    const int64_t named = charl__run_step(charl__base_name(r->options->checkpoint));
+    unsigned found;
+
+    CHARL_REQUIRE(named < 0 || named == r->until, CHARL_ERR_CONFIG,
+                  "%s is the name of a checkpoint of step %" PRId64 ", not of step %" PRId64, r->options->checkpoint,
+                  named, r->until);
+    CHARL_TRY(charl__config_diff(r->config, charl__text_string(&r->resolved), CHARL__CHANGE_RESULT, &found, &changes));
+    CHARL_REQUIRE(!changes[0], CHARL_ERR_CONFIG,
+                  "other settings than those of the run give a checkpoint of another training: %.*s",
+                  (int)strcspn(changes, "\n"), changes);
+    if (r->config->eval.interval.unit == CHARL__INTERVAL_SECONDS) {
+        warn(r, "eval.interval is in seconds: when the run evaluated is not known, and the best evaluation in the "
+                "checkpoint is that of the one before it");
+    }
+    return read_lock(r);
+}
+
 static charl_status create_comm(replay *r)
 {
     CHARL_TRY(charl_team_create(1, &r->team));
@@ -164,6 +255,7 @@ static charl_status plan(replay *r)
                   o->step, r->until);
     CHARL_TRY(find_config(r));
     CHARL_TRY(find_start(r));
+    CHARL_TRY(o->checkpoint ? check_writing(r) : CHARL_OK);
     CHARL_TRY(create_comm(r));
     r->train = (charl_train_options){sizeof(charl_train_options), .comm = r->comm, .device = o->device};
     r->train.events = (charl_train_events){.ctx = o->ctx, .compiling = o->compiling, .warned = o->warned};
@@ -185,10 +277,12 @@ static charl_status open_trainer(replay *r, bool checkable)
     charl__trainer *t = &r->trainer;
 
     r->replaying = (charl__replay_request){.checkpoint = r->start, .losses = r->losses, .checkable = checkable};
+    r->replaying.evaluates = r->options->checkpoint && r->config->eval.interval.unit != CHARL__INTERVAL_SECONDS;
     CHARL_TRY(name_data(charl__trainer_init(t, r->config, &r->train, &r->replaying)));
     CHARL_REQUIRE(r->until <= t->total_steps, CHARL_ERR_CONFIG,
                   "the run has %" PRId64 " steps, there is no step %" PRId64, t->total_steps, r->until);
     CHARL_TRY(charl__trainer_resume(t));
+    t->best.step = isnan(t->best.metric) ? -1 : t->recorded_best;
     CHARL_TRY(charl__metrics_async_open(t, &r->log));
     CHARL_TRY(charl__nonfinite_open(t));
     CHARL_TRY(charl__device_loader_seek(t->replica.train_loader, t->replica.step));
@@ -209,6 +303,9 @@ static charl_status run_step(replay *r)
 {
     charl__trainer *t = &r->trainer;
 
+    CHARL_REQUIRE(!r->options->checkpoint || !charl__trainer_is_over(t), CHARL_ERR_CONFIG,
+                  "the run has no step %" PRId64 ": early stopping ended it after step %" PRId64, r->until,
+                  t->replica.step);
     CHARL_TRY(charl_steps_get_loss_scale(t->replica.steps, &r->scale)); /* the step may change it */
     CHARL_TRY(charl__trainer_step(t));
     r->throughput.steps++;
@@ -349,6 +446,23 @@ static charl_status add_state(replay *r, charl_replay_row *row)
     return CHARL_OK;
 }
 
+/* The checkpoint that the run would have written now. */
+static charl_status write_checkpoint(replay *r, charl_replay_row *row)
+{
+    charl__trainer *t = &r->trainer;
+    const bool is_recorded = r->recorded.step == row->step;
+    char run_id[33];
+
+    charl__rundir_read_id(r->run, run_id);
+    if (run_id[0]) {
+        memcpy(t->run_id, run_id, sizeof t->run_id);
+    }
+    CHARL_TRY(charl__trainer_write(t, charl__text_string(r->text.length > 0 ? &r->text : &r->resolved),
+                                   is_recorded ? &r->recorded : NULL, r->options->checkpoint));
+    row->recorded = is_recorded ? CHARL_REPLAY_SAME : row->recorded;
+    return CHARL_OK;
+}
+
 static charl_status report(replay *r, bool skipped)
 {
     const charl_replay_options *o = r->options;
@@ -369,26 +483,31 @@ static charl_status report(replay *r, bool skipped)
         CHARL_TRY(charl_step_rows_create(r->config, row.step, &r->rows));
         row.rows = r->rows;
     }
+    if (o->checkpoint && row.step == r->until) {
+        CHARL_TRY(write_checkpoint(r, &row));
+    }
     CHARL_TRY(add_state(r, &row));
     charl_step_rows_destroy(r->rows);
     r->rows = NULL;
     return CHARL_OK;
 }
 
-static bool is_wanted(const charl_replay_options *o, int64_t step)
+static bool is_wanted(const replay *r, int64_t step)
 {
+    const charl_replay_options *o = r->options;
     int64_t i = 0;
 
     while (i < o->n_only && o->only[i] < step) {
         i++;
     }
-    return step >= o->step && (!o->only || (i < o->n_only && o->only[i] == step));
+    return (o->checkpoint && step == r->until) ||
+           (step >= o->step && (!o->only || (i < o->n_only && o->only[i] == step)));
 }
 
 /* Up to the last step, or the first that ends the training. */
 static charl_status run_steps(replay *r)
 {
-    const charl__trainer *t = &r->trainer;
+    charl__trainer *t = &r->trainer;
 
     while (t->replica.step < r->until) {
         const int64_t left_out = charl__nonfinite_left_out(t), skipped = t->nonfinite.skipped;
@@ -403,7 +522,11 @@ static charl_status run_steps(replay *r)
         if (is_bad && r->bad_step == 0 && t->replica.step >= r->options->step) {
             r->bad_step = t->replica.step;
         }
-        if (is_wanted(r->options, t->replica.step)) {
+        if (r->options->checkpoint) { /* it holds the best evaluation, which may also end the run */
+            CHARL_TRY(st);
+            CHARL_TRY(charl__trainer_evaluate(t));
+        }
+        if (is_wanted(r, t->replica.step)) {
             reported = report(r, charl__nonfinite_left_out(t) > left_out);
         }
         CHARL_TRY(reported);
@@ -434,6 +557,10 @@ static charl_status begin(replay *r)
 
     CHARL_TRY(charl__snapshot_copy(&r->trainer.replica, true, &s));
     start.n_weights = describe_weights(r, &s, hash);
+    CHARL_REQUIRE(!r->options->checkpoint || !r->content || strcmp(r->content, now) == 0, CHARL_ERR_DATA,
+                  "%s is not the data that step %" PRId64 " was trained on; HINT data.path=FILE names them, if they "
+                  "are elsewhere now",
+                  r->trainer.session.data.path, r->until);
     if (!r->start && r->content && strcmp(r->content, now) != 0) { /* else the trainer has warned */
         snprintf(text, sizeof text,
                  "%s is not the data that the run was trained on: a replay with it is another training",
@@ -506,6 +633,15 @@ charl_status charl__replay_open_data(charl__session *s)
     return name_data(charl__session_open_data(s, CHARL_SPLIT_TRAIN));
 }
 
+/* What is known of r->config. */
+static void forget_config(replay *r)
+{
+    charl_free(r->source);
+    charl_free(r->content);
+    charl__text_fini(&r->resolved);
+    charl__text_fini(&r->text);
+}
+
 charl_status charl__replay_config(const char *run, int64_t step, const charl_config_override *overrides,
                                   int n_overrides, charl_config **out)
 {
@@ -514,7 +650,7 @@ charl_status charl__replay_config(const char *run, int64_t step, const charl_con
     replay r = {.run = run, .options = &options};
     const charl_status st = step == CHARL__REPLAY_LAST_START ? load_config(&r) : find_config(&r);
 
-    charl_free(r.content);
+    forget_config(&r);
     *out = r.config;
     return st;
 }
@@ -536,7 +672,7 @@ charl_status charl_replay(const char *run, const charl_replay_options *options)
     charl_comm_destroy(r.comm);
     charl_team_destroy(r.team);
     charl_config_destroy(r.config);
-    charl_free(r.content);
+    forget_config(&r);
     charl_free(r.start);
     return st;
 }

@@ -290,7 +290,7 @@ static charl_status begin_tasks(charl__replica *r, charl__device_loader *loader,
 
 static bool evaluates(const charl__replica *r)
 {
-    return r->session->data.rows[r->eval_split] > 0 && !r->replaying;
+    return r->session->data.rows[r->eval_split] > 0 && (!r->replaying || r->replaying->evaluates);
 }
 
 /* The graphs of an evaluation, in the passes of the training. */

@@ -21,11 +21,12 @@
 #include "parallel/data_parallel.h"
 #include "train/heterogeneous.h"
 
-/** What a replay (train/replay.c) asks of a training, which then writes nothing and does not evaluate. */
+/** What a replay (train/replay.c) asks of a training, which then writes nothing. */
 typedef struct charl__replay_request {
     const char *checkpoint; /* to start from; NULL: as the run began */
     float *losses;  /* [train.batch_size] where every step leaves the loss of each of its samples; NULL: not wanted */
     bool checkable; /* build graphs that charl__graph_check can look at */
+    bool evaluates; /* where the run did */
 } charl__replay_request;
 
 typedef struct charl__replica {

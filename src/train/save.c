@@ -418,13 +418,55 @@ cleanup:
     return st;
 }
 
-/* Describe the checkpoint, and start the job on the ranks that write; training may continue afterwards. */
-static charl_status start_alone(charl__trainer *t, charl__saving *s)
+/* The checkpoint of a snapshot of the present state. *resolved: the configuration in it, owned by the caller. */
+static charl_status describe(const charl__trainer *t, const charl__state *snapshot, const char *config_text,
+                             char **resolved, charl_checkpoint *out)
 {
     const charl_tensor *dynamic = charl__steps_scale(t->replica.steps);
     charl_optimizer_report optimizer;
     float scale = 1.0F; /* 1: no loss scale; a dynamic one is at least 2 */
 
+    if (dynamic) {
+        CHARL_TRY(charl_tensor_read(dynamic, &scale, sizeof scale));
+    }
+    CHARL_TRY(charl_optimizer_get_report(t->replica.optimizer, &optimizer));
+    CHARL_TRY(charl_config_print(t->config, false, resolved));
+    *out = (charl_checkpoint){.tensors = snapshot->tensor,
+                              .n_tensors = snapshot->n,
+                              .schema = t->session.schema,
+                              .state = state_of(t, (double)scale, optimizer.skipped),
+                              .config_text = config_text,
+                              .config_resolved = *resolved};
+    return CHARL_OK;
+}
+
+charl_status charl__trainer_write(const charl__trainer *t, const char *config_text, const charl__lock_line *recorded,
+                                  const char *path)
+{
+    CHARL_SCOPED(charl__state_fini) charl__state s = {.keeps = true, .apart = charl__leaves_base(t->config)};
+    CHARL_SCOPED_FREE char *resolved = NULL;
+    charl_checkpoint c;
+    charl__lock_line line = {.step = t->replica.step};
+    const char *differs;
+
+    CHARL_TRY(charl__snapshot_copy(&t->replica, false, &s));
+    CHARL_TRY(describe(t, &s, config_text, &resolved, &c));
+    if (recorded) {
+        CHARL_TRY(charl__lock_tensors(s.tensor, NULL, s.n, line.value[CHARL__LOCK_TENSORS]));
+        CHARL_TRY(charl__lock_state(&c.state, c.schema, line.value[CHARL__LOCK_STATE]));
+        differs = charl__lock_difference(recorded, &line);
+        CHARL_REQUIRE(!differs, CHARL_ERR_CHECKPOINT,
+                      "the %s of step %" PRId64 " were computed otherwise than " CHARL__LOCK_FILE
+                      " records: nothing was written; HINT use the device, driver and version of charl of the run, "
+                      "and its weights of init.from",
+                      strcmp(differs, "state") == 0 ? "counters or the best evaluation" : differs, line.step);
+    }
+    return charl_checkpoint_save(path, &c);
+}
+
+/* Describe the checkpoint, and start the job on the ranks that write; training may continue afterwards. */
+static charl_status start_alone(charl__trainer *t, charl__saving *s)
+{
     CHARL_TRY(charl__phase_enter(t->comm, s->step, CHARL__PHASE_WRITE, t->session.params));
     CHARL_TRY(s->is_copy ? CHARL_OK : charl__run_path(t->config->run.output_dir, s->step, &s->path));
     s->in_parts = s->snapshot.parts > 0;
@@ -433,17 +475,7 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     if (!is_writer(t, s->is_copy)) {
         return s->in_parts ? charl__job_start(!s->waiting, write_part, s, &s->job) : CHARL_OK;
     }
-    if (dynamic) {
-        CHARL_TRY(charl_tensor_read(dynamic, &scale, sizeof scale));
-    }
-    CHARL_TRY(charl_optimizer_get_report(t->replica.optimizer, &optimizer));
-    CHARL_TRY(charl_config_print(t->config, false, &s->resolved));
-    s->checkpoint = (charl_checkpoint){.tensors = s->snapshot.tensor,
-                                       .n_tensors = s->snapshot.n,
-                                       .schema = t->session.schema,
-                                       .state = state_of(t, (double)scale, optimizer.skipped),
-                                       .config_text = charl__config_source(t->config, &(size_t){0}),
-                                       .config_resolved = s->resolved};
+    CHARL_TRY(describe(t, &s->snapshot, charl__config_source(t->config, &(size_t){0}), &s->resolved, &s->checkpoint));
     s->dir = t->config->run.output_dir;
     s->lock = &t->lock;
     if (!t->metrics || !charl__metrics_digest(t->metrics, s->metrics)) {

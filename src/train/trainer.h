@@ -113,6 +113,8 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result) 
 charl_status charl__trainer_step(charl__trainer *t) CHARL_MUST_CHECK;
 /** Deliver the rows of `slices`, of the next step, and its parameters, for an audit: charl_data_parallel_options.rows of a trainer. */
 charl_status charl__trainer_deliver(void *trainer, int graph, const charl_slices *slices) CHARL_MUST_CHECK;
+/** Evaluate after a step that the configuration evaluates, as the loop does. Its results are complete (charl__trainer_check_finite). Collective. */
+charl_status charl__trainer_evaluate(charl__trainer *t) CHARL_MUST_CHECK;
 /** Whether early stopping has triggered: too many evaluations without improvement. */
 bool charl__trainer_is_over(const charl__trainer *t);
 /** Write what the steps from here on are made with, once: the line of this start in run.lock, config.ini and env.json. Local. Errors: ERR_DISK,
@@ -143,6 +145,11 @@ double charl__trainer_epoch(const charl__trainer *t);
  *  thread-safe). With `last`, the save is complete on return. A disk error is a warning unless it is the third
  *  in a row or `last` is set. No-op if this step has already been saved. Collective; agreed. */
 charl_status charl__trainer_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
+/** Write the checkpoint of the present step of a replay to `path`, as the run would have. recorded: the line of run.lock for this step, or NULL.
+ *  config_text: the configuration as it was given. Local. Errors: ERR_CHECKPOINT  it is not what `recorded` says: nothing is written; those of
+ *  charl_checkpoint_save. */
+charl_status charl__trainer_write(const charl__trainer *t, const char *config_text, const charl__lock_line *recorded,
+                                  const char *path) CHARL_MUST_CHECK;
 /** Copy the state to memory that outlives the process (files/copies.h), as a save does it; where there is no room, one warning says so and no more
  *  copies are made. Collective; agreed. */
 charl_status charl__trainer_copy(charl__trainer *t) CHARL_MUST_CHECK;

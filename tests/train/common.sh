@@ -35,6 +35,17 @@ resumes() {
     same "$_w, resumed" "$_run" stopped
 }
 
+# chain FILE: lines with new hashes, as one who knows the format would write them
+chain() {
+    _previous=0000000000000000000000000000000000000000000000000000000000000000
+    while read -r _line; do
+        _line="${_line% previous=*} previous=$_previous"
+        _previous=$(printf %s "$_line" | sha256sum | cut -c 1-64)
+        printf '%s hash=%s\n' "$_line" "$_previous"
+    done <"$1" >chained
+    mv chained "$1"
+}
+
 "$bin/charl" data make digits digits.h5 -t 320 -v 100 >/dev/null || exit 1
 
 cat >mlp.ini <<'INI'

@@ -27,17 +27,6 @@ edit() {
     cmp -s edited run/run.lock && fail "sed $* changes nothing"
     mv edited run/run.lock
 }
-# chain FILE: lines with new hashes, as one who knows the format would write them
-chain() {
-    _previous=0000000000000000000000000000000000000000000000000000000000000000
-    while read -r _line; do
-        _line="${_line% previous=*} previous=$_previous"
-        _previous=$(printf %s "$_line" | sha256sum | cut -c 1-64)
-        printf '%s hash=%s\n' "$_line" "$_previous"
-    done <"$1" >chained
-    mv chained "$1"
-}
-
 # Ten checkpoints, of which those of steps 4, 8, 9 and 10 are kept, on one rank, on four, and on two processes in two parts.
 thin="checkpoint.interval=1 checkpoint.keep_last=2 checkpoint.keep_every=4 data.path=$PWD/data.h5 train.ema_decay=0.9 checkpoint.export=safetensors"
 cp digits.h5 data.h5

@@ -40,6 +40,7 @@ static const charl__cli_command checkpoint_commands[] = {
     {"show", "FILE", "show training state, configuration, tensors", charl__checkpoint_show_main, NULL},
     {"verify", "FILE...", "verify checkpoints: structure and checksums", charl__checkpoint_verify_main, NULL},
     {"diff", "A B", "compare two checkpoints", charl__checkpoint_diff_main, NULL},
+    {"at", "RUN --step N -o FILE", "write the checkpoint of any step of a run", charl__checkpoint_at_main, NULL},
     {"average", "A B... -o FILE", "average the weights of checkpoints", charl__checkpoint_average_main, NULL},
     {"pack", "CHECKPOINT -o FILE", "make one file of a checkpoint in parts", charl__checkpoint_pack_main, NULL},
     {"export", "CHECKPOINT -o FILE", "export a model as ONNX or safetensors", charl__checkpoint_export_main, NULL},

@@ -1,4 +1,4 @@
-/* charl replay: recomputes steps of a run on one device. */
+/* charl replay, charl checkpoint at: recompute steps of a run on one device. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -116,6 +116,31 @@ static int finish(const request *r, charl_status st)
     return CHARL__EXIT_OK;
 }
 
+/* The last steps of the command line of either command: the run, the device, overrides. Returns an exit code. */
+static int run(request *r, const charl__cli_operands *operands)
+{
+    charl_config_override overrides[CHARL__CLI_OVERRIDES];
+    int code;
+
+    charl__runs_of(operands->values, 1);
+    if (r->options.step == 0) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--step is missing: which step?");
+    }
+    if (r->options.until != 0 && r->options.until < r->options.step) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--until %" PRId64 " is before --step %" PRId64,
+                                r->options.until, r->options.step);
+    }
+    code = charl__cli_limits();
+    if (code != CHARL__EXIT_OK) {
+        return code;
+    }
+    r->run = operands->values[0];
+    r->options.overrides = overrides;
+    r->options.n_overrides = charl__cli_overrides(operands, 1, overrides);
+    r->options.ctx = r;
+    return finish(r, charl_replay(r->run, &r->options));
+}
+
 int charl__replay_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_option options[] = {
@@ -142,29 +167,51 @@ int charl__replay_main(const char *path, int argc, char **argv)
         "For a step whose loss or gradient is not finite, names the first operator that computed a NaN or an infinity. "
         "Writes nothing."};
     charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + CHARL__CLI_OVERRIDES};
-    charl_config_override overrides[CHARL__CLI_OVERRIDES];
     request r = {.options = {sizeof r.options, .started = started, .replayed = replayed, .located = located,
                              .warned = charl__cli_warn, .compiling = charl__cli_compiling_show}};
-    int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &r);
+    const int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &r);
 
-    if (code >= 0) {
-        return code;
+    return code >= 0 ? code : run(&r, &operands);
+}
+
+static charl_status written(void *ctx, const charl_replay_row *row)
+{
+    static const char *const recorded[] = {[CHARL_REPLAY_UNRECORDED] = "; the run has no record of it to compare with",
+                                           [CHARL_REPLAY_SAME] = ", as recorded",
+                                           [CHARL_REPLAY_DIFFERS] = "; not as recorded: "};
+    request *r = ctx;
+
+    r->differing += row->recorded == CHARL_REPLAY_DIFFERS;
+    charl__cli_put(r->options.checkpoint, 0);
+    printf(": step %" PRId64 "%s%s\n", row->step, recorded[row->recorded], row->differs);
+    return CHARL_OK;
+}
+
+int charl__checkpoint_at_main(const char *path, int argc, char **argv)
+{
+    static const charl__cli_option options[] = {
+        {"step", 's', "N", "The step, counted from 1 as in the log; required", 0,
+         CHARL__CLI_INT(request, options.step, 1, INT64_MAX)},
+        {"output", 'o', "FILE", "Output file (required), which is replaced if it exists", 0,
+         CHARL__CLI_TEXT(request, options.checkpoint)},
+        {"device", 'd', "SELECT", "Device to use, as device.select has it (see `charl devices`)", 0,
+         CHARL__CLI_TEXT(request, options.device)},
+        {0}};
+    static const charl__cli_syntax syntax = {
+        options, "RUN --step N -o FILE [SECTION.KEY=VALUE...]",
+        "Write the checkpoint of step N of the run in directory RUN, whether or not it was saved or is kept. The step "
+        "is computed again from the nearest checkpoint before it, on one device and whatever the number of ranks was, "
+        "with the evaluations of the run.\vFILE has the tensors, counters, best evaluation, configuration and run id "
+        "that the run saved or would have saved; only the number of ranks, device, driver and version are those of "
+        "this command. If run.lock records step N, what was computed is compared with it, and only written if it is "
+        "the same. Settings that change the training are refused; data.path=FILE names data that have moved."};
+    charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + CHARL__CLI_OVERRIDES};
+    request r = {.options = {sizeof r.options, .started = started, .replayed = written, .warned = charl__cli_warn,
+                             .compiling = charl__cli_compiling_show}};
+    const int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &r);
+
+    if (code < 0 && !r.options.checkpoint) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "%s: -o FILE is missing", path);
     }
-    charl__runs_of(operands.values, 1);
-    if (r.options.step == 0) {
-        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--step is missing: which step?");
-    }
-    if (r.options.until != 0 && r.options.until < r.options.step) {
-        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--until %" PRId64 " is before --step %" PRId64,
-                                r.options.until, r.options.step);
-    }
-    code = charl__cli_limits();
-    if (code != CHARL__EXIT_OK) {
-        return code;
-    }
-    r.run = operands.values[0];
-    r.options.overrides = overrides;
-    r.options.n_overrides = charl__cli_overrides(&operands, 1, overrides);
-    r.options.ctx = &r;
-    return finish(&r, charl_replay(r.run, &r.options));
+    return code >= 0 ? code : run(&r, &operands);
 }
