@@ -129,14 +129,14 @@ charl_dtype charl_graph_get_precision(const charl_graph *g)
     return g ? g->precision : CHARL_F32;
 }
 
-void charl__graph_set_fp8(charl_graph *g, bool fp8)
+void charl__graph_set_linear(charl_graph *g, charl__linear_kind kind)
 {
-    g->fp8 = fp8;
+    g->linear = kind;
 }
 
-bool charl__graph_has_fp8(const charl_graph *g)
+charl__linear_kind charl__graph_get_linear(const charl_graph *g)
 {
-    return g->fp8;
+    return g->linear;
 }
 
 bool charl__graph_has_device(const charl_graph *g)

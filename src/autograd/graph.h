@@ -53,9 +53,11 @@ bool charl__graph_can_move(const charl_graph *g);
  *  ring. */
 void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t);
 
-/** Give linear layers appended from now on products of 8-bit operands (op/linear/fp8.h). */
-void charl__graph_set_fp8(charl_graph *g, bool fp8);
-bool charl__graph_has_fp8(const charl_graph *g);
+/** How linear layers compute their products: of operands as they are, of 8-bit operands (op/linear/fp8.h), with integers (op/linear/integer.h). */
+typedef enum charl__linear_kind { CHARL__LINEAR_PLAIN, CHARL__LINEAR_FP8, CHARL__LINEAR_INTEGER } charl__linear_kind;
+/** For linear layers appended from now on. */
+void charl__graph_set_linear(charl_graph *g, charl__linear_kind kind);
+charl__linear_kind charl__graph_get_linear(const charl_graph *g);
 
 /** Declare that sequences of the batch contain several documents, which do not attend to each other: starts, i32 [B, T], as in
  *  charl_attention_args. Attention appended from now on uses it. NULL: one document each. */

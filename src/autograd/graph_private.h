@@ -85,7 +85,7 @@ struct charl_graph {
     charl_slices slices;
     bool training;
     charl_dtype precision;
-    bool fp8; /* charl__graph_set_fp8 */
+    charl__linear_kind linear;
     charl__list vars, nodes;
     charl__list parameters; /* their vars, by the number of a parameter in its set; NULL where there is none */
     char scope[256];

@@ -156,6 +156,7 @@ struct charl__op {
     /* Fusion. */
     /* one matrix product per output element: enqueue passes e->epilogue to charl__gemm_enqueue */
     bool epilogue;
+    bool draws_apart; /* random numbers are drawn in a launch of their own, not in its epilogue */
     /* the same, depending on these operand types and output 0; NULL: see epilogue */
     bool (*epilogue_if)(const charl__infer *inf);
     /* operand 0, images channels-last, may be computed while it is read: enqueue uses e->prologue */

@@ -177,6 +177,9 @@ static void check_precision(checker *c)
     if (cfg->train.precision == CHARL__PRECISION_FP8 && cfg->lora.rank > 0) {
         wrong(c, "train", "precision", "fp8 does not train low-rank adapters: use bf16, or lora.rank = 0");
     }
+    if (cfg->train.products == CHARL__PRODUCTS_INTEGER && cfg->train.precision != CHARL__PRECISION_F32) {
+        wrong(c, "train", "products", "integer needs precision = f32");
+    }
 }
 
 static void check_model(checker *c)

@@ -25,6 +25,8 @@ typedef enum charl__precision {
     CHARL__PRECISION_F16,
     CHARL__PRECISION_FP8
 } charl__precision;
+
+typedef enum charl__products { CHARL__PRODUCTS_FMA, CHARL__PRODUCTS_INTEGER } charl__products;
 typedef enum charl__reduce_type { CHARL__REDUCE_F32, CHARL__REDUCE_BF16 } charl__reduce_type;
 typedef enum charl__shard_mode {
     CHARL__SHARD_NONE,

@@ -530,7 +530,7 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
 {
     charl_status st = CHARL_OK;
     charl_var **out = NULL; /* of the model's input, then of each layer */
-    const bool fp8 = charl__graph_has_fp8(g);
+    const charl__linear_kind linear = charl__graph_get_linear(g);
     const int head = last_linear(m);
     int length = 0; /* of the segment */
 
@@ -550,9 +550,9 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
             built[i] =
                 (charl__layer_built){.first_node = charl__graph_count(g), .first_param = charl_params_get_count(set)};
         }
-        charl__graph_set_fp8(g, fp8 && i != head);
+        charl__graph_set_linear(g, linear == CHARL__LINEAR_FP8 && i == head ? CHARL__LINEAR_PLAIN : linear);
         x = out[i + 1] = build_layer(m, i, g, set, out + 1);
-        charl__graph_set_fp8(g, fp8);
+        charl__graph_set_linear(g, linear);
         if (built && x) {
             built[i].end_node = charl__graph_count(g);
             built[i].end_param = charl_params_get_count(set);

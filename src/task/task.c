@@ -476,7 +476,10 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
 
     charl_graph_set_steps(g, steps);
     charl_graph_set_precision(g, charl__task_precision(config));
-    charl__graph_set_fp8(g, config->train.precision == CHARL__PRECISION_FP8 && charl_graph_is_training(g));
+    charl__graph_set_linear(g, !charl_graph_is_training(g)                         ? CHARL__LINEAR_PLAIN
+                               : config->train.precision == CHARL__PRECISION_FP8   ? CHARL__LINEAR_FP8
+                               : config->train.products == CHARL__PRODUCTS_INTEGER ? CHARL__LINEAR_INTEGER
+                                                                                   : CHARL__LINEAR_PLAIN);
     charl__device_loader_attach(loader, g, task->rows, &in);
     charl__graph_set_starts(g, in.starts);
     if (config->data.masked > 0) {

@@ -722,6 +722,113 @@ static void test_rounding_to_8_bits(void **state)
     end(state);
 }
 
+enum { INTEGER_M = 34, INTEGER_N = 131, INTEGER_K = 300 };
+
+/* Rows or columns of numbers that products of integers treat differently, `step` apart: none, subnormal, not finite, of a range of 2^40, at the
+ * limit of four digits, the largest and the smallest. */
+static void fill_special(float *x, int lines, int64_t line, int64_t step)
+{
+    static const float first[] = {0,        0x3p-149F, INFINITY, NAN, 1, 0x1.FDFDFCp5F, 0x1.FDFDFEp5F, 0x1.FFFFFEp127F,
+                                  0x1p-126F};
+
+    for (int i = 0; i < (int)(sizeof first / sizeof *first) && i < lines; i++) {
+        for (int64_t k = 0; k < INTEGER_K; k++) {
+            float *const v = &x[i * line + k * step];
+
+            *v = k == 7   ? first[i]
+                 : i == 0 ? 0
+                 : i == 1 ? 0x1p-149F * (float)(k % 3)
+                 : i == 4 ? ldexpf(*v, -(int)(k % 41))
+                 : i >= 7 ? ldexpf(*v, i == 7 ? 126 : -112)
+                          : *v;
+        }
+    }
+}
+
+/* What the reference, in which a product is defined, gives for one slice; bits of f32. */
+static void define(const charl__op *op, const void *attr, const charl_type in[2], const float *a, const float *b,
+                   charl_type result, float *out)
+{
+    const int64_t n[2] = {charl_shape_count(&in[0].shape), charl_shape_count(&in[1].shape)};
+    const int64_t m = charl_shape_count(&result.shape);
+    double *const x[2] = {charl_test_array(n[0], sizeof(double)), charl_test_array(n[1], sizeof(double))};
+    double *y = charl_test_array(m, sizeof *y);
+
+    for (int64_t i = 0; i < n[0]; i++) {
+        x[0][i] = (double)a[i];
+    }
+    for (int64_t i = 0; i < n[1]; i++) {
+        x[1][i] = (double)b[i];
+    }
+    op->reference(&(charl__reference){.op = op,
+                                      .attr = attr,
+                                      .n_in = 2,
+                                      .n_out = 1,
+                                      .in = (const double *[]){x[0], x[1]},
+                                      .in_type = in,
+                                      .out = (double *[]){y},
+                                      .out_type = &result});
+    for (int64_t i = 0; i < m; i++) {
+        out[i] = (float)y[i];
+    }
+    charl_free(x[0]);
+    charl_free(x[1]);
+    charl_free(y);
+}
+
+/* x @ w^T, x @ w, and the sum over rows of two slices: the bits of the definition. */
+static void test_products_of_integers(void **state)
+{
+    enum { M = INTEGER_M, COLUMNS = INTEGER_N, K = INTEGER_K };
+    static const bool plain[] = {false, true};
+    static float a[2 * M * K], b[2 * K * COLUMNS], got[M * COLUMNS], want[M * COLUMNS], other[M * COLUMNS];
+
+    for (int form = 0; form < 3; form++) {
+        const bool sums = form == 2;
+        const charl__op *op = sums ? &charl_op_linear_wgrad_integer : &charl_op_linear_integer;
+        const void *attr = sums ? NULL : &plain[form];
+        const charl_type in[2] = {
+            {CHARL_F32, sums ? SHAPE(K, M) : SHAPE(M, K), sums ? CHARL_BATCHED : CHARL_REPLICATED},
+            {CHARL_F32, form == 0 ? SHAPE(COLUMNS, K) : SHAPE(K, COLUMNS), sums ? CHARL_BATCHED : CHARL_REPLICATED}};
+        const charl_type result = {CHARL_F32, SHAPE(M, COLUMNS), CHARL_REPLICATED};
+        const int64_t slices = sums ? 2 : 1;
+        charl_slices two;
+        charl_var *x, *w, *y;
+
+        (void)state;
+        charl_assert_ok(charl_slices_block(2, 0, 1, &two));
+        charl_assert_ok(charl_graph_create(dev, sums ? &two : NULL, &g));
+        charl_test_fill(a, slices * M * K, -1, 1, 3);
+        charl_test_fill(b, slices * K * COLUMNS, -1, 1, 4);
+        fill_special(a, M, sums ? 1 : K, sums ? M : 1);
+        fill_special(b, COLUMNS, form == 0 ? K : 1, form == 0 ? 1 : COLUMNS);
+        x = charl_input(g, "x", CHARL_F32, sums ? SHAPE(2 * K, M) : in[0].shape, in[0].batch);
+        w = charl_input(g, "w", CHARL_F32, sums ? SHAPE(2 * K, COLUMNS) : in[1].shape, in[1].batch);
+        y = charl__apply2(g, op, attr, x, w);
+        charl_graph_keep(g, y);
+        charl_assert_ok(charl_graph_compile(g));
+        write(x, a, (int)slices * M * K);
+        write(w, b, (int)slices * K * COLUMNS);
+        charl_assert_ok(charl_graph_run(g));
+        read(y, got, M * COLUMNS);
+        define(op, attr, in, a, b, result, want);
+        if (sums) {
+            define(op, attr, in, a + K * M, b + K * COLUMNS, result, other);
+            for (int i = 0; i < M * COLUMNS; i++) {
+                want[i] += other[i];
+            }
+        }
+        for (int i = 0; i < M * COLUMNS; i++) {
+            if (isnan(want[i])) {
+                assert_true(isnan(got[i]));
+                got[i] = want[i] = 0;
+            }
+        }
+        charl_assert_same_bits(got, want, M * COLUMNS);
+        end(state);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -743,6 +850,7 @@ int main(void)
         cmocka_unit_test(test_two_results),
         cmocka_unit_test(test_moved_leaves),
         cmocka_unit_test(test_rounding_to_8_bits),
+        cmocka_unit_test(test_products_of_integers),
     };
 
     return charl_test_on_device(tests, &dev);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Training in bf16, f16 and fp8: the same bits for any number of ranks and after resuming, the loss scale among what goes on, and
+# Training in bf16, f16 and fp8, and with products of integers: the same bits for any number of ranks and after resuming, the loss scale among what goes on, and
 # what the configuration refuses. On MNIST, with the IDX files in $CHARL_TEST_DATA/mnist10k, agreement with f32: see below.
 data=${CHARL_TEST_DATA:-}/mnist10k
 . "$(dirname "$0")/common.sh"
@@ -61,6 +61,16 @@ same "llama in fp8, activations recomputed" llama-fp8-1 recomputed
 checks=$((checks + 1))
 cmp -s mlp-bf16/metrics.csv mlp-fp8-1/metrics.csv && fail "fp8 and bf16 have the same losses"
 
+# Products of integers, which sums of 256 or more have: forward in both layers, and gradients of their inputs.
+expect 0 "integers on 1 rank" ranks 1 mlp.ini -q -o integer-1 model.hidden=260,257 train.products=integer
+expect 0 "integers on 3 ranks" ranks 3 mlp.ini -q -o integer-3 model.hidden=260,257 train.products=integer
+same "integers on 3 ranks" integer-1 integer-3
+expect 0 "the same with fma" ranks 1 mlp.ini -q -o fma-1 model.hidden=260,257
+checks=$((checks + 1))
+cmp -s integer-1/metrics.csv fma-1/metrics.csv && fail "products of integers and fma have the same losses"
+expect 0 "integers in the plan" ranks 1 mlp.ini --dry-run train.products=integer
+says 1 "parameters, products of integers"
+
 # One sample on each rank.
 expect 0 "batch norm over 4 samples" ranks 1 mlp.ini -q -o four model.batch_norm=yes train.batch_size=4 train.slices=4 train.max_steps=3 train.precision=bf16
 expect 0 "batch norm on 4 ranks of one sample" ranks 1 mlp.ini -q -o four-4 model.batch_norm=yes train.batch_size=4 train.slices=4 train.max_steps=3 train.precision=bf16 --simulate-ranks=4
@@ -92,6 +102,7 @@ refused() {
     says 1 "$_words"
 }
 refused "loss_scale: needs precision = f16" train.loss_scale=8
+refused "products: integer needs precision = f32" train.products=integer train.precision=bf16
 refused "fp8 does not train low-rank adapters" train.precision=fp8 lora.rank=2
 refused "loss_scale: must be a power of two" train.precision=f16 train.loss_scale=9
 expect 0 "a fixed loss scale" ranks 1 cnn.ini -q -o fixed train.precision=f16 train.loss_scale=512

@@ -114,7 +114,8 @@ static bool goes_on(const charl_graph *g, const charl__node *head, const charl__
 {
     const bool second = p->n_steps > 0;
 
-    return p->n_steps < CHARL_PRODUCT_STEPS && (!x->uses_rng || charl__gemm_has_rng(g->dev, head->in[0]->type.dtype)) &&
+    return p->n_steps < CHARL_PRODUCT_STEPS &&
+           (!x->uses_rng || (!p->op->draws_apart && charl__gemm_has_rng(g->dev, head->in[0]->type.dtype))) &&
            (!second || (!(x->uses_rng && p->step[0].x.uses_rng) && head->out[0]->type.dtype == p->type.dtype));
 }
 

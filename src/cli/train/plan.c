@@ -161,6 +161,7 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
                *base = charl__cli_text(o->config, "lora.base");
     static const char *const shards[] = {"", ", optimizer sharded", ", optimizer and gradients sharded"};
     const bool half = strcmp(precision, "f32") != 0, fp8 = strcmp(precision, "fp8") == 0;
+    const bool integer = strcmp(charl__cli_text(o->config, "train.products"), "integer") == 0;
     const bool packed = charl__cli_int(o->config, "lora.rank") > 0 && strcmp(base, "f32") != 0;
 
     print_devices(devices, o->size);
@@ -173,7 +174,9 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
            fp8    ? "bf16"
            : half ? precision
                   : "",
-           fp8 ? ", products in fp8" : "");
+           fp8       ? ", products in fp8"
+           : integer ? ", products of integers"
+                     : "");
     if (i->window > 0) {
         snprintf(windows, sizeof windows, " windows of %s tokens", grouped(i->window, a));
     }

@@ -4,6 +4,7 @@
 
 #include "autograd/graph.h"
 #include "autograd/op/linear/fp8.h"
+#include "autograd/op/linear/integer.h"
 #include "base/text/text.h"
 #include "nn/layer.h"
 
@@ -57,6 +58,22 @@ static charl_var *softcap(charl_graph *g, charl_var *x, double cap)
     return charl_scale(g, charl_tanh(g, charl_scale(g, x, (float)(1 / cap), 0.0F)), (float)cap, 0.0F);
 }
 
+static charl_var *multiply(const charl_layer_build *b, charl_var *x, charl_var *w, charl_var *bias)
+{
+    const charl__linear_kind kind = charl__graph_get_linear(b->g);
+
+    if (kind == CHARL__LINEAR_PLAIN) {
+        return charl_linear(b->g, x, w, bias);
+    }
+    if (charl__graph_has_padding(b->g)) { /* scales would depend on it */
+        return charl__graph_refuse(b->g, kind == CHARL__LINEAR_FP8
+                                             ? "a linear layer in fp8 does not take padded sequences; HINT use bf16"
+                                             : "a linear layer with train.products = integer does not take padded "
+                                               "sequences; HINT use train.products = fma");
+    }
+    return kind == CHARL__LINEAR_FP8 ? charl__linear_fp8(b->g, x, w, bias) : charl__linear_integer(b->g, x, w, bias);
+}
+
 static charl_var *build(const charl_layer_build *b, charl_var *x)
 {
     const charl_linear_config *c = b->settings;
@@ -74,10 +91,7 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     if (!w || (c->bias && !bias)) {
         return NULL;
     }
-    if (charl__graph_has_fp8(b->g) && charl__graph_has_padding(b->g)) { /* scales would depend on it */
-        return charl__graph_refuse(b->g, "a linear layer in fp8 does not take padded sequences; HINT use bf16");
-    }
-    out = charl__graph_has_fp8(b->g) ? charl__linear_fp8(b->g, x, w, bias) : charl_linear(b->g, x, w, bias);
+    out = multiply(b, x, w, bias);
     if (b->lora && !c->tie && charl__patterns_choose(b->lora->targets, b->name)) {
         out = adapt(b, x, features, out);
     }

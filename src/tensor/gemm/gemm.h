@@ -11,7 +11,8 @@
  *  every tile and at every position. There are two exceptions. Tensor cores support PLAIN and TRANSPOSED operands with one segment, of bf16 or
  *  f16 (facts.nvidia: wgmma, mma), and f32 if allowed (tf32). kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl define their sum; its
  *  bits are the same for every tile and at every position on that device. AMX (facts.x86.amx) supports all operands of bf16, with the sum defined in
- *  kernels/x86/gemm/gemm_amx_micro.clh.
+ *  kernels/x86/gemm/gemm_amx_micro.clh. A product with `integer` has bits of its own, which are the same on every device:
+ *  src/autograd/op/linear/integer.c defines them.
  */
 #include "tensor/tensor.h"
 
@@ -116,7 +117,10 @@ typedef struct charl__gemm {
     const charl_tensor *a_sums;
     int64_t a_sums_at;
     const charl__gemm_epilogue *epilogue; /* NULL: out is the product itself */
-    charl__gemm_form form;                /* AUTO, except in tests */
+    /* From digits of 8 bits, if operands are PLAIN or TRANSPOSED and of f32 and k is neither short nor long; else ignored. Its epilogue has no
+     * random numbers. */
+    bool integer;
+    charl__gemm_form form; /* AUTO, except in tests */
     const char *label;
 } charl__gemm;
 

@@ -7,8 +7,8 @@
 
 /* In the order in which they are tried. */
 static const charl__gemm_backend *const backends[] = {
-    &charl__gemm_few_rows, &charl__gemm_tensor_cores, &charl__gemm_amx,   &charl__gemm_plane,
-    &charl__gemm_small,    &charl__gemm_local,        &charl__gemm_vector};
+    &charl__gemm_digits_wgmma, &charl__gemm_digits, &charl__gemm_few_rows, &charl__gemm_tensor_cores, &charl__gemm_amx,
+    &charl__gemm_plane,        &charl__gemm_small,  &charl__gemm_local,    &charl__gemm_vector};
 enum { BACKENDS = sizeof backends / sizeof *backends };
 
 /* The form that p->form requests; forms that the device does not support fall back to AUTO. */
@@ -44,8 +44,8 @@ static bool is_allowed(charl_device *dev, const charl__gemm_backend *b, charl__g
 
 static bool supports(charl_device *dev, const charl__gemm_backend *b, const charl__gemm *p)
 {
-    return is_allowed(dev, b, p->form) && (!b->takes || b->takes(dev, p->a.tensor->dtype)) &&
-           (!b->supports || b->supports(dev, p));
+    return b->is_integer == charl__gemm_is_integer(p) && (b->is_integer || is_allowed(dev, b, p->form)) &&
+           (!b->takes || b->takes(dev, p->a.tensor->dtype)) && (!b->supports || b->supports(dev, p));
 }
 
 /* The first back end that supports p and is worth it. */
@@ -196,7 +196,7 @@ static charl_status keep(charl_device *dev)
 /* Sums of A have a single kernel, and so have sums of leaves with levels. */
 static bool has_tuning(charl_device *dev, const charl__gemm *p)
 {
-    return p->form == CHARL_GEMM_AUTO && !p->a_sums && !p->fold.levels &&
+    return p->form == CHARL_GEMM_AUTO && !p->a_sums && !p->fold.levels && !charl__gemm_is_integer(p) &&
            !(p->epilogue && choose(dev, p)->has_slow_epilogue);
 }
 

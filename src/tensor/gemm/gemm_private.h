@@ -78,7 +78,8 @@ struct charl__gemm_backend {
     charl__gemm_memory memory;
     /* It rounds sums differently from all back ends except those with the same key. If it supports a product, no other is tried. */
     bool has_own_bits;
-    bool has_rng; /* epilogues may use random numbers */
+    bool is_integer; /* it computes the products for which charl__gemm_is_integer is true, and no others */
+    bool has_rng;    /* epilogues may use random numbers */
     /* An epilogue takes as long as a short product. Products with one are not tuned then, since trials have none. */
     bool has_slow_epilogue;
     /** Whether operands may have this type on dev. */
@@ -98,6 +99,8 @@ struct charl__gemm_backend {
     int (*fold_levels)(charl_device *dev, const charl__gemm *p, int most);
 };
 
+extern const charl__gemm_backend charl__gemm_digits_wgmma; /* integers, NVIDIA's: gemm_digits.c */
+extern const charl__gemm_backend charl__gemm_digits;       /* integers, any device: gemm_digits.c */
 extern const charl__gemm_backend charl__gemm_few_rows;     /* NVIDIA's, for few rows: nvidia/gemm_few_rows.c */
 extern const charl__gemm_backend charl__gemm_tensor_cores; /* NVIDIA's: nvidia/gemm_tensor_core.c */
 extern const charl__gemm_backend charl__gemm_plane;        /* depthwise convolution, CPU: gemm_plane.c */
@@ -105,6 +108,13 @@ extern const charl__gemm_backend charl__gemm_small;        /* too few tiles for 
 extern const charl__gemm_backend charl__gemm_local;        /* tiles in local memory: gemm_local.c */
 extern const charl__gemm_backend charl__gemm_vector;       /* explicit vectors, CPU: gemm_vector.c */
 extern const charl__gemm_backend charl__gemm_amx;          /* the same on the matrix unit of x86: gemm_vector.c */
+
+/** Whether p is computed from digits. Depends on its type, layout and extents only, because it decides the bits. */
+bool charl__gemm_is_integer(const charl__gemm *p);
+/** For kernels that store by nvidia/gemm/tile_store.clh: whether the bias, and rows of out and of everything with its layout, begin at multiples of
+ *  8 bytes; and those of f32 at multiples of 16. */
+bool charl__gemm_writes_by_8(const charl__gemm *p);
+bool charl__gemm_writes_by_16(const charl__gemm *p);
 
 /** The plan of p->form; for AUTO the heuristic choice. */
 charl__gemm_plan charl__gemm_guess(charl_device *dev, const charl__gemm *p);

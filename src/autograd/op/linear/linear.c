@@ -37,15 +37,16 @@ static charl_var *times(charl_graph *g, charl_var *a, charl_var *b, bool tb)
     return charl_reshape(g, a, (charl_shape){1, {-1}});
 }
 
-static charl_status infer(charl__infer *inf)
+charl_status charl__infer_linear(charl__infer *inf, bool plain)
 {
     const charl_shape *x = &inf->in[0].shape, *w = &inf->in[1].shape;
+    const int n = plain ? 1 : 0;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(charl__infer_floats(inf, 0, inf->n_in));
-    CHARL_REQUIRE(x->ndim >= 1 && w->ndim == 2 && x->dim[x->ndim - 1] == w->dim[1], CHARL_ERR_SHAPE,
+    CHARL_REQUIRE(x->ndim >= 1 && w->ndim == 2 && x->dim[x->ndim - 1] == w->dim[1 - n], CHARL_ERR_SHAPE,
                   "x %s and w %s: the last extents must agree", charl_shape_format(x, a), charl_shape_format(w, b));
-    CHARL_REQUIRE(inf->n_in < 3 || (inf->in[2].shape.ndim == 1 && inf->in[2].shape.dim[0] == w->dim[0]),
+    CHARL_REQUIRE(inf->n_in < 3 || (inf->in[2].shape.ndim == 1 && inf->in[2].shape.dim[0] == w->dim[n]),
                   CHARL_ERR_SHAPE, "bias %s does not fit w %s", charl_shape_format(&inf->in[inf->n_in - 1].shape, a),
                   charl_shape_format(w, b));
     CHARL_REQUIRE(inf->in[1].batch != CHARL_BATCHED && (inf->n_in < 3 || inf->in[2].batch != CHARL_BATCHED),
@@ -53,26 +54,38 @@ static charl_status infer(charl__infer *inf)
     CHARL_REQUIRE(inf->in[0].batch != CHARL_BATCHED || x->ndim >= 2, CHARL_ERR_SHAPE,
                   "x %s has no extent besides the batch", charl_shape_format(x, a));
     inf->out[0] = inf->in[0];
-    inf->out[0].shape.dim[x->ndim - 1] = w->dim[0];
+    inf->out[0].shape.dim[x->ndim - 1] = w->dim[n];
     CHARL_TRY(charl__infer_rows(inf));
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl__enqueue *e)
+static charl_status infer(charl__infer *inf)
+{
+    return charl__infer_linear(inf, false);
+}
+
+charl__gemm charl__linear_product(const charl__enqueue *e, bool plain)
 {
     const charl_shape *w = &e->in[1]->shape;
     const bool bias = e->n_in > 2;
 
-    return charl__gemm_enqueue(e->dev, &(charl__gemm){.a = {e->in[0]},
-                                                      .b = {e->in[1], CHARL_GEMM_TRANSPOSED},
-                                                      .bias = bias ? e->in[2] : NULL,
-                                                      .out = {e->out[0]},
-                                                      .m = rows_of(&e->in[0]->shape),
-                                                      .n = w->dim[0],
-                                                      .k = w->dim[1],
-                                                      .bias_kind = bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
-                                                      .epilogue = e->epilogue,
-                                                      .label = e->label});
+    return (charl__gemm){.a = {e->in[0]},
+                         .b = {e->in[1], plain ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED},
+                         .bias = bias ? e->in[2] : NULL,
+                         .out = {e->out[0]},
+                         .m = rows_of(&e->in[0]->shape),
+                         .n = w->dim[plain ? 1 : 0],
+                         .k = w->dim[plain ? 0 : 1],
+                         .bias_kind = bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
+                         .epilogue = e->epilogue,
+                         .label = e->label};
+}
+
+static charl_status enqueue(const charl__enqueue *e)
+{
+    const charl__gemm p = charl__linear_product(e, false);
+
+    return charl__gemm_enqueue(e->dev, &p);
 }
 
 static void backward(const charl__backward *b)

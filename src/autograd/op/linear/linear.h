@@ -1,8 +1,13 @@
 #ifndef CHARL_AUTOGRAD_OP_LINEAR_LINEAR_H
 #define CHARL_AUTOGRAD_OP_LINEAR_LINEAR_H
-/** Shared by linear_wgrad and linear_grads. */
+/** Shared by linear layers of several kinds and their gradients. */
 #include "autograd/op.h"
 #include "tensor/gemm/gemm.h"
+
+/** Shape rule of linear; `plain`: of x @ w instead of x @ w^T. Errors: ERR_DTYPE, ERR_SHAPE. */
+charl_status charl__infer_linear(charl__infer *inf, bool plain) CHARL_MUST_CHECK;
+/** The product of such an operator. */
+charl__gemm charl__linear_product(const charl__enqueue *e, bool plain);
 
 /** p^T @ q, the sum over k rows by one product per slice. */
 charl__gemm charl__wgrad_product(const charl_shape *p, const charl_shape *q, int64_t slices);

@@ -236,8 +236,7 @@ static bool is_by(const charl__gemm *p, const charl_tensor *t, int64_t at, int b
     return !t || charl__matrix_is_aligned(&x, bytes / (int)charl_dtype_size(t->dtype));
 }
 
-/* The bias, and rows of out and of everything with its layout, begin at multiples of 8 bytes. */
-static bool writes_by_8(const charl__gemm *p)
+bool charl__gemm_writes_by_8(const charl__gemm *p)
 {
     const charl__gemm_epilogue *e = p->epilogue;
     bool all = is_by(p, p->out.tensor, p->out.at, 8) && (!p->bias || p->bias->offset % 2 == 0);
@@ -251,12 +250,12 @@ static bool writes_by_8(const charl__gemm *p)
     return all;
 }
 
-/* Rows stored in f32 begin at multiples of 16 bytes. */
-static bool writes_by_16(const charl__gemm *p)
+bool charl__gemm_writes_by_16(const charl__gemm *p)
 {
     const charl_tensor *product = p->epilogue ? p->epilogue->product : NULL;
 
-    return writes_by_8(p) && (p->out.tensor->dtype != CHARL_F32 || is_by(p, p->out.tensor, p->out.at, 16)) &&
+    return charl__gemm_writes_by_8(p) &&
+           (p->out.tensor->dtype != CHARL_F32 || is_by(p, p->out.tensor, p->out.at, 16)) &&
            (!product || product->dtype != CHARL_F32 || is_by(p, product, 0, 16));
 }
 
@@ -288,13 +287,13 @@ static void set_params(const charl__gemm *p, const plan *x, charl__launch *l)
                                           {"BIAS", p->bias_kind},
                                           {"A_BY_16", charl__matrix_is_aligned(&x->a, CHUNK_BYTES / size)},
                                           {"B_BY_16", charl__matrix_is_aligned(&x->b, CHUNK_BYTES / size)},
-                                          {"OUT_BY_8", writes_by_8(p)},
+                                          {"OUT_BY_8", charl__gemm_writes_by_8(p)},
                                           {"SPLIT", x->assignment.is_split},
                                           {"A_SUMS", p->a_sums != NULL},
                                           {"BN", t->columns},
                                           {"STAGES", t->stages},
                                           {"SIZE", size},
-                                          {"OUT_BY_16", writes_by_16(p)},
+                                          {"OUT_BY_16", charl__gemm_writes_by_16(p)},
                                           {"WHOLE_ROWS", is_by_rows(p, t)},
                                           {NULL}};
     const charl__kernel_param of_wide[] = {{"ROWS_BY_16", is_by(p, p->out.tensor, p->out.at, 16)},

@@ -1,0 +1,103 @@
+/* split_columns: the digits of matrices [k, rows], whose rows are not contiguous along k, in the order of digits.clh. Two kernels: the first
+ * finds the largest magnitude of each row in each chunk of k, the second transposes.
+ *
+ * Specialised by   CHARL_VEC 4
+ * Launch           column_largest: groups of 256 work-items for 32 rows of a chunk; split_columns: of 256 for 64 rows and 64 of k. Both go by
+ *                  rows, then chunks or k, then matrices.
+ * Memory           largest[matrix][chunk][row], bits of magnitudes.
+ */
+#include "integer/digits_args.h"
+#include "integer/digits.clh"
+
+#define LANES 256
+#define NARROW 32
+#define TILE 64
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_column_largest(global const float *x, global int *largest, const charl__digits_args n)
+{
+    local int all[LANES];
+    const int across = (n.rows + NARROW - 1) / NARROW, group = (int)get_group_id(0), lane = (int)get_local_id(0);
+    const int row = group % across * NARROW + lane % NARROW, chunk = group / across % n.chunks, matrix = group / across / n.chunks;
+    const int end = min(n.k, (chunk + 1) * n.chunk);
+    int most = 0;
+
+    x += n.x + matrix * n.outer;
+    if (row < n.rows) {
+#pragma unroll 4
+        for (int l = chunk * n.chunk + lane / NARROW; l < end; l += LANES / NARROW) {
+            most = max(most, as_int(fabs(x[(long)l * n.rows + row])));
+        }
+    }
+    all[lane] = most;
+    for (int part = LANES / 2; part >= NARROW; part /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lane < part) {
+            all[lane] = max(all[lane], all[lane + part]);
+        }
+    }
+    if (lane < NARROW && row < n.rows) {
+        (largest + n.largest)[((long)matrix * n.chunks + chunk) * n.rows + row] = all[lane];
+    }
+}
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_split_columns(global const float *x, global uchar *to, global const int *largest,
+                                                                                   const charl__digits_args n)
+{
+    local uint tile[TILE][TILE + 1];
+    local int scales[TILE];
+    const int across = (n.rows + TILE - 1) / TILE, down = (n.pitch + TILE - 1) / TILE, group = (int)get_group_id(0), lane = (int)get_local_id(0);
+    const int row0 = group % across * TILE, k0 = group / across % down * TILE, matrix = group / across / down;
+
+    x += n.x + matrix * n.outer;
+    if (lane < TILE && row0 + lane < n.rows) {
+        int most = 0;
+
+        for (int c = 0; c < n.chunks; c++) {
+            most = max(most, (largest + n.largest)[((long)matrix * n.chunks + c) * n.rows + row0 + lane]);
+        }
+        scales[lane] = scale_of(most);
+        if (k0 == 0) {
+            ((global int *)(to + n.to))[(long)matrix * n.rows + row0 + lane] = scales[lane];
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    const int across4 = lane % (TILE / 4) * 4; /* of the tile, four rows */
+    const bool whole = n.rows % 4 == 0 && ((ulong)x & 15) == 0;
+
+#pragma unroll
+    for (int i = lane / (TILE / 4); i < TILE; i += LANES / (TILE / 4)) {
+        const int row = row0 + across4, l = k0 + i;
+        float v[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+
+        if (row < n.rows && l < n.k) {
+            CHARL_VSTORE(charl_read(whole, x + (long)l * n.rows + row, n.rows - row), v);
+        }
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            tile[across4 + e][i] = row + e < n.rows ? digits_of(v[e], scales[across4 + e]) : 0;
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    const int mine = lane / 4, first = lane % 4 * 16; /* a row of the tile, and 16 of k */
+
+    if (row0 + mine < n.rows && k0 + first < n.pitch) {
+        uint word[4][4];
+
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const uint four[4] = {tile[mine][first + 4 * e], tile[mine][first + 4 * e + 1], tile[mine][first + 4 * e + 2],
+                                  tile[mine][first + 4 * e + 3]};
+
+            words_of_four(four, word[e]);
+        }
+#pragma unroll
+        for (int d = 0; d < DIGITS; d++) {
+            const int w = DIGITS - 1 - d;
+
+            *(global uint4 *)(to + n.to + n.head + (((long)matrix * DIGITS + d) * n.rows + row0 + mine) * n.pitch + k0 + first) =
+                (uint4)(word[0][w], word[1][w], word[2][w], word[3][w]);
+        }
+    }
+}

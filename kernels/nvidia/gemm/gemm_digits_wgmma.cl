@@ -1,0 +1,248 @@
+/* gemm_digits_wgmma: the products of gemm_digits.cl, with its bits, on the tensor cores of NVIDIA devices of compute capability 9.0.
+ *
+ * Specialised by   BIAS, OUT_T, OUT_BY_8, OUT_BY_16, EXPR   as gemm_wgmma.cl
+ * Arguments        as gemm_digits.cl, and `split_k`, whose maps it uses.
+ * Launch           groups of 384 work-items, at most one per compute unit and MOST_GROUPS: group g computes tiles g, g + groups, ... of 128 x 128.
+ * Building         for the target sm_90a: charl__launch.sm90a.min_blocks 1, shared_bytes LOCAL_BYTES + WORDS_BYTES.
+ * Algorithm        roles as in gemm_roles.cl. A stage is BK of k of all digits of 128 rows and 128 columns, so that a digit that is copied once
+ *                  is multiplied several times. Three groups of sums are as many as registers hold: first group 3 is added up over all
+ *                  of k, and its carry is where group 2 begins; then groups 0, 1 and 2 are.
+ */
+#define SPLIT 0
+#define WHOLE_ROWS 0
+#define BN 128
+#define BK 64
+#define STAGES (DIGITS == 4 ? 3 : 4)
+#define A_SUMS 0
+
+#include "nvidia/gemm/tile_parameters.clh"
+#include "gemm/gemm_args.h"
+#include "gemm/gemm_epilogue.clh"
+#include "integer/digits.clh"
+#include "nvidia/ptx/warp.clh"
+#include "nvidia/ptx/tensor_map.clh"
+#include "nvidia/gemm/tile_store.clh"
+#include "nvidia/gemm/roles.clh"
+
+#define BM 128
+#define LANES 256  /* that multiply, */
+#define OTHERS 128 /* and others, one of which copies */
+#define LANES_REGISTERS "240"
+#define OTHERS_REGISTERS "24"
+#define WARPS_HAVE_ROLES
+#define OPERAND (BM * BK) /* bytes of a digit of an operand in a stage */
+#define STAGE_BYTES (2 * DIGITS * OPERAND)
+#define LOCAL_BYTES (STAGES * STAGE_BYTES)
+#define LOCAL_DECLARED 49152
+#define WORDS_BYTES 512
+#define FULL(base, s) (base + LOCAL_BYTES + 8 * (s))
+#define FREE(base, s) (base + LOCAL_BYTES + 8 * STAGES + 8 * (s))
+#define LOCAL_MAPS(base) (base + LOCAL_BYTES + 256)
+#define MAPS(split_k) ((ulong)(split_k + WORDS) + 256 * get_group_id(0)) /* of this group */
+#define BARRIER(lane) ASM volatile("bar.sync %0, 128;" ::"r"(1 + (lane >> 7)) : "memory")
+#include "nvidia/gemm/tile_order.clh"
+#include "nvidia/gemm/tile_epilogue.clh"
+#include "nvidia/gemm/tile_end.clh"
+
+/* Descriptor of an operand in local memory, but for its address / 16: 64-byte swizzle, 512 bytes from 8 rows to the next. */
+#define DESCRIPTOR (((ulong)2 << 62) | ((ulong)(512 >> 4) << 32) | ((ulong)1 << 16))
+#define INTS_8(c, i)  "+r"(c[i]), "+r"(c[(i) + 1]), "+r"(c[(i) + 2]), "+r"(c[(i) + 3]), "+r"(c[(i) + 4]), "+r"(c[(i) + 5]), "+r"(c[(i) + 6]), "+r"(c[(i) + 7])
+#define INTS_64(c) INTS_8(c, 0), INTS_8(c, 8), INTS_8(c, 16), INTS_8(c, 24), INTS_8(c, 32), INTS_8(c, 40), INTS_8(c, 48), INTS_8(c, 56)
+
+/* c += the products of 64 rows and 128 columns over 32 of k. */
+CHARL_INLINE void multiply_32(int *c, ulong rows, ulong columns)
+{
+    ASM volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
+                 "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, "
+                 "%43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, 1;"
+                 : INTS_64(c)
+                 : "l"(rows), "l"(columns));
+}
+
+/* Digit d of the rows that this work-item's warps multiply, and of the columns, `at` of k within the stage that begins at `stage`. */
+static inline ulong rows_at(uint stage, const int d, const int at, int lane)
+{
+    return DESCRIPTOR | ((stage + d * OPERAND + (uint)(lane >> 7) * (OPERAND / 2) + at) >> 4);
+}
+
+static inline ulong columns_at(uint stage, const int d, const int at)
+{
+    return DESCRIPTOR | ((stage + (DIGITS + d) * OPERAND + at) >> 4);
+}
+
+/* The stage that is used next, its parity, and the one before, which has not been released yet. */
+typedef struct {
+    uint stage, parity, last;
+} turn;
+
+CHARL_INLINE void release(turn *t, uint base, int lane)
+{
+    if (t->last < STAGES && (lane & 31) == 0) {
+        arrive(FREE(base, t->last));
+    }
+    t->last = STAGES;
+}
+
+/* Products of a stage with a sum of digits from `least` to `most`, to c[sum - least]. */
+CHARL_INLINE void multiply_stage(turn *t, uint base, int lane, const int least, const int most, int *c0, int *c1, int *c2)
+{
+    const uint stage = base + t->stage * STAGE_BYTES;
+
+    wait_phase(FULL(base, t->stage), t->parity);
+    ASM volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int at = 0; at < BK; at += 32) {
+#pragma unroll
+        for (int d = 0; d < DIGITS; d++) {
+#pragma unroll
+            for (int e = 0; e < DIGITS; e++) {
+                if (d + e >= least && d + e <= most) {
+                    multiply_32(d + e == least ? c0 : d + e == least + 1 ? c1 : c2, rows_at(stage, d, at, lane), columns_at(stage, e, at));
+                }
+            }
+        }
+    }
+    ASM volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage before is read */
+    release(t, base, lane);
+    t->last = t->stage;
+    t->parity ^= t->stage == STAGES - 1;
+    t->stage = t->stage == STAGES - 1 ? 0 : t->stage + 1;
+}
+
+/* Until all that was begun has been added to c. */
+CHARL_INLINE void wait_products(turn *t, uint base, int lane, int *c)
+{
+    ASM volatile("wgmma.wait_group.sync.aligned 0;" : INTS_64(c)::"memory");
+    release(t, base, lane);
+}
+
+static inline void no_ints(int *c)
+{
+#pragma unroll
+    for (int i = 0; i < 64; i++) {
+        ASM volatile("mov.b32 %0, 0;" : "=r"(c[i]));
+    }
+}
+
+/* What one work-item does: it has the copy engine fill the stages of all tiles of the group, digits from `least` to `most`. */
+CHARL_INLINE void copy_all(const product *p, ulong maps, uint base, bool shares_a, bool shares_b)
+{
+    uint stage = 0, parity = 1;
+
+    for (int q = 0; q < pieces_of(p); q++) {
+        const place corner = place_of(p, piece_of(p, q).tile);
+        const int a_matrix = shares_a ? 0 : corner.outer, b_matrix = shares_b ? 0 : corner.outer;
+
+        for (int turn = 0; turn < 2 * p->steps; turn++) {
+            const bool deep = turn < p->steps;
+            const int k = (deep ? turn : turn - p->steps) * BK;
+            const int from = deep && DIGITS == 3 ? 1 : 0, to = deep ? DIGITS : 3;
+            const uint word = FULL(base, stage), first = base + stage * STAGE_BYTES;
+
+            wait_phase(FREE(base, stage), parity);
+            arrive_expecting(word, (uint)(2 * (to - from)) * OPERAND);
+            for (int d = from; d < to; d++) {
+                copy_box(first + d * OPERAND, maps, k / 2, corner.i, d, a_matrix, word);
+                copy_box(first + (DIGITS + d) * OPERAND, maps + MAP_BYTES, k / 2, corner.j, d, b_matrix, word);
+            }
+            parity ^= stage == STAGES - 1;
+            stage = stage == STAGES - 1 ? 0 : stage + 1;
+        }
+    }
+}
+
+static inline matrix_map map_of(ulong digits, int rows, int pitch, long outer)
+{
+    const matrix_map m = {digits, (ulong)pitch, (ulong)rows * (ulong)pitch, outer ? (ulong)outer : 16, (uint)pitch / 2, (uint)rows};
+
+    return m;
+}
+
+static inline int scale_at(global const int *scales, int matrix, int rows, int row)
+{
+    return row < rows ? scales[(long)matrix * rows + row] : 0;
+}
+
+kernel __attribute__((reqd_work_group_size(LANES + OTHERS, 1, 1))) void
+gemm_digits_wgmma(global const uchar *a, global const uchar *b, global const float *restrict bias, global OUT_T *restrict out EPILOGUE_ARGS(with),
+                  const charl__gemm_args x, global float *split_k)
+{
+    local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
+    const uint base = (uint)(ulong)stages;
+    const product p = product_of(&x);
+
+    if (get_local_id(0) == 0) {
+        for (uint s = 0; s < STAGES; s++) {
+            begin_phases(FULL(base, s), 1);
+            begin_phases(FREE(base, s), LANES / 32);
+        }
+        ASM volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    ASM volatile("bar.sync 0;" ::: "memory");
+    if (warp_number() >= LANES / 32) {
+        const int lane = (int)get_local_id(0) - LANES;
+
+        ASM volatile("setmaxnreg.dec.sync.aligned.u32 " OTHERS_REGISTERS ";");
+        if (warp_number() == LANES / 32) {
+            if (lane < 2) {
+                make_map(LOCAL_MAPS(base) + MAP_BYTES * (uint)lane,
+                         lane == 0 ? map_of((ulong)(a + x.a + x.a_inner), x.m, x.a_pitch, x.a_outer)
+                                   : map_of((ulong)(b + x.b + x.b_inner), x.n, x.b_pitch, x.b_outer),
+                         BK / 2, BM, 0);
+            }
+            ASM volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+            publish_map(MAPS(split_k), LOCAL_MAPS(base));
+            publish_map(MAPS(split_k) + MAP_BYTES, LOCAL_MAPS(base) + MAP_BYTES);
+            if (lane == 0) {
+                copy_all(&p, MAPS(split_k), base, x.a_outer == 0, x.b_outer == 0);
+            }
+        }
+    } else {
+        const int lane = (int)get_local_id(0);
+        const epilogue_operands beside = EPILOGUE_OF(with, x);
+        turn t = {0, 0, STAGES};
+        int c0[64], c1[64], c2[64];
+
+        ASM volatile("setmaxnreg.inc.sync.aligned.u32 " LANES_REGISTERS ";");
+        bias += x.bias;
+        out += x.out;
+        for (int q = 0; q < pieces_of(&p); q++) {
+            const piece now = piece_of(&p, q);
+            const place tile = place_of(&p, now.tile);
+            const int row = tile.i + (lane >> 5) * 16 + ((lane & 31) >> 2), a_matrix = x.a_outer == 0 ? 0 : tile.outer;
+            const int upper = scale_at((global const int *)(a + x.a), a_matrix, p.m, row);
+            const int lower = scale_at((global const int *)(a + x.a), a_matrix, p.m, row + 8);
+            float c[64];
+
+            prefetch_beside(&p, now, &beside, lane);
+            no_ints(c2);
+#pragma nounroll
+            for (int k = 0; k < p.steps; k++) {
+                multiply_stage(&t, base, lane, 3, 3, c2, c2, c2);
+            }
+            wait_products(&t, base, lane, c2);
+#pragma unroll
+            for (int i = 0; i < 64; i++) {
+                c2[i] = carry_of(c2[i]);
+            }
+            no_ints(c0);
+            no_ints(c1);
+#pragma nounroll
+            for (int k = 0; k < p.steps; k++) {
+                multiply_stage(&t, base, lane, 0, 2, c0, c1, c2);
+            }
+            wait_products(&t, base, lane, c0);
+            wait_products(&t, base, lane, c1);
+            wait_products(&t, base, lane, c2);
+#pragma unroll
+            for (int i = 0; i < 64; i++) {
+                const int column = tile.j + i / 4 * 8 + (lane & 3) * 2 + (i & 1);
+                const int scale = scale_at((global const int *)(b + x.b), x.b_outer == 0 ? 0 : tile.outer, p.n, column);
+
+                c[i] = sum_of_digits(c0[i], c1[i], c2[i], i & 2 ? lower : upper, scale);
+            }
+            end_tile(&p, tile, c, bias, &beside, out, 0, lane);
+        }
+    }
+}

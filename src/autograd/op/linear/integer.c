@@ -1,0 +1,272 @@
+/* Linear layers whose products are computed with integers of 8 bits.
+ *
+ * linear_integer: out = x @ w^T + bias or, with the attribute `plain`, x @ w. linear_wgrad_integer: the sum over rows that is the gradient of
+ * a weight. The gradients of both are such products again; that of the bias is a sum in f32.
+ *
+ * This is the definition of an element of a product, the sum over k of a[k] * b[k]:
+ *
+ *      s(a)    the largest integer up to 126 for which 2^s * max |a[k]|, rounded to nearest even, is 0x7f7f7f7f or less
+ *      q(a)    2^s(a) * a[k], rounded to nearest even: an integer of four digits, 2^24 d0 + 2^16 d1 + 2^8 d2 + d3, each from -128 to 127
+ *      c[g]    the sum over k of the products of digit i of q(a) and digit j of q(b) with i + j = g, for g = 0 to 3: integers of 32 bits.
+ *              The six products with i + j > 3 are left out.
+ *      sum     2^(48 - s(a) - s(b)) * (c[0] + 2^-8 * (c[1] + 2^-8 * (c[2] + c[3] / 2^8))), where c[3] / 2^8 is rounded to the nearest integer, a half
+ *              upwards; then c[2] + c[3] / 2^8, c[1] and c[0] are rounded to f32, and the two other sums and the result, each once
+ *
+ * An element of a or b that is not finite makes it NaN. Sums of fewer than 256 and of more than 32,768 products, and operands that are not
+ * matrices, are chains of fma as everywhere else (charl__gemm_is_integer).
+ */
+#include <math.h>
+
+#include "autograd/launch/gemm_slices.h"
+#include "autograd/op/linear/integer.h"
+#include "autograd/op/linear/linear.h"
+#include "charl/ops.h"
+
+enum { DIGITS = 4, MOST = 0x7f7f7f7f, MOST_SCALE = 126, SHORTEST = 256, LONGEST = 1 << 15 };
+
+/* Every `step`-th number from `first` on. */
+typedef struct line {
+    const double *first;
+    int64_t step;
+} line;
+
+/* False: a number is not finite. */
+static bool find_scale(line x, int64_t k, int *scale)
+{
+    double largest = 0;
+    int e;
+
+    for (int64_t l = 0; l < k; l++) {
+        const double v = fabs(x.first[l * x.step]);
+
+        if (!isfinite(v)) {
+            return false;
+        }
+        largest = v > largest ? v : largest;
+    }
+    frexp(largest, &e);
+    *scale = largest > 0 ? 31 - e : MOST_SCALE;
+    *scale -= nearbyint(ldexp(largest, *scale)) > MOST;
+    *scale = *scale < MOST_SCALE ? *scale : MOST_SCALE;
+    return true;
+}
+
+static void find_digits(double x, int scale, int digit[DIGITS])
+{
+    int64_t q = (int64_t)nearbyint(ldexp(x, scale));
+
+    for (int d = DIGITS - 1; d > 0; d--) {
+        digit[d] = (int)((q + 128) & 255) - 128;
+        q = (q - digit[d]) / 256;
+    }
+    digit[0] = (int)q;
+}
+
+static double product_of(line a, line b, int64_t k)
+{
+    int64_t c[4] = {0};
+    int s, t;
+    float sum;
+
+    if (!find_scale(a, k, &s) || !find_scale(b, k, &t)) {
+        return (double)NAN;
+    }
+    for (int64_t l = 0; l < k; l++) {
+        int p[DIGITS], q[DIGITS];
+
+        find_digits(a.first[l * a.step], s, p);
+        find_digits(b.first[l * b.step], t, q);
+        for (int i = 0; i < DIGITS; i++) {
+            for (int j = 0; j < DIGITS && i + j < 4; j++) {
+                c[i + j] += p[i] * q[j];
+            }
+        }
+    }
+    c[2] += (int64_t)floor((double)(c[3] + 128) / 256);
+    sum = fmaf(fmaf((float)c[2], 0x1p-8F, (float)c[1]), 0x1p-8F, (float)c[0]);
+    return (double)(float)ldexp((double)sum, 48 - s - t);
+}
+
+static double sum_of(line a, line b, int64_t k)
+{
+    double sum = 0;
+
+    for (int64_t l = 0; l < k; l++) {
+        sum += a.first[l * a.step] * b.first[l * b.step];
+    }
+    return sum;
+}
+
+/* out [m, n]; a and b: of their first rows, the next `a_row` and `b_row` further. */
+static void multiply(line a, int64_t a_row, line b, int64_t b_row, const double *bias, int64_t m, int64_t n, int64_t k,
+                     double *out)
+{
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            const line x = {a.first + i * a_row, a.step}, y = {b.first + j * b_row, b.step};
+
+            out[i * n + j] =
+                (k < SHORTEST || k > LONGEST ? sum_of(x, y, k) : product_of(x, y, k)) + (bias ? bias[j] : 0);
+        }
+    }
+}
+
+static int64_t columns_of(const charl_shape *s)
+{
+    return s->dim[s->ndim - 1];
+}
+
+static int64_t rows_of(const charl_shape *s)
+{
+    return charl_shape_count(s) / (columns_of(s) > 0 ? columns_of(s) : 1);
+}
+
+static bool is_plain(const void *attr)
+{
+    return *(const bool *)attr;
+}
+
+static charl_status infer(charl__infer *inf)
+{
+    return charl__infer_linear(inf, is_plain(inf->attr));
+}
+
+static charl_status enqueue(const charl__enqueue *e)
+{
+    charl__gemm p = charl__linear_product(e, is_plain(e->attr));
+
+    p.integer = true;
+    return charl__gemm_enqueue(e->dev, &p);
+}
+
+static charl_var *times(charl_graph *g, charl_var *x, charl_var *w, bool plain)
+{
+    return charl__apply2(g, &charl_op_linear_integer, &plain, x, w);
+}
+
+static charl_var *wgrad(charl_graph *g, charl_var *p, charl_var *q)
+{
+    return charl__apply2(g, &charl_op_linear_wgrad_integer, NULL, p, q);
+}
+
+static void backward(const charl__backward *b)
+{
+    charl_var *gout = b->gout[0];
+
+    if (b->needed[0]) {
+        b->gin[0] = times(b->g, gout, b->in[1], !is_plain(b->attr));
+    }
+    if (b->needed[1]) {
+        b->gin[1] = is_plain(b->attr) ? wgrad(b->g, b->in[0], gout) : wgrad(b->g, gout, b->in[0]);
+    }
+    if (b->n_in > 2 && b->needed[2]) {
+        b->gin[2] = charl_sum_to(b->g, gout, charl_var_get_type(gout).shape.ndim - 1);
+    }
+}
+
+static void reference(const charl__reference *r)
+{
+    const bool plain = is_plain(r->attr);
+    const charl_shape *w = &r->in_type[1].shape;
+    const int64_t k = w->dim[plain ? 0 : 1], n = w->dim[plain ? 1 : 0];
+
+    multiply((line){r->in[0], 1}, k, (line){r->in[1], plain ? n : 1}, plain ? 1 : k, r->n_in > 2 ? r->in[2] : NULL,
+             rows_of(&r->in_type[0].shape), n, k, r->out[0]);
+}
+
+static charl_status enqueue_wgrad(const charl__enqueue *e)
+{
+    charl__gemm p =
+        charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape, charl__is_partial(e, 0) ? e->slices->count : 1);
+
+    p.a.tensor = e->in[0];
+    p.b.tensor = e->in[1];
+    p.label = e->label;
+    p.integer = true;
+    return charl__gemm_slices(e, &p, 0);
+}
+
+static void backward_wgrad(const charl__backward *b)
+{
+    if (b->needed[0]) {
+        b->gin[0] = times(b->g, b->in[1], b->gout[0], false);
+    }
+    if (b->needed[1]) {
+        b->gin[1] = times(b->g, b->in[0], b->gout[0], true);
+    }
+}
+
+/* Of all rows as one slice: the scales of several are not known here. */
+static void reference_wgrad(const charl__reference *r)
+{
+    const int64_t m = columns_of(&r->in_type[0].shape), n = columns_of(&r->in_type[1].shape);
+
+    multiply((line){r->in[0], m}, 1, (line){r->in[1], n}, 1, NULL, m, n, rows_of(&r->in_type[0].shape), r->out[0]);
+}
+
+/* Products are steps: their derivatives are not those of the formula. */
+static const bool transposed = false, plain = true;
+static const charl__op_sample samples[] = {
+    {.in = {CHARL_B(F32, 16, 7), CHARL_R(F32, 5, 7), CHARL_R(F32, 5)},
+     .attr = &transposed,
+     .lo = -1,
+     .hi = 1,
+     .terms = 8},
+    {.in = {CHARL_B(F32, 16, 9), CHARL_R(F32, 9, 5), CHARL_R(F32, 5)}, .attr = &plain, .lo = -1, .hi = 1, .terms = 10},
+    {.in = {CHARL_B(F32, 8, 3, 300), CHARL_R(F32, 33, 300), CHARL_R(F32, 33)},
+     .attr = &transposed,
+     .lo = -1,
+     .hi = 1,
+     .terms = 301,
+     .skip_gradient = true},
+    {.in = {CHARL_B(F32, 136, 261), CHARL_R(F32, 261, 131)},
+     .n_in = 2,
+     .attr = &plain,
+     .lo = -1e-3,
+     .hi = 1e-3,
+     .terms = 261,
+     .skip_gradient = true},
+    {.in = {CHARL_R(F32, 513), CHARL_R(F32, 4, 513)},
+     .n_in = 2,
+     .attr = &transposed,
+     .lo = -1,
+     .hi = 1,
+     .terms = 513,
+     .skip_gradient = true},
+};
+
+const charl__op charl_op_linear_integer = {
+    .name = "linear_integer",
+    .flop = charl__flop_product,
+    .formula = "out = x @ w^T + bias or x @ w + bias, by products of integers of 8 bits",
+    .n_in = 3,
+    .n_optional = 1,
+    .attr_size = sizeof(bool),
+    .epilogue = true,
+    .draws_apart = true,
+    CHARL_RULES(),
+    .backward = backward,
+};
+
+static const charl__op_sample samples_wgrad[] = {
+    {.in = {CHARL_B(F32, 8, 67), CHARL_B(F32, 8, 133)}, .lo = -1, .hi = 1, .terms = 8},
+    {.in = {CHARL_B(F32, 8, 257, 3), CHARL_B(F32, 8, 257, 2)}, .lo = -1, .hi = 1, .terms = 2056, .skip_gradient = true},
+    {.in = {CHARL_R(F32, 300, 3), CHARL_R(F32, 300, 34)}, .lo = -1, .hi = 1, .terms = 300, .skip_gradient = true},
+};
+
+const charl__op charl_op_linear_wgrad_integer = {
+    .name = "linear_wgrad_integer",
+    .flop = charl__flop_product,
+    .formula = "out[i,j] = sum over rows of p[r,i] q[r,j], by products of integers of 8 bits",
+    .n_in = 2,
+    .infer = charl__infer_wgrad,
+    .enqueue = enqueue_wgrad,
+    .backward = backward_wgrad,
+    .reference = reference_wgrad,
+    CHARL_SAMPLES(samples_wgrad),
+};
+
+charl_var *charl__linear_integer(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias)
+{
+    return charl__apply_n(g, &charl_op_linear_integer, &transposed, (charl_var *[]){x, w, bias}, 3);
+}
