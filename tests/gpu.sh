@@ -109,7 +109,8 @@ piece portable_mode 120 sh -c 'CHARL_NO_PTX=1 "$0" selftest --op relu && ! CHARL
 every hash 480 "$bin/charl" selftest --hash --verbose
 both ops_f32_even 480 "$build/tests/test_ops" even
 both ops_f32_odd 480 "$build/tests/test_ops" odd
-every examples_small 480 env CHARL_BIN_DIR="$bin" python3 "$here/train/test_examples.py" mnist-mlp mnist-cnn digits photos cifar10-resnet text shakespeare
+every examples_small 480 env CHARL_BIN_DIR="$bin" python3 "$here/train/test_examples.py" mnist-mlp mnist-cnn digits photos cifar10-resnet text shakespeare \
+    mnist-cnn+integer shakespeare+integer shakespeare+llama+integer
 both examples_large 480 env CHARL_BIN_DIR="$bin" python3 "$here/train/test_examples.py" imagenet-resnet50 shakespeare-gpu gpt2-124m gpt2-finetune gpt2-laptop llama-lora
 every two_ranks 300 sh "$out/ranks.sh" "$out" "$bin"
 both ops_bf16_even 480 "$build/tests/test_ops" bf16 even

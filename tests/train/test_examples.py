@@ -33,7 +33,10 @@ COMMON = [f"train.max_steps={STEPS}", f"checkpoint.interval={STEPS}", "eval.inte
           "device.share=yes", "device.memory_limit=0"]
 SHORT_CASES = ("mnist-mlp", "digits")
 
-# name of a file of launch/, data set, settings
+INTEGER = ["train.products=integer"]
+LLAMA = ["model.n_layer=2", "model.n_embd=256", "model.n_kv_head=2", "model.mlp=swiglu", "model.positions=rotary", "model.norm=rms"]
+
+# name of a file of launch/, after + what differs; data set, settings
 CASES = [
     ("mnist-mlp", "digits.h5", []),
     ("mnist-cnn", "digits.h5", []),
@@ -48,6 +51,9 @@ CASES = [
     ("gpt2-finetune", "text.h5", ["train.batch_size=8", "model.block_size=32", "model.from=gpt2", "init.from=gpt2"]),
     ("gpt2-laptop", "text.h5", ["model.block_size=32", "model.from=gpt2", "init.from=gpt2"]),
     ("llama-lora", "text.h5", ["model.block_size=32", "model.from=llama", "init.from=llama"]),
+    ("mnist-cnn+integer", "digits.h5", INTEGER),
+    ("shakespeare+integer", "characters.h5", INTEGER),
+    ("shakespeare+llama+integer", "characters.h5", [*INTEGER, *LLAMA]),
 ]
 
 # What gpt2-finetune, gpt2-laptop and llama-lora start from: models that were trained for a step and exported.
@@ -120,7 +126,7 @@ def train(case, mixed):
     if started and not os.path.isdir(started[0]):
         make_weights(os.path.basename(started[0]))
     ranks = ["--simulate-ranks", "2", "device.select=" + mixed, "train.exact=anywhere"] if mixed else []
-    done = subprocess.run([BIN / "charl-train", "-q", "-o", f"{here}/run-{name}", LAUNCH / (name + ".ini"), *COMMON,
+    done = subprocess.run([BIN / "charl-train", "-q", "-o", f"{here}/run-{name}", LAUNCH / (name.split("+")[0] + ".ini"), *COMMON,
                            f"data.path={here}/{data}", *settings, *ranks],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
@@ -143,7 +149,7 @@ def main():
     unknown = set(names) - {c[0] for c in CASES}
     if unknown:
         sys.exit(f"no example is called {', '.join(sorted(unknown))}")
-    without = {path.stem for path in LAUNCH.glob("*.ini")} ^ {c[0] for c in CASES}
+    without = {path.stem for path in LAUNCH.glob("*.ini")} ^ {c[0].split("+")[0] for c in CASES}
     if without:
         sys.exit(f"FAILED: the files of launch and the cases differ: {', '.join(sorted(without))}")
     cases = [c for c in CASES if not names or c[0] in names]
