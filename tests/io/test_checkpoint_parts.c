@@ -25,20 +25,33 @@ static void share_of(int64_t count, int k, int n, bool uneven, int64_t *from, in
     *to = count * b / all;
 }
 
+static void (*between)(void); /* the parts and the checkpoint; NULL: nothing happens there */
+static int64_t reads;         /* bytes that the second half of a save has read */
+
+/* Bytes that this process has read so far. */
+static int64_t bytes_read(void)
+{
+    long long n = -1;
+    FILE *f = fopen("/proc/self/io", "r");
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "rchar: %lld", &n), 1);
+    fclose(f);
+    return (int64_t)n;
+}
+
 /* Save the sample at `path` in n parts, as n processes would. */
 static charl_status save(const char *path, int n, bool uneven)
 {
     charl_status st = CHARL_OK;
-    charl__text list = {0};
+    char hash[16][CHARL__SHA256_TEXT], values[SAMPLE_TENSORS][CHARL__SHA256_TEXT];
     charl__ckpt_parts parts = {0};
-    const charl_checkpoint_tensor *at[SAMPLE_TENSORS];
     charl_checkpoint_tensor empty[SAMPLE_TENSORS];
     charl_checkpoint c = s.c;
     const int n_tensors = (int)c.n_tensors;
 
     for (int k = 0; k < n; k++) {
         charl__ckpt_share share[16 * SAMPLE_TENSORS];
-        char sha256[CHARL__SHA256_TEXT];
         int n_shares = 0;
 
         for (int i = 0; i < n_tensors; i++) {
@@ -58,20 +71,22 @@ static charl_status save(const char *path, int n, bool uneven)
                 share[n_shares++] = (charl__ckpt_share){i, from, count, (const char *)t->data + (size_t)from * size};
             }
         }
-        CHARL_TRY_CLEANUP(charl__ckpt_part_save(path, s.tensors, n_tensors, share, n_shares, sha256));
-        CHARL_TRY_CLEANUP(charl__ckpt_add_part(&list, path, sha256));
+        CHARL_TRY_CLEANUP(charl__ckpt_part_save(path, s.tensors, n_tensors, share, n_shares, hash[k]));
     }
     for (int i = 0; i < n_tensors; i++) {
-        at[i] = &s.tensors[i];
         empty[i] = s.tensors[i];
         empty[i].data = NULL;
     }
     c.tensors = empty;
-    CHARL_TRY_CLEANUP(charl__ckpt_parts_open(path, list.data, at, n_tensors, &parts));
+    if (between) {
+        between();
+    }
+    reads = bytes_read();
+    CHARL_TRY_CLEANUP(charl__ckpt_parts_join(path, &c, (const char(*)[CHARL__SHA256_TEXT])hash, n, &parts, values));
     CHARL_TRY_CLEANUP(charl__ckpt_save_parts(path, &c, &parts));
+    reads = bytes_read() - reads;
 cleanup:
     charl__ckpt_parts_fini(&parts);
-    charl__text_fini(&list);
     return st;
 }
 
@@ -319,6 +334,61 @@ static void test_sweep(void **state)
     charl_assert_ok(charl__ckpt_sweep(file("nowhere"), &removed));
 }
 
+static void misread(void)
+{
+    charl_test_fault_set("io.readflip:1");
+}
+
+static void lose(void)
+{
+    char command[700];
+
+    snprintf(command, sizeof command, "find '%s' -name '*.part' -size +1k | head -n 1 | xargs rm", dir);
+    assert_int_equal(system(command), 0);
+}
+
+/* A part that cannot be read back when the checkpoint is made of them: an error of the disk that the save ends with. */
+static void test_parts_that_are_not_as_written(void **state)
+{
+    static const struct {
+        void (*happens)(void);
+        const char *message;
+    } cases[] = {{misread, "read back after writing: "}, {lose, "is missing: the files of a checkpoint"}};
+    const char *path = file("a.h5");
+
+    (void)state;
+    sample_init(&s, 7);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        between = cases[i].happens;
+        charl_assert_status(save(path, 3, true), CHARL_ERR_DISK);
+        charl_assert_message("read back after writing: ");
+        charl_assert_message(cases[i].message);
+        charl_test_fault_set(NULL);
+        between = NULL;
+        assert_int_equal(size_of(path), -1);
+    }
+}
+
+/* Who makes the checkpoint reads tensors that are in several pieces once, for their hashes, and those that are in one piece not at all. */
+static void test_reads(void **state)
+{
+    static float values[1 << 18]; /* the metadata of HDF5 are nothing beside them */
+    const int64_t bytes = sizeof values;
+
+    (void)state;
+    sample_init(&s, 7);
+    for (int i = 0; i < SAMPLE_TENSORS; i++) {
+        if (s.tensors[i].data == s.large) {
+            s.tensors[i].data = values;
+            s.tensors[i].shape = (charl_shape){1, {1 << 18}};
+        }
+    }
+    charl_assert_ok(save(file("one.h5"), 1, true));
+    assert_true(reads < bytes / 2);
+    charl_assert_ok(save(file("three.h5"), 3, true));
+    assert_true(reads > bytes && reads < bytes * 3 / 2);
+}
+
 static charl_status save_read_sweep(void *path)
 {
     charl_checkpoint_reader *r = NULL;
@@ -455,6 +525,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_dies, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_sweep, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_failing, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_parts_that_are_not_as_written, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_reads, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_h5py, setup_dir, teardown_dir),
         cmocka_unit_test(test_boxes),
         cmocka_unit_test(test_joined_checksums),

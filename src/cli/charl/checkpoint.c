@@ -262,7 +262,8 @@ int charl__checkpoint_verify_main(const char *path, int argc, char **argv)
         NULL, "FILE...",
         "Verify checkpoints: structure, checksums, completeness.\vAll files are "
         "checked; the exit status is the status of the last invalid one. A run directory "
-        "stands for its last checkpoint."};
+        "stands for its last checkpoint. Parts are verified with their checkpoint, so RUN/checkpoints/* may name "
+        "them."};
     charl__cli_operands files = {.names = {"FILE"}, .max = 1 << 20};
     int code = charl__cli_parse(path, &syntax, &files, argc, argv, NULL);
 
@@ -270,6 +271,7 @@ int charl__checkpoint_verify_main(const char *path, int argc, char **argv)
         return code;
     }
     code = CHARL__EXIT_OK;
+    files.count = charl__without_parts(files.values, files.count);
     for (int i = 0; i < files.count; i++) {
         int one = charl__checkpoints_of(&files.values[i], 1);
 

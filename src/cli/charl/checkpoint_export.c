@@ -33,8 +33,8 @@ static int begin(const char *path, const charl__cli_syntax *syntax, charl__cli_o
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "%s: -o FILE is missing", path);
     }
     m->values = operands->values;
-    m->count = operands->count;
-    return charl__checkpoints_of(operands->values, all ? operands->count : 1);
+    m->count = all ? charl__without_parts(operands->values, operands->count) : operands->count;
+    return charl__checkpoints_of(operands->values, all ? m->count : 1);
 }
 
 static int say_made(const char *path)

@@ -35,6 +35,9 @@ typedef struct charl__trained {
 charl_status charl__checkpoint_of(char **path) CHARL_MUST_CHECK;
 /** The same of n paths. -1, or an exit code. */
 int charl__checkpoints_of(char **paths, int n);
+/** Move paths that are parts of a checkpoint behind the others, which a pattern for all files of a folder names too: the number of the others, or n if
+ *  all are parts. */
+int charl__without_parts(char **paths, int n);
 
 /** Shorten each of n paths that names a checkpoint of a run to the run directory. */
 void charl__runs_of(char **paths, int n);

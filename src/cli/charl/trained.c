@@ -48,6 +48,24 @@ int charl__checkpoints_of(char **paths, int n)
     return st == CHARL_OK ? -1 : charl__cli_fail(st);
 }
 
+int charl__without_parts(char **paths, int n)
+{
+    static const char end[] = ".part";
+    int kept = 0;
+
+    for (int i = 0; i < n; i++) {
+        const size_t length = strlen(paths[i]);
+
+        if (length < sizeof end - 1 || strcmp(paths[i] + length - (sizeof end - 1), end) != 0) {
+            char *const part = paths[kept];
+
+            paths[kept++] = paths[i];
+            paths[i] = part;
+        }
+    }
+    return kept > 0 ? kept : n;
+}
+
 void charl__runs_of(char **paths, int n)
 {
     static char here[] = ".";

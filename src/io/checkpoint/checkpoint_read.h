@@ -23,7 +23,8 @@ void charl__checkpoint_attach(charl_checkpoint_reader *r, const charl__checkpoin
 /** The path of part i >= 0 of a checkpoint in parts; NULL past the last. Borrowed. Local. */
 const char *charl__checkpoint_part(const charl_checkpoint_reader *r, int i);
 
-/** charl_checkpoint_verify that also demands the manifest's SHA-256, unless it is NULL. */
+/** charl_checkpoint_verify; unless manifest_sha256 is NULL, of a file that has just been written: it must have this manifest, and of tensors in parts only
+ *  the checksums are compared, as each part has been read back. */
 charl_status charl__checkpoint_verify(const char *path, const char *manifest_sha256) CHARL_MUST_CHECK;
 
 /** Read `bytes` bytes of tensor `t` from byte `from` on, unchecked. Errors: ERR_CHECKPOINT. */
