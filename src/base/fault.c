@@ -312,9 +312,11 @@ static charl_status fault_spin(int64_t arg)
     return CHARL_OK;
 }
 
+/* Without what exit() does first, which simulated ranks, other threads of this process, would run into. */
 static charl_status fault_exit(int64_t arg)
 {
-    exit((int)arg);
+    fflush(NULL);
+    _exit((int)arg);
 }
 
 static charl_status fault_fail(int64_t arg)

@@ -118,6 +118,13 @@ void charl_comm_fini(void)
     }
 }
 
+void charl__group_withdraw(charl__group *g)
+{
+    if (g && g->transport->withdraw) {
+        g->transport->withdraw(g);
+    }
+}
+
 void charl__group_destroy(charl__group *g, bool is_broken)
 {
     if (g) {

@@ -58,10 +58,11 @@ typedef struct charl__request {
     charl_comm_op op;
     const int64_t *values; /* of this rank, reduced to send.data */
     int root;
-    double visible_s;            /* of a message: time at which the other sees it; 0: at once */
-    int seen;                    /* ranks that have shown or taken the operation; the next poll continues after them */
-    int64_t number;              /* of the operation in its group */
-    bool is_taken;               /* everything from the others is here */
+    double visible_s; /* of a message: time at which the other sees it; 0: at once */
+    int seen;         /* ranks that have shown or taken the operation; the next poll continues after them */
+    int64_t number;   /* of the operation in its group */
+    bool is_taken;    /* everything from the others is here, or does not fit: */
+    charl_status status;
     atomic_bool is_read;         /* the message has been received */
     struct charl__request *next; /* message for the same rank, sent later */
 } charl__request;
@@ -97,6 +98,8 @@ struct charl__transport {
     /* To one rank, from one rank. A message of an unexpected length is ERR_COMM. */
     charl_status (*send)(charl__group *g, const charl__message *m, charl__request *r);
     charl_status (*receive)(charl__group *g, const charl__message *m, charl__request *r);
+    /* After a failure: from then on no other rank uses the memory of this rank's operations. NULL: none does anyway. */
+    void (*withdraw)(charl__group *g);
     /* Whether r is complete; may be called again for a complete one. */
     charl_status (*test)(charl__group *g, charl__request *r, bool *is_complete);
     /* `bytes` shared by all ranks of g, to w->base; not touched yet. Blocks. */
@@ -118,6 +121,8 @@ charl_status charl__message_check(const charl__group *g, const charl__message *m
 
 /** NULL is a no-op. */
 void charl__group_destroy(charl__group *g, bool is_broken);
+/** After a failure, before the memory of operations that may be under way is used for something else. NULL is a no-op. */
+void charl__group_withdraw(charl__group *g);
 
 /** The arrays of a charl__parts for `size` ranks with parts of one size, one after another. */
 static inline void charl__parts_equal(int size, size_t each, int *count, int *at)

@@ -7,6 +7,7 @@
 #include "dist/transport.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -18,8 +19,8 @@
 enum { SHOWN = 16 };
 
 typedef struct place {
-    _Alignas(CHARL__LINE) const charl__request *request;
-    double visible_s;           /* the others see it from then on; 0: at once */
+    _Alignas(CHARL__LINE) _Atomic(const charl__request *) request; /* NULL: withdrawn */
+    double visible_s;                                              /* the others see it from then on; 0: at once */
     atomic_int_least64_t shown; /* number of the operation whose request is here, from 1 */
     atomic_int_least64_t taken; /* number of the last operation of which this rank has copied its part */
     bool is_open;               /* its owner's: not complete yet */
@@ -28,6 +29,7 @@ typedef struct place {
 typedef struct rank_state {
     place places[SHOWN];
     int64_t begun;                /* operations of all ranks; its owner's */
+    atomic_bool reads;            /* the requests of the others */
     pthread_mutex_t lock;         /* of: */
     charl__request *first, *last; /* messages sent to this rank and not received yet */
 } rank_state;
@@ -182,7 +184,7 @@ static charl_status begin(charl__group *group, charl__request *r)
     r->is_taken = false;
     p->visible_s = visible_from(group->rank);
     p->is_open = true;
-    p->request = r;
+    atomic_store(&p->request, r);
     atomic_store_explicit(&p->shown, r->number, memory_order_release);
     return CHARL_OK;
 }
@@ -302,6 +304,27 @@ static bool all_have(const thread_group *g, charl__request *r, bool taken)
     return true;
 }
 
+/* Copy this rank's data from all; *out: whether no rank has withdrawn its own. */
+static charl_status read_all(thread_group *g, charl__request *r, bool *out)
+{
+    atomic_bool *reads = &g->shared->ranks[g->base.rank].reads;
+    charl_status st = CHARL_OK;
+
+    *out = true;
+    atomic_store(reads, true);
+    for (int p = 0; p < g->base.size && *out && st == CHARL_OK; p++) {
+        const charl__request *theirs = atomic_load(&place_of(g, p, r->number)->request);
+
+        *out = theirs != NULL;
+        st = theirs ? match(&g->base, r, p, theirs) : CHARL_OK;
+        if (theirs && st == CHARL_OK) {
+            copy_from(&g->base, r, p, theirs);
+        }
+    }
+    atomic_store(reads, false);
+    return st;
+}
+
 /* For operations in which all ranks take part. */
 static charl_status collective_test(thread_group *g, charl__request *r)
 {
@@ -312,18 +335,15 @@ static charl_status collective_test(thread_group *g, charl__request *r)
         if (!all_have(g, r, false)) {
             return CHARL_OK;
         }
-        for (int p = 0; p < g->base.size; p++) {
-            const charl__request *theirs = place_of(g, p, r->number)->request;
-
-            CHARL_TRY(match(&g->base, r, p, theirs));
-            copy_from(&g->base, r, p, theirs);
+        r->status = read_all(g, r, &r->is_taken);
+        if (!r->is_taken) {
+            return CHARL_OK; /* until the failure is noticed */
         }
-        r->is_taken = true;
         atomic_store_explicit(&mine->taken, r->number, memory_order_release);
     }
     r->is_over = all_have(g, r, true);
     mine->is_open = !r->is_over;
-    return CHARL_OK;
+    return r->is_over ? r->status : CHARL_OK; /* when all ranks have seen it */
 }
 
 /* A message waits in the rank_state of its receiver, which copies it from the sender's memory.
@@ -351,12 +371,11 @@ static charl_status threads_receive(charl__group *g, const charl__message *m, ch
     return CHARL_OK;
 }
 
-/* Remove the first message for this rank that m expects from the queue; or NULL. */
+/* Remove the first message for this rank that m expects from the queue, which is locked; or NULL. */
 static charl__request *message_find(rank_state *mine, const charl__message *m)
 {
     charl__request *before = NULL, *found;
 
-    pthread_mutex_lock(&mine->lock);
     found = mine->first;
     while (found && (found->root != m->rank || found->message.tag != m->tag)) {
         before = found;
@@ -368,22 +387,59 @@ static charl__request *message_find(rank_state *mine, const charl__message *m)
         *(before ? &before->next : &mine->first) = found->next;
         mine->last = found->next ? mine->last : before;
     }
-    pthread_mutex_unlock(&mine->lock);
     return found;
 }
 
 static charl_status receive_test(thread_group *g, charl__request *r)
 {
+    charl_status st = CHARL_OK;
+    rank_state *mine = &g->shared->ranks[g->base.rank];
     const charl__message *m = &r->message;
-    charl__request *sent = message_find(&g->shared->ranks[g->base.rank], m);
+    charl__request *sent;
 
+    pthread_mutex_lock(&mine->lock); /* until it is copied, the sender cannot withdraw it */
+    sent = message_find(mine, m);
     if (sent) {
-        CHARL_TRY(charl__message_check(&g->base, m, sent->message.count));
+        CHARL_TRY_CLEANUP(charl__message_check(&g->base, m, sent->message.count));
         memcpy(m->data, sent->message.data, (size_t)m->count * m->unit);
         atomic_store_explicit(&sent->is_read, true, memory_order_release);
         r->is_over = true;
     }
-    return CHARL_OK;
+cleanup:
+    pthread_mutex_unlock(&mine->lock);
+    return st;
+}
+
+/* Remove the messages of rank `from` that a rank has not received. */
+static void remove_messages(rank_state *to, int from)
+{
+    charl__request *before = NULL;
+
+    pthread_mutex_lock(&to->lock);
+    for (charl__request *r = to->first; r; r = r->next) {
+        if (r->root == from) {
+            *(before ? &before->next : &to->first) = r->next;
+        } else {
+            before = r;
+        }
+    }
+    to->last = before;
+    pthread_mutex_unlock(&to->lock);
+}
+
+static void threads_withdraw(charl__group *group)
+{
+    shared_state *s = own(group)->shared;
+
+    for (int i = 0; i < SHOWN; i++) {
+        atomic_store(&s->ranks[group->rank].places[i].request, NULL);
+    }
+    for (int p = 0; p < s->size; p++) {
+        while (atomic_load(&s->ranks[p].reads)) {
+            sched_yield();
+        }
+        remove_messages(&s->ranks[p], group->rank);
+    }
 }
 
 static charl_status threads_test(charl__group *g, charl__request *r, bool *is_complete)
@@ -542,6 +598,7 @@ static const charl__transport threads = {
     .reduce = threads_reduce,
     .send = threads_send,
     .receive = threads_receive,
+    .withdraw = threads_withdraw,
     .test = threads_test,
     .share = threads_share,
     .unshare = threads_unshare,

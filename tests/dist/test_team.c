@@ -258,6 +258,16 @@ static void test_a_thread_that_ends_is_a_rank_that_died(void **state)
     charl_comm_destroy(left);
 }
 
+/* Write over what calls before have left on the stack. */
+static void overwrite_stack(void)
+{
+    volatile unsigned char past[1 << 15];
+
+    for (size_t i = 0; i < sizeof past; i++) {
+        past[i] = 0xff;
+    }
+}
+
 static void be_silent(member *m)
 {
     const charl_comm_options options = options_of(m);
@@ -270,11 +280,12 @@ static void be_silent(member *m)
     charl_comm_mark(c, 9, "asleep");
     if (m->rank == 0) {
         m->status = charl_comm_barrier(c);
+        overwrite_stack();
         pthread_mutex_unlock(&held);
     } else {
-        pthread_mutex_lock(&held); /* until rank 0 has given up */
+        pthread_mutex_lock(&held); /* until rank 0 has given up: what it had to say is not read any more */
         pthread_mutex_unlock(&held);
-        charl_comm_break(c);
+        m->status = charl_comm_barrier(c);
     }
     charl_comm_destroy(c);
 }
@@ -288,6 +299,8 @@ static void test_a_silent_thread_is_named(void **state)
     assert_int_equal(m[0].status, CHARL_ERR_COMM);
     assert_non_null(strstr(m[0].message, "waiting for rank 1 of 2"));
     assert_non_null(strstr(m[0].message, "sleeping, last seen in step 9, asleep"));
+    assert_int_equal(m[1].status, CHARL_ERR_COMM);
+    assert_null(strstr(m[1].message, "another collective operation"));
 }
 
 static void create_only(member *m)

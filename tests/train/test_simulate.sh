@@ -53,6 +53,7 @@ says 1 "error:"
 faulty train.backward.hang@1:3 7 "a simulated rank hangs" simulated 3 mlp.ini -q -o f dist.timeout=1
 says 1 "error: .*waiting for rank 1 of 3 .*: sleeping, last seen in step 3, forward and backward"
 says 1 "error:"
+faulty train.device.exit@1:2:9 9 "a simulated rank exits" simulated 4 mlp.ini -q -o f
 expect 2 "more ranks than slices" simulated 9 mlp.ini -q -o f
 says 1 "set slices to 9 or more"
 expect 2 "no number of ranks" simulated 4097 mlp.ini -q -o f

@@ -240,6 +240,9 @@ void charl_allreduce_destroy(charl_allreduce *ar)
     if (!ar) {
         return;
     }
+    if (ar->c->is_broken) {
+        charl__group_withdraw(ar->c->world);
+    }
     if (ar->algorithm) {
         ar->algorithm->destroy(ar);
     }

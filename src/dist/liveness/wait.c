@@ -452,6 +452,9 @@ charl_status charl__comm_finish(charl_comm *c, charl__group *g, charl__request *
         CHARL_TRY_CLEANUP(charl__wait_pause(c, &w));
     }
 cleanup:
-    c->is_broken = c->is_broken || st != CHARL_OK;
+    if (st != CHARL_OK) {
+        c->is_broken = true;
+        charl__group_withdraw(g);
+    }
     return st;
 }
