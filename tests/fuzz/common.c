@@ -1,7 +1,8 @@
 /* What targets share. */
+#define _XOPEN_SOURCE 700 /* nftw */
 #include "fuzz/fuzz.h"
 
-#include <dirent.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,36 +33,33 @@ int fuzz_accepts(charl_status st)
     return 0;
 }
 
-static void empty_folder(const char *of)
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *at)
 {
-    DIR *d = opendir(of);
-    const struct dirent *e;
+    (void)info;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
 
-    while (d && (e = readdir(d))) {
-        char path[PATH_BYTES + 256];
-
-        if (e->d_name[0] != '.') {
-            snprintf(path, sizeof path, "%s/%s", of, e->d_name);
-            unlink(path);
-        }
-    }
-    if (d) {
-        closedir(d);
-    }
+/* With all that is in it, folders and hidden files too. */
+static void remove_all(const char *path)
+{
+    nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 void fuzz_empty(const char *name)
 {
-    const char *path = fuzz_path(name);
-
-    empty_folder(path);
-    rmdir(path);
+    remove_all(fuzz_path(name));
 }
+
+static pid_t owner; /* a copy of this process that ends does not remove the folder */
 
 static void remove_folder(void)
 {
-    empty_folder(folder);
-    rmdir(folder);
+    if (getpid() == owner) {
+        remove_all(folder);
+        FUZZ_CHECK(access(folder, F_OK) != 0, "the folder of files is left behind");
+    }
 }
 
 const char *fuzz_dir(void)
@@ -71,6 +69,7 @@ const char *fuzz_dir(void)
 
         snprintf(folder, sizeof folder, "%s/charl-fuzz-XXXXXX", base ? base : "/tmp");
         FUZZ_CHECK(mkdtemp(folder) != NULL, "no folder for files");
+        owner = getpid();
         atexit(remove_folder);
     }
     return folder;
@@ -154,6 +153,7 @@ void fuzz_run(const fuzz_target *t, const unsigned char *data, size_t size)
     charl_error_clear();
     fuzz_dir();
     t->run(data, size);
-    empty_folder(folder);
+    remove_all(folder);
+    FUZZ_CHECK(mkdir(folder, 0700) == 0, "the folder of files cannot be made again");
     FUZZ_CHECK(charl__live() == live, "something was not released");
 }
