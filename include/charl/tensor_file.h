@@ -1,6 +1,6 @@
 #ifndef CHARL_TENSOR_FILE_H
 #define CHARL_TENSOR_FILE_H
-/** Reading named tensors from the files of other programs: safetensors, and PyTorch's own format.
+/** Reading named tensors from the files of other programs: safetensors, PyTorch's own format, NumPy.
  *
  *      CHARL_TRY(charl_tensor_file_open("resnet18.pth", &f));
  *      t = charl_tensor_file_find(f, "fc.weight");
@@ -19,6 +19,7 @@ typedef struct charl_tensor_file charl_tensor_file;
  *
  *      a .safetensors file
  *      a file that torch.save wrote (.pt, .pth, .bin, .ckpt): a state dict, a module, or the checkpoint of a training.
+ *      an archive of numpy.savez (.npz), without compression, or one array (.npy), called as the file
  *      an index of shards (model.safetensors.index.json, pytorch_model.bin.index.json)
  *      a folder with model.safetensors, pytorch_model.bin or such an index; the first of these that there is
  *

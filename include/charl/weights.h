@@ -68,9 +68,10 @@ typedef struct charl_params_report {
     char *text;         /* a line for each tensor that was not, or not fully, loaded; "": none; NULL: out of memory */
 } charl_params_report;
 
-/** Load parameters by name (f32, bf16 or f16) from a file or folder that charl_tensor_file_open takes, or from a
- *  checkpoint. In strict mode nothing is changed unless everything fits. The prefixes _orig_mod. (torch.compile) and
- *  module. (DistributedDataParallel) are removed from names; PyTorch's counts of batches are left out. `report` may
+/** Load parameters by name (f32, bf16, f16, or f64 rounded to f32) from a file or folder that charl_tensor_file_open
+ *  takes, or from a checkpoint. In strict mode nothing is changed unless everything fits. What PyTorch's wrappers add
+ *  to names is removed: _orig_mod. (torch.compile), _fsdp_wrapped_module., _checkpoint_wrapped_module., and in front
+ *  module. (DistributedDataParallel); its counts of batches are left out. `report` may
  *  be NULL; otherwise release it with charl_params_report_fini, even after a failure.
  *
  *  Blocks. Local.

@@ -174,25 +174,6 @@ charl_dtype charl__element_dtype(const charl__element *e, bool targets)
     return !is_unsigned || e->bytes == 8 ? CHARL_F32 : e->bytes == 2 ? CHARL_U16 : CHARL_U32;
 }
 
-bool charl__element_is_native(const charl__element *e, charl_dtype dtype)
-{
-    const size_t bytes = (size_t)e->bytes;
-
-    switch (e->kind) {
-    case CHARL__ELEMENT_BOOL:
-        return true;
-    case CHARL__ELEMENT_FLOAT:
-        return !e->swapped && bytes == 4;
-    case CHARL__ELEMENT_UNSIGNED:
-        return !e->swapped && bytes == charl_dtype_size(dtype) &&
-               (dtype == CHARL_U8 || dtype == CHARL_U16 || dtype == CHARL_U32);
-    case CHARL__ELEMENT_SIGNED:
-        return !e->swapped && bytes == charl_dtype_size(dtype) && (dtype == CHARL_I32 || dtype == CHARL_I64);
-    default:
-        return false;
-    }
-}
-
 /* The bits of element i in the machine's byte order, in the low bytes. */
 static uint64_t bits_of(const charl__element *e, const void *src, int64_t i)
 {

@@ -41,7 +41,24 @@ const char *charl__element_name(const charl__element *e, char text[CHARL__ELEMEN
 charl_dtype charl__element_dtype(const charl__element *e, bool targets);
 
 /** Whether the stored bytes can be delivered unchanged. */
-bool charl__element_is_native(const charl__element *e, charl_dtype dtype);
+static inline bool charl__element_is_native(const charl__element *e, charl_dtype dtype)
+{
+    const size_t bytes = (size_t)e->bytes;
+
+    switch (e->kind) {
+    case CHARL__ELEMENT_BOOL:
+        return true;
+    case CHARL__ELEMENT_FLOAT:
+        return !e->swapped && bytes == 4;
+    case CHARL__ELEMENT_UNSIGNED:
+        return !e->swapped && bytes == charl_dtype_size(dtype) &&
+               (dtype == CHARL_U8 || dtype == CHARL_U16 || dtype == CHARL_U32);
+    case CHARL__ELEMENT_SIGNED:
+        return !e->swapped && bytes == charl_dtype_size(dtype) && (dtype == CHARL_I32 || dtype == CHARL_I64);
+    default:
+        return false;
+    }
+}
 
 /** Convert n elements of src into dst. Returns the number of the first that `dtype` cannot represent, or n if there is none: an integer that f32 would
  *  round (beyond 2^24 and not a multiple of a sufficient power of two), or one beyond i64. f64 is rounded to f32, to

@@ -63,8 +63,9 @@ static const charl__kind
     hdf5_bad = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET | CHARL__KIND_CHECKPOINT,
                 "an HDF5 file that cannot be opened", NULL},
     /* arrays */
-    npy = {CHARL__KIND_NPY, "a NumPy array", "convert it: `charl data import npy X.npy Y.npy -o data.h5`"},
-    npz = {CHARL__KIND_NPZ, "an archive of NumPy arrays", IMPORT("npy", "")},
+    npy = {CHARL__KIND_NPY | CHARL__KIND_WEIGHTS, "a NumPy array",
+           "convert it: `charl data import npy X.npy Y.npy -o data.h5`"},
+    npz = {CHARL__KIND_NPZ | CHARL__KIND_WEIGHTS, "an archive of NumPy arrays", IMPORT("npy", "")},
     idx = {CHARL__KIND_IDX, "an IDX file", "convert it: `charl data import idx IMAGES LABELS -o data.h5`"},
     netcdf3 = {0, "a netCDF file of the classic format", "convert it to netCDF-4: `nccopy -k netCDF-4 %P %S.nc4`"},
     matlab5 = {0, "a MATLAB file of a version before 7.3", "save it again in MATLAB with save('%S.mat', '-v7.3')"},

@@ -1,6 +1,6 @@
 /* Loading weights: the file's tensors are first matched with parameters completely, then read.
  *
- *      names in the file    without _orig_mod. and module., then renamed
+ *      names in the file    without the segments that wrappers add, then renamed
  *      layout               the first whose marker exists: its rules say which tensors form a parameter
  *      fit                  every parameter has its tensors, with their shapes, and every tensor belongs to a parameter
  *      read                 each tensor once, as f32; transposed and stacked by the rule
@@ -25,8 +25,8 @@ enum { LISTED = 1400, HINTS = 4 }; /* bytes of lines in a message; patterns in a
 
 static const char mean_suffix[] = ".running_mean", batches_suffix[] = ".num_batches_tracked";
 
-/* Prefixes added by torch.compile and DistributedDataParallel. */
-static const char *const wrappers[] = {"_orig_mod.", "module."};
+/* Segments added by torch.compile, FullyShardedDataParallel and activation checkpointing, anywhere; by DistributedDataParallel, in front. */
+static const char *const wrappers[] = {"_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "module."};
 
 typedef struct tensor {
     const charl_checkpoint_tensor *t;
@@ -66,24 +66,44 @@ typedef struct load {
     charl__text hints; /* patterns that would skip what does not fit */
     int n_hints;
     int64_t vocab;  /* rows of an embedding in the file if the model has another number; 0: none */
+    bool rounds;    /* the report says that F64 is rounded */
     int64_t window; /* positions in the file, if the model has more; 0: none */
 } load;
 
-static const char *unwrap(const char *name)
+/* Whether `name`, of which `front` is the beginning, begins with a wrapper's segment; its length, or 0. */
+static size_t wrapper_at(const char *name, bool front)
 {
     for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
         const size_t n = strlen(wrappers[i]);
 
-        if (strncmp(name, wrappers[i], n) == 0) {
-            return unwrap(name + n);
+        if (strncmp(name, wrappers[i], n) == 0 && (front || wrappers[i][0] == '_')) {
+            return n;
         }
     }
-    return name;
+    return 0;
+}
+
+static charl_status unwrap(const char *name, charl__text *out)
+{
+    size_t n;
+
+    charl__text_clear(out);
+    while (*name) {
+        while ((n = wrapper_at(name, out->length == 0)) > 0) {
+            name += n;
+        }
+        n = strcspn(name, ".");
+        n += name[n] == '.';
+        CHARL_TRY(charl__text_append(out, name, n));
+        name += n;
+    }
+    return CHARL_OK;
 }
 
 static charl_status list_tensors(load *l)
 {
     const int64_t n = charl__weights_source_count(&l->source);
+    CHARL_SCOPED(charl__text_fini) charl__text name = {0};
 
     CHARL_TRY(charl__alloc_array(n + 1, sizeof *l->tensors, &l->tensors));
     for (int64_t i = 0; i < n; i++) {
@@ -91,7 +111,8 @@ static charl_status list_tensors(load *l)
 
         if (t) {
             l->tensors[l->n].t = t;
-            CHARL_TRY(charl__weights_rename(&l->renames, unwrap(t->name), &l->tensors[l->n].name));
+            CHARL_TRY(unwrap(t->name, &name));
+            CHARL_TRY(charl__weights_rename(&l->renames, charl__text_string(&name), &l->tensors[l->n].name));
             l->n++;
         }
     }
@@ -238,9 +259,13 @@ static charl_status check_part(load *l, target *t, const tensor *x, const charl_
     charl_shape first = *have;
     const bool first_rows = t->rule && t->rule->first_rows && have->ndim > 0;
 
-    if (x->t->dtype != CHARL_F32 && x->t->dtype != CHARL_F16 && x->t->dtype != CHARL_BF16) {
+    if (charl__weights_is_f64(x->t)) {
+        CHARL_TRY(l->rounds ? CHARL_OK
+                            : charl__text_printf(l->text, "F64, as that of %s, is rounded to f32\n", x->name));
+        l->rounds = true;
+    } else if (x->t->dtype != CHARL_F32 && x->t->dtype != CHARL_F16 && x->t->dtype != CHARL_BF16) {
         t->fits = false;
-        CHARL_TRY(charl__text_printf(l->text, "misshapen: %s is %s; weights are f32, f16 or bf16\n", x->name,
+        CHARL_TRY(charl__text_printf(l->text, "misshapen: %s is %s; weights are f32, f16, bf16 or f64\n", x->name,
                                      x->t->dtype < CHARL_DTYPE_COUNT ? charl_dtype_name(x->t->dtype)
                                                                      : charl__tensor_file_type(x->t)));
         return suggest(l, spec->name);
@@ -318,8 +343,8 @@ static charl_status same_tensor(const load *l, const tensor *a, const tensor *b,
     const int64_t n = charl_shape_count(&a->t->shape);
     CHARL_SCOPED_FREE float *x = NULL, *y = NULL;
 
-    *same =
-        a->t->dtype == b->t->dtype && a->t->dtype < CHARL_DTYPE_COUNT && charl_shape_equal(&a->t->shape, &b->t->shape);
+    *same = a->t->dtype == b->t->dtype && (a->t->dtype < CHARL_DTYPE_COUNT || charl__weights_is_f64(a->t)) &&
+            charl_shape_equal(&a->t->shape, &b->t->shape);
     if (*same) {
         CHARL_TRY(charl__alloc_array(n + 1, sizeof *x, &x));
         CHARL_TRY(charl__alloc_array(n + 1, sizeof *y, &y));
@@ -438,13 +463,115 @@ static charl_status plan(load *l)
     return CHARL_OK;
 }
 
+/* Length of `name` without `rest` at its end, if a dot precedes that; 0: it does not end so. */
+static int prefix_of(const char *name, const char *rest)
+{
+    const size_t n = strlen(name), m = strlen(rest);
+
+    return n > m && name[n - m - 1] == '.' && strcmp(name + n - m, rest) == 0 ? (int)(n - m) : 0;
+}
+
+/* A prefix of names in the file that must go, or (`adds`) be put in front of them. */
+typedef struct prefix {
+    const char *text;
+    int length; /* 0: none */
+    bool adds;
+    int found; /* parameters that have a tensor then */
+} prefix;
+
+/* Number of parameters that have a tensor with p. */
+static int count_with(const load *l, const prefix *p)
+{
+    int found = 0;
+
+    for (int i = 0; i < charl_params_get_count(l->set); i++) {
+        const char *name = charl_param_get_spec(charl_params_get(l->set, i))->name;
+
+        for (int64_t k = 0; k < l->n; k++) {
+            const char *full = p->adds ? name : l->tensors[k].name, *rest = p->adds ? l->tensors[k].name : name;
+
+            if (prefix_of(full, rest) == p->length && strncmp(full, p->text, (size_t)p->length) == 0) {
+                found++;
+                break;
+            }
+        }
+    }
+    return found;
+}
+
+/* The prefix before a layout's marker: all of the layout's names have it. */
+static prefix prefix_of_layout(const load *l)
+{
+    const void *settings;
+    const charl_model_type *model = charl__model_get_type(l->o->model, &settings);
+    const charl__weights_layout *layout;
+    char full[CHARL__LAYOUT_NAME];
+
+    for (int i = 0; model && (layout = charl__layout_at(i)) != NULL; i++) {
+        snprintf(full, sizeof full, "%s%s", layout->prefix ? layout->prefix : "", layout->marker);
+        for (int64_t k = 0; layout->model == model && k < 2 * l->n; k++) { /* with the layout's own prefix first */
+            const tensor *x = &l->tensors[k % l->n];
+            const int n = prefix_of(x->name, k < l->n ? full : layout->marker);
+
+            if (n > 0 && (!layout->recognizes || layout->recognizes(&x->t->shape))) {
+                return (prefix){.text = x->name, .length = n, .found = charl_params_get_count(l->set)};
+            }
+        }
+    }
+    return (prefix){0};
+}
+
+/* The prefix that gives the most parameters a tensor. One is only added if no parameter has a tensor without it. */
+static prefix best_prefix(const load *l)
+{
+    const int count = charl_params_get_count(l->set);
+    prefix best = l->layout ? (prefix){0} : prefix_of_layout(l);
+
+    for (int i = 0; i < count && best.length == 0 && !l->layout; i++) {
+        const char *name = charl_param_get_spec(charl_params_get(l->set, i))->name;
+
+        for (int64_t k = 0; k < l->n; k++) {
+            const int cut = prefix_of(l->tensors[k].name, name),
+                      put = l->r->missing == count ? prefix_of(name, l->tensors[k].name) : 0;
+            prefix p = {cut > 0 ? l->tensors[k].name : name, cut > 0 ? cut : put, cut <= 0, 0};
+
+            p.found = p.length > 0 ? count_with(l, &p) : 0;
+            best = p.found > best.found ? p : best;
+        }
+    }
+    return best;
+}
+
+/* As entries of [init]: the prefix, and tensors without it, which no parameter needs. */
+static charl_status say_prefix(const load *l, const prefix *p, charl__text *out)
+{
+    CHARL_SCOPED(charl__text_fini) charl__text rest = {0};
+    char pattern[CHARL__LAYOUT_NAME];
+
+    for (int64_t k = 0; k < l->n && !p->adds; k++) {
+        const char *name = l->tensors[k].name;
+
+        snprintf(pattern, sizeof pattern, "%.*s%s", (int)strcspn(name, "."), name, strchr(name, '.') ? ".*" : "");
+        if (!l->tensors[k].used && strncmp(name, p->text, (size_t)p->length) != 0 &&
+            !strstr(charl__text_string(&rest), pattern)) {
+            CHARL_TRY(charl__text_printf(&rest, "%s%s", rest.length > 0 ? ", " : "", pattern));
+        }
+    }
+    CHARL_TRY(
+        charl__text_printf(out, p->adds ? "%s = * -> %.*s*" : "%s = %.*s* -> *", l->words->rename, p->length, p->text));
+    CHARL_TRY(rest.length > 0 ? charl__text_printf(out, " and %s = %s", l->words->skip, charl__text_string(&rest))
+                              : CHARL_OK);
+    return charl__text_printf(out, " gives %d of %d parameters a tensor", p->found, charl_params_get_count(l->set));
+}
+
 /* Mismatches, as lines of a message: as many as there is room for. */
 static charl_status refuse(const load *l)
 {
     const char *p = charl__text_string(l->text);
     CHARL_SCOPED(charl__text_fini) charl__text lines = {0};
+    CHARL_SCOPED(charl__text_fini) charl__text hint = {0};
+    const prefix names = l->r->missing > 0 && l->r->extra > 0 ? best_prefix(l) : (prefix){0};
     int left = 0;
-    char hint[512];
 
     for (int length; *p; p += length + (p[length] == '\n')) {
         length = (int)strcspn(p, "\n");
@@ -461,19 +588,22 @@ static charl_status refuse(const load *l)
         CHARL_TRY(charl__text_printf(&lines, "\n  ... and %d more", left));
     }
     if (l->vocab) {
-        snprintf(hint, sizeof hint, "model.vocab_size = %" PRId64 " gives the model as many tokens as the file",
-                 l->vocab);
+        CHARL_TRY(charl__text_printf(&hint, "model.vocab_size = %" PRId64 " gives the model as many tokens as the file",
+                                     l->vocab));
     } else if (l->window) {
-        snprintf(hint, sizeof hint, "model.block_size = %" PRId64 " takes the window of the file", l->window);
+        CHARL_TRY(charl__text_printf(&hint, "model.block_size = %" PRId64 " takes the window of the file", l->window));
+    } else if (names.found > 0) {
+        CHARL_TRY(say_prefix(l, &names, &hint));
     } else {
         const bool few = l->n_hints <= HINTS, renamed = l->r->missing && l->r->extra;
 
-        snprintf(hint, sizeof hint, "%s = %s %s%s%s%s", l->words->skip,
-                 few ? charl__text_string(&l->hints) : "PATTERN, ...", l->words->effect, renamed ? "; " : "",
-                 renamed ? l->words->rename : "", renamed ? " = OLD -> NEW, ... changes names of the file" : "");
+        CHARL_TRY(charl__text_printf(&hint, "%s = %s %s%s%s%s", l->words->skip,
+                                     few ? charl__text_string(&l->hints) : "PATTERN, ...", l->words->effect,
+                                     renamed ? "; " : "", renamed ? l->words->rename : "",
+                                     renamed ? " = OLD -> NEW, ... changes names of the file" : ""));
     }
     CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s does not fit the model:%s\nHINT %s", l->source.path,
-               charl__text_string(&lines), hint);
+               charl__text_string(&lines), charl__text_string(&hint));
 }
 
 static void transpose(const float *src, int64_t rows, int64_t columns, float *dst)
@@ -536,69 +666,6 @@ static charl_status read_target(const load *l, const target *t)
     return CHARL_OK;
 }
 
-/* Length of `name` without `rest` at its end, if a dot or nothing precedes that; -1: it does not end so. */
-static int prefix_of(const char *name, const char *rest)
-{
-    const size_t n = strlen(name), m = strlen(rest);
-
-    return n > m && name[n - m - 1] == '.' && strcmp(name + n - m, rest) == 0 ? (int)(n - m) : -1;
-}
-
-/* Number of parameters that have a tensor if the prefix is removed from the file's names, or (`adds`) added. */
-static int count_with(const load *l, const char *prefix, int length, bool adds)
-{
-    int found = 0;
-
-    for (int i = 0; i < charl_params_get_count(l->set); i++) {
-        const char *name = charl_param_get_spec(charl_params_get(l->set, i))->name;
-
-        for (int64_t k = 0; k < l->n; k++) {
-            const char *full = adds ? name : l->tensors[k].name, *rest = adds ? l->tensors[k].name : name;
-
-            if (prefix_of(full, rest) == length && strncmp(full, prefix, (size_t)length) == 0) {
-                found++;
-                break;
-            }
-        }
-    }
-    return found;
-}
-
-/* The prefix that matches the most parameters, as an entry of init.rename; else names of both sides. */
-static void suggest_names(const load *l, char *hint, size_t size)
-{
-    const char *prefix = NULL;
-    int length = 0, most = 0;
-    bool adds = false;
-
-    for (int i = 0; i < charl_params_get_count(l->set) && most == 0; i++) {
-        const char *name = charl_param_get_spec(charl_params_get(l->set, i))->name;
-
-        for (int64_t k = 0; k < l->n; k++) {
-            const int cut = prefix_of(l->tensors[k].name, name), put = prefix_of(name, l->tensors[k].name);
-            const char *from = cut > 0 ? l->tensors[k].name : name;
-            const int n = cut > 0 ? cut : put;
-            const int found = n > 0 ? count_with(l, from, n, cut <= 0) : 0;
-
-            if (found > most) {
-                prefix = from;
-                length = n;
-                adds = cut <= 0;
-                most = found;
-            }
-        }
-    }
-    if (most > 0) {
-        snprintf(hint, size,
-                 adds ? "init.rename = * -> %.*s* gives %d of %d parameters a tensor"
-                      : "init.rename = %.*s* -> * gives %d of %d parameters a tensor",
-                 length, prefix, most, charl_params_get_count(l->set));
-    } else {
-        snprintf(hint, size, "init.rename = OLD -> NEW changes names: the file has %.80s, the model %.80s",
-                 l->n > 0 ? l->tensors[0].name : "no tensors", charl_param_get_spec(charl_params_get(l->set, 0))->name);
-    }
-}
-
 /* Match the file with the parameters. */
 static charl_status plan_all(load *l, const char *path)
 {
@@ -610,10 +677,15 @@ static charl_status plan_all(load *l, const char *path)
     CHARL_TRY(sort_names(l));
     CHARL_TRY(plan(l));
     if (l->r->missing == charl_params_get_count(l->set)) {
-        char hint[400];
+        CHARL_SCOPED(charl__text_fini) charl__text hint = {0};
+        const prefix names = best_prefix(l);
 
-        suggest_names(l, hint, sizeof hint);
-        CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s has no parameter of this model; HINT %s", path, hint);
+        CHARL_TRY(names.found > 0
+                      ? say_prefix(l, &names, &hint)
+                      : charl__text_printf(&hint, "%s = OLD -> NEW changes names: the file has %.80s, the model %.80s",
+                                           l->words->rename, l->n > 0 ? l->tensors[0].name : "no tensors",
+                                           charl_param_get_spec(charl_params_get(l->set, 0))->name));
+        CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s has no parameter of this model; HINT %s", path, charl__text_string(&hint));
     }
     return CHARL_OK;
 }

@@ -1,11 +1,14 @@
 /* Files with weights, of either format. */
 #include "weights/weights_source.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "io/checkpoint/checkpoint_read.h"
+#include "io/tensors/tensor_file.h"
 
 enum { BLOCK = 1024 };
 
@@ -84,23 +87,36 @@ const charl_checkpoint_tensor *charl__weights_source_get(const charl__weights_so
     return average ? average : t; /* running statistics have no average */
 }
 
+bool charl__weights_is_f64(const charl_checkpoint_tensor *t)
+{
+    return t->dtype == CHARL_DTYPE_COUNT && strcmp(charl__tensor_file_type(t), "F64") == 0;
+}
+
 charl_status charl__weights_source_read(const charl__weights_source *s, const charl_checkpoint_tensor *t, float *dst)
 {
     const int64_t n = charl_shape_count(&t->shape);
-    const size_t width = charl_dtype_size(t->dtype);
+    const bool f64 = charl__weights_is_f64(t);
+    const size_t width = f64 ? sizeof(double) : charl_dtype_size(t->dtype);
     double block[BLOCK];
     CHARL_SCOPED_FREE char *raw = NULL;
 
     if (t->dtype != CHARL_F32) {
         CHARL_TRY(charl__alloc_array(n + 1, width, &raw));
     }
-    CHARL_TRY(s->tensors ? charl_tensor_file_read(s->tensors, t, raw ? (void *)raw : dst)
-                         : charl_checkpoint_read(s->checkpoint, t, raw ? (void *)raw : dst));
+    CHARL_TRY(f64          ? charl__tensor_file_read_raw(s->tensors, t, raw)
+              : s->tensors ? charl_tensor_file_read(s->tensors, t, raw ? (void *)raw : dst)
+                           : charl_checkpoint_read(s->checkpoint, t, raw ? (void *)raw : dst));
     for (int64_t i = 0; raw && i < n; i += BLOCK) {
         const int64_t m = n - i < BLOCK ? n - i : BLOCK;
 
-        charl_dtype_decode(t->dtype, raw + (size_t)i * width, m, block);
+        if (f64) {
+            memcpy(block, raw + (size_t)i * width, (size_t)m * width);
+        } else {
+            charl_dtype_decode(t->dtype, raw + (size_t)i * width, m, block);
+        }
         for (int64_t k = 0; k < m; k++) {
+            CHARL_REQUIRE(!f64 || !isfinite(block[k]) || fabs(block[k]) <= (double)FLT_MAX, CHARL_ERR_CHECKPOINT,
+                          "%s: %s has the value %g, which f32 cannot hold", s->path, t->name, block[k]);
             dst[i + k] = (float)block[k];
         }
     }

@@ -43,7 +43,11 @@ void charl__weights_source_close(charl__weights_source *s);
 int64_t charl__weights_source_count(const charl__weights_source *s);
 const charl_checkpoint_tensor *charl__weights_source_get(const charl__weights_source *s, int64_t i);
 
-/** Read a tensor of F32, F16 or BF16 as f32.  dst [shape of t]. Blocks. Errors: ERR_CHECKPOINT, ERR_NOMEM. */
+/** Whether the elements are F64, which charl has no charl_dtype for. */
+bool charl__weights_is_f64(const charl_checkpoint_tensor *t);
+
+/** Read a tensor of F32, F16, BF16 or F64 as f32; F64 is rounded.  dst [shape of t]. Blocks. Errors: ERR_CHECKPOINT  also a value of F64 that f32
+ *  cannot hold; ERR_NOMEM. */
 charl_status charl__weights_source_read(const charl__weights_source *s, const charl_checkpoint_tensor *t,
                                         float *dst) CHARL_MUST_CHECK;
 

@@ -225,11 +225,6 @@ static void run_npy(const unsigned char *data, size_t size)
     check_import(charl_import("npy", NULL, FILES(x, y), 2, fuzz_path("out.h5"), NULL));
 }
 
-static void run_npz(const unsigned char *data, size_t size)
-{
-    check_import(charl_import("npy", NULL, FILES(fuzz_put("x.npz", data, size)), 1, fuzz_path("out.h5"), NULL));
-}
-
 static void run_idx(const unsigned char *data, size_t size)
 {
     fuzz_part part[2];
@@ -304,6 +299,14 @@ static void read_tensor_file(const char *path)
 }
 
 /* The file, or the folder that holds it. */
+static void run_npz(const unsigned char *data, size_t size)
+{
+    const char *path = fuzz_put("x.npz", data, size);
+
+    check_import(charl_import("npy", NULL, FILES(path), 1, fuzz_path("out.h5"), NULL));
+    read_tensor_file(path);
+}
+
 static void run_safetensors(const unsigned char *data, size_t size)
 {
     const char *path = fuzz_put("model.safetensors", data, size);

@@ -219,7 +219,7 @@ def check_refused(config, folder):
         "count": ({**good, "fc2.num_batches_tracked": torch.tensor(3)},
                   "extra: fc2.num_batches_tracked"),
         "shape": ({**good, "fc2.bias": torch.zeros(3)}, "misshapen: fc2.bias is [3] in the file, [10] in the model"),
-        "dtype": ({**good, "fc2.bias": torch.zeros(10, dtype=torch.int64)}, "misshapen: fc2.bias is i64; weights are f32, f16 or bf16"),
+        "dtype": ({**good, "fc2.bias": torch.zeros(10, dtype=torch.int64)}, "misshapen: fc2.bias is i64; weights are f32, f16, bf16 or f64"),
     }
     for name, (tensors, message) in cases.items():
         path = folder / f"{name}.safetensors"

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "charl/charl.h"
+#include "charl/safetensors.h"
+#include "charl/tensor_file.h"
 
 static charl_device *dev;
 
@@ -119,10 +121,10 @@ static void test_prefixes(void **state)
     charl_assert_ok(charl_params_save(a.params, bare, NULL));
     charl_assert_ok(charl_params_save(b.params, prefixed, NULL));
     charl_assert_status(charl_params_load(a.params, prefixed, NULL, &report), CHARL_ERR_CHECKPOINT);
-    charl_assert_message("HINT init.rename = net.a.* -> * gives 3 of 3 parameters a tensor");
+    charl_assert_message("HINT rename = net.a.* -> * gives 3 of 3 parameters a tensor");
     charl_params_report_fini(&report);
     charl_assert_status(charl_params_load(b.params, bare, NULL, &report), CHARL_ERR_CHECKPOINT);
-    charl_assert_message("HINT init.rename = * -> net.a.* gives 3 of 3 parameters a tensor");
+    charl_assert_message("HINT rename = * -> net.a.* gives 3 of 3 parameters a tensor");
     charl_params_report_fini(&report);
     charl_assert_ok(charl_params_load(
         b.params, bare, &(charl_params_load_options){sizeof(charl_params_load_options), .rename = "* -> net.a.*"},
@@ -131,6 +133,206 @@ static void test_prefixes(void **state)
     charl_params_report_fini(&report);
     close_net(&a);
     close_net(&b);
+    charl_test_tempdir_remove(dir);
+}
+
+/* Wrappers of PyTorch are left out. Of a Lightning module the hint, followed literally, loads the file: its own losses and metrics are skipped. */
+static void test_wrappers(void **state)
+{
+    static const char *const wrapped[][3] = {
+        {"module._orig_mod.fc1.weight", "module._orig_mod.fc1.bias", "module._orig_mod.fc2.weight"},
+        {"_fsdp_wrapped_module.fc1._fsdp_wrapped_module.weight", "_fsdp_wrapped_module.fc1._fsdp_wrapped_module.bias",
+         "_fsdp_wrapped_module.fc2._checkpoint_wrapped_module.weight"},
+        {"model._orig_mod.fc1.weight", "model._orig_mod.fc1.bias", "model._orig_mod.fc2.weight"},
+    };
+    const float w1[20] = {1}, w2[12] = {3}, b1[4] = {2}, loss[2] = {0};
+    char *dir = charl_test_tempdir(), rename[32], skip[32];
+    const char *path = charl_test_path(dir, "wrapped.safetensors");
+    charl_params_report report;
+    net a;
+
+    (void)state;
+    open_net(4, "fc2", 1, &a);
+    for (int i = 0; i < 3; i++) {
+        const charl_checkpoint_tensor tensors[] = {
+            {.name = wrapped[i][0], .dtype = CHARL_F32, .shape = {2, {4, 5}}, .data = w1},
+            {.name = wrapped[i][1], .dtype = CHARL_F32, .shape = {1, {4}}, .data = b1},
+            {.name = wrapped[i][2], .dtype = CHARL_F32, .shape = {2, {3, 4}}, .data = w2},
+            {.name = "criterion.weight", .dtype = CHARL_F32, .shape = {1, {2}}, .data = loss}};
+        charl_params_load_options o = {sizeof o, .by_name = false};
+        float back[20];
+
+        charl_assert_ok(charl_safetensors_save(path, tensors, i == 2 ? 4 : 3, NULL));
+        if (i == 2) {
+            const char *hint;
+
+            charl_assert_status(charl_params_load(a.params, path, &o, &report), CHARL_ERR_CHECKPOINT);
+            charl_params_report_fini(&report);
+            hint = strstr(charl_error_message(), "HINT ");
+            assert_non_null(hint);
+            assert_int_equal(sscanf(hint, "HINT rename = %31[^=]= %31s gives 3 of 3", rename, skip), 2);
+            assert_non_null(strstr(rename, " and"));
+            *strstr(rename, " and") = '\0';
+            o.rename = rename;
+            o.skip = skip;
+        }
+        charl_assert_ok(charl_params_load(a.params, path, &o, &report));
+        assert_int_equal(report.loaded, 3);
+        charl_params_report_fini(&report);
+        read_param(&a, "fc1.weight", back);
+        assert_memory_equal(back, w1, sizeof w1);
+    }
+    close_net(&a);
+    charl_test_tempdir_remove(dir);
+}
+
+/* An array in an archive of NumPy. */
+typedef struct array {
+    const char *name, *descr, *shape;
+    bool fortran;
+    const void *data;
+    size_t bytes;
+} array;
+
+static void put_number(FILE *f, unsigned long v, int bytes)
+{
+    for (int i = 0; i < bytes; i++) {
+        fputc((int)(v >> 8 * i & 255), f);
+    }
+}
+
+/* An entry of the directory, or the header in front of a file. */
+static void put_entry(FILE *f, const char *name, unsigned long bytes, long at, bool directory, bool deflated)
+{
+    put_number(f, directory ? 0x02014b50 : 0x04034b50, 4);
+    put_number(f, 20, directory ? 4 : 2);
+    put_number(f, 0, 2);
+    put_number(f, deflated ? 8 : 0, 2);
+    put_number(f, 0, 8); /* date, checksum */
+    put_number(f, bytes, 4);
+    put_number(f, bytes, 4);
+    put_number(f, strlen(name), 2);
+    put_number(f, 0, directory ? 12 : 2);
+    if (directory) {
+        put_number(f, (unsigned long)at, 4);
+    }
+    fwrite(name, 1, strlen(name), f);
+}
+
+static void write_npz(const char *path, const array *arrays, int n, bool deflated)
+{
+    FILE *f = fopen(path, "wb");
+    char name[8][40], header[256];
+    unsigned long bytes[8];
+    long at[9], end;
+
+    assert_non_null(f);
+    for (int i = 0; i < n; i++) {
+        const array *a = &arrays[i];
+        const int length = snprintf(header, sizeof header, "{'descr': %s, 'fortran_order': %s, 'shape': %s, }\n",
+                                    a->descr, a->fortran ? "True" : "False", a->shape);
+
+        snprintf(name[i], sizeof name[i], "%s.npy", a->name);
+        at[i] = ftell(f);
+        bytes[i] = 10 + (unsigned long)length + a->bytes;
+        put_entry(f, name[i], bytes[i], 0, false, deflated);
+        fwrite("\x93NUMPY\1\0", 1, 8, f);
+        put_number(f, (unsigned long)length, 2);
+        fwrite(header, 1, (size_t)length, f);
+        fwrite(a->data, 1, a->bytes, f);
+    }
+    at[n] = ftell(f);
+    for (int i = 0; i < n; i++) {
+        put_entry(f, name[i], bytes[i], at[i], true, deflated);
+    }
+    end = ftell(f);
+    put_number(f, 0x06054b50, 4);
+    put_number(f, 0, 4);
+    put_number(f, (unsigned long)n, 2);
+    put_number(f, (unsigned long)n, 2);
+    put_number(f, (unsigned long)(end - at[n]), 4);
+    put_number(f, (unsigned long)at[n], 4);
+    put_number(f, 0, 2);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Arrays of NumPy: archives, columns first, F64, which is rounded and told. Texts are no weights. */
+static void test_numpy(void **state)
+{
+    char *dir = charl_test_tempdir();
+    const char *path = charl_test_path(dir, "weights.npz"), *alone = charl_test_path(dir, "w.npy");
+    float columns[20], bias[4], w[20];
+    double last[12];
+    const array good[] = {{"fc1.weight", "'<f4'", "(4, 5)", true, columns, sizeof columns},
+                          {"fc1.bias", "'<f4'", "(4,)", false, bias, sizeof bias},
+                          {"fc2.weight", "'<f8'", "(3, 4)", false, last, sizeof last},
+                          {"note", "'<U2'", "()", false, "a\0\0\0b\0\0", 8}};
+    const struct {
+        array last;
+        bool deflated;
+        const char *refused;
+    } bad[] = {
+        {good[2], true, "fc1.weight.npy is compressed; HINT in Python, numpy.savez("},
+        {{"fc2.weight", "'<f8'", "(3, 4)", false, "\0\0\0\0\0\0\xf0\x7e", 8},
+         false,
+         "fc2.weight has 8 bytes of elements, which do not fit its shape"},
+        {{"fc2.weight", "'>f8'", "(3, 4)", false, last, sizeof last}, false, "fc2.weight is of the other byte order"},
+        {{"fc2.weight", "'|O'", "(3, 4)", false, last, sizeof last},
+         false,
+         "fc2.weight: element type not understood (structured or object arrays"},
+        {{"fc1.bias", "'<f4'", "(4,)", false, bias, sizeof bias}, false, "fc1.bias is in "},
+    };
+    charl_params_report report;
+    charl_tensor_file *file = NULL;
+    net a;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        columns[i] = (float)(i / 4 + 5 * (i % 4)); /* row by row 0, 1, 2, ... */
+        bias[i % 4] = (float)-(i % 4);
+        last[i % 12] = i % 12 / 3.0;
+    }
+    open_net(4, "fc2", 1, &a);
+    write_npz(path, good, 4, false);
+    charl_assert_ok(charl_params_load(a.params, path, NULL, &report));
+    assert_int_equal(report.loaded, 3);
+    assert_string_equal(report.text, "F64, as that of fc2.weight, is rounded to f32\n");
+    charl_params_report_fini(&report);
+    read_param(&a, "fc1.weight", w);
+    for (int i = 0; i < 20; i++) {
+        assert_true(w[i] == (float)i);
+    }
+    read_param(&a, "fc2.weight", w);
+    for (int i = 0; i < 12; i++) {
+        assert_true(w[i] == (float)last[i]);
+    }
+    last[5] = 1e300;
+    write_npz(path, good, 3, false);
+    charl_assert_status(charl_params_load(a.params, path, NULL, NULL), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("fc2.weight has the value 1e+300, which f32 cannot hold");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const array arrays[] = {good[0], good[1], bad[i].last};
+
+        write_npz(path, arrays, 3, bad[i].deflated);
+        charl_assert_status(charl_params_load(a.params, path, NULL, NULL), CHARL_ERR_CHECKPOINT);
+        charl_assert_message(bad[i].refused);
+    }
+    write_npz(alone, good, 1, false);
+    {
+        FILE *f = fopen(alone, "rb");
+        char bytes[400];
+        const size_t n = fread(bytes, 1, sizeof bytes, f), skip = 30 + strlen("fc1.weight.npy");
+
+        fclose(f);
+        f = fopen(alone, "wb");
+        fwrite(bytes + skip, 1, n - skip - 46 - strlen("fc1.weight.npy") - 22, f); /* the array alone */
+        fclose(f);
+    }
+    charl_assert_ok(charl_tensor_file_open(alone, &file));
+    assert_int_equal(charl_tensor_file_get_count(file), 1);
+    assert_non_null(charl_tensor_file_find(file, "w"));
+    charl_tensor_file_close(file);
+    close_net(&a);
     charl_test_tempdir_remove(dir);
 }
 
@@ -213,9 +415,14 @@ static void test_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prefixes),           cmocka_unit_test(test_checkpoint),
-        cmocka_unit_test(test_safetensors),        cmocka_unit_test(test_other_shapes),
-        cmocka_unit_test(test_half_sized_tensors), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_wrappers),
+        cmocka_unit_test(test_numpy),
+        cmocka_unit_test(test_checkpoint),
+        cmocka_unit_test(test_safetensors),
+        cmocka_unit_test(test_other_shapes),
+        cmocka_unit_test(test_half_sized_tensors),
+        cmocka_unit_test(test_errors),
     };
 
     return charl_test_on_device(tests, &dev);

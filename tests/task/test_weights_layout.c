@@ -485,7 +485,7 @@ static void test_other_types(void **state)
     charl_assert_ok(charl_safetensors_save(path, f->tensor, f->n - 1, NULL));
     patch(path, "\"U8\"", "\"I8\"");
     charl_assert_status(load(&a, path, NULL, NULL, NULL), CHARL_ERR_CHECKPOINT);
-    charl_assert_message("misshapen: wte.weight is I8; weights are f32, f16 or bf16");
+    charl_assert_message("misshapen: wte.weight is I8; weights are f32, f16, bf16 or f64");
     free_file(f);
     close_net(&a);
     charl_test_tempdir_remove(dir);

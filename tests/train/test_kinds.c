@@ -266,7 +266,7 @@ static charl_status merge(const char *path)
 #define RUNS "a run directory|a run directory without checkpoints"
 #define WEIGHTS                                                                                                        \
     "weights in the safetensors format|weights in PyTorch's own format|a folder with adapters (PEFT)|a folder "        \
-    "with a published model"
+    "with a published model|a NumPy array|an archive of NumPy arrays"
 #define CHECKPOINT "a checkpoint of charl"
 #define DATASETS "a dataset of charl|an HDF5 file that charl did not write|a netCDF-4 file"
 #define FOLDERS "a folder of images|a folder of texts|a folder with a tokenizer|a folder"

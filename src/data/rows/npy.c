@@ -1,90 +1,39 @@
 #include "data/rows/npy.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text/utf8.h"
 #include "io/image_layout.h"
 #include "io/kind.h"
+#include "io/tensors/npy_header.h"
 
-enum { MOST_TEXT = 1000, MAX_HEADER = 65536, MAX_ROW = 1 << 28 };
-
-/* The text after 'key': in the header. */
-static const char *value_of(const char *header, const char *key)
-{
-    char quoted[32];
-    const char *p;
-
-    snprintf(quoted, sizeof quoted, "'%s':", key);
-    p = strstr(header, quoted);
-    if (!p) {
-        return NULL;
-    }
-    p += strlen(quoted);
-    return p + strspn(p, " ");
-}
+enum { MAX_ROW = 1 << 28 };
 
 static bool is_swapped(bool big_endian)
 {
     return big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 }
 
-static charl_status parse_type(charl__npy *a, const char *path, const char *p)
-{
-    static const char *const known[] = {"u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "b1"};
-    bool ok = false;
-
-    if (p && p[0] == '\'' && p[1] && p[1] != '>' && (p[2] == 'U' || p[2] == 'S')) {
-        const long n = strtol(p + 3, NULL, 10);
-
-        CHARL_REQUIRE(n > 0 && n <= MOST_TEXT, CHARL_ERR_DATA, "%s: texts of %ld characters; there must be 1 to %d",
-                      path, n, MOST_TEXT);
-        a->text = p[2];
-        a->size = (size_t)n * (p[2] == 'U' ? 4 : 1);
-        return CHARL_OK;
-    }
-    CHARL_REQUIRE(p && p[0] == '\'' && strlen(p) >= 5 && p[4] == '\'', CHARL_ERR_DATA,
-                  "%s: element type not understood (structured or object arrays are not imported)", path);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        ok = ok || (p[2] == known[i][0] && p[3] == known[i][1]);
-    }
-    CHARL_REQUIRE(ok && strchr("<>|=", p[1]), CHARL_ERR_DATA,
-                  "%s: element type %.5s is not imported; HINT x.astype('float32')", path, p);
-    a->size = (size_t)(p[3] - '0');
-    a->element = (charl__element){p[2] == 'f'   ? CHARL__ELEMENT_FLOAT
-                                  : p[2] == 'i' ? CHARL__ELEMENT_SIGNED
-                                                : CHARL__ELEMENT_UNSIGNED,
-                                  (int)a->size, a->size > 1 && is_swapped(p[1] == '>')};
-    return CHARL_OK;
-}
-
-static charl_status parse_shape(charl__npy *a, const char *path, const char *p)
+static charl_status set_shape(charl__npy *a, const char *path, const charl_shape *shape)
 {
     int64_t bytes = (int64_t)a->size;
-    int n = 0;
 
-    CHARL_REQUIRE(p && *p == '(', CHARL_ERR_DATA, "%s: the shape is not understood", path);
-    p++;
-    while (*p && *p != ')') {
-        char *end;
-        const long long extent = strtoll(p, &end, 10);
+    CHARL_REQUIRE(shape->ndim >= 1, CHARL_ERR_DATA, "%s: an array without dimensions", path);
+    for (int i = 0; i < shape->ndim; i++) {
+        const int64_t extent = shape->dim[i];
 
-        CHARL_REQUIRE(end > p && extent > 0 && n < CHARL_MAX_DIMS, CHARL_ERR_DATA,
-                      "%s: the shape must have 1 to %d positive extents", path, CHARL_MAX_DIMS);
-        if (n == 0) {
-            a->rows = extent;
-        } else {
+        CHARL_REQUIRE(extent > 0, CHARL_ERR_DATA, "%s: the shape must have 1 to %d positive extents", path,
+                      CHARL_MAX_DIMS);
+        if (i > 0) {
             CHARL_REQUIRE(extent <= MAX_ROW / bytes, CHARL_ERR_DATA, "%s: rows of more than %d bytes", path, MAX_ROW);
-            a->item.dim[n - 1] = extent;
+            a->item.dim[i - 1] = extent;
             bytes *= extent;
         }
-        n++;
-        p = end + strspn(end, ", ");
     }
-    CHARL_REQUIRE(n >= 1 && *p == ')', CHARL_ERR_DATA, "%s: an array without dimensions", path);
-    a->item.ndim = n - 1;
+    a->rows = shape->dim[0];
+    a->item.ndim = shape->ndim - 1;
     a->per_row = charl_shape_count(&a->item);
     CHARL_REQUIRE(a->rows <= INT64_MAX / bytes, CHARL_ERR_DATA, "%s: the extents overflow", path);
     return CHARL_OK;
@@ -153,30 +102,36 @@ static charl_status open_source(charl__npy *a, const char *path, const char *nam
     return CHARL_OK;
 }
 
-/* NumPy's header: a magic number, a version, the length of a Python dictionary literal, and the literal. */
-static charl_status read_npy(charl__npy *a, const char *path, const unsigned char head[8])
+static charl_status read_npy(charl__npy *a, const char *path, const unsigned char head[CHARL__NPY_HEAD])
 {
     unsigned char length[4] = {0};
-    CHARL_SCOPED_FREE char *header = NULL;
-    const char *order;
+    CHARL_SCOPED_FREE char *literal = NULL;
+    charl__npy_header h;
+    const int width = charl__npy_length_bytes(head);
     size_t bytes;
 
-    CHARL_REQUIRE(head[6] >= 1 && head[6] <= 3, CHARL_ERR_DATA, "%s: .npy version %d", path, head[6]);
-    CHARL_TRY(charl__source_exact(a->source, length, head[6] == 1 ? 2 : 4, "the .npy header"));
+    CHARL_REQUIRE(width > 0, CHARL_ERR_DATA, "%s: not an array of NumPy", path);
+    CHARL_TRY(charl__source_exact(a->source, length, (size_t)width, "the .npy header"));
     bytes = length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 | (size_t)length[3] << 24;
-    CHARL_REQUIRE(bytes < MAX_HEADER, CHARL_ERR_DATA, "%s: header of %zu bytes", path, bytes);
-    CHARL_TRY(charl__alloc(bytes + 1, &header));
-    CHARL_TRY(charl__source_exact(a->source, header, bytes, "the .npy header"));
-    CHARL_TRY(parse_type(a, path, value_of(header, "descr")));
-    order = value_of(header, "fortran_order");
-    CHARL_REQUIRE(order && strncmp(order, "False", 5) == 0, CHARL_ERR_DATA,
-                  "%s: Fortran order; HINT numpy.ascontiguousarray(x)", path);
-    CHARL_TRY(parse_shape(a, path, value_of(header, "shape")));
-    return CHARL_OK;
+    CHARL_REQUIRE(bytes <= CHARL__NPY_LONGEST, CHARL_ERR_DATA, "%s: header of %zu bytes", path, bytes);
+    CHARL_TRY(charl__alloc(bytes + 1, &literal));
+    CHARL_TRY(charl__source_exact(a->source, literal, bytes, "the .npy header"));
+    CHARL_TRY(charl__npy_parse(path, CHARL_ERR_DATA, literal, &h));
+    CHARL_REQUIRE(!h.fortran, CHARL_ERR_DATA, "%s: Fortran order; HINT numpy.ascontiguousarray(x)", path);
+    a->size = (size_t)h.size;
+    if (h.type == 'S' || h.type == 'U') {
+        a->text = h.type;
+    } else {
+        a->element = (charl__element){h.type == 'f'   ? CHARL__ELEMENT_FLOAT
+                                      : h.type == 'i' ? CHARL__ELEMENT_SIGNED
+                                                      : CHARL__ELEMENT_UNSIGNED,
+                                      (int)h.size, h.swapped};
+    }
+    return set_shape(a, path, &h.shape);
 }
 
 /* MNIST's header: 0, 0, the type, the number of extents, and the extents in big-endian order. */
-static charl_status read_idx(charl__npy *a, const char *path, const unsigned char head[8])
+static charl_status read_idx(charl__npy *a, const char *path, const unsigned char head[CHARL__NPY_HEAD])
 {
     static const charl__element types[] = {{CHARL__ELEMENT_UNSIGNED, 1, false}, {CHARL__ELEMENT_SIGNED, 1, false},
                                            {CHARL__ELEMENT_SIGNED, 0, false},   {CHARL__ELEMENT_SIGNED, 2, false},
@@ -217,14 +172,13 @@ static charl_status read_idx(charl__npy *a, const char *path, const unsigned cha
 
 charl_status charl__npy_open(charl__npy *a, const char *path, const char *name, bool targets)
 {
-    unsigned char head[8];
+    unsigned char head[CHARL__NPY_HEAD];
 
     CHARL_TRY(open_source(a, path, name, targets));
     CHARL_TRY(charl__source_exact(a->source, head, sizeof head, "the header of an array"));
     if (head[0] == 0 && head[1] == 0) {
         CHARL_TRY(read_idx(a, path, head));
     } else {
-        CHARL_REQUIRE(memcmp(head, "\x93NUMPY", 6) == 0, CHARL_ERR_DATA, "%s: not an array of NumPy", path);
         CHARL_TRY(read_npy(a, path, head));
     }
     return charl__source_holds(a->source, a->rows * a->per_row * (int64_t)a->size, "the elements");

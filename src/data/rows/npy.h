@@ -1,7 +1,6 @@
 #ifndef CHARL_DATA_ROWS_NPY_H
 #define CHARL_DATA_ROWS_NPY_H
-/** Files of one array, read row by row: NumPy's .npy format, alone or in an archive (.npz), and MNIST's (IDX). In a .npy header only the
- *  three keys that NumPy itself writes are supported. */
+/** Files of one array, read row by row: NumPy's .npy format, alone or in an archive (.npz), and MNIST's (IDX). */
 #include "base/text/text.h"
 #include "charl/shape.h"
 #include "io/h5_element.h"

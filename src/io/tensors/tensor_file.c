@@ -95,8 +95,9 @@ static charl_status shard_open(shard *s, charl_data_schema **schema)
 {
     charl__tensor_file_source source = {.path = s->path};
     CHARL_SCOPED(charl__schema_left) charl_data_schema *own = NULL;
+    const charl__kind *kind = charl__kind_of(s->path);
     unsigned char head[2] = {0};
-    bool pytorch;
+    bool numpy, pytorch;
 
     s->fd = -1;
     CHARL_TRY(charl__regular_open(s->path, &s->fd, &source.bytes));
@@ -104,8 +105,10 @@ static charl_status shard_open(shard *s, charl_data_schema **schema)
     CHARL_REQUIRE(charl__regular_read(s->fd, head, 2, 0) >= 0, CHARL_ERR_CHECKPOINT, "%s: cannot be read", s->path);
     pytorch = (head[0] == 'P' && head[1] == 'K') ||
               (head[0] == 0x80 && head[1] >= 2 && !charl__ends_in(s->path, ".safetensors"));
-    CHARL_TRY(
-        (pytorch ? charl__tensor_file_pytorch : charl__tensor_file_safetensors)(&source, &s->entries, &s->n, &own));
+    numpy = kind && kind->as != ~0U && kind->as & (CHARL__KIND_NPY | CHARL__KIND_NPZ);
+    CHARL_TRY((numpy     ? charl__tensor_file_numpy
+               : pytorch ? charl__tensor_file_pytorch
+                         : charl__tensor_file_safetensors)(&source, &s->entries, &s->n, &own));
     if (!*schema) {
         *schema = own;
         own = NULL;
@@ -371,14 +374,19 @@ static charl_status read_strided(const found *f, void *dst)
     return CHARL_OK;
 }
 
-charl_status charl_tensor_file_read(const charl_tensor_file *s, const charl_checkpoint_tensor *t, void *dst)
+charl_status charl__tensor_file_read_raw(const charl_tensor_file *s, const charl_checkpoint_tensor *t, void *dst)
 {
-    CHARL_GIVEN(s, t, dst);
     const found *f = t->name ? find(s, t->name) : NULL;
 
     CHARL_REQUIRE(f && &f->entry->tensor == t, CHARL_ERR_INVALID, "%s: the tensor is not of this file", s->path);
-    CHARL_REQUIRE(t->dtype < CHARL_DTYPE_COUNT, CHARL_ERR_CHECKPOINT,
-                  "%s: %s: element type %s cannot be read; there are F32, F16, BF16, U8, U16, U32, I32, I64",
-                  f->shard->path, t->name, f->entry->type);
     return f->entry->strided ? read_strided(f, dst) : read_bytes(f, dst);
+}
+
+charl_status charl_tensor_file_read(const charl_tensor_file *s, const charl_checkpoint_tensor *t, void *dst)
+{
+    CHARL_GIVEN(s, t, dst);
+    CHARL_REQUIRE(t->dtype < CHARL_DTYPE_COUNT, CHARL_ERR_CHECKPOINT,
+                  "%s: %s: element type %s cannot be read; there are F32, F16, BF16, U8, U16, U32, I32, I64", s->path,
+                  t->name, charl__tensor_file_type(t));
+    return charl__tensor_file_read_raw(s, t, dst);
 }

@@ -33,11 +33,17 @@ int64_t charl__tensor_file_bytes(const charl__tensor_file_entry *e);
 
 void charl__tensor_file_free(charl__tensor_file_entry *entries, int64_t n);
 
-/** The tensors of a file in safetensors; of one that torch.save wrote (a zip archive, or as before PyTorch 1.6). Entries and *schema are the caller's; *schema is NULL where the file has none.
+/** Read a tensor of any element type, as charl_tensor_file_read does. */
+charl_status charl__tensor_file_read_raw(const charl_tensor_file *f, const charl_checkpoint_tensor *t,
+                                         void *dst) CHARL_MUST_CHECK;
+
+/** The tensors of a file in safetensors; of one that torch.save wrote (a zip archive, or as before PyTorch 1.6); of arrays of NumPy. Entries and *schema are the caller's; *schema is NULL where the file has none.
  *  On failure there are none. Errors: ERR_CHECKPOINT; ERR_NOMEM. */
 charl_status charl__tensor_file_safetensors(const charl__tensor_file_source *s, charl__tensor_file_entry **entries,
                                             int64_t *n, charl_data_schema **schema) CHARL_MUST_CHECK;
 charl_status charl__tensor_file_pytorch(const charl__tensor_file_source *s, charl__tensor_file_entry **entries,
                                         int64_t *n, charl_data_schema **schema) CHARL_MUST_CHECK;
+charl_status charl__tensor_file_numpy(const charl__tensor_file_source *s, charl__tensor_file_entry **entries,
+                                      int64_t *n, charl_data_schema **schema) CHARL_MUST_CHECK;
 
 #endif
