@@ -5,6 +5,8 @@
 #include "autograd/op/shape/slice.h"
 #include "charl/ops.h"
 
+enum { WORD_BYTES = 16 };
+
 static charl_status infer(charl__infer *inf)
 {
     const charl__slice_attr *attr = inf->attr;
@@ -23,25 +25,31 @@ static charl_status infer(charl__infer *inf)
     return CHARL_OK;
 }
 
+/* An operand from element `at` on, in words of so many elements. */
+static charl__arg words_of(charl__arg a, int64_t at, int64_t elements)
+{
+    a.v.offset = (a.v.offset + at) / elements;
+    a.count = (a.count - at) / elements;
+    a.size *= (size_t)elements;
+    return a;
+}
+
 charl_status charl__strided_copy_enqueue(const charl__enqueue *e, const charl__strided_copy *s)
 {
-    const int64_t total = s->outer * s->length, span = charl__span(e->dev, total, 4);
+    const charl__arg from = charl__in(s->from), to = charl__out(s->to);
+    const int64_t wide = WORD_BYTES / (int64_t)charl_dtype_size(s->to->dtype);
+    const bool is_wide = (from.v.offset + s->from_at) % wide == 0 && (to.v.offset + s->to_at) % wide == 0 &&
+                         s->length % wide == 0 && s->from_row % wide == 0 && s->to_row % wide == 0;
+    const int64_t word = is_wide ? wide : 1, total = s->outer * s->length / word;
+    const int64_t span = charl__span(e->dev, total, is_wide ? 2 : 4);
     charl__launch l = {.file = "shape/strided_copy",
                        .entry = "charl_copy",
-                       .params = {{"T", .text = charl__word_type(e->out[0]->dtype)}},
+                       .params = {{"T", .text = is_wide ? "uint4" : charl__word_type(s->to->dtype)}},
+                       .args = {words_of(from, s->from_at, word), words_of(to, s->to_at, word), charl__i64(s->outer),
+                                charl__i64(s->length / word), charl__i64(s->from_row / word),
+                                charl__i64(s->to_row / word), charl__i64(span)},
                        .label = e->label};
 
-    l.args[0] = charl__in(s->from);
-    l.args[0].v.offset += s->from_at;
-    l.args[0].count -= s->from_at;
-    l.args[1] = charl__out(s->to);
-    l.args[1].v.offset += s->to_at;
-    l.args[1].count -= s->to_at;
-    l.args[2] = charl__i64(s->outer);
-    l.args[3] = charl__i64(s->length);
-    l.args[4] = charl__i64(s->from_row);
-    l.args[5] = charl__i64(s->to_row);
-    l.args[6] = charl__i64(span);
     charl__span_launch(e->dev, total, span, &l);
     return total > 0 ? charl__launch_enqueue(e->dev, &l) : CHARL_OK;
 }
