@@ -7,7 +7,8 @@
  *                  INDEX type that holds the number of an element in its row (default ulong)
  *                  PAIR  1: charl_gather_rows_pair, which gathers words of 32 bits from a second source in the same launch, BAD_2 where
  *                        there is no such row; the first `groups` work-groups are those of the first source
- * Launch           64 work-items per stretch of 64 elements of a row, in groups of 64; stretches go by row.
+ *                  STRETCH  elements of a row that a work-group has, a multiple of 64 (default 64); of the second source 64
+ * Launch           groups of 64 work-items, one per stretch of a row; stretches go by row.
  * Numerics         one rounding per operation. A row number outside the source gives NaN, or -1 for int.
  */
 #include "data/gather_args.h"
@@ -26,16 +27,17 @@
 #define PAIR 0
 #define BAD_2 0
 #define STRETCH 64
+#define GROUP 64
 
 /* Element j of row r. */
 typedef struct {
     ulong r, j;
 } place;
 
-static inline place place_of(uint group, long n)
+static inline place place_of(uint group, long n, const uint stretch)
 {
-    const uint stretches = (uint)((n + STRETCH - 1) / STRETCH);
-    const place p = {group / stretches, (ulong)(group % stretches) * STRETCH + get_local_id(0)};
+    const uint stretches = (uint)((n + stretch - 1) / stretch);
+    const place p = {group / stretches, (ulong)(group % stretches) * stretch + get_local_id(0)};
 
     return p;
 }
@@ -43,26 +45,29 @@ static inline place place_of(uint group, long n)
 static inline void gather(uint group, global const SRC *source, global const int *row, global const float *shift, global const float *scale,
                           global DST *out, const charl__gather_args *args)
 {
-    const long n = args->n;
-    const place p = place_of(group, n);
-    int from;
+    const ulong n = (ulong)args->n;
+    const place p = place_of(group, args->n, STRETCH);
+    const int from = row[args->row + p.r];
+    const bool is_there = from >= 0 && from < args->source_rows;
 
-    if (p.j >= (ulong)n) {
-        return;
-    }
-    from = row[args->row + p.r];
-    out += args->out + p.r * (ulong)n + p.j;
-    if (from < 0 || from >= args->source_rows) {
-        *out = DST_IS_FLOAT ? (DST)NAN : (DST)-1;
-        return;
-    }
-    source += args->source + (ulong)from * (ulong)n + p.j;
-    if (NORM) {
-        const INDEX c = args->channels == 1 ? 0 : (INDEX)p.j / (INDEX)args->inner % (INDEX)args->channels;
+    out += args->out + p.r * n;
+    source += args->source + (is_there ? (ulong)from * n : 0);
+#pragma unroll
+    for (int i = 0; i < STRETCH / GROUP; i++) {
+        const ulong j = p.j + (ulong)(GROUP * i);
 
-        *out = ((float)*source - shift[args->shift + c]) * scale[args->scale + c];
-    } else {
-        *out = PADDED && *source == (SRC)-1 ? (DST)-1 : (DST)*source;
+        if (j >= n) {
+            return;
+        }
+        if (!is_there) {
+            out[j] = DST_IS_FLOAT ? (DST)NAN : (DST)-1;
+        } else if (NORM) {
+            const INDEX c = args->channels == 1 ? 0 : (INDEX)j / (INDEX)args->inner % (INDEX)args->channels;
+
+            out[j] = ((float)source[j] - shift[args->shift + c]) * scale[args->scale + c];
+        } else {
+            out[j] = PADDED && source[j] == (SRC)-1 ? (DST)-1 : (DST)source[j];
+        }
     }
 }
 
@@ -75,7 +80,7 @@ kernel void charl_gather_rows(global const SRC *source, global const int *row, g
 #else
 static inline void gather_words(uint group, global const uint *source, global const int *row, global uint *out, const charl__gather_args *args)
 {
-    const place p = place_of(group, args->n);
+    const place p = place_of(group, args->n, GROUP);
 
     if (p.j < (ulong)args->n) {
         const int from = row[args->row + p.r];

@@ -368,7 +368,7 @@ static const charl__conv_attr window = {
     .groups = 1,
     .size = {95, 98}};
 
-static void large_windows(void **state)
+static void large_windows_and_rows(void **state)
 {
     static const struct {
         const charl__op *op;
@@ -377,6 +377,13 @@ static void large_windows(void **state)
         {&charl_op_conv2d, {.in = {IMAGE, WEIGHT}, .n_in = 2, DRAWN(9025)}},
         {&charl_op_conv2d_dgrad, {.in = {RESULT, WEIGHT}, DRAWN(36)}},
         {&charl_op_conv2d_wgrad, {.in = {RESULT, IMAGE}, DRAWN(12)}},
+        {&charl_op_gather_rows, /* several work-groups to a row, and a row that is not there */
+         {.in = {CHARL_R(F32, 3, 4100), CHARL_B(I32, 8)}, .n_in = 2, .lo = -1, .hi = 1, .int_end = 4}},
+        {&charl_op_gather_rows,
+         {.in = {CHARL_R(U8, 3, 2, 2051), CHARL_B(I32, 8), CHARL_R(F32, 2), CHARL_R(F32, 2)},
+          .lo = 0.5,
+          .hi = 2,
+          .int_end = 3}},
     };
     charl_slices whole;
 
@@ -842,7 +849,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gradient_of_lse, begin, end),
         cmocka_unit_test(sequences_go_on),
         cmocka_unit_test_setup_teardown(caches_refuse, begin, end),
-        cmocka_unit_test(large_windows),
+        cmocka_unit_test(large_windows_and_rows),
         cmocka_unit_test(test_products_go_on),
         cmocka_unit_test_setup_teardown(further_outputs_are_not_exported, begin, end),
         cmocka_unit_test(test_tree),

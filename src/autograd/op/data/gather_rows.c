@@ -5,11 +5,12 @@
 #include <stdio.h>
 
 #include "data/gather_args.h"
+#include "autograd/launch/map.h"
 #include "autograd/op.h"
 #include "autograd/ops_data.h"
 #include "charl/ops.h"
 
-enum { GROUP = 64 };
+enum { GROUP = 64, STRETCH = 512, LONG_ROW = 4096 };
 
 static bool is_integer_target(charl_dtype d)
 {
@@ -73,6 +74,8 @@ static charl_status enqueue(const charl__enqueue *e)
     const int64_t n = rows > 0 ? charl__tensor_count(e->out[0]) / rows : 0;
     const bool norm = e->n_in == 4, padded = e->op == &charl_op_gather_tokens;
     const bool is_int = padded || is_integer_target(source->dtype);
+    const bool is_second = !norm && !padded && bad_word(source->dtype);
+    const int64_t stretch = is_second || charl__is_ungrouped(e->dev) || n < LONG_ROW ? GROUP : STRETCH;
     charl__launch l = {.file = "data/gather_rows",
                        .entry = "charl_gather_rows",
                        .params = {{"SRC", .text = charl__source_type(source->dtype)},
@@ -80,11 +83,12 @@ static charl_status enqueue(const charl__enqueue *e)
                                   {"DST_IS_FLOAT", !is_int},
                                   {"PADDED", padded},
                                   {"NORM", norm},
+                                  {"STRETCH", stretch},
                                   {"INDEX", .text = n <= UINT32_MAX ? "uint" : "ulong"}},
-                       .global = {(size_t)rows * (((size_t)n + GROUP - 1) / GROUP * GROUP)},
+                       .global = {(size_t)(rows * charl__ceil_div(n, stretch) * GROUP)},
                        .local = {GROUP},
                        .pair_first = true,
-                       .pair_second = !norm && !padded && bad_word(source->dtype),
+                       .pair_second = is_second,
                        .pair_params = {{"BAD_2", .text = bad_word(source->dtype)}},
                        .label = e->label};
     charl__gather_args args = {.n = n,
