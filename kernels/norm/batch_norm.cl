@@ -97,33 +97,49 @@ kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g,
 
 #else
 
+#define AT_ONCE (CHARL_ROW_ITEMS > 1 ? 4 : 1) /* blocks that are read before the first is added */
+
 /* The sums of one channel over `rows` rows, `step` elements apart; with 0 rows it only takes part in the barriers. */
 static inline void sum_unit(global const ACT *x, global const ACT *g, float mean, float invstd, ulong rows, ulong step, int n,
                             int t, local charl_row_scratch *scratch, float *sum)
 {
     charl_real a[CHARL_ROW_ACCS], b[CHARL_ROW_ACCS];
+    int block = 0;
 
     (void)g, (void)invstd;
     for (int k = 0; k < CHARL_ROW_ACCS; k++) {
         a[k] = b[k] = CHARL_SPLAT(0.0f);
     }
-    for (ulong r = 0; r < rows; r++) {
-        for (int block = 0; block < n; block += CHARL_ROW_WIDTH) {
+    for (ulong r = 0; r < rows;) {
+        charl_real xs[AT_ONCE][CHARL_ROW_ACCS], gs[AT_ONCE][CHARL_ROW_ACCS];
+        int left[AT_ONCE][CHARL_ROW_ACCS];
+
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
 #pragma unroll
             for (int k = 0; k < CHARL_ROW_ACCS; k++) {
                 const int j = charl_row_at(block, k, t);
 
-                if (j < n) {
-                    const charl_real d = charl_load(x + r * step + j, n - j) - mean;
+                left[i][k] = r < rows ? n - j : 0;
+                if (left[i][k] > 0) {
+                    xs[i][k] = charl_load(x + r * step + j, left[i][k]);
+                    gs[i][k] = WHAT ? charl_load(g + r * step + j, left[i][k]) : xs[i][k]; /* absent elements are 0 */
+                }
+            }
+            block = block + CHARL_ROW_WIDTH < n ? block + CHARL_ROW_WIDTH : 0;
+            r += block == 0;
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+#pragma unroll
+            for (int k = 0; k < CHARL_ROW_ACCS; k++) {
+                if (left[i][k] > 0) {
+                    const charl_real d = xs[i][k] - mean;
 
-#if WHAT
-                    const charl_real gj = charl_load(g + r * step + j, n - j); /* absent elements are 0 */
-
-                    a[k] = a[k] + gj;
-                    b[k] = b[k] + charl_keep(gj * (d * invstd), n - j, 0.0f);
-#else
-                    a[k] = a[k] + charl_keep(d * d, n - j, 0.0f);
-#endif
+                    a[k] = a[k] + (WHAT ? gs[i][k] : charl_keep(d * d, left[i][k], 0.0f));
+                    if (WHAT) {
+                        b[k] = b[k] + charl_keep(gs[i][k] * (d * invstd), left[i][k], 0.0f);
+                    }
                 }
             }
         }
