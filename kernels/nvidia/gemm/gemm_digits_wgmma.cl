@@ -154,7 +154,7 @@ CHARL_INLINE void copy_all(const product *p, ulong maps, uint base, bool shares_
 
 static inline matrix_map map_of(ulong digits, int rows, int pitch, long outer)
 {
-    const matrix_map m = {digits, (ulong)pitch, (ulong)rows * (ulong)pitch, outer ? (ulong)outer : 16, (uint)pitch / 2, (uint)rows};
+    const matrix_map m = {digits, (ulong)pitch, (ulong)rows * (ulong)pitch, outer ? (ulong)outer : 16, (uint)pitch / 2, (uint)rows, ANY_NUMBER};
 
     return m;
 }
@@ -189,7 +189,7 @@ gemm_digits_wgmma(global const uchar *a, global const uchar *b, global const flo
                 make_map(LOCAL_MAPS(base) + MAP_BYTES * (uint)lane,
                          lane == 0 ? map_of((ulong)(a + x.a + x.a_inner), x.m, x.a_pitch, x.a_outer)
                                    : map_of((ulong)(b + x.b + x.b_inner), x.n, x.b_pitch, x.b_outer),
-                         BK / 2, BM, 0);
+                         BK / 2, BM, 1, 0);
             }
             ASM volatile("bar.warp.sync 0xffffffff;" ::: "memory");
             publish_map(MAPS(split_k), LOCAL_MAPS(base));

@@ -97,7 +97,7 @@ gemm_roles(global const ACT *a, global const ACT *b, global const float *restric
                 make_map(LOCAL_MAPS(base) + MAP_BYTES * (uint)(lane - COPIER),
                          is_a ? map_of((ulong)(a + x.a), A_KIND == 1, x.m, x.k, x.a_pitch, x.a_inner, x.a_outer)
                               : map_of((ulong)(b + x.b), B_KIND == 0, x.n, x.k, x.b_pitch, x.b_inner, x.b_outer),
-                         64, is_a ? BOX_Y(A_KIND == 1) : BOX_Y(B_KIND == 0), IS_F16);
+                         64, is_a ? BOX_Y(A_KIND == 1) : BOX_Y(B_KIND == 0), 1, IS_F16);
             }
             WARP_BARRIER;
             publish_map(A_MAP(MAPS(split_k)), LOCAL_MAPS(base));

@@ -1,5 +1,5 @@
 /* Convolutions on NVIDIA's tensor cores. The choice of a tile, made here, does not affect bits:
- * kernels/nvidia/conv/conv_wgmma.cl and conv_mma.cl explain why. */
+ * kernels/nvidia/conv/conv_wgmma.cl, conv_patch.cl and conv_mma.cl explain why. */
 #include "tensor/conv/nvidia/conv_tensor_core.h"
 
 #include <limits.h>
@@ -7,6 +7,9 @@
 #include "tensor/gemm/gemm_private.h"
 
 enum { ROWS = 128, STAGE_BYTES = 128 /* of a row of tiles for wgmma */, SWAP_GROUP = 256, SWAP_TILE = 64 };
+/* Of conv_patch.cl: pixels of a tile's row and column, channels per half, local memory per 64 x 64 weights and per half of a patch, halves of
+ * patches of a group, and what the words and maps take. */
+enum { SIDE = 8, HALF_CHANNELS = 64, WEIGHT_BYTES = 8192, PATCH_BYTES = 13312, PATCHES = 6, WORD_BYTES = 384 };
 
 typedef struct tile {
     const char *file, *entry;
@@ -19,6 +22,7 @@ typedef struct tile {
 static const tile thin = {WGMMA, 64, 3, 256, 0, 3}, narrow = {WGMMA, 128, 3, 256, 0, 2},
                   wide = {WGMMA, 256, 4, 256, 1, 1};
 static const tile narrow_gradient = {WGMMA, 128, 6, 256, 1, 1}; /* has no registers left for two groups */
+static const tile patch = {"nvidia/conv/conv_patch", "conv_patch", 64, 0, 512, 0, 1};
 static const tile thin_mma = {MMA, 64, 4, 128, 0, 2}, of_mma = {MMA, 128, 3, 128, 0, 2};
 
 static void copy_pair(int to[2], const int from[2])
@@ -99,6 +103,10 @@ static int64_t count_columns(const charl__conv_product *p)
 
 static int64_t count_tiles(const charl__conv_product *p, const tile *t)
 {
+    if (t == &patch) {
+        return p->m / ((int64_t)p->grid[0] * p->grid[1]) * charl__ceil_div(p->grid[0], SIDE) *
+               charl__ceil_div(p->grid[1], SIDE) * charl__ceil_div(p->n, t->columns);
+    }
     return charl__ceil_div(p->m, ROWS) * charl__ceil_div(count_columns(p), t->columns) * charl__at_least_one(p->parts);
 }
 
@@ -116,12 +124,39 @@ static bool is_wide(charl_device *dev, const charl__conv_product *p)
     return 8 * columns <= 9 * count_columns(p) && count_tiles(p, &wide) >= charl_device_get_info(dev)->compute_units;
 }
 
+static int halves_of(const charl__conv_product *p)
+{
+    return p->chunks * CHARL_CONV_CHUNK / HALF_CHANNELS;
+}
+
+/* Whether patches can be used: 3 x 3 neighbouring pixels, stride 1, 64 or 128 channels; and whether they are worth it: three of four pixels of their tiles
+ * are there, and each compute unit has one. */
+static bool is_patch(charl_device *dev, const charl__conv_product *p)
+{
+    const int64_t tiles = p->m > 0 && p->n > 0 && !p->is_gradient ? count_tiles(p, &patch) : 0;
+
+    for (int d = 0; d < 2; d++) {
+        if (p->taps[d] != 3 || (p->tap[d] != 1 && p->tap[d] != -1) || p->step[d] != 1 || p->out_step[d] != 1) {
+            return false;
+        }
+    }
+    return charl__device_facts_get(dev)->nvidia.tensor_maps &&
+           charl_device_get_info(dev)->compute_units <= CHARL_SPLIT_K_GROUPS &&
+           (p->chunks * CHARL_CONV_CHUNK == HALF_CHANNELS || p->chunks * CHARL_CONV_CHUNK == 2 * HALF_CHANNELS) &&
+           4 * p->m * p->n >= 3 * tiles * SIDE * SIDE * patch.columns &&
+           charl__ceil_div(p->n, patch.columns) <= charl_device_get_info(dev)->compute_units &&
+           tiles >= charl_device_get_info(dev)->compute_units;
+}
+
 static const tile *choose_tile(charl_device *dev, const charl__conv_product *p)
 {
     const bool is_thin = !p->is_gradient && p->n <= thin.columns;
 
     if (is_mma(dev)) {
         return is_thin ? &thin_mma : &of_mma;
+    }
+    if (is_patch(dev, p)) {
+        return &patch;
     }
     if (is_wide(dev, p)) {
         return &wide;
@@ -130,8 +165,11 @@ static const tile *choose_tile(charl_device *dev, const charl__conv_product *p)
 }
 
 /* What the local array is enlarged to; 0 for mma.sync, whose kernel declares all of it. */
-static int64_t local_bytes(charl_device *dev, const tile *t)
+static int64_t local_bytes(charl_device *dev, const charl__conv_product *p, const tile *t)
 {
+    if (t == &patch) {
+        return (int64_t)9 * halves_of(p) * WEIGHT_BYTES + (int64_t)PATCHES * PATCH_BYTES + WORD_BYTES;
+    }
     return is_mma(dev) ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES;
 }
 
@@ -199,21 +237,24 @@ charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_pr
     const int64_t tiles = count_tiles(p, t);
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
     charl__conv_args args = charl__conv_product_args(p, tiles);
+    const charl__kernel_param of_stages[] = {{"GRAD", p->is_gradient},
+                                             {"BN", t->columns},
+                                             {"STAGES", t->stages},
+                                             {t->overlap ? "OVERLAP" : NULL, 1},
+                                             {NULL}};
+    const charl__kernel_param of_patches[] = {{"HALVES", halves_of(p)}, {NULL}};
+    uint64_t none; /* the workspace begins at 0 */
     charl__launch l = {
         .file = t->file,
         .entry = t->entry,
         .params = {{"ACT", .text = charl__kernel_type(p->a.dtype)},
                    {"IS_F16", p->a.dtype == CHARL_F16},
                    {"OUT_T", .text = charl__kernel_type(p->out.dtype)},
-                   {"GRAD", p->is_gradient},
                    {"BIAS", p->bias != NULL},
-                   {"BN", t->columns},
-                   {"STAGES", t->stages},
-                   {"OUT_BY_8", writes_by_8(p)},
-                   {t->overlap ? "OVERLAP" : NULL, 1}},
+                   {"OUT_BY_8", writes_by_8(p)}},
         .global = {(size_t)((tiles < most ? tiles : most) * t->items)},
         .local = {(size_t)t->items},
-        .sm90a.shared_bytes = local_bytes(dev, t),
+        .sm90a.shared_bytes = local_bytes(dev, p, t),
         .args = {charl__placed(operand(CHARL_ARG_IN, &p->a), &args.a),
                  charl__placed(operand(CHARL_ARG_IN, &p->b), &args.b), charl__placed(charl__in(p->bias), &args.bias),
                  charl__placed(operand(CHARL_ARG_OUT, &p->out), &args.out), charl__struct(&args, sizeof args)},
@@ -224,6 +265,10 @@ charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_pr
         return CHARL_OK;
     }
     CHARL_TRY(check(p, tiles));
+    charl__launch_set_all(&l, t == &patch ? of_patches : of_stages);
+    if (t == &patch) {
+        charl__launch_add(&l, charl__placed(charl__raw(CHARL_ARG_INOUT, charl__workspace_split_k(dev)), &none));
+    }
     CHARL_TRY(charl__launch_enqueue(dev, &l));
     return CHARL_OK;
 }
