@@ -102,11 +102,14 @@ typedef struct charl_replay_start {
     int n_weights;
 } charl_replay_start;
 
+enum { CHARL_REPLAY_END = -1 /* the last step of the training */ };
+
 /** What to replay. Zero is the default of all members but `step`. */
 typedef struct charl_replay_options {
     size_t struct_size;  /* sizeof(charl_replay_options) */
     int64_t step;        /* the first to report; required */
-    int64_t until;       /* the last; 0: step */
+    int64_t until;       /* the last, or CHARL_REPLAY_END; 0: step */
+    int ranks;           /* refuse a batch that does not divide among so many ranks; 0: do not check */
     bool grads;          /* report gradients */
     bool samples;        /* report rows and their losses */
     bool tensors;        /* report the hash of all tensors */
@@ -131,7 +134,9 @@ typedef struct charl_replay_options {
     charl_compiling compiling;
 } charl_replay_options;
 
-/** Recompute steps of the run in directory `run`, in this process and on one device, and report them in order.
+/** Recompute steps of the run in directory `run`, in this process and on one device, and report them in order. `run`
+ *  can also be a configuration file: its training is computed from the beginning, whether or not it was run.
+ *  Evaluations, and what depends on them, such as early stopping, are left out.
  *
  *  Starts from the newest readable checkpoint before options->step, or from the beginning of the run, with the
  *  configuration in the first checkpoint at or after options->step, or if there is none in config.ini.
@@ -187,6 +192,7 @@ typedef struct charl_bisect_options {
     const char *device[2]; /* for the replays of either run, as in charl_replay_options */
     /* compare up to this step; 0: up to the first common checkpoint that differs, or the last step that both have */
     int64_t until;
+    int ranks;                              /* as in charl_replay_options */
     const charl_config_override *overrides; /* [n_overrides] of the configurations of both runs, such as data.path */
     int n_overrides;
     void *ctx;
@@ -197,13 +203,14 @@ typedef struct charl_bisect_options {
 /** Find where two runs diverge: the first common checkpoint whose tensors differ, then by replay from the one before it
  *  the step, and what of the step differs first.
  *
- *  a, b  run directories; or files that charl_replay has written as `checksums`, perhaps on other machines, devices or
- *        versions of charl
+ *  a, b  run directories; configuration files, whose trainings are computed from the beginning; or files that
+ *        charl_replay has written as `checksums`, perhaps on other machines, devices or versions of charl. Where one is
+ *        such a file, the other is replayed over its steps.
  *
  *  Where the loss of samples differs although both take the same rows, the contents of those rows are compared too, and
  *  `text` names those that differ. `out` needs charl_bisect_result_fini on every path.
  *
- *  Blocks. Local. Errors: as charl_replay; ERR_CHECKPOINT  a or b is neither a run directory nor such a file;
+ *  Blocks. Local. Errors: as charl_replay; ERR_CHECKPOINT  a or b is none of these;
  *                                                          ERR_CONFIG  files of different steps.
  *  Cost: the steps between two checkpoints, for each of the runs. Memory: a line per tensor and sample of those. */
 charl_status charl_bisect(const char *a, const char *b, const charl_bisect_options *options,

@@ -41,10 +41,15 @@ static charl_status open_side(bisect *b, side *s, const char *path)
 {
     struct stat info;
 
+    const charl__kind *kind = charl__kind_of(path);
+
     *s = (side){.path = path, .all = b};
     CHARL_REQUIRE(stat(path, &info) == 0, CHARL_ERR_CHECKPOINT, "%s: there is no such run", path);
-    s->is_file = !S_ISDIR(info.st_mode);
-    return s->is_file ? charl__checksums_read(path, &s->checksums) : charl__run_list(path, &s->steps);
+    if (S_ISDIR(info.st_mode)) {
+        return charl__run_list(path, &s->steps);
+    }
+    s->is_file = charl__checksums_is(path) || !kind || !(kind->as & CHARL__KIND_CONFIG);
+    return s->is_file ? charl__checksums_read(path, &s->checksums) : CHARL_OK;
 }
 
 static charl_status open_at(const side *s, int64_t step, charl_checkpoint_reader **out)
@@ -163,6 +168,7 @@ static charl_status replay_side(const bisect *b, side *s, const interval *span)
                                     .until = span->end,
                                     .grads = true,
                                     .samples = true,
+                                    .ranks = b->options->ranks,
                                     .from_start = span->equal == 0,
                                     .device = b->options->device[s - b->side],
                                     .overrides = b->options->overrides,
@@ -321,19 +327,11 @@ static charl_status tell_record(bisect *b, int run)
         s->path, s->wrong_step, s->wrong);
 }
 
-static charl_status bisect_runs(bisect *b)
+/* Replay what is no file of checksums, and compare. */
+static charl_status compare_replays(bisect *b, const interval *span)
 {
-    interval span;
-
-    CHARL_TRY(find_span(b, &span));
-    b->out->equal_at = span.equal;
-    if (!span.parted && span.equal == span.end) {
-        b->out->step = span.equal;
-        return charl__text_printf(
-            &b->text, "no difference up to step %" PRId64 ", the last checkpoint that both have\n", span.equal);
-    }
     for (int k = 0; k < 2; k++) {
-        CHARL_TRY(replay_side(b, &b->side[k], &span));
+        CHARL_TRY(b->side[k].is_file ? CHARL_OK : replay_side(b, &b->side[k], span));
     }
     CHARL_TRY(compare_checksums(b));
     for (int k = 0; k < 2; k++) {
@@ -344,7 +342,10 @@ static charl_status bisect_runs(bisect *b)
         }
     }
     if (b->out->what == CHARL_BISECT_NOTHING) {
-        return charl__text_printf(&b->text, "no difference up to step %" PRId64 "\n", span.end);
+        return charl__text_printf(&b->text, "no difference up to step %" PRId64 "\n", b->out->step);
+    }
+    if (b->side[0].is_file || b->side[1].is_file) {
+        return CHARL_OK;
     }
     if (b->out->what == CHARL_BISECT_SAMPLES) {
         CHARL_TRY(compare_contents(b));
@@ -354,19 +355,22 @@ static charl_status bisect_runs(bisect *b)
 
 static charl_status run(bisect *b, const char *x, const char *y)
 {
+    interval span = {0};
+
     CHARL_TRY(open_side(b, &b->side[0], x));
     CHARL_TRY(open_side(b, &b->side[1], y));
-    CHARL_REQUIRE(b->side[0].is_file == b->side[1].is_file, CHARL_ERR_CONFIG,
-                  "%s is a %s and %s is not; HINT `charl replay --checksums FILE` writes the checksums of a run",
-                  b->side[0].path, b->side[0].is_file ? "file of checksums" : "run directory", b->side[1].path);
-    if (!b->side[0].is_file) {
-        return bisect_runs(b);
+    if (!b->side[0].is_file && !b->side[1].is_file) {
+        CHARL_TRY(find_span(b, &span));
+    } else if (!b->side[0].is_file || !b->side[1].is_file) {
+        charl__checksums_range(charl__text_string(&b->side[b->side[1].is_file].checksums), &span.equal, &span.end);
     }
-    CHARL_TRY(compare_checksums(b));
-    if (b->out->what == CHARL_BISECT_NOTHING) {
-        CHARL_TRY(charl__text_printf(&b->text, "no difference up to step %" PRId64 "\n", b->out->step));
+    b->out->equal_at = span.equal;
+    if (!b->side[0].is_file && !b->side[1].is_file && !span.parted && span.equal == span.end) {
+        b->out->step = span.equal;
+        return charl__text_printf(
+            &b->text, "no difference up to step %" PRId64 ", the last checkpoint that both have\n", span.equal);
     }
-    return CHARL_OK;
+    return compare_replays(b, &span);
 }
 
 charl_status charl_bisect(const char *a, const char *b, const charl_bisect_options *options, charl_bisect_result *out)
@@ -374,13 +378,14 @@ charl_status charl_bisect(const char *a, const char *b, const charl_bisect_optio
     CHARL_GIVEN(a, b, out);
     CHARL__OPTIONS(charl_bisect_options, options);
     const charl_bisect_options none = {sizeof none};
+    const unsigned kinds = CHARL__KIND_RUN | CHARL__KIND_FOLDER | CHARL__KIND_CONFIG;
     bisect all = {.options = options ? options : &none, .out = out};
     charl_status st;
 
     *out = (charl_bisect_result){0};
     st = run(&all, a, b);
-    st = charl__kind_explain(st, a, CHARL__KIND_RUN | CHARL__KIND_FOLDER, "a run directory", CHARL_ERR_CHECKPOINT);
-    st = charl__kind_explain(st, b, CHARL__KIND_RUN | CHARL__KIND_FOLDER, "a run directory", CHARL_ERR_CHECKPOINT);
+    st = charl__kind_explain(st, a, kinds, "a run directory", CHARL_ERR_CHECKPOINT);
+    st = charl__kind_explain(st, b, kinds, "a run directory", CHARL_ERR_CHECKPOINT);
     for (int k = 0; k < 2; k++) {
         charl__text_fini(&all.side[k].checksums);
         charl_free(all.side[k].steps.steps);

@@ -26,9 +26,14 @@ charl_status charl__checksums_start(charl__text *sums, const charl_replay_start 
 /** Append a step that was replayed with gradients and samples. Errors: ERR_NOMEM. */
 charl_status charl__checksums_row(charl__text *sums, const charl_replay_row *row) CHARL_MUST_CHECK;
 
+/** Whether a file begins like checksums. */
+bool charl__checksums_is(const char *path);
 /** Append the text of a file, without CHARL__CHECKSUMS_END, to `sums`, which is empty. Errors: ERR_CHECKPOINT, naming the file: it is not a
  *  whole file of checksums; ERR_NOMEM. */
 charl_status charl__checksums_read(const char *path, charl__text *sums) CHARL_MUST_CHECK;
+
+/** The step behind which checksums begin, and the last of them. */
+void charl__checksums_range(const char *sums, int64_t *start, int64_t *last);
 
 /** A replay, and the run or file that it is of, for messages. */
 typedef struct charl__checksums_side {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/handles.h"
 #include "io/regular.h"
 
 static bool is_whole(const charl__text *sums)
@@ -17,12 +18,21 @@ static bool is_whole(const charl__text *sums)
            charl__ends_in(text, "\n" CHARL__CHECKSUMS_END) && strlen(text) == sums->length;
 }
 
+bool charl__checksums_is(const char *path)
+{
+    CHARL_SCOPED(charl__file_left) FILE *f = fopen(path, "re");
+    char head[sizeof CHARL__CHECKSUMS_HEAD] = "";
+
+    return f && fgets(head, sizeof head, f) && strcmp(head, CHARL__CHECKSUMS_HEAD) == 0;
+}
+
 charl_status charl__checksums_read(const char *path, charl__text *sums)
 {
     CHARL_TRY(charl__regular_read_all(path, INT64_MAX / 2, sums));
     CHARL_REQUIRE(
         is_whole(sums), CHARL_ERR_CHECKPOINT,
-        "%s is neither a run directory nor a whole file of checksums; HINT `charl replay --checksums FILE` writes one",
+        "%s is neither a run directory, a configuration nor a whole file of checksums; HINT `charl replay --checksums "
+        "FILE` writes one",
         path);
     sums->length -= strlen(CHARL__CHECKSUMS_END);
     sums->data[sums->length] = '\0';
@@ -145,6 +155,16 @@ static int64_t number_of(const line *l)
 
     name_of(l, text, sizeof text);
     return strtoll(text, NULL, 10);
+}
+
+void charl__checksums_range(const char *sums, int64_t *start, int64_t *last)
+{
+    line l = line_at(line_at(sums).next);
+
+    *start = *last = number_of(&l);
+    for (; l.length > 0; l = line_at(l.next)) {
+        *last = is_kind(&l, "step") ? number_of(&l) : *last;
+    }
 }
 
 charl_status charl__checksums_compare(const charl__checksums_side sides[2], charl_bisect_result *out, charl__text *told)

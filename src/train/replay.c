@@ -29,6 +29,7 @@ enum { TEXT_BYTES = 1600, LARGEST_CONFIG = 1 << 26 };
 
 typedef struct replay {
     const char *run; /* directory */
+    bool is_config;  /* or a configuration */
     const charl_replay_options *options;
     int64_t until;
 
@@ -64,10 +65,10 @@ static void warn(const replay *r, const char *text)
     }
 }
 
-/* The configuration in the file config.ini of the run: its last start. */
+/* The configuration in the file config.ini of the run, its last start; or that is given in the place of a run. */
 static charl_status load_config(replay *r)
 {
-    CHARL_TRY(charl__commit_join(r->run, "config.ini", &r->source));
+    CHARL_TRY(r->is_config ? charl__strdup(r->run, &r->source) : charl__commit_join(r->run, "config.ini", &r->source));
     CHARL_REQUIRE(access(r->source, R_OK) == 0, CHARL_ERR_CHECKPOINT,
                   "%s has neither a checkpoint of step %" PRId64 " or later nor a config.ini: is it a run directory?",
                   r->run, r->options->step);
@@ -106,7 +107,7 @@ static charl_status find_config(replay *r)
     charl__run_steps list = {0};
     int64_t i = 0;
 
-    CHARL_TRY_CLEANUP(charl__run_list(r->run, &list));
+    CHARL_TRY_CLEANUP(r->is_config ? CHARL_OK : charl__run_list(r->run, &list));
     while (i < list.count && list.steps[i] < r->options->step) {
         i++;
     }
@@ -143,7 +144,7 @@ static charl_status find_start(replay *r)
     const int64_t before = o->after > 0 && o->after < o->step ? o->after + 1 : o->step;
     CHARL_SCOPED(charl__run_found_fini) charl__run_found found = {0};
 
-    if (!o->from_start) {
+    if (!o->from_start && !r->is_config) {
         CHARL_TRY(charl__run_find(r->run, before, &found));
         warn(r, found.warning);
     }
@@ -250,10 +251,15 @@ static charl_status plan(replay *r)
 {
     const charl_replay_options *o = r->options;
 
-    CHARL_REQUIRE(o->step >= 1 && r->until >= o->step, CHARL_ERR_CONFIG,
+    charl_slices slices;
+
+    CHARL_REQUIRE(r->until != CHARL_REPLAY_END || !o->checkpoint, CHARL_ERR_INVALID,
+                  "charl_replay_options.checkpoint is of a step, not of CHARL_REPLAY_END");
+    CHARL_REQUIRE(o->step >= 1 && (r->until >= o->step || r->until == CHARL_REPLAY_END), CHARL_ERR_CONFIG,
                   "steps %" PRId64 " to %" PRId64 " cannot be replayed: steps begin at 1, and the range must ascend",
                   o->step, r->until);
     CHARL_TRY(find_config(r));
+    CHARL_TRY(o->ranks > 0 ? charl_slices_block(charl__config_slices(r->config), 0, o->ranks, &slices) : CHARL_OK);
     CHARL_TRY(find_start(r));
     CHARL_TRY(o->checkpoint ? check_writing(r) : CHARL_OK);
     CHARL_TRY(create_comm(r));
@@ -279,6 +285,7 @@ static charl_status open_trainer(replay *r, bool checkable)
     r->replaying = (charl__replay_request){.checkpoint = r->start, .losses = r->losses, .checkable = checkable};
     r->replaying.evaluates = r->options->checkpoint && r->config->eval.interval.unit != CHARL__INTERVAL_SECONDS;
     CHARL_TRY(name_data(charl__trainer_init(t, r->config, &r->train, &r->replaying)));
+    r->until = r->until == CHARL_REPLAY_END ? t->total_steps : r->until;
     CHARL_REQUIRE(r->until <= t->total_steps, CHARL_ERR_CONFIG,
                   "the run has %" PRId64 " steps, there is no step %" PRId64, t->total_steps, r->until);
     CHARL_TRY(charl__trainer_resume(t));
@@ -642,12 +649,19 @@ static void forget_config(replay *r)
     charl__text_fini(&r->text);
 }
 
+static bool is_config(const char *path)
+{
+    const charl__kind *kind = charl__kind_of(path);
+
+    return kind && (kind->as & CHARL__KIND_CONFIG);
+}
+
 charl_status charl__replay_config(const char *run, int64_t step, const charl_config_override *overrides,
                                   int n_overrides, charl_config **out)
 {
     const charl_replay_options options = {sizeof options, .step = step, .overrides = overrides,
                                           .n_overrides = n_overrides};
-    replay r = {.run = run, .options = &options};
+    replay r = {.run = run, .is_config = is_config(run), .options = &options};
     const charl_status st = step == CHARL__REPLAY_LAST_START ? load_config(&r) : find_config(&r);
 
     forget_config(&r);
@@ -659,9 +673,13 @@ charl_status charl_replay(const char *run, const charl_replay_options *options)
 {
     CHARL_GIVEN(run, options);
     CHARL__OPTIONS(charl_replay_options, options);
-    replay r = {.run = run, .options = options, .until = options->until > 0 ? options->until : options->step};
-    const charl_status st = charl__kind_explain(replay_all(&r), run, CHARL__KIND_RUN | CHARL__KIND_FOLDER,
-                                                "a run directory", CHARL_ERR_CHECKPOINT);
+    replay r = {.run = run,
+                .is_config = is_config(run),
+                .options = options,
+                .until = options->until != 0 ? options->until : options->step};
+    const charl_status st =
+        charl__kind_explain(replay_all(&r), run, CHARL__KIND_RUN | CHARL__KIND_FOLDER | CHARL__KIND_CONFIG,
+                            "a run directory", CHARL_ERR_CHECKPOINT);
 
     charl__text_fini(&r.checksums);
     close_trainer(&r);

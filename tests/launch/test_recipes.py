@@ -183,6 +183,20 @@ def mpijob():
             check(c["image"].split(":")[0] in read("launch/Dockerfile"), "k8s-mpijob.yaml: image")
 
 
+def workflow():
+    try:
+        import yaml
+    except ImportError:
+        print("skipped case: github-golden.yml: no yaml")
+        return
+    job = yaml.safe_load(read("launch/github-golden.yml"))
+    steps = [step.get("run", "") for step in job["jobs"]["golden"]["steps"]]
+    for line in steps:
+        check(subprocess.run(["sh", "-n", "-c", line], capture_output=True).returncode == 0, f"github-golden.yml: {line}")
+    recorded = re.search(r"^#     (charl golden .*)$", read("launch/github-golden.yml"), re.M).group(1)
+    check(steps[-1] == "charl/bin/" + recorded.replace("--steps 20 -o", "--check"), "github-golden.yml: it checks what was recorded")
+
+
 def scripts():
     for path in sorted(glob.glob(os.path.join(ROOT, "launch", "*.sbatch")) + glob.glob(os.path.join(ROOT, "launch", "*.sh"))):
         name = os.path.basename(path)
@@ -205,6 +219,7 @@ def scripts():
 dockerfile()
 apptainer()
 mpijob()
+workflow()
 scripts()
 print(f"{checks} checks, {failures} failed")
 sys.exit(failures > 0)

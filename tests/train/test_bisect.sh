@@ -82,10 +82,44 @@ expect 0 "fewer steps" "$bin/charl" replay a --step 6 --until 8 --checksums shor
 bisect 0 "checksums and a shorter one" a.sums short.sums
 says 1 '^short.sums ends with step 8, a.sums continues$'
 
-bisect 2 "checksums and a run" a.sums a
+bisect 0 "checksums and the run" a.sums a
+says 1 '^no difference up to step 10$'
+bisect 1 "checksums of another kernel and a run" f.sums a
+says 1 '^the runs diverge in step 6\.'
 bisect 5 "no run" a nowhere
-bisect 5 "no checksums" a.sums cnn.ini
-says 1 'cnn.ini is a configuration, not a run directory'
+bisect 2 "checksums from the middle and a configuration" a.sums cnn.ini
+says 1 'a.sums begins after step 5, cnn.ini after step 0'
+bisect 5 "no checksums" a.sums digits.h5
+says 1 'digits.h5 is a dataset.*, not a run directory'
+
+# charl golden: the hash that run.lock has of a job, whatever its ranks; and what changed a training.
+golden() { # golden CODE WHAT ARGUMENTS...: on CONFIG one.ini
+    _code=$1 _what=$2
+    shift 2
+    expect "$_code" "$_what" timeout 1500 "$bin/charl" golden one.ini "$@"
+}
+{ cat cnn.ini; printf '[checkpoint]\ninterval = 4\n'; } | sed '/^\[data\]/a augment = flip,crop:2,mixup:0.3' >one.ini
+expect 0 "a job of 8 ranks" ranks 1 --simulate-ranks 8 one.ini -q -o eight train.ema_decay=0.9
+golden 0 "its hash" train.ema_decay=0.9 --ranks 8 --steps 4 -o golden.sums
+says 1 "^step=4 tensors=$(sed -n 's/^checkpoint step=4 tensors=\([0-9a-f]*\) .*/\1/p' eight/run.lock)\$"
+golden 0 "to the end" train.ema_decay=0.9
+says 1 "^step=10 tensors=$(sed -n 's/^checkpoint step=10 tensors=\([0-9a-f]*\) .*/\1/p' eight/run.lock)\$"
+golden 0 "the same" --check golden.sums
+says 1 '^no difference up to step 4$'
+golden 1 "a schedule" --check golden.sums scheduler.type=step scheduler.step_size=2
+says 1 '^the runs diverge in step 3\. '
+says 1 '^  the learning rate$'
+golden 1 "a value of an optimizer" --check golden.sums optimizer.momentum=0.5
+says 1 '^  weights after the step: .*the first '
+golden 1 "another seed" --check golden.sums run.seed=5
+says 1 '^the runs begin with different weights: '
+golden 2 "half precision" train.precision=bf16
+says 1 'anywhere needs train.precision = f32'
+golden 2 "too many ranks" --ranks 9
+says 1 '9 ranks, but the batch has 8 slices'
+golden 2 "steps of a file" --check golden.sums --steps 2
+golden 5 "no file" --check nowhere.sums
+expect 2 "no configuration" "$bin/charl" golden nowhere.ini
 grep -v '^end' a.sums | head -n 60 >cut.sums
 bisect 5 "checksums cut short" a.sums cut.sums
 expect 0 "checksums of other steps" "$bin/charl" replay a --step 2 --checksums early.sums

@@ -17,11 +17,10 @@ int charl__bisect_main(const char *path, int argc, char **argv)
         options, "RUN1 RUN2 [SECTION.KEY=VALUE...]",
         "Find the first step in which two runs differ, and what of it differs first: the learning rate, rows, losses "
         "of samples, gradients or weights. Compares the checkpoints of both run directories, and then replays both "
-        "from the last one that is the same. RUN1 and RUN2 can also be files that `charl replay --checksums` has "
-        "written, on other machines or by other versions. Settings, such as data.path where the data have moved, are "
-        "for "
-        "both replays. The exit status is 0 if there is no difference and 1 if "
-        "there is one."};
+        "from the last one that is the same. RUN1 and RUN2 can also be configuration files, whose trainings are "
+        "computed from the beginning, or files that `charl replay --checksums` has written, on other machines or by "
+        "other versions. Settings, such as data.path where the data have moved, are for both replays. The exit status "
+        "is 0 if there is no difference and 1 if there is one."};
     charl__cli_operands operands = {.names = {"RUN1", "RUN2"}, .max = 2 + CHARL__CLI_OVERRIDES};
     charl_config_override overrides[CHARL__CLI_OVERRIDES];
     charl_bisect_options o = {sizeof o, .warned = charl__cli_warn, .compiling = charl__cli_compiling_show};

@@ -77,6 +77,8 @@ static const charl__cli_command commands[] = {
     {"bisect", "RUN1 RUN2", "find the first step in which two runs differ", charl__bisect_main, NULL},
     {"verify", "RUN [--segments K]", "compare a run with its run.lock, and replay parts of it", charl__verify_main,
      NULL},
+    {"golden", "CONFIG [--check FILE]", "print or check the hash of a training, without a GPU", charl__golden_main,
+     NULL},
     {"report", "RUN... [-o FILE]", "write a page with the curves of runs", charl__report_main, NULL},
     {"compare", "RUN... [--seeds]", "print values, times and differences of runs", charl__compare_main, NULL},
     {"trace", "", "merge time lines of training steps", NULL, trace_commands},

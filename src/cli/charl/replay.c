@@ -165,7 +165,7 @@ int charl__replay_main(const char *path, int argc, char **argv)
         "whatever the number of ranks was. Prints loss, gradient norm and a hash of the weights after the step. Where "
         "the run has a checkpoint of a step, all tensors are compared with it: the exit status is 1 if they differ. "
         "For a step whose loss or gradient is not finite, names the first operator that computed a NaN or an infinity. "
-        "Writes nothing."};
+        "RUN can also be a configuration file, whose training is computed from the beginning. Writes nothing."};
     charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + CHARL__CLI_OVERRIDES};
     request r = {.options = {sizeof r.options, .started = started, .replayed = replayed, .located = located,
                              .warned = charl__cli_warn, .compiling = charl__cli_compiling_show}};
