@@ -121,7 +121,7 @@ cleanup:
 
 /* The graph that has nothing but the product. The gradient of a weight is a sum over the rows of a batch, in f32; the other forms have
  * no batch. */
-static charl_status build(product *p, charl_dtype dtype)
+static charl_status build(product *p, charl_dtype dtype, bool integer)
 {
     const charl_batch batch = p->transpose_a ? CHARL_BATCHED : CHARL_REPLICATED;
     const charl_shape a_shape = {2, {p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k}};
@@ -132,7 +132,7 @@ static charl_status build(product *p, charl_dtype dtype)
     charl_graph_set_precision(p->g, dtype);
     a = charl_input(p->g, "a", dtype, a_shape, batch);
     b = charl_input(p->g, "b", dtype, b_shape, batch);
-    out = charl_matmul(p->g, a, b, p->transpose_a, p->transpose_b);
+    out = integer ? charl_linear_integer(p->g, a, b, NULL) : charl_matmul(p->g, a, b, p->transpose_a, p->transpose_b);
     charl_graph_keep(p->g, out);
     CHARL_TRY(charl_graph_compile(p->g));
     p->a = charl_var_get_tensor(a);
@@ -157,7 +157,9 @@ static charl_status begin(charl__bench_case *c)
                    .k = x[2],
                    .transpose_a = c->shape->form == CHARL__CLI_TN,
                    .transpose_b = c->shape->form == CHARL__CLI_NT};
-    CHARL_TRY(build(p, c->dtype));
+    CHARL_REQUIRE(!c->integer || c->shape->form == CHARL__CLI_NT, CHARL_ERR_INVALID,
+                  "with --products integer only MxNxK:nt is timed; `charl-bench linear` times gradients too");
+    CHARL_TRY(build(p, c->dtype, c->integer));
     charl__bench_add(c, "charl", run_charl, p, flop);
     if (c->dtype != CHARL_F32 || charl_device_has_tensor_cores(c->dev, CHARL_F32)) {
         return CHARL_OK;
@@ -201,11 +203,14 @@ const charl__bench_kind charl__bench_gemm = {
     .is_typed = true,
     .multiplies = true,
     .has_peak = true,
-    .doc = "Time matrix products, [M, N] = sum over K, as the layers of a model compute them: "
-           "MxNxK:nt is the forward pass of a linear layer, :nn the gradient of its input, :tn the "
-           "gradient of its weight, whose result is f32. Baselines, in f32 and if they are "
-           "installed: CLBlast, and OpenBLAS on CPU devices; results are compared before anything "
-           "is timed. The peak is the rate of a loop of the device's fastest multiplications.",
+    .has_products = true,
+    .doc =
+        "Time matrix products, [M, N] = sum over K, as the layers of a model compute them: "
+        "MxNxK:nt is the forward pass of a linear layer, :nn the gradient of its input, :tn the "
+        "gradient of its weight, whose result is f32. Baselines, in f32 and if they are "
+        "installed: CLBlast, and OpenBLAS on CPU devices; results are compared before anything "
+        "is timed. --products integer times :nt only; `charl-bench linear` times gradients too. The peak is the rate "
+        "of a loop of the device's fastest multiplications, without integers.",
     .begin = begin,
     .end = end,
     .about = about};

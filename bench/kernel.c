@@ -20,6 +20,7 @@ typedef struct session {
     const char *select;
     int dtype; /* charl_dtype; -1: not told */
     bool tf32; /* f32, multiplied so */
+    bool integer;
     charl__cli_shape shape[CHARL__CLI_SHAPES + 1];
     int n_shapes;
     int64_t repeats, ms;
@@ -132,7 +133,7 @@ static const char *case_text(const charl__bench_kind *k, const charl__bench_case
         used += snprintf(text + used, (size_t)(LABEL - used), " %s", shapes->form_at(c->shape->form));
     }
     if (k->is_typed) {
-        snprintf(text + used, (size_t)(LABEL - used), " %s", type_name(c));
+        snprintf(text + used, (size_t)(LABEL - used), " %s", c->integer ? "integer" : type_name(c));
     }
     return text;
 }
@@ -155,7 +156,7 @@ static charl_status measure_case(const session *r, charl_device *dev, const char
     charl_status st = CHARL_OK;
     const charl__bench_kind *k = r->kind;
     const charl__bench_effort effort = {.repeats = (int)r->repeats, .sample_s = (double)r->ms * 1e-3};
-    charl__bench_case c = {.dev = dev, .dtype = (charl_dtype)r->dtype, .shape = shape};
+    charl__bench_case c = {.dev = dev, .dtype = (charl_dtype)r->dtype, .integer = r->integer, .shape = shape};
     charl_roofline *peak = NULL;
     char label[LABEL];
 
@@ -199,12 +200,14 @@ static charl_status measure_all(session *r, charl_device *dev)
                                       .prints = true};
 
     if (r->dtype < 0) {
-        r->dtype = k->is_typed ? (int)charl__cli_default_dtype(dev) : CHARL_F32;
+        r->dtype = k->is_typed && !r->integer ? (int)charl__cli_default_dtype(dev) : CHARL_F32;
     }
     print_about(r, dev, &table);
     charl__bench_head(&table);
     for (; shape->x[0] > 0; shape++) {
-        CHARL_TRY(measure_case(r, dev, &table, shape));
+        if (!r->integer || r->n_shapes > 0 || shape->form == CHARL__CLI_NT) {
+            CHARL_TRY(measure_case(r, dev, &table, shape));
+        }
     }
     return CHARL_OK;
 }
@@ -214,6 +217,14 @@ static error_t parse_dtype(void *input, const char *option, const char *value)
     session *r = input;
 
     return charl__cli_parse_dtype(option, value, &r->dtype, &r->tf32);
+}
+
+static error_t parse_products(void *input, const char *option, const char *value)
+{
+    session *r = input;
+
+    r->integer = strcmp(value, "integer") == 0;
+    return r->integer || strcmp(value, "fma") == 0 ? 0 : charl__cli_bad_option(option, value, "must be fma or integer");
 }
 
 static error_t parse_shape(void *input, const char *option, const char *value)
@@ -238,6 +249,12 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
         "tensor cores for it, else f32)",
         0,
         .parse = parse_dtype};
+    static const charl__cli_option products = {"products",
+                                               'p',
+                                               "fma|integer",
+                                               "How f32 is multiplied, as train.products (default: fma)",
+                                               0,
+                                               .parse = parse_products};
     const charl__cli_option options[] = {
         {"device", 'd', "SELECT", "auto, gpu, cpu, a number, pci:ADDRESS, name:TEXT or platform:TEXT (`charl devices`)",
          0, CHARL__CLI_TEXT(session, select)},
@@ -248,6 +265,7 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
         {"ms", 'm', "N", "Length of a sample (default: 40)", 0, CHARL__CLI_INT(session, ms, 1, 60000)},
         CHARL__BENCH_FORMAT_OPTION(session),
         kind->is_typed ? typed : (charl__cli_option){0},
+        kind->has_products ? products : (charl__cli_option){0},
         {0}};
     const charl__cli_syntax syntax = {options, "", kind->doc};
     charl__cli_operands none = {0};
@@ -258,6 +276,10 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
 
     if (code >= 0) {
         return code;
+    }
+    if (r.integer && (r.tf32 || (r.dtype >= 0 && r.dtype != CHARL_F32))) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL,
+                                "--products integer multiplies f32: leave out --dtype, or set it to f32");
     }
     code = charl__cli_limits();
     if (code != CHARL__EXIT_OK) {

@@ -15,6 +15,7 @@ enum { CHARL__BENCH_SUBJECTS = 6 };
 typedef struct charl__bench_case {
     charl_device *dev;
     charl_dtype dtype;
+    bool integer; /* products of integers */
     const charl__cli_shape *shape;
     charl__bench_subject subject[CHARL__BENCH_SUBJECTS];
     int n;
@@ -29,7 +30,8 @@ typedef struct charl__bench_kind {
     bool is_typed;            /* --dtype selects the type of operands */
     bool multiplies;          /* the peak is that of arithmetic, else of memory */
     bool has_peak;
-    const char *doc; /* for --help */
+    bool has_products; /* --products selects how f32 is multiplied */
+    const char *doc;   /* for --help */
     /** Fill in subject[0 .. n). end releases what begin has made, even after a failure. */
     charl_status (*begin)(charl__bench_case *c);
     void (*end)(charl__bench_case *c);

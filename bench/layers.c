@@ -188,6 +188,12 @@ static charl_var *apply_linear(charl_graph *g, const int64_t *e, charl_var *x, c
     return charl_linear(g, x, w, bias);
 }
 
+static charl_var *apply_integer(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w, charl_var *bias)
+{
+    (void)e;
+    return charl_linear_integer(g, x, w, bias);
+}
+
 static charl_status linear_begin(charl__bench_case *c)
 {
     const int64_t *e = c->shape->x;
@@ -196,7 +202,7 @@ static charl_status linear_begin(charl__bench_case *c)
     return begin(c, &(layer){.x = {2, {e[0], e[1]}},
                              .w = {2, {e[2], e[1]}},
                              .bias = {1, {e[2]}},
-                             .apply = apply_linear,
+                             .apply = c->integer ? apply_integer : apply_linear,
                              .amount = {flop, flop, flop}});
 }
 
@@ -327,45 +333,45 @@ static const charl__cli_shape cross_entropy_gpu[] = {{{32768, 50304}, 0}, {{8192
 static const charl__cli_shape embedding_cpu[] = {{{768, 128, 65}, 0}, {{0}, 0}};
 static const charl__cli_shape embedding_gpu[] = {{{32768, 768, 50304}, 0}, {{16384, 384, 65}, 0}, {{0}, 0}};
 
-/* products: amounts are floating-point operations, compared with the peak of arithmetic; otherwise bytes, compared with the speed of memory. */
-#define LAYER(word, title, what, n, products, text)                                                                    \
+/* integers: --products integer. products: amounts are floating-point operations, compared with the peak of arithmetic; otherwise bytes, compared with the speed of memory. */
+#define LAYER(word, title, what, n, products, integers, text)                                                          \
     {                                                                                                                  \
         .name = (title),                                                                                               \
         .shapes =                                                                                                      \
             &(const charl__cli_shape_kind){.extents = (what), .n_extents = (n), .cpu = word##_cpu, .gpu = word##_gpu}, \
         .unit = (products) ? "GFLOP/s" : "GB/s", .is_typed = true, .multiplies = (products), .has_peak = true,         \
-        .doc = (text), .begin = word##_begin, .end = end                                                               \
+        .has_products = (integers), .doc = (text), .begin = word##_begin, .end = end                                   \
     }
 
 const charl__bench_kind charl__bench_linear = LAYER(
-    linear, "linear", "ROWSxINPUTSxOUTPUTS", 3, true,
+    linear, "linear", "ROWSxINPUTSxOUTPUTS", 3, true, true,
     "Time a linear layer with a bias, the gradient of its input, and the gradients of weight and bias, computed in 8 "
     "slices of the batch and added. The peak is the rate of a loop of the device's fastest multiplications.");
 
 const charl__bench_kind charl__bench_conv =
-    LAYER(conv, "conv", "BxCxHxWxOxKxS", 7, true,
+    LAYER(conv, "conv", "BxCxHxWxOxKxS", 7, true, false,
           "Time convolutions of B images of C channels, H by W, to O channels with a window of K by K, stride S and "
           "padding K/2, and the gradients of image and window, the latter in 8 slices of the batch. The peak is the "
           "rate of a loop of the device's fastest multiplications.");
 
 const charl__bench_kind charl__bench_attention =
-    LAYER(attention, "attention", "BxTxHEADSxD", 4, true,
+    LAYER(attention, "attention", "BxTxHEADSxD", 4, true, false,
           "Time causal attention over B sequences of T positions with HEADS heads of D elements, and its gradient. "
           "Half of the T*T products count, and 2.5 times as many for the gradient. The peak is the rate of a loop of "
           "the device's fastest multiplications.");
 
 const charl__bench_kind charl__bench_layer_norm =
-    LAYER(layer_norm, "layernorm", "ROWSxCOLUMNS", 2, false,
+    LAYER(layer_norm, "layernorm", "ROWSxCOLUMNS", 2, false, false,
           "Time layer norm and its gradients, of x alone and of x and w. Bytes counted: operands and results, once "
           "each. The peak is a loop that copies as much as the forward pass moves.");
 
 const charl__bench_kind charl__bench_cross_entropy = LAYER(
-    cross_entropy, "cross-entropy", "ROWSxCLASSES", 2, false,
+    cross_entropy, "cross-entropy", "ROWSxCLASSES", 2, false, false,
     "Time the loss of a classifier, alone and with its gradient. Bytes counted: the logits, read once for the loss, "
     "read and written once with the gradient. The peak is a loop that copies as much as the forward pass moves.");
 
 const charl__bench_kind charl__bench_embedding =
-    LAYER(embedding, "embedding", "POSITIONSxCOLUMNSxTOKENS", 3, false,
+    LAYER(embedding, "embedding", "POSITIONSxCOLUMNSxTOKENS", 3, false, false,
           "Time the lookup of rows of a table by token, with tokens spread over the table, and the gradient of the "
           "table. Bytes counted: rows read and written once; for the gradient, rows read and the table written in f32. "
           "The peak is a loop that copies as much as the forward pass moves.");

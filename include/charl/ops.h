@@ -83,6 +83,11 @@ charl_var *charl_matmul(charl_graph *g, charl_var *a, charl_var *b, bool ta, boo
  *  Each element is one chain of fma over ascending k, then the bias. Cost: 2*rows*in*out flop. */
 charl_var *charl_linear(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias);
 
+/** charl_linear of f32 operands by products of integers of 8 bits, and so are its gradients: see
+ *  docs/integer-products.md. Bits are the same on every device, but not those of charl_linear.
+ *  Cost: four bytes of memory for each element of the operands of a product while it is computed. */
+charl_var *charl_linear_integer(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias);
+
 /* Reductions over one axis; a negative one counts from the end. keep leaves an extent of 1. */
 
 /** Sum. Over axis 0 of a BATCHED operand it is PARTIAL. */

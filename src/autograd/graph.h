@@ -53,7 +53,7 @@ bool charl__graph_can_move(const charl_graph *g);
  *  ring. */
 void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t);
 
-/** How linear layers compute their products: of operands as they are, of 8-bit operands (op/linear/fp8.h), with integers (op/linear/integer.h). */
+/** How linear layers compute their products: of operands as they are, of 8-bit operands (op/linear/fp8.h), with integers (charl_linear_integer). */
 typedef enum charl__linear_kind { CHARL__LINEAR_PLAIN, CHARL__LINEAR_FP8, CHARL__LINEAR_INTEGER } charl__linear_kind;
 /** For linear layers appended from now on. */
 void charl__graph_set_linear(charl_graph *g, charl__linear_kind kind);

@@ -118,6 +118,10 @@ expect 2 'shape 5x0x7: must be MxNxK' gemm -s 5x0x7
 expect 2 'shape 9999999999: must be BYTES' copy -s 9999999999
 expect 2 'dtype f64: must be f32, tf32, bf16 or f16' gemm --dtype f64
 expect 2 'shape 1: too many shapes' launch $(yes -- '-s 1' | head -n 33)
+expect 2 'products half: must be fma or integer' gemm --products half
+expect 2 'products integer multiplies f32' gemm --products integer --dtype bf16
+expect 2 'only MxNxK:nt is timed' gemm --products integer -s 5x6x7:nn
+expect 2 'unrecognized option' conv --products integer
 expect 2 'device "nonsense" is not understood' gemm --device nonsense
 hint 'charl devices'
 expect 2 'device: two devices are compared, not 3' break-even -d 0 -d 1 -d 2
@@ -127,6 +131,7 @@ if "$companion" devices >out 2>err; then
     expect 0 '^ *33x17x5 nn f32  charl .* [um]*s ' gemm $quick -s 33x17x5:nn -s 20x16x16:tn
     lines 2 '^ .* charl '
     lines 2 '^ .* peak .* 1x$'
+    expect 0 '^ *8x8x256 nt integer  charl .* [um]*s ' gemm $quick -s 8x8x256 --products integer
     expect 0 '"case":"8x8x8 nt bf16","size":8,"subject":"charl"' gemm $quick -s 8x8x8 -t bf16 -f jsonl
     python3 -c 'import json; assert len([json.loads(l) for l in open("out")]) == 2' || failures=$((failures + 1))
     expect 0 '^copy,1,5000,5000,copy,' copy $quick -s 5000 -f csv

@@ -3,7 +3,7 @@
 #include "autograd/launch/gemm_slices.h"
 #include "autograd/launch/rows.h"
 
-enum { MOST_PARTS = 64, MOST_LEVELS = 6, VECTOR = 4 };
+enum { MOST_PARTS = 64, MOST_LEVELS = 6, VECTOR = 4, ALIGNED = 32 };
 
 /* A sum is divided if there are too few tiles of this size, as long as its parts remain long. */
 typedef struct cut_rule {
@@ -48,13 +48,6 @@ int charl__gemm_slices_parts(const charl__gemm *p, charl_dtype type)
     return parts;
 }
 
-int64_t charl__gemm_slices_workspace(const charl__gemm *p, charl_dtype type, int n_slices)
-{
-    const int64_t leaves = (int64_t)n_slices * charl__gemm_slices_parts(p, type);
-
-    return leaves > 1 ? leaves * p->out.outer * (int64_t)sizeof(float) : 0;
-}
-
 /* p's products, each as `parts` products of a part of its sum. */
 static charl__gemm cut_products(const charl__gemm *p, int parts)
 {
@@ -69,6 +62,22 @@ static charl__gemm cut_products(const charl__gemm *p, int parts)
     q.b.outer /= parts;
     q.count *= parts;
     return q;
+}
+
+/* Of `leaves` products of p, which may have digits behind them. */
+static int64_t elements_of(const charl__gemm *p, int64_t leaves)
+{
+    const int64_t n = leaves > 1 ? leaves * p->out.outer : 0;
+
+    return p->integer ? charl__ceil_div(n, ALIGNED) * ALIGNED : n;
+}
+
+int64_t charl__gemm_slices_workspace(const charl__gemm *p, charl_dtype type, int n_slices)
+{
+    const int parts = charl__gemm_slices_parts(p, type);
+    const charl__gemm cut = cut_products(p, parts);
+
+    return elements_of(p, (int64_t)n_slices * parts) * (int64_t)sizeof(float) + charl__gemm_digits_bytes(&cut);
 }
 
 charl_slices charl__cut_slices(const charl_slices *s, int parts)
@@ -184,6 +193,8 @@ static charl_status run(const charl__enqueue *e, const charl__gemm *p, int k, bo
 
     leaves.slices = &slices;
     leaves.parts = parts;
+    q.digits = e->workspace;
+    q.digits_at = charl__is_partial(e, k) ? elements_of(p, slices.count) : 0;
     if (!charl__is_partial(e, k)) {
         q.out.tensor = e->out[k];
         q.a_sums = with_a_sums ? e->out[1] : NULL;

@@ -4,7 +4,6 @@
 
 #include "autograd/graph.h"
 #include "autograd/op/linear/fp8.h"
-#include "autograd/op/linear/integer.h"
 #include "base/text/text.h"
 #include "nn/layer.h"
 
@@ -71,7 +70,7 @@ static charl_var *multiply(const charl_layer_build *b, charl_var *x, charl_var *
                                              : "a linear layer with train.products = integer does not take padded "
                                                "sequences; HINT use train.products = fma");
     }
-    return kind == CHARL__LINEAR_FP8 ? charl__linear_fp8(b->g, x, w, bias) : charl__linear_integer(b->g, x, w, bias);
+    return kind == CHARL__LINEAR_FP8 ? charl__linear_fp8(b->g, x, w, bias) : charl_linear_integer(b->g, x, w, bias);
 }
 
 static charl_var *build(const charl_layer_build *b, charl_var *x)

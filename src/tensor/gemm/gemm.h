@@ -117,12 +117,18 @@ typedef struct charl__gemm {
     const charl_tensor *a_sums;
     int64_t a_sums_at;
     const charl__gemm_epilogue *epilogue; /* NULL: out is the product itself */
-    /* From digits of 8 bits, if operands are PLAIN or TRANSPOSED and of f32 and k is neither short nor long; else ignored. Its epilogue has no
-     * random numbers. */
+    /* Operands are f32, and computed from digits of 8 bits if charl__gemm_digits_bytes is not 0. Then `digits` has as many bytes from element
+     * digits_at on, a multiple of 32, and the epilogue no random numbers. */
     bool integer;
+    const charl_tensor *digits;
+    int64_t digits_at;
     charl__gemm_form form; /* AUTO, except in tests */
     const char *label;
 } charl__gemm;
+
+/** Bytes for the digits of p, if it is computed from digits; else 0. Depends on the layout and extents only, because these decide the bits; p needs no
+ *  tensors. */
+int64_t charl__gemm_digits_bytes(const charl__gemm *p);
 
 /** Enqueue. Allocates nothing. Async. Errors: ERR_SHAPE when an extent does not fit the kernels;
  *  ERR_KERNEL, ERR_DEVICE. */

@@ -26,9 +26,9 @@ enum {
 
 bool charl__gemm_is_integer(const charl__gemm *p)
 {
-    return p->integer && p->a.tensor->dtype == CHARL_F32 && p->a.kind <= CHARL_GEMM_TRANSPOSED &&
-           p->b.kind <= CHARL_GEMM_TRANSPOSED && p->segments <= 1 && p->inner <= 1 && p->fold.leaves <= 1 &&
-           !p->a_sums && p->bias_kind != CHARL_GEMM_BIAS_ROWS && p->k >= LEAST_K && p->k <= MOST_K;
+    return p->integer && p->a.kind <= CHARL_GEMM_TRANSPOSED && p->b.kind <= CHARL_GEMM_TRANSPOSED && p->segments <= 1 &&
+           p->inner <= 1 && p->fold.leaves <= 1 && !p->a_sums && p->bias_kind != CHARL_GEMM_BIAS_ROWS &&
+           p->k >= LEAST_K && p->k <= MOST_K;
 }
 
 /* An operand's digits: `matrices` matrices of `rows` rows, whose scales take `head` bytes. */
@@ -115,22 +115,27 @@ static charl_status split_columns(charl_device *dev, const digits *d, charl__dig
     return charl__launch_enqueue(dev, &l);
 }
 
-/* Writes the digits of both operands to a workspace, and leaves their places in a and b. */
+int64_t charl__gemm_digits_bytes(const charl__gemm *p)
+{
+    const digits a = digits_of(p, true), b = digits_of(p, false);
+
+    return charl__gemm_is_integer(p) ? a.bytes + b.bytes + bytes_of_largest(&a) + bytes_of_largest(&b) : 0;
+}
+
+/* Writes the digits of both operands, and leaves their places in a and b. */
 static charl_status split(charl_device *dev, const charl__gemm *p, digits *a, digits *b)
 {
     digits *const both[] = {a, b};
-    charl__buffer *scratch = NULL;
     charl__arg largest;
 
     CHARL_REQUIRE(charl_device_get_info(dev)->max_group >= GROUP, CHARL_ERR_DEVICE,
                   "products of integers need work-groups of %d work-items, and %s has %d at most; use "
                   "train.products = fma",
                   GROUP, charl_device_get_info(dev)->name, charl_device_get_info(dev)->max_group);
-    CHARL_TRY(charl__workspace_copies(dev, (size_t)(a->bytes + b->bytes + bytes_of_largest(a) + bytes_of_largest(b)),
-                                      &scratch));
-    a->at = b->at = largest = charl__raw(CHARL_ARG_OUT, scratch);
-    b->at.v.offset = a->bytes;
-    largest.v.offset = (a->bytes + b->bytes) / (int64_t)sizeof(int32_t);
+    a->at = b->at = largest = charl__raw(CHARL_ARG_OUT, p->digits->buffer);
+    a->at.v.offset = (p->digits->offset + p->digits_at) * (int64_t)sizeof(float);
+    b->at.v.offset = a->at.v.offset + a->bytes;
+    largest.v.offset = (b->at.v.offset + b->bytes) / (int64_t)sizeof(int32_t);
     for (int i = 0; i < 2; i++) {
         digits *const d = both[i];
         charl__digits_args args = {.outer = d->of->outer,

@@ -109,7 +109,7 @@ extern const charl__gemm_backend charl__gemm_local;        /* tiles in local mem
 extern const charl__gemm_backend charl__gemm_vector;       /* explicit vectors, CPU: gemm_vector.c */
 extern const charl__gemm_backend charl__gemm_amx;          /* the same on the matrix unit of x86: gemm_vector.c */
 
-/** Whether p is computed from digits. Depends on its type, layout and extents only, because it decides the bits. */
+/** Whether p is computed from digits. */
 bool charl__gemm_is_integer(const charl__gemm *p);
 /** For kernels that store by nvidia/gemm/tile_store.clh: whether the bias, and rows of out and of everything with its layout, begin at multiples of
  *  8 bytes; and those of f32 at multiples of 16. */

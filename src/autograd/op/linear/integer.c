@@ -18,7 +18,6 @@
 #include <math.h>
 
 #include "autograd/launch/gemm_slices.h"
-#include "autograd/op/linear/integer.h"
 #include "autograd/op/linear/linear.h"
 #include "charl/ops.h"
 
@@ -126,17 +125,30 @@ static bool is_plain(const void *attr)
     return *(const bool *)attr;
 }
 
+static charl__gemm product(const charl_shape *x, const charl_shape *w, const void *attr)
+{
+    charl__gemm p = charl__linear_product(x, w, is_plain(attr));
+
+    p.integer = true;
+    return p;
+}
+
 static charl_status infer(charl__infer *inf)
 {
-    return charl__infer_linear(inf, is_plain(inf->attr));
+    charl__gemm p;
+
+    CHARL_TRY(charl__infer_linear(inf, is_plain(inf->attr)));
+    p = product(&inf->in[0].shape, &inf->in[1].shape, inf->attr);
+    inf->workspace = charl__gemm_digits_bytes(&p);
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl__enqueue *e)
 {
-    charl__gemm p = charl__linear_product(e, is_plain(e->attr));
+    charl__gemm p = product(&e->in[0]->shape, &e->in[1]->shape, e->attr);
 
-    p.integer = true;
-    return charl__gemm_enqueue(e->dev, &p);
+    p.digits = e->workspace;
+    return charl__linear_enqueue(e, p);
 }
 
 static charl_var *times(charl_graph *g, charl_var *x, charl_var *w, bool plain)
@@ -174,15 +186,33 @@ static void reference(const charl__reference *r)
              rows_of(&r->in_type[0].shape), n, k, r->out[0]);
 }
 
+static charl__gemm product_wgrad(const charl_shape *p, const charl_shape *q, int slices)
+{
+    charl__gemm product = charl__wgrad_product(p, q, slices);
+
+    product.integer = true;
+    return product;
+}
+
+static charl_status infer_wgrad(charl__infer *inf)
+{
+    const bool batched = inf->in[0].batch == CHARL_BATCHED;
+    charl__gemm p;
+
+    CHARL_TRY(charl__infer_wgrad(inf));
+    p = product_wgrad(&inf->in[0].shape, &inf->in[1].shape, batched ? inf->n_slices : 1);
+    inf->workspace =
+        batched ? charl__gemm_slices_workspace(&p, CHARL_F32, inf->n_slices) : charl__gemm_digits_bytes(&p);
+    return CHARL_OK;
+}
+
 static charl_status enqueue_wgrad(const charl__enqueue *e)
 {
-    charl__gemm p =
-        charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape, charl__is_partial(e, 0) ? e->slices->count : 1);
+    charl__gemm p = product_wgrad(&e->in[0]->shape, &e->in[1]->shape, charl__is_partial(e, 0) ? e->slices->count : 1);
 
     p.a.tensor = e->in[0];
     p.b.tensor = e->in[1];
     p.label = e->label;
-    p.integer = true;
     return charl__gemm_slices(e, &p, 0);
 }
 
@@ -259,14 +289,14 @@ const charl__op charl_op_linear_wgrad_integer = {
     .flop = charl__flop_product,
     .formula = "out[i,j] = sum over rows of p[r,i] q[r,j], by products of integers of 8 bits",
     .n_in = 2,
-    .infer = charl__infer_wgrad,
+    .infer = infer_wgrad,
     .enqueue = enqueue_wgrad,
     .backward = backward_wgrad,
     .reference = reference_wgrad,
     CHARL_SAMPLES(samples_wgrad),
 };
 
-charl_var *charl__linear_integer(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias)
+charl_var *charl_linear_integer(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias)
 {
     return charl__apply_n(g, &charl_op_linear_integer, &transposed, (charl_var *[]){x, w, bias}, 3);
 }

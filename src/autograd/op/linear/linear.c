@@ -64,28 +64,29 @@ static charl_status infer(charl__infer *inf)
     return charl__infer_linear(inf, false);
 }
 
-charl__gemm charl__linear_product(const charl__enqueue *e, bool plain)
+charl__gemm charl__linear_product(const charl_shape *x, const charl_shape *w, bool plain)
 {
-    const charl_shape *w = &e->in[1]->shape;
-    const bool bias = e->n_in > 2;
-
-    return (charl__gemm){.a = {e->in[0]},
-                         .b = {e->in[1], plain ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED},
-                         .bias = bias ? e->in[2] : NULL,
-                         .out = {e->out[0]},
-                         .m = rows_of(&e->in[0]->shape),
+    return (charl__gemm){.b = {.kind = plain ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED},
+                         .m = rows_of(x),
                          .n = w->dim[plain ? 1 : 0],
-                         .k = w->dim[plain ? 0 : 1],
-                         .bias_kind = bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
-                         .epilogue = e->epilogue,
-                         .label = e->label};
+                         .k = w->dim[plain ? 0 : 1]};
+}
+
+charl_status charl__linear_enqueue(const charl__enqueue *e, charl__gemm p)
+{
+    p.a.tensor = e->in[0];
+    p.b.tensor = e->in[1];
+    p.out.tensor = e->out[0];
+    p.bias = e->n_in > 2 ? e->in[2] : NULL;
+    p.bias_kind = p.bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS;
+    p.epilogue = e->epilogue;
+    p.label = e->label;
+    return charl__gemm_enqueue(e->dev, &p);
 }
 
 static charl_status enqueue(const charl__enqueue *e)
 {
-    const charl__gemm p = charl__linear_product(e, false);
-
-    return charl__gemm_enqueue(e->dev, &p);
+    return charl__linear_enqueue(e, charl__linear_product(&e->in[0]->shape, &e->in[1]->shape, false));
 }
 
 static void backward(const charl__backward *b)
