@@ -29,20 +29,12 @@
 
 enum { VALUE = 64, REASON = 256, SHARD_NAME = 64 };
 
-/* A weight of the model and its tensor in the file. */
-typedef struct weight {
-    const charl_checkpoint_tensor *t; /* NULL: zeros */
-    char own[CHARL__LAYOUT_NAME];
-    charl_shape shape;
-    const charl__weights_rule *rule;
-    int64_t block, shard;
-} weight;
-
 /* The weights of a model and the files in which they are stored. */
 typedef struct folder {
     charl__folder f;
-    weight *weights;
-    int64_t n, shards, bytes;
+    charl__folder_weight *weights;
+    int64_t n, *shard; /* [n] of each weight */
+    int64_t shards, bytes;
     charl__text map; /* weight_map of the index */
 } folder;
 
@@ -259,22 +251,21 @@ void charl__folder_undo(charl__folder *f)
     }
 }
 
-static charl_status add_weight(folder *f, const charl_checkpoint_tensor *t, const char *name, const charl_shape *shape)
+static charl_status add_weight(const charl__folder *f, const charl_checkpoint_tensor *t, const char *name,
+                               const charl_shape *shape, charl__folder_weight *w)
 {
-    weight *w = &f->weights[f->n];
-
-    *w = (weight){.t = t, .shape = *shape};
-    w->rule = charl__layout_rule(f->f.layout, name, &w->block);
-    CHARL_REQUIRE(w->rule, CHARL_ERR_CONFIG, "%s: layout %s has no weight like %s", f->f.e.checkpoint,
-                  f->f.layout->row.name, name);
+    *w = (charl__folder_weight){.t = t, .shape = *shape};
+    w->rule = charl__layout_rule(f->layout, name, &w->block);
+    CHARL_REQUIRE(w->rule, CHARL_ERR_CONFIG, "%s: layout %s has no weight like %s", f->e.checkpoint,
+                  f->layout->row.name, name);
     CHARL_REQUIRE(strlen(name) < sizeof w->own, CHARL_ERR_CONFIG, "the name of %.100s is too long", name);
     memcpy(w->own, name, strlen(name) + 1);
-    f->n++;
     return CHARL_OK;
 }
 
 /* A tensor that the layout has and the model lacks: a bias of zeros. */
-static charl_status add_zeros(folder *f, const charl_checkpoint_tensor *t)
+static charl_status add_zeros(const charl__folder *f, const charl_checkpoint_tensor *t, charl__folder_weight *w,
+                              int64_t *n)
 {
     static const char weight_end[] = ".weight";
     const int layer = (int)(strlen(t->name) - strlen(weight_end));
@@ -284,32 +275,44 @@ static charl_status add_zeros(folder *f, const charl_checkpoint_tensor *t)
 
     if (!charl__ends_in(t->name, weight_end) ||
         snprintf(bias, sizeof bias, "%.*s.bias", layer, t->name) >= (int)sizeof bias ||
-        charl_checkpoint_find(f->f.e.r, "model", bias)) {
+        charl_checkpoint_find(f->e.r, "model", bias)) {
         return CHARL_OK;
     }
-    rule = charl__layout_rule(f->f.layout, bias, &block);
+    rule = charl__layout_rule(f->layout, bias, &block);
     if (rule && rule->zeros) {
-        CHARL_TRY(add_weight(f, NULL, bias, &(charl_shape){1, {t->shape.dim[0]}}));
+        CHARL_TRY(add_weight(f, NULL, bias, &(charl_shape){1, {t->shape.dim[0]}}, &w[(*n)++]));
     }
     return CHARL_OK;
 }
 
-static charl_status list_weights(folder *f, int64_t shard_bytes)
+charl_status charl__folder_weights(const charl__folder *f, charl__folder_weight **out, int64_t *n)
 {
-    const int64_t n = charl_checkpoint_get_info(f->f.e.r).n_tensors;
-    int64_t used = 0;
+    const int64_t most = charl_checkpoint_get_info(f->e.r).n_tensors;
+    CHARL_SCOPED_FREE charl__folder_weight *w = NULL;
 
-    CHARL_TRY(charl__alloc_array(2 * n + 1, sizeof *f->weights, &f->weights));
-    for (int64_t i = 0; i < n; i++) {
-        const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(f->f.e.r, i);
+    *out = NULL;
+    *n = 0;
+    CHARL_TRY(charl__alloc_array(2 * most + 1, sizeof *w, &w));
+    for (int64_t i = 0; i < most; i++) {
+        const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(f->e.r, i);
 
         if (strcmp(t->group, "model") == 0 && !charl__is_adapter(t->name)) { /* these are added to their weights */
-            const charl_checkpoint_tensor *chosen = charl_checkpoint_find(f->f.e.r, f->f.e.group, t->name);
+            const charl_checkpoint_tensor *chosen = charl_checkpoint_find(f->e.r, f->e.group, t->name);
 
-            CHARL_TRY(add_weight(f, chosen ? chosen : t, t->name, &t->shape));
-            CHARL_TRY(add_zeros(f, t));
+            CHARL_TRY(add_weight(f, chosen ? chosen : t, t->name, &t->shape, &w[(*n)++]));
+            CHARL_TRY(add_zeros(f, t, w, n));
         }
     }
+    *out = w;
+    w = NULL;
+    return CHARL_OK;
+}
+
+static charl_status divide(folder *f, int64_t shard_bytes)
+{
+    int64_t used = 0;
+
+    CHARL_TRY(charl__alloc_array(f->n + 1, sizeof *f->shard, &f->shard));
     f->shards = 1;
     for (int64_t i = 0; i < f->n; i++) {
         const int64_t bytes = charl_shape_count(&f->weights[i].shape) * (int64_t)sizeof(float);
@@ -318,15 +321,14 @@ static charl_status list_weights(folder *f, int64_t shard_bytes)
             f->shards++;
             used = 0;
         }
-        f->weights[i].shard = f->shards - 1;
+        f->shard[i] = f->shards - 1;
         used += bytes;
         f->bytes += bytes;
     }
     return CHARL_OK;
 }
 
-/* Values of a weight: f32 [shape], its parts one after another, each in the file's layout. */
-static charl_status read_weight(const folder *f, const weight *w, float **out)
+charl_status charl__folder_read(const charl__folder *f, const charl__folder_weight *w, bool transposes, float **out)
 {
     const int64_t n = charl_shape_count(&w->shape);
     CHARL_SCOPED_FREE float *value = NULL, *turned = NULL;
@@ -334,9 +336,9 @@ static charl_status read_weight(const folder *f, const weight *w, float **out)
     CHARL_TRY(charl__alloc_array(n + 1, sizeof *value, &value));
     memset(value, 0, (size_t)n * sizeof *value);
     if (w->t) {
-        CHARL_TRY(charl__export_read(&f->f.e, w->t, value));
+        CHARL_TRY(charl__export_read(&f->e, w->t, value));
     }
-    if (w->rule->transposed && w->shape.ndim == 2) {
+    if (transposes && w->rule->transposed && w->shape.ndim == 2) {
         const int64_t rows = w->shape.dim[0], columns = w->shape.dim[1];
 
         CHARL_TRY(charl__alloc_array(n + 1, sizeof *turned, &turned));
@@ -348,7 +350,7 @@ static charl_status read_weight(const folder *f, const weight *w, float **out)
     }
     if (w->rule->row) {
         CHARL_TRY(charl__alloc_array(n + 1, sizeof *turned, &turned));
-        charl__layout_order(w->rule, f->f.settings, w->shape.dim[0], n / w->shape.dim[0], value, true, turned);
+        charl__layout_order(w->rule, f->settings, w->shape.dim[0], n / w->shape.dim[0], value, true, turned);
     }
     *out = turned ? turned : value;
     charl_free(turned ? value : NULL);
@@ -379,13 +381,13 @@ static charl_status write_shard(folder *f, int64_t shard)
     CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__WEIGHTS_PARTS * f->n, sizeof *tensors, &tensors));
     CHARL_TRY_CLEANUP(charl__alloc_array(f->n, sizeof *values, &values));
     for (int64_t i = 0; i < f->n; i++) {
-        const weight *w = &f->weights[i];
+        const charl__folder_weight *w = &f->weights[i];
         const float *at;
 
-        if (w->shard != shard) {
+        if (f->shard[i] != shard) {
             continue;
         }
-        CHARL_TRY_CLEANUP(read_weight(f, w, &values[read]));
+        CHARL_TRY_CLEANUP(charl__folder_read(&f->f, w, true, &values[read]));
         at = values[read++];
         for (int k = 0; k < charl__layout_parts(w->rule); k++, n++) {
             const charl_shape shape = charl__layout_part_shape(w->rule, f->f.settings, &w->shape, k);
@@ -583,9 +585,13 @@ charl_status charl__folder_make(charl__folder *f)
 charl_status charl__folder_open(charl__folder *f, const char *base, charl_ema_choice ema)
 {
     CHARL_TRY(charl__export_open(&f->e, base, ema));
+    return charl__folder_choose(f);
+}
+
+charl_status charl__folder_choose(charl__folder *f)
+{
     CHARL_TRY(read_settings(f));
-    CHARL_TRY(choose_layout(f));
-    return CHARL_OK;
+    return choose_layout(f);
 }
 
 void charl__folder_fini(charl__folder *f)
@@ -608,7 +614,8 @@ charl_status charl_export_huggingface(const char *checkpoint, const charl_export
     CHARL_REQUIRE_CLEANUP(o.shard_bytes >= 0, CHARL_ERR_INVALID, "shard_bytes is %lld; it is 0 or more",
                           (long long)o.shard_bytes);
     CHARL_TRY_CLEANUP(charl__folder_open(&f.f, o.base, (int)o.ema));
-    CHARL_TRY_CLEANUP(list_weights(&f, o.shard_bytes ? o.shard_bytes : CHARL_EXPORT_SHARD_BYTES));
+    CHARL_TRY_CLEANUP(charl__folder_weights(&f.f, &f.weights, &f.n));
+    CHARL_TRY_CLEANUP(divide(&f, o.shard_bytes ? o.shard_bytes : CHARL_EXPORT_SHARD_BYTES));
     CHARL_TRY_CLEANUP(charl__folder_make(&f.f));
     for (int64_t i = 0; i < f.shards; i++) {
         CHARL_TRY_CLEANUP(write_shard(&f, i));
@@ -624,6 +631,7 @@ cleanup:
     }
     charl__text_fini(&f.map);
     charl_free(f.weights);
+    charl_free(f.shard);
     charl__folder_fini(&f.f);
     return st;
 }

@@ -83,7 +83,7 @@ expect 0 '^a.safetensors: ' checkpoint export a.h5 -o a.safetensors --ema=no
 expect 5 'f1.h5 has no moving average of the weights' checkpoint export f1.h5 -o no.safetensors --ema=yes
 expect 2 'no.safetensors: safetensors holds weights only' checkpoint export a.h5 -o no.safetensors data.path=x
 expect 2 'a.h5: /config/resolved:1: ' checkpoint export a.h5 -o no.onnx
-expect 2 'no.pt: the name of an export ends in a dot and its format: safetensors, onnx' checkpoint export a.h5 -o no.pt
+expect 2 'no.pt: the name of an export ends in a dot and its format: safetensors, onnx, gguf' checkpoint export a.h5 -o no.pt
 expect 2 'o FILE is missing' checkpoint export a.h5
 expect 5 'short.h5: ' checkpoint export short.h5 -o no.safetensors
 expect 8 'none/a.safetensors' checkpoint export a.h5 -o none/a.safetensors

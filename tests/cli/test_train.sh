@@ -35,7 +35,7 @@ says out "--fast-dev-run"
 expect short-help 0 "$train" -h
 expect version 0 "$train" --version
 says out "charl-train "
-says out "onnx: written"
+says out "onnx and gguf: written"
 expect no-config 2 "$train"
 says err "no configuration file"
 says err "  hint: see \`charl-train --help\`"

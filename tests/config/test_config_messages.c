@@ -146,7 +146,7 @@ static const struct {
     {HEAD "[log]\nformats = jsonl, parquet\n",
      "conf/t.ini:6: [log] formats: \"parquet\" is not one of jsonl, csv, tensorboard"},
     {HEAD "[checkpoint]\nexport = pt\n",
-     "conf/t.ini:6: [checkpoint] export: \"pt\" is not one of none, safetensors, onnx"},
+     "conf/t.ini:6: [checkpoint] export: \"pt\" is not one of none, safetensors, onnx, gguf"},
     {HEAD "[checkpoint]\nkeep_last = 1\n", "conf/t.ini:6: [checkpoint] keep_last: 1 is out of range (2 to 1000000000)"},
     {HEAD "[checkpoint]\nmonitor = val/accuracy\nmode = min\n",
      "conf/t.ini:7: [checkpoint] mode: val/accuracy grows as it gets better: write mode = max, or "

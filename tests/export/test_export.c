@@ -431,6 +431,30 @@ static void folders(void **state)
     assert_null(fopen(in_dir("other/config.json"), "rb"));
 }
 
+/* Bytes as tokens are written for llama.cpp; what it does not have is refused, and no file is left. */
+static void gguf_files(void **state)
+{
+    unsigned char *file;
+    size_t bytes;
+
+    (void)state;
+    charl_assert_status(charl_export_model(path, NULL, 0, CHARL_EMA_NO, in_dir("x.gguf")), CHARL_ERR_CONFIG);
+    charl_assert_message("layout is known for gpt only");
+    charl_assert_status(charl_export_model(gpt, NULL, 0, CHARL_EMA_NO, in_dir("x.gguf")), CHARL_ERR_CONFIG);
+    charl_assert_message("the mlp gelu_tanh, and the model another");
+    assert_null(fopen(in_dir("x.gguf"), "rb"));
+    save_gpt_as(dir, in_dir("tanh.h5"), "tokenizer=chars", true);
+    charl_assert_status(charl_export_model(in_dir("tanh.h5"), NULL, 0, CHARL_EMA_NO, in_dir("x.gguf")),
+                        CHARL_ERR_CONFIG);
+    charl_assert_message("is of type WordLevel; for llama.cpp charl writes BPE");
+    save_gpt_as(dir, in_dir("bytes.h5"), "tokenizer=bytes", true);
+    charl_assert_ok(charl_export_model(in_dir("bytes.h5"), NULL, 0, CHARL_EMA_NO, in_dir("x-q8_0.gguf")));
+    file = read_file(in_dir("x-q8_0.gguf"), &bytes);
+    assert_memory_equal(file, "GGUF\3\0\0\0", 8);
+    assert_int_equal(bytes % 32, 0);
+    free(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +466,7 @@ int main(void)
         cmocka_unit_test(what_onnx_cannot_express_is_refused),
         cmocka_unit_test(names_mean_one_value),
         cmocka_unit_test(folders),
+        cmocka_unit_test(gguf_files),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

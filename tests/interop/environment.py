@@ -13,6 +13,7 @@ HOME = pathlib.Path(CACHE).parent if CACHE else BIN.parent.parent
 # for, such as a PyTorch newer than the distribution's.
 PIP = "pip"  # an environment of pip alone, which installs into the others: pip takes longer to install than most of what it installs
 ENVIRONMENTS = {
+    "gguf": {"packages": ["gguf==0.19.0", "numpy", "xllamacpp==2026.10.11549", "sentencepiece==0.2.1"]},
     "hdf5": {"packages": ["hdf5plugin", "h5py", "numpy"]},
     "intel": {"packages": ["intel-opencl-rt==2026.2.0", "intel-cmplr-lib-rt==2026.2.0"]},
     "onnxruntime": {"packages": ["onnx", "onnxruntime", "numpy", "h5py", "Pillow"]},

@@ -38,12 +38,13 @@ static inline void save_model(const charl_model *model, charl_dtype dtype, charl
     charl_device_close(dev);
 }
 
-#define GPT_CONFIG                                                                                                     \
-    "[data]\npath = none\n[model]\ntype = gpt\nn_layer = 2\nn_head = 2\nn_embd = 16\nblock_size = "                    \
-    "16\n[device]\nshare = yes\n"
+#define GPT_CONFIG_OF(mlp)                                                                                             \
+    "[data]\npath = none\n[model]\ntype = gpt\nn_layer = 2\nn_head = 2\nn_embd = 16\nblock_size = 16\nmlp = " mlp      \
+    "\n[device]\nshare = yes\n"
+#define GPT_CONFIG GPT_CONFIG_OF("gelu")
 
-/** A gpt of characters with a window of 16, which puts out much the same logits: small weights. */
-static inline void save_gpt(const char *dir, const char *path)
+/** A gpt with a window of 16, which puts out much the same logits: small weights. `tanh`: of gelu. */
+static inline void save_gpt_as(const char *dir, const char *path, const char *tokenizer, bool tanh)
 {
     static const char text[] = "the quick brown fox jumps over the lazy dog, and the dog sleeps on";
     const charl_import_options import = {sizeof import, .overwrite = true};
@@ -58,19 +59,30 @@ static inline void save_gpt(const char *dir, const char *path)
     snprintf(source, sizeof source, "%s/text.txt", dir);
     snprintf(data, sizeof data, "%s/text.h5", dir);
     write_text_file(source, text);
-    charl_assert_ok(charl_import("text", (const char *const[]){"tokenizer=chars", NULL}, paths, 1, data, &import));
+    charl_assert_ok(charl_import("text", (const char *const[]){tokenizer, NULL}, paths, 1, data, &import));
     charl_assert_ok(charl_dataset_open(data, &window, &ds));
     charl_dataset_get_info(ds, &info);
     charl_assert_ok(charl_data_schema_create(ds, 0, NULL, NULL, &schema));
     charl_assert_ok(charl_model_create(&model));
-    charl_assert_ok(charl_model_add_gpt(
-        model,
-        &(charl_gpt_config){
-            .n_layer = 2, .n_head = 2, .n_embd = 16, .block_size = 16, .vocab = info.classes, .tie_weights = true}));
-    save_model(model, CHARL_I32, (charl_shape){2, {1, 16}}, GPT_CONFIG, schema, path);
+    charl_assert_ok(
+        charl_model_add_gpt(model, &(charl_gpt_config){.n_layer = 2,
+                                                       .n_head = 2,
+                                                       .n_embd = 16,
+                                                       .block_size = 16,
+                                                       .vocab = info.classes,
+                                                       .tie_weights = true,
+                                                       .mlp = tanh ? CHARL_BLOCK_GELU_TANH : CHARL_BLOCK_GELU}));
+    save_model(model, CHARL_I32, (charl_shape){2, {1, 16}}, tanh ? GPT_CONFIG_OF("gelu_tanh") : GPT_CONFIG, schema,
+               path);
     charl_model_destroy(model);
     charl_data_schema_destroy(schema);
     charl_dataset_close(ds);
+}
+
+/** One of characters. */
+static inline void save_gpt(const char *dir, const char *path)
+{
+    save_gpt_as(dir, path, "tokenizer=chars", false);
 }
 
 #define MLP_CONFIG                                                                                                     \

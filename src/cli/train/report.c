@@ -62,7 +62,7 @@ void charl__train_print_version(void)
     print_names("tokenizers", charl_tokenizer_type_name);
     print_names("exporters", exporter_name);
     print_names("images", charl_image_format_name);
-    printf("  safetensors: read and written, onnx: written\n");
+    printf("  safetensors: read and written, onnx and gguf: written\n");
 }
 
 int charl__train_print_devices(void)
