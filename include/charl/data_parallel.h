@@ -87,8 +87,12 @@ typedef enum charl_shard {
     CHARL_SHARD_NONE,      /* nothing: every rank has everything */
     CHARL_SHARD_OPTIMIZER, /* ZeRO stage 1: a rank keeps the optimizer state of its shard of every bucket of gradients
                               and updates that shard */
-    CHARL_SHARD_GRADIENTS  /* also, it gets the sums of that shard only, in the memory of its own gradients: half the
+    CHARL_SHARD_GRADIENTS, /* also, it gets the sums of that shard only, in the memory of its own gradients: half the
                               traffic of gradients, and no memory for sums */
+    CHARL_SHARD_PARAMETERS /* ZeRO stage 3: also, it keeps the parameters of that shard only. Graphs gather a few at a
+                              time from all ranks, in the forward and in the backward pass, through host memory.
+                              charl_param_read fails, charl_training_save works; the values are gone with the object.
+                              Without balance and rows */
 } charl_shard;
 
 /** All members may be zero. Must be the same on every rank. */

@@ -65,7 +65,7 @@ typedef struct charl_memory_parameter {
  *  activations take their part. */
 typedef struct charl_memory_plan {
     int ranks;
-    int64_t bytes[3]; /* with dist.shard = none, optimizer, gradients */
+    int64_t bytes[4]; /* with dist.shard = none, optimizer, gradients, parameters */
 } charl_memory_plan;
 
 /** Memory of a training on the device of a rank. */

@@ -94,6 +94,10 @@ void charl_graph_destroy(charl_graph *g)
     charl_free(g->nodes.item);
     charl_free(g->constants.item);
     charl_free(g->action);
+    for (int i = 0; i < g->n_gathered; i++) {
+        charl_tensor_release(g->gathered[i].to);
+    }
+    charl_free(g->gathered);
     charl_free(g->message);
     charl__steps_destroy(g->own_steps);
     charl_free(g);
@@ -196,6 +200,12 @@ void charl__graph_on_ready(charl_graph *g, charl__ready_fn fn, void *ctx, int64_
     g->ready = fn;
     g->ready_ctx = ctx;
     g->bucket_elements = bucket_elements > 0 ? bucket_elements : 1;
+}
+
+void charl__graph_on_gather(charl_graph *g, charl__gather_fn fn, void *ctx)
+{
+    g->gather = fn;
+    g->gather_ctx = ctx;
 }
 
 void charl__graph_use_gradients(charl_graph *g, charl__buffer *gradients)

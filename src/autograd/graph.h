@@ -14,11 +14,22 @@ typedef charl_status (*charl__collective_fn)(void *ctx, charl_tensor *lanes, cha
  *  enqueued so far have run. */
 typedef charl_status (*charl__ready_fn)(void *ctx, int64_t begin, int64_t count);
 
+/** A divided parameter, and where a graph gathers it. */
+typedef struct charl__gathered {
+    const charl_param *param;
+    charl_tensor *to;
+} charl__gathered;
+/** Gather n parameters for launches that are enqueued after it returns. Launches enqueued before may read what is at `to`.
+ *  The graph will gather n_next others next; 0: none in this run. */
+typedef charl_status (*charl__gather_fn)(void *ctx, const charl__gathered *block, int n, const charl__gathered *next,
+                                         int n_next);
+
 /* Call these before charl_graph_compile. */
 void charl__graph_on_collective(charl_graph *g, charl__collective_fn fn, void *ctx);
 /** Report gradients in buckets of at least bucket_elements neighbouring elements of the arena,
  *  each bucket as soon as it is final. */
 void charl__graph_on_ready(charl_graph *g, charl__ready_fn fn, void *ctx, int64_t bucket_elements);
+void charl__graph_on_gather(charl_graph *g, charl__gather_fn fn, void *ctx);
 
 /** Write gradients to the lanes of `gradients` (borrowed; as many lanes as the graph's slices have) instead of the arena of the set. */
 void charl__graph_use_gradients(charl_graph *g, charl__buffer *gradients);
@@ -124,6 +135,10 @@ int charl__graph_bucket_count(const charl_graph *g);
 void charl__graph_bucket(const charl_graph *g, int i, int64_t *begin, int64_t *count);
 /** Elements of the one that is reported last. */
 int64_t charl__graph_last_bucket(const charl_graph *g);
+/** Gather as a run does, without launches. Collective. */
+charl_status charl__graph_run_gathers(charl_graph *g) CHARL_MUST_CHECK;
+/** A hash of the parameters that a run gathers, in order. Compiled graphs only. */
+uint64_t charl__graph_gather_digest(const charl_graph *g);
 /** Fraction of the backward pass's launches that follow the report of bucket i, 0 to 1. It may differ between ranks. */
 double charl__graph_bucket_left(const charl_graph *g, int i);
 

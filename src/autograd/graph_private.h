@@ -71,8 +71,8 @@ struct charl__node {
 
 /** What a run does, in order. */
 typedef struct charl__action {
-    enum { CHARL_DO_REPLAY, CHARL_DO_COLLECTIVE, CHARL_DO_READY } kind;
-    int first, last;      /* launches */
+    enum { CHARL_DO_REPLAY, CHARL_DO_COLLECTIVE, CHARL_DO_READY, CHARL_DO_GATHER } kind;
+    int first, last;      /* launches, or of g->gathered */
     charl__node *node;    /* the collective */
     int64_t begin, count; /* elements of the gradient arena that are final on this rank */
     double left;          /* fraction of the backward pass's launches that follow */
@@ -125,6 +125,8 @@ struct charl_graph {
     charl__ready_fn ready;
     void *ready_ctx;
     int64_t bucket_elements;
+    charl__gather_fn gather;
+    void *gather_ctx;
 
     bool checkable; /* operators are not fused */
     bool checks;    /* a run inspects the result of each */
@@ -136,6 +138,8 @@ struct charl_graph {
     charl__recording *recording;
     charl__action *action;
     int n_actions;
+    charl__gathered *gathered; /* [n_gathered], in the order of a run */
+    int n_gathered;
 };
 
 charl_status charl__list_add(charl__list *l, void *item) CHARL_MUST_CHECK;
@@ -183,6 +187,7 @@ charl_var *charl__graph_keep_error(charl_graph *g, charl_status st);
 charl_status charl__node_new(charl_graph *g, const charl__op *op, const void *attr, charl__node **out) CHARL_MUST_CHECK;
 
 extern const charl__op charl__op_batch_sum; /* PARTIAL -> REPLICATED, by the collective callback */
+extern const charl__op charl__op_gather;    /* a divided parameter, by the gather callback (gather.c) */
 extern const charl__op charl__op_spread;    /* writes a complete gradient into the lanes of the arena, so that
                                                the tree returns it */
 
@@ -191,6 +196,14 @@ charl_status charl__graph_choose_layouts(charl_graph *g) CHARL_MUST_CHECK;
 
 /** Insert a node that unpacks it before every operator that takes a packed parameter (unpack.c). */
 charl_status charl__graph_unpack_params(charl_graph *g) CHARL_MUST_CHECK;
+
+/** Insert nodes that gather divided parameters before those that read them (gather.c). Then, for such a node: list it in g->gathered; and run an action. */
+charl_status charl__graph_gather_params(charl_graph *g) CHARL_MUST_CHECK;
+charl_status charl__graph_add_gathered(charl_graph *g, charl__node *n) CHARL_MUST_CHECK;
+charl_status charl__graph_run_gather(charl_graph *g, const charl__action *a) CHARL_MUST_CHECK;
+
+/** Move nodes from number `first` on before the nodes that their positions name. */
+charl_status charl__graph_move_nodes(charl_graph *g, int first) CHARL_MUST_CHECK;
 
 /** Append the forward nodes of n's segment a second time, unless that is done or the segment is the last. Their original variables then
  *  have `recomputed`. */

@@ -196,6 +196,32 @@ static charl_status place_param_gradients(charl_graph *g, charl_var *p)
     return CHARL_OK;
 }
 
+charl_status charl__graph_move_nodes(charl_graph *g, int first)
+{
+    void **order = NULL;
+    int n = 0, forward = 0, backward = 0;
+
+    CHARL_TRY(charl__alloc_array(g->nodes.count, sizeof *order, &order));
+    for (int i = 0; i < first; i++) {
+        for (int k = first; k < g->nodes.count; k++) {
+            if (charl__graph_node(g, k)->position == i) {
+                order[n++] = g->nodes.item[k];
+                forward += i < g->n_forward;
+                backward += i < g->first_backward;
+            }
+        }
+        order[n++] = g->nodes.item[i];
+    }
+    for (int i = 0; i < n; i++) {
+        g->nodes.item[i] = order[i];
+        charl__graph_node(g, i)->position = i;
+    }
+    charl_free(order);
+    g->n_forward += forward;
+    g->first_backward += backward;
+    return CHARL_OK;
+}
+
 static bool is_trained(const charl_var *v)
 {
     return charl__var_is_trained(v) && v->grad;
@@ -342,6 +368,7 @@ static charl_status prepare(charl_graph *g)
         }
     }
     CHARL_TRY_CLEANUP(charl__graph_unpack_params(g));
+    CHARL_TRY_CLEANUP(charl__graph_gather_params(g));
     CHARL_TRY_CLEANUP(charl__graph_choose_layouts(g));
     link_views(g);
     CHARL_TRY_CLEANUP(place_gradients(g));

@@ -233,29 +233,6 @@ static charl_status append_copy(charl_graph *g, const charl__node *n, int at)
     return CHARL_OK;
 }
 
-/* Move nodes from number `first` on before the nodes that their positions name. */
-static charl_status move_new(charl_graph *g, int first)
-{
-    void **order = NULL;
-    int n = 0;
-
-    CHARL_TRY(charl__alloc_array(g->nodes.count, sizeof *order, &order));
-    for (int i = 0; i < first; i++) {
-        for (int k = first; i >= g->first_backward && k < g->nodes.count; k++) {
-            if (charl__graph_node(g, k)->position == i) {
-                order[n++] = g->nodes.item[k];
-            }
-        }
-        order[n++] = g->nodes.item[i];
-    }
-    for (int i = 0; i < n; i++) {
-        g->nodes.item[i] = order[i];
-        charl__graph_node(g, i)->position = i;
-    }
-    charl_free(order);
-    return CHARL_OK;
-}
-
 static charl_status recompute_value(const cheap *c)
 {
     charl_graph *g = c->g;
@@ -279,7 +256,7 @@ static charl_status recompute_value(const cheap *c)
             n->in[k] = n->in[k]->recomputed ? n->in[k]->recomputed : n->in[k];
         }
     }
-    CHARL_TRY(move_new(g, n_nodes));
+    CHARL_TRY(charl__graph_move_nodes(g, n_nodes));
     charl__graph_mark_live(g);
     return CHARL_OK;
 }

@@ -12,6 +12,13 @@ static charl_status bind_param(const charl_graph *g, charl_var *v)
     const charl_param *p = v->param;
     charl_tensor *t = v->type.dtype == CHARL_F32 ? p->value : p->half;
 
+    if (charl__param_is_divided(p)) { /* it is gathered */
+        CHARL_REQUIRE(p->set == g->params, CHARL_ERR_INVALID,
+                      "parameter %s is sharded over ranks, and the graph trains another set; HINT "
+                      "charl_data_parallel_options.shard = CHARL_SHARD_GRADIENTS keeps it whole",
+                      p->spec.name);
+        return CHARL_OK;
+    }
     if (v->packed) {
         t = v->packed == 1 ? p->codes : p->scales;
     } else if (charl__param_is_packed(p, g->precision)) {
@@ -320,6 +327,14 @@ static charl_status record_nodes(charl_graph *g)
                           n->name);
             CHARL_TRY(close_stretch(g, &from));
             CHARL_TRY(add_action(g, (charl__action){.kind = CHARL_DO_COLLECTIVE, .node = n}));
+        } else if (n->live && n->op == &charl__op_gather) {
+            CHARL_TRY(close_stretch(g, &from));
+            if (g->n_actions == 0 || g->action[g->n_actions - 1].kind != CHARL_DO_GATHER) {
+                CHARL_TRY(add_action(
+                    g, (charl__action){.kind = CHARL_DO_GATHER, .first = g->n_gathered, .last = g->n_gathered}));
+            }
+            CHARL_TRY(charl__graph_add_gathered(g, n));
+            g->action[g->n_actions - 1].last++;
         } else if (n->live && charl__op_launches(n->op)) {
             CHARL_TRY(enqueue_node(g, n));
         }

@@ -76,6 +76,9 @@ static charl_status act(charl_graph *g, const charl__action *a)
     case CHARL_DO_COLLECTIVE:
         CHARL_TRY(g->collective(g->collective_ctx, a->node->in[0]->tensor, a->node->out[0]->tensor));
         break;
+    case CHARL_DO_GATHER:
+        CHARL_TRY(charl__graph_run_gather(g, a));
+        break;
     case CHARL_DO_READY:
         CHARL_TRY(g->ready(g->ready_ctx, a->begin, a->count));
         break;
@@ -127,6 +130,9 @@ static charl_status replay_half(charl_graph *g, bool backward)
     CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "the graph is not compiled; HINT charl_graph_compile");
     CHARL_REQUIRE(charl__graph_is_whole(g), CHARL_ERR_INVALID,
                   "this graph has a part of the batch, so it can only run whole; HINT charl_graph_run");
+    CHARL_REQUIRE(
+        g->n_gathered == 0, CHARL_ERR_INVALID,
+        "the parameters of this graph are sharded over ranks, so it can only run whole; HINT charl_graph_run");
     all = middle = charl__recording_count(g->recording);
     for (int i = g->nodes.count - 1; g->has_gradients && i >= g->first_backward; i--) {
         const charl__node *n = charl__graph_node(g, i);

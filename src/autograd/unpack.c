@@ -7,7 +7,6 @@
 
 #include "autograd/graph_private.h"
 #include "autograd/op/elementwise/unpack.h"
-#include "base/alloc.h"
 
 static charl_var *leaf(charl_graph *g, const charl_var *v, int packed, charl_type type)
 {
@@ -51,54 +50,22 @@ static bool is_packed(const charl_graph *g, const charl_var *v)
     return v->leaf == CHARL_LEAF_PARAM && charl__param_is_packed(v->param, g->precision);
 }
 
-static int count_packed(const charl_graph *g, const charl__node *n)
-{
-    int packed = 0;
-
-    for (int k = 0; k < n->n_in; k++) {
-        packed += is_packed(g, n->in[k]);
-    }
-    return packed;
-}
-
 charl_status charl__graph_unpack_params(charl_graph *g)
 {
     const int n = g->nodes.count;
-    int forward = 0, backward = 0, all = 0, at = 0;
-    charl__node **ordered = NULL;
 
     for (int i = 0; g->params && i < n; i++) {
-        const int packed = count_packed(g, charl__graph_node(g, i));
-
-        all += packed;
-        forward += i < g->n_forward ? packed : 0;
-        backward += i < g->first_backward ? packed : 0;
-    }
-    if (all == 0) {
-        return CHARL_OK;
-    }
-    CHARL_TRY(charl__alloc_array(n + all, sizeof *ordered, &ordered));
-    for (int i = 0; i < n && g->status == CHARL_OK; i++) {
         charl__node *node = charl__graph_node(g, i);
 
         for (int k = 0; k < node->n_in && g->status == CHARL_OK; k++) {
-            if (is_packed(g, node->in[k])) {
-                charl_var *whole = unpack(g, node->in[k]);
+            charl_var *whole = is_packed(g, node->in[k]) ? unpack(g, node->in[k]) : NULL;
 
-                if (whole) {
-                    node->in[k] = whole;
-                    ordered[at++] = whole->node;
-                }
+            if (whole) {
+                node->in[k] = whole;
+                whole->node->position = i;
             }
         }
-        ordered[at++] = node;
     }
-    for (int i = 0; i < at && g->status == CHARL_OK; i++) {
-        g->nodes.item[i] = ordered[i];
-        ordered[i]->position = i;
-    }
-    charl_free(ordered);
-    g->n_forward += forward;
-    g->first_backward += backward;
-    return charl_graph_status(g);
+    CHARL_TRY(charl_graph_status(g));
+    return g->nodes.count > n ? charl__graph_move_nodes(g, n) : CHARL_OK;
 }

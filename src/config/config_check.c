@@ -142,7 +142,7 @@ static void check_lora(checker *c)
 /* Whether ranks are to divide something; auto may leave it. */
 static bool shards(const charl_config *cfg)
 {
-    return cfg->dist.shard == CHARL__SHARD_OPTIMIZER || cfg->dist.shard == CHARL__SHARD_GRADIENTS;
+    return cfg->dist.shard >= CHARL__SHARD_OPTIMIZER && cfg->dist.shard <= CHARL__SHARD_PARAMETERS;
 }
 
 static void check_optimizer(checker *c)
@@ -155,6 +155,22 @@ static void check_optimizer(checker *c)
     charl__groups_parse(cfg->optimizer.groups, group, &n, why, sizeof why);
     if (why[0] != '\0') {
         wrong(c, "optimizer", "groups", why);
+    }
+    if (cfg->dist.shard == CHARL__SHARD_PARAMETERS) {
+        static const char why_not[] = "does not work with [dist] shard = parameters; shard = gradients does with it";
+
+        if (!charl_optimizer_is_elementwise(cfg->optimizer.type)) {
+            wrong(c, "optimizer", "type", why_not);
+        }
+        if (cfg->dist.audit > 0) {
+            wrong(c, "dist", "audit", why_not);
+        }
+        if (cfg->dist.balance == CHARL__BALANCE_SPEED) {
+            wrong(c, "dist", "balance", why_not);
+        }
+        if (cfg->eval.sample_prompt[0]) {
+            wrong(c, "eval", "sample_prompt", why_not);
+        }
     }
     if (cfg->dist.audit > 0 && cfg->dist.balance == CHARL__BALANCE_SPEED) {
         wrong(c, "dist", "audit", "needs the same number of slices on every rank: dist.balance = even");
@@ -288,7 +304,7 @@ static void check_log(checker *c)
     }
     if (cfg->log.histogram_interval > 0 && shards(cfg)) {
         wrong(c, "log", "histogram_interval",
-              "needs whole gradients, which no rank has with [dist] shard = optimizer or gradients");
+              "needs whole gradients, which no rank has with [dist] shard = optimizer, gradients or parameters");
     }
 }
 

@@ -32,6 +32,7 @@ typedef enum charl__shard_mode {
     CHARL__SHARD_NONE,
     CHARL__SHARD_OPTIMIZER,
     CHARL__SHARD_GRADIENTS,
+    CHARL__SHARD_PARAMETERS,
     CHARL__SHARD_AUTO
 } charl__shard_mode;
 typedef enum charl__balance_rule { CHARL__BALANCE_EVEN, CHARL__BALANCE_SPEED } charl__balance_rule;

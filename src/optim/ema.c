@@ -29,7 +29,7 @@ static charl_status exchange_range(const charl_optimizer *o, charl__param_range 
 {
     charl__arg value = charl__raw(CHARL_ARG_INOUT, o->set->value), ema = charl__raw(CHARL_ARG_INOUT, o->ema);
 
-    value.v.offset = range.begin;
+    value.v.offset = charl__params_at(o->set, range.begin);
     ema.v.offset = at;
     return charl__launch_enqueue(o->set->dev, &(charl__launch){.file = "optim/ema",
                                                                .entry = "charl_exchange",
@@ -55,7 +55,7 @@ charl_status charl__optimizer_exchange_ema(charl_optimizer *o)
         CHARL_TRY(exchange_range(o, o->own[i], at));
         at += o->own[i].count;
     }
-    if (!o->is_divided) {
+    if (!o->is_divided || o->set->is_divided) {
         CHARL_TRY(charl__params_refresh(o->set));
     }
     return CHARL_OK;
@@ -96,7 +96,7 @@ charl_status charl_optimizer_reset_ema(charl_optimizer *o)
 
         if (charl__optimizer_trains(o, p)) {
             CHARL_TRY(charl__alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
-            st = charl_param_read(p, v);
+            st = charl__param_read_own(p, v);
             st = st == CHARL_OK ? charl__optimizer_write_ema(o, p, v) : st;
             charl_free(v);
             CHARL_TRY(st);

@@ -510,7 +510,9 @@ static charl__arg from(charl__arg_kind kind, charl__buffer *b, int64_t first, ui
 static charl_status update_range(const charl_optimizer *o, charl__param_range range, int64_t kept_at,
                                  const charl__optimizer_update *u)
 {
-    const bool copies = u->elementwise && o->type->elementwise && o->set->half && !o->is_divided;
+    const bool copies =
+        u->elementwise && o->type->elementwise && o->set->half && (!o->is_divided || o->set->is_divided);
+    const int64_t at = charl__params_at(o->set, range.begin);
     charl__buffer *const half = copies ? o->set->half : NULL;
     charl__update_args args = {.extent = (uint64_t)range.count,
                                .kept = (uint64_t)kept_at,
@@ -521,12 +523,12 @@ static charl_status update_range(const charl_optimizer *o, charl__param_range ra
     charl__launch l = {.file = u->file,
                        .entry = u->entry,
                        .params = {{"CHARL_VEC", vector_of(o, u)}},
-                       .args = {from(CHARL_ARG_INOUT, o->set->value, range.begin, &args.param),
+                       .args = {from(CHARL_ARG_INOUT, o->set->value, at, &args.param),
                                 from(CHARL_ARG_IN, charl__optimizer_gradients(o), range.begin, &args.grad),
                                 from(CHARL_ARG_IN, o->table, 2 * (range.begin / CHARL_PARAM_ALIGN), &args.table),
                                 from(CHARL_ARG_IN, o->norm, 0, &args.norm),
                                 charl__placed(charl__in(charl__steps_tensor(o->steps)), &args.record),
-                                from(CHARL_ARG_OUT, half, copies ? range.begin : 0, &args.copy),
+                                from(CHARL_ARG_OUT, half, copies ? at : 0, &args.copy),
                                 charl__struct(&args, sizeof args)},
                        .label = o->type->row.name};
 

@@ -12,6 +12,7 @@
 #include "dist/allreduce/allreduce_device.h"
 #include "parallel/audit.h"
 #include "parallel/optimizer_shard.h"
+#include "parallel/param_gather.h"
 
 static const double DEFAULT_BUCKET_MB = 25;
 
@@ -61,21 +62,36 @@ int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_p
 
 charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params *set)
 {
+    const bool divides = dp->sharding == CHARL_SHARD_PARAMETERS;
     const charl_allreduce_options options = {
         sizeof options, .algorithm = dp->algorithm, .reduce_dtype = set->reduce_dtype,
-        .gathers = dp->sharding != CHARL_SHARD_NONE, .scatters = dp->sharding == CHARL_SHARD_GRADIENTS};
+        .gathers = dp->sharding != CHARL_SHARD_NONE && !divides, .scatters = dp->sharding >= CHARL_SHARD_GRADIENTS};
+    charl_status st = CHARL_OK;
 
     const bool assigns = options.gathers && dp->whole;
 
+    CHARL_INVARIANT(set->is_divided == divides);
     if (assigns) {
         CHARL_TRY(
             charl_comm_agree(dp->comm, charl__owners_create(set, dp->whole, charl_comm_size(dp->comm), &dp->owners)));
+    }
+    if (divides) {
+        dp->most_passes = dp->passes;
+        CHARL_TRY(charl_comm_reduce_i64(dp->comm, CHARL_COMM_MAX, &dp->most_passes, 1));
+    } else {
+        CHARL_TRY(charl_comm_agree(dp->comm, charl__params_place(set)));
     }
     CHARL_TRY(
         charl__grad_reducer_create(dp->comm, &options, &dp->slices, set, assigns ? &dp->owners : NULL, &dp->reducer));
     dp->params = set;
     set->users++;
-    return dp->sharding != CHARL_SHARD_NONE ? charl_comm_agree(dp->comm, charl__shard_create(dp)) : CHARL_OK;
+    if (dp->sharding == CHARL_SHARD_NONE) {
+        return CHARL_OK;
+    }
+    st = charl__shard_create(dp);
+    st = st == CHARL_OK ? charl__params_place(set) : st;
+    CHARL_TRY(charl_comm_agree(dp->comm, st));
+    return divides ? charl__param_gather_create(dp, &dp->gather) : CHARL_OK;
 }
 
 /* The parts that belong to the graphs. */
@@ -183,6 +199,9 @@ static void attach(charl_data_parallel *dp, charl_graph *g, bool trains)
     } else if (trains && dp->reducer) {
         charl__graph_on_ready(g, on_ready, dp, charl__data_parallel_bucket(dp, dp->params));
     }
+    if (dp->gather) {
+        charl__graph_on_gather(g, charl__param_gather_run, dp->gather);
+    }
 }
 
 charl_status charl__data_parallel_compile(charl_data_parallel *dp, charl_graph *g, int shape, const charl_graph *memory)
@@ -232,11 +251,14 @@ static charl_status check_options(const charl_data_parallel_options *o, const ch
     CHARL_REQUIRE(o->passes <= mine->count || mine->count == 0, CHARL_ERR_CONFIG,
                   "passes = %d, but a rank has %d of the %d slices; a pass takes at least one", o->passes, mine->count,
                   mine->total);
-    CHARL_REQUIRE(o->shard <= CHARL_SHARD_GRADIENTS, CHARL_ERR_INVALID, "%d is no charl_shard", (int)o->shard);
+    CHARL_REQUIRE(o->shard <= CHARL_SHARD_PARAMETERS, CHARL_ERR_INVALID, "%d is no charl_shard", (int)o->shard);
     CHARL_REQUIRE(!o->optimizer || charl__optimizer_find(o->optimizer), CHARL_ERR_INVALID, "there is no optimizer %s",
                   o->optimizer);
     CHARL_REQUIRE(o->reduce_dtype == CHARL_F32 || o->reduce_dtype == CHARL_BF16, CHARL_ERR_INVALID,
                   "gradients are summed in f32 or bf16, not in %s", charl_dtype_name(o->reduce_dtype));
+    CHARL_REQUIRE(o->shard != CHARL_SHARD_PARAMETERS || !(o->balance || o->rows), CHARL_ERR_CONFIG,
+                  "%s with sharded parameters does not work; HINT shard gradients instead",
+                  o->balance ? "balance" : "an audit");
     return charl__allreduce_check_name(o->allreduce ? o->allreduce : "auto");
 }
 
@@ -362,6 +384,8 @@ static charl_status prepare_all(charl_data_parallel *dp, charl_params *set, char
     CHARL_REQUIRE(!set || !set->grad, CHARL_ERR_INVALID,
                   "the parameters have gradients already, from another data-parallel object or from "
                   "charl_graph_compile");
+    CHARL_REQUIRE(!set || dp->sharding != CHARL_SHARD_PARAMETERS || !set->dev, CHARL_ERR_INVALID,
+                  "the parameters have memory already, from an earlier graph; HINT sharded ones are compiled first");
     CHARL_REQUIRE(
         !set || dp->sharding == CHARL_SHARD_NONE || set->users == 0, CHARL_ERR_INVALID,
         "a sharded optimizer moves the parameters, which %d compiled graphs and optimizers use already; HINT compile "
@@ -369,6 +393,7 @@ static charl_status prepare_all(charl_data_parallel *dp, charl_params *set, char
         set->users);
     if (set) {
         set->reduce_dtype = dp->reduce_dtype;
+        set->is_divided = set->defers = dp->sharding == CHARL_SHARD_PARAMETERS;
     }
     for (int k = 0; k < n; k++) {
         CHARL_TRY(prepare(dp, set, g[k], k));
@@ -435,6 +460,22 @@ charl_status charl__data_parallel_run_pass(charl_data_parallel *dp, int i, const
     return dp->accum ? charl__grad_accum_fold(dp->accum, i) : CHARL_OK;
 }
 
+/* Before the first pass of a batch: gather what other ranks need for more passes than this one has. So all ranks run their last pass together. */
+static charl_status fall_in(const charl_data_parallel *dp, charl_graph *g)
+{
+    for (int64_t i = dp->passes; dp->gather && i < dp->most_passes; i++) {
+        CHARL_TRY(charl__graph_run_gathers(g));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__data_parallel_evaluate(const charl_data_parallel *dp, charl_graph *g, int i)
+{
+    CHARL_TRY(i == 0 ? fall_in(dp, g) : CHARL_OK);
+    CHARL_TRY(charl__graph_move(g, charl__data_parallel_slices(dp, i)));
+    return charl_graph_run(g);
+}
+
 /* Start the first pass of a step. */
 static charl_status begin_step(charl_data_parallel *dp)
 {
@@ -442,6 +483,7 @@ static charl_status begin_step(charl_data_parallel *dp)
     dp->reduced = false;
     dp->step++;
     CHARL_TRY(charl__data_parallel_enter(dp, dp->step, CHARL__PHASE_BACKWARD));
+    CHARL_TRY(fall_in(dp, dp->graph[0]));
     return charl__balance_begin(dp);
 }
 
@@ -541,11 +583,14 @@ void charl_data_parallel_destroy(charl_data_parallel *dp)
         dp->params->own = NULL;
         dp->params->parts = NULL;
         dp->params->users--;
-        if (charl__grad_reducer_shares_values(dp->reducer) && charl__params_move(dp->params, NULL) != CHARL_OK) {
+        if (dp->params->is_divided) {
+            charl__params_reset(dp->params);
+        } else if (charl__grad_reducer_shares_values(dp->reducer) && charl__params_move(dp->params, NULL) != CHARL_OK) {
             charl__params_free_values(dp->params);
         }
     }
     discard_graphs(dp);
+    charl__param_gather_destroy(dp->gather);
     charl__shard_destroy(dp->shard);
     charl__grad_accum_destroy(dp->accum);
     charl__grad_reducer_destroy(dp->reducer);

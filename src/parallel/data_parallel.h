@@ -17,8 +17,9 @@
 #include "parallel/grad_reducer.h"
 #include "parallel/phase.h"
 
-typedef struct charl__shard charl__shard; /* parallel/optimizer_shard.h */
-typedef struct charl__audit charl__audit; /* parallel/audit.h */
+typedef struct charl__shard charl__shard;               /* parallel/optimizer_shard.h */
+typedef struct charl__audit charl__audit;               /* parallel/audit.h */
+typedef struct charl__param_gather charl__param_gather; /* parallel/param_gather.h */
 
 struct charl_data_parallel {
     charl_comm *comm; /* borrowed */
@@ -40,6 +41,8 @@ struct charl_data_parallel {
     charl_params *params;         /* borrowed; NULL: not connected */
     charl__grad_reducer *reducer; /* NULL: one rank, or not connected */
     charl__shard *shard;          /* NULL: every rank updates all parameters */
+    charl__param_gather *gather;  /* NULL: every rank has all parameters */
+    int64_t most_passes;          /* with it: of any rank */
     charl__audit *audit;          /* NULL: rows is, or not connected */
     charl_data_parallel_audits audits;
     charl__balance balance;
@@ -66,7 +69,8 @@ int charl__data_parallel_shape(const charl_data_parallel *dp, int pass);
 const charl_slices *charl__data_parallel_slices(const charl_data_parallel *dp, int pass);
 const charl_slices *charl__data_parallel_graph_slices(const charl_data_parallel *dp, int shape);
 
-/** What is sharded: nothing if there is one rank. It may change until something is connected. Local. */
+/** What is sharded: nothing if there is one rank. It may change until something is connected; for parameters, before graphs are prepared, as
+ *  charl_params.is_divided. Local. */
 void charl__data_parallel_set_shard(charl_data_parallel *dp, charl_shard shard);
 
 /** Elements of a bucket of `set`. Local. */
@@ -88,6 +92,8 @@ charl_status charl__data_parallel_enter(const charl_data_parallel *dp, uint64_t 
 /** Run the graph of pass i over `slices`, of the same shape, as in step number `step`, from 0. Async. Local. */
 charl_status charl__data_parallel_run_pass(charl_data_parallel *dp, int i, const charl_slices *slices,
                                            uint64_t step) CHARL_MUST_CHECK;
+/** Run pass i of an evaluation with g, its graph. Async. Collective with sharded parameters, else Local. */
+charl_status charl__data_parallel_evaluate(const charl_data_parallel *dp, charl_graph *g, int i) CHARL_MUST_CHECK;
 /** Complete a sum over the batch in the middle of a pass. Collective. */
 charl_status charl__data_parallel_sum(charl_data_parallel *dp, charl_tensor *lanes, charl_tensor *sum) CHARL_MUST_CHECK;
 

@@ -168,8 +168,13 @@ static charl_status add_buckets(const charl__grad_reducer *s, const charl_graph 
     }
     snprintf(text, sizeof text, "%d, digest %016llx", n,
              (unsigned long long)charl__fnv1a64(range, (size_t)n * sizeof range[0]));
-    return charl__consensus_add(
-        facts, &(charl__fact){.status = CHARL_ERR_CONFIG, .label = "buckets of gradients", .value = text});
+    CHARL_TRY(charl__consensus_add(
+        facts, &(charl__fact){.status = CHARL_ERR_CONFIG, .label = "buckets of gradients", .value = text}));
+    snprintf(text, sizeof text, "digest %016llx", (unsigned long long)charl__graph_gather_digest(g));
+    return charl__consensus_add(facts, &(charl__fact){.status = CHARL_ERR_CONFIG,
+                                                      .label = "order in which parameters are gathered",
+                                                      .value = text,
+                                                      .hint = "set train.recompute, so that all ranks compute alike"});
 }
 
 charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph *g, int64_t bucket)

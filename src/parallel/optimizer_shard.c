@@ -42,7 +42,7 @@ static int buckets(const charl_data_parallel *dp, charl__param_range *out)
 
     while ((end = charl__params_range(dp->params, &begin, least)) > begin && begin < dp->params->elements) {
         for (; begin < end; n++) {
-            const int64_t count = dp->sharding == CHARL_SHARD_GRADIENTS
+            const int64_t count = dp->sharding >= CHARL_SHARD_GRADIENTS
                                       ? charl__grad_reducer_piece(dp->reducer, begin, end - begin)
                                       : charl__allreduce_uncut(ar, begin, end - begin);
 
@@ -94,7 +94,7 @@ charl_status charl__shard_create(charl_data_parallel *dp)
     buckets(dp, s->bucket);
     divide(s);
     dp->params->own = &s->ranges[s->parts.rank];
-    dp->params->parts = dp->sharding == CHARL_SHARD_GRADIENTS ? &s->parts : NULL;
+    dp->params->parts = dp->sharding >= CHARL_SHARD_GRADIENTS ? &s->parts : NULL;
     dp->shard = s;
     s = NULL;
 cleanup:
@@ -141,7 +141,8 @@ charl_status charl__shard_publish(charl_data_parallel *dp)
     charl__shard *s = dp->shard;
     const bool copies = !charl__grad_reducer_shares_values(dp->reducer);
 
-    if (!s) {
+    if (!s || dp->params->is_divided) { /* graphs gather them */
+        dp->params->is_changed = true;
         return CHARL_OK;
     }
     if (charl__grad_reducer_gathers_in_place(dp->reducer)) {
@@ -177,17 +178,6 @@ charl_status charl__shard_exchange_ema(charl_data_parallel *dp, charl_optimizer 
     return charl__shard_publish(dp);
 }
 
-/* Floats of rank r's parts of all buckets. */
-static int64_t part_elements(const charl__shard *s, int r)
-{
-    int64_t n = 0;
-
-    for (int i = 0; i < s->n; i++) {
-        n += s->ranges[r].range[i].count;
-    }
-    return n;
-}
-
 /* Copy elements [at, at + count) of rank r's states to their place among the parameters. */
 static void scatter(const charl__shard *s, int r, int64_t at, int64_t count, const float *src, float *all)
 {
@@ -216,6 +206,16 @@ typedef struct collection {
     int64_t most;         /* the maximum over ranks */
 } collection;
 
+/* Elements that this rank has of state k of o; o NULL: of the parameters. */
+static charl_status read_own(const charl_data_parallel *dp, const charl_optimizer *o, int k, float *dst)
+{
+    const charl_params *set = dp->params;
+
+    return o ? charl__optimizer_read_own(o, k, dst)
+             : charl__buffer_read(CHARL_QUEUE_COMPUTE, set->value, 0, dst, (size_t)set->value_elements * sizeof *dst,
+                                  true);
+}
+
 static charl_status collection_begin(const charl_data_parallel *dp, const charl_optimizer *o, int k, collection *c,
                                      float **all)
 {
@@ -223,7 +223,7 @@ static charl_status collection_begin(const charl_data_parallel *dp, const charl_
 
     CHARL_REQUIRE(!charl__fault("train.collect"), CHARL_ERR_DEVICE, "collecting the state fails on purpose");
     for (int rank = 0; rank < size; rank++) {
-        const int64_t n = part_elements(dp->shard, rank);
+        const int64_t n = charl__params_count(&dp->shard->ranges[rank]);
 
         c->most = n > c->most ? n : c->most;
     }
@@ -232,7 +232,7 @@ static charl_status collection_begin(const charl_data_parallel *dp, const charl_
     if (charl_comm_rank(dp->comm) == 0) {
         CHARL_TRY(charl__alloc_array(dp->params->elements, sizeof **all, all));
     }
-    CHARL_TRY(charl__optimizer_read_own(o, k, c->mine));
+    CHARL_TRY(read_own(dp, o, k, c->mine));
     return CHARL_OK;
 }
 
@@ -264,25 +264,17 @@ cleanup:
 
 bool charl__shard_own(const charl_data_parallel *dp, const charl_param *p, int64_t n, int64_t *from, int64_t *to)
 {
-    const int64_t begin = p->offset + *to, end = p->offset + n;
+    int64_t at;
 
-    for (int i = 0; i < dp->shard->n; i++) { /* ascending */
-        const charl__param_range own = dp->shard->own[i];
-        const int64_t a = own.begin > begin ? own.begin : begin;
-        const int64_t b = own.begin + own.count < end ? own.begin + own.count : end;
-
-        if (a < b) {
-            *from = a - p->offset;
-            *to = b - p->offset;
-            return true;
-        }
-    }
-    return false;
+    return charl__params_part(&dp->shard->ranges[dp->shard->parts.rank], p->offset, n, from, to, &at);
 }
 
 int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *o)
 {
+    const charl_params *set = dp->params;
+
     return !dp->shard || !o ? 0
                             : charl__optimizer_bytes(o, false) - charl__optimizer_bytes(o, true) +
-                                  (dp->sharding == CHARL_SHARD_GRADIENTS ? 4 * dp->params->gradient_elements : 0);
+                                  charl__params_bytes(set, set->elements - set->value_elements) +
+                                  (dp->sharding >= CHARL_SHARD_GRADIENTS ? 4 * set->gradient_elements : 0);
 }

@@ -1,6 +1,6 @@
 #ifndef CHARL_PARALLEL_OPTIMIZER_SHARD_H
 #define CHARL_PARALLEL_OPTIMIZER_SHARD_H
-/** dist.shard = optimizer and gradients: ranks divide the optimizer among them.
+/** dist.shard = optimizer, gradients and parameters: ranks divide the optimizer among them.
  *
  *  A rank keeps the state of its part of every bucket of gradients, and updates it; this is the part
  *  that it sums itself. Then the ranks exchange their parameters. If the device uses
@@ -13,6 +13,7 @@
  *
  *  An optimizer that updates whole tensors (charl_data_parallel_options.optimizer) has them assigned to ranks instead: a range of the arena then belongs
  *  to one rank (charl__owners), and its shard consists of such ranges.
+ *  With parameters, a rank keeps only its parts of the parameters too, and graphs gather those that they need (parallel/param_gather.h).
  *
  *  Shared parameters must not change while another rank reads them. A step is safe: a rank writes
  *  when it has the sums of all buckets, and a rank begins the last of them after its graph has run
@@ -35,13 +36,13 @@ charl_status charl__shard_publish(charl_data_parallel *dp) CHARL_MUST_CHECK;
 /** Exchange the weights and their moving average, on all ranks. No-op if o has none. Blocks. Collective. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__shard_exchange_ema(charl_data_parallel *dp, charl_optimizer *o) CHARL_MUST_CHECK;
 
-/** State k of optimizer o, for k = number of states its average, from all ranks: *out, laid out
- *  like the parameters, on rank 0, and NULL elsewhere. Owned by the caller. `mine` is this rank's
+/** State k of optimizer o, for k = number of states its average, or for o NULL the parameters of a divided set, from all ranks:
+ *  *out, laid out like the parameters, on rank 0, and NULL elsewhere. Owned by the caller. `mine` is this rank's
  *  status so far. Blocks. Collective; agreed. */
 charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_optimizer *o, charl_status mine, int k,
                                   float **out) CHARL_MUST_CHECK;
 
-/** The most bytes of state, average and directions that a rank of `ranks` keeps for an optimizer of `set`, which has its layout. Local. Errors: ERR_NOMEM. */
+/** The most bytes of values, state, average and directions that a rank of `ranks` keeps for `set`, which has its layout, and an optimizer. Local. Errors: ERR_NOMEM. */
 charl_status charl__shard_bytes(const charl_params *set, const charl_optimizer_config *config, charl_shard shard,
                                 int ranks, int64_t *out) CHARL_MUST_CHECK;
 
@@ -54,7 +55,7 @@ void charl__owners_fini(charl__owners *owners);
 /** The first elements [*from, *to) of the n of a state of `p` after *to, which is 0 at first, that this rank has; false: there are no more. Local. */
 bool charl__shard_own(const charl_data_parallel *dp, const charl_param *p, int64_t n, int64_t *from, int64_t *to);
 
-/** Bytes of optimizer state, and of sums of gradients, that this rank need not keep. o NULL: 0. Local. */
+/** Bytes of optimizer state, of sums of gradients and of parameters that this rank need not keep. o NULL: 0. Local. */
 int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *o);
 
 #endif

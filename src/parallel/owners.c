@@ -132,16 +132,25 @@ static charl_status most_assigned(const charl_params *set, const charl_optimizer
     return st;
 }
 
+/* Elements that a rank has of parts, at most. */
+static int64_t part_elements(const charl_params *set, int ranks)
+{
+    const int64_t part = set->elements / ranks + (int64_t)CHARL_PARAM_ALIGN * CHARL__SHARD_PIECES;
+
+    return part < set->elements ? part : set->elements;
+}
+
 charl_status charl__shard_bytes(const charl_params *set, const charl_optimizer_config *config, charl_shard shard,
                                 int ranks, int64_t *out)
 {
-    const int64_t part = set->elements / ranks + (int64_t)CHARL_PARAM_ALIGN * CHARL__SHARD_PIECES;
-    const bool is_whole = shard == CHARL_SHARD_NONE || part > set->elements;
+    const int64_t part = part_elements(set, ranks);
 
     *out = 0;
     if (charl_optimizer_is_elementwise(config->type)) {
-        *out = charl__optimizer_kept_bytes(config, is_whole ? set->elements : part);
-        return CHARL_OK;
+        *out = charl__optimizer_kept_bytes(config, shard == CHARL_SHARD_NONE ? set->elements : part);
+    } else {
+        CHARL_TRY(most_assigned(set, config, shard == CHARL_SHARD_NONE ? 1 : ranks, out));
     }
-    return most_assigned(set, config, shard == CHARL_SHARD_NONE ? 1 : ranks, out);
+    *out += charl__params_bytes(set, shard == CHARL_SHARD_PARAMETERS ? part : set->elements);
+    return CHARL_OK;
 }

@@ -13,11 +13,11 @@ typedef charl_status (*way_of_failing)(charl_params *params, int64_t arg);
 
 /* Flip a bit of an arena laid out like the parameters, like a weak memory cell: bit arg % 32 of float arg / 32, counted from the highest bit
  * of the mantissa of the first parameter, because rounding in the updates may hide the lowest. */
-static charl_status flip(const charl_params *set, charl__buffer *arena, int64_t arg)
+static charl_status flip(const charl_params *set, charl__buffer *arena, int64_t elements, int64_t arg)
 {
     const charl_param *p = charl_params_get(set, 0);
     const int64_t first = p->spec.trainable ? p->offset : 0;
-    const size_t at = (size_t)((first + arg / 32) % set->elements) * sizeof(uint32_t);
+    const size_t at = (size_t)((first + arg / 32) % elements) * sizeof(uint32_t);
     uint32_t bits;
 
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, arena, at, &bits, sizeof bits, true));
@@ -27,23 +27,24 @@ static charl_status flip(const charl_params *set, charl__buffer *arena, int64_t 
 
 static charl_status way_flip(charl_params *params, int64_t arg)
 {
-    if (!params || !params->value || params->elements == 0) {
+    if (!params || !params->value || params->value_elements == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(flip(params, params->value, arg));
+    CHARL_TRY(flip(params, params->value, params->value_elements, arg));
+    params->is_changed = true;
     return charl__params_refresh(params);
 }
 
 /* Of this rank's first lane: it is computed from the phase `device` on, summed from `optimizer` on. */
 static charl_status way_flip_gradient(charl_params *params, int64_t arg)
 {
-    return params && params->grad ? flip(params, params->grad, arg) : CHARL_OK;
+    return params && params->grad ? flip(params, params->grad, params->elements, arg) : CHARL_OK;
 }
 
 /* Of the sums, which exist in the phase `optimizer`. */
 static charl_status way_flip_sum(charl_params *params, int64_t arg)
 {
-    return params && params->sum ? flip(params, params->sum, arg) : CHARL_OK;
+    return params && params->sum ? flip(params, params->sum, params->elements, arg) : CHARL_OK;
 }
 
 /* The first gradient of this rank, before those of all are added up (but for GPUs that began to).

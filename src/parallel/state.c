@@ -42,14 +42,21 @@ static charl_status add(charl__state *s, const char *prefix, const char *group, 
     return CHARL_OK;
 }
 
-charl_status charl__state_add_params(charl__state *s, const char *prefix, charl_params *set)
+charl_status charl__state_add_params(charl__state *s, const char *prefix, charl_params *set, charl_data_parallel *dp)
 {
     for (int i = 0; i < charl_params_get_count(set); i++) {
         charl_param *p = charl_params_get(set, i);
+        const bool is_divided = dp && dp->shard && charl__param_is_divided(p);
 
-        CHARL_TRY(add(
-            s, prefix, "model", p->spec.name,
-            (charl__state_item){.kind = CHARL__STATE_PARAM, .dtype = CHARL_F32, .shape = p->spec.shape, .param = p}));
+        if (!(s->alike && is_divided)) {
+            CHARL_TRY(add(s, prefix, "model", p->spec.name,
+                          (charl__state_item){.kind = CHARL__STATE_PARAM,
+                                              .dtype = CHARL_F32,
+                                              .shape = p->spec.shape,
+                                              .is_divided = is_divided,
+                                              .param = p,
+                                              .dp = dp}));
+        }
     }
     return CHARL_OK;
 }
@@ -149,7 +156,8 @@ static size_t bytes_of(const charl__state_item *it)
 static charl_status read_item(const charl__state_item *it, const float *collected, void *dst)
 {
     if (it->is_divided && !collected) { /* what this rank has */
-        return charl__own_read(it->optimizer, it->k, it->param, dst);
+        return it->optimizer ? charl__own_read(it->optimizer, it->k, it->param, dst)
+                             : charl__param_read_own(it->param, dst);
     }
     if (it->is_divided) {
         memcpy(dst, collected + it->param->offset, bytes_of(it));
@@ -452,6 +460,7 @@ charl_status charl__state_copy(charl__state *s, charl_status mine)
 {
     CHARL_SCOPED_FREE float *collected = NULL;
     charl_device *dev = NULL;
+    const charl__state_item *last = NULL; /* of those that are divided */
     charl__ckpt_share *share;
     charl_status st = mine;
 
@@ -462,15 +471,16 @@ charl_status charl__state_copy(charl__state *s, charl_status mine)
     st = st == CHARL_OK ? reserve(s) : st;
     share = s->share;
     for (int64_t i = 0; i < s->n; i++) {
-        const charl__state_item *it = &s->item[i], *before = i > 0 ? it - 1 : NULL;
+        const charl__state_item *it = &s->item[i];
 
         /* All ranks come here, whatever has failed. */
         if (it->is_divided && s->parts == 0 &&
-            (!before || before->optimizer != it->optimizer || before->k != it->k || !before->is_divided)) {
+            (!last || last->dp != it->dp || last->optimizer != it->optimizer || last->k != it->k)) {
             charl_free(collected);
             collected = NULL;
             st = charl__shard_collect(it->dp, it->optimizer, st, it->k, &collected);
         }
+        last = it->is_divided ? it : last;
         st = st == CHARL_OK ? copy_item(s, i, it->is_divided ? collected : NULL, &share) : st;
     }
     if (dev) {
@@ -486,7 +496,7 @@ charl_status charl__state_facts(const charl__state *s, const char *group, const 
     char name[1024], crc[32];
 
     for (int64_t i = 0; s->crc && i < s->n; i++) {
-        if (!group || strcmp(s->tensor[i].group, group) == 0) {
+        if (!s->item[i].is_divided && (!group || strcmp(s->tensor[i].group, group) == 0)) {
             snprintf(name, sizeof name, "%s/%s", s->tensor[i].group, s->tensor[i].name);
             snprintf(crc, sizeof crc, "checksum %08x", s->crc[i]);
             fact.label = name;

@@ -4,7 +4,7 @@
  *  (train/snapshot.c) and for loops of a program (parallel/training.c); one function that copies them to the host, and one that loads them.
  *
  *      charl__state s = {.keeps = true};
- *      CHARL_TRY_CLEANUP(charl__state_add_params(&s, NULL, params));
+ *      CHARL_TRY_CLEANUP(charl__state_add_params(&s, NULL, params, dp));
  *      CHARL_TRY_CLEANUP(charl__state_add_optimizer(&s, NULL, optimizer, dp, NULL));
  *      CHARL_TRY_CLEANUP(charl__state_copy(&s, CHARL_OK)); // s.tensor [s.n]
  *
@@ -48,6 +48,7 @@ typedef struct charl__state {
     bool
         keeps; /* set before: keep the values. With neither this nor `sums` nothing is read, except for divided states */
     bool sums;  /* set before: checksums */
+    bool alike; /* set before items are added: only parameters that every rank has whole */
     bool apart; /* set before: frozen weights that the base has are left to it */
     int parts;  /* set before: how many ranks keep a part of the values, instead of all; 0: none, a copy is whole */
     int part;   /* and which this one keeps; -1: none */
@@ -55,8 +56,10 @@ typedef struct charl__state {
     int64_t n_shares;
 } charl__state;
 
-/** Parameters and their running statistics; `prefix` and a dot come before their names, NULL: nothing. Local. Errors: ERR_NOMEM. */
-charl_status charl__state_add_params(charl__state *s, const char *prefix, charl_params *set) CHARL_MUST_CHECK;
+/** Parameters and their running statistics; `prefix` and a dot come before their names, NULL: nothing. dp: NULL or of the same set. Local.
+ *  Errors: ERR_NOMEM. */
+charl_status charl__state_add_params(charl__state *s, const char *prefix, charl_params *set,
+                                     charl_data_parallel *dp) CHARL_MUST_CHECK;
 /** Norms, moving average and states of an optimizer; absent ones are omitted. dp: NULL or of the same set. r: NULL, or the checkpoint to load
  *  them from: norms of another number and a missing moving average are omitted too. */
 charl_status charl__state_add_optimizer(charl__state *s, const char *prefix, charl_optimizer *o,

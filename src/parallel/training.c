@@ -34,7 +34,7 @@ static charl_status list(const charl_training *t, charl__state *s)
     for (int i = 0; i < t->n_parts; i++) {
         const charl_training_part *part = &t->parts[i];
 
-        CHARL_TRY(part->params ? charl__state_add_params(s, part->name, part->params) : CHARL_OK);
+        CHARL_TRY(part->params ? charl__state_add_params(s, part->name, part->params, part->dp) : CHARL_OK);
         if (part->optimizer) {
             CHARL_TRY(charl__state_add_optimizer(s, part->name, part->optimizer, part->dp, NULL));
             CHARL_TRY(charl__state_add_counts(s, part->name, part->optimizer, part->dp));

@@ -241,9 +241,30 @@ charl_status charl__params_choose(const charl_params *set, const char *patterns,
     return CHARL_OK;
 }
 
+void charl__params_reset(charl_params *set)
+{
+    for (int i = 0; i < set->count; i++) {
+        charl_param *p = set->param[i];
+
+        charl_tensor_release(p->half);
+        p->half = NULL;
+        p->offset = -1;
+        p->n_shares = 0;
+    }
+    charl__params_free_gradients(set);
+    charl__params_free_values(set);
+    charl__buffer_release(set->half);
+    charl__buffer_release(set->frozen_half);
+    set->half = set->frozen_half = NULL;
+    set->value_elements = set->elements = set->gradient_elements = set->buffer_elements = set->frozen_elements = 0;
+    set->has_values = set->is_divided = set->defers = false;
+    set->dev = NULL;
+}
+
 /* Discard the layout. The values stay in host memory for the next one. */
 static charl_status withdraw(charl_params *set)
 {
+    const bool has_values = set->has_values;
     charl_status st = CHARL_OK;
 
     for (int i = 0; i < set->count && st == CHARL_OK; i++) {
@@ -254,27 +275,13 @@ static charl_status withdraw(charl_params *set)
         st = st == CHARL_OK ? charl_param_read(p, value) : st;
         p->held = value;
     }
-    for (int i = 0; i < set->count; i++) {
-        charl_param *p = set->param[i];
-
-        if (st != CHARL_OK) {
-            charl_free(p->held);
-            p->held = NULL;
-        } else {
-            charl_tensor_release(p->half);
-            p->half = NULL;
-            p->offset = -1;
-            p->n_shares = 0;
-        }
+    for (int i = 0; i < set->count && st != CHARL_OK; i++) {
+        charl_free(set->param[i]->held);
+        set->param[i]->held = NULL;
     }
     CHARL_TRY(st);
-    charl__params_free_gradients(set);
-    charl__params_free_values(set);
-    charl__buffer_release(set->half);
-    charl__buffer_release(set->frozen_half);
-    set->half = set->frozen_half = NULL;
-    set->elements = set->gradient_elements = set->buffer_elements = set->frozen_elements = 0;
-    set->dev = NULL;
+    charl__params_reset(set);
+    set->has_values = has_values;
     return CHARL_OK;
 }
 
@@ -450,7 +457,6 @@ charl_status charl__params_allocate(charl_params *set, charl_device *dev)
     charl_status st = CHARL_OK;
 
     CHARL_INVARIANT(charl__params_is_laid_out(set) && !set->dev);
-    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)set->elements * 4, "parameters", &set->value));
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)set->buffer_elements * 4, "running statistics", &set->buffers));
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)set->frozen_elements * 4, "frozen parameters", &set->frozen));
     for (int i = 0; i < set->count; i++) {
@@ -458,22 +464,116 @@ charl_status charl__params_allocate(charl_params *set, charl_device *dev)
 
         if (p->format != CHARL__FORMAT_F32) {
             CHARL_TRY_CLEANUP(allocate_packed(p, dev));
-            continue;
+        } else if (!p->spec.trainable) {
+            CHARL_TRY_CLEANUP(charl__tensor_view(p->frozen ? set->frozen : set->buffers, CHARL_F32, &p->spec.shape,
+                                                 p->offset, &p->value));
         }
-        CHARL_TRY_CLEANUP(charl__tensor_view(p->spec.trainable ? set->value
-                                             : p->frozen       ? set->frozen
-                                                               : set->buffers,
-                                             CHARL_F32, &p->spec.shape, p->offset, &p->value));
     }
     set->dev = dev;
     for (int i = 0; i < set->count && st == CHARL_OK; i++) {
-        st = restore(set->param[i]);
+        st = set->param[i]->spec.trainable ? CHARL_OK : restore(set->param[i]);
     }
+    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(set->defers ? CHARL_OK : charl__params_place(set));
 cleanup:
     if (st != CHARL_OK) {
         charl__params_free_values(set);
+        set->dev = NULL;
     }
     return st;
+}
+
+/* The working copy of the trainable parameters, for a set that has one of the frozen ones, if any. */
+static charl_status place_half(charl_params *set)
+{
+    CHARL_TRY(charl__buffer_create(set->dev, (size_t)set->value_elements * charl_dtype_size(set->half_type),
+                                   "working copy of the parameters", &set->half));
+    for (int i = 0; i < set->count && !set->is_divided; i++) {
+        charl_param *p = set->param[i];
+
+        if (p->spec.trainable && charl__param_is_halved(p)) {
+            CHARL_TRY(charl__tensor_view(set->half, set->half_type, &p->spec.shape, p->offset, &p->half));
+        }
+    }
+    return charl__params_refresh(set);
+}
+
+charl_status charl__params_place(charl_params *set)
+{
+    if (set->value) {
+        return CHARL_OK;
+    }
+    set->value_elements = set->is_divided ? charl__params_count(set->own) : set->elements;
+    CHARL_TRY(charl__buffer_create(set->dev, (size_t)set->value_elements * 4, "parameters", &set->value));
+    for (int i = 0; i < set->count; i++) {
+        charl_param *p = set->param[i];
+
+        if (p->spec.trainable && !set->is_divided) {
+            CHARL_TRY(charl__tensor_view(set->value, CHARL_F32, &p->spec.shape, p->offset, &p->value));
+        }
+    }
+    CHARL_TRY(set->frozen_half ? place_half(set) : CHARL_OK);
+    for (int i = 0; i < set->count; i++) {
+        CHARL_TRY(set->param[i]->spec.trainable ? restore(set->param[i]) : CHARL_OK);
+    }
+    return CHARL_OK;
+}
+
+int64_t charl__params_count(const charl__param_ranges *ranges)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < ranges->n; i++) {
+        n += ranges->range[i].count;
+    }
+    return n;
+}
+
+int64_t charl__params_at(const charl_params *set, int64_t at)
+{
+    int64_t before = 0;
+
+    for (int i = 0; set->is_divided && i < set->own->n; i++) {
+        const charl__param_range r = set->own->range[i];
+
+        if (at >= r.begin && at < r.begin + r.count) {
+            return before + at - r.begin;
+        }
+        before += r.count;
+    }
+    return at;
+}
+
+bool charl__params_part(const charl__param_ranges *ranges, int64_t offset, int64_t n, int64_t *from, int64_t *to,
+                        int64_t *at)
+{
+    const int64_t begin = offset + *to, end = offset + n;
+    int64_t before = 0;
+
+    for (int i = 0; i < ranges->n; i++) { /* ascending */
+        const charl__param_range r = ranges->range[i];
+        const int64_t a = r.begin > begin ? r.begin : begin;
+        const int64_t b = r.begin + r.count < end ? r.begin + r.count : end;
+
+        if (a < b) {
+            *from = a - offset;
+            *to = b - offset;
+            *at = before + a - r.begin;
+            return true;
+        }
+        before += r.count;
+    }
+    return false;
+}
+
+bool charl__param_part(const charl_param *p, const charl__param_ranges *ranges, int64_t *from, int64_t *to, int64_t *at)
+{
+    return charl__params_part(ranges, p->offset, charl_shape_count(&p->spec.shape), from, to, at);
+}
+
+size_t charl__param_unit(const charl_param *p)
+{
+    return p->set->frozen_half && charl__param_is_halved(p) ? charl_dtype_size(p->set->half_type) : sizeof(float);
 }
 
 static charl_status copy_values(charl_params *set, charl__buffer *to)
@@ -523,6 +623,7 @@ bool charl__param_is_halved(const charl_param *p)
     return (p->spec.trainable || p->frozen) && p->spec.shape.ndim > 1;
 }
 
+/* Of frozen parameters. */
 static charl_status view_half(charl_params *set)
 {
     for (int i = 0; i < set->count; i++) {
@@ -530,12 +631,9 @@ static charl_status view_half(charl_params *set)
 
         if (p->codes && p->codes->dtype == set->half_type) {
             p->half = charl_tensor_retain(p->codes);
-        } else if (charl__param_is_halved(p) && !p->codes) {
-            CHARL_TRY(charl__tensor_view(p->frozen ? set->frozen_half : set->half, set->half_type, &p->spec.shape,
-                                         p->offset, &p->half));
-            if (p->frozen) { /* later changes are charl_param_write's */
-                CHARL_TRY(charl__tensor_convert(p->value, p->half));
-            }
+        } else if (p->frozen && charl__param_is_halved(p) && !p->codes) { /* later changes are charl_param_write's */
+            CHARL_TRY(charl__tensor_view(set->frozen_half, set->half_type, &p->spec.shape, p->offset, &p->half));
+            CHARL_TRY(charl__tensor_convert(p->value, p->half));
         }
     }
     return CHARL_OK;
@@ -544,18 +642,16 @@ static charl_status view_half(charl_params *set)
 charl_status charl__params_use_half(charl_params *set, charl_dtype dtype)
 {
     CHARL_INVARIANT(set->dev);
-    if (!set->half) {
+    if (!set->frozen_half) {
         CHARL_REQUIRE(!set->optimizers, CHARL_ERR_INVALID,
                       "the optimizer of these parameters updates no copy in %s; HINT compile the graphs in %s before "
                       "charl_optimizer_create",
                       charl_dtype_name(dtype), charl_dtype_name(dtype));
         set->half_type = dtype;
-        CHARL_TRY(charl__buffer_create(set->dev, (size_t)set->elements * charl_dtype_size(dtype),
-                                       "working copy of the parameters", &set->half));
         CHARL_TRY(charl__buffer_create(set->dev, (size_t)set->frozen_elements * charl_dtype_size(dtype),
                                        "working copy of frozen parameters", &set->frozen_half));
         CHARL_TRY(view_half(set));
-        CHARL_TRY(charl__params_refresh(set));
+        CHARL_TRY(set->value ? place_half(set) : CHARL_OK);
     }
     CHARL_REQUIRE(set->half_type == dtype, CHARL_ERR_INVALID, "the working copy of these parameters is %s, not %s",
                   charl_dtype_name(set->half_type), charl_dtype_name(dtype));
@@ -564,10 +660,10 @@ charl_status charl__params_use_half(charl_params *set, charl_dtype dtype)
 
 charl_status charl__params_refresh(charl_params *set)
 {
-    const charl_shape all = {1, {set->elements}};
+    const charl_shape all = {1, {set->value_elements}};
     CHARL_SCOPED(charl__tensor_left) charl_tensor *half = NULL, *value = NULL;
 
-    if (!set->half || set->elements == 0) {
+    if (!set->half || set->value_elements == 0) {
         return CHARL_OK;
     }
     CHARL_TRY(charl__tensor_view(set->value, CHARL_F32, &all, 0, &value));
@@ -701,6 +797,31 @@ static charl_status copy_packed(const charl_param *p, float *values, bool writes
     return CHARL_OK;
 }
 
+/* Copy the own elements of a divided parameter to the device, or from there. */
+static charl_status copy_own(const charl_param *p, float *values, bool writes)
+{
+    const charl_params *set = p->set;
+    int64_t from, to = 0, at;
+
+    CHARL_REQUIRE(set->value, CHARL_ERR_INVALID,
+                  "parameter %s has no memory yet; HINT compile the graphs of its set with charl_data_parallel_compile "
+                  "first",
+                  p->spec.name);
+    while (charl__param_part(p, set->own, &from, &to, &at)) {
+        const charl_shape part = {1, {to - from}};
+        CHARL_SCOPED(charl__tensor_left) charl_tensor *value = NULL, *half = NULL;
+
+        CHARL_TRY(charl__tensor_view(set->value, CHARL_F32, &part, at, &value));
+        CHARL_TRY((writes ? charl_tensor_write(value, values + from, charl__tensor_bytes(value))
+                          : charl_tensor_read(value, values + from, charl__tensor_bytes(value))));
+        if (writes && set->half) {
+            CHARL_TRY(charl__tensor_view(set->half, set->half_type, &part, at, &half));
+            CHARL_TRY(charl__tensor_convert(value, half));
+        }
+    }
+    return CHARL_OK;
+}
+
 charl_status charl_param_write(charl_param *p, const float *src)
 {
     CHARL_GIVEN(p, src);
@@ -714,6 +835,10 @@ charl_status charl_param_write(charl_param *p, const float *src)
     if (p->held) {
         memcpy(p->held, src, (size_t)charl_shape_count(&p->spec.shape) * sizeof *src);
         return CHARL_OK;
+    }
+    if (charl__param_is_divided(p)) {
+        p->set->is_changed = true;
+        return copy_own(p, (float *)(uintptr_t)src, true);
     }
     CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory yet; HINT compile a graph of its set first",
                   p->spec.name);
@@ -752,8 +877,17 @@ charl_status charl_param_read(const charl_param *p, float *dst)
         memcpy(dst, p->held, (size_t)charl_shape_count(&p->spec.shape) * sizeof *dst);
         return CHARL_OK;
     }
+    CHARL_REQUIRE(!charl__param_is_divided(p), CHARL_ERR_INVALID,
+                  "parameter %s is sharded over ranks; HINT charl_training_save collects it, "
+                  "charl_data_parallel_options.shard = CHARL_SHARD_GRADIENTS keeps it whole",
+                  p->spec.name);
     CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory yet; HINT compile a graph of its set first",
                   p->spec.name);
     CHARL_TRY(charl_tensor_read(p->value, dst, charl__tensor_bytes(p->value)));
     return CHARL_OK;
+}
+
+charl_status charl__param_read_own(const charl_param *p, float *dst)
+{
+    return charl__param_is_divided(p) ? copy_own(p, dst, false) : charl_param_read(p, dst);
 }

@@ -60,14 +60,20 @@ struct charl_params {
     charl_dtype reduce_dtype;
     int n_lanes;
     charl__buffer *value, *buffers, *frozen; /* arenas */
-    charl__buffer *half, *frozen_half;       /* of the working copies, or NULL */
+    /* The values of trainable parameters are those of `own`, one after another, in `value` and `half`; graphs gather them (autograd/gather.c).
+     * Set before graphs are prepared */
+    bool is_divided;
+    bool defers; /* charl__params_allocate leaves these values to charl__params_place; set before graphs are prepared */
+    bool is_changed;                   /* divided values have changed since they were gathered */
+    int64_t value_elements;            /* of `value` and `half` */
+    charl__buffer *half, *frozen_half; /* of the working copies, or NULL */
     charl_dtype half_type;
     charl_packing packing;
     charl__buffer *grad; /* n_lanes * gradient_elements partial sums; NULL for inference */
     /* gradient_elements: completed gradients; the same buffer as grad with one rank and one lane, and where `parts` says who has them */
     charl__buffer *sum;
     const struct charl__param_ranges
-        *own; /* borrowed: the part that an optimizer in this process updates; NULL: everything */
+        *own; /* borrowed: the part that an optimizer in this process updates; NULL: everything, or not known yet */
     const struct charl__param_parts
         *parts;     /* borrowed: which rank has which sums of gradients; NULL: this process has all */
     bool is_part;   /* the lanes are of part of the batch, and are not added to those of other ranks */
@@ -152,6 +158,45 @@ static inline bool charl__param_is_packed(const charl_param *p, charl_dtype prec
 int64_t charl__param_bytes(const charl_param *p);
 /** Allocate values and buffers on dev (zero-filled). Once. */
 charl_status charl__params_allocate(charl_params *set, charl_device *dev) CHARL_MUST_CHECK;
+/** Allocate the values of trainable parameters, and their working copy, that charl__params_allocate has left: all, or those of `own`. No-op if they
+ *  are there. Errors: ERR_NOMEM, ERR_DEVICE. */
+charl_status charl__params_place(charl_params *set) CHARL_MUST_CHECK;
+/** Where element `at` of the trainable arena is in `value` and `half`: of a divided set, an element of `own`. */
+int64_t charl__params_at(const charl_params *set, int64_t at);
+/** Bytes of `elements` values with their working copy, if there is one. */
+static inline int64_t charl__params_bytes(const charl_params *set, int64_t elements)
+{
+    return elements * (4 + (set->frozen_half ? (int64_t)charl_dtype_size(set->half_type) : 0));
+}
+/** Elements in `ranges`. */
+int64_t charl__params_count(const charl__param_ranges *ranges);
+/** The first elements [*from, *to) after *to, which is 0 at first, of the n at `offset` in the arena that are in `ranges`, and *at, their place if
+ *  these lie one after another; false: there are no more. Of all elements of p. */
+bool charl__params_part(const charl__param_ranges *ranges, int64_t offset, int64_t n, int64_t *from, int64_t *to,
+                        int64_t *at);
+bool charl__param_part(const charl_param *p, const charl__param_ranges *ranges, int64_t *from, int64_t *to,
+                       int64_t *at);
+/** Whether the value of p lies on several ranks. */
+static inline bool charl__param_is_divided(const charl_param *p)
+{
+    return p->spec.trainable && p->set->is_divided;
+}
+/** Elements of the largest trainable parameter. */
+static inline int64_t charl__params_largest(const charl_params *set)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < set->count; i++) {
+        const int64_t n = charl_shape_count(&set->param[i]->spec.shape);
+
+        most = set->param[i]->spec.trainable && n > most ? n : most;
+    }
+    return most;
+}
+/** Bytes of an element of p as graphs take it. */
+size_t charl__param_unit(const charl_param *p);
+/** The elements of p that this process has; the others of dst are unchanged. Blocks. */
+charl_status charl__param_read_own(const charl_param *p, float *dst) CHARL_MUST_CHECK;
 /** Move the values to `memory`, `elements` floats of host memory that the device uses in place,
  *  page-aligned, borrowed; NULL: to memory of their own. Call it before graphs of the set are compiled;
  *  recordings that use it must be recorded again. Blocks. Errors: ERR_NOMEM, ERR_DEVICE;
@@ -159,6 +204,8 @@ charl_status charl__params_allocate(charl_params *set, charl_device *dev) CHARL_
 charl_status charl__params_move(charl_params *set, float *memory) CHARL_MUST_CHECK;
 /** Call before the memory that they were moved to is freed, when nothing uses the set any more. */
 void charl__params_free_values(charl_params *set);
+/** Discard values, layout and division: the next graph starts anew. When nothing uses the set any more. */
+void charl__params_reset(charl_params *set);
 /** Whether p has a working copy if there are any. */
 bool charl__param_is_halved(const charl_param *p);
 /** Allocate the working copy in `dtype`, bf16 or f16, unless there is one, and fill it. Errors:

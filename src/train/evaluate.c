@@ -106,8 +106,7 @@ static charl_status run_batch(charl__replica *r, int64_t at, rows *b, int n, flo
         if (i > 0) {
             CHARL_TRY(charl__device_loader_pass(r->eval_loader, charl__replica_row(r, i)));
         }
-        CHARL_TRY(charl__graph_move(task->g, charl__data_parallel_slices(r->dp, i)));
-        CHARL_TRY(charl_graph_run(task->g));
+        CHARL_TRY(charl__data_parallel_evaluate(r->dp, task->g, i));
         sums = charl_var_get_tensor(task->sums);
         *mine = *mine == CHARL_OK ? add_rows(r, task, b) : *mine;
         CHARL_TRY(charl_tensor_read(sums, lanes, (size_t)charl__tensor_count(sums) * sizeof *lanes));

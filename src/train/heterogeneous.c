@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "config/config_rows.h"
+#include "dist/consensus.h"
 #include "train/replica.h"
 
 typedef struct device_model {
@@ -83,6 +84,13 @@ charl_status charl__heterogeneous_init(charl__replica *r)
 
         CHARL_TRY_CLEANUP(compute_alike(r, &alike));
         r->mixed.on = !alike;
+    }
+    if (r->mixed.on && r->dp->sharding == CHARL_SHARD_PARAMETERS) {
+        st = charl_error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__,
+                             "dist.shard = parameters: the devices %s do not compute the same bits; HINT dist.shard = "
+                             "gradients works with them",
+                             r->mixed.models);
+        CHARL_TRY_CLEANUP(charl__comm_agreed(r->comm, st));
     }
     if (r->mixed.on && !r->session->infers) {
         st = charl__alloc_array(r->session->params->elements + r->session->params->buffer_elements,

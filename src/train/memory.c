@@ -62,36 +62,44 @@ static charl_memory_parameter describe(const charl__trainer *t, const charl_para
 }
 
 /* For 1, 2, 4, ... ranks, as many as there are slices; *count is how many. */
-static charl_status plan(const charl__trainer *t, charl_memory_plan out[MOST_PLANS], int *count)
+static charl_status plan(charl__trainer *t, charl_memory_plan out[MOST_PLANS], int *count)
 {
-    const charl__replica *r = &t->replica;
+    charl__replica *r = &t->replica;
     const charl_optimizer *o = r->optimizer;
     const charl_params *set = r->session->params;
     const charl_slices *slices = &r->dp->slices;
-    const int64_t sums = 4 * set->gradient_elements, arena = charl_graph_get_info(r->train->g).activation_bytes;
-    const int64_t rest = charl_device_get_memory(t->session.dev).in_use - arena - charl__optimizer_bytes(o, true) -
+    const int64_t sums = 4 * set->gradient_elements, block = charl__params_largest(set) * (set->half ? 2 : 4);
+    const int64_t rest = charl_device_get_memory(t->session.dev).in_use -
+                         charl_graph_get_info(r->train->g).activation_bytes -
+                         charl__params_bytes(set, set->value_elements) - charl__optimizer_bytes(o, true) -
                          (set->sum != set->grad ? sums : 0);
+    int64_t whole, gathers; /* activations */
     int n = 0;
 
     if (charl__device_facts_get(t->session.dev)->zero_copy && charl_comm_size(t->comm) > 1) {
         return CHARL_OK;
     }
+    CHARL_TRY(charl__replica_measure(r, false, &whole));
+    CHARL_TRY(charl__replica_measure(r, true, &gathers));
     for (int ranks = 1; ranks <= slices->total && n < MOST_PLANS; ranks *= 2) {
-        const int64_t part = arena * ((slices->total + ranks - 1) / ranks) / slices->count;
+        const int64_t part = whole * ((slices->total + ranks - 1) / ranks) / slices->count;
+        const int64_t gathered = part + gathers - whole > block ? part + gathers - whole : block;
 
         out[n].ranks = ranks;
-        for (int shard = CHARL_SHARD_NONE; shard <= CHARL_SHARD_GRADIENTS; shard++) {
+        for (charl_shard shard = CHARL_SHARD_NONE; shard <= CHARL_SHARD_PARAMETERS; shard++) {
+            const bool divides = ranks > 1 && shard == CHARL_SHARD_PARAMETERS;
             int64_t own;
 
-            CHARL_TRY(charl__shard_bytes(set, &o->config, (charl_shard)shard, ranks, &own));
-            out[n].bytes[shard] = rest + part + own + (ranks == 1 || shard == CHARL_SHARD_GRADIENTS ? 0 : sums);
+            CHARL_TRY(charl__shard_bytes(set, &o->config, ranks == 1 ? CHARL_SHARD_NONE : shard, ranks, &own));
+            out[n].bytes[shard] =
+                rest + (divides ? gathered : part) + own + (ranks == 1 || shard >= CHARL_SHARD_GRADIENTS ? 0 : sums);
         }
         *count = ++n;
     }
     return CHARL_OK;
 }
 
-charl_status charl__memory_report(const charl__trainer *t)
+charl_status charl__memory_report(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
     charl_device *dev = t->session.dev;

@@ -180,28 +180,15 @@ static charl_status build_graph(charl__replica *r, int shape, bool training, cha
     return CHARL_OK;
 }
 
-/* Elements of the largest trainable parameter. */
-static int64_t largest(const charl_params *set)
-{
-    int64_t most = 0;
-
-    for (int i = 0; i < set->count; i++) {
-        const int64_t n = charl_shape_count(&set->param[i]->spec.shape);
-
-        most = set->param[i]->spec.trainable && n > most ? n : most;
-    }
-    return most;
-}
-
 /* Bytes that are still to come with this sharding: gradients, sums, and before the optimizer is there its state and scratch. */
 static int64_t to_come(const charl__replica *r, charl_shard shard)
 {
     const charl_params *set = r->session->params;
     const charl_optimizer_config o = charl__config_optimizer(r->config);
     const int gradients = r->dp->slices.n_lanes + (r->dp->accum ? charl__grad_accum_arenas(r->dp->accum) : 0);
-    const int64_t sums = shard == CHARL_SHARD_GRADIENTS ? 0 : 4 * set->gradient_elements;
+    const int64_t sums = shard >= CHARL_SHARD_GRADIENTS ? 0 : 4 * set->gradient_elements;
     const int64_t arenas = 4 * set->gradient_elements * gradients + sums;
-
+    const int64_t values = charl__params_bytes(set, set->value_elements); /* are there */
     int64_t kept;
 
     if (r->optimizer) {
@@ -209,7 +196,8 @@ static int64_t to_come(const charl__replica *r, charl_shard shard)
     }
     /* scratch: the table; of muon also matrices as large as the largest */
     return charl__shard_bytes(set, &o, shard, charl_comm_size(r->comm), &kept) == CHARL_OK
-               ? arenas + kept + set->elements / 2 + (charl_optimizer_is_elementwise(o.type) ? 0 : 12 * largest(set))
+               ? arenas + kept - values + set->elements / 2 +
+                     (charl_optimizer_is_elementwise(o.type) ? 0 : 12 * charl__params_largest(set))
                : INT64_MAX / 2;
 }
 
@@ -235,7 +223,7 @@ static charl_status build_first(charl__replica *r, bool *room)
     for (;;) {
         CHARL_TRY(build_graph(r, 0, true, r->train));
         CHARL_TRY(charl__graph_measure(r->train->g, &bytes));
-        kept = r->recompute == CHARL_RECOMPUTE_NO ? bytes : kept;
+        kept = kept > 0 ? kept : bytes;
         r->recompute_saves = kept - bytes;
         *room = has_room(r, bytes);
         if (mode == CHARL_RECOMPUTE_AUTO ? *room || r->recompute == CHARL_RECOMPUTE_YES : r->recompute == mode) {
@@ -265,7 +253,7 @@ static void discard_graphs(charl__replica *r)
         discard_tasks(r, &r->train);
         discard_tasks(r, &r->eval);
     }
-    r->recompute = CHARL_RECOMPUTE_NO;
+    r->recompute = r->least_recompute > CHARL_RECOMPUTE_NO ? r->least_recompute : CHARL_RECOMPUTE_NO;
     r->recompute_saves = 0;
 }
 
@@ -386,27 +374,53 @@ static charl_status build_graphs(charl__replica *r)
     return choose_accumulation(r);
 }
 
-/* The ranks may have chosen differently. */
+/* The ranks may have chosen differently. Those that gather parameters need them in the same order, so they recompute alike. */
 static charl_status agree_on_passes(charl__replica *r)
 {
-    int64_t most = r->dp->passes;
+    int64_t most[] = {r->dp->passes, r->recompute};
+    int passes = r->dp->passes;
     charl_status st = CHARL_OK;
 
-    if (r->session->infers || r->config->train.grad_accum_steps > 1) {
+    if (r->session->infers) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl_comm_reduce_i64(r->comm, CHARL_COMM_MAX, &most, 1));
-    if (most > 1 && r->dp->passes < most) {
-        st = build_training(r, most < r->dp->slices.count ? (int)most : r->dp->slices.count, true);
+    CHARL_TRY(charl_comm_reduce_i64(r->comm, CHARL_COMM_MAX, most, 2));
+    if (r->dp->sharding == CHARL_SHARD_PARAMETERS) {
+        r->least_recompute = (charl_recompute)most[1];
+    }
+    if (r->config->train.grad_accum_steps <= 1 && passes < most[0]) {
+        passes = most[0] < r->dp->slices.count ? (int)most[0] : r->dp->slices.count;
+        st = build_training(r, passes, true);
+    } else if (r->recompute < r->least_recompute) {
+        st = build_training(r, passes, r->dp->accum != NULL);
     }
     return charl_comm_agree(r->comm, st);
+}
+
+/* As asked for; auto: the most that works. */
+static charl_shard most_shard(const charl__replica *r)
+{
+    const charl_config *c = r->config;
+    const bool whole = !charl_optimizer_is_elementwise(c->optimizer.type) || c->dist.audit > 0 ||
+                       c->dist.balance == CHARL__BALANCE_SPEED || c->eval.sample_prompt[0];
+
+    if (c->dist.shard != CHARL__SHARD_AUTO) {
+        return (charl_shard)c->dist.shard;
+    }
+    if (c->log.histogram_interval > 0) {
+        return CHARL_SHARD_NONE;
+    }
+    if (!charl__allreduce_can_scatter(r->comm, c->dist.allreduce)) {
+        return CHARL_SHARD_OPTIMIZER;
+    }
+    return whole || r->mixed.on ? CHARL_SHARD_GRADIENTS : CHARL_SHARD_PARAMETERS;
 }
 
 /* dist.shard = auto: the least that has room on every rank. */
 static charl_status agree_on_shard(charl__replica *r)
 {
     int64_t shard = CHARL_SHARD_NONE, training = 0, evaluation = 0;
-    const int64_t most = r->dp->sharding;
+    const int64_t most = most_shard(r);
 
     if (r->session->infers || r->config->dist.shard != CHARL__SHARD_AUTO || r->optimizer) {
         return CHARL_OK;
@@ -418,6 +432,11 @@ static charl_status agree_on_shard(charl__replica *r)
     }
     CHARL_TRY(charl_comm_reduce_i64(r->comm, CHARL_COMM_MAX, &shard, 1));
     charl__data_parallel_set_shard(r->dp, (charl_shard)shard);
+    if (r->dp->sharding == CHARL_SHARD_PARAMETERS) { /* with graphs that gather */
+        r->session->params->is_divided = true;
+        CHARL_TRY(charl_comm_agree(r->comm, choose_accumulation(r)));
+        CHARL_TRY(agree_on_passes(r));
+    }
     return CHARL_OK;
 }
 
@@ -504,6 +523,8 @@ static charl_status build_model(charl__replica *r)
         CHARL_TRY(charl__evaluation_open(r->config, r->session->schema, false, r->reports, &r->evaluation));
     }
     r->session->params->reduce_dtype = r->dp->reduce_dtype;
+    r->session->params->is_divided = r->dp->sharding == CHARL_SHARD_PARAMETERS;
+    r->session->params->defers = r->dp->sharding != CHARL_SHARD_NONE;
     CHARL_TRY(build_graphs(r));
     CHARL_REQUIRE(charl_params_get_elements(r->session->params) > 0, CHARL_ERR_CONFIG, "there is nothing to train%s",
                   r->config->train.freeze[0] ? ": train.freeze leaves no parameter" : "");
@@ -538,18 +559,12 @@ static charl_status divide_evenly(const charl__replica *r, charl_slices *mine)
     return charl_slices_block(slices, charl_comm_rank(r->comm), size, mine);
 }
 
-/* As asked for; auto: the most that works, until it is known what has room. */
-static charl_shard choose_shard(const charl__replica *r)
+/* auto: at first, before it is known what has room, the most for which graphs are built as for none. */
+static charl_shard first_shard(const charl__replica *r)
 {
-    const charl_config *c = r->config;
+    const charl_shard most = most_shard(r);
 
-    if (c->dist.shard != CHARL__SHARD_AUTO) {
-        return (charl_shard)c->dist.shard;
-    }
-    if (c->log.histogram_interval > 0) {
-        return CHARL_SHARD_NONE;
-    }
-    return charl__allreduce_can_scatter(r->comm, c->dist.allreduce) ? CHARL_SHARD_GRADIENTS : CHARL_SHARD_OPTIMIZER;
+    return r->config->dist.shard == CHARL__SHARD_AUTO && most > CHARL_SHARD_GRADIENTS ? CHARL_SHARD_GRADIENTS : most;
 }
 
 static charl_status create_data_parallel(charl__replica *r)
@@ -562,7 +577,7 @@ static charl_status create_data_parallel(charl__replica *r)
         .bucket_mb = c->dist.bucket_mb,
         .no_overlap = !c->dist.overlap,
         .reduce_dtype = c->dist.reduce_dtype == CHARL__REDUCE_BF16 && trains ? CHARL_BF16 : CHARL_F32,
-        .shard = trains ? choose_shard(r) : CHARL_SHARD_NONE,
+        .shard = trains ? first_shard(r) : CHARL_SHARD_NONE,
         .balance = c->dist.balance == CHARL__BALANCE_SPEED && trains,
         .optimizer = c->optimizer.type,
         .rows = r->rows_of,
@@ -676,6 +691,21 @@ charl_status charl__replica_divide(charl__replica *r)
 int64_t charl__replica_row(const charl__replica *r, int i)
 {
     return (charl__data_parallel_slices(r->dp, i)->first - r->dp->slices.first) * slice_rows(r);
+}
+
+charl_status charl__replica_measure(charl__replica *r, bool gathers, int64_t *bytes)
+{
+    charl_params *set = r->session->params;
+    const bool is_divided = set->is_divided;
+    charl__task task = {0};
+    charl_status st;
+
+    set->is_divided = gathers;
+    st = build_graph(r, 0, true, &task);
+    st = st == CHARL_OK ? charl__graph_measure(task.g, bytes) : st;
+    charl_graph_destroy(task.g);
+    set->is_divided = is_divided;
+    return st;
 }
 
 /* The losses of samples lie in memory that the next pass takes. */

@@ -47,10 +47,11 @@ typedef struct charl__replica {
     charl_data_parallel *dp; /* its slices are this rank's */
     charl__task *train,
         *eval; /* by shape of pass (charl__data_parallel_shape); train NULL: inference, eval NULL: no validation data */
-    charl__evaluation evaluation; /* metrics of eval */
-    charl_recompute recompute;    /* of activations in the backward pass: not AUTO */
-    int64_t recompute_saves;      /* bytes saved by recomputation */
-    charl__heterogeneous mixed;   /* ranks with different devices */
+    charl__evaluation evaluation;    /* metrics of eval */
+    charl_recompute recompute;       /* of activations in the backward pass: not AUTO */
+    charl_recompute least_recompute; /* what other ranks recompute, if that must be the same */
+    int64_t recompute_saves;         /* bytes saved by recomputation */
+    charl__heterogeneous mixed;      /* ranks with different devices */
     charl_optimizer *optimizer;
 } charl__replica;
 
@@ -82,6 +83,9 @@ charl_status charl__replica_run_passes(charl__replica *r) CHARL_MUST_CHECK;
  *  epoch, best and times are not set. report: NULL, or where to put one if the replica reports. Collective. */
 charl_status charl__replica_evaluate(charl__replica *r, int64_t max_batches, charl_val_row *out,
                                      charl_eval_report **report) CHARL_MUST_CHECK;
+
+/** Bytes of activations of the first graph, were it compiled for parameters that it gathers, or for whole ones. Local. */
+charl_status charl__replica_measure(charl__replica *r, bool gathers, int64_t *bytes) CHARL_MUST_CHECK;
 
 /** Describe the run as far as it has been set up. Local. */
 charl_train_info charl__replica_info(const charl__replica *r);

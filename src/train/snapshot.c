@@ -32,7 +32,7 @@ bool charl__leaves_base(const charl_config *config)
 
 static charl_status add_items(const charl__replica *r, bool model, charl__state *s)
 {
-    CHARL_TRY(charl__state_add_params(s, NULL, r->session->params));
+    CHARL_TRY(charl__state_add_params(s, NULL, r->session->params, r->dp));
     return model ? CHARL_OK : charl__state_add_optimizer(s, NULL, r->optimizer, r->dp, NULL);
 }
 
@@ -47,8 +47,10 @@ charl_status charl__snapshot_bytes(const charl__replica *r, bool apart, int64_t 
 
 charl_status charl__snapshot_copy(const charl__replica *r, bool model, charl__state *s)
 {
-    const charl_status st = add_items(r, model, s);
+    charl_status st;
 
+    s->alike = model;
+    st = add_items(r, model, s);
     s->sums = charl_comm_size(r->comm) > 1;
     if (r->dp->shard && !model && s->parts == 0) { /* all go on alike */
         CHARL_TRY(charl_comm_agree(r->comm, st));

@@ -127,7 +127,7 @@ bool charl__trainer_has_ended(const charl__trainer *t);
 /** Open the metrics files, write config.ini and env.json of a new run, and report the plan of the run to the `started` event. Local. */
 charl_status charl__trainer_report(charl__trainer *t) CHARL_MUST_CHECK;
 /** What the training takes, to the event `memory`. Local. Errors: ERR_NOMEM, those of the event. */
-charl_status charl__memory_report(const charl__trainer *t) CHARL_MUST_CHECK;
+charl_status charl__memory_report(charl__trainer *t) CHARL_MUST_CHECK;
 /** The status of writing a row of the metrics files as the training sees it: a disk error becomes CHARL_OK and, until rows can be written
  *  again, one warning. A row is worth less than the training. */
 charl_status charl__trainer_wrote_row(const charl__trainer *t, charl_status st) CHARL_MUST_CHECK;

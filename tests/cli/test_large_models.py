@@ -13,13 +13,14 @@ import tempfile
 RATE_OF = dict(layers=48, width=1600, window=1024, parameters=1.558e9, tokens=8192, seconds=0.190)  # docs/benchmarks.md, GPT-2 1.5B, train.slices = 1
 NEAR = 343e9  # bytes/s of an all-reduce in a node: docs/benchmarks/measurements.md, 512 MiB on 4 GPUs
 HOST = 55e9  # bytes/s between a GPU and pinned memory: docs/benchmarks/measurements.md, "A small step"
+MESSAGES = 2.4e9  # bytes/s per rank, by Open MPI: docs/benchmarks.md
 # Assumed: nodes of 8 GPUs, their links, 4 windows of 2048 tokens per GPU and step in one slice, buckets of 256 MiB, f32 sums, activations recomputed.
 NODE, LATENCY, WINDOW, WINDOWS, BUCKET, DEVICE = 8, 5e-6, 2048, 4, 256 * 2**20, 141e9
 VOCABULARY = 32000
 MODELS = {"7B": dict(layers=32, width=4096, heads=32, kv=32, hidden=11008),
           "13B": dict(layers=40, width=5120, heads=40, kv=40, hidden=13824),
           "70B": dict(layers=80, width=8192, heads=64, kv=8, hidden=28672)}
-MODES = {"none": "", "optimizer": "", "gradients": "", "parameters": " (planned)"}
+MODES = ("none", "optimizer", "gradients", "parameters")
 
 
 def block(m):
@@ -40,9 +41,9 @@ def activations(m, windows=WINDOWS, window=WINDOW):
 def memory(m, devices, mode):
     """f32 parameters, gradients, their sums and 8 bytes of adamw; 2 bytes of the working copy."""
     p = parameters(m)
-    of_two = 2 * max(block(m), VOCABULARY * m["width"])  # blocks, of which one is used and the next one gathered
+    one = max(VOCABULARY * m["width"], m["width"] * m["hidden"])  # block
     state = {"none": 22 * p, "optimizer": 14 * p + 8 * p / devices, "gradients": 10 * p + 8 * p / devices,
-             "parameters": 16 * p / devices + 6 * of_two}[mode]
+             "parameters": 4 * p + 14 * p / devices + 2 * one}[mode]
     return state + activations(m)
 
 
@@ -66,18 +67,18 @@ def traffic(m, devices, mode):
 
 def seconds(m, devices, mode, far):
     s, nodes, t = 4 * parameters(m), devices // NODE, compute(m)
-    through_host = mode == "gradients" and nodes > 1  # dist.allreduce = hierarchical
+    through_host = mode in ("gradients", "parameters") and nodes > 1  # dist.allreduce = hierarchical
     near_part = s / HOST if through_host else (NODE - 1) / NODE * s / NEAR
     sums, gathered = traffic(m, devices, mode)
     buckets = math.ceil(s / BUCKET)
     rounds = 2 if mode in ("none", "optimizer") else 1
     each = (rounds * near_part + sums / far) / buckets + (rounds * (nodes - 1) * LATENCY)
     gather = near_part + gathered / far + (nodes - 1) * LATENCY * m["layers"]
-    if mode == "parameters":  # overlapped but for the first and the last block
-        return max(t, each * buckets + gather) + (gather / 2 + each * buckets) / m["layers"]
     backward, done = 3 / 4 * t, 0.0
     for i in range(1, buckets + 1):
         done = max(done, backward * i / buckets) + each
+    if mode == "parameters":  # 2 bytes, twice
+        return max(t + done - backward, s * (devices - 1) / devices / MESSAGES) + s / HOST
     return t + done - backward + (gather if mode != "none" else 0)
 
 
@@ -93,7 +94,7 @@ def table(name, m):
                 times = ["does not fit", ""]
             elif devices == NODE:
                 times = [times[0], "the same"]
-            rows.append(f"| {devices:,} | `{mode}`{MODES[mode]} | {gb:.0f} | {sent:.0f} | {times[0]} | {times[1]} |")
+            rows.append(f"| {devices:,} | `{mode}` | {gb:.0f} | {sent:.0f} | {times[0]} | {times[1]} |")
     return "\n".join(rows)
 
 

@@ -82,10 +82,15 @@ for name in $(version_has models); do
     [ -f "$root/docs/models/$name.md" ] || fail "there is no docs/models/$name.md"
 done
 
-# Every optimizer can be sharded, and docs/distributed.md says how
+# Every optimizer can be sharded, and docs/distributed.md says how, and with which ones parameters cannot be
 printf '[data]\npath = none.h5\n[model]\ntype = mlp\n' >c.ini
 for name in $(version_has optimizers); do
     "$train" c.ini --print-config dist.shard=optimizer optimizer.type="$name" >out 2>&1 || fail "dist.shard with $name: $(tail -n 1 out)"
+    "$train" c.ini --print-config dist.shard=parameters optimizer.type="$name" >out 2>&1
+    code=$?
+    listed=0
+    grep -q "^- It does not work with .*\\b$name\\b" "$root/docs/distributed.md" && listed=2
+    [ $code -eq $listed ] || fail "dist.shard = parameters with $name: exit $code, but docs/distributed.md says otherwise"
 done
 words=$(grep -A2 'update every element independently, so ranks divide each tensor' "$root/docs/distributed.md" | tr -d '\n')
 for name in $(version_has optimizers); do

@@ -21,7 +21,7 @@ cat "$T/log"
 grep -A 20 '^seed-1, start 1' "$T/log" | sed '/^seed-1: /q' >story
 says 1 "^([0-9]+) of \1 seeds survived"
 expect 0 "two nodes, with messages and copies in memory" chaos "$of_nodes" --simulate-ranks 2x4 chaos.ini dist.bucket_mb=0.01 \
-    dist.shard=optimizer checkpoint.interval=3 checkpoint.memory_interval=1
+    dist.shard=parameters checkpoint.interval=3 checkpoint.memory_interval=1
 cat "$T/log"
 says 1 "^([0-9]+) of \1 seeds survived"
 [ -e run-chaos ] && fail "what survived is left behind"

@@ -33,6 +33,7 @@ typedef struct member {
     int first, steps;        /* the first step, and how many; 0: STEPS */
     bool has_steps, ema;     /* step parameters; a moving average, as with load, save and steps */
     charl_steps *params_of_step;
+    bool keeps_parts;         /* the last training had sharded parameters */
     charl_var *x[MAX_PASSES]; /* of the graphs, for audits */
     int step, count;          /* under way; slices at the end */
     charl_status status;
@@ -127,6 +128,10 @@ static charl_status refuse(member *m)
     CHARL_TRY_CLEANUP(is_bad(m,
                              (charl_data_parallel_options){sizeof(charl_data_parallel_options), .passes = SLICES + 1},
                              CHARL_ERR_CONFIG, "passes = 9, but a rank has"));
+    CHARL_TRY_CLEANUP(is_bad(m,
+                             (charl_data_parallel_options){sizeof(charl_data_parallel_options),
+                                                           .shard = CHARL_SHARD_PARAMETERS, .balance = true},
+                             CHARL_ERR_CONFIG, "balance with sharded parameters does not work"));
     CHARL_TRY_CLEANUP(new_graph(m, NULL, true, &other, NULL, NULL));
     CHARL_TRY_CLEANUP(
         is_refused(m, other, 1, CHARL_ERR_INVALID, "the graph has slices 0 to 1 of 1, but is to have slices"));
@@ -349,6 +354,10 @@ static charl_status train(member *m)
     CHARL_REQUIRE_CLEANUP(charl_data_parallel_get_info(dp).audits.count == (m->options.rows ? STEPS / 2 : 0),
                           CHARL_ERR_INVALID, "other audits than those asked for");
     m->count = charl_data_parallel_get_slices(dp, 0)->count;
+    m->keeps_parts = m->size > 1 && m->options.shard == CHARL_SHARD_PARAMETERS;
+    CHARL_REQUIRE_CLEANUP(!m->keeps_parts || (charl_param_read(charl_params_get(m->params, 0), m->weight) != CHARL_OK &&
+                                              strstr(charl_error_message(), "weight is sharded over ranks")),
+                          CHARL_ERR_INVALID, "reading a part of a parameter is not refused");
     if (m->save) {
         CHARL_TRY_CLEANUP(keep(m, dp, optimizer, other, m->save, charl_training_save));
     }
@@ -362,12 +371,21 @@ cleanup:
     return st;
 }
 
+/* Sharded parameters are gone with their object. */
+static charl_status read_weights(member *m)
+{
+    if (m->keeps_parts) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_param_read(charl_params_get(m->params, 1), &m->weight[COLUMNS]));
+    return charl_param_read(charl_params_get(m->params, 0), m->weight);
+}
+
 static charl_status train_twice(member *m)
 {
     CHARL_TRY(train(m));
     CHARL_TRY(train(m));
-    CHARL_TRY(charl_param_read(charl_params_get(m->params, 1), &m->weight[COLUMNS]));
-    return charl_param_read(charl_params_get(m->params, 0), m->weight);
+    return read_weights(m);
 }
 
 static charl_status member_work(member *m)
@@ -514,6 +532,12 @@ static void test_refused(void **state)
     run_ranks(1, (charl_data_parallel_options){sizeof(charl_data_parallel_options)}, refuse_part, m);
 }
 
+static void assert_same(const member *m, const member *one)
+{
+    charl_assert_same_bits(m->weight, one->weight, m->keeps_parts ? 0 : COLUMNS + 1);
+    charl_assert_same_bits(&m->loss, &one->loss, 1);
+}
+
 /* Two objects, one after the other, over the same parameters: on any number of ranks, in passes, sharded and without overlap, to the bit. */
 static void test_options_change_no_bit(void **state)
 {
@@ -523,7 +547,8 @@ static void test_options_change_no_bit(void **state)
         {sizeof *options, .shard = CHARL_SHARD_OPTIMIZER},
         {sizeof *options, .passes = 2, .shard = CHARL_SHARD_OPTIMIZER},
         {sizeof *options, .shard = CHARL_SHARD_GRADIENTS},
-        {sizeof *options, .passes = 2, .shard = CHARL_SHARD_GRADIENTS}};
+        {sizeof *options, .passes = 2, .shard = CHARL_SHARD_GRADIENTS},
+        {sizeof *options, .passes = 2, .shard = CHARL_SHARD_PARAMETERS}};
     static const charl_dtype dtypes[] = {CHARL_F32, CHARL_BF16};
 
     (void)state;
@@ -540,8 +565,7 @@ static void test_options_change_no_bit(void **state)
             for (int size = 1; size <= MOST; size++) {
                 run_ranks(size, o, train_twice, m);
                 for (int r = 0; r < size; r++) {
-                    charl_assert_same_bits(m[r].weight, one[0].weight, COLUMNS + 1);
-                    charl_assert_same_bits(&m[r].loss, &one[0].loss, 1);
+                    assert_same(&m[r], one);
                 }
             }
         }
@@ -553,7 +577,8 @@ static void test_optimizer_of_a_part(void **state)
 {
     const charl_data_parallel_options options[] = {{sizeof *options},
                                                    {sizeof *options, .shard = CHARL_SHARD_OPTIMIZER},
-                                                   {sizeof *options, .shard = CHARL_SHARD_GRADIENTS}};
+                                                   {sizeof *options, .shard = CHARL_SHARD_GRADIENTS},
+                                                   {sizeof *options, .shard = CHARL_SHARD_PARAMETERS}};
 
     (void)state;
     for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
@@ -563,8 +588,7 @@ static void test_optimizer_of_a_part(void **state)
         for (int size = 1; size <= MOST; size++) {
             run_split(size, options[k], train_twice, 2, m);
             for (int r = 0; r < size; r++) {
-                charl_assert_same_bits(m[r].weight, one[0].weight, COLUMNS + 1);
-                charl_assert_same_bits(&m[r].loss, &one[0].loss, 1);
+                assert_same(&m[r], one);
             }
         }
     }
@@ -573,8 +597,7 @@ static void test_optimizer_of_a_part(void **state)
 static charl_status train_once(member *m)
 {
     CHARL_TRY(train(m));
-    CHARL_TRY(charl_param_read(charl_params_get(m->params, 1), &m->weight[COLUMNS]));
-    return charl_param_read(charl_params_get(m->params, 0), m->weight);
+    return read_weights(m);
 }
 
 /* A training that is saved and loaded by other objects, on other ranks, sharded or not, continues with the bits of one that goes on. */
@@ -592,6 +615,8 @@ static void test_training_continues(void **state)
                  {2, 1, {CHARL_SHARD_OPTIMIZER, CHARL_SHARD_NONE}, 0, CHARL_PACKING_BF16},
                  {2, 3, {CHARL_SHARD_GRADIENTS, CHARL_SHARD_OPTIMIZER}, 0, CHARL_PACKING_F32},
                  {2, 2, {CHARL_SHARD_NONE, CHARL_SHARD_GRADIENTS}, 0, CHARL_PACKING_INT8},
+                 {3, 2, {CHARL_SHARD_PARAMETERS, CHARL_SHARD_GRADIENTS}, 0, CHARL_PACKING_F32},
+                 {2, 3, {CHARL_SHARD_NONE, CHARL_SHARD_PARAMETERS}, 0, CHARL_PACKING_BF16},
                  {2, 2, {CHARL_SHARD_NONE, CHARL_SHARD_NONE}, 2, CHARL_PACKING_F32}};
     char *dir = charl_test_tempdir();
     const char *path = charl_test_path(dir, "state.h5");
@@ -614,8 +639,7 @@ static void test_training_continues(void **state)
         all.options.shard = cases[k].shard[1];
         run_as(cases[k].to, &all, m);
         for (int r = 0; r < cases[k].to; r++) {
-            charl_assert_same_bits(m[r].weight, whole[0].weight, COLUMNS + 1);
-            charl_assert_same_bits(&m[r].loss, &whole[0].loss, 1);
+            assert_same(&m[r], whole);
         }
     }
     charl_test_tempdir_remove(dir);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The optimizer and the sums of gradients divided among ranks (dist.shard): the same checkpoints as of one rank that has them
+# The optimizer, the sums of gradients and the parameters divided among ranks (dist.shard): the same checkpoints as of one rank that has them
 # whole, whatever the optimizer, precision, algorithm and bucket; and going on with another number of ranks, divided or whole.
 # CHARL_TEST_LONG=1: more of each.
 . "$(dirname "$0")/common.sh"
@@ -23,13 +23,13 @@ again() {
 }
 shard=optimizer
 
-# The average of the weights, groups and clipping; validation exchanges weights and average. Divided among 3, then gradients
+# The average of the weights, groups and clipping; validation exchanges weights and average. Divided among 3, then gradients and parameters
 # too, whole on 2, divided among 4 in other buckets.
 set -- train.ema_decay=0.9 train.grad_clip=0.5 "optimizer.groups=*.bias lr_scale=0.5"
 expect 0 "whole" ranks 1 mlp.ini -q -o one "$@"
 export CHARL_FAULT=train.stop:4
 expect 75 "stopped at step 3" ranks 3 mlp.ini -q -o s "$@" dist.shard=optimizer
-expect 75 "stopped at step 6" ranks 2 mlp.ini -q -o s "$@" dist.shard=gradients
+expect 75 "stopped at step 6" ranks 2 mlp.ini -q -o s "$@" dist.shard=parameters checkpoint.parts=rank
 expect 75 "stopped at step 9" ranks 2 mlp.ini -q -o s "$@"
 export CHARL_FAULT='device.copies@1:*' # as on a GPU
 expect 0 "resumed" ranks 4 mlp.ini -q -o s "$@" dist.shard=gradients dist.bucket_mb=0.01
@@ -38,6 +38,8 @@ same "stopped three times" one s
 rm -rf s
 export CHARL_FAULT=train.stop:4
 expect 75 "stopped with gradients" ranks 2 mlp.ini -q -o s "$@" dist.shard=gradients dist.allreduce=p2p
+export CHARL_FAULT='train.stop:4,device.copies@1:*'
+expect 75 "stopped with parameters" ranks 3 mlp.ini -q -o s "$@" dist.shard=parameters
 export CHARL_FAULT='device.copies@1:*'
 expect 0 "resumed with the optimizer" ranks 2 mlp.ini -q -o s "$@" dist.shard=optimizer dist.bucket_mb=0.01
 unset CHARL_FAULT
@@ -51,22 +53,33 @@ shard=gradients
 again "two nodes" 4 mlp
 expect 2 "gradients by peer over two nodes" ranks 4 mlp.ini -q -o x dist.shard=gradients dist.allreduce=peer
 says 1 "all-reduce peer does not work here: sharded gradients over several nodes need another one"
+shard=parameters
 again "two nodes, p2p" 4 mlp dist.allreduce=p2p
+again "two nodes" 3 mlp dist.bucket_mb=0.01
 expect 2 "gradients by mpi" ranks 4 mlp.ini -q -o x dist.shard=gradients dist.allreduce=mpi
 says 1 "it gives the sums to all ranks"
 unset CHARL_RANKS_PER_NODE
+again "peer" 2 mlp dist.allreduce=peer
+shard=gradients
 again "peer" 3 mlp dist.allreduce=peer dist.bucket_mb=0.01
 
 # Dropout, one matrix for embedding and head; adapters; sums in bf16 in several passes.
 make_gpt
 printf '[train]\nmax_steps = 6\nbatch_size = 8\nslices = 8\ngrad_clip = 1\n' >>gpt.ini
 divided "gpt" 3 gpt
-again "gpt, p2p" 2 gpt dist.allreduce=p2p dist.bucket_mb=0.01
+shard=parameters
+again "gpt, p2p" 4 gpt dist.allreduce=p2p dist.bucket_mb=0.01
 mv one base
+divided "gpt in bf16, recomputed" 2 gpt train.precision=bf16 train.recompute=yes optimizer.state=int8
 divided "adapters" 2 gpt init.from=base/last.h5 lora.rank=4 lora.dropout=0.1
+shard=gradients
 divided "sums in bf16" 3 mlp dist.reduce_dtype=bf16 train.grad_accum_steps=2
+shard=parameters
 export CHARL_FAULT='device.copies@1:*'
 again "sums in bf16, copied" 2 mlp dist.reduce_dtype=bf16 train.grad_accum_steps=2
+unset CHARL_FAULT
+export CHARL_FAULT='train.memory@0:*' # only rank 0 needs two passes
+divided "passes of one rank" 3 mlp train.slices=4
 unset CHARL_FAULT
 
 # A gradient that is not finite is found by its owner, and named by all.
@@ -80,6 +93,8 @@ divided "sgd in f16" 3 cnn train.precision=f16 train.on_nonfinite=skip
 again "sgd in f16, simulated" 1 cnn --simulate-ranks 2x2 train.precision=f16 train.on_nonfinite=skip
 shard=optimizer
 again "sgd in f16" 2 cnn train.precision=f16 train.on_nonfinite=skip
+expect 2 "what does not work with parameters" ranks 2 mlp.ini -q -o x dist.shard=parameters dist.audit=2 dist.balance=speed optimizer.type=muon
+says 3 "does not work with \\[dist\\] shard = parameters; shard = gradients does"
 
 # Optimizers that update whole tensors: these are assigned to the ranks. The last has more ranks than tensors that cost much.
 shard=gradients
@@ -106,7 +121,7 @@ unset CHARL_FAULT
 same "adafactor, stopped twice" one s
 
 if [ -n "$long" ]; then
-    for shard in optimizer gradients; do
+    for shard in optimizer gradients parameters; do
         for type in muon lamb adafactor; do
             divided "$type" 2 cnn optimizer.type=$type
             again "$type" 3 cnn optimizer.type=$type
@@ -123,7 +138,7 @@ if [ -n "$long" ]; then
         export CHARL_SLOW=1:3
         again "divided again by speed" 2 mlp optimizer.type=adagrad dist.reduce_dtype=bf16 dist.balance=speed
         unset CHARL_FAULT CHARL_SLOW
-        for from in none optimizer gradients; do
+        for from in none optimizer gradients parameters; do
             rm -rf one s
             expect 0 "whole" ranks 1 mlp.ini -q -o one
             export CHARL_FAULT=train.stop:4
@@ -163,8 +178,27 @@ expect 0 "auto, with more memory" ranks 2 mlp.ini --dry-run $large device.memory
 says 1 "all-reduce by .*, optimizer sharded"
 expect 0 "auto, with all" ranks 2 mlp.ini --dry-run $large dist.shard=auto
 says 0 "sharded"
+rm -rf whole few-2 few-3 few-4 x
+
+# Layers of one size: a model that fits neither whole nor with its parameters whole. The plan of one rank says what 2 would take.
+large="model.hidden=700,700,700,700,700,700 ${large#* }"
+expect 0 "without a limit" ranks 1 mlp.ini -q -o whole $large
+for case in "2 36" "3 30" "4 26"; do # ranks, MiB
+    n=${case% *}
+    expect 4 "$n devices, gradients sharded" ranks $n mlp.ini -q -o x --overwrite $large device.memory_limit=${case#* } dist.shard=gradients
+    expect 0 "$n devices" ranks $n mlp.ini -o few-$n $large device.memory_limit=${case#* } dist.shard=auto
+    says 1 "ranks    all-reduce by [a-z0-9]*, optimizer, gradients and parameters sharded"
+    same "$n devices, parameters" whole few-$n
+done
+expect 0 "with 2" ranks 2 mlp.ini -o few-2 --overwrite $large dist.shard=parameters
+real=$(sed -n 's/^  memory   \([0-9.]*\) MiB.*/\1/p' log)
+expect 0 "the plan" "$bin/charl" model memory mlp.ini $large
+planned=$(awk '$1 == "parameters" && NF == 7 { print $4 }' log)
+checks=$((checks + 1))
+awk -v r="$real" -v p="$planned" 'BEGIN { exit !(r > 10 && p > 0.97 * r && p < 1.03 * r) }' || fail "2 ranks take $real MiB; planned were $planned"
 unset CHARL_FAULT
-expect 0 "auto and muon" ranks 2 mlp.ini --dry-run $large dist.shard=auto optimizer.type=muon device.memory_limit=66
+large=${large#* }
+expect 0 "auto and muon" ranks 2 mlp.ini --dry-run model.hidden=1500,1200 $large dist.shard=auto optimizer.type=muon device.memory_limit=66
 says 1 "all-reduce by .*, optimizer.* sharded"
 rm -rf whole few-2 few-3 few-4 x
 

@@ -119,7 +119,7 @@ static void print_parameters(const charl_memory *m, const memory_view *v, int wi
 
 static void print_plans(const charl_memory *m)
 {
-    static const char *const modes[] = {"none", "optimizer", "gradients"};
+    static const char *const modes[] = {"none", "optimizer", "gradients", "parameters"};
     enum { COLUMNS = 5 };
     char a[32];
 
@@ -131,7 +131,7 @@ static void print_plans(const charl_memory *m)
         printf(" %12d", m->plan[k].ranks);
     }
     printf("\n");
-    for (int shard = 0; shard < 3; shard++) {
+    for (int shard = 0; shard < 4; shard++) {
         printf("  %-10s", modes[shard]);
         for (int k = 0; k < m->n_plans && k < COLUMNS; k++) {
             printf(" %12s", bytes_text(m->plan[k].bytes[shard], a));

@@ -159,7 +159,8 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
     char a[32], b[32], windows[64] = "", frozen[64] = "";
     const char *precision = charl__cli_text(o->config, "train.precision"),
                *base = charl__cli_text(o->config, "lora.base");
-    static const char *const shards[] = {"", ", optimizer sharded", ", optimizer and gradients sharded"};
+    static const char *const shards[] = {"", ", optimizer sharded", ", optimizer and gradients sharded",
+                                         ", optimizer, gradients and parameters sharded"};
     const bool half = strcmp(precision, "f32") != 0, fp8 = strcmp(precision, "fp8") == 0;
     const bool integer = strcmp(charl__cli_text(o->config, "train.products"), "integer") == 0;
     const bool packed = charl__cli_int(o->config, "lora.rank") > 0 && strcmp(base, "f32") != 0;
