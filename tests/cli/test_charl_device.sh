@@ -23,6 +23,7 @@ expect 0 'memory    [0-9.]* GiB' devices
 expect 0 '^relu .* PASS$' selftest --op relu --device 0
 CHARL_NO_TENSOR_CORES=1 expect 0 '^1 operators passed, 0 failed' selftest --op relu # with AMX in bf16, too
 expect 0 '^  relu, sample 0: ' selftest --op relu -v
+CHARL_NO_TENSOR_CORES=1 expect 0 '^2 operators passed, 0 failed' selftest --op relu --op tanh
 expect 4 'device "99" matches none' selftest --device 99
 hint 'charl devices'
 CHARL_DEVICE=99 expect 4 'CHARL_DEVICE is set: device "99" matches none' selftest --op relu

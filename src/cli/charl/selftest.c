@@ -11,10 +11,11 @@
 
 #include "cli/charl/commands.h"
 
-enum { SEED = 1 };
+enum { SEED = 1, OPS = 32 };
 
 typedef struct selftest {
-    const char *device, *op;
+    const char *device, *op[OPS]; /* of the operators, all if there are none */
+    int n_ops;
     bool verbose, hash;
 } selftest;
 
@@ -22,8 +23,24 @@ static error_t parse_operator(void *input, const char *option, const char *value
 {
     selftest *s = input;
 
-    s->op = value;
-    return charl_operator_takes(value, CHARL_F32) ? 0 : charl__cli_bad_option(option, value, "no such operator");
+    if (!charl_operator_takes(value, CHARL_F32)) {
+        return charl__cli_bad_option(option, value, "no such operator");
+    }
+    if (s->n_ops == OPS) {
+        return charl__cli_bad_option(option, value, "can be given 32 times");
+    }
+    s->op[s->n_ops++] = value;
+    return 0;
+}
+
+static bool is_chosen(const selftest *s, const char *name)
+{
+    for (int i = 0; i < s->n_ops; i++) {
+        if (strcmp(s->op[i], name) == 0) {
+            return true;
+        }
+    }
+    return s->n_ops == 0;
 }
 
 static void print_sample(void *name, int sample, double ulp, double used)
@@ -59,7 +76,7 @@ static void check_type(charl_device *dev, const selftest *s, charl_dtype dtype, 
 
     printf("%-22s %12s %10s\n", "operator", "error (ulp)", "of allowed");
     for (int i = 0; (name = charl_operator_name(i)) != NULL; i++) {
-        if ((!s->op || strcmp(s->op, name) == 0) && charl_operator_takes(name, dtype)) {
+        if (is_chosen(s, name) && charl_operator_takes(name, dtype)) {
             count[check_operator(dev, s, name, dtype)]++;
         }
     }
@@ -104,9 +121,11 @@ static charl_status print_hashes(charl_device *dev, const selftest *s)
     charl_operator_report report;
     char hash[65];
 
-    if (s->op) {
-        CHARL_TRY(charl_operator_check(dev, s->op, &one, &report));
-        print_hash(NULL, s->op, report.hash);
+    for (int i = 0; i < s->n_ops; i++) {
+        CHARL_TRY(charl_operator_check(dev, s->op[i], &one, &report));
+        print_hash(NULL, s->op[i], report.hash);
+    }
+    if (s->n_ops > 0) {
         return CHARL_OK;
     }
     CHARL_TRY(charl_operator_hash(dev, SEED, s->verbose ? print_hash : NULL, NULL, hash));
@@ -149,7 +168,7 @@ int charl__selftest_main(const char *path, int argc, char **argv)
         {"device", 'd', "SELECT",
          "auto, gpu, cpu, INDEX, pci:ADDRESS, name:TEXT or platform:TEXT (see `charl devices`)", 0,
          CHARL__CLI_TEXT(selftest, device)},
-        {"op", 'o', "NAME", "Test only this operator", 0, .parse = parse_operator},
+        {"op", 'o', "NAME", "Test only this operator; can be repeated", 0, .parse = parse_operator},
         {"hash", 0, NULL, "Print what of IEEE 754 the device has, and a hash of the bits that it computes in f32", 0,
          CHARL__CLI_FLAG(selftest, hash)},
         {"verbose", 'v', NULL, "Print the result of every sample; with --hash the hash of every operator", 0,
