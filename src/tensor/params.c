@@ -878,8 +878,8 @@ charl_status charl_param_read(const charl_param *p, float *dst)
         return CHARL_OK;
     }
     CHARL_REQUIRE(!charl__param_is_divided(p), CHARL_ERR_INVALID,
-                  "parameter %s is sharded over ranks; HINT charl_training_save collects it, "
-                  "charl_data_parallel_options.shard = CHARL_SHARD_GRADIENTS keeps it whole",
+                  "parameter %s is sharded over ranks; HINT charl_training_save collects it, if its part has the "
+                  "charl_data_parallel; charl_data_parallel_options.shard = CHARL_SHARD_GRADIENTS keeps it whole",
                   p->spec.name);
     CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory yet; HINT compile a graph of its set first",
                   p->spec.name);
