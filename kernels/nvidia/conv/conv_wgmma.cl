@@ -12,8 +12,9 @@
  *
  * Specialised by   GRAD, BIAS (0, 1), ACT, IS_F16, OUT_T, STAGES, OUT_BY_8: see gemm_wgmma.cl
  *                  BN        columns of a tile: 128 or 256, with GRAD 0 also 64
+ *                  LOW       1: tiles of 64 rows and 2 BN columns; with GRAD 1 and BN 128
  *                  OVERLAP   1: the products of a stage begin before those of the stage before have ended
- * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x BN.
+ * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x BN, or 64 x 2 BN.
  * Building         as gemm_wgmma.cl.
  * Algorithm        that of gemm_wgmma.cl; a chunk of 16 bytes is 8 channels of one pixel at one tap, or zeros. Chunks of k run over the
  *                  channels of a tap, then over the taps, so a stage may have several taps.
@@ -55,6 +56,7 @@ conv_wgmma(global const ACT *a, global const ACT *b, global const float *bias, g
     const uint mine = base + (uint)(row * 128 + ((chunk ^ (row & 7)) << 4));
     const int steps = steps_of_tile(&t);
     copying next = {.a = a + t.a, .b = b + t.b, .coming = (int)get_group_id(0) - (int)get_num_groups(0), .to = mine, .row = row, .chunk = chunk};
+    const int part = LOW ? lane >> 7 : 0; /* of the columns */
     uint use = 0; /* offset of the stage that is used next */
     float c[BN / 2];
 
@@ -71,7 +73,7 @@ conv_wgmma(global const ACT *a, global const ACT *b, global const float *bias, g
         }
 #pragma nounroll
         for (int i = 0; i < steps; i++) {
-            const ulong x = ROWS_AT(base + use, lane), y = COLUMNS_AT(base + use);
+            const ulong x = ROWS_AT(base + use, (LOW ? 0 : lane)), y = COLUMNS_AT(base + use + (uint)(part * (BN / 64) * BLOCK));
 
             /* The stage has arrived, and is seen by the instruction; no work-item still reads what is overwritten below. */
             ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
@@ -88,11 +90,11 @@ conv_wgmma(global const ACT *a, global const ACT *b, global const float *bias, g
         }
         ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c)::"memory"); /* names the sums, so that none is read before */
 
-        const results to = begin_store(&t, tile, out, (lane >> 5) * 16, lane);
+        const results to = begin_store(&t, tile, out, (lane >> 5) % (BM / 16) * 16, lane);
 
 #pragma unroll
         for (int y = 0; y < BN / 16; y++) {
-            store_sums(&t, &to, 16 * y, c + 8 * y, bias, lane);
+            store_sums(&t, &to, part * BN + 16 * y, c + 8 * y, bias, lane);
         }
     }
 }

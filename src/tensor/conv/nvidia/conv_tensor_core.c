@@ -15,6 +15,7 @@ typedef struct tile {
     const char *file, *entry;
     int columns, stages, items, overlap;
     int groups; /* that run at a time on a compute unit: registers and local memory (100 KB for mma.sync) allow no more */
+    int rows;   /* 0: ROWS; else the warps share the columns */
 } tile;
 
 #define WGMMA "nvidia/conv/conv_wgmma", "conv_wgmma"
@@ -22,6 +23,7 @@ typedef struct tile {
 static const tile thin = {WGMMA, 64, 3, 256, 0, 3}, narrow = {WGMMA, 128, 3, 256, 0, 2},
                   wide = {WGMMA, 256, 4, 256, 1, 1};
 static const tile narrow_gradient = {WGMMA, 128, 6, 256, 1, 1}; /* has no registers left for two groups */
+static const tile low_gradient = {WGMMA, 256, 5, 256, 1, 1, .rows = 64};
 static const tile patch = {"nvidia/conv/conv_patch", "conv_patch", 64, 0, 512, 0, 1};
 static const tile thin_mma = {MMA, 64, 4, 128, 0, 2}, of_mma = {MMA, 128, 3, 128, 0, 2};
 
@@ -101,13 +103,19 @@ static int64_t count_columns(const charl__conv_product *p)
     return p->is_gradient ? (int64_t)p->taps[0] * p->taps[1] * p->chunks * CHARL_CONV_CHUNK : p->n;
 }
 
+static int rows_of(const tile *t)
+{
+    return t->rows ? t->rows : ROWS;
+}
+
 static int64_t count_tiles(const charl__conv_product *p, const tile *t)
 {
     if (t == &patch) {
         return p->m / ((int64_t)p->grid[0] * p->grid[1]) * charl__ceil_div(p->grid[0], SIDE) *
                charl__ceil_div(p->grid[1], SIDE) * charl__ceil_div(p->n, t->columns);
     }
-    return charl__ceil_div(p->m, ROWS) * charl__ceil_div(count_columns(p), t->columns) * charl__at_least_one(p->parts);
+    return charl__ceil_div(p->m, rows_of(t)) * charl__ceil_div(count_columns(p), t->columns) *
+           charl__at_least_one(p->parts);
 }
 
 static bool is_mma(charl_device *dev)
@@ -158,6 +166,9 @@ static const tile *choose_tile(charl_device *dev, const charl__conv_product *p)
     if (is_patch(dev, p)) {
         return &patch;
     }
+    if (p->is_gradient && p->m <= low_gradient.rows && count_columns(p) > narrow_gradient.columns) {
+        return &low_gradient;
+    }
     if (is_wide(dev, p)) {
         return &wide;
     }
@@ -170,7 +181,7 @@ static int64_t local_bytes(charl_device *dev, const charl__conv_product *p, cons
     if (t == &patch) {
         return (int64_t)9 * halves_of(p) * WEIGHT_BYTES + (int64_t)PATCHES * PATCH_BYTES + WORD_BYTES;
     }
-    return is_mma(dev) ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES;
+    return is_mma(dev) ? 0 : (int64_t)t->stages * (rows_of(t) + t->columns) * STAGE_BYTES;
 }
 
 static charl__pair pair(const int v[2])
@@ -238,9 +249,10 @@ charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_pr
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
     charl__conv_args args = charl__conv_product_args(p, tiles);
     const charl__kernel_param of_stages[] = {{"GRAD", p->is_gradient},
-                                             {"BN", t->columns},
+                                             {"BN", t->rows ? t->columns / 2 : t->columns},
                                              {"STAGES", t->stages},
                                              {t->overlap ? "OVERLAP" : NULL, 1},
+                                             {t->rows ? "LOW" : NULL, 1}, /* with OVERLAP */
                                              {NULL}};
     const charl__kernel_param of_patches[] = {{"HALVES", halves_of(p)}, {NULL}};
     uint64_t none; /* the workspace begins at 0 */
