@@ -105,7 +105,7 @@ charl_status charl__session_weigh_classes(charl__session *s)
                   s->data.path, charl_dataset_kind_name(s->data.kind), s->config->train.loss);
     CHARL_TRY(charl__alloc_array(s->data.classes, sizeof *weights, &weights));
     CHARL_TRY(strcmp(text, "balanced") == 0 ? balance(s, weights) : read_list(s, text, weights));
-    CHARL_TRY(charl__dataset_weigh_classes(s->ds, weights));
+    CHARL_TRY(charl__dataset_weigh(s->ds, weights, NULL, 0));
     s->data.weighted = true;
     return CHARL_OK;
 }

@@ -571,6 +571,7 @@ void charl__session_fini(charl__session *s)
     charl_model_destroy(s->model);
     charl_device_close(s->dev);
     charl_dataset_close(s->ds);
+    charl_free(s->forgotten);
     charl_data_schema_destroy(s->schema);
     charl_config_destroy(s->own_config);
     charl_free(s->chosen);

@@ -16,6 +16,7 @@
  *      charl__session_schema_of_data     schema of a version 1 checkpoint, from its data set
  *      charl__session_open_device        dev
  *      charl__session_create_model       model, params
+ *      charl__session_forget_rows        weights of the training targets: data.forget
  *      charl__session_load_weights       values of params; a compiled graph must have laid them out
  *      charl__session_start_weights      the same, as [init] says
  *      charl__session_fini               always call it, even after a failure
@@ -45,7 +46,9 @@ typedef struct charl__session {
     double masked;      /* data.masked, likewise */
     charl_dataset *ds;
     charl_dataset_info data;
-    double chance; /* fraction of the training samples in the most frequent class; 0: no such classes */
+    double chance;      /* fraction of the training samples in the most frequent class; 0: no such classes */
+    int64_t *forgotten; /* [n_forgotten] ascending: the rows of data.forget, which ds borrows */
+    int64_t n_forgotten;
     charl_device *dev;
     charl_model *model;
     charl_params *params;
@@ -94,6 +97,12 @@ charl_status charl__session_match_data(charl__session *s) CHARL_MUST_CHECK;
 /** Weight the training targets by train.class_weights. Reads all training labels for `balanced`. Errors: ERR_CONFIG if the data
  *  have no classes, or another number of them; ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__session_weigh_classes(charl__session *s) CHARL_MUST_CHECK;
+
+/** Let the training rows of data.forget weigh nothing. Errors: ERR_CONFIG if there are no such rows, or if the data or the settings let them have an
+ *  effect all the same; ERR_NOMEM. */
+charl_status charl__session_forget_rows(charl__session *s) CHARL_MUST_CHECK;
+/** Errors: ERR_CONFIG if the model, whose parameters exist, lets them have an effect. */
+charl_status charl__session_check_forgotten(const charl__session *s) CHARL_MUST_CHECK;
 
 /** Samples of each class, or pixels, in a split of labelled data: count [data.classes]. Reads all labels. Errors: ERR_DATA, ERR_IO,
  *  ERR_NOMEM. */

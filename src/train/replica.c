@@ -526,6 +526,7 @@ static charl_status build_model(charl__replica *r)
     r->session->params->is_divided = r->dp->sharding == CHARL_SHARD_PARAMETERS;
     r->session->params->defers = r->dp->sharding != CHARL_SHARD_NONE;
     CHARL_TRY(build_graphs(r));
+    CHARL_TRY(r->session->infers ? CHARL_OK : charl__session_check_forgotten(r->session));
     CHARL_REQUIRE(charl_params_get_elements(r->session->params) > 0, CHARL_ERR_CONFIG, "there is nothing to train%s",
                   r->config->train.freeze[0] ? ": train.freeze leaves no parameter" : "");
     return CHARL_OK;
@@ -619,6 +620,7 @@ static charl_status build_alone(charl__replica *r)
     CHARL_TRY(charl__session_match_data(r->session));
     if (!r->session->infers) {
         CHARL_TRY(charl__session_weigh_classes(r->session));
+        CHARL_TRY(charl__session_forget_rows(r->session));
     }
     CHARL_TRY(open_device(r));
     CHARL_TRY(build_model(r));

@@ -82,7 +82,7 @@ static void ignored_labels_weigh_nothing(void **state)
     charl_assert_ok(charl_dataset_verify(ds));
 
     /* Classes weigh what they are given, in training only; labels that are ignored still nothing. */
-    charl_assert_ok(charl__dataset_weigh_classes(ds, (const float[]){0.5F, 3, 0.25F}));
+    charl_assert_ok(charl__dataset_weigh(ds, (const float[]){0.5F, 3, 0.25F}, NULL, 0));
     check_weights(ds, CHARL_SPLIT_TRAIN, 4, (const float[]){0.5F, 0, 0.25F, 0});
     check_weights(ds, CHARL_SPLIT_VAL, 2, (const float[]){1, 0});
     charl_dataset_close(ds);

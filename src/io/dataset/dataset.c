@@ -716,7 +716,7 @@ bool charl__dataset_is_weighted(const charl_dataset *ds, charl_split split)
 {
     const charl__view *v = &ds->views[split];
 
-    return (split == CHARL_SPLIT_TRAIN && ds->class_weights) || v->ignored > 0 || v->w || v->starts;
+    return (split == CHARL_SPLIT_TRAIN && (ds->class_weights || ds->forgotten)) || v->ignored > 0 || v->w || v->starts;
 }
 
 void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)

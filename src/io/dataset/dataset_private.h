@@ -55,10 +55,12 @@ struct charl_dataset {
     int64_t *starts[CHARL_SPLIT_COUNT]; /* of the arrays; NULL: not read */
     char content_id[65];
     /* Conversion of rows to the model's form (charl__dataset_map); NULL: none. */
-    int64_t *class_map;   /* [stored_classes] the model's number of a label */
-    int64_t *column_map;  /* [columns] index of the model's column in a stored row */
-    int64_t *target_map;  /* [targets] the same for targets */
-    float *class_weights; /* [classes] as delivered, of training targets; NULL: all 1 */
+    int64_t *class_map;       /* [stored_classes] the model's number of a label */
+    int64_t *column_map;      /* [columns] index of the model's column in a stored row */
+    int64_t *target_map;      /* [targets] the same for targets */
+    float *class_weights;     /* [classes] as delivered, of training targets; NULL: all 1 */
+    const int64_t *forgotten; /* [n_forgotten] ascending training rows of weight 0, borrowed; NULL: none */
+    int64_t n_forgotten;
 };
 
 /** Rows of an array, in all its files, that are decoded from image files. */

@@ -454,6 +454,9 @@ static charl_status read_weights_of_rows(charl_dataset *ds, charl_split split, c
         CHARL_TRY(read_stored_weights(ds, v, rows[i], k, w + i));
         i += k;
     }
+    for (int64_t i = 0; i < n && split == CHARL_SPLIT_TRAIN; i++) {
+        w[i] = charl__rows_have(ds->forgotten, ds->n_forgotten, rows[i]) ? 0.0F : w[i];
+    }
     return CHARL_OK;
 }
 
@@ -506,14 +509,20 @@ charl_status charl__dataset_read_weights(charl_dataset *ds, charl_split split, c
     return CHARL_OK;
 }
 
-charl_status charl__dataset_weigh_classes(charl_dataset *ds, const float *weights)
+charl_status charl__dataset_weigh(charl_dataset *ds, const float *weights, const int64_t *rows, int64_t n)
 {
     const size_t bytes = (size_t)ds->classes * sizeof *weights;
 
-    charl_free(ds->class_weights);
-    ds->class_weights = NULL;
-    CHARL_TRY(charl__alloc(bytes, &ds->class_weights));
-    memcpy(ds->class_weights, weights, bytes);
+    if (rows) {
+        ds->forgotten = rows;
+        ds->n_forgotten = n;
+    }
+    if (weights) {
+        charl_free(ds->class_weights);
+        ds->class_weights = NULL;
+        CHARL_TRY(charl__alloc(bytes, &ds->class_weights));
+        memcpy(ds->class_weights, weights, bytes);
+    }
     return CHARL_OK;
 }
 

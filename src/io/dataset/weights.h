@@ -33,9 +33,26 @@ void charl__dataset_window_starts(const charl_dataset *ds, charl_split split, in
 /** u8 if all weights of a data set of tokens are integers, else f32. */
 charl_dtype charl__dataset_weights_dtype(const charl_dataset *ds);
 
-/** Multiply the weight of training targets of class i by weights[i]: [info.classes], copied. Errors: ERR_NOMEM. */
-charl_status charl__dataset_weigh_classes(charl_dataset *ds, const float *weights) CHARL_MUST_CHECK;
+/** Multiply the weight of training targets of class i by weights[i], [info.classes], copied, unless NULL; and let n training rows, ascending and
+ *  borrowed, weigh nothing, unless `rows` is NULL. Errors: ERR_NOMEM. */
+charl_status charl__dataset_weigh(charl_dataset *ds, const float *weights, const int64_t *rows,
+                                  int64_t n) CHARL_MUST_CHECK;
+/** Whether `row` is one of n ascending rows. */
+static inline bool charl__rows_have(const int64_t *rows, int64_t n, int64_t row)
+{
+    int64_t first = 0;
 
+    while (first < n) {
+        const int64_t middle = first + (n - first) / 2;
+
+        if (rows[middle] == row) {
+            return true;
+        }
+        first = rows[middle] < row ? middle + 1 : first;
+        n = rows[middle] < row ? n : middle;
+    }
+    return false;
+}
 /** Whether targets of the split have different weights. Local. */
 bool charl__dataset_is_weighted(const charl_dataset *ds, charl_split split);
 
