@@ -108,6 +108,10 @@ charl_status charl__graph_add_gathered(charl_graph *g, charl__node *n)
                   "%s: the parameters of this graph are sharded over ranks; HINT charl_data_parallel_compile and "
                   "charl_data_parallel_compile_evaluation compile such a graph",
                   n->name);
+    CHARL_REQUIRE(charl_dtype_size(n->out[0]->type.dtype) == charl__param_unit(n->in[0]->param), CHARL_ERR_INVALID,
+                  "the parameters are sharded over ranks in %s, and the graph takes %s in f32; HINT compile all their "
+                  "graphs in one precision",
+                  charl_dtype_name(g->params->half_type), n->in[0]->param->spec.name);
     CHARL_TRY(charl__grow(g->n_gathered, sizeof *g->gathered, &g->gathered));
     last = &g->gathered[g->n_gathered];
     *last = (charl__gathered){.param = n->in[0]->param};

@@ -647,6 +647,10 @@ charl_status charl__params_use_half(charl_params *set, charl_dtype dtype)
                       "the optimizer of these parameters updates no copy in %s; HINT compile the graphs in %s before "
                       "charl_optimizer_create",
                       charl_dtype_name(dtype), charl_dtype_name(dtype));
+        CHARL_REQUIRE(!set->is_divided || !set->value, CHARL_ERR_INVALID,
+                      "the parameters are sharded over ranks in f32, and the graph takes them in %s; HINT compile all "
+                      "their graphs in one precision",
+                      charl_dtype_name(dtype));
         set->half_type = dtype;
         CHARL_TRY(charl__buffer_create(set->dev, (size_t)set->frozen_elements * charl_dtype_size(dtype),
                                        "working copy of frozen parameters", &set->frozen_half));

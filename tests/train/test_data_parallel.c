@@ -29,6 +29,7 @@ typedef struct member {
     bool lost;
     const char *optimizer;   /* NULL: adamw */
     charl_packing state;     /* of the optimizer */
+    charl_dtype precision;   /* of new graphs */
     const char *load, *save; /* the state of the training, from and to this file; NULL: not */
     int first, steps;        /* the first step, and how many; 0: STEPS */
     bool has_steps, ema;     /* step parameters; a moving average, as with load, save and steps */
@@ -62,10 +63,11 @@ static charl_status new_graph(const member *m, const charl_slices *slices, bool 
         CHARL_TRY(charl_params_add(m->params, &head_spec, &head));
     }
     charl_graph_set_training(g, differentiates);
+    charl_graph_set_precision(g, m->precision);
     if (m->params_of_step) {
         charl_graph_set_steps(g, m->params_of_step);
     }
-    x = charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED);
+    x = charl_input(g, "x", m->precision, rows, CHARL_BATCHED);
     y = charl_linear(g, charl_dropout(g, charl_scale(g, x, 1.0F, 0.5F), 0.3F), charl_parameter(g, w), NULL);
     y = charl_add(g, charl_tanh(g, y), charl_sigmoid(g, charl_linear(g, x, charl_parameter(g, w), NULL)));
     loss = charl_batch_mean(g, charl_linear(g, y, charl_parameter(g, head), NULL));
@@ -188,6 +190,49 @@ static charl_status refuse_part(member *m)
     return is_refused(m, NULL, 0, CHARL_ERR_INVALID, "the only rank has 4 of 8 slices");
 }
 
+static void destroy(charl_graph **g)
+{
+    for (int k = 0; k < MAX_PASSES; k++) {
+        charl_graph_destroy(g[k]);
+        g[k] = NULL;
+    }
+}
+
+/* Graphs that cannot gather sharded parameters: compiled alone, or in another precision. */
+static charl_status refuse_sharded(member *m)
+{
+    static const struct {
+        charl_dtype trained, other;
+        bool alone;
+        const char *message;
+    } cases[] = {{CHARL_F32, CHARL_F32, true, "charl_data_parallel_compile_evaluation compile such a graph"},
+                 {CHARL_F32, CHARL_BF16, false, "sharded over ranks in f32, and the graph takes them in bf16"},
+                 {CHARL_BF16, CHARL_F32, false, "sharded over ranks in bf16, and the graph takes weight in f32"}};
+    charl_status st = CHARL_OK;
+    charl_data_parallel *dp = NULL;
+    charl_graph *g[MAX_PASSES] = {NULL};
+
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, &m->options, &dp));
+        for (int i = 0; i < 2; i++) {
+            m->precision = i == 0 ? cases[k].trained : cases[k].other;
+            CHARL_TRY_CLEANUP(new_graph(m, &m->mine, i == 0, &g[i], NULL, NULL));
+        }
+        CHARL_TRY_CLEANUP(charl_data_parallel_compile(dp, &g[0], 1));
+        st = cases[k].alone ? charl_graph_compile(g[1]) : charl_data_parallel_compile_evaluation(dp, g[1]);
+        CHARL_REQUIRE_CLEANUP(st == CHARL_ERR_INVALID && strstr(charl_error_message(), cases[k].message),
+                              CHARL_ERR_INVALID, "in place of \"%s\": \"%s\"", cases[k].message, charl_error_message());
+        st = CHARL_OK;
+        destroy(g);
+        charl_data_parallel_destroy(dp);
+        dp = NULL;
+    }
+cleanup:
+    destroy(g);
+    charl_data_parallel_destroy(dp);
+    return st;
+}
+
 /* The rows of some slices: what they hold depends on the step and their place in the batch. */
 static charl_status write_rows(charl_var *x, const charl_slices *s, int step)
 {
@@ -285,14 +330,6 @@ static charl_status build(member *m, charl_data_parallel *dp, charl_graph **g, c
         CHARL_TRY(new_graph(m, slices, true, &g[n], &m->x[n], &loss[n]));
     }
     return charl_data_parallel_compile(dp, g, n);
-}
-
-static void destroy(charl_graph **g)
-{
-    for (int k = 0; k < MAX_PASSES; k++) {
-        charl_graph_destroy(g[k]);
-        g[k] = NULL;
-    }
 }
 
 /* Take steps and give the ranks other slices, until those have been used. */
@@ -530,6 +567,8 @@ static void test_refused(void **state)
     run_ranks(1, (charl_data_parallel_options){sizeof(charl_data_parallel_options)}, refuse, m);
     run_ranks(2, (charl_data_parallel_options){sizeof(charl_data_parallel_options)}, refuse, m);
     run_ranks(1, (charl_data_parallel_options){sizeof(charl_data_parallel_options)}, refuse_part, m);
+    run_ranks(2, (charl_data_parallel_options){sizeof(charl_data_parallel_options), .shard = CHARL_SHARD_PARAMETERS},
+              refuse_sharded, m);
 }
 
 static void assert_same(const member *m, const member *one)
