@@ -18,7 +18,7 @@ enum { MOST = 256, FAULT = 700, OUT_OF_MEMORY = 2, NOT_READY = 600, OUT_OF_LAUNC
 static const char text[] =
     ".version 9.0\n.target sm_90\n.address_size 64\n"
     ".entry step(\n\t.param .u64 .ptr .global .align 4 step_param_0,\n\t.param .u64 step_param_1,\n"
-    "\t.param .u32 step_param_2,\n\t.param .u64 step_param_3\n)\n{\n\tret;\n}\n"
+    "\t.param .u32 step_param_2,\n\t.param .u64 step_param_3\n)\n{\n\tgriddepcontrol.wait;\n\tret;\n}\n"
     ".entry scratch(\n\t.param .u64 .ptr .shared .align 4 scratch_param_0,\n"
     "\t.param .u64 .ptr .shared .align 4 scratch_param_1\n)\n{\n"
     "\t.shared .align 1024 .b8 scratch_$_tile[65536];\n\tret;\n}\n";
@@ -34,7 +34,7 @@ static struct {
     int too_large;                                          /* of launches */
     bool is_busy;                                           /* events are not done */
     int contexts, streams, events, blocks, modules, graphs; /* alive */
-    int launches, graph_launches;
+    int launches, early, graph_launches;
     unsigned groups, dynamic;
     int allowed;
     uint64_t offset[2]; /* of the local memory of `scratch` */
@@ -192,6 +192,18 @@ static int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigne
     return 0;
 }
 
+/* Of a kernel that awaits earlier launches itself. */
+static int launch_early(const charl__cuda_launch *l, void *function, void **values, void **extra)
+{
+    assert_true(fake.captures && fake.n_captured > 0);
+    assert_int_equal(l->n_attributes, 1);
+    assert_int_equal(l->attribute->id, 6);
+    assert_int_equal(l->attribute->value[0], 1);
+    fake.early++;
+    return launch(function, l->groups[0], l->groups[1], l->groups[2], l->local[0], l->local[1], l->local[2],
+                  l->dynamic_bytes, l->stream, values, extra);
+}
+
 /* A graph: how many calls, then they. */
 static int capture_end(void *stream, void **graph)
 {
@@ -282,7 +294,8 @@ static charl_device *open_device(bool is_timed)
                                        .cuGraphInstantiateWithFlags = graph_instantiate,
                                        .cuGraphDestroy = graph_destroy,
                                        .cuGraphExecDestroy = graph_release,
-                                       .cuGraphLaunch = graph_launch};
+                                       .cuGraphLaunch = graph_launch,
+                                       .cuLaunchKernelEx = launch_early};
     charl_assert_ok(charl__alloc(sizeof *dev, &dev));
     charl__owner_init(&dev->owner);
     dev->refs = 1;
@@ -522,6 +535,7 @@ static void test_recordings_are_graphs(void **state)
         charl_assert_ok(charl__recording_replay(r, 0, 12));
     }
     assert_int_equal(fake.launches, 24); /* once run, once captured */
+    assert_int_equal(fake.early, 11);    /* in the graph all but the first */
     assert_int_equal(fake.graph_launches, 3);
     assert_int_equal(dev->counters.launches, 48);
     assert_int_equal(charl__queue_commands(dev, CHARL_QUEUE_COMPUTE), 49); /* and zeros */
@@ -724,6 +738,10 @@ static void parameters_of_kernels(void **state)
     charl__ptx_kernel k;
 
     (void)state;
+    charl_assert_ok(charl__ptx_kernel_find(text, "step", &k));
+    assert_true(k.awaits);
+    charl_assert_ok(charl__ptx_kernel_find(text, "scratch", &k));
+    assert_false(k.awaits);
     charl_assert_ok(charl__ptx_kernel_find(two_kernels, "large", &k));
     assert_int_equal(k.params, 3);
     assert_int_equal(k.bytes[0], 8);

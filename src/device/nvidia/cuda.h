@@ -21,6 +21,18 @@ typedef struct charl__cuda_access {
     int flags;
 } charl__cuda_access;
 
+typedef struct charl__cuda_attribute {
+    int id, pad;
+    int value[16];
+} charl__cuda_attribute;
+
+typedef struct charl__cuda_launch {
+    unsigned groups[3], local[3], dynamic_bytes;
+    void *stream;
+    charl__cuda_attribute *attribute;
+    unsigned n_attributes;
+} charl__cuda_launch;
+
 /* Values of its enums. */
 enum {
     CHARL__CU_ON_DEVICE = 1,
@@ -96,7 +108,8 @@ struct charl__cuda {
 #define X(name, parameters) int(*name) parameters;
     CHARL__CUDA_FUNCTIONS(X)
 #undef X
-    int (*cuFuncLoad)(void *); /* since CUDA 12.4; or NULL */
+    int (*cuFuncLoad)(void *);                                                     /* since CUDA 12.4; or NULL */
+    int (*cuLaunchKernelEx)(const charl__cuda_launch *, void *, void **, void **); /* since 11.8; or NULL */
 };
 /** Its functions, after charl__cuda_missing has returned NULL. */
 extern struct charl__cuda charl__cuda;

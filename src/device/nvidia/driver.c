@@ -20,6 +20,7 @@ enum {
     ERROR_LOG = 5,
     LOG_VERBOSE = 12,
     THREAD_LOCAL = 1,  /* CU_STREAM_CAPTURE_MODE_... */
+    SERIALIZATION = 6, /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_... */
     INVALID_VALUE = 1, /* CUDA_ERROR_... */
     OUT_OF_LAUNCH_RESOURCES = 701
 };
@@ -71,6 +72,8 @@ struct charl__nvidia {
     void *context;
     void *stream[CHARL_QUEUE_COUNT];
     bool is_timed;
+    void *captured;                 /* the stream whose launches become a graph, or NULL */
+    bool has_first;                 /* one has already */
     event own[CHARL__SPARE_EVENTS]; /* so that a step does not allocate any */
     event *spare;                   /* those not in use */
     /* Times are differences in float milliseconds: from a recent event, at base_ns. */
@@ -741,9 +744,33 @@ static int set_memory(charl_device *dev, charl__driver_kernel *k, int at, charl_
     return set(dev, k, at, sizeof address, &address);
 }
 
+/* In a graph, a kernel that awaits earlier launches begins while the one before it runs, as soon as that allows it: it may only
+ * read what no launch of the graph writes until then. The graph as a whole is an ordinary command. */
+static int capture_ahead(const charl_device *dev, charl__queue q, kernel *k, const unsigned groups[3],
+                         const size_t local[3])
+{
+    charl__cuda_attribute early = {.id = SERIALIZATION, .value = {1}};
+    const charl__cuda_launch l = {.groups = {groups[0], groups[1], groups[2]},
+                                  .local = {(unsigned)local[0], (unsigned)local[1], (unsigned)local[2]},
+                                  .dynamic_bytes = (unsigned)k->dynamic,
+                                  .stream = stream_of(dev, q),
+                                  .attribute = &early,
+                                  .n_attributes = 1};
+
+    TRY(enter(dev));
+    return cu.cuLaunchKernelEx(&l, k->function, k->at, NULL);
+}
+
 static int enqueue_launch(charl_device *dev, charl__queue q, kernel *k, const unsigned groups[3], const size_t local[3],
                           charl__driver_event **out)
 {
+    const bool is_captured = dev->nvidia->captured == stream_of(dev, q),
+               follows = is_captured && dev->nvidia->has_first;
+
+    dev->nvidia->has_first = dev->nvidia->has_first || is_captured;
+    if (follows && k->about.awaits && cu.cuLaunchKernelEx && !out) {
+        return capture_ahead(dev, q, k, groups, local);
+    }
     COMMAND(cu.cuLaunchKernel(k->function, groups[0], groups[1], groups[2], (unsigned)local[0], (unsigned)local[1],
                               (unsigned)local[2], (unsigned)k->dynamic, stream_of(dev, q), k->at, NULL));
 }
@@ -772,7 +799,10 @@ static int launch(charl_device *dev, charl__queue q, charl__driver_kernel *handl
 static int capture(charl_device *dev, charl__queue q)
 {
     TRY(enter(dev));
-    return cu.cuStreamBeginCapture_v2(stream_of(dev, q), THREAD_LOCAL);
+    TRY(cu.cuStreamBeginCapture_v2(stream_of(dev, q), THREAD_LOCAL));
+    dev->nvidia->captured = stream_of(dev, q);
+    dev->nvidia->has_first = false;
+    return 0;
 }
 
 static int graph_create(charl_device *dev, charl__queue q, charl__driver_graph **out)
@@ -781,6 +811,7 @@ static int graph_create(charl_device *dev, charl__queue q, charl__driver_graph *
     int err;
 
     *out = NULL;
+    dev->nvidia->captured = NULL;
     TRY(cu.cuStreamEndCapture(stream_of(dev, q), &graph));
     err = cu.cuGraphInstantiateWithFlags(&ready, graph, 0);
     cu.cuGraphDestroy(graph);

@@ -281,6 +281,7 @@ charl_status charl__ptx_kernel_find(const char *ptx, const char *entry, charl__p
     }
     for (at = end; *at && (!next || at < next); at += at[line_length(at)] ? line_length(at) + 1 : line_length(at)) {
         out->dynamic_bytes = large_array(at) > 0 ? large_array(at) : out->dynamic_bytes;
+        out->awaits = out->awaits || find_in_line(at, "griddepcontrol.wait");
     }
     return CHARL_OK;
 }

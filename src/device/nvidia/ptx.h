@@ -37,6 +37,7 @@ typedef struct charl__ptx_kernel {
     int params;
     short bytes[CHARL__PTX_MAX_PARAMS]; /* of each; CHARL__PTX_LOCAL_POINTER of pointers to local memory */
     int64_t dynamic_bytes;              /* of the array that charl__ptx_for_cuda has made dynamic; 0: none */
+    bool awaits; /* earlier launches, itself (griddepcontrol.wait): it may begin before they end */
 } charl__ptx_kernel;
 
 /** For the kernel `entry` of the text before charl__ptx_for_cuda. Errors: ERR_KERNEL. */
