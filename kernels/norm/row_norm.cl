@@ -10,7 +10,8 @@
  *                  ADD      1: charl_normalize has y and sum (default 0)
  *                  KEEP     blocks of CHARL_ROW_WIDTH that cover a row, whose elements a work-item then reads once and keeps; 0: it
  *                           reads them each time (default 0)
- *                  FETCH_AHEAD 1: w and b are not in the cache (default 0)
+ *                  FETCH_AHEAD 1: w and b are not in the cache; 2: and no launch writes them: they are fetched before earlier launches
+ *                           have ended (default 0)
  *                  CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
  * Launch           src/autograd/launch/rows.c.
  * Numerics         fixed order (rows.clh), two passes for the variance. A sum x + y is normalised before it is rounded to ACT.
@@ -43,9 +44,12 @@ CHARL_INLINE float2 read_row(bool whole, const row r, piece *kept)
     return stats(whole, kept, r);
 }
 
-/* What is read after the sums, while they are formed. */
+/* What is read after the sums, before they are formed. */
 CHARL_INLINE void fetch_ahead(const row r)
 {
+    if (FETCH_AHEAD > 1) {
+        charl_begin_next();
+    }
     for (int j = r.t * FETCH_LINE; FETCH_AHEAD && j < r.n; j += CHARL_ROW_ITEMS * FETCH_LINE) {
         if (AFFINE > 0) {
             charl_prefetch(r.w + j);
@@ -53,6 +57,9 @@ CHARL_INLINE void fetch_ahead(const row r)
         if (AFFINE > 1) {
             charl_prefetch(r.b + j);
         }
+    }
+    if (FETCH_AHEAD > 1) {
+        charl_await_earlier();
     }
 }
 

@@ -78,6 +78,9 @@ typedef struct charl__enqueue {
     /* u32 [16]: a charl__step_params, which kernels declare as `global const charl__step_params *` */
     charl_tensor *step;
 
+    /* Bit i: operand i is a parameter, in a graph that continues sequences with a cache: no launch of the graph writes it */
+    unsigned constant;
+
     /* Of fused nodes, for operators that allow fusion. */
     const struct charl__gemm_epilogue *epilogue; /* applied to the product; or NULL */
     /* node that computes in[0] (then NULL) while it is read (autograd/fuse/prologue.h); or NULL */

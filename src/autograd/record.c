@@ -160,6 +160,7 @@ static charl_status enqueue_lane(charl_graph *g, charl__node *n, int lane)
 {
     charl_status st = CHARL_OK;
     charl_tensor *in[CHARL_OP_MAX_IN] = {0}, *out[CHARL_OP_MAX_OUT] = {0}, *workspace = NULL;
+    const bool continues = g->cache && !g->begins;
     charl__enqueue e = {.dev = g->dev,
                         .label = n->name,
                         .attr = n->attr,
@@ -172,6 +173,7 @@ static charl_status enqueue_lane(charl_graph *g, charl__node *n, int lane)
 
     for (int i = 0; i < n->n_in; i++) {
         CHARL_TRY_CLEANUP(charl__var_lane(n->in[i], n->in[i]->type.batch == CHARL_PARTIAL ? lane : 0, &in[i]));
+        e.constant |= (unsigned)(continues && charl__var_root(n->in[i])->leaf == CHARL_LEAF_PARAM) << i;
     }
     for (int k = 0; k < n->n_out; k++) {
         CHARL_TRY_CLEANUP(charl__var_lane(n->out[k], lane, &out[k]));

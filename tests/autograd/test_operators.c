@@ -11,6 +11,7 @@
 #include "autograd/kv_cache.h"
 #include "autograd/onnx/onnx.h"
 #include "autograd/op.h"
+#include "autograd/op/attention/attention.h"
 #include "autograd/op/conv/conv2d.h"
 #include "autograd/op/linear/fp8.h"
 #include "autograd/ops_data.h"
@@ -368,22 +369,33 @@ static const charl__conv_attr window = {
     .groups = 1,
     .size = {95, 98}};
 
+static const charl__attention_attr two_heads = {.heads = 2, .kv_heads = 1, .scale = 0.35F, .causal = true};
+
 static void large_windows_and_rows(void **state)
 {
     static const struct {
-        const charl__op *op;
+        const char *op;
         charl__op_sample sample;
+        charl_dtype half;
     } cases[] = {
-        {&charl_op_conv2d, {.in = {IMAGE, WEIGHT}, .n_in = 2, DRAWN(9025)}},
-        {&charl_op_conv2d_dgrad, {.in = {RESULT, WEIGHT}, DRAWN(36)}},
-        {&charl_op_conv2d_wgrad, {.in = {RESULT, IMAGE}, DRAWN(12)}},
-        {&charl_op_gather_rows, /* several work-groups to a row, and a row that is not there */
+        {"conv2d", {.in = {IMAGE, WEIGHT}, .n_in = 2, DRAWN(9025)}},
+        {"conv2d_dgrad", {.in = {RESULT, WEIGHT}, DRAWN(36)}},
+        {"conv2d_wgrad", {.in = {RESULT, IMAGE}, DRAWN(12)}},
+        {"gather_rows", /* several work-groups to a row, and a row that is not there */
          {.in = {CHARL_R(F32, 3, 4100), CHARL_B(I32, 8)}, .n_in = 2, .lo = -1, .hi = 1, .int_end = 4}},
-        {&charl_op_gather_rows,
+        {"gather_rows",
          {.in = {CHARL_R(U8, 3, 2, 2051), CHARL_B(I32, 8), CHARL_R(F32, 2), CHARL_R(F32, 2)},
           .lo = 0.5,
           .hi = 2,
           .int_end = 3}},
+        {"attention_cached", /* keys in three parts */
+         {.in = {CHARL_R(F32, 4, 1, 64), CHARL_R(F32, 4, 2070, 32), CHARL_R(I32, 4)},
+          .attr = &two_heads,
+          .lo = -2,
+          .hi = 2,
+          .int_end = 2070,
+          .terms = 2070},
+         CHARL_BF16},
     };
     charl_slices whole;
 
@@ -394,12 +406,11 @@ static void large_windows_and_rows(void **state)
         charl__op_error error;
         void *raw[CHARL_OP_MAX_OUT];
 
-        charl_assert_ok(charl__op_case_create(cases[i].op, &cases[i].sample, CHARL_F32, 5, &c));
+        charl_assert_ok(charl__op_case_create(charl__op_find(cases[i].op), &cases[i].sample, cases[i].half, 5, &c));
         charl_assert_ok(charl__op_case_run(dev, &c, &whole, 0, raw));
         error = charl__op_case_compare(&c, raw);
         if (!(error.allowed <= 1)) {
-            fail_msg("%s: element %lld is %.9g, not %.9g", cases[i].op->name, (long long)error.index, error.got,
-                     error.want);
+            fail_msg("%s: element %lld is %.9g, not %.9g", cases[i].op, (long long)error.index, error.got, error.want);
         }
         charl_free(raw[0]);
         charl__op_case_destroy(&c);

@@ -16,6 +16,7 @@
  * copies that arrive at once and at the last moment: what they do where no such device is at hand.
  */
 
+#define AT(type, name) type *name, unsigned long name##_at
 enum { SEED = 11, GROUP = 128, MOST = 6 };
 
 #define FORWARD(name)                                                                                                  \
@@ -283,6 +284,97 @@ static void gradient(void **state)
     against_the_reference("attention_grad", *state);
 }
 
+/* kernels/nvidia/attention/attention_token.cl: one part of the cache and three, the last of which some sequences have not reached. */
+#define TOKEN(n)                                                                                                       \
+    void token_attention_##n(AT(const uint16_t, qkv), AT(uint16_t, cache), AT(const int32_t, at), AT(uint16_t, out),   \
+                             AT(float, part), int n_all, int heads, int kv_heads, float scale);                        \
+    void token_merge_##n(AT(const float, part), AT(const int32_t, at), AT(uint16_t, out), int n_all, int heads)
+TOKEN(0);
+TOKEN(1);
+
+typedef struct token_call {
+    int form, heads, positions;
+    uint16_t *qkv, *cache, *out;
+    int32_t *at;
+    float *part;
+} token_call;
+
+static void token_work(void *ctx)
+{
+    const token_call *c = ctx;
+
+    (c->form ? token_attention_1 : token_attention_0)(c->qkv, 0, c->cache, 0, c->at, 0, c->out, 0, c->part, 0,
+                                                      c->positions, c->heads, 1, 0.25F);
+}
+
+static void merge_work(void *ctx)
+{
+    const token_call *c = ctx;
+
+    token_merge_1(c->part, 0, c->at, 0, c->out, 0, c->positions, c->heads);
+}
+
+static void token(void **state)
+{
+    static const struct {
+        charl_dtype type;
+        int64_t d, positions;
+        int heads, parts, at[6];
+    } form[] = {{CHARL_BF16, 64, 300, 1, 1, {0, 1, 255, 299, 300, 7}},
+                {CHARL_F16, 24, 2100, 2, 3, {5, 1023, 1024, 2099, -1, 1030}}};
+    enum { ROWS_OF_IT = 6, TOKEN_GROUP = 256 };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const int heads = form[i].heads;
+        const int64_t d = form[i].d, n = form[i].positions;
+        const charl__attention_attr a = {.heads = heads, .kv_heads = 1, .scale = 0.25F, .causal = true};
+        const charl__op_sample s = {.in = {type_of(ROWS_OF_IT, 1, (heads + 2) * d),
+                                           type_of(ROWS_OF_IT, n, 2 * d),
+                                           {CHARL_I32, {1, {ROWS_OF_IT}}, CHARL_REPLICATED}},
+                                    .n_in = 3,
+                                    .attr = &a,
+                                    .lo = -1,
+                                    .hi = 1,
+                                    .int_end = n,
+                                    .terms = 2 * n};
+        token_call c = {.form = i, .heads = heads, .positions = (int)n};
+        void **const in[] = {(void **)&c.qkv, (void **)&c.cache, (void **)&c.at};
+        charl__op_case oc;
+
+        charl_assert_ok(charl__op_case_create(charl__op_find("attention_cached"), &s, form[i].type, SEED, &oc));
+        for (int r = 0; r < ROWS_OF_IT; r++) {
+            oc.in[2][r] = form[i].at[r];
+        }
+        oc.in[1][(ROWS_OF_IT - 1) * n * 2 * d] = NAN; /* the first key of the last one */
+        charl__op_case_reference(&oc);
+        for (int k = 0; k < 3; k++) {
+            *in[k] = poisoned(&oc.in_type[k], 0);
+            charl_dtype_encode(oc.in_type[k].dtype, oc.in[k], charl_shape_count(&oc.in_type[k].shape), *in[k]);
+        }
+        c.out = poisoned(&oc.out_type[0], 0);
+        c.part = aligned_alloc(256, 65536);
+        memset(c.part, 0xFF, 65536);
+        assert_true(lanes_run(ROWS_OF_IT * heads * form[i].parts, TOKEN_GROUP, false, token_work, &c));
+        assert_true(form[i].parts == 1 || lanes_run(ROWS_OF_IT * heads, TOKEN_GROUP, false, merge_work, &c));
+        compare(&oc, i, false, (void *[]){c.out}, 0);
+        for (int r = 0; r < ROWS_OF_IT; r++) { /* the newest row is in the cache */
+            const int at = form[i].at[r];
+
+            if (at >= 0 && at < n) {
+                assert_memory_equal(c.cache + (r * n + at) * 2 * d, c.qkv + (r * (heads + 2) + heads) * d,
+                                    (size_t)(4 * d));
+            }
+        }
+        for (int k = 0; k < 3; k++) {
+            free(*in[k]);
+        }
+        free(c.out);
+        free(c.part);
+        charl__op_case_destroy(&oc);
+    }
+}
+
 /* kernels/nvidia/recurrent on the host: two tiles of rows by two of units, neither whole, wait for one another after every step. The
  * bits are those of the operators, which run a launch for each step here; copies arrive at once and at the last moment. */
 
@@ -290,7 +382,6 @@ static void gradient(void **state)
 enum { B = 12, T = 4, H = 40, ROWS = 8, UNITS = 32, ITEMS = ROWS / 2 * UNITS, GROUPS = 4 };
 enum { COUNTER_STRIDE = 32, WORDS = 2 * COUNTER_STRIDE, MOST_GATES = 4 };
 
-#define AT(type, name) type *name, unsigned long name##_at
 #define EXCHANGE float *state, unsigned *words, charl__recurrent_args args
 #define EACH_GROUP(X, n)                                                                                               \
     X(n##_0);                                                                                                          \
@@ -453,15 +544,16 @@ static void test_bits(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[4 + sizeof recurrent_forms / sizeof *recurrent_forms] = {
+    struct CMUnitTest tests[5 + sizeof recurrent_forms / sizeof *recurrent_forms] = {
         {"forward, wgmma", forward, NULL, NULL, forms[0]},
         {"forward, mma", forward, NULL, NULL, forms[1]},
         {"gradient, wgmma", gradient, NULL, NULL, forms[0]},
         {"gradient, mma", gradient, NULL, NULL, forms[1]},
+        {"token", token, NULL, NULL, NULL},
     };
 
     for (size_t i = 0; i < sizeof recurrent_forms / sizeof *recurrent_forms; i++) {
-        tests[4 + i] = (struct CMUnitTest){.name = recurrent_forms[i].op->name,
+        tests[5 + i] = (struct CMUnitTest){.name = recurrent_forms[i].op->name,
                                            .test_func = test_bits,
                                            .initial_state = (void *)(uintptr_t)&recurrent_forms[i]};
     }

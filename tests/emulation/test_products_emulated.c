@@ -1,4 +1,4 @@
-/* kernels/nvidia/gemm/gemm_mma.cl on the host: sums of integers, which are exact, with copies that
+/* kernels/nvidia/gemm/gemm_mma.cl and gemm_token.cl on the host: sums of integers, which are exact, with copies that
  * arrive at once and at the last moment: what it does where no such device is at hand. */
 #include "support/support.h"
 
@@ -9,7 +9,7 @@
 #include "emulation/lanes.h"
 #include "gemm/gemm_args.h"
 
-enum { GROUP = 128, GUARD = 8, POISON = 0xFF };
+enum { GROUP = 128, TOKEN_GROUP = 256, GUARD = 8, POISON = 0xFF };
 
 #define PRODUCT(name)                                                                                                  \
     void name(const void *a, const void *b, const float *bias, float *out, charl__gemm_args args, float *a_sums,       \
@@ -23,6 +23,11 @@ PRODUCT(product_5);
 PRODUCT(product_6);
 PRODUCT(product_7);
 
+#define TOKEN(name) void name(const void *a, const void *b, const float *bias, float *out, charl__gemm_args args)
+TOKEN(token_0);
+TOKEN(token_1);
+TOKEN(token_2);
+
 /* As CMakeLists.txt specialises them; bias: 1 of columns, 2 of rows. */
 typedef struct specialised {
     PRODUCT((*run));
@@ -31,6 +36,7 @@ typedef struct specialised {
     bool ta, tb;
     int bias;
     int m, n, k, groups; /* rows of whole chunks where the kernel relies on them */
+    TOKEN((*token));     /* instead of run */
 } specialised;
 
 static const specialised forms[] = {
@@ -42,6 +48,9 @@ static const specialised forms[] = {
     {product_5, false, CHARL_F32, true, true, 2, 132, 24, 20, 2},
     {product_6, false, CHARL_F32, false, true, 0, 71, 30, 35, 1},
     {product_7, false, CHARL_F32, true, false, 0, 67, 129, 5, 1},
+    {NULL, false, CHARL_BF16, false, true, 1, 1, 40, 1304, 3, .token = token_0},
+    {NULL, false, CHARL_F16, false, true, 0, 21, 37, 8, 6, .token = token_1},
+    {NULL, false, CHARL_BF16, false, true, 1, 67, 20, 200, 4, .token = token_2},
 };
 
 typedef struct call {
@@ -66,7 +75,11 @@ static void work(void *ctx)
                                    .inner = 1,
                                    .tiles = (f->m + 127) / 128 * ((f->n + 127) / 128)};
 
-    f->run(c->a, c->b, c->bias, c->out, args, c->sums, NULL, NULL);
+    if (f->token) {
+        f->token(c->a, c->b, c->bias, c->out, args);
+    } else {
+        f->run(c->a, c->b, c->bias, c->out, args, c->sums, NULL, NULL);
+    }
 }
 
 /* -4 to 4. */
@@ -127,7 +140,7 @@ static void check(int number, bool late)
     for (int i = 0; i < 256; i++) {
         c.bias[i] = (float)element(GUARD + i, 31);
     }
-    assert_true(lanes_run(f->groups, GROUP, late, work, &c));
+    assert_true(lanes_run(f->groups, f->token ? TOKEN_GROUP : GROUP, late, work, &c));
     for (int e = 0; e < size; e++) {
         const double want = expected(f, e / f->n, e % f->n), got = (double)c.out[GUARD + e];
 

@@ -28,6 +28,7 @@ typedef struct problem {
     float *a_sums;                /* NULL, or [count, m]: to be computed as well */
     const charl__gemm_plan *plan; /* NULL: the form's own */
     charl__gemm_form form;
+    bool generates;
     int64_t shift; /* of tensors in memory, elements */
 } problem;
 
@@ -161,6 +162,7 @@ static void run_form(const problem *p, charl__gemm_form form, int64_t shift, flo
         .a_sums = sums,
         .epilogue = p->epilogue,
         .form = form,
+        .generates = p->generates,
         .label = "test"};
 
     if (p->levels > 0) {

@@ -142,6 +142,38 @@ static void half_results_are_rounded_once(void **state)
     }
 }
 
+/* Products of text that is generated (gemm_token.cl) are exact in integers, and the bits of a row do not depend on the others. */
+static void products_of_tokens(void **state)
+{
+    static const int64_t shape[][3] = {{70, 1600, 1600}, {16, 50, 8}, {33, 9000, 328}, {9, 77, 6400}};
+
+    (void)state;
+    for (size_t i = 0; has_tensor_cores() && i < sizeof shape / sizeof shape[0]; i++) {
+        problem p = make(shape[i], 2, 1);
+        float *want, *got;
+
+        p.generates = true;
+        p.bias = CHARL_GEMM_BIAS_COLUMNS;
+        draw(&p, true);
+        charl_assert_ok(charl__alloc_array(out_size(&p), sizeof *want, &want));
+        charl_assert_ok(charl__alloc_array(out_size(&p), sizeof *got, &got));
+        reference(&p, want);
+        run_form(&p, CHARL_GEMM_AUTO, 0, got);
+        expect_same(&p, got, want, "of tokens");
+        draw(&p, false);
+        run_form(&p, CHARL_GEMM_AUTO, 0, want);
+        p.a += (p.m - 1) * p.k;
+        memmove(want, want + (p.m - 1) * p.n, (size_t)p.n * sizeof *want);
+        p.m = 1;
+        run_form(&p, CHARL_GEMM_AUTO, 0, got);
+        expect_same(&p, got, want, "one of the tokens");
+        p.a -= (shape[i][0] - 1) * p.k;
+        charl_free(want);
+        charl_free(got);
+        release(&p);
+    }
+}
+
 /* A row's bits do not depend on how many rows there are beside it: ranks split the batch. */
 static void rows_do_not_matter(void **state)
 {
@@ -348,6 +380,7 @@ int main(void)
         cmocka_unit_test(many_products),
         cmocka_unit_test(same_bits_in_every_form),
         cmocka_unit_test(few_rows_have_the_bits_of_many),
+        cmocka_unit_test(products_of_tokens),
         cmocka_unit_test(half_results_are_rounded_once),
         cmocka_unit_test(rows_do_not_matter),
         cmocka_unit_test(repeats_give_the_same_bits),

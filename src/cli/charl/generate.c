@@ -256,7 +256,7 @@ int charl__generate_main(const char *path, int argc, char **argv)
          CHARL__CLI_TEXT(generation, options.tokenizer)},
         {"special-tokens", 0, NULL, "Recognize special tokens in the prompt, such as <|endoftext|>", 1,
          CHARL__CLI_FLAG(generation, options.special_tokens)},
-        {"no-cache", 0, NULL, "Do not cache keys and values: slower, same text", 3,
+        {"no-cache", 0, NULL, "Do not cache keys and values: slower, the same text in f32", 3,
          CHARL__CLI_FLAG(generation, options.no_cache)},
         {0}};
     static const charl__cli_syntax syntax = {

@@ -8,11 +8,12 @@
  *  rounded once. An epilogue is applied to the result in registers.
  *
  *  Numerics. Each element is one chain of fma in ascending k, then one addition of the bias: its bits are the same on every device, for
- *  every tile and at every position. There are two exceptions. Tensor cores support PLAIN and TRANSPOSED operands with one segment, of bf16 or
+ *  every tile and at every position. There are exceptions. Tensor cores support PLAIN and TRANSPOSED operands with one segment, of bf16 or
  *  f16 (facts.nvidia: wgmma, mma), and f32 if allowed (tf32). kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl define their sum; its
  *  bits are the same for every tile and at every position on that device. AMX (facts.x86.amx) supports all operands of bf16, with the sum defined in
  *  kernels/x86/gemm/gemm_amx_micro.clh. A product with `integer` has bits of its own, which are the same on every device:
  *  src/autograd/op/linear/integer.c defines them.
+ *  A product that `generates` may have the sum of kernels/nvidia/gemm/gemm_token.cl.
  */
 #include "tensor/tensor.h"
 
@@ -122,6 +123,8 @@ typedef struct charl__gemm {
     bool integer;
     const charl_tensor *digits;
     int64_t digits_at;
+    /* Of text that is generated: no launch that may still run writes B or the bias, and the order of the sum over k is free. */
+    bool generates;
     charl__gemm_form form; /* AUTO, except in tests */
     const char *label;
 } charl__gemm;

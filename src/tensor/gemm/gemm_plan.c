@@ -7,8 +7,9 @@
 
 /* In the order in which they are tried. */
 static const charl__gemm_backend *const backends[] = {
-    &charl__gemm_digits_wgmma, &charl__gemm_digits, &charl__gemm_few_rows, &charl__gemm_tensor_cores, &charl__gemm_amx,
-    &charl__gemm_plane,        &charl__gemm_small,  &charl__gemm_local,    &charl__gemm_vector};
+    &charl__gemm_digits_wgmma, &charl__gemm_digits, &charl__gemm_token, &charl__gemm_few_rows,
+    &charl__gemm_tensor_cores, &charl__gemm_amx,    &charl__gemm_plane, &charl__gemm_small,
+    &charl__gemm_local,        &charl__gemm_vector};
 enum { BACKENDS = sizeof backends / sizeof *backends };
 
 /* The form that p->form requests; forms that the device does not support fall back to AUTO. */

@@ -101,7 +101,8 @@ struct charl__gemm_backend {
 
 extern const charl__gemm_backend charl__gemm_digits_wgmma; /* integers, NVIDIA's: gemm_digits.c */
 extern const charl__gemm_backend charl__gemm_digits;       /* integers, any device: gemm_digits.c */
-extern const charl__gemm_backend charl__gemm_few_rows;     /* NVIDIA's, for few rows: nvidia/gemm_few_rows.c */
+extern const charl__gemm_backend charl__gemm_token;    /* NVIDIA's, for text that is generated: nvidia/gemm_token.c */
+extern const charl__gemm_backend charl__gemm_few_rows; /* NVIDIA's, for few rows: nvidia/gemm_few_rows.c */
 extern const charl__gemm_backend charl__gemm_tensor_cores; /* NVIDIA's: nvidia/gemm_tensor_core.c */
 extern const charl__gemm_backend charl__gemm_plane;        /* depthwise convolution, CPU: gemm_plane.c */
 extern const charl__gemm_backend charl__gemm_small;        /* too few tiles for a device: gemm_small.c */

@@ -7,6 +7,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "autograd/op/attention/attention.h"
 #include "autograd/launch/map.h"
@@ -15,6 +16,8 @@
 #include "base/alloc.h"
 
 enum { QUERIES = 8 };
+/* The same values as in kernels/nvidia/attention/attention_token.cl. */
+enum { PART = 1024, TOKEN_GROUP = 256, PIECE = 8, MOST_OF_TOKEN = 256 };
 
 typedef charl__attention_attr attention_attr;
 typedef charl__attention_extents extents;
@@ -44,7 +47,10 @@ static charl_status infer(charl__infer *inf)
                   a->begins ? "one sequence, i32" : "an i32 position for each sequence");
     inf->out[0] = inf->in[0];
     inf->out[0].shape.dim[2] = a->heads * x.d;
-    inf->workspace = a->begins ? x.t * a->heads * (int64_t)sizeof(float) : 0;
+    inf->workspace = (a->begins              ? x.t * a->heads
+                      : cache->dim[1] > PART ? x.b * a->heads * charl__ceil_div(cache->dim[1], PART) * (x.d + 2)
+                                             : 0) *
+                     (int64_t)sizeof(float);
     CHARL_TRY(charl__infer_rows(inf));
     return CHARL_OK;
 }
@@ -68,6 +74,47 @@ static charl_status keep(const charl__enqueue *e, const extents *x)
 static bool begins_by_16(const charl_tensor *t)
 {
     return (size_t)t->offset * charl_dtype_size(t->dtype) % 16 == 0;
+}
+
+/* Whether one of NVIDIA's kernels for half types continues sequences: depends on types and on the extent of a head, but for the place of operands in
+ * memory, which are aligned. */
+static bool has_token_kernel(const charl__enqueue *e, int64_t d)
+{
+    return e->in[0]->dtype != CHARL_F32 && charl__device_has_nvidia_cores(e->dev, e->in[0]->dtype) &&
+           charl__device_facts_get(e->dev)->nvidia.wgmma && d % PIECE == 0 && d <= MOST_OF_TOKEN &&
+           begins_by_16(e->in[0]) && begins_by_16(e->in[1]);
+}
+
+static charl_status continue_token(const charl__enqueue *e, const extents *x)
+{
+    const attention_attr *a = e->attr;
+    const int64_t positions = e->in[1]->shape.dim[1], parts = charl__ceil_div(positions, PART);
+    const charl__arg part = parts > 1 ? charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0) : charl__out(NULL);
+    charl__launch l = {
+        .file = "nvidia/attention/attention_token",
+        .entry = "charl_token",
+        .params = {{"ACT", .text = charl__kernel_type(e->in[0]->dtype)}, {"D", x->d}, {"PARTS", parts}},
+        .global = {(size_t)(x->b * a->heads * parts * TOKEN_GROUP)},
+        .local = {TOKEN_GROUP},
+        .args = {charl__in(e->in[0]), charl__inout(e->in[1]), charl__in(e->in[2]),
+                 charl__out(parts > 1 ? NULL : e->out[0]), part, charl__i32((int32_t)positions), charl__i32(a->heads),
+                 charl__i32(a->kv_heads), charl__f32(a->scale)},
+        .label = e->label,
+    };
+    charl__launch merge = {
+        .file = l.file,
+        .entry = "charl_token_merge",
+        .global = {(size_t)(x->b * a->heads * TOKEN_GROUP)},
+        .local = {TOKEN_GROUP},
+        .args = {part, charl__in(e->in[2]), charl__out(e->out[0]), charl__i32((int32_t)positions),
+                 charl__i32(a->heads)},
+        .label = e->label,
+    };
+
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
+    memcpy(merge.params, l.params, sizeof merge.params);
+    merge.args[0].kind = CHARL_ARG_IN;
+    return parts > 1 ? charl__launch_enqueue(e->dev, &merge) : CHARL_OK;
 }
 
 static charl_status continue_rows(const charl__enqueue *e, const extents *x, bool local)
@@ -102,6 +149,9 @@ static charl_status enqueue(const charl__enqueue *e)
 
     if (x.b * x.t == 0) {
         return CHARL_OK;
+    }
+    if (!a->begins && has_token_kernel(e, x.d)) {
+        return continue_token(e, &x);
     }
     CHARL_TRY(a->begins || !local ? keep(e, &x) : CHARL_OK); /* otherwise the kernel in local memory does */
     return a->begins

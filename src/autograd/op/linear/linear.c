@@ -80,6 +80,7 @@ charl_status charl__linear_enqueue(const charl__enqueue *e, charl__gemm p)
     p.bias = e->n_in > 2 ? e->in[2] : NULL;
     p.bias_kind = p.bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS;
     p.epilogue = e->epilogue;
+    p.generates = (e->constant & (p.bias ? 6U : 2U)) == (p.bias ? 6U : 2U);
     p.label = e->label;
     return charl__gemm_enqueue(e->dev, &p);
 }

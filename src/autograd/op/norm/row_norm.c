@@ -108,10 +108,15 @@ static charl_status infer(charl__infer *inf)
     return CHARL_OK;
 }
 
-static charl_status launch_normalize(const charl__enqueue *e, charl__launch *l)
+/* Operands from `first` on are weight and bias. */
+static charl_status launch_normalize(const charl__enqueue *e, int first, charl__launch *l)
 {
-    if (charl__device_facts_get(e->dev)->nvidia.ptx && charl__row_norm_count(&e->in[0]->shape) <= FEW_ROWS) {
-        charl__launch_set(l, "FETCH_AHEAD", 1);
+    const charl__nvidia_facts *facts = &charl__device_facts_get(e->dev)->nvidia;
+    const unsigned affine = (1U << e->n_in) - (1U << first);
+    const bool is_early = facts->wgmma && affine && (e->constant & affine) == affine;
+
+    if (facts->ptx && charl__row_norm_count(&e->in[0]->shape) <= FEW_ROWS) {
+        charl__launch_set(l, "FETCH_AHEAD", is_early ? 2 : 1);
     }
     return charl__row_norm_launch(e, "charl_normalize", e->in[0], l);
 }
@@ -123,7 +128,7 @@ static charl_status enqueue(const charl__enqueue *e)
                        .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL),
                                 charl__in(e->n_in > 2 ? e->in[2] : NULL), charl__out(e->out[0])}};
 
-    return launch_normalize(e, &l);
+    return launch_normalize(e, 1, &l);
 }
 
 static charl_status infer_add(charl__infer *inf)
@@ -143,7 +148,7 @@ static charl_status enqueue_add(const charl__enqueue *e)
                                 charl__in(e->n_in > 3 ? e->in[3] : NULL), charl__out(e->out[0]),
                                 charl__out(e->out[1])}};
 
-    return launch_normalize(e, &l);
+    return launch_normalize(e, 2, &l);
 }
 
 void charl__row_norm_statistics(const charl__reference *r, const double *x, int64_t n, double *mean, double *invstd)
