@@ -83,9 +83,10 @@ charl_var *charl_matmul(charl_graph *g, charl_var *a, charl_var *b, bool ta, boo
  *  Each element is one chain of fma over ascending k, then the bias. Cost: 2*rows*in*out flop. */
 charl_var *charl_linear(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias);
 
-/** charl_linear of f32 operands by products of integers of 8 bits, and so are its gradients: see
- *  docs/integer-products.md. Bits are the same on every device, but not those of charl_linear.
- *  Cost: four bytes of memory for each element of the operands of a product while it is computed. */
+/** charl_linear by products of integers of 8 bits, four for each element of f32 and two of a half type, and so
+ *  are its gradients, where sums have 256 to 32,768 terms: see docs/integer-products.md. Such products have the same
+ *  bits on every device, but not those of charl_linear; others are charl_linear's.
+ *  Cost: as many bytes of memory for the operands of a product while it is computed. */
 charl_var *charl_linear_integer(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias);
 
 /* Reductions over one axis; a negative one counts from the end. keep leaves an extent of 1. */

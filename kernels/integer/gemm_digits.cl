@@ -1,6 +1,6 @@
 /* gemm_digits: matrix products from digits of 8 bits on any device; see digits.clh. out[z][i][j] as in gemm.clh, epilogue and bias too.
  *
- * Specialised by   BIAS, OUT_T, and EXPR: see gemm.clh
+ * Specialised by   BIAS, OUT_T, and EXPR: see gemm.clh; DIGITS 4 (default) or 2
  * Arguments        a, b: digits from x.a and x.b on, x.a_inner and x.b_inner bytes of scales before the digits; matrices a_outer and b_outer
  *                  bytes apart, 0: one for all products; rows a_pitch and b_pitch = a_pitch bytes.
  * Launch           1-D, at least one work-item per element of out, of x.tiles products one after another.
@@ -8,6 +8,7 @@
  */
 #define BIAS 0
 #define OUT_T float
+#define DIGITS 4
 #include "shared/rng.clh"
 #include "gemm/gemm_args.h"
 #include "gemm/gemm_epilogue.clh"
@@ -60,7 +61,7 @@ kernel void gemm_digits(global const uchar *a, global const uchar *b, global con
 
     for (int l = 0; l < x.a_pitch; l += STRETCH) {
         for (int d = 0; d < DIGITS; d++) {
-            for (int e = 0; e < DIGITS && d + e < 4; e++) {
+            for (int e = 0; d + e < DIGITS; e++) {
                 c[d + e] += products_of(p.first + d * p.step + l, q.first + e * q.step + l, min(STRETCH, x.a_pitch - l));
             }
         }

@@ -1,11 +1,15 @@
 /* split_columns: the digits of matrices [k, rows], whose rows are not contiguous along k, in the order of digits.clh. Two kernels: the first
  * finds the largest magnitude of each row in each chunk of k, the second transposes.
  *
- * Specialised by   CHARL_VEC 4
+ * Specialised by   ACT     type of the elements (default float)
+ *                  DIGITS  4 (default) or 2
+ *                  CHARL_VEC 4
  * Launch           column_largest: groups of 256 work-items for 32 rows of a chunk; split_columns: of 256 for 64 rows and 64 of k. Both go by
  *                  rows, then chunks or k, then matrices.
  * Memory           largest[matrix][chunk][row], bits of magnitudes.
  */
+#define ACT float
+#define DIGITS 4
 #include "integer/digits_args.h"
 #include "integer/digits.clh"
 
@@ -13,7 +17,7 @@
 #define NARROW 32
 #define TILE 64
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_column_largest(global const float *x, global int *largest, const charl__digits_args n)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_column_largest(global const ACT *x, global int *largest, const charl__digits_args n)
 {
     local int all[LANES];
     const int across = (n.rows + NARROW - 1) / NARROW, group = (int)get_group_id(0), lane = (int)get_local_id(0);
@@ -25,7 +29,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_column_larg
     if (row < n.rows) {
 #pragma unroll 4
         for (int l = chunk * n.chunk + lane / NARROW; l < end; l += LANES / NARROW) {
-            most = max(most, as_int(fabs(x[(long)l * n.rows + row])));
+            most = max(most, as_int(fabs(charl_get(x + (long)l * n.rows + row))));
         }
     }
     all[lane] = most;
@@ -40,7 +44,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_column_larg
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_split_columns(global const float *x, global uchar *to, global const int *largest,
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_split_columns(global const ACT *x, global uchar *to, global const int *largest,
                                                                                    const charl__digits_args n)
 {
     local uint tile[TILE][TILE + 1];
@@ -63,7 +67,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_split_colum
     barrier(CLK_LOCAL_MEM_FENCE);
 
     const int across4 = lane % (TILE / 4) * 4; /* of the tile, four rows */
-    const bool whole = n.rows % 4 == 0 && ((ulong)x & 15) == 0;
+    const bool whole = n.rows % 4 == 0 && CHARL_IS_ALIGNED(x);
 
 #pragma unroll
     for (int i = lane / (TILE / 4); i < TILE; i += LANES / (TILE / 4)) {

@@ -1,14 +1,18 @@
 /* split_rows: the digits of matrices whose rows are contiguous along k: see digits.clh.
  *
  * Specialised by   GROUP           work-items of a row: 1 (default), or a power of two
+ *                  ACT             type of the elements (default float)
+ *                  DIGITS          4 (default) or 2
  *                  CHARL_VEC 4
  * Launch           1-D, GROUP work-items for each row of each matrix.
  */
 #define GROUP 1
+#define ACT float
+#define DIGITS 4
 #include "integer/digits_args.h"
 #include "integer/digits.clh"
 
-kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_split_rows(global const float *x, global uchar *to, const charl__digits_args n)
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_split_rows(global const ACT *x, global uchar *to, const charl__digits_args n)
 {
     const int row = (int)(get_group_id(0) % (ulong)n.rows), matrix = (int)(get_group_id(0) / (ulong)n.rows), lane = (int)get_local_id(0);
     global uint *words = (global uint *)(to + n.to + n.head) + ((long)matrix * DIGITS * n.rows + row) * (n.pitch / 4);
@@ -16,7 +20,7 @@ kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_split_rows(
     int largest = 0, scale;
 
     x += n.x + matrix * n.outer + (long)row * n.k;
-    whole = n.k % 4 == 0 && ((ulong)x & 15) == 0;
+    whole = n.k % 4 == 0 && CHARL_IS_ALIGNED(x);
     for (int j = 4 * lane; j < n.k; j += 4 * GROUP) {
         float v[4];
 

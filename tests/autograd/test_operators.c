@@ -794,20 +794,33 @@ static void define(const charl__op *op, const void *attr, const charl_type in[2]
     charl_free(y);
 }
 
-/* x @ w^T, x @ w, and the sum over rows of two slices: the bits of the definition. */
+/* As charl_cast to bf16 and back. */
+static void round_to_bf16(float *x, int n)
+{
+    for (int i = 0; i < n; i++) {
+        uint32_t u;
+
+        memcpy(&u, &x[i], sizeof u);
+        u = isnan(x[i]) ? u : (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000U;
+        memcpy(&x[i], &u, sizeof u);
+    }
+}
+
+/* x @ w^T, x @ w, and the sum over rows of two slices, also in bf16: the bits of the definition. */
 static void test_products_of_integers(void **state)
 {
     enum { M = INTEGER_M, COLUMNS = INTEGER_N, K = INTEGER_K };
     static const bool plain[] = {false, true};
     static float a[2 * M * K], b[2 * K * COLUMNS], got[M * COLUMNS], want[M * COLUMNS], other[M * COLUMNS];
 
-    for (int form = 0; form < 3; form++) {
-        const bool sums = form == 2;
+    for (int form = 0; form < 4; form++) {
+        const bool sums = form >= 2;
+        const charl_dtype dtype = form == 3 ? CHARL_BF16 : CHARL_F32;
         const charl__op *op = sums ? &charl_op_linear_wgrad_integer : &charl_op_linear_integer;
         const void *attr = sums ? NULL : &plain[form];
         const charl_type in[2] = {
-            {CHARL_F32, sums ? SHAPE(K, M) : SHAPE(M, K), sums ? CHARL_BATCHED : CHARL_REPLICATED},
-            {CHARL_F32, form == 0 ? SHAPE(COLUMNS, K) : SHAPE(K, COLUMNS), sums ? CHARL_BATCHED : CHARL_REPLICATED}};
+            {dtype, sums ? SHAPE(K, M) : SHAPE(M, K), sums ? CHARL_BATCHED : CHARL_REPLICATED},
+            {dtype, form == 0 ? SHAPE(COLUMNS, K) : SHAPE(K, COLUMNS), sums ? CHARL_BATCHED : CHARL_REPLICATED}};
         const charl_type result = {CHARL_F32, SHAPE(M, COLUMNS), CHARL_REPLICATED};
         const int64_t slices = sums ? 2 : 1, before = (int64_t)charl_device_get_memory(dev).in_use;
         charl_slices two;
@@ -822,11 +835,16 @@ static void test_products_of_integers(void **state)
         fill_special(b, COLUMNS, form == 0 ? K : 1, form == 0 ? 1 : COLUMNS);
         x = charl_input(g, "x", CHARL_F32, sums ? SHAPE(2 * K, M) : in[0].shape, in[0].batch);
         w = charl_input(g, "w", CHARL_F32, sums ? SHAPE(2 * K, COLUMNS) : in[1].shape, in[1].batch);
-        y = charl__apply2(g, op, attr, x, w);
+        y = charl__apply2(g, op, attr, form == 3 ? charl_cast(g, x, dtype) : x,
+                          form == 3 ? charl_cast(g, w, dtype) : w);
         charl_graph_keep(g, y);
         charl_assert_ok(charl_graph_compile(g));
         write(x, a, (int)slices * M * K);
         write(w, b, (int)slices * K * COLUMNS);
+        if (form == 3) {
+            round_to_bf16(a, (int)slices * M * K);
+            round_to_bf16(b, (int)slices * K * COLUMNS);
+        }
         charl_assert_ok(charl_graph_run(g));
         read(y, got, M * COLUMNS);
         define(op, attr, in, a, b, result, want);

@@ -1,18 +1,20 @@
 /* gemm_digits_wgmma: the products of gemm_digits.cl, with its bits, on the tensor cores of NVIDIA devices of compute capability 9.0.
  *
- * Specialised by   BIAS, OUT_T, OUT_BY_8, OUT_BY_16, EXPR   as gemm_wgmma.cl
+ * Specialised by   BIAS, OUT_T, OUT_BY_8, OUT_BY_16, EXPR   as gemm_wgmma.cl; DIGITS as gemm_digits.cl
  * Arguments        as gemm_digits.cl, and `split_k`, whose maps it uses.
  * Launch           groups of 384 work-items, at most one per compute unit and MOST_GROUPS: group g computes tiles g, g + groups, ... of 128 x 128.
  * Building         for the target sm_90a: charl__launch.sm90a.min_blocks 1, shared_bytes LOCAL_BYTES + WORDS_BYTES.
  * Algorithm        roles as in gemm_roles.cl. A stage is BK of k of all digits of 128 rows and 128 columns, so that a digit that is copied once
- *                  is multiplied several times. Three groups of sums are as many as registers hold: first group 3 is added up over all
- *                  of k, and its carry is where group 2 begins; then groups 0, 1 and 2 are.
+ *                  is multiplied several times. Three groups of sums are as many as registers hold: of four digits group 3
+ *                  is added up first, over all of k, and its carry is where group 2 begins; then groups 0, 1 and 2 are. Two digits have groups 0 and 1.
  */
+#define DIGITS 4
 #define SPLIT 0
 #define WHOLE_ROWS 0
 #define BN 128
 #define BK 64
-#define STAGES (DIGITS == 4 ? 3 : 4)
+#define STAGES (12 / DIGITS)
+#define PASSES (DIGITS / 2) /* over k */
 #define A_SUMS 0
 
 #include "nvidia/gemm/tile_parameters.clh"
@@ -125,7 +127,7 @@ static inline void no_ints(int *c)
     }
 }
 
-/* What one work-item does: it has the copy engine fill the stages of all tiles of the group, digits from `least` to `most`. */
+/* What one work-item does: it has the copy engine fill the stages of all tiles of the group. The last digit has no part in the second pass. */
 CHARL_INLINE void copy_all(const product *p, ulong maps, uint base, bool shares_a, bool shares_b)
 {
     uint stage = 0, parity = 1;
@@ -134,15 +136,15 @@ CHARL_INLINE void copy_all(const product *p, ulong maps, uint base, bool shares_
         const place corner = place_of(p, piece_of(p, q).tile);
         const int a_matrix = shares_a ? 0 : corner.outer, b_matrix = shares_b ? 0 : corner.outer;
 
-        for (int turn = 0; turn < 2 * p->steps; turn++) {
-            const bool deep = turn < p->steps;
-            const int k = (deep ? turn : turn - p->steps) * BK;
-            const int from = deep && DIGITS == 3 ? 1 : 0, to = deep ? DIGITS : 3;
+        for (int turn = 0; turn < PASSES * p->steps; turn++) {
+            const bool second = turn >= p->steps;
+            const int k = (second ? turn - p->steps : turn) * BK;
+            const int digits = second ? DIGITS - 1 : DIGITS;
             const uint word = FULL(base, stage), first = base + stage * STAGE_BYTES;
 
             wait_phase(FREE(base, stage), parity);
-            arrive_expecting(word, (uint)(2 * (to - from)) * OPERAND);
-            for (int d = from; d < to; d++) {
+            arrive_expecting(word, (uint)(2 * digits) * OPERAND);
+            for (int d = 0; d < digits; d++) {
                 copy_box(first + d * OPERAND, maps, k / 2, corner.i, d, a_matrix, word);
                 copy_box(first + (DIGITS + d) * OPERAND, maps + MAP_BYTES, k / 2, corner.j, d, b_matrix, word);
             }
@@ -217,24 +219,28 @@ gemm_digits_wgmma(global const uchar *a, global const uchar *b, global const flo
 
             prefetch_beside(&p, now, &beside, lane);
             no_ints(c2);
+            if (PASSES == 2) {
 #pragma nounroll
-            for (int k = 0; k < p.steps; k++) {
-                multiply_stage(&t, base, lane, 3, 3, c2, c2, c2);
-            }
-            wait_products(&t, base, lane, c2);
+                for (int k = 0; k < p.steps; k++) {
+                    multiply_stage(&t, base, lane, 3, 3, c2, c2, c2);
+                }
+                wait_products(&t, base, lane, c2);
 #pragma unroll
-            for (int i = 0; i < 64; i++) {
-                c2[i] = carry_of(c2[i]);
+                for (int i = 0; i < 64; i++) {
+                    c2[i] = carry_of(c2[i]);
+                }
             }
             no_ints(c0);
             no_ints(c1);
 #pragma nounroll
             for (int k = 0; k < p.steps; k++) {
-                multiply_stage(&t, base, lane, 0, 2, c0, c1, c2);
+                multiply_stage(&t, base, lane, 0, PASSES, c0, c1, c2);
             }
             wait_products(&t, base, lane, c0);
             wait_products(&t, base, lane, c1);
-            wait_products(&t, base, lane, c2);
+            if (PASSES == 2) {
+                wait_products(&t, base, lane, c2);
+            }
 #pragma unroll
             for (int i = 0; i < 64; i++) {
                 const int column = tile.j + i / 4 * 8 + (lane & 3) * 2 + (i & 1);

@@ -69,7 +69,7 @@ static int64_t elements_of(const charl__gemm *p, int64_t leaves)
 {
     const int64_t n = leaves > 1 ? leaves * p->out.outer : 0;
 
-    return p->integer ? charl__ceil_div(n, ALIGNED) * ALIGNED : n;
+    return p->n_digits > 0 ? charl__ceil_div(n, ALIGNED) * ALIGNED : n;
 }
 
 int64_t charl__gemm_slices_workspace(const charl__gemm *p, charl_dtype type, int n_slices)

@@ -11,7 +11,7 @@
  *  every tile and at every position. There are exceptions. Tensor cores support PLAIN and TRANSPOSED operands with one segment, of bf16 or
  *  f16 (facts.nvidia: wgmma, mma), and f32 if allowed (tf32). kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl define their sum; its
  *  bits are the same for every tile and at every position on that device. AMX (facts.x86.amx) supports all operands of bf16, with the sum defined in
- *  kernels/x86/gemm/gemm_amx_micro.clh. A product with `integer` has bits of its own, which are the same on every device:
+ *  kernels/x86/gemm/gemm_amx_micro.clh. A product with `n_digits` has bits of its own, which are the same on every device:
  *  src/autograd/op/linear/integer.c defines them.
  *  A product that `generates` may have the sum of kernels/nvidia/gemm/gemm_token.cl.
  */
@@ -118,9 +118,9 @@ typedef struct charl__gemm {
     const charl_tensor *a_sums;
     int64_t a_sums_at;
     const charl__gemm_epilogue *epilogue; /* NULL: out is the product itself */
-    /* Operands are f32, and computed from digits of 8 bits if charl__gemm_digits_bytes is not 0. Then `digits` has as many bytes from element
-     * digits_at on, a multiple of 32, and the epilogue no random numbers. */
-    bool integer;
+    /* > 0: computed from so many digits of 8 bits, 4 of f32 or 2 of half types, if charl__gemm_digits_bytes is not 0. Then `digits` has as many
+     * bytes from element digits_at on, a multiple of 32, and the epilogue no random numbers. */
+    int n_digits;
     const charl_tensor *digits;
     int64_t digits_at;
     /* Of text that is generated: no launch that may still run writes B or the bias, and the order of the sum over k is free. */

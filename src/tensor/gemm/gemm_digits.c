@@ -1,4 +1,4 @@
-/* Products of f32 from digits of 8 bits (kernels/integer): each operand is cut into digits, by rows of A and columns of B, and the digits are
+/* Products from digits of 8 bits (kernels/integer): each operand is cut into digits, by rows of A and columns of B, and the digits are
  * multiplied as integers. Two back ends with the same bits: any device's, and wgmma. src/autograd/op/linear/integer.c defines the bits. */
 #include <limits.h>
 
@@ -6,7 +6,6 @@
 #include "tensor/gemm/gemm_private.h"
 
 enum {
-    DIGITS = 4, /* of kernels/integer/digits.clh */
     /* Shorter sums take as long with fma; longer ones might not fit 32 bits: a group has four products of 2^14 or less for each step of k. */
     LEAST_K = 256,
     MOST_K = 1 << 15,
@@ -21,21 +20,21 @@ enum {
     MOST_CHUNKS = 16,
     PRODUCT_TILE = 128, /* of gemm_digits_wgmma.cl */
     PRODUCT_ITEMS = 384,
-    PRODUCT_BYTES = (DIGITS == 4 ? 3 : 4) * 2 * DIGITS * 128 * 64 + 512
+    PRODUCT_BYTES = 12 * 2 * PRODUCT_TILE * 64 + 512
 };
 
 bool charl__gemm_is_integer(const charl__gemm *p)
 {
-    return p->integer && p->a.kind <= CHARL_GEMM_TRANSPOSED && p->b.kind <= CHARL_GEMM_TRANSPOSED && p->segments <= 1 &&
-           p->inner <= 1 && p->fold.leaves <= 1 && !p->a_sums && p->bias_kind != CHARL_GEMM_BIAS_ROWS &&
-           p->k >= LEAST_K && p->k <= MOST_K;
+    return p->n_digits > 0 && p->a.kind <= CHARL_GEMM_TRANSPOSED && p->b.kind <= CHARL_GEMM_TRANSPOSED &&
+           p->segments <= 1 && p->inner <= 1 && p->fold.leaves <= 1 && !p->a_sums &&
+           p->bias_kind != CHARL_GEMM_BIAS_ROWS && p->k >= LEAST_K && p->k <= MOST_K;
 }
 
 /* An operand's digits: `matrices` matrices of `rows` rows, whose scales take `head` bytes. */
 typedef struct digits {
     const charl__gemm_matrix *of;
     bool by_columns; /* k is not contiguous */
-    int64_t matrices, rows, k, pitch, head, bytes;
+    int64_t digits, matrices, rows, k, pitch, head, bytes;
     int64_t chunk, chunks; /* by_columns: of k, for the largest magnitudes */
     charl__arg at;
 } digits;
@@ -50,13 +49,14 @@ static digits digits_of(const charl__gemm *p, bool is_a)
     const charl__gemm_matrix *x = is_a ? &p->a : &p->b;
     digits d = {.of = x,
                 .by_columns = x->kind == (is_a ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN),
+                .digits = p->n_digits,
                 .matrices = x->outer == 0 ? 1 : charl__at_least_one(p->count),
                 .rows = is_a ? p->m : p->n,
                 .k = p->k};
 
     d.pitch = charl__ceil_div(p->k, CHUNK) * CHUNK;
     d.head = aligned(d.matrices * d.rows * (int64_t)sizeof(int32_t));
-    d.bytes = d.head + aligned(d.matrices * DIGITS * d.rows * d.pitch);
+    d.bytes = d.head + aligned(d.matrices * d.digits * d.rows * d.pitch);
     d.chunk = charl__ceil_div(d.k, MOST_CHUNKS);
     d.chunk = d.chunk < LEAST_CHUNK ? LEAST_CHUNK : d.chunk;
     d.chunks = charl__ceil_div(d.k, d.chunk);
@@ -67,6 +67,13 @@ static int64_t bytes_of_largest(const digits *d)
 {
     return d->by_columns ? aligned(d->matrices * d->chunks * d->rows * (int64_t)sizeof(int32_t)) : 0;
 }
+
+/* Parameters of the kernels that cut. */
+#define DIGITS_OF(d)                                                                                                   \
+    {"DIGITS", (d)->digits},                                                                                           \
+    {                                                                                                                  \
+        "ACT", .text = charl__kernel_type((d)->of->tensor->dtype)                                                      \
+    }
 
 static bool is_ungrouped(const charl_device *dev)
 {
@@ -81,7 +88,7 @@ static charl_status split_rows(charl_device *dev, const digits *d, charl__digits
         dev,
         &(charl__launch){.file = "integer/split_rows",
                          .entry = "charl_split_rows",
-                         .params = {{"GROUP", (int64_t)group}, {"CHARL_VEC", 4}},
+                         .params = {{"GROUP", (int64_t)group}, {"CHARL_VEC", 4}, DIGITS_OF(d)},
                          .global = {(size_t)(d->matrices * d->rows) * group},
                          .local = {group},
                          .args = {charl__placed(charl__gemm_operand(CHARL_ARG_IN, d->of->tensor, d->of->at), &args->x),
@@ -96,7 +103,7 @@ static charl_status split_columns(charl_device *dev, const digits *d, charl__dig
     const charl__arg to = charl__placed(d->at, &args->to);
     charl__launch l = {.file = "integer/split_columns",
                        .entry = "charl_column_largest",
-                       .params = {{"CHARL_VEC", 4}},
+                       .params = {{"CHARL_VEC", 4}, DIGITS_OF(d)},
                        .global = {(size_t)(charl__ceil_div(d->rows, NARROW) * d->chunks * d->matrices) * GROUP},
                        .local = {GROUP},
                        .args = {x, charl__placed(largest, &args->largest), charl__struct(args, sizeof *args)},
@@ -107,7 +114,7 @@ static charl_status split_columns(charl_device *dev, const digits *d, charl__dig
     l = (charl__launch){
         .file = "integer/split_columns",
         .entry = "charl_split_columns",
-        .params = {{"CHARL_VEC", 4}},
+        .params = {{"CHARL_VEC", 4}, DIGITS_OF(d)},
         .global = {(size_t)(charl__ceil_div(d->rows, TILE) * charl__ceil_div(d->pitch, TILE) * d->matrices) * GROUP},
         .local = {GROUP},
         .args = {x, to, charl__placed(largest, &args->largest), charl__struct(args, sizeof *args)},
@@ -163,10 +170,11 @@ static void describe(const charl__gemm *p, const digits *a, const digits *b, cha
     l->args[1] = charl__placed(b->at, &args->b);
     args->a_inner = a->head;
     args->b_inner = b->head;
-    args->a_outer = a->of->outer == 0 ? 0 : DIGITS * a->rows * a->pitch;
-    args->b_outer = b->of->outer == 0 ? 0 : DIGITS * b->rows * b->pitch;
+    args->a_outer = a->of->outer == 0 ? 0 : a->digits * a->rows * a->pitch;
+    args->b_outer = b->of->outer == 0 ? 0 : b->digits * b->rows * b->pitch;
     args->a_pitch = (int32_t)a->pitch;
     args->b_pitch = (int32_t)b->pitch;
+    charl__launch_set(l, "DIGITS", p->n_digits);
     charl__launch_set(l, "BIAS", (int)p->bias_kind);
     charl__launch_set_text(l, "OUT_T", charl__kernel_type(p->out.tensor->dtype));
 }
@@ -223,7 +231,8 @@ static bool has_wgmma(charl_device *dev, charl_dtype type)
 {
     const charl__device_facts *facts = charl__device_facts_get(dev);
 
-    return type == CHARL_F32 && facts->nvidia.wgmma && facts->nvidia.tensor_maps;
+    (void)type;
+    return facts->nvidia.wgmma && facts->nvidia.tensor_maps;
 }
 
 static int plan_of(const charl__gemm_backend *b, const charl__gemm *p, charl__gemm_plan *out)

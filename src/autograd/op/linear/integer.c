@@ -3,14 +3,15 @@
  * linear_integer: out = x @ w^T + bias or, with the attribute `plain`, x @ w. linear_wgrad_integer: the sum over rows that is the gradient of
  * a weight. The gradients of both are such products again; that of the bias is a sum in f32.
  *
- * This is the definition of an element of a product, the sum over k of a[k] * b[k]:
+ * This is the definition of an element of a product, the sum over k of a[k] * b[k], with D = 4 digits of f32 and D = 2 of half types:
  *
- *      s(a)    the largest integer up to 126 for which 2^s * max |a[k]|, rounded to nearest even, is 0x7f7f7f7f or less
- *      q(a)    2^s(a) * a[k], rounded to nearest even: an integer of four digits, 2^24 d0 + 2^16 d1 + 2^8 d2 + d3, each from -128 to 127
- *      c[g]    the sum over k of the products of digit i of q(a) and digit j of q(b) with i + j = g, for g = 0 to 3: integers of 32 bits.
- *              The six products with i + j > 3 are left out.
- *      sum     2^(48 - s(a) - s(b)) * (c[0] + 2^-8 * (c[1] + 2^-8 * (c[2] + c[3] / 2^8))), where c[3] / 2^8 is rounded to the nearest integer, a half
- *              upwards; then c[2] + c[3] / 2^8, c[1] and c[0] are rounded to f32, and the two other sums and the result, each once
+ *      s(a)    the largest integer up to 126 for which 2^s * max |a[k]|, rounded to nearest even, is 0x7f7f7f7f (D = 2: 0x7f7f) or less
+ *      q(a)    2^s(a) * a[k], rounded to nearest even: an integer of D digits, d0 2^(8 D - 8) + ... + d[D-1], each from -128 to 127
+ *      c[g]    the sum over k of the products of digit i of q(a) and digit j of q(b) with i + j = g, for g = 0 to D - 1: integers of 32 bits.
+ *              Products with i + j >= D are left out.
+ *      sum     2^(16 D - 16 - s(a) - s(b)) * (c[0] + 2^-8 * (c[1] + 2^-8 * (c[2] + c[3] / 2^8))), where c[3] / 2^8 is rounded to the nearest integer, a
+ *              half upwards; then c[2] + c[3] / 2^8, c[1] and c[0] are rounded to f32, and the two other sums and the result, each once.
+ *              D = 2: without c[2] and c[3]
  *
  * An element of a or b that is not finite makes it NaN. Sums of fewer than 256 and of more than 32,768 products, and operands that are not
  * matrices, are chains of fma as everywhere else (charl__gemm_is_integer).
@@ -21,7 +22,7 @@
 #include "autograd/op/linear/linear.h"
 #include "charl/ops.h"
 
-enum { DIGITS = 4, MOST = 0x7f7f7f7f, MOST_SCALE = 126, SHORTEST = 256, LONGEST = 1 << 15 };
+enum { MOST_DIGITS = 4, MOST = 0x7f7f7f7f, MOST_SCALE = 126, SHORTEST = 256, LONGEST = 1 << 15 };
 
 /* Every `step`-th number from `first` on. */
 typedef struct line {
@@ -30,7 +31,7 @@ typedef struct line {
 } line;
 
 /* False: a number is not finite. */
-static bool find_scale(line x, int64_t k, int *scale)
+static bool find_scale(line x, int64_t k, int digits, int *scale)
 {
     double largest = 0;
     int e;
@@ -44,46 +45,46 @@ static bool find_scale(line x, int64_t k, int *scale)
         largest = v > largest ? v : largest;
     }
     frexp(largest, &e);
-    *scale = largest > 0 ? 31 - e : MOST_SCALE;
-    *scale -= nearbyint(ldexp(largest, *scale)) > MOST;
+    *scale = largest > 0 ? 8 * digits - 1 - e : MOST_SCALE;
+    *scale -= nearbyint(ldexp(largest, *scale)) > MOST >> (32 - 8 * digits);
     *scale = *scale < MOST_SCALE ? *scale : MOST_SCALE;
     return true;
 }
 
-static void find_digits(double x, int scale, int digit[DIGITS])
+static void find_digits(double x, int scale, int digits, int digit[MOST_DIGITS])
 {
     int64_t q = (int64_t)nearbyint(ldexp(x, scale));
 
-    for (int d = DIGITS - 1; d > 0; d--) {
+    for (int d = digits - 1; d > 0; d--) {
         digit[d] = (int)((q + 128) & 255) - 128;
         q = (q - digit[d]) / 256;
     }
     digit[0] = (int)q;
 }
 
-static double product_of(line a, line b, int64_t k)
+static double product_of(line a, line b, int64_t k, int digits)
 {
-    int64_t c[4] = {0};
+    int64_t c[MOST_DIGITS] = {0};
     int s, t;
     float sum;
 
-    if (!find_scale(a, k, &s) || !find_scale(b, k, &t)) {
+    if (!find_scale(a, k, digits, &s) || !find_scale(b, k, digits, &t)) {
         return (double)NAN;
     }
     for (int64_t l = 0; l < k; l++) {
-        int p[DIGITS], q[DIGITS];
+        int p[MOST_DIGITS], q[MOST_DIGITS];
 
-        find_digits(a.first[l * a.step], s, p);
-        find_digits(b.first[l * b.step], t, q);
-        for (int i = 0; i < DIGITS; i++) {
-            for (int j = 0; j < DIGITS && i + j < 4; j++) {
+        find_digits(a.first[l * a.step], s, digits, p);
+        find_digits(b.first[l * b.step], t, digits, q);
+        for (int i = 0; i < digits; i++) {
+            for (int j = 0; i + j < digits; j++) {
                 c[i + j] += p[i] * q[j];
             }
         }
     }
     c[2] += (int64_t)floor((double)(c[3] + 128) / 256);
     sum = fmaf(fmaf((float)c[2], 0x1p-8F, (float)c[1]), 0x1p-8F, (float)c[0]);
-    return (double)(float)ldexp((double)sum, 48 - s - t);
+    return (double)(float)ldexp((double)sum, 16 * digits - 16 - s - t);
 }
 
 static double sum_of(line a, line b, int64_t k)
@@ -98,14 +99,14 @@ static double sum_of(line a, line b, int64_t k)
 
 /* out [m, n]; a and b: of their first rows, the next `a_row` and `b_row` further. */
 static void multiply(line a, int64_t a_row, line b, int64_t b_row, const double *bias, int64_t m, int64_t n, int64_t k,
-                     double *out)
+                     int digits, double *out)
 {
     for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < n; j++) {
             const line x = {a.first + i * a_row, a.step}, y = {b.first + j * b_row, b.step};
 
             out[i * n + j] =
-                (k < SHORTEST || k > LONGEST ? sum_of(x, y, k) : product_of(x, y, k)) + (bias ? bias[j] : 0);
+                (k < SHORTEST || k > LONGEST ? sum_of(x, y, k) : product_of(x, y, k, digits)) + (bias ? bias[j] : 0);
         }
     }
 }
@@ -120,16 +121,21 @@ static int64_t rows_of(const charl_shape *s)
     return charl_shape_count(s) / (columns_of(s) > 0 ? columns_of(s) : 1);
 }
 
+static int digits_of(charl_dtype type)
+{
+    return type == CHARL_F32 ? MOST_DIGITS : 2;
+}
+
 static bool is_plain(const void *attr)
 {
     return *(const bool *)attr;
 }
 
-static charl__gemm product(const charl_shape *x, const charl_shape *w, const void *attr)
+static charl__gemm product(const charl_shape *x, const charl_shape *w, charl_dtype type, const void *attr)
 {
     charl__gemm p = charl__linear_product(x, w, is_plain(attr));
 
-    p.integer = true;
+    p.n_digits = digits_of(type);
     return p;
 }
 
@@ -138,14 +144,14 @@ static charl_status infer(charl__infer *inf)
     charl__gemm p;
 
     CHARL_TRY(charl__infer_linear(inf, is_plain(inf->attr)));
-    p = product(&inf->in[0].shape, &inf->in[1].shape, inf->attr);
+    p = product(&inf->in[0].shape, &inf->in[1].shape, inf->in[0].dtype, inf->attr);
     inf->workspace = charl__gemm_digits_bytes(&p);
     return CHARL_OK;
 }
 
 static charl_status enqueue(const charl__enqueue *e)
 {
-    charl__gemm p = product(&e->in[0]->shape, &e->in[1]->shape, e->attr);
+    charl__gemm p = product(&e->in[0]->shape, &e->in[1]->shape, e->in[0]->dtype, e->attr);
 
     p.digits = e->workspace;
     return charl__linear_enqueue(e, p);
@@ -183,14 +189,14 @@ static void reference(const charl__reference *r)
     const int64_t k = w->dim[plain ? 0 : 1], n = w->dim[plain ? 1 : 0];
 
     multiply((line){r->in[0], 1}, k, (line){r->in[1], plain ? n : 1}, plain ? 1 : k, r->n_in > 2 ? r->in[2] : NULL,
-             rows_of(&r->in_type[0].shape), n, k, r->out[0]);
+             rows_of(&r->in_type[0].shape), n, k, digits_of(r->in_type[0].dtype), r->out[0]);
 }
 
-static charl__gemm product_wgrad(const charl_shape *p, const charl_shape *q, int slices)
+static charl__gemm product_wgrad(const charl_shape *p, const charl_shape *q, charl_dtype type, int slices)
 {
     charl__gemm product = charl__wgrad_product(p, q, slices);
 
-    product.integer = true;
+    product.n_digits = digits_of(type);
     return product;
 }
 
@@ -200,15 +206,16 @@ static charl_status infer_wgrad(charl__infer *inf)
     charl__gemm p;
 
     CHARL_TRY(charl__infer_wgrad(inf));
-    p = product_wgrad(&inf->in[0].shape, &inf->in[1].shape, batched ? inf->n_slices : 1);
+    p = product_wgrad(&inf->in[0].shape, &inf->in[1].shape, inf->in[0].dtype, batched ? inf->n_slices : 1);
     inf->workspace =
-        batched ? charl__gemm_slices_workspace(&p, CHARL_F32, inf->n_slices) : charl__gemm_digits_bytes(&p);
+        batched ? charl__gemm_slices_workspace(&p, inf->in[0].dtype, inf->n_slices) : charl__gemm_digits_bytes(&p);
     return CHARL_OK;
 }
 
 static charl_status enqueue_wgrad(const charl__enqueue *e)
 {
-    charl__gemm p = product_wgrad(&e->in[0]->shape, &e->in[1]->shape, charl__is_partial(e, 0) ? e->slices->count : 1);
+    charl__gemm p = product_wgrad(&e->in[0]->shape, &e->in[1]->shape, e->in[0]->dtype,
+                                  charl__is_partial(e, 0) ? e->slices->count : 1);
 
     p.a.tensor = e->in[0];
     p.b.tensor = e->in[1];
@@ -218,11 +225,13 @@ static charl_status enqueue_wgrad(const charl__enqueue *e)
 
 static void backward_wgrad(const charl__backward *b)
 {
+    charl_var *gout = charl__as_dtype(b->g, b->gout[0], charl_var_get_type(b->in[0]).dtype);
+
     if (b->needed[0]) {
-        b->gin[0] = times(b->g, b->in[1], b->gout[0], false);
+        b->gin[0] = times(b->g, b->in[1], gout, false);
     }
     if (b->needed[1]) {
-        b->gin[1] = times(b->g, b->in[0], b->gout[0], true);
+        b->gin[1] = times(b->g, b->in[0], gout, true);
     }
 }
 
@@ -231,7 +240,8 @@ static void reference_wgrad(const charl__reference *r)
 {
     const int64_t m = columns_of(&r->in_type[0].shape), n = columns_of(&r->in_type[1].shape);
 
-    multiply((line){r->in[0], m}, 1, (line){r->in[1], n}, 1, NULL, m, n, rows_of(&r->in_type[0].shape), r->out[0]);
+    multiply((line){r->in[0], m}, 1, (line){r->in[1], n}, 1, NULL, m, n, rows_of(&r->in_type[0].shape),
+             digits_of(r->in_type[0].dtype), r->out[0]);
 }
 
 /* Products are steps: their derivatives are not those of the formula. */
@@ -272,6 +282,7 @@ const charl__op charl_op_linear_integer = {
     .n_in = 3,
     .n_optional = 1,
     .attr_size = sizeof(bool),
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .epilogue = true,
     .draws_apart = true,
     CHARL_RULES(),
@@ -289,6 +300,7 @@ const charl__op charl_op_linear_wgrad_integer = {
     .flop = charl__flop_product,
     .formula = "out[i,j] = sum over rows of p[r,i] q[r,j], by products of integers of 8 bits",
     .n_in = 2,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer_wgrad,
     .enqueue = enqueue_wgrad,
     .backward = backward_wgrad,
