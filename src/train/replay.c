@@ -237,7 +237,7 @@ static charl_status check_writing(replay *r)
         warn(r, "eval.interval is in seconds: when the run evaluated is not known, and the best evaluation in the "
                 "checkpoint is that of the one before it");
     }
-    return read_lock(r);
+    return r->is_config ? CHARL_OK : read_lock(r);
 }
 
 static charl_status create_comm(replay *r)

@@ -18,7 +18,7 @@ recorded() {
 equal() {
     checks=$((checks + 2))
     recorded "$2" "$3" >want
-    recorded forgot 0 >have
+    recorded forgot 0 | sort -u | sort -n >have # once more after an interruption
     [ -s want ] && cmp -s want have || { fail "$1: other checkpoints"; diff want have | head -n 4; }
     losses "$2" | awk -F, -v first="$3" '$2 >= first' >want
     losses forgot | awk -F, -v first="$3" '$2 >= first' >have
@@ -60,6 +60,15 @@ expect 0 "without 50 rows" ranks 1 "$@" -o honest "data.forget=$some"
 forget 0 "one more" honest --rows "$one"
 says 1 'training begins at the beginning$'
 equal "one more" whole 1
+# Given again, after an interruption: it goes on; and another run is not touched.
+rm forgot/checkpoints/step-0000000[89].h5 forgot/checkpoints/step-00000010.h5
+expect 0 "once more" "$bin/charl" forget honest --rows "$one" -o forgot
+equal "once more" whole 1
+expect 2 "in the place of another run" "$bin/charl" forget run --rows "$some" -o forgot
+says 1 'error: forgot holds another run$'
+# Rows that do not stay on the device.
+expect 0 "rows read in every step" ranks 1 "$@" -o forgot --overwrite "data.forget=$some, $one" data.cache=none
+equal "rows read in every step" whole 1
 # The command line, for several ranks.
 forget 0 "print" run --rows "$some" --print
 eval "set -- $(sed -n 's/^charl-train //p' log)"

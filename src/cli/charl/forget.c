@@ -68,6 +68,24 @@ static charl_status fill(const request *r, const charl__cli_operands *operands, 
     return CHARL_OK;
 }
 
+/* A run that is at the place of the new one must be the same, begun before and interrupted. */
+static charl_status check_place(const request *r, const command *c)
+{
+    char path[PATH_BYTES];
+    charl_config *there = NULL;
+    bool is_other;
+
+    CHARL_TRY(join(path, sizeof path, r->out, "/config.ini", ""));
+    if (access(path, F_OK) != 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_config_load(path, NULL, 0, &there));
+    is_other = strcmp(charl__cli_text(there, "data.forget"), strchr(c->forget, '=') + 1) != 0;
+    charl_config_destroy(there);
+    CHARL_REQUIRE(!is_other, CHARL_ERR_CONFIG, "%s holds another run; HINT name a new directory with -o", r->out);
+    return CHARL_OK;
+}
+
 /* Whether both are the same directory. */
 static bool is_same(const char *a, const char *b)
 {
@@ -114,6 +132,7 @@ static charl_status find(const request *r, const charl__cli_operands *operands, 
     char *checkpoint = NULL;
     charl_status st = load(r, operands, c, &config);
 
+    st = st == CHARL_OK ? check_place(r, c) : st;
     st = st == CHARL_OK ? charl_forget_find(operands->values[0], config, step, &checkpoint) : st;
     st = st == CHARL_OK ? fill(r, operands, checkpoint, c) : st;
     if (st == CHARL_OK && *step > 0) {
