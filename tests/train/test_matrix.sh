@@ -78,10 +78,10 @@ option "state in 8 bits" optimizer.type=adamw optimizer.state=int8 dist.shard=op
 option "random images" data.augment=resized_crop:0.2,brightness:0.4,randaugment:1,erase:0.5,cutmix:1,mixup:0.4
 option "state in bf16" optimizer.type=adamw optimizer.state=bf16
 
-# Every algorithm, rank count, size of buckets, whole and divided optimizer.
+# Every algorithm, rank count, size of buckets, and whatever is divided.
 if [ -n "$long" ]; then
     for mb in 0.01 25; do
-        for shard in none optimizer gradients; do
+        for shard in none optimizer gradients parameters; do
             set -- dist.bucket_mb=$mb dist.shard=$shard
             for n in 2 3 4 5 6 7 8; do
                 for how in shm p2p peer; do

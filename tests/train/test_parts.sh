@@ -80,17 +80,17 @@ same "sharded" whole v
 # Packed states, and an average, of which each rank has blocks.
 set -- optimizer.state=int8 train.ema_decay=0.9
 expect 0 "packed, one file" ranks 1 mlp.ini -q -o packed "$@"
-for mode in none optimizer; do
+for mode in none parameters; do
     rm -rf v
     expect 0 "packed, $mode" ranks 3 mlp.ini -q -o v "$@" checkpoint.parts=rank dist.shard=$mode
     same "packed, $mode" packed v
 done
 
-# Gradients are divided too, and a rank has several pieces of a large tensor: 1,605,632 numbers, of which 1,048,576 are summed up at a time.
+# Gradients and parameters are divided too, and a rank has several pieces of a large tensor: 1,605,632 numbers, of which 1,048,576 are summed up at a time.
 set -- model.hidden=2048 train.max_steps=2 train.epochs=1 dist.bucket_mb=4
 expect 0 "large, one file" ranks 1 mlp.ini -q -o large "$@"
 rm -rf v
-expect 0 "large" ranks 3 mlp.ini -q -o v "$@" checkpoint.parts=rank dist.shard=gradients dist.allreduce=p2p
+expect 0 "large" ranks 3 mlp.ini -q -o v "$@" checkpoint.parts=rank dist.shard=parameters dist.allreduce=p2p
 same "large" large v
 checks=$((checks + 1))
 python3 -c '

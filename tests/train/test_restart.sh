@@ -196,16 +196,16 @@ CHARL_FAULT=copies.room:* expect 5 "must" apart mem.ini run.resume=must
 says 1 "run.resume = must, but run holds no usable checkpoint; copies of the training state in memory: .*not enough room"
 rm -rf run
 
-# What charl launch starts again continues from the copy, though the command says --overwrite; so does a divided optimizer.
+# What charl launch starts again continues from the copy, though the command says --overwrite; so do divided parameters.
 expect 0 "another run" ranks 1 mem.ini -q run.seed=9 --overwrite train.max_steps=5
-CHARL_FAULT=train.backward.kill@1:11 expect 0 "charl launch" timeout 1500 "$bin/charl" launch -n 2 mem.ini --overwrite $now dist.shard=optimizer train.max_steps=20
+CHARL_FAULT=train.backward.kill@1:11 expect 0 "charl launch" timeout 1500 "$bin/charl" launch -n 2 mem.ini --overwrite $now dist.shard=parameters train.max_steps=20
 says 1 "starting again [(]1 of 3[)]"
 says 1 "^  resumed .*[(]step 10[)]"
 left "charl launch" 0
 rm -rf run
 expect 0 "a short run" ranks 1 mem.ini -q -o short train.max_steps=20 dist.shard=optimizer
-expect 0 "a short run" ranks 2 mem.ini -q train.max_steps=20 dist.shard=optimizer
-same "a divided optimizer" short run
+expect 0 "a short run" ranks 2 mem.ini -q train.max_steps=20 dist.shard=parameters
+same "divided parameters" short run
 
 # Values that an audit does not confirm are not continued.
 rm -rf run
