@@ -146,8 +146,8 @@ typedef struct charl_config_key {
 } charl_config_key;
 
 /** Describe key `index` = 0, 1, ... in *out. Keys are ordered by section; in each section the keys that always have an
- *  effect come first, then the keys of each choice. Keys of layers come last. Past the last, out->name is NULL. Types
- *  that a program has registered are included; none can be registered after the first call.
+ *  effect come first, then the keys of each choice. Keys of outputs and layers come last. Past the last, out->name is
+ *  NULL. Types that a program has registered are included; none can be registered after the first call.
  *
  *  Blocks. Local. Thread-safe.
  *  Errors: ERR_NOMEM */

@@ -40,6 +40,10 @@ typedef struct charl_data_schema {
     float *target_mean, *target_std;
     char *tokenizer_kind;       /* charl_tokenizer_type_name */
     charl_tokenizer *tokenizer; /* NULL: none, or too large to be stored in the file */
+    /* "": a sample is one array. Otherwise a list of named inputs and targets, whose elements stand side by side in the
+     * rows of x and of y: "image input numbers 0 0 [1, 28, 28]", NAME, input or target, its kind (numbers, tokens or
+     * classes), the smallest value and the number of classes or tokens, and its shape */
+    char *fields;
 } charl_data_schema;
 
 /** Describe the data of a training. If n_stats > 0, the training normalizes with mean and std. Reads the tokenizer of a

@@ -69,9 +69,11 @@ typedef enum charl_dataset_kind {
 /** How to open a file. All members may be zero for a file in charl's layout. Strings are borrowed for the
  *  call. */
 typedef struct charl_dataset_options {
-    size_t struct_size;  /* sizeof(charl_dataset_options) */
-    const char *x;       /* samples in a foreign file, as in "/images"; NULL: charl's layout */
-    const char *y;       /* targets in a foreign file; together with x */
+    size_t struct_size; /* sizeof(charl_dataset_options) */
+    /* samples in a foreign file, as in "/images"; NULL: charl's layout. Several arrays with names, "image:/a,
+     * words:/b:tokens", are delivered side by side as f32 (charl_data_schema.fields) */
+    const char *x;
+    const char *y;       /* targets in a foreign file; together with x, and with names if x has names */
     const char *weights; /* weights of the targets in a foreign file; together with y; NULL: none */
     double val_split;    /* [0,1): fraction of the training rows, taken from the end, for validation, if the file has
                          no validation set */
@@ -136,6 +138,7 @@ typedef struct charl_dataset_info {
     const char *note; /* unusual properties and their cost; "" if none */
     /* cost of reading the training rows in the order of CHARL_SHUFFLE_ROWS; "" if none */
     const char *rows_note;
+    const char *fields;  /* named inputs and targets (charl_data_schema); "": a sample is one array */
     char content_id[65]; /* hexadecimal digest of names, shapes and checksums: equal for equal data.
                             If the file has no checksums, they are computed when it is opened, for
                             large arrays from a part of the data: see charl_dataset_open */

@@ -19,16 +19,16 @@
 
 CHARL_BEGIN_DECLS
 
-enum { CHARL_MAX_METRICS = 32 };
+enum { CHARL_MAX_METRICS = 32, CHARL_METRIC_NAME = 80 };
 
 /** Name of metric i = 0, 1, ..., as eval.metrics takes it; NULL past the last. The first is "loss". Local. */
 const char *charl_metric_name(int i);
 
 /** A metric that was measured. */
 typedef struct charl_metric_value {
-    const char *name; /* static */
-    double value;     /* NaN: undefined for these data */
-    bool fraction;    /* always between 0 and 1 */
+    char name[CHARL_METRIC_NAME]; /* of an output of several "OUTPUT.METRIC" */
+    double value;                 /* NaN: undefined for these data */
+    bool fraction;                /* always between 0 and 1 */
 } charl_metric_value;
 
 /** The value called `name`; NaN if it is not among them. Local. */

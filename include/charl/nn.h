@@ -269,6 +269,35 @@ enum { CHARL_MODEL_MAX_INPUTS = 8 }; /* of a layer */
 charl_status charl_model_add_after(charl_model *m, const char *name, const char *type, const void *config,
                                    const char *const *inputs, int n_inputs) CHARL_MUST_CHECK;
 
+/** One of several inputs of a model: elements [first, first + count of shape) of a row. */
+typedef struct charl_model_field {
+    const char *name; /* layers read it by this name; the first is CHARL_MODEL_INPUT too */
+    int64_t first;
+    charl_shape shape; /* of a sample */
+    bool tokens;       /* converted to i32; otherwise to the precision of the graph */
+} charl_model_field;
+
+/** Give the model several inputs: x of charl_model_build is then f32 [B, ...], whose rows hold all inputs of a sample.
+ *  Call it before the first layer. Everything is copied. Blocks. Local.
+ *  Errors: ERR_INVALID  there are layers or inputs already, or two inputs of one name
+ *          ERR_NOMEM */
+charl_status charl_model_set_inputs(charl_model *m, const charl_model_field *inputs, int n) CHARL_MUST_CHECK;
+
+enum { CHARL_MODEL_MAX_OUTPUTS = 8 };
+
+/** One of several outputs of a model. */
+typedef struct charl_model_output {
+    const char *name, *layer;
+    int64_t values; /* that the layer gives for a sample; another number is an error of charl_model_build */
+} charl_model_output;
+
+/** Make charl_model_build return the outputs of these layers side by side, f32 [B, sum of values]. Call it after the
+ *  last layer. Everything is copied. Blocks. Local.
+ *  Errors: ERR_INVALID  they are set already
+ *          ERR_CONFIG   no such layer
+ *          ERR_NOMEM */
+charl_status charl_model_set_outputs(charl_model *m, const charl_model_output *outputs, int n) CHARL_MUST_CHECK;
+
 /** Low-rank adapters (LoRA, Hu et al. 2021): a linear layer with weight W [out, in] computes
  *
  *      out = x @ W^T + bias + alpha / rank * dropout(x) @ A^T @ B^T

@@ -36,6 +36,7 @@ typedef struct charl_predict_info {
     bool has_targets;               /* the data have targets */
     bool has_names;                 /* rows have names */
     const charl_image_files *files; /* if each row is a file; else NULL */
+    const char *answer_names;       /* a model with named outputs: the names of `answers`, a list; else NULL or "" */
     const char *const *inputs;      /* [n_inputs] paths that are read: the checkpoint, its base, the data */
     int64_t n_inputs;
 } charl_predict_info;
@@ -43,10 +44,12 @@ typedef struct charl_predict_info {
 /** The prediction for one sample. */
 typedef struct charl_prediction {
     const charl_predict_info *info;
-    int64_t row;           /* from 0 */
-    const char *name;      /* path of an image, or field of the id column; else NULL */
-    const float *outputs;  /* [n_outputs] as the loss reads them: logits of classes and labels */
-    const double *answers; /* [n_outputs] probabilities, or the outputs themselves */
+    int64_t row;          /* from 0 */
+    const char *name;     /* path of an image, or field of the id column; else NULL */
+    const float *outputs; /* [n_outputs] as the loss reads them: logits of classes and labels */
+    /* [n_outputs] probabilities, or the outputs themselves. Named outputs: one number for each of `answer_names`, which
+     * are a class and its probability, the class of each token or pixel, or what a single output has */
+    const double *answers;
     int64_t predicted;     /* CLASS: the class with the largest output; else -1 */
     const int32_t *map;    /* [n_targets] MAPS: the class with the largest output at each pixel; else NULL */
     const int32_t *labels; /* [n_targets] classes or flags, -1 where one is missing; or NULL */
@@ -120,6 +123,7 @@ charl_status charl_predict(const char *checkpoint, const charl_predict_options *
  *      labels             targets, probabilities
  *      classes of pixels  targets, predicted classes
  *      numbers            targets, predictions
+ *      named outputs      all targets, then all answers, by their names
  *
  *  Labels and targets are written if the data have them. Numbers have enough digits to be read back exactly as floats.
  *  An HDF5 file has

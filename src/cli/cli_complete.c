@@ -190,7 +190,8 @@ static void offer_override(const completion *c)
         }
     }
     for (int i = 0; charl_config_key_at(i, &k) == CHARL_OK && k.name; i++) {
-        const bool of_layer = strcmp(k.section, "layer") == 0 && begins(given, "layer.");
+        const bool of_layer = (strcmp(k.section, "layer") == 0 && begins(given, "layer.")) ||
+                              (strcmp(k.section, "output") == 0 && begins(given, "output."));
 
         snprintf(prefix, sizeof prefix, "%s.%s", given, k.name);
         if ((!of_layer && strcmp(k.section, given) != 0) || !has_effect(c, printed, section, &k)) {

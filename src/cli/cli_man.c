@@ -481,7 +481,8 @@ int charl__cli_man_config(void)
         }
         if (next) {
             snprintf(section, sizeof section, "%s", k.section);
-            printf(".Ss [%s%s]\\&\n", section, strcmp(section, "layer") == 0 ? " NAME" : "");
+            printf(".Ss [%s%s]\\&\n", section,
+                   strcmp(section, "layer") == 0 || strcmp(section, "output") == 0 ? " NAME" : "");
         }
         if (!open) {
             snprintf(choice, sizeof choice, "%s", own);

@@ -74,7 +74,8 @@ static charl_status add_item(loader *l, item it)
 
 static bool is_layers(const char *section)
 {
-    return strncmp(section, "layer ", 6) == 0 || strncmp(section, "block ", 6) == 0;
+    return strncmp(section, "layer ", 6) == 0 || strncmp(section, "block ", 6) == 0 ||
+           strncmp(section, "output ", 7) == 0;
 }
 
 static int find_layer(const charl__config_detail *d, const char *header)
@@ -123,14 +124,14 @@ static int first_key_of(const loader *l, const char *section)
 /* The section that may be meant: "trian" is [train], "layr a" is [layer a]. */
 static void say_unknown(const char *section, char *why)
 {
-    static const char *const named[] = {"layer", "block"};
+    static const char *const named[] = {"layer", "block", "output"};
     const char *near = charl__key_nearest_section(section), *rest = section + strcspn(section, " ");
     char word[16];
     int best = INT_MAX;
 
     if (*rest) {
         snprintf(word, sizeof word, "%.*s", (int)(rest - section), section);
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 3; i++) {
             near = charl_text_closer(word, named[i], &best) ? named[i] : near;
         }
     }
@@ -160,7 +161,7 @@ static charl_status on_section(void *ctx, const char *section, int line)
     }
     if (!charl__key_section_known(section)) {
         say_unknown(section, why);
-        if (strcmp(section, "layer") == 0 || strcmp(section, "block") == 0) {
+        if (strcmp(section, "layer") == 0 || strcmp(section, "block") == 0 || strcmp(section, "output") == 0) {
             snprintf(why, sizeof why, "expected [%s NAME]", section);
         }
         CHARL_TRY(add_mistake(l, origin, section, NULL, why));
@@ -266,13 +267,14 @@ static charl_status look_up_override(loader *l, char *section, const char *name,
 {
     char why[CHARL__WHY];
 
-    if (strncmp(section, "layer.", 6) == 0 || strncmp(section, "block.", 6) == 0) {
-        section[5] = ' ';
+    if (strncmp(section, "layer.", 6) == 0 || strncmp(section, "block.", 6) == 0 ||
+        strncmp(section, "output.", 7) == 0) {
+        *strchr(section, '.') = ' ';
     }
     if (is_layers(section)) {
         it->layer = find_layer(l->cfg->detail, section);
         if (it->layer < 0) {
-            snprintf(why, sizeof why, "the file has no such %.5s", section);
+            snprintf(why, sizeof why, "the file has no such %.*s", (int)strcspn(section, " "), section);
             CHARL_TRY(add_mistake(l, it->origin, section, NULL, why));
         }
     } else if (!charl__key_section_known(section)) {

@@ -1,4 +1,4 @@
-/* The key table for other programs: the schema, then the layers of sequential models. */
+/* The key table for other programs: the schema, then the outputs and the layers of sequential models. */
 #include <stdio.h>
 #include <string.h>
 
@@ -114,6 +114,19 @@ static charl_status describe_layer_key(int index, charl_config_key *out)
     return CHARL_OK;
 }
 
+static charl_config_key describe_output_key(int index)
+{
+    const charl_key *k = &charl__output_keys[index];
+    charl_config_key out = {.section = "output",
+                            .name = k->name,
+                            .help = k->help,
+                            .values = charl__layer_key_type_text(k),
+                            .range = k->range};
+
+    snprintf(out.fallback, sizeof out.fallback, "%s", index == CHARL__OUTPUT_KEYS - 1 ? "1" : "");
+    return out;
+}
+
 charl_status charl_config_key_at(int index, charl_config_key *out)
 {
     CHARL_GIVEN(out);
@@ -123,7 +136,15 @@ charl_status charl_config_key_at(int index, charl_config_key *out)
         *out = (charl_config_key){0};
         return CHARL_OK;
     }
-    return index < s->count ? describe_key(&s->keys[index], out) : describe_layer_key(index - s->count, out);
+    if (index < s->count) {
+        return describe_key(&s->keys[index], out);
+    }
+    index -= s->count;
+    if (index < CHARL__OUTPUT_KEYS) {
+        *out = describe_output_key(index);
+        return CHARL_OK;
+    }
+    return describe_layer_key(index - CHARL__OUTPUT_KEYS, out);
 }
 
 static bool put_word(const char *name, char *word)
@@ -176,7 +197,8 @@ bool charl_config_key_word(int index, int i, char *word, const char **help)
         return false;
     }
     if (index >= s->count) {
-        return layer_word(index - s->count, i, word, help);
+        index -= s->count + CHARL__OUTPUT_KEYS;
+        return index >= 0 && layer_word(index, i, word, help);
     }
     key = &s->keys[index];
     if (key->type == CHARL__KEY_BOOL) {

@@ -1,5 +1,6 @@
 /* Mistakes in combinations of keys. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -221,8 +222,18 @@ static void check_model(checker *c)
     }
     for (int i = 0; i < d->n_sections && type->add && c->st == CHARL_OK; i++) {
         c->st = charl__mistake_add(c->mistakes, d->sections[i].origin, d->sections[i].header, NULL,
-                                   "layers and blocks belong to model.type = sequential");
+                                   "layers, blocks and outputs belong to model.type = sequential");
     }
+}
+
+static bool has_outputs(const charl__config_detail *d)
+{
+    bool any = false;
+
+    for (int i = 0; i < d->n_sections; i++) {
+        any = any || strncmp(d->sections[i].header, "output ", 7) == 0;
+    }
+    return any;
 }
 
 /* The loss must learn from a kind of target for which the metric is defined. */
@@ -230,10 +241,121 @@ static void check_metric(checker *c, const char *section, const char *key, const
 {
     char why[CHARL__WHY], names[256];
 
+    if (has_outputs(c->cfg->detail)) { /* each output has its own kind of target, which the data decide */
+        return;
+    }
     if (!(m->targets & charl__config_targets(c->cfg))) {
         snprintf(why, sizeof why, "%s%s needs loss = %s", prefix, m->row.name,
                  charl__loss_names(m->targets, names, sizeof names));
         wrong(c, section, key, why);
+    }
+}
+
+/* The monitored output must exist, and so must a metric's output. */
+static void check_monitor(checker *c, const charl__metric *m)
+{
+    const charl__config_detail *d = c->cfg->detail;
+    const char *name = charl__config_monitor_name(c->cfg), *dot = strrchr(name, '.'), *near = NULL;
+    const size_t n = dot ? (size_t)(dot - name) : 0;
+    int best = INT_MAX;
+    char why[CHARL__WHY], names[256] = "", output[64];
+    size_t used = 0;
+
+    snprintf(output, sizeof output, "%.*s", (int)n, name);
+    for (int i = 0; i < d->n_outputs; i++) {
+        const char *own = d->outputs[i].name;
+
+        if (dot && strcmp(own, output) == 0) {
+            return;
+        }
+        near = charl_text_closer(output, own, &best) ? own : near;
+        used +=
+            used < sizeof names ? (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", own) : 0;
+    }
+    if (dot && d->n_outputs == 0) {
+        snprintf(why, sizeof why, "there is no [output %s]; val/%s is the metric of the only output", output, dot + 1);
+    } else if (dot) {
+        snprintf(why, sizeof why, "there is no output %s%s; there are %s", output, charl__did_you_mean(near), names);
+    } else if (d->n_outputs > 0 && m != &charl__metric_loss) {
+        snprintf(why, sizeof why, "is measured for each output: val/NAME.%s, where NAME is one of %s", name, names);
+    } else {
+        return;
+    }
+    wrong(c, "checkpoint", "monitor", why);
+}
+
+/* Named inputs and targets are rows of numbers to whatever reads a sample as an image of a class. */
+static void check_single(checker *c)
+{
+    const charl_config *cfg = c->cfg;
+    CHARL_SCOPED(charl__text_fini) charl__text augment = {0};
+
+    c->st = c->st == CHARL_OK ? charl__config_augment_print(&cfg->data.augment, &augment) : c->st;
+
+    const struct {
+        const char *section, *key;
+        bool is_set;
+    } single[] = {{"data", "augment", augment.length > 0},
+                  {"data", "image_size", cfg->data.image_size > 0},
+                  {"data", "sampling", cfg->data.sampling == CHARL_SAMPLING_BALANCED},
+                  {"train", "class_weights", cfg->train.class_weights[0] != '\0'},
+                  {"log", "images", cfg->log.images > 0}};
+
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++) {
+        if (single[i].is_set) {
+            wrong(c, single[i].section, single[i].key,
+                  "is for one input and one target, without names in data.x and data.y");
+        }
+    }
+}
+
+/* Keys of a loss that none of the outputs has. */
+static void check_loss_keys(checker *c)
+{
+    const charl__schema *schema = charl__config_schema();
+
+    for (int i = 0; i < schema->count; i++) {
+        const charl__key *k = &schema->keys[i];
+        const charl__type *t = k->owner;
+
+        if (t && strcmp(t->key, "loss") == 0 && c->cfg->detail->origins[i].label &&
+            memcmp((const char *)c->cfg + t->offset, t->row->defaults, t->row->settings_size) != 0) {
+            wrong(c, k->section, k->name, "is a key of a loss: set it in [output NAME], where loss names that loss");
+        }
+    }
+}
+
+/* What the outputs need of other sections. */
+static void check_outputs(checker *c)
+{
+    const charl_config *cfg = c->cfg;
+    charl__field_spec specs[2][CHARL__MAX_FIELDS];
+    char why[CHARL__WHY];
+    int n[2];
+    const bool any = has_outputs(cfg->detail), has_auto = strcmp(cfg->train.loss, "auto") == 0;
+
+    for (int t = 0; t < 2; t++) {
+        n[t] = charl__field_specs(t == 0 ? cfg->data.x : cfg->data.y, specs[t], why, sizeof why);
+        if (n[t] < 0) {
+            wrong(c, "data", t == 0 ? "x" : "y", why);
+        }
+    }
+    if (any && !has_auto) {
+        wrong(c, "train", "loss", "each [output NAME] has a loss of its own; leave this one out");
+    } else if (has_auto && (any || (n[1] > 0 && specs[1][0].name[0]))) {
+        check_loss_keys(c);
+    }
+    if (n[0] > 0 && n[1] > 0 && !specs[0][0].name[0] != !specs[1][0].name[0]) {
+        wrong(c, "data", specs[0][0].name[0] ? "y" : "x", "x and y have names, NAME:/ARRAY, or neither has");
+    } else if (n[1] > 1 && !any) {
+        wrong(c, "data", "y", "names several targets; a section [output NAME] for each says which layer learns it");
+    }
+    if (n[0] > 0 && specs[0][0].name[0]) {
+        check_single(c);
+    }
+    if (n[0] > 0 && specs[0][0].name[0] && cfg->data.normalize.kind == CHARL__NORMALIZE_GIVEN) {
+        wrong(c, "data", "normalize",
+              "one mean and deviation do not fit several inputs: store mean and std as attributes of each array");
     }
 }
 
@@ -313,6 +435,7 @@ static charl_status note_unused(const charl_config *cfg, const charl__key *key, 
 {
     const charl__schema *schema = charl__config_schema();
     const charl__origin *origin = &cfg->detail->origins[key - schema->keys];
+    const charl__type *chosen = key->owner ? charl__type_chosen(cfg, key->section, key->owner->key) : NULL;
     char line[32] = "";
 
     if (!key->owner || !origin->label) {
@@ -331,7 +454,15 @@ static charl_status note_unused(const charl_config *cfg, const charl__key *key, 
     }
     return charl__text_printf(notes, "%s%.200s%s: [%s] %s has no effect with %s = %s", notes->length > 0 ? "\n" : "",
                               origin->label, line, key->section, key->name, key->owner->key,
-                              charl__type_chosen(cfg, key->section, key->owner->key)->row->name);
+                              chosen ? chosen->row->name : "auto");
+}
+
+charl_status charl__config_check_monitor(const charl_config *cfg, charl__mistakes *mistakes)
+{
+    checker c = {.cfg = cfg, .mistakes = mistakes, .n_before = mistakes->count};
+
+    check_monitor(&c, charl__config_monitor(cfg));
+    return c.st;
 }
 
 charl_status charl__config_check_loss(const charl_config *cfg, charl__mistakes *mistakes, charl__text *notes)
@@ -369,6 +500,7 @@ charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
     check_model(&c);
     check_metrics(&c);
     check_data(&c);
+    check_outputs(&c);
     check_log(&c);
     CHARL_TRY(c.st);
     for (int i = 0; i < schema->count; i++) {

@@ -5,6 +5,8 @@
 #include "base/text/text.h"
 #include "config/keys.h"
 #include "config/layers.h"
+#include "io/dataset/fields.h"
+#include "nn/loss.h"
 
 enum { CHARL__CONFIG_SOURCE = 1 << 20 }; /* largest file, bytes */
 
@@ -24,7 +26,7 @@ typedef struct charl__layer_key {
     charl__origin origin;
 } charl__layer_key;
 
-/* A section of layers as written: "layer NAME", "block NAME" or "block NAME.LAYER". */
+/* A section of layers as written: "layer NAME", "block NAME", "block NAME.LAYER" or "output NAME". */
 typedef struct charl__section {
     char *header;
     charl__origin origin;
@@ -44,6 +46,17 @@ struct charl__config_layer {
     int n_keys;
 };
 
+/* An output of the model, as its section says. */
+typedef struct charl__config_output {
+    const char *name;
+    const char *layer; /* "": the last one */
+    char target[CHARL__FIELD_NAME];
+    const charl__loss *loss; /* NULL: auto */
+    double weight;
+    charl__origin origin;
+    _Alignas(8) unsigned char settings[64]; /* of the loss */
+} charl__config_output;
+
 typedef struct charl__config_strings {
     char **items;
     int count;
@@ -60,6 +73,8 @@ struct charl__config_detail {
     int n_sections;
     charl__config_layer *layers;
     int n_layers;
+    charl__config_output outputs[CHARL_MODEL_MAX_OUTPUTS];
+    int n_outputs; /* 0: the output is that of the last layer, and has no name */
 };
 
 /** A mistake or a notice: location and text. */
@@ -147,11 +162,23 @@ charl_status charl__config_path(const char *directory, const char *path, char **
 /** Append the layer types with their keys and defaults, as the help text of [layer NAME]. */
 charl_status charl__layer_help(charl__text *t) CHARL_MUST_CHECK;
 
-/** Create cfg's layers from its sections. Adds mistakes. Errors: ERR_NOMEM. */
+/** The keys of [output NAME] besides those of its loss; weight, the last, has the default 1. And all as help text. */
+enum { CHARL__OUTPUT_KEYS = 4 };
+extern const charl_key charl__output_keys[CHARL__OUTPUT_KEYS];
+charl_status charl__output_help(charl__text *t) CHARL_MUST_CHECK;
+/** The layer with the output of the layer or block `name`; NULL if there is none, then *near may become a name that is meant. */
+typedef const char *(*charl__find_layer)(void *layers, const char *name, const char **near);
+/** Read [output NAME], after the layers. Adds mistakes. Errors: ERR_NOMEM. */
+charl_status charl__config_read_outputs(charl_config *cfg, charl__mistakes *mistakes, charl__find_layer find,
+                                        void *layers) CHARL_MUST_CHECK;
+
+/** Create cfg's layers and outputs from its sections. Adds mistakes. Errors: ERR_NOMEM. */
 charl_status charl__config_expand_layers(charl_config *cfg, charl__mistakes *mistakes) CHARL_MUST_CHECK;
 
 /** Check combinations of keys. Adds mistakes and notices. */
 charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes) CHARL_MUST_CHECK;
+/** Whether checkpoint.monitor names an output if there are some; after reading them. Adds mistakes. */
+charl_status charl__config_check_monitor(const charl_config *cfg, charl__mistakes *mistakes) CHARL_MUST_CHECK;
 /** Those checks that depend on the loss, once one has been selected for auto. Adds mistakes, and lines to `notes`. */
 charl_status charl__config_check_loss(const charl_config *cfg, charl__mistakes *mistakes,
                                       charl__text *notes) CHARL_MUST_CHECK;

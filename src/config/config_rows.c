@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "config/outputs.h"
 #include "optim/optimizer.h"
 
 enum { DEFAULT_WINDOW = 64 }; /* tokens of a sample if data.window is not set */
@@ -17,7 +18,8 @@ const charl_model_type *charl__config_model(const charl_config *cfg)
 
 unsigned charl__config_targets(const charl_config *cfg)
 {
-    return strcmp(cfg->train.loss, "auto") == 0 ? ~0U : charl__config_loss(cfg)->targets;
+    return strcmp(cfg->train.loss, "auto") == 0 && !charl__config_has_outputs(cfg) ? ~0U
+                                                                                   : charl__config_loss(cfg)->targets;
 }
 
 int64_t charl__config_model_window(const charl_config *cfg)
@@ -65,15 +67,21 @@ int64_t charl__config_vocab(const charl_config *cfg, int64_t tokens)
 
 const charl__loss *charl__config_loss(const charl_config *cfg)
 {
-    const charl__loss *t = charl__loss_find(cfg->train.loss);
+    const charl__loss *t = charl__config_has_outputs(cfg) ? &charl__loss_outputs : charl__loss_find(cfg->train.loss);
 
     CHARL_INVARIANT(t); /* parsing accepts no other name, and a session resolves auto */
     return t;
 }
 
+const char *charl__config_monitor_name(const charl_config *cfg)
+{
+    return strchr(cfg->checkpoint.monitor, '/') + 1;
+}
+
 const charl__metric *charl__config_monitor(const charl_config *cfg)
 {
-    const charl__metric *t = charl__metric_find(strchr(cfg->checkpoint.monitor, '/') + 1);
+    const char *name = charl__config_monitor_name(cfg), *of_output = strrchr(name, '.');
+    const charl__metric *t = charl__metric_find(of_output ? of_output + 1 : name);
 
     CHARL_INVARIANT(t);
     return t;

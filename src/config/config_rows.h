@@ -34,7 +34,10 @@ unsigned charl__config_targets(const charl_config *cfg);
 charl_status charl__config_choose_loss(const charl_config *cfg, const char *loss, charl_config **out,
                                        char **notes) CHARL_MUST_CHECK;
 
-/** The metric of checkpoint.monitor. */
+/** checkpoint.monitor without "val/": "accuracy", of an output "NAME.accuracy". */
+const char *charl__config_monitor_name(const charl_config *cfg);
+
+/** The metric of checkpoint.monitor, of whichever output. */
 const charl__metric *charl__config_monitor(const charl_config *cfg);
 
 /** Whether eval.metrics requests metric i for data with such targets. */

@@ -15,6 +15,8 @@
 #include "charl/export.h"
 #include "charl/ops.h"
 #include "config/config_rows.h"
+#include "config/outputs.h"
+#include "io/dataset/fields.h"
 #include "io/commit.h"
 #include "io/schema.h"
 #include "task/augment.h"
@@ -109,6 +111,53 @@ static charl_var *unscaled(onnx_export *x, charl_var *output)
     return f[0] ? charl_add(x->g, charl_mul(x->g, output, f[1]), f[0]) : output;
 }
 
+/* Several inputs, each by its name, and the row of all that the model takes. */
+static charl_var *inputs(onnx_export *x)
+{
+    charl__field f[2 * CHARL__MAX_FIELDS];
+    const int n = charl__fields_parse(x->session.schema->fields, f);
+    charl_var *row[CHARL__MAX_FIELDS];
+    int k = 0;
+
+    for (; k < n && !f[k].target; k++) {
+        charl_shape shape = {f[k].shape.ndim + 1, {1}};
+
+        memcpy(shape.dim + 1, f[k].shape.dim, (size_t)f[k].shape.ndim * sizeof shape.dim[0]);
+        row[k] = charl_input(x->g, f[k].name, f[k].kind == CHARL__FIELD_TOKENS ? CHARL_I32 : CHARL_F32, shape,
+                             CHARL_BATCHED);
+        row[k] = f[k].kind == CHARL__FIELD_TOKENS ? charl_cast(x->g, row[k], CHARL_F32) : row[k];
+        row[k] = charl_reshape(x->g, row[k], (charl_shape){2, {1, f[k].count}});
+    }
+    return k == 1 ? row[0] : charl_concat(x->g, row, k, 1);
+}
+
+/* The outputs of several, in their shapes. */
+static charl_status split_outputs(onnx_export *x, const charl__outputs *all, charl_var *row, charl_var **out)
+{
+    charl__field f[2 * CHARL__MAX_FIELDS];
+    const int n = charl__fields_parse(x->session.schema->fields, f);
+
+    for (int k = 0; k < all->n; k++) {
+        const charl__output *o = &all->at[k];
+        charl_shape shape = {2, {1, o->count}};
+
+        for (int i = 0; i < n; i++) {
+            const bool own = f[i].target && f[i].first == o->target;
+
+            if (own && o->kind == CHARL_TARGET_TOKENS) {
+                shape = (charl_shape){3, {1, o->n_targets, o->classes}};
+            } else if (own && o->kind != CHARL_TARGET_CLASS) {
+                const int skip = o->kind == CHARL_TARGET_MAPS ? 2 : 1;
+
+                shape = (charl_shape){skip + f[i].shape.ndim, {1, o->classes}};
+                memcpy(shape.dim + skip, f[i].shape.dim, (size_t)f[i].shape.ndim * sizeof shape.dim[0]);
+            }
+        }
+        out[k] = charl_reshape(x->g, charl_slice(x->g, row, 1, o->first, o->count), shape);
+    }
+    return charl_graph_status(x->g);
+}
+
 /* The input as stored in the data file (if ONNX does not support its type, as f32), and as the model sees it. */
 static charl_var *input(onnx_export *x)
 {
@@ -117,6 +166,10 @@ static charl_var *input(onnx_export *x)
     const charl_dtype dtype = tokens ? CHARL_I32 : x->session.data.x_dtype == CHARL_U8 ? CHARL_U8 : CHARL_F32;
     charl_var *v;
 
+    if (x->session.schema->fields[0]) {
+        v = charl_sub(x->g, inputs(x), factor(x, shift_name));
+        return charl_mul(x->g, v, factor(x, scale_name));
+    }
     memcpy(shape.dim + 1, x->session.data.x_shape.dim, (size_t)x->session.data.x_shape.ndim * sizeof shape.dim[0]);
     v = charl_input(x->g, "input", dtype, shape, CHARL_BATCHED);
     if (tokens) {
@@ -194,7 +247,9 @@ static const char *const output_name = "output";
 charl_status charl__export_onnx(const charl__export *e)
 {
     CHARL_SCOPED(export_fini) onnx_export x = {.e = e, .session = {.infers = true}};
-    charl_var *output = NULL;
+    charl_var *output = NULL, *parts[CHARL_MODEL_MAX_OUTPUTS];
+    const char *names[CHARL_MODEL_MAX_OUTPUTS];
+    charl__outputs all;
     char picture[384];
     const char *metadata[][2] = {{"charl.schema", NULL}, {CHARL__EXPORT_LOCK, e->lock}, {"charl.input", picture}};
     charl__onnx_export onnx = {.metadata = metadata,
@@ -211,6 +266,16 @@ charl_status charl__export_onnx(const charl__export *e)
     CHARL_TRY(charl__weights_find_base(x.session.reader, e->checkpoint, charl__config_init_from(x.session.config)));
     CHARL_TRY(open_schema(&x));
     CHARL_TRY(build(&x, &output));
+    CHARL_TRY(charl__config_outputs(x.session.config, x.session.schema->fields, &all));
+    if (all.n > 0) {
+        CHARL_TRY(split_outputs(&x, &all, output, parts));
+        for (int k = 0; k < all.n; k++) {
+            names[k] = all.at[k].name;
+        }
+        onnx.outputs = parts;
+        onnx.output_names = names;
+        onnx.n_outputs = all.n;
+    }
     CHARL_TRY(charl_data_schema_print(x.session.schema, &json));
     describe_picture(x.session.schema, picture, sizeof picture);
     metadata[0][1] = json;

@@ -125,7 +125,7 @@ static charl_status read_model(const charl_checkpoint_reader *r, charl_model **o
     *out = NULL;
     st = charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &config);
     if (st == CHARL_OK) {
-        st = charl__task_model(config, 1, out);
+        st = charl__task_model(config, 1, NULL, out);
     }
     charl_config_destroy(config);
     return st == CHARL_ERR_CONFIG ? CHARL_OK : st;

@@ -39,7 +39,8 @@ typedef struct predictor {
     int64_t batch; /* rows of the model's graph */
     charl_inference *model;
     float *outputs;               /* [batch, n_outputs] */
-    double *answers;              /* [n_outputs] of one row */
+    double *answers;              /* of one row */
+    charl__text answer_names;     /* of info */
     int32_t *map;                 /* [n_targets] MAPS: predicted classes of one row; else NULL */
     int32_t *map_labels;          /* [n_targets] MAPS: labels of one row, 0 where a pixel does not count; else NULL */
     float *map_weights;           /* [n_targets] MAPS: 1, or 0 where a pixel does not count; else NULL */
@@ -55,6 +56,7 @@ static void predictor_fini(predictor *p)
     charl_free(p->inputs);
     charl_free(p->outputs);
     charl_free(p->answers);
+    charl__text_fini(&p->answer_names);
     charl_free(p->map);
     charl_free(p->map_labels);
     charl_free(p->map_weights);
@@ -198,9 +200,11 @@ static charl_status open_rows(predictor *p)
     CHARL_TRY(st);
     pass_notes(p);
     CHARL_TRY(charl__evaluation_open(p->session.config, p->session.schema, true, false, &p->evaluation));
+    CHARL_TRY(charl__output_names(&p->evaluation.outputs, &p->answer_names));
     p->info = (charl_predict_info){.schema = p->session.schema,
                                    .targets = p->evaluation.data.targets,
-                                   .answer = p->evaluation.answer->name,
+                                   .answer = p->evaluation.outputs.n > 0 ? "predicted" : p->evaluation.answer->name,
+                                   .answer_names = charl__text_string(&p->answer_names),
                                    .subject = p->rows->subject,
                                    .step = charl_checkpoint_get_info(p->session.reader).state->step,
                                    .n_rows = -1,
@@ -245,6 +249,7 @@ static charl_status build(predictor *p)
                                     .allow_tf32 = p->session.config->device.allow_tf32,
                                     .compiling = p->o->compiling,
                                     .compiling_ctx = p->o->ctx};
+    const int64_t named = charl_names_count(p->info.answer_names);
     const char *group;
     charl_shape out;
 
@@ -252,7 +257,7 @@ static charl_status build(predictor *p)
     CHARL_TRY(charl__inference_create(&p->session, p->checkpoint, p->batch, &r, &p->model));
     p->info.n_outputs = charl_inference_get_info(p->model).n_outputs;
     CHARL_TRY(charl__alloc_array(p->batch * p->info.n_outputs, sizeof *p->outputs, &p->outputs));
-    CHARL_TRY(charl__alloc_array(p->info.n_outputs, sizeof *p->answers, &p->answers));
+    CHARL_TRY(charl__alloc_array(named > 0 ? named : p->info.n_outputs, sizeof *p->answers, &p->answers));
     out = charl__inference_output_shape(p->model);
     CHARL_TRY(charl__evaluation_begin(&p->evaluation, &out));
     CHARL_TRY(charl__session_load_weights(&p->session, p->checkpoint, p->o->ema));
@@ -296,6 +301,33 @@ static charl_status evaluate_row(predictor *p, const charl_prediction *row, cons
                                  p->map_weights, p->map ? p->info.n_targets : 1);
 }
 
+/* Classes of several outputs that do not count are unknown. */
+static void leave_unknown(const predictor *p, float *y)
+{
+    const charl__outputs *all = &p->evaluation.outputs;
+
+    for (int k = 0; k < all->n; k++) {
+        const charl__output *o = &all->at[k];
+
+        for (int64_t i = o->target; charl__output_has_labels(o) && i < o->target + o->n_targets; i++) {
+            y[i] = y[i] < 0.0F ? NAN : y[i];
+        }
+    }
+}
+
+static void compute_answers(const predictor *p, const float *outputs)
+{
+    const charl__outputs *all = &p->evaluation.outputs;
+    double *answers = p->answers;
+
+    for (int k = 0; k < all->n; k++) {
+        answers += charl__output_answers(&all->at[k], outputs, answers);
+    }
+    if (all->n == 0) {
+        p->evaluation.answer->compute(outputs, p->info.n_outputs, p->evaluation.data.classes, answers);
+    }
+}
+
 static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *result)
 {
     const charl_data_schema *schema = p->session.schema;
@@ -303,7 +335,7 @@ static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *res
 
     CHARL_TRY(charl_inference_run(p->model, p->x, n, p->outputs));
     for (int64_t i = 0; i < n; i++) {
-        const void *y = (const char *)p->y + (size_t)(i * p->info.n_targets) * charl_dtype_size(schema->y_dtype);
+        void *y = (char *)p->y + (size_t)(i * p->info.n_targets) * charl_dtype_size(schema->y_dtype);
         charl_prediction row = {.info = &p->info,
                                 .row = result->rows,
                                 .name = charl__rows_name(p->rows, i),
@@ -314,7 +346,7 @@ static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *res
                                 .targets = p->info.has_targets && !labels ? y : NULL};
 
         CHARL_TRY(check_finite(p, row.row, row.name, row.outputs));
-        p->evaluation.answer->compute(row.outputs, p->info.n_outputs, p->evaluation.data.classes, p->answers);
+        compute_answers(p, row.outputs);
         row.predicted = p->info.targets == CHARL_TARGET_CLASS ? charl__largest(row.outputs, p->info.n_outputs, 1) : -1;
         for (int64_t k = 0; p->map && k < p->info.n_targets; k++) {
             p->map[k] = (int32_t)charl__largest(row.outputs + k, p->evaluation.data.classes, p->info.n_targets);
@@ -323,6 +355,7 @@ static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *res
             CHARL_TRY(evaluate_row(p, &row, y));
             result->labelled++;
         }
+        leave_unknown(p, (float *)y);
         CHARL_TRY(p->o->predicted(p->o->ctx, &row));
         result->rows++;
     }

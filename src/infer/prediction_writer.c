@@ -34,7 +34,8 @@ struct charl_prediction_writer {
     bool commits;
 
     bool begun;
-    name_list classes, targets;
+    name_list classes, targets, answers; /* answers: of named outputs, else empty */
+    int64_t n_answers;
     charl__prediction_file *h5;
     float *values;    /* [n_outputs] */
     charl__text line; /* pending: a row for a stream, several for a file */
@@ -145,23 +146,31 @@ static double value_of(const charl_prediction *p, bool output, int64_t i)
 }
 
 /* The predictions of each row, besides targets: for pixels their class. */
-static int64_t count_of(const charl_prediction *p, const char **name)
+static int64_t count_of(const charl_prediction_writer *o, const charl_prediction *p, const char **name)
 {
     *name = p->map ? "predicted" : p->info->answer;
-    return p->map ? p->info->n_targets : p->info->n_outputs;
+    return p->map ? p->info->n_targets : o->n_answers;
+}
+
+/* The answers of an output without a name are named as its targets. */
+static const name_list *names_of_answers(const charl_prediction_writer *o)
+{
+    return o->answers.n > 0 ? &o->answers : &o->targets;
 }
 
 static charl_status put_values(charl_prediction_writer *o, const charl_prediction *p, bool output)
 {
     const char *name;
-    const int64_t n = output ? count_of(p, &name) : p->info->n_targets;
+    const int64_t n = output ? count_of(o, p, &name) : p->info->n_targets;
 
-    CHARL_TRY(put_bracket(o, &o->targets, n, true));
+    const name_list *names = output ? names_of_answers(o) : &o->targets;
+
+    CHARL_TRY(put_bracket(o, names, n, true));
     for (int64_t i = 0; i < n; i++) {
-        CHARL_TRY(put_member(o, &o->targets, i));
+        CHARL_TRY(put_member(o, names, i));
         CHARL_TRY(put_number(o, value_of(p, output, i)));
     }
-    CHARL_TRY(put_bracket(o, &o->targets, n, false));
+    CHARL_TRY(put_bracket(o, names, n, false));
     return CHARL_OK;
 }
 
@@ -193,7 +202,7 @@ static charl_status put_numbers(charl_prediction_writer *o, const charl_predicti
 {
     const char *name;
 
-    count_of(p, &name);
+    count_of(o, p, &name);
     if (p->info->has_targets) {
         CHARL_TRY(put_key(o, "target"));
         CHARL_TRY(put_values(o, p, false));
@@ -243,10 +252,11 @@ static charl_status put_columns(charl__text *line, const char *prefix, const nam
 }
 
 /* Columns of targets or of what was predicted for them; a single one without a name is PREFIX. */
-static charl_status put_target_columns(charl_prediction_writer *o, const char *prefix, int64_t n)
+static charl_status put_target_columns(charl_prediction_writer *o, const char *prefix, const name_list *names,
+                                       int64_t n)
 {
-    return n == 1 && o->targets.n == 0 ? charl__text_printf(&o->line, ",%s", prefix)
-                                       : put_columns(&o->line, prefix, &o->targets, n);
+    return n == 1 && names->n == 0 ? charl__text_printf(&o->line, ",%s", prefix)
+                                   : put_columns(&o->line, prefix, names, n);
 }
 
 static charl_status put_header(charl_prediction_writer *o, const charl_prediction *p)
@@ -259,12 +269,12 @@ static charl_status put_header(charl_prediction_writer *o, const charl_predictio
         CHARL_TRY(put_columns(&o->line, "p", &o->classes, o->all ? info->n_outputs : 0));
     } else {
         if (info->has_targets) {
-            CHARL_TRY(put_target_columns(o, "target", info->n_targets));
+            CHARL_TRY(put_target_columns(o, "target", &o->targets, info->n_targets));
         }
         const char *name;
-        const int64_t n = count_of(p, &name);
+        const int64_t n = count_of(o, p, &name);
 
-        CHARL_TRY(put_target_columns(o, name, n));
+        CHARL_TRY(put_target_columns(o, name, names_of_answers(o), n));
     }
     CHARL_TRY(charl__text_append(&o->line, "\n", 1));
     return CHARL_OK;
@@ -275,7 +285,7 @@ static charl_status create_h5(charl_prediction_writer *o, const charl_prediction
     const charl_predict_info *info = p->info;
     const bool classes = info->targets == CHARL_TARGET_CLASS, named = classes || p->map;
     const charl__prediction_spec spec = {.rows = info->n_rows,
-                                         .outputs = info->n_outputs,
+                                         .outputs = o->n_answers,
                                          .targets = info->has_targets ? info->n_targets : 0,
                                          .predicted = classes  ? 1
                                                       : p->map ? info->n_targets
@@ -284,9 +294,11 @@ static charl_status create_h5(charl_prediction_writer *o, const charl_prediction
                                          .step = info->step,
                                          .files = info->files,
                                          .class_names = named ? info->schema->class_names : NULL,
-                                         .target_names = named ? NULL : info->schema->targets};
+                                         .target_names = named              ? NULL
+                                                         : o->answers.n > 0 ? info->answer_names
+                                                                            : info->schema->targets};
 
-    CHARL_TRY(charl__alloc_array(info->n_outputs, sizeof *o->values, &o->values));
+    CHARL_TRY(charl__alloc_array(o->n_answers, sizeof *o->values, &o->values));
     CHARL_TRY(charl__prediction_file_create(o->path, &spec, &o->h5));
     return CHARL_OK;
 }
@@ -295,7 +307,7 @@ static charl_status write_h5(charl_prediction_writer *o, const charl_prediction 
 {
     const int32_t predicted = (int32_t)p->predicted;
 
-    for (int64_t i = 0; i < p->info->n_outputs; i++) {
+    for (int64_t i = 0; i < o->n_answers; i++) {
         o->values[i] = (float)p->answers[i];
     }
     CHARL_TRY(charl__prediction_file_put(o->h5, o->values, p->map ? p->map : &predicted,
@@ -309,6 +321,8 @@ static charl_status begin(charl_prediction_writer *o, const charl_prediction *p)
                   "a prediction without info, or whose info has no schema");
     CHARL_TRY(read_names(p->info->schema->class_names, &o->classes));
     CHARL_TRY(read_names(p->info->schema->targets, &o->targets));
+    CHARL_TRY(p->info->answer_names ? read_names(p->info->answer_names, &o->answers) : CHARL_OK);
+    o->n_answers = o->answers.n > 0 ? o->answers.n : p->info->n_outputs;
     if (o->hdf5) {
         CHARL_TRY(create_h5(o, p));
     } else if (!o->jsonl) {
@@ -448,6 +462,7 @@ void charl_prediction_writer_destroy(charl_prediction_writer *o)
     charl__prediction_file_destroy(o->h5);
     names_fini(&o->classes);
     names_fini(&o->targets);
+    names_fini(&o->answers);
     charl_free(o->values);
     charl_free(o);
 }

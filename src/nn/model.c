@@ -20,7 +20,7 @@
 typedef struct charl__layer {
     char *name;
     const charl_layer_type *type;
-    int *from; /* layers that it reads; INPUT: the model's input */
+    int *from; /* layers that it reads; INPUT - k: input k of the model */
     int n_from;
     char *origin; /* where it is described, for messages; NULL: unknown */
     _Alignas(8) unsigned char settings[CHARL_LAYER_MAX_SETTINGS];
@@ -28,10 +28,21 @@ typedef struct charl__layer {
 
 enum { INPUT = -1 };
 
+/* What the model gives: values of a row, of a layer. */
+typedef struct output {
+    char *name;
+    int layer;
+    int64_t values;
+} output;
+
 struct charl_model {
     charl__owner owner; /* while a layer is added */
     charl__layer *layer;
     int count;
+    charl_model_field *input; /* parts of a row; their names are the model's own */
+    int n_inputs;             /* 0: the input is one array */
+    output *output;
+    int n_outputs;   /* 0: the output of the last layer */
     charl_lora lora; /* targets are its own */
     char *lora_targets;
     const charl_model_type *type;
@@ -59,6 +70,14 @@ void charl_model_destroy(charl_model *m)
         for (int i = 0; i < m->count; i++) {
             layer_fini(&m->layer[i]);
         }
+        for (int i = 0; i < m->n_inputs; i++) {
+            charl_free((void *)(uintptr_t)m->input[i].name);
+        }
+        for (int i = 0; i < m->n_outputs; i++) {
+            charl_free(m->output[i].name);
+        }
+        charl_free(m->input);
+        charl_free(m->output);
         charl_free(m->layer);
         charl_free(m->lora_targets);
         charl_free(m->settings);
@@ -114,6 +133,23 @@ static int find_layer(const charl_model *m, const char *name)
     return -1;
 }
 
+/* The number of an input of the model; `input` is the first. -1: there is none of that name. */
+static int find_input(const charl_model *m, const char *name)
+{
+    for (int k = 0; k < m->n_inputs; k++) {
+        if (strcmp(m->input[k].name, name) == 0) {
+            return k;
+        }
+    }
+    return strcmp(name, CHARL_MODEL_INPUT) == 0 ? 0 : -1;
+}
+
+/* The name of what a layer reads. */
+static const char *source_name(const charl_model *m, int from)
+{
+    return from > INPUT ? m->layer[from].name : m->n_inputs == 0 ? CHARL_MODEL_INPUT : m->input[INPUT - from].name;
+}
+
 /* The layer's own name lives as long as the model. */
 static charl_status adopt_layer(const charl_model *m, const charl_key *k, const char **name)
 {
@@ -158,9 +194,11 @@ static charl_status connect(const charl_model *m, charl__layer *l, const char *c
     CHARL_TRY(charl__alloc_array(l->n_from, sizeof *l->from, &l->from));
     l->from[0] = m->count - 1;
     for (int i = 0; i < n; i++) {
-        l->from[i] = strcmp(inputs[i], CHARL_MODEL_INPUT) == 0 ? INPUT : find_layer(m, inputs[i]);
-        CHARL_REQUIRE(l->from[i] != INPUT || strcmp(inputs[i], CHARL_MODEL_INPUT) == 0, CHARL_ERR_CONFIG,
-                      "input: no layer before this one is named %s", inputs[i]);
+        const int input = find_input(m, inputs[i]);
+
+        l->from[i] = input >= 0 ? INPUT - input : find_layer(m, inputs[i]);
+        CHARL_REQUIRE(input >= 0 || l->from[i] >= 0, CHARL_ERR_CONFIG, "input: no layer before this one is named %s",
+                      inputs[i]);
     }
     return CHARL_OK;
 }
@@ -185,8 +223,8 @@ charl_status charl_model_add_after(charl_model *m, const char *name, const char 
     }
     CHARL_TRY_CLEANUP(st);
     CHARL_REQUIRE_CLEANUP(name[0], CHARL_ERR_CONFIG, "a layer needs a name");
-    CHARL_REQUIRE_CLEANUP(strcmp(name, CHARL_MODEL_INPUT) != 0, CHARL_ERR_CONFIG,
-                          "a layer cannot be named " CHARL_MODEL_INPUT ": that is what the model reads");
+    CHARL_REQUIRE_CLEANUP(find_input(m, name) < 0, CHARL_ERR_CONFIG,
+                          "a layer cannot be named %s: that is what the model reads", name);
     CHARL_REQUIRE_CLEANUP(find_layer(m, name) < 0, CHARL_ERR_CONFIG, "there are two layers named %s", name);
     CHARL_INVARIANT(l.type->row.settings_size <= sizeof l.settings);
     if (l.type->row.settings_size) {
@@ -213,33 +251,85 @@ charl_status charl__model_locate(charl_model *m, const char *origin)
     return CHARL_OK;
 }
 
-/* The first layer that no layer reads, except the last one; count - 1: there is none. */
-static int find_unread(const charl_model *m)
+charl_status charl_model_set_inputs(charl_model *m, const charl_model_field *inputs, int n)
 {
-    for (int i = 0; i + 1 < m->count; i++) {
-        bool is_read = false;
+    CHARL_GIVEN(m, inputs, n > 0);
+    CHARL_REQUIRE(m->count == 0 && m->n_inputs == 0, CHARL_ERR_INVALID,
+                  "the inputs of a model are set once, before its first layer");
+    CHARL_TRY(charl__alloc_array(n, sizeof *m->input, &m->input));
+    for (int i = 0; i < n; i++) {
+        char *name = NULL;
 
-        for (int k = i + 1; k < m->count && !is_read; k++) {
-            for (int j = 0; j < m->layer[k].n_from; j++) {
-                is_read = is_read || m->layer[k].from[j] == i;
-            }
-        }
-        if (!is_read) {
-            return i;
-        }
+        CHARL_GIVEN(inputs[i].name);
+        CHARL_REQUIRE(find_input(m, inputs[i].name) < 0, CHARL_ERR_INVALID,
+                      "two inputs are named %s, or one is named " CHARL_MODEL_INPUT, inputs[i].name);
+        CHARL_TRY(charl__strdup(inputs[i].name, &name));
+        m->input[i] = inputs[i];
+        m->input[i].name = name;
+        m->n_inputs++;
     }
-    return m->count - 1;
+    return CHARL_OK;
 }
 
-charl_status charl__model_check(const charl_model *m)
+charl_status charl_model_set_outputs(charl_model *m, const charl_model_output *outputs, int n)
+{
+    CHARL_GIVEN(m, outputs, n > 0);
+    CHARL_REQUIRE(m->n_outputs == 0, CHARL_ERR_INVALID, "the outputs of a model are set once");
+    CHARL_TRY(charl__alloc_array(n, sizeof *m->output, &m->output));
+    for (int i = 0; i < n; i++) {
+        CHARL_GIVEN(outputs[i].name, outputs[i].layer);
+        m->output[i] = (output){.layer = find_layer(m, outputs[i].layer), .values = outputs[i].values};
+        CHARL_REQUIRE(m->output[i].layer >= 0, CHARL_ERR_CONFIG, "output %s: no layer is named %s", outputs[i].name,
+                      outputs[i].layer);
+        CHARL_TRY(charl__strdup(outputs[i].name, &m->output[i].name));
+        m->n_outputs++;
+    }
+    return CHARL_OK;
+}
+
+/* Whether a layer, or an output of the model, reads layer i, or input INPUT - i. */
+static bool is_read(const charl_model *m, int i)
+{
+    for (int k = 0; k < m->count; k++) {
+        for (int j = 0; j < m->layer[k].n_from; j++) {
+            if (m->layer[k].from[j] == i) {
+                return true;
+            }
+        }
+    }
+    for (int k = 0; k < m->n_outputs; k++) {
+        if (m->output[k].layer == i) {
+            return true;
+        }
+    }
+    return m->n_outputs == 0 && i == m->count - 1;
+}
+
+/* The first layer that nothing reads, except the output; count: there is none. */
+static int find_unread(const charl_model *m)
+{
+    int i = 0;
+
+    while (i < m->count && is_read(m, i)) {
+        i++;
+    }
+    return i;
+}
+
+static charl_status check_read(const charl_model *m)
 {
     const int unread = find_unread(m);
-    const charl__layer *l = unread >= 0 ? &m->layer[unread] : NULL;
+    const charl__layer *l = unread < m->count ? &m->layer[unread] : NULL;
 
-    CHARL_REQUIRE(unread == m->count - 1, CHARL_ERR_CONFIG,
-                  "%s%slayer %s: no layer reads it, and it is not the last one; name it in the input of another, or "
-                  "remove it",
-                  l->origin ? l->origin : "", l->origin ? ": " : "", l->name);
+    CHARL_REQUIRE(!l, CHARL_ERR_CONFIG,
+                  "%s%slayer %s: no layer reads it, and it is %s; name it in the input of another, or remove it",
+                  l->origin ? l->origin : "", l->origin ? ": " : "", l->name,
+                  m->n_outputs > 0 ? "no output" : "not the last one");
+    for (int k = 0; k < m->n_inputs; k++) {
+        CHARL_REQUIRE(is_read(m, INPUT - k), CHARL_ERR_CONFIG,
+                      "no layer reads the input %s; name it in the input of a layer, or leave it out of the data",
+                      m->input[k].name);
+    }
     return CHARL_OK;
 }
 
@@ -432,7 +522,8 @@ static void explain(const charl__layer *l, const charl_model *m, charl_graph *g,
         const charl_shape s = charl_var_get_type(in[i]).shape;
 
         CHARL_TRY_CLEANUP(charl__text_printf(&after, "%s %s %s", i == 0 ? "; it reads" : ",",
-                                             l->from[i] == INPUT ? "the model's input" : m->layer[l->from[i]].name,
+                                             l->from[i] == INPUT && m->n_inputs == 0 ? "the model's input"
+                                                                                     : source_name(m, l->from[i]),
                                              charl_shape_format(&s, shape)));
     }
     CHARL_TRY_CLEANUP(charl__graph_explain(g, l->origin, charl__text_string(&after)));
@@ -443,7 +534,7 @@ cleanup:
     charl__text_fini(&after);
 }
 
-/* Append layer i, whose inputs are among out[-1 ...]. */
+/* Append layer i, whose inputs are among out[i], and out[-1 - k] for input k of the model. */
 static charl_var *build_layer(const charl_model *m, int i, charl_graph *g, charl_params *set, charl_var *const *out)
 {
     const charl__layer *l = &m->layer[i];
@@ -509,7 +600,7 @@ int charl__model_layer_inputs(const charl_model *m, int i, const char **names)
     const charl__layer *l = &m->layer[i];
 
     for (int k = 0; k < l->n_from; k++) {
-        names[k] = l->from[k] == INPUT ? CHARL_MODEL_INPUT : m->layer[l->from[k]].name;
+        names[k] = source_name(m, l->from[k]);
     }
     return l->n_from;
 }
@@ -525,11 +616,45 @@ static int last_linear(const charl_model *m)
     return i;
 }
 
+/* Input k of the model, from a row of all inputs. */
+static charl_var *unpack(const charl_model *m, int k, charl_graph *g, charl_var *x)
+{
+    const charl_model_field *f = &m->input[k];
+    charl_shape shape = {f->shape.ndim + 1, {charl_var_get_type(x).shape.dim[0]}};
+
+    memcpy(shape.dim + 1, f->shape.dim, (size_t)f->shape.ndim * sizeof shape.dim[0]);
+    x = charl_slice(g, x, 1, f->first, charl_shape_count(&f->shape));
+    x = x ? charl_reshape(g, x, shape) : NULL;
+    return !x ? NULL : f->tokens ? charl_cast(g, x, CHARL_I32) : charl__as_dtype(g, x, charl_graph_get_precision(g));
+}
+
+/* The outputs of the model, as a row of all. */
+static charl_var *pack(const charl_model *m, charl_graph *g, charl_var *const *out)
+{
+    charl_var *row[CHARL_MODEL_MAX_OUTPUTS] = {NULL};
+
+    for (int k = 0; k < m->n_outputs; k++) {
+        const output *o = &m->output[k];
+        const charl_shape s = charl_var_get_type(out[o->layer]).shape;
+        const int64_t values = charl_shape_count(&s) / s.dim[0];
+        char text[CHARL_SHAPE_TEXT];
+
+        if (values != o->values) {
+            return charl__graph_fail(g, CHARL_ERR_SHAPE,
+                                     "output %s: layer %s gives %s, %lld values for each sample; it must give %lld",
+                                     o->name, m->layer[o->layer].name, charl_shape_format(&s, text), (long long)values,
+                                     (long long)o->values);
+        }
+        row[k] = charl_reshape(g, charl__as_dtype(g, out[o->layer], CHARL_F32), (charl_shape){2, {s.dim[0], values}});
+    }
+    return m->n_outputs == 1 ? row[0] : charl_concat(g, row, m->n_outputs, 1);
+}
+
 charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x,
                                      charl__layer_built *built)
 {
     charl_status st = CHARL_OK;
-    charl_var **out = NULL; /* of the model's input, then of each layer */
+    charl_var **all = NULL, **out; /* the inputs of the model, the last first, then the output of each layer */
     const charl__linear_kind linear = charl__graph_get_linear(g);
     const int head = last_linear(m);
     int length = 0; /* of the segment */
@@ -537,10 +662,14 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
     if (!x || charl_graph_status(g) != CHARL_OK) { /* the first error is kept as it is */
         return NULL;
     }
-    CHARL_TRY_CLEANUP(charl__model_check(m));
-    CHARL_TRY_CLEANUP(charl__alloc_array(m->count + 1, sizeof *out, &out));
-    out[0] = x;
-    for (int i = 0; i < m->count && x; i++) {
+    CHARL_TRY_CLEANUP(check_read(m));
+    CHARL_TRY_CLEANUP(charl__alloc_array(m->count + m->n_inputs + 1, sizeof *all, &all));
+    out = all + m->n_inputs + 1;
+    out[INPUT] = x;
+    for (int k = 0; k < m->n_inputs; k++) {
+        out[INPUT - k] = unpack(m, k, g, x);
+    }
+    for (int i = 0; i < m->count && x && charl_graph_status(g) == CHARL_OK; i++) {
         if (begins_part(m, i, length)) {
             charl__graph_segment_begin(g);
             length = 0;
@@ -551,7 +680,7 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
                 (charl__layer_built){.first_node = charl__graph_count(g), .first_param = charl_params_get_count(set)};
         }
         charl__graph_set_linear(g, linear == CHARL__LINEAR_FP8 && i == head ? CHARL__LINEAR_PLAIN : linear);
-        x = out[i + 1] = build_layer(m, i, g, set, out + 1);
+        x = out[i] = build_layer(m, i, g, set, out);
         charl__graph_set_linear(g, linear);
         if (built && x) {
             built[i].end_node = charl__graph_count(g);
@@ -560,8 +689,9 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
         }
     }
     charl__graph_segment_end(g);
+    x = x && m->n_outputs > 0 ? pack(m, g, out) : x;
     x = x && m->lora.rank > 0 ? check_targets(m, g, set, x) : x;
 cleanup:
-    charl_free(out);
+    charl_free(all);
     return st == CHARL_OK ? x : charl__graph_fail(g, st, "%s", charl_error_message());
 }

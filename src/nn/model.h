@@ -9,8 +9,6 @@ const charl_model_type *charl__model_type_find(const char *name);
 
 /** Record where the last added layer is described, "FILE:LINE": messages about it begin with that. Errors: ERR_NOMEM. */
 charl_status charl__model_locate(charl_model *m, const char *origin) CHARL_MUST_CHECK;
-/** Check that the layers are connected. Errors: ERR_CONFIG  a layer that no layer reads. */
-charl_status charl__model_check(const charl_model *m) CHARL_MUST_CHECK;
 
 /** The nodes that a layer has appended to the graph and the parameters that it has declared, [first, end), and the shape of its output. */
 typedef struct charl__layer_built {

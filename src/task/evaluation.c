@@ -2,6 +2,7 @@
 #include "task/evaluation.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -44,6 +45,11 @@ static charl_status measure_token_bytes(const charl_data_schema *schema, charl__
     return CHARL_OK;
 }
 
+bool charl__evaluation_builds(const charl__evaluation_item *item)
+{
+    return item->type->build || item->type == &charl__metric_loss;
+}
+
 static charl_status check(const charl_config *config, const charl_data_schema *schema, const charl__metric *m,
                           charl_target_kind kind)
 {
@@ -51,6 +57,54 @@ static charl_status check(const charl_config *config, const charl_data_schema *s
                   m->row.name, charl_dataset_kind_name(schema->kind), config->data.path);
     CHARL_REQUIRE(kind != CHARL_TARGET_TOKENS || !m->add || schema->tokenizer, CHARL_ERR_CONFIG,
                   "the metric %s needs the tokenizer, which %s does not hold", m->row.name, config->data.path);
+    return CHARL_OK;
+}
+
+/* "OUTPUT.METRIC", or the metric of the only output. */
+static void name_item(const charl__evaluation *e, const charl__evaluation_item *item, char name[CHARL_METRIC_NAME])
+{
+    const char *output = item->output >= 0 ? e->outputs.at[item->output].name : "";
+
+    snprintf(name, CHARL_METRIC_NAME, "%s%s%s", output, output[0] ? "." : "", item->type->row.name);
+}
+
+/* The loss of each output, and of its metrics those that are asked for. */
+static charl_status open_outputs(const charl_config *config, charl__evaluation *e)
+{
+    const charl__metric *m;
+
+    e->loss_settings = &e->outputs;
+    CHARL_TRY(charl__output_row_create(&e->outputs, &e->room));
+    for (int i = -1; i < 0 || (m = charl__metric_at(i)) != NULL; i++) {
+        bool any = false;
+
+        m = i < 0 ? &charl__metric_loss : m;
+        for (int k = 0; k < e->outputs.n; k++) {
+            const charl__output *o = &e->outputs.at[k];
+            charl__evaluation_item item = {.type = m, .output = k};
+            /* without the text of the tokens, only what the device computes of each */
+            const bool fits = m->targets & o->kind && (o->kind != CHARL_TARGET_TOKENS || !m->add);
+            char name[CHARL_METRIC_NAME];
+            bool monitored;
+
+            name_item(e, &item, name);
+            monitored = strcmp(name, charl__config_monitor_name(config)) == 0;
+            CHARL_REQUIRE(!monitored || fits, CHARL_ERR_CONFIG,
+                          "checkpoint.monitor = val/%s: the metric is not defined for the targets of this output",
+                          name);
+            any = any || fits;
+            if (i < 0 || (m != &charl__metric_loss && m != &charl__metric_worst && fits &&
+                          (monitored || charl__config_measures(config, i, o->kind)))) {
+                CHARL_REQUIRE(e->n < CHARL_MAX_METRICS, CHARL_ERR_CONFIG,
+                              "the outputs have more than %d metrics; HINT choose fewer eval.metrics",
+                              CHARL_MAX_METRICS);
+                e->item[e->n++] = item;
+                e->reads |= m->reads;
+            }
+        }
+        CHARL_REQUIRE(any || i < 0 || !charl__config_measures(config, i, (charl_target_kind)0), CHARL_ERR_CONFIG,
+                      "the metric %s is not defined for the targets of any output", m->row.name);
+    }
     return CHARL_OK;
 }
 
@@ -64,13 +118,17 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
 
     charl__data_schema_get_info(schema, "", &data);
     kind = charl__task_targets(loss, &data);
-    *e = (charl__evaluation){.loss = loss,
-                             .loss_settings = config->train.loss_settings,
-                             .data.targets = kind,
-                             .answer = kind == CHARL_TARGET_MAPS ? &charl__answer_softmax : loss->answer,
-                             .names = kind == CHARL_TARGET_CLASS || kind == CHARL_TARGET_MAPS ? schema->class_names
-                                                                                              : schema->targets,
-                             .on_host = on_host};
+    *e = (charl__evaluation){
+        .loss = loss,
+        .loss_settings = config->train.loss_settings,
+        .data.targets = kind,
+        .answer = kind == CHARL_TARGET_MAPS ? charl__loss_find("cross_entropy")->answer : loss->answer,
+        .names = kind == CHARL_TARGET_CLASS || kind == CHARL_TARGET_MAPS ? schema->class_names : schema->targets,
+        .on_host = on_host};
+    CHARL_TRY(charl__config_outputs(config, schema->fields, &e->outputs));
+    if (e->outputs.n > 0) {
+        return open_outputs(config, e);
+    }
     CHARL_REQUIRE(
         config->log.images == 0 || on_host || (kind == CHARL_TARGET_CLASS && schema->kind == CHARL_DATASET_IMAGES),
         CHARL_ERR_CONFIG, "log.images shows images of a class each, which %s does not hold", config->data.path);
@@ -87,7 +145,7 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
         }
         CHARL_TRY(check(config, schema, m, kind));
         CHARL_INVARIANT(e->n < CHARL_MAX_METRICS);
-        e->item[e->n++].type = m;
+        e->item[e->n++] = (charl__evaluation_item){.type = m, .output = -1};
         e->reads |= m->reads;
     }
     if (kind == CHARL_TARGET_TOKENS && e->reads) {
@@ -109,6 +167,12 @@ static void drop_wide_pairs(charl__evaluation *e)
     e->n = n;
 }
 
+/* What an item measures. */
+static const charl__metric_data *data_of(const charl__evaluation *e, const charl__evaluation_item *item)
+{
+    return item->output >= 0 ? &e->output_data[item->output] : &e->data;
+}
+
 /* Allocate memory for the data that the items collect. */
 static charl_status reserve(charl__evaluation *e)
 {
@@ -119,7 +183,7 @@ static charl_status reserve(charl__evaluation *e)
 
         item->size = (charl__metric_size){0};
         if (item->type->size) {
-            item->type->size(&e->data, &item->size);
+            item->type->size(data_of(e, item), &item->size);
         }
         e->n_exact += item->size.counts + item->size.sums * CHARL__EXACT_LIMBS;
     }
@@ -144,6 +208,12 @@ charl_status charl__evaluation_begin(charl__evaluation *e, const charl_shape *ou
     if (!e->exact) {
         e->data.outputs = outputs;
         e->data.classes = channels ? out->dim[1] : outputs;
+        for (int k = 0; k < e->outputs.n; k++) {
+            const charl__output *o = &e->outputs.at[k];
+
+            e->output_data[k] =
+                (charl__metric_data){.targets = charl__output_row_kind(o), .outputs = o->count, .classes = o->classes};
+        }
         drop_wide_pairs(e);
         CHARL_TRY(reserve(e));
     }
@@ -153,6 +223,7 @@ charl_status charl__evaluation_begin(charl__evaluation *e, const charl_shape *ou
         e->item[i].state.n_kept = 0;
         e->item[i].sum = 0.0;
     }
+    memset(e->output_weight, 0, sizeof e->output_weight);
     e->first = 0;
     e->loss_sum = e->loss_weight = e->weight = 0.0;
     return CHARL_OK;
@@ -190,14 +261,17 @@ static charl__eval_row scaled_row(charl__evaluation *e, const charl__eval_row *r
     return scaled;
 }
 
-static charl_status add_row(charl__evaluation *e, const charl__eval_row *row)
+/* Let the items of an output see a row, with the weight of their means. */
+static charl_status add_to_items(charl__evaluation *e, int output, charl_target_kind kind, const charl__eval_row *row,
+                                 double weight)
 {
-    const bool pixels = e->on_host && row->is_map && row->weights;
-    const double weight = pixels ? charl__eval_weights(row) / (double)charl__eval_pixels(row) : 1.0;
-
     for (int i = 0; i < e->n; i++) {
         charl__evaluation_item *item = &e->item[i];
         charl__metric_state at = item->state;
+
+        if (item->output != output) {
+            continue;
+        }
 
         if (item->size.kept > 0) {
             CHARL_TRY(reserve_rows(item, item->state.n_kept + 1));
@@ -205,12 +279,51 @@ static charl_status add_row(charl__evaluation *e, const charl__eval_row *row)
             item->state.n_kept++;
         }
         if (item->type->add) {
-            item->type->add(&e->data, row, &at);
+            item->type->add(data_of(e, item), row, &at);
         }
         if (e->on_host && item->type->reference) {
-            item->sum += weight * item->type->reference(e->data.targets, row);
+            item->sum += weight * item->type->reference(kind, row);
         }
     }
+    return CHARL_OK;
+}
+
+/* A row of all outputs. */
+static charl_status add_outputs(charl__evaluation *e, const charl__eval_row *all)
+{
+    double loss = 0.0;
+
+    for (int k = 0; k < e->outputs.n; k++) {
+        const charl__output *o = &e->outputs.at[k];
+        charl__eval_row row;
+        double own;
+
+        if (!charl__output_row_of(o, all, &e->room, &row)) {
+            continue; /* none of its targets counts */
+        }
+        CHARL_TRY(add_to_items(e, k, charl__output_row_kind(o), &row, 1.0));
+        if (e->on_host) {
+            own = o->loss->reference(o->settings, &row);
+            loss += (double)o->weight * own;
+            e->output_weight[k] += 1.0;
+            e->item[k].sum += own; /* its loss: open_outputs puts these first */
+        }
+    }
+    e->loss_sum += loss;
+    e->loss_weight += 1.0;
+    e->weight += 1.0;
+    return CHARL_OK;
+}
+
+static charl_status add_row(charl__evaluation *e, const charl__eval_row *row)
+{
+    const bool pixels = e->on_host && row->is_map && row->weights;
+    const double weight = pixels ? charl__eval_weights(row) / (double)charl__eval_pixels(row) : 1.0;
+
+    if (e->outputs.n > 0) {
+        return add_outputs(e, row);
+    }
+    CHARL_TRY(add_to_items(e, -1, e->data.targets, row, weight));
     if (e->on_host) {
         const charl__eval_row scaled = scaled_row(e, row);
         const double loss_weight = e->loss->build_counted ? 1.0 : weight;
@@ -292,7 +405,7 @@ static charl_status finish_item(charl__evaluation *e, int i, double *value, char
     if (m->detail == CHARL__DETAIL_WORST) {
         return finish_worst(e, i, value, report);
     }
-    if (report && m->detail != CHARL__DETAIL_NONE) {
+    if (report && m->detail != CHARL__DETAIL_NONE && e->item[i].output < 0) {
         charl_metric_table *table = &report->tables[report->n_tables];
         const bool pairs = m->detail == CHARL__DETAIL_PAIRS;
 
@@ -300,7 +413,7 @@ static charl_status finish_item(charl__evaluation *e, int i, double *value, char
         *table = (charl_metric_table){m->row.name, m->fraction, pairs, details};
         report->n_tables++;
     }
-    return m->finish(&e->data, &e->item[i].state, value, details);
+    return m->finish(data_of(e, &e->item[i]), &e->item[i].state, value, details);
 }
 
 charl_status charl__evaluation_finish(charl__evaluation *e, double loss, const double *means,
@@ -323,11 +436,15 @@ charl_status charl__evaluation_finish(charl__evaluation *e, double loss, const d
         charl__evaluation_item *item = &e->item[i];
         double value = (double)NAN;
 
-        item->state.loss = loss;
-        item->state.mean = means ? means[i] : e->weight > 0 ? item->sum / e->weight : (double)NAN;
+        const double weight = item->output >= 0 ? e->output_weight[item->output] : e->weight;
+
+        item->state.mean = means ? means[i] : weight > 0 ? item->sum / weight : (double)NAN;
+        /* the items of the outputs' losses come first */
+        item->state.loss = item->output >= 0 ? e->item[item->output].state.mean : loss;
         CHARL_TRY_CLEANUP(finish_item(e, i, &value, r));
         if (!item->type->report_only) {
-            values[(*n)++] = (charl_metric_value){item->type->row.name, value, item->type->fraction};
+            values[*n] = (charl_metric_value){.value = value, .fraction = item->type->fraction};
+            name_item(e, item, values[(*n)++].name);
         }
     }
     if (report) {
@@ -347,5 +464,6 @@ void charl__evaluation_fini(charl__evaluation *e)
     charl_free(e->exact);
     charl_free(e->token_bytes);
     charl_free(e->scaled);
+    charl__output_row_fini(&e->room);
     *e = (charl__evaluation){0};
 }

@@ -9,22 +9,31 @@
  *      charl__evaluation_finish(e, ...)          values, and a report
  *
  *  Local; it belongs to one thread. */
+#include "config/outputs.h"
 #include "config/values.h"
 #include "charl/data_schema.h"
 #include "nn/metric.h"
 
 typedef struct charl__evaluation_item {
     const charl__metric *type;
+    int output; /* of several; -1: of the only one */
     charl__metric_size size;
     charl__metric_state state; /* counts and sums are in `exact` */
     int64_t capacity;          /* capacity of state.kept in rows */
     double sum;                /* of `reference`, if rows are in host memory */
 } charl__evaluation_item;
 
+/** Whether the device computes the item's mean: that of `build`, or the loss of an output. */
+bool charl__evaluation_builds(const charl__evaluation_item *item);
+
 typedef struct charl__evaluation {
     const charl__loss *loss;
     const void *loss_settings; /* borrowed from the configuration */
     charl__metric_data data;
+    charl__outputs outputs; /* n 0: one output without a name */
+    charl__metric_data output_data[CHARL_MODEL_MAX_OUTPUTS];
+    double output_weight[CHARL_MODEL_MAX_OUTPUTS]; /* on_host: rows whose targets count */
+    charl__output_row room;
     const charl__answer *answer; /* interpretation of the outputs */
     const char *names;           /* of classes, labels or targets; borrowed from the schema */
     bool on_host;                /* all rows are passed to charl__evaluation_add, which computes loss and means too */

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "config/config_place.h"
 #include "config/config_rows.h"
+#include "config/outputs.h"
 #include "config/diff.h"
 #include "io/dataset/schema/data_schema.h"
 #include "charl/tensor_file.h"
@@ -140,7 +141,7 @@ static charl_status choose_loss(charl__session *s)
     char *notes = NULL;
     bool one_hot = false;
 
-    if (strcmp(s->config->train.loss, "auto") != 0) {
+    if (strcmp(s->config->train.loss, "auto") != 0 || charl__config_has_outputs(s->config)) {
         return CHARL_OK;
     }
     if (!s->infers) {
@@ -404,7 +405,7 @@ charl_status charl__session_create_model(charl__session *s)
 
     CHARL_TRY(choose_loss(s)); /* if a schema replaces the data */
     CHARL_TRY(charl__task_outputs(s->config, &s->data, &outputs));
-    CHARL_TRY(charl__task_model(s->config, outputs, &s->model));
+    CHARL_TRY(charl__task_model(s->config, outputs, s->data.fields, &s->model));
     CHARL_TRY(charl_params_create(&s->params));
     return CHARL_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "autograd/graph.h"
 #include "base/alloc.h"
+#include "config/outputs.h"
 #include "io/schema.h"
 #include "nn/model.h"
 #include "task/session.h"
@@ -21,6 +22,10 @@ static charl_status read_data(summarizer *z, const charl_summary_input *input, i
     const charl_dataset_info *data = &z->session.data;
 
     if (input) {
+        CHARL_REQUIRE(
+            !charl__config_has_outputs(z->session.config), CHARL_ERR_CONFIG,
+            "data.x names several inputs, whose shapes are those of the data; HINT leave the shape of one out, "
+            "and set data.path");
         z->s->input = input->shape;
         z->s->dtype = input->tokens ? CHARL_I32 : CHARL_F32;
         *outputs = input->outputs;
@@ -39,7 +44,10 @@ static charl_status build(summarizer *z)
     charl_shape batch = {z->s->input.ndim + 1, {1}};
     const int n = charl_model_get_count(z->session.model);
     const charl_dtype precision = charl__task_precision(z->session.config);
-    const charl_dtype dtype = z->s->dtype == CHARL_F32 ? precision : z->s->dtype; /* converted as in training */
+    const bool is_row =
+        z->session.data.fields && z->session.data.fields[0]; /* of several inputs: converted by the model */
+    const charl_dtype dtype =
+        z->s->dtype == CHARL_F32 && !is_row ? precision : z->s->dtype; /* converted as in training */
     charl__layer_built *built = NULL;
 
     CHARL_REQUIRE_CLEANUP(z->s->input.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "samples have too many extents");
@@ -94,7 +102,7 @@ charl_status charl_summary_create(const charl_config *config, const charl_summar
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *z.s, &z.s));
     CHARL_TRY_CLEANUP(read_data(&z, input, &outputs));
-    CHARL_TRY_CLEANUP(charl__task_model(config, outputs, &z.session.model));
+    CHARL_TRY_CLEANUP(charl__task_model(config, outputs, z.session.data.fields, &z.session.model));
     CHARL_TRY_CLEANUP(charl_params_create(&z.session.params));
     CHARL_TRY_CLEANUP(charl_graph_create(NULL, NULL, &z.g));
     CHARL_TRY_CLEANUP(build(&z));

@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "charl/ops.h"
 #include "config/config_rows.h"
+#include "config/outputs.h"
 #include "tensor/params.h"
 #include "task/augment.h"
 
@@ -98,10 +99,17 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
 {
     const charl__loss *loss = charl__config_loss(config);
     const charl_target_kind targets = charl__task_targets(loss, data);
+    charl__outputs named;
     char names[128];
 
     CHARL_TRY(check_tokens(config, data));
     CHARL_TRY(check_image_size(config, data));
+    CHARL_TRY(charl__config_outputs(config, data->fields, &named));
+    if (named.n >
+        0) { /* of a whole model, which has one; the layers of a sequential one say how many values they give */
+        *out = named.at[0].classes;
+        return CHARL_OK;
+    }
     CHARL_TRY(check_ignored(loss, targets, data));
     CHARL_REQUIRE(
         !(loss->targets & CHARL_TARGET_PROBABILITIES) ||
@@ -174,8 +182,9 @@ static charl_var *real_output(charl_graph *g, charl_var *out)
 typedef struct learned {
     charl_var *outputs, *targets, *partner; /* partner: of the sample that is mixed in, or NULL */
     charl_var *count;                       /* weights of the targets, or NULL */
-    charl_var *counts_rows; /* of the loss of each row if it is one number for all its pixels, else NULL */
-    charl_var *share;       /* of each target in the loss of its row, with sum 1; NULL: all equal */
+    charl_var *counts_rows;        /* of the loss of each row if it is one number for all its pixels, else NULL */
+    charl_var *share;              /* of each target in the loss of its row, with sum 1; NULL: all equal */
+    const charl__outputs *rows_of; /* outputs and targets are rows of these; NULL: of the only output */
 } learned;
 
 /* The weight of each target in its row. */
@@ -195,10 +204,13 @@ static charl_var *classes_last(charl_graph *g, charl_var *out)
 }
 
 static learned learned_from(const charl__loss *loss, charl_target_kind targets, charl_graph *g, charl_var *out,
-                            const charl__device_loader_vars *in)
+                            const charl__device_loader_vars *in, const charl__outputs *outputs)
 {
     learned l;
 
+    if (outputs->n > 0) {
+        return (learned){.outputs = out, .targets = in->scaled_y, .count = in->count, .rows_of = outputs};
+    }
     if (targets == CHARL_TARGET_MAPS) {
         out = classes_last(g, loss->targets & CHARL_TARGET_CLASS ? out : real_output(g, out));
         l = (learned){.outputs = out,
@@ -230,7 +242,7 @@ static charl_var *counted(charl_graph *g, const learned *l)
 static charl_var *loss_rows(const charl_config *config, charl_graph *g, const learned *l, charl_var *targets)
 {
     const charl__loss *loss = charl__config_loss(config);
-    const void *settings = config->train.loss_settings;
+    const void *settings = l->rows_of ? (const void *)l->rows_of : config->train.loss_settings;
 
     if (l->counts_rows) {
         return charl_mul(g, loss->build_counted(g, settings, l->outputs, targets, counted(g, l)), l->counts_rows);
@@ -317,6 +329,33 @@ static charl_var *target_weights(charl_graph *g, charl_var *count, charl_var *we
     return charl_mul(g, count, weight);
 }
 
+/* Of several outputs: the weight of each, then the metrics that are means. Returns the number of sums. */
+static int build_output_sums(const charl__evaluation *e, charl_graph *g, const learned *l, charl_var *weight,
+                             charl_var **part)
+{
+    charl__output_vars vars[CHARL_MODEL_MAX_OUTPUTS];
+    charl_var *own = l->count ? charl_mul(g, l->count, weight) : weight;
+    int n = 0;
+
+    for (int k = 0; k < l->rows_of->n; k++) {
+        vars[k] = charl__output_vars_of(g, &l->rows_of->at[k], l->outputs, l->targets);
+        part[n++] = total(g, vars[k].any ? charl_mul(g, vars[k].any, own) : own);
+    }
+    for (int i = 0; i < e->n; i++) {
+        const charl__metric *m = e->item[i].type;
+        const charl__output_vars *v = &vars[e->item[i].output];
+        const charl__output *o = &l->rows_of->at[e->item[i].output];
+
+        if (charl__evaluation_builds(&e->item[i])) {
+            charl_var *rows = m->build ? charl__output_rows(g, v, m->build(g, o->kind, v->outputs, v->targets))
+                                       : charl__output_loss(g, o, v);
+
+            part[n++] = total(g, charl_mul(g, rows, own));
+        }
+    }
+    return n;
+}
+
 /* Weighted sums over the rows: of the loss, of 1, of 1 by the loss's weights, of the metrics that are means. */
 static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const learned *l, charl_var *rows,
                              charl_var *weight)
@@ -328,7 +367,10 @@ static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const l
     part[n++] = total(g, l->count ? charl_mul(g, weights_of_rows(g, l->count), weight) : weight);
     part[n] = l->counts_rows ? total(g, charl_mul(g, l->counts_rows, weight)) : part[n - 1];
     n++;
-    for (int i = 0; i < e->n; i++) {
+    if (l->rows_of) {
+        n += build_output_sums(e, g, l, weight, part + n);
+    }
+    for (int i = 0; i < e->n && !l->rows_of; i++) {
         const charl__metric *m = e->item[i].type;
 
         if (m->build) {
@@ -336,6 +378,10 @@ static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const l
 
             part[n++] = total(g, charl_mul(g, per_sample(g, v, shares_of(l)), weight));
         }
+    }
+    while (n > 8) { /* a concat takes up to 8 */
+        part[n - 8] = charl_concat(g, part + n - 8, 8, 0);
+        n -= 7;
     }
     return charl_concat(g, part, n, 0);
 }
@@ -418,7 +464,9 @@ static void freeze(const charl_config *config, charl_graph *g, charl_params *par
 charl_var *charl__task_build_model(const charl_config *config, const charl_model *model, charl_params *params,
                                    charl_graph *g, charl_var *x)
 {
-    charl_var *out = charl_model_build(model, g, params, x);
+    /* a row of several inputs keeps its tokens until the model takes it apart */
+    const bool is_row = charl__config_has_outputs(config);
+    charl_var *out = charl_model_build(model, g, params, is_row ? x : activations(g, x));
 
     if (out) {
         freeze(config, g, params);
@@ -472,8 +520,13 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
     charl_graph *g = task->g;
     charl_var *out, *rows, *loss, *share = NULL;
     charl__device_loader_vars in;
+    charl__outputs outputs;
     learned l;
 
+    if (charl__config_outputs(config, task->fields, &outputs) != CHARL_OK) {
+        charl__graph_fail(g, CHARL_ERR_CONFIG, "%s", charl_error_message());
+        return;
+    }
     charl_graph_set_steps(g, steps);
     charl_graph_set_precision(g, charl__task_precision(config));
     charl__graph_set_linear(g, !charl_graph_is_training(g)                         ? CHARL__LINEAR_PLAIN
@@ -485,10 +538,12 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
     if (config->data.masked > 0) {
         share = mask_tokens(config, g, task->classes, &in);
     }
-    out = charl__task_build_model(config, model, params, g, activations(g, in.x));
-    check_output(task->targets, g, out, in.y, task->classes);
+    out = charl__task_build_model(config, model, params, g, in.x);
+    if (outputs.n == 0) {
+        check_output(task->targets, g, out, in.y, task->classes);
+    }
     charl_graph_scope_begin(g, "loss");
-    l = learned_from(charl__config_loss(config), task->targets, g, out, &in);
+    l = learned_from(charl__config_loss(config), task->targets, g, out, &in, &outputs);
     l.share = share;
     rows = mixed_loss_rows(config, g, &l, in.share);
     if (charl_graph_is_training(g)) {

@@ -7,9 +7,10 @@
 #include "task/device_loader.h"
 #include "task/evaluation.h"
 
-/** The model of [model] and [layer NAME]. `outputs` is the number that the data require: classes, or values
- *  per target. Errors: ERR_CONFIG with file, line and layer. */
-charl_status charl__task_model(const charl_config *config, int64_t outputs, charl_model **out) CHARL_MUST_CHECK;
+/** The model of [model], [layer NAME] and [output NAME]. `outputs` is the number that the data require: classes, or values
+ *  per target; `fields`: their named inputs and targets (charl_data_schema); "" if there are none, or for a model that is not built. Errors: ERR_CONFIG with file, line and layer. */
+charl_status charl__task_model(const charl_config *config, int64_t outputs, const char *fields,
+                               charl_model **out) CHARL_MUST_CHECK;
 
 /** Outputs that the loss needs for these data. Errors: ERR_CONFIG when loss and data do not fit. */
 charl_status charl__task_outputs(const charl_config *config, const charl_dataset_info *data,
@@ -25,8 +26,8 @@ enum {
     CHARL__SUM_LOSS,
     CHARL__SUM_WEIGHT,      /* of the targets */
     CHARL__SUM_LOSS_WEIGHT, /* the same, except if the loss of a sample is one number for all its pixels */
-    CHARL__SUM_METRICS,
-    CHARL__SUM_MAX = CHARL__SUM_METRICS + CHARL_MAX_METRICS
+    CHARL__SUM_METRICS,     /* several outputs: first the weight of each, of the rows whose targets count */
+    CHARL__SUM_MAX = CHARL__SUM_METRICS + CHARL_MODEL_MAX_OUTPUTS + CHARL_MAX_METRICS
 };
 
 typedef struct charl__task {
@@ -34,6 +35,7 @@ typedef struct charl__task {
     int64_t rows;              /* of a run */
     charl_target_kind targets; /* charl__task_targets */
     int64_t classes;           /* of the data, if targets are classes: the model has at least so many outputs */
+    const char *fields;        /* of the data: charl_data_schema.fields */
     const charl__evaluation *evaluation; /* of evaluation graphs: the metrics; borrowed */
     charl_var *sums;                     /* training graphs: of the loss, [1] */
     bool keeps_losses;                   /* set before: request losses */
@@ -47,7 +49,7 @@ typedef struct charl__task {
  *  charl_params_freeze. */
 charl_status charl__task_freeze(const charl_config *config, charl_params *params) CHARL_MUST_CHECK;
 
-/** The model on x, with its parameters frozen by train.freeze and [lora] and packed by lora.base. Every graph of
+/** The model on x, numbers or tokens, in the precision of the graph, with its parameters frozen by train.freeze and [lora] and packed by lora.base. Every graph of
  *  a model that trains, evaluates or infers is built with it. Errors are the graph's. */
 charl_var *charl__task_build_model(const charl_config *config, const charl_model *model, charl_params *params,
                                    charl_graph *g, charl_var *x);

@@ -9,6 +9,8 @@
 #include "charl/text.h"
 #include "config/config_rows.h"
 #include "config/layers.h"
+#include "config/outputs.h"
+#include "io/dataset/fields.h"
 #include "nn/layer.h"
 #include "nn/model.h"
 #include "nn/model_internal.h"
@@ -21,7 +23,7 @@ static bool has_layer(const charl_model *m, const char *name)
             return true;
         }
     }
-    return strcmp(name, CHARL_MODEL_INPUT) == 0;
+    return false;
 }
 
 /* Read a key that a layer type declares into its settings; names of activations and layers are looked up, empty ones mean none. `m` has the
@@ -73,7 +75,19 @@ static charl_status refuse_type(const charl_config *config, const charl__config_
 typedef struct layer_reader {
     const charl_config *config;
     charl_model *model;
+    const charl__field *fields; /* inputs first */
+    int n_fields;
 } layer_reader;
+
+static bool is_input(const layer_reader *r, const char *name)
+{
+    for (int i = 0; i < r->n_fields; i++) {
+        if (!r->fields[i].target && strcmp(r->fields[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return strcmp(name, CHARL_MODEL_INPUT) == 0;
+}
 
 static charl_status add_layer(const charl__config_layer *layer, void *user)
 {
@@ -94,7 +108,7 @@ static charl_status add_layer(const charl__config_layer *layer, void *user)
         CHARL_TRY(read_key(layer, &t->row.keys[i], to->model, config));
     }
     for (int i = 0; i < n_inputs; i++) {
-        if (!has_layer(to->model, inputs[i])) {
+        if (!has_layer(to->model, inputs[i]) && !is_input(to, inputs[i])) {
             return CHARL_OK; /* the error of that layer has been reported */
         }
     }
@@ -109,33 +123,83 @@ static charl_status add_layer(const charl__config_layer *layer, void *user)
     return charl__model_locate(to->model, charl__config_layer_place(layer));
 }
 
-static charl_status add_layers(const charl_config *config, charl_model *m)
+static charl_status add_layers(const charl_config *config, const charl__field *fields, int n, charl_model *m)
 {
     CHARL_REQUIRE(charl__config_layer_count(config) > 0, CHARL_ERR_CONFIG,
                   "model.type = sequential needs [layer NAME] sections; or set model.type to a whole model "
                   "(charl-train --help-config=model)");
-    CHARL_TRY(charl__config_read_layers(config, add_layer, &(layer_reader){config, m}));
+    CHARL_TRY(charl__config_read_layers(config, add_layer, &(layer_reader){config, m, fields, n}));
     CHARL_INVARIANT(charl_model_get_count(m) == charl__config_layer_count(config));
-    return charl__model_check(m);
+    return CHARL_OK;
 }
 
-charl_status charl__task_model(const charl_config *config, int64_t outputs, charl_model **out)
+/* The inputs among the fields of the data. */
+static charl_status set_inputs(const charl__field *fields, int n, charl_model *m)
 {
+    charl_model_field inputs[CHARL__MAX_FIELDS];
+    int k = 0;
+
+    for (; k < n && !fields[k].target; k++) {
+        const charl__field *f = &fields[k];
+
+        inputs[k] = (charl_model_field){f->name, f->first, f->shape, f->kind == CHARL__FIELD_TOKENS};
+    }
+    return k > 0 ? charl_model_set_inputs(m, inputs, k) : CHARL_OK;
+}
+
+/* The inputs by name, without data: of some shape. */
+static int fields_of(const charl_config *config, charl__field *out)
+{
+    charl__field_spec specs[CHARL__MAX_FIELDS];
+    char why[256];
+    const int n = charl__field_specs(config->data.x, specs, why, sizeof why);
+
+    for (int i = 0; i < n; i++) {
+        out[i] = (charl__field){.shape = {1, {1}}};
+        memcpy(out[i].name, specs[i].name, sizeof out[i].name);
+    }
+    return n;
+}
+
+static charl_status set_outputs(const charl_config *config, const char *fields, charl_model *m)
+{
+    charl__outputs all;
+    charl_model_output outputs[CHARL_MODEL_MAX_OUTPUTS];
+
+    CHARL_TRY(charl__config_outputs(config, fields, &all));
+    for (int k = 0; k < all.n; k++) {
+        const charl__output *o = &all.at[k];
+
+        outputs[k] = (charl_model_output){
+            o->name, o->layer[0] ? o->layer : charl_model_get_layer_name(m, charl_model_get_count(m) - 1), o->count};
+    }
+    return all.n > 0 ? charl_model_set_outputs(m, outputs, all.n) : CHARL_OK;
+}
+
+charl_status charl__task_model(const charl_config *config, int64_t outputs, const char *fields, charl_model **out)
+{
+    charl__field f[2 * CHARL__MAX_FIELDS];
     const charl_model_type *type = charl__config_model(config);
     const int64_t rows = charl__config_vocab(config, outputs);
     CHARL_SCOPED(charl__model_left) charl_model *m = NULL;
+    int n = charl__fields_parse(fields, f);
 
     *out = NULL;
     CHARL_REQUIRE(rows >= outputs, CHARL_ERR_CONFIG,
                   "model.vocab_size = %lld, but the data have %lld tokens; HINT use data of the "
                   "tokenizer that the model was made for, or set vocab_size = auto",
                   (long long)rows, (long long)outputs);
+    if (n == 0 && charl__config_has_outputs(config)) {
+        n = fields_of(config, f);
+    }
     CHARL_TRY(charl_model_create(&m));
+    CHARL_TRY(set_inputs(f, n, m));
     if (type->add) {
         CHARL_TRY(type->add(m, config->model.settings, rows));
     } else {
-        CHARL_TRY(add_layers(config, m));
+        CHARL_TRY(add_layers(config, f, n, m));
     }
+    CHARL_TRY(fields && fields[0] ? set_outputs(config, fields, m) : CHARL_OK);
     CHARL_TRY(charl_model_set_lora(m, &config->lora));
     *out = m;
     m = NULL;

@@ -234,8 +234,11 @@ static charl_status evaluate(charl__replica *r, int64_t batches, rows *b, charl_
                   "%s: no target of the split %s counts, so there is no loss to measure", r->session->data.path,
                   charl_split_name(r->eval_split));
     out->loss = sum[CHARL__SUM_LOSS] / sum[CHARL__SUM_LOSS_WEIGHT];
-    for (int i = 0, k = CHARL__SUM_METRICS; i < e->n; i++) {
-        means[i] = e->item[i].type->build ? sum[k++] / sum[CHARL__SUM_WEIGHT] : (double)NAN;
+    for (int i = 0, k = CHARL__SUM_METRICS + e->outputs.n; i < e->n; i++) {
+        const int output = e->item[i].output;
+        const double weight = sum[output < 0 ? CHARL__SUM_WEIGHT : CHARL__SUM_METRICS + output];
+
+        means[i] = charl__evaluation_builds(&e->item[i]) ? sum[k++] / weight : (double)NAN;
     }
     mine = charl__evaluation_finish(e, out->loss, means, out->metrics, &out->n_metrics, report);
     mine = mine == CHARL_OK && report ? draw_worst(r, *report) : mine;

@@ -236,7 +236,11 @@ static double monitored(const charl__trainer *t, const charl_val_row *row)
 {
     const charl__metric *m = charl__config_monitor(t->config);
 
-    return m == &charl__metric_loss ? row->loss : charl_metric_get(row->metrics, row->n_metrics, m->row.name);
+    const char *name = charl__config_monitor_name(t->config); /* with its output, if there are several */
+
+    return m == &charl__metric_loss && strcmp(name, m->row.name) == 0
+               ? row->loss
+               : charl_metric_get(row->metrics, row->n_metrics, name);
 }
 
 /* An evaluation without a value of checkpoint.monitor counts neither as the best nor as one without improvement. The first such evaluation is reported; if the

@@ -169,6 +169,7 @@ static charl_status build_graph(charl__replica *r, int shape, bool training, cha
     task->keeps_losses = r->replaying && r->replaying->losses;
     task->targets = charl__task_targets(charl__config_loss(r->config), &r->session->data);
     task->classes = r->session->data.classes;
+    task->fields = r->session->schema->fields;
     task->evaluation = &r->evaluation;
     charl__task_build(r->config, r->session->model, r->session->params, training ? r->train_loader : r->eval_loader,
                       r->steps, task);
@@ -768,7 +769,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .train_rows = r->session->data.rows[CHARL_SPLIT_TRAIN],
         .val_rows = r->session->data.rows[CHARL_SPLIT_VAL],
         .window = r->session->data.kind == CHARL_DATASET_TOKENS ? r->session->data.x_shape.dim[0] : 0,
-        .loss = r->config->train.loss,
+        .loss = charl__config_loss(r->config)->row.name,
         .classes = r->session->data.y_dtype == CHARL_I32 ? r->session->data.classes : 0,
         .targets = charl_shape_count(&r->session->data.y_shape),
         .class_names = r->session->data.class_names ? r->session->data.class_names : "",

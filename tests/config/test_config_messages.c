@@ -232,7 +232,8 @@ static const struct {
     {HEAD "hidden = "
           "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33\n",
      "conf/t.ini:5: [model] hidden: more than 32 values"},
-    {HEAD "[layer a]\ntype=linear\n", "conf/t.ini:5: [layer a]: layers and blocks belong to model.type = sequential"},
+    {HEAD "[layer a]\ntype=linear\n",
+     "conf/t.ini:5: [layer a]: layers, blocks and outputs belong to model.type = sequential"},
     {"[data]\npath=d\n[layer a]\nout = 3\n", "conf/t.ini:3: [layer a] type: is missing"},
     {"[data]\npath=d\n[layer a]\ntype=relu\n[layer a]\ntype=relu\n",
      "conf/t.ini:5: [layer a]: section given twice (first on line 3)"},

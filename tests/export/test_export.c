@@ -352,7 +352,7 @@ static void what_onnx_cannot_express_is_refused(void **state)
 
     g = inference_graph();
     x = charl_cast(g, charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED), CHARL_U8);
-    refuse(g, x, CHARL_ERR_CONFIG, "ONNX: cast: only casts to f32 can be exported");
+    refuse(g, x, CHARL_ERR_CONFIG, "ONNX: cast: only casts to f32 and i32 can be exported");
 
     g = inference_graph();
     x = charl_cast(g, charl_input(g, "x", CHARL_BF16, rows, CHARL_BATCHED), CHARL_F32);

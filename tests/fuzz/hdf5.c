@@ -650,6 +650,7 @@ static void make_checkpoints(image *out)
                                 .columns = columns,
                                 .targets = targets,
                                 .recipe = empty,
+                                .fields = empty,
                                 .layout = layout,
                                 .fit = empty,
                                 .n_stats = 3,

@@ -139,6 +139,7 @@ static void read_rows(const char *path, char separator, const char *id, bool coo
                                       .columns = columns,
                                       .targets = target,
                                       .recipe = cooked ? cook : empty,
+                                      .fields = empty,
                                       .layout = layout,
                                       .fit = empty,
                                       .n_stats = 1,
@@ -186,6 +187,7 @@ static void run_rows_texts(const unsigned char *data, size_t size)
                                 .columns = c % 2 ? columns : empty,
                                 .targets = c % 2 ? targets : empty,
                                 .recipe = empty,
+                                .fields = empty,
                                 .layout = empty,
                                 .fit = empty,
                                 .tokenizer_kind = empty};

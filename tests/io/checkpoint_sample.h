@@ -77,6 +77,7 @@ static inline void sample_schema(sample *s)
                                     .columns = sample_text("age\nheight, m\n"),
                                     .targets = sample_text("species"),
                                     .recipe = sample_text(""),
+                                    .fields = sample_text(""),
                                     .layout = sample_text("rows"),
                                     .fit = sample_text(""),
                                     .n_stats = 3,

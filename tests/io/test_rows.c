@@ -33,6 +33,7 @@ static charl_data_schema model_of(charl_dtype y, const char *targets, const char
                                .columns = (char *)(uintptr_t) "a\nb\nc",
                                .targets = (char *)(uintptr_t)targets,
                                .recipe = (char *)(uintptr_t) "",
+                               .fields = (char *)(uintptr_t) "",
                                .layout = (char *)(uintptr_t) "rows",
                                .fit = (char *)(uintptr_t) "",
                                .n_stats = 1,

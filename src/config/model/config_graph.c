@@ -49,7 +49,9 @@ typedef struct scope {
 typedef struct expander {
     charl__config_detail *d;
     charl__mistakes *mistakes;
-    pairs outputs; /* path of a layer or a use of a block: the layer that provides its output */
+    pairs
+        outputs; /* path of a layer or a use of a block: the layer that provides its output; first the model's named inputs */
+    int n_inputs; /* of these */
 } expander;
 
 static void pairs_fini(pairs *p)
@@ -262,7 +264,9 @@ static void explain(const expander *e, const scope *sc, const charl__section *s,
         return;
     }
     if (input_index(word) >= 0) {
-        snprintf(why, CHARL__WHY, "%.60s: the model reads one value, which is named input", word);
+        snprintf(why, CHARL__WHY, "%.60s: %s", word,
+                 e->n_inputs > 0 ? "the model's inputs have the names that data.x gives them"
+                                 : "the model reads one value, which is named input");
         return;
     }
     if (find_section(e->d, sc->block, word) == s) {
@@ -274,6 +278,9 @@ static void explain(const expander *e, const scope *sc, const charl__section *s,
                  "layer %.60s comes later, on line %d; a layer reads layers above it, so that there are no cycles",
                  word, find_section(e->d, sc->block, word)->origin.line);
         return;
+    }
+    for (int i = 0; i < e->n_inputs && !sc->block; i++) {
+        near = charl_text_closer(word, e->outputs.items[i].name, &best) ? e->outputs.items[i].name : near;
     }
     for (int i = 0; i < e->d->n_sections && &e->d->sections[i] != s; i++) {
         const char *local = local_name(&e->d->sections[i], sc->block);
@@ -564,6 +571,16 @@ static charl_status read_repeat(expander *e, const scope *sc, const charl__secti
     return st;
 }
 
+static bool is_input(const expander *e, const char *name)
+{
+    for (int i = 0; i < e->n_inputs; i++) {
+        if (strcmp(e->outputs.items[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* All layers of a scope. *last becomes the layer with its output, NULL if there is none. */
 static charl_status expand(expander *e, const scope *sc, char **last)
 {
@@ -584,6 +601,10 @@ static charl_status expand(expander *e, const scope *sc, char **last)
         if (input_index(name) >= 0) {
             CHARL_TRY_CLEANUP(
                 refuse(e, s, NULL, "a layer cannot be named input, input2, ...: these stand for what is read"));
+            continue;
+        }
+        if (!sc->block && is_input(e, name)) {
+            CHARL_TRY_CLEANUP(refuse(e, s, NULL, "data.x gives this name to an input; give the layer another name"));
             continue;
         }
         if (!k) {
@@ -695,6 +716,35 @@ const char *charl__config_nearest_block(const charl_config *cfg, const char *nam
     return near;
 }
 
+/* Names of data.x are those of the model's inputs. */
+static charl_status add_inputs(expander *e, const charl_config *cfg)
+{
+    charl__field_spec specs[CHARL__MAX_FIELDS];
+    char why[CHARL__WHY];
+    const int n = charl__field_specs(cfg->data.x, specs, why, sizeof why);
+
+    for (int i = 0; i < n && specs[0].name[0]; i++) {
+        CHARL_TRY(pairs_add(&e->outputs, specs[i].name, specs[i].name));
+        e->n_inputs++;
+    }
+    return CHARL_OK;
+}
+
+/* A charl__find_layer. */
+static const char *find_output(void *ctx, const char *name, const char **near)
+{
+    const expander *e = ctx;
+    int best = INT_MAX;
+
+    for (int i = e->n_inputs; i < e->outputs.count; i++) {
+        if (strcmp(e->outputs.items[i].name, name) == 0) {
+            return e->outputs.items[i].value;
+        }
+        *near = charl_text_closer(name, e->outputs.items[i].name, &best) ? e->outputs.items[i].name : *near;
+    }
+    return NULL;
+}
+
 charl_status charl__config_expand_layers(charl_config *cfg, charl__mistakes *mistakes)
 {
     charl_status st = CHARL_OK;
@@ -705,8 +755,10 @@ charl_status charl__config_expand_layers(charl_config *cfg, charl__mistakes *mis
     const scope model = {.prefix = "", .inputs = in, .n_inputs = 1, .read = &read};
     char *last = NULL;
 
+    CHARL_TRY_CLEANUP(add_inputs(&e, cfg));
     CHARL_TRY_CLEANUP(check_blocks(&e));
     CHARL_TRY_CLEANUP(expand(&e, &model, &last));
+    CHARL_TRY_CLEANUP(charl__config_read_outputs(cfg, mistakes, find_output, &e));
     CHARL_TRY_CLEANUP(mistakes->count == 0 ? note_unused(cfg->detail) : CHARL_OK);
 cleanup:
     charl_free(last);

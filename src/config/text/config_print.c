@@ -214,10 +214,10 @@ charl_status charl_config_help(const char *section, char **out)
     CHARL_GIVEN(out);
     CHARL_SCOPED(charl__text_fini) charl__text t = {0};
     const char *current = "";
-    const bool layers = section && strcmp(section, "layer") == 0;
+    const bool layers = section && strcmp(section, "layer") == 0, outputs = section && strcmp(section, "output") == 0;
 
     *out = NULL;
-    if (section && !layers && !charl__key_section_known(section)) {
+    if (section && !layers && !outputs && !charl__key_section_known(section)) {
         const char *near = charl__key_nearest_section(section);
 
         CHARL_FAIL(CHARL_ERR_CONFIG, "unknown section \"%.100s\"%s", section, charl__did_you_mean(near));
@@ -233,6 +233,10 @@ charl_status charl_config_help(const char *section, char **out)
     if (!section || layers) {
         CHARL_TRY(charl__text_printf(&t, "%s", layers ? "" : "\n"));
         CHARL_TRY(charl__layer_help(&t));
+    }
+    if (!section || outputs) {
+        CHARL_TRY(charl__text_printf(&t, "%s", outputs ? "" : "\n"));
+        CHARL_TRY(charl__output_help(&t));
     }
     *out = charl__text_steal(&t);
     return CHARL_OK;

@@ -39,7 +39,8 @@ const char *charl__origin_text(charl__origin origin)
 
 static const char *known_section(const char *section)
 {
-    if (section && (strncmp(section, "layer ", 6) == 0 || strncmp(section, "block ", 6) == 0)) {
+    if (section && (strncmp(section, "layer ", 6) == 0 || strncmp(section, "block ", 6) == 0 ||
+                    strncmp(section, "output ", 7) == 0)) {
         return "layer";
     }
     for (int i = 0; section && i < charl__section_key_count; i++) {

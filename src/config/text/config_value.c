@@ -129,10 +129,21 @@ static void why_device(const charl__key *key, const char *text, char *why)
     }
 }
 
+/* "val/NAME.METRIC", of an output; whether there is one of that name is checked later. */
+static bool is_of_output(const charl__key *key, const char *text)
+{
+    const char *metric = strrchr(text, '.');
+    const size_t n = key->prefix ? strlen(key->prefix) : 0;
+    char word[96];
+
+    snprintf(word, sizeof word, "%s%s", n > 0 ? key->prefix : "", metric ? metric + 1 : "");
+    return n > 0 && metric && strncmp(text, key->prefix, n) == 0 && charl__key_choice_index(key, word) >= 0;
+}
+
 static void check_text(const charl__key *key, const char *text, char *why)
 {
 
-    if (key->type == CHARL__KEY_CHOICE && charl__key_choice_index(key, text) < 0) {
+    if (key->type == CHARL__KEY_CHOICE && charl__key_choice_index(key, text) < 0 && !is_of_output(key, text)) {
         why_choice(key, text, why);
     } else if (key->type == CHARL__KEY_DEVICE && !device_is_valid(key, text)) {
         why_device(key, text, why);

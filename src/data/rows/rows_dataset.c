@@ -24,6 +24,7 @@ static charl_status open_file(charl__rows *r, double val_split, charl_dataset **
 
     o.struct_size = sizeof o;
 
+    o.weights = o.x && o.y ? o.weights : NULL;
     o.val_split = val_split;
     o.window = 1;
     o.unlabelled = true;
@@ -32,6 +33,7 @@ static charl_status open_file(charl__rows *r, double val_split, charl_dataset **
     if (st == CHARL_ERR_DATA && !o.x && r->o.other_x) {
         o.x = r->o.other_x;
         o.y = r->o.other_y;
+        o.weights = r->o.dataset.weights;
         st = charl_dataset_open(r->path, &o, out);
     }
     return st;

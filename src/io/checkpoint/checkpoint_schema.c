@@ -17,7 +17,8 @@ static const struct list {
 } lists[] = {{"class_names", offsetof(charl_data_schema, class_names)},
              {"columns", offsetof(charl_data_schema, columns)},
              {"targets", offsetof(charl_data_schema, targets)},
-             {"recipe", offsetof(charl_data_schema, recipe)}};
+             {"recipe", offsetof(charl_data_schema, recipe)},
+             {"fields", offsetof(charl_data_schema, fields)}};
 
 enum { LISTS = sizeof lists / sizeof lists[0] };
 

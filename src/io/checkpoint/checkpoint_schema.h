@@ -4,7 +4,7 @@
  *  are not empty /schema/class_names, columns, targets, mean, std and tokenizer. */
 #include "io/checkpoint/checkpoint_format.h"
 
-enum { CHARL__CKPT_SCHEMA_MOST = 10 };
+enum { CHARL__CKPT_SCHEMA_MOST = 11 };
 
 #define CHARL__CKPT_SCHEMA "schema"
 

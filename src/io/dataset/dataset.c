@@ -271,26 +271,53 @@ static charl_status open_own(charl_dataset *ds, bool unlabelled)
     return CHARL_OK;
 }
 
-static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options *opt)
+static charl_status check_given(const charl_dataset *ds, const charl_dataset_options *opt)
 {
-    const charl__array *x = &ds->arrays[0];
-    char names[3][CHARL__ARRAY_NAME];
-    const char *given[3] = {opt->x, opt->y, opt->weights};
-
     CHARL_REQUIRE(opt->y || opt->unlabelled, CHARL_ERR_CONFIG, "x is set but y is not; HINT y names the targets of %s",
                   ds->file.path);
     CHARL_REQUIRE(opt->y || !opt->weights, CHARL_ERR_CONFIG,
                   "weights is set but y is not; HINT y names the targets of %s", ds->file.path);
-    for (int i = 0; i < 3 && given[i]; i++) {
+    return CHARL_OK;
+}
+
+/* The array that `weights` names; data without targets may lack it. */
+static charl_status open_given_weights(charl_dataset *ds, const charl_dataset_options *opt)
+{
+    char name[CHARL__ARRAY_NAME];
+    bool found = true;
+
+    if (!opt->weights || !ds->views[CHARL_SPLIT_TRAIN].y) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE((size_t)snprintf(name, sizeof name, "%s%s", opt->weights[0] == '/' ? "" : "/", opt->weights) <
+                      sizeof name,
+                  CHARL_ERR_CONFIG, "%s: \"%s\" is not the name of an array", ds->file.path, opt->weights);
+    CHARL_TRY(opt->unlabelled ? charl__file_find(&ds->file, name, &found) : CHARL_OK);
+    return found ? open_weights(ds, CHARL_SPLIT_TRAIN, name) : CHARL_OK;
+}
+
+static charl_status open_fields(charl_dataset *ds, const charl_dataset_options *opt)
+{
+    CHARL_TRY(check_given(ds, opt));
+    CHARL_TRY(charl__dataset_open_fields(ds, opt));
+    return open_given_weights(ds, opt);
+}
+
+static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options *opt)
+{
+    const charl__array *x = &ds->arrays[0];
+    char names[2][CHARL__ARRAY_NAME];
+    const char *given[2] = {opt->x, opt->y};
+
+    CHARL_TRY(check_given(ds, opt));
+    for (int i = 0; i < 2 && given[i]; i++) {
         const int len = snprintf(names[i], sizeof names[i], "%s%s", given[i][0] == '/' ? "" : "/", given[i]);
 
         CHARL_REQUIRE(len > 1 && len < CHARL__ARRAY_NAME, CHARL_ERR_CONFIG, "%s: \"%s\" is not the name of an array",
                       ds->file.path, given[i]);
     }
     CHARL_TRY(open_pair(ds, CHARL_SPLIT_TRAIN, names[0], opt->y ? names[1] : NULL, true, false));
-    if (opt->weights) {
-        CHARL_TRY(open_weights(ds, CHARL_SPLIT_TRAIN, names[2]));
-    }
+    CHARL_TRY(open_given_weights(ds, opt));
     CHARL_TRY(charl__schema_set(&ds->stored->class_names, ds->arrays[1].class_names ? ds->arrays[1].class_names : ""));
     ds->classes = charl_names_count(ds->stored->class_names);
     ds->kind = opt->y && ds->arrays[1].dtype == CHARL_F32 ? CHARL_DATASET_REGRESSION
@@ -575,17 +602,32 @@ charl_status charl__dataset_complete(charl_dataset *ds, const charl_dataset_opti
     return charl__dataset_draw(ds, opt->sampling);
 }
 
+/* Whether x or y names its arrays: NAME:/ARRAY. */
+static bool has_names(const charl_dataset_options *opt)
+{
+    charl__field_spec x[CHARL__MAX_FIELDS], y[CHARL__MAX_FIELDS];
+    char why[256];
+    const int n = charl__field_specs(opt->x, x, why, sizeof why);
+    const int m = opt->y ? charl__field_specs(opt->y, y, why, sizeof why) : 0;
+
+    return n != 1 || m < 0 || m > 1 || x[0].name[0] || (m == 1 && y[0].name[0]);
+}
+
 static charl_status open_all(charl_dataset *ds, const char *path, const charl_dataset_options *opt)
 {
     CHARL_TRY(charl__file_init(&ds->file, path));
-    if (opt->x) {
+    if (opt->x && has_names(opt)) {
+        CHARL_TRY(open_fields(ds, opt));
+    } else if (opt->x) {
         CHARL_TRY(open_foreign(ds, opt));
     } else {
         CHARL_REQUIRE(!opt->y && !opt->weights, CHARL_ERR_CONFIG,
                       "%s is set but x is not; HINT x names the samples of %s", opt->y ? "y" : "weights", path);
         CHARL_TRY(open_own(ds, opt->unlabelled));
     }
-    CHARL_TRY(read_stats(ds));
+    if (!ds->stored->fields[0]) { /* fields bring their own */
+        CHARL_TRY(read_stats(ds));
+    }
     if (opt->separate && ds->kind == CHARL_DATASET_TOKENS) {
         CHARL_TRY(read_starts(ds));
     }

@@ -270,6 +270,30 @@ charl_status charl__array_join(charl__array *a, charl__file *f, charl__array *mo
     return CHARL_OK;
 }
 
+charl_status charl__array_pack(charl__array *a, charl__file *f, charl__array *more)
+{
+    const int64_t count = a->n_parts > 0 ? a->item.dim[0] : 0, own = charl_shape_count(&more->item);
+
+    CHARL_REQUIRE(own <= CHARL__MAX_ITEM_BYTES / (int64_t)sizeof(float) - count, CHARL_ERR_DATA,
+                  "%s: %s: one row of all arrays together is larger than %d bytes", f->path, more->name,
+                  CHARL__MAX_ITEM_BYTES);
+    CHARL_TRY(charl__grow(a->n_parts, sizeof *a->part, &a->part));
+    if (a->n_parts == 0) {
+        struct charl__array_part *part = a->part;
+
+        *a = (charl__array)CHARL__ARRAY_CLOSED;
+        a->part = part;
+        a->packed = true;
+        a->dtype = CHARL_F32;
+        a->rows = more->rows;
+        memcpy(a->name, more->name, sizeof a->name);
+    }
+    a->part[a->n_parts++] = (charl__array_part){.file = f, .array = more, .first = count, .rows = more->rows, .per = 1};
+    a->item = (charl_shape){1, {count + own}};
+    a->item_bytes = (size_t)(count + own) * sizeof(float);
+    return CHARL_OK;
+}
+
 /* The part that contains a row. */
 static const charl__array_part *part_of(const charl__array *a, int64_t row)
 {
@@ -283,8 +307,41 @@ static const charl__array_part *part_of(const charl__array *a, int64_t row)
     return &a->part[low];
 }
 
+/* Rows of a packed array. */
+static charl_status read_packed(const charl__array *a, int64_t first, int64_t n, float *dst)
+{
+    const int64_t width = a->item.dim[0], part = width < CHARL__BLOCK_BYTES ? CHARL__BLOCK_BYTES / width : 1;
+    const int64_t most = n < part ? n : part; /* rows at a time */
+    CHARL_SCOPED_FREE double *values = NULL;
+    CHARL_SCOPED_FREE unsigned char *rows = NULL;
+
+    CHARL_TRY(charl__alloc_array(width, sizeof *values, &values));
+    CHARL_TRY(charl__alloc_array(most * width, sizeof(double), &rows)); /* of any type */
+    for (int p = 0; p < a->n_parts; p++) {
+        charl__array *one = a->part[p].array;
+        const int64_t count = charl_shape_count(&one->item);
+
+        for (int64_t done = 0, k; done < n; done += k) {
+            k = n - done < most ? n - done : most;
+            CHARL_TRY(charl__array_read(a->part[p].file, one, first + done, k, rows));
+            for (int64_t i = 0; i < k; i++) {
+                float *out = dst + (done + i) * width + a->part[p].first;
+
+                charl_dtype_decode(one->dtype, rows + (size_t)i * one->item_bytes, count, values);
+                for (int64_t j = 0; j < count; j++) {
+                    out[j] = (float)values[j];
+                }
+            }
+        }
+    }
+    return CHARL_OK;
+}
+
 static charl_status read_parts(charl__array *a, int64_t first, int64_t n, void *dst)
 {
+    if (a->packed) {
+        return read_packed(a, first, n, dst);
+    }
     while (n > 0) {
         const charl__array_part *p = part_of(a, first);
         const int64_t left = p->first + p->rows - first, k = left < n ? left : n;
@@ -327,7 +384,7 @@ static charl_status prepare_parts(charl__array *a, const int64_t *rows, int64_t 
 
 charl_status charl__array_prepare(charl__array *a, const int64_t *rows, int64_t first, int64_t n, int64_t *done)
 {
-    if (a->n_parts > 0 && n > 1) {
+    if (a->n_parts > 0 && !a->packed && n > 1) {
         return prepare_parts(a, rows, first, n, done);
     }
     *done = n;

@@ -105,6 +105,7 @@ typedef struct charl__array {
     charl__pictures *pictures; /* rows are decoded from files, each a chunk (pictures/pictures.h); NULL: no */
     struct charl__array_part *part; /* [n_parts] of an array in several files; NULL: in one */
     int n_parts;
+    bool packed;                         /* the parts are other arrays, whose rows stand side by side, as f32 */
     struct charl__array_source **source; /* [n_sources] of a virtual array */
     int n_sources;
     hid_t dataset, type; /* only while offset is -1 or the file is not sealed */
@@ -120,11 +121,11 @@ typedef struct charl__array {
         .offset = -1, .dataset = H5I_INVALID_HID, .type = H5I_INVALID_HID                                              \
     }
 
-/** Rows of an array in several files: those of one file. */
+/** Rows of an array in several files: those of one file. Of a packed array: one of the arrays. */
 typedef struct charl__array_part {
     charl__file *file;   /* borrowed */
     charl__array *array; /* borrowed */
-    int64_t first, rows; /* of the whole: rows [first, first + rows) */
+    int64_t first, rows; /* of the whole: rows [first, first + rows); packed: all rows, from element `first` on */
     int64_t from, per;   /* of `array`: row `from` is the first, and `per` rows of it are one of the whole */
 } charl__array_part;
 
@@ -143,6 +144,10 @@ void charl__array_close_sources(charl__array *a);
 /** Add the rows of `more` to those of `a`, which begins as all zero. Both are borrowed. Errors: ERR_DATA if its rows have another
  *  type or shape; ERR_NOMEM. */
 charl_status charl__array_join(charl__array *a, charl__file *f, charl__array *more) CHARL_MUST_CHECK;
+
+/** Add the elements of each row of `more` to those of the packed array `a`, which begins as all zero. Both are borrowed. Errors: ERR_DATA if rows get
+ *  too large; ERR_NOMEM. */
+charl_status charl__array_pack(charl__array *a, charl__file *f, charl__array *more) CHARL_MUST_CHECK;
 
 /** Open `path`, a regular HDF5 file, for reading. f is caller's storage; fini even after a failure.
  *  Errors: ERR_DATA, ERR_IO. */

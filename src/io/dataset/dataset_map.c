@@ -69,6 +69,31 @@ static charl_status check_shape(const mapping *m)
     return CHARL_OK;
 }
 
+/* The named inputs, and the targets if there are any, must be the model's; fewer classes and tokens may occur. */
+static charl_status check_fields(const mapping *m)
+{
+    charl__field own[2 * CHARL__MAX_FIELDS], model[2 * CHARL__MAX_FIELDS];
+    const int n_own = charl__fields_parse(m->ds->stored->fields, own), n = charl__fields_parse(m->s->fields, model);
+    char have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE((n > 0) == (n_own > 0), CHARL_ERR_DATA,
+                  "%s %s named inputs, and %s was trained %s them; HINT data.x and data.y name them: NAME:/ARRAY, ...",
+                  m->ds->file.path, n_own > 0 ? "has" : "has no", m->model, n > 0 ? "with" : "without");
+    for (int i = 0; i < n && (!model[i].target || m->ds->views[CHARL_SPLIT_TRAIN].y); i++) {
+        CHARL_REQUIRE(i < n_own && strcmp(own[i].name, model[i].name) == 0 && own[i].target == model[i].target,
+                      CHARL_ERR_DATA, "%s has %s as %s %d of data.%s, %s was trained with %s there", m->ds->file.path,
+                      i < n_own ? own[i].name : "nothing", model[i].target ? "target" : "input", i + 1,
+                      model[i].target ? "y, counted with the inputs" : "x", m->model, model[i].name);
+        CHARL_REQUIRE(own[i].kind == model[i].kind && charl_shape_equal(&own[i].shape, &model[i].shape), CHARL_ERR_DATA,
+                      "%s: samples of %s are %s, %s was trained on %s", m->ds->file.path, own[i].name,
+                      charl_shape_format(&own[i].shape, have), m->model, charl_shape_format(&model[i].shape, want));
+        CHARL_REQUIRE(own[i].classes <= model[i].classes, CHARL_ERR_DATA,
+                      "%s: %s holds numbers up to %lld, %s was trained on numbers up to %lld", m->ds->file.path,
+                      own[i].name, (long long)own[i].classes - 1, m->model, (long long)model[i].classes - 1);
+    }
+    return CHARL_OK;
+}
+
 static charl_status check_samples(mapping *m)
 {
     charl_dataset_info own;
@@ -229,6 +254,7 @@ static charl_status map_all(mapping *m)
 {
     charl_dataset *ds = m->ds;
 
+    CHARL_TRY(check_fields(m));
     CHARL_TRY(check_samples(m));
     if (charl__kind_has_tokens(ds->kind)) {
         CHARL_TRY(check_tokenizer(m));
@@ -250,7 +276,7 @@ static charl_status map_all(mapping *m)
 
         CHARL_TRY(names[0] ? charl__schema_set(charl__schema_text_of(ds->stored, i), names) : CHARL_OK);
     }
-    return CHARL_OK;
+    return charl__schema_set(&ds->stored->fields, m->s->fields); /* its classes count */
 }
 
 charl_status charl__dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model, bool all,

@@ -3,6 +3,7 @@
 /** Internals of an open dataset. */
 #include "charl/data_schema.h"
 #include "io/dataset/dataset_file.h"
+#include "io/dataset/fields.h"
 #include "io/dataset/labels.h"
 #include "io/dataset/schema/data_schema.h"
 #include "io/dataset/weights.h"
@@ -25,7 +26,9 @@ enum {
     CHARL__DOC_START = 2 * CHARL_SPLIT_COUNT,
     CHARL__WEIGHTS = 3 * CHARL_SPLIT_COUNT,
     CHARL__FILES = 4 * CHARL_SPLIT_COUNT, /* records of the files that images come from (pictures/pictures.h) */
-    CHARL__ARRAYS = 5 * CHARL_SPLIT_COUNT
+    CHARL__FIELD_ARRAYS =
+        5 * CHARL_SPLIT_COUNT, /* named arrays, of which x and y of the training split are packed (fields.h) */
+    CHARL__ARRAYS = CHARL__FIELD_ARRAYS + 2 * CHARL__MAX_FIELDS
 };
 
 /** A mix (dataset_mix.c) consists of sets and their common properties; it has no file and no arrays. */
@@ -68,6 +71,8 @@ int64_t charl__array_pictures(const charl__array *a);
 
 /** The steps of opening a set after its arrays have been opened. */
 charl_status charl__dataset_complete(charl_dataset *ds, const charl_dataset_options *opt) CHARL_MUST_CHECK;
+/** Open the named arrays of opt->x and opt->y. */
+charl_status charl__dataset_open_fields(charl_dataset *ds, const charl_dataset_options *opt) CHARL_MUST_CHECK;
 /** An empty data set. */
 charl_status charl__dataset_create(charl_dataset **out) CHARL_MUST_CHECK;
 

@@ -657,7 +657,7 @@ charl_status charl_dataset_verify(charl_dataset *ds)
         CHARL_TRY(charl_dataset_verify(ds->part[j]));
     }
     for (int i = 0; i < CHARL__ARRAYS; i++) {
-        if (ds->arrays[i].rows > 0) {
+        if (ds->arrays[i].rows > 0 && !(ds->arrays[i].packed && i < CHARL__FIELD_ARRAYS)) {
             CHARL_TRY(charl__array_verify(&ds->file, &ds->arrays[i]));
         }
     }
@@ -691,8 +691,8 @@ charl_status charl__dataset_identify(charl_dataset *ds)
         char shape[CHARL_SHAPE_TEXT];
         uint32_t crc = 0;
 
-        if (a->rows == 0) {
-            continue;
+        if (a->rows == 0 || (a->packed && i < CHARL__FIELD_ARRAYS)) {
+            continue; /* packed: its parts are in the list too */
         }
         CHARL_TRY(charl__array_sum(&ds->file, a, &crc));
         CHARL_TRY(charl__text_printf(&text, "%s %s %lld %s %08x\n", a->name, charl_dtype_name(a->dtype),

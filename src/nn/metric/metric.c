@@ -54,7 +54,7 @@ double charl_metric_get(const charl_metric_value *values, int n, const char *nam
         return (double)NAN;
     }
     for (int i = 0; i < n; i++) {
-        if (values[i].name && strcmp(values[i].name, name) == 0) {
+        if (strcmp(values[i].name, name) == 0) {
             return values[i].value;
         }
     }

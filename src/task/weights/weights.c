@@ -93,7 +93,7 @@ charl_status charl__weights_classes(const charl_config *config, const charl_chec
     if (!(charl__config_targets(config) & CHARL_TARGET_CLASS) || !charl__config_model(config)->add) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl__task_model(config, 1, &m));
+    CHARL_TRY(charl__task_model(config, 1, NULL, &m));
     snprintf(name, sizeof name, "%s.weight", charl_model_get_layer_name(m, charl_model_get_count(m) - 1));
     weight = charl_checkpoint_find(r, "model", name);
     if (weight && weight->shape.ndim == 2) { /* otherwise loading reports what does not fit */
@@ -117,7 +117,7 @@ charl_status charl__weights_outputs(const charl_config *config, const charl_chec
     CHARL_SCOPED(charl__model_left) charl_model *m = NULL;
     char name[256];
 
-    CHARL_TRY(charl__task_model(config, 1, &m));
+    CHARL_TRY(charl__task_model(config, 1, NULL, &m));
     last_weight(m, name, sizeof name);
     weight = charl_checkpoint_find(r, "model", name);
     *out = weight && weight->shape.ndim == 2 ? weight->shape.dim[0] : 0;
@@ -133,7 +133,7 @@ charl_status charl__weights_outputs_skipped(const charl_config *config, bool tok
     *out = false;
     CHARL_TRY(charl__weights_skips_parse("init.skip", config->init.skip, &skips));
     if (skips.n > 0) {
-        CHARL_TRY(charl__task_model(config, 1, &m));
+        CHARL_TRY(charl__task_model(config, 1, NULL, &m));
         last_weight(m, name, sizeof name);
         *out = charl__weights_skipped(&skips, name);
         snprintf(name, sizeof name, "%s.weight", charl_model_get_layer_name(m, 0));

@@ -112,7 +112,7 @@ static charl_status base_open(const charl_checkpoint_reader *r, const char *path
         "names the weights that the run started from",
         path, from);
     CHARL_TRY_CLEANUP(charl__strdup(from, &b->path));
-    CHARL_TRY_CLEANUP(charl__task_model(b->config, 1, &b->model));
+    CHARL_TRY_CLEANUP(charl__task_model(b->config, 1, NULL, &b->model));
     CHARL_TRY_CLEANUP(declare(b, r));
     st = charl__weights_plan_open(b->set, b->path,
                                   &(charl_params_load_options){sizeof(charl_params_load_options), .by_name = true,

@@ -10,20 +10,23 @@
 #include "base/clock.h"
 #include "base/handles.h"
 #include "base/text/text.h"
+#include "config/outputs.h"
 #include "io/commit.h"
 #include "train/metrics/metrics.h"
 
-/* Columns of metrics.csv: of a training row, or of both kinds; then val/NAME for every metric that there is. */
+/* Columns of metrics.csv: of a training row, or of both kinds; then val/NAME for every metric that there is, or with named outputs val/loss and
+ * val/OUTPUT.NAME. */
 static const char train_columns[] =
     "epoch,step,elapsed_s,train/loss,lr,grad_norm,samples_per_s,mem_gib,comm_ms,comm_exposed_ms";
 enum { SHARED_COLUMNS = 3, TRAIN_COLUMNS = 10 };
 
-enum { LINE_BYTES = 4096 };
+enum { LINE_BYTES = 1 << 14 };
 
 typedef struct line_file {
     FILE *f;
     char *path;
     charl__text line;       /* being built */
+    charl__text columns;    /* CSV: the metrics that have a column, each with a NUL */
     charl__sha256 recorded; /* charl__metrics_digest */
 } line_file;
 
@@ -127,6 +130,7 @@ static void close_lines(void *file)
             fclose(l->f);
         }
         charl__text_fini(&l->line);
+        charl__text_fini(&l->columns);
         charl_free(l->path);
         charl_free(l);
     }
@@ -296,17 +300,37 @@ const charl__metrics_format charl__metrics_jsonl = {.name = "jsonl",
                                                     .digest = digest_of,
                                                     .close = close_lines};
 
+/* Append a column to the header and its metric to the list; `output` "": of the model. */
+static charl_status add_column(const char *output, const char *metric, charl__text *header, charl__text *columns)
+{
+    char name[CHARL_METRIC_NAME];
+
+    snprintf(name, sizeof name, "%s%s%s", output, output[0] ? "." : "", metric);
+    CHARL_TRY(charl__text_printf(header, ",val/%s", name));
+    return charl__text_append(columns, name, strlen(name) + 1);
+}
+
 static charl_status open_csv(const charl__metrics_place *place, void **out)
 {
-    CHARL_SCOPED(charl__text_fini) charl__text header = {0};
-    const char *name;
+    CHARL_SCOPED(charl__text_fini) charl__text header = {0}, columns = {0};
+    const char *output = "", *metric;
+    int k = place->config && charl__config_has_outputs(place->config) ? -1 : 0;
 
     CHARL_TRY(charl__text_printf(&header, "%s", train_columns));
-    for (int i = 0; (name = charl_metric_name(i)) != NULL; i++) {
-        CHARL_TRY(charl__text_printf(&header, ",val/%s", name));
+    if (k < 0) {
+        CHARL_TRY(add_column("", charl_metric_name(0), &header, &columns));
+        output = charl__config_output_name(place->config, ++k);
+    }
+    while (output) {
+        for (int i = 0; (metric = charl_metric_name(i)) != NULL; i++) {
+            CHARL_TRY(add_column(output, metric, &header, &columns));
+        }
+        output = output[0] ? charl__config_output_name(place->config, ++k) : NULL;
     }
     CHARL_TRY(charl__text_append(&header, "\n", 1));
     CHARL_TRY(open_lines(place, "metrics.csv", charl__text_string(&header), out));
+    ((line_file *)*out)->columns = columns;
+    columns = (charl__text){0};
     return CHARL_OK;
 }
 
@@ -321,6 +345,13 @@ static const char *field_of(double v, int digits, char text[32])
     return text;
 }
 
+/* The metric of the first column, or of the next one; NULL: that was the last. */
+static const char *next_column(const line_file *l, const char *name)
+{
+    name = name ? name + strlen(name) + 1 : l->columns.data;
+    return name < l->columns.data + l->columns.length ? name : NULL;
+}
+
 static charl_status csv_train(void *file, const charl_train_row *r)
 {
     line_file *l = file;
@@ -331,7 +362,7 @@ static charl_status csv_train(void *file, const charl_train_row *r)
                                  r->elapsed_s, field_of(r->loss, 9, loss), r->lr, field_of(r->grad_norm, 9, norm),
                                  field_of(r->samples_per_s, 6, rate), (double)r->mem_bytes / 1073741824.0, r->comm_ms,
                                  r->comm_exposed_ms));
-    for (int i = 0; charl_metric_name(i); i++) {
+    for (const char *name = NULL; (name = next_column(l, name)) != NULL;) {
         CHARL_TRY(charl__text_append(&l->line, ",", 1));
     }
     CHARL_TRY(put_line(l));
@@ -352,7 +383,7 @@ static const char *metric_of(const charl_val_row *r, const char *name, char text
 static charl_status csv_val(void *file, const charl_val_row *r)
 {
     line_file *l = file;
-    const char *name;
+    const char *name = next_column(l, NULL); /* the loss */
     char text[32];
 
     charl__text_clear(&l->line);
@@ -361,7 +392,7 @@ static charl_status csv_val(void *file, const charl_val_row *r)
         CHARL_TRY(charl__text_append(&l->line, ",", 1));
     }
     CHARL_TRY(charl__text_printf(&l->line, ",%s", field_of(r->loss, 9, text)));
-    for (int i = 1; (name = charl_metric_name(i)) != NULL; i++) { /* the first is the loss */
+    while ((name = next_column(l, name)) != NULL) {
         CHARL_TRY(charl__text_printf(&l->line, ",%s", metric_of(r, name, text)));
     }
     CHARL_TRY(put_line(l));

@@ -98,16 +98,22 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_B(U8, 16, 37)}, .attr = &f32, .int_end = 256},
 };
 
-/* To f32 only: ONNX rounds towards zero, this operator to even. */
+/* ONNX rounds towards zero, this operator to even. */
 static void onnx(const charl__onnx_node *n)
 {
-    if (n->out_type->dtype != CHARL_F32) {
-        charl__onnx_fail(n, "only casts to f32 can be exported");
+    const charl_dtype to = n->out_type->dtype;
+    const char *in = n->in[0];
+
+    if (to != CHARL_F32 && to != CHARL_I32) {
+        charl__onnx_fail(n, "only casts to f32 and i32 can be exported");
         return;
     }
+    if (to == CHARL_I32 && charl__is_float(n->in_type[0].dtype)) {
+        in = charl__onnx_op(n, "Round", in, NULL, NULL);
+    }
     charl__onnx_write_call(
-        n, &(charl__onnx_call){
-               .type = "Cast", .in = {n->in[0]}, .out = n->out, .attr = {{"to", .i = charl__onnx_dtype(CHARL_F32)}}});
+        n,
+        &(charl__onnx_call){.type = "Cast", .in = {in}, .out = n->out, .attr = {{"to", .i = charl__onnx_dtype(to)}}});
 }
 
 const charl__op charl_op_cast = {

@@ -19,6 +19,7 @@ const charl__schema_text charl__schema_texts[CHARL__SCHEMA_TEXTS] = {
     {"layout", "layout", offsetof(charl_data_schema, layout)},
     {"fit", "fit", offsetof(charl_data_schema, fit)},
     {"tokenizer", "tokenizer", offsetof(charl_data_schema, tokenizer_kind)},
+    {"names of inputs and targets", "fields", offsetof(charl_data_schema, fields)},
 };
 
 charl_status charl__schema_new(charl_data_schema **out)
@@ -143,6 +144,7 @@ charl_status charl__schema_use_outputs(charl_data_schema *s, const charl_dataset
     s->classes = own->classes;
     CHARL_TRY(charl__schema_set(&s->class_names, own->class_names));
     CHARL_TRY(charl__schema_set(&s->targets, own->targets));
+    CHARL_TRY(charl__schema_set(&s->fields, own->fields));
     CHARL_TRY(set_target_stats(s, own->n_target_stats, own->target_mean, own->target_std));
     CHARL_TRY(charl__schema_set(&s->tokenizer_kind, own->tokenizer_kind));
     charl__tokenizer_release(s->tokenizer);
@@ -209,6 +211,7 @@ void charl__data_schema_get_info(const charl_data_schema *s, const char *path, c
                                 .columns = s->columns,
                                 .targets = s->targets,
                                 .recipe = s->recipe,
+                                .fields = s->fields,
                                 .tokenizer = s->tokenizer_kind,
                                 .note = ""};
 }
@@ -221,6 +224,24 @@ charl_dataset_kind charl__dataset_kind_of(const char *name)
         kind++;
     }
     return (charl_dataset_kind)kind;
+}
+
+/* The named inputs and targets fill the rows of x and y. */
+static charl_status check_fields(const charl_data_schema *s, const char *path, charl_status code)
+{
+    charl__field f[2 * CHARL__MAX_FIELDS];
+    const int n = charl__fields_parse(s->fields, f);
+    int64_t count[2] = {0, 0};
+
+    for (int i = 0; i < n; i++) {
+        count[f[i].target] = f[i].first + f[i].count;
+    }
+    CHARL_REQUIRE(
+        n == 0 ||
+            (n > 0 && s->x_dtype == CHARL_F32 && s->x_shape.ndim == 1 && s->x_shape.dim[0] == count[0] &&
+             (count[1] == 0 || (s->y_dtype == CHARL_F32 && s->y_shape.ndim == 1 && s->y_shape.dim[0] == count[1]))),
+        code, "%s: schema: the named inputs and targets do not fit the samples", path);
+    return CHARL_OK;
 }
 
 charl_status charl__schema_check(const charl_data_schema *s, const char *path, charl_status code)
@@ -255,7 +276,7 @@ charl_status charl__schema_check(const charl_data_schema *s, const char *path, c
     }
     CHARL_REQUIRE(!s->tokenizer || s->kind == CHARL_DATASET_SEQUENCES || (tokens && s->tokenizer->vocab <= s->classes),
                   code, "%s: schema: the tokenizer does not fit the data", path);
-    return CHARL_OK;
+    return check_fields(s, path, code);
 }
 
 static bool same_floats(const float *a, const float *b, int64_t n)

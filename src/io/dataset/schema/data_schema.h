@@ -10,7 +10,7 @@ typedef struct charl__schema_text {
     size_t offset;
 } charl__schema_text;
 
-enum { CHARL__SCHEMA_TEXTS = 7 };
+enum { CHARL__SCHEMA_TEXTS = 8 };
 extern const charl__schema_text charl__schema_texts[CHARL__SCHEMA_TEXTS];
 
 static inline char **charl__schema_text_of(const charl_data_schema *s, int i)

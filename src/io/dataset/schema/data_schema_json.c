@@ -99,6 +99,9 @@ charl_status charl_data_schema_print(const charl_data_schema *s, char **out)
     if (s->recipe[0]) {
         CHARL_TRY(put_text(&t, "recipe", s->recipe));
     }
+    if (s->fields[0]) {
+        CHARL_TRY(put_names(&t, "fields", s->fields));
+    }
     CHARL_TRY(put_text(&t, "layout", s->layout));
     CHARL_TRY(put_text(&t, "fit", s->fit));
     CHARL_TRY(put_floats(&t, "mean", s->mean, s->n_stats));
@@ -249,6 +252,9 @@ static charl_status read_object(const source *o, charl_data_schema *s)
     CHARL_TRY(get_names(o, "targets", &s->targets));
     if (json_object_get(o->root, "recipe")) {
         CHARL_TRY(get_text(o, "recipe", &s->recipe));
+    }
+    if (json_object_get(o->root, "fields")) {
+        CHARL_TRY(get_names(o, "fields", &s->fields));
     }
     CHARL_TRY(get_text(o, "layout", &s->layout));
     CHARL_TRY(get_text(o, "fit", &s->fit));
