@@ -20,6 +20,8 @@ typedef struct charl_tensor_file charl_tensor_file;
  *      a .safetensors file
  *      a file that torch.save wrote (.pt, .pth, .bin, .ckpt): a state dict, a module, or the checkpoint of a training.
  *      an archive of numpy.savez (.npz), without compression, or one array (.npy), called as the file
+ *      a folder with adapter_config.json, as the Python package peft saves low-rank adapters: the tensors of the base
+ *      that it names, with the adapters added, in F32, and those that the adapters replace
  *      an index of shards (model.safetensors.index.json, pytorch_model.bin.index.json)
  *      a folder with model.safetensors, pytorch_model.bin or such an index; the first of these that there is
  *

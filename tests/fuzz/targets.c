@@ -332,6 +332,18 @@ static void run_pytorch(const unsigned char *data, size_t size)
     read_tensor_file(fuzz_put("model.pt", data, size));
 }
 
+/* A folder of adapters: its configuration, the adapters, and the base "base.safetensors". */
+static void run_peft(const unsigned char *data, size_t size)
+{
+    fuzz_part part[3];
+
+    fuzz_split(data, size, part, 3);
+    fuzz_put("adapter_config.json", part[0].data, part[0].size);
+    fuzz_put("adapter_model.safetensors", part[1].data, part[1].size);
+    fuzz_put("base.safetensors", part[2].data, part[2].size);
+    read_tensor_file(fuzz_dir());
+}
+
 static void run_json(const unsigned char *data, size_t size)
 {
     static const char *const names[] = {"a", "a.b", "model_type", "rope_scaling.factor", ""};
@@ -776,6 +788,7 @@ const fuzz_target fuzz_targets[] = {
     {"safetensors", run_safetensors},
     {"safetensors_index", run_safetensors_index},
     {"pytorch", run_pytorch},
+    {"peft", run_peft},
     {"json", run_json},
     {"schema", run_schema},
     {"tokenizer_json", run_tokenizer_json},

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Fine-tuning gives the losses of PyTorch: of the whole model, frozen below the last block, and by low-rank adapters as PEFT has them.
-Adapters go to PEFT and give the same logits there, alone and merged.
+Adapters go to PEFT and give the same logits there, alone and merged; those of PEFT give the same logits in charl.
 
 A model learns one half of a text, and goes on with the other half. PyTorch, transformers and PEFT start from what charl exports, take the same
 windows in the same order, and must have the same loss in each of 20 steps to 1e-4. peft comes from PyPI, beside the distribution's
@@ -147,6 +147,29 @@ def check_adapters(folder, kind, data, base, *settings):
     same_logits(f"{kind}: adapters merged by PEFT", theirs.merge_and_unload(), merged, x[:4])
 
 
+def check_adapters_in(folder, kind, data, base, *settings):
+    """Adapters of PEFT with every setting that charl reads, random: charl adds them to their base as PEFT does."""
+    torch.manual_seed(5)
+    names = {"gpt2": (["c_attn", "c_fc"], "ln_f", "c_attn"), "llama": (["q_proj", "v_proj", "down_proj", "embed_tokens"], "lm_head", "down_proj")}
+    targets, saved, other = names[kind]
+    model = peft.get_peft_model(causal(base), peft.LoraConfig(
+        r=4, lora_alpha=6, use_rslora=True, target_modules=targets, modules_to_save=[saved], fan_in_fan_out=kind == "gpt2",
+        rank_pattern={other: 3}, alpha_pattern={other: 5.5}))
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.requires_grad:
+                p.add_(torch.randn_like(p) * 0.1)
+    model.save_pretrained(folder / f"{kind}-in")
+    x, _ = windows(data)
+    train(folder, f"{kind}-from", f"data.path={data}", f"init.from={folder / (kind + '-in')}", *settings, "train.max_steps=1",
+          "optimizer.learning_rate=1e-30")
+    same_logits(f"{kind}: adapters of PEFT in charl", causal(export(folder, f"{kind}-from", "huggingface", f"{kind}-from-out")), model, x[:4])
+    with torch.no_grad():
+        moved = (causal(base)(x[:4]).logits - model(x[:4]).logits).abs().max().item()
+    if not moved > 0.1:
+        sys.exit(f"{kind}: the adapters move the logits by {moved}")
+
+
 def halves():
     if DATA and (pathlib.Path(DATA) / "tinyshakespeare.txt").exists():
         text = (pathlib.Path(DATA) / "tinyshakespeare.txt").read_bytes()
@@ -170,6 +193,8 @@ def main():
             train(folder, f"{kind}-first", f"data.path={folder / 'half0.h5'}", *settings)
             base = export(folder, f"{kind}-first", "huggingface", f"{kind}-base")
             check_adapters(folder, kind, data, base, *settings)
+            if kind != "gpt_neox":
+                check_adapters_in(folder, kind, data, base, *settings)
         more, base = [f"data.path={data}", f"init.from={folder / 'gpt2-base'}"], folder / "gpt2-base"
         untrained = repeat(causal(base), data, 0)
         compare("gpt2, all of it", train(folder, "full", *more), repeat(causal(base), data), untrained)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "charl/charl.h"
 #include "charl/safetensors.h"
@@ -336,6 +337,99 @@ static void test_numpy(void **state)
     charl_test_tempdir_remove(dir);
 }
 
+static void put_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    fwrite(text, 1, strlen(text), f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* A folder of PEFT with its base beside it: W + alpha / r B A, a bias that takes the place of the base's, and what is refused. */
+static void test_adapters(void **state)
+{
+#define LORA                                                                                                           \
+    "\"peft_type\": \"LORA\", \"base_model_name_or_path\": \"../base.safetensors\", \"r\": 2, \"lora_alpha\": 3"
+    static const struct {
+        const char *config, *refused; /* NULL: read, with the element 0 of fc1.weight */
+        float first;
+    } cases[] = {
+        {LORA, NULL, 1 + 1.5F * (1 * 10 + 2 * 20)},
+        {LORA ", \"alpha_pattern\": {\"x1\": 1, \"fc1\": 4}, \"rank_pattern\": {\"fc1\": 2}", NULL,
+         1 + 2.0F * (1 * 10 + 2 * 20)},
+        {LORA ", \"use_rslora\": true", NULL, (float)(1 + 3 / 1.4142135623730951 * (1 * 10 + 2 * 20))},
+        {LORA ", \"rank_pattern\": {\"fc1\": 4}",
+         "adapters [2, 5] and [4, 2] of rank 4 do not fit fc1.weight, which is [4, 5]", 0},
+        {LORA ", \"alpha_pattern\": {\"fc.*\": 4}", "alpha_pattern has the key \"fc.*\", a regular expression", 0},
+        {LORA ", \"fan_in_fan_out\": true", "do not fit fc1.weight, which is [4, 5]", 0},
+        {LORA ", \"use_dora\": true", "adapter_config.json sets use_dora, which is not supported", 0},
+        {LORA ", \"init_lora_weights\": \"pissa_niter_4\"", "were initialized by pissa_niter_4, which changes the base",
+         0},
+        {"\"peft_type\": \"IA3\"", "its peft_type is \"IA3\"; LORA is read", 0},
+        {"\"peft_type\": \"LORA\", \"base_model_name_or_path\": \"meta/x\"",
+         "the base of its adapters, \"meta/x\", is not here; HINT set base_model_name_or_path", 0},
+        {"\"peft_type\": \"LORA\", \"base_model_name_or_path\": \"../adapters\"",
+         "is a folder with adapters (PEFT), not", 0},
+        {"\"peft_type\": ", "is not a JSON object", 0},
+    };
+    const float w1[20] = {1}, w2[12] = {3}, b1[4] = {2}, down[10] = {10, 0, 0, 0, 0, 20}, up[8] = {1, 2}, bias[4] = {7};
+    const charl_checkpoint_tensor base[] = {
+        {.name = "fc1.weight", .dtype = CHARL_F32, .shape = {2, {4, 5}}, .data = w1},
+        {.name = "fc1.bias", .dtype = CHARL_F32, .shape = {1, {4}}, .data = b1},
+        {.name = "fc2.weight", .dtype = CHARL_F32, .shape = {2, {3, 4}}, .data = w2}};
+    charl_checkpoint_tensor adapters[] = {
+        {.name = "base_model.model.fc1.lora_A.weight", .dtype = CHARL_F32, .shape = {2, {2, 5}}, .data = down},
+        {.name = "base_model.model.fc1.lora_B.weight", .dtype = CHARL_F32, .shape = {2, {4, 2}}, .data = up},
+        {.name = "base_model.model.fc1.bias", .dtype = CHARL_F32, .shape = {1, {4}}, .data = bias}};
+    char *dir = charl_test_tempdir(), folder[400], config[512], tensors[512], text[512];
+    net a;
+
+    (void)state;
+    snprintf(folder, sizeof folder, "%s", charl_test_path(dir, "adapters"));
+    snprintf(config, sizeof config, "%s/adapter_config.json", folder);
+    snprintf(tensors, sizeof tensors, "%s/adapter_model.safetensors", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    open_net(4, "fc2", 1, &a);
+    charl_assert_ok(charl_safetensors_save(charl_test_path(dir, "base.safetensors"), base, 3, NULL));
+    charl_assert_ok(charl_safetensors_save(tensors, adapters, 3, NULL));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float w[20], b[4];
+
+        snprintf(text, sizeof text, "{%s}", cases[i].config);
+        put_text(config, text);
+        if (cases[i].refused) {
+            charl_assert_status(charl_params_load(a.params, folder, NULL, NULL), CHARL_ERR_CHECKPOINT);
+            charl_assert_message(cases[i].refused);
+            continue;
+        }
+        charl_assert_ok(charl_params_load(a.params, folder, NULL, NULL));
+        read_param(&a, "fc1.weight", w);
+        read_param(&a, "fc1.bias", b);
+        assert_true(w[0] == cases[i].first && w[1] == 0);
+        assert_memory_equal(b, bias, sizeof b);
+    }
+    put_text(config, "{" LORA "}");
+    adapters[1].name = "base_model.model.fc1.lora_magnitude_vector";
+    charl_assert_ok(charl_safetensors_save(tensors, adapters, 3, NULL));
+    charl_assert_status(charl_params_load(a.params, folder, NULL, NULL), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("fc1.lora_magnitude_vector is not supported");
+    charl_assert_ok(charl_safetensors_save(tensors, adapters, 1, NULL));
+    charl_assert_status(charl_params_load(a.params, folder, NULL, NULL), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("it has base_model.model.fc1.lora_A.weight and no base_model.model.fc1.lora_B.weight");
+    adapters[1].name = "base_model.model.fc2.lora_embedding_A";
+    charl_assert_ok(charl_safetensors_save(tensors, &adapters[1], 1, NULL));
+    charl_assert_status(charl_params_load(a.params, folder, NULL, NULL), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("adapts an embedding, and the base has no lm_head.weight");
+    adapters[0].name = "base_model.model.fc9.lora_A.weight";
+    adapters[1].name = "base_model.model.fc9.lora_B.weight";
+    charl_assert_ok(charl_safetensors_save(tensors, adapters, 3, NULL));
+    charl_assert_status(charl_params_load(a.params, folder, NULL, NULL), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("the base of its adapters has no fc9.weight");
+    close_net(&a);
+    charl_test_tempdir_remove(dir);
+}
+
 static void test_checkpoint(void **state)
 {
     (void)state;
@@ -415,13 +509,10 @@ static void test_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_wrappers),
-        cmocka_unit_test(test_numpy),
-        cmocka_unit_test(test_checkpoint),
-        cmocka_unit_test(test_safetensors),
-        cmocka_unit_test(test_other_shapes),
-        cmocka_unit_test(test_half_sized_tensors),
+        cmocka_unit_test(test_prefixes),     cmocka_unit_test(test_wrappers),
+        cmocka_unit_test(test_numpy),        cmocka_unit_test(test_adapters),
+        cmocka_unit_test(test_checkpoint),   cmocka_unit_test(test_safetensors),
+        cmocka_unit_test(test_other_shapes), cmocka_unit_test(test_half_sized_tensors),
         cmocka_unit_test(test_errors),
     };
 

@@ -38,6 +38,7 @@ struct charl_tensor_file {
     charl__tensor_file_entry **all; /* [n] in order */
     found *sorted;                  /* [n] by name */
     charl_data_schema *schema;      /* or NULL */
+    charl__peft *peft;              /* the only shard is a folder of adapters; NULL: it is a file */
 };
 
 void charl__tensor_file_free(charl__tensor_file_entry *entries, int64_t n)
@@ -257,16 +258,14 @@ static charl_status resolve(const char *path, char **out)
     if (stat(path, &s) != 0 || !S_ISDIR(s.st_mode)) {
         return charl__strdup(path, out);
     }
-    for (size_t i = 0; i < sizeof file_names / sizeof *file_names; i++) {
+    CHARL_TRY(charl__commit_join(path, CHARL__PEFT_CONFIG, out));
+    for (size_t i = 0; !exists(*out) && i < sizeof file_names / sizeof *file_names; i++) {
         charl_free(*out);
         *out = NULL;
         CHARL_TRY(charl__commit_join(path, file_names[i], out));
-        if (exists(*out)) {
-            return CHARL_OK;
-        }
     }
-    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s has no weights: none of %s, %s, %s, %s", path, file_names[0], file_names[1],
-               file_names[2], file_names[3]);
+    CHARL_REQUIRE(exists(*out), CHARL_ERR_CHECKPOINT, "%s has no weights: none of %s, %s, %s, %s", path, file_names[0],
+                  file_names[1], file_names[2], file_names[3]);
     return CHARL_OK;
 }
 
@@ -281,6 +280,13 @@ charl_status charl_tensor_file_open(const char *path, charl_tensor_file **out)
     CHARL_TRY_CLEANUP(resolve(path, &s->path));
     if (charl__ends_in(s->path, ".index.json")) {
         CHARL_TRY_CLEANUP(open_index(s));
+    } else if (charl__ends_in(s->path, "/" CHARL__PEFT_CONFIG)) {
+        CHARL_TRY_CLEANUP(charl__alloc_array(1, sizeof *s->shards, &s->shards));
+        s->shards[0].fd = -1;
+        s->n_shards = 1;
+        CHARL_TRY_CLEANUP(charl__commit_dir(s->path, &s->shards[0].path));
+        CHARL_TRY_CLEANUP(charl__peft_open(s->shards[0].path, &s->shards[0].entries, &s->shards[0].n, &s->peft));
+        CHARL_TRY_CLEANUP(list(s));
     } else {
         CHARL_TRY_CLEANUP(charl__alloc_array(1, sizeof *s->shards, &s->shards));
         s->shards[0].fd = -1;
@@ -309,6 +315,7 @@ void charl_tensor_file_close(charl_tensor_file *s)
         charl_free(s->all);
         charl_free(s->sorted);
         charl_data_schema_destroy(s->schema);
+        charl__peft_close(s->peft);
         charl_free(s->path);
         charl_free(s);
     }
@@ -379,7 +386,9 @@ charl_status charl__tensor_file_read_raw(const charl_tensor_file *s, const charl
     const found *f = t->name ? find(s, t->name) : NULL;
 
     CHARL_REQUIRE(f && &f->entry->tensor == t, CHARL_ERR_INVALID, "%s: the tensor is not of this file", s->path);
-    return f->entry->strided ? read_strided(f, dst) : read_bytes(f, dst);
+    return s->peft             ? charl__peft_read(s->peft, f->entry - s->shards[0].entries, dst)
+           : f->entry->strided ? read_strided(f, dst)
+                               : read_bytes(f, dst);
 }
 
 charl_status charl_tensor_file_read(const charl_tensor_file *s, const charl_checkpoint_tensor *t, void *dst)

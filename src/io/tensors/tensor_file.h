@@ -25,6 +25,19 @@ typedef struct charl__tensor_file_source {
 /** The element type of a tensor that charl_tensor_file_get or _find returned, as the file says: "F32", "BOOL" ... Local. */
 const char *charl__tensor_file_type(const charl_checkpoint_tensor *t);
 
+#define CHARL__PEFT_CONFIG "adapter_config.json" /* what makes a folder one of adapters */
+
+/** Adapters of a folder of peft and their base. */
+typedef struct charl__peft charl__peft;
+
+/** Open a folder with CHARL__PEFT_CONFIG. Entries are the caller's; they have no place in a file: charl__peft_read reads the i-th, of the type that
+ *  it has. Errors: ERR_CHECKPOINT  also without the base, or for what is not supported; ERR_NOMEM. */
+charl_status charl__peft_open(const char *folder, charl__tensor_file_entry **entries, int64_t *n,
+                              charl__peft **out) CHARL_MUST_CHECK;
+charl_status charl__peft_read(const charl__peft *p, int64_t i, void *dst) CHARL_MUST_CHECK;
+/** NULL is a no-op. */
+void charl__peft_close(charl__peft *p);
+
 /** Set type, width and dtype of an entry by the name of its type in safetensors; false: no such type. Local. */
 bool charl__tensor_file_set_type(charl__tensor_file_entry *e, const char *name);
 
