@@ -118,7 +118,8 @@ typedef struct charl_position_embedding_config {
 typedef enum charl_block_norm { CHARL_BLOCK_LAYER_NORM, CHARL_BLOCK_RMS_NORM } charl_block_norm;
 typedef enum charl_rope_scaling_kind {
     CHARL_ROPE_SCALING_NONE,
-    CHARL_ROPE_SCALING_LLAMA3 /* Llama 3.1's: see charl_rotary_args */
+    CHARL_ROPE_SCALING_LLAMA3, /* Llama 3.1's: see charl_rotary_args */
+    CHARL_ROPE_SCALING_LINEAR  /* all angles are divided by `factor`, the only value that counts */
 } charl_rope_scaling_kind;
 /* Scaling of rotary positions, as in charl_rotary_args. All zero: none. */
 typedef struct charl_rope_scaling {
@@ -155,7 +156,9 @@ typedef struct charl_block_form {
     double rotary_share; /* share of the elements of a head that are rotated, [0, 1]: in halves of a head, the first
                             floor(share * head_dim) / 2 pairs. 0: 1 */
     double scale_dim;    /* scores are divided by its square root; 0: the width of a head */
-    bool parallel;       /* attention and mlp of the same x: x + attention(norm(x)) + mlp(norm(x)) */
+    double attention_softcap; /* softcap of charl_attention_args; 0: none */
+    int64_t attention_window; /* window of charl_attention_args; 0: none */
+    bool parallel;            /* attention and mlp of the same x: x + attention(norm(x)) + mlp(norm(x)) */
     bool norm_bias, out_bias,
         mlp_bias; /* of layer norms, of attention's output and of the mlp also where bias is false */
 } charl_block_form;
@@ -372,6 +375,8 @@ typedef enum charl_gpt_positions {
 /** Families of published models, in whose layout a gpt is read and exported; AUTO: the first that has its settings. */
 typedef enum charl_gpt_family {
     CHARL_GPT_AUTO,
+    CHARL_GPT_GEMMA2,
+    CHARL_GPT_GEMMA3_TEXT,
     CHARL_GPT_GPT2,
     CHARL_GPT_GPT_NEOX,
     CHARL_GPT_LLAMA,
@@ -380,6 +385,7 @@ typedef enum charl_gpt_family {
     CHARL_GPT_PHI3,
     CHARL_GPT_QWEN2,
     CHARL_GPT_QWEN3,
+    CHARL_GPT_SMOLLM3,
     CHARL_GPT_STABLELM
 } charl_gpt_family;
 
@@ -406,6 +412,9 @@ typedef struct charl_gpt_config {
     charl_block_form form;
     bool scale_embedding; /* multiply token embeddings by sqrt(n_embd), as in Gemma */
     double logit_softcap; /* of lm_head, as charl_linear_config; 0: none */
+    /* N > 0: blocks N - 1, 2 N - 1, ... have no attention_window; no rotation */
+    int64_t full_attention_every, unrotated_every;
+    double rope_window_theta; /* > 0: of blocks with a window in place of rope_theta and rope */
     charl_gpt_family family;
 } charl_gpt_config;
 /** Local. Errors: as charl_model_add; ERR_CONFIG  widths are not multiples of the numbers of heads. */

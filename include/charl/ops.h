@@ -329,6 +329,8 @@ typedef struct charl_attention_args {
     charl_var *start;
     /* i32 [B], without causal: number of keys of a row; the others are padding. At least one is used. NULL: all */
     charl_var *length;
+    int64_t window; /* N > 0, with causal: query q attends to keys k > q - N only; 0: to all of them */
+    float softcap;  /* C > 0: C * tanh(s / C) in place of each score s = scale * Q[q] . K[k]; 0: s itself */
 } charl_attention_args;
 
 /** Scaled dot-product attention: out[q] = sum over k of softmax over k of (scale * Q[q] . K[k]) * V[k], for each head.
@@ -337,8 +339,8 @@ typedef struct charl_attention_args {
  *    out  [B, T, heads * D]
  *
  *  The T x T weights are never stored. Errors: ERR_INVALID  invalid settings.
- *  Cost: 4*B*heads*T*T*D flop, half of it if causal, and 2.5 times that for the gradient; memory for out and one number
- *  per query and head. */
+ *  Cost: 4*B*heads*T*T*D flop, half of it if causal, less with a window, and 2.5 times that for the gradient; memory
+ *  for out and one number per query and head. */
 charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention_args *args);
 
 /** A layer of PyTorch's LSTM with zeros as initial state; out contains h of every step.

@@ -11,7 +11,7 @@ typedef struct charl__attention_args {
         name_hash;      /* of dropout: row of the global batch of b = 0, key of the layer's random numbers, */
     uint32_t threshold; /* the value below which a draw drops, */
     float keep_scale;   /* and the factor of what is kept */
-    float scale;
+    float scale, inner; /* with a softcap: the limit, and the factor of products before tanh */
     int32_t t_all, heads, kv_heads;
 } charl__attention_args;
 

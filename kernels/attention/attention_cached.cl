@@ -7,7 +7,7 @@
  *
  * What does not fit into the cache is not written, and its out is NaN.
  *
- * Specialised by   ACT (also of the cache), D: see attention.clh; CHARL_VEC; BEGINS
+ * Specialised by   ACT (also of the cache), D, WINDOW, SOFTCAP: see attention.clh; CHARL_VEC; BEGINS
  * Launch           charl_take_in: column_chunks.clh over the rows of 2 kv_heads * D columns. charl_continue, for devices without work-groups: one
  *                  work-item per 8 query heads that share a key head, groups of 1; by eight, key head, row. The keys are lanes, LANES
  *                  at a time. Where there are groups: attention_cached_local.cl.
@@ -39,18 +39,22 @@ kernel void charl_take_in(global const ACT *qkv, ulong qkv_at, global ACT *cache
     }
 }
 
-/* One query's scores weight[0 .. n) of a tile become weights; m, sum as in attention_vector.cl. Returns the factor for earlier sums. */
-static inline float weigh(float *weight, int n, float scale, float *m, float *sum)
+/* One query's scores weight[first .. n) of a tile become weights, those before them 0; m, sum as in attention_vector.cl. Returns the factor
+ * for earlier sums. */
+static inline float weigh(float *weight, int first, int n, float scale, float *m, float *sum)
 {
     float4 part = (float4)(0.0f);
     float largest = *m, shift, scale_down;
 
-    for (int k = 0; k < n; k++) {
+    for (int k = first; k < n; k++) {
         largest = charl_max1(largest, weight[k]);
     }
     shift = largest * scale;
     for (int k = 0; k < n; k += CHARL_VEC) { /* beyond n: finite or not, not used */
         CHARL_VSTORE(charl_exp(fma(CHARL_VLOAD(weight + k), CHARL_SPLAT(scale), CHARL_SPLAT(-shift))), weight + k);
+    }
+    for (int k = 0; k < first; k++) {
+        weight[k] = 0.0f;
     }
     for (int k = n; k % 4 != 0; k++) {
         weight[k] = 0.0f;
@@ -80,7 +84,7 @@ static inline void add_values(float *sums, const float *weight, global const ACT
 }
 
 kernel void charl_continue(global const ACT *qkv, ulong qkv_at, global const ACT *cache, ulong cache_at, global const int *at,
-                           ulong at_at, global ACT *out, ulong out_at, int n_all, int heads, int kv_heads, float scale)
+                           ulong at_at, global ACT *out, ulong out_at, int n_all, int heads, int kv_heads, float scale, float inner)
 {
     float queries[QUERIES * DP], panel[DP * LANES], block[QUERIES * LANES], weight[QUERIES * TILE], sums[QUERIES * DP];
     float m[QUERIES], sum[QUERIES];
@@ -90,7 +94,7 @@ kernel void charl_continue(global const ACT *qkv, ulong qkv_at, global const ACT
     const int r = (int)(item / (ulong)eights / (ulong)kv_heads), h = kv * sharing + eight;
     const int n_q = min(QUERIES, sharing - eight), position = at[at_at + (ulong)r];
     const bool fits = position >= 0 && position < n_all;
-    const int n_k = fits ? position + 1 : 0;
+    const int n_k = fits ? position + 1 : 0, k_first = WINDOW ? max(n_k - WINDOW, 0) : 0, k_begin = k_first / TILE * TILE;
     const long pitch = 2 * (long)kv_heads * D;
 
     pack_rows(queries, qkv + qkv_at + element(r, 1, 0, heads + 2 * kv_heads, h), D, n_q);
@@ -101,7 +105,7 @@ kernel void charl_continue(global const ACT *qkv, ulong qkv_at, global const ACT
         m[q] = -INFINITY;
         sum[q] = fits ? 0.0f : NAN;
     }
-    for (int k0 = 0; k0 < n_k; k0 += TILE) {
+    for (int k0 = k_begin; k0 < n_k; k0 += TILE) {
         global const ACT *keys = cache + cache_at + element(r, n_all, k0, 2 * kv_heads, kv);
         const int n = min(TILE, n_k - k0);
 
@@ -110,14 +114,14 @@ kernel void charl_continue(global const ACT *qkv, ulong qkv_at, global const ACT
             dot_rows(queries, panel, block, n_q);
             for (int q = 0; q < n_q; q++) {
                 for (int l = 0; l < LANES; l += CHARL_VEC) {
-                    CHARL_VSTORE(CHARL_VLOAD(block + q * LANES + l), weight + q * TILE + i + l);
+                    CHARL_VSTORE(limited(CHARL_VLOAD(block + q * LANES + l), inner), weight + q * TILE + i + l);
                 }
             }
         }
         for (int q = 0; q < n_q; q++) {
-            const float scale_down = weigh(weight + q * TILE, n, scale, &m[q], &sum[q]);
+            const float scale_down = weigh(weight + q * TILE, max(k_first - k0, 0), n, scale, &m[q], &sum[q]);
 
-            add_values(sums + q * DP, weight + q * TILE, keys + kv_heads * D, pitch, n, scale_down, k0 == 0);
+            add_values(sums + q * DP, weight + q * TILE, keys + kv_heads * D, pitch, n, scale_down, k0 == k_begin);
         }
     }
     for (int q = 0; q < n_q; q++) {

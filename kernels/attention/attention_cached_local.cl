@@ -1,7 +1,7 @@
 /* attention_cached_local: charl_continue of attention_cached.cl on devices with work-groups; see there and attention.clh. It also takes the row's keys
  * and values into the cache.
  *
- * Specialised by   ACT (also of the cache), D: see attention.clh
+ * Specialised by   ACT (also of the cache), D, WINDOW, SOFTCAP: see attention.clh
  *                  BY_16    1: rows of a head begin at multiples of 16 bytes, in the cache and in qkv, and are copied by 16
  * Launch           one group of LANES = 256 per query head of a row; by head, row. Keys go by CHUNK = 256, four tiles, through local
  *                  memory, KEYS of them at a time: a work-item forms the score of a key; then it sums values in columns of its own. The rows
@@ -131,7 +131,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_continue_lo
                                                                                     global ACT *cache, ulong cache_at,
                                                                                     global const int *at, ulong at_at,
                                                                                     global ACT *out, ulong out_at, int n_all,
-                                                                                    int heads, int kv_heads, float scale)
+                                                                                    int heads, int kv_heads, float scale,
+                                                                                    float inner)
 {
     local uint memory[(KEYS * PITCH * SIZE + 3) / 4];
     local float query[D], weight[CHUNK], largest[4 * TILES], part[4 * TILES];
@@ -140,7 +141,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_continue_lo
     const int h = (int)(get_group_id(0) % (ulong)heads), r = (int)(get_group_id(0) / (ulong)heads);
     const int position = at[at_at + (ulong)r], kv = h / (heads / kv_heads);
     const bool fits = position >= 0 && position < n_all;
-    const int n_k = fits ? position + 1 : 0;
+    const int n_k = fits ? position + 1 : 0, k_first = WINDOW ? max(n_k - WINDOW, 0) : 0, k_begin = k_first / TILE * TILE;
     const long pitch = 2 * (long)kv_heads * D;
     global ACT *held = cache + cache_at + element(r, n_all, 0, 2 * kv_heads, kv);
     global const ACT *newest = qkv + qkv_at + element(r, 1, 0, heads + 2 * kv_heads, heads + kv);
@@ -154,13 +155,13 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_continue_lo
     for (int i = 0; i < COLUMNS; i++) {
         acc[i] = 0.0f;
     }
-    fetch(x, keys, 0, min(KEYS, n_k));
+    fetch(x, keys, k_begin, min(KEYS, n_k - k_begin));
     if (fits && h % (heads / kv_heads) == 0) { /* the first of those that share the keys */
         take_in(held, keys);
         take_in(held + kv_heads * D, values);
     }
-    for (int k0 = 0; k0 < n_k; k0 += CHUNK) {
-        const int n = min(CHUNK, n_k - k0);
+    for (int k0 = k_begin; k0 < n_k; k0 += CHUNK) {
+        const int n = min(CHUNK, n_k - k0), unseen = k_first - k0; /* keys before this one are not seen */
         float down[TILES], shift[TILES];
 
         for (int s = 0; s < n; s += KEYS) {
@@ -179,7 +180,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_continue_lo
                 for (int d = 0; d < D; d++) {
                     score = fma(query[d], value_at(rows + k * PITCH + d), score);
                 }
-                weight[lane] = score;
+                weight[lane] = limited(score, inner);
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -187,7 +188,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_continue_lo
             float most = -INFINITY;
 
             for (int k = lane / 4 * TILE + lane % 4; k < min(n, lane / 4 * TILE + TILE); k += 4) {
-                most = charl_max1(most, weight[k]);
+                most = k >= unseen ? charl_max1(most, weight[k]) : most;
             }
             largest[lane] = most;
         }
@@ -200,7 +201,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_continue_lo
             shift[t] = m * scale;
             down[t] = charl_exp(fma(before, scale, -shift[t]));
         }
-        weight[lane] = lane < n ? charl_exp(fma(weight[lane], scale, -shift[tile])) : 0.0f;
+        weight[lane] = lane >= unseen && lane < n ? charl_exp(fma(weight[lane], scale, -shift[tile])) : 0.0f;
         barrier(CLK_LOCAL_MEM_FENCE);
         if (lane < 4 * TILES) {
             float own = 0.0f;
@@ -222,7 +223,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_continue_lo
 
                 if (c < D) {
                     for (int k = 0; k < min(KEYS, n - s); k++) {
-                        acc[i] = (s + k) % TILE == 0 && k0 + s + k > 0 ? acc[i] * down[(s + k) / TILE] : acc[i];
+                        acc[i] = (s + k) % TILE == 0 && k0 + s + k > k_begin ? acc[i] * down[(s + k) / TILE] : acc[i];
                         acc[i] = fma(value_at(rows + k * PITCH + c), weight[s + k], acc[i]);
                     }
                 }

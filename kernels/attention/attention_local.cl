@@ -1,6 +1,6 @@
 /* attention_local: attention on devices with work-groups; see attention.clh and attention_tiles.clh.
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, DOCUMENTS, WINDOW, LENGTHS, SOFTCAP: see attention.clh
  *                  ROWS     of a tile that a work-item holds: 4 or 8
  *                  BY_4     1: heads begin at multiples of 4 elements, in qkv (and in the gradient of out), and are read by 4
  * Launch           one group of 1024 / ROWS per 64 queries of one head; by tile, head, row of the batch. SHARERS work-items share a query's
@@ -55,8 +55,11 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(g
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll 8
         for (int k = share; k < TILE; k += SHARERS) {
-            const float score = weight[4 * PITCH * k + mine];
+            const float score = limited(weight[4 * PITCH * k + mine], args.inner);
 
+            if (SOFTCAP) {
+                weight[4 * PITCH * k + mine] = score; /* nobody else reads it until the tile is whole */
+            }
             m = k >= unseen && k < seen ? charl_max1(m, score) : m;
         }
         part[lane] = m;

@@ -2,7 +2,7 @@
  *
  *   a work-group: dq of 64 queries of one head, or dk and dv of 64 keys of one key head
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh; GLSE: see attention_vector_grad.cl; ROWS, BY_4: see attention_local.cl
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, DOCUMENTS, WINDOW, LENGTHS, SOFTCAP: see attention.clh; GLSE: see attention_vector_grad.cl; ROWS, BY_4: see attention_local.cl
  *                  QUERIES, KEYS  1: groups of queries, of keys, or first the ones and then the others (default 0)
  * Launch           one group of 1024 / ROWS per tile; by tile, head (of keys: key head), row of the batch. Scores are computed in both.
  * Numerics         see attention.clh: the bits of attention_vector_grad.cl.
@@ -21,7 +21,7 @@ typedef struct {
     global const float *lse, *dots, *glse;
     global const int *mask; /* with STARTS or LENGTHS */
     int t_all, n_keys, heads, kv_heads;
-    float scale;
+    float scale, inner;
     ulong row; /* of the global batch */
     random numbers;
     float keep_scale;
@@ -52,10 +52,10 @@ CHARL_IN_KERNEL void differentiate(const inputs *x, int b, int h, int q, int k, 
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const bool good = k + i >= begin && k + i < end;
-        const float w = charl_exp(fma(s[i], x->scale, -lse));
+        const float y = limited(s[i], x->inner), w = charl_exp(fma(y, x->scale, -lse));
 
         s[i] = good ? w * factor[i] : 0.0f;
-        dp[i] = good ? w * (factor[i] * dp[i] - delta) * x->scale : 0.0f;
+        dp[i] = good ? times_slope(w * (factor[i] * dp[i] - delta) * x->scale, y, x->inner) : 0.0f;
     }
 }
 
@@ -119,7 +119,7 @@ typedef struct {
 CHARL_IN_KERNEL inputs inputs_of(const operands *o, int b, const charl__attention_args *args)
 {
     const inputs x = {o->gout + args->gout, o->qkv + args->qkv, o->lse + args->lse, o->dots + args->dots, o->glse + args->glse, o->mask + args->mask,
-                      args->t_all, keys_of(o->mask + args->mask, b, args->t_all), args->heads, args->kv_heads, args->scale,
+                      args->t_all, keys_of(o->mask + args->mask, b, args->t_all), args->heads, args->kv_heads, args->scale, args->inner,
                       args->first_row + (ulong)b, random_of(o->record, args), args->keep_scale};
 
     return x;
@@ -138,7 +138,7 @@ CHARL_IN_KERNEL void queries(const operands *o, const charl__attention_args *arg
     float4 s[4][BLOCKS], dp[4][BLOCKS], dq[DC][BLOCKS];
 
     clear_tile(dq);
-    for (int k0 = 0; k0 < n_k; k0 += TILE) {
+    for (int k0 = WINDOW ? max(q0 + 1 - WINDOW, 0) / TILE * TILE : 0; k0 < n_k; k0 += TILE) {
         const int n = min(TILE, n_k - k0);
         const bool diagonal = CAUSAL && k0 == q0;
         global const ACT *keys = x.qkv + element(b, t_all, k0, columns, hk);
@@ -168,7 +168,7 @@ CHARL_IN_KERNEL void keys(const operands *o, const charl__attention_args *args, 
     clear_tile(dk);
     clear_tile(dv);
     for (int h = kv * group; h < (kv + 1) * group; h++) {
-        for (int q0 = CAUSAL ? k0 : 0; q0 < t_all && k0 < x.n_keys; q0 += TILE) {
+        for (int q0 = CAUSAL ? k0 : 0; q0 < queries_of(k0 + n_k - 1, t_all) && k0 < x.n_keys; q0 += TILE) {
             const int n = min(TILE, t_all - q0);
             const bool diagonal = CAUSAL && q0 == k0;
             global const ACT *queries = x.qkv + element(b, t_all, q0, columns, h);

@@ -1,6 +1,6 @@
 /* attention_vector: attention on CPUs; see attention.clh and attention_lanes.clh.
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh; CHARL_VEC
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, DOCUMENTS, WINDOW, LENGTHS, SOFTCAP: see attention.clh; CHARL_VEC
  * Launch           one work-item per LANES queries of one head, groups of 1; by block, head, row of the batch. The queries are
  *                  lanes. Scores of a tile of keys, outputs and the tile's rows lie in private memory, which the cache holds.
  * Numerics         see attention.clh.
@@ -133,6 +133,9 @@ kernel void attention_vector(global const ACT *qkv, global ACT *out, global floa
 
         pack_rows(rows, qkv + element(b, t_all, k0, columns, hk), pitch, n);
         dot_rows(rows, queries, block, n);
+        for (int i = 0; SOFTCAP && i < n * LANES; i += CHARL_VEC) {
+            CHARL_VSTORE(limited(CHARL_VLOAD(block + i), args.inner), block + i);
+        }
         weigh(block, n, diagonal, args.scale, first_here, &s);
 #if DROP
         for (int i = 0; i < n; i += 4) {

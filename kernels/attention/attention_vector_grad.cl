@@ -3,7 +3,7 @@
  *   dv[k] = sum over q of p[q][k] f[q][k] gout[q]      ds = scale p (f (gout . v) - delta)      f: the factor of dropout
  *   dk[k] = sum over q of ds[q][k] q[q]                dq[q] = sum over k of ds[q][k] k[k]      delta = gout . out (- glse)
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh; CHARL_VEC; GLSE  1: there is a gradient glse of lse
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, DOCUMENTS, WINDOW, LENGTHS, SOFTCAP: see attention.clh; CHARL_VEC; GLSE  1: there is a gradient glse of lse
  * Launch           one work-item per key head of a row of the batch, groups of 1. The keys are lanes, LANES at a time; for each the
  *                  queries of all its heads go by. dq grows in global memory from one block of keys to the next: in place, or
  *                  in sums [B, T, heads * D], f32, where ACT would round it each time.
@@ -81,11 +81,12 @@ static inline void draw_two_rows(uint bits[4 * CHARL_VEC], ulong block, int t_al
 #endif
 
 /* One query's scores and products with gout become its weights and their gradients, for CHARL_VEC keys. */
-static inline void differentiate(float *p, float *ds, charl_int seen, float row_lse, float delta, float scale,
+static inline void differentiate(float *p, float *ds, charl_int seen, float row_lse, float delta, float scale, float inner,
                                  charl_real factor)
 {
-    const charl_real w = charl_exp(fma(CHARL_VLOAD(p), CHARL_SPLAT(scale), CHARL_SPLAT(-row_lse)));
-    const charl_real dw = w * (factor * CHARL_VLOAD(ds) - delta) * scale;
+    const charl_real s = limited(CHARL_VLOAD(p), inner);
+    const charl_real w = charl_exp(fma(s, CHARL_SPLAT(scale), CHARL_SPLAT(-row_lse)));
+    const charl_real dw = times_slope(w * (factor * CHARL_VLOAD(ds) - delta) * scale, s, inner);
 
     CHARL_VSTORE(CAUSAL || LENGTHS ? select(CHARL_SPLAT(0.0f), w * factor, seen) : w * factor, p);
     CHARL_VSTORE(CAUSAL || LENGTHS ? select(CHARL_SPLAT(0.0f), dw, seen) : dw, ds);
@@ -130,8 +131,9 @@ kernel void attention_vector_grad(global const ACT *gout, global const ACT *qkv,
             CHARL_VSTORE(CHARL_SPLAT(0.0f), dv + i);
         }
         for (int h = kv * group; h < (kv + 1) * group; h++) {
-            for (int q0 = CAUSAL ? k0 : 0; q0 < t_all && n_seen > 0; q0 += LANES) {
+            for (int q0 = CAUSAL ? k0 : 0; q0 < queries_of(k0 + n_k - 1, t_all) && n_seen > 0; q0 += LANES) {
                 const int n = min(LANES, t_all - q0), masked = CAUSAL && q0 == k0 ? n : 0;
+                const bool first = k0 == (WINDOW ? max(q0 + 1 - WINDOW, 0) / LANES * LANES : 0);
                 const bool last = sizeof(ACT) != sizeof(float) && (CAUSAL ? q0 == k0 : k0 + LANES >= n_keys);
                 global ACT *dq = dqkv + element(b, t_all, q0, columns, h);
                 global float *sum =
@@ -172,7 +174,7 @@ kernel void attention_vector_grad(global const ACT *gout, global const ACT *qkv,
                                         CHARL_VLOAD(bits + i % 2 * LANES + side) >> 8 >= args.threshold);
 #endif
                         differentiate(p + i * LANES + side, ds + i * LANES + side, seen, lse[args.lse + row + (ulong)i],
-                                      delta, args.scale, factor);
+                                      delta, args.scale, args.inner, factor);
                     }
                 }
                 add_rows_masked(dv, gout_rows, p, 0, masked, 0, false);
@@ -181,7 +183,7 @@ kernel void attention_vector_grad(global const ACT *gout, global const ACT *qkv,
                 add_rows(dk, query_rows, ds, masked, n);
                 for (int i = 0; i < n; i += 8) {
                     add_queries(sum + i * sums_pitch, sums_pitch, dq + i * pitch, pitch, ds + i * LANES, key_rows,
-                                n_seen, n - i, CAUSAL ? i + q0 - k0 + 1 : n_seen, k0 == 0, last);
+                                n_seen, n - i, CAUSAL ? i + q0 - k0 + 1 : n_seen, first, last);
                 }
             }
         }

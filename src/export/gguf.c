@@ -99,6 +99,9 @@ static charl_status choose(writer *w)
     CHARL_REQUIRE(w->model->mlp == w->arch->mlp, CHARL_ERR_CONFIG,
                   "%s: llama.cpp's %s has the mlp %s, and the model another", path, w->arch->name,
                   w->arch->mlp == CHARL_BLOCK_SWIGLU ? "swiglu" : "gelu_tanh");
+    CHARL_REQUIRE(w->model->form.attention_window == 0 || w->model->form.attention_window >= w->model->block_size,
+                  CHARL_ERR_CONFIG, "%s: attention_window = %" PRId64 ": llama.cpp's %s has no sliding window", path,
+                  w->model->form.attention_window, w->arch->name);
     w->matrices = length > 9 && strcasecmp(path + length - 9, "-f32.gguf") == 0      ? F32
                   : length > 10 && strcasecmp(path + length - 10, "-q8_0.gguf") == 0 ? Q8_0
                                                                                      : F16;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -353,6 +354,9 @@ charl_status charl__folder_read(const charl__folder *f, const charl__folder_weig
         charl__layout_order(w->rule, f->settings, w->shape.dim[0], n / w->shape.dim[0], value, true, turned);
     }
     *out = turned ? turned : value;
+    for (int64_t i = 0; i < n && charl__layout_less_one(f->layout, w->rule, w->shape.ndim); i++) {
+        (*out)[i] -= 1.0F;
+    }
     charl_free(turned ? value : NULL);
     value = turned = NULL;
     return CHARL_OK;
@@ -424,6 +428,22 @@ static charl_status write_index(folder *f)
     return CHARL_OK;
 }
 
+/* "NAME": [a value for each block] of a setting with `every`. */
+static charl_status put_list(const charl__folder *f, const charl__weights_setting *s, const char *n, charl__text *out)
+{
+    const int64_t every = strtoll(n, NULL, 10);
+    const char *const quote = strspn(s->every, "0123456789") > 0 ? "" : "\"";
+    char layers[VALUE], word[VALUE];
+
+    value_of(charl__layout_key(f->layout->model, "n_layer"), f->settings, layers);
+    CHARL_TRY(charl__text_printf(out, "\"%.*s\": [", (int)strcspn(s->theirs, "|"), s->theirs));
+    for (int64_t i = 1, last = strtoll(layers, NULL, 10); i <= last; i++) {
+        choice_word(s->every, every > 0 && i % every == 0, word);
+        CHARL_TRY(charl__text_printf(out, "%s%s%s%s", quote, word, quote, i < last ? ", " : "]"));
+    }
+    return CHARL_OK;
+}
+
 /* A setting as a member of an object in config.json. */
 static charl_status put_member(const charl__folder *f, const charl__weights_setting *s, charl__text *out)
 {
@@ -437,6 +457,9 @@ static charl_status put_member(const charl__folder *f, const charl__weights_sett
         value_of(k, f->settings, value);
     } else {
         choice_word(s->values, 0, value);
+    }
+    if (s->every) {
+        return put_list(f, s, value, out);
     }
     quoted = k && k->kind == CHARL_KEY_CHOICE;
     if (s->null && strcmp(value, s->null) == 0) {
@@ -460,13 +483,13 @@ static size_t object_bytes(const charl__weights_setting *s)
     return dot ? (size_t)(dot + 1 - s->theirs) : 0;
 }
 
-/* Whether a setting has the value that is assumed if the file omits it. */
-static bool is_absent(const charl__folder *f, const charl__weights_setting *s)
+/* Whether the model has this value of a setting. */
+static bool has_value(const charl__folder *f, const charl__weights_setting *s, const char *wanted)
 {
     char value[VALUE];
 
     value_of(charl__layout_key(f->layout->model, s->own), f->settings, value);
-    return strcmp(value, s->absent) == 0;
+    return strcmp(value, wanted) == 0;
 }
 
 /* The settings of an object are contiguous; the first one determines whether the object is written. */
@@ -476,12 +499,13 @@ static charl_status put_settings(const charl__folder *f, charl__text *out)
 
     while (s < end) {
         const size_t object = object_bytes(s);
-        const charl__weights_setting *next = s + 1;
+        const charl__weights_setting *const first = s, *next = s + 1;
 
         while (object && next < end && object_bytes(next) == object && strncmp(next->theirs, s->theirs, object) == 0) {
             next++;
         }
-        if (!s->theirs || (object && is_absent(f, s)) || (s > f->layout->settings && is_repeated(s))) {
+        if (!s->theirs || (object && (!s->own || has_value(f, s, s->absent))) ||
+            (s > f->layout->settings && is_repeated(s))) {
             s = next;
             continue;
         }
@@ -490,8 +514,10 @@ static charl_status put_settings(const charl__folder *f, charl__text *out)
             CHARL_TRY(charl__text_printf(out, "\"%.*s\": {", (int)object - 1, s->theirs));
         }
         for (; s < next; s++) {
-            CHARL_TRY(put_member(f, s, out));
-            CHARL_TRY(charl__text_printf(out, s + 1 < next ? ", " : ""));
+            if (!s->only || has_value(f, first, s->only)) {
+                CHARL_TRY(charl__text_printf(out, s > first ? ", " : ""));
+                CHARL_TRY(put_member(f, s, out));
+            }
         }
         CHARL_TRY(charl__text_printf(out, object ? "},\n" : ",\n"));
     }

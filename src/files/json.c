@@ -51,14 +51,10 @@ static const json_t *member(const json_t *at, const char *name, size_t length)
     return at;
 }
 
-charl_status charl__json_get(const charl__json *j, const char *name, size_t length, charl__text *out, bool *found)
+static charl_status put(const json_t *v, charl__text *out)
 {
-    const json_t *v = member((const json_t *)j, name, length);
-
-    charl__text_clear(out);
-    *found = v && !json_is_null(v);
-    if (!*found) {
-        return v ? charl__text_printf(out, "null") : CHARL_OK;
+    if (json_is_null(v)) {
+        return charl__text_printf(out, "null");
     }
     if (json_is_string(v)) {
         return charl__text_printf(out, "%s", json_string_value(v));
@@ -72,5 +68,23 @@ charl_status charl__json_get(const charl__json *j, const char *name, size_t leng
     if (json_is_real(v)) {
         return charl__text_json_number(out, json_real_value(v));
     }
-    return charl__text_printf(out, "%s", json_is_array(v) ? "a list" : "an object");
+    if (json_is_object(v)) {
+        return charl__text_printf(out, "an object");
+    }
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *item = json_array_get(v, i);
+
+        CHARL_TRY(charl__text_printf(out, "%s", i > 0 ? ", " : ""));
+        CHARL_TRY(json_is_array(item) ? charl__text_printf(out, "a list") : put(item, out));
+    }
+    return json_array_size(v) > 0 ? CHARL_OK : charl__text_printf(out, "an empty list");
+}
+
+charl_status charl__json_get(const charl__json *j, const char *name, size_t length, charl__text *out, bool *found)
+{
+    const json_t *v = member((const json_t *)j, name, length);
+
+    charl__text_clear(out);
+    *found = v && !json_is_null(v);
+    return v ? put(v, out) : CHARL_OK;
 }

@@ -15,7 +15,7 @@ charl_status charl__json_open(const char *path, charl__json **out) CHARL_MUST_CH
 void charl__json_close(charl__json *j);
 
 /** The member named by the first `length` bytes of `name`, names of nested objects with dots between: a string unchanged, a number so that it
- *  reads back, yes or no, "a list" or "an object". *found: it exists and is not null; else *out is "null", or empty if there is no such member.
+ *  reads back, yes or no, "an object", or the values of a list with ", " between. *found: it exists and is not null; else *out is "null", or empty if there is no such member.
  *  Errors: ERR_NOMEM. */
 charl_status charl__json_get(const charl__json *j, const char *name, size_t length, charl__text *out,
                              bool *found) CHARL_MUST_CHECK;

@@ -51,15 +51,15 @@ extern const charl_layer_type charl__layer_linear, charl__layer_conv2d, charl__l
 #define CHARL__ROPE_SCALING_DEFAULTS {.factor = 8, .low = 1, .high = 4, .original = 8192}
 #define CHARL__ROPE_SCALING_KEYS(type, at) \
     {"rope_scaling", CHARL_KEY_CHOICE, offsetof(type, at.kind), NULL, false, \
-     "slow down rotary positions, for long windows; llama3: as in Llama 3.1", "none|llama3"}, \
+     "slow down rotary positions, for long windows; linear: all of them alike; llama3: as in Llama 3.1", "none|llama3|linear"}, \
     {"rope_factor", CHARL_KEY_FLOAT, offsetof(type, at.factor), "[0,1e6]", false, \
      "with rope_scaling: how many times slower, at least 1", NULL}, \
     {"rope_low", CHARL_KEY_FLOAT, offsetof(type, at.low), "[0,1e6]", false, \
-     "with rope_scaling: pairs that turn less often within rope_original are slowed down", NULL}, \
+     "with rope_scaling = llama3: pairs that turn less often within rope_original are slowed down", NULL}, \
     {"rope_high", CHARL_KEY_FLOAT, offsetof(type, at.high), "[0,1e6]", false, \
-     "with rope_scaling: pairs that turn more often are not; above rope_low", NULL}, \
+     "with rope_scaling = llama3: pairs that turn more often are not; above rope_low", NULL}, \
     {"rope_original", CHARL_KEY_INT, offsetof(type, at.original), "[0,1e9]", false, \
-     "with rope_scaling: tokens of the window that the model was first trained on", NULL}
+     "with rope_scaling = llama3: tokens of the window that the model was first trained on", NULL}
 /* clang-format on */
 
 /** Keys of a charl_block_form, the member `at` of the settings `type`. */
@@ -79,6 +79,10 @@ extern const charl_layer_type charl__layer_linear, charl__layer_conv2d, charl__l
      "share of each head that rotary positions rotate; 0: all of it", NULL}, \
     {"scale_dim", CHARL_KEY_FLOAT, offsetof(type, at.scale_dim), "[0,1e6)", false, \
      "attention scores are divided by the square root of this; 0: the width of a head", NULL}, \
+    {"attention_softcap", CHARL_KEY_FLOAT, offsetof(type, at.attention_softcap), "[0,1e6)", false, \
+     "limits attention scores to this range smoothly, as in Gemma 2; 0: no limit", NULL}, \
+    {"attention_window", CHARL_KEY_INT, offsetof(type, at.attention_window), "[0,1e9]", false, \
+     "positions that a position attends to, itself and those before it (sliding window, as in Mistral); 0: all", NULL}, \
     {"norm_bias", CHARL_KEY_BOOL, offsetof(type, at.norm_bias), NULL, false, \
      "use biases in layer norms even with bias = no", NULL}, \
     {"out_bias", CHARL_KEY_BOOL, offsetof(type, at.out_bias), NULL, false, \

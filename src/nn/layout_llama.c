@@ -114,6 +114,17 @@ static const charl__weights_rule olmo2_rules[] = {
     {"h.#.ln_2_out.weight", {LAYER("post_feedforward_layernorm.weight")}},
 };
 
+static const charl__weights_rule gemma2_rules[] = {
+    SEPARATE_QKV,
+    SEPARATE_MLP,
+    OTHERS,
+    QK_NORMS,
+    {"h.#.ln_1.weight", {LAYER("input_layernorm.weight")}},
+    {"h.#.ln_1_out.weight", {LAYER("post_attention_layernorm.weight")}},
+    {"h.#.ln_2.weight", {LAYER("pre_feedforward_layernorm.weight")}},
+    {"h.#.ln_2_out.weight", {LAYER("post_feedforward_layernorm.weight")}},
+};
+
 static const charl__weights_rule phi3_rules[] = {
     {"h.#.attn.c_attn.weight", {LAYER("self_attn.qkv_proj.weight")}, .row = qkv_row},
     {"h.#.mlp.c_fc.weight", {LAYER("mlp.gate_up_proj.weight")}},
@@ -136,9 +147,17 @@ static const char *const ignored[] = {"layers.*.self_attn.rotary_emb.inv_freq", 
 #define MLP_BIAS {.theirs = "mlp_bias", .own = "mlp_bias", .absent = "no"}
 #define ROTARY_SHARE(absence) \
     {.theirs = "partial_rotary_factor|rope_parameters.partial_rotary_factor", .own = "rotary_share", .absent = absence}
+#define WINDOW(absence) {.theirs = "sliding_window", .own = "attention_window", .absent = absence, .null = "0"}
 #define NO_WINDOW {.theirs = "use_sliding_window", .values = "no", .absent = "no"}
-#define GATED(name) \
-    {.theirs = name, .own = "mlp", .values = "silu=swiglu|gelu=geglu|gelu_pytorch_tanh=geglu_tanh", .absent = "swiglu"}
+#define GATED_BY(name, absence) \
+    {.theirs = name, .own = "mlp", .values = "silu=swiglu|gelu=geglu|gelu_pytorch_tanh=geglu_tanh", .absent = absence}
+#define GATED(name) GATED_BY(name, "swiglu")
+#define GEMMA \
+    CHARL__LAYOUT_SIZES, GIVEN_KV_HEADS, {.theirs = "head_dim", .own = "head_dim"}, RMS("1e-6"), TIED("yes"), ATTENTION_BIAS, \
+    GATED_BY("hidden_activation", "geglu_tanh"), {.own = "norm_at", .absent = "both"}, {.own = "scale_embedding", .absent = "yes"}, \
+    WINDOW("4096"), \
+    {.theirs = "query_pre_attn_scalar", .own = "scale_dim", .absent = "256"}, \
+    {.theirs = "use_bidirectional_attention", .values = "no|null=no", .absent = "no"}
 /* clang-format on */
 
 static const charl__weights_setting llama_settings[] = {
@@ -157,7 +176,7 @@ static const charl__weights_setting mistral_settings[] = {
     CHARL__LAYOUT_SIZES, CHARL__LAYOUT_ROPE("rope_theta", "10000"),
     GIVEN_KV_HEADS,      HEAD_DIM,
     RMS("1e-6"),         TIED("no"),
-    GATED("hidden_act"), {.theirs = "sliding_window", .values = "null", .absent = "4096", .null = "null"},
+    GATED("hidden_act"), WINDOW("4096"),
 };
 
 static const charl__weights_setting qwen2_settings[] = {
@@ -189,7 +208,48 @@ static const charl__weights_setting phi3_settings[] = {
     TIED("no"),
     ROTARY_SHARE("1"),
     GATED("hidden_act"),
-    {.theirs = "sliding_window", .values = "null", .absent = "null", .null = "null"},
+    WINDOW("0"),
+};
+
+static const charl__weights_setting gemma2_settings[] = {
+    GEMMA,
+    CHARL__LAYOUT_ROPE("rope_theta", "10000"),
+    {.theirs = "attn_logit_softcapping", .own = "attention_softcap", .absent = "50", .null = "0.0"},
+    {.theirs = "final_logit_softcapping", .own = "logit_softcap", .absent = "30", .null = "0.0"},
+    {.theirs = "layer_types",
+     .own = "full_attention_every",
+     .absent = "2",
+     .every = "sliding_attention|full_attention"},
+};
+
+static const charl__weights_setting gemma3_text_settings[] = {
+    GEMMA,
+    CHARL__LAYOUT_ROPE_IN("rope_parameters.full_attention.", "rope_theta", "1000000"),
+    {.theirs = "rope_local_base_freq|rope_parameters.sliding_attention.rope_theta",
+     .own = "rope_window_theta",
+     .absent = "10000"},
+    {.theirs = "rope_parameters.sliding_attention.rope_type", .values = "default", .absent = "default"},
+    {.theirs = "attn_logit_softcapping", .values = "null", .absent = "null", .null = "null"},
+    {.theirs = "final_logit_softcapping", .own = "logit_softcap", .absent = "0", .null = "0.0"},
+    {.own = "qk_norm", .absent = "head"},
+    {.theirs = "layer_types|sliding_window_pattern|_sliding_window_pattern",
+     .own = "full_attention_every",
+     .absent = "6",
+     .every = "sliding_attention|full_attention"},
+};
+
+static const charl__weights_setting smollm3_settings[] = {
+    CHARL__LAYOUT_SIZES,
+    CHARL__LAYOUT_ROPE("rope_theta", "2000000"),
+    GIVEN_KV_HEADS,
+    NO_HEAD_DIM,
+    RMS("1e-6"),
+    TIED("yes"),
+    ATTENTION_BIAS,
+    MLP_BIAS,
+    GATED("hidden_act"),
+    {.theirs = "no_rope_layers|no_rope_layer_interval", .own = "unrotated_every", .absent = "4", .every = "1|0"},
+    NO_WINDOW,
 };
 
 static const charl__weights_setting olmo2_settings[] = {
@@ -220,14 +280,28 @@ static const charl__weights_setting stablelm_settings[] = {
     {.theirs = "use_parallel_residual", .values = "no", .absent = "no"},
 };
 
-#define FAMILY(family, table, tensor, class, text)                                                                     \
+#define FAMILY_NORMS(family, table, tensor, class, text, less_one)                                                     \
     {                                                                                                                  \
         .row.name = #family, .row.help = text, .model = &charl__model_gpt, .prefix = "model.", .rules = table,         \
         .n_rules = sizeof table / sizeof table[0], .ignored = ignored, .marker = "layers.0." tensor ".weight",         \
         .model_type = #family, .architecture = class "ForCausalLM", .settings = family##_settings,                     \
-        .n_settings = sizeof family##_settings / sizeof family##_settings[0]                                           \
+        .n_settings = sizeof family##_settings / sizeof family##_settings[0], .norms_less_one = less_one               \
     }
+#define FAMILY(family, table, tensor, class, text) FAMILY_NORMS(family, table, tensor, class, text, false)
 
+/* Families whose tensors other families have too come later: the first whose marker a file has is taken, unless model.family names one. */
+const charl__weights_layout charl__layout_gemma2 = FAMILY_NORMS(
+    gemma2, gemma2_rules, "pre_feedforward_layernorm", "Gemma2",
+    "Gemma 2 of Hugging Face transformers: norms before and after attention and MLP, limited scores", true);
+const charl__weights_layout charl__layout_gemma3_text =
+    FAMILY_NORMS(gemma3_text, gemma2_rules, "pre_feedforward_layernorm", "Gemma3",
+                 "Gemma 3 for text of Hugging Face transformers: Gemma 2 with norms of queries and keys", true);
+const charl__weights_layout charl__layout_olmo2 =
+    FAMILY(olmo2, olmo2_rules, "post_feedforward_layernorm", "Olmo2",
+           "OLMo 2 of Hugging Face transformers: norms after attention and MLP, and of queries and keys");
+const charl__weights_layout charl__layout_qwen3 =
+    FAMILY(qwen3, llama_rules, "self_attn.q_norm", "Qwen3",
+           "Qwen3 of Hugging Face transformers: Llama with norms of queries and keys");
 const charl__weights_layout charl__layout_llama =
     FAMILY(llama, llama_rules, "self_attn.q_proj", "Llama", "Llama of Hugging Face transformers");
 const charl__weights_layout charl__layout_mistral =
@@ -235,15 +309,12 @@ const charl__weights_layout charl__layout_mistral =
 const charl__weights_layout charl__layout_qwen2 =
     FAMILY(qwen2, llama_rules, "self_attn.q_proj", "Qwen2",
            "Qwen2 of Hugging Face transformers: Llama with biases of queries, keys and values");
-const charl__weights_layout charl__layout_qwen3 =
-    FAMILY(qwen3, llama_rules, "self_attn.q_norm", "Qwen3",
-           "Qwen3 of Hugging Face transformers: Llama with norms of queries and keys");
-const charl__weights_layout charl__layout_olmo2 =
-    FAMILY(olmo2, olmo2_rules, "post_feedforward_layernorm", "Olmo2",
-           "OLMo 2 of Hugging Face transformers: norms after attention and MLP, and of queries and keys");
 const charl__weights_layout charl__layout_phi3 =
     FAMILY(phi3, phi3_rules, "self_attn.qkv_proj", "Phi3",
            "Phi-3 and Phi-4 of Hugging Face transformers: Llama with stacked matrices");
+const charl__weights_layout charl__layout_smollm3 =
+    FAMILY(smollm3, llama_rules, "self_attn.q_proj", "SmolLM3",
+           "SmolLM3 of Hugging Face transformers: Llama with blocks without rotary positions");
 const charl__weights_layout charl__layout_stablelm =
     FAMILY(stablelm, llama_rules, "self_attn.q_proj", "StableLm",
            "StableLM of Hugging Face transformers: layer norms, a part of each head is rotated");

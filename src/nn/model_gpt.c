@@ -34,6 +34,12 @@ static charl_status add_embeddings(charl_model *m, const charl_gpt_config *c)
     return CHARL_OK;
 }
 
+/* Whether block i is one of every n; n = 0: none is. */
+static bool is_every(int64_t i, int64_t n)
+{
+    return n > 0 && (i + 1) % n == 0;
+}
+
 static charl_status add_blocks(charl_model *m, const charl_gpt_config *c)
 {
     charl_transformer_block_config block;
@@ -44,7 +50,6 @@ static charl_status add_blocks(charl_model *m, const charl_gpt_config *c)
     block.kv_heads = c->n_kv_head;
     block.depth = c->n_layer;
     block.dropout = c->dropout;
-    block.rotary = c->positions == CHARL_GPT_ROTARY;
     block.bias = c->bias;
     block.qkv_bias = c->qkv_bias;
     block.norm = c->norm;
@@ -52,10 +57,15 @@ static charl_status add_blocks(charl_model *m, const charl_gpt_config *c)
     block.hidden = c->hidden;
     block.head_dim = c->head_dim;
     block.norm_eps = eps_of(c);
-    block.rope = c->rope;
-    block.rope_theta = c->rope_theta != 0 ? c->rope_theta : default_theta;
     block.form = c->form;
     for (int64_t i = 0; i < c->n_layer; i++) {
+        const bool is_local = c->form.attention_window > 0 && !is_every(i, c->full_attention_every);
+        const bool is_other = is_local && c->rope_window_theta > 0;
+
+        block.rotary = c->positions == CHARL_GPT_ROTARY && !is_every(i, c->unrotated_every);
+        block.rope = is_other ? (charl_rope_scaling){.kind = CHARL_ROPE_SCALING_NONE} : c->rope;
+        block.rope_theta = is_other ? c->rope_window_theta : c->rope_theta != 0 ? c->rope_theta : default_theta;
+        block.form.attention_window = is_local ? c->form.attention_window : 0;
         snprintf(name, sizeof name, "h.%lld", (long long)i);
         CHARL_TRY(charl_model_add(m, name, "transformer_block", &block));
     }
@@ -99,6 +109,12 @@ charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *config)
     CHARL_REQUIRE(config->n_embd >= 1 && (config->head_dim || config->n_embd % config->n_head == 0), CHARL_ERR_CONFIG,
                   "n_embd = %lld is not a multiple of n_head = %lld", (long long)config->n_embd,
                   (long long)config->n_head);
+    CHARL_REQUIRE(config->rope_window_theta == 0 ||
+                      (config->rope_window_theta > 1 && isfinite(config->rope_window_theta)),
+                  CHARL_ERR_CONFIG, "rope_window_theta is %g, not 0 or above 1", config->rope_window_theta);
+    CHARL_REQUIRE(config->full_attention_every >= 0 && config->unrotated_every >= 0, CHARL_ERR_CONFIG,
+                  "full_attention_every = %lld and unrotated_every = %lld must be 0 or more",
+                  (long long)config->full_attention_every, (long long)config->unrotated_every);
     CHARL_TRY(add_embeddings(m, config));
     CHARL_TRY(add_blocks(m, config));
     CHARL_TRY(add_norm(m, config));
@@ -153,6 +169,9 @@ static bool check_scaling(const charl_rope_scaling *rope, const char **key, char
         snprintf(reason, CHARL_REASON_BYTES, "must be at least 1");
         return false;
     }
+    if (rope->kind == CHARL_ROPE_SCALING_LINEAR) {
+        return true;
+    }
     *key = "rope_low";
     if (!(rope->low > 0)) {
         snprintf(reason, CHARL_REASON_BYTES, "must be above 0");
@@ -191,6 +210,11 @@ static bool check(const void *settings, const char **key, char *reason)
     if (c->positions == CHARL_GPT_ROTARY && charl__rotated(&c->form, head_dim) % 2 != 0) {
         snprintf(reason, CHARL_REASON_BYTES, "%g of a head of %" PRId64 " elements is an odd number of elements",
                  c->form.rotary_share, head_dim);
+        return false;
+    }
+    *key = "rope_window_theta";
+    if (c->rope_window_theta > 0 && c->rope_window_theta <= 1) {
+        snprintf(reason, CHARL_REASON_BYTES, "must be 0 or above 1");
         return false;
     }
     if (!check_scaling(&c->rope, key, reason)) {
@@ -241,6 +265,13 @@ static const charl_key keys[] = {
      NULL},
     CHARL__ROPE_SCALING_KEYS(gpt_settings, gpt.rope),
     CHARL__BLOCK_FORM_KEYS(gpt_settings, gpt.form),
+    {"full_attention_every", CHARL_KEY_INT, AT(gpt.full_attention_every), "[0,1000]", false,
+     "with attention_window: every Nth block attends to all positions; 0: none does", NULL},
+    {"rope_window_theta", CHARL_KEY_FLOAT, AT(gpt.rope_window_theta), "[0,1e9)", false,
+     "rope_theta of the blocks with a window, whose positions are not scaled, as in Gemma 3; 0: as in the others",
+     NULL},
+    {"unrotated_every", CHARL_KEY_INT, AT(gpt.unrotated_every), "[0,1000]", false,
+     "every Nth block does not rotate queries and keys, as in SmolLM3; 0: every block does", NULL},
     {"scale_embedding", CHARL_KEY_BOOL, AT(gpt.scale_embedding), NULL, false,
      "multiply token embeddings by the square root of n_embd, as in Gemma", NULL},
     {"logit_softcap", CHARL_KEY_FLOAT, AT(gpt.logit_softcap), "[0,1e6)", false,
@@ -248,7 +279,7 @@ static const charl_key keys[] = {
     {"family", CHARL_KEY_CHOICE, AT(gpt.family), NULL, false,
      "family of published models, in whose layout weights are read and exported; auto: the first that has these "
      "settings",
-     "auto|gpt2|gpt_neox|llama|mistral|olmo2|phi3|qwen2|qwen3|stablelm"},
+     "auto|gemma2|gemma3_text|gpt2|gpt_neox|llama|mistral|olmo2|phi3|qwen2|qwen3|smollm3|stablelm"},
 };
 static const gpt_settings defaults = {.gpt = {.n_layer = 12,
                                               .n_head = 12,

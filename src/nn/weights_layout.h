@@ -41,6 +41,11 @@ typedef struct charl__weights_setting {
     const char *absent;
     /* The value of the key that is null in the file, for a file in which null and no value differ. NULL: they do not. */
     const char *null;
+    /* "USUAL|OTHER": the file has a list with a value for each block, OTHER for every Nth one and USUAL for the others, or N; the key is N, 0 if no block
+     * has OTHER. The list is written. */
+    const char *every;
+    /* A member of an object that is written if the first one has this value in the model. NULL: always. */
+    const char *only;
 } charl__weights_setting;
 
 /** A layout of weights: how another program names a model's weights, stores them and writes its settings.
@@ -62,6 +67,7 @@ typedef struct charl__weights_layout {
     const char *model_type, *architecture;
     const charl__weights_setting *settings;
     int n_settings;
+    bool norms_less_one; /* weights of norms are 1 less in the file, as in Gemma */
 } charl__weights_layout;
 
 /** Settings that many rows have: sizes, and rotary positions with a base of angles called `theta`. */
@@ -71,16 +77,17 @@ typedef struct charl__weights_layout {
     {.theirs = "hidden_size", .own = "n_embd"}, {.theirs = "intermediate_size", .own = "hidden"}, \
     {.theirs = "max_position_embeddings", .own = "block_size"}, {.theirs = "vocab_size", .own = "vocab_size"}, \
     {.theirs = "is_causal", .values = "yes", .absent = "yes"}
-#define CHARL__LAYOUT_ROPE(theta, absence) \
+#define CHARL__LAYOUT_ROPE(theta, absence) CHARL__LAYOUT_ROPE_IN("rope_parameters.", theta, absence)
+#define CHARL__LAYOUT_ROPE_IN(object, theta, absence) \
     {.own = "positions", .absent = "rotary"}, \
-    {.theirs = theta "|rope_scaling.rope_theta|rope_parameters.rope_theta", .own = "rope_theta", .absent = absence}, \
-    {.theirs = "rope_scaling.rope_type|rope_scaling.type|rope_parameters.rope_type|rope_parameters.type", .own = "rope_scaling", \
-     .values = "default=none|llama3", .absent = "none"}, \
-    {.theirs = "rope_scaling.factor|rope_parameters.factor", .own = "rope_factor", .absent = "8"}, \
-    {.theirs = "rope_scaling.low_freq_factor|rope_parameters.low_freq_factor", .own = "rope_low", .absent = "1"}, \
-    {.theirs = "rope_scaling.high_freq_factor|rope_parameters.high_freq_factor", .own = "rope_high", .absent = "4"}, \
-    {.theirs = "rope_scaling.original_max_position_embeddings|rope_parameters.original_max_position_embeddings", \
-     .own = "rope_original", .absent = "8192"}
+    {.theirs = theta "|rope_scaling.rope_theta|" object "rope_theta", .own = "rope_theta", .absent = absence}, \
+    {.theirs = "rope_scaling.rope_type|rope_scaling.type|" object "rope_type|" object "type", .own = "rope_scaling", \
+     .values = "default=none|llama3|linear", .absent = "none"}, \
+    {.theirs = "rope_scaling.factor|" object "factor", .own = "rope_factor", .absent = "8"}, \
+    {.theirs = "rope_scaling.low_freq_factor|" object "low_freq_factor", .own = "rope_low", .absent = "1", .only = "llama3"}, \
+    {.theirs = "rope_scaling.high_freq_factor|" object "high_freq_factor", .own = "rope_high", .absent = "4", .only = "llama3"}, \
+    {.theirs = "rope_scaling.original_max_position_embeddings|" object "original_max_position_embeddings", \
+     .own = "rope_original", .absent = "8192", .only = "llama3"}
 /* clang-format on */
 
 /** The element in a head of `width` elements of another program that is element i in charl, where only the first `rotated` are rotated. */
@@ -137,6 +144,13 @@ static inline void charl__layout_order(const charl__weights_rule *rule, const vo
         memcpy(dst + (write ? theirs : r) * columns, src + (write ? r : theirs) * columns,
                (size_t)columns * sizeof *dst);
     }
+}
+
+/** Whether this weight, of so many dimensions, is that of a norm and 1 less in the file. */
+static inline bool charl__layout_less_one(const charl__weights_layout *layout, const charl__weights_rule *rule,
+                                          int ndim)
+{
+    return layout->norms_less_one && rule && ndim == 1 && strstr(rule->theirs[0], "norm.weight");
 }
 
 /** `name` without the layout's prefix. */

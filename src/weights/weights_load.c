@@ -651,6 +651,9 @@ static charl_status read_value(const load *l, const target *t, float **out)
         CHARL_TRY(charl__alloc_array(all + 1, sizeof *value, &value));
         charl__layout_order(t->rule, l->settings, shape->dim[0], all / shape->dim[0], stacked, false, value);
     }
+    for (int64_t i = 0; i < all && l->layout && charl__layout_less_one(l->layout, t->rule, shape->ndim); i++) {
+        value[i] += 1.0F;
+    }
     *out = value;
     value = NULL;
     return CHARL_OK;

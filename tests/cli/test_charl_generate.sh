@@ -192,8 +192,8 @@ tail -c 30 a >a.end
 tail -c 30 b >b.end
 same a.end b.end "what lies before the window matters"
 
-# Rotary positions and shared keys, also of many prompts; a sequential model, without a cache.
-config r.ini rotary 'positions = rotary' 'n_kv_head = 1'
+# Rotary positions, shared keys, and a window in every other block, also of many prompts; a sequential model, without a cache.
+config r.ini rotary 'positions = rotary' 'n_kv_head = 1' 'attention_window = 7' 'full_attention_every = 2' 'attention_softcap = 3'
 train r.ini
 write a r.ini rotary/last.h5 -p 'The' -n 30 --temperature 0
 write b r.ini rotary/last.h5 -p 'The' -n 30 --temperature 0 --no-cache

@@ -168,12 +168,39 @@ static void test_families(void **state)
     static const struct {
         const char *more, *message;
     } refused[] = {
-        {"", "sliding_window = 4096 is not supported; charl has null"}, /* the value of its class */
-        {", \"sliding_window\": 16", "sliding_window = 16 is not supported; charl has null"},
         {", \"model_type\": \"qwen3\"", "duplicate"},
-        {", \"sliding_window\": null, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}",
-         "rope_scaling.type = linear is not supported; charl has default, llama3"},
+        {", \"sliding_window\": null, \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}",
+         "rope_scaling.type = dynamic is not supported; charl has default, llama3, linear"},
         {", \"sliding_window\": null, \"hidden_act\": \"relu\"", "hidden_act = relu is not supported"},
+    };
+    static const struct {
+        const char *more;
+        int64_t window;
+    } windows[] = {
+        {"", 4096}, /* the value of its class */
+        {", \"sliding_window\": 16", 16},
+        {", \"sliding_window\": null", 0},
+    };
+    static const char smollm3[] = "{\"model_type\": \"smollm3\", \"num_hidden_layers\": 5, \"num_attention_heads\": 4,"
+                                  " \"num_key_value_heads\": 2, \"hidden_size\": 32, \"intermediate_size\": 80,"
+                                  " \"max_position_embeddings\": 64, \"vocab_size\": 300%s}";
+    static const struct {
+        const char *list;
+        int64_t every;
+        const char *message;
+    } lists[] = {
+        {"", 4, NULL},
+        {", \"no_rope_layers\": null, \"no_rope_layer_interval\": 3", 3, NULL},
+        {", \"no_rope_layers\": [1, 0, 1, 0, 1], \"no_rope_layer_interval\": 3", 2, NULL},
+        {", \"no_rope_layers\": [1, 1, 1, 1, 1]", 0, NULL},
+        {", \"no_rope_layers\": [0, 0, 0, 0, 0]", 1, NULL},
+        {", \"no_rope_layers\": [1, 0, 1, 1, 1]", 0,
+         "no_rope_layers = 1, 0, 1, 1, 1 is not supported; charl has a list of 1"},
+        {", \"no_rope_layers\": [0, 1, 1, 1, 1]", 0, "no_rope_layers = 0, 1, 1, 1, 1 is not supported"},
+        {", \"no_rope_layers\": [1, 2, 1, 2, 1]", 0, "no_rope_layers = 1, 2, 1, 2, 1 is not supported"},
+        {", \"no_rope_layers\": {\"a\": 1}", 0, "no_rope_layers = an object is not supported"},
+        {", \"no_rope_layers\": []", 0, "no_rope_layers = an empty list is not supported"},
+        {", \"no_rope_layer_interval\": -2", 0, "no_rope_layer_interval = -2 is not supported"},
     };
     charl_config *c = NULL;
     const charl_gpt_config *g;
@@ -187,10 +214,25 @@ static void test_families(void **state)
     assert_true(g->form.mlp_bias && !g->form.out_bias && !g->qkv_bias && !g->bias);
     assert_int_equal(g->family, CHARL_GPT_LLAMA);
     charl_config_destroy(c);
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
+        json_of(mistral, windows[i].more);
+        charl_assert_ok(parse("", &c));
+        assert_int_equal(settings_of(c)->family, CHARL_GPT_MISTRAL);
+        assert_int_equal(settings_of(c)->form.attention_window, windows[i].window);
+        charl_config_destroy(c);
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        json_of(smollm3, lists[i].list);
+        if (lists[i].message) {
+            charl_assert_status(parse("", &c), CHARL_ERR_CONFIG);
+            charl_assert_message(lists[i].message);
+        } else {
+            charl_assert_ok(parse("", &c));
+            assert_int_equal(settings_of(c)->unrotated_every, lists[i].every);
+            charl_config_destroy(c);
+        }
+    }
     json_of(mistral, ", \"sliding_window\": null");
-    charl_assert_ok(parse("", &c));
-    assert_int_equal(settings_of(c)->family, CHARL_GPT_MISTRAL);
-    charl_config_destroy(c);
     charl_assert_status(parse("rotary_share = 0.4\n", &c), CHARL_ERR_CONFIG);
     charl_assert_message("rotary_share: 0.4 of a head of 8 elements is an odd number of elements");
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
@@ -209,8 +251,8 @@ static void test_refused(void **state)
          "scale_attn_by_inverse_layer_idx = yes is not supported; charl has no"},
         {gpt2, ", \"n_layer\": 4", "duplicate"},
         {llama, ", \"rope_parameters\": {\"rope_type\": \"yarn\"}",
-         "rope_parameters.rope_type = yarn is not supported; charl has default, llama3"},
-        {llama, ", \"rope_parameters\": {\"type\": \"linear\"}", "rope_parameters.type = linear is not supported"},
+         "rope_parameters.rope_type = yarn is not supported; charl has default, llama3, linear"},
+        {llama, ", \"rope_parameters\": {\"type\": \"dynamic\"}", "rope_parameters.type = dynamic is not supported"},
         {llama, ", \"is_causal\": false", "is_causal = no is not supported; charl has yes"},
         {gpt2, ", \"is_causal\": false", "is_causal = no is not supported"},
         {"{\"model_type\": \"bert\"%s}", "", "model_type = bert is not supported; charl has gpt2, "},

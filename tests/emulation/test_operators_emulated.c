@@ -35,7 +35,9 @@ enum { SEED = 11, GROUP = 128, MOST = 6 };
     SPECIALISED(cores, 0)                                                                                              \
     SPECIALISED(cores, 1)                                                                                              \
     SPECIALISED(cores, 2)                                                                                              \
-    SPECIALISED(cores, 3)
+    SPECIALISED(cores, 3)                                                                                              \
+    SPECIALISED(cores, 4)                                                                                              \
+    SPECIALISED(cores, 5)
 ALL_SPECIALISED(wgmma)
 ALL_SPECIALISED(mma)
 
@@ -46,31 +48,31 @@ typedef struct specialised {
     charl_dtype type;
     int64_t d;
     bool causal, starts;
+    int window;
     float p;
     int shift; /* elements before each operand of a half type */
 } specialised;
 
 #define FUNCTIONS(cores, n) .forward = cores##_forward_##n, .queries = cores##_queries_##n, .keys = cores##_keys_##n
-#define FORMS(cores)                                                                                                   \
-    {                                                                                                                  \
-        {FUNCTIONS(cores, 0), .type = CHARL_BF16, .d = 64, .causal = true, .p = 0.25F, .shift = 8},                    \
-            {FUNCTIONS(cores, 1), .type = CHARL_F16, .d = 40, .p = 0.25F, .shift = 24},                                \
-            {FUNCTIONS(cores, 2), .type = CHARL_BF16, .d = 104, .causal = true, .p = 0.25F}, {FUNCTIONS(cores, 3),     \
-                                                                                              .starts = true,          \
-                                                                                              .type = CHARL_BF16,      \
-                                                                                              .d = 128,                \
-                                                                                              .causal = true,          \
-                                                                                              .p = 0.25F,              \
-                                                                                              .shift = 8},             \
+/* clang-format off */
+#define FORMS(cores)                                                                                                              \
+    {                                                                                                                             \
+        {FUNCTIONS(cores, 0), .type = CHARL_BF16, .d = 64, .causal = true, .p = 0.25F, .shift = 8},                               \
+        {FUNCTIONS(cores, 1), .type = CHARL_F16, .d = 40, .p = 0.25F, .shift = 24},                                               \
+        {FUNCTIONS(cores, 2), .type = CHARL_BF16, .d = 104, .causal = true, .p = 0.25F},                                          \
+        {FUNCTIONS(cores, 3), .type = CHARL_BF16, .d = 128, .causal = true, .p = 0.25F, .shift = 8, .starts = true},              \
+        {FUNCTIONS(cores, 4), .type = CHARL_F16, .d = 64, .causal = true, .p = 0.25F, .shift = 8, .window = 37},                  \
+        {FUNCTIONS(cores, 5), .type = CHARL_BF16, .d = 128, .causal = true, .p = 0.25F, .shift = 8, .starts = true, .window = 37} \
     }
-static specialised forms[][4] = {FORMS(wgmma), FORMS(mma)};
+/* clang-format on */
+static specialised forms[][6] = {FORMS(wgmma), FORMS(mma)};
 
 static const struct {
     int64_t b, t;
     int heads, kv_heads;
     int form;
-} problems[] = {{1, 66, 2, 1, 0}, {2, 1, 1, 1, 0},   {1, 129, 2, 2, 1},
-                {1, 65, 2, 1, 2}, {1, 200, 2, 1, 3}, {2, 70, 1, 1, 3}};
+} problems[] = {{1, 66, 2, 1, 0},  {2, 1, 1, 1, 0},  {1, 129, 2, 2, 1}, {1, 65, 2, 1, 2},
+                {1, 200, 2, 1, 3}, {2, 70, 1, 1, 3}, {1, 200, 2, 1, 4}, {2, 70, 1, 1, 5}};
 enum { N_PROBLEMS = sizeof problems / sizeof problems[0] };
 
 /* One launch. */
@@ -204,7 +206,7 @@ static void spoil(charl__op_case *c, const charl__attention_attr *a, const speci
 }
 
 /* As it is drawn; with a NaN at the beginning of each operand; with one in a key and a value that not all queries see, but for
- * documents, where the kernels pass over tiles that the reference multiplies by 0. */
+ * documents and windows, where the kernels pass over tiles that the reference multiplies by 0. */
 static void check(charl__op_case *c, const charl__attention_attr *a, const specialised *f, int problem)
 {
     const int n_in = c->n_in - a->starts, qkv = n_in > 1 ? 1 : 0;
@@ -215,7 +217,7 @@ static void check(charl__op_case *c, const charl__attention_attr *a, const speci
     for (int i = 0; i < n_in; i++) {
         spoil(c, a, f, problem, i, 0);
     }
-    if (!a->starts) {
+    if (!a->starts && a->window == 0) {
         spoil(c, a, f, problem, qkv, key + 1);
         spoil(c, a, f, problem, qkv, key + a->kv_heads * f->d + 1);
     }
@@ -251,6 +253,7 @@ static void against_the_reference(const char *name, const specialised *of_cores)
                                          .p = f->p,
                                          .causal = f->causal,
                                          .starts = f->starts,
+                                         .window = f->window,
                                          .key = 0x123456789abcdef0};
         const charl_type qkv = type_of(b, t, (heads + 2 * kv_heads) * f->d);
         const charl_type out = type_of(b, t, heads * f->d), lse = type_of(b, heads, t);

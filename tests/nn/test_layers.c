@@ -142,6 +142,8 @@ static const charl_transformer_block_config olmo2 = {.heads = 2,
                                                               .qk_norm = CHARL_QK_NORM_ALL,
                                                               .rotary_share = 0.5,
                                                               .scale_dim = 9,
+                                                              .attention_softcap = 3,
+                                                              .attention_window = 2,
                                                               .out_bias = true}};
 static const charl_transformer_block_config neox = {
     .heads = 2,

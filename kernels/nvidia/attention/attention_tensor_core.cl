@@ -3,7 +3,7 @@
  * Specialised by   WGMMA    1: products by the instructions of compute capability 9.0 (ptx/products.clh), 0: by those of 8.0 and higher
  *                           (mma_products.clh)
  *                  IS_F16   0: the operands are bf16, 1: f16
- *                  D        a multiple of 8, at most 128; CAUSAL, DROP, STARTS: see attention/attention.clh
+ *                  D        a multiple of 8, at most 128; CAUSAL, DROP, STARTS, DOCUMENTS, WINDOW: see attention/attention.clh
  * Operands         qkv and out begin at multiples of 16 bytes.
  * Launch           groups of LANES; one per ROWS queries of one head; by tile, head, row of the batch. The last queries of a head come first:
  *                  where CAUSAL they have the most keys.

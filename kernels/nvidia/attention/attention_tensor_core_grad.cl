@@ -5,7 +5,7 @@
  *
  *   dv = sum over q of f p gout      ds = p (f (gout . v) - delta)      dq = scale sum over k of ds k      dk = scale sum over q of ds q
  *
- * Specialised by   WGMMA, IS_F16, D, CAUSAL, DROP, STARTS: see attention_tensor_core.cl, also for where operands begin; GLSE  1: there is a gradient glse of lse
+ * Specialised by   WGMMA, IS_F16, D, CAUSAL, DROP, STARTS, DOCUMENTS, WINDOW: see attention_tensor_core.cl, also for where operands begin; GLSE  1: there is a gradient glse of lse
  *                  KEYS     1 builds charl_keys (attention_tensor_core_keys.clh), 0 charl_queries (attention_tensor_core_queries.clh)
  * Launch           as attention_tensor_core.cl; by tile of ROWS queries or keys, head or key head, row of the batch; charl_queries first.
  * Building         as attention_tensor_core.cl.

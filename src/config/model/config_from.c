@@ -1,6 +1,8 @@
 /* Reads config.json by the rows of nn/layout_*.c: which settings exist, their names here, and the values that charl supports. */
 #include "config/model/config_from.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -75,10 +77,37 @@ static charl_status list_values(const char *values, charl__text *out)
     return CHARL_OK;
 }
 
+/* The N of a list "u, u, o, u, u, o, ..." by "USUAL|OTHER", or `value` itself; -1: it is no such list. */
+static int64_t period_of(const char *every, const char *value)
+{
+    const char *const other = strchr(every, '|') + 1;
+    const size_t usual_bytes = (size_t)(other - 1 - every);
+    int64_t i = 0, n = 0;
+
+    if (!strchr(value, ',') && strspn(value, "0123456789") == strlen(value) && strlen(value) < 6 && *value) {
+        return strtoll(value, NULL, 10);
+    }
+    while (*value) {
+        const size_t length = strcspn(value, ",");
+        const bool is_other = length == strlen(other) && strncmp(value, other, length) == 0;
+
+        i++;
+        n = is_other && n == 0 ? i : n;
+        if ((!is_other && (length != usual_bytes || strncmp(value, every, length) != 0)) ||
+            is_other != (n > 0 && i % n == 0)) {
+            return -1;
+        }
+        value += length;
+        value += strspn(value, ", ");
+    }
+    return n;
+}
+
 static charl_status read_setting(const reader *r, const charl__weights_setting *s)
 {
     CHARL_SCOPED(charl__text_fini) charl__text text = {0}, list = {0};
     char own[WORD];
+    int64_t period;
     const char *value = s->absent, *name = s->theirs;
     bool found = false;
 
@@ -96,6 +125,15 @@ static charl_status read_setting(const reader *r, const charl__weights_setting *
             CHARL_FAIL(CHARL_ERR_CONFIG, "%s: %.*s = %.60s is not supported; charl has %s", r->label,
                        (int)strcspn(name, "|"), name, value, charl__text_string(&list));
         }
+        value = own;
+    }
+    if (s->every && found) {
+        period = period_of(s->every, value);
+        CHARL_REQUIRE(period >= 0, CHARL_ERR_CONFIG,
+                      "%s: %.*s = %.200s is not supported; charl has a list of %.*s, with %s in every Nth place",
+                      r->label, (int)strcspn(name, "|"), name, value, (int)strcspn(s->every, "|"), s->every,
+                      strchr(s->every, '|') + 1);
+        snprintf(own, sizeof own, "%lld", (long long)period);
         value = own;
     }
     if (s->own) {

@@ -117,15 +117,19 @@ static charl_var *attend(const charl_layer_build *b, charl_var *x, int64_t width
         .causal = c->causal,
         .scale = c->form.scale_dim > 0 ? (float)(1 / sqrt(c->form.scale_dim)) : 0,
         .dropout = (float)c->dropout,
+        .window = c->form.attention_window,
+        .softcap = (float)c->form.attention_softcap,
     };
+    /* linear: all pairs are slowed down as those that turn least often */
+    const bool is_linear = c->rope.kind == CHARL_ROPE_SCALING_LINEAR;
     const charl_rotary_args rotary = {.head_dim = head_dim,
                                       .heads = c->heads + kv_heads,
                                       .theta = c->rope_theta,
                                       .pairs = charl__rotated(&c->form, head_dim) / 2,
-                                      .factor = c->rope.kind == CHARL_ROPE_SCALING_LLAMA3 ? c->rope.factor : 0,
-                                      .low = c->rope.low,
-                                      .high = c->rope.high,
-                                      .original = c->rope.original};
+                                      .factor = c->rope.kind != CHARL_ROPE_SCALING_NONE ? c->rope.factor : 0,
+                                      .low = is_linear ? 1 : c->rope.low,
+                                      .high = is_linear ? 2 : c->rope.high,
+                                      .original = is_linear ? 1 : c->rope.original};
 
     x = project(b, "attn.c_attn", x, (c->heads + 2 * kv_heads) * head_dim, c->init_std, c->bias || c->qkv_bias);
     if (c->form.qk_norm != CHARL_QK_NORM_NONE) {

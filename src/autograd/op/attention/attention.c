@@ -110,7 +110,8 @@ void charl__attention_arguments(const charl__enqueue *e, extents x, charl__atten
     args->name_hash = a->key;
     args->threshold = threshold_of(a->p);
     args->keep_scale = 1.0F / (1.0F - a->p);
-    args->scale = a->scale;
+    args->scale = charl__attention_scale(a);
+    args->inner = charl__attention_inner(a);
     args->t_all = (int32_t)x.t;
     args->heads = a->heads;
     args->kv_heads = a->kv_heads;
@@ -142,7 +143,10 @@ static void specialise(const charl__enqueue *e, extents x, bool by_4, charl__att
 {
     const attention_attr *a = e->attr;
     const bool groups = charl__attention_in_groups(e->dev);
-    const charl__kernel_param params[] = {{"STARTS", a->starts},
+    const charl__kernel_param params[] = {{"STARTS", a->starts || a->window > 0},
+                                          {"DOCUMENTS", a->starts},
+                                          {"WINDOW", a->window},
+                                          {"SOFTCAP", a->softcap > 0.0F},
                                           {"LENGTHS", a->lengths},
                                           {"ACT", .text = charl__kernel_type(e->out[0]->dtype)},
                                           {"D", x.d},
@@ -219,6 +223,14 @@ typedef struct query_case {
     double *weight, *factor; /* [T] scores, then weights; factors of dropout */
 } query_case;
 
+/* The score of a product of a query and a key. */
+static double score_of(const attention_attr *a, double product)
+{
+    const double cap = (double)a->softcap, score = (double)a->scale * product;
+
+    return cap > 0.0 ? cap * tanh(score / cap) : score;
+}
+
 static void set_query(query_case *c, const double *qkv, int64_t b, int64_t h, int64_t q)
 {
     const attention_attr *a = c->a;
@@ -236,9 +248,10 @@ static void set_query(query_case *c, const double *qkv, int64_t b, int64_t h, in
     for (int64_t k = 0; k < c->n_keys; k++) {
         c->weight[k] = 0.0;
         for (int64_t i = 0; i < d; i++) {
-            c->weight[k] += (double)a->scale * c->q[i] * c->k[k * c->pitch + i];
+            c->weight[k] += c->q[i] * c->k[k * c->pitch + i];
         }
-        if (a->starts && k < q && (double)k < c->mask[b * c->x.t + q]) {
+        c->weight[k] = score_of(a, c->weight[k]);
+        if ((a->starts && k < q && (double)k < c->mask[b * c->x.t + q]) || (a->window > 0 && k + a->window <= q)) {
             c->weight[k] = -(double)INFINITY;
         }
     }
@@ -320,6 +333,21 @@ static const attention_attr lengths_dropped = {
     .heads = 2, .kv_heads = 1, .scale = 0.5F, .p = 0.3F, .batched = true, .key = 7, .lengths = true};
 static const attention_attr lengths_long = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .lengths = true};
 static const attention_attr starts_long = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .causal = true, .starts = true};
+static const attention_attr windowed = {
+    .heads = 4, .kv_heads = 2, .scale = 0.35F, .causal = true, .batched = true, .window = 5};
+static const attention_attr windowed_starts = {.heads = 2,
+                                               .kv_heads = 1,
+                                               .scale = 0.5F,
+                                               .p = 0.3F,
+                                               .causal = true,
+                                               .batched = true,
+                                               .key = 7,
+                                               .starts = true,
+                                               .window = 4};
+static const attention_attr windowed_long = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .causal = true, .window = 70};
+static const attention_attr capped = {
+    .heads = 2, .kv_heads = 1, .scale = 0.9F, .softcap = 1.5F, .causal = true, .batched = true, .window = 7};
+static const attention_attr capped_long = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .softcap = 2};
 static const attention_attr dropped_one = {
     .heads = 1, .kv_heads = 1, .scale = 0.5F, .p = 0.5F, .causal = true, .key = 0x123456789abcdef0};
 
@@ -350,6 +378,11 @@ static const charl__op_sample samples[] = {
      /* 0 is taken as 1, 13 as 12 */ CHARL_WITHIN(2, 20)},
     {.in = {CHARL_B(F32, 8, 9, 80), CHARL_B(I32, 8)}, .attr = &lengths_dropped, .int_end = 10, CHARL_WITHIN(2, 20)},
     {.in = {CHARL_R(F32, 3, 203, 60), CHARL_R(I32, 3)}, .attr = &lengths_long, .int_end = 204, CHARL_WITHIN(4, 203)},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 12, 160)}, .attr = &windowed, CHARL_WITHIN(2, 20)},
+    {.in = {CHARL_B(F32, 8, 9, 80), CHARL_B(I32, 8, 9)}, .attr = &windowed_starts, .int_end = 9, CHARL_WITHIN(2, 20)},
+    {.n_in = 1, .in = {CHARL_R(F32, 1, 203, 60)}, .attr = &windowed_long, CHARL_WITHIN(4, 203)},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 12, 80)}, .attr = &capped, CHARL_WITHIN(2, 20)},
+    {.n_in = 1, .in = {CHARL_R(F32, 1, 131, 60)}, .attr = &capped_long, CHARL_WITHIN(2, 131)},
     {.n_in = 1, .in = {CHARL_R(F32, 2, 0, 60)}, .attr = &one_open, .lo = -2, .hi = 2},
 };
 
@@ -368,14 +401,15 @@ static const char *onnx_heads(const charl__onnx_node *n, int first, int heads, b
     return charl__onnx_transpose(n, part, transposed ? columns : rows, 5, NULL);
 }
 
-/* 0 where query q sees key k, minus infinity where k > q: [T, T]. */
-static const char *onnx_mask(const charl__onnx_node *n, int64_t t)
+/* Minus infinity where k >= q + beyond (later), or k <= q + beyond, 0 elsewhere: [T, T]. */
+static const char *onnx_mask(const charl__onnx_node *n, int64_t t, bool later, int64_t beyond)
 {
     const char *hidden = charl__onnx_op(n, "Expand", charl__onnx_float(n, -(double)INFINITY),
                                         charl__onnx_ints(n, (const int64_t[]){t, t}, 2), NULL);
 
-    return charl__onnx_write_call(
-        n, &(charl__onnx_call){.type = "Trilu", .in = {hidden, charl__onnx_int(n, 1)}, .attr = {{"upper", .i = 1}}});
+    return charl__onnx_write_call(n, &(charl__onnx_call){.type = "Trilu",
+                                                         .in = {hidden, charl__onnx_int(n, beyond)},
+                                                         .attr = {{"upper", .i = later}}});
 }
 
 /* Scores [B, kv_heads, group, T, T] with minus infinity for keys after the end of a row. */
@@ -406,7 +440,14 @@ static void onnx(const charl__onnx_node *n)
     s = charl__onnx_op(n, "MatMul", onnx_heads(n, 0, a->heads, false), onnx_heads(n, a->heads, a->kv_heads, true),
                        NULL);
     s = charl__onnx_op(n, "Mul", s, charl__onnx_float(n, (double)a->scale), NULL);
-    s = a->causal ? charl__onnx_op(n, "Add", s, onnx_mask(n, t), NULL) : s;
+    if (a->softcap > 0.0F) {
+        const char *cap = charl__onnx_float(n, (double)a->softcap);
+
+        s = charl__onnx_op(n, "Tanh", charl__onnx_op(n, "Div", s, cap, NULL), NULL, NULL);
+        s = charl__onnx_op(n, "Mul", s, cap, NULL);
+    }
+    s = a->causal ? charl__onnx_op(n, "Add", s, onnx_mask(n, t, true, 1), NULL) : s;
+    s = a->window > 0 ? charl__onnx_op(n, "Add", s, onnx_mask(n, t, false, -a->window), NULL) : s;
     s = a->lengths ? onnx_keys(n, s, t) : s;
     s = charl__onnx_write_call(n, &(charl__onnx_call){.type = "Softmax", .in = {s}, .attr = {{"axis", .i = -1}}});
     s = charl__onnx_op(n, "MatMul", s, onnx_heads(n, a->heads + a->kv_heads, a->kv_heads, false), NULL);
@@ -414,12 +455,13 @@ static void onnx(const charl__onnx_node *n)
     charl__onnx_reshape(n, s, n->out_type, n->out);
 }
 
-/* Q K^T and P V over the T*T pairs of positions, half of them where causal. */
+/* Q K^T and P V over the T*T pairs of positions, half of them where causal, and those within the window. */
 static double count_flop(const attention_attr *a, const charl_shape *qkv)
 {
     const extents x = charl__attention_extents_get(qkv, a);
+    const double t = (double)x.t, w = a->window > 0 && a->window < x.t ? (double)a->window : t;
 
-    return (a->causal ? 2.0 : 4.0) * (double)(x.b * a->heads * x.d) * (double)x.t * (double)x.t;
+    return (a->causal ? 2.0 * w * (2.0 * t - w) : 4.0 * t * t) * (double)(x.b * a->heads * x.d);
 }
 
 static double flop(const charl__infer *inf)
@@ -567,6 +609,9 @@ static void add_query(const query_case *c, const charl__reference *r, int64_t i)
             dp += gout[d] * c->v[k * c->pitch + d];
         }
         ds = p * (c->factor[k] * dp - delta) * (double)a->scale;
+        if (a->softcap > 0.0F && p > 0.0) {
+            ds *= 1.0 - pow(c->weight[k] / (double)a->softcap, 2.0);
+        }
         for (int64_t d = 0; d < c->x.d; d++) {
             dq[d] += ds * c->k[k * c->pitch + d];
             dk[k * c->pitch + d] += ds * c->q[d];
@@ -634,6 +679,11 @@ static const charl__op_sample samples_grad[] = {
     {.in = GRAD_LENGTHS(B, 16, 12, 4, 8, 20), .attr = &lengths, .int_end = 14, CHARL_WITHIN(1, 48)},
     {.in = GRAD_LENGTHS(B, 8, 9, 2, 4, 20), .attr = &lengths_dropped, .int_end = 10, CHARL_WITHIN(1, 36)},
     {.in = GRAD_LENGTHS(R, 3, 203, 1, 3, 20), .attr = &lengths_long, .int_end = 204, CHARL_WITHIN(1, 812)},
+    {.n_in = 5, .in = GRAD(B, 8, 12, 4, 8, 20), .attr = &windowed, CHARL_WITHIN(1, 48)},
+    {.in = GRAD_STARTS(B, 8, 9, 2, 4, 20), .attr = &windowed_starts, .int_end = 9, CHARL_WITHIN(1, 36)},
+    {.n_in = 5, .in = GRAD(R, 1, 203, 1, 3, 20), .attr = &windowed_long, CHARL_WITHIN(1, 812)},
+    {.n_in = 5, .in = GRAD(B, 8, 12, 2, 4, 20), .attr = &capped, CHARL_WITHIN(1, 48)},
+    {.n_in = 5, .in = GRAD(R, 1, 131, 1, 3, 20), .attr = &capped_long, CHARL_WITHIN(1, 524)},
     {.n_in = 5, .in = GRAD(R, 2, 0, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1},
 };
 
@@ -683,6 +733,7 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
     attention_attr a = {.heads = args->heads,
                         .kv_heads = kv_heads,
                         .scale = args->scale,
+                        .softcap = args->softcap,
                         .p = args->dropout,
                         .causal = args->causal,
                         .starts = mask != NULL};
@@ -693,8 +744,14 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
                                  args->heads, args->kv_heads);
     }
     if (!charl__graph_check_range(g, "attention", "dropout", (double)a.p, "[0,1)") ||
-        !charl__graph_check_range(g, "attention", "scale", (double)a.scale, "[0,1e30]")) {
+        !charl__graph_check_range(g, "attention", "scale", (double)a.scale, "[0,1e30]") ||
+        !charl__graph_check_range(g, "attention", "softcap", (double)a.softcap, "[0,1e30]")) {
         return NULL;
+    }
+    if (args->window < 0 || (args->window > 0 && !a.causal)) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "attention: window = %lld must be 0 or more, and needs causal attention",
+                                 (long long)args->window);
     }
     if (a.starts && (!a.causal || charl__graph_has_cache(g))) {
         return charl__graph_fail(g, CHARL_ERR_INVALID,
@@ -709,6 +766,7 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
     if (!qkv) {
         return NULL;
     }
+    a.window = args->window < INT32_MAX / 2 ? (int)args->window : 0; /* infer has the same limit of positions */
     if (a.scale == 0.0F && charl_var_get_type(qkv).shape.ndim == 3) {
         a.scale = (float)(1.0 / sqrt((double)(charl_var_get_type(qkv).shape.dim[2] / (a.heads + 2 * a.kv_heads))));
     }
@@ -724,6 +782,9 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
                                      "not the positions of the data",
                                      (long long)charl_var_get_type(qkv).shape.dim[1]);
         }
+    }
+    if (charl_var_get_type(qkv).shape.ndim == 3 && a.window >= charl_var_get_type(qkv).shape.dim[1]) {
+        a.window = 0;
     }
     a.p = charl_graph_is_training(g) ? a.p : 0.0F;
     a.batched = charl_var_get_type(qkv).batch == CHARL_BATCHED;

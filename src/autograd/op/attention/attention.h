@@ -8,13 +8,15 @@
 typedef struct charl__attention_attr {
     int heads, kv_heads;
     float scale;
-    float p; /* of dropout */
+    float softcap; /* > 0: limit of the scores */
+    float p;       /* of dropout */
     bool causal;
     bool batched; /* the first extent is the batch */
     uint64_t key; /* hash of the layer's name */
     bool begins;  /* attention_cached: the rows are positions 0, 1, ... of one sequence */
     bool starts;  /* the last operand, i32 [B, T], is the first key that each query sees; causal only */
     bool lengths; /* the last operand, i32 [B], is the number of keys of each row; not causal */
+    int window;   /* > 0: a query sees so many keys at most, itself the last one; causal only */
 } charl__attention_attr;
 
 /** Rows, positions and elements of a head. */
@@ -33,6 +35,17 @@ charl_status charl__attention_check(const charl__infer *inf, int qkv) CHARL_MUST
 charl_status charl__attention_forward(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
                                       charl__arg lse) CHARL_MUST_CHECK;
 
+/** The factor of the scores that kernels take, and that of products before tanh; 0 without a softcap. */
+static inline float charl__attention_scale(const charl__attention_attr *a)
+{
+    return a->softcap > 0.0F ? a->softcap : a->scale;
+}
+
+static inline float charl__attention_inner(const charl__attention_attr *a)
+{
+    return a->softcap > 0.0F ? a->scale / a->softcap : 0.0F;
+}
+
 /** Append the arguments at the end of every kernel's list, and set their numbers in *args, which is borrowed until l is enqueued. */
 void charl__attention_arguments(const charl__enqueue *e, charl__attention_extents x, charl__attention_args *args,
                                 charl__launch *l);
@@ -42,7 +55,7 @@ enum { CHARL__ATTENTION_GROUP = 256 };
 bool charl__attention_in_groups(const charl_device *dev);
 
 /** The same on NVIDIA's tensor cores (nvidia/attention_tensor_core.c), for every half type and heads of a
- *  multiple of 8, at most 128 elements, if facts.nvidia.wgmma or mma, without lengths:
+ *  multiple of 8, at most 128 elements, if facts.nvidia.wgmma or mma, without lengths and softcap:
  *  kernels/nvidia/attention/attention_tensor_core.cl describes the differences.
  */
 bool charl__attention_on_tensor_cores(const charl_device *dev, const charl__attention_attr *a, charl_dtype dtype,

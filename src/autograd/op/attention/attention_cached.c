@@ -126,11 +126,15 @@ static charl_status continue_rows(const charl__enqueue *e, const extents *x, boo
     charl__launch l = {
         .file = local ? "attention/attention_cached_local" : "attention/attention_cached",
         .entry = local ? "charl_continue_local" : "charl_continue",
-        .params = {{"ACT", .text = charl__kernel_type(e->in[0]->dtype)}, {"D", x->d}, {"CHARL_VEC", local ? 1 : 16}},
+        .params = {{"ACT", .text = charl__kernel_type(e->in[0]->dtype)},
+                   {"D", x->d},
+                   {"WINDOW", a->window},
+                   {"SOFTCAP", a->softcap > 0.0F},
+                   {"CHARL_VEC", local ? 1 : 16}},
         .local = {local ? CHARL__ATTENTION_GROUP : 1},
         .args = {charl__in(e->in[0]), charl__inout(e->in[1]), charl__in(e->in[2]), charl__out(e->out[0]),
                  charl__i32((int32_t)e->in[1]->shape.dim[1]), charl__i32(a->heads), charl__i32(a->kv_heads),
-                 charl__f32(a->scale)},
+                 charl__f32(charl__attention_scale(a)), charl__f32(charl__attention_inner(a))},
         .label = e->label,
     };
 
@@ -186,25 +190,33 @@ static const double *key_of(const charl__reference *r, int64_t k, int64_t row, i
 
 static double score(const charl__reference *r, const double *q, const double *k, int64_t d)
 {
+    const attention_attr *a = r->attr;
+    const double cap = (double)a->softcap;
     double sum = 0.0;
 
     for (int64_t i = 0; i < d; i++) {
         sum += q[i] * k[i];
     }
-    return sum * (double)((const attention_attr *)r->attr)->scale;
+    sum *= (double)a->scale;
+    return cap > 0.0 ? cap * tanh(sum / cap) : sum;
 }
 
-/* Weights of n keys for one query, normalized. */
+/* Weights of n keys for one query, normalized; 0 for those before its window. */
 static void weigh(const charl__reference *r, const double *q, int64_t row, int64_t h, int64_t n, double *weight)
 {
     const int64_t d = charl__attention_extents_get(&r->in_type[0].shape, r->attr).d;
+    const int window = ((const attention_attr *)r->attr)->window;
+    const int64_t first = window > 0 && window < n ? n - window : 0;
     double m = -(double)INFINITY, sum = 0.0;
 
-    for (int64_t k = 0; k < n; k++) {
+    for (int64_t k = 0; k < first; k++) {
+        weight[k] = 0.0;
+    }
+    for (int64_t k = first; k < n; k++) {
         weight[k] = score(r, q, key_of(r, k, row, h, false), d);
         m = weight[k] > m || isnan(weight[k]) ? weight[k] : m;
     }
-    for (int64_t k = 0; k < n; k++) {
+    for (int64_t k = first; k < n; k++) {
         weight[k] = exp(weight[k] - m);
         sum += weight[k];
     }
@@ -242,10 +254,15 @@ static void reference(const charl__reference *r)
     charl_free(weight);
 }
 
-static const attention_attr grouped = {.heads = 4, .kv_heads = 2, .scale = 0.35F, .causal = true},
-                            many = {.heads = 18, .kv_heads = 2, .scale = 0.3F, .causal = true},
-                            one = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .causal = true},
-                            begins = {.heads = 2, .kv_heads = 2, .scale = 0.3F, .causal = true, .begins = true};
+static const attention_attr
+    grouped = {.heads = 4, .kv_heads = 2, .scale = 0.35F, .causal = true},
+    many = {.heads = 18, .kv_heads = 2, .scale = 0.3F, .causal = true},
+    one = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .causal = true},
+    begins = {.heads = 2, .kv_heads = 2, .scale = 0.3F, .causal = true, .begins = true},
+    windowed = {.heads = 4, .kv_heads = 2, .scale = 0.35F, .causal = true, .window = 9},
+    windowed_long = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .causal = true, .window = 270},
+    capped = {.heads = 4, .kv_heads = 2, .scale = 0.9F, .softcap = 1.5F, .causal = true, .begins = true, .window = 7},
+    capped_next = {.heads = 18, .kv_heads = 2, .scale = 0.9F, .softcap = 1.5F, .causal = true, .window = 65};
 
 /* Positions within a tile, beyond the first one and beyond 256 keys; in the fifth sample possibly out of range. */
 static const charl__op_sample samples[] = {
@@ -270,6 +287,22 @@ static const charl__op_sample samples[] = {
      .attr = &begins,
      .int_end = 4,
      CHARL_WITHIN(2, 33)},
+    {.in = {CHARL_B(F32, 8, 1, 160), CHARL_B(F32, 8, 40, 80), CHARL_B(I32, 8)},
+     .attr = &windowed,
+     .int_end = 40,
+     CHARL_WITHIN(2, 40)},
+    {.in = {CHARL_R(F32, 4, 1, 60), CHARL_R(F32, 4, 603, 40), CHARL_R(I32, 4)},
+     .attr = &windowed_long,
+     .int_end = 603,
+     .terms = 603},
+    {.in = {CHARL_R(F32, 1, 33, 160), CHARL_R(F32, 3, 40, 80), CHARL_R(I32, 1)},
+     .attr = &capped,
+     .int_end = 4,
+     CHARL_WITHIN(2, 33)},
+    {.in = {CHARL_R(F32, 5, 1, 176), CHARL_R(F32, 5, 130, 32), CHARL_R(I32, 5)},
+     .attr = &capped_next,
+     .int_end = 130,
+     CHARL_WITHIN(2, 130)},
     {.in = {CHARL_R(F32, 0, 1, 60), CHARL_R(F32, 0, 2, 40), CHARL_R(I32, 0)}, .attr = &one},
 };
 

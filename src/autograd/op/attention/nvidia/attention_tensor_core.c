@@ -43,7 +43,7 @@ bool charl__attention_on_tensor_cores(const charl_device *dev, const charl__atte
                                       int64_t d)
 {
     return (dtype == CHARL_BF16 || dtype == CHARL_F16) && charl__device_has_nvidia_cores(dev, dtype) &&
-           d % CHUNK == 0 && d <= MAX_D && !a->lengths;
+           d % CHUNK == 0 && d <= MAX_D && !a->lengths && a->softcap == 0.0F;
 }
 
 /* The kernels copy 16 bytes at a time. The memory plan aligns every value accordingly. */
@@ -71,7 +71,9 @@ static charl_status launch(const charl__enqueue *e, const form *f, charl__attent
                                           {"D", x.d},
                                           {"CAUSAL", a->causal},
                                           {"DROP", a->p > 0.0F},
-                                          {"STARTS", a->starts},
+                                          {"STARTS", a->starts || a->window > 0},
+                                          {"DOCUMENTS", a->starts},
+                                          {"WINDOW", a->window},
                                           f->part,
                                           {f == &forward_form ? NULL : "GLSE", e->n_in - a->starts > 4},
                                           {NULL}};
