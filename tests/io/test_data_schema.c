@@ -330,6 +330,24 @@ static void test_json(void **state)
     with.schema.classes = 3;
     with.schema.recipe = sample_text("decimal\t,\nmissing\t?\n");
     check_json(&with.schema);
+    /* named inputs that do not fill a row; the second shape has more elements than int64_t holds */
+    for (int i = 0; i < 3; i++) {
+        static const char *const fields[] = {"a input numbers 0 0 [2]",
+                                             "a input numbers 0 0 [2147483647, 2147483647, 2147483647]",
+                                             "a input numbers 0 0 [3]"};
+        char *text_of = NULL;
+
+        sample_init(&with, 7);
+        with.schema.fields = sample_text(fields[i]);
+        charl_assert_ok(charl_data_schema_print(&with.schema, &text_of));
+        charl_assert_status(charl__data_schema_parse("m", text_of, &s), i == 2 ? CHARL_OK : CHARL_ERR_CHECKPOINT);
+        if (i < 2) {
+            charl_assert_message("named inputs and targets do not fit");
+        }
+        charl_free(text_of);
+        charl_data_schema_destroy(s);
+        s = NULL;
+    }
     sample_init(&with, 7);
     with.schema.y_dtype = CHARL_F32;
     with.schema.y_shape = (charl_shape){1, {2}};

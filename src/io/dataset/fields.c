@@ -72,9 +72,10 @@ int charl__field_specs(const char *list, charl__field_spec *out, char *why, size
     return n;
 }
 
-/* "[1, 28, 28]" */
+/* "[1, 28, 28]"; false: malformed, or of more elements than a row can have. */
 static bool read_shape(const char *text, charl_shape *out)
 {
+    int64_t count = 1;
     char *end;
 
     *out = (charl_shape){0, {0}};
@@ -85,6 +86,10 @@ static bool read_shape(const char *text, charl_shape *out)
         const long long v = strtoll(text, &end, 10);
 
         if (end == text || v < 1 || v > INT32_MAX || out->ndim == CHARL_MAX_DIMS - 1 || (*end != ',' && *end != ']')) {
+            return false;
+        }
+        count *= v;
+        if (count > INT32_MAX) {
             return false;
         }
         out->dim[out->ndim++] = v;
