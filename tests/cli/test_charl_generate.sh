@@ -264,6 +264,28 @@ yz' '--stop cZ -n 2'
 "$charl" generate chat.ini chat/last.h5 --chat --template chat.json </dev/null >out 2>err || failures=$((failures + 1))
 [ -s out ] && { echo "FAIL: an answer to nothing"; failures=$((failures + 1)); }
 expect 2 'exclude each other' generate chat.ini chat/last.h5 --chat -p x
+# The same with a tokenizer of SentencePiece, which writes spaces as U+2581 and one in front of a text: an answer neither gets nor loses one.
+{
+    printf '{"added_tokens": [{"id": 0, "content": "<unk>", "special": true}, {"id": 1, "content": "</s>", "special": true}], "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\342\226\201"}, '
+    printf '{"type": "Replace", "pattern": {"String": " "}, "content": "\342\226\201"}]}, "model": {"type": "BPE", "unk_token": "<unk>", "byte_fallback": true, "merges": [], "vocab": {"<unk>": 0, "</s>": 1'
+    i=0
+    while [ $i -lt 256 ]; do
+        printf ', "<0x%02X>": %d' $i $((i + 2))
+        i=$((i + 1))
+    done
+    for piece in "$(printf '\342\226\201')" a b c d k l m n o v w x y z A U '|' '#'; do
+        printf ', "%s": %d' "$piece" $((i + 2))
+        i=$((i + 1))
+    done
+    printf '}}}'
+} >pieces.json
+sed 's/"bcd"/" b d"/g' chat.jsonl >spaced.jsonl
+expect 0 'tokenizer  pretrained' data import chat spaced.jsonl --template chat.json --window 24 --tokenizer pieces.json -o pieces.h5
+sed 's/chat.h5/pieces.h5/; s/^output_dir.*/output_dir = pieces/' chat.ini >pieces.ini
+train pieces.ini
+printf '%s' "$both" | "$charl" generate pieces.ini pieces/last.h5 --chat --template chat.json --temperature 0 >out 2>err || failures=$((failures + 1))
+printf ' b d\nyz\n' >want
+same out want 'a conversation with a tokenizer of SentencePiece'
 # A stop text that begins within a token: other tokens take the place of those that held it, in the cache too.
 i=0
 while [ $i -lt 200 ]; do
