@@ -106,6 +106,7 @@ export CHARL_RANKS_PER_NODE=2
 divided "lamb over two nodes" 4 gpt optimizer.type=lamb # one matrix for embedding and head
 shard=gradients
 again "lamb over two nodes" 3 gpt optimizer.type=lamb
+divided "a tensor that is most of the model" 4 mlp optimizer.type=lamb
 unset CHARL_RANKS_PER_NODE
 expect 2 "muon by peer" ranks 2 cnn.ini -q -o x dist.shard=optimizer optimizer.type=muon dist.allreduce=peer
 says 1 "all-reduce peer does not work here: it divides every tensor among the ranks"

@@ -182,7 +182,9 @@ static charl_status piece_create(const charl_allreduce *ar, piece *p)
 {
     const nodes_state *s = ar->own;
     const int64_t most = ar->n < PIECE ? ar->n : PIECE;
-    const int64_t carried = most / ar->c->local_size + SLACK * (int64_t)ar->c->size;
+    const int64_t width = most < width_of(ar) ? most : width_of(ar), even = most / ar->c->local_size;
+    /* of whole tensors, one owner may have all that a piece has */
+    const int64_t carried = (ar->owners && width > even ? width : even) + SLACK * (int64_t)ar->c->size;
     const int mine = node_lanes(s, s->node), away = ar->c->size - ar->c->local_size;
     int incoming = 0;
 
