@@ -194,6 +194,8 @@ typedef struct charl_allreduce_options {
     bool gathers;                /* parts of the gradients are gathered, as a sharded optimizer does */
     bool scatters;               /* rank r of R gets the sums of its part only: of a range's B blocks of 64 values
                                     those from B r / R to B (r + 1) / R; half the traffic, no memory for sums */
+    bool within_nodes;           /* each node gathers and scatters among its own ranks: r and R count these. Needs the
+                                    same number of ranks on every node; no effect on one node */
     struct charl_device *device; /* of this rank, for algorithms that run on the devices; NULL:
                                     host memory only. Borrowed */
 } charl_allreduce_options;

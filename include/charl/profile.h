@@ -64,8 +64,8 @@ typedef struct charl_memory_parameter {
 /** What a training would take on the device of a rank, about, with other ranks: of the same batch, of which a rank's
  *  activations take their part. */
 typedef struct charl_memory_plan {
-    int ranks;
-    int64_t bytes[4]; /* with dist.shard = none, optimizer, gradients, parameters */
+    int ranks, shards; /* shards: ranks that divide; fewer than ranks with dist.shard_group = node on several nodes */
+    int64_t bytes[4];  /* with dist.shard = none, optimizer, gradients, parameters */
 } charl_memory_plan;
 
 /** Memory of a training on the device of a rank. */

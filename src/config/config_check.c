@@ -166,6 +166,9 @@ static void check_optimizer(checker *c)
         if (cfg->dist.audit > 0) {
             wrong(c, "dist", "audit", why_not);
         }
+        if (cfg->dist.shard_group == CHARL__SHARD_GROUP_NODE) {
+            wrong(c, "dist", "shard_group", why_not);
+        }
         if (cfg->dist.balance == CHARL__BALANCE_SPEED) {
             wrong(c, "dist", "balance", why_not);
         }

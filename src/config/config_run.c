@@ -188,6 +188,9 @@ static void check_data(notes *n)
     if (n->facts->val_rows > 0 && !n->facts->val_is_cut && c->data.mix.count == 0) {
         useless(n, "data", "val_split", "the data have a validation set");
     }
+    if (c->dist.shard == CHARL__SHARD_NONE) {
+        useless(n, "dist", "shard_group", "dist.shard is none");
+    }
     if (c->data.shuffle != CHARL_SHUFFLE_BLOCKS) {
         useless(n, "data", "shuffle_window", "data.shuffle is not blocks");
     }

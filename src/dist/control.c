@@ -7,26 +7,37 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "dist/allreduce/parts.h"
 #include "dist/consensus.h"
 
 enum { MESSAGE_BYTES = 2048, VALUES = 512 /* reduced at once */ };
 
+static charl_status allgather(charl_comm *c, charl__group *g, const void *mine, size_t bytes, void *all)
+{
+    charl__request request;
+
+    CHARL_REQUIRE(bytes <= INT_MAX / (size_t)g->size, CHARL_ERR_INVALID,
+                  "all-gather of %zu bytes from each of %d ranks: 2 GiB or more in all", bytes, g->size);
+    CHARL_TRY(charl__comm_check(c));
+    charl__parts_equal(g->size, bytes, c->counts, c->places);
+    if (bytes > 0) {
+        memmove((unsigned char *)all + c->places[g->rank], mine, bytes);
+    }
+    charl__comm_enter(c);
+    CHARL_TRY(g->transport->allgather(g, &(charl__parts){all, 1, c->counts, c->places}, &request));
+    CHARL_TRY(charl__comm_finish(c, g, &request, "all-gather"));
+    return CHARL_OK;
+}
+
 charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes, void *all)
 {
     CHARL_GIVEN(c, mine || bytes == 0, all || bytes == 0);
-    charl__request request;
+    return allgather(c, c->world, mine, bytes, all);
+}
 
-    CHARL_REQUIRE(bytes <= INT_MAX / (size_t)c->size, CHARL_ERR_INVALID,
-                  "all-gather of %zu bytes from each of %d ranks: 2 GiB or more in all", bytes, c->size);
-    CHARL_TRY(charl__comm_check(c));
-    charl__parts_equal(c->size, bytes, c->counts, c->places);
-    if (bytes > 0) {
-        memmove((unsigned char *)all + c->places[c->rank], mine, bytes);
-    }
-    charl__comm_enter(c);
-    CHARL_TRY(c->world->transport->allgather(c->world, &(charl__parts){all, 1, c->counts, c->places}, &request));
-    CHARL_TRY(charl__comm_finish(c, c->world, &request, "all-gather"));
-    return CHARL_OK;
+charl_status charl__comm_allgather_node(charl_comm *c, const void *mine, size_t bytes, void *all)
+{
+    return allgather(c, c->node, mine, bytes, all);
 }
 
 /* No rank has the sum over all before every rank has arrived. */

@@ -52,7 +52,9 @@ const charl_slices *charl__data_parallel_graph_slices(const charl_data_parallel 
 
 void charl__data_parallel_set_shard(charl_data_parallel *dp, charl_shard shard)
 {
-    dp->sharding = charl_comm_size(dp->comm) > 1 ? shard : CHARL_SHARD_NONE;
+    const int groups = dp->within_nodes ? charl_comm_node_count(dp->comm) : 1;
+
+    dp->sharding = charl_comm_size(dp->comm) > groups ? shard : CHARL_SHARD_NONE;
 }
 
 int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_params *set)
@@ -63,17 +65,20 @@ int64_t charl__data_parallel_bucket(const charl_data_parallel *dp, const charl_p
 charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params *set)
 {
     const bool divides = dp->sharding == CHARL_SHARD_PARAMETERS;
-    const charl_allreduce_options options = {
-        sizeof options, .algorithm = dp->algorithm, .reduce_dtype = set->reduce_dtype,
-        .gathers = dp->sharding != CHARL_SHARD_NONE && !divides, .scatters = dp->sharding >= CHARL_SHARD_GRADIENTS};
+    const charl_allreduce_options options = {sizeof options,
+                                             .algorithm = dp->algorithm,
+                                             .reduce_dtype = set->reduce_dtype,
+                                             .gathers = dp->sharding != CHARL_SHARD_NONE && !divides,
+                                             .scatters = dp->sharding >= CHARL_SHARD_GRADIENTS,
+                                             .within_nodes = dp->within_nodes && dp->sharding != CHARL_SHARD_NONE};
     charl_status st = CHARL_OK;
 
     const bool assigns = options.gathers && dp->whole;
 
     CHARL_INVARIANT(set->is_divided == divides);
     if (assigns) {
-        CHARL_TRY(
-            charl_comm_agree(dp->comm, charl__owners_create(set, dp->whole, charl_comm_size(dp->comm), &dp->owners)));
+        CHARL_TRY(charl_comm_agree(dp->comm,
+                                   charl__owners_create(set, dp->whole, charl__data_parallel_shards(dp), &dp->owners)));
     }
     if (divides) {
         dp->most_passes = dp->passes;
@@ -256,6 +261,8 @@ static charl_status check_options(const charl_data_parallel_options *o, const ch
                   o->optimizer);
     CHARL_REQUIRE(o->reduce_dtype == CHARL_F32 || o->reduce_dtype == CHARL_BF16, CHARL_ERR_INVALID,
                   "gradients are summed in f32 or bf16, not in %s", charl_dtype_name(o->reduce_dtype));
+    CHARL_REQUIRE(o->shard != CHARL_SHARD_PARAMETERS || !o->shard_within_nodes, CHARL_ERR_CONFIG,
+                  "parameters are not sharded within nodes; HINT shard_within_nodes = false, or CHARL_SHARD_GRADIENTS");
     CHARL_REQUIRE(o->shard != CHARL_SHARD_PARAMETERS || !(o->balance || o->rows), CHARL_ERR_CONFIG,
                   "%s with sharded parameters does not work; HINT shard gradients instead",
                   o->balance ? "balance" : "an audit");
@@ -286,6 +293,7 @@ static charl_status plan(charl_data_parallel *dp, const charl_slices *mine, cons
     dp->whole = o->optimizer && !charl_optimizer_is_elementwise(o->optimizer)
                     ? charl__optimizer_find(o->optimizer)->row.name
                     : NULL;
+    dp->within_nodes = o->shard_within_nodes;
     charl__data_parallel_set_shard(dp, o->shard);
     return charl__balance_init(dp, o->balance);
 }

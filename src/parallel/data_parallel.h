@@ -29,6 +29,7 @@ struct charl_data_parallel {
     int wanted, passes; /* charl_data_parallel_options.passes; what a step has */
     charl_dtype reduce_dtype;
     charl_shard sharding; /* what ranks divide among them: none with one rank */
+    bool within_nodes;    /* those of each node */
     const char *
         whole; /* type of an optimizer that updates whole tensors, which are assigned to ranks; NULL: tensors are divided */
     charl__owners owners;
@@ -69,7 +70,13 @@ int charl__data_parallel_shape(const charl_data_parallel *dp, int pass);
 const charl_slices *charl__data_parallel_slices(const charl_data_parallel *dp, int pass);
 const charl_slices *charl__data_parallel_graph_slices(const charl_data_parallel *dp, int shape);
 
-/** What is sharded: nothing if there is one rank. It may change until something is connected; for parameters, before graphs are prepared, as
+/** The number of shards: of ranks that divide; others have the same. Local. */
+static inline int charl__data_parallel_shards(const charl_data_parallel *dp)
+{
+    return dp->within_nodes ? charl_comm_local_size(dp->comm) : charl_comm_size(dp->comm);
+}
+
+/** What is sharded: nothing if no rank has another one to divide with. It may change until something is connected; for parameters, before graphs are prepared, as
  *  charl_params.is_divided. Local. */
 void charl__data_parallel_set_shard(charl_data_parallel *dp, charl_shard shard);
 

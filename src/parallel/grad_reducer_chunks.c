@@ -79,9 +79,11 @@ static charl_status upload(charl__grad_reducer *s, int64_t completed)
                          (double)c->count * (double)s->element, c->begun);
         if (!s->sum_in_place) {
             int64_t from = 0, to = c->count;
+            int part;
 
             if (s->scatters) {
-                charl__allreduce_part(s->ar, c->begin, c->count, charl_comm_rank(s->comm), &from, &to);
+                (void)charl__allreduce_parts(s->ar, &part);
+                charl__allreduce_part(s->ar, c->begin, c->count, part, &from, &to);
             }
             CHARL_TRY(upload_values(s, c->begin + from, to - from));
         }

@@ -14,21 +14,23 @@ struct charl__shard {
     charl_comm *comm;            /* borrowed */
     int64_t *ticket;             /* [n] */
     charl__param_range *bucket;  /* [n], or pieces of buckets: the units of summation */
-    charl__param_range *part;    /* [ranks][n]: the part of each that a rank owns */
-    charl__param_ranges *ranges; /* [ranks]: part */
+    charl__param_range *part;    /* [parts][n]: of each */
+    charl__param_ranges *ranges; /* [parts]: part */
     charl__param_range *own;     /* this rank's of `part` */
+    charl__param_ranges saved;   /* what this rank writes of them: all, or a share, as others have the same */
+    charl__param_range *share;   /* [n]: of `saved` */
     charl__param_parts parts;
+    int copies; /* of each part: one on each node that divides alone */
     int n;
 };
 
 static charl_status reserve(charl__shard *s, int n)
 {
-    const int ranks = charl_comm_size(s->comm);
-
     CHARL_TRY(charl__alloc_array(n, sizeof *s->ticket, &s->ticket));
     CHARL_TRY(charl__alloc_array(n, sizeof *s->bucket, &s->bucket));
-    CHARL_TRY(charl__alloc_array((int64_t)n * ranks, sizeof *s->part, &s->part));
-    CHARL_TRY(charl__alloc_array(ranks, sizeof *s->ranges, &s->ranges));
+    CHARL_TRY(charl__alloc_array((int64_t)n * s->parts.ranks, sizeof *s->part, &s->part));
+    CHARL_TRY(charl__alloc_array(s->parts.ranks, sizeof *s->ranges, &s->ranges));
+    CHARL_TRY(charl__alloc_array(n, sizeof *s->share, &s->share));
     return CHARL_OK;
 }
 
@@ -55,20 +57,19 @@ static int buckets(const charl_data_parallel *dp, charl__param_range *out)
     return n;
 }
 
-/* For sums that concern all gradients. */
+/* Of all parts. */
 static charl_status gather(void *ctx, const void *mine, size_t bytes, void *all)
 {
     const charl__shard *s = ctx;
 
-    return charl_comm_allgather(s->comm, mine, bytes, all);
+    return s->copies > 1 ? charl__comm_allgather_node(s->comm, mine, bytes, all)
+                         : charl_comm_allgather(s->comm, mine, bytes, all);
 }
 
 /* Determine the owners. */
 static void divide(charl__shard *s)
 {
-    const int ranks = charl_comm_size(s->comm), rank = charl_comm_rank(s->comm);
-
-    for (int r = 0; r < ranks; r++) {
+    for (int r = 0; r < s->parts.ranks; r++) {
         s->ranges[r] = (charl__param_ranges){s->part + (ptrdiff_t)r * s->n, s->n};
         for (int i = 0; i < s->n; i++) {
             int64_t from, to;
@@ -77,8 +78,15 @@ static void divide(charl__shard *s)
             s->part[(ptrdiff_t)r * s->n + i] = (charl__param_range){s->bucket[i].begin + from, to - from};
         }
     }
-    s->own = s->part + (ptrdiff_t)rank * s->n;
-    s->parts = (charl__param_parts){ranks, rank, s->ranges, gather, s};
+    s->own = s->part + (ptrdiff_t)s->parts.rank * s->n;
+    for (int i = 0; i < s->n; i++) {
+        int64_t from, to;
+
+        charl__range_part(s->own[i].count, charl_comm_rank(s->comm) / s->parts.ranks % s->copies, s->copies, &from,
+                          &to);
+        s->share[i] = (charl__param_range){s->own[i].begin + from, to - from};
+    }
+    s->saved = (charl__param_ranges){s->share, s->n};
 }
 
 charl_status charl__shard_create(charl_data_parallel *dp)
@@ -89,8 +97,13 @@ charl_status charl__shard_create(charl_data_parallel *dp)
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
     s->ar = charl__grad_reducer_allreduce(dp->reducer);
     s->comm = dp->comm;
+    s->parts.ranks = charl__allreduce_parts(s->ar, &s->parts.rank);
+    s->copies = charl_comm_size(dp->comm) / s->parts.ranks;
     s->n = buckets(dp, NULL);
     CHARL_TRY_CLEANUP(reserve(s, s->n));
+    s->parts.of = s->ranges;
+    s->parts.gather = gather;
+    s->parts.ctx = s;
     buckets(dp, s->bucket);
     divide(s);
     dp->params->own = &s->ranges[s->parts.rank];
@@ -109,6 +122,7 @@ void charl__shard_destroy(charl__shard *s)
         charl_free(s->bucket);
         charl_free(s->part);
         charl_free(s->ranges);
+        charl_free(s->share);
         charl_free(s);
     }
 }
@@ -216,10 +230,10 @@ static charl_status read_own(const charl_data_parallel *dp, const charl_optimize
                                   true);
 }
 
-static charl_status collection_begin(const charl_data_parallel *dp, const charl_optimizer *o, int k, collection *c,
-                                     float **all)
+static charl_status collection_begin(const charl_data_parallel *dp, const charl_optimizer *o, int k, bool wanted,
+                                     collection *c, float **all)
 {
-    const int size = charl_comm_size(dp->comm);
+    const int size = dp->shard->parts.ranks;
 
     CHARL_REQUIRE(!charl__fault("train.collect"), CHARL_ERR_DEVICE, "collecting the state fails on purpose");
     for (int rank = 0; rank < size; rank++) {
@@ -229,7 +243,7 @@ static charl_status collection_begin(const charl_data_parallel *dp, const charl_
     }
     CHARL_TRY(charl__alloc_array(c->most, sizeof *c->mine, &c->mine));
     CHARL_TRY(charl__alloc_array(chunk_of(size, c->most) * size, sizeof *c->chunks, &c->chunks));
-    if (charl_comm_rank(dp->comm) == 0) {
+    if (wanted && dp->shard->parts.rank == 0) {
         CHARL_TRY(charl__alloc_array(dp->params->elements, sizeof **all, all));
     }
     CHARL_TRY(read_own(dp, o, k, c->mine));
@@ -237,21 +251,21 @@ static charl_status collection_begin(const charl_data_parallel *dp, const charl_
 }
 
 charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_optimizer *o, charl_status mine, int k,
-                                  float **out)
+                                  bool wanted, float **out)
 {
     charl_status st = mine;
-    const int size = charl_comm_size(dp->comm);
+    const int size = dp->shard->parts.ranks;
     int64_t chunk;
     collection c = {0};
 
     *out = NULL;
-    st = st == CHARL_OK ? collection_begin(dp, o, k, &c, out) : st;
+    st = st == CHARL_OK ? collection_begin(dp, o, k, wanted, &c, out) : st;
     CHARL_TRY_CLEANUP(charl_comm_agree(dp->comm, st));
     chunk = chunk_of(size, c.most);
     for (int64_t at = 0; at < c.most; at += chunk) {
         const int64_t left = c.most - at < chunk ? c.most - at : chunk;
 
-        CHARL_TRY_CLEANUP(charl_comm_allgather(dp->comm, c.mine + at, (size_t)left * sizeof(float), c.chunks));
+        CHARL_TRY_CLEANUP(gather(dp->shard, c.mine + at, (size_t)left * sizeof(float), c.chunks));
         for (int rank = 0; *out && rank < size; rank++) {
             scatter(dp->shard, rank, at, left, c.chunks + rank * left, *out);
         }
@@ -266,7 +280,7 @@ bool charl__shard_own(const charl_data_parallel *dp, const charl_param *p, int64
 {
     int64_t at;
 
-    return charl__params_part(&dp->shard->ranges[dp->shard->parts.rank], p->offset, n, from, to, &at);
+    return charl__params_part(&dp->shard->saved, p->offset, n, from, to, &at);
 }
 
 int64_t charl__shard_saves(const charl_data_parallel *dp, const charl_optimizer *o)

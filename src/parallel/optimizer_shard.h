@@ -37,10 +37,10 @@ charl_status charl__shard_publish(charl_data_parallel *dp) CHARL_MUST_CHECK;
 charl_status charl__shard_exchange_ema(charl_data_parallel *dp, charl_optimizer *o) CHARL_MUST_CHECK;
 
 /** State k of optimizer o, for k = number of states its average, or for o NULL the parameters of a divided set, from all ranks:
- *  *out, laid out like the parameters, on rank 0, and NULL elsewhere. Owned by the caller. `mine` is this rank's
- *  status so far. Blocks. Collective; agreed. */
+ *  *out, laid out like the parameters, if it is wanted, on rank 0 or, where nodes divide alone, on their first ranks; NULL elsewhere. Owned by the
+ *  caller. `mine` is this rank's status so far. Blocks. Collective; agreed. */
 charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_optimizer *o, charl_status mine, int k,
-                                  float **out) CHARL_MUST_CHECK;
+                                  bool wanted, float **out) CHARL_MUST_CHECK;
 
 /** The most bytes of values, state, average and directions that a rank of `ranks` keeps for `set`, which has its layout, and an optimizer. Local. Errors: ERR_NOMEM. */
 charl_status charl__shard_bytes(const charl_params *set, const charl_optimizer_config *config, charl_shard shard,

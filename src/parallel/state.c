@@ -478,7 +478,7 @@ charl_status charl__state_copy(charl__state *s, charl_status mine)
             (!last || last->dp != it->dp || last->optimizer != it->optimizer || last->k != it->k)) {
             charl_free(collected);
             collected = NULL;
-            st = charl__shard_collect(it->dp, it->optimizer, st, it->k, &collected);
+            st = charl__shard_collect(it->dp, it->optimizer, st, it->k, s->keeps, &collected);
         }
         last = it->is_divided ? it : last;
         st = st == CHARL_OK ? copy_item(s, i, it->is_divided ? collected : NULL, &share) : st;

@@ -4,6 +4,7 @@
 
 #include "autograd/graph.h"
 #include "base/alloc.h"
+#include "base/env.h"
 #include "parallel/optimizer_shard.h"
 #include "tensor/params.h"
 #include "train/trainer.h"
@@ -69,6 +70,11 @@ static charl_status plan(charl__trainer *t, charl_memory_plan out[MOST_PLANS], i
     const charl_params *set = r->session->params;
     const charl_slices *slices = &r->dp->slices;
     const int64_t sums = 4 * set->gradient_elements, block = charl__params_largest(set) * (set->half ? 2 : 4);
+    const char *pretended = charl__env(CHARL_ENV_RANKS_PER_NODE);
+    const long per_node = charl_comm_node_count(t->comm) > 1 ? charl_comm_local_size(t->comm)
+                          : pretended                        ? strtol(pretended, NULL, 10)
+                                                             : 0;
+    const bool within = t->config->dist.shard_group == CHARL__SHARD_GROUP_NODE && per_node > 0;
     const int64_t rest = charl_device_get_memory(t->session.dev).in_use -
                          charl_graph_get_info(r->train->g).activation_bytes -
                          charl__params_bytes(set, set->value_elements) - charl__optimizer_bytes(o, true) -
@@ -86,11 +92,12 @@ static charl_status plan(charl__trainer *t, charl_memory_plan out[MOST_PLANS], i
         const int64_t gathered = part + gathers - whole > block ? part + gathers - whole : block;
 
         out[n].ranks = ranks;
+        out[n].shards = within && per_node < ranks ? (int)per_node : ranks;
         for (charl_shard shard = CHARL_SHARD_NONE; shard <= CHARL_SHARD_PARAMETERS; shard++) {
             const bool divides = ranks > 1 && shard == CHARL_SHARD_PARAMETERS;
             int64_t own;
 
-            CHARL_TRY(charl__shard_bytes(set, &o->config, ranks == 1 ? CHARL_SHARD_NONE : shard, ranks, &own));
+            CHARL_TRY(charl__shard_bytes(set, &o->config, ranks == 1 ? CHARL_SHARD_NONE : shard, out[n].shards, &own));
             out[n].bytes[shard] =
                 rest + (divides ? gathered : part) + own + (ranks == 1 || shard >= CHARL_SHARD_GRADIENTS ? 0 : sums);
         }

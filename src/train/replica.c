@@ -196,7 +196,7 @@ static int64_t to_come(const charl__replica *r, charl_shard shard)
         return arenas;
     }
     /* scratch: the table; of muon also matrices as large as the largest */
-    return charl__shard_bytes(set, &o, shard, charl_comm_size(r->comm), &kept) == CHARL_OK
+    return charl__shard_bytes(set, &o, shard, charl__data_parallel_shards(r->dp), &kept) == CHARL_OK
                ? arenas + kept - values + set->elements / 2 +
                      (charl_optimizer_is_elementwise(o.type) ? 0 : 12 * charl__params_largest(set))
                : INT64_MAX / 2;
@@ -403,7 +403,8 @@ static charl_shard most_shard(const charl__replica *r)
 {
     const charl_config *c = r->config;
     const bool whole = !charl_optimizer_is_elementwise(c->optimizer.type) || c->dist.audit > 0 ||
-                       c->dist.balance == CHARL__BALANCE_SPEED || c->eval.sample_prompt[0];
+                       c->dist.balance == CHARL__BALANCE_SPEED || c->dist.shard_group == CHARL__SHARD_GROUP_NODE ||
+                       c->eval.sample_prompt[0];
 
     if (c->dist.shard != CHARL__SHARD_AUTO) {
         return (charl_shard)c->dist.shard;
@@ -580,6 +581,7 @@ static charl_status create_data_parallel(charl__replica *r)
         .no_overlap = !c->dist.overlap,
         .reduce_dtype = c->dist.reduce_dtype == CHARL__REDUCE_BF16 && trains ? CHARL_BF16 : CHARL_F32,
         .shard = trains ? first_shard(r) : CHARL_SHARD_NONE,
+        .shard_within_nodes = c->dist.shard_group == CHARL__SHARD_GROUP_NODE,
         .balance = c->dist.balance == CHARL__BALANCE_SPEED && trains,
         .optimizer = c->optimizer.type,
         .rows = r->rows_of,
@@ -790,6 +792,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .memory_reported = health.memory_bytes,
         .activation_bytes = g.activation_bytes,
         .shard = r->dp->sharding,
+        .shards = charl__data_parallel_shards(r->dp),
         .shard_saves = charl__shard_saves(r->dp, r->optimizer),
         .launches = times * g.launches + update,
         .forward_launches = times * g.forward_launches,

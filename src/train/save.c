@@ -367,10 +367,12 @@ static charl_status refuse_differing(const charl__trainer *t, charl_status st)
                t->replica.step, charl_error_message());
 }
 
-/* Whether this rank writes. What the ranks divide among them is collected on rank 0, and of replicas that differ its is the state. */
+/* Whether this rank writes. What ranks divide among them is collected on the first of them, and of replicas that differ rank 0's is the state. */
 static bool is_writer(const charl__trainer *t, bool is_copy)
 {
-    const bool has_all = !t->replica.dp->shard && !t->replica.mixed.on;
+    const bool is_spread =
+        t->replica.dp->shard && charl__data_parallel_shards(t->replica.dp) > charl_comm_local_size(t->comm);
+    const bool has_all = !is_spread && !t->replica.mixed.on;
 
     return charl_comm_rank(t->comm) == 0 || (is_copy && charl_comm_local_rank(t->comm) == 0 && has_all);
 }

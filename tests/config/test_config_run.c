@@ -306,6 +306,7 @@ static const struct {
     {&ten, "[eval]\ninterval = 0\n[checkpoint]\nmonitor = val/accuracy\n",
      "checkpoint.monitor = val/accuracy has no effect: eval.interval is 0, so nothing is evaluated"},
     {&none, "[eval]\nmetrics = f1\n", "eval.metrics = f1 has no effect: there are no validation rows"},
+    {&ten, "[dist]\nshard_group = node\n", "dist.shard_group = node has no effect: dist.shard is none"},
     {&ten, "val_split = 0.2\n", "data.val_split = 0.2 has no effect: the data have a validation set"},
     {&cut, "val_split = 0.2\n", NULL},
     {&ten, "shuffle_window = 64\n", "data.shuffle_window = 64 has no effect: data.shuffle is not blocks"},

@@ -164,17 +164,19 @@ apart() { # apart ARGUMENTS...
     timeout 1500 mpirun -q --oversubscribe --bind-to none -n 2 env CHARL_SHM_DIR=shm CHARL_RANKS_PER_NODE=2 "$bin/charl-train" "$@" : -n 2 \
         env CHARL_SHM_DIR=shm2 CHARL_RANKS_PER_NODE=2 "$bin/charl-train" "$@"
 }
+within= # of the second: the optimizer is sharded within nodes
 for lost in shm shm2; do
     rm -rf run shm shm2
     mkdir shm shm2
-    CHARL_FAULT=train.backward.kill@3:8 apart mem.ini -q $now >log 2>&1
+    CHARL_FAULT=train.backward.kill@3:8 apart mem.ini -q $now $within >log 2>&1
     left "two nodes" 2
     rm -r $lost/*
-    expect 0 "$lost is lost" apart mem.ini
+    expect 0 "$lost is lost" apart mem.ini $within
     says 1 "^  resumed .*[(]step 7[)]"
     ended "$lost is lost"
     checks=$((checks + 1))
     [ -z "$(find shm2 -type f)" ] || fail "copies are left on the second node"
+    within="dist.shard=optimizer dist.shard_group=node"
 done
 
 # The copies of a node are two, whatever ranks it had before.

@@ -53,6 +53,13 @@ shard=gradients
 again "two nodes" 4 mlp
 expect 2 "gradients by peer over two nodes" ranks 4 mlp.ini -q -o x dist.shard=gradients dist.allreduce=peer
 says 1 "all-reduce peer does not work here: sharded gradients over several nodes need another one"
+again "within nodes" 4 mlp dist.shard_group=node dist.bucket_mb=0.01
+expect 2 "within nodes by p2p" ranks 4 mlp.ini -q -o x dist.shard=gradients dist.shard_group=node dist.allreduce=p2p
+says 1 "all-reduce p2p does not work here: it divides among all ranks, not among those of a node"
+expect 2 "within unequal nodes" ranks 3 mlp.ini -q -o x dist.shard=optimizer dist.shard_group=node
+says 1 "needs the same number of ranks on each, but .* has 2 and .* has 1"
+expect 0 "the plan" ranks 4 mlp.ini --dry-run dist.shard=gradients dist.shard_group=node
+says 1 "all-reduce by hierarchical, optimizer and gradients sharded within nodes of 2 ranks"
 shard=parameters
 again "two nodes, p2p" 4 mlp dist.allreduce=p2p
 again "two nodes" 3 mlp dist.bucket_mb=0.01
@@ -92,9 +99,9 @@ rm -rf x
 divided "sgd in f16" 3 cnn train.precision=f16 train.on_nonfinite=skip
 again "sgd in f16, simulated" 1 cnn --simulate-ranks 2x2 train.precision=f16 train.on_nonfinite=skip
 shard=optimizer
-again "sgd in f16" 2 cnn train.precision=f16 train.on_nonfinite=skip
-expect 2 "what does not work with parameters" ranks 2 mlp.ini -q -o x dist.shard=parameters dist.audit=2 dist.balance=speed optimizer.type=muon
-says 3 "does not work with \\[dist\\] shard = parameters; shard = gradients does"
+again "sgd in f16, within 3 nodes" 1 cnn --simulate-ranks 3x2 dist.shard_group=node train.precision=f16 train.on_nonfinite=skip
+expect 2 "what does not work with parameters" ranks 2 mlp.ini -q -o x dist.shard=parameters dist.audit=2 dist.balance=speed dist.shard_group=node optimizer.type=muon
+says 4 "does not work with \\[dist\\] shard = parameters; shard = gradients does"
 
 # Optimizers that update whole tensors: these are assigned to the ranks. The last has more ranks than tensors that cost much.
 shard=gradients
@@ -103,10 +110,11 @@ again "muon, p2p" 4 cnn optimizer.type=muon train.ema_decay=0.9 dist.allreduce=p
 shard=optimizer
 again "muon" 2 cnn optimizer.type=muon train.ema_decay=0.9
 export CHARL_RANKS_PER_NODE=2
-divided "lamb over two nodes" 4 gpt optimizer.type=lamb # one matrix for embedding and head
+divided "lamb within nodes" 4 gpt optimizer.type=lamb dist.shard_group=node checkpoint.parts=rank # one matrix for embedding and head
 shard=gradients
 again "lamb over two nodes" 3 gpt optimizer.type=lamb
 divided "a tensor that is most of the model" 4 mlp optimizer.type=lamb
+again "the same within nodes" 4 mlp optimizer.type=lamb dist.shard_group=node
 unset CHARL_RANKS_PER_NODE
 expect 2 "muon by peer" ranks 2 cnn.ini -q -o x dist.shard=optimizer optimizer.type=muon dist.allreduce=peer
 says 1 "all-reduce peer does not work here: it divides every tensor among the ranks"

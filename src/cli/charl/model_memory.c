@@ -122,6 +122,7 @@ static void print_plans(const charl_memory *m)
     static const char *const modes[] = {"none", "optimizer", "gradients", "parameters"};
     enum { COLUMNS = 5 };
     char a[32];
+    bool divided = true; /* by all ranks */
 
     if (m->n_plans < 2) {
         return;
@@ -129,8 +130,13 @@ static void print_plans(const charl_memory *m)
     printf("\nabout, by dist.shard, with the same batch on so many ranks:\n\n  %-10s", "");
     for (int k = 0; k < m->n_plans && k < COLUMNS; k++) {
         printf(" %12d", m->plan[k].ranks);
+        divided = divided && m->plan[k].shards == m->plan[k].ranks;
     }
     printf("\n");
+    for (int k = 0; k < m->n_plans && k < COLUMNS && !divided; k++) {
+        printf("%s %12d", k == 0 ? "  shards    " : "", m->plan[k].shards);
+    }
+    printf("%s", divided ? "" : "\n");
     for (int shard = 0; shard < 4; shard++) {
         printf("  %-10s", modes[shard]);
         for (int k = 0; k < m->n_plans && k < COLUMNS; k++) {

@@ -186,7 +186,11 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
     print_targets(i);
     print_batch(i);
     if (o->size > 1) {
-        printf("  ranks    all-reduce by %s%s\n", i->allreduce, shards[i->shard]);
+        printf("  ranks    all-reduce by %s%s", i->allreduce, shards[i->shard]);
+        if (i->shard != CHARL_SHARD_NONE && i->shards < o->size) {
+            printf(" within nodes of %d ranks", i->shards);
+        }
+        printf("\n");
     }
     if (i->passes > 1) {
         printf("  passes   %d per step\n", i->passes);

@@ -80,6 +80,9 @@ static const char *unsuitable(const charl__algorithm *alg, const demand *d)
     if (d->options->scatters && alg->join && d->c->n_nodes > 1) {
         return "sharded gradients over several nodes need another one (use auto or hierarchical)";
     }
+    if (d->options->within_nodes && d->c->n_nodes > 1 && !alg->has_nodes) {
+        return "it divides among all ranks, not among those of a node (use auto or hierarchical)";
+    }
     return alg->unavailable(d->c);
 }
 
@@ -142,9 +145,9 @@ static charl_status compare_demands(const demand *d, int64_t n, const charl__alg
     charl_status st;
     char text[128];
 
-    snprintf(text, sizeof text, "%s of %lld gradients in %s%s%s", alg->row.name, (long long)n,
+    snprintf(text, sizeof text, "%s of %lld gradients in %s%s%s%s", alg->row.name, (long long)n,
              charl_dtype_name(d->options->reduce_dtype), d->options->gathers ? ", gathered" : "",
-             d->options->scatters ? ", scattered" : "");
+             d->options->scatters ? ", scattered" : "", d->options->within_nodes ? ", within nodes" : "");
     st =
         charl__consensus_add(&facts, &(charl__fact){.status = CHARL_ERR_INVALID, .label = "all-reduce", .value = text});
     st = charl__consensus_reach(&facts, st, d->c);
@@ -188,9 +191,17 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
     return charl__allreduce_create_with(c, n, mine, options, NULL, NULL, out);
 }
 
-/* Every rank's sums replace its first lane. */
-static charl_status check_scatter(const charl_allreduce *ar)
+/* Every rank's sums replace its first lane. Ranks of the same number in their nodes have the same part. */
+static charl_status check_parts(const charl_allreduce *ar)
 {
+    const int *first = ar->c->node_first;
+
+    for (int m = 1; ar->options.within_nodes && m < ar->c->n_nodes; m++) {
+        CHARL_REQUIRE(first[m + 1] - first[m] == first[1], CHARL_ERR_CONFIG,
+                      "sharding within nodes needs the same number of ranks on each, but %s has %d and %s has %d; HINT "
+                      "start as many on each, or set dist.shard_group = all",
+                      ar->c->peer[0].host, first[1], ar->c->peer[first[m]].host, first[m + 1] - first[m]);
+    }
     for (int r = 0; ar->options.scatters && r < ar->c->size; r++) {
         CHARL_REQUIRE(ar->map.first[r] < ar->map.first[r + 1], CHARL_ERR_CONFIG,
                       "rank %d has no slices, and sharded gradients need some on every rank; HINT start fewer ranks",
@@ -224,7 +235,9 @@ charl_status charl__allreduce_create_with(charl_comm *c, int64_t n, const charl_
     ar->stride = (int64_t)(charl__round_up(n > 0 ? (size_t)n : 1, 4096 / ar->element));
     CHARL_TRY_CLEANUP(charl__lane_map_init(c, mine, &ar->map));
     ar->my_lanes = ar->map.first[c->rank + 1] - ar->map.first[c->rank];
-    CHARL_TRY_CLEANUP(check_scatter(ar));
+    ar->parts = ar->options.within_nodes ? c->local_size : c->size;
+    ar->part = ar->options.within_nodes ? c->local_rank : c->rank;
+    CHARL_TRY_CLEANUP(check_parts(ar));
     ar->algorithm = alg;
     ar->device_values = values ? charl__buffer_retain(values) : NULL;
     CHARL_TRY_CLEANUP(algorithm_create(ar, &d));
@@ -383,11 +396,17 @@ int64_t charl__allreduce_uncut(const charl_allreduce *ar, int64_t offset, int64_
                                                                                      : count;
 }
 
-void charl__allreduce_part(const charl_allreduce *ar, int64_t offset, int64_t count, int rank, int64_t *from,
+int charl__allreduce_parts(const charl_allreduce *ar, int *mine)
+{
+    *mine = ar->part;
+    return ar->parts;
+}
+
+void charl__allreduce_part(const charl_allreduce *ar, int64_t offset, int64_t count, int part, int64_t *from,
                            int64_t *to)
 {
-    charl__range_own(&(charl__range){.count = count, .owner = charl__owners_find(ar->owners, offset)}, rank,
-                     ar->c->size, from, to);
+    charl__range_own(&(charl__range){.count = count, .owner = charl__owners_find(ar->owners, offset)}, part, ar->parts,
+                     from, to);
 }
 
 void charl__allreduce_add(const charl_allreduce *ar, const charl__tree_add *adds, int m, void *const *leaf, int64_t n,

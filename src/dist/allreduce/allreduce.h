@@ -11,14 +11,14 @@ enum { CHARL__RANGES = 512 }; /* ranges in flight */
 typedef struct charl__range {
     int64_t offset, count;
     bool gathers; /* for data that ranks have written, instead of sums */
-    int owner;    /* the rank that owns all of it; -1: all ranks, a part each */
+    int owner;    /* the part that is all of it; -1: it is divided evenly */
 } charl__range;
 
 typedef struct charl__algorithm {
     charl_row row;  /* without keys */
     int preference; /* auto uses the working algorithm with the lowest one, 1, 2, ... */
     bool is_invariant;
-    bool has_bf16, has_gather, has_scatter;
+    bool has_bf16, has_gather, has_scatter, has_nodes; /* has_nodes: options.within_nodes, on several nodes */
     /* NULL, or the reason why it does not work on this communicator. */
     const char *(*unavailable)(const charl_comm *c);
     /* Allocate lanes, sum, with options.gathers gathered, and ar->own; collective and agreed. */
@@ -39,6 +39,7 @@ struct charl_allreduce {
     const charl__algorithm *algorithm;
     charl_comm *c;
     charl__lane_map map;
+    int parts, part;      /* in which ranges are divided: of all ranks, or those of a node; this rank's */
     charl__window window; /* everything, or only the sum and lanes of this rank */
     int my_lanes;
     int64_t n, stride;
@@ -61,11 +62,7 @@ struct charl_allreduce {
 extern const void *const charl__allreduces[];
 extern const charl__algorithm charl__allreduce_peer;
 
-/** Part r of `size` of a range, in whole blocks of CHARL__PART values, which an optimizer
- *  cannot divide: [*from, *to) relative to the range's offset. */
-enum { CHARL__PART = 64 };
-void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *to);
-/** What rank r of `size` owns of a range; the most that a rank owns of it. */
+/** Part r of `size` of a range that may have an owner; the largest part of it. */
 void charl__range_own(const charl__range *range, int r, int size, int64_t *from, int64_t *to);
 int64_t charl__range_most(const charl__range *range, int size);
 

@@ -18,7 +18,8 @@
  * sent like sums, where the share of a node is what its ranks own.
  *
  * Sums that are scattered end with 2: a piece has the next values of every rank's part of the range, and the owner of these leaves
- * the sums in its own first lane, where no other rank reads them.
+ * the sums in its own first lane, where no other rank reads them. Within nodes (options.within_nodes), every node has such parts: the
+ * local ranks l of all nodes are the owners of a share of part l each, and send each other the sums.
  *
  * Within the node the flags and their reasons are those of allreduce_shm.c: lanes are read when
  * every rank of the node is ready, and the range is complete when every one is done. */
@@ -73,10 +74,10 @@ static int node_size(const nodes_state *s, int m)
     return s->map.rank[m + 1] - s->map.rank[m];
 }
 
-/* Values of a rank's part that a piece takes at most, where sums are scattered. */
+/* Values of a part that a piece takes at most, where sums are scattered. */
 static int64_t width_of(const charl_allreduce *ar)
 {
-    const int64_t blocks = PIECE / ar->c->size / CHARL__PART;
+    const int64_t blocks = PIECE / ar->parts / CHARL__PART;
 
     return (blocks > 0 ? blocks : 1) * CHARL__PART;
 }
@@ -91,13 +92,14 @@ static int node_lanes(const nodes_state *s, int m)
     return s->map.first[m + 1] - s->map.first[m];
 }
 
-/* What a rank owns of a piece. */
+/* A rank's part of a piece. */
 static span owned(const charl_allreduce *ar, const piece *p, int rank)
 {
-    span part;
+    const int part = ar->options.within_nodes ? ar->c->peer[rank].local_rank : rank;
+    span own;
 
-    charl__range_own(&(charl__range){.count = p->count, .owner = p->owner}, rank, ar->c->size, &part.from, &part.to);
-    return part;
+    charl__range_own(&(charl__range){.count = p->count, .owner = p->owner}, part, ar->parts, &own.from, &own.to);
+    return own;
 }
 
 /* Node m's share of a piece. */
@@ -113,14 +115,18 @@ static span share_of(const charl_allreduce *ar, const piece *p, int m)
     return share;
 }
 
-/* What a piece has of a rank's part, where sums are scattered. */
+/* What a rank adds of the values that a piece has of its part, where sums are scattered: all, or its node's share. */
 static span window_of(const charl_allreduce *ar, const piece *p, int rank)
 {
-    span part = owned(ar, p, rank);
+    span part = owned(ar, p, rank), share;
 
     part.from = part.from + p->at < part.to ? part.from + p->at : part.to;
     part.to = part.from + width_of(ar) < part.to ? part.from + width_of(ar) : part.to;
-    return part;
+    if (!ar->options.within_nodes) {
+        return part;
+    }
+    charl__range_part(part.to - part.from, ar->c->peer[rank].node, ar->c->n_nodes, &share.from, &share.to);
+    return (span){part.from + share.from, part.from + share.to};
 }
 
 /* What local rank `local` of node n owns (n is m) or carries of node m's share. */
@@ -139,6 +145,9 @@ static span meeting(const charl_allreduce *ar, const piece *p, int m, int owner,
     const nodes_state *s = ar->own;
     span a, b;
 
+    if (p->gathers && ar->options.within_nodes) {
+        return (span){0, 0}; /* every node has all */
+    }
     if (scatters(ar, p)) {
         a = window_of(ar, p, s->map.rank[m] + owner);
         if (node_size(s, m) == node_size(s, n)) {
@@ -209,8 +218,8 @@ static charl_status state_create(charl_allreduce *ar)
     CHARL_TRY(charl__alloc_array(ar->map.n, sizeof(void *), &s->lane));
     s->node = charl__comm_node(ar->c);
     s->part_most = most / s->map.n_nodes / ar->c->local_size + SLACK;
-    if (ar->options.scatters && s->part_most < width_of(ar)) {
-        s->part_most = width_of(ar);
+    if (ar->options.scatters && s->part_most < PIECE / ar->c->size + SLACK) {
+        s->part_most = PIECE / ar->c->size + SLACK;
     }
     for (int i = 0; i < PIECES; i++) {
         s->piece[i].tag = ar->c->tags % TAG_SETS * TAGS + 2 * i;
@@ -357,13 +366,21 @@ static void part_add(const charl_allreduce *ar, const piece *p)
 static charl_status results_send(const charl_allreduce *ar, piece *p)
 {
     const nodes_state *s = ar->own;
+    const int local = ar->c->local_rank;
 
     for (int m = 0; m < s->map.n_nodes; m++) {
         for (int l = 0; m != s->node && l < node_size(s, m); l++) {
-            const span what = meeting(ar, p, s->node, ar->c->local_rank, m, l);
+            const span what = meeting(ar, p, s->node, local, m, l);
             const charl__message v =
                 message(result(ar, p, what.from), result_unit(ar, p), what, s->map.rank[m] + l, p->tag + 1);
 
+            if (scatters(ar, p)) { /* the others' sums, to where lanes have been sent from */
+                const span back = meeting(ar, p, m, l, s->node, local);
+                const charl__message u =
+                    message(result(ar, p, back.from), result_unit(ar, p), back, s->map.rank[m] + l, p->tag + 1);
+
+                CHARL_TRY(charl__messages_receive(ar, &p->gather, &u));
+            }
             CHARL_TRY(charl__messages_send(ar, &p->gather, &v));
         }
     }
@@ -384,7 +401,7 @@ static charl_status piece_start(charl_allreduce *ar, piece *p)
         p->offset = range.offset;
         p->count = range.count;
         p->at = s->at;
-        p->is_last = s->at + width_of(ar) >= charl__range_most(&range, ar->c->size);
+        p->is_last = s->at + width_of(ar) >= charl__range_most(&range, ar->parts);
         s->at += width_of(ar);
     } else {
         p->offset = range.offset + s->at;
@@ -416,7 +433,7 @@ static charl_status piece_advance(const charl_allreduce *ar, piece *p)
             if (!p->gathers) {
                 part_add(ar, p);
             }
-            CHARL_TRY(scatters(ar, p) ? CHARL_OK : results_send(ar, p));
+            CHARL_TRY(scatters(ar, p) && !ar->options.within_nodes ? CHARL_OK : results_send(ar, p));
             p->phase = GATHER;
         }
     }
@@ -503,6 +520,7 @@ const charl__algorithm charl__allreduce_hierarchical = {
     .has_bf16 = true,
     .has_gather = true,
     .has_scatter = true,
+    .has_nodes = true,
     .unavailable = nodes_unavailable,
     .create = nodes_create,
     .destroy = nodes_destroy,

@@ -13,7 +13,12 @@ int64_t charl__allreduce_stride(const charl_allreduce *ar);
  *  the first lane, in which the parts that this rank owns are sums. Borrowed. Local. */
 void *charl__allreduce_sum(const charl_allreduce *ar);
 
-/** Whole tensors assigned to ranks: the values from cut[k].at on, up to cut[k + 1].at, belong to one rank. Ascending, from 0 on. */
+/** Part r of `size` of a range, in whole blocks of CHARL__PART values, which an optimizer
+ *  cannot divide: [*from, *to) relative to the range's offset. Local. */
+enum { CHARL__PART = 64 };
+void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *to);
+
+/** Whole tensors assigned to the ranks that divide a range: the values from cut[k].at on, up to cut[k + 1].at, belong to one. Ascending, from 0 on. */
 typedef struct charl__owners_cut {
     int64_t at;
     int owner;
@@ -25,12 +30,17 @@ typedef struct charl__owners {
 /** The owner of a value; -1: none. Local. */
 int charl__owners_find(const charl__owners *owners, int64_t at);
 
-/** The part of a range that a rank owns: [*from, *to), relative to the range. Without owners, whole blocks of 64 values; with one, all of
+/** The number of parts in which ranges are divided, one of each rank, or of each rank of a node; *mine: this rank's, from 0. Local. */
+int charl__allreduce_parts(const charl_allreduce *ar, int *mine);
+/** A part of a range: [*from, *to), relative to the range. Without owners, whole blocks of 64 values; with one, all of
  *  the range or nothing. Local. */
-void charl__allreduce_part(const charl_allreduce *ar, int64_t offset, int64_t count, int rank, int64_t *from,
+void charl__allreduce_part(const charl_allreduce *ar, int64_t offset, int64_t count, int part, int64_t *from,
                            int64_t *to);
 /** The values of a range up to the next change of owner: ranges that are gathered or scattered cross none. Local. */
 int64_t charl__allreduce_uncut(const charl_allreduce *ar, int64_t offset, int64_t count);
+
+/** charl_comm_allgather among the ranks of a node: all[l * bytes ...] is of local rank l. */
+charl_status charl__comm_allgather_node(charl_comm *c, const void *mine, size_t bytes, void *all) CHARL_MUST_CHECK;
 
 /** n floats in which the ranks exchange their parts of ranges, aligned and padded like the
  *  sum; NULL without the option `gathers`. Ranks of a node may share it. Borrowed. Local. */
