@@ -146,6 +146,19 @@ static bool shards(const charl_config *cfg)
     return cfg->dist.shard >= CHARL__SHARD_OPTIMIZER && cfg->dist.shard <= CHARL__SHARD_PARAMETERS;
 }
 
+static void needs_parameters(checker *c, const char *section, const char *key, const char *what)
+{
+    char why[CHARL__WHY];
+
+    if (c->cfg->dist.shard == CHARL__SHARD_PARAMETERS) {
+        snprintf(why, sizeof why,
+                 "%s needs all parameters on every rank, but [dist] shard = parameters divides them: use shard = "
+                 "gradients",
+                 what);
+        wrong(c, section, key, why);
+    }
+}
+
 static void check_optimizer(checker *c)
 {
     const charl_config *cfg = c->cfg;
@@ -157,24 +170,20 @@ static void check_optimizer(checker *c)
     if (why[0] != '\0') {
         wrong(c, "optimizer", "groups", why);
     }
-    if (cfg->dist.shard == CHARL__SHARD_PARAMETERS) {
-        static const char why_not[] = "does not work with [dist] shard = parameters; shard = gradients does with it";
-
-        if (!charl_optimizer_is_elementwise(cfg->optimizer.type)) {
-            wrong(c, "optimizer", "type", why_not);
-        }
-        if (cfg->dist.audit > 0) {
-            wrong(c, "dist", "audit", why_not);
-        }
-        if (cfg->dist.shard_group == CHARL__SHARD_GROUP_NODE) {
-            wrong(c, "dist", "shard_group", why_not);
-        }
-        if (cfg->dist.balance == CHARL__BALANCE_SPEED) {
-            wrong(c, "dist", "balance", why_not);
-        }
-        if (cfg->eval.sample_prompt[0]) {
-            wrong(c, "eval", "sample_prompt", why_not);
-        }
+    if (!charl_optimizer_is_elementwise(cfg->optimizer.type)) {
+        needs_parameters(c, "optimizer", "type", cfg->optimizer.type);
+    }
+    if (cfg->dist.audit > 0) {
+        needs_parameters(c, "dist", "audit", "an audit");
+    }
+    if (cfg->dist.shard_group == CHARL__SHARD_GROUP_NODE && cfg->dist.shard == CHARL__SHARD_PARAMETERS) {
+        wrong(c, "dist", "shard_group", "node does not work with [dist] shard = parameters: use shard = gradients");
+    }
+    if (cfg->dist.balance == CHARL__BALANCE_SPEED) {
+        needs_parameters(c, "dist", "balance", "speed");
+    }
+    if (cfg->eval.sample_prompt[0]) {
+        needs_parameters(c, "eval", "sample_prompt", "a sample");
     }
     if (cfg->dist.audit > 0 && cfg->dist.balance == CHARL__BALANCE_SPEED) {
         wrong(c, "dist", "audit", "needs the same number of slices on every rank: dist.balance = even");

@@ -101,7 +101,10 @@ again "sgd in f16, simulated" 1 cnn --simulate-ranks 2x2 train.precision=f16 tra
 shard=optimizer
 again "sgd in f16, within 3 nodes" 1 cnn --simulate-ranks 3x2 dist.shard_group=node train.precision=f16 train.on_nonfinite=skip
 expect 2 "what does not work with parameters" ranks 2 mlp.ini -q -o x dist.shard=parameters dist.audit=2 dist.balance=speed dist.shard_group=node optimizer.type=muon
-says 4 "does not work with \\[dist\\] shard = parameters; shard = gradients does"
+says 1 "\\[optimizer\\] type: muon needs all parameters on every rank, but \\[dist\\] shard = parameters divides them: use shard = gradients"
+says 1 "\\[dist\\] balance: speed needs all parameters"
+says 1 "\\[dist\\] audit: an audit needs all parameters"
+says 1 "\\[dist\\] shard_group: node does not work with \\[dist\\] shard = parameters: use shard = gradients"
 
 # Optimizers that update whole tensors: these are assigned to the ranks. The last has more ranks than tensors that cost much.
 shard=gradients
