@@ -369,7 +369,13 @@ static const charl__conv_attr window = {
     .groups = 1,
     .size = {95, 98}};
 
-static const charl__attention_attr two_heads = {.heads = 2, .kv_heads = 1, .scale = 0.35F, .causal = true};
+static const charl__attention_attr two_heads = {.heads = 2, .kv_heads = 1, .scale = 0.35F, .causal = true},
+                                   limited = {.heads = 2,
+                                              .kv_heads = 1,
+                                              .scale = 0.35F,
+                                              .causal = true,
+                                              .window = 9,
+                                              .softcap = 1.5F};
 
 static void large_windows_and_rows(void **state)
 {
@@ -395,6 +401,14 @@ static void large_windows_and_rows(void **state)
           .hi = 2,
           .int_end = 2070,
           .terms = 2070},
+         CHARL_BF16},
+        {"attention_cached",
+         {.in = {CHARL_R(F32, 4, 1, 64), CHARL_R(F32, 4, 40, 32), CHARL_R(I32, 4)},
+          .attr = &limited,
+          .lo = -2,
+          .hi = 2,
+          .int_end = 40,
+          .terms = 40},
          CHARL_BF16},
     };
     charl_slices whole;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "autograd/check/opcheck.h"
+#include "autograd/op/attention/attention.h"
 #include "base/alloc.h"
 #include "device/device_private.h"
 
@@ -156,9 +157,39 @@ static void by_wgmma(void **state)
     launch_all((charl__nvidia_facts){.wgmma = true});
 }
 
+/* The kernel for generated tokens has neither windows nor limited scores. */
+static void generated_tokens(void **state)
+{
+    static const charl__attention_attr attr[] = {
+        {.heads = 2, .kv_heads = 1, .scale = 0.25F, .causal = true, .window = 9},
+        {.heads = 2, .kv_heads = 1, .scale = 0.25F, .causal = true, .softcap = 1.5F},
+        {.heads = 2, .kv_heads = 1, .scale = 0.25F, .causal = true}};
+
+    (void)state;
+    dev->facts.nvidia = (charl__nvidia_facts){.wgmma = true};
+    for (int i = 0; i < 3; i++) {
+        const charl__op_sample s = {.in = {CHARL_R(F32, 4, 1, 64), CHARL_R(F32, 4, 40, 32), CHARL_R(I32, 4)},
+                                    .n_in = 3,
+                                    .attr = &attr[i],
+                                    .lo = -1,
+                                    .hi = 1,
+                                    .int_end = 40};
+        void *raw[CHARL_OP_MAX_OUT] = {NULL};
+        const int before = n_cores;
+        charl__op_case c;
+
+        charl_assert_ok(charl__op_case_create(charl__op_find("attention_cached"), &s, CHARL_BF16, SEED, &c));
+        charl_assert_ok(charl__op_case_run(dev, &c, &whole, 0, raw));
+        assert_int_equal(n_cores - before, i == 2 ? 1 : 0);
+        free_all(raw);
+        charl__op_case_destroy(&c);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(by_mma), cmocka_unit_test(by_wgmma)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(by_mma), cmocka_unit_test(by_wgmma),
+                                       cmocka_unit_test(generated_tokens)};
     int rc = 77;
 
     if (charl_slices_block(1, 0, 1, &whole) != CHARL_OK ||

@@ -76,13 +76,15 @@ static bool begins_by_16(const charl_tensor *t)
     return (size_t)t->offset * charl_dtype_size(t->dtype) % 16 == 0;
 }
 
-/* Whether one of NVIDIA's kernels for half types continues sequences: depends on types and on the extent of a head, but for the place of operands in
- * memory, which are aligned. */
+/* Whether one of NVIDIA's kernels for half types continues sequences: depends on types, the attribute and the extent of a head, but for the place of
+ * operands in memory, which are aligned. It has no window and no softcap. */
 static bool has_token_kernel(const charl__enqueue *e, int64_t d)
 {
-    return e->in[0]->dtype != CHARL_F32 && charl__device_has_nvidia_cores(e->dev, e->in[0]->dtype) &&
-           charl__device_facts_get(e->dev)->nvidia.wgmma && d % PIECE == 0 && d <= MOST_OF_TOKEN &&
-           begins_by_16(e->in[0]) && begins_by_16(e->in[1]);
+    const attention_attr *a = e->attr;
+
+    return a->window == 0 && a->softcap == 0.0F && e->in[0]->dtype != CHARL_F32 &&
+           charl__device_has_nvidia_cores(e->dev, e->in[0]->dtype) && charl__device_facts_get(e->dev)->nvidia.wgmma &&
+           d % PIECE == 0 && d <= MOST_OF_TOKEN && begins_by_16(e->in[0]) && begins_by_16(e->in[1]);
 }
 
 static charl_status continue_token(const charl__enqueue *e, const extents *x)
