@@ -80,8 +80,7 @@ const char *charl__config_monitor_name(const charl_config *cfg)
 
 const charl__metric *charl__config_monitor(const charl_config *cfg)
 {
-    const char *name = charl__config_monitor_name(cfg), *of_output = strrchr(name, '.');
-    const charl__metric *t = charl__metric_find(of_output ? of_output + 1 : name);
+    const charl__metric *t = charl__metric_find(charl__config_monitor_name(cfg));
 
     CHARL_INVARIANT(t);
     return t;

@@ -80,7 +80,7 @@ typedef struct charl__metric {
 extern const void *const charl__metrics[];
 extern const charl__metric charl__metric_loss, charl__metric_worst;
 
-/** Metric i = 0, 1, ...; NULL past the last. By name; NULL if unknown. */
+/** Metric i = 0, 1, ...; NULL past the last. By name, METRIC or OUTPUT.METRIC; NULL if unknown. */
 const charl__metric *charl__metric_at(int i);
 const charl__metric *charl__metric_find(const char *name);
 /** Whether a higher value of metric `name` is better; false for an unknown name. */

@@ -29,11 +29,12 @@ def write_run(name, seed, rate, values, monitor="val/accuracy", extra=""):
     path = pathlib.Path(name)
     path.mkdir()
     rows = []
+    metric = monitor.removeprefix("val/") if "." in monitor else "accuracy"
     for i, value in enumerate(values):
         rows.append(f'{{"event":"train","step":{100 * i + 100},"epoch":1,"loss":{2 - i},"lr":0.1,"grad_norm":1,"samples":1,'
                     f'"samples_per_s":5000,"step_ms":20,"data_ms":0,"comm_ms":0,"comm_exposed_ms":0,"mem_bytes":1,'
                     f'"elapsed_s":{70 * i + 70},"time":1}}\n'
-                    f'{{"event":"val","step":{100 * i + 100},"epoch":1,"loss":0.5,"accuracy":{value:.9g},"best":true,'
+                    f'{{"event":"val","step":{100 * i + 100},"epoch":1,"loss":0.5,"{metric}":{value:.9g},"best":true,'
                     f'"elapsed_s":{70 * i + 72},"time":1}}\n')
     (path / "metrics.jsonl").write_text("".join(rows), encoding="utf-8")
     (path / "config.ini").write_text(f"[run]\nname = {name}\noutput_dir = /x/{name}\nseed = {seed}\n\n[train]\nbatch_size = 100\n{extra}\n"
@@ -57,6 +58,8 @@ def check_table():
     text = charl(0, "compare", "one", "two")
     lines = text.splitlines()
     assert lines[0].split() == ["run", "state", "steps", "time", "samples/s", "best", "train/loss", "val/loss", "val/accuracy"], text
+    write_run("named", 1, 0.1, [0.5, 0.75, 0.7], monitor="val/kind.accuracy")
+    assert "val/kind.accuracy=0.75 at step 200" in charl(0, "compare", "one", "named")
     assert lines[1].split() == "one stopped 300 3m32s 5000 val/accuracy=0.75 at step 200 0 0.5 0.7".split(), text
     assert lines[2].split() == "two stopped 200 2m22s 5000 val/accuracy=0.5 at step 200 1 0.5 0.5".split(), text
     assert "configurations differ in" in text

@@ -15,7 +15,9 @@ const charl__metric *charl__metric_at(int i)
 
 const charl__metric *charl__metric_find(const char *name)
 {
-    return charl__registry_find(&metrics, name);
+    const char *of_output = strrchr(name, '.');
+
+    return charl__registry_find(&metrics, of_output ? of_output + 1 : name);
 }
 
 const char *charl_metric_name(int i)
