@@ -198,6 +198,7 @@ typedef struct charl_bisect_options {
     void *ctx;
     void (*warned)(void *ctx, const char *text);
     charl_compiling compiling;
+    bool recorded; /* a must be a file of checksums */
 } charl_bisect_options;
 
 /** Find where two runs diverge: the first common checkpoint whose tensors differ, then by replay from the one before it

@@ -44,7 +44,7 @@ static charl_status open_side(bisect *b, side *s, const char *path)
     const charl__kind *kind = charl__kind_of(path);
 
     *s = (side){.path = path, .all = b};
-    CHARL_REQUIRE(stat(path, &info) == 0, CHARL_ERR_CHECKPOINT, "%s: there is no such run", path);
+    CHARL_REQUIRE(stat(path, &info) == 0, CHARL_ERR_CHECKPOINT, "%s: there is no such run or file", path);
     if (S_ISDIR(info.st_mode)) {
         return charl__run_list(path, &s->steps);
     }
@@ -358,6 +358,8 @@ static charl_status run(bisect *b, const char *x, const char *y)
     interval span = {0};
 
     CHARL_TRY(open_side(b, &b->side[0], x));
+    CHARL_REQUIRE(!b->options->recorded || b->side[0].is_file, CHARL_ERR_CHECKPOINT,
+                  "%s is not a file of checksums; HINT `charl golden CONFIG -o FILE` writes one", x);
     CHARL_TRY(open_side(b, &b->side[1], y));
     if (!b->side[0].is_file && !b->side[1].is_file) {
         CHARL_TRY(find_span(b, &span));
@@ -384,7 +386,8 @@ charl_status charl_bisect(const char *a, const char *b, const charl_bisect_optio
 
     *out = (charl_bisect_result){0};
     st = run(&all, a, b);
-    st = charl__kind_explain(st, a, kinds, "a run directory", CHARL_ERR_CHECKPOINT);
+    st = charl__kind_explain(st, a, kinds, all.options->recorded ? "a file of checksums" : "a run directory",
+                             CHARL_ERR_CHECKPOINT);
     st = charl__kind_explain(st, b, kinds, "a run directory", CHARL_ERR_CHECKPOINT);
     for (int k = 0; k < 2; k++) {
         charl__text_fini(&all.side[k].checksums);

@@ -119,6 +119,11 @@ golden 2 "too many ranks" --ranks 9
 says 1 '9 ranks, but the batch has 8 slices'
 golden 2 "steps of a file" --check golden.sums --steps 2
 golden 5 "no file" --check nowhere.sums
+golden 5 "a configuration as checksums" --check one.ini
+says 1 'one.ini is not a file of checksums'
+says 0 '--until'
+golden 5 "a run as checksums" --check eight
+says 1 'eight is not a file of checksums'
 expect 2 "no configuration" "$bin/charl" golden nowhere.ini
 grep -v '^end' a.sums | head -n 60 >cut.sums
 bisect 5 "checksums cut short" a.sums cut.sums

@@ -55,7 +55,8 @@ static charl_status compare(const request *r, const char *config, const charl_co
                                     .overrides = overrides,
                                     .n_overrides = n,
                                     .warned = charl__cli_warn,
-                                    .compiling = charl__cli_compiling_show};
+                                    .compiling = charl__cli_compiling_show,
+                                    .recorded = true};
     charl_bisect_result result;
     const charl_status st = charl_bisect(r->check, config, &o, &result);
 
