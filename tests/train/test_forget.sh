@@ -58,11 +58,11 @@ says 1 'began began with a checkpoint of another run, which may have learned fro
 mv honest whole
 expect 0 "without 50 rows" ranks 1 "$@" -o honest "data.forget=$some"
 forget 0 "one more" honest --rows "$one"
-says 1 'training begins at the beginning$'
+says 1 'training begins from scratch$'
 equal "one more" whole 1
 # Given again, after an interruption: it goes on; and another run is not touched.
 rm forgot/checkpoints/step-0000000[89].h5 forgot/checkpoints/step-00000010.h5
-expect 0 "once more" "$bin/charl" forget honest --rows "$one" -o forgot
+expect 0 "once more" "$bin/charl" forget honest --rows " $one" -o forgot
 equal "once more" whole 1
 expect 2 "in the place of another run" "$bin/charl" forget run --rows "$some" -o forgot
 says 1 'error: forgot holds another run$'

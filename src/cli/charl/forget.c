@@ -45,7 +45,8 @@ static charl_status load(const request *r, const charl__cli_operands *operands, 
               charl__cli_text(run, "data.forget")[0] ? ", " : "");
     charl_config_destroy(run);
     CHARL_TRY(st);
-    CHARL_TRY(join(c->forget + strlen(c->forget), sizeof c->forget - strlen(c->forget), r->rows, "", ""));
+    CHARL_TRY(join(c->forget + strlen(c->forget), sizeof c->forget - strlen(c->forget), r->rows + strspn(r->rows, " "),
+                   "", ""));
     overrides[n++] = (charl_config_override){c->forget, "--rows"};
     return charl_config_load(c->config, overrides, n, out);
 }
@@ -69,7 +70,7 @@ static charl_status fill(const request *r, const charl__cli_operands *operands, 
 }
 
 /* A run that is at the place of the new one must be the same, begun before and interrupted. */
-static charl_status check_place(const request *r, const command *c)
+static charl_status check_place(const request *r, const charl_config *config)
 {
     char path[PATH_BYTES];
     charl_config *there = NULL;
@@ -80,7 +81,7 @@ static charl_status check_place(const request *r, const command *c)
         return CHARL_OK;
     }
     CHARL_TRY(charl_config_load(path, NULL, 0, &there));
-    is_other = strcmp(charl__cli_text(there, "data.forget"), strchr(c->forget, '=') + 1) != 0;
+    is_other = strcmp(charl__cli_text(there, "data.forget"), charl__cli_text(config, "data.forget")) != 0;
     charl_config_destroy(there);
     CHARL_REQUIRE(!is_other, CHARL_ERR_CONFIG, "%s holds another run; HINT name a new directory with -o", r->out);
     return CHARL_OK;
@@ -132,12 +133,12 @@ static charl_status find(const request *r, const charl__cli_operands *operands, 
     char *checkpoint = NULL;
     charl_status st = load(r, operands, c, &config);
 
-    st = st == CHARL_OK ? check_place(r, c) : st;
+    st = st == CHARL_OK ? check_place(r, config) : st;
     st = st == CHARL_OK ? charl_forget_find(operands->values[0], config, step, &checkpoint) : st;
     st = st == CHARL_OK ? fill(r, operands, checkpoint, c) : st;
     if (st == CHARL_OK && *step > 0) {
         fprintf(stderr, "step %" PRId64 " is the first that takes one of these rows; training begins %s%s\n", *step,
-                checkpoint ? "with " : "at the beginning", checkpoint ? checkpoint : "");
+                checkpoint ? "with " : "from scratch", checkpoint ? checkpoint : "");
     }
     charl_config_destroy(config);
     charl_free(checkpoint);
