@@ -426,6 +426,11 @@ static void test_adapters(void **state)
     charl_assert_ok(charl_safetensors_save(tensors, adapters, 3, NULL));
     charl_assert_status(charl_params_load(a.params, folder, NULL, NULL), CHARL_ERR_CHECKPOINT);
     charl_assert_message("the base of its adapters has no fc9.weight");
+    put_text(config, "{" LORA ", \"modules_to_save\": [\"wte\"]}"); /* the output layer is not what peft trained */
+    adapters[2].name = "base_model.model.wte.weight";
+    charl_assert_ok(charl_safetensors_save(tensors, &adapters[2], 1, NULL));
+    charl_assert_status(charl_params_load(a.params, folder, NULL, NULL), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("its modules_to_save have the embedding wte, and the base has no lm_head.weight");
     close_net(&a);
     charl_test_tempdir_remove(dir);
 }

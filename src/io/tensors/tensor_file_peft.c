@@ -230,6 +230,36 @@ static charl_status add_adapters(listing *l, const char *module, const charl_che
     return CHARL_OK;
 }
 
+/* Where the output layer of the base shares its embedding, peft trains a copy of the embedding alone. */
+static charl_status check_shared(const listing *l, const char *name)
+{
+    static const char *const embeddings[] = {"embed_tokens", "wte", "embed_in"};
+    const json_t *saved = json_object_get(l->config, "modules_to_save"), *v;
+    const size_t length = strlen(name) - (charl__ends_in(name, ".weight") ? strlen(".weight") : 0);
+    size_t i;
+
+    json_array_foreach(saved, i, v)
+    {
+        const char *module = json_string_value(v) ? json_string_value(v) : "", *last = strrchr(module, '.');
+        const size_t n = strlen(module);
+        bool is_embedding = false;
+
+        last = last ? last + 1 : module;
+        for (size_t k = 0; k < sizeof embeddings / sizeof *embeddings; k++) {
+            is_embedding = is_embedding || strcmp(last, embeddings[k]) == 0;
+        }
+        CHARL_REQUIRE(!is_embedding || n > length || strncmp(name + length - n, module, n) != 0 ||
+                          find(l, "lm_head.weight") >= 0 || find(l, "embed_out.weight") >= 0 ||
+                          json_is_true(json_object_get(l->config, "ensure_weight_tying")),
+                      CHARL_ERR_CHECKPOINT,
+                      "%s: its modules_to_save have the embedding %s, and the base has no lm_head.weight: where the "
+                      "output layer shares the embedding, peft trains a copy that is not the output layer's, which is "
+                      "not supported",
+                      l->p->path, module);
+    }
+    return CHARL_OK;
+}
+
 /* A tensor that takes the place of the base's, or that the base does not have. */
 static charl_status replace(listing *l, const charl_checkpoint_tensor *t, const char *name)
 {
@@ -246,6 +276,7 @@ static charl_status replace(listing *l, const charl_checkpoint_tensor *t, const 
             memmove(at, at + strlen(segments[k]), strlen(at + strlen(segments[k])) + 1);
         }
     }
+    CHARL_TRY(check_shared(l, plain));
     i = find(l, plain);
     if (i < 0) {
         return add(l, l->p->adapters, t, plain);
@@ -279,7 +310,8 @@ static charl_status list_one(listing *l, const charl_checkpoint_tensor *t, bool 
         if (!adapts || !down) {
             continue;
         }
-        CHARL_REQUIRE(!forms[k].embedding || find(l, "lm_head.weight") >= 0, CHARL_ERR_CHECKPOINT,
+        CHARL_REQUIRE(!forms[k].embedding || find(l, "lm_head.weight") >= 0 || find(l, "embed_out.weight") >= 0,
+                      CHARL_ERR_CHECKPOINT,
                       "%s: %s adapts an embedding, and the base has no lm_head.weight: where the output layer shares "
                       "the embedding, peft does not adapt it there, which is not supported",
                       path, name);
