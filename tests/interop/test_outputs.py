@@ -268,6 +268,7 @@ def check_data_of_predictions():
             ("fewer", {"kind": arrays["kind"] * 0}, 0, "kind.accuracy="),
             ("class", {"kind": arrays["kind"] * 0 + 3}, 3, "kind holds numbers up to 3, run/last.h5 was trained on numbers up to 2"),
             ("token", {"words": arrays["words"] * 0 + 9}, 3, "words holds numbers up to 9"),
+            ("kind", {"kind": arrays["kind"].astype("f4")}, 3, "holds kind as numbers, run/last.h5 was trained on classes"),
             ("shape", {"numbers": arrays["numbers"][:, :2]}, 3, "samples of numbers are [2]")):
         with h5py.File(f"{name}.h5", "w") as f:
             for key, values in {**arrays, **change}.items():

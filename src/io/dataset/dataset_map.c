@@ -84,7 +84,12 @@ static charl_status check_fields(const mapping *m)
                       CHARL_ERR_DATA, "%s has %s as %s %d of data.%s, %s was trained with %s there", m->ds->file.path,
                       i < n_own ? own[i].name : "nothing", model[i].target ? "target" : "input", i + 1,
                       model[i].target ? "y, counted with the inputs" : "x", m->model, model[i].name);
-        CHARL_REQUIRE(own[i].kind == model[i].kind && charl_shape_equal(&own[i].shape, &model[i].shape), CHARL_ERR_DATA,
+        CHARL_REQUIRE(own[i].kind == model[i].kind, CHARL_ERR_DATA,
+                      "%s holds %s as %s, %s was trained on %s; HINT %s:/ARRAY:%s in data.%s says what they are",
+                      m->ds->file.path, own[i].name, charl__field_kinds[own[i].kind], m->model,
+                      charl__field_kinds[model[i].kind], model[i].name, charl__field_kinds[model[i].kind],
+                      model[i].target ? "y" : "x");
+        CHARL_REQUIRE(charl_shape_equal(&own[i].shape, &model[i].shape), CHARL_ERR_DATA,
                       "%s: samples of %s are %s, %s was trained on %s", m->ds->file.path, own[i].name,
                       charl_shape_format(&own[i].shape, have), m->model, charl_shape_format(&model[i].shape, want));
         CHARL_REQUIRE(own[i].classes <= model[i].classes, CHARL_ERR_DATA,

@@ -13,7 +13,7 @@
 #include "base/text/text.h"
 #include "io/dataset/dataset_private.h"
 
-static const char *const kinds[] = {"numbers", "tokens", "classes"};
+const char *const charl__field_kinds[] = {"numbers", "tokens", "classes"};
 
 static const char name_letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
@@ -117,7 +117,7 @@ int charl__fields_parse(const char *fields, charl__field *out)
             !read_shape(shape, &out[i].shape) || classes < 0 || classes > INT32_MAX) {
             return -1;
         }
-        while (k < 3 && strcmp(kind, kinds[k]) != 0) {
+        while (k < 3 && strcmp(kind, charl__field_kinds[k]) != 0) {
             k++;
         }
         shape_bytes = charl_shape_count(&out[i].shape);
@@ -177,10 +177,12 @@ static charl_status choose_kind(const charl_dataset *ds, const charl__field_spec
         f->kind = f->target && a->dtype != CHARL_F32 ? CHARL__FIELD_CLASSES : CHARL__FIELD_NUMBERS;
         return CHARL_OK;
     }
-    CHARL_REQUIRE(strcmp(s->kind, kinds[other]) == 0 || strcmp(s->kind, kinds[CHARL__FIELD_NUMBERS]) == 0,
+    CHARL_REQUIRE(strcmp(s->kind, charl__field_kinds[other]) == 0 ||
+                      strcmp(s->kind, charl__field_kinds[CHARL__FIELD_NUMBERS]) == 0,
                   CHARL_ERR_CONFIG, "%s: %s:%s:%s: the elements of %s are %s or %s", ds->file.path, s->name, s->array,
-                  s->kind, f->target ? "a target" : "an input", kinds[CHARL__FIELD_NUMBERS], kinds[other]);
-    f->kind = strcmp(s->kind, kinds[other]) == 0 ? other : CHARL__FIELD_NUMBERS;
+                  s->kind, f->target ? "a target" : "an input", charl__field_kinds[CHARL__FIELD_NUMBERS],
+                  charl__field_kinds[other]);
+    f->kind = strcmp(s->kind, charl__field_kinds[other]) == 0 ? other : CHARL__FIELD_NUMBERS;
     return CHARL_OK;
 }
 
@@ -238,7 +240,7 @@ static charl_status describe(const charl__field *f, charl__text *fields, charl__
     char shape[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(charl__text_printf(fields, "%s%s %s %s %lld %lld %s", fields->length ? "\n" : "", f->name,
-                                 f->target ? "target" : "input", kinds[f->kind], (long long)f->least,
+                                 f->target ? "target" : "input", charl__field_kinds[f->kind], (long long)f->least,
                                  (long long)f->classes, charl_shape_format(&f->shape, shape)));
     for (int64_t i = 0; f->target && i < f->count; i++) {
         CHARL_TRY(charl__text_printf(targets, "%s%s", targets->length ? "\n" : "", f->name));

@@ -11,6 +11,7 @@ typedef enum charl__field_kind {
     CHARL__FIELD_TOKENS, /* inputs: numbers of tokens, not normalized */
     CHARL__FIELD_CLASSES /* targets: -1 and -100 do not count */
 } charl__field_kind;
+extern const char *const charl__field_kinds[]; /* as in NAME:/ARRAY:KIND */
 
 /** An element of data.x or data.y: NAME:/ARRAY or NAME:/ARRAY:KIND; without NAME if the list is one array. */
 typedef struct charl__field_spec {
