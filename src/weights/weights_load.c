@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "io/tensors/safetensors.h"
+#include "io/tensors/tensor_file.h"
 #include "nn/layer.h"
 #include "nn/model_internal.h"
 #include "nn/weights_layout.h"
@@ -683,6 +684,11 @@ static charl_status plan_all(load *l, const char *path)
         CHARL_SCOPED(charl__text_fini) charl__text hint = {0};
         const prefix names = best_prefix(l);
 
+        CHARL_REQUIRE(l->n == 0 || strncmp(l->tensors[0].name, CHARL__PEFT_PREFIX, strlen(CHARL__PEFT_PREFIX)) != 0,
+                      CHARL_ERR_CHECKPOINT,
+                      "%s has adapters of peft; HINT name its folder, with adapter_config.json, which are read with "
+                      "their base",
+                      path);
         CHARL_TRY(names.found > 0
                       ? say_prefix(l, &names, &hint)
                       : charl__text_printf(&hint, "%s = OLD -> NEW changes names: the file has %.80s, the model %.80s",

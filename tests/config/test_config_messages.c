@@ -234,6 +234,9 @@ static const struct {
      "conf/t.ini:5: [model] hidden: more than 32 values"},
     {HEAD "[layer a]\ntype=linear\n",
      "conf/t.ini:5: [layer a]: layers, blocks and outputs belong to model.type = sequential"},
+    {"[data]\npath=d\nx=a:/x\ny=b:/y\n[model]\ntype=sequential\n[layer l]\ntype=linear\nout=1\n[output "
+     "a]\ninput=l\ntarget=b\n",
+     "conf/t.ini:10: [output a]: an input of data.x has this name; give the output another, and set input and target"},
     {"[data]\npath=d\n[layer a]\nout = 3\n", "conf/t.ini:3: [layer a] type: is missing"},
     {"[data]\npath=d\n[layer a]\ntype=relu\n[layer a]\ntype=relu\n",
      "conf/t.ini:5: [layer a]: section given twice (first on line 3)"},

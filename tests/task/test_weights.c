@@ -410,6 +410,8 @@ static void test_adapters(void **state)
         assert_memory_equal(b, bias, sizeof b);
     }
     put_text(config, "{" LORA "}");
+    charl_assert_status(charl_params_load(a.params, tensors, NULL, NULL), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("has adapters of peft; HINT name its folder, with adapter_config.json");
     adapters[1].name = "base_model.model.fc1.lora_magnitude_vector";
     charl_assert_ok(charl_safetensors_save(tensors, adapters, 3, NULL));
     charl_assert_status(charl_params_load(a.params, folder, NULL, NULL), CHARL_ERR_CHECKPOINT);

@@ -131,6 +131,7 @@ static charl_status read_section(charl_config *cfg, charl__mistakes *m, const ch
     charl__config_detail *d = cfg->detail;
     const charl__layer_key *input = find_key(s, "input"), *check;
     charl__config_output out = {.name = s->header + strlen("output "), .weight = 1, .origin = s->origin};
+    charl__field_spec inputs[CHARL__MAX_FIELDS];
     char why[CHARL__WHY];
     const char *near = NULL;
 
@@ -140,6 +141,12 @@ static charl_status read_section(charl_config *cfg, charl__mistakes *m, const ch
     if (out.name[strspn(out.name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] != '\0' ||
         strlen(out.name) >= CHARL__FIELD_NAME) {
         return refuse(m, s, NULL, "the name of an output has up to 31 letters, digits and underscores");
+    }
+    for (int i = charl__field_specs(cfg->data.x, inputs, why, sizeof why); i > 0; i--) {
+        if (strcmp(inputs[i - 1].name, out.name) == 0) {
+            return refuse(m, s, NULL,
+                          "an input of data.x has this name; give the output another, and set input and target");
+        }
     }
     if (n_targets == 0) {
         return refuse(m, s, NULL, "needs data with names: data.x = NAME:/ARRAY and data.y = NAME:/ARRAY");

@@ -26,6 +26,7 @@ typedef struct charl__tensor_file_source {
 const char *charl__tensor_file_type(const charl_checkpoint_tensor *t);
 
 #define CHARL__PEFT_CONFIG "adapter_config.json" /* what makes a folder one of adapters */
+#define CHARL__PEFT_PREFIX "base_model.model."   /* of the names in its file */
 
 /** Adapters of a folder of peft and their base. */
 typedef struct charl__peft charl__peft;

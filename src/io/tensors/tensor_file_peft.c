@@ -19,7 +19,7 @@
 
 enum { MOST_CONFIG = 1 << 24, NAME = 512 };
 
-static const char root_name[] = "base_model.model.";
+static const char root_name[] = CHARL__PEFT_PREFIX;
 
 CHARL_SCOPED_POINTER(json_left, json_t, json_decref)
 
