@@ -2,6 +2,7 @@
  * a multiple. A row of the table below says how llama.cpp calls a layout of Hugging Face; tensors have names of its own.
  *
  * llama.cpp's "llama" rotates neighbours where the layout rotates halves of a head, so the rows of queries and keys are interleaved for it. */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -213,7 +214,7 @@ static void quantize(const float *x, unsigned char out[BLOCK_BYTES])
         largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
     }
     scale = largest / 127.0f;
-    inverse = scale > 0 ? 1.0f / scale : 0;
+    inverse = scale >= FLT_MIN ? 1.0f / scale : 0; /* else the scale is 0 as f16 */
     rounded = (double)scale;
     charl_dtype_encode(CHARL_F16, &rounded, 1, out);
     for (int i = 0; i < BLOCK; i++) {
