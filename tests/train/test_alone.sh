@@ -7,18 +7,24 @@ export OMPI_MCA_odls_base_sigkill_timeout=0 # nobody here needs mpirun's two sec
 alone() {
     expect "$2" "$1" timeout 1500 mpirun -q --oversubscribe --bind-to none -n 1 "$bin/$3" $4 : -n 1 env CHARL_FAULT="$5" "$bin/$3" $4
 }
-# The n-th acquisition of the second rank: 20 is while it reads the configuration, the others are from its first words with the first rank
-# to its last checkpoint. A rank that fails before the ranks can communicate waits for 5 seconds.
-training="20 360 400 500 600 1000 1500 2000"
-evaluation="360 500 800 1200"
+# The n-th acquisition of the second rank: the 20th is while it reads the configuration, the others are after that: from its first words with the
+# first rank to its last checkpoint. A rank that fails before the ranks can communicate waits for 5 seconds.
+reading=0
+until CHARL_FAULT=alloc:$((reading += 20)) "$bin/charl-train" --print-config mlp.ini >/dev/null 2>&1; do
+    [ $reading -lt 2000 ] || { fail "the configuration is not read"; break; }
+done
+# after N...: the acquisitions after those of reading
+after() { for _n; do echo $((reading + _n)); done; }
+training="20 $(after 20 60 160 260 660 1160 1660)"
+evaluation=$(after 20 160 460 860)
 if [ -n "$long" ]; then
-    training="20 200 $(seq -s ' ' 350 10 600) $(seq -s ' ' 650 50 2000)"
-    evaluation="20 200 $(seq -s ' ' 350 10 600) $(seq -s ' ' 650 50 1200)"
+    training="20 200 $(after $(seq 10 10 260) $(seq 310 50 1660))"
+    evaluation="20 200 $(after $(seq 10 10 260) $(seq 310 50 860))"
 fi
 # failed N PROGRAM: it says so, and which rank it is once the ranks can communicate
 failed() {
     _where=
-    [ "$1" -lt 350 ] || _where='rank 1 of 2 [^:]*: .*'
+    [ "$1" -lt $reading ] || _where='rank 1 of 2 [^:]*: .*'
     says 1 "$2: error: ${_where}injected failure"
 }
 for n in $training; do
