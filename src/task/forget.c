@@ -55,6 +55,9 @@ static charl_status check(const charl__session *s)
                   charl_config_choice_name("data", "sampling", (int)c->data.sampling));
     CHARL_REQUIRE(strcmp(c->train.class_weights, "balanced") != 0, CHARL_ERR_CONFIG,
                   "data.forget: train.class_weights = balanced counts all rows; HINT give the weights as numbers");
+    CHARL_REQUIRE(c->train.products != CHARL__PRODUCTS_INTEGER, CHARL_ERR_CONFIG,
+                  "data.forget: with train.products = integer, the largest number of all rows decides how gradients of "
+                  "weights are rounded; HINT train.products = fma");
     CHARL_REQUIRE(!charl__augment_mixes(&c->data.augment), CHARL_ERR_CONFIG,
                   "data.forget: mixup and cutmix mix every row into another; HINT leave them out of data.augment");
     return CHARL_OK;

@@ -122,6 +122,7 @@ refused 'bn1 is a batch norm, whose statistics are of all rows of a batch'
 refused 'mixup and cutmix mix every row into another' model.batch_norm=no data.augment=mixup:0.2
 refused 'class_weights = balanced counts all rows' model.batch_norm=no train.class_weights=balanced
 refused 'with data.sampling = balanced, every row changes which others are drawn' model.batch_norm=no data.sampling=balanced
+refused 'products = integer, the largest number of all rows decides' model.batch_norm=no train.products=integer
 refused 'there is no row 320; the training rows of .* are 0 to 319' model.batch_norm=no data.forget=320
 refused '"1x" is not the number of a row' model.batch_norm=no "data.forget=1, 1x"
 refused '"2 3" is not the number of a row' model.batch_norm=no "data.forget=2 3"

@@ -161,8 +161,9 @@ int charl__forget_main(const char *path, int argc, char **argv)
         "same, and sets data.forget. The result has the bits of a whole training with data.forget.\vThe rows keep "
         "their places in the batches, and all other random numbers stay as they are. What the data set holds of them "
         "besides, such as mean and standard deviation of the inputs, classes and vocabulary, remains. Refused are "
-        "tokens, batch norm, mixup and cutmix, data.sampling other than once and balanced class weights, which let a "
-        "row have an effect whatever its weight. Settings that change the training are refused; data.path=FILE names "
+        "tokens, batch norm, mixup and cutmix, data.sampling other than once, balanced class weights and "
+        "train.products = integer, which let a row have an effect whatever its weight. Settings that change the "
+        "training are refused; data.path=FILE names "
         "data that have moved."};
     static command c;
     charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + CHARL__CLI_OVERRIDES};
