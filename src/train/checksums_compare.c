@@ -79,24 +79,31 @@ typedef struct counts {
     char first[512], last[512]; /* names of those that differ */
 } counts;
 
+/* The first line of a kind from `at` to the end of the step; length 0: there is none. */
+static line find_kind(const char *at, const char *kind)
+{
+    line l = line_at(at);
+
+    while (l.length > 0 && !is_kind(&l, kind) && !is_kind(&l, "step")) {
+        l = line_at(l.next);
+    }
+    return is_kind(&l, kind) ? l : (line){at, at, 0};
+}
+
 static counts count(const char *a, const char *b, const char *kind)
 {
     counts t = {0};
-    line x = line_at(a), y = line_at(b);
+    line x = find_kind(a, kind), y = find_kind(b, kind);
 
-    while (x.length > 0 && y.length > 0 && !is_kind(&x, "step") && !is_kind(&y, "step")) {
-        if (is_kind(&x, kind) || is_kind(&y, kind)) {
-            t.lines++;
-            if (!is_same(&x, &y)) {
-                t.differing++;
-                name_of(&x, t.last, sizeof t.last);
-                if (t.differing == 1) {
-                    name_of(&x, t.first, sizeof t.first);
-                }
+    for (; x.length > 0 || y.length > 0; x = find_kind(x.next, kind), y = find_kind(y.next, kind)) {
+        t.lines++;
+        if (!is_same(&x, &y)) { /* also if one of them has fewer */
+            t.differing++;
+            name_of(x.length > 0 ? &x : &y, t.last, sizeof t.last);
+            if (t.differing == 1) {
+                memcpy(t.first, t.last, sizeof t.first);
             }
         }
-        x = line_at(x.next);
-        y = line_at(y.next);
     }
     return t;
 }

@@ -113,6 +113,8 @@ golden 1 "a value of an optimizer" --check golden.sums optimizer.momentum=0.5
 says 1 '^  weights after the step: .*the first '
 golden 1 "another seed" --check golden.sums run.seed=5
 says 1 '^the runs begin with different weights: '
+golden 1 "smaller batches" --check golden.sums train.batch_size=24
+says 1 '^  gradients: .*, nearest to the loss, and so computed first, [a-z].*[a-z]$'
 golden 2 "half precision" train.precision=bf16
 says 1 'anywhere needs train.precision = f32'
 golden 2 "too many ranks" --ranks 9
