@@ -392,8 +392,10 @@ static charl_status prepare_all(charl_data_parallel *dp, charl_params *set, char
     CHARL_REQUIRE(!set || !set->grad, CHARL_ERR_INVALID,
                   "the parameters have gradients already, from another data-parallel object or from "
                   "charl_graph_compile");
-    CHARL_REQUIRE(!set || dp->sharding != CHARL_SHARD_PARAMETERS || !set->dev, CHARL_ERR_INVALID,
-                  "the parameters have memory already, from an earlier graph; HINT sharded ones are compiled first");
+    CHARL_REQUIRE(
+        !set || dp->sharding != CHARL_SHARD_PARAMETERS || !set->dev, CHARL_ERR_INVALID,
+        "the parameters have memory already, from an earlier graph, and cannot be sharded any more; HINT compile "
+        "that graph afterwards");
     CHARL_REQUIRE(
         !set || dp->sharding == CHARL_SHARD_NONE || set->users == 0, CHARL_ERR_INVALID,
         "a sharded optimizer moves the parameters, which %d compiled graphs and optimizers use already; HINT compile "
@@ -428,7 +430,12 @@ charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *c
     CHARL_GIVEN(dp, graphs);
     charl_params *set = n > 0 && graphs[0] ? charl__graph_params(graphs[0]) : NULL;
 
-    CHARL_TRY(charl_comm_agree(dp->comm, prepare_all(dp, set, graphs, n)));
+    const charl_status st = charl_comm_agree(dp->comm, prepare_all(dp, set, graphs, n));
+
+    if (st != CHARL_OK && set && !set->dev) {
+        set->is_divided = set->defers = false; /* other graphs may have them whole */
+    }
+    CHARL_TRY(st);
     CHARL_TRY(charl__data_parallel_connect(dp, set));
     CHARL_TRY(charl_comm_agree(dp->comm, compile_all(dp, graphs)));
     return charl__data_parallel_finish(dp);

@@ -174,7 +174,7 @@ static charl_status add_buckets(const charl__grad_reducer *s, const charl_graph 
     return charl__consensus_add(facts, &(charl__fact){.status = CHARL_ERR_CONFIG,
                                                       .label = "order in which parameters are gathered",
                                                       .value = text,
-                                                      .hint = "set train.recompute, so that all ranks compute alike"});
+                                                      .hint = "shard gradients instead, or use devices of one kind"});
 }
 
 charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph *g, int64_t bucket)

@@ -210,7 +210,7 @@ static charl_status refuse_sharded(member *m)
                  {CHARL_BF16, CHARL_F32, false, "sharded over ranks in bf16, and the graph takes weight in f32"}};
     charl_status st = CHARL_OK;
     charl_data_parallel *dp = NULL;
-    charl_graph *g[MAX_PASSES] = {NULL};
+    charl_graph *g[MAX_PASSES] = {NULL}, *refused;
 
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         CHARL_TRY_CLEANUP(charl_data_parallel_create(m->comm, &m->mine, &m->options, &dp));
@@ -227,6 +227,13 @@ static charl_status refuse_sharded(member *m)
         charl_data_parallel_destroy(dp);
         dp = NULL;
     }
+    m->precision = CHARL_F32;
+    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, false, &refused, NULL, NULL));
+    CHARL_TRY_CLEANUP(is_refused(m, refused, 1, CHARL_ERR_INVALID, "the graph computes no gradients"));
+    CHARL_TRY_CLEANUP(new_graph(m, NULL, false, &g[0], NULL, NULL));
+    CHARL_TRY_CLEANUP(charl_graph_compile(g[0])); /* the parameters are whole again */
+    CHARL_TRY_CLEANUP(new_graph(m, &m->mine, true, &refused, NULL, NULL));
+    st = is_refused(m, refused, 1, CHARL_ERR_INVALID, "the parameters have memory already, from an earlier graph");
 cleanup:
     destroy(g);
     charl_data_parallel_destroy(dp);
