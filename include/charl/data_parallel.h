@@ -118,8 +118,8 @@ typedef struct charl_data_parallel_options {
     /* with `shard`: type of the optimizer that will be created for the parameters. One that is not elementwise gets
      * whole tensors, assigned to ranks by the work that it has with each; NULL: an elementwise one */
     const char *optimizer;
-    /* with `shard`: every node divides among its own ranks, which must be as many on each, and the nodes are replicas of
-     * each other; otherwise all ranks divide. No effect on one node; not with CHARL_SHARD_PARAMETERS */
+    /* with `shard`: every node divides among its own ranks, which must be as many on each, and the nodes are replicas
+     * of each other; otherwise all ranks divide. No effect on one node; not with CHARL_SHARD_PARAMETERS */
     bool shard_within_nodes;
 } charl_data_parallel_options;
 
