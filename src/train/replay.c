@@ -240,6 +240,24 @@ static charl_status check_writing(replay *r)
     return r->is_config ? CHARL_OK : read_lock(r);
 }
 
+/* Whether a file can be written at the end, and does not replace what is read. NULL: there is none. */
+static charl_status check_output(const replay *r, const char *path)
+{
+    CHARL_SCOPED_FREE char *config = NULL, *lock = NULL;
+    charl__commit c;
+
+    if (!path) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__commit_join(r->run, "config.ini", &config));
+    CHARL_TRY(charl__commit_join(r->run, CHARL__LOCK_FILE, &lock));
+    CHARL_TRY(charl__commit_check_inputs(
+        path, (const char *const[]){r->source, r->start, r->config->data.path, config, lock}, 5));
+    CHARL_TRY(charl__commit_begin(path, &c));
+    charl__commit_fini(&c);
+    return CHARL_OK;
+}
+
 static charl_status create_comm(replay *r)
 {
     CHARL_TRY(charl_team_create(1, &r->team));
@@ -262,6 +280,8 @@ static charl_status plan(replay *r)
     CHARL_TRY(o->ranks > 0 ? charl_slices_block(charl__config_slices(r->config), 0, o->ranks, &slices) : CHARL_OK);
     CHARL_TRY(find_start(r));
     CHARL_TRY(o->checkpoint ? check_writing(r) : CHARL_OK);
+    CHARL_TRY(check_output(r, o->checkpoint));
+    CHARL_TRY(check_output(r, o->checksums));
     CHARL_TRY(create_comm(r));
     r->train = (charl_train_options){sizeof(charl_train_options), .comm = r->comm, .device = o->device};
     r->train.events = (charl_train_events){.ctx = o->ctx, .compiling = o->compiling, .warned = o->warned};

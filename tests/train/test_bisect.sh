@@ -117,6 +117,11 @@ golden 1 "smaller batches" --check golden.sums train.batch_size=24
 says 1 '^  gradients: .*, nearest to the loss, and so computed first, [a-z].*[a-z]$'
 golden 2 "half precision" train.precision=bf16
 says 1 'anywhere needs train.precision = f32'
+golden 8 "no such folder" --steps 4 -o nowhere/golden.sums
+cp one.ini kept.ini
+golden 2 "checksums in the place of the configuration" --steps 1 -o one.ini
+says 1 'the output one.ini is the same file as the input one.ini'
+cmp -s one.ini kept.ini || fail "the configuration was replaced"
 golden 2 "too many ranks" --ranks 9
 says 1 '9 ranks, but the batch has 8 slices'
 golden 2 "steps of a file" --check golden.sums --steps 2

@@ -77,6 +77,9 @@ says 1 'the run has 10 steps, there is no step 11'
 at 2 "before the beginning" four 0
 expect 2 "in the place of another" "$bin/charl" checkpoint at four --step 8 -o four/checkpoints/step-00000006.h5
 says 1 'step-00000006.h5 is the name of a checkpoint of step 6, not of step 8'
+cp four/run.lock kept.lock
+expect 2 "in the place of the run's record" "$bin/charl" checkpoint at four --step 8 -o four/run.lock
+cmp -s four/run.lock kept.lock || fail "run.lock was replaced"
 expect 2 "nowhere" "$bin/charl" checkpoint at four --step 8
 "$bin/charl" data make digits other.h5 -t 320 -v 100 --seed 9 >/dev/null || exit 1
 at 3 "other data" four 8 data.path=other.h5
