@@ -91,7 +91,7 @@ extern const charl_layer_type charl__layer_linear, charl__layer_conv2d, charl__l
      "use biases in the MLP even with bias = no", NULL}
 /* clang-format on */
 
-/** Elements of a head of `head_dim` that are rotated, as in charl_block_form; odd: the share is invalid. */
+/** Elements of a head of `head_dim` that are rotated, as in charl_block_form; odd or 0: the share is invalid. */
 int64_t charl__rotated(const charl_block_form *form, int64_t head_dim);
 
 /** Width of the mlp of a transformer block: `hidden`, or the value that 0 means in a block of `width` features. mlp: a charl_block_mlp. */

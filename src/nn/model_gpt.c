@@ -195,6 +195,7 @@ static bool check(const void *settings, const char **key, char *reason)
     const charl_gpt_config *c = &((const gpt_settings *)settings)->gpt;
     const int64_t kv = c->n_kv_head > 0 ? c->n_kv_head : c->n_head;
     const int64_t head_dim = c->head_dim ? c->head_dim : c->n_embd / c->n_head;
+    const int64_t rotated = charl__rotated(&c->form, head_dim);
 
     *key = "n_embd";
     if (!c->head_dim && c->n_embd % c->n_head != 0) {
@@ -207,9 +208,9 @@ static bool check(const void *settings, const char **key, char *reason)
         return false;
     }
     *key = "rotary_share";
-    if (c->positions == CHARL_GPT_ROTARY && charl__rotated(&c->form, head_dim) % 2 != 0) {
-        snprintf(reason, CHARL_REASON_BYTES, "%g of a head of %" PRId64 " elements is an odd number of elements",
-                 c->form.rotary_share, head_dim);
+    if (c->positions == CHARL_GPT_ROTARY && (rotated < 2 || rotated % 2 != 0)) {
+        snprintf(reason, CHARL_REASON_BYTES, "%g of a head of %" PRId64 " elements is %" PRId64 ", not 2, 4, 6, ...",
+                 c->form.rotary_share, head_dim, rotated);
         return false;
     }
     *key = "rope_window_theta";

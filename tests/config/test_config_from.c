@@ -234,7 +234,9 @@ static void test_families(void **state)
     }
     json_of(mistral, ", \"sliding_window\": null");
     charl_assert_status(parse("rotary_share = 0.4\n", &c), CHARL_ERR_CONFIG);
-    charl_assert_message("rotary_share: 0.4 of a head of 8 elements is an odd number of elements");
+    charl_assert_message("rotary_share: 0.4 of a head of 8 elements is 3, not 2, 4, 6, ...");
+    charl_assert_status(parse("rotary_share = 0.1\n", &c), CHARL_ERR_CONFIG);
+    charl_assert_message("rotary_share: 0.1 of a head of 8 elements is 0, not 2, 4, 6, ...");
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         json_of(mistral, refused[i].more);
         charl_assert_status(parse("", &c), CHARL_ERR_CONFIG);

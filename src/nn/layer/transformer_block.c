@@ -196,6 +196,7 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     const int64_t width = in.ndim == 3 ? in.dim[2] : 0;
     const bool of_input = c->form.norm_at != CHARL_BLOCK_NORM_OUTPUT;
     const bool of_output = c->form.norm_at != CHARL_BLOCK_NORM_INPUT;
+    const int64_t rotated = charl__rotated(&c->form, c->head_dim ? c->head_dim : width / c->heads);
     charl_var *sum, *y;
 
     if (in.ndim != 3) {
@@ -210,8 +211,8 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     if (c->kv_heads && c->heads % c->kv_heads != 0) {
         return charl__graph_refuse(b->g, "heads is not a multiple of kv_heads");
     }
-    if (c->rotary && charl__rotated(&c->form, c->head_dim ? c->head_dim : width / c->heads) % 2 != 0) {
-        return charl__graph_refuse(b->g, "rotary_share rotates an odd number of elements of a head");
+    if (c->rotary && (rotated < 2 || rotated % 2 != 0)) {
+        return charl__graph_refuse(b->g, "rotary_share does not rotate 2, 4, 6, ... elements of a head");
     }
     y = attend(b, of_input ? normalize(b, "ln_1", x) : x, width);
     y = of_output ? normalize(b, "ln_1_out", y) : y;
