@@ -46,8 +46,9 @@ for _i in $(seq 1000); do
     grep -q '^seed-3, start 1' "$T/log" && break
     sleep 0.1
 done
-supervisor=$(awk -v parent=$! '$4 == parent { print $1 }' /proc/[0-9]*/stat 2>/dev/null)
-kill -9 $(awk -v parent="$supervisor" '$4 == parent { print $1 }' /proc/[0-9]*/stat 2>/dev/null)
+# children PID: cat goes on past processes that have just ended, where awk would stop
+children() { cat /proc/[0-9]*/stat 2>/dev/null | awk -v parent="$1" '$4 == parent { print $1 }'; }
+kill -9 $(children "$(children $!)")
 wait $!
 [ $? -eq 1 ] || fail "a start was killed from outside, and that is no failure"
 says 1 "error: seed 3: start 1 ended with exit status 137, which none of its faults explains: see run-chaos/seed-3/start-1.log"
