@@ -23,7 +23,9 @@ static void load(void)
     CHARL__CUDA_FUNCTIONS(X)
 #undef X
     *(void **)&charl__cuda.cuFuncLoad = dlsym(library, "cuFuncLoad");
-    *(void **)&charl__cuda.cuLaunchKernelEx = dlsym(library, "cuLaunchKernelEx");
+    if (charl__cuda.cuFuncLoad) { /* of CUDA 12.4; graphs take such launches since 12.3 */
+        *(void **)&charl__cuda.cuLaunchKernelEx = dlsym(library, "cuLaunchKernelEx");
+    }
     if (!missing && charl__cuda.cuInit(0) != 0) {
         missing = "NVIDIA's driver does not start (cuInit)";
     }

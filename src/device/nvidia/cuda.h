@@ -109,7 +109,7 @@ struct charl__cuda {
     CHARL__CUDA_FUNCTIONS(X)
 #undef X
     int (*cuFuncLoad)(void *);                                                     /* since CUDA 12.4; or NULL */
-    int (*cuLaunchKernelEx)(const charl__cuda_launch *, void *, void **, void **); /* since 11.8; or NULL */
+    int (*cuLaunchKernelEx)(const charl__cuda_launch *, void *, void **, void **); /* with cuFuncLoad; or NULL */
 };
 /** Its functions, after charl__cuda_missing has returned NULL. */
 extern struct charl__cuda charl__cuda;
