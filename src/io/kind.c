@@ -78,7 +78,8 @@ static const charl__kind
     gguf = {0, "weights in llama.cpp's format (GGUF)", "charl reads safetensors, which publishers offer beside it"},
     onnx = {0, "an ONNX model", "charl writes ONNX, but does not read it; weights are read as safetensors"},
     adapter = {CHARL__KIND_ADAPTER | CHARL__KIND_WEIGHTS, "a folder with adapters (PEFT)",
-               START_WITH "the base that they name, to which they are added" MAKES_CHECKPOINT},
+               START_WITH
+               "the base that they name, to which they are added (model.from = BASE takes its shape)" MAKES_CHECKPOINT},
     model = {CHARL__KIND_MODEL | CHARL__KIND_WEIGHTS | CHARL__KIND_TOKENIZER, "a folder with a published model",
              START_WITH "its weights (model.from = %P takes its shape)" MAKES_CHECKPOINT},
     model_config = {CHARL__KIND_MODEL | CHARL__KIND_TEXT, "the config.json of a published model",
