@@ -158,7 +158,8 @@ int charl__forget_main(const char *path, int argc, char **argv)
         options, "RUN --rows LIST -o RUN2 [SECTION.KEY=VALUE...]",
         "Train the run in directory RUN again so that some training rows weigh nothing from the start. Begins with the "
         "newest checkpoint from before the first step that takes one of them, as up to there both trainings are the "
-        "same, and sets data.forget. The result has the bits of a whole training with data.forget.\vThe rows keep "
+        "same, and sets data.forget. The result has the bits of a whole training with data.forget, but the best "
+        "checkpoint and early stopping go by its own evaluations only.\vThe rows keep "
         "their places in the batches, and all other random numbers stay as they are. What the data set holds of them "
         "besides, such as mean and standard deviation of the inputs, classes and vocabulary, remains. Refused are "
         "tokens, batch norm, mixup and cutmix, data.sampling other than once, balanced class weights and "
