@@ -65,7 +65,7 @@ typedef struct charl_memory_parameter {
  *  activations take their part. */
 typedef struct charl_memory_plan {
     int ranks, shards; /* shards: ranks that divide; fewer than ranks with dist.shard_group = node on several nodes */
-    int64_t bytes[4];  /* with dist.shard = none, optimizer, gradients, parameters */
+    int64_t bytes[4];  /* with dist.shard = none, optimizer, gradients, parameters; 0: does not work here */
 } charl_memory_plan;
 
 /** Memory of a training on the device of a rank. */

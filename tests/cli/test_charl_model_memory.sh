@@ -73,6 +73,7 @@ says 1 "^  gradients  .* MiB"
 says 0 "^  shards"
 expect 0 "within nodes" env CHARL_RANKS_PER_NODE=2 "$bin/charl" model memory mlp.ini dist.shard=gradients dist.shard_group=node
 says 1 "^  shards  +1 +2 +2 +2$"
+says 1 "^  parameters  .*[KM]iB +- +- +-$"
 
 expect 0 "2 ranks" mpirun -q --oversubscribe --bind-to none -n 2 "$bin/charl" model memory mlp.ini
 expect 0 "2 ranks" mpirun -q --oversubscribe --bind-to none -n 2 "$bin/charl" model memory mlp.ini dist.allreduce=peer

@@ -140,7 +140,7 @@ static void print_plans(const charl_memory *m)
     for (int shard = 0; shard < 4; shard++) {
         printf("  %-10s", modes[shard]);
         for (int k = 0; k < m->n_plans && k < COLUMNS; k++) {
-            printf(" %12s", bytes_text(m->plan[k].bytes[shard], a));
+            printf(" %12s", m->plan[k].bytes[shard] > 0 ? bytes_text(m->plan[k].bytes[shard], a) : "-");
         }
         printf("\n");
     }
