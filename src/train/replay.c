@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "autograd/graph.h"
@@ -448,10 +449,14 @@ static charl_status add_state(replay *r, charl_replay_row *row)
 {
     CHARL_SCOPED(charl__state_fini) charl__state s = {.keeps = true};
     CHARL_SCOPED_FREE char *path = NULL;
+    struct stat saved, written;
     bool is_saved;
 
     CHARL_TRY(charl__run_path(r->run, row->step, &path));
-    is_saved = access(path, F_OK) == 0;
+    is_saved = stat(path, &saved) == 0;
+    if (is_saved && r->options->checkpoint && stat(r->options->checkpoint, &written) == 0) { /* just now */
+        is_saved = saved.st_dev != written.st_dev || saved.st_ino != written.st_ino;
+    }
     CHARL_TRY(charl__snapshot_copy(&r->trainer.replica, !is_saved && !r->options->tensors, &s));
     if (is_saved) {
         CHARL_TRY(compare(r, path, &s, row));
