@@ -198,7 +198,7 @@ typedef struct array {
 static void put_number(FILE *f, unsigned long v, int bytes)
 {
     for (int i = 0; i < bytes; i++) {
-        fputc((int)(v >> 8 * i & 255), f);
+        fputc(i < 8 ? (int)(v >> 8 * i & 255) : 0, f);
     }
 }
 
