@@ -102,18 +102,22 @@ static const charl__op_sample samples[] = {
 static void onnx(const charl__onnx_node *n)
 {
     const charl_dtype to = n->out_type->dtype;
-    const char *in = n->in[0];
+    const char *v = n->in[0];
+    bool rounds;
 
     if (to != CHARL_F32 && to != CHARL_I32) {
         charl__onnx_fail(n, "only casts to f32 and i32 can be exported");
         return;
     }
-    if (to == CHARL_I32 && charl__is_float(n->in_type[0].dtype)) {
-        in = charl__onnx_op(n, "Round", in, NULL, NULL);
+    rounds = to == CHARL_I32 && charl__is_float(n->in_type[0].dtype);
+    v = charl__onnx_write_call(n, &(charl__onnx_call){.type = "Cast",
+                                                      .in = {rounds ? charl__onnx_op(n, "Round", v, NULL, NULL) : v},
+                                                      .out = rounds ? NULL : n->out,
+                                                      .attr = {{"to", .i = charl__onnx_dtype(to)}}});
+    if (rounds) { /* what is beyond 32 bits becomes the nearest that is not */
+        v = charl__onnx_op(n, "Max", v, charl__onnx_int(n, INT32_MIN), NULL);
+        charl__onnx_op(n, "Min", v, charl__onnx_int(n, INT32_MAX), n->out);
     }
-    charl__onnx_write_call(
-        n,
-        &(charl__onnx_call){.type = "Cast", .in = {in}, .out = n->out, .attr = {{"to", .i = charl__onnx_dtype(to)}}});
 }
 
 const charl__op charl_op_cast = {
