@@ -220,6 +220,25 @@ cleanup:
     return st;
 }
 
+/* A checkpoint among those of the run must be one that run.lock records, if there is one. */
+static charl_status check_place(const replay *r)
+{
+    CHARL_SCOPED_FREE char *own = NULL, *folder = NULL, *ours = NULL, *lock = NULL;
+    struct stat x, y;
+
+    CHARL_TRY(charl__run_path(r->run, r->until, &own));
+    CHARL_TRY(charl__commit_dir(own, &folder));
+    CHARL_TRY(charl__commit_dir(r->options->checkpoint, &ours));
+    CHARL_TRY(charl__commit_join(r->run, CHARL__LOCK_FILE, &lock));
+    CHARL_REQUIRE(r->recorded.step == r->until || access(lock, F_OK) != 0 || stat(folder, &x) != 0 ||
+                      stat(ours, &y) != 0 || x.st_dev != y.st_dev || x.st_ino != y.st_ino,
+                  CHARL_ERR_CONFIG,
+                  "%s does not record step %" PRId64 ", so that a checkpoint of it among those of the run is none of "
+                  "the run's; HINT write it to another folder",
+                  lock, r->until);
+    return CHARL_OK;
+}
+
 /* Whether the checkpoint of step `until` can be written: with the settings of the run, and not in the place of another. */
 static charl_status check_writing(replay *r)
 {
@@ -238,7 +257,8 @@ static charl_status check_writing(replay *r)
         warn(r, "eval.interval is in seconds: when the run evaluated is not known, and the best evaluation in the "
                 "checkpoint is that of the one before it");
     }
-    return r->is_config ? CHARL_OK : read_lock(r);
+    CHARL_TRY(r->is_config ? CHARL_OK : read_lock(r));
+    return r->is_config ? CHARL_OK : check_place(r);
 }
 
 /* Whether a file can be written at the end, and does not replace what is read. NULL: there is none. */

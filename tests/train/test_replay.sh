@@ -63,7 +63,10 @@ sed '/step=9 /,$d' thin/run.lock >four/run.lock
 at 0 "a step that run.lock does not record" four 9
 says 1 '^at.h5: step 9; the run has no record of it to compare with$'
 again "a step that run.lock does not record" thin 9
-expect 0 "the same in the run" "$bin/charl" checkpoint at four --step 9 -o four/checkpoints/step-00000009.h5
+expect 2 "the same in the run" "$bin/charl" checkpoint at four --step 9 -o four/checkpoints/step-00000009.h5
+says 1 'four/run.lock does not record step 9, '
+rm four/run.lock
+expect 0 "the same in a run without run.lock" "$bin/charl" checkpoint at four --step 9 -o four/checkpoints/step-00000009.h5
 says 1 'step-00000009.h5: step 9; the run has no record of it to compare with$' # not as recorded by the file itself
 rm four/checkpoints/step-00000009.h5
 sed 's/step=8 tensors=......../step=8 tensors=00000000/' thin/run.lock >four/run.lock
