@@ -283,7 +283,7 @@ static const charl__weights_setting stablelm_settings[] = {
 #define FAMILY_NORMS(family, table, tensor, class, text, less_one)                                                     \
     {                                                                                                                  \
         .row.name = #family, .row.help = text, .model = &charl__model_gpt, .prefix = "model.", .rules = table,         \
-        .n_rules = sizeof table / sizeof table[0], .ignored = ignored, .marker = "layers.0." tensor ".weight",         \
+        .n_rules = sizeof table / sizeof table[0], .ignored = ignored, .marker = "layers.0." tensor,                   \
         .model_type = #family, .architecture = class "ForCausalLM", .settings = family##_settings,                     \
         .n_settings = sizeof family##_settings / sizeof family##_settings[0], .norms_less_one = less_one               \
     }
@@ -291,30 +291,30 @@ static const charl__weights_setting stablelm_settings[] = {
 
 /* Families whose tensors other families have too come later: the first whose marker a file has is taken, unless model.family names one. */
 const charl__weights_layout charl__layout_gemma2 = FAMILY_NORMS(
-    gemma2, gemma2_rules, "pre_feedforward_layernorm", "Gemma2",
+    gemma2, gemma2_rules, "pre_feedforward_layernorm.weight", "Gemma2",
     "Gemma 2 of Hugging Face transformers: norms before and after attention and MLP, limited scores", true);
 const charl__weights_layout charl__layout_gemma3_text =
-    FAMILY_NORMS(gemma3_text, gemma2_rules, "pre_feedforward_layernorm", "Gemma3",
+    FAMILY_NORMS(gemma3_text, gemma2_rules, "pre_feedforward_layernorm.weight", "Gemma3",
                  "Gemma 3 for text of Hugging Face transformers: Gemma 2 with norms of queries and keys", true);
 const charl__weights_layout charl__layout_olmo2 =
-    FAMILY(olmo2, olmo2_rules, "post_feedforward_layernorm", "Olmo2",
+    FAMILY(olmo2, olmo2_rules, "post_feedforward_layernorm.weight", "Olmo2",
            "OLMo 2 of Hugging Face transformers: norms after attention and MLP, and of queries and keys");
 const charl__weights_layout charl__layout_qwen3 =
-    FAMILY(qwen3, llama_rules, "self_attn.q_norm", "Qwen3",
+    FAMILY(qwen3, llama_rules, "self_attn.q_norm.weight", "Qwen3",
            "Qwen3 of Hugging Face transformers: Llama with norms of queries and keys");
 const charl__weights_layout charl__layout_llama =
-    FAMILY(llama, llama_rules, "self_attn.q_proj", "Llama", "Llama of Hugging Face transformers");
-const charl__weights_layout charl__layout_mistral =
-    FAMILY(mistral, llama_rules, "self_attn.q_proj", "Mistral", "Mistral of Hugging Face transformers: as Llama");
+    FAMILY(llama, llama_rules, "self_attn.q_proj.weight", "Llama", "Llama of Hugging Face transformers");
+const charl__weights_layout charl__layout_mistral = FAMILY(mistral, llama_rules, "self_attn.q_proj.weight", "Mistral",
+                                                           "Mistral of Hugging Face transformers: as Llama");
 const charl__weights_layout charl__layout_qwen2 =
-    FAMILY(qwen2, llama_rules, "self_attn.q_proj", "Qwen2",
+    FAMILY(qwen2, llama_rules, "self_attn.q_proj.weight", "Qwen2",
            "Qwen2 of Hugging Face transformers: Llama with biases of queries, keys and values");
 const charl__weights_layout charl__layout_phi3 =
-    FAMILY(phi3, phi3_rules, "self_attn.qkv_proj", "Phi3",
+    FAMILY(phi3, phi3_rules, "self_attn.qkv_proj.weight", "Phi3",
            "Phi-3 and Phi-4 of Hugging Face transformers: Llama with stacked matrices");
 const charl__weights_layout charl__layout_smollm3 =
-    FAMILY(smollm3, llama_rules, "self_attn.q_proj", "SmolLM3",
+    FAMILY(smollm3, llama_rules, "self_attn.q_proj.weight", "SmolLM3",
            "SmolLM3 of Hugging Face transformers: Llama with blocks without rotary positions");
 const charl__weights_layout charl__layout_stablelm =
-    FAMILY(stablelm, llama_rules, "self_attn.q_proj", "StableLm",
+    FAMILY(stablelm, llama_rules, "self_attn.q_proj.weight", "StableLm",
            "StableLM of Hugging Face transformers: layer norms, a part of each head is rotated");
