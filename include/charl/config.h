@@ -118,6 +118,16 @@ const char *charl_config_choice_name(const char *section, const char *key, int i
  *  Errors: ERR_NOMEM, ERR_IO (the current directory has no name) */
 charl_status charl_config_print(const charl_config *cfg, bool origins, char **out) CHARL_MUST_CHECK;
 
+/** Compare a configuration with the `text` of another, such as the config.ini of a run or what charl_config_print gave:
+ *  a line "[train] epochs = 10 (was 5)" for each key that can change the result of a new run. The place of the data
+ *  counts, run.name, run.output_dir and run.resume do not. *out: "" if nothing differs; owned by the caller
+ *  (charl_free).
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG  `text` cannot be parsed, for example because another version of charl wrote it
+ *          ERR_NOMEM */
+charl_status charl_config_diff(const charl_config *cfg, const char *text, char **out) CHARL_MUST_CHECK;
+
 /** Print the key table for people: type, default, range and meaning of each key of `section`, or of all
  *  if NULL. *out: owned by the caller (charl_free).
  *

@@ -8,6 +8,7 @@
  *  A run is a run directory of charl-train, of which only metrics.jsonl is required. It may still be training.
  */
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "charl/status.h"
 
@@ -22,6 +23,22 @@ CHARL_BEGIN_DECLS
  *  Errors: ERR_DATA (a run has no metrics.jsonl), ERR_INVALID (no runs), ERR_CONFIG (path is another file), ERR_DISK,
  *  ERR_NOMEM. */
 charl_status charl_report_write(const char *const *runs, int n_runs, const char *path) CHARL_MUST_CHECK;
+
+/** What a run has done, in short. */
+typedef struct charl_run_summary {
+    const char *state; /* "done", "stopped" or "not finished": by its train.log */
+    int64_t step;      /* of its last row; 0: none */
+    double time_s;     /* of training, over all starts */
+    char monitor[64];  /* checkpoint.monitor, such as val/loss */
+    bool higher;       /* a higher value of it is better */
+    double best;       /* its best value; NaN: none */
+    int64_t best_step;
+    double last; /* its last value; NaN: none */
+} charl_run_summary;
+
+/** Summarize the run in directory `run`. Blocks. Local. Errors: as charl_report_write. Cost: reads metrics.jsonl and
+ *  train.log. */
+charl_status charl_report_summarize(const char *run, charl_run_summary *out) CHARL_MUST_CHECK;
 
 /** Whether another value of a key can change a result: charl_config_key_is_result (charl/config.h) knows. */
 typedef bool (*charl_report_by_seed)(void *ctx, const char *key);

@@ -231,6 +231,12 @@ typedef struct charl_train_options {
 charl_status charl_train_run(const charl_config *config, const charl_train_options *options,
                              charl_train_result *result) CHARL_MUST_CHECK;
 
+/** Print a configuration as its training records it in config.ini and in checkpoints: as charl_config_print, with the
+ *  loss that the data ask for in the place of train.loss = auto. *out: owned by the caller (charl_free).
+ *
+ *  Blocks. Local. Errors: those of opening the data in charl_train_run. Cost: opens the data and reads the targets. */
+charl_status charl_train_print_config(const charl_config *config, char **out) CHARL_MUST_CHECK;
+
 /** Evaluate the weights of a checkpoint on a split ("train", "val", "test") of the configured data. The data need not
  *  have a training split.
  *

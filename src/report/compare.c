@@ -116,20 +116,27 @@ static charl_status list_metrics(const charl__run_log *log, int n, const char **
     return CHARL_OK;
 }
 
+/* Step and time of the last row. */
+static void find_end(const charl__run_log *log, double *step, double *time)
+{
+    *step = *time = 0;
+    for (int e = 0; e < CHARL__RUN_EVENTS; e++) {
+        const charl__run_rows *r = &log->rows[e];
+
+        *step = r->n > 0 ? fmax(*step, r->step[r->n - 1]) : *step;
+        *time = r->n > 0 ? fmax(*time, r->time[r->n - 1]) : *time;
+    }
+}
+
 static charl_status put_row(grid *g, int row, const charl__run_log *log, const char *const *metric, int n_metrics)
 {
     const charl__run_best best = charl__run_log_best(log);
     const charl__run_times times = charl__run_log_times(log);
     const charl__run_rows *train = &log->rows[CHARL__RUN_TRAIN], *val = &log->rows[CHARL__RUN_VAL];
-    double steps = 0, time = 0;
+    double steps, time;
     int c = 0;
 
-    for (int e = 0; e < CHARL__RUN_EVENTS; e++) {
-        const charl__run_rows *r = &log->rows[e];
-
-        steps = r->n > 0 ? fmax(steps, r->step[r->n - 1]) : steps;
-        time = r->n > 0 ? fmax(time, r->time[r->n - 1]) : time;
-    }
+    find_end(log, &steps, &time);
     CHARL_TRY(charl__text_printf(cell(g, row, c++), "%s", log->name));
     CHARL_TRY(charl__text_printf(cell(g, row, c++), "%s", log->state));
     CHARL_TRY(charl__text_printf(cell(g, row, c++), "%.0f", steps));
@@ -251,15 +258,13 @@ static charl_status put_differences(const charl__run_log *log, int n, charl__tex
     return CHARL_OK;
 }
 
-/* Whether another value of the key "section.name" can give another result. */
-
-/* Whether a key distinguishes groups: it affects the result, and is not the seed. */
 /* Which keys change a result. */
 typedef struct key_test {
     charl_report_by_seed is_result;
     void *ctx;
 } key_test;
 
+/* Whether a key distinguishes groups: it affects the result, and is not the seed. */
 static bool tells_apart(const char *key, const key_test *t)
 {
     return strcmp(key, "run.seed") != 0 && t->is_result(t->ctx, key);
@@ -477,6 +482,31 @@ static charl_status put_seeds(const charl__run_log *log, int n, const key_test *
         CHARL_TRY(put_group_comparison(log, n, &g, k, out));
     }
     return CHARL_OK;
+}
+
+charl_status charl_report_summarize(const char *run, charl_run_summary *out)
+{
+    CHARL_GIVEN(run, out);
+    charl__run_log log;
+    const charl_status st = charl__run_log_read(run, &log);
+
+    *out = (charl_run_summary){.best = (double)NAN, .last = (double)NAN};
+    if (st == CHARL_OK) {
+        const charl__run_best best = charl__run_log_best(&log);
+        double step, time;
+
+        find_end(&log, &step, &time);
+        *out = (charl_run_summary){.state = log.state,
+                                   .step = (int64_t)step,
+                                   .time_s = time,
+                                   .higher = best.max,
+                                   .best = best.value,
+                                   .best_step = best.step,
+                                   .last = result_of(&log, false)};
+        snprintf(out->monitor, sizeof out->monitor, "%s", best.monitor);
+    }
+    charl__run_log_fini(&log);
+    return st;
 }
 
 charl_status charl_report_compare(const char *const *runs, int n_runs, charl_report_by_seed by_seed, void *ctx,

@@ -81,6 +81,8 @@ static const charl__cli_command commands[] = {
      NULL},
     {"forget", "RUN --rows LIST -o RUN2", "train a run again without the effect of some rows", charl__forget_main,
      NULL},
+    {"sweep", "CONFIG SECTION.KEY=VALUES...", "run a configuration with several values of keys", charl__sweep_main,
+     NULL},
     {"report", "RUN... [-o FILE]", "write a page with the curves of runs", charl__report_main, NULL},
     {"compare", "RUN... [--seeds]", "print values, times and differences of runs", charl__compare_main, NULL},
     {"trace", "", "merge time lines of training steps", NULL, trace_commands},

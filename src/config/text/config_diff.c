@@ -10,6 +10,7 @@
 typedef struct differ {
     charl__text report;
     unsigned wanted, found;
+    bool afresh; /* of two new runs: the place of the data counts, and a default as much as any other value */
 } differ;
 
 static charl_status say(differ *d, unsigned change, const char *section, const char *key, const char *now,
@@ -30,8 +31,11 @@ static charl_status say(differ *d, unsigned change, const char *section, const c
     return CHARL_OK;
 }
 
-static unsigned change_of(const charl__key *key)
+static unsigned change_of(const differ *d, const charl__key *key)
 {
+    if (d->afresh && key->effect == CHARL__KEY_LOCAL && strcmp(key->section, "data") == 0) {
+        return CHARL__CHANGE_TRAINING;
+    }
     switch (key->effect) {
     case CHARL__KEY_RESULT:
         return strcmp(key->section, "model") == 0 ? CHARL__CHANGE_MODEL : CHARL__CHANGE_TRAINING;
@@ -51,9 +55,9 @@ static unsigned change_of(const charl__key *key)
 
 /* Whether values of a key are equivalent. For keys of a run's start, a default is no difference: a run that resumes does not read them. Checkpoints of
  * one run count as one start: its links change their targets as it trains. */
-static bool is_same(const charl__key *key, const char *now, const char *was)
+static bool is_same(const differ *d, const charl__key *key, const char *now, const char *was)
 {
-    const bool starts = key->effect == CHARL__KEY_START;
+    const bool starts = key->effect == CHARL__KEY_START && !d->afresh;
 
     return strcmp(now, was) == 0 || (starts && strcmp(now, key->fallback) == 0) ||
            (starts && key->type == CHARL__KEY_PATH && charl__run_is_same(now, was));
@@ -69,15 +73,16 @@ static charl_status diff_keys(differ *d, const charl_config *now, const charl_co
     for (int i = 0; i < schema->count; i++) {
         const charl__key *key = &schema->keys[i];
 
-        if (!(change_of(key) & d->wanted) || !charl__config_uses(now, key) || !charl__config_uses(was, key)) {
+        if (!(change_of(d, key) & d->wanted) || !charl__config_uses(now, key) || !charl__config_uses(was, key)) {
             continue;
         }
         charl__text_clear(&a);
         charl__text_clear(&b);
         CHARL_TRY(charl__config_value_print(key, (const char *)now + key->offset, &a));
         CHARL_TRY(charl__config_value_print(key, (const char *)was + key->offset, &b));
-        if (!is_same(key, charl__text_string(&a), charl__text_string(&b))) {
-            CHARL_TRY(say(d, change_of(key), key->section, key->name, charl__text_string(&a), charl__text_string(&b)));
+        if (!is_same(d, key, charl__text_string(&a), charl__text_string(&b))) {
+            CHARL_TRY(
+                say(d, change_of(d, key), key->section, key->name, charl__text_string(&a), charl__text_string(&b)));
         }
     }
     return CHARL_OK;
@@ -148,27 +153,41 @@ static charl_status diff_layers(differ *d, const charl_config *now, const charl_
     return CHARL_OK;
 }
 
-charl_status charl__config_diff(const charl_config *cfg, const char *text, unsigned wanted, unsigned *found, char **out)
+static charl_status compare(differ *d, const charl_config *cfg, const char *text, char **out)
 {
-    CHARL_GIVEN(cfg, text, found, out);
     charl_status st = CHARL_OK;
     charl_config *now = NULL, *was = NULL; /* both as printed: with absolute paths */
     char *printed = NULL;
-    differ d = {.wanted = wanted};
 
     *out = NULL;
-    *found = 0;
     CHARL_TRY_CLEANUP(charl_config_parse("/checkpoint", text, strlen(text), NULL, 0, &was));
     CHARL_TRY_CLEANUP(charl_config_print(cfg, false, &printed));
     CHARL_TRY_CLEANUP(charl_config_parse("/checkpoint", printed, strlen(printed), NULL, 0, &now));
-    CHARL_TRY_CLEANUP(diff_keys(&d, now, was));
-    CHARL_TRY_CLEANUP(diff_layers(&d, now, was));
-    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&d.report), out));
-    *found = d.found;
+    CHARL_TRY_CLEANUP(diff_keys(d, now, was));
+    CHARL_TRY_CLEANUP(diff_layers(d, now, was));
+    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&d->report), out));
 cleanup:
     charl_config_destroy(now);
     charl_config_destroy(was);
     charl_free(printed);
-    charl__text_fini(&d.report);
+    charl__text_fini(&d->report);
     return st;
+}
+
+charl_status charl__config_diff(const charl_config *cfg, const char *text, unsigned wanted, unsigned *found, char **out)
+{
+    CHARL_GIVEN(cfg, text, found, out);
+    differ d = {.wanted = wanted};
+    const charl_status st = compare(&d, cfg, text, out);
+
+    *found = st == CHARL_OK ? d.found : 0;
+    return st;
+}
+
+charl_status charl_config_diff(const charl_config *cfg, const char *text, char **out)
+{
+    CHARL_GIVEN(cfg, text, out);
+    differ d = {.wanted = CHARL__CHANGE_RESULT | CHARL__CHANGE_START, .afresh = true};
+
+    return compare(&d, cfg, text, out);
 }

@@ -1,0 +1,92 @@
+#ifndef CHARL_CLI_CHARL_SWEEP_H
+#define CHARL_CLI_CHARL_SWEEP_H
+/** charl sweep: many runs of one configuration.
+ *
+ *      sweep_plan.c   what the command line means: the keys, their values, the runs
+ *      sweep_run.c    which runs exist, and running the others
+ *      sweep.c        the command, its table and its file
+ */
+#include <charl/report.h>
+#include "cli/charl/commands.h"
+
+enum {
+    CHARL__SWEEP_KEYS = 16,
+    CHARL__SWEEP_NAME = 160, /* bytes of the name of a run */
+    CHARL__SWEEP_PATH = 4400
+};
+
+/** A key with several values. */
+typedef struct charl__sweep_key {
+    const char *name;    /* "optimizer.learning_rate" */
+    const char *label;   /* the part after the section, unless two keys share it */
+    const char **values; /* [count] owned by the sweep; of a range those that were drawn */
+    int count;
+    bool is_range, is_log, is_integer;
+    double low, high;
+} charl__sweep_key;
+
+typedef enum charl__sweep_state {
+    CHARL__SWEEP_NEW,
+    CHARL__SWEEP_BEGUN, /* it has a run directory, and is not done */
+    CHARL__SWEEP_RUNNING,
+    CHARL__SWEEP_STOPPED,
+    CHARL__SWEEP_FAILED,
+    CHARL__SWEEP_DONE
+} charl__sweep_state;
+
+/** A run of the sweep. */
+typedef struct charl__sweep_arm {
+    char name[CHARL__SWEEP_NAME];
+    char dir[CHARL__SWEEP_PATH];
+    int value[CHARL__SWEEP_KEYS]; /* of each key: index in its values */
+    int group;                    /* runs of a group differ in run.seed only */
+    charl__sweep_state state;
+    charl_run_summary done; /* where `measured` */
+    bool measured;
+    char *refusal; /* why its configuration is refused; owned; NULL: it is not */
+} charl__sweep_arm;
+
+typedef struct charl__sweep {
+    const char *config;                                /* path */
+    const char *dir;                                   /* of the run directories */
+    charl_config_override fixed[CHARL__CLI_OVERRIDES]; /* those of one value */
+    int n_fixed;
+    charl__sweep_key key[CHARL__SWEEP_KEYS];
+    int n_keys;
+    int seed; /* the key run.seed; -1: one seed */
+    charl__sweep_arm *arm;
+    int n_arms, n_groups;
+    char **owned; /* [n_owned] texts */
+    int n_owned;
+} charl__sweep;
+
+typedef struct charl__sweep_options {
+    int64_t random, draw_seed, seeds; /* 0: not given */
+    int64_t jobs, ranks;
+    const char *devices;
+    const char *dir;
+} charl__sweep_options;
+
+/** Read the operands. Start from {0}; call charl__sweep_fini on every path.
+ *  Errors: ERR_CONFIG  a value or a key that cannot be meant; ERR_NOMEM; those of charl_config_load. */
+charl_status charl__sweep_plan(const charl__cli_operands *operands, const charl__sweep_options *options,
+                               charl__sweep *s) CHARL_MUST_CHECK;
+void charl__sweep_fini(charl__sweep *s);
+
+/** The overrides of a run besides s->fixed, as "key=value": [s->n_keys] texts of CHARL__SWEEP_PATH bytes. */
+void charl__sweep_settings(const charl__sweep *s, const charl__sweep_arm *arm, char (*text)[CHARL__SWEEP_PATH]);
+
+/** Find out which runs exist: a run directory in s->dir whose config.ini has the settings of a run is that run, whatever its name. Prints which
+ *  configurations are refused, and makes their runs failed. Errors: ERR_CONFIG  the directory of a run holds another one; all are refused. */
+charl_status charl__sweep_look(charl__sweep *s) CHARL_MUST_CHECK;
+
+/** Read how far a run is. */
+void charl__sweep_measure(charl__sweep_arm *arm);
+
+/** Run those that are not done, and print a line for each. *stopped: on a signal. Errors: ERR_NOMEM, ERR_IO. */
+charl_status charl__sweep_run(charl__sweep *s, const charl__sweep_options *options, bool *stopped) CHARL_MUST_CHECK;
+
+/** Print the command line of each run that is not done, without the program's name, quoted for xargs and a shell. */
+void charl__sweep_print(const charl__sweep *s);
+
+#endif
