@@ -2,6 +2,7 @@
 #define CHARL_RUN_H
 /** Run directories: where the checkpoints of a training are. docs/training.md describes their files. */
 #include <stddef.h>
+#include <stdint.h>
 
 #include "charl/status.h"
 
@@ -17,6 +18,21 @@ charl_status charl_run_checkpoint(const char *path, char **out) CHARL_MUST_CHECK
  *  DIR/best.h5 or DIR/checkpoints/step-N.h5; the whole length of any other path. 0 for "last.h5", which is in the
  *  current directory. Local. Thread-safe. */
 size_t charl_run_length(const char *path);
+
+/** Let the run directory `to` begin as `from` was after a step, so that a training with other settings can continue
+ *  there: with its checkpoint, which takes no further disk space, and copies of its metrics and its log. run.lock has
+ *  its lines up to that step; the training adds that it was resumed, with which configuration.
+ *
+ *  most    the newest checkpoint of `from` up to this step is taken
+ *  config  text of config.ini in `to`, which is written last
+ *  *step   of the checkpoint; -1: there is none that run.lock records, or the best one before it is gone, and nothing
+ *          was done
+ *
+ *  Neither may be in use by a training. Blocks. Local.
+ *  Errors: ERR_BUSY; ERR_CHECKPOINT  `from` is not a run directory; ERR_DISK  also if both are on different file
+ *  systems; ERR_NOMEM. */
+charl_status charl_run_fork(const char *from, int64_t most, const char *to, const char *config,
+                            int64_t *step) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -219,6 +219,7 @@ typedef struct charl_train_options {
     /* steps to trace and profile; 0: ten steps after the first ten, in a short run its second half */
     int64_t trace_first, trace_last;
     charl_ema_choice ema; /* of charl_train_evaluate */
+    int64_t stop_after;   /* save a checkpoint and stop after this step, as on request; 0: train to the end */
 } charl_train_options;
 
 /** Train the model of a configuration, which is borrowed. A run that has checkpoints continues as run.resume says.
@@ -236,6 +237,15 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
  *
  *  Blocks. Local. Errors: those of opening the data in charl_train_run. Cost: opens the data and reads the targets. */
 charl_status charl_train_print_config(const charl_config *config, char **out) CHARL_MUST_CHECK;
+
+/** The number of first steps that two trainings have in common: after them weights, optimizer, counters and evaluations
+ *  of both are the same to the bit, so that one can continue from a checkpoint of the other. More than 0 only if the
+ *  configurations differ in nothing but [scheduler], train.epochs and train.max_steps: then up to the first step with
+ *  another learning rate, but not the last step of either. 0 also with train.early_stopping_patience and with
+ *  eval.interval in seconds.
+ *
+ *  Blocks. Local. Errors: ERR_CONFIG, ERR_DATA, ERR_IO, ERR_NOMEM. Cost: opens the data; some 10 ns per step. */
+charl_status charl_train_common_steps(const charl_config *a, const charl_config *b, int64_t *out) CHARL_MUST_CHECK;
 
 /** Evaluate the weights of a checkpoint on a split ("train", "val", "test") of the configured data. The data need not
  *  have a training split.

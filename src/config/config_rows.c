@@ -115,6 +115,12 @@ charl_optimizer_config charl__config_optimizer(const charl_config *cfg)
     return o;
 }
 
+int64_t charl__config_steps(const charl_config *cfg, int64_t rows)
+{
+    return cfg->train.max_steps >= 0 ? cfg->train.max_steps
+                                     : (cfg->train.epochs * rows + cfg->train.batch_size - 1) / cfg->train.batch_size;
+}
+
 charl_schedule charl__config_schedule(const charl_config *cfg, int64_t total_steps)
 {
     charl_schedule s = *(const charl_schedule *)cfg->scheduler.settings;

@@ -46,6 +46,9 @@ bool charl__config_measures(const charl_config *cfg, int i, charl_target_kind ta
 /** The optimizer of [optimizer] and [train]. Borrows from the configuration. */
 charl_optimizer_config charl__config_optimizer(const charl_config *cfg);
 
+/** Steps of a training on so many rows: train.max_steps, or those of train.epochs. Local. */
+int64_t charl__config_steps(const charl_config *cfg, int64_t rows);
+
 /** The schedule of [scheduler] and [optimizer] for a run of `total_steps`. Borrows from the configuration. */
 charl_schedule charl__config_schedule(const charl_config *cfg, int64_t total_steps);
 

@@ -57,8 +57,7 @@ static charl_status find_step(const charl__session *s, int64_t *out)
 {
     const charl_config *c = s->config;
     const int64_t batch = c->train.batch_size, rows = s->data.rows[CHARL_SPLIT_TRAIN];
-    const int64_t all = (c->train.epochs * rows + batch - 1) / batch;
-    const int64_t steps = c->train.max_steps >= 0 ? c->train.max_steps : all;
+    const int64_t steps = charl__config_steps(c, rows);
     CHARL_SCOPED_FREE int64_t *place = NULL;
     charl__stream stream;
 

@@ -50,7 +50,8 @@ static void local_requests(charl__trainer *t, float *stop, float *save, float *c
                          charl__clock_s() - t->started_s + t->options->spent_s >= max_time;
     const int asked = t->options->stop ? atomic_exchange(t->options->stop, CHARL_STOP_NONE) : CHARL_STOP_NONE;
 
-    *stop = asked == CHARL_STOP_SAVE || charl__fault("train.stop");
+    *stop = asked == CHARL_STOP_SAVE || charl__fault("train.stop") ||
+            (t->options->stop_after > 0 && t->replica.step >= t->options->stop_after);
     *save = asked == CHARL_STOP_CHECKPOINT;
     *copy = charl_comm_rank(t->comm) == 0 && charl__trainer_copy_is_due(t);
     if (charl_comm_rank(t->comm) == 0 && t->writes) {

@@ -286,15 +286,9 @@ static charl_status check_settings(const charl__trainer *t)
     return CHARL_OK;
 }
 
-static int64_t steps_of(const charl_config *c, int64_t rows)
-{
-    return c->train.max_steps >= 0 ? c->train.max_steps
-                                   : (c->train.epochs * rows + c->train.batch_size - 1) / c->train.batch_size;
-}
-
 void charl__trainer_check_rate(const charl__trainer *t, const charl_config *was, int64_t step)
 {
-    const int64_t total = steps_of(was, t->session.data.rows[CHARL_SPLIT_TRAIN]);
+    const int64_t total = charl__config_steps(was, t->session.data.rows[CHARL_SPLIT_TRAIN]);
     const charl_schedule before = charl__config_schedule(was, total);
     const double last = step > 0 ? charl_schedule_lr(&before, step - 1) : 0;
     const double expected = charl_schedule_lr(&before, step) * t->schedule.base_lr;

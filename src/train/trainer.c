@@ -33,10 +33,7 @@ static charl_status plan_steps(charl__trainer *t)
     charl__shuffle_name(c->data.shuffle, &t->session.data, t->shuffle);
     CHARL_REQUIRE(batch <= n, CHARL_ERR_CONFIG, "train.batch_size = %lld is more than the %lld training rows",
                   (long long)batch, (long long)n);
-    t->total_steps = (c->train.epochs * n + batch - 1) / batch;
-    if (c->train.max_steps >= 0) {
-        t->total_steps = c->train.max_steps;
-    }
+    t->total_steps = charl__config_steps(c, n);
     t->end_step = t->total_steps;
     if (t->options->fast_dev_run > 0 && t->options->fast_dev_run < t->end_step) {
         t->end_step = t->options->fast_dev_run;

@@ -250,8 +250,29 @@ static void print_arms(const charl__sweep *s)
     for (int i = 0; i < s->n_arms; i++) {
         printf("%-8s ", state_name(s->arm[i].state));
         charl__cli_put(s->arm[i].name, 0);
+        if (s->arm[i].parent >= 0) {
+            printf(", after step %" PRId64 " of %s", s->arm[i].shared, s->arm[s->arm[i].parent].name);
+        }
         putchar('\n');
     }
+}
+
+/* "1,200 steps trained; 3,400 more in common with other runs" */
+static void print_steps(const charl__sweep *s)
+{
+    int64_t trained = 0, shared = 0;
+
+    for (int i = 0; i < s->n_arms; i++) {
+        const charl__sweep_arm *arm = &s->arm[i];
+
+        trained += arm->to - arm->from;
+        shared += arm->parent >= 0 ? arm->from : 0;
+    }
+    printf("%" PRId64 " steps trained", trained);
+    if (shared > 0) {
+        printf("; %" PRId64 " more are those of other runs", shared);
+    }
+    printf("\n\n");
 }
 
 static charl_status sweep(const request *r, const charl__cli_operands *operands, charl__sweep *s, int *code)
@@ -265,12 +286,13 @@ static charl_status sweep(const request *r, const charl__cli_operands *operands,
         return CHARL_OK;
     }
     print_start(s);
+    CHARL_TRY(r->options.alone ? CHARL_OK : charl__sweep_share(s));
     if (r->dry_run) {
         print_arms(s);
         return CHARL_OK;
     }
     CHARL_TRY(charl__sweep_run(s, &r->options, &stopped));
-    putchar('\n');
+    print_steps(s);
     CHARL_TRY(print_table(s));
     CHARL_TRY(write_csv(s));
     *code = stopped || count(s, CHARL__SWEEP_STOPPED) > 0 ? STOPPED
@@ -296,6 +318,8 @@ int charl__sweep_main(const char *path, int argc, char **argv)
          CHARL__CLI_TEXT(request, options.devices)},
         {"ranks", 'n', "N", "Ranks of each run, started by charl launch", 0,
          CHARL__CLI_INT(request, options.ranks, 1, INT32_MAX)},
+        {"alone", 0, NULL, "Train each run from its beginning, also where others have the same first steps", 0,
+         CHARL__CLI_FLAG(request, options.alone)},
         {"print", 'p', NULL, "Print the command line of each run that is not done, for a job script, and run nothing",
          0, CHARL__CLI_FLAG(request, print)},
         {"dry-run", 0, NULL, "List the runs and their states, and run nothing", 0, CHARL__CLI_FLAG(request, dry_run)},
@@ -306,7 +330,10 @@ int charl__sweep_main(const char *path, int argc, char **argv)
         "results; DIR/sweep.csv has a line for each run. VALUES are A,B,C: each of them, in all combinations; or, with "
         "--random, LOW..HIGH: numbers drawn uniformly, and LOW..HIGH:log: drawn uniformly in their logarithm. Values "
         "that contain commas, such as data.augment, are separated by | in quotes. A key with one value has it in all "
-        "runs.\vGiven again, the command continues where it ended: a run in DIR is recognized by the configuration "
+        "runs. Runs that differ in [scheduler], train.epochs or train.max_steps only have their first steps in common, "
+        "up to "
+        "the first step with another learning rate: these are trained once, with the same result.\vGiven again, the "
+        "command continues where it ended: a run in DIR is recognized by the configuration "
         "that it recorded, whatever its directory is called. It is left as it is if it is done, and otherwise "
         "continued. A run that fails is reported, and the others go on. On a signal the runs in progress save and "
         "stop, and the exit status is 75; it is 1 if a run has failed. --print writes the list that "

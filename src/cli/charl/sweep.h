@@ -43,7 +43,11 @@ typedef struct charl__sweep_arm {
     charl__sweep_state state;
     charl_run_summary done; /* where `measured` */
     bool measured;
-    char *refusal; /* why its configuration is refused; owned; NULL: it is not */
+    charl_config *config; /* as its run records it; owned; NULL: it is refused */
+    int parent;           /* the run before it with which it has the most first steps in common; -1: none */
+    int64_t shared;       /* their number */
+    int64_t from, to;     /* the steps that this command has trained of it: from + 1 to `to` */
+    char *refusal;        /* why its configuration is refused; owned; NULL: it is not */
 } charl__sweep_arm;
 
 typedef struct charl__sweep {
@@ -65,6 +69,7 @@ typedef struct charl__sweep_options {
     int64_t jobs, ranks;
     const char *devices;
     const char *dir;
+    bool alone; /* nothing is shared */
 } charl__sweep_options;
 
 /** Read the operands. Start from {0}; call charl__sweep_fini on every path.
@@ -79,6 +84,10 @@ void charl__sweep_settings(const charl__sweep *s, const charl__sweep_arm *arm, c
 /** Find out which runs exist: a run directory in s->dir whose config.ini has the settings of a run is that run, whatever its name. Prints which
  *  configurations are refused, and makes their runs failed. Errors: ERR_CONFIG  the directory of a run holds another one; all are refused. */
 charl_status charl__sweep_look(charl__sweep *s) CHARL_MUST_CHECK;
+
+/** Find for each run which other one it can begin with. Errors: those of charl_train_common_steps. Cost: opens the data for each pair of
+ *  runs that differ in the schedule or the length only. */
+charl_status charl__sweep_share(charl__sweep *s) CHARL_MUST_CHECK;
 
 /** Read how far a run is. */
 void charl__sweep_measure(charl__sweep_arm *arm);

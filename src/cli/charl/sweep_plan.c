@@ -37,6 +37,7 @@ void charl__sweep_fini(charl__sweep *s)
         free(s->owned[i]);
     }
     for (int i = 0; i < s->n_arms; i++) {
+        charl_config_destroy(s->arm[i].config);
         free(s->arm[i].refusal);
     }
     free(s->owned);
@@ -351,6 +352,7 @@ static charl_status make_arms(charl__sweep *s)
             charl__sweep_arm *arm = &s->arm[s->n_arms++];
 
             *arm = s->arm[g];
+            arm->parent = -1;
             if (s->seed >= 0) {
                 arm->value[s->seed] = k;
             }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <charl/run.h>
 #include <charl/train.h>
 #include "cli/charl/sweep.h"
 #include "cli/cli_describe.h"
@@ -250,10 +251,14 @@ charl_status charl__sweep_look(charl__sweep *s)
                 strcpy(arm->refusal, why);
             }
         } else if (st == CHARL_OK) {
+            arm->config = config;
             st = find_run(s, arm, config, &f);
         }
-        charl_config_destroy(config);
         CHARL_TRY_CLEANUP(st);
+        CHARL_REQUIRE_CLEANUP(!config || strcmp(charl__cli_text(config, "run.resume"), "auto") == 0, CHARL_ERR_CONFIG,
+                              "run.resume = %s: the runs of a sweep begin anew or continue their own directories; HINT "
+                              "init.from starts them with the weights of a checkpoint",
+                              charl__cli_text(config, "run.resume"));
         if (arm->state == CHARL__SWEEP_BEGUN) {
             charl__sweep_measure(arm);
             arm->state = arm->measured && strcmp(arm->done.state, "done") == 0 ? CHARL__SWEEP_DONE : arm->state;
@@ -265,9 +270,110 @@ cleanup:
     return st;
 }
 
+/* Whether two runs differ in keys that may have an effect late in a training alone, so that a comparison is worth its time. */
+static bool may_share(const charl__sweep *s, const charl__sweep_arm *a, const charl__sweep_arm *b)
+{
+    for (int k = 0; k < s->n_keys; k++) {
+        const char *name = s->key[k].name;
+
+        if (a->value[k] != b->value[k] && strncmp(name, "scheduler.", 10) != 0 && strcmp(name, "train.epochs") != 0 &&
+            strcmp(name, "train.max_steps") != 0) {
+            return false;
+        }
+    }
+    return a->config && b->config;
+}
+
+charl_status charl__sweep_share(charl__sweep *s)
+{
+    for (int i = 1; i < s->n_arms; i++) {
+        charl__sweep_arm *arm = &s->arm[i];
+
+        for (int k = 0; k < i && arm->state == CHARL__SWEEP_NEW; k++) {
+            int64_t steps = 0;
+
+            CHARL_TRY(may_share(s, arm, &s->arm[k]) ? charl_train_common_steps(arm->config, s->arm[k].config, &steps)
+                                                    : CHARL_OK);
+            if (steps > arm->shared) {
+                arm->parent = k;
+                arm->shared = steps;
+            }
+        }
+    }
+    return CHARL_OK;
+}
+
+/* The step of the last checkpoint of a run; 0: it has none. */
+static int64_t last_step(const charl__sweep_arm *arm)
+{
+    charl_checkpoint_reader *r = NULL;
+    char *path = NULL;
+    int64_t step = 0;
+
+    if (charl_run_checkpoint(arm->dir, &path) == CHARL_OK && charl_checkpoint_open(path, &r) == CHARL_OK) {
+        step = charl_checkpoint_get_info(r).state->step;
+    } else {
+        charl_error_clear();
+    }
+    charl_checkpoint_close(r);
+    charl_free(path);
+    return step;
+}
+
+/* Let a new run begin with the steps of its parent. Where it cannot, it begins at the beginning. */
+static charl_status fork_run(const charl__sweep *s, charl__sweep_arm *arm)
+{
+    const charl__sweep_arm *parent = &s->arm[arm->parent];
+    charl_status st = CHARL_OK;
+    char *config = NULL;
+    int64_t step = -1;
+
+    if (access(parent->dir, F_OK) != 0) { /* it has failed before it began */
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_config_print(arm->config, false, &config));
+    st = charl_run_fork(parent->dir, arm->shared, arm->dir, config, &step);
+    charl_free(config);
+    if (st != CHARL_OK && st != CHARL_ERR_NOMEM) {
+        charl__cli_say("warning", charl_error_message());
+        charl_error_clear();
+        st = CHARL_OK;
+    }
+    if (step > 0) {
+        arm->state = CHARL__SWEEP_BEGUN;
+        arm->from = arm->to = step;
+        charl__cli_put(arm->name, 0);
+        printf(": begins after step %" PRId64 " of %s\n", step, parent->name);
+        fflush(stdout);
+    }
+    return st;
+}
+
+/* Fork the new runs that have no more steps in common with arm `i` than it has made. Returns the step after which the next one is
+ * forked; 0: there is none. */
+static charl_status fork_runs(charl__sweep *s, const charl__sweep_arm *arm, int64_t *next)
+{
+    const int64_t step = arm->state == CHARL__SWEEP_NEW ? 0 : last_step(arm);
+
+    *next = 0;
+    for (int i = 0; i < s->n_arms; i++) {
+        charl__sweep_arm *child = &s->arm[i];
+
+        if (child->state != CHARL__SWEEP_NEW || child->parent < 0 || &s->arm[child->parent] != arm) {
+            continue;
+        }
+        if (child->shared <= step) {
+            CHARL_TRY(fork_run(s, child));
+        } else if (*next == 0 || child->shared < *next) {
+            *next = child->shared;
+        }
+    }
+    return CHARL_OK;
+}
+
 /* The arguments of charl-train, behind its name; `text` holds those that are made. */
 typedef struct command {
-    char setting[CHARL__SWEEP_KEYS][CHARL__SWEEP_PATH], dir[CHARL__SWEEP_PATH + 32], ranks[32], program[4096];
+    char stop[64], setting[CHARL__SWEEP_KEYS][CHARL__SWEEP_PATH], dir[CHARL__SWEEP_PATH + 32], ranks[32], program[4096];
     const char *argv[MOST_ARGUMENTS];
 } command;
 
@@ -326,7 +432,8 @@ void charl__sweep_print(const charl__sweep *s)
 typedef struct job {
     pid_t pid; /* 0: none */
     charl__sweep_arm *arm;
-    FILE *errors; /* what it wrote on standard error */
+    FILE *errors;       /* what it wrote on standard error */
+    int64_t stop_after; /* the step after which other runs are forked; 0: none */
 } job;
 
 static volatile sig_atomic_t asked; /* to stop */
@@ -391,7 +498,12 @@ static void become(const charl__sweep *s, const charl__sweep_options *o, const j
         c.argv[n++] = ranks;
         c.argv[n++] = c.ranks;
     }
-    fill(s, j->arm, n, &c);
+    n = fill(s, j->arm, n, &c);
+    if (j->stop_after > 0) {
+        snprintf(c.stop, sizeof c.stop, "--stop-after=%" PRId64, j->stop_after);
+        c.argv[n++] = c.stop;
+        c.argv[n] = NULL;
+    }
     if (!freopen("/dev/null", "r", stdin) || !freopen("/dev/null", "w", stdout) ||
         dup2(fileno(j->errors), STDERR_FILENO) < 0) {
         _exit(127);
@@ -402,12 +514,20 @@ static void become(const charl__sweep *s, const charl__sweep_options *o, const j
     _exit(127);
 }
 
-static charl_status start(const charl__sweep *s, const charl__sweep_options *o, charl__sweep_arm *arm, job *j, int slot,
+static charl_status start(charl__sweep *s, const charl__sweep_options *o, charl__sweep_arm *arm, job *j, int slot,
                           const sigset_t *before)
 {
     const pid_t parent = getpid();
+    int64_t next;
 
-    *j = (job){.arm = arm, .errors = tmpfile()};
+    if (arm->state == CHARL__SWEEP_NEW && arm->parent >= 0) {
+        CHARL_TRY(fork_run(s, arm));
+    }
+    CHARL_TRY(fork_runs(s, arm, &next));
+    if (arm->to == 0) {
+        arm->from = arm->to = arm->state == CHARL__SWEEP_NEW ? 0 : last_step(arm);
+    }
+    *j = (job){.arm = arm, .errors = tmpfile(), .stop_after = next};
     CHARL_REQUIRE(j->errors, CHARL_ERR_IO, "no temporary file can be made: %s", strerror(errno));
     fflush(stdout);
     j->pid = fork();
@@ -440,6 +560,12 @@ static void print_errors(FILE *f)
     }
 }
 
+/* Whether a run has stopped for others to begin with it, and continues. */
+static bool is_forked(const job *j, int code)
+{
+    return code == STOPPED && j->stop_after > 0 && !asked && j->arm->to >= j->stop_after;
+}
+
 /* Print how a run has ended. */
 static void finish(const charl__sweep *s, job *j, int status)
 {
@@ -447,6 +573,13 @@ static void finish(const charl__sweep *s, job *j, int status)
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     int left = 0;
 
+    arm->to = last_step(arm);
+    if (is_forked(j, code)) {
+        arm->state = CHARL__SWEEP_BEGUN;
+        (void)fclose(j->errors);
+        *j = (job){0};
+        return;
+    }
     arm->state = code == CHARL__EXIT_OK ? CHARL__SWEEP_DONE
                  : code == STOPPED      ? CHARL__SWEEP_STOPPED
                                         : CHARL__SWEEP_FAILED;
@@ -477,8 +610,12 @@ static void finish(const charl__sweep *s, job *j, int status)
 static charl__sweep_arm *next_arm(charl__sweep *s)
 {
     for (int i = 0; i < s->n_arms; i++) {
-        if (s->arm[i].state == CHARL__SWEEP_NEW || s->arm[i].state == CHARL__SWEEP_BEGUN) {
-            return &s->arm[i];
+        charl__sweep_arm *arm = &s->arm[i];
+        const charl__sweep_state parent = arm->parent < 0 ? CHARL__SWEEP_DONE : s->arm[arm->parent].state;
+
+        /* a new one waits until its parent has made their common steps, or will not make them */
+        if (arm->state == CHARL__SWEEP_BEGUN || (arm->state == CHARL__SWEEP_NEW && parent > CHARL__SWEEP_STOPPED)) {
+            return arm;
         }
     }
     return NULL;

@@ -182,7 +182,8 @@ static int train(const job *j, charl_comm *comm, bool *leave)
                                    .trace = args->trace,
                                    .profile = args->profile,
                                    .trace_first = args->trace_first,
-                                   .trace_last = args->trace_last};
+                                   .trace_last = args->trace_last,
+                                   .stop_after = args->stop_after};
     charl_train_result result;
     char batch_job[64];
     int code = 0;

@@ -50,6 +50,7 @@ typedef struct charl__train_args {
     const char *trace;     /* NULL: none; "": the default file */
     bool profile;
     int64_t trace_first, trace_last; /* 0: the default */
+    int64_t stop_after;              /* 0: to the end */
     int simulate_ranks;              /* 0: the ranks are those that the launcher started */
     int simulate_ranks_per_node;     /* 0: all are on one node */
     int64_t chaos_first, chaos_last; /* seeds; no chaos: 0 and -1 */
