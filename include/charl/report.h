@@ -43,20 +43,32 @@ charl_status charl_report_summarize(const char *run, charl_run_summary *out) CHA
 /** Whether another value of a key can change a result: charl_config_key_is_result (charl/config.h) knows. */
 typedef bool (*charl_report_by_seed)(void *ctx, const char *key);
 
+/** How to compare. Zero is the default of all members but struct_size. */
+typedef struct charl_report_compare_options {
+    size_t struct_size; /* sizeof(charl_report_compare_options) */
+    charl_report_by_seed by_seed;
+    void *ctx;
+    /* with by_seed: "val/accuracy" or "train/loss", without a slash one of the evaluations; NULL: checkpoint.monitor */
+    const char *metric;
+    /* with by_seed: the configuration of this run, a directory or a name, is the one that the others are compared
+     * with; NULL: that of the first run */
+    const char *reference;
+} charl_report_compare_options;
+
 /** Compare runs as text: a table of final and best values, time and throughput, and the keys of the configuration that
  *  differ.
  *
- *  by_seed  NULL, or a function that says whether a key changes a result, which gets ctx.
- *           Runs form a group if they differ only in run.seed and in keys that change no result. Every group is
- *           compared with the first: for the best and the last value of checkpoint.monitor, the differences between
- *           runs of equal seed, their mean and its 95 % confidence interval by Student's t, and for comparison the
- *           interval that ignores the pairing (Welch). Runs of equal seed have the same initial values, order of
- *           samples and dropout if the models have the same parameters, so their differences vary less than the runs do
+ *  With options->by_seed, runs form a group if they differ only in run.seed and in keys that change no result. The mean
+ *  and the standard deviation (n - 1) of the best and the last value of the metric are printed of every group, and each
+ *  is compared with the reference: the differences between runs of equal seed, their mean and its 95 % confidence
+ *  interval by Student's t, and beside it the interval that ignores the pairing (Welch). Runs of equal seed have the
+ *  same initial values, order of samples and dropout if the models have the same parameters, so their differences vary
+ *  less than the runs do.
  *
- *  *out: owned by the caller (charl_free). Blocks. Local.
- *  Errors: as charl_report_write; with by_seed ERR_DATA also for fewer than two groups, or groups without a common
- *  seed. */
-charl_status charl_report_compare(const char *const *runs, int n_runs, charl_report_by_seed by_seed, void *ctx,
+ *  options may be NULL. *out: owned by the caller (charl_free). Blocks. Local.
+ *  Errors: as charl_report_write; with by_seed ERR_DATA also for a run without a value of the metric, or groups without
+ *  a common seed; ERR_CONFIG  `reference` is none of the runs. */
+charl_status charl_report_compare(const char *const *runs, int n_runs, const charl_report_compare_options *options,
                                   char **out) CHARL_MUST_CHECK;
 
 /** Merge traces of charl_train_options.trace into one file, `path`, which may be one of them. Processes are numbered in

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "charl/report.h"
 #include "report/run_log.h"
@@ -291,9 +292,11 @@ enum { MAX_GROUPS = 26 }; /* A to Z */
 /* Groups of runs: group[i] of run i, named by the first of its runs. */
 typedef struct groups {
     const key_test *test;
+    const char *metric;
     int *of;    /* [runs] */
     int *first; /* [count] first run of the group */
     int count;
+    int reference; /* the group that the others are compared with */
 } groups;
 
 static void groups_fini(groups *g)
@@ -313,13 +316,15 @@ static charl_status find_groups(const charl__run_log *log, int n, groups *g)
 
         CHARL_REQUIRE(charl__run_setting_find(&log[i], "run.seed"), CHARL_ERR_DATA,
                       "%s: has no config.ini that tells its seed", log[i].path);
-        CHARL_REQUIRE(strcmp(monitor, common) == 0, CHARL_ERR_DATA,
-                      "%s monitors %s, but %s monitors %s; HINT checkpoint.monitor", log[i].path, monitor, log[0].path,
-                      common);
+        CHARL_REQUIRE(g->metric || strcmp(monitor, common) == 0, CHARL_ERR_DATA,
+                      "%s monitors %s, but %s monitors %s; HINT --metric names the one to compare", log[i].path,
+                      monitor, log[0].path, common);
         while (k < g->count && !are_alike(&log[g->first[k]], &log[i], g->test)) {
             k++;
         }
         if (k == g->count) {
+            CHARL_REQUIRE(k < MAX_GROUPS, CHARL_ERR_DATA,
+                          "these are more than %d configurations; HINT compare some of them", MAX_GROUPS);
             g->first[g->count++] = i;
         }
         g->of[i] = k;
@@ -330,20 +335,44 @@ static charl_status find_groups(const charl__run_log *log, int n, groups *g)
                           log[i].path);
         }
     }
-    CHARL_REQUIRE(g->count > 1, CHARL_ERR_DATA,
-                  "all runs have the same configuration but for the seed: there is nothing to compare");
+    g->metric = g->metric ? g->metric : charl__run_log_best(&log[0]).monitor;
     return CHARL_OK;
 }
 
-/* The compared values: the best monitored value, and the last one. */
-static double result_of(const charl__run_log *log, bool is_best)
+/* Path without the slashes at its end. */
+static size_t length_of(const char *path)
 {
-    const charl__run_best best = charl__run_log_best(log);
-    const charl__run_rows *val = &log->rows[CHARL__RUN_VAL];
-    const char *slash = strchr(best.monitor, '/');
+    size_t n = strlen(path);
 
-    return is_best ? best.value
-                   : charl__run_series_last(val, charl__run_series_find(val, slash ? slash + 1 : best.monitor));
+    while (n > 1 && path[n - 1] == '/') {
+        n--;
+    }
+    return n;
+}
+
+static charl_status find_reference(const charl__run_log *log, int n, const char *run, groups *g)
+{
+    for (int i = 0; run && i < n; i++) {
+        if (strcmp(log[i].name, run) == 0 ||
+            (length_of(log[i].path) == length_of(run) && strncmp(log[i].path, run, length_of(run)) == 0)) {
+            g->reference = g->of[i];
+            return CHARL_OK;
+        }
+    }
+    CHARL_REQUIRE(!run, CHARL_ERR_CONFIG, "the reference %s is none of the runs; HINT name it among them, too", run);
+    return CHARL_OK;
+}
+
+/* The compared values: the best one of a metric, and the last one. */
+static double result_of(const charl__run_log *log, const char *metric, bool is_best)
+{
+    return is_best ? charl__run_log_best_of(log, metric).value : charl__run_log_last_of(log, metric);
+}
+
+static charl_status require_result(const charl__run_log *log, const char *metric, double v)
+{
+    CHARL_REQUIRE(!isnan(v), CHARL_ERR_DATA, "%s has no value of %s", log->path, metric);
+    return CHARL_OK;
 }
 
 /* The results of a group, and the results of it and the first group for the seeds that both have. */
@@ -370,24 +399,23 @@ static charl_status collect_sample(const charl__run_log *log, int n, const group
     CHARL_TRY(charl__alloc_array(n, sizeof(double), &s->paired_first));
     CHARL_TRY(charl__alloc_array(n, sizeof(double), &s->paired_group));
     for (int i = 0; i < n; i++) {
-        const double v = result_of(&log[i], is_best);
+        const double v = result_of(&log[i], g->metric, is_best);
 
-        CHARL_REQUIRE(!isnan(v), CHARL_ERR_DATA, "%s has no value of %s", log[i].path,
-                      charl__run_log_best(&log[i]).monitor);
-        if (g->of[i] == 0) {
+        CHARL_TRY(require_result(&log[i], g->metric, v));
+        if (g->of[i] == g->reference) {
             s->of_first[s->n_first++] = v;
         } else if (g->of[i] == group) {
             s->of_group[s->n_group++] = v;
         }
-        for (int k = 0; k < n && g->of[i] == 0; k++) {
+        for (int k = 0; k < n && g->of[i] == g->reference; k++) {
             if (g->of[k] == group && strcmp(value_of(&log[i], "run.seed"), value_of(&log[k], "run.seed")) == 0) {
                 s->paired_first[s->n_pairs] = v;
-                s->paired_group[s->n_pairs++] = result_of(&log[k], is_best);
+                s->paired_group[s->n_pairs++] = result_of(&log[k], g->metric, is_best);
             }
         }
     }
-    CHARL_REQUIRE(s->n_pairs > 0, CHARL_ERR_DATA, "%s and %s: no seed is in both groups", log[g->first[0]].path,
-                  log[g->first[group]].path);
+    CHARL_REQUIRE(s->n_pairs > 0, CHARL_ERR_DATA, "%s and %s: no seed is in both groups",
+                  log[g->first[g->reference]].path, log[g->first[group]].path);
     return CHARL_OK;
 }
 
@@ -452,7 +480,7 @@ static charl_status put_group_comparison(const charl__run_log *log, int n, const
     CHARL_SCOPED(sample_fini) sample s = {0};
 
     CHARL_TRY(grid_init(&table, 3, COLUMNS));
-    CHARL_TRY(charl__text_printf(cell(&table, 0, 0), "%c - A", 'A' + group));
+    CHARL_TRY(charl__text_printf(cell(&table, 0, 0), "%c - %c", 'A' + group, 'A' + g->reference));
     for (int c = 1; c < COLUMNS; c++) {
         CHARL_TRY(charl__text_printf(cell(&table, 0, c), "%s", head[c]));
     }
@@ -460,8 +488,7 @@ static charl_status put_group_comparison(const charl__run_log *log, int n, const
         sample_fini(&s);
         CHARL_TRY(collect_sample(log, n, g, group, row == 1, &s));
         charl__text_clear(&what);
-        CHARL_TRY(
-            charl__text_printf(&what, "%s %s", row == 1 ? "best" : "final", charl__run_log_best(&log[0]).monitor));
+        CHARL_TRY(charl__text_printf(&what, "%s %s", row == 1 ? "best" : "final", g->metric));
         CHARL_TRY(put_comparison(&table, row, charl__text_string(&what), &s));
     }
     CHARL_TRY(charl__text_append(out, "\n", 1));
@@ -469,17 +496,64 @@ static charl_status put_group_comparison(const charl__run_log *log, int n, const
     return CHARL_OK;
 }
 
-static charl_status put_seeds(const charl__run_log *log, int n, const key_test *test, charl__text *out)
+/* Mean and deviation (n - 1) of the best and the last value of each group. */
+static charl_status put_means(const charl__run_log *log, int n, const groups *g, charl__text *out)
 {
-    CHARL_SCOPED(groups_fini) groups g = {.test = test};
+    CHARL_SCOPED(grid_fini) grid table = {0};
+
+    CHARL_TRY(grid_init(&table, g->count + 1, 6));
+    CHARL_TRY(charl__text_printf(cell(&table, 0, 1), "runs"));
+    for (int k = 0; k < g->count; k++) {
+        CHARL_TRY(charl__text_printf(cell(&table, k + 1, 0), "%c", 'A' + k));
+    }
+    for (int is_best = 1; is_best >= 0; is_best--) {
+        const int column = is_best ? 2 : 4;
+
+        CHARL_TRY(charl__text_printf(cell(&table, 0, column), "%s %s", is_best ? "best" : "final", g->metric));
+        CHARL_TRY(charl__text_printf(cell(&table, 0, column + 1), "deviation"));
+        for (int k = 0; k < g->count; k++) {
+            double sum = 0, squares = 0;
+            int count = 0;
+
+            for (int i = 0; i < n; i++) {
+                const double v = g->of[i] == k ? result_of(&log[i], g->metric, is_best) : 0;
+
+                CHARL_TRY(require_result(&log[i], g->metric, v));
+                sum += v;
+                count += g->of[i] == k;
+            }
+            for (int i = 0; i < n; i++) {
+                const double d = result_of(&log[i], g->metric, is_best) - sum / count;
+
+                squares += g->of[i] == k ? d * d : 0;
+            }
+            if (is_best) {
+                CHARL_TRY(charl__text_printf(cell(&table, k + 1, 1), "%d", count));
+            }
+            CHARL_TRY(put_number(cell(&table, k + 1, column), sum / count, ""));
+            CHARL_TRY(
+                put_number(cell(&table, k + 1, column + 1), count > 1 ? sqrt(squares / (count - 1)) : (double)NAN, ""));
+        }
+    }
+    CHARL_TRY(charl__text_append(out, "\n", 1));
+    return grid_print(&table, 1U, "  ", out);
+}
+
+static charl_status put_seeds(const charl__run_log *log, int n, const charl_report_compare_options *options,
+                              charl__text *out)
+{
+    const key_test test = {options->by_seed, options->ctx};
+    CHARL_SCOPED(groups_fini) groups g = {.test = &test, .metric = options->metric};
 
     CHARL_TRY(find_groups(log, n, &g));
+    CHARL_TRY(find_reference(log, n, options->reference, &g));
     CHARL_TRY(charl__text_printf(out, "\nconfigurations, paired by seed\n"));
     for (int k = 0; k < g.count; k++) {
         CHARL_TRY(put_group(log, n, &g, k, out));
     }
-    for (int k = 1; k < g.count; k++) {
-        CHARL_TRY(put_group_comparison(log, n, &g, k, out));
+    CHARL_TRY(put_means(log, n, &g, out));
+    for (int k = 0; k < g.count; k++) {
+        CHARL_TRY(k != g.reference ? put_group_comparison(log, n, &g, k, out) : CHARL_OK);
     }
     return CHARL_OK;
 }
@@ -502,17 +576,18 @@ charl_status charl_report_summarize(const char *run, charl_run_summary *out)
                                    .higher = best.max,
                                    .best = best.value,
                                    .best_step = best.step,
-                                   .last = result_of(&log, false)};
+                                   .last = charl__run_log_last_of(&log, best.monitor)};
         snprintf(out->monitor, sizeof out->monitor, "%s", best.monitor);
     }
     charl__run_log_fini(&log);
     return st;
 }
 
-charl_status charl_report_compare(const char *const *runs, int n_runs, charl_report_by_seed by_seed, void *ctx,
+charl_status charl_report_compare(const char *const *runs, int n_runs, const charl_report_compare_options *options,
                                   char **out)
 {
     CHARL_GIVEN(runs || n_runs == 0, out);
+    CHARL__OPTIONS(charl_report_compare_options, options);
     charl_status st = CHARL_OK;
     charl__run_log *log = NULL;
     charl__text t = {0};
@@ -520,10 +595,8 @@ charl_status charl_report_compare(const char *const *runs, int n_runs, charl_rep
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__run_logs_read(runs, n_runs, &log));
     CHARL_TRY_CLEANUP(put_table(log, n_runs, &t));
-    if (by_seed) {
-        const key_test test = {by_seed, ctx};
-
-        CHARL_TRY_CLEANUP(put_seeds(log, n_runs, &test, &t));
+    if (options && options->by_seed) {
+        CHARL_TRY_CLEANUP(put_seeds(log, n_runs, options, &t));
     } else if (n_runs > 1) {
         CHARL_TRY_CLEANUP(put_differences(log, n_runs, &t));
     }

@@ -468,16 +468,39 @@ void charl__run_logs_free(charl__run_log *log, int n)
     charl_free(log);
 }
 
+/* The rows with a metric, and its series; NULL: none. */
+static const charl__run_series *find_metric(const charl__run_log *log, const char *metric, const charl__run_rows **rows)
+{
+    const bool is_train = strncmp(metric, "train/", 6) == 0;
+    const char *name = is_train ? metric + 6 : strncmp(metric, "val/", 4) == 0 ? metric + 4 : metric;
+
+    *rows = &log->rows[is_train ? CHARL__RUN_TRAIN : CHARL__RUN_VAL];
+    return charl__run_series_find(*rows, name);
+}
+
+double charl__run_log_last_of(const charl__run_log *log, const char *metric)
+{
+    const charl__run_rows *rows;
+    const charl__run_series *s = find_metric(log, metric, &rows);
+
+    return charl__run_series_last(rows, s);
+}
+
 charl__run_best charl__run_log_best(const charl__run_log *log)
 {
-    const charl__run_rows *rows = &log->rows[CHARL__RUN_VAL];
     const char *monitor = charl__run_setting_find(log, "checkpoint.monitor");
-    charl__run_best best = {.monitor = monitor && monitor[0] ? monitor : "val/loss", .value = (double)NAN};
-    const char *slash = strchr(best.monitor, '/');
-    const char *metric = slash ? slash + 1 : best.monitor;
-    const charl__run_series *s = charl__run_series_find(rows, metric);
 
-    best.max = charl__metric_is_higher_better(metric);
+    return charl__run_log_best_of(log, monitor && monitor[0] ? monitor : "val/loss");
+}
+
+charl__run_best charl__run_log_best_of(const charl__run_log *log, const char *metric)
+{
+    const charl__run_rows *rows;
+    const charl__run_series *s = find_metric(log, metric, &rows);
+    const char *slash = strchr(metric, '/');
+    charl__run_best best = {.monitor = metric, .value = (double)NAN};
+
+    best.max = charl__metric_is_higher_better(slash ? slash + 1 : metric);
     for (int64_t i = 0; s && i < rows->n; i++) {
         const double v = s->value[i];
 

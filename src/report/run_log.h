@@ -79,6 +79,11 @@ typedef struct charl__run_best {
 } charl__run_best;
 charl__run_best charl__run_log_best(const charl__run_log *log);
 
+/** The same of any metric: "val/accuracy" or "train/loss"; without a slash one of the evaluations. `metric` is borrowed. */
+charl__run_best charl__run_log_best_of(const charl__run_log *log, const char *metric);
+/** Its last value; NaN: none. */
+double charl__run_log_last_of(const charl__run_log *log, const char *metric);
+
 /** Milliseconds of a step, as means over all rows but the first, which includes warm-up. */
 typedef struct charl__run_times {
     double step_ms; /* NaN: no rows */

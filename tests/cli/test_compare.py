@@ -100,6 +100,29 @@ def check_seeds():
     text = charl(0, "compare", "--seeds", *runs)
     assert "  A  seeds 0, 1, 2, 3, 4; optimizer.learning_rate = 0.1\n" in text, text
     assert "  B  seeds 0, 1, 2, 3, 4; optimizer.learning_rate = 0.3\n" in text, text
+    # mean and deviation of each configuration; the last value of a run is 0.05 below its best
+    rows = [l.split() for l in text.splitlines() if re.match(r"  [AB] +5 ", l)]
+    for row, values in zip(rows, (a, b)):
+        want = [statistics.mean(values), statistics.stdev(values), statistics.mean(values) - 0.05, statistics.stdev(values)]
+        assert all(abs(float(have) - x) < 1e-4 * abs(x) for have, x in zip(row[2:], want)), (row, want)
+    assert len(rows) == 2, text
+    # any pair, any metric
+    swapped = charl(0, "compare", "--seeds", *runs, "--reference", "b2/")
+    assert "  A - B " in swapped and "  B - A " not in swapped, swapped
+    assert interval(next(l for l in swapped.splitlines() if l.startswith("  best")))[1] == -interval(next(
+        l for l in text.splitlines() if l.startswith("  best")))[1], swapped
+    assert "  best val/loss " in charl(0, "compare", "--seeds", *runs, "--metric", "val/loss")
+    assert "  final train/loss " in charl(0, "compare", "--seeds", *runs, "--metric", "train/loss")
+    assert "has no value of val/nothing" in charl(3, "compare", "--seeds", *runs, "--metric", "val/nothing")
+    assert "the reference nobody is none of the runs" in charl(2, "compare", "--seeds", *runs, "--reference", "nobody")
+    assert "--metric needs --seeds" in charl(2, "compare", *runs, "--metric", "val/loss")
+    many = [f"m{i}" for i in range(27)]
+    for i, name in enumerate(many):
+        write_run(name, 1, 0.001 * (i + 1), [0.5])
+    assert "more than 26 configurations" in charl(3, "compare", "--seeds", *many)
+    assert "  Z - A " in charl(0, "compare", "--seeds", *many[:26])
+    alone = charl(0, "compare", "--seeds", "a0", "a1")
+    assert re.search(r"^  A +2 ", alone, re.M) and " - A" not in alone, alone
     d = [y - x for x, y in zip(a, b)]
     half = T_975[4] * statistics.stdev(d) / 5 ** 0.5
     for what in ("best", "final"):
@@ -122,7 +145,6 @@ def check_seeds():
 
 def check_errors():
     """Runs that cannot be compared."""
-    assert "nothing to compare" in charl(3, "compare", "-s", "a0", "a1")
     assert "the same configuration and the same seed" in charl(3, "compare", "-s", "one", "again")
     assert "no seed is in both groups" in charl(3, "compare", "-s", "a0", "c1")
     write_run("loss", 1, 0.9, [1], monitor="val/loss")

@@ -85,6 +85,8 @@ static bool is_result(void *ctx, const char *key)
     return strcmp(key, "optimizer.learning_rate") == 0;
 }
 
+static const charl_report_compare_options by_seed = {sizeof by_seed, .by_seed = is_result};
+
 static void test_page(void **state)
 {
     const char *runs[] = {run[0], run[2]};
@@ -111,13 +113,13 @@ static void test_tables(void **state)
     char *text = NULL;
 
     (void)state;
-    charl_assert_ok(charl_report_compare(runs, 4, NULL, NULL, &text));
+    charl_assert_ok(charl_report_compare(runs, 4, NULL, &text));
     assert_non_null(strstr(text, "optimizer.learning_rate"));
     assert_null(strstr(text, "train.batch_size")); /* alike */
     assert_non_null(strstr(text, "0.375"));
     assert_non_null(strstr(text, "640")); /* samples a second: 64 in 100 ms */
     charl_free(text);
-    charl_assert_ok(charl_report_compare(runs, 4, is_result, NULL, &text)); /* 0.625 - 0.75 and 0.375 - 0.5 */
+    charl_assert_ok(charl_report_compare(runs, 4, &by_seed, &text)); /* 0.625 - 0.75 and 0.375 - 0.5 */
     assert_non_null(strstr(text, "-0.125"));
     charl_free(text);
 }
@@ -133,11 +135,9 @@ static void test_refused(void **state)
     charl_assert_message("is a folder of run directories");
     charl_assert_status(charl_report_write(missing, 1, page), CHARL_ERR_DATA);
     charl_assert_message("no/such/run");
-    charl_assert_status(charl_report_compare(missing, 1, NULL, NULL, &text), CHARL_ERR_DATA);
+    charl_assert_status(charl_report_compare(missing, 1, NULL, &text), CHARL_ERR_DATA);
     assert_null(text);
-    charl_assert_status(charl_report_compare(runs, 1, is_result, NULL, &text), CHARL_ERR_DATA); /* one group */
-    charl_assert_status(charl_report_compare(one_seed, 2, is_result, NULL, &text),
-                        CHARL_ERR_DATA); /* no seed in both */
+    charl_assert_status(charl_report_compare(one_seed, 2, &by_seed, &text), CHARL_ERR_DATA); /* no seed in both */
     snprintf(other, sizeof other, "%s/notes.txt", dir);
     put(other, "not a page\n");
     charl_assert_status(charl_report_write(runs, 1, other), CHARL_ERR_CONFIG);
@@ -155,7 +155,7 @@ static charl_status scenario(void *ctx)
     char *text = NULL;
 
     (void)ctx;
-    st = st == CHARL_OK ? charl_report_compare(runs, 4, is_result, NULL, &text) : st;
+    st = st == CHARL_OK ? charl_report_compare(runs, 4, &by_seed, &text) : st;
     charl_free(text);
     return st;
 }

@@ -243,7 +243,7 @@ static charl_status report(const char *path)
 static charl_status compare(const char *path)
 {
     char *text = NULL;
-    const charl_status st = charl_report_compare(&path, 1, NULL, NULL, &text);
+    const charl_status st = charl_report_compare(&path, 1, NULL, &text);
 
     charl_free(text);
     return st;
