@@ -19,6 +19,8 @@ if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
 endif()
 if(CHARL_PORTABLE)
   install(TARGETS charl-compile RUNTIME DESTINATION ${helpers} COMPONENT programs)
+  set_target_properties(charl_charl_shared PROPERTIES INSTALL_RPATH "$ORIGIN") # libOpenCL.so.1
+  install(TARGETS charl_charl_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT programs NAMELINK_SKIP)
 else()
   install(TARGETS charl-compile RUNTIME DESTINATION ${helpers} COMPONENT charl)
 endif()

@@ -84,6 +84,7 @@ endif()
 set(libraries ${CHARL_SYSROOT}/usr/lib/x86_64-linux-gnu)
 set(CMAKE_SYSROOT ${CHARL_SYSROOT})
 set(CMAKE_EXE_LINKER_FLAGS_INIT -B${libraries}) # a compiler of Debian and Ubuntu looks into the system's folder before the sysroot
+set(CMAKE_SHARED_LINKER_FLAGS_INIT -B${libraries})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)

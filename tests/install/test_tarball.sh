@@ -60,7 +60,7 @@ else
     cd "$source" # where the presets are
     if [ -n "$long" ]; then
         expect 0 "the archive" sh -c "cmake --preset tarball -B '$T/all' -DCHARL_SYSROOT='$build/sysroot' && cmake --build '$T/all' && cd '$T/all' && cpack"
-        says 1 "3 files run with glibc $glibc"
+        says 1 "6 files run with glibc $glibc"
     else
         expect 0 "charl is configured" cmake --preset tarball -B "$T/all" -DCHARL_SYSROOT="$build/sysroot"
     fi
