@@ -118,6 +118,20 @@ charl_inference_info charl_inference_get_info(const charl_inference *m);
  *  ones allocate nothing. Run a batch of each size beforehand if no answer may be late. */
 charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, float *outputs) CHARL_MUST_CHECK;
 
+/** What outputs of charl_inference_run mean, as `charl predict` writes it: probabilities of classes (softmax) and of
+ *  labels (sigmoid), or the numbers themselves. Of a model with named outputs: for a class its number and its
+ *  probability, for tokens and pixels the class of each.
+ *
+ *  outputs  [n, n_outputs]  f32  read
+ *  answers  [n, charl_inference_get_answer_count]  f64  written
+ *
+ *  Blocks. Local. Thread-safe. Errors: ERR_INVALID  a model of charl_inference_create, which has no loss */
+charl_status charl_inference_answer(const charl_inference *m, const float *outputs, int64_t n,
+                                    double *answers) CHARL_MUST_CHECK;
+
+/** Number of answers for a row; 0 for a model of charl_inference_create. Local. */
+int64_t charl_inference_get_answer_count(const charl_inference *m);
+
 CHARL_END_DECLS
 
 #endif

@@ -64,7 +64,10 @@ struct charl_inference {
     charl_device *dev;
     charl_dtype x_dtype;
     charl_shape x_shape;
-    int64_t max_rows, n_outputs;
+    int64_t max_rows, n_outputs, n_answers;
+    const charl__answer *answer; /* of one output without a name; NULL: a model of a program */
+    int64_t classes;             /* as it takes them */
+    charl__outputs named;        /* n 0: there is one output without a name */
     bool one_size;
     sized_graph
         size[SIZES]; /* the first for max_rows rows, each other for half as many as the one before, rounded up */
@@ -302,6 +305,26 @@ static charl_status create(const charl_inference *like, charl_inference **out)
     return CHARL_OK;
 }
 
+/* What the outputs of the session's model mean. */
+static charl_status find_answers(charl_inference *m)
+{
+    const charl__loss *loss = charl__config_loss(m->session->config);
+    const charl_shape out = charl__inference_output_shape(m);
+    charl_dataset_info data;
+    charl_target_kind kind;
+
+    charl__data_schema_get_info(m->session->schema, "", &data);
+    kind = charl__task_targets(loss, &data);
+    CHARL_TRY(charl__config_outputs(m->session->config, m->session->schema->fields, &m->named));
+    m->answer = charl__task_answer(loss, kind);
+    m->classes = charl__task_classes(kind, &out);
+    for (int k = 0; k < m->named.n; k++) {
+        m->n_answers += charl__output_answers(&m->named.at[k], NULL, NULL);
+    }
+    m->n_answers = m->named.n > 0 ? m->n_answers : m->n_outputs;
+    return CHARL_OK;
+}
+
 /* Build the largest graph, for rows of x_dtype and x_shape on dev. */
 static charl_status build_largest(charl_inference *m)
 {
@@ -312,6 +335,7 @@ static charl_status build_largest(charl_inference *m)
     CHARL_TRY(build_graph(m, m->max_rows, m->size));
     out = charl__inference_output_shape(m);
     m->n_outputs = charl_shape_count(&out) / m->max_rows;
+    CHARL_TRY(m->session ? find_answers(m) : CHARL_OK);
     return charl__alloc_array(m->max_rows * m->n_outputs, sizeof *m->outputs, &m->outputs);
 }
 
@@ -548,5 +572,28 @@ charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, f
     }
     pthread_mutex_unlock(&m->lock);
     CHARL_REQUIRE(r.st == CHARL_OK, r.st, "%s", r.message);
+    return CHARL_OK;
+}
+
+int64_t charl_inference_get_answer_count(const charl_inference *m)
+{
+    return m ? m->n_answers : 0;
+}
+
+charl_status charl_inference_answer(const charl_inference *m, const float *outputs, int64_t n, double *answers)
+{
+    CHARL_GIVEN(m, outputs || n == 0, answers || n == 0);
+    CHARL_REQUIRE(m->answer, CHARL_ERR_INVALID, "the model was built by a program, which knows what its outputs mean");
+    for (int64_t i = 0; i < n; i++) {
+        const float *row = outputs + i * m->n_outputs;
+        double *to = answers + i * m->n_answers;
+
+        for (int k = 0; k < m->named.n; k++) {
+            to += charl__output_answers(&m->named.at[k], row, to);
+        }
+        if (m->named.n == 0) {
+            m->answer->compute(row, m->n_outputs, m->classes, to);
+        }
+    }
     return CHARL_OK;
 }

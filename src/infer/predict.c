@@ -249,7 +249,6 @@ static charl_status build(predictor *p)
                                     .allow_tf32 = p->session.config->device.allow_tf32,
                                     .compiling = p->o->compiling,
                                     .compiling_ctx = p->o->ctx};
-    const int64_t named = charl_names_count(p->info.answer_names);
     const char *group;
     charl_shape out;
 
@@ -257,7 +256,7 @@ static charl_status build(predictor *p)
     CHARL_TRY(charl__inference_create(&p->session, p->checkpoint, p->batch, &r, &p->model));
     p->info.n_outputs = charl_inference_get_info(p->model).n_outputs;
     CHARL_TRY(charl__alloc_array(p->batch * p->info.n_outputs, sizeof *p->outputs, &p->outputs));
-    CHARL_TRY(charl__alloc_array(named > 0 ? named : p->info.n_outputs, sizeof *p->answers, &p->answers));
+    CHARL_TRY(charl__alloc_array(charl_inference_get_answer_count(p->model), sizeof *p->answers, &p->answers));
     out = charl__inference_output_shape(p->model);
     CHARL_TRY(charl__evaluation_begin(&p->evaluation, &out));
     CHARL_TRY(charl__session_load_weights(&p->session, p->checkpoint, p->o->ema));
@@ -315,19 +314,6 @@ static void leave_unknown(const predictor *p, float *y)
     }
 }
 
-static void compute_answers(const predictor *p, const float *outputs)
-{
-    const charl__outputs *all = &p->evaluation.outputs;
-    double *answers = p->answers;
-
-    for (int k = 0; k < all->n; k++) {
-        answers += charl__output_answers(&all->at[k], outputs, answers);
-    }
-    if (all->n == 0) {
-        p->evaluation.answer->compute(outputs, p->info.n_outputs, p->evaluation.data.classes, answers);
-    }
-}
-
 static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *result)
 {
     const charl_data_schema *schema = p->session.schema;
@@ -346,7 +332,7 @@ static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *res
                                 .targets = p->info.has_targets && !labels ? y : NULL};
 
         CHARL_TRY(check_finite(p, row.row, row.name, row.outputs));
-        compute_answers(p, row.outputs);
+        CHARL_TRY(charl_inference_answer(p->model, row.outputs, 1, p->answers));
         row.predicted = p->info.targets == CHARL_TARGET_CLASS ? charl__largest(row.outputs, p->info.n_outputs, 1) : -1;
         for (int64_t k = 0; p->map && k < p->info.n_targets; k++) {
             p->map[k] = (int32_t)charl__largest(row.outputs + k, p->evaluation.data.classes, p->info.n_targets);

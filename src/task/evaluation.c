@@ -27,6 +27,18 @@ charl_target_kind charl__task_targets(const charl__loss *loss, const charl_datas
     return (charl_target_kind)(loss->targets & ~(unsigned)(CHARL_TARGET_TOKENS | CHARL_TARGET_MAPS));
 }
 
+const charl__answer *charl__task_answer(const charl__loss *loss, charl_target_kind targets)
+{
+    return targets == CHARL_TARGET_MAPS ? charl__loss_find("cross_entropy")->answer : loss->answer;
+}
+
+int64_t charl__task_classes(charl_target_kind targets, const charl_shape *out)
+{
+    const bool channels = targets == CHARL_TARGET_MAPS || (targets == CHARL_TARGET_FLAGS && out->ndim > 3);
+
+    return channels ? out->dim[1] : charl_shape_count(out) / out->dim[0];
+}
+
 /* Special tokens are not text. */
 static charl_status measure_token_bytes(const charl_data_schema *schema, charl__evaluation *e)
 {
@@ -118,13 +130,13 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
 
     charl__data_schema_get_info(schema, "", &data);
     kind = charl__task_targets(loss, &data);
-    *e = (charl__evaluation){
-        .loss = loss,
-        .loss_settings = config->train.loss_settings,
-        .data.targets = kind,
-        .answer = kind == CHARL_TARGET_MAPS ? charl__loss_find("cross_entropy")->answer : loss->answer,
-        .names = kind == CHARL_TARGET_CLASS || kind == CHARL_TARGET_MAPS ? schema->class_names : schema->targets,
-        .on_host = on_host};
+    *e = (charl__evaluation){.loss = loss,
+                             .loss_settings = config->train.loss_settings,
+                             .data.targets = kind,
+                             .answer = charl__task_answer(loss, kind),
+                             .names = kind == CHARL_TARGET_CLASS || kind == CHARL_TARGET_MAPS ? schema->class_names
+                                                                                              : schema->targets,
+                             .on_host = on_host};
     CHARL_TRY(charl__config_outputs(config, schema->fields, &e->outputs));
     if (e->outputs.n > 0) {
         return open_outputs(config, e);
@@ -202,12 +214,10 @@ charl_status charl__evaluation_begin(charl__evaluation *e, const charl_shape *ou
 {
     const int64_t outputs =
         e->data.targets == CHARL_TARGET_TOKENS ? out->dim[out->ndim - 1] : charl_shape_count(out) / out->dim[0];
-    const bool channels =
-        e->data.targets == CHARL_TARGET_MAPS || (e->data.targets == CHARL_TARGET_FLAGS && out->ndim > 3);
 
     if (!e->exact) {
         e->data.outputs = outputs;
-        e->data.classes = channels ? out->dim[1] : outputs;
+        e->data.classes = e->data.targets == CHARL_TARGET_TOKENS ? outputs : charl__task_classes(e->data.targets, out);
         for (int k = 0; k < e->outputs.n; k++) {
             const charl__output *o = &e->outputs.at[k];
 

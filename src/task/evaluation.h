@@ -54,6 +54,9 @@ typedef struct charl__evaluation {
 
 /** The kind of targets for the loss, of these data, or as described by a schema. */
 charl_target_kind charl__task_targets(const charl__loss *loss, const charl_dataset_info *data);
+/** What the outputs of a model for such targets mean, and for output of shape [rows, ...] the classes of each pixel, or else the outputs of a row. */
+const charl__answer *charl__task_answer(const charl__loss *loss, charl_target_kind targets);
+int64_t charl__task_classes(charl_target_kind targets, const charl_shape *out);
 
 /** Select the metrics: eval.metrics, checkpoint.monitor, and for a report all that the data allow. `schema` and `config` are borrowed.
  *  Start from {0}. Errors: ERR_CONFIG  a metric does not fit the data; ERR_NOMEM. */
