@@ -117,6 +117,7 @@ static charl_status import(const pairs *p, const char *out, const charl_import_o
                                                .y_name = p->y_name};
     }
     schema[0].class_names = names.length > 0 ? names.data : schema[0].class_names;
+    plan.scales = schema[0].y_shape.ndim == 1; /* several dimensions have no mean of each */
     plan.classes = labels.set.n;
     plan.labels = labels.label;
     CHARL_TRY(charl__import_rows(&plan, out, opt));
