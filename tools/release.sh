@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Makes and checks the source tarball of a release. Setting the tag and publishing are left to the maintainer; the last lines say how.
+# Makes and checks the source tarball and the Python wheel of a release. Setting the tag and publishing are left to the maintainer; the last lines say how.
 #
 #   1. The tree: nothing uncommitted, no such tag yet; version, changelog and citation agree; no placeholder contacts.
 #   2. build/dist/charl-VERSION.tar.gz from the commit, the same bytes whenever it is made, with its SHA-256 beside it.
 #   3. The tarball is unpacked in an empty directory, built, and tested with tests/run.sh --quick.
+#   4. build/dist/charl-VERSION-*.whl from the unpacked sources, for Linux with the C library of cmake/sysroot.cmake or a later one.
 #
 # Usage: tools/release.sh [--check | --try]
 #   --check  step 1 only
@@ -73,12 +74,20 @@ if [ "$built" != "charl $version" ]; then
     echo "release: the built program says \"$built\", not \"charl $version\"" >&2
     exit 1
 fi
+if ! (cd "$work/$name" && cmake --preset tarball && cmake --build --preset tarball) >"build/dist/$name.log" 2>&1; then
+    tail -n 40 "build/dist/$name.log" >&2
+    echo "release: the preset tarball does not build: build/dist/$name.log" >&2
+    exit 1
+fi
+wheel=$(python3 "$work/$name/python/make_wheel.py" "$work/$name/build/tarball" -o build/dist) || exit 1
+(cd build/dist && sha256sum "${wheel##*/}" >"${wheel##*/}.sha256")
 [ $problems -eq 0 ] || exit 1
 cat <<END
-release: build/dist/$name.tar.gz is checked. To release it:
+release: build/dist/$name.tar.gz and build/dist/${wheel##*/} are checked. To release it:
 
   git tag -s v$version -m "charl $version" $(git rev-parse --short HEAD)
   git push origin v$version
 
-Before that: tests/run.sh (all tests), tests/gpu.sh on a GPU, and tests/install/chroot.sh with the packages (CONTRIBUTING.md).
+Before that: tests/run.sh (all tests), tests/gpu.sh on a GPU, tests/install/chroot.sh with the packages, and CHARL_TEST_LONG=1
+ctest --preset release -R install/wheel, which tries the wheel of a release on every Python of this machine (CONTRIBUTING.md).
 END
