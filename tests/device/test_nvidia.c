@@ -725,12 +725,33 @@ static void local_memory_for_cuda(void **state)
                                   ".extern .shared .align 1024 .b8 large_$_tile[];\n"
                                   ".entry large(\n\t.param .u64 .ptr .global .align 4 large_param_0,\n"
                                   "\t.param .align 8 .b8 large_param_1[8],\n\t.param .u32 large_param_2\n)\n{\n"
+                                  "griddepcontrol.wait;\n"
                                   "\t.shared .align 4 .b8 large_$_small[64];\n\tret;\n}\n"
                                   ".entry large_local(\n\t.param .u64 large_local_param_0,\n"
                                   "\t.param .u64 large_local_param_1\n)\n{\n"
+                                  "griddepcontrol.wait;\n"
                                   "\tld.param.u64 %rd1, [large_local_param_0];\n"
                                   "{ .reg .b64 %charl; mov.u64 %charl, charl_dynamic; add.s64 %rd1, %rd1, %charl; }\n"
                                   "\tld.param.u64 %rd2, [large_local_param_1];\n\tret;\n}\n");
+}
+
+#define WAITS "\tgriddepcontrol.wait;\n"
+#define AWAITED "griddepcontrol.wait;\n"
+#define FUNC ".func (.param .b32 r) f()\n{\n\tret;\n}\n"
+#define K(name, begin)                                                                                                 \
+    ".entry " name "(\n\t.param .u64 " name "_param_0\n)\n.reqntid 64, 1, 1\n{\n" begin                                \
+    "\t{ // nested\n\t}\n\tret;\n}\n"
+
+/* Each kernel awaits earlier launches once: as it does itself, else first. Functions and older devices do not. */
+static void kernels_await(void **state)
+{
+    (void)state;
+    expect_for_cuda(FOR_CUDA_HEAD FUNC K("a", "") K("b", WAITS) FUNC K("c", ""),
+                    FOR_CUDA_HEAD FUNC K("a", AWAITED) K("b", WAITS) FUNC K("c", AWAITED));
+    expect_for_cuda(HEAD ".target sm_89\n.address_size 64\n" K("a", ""),
+                    HEAD ".target sm_89\n.address_size 64\n" K("a", ""));
+    expect_for_cuda(HEAD ".target sm_100\n.address_size 64\n" K("a", ""),
+                    HEAD ".target sm_100\n.address_size 64\n" K("a", AWAITED));
 }
 
 static void parameters_of_kernels(void **state)
@@ -740,7 +761,7 @@ static void parameters_of_kernels(void **state)
     (void)state;
     charl_assert_ok(charl__ptx_kernel_find(text, "step", &k));
     assert_true(k.awaits);
-    charl_assert_ok(charl__ptx_kernel_find(text, "scratch", &k));
+    charl_assert_ok(charl__ptx_kernel_find(".target sm_89\n.entry k(\n\t.param .u32 k_param_0\n)\n{\n}\n", "k", &k));
     assert_false(k.awaits);
     charl_assert_ok(charl__ptx_kernel_find(two_kernels, "large", &k));
     assert_int_equal(k.params, 3);
@@ -773,6 +794,7 @@ int main(void)
         cmocka_unit_test(test_every_acquisition_may_fail),
         cmocka_unit_test(registers_of_opencl),
         cmocka_unit_test(local_memory_for_cuda),
+        cmocka_unit_test(kernels_await),
         cmocka_unit_test(parameters_of_kernels),
         cmocka_unit_test(target_and_shared_memory),
         cmocka_unit_test(registers),

@@ -744,8 +744,9 @@ static int set_memory(charl_device *dev, charl__driver_kernel *k, int at, charl_
     return set(dev, k, at, sizeof address, &address);
 }
 
-/* In a graph, a kernel that awaits earlier launches begins while the one before it runs, as soon as that allows it: it may only
- * read what no launch of the graph writes until then. The graph as a whole is an ordinary command. */
+/* In a graph, a kernel that awaits earlier launches begins as soon as the one before it allows it, at the latest when the last work-groups of
+ * that one end, not after its memory has been flushed: until it has waited it may only read what no launch of the graph writes. The graph
+ * as a whole is an ordinary command. */
 static int capture_ahead(const charl_device *dev, charl__queue q, kernel *k, const unsigned groups[3],
                          const size_t local[3])
 {

@@ -200,6 +200,30 @@ static charl_status append_line(const char *line, size_t length, charl__text *ou
     return charl__text_append(out, from, (size_t)(line + length - from));
 }
 
+static const char wait_word[] = "griddepcontrol.wait";
+
+/* Whether the target has that instruction: since compute capability 9.0. */
+static bool can_wait(const char *ptx)
+{
+    const char *at = find_word(ptx, ".target");
+
+    at = at ? find_in_line(at, "sm_") : NULL;
+    return at && atoi(at + 3) >= 90;
+}
+
+/* Whether the lines from `line` to the next kernel have `word`. */
+static bool kernel_has(const char *line, const char *word)
+{
+    do {
+        if (find_in_line(line, word)) {
+            return true;
+        }
+        line += line_length(line);
+        line += *line != '\0';
+    } while (*line && !find_in_line(line, ".entry"));
+    return false;
+}
+
 /* Before the kernels: the dynamic memory, by its names. */
 static charl_status declare_dynamic(const char *ptx, bool has_pointers, charl__text *out)
 {
@@ -222,6 +246,8 @@ charl_status charl__ptx_for_cuda(const char *ptx, charl__text *out)
 {
     const bool has_pointers = strstr(ptx, ".ptr .shared") != NULL;
     const char *const head = strstr(ptx, ".address_size"); /* its last line */
+    const bool waits = can_wait(ptx);
+    bool is_to_wait = false; /* the kernel whose body begins next */
     size_t length, reg_length = 0;
 
     CHARL_REQUIRE(head, CHARL_ERR_KERNEL, "the compiler's output is no PTX");
@@ -238,6 +264,12 @@ charl_status charl__ptx_for_cuda(const char *ptx, charl__text *out)
             CHARL_TRY(charl__text_printf(
                 out, "{ .reg .b64 %%charl; mov.u64 %%charl, charl_dynamic; add.s64 %.*s, %.*s, %%charl; }\n",
                 (int)reg_length, reg, (int)reg_length, reg));
+        }
+        if (find_in_line(line, ".entry") || find_in_line(line, ".func")) {
+            is_to_wait = waits && find_in_line(line, ".entry") && !kernel_has(line, wait_word);
+        } else if (is_to_wait && *line == '{') {
+            CHARL_TRY(charl__text_printf(out, "%s;\n", wait_word));
+            is_to_wait = false;
         }
         if (head >= line && head < line + length) {
             CHARL_TRY(declare_dynamic(ptx, has_pointers, out));
@@ -281,7 +313,7 @@ charl_status charl__ptx_kernel_find(const char *ptx, const char *entry, charl__p
     }
     for (at = end; *at && (!next || at < next); at += at[line_length(at)] ? line_length(at) + 1 : line_length(at)) {
         out->dynamic_bytes = large_array(at) > 0 ? large_array(at) : out->dynamic_bytes;
-        out->awaits = out->awaits || find_in_line(at, "griddepcontrol.wait");
     }
+    out->awaits = can_wait(ptx);
     return CHARL_OK;
 }

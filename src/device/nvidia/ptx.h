@@ -26,6 +26,7 @@ charl_status charl__ptx_retarget(const char *ptx, int64_t shared_bytes, int min_
  *      %envreg9                dimensions: 3
  *      .shared array[N]        of more than 48 KB becomes the launch's dynamic memory
  *      pointers to local memory among a kernel's parameters become offsets from the dynamic memory
+ *      kernels that do not await earlier launches themselves do so first, for sm_90 and later
  *
  *  Errors: ERR_KERNEL if it reads another such register; ERR_NOMEM. */
 charl_status charl__ptx_for_cuda(const char *ptx, charl__text *out) CHARL_MUST_CHECK;
@@ -37,7 +38,7 @@ typedef struct charl__ptx_kernel {
     int params;
     short bytes[CHARL__PTX_MAX_PARAMS]; /* of each; CHARL__PTX_LOCAL_POINTER of pointers to local memory */
     int64_t dynamic_bytes;              /* of the array that charl__ptx_for_cuda has made dynamic; 0: none */
-    bool awaits; /* earlier launches, itself (griddepcontrol.wait): it may begin before they end */
+    bool awaits;                        /* earlier launches, itself, after charl__ptx_for_cuda */
 } charl__ptx_kernel;
 
 /** For the kernel `entry` of the text before charl__ptx_for_cuda. Errors: ERR_KERNEL. */
