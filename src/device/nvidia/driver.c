@@ -26,7 +26,7 @@ enum {
 };
 /* Errors of this file. */
 enum { WRONG_SIZE = -1, TOO_MANY_GROUPS = -2, NO_KERNEL = -3 };
-enum { MOST_GROUPS = 65535, LOCAL_ALIGN = 128, JIT_LOG = 8192 };
+enum { MOST_GROUPS = 65535, LOCAL_ALIGN = 128, JIT_LOG = 8192, FEW_BYTES = 4096 };
 
 #define cu charl__cuda
 
@@ -416,9 +416,17 @@ static int fill(charl_device *dev, charl__queue q, charl__driver_memory *m, size
     return cu.cuMemsetD8Async(memory_of(m)->address, value, bytes, stream_of(dev, q));
 }
 
+/* What lies in pinned memory is fetched by a copy engine, which the launches before and after it wait for, each some microseconds. libcuda sends
+ * a few bytes that lie elsewhere with the command, and returns when it has read them. */
 static int enqueue_write(charl_device *dev, charl__queue q, charl__driver_memory *m, size_t offset, const void *src,
                          size_t bytes, charl__driver_event **out)
 {
+    unsigned char few[FEW_BYTES];
+
+    if (bytes <= sizeof few) {
+        memcpy(few, src, bytes);
+        src = few;
+    }
     COMMAND(cu.cuMemcpyHtoDAsync_v2(memory_of(m)->address + offset, src, bytes, stream_of(dev, q)));
 }
 
