@@ -79,7 +79,7 @@ CHARL_INLINE void begin_sums(sums *x, int k)
 CHARL_INLINE void add_tile(sums *x, int steps, local const float *a, local const float *b)
 {
     if (steps == BK) {
-#pragma unroll
+#pragma unroll 8 /* of more, reading the instructions takes longer than it saves */
         for (int k = 0; k < BK; k += 4) {
             add_four(k, a, b, x->out);
         }
@@ -91,9 +91,9 @@ CHARL_INLINE void add_tile(sums *x, int steps, local const float *a, local const
 /* The leaf is complete: to the tree with it. */
 CHARL_INLINE void end_leaf(sums *x, int k)
 {
+    charl_tree_add_each(x->level[0], x->leaf, x->out, OUTPUTS);
 #pragma unroll
     for (int r = 0; r < OUTPUTS; r++) {
-        charl_tree_add(x->level[r], x->leaf, x->out[r]);
         x->out[r] = 0.0f;
     }
     charl_tree_add(x->column_level, x->leaf, (x->column[0] + x->column[2]) + (x->column[1] + x->column[3]));

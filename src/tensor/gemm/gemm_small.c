@@ -50,7 +50,10 @@ static charl__gemm_plan plan_of(int extent, int part)
 
 static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
 {
-    const bool large = count_tiles(p, TILE_LARGE) > 2 * charl__gemm_units(dev);
+    const int units = charl__gemm_units(dev);
+    const int64_t tiles = count_tiles(p, TILE_LARGE);
+    /* Small tiles read local memory twice as often, but there are more of them, and of a tree less to keep. */
+    const bool large = tiles > (p->fold.leaves > 1 ? 2 * units : units);
 
     out[0] = large ? plan_of(TILE_LARGE, 4) : plan_of(TILE, 2);
     out[1] = large ? plan_of(TILE, 2) : plan_of(TILE_LARGE, 4);
