@@ -97,7 +97,7 @@ kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g,
 
 #else
 
-#define AT_ONCE (CHARL_ROW_ITEMS > 1 ? 4 : 1) /* blocks that are read before the first is added */
+#define AT_ONCE (CHARL_ROW_ITEMS > 1 ? 8 : 1) /* blocks that are read before the first is added */
 
 /* The sums of one channel over `rows` rows, `step` elements apart; with 0 rows it only takes part in the barriers. */
 static inline void sum_unit(global const ACT *x, global const ACT *g, float mean, float invstd, ulong rows, ulong step, int n,

@@ -57,6 +57,22 @@ charl_status charl__rows_launch(const charl_device *dev, int64_t rows, int64_t n
     return CHARL_OK;
 }
 
+void charl__rows_spread(const charl_device *dev, charl__launch *l)
+{
+    const size_t least = charl__device_facts_get(dev)->nvidia.ptx ? 32 : 64; /* work-items that run together */
+    const size_t units = (size_t)charl_device_get_info(dev)->compute_units;
+
+    if (charl__rows_have_one_item(dev)) {
+        return;
+    }
+    while (l->local[0] > least && l->global[0] / l->local[0] < units) {
+        l->local[0] /= 2;
+    }
+    if (l->local[0] < ROW_GROUP) {
+        charl__launch_set(l, "CHARL_ROW_GROUP", (int)l->local[0]);
+    }
+}
+
 charl__arg charl__scratch_arg(charl__arg_kind kind, const charl_tensor *workspace, int64_t offset)
 {
     charl__arg a = charl__raw(kind, workspace->buffer);
@@ -171,6 +187,7 @@ static charl_status launch_rows(const charl__enqueue *e, const charl_reduce *r, 
     int64_t per_item;
 
     CHARL_TRY(charl__rows_launch(e->dev, r->outer * chunks, r->n < ROW_CHUNK ? r->n : ROW_CHUNK, &l, &per_item));
+    charl__rows_spread(e->dev, &l);
     l.args[a++] = charl__i64(r->outer * chunks);
     l.args[a++] = charl__i64(per_item);
     l.args[a++] = charl__i64(r->n);

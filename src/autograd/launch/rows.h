@@ -15,6 +15,9 @@ bool charl__rows_have_one_item(const charl_device *dev);
  *  per work-item, if each row has one work-item. Errors: ERR_SHAPE when n does not fit an int. */
 charl_status charl__rows_launch(const charl_device *dev, int64_t rows, int64_t n, charl__launch *l,
                                 int64_t *per_item) CHARL_MUST_CHECK;
+/** After charl__rows_launch: smaller work-groups if there are fewer than compute units. For kernels in which a group is nothing but the rows of its
+ *  work-items. Sets CHARL_ROW_GROUP. */
+void charl__rows_spread(const charl_device *dev, charl__launch *l);
 
 /** out [outer, inner] f32 = scale * sum over j < n of EXPR(a, b) at [outer, j, inner]. */
 typedef struct charl_reduce {

@@ -38,6 +38,7 @@ charl_status charl__norm_plan(const charl__enqueue *e, int64_t units, charl__nor
 
     if (s.inner != 1) {
         CHARL_TRY(charl__rows_launch(e->dev, units * s.channels, s.inner, l, per_item));
+        charl__rows_spread(e->dev, l);
     } else {
         charl__span_launch(e->dev, units * ((s.channels + vec - 1) / vec), 1, l);
         *per_item = 1;

@@ -90,6 +90,7 @@ charl_status charl__row_norm_launch(const charl__enqueue *e, const char *entry, 
     int64_t per_item;
 
     CHARL_TRY(charl__row_norm_rows(e, x, l, &per_item));
+    charl__rows_spread(e->dev, l);
     l->entry = entry;
     l->label = e->label;
     charl__launch_add(l, charl__i64(charl__row_norm_count(&x->shape)));

@@ -56,6 +56,7 @@ static charl_status enqueue(const charl__enqueue *e)
         return CHARL_OK;
     }
     CHARL_TRY(charl__rows_launch(e->dev, rows, n, &l, &per_item));
+    charl__rows_spread(e->dev, &l);
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
