@@ -34,8 +34,8 @@ static inline float sum_range(global const float *x, ulong range, ulong n, bool 
     const int item = (int)get_local_id(0), lane = item % LANES;
     float acc = 0.0f;
 
-#pragma unroll 8
-    for (int k = 0; k < RANGE / LANES; k++) {
+#pragma unroll 32
+    for (int k = 0; k < RANGE / LANES; k++) { /* as many are read at once */
         const ulong i = range * RANGE + (ulong)(k * LANES + lane);
         const float v = i < n ? x[i] : 0.0f;
 
