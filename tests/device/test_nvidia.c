@@ -35,6 +35,7 @@ static struct {
     bool is_busy;                                           /* events are not done */
     int contexts, streams, events, blocks, modules, graphs; /* alive */
     int launches, early, graph_launches;
+    const void *source; /* of the last copy to the device */
     unsigned groups, dynamic;
     int allowed;
     uint64_t offset[2]; /* of the local memory of `scratch` */
@@ -87,7 +88,7 @@ FAKE(host_register, (void *host, size_t bytes, unsigned flags), (void)host; (voi
 FAKE(host_unregister, (void *host), (void)host; fake.blocks--)
 FAKE(host_pointer, (uint64_t * out, void *host, unsigned flags), *out = (uint64_t)(uintptr_t)host + 0 * flags)
 FAKE(copy_to, (uint64_t to, const void *from, size_t bytes, void *stream), memcpy((void *)(uintptr_t)to, from, bytes);
-     (void)stream)
+     fake.source = from; (void)stream)
 FAKE(copy_from, (void *to, uint64_t from, size_t bytes, void *stream), memcpy(to, (void *)(uintptr_t)from, bytes);
      (void)stream)
 FAKE(set_bytes, (uint64_t at, unsigned char value, size_t bytes, void *stream),
@@ -368,6 +369,12 @@ static void test_memory(void **state)
     assert_int_equal(got[0], 9);
     charl_assert_ok(charl_pinned_create(dev, 4096, &p, &host));
     assert_non_null(host);
+    memset(host, 3, 4096);
+    charl_assert_ok(
+        charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, host, 64, false)); /* a few bytes go with the command */
+    assert_ptr_not_equal(fake.source, host);
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 60, got, 4, true));
+    assert_int_equal(got[0], 0x03030303);
     charl_pinned_destroy(p);
     charl_assert_ok(charl__alloc_aligned(4096, 4096, &page));
     charl_assert_ok(charl__buffer_wrap(dev, page, 4096, &w));
