@@ -5,8 +5,7 @@
  * Launch           groups of 384 work-items, at most one per compute unit and MOST_GROUPS: group g computes tiles g, g + groups, ... of 128 x 128.
  * Building         for the target sm_90a: charl__launch.sm90a.min_blocks 1, shared_bytes LOCAL_BYTES + WORDS_BYTES.
  * Algorithm        roles as in gemm_roles.cl. A stage is BK of k of all digits of 128 rows and 128 columns, so that a digit that is copied once
- *                  is multiplied several times. Three groups of sums are as many as registers hold: of four digits group 3
- *                  is added up first, over all of k, and its carry is where group 2 begins; then groups 0, 1 and 2 are. Two digits have groups 0 and 1.
+ *                  is multiplied several times: digits_sums.clh.
  */
 #define DIGITS 4
 #define SPLIT 0
@@ -14,7 +13,6 @@
 #define BN 128
 #define BK 64
 #define STAGES (12 / DIGITS)
-#define PASSES (DIGITS / 2) /* over k */
 #define A_SUMS 0
 
 #include "nvidia/gemm/tile_parameters.clh"
@@ -32,100 +30,14 @@
 #define LANES_REGISTERS "240"
 #define OTHERS_REGISTERS "24"
 #define WARPS_HAVE_ROLES
-#define OPERAND (BM * BK) /* bytes of a digit of an operand in a stage */
-#define STAGE_BYTES (2 * DIGITS * OPERAND)
-#define LOCAL_BYTES (STAGES * STAGE_BYTES)
 #define LOCAL_DECLARED 49152
 #define WORDS_BYTES 512
-#define FULL(base, s) (base + LOCAL_BYTES + 8 * (s))
-#define FREE(base, s) (base + LOCAL_BYTES + 8 * STAGES + 8 * (s))
-#define LOCAL_MAPS(base) (base + LOCAL_BYTES + 256)
 #define MAPS(split_k) ((ulong)(split_k + WORDS) + 256 * get_group_id(0)) /* of this group */
 #define BARRIER(lane) ASM volatile("bar.sync %0, 128;" ::"r"(1 + (lane >> 7)) : "memory")
 #include "nvidia/gemm/tile_order.clh"
 #include "nvidia/gemm/tile_epilogue.clh"
 #include "nvidia/gemm/tile_end.clh"
-
-/* Descriptor of an operand in local memory, but for its address / 16: 64-byte swizzle, 512 bytes from 8 rows to the next. */
-#define DESCRIPTOR (((ulong)2 << 62) | ((ulong)(512 >> 4) << 32) | ((ulong)1 << 16))
-#define INTS_8(c, i)  "+r"(c[i]), "+r"(c[(i) + 1]), "+r"(c[(i) + 2]), "+r"(c[(i) + 3]), "+r"(c[(i) + 4]), "+r"(c[(i) + 5]), "+r"(c[(i) + 6]), "+r"(c[(i) + 7])
-#define INTS_64(c) INTS_8(c, 0), INTS_8(c, 8), INTS_8(c, 16), INTS_8(c, 24), INTS_8(c, 32), INTS_8(c, 40), INTS_8(c, 48), INTS_8(c, 56)
-
-/* c += the products of 64 rows and 128 columns over 32 of k. */
-CHARL_INLINE void multiply_32(int *c, ulong rows, ulong columns)
-{
-    ASM volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
-                 "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, "
-                 "%43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, 1;"
-                 : INTS_64(c)
-                 : "l"(rows), "l"(columns));
-}
-
-/* Digit d of the rows that this work-item's warps multiply, and of the columns, `at` of k within the stage that begins at `stage`. */
-static inline ulong rows_at(uint stage, const int d, const int at, int lane)
-{
-    return DESCRIPTOR | ((stage + d * OPERAND + (uint)(lane >> 7) * (OPERAND / 2) + at) >> 4);
-}
-
-static inline ulong columns_at(uint stage, const int d, const int at)
-{
-    return DESCRIPTOR | ((stage + (DIGITS + d) * OPERAND + at) >> 4);
-}
-
-/* The stage that is used next, its parity, and the one before, which has not been released yet. */
-typedef struct {
-    uint stage, parity, last;
-} turn;
-
-CHARL_INLINE void release(turn *t, uint base, int lane)
-{
-    if (t->last < STAGES && (lane & 31) == 0) {
-        arrive(FREE(base, t->last));
-    }
-    t->last = STAGES;
-}
-
-/* Products of a stage with a sum of digits from `least` to `most`, to c[sum - least]. */
-CHARL_INLINE void multiply_stage(turn *t, uint base, int lane, const int least, const int most, int *c0, int *c1, int *c2)
-{
-    const uint stage = base + t->stage * STAGE_BYTES;
-
-    wait_phase(FULL(base, t->stage), t->parity);
-    ASM volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#pragma unroll
-    for (int at = 0; at < BK; at += 32) {
-#pragma unroll
-        for (int d = 0; d < DIGITS; d++) {
-#pragma unroll
-            for (int e = 0; e < DIGITS; e++) {
-                if (d + e >= least && d + e <= most) {
-                    multiply_32(d + e == least ? c0 : d + e == least + 1 ? c1 : c2, rows_at(stage, d, at, lane), columns_at(stage, e, at));
-                }
-            }
-        }
-    }
-    ASM volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage before is read */
-    release(t, base, lane);
-    t->last = t->stage;
-    t->parity ^= t->stage == STAGES - 1;
-    t->stage = t->stage == STAGES - 1 ? 0 : t->stage + 1;
-}
-
-/* Until all that was begun has been added to c. */
-CHARL_INLINE void wait_products(turn *t, uint base, int lane, int *c)
-{
-    ASM volatile("wgmma.wait_group.sync.aligned 0;" : INTS_64(c)::"memory");
-    release(t, base, lane);
-}
-
-static inline void no_ints(int *c)
-{
-#pragma unroll
-    for (int i = 0; i < 64; i++) {
-        ASM volatile("mov.b32 %0, 0;" : "=r"(c[i]));
-    }
-}
+#include "nvidia/gemm/digits_sums.clh"
 
 /* What one work-item does: it has the copy engine fill the stages of all tiles of the group. The last digit has no part in the second pass. */
 CHARL_INLINE void copy_all(const product *p, ulong maps, uint base, bool shares_a, bool shares_b)
@@ -143,10 +55,10 @@ CHARL_INLINE void copy_all(const product *p, ulong maps, uint base, bool shares_
             const uint word = FULL(base, stage), first = base + stage * STAGE_BYTES;
 
             wait_phase(FREE(base, stage), parity);
-            arrive_expecting(word, (uint)(2 * digits) * OPERAND);
+            arrive_expecting(word, (uint)digits * (A_BYTES + B_BYTES));
             for (int d = 0; d < digits; d++) {
-                copy_box(first + d * OPERAND, maps, k / 2, corner.i, d, a_matrix, word);
-                copy_box(first + (DIGITS + d) * OPERAND, maps + MAP_BYTES, k / 2, corner.j, d, b_matrix, word);
+                copy_box(first + d * A_BYTES, maps, k / 2, corner.i, d, a_matrix, word);
+                copy_box(first + DIGITS * A_BYTES + d * B_BYTES, maps + MAP_BYTES, k / 2, corner.j, d, b_matrix, word);
             }
             parity ^= stage == STAGES - 1;
             stage = stage == STAGES - 1 ? 0 : stage + 1;
@@ -218,29 +130,7 @@ gemm_digits_wgmma(global const uchar *a, global const uchar *b, global const flo
             float c[64];
 
             prefetch_beside(&p, now, &beside, lane);
-            no_ints(c2);
-            if (PASSES == 2) {
-#pragma nounroll
-                for (int k = 0; k < p.steps; k++) {
-                    multiply_stage(&t, base, lane, 3, 3, c2, c2, c2);
-                }
-                wait_products(&t, base, lane, c2);
-#pragma unroll
-                for (int i = 0; i < 64; i++) {
-                    c2[i] = carry_of(c2[i]);
-                }
-            }
-            no_ints(c0);
-            no_ints(c1);
-#pragma nounroll
-            for (int k = 0; k < p.steps; k++) {
-                multiply_stage(&t, base, lane, 0, PASSES, c0, c1, c2);
-            }
-            wait_products(&t, base, lane, c0);
-            wait_products(&t, base, lane, c1);
-            if (PASSES == 2) {
-                wait_products(&t, base, lane, c2);
-            }
+            multiply_tile(&t, base, lane, p.steps, c0, c1, c2);
 #pragma unroll
             for (int i = 0; i < 64; i++) {
                 const int column = tile.j + i / 4 * 8 + (lane & 3) * 2 + (i & 1);
