@@ -129,6 +129,8 @@ typedef struct charl__gemm {
     const char *label;
 } charl__gemm;
 
+/** Whether sums of k products are short and long enough for digits. */
+bool charl__gemm_sums_digits(int64_t k);
 /** Bytes for the digits of p, if it is computed from digits; else 0. Depends on the layout and extents only, because these decide the bits; p needs no
  *  tensors. */
 int64_t charl__gemm_digits_bytes(const charl__gemm *p);

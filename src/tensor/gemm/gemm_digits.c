@@ -23,11 +23,16 @@ enum {
     PRODUCT_BYTES = 12 * 2 * PRODUCT_TILE * 64 + 512
 };
 
+bool charl__gemm_sums_digits(int64_t k)
+{
+    return k >= LEAST_K && k <= MOST_K;
+}
+
 bool charl__gemm_is_integer(const charl__gemm *p)
 {
     return p->n_digits > 0 && p->a.kind <= CHARL_GEMM_TRANSPOSED && p->b.kind <= CHARL_GEMM_TRANSPOSED &&
            p->segments <= 1 && p->inner <= 1 && p->fold.leaves <= 1 && !p->a_sums &&
-           p->bias_kind != CHARL_GEMM_BIAS_ROWS && p->k >= LEAST_K && p->k <= MOST_K;
+           p->bias_kind != CHARL_GEMM_BIAS_ROWS && charl__gemm_sums_digits(p->k);
 }
 
 /* An operand's digits: `matrices` matrices of `rows` rows, whose scales take `head` bytes. */

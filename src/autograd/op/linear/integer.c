@@ -18,11 +18,14 @@
  */
 #include <math.h>
 
+#include "autograd/op/linear/integer.h"
+
 #include "autograd/launch/gemm_slices.h"
 #include "autograd/op/linear/linear.h"
 #include "charl/ops.h"
 
-enum { MOST_DIGITS = 4, MOST = 0x7f7f7f7f, MOST_SCALE = 126, SHORTEST = 256, LONGEST = 1 << 15 };
+enum { MOST_DIGITS = CHARL__MOST_DIGITS, MOST = 0x7f7f7f7f, MOST_SCALE = 126, SHORTEST = 256, LONGEST = 1 << 15 };
+enum { NO_SCALE = 1000 };
 
 /* Every `step`-th number from `first` on. */
 typedef struct line {
@@ -30,25 +33,24 @@ typedef struct line {
     int64_t step;
 } line;
 
-/* False: a number is not finite. */
-static bool find_scale(line x, int64_t k, int digits, int *scale)
+double charl__integer_largest(double largest, double x)
 {
-    double largest = 0;
-    int e;
+    return !isfinite(x) ? (double)INFINITY : fabs(x) > largest ? fabs(x) : largest;
+}
 
-    for (int64_t l = 0; l < k; l++) {
-        const double v = fabs(x.first[l * x.step]);
+int charl__integer_scale(double largest, int digits)
+{
+    int e, scale = MOST_SCALE;
 
-        if (!isfinite(v)) {
-            return false;
-        }
-        largest = v > largest ? v : largest;
+    if (!isfinite(largest)) {
+        return NO_SCALE;
     }
-    frexp(largest, &e);
-    *scale = largest > 0 ? 8 * digits - 1 - e : MOST_SCALE;
-    *scale -= nearbyint(ldexp(largest, *scale)) > MOST >> (32 - 8 * digits);
-    *scale = *scale < MOST_SCALE ? *scale : MOST_SCALE;
-    return true;
+    if (largest > 0) {
+        frexp(largest, &e);
+        scale = 8 * digits - 1 - e;
+        scale -= nearbyint(ldexp(largest, scale)) > MOST >> (32 - 8 * digits);
+    }
+    return scale < MOST_SCALE ? scale : MOST_SCALE;
 }
 
 static void find_digits(double x, int scale, int digits, int digit[MOST_DIGITS])
@@ -62,29 +64,49 @@ static void find_digits(double x, int scale, int digits, int digit[MOST_DIGITS])
     digit[0] = (int)q;
 }
 
-static double product_of(line a, line b, int64_t k, int digits)
+void charl__integer_add(double a, int s, double b, int t, int digits, int64_t c[MOST_DIGITS])
 {
-    int64_t c[MOST_DIGITS] = {0};
-    int s, t;
-    float sum;
+    int p[MOST_DIGITS], q[MOST_DIGITS];
 
-    if (!find_scale(a, k, digits, &s) || !find_scale(b, k, digits, &t)) {
-        return (double)NAN;
+    if (s == NO_SCALE || t == NO_SCALE) {
+        return;
     }
-    for (int64_t l = 0; l < k; l++) {
-        int p[MOST_DIGITS], q[MOST_DIGITS];
-
-        find_digits(a.first[l * a.step], s, digits, p);
-        find_digits(b.first[l * b.step], t, digits, q);
-        for (int i = 0; i < digits; i++) {
-            for (int j = 0; i + j < digits; j++) {
-                c[i + j] += p[i] * q[j];
-            }
+    find_digits(a, s, digits, p);
+    find_digits(b, t, digits, q);
+    for (int i = 0; i < digits; i++) {
+        for (int j = 0; i + j < digits; j++) {
+            c[i + j] += p[i] * q[j];
         }
     }
-    c[2] += (int64_t)floor((double)(c[3] + 128) / 256);
-    sum = fmaf(fmaf((float)c[2], 0x1p-8F, (float)c[1]), 0x1p-8F, (float)c[0]);
-    return (double)(float)ldexp((double)sum, 16 * digits - 16 - s - t);
+}
+
+double charl__integer_sum(const int64_t c[MOST_DIGITS], int s, int t, int digits)
+{
+    const int64_t low = c[2] + (int64_t)floor((double)(c[3] + 128) / 256);
+    const float sum = fmaf(fmaf((float)low, 0x1p-8F, (float)c[1]), 0x1p-8F, (float)c[0]);
+
+    return s == NO_SCALE || t == NO_SCALE ? (double)NAN : (double)(float)ldexp((double)sum, 16 * digits - 16 - s - t);
+}
+
+static int scale_of(line x, int64_t k, int digits)
+{
+    double largest = 0;
+
+    for (int64_t l = 0; l < k; l++) {
+        largest = charl__integer_largest(largest, x.first[l * x.step]);
+    }
+    return charl__integer_scale(largest, digits);
+}
+
+static double product_of(line a, line b, int64_t k, int digits)
+{
+    const int s = scale_of(a, k, digits), t = scale_of(b, k, digits);
+    int64_t c[MOST_DIGITS] = {0};
+
+    for (int64_t l = 0; l < k; l++) {
+        charl__integer_add(a.first[l * a.step], s, b.first[l * b.step], t, digits, c);
+    }
+    return charl__integer_sum(c, s, t, digits);
 }
 
 static double sum_of(line a, line b, int64_t k)
