@@ -52,7 +52,7 @@ CASES = [
     ("gpt2-finetune", "text.h5", ["train.batch_size=8", "model.block_size=32", "model.from=gpt2", "init.from=gpt2"]),
     ("gpt2-laptop", "text.h5", ["model.block_size=32", "model.from=gpt2", "init.from=gpt2"]),
     ("llama-lora", "text.h5", ["model.block_size=32", "model.from=llama", "init.from=llama"]),
-    ("mnist-cnn+integer", "digits.h5", INTEGER),
+    ("mnist-cnn+integer", "digits.h5", [*INTEGER, "model.channels=32, 48"]),
     ("shakespeare+integer", "characters.h5", INTEGER),
     ("shakespeare+llama+integer", "characters.h5", [*INTEGER, *LLAMA]),
 ]

@@ -71,6 +71,15 @@ cmp -s integer-1/metrics.csv fma-1/metrics.csv && fail "products of integers and
 expect 0 "integers in the plan" ranks 1 mlp.ini --dry-run train.products=integer
 says 1 "parameters, products of integers"
 
+# Of the second convolution: 288 terms forward, 297 for the gradient of its input, and more for that of its weight.
+for n in 1 3; do
+    expect 0 "convolutions of integers on $n ranks" ranks $n cnn.ini -q -o conv-$n model.channels=32,33 train.max_steps=3 train.products=integer
+done
+same "convolutions of integers on 3 ranks" conv-1 conv-3
+expect 0 "convolutions of fma" ranks 1 cnn.ini -q -o conv-fma model.channels=32,33 train.max_steps=3
+checks=$((checks + 1))
+cmp -s conv-1/metrics.csv conv-fma/metrics.csv && fail "convolutions of integers and fma have the same losses"
+
 # One sample on each rank.
 expect 0 "batch norm over 4 samples" ranks 1 mlp.ini -q -o four model.batch_norm=yes train.batch_size=4 train.slices=4 train.max_steps=3 train.precision=bf16
 expect 0 "batch norm on 4 ranks of one sample" ranks 1 mlp.ini -q -o four-4 model.batch_norm=yes train.batch_size=4 train.slices=4 train.max_steps=3 train.precision=bf16 --simulate-ranks=4

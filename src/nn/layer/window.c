@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "autograd/graph.h"
+#include "autograd/op/conv/conv2d.h"
 #include "nn/layer.h"
 
 static const char *const inputs[] = {NULL, "[batch, channels, time]", "images [batch, channels, height, width]",
@@ -90,6 +91,21 @@ static bool declare(const charl_layer_build *b, const charl_var *x, charl_var *o
     return out[0] && (out[1] || !c->bias);
 }
 
+static charl_var *convolve(const charl_layer_build *b, charl_var *x, charl_var *w, charl_var *bias,
+                           const charl_window *win)
+{
+    const charl_conv_config *c = b->settings;
+
+    if (charl__graph_get_linear(b->g) != CHARL__LINEAR_INTEGER) {
+        return charl_conv2d(b->g, x, w, bias, win, (int)c->groups);
+    }
+    if (charl__graph_has_padding(b->g)) { /* scales would depend on it */
+        return charl__graph_refuse(b->g, "a convolution with train.products = integer does not take padded sequences; "
+                                         "HINT use train.products = fma");
+    }
+    return charl__conv2d_integer(b->g, x, w, bias, win, (int)c->groups);
+}
+
 static charl_var *conv_over_time(const charl_layer_build *b, charl_var *x, charl_var *const param[2],
                                  const charl_window *win)
 {
@@ -99,7 +115,7 @@ static charl_var *conv_over_time(const charl_layer_build *b, charl_var *x, charl
     charl_var *w =
         charl_reshape(b->g, param[0], (charl_shape){4, {c->channels, in.dim[1] / c->groups, 1, c->kernel[0]}});
 
-    x = as_sequence(b->g, charl_conv2d(b->g, as_image(b->g, x), w, param[1], win, (int)c->groups));
+    x = as_sequence(b->g, convolve(b, as_image(b->g, x), w, param[1], win));
     if (c->causal && x && win->padding[1] > 0) { /* the values computed from padding after the sequence */
         x = charl_slice(b->g, x, 2, 0, (in.dim[2] - 1) / c->stride[0] + 1);
     }
@@ -134,8 +150,10 @@ static charl_var *build_conv(const charl_layer_build *b, charl_var *x)
         x = (v->dims == 2 ? charl_conv_transpose2d : charl_conv_transpose3d)(b->g, x, param[0], param[1], &args);
     } else if (v->dims == 1) {
         x = conv_over_time(b, x, param, &win);
+    } else if (v->dims == 2) {
+        x = convolve(b, x, param[0], param[1], &win);
     } else {
-        x = (v->dims == 2 ? charl_conv2d : charl_conv3d)(b->g, x, param[0], param[1], &win, (int)c->groups);
+        x = charl_conv3d(b->g, x, param[0], param[1], &win, (int)c->groups);
     }
     return charl__activate(b->g, c->activation, x);
 }

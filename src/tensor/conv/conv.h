@@ -15,6 +15,7 @@ typedef struct charl__conv {
     int64_t batch, c, h, w, o, oh, ow;
     int groups;
     int kernel[2], stride[2], padding[2], dilation[2]; /* H, W */
+    bool is_integer; /* by products of integers, where autograd/op/conv/conv_digits.c supports them */
 } charl__conv;
 
 /** Extent of the output along an axis of extent n (0: H, 1: W); not positive when the kernel does

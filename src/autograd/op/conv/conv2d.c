@@ -7,8 +7,10 @@
 
 #include "autograd/op/conv/conv2d.h"
 #include "autograd/op/conv/conv_backend.h"
+#include "autograd/op/linear/integer.h"
 #include "autograd/op/conv/window.h"
 #include "autograd/onnx/onnx.h"
+#include "base/alloc.h"
 #include "charl/ops.h"
 
 static charl__conv describe(const charl__conv_attr *t, const charl_shape *x, const charl_shape *w,
@@ -21,7 +23,8 @@ static charl__conv describe(const charl__conv_attr *t, const charl_shape *x, con
                      .o = w->dim[0],
                      .oh = out->dim[2],
                      .ow = out->dim[3],
-                     .groups = t->groups};
+                     .groups = t->groups,
+                     .is_integer = t->is_integer};
 
     for (int d = 0; d < 2; d++) {
         c.kernel[d] = t->win.kernel[d];
@@ -114,10 +117,12 @@ charl_var *charl__conv2d_dgrad(charl_graph *g, charl_var *gout, charl_var *w, co
 
 static charl_var *apply_dgrad(const charl__backward *b, charl_var *gout, charl_var *w, const charl_var *x)
 {
-    const charl__conv_attr *t = b->attr;
     const charl_shape s = charl_var_get_type(x).shape;
+    charl__conv_attr t = *(const charl__conv_attr *)b->attr;
 
-    return charl__conv2d_dgrad(b->g, gout, w, &t->win, t->groups, s.dim + 2);
+    t.size[0] = s.dim[2];
+    t.size[1] = s.dim[3];
+    return charl__apply2(b->g, &charl_op_conv2d_dgrad, &t, gout, w);
 }
 
 static void backward(const charl__backward *b)
@@ -187,11 +192,110 @@ static bool next_place(const charl__conv *c, int64_t channels, place *l)
     return l->o < c->o;
 }
 
+/* Element i of an operand belongs to row i / inner % rows, which has one scale: rows are samples of images, or channels. */
+typedef struct scaled {
+    int64_t inner, rows, count;
+    double *largest; /* of each row */
+} scaled;
+
+static int scale_at(const scaled *x, int64_t i)
+{
+    return charl__integer_scale(x->largest[i / x->inner % x->rows], CHARL__MOST_DIGITS);
+}
+
+static void find_rows(const charl__conv *c, charl__conv_part part, scaled u[2])
+{
+    const int64_t taps = (int64_t)c->kernel[0] * c->kernel[1], x = c->c * c->h * c->w, out = c->o * c->oh * c->ow;
+
+    switch (part) {
+    case CHARL__CONV_OUT:
+        u[0] = (scaled){.inner = x, .rows = c->batch, .count = c->batch * x};
+        u[1] = (scaled){.inner = c->c * taps, .rows = c->o, .count = c->o * c->c * taps};
+        break;
+    case CHARL__CONV_INPUT:
+        u[0] = (scaled){.inner = out, .rows = c->batch, .count = c->batch * out};
+        u[1] = (scaled){.inner = taps, .rows = c->c, .count = c->o * c->c * taps};
+        break;
+    case CHARL__CONV_WEIGHT:
+        u[0] = (scaled){.inner = c->oh * c->ow, .rows = c->o, .count = c->batch * out};
+        u[1] = (scaled){.inner = c->h * c->w, .rows = c->c, .count = c->batch * x};
+        break;
+    }
+}
+
+/* Adds the products of all places to the groups of the elements of the result. */
+static void add_integers(const charl__conv *c, charl__conv_part part, const double *const *in, const scaled u[2],
+                         int64_t *sums)
+{
+    for (int64_t b = 0; b < c->batch; b++) {
+        place l = {0};
+
+        do {
+            const int64_t x = x_index(c, b, l), w = w_index(c, c->c, l), o = out_index(c, b, l);
+            const int64_t i = part == CHARL__CONV_OUT ? x : o, j = part == CHARL__CONV_WEIGHT ? x : w;
+            const int64_t to = part == CHARL__CONV_OUT ? o : part == CHARL__CONV_INPUT ? x : w;
+
+            if (x >= 0) {
+                charl__integer_add(in[0][i], scale_at(&u[0], i), in[1][j], scale_at(&u[1], j), CHARL__MOST_DIGITS,
+                                   sums + to * CHARL__MOST_DIGITS);
+            }
+        } while (next_place(c, c->c, &l));
+    }
+}
+
+/* False: this part is not computed from integers (conv_digits.c). */
+static bool reference_integers(const charl__reference *r, const charl__conv *c, charl__conv_part part)
+{
+    const int64_t n = charl_shape_count(&r->out_type[0].shape);
+    int64_t *sums = NULL;
+    double *largest = NULL;
+    scaled u[2];
+
+    if (!charl__conv_is_integer(c, part)) {
+        return false;
+    }
+    find_rows(c, part, u);
+    if (charl__alloc_array(n * CHARL__MOST_DIGITS, sizeof *sums, &sums) == CHARL_OK &&
+        charl__alloc_array(u[0].rows + u[1].rows, sizeof *largest, &largest) == CHARL_OK) {
+        for (int k = 0; k < 2; k++) {
+            u[k].largest = largest + (k == 0 ? 0 : u[0].rows);
+            for (int64_t i = 0; i < u[k].count; i++) {
+                double *const row = &u[k].largest[i / u[k].inner % u[k].rows];
+
+                *row = charl__integer_largest(*row, r->in[k][i]);
+            }
+        }
+        add_integers(c, part, r->in, u, sums);
+        for (int64_t i = 0; i < n; i++) { /* [row of the first operand, row of the second, ...] */
+            const int64_t row = i / (n / (u[0].rows * u[1].rows));
+            const double a = u[0].largest[row / u[1].rows], b = u[1].largest[row % u[1].rows];
+
+            r->out[0][i] =
+                charl__integer_sum(sums + i * CHARL__MOST_DIGITS, charl__integer_scale(a, CHARL__MOST_DIGITS),
+                                   charl__integer_scale(b, CHARL__MOST_DIGITS), CHARL__MOST_DIGITS);
+        }
+    }
+    charl_free(sums);
+    charl_free(largest);
+    return true;
+}
+
+static void add_bias(const charl__reference *r, const charl__conv *c)
+{
+    for (int64_t i = 0; r->n_in > 2 && i < charl_shape_count(&r->out_type[0].shape); i++) {
+        r->out[0][i] += r->in[2][i / (c->oh * c->ow) % c->o];
+    }
+}
+
 static void reference(const charl__reference *r)
 {
     const charl__conv c = describe(r->attr, &r->in_type[0].shape, &r->in_type[1].shape, &r->out_type[0].shape);
     const int64_t channels = c.c / c.groups;
 
+    if (reference_integers(r, &c, CHARL__CONV_OUT)) {
+        add_bias(r, &c);
+        return;
+    }
     charl__reference_clear(r, 0);
     for (int64_t b = 0; b < c.batch; b++) {
         place l = {0};
@@ -202,9 +306,7 @@ static void reference(const charl__reference *r)
             r->out[0][out_index(&c, b, l)] += (x < 0 ? 0 : r->in[0][x]) * r->in[1][w_index(&c, channels, l)];
         } while (next_place(&c, channels, &l));
     }
-    for (int64_t i = 0; r->n_in > 2 && i < charl_shape_count(&r->out_type[0].shape); i++) {
-        r->out[0][i] += r->in[2][i / (c.oh * c.ow) % c.o];
-    }
+    add_bias(r, &c);
 }
 
 /* Operands in [-1, 1); terms of the longest sum. */
@@ -220,6 +322,11 @@ static const charl__conv_attr depthwise_gaps = {{{3, 2}, {1, 3}, {0, 2}, {2, 3}}
 static const charl__conv_attr depthwise_empty = {{{3, 3}, {1, 1}, {2, 1}, {1, 1}}, 2, {0, 0}};
 static const charl__conv_attr grouped = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {0, 0}};
 
+/* Products of integers are steps: their derivatives are not those of the formula. */
+#define DRAWN_STEPS(a, n) DRAWN(a, n), .skip_gradient = true
+static const charl__conv_attr k3_integer = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {0, 0}, true};
+static const charl__conv_attr gaps_integer = {{{2, 2}, {1, 1}, {0, 3}, {1, 3}}, 1, {0, 0}, true};
+
 static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 2, 5, 6), CHARL_R(F32, 3, 2, 3, 3), CHARL_R(F32, 3)}, DRAWN(k3, 54)},
     {.in = {CHARL_B(F32, 8, 1, 12, 11), CHARL_R(F32, 9, 1, 5, 5), CHARL_R(F32, 9)}, DRAWN(k5, 448)},
@@ -232,6 +339,8 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 4, 5, 4), CHARL_R(F32, 6, 2, 2, 3), CHARL_R(F32, 6)}, DRAWN(grouped, 224)},
     {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1)}, DRAWN(k1, 2)},
     {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 13, 16, 3, 3)}, .n_in = 2, DRAWN(k3, 646)},
+    {.in = {CHARL_B(F32, 8, 33, 5, 7), CHARL_R(F32, 35, 33, 3, 3), CHARL_R(F32, 35)}, DRAWN_STEPS(k3_integer, 315)},
+    {.in = {CHARL_R(F32, 3, 69, 2, 5), CHARL_R(F32, 66, 69, 2, 2)}, .n_in = 2, DRAWN_STEPS(gaps_integer, 276)},
 };
 
 static void onnx(const charl__onnx_node *n)
@@ -271,6 +380,14 @@ charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *b
 {
     CHARL_BUILDER_GIVEN(g, "conv2d", win);
     const charl__conv_attr t = {.win = *win, .groups = groups};
+
+    return charl__apply_n(g, &charl_op_conv2d, &t, (charl_var *[]){x, w, bias}, 3);
+}
+
+charl_var *charl__conv2d_integer(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
+                                 int groups)
+{
+    const charl__conv_attr t = {.win = *win, .groups = groups, .is_integer = true};
 
     return charl__apply_n(g, &charl_op_conv2d, &t, (charl_var *[]){x, w, bias}, 3);
 }
@@ -331,6 +448,9 @@ static void reference_dgrad(const charl__reference *r)
     const charl__conv c = describe(r->attr, &r->out_type[0].shape, &r->in_type[1].shape, &r->in_type[0].shape);
     const int64_t channels = c.c / c.groups;
 
+    if (reference_integers(r, &c, CHARL__CONV_INPUT)) {
+        return;
+    }
     charl__reference_clear(r, 0);
     for (int64_t b = 0; b < c.batch; b++) {
         place l = {0};
@@ -374,6 +494,9 @@ static const charl__conv_attr k1_dgrad = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 2, {
 /* rows longer than a work-item merges */
 static const charl__conv_attr wide_dgrad = {{{1, 2}, {1, 2}, {0, 0}, {1, 1}}, 1, {1, 2060}};
 
+static const charl__conv_attr k3_dgrad_integer = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {5, 7}, true};
+static const charl__conv_attr gaps_dgrad_integer = {{{2, 2}, {1, 1}, {0, 3}, {1, 3}}, 1, {2, 5}, true};
+
 static const charl__op_sample samples_dgrad[] = {
     {.in = {CHARL_B(F32, 8, 6, 5, 7), CHARL_R(F32, 6, 2, 1, 1)}, DRAWN(k1_dgrad, 280)},
     {.in = {CHARL_B(F32, 8, 5, 1, 4), CHARL_R(F32, 5, 3, 2, 3)}, DRAWN(gaps_dgrad, 120)},
@@ -385,6 +508,8 @@ static const charl__op_sample samples_dgrad[] = {
     {.in = {CHARL_B(F32, 8, 2, 3, 4), CHARL_R(F32, 2, 1, 3, 2)}, DRAWN(depthwise_gaps_dgrad, 96)},
     {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 16, 9, 3, 3)}, DRAWN(large_dgrad, 646)},
     {.in = {CHARL_R(F32, 1, 1, 1, 1030), CHARL_R(F32, 1, 1, 1, 2)}, DRAWN(wide_dgrad, 4)},
+    {.in = {CHARL_B(F32, 8, 36, 5, 7), CHARL_R(F32, 36, 33, 3, 3)}, DRAWN_STEPS(k3_dgrad_integer, 324)},
+    {.in = {CHARL_R(F32, 3, 66, 1, 8), CHARL_R(F32, 66, 69, 2, 2)}, DRAWN_STEPS(gaps_dgrad_integer, 264)},
 };
 
 /* The transposed convolution: output_padding is the remainder of the strides. */
@@ -472,6 +597,9 @@ static void reference_wgrad(const charl__reference *r)
     const charl__conv c = describe(r->attr, &r->in_type[1].shape, &r->out_type[0].shape, &r->in_type[0].shape);
     const int64_t channels = c.c / c.groups;
 
+    if (reference_integers(r, &c, CHARL__CONV_WEIGHT)) {
+        return;
+    }
     charl__reference_clear(r, 0);
     for (int64_t b = 0; b < c.batch; b++) {
         place l = {0};
@@ -499,6 +627,8 @@ static const charl__op_sample samples_wgrad[] = {
      DRAWN(depthwise_gaps, 23040)}, /* a slice in several parts */
     {.in = {CHARL_B(F32, 8, 34, 9, 8), CHARL_B(F32, 8, 15, 9, 8)}, DRAWN(k3, 576)},
     {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1)}, DRAWN(k1, 1)},
+    {.in = {CHARL_B(F32, 64, 33, 5, 7), CHARL_B(F32, 64, 35, 5, 7)}, DRAWN_STEPS(k3_integer, 2240)},
+    {.in = {CHARL_R(F32, 35, 36, 1, 8), CHARL_R(F32, 35, 66, 2, 5)}, DRAWN_STEPS(gaps_integer, 280)},
 };
 
 static double flop_wgrad(const charl__infer *inf)

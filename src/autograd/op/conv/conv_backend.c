@@ -71,17 +71,18 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
     return charl__gemm_slices(e, &p, 0);
 }
 
-static const charl__conv_backend products = {.name = "product",
-                                             .layout = CHARL_LAYOUT_ROWS,
-                                             .workspace = charl__conv_no_workspace,
-                                             .input_workspace = charl__conv_phases_workspace,
-                                             .weight_workspace = charl__conv_slices_workspace,
-                                             .enqueue = enqueue,
-                                             .enqueue_input = enqueue_input,
-                                             .enqueue_weight = enqueue_weight};
+const charl__conv_backend charl__conv_products = {.name = "product",
+                                                  .layout = CHARL_LAYOUT_ROWS,
+                                                  .workspace = charl__conv_no_workspace,
+                                                  .input_workspace = charl__conv_phases_workspace,
+                                                  .weight_workspace = charl__conv_slices_workspace,
+                                                  .enqueue = enqueue,
+                                                  .enqueue_input = enqueue_input,
+                                                  .enqueue_weight = enqueue_weight};
 
 /* In the order in which they are tried. */
-static const charl__conv_backend *const backends[] = {&charl__conv_tensor_cores, &charl__conv_depthwise, &products};
+static const charl__conv_backend *const backends[] = {&charl__conv_digits, &charl__conv_tensor_cores,
+                                                      &charl__conv_depthwise, &charl__conv_products};
 
 const charl__conv_backend *charl__conv_backend_for(const charl_device *dev, charl_dtype type, const charl__conv *c)
 {

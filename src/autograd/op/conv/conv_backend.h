@@ -30,6 +30,13 @@ typedef struct charl__conv_backend {
 
 extern const charl__conv_backend charl__conv_tensor_cores; /* NVIDIA's: nvidia/conv_tensor_core.c */
 extern const charl__conv_backend charl__conv_depthwise;
+extern const charl__conv_backend charl__conv_digits;   /* integers, any device */
+extern const charl__conv_backend charl__conv_products; /* of the image in place: supports all */
+
+/** conv2d and its gradients. */
+typedef enum charl__conv_part { CHARL__CONV_OUT, CHARL__CONV_INPUT, CHARL__CONV_WEIGHT } charl__conv_part;
+/** Whether that part of c, of f32, is computed from integers, a gradient of a weight as one sum over the batch. */
+bool charl__conv_is_integer(const charl__conv *c, charl__conv_part part);
 
 /* Workspaces for rows of the table: none, and for weight gradients whose slices charl__gemm_slices divides. */
 int64_t charl__conv_no_workspace(const charl__conv *c);
