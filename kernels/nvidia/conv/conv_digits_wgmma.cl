@@ -3,12 +3,12 @@
  * Specialised by   GRAD, BIAS  as conv_digits.cl
  *                  LOW    0: tiles of 128 rows and 128 columns, 1: of 64 and 256
  *                  PAIRS  1: with GRAD 0 two neighbouring pixels of a tile, with GRAD 1 two channels, are stored together
- * Arguments        as conv_digits.cl, and `split_k`, whose maps it uses. GRAD 0: a tile's columns are a box of 2^box_w x 2^box_h pixels of 2^box_n images;
- *                  GRAD 1: blocks of 64 channels, of one tap after another.
- * Launch           groups of 384 work-items, at most one per compute unit and MOST_GROUPS: group g computes tiles g, g + groups, ...
+ * Arguments        as conv_digits.cl, and `split_k`, whose maps it uses. A tile's columns are with GRAD 0 a box of 2^box_w x 2^box_h pixels of 2^box_n
+ *                  images, with GRAD 1 blocks of 64 channels, of one tap after another.
+ * Launch           groups of 384 work-items, at most one per compute unit and CHARL_SPLIT_K_GROUPS: group g computes tiles g, g + groups, ...
  * Building         for the target sm_90a: charl__launch.sm90a.min_blocks 1, shared_bytes LOCAL_BYTES + WORDS_BYTES.
- * Algorithm        as gemm_digits_wgmma.cl. The copy engine finds the pixels of a tap in the image, with zeros outside, or shifts the pixels of a channel: by multiples of
- *                  16 bytes, which it needs, because all samples of a slice are side by side.
+ * Algorithm        as gemm_digits_wgmma.cl. The copy engine finds the pixels of a tap in the image, with zeros outside, or shifts the pixels of a
+ *                  channel: by multiples of 16 bytes, which it needs, because all samples of a slice are side by side.
  */
 #define GRAD 0
 #define BIAS 0
@@ -38,7 +38,7 @@
 
 #define BLOCK 64 /* channels of columns */
 
-/* A tile: its first row and its leaf, or the first pixel of its box and the image; with GRAD 1 its first block. */
+/* A tile's first row; the first pixel of its box and the image z; with GRAD 1 its first block, and the leaf z. */
 typedef struct {
     int i, x, y, z, block;
 } place;
@@ -158,7 +158,7 @@ static inline void make_map_of(uint at, const charl__conv_digits_args *t, ulong 
 #endif
 }
 
-/* Column j of a tile: its scale, and where it lies in out: at `first` of row 0, and the next row `row` further; -1: nowhere. */
+/* A column of a tile: its scale, and where its element of row 0 lies in out; -1: nowhere. */
 typedef struct {
     long first;
     int scale;
