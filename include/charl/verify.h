@@ -1,6 +1,7 @@
 #ifndef CHARL_VERIFY_H
 #define CHARL_VERIFY_H
-/** Verification of a run: compares run.lock with the files of the run, and replays random parts of the training.
+/** Verification of a run: compares run.lock with the files of the run, and replays random parts of the training. A
+ *  proof is a file with which others can do the same for some parts, without the run and its data.
  *
  *      charl_verify_result result;
  *
@@ -37,7 +38,7 @@ typedef struct charl_verify_segment {
 /** What to verify. Zero is the default of all members. */
 typedef struct charl_verify_options {
     size_t struct_size; /* sizeof(charl_verify_options) */
-    int64_t segments;   /* how many to replay, drawn at random; 0: none */
+    int64_t segments;   /* how many to replay, drawn at random; 0: none; of a proof all */
     uint64_t seed;      /* of the random choice of segments */
     const char *hash;   /* published hash that the last line of run.lock must have; NULL: do not check */
     const char *device; /* `select` of charl_device_request; NULL: device.select of the run */
@@ -67,7 +68,7 @@ typedef struct charl_verify_result {
     char hash[65]; /* of the last line */
 } charl_verify_result;
 
-/** Verify the run in directory `run`.
+/** Verify the run in directory `run`, or the proof in file `run`.
  *
  *  Checks the chain of run.lock and that each line continues those before it. Compares config.ini, the data, every
  *  checkpoint that is kept (tensors, state, configuration, data, run), metrics.jsonl, last.h5, best.h5 and the exports
@@ -88,6 +89,47 @@ typedef struct charl_verify_result {
  *  as charl_replay. */
 charl_status charl_verify(const char *run, const charl_verify_options *options,
                           charl_verify_result *result) CHARL_MUST_CHECK;
+
+/** What to prove. Zero is the default of all members. */
+typedef struct charl_prove_options {
+    size_t struct_size;                     /* sizeof(charl_prove_options) */
+    int64_t segments;                       /* how many, drawn at random; 0: one */
+    uint64_t seed;                          /* of the random choice of segments */
+    const char *device;                     /* `select` of charl_device_request; NULL: device.select of the run */
+    const charl_config_override *overrides; /* [n_overrides] of the configuration, such as data.path */
+    int n_overrides;
+    void *ctx;
+    void (*replayed)(void *ctx, const charl_verify_segment *segment); /* from the proof */
+    void (*warned)(void *ctx, const char *text);
+    charl_compiling compiling;
+} charl_prove_options;
+
+typedef struct charl_prove_result {
+    int64_t segments; /* in the proof */
+    int64_t provable; /* of the run: those that a proof can hold */
+    int64_t bytes;    /* of the file */
+    char hash[65];    /* of the last line of run.lock */
+} charl_prove_result;
+
+/** Write a proof of segments of the run in directory `run` to the file `path`, which charl_verify takes anywhere.
+ *
+ *  It has run.lock, config.ini, the checkpoints that the segments begin with, the blocks of the data that hold their
+ *  rows, and the file or folder of [init] from if they need it. Compares the run with run.lock first, as charl_verify,
+ *  and replays the segments from the file before it gets its name.
+ *
+ *  A proof can hold a segment if the run had the settings and data of its last start then, and if the checkpoint that
+ *  it begins with is kept, or is the beginning of the run.
+ *
+ *  Blocks. Local: one rank, without MPI. *result is set on every path.
+ *  Errors: ERR_CHECKPOINT  the run is not as run.lock records it, a replay differs, or there is no segment that a
+ *                          proof can hold
+ *          ERR_CONFIG      rows of the data, or files of init.from, are in places that a proof cannot hold
+ *          ERR_DATA        the data cannot be opened
+ *          ERR_DISK, ERR_NOMEM, ERR_DEVICE
+ *  Cost: reads run.lock and every checkpoint; each segment as charl_replay. The file has the size of the checkpoints
+ *  and of the blocks of 1 MiB of the data that hold rows of the segments; data without checksums are held whole. */
+charl_status charl_prove(const char *run, const char *path, const charl_prove_options *options,
+                         charl_prove_result *result) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -32,6 +32,7 @@ static const charl__kind
                "`charl data info %P` describes it; a training or an evaluation takes it as data.path=%P"},
     checkpoint = {CHARL__KIND_OF_HDF5 | CHARL__KIND_CHECKPOINT, "a checkpoint of charl",
                   "`charl checkpoint show %P` describes it"},
+    proof = {CHARL__KIND_OF_HDF5 | CHARL__KIND_PROOF, "a proof of a run", "`charl verify %P` checks it"},
     run = {CHARL__KIND_RUN, "a run directory", "`charl report %P` draws its curves; its last checkpoint is %P/last.h5"},
     new_run = {CHARL__KIND_RUN, "a run directory without checkpoints", NULL},
     runs = {0, "a folder of run directories", "name one of them, or compare all: `charl report %P/*`"},
@@ -60,7 +61,7 @@ static const charl__kind
     keras = {CHARL__KIND_OF_HDF5, "a model of Keras", "charl reads weights in the safetensors format"},
     hdf5_open = {CHARL__KIND_OF_HDF5, "an HDF5 file that another program is writing, or did not close when it ended",
                  "wait for that program, or mark the file as closed: `h5clear -s %P`"},
-    hdf5_bad = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET | CHARL__KIND_CHECKPOINT,
+    hdf5_bad = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET | CHARL__KIND_CHECKPOINT | CHARL__KIND_PROOF,
                 "an HDF5 file that cannot be opened", NULL},
     /* arrays */
     npy = {CHARL__KIND_NPY | CHARL__KIND_WEIGHTS, "a NumPy array",
@@ -215,7 +216,10 @@ static const charl__kind *of_hdf5(const head *h, bool is_matlab)
         kind = is_open ? &hdf5_open : &hdf5_bad;
     } else if (h5_has(file, "charl_format")) {
         h5_text(file, "charl_format", text, sizeof text);
-        kind = strcmp(text, "checkpoint") == 0 ? &checkpoint : strcmp(text, "dataset") == 0 ? &dataset : &hdf5_bad;
+        kind = strcmp(text, "checkpoint") == 0 ? &checkpoint
+               : strcmp(text, "dataset") == 0  ? &dataset
+               : strcmp(text, "proof") == 0    ? &proof
+                                               : &hdf5_bad;
     } else if (h5_has(file, "_NCProperties")) {
         kind = &netcdf4;
     } else if (h5_has(file, "PYTABLES_FORMAT_VERSION")) {

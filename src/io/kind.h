@@ -34,6 +34,7 @@ enum {
     CHARL__KIND_OF_HDF5 = 1 << 17,   /* begins like HDF5 */
     CHARL__KIND_ADAPTER = 1 << 18,   /* of PEFT */
     CHARL__KIND_MODEL = 1 << 19,     /* a folder with config.json and weights, or that config.json */
+    CHARL__KIND_PROOF = 1 << 20,     /* of a run */
 };
 
 typedef struct charl__kind {

@@ -14,6 +14,7 @@
 #include "base/numeric/rng.h"
 #include "base/options.h"
 #include "charl/version.h"
+#include "config/config_rows.h"
 #include "export/export.h"
 #include "files/run.h"
 #include "files/run_lock.h"
@@ -24,6 +25,7 @@
 #include "train/rank_check.h"
 #include "train/replay.h"
 #include "train/rundir.h"
+#include "train/verify.h"
 #include "train/verify_settings.h"
 
 enum { TEXT_BYTES = 1600, LARGEST_CONFIG = 1 << 26, LARGEST_METRICS = 1 << 30 };
@@ -40,6 +42,7 @@ typedef struct segment {
 typedef struct verify {
     const char *run;
     const charl_verify_options *options;
+    const charl__verify_request *request; /* NULL: of a run directory, all of it */
     charl_verify_result *out;
     charl__lock lock;
     charl__lock_history history;
@@ -58,24 +61,46 @@ typedef struct verify {
     char text[TEXT_BYTES]; /* how it differs; "": it does not */
 } verify;
 
-static void tell(void (*event)(void *ctx, const char *text), void *ctx, const char *fmt, ...) CHARL_PRINTF(3, 4);
-
-static void tell(void (*event)(void *ctx, const char *text), void *ctx, const char *fmt, ...)
+/* Text for the caller: the folder of an unpacked proof is called by the proof's name. */
+static void shorten(const verify *v, const char *text, char *out, size_t size)
 {
-    char text[TEXT_BYTES];
+    const char *name = v->request && v->request->shown ? v->request->shown : v->run;
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (const char *found; used < size && (found = strstr(text, v->run)) != NULL; text = found + strlen(v->run)) {
+        used += (size_t)snprintf(out + used, size - used, "%.*s%s", (int)(found - text), text, name);
+    }
+    if (used < size) {
+        snprintf(out + used, size - used, "%s", text);
+    }
+}
+
+static void tell(const verify *v, void (*event)(void *ctx, const char *text), const char *fmt, ...) CHARL_PRINTF(3, 4);
+
+static void tell(const verify *v, void (*event)(void *ctx, const char *text), const char *fmt, ...)
+{
+    char text[TEXT_BYTES], shown[TEXT_BYTES];
     va_list args;
 
     if (event) {
         va_start(args, fmt);
         vsnprintf(text, sizeof text, fmt, args);
         va_end(args);
-        event(ctx, text);
+        shorten(v, text, shown, sizeof shown);
+        event(v->options->ctx, shown);
     }
 }
 
-#define WRONG(v, ...) ((v)->out->wrong++, tell((v)->options->wrong, (v)->options->ctx, __VA_ARGS__))
-#define RECORDED(v, ...) tell((v)->options->recorded, (v)->options->ctx, __VA_ARGS__)
-#define NOTED(v, ...) tell((v)->options->noted, (v)->options->ctx, __VA_ARGS__)
+#define WRONG(v, ...) ((v)->out->wrong++, tell(v, (v)->options->wrong, __VA_ARGS__))
+#define RECORDED(v, ...) tell(v, (v)->options->recorded, __VA_ARGS__)
+#define NOTED(v, ...) tell(v, (v)->options->noted, __VA_ARGS__)
+
+/* Whether `run` is an unpacked proof. */
+static bool is_proof(const verify *v)
+{
+    return v->request && v->request->proof;
+}
 
 /* A failure that says something about the run, not about this process. */
 static bool is_finding(charl_status st)
@@ -237,6 +262,10 @@ static charl_status check_data(verify *v, int64_t start)
     if (strcmp(s.data.content_id, v->lock.line[start].value[CHARL__LOCK_DATA]) != 0) {
         WRONG(v, "the data, %s, are not those that line %" PRId64 " of " CHARL__LOCK_FILE " records", s.data.path,
               v->lock.number[start]);
+        goto cleanup;
+    }
+    if (v->request) { /* what replays read is compared with its checksums then */
+        RECORDED(v, "the checksums of the data");
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl_dataset_verify(s.ds));
@@ -628,11 +657,79 @@ static charl_status find_segments(verify *v)
     return CHARL_OK;
 }
 
+/* Index of the recorded checkpoint of `step`; -1: none. */
+static int64_t find_record(const verify *v, int64_t step)
+{
+    for (int64_t i = 0; i < v->history.count; i++) {
+        if (record_at(v, i)->step == step) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* The segments of a proof. */
+static charl_status read_segments(verify *v)
+{
+    const charl__proof *p = v->request->proof;
+    const bool begins = v->lock.line[0].kind == CHARL__LOCK_START;
+
+    CHARL_TRY(charl__alloc_array(p->n_segments + 1, sizeof *v->segments, &v->segments));
+    CHARL_TRY(charl__alloc_array(v->history.count + 1, sizeof *v->steps, &v->steps));
+    for (int64_t k = 0; k < p->n_segments; k++) {
+        const int64_t from = find_record(v, p->segments[k].from), last = find_record(v, p->segments[k].until);
+        const bool from_start = p->segments[k].from == 0;
+
+        if (last < 0 || (from < 0 && !(from_start && begins))) {
+            WRONG(v, "steps %" PRId64 " to %" PRId64 " are not between two steps that " CHARL__LOCK_FILE " records",
+                  p->segments[k].from + 1, p->segments[k].until);
+            continue;
+        }
+        v->segments[v->out->segments++] = (segment){.from = p->segments[k].from,
+                                                    .from_start = from_start,
+                                                    .is_lost = !from_start && !v->kept[from],
+                                                    .first = from + 1,
+                                                    .last = last};
+    }
+    return CHARL_OK;
+}
+
+/* Whether a proof can hold the segment: it begins in the run, with the settings and data of the last start, which config.ini has. */
+static bool is_provable(const verify *v, const segment *s)
+{
+    const int64_t end = charl__lock_start_of(&v->lock, v->lock.count - 1);
+
+    for (int64_t i = s->first; i <= s->last; i++) {
+        const int64_t start = start_of(v, i);
+
+        if (start < 0 ||
+            strcmp(v->lock.line[start].value[CHARL__LOCK_CONFIG], v->lock.line[end].value[CHARL__LOCK_CONFIG]) != 0 ||
+            strcmp(v->lock.line[start].value[CHARL__LOCK_DATA], v->lock.line[end].value[CHARL__LOCK_DATA]) != 0) {
+            return false;
+        }
+    }
+    return !s->is_lost && (!s->from_start || s->from == 0);
+}
+
+/* Leave the segments out that no proof can hold. */
+static void keep_provable(verify *v)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < v->out->segments; i++) {
+        if (is_provable(v, &v->segments[i])) {
+            v->segments[n++] = v->segments[i];
+        }
+    }
+    v->out->unknown = v->out->segments - n;
+    v->out->segments = n;
+}
+
 /* As many as asked for, each set of them as likely as any other. */
 static void choose(verify *v)
 {
     const charl__rng rng = charl__rng_key(v->options->seed, 0, charl__fnv1a64_string("verify"));
-    int64_t left = v->options->segments;
+    int64_t left = is_proof(v) && v->options->segments == 0 ? v->out->segments : v->options->segments;
 
     for (int64_t i = 0; i < v->out->segments; i++) {
         const int64_t rest = v->out->segments - i;
@@ -647,8 +744,17 @@ static void choose(verify *v)
 static charl_status on_start(void *ctx, const charl_replay_start *start)
 {
     verify *v = ctx;
+    const charl_device_info *d = start->device;
+    const char *inexact = is_proof(v) ? charl__config_inexact(v->config) : NULL;
 
-    snprintf(v->device, sizeof v->device, "%s", start->device->name);
+    CHARL_REQUIRE(
+        !inexact ||
+            (strcmp(d->name, v->request->proof->device) == 0 && strcmp(d->driver, v->request->proof->driver) == 0),
+        CHARL_ERR_DEVICE,
+        "its bits are those of one kind of device and driver, because of %s: the proof was made on %s, driver "
+        "%s, and this is %s, driver %s",
+        inexact, v->request->proof->device, v->request->proof->driver, d->name, d->driver);
+    snprintf(v->device, sizeof v->device, "%s", d->name);
     return CHARL_OK;
 }
 
@@ -669,9 +775,7 @@ static void on_warning(void *ctx, const char *text)
 {
     const verify *v = ctx;
 
-    if (v->options->warned) {
-        v->options->warned(v->options->ctx, text);
-    }
+    tell(v, v->options->warned, "%s", text);
 }
 
 /* Whether all checkpoints of the segment were trained with the configuration of the last. */
@@ -717,6 +821,12 @@ static charl_status replay_segment(verify *v, segment *s)
                                     .compiling = v->options->compiling};
     charl_status st;
 
+    if (v->request && v->request->chosen) {
+        const charl__proof_segment one = {out.from, out.until};
+
+        s->same = true;
+        return v->request->chosen(v->request->ctx, &one);
+    }
     v->now = s;
     v->compared = 0;
     v->text[0] = '\0';
@@ -725,11 +835,14 @@ static charl_status replay_segment(verify *v, segment *s)
     } else {
         st = charl_replay(v->run, &o);
     }
-    CHARL_REQUIRE(st == CHARL_OK || st == CHARL_ERR_NONFINITE || is_finding(st), st, "%s", charl_error_message());
+    CHARL_REQUIRE(st == CHARL_OK || st == CHARL_ERR_NONFINITE || is_finding(st) ||
+                      (st == CHARL_ERR_DEVICE && is_proof(v)),
+                  st, "%s", charl_error_message());
     out.outcome = v->text[0] ? CHARL_VERIFY_DIFFERS : CHARL_VERIFY_SAME;
     if (st != CHARL_OK) {
         out.outcome = CHARL_VERIFY_UNKNOWN;
-        snprintf(v->text, sizeof v->text, "%s", charl_error_message());
+        shorten(v, charl_error_message(), v->text, sizeof v->text);
+        v->out->wrong += is_proof(v) && st == CHARL_ERR_DATA; /* its own rows */
     } else if (v->text[0] && !has_one_config(v, s)) {
         out.outcome = CHARL_VERIFY_UNKNOWN;
         snprintf(v->text, sizeof v->text, "the configuration was changed in between, at a checkpoint that is not kept");
@@ -806,13 +919,18 @@ static charl_status verify_all(verify *v)
         CHARL_TRY(v->config ? check_data(v, start) : CHARL_OK);
     }
     CHARL_TRY(check_checkpoints(v));
-    CHARL_TRY(check_metrics(v));
-    CHARL_TRY(check_best_and_last(v, start));
-    CHARL_TRY(find_segments(v));
+    if (!v->request) {
+        CHARL_TRY(check_metrics(v));
+        CHARL_TRY(check_best_and_last(v, start));
+    }
+    CHARL_TRY(is_proof(v) ? read_segments(v) : find_segments(v));
+    if (v->request && v->request->chosen) {
+        keep_provable(v);
+    }
     for (int64_t i = 0; i < v->history.count; i++) {
         v->steps[i] = record_at(v, i)->step;
     }
-    if (v->options->segments > 0 && !v->out->no_data[0]) {
+    if ((is_proof(v) ? v->out->wrong == 0 : v->options->segments > 0) && !v->out->no_data[0]) {
         if (start >= 0) { /* what is not replayed does not depend on the version */
             compare_versions(v, start);
         }
@@ -827,16 +945,14 @@ static charl_status verify_all(verify *v)
     return CHARL_OK;
 }
 
-charl_status charl_verify(const char *run, const charl_verify_options *options, charl_verify_result *result)
+charl_status charl__verify_run(const char *run, const charl_verify_options *options,
+                               const charl__verify_request *request, charl_verify_result *result)
 {
-    CHARL_GIVEN(run, result);
-    CHARL__OPTIONS(charl_verify_options, options);
-    verify v = {.run = run, .options = options, .out = result};
+    verify v = {.run = run, .options = options, .request = request, .out = result};
     charl_status st;
 
     *result = (charl_verify_result){0};
-    st = charl__kind_explain(verify_all(&v), run, CHARL__KIND_RUN | CHARL__KIND_FOLDER, "a run directory",
-                             CHARL_ERR_CHECKPOINT);
+    st = verify_all(&v);
     charl__lock_fini(&v.lock);
     charl_free(v.history.line);
     charl_free(v.kept);
@@ -845,4 +961,17 @@ charl_status charl_verify(const char *run, const charl_verify_options *options, 
     charl_free(v.steps);
     charl_config_destroy(v.config);
     return st;
+}
+
+charl_status charl_verify(const char *run, const charl_verify_options *options, charl_verify_result *result)
+{
+    CHARL_GIVEN(run, result);
+    CHARL__OPTIONS(charl_verify_options, options);
+    struct stat info;
+    const bool is_file = stat(run, &info) == 0 && S_ISREG(info.st_mode);
+    const charl_status st =
+        is_file ? charl__verify_proof(run, options, result) : charl__verify_run(run, options, NULL, result);
+
+    return charl__kind_explain(st, run, CHARL__KIND_RUN | CHARL__KIND_FOLDER | CHARL__KIND_PROOF,
+                               "a run directory or a proof", CHARL_ERR_CHECKPOINT);
 }

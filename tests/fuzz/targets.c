@@ -24,6 +24,7 @@
 #include "data/table/recipe.h"
 #include "files/json.h"
 #include "io/kind.h"
+#include "io/proof_file.h"
 #include "data/questions.h"
 #include "data/rows/rows.h"
 #include "data/tokenizer/bpe.h"
@@ -691,6 +692,32 @@ static void run_checkpoint_parts(const unsigned char *data, size_t size)
     free(text);
 }
 
+/* The manifest of a proof: what is accepted stays in the folder and in its files. */
+static void run_proof(const unsigned char *data, size_t size)
+{
+    char *text = text_of(data, size);
+    charl__proof p = {0};
+
+    if (fuzz_accepts(charl__proof_parse("fuzz.proof", text, &p))) {
+        for (int64_t i = 0; i < p.n_segments; i++) {
+            FUZZ_CHECK(p.segments[i].from >= 0 && p.segments[i].until > p.segments[i].from, "steps that do not ascend");
+        }
+        for (int64_t i = 0; i < p.n_files; i++) {
+            const charl__proof_file *f = &p.files[i];
+            int64_t at = 0;
+
+            FUZZ_CHECK(f->name[0] != '/' && f->name[0] != '.' && !strstr(f->name, "/."), "a name outside the folder");
+            for (int64_t k = 0; k < f->n_parts; at = f->parts[k].first + f->parts[k].count, k++) {
+                FUZZ_CHECK(f->parts[k].first >= at && f->parts[k].count > 0 &&
+                               f->parts[k].count <= f->bytes - f->parts[k].first,
+                           "parts that overlap, or reach beyond the file");
+            }
+        }
+    }
+    charl__proof_fini(&p);
+    free(text);
+}
+
 /* What is read without a complaint is a chain that can be continued. */
 static void run_run_lock(const unsigned char *data, size_t size)
 {
@@ -808,6 +835,7 @@ const fuzz_target fuzz_targets[] = {
     {"recipe", run_recipe},
     {"run_lock", run_run_lock},
     {"checksums", run_checksums},
+    {"proof", run_proof},
     {"hostfile", run_hostfile},
     {"resumed_logs", fuzz_resumed_logs},
     {"run_directory", fuzz_run_directory},
