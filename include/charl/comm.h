@@ -91,7 +91,8 @@ void charl_comm_fini(void);
 
 /** Exit with `code`, without ending MPI and without waiting for other ranks: for a failure
  *  that not all ranks share. Writes `message` to stderr (NULL: nothing). If several ranks of a node call it, only the
- *  first writes, and the others wait 0.3 s so that it can. c may be NULL. Local. Thread-safe. */
+ *  first writes, and the others wait 0.3 s so that it can. In the watchdog thread it then gives the thread of the rank
+ *  5 s to exit by itself, for it may still be saving something. c may be NULL. Local. Thread-safe. */
 void charl_comm_exit(charl_comm *c, int code, const char *message) CHARL_NORETURN;
 
 /** Create `size` ranks, 1 to CHARL_MAX_SLICES, that are threads of this process, without MPI: each thread creates its

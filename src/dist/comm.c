@@ -16,6 +16,7 @@
 #include "base/options.h"
 #include "base/text/utf8.h"
 #include "charl/version.h"
+#include "dist/consensus.h"
 #include "dist/liveness/heartbeat.h"
 
 extern char **environ;
@@ -369,6 +370,9 @@ void charl_comm_destroy(charl_comm *c)
     charl_free(c);
 }
 
+/* For the thread of a rank to leave by itself, and for charl__comm_last. A launcher may end it before: Open MPI's mpirun within two seconds. */
+static const double last_s = 5;
+
 void charl_comm_exit(charl_comm *c, int code, const char *message)
 {
     int others_reported = 0;
@@ -399,7 +403,28 @@ void charl_comm_exit(charl_comm *c, int code, const char *message)
     if (!others_reported && (!c || c->size > 1)) {
         charl__sleep_s(0.1); /* a launcher that ends the job may drop unread output */
     }
+    if (c && charl__owner_check(&c->owner, "communicator") != CHARL_OK) {
+        charl__sleep_s(last_s); /* its owner exits meanwhile */
+    }
     _exit(code);
+}
+
+void charl__comm_last(charl_comm *c, void (*work)(void *ctx), void *ctx)
+{
+    enum { IDLE, WORKS, DONE };
+    const double begin = charl__clock_s();
+    int was = IDLE;
+
+    if (!c->is_broken || !c->me) {
+        return;
+    }
+    if (atomic_compare_exchange_strong(&c->board->last, &was, WORKS)) {
+        work(ctx);
+        atomic_store(&c->board->last, DONE);
+    }
+    while (atomic_load(&c->board->last) != DONE && charl__clock_s() - begin < last_s) {
+        charl__sleep_s(0.01);
+    }
 }
 
 int charl_comm_rank(const charl_comm *c)

@@ -45,6 +45,7 @@ typedef struct charl__slot {
 
 typedef struct charl__board {
     _Alignas(CHARL__LINE) atomic_int has_reported; /* a rank of this node has printed the error that ends the job */
+    atomic_int last;                               /* of charl__comm_last */
     /* Grows while any rank of the job moves, and stops growing when none does: one more than any that was heard where ranks of this node
      * have moved. Written by its first rank; 0 where all nodes hear of each other. */
     atomic_int_least64_t pulse;

@@ -60,4 +60,8 @@ charl_status charl__comm_agreed(charl_comm *c, charl_status st);
  *  call charl_comm_break before anything is freed. Always true with one rank. Local. */
 bool charl__comm_is_agreed(const charl_comm *c);
 
+/** What is left to do when the connection between the ranks has been lost: the first rank of a node that calls this does the `work`, and the
+ *  others return when it is done, or after as long as charl_comm_exit gives a rank. Does nothing unless c is broken. Blocks. Local. */
+void charl__comm_last(charl_comm *c, void (*work)(void *ctx), void *ctx);
+
 #endif

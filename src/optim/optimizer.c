@@ -179,7 +179,7 @@ static charl_status allocate(charl_optimizer *o)
     CHARL_TRY(charl__buffer_create(dev, sizeof(charl__norm_record), "gradient norm", &o->norm));
     CHARL_TRY(charl__buffer_create(dev, (size_t)CHARL_OPTIM_WINDOW * 8, "gradient norm", &o->scalars));
     CHARL_TRY(charl__norms_create(o));
-    if (may_skip(o) && o->set->buffer_elements > 0) {
+    if ((may_skip(o) || o->set->undoes) && o->set->buffer_elements > 0) {
         CHARL_TRY(charl__buffer_create(dev, (size_t)o->set->buffer_elements * 4, "running statistics", &o->before));
     }
     if (o->config.ema_decay > 0) {
@@ -192,14 +192,14 @@ static charl_status allocate(charl_optimizer *o)
     return CHARL_OK;
 }
 
-/* Remember the running statistics. */
-static charl_status enqueue_begin(const charl_optimizer *o)
+/* Copy running statistics: of the set to o->before, or back. */
+static charl_status copy_statistics(const charl_optimizer *o, charl__buffer *source, charl__buffer *target)
 {
     const charl_shape shape = {1, {o->set->buffer_elements}};
     CHARL_SCOPED(charl__tensor_left) charl_tensor *to = NULL, *from = NULL;
 
-    CHARL_TRY(charl__tensor_view(o->set->buffers, CHARL_F32, &shape, 0, &from));
-    CHARL_TRY(charl__tensor_view(o->before, CHARL_F32, &shape, 0, &to));
+    CHARL_TRY(charl__tensor_view(source, CHARL_F32, &shape, 0, &from));
+    CHARL_TRY(charl__tensor_view(target, CHARL_F32, &shape, 0, &to));
     CHARL_TRY(charl_tensor_copy(from, to));
     return CHARL_OK;
 }
@@ -242,7 +242,7 @@ static charl_status record(charl_optimizer *o)
     CHARL_TRY(o->set->parts ? charl__norm_parts_create(o) : CHARL_OK);
     CHARL_TRY(charl__record_begin(o->set->dev, &o->recording));
     if (o->before) {
-        st = enqueue_begin(o);
+        st = copy_statistics(o, o->set->buffers, o->before);
     }
     o->n_begin = charl__recording_count(o->recording);
     if (st == CHARL_OK) {
@@ -685,6 +685,17 @@ charl_status charl__optimizer_begin(charl_optimizer *o)
 {
     CHARL_TRY(charl__recording_replay(o->recording, 0, o->n_begin));
     o->begun = true;
+    return CHARL_OK;
+}
+
+charl_status charl__optimizer_undo(charl_optimizer *o)
+{
+    if (!o->begun || o->set->buffer_elements == 0) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(o->before, CHARL_ERR_INVALID, "the running statistics before the step are not stored");
+    CHARL_TRY(copy_statistics(o, o->before, o->set->buffers));
+    o->begun = false;
     return CHARL_OK;
 }
 

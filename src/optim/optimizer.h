@@ -142,7 +142,7 @@ struct charl_optimizer {
     int n_own;
     int64_t own_elements;  /* of all of them: states that are arenas have so many, one after another */
     bool is_divided;       /* other processes update the rest */
-    charl__buffer *before; /* running statistics before the step; NULL: none, or nothing is skipped */
+    charl__buffer *before; /* running statistics before the step; NULL: none, or no step is skipped or undone */
     charl__recording *recording;
     int n_begin; /* launches of it that come before the graph */
     int n_join;  /* launches of it up to the end of charl__params_join */
@@ -250,9 +250,12 @@ charl_status charl__optimizer_set_norms(charl_optimizer *o, const float *src) CH
 charl_status charl__norms_create(charl_optimizer *o) CHARL_MUST_CHECK;
 /** Undo the changes of a skipped step to the running statistics. */
 charl_status charl__restore_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
-/** Call before the graph of a step runs: stores the running statistics if steps may be skipped.
- *  Async. */
+/** Call before the graph of a step runs: stores the running statistics if steps may be skipped or
+ *  undone (undoes of the set). Async. */
 charl_status charl__optimizer_begin(charl_optimizer *o) CHARL_MUST_CHECK;
+/** Undo a step that has begun and comes to no update: running statistics become what they were. Async. Errors: ERR_INVALID  these were not
+ *  stored; ERR_DEVICE. */
+charl_status charl__optimizer_undo(charl_optimizer *o) CHARL_MUST_CHECK;
 
 /** Whether the optimizer updates p. */
 static inline bool charl__optimizer_trains(const charl_optimizer *o, const charl_param *p)

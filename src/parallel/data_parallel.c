@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "dist/allreduce/allreduce_device.h"
+#include "dist/consensus.h"
 #include "parallel/audit.h"
 #include "parallel/optimizer_shard.h"
 #include "parallel/param_gather.h"
@@ -489,6 +490,34 @@ charl_status charl__data_parallel_evaluate(const charl_data_parallel *dp, charl_
     CHARL_TRY(i == 0 ? fall_in(dp, g) : CHARL_OK);
     CHARL_TRY(charl__graph_move(g, charl__data_parallel_slices(dp, i)));
     return charl_graph_run(g);
+}
+
+typedef struct outliving {
+    charl_data_parallel *dp;
+    void (*work)(void *ctx, charl_status undone);
+    void *ctx;
+} outliving;
+
+/* The update of a step needs the sums of all ranks: one that has failed has changed running statistics only. */
+static charl_status undo(charl_data_parallel *dp)
+{
+    CHARL_TRY(charl__grad_reducer_settle(dp->reducer));
+    for (charl_optimizer *o = dp->params->optimizers; o; o = o->next) {
+        CHARL_TRY(charl__optimizer_undo(o));
+    }
+    return CHARL_OK;
+}
+
+static void outlive(void *ctx)
+{
+    const outliving *o = ctx;
+
+    o->work(o->ctx, undo(o->dp));
+}
+
+void charl__data_parallel_outlive(charl_data_parallel *dp, void (*work)(void *ctx, charl_status undone), void *ctx)
+{
+    charl__comm_last(dp->comm, outlive, &(outliving){dp, work, ctx});
 }
 
 /* Start the first pass of a step. */

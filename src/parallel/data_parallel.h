@@ -101,6 +101,10 @@ charl_status charl__data_parallel_run_pass(charl_data_parallel *dp, int i, const
                                            uint64_t step) CHARL_MUST_CHECK;
 /** Run pass i of an evaluation with g, its graph. Async. Collective with sharded parameters, else Local. */
 charl_status charl__data_parallel_evaluate(const charl_data_parallel *dp, charl_graph *g, int i) CHARL_MUST_CHECK;
+/** After the connection between the ranks was lost: on one rank of the node, undo the step that has begun, if one has, and call `work`, with ERR_COMM,
+ *  ERR_INVALID or ERR_DEVICE if parameters and optimizers are not those of the step before. The other ranks wait for it, some seconds at
+ *  most. Nothing may be sharded. Local. */
+void charl__data_parallel_outlive(charl_data_parallel *dp, void (*work)(void *ctx, charl_status undone), void *ctx);
 /** Complete a sum over the batch in the middle of a pass. Collective. */
 charl_status charl__data_parallel_sum(charl_data_parallel *dp, charl_tensor *lanes, charl_tensor *sum) CHARL_MUST_CHECK;
 

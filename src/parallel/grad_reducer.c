@@ -27,6 +27,7 @@
 #include "dist/consensus.h"
 
 enum { MOST_BUCKETS = 48 };
+static const double SETTLE_S = 2, SETTLE_NAP_S = 1e-3;
 
 /* For transfers at full speed; without it they are slow but correct. */
 static void pin(charl__grad_reducer *s, void *memory, int64_t count, charl_pinned **out)
@@ -342,6 +343,25 @@ charl_status charl__grad_reducer_verify(charl__grad_reducer *s)
         s->busy_s += waited;
         s->n_unseen = 0;
     }
+    return CHARL_OK;
+}
+
+charl_status charl__grad_reducer_settle(charl__grad_reducer *s)
+{
+    const double begin = charl__clock_s();
+    CHARL_SCOPED(charl__event_left) charl__event *e = NULL;
+    bool is_done = !s || !s->on_device;
+
+    if (is_done) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &e));
+    while (!is_done && charl__clock_s() - begin < SETTLE_S) {
+        CHARL_TRY(charl__event_is_done(e, &is_done));
+        charl__sleep_s(is_done ? 0 : SETTLE_NAP_S);
+    }
+    CHARL_REQUIRE(is_done && charl__allreduce_is_intact(s->ar), CHARL_ERR_COMM,
+                  "the device has not completed the sums of the last step");
     return CHARL_OK;
 }
 

@@ -48,6 +48,9 @@ charl_status charl__grad_reducer_finish(charl__grad_reducer *s) CHARL_MUST_CHECK
 /** If the devices do the additions, wait for the steps enqueued, and fail if one of them
  *  lost a rank; call it before anything is done with the weights. Collective. Errors: ERR_COMM. */
 charl_status charl__grad_reducer_verify(charl__grad_reducer *s) CHARL_MUST_CHECK;
+/** After the connection between the ranks was lost: fail unless the sums of all steps enqueued are right. If the devices do the additions, wait for
+ *  them, 2 seconds at most: a device may wait for the lost rank. Local. Errors: ERR_COMM, ERR_DEVICE. */
+charl_status charl__grad_reducer_settle(charl__grad_reducer *s) CHARL_MUST_CHECK;
 /** out[i] = the tree over all lanes [n_lanes, count] of all ranks. s NULL: one rank, out = lanes.
  *  Collective. */
 charl_status charl__grad_reducer_sum(charl__grad_reducer *s, const float *lanes, int64_t count,

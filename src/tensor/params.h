@@ -78,6 +78,7 @@ struct charl_params {
         *parts;     /* borrowed: which rank has which sums of gradients; NULL: this process has all */
     bool is_part;   /* the lanes are of part of the batch, and are not added to those of other ranks */
     bool is_joined; /* charl__params_join has added the shares of the gradients of the last run */
+    bool undoes;    /* optimizers created from now on can undo a step that has begun (charl__optimizer_undo) */
     int users;      /* number of compiled graphs, optimizers and data-parallel objects that refer to the arenas */
     struct charl_optimizer *optimizers; /* of those, a list */
     bool has_values;                    /* charl_param_write has set a parameter */

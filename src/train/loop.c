@@ -413,6 +413,10 @@ static charl_status after_step(loop *l)
     bool evaluate, save = false, best = false;
 
     CHARL_TRY(is_evaluated(t, &evaluate));
+    if (!evaluate && !is_logged(t, t->replica.step) && !has_histograms(t, t->replica.step) &&
+        t->whole_step == t->replica.step - 1 && t->whole_step > (t->resumes ? t->resumed_step : 0)) {
+        t->whole_step++; /* nothing is to be written; after the first step of a start something is */
+    }
     if (saves) {
         CHARL_TRY(due_together(t, t->config->checkpoint.interval, t->last_save_s, &save));
     }
@@ -516,6 +520,7 @@ static charl_status finish_step(loop *l)
     }
     CHARL_TRY(after_step(l));
     if (t->replica.step < t->end_step && charl__balance_is_due(t->replica.dp)) {
+        t->whole_step = -1; /* parameters may move */
         CHARL_TRY(pause_training(l, PAUSE_STEPS));
         CHARL_TRY(resume_training(l, balance(t)));
     }
@@ -554,12 +559,15 @@ static charl_status one_step(loop *l, bool *stop)
 
     l->ordinary = true;
     if (is_audited(t)) {
+        t->whole_step = -1; /* an audit changes running statistics */
         CHARL_TRY(pause_training(l, PAUSE_ROW));
         CHARL_TRY(resume_training(l, audit(t)));
     }
     CHARL_TRY(charl__step_trace_begin(t, &l->m));
     charl__step_counters_begin(t, &l->counters);
+    t->ended_step = t->replica.step;
     CHARL_TRY(decide(t, next_batch(t), &d));
+    t->whole_step = t->replica.step; /* all ranks are here */
     CHARL_TRY(obey(l, &d));
     *stop = d.stop;
     if (d.stop) {

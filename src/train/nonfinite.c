@@ -56,6 +56,11 @@ bool charl__nonfinite_is_new(const charl__trainer *t, int64_t step, const charl_
     return ((mask_of(record->left_out) | mask_of(record->spiked)) & new_steps(t, step)) != 0;
 }
 
+bool charl__nonfinite_is_suspect(const charl__trainer *t, int64_t step, const charl__norm_record *record)
+{
+    return charl__nonfinite_is_new(t, step, record) || (mask_of(record->bad_loss) & new_steps(t, step)) != 0;
+}
+
 int64_t charl__nonfinite_left_out(const charl__trainer *t)
 {
     const charl__nonfinite *n = &t->nonfinite;
@@ -77,8 +82,7 @@ charl_status charl__nonfinite_poll(charl__trainer *t)
         charl__event_release(n->arrived);
         n->arrived = NULL;
         charl__optimizer_learn(t->replica.optimizer, n->record, n->polled);
-        n->found = n->found || charl__nonfinite_is_new(t, n->polled, n->record) ||
-                   (mask_of(n->record->bad_loss) & new_steps(t, n->polled)) != 0;
+        n->found = n->found || charl__nonfinite_is_suspect(t, n->polled, n->record);
     }
     if (t->replica.step - n->polled >= POLL_STEPS || now - n->polled_s >= POLL_S) {
         n->polled = t->replica.step;

@@ -61,6 +61,8 @@ int64_t charl__nonfinite_left_out(const struct charl__trainer *t);
 /** Whether `record`, read after `step`, has skipped steps or spikes that have not been judged yet: the same on
  *  all ranks. */
 bool charl__nonfinite_is_new(const struct charl__trainer *t, int64_t step, const charl__norm_record *record);
+/** Whether it has that, or a loss of this rank that is not finite. */
+bool charl__nonfinite_is_suspect(const struct charl__trainer *t, int64_t step, const charl__norm_record *record);
 /** The mean loss of an evaluation, the same on all ranks: stop, or warn. Local. Errors:
  *  ERR_NONFINITE. */
 charl_status charl__nonfinite_evaluation(struct charl__trainer *t, double loss) CHARL_MUST_CHECK;

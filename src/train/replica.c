@@ -158,7 +158,7 @@ static charl_status provide_loader(charl__replica *r, charl_split split, bool tr
 static charl_status build_graph(charl__replica *r, int shape, bool training, charl__task *task)
 {
     charl_status st = CHARL_OK;
-    const charl_slices *slices = charl__data_parallel_graph_slices(r->dp, shape);
+    const charl_slices *slices = charl_data_parallel_get_slices(r->dp, shape);
 
     CHARL_TRY(charl_graph_create(r->session->dev, slices, &task->g));
     task->rows = slices->count * slice_rows(r);
@@ -543,6 +543,7 @@ static charl_status create_optimizer(charl__replica *r)
 
     CHARL_TRY(charl__task_outputs(c, &r->session->data, &outputs));
     CHARL_TRY(charl__groups_apply(c, r->session->model, r->session->params, outputs));
+    r->session->params->undoes = c->checkpoint.memory_interval.unit != CHARL__INTERVAL_OFF; /* charl__trainer_rescue */
     st = charl__optimizer_create(r->session->params, &o, r->steps, r->session->params->own, &r->optimizer);
     return charl__config_name_option(charl__config_name_option(st, "optimizer"), "train");
 }

@@ -39,6 +39,9 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
     if (st == CHARL_ERR_CONFIG) {
         charl__config_locate(config);
     }
+    if (st == CHARL_ERR_COMM) {
+        charl__trainer_rescue(&t);
+    }
     if (st != CHARL_OK) { /* a save under way is complete before this rank leaves */
         charl__trainer_abandon_save(&t);
     }

@@ -252,7 +252,7 @@ static charl_status write_part(void *ctx)
     return st;
 }
 
-/* ------------------------------------------------------------------ how many parts */
+/* ------------------------------------------------------------------ what is decided before the first step */
 
 /* Whether all ranks see the directory of the run: its .lock, which rank 0 holds, is the same file for them. *blind: the first that does not. */
 static charl_status find_blind(const charl__trainer *t, int *blind)
@@ -291,6 +291,25 @@ static charl_status check_ranks(const charl__trainer *t, int blind)
     return CHARL_OK;
 }
 
+/* Whether each rank has the whole state, so that it can make a copy without the others. */
+static bool can_rescue(const charl__trainer *t)
+{
+    return t->config->checkpoint.memory_interval.unit != CHARL__INTERVAL_OFF && t->writes && !t->replica.dp->shard &&
+           !t->replica.mixed.on && charl_comm_size(t->comm) > 1;
+}
+
+static charl_status plan_rescue(charl__trainer *t)
+{
+    int64_t waits = t->supersedes || t->notes_once; /* rank 0: the first save has more to do than to write the state */
+
+    t->ended_step = t->whole_step = -1;
+    if (can_rescue(t)) {
+        CHARL_TRY(charl_comm_reduce_i64(t->comm, CHARL_COMM_MAX, &waits, 1));
+        t->rescues = !waits;
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__trainer_plan_save(charl__trainer *t)
 {
     const charl__checkpoint_parts asked = t->config->checkpoint.parts;
@@ -298,6 +317,7 @@ charl_status charl__trainer_plan_save(charl__trainer *t)
     int64_t bytes = 0, most;
     int blind = -1;
 
+    CHARL_TRY(plan_rescue(t));
     t->parts = 1;
     if (!t->writes || size == 1 || asked == CHARL__PARTS_ONE) {
         return CHARL_OK;
@@ -725,6 +745,7 @@ static charl_status finish(charl__trainer *t, charl__saving *s, bool last)
     if (st != CHARL_OK) {
         remove_parts(t, s);
     }
+    t->rescues = t->rescues || (st == CHARL_OK && can_rescue(t));
     CHARL_TRY_CLEANUP(s->is_copy ? forgive_copy(t, st, s) : forgive(t, st, s, last));
     charl_comm_set_timeout(t->comm, t->config->dist.timeout_s);
     if (s->is_copy) {
@@ -825,4 +846,64 @@ void charl__trainer_abandon_save(charl__trainer *t)
     }
     saving_destroy(t->saving);
     t->saving = NULL;
+}
+
+/* ------------------------------------------------------------------ after the loss of a rank */
+
+static charl_status write_last(const charl__trainer *t, charl__saving *s)
+{
+    charl__norm_record record;
+    char path[CHARL__COPIES_PATH];
+
+    if (charl__copies_has(t->copies_key, s->step, path)) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__optimizer_fetch_norm(t->replica.optimizer, &record));
+    CHARL_REQUIRE(!charl__nonfinite_is_suspect(t, s->step, &record), CHARL_ERR_NONFINITE,
+                  "a loss or gradient that is not finite has not been dealt with");
+    CHARL_TRY(charl__snapshot_copy(&t->replica, false, &s->snapshot));
+    CHARL_TRY(describe(t, &s->snapshot, charl__config_source(t->config, &(size_t){0}), &s->resolved, &s->checkpoint));
+    return write_copy(s);
+}
+
+static void rescue(void *trainer, charl_status st)
+{
+    charl__trainer *t = trainer;
+    charl__saving *s = NULL;
+
+    charl__trainer_abandon_save(t); /* a copy */
+    st = st == CHARL_OK ? charl__alloc(sizeof *s, &s) : st;
+    if (s) {
+        s->step = t->replica.step;
+        s->is_copy = s->marks = true;
+        s->rank = charl_comm_rank(t->comm);
+        s->key = t->copies_key;
+        s->dir = t->config->run.output_dir;
+        s->snapshot.keeps = true;
+        s->snapshot.apart = charl__leaves_base(t->config);
+        atomic_init(&s->progress, 0);
+        st = write_last(t, s);
+    }
+    if (st == CHARL_OK) {
+        charl__log(CHARL_LOG_INFO, "step %" PRId64 " is in memory, after the loss of a rank", t->replica.step);
+    } else {
+        charl__log(CHARL_LOG_INFO, "no copy of step %" PRId64 " after the loss of a rank: %s", t->replica.step,
+                   charl_error_message());
+    }
+    saving_destroy(s);
+}
+
+void charl__trainer_rescue(charl__trainer *t)
+{
+    const int64_t step = t->replica.step, safe = t->copied_step > t->saved_step ? t->copied_step : t->saved_step;
+    const bool is_whole = step == t->whole_step || (charl_comm_rank(t->comm) == 0 && step == t->ended_step);
+    char lost[2048];
+
+    /* While a checkpoint is being written to disk, the best one may be one that is not there yet. */
+    if (t->rescues && !t->copies_off && is_whole && step > safe && step > (t->resumes ? t->resumed_step : 0) &&
+        !(t->saving && !t->saving->is_copy)) {
+        snprintf(lost, sizeof lost, "%s", charl_error_message());
+        charl__data_parallel_outlive(t->replica.dp, rescue, t);
+        (void)charl_error_set(CHARL_ERR_COMM, __FILE__, __LINE__, __func__, "%s", lost);
+    }
 }

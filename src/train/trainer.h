@@ -79,6 +79,10 @@ typedef struct charl__trainer {
     bool copies_off;                    /* one has failed; the same on all ranks, as the next two */
     int64_t copied_step;                /* of the newest copy of this process that is complete, or -1 */
     double copied_s, copy_cost_s;       /* when it was complete; what one costs the training */
+    bool rescues;                       /* charl__trainer_rescue is for this training; the same on all ranks */
+    /* The state on this rank is that of these steps, where all there is to do for the step is done (-1: of none): on this rank, and on rank 0 too,
+     * which writes what is logged */
+    int64_t ended_step, whole_step;
 
     charl__sampler *sampler; /* rank 0 of a run that writes; NULL: no samples of text */
     charl__step_trace step_trace;
@@ -153,6 +157,9 @@ charl_status charl__trainer_write(const charl__trainer *t, const char *config_te
 /** Copy the state to memory that outlives the process (files/copies.h), as a save does it; where there is no room, one warning says so and no more
  *  copies are made. Collective; agreed. */
 charl_status charl__trainer_copy(charl__trainer *t) CHARL_MUST_CHECK;
+/** After the loss of a rank: copy the last whole step to memory if nothing newer is saved and this rank has all of it, on one rank of the node. The
+ *  others wait for it, for some seconds at most. The error message stays. Local. */
+void charl__trainer_rescue(charl__trainer *t);
 /** Whether checkpoint.memory_interval asks for a copy now. Valid on rank 0 only. */
 bool charl__trainer_copy_is_due(const charl__trainer *t);
 /** Whether the training can continue from a copy: it is of the run of the run directory, made with these settings and data. Local. Errors:
@@ -163,7 +170,8 @@ charl_status charl__trainer_accepts_copy(const void *trainer, const charl_checkp
 void charl__trainer_drop_copies(charl__trainer *t);
 /** What the run directory should hold once the checkpoint of `step` is the newest one. */
 charl__rundir_plan charl__trainer_rundir_plan(const charl__trainer *t, int64_t step, int64_t best_step);
-/** Decide in how many parts checkpoints are written (checkpoint.parts). Before the first save. Collective; agreed. Errors: ERR_CONFIG. */
+/** Decide in how many parts checkpoints are written (checkpoint.parts), and whether charl__trainer_rescue is for this training. Before the first
+ *  step. Collective; agreed. Errors: ERR_CONFIG. */
 charl_status charl__trainer_plan_save(charl__trainer *t) CHARL_MUST_CHECK;
 /** Whether this rank is writing. Where none of them is, charl__trainer_continue_save does not wait. Local. */
 bool charl__trainer_is_writing(const charl__trainer *t);

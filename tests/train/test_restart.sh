@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copies of the state in memory (checkpoint.memory_interval): after kill -9 of any rank the same command makes at most so many steps again, on
-# any number of ranks, and the end is the same to the bit; without a usable copy it says why and continues from the checkpoint on disk.
-# CHARL_TEST_LONG=1: 200 kills instead of 6.
+# any number of ranks, and the end is the same to the bit; without a usable copy it says why and continues from the checkpoint on disk. Ranks that
+# outlive another copy the last whole step. CHARL_TEST_LONG=1: 200 kills instead of 6.
 . "$(dirname "$0")/common.sh"
 CHARL_SHM_DIR=$T/shm
 export CHARL_SHM_DIR
@@ -98,6 +98,43 @@ bounded "to the end" "${before:-0}"
 ended "$kills kills"
 [ -n "$long" ] && finish
 may_end=
+
+# The survivors of a death copy the last whole step. On a busy machine mpirun may end them before: then the job is begun once more.
+survive() { # survive WHAT FAULT STEP ARGUMENTS...: the job of 4 ranks continues from STEP
+    _what=$1 _fault=$2 _step=$3
+    shift 3
+    for _i in 1 2 3 4 5 6; do
+        rm -rf run shm
+        mkdir shm
+        killed "$_fault" 4 "$@" -q checkpoint.memory_interval=60
+        [ "$_step" -eq 0 ] || [ -n "$(find shm -name "step-*0$_step.h5")" ] && break
+    done
+    expect 0 "$_what" ranks 3 "$@"
+    says 1 "^[^ ]* start step=$_step/"
+    says 0 "warning: .*/step-"
+    ended "$_what"
+}
+survive "the survivors" train.backward.kill@1:18 17 mem.ini
+survive "the survivors of rank 0" train.backward.kill@0:33 32 mem.ini
+survive "rank 0 has logged the step" train.data.kill@2:9 8 mem.ini
+# Whoever writes the copy dies, too. The first file that a survivor writes is .copies.
+any() { echo "train.backward.kill@0:18,io.crash.$1@1:2,io.crash.$1@2:2,io.crash.$1@3:2"; }
+survive "a copy that is half written" "$(any written)" 0 mem.ini
+survive "a copy that has just been written" "$(any renamed)" 17 mem.ini
+survive "a part of the state died with its rank" train.backward.kill@1:33 30 mem.ini dist.shard=gradients
+if [ -n "$long" ]; then
+    CHARL_RANKS_PER_NODE=2 survive "two nodes" train.backward.kill@3:12 11 mem.ini
+    survive "a rank that hangs" train.backward.stop@0:12 11 mem.ini dist.timeout=2
+fi
+# Running statistics are those before the step that failed; a step that is not logged is whole without rank 0.
+sed -e 's/^interval = 1/interval = 4/' cnn.ini >statistics.ini
+printf '[eval]\ninterval = 0\n[checkpoint]\ninterval = 0\nmemory_interval = 6\n' >>statistics.ini
+mv whole mlp
+expect 0 "running statistics" ranks 1 statistics.ini -q -o whole
+survive "running statistics" train.backward.kill@1:6 5 statistics.ini
+survive "a step that is not logged" train.optimizer.kill@0:6 6 statistics.ini
+rm -rf whole run
+mv mlp whole
 
 # All below begins with the same death: a checkpoint of step 10 on disk, copies of steps 16 and 17. With an interval of 1, training waits for them.
 now=checkpoint.memory_interval=1

@@ -587,6 +587,11 @@ charl_status charl__allreduce_exchange(charl_allreduce *ar)
     return CHARL_OK;
 }
 
+bool charl__allreduce_is_intact(charl_allreduce *ar)
+{
+    return !ar->algorithm->verify || ar->algorithm->verify(ar) == CHARL_OK;
+}
+
 charl_status charl__allreduce_join(charl_allreduce *ar)
 {
     CHARL_TRY(charl__comm_check(ar->c));

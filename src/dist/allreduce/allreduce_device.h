@@ -36,6 +36,9 @@ const charl__event *charl__allreduce_written(const charl_allreduce *ar);
  *  (charl__allreduce_join_waits). charl_allreduce_wait reports lost ranks. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__allreduce_join(charl_allreduce *ar) CHARL_MUST_CHECK;
 
+/** Whether no range has gone wrong on the device, of those that it has completed, after the connection between the ranks was lost. Local. */
+bool charl__allreduce_is_intact(charl_allreduce *ar);
+
 /** Whether charl__allreduce_join waits for other ranks. */
 bool charl__allreduce_join_waits(const charl_allreduce *ar);
 

@@ -83,10 +83,10 @@ static void report(charl__watch *w, int rank)
 
     snprintf(text, sizeof text, "%s died at or near %s", charl__peer_name(c, rank, name, sizeof name),
              charl__peer_place(c, rank, place, sizeof place));
+    atomic_store(&c->dead, rank); /* before on_death, which may not return: the thread of this rank notices it, too */
     if (w->on_death) {
         w->on_death(w->ctx, &(charl_comm_death){.rank = rank, .step = atomic_load(&s->step), .message = text});
     }
-    atomic_store(&c->dead, rank);
 }
 
 /* Whether nothing that any rank publishes has changed for too long. Waiting ranks detect that much
