@@ -119,13 +119,16 @@ typedef enum charl_block_norm { CHARL_BLOCK_LAYER_NORM, CHARL_BLOCK_RMS_NORM } c
 typedef enum charl_rope_scaling_kind {
     CHARL_ROPE_SCALING_NONE,
     CHARL_ROPE_SCALING_LLAMA3, /* Llama 3.1's: see charl_rotary_args */
-    CHARL_ROPE_SCALING_LINEAR  /* all angles are divided by `factor`, the only value that counts */
+    CHARL_ROPE_SCALING_LINEAR, /* all angles are divided by `factor`, the only value that counts */
+    CHARL_ROPE_SCALING_YARN,   /* see by_pair of charl_rotary_args */
+    CHARL_ROPE_SCALING_DYNAMIC /* none up to `original` positions, and longer sequences are an error */
 } charl_rope_scaling_kind;
 /* Scaling of rotary positions, as in charl_rotary_args. All zero: none. */
 typedef struct charl_rope_scaling {
     double factor, low, high;
     int64_t original;
     charl_rope_scaling_kind kind;
+    double magnitude; /* YaRN's factor of queries and keys; 0: 0.1 ln(factor) + 1 */
 } charl_rope_scaling;
 typedef enum charl_block_mlp {
     CHARL_BLOCK_GELU,       /* exact, with erf */

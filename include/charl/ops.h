@@ -311,6 +311,10 @@ typedef struct charl_rotary_args {
     double factor, low, high;
     int64_t original;
     int64_t pairs; /* P: rotate the first P of the D/2 pairs of a head, as if it had 2P elements; 0: all */
+    /* YaRN's scaling: s falls evenly with the number of a pair, from 1 at the last pair that turns `high` times to 0 at
+     * the first that turns `low` times. */
+    bool by_pair;
+    double magnitude; /* factor of the rotated elements; 0: 1 */
 } charl_rotary_args;
 
 /** Rotary position embedding in halves, as in GPT-NeoX and Hugging Face's Llama: in a head at position t, elements i

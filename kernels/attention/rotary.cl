@@ -8,6 +8,7 @@
  * a product of floats would have lost it at t = 30000. Computing it costs less than reading a table of cosines.
  *
  * Specialised by   FREQUENCY  list of `size` integers: 2^64 times the turns of one step, negative (modulo 2^64) to turn back
+ *                  MAGNIFIES  1: the results are multiplied by MAGNITUDE, a list of `size` floats
  *                  ACT        type of in and out
  *                  FIRST      1: row 0 of sequence b is position first[b], not 0
  *                  CHARL_VEC  see math.clh
@@ -15,9 +16,14 @@
  */
 #define FREQUENCY 0
 #define FIRST 0
+#define MAGNIFIES 0
+#define MAGNITUDE 0
 #include "shared/column_chunks.clh"
 
 constant ulong frequency[] = {FREQUENCY};
+#if MAGNIFIES
+constant float magnitude[] = {MAGNITUDE};
+#endif
 
 /* Sine and cosine of columns c .. of a head at position t. */
 static inline void turn(ulong t, ulong c, long left, charl_real *sine, charl_real *cosine)
@@ -32,6 +38,13 @@ static inline void turn(ulong t, ulong c, long left, charl_real *sine, charl_rea
         quadrant[j] = as_float(q);
     }
     charl_sincos(CHARL_VLOAD(x), charl_as_int(CHARL_VLOAD(quadrant)), sine, cosine);
+#if MAGNIFIES
+    for (int j = 0; j < CHARL_VEC; j++) {
+        x[j] = j < left ? magnitude[c + (ulong)j] : 0.0f;
+    }
+    *sine *= CHARL_VLOAD(x);
+    *cosine *= CHARL_VLOAD(x);
+#endif
 }
 
 kernel void charl_rotary(global const ACT *in, ulong in_at, global const int *first, ulong first_at, global ACT *out, ulong out_at,

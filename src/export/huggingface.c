@@ -475,21 +475,13 @@ static charl_status put_member(const charl__folder *f, const charl__weights_sett
                               quoted ? "\"" : "");
 }
 
-/* Bytes of "object." in front of a setting's name; 0: it is a member of config.json itself. */
-static size_t object_bytes(const charl__weights_setting *s)
-{
-    const char *dot = s->theirs ? memchr(s->theirs, '.', strcspn(s->theirs, "|")) : NULL;
-
-    return dot ? (size_t)(dot + 1 - s->theirs) : 0;
-}
-
-/* Whether the model has this value of a setting. */
+/* Whether the model has one of these values, "a|b", of a setting. */
 static bool has_value(const charl__folder *f, const charl__weights_setting *s, const char *wanted)
 {
     char value[VALUE];
 
     value_of(charl__layout_key(f->layout->model, s->own), f->settings, value);
-    return strcmp(value, wanted) == 0;
+    return charl__choice_index(wanted, value) >= 0;
 }
 
 /* The settings of an object are contiguous; the first one determines whether the object is written. */
@@ -498,10 +490,11 @@ static charl_status put_settings(const charl__folder *f, charl__text *out)
     const charl__weights_setting *s = f->layout->settings, *end = s + f->layout->n_settings;
 
     while (s < end) {
-        const size_t object = object_bytes(s);
+        const size_t object = charl__layout_object(s);
         const charl__weights_setting *const first = s, *next = s + 1;
 
-        while (object && next < end && object_bytes(next) == object && strncmp(next->theirs, s->theirs, object) == 0) {
+        while (object && next < end && charl__layout_object(next) == object &&
+               strncmp(next->theirs, s->theirs, object) == 0) {
             next++;
         }
         if (!s->theirs || (object && (!s->own || has_value(f, s, s->absent))) ||

@@ -51,15 +51,18 @@ extern const charl_layer_type charl__layer_linear, charl__layer_conv2d, charl__l
 #define CHARL__ROPE_SCALING_DEFAULTS {.factor = 8, .low = 1, .high = 4, .original = 8192}
 #define CHARL__ROPE_SCALING_KEYS(type, at) \
     {"rope_scaling", CHARL_KEY_CHOICE, offsetof(type, at.kind), NULL, false, \
-     "slow down rotary positions, for long windows; linear: all of them alike; llama3: as in Llama 3.1", "none|llama3|linear"}, \
+     "slow down rotary positions, for long windows; linear: all of them alike; llama3: as in Llama 3.1; yarn: as in YaRN; dynamic: not within " \
+     "rope_original positions, and charl does not go beyond them", "none|llama3|linear|yarn|dynamic"}, \
     {"rope_factor", CHARL_KEY_FLOAT, offsetof(type, at.factor), "[0,1e6]", false, \
      "with rope_scaling: how many times slower, at least 1", NULL}, \
     {"rope_low", CHARL_KEY_FLOAT, offsetof(type, at.low), "[0,1e6]", false, \
-     "with rope_scaling = llama3: pairs that turn less often within rope_original are slowed down", NULL}, \
+     "with rope_scaling = llama3 or yarn: pairs that turn less often within rope_original are slowed down", NULL}, \
     {"rope_high", CHARL_KEY_FLOAT, offsetof(type, at.high), "[0,1e6]", false, \
-     "with rope_scaling = llama3: pairs that turn more often are not; above rope_low", NULL}, \
+     "with rope_scaling = llama3 or yarn: pairs that turn more often are not; above rope_low; published yarn models have 32", NULL}, \
     {"rope_original", CHARL_KEY_INT, offsetof(type, at.original), "[0,1e9]", false, \
-     "with rope_scaling = llama3: tokens of the window that the model was first trained on", NULL}
+     "with rope_scaling = llama3, yarn or dynamic: tokens of the window that the model was first trained on", NULL}, \
+    {"rope_magnitude", CHARL_KEY_FLOAT, offsetof(type, at.magnitude), "[0,1e6]", false, \
+     "with rope_scaling = yarn: factor of queries and keys; 0: 0.1 ln(rope_factor) + 1", NULL}
 /* clang-format on */
 
 /** Keys of a charl_block_form, the member `at` of the settings `type`. */

@@ -52,6 +52,7 @@ static const charl__weights_setting settings[] = {
     {.own = "rope_low"},
     {.own = "rope_high"},
     {.own = "rope_original"},
+    {.own = "rope_magnitude"},
     {.own = "rotary_share"},
     {.theirs = "scale_attn_weights", .values = "yes", .absent = "yes"},
     {.theirs = "scale_attn_by_inverse_layer_idx", .values = "no", .absent = "no"},

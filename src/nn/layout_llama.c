@@ -160,6 +160,19 @@ static const char *const ignored[] = {"layers.*.self_attn.rotary_emb.inv_freq", 
     {.theirs = "use_bidirectional_attention", .values = "no|null=no", .absent = "no"}
 /* clang-format on */
 
+static const charl__weights_setting gemma_settings[] = {
+    CHARL__LAYOUT_SIZES,
+    CHARL__LAYOUT_ROPE("rope_theta", "10000"),
+    GIVEN_KV_HEADS,
+    {.theirs = "head_dim", .own = "head_dim"},
+    RMS("1e-6"),
+    TIED("yes"),
+    ATTENTION_BIAS,
+    GATED_BY("hidden_act", "geglu_tanh"),
+    {.own = "scale_embedding", .absent = "yes"},
+    {.theirs = "use_bidirectional_attention", .values = "no|null=no", .absent = "no"},
+};
+
 static const charl__weights_setting llama_settings[] = {
     CHARL__LAYOUT_SIZES,
     CHARL__LAYOUT_ROPE("rope_theta", "10000"),
@@ -296,6 +309,9 @@ const charl__weights_layout charl__layout_gemma2 = FAMILY_NORMS(
 const charl__weights_layout charl__layout_gemma3_text =
     FAMILY_NORMS(gemma3_text, gemma2_rules, "pre_feedforward_layernorm.weight", "Gemma3",
                  "Gemma 3 for text of Hugging Face transformers: Gemma 2 with norms of queries and keys", true);
+const charl__weights_layout charl__layout_gemma =
+    FAMILY_NORMS(gemma, llama_rules, "self_attn.q_proj.weight", "Gemma",
+                 "Gemma 1 of Hugging Face transformers: Llama with scaled embeddings and wide heads", true);
 const charl__weights_layout charl__layout_olmo2 =
     FAMILY(olmo2, olmo2_rules, "post_feedforward_layernorm.weight", "Olmo2",
            "OLMo 2 of Hugging Face transformers: norms after attention and MLP, and of queries and keys");

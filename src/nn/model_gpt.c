@@ -159,7 +159,7 @@ static void resolve(void *settings, int64_t outputs)
     c->form.rotary_share = c->form.rotary_share > 0 ? c->form.rotary_share : 1;
 }
 
-static bool check_scaling(const charl_rope_scaling *rope, const char **key, char *reason)
+static bool check_scaling(const charl_rope_scaling *rope, int64_t window, const char **key, char *reason)
 {
     if (rope->kind == CHARL_ROPE_SCALING_NONE) {
         return true;
@@ -172,6 +172,21 @@ static bool check_scaling(const charl_rope_scaling *rope, const char **key, char
     if (rope->kind == CHARL_ROPE_SCALING_LINEAR) {
         return true;
     }
+    *key = "rope_original";
+    if (rope->original < 1) {
+        snprintf(reason, CHARL_REASON_BYTES, "must be at least 1");
+        return false;
+    }
+    if (rope->kind == CHARL_ROPE_SCALING_DYNAMIC) {
+        if (window > rope->original) {
+            snprintf(reason, CHARL_REASON_BYTES,
+                     "must be at least block_size = %" PRId64
+                     " with rope_scaling = dynamic; HINT yarn takes longer windows",
+                     window);
+            return false;
+        }
+        return true;
+    }
     *key = "rope_low";
     if (!(rope->low > 0)) {
         snprintf(reason, CHARL_REASON_BYTES, "must be above 0");
@@ -180,11 +195,6 @@ static bool check_scaling(const charl_rope_scaling *rope, const char **key, char
     *key = "rope_high";
     if (!(rope->high > rope->low)) {
         snprintf(reason, CHARL_REASON_BYTES, "must be above rope_low = %g", rope->low);
-        return false;
-    }
-    *key = "rope_original";
-    if (rope->original < 1) {
-        snprintf(reason, CHARL_REASON_BYTES, "must be at least 1");
         return false;
     }
     return true;
@@ -218,7 +228,7 @@ static bool check(const void *settings, const char **key, char *reason)
         snprintf(reason, CHARL_REASON_BYTES, "must be 0 or above 1");
         return false;
     }
-    if (!check_scaling(&c->rope, key, reason)) {
+    if (!check_scaling(&c->rope, c->block_size, key, reason)) {
         return false;
     }
     *key = "n_kv_head";
@@ -280,7 +290,7 @@ static const charl_key keys[] = {
     {"family", CHARL_KEY_CHOICE, AT(gpt.family), NULL, false,
      "family of published models, in whose layout weights are read and exported; auto: the first that has these "
      "settings",
-     "auto|gemma2|gemma3_text|gpt2|gpt_neox|llama|mistral|olmo2|phi3|qwen2|qwen3|smollm3|stablelm"},
+     "auto|gemma|gemma2|gemma3_text|gpt2|gpt_neox|llama|mistral|olmo2|phi3|qwen2|qwen3|smollm3|stablelm"},
 };
 static const gpt_settings defaults = {.gpt = {.n_layer = 12,
                                               .n_head = 12,

@@ -44,7 +44,7 @@ typedef struct charl__weights_setting {
     /* "USUAL|OTHER": the file has a list with a value for each block, OTHER for every Nth one and USUAL for the others, or N; the key is N, 0 if no block
      * has OTHER. The list is written. */
     const char *every;
-    /* A member of an object that is written if the first one has this value in the model. NULL: always. */
+    /* A member of an object that is read and written if the first one has one of these values, "a|b", in the model. NULL: always. */
     const char *only;
 } charl__weights_setting;
 
@@ -82,18 +82,34 @@ typedef struct charl__weights_layout {
     {.own = "positions", .absent = "rotary"}, \
     {.theirs = theta "|rope_scaling.rope_theta|" object "rope_theta", .own = "rope_theta", .absent = absence}, \
     {.theirs = "rope_scaling.rope_type|rope_scaling.type|" object "rope_type|" object "type", .own = "rope_scaling", \
-     .values = "default=none|llama3|linear", .absent = "none"}, \
-    {.theirs = "rope_scaling.factor|" object "factor", .own = "rope_factor", .absent = "8"}, \
+     .values = "default=none|llama3|linear|yarn|dynamic", .absent = "none"}, \
+    {.theirs = "rope_scaling.factor|" object "factor", .own = "rope_factor", .only = "llama3|linear|yarn|dynamic"}, \
     {.theirs = "rope_scaling.low_freq_factor|" object "low_freq_factor", .own = "rope_low", .absent = "1", .only = "llama3"}, \
     {.theirs = "rope_scaling.high_freq_factor|" object "high_freq_factor", .own = "rope_high", .absent = "4", .only = "llama3"}, \
-    {.theirs = "rope_scaling.original_max_position_embeddings|" object "original_max_position_embeddings", \
-     .own = "rope_original", .absent = "8192", .only = "llama3"}
+    {.theirs = "rope_scaling.beta_slow|" object "beta_slow", .own = "rope_low", .absent = "1", .only = "yarn"}, \
+    {.theirs = "rope_scaling.beta_fast|" object "beta_fast", .own = "rope_high", .absent = "32", .only = "yarn"}, \
+    {.theirs = "rope_scaling.attention_factor|" object "attention_factor", .own = "rope_magnitude", .absent = "0", .null = "0.0", \
+     .only = "yarn"}, \
+    {.theirs = "rope_scaling.mscale|" object "mscale", .values = "null", .absent = "null", .null = "null", .only = "yarn"}, \
+    {.theirs = "rope_scaling.mscale_all_dim|" object "mscale_all_dim", .values = "null", .absent = "null", .null = "null", \
+     .only = "yarn"}, \
+    {.theirs = "rope_scaling.truncate|" object "truncate", .values = "yes", .absent = "yes", .only = "yarn"}, \
+    {.theirs = "rope_scaling.original_max_position_embeddings|" object "original_max_position_embeddings|max_position_embeddings", \
+     .own = "rope_original", .only = "llama3|yarn|dynamic"}
 /* clang-format on */
 
 /** The element in a head of `width` elements of another program that is element i in charl, where only the first `rotated` are rotated. */
 int64_t charl__layout_rotated(int64_t i, int64_t width, int64_t rotated);
 
 enum { CHARL__LAYOUT_NAME = 256 }; /* bytes of a name with its NUL */
+
+/** Bytes of "object." in front of a setting's name; 0: it is a member of config.json itself. */
+static inline size_t charl__layout_object(const charl__weights_setting *s)
+{
+    const char *dot = s->theirs ? memchr(s->theirs, '.', strcspn(s->theirs, "|")) : NULL;
+
+    return dot ? (size_t)(dot + 1 - s->theirs) : 0;
+}
 
 /** Row i = 0, 1, ...; NULL past the last. */
 const charl__weights_layout *charl__layout_at(int i);

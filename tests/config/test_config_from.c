@@ -159,6 +159,35 @@ static void test_printed(void **state)
     charl_config_destroy(again);
 }
 
+/* What a kind of scaling has of its own is not read for another, and the window is the one of the file. */
+static void test_scaling_kinds(void **state)
+{
+    charl_config *c = NULL;
+    const charl_gpt_config *g;
+
+    (void)state;
+    json_of(llama, ", \"rope_parameters\": {\"type\": \"yarn\", \"factor\": 4.0, \"low_freq_factor\": 2.0}");
+    charl_assert_ok(parse("block_size = 64\n", &c));
+    g = settings_of(c);
+    assert_int_equal(g->rope.kind, CHARL_ROPE_SCALING_YARN);
+    assert_true(g->rope.factor == 4 && g->rope.low == 1 && g->rope.high == 32 && g->rope.magnitude == 0);
+    assert_int_equal(g->rope.original, 4096);
+    charl_config_destroy(c);
+    json_of(llama, ", \"rope_parameters\": {\"type\": \"dynamic\", \"factor\": 4.0}");
+    charl_assert_ok(parse("block_size = 64\n", &c));
+    g = settings_of(c);
+    assert_int_equal(g->rope.kind, CHARL_ROPE_SCALING_DYNAMIC);
+    assert_int_equal(g->rope.original, 4096);
+    charl_config_destroy(c);
+    charl_assert_status(parse("block_size = 100000\n", &c), CHARL_ERR_CONFIG);
+    charl_assert_message("rope_original: must be at least block_size = 100000 with rope_scaling = dynamic");
+    json_of(llama,
+            ", \"rope_parameters\": {\"type\": \"linear\", \"factor\": 4.0, \"beta_fast\": 7.0, \"mscale\": 1.0}");
+    charl_assert_ok(parse("block_size = 64\n", &c));
+    assert_true(settings_of(c)->rope.high == 4);
+    charl_config_destroy(c);
+}
+
 /* Settings that several keys of the model have, a list of families, and null where it differs from no value. */
 static void test_families(void **state)
 {
@@ -169,8 +198,8 @@ static void test_families(void **state)
         const char *more, *message;
     } refused[] = {
         {", \"model_type\": \"qwen3\"", "duplicate"},
-        {", \"sliding_window\": null, \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}",
-         "rope_scaling.type = dynamic is not supported; charl has default, llama3, linear"},
+        {", \"sliding_window\": null, \"rope_scaling\": {\"type\": \"longrope\", \"factor\": 2.0}",
+         "rope_scaling.type = longrope is not supported; charl has default, llama3, linear, yarn, dynamic"},
         {", \"sliding_window\": null, \"hidden_act\": \"relu\"", "hidden_act = relu is not supported"},
     };
     static const struct {
@@ -252,9 +281,14 @@ static void test_refused(void **state)
         {gpt2, ", \"scale_attn_by_inverse_layer_idx\": true",
          "scale_attn_by_inverse_layer_idx = yes is not supported; charl has no"},
         {gpt2, ", \"n_layer\": 4", "duplicate"},
-        {llama, ", \"rope_parameters\": {\"rope_type\": \"yarn\"}",
-         "rope_parameters.rope_type = yarn is not supported; charl has default, llama3, linear"},
-        {llama, ", \"rope_parameters\": {\"type\": \"dynamic\"}", "rope_parameters.type = dynamic is not supported"},
+        {llama, ", \"rope_parameters\": {\"rope_type\": \"longrope\"}",
+         "rope_parameters.rope_type = longrope is not supported; charl has default, llama3, linear, yarn, dynamic"},
+        {llama, ", \"rope_parameters\": {\"type\": \"longrope\"}", "rope_parameters.type = longrope is not supported"},
+        {llama, ", \"rope_parameters\": {\"type\": \"yarn\"}", "factor is missing"},
+        {llama, ", \"rope_parameters\": {\"type\": \"yarn\", \"factor\": 2.0, \"mscale\": 0.7}",
+         "rope_parameters.mscale = 0.7 is not supported"},
+        {llama, ", \"rope_parameters\": {\"type\": \"yarn\", \"factor\": 2.0, \"truncate\": false}",
+         "rope_parameters.truncate = no is not supported"},
         {llama, ", \"is_causal\": false", "is_causal = no is not supported; charl has yes"},
         {gpt2, ", \"is_causal\": false", "is_causal = no is not supported"},
         {"{\"model_type\": \"bert\"%s}", "", "model_type = bert is not supported; charl has gpt2, "},
@@ -282,8 +316,9 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),    cmocka_unit_test(test_llama),    cmocka_unit_test(test_scaling),
-        cmocka_unit_test(test_printed), cmocka_unit_test(test_families), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_gpt2),          cmocka_unit_test(test_llama),   cmocka_unit_test(test_scaling),
+        cmocka_unit_test(test_scaling_kinds), cmocka_unit_test(test_printed), cmocka_unit_test(test_families),
+        cmocka_unit_test(test_refused),
     };
     int code;
 

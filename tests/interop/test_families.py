@@ -38,18 +38,23 @@ BATCH, WINDOW, VOCAB, EVERY = 2, 24, 40, 61
 COMMON = {"vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
           "num_key_value_heads": 2, "max_position_embeddings": WINDOW}
 LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 12}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 12, "beta_fast": 3.0, "beta_slow": 0.5}
 FAMILIES = {
     "llama": {**COMMON, "rope_theta": 50.0, "rope_scaling": LLAMA3},
     "llama, biases": {**COMMON, "attention_bias": True, "mlp_bias": True, "head_dim": 12},
+    "llama, yarn": {**COMMON, "rope_theta": 50.0, "rope_scaling": YARN},
+    "llama, dynamic": {**COMMON, "rope_theta": 50.0, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}},
     "llama, geglu": {**COMMON, "hidden_act": "gelu", "tie_word_embeddings": True},
     "mistral": {**COMMON, "head_dim": 12, "sliding_window": None},
     "mistral, window": {**COMMON, "sliding_window": 7},
     "qwen2": {**COMMON, "tie_word_embeddings": True},
     "qwen3": {**COMMON, "head_dim": 12},
+    "qwen3, yarn": {**COMMON, "head_dim": 12, "rope_scaling": {"rope_type": "yarn", "factor": 3.0, "attention_factor": 1.5}},
     "olmo2": COMMON,
     "phi3": {**COMMON, "pad_token_id": 0},
     "phi3, partly rotated": {**COMMON, "num_attention_heads": 2, "partial_rotary_factor": 0.75, "pad_token_id": 0},
     "phi3, window": {**COMMON, "pad_token_id": 0, "sliding_window": 9, "rope_scaling": None},
+    "gemma": {**COMMON, "head_dim": 12},
     "gemma2": {**COMMON, "head_dim": 12, "query_pre_attn_scalar": 20, "sliding_window": 5, "attn_logit_softcapping": 2.0,
                "final_logit_softcapping": 3.0},
     "gemma3_text": {**COMMON, "num_hidden_layers": 3, "head_dim": 12, "sliding_window": 6, "rope_local_base_freq": 70.0,
@@ -58,6 +63,7 @@ FAMILIES = {
     "smollm3": {**COMMON, "num_hidden_layers": 3, "no_rope_layers": [1, 0, 1], "pad_token_id": 0},
     "stablelm": {**COMMON, "use_qkv_bias": True},
     "gpt_neox": {**COMMON, "num_key_value_heads": None},
+    "gpt_neox, yarn": {**COMMON, "num_key_value_heads": None, "rotary_pct": 0.5, "rotary_emb_base": 20, "rope_scaling": YARN},
     "gpt_neox, one after the other": {**COMMON, "num_key_value_heads": None, "use_parallel_residual": False, "rotary_pct": 0.5,
                                       "hidden_act": "relu2"},
 }
@@ -122,6 +128,8 @@ def check_export(name, folder, checkpoint, weights, config):
         if not (np.allclose(back[key], value, 0, 1.2e-7) if name.startswith("gemma") and value.ndim == 1 else np.array_equal(back[key], value)):
             sys.exit(f"{name}: {key} came back changed")
     for key, value in written.items():
+        if isinstance(value, dict) and isinstance(config.get(key), dict):
+            value = {k: v for k, v in value.items() if k in config[key]}  # others have their defaults
         if key in config and config[key] is not None and value != config[key] and key not in ("bos_token_id", "eos_token_id", "pad_token_id"):
             sys.exit(f"{name}: {key} = {config[key]} came back as {value}")
     return out

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/registry/key.h"
 #include "base/text/text.h"
 
 #include "files/json.h"
@@ -19,6 +20,8 @@ typedef struct reader {
     const charl__json *root;
     charl__config_setting set;
     void *ctx;
+    const charl__weights_setting *first; /* the first setting of an object, and the value of its key */
+    char kind[WORD];
 } reader;
 
 /* The first of "a|b.c" that exists, and *name, where it begins; *found: there is one. A value inside an object, such as b.c, takes precedence over
@@ -103,7 +106,20 @@ static int64_t period_of(const char *every, const char *value)
     return n;
 }
 
-static charl_status read_setting(const reader *r, const charl__weights_setting *s)
+/* Whether the value of the object's first setting excludes s. */
+static bool is_excluded(reader *r, const charl__weights_setting *s)
+{
+    const size_t object = charl__layout_object(s);
+
+    if (!r->first || object != charl__layout_object(r->first) ||
+        (object > 0 && strncmp(s->theirs, r->first->theirs, object) != 0)) {
+        r->first = s;
+        r->kind[0] = '\0';
+    }
+    return s->only && charl__choice_index(s->only, r->kind) < 0;
+}
+
+static charl_status read_setting(reader *r, const charl__weights_setting *s)
 {
     CHARL_SCOPED(charl__text_fini) charl__text text = {0}, list = {0};
     char own[WORD];
@@ -111,7 +127,7 @@ static charl_status read_setting(const reader *r, const charl__weights_setting *
     const char *value = s->absent, *name = s->theirs;
     bool found = false;
 
-    if (!s->theirs && !s->absent) {
+    if ((!s->theirs && !s->absent) || is_excluded(r, s)) {
         return CHARL_OK;
     }
     if (s->theirs) {
@@ -136,6 +152,9 @@ static charl_status read_setting(const reader *r, const charl__weights_setting *
         snprintf(own, sizeof own, "%lld", (long long)period);
         value = own;
     }
+    if (r->first == s) {
+        snprintf(r->kind, sizeof r->kind, "%s", value);
+    }
     if (s->own) {
         CHARL_TRY(r->set(r->ctx, s->own, value, r->label));
     }
@@ -156,7 +175,7 @@ static charl_status no_layout(const char *label, const char *type)
                charl__text_string(&list));
 }
 
-static charl_status read_settings(const reader *r, const char *type)
+static charl_status read_settings(reader *r, const char *type)
 {
     const charl__weights_layout *layout;
 
@@ -185,6 +204,7 @@ charl_status charl__config_read_model(const char *path, charl__config_setting se
     CHARL_TRY(charl__json_open(charl__text_string(&label), &root));
     CHARL_TRY(charl__json_get(root, key, strlen(key), &type, &found));
     CHARL_REQUIRE(found, CHARL_ERR_CONFIG, "%s: %s is missing", charl__text_string(&label), key);
-    CHARL_TRY(read_settings(&(reader){charl__text_string(&label), root, set, ctx}, charl__text_string(&type)));
+    CHARL_TRY(read_settings(&(reader){.label = charl__text_string(&label), .root = root, .set = set, .ctx = ctx},
+                            charl__text_string(&type)));
     return CHARL_OK;
 }

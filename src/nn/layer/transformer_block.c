@@ -106,6 +106,26 @@ static charl_var *normalize_qk(const charl_layer_build *b, charl_var *x, int64_t
     return charl_concat(b->g, part, 3, 2);
 }
 
+static void scale_angles(const charl_rope_scaling *s, charl_rotary_args *args)
+{
+    if (s->kind == CHARL_ROPE_SCALING_NONE || s->kind == CHARL_ROPE_SCALING_DYNAMIC) {
+        return;
+    }
+    args->factor = s->factor;
+    args->low = s->low;
+    args->high = s->high;
+    args->original = s->original;
+    if (s->kind == CHARL_ROPE_SCALING_LINEAR) { /* all pairs are slowed down as those that turn least often */
+        args->low = 1;
+        args->original = 1;
+        args->high = 2;
+    } else if (s->kind == CHARL_ROPE_SCALING_YARN) {
+        args->by_pair = true;
+        args->magnitude =
+            s->magnitude > 0 ? s->magnitude : 0.1 * log(s->factor) + 1; /* Peng et al. 2023, section 3.4 */
+    }
+}
+
 static charl_var *attend(const charl_layer_build *b, charl_var *x, int64_t width)
 {
     const config *c = b->settings;
@@ -120,17 +140,12 @@ static charl_var *attend(const charl_layer_build *b, charl_var *x, int64_t width
         .window = c->form.attention_window,
         .softcap = (float)c->form.attention_softcap,
     };
-    /* linear: all pairs are slowed down as those that turn least often */
-    const bool is_linear = c->rope.kind == CHARL_ROPE_SCALING_LINEAR;
-    const charl_rotary_args rotary = {.head_dim = head_dim,
-                                      .heads = c->heads + kv_heads,
-                                      .theta = c->rope_theta,
-                                      .pairs = charl__rotated(&c->form, head_dim) / 2,
-                                      .factor = c->rope.kind != CHARL_ROPE_SCALING_NONE ? c->rope.factor : 0,
-                                      .low = is_linear ? 1 : c->rope.low,
-                                      .high = is_linear ? 2 : c->rope.high,
-                                      .original = is_linear ? 1 : c->rope.original};
+    charl_rotary_args rotary = {.head_dim = head_dim,
+                                .heads = c->heads + kv_heads,
+                                .theta = c->rope_theta,
+                                .pairs = charl__rotated(&c->form, head_dim) / 2};
 
+    scale_angles(&c->rope, &rotary);
     x = project(b, "attn.c_attn", x, (c->heads + 2 * kv_heads) * head_dim, c->init_std, c->bias || c->qkv_bias);
     if (c->form.qk_norm != CHARL_QK_NORM_NONE) {
         x = normalize_qk(b, x, kv_heads, head_dim);
@@ -207,6 +222,9 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     }
     if (c->rope.kind != CHARL_ROPE_SCALING_NONE && !(c->rope.factor >= 1)) {
         return charl__graph_refuse(b->g, "rope_scaling needs a rope_factor of at least 1");
+    }
+    if (c->rope.kind == CHARL_ROPE_SCALING_DYNAMIC && in.dim[1] > c->rope.original) {
+        return charl__graph_refuse(b->g, "rope_scaling = dynamic: a sequence is longer than rope_original; HINT yarn");
     }
     if (c->kv_heads && c->heads % c->kv_heads != 0) {
         return charl__graph_refuse(b->g, "heads is not a multiple of kv_heads");

@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "charl/ops.h"
 
-enum { MAX_HEAD_DIM = 512, ENTRY = 21 /* "0x0123456789abcdeful," */ };
+enum { MAX_HEAD_DIM = 512, ENTRY = 32 /* "0x0123456789abcdeful,", "-0x1.abcdefp-126f," */ };
 
 typedef struct rotary_attr {
     charl_rotary_args args;
@@ -28,17 +28,37 @@ static int64_t pairs_of(const charl_rotary_args *a)
     return a->pairs ? a->pairs : a->head_dim / 2;
 }
 
+/* The share of its frequency that the scaling leaves to pair i, which turns n times within `original` positions. */
+static double share_of(const charl_rotary_args *a, int64_t i, double n)
+{
+    const double per_turn = (double)pairs_of(a) / log(a->theta), two_pi = 2.0 * acos(-1.0);
+    double first, last;
+
+    if (!a->by_pair) {
+        return n < a->low ? 0 : n > a->high ? 1 : (n - a->low) / (a->high - a->low);
+    }
+    first = fmax(floor(per_turn * log((double)a->original / (a->high * two_pi))), 0);
+    last = fmin(ceil(per_turn * log((double)a->original / (a->low * two_pi))), (double)(2 * pairs_of(a) - 1));
+    last += first == last ? 0.001 : 0;
+    return 1 - fmin(fmax(((double)i - first) / (last - first), 0), 1);
+}
+
+/* What pair i is multiplied by. */
+static double magnitude_of(const charl_rotary_args *a, int64_t i)
+{
+    return a->magnitude > 0 && i < pairs_of(a) ? a->magnitude : 1;
+}
+
 /* Turns of pair i of a head from one position to the next. */
 static double turns_of(const charl_rotary_args *a, int64_t i)
 {
     const double turns = i < pairs_of(a) ? pow(a->theta, -(double)i / (double)pairs_of(a)) / (2.0 * acos(-1.0)) : 0;
-    const double n = turns * (double)a->original;
-    double share; /* of the unscaled frequency */
+    double share;
 
     if (!(a->factor > 0)) {
         return turns;
     }
-    share = n < a->low ? 0 : n > a->high ? 1 : (n - a->low) / (a->high - a->low);
+    share = share_of(a, i, turns * (double)a->original);
     return turns * ((1 - share) / a->factor + share);
 }
 
@@ -73,11 +93,15 @@ static charl_status enqueue(const charl__enqueue *e)
     const charl_rotary_args *a = &attr->args;
     const charl_shape *s = &e->in[0]->shape;
     const int64_t rows = charl_shape_count(s) / a->head_dim;
-    char frequency[ENTRY * MAX_HEAD_DIM / 2 + 1];
-    int used = 0;
+    const bool magnifies = a->magnitude > 0 && a->magnitude != 1;
+    char frequency[ENTRY * MAX_HEAD_DIM / 2 + 1], magnitude[ENTRY * MAX_HEAD_DIM / 2 + 1];
+    int used = 0, other = 0;
     charl__launch l = {.file = "attention/rotary",
                        .entry = "charl_rotary",
-                       .params = {{"FIRST", e->n_in > 1}, {"FREQUENCY", .text = frequency}},
+                       .params = {{"FIRST", e->n_in > 1},
+                                  {"MAGNIFIES", magnifies},
+                                  {"FREQUENCY", .text = frequency},
+                                  {"MAGNITUDE", .text = magnifies ? magnitude : "0"}},
                        .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL), charl__out(e->out[0]),
                                 charl__i64(s->dim[s->ndim - 2]), charl__i64(s->dim[s->ndim - 1] / a->head_dim),
                                 charl__i64(a->heads)}};
@@ -87,6 +111,8 @@ static charl_status enqueue(const charl__enqueue *e)
 
         used += snprintf(frequency + used, sizeof frequency - (size_t)used, "%s0x%" PRIx64 "ul", i > 0 ? "," : "",
                          attr->back ? 0 - turns : turns);
+        other += snprintf(magnitude + other, sizeof magnitude - (size_t)other, "%s%af", i > 0 ? "," : "",
+                          (double)(float)magnitude_of(a, i));
     }
     return charl__column_chunks_launch(e, &l, 6, rows, a->head_dim / 2, e->in[0]->dtype);
 }
@@ -111,6 +137,17 @@ static double angle_of(const charl_rotary_args *a, int64_t i, int64_t half)
     const double wavelength = 2.0 * acos(-1.0) / plain;
     double smooth;
 
+    if (a->factor > 0 && a->by_pair) { /* of the pairs whose wavelengths fit so often */
+        const double fast =
+            floor((double)half * log((double)a->original / a->high / (wavelength * plain)) / log(a->theta));
+        const double slow =
+            ceil((double)half * log((double)a->original / a->low / (wavelength * plain)) / log(a->theta));
+        const double from = fast > 0 ? fast : 0, to = slow < 2.0 * (double)half - 1 ? slow : 2.0 * (double)half - 1;
+
+        smooth = (to - (double)i) / (to > from ? to - from : 0.001);
+        smooth = smooth > 1 ? 1 : smooth < 0 ? 0 : smooth;
+        return (1 - smooth) * plain / a->factor + smooth * plain;
+    }
     if (!(a->factor > 0) || wavelength < (double)a->original / a->high) {
         return plain;
     }
@@ -137,10 +174,12 @@ static void reference(const charl__reference *r)
 
         for (int64_t i = 0; i < half; i++) {
             const int64_t pairs = a->pairs ? a->pairs : half;
-            const double angle = k % heads < a->heads && i < pairs ? t * angle_of(a, i, pairs) : 0;
+            const bool turns = k % heads < a->heads && i < pairs;
+            const double angle = turns ? t * angle_of(a, i, pairs) : 0,
+                         m = turns && a->magnitude > 0 ? a->magnitude : 1;
 
-            out[i] = in[i] * cos(angle) - in[half + i] * sin(angle);
-            out[half + i] = in[half + i] * cos(angle) + in[i] * sin(angle);
+            out[i] = m * (in[i] * cos(angle) - in[half + i] * sin(angle));
+            out[half + i] = m * (in[half + i] * cos(angle) + in[i] * sin(angle));
         }
     }
 }
@@ -150,6 +189,11 @@ static const rotary_attr usual = {.args = {8, 4, 10000}}, wide = {.args = {74, 1
                          partly = {.args = {74, 1, 500, .pairs = 11}};
 /* The pairs rotate 16, 3.1, 0.6, 0.1, ... times: each of the three rules applies to some. */
 static const rotary_attr scaled = {.args = {16, 2, 500000, .factor = 8, .low = 1, .high = 4, .original = 100}};
+/* Pair 0 keeps its frequency, pairs 4 .. 7 are slowed down, 3 of 8 are between; of `yarn_partly`, only 5 of 8 turn. */
+static const rotary_attr yarn = {.args = {16, 2, 100, .factor = 8, .low = 1, .high = 8, .original = 100,
+                                          .by_pair = true, .magnitude = 1.25}},
+                         yarn_partly = {.args = {16, 2, 100, .factor = 8, .low = 1, .high = 8, .original = 100,
+                                                 .pairs = 5, .by_pair = true, .magnitude = 0.75}};
 static const charl__op_sample samples[] = {
     {.n_in = 1, .in = {CHARL_B(F32, 16, 5, 48)}, .attr = &usual, CHARL_WITHIN(2, 2)},
     {.n_in = 1, .in = {CHARL_B(F32, 8, 3, 48)}, .attr = &back, CHARL_WITHIN(2, 2)},
@@ -163,6 +207,8 @@ static const charl__op_sample samples[] = {
      .skip_gradient = true},
     {.in = {CHARL_B(F32, 8, 3, 48), CHARL_B(I32, 8)}, .attr = &usual, .int_end = 9, CHARL_WITHIN(2, 2)},
     {.n_in = 1, .in = {CHARL_B(F32, 8, 9, 48)}, .attr = &scaled, CHARL_WITHIN(2, 2)},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 9, 48)}, .attr = &yarn, CHARL_WITHIN(2, 2)},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 9, 48)}, .attr = &yarn_partly, CHARL_WITHIN(2, 2)},
     {.n_in = 1, .in = {CHARL_R(F32, 0, 32)}, .attr = &usual, .lo = -2, .hi = 2},
 };
 
@@ -183,7 +229,7 @@ static const char *onnx_table(const charl__onnx_node *n, int64_t positions, bool
         const double angle =
             (double)(i / half) * 2.0 * acos(-1.0) * turns_of(&attr->args, i % half) * (attr->back ? -1 : 1);
 
-        table[i] = (float)(sine ? sin(angle) : cos(angle));
+        table[i] = (float)(magnitude_of(&attr->args, i % half) * (sine ? sin(angle) : cos(angle)));
     }
     name = charl__onnx_floats(n, &shape, table);
     charl_free(table);
@@ -233,7 +279,7 @@ static void onnx(const charl__onnx_node *n)
 
 const charl__op charl_op_rotary = {
     .name = "rotary",
-    .formula = "out = heads of x turned by position * theta^(-2i/D)",
+    .formula = "out = heads of x turned by position * theta^(-2i/D), times magnitude",
     .n_in = 2,
     .n_optional = 1,
     .attr_size = sizeof(rotary_attr),
@@ -258,6 +304,7 @@ charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *a
                                  (long long)args->pairs, (long long)args->head_dim, (long long)args->head_dim / 2);
     }
     if (!charl__graph_check_range(g, "rotary", "theta", args->theta, "(1,inf)") ||
+        !charl__graph_check_range(g, "rotary", "magnitude", args->magnitude, "[0,1e6]") ||
         (args->factor != 0.0 && (!charl__graph_check_range(g, "rotary", "factor", args->factor, "[1,inf)") ||
                                  !charl__graph_check_range(g, "rotary", "low", args->low, "(0,inf)") ||
                                  !charl__graph_check_range(g, "rotary", "high", args->high, "(0,inf)")))) {
