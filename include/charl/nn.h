@@ -111,9 +111,16 @@ typedef struct charl_embedding_config {
 } charl_embedding_config;
 
 typedef struct charl_position_embedding_config {
-    int64_t block_size; /* longest sequence; required */
+    int64_t block_size; /* rows of the table: longest sequence, if first is 0; required */
     double init_std;    /* of the normal initial values; default 1 */
+    int64_t first;      /* row of position 0; default 0 */
 } charl_position_embedding_config;
+
+typedef struct charl_segment_embedding_config {
+    int64_t segments; /* rows of the table; required */
+    double init_std;  /* of the normal initial values; default 1 */
+} charl_segment_embedding_config;
+
 /* The values of the keys `norm` and `mlp` of a transformer block. */
 typedef enum charl_block_norm { CHARL_BLOCK_LAYER_NORM, CHARL_BLOCK_RMS_NORM } charl_block_norm;
 typedef enum charl_rope_scaling_kind {
@@ -143,7 +150,8 @@ typedef enum charl_block_mlp {
 typedef enum charl_block_norm_at {
     CHARL_BLOCK_NORM_INPUT,  /* the input, as in GPT-2: x + f(norm(x)) */
     CHARL_BLOCK_NORM_OUTPUT, /* the output, as in OLMo 2: x + norm(f(x)) */
-    CHARL_BLOCK_NORM_BOTH    /* as in Gemma 2 */
+    CHARL_BLOCK_NORM_BOTH,   /* as in Gemma 2 */
+    CHARL_BLOCK_NORM_SUM     /* the sum, as in BERT: norm(x + f(x)) */
 } charl_block_norm_at;
 /* RMS norm of queries and keys, before they are rotated. */
 typedef enum charl_qk_norm {
@@ -378,6 +386,7 @@ typedef enum charl_gpt_positions {
 /** Families of published models, in whose layout a gpt is read and exported; AUTO: the first that has its settings. */
 typedef enum charl_gpt_family {
     CHARL_GPT_AUTO,
+    CHARL_GPT_GEMMA,
     CHARL_GPT_GEMMA2,
     CHARL_GPT_GEMMA3_TEXT,
     CHARL_GPT_GPT2,

@@ -192,7 +192,8 @@ static charl_status choose_layout(charl__folder *f)
         }
     }
     CHARL_REQUIRE(f->layout || reasons.length > 0, CHARL_ERR_CONFIG,
-                  "Hugging Face's layout is known for gpt only, %s is of type %s", f->e.checkpoint, type->row.name);
+                  "Hugging Face's layout is known for gpt and bert only, %s is of type %s", f->e.checkpoint,
+                  type->row.name);
     CHARL_REQUIRE(f->layout, CHARL_ERR_CONFIG, "%s has settings that no model of Hugging Face has together: %s",
                   f->e.checkpoint, charl__text_string(&reasons));
     return CHARL_OK;
@@ -207,7 +208,8 @@ static charl_status read_settings(charl__folder *f)
     CHARL_TRY(charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &f->config));
     type = charl__config_model(f->config);
     CHARL_REQUIRE(type->resolve && type->row.settings_size > 0, CHARL_ERR_CONFIG,
-                  "Hugging Face's layout is known for gpt only, %s is of type %s", f->e.checkpoint, type->row.name);
+                  "Hugging Face's layout is known for gpt and bert only, %s is of type %s", f->e.checkpoint,
+                  type->row.name);
     CHARL_TRY(charl__alloc(type->row.settings_size, &f->settings));
     memcpy(f->settings, f->config->model.settings, type->row.settings_size);
     CHARL_TRY(charl__weights_outputs(f->config, f->e.r, &outputs));
@@ -444,6 +446,12 @@ static charl_status put_list(const charl__folder *f, const charl__weights_settin
     return CHARL_OK;
 }
 
+/* Whether a value of a layout is a text in JSON, neither a number nor one of JSON's words. */
+static bool is_word(const char *value)
+{
+    return charl__choice_index("yes|no|null", value) < 0 && strspn(value, "0123456789") == 0;
+}
+
 /* A setting as a member of an object in config.json. */
 static charl_status put_member(const charl__folder *f, const charl__weights_setting *s, charl__text *out)
 {
@@ -461,7 +469,7 @@ static charl_status put_member(const charl__folder *f, const charl__weights_sett
     if (s->every) {
         return put_list(f, s, value, out);
     }
-    quoted = k && k->kind == CHARL_KEY_CHOICE;
+    quoted = k ? k->kind == CHARL_KEY_CHOICE : is_word(value);
     if (s->null && strcmp(value, s->null) == 0) {
         return charl__text_printf(out, "\"%.*s\": null", (int)strcspn(name, "|"), name);
     }
@@ -523,6 +531,16 @@ static charl_status put_token(const char *key, int64_t token, charl__text *out)
                       : charl__text_printf(out, "  \"%s\": null,\n", key);
 }
 
+static bool has_setting(const charl__weights_layout *layout, const char *theirs)
+{
+    for (int i = 0; i < layout->n_settings; i++) {
+        if (layout->settings[i].theirs && strcmp(layout->settings[i].theirs, theirs) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static charl_status write_config(charl__folder *f)
 {
     const charl_data_schema *schema = charl_checkpoint_get_info(f->e.r).schema;
@@ -533,8 +551,10 @@ static charl_status write_config(charl__folder *f)
     CHARL_TRY(put_settings(f, &text));
     CHARL_TRY(put_token("bos_token_id", end, &text));
     CHARL_TRY(put_token("eos_token_id", end, &text));
-    /* the classes have defaults, which may be outside of the vocabulary */
-    CHARL_TRY(put_token("pad_token_id", -1, &text));
+    if (!has_setting(f->layout,
+                     "pad_token_id")) { /* the classes have defaults, which may be outside of the vocabulary */
+        CHARL_TRY(put_token("pad_token_id", -1, &text));
+    }
     CHARL_TRY(charl__text_printf(&text, "  \"model_type\": \"%s\",\n  \"torch_dtype\": \"float32\"\n}\n",
                                  f->layout->model_type));
     CHARL_TRY(charl__folder_write(f, "config.json", &text));

@@ -72,8 +72,8 @@ extern const charl_layer_type charl__layer_linear, charl__layer_conv2d, charl__l
     "(silu, as in Llama), geglu, geglu_tanh (as in Gemma)", "gelu|gelu_tanh|swiglu|geglu|geglu_tanh|relu|relu2"
 #define CHARL__BLOCK_FORM_KEYS(type, at) \
     {"norm_at", CHARL_KEY_CHOICE, offsetof(type, at.norm_at), NULL, false, \
-     "what is normalized: the input of attention and MLP (as in GPT-2), their output (as in OLMo 2), or both (as in Gemma 2)", \
-     "input|output|both"}, \
+     "what is normalized: the input of attention and MLP (as in GPT-2), their output (as in OLMo 2), both (as in Gemma 2), or the sum of both " \
+     "(as in BERT)", "input|output|both|sum"}, \
     {"parallel", CHARL_KEY_BOOL, offsetof(type, at.parallel), NULL, false, \
      "attention and MLP read the same input, as in GPT-NeoX, instead of one after the other", NULL}, \
     {"qk_norm", CHARL_KEY_CHOICE, offsetof(type, at.qk_norm), NULL, false, \

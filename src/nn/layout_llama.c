@@ -309,9 +309,6 @@ const charl__weights_layout charl__layout_gemma2 = FAMILY_NORMS(
 const charl__weights_layout charl__layout_gemma3_text =
     FAMILY_NORMS(gemma3_text, gemma2_rules, "pre_feedforward_layernorm.weight", "Gemma3",
                  "Gemma 3 for text of Hugging Face transformers: Gemma 2 with norms of queries and keys", true);
-const charl__weights_layout charl__layout_gemma =
-    FAMILY_NORMS(gemma, llama_rules, "self_attn.q_proj.weight", "Gemma",
-                 "Gemma 1 of Hugging Face transformers: Llama with scaled embeddings and wide heads", true);
 const charl__weights_layout charl__layout_olmo2 =
     FAMILY(olmo2, olmo2_rules, "post_feedforward_layernorm.weight", "Olmo2",
            "OLMo 2 of Hugging Face transformers: norms after attention and MLP, and of queries and keys");
@@ -325,6 +322,9 @@ const charl__weights_layout charl__layout_mistral = FAMILY(mistral, llama_rules,
 const charl__weights_layout charl__layout_qwen2 =
     FAMILY(qwen2, llama_rules, "self_attn.q_proj.weight", "Qwen2",
            "Qwen2 of Hugging Face transformers: Llama with biases of queries, keys and values");
+const charl__weights_layout charl__layout_gemma =
+    FAMILY_NORMS(gemma, llama_rules, "self_attn.q_proj.weight", "Gemma",
+                 "Gemma 1 of Hugging Face transformers: Llama with scaled embeddings and wide heads", true);
 const charl__weights_layout charl__layout_phi3 =
     FAMILY(phi3, phi3_rules, "self_attn.qkv_proj.weight", "Phi3",
            "Phi-3 and Phi-4 of Hugging Face transformers: Llama with stacked matrices");

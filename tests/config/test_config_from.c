@@ -291,7 +291,7 @@ static void test_refused(void **state)
          "rope_parameters.truncate = no is not supported"},
         {llama, ", \"is_causal\": false", "is_causal = no is not supported; charl has yes"},
         {gpt2, ", \"is_causal\": false", "is_causal = no is not supported"},
-        {"{\"model_type\": \"bert\"%s}", "", "model_type = bert is not supported; charl has gpt2, "},
+        {"{\"model_type\": \"t5\"%s}", "", "model_type = t5 is not supported; charl has bert, "},
         {"{\"model_type\": \"gpt2\"%s}", "", "n_layer is missing"},
         {"{\"a\": 1%s}", "", "model_type is missing"},
         {"[1%s}", "", "config.json: line 1"},

@@ -83,6 +83,7 @@ STRUCTS = {
     "charl_activation_config": ("{0}", LAYER % "elu"),
     "charl_embedding_config": ("{.vocab = 1, .dim = 1}", LAYER % "embedding"),
     "charl_position_embedding_config": ("{.block_size = 1}", LAYER % "position_embedding"),
+    "charl_segment_embedding_config": ("{.segments = 1}", LAYER % "segment_embedding"),
     "charl_transformer_block_config": ("{.heads = 1, .depth = 1, .rope_theta = 10000}", LAYER % "transformer_block"),
     "charl_attention_config": ("{.heads = 1}", LAYER % "attention"),
     "charl_class_token_config": ("{0}", LAYER % "class_token"),

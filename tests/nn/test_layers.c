@@ -100,6 +100,9 @@ static const charl_pool_config pool_1d = {.kernel = {3}, .stride = {2}, .padding
 static const charl_embedding_config embedding = {.vocab = 40, .dim = 12, .init_std = 0.02};
 static const charl_position_embedding_config position = {.block_size = 9, .init_std = 1.0};
 
+static const charl_position_embedding_config shifted = {.block_size = 9, .init_std = 1.0, .first = 2};
+static const charl_segment_embedding_config segments = {.segments = 3, .init_std = 1.0};
+
 static const charl_conv_config up = {.channels = 3,
                                      .kernel = {3, 2},
                                      .stride = {2, 1},
@@ -311,6 +314,16 @@ static const struct layer_case {
      .in = {2, {9, 12}},
      .out = {2, {9, 12}},
      .param = {{.name = "l.weight", .shape = {2, {9, 12}}, .deviation = 1.0}}},
+    {.type = "position_embedding",
+     .config = &shifted,
+     .in = {2, {6, 12}},
+     .out = {2, {6, 12}},
+     .param = {{.name = "l.weight", .shape = {2, {9, 12}}, .deviation = 1.0}}},
+    {.type = "segment_embedding",
+     .config = &segments,
+     .in = {2, {7, 12}},
+     .out = {2, {7, 12}},
+     .param = {{.name = "l.weight", .shape = {2, {3, 12}}, .deviation = 1.0}}},
     {"lstm",
      &stacked,
      {2, {5, 3}},
@@ -600,6 +613,14 @@ static void test_refused_inputs(void **state)
     static const charl_conv_config odd = {
         .channels = 4, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 2};
     static const charl_pool_config large = {.kernel = {9, 9}};
+    static const charl_transformer_block_config scaled = {
+        .heads = 1,
+        .depth = 1,
+        .rope_theta = 100,
+        .rotary = true,
+        .rope = {.factor = 2, .original = 4, .kind = CHARL_ROPE_SCALING_DYNAMIC}};
+    static const charl_transformer_block_config both = {
+        .heads = 1, .depth = 1, .rope_theta = 100, .form = {.norm_at = CHARL_BLOCK_NORM_SUM, .parallel = true}};
     static const struct {
         const char *type;
         const void *config;
@@ -623,6 +644,13 @@ static void test_refused_inputs(void **state)
         {"embedding", &embedding, {1, {5}}, "block.0: embedding needs token numbers"},
         {"position_embedding", &position, {1, {5}}, "block.0: position_embedding needs"},
         {"position_embedding", &position, {2, {10, 5}}, "a sequence of 10 is longer than block_size = 9"},
+        {"position_embedding",
+         &shifted,
+         {2, {8, 5}},
+         "a sequence of 8 is longer than block_size = 9 less its first rows"},
+        {"segment_embedding", &segments, {1, {5}}, "block.0: segment_embedding needs"},
+        {"transformer_block", &scaled, {2, {5, 8}}, "a sequence is longer than rope_original"},
+        {"transformer_block", &both, {2, {5, 8}}, "parallel = yes has no norm_at = sum"},
         {"rms_norm", NULL, {0, {0}}, "block.0: rms_norm needs"},
         {"scale", NULL, {0, {0}}, "block.0: scale needs"},
         {"lstm", &one, {1, {5}}, "block.0: a recurrent layer needs"},

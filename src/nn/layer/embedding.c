@@ -1,4 +1,4 @@
-/* embedding and position_embedding: rows of a table by token, and a row added for each position.
+/* embedding, position_embedding and segment_embedding: rows of a table by token, a row added for each position, and one added to all.
  * Initial values as torch.nn.Embedding: normal. */
 #include <stdio.h>
 
@@ -36,28 +36,49 @@ static charl_var *build_position_embedding(const charl_layer_build *b, charl_var
 {
     const charl_position_embedding_config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
+    const int64_t rows = c->block_size - c->first;
     charl_var *w, *position;
 
     if (in.ndim != 3) {
         return charl__graph_refuse(b->g, "position_embedding needs [batch, time, features]");
     }
-    if (in.dim[1] > c->block_size) {
+    if (rows < 1) {
+        return charl__graph_refuse(b->g, "position_embedding: first must be below block_size");
+    }
+    if (in.dim[1] > rows) {
         char text[128];
 
-        snprintf(text, sizeof text, "a sequence of %lld is longer than block_size = %lld", (long long)in.dim[1],
-                 (long long)c->block_size);
+        snprintf(text, sizeof text, "a sequence of %lld is longer than block_size = %lld%s", (long long)in.dim[1],
+                 (long long)c->block_size, c->first > 0 ? " less its first rows" : "");
         return charl__graph_refuse(b->g, text);
     }
     w = table(b, c->block_size, in.dim[2], c->init_std);
+    if (c->first > 0) {
+        w = charl_slice(b->g, w, 0, c->first, rows);
+    }
     position = charl__graph_position(b->g);
     if (position) {
         w = charl_embedding(b->g, position, w);
     } else if (charl__graph_starts(b->g)) { /* each document has positions of its own */
         w = charl_embedding(b->g, charl__graph_document_positions(b->g), w);
-    } else if (in.dim[1] < c->block_size) {
+    } else if (in.dim[1] < rows) {
         w = charl_slice(b->g, w, 0, 0, in.dim[1]);
     }
     return charl_add(b->g, x, w);
+}
+
+/* All positions are of the first segment. */
+static charl_var *build_segment_embedding(const charl_layer_build *b, charl_var *x)
+{
+    const charl_segment_embedding_config *c = b->settings;
+    const charl_shape in = charl_var_get_type(x).shape;
+    charl_var *w;
+
+    if (in.ndim != 3) {
+        return charl__graph_refuse(b->g, "segment_embedding needs [batch, time, features]");
+    }
+    w = charl_slice(b->g, table(b, c->segments, in.dim[2], c->init_std), 0, 0, 1);
+    return charl_add(b->g, x, charl_reshape(b->g, w, (charl_shape){1, {in.dim[2]}}));
 }
 
 static const charl_embedding_config embedding_defaults = {.init_std = 1.0};
@@ -69,8 +90,16 @@ static const charl_key embedding_keys[] = {
 };
 static const charl_position_embedding_config position_defaults = {.init_std = 1.0};
 static const charl_key position_keys[] = {
-    CHARL__KEY(charl_position_embedding_config, block_size, INT, "[1,1e9]", true, "longest sequence"),
+    CHARL__KEY(charl_position_embedding_config, block_size, INT, "[1,1e9]", true,
+               "rows of the table: longest sequence, if first is 0"),
     CHARL__KEY(charl_position_embedding_config, init_std, FLOAT, "[0,1e6)", false,
+               "standard deviation of the initial values"),
+    CHARL__KEY(charl_position_embedding_config, first, INT, "[0,1e9]", false, "row of the first position"),
+};
+static const charl_segment_embedding_config segment_defaults = {.init_std = 1.0};
+static const charl_key segment_keys[] = {
+    CHARL__KEY(charl_segment_embedding_config, segments, INT, "[1,1e6]", true, "rows of the table"),
+    CHARL__KEY(charl_segment_embedding_config, init_std, FLOAT, "[0,1e6)", false,
                "standard deviation of the initial values"),
 };
 
@@ -80,3 +109,7 @@ const charl_layer_type charl__layer_embedding =
 const charl_layer_type charl__layer_position_embedding =
     CHARL__LAYER("position_embedding", "add a learned row for each position of a sequence", build_position_embedding,
                  CHARL__SETTINGS(position));
+
+const charl_layer_type charl__layer_segment_embedding =
+    CHARL__LAYER("segment_embedding", "add the first row of a learned table to all positions of a sequence",
+                 build_segment_embedding, CHARL__SETTINGS(segment));

@@ -229,8 +229,15 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     if (c->kv_heads && c->heads % c->kv_heads != 0) {
         return charl__graph_refuse(b->g, "heads is not a multiple of kv_heads");
     }
+    if (c->form.parallel && c->form.norm_at == CHARL_BLOCK_NORM_SUM) {
+        return charl__graph_refuse(b->g, "parallel = yes has no norm_at = sum");
+    }
     if (c->rotary && (rotated < 2 || rotated % 2 != 0)) {
         return charl__graph_refuse(b->g, "rotary_share does not rotate 2, 4, 6, ... elements of a head");
+    }
+    if (c->form.norm_at == CHARL_BLOCK_NORM_SUM) {
+        x = normalize(b, "ln_1_out", charl_add(b->g, x, attend(b, x, width)));
+        return normalize(b, "ln_2_out", charl_add(b->g, x, transform(b, x, width)));
     }
     y = attend(b, of_input ? normalize(b, "ln_1", x) : x, width);
     y = of_output ? normalize(b, "ln_1_out", y) : y;
