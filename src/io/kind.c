@@ -114,8 +114,8 @@ static const charl__kind
     utf32 = {CHARL__KIND_WIDE, "text in UTF-32", "convert it: `iconv -f UTF-32 -t UTF-8 %P > %S-utf8.txt`"},
     lfs = {0, "a Git LFS pointer", "`git lfs pull` fetches the file itself"},
     /* tables of other programs, documents, archives */
-    parquet = {0, "a Parquet file",
-               "write it as CSV: in Python, pandas.read_parquet('%P').to_csv('%S.csv', index=False)"},
+    parquet = {CHARL__KIND_TABLE | CHARL__KIND_PARQUET, "a Parquet file", IMPORT("parquet", "")},
+    parquet_packed = {0, "a Parquet file in gzip", UNPACK ": `gunzip %P`"},
     arrow = {0, "an Arrow or Feather file",
              "write it as CSV: in Python, pandas.read_feather('%P').to_csv('%S.csv', index=False)"},
     excel = {0, "an Excel workbook",
@@ -355,7 +355,7 @@ static const charl__kind *of_bytes(const head *h)
 
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         if (has(h, marks[i].at, marks[i].bytes, marks[i].n)) {
-            return marks[i].kind;
+            return marks[i].kind == &parquet && h->is_packed ? &parquet_packed : marks[i].kind;
         }
     }
     if (HAS(h, 0, "PK\3\4") || HAS(h, 0, "PK\5\6")) {

@@ -35,6 +35,7 @@ enum {
     CHARL__KIND_ADAPTER = 1 << 18,   /* of PEFT */
     CHARL__KIND_MODEL = 1 << 19,     /* a folder with config.json and weights, or that config.json */
     CHARL__KIND_PROOF = 1 << 20,     /* of a run */
+    CHARL__KIND_PARQUET = 1 << 21,   /* a table in Parquet's format */
 };
 
 typedef struct charl__kind {

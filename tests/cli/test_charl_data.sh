@@ -250,7 +250,7 @@ expect 3 'w.h5 holds tokens' data sample w.h5 -n 3 -o x.h5
 
 expect 3 't.csv is a CSV file, not a dataset' data import t.csv -o x.h5 # the format is missing
 hint '`charl data import csv t.csv -o t.h5`'
-expect 2 'unknown format: parquet' data import parquet t.csv -o x.h5
+expect 2 'unknown format: arrow' data import arrow t.csv -o x.h5
 hint 'charl data import --help'
 expect 2 '--output is missing' data import csv t.csv
 hint '-o FILE'

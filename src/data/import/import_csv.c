@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "charl/data_schema.h"
 #include "io/commit.h"
+#include "io/kind.h"
 #include "io/dataset/labels.h"
 #include "io/dataset/order/split.h"
 #include "io/dataset/text_labels.h"
@@ -272,7 +273,10 @@ static charl_status has_header(const csv_import *c, int asked, bool *header)
             text = i;
         }
     }
-    *header = asked == HEADER_YES || c->named || text >= 0 || counted >= COUNTED;
+    *header = t->parquet || asked == HEADER_YES || c->named || text >= 0 || counted >= COUNTED;
+    if (t->parquet) {
+        return CHARL_OK;
+    }
     if (asked == HEADER_NO) {
         *header = false;
     } else if (asked == HEADER_AUTO && !c->named) {
@@ -324,6 +328,9 @@ static charl_status read_first(csv_import *c)
 {
     bool header;
 
+    CHARL_REQUIRE(!c->table.parquet || c->table.n_columns >= 2, CHARL_ERR_DATA,
+                  "%s: there is only the column \"%.60s\"; a table needs a target and at least one column more",
+                  c->path, charl__table_field(&c->table, 0));
     CHARL_REQUIRE(
         c->table.n_columns >= 2, CHARL_ERR_DATA,
         "%s: the first line has %d field; a table needs a target and at least one column more; HINT --separator "
@@ -997,11 +1004,17 @@ static charl_status make_list(const char *key, const char *text, char **list)
 static charl_status open_table(csv_import *c, char *lists[2])
 {
     charl__table *t = &c->table;
+    const char *name, *why;
 
     CHARL_TRY(make_list("na", c->o->na, &lists[0]));
     CHARL_TRY(make_list("values", c->o->values, &lists[1]));
     CHARL_TRY(charl__table_open(t, c->path, c->separator, c->o->skip));
     t->can_skip = true;
+    CHARL_REQUIRE(!t->parquet || c->o->decimal != DECIMAL_COMMA, CHARL_ERR_CONFIG,
+                  "%s: --decimal comma: numbers in a Parquet file have a decimal point", c->path);
+    for (int i = 0; t->parquet && (name = charl__parquet_left_out(t->parquet, i, &why)) != NULL; i++) {
+        charl__import_note(c->common, "column \"%.60s\" %s and is left out", name, why);
+    }
     t->missing = lists[0] ? lists[0] : "";
     t->values = lists[1] ? lists[1] : "";
     if (t->comments > 0) {
@@ -1195,6 +1208,13 @@ cleanup:
     return st;
 }
 
+static charl_status run_parquet(const void *settings, const char *const *files, int n, const char *out,
+                                const charl_import_options *opt)
+{
+    CHARL_TRY(charl__kind_expect(files[0], CHARL__KIND_PARQUET, "a Parquet file", CHARL_ERR_DATA));
+    return run_csv(settings, files, n, out, opt);
+}
+
 static bool check_settings(const void *settings, const char **key, char *reason)
 {
     char separator;
@@ -1225,21 +1245,27 @@ static const charl_key keys[] = {
      "texts that stand for a missing value besides NA, NaN, null and the like, as in ?,-", NULL},
     {"values", CHARL_KEY_TEXT, offsetof(csv_settings, values), NULL, false,
      "texts that usually stand for a missing value and are values here, as in NA,None", NULL},
+    {"dates", CHARL_KEY_CHOICE, offsetof(csv_settings, dates), NULL, false,
+     "order of day, month and year in dates such as 05/06/2024 and 05.06.24 (default: auto, if they tell)",
+     "auto|dmy|mdy|ymd"},
+    {"like", CHARL_KEY_TEXT, offsetof(csv_settings, like), NULL, false,
+     "treat columns, categories, missing values and classes as in this dataset, which an earlier import wrote", NULL},
+    /* Of files of text. */
     {"separator", CHARL_KEY_TEXT, offsetof(csv_settings, separator), NULL, false,
      "field separator; tab for tabs, blank for runs of blanks (default: auto, found in the first lines)", NULL},
     {"skip", CHARL_KEY_INT, offsetof(csv_settings, skip), NULL, false, "leave out this many lines before the table",
      NULL},
     {"decimal", CHARL_KEY_CHOICE, offsetof(csv_settings, decimal), NULL, false,
      "decimal sign of numbers; the other sign may then separate thousands (default: auto)", "auto|point|comma"},
-    {"dates", CHARL_KEY_CHOICE, offsetof(csv_settings, dates), NULL, false,
-     "order of day, month and year in dates such as 05/06/2024 and 05.06.24 (default: auto, if they tell)",
-     "auto|dmy|mdy|ymd"},
     {"header", CHARL_KEY_CHOICE, offsetof(csv_settings, header), NULL, false,
      "whether the first line names the columns (default: auto, yes if it contains no numbers)", "auto|yes|no"},
-    {"like", CHARL_KEY_TEXT, offsetof(csv_settings, like), NULL, false,
-     "treat columns, categories, missing values and classes as in this dataset, which an earlier import wrote", NULL},
 };
 static const csv_settings defaults = {.separator = "auto"};
+enum { OF_TEXT = 4 }; /* the last keys */
+
+#define NOTE                                                                                                           \
+    "Categorical values are one-hot encoded; dates become days since 1970, month and weekday. The model stores this "  \
+    "recipe, and `charl predict` applies it to new rows."
 
 const charl_importer charl__importer_csv = {
     .row.name = "csv",
@@ -1251,7 +1277,20 @@ const charl_importer charl__importer_csv = {
     .group = 1,
     .most = 1,
     .shuffles = true,
-    .note = "Categorical values are one-hot encoded; dates become days since 1970, month and weekday. The model stores "
-            "this recipe, and `charl predict` applies it to new rows.",
+    .note = NOTE,
     .run = run_csv,
+};
+
+const charl_importer charl__importer_parquet = {
+    .row.name = "parquet",
+    .row.help = "a table in Parquet's format, one sample per row",
+    .row.keys = keys,
+    .row.n_keys = (int)(sizeof keys / sizeof *keys) - OF_TEXT,
+    CHARL_DEFAULTS(defaults),
+    .files = "FILE",
+    .group = 1,
+    .most = 1,
+    .shuffles = true,
+    .note = NOTE " Columns that hold lists, maps or structures are left out.",
+    .run = run_parquet,
 };

@@ -1,4 +1,4 @@
-/* Documents from plain files and lines of JSON. */
+/* Documents from plain files, lines of JSON and columns of Parquet files. */
 #include "data/import/import_documents.h"
 
 #include <jansson.h>
@@ -10,6 +10,8 @@
 #include "base/text/utf8.h"
 #include "data/import/import_lines.h"
 #include "data/import/import_source.h"
+#include "data/parquet/parquet.h"
+#include "io/kind.h"
 
 enum { BLOCK_BYTES = 1 << 20 };
 
@@ -95,10 +97,78 @@ static charl_status read_line(void *ctx, charl__lines *l)
     return CHARL_OK;
 }
 
-bool charl__documents_have_json(const charl__documents *d)
+static const char *column_name(const void *ctx, int i, char *copy)
+{
+    const charl__parquet *p = ctx;
+
+    if (i >= charl__parquet_n_columns(p)) {
+        return NULL;
+    }
+    snprintf(copy, 64, "\"%.60s\"", charl__parquet_name(p, i));
+    return copy;
+}
+
+static charl_status find_field(const charl__parquet *p, const char *path, const char *field, int *column)
+{
+    char quoted[64], names[512];
+    int i = 0;
+
+    while (i < charl__parquet_n_columns(p) && strcmp(charl__parquet_name(p, i), field) != 0) {
+        i++;
+    }
+    *column = i;
+    snprintf(quoted, sizeof quoted, "\"%.60s\"", field);
+    CHARL_REQUIRE(i < charl__parquet_n_columns(p), CHARL_ERR_DATA,
+                  "%s: there is no column \"%s\" among %s; HINT --field NAME", path, field,
+                  charl__text_names(quoted, column_name, p, names, sizeof names));
+    return CHARL_OK;
+}
+
+/* Each row of a Parquet file is a document; one without a text is none. */
+static charl_status read_rows(const charl__documents *d, const char *path, const charl__document_sink *sink)
+{
+    CHARL_SCOPED(charl__parquet_left) charl__parquet *p = NULL;
+    const char *text;
+    size_t n;
+    int column = 0;
+    bool more;
+
+    CHARL_TRY(charl__parquet_open(path, &p));
+    CHARL_REQUIRE(p, CHARL_ERR_DATA, "%s: the file changed while it was being read", path);
+    CHARL_TRY(find_field(p, path, d->field, &column));
+    charl__parquet_use(p, column);
+    for (;;) {
+        CHARL_TRY(charl__parquet_next(p, &more));
+        if (!more) {
+            return CHARL_OK;
+        }
+        CHARL_TRY(charl__parquet_field(p, column, &text, &n));
+        if (n > 0) {
+            const size_t valid = charl__utf8_valid((const unsigned char *)text, n);
+            const long long row = (long long)charl__parquet_row(p);
+
+            CHARL_REQUIRE(d->binary || valid == n, CHARL_ERR_DATA,
+                          "%s:%lld: byte %lld of the text is not UTF-8; HINT --binary takes bytes of any kind", path,
+                          row, (long long)valid);
+            CHARL_REQUIRE(!d->no_nul || !memchr(text, 0, n), CHARL_ERR_DATA,
+                          "%s:%lld: the text holds NUL, which ends a document", path, row);
+            CHARL_TRY(sink->text(sink->ctx, (const unsigned char *)text, n));
+            CHARL_TRY(sink->end ? sink->end(sink->ctx) : CHARL_OK);
+        }
+    }
+}
+
+static bool is_parquet(const char *path)
+{
+    const charl__kind *kind = charl__kind_of(path);
+
+    return kind && kind->as & CHARL__KIND_PARQUET && !(kind->as & CHARL__KIND_TEXT);
+}
+
+bool charl__documents_have_fields(const charl__documents *d)
 {
     for (int64_t i = 0; i < d->paths->n; i++) {
-        if (charl__lines_are_json(d->paths->path[i])) {
+        if (charl__lines_are_json(d->paths->path[i]) || is_parquet(d->paths->path[i])) {
             return true;
         }
     }
@@ -118,6 +188,10 @@ charl_status charl__documents_read(const charl__documents *d, const charl__docum
         first = 0;
         if (charl__lines_are_json(path)) {
             CHARL_TRY(charl__lines_each(path, true, read_line, &(reading){d, sink}));
+            continue;
+        }
+        if (is_parquet(path)) {
+            CHARL_TRY(read_rows(d, path, sink));
             continue;
         }
         CHARL_TRY(d->binary ? charl__source_open(path, &s) : charl__source_open_text(path, &s, &first));

@@ -1,7 +1,7 @@
 #ifndef CHARL_DATA_IMPORT_IMPORT_DOCUMENTS_H
 #define CHARL_DATA_IMPORT_IMPORT_DOCUMENTS_H
-/** Files of text, plain or gzip, as a stream of documents: in a file that ends in .jsonl every line is a document, any other file is a single
- *  one. Empty documents are skipped. */
+/** Files of text, plain or gzip, as a stream of documents: in a file that ends in .jsonl every line is a document, in a Parquet file
+ *  every row; any other file is a single one. Empty documents are skipped. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -9,7 +9,7 @@
 
 typedef struct charl__documents {
     const charl__paths *paths;
-    const char *field; /* field of the JSON objects with the text */
+    const char *field; /* field of the JSON objects, or column, with the text */
     bool binary;       /* plain files may hold any bytes; false: a file that is not UTF-8 text is rejected */
     bool no_nul;       /* reject a text with the character NUL */
 } charl__documents;
@@ -28,7 +28,7 @@ typedef struct charl__document_sink {
  *  Memory: 1 MiB, and twice the longest line of JSON. */
 charl_status charl__documents_read(const charl__documents *d, const charl__document_sink *sink) CHARL_MUST_CHECK;
 
-/** Whether any of the files holds JSON. */
-bool charl__documents_have_json(const charl__documents *d);
+/** Whether the documents of any of the files are fields. */
+bool charl__documents_have_fields(const charl__documents *d);
 
 #endif

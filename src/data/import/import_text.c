@@ -7,7 +7,7 @@
  *     others, to encode      up to a place where a word surely ends
  *     bpe, for training      the training text
  *
- * A document is a file, or a line of a .jsonl file. The tokenizer's end-of-text token separates documents; for tokenizers that
+ * A document is a file, a line of a .jsonl file, or a row of a Parquet file. The tokenizer's end-of-text token separates documents; for tokenizers that
  * learn from a text this is the character NUL, which such a text must then not contain.
  */
 #include <string.h>
@@ -26,7 +26,7 @@
 
 enum { BLOCK_BYTES = 1 << 20, BLOCK_TOKENS = 1 << 18, DEFAULT_VOCAB = 4096, POINTS = 0x110000 };
 
-#define ENDINGS ".txt|.jsonl"
+#define ENDINGS ".txt|.jsonl|.parquet"
 
 typedef struct text_settings {
     const char *tokenizer; /* NULL: bytes */
@@ -48,16 +48,17 @@ typedef struct corpus {
 /* Check that the files exist. learnt: the tokenizer learns from a text */
 static charl_status corpus_open(corpus *c, const text_settings *text, bool learnt)
 {
-    bool json = false;
+    bool fields = false;
 
     for (int k = 0; k < 2; k++) {
         c->documents[k] = (charl__documents){
             .paths = &c->paths[k], .field = text->field ? text->field : "text", .binary = text->binary};
-        json = json || charl__documents_have_json(&c->documents[k]);
-        c->several = c->several || json || c->paths[k].n > 1;
+        fields = fields || charl__documents_have_fields(&c->documents[k]);
+        c->several = c->several || fields || c->paths[k].n > 1;
     }
-    CHARL_REQUIRE(!text->field || json, CHARL_ERR_CONFIG,
-                  "field \"%s\": none of the files is a .jsonl file, whose lines have fields", text->field);
+    CHARL_REQUIRE(!text->field || fields, CHARL_ERR_CONFIG,
+                  "field \"%s\": none of the files is a .jsonl file, whose lines have fields, or a Parquet file",
+                  text->field);
     c->documents[0].no_nul = c->documents[1].no_nul = c->several && learnt;
     return CHARL_OK;
 }
@@ -470,7 +471,7 @@ static const charl_key keys[] = {
     {"vocab", CHARL_KEY_INT, offsetof(text_settings, vocab), "[1,2147483647]", false,
      "maximum size of a vocabulary that is trained (default 4096)", NULL},
     {"field", CHARL_KEY_TEXT, offsetof(text_settings, field), NULL, false,
-     "the field of a .jsonl file that holds the text (default: text)", NULL},
+     "the field of a .jsonl file, or column of a Parquet file, that holds the text (default: text)", NULL},
     {"val_file", CHARL_KEY_TEXT, offsetof(text_settings, val_file), NULL, false,
      "a file, folder or pattern to validate on, instead of --val-split", NULL},
     {"binary", CHARL_KEY_BOOL, offsetof(text_settings, binary), NULL, false,
@@ -480,13 +481,13 @@ static const text_settings defaults = {0};
 
 const charl_importer charl__importer_text = {
     .row.name = "text",
-    .row.help = "text: .txt, .jsonl, plain or .gz; files, folders and patterns",
+    .row.help = "text: .txt, .jsonl, .gz of these, .parquet; files, folders, patterns",
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
     .files = "PATH...",
     .group = 1,
-    .note = "PATH is a file, a folder, of which all .txt and .jsonl files are read, or a pattern "
+    .note = "PATH is a file, a folder, of which all .txt, .jsonl and .parquet files are read, or a pattern "
             "such as 'data/*.txt'. A document is a "
-            "file, or a line of a .jsonl file; an end-of-text token separates documents.",
+            "file, a line of a .jsonl file or a row of a Parquet file; an end-of-text token separates documents.",
     .run = run_text,
 };

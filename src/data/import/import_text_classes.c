@@ -164,7 +164,7 @@ static charl_status run_text_classes(const void *settings, const char *const *fi
     c.text_field = c.o->text ? c.o->text : "text";
     c.label_field = c.o->label ? c.o->label : "label";
     CHARL_TRY_CLEANUP(
-        charl__import_paths(c.paths, files, n, c.o->val_file, c.common->val_split, ".csv|.tsv|.jsonl", out));
+        charl__import_paths(c.paths, files, n, c.o->val_file, c.common->val_split, ".csv|.tsv|.jsonl|.parquet", out));
     CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &c.o->tokenizer, 1));
     CHARL_TRY_CLEANUP(import_all(&c, out));
 cleanup:
@@ -200,7 +200,7 @@ static const classes_settings defaults = {0};
 
 const charl_importer charl__importer_text_classes = {
     .row.name = "text-classes",
-    .row.help = "texts with a class each: .csv or .jsonl; files, folders, patterns",
+    .row.help = "texts with a class each: .csv, .jsonl, .parquet; files, folders, patterns",
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
     .files = "PATH...",

@@ -87,7 +87,7 @@ static bool is_header(const charl__recipe *recipe, const charl__table *t)
 
         numbers = numbers || charl__parse_number(field, '.', NULL) || charl__parse_number(field, ',', NULL);
     }
-    return !numbers || has_columns(recipe, t) || charl__table_counts_columns(t) >= 3;
+    return t->parquet || !numbers || has_columns(recipe, t) || charl__table_counts_columns(t) >= 3;
 }
 
 /* The table begins with the model's names. Lines above it, such as a title, are not part of it. */
@@ -96,7 +96,8 @@ static charl_status open_table(charl__rows *r, csv_rows *c)
     enum { MOST_LINES = 20 };
 
     CHARL_TRY(charl__table_open(&c->table, r->path, r->o.separator, r->o.places ? r->o.places->skip : 0));
-    for (int skip = 1; !r->o.places && has_names(c) && !has_columns(&c->recipe, &c->table) && skip <= MOST_LINES;
+    for (int skip = 1;
+         !c->table.parquet && !r->o.places && has_names(c) && !has_columns(&c->recipe, &c->table) && skip <= MOST_LINES;
          skip++) {
         charl__table other;
         const charl_status st = charl__table_open(&other, r->path, r->o.separator, skip);
@@ -120,7 +121,7 @@ static charl_status open_table(charl__rows *r, csv_rows *c)
     if (r->o.decimal) {
         c->recipe.format = (charl__number_format){r->o.decimal, true};
     }
-    c->table.format = c->recipe.format;
+    c->table.format = c->table.parquet ? (charl__number_format){.decimal = '.'} : c->recipe.format;
     c->table.missing = c->recipe.missing;
     c->table.values = c->recipe.values;
     return CHARL_OK;

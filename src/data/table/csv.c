@@ -24,6 +24,8 @@ struct charl__csv {
     size_t length, capacity;
     size_t *starts;
     size_t n_fields, max_fields;
+    charl__parquet *parquet; /* instead of source */
+    bool named;              /* its first record has been read */
 };
 
 bool charl_csv_separator(const char *text, char *out)
@@ -40,20 +42,23 @@ bool charl_csv_separator(const char *text, char *out)
 
 charl_status charl__csv_create(charl__source *s, char separator, charl__csv **out)
 {
-    charl__csv *c = NULL;
+    CHARL_SCOPED(charl__csv_left) charl__csv *c = NULL;
 
     *out = NULL;
     CHARL_TRY(charl__alloc(sizeof *c, &c));
     c->source = s;
     c->separator = separator;
     c->line = 1;
+    CHARL_TRY(charl__parquet_open(charl__source_path(s), &c->parquet));
     *out = c;
+    c = NULL;
     return CHARL_OK;
 }
 
 void charl__csv_destroy(charl__csv *c)
 {
     if (c) {
+        charl__parquet_close(c->parquet);
         charl_free(c->text);
         charl_free(c->starts);
         charl_free(c);
@@ -68,6 +73,11 @@ const char *charl__csv_field(const charl__csv *c, int i)
 int64_t charl__csv_line(const charl__csv *c)
 {
     return c->record_line;
+}
+
+const charl__parquet *charl__csv_parquet(const charl__csv *c)
+{
+    return c->parquet;
 }
 
 static charl_status next_byte(charl__csv *c, int *byte)
@@ -214,6 +224,43 @@ static charl_status skip_to_record(charl__csv *c, int *byte)
     return CHARL_OK;
 }
 
+static charl_status put_field(charl__csv *c, const char *text, size_t n)
+{
+    const char *path = charl__source_path(c->source);
+    const long long row = (long long)c->record_line;
+
+    CHARL_REQUIRE(!memchr(text, 0, n), CHARL_ERR_DATA, "%s:%lld: a text with the character NUL", path, row);
+    CHARL_REQUIRE(n < MAX_RECORD - c->length, CHARL_ERR_DATA, "%s:%lld: a row of more than 16 MiB", path, row);
+    CHARL_TRY(begin_field(c));
+    for (size_t i = 0; i < n; i++) {
+        CHARL_TRY(push(c, text[i]));
+    }
+    return push(c, '\0');
+}
+
+/* The names of a Parquet file, then its rows. */
+static charl_status next_row(charl__csv *c, bool *more)
+{
+    const char *text;
+    size_t n;
+
+    *more = true;
+    c->record_line = charl__parquet_row(c->parquet) + c->named;
+    if (c->named) {
+        CHARL_TRY(charl__parquet_next(c->parquet, more));
+    }
+    for (int i = 0; *more && i < charl__parquet_n_columns(c->parquet); i++) {
+        text = charl__parquet_name(c->parquet, i);
+        n = strlen(text);
+        if (c->named) {
+            CHARL_TRY(charl__parquet_field(c->parquet, i, &text, &n));
+        }
+        CHARL_TRY(put_field(c, text ? text : "", n));
+    }
+    c->named = true;
+    return CHARL_OK;
+}
+
 charl_status charl__csv_next(charl__csv *c, int *n_fields)
 {
     state s = FIELD_START;
@@ -223,6 +270,11 @@ charl_status charl__csv_next(charl__csv *c, int *n_fields)
     *n_fields = 0;
     c->length = 0;
     c->n_fields = 0;
+    if (c->parquet) {
+        CHARL_TRY(next_row(c, &done));
+        *n_fields = (int)c->n_fields;
+        return CHARL_OK;
+    }
     CHARL_TRY(skip_to_record(c, &byte));
     c->record_line = c->line;
     if (byte == END) {

@@ -189,9 +189,18 @@ charl_status charl__table_open(charl__table *t, const char *path, char separator
     CHARL_REQUIRE(!separator || !strchr("\"\r\n", separator), CHARL_ERR_CONFIG, "%s: unusable separator", path);
     CHARL_TRY(charl__kind_expect(path, CHARL__KIND_TABLE, "a CSV file", CHARL_ERR_DATA));
     CHARL_TRY(charl__source_open(path, &t->source));
-    CHARL_TRY(skip_preamble(t, skip));
-    CHARL_TRY(find_row_names(t));
-    CHARL_TRY(begin(t->source, t->separator, t->skipped, &t->csv));
+    CHARL_TRY(charl__csv_create(t->source, separator, &t->csv));
+    t->parquet = charl__csv_parquet(t->csv);
+    t->separator = t->parquet ? ',' : separator;
+    CHARL_REQUIRE(!t->parquet || skip == 0, CHARL_ERR_CONFIG,
+                  "%s: --skip %lld: there are no lines above a Parquet table", path, (long long)skip);
+    if (!t->parquet) {
+        charl__csv_destroy(t->csv);
+        t->csv = NULL;
+        CHARL_TRY(skip_preamble(t, skip));
+        CHARL_TRY(find_row_names(t));
+        CHARL_TRY(begin(t->source, t->separator, t->skipped, &t->csv));
+    }
     CHARL_TRY(charl__csv_next(t->csv, &t->n_columns));
     CHARL_REQUIRE(t->n_columns > 0, CHARL_ERR_DATA, "%s: there are no lines in this file", path);
     t->n_columns += t->row_names;
@@ -300,6 +309,7 @@ charl_status charl__table_rewind(charl__table *t)
     charl__csv_destroy(t->csv);
     t->csv = NULL;
     CHARL_TRY(begin(t->source, t->separator, t->skipped, &t->csv));
+    t->parquet = charl__csv_parquet(t->csv);
     CHARL_TRY(charl__csv_next(t->csv, &n));
     CHARL_REQUIRE(n + t->row_names == t->n_columns, CHARL_ERR_DATA, "%s: the file changed while it was being read",
                   charl__source_path(t->source));

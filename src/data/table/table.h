@@ -1,6 +1,6 @@
 #ifndef CHARL_DATA_TABLE_TABLE_H
 #define CHARL_DATA_TABLE_TABLE_H
-/** A CSV file as a table: names of columns, rows of equal width, numbers from fields. The importer
+/** A CSV or Parquet file as a table: names of columns, rows of equal width, numbers from fields. The importer
  *  and predictions share this code, so both parse in the same way.
  *
  *      charl__table_open(&t, path, 0, 0);
@@ -31,6 +31,8 @@ typedef enum charl__number_form {
 typedef struct charl__table {
     charl__source *source;
     charl__csv *csv;
+    const charl__parquet
+        *parquet; /* NULL: a CSV file. A Parquet file has names of columns and numbers with a decimal point */
     char separator;
     charl__number_format format;
     const char *missing; /* a list of names: texts for a missing value in addition to the usual ones. Borrowed */
