@@ -1,6 +1,7 @@
 #ifndef CHARL_RUN_H
 #define CHARL_RUN_H
 /** Run directories: where the checkpoints of a training are. docs/training.md describes their files. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,23 @@ size_t charl_run_length(const char *path);
  *  systems; ERR_NOMEM. */
 charl_status charl_run_fork(const char *from, int64_t most, const char *to, const char *config,
                             int64_t *step) CHARL_MUST_CHECK;
+
+/** Whether a training uses a run directory now. A directory on a file system without locks is never busy.
+ *
+ *  Blocks (not for the lock). Local. Errors: ERR_NOMEM. */
+charl_status charl_run_is_busy(const char *dir, bool *out) CHARL_MUST_CHECK;
+
+/** Checkpoints that charl_run_prune has counted or removed. */
+typedef struct charl_run_pruned {
+    int64_t checkpoints;
+    int64_t bytes; /* on the disk; 0 for those that other run directories share (charl_run_fork) */
+} charl_run_pruned;
+
+/** Count the checkpoints of a run other than the newest and those that last.h5 and best.h5 name; with `removes`, remove
+ *  them. The run continues from its last checkpoint, and charl_verify still has the record of all.
+ *
+ *  Blocks. Local. Errors: ERR_BUSY  a training uses it; ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM. */
+charl_status charl_run_prune(const char *dir, bool removes, charl_run_pruned *out) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -180,9 +180,9 @@ charl_status charl_run_fork(const char *from, int64_t most, const char *to, cons
     size_t recorded = 0;
 
     *step = -1;
-    CHARL_REQUIRE(stat(from, &info) == 0 && S_ISDIR(info.st_mode), CHARL_ERR_CHECKPOINT, "%s: is not a run directory",
-                  from);
-    CHARL_TRY(charl__run_open(from, &source));
+    CHARL_REQUIRE_CLEANUP(stat(from, &info) == 0 && S_ISDIR(info.st_mode), CHARL_ERR_CHECKPOINT,
+                          "%s: is not a run directory", from);
+    CHARL_TRY_CLEANUP(charl__run_open(from, &source));
     CHARL_TRY_CLEANUP(find_start(from, most, step, &best, &lock, &recorded));
     if (*step >= 0) {
         const int64_t found = *step;

@@ -85,6 +85,7 @@ static const charl__cli_command commands[] = {
     {"sweep", "CONFIG SECTION.KEY=VALUES...", "run a configuration with several values of keys", charl__sweep_main,
      NULL},
     {"report", "RUN... [-o FILE]", "write a page with the curves of runs", charl__report_main, NULL},
+    {"runs", "[DIR...]", "list run directories with their states and sizes", charl__runs_main, NULL},
     {"compare", "RUN... [--seeds]", "print values, times and differences of runs", charl__compare_main, NULL},
     {"trace", "", "merge time lines of training steps", NULL, trace_commands},
     {"completion", "SHELL", "print the completion function of a shell", charl__completion_main, NULL,
