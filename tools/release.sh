@@ -88,6 +88,7 @@ release: build/dist/$name.tar.gz and build/dist/${wheel##*/} are checked. To rel
   git tag -s v$version -m "charl $version" $(git rev-parse --short HEAD)
   git push origin v$version
 
+Recipes for Spack, conda-forge, Nix and EasyBuild: python3 packaging/recipes.py build/dist/$name.tar.gz --url URL -o build/dist
 Before that: tests/run.sh (all tests), tests/gpu.sh on a GPU, tests/install/chroot.sh with the packages, and CHARL_TEST_LONG=1
 ctest --preset release -R install/wheel, which tries the wheel of a release on every Python of this machine (CONTRIBUTING.md).
 END
