@@ -641,7 +641,16 @@ static void say_next(const charl__output *o, const charl_train_result *r)
     charl__cli_write(stdout, path, strlen(path));
     printf("%s\n  next     charl %s ", best, o->window > 0 ? "generate" : "predict");
     charl__output_word(path);
-    printf(o->window > 0 ? " --prompt TEXT, charl report " : " [DATA...], charl report "); /* of a language model */
+    printf(o->window > 0 ? " --prompt TEXT\n" : " [DATA...]\n"); /* of a language model */
+    if (best[0] && o->window == 0) {
+        printf("           charl eval ");
+        charl__output_word(path);
+        snprintf(path, sizeof path, "%s/eval.json", dir);
+        printf(" --report=json >");
+        charl__output_word(path);
+        printf("\n");
+    }
+    printf("           charl report ");
     charl__output_word(dir);
     printf("\n");
 }
