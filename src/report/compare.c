@@ -430,7 +430,7 @@ static charl_status put_interval(charl__text *t, charl__interval_of_mean v)
 /* A line of the comparison: name, pairs, mean, interval, whether it excludes 0, unpaired. */
 static charl_status put_comparison(grid *out, int row, const char *what, const sample *s)
 {
-    const charl__interval_of_mean paired = charl__student_paired(s->paired_first, s->paired_group, s->n_pairs),
+    const charl__interval_of_mean paired = charl__student_paired(s->paired_first, s->paired_group, s->n_pairs, 0.975),
                                   welch = charl__student_welch(s->of_first, s->n_first, s->of_group, s->n_group);
 
     CHARL_TRY(charl__text_printf(cell(out, row, 0), "%s", what));
@@ -555,6 +555,16 @@ static charl_status put_seeds(const charl__run_log *log, int n, const charl_repo
     for (int k = 0; k < g.count; k++) {
         CHARL_TRY(k != g.reference ? put_group_comparison(log, n, &g, k, out) : CHARL_OK);
     }
+    return CHARL_OK;
+}
+
+charl_status charl_report_paired(const double *a, const double *b, int64_t n, double confidence, double *low)
+{
+    CHARL_GIVEN(a, b, low);
+    CHARL_REQUIRE(n > 1 && confidence > 0.5 && confidence < 1, CHARL_ERR_INVALID,
+                  "%" PRId64 " pairs at a confidence of %g: there must be two, and more than 0.5 and less than 1", n,
+                  confidence);
+    *low = charl__student_paired(a, b, n, confidence).low;
     return CHARL_OK;
 }
 

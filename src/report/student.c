@@ -97,14 +97,14 @@ static double variance_of(const double *v, int64_t n, double mean)
     return sum / (double)(n - 1);
 }
 
-static charl__interval_of_mean interval(double mean, double error, double nu)
+static charl__interval_of_mean interval(double mean, double error, double nu, double p)
 {
-    const double half = error > 0 ? charl__student_quantile(0.975, nu) * error : 0;
+    const double half = error > 0 ? charl__student_quantile(p, nu) * error : 0;
 
     return (charl__interval_of_mean){mean, mean - half, mean + half};
 }
 
-charl__interval_of_mean charl__student_paired(const double *a, const double *b, int64_t n)
+charl__interval_of_mean charl__student_paired(const double *a, const double *b, int64_t n, double p)
 {
     const double mean = mean_of(b, n) - mean_of(a, n);
     double sum = 0;
@@ -115,7 +115,7 @@ charl__interval_of_mean charl__student_paired(const double *a, const double *b, 
     for (int64_t i = 0; i < n; i++) {
         sum += (b[i] - a[i] - mean) * (b[i] - a[i] - mean);
     }
-    return interval(mean, sqrt(sum / (double)(n - 1) / (double)n), (double)(n - 1));
+    return interval(mean, sqrt(sum / (double)(n - 1) / (double)n), (double)(n - 1), p);
 }
 
 charl__interval_of_mean charl__student_welch(const double *a, int64_t na, const double *b, int64_t nb)
@@ -129,5 +129,6 @@ charl__interval_of_mean charl__student_welch(const double *a, int64_t na, const 
     va = variance_of(a, na, ma) / (double)na;
     vb = variance_of(b, nb, mb) / (double)nb;
     error = sqrt(va + vb);
-    return interval(mb - ma, error, (va + vb) * (va + vb) / (va * va / (double)(na - 1) + vb * vb / (double)(nb - 1)));
+    return interval(mb - ma, error, (va + vb) * (va + vb) / (va * va / (double)(na - 1) + vb * vb / (double)(nb - 1)),
+                    0.975);
 }

@@ -50,7 +50,8 @@ static void test_intervals(void **state)
 {
     static const double a[] = {1, 2, 3, 4, 5}, b[] = {1.1, 2.3, 3.2, 4.3, 5.1};
     /* differences 0.1, 0.3, 0.2, 0.3, 0.1: mean 0.2, s = 0.1, error 0.1 / sqrt(5) */
-    const charl__interval_of_mean paired = charl__student_paired(a, b, 5), one = charl__student_paired(a, b, 1);
+    const charl__interval_of_mean paired = charl__student_paired(a, b, 5, 0.975),
+                                  one = charl__student_paired(a, b, 1, 0.975);
     /* variances 2.5 and 2.51: error sqrt(0.5 + 0.502), nu = 1.002^2 / (0.5^2 / 4 + 0.502^2 / 4) = 7.99997 */
     const charl__interval_of_mean welch = charl__student_welch(a, 5, b, 5);
 
@@ -65,7 +66,7 @@ static void test_intervals(void **state)
          1e-9);
     near(charl__student_quantile(0.975, 8), 2.3060041350333704, 1e-9);
     assert_true(isnan(charl__student_welch(a, 1, b, 5).low));
-    near(charl__student_paired(a, a, 5).high + 1, 1, 1e-12); /* equal runs: no difference at all */
+    near(charl__student_paired(a, a, 5, 0.975).high + 1, 1, 1e-12); /* equal runs: no difference at all */
 }
 
 int main(void)

@@ -124,6 +124,17 @@ if command -v mpirun >/dev/null; then
     same "two ranks" whole ranked/learning_rate=1e-3
 fi
 
+# Losers: a configuration that learns nothing gets no further seed than three; one with the same results gets all of them.
+sweep 0 "losers" mlp.ini optimizer.learning_rate=1e-6,1e-2 train.max_steps=100 --seeds 5 --stop-losers 0.05 -o race
+says 1 '^learning_rate=1e-6,seed=6: dropped with its other seeds, worse than learning_rate=1e-2,seed=3 in 3 pairs$'
+says 1 '^ +1e-2 +5/5 '
+says 1 '^ +1e-6 +3/5, 2 dropped '
+is "their states" "$(grep -c ',dropped,' race/sweep.csv)" 2
+sweep 0 "no losers" mlp.ini optimizer.weight_decay=0,1e-30 train.epochs=1 --seeds 4 --stop-losers 0.4 -o even -j 2
+says 2 ' 4/4 '
+sweep 2 "too few seeds" mlp.ini optimizer.learning_rate=1e-6,1e-2 --seeds 3 --stop-losers 0.05 -o race
+says 1 'compares three seeds before it stops others$'
+
 # What cannot be meant.
 sweep 2 "nothing to sweep" mlp.ini train.epochs=2
 says 1 'no key has several values$'

@@ -19,7 +19,7 @@ typedef struct request {
 /* What the runs of a configuration have reached. */
 typedef struct group {
     const charl__sweep_arm *first;
-    int runs, done, failed, n; /* n: with a value */
+    int runs, done, failed, dropped, n; /* n: with a value */
     double mean, deviation, best;
     int64_t best_step;
 } group;
@@ -28,7 +28,8 @@ static const char *state_name(charl__sweep_state state)
 {
     static const char *const names[] = {
         [CHARL__SWEEP_NEW] = "new",         [CHARL__SWEEP_BEGUN] = "begun",   [CHARL__SWEEP_RUNNING] = "running",
-        [CHARL__SWEEP_STOPPED] = "stopped", [CHARL__SWEEP_FAILED] = "failed", [CHARL__SWEEP_DONE] = "done"};
+        [CHARL__SWEEP_STOPPED] = "stopped", [CHARL__SWEEP_FAILED] = "failed", [CHARL__SWEEP_DROPPED] = "dropped",
+        [CHARL__SWEEP_DONE] = "done"};
 
     return names[state];
 }
@@ -47,6 +48,7 @@ static void sum_up(const charl__sweep *s, group *groups)
                 g->runs++;
                 g->done += arm->state == CHARL__SWEEP_DONE;
                 g->failed += arm->state == CHARL__SWEEP_FAILED;
+                g->dropped += arm->state == CHARL__SWEEP_DROPPED;
                 if (!isnan(v)) {
                     if (g->n++ == 0 || (arm->done.higher ? v > g->best : v < g->best)) {
                         g->best = v;
@@ -101,7 +103,11 @@ static int fill_row(const charl__sweep *s, const group *g, const char *monitor, 
         snprintf(cell[c++], CELL_BYTES, "at step");
         return c;
     }
-    snprintf(cell[c++], CELL_BYTES, g->failed > 0 ? "%d/%d, %d failed" : "%d/%d", g->done, g->runs, g->failed);
+    snprintf(cell[c++], CELL_BYTES,
+             g->failed > 0    ? "%d/%d, %d failed"
+             : g->dropped > 0 ? "%d/%d, %d dropped"
+                              : "%d/%d",
+             g->done, g->runs, g->failed > 0 ? g->failed : g->dropped);
     snprintf(cell[c++], CELL_BYTES, isnan(g->mean) ? "-" : "%.5g", g->mean);
     if (s->seed >= 0) {
         snprintf(cell[c++], CELL_BYTES, isnan(g->deviation) ? "-" : "%.2g", g->deviation);
@@ -318,6 +324,11 @@ int charl__sweep_main(const char *path, int argc, char **argv)
          CHARL__CLI_TEXT(request, options.devices)},
         {"ranks", 'n', "N", "Ranks of each run, started by charl launch", 0,
          CHARL__CLI_INT(request, options.ranks, 1, INT32_MAX)},
+        {"stop-losers", 0, "P",
+         "Run no further seeds of a configuration that a paired t test over at least three seeds shows to be worse "
+         "than "
+         "the best one; P is the probability that a sweep of equal configurations stops one, such as 0.05",
+         0, CHARL__CLI_NUMBER(request, options.stop_losers, "(0,0.5)")},
         {"alone", 0, NULL, "Train each run from its beginning, also where others have the same first steps", 0,
          CHARL__CLI_FLAG(request, options.alone)},
         {"print", 'p', NULL, "Print the command line of each run that is not done, for a job script, and run nothing",

@@ -3,6 +3,7 @@
 /** charl sweep: many runs of one configuration.
  *
  *      sweep_plan.c   what the command line means: the keys, their values, the runs
+ *      sweep_race.c   --stop-losers
  *      sweep_run.c    which runs exist, and running the others
  *      sweep.c        the command, its table and its file
  */
@@ -31,6 +32,7 @@ typedef enum charl__sweep_state {
     CHARL__SWEEP_RUNNING,
     CHARL__SWEEP_STOPPED,
     CHARL__SWEEP_FAILED,
+    CHARL__SWEEP_DROPPED, /* its configuration has lost (--stop-losers) */
     CHARL__SWEEP_DONE
 } charl__sweep_state;
 
@@ -69,7 +71,8 @@ typedef struct charl__sweep_options {
     int64_t jobs, ranks;
     const char *devices;
     const char *dir;
-    bool alone; /* nothing is shared */
+    double stop_losers; /* 0: not given */
+    bool alone;         /* nothing is shared */
 } charl__sweep_options;
 
 /** Read the operands. Start from {0}; call charl__sweep_fini on every path.
@@ -91,6 +94,12 @@ charl_status charl__sweep_share(charl__sweep *s) CHARL_MUST_CHECK;
 
 /** Read how far a run is. */
 void charl__sweep_measure(charl__sweep_arm *arm);
+
+/** Drop the runs that are left of configurations that have lost: worse than the best one, by a paired t test over the seeds that both have, at least
+ *  three, of level p / (all ordered pairs of configurations times all numbers of seeds). So a sweep of equal configurations drops one with a
+ *  probability of at most p. Source: racing (O. Maron, A. Moore 1994) with paired t tests and Bonferroni's correction (M. Birattari and others
+ *  2002). Prints what is dropped. Errors: ERR_NOMEM. */
+charl_status charl__sweep_drop(charl__sweep *s, double p) CHARL_MUST_CHECK;
 
 /** Run those that are not done, and print a line for each. *stopped: on a signal. Errors: ERR_NOMEM, ERR_IO. */
 charl_status charl__sweep_run(charl__sweep *s, const charl__sweep_options *options, bool *stopped) CHARL_MUST_CHECK;

@@ -393,6 +393,8 @@ charl_status charl__sweep_plan(const charl__cli_operands *operands, const charl_
     CHARL_TRY(add_seeds(s, options->seeds));
     CHARL_REQUIRE(s->n_keys > 0, CHARL_ERR_CONFIG,
                   "no key has several values; HINT optimizer.learning_rate=1e-3,3e-3 or --seeds 3");
+    CHARL_REQUIRE(options->stop_losers == 0 || (s->seed >= 0 && s->key[s->seed].count > 3), CHARL_ERR_CONFIG,
+                  "--stop-losers compares three seeds before it stops others; HINT add --seeds 4 or more");
     label_keys(s);
     CHARL_TRY(find_dir(s, options->dir));
     CHARL_TRY(make_groups(s, options));

@@ -655,6 +655,9 @@ charl_status charl__sweep_run(charl__sweep *s, const charl__sweep_options *o, bo
         int status;
         pid_t pid;
 
+        if (o->stop_losers > 0 && st == CHARL_OK && !asked) {
+            st = charl__sweep_drop(s, o->stop_losers);
+        }
         for (int i = 0; i < n && st == CHARL_OK && !asked; i++) {
             charl__sweep_arm *arm = jobs[i].pid == 0 ? next_arm(s) : NULL;
 
