@@ -71,8 +71,8 @@ typedef struct charl_report_compare_options {
 charl_status charl_report_compare(const char *const *runs, int n_runs, const charl_report_compare_options *options,
                                   char **out) CHARL_MUST_CHECK;
 
-/** The lower bound of the mean of b[i] - a[i] at a one-sided confidence: it is above 0 where b is larger on the average,
- *  by a paired t test of level 1 - confidence. n > 1, 0.5 < confidence < 1. Local. Errors: ERR_INVALID. */
+/** The lower bound of the mean of b[i] - a[i] at a one-sided confidence: it is above 0 where b is larger on average,
+ *  by a paired t test of level 1 - confidence. n > 1, 0.5 < confidence < 1. Blocks. Local. Errors: ERR_INVALID. */
 charl_status charl_report_paired(const double *a, const double *b, int64_t n, double confidence,
                                  double *low) CHARL_MUST_CHECK;
 
