@@ -62,6 +62,9 @@ typedef struct charl_conv_config {
     bool causal;
     const char *activation;
     charl_conv_init init; /* conv2d only */
+    /* conv2d only: pad as TensorFlow's SAME, so that the output has ceil(size / stride) positions; of an odd number of
+     * zeros, the larger part follows the image. padding must be -1; default false */
+    bool same;
 } charl_conv_config;
 
 /** Pooling over one, two or three extents, which are those of charl_conv_config. */

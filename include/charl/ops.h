@@ -42,6 +42,10 @@ charl_var *charl_lerp(charl_graph *g, charl_var *a, charl_var *b, charl_var *w);
 
 /** out = x > 0 ? x : 0 */
 charl_var *charl_relu(charl_graph *g, charl_var *x);
+/** min(max(x, 0), 6); the same of x + 3, divided by 6; and x times that. */
+charl_var *charl_relu6(charl_graph *g, charl_var *x);
+charl_var *charl_hardsigmoid(charl_graph *g, charl_var *x);
+charl_var *charl_hardswish(charl_graph *g, charl_var *x);
 /** out = x > 0 ? x : slope * x */
 charl_var *charl_leaky_relu(charl_graph *g, charl_var *x, float slope);
 /** out = x > 0 ? x : alpha * (exp(x) - 1) */

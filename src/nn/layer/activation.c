@@ -101,6 +101,9 @@ static const charl_key dropout_keys[] = {
                  CHARL__SETTINGS(word))
 
 const charl_layer_type charl__layer_relu = ACTIVATION(relu, "max(x, 0)", charl_relu);
+const charl_layer_type charl__layer_relu6 = ACTIVATION(relu6, "min(max(x, 0), 6)", charl_relu6);
+const charl_layer_type charl__layer_hardsigmoid = ACTIVATION(hardsigmoid, "relu6(x + 3) / 6", charl_hardsigmoid);
+const charl_layer_type charl__layer_hardswish = ACTIVATION(hardswish, "x * relu6(x + 3) / 6", charl_hardswish);
 const charl_layer_type charl__layer_leaky_relu = ACTIVATION_WITH(leaky_relu, "x, or slope * x below zero", slope);
 const charl_layer_type charl__layer_elu = ACTIVATION_WITH(elu, "x, or alpha * (exp(x) - 1) below zero", alpha);
 const charl_layer_type charl__layer_sigmoid = ACTIVATION(sigmoid, "1 / (1 + exp(-x))", charl_sigmoid);

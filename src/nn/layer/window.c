@@ -126,20 +126,50 @@ static charl_var *conv_over_time(const charl_layer_build *b, charl_var *x, charl
     return x;
 }
 
+/* x with a row of zeros behind those of an axis. */
+static charl_var *append_zeros(charl_graph *g, charl_var *x, int axis)
+{
+    charl_var *both[] = {x, charl_expand_like(g, charl_slice(g, x, axis, 0, 1), charl_constant(g, 0.0F))};
+
+    return charl_concat(g, both, 2, axis);
+}
+
+/* Pad x so that the window, with its padding on both sides, has ceil(size / stride) positions. */
+static charl_var *pad_same(charl_graph *g, charl_var *x, charl_window *win)
+{
+    const charl_shape in = charl_var_get_type(x).shape;
+
+    for (int i = 0; i < 2; i++) {
+        const int64_t size = in.dim[i + 2], stride = win->stride[i], positions = (size + stride - 1) / stride;
+        const int64_t reach = (positions - 1) * stride + (int64_t)(win->kernel[i] - 1) * win->dilation[i] + 1;
+        const int64_t zeros = reach > size ? reach - size : 0;
+
+        win->padding[i] = (int)(zeros / 2);
+        x = zeros % 2 ? append_zeros(g, x, i + 2) : x;
+    }
+    return x;
+}
+
 static charl_var *build_conv(const charl_layer_build *b, charl_var *x)
 {
     const convolution *v = b->type->variant;
     const charl_conv_config *c = b->settings;
     const bool causal = v->dims == 1 && c->causal;
     const int64_t before = (c->kernel[0] - 1) * c->dilation[0];
-    const charl_window win = window_of(v->dims, c->kernel, c->stride, causal ? &before : c->padding, c->dilation);
+    charl_window win = window_of(v->dims, c->kernel, c->stride, causal ? &before : c->padding, c->dilation);
     charl_var *param[2];
 
     if (causal && c->padding[0] >= 0) {
         return charl__graph_refuse(b->g, "conv1d: causal = yes has a padding of its own; leave padding out");
     }
+    if (c->same && (c->padding[0] >= 0 || c->padding[1] >= 0)) {
+        return charl__graph_refuse(b->g, "conv2d: same = yes has a padding of its own; leave padding out");
+    }
     if (!declare(b, x, param)) {
         return NULL;
+    }
+    if (c->same && v->dims == 2 && !v->transposed) {
+        x = pad_same(b->g, x, &win);
     }
     if (v->transposed) {
         charl_conv_transpose_args args = {.win = win, .groups = (int)c->groups};
@@ -221,6 +251,9 @@ static const charl_key conv2d_keys[] = {
     CONV(PAIR, "height and width", "image"),
     KEY(init, CHOICE, NULL, false, "initial weights: uniform as PyTorch's default, or kaiming_normal over the fan-out",
         "default|kaiming_normal"),
+    KEY(same, BOOL, NULL, false,
+        "pad as TensorFlow's SAME: size / stride positions, rounded up; of an odd number of zeros more follow the "
+        "image"),
 };
 static const charl_key conv3d_keys[] = {CONV(TRIPLE, "depth, height and width", "volume")};
 static const charl_key conv_transpose2d_keys[] = {TRANSPOSED(PAIR, "height and width", "image")};

@@ -1,4 +1,4 @@
-/* Activations: relu, leaky_relu, elu, sigmoid, tanh, gelu, silu, softplus; and the functions exp, log, sqrt.
+/* Activations: relu, relu6, hardsigmoid, hardswish, leaky_relu, elu, sigmoid, tanh, gelu, silu, softplus; and the functions exp, log, sqrt.
  *
  * The gradient of an activation is an operator too, charl_op_<name>_grad. Its operands are the activation's operand, or its result if
  * that is enough, and the gradient of the result; its attribute is the activation's.
@@ -75,6 +75,102 @@ const charl__op charl_op_relu =
 const charl__op charl_op_relu_grad = GRADIENT(relu, "out = y <= 0 ? 0 : g", relu_grad_samples,
                                               "select(b, CHARL_SPLAT(0.0f), a <= 0.0f)", .layout = CHARL_LAYOUT_ALIKE);
 CHARL_BUILDER1(relu)
+
+/* relu6, hardsigmoid and hardswish (Howard et al. 2019, section 5.2): NaN stays NaN. relu6: d/dx = 1 where 0 < out < 6, else 0. */
+
+static double clamped(double x)
+{
+    return x <= 0 ? 0 : x >= 6 ? 6 : x;
+}
+
+CHARL_ELEMENT(relu6_at, clamped(x[0]))
+CHARL_ELEMENT(relu6_slope, x[0] <= 0 || x[0] >= 6 ? 0 : x[1])
+/* On each side of the kinks, and across them. */
+static const charl__op_sample relu6_samples[] = {
+    CHARL_MAP_SAMPLES1(.lo = 0.1, .hi = 5.9),
+    CHARL_MAP_SAMPLES1(.lo = 6.1, .hi = 100),
+    CHARL_MAP_SAMPLES1(.lo = -100, .hi = -0.1),
+    CHARL_MAP_SAMPLES1(.lo = -20, .hi = 20, .skip_gradient = true),
+};
+static const charl__op_sample relu6_grad_samples[] = {
+    CHARL_MAP_SAMPLES2(.lo = 0.1, .hi = 5.9),
+    CHARL_MAP_SAMPLES2(.lo = 6.1, .hi = 9),
+    CHARL_MAP_SAMPLES2(.lo = -9, .hi = -0.1),
+};
+
+static const char *onnx_clamped(const charl__onnx_node *n, const char *x, const char *out)
+{
+    return charl__onnx_op(n, "Min", charl__onnx_op(n, "Relu", x, NULL, NULL), charl__onnx_float(n, 6.0), out);
+}
+
+static void relu6_onnx(const charl__onnx_node *n)
+{
+    onnx_clamped(n, n->in[0], n->out);
+}
+
+const charl__op charl_op_relu6 = UNARY(relu6, "out = min(max(x, 0), 6)", relu6_samples,
+                                       "select(select(a, CHARL_SPLAT(6.0f), a >= 6.0f), CHARL_SPLAT(0.0f), a <= 0.0f)",
+                                       DIFFERENTIATED(relu6, true), .onnx = relu6_onnx);
+const charl__op charl_op_relu6_grad =
+    GRADIENT(relu6, "out = 0 < y && y < 6 ? g : 0", relu6_grad_samples,
+             "select(select(b, CHARL_SPLAT(0.0f), a >= 6.0f), CHARL_SPLAT(0.0f), a <= 0.0f)");
+CHARL_BUILDER1(relu6)
+
+/* hardsigmoid: d/dx = 1/6 where -3 < x < 3, else 0. */
+
+CHARL_ELEMENT(hardsigmoid_at, clamped(x[0] + 3) / 6)
+CHARL_ELEMENT(hardsigmoid_slope, x[0] <= -3 || x[0] >= 3 ? 0 : x[1] / 6)
+static const charl__op_sample hard_samples[] = {
+    CHARL_MAP_SAMPLES1(.lo = -2.9, .hi = 2.9, .terms = 2),
+    CHARL_MAP_SAMPLES1(.lo = 3.1, .hi = 100, .terms = 2),
+    CHARL_MAP_SAMPLES1(.lo = -100, .hi = -3.1, .terms = 2),
+    CHARL_MAP_SAMPLES1(.lo = -20, .hi = 20, .terms = 2, .skip_gradient = true),
+};
+static const charl__op_sample hard_grad_samples[] = {
+    CHARL_MAP_SAMPLES2(.lo = -2.9, .hi = 2.9, .terms = 2),
+    CHARL_MAP_SAMPLES2(.lo = 3.1, .hi = 9, .terms = 2),
+    CHARL_MAP_SAMPLES2(.lo = -9, .hi = -3.1, .terms = 2),
+};
+
+static const char *onnx_hardsigmoid(const charl__onnx_node *n, const char *out)
+{
+    const char *x = charl__onnx_op(n, "Add", n->in[0], charl__onnx_float(n, 3.0), NULL);
+
+    return charl__onnx_op(n, "Div", onnx_clamped(n, x, NULL), charl__onnx_float(n, 6.0), out);
+}
+
+static void hardsigmoid_onnx(const charl__onnx_node *n)
+{
+    onnx_hardsigmoid(n, n->out);
+}
+
+#define HARD_SIGMOID                                                                                                   \
+    "select(select((a + 3.0f) * 0x1.555556p-3f, CHARL_SPLAT(1.0f), a >= 3.0f), CHARL_SPLAT(0.0f), a <= -3.0f)"
+const charl__op charl_op_hardsigmoid = UNARY(hardsigmoid, "out = min(max(x + 3, 0), 6) / 6", hard_samples, HARD_SIGMOID,
+                                             DIFFERENTIATED(hardsigmoid, false), .onnx = hardsigmoid_onnx);
+const charl__op charl_op_hardsigmoid_grad =
+    GRADIENT(hardsigmoid, "out = -3 < x && x < 3 ? g / 6 : 0", hard_grad_samples,
+             "select(select(b * 0x1.555556p-3f, CHARL_SPLAT(0.0f), a >= 3.0f), CHARL_SPLAT(0.0f), a <= -3.0f)");
+CHARL_BUILDER1(hardsigmoid)
+
+/* hardswish: d/dx = 0 where x <= -3, 1 where x >= 3, else (2 x + 3) / 6. */
+
+CHARL_ELEMENT(hardswish_at, x[0] * clamped(x[0] + 3) / 6)
+CHARL_ELEMENT(hardswish_slope, x[0] <= -3 ? 0 : x[0] >= 3 ? x[1] : x[1] * (2 * x[0] + 3) / 6)
+
+static void hardswish_onnx(const charl__onnx_node *n)
+{
+    charl__onnx_op(n, "Mul", n->in[0], onnx_hardsigmoid(n, NULL), n->out);
+}
+
+const charl__op charl_op_hardswish =
+    UNARY(hardswish, "out = x * min(max(x + 3, 0), 6) / 6", hard_samples, "a * (" HARD_SIGMOID ")",
+          DIFFERENTIATED(hardswish, false), .onnx = hardswish_onnx);
+const charl__op charl_op_hardswish_grad =
+    GRADIENT(hardswish, "out = x <= -3 ? 0 : x >= 3 ? g : g * (2 x + 3) / 6", hard_grad_samples,
+             "select(select(b * (fma(a, CHARL_SPLAT(2.0f), CHARL_SPLAT(3.0f)) * 0x1.555556p-3f), b, a >= 3.0f), "
+             "CHARL_SPLAT(0.0f), a <= -3.0f)");
+CHARL_BUILDER1(hardswish)
 
 /* leaky_relu: d/dx = 1 or slope, the attribute. */
 
