@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -231,6 +232,35 @@ def check_page(page):
     assert not page.errors, page.errors
 
 
+def check_seeds(page):
+    """Runs that differ in the seed only: one color for each configuration, thin lines, their mean and a band of one deviation."""
+    for rate in (3, 5):
+        for seed in (1, 2, 3):
+            write_run(f"s{rate}{seed}", 20, f"s{rate}{seed}", rate, seed=seed, resumed=False)
+    charl(0, "report", *[f"s{rate}{seed}" for seed in (1, 2, 3) for rate in (3, 5)], "-o", "seeds.html")
+    page.open(pathlib.Path.cwd() / "seeds.html", 1400, 1000)
+    lines = "[...charts[1].svg.querySelectorAll('path[data-run]')]"
+    assert page.evaluate("charts[1].name") == "val/loss"
+    assert page.evaluate(f"{lines}.map(p => Number(p.getAttribute('stroke-width')))") == [0.8] * 6 + [1.8] * 2
+    assert page.evaluate(f"new Set({lines}.map(p => p.getAttribute('stroke'))).size") == 2
+    assert page.evaluate(f"{lines}.map(p => p.getAttribute('stroke')).slice(0, 4)") == page.evaluate(
+        f"[0, 1, 0, 1].map(i => {lines}[6 + i].getAttribute('stroke'))")
+    assert page.evaluate("[...document.querySelectorAll('#legend button')].map(b => b.innerText.trim())") == ["learning_rate = 3", "learning_rate = 5"]
+    # the first point of the mean and of its band, by hand; all of them are of steps that every seed has
+    first = [next(json.loads(row)["loss"] for row in pathlib.Path(f"s3{seed}/metrics.jsonl").read_text(encoding="utf-8").splitlines()[:-1]
+                  if '"event":"val"' in row) for seed in (1, 2, 3)]
+    mean, deviation = sum(first) / 3, statistics.stdev(first)
+    assert deviation > 0
+    for have, want in zip(page.evaluate("(l => [l.y[0], l.lo[0], l.hi[0]])(charts[1].shown()[6])"), (mean, mean - deviation, mean + deviation)):
+        assert abs(have - want) < 1e-4, (have, want)
+    page.evaluate("document.getElementById('seeds').click()")
+    assert page.evaluate(f"{lines}.map(p => Number(p.getAttribute('stroke-width')))") == [1.8] * 6, "plain lines"
+    page.evaluate("document.getElementById('seeds').click()")
+    page.evaluate("document.querySelector('#legend button').click()")
+    assert page.evaluate(f"{lines}.length") == 4, "a configuration is hidden with its seeds"
+    assert not page.errors, page.errors
+
+
 def main():
     """Short runs, long ones, and what is none."""
     write_run("a", 60, EVIL, 3)
@@ -250,6 +280,7 @@ def main():
     page = chromium.Page(program, pathlib.Path.cwd() / "profile")
     try:
         check_page(page)
+        check_seeds(page)
     finally:
         page.close()
 

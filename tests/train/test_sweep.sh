@@ -33,6 +33,8 @@ tr -d '"' <grid/sweep.csv | awk -F, 'NR > 1 { k = $4 " " $5; n[k]++; v[k, n[k]] 
     END { for (k in n) { m = (v[k, 1] + v[k, 2]) / 2; d = v[k, 1] - v[k, 2]; d = (d < 0 ? -d : d) / sqrt(2)
           printf "%s %.5g %.2g %.5g\n", k, m, d, v[k, 1] < v[k, 2] ? v[k, 1] : v[k, 2] } }' | sort -k3,3g >want
 [ "$(wc -l <want)" -eq 4 ] && cmp -s want have || { fail "the table"; diff want have; }
+checks=$((checks + 1))
+grep -q '"path":"grid/learning_rate=3e-3,batch_size=32,seed=4"' grid/report.html || fail "the page"
 expect 0 "a run alone" ranks 1 mlp.ini -q optimizer.learning_rate=3e-3 train.batch_size=32 run.seed=4 train.epochs=1 -o alone
 same "a run of the grid" alone grid/learning_rate=3e-3,batch_size=32,seed=4
 

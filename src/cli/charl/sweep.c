@@ -222,6 +222,26 @@ static charl_status write_csv(const charl__sweep *s)
     return CHARL_OK;
 }
 
+/* DIR/report.html, of the runs that have made a step. */
+static charl_status write_page(const charl__sweep *s)
+{
+    char path[CHARL__SWEEP_PATH + 32];
+    const char **runs = NULL;
+    charl_status st = CHARL_OK;
+    int n = 0;
+
+    CHARL_TRY(charl__cli_alloc(s->n_arms, sizeof *runs, &runs));
+    for (int i = 0; i < s->n_arms; i++) {
+        if (s->arm[i].measured) {
+            runs[n++] = s->arm[i].dir;
+        }
+    }
+    snprintf(path, sizeof path, "%s/report.html", s->dir);
+    st = n > 0 ? charl_report_write(runs, n, path) : CHARL_OK;
+    free(runs);
+    return st;
+}
+
 static int count(const charl__sweep *s, charl__sweep_state state)
 {
     int n = 0;
@@ -301,6 +321,7 @@ static charl_status sweep(const request *r, const charl__cli_operands *operands,
     print_steps(s);
     CHARL_TRY(print_table(s));
     CHARL_TRY(write_csv(s));
+    CHARL_TRY(write_page(s));
     *code = stopped || count(s, CHARL__SWEEP_STOPPED) > 0 ? STOPPED
             : count(s, CHARL__SWEEP_FAILED) > 0           ? CHARL__EXIT_INTERNAL
                                                           : CHARL__EXIT_OK;
@@ -338,7 +359,8 @@ int charl__sweep_main(const char *path, int argc, char **argv)
     static const charl__cli_syntax syntax = {
         options, "CONFIG SECTION.KEY=VALUES...",
         "Run a configuration with several values of keys, each run in its own directory, and print a table of the "
-        "results; DIR/sweep.csv has a line for each run. VALUES are A,B,C: each of them, in all combinations; or, with "
+        "results; DIR/sweep.csv has a line for each run, DIR/report.html their curves. VALUES are A,B,C: each of them, "
+        "in all combinations; or, with "
         "--random, LOW..HIGH: numbers drawn uniformly, and LOW..HIGH:log: drawn uniformly in their logarithm. Values "
         "that contain commas, such as data.augment, are separated by | in quotes. A key with one value has it in all "
         "runs. Runs that differ in [scheduler], train.epochs or train.max_steps only have their first steps in common, "
