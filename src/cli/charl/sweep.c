@@ -340,7 +340,7 @@ int charl__sweep_main(const char *path, int argc, char **argv)
         {"draw", 0, "SEED", "Seed of --random (default 1); a larger N keeps the earlier configurations", 0,
          CHARL__CLI_INT(request, options.draw_seed, 0, INT64_MAX)},
         {"jobs", 'j', "N", "Runs at a time (default: one for each of --devices, else 1)", 0,
-         CHARL__CLI_INT(request, options.jobs, 1, 256)},
+         CHARL__CLI_INT(request, options.jobs, 1, CHARL__SWEEP_MOST_JOBS)},
         {"devices", 'd', "LIST", "Devices for the runs, as device.select has them, with commas between them", 0,
          CHARL__CLI_TEXT(request, options.devices)},
         {"ranks", 'n', "N", "Ranks of each run, started by charl launch", 0,
@@ -384,7 +384,9 @@ int charl__sweep_main(const char *path, int argc, char **argv)
     for (const char *p = r.options.devices; p && *p; p++) {
         devices += *p == ',';
     }
-    r.options.jobs = r.options.jobs > 0 ? r.options.jobs : devices;
+    r.options.jobs = r.options.jobs > 0                 ? r.options.jobs
+                     : devices < CHARL__SWEEP_MOST_JOBS ? devices
+                                                        : CHARL__SWEEP_MOST_JOBS;
     st = sweep(&r, &operands, &s, &result);
     charl__sweep_fini(&s);
     return st == CHARL_OK ? result : charl__cli_fail(st);

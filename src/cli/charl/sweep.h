@@ -13,7 +13,8 @@
 enum {
     CHARL__SWEEP_KEYS = 16,
     CHARL__SWEEP_NAME = 160, /* bytes of the name of a run */
-    CHARL__SWEEP_PATH = 4400
+    CHARL__SWEEP_PATH = 4400,
+    CHARL__SWEEP_MOST_JOBS = 256 /* at a time */
 };
 
 /** A key with several values. */

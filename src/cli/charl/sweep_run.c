@@ -20,7 +20,6 @@ enum {
     STOPPED = 75,
     SHOWN_LINES = 6,
     LINE_BYTES = 1024,
-    MOST_JOBS = 256,
     MOST_ARGUMENTS = CHARL__CLI_OVERRIDES + CHARL__SWEEP_KEYS + 12
 };
 
@@ -635,7 +634,7 @@ charl_status charl__sweep_run(charl__sweep *s, const charl__sweep_options *o, bo
 {
     const int n = (int)o->jobs;
     charl_status st = CHARL_OK;
-    job jobs[MOST_JOBS] = {0};
+    job jobs[CHARL__SWEEP_MOST_JOBS] = {0};
     sigset_t watched, before;
     int running = 0;
     bool is_told = false;
