@@ -8,6 +8,7 @@
  *  A run is a run directory of charl-train, of which only metrics.jsonl is required. It may still be training.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "charl/status.h"
