@@ -222,6 +222,25 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
 charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first, int64_t n,
                                        void *out) CHARL_MUST_CHECK;
 
+/** Bytes [first, first + count) of a file. */
+typedef struct charl_byte_range {
+    int64_t first, count;
+} charl_byte_range;
+
+/** Visit the files of a data set, in the order in which they are named, with the bytes that nothing has needed since it
+ *  was opened: blocks of samples and targets that were not read, of contiguous arrays whose checksums are in the file.
+ *
+ *  A copy of the file in which they are zeros opens as this file does, with the same content_id, and delivers the rows
+ *  that were read; reading others fails. Everything else of a file counts as needed. `visit` gets n ranges of a file,
+ *  which ascend and do not touch.
+ *
+ *  Local. Not while others read. Errors: ERR_CONFIG  rows are in other files, which an array refers to; those of the
+ *  visitor; ERR_NOMEM. */
+charl_status charl_dataset_unread(charl_dataset *ds,
+                                  charl_status (*visit)(void *ctx, const char *path, const charl_byte_range *unread,
+                                                        int64_t n),
+                                  void *ctx) CHARL_MUST_CHECK;
+
 /** Read and check everything: checksums, ranges of labels and tokens, that floats are finite, and the tokenizer.
  *
  *  Blocks. Local. Errors: as charl_dataset_read. Cost: reads the whole file.

@@ -7,11 +7,6 @@
 #include "base/text/text.h"
 #include "charl/status.h"
 
-/** Bytes [first, first + count) of a file. */
-typedef struct charl__byte_range {
-    int64_t first, count;
-} charl__byte_range;
-
 /** Open a regular, non-empty file for reading, without blocking on a FIFO. *fd is
  *  counted: close it with charl__regular_close; -1 on failure.
  *  Errors: ERR_CHECKPOINT; ERR_NOMEM for a shortage that does not concern this file. */

@@ -342,7 +342,7 @@ static charl_status read_rows(prove *p)
     return CHARL_OK;
 }
 
-static charl_status add_data_file(void *ctx, const char *path, const charl__byte_range *unread, int64_t n)
+static charl_status add_data_file(void *ctx, const char *path, const charl_byte_range *unread, int64_t n)
 {
     prove *p = ctx;
     char name[32];
@@ -363,7 +363,7 @@ static charl_status add_data(prove *p)
     CHARL_TRY(charl__replay_open_data(s));
     CHARL_TRY(charl__session_weigh_classes(s));
     CHARL_TRY(read_rows(p));
-    CHARL_TRY(charl__dataset_unread(s->ds, add_data_file, p));
+    CHARL_TRY(charl_dataset_unread(s->ds, add_data_file, p));
     CHARL_TRY(charl__session_open_device(s, &request));
     snprintf(p->proof.device, sizeof p->proof.device, "%s", charl_device_get_info(s->dev)->name);
     snprintf(p->proof.driver, sizeof p->proof.driver, "%s", charl_device_get_info(s->dev)->driver);

@@ -966,11 +966,12 @@ charl_status charl__verify_run(const char *run, const charl_verify_options *opti
 charl_status charl_verify(const char *run, const charl_verify_options *options, charl_verify_result *result)
 {
     CHARL_GIVEN(run, result);
+    static const charl_verify_options none = {sizeof none};
     CHARL__OPTIONS(charl_verify_options, options);
+    const charl_verify_options *o = options ? options : &none;
     struct stat info;
     const bool is_file = stat(run, &info) == 0 && S_ISREG(info.st_mode);
-    const charl_status st =
-        is_file ? charl__verify_proof(run, options, result) : charl__verify_run(run, options, NULL, result);
+    const charl_status st = is_file ? charl__verify_proof(run, o, result) : charl__verify_run(run, o, NULL, result);
 
     return charl__kind_explain(st, run, CHARL__KIND_RUN | CHARL__KIND_FOLDER | CHARL__KIND_PROOF,
                                "a run directory or a proof", CHARL_ERR_CHECKPOINT);

@@ -2,7 +2,7 @@
 #define CHARL_TRAIN_VERIFY_H
 /** Verification for proofs: of a run directory that holds parts of a run only, and with something else than a replay of the segments. */
 #include "charl/verify.h"
-#include "io/proof_file.h"
+#include "data/proof_file.h"
 
 /** What to do otherwise than charl_verify: metrics.jsonl, links, exports and the contents of the data are left out. */
 typedef struct charl__verify_request {

@@ -24,7 +24,7 @@
 #include "data/table/recipe.h"
 #include "files/json.h"
 #include "io/kind.h"
-#include "io/proof_file.h"
+#include "data/proof_file.h"
 #include "data/questions.h"
 #include "data/rows/rows.h"
 #include "data/tokenizer/bpe.h"

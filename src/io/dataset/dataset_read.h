@@ -2,7 +2,6 @@
 #define CHARL_IO_DATASET_DATASET_READ_H
 /** Internal reading functions, for the loaders. */
 #include "charl/dataset.h"
-#include "io/regular.h"
 
 /** Windows of tokens at any positions: x[i] = tokens[starts[i], + window), y[i] the same shifted by one
  *  token.
@@ -39,15 +38,6 @@ charl_status charl__dataset_check(charl_dataset *ds) CHARL_MUST_CHECK;
 /** The file that an image of a data set comes from, as named by the import: a path, new (charl_free, even after a failure); NULL: it is
  *  unknown. Blocks. Local. Errors: as charl_dataset_read. */
 charl_status charl__dataset_file_of(charl_dataset *ds, charl_split split, int64_t row, char **out) CHARL_MUST_CHECK;
-
-/** Called for each file of a data set, in the order in which they are named. n ranges, ascending and apart. */
-typedef charl_status charl__unread_visitor(void *user, const char *path, const charl__byte_range *unread, int64_t n);
-/** Visit the files of a data set with the bytes that nothing has needed so far: blocks of samples and targets that were not read, of contiguous arrays
- *  whose checksums are in the file. A copy of the file in which they are zeros opens as this file does, with the same content_id, and delivers the
- *  rows that were read; reading others fails. Everything else of a file counts as needed.
- *
- *  Local. Not while others read. Errors: ERR_CONFIG  rows are in other files, which an array refers to; those of the visitor; ERR_NOMEM. */
-charl_status charl__dataset_unread(charl_dataset *ds, charl__unread_visitor *visit, void *user) CHARL_MUST_CHECK;
 
 /** Notes about the file from opening it; "" if there are none. Local. */
 const char *charl__dataset_note(const charl_dataset *ds);

@@ -3,11 +3,10 @@
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_private.h"
-#include "io/dataset/dataset_read.h"
 
 /* Ranges of one file. */
 typedef struct ranges {
-    charl__byte_range *at;
+    charl_byte_range *at;
     int64_t n;
 } ranges;
 
@@ -18,7 +17,7 @@ static charl_status add(ranges *r, int64_t first, int64_t count)
         return CHARL_OK;
     }
     CHARL_TRY(charl__grow(r->n, sizeof *r->at, &r->at));
-    r->at[r->n++] = (charl__byte_range){first, count};
+    r->at[r->n++] = (charl_byte_range){first, count};
     return CHARL_OK;
 }
 
@@ -41,12 +40,14 @@ static charl_status add_blocks(ranges *r, const charl__array *a)
 
 static int by_place(const void *a, const void *b)
 {
-    const charl__byte_range *x = a, *y = b;
+    const charl_byte_range *x = a, *y = b;
 
     return (x->first > y->first) - (x->first < y->first);
 }
 
-static charl_status visit_file(charl_dataset *ds, charl__unread_visitor *visit, void *user)
+typedef charl_status visitor(void *ctx, const char *path, const charl_byte_range *unread, int64_t n);
+
+static charl_status visit_file(charl_dataset *ds, visitor *visit, void *ctx)
 {
     charl_status st = CHARL_OK;
     ranges r = {0};
@@ -66,19 +67,20 @@ static charl_status visit_file(charl_dataset *ds, charl__unread_visitor *visit, 
     if (r.n > 0) {
         qsort(r.at, (size_t)r.n, sizeof *r.at, by_place);
     }
-    CHARL_TRY_CLEANUP(visit(user, ds->file.path, r.at, r.n));
+    CHARL_TRY_CLEANUP(visit(ctx, ds->file.path, r.at, r.n));
 cleanup:
     charl_free(r.at);
     return st;
 }
 
-charl_status charl__dataset_unread(charl_dataset *ds, charl__unread_visitor *visit, void *user)
+charl_status charl_dataset_unread(charl_dataset *ds, visitor *visit, void *ctx)
 {
+    CHARL_GIVEN(ds, visit);
     for (int i = 0; i < ds->n_parts; i++) {
-        CHARL_TRY(charl__dataset_unread(ds->part[i], visit, user));
+        CHARL_TRY(charl_dataset_unread(ds->part[i], visit, ctx));
     }
     for (int i = 0; i < ds->n_joined; i++) {
-        CHARL_TRY(charl__dataset_unread(ds->joined[i], visit, user));
+        CHARL_TRY(charl_dataset_unread(ds->joined[i], visit, ctx));
     }
-    return ds->n_parts == 0 && ds->n_joined == 0 ? visit_file(ds, visit, user) : CHARL_OK;
+    return ds->n_parts == 0 && ds->n_joined == 0 ? visit_file(ds, visit, ctx) : CHARL_OK;
 }

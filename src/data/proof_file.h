@@ -1,8 +1,8 @@
-#ifndef CHARL_IO_PROOF_FILE_H
-#define CHARL_IO_PROOF_FILE_H
+#ifndef CHARL_DATA_PROOF_FILE_H
+#define CHARL_DATA_PROOF_FILE_H
 /** The file of a proof (charl/verify.h): files of a run and parts of its data in one HDF5 file.
  *
- *      /            charl_format = "proof", charl_version = 1, complete = 1
+ *      /            charl_format = "proof", charl_version = 1
  *      /manifest    u8: lines of text, attribute sha256
  *      /files/0 ... u8: the bytes that the proof has of a file, one part of the file after another
  *
@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "io/regular.h"
+#include "charl/dataset.h"
 
 enum { CHARL__PROOF_TEXT = 128, CHARL__PROOF_NAME = 160 };
 
@@ -31,8 +31,8 @@ typedef struct charl__proof_segment {
 
 typedef struct charl__proof_file {
     char name[CHARL__PROOF_NAME];
-    char *path;               /* to write: the file itself; to unpack: NULL */
-    charl__byte_range *parts; /* [n_parts] ascending: what the proof has */
+    char *path;              /* to write: the file itself; to unpack: NULL */
+    charl_byte_range *parts; /* [n_parts] ascending: what the proof has */
     int64_t n_parts;
     int64_t bytes; /* of the file */
     char sha256[65];
@@ -51,7 +51,7 @@ typedef struct charl__proof {
 void charl__proof_fini(charl__proof *p);
 
 /** Add the file at `path` as `name`, all but the n ranges `left_out`, which ascend. Errors: ERR_CHECKPOINT, ERR_NOMEM. */
-charl_status charl__proof_add(charl__proof *p, const char *name, const char *path, const charl__byte_range *left_out,
+charl_status charl__proof_add(charl__proof *p, const char *name, const char *path, const charl_byte_range *left_out,
                               int64_t n) CHARL_MUST_CHECK;
 /** Add a segment. Errors: ERR_NOMEM. */
 charl_status charl__proof_add_segment(charl__proof *p, int64_t from, int64_t until) CHARL_MUST_CHECK;
