@@ -162,8 +162,17 @@ def check_page(page):
     here = pathlib.Path.cwd()
     page.open(here / "short.html", 1400, 1000)
     assert page.evaluate("document.title") == f"charl report: {EVIL}, second", "a name was taken for HTML"
-    assert page.evaluate("charts.map(c => c.name).slice(0, 3)") == ["train/loss", "val/loss", "val/accuracy"]
-    assert page.evaluate("charts.every(c => c.svg.querySelectorAll('path[data-run]').length === 2)"), "a curve is missing"
+    assert page.evaluate("charts.map(c => c.name).slice(0, 3)") == ["train/loss", "val/accuracy", "train/lr"]
+    assert page.evaluate("charts.every((c, i) => c.svg.querySelectorAll('path[data-run]').length === (i === 0 ? 4 : 2))"), "a curve is missing"
+    assert page.evaluate("charts[0].names") == ["train/loss", "val/loss"], "training and validation are in one chart"
+    assert page.evaluate("[...charts[0].svg.querySelectorAll('path[data-run]')].map(p => p.hasAttribute('stroke-dasharray'))") == [
+        False, False, True, True]
+    # A ring at the best step, where its curve of the validation is
+    best = page.evaluate("runs.map(r => r.best.step)")
+    for i in (0, 1):
+        rings = page.evaluate(f"[...charts[{i}].svg.querySelectorAll('.best')].map(c => +c.getAttribute('cx'))")
+        assert len(rings) == 2 and all(abs(x - page.evaluate(f"charts[{i}].view.px({step})")) < 0.1 for x, step in zip(rings, best)), rings
+    assert page.evaluate("charts[0].svg.querySelector('.best title').textContent").startswith("best val/accuracy: ")
     assert page.evaluate("charts[0].svg.querySelectorAll('path[data-run]')[1].getAttribute('d').match(/L/g).length") > 40
     assert page.evaluate("charts[0].svg.querySelector('path[data-run]').getAttribute('d').match(/M/g).length") == 2, "no gap at NaN"
     # Tooltip
@@ -186,7 +195,7 @@ def check_page(page):
     assert page.evaluate("state.range") is None
     # Legend, smoothing, axis, logarithm
     page.evaluate("document.querySelector('#legend button').click()")
-    assert page.evaluate("charts.every(c => c.svg.querySelectorAll('path[data-run]').length === 1)"), "a hidden run is drawn"
+    assert page.evaluate("charts.every(c => c.svg.querySelectorAll('path[data-run][data-run=\"0\"]').length === 0)"), "a hidden run is drawn"
     assert page.evaluate("document.querySelector('#legend button').getAttribute('aria-pressed')") == "false"
     page.evaluate("document.querySelector('#legend button').click()")
     rough = page.evaluate("charts[0].svg.querySelectorAll('path[data-run]')[1].getAttribute('d')")
@@ -213,6 +222,8 @@ def check_page(page):
     for name, width, dark in (("light-1400", 1400, False), ("dark-1400", 1400, True), ("light-400", 400, False), ("dark-400", 400, True)):
         page.open(here / "short.html", width, 1000, dark)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name}: the page is wider than the window"
+        fits = page.evaluate("(e => e.scrollWidth <= e.clientWidth)(document.querySelector('#summary .scroll'))")
+        assert fits, f"{name}: the summary is wider than the window"
         ink = page.evaluate("getComputedStyle(document.body).color + getComputedStyle(document.body).backgroundColor")
         assert (("15, 18, 22" in ink) == dark), f"{name}: {ink}"
         if SHOTS:
@@ -222,7 +233,7 @@ def check_page(page):
     begin = time.monotonic()
     page.open(here / "long.html", 1400, 1000)
     print(f"100,000 rows: open after {time.monotonic() - begin:.2f} s")
-    assert page.evaluate("charts[0].svg.querySelectorAll('path').length") == 4, "a curve and its band for each run"
+    assert page.evaluate("charts[0].svg.querySelectorAll('path').length") == 6, "curves of training and validation and a band for each run"
     assert "eval.json is not JSON, or is larger" in page.evaluate("document.getElementById('eval').innerText")
     if SHOTS:
         page.screenshot(SHOTS / "long.png")
@@ -240,14 +251,16 @@ def check_seeds(page):
     charl(0, "report", *[f"s{rate}{seed}" for seed in (1, 2, 3) for rate in (3, 5)], "-o", "seeds.html")
     page.open(pathlib.Path.cwd() / "seeds.html", 1400, 1000)
     lines = "[...charts[1].svg.querySelectorAll('path[data-run]')]"
-    assert page.evaluate("charts[1].name") == "val/loss"
+    assert page.evaluate("charts[1].name") == "val/accuracy"
+    both = page.evaluate("[...charts[0].svg.querySelectorAll('path[data-run]')].map(p => Number(p.getAttribute('stroke-width')))")
+    assert both == [0.8] * 12 + [1.8] * 4, f"seeds and means of both losses: {both}"
     assert page.evaluate(f"{lines}.map(p => Number(p.getAttribute('stroke-width')))") == [0.8] * 6 + [1.8] * 2
     assert page.evaluate(f"new Set({lines}.map(p => p.getAttribute('stroke'))).size") == 2
     assert page.evaluate(f"{lines}.map(p => p.getAttribute('stroke')).slice(0, 4)") == page.evaluate(
         f"[0, 1, 0, 1].map(i => {lines}[6 + i].getAttribute('stroke'))")
     assert page.evaluate("[...document.querySelectorAll('#legend button')].map(b => b.innerText.trim())") == ["learning_rate = 3", "learning_rate = 5"]
     # the first point of the mean and of its band, by hand; all of them are of steps that every seed has
-    first = [next(json.loads(row)["loss"] for row in pathlib.Path(f"s3{seed}/metrics.jsonl").read_text(encoding="utf-8").splitlines()[:-1]
+    first = [next(json.loads(row)["accuracy"] for row in pathlib.Path(f"s3{seed}/metrics.jsonl").read_text(encoding="utf-8").splitlines()[:-1]
                   if '"event":"val"' in row) for seed in (1, 2, 3)]
     mean, deviation = sum(first) / 3, statistics.stdev(first)
     assert deviation > 0
