@@ -216,10 +216,10 @@ static charl_status check(const charl__enqueue *e, const digits *a, const digits
                   "products of integers need work-groups of %d work-items, and %s has %d at most; use "
                   "train.products = fma",
                   GROUP, charl_device_get_info(e->dev)->name, charl_device_get_info(e->dev)->max_group);
-    CHARL_REQUIRE(
-        a->digit <= INT_MAX - GROUP && b->digit <= INT_MAX - GROUP, CHARL_ERR_SHAPE,
-        "%s: the digits of a convolution's operands take %lld and %lld bytes each, and at most 2^31 are possible",
-        e->label ? e->label : "convolution", (long long)a->digit, (long long)b->digit);
+    CHARL_REQUIRE(a->digit <= INT_MAX - GROUP && b->digit <= INT_MAX - GROUP, CHARL_ERR_SHAPE,
+                  "%s: a digit of all numbers of a convolution's operands takes %lld and %lld bytes, and less than "
+                  "2^31 are possible; use a smaller batch or train.products = fma",
+                  e->label ? e->label : "convolution", (long long)a->digit, (long long)b->digit);
     return CHARL_OK;
 }
 
