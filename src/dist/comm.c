@@ -383,7 +383,8 @@ void charl_comm_exit(charl_comm *c, int code, const char *message)
         charl__heartbeat_send(c, true);
     }
     if (others_reported) {
-        charl__sleep_s(0.3); /* the launcher ends the job when the first rank leaves */
+        charl__sleep_s(c->is_told ? last_s
+                                  : 0.3); /* the launcher ends the job when the first rank leaves, whose code counts */
     } else if (message) {
         char text[8192]; /* it may quote names from files */
         const char *at = text;

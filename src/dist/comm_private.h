@@ -73,6 +73,7 @@ struct charl_comm {
     double nap_s;
     atomic_int dead; /* rank that the watching thread found dead, or -1 */
     bool is_broken;
+    bool is_told;          /* ... because another rank has printed the error that ends the job */
     uint64_t agreed_error; /* charl__error_number of the last failure that all ranks know */
     int tags;              /* of point-to-point messages, assigned so far */
     struct charl__watch *watch;

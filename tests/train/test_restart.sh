@@ -42,7 +42,7 @@ killed() {
     unset CHARL_FAULT
     checks=$((checks + 1))
     case $_k in
-    7 | 137) ;;
+    "${code:-7}" | 137) ;;
     0) [ -n "${may_end:-}" ] || fail "killed: exit code 0" ;; # it did not come to that
     *) fail "killed: exit code $_k"; tail -n 5 log ;;
     esac
@@ -117,6 +117,7 @@ survive() { # survive WHAT FAULT STEP ARGUMENTS...: the job of 4 ranks continues
 survive "the survivors" train.backward.kill@1:18 17 mem.ini
 survive "the survivors of rank 0" train.backward.kill@0:33 32 mem.ini
 survive "rank 0 has logged the step" train.data.kill@2:9 8 mem.ini
+code=4 survive "a device fails" train.device.fail@1:18 17 mem.ini
 # Whoever writes the copy dies, too. The first file that a survivor writes is .copies.
 any() { echo "train.backward.kill@0:18,io.crash.$1@1:2,io.crash.$1@2:2,io.crash.$1@3:2"; }
 survive "a copy that is half written" "$(any written)" 0 mem.ini

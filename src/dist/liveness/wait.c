@@ -311,6 +311,19 @@ static charl_status fail_dead(charl_comm *c, const charl__waiter *w, int rank)
     return CHARL_OK;
 }
 
+/* Another rank ends the job, by an error of its own: the launcher is about to end this one. A rank that has died is named instead. */
+static charl_status fail_told(charl_comm *c, const charl__waiter *w)
+{
+    for (int i = 0; i < c->local_size; i++) {
+        if (charl__peer_is_dead(c, charl__comm_local_peer(c, i))) {
+            CHARL_TRY(fail_dead(c, w, charl__comm_local_peer(c, i)));
+        }
+    }
+    c->is_broken = c->is_told = true;
+    CHARL_FAIL(CHARL_ERR_COMM, "another rank has ended the job (noticed in: %s)", w->what);
+    return CHARL_OK;
+}
+
 size_t charl__peer_describe(const charl_comm *c, int rank, char *text, size_t bytes, size_t used)
 {
     char name[160], place[96], state[64];
@@ -368,6 +381,9 @@ static charl_status look(charl_comm *c, charl__waiter *w)
     }
     if (dead >= 0) {
         CHARL_TRY(fail_dead(c, w, dead));
+    }
+    if (c->me && atomic_load(&c->board->has_reported)) {
+        CHARL_TRY(fail_told(c, w));
     }
     if (w->start_s <= 0) {
         w->start_s = w->still_since_s = w->looked_s = now;
