@@ -132,7 +132,7 @@ sed -e 's/^interval = 1/interval = 4/' cnn.ini >statistics.ini
 printf '[eval]\ninterval = 0\n[checkpoint]\ninterval = 0\nmemory_interval = 6\n' >>statistics.ini
 mv whole mlp
 expect 0 "running statistics" ranks 1 statistics.ini -q -o whole
-survive "running statistics" train.backward.kill@1:6 5 statistics.ini
+survive "running statistics" train.allreduce.kill@1:6 5 statistics.ini
 survive "a step that is not logged" train.optimizer.kill@0:6 6 statistics.ini
 rm -rf whole run
 mv mlp whole
