@@ -230,15 +230,16 @@ typedef struct charl_operator_report {
 charl_status charl_operator_check(charl_device *dev, const char *name, const charl_operator_check_options *options,
                                   charl_operator_report *report) CHARL_MUST_CHECK;
 
-/** One digest of what a device computes in f32: SHA-256 over a line "NAME HASH" for every operator, charl's and then
- *  registered ones, with the hash that charl_operator_check reports for `seed`. Devices with the same digest have
- *  computed the same bits.
+/** One digest of what a device computes in `precision`, f32, bf16 or f16: SHA-256 over a line "NAME HASH" for every
+ *  operator that takes it, charl's and then registered ones, with the hash that charl_operator_check reports for
+ *  `seed`. Devices with the same digest have computed the same bits. In half types, compare devices that were opened
+ *  with exact_half.
  *
  *  each  NULL, or called with the hash of every operator
  *  hash  [65] hexadecimal digits; the caller's
  *
- *  Blocks. Local. Deterministic. Errors: as charl_operator_check. */
-charl_status charl_operator_hash(charl_device *dev, uint64_t seed,
+ *  Blocks. Local. Deterministic. Errors: as charl_operator_check; ERR_DTYPE  another precision. */
+charl_status charl_operator_hash(charl_device *dev, charl_dtype precision, uint64_t seed,
                                  void (*each)(void *ctx, const char *name, const char *hash), void *ctx,
                                  char hash[65]) CHARL_MUST_CHECK;
 

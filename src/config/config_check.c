@@ -109,8 +109,9 @@ static void check_batch(checker *c)
 
 const char *charl__config_inexact(const charl_config *cfg)
 {
-    if (cfg->train.precision != CHARL__PRECISION_F32) {
-        return "train.precision = f32: devices add products of other types in different orders";
+    if (cfg->train.precision != CHARL__PRECISION_F32 && cfg->train.products != CHARL__PRODUCTS_INTEGER) {
+        return "train.precision = f32, or train.products = integer: devices add products of other types in different "
+               "orders";
     }
     if (cfg->device.allow_tf32) {
         return "device.allow_tf32 = no: only some devices round to tf32";
@@ -206,8 +207,8 @@ static void check_precision(checker *c)
     if (cfg->train.precision == CHARL__PRECISION_FP8 && cfg->lora.rank > 0) {
         wrong(c, "train", "precision", "fp8 does not train low-rank adapters: use bf16, or lora.rank = 0");
     }
-    if (cfg->train.products == CHARL__PRODUCTS_INTEGER && cfg->train.precision != CHARL__PRECISION_F32) {
-        wrong(c, "train", "products", "integer needs precision = f32");
+    if (cfg->train.products == CHARL__PRODUCTS_INTEGER && cfg->train.precision == CHARL__PRECISION_FP8) {
+        wrong(c, "train", "products", "integer needs precision = f32, bf16 or f16");
     }
 }
 

@@ -97,7 +97,7 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     CHARL_TRY_CLEANUP(charl__tuning_db_open(dev, request->tune));
     CHARL_TRY_CLEANUP(dev->driver->open(dev, dev->timing || dev->tracing));
     dev->is_open = true;
-    CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32));
+    CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32, request->exact_half));
     dev->skip_kernels = request->skip_kernels;
     if (request->allow_tf32 && !dev->facts.nvidia.tf32) { /* logged once per node */
         charl__log(request->local_rank == 0 ? CHARL_LOG_WARN : CHARL_LOG_INFO,
@@ -203,7 +203,13 @@ bool charl__device_has_nvidia_cores(const charl_device *dev, charl_dtype dtype)
 {
     const charl__nvidia_facts *f = &dev->facts.nvidia;
 
-    return dtype == CHARL_BF16 || dtype == CHARL_F16 ? f->wgmma || f->mma : dtype == CHARL_F32 && f->tf32;
+    return dtype == CHARL_BF16 || dtype == CHARL_F16 ? (f->wgmma || f->mma) && !dev->facts.exact_half
+                                                     : dtype == CHARL_F32 && f->tf32;
+}
+
+bool charl__device_has_fast_half(const charl_device *dev)
+{
+    return dev->facts.nvidia.ptx && !dev->facts.exact_half;
 }
 
 bool charl_device_has_tensor_cores(const charl_device *dev, charl_dtype dtype)

@@ -39,6 +39,8 @@ typedef struct charl__device_facts {
      * by filling a buffer; all other devices copy. */
     bool zero_copy;
     bool fp16; /* half arithmetic compiles and runs */
+    /* Requested: operators on half types give the bits of other devices. CHARL_EXACT_HALF is defined in kernels that have CHARL_PTX. */
+    bool exact_half;
     /* Kernels stage tiles in local memory: not on CPUs, whose caches hold them. Also on GPUs without local memory of their own (Arm
      * Mali), where it is slower, because the form for CPUs needs a megabyte per work-item. */
     bool tiles_in_local;
@@ -53,8 +55,10 @@ charl_status charl__device_enter(charl_device *dev) CHARL_MUST_CHECK;
 const charl__device_facts *charl__device_facts_get(const charl_device *dev);
 /** Whether launches compute nothing (charl_device_options.skip_kernels). */
 bool charl__device_skips_kernels(const charl_device *dev);
-/** Whether products of this type run on NVIDIA's tensor cores: charl_device_has_tensor_cores without the matrix units of CPUs. */
+/** Whether operands of this type are multiplied on NVIDIA's tensor cores: charl_device_has_tensor_cores without the matrix units of CPUs. */
 bool charl__device_has_nvidia_cores(const charl_device *dev, charl_dtype dtype);
+/** Whether kernels round half types in NVIDIA's own way: CHARL_FAST_HALF of kernels/prelude/fast_math.clh. */
+bool charl__device_has_fast_half(const charl_device *dev);
 /** Choose kernels as for a device with these facts; returns the previous ones. For tests that compare
  *  variants of a kernel. Compiled graphs keep their kernels. */
 charl__device_facts charl__device_set_facts(charl_device *dev, charl__device_facts facts);

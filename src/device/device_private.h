@@ -201,7 +201,7 @@ bool charl__tracing_is_on(const charl_device *dev);
 void charl__tracing_note(charl_device *dev, charl__queue q, const charl__traced *what, charl__driver_event *event);
 
 /* probe.c */
-charl_status charl__device_probe(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
+charl_status charl__device_probe(charl_device *dev, bool allow_tf32, bool exact_half) CHARL_MUST_CHECK;
 
 /* large_pages.c */
 /** Request large pages for a buffer of a device with facts.zero_copy, before

@@ -75,11 +75,12 @@ static int nvidia_capability(const charl_device *dev)
     return charl__env_is_on(CHARL_ENV_NO_PTX) ? 0 : dev->found.capability;
 }
 
-charl_status charl__device_probe(charl_device *dev, bool allow_tf32)
+charl_status charl__device_probe(charl_device *dev, bool allow_tf32, bool exact_half)
 {
     const bool cpu = dev->info.kind == CHARL_DEVICE_CPU;
     const int capability = nvidia_capability(dev);
 
+    dev->facts.exact_half = exact_half;
     dev->facts.tiles_in_local = !cpu;
     dev->facts.vector_width = dev->found.vector_width;
     /* On a CPU a work-item is a loop over vectors. 256 fills every known GPU, and almost all allow it. */

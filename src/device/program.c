@@ -105,12 +105,16 @@ cleanup:
     return st;
 }
 
-/* Files that precede every kernel file, in this order. */
-static charl_status read_prelude(charl__text *out)
+/* Files that precede every kernel file, in this order. The definition is text and no option, so that all compilers and the key see it. */
+static charl_status read_prelude(const charl_device *dev, charl__text *out)
 {
     static const char *const files[] = {"prelude/builtins.clh", "prelude/common.clh", "prelude/math.clh",
                                         "prelude/memory.clh",   "prelude/rows.clh",   "prelude/fast_math.clh"};
+    static const char exact_half[] = "#define CHARL_EXACT_HALF\n";
 
+    if (dev->facts.nvidia.ptx && dev->facts.exact_half) {
+        CHARL_TRY(charl__text_append(out, exact_half, sizeof exact_half - 1));
+    }
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         CHARL_TRY(read_source(files[i], out));
     }
@@ -342,7 +346,7 @@ static charl_status read_sources(charl_device *dev, const charl__launch *l, char
     const char *source[3] = {p->defines, NULL, NULL};
 
     CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s.cl", p->file));
-    CHARL_TRY_CLEANUP(read_prelude(&common));
+    CHARL_TRY_CLEANUP(read_prelude(dev, &common));
     if (p->source) {
         CHARL_TRY_CLEANUP(charl__text_append(&text, p->source, strlen(p->source)));
     } else {

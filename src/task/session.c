@@ -389,6 +389,7 @@ charl_status charl__session_open_device(charl__session *s, const charl_device_re
     charl_device_request limited = *request;
     charl_status st;
 
+    limited.exact_half = request->exact_half || s->config->train.products == CHARL__PRODUCTS_INTEGER;
     limited.driver = s->config->device.driver;
     limited.memory_limit = s->config->device.memory_limit << 20;
     st = charl_device_open(&limited, &s->dev);

@@ -14,7 +14,7 @@
 static charl_device *dev;
 static charl_slices whole;
 
-static void compare_forms(const charl__op *op, int sample, const charl_slices *slices)
+static void compare_forms(const charl__op *op, int sample, charl_dtype precision, const charl_slices *slices)
 {
     /* An NVIDIA compiler does not take what is written for CPUs (kernels/prelude/vectors.clh). */
     static const int groups[] = {1, 64, 256};
@@ -24,7 +24,7 @@ static void compare_forms(const charl__op *op, int sample, const charl_slices *s
     charl__op_case c;
     void *first[CHARL_OP_MAX_OUT] = {NULL};
 
-    charl_assert_ok(charl__op_case_create(op, &op->samples[sample], CHARL_F32, 1 + (uint64_t)sample, &c));
+    charl_assert_ok(charl__op_case_create(op, &op->samples[sample], precision, 1 + (uint64_t)sample, &c));
     for (size_t f = begin; f < n_groups; f++) {
         void *raw[CHARL_OP_MAX_OUT] = {NULL};
         charl__device_facts form = facts;
@@ -34,7 +34,8 @@ static void compare_forms(const charl__op *op, int sample, const charl_slices *s
         charl_assert_ok(charl__op_case_run(dev, &c, slices, 1, raw));
         for (int k = 0; k < c.n_out; k++) {
             if (f > begin && memcmp(raw[k], first[k], charl__op_case_bytes(&c, slices, k)) != 0) {
-                fail_msg("%s, sample %d: output %d has other bits in groups of %d", op->name, sample, k, groups[f]);
+                fail_msg("%s in %s, sample %d: output %d has other bits in groups of %d", op->name,
+                         charl_dtype_name(precision), sample, k, groups[f]);
             }
             charl_free(f == begin ? NULL : raw[k]);
             first[k] = f == begin ? raw[k] : first[k];
@@ -59,16 +60,21 @@ static bool has_slices(const charl__op_sample *s)
     return any;
 }
 
+/* Half types: promised with train.products = integer. */
 static void test_forms(void **state)
 {
+    static const charl_dtype types[] = {CHARL_F32, CHARL_BF16, CHARL_F16};
     const charl__op *op = *state;
+    const int n_types = !op->half ? 1 : charl__env_is_on(CHARL_ENV_TEST_LONG) ? 3 : 2;
     charl_slices part;
 
     charl_assert_ok(charl_slices_range(8, 1, 6, &part));
-    for (int i = 0; i < op->n_samples; i++) {
-        compare_forms(op, i, &whole);
-        if (has_slices(&op->samples[i])) {
-            compare_forms(op, i, &part);
+    for (int i = 0; i < n_types * op->n_samples; i++) {
+        const int sample = i / n_types;
+
+        compare_forms(op, sample, types[i % n_types], &whole);
+        if (has_slices(&op->samples[sample])) {
+            compare_forms(op, sample, types[i % n_types], &part);
         }
     }
 }
@@ -87,5 +93,7 @@ int main(void)
         tests[n++] =
             (struct CMUnitTest){.name = op->name, .test_func = test_forms, .initial_state = (void *)(uintptr_t)op};
     }
-    return charl_test_run_on_device("forms", tests, n, &dev);
+    return charl_test_run_on_device_of(
+        &(charl_device_request){sizeof(charl_device_request), .local_size = 1, .exact_half = true}, "forms", tests, n,
+        &dev);
 }

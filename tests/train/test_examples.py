@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""100 steps of every example of launch/ in f32 give the tensors that examples.txt records, on any device that rounds as IEEE 754 says.
+"""100 steps of every example of launch/ in f32, and of some in half types with products of integers, give the tensors that examples.txt
+records, on any device that rounds as IEEE 754 says.
 
 A line of examples.txt has the SHA-256 of all tensors of the checkpoint of step 100, weights and optimizer state, as run.lock has it. The
 data are made here, the same everywhere. Examples that a CPU would not finish are made smaller by the settings below: in the batch, the
@@ -34,6 +35,8 @@ COMMON = [f"train.max_steps={STEPS}", f"checkpoint.interval={STEPS}", "eval.inte
 SHORT_CASES = ("mnist-mlp", "digits")
 
 INTEGER = ["train.products=integer"]
+BF16 = [*INTEGER, "train.precision=bf16"]
+F16 = [*INTEGER, "train.precision=f16"]
 LLAMA = ["model.n_layer=2", "model.n_embd=256", "model.n_kv_head=2", "model.mlp=swiglu", "model.positions=rotary", "model.norm=rms"]
 
 # name of a file of launch/, after + what differs; data set, settings
@@ -55,6 +58,10 @@ CASES = [
     ("mnist-cnn+integer", "digits.h5", [*INTEGER, "model.channels=32, 48"]),
     ("shakespeare+integer", "characters.h5", INTEGER),
     ("shakespeare+llama+integer", "characters.h5", [*INTEGER, *LLAMA]),
+    ("mnist-cnn+bf16", "digits.h5", BF16),
+    ("shakespeare+bf16", "characters.h5", BF16),
+    ("shakespeare+llama+bf16", "characters.h5", [*BF16, *LLAMA]),
+    ("shakespeare+f16", "characters.h5", F16),
 ]
 
 # What gpt2-finetune, gpt2-laptop and llama-lora start from: models that were trained for a step and exported.

@@ -80,6 +80,16 @@ expect 0 "convolutions of fma" ranks 1 cnn.ini -q -o conv-fma model.channels=32,
 checks=$((checks + 1))
 cmp -s conv-1/metrics.csv conv-fma/metrics.csv && fail "convolutions of integers and fma have the same losses"
 
+# With half types the result has the same bits anywhere, and other bits than with fma.
+expect 0 "integers in bf16 on 1 rank" ranks 1 mlp.ini -q -o integer-bf16-1 model.hidden=260,257 train.products=integer train.precision=bf16 train.exact=anywhere
+expect 0 "integers in bf16 on 3 ranks" ranks 3 mlp.ini -q -o integer-bf16-3 model.hidden=260,257 train.products=integer train.precision=bf16 train.exact=anywhere
+same "integers in bf16 on 3 ranks" integer-bf16-1 integer-bf16-3
+expect 0 "bf16 with fma" ranks 1 mlp.ini -q -o fma-bf16-1 model.hidden=260,257 train.precision=bf16
+checks=$((checks + 1))
+cmp -s integer-bf16-1/metrics.csv fma-bf16-1/metrics.csv && fail "products of integers and fma have the same losses in bf16"
+expect 0 "integers in bf16 in the plan" ranks 1 mlp.ini --dry-run train.products=integer train.precision=bf16
+says 1 "with a copy in bf16, products of integers"
+
 # One sample on each rank.
 expect 0 "batch norm over 4 samples" ranks 1 mlp.ini -q -o four model.batch_norm=yes train.batch_size=4 train.slices=4 train.max_steps=3 train.precision=bf16
 expect 0 "batch norm on 4 ranks of one sample" ranks 1 mlp.ini -q -o four-4 model.batch_norm=yes train.batch_size=4 train.slices=4 train.max_steps=3 train.precision=bf16 --simulate-ranks=4
@@ -111,7 +121,7 @@ refused() {
     says 1 "$_words"
 }
 refused "loss_scale: needs precision = f16" train.loss_scale=8
-refused "products: integer needs precision = f32" train.products=integer train.precision=bf16
+refused "products: integer needs precision = f32, bf16 or f16" train.products=integer train.precision=fp8
 refused "fp8 does not train low-rank adapters" train.precision=fp8 lora.rank=2
 refused "loss_scale: must be a power of two" train.precision=f16 train.loss_scale=9
 expect 0 "a fixed loss scale" ranks 1 cnn.ini -q -o fixed train.precision=f16 train.loss_scale=512

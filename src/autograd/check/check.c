@@ -75,16 +75,20 @@ bool charl__op_check_includes(const charl__op_case *c, charl_dtype precision, bo
 static void hash_output(checking *t, int k, const void *raw)
 {
     const size_t bytes = charl__op_case_bytes(&t->c, &t->whole, k);
-    const float *value = raw;
+    const charl_dtype dtype = t->c.out_type[k].dtype;
+    const size_t size = charl_dtype_size(dtype);
+    const char *at = raw;
 
-    if (t->c.out_type[k].dtype != CHARL_F32) {
+    if (!charl__is_float(dtype)) {
         charl__sha256_update(&t->sha, raw, bytes);
         return;
     }
-    for (size_t i = 0; i < bytes / sizeof *value; i++) {
-        const float x = isnan(value[i]) ? (float)NAN : value[i];
+    for (size_t i = 0; i < bytes; i += size) {
+        const float nan = (float)NAN;
+        double value;
 
-        charl__sha256_update(&t->sha, &x, sizeof x);
+        charl_dtype_decode(dtype, at + i, 1, &value);
+        charl__sha256_update(&t->sha, isnan(value) ? (const char *)&nan : at + i, size);
     }
 }
 
@@ -561,7 +565,7 @@ charl_status charl_operator_check(charl_device *dev, const char *name, const cha
 }
 
 /* Compile all programs that the operators need, many at once. A failure is reported when its operator is checked. */
-static void want_all(charl_device *dev, uint64_t seed)
+static void want_all(charl_device *dev, charl_dtype precision, uint64_t seed)
 {
     const char *name;
     charl_slices whole;
@@ -573,11 +577,11 @@ static void want_all(charl_device *dev, uint64_t seed)
     for (int i = 0; st == CHARL_OK && (name = charl_operator_name(i)) != NULL; i++) {
         const charl__op *op = charl__op_find(name);
 
-        for (int k = 0; k < op->n_samples && supports(op, CHARL_F32); k++) {
+        for (int k = 0; k < op->n_samples && supports(op, precision); k++) {
             charl__op_case c = {0};
             outputs o = {{NULL}};
 
-            st = charl__op_case_create(op, &op->samples[k], CHARL_F32, seed + (uint64_t)k, &c);
+            st = charl__op_case_create(op, &op->samples[k], precision, seed + (uint64_t)k, &c);
             for (int run = 0; run < 2 && st == CHARL_OK; run++) {
                 st = charl__op_case_run(dev, &c, &whole, run * shift[0], o.raw);
                 outputs_fini(&o);
@@ -590,22 +594,24 @@ static void want_all(charl_device *dev, uint64_t seed)
     charl__launches_want_end(dev);
 }
 
-charl_status charl_operator_hash(charl_device *dev, uint64_t seed,
+charl_status charl_operator_hash(charl_device *dev, charl_dtype precision, uint64_t seed,
                                  void (*each)(void *ctx, const char *name, const char *hash), void *ctx, char hash[65])
 {
     CHARL_GIVEN(dev, hash);
-    const charl_operator_check_options o = {sizeof o, .precision = CHARL_F32, .seed = seed, .outputs_only = true};
+    const charl_operator_check_options o = {sizeof o, .precision = precision, .seed = seed, .outputs_only = true};
     unsigned char digest[CHARL__SHA256_BYTES];
     charl__sha256 sha;
     const char *name;
 
-    want_all(dev, seed);
+    CHARL_REQUIRE(charl__is_float(precision), CHARL_ERR_DTYPE, "operators compute in f32, bf16 or f16, not in %s",
+                  charl_dtype_name(precision));
+    want_all(dev, precision, seed);
     charl__sha256_init(&sha);
     for (int i = 0; (name = charl_operator_name(i)) != NULL; i++) {
         charl_operator_report report;
         char line[256];
 
-        if (!charl_operator_takes(name, CHARL_F32)) {
+        if (!charl_operator_takes(name, precision)) {
             continue;
         }
         CHARL_TRY(charl_operator_check(dev, name, &o, &report));

@@ -1,6 +1,6 @@
 /* charl selftest: tests the operators on the user's device. Each sample runs twice, the second time at other offsets: the values
  * must agree with the reference and the bits with each other. If the device has tensor cores or AMX, the operators that support
- * half types run with bf16 too. */
+ * half types run with bf16 too; with --hash, which computes half types as all devices can, in bf16 and f16. */
 #include <charl/device.h>
 #include <charl/error.h>
 #include <charl/operator.h>
@@ -106,34 +106,44 @@ static charl_status check_arithmetic(charl_device *dev, int *missing)
     return CHARL_OK;
 }
 
-static void print_hash(void *ctx, const char *name, const char *hash)
+static void print_hash(void *type, const char *name, const char *hash)
 {
-    (void)ctx;
-    printf("%-26s %.32s\n", name, hash);
+    const bool is_f32 = *(const charl_dtype *)type == CHARL_F32;
+    char text[64];
+
+    snprintf(text, sizeof text, "%s%s%s", name, is_f32 ? "" : " ",
+             is_f32 ? "" : charl_dtype_name(*(const charl_dtype *)type));
+    printf("%-30s %.32s\n", text, hash);
     fflush(stdout);
 }
 
-/* One line for the device: a digest of the outputs of all operators in f32. With --verbose also one for each operator, to find where two devices
- * differ. */
+/* One line for each type: a digest of the outputs of all operators that take it. With --verbose also one for each operator, to find where two
+ * devices differ. */
 static charl_status print_hashes(charl_device *dev, const selftest *s)
 {
-    const charl_operator_check_options one = {sizeof one, .precision = CHARL_F32, .seed = SEED, .outputs_only = true};
-    charl_operator_report report;
-    char hash[65];
+    charl_dtype types[] = {CHARL_F32, CHARL_BF16, CHARL_F16};
 
-    for (int i = 0; i < s->n_ops; i++) {
-        CHARL_TRY(charl_operator_check(dev, s->op[i], &one, &report));
-        print_hash(NULL, s->op[i], report.hash);
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        const charl_operator_check_options one = {sizeof one, .precision = types[t], .seed = SEED,
+                                                  .outputs_only = true};
+        charl_operator_report report;
+        char hash[65];
+
+        for (int i = 0; i < s->n_ops; i++) {
+            if (charl_operator_takes(s->op[i], types[t])) {
+                CHARL_TRY(charl_operator_check(dev, s->op[i], &one, &report));
+                print_hash(&types[t], s->op[i], report.hash);
+            }
+        }
+        if (s->n_ops == 0) {
+            CHARL_TRY(charl_operator_hash(dev, types[t], SEED, s->verbose ? print_hash : NULL, &types[t], hash));
+            printf("hash of %s, charl %s: %s\n", charl_dtype_name(types[t]), charl_version(), hash);
+        }
     }
-    if (s->n_ops > 0) {
-        return CHARL_OK;
-    }
-    CHARL_TRY(charl_operator_hash(dev, SEED, s->verbose ? print_hash : NULL, NULL, hash));
-    printf("hash of f32, charl %s: %s\n", charl_version(), hash);
     return CHARL_OK;
 }
 
-/* With --hash: the two lines that say whether the device computes the same bits as others. */
+/* With --hash: the lines that say whether the device computes the same bits as others. */
 static int compare_device(charl_device *dev, const selftest *s)
 {
     int missing = 0;
@@ -169,7 +179,8 @@ int charl__selftest_main(const char *path, int argc, char **argv)
          "auto, gpu, cpu, INDEX, pci:ADDRESS, name:TEXT or platform:TEXT (see `charl devices`)", 0,
          CHARL__CLI_TEXT(selftest, device)},
         {"op", 'o', "NAME", "Test only this operator; can be repeated", 0, .parse = parse_operator},
-        {"hash", 0, NULL, "Print what of IEEE 754 the device has, and a hash of the bits that it computes in f32", 0,
+        {"hash", 0, NULL,
+         "Print what of IEEE 754 the device has, and hashes of the bits that it computes in f32, bf16 and f16", 0,
          CHARL__CLI_FLAG(selftest, hash)},
         {"verbose", 'v', NULL, "Print the result of every sample; with --hash the hash of every operator", 0,
          CHARL__CLI_FLAG(selftest, verbose)},
@@ -179,9 +190,8 @@ int charl__selftest_main(const char *path, int argc, char **argv)
         "Run every operator on its test samples: twice, comparing bits, and against a double-precision reference "
         "within a bound on the rounding error. On devices with tensor cores or AMX, operators that support bf16 are "
         "also tested in bf16. The exit status is 0 if all tests pass, otherwise 1. With --hash: devices that print the "
-        "same "
-        "hash train to the same bits in f32; the exit status is 1 if the device's arithmetic does not follow IEEE "
-        "754."};
+        "same hash train to the same bits in that type, in bf16 and f16 with train.products = integer; the exit status "
+        "is 1 if the device's arithmetic does not follow IEEE 754."};
     charl__cli_operands none = {0};
     selftest s = {0};
     charl_device *dev = NULL;
@@ -196,7 +206,7 @@ int charl__selftest_main(const char *path, int argc, char **argv)
         return code;
     }
     st = charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = s.device, .local_size = 1,
-                                                   .compiling = charl__cli_compiling_show},
+                                                   .compiling = charl__cli_compiling_show, .exact_half = s.hash},
                            &dev);
     if (st != CHARL_OK) {
         return charl__cli_error(charl__cli_exit_code(st), "`charl devices` lists the devices", "%s",

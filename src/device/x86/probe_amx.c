@@ -49,8 +49,8 @@ enum { M = 72, N = 40, K = 96, TILE = 32 };
 
 charl_status charl__probe_amx(charl_device *dev)
 {
-    if (!is_here(dev) || charl__env_is_on(CHARL_ENV_NO_TENSOR_CORES) || charl__fault("device.amx") ||
-        !may_use_tiles()) {
+    if (dev->facts.exact_half || !is_here(dev) || charl__env_is_on(CHARL_ENV_NO_TENSOR_CORES) ||
+        charl__fault("device.amx") || !may_use_tiles()) {
         return CHARL_OK;
     }
     return charl__probe_product(

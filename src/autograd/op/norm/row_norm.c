@@ -61,7 +61,7 @@ charl_status charl__row_norm_check(const charl__infer *inf, int x, int first, in
 
 int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype)
 {
-    const bool two = charl__device_facts_get(dev)->nvidia.ptx && charl_dtype_size(dtype) == 2 && n <= SHORT;
+    const bool two = charl__device_has_fast_half(dev) && charl_dtype_size(dtype) == 2 && n <= SHORT;
 
     return charl__rows_width(two && n > HALF_WIDTH ? HALF_WIDTH : n);
 }
