@@ -18,6 +18,10 @@ enum {
     TILE = 64,
     LEAST_CHUNK = 128,
     MOST_CHUNKS = 16,
+    ROWS =
+        2, /* of a work-item of gemm_digits.cl; on CPUs, where they share digits of B in the nearest cache; and columns */
+    ROWS_CPU = 32,
+    COLUMNS = 4,
     PRODUCT_TILE = 128, /* of gemm_digits_wgmma.cl */
     PRODUCT_ITEMS = 384,
     PRODUCT_BYTES = 12 * 2 * PRODUCT_TILE * 64 + 512
@@ -186,9 +190,10 @@ static void describe(const charl__gemm *p, const digits *a, const digits *b, cha
 
 static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
 {
-    const int64_t elements = charl__at_least_one(p->count) * p->m * p->n;
+    const int rows = is_ungrouped(dev) ? ROWS_CPU : ROWS;
+    const int64_t items = charl__at_least_one(p->count) * charl__ceil_div(p->m, rows) * charl__ceil_div(p->n, COLUMNS);
     digits a = digits_of(p, true), b = digits_of(p, false);
-    charl__launch l = {.file = "integer/gemm_digits", .entry = "gemm_digits"};
+    charl__launch l = {.file = "integer/gemm_digits", .entry = "gemm_digits", .params = {{"ROWS", rows}}};
     charl__gemm_args args;
 
     (void)plan;
@@ -197,7 +202,7 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     describe(p, &a, &b, &args, &l);
     args.tiles = (int32_t)charl__at_least_one(p->count);
     l.local[0] = is_ungrouped(dev) ? 1 : FEW;
-    l.global[0] = (size_t)charl__ceil_div(elements, (int64_t)l.local[0]) * l.local[0];
+    l.global[0] = (size_t)charl__ceil_div(items, (int64_t)l.local[0]) * l.local[0];
     return charl__launch_enqueue(dev, &l);
 }
 
