@@ -41,7 +41,7 @@ cross_entropy a7a1212155011d85ebd62e2c82ddf847
 matmul 8d10a38b9cb843c692ef578012c4ffd8
 relu bf16  *340bbfc0496cd605322d5dbea59ab3a6
 softmax bf16  *da8b0498ebf7bbccaa09b1a40e65c413
-linear_integer f16  *cb2b8f7f1272924c7d9c10e582cb7e2a
+linear_integer bf16  *9ae67ce8b54c4f3729abb4bc60e5a023
 HASHES
     CHARL_FAULT=device.arithmetic:1 expect 1 '^divide  *NO   a / b is rounded to nearest even (1 of 4096 are not; with a = ' selftest --hash --op relu
 else
