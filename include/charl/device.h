@@ -159,8 +159,8 @@ void charl_device_close(charl_device *dev);
 const charl_device_info *charl_device_get_info(const charl_device *dev);
 
 /** True if the device multiplies matrices of this type on matrix units: NVIDIA's tensor cores or, for bf16, Intel's
- *  AMX. If so, bf16 and f16 are faster than f32. f32 uses tensor cores as tf32, only if the request allowed it; bf16 and
- *  f16 use neither if it said exact_half. Local. */
+ *  AMX. If so, bf16 and f16 are faster than f32. f32 uses tensor cores as tf32, only if the request allowed it; bf16
+ *  and f16 use neither if it said exact_half. Local. */
 bool charl_device_has_tensor_cores(const charl_device *dev, charl_dtype dtype);
 
 /** Bytes in use now, their peak and the budget. Local. */
