@@ -1,11 +1,8 @@
 /* Proofs: what a replay of some segments needs, in one file, and its verification. A proof is unpacked to a folder that looks like a run directory in
  * which most checkpoints were deleted, and verified as one. */
-#define _GNU_SOURCE /* mkdtemp, nftw */
 #include <errno.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +13,7 @@
 #include "config/config_rows.h"
 #include "files/run.h"
 #include "files/run_lock.h"
+#include "files/temporary.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_read.h"
 #include "io/dataset/order/stream.h"
@@ -25,38 +23,6 @@
 #include "train/verify.h"
 
 enum { TEXT_BYTES = 1600, MOST_OVERRIDES = 256 };
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at)
-{
-    (void)info;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
-
-/* A folder for this process, in TMPDIR; "" on failure. */
-static charl_status make_folder(charl__text *out)
-{
-    const char *tmp = getenv("TMPDIR");
-
-    tmp = tmp && tmp[0] ? tmp : "/tmp";
-    CHARL_TRY(charl__text_printf(out, "%s/charl-proof-XXXXXX", tmp));
-    if (!mkdtemp(out->data)) {
-        const int err = errno;
-
-        charl__text_fini(out);
-        CHARL_FAIL(CHARL_ERR_DISK, "no folder can be made in %s (TMPDIR): %s", tmp, strerror(err));
-    }
-    return CHARL_OK;
-}
-
-static void remove_folder(charl__text *folder)
-{
-    if (folder->length > 0) {
-        (void)nftw(folder->data, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    }
-    charl__text_fini(folder);
-}
 
 /* The settings that name the files of an unpacked proof. */
 typedef struct places {
@@ -120,14 +86,14 @@ charl_status charl__verify_proof(const char *path, const charl_verify_options *o
     const charl__verify_request request = {.proof = &proof, .shown = path};
 
     *result = (charl_verify_result){0};
-    CHARL_TRY_CLEANUP(make_folder(&folder));
+    CHARL_TRY_CLEANUP(charl__temporary_make(&folder));
     CHARL_TRY_CLEANUP(charl__proof_unpack(path, charl__text_string(&folder), &proof));
     CHARL_TRY_CLEANUP(find_places(&proof, charl__text_string(&folder), options, &p));
     o.overrides = p.list;
     o.n_overrides = p.n;
     CHARL_TRY_CLEANUP(charl__verify_run(charl__text_string(&folder), &o, &request, result));
 cleanup:
-    remove_folder(&folder);
+    charl__temporary_remove(&folder);
     charl__proof_fini(&proof);
     charl__text_fini(&p.data);
     charl__text_fini(&p.init);
@@ -233,7 +199,7 @@ static charl_status add_checkpoint(prove *p, const char *name, const char *path)
     if (charl_checkpoint_get_info(r).n_parts == 0) {
         return charl__proof_add(&p->proof, name, path, NULL, 0);
     }
-    CHARL_TRY(p->folder.length > 0 ? CHARL_OK : make_folder(&p->folder));
+    CHARL_TRY(p->folder.length > 0 ? CHARL_OK : charl__temporary_make(&p->folder));
     CHARL_TRY(charl__text_printf(&packed, "%s/%s", charl__text_string(&p->folder), charl__base_name(name)));
     CHARL_TRY(charl_checkpoint_pack(path, charl__text_string(&packed)));
     return charl__proof_add(&p->proof, name, charl__text_string(&packed), NULL, 0);
@@ -419,7 +385,7 @@ charl_status charl_prove(const char *run, const char *path, const charl_prove_op
     st = prove_all(&p, path, result);
     charl__session_fini(&p.session);
     charl__proof_fini(&p.proof);
-    remove_folder(&p.folder);
+    charl__temporary_remove(&p.folder);
     charl_config_destroy(p.config);
     return st;
 }

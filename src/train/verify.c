@@ -1,5 +1,4 @@
 /* run.lock against the files of its run, and random parts of the run computed again. */
-#define _DEFAULT_SOURCE /* mkdtemp */
 #include "charl/verify.h"
 
 #include <inttypes.h>
@@ -18,6 +17,7 @@
 #include "export/export.h"
 #include "files/run.h"
 #include "files/run_lock.h"
+#include "files/temporary.h"
 #include "io/commit.h"
 #include "io/kind.h"
 #include "io/regular.h"
@@ -433,9 +433,6 @@ static charl_status is_export_of(const verify *v, const char *path, int64_t step
     CHARL_TRY_CLEANUP(charl__export_beside(checkpoint, format, temp, "x"));
     CHARL_TRY_CLEANUP(charl__regular_compare(path, charl__text_string(&second), same));
 cleanup:
-    if (second.length > 0) {
-        (void)!unlink(charl__text_string(&second));
-    }
     charl__text_fini(&second);
     charl_free(checkpoint);
     return st;
@@ -489,26 +486,22 @@ cleanup:
 static charl_status check_exports(verify *v, int64_t start)
 {
     charl_status st = CHARL_OK;
-    const char *tmp = getenv("TMPDIR");
     charl__text temp = {0};
-    bool made = false;
 
     if (strcmp(v->config->checkpoint.export_format, "none") == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&temp, "%s/charl-verify-XXXXXX", tmp && tmp[0] ? tmp : "/tmp"));
-    made = mkdtemp(temp.data) != NULL;
-    if (!made) {
-        NOTED(v, "exports cannot be compared: no folder can be made in %s", tmp && tmp[0] ? tmp : "/tmp");
+    st = charl__temporary_make(&temp);
+    if (st == CHARL_ERR_DISK) {
+        NOTED(v, "exports cannot be compared: %s", charl_error_message());
+        st = CHARL_OK;
         goto cleanup;
     }
+    CHARL_TRY_CLEANUP(st);
     CHARL_TRY_CLEANUP(check_export(v, start, false, temp.data));
     CHARL_TRY_CLEANUP(check_export(v, start, true, temp.data));
 cleanup:
-    if (made) {
-        (void)!rmdir(temp.data);
-    }
-    charl__text_fini(&temp);
+    charl__temporary_remove(&temp);
     return st;
 }
 
