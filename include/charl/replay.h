@@ -19,6 +19,7 @@
 
 #include "charl/config.h"
 #include "charl/device.h"
+#include "charl/train.h"
 
 CHARL_BEGIN_DECLS
 
@@ -234,6 +235,50 @@ void charl_bisect_result_fini(charl_bisect_result *result);
  *  Cost: some 100 ns per sample of the steps up to *step; reads one checkpoint. */
 charl_status charl_forget_find(const char *run, const charl_config *config, int64_t *step,
                                char **checkpoint) CHARL_MUST_CHECK;
+
+/** What rows did to a run: its weights after step `step`, the last that it has a checkpoint of, evaluated as they are,
+ *  and as they would be if the rows had weighed nothing from the start. */
+typedef struct charl_influence_result {
+    int64_t first; /* step that takes one of the rows first; 0: no step does, and both evaluations are the same */
+    int64_t step;
+    charl_val_row run, without; /* loss and metrics */
+} charl_influence_result;
+
+/** Measure what training rows did to the run in directory `run`: the training without them is computed from the newest
+ *  checkpoint from before the first step that takes one (charl_forget_find), up to the last step of the run. Early
+ *  stopping does not end it, so that the same step is compared. Writes nothing to the run.
+ *
+ *  rows     "17, 230": numbers from 0 of the training split
+ *  split    that is evaluated; NULL: "val"
+ *  options  device, overrides, ctx, started, warned and compiling; the others are not used
+ *
+ *  Blocks. Local. Errors: those of charl_forget_find, charl_replay and charl_train_evaluate.
+ *  Cost: the steps since that checkpoint as in charl_replay, and two evaluations. Room for a checkpoint in TMPDIR. */
+charl_status charl_influence(const char *run, const char *rows, const char *split, const charl_replay_options *options,
+                             charl_influence_result *result) CHARL_MUST_CHECK;
+
+/** Write the mean of the weights of the run in directory `run` after steps first, first + every, ... up to `last` to
+ *  `out`, as charl_checkpoint_average of their checkpoints does. Steps whose checkpoint is not kept are computed again,
+ *  as by charl_replay with `checkpoint`, and compared with run.lock where it records them.
+ *
+ *  options  device, overrides, ctx, started, warned and compiling; the others are not used
+ *
+ *  Blocks. Local. Errors: those of charl_replay and charl_checkpoint_average.
+ *  Cost: the steps since the newest checkpoint before the first missing one. Room for the missing ones in TMPDIR. */
+charl_status charl_replay_average(const char *run, int64_t first, int64_t last, int64_t every,
+                                  const charl_replay_options *options, const char *out) CHARL_MUST_CHECK;
+
+/** Write the checkpoint to `out` that the run in directory `run` would have with train.ema_decay = decay: its training,
+ *  computed from the beginning, with that moving average of the weights. Evaluations and the best checkpoint are those
+ *  of the average.
+ *
+ *  options  step, 0: the last that the run has a checkpoint of; device, overrides, ctx, started, replayed, warned and
+ *           compiling; the others are not used
+ *
+ *  Blocks. Local. Errors: those of charl_replay; ERR_CONFIG also if early stopping ends that training before.
+ *  Cost: all steps, as in charl_replay. */
+charl_status charl_replay_ema(const char *run, double decay, const charl_replay_options *options,
+                              const char *out) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

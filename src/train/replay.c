@@ -32,6 +32,7 @@ typedef struct replay {
     const char *run; /* directory */
     bool is_config;  /* or a configuration */
     const charl_replay_options *options;
+    charl__replay_variant variant;
     int64_t until;
 
     charl_team *team;
@@ -40,8 +41,9 @@ typedef struct replay {
     char *source;               /* the file that config is from */
     char *content;              /* of the data, as that or run.lock says; NULL: not known */
     charl__text resolved, text; /* config before overrides, with all keys; and as it was given, where it is known */
-    charl__lock_line recorded;  /* of step `until`; step 0: there is none */
-    char *start;                /* checkpoint, or NULL */
+    charl__lock_line *recorded; /* [n_recorded] what run.lock records of the checkpoints of the run; NULL: not known */
+    int64_t n_recorded;
+    char *start; /* checkpoint, or NULL */
     int64_t start_step;
     charl_train_options train;
 
@@ -58,6 +60,23 @@ typedef struct replay {
     charl__text checksums;
     int64_t bad_step; /* first one reported that was not finite; 0: none */
 } replay;
+
+/* Whether checkpoints are written. */
+static bool writes(const replay *r)
+{
+    return r->options->checkpoint || r->variant.folder;
+}
+
+/* What run.lock records of a step; NULL: nothing. */
+static const charl__lock_line *record_of(const replay *r, int64_t step)
+{
+    for (int64_t i = 0; i < r->n_recorded; i++) {
+        if (r->recorded[i].step == step) {
+            return &r->recorded[i];
+        }
+    }
+    return NULL;
+}
 
 static void warn(const replay *r, const char *text)
 {
@@ -188,7 +207,7 @@ static charl_status check_starts(replay *r, const charl__lock *lock)
     return CHARL_OK;
 }
 
-/* What run.lock records of the checkpoint to write and of its steps. A run of an older version has no such file. */
+/* What run.lock records of the checkpoints of the run, and of the steps that are computed. A run of an older version has no such file. */
 static charl_status read_lock(replay *r)
 {
     charl_status st = CHARL_OK;
@@ -204,10 +223,10 @@ static charl_status read_lock(replay *r)
     }
     CHARL_TRY_CLEANUP(st);
     CHARL_TRY_CLEANUP(charl__lock_trace(&lock, &history, &wrong));
-    for (int64_t i = 0; i < history.count; i++) {
-        if (lock.line[history.line[i]].step == r->until) {
-            r->recorded = lock.line[history.line[i]];
-        }
+    CHARL_TRY_CLEANUP(charl__alloc_array(history.count + 1, sizeof *r->recorded, &r->recorded));
+    while (r->n_recorded < history.count) {
+        r->recorded[r->n_recorded] = lock.line[history.line[r->n_recorded]];
+        r->n_recorded++;
     }
     CHARL_REQUIRE_CLEANUP(wrong.length == 0, CHARL_ERR_CHECKPOINT,
                           "%.*s; HINT `charl verify %s` names all that differs",
@@ -230,8 +249,8 @@ static charl_status check_place(const replay *r)
     CHARL_TRY(charl__commit_dir(own, &folder));
     CHARL_TRY(charl__commit_dir(r->options->checkpoint, &ours));
     CHARL_TRY(charl__commit_join(r->run, CHARL__LOCK_FILE, &lock));
-    CHARL_REQUIRE(r->recorded.step == r->until || access(lock, F_OK) != 0 || stat(folder, &x) != 0 ||
-                      stat(ours, &y) != 0 || x.st_dev != y.st_dev || x.st_ino != y.st_ino,
+    CHARL_REQUIRE(record_of(r, r->until) || access(lock, F_OK) != 0 || stat(folder, &x) != 0 || stat(ours, &y) != 0 ||
+                      x.st_dev != y.st_dev || x.st_ino != y.st_ino,
                   CHARL_ERR_CONFIG,
                   "%s does not record step %" PRId64 ", so that a checkpoint of it among those of the run is none of "
                   "the run's; HINT write it to another folder",
@@ -239,16 +258,19 @@ static charl_status check_place(const replay *r)
     return CHARL_OK;
 }
 
-/* Whether the checkpoint of step `until` can be written: with the settings of the run, and not in the place of another. */
+/* Whether checkpoints can be written: with the settings of the run, and not in the place of another. */
 static charl_status check_writing(replay *r)
 {
     CHARL_SCOPED_FREE char *changes = NULL;
-    const int64_t named = charl__run_step(charl__base_name(r->options->checkpoint));
+    const char *path = r->options->checkpoint;
+    const int64_t named = path ? charl__run_step(charl__base_name(path)) : -1;
     unsigned found;
 
+    if (r->variant.changes) {
+        return CHARL_OK;
+    }
     CHARL_REQUIRE(named < 0 || named == r->until, CHARL_ERR_CONFIG,
-                  "%s is the name of a checkpoint of step %" PRId64 ", not of step %" PRId64, r->options->checkpoint,
-                  named, r->until);
+                  "%s is the name of a checkpoint of step %" PRId64 ", not of step %" PRId64, path, named, r->until);
     CHARL_TRY(charl__config_diff(r->config, charl__text_string(&r->resolved), CHARL__CHANGE_RESULT, &found, &changes));
     CHARL_REQUIRE(!changes[0], CHARL_ERR_CONFIG,
                   "other settings than those of the run give a checkpoint of another training: %.*s",
@@ -258,7 +280,7 @@ static charl_status check_writing(replay *r)
                 "checkpoint is that of the one before it");
     }
     CHARL_TRY(r->is_config ? CHARL_OK : read_lock(r));
-    return r->is_config ? CHARL_OK : check_place(r);
+    return r->is_config || !path ? CHARL_OK : check_place(r);
 }
 
 /* Whether a file can be written at the end, and does not replace what is read. NULL: there is none. */
@@ -300,7 +322,7 @@ static charl_status plan(replay *r)
     CHARL_TRY(find_config(r));
     CHARL_TRY(o->ranks > 0 ? charl_slices_block(charl__config_slices(r->config), 0, o->ranks, &slices) : CHARL_OK);
     CHARL_TRY(find_start(r));
-    CHARL_TRY(o->checkpoint ? check_writing(r) : CHARL_OK);
+    CHARL_TRY(writes(r) ? check_writing(r) : CHARL_OK);
     CHARL_TRY(check_output(r, o->checkpoint));
     CHARL_TRY(check_output(r, o->checksums));
     CHARL_TRY(create_comm(r));
@@ -324,7 +346,8 @@ static charl_status open_trainer(replay *r, bool checkable)
     charl__trainer *t = &r->trainer;
 
     r->replaying = (charl__replay_request){.checkpoint = r->start, .losses = r->losses, .checkable = checkable};
-    r->replaying.evaluates = r->options->checkpoint && r->config->eval.interval.unit != CHARL__INTERVAL_SECONDS;
+    r->replaying.evaluates =
+        r->variant.evaluates && writes(r) && r->config->eval.interval.unit != CHARL__INTERVAL_SECONDS;
     CHARL_TRY(name_data(charl__trainer_init(t, r->config, &r->train, &r->replaying)));
     r->until = r->until == CHARL_REPLAY_END ? t->total_steps : r->until;
     CHARL_REQUIRE(r->until <= t->total_steps, CHARL_ERR_CONFIG,
@@ -351,7 +374,7 @@ static charl_status run_step(replay *r)
 {
     charl__trainer *t = &r->trainer;
 
-    CHARL_REQUIRE(!r->options->checkpoint || !charl__trainer_is_over(t), CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(!writes(r) || !r->variant.evaluates || !charl__trainer_is_over(t), CHARL_ERR_CONFIG,
                   "the run has no step %" PRId64 ": early stopping ended it after step %" PRId64, r->until,
                   t->replica.step);
     CHARL_TRY(charl_steps_get_loss_scale(t->replica.steps, &r->scale)); /* the step may change it */
@@ -502,16 +525,19 @@ static charl_status add_state(replay *r, charl_replay_row *row)
 static charl_status write_checkpoint(replay *r, charl_replay_row *row)
 {
     charl__trainer *t = &r->trainer;
-    const bool is_recorded = r->recorded.step == row->step;
+    const charl__lock_line *recorded = record_of(r, row->step);
+    CHARL_SCOPED_FREE char *path = NULL;
     char run_id[33];
 
+    CHARL_TRY(r->variant.folder ? charl__run_path(r->variant.folder, row->step, &path)
+                                : charl__strdup(r->options->checkpoint, &path));
     charl__rundir_read_id(r->run, run_id);
     if (run_id[0]) {
         memcpy(t->run_id, run_id, sizeof t->run_id);
     }
-    CHARL_TRY(charl__trainer_write(t, charl__text_string(r->text.length > 0 ? &r->text : &r->resolved),
-                                   is_recorded ? &r->recorded : NULL, r->options->checkpoint));
-    row->recorded = is_recorded ? CHARL_REPLAY_SAME : row->recorded;
+    CHARL_TRY(
+        charl__trainer_write(t, charl__text_string(r->text.length > 0 ? &r->text : &r->resolved), recorded, path));
+    row->recorded = recorded ? CHARL_REPLAY_SAME : row->recorded;
     return CHARL_OK;
 }
 
@@ -535,7 +561,7 @@ static charl_status report(replay *r, bool skipped)
         CHARL_TRY(charl_step_rows_create(r->config, row.step, &r->rows));
         row.rows = r->rows;
     }
-    if (o->checkpoint && row.step == r->until) {
+    if (r->variant.folder || (o->checkpoint && row.step == r->until)) {
         CHARL_TRY(write_checkpoint(r, &row));
     }
     CHARL_TRY(add_state(r, &row));
@@ -574,7 +600,7 @@ static charl_status run_steps(replay *r)
         if (is_bad && r->bad_step == 0 && t->replica.step >= r->options->step) {
             r->bad_step = t->replica.step;
         }
-        if (r->options->checkpoint) { /* it holds the best evaluation, which may also end the run */
+        if (writes(r) && r->variant.evaluates) { /* it holds the best evaluation, which may also end the run */
             CHARL_TRY(st);
             CHARL_TRY(charl__trainer_evaluate(t));
         }
@@ -609,7 +635,7 @@ static charl_status begin(replay *r)
 
     CHARL_TRY(charl__snapshot_copy(&r->trainer.replica, true, &s));
     start.n_weights = describe_weights(r, &s, hash);
-    CHARL_REQUIRE(!r->options->checkpoint || !r->content || strcmp(r->content, now) == 0, CHARL_ERR_DATA,
+    CHARL_REQUIRE(!writes(r) || !r->content || strcmp(r->content, now) == 0, CHARL_ERR_DATA,
                   "%s is not the data that step %" PRId64 " was trained on; HINT data.path=FILE names them, if they "
                   "are elsewhere now",
                   r->trainer.session.data.path, r->until);
@@ -714,13 +740,13 @@ charl_status charl__replay_config(const char *run, int64_t step, const charl_con
     return st;
 }
 
-charl_status charl_replay(const char *run, const charl_replay_options *options)
+charl_status charl__replay_variant_of(const char *run, const charl_replay_options *options,
+                                      const charl__replay_variant *variant)
 {
-    CHARL_GIVEN(run, options);
-    CHARL__OPTIONS(charl_replay_options, options);
     replay r = {.run = run,
                 .is_config = is_config(run),
                 .options = options,
+                .variant = *variant,
                 .until = options->until != 0 ? options->until : options->step};
     const charl_status st =
         charl__kind_explain(replay_all(&r), run, CHARL__KIND_RUN | CHARL__KIND_FOLDER | CHARL__KIND_CONFIG,
@@ -736,6 +762,14 @@ charl_status charl_replay(const char *run, const charl_replay_options *options)
     charl_team_destroy(r.team);
     charl_config_destroy(r.config);
     forget_config(&r);
+    charl_free(r.recorded);
     charl_free(r.start);
     return st;
+}
+
+charl_status charl_replay(const char *run, const charl_replay_options *options)
+{
+    CHARL_GIVEN(run, options);
+    CHARL__OPTIONS(charl_replay_options, options);
+    return charl__replay_variant_of(run, options, &(charl__replay_variant){.evaluates = true});
 }

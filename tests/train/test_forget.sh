@@ -49,6 +49,18 @@ recorded forgot 10 >b
 cmp -s a b && fail "the rows had no effect in the run"
 expect 0 "the steps from there are proven" "$bin/charl" verify forgot --segments 20
 says 0 'different|not replayed'
+# What they did: the evaluations of both.
+expect 0 "influence" timeout 1500 "$bin/charl" influence run --rows "$some"
+awk '/^(loss|accuracy) /{ print $1 "=" $2, $1 "=" $3 }' log >told
+for _run in run honest; do
+    "$bin/charl" eval $_run 2>/dev/null | grep -o -E '(loss|accuracy)=[0-9.e-]*'
+done | pr -2 -t -s' ' >measured
+checks=$((checks + 2))
+[ -s told ] && cmp -s told measured || { fail "influence is not the difference of the evaluations"; cat told measured; }
+[ "$(sed -n 's/^loss=\(.*\) loss=\(.*\)/\1 \2/p' told | tr ' ' '\n' | sort -u | wc -l)" -eq 2 ] || fail "the rows did nothing"
+says 1 '^val, step 10 +with +without +difference$'
+expect 2 "a row that is not there" "$bin/charl" influence run --rows 320
+expect 2 "no rows" "$bin/charl" influence run
 # More of a run that has forgotten some.
 one=$(rows 1 1 1)
 expect 0 "without one more" ranks 1 "$@" -o honest --overwrite "data.forget=$some, $one"
@@ -109,6 +121,8 @@ equal "adapters" honest "$first"
 
 # Rows of no step, and what is refused.
 expect 0 "two steps" ranks 1 mlp.ini -q -o two train.max_steps=2
+expect 0 "influence of rows of later steps" "$bin/charl" influence two --rows "$(rows 4 5 2)"
+says 1 '^no step takes one of these rows: the run is already what it would be without them$'
 forget 0 "rows of later steps" two --rows "$(rows 4 5 2)"
 says 1 '^no step takes one of these rows: the run is already what it would be without them$'
 [ ! -e forgot ] || fail "a run was made"

@@ -6,6 +6,7 @@
 
 #include <charl/checkpoint.h>
 #include <charl/export.h>
+#include <charl/replay.h>
 #include "cli/charl/commands.h"
 
 typedef enum layout { LAYOUT_CHARL, LAYOUT_HUGGINGFACE, LAYOUT_PEFT } layout; /* charl: a file; the others: a folder */
@@ -16,25 +17,31 @@ typedef struct making {
     layout layout;
     const char *base;
     int64_t shard_bytes;
+    int64_t first, last, every; /* of average --steps; every 0: without it */
+    double decay;               /* of average --ema; 0: without it */
+    charl_replay_options replay;
     char *const *values;
     int count;
 } making;
 
-/* Read the command line of either command; the first operands, or all, are checkpoints. Returns -1 to continue. */
-static int begin(const char *path, const charl__cli_syntax *syntax, charl__cli_operands *operands, bool all, int argc,
-                 char **argv, making *m)
+/* The operands of either command; the first, or all, are checkpoints. Returns -1 to continue. */
+static int begin_files(const char *path, charl__cli_operands *operands, bool all, making *m)
 {
-    const int code = charl__cli_parse(path, syntax, operands, argc, argv, m);
-
-    if (code >= 0) {
-        return code;
-    }
     if (!m->out) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "%s: -o FILE is missing", path);
     }
     m->values = operands->values;
     m->count = all ? charl__without_parts(operands->values, operands->count) : operands->count;
     return charl__checkpoints_of(operands->values, all ? m->count : 1);
+}
+
+/* Read the command line of either command. Returns -1 to continue. */
+static int begin(const char *path, const charl__cli_syntax *syntax, charl__cli_operands *operands, bool all, int argc,
+                 char **argv, making *m)
+{
+    const int code = charl__cli_parse(path, syntax, operands, argc, argv, m);
+
+    return code >= 0 ? code : begin_files(path, operands, all, m);
 }
 
 static int say_made(const char *path)
@@ -157,21 +164,90 @@ static const char *largest(const making *m)
     return path;
 }
 
+/* "100:200" or "100:200:10" */
+static error_t parse_steps(void *input, const char *option, const char *value)
+{
+    making *m = input;
+    char end;
+    const int n = sscanf(value, "%" SCNd64 ":%" SCNd64 ":%" SCNd64 "%c", &m->first, &m->last, &m->every, &end);
+
+    m->every = n == 2 ? 1 : m->every;
+    return (n == 2 || n == 3) && m->first >= 1 && m->last >= m->first && m->every >= 1
+               ? 0
+               : charl__cli_bad_option(option, value, "must be A:B or A:B:N, steps from 1 on that ascend");
+}
+
+static charl_status replay_started(void *ctx, const charl_replay_start *start)
+{
+    (void)ctx;
+    charl__cli_compiling_done();
+    fprintf(stderr, "# computed again from %s, on %s\n",
+            start->checkpoint[0] ? start->checkpoint : "the beginning of the run", start->device->name);
+    return CHARL_OK;
+}
+
+/* An average over steps of the run that operand 0 names. */
+static int average_run(const char *path, making *m, charl__cli_operands *operands)
+{
+    charl_config_override overrides[CHARL__CLI_OVERRIDES];
+    charl_status st;
+    int code;
+
+    if (m->every > 0 && m->decay > 0) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "%s: either --steps or --ema", path);
+    }
+    if (operands->count > 1 + CHARL__CLI_OVERRIDES || (operands->count > 1 && !strchr(operands->values[1], '='))) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "%s: with --steps or --ema, name one run", path);
+    }
+    charl__runs_of(operands->values, 1);
+    code = charl__cli_limits();
+    if (code != CHARL__EXIT_OK) {
+        return code;
+    }
+    m->replay.overrides = overrides;
+    m->replay.n_overrides = charl__cli_overrides(operands, 1, overrides);
+    st = m->every > 0 ? charl_replay_average(operands->values[0], m->first, m->last, m->every, &m->replay, m->out)
+                      : charl_replay_ema(operands->values[0], m->decay, &m->replay, m->out);
+    charl__cli_compiling_done();
+    return st == CHARL_OK ? say_made(m->out) : charl__cli_fail(st);
+}
+
 int charl__checkpoint_average_main(const char *path, int argc, char **argv)
 {
-    static const charl__cli_option options[] = {{"output", 'o', "FILE",
-                                                 "Output file (required), which is replaced if it exists", 0,
-                                                 CHARL__CLI_TEXT(making, out)},
-                                                {0}};
+    static const charl__cli_option options[] = {
+        {"output", 'o', "FILE", "Output file (required), which is replaced if it exists", 0,
+         CHARL__CLI_TEXT(making, out)},
+        {"steps", 's', "A:B[:N]", "Average over steps A to B of a run, every step or every Nth", 0,
+         .parse = parse_steps},
+        {"ema", 'e', "DECAY", "Write the checkpoint that a run would have with train.ema_decay = DECAY", 0,
+         CHARL__CLI_NUMBER(making, decay, "(0,1)")},
+        {"step", 0, "N", "With --ema: the step; the default is the last that the run has a checkpoint of", 0,
+         CHARL__CLI_INT(making, replay.step, 1, INT64_MAX)},
+        {"device", 'd', "SELECT",
+         "With --steps and --ema: device to use, as device.select has it (see `charl devices`)", 0,
+         CHARL__CLI_TEXT(making, replay.device)},
+        {0}};
     static const charl__cli_syntax syntax = {
-        options, "A B...",
-        "Average the weights of several checkpoints of the same model, for example the last few of a run.\vThe result "
-        "holds no optimizer state. It can be evaluated, exported and passed to charl-train --init-from, but not "
-        "resumed."};
-    charl__cli_operands operands = {.names = {"A", "B"}, .max = 1 << 20};
-    making m = {0};
-    const int code = begin(path, &syntax, &operands, true, argc, argv, &m);
+        options, "A B... | RUN --steps A:B[:N] | RUN --ema DECAY",
+        "Average the weights of several checkpoints of the same model, for example the last few of a run; or with "
+        "--steps those of steps of the run in directory RUN, saved or not: steps whose checkpoint is not kept are "
+        "computed again, as by `charl checkpoint at`. With --ema, compute the run again from its beginning with a "
+        "moving average of the weights of any decay.\vThe mean holds no optimizer state. It can be evaluated, exported "
+        "and passed to charl-train --init-from, but not resumed. A checkpoint of --ema has the tensors that a training "
+        "with train.ema_decay = DECAY has after that step. Settings of the form SECTION.KEY=VALUE after RUN, such as "
+        "data.path, are taken as by `charl replay`."};
+    charl__cli_operands operands = {.names = {"A"}, .max = 1 << 20};
+    making m = {.replay = {sizeof m.replay, .started = replay_started, .warned = charl__cli_warn,
+                           .compiling = charl__cli_compiling_show}};
+    int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &m);
 
+    if (code < 0 && m.out && (m.every > 0 || m.decay > 0)) {
+        return average_run(path, &m, &operands);
+    }
+    if (code < 0 && operands.count < 2) {
+        return charl__cli_error(CHARL__EXIT_USAGE, "with --steps or --ema one run is enough", "%s: B is missing", path);
+    }
+    code = code < 0 ? begin_files(path, &operands, true, &m) : code;
     return code >= 0 ? code : charl__cli_guarded(largest(&m), CHARL__EXIT_CHECKPOINT, average_files, &m);
 }
 
