@@ -234,8 +234,8 @@ typedef struct charl_byte_range {
  *  that were read; reading others fails. Everything else of a file counts as needed. `visit` gets n ranges of a file,
  *  which ascend and do not touch.
  *
- *  Local. Not while others read. Errors: ERR_CONFIG  rows are in other files, which an array refers to; those of the
- *  visitor; ERR_NOMEM. */
+ *  Async. Local. Not while others read. Errors: ERR_CONFIG  rows are in other files, which an array refers to; those of
+ *  `visit`; ERR_NOMEM. */
 charl_status charl_dataset_unread(charl_dataset *ds,
                                   charl_status (*visit)(void *ctx, const char *path, const charl_byte_range *unread,
                                                         int64_t n),

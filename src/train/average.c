@@ -120,9 +120,10 @@ charl_status charl_replay_average(const char *run, int64_t first, int64_t last, 
     charl_status st = CHARL_OK;
     average a = {.run = run};
 
-    CHARL_REQUIRE(first >= 1 && last >= first && every >= 1 && (last - first) / every < INT32_MAX, CHARL_ERR_CONFIG,
-                  "steps %" PRId64 " to %" PRId64 ", every %" PRId64 ": steps begin at 1, and the range must ascend",
-                  first, last, every);
+    CHARL_REQUIRE_CLEANUP(
+        first >= 1 && last >= first && every >= 1 && (last - first) / every < INT32_MAX, CHARL_ERR_CONFIG,
+        "steps %" PRId64 " to %" PRId64 ", every %" PRId64 ": steps begin at 1, and the range must ascend", first, last,
+        every);
     CHARL_TRY_CLEANUP(plan(&a, first, last, every));
     CHARL_TRY_CLEANUP(compute(&a, options));
     CHARL_TRY_CLEANUP(charl_checkpoint_average((const char *const *)a.path, (int)a.n, out));
