@@ -147,7 +147,9 @@ says 1 'LOW..HIGH must ascend$'
 sweep 2 "a range from 0" mlp.ini optimizer.learning_rate=0..1:log --random 2
 says 1 'LOW..HIGH must ascend, and be above 0 for :log$'
 sweep 2 "a value twice" mlp.ini train.epochs=1,1
-says 1 'train.epochs: 1 is there twice$'
+says 1 'train.epochs: the value "1" is there twice$'
+sweep 2 "a range that is misspelt" mlp.ini optimizer.learning_rate=1e-4..1e-2:lin --random 2
+says 1 '\[optimizer\] learning_rate: "1e-4..1e-2:lin" is not a number$'
 sweep 2 "a key twice" mlp.ini train.epochs=1,2 train.epochs=3,4
 says 1 'train.epochs is swept twice$'
 sweep 2 "seeds twice" mlp.ini run.seed=1,2 --seeds 2

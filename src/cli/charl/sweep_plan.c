@@ -87,7 +87,8 @@ static charl_status add_value(charl__sweep *s, charl__sweep_key *key, const char
                   "%s: more than %d values, or one of more than %d bytes", key->name, MOST_VALUES, VALUE_BYTES);
     CHARL_TRY(keep(s, text, length, &value));
     for (int i = 0; i < key->count; i++) {
-        CHARL_REQUIRE(strcmp(key->values[i], value) != 0, CHARL_ERR_CONFIG, "%s: %s is there twice", key->name, value);
+        CHARL_REQUIRE(strcmp(key->values[i], value) != 0, CHARL_ERR_CONFIG, "%s: the value \"%s\" is there twice",
+                      key->name, value);
     }
     values = realloc(key->values, (size_t)(key->count + 1) * sizeof *values);
     CHARL_REQUIRE(values, CHARL_ERR_NOMEM, "out of memory");
@@ -383,6 +384,8 @@ static charl_status find_dir(charl__sweep *s, const char *dir)
 charl_status charl__sweep_plan(const charl__cli_operands *operands, const charl__sweep_options *options,
                                charl__sweep *s)
 {
+    charl_config *config = NULL;
+
     s->config = operands->values[0];
     for (int i = 1; i < operands->count; i++) {
         CHARL_REQUIRE(charl__cli_is_override(operands->values[i]), CHARL_ERR_CONFIG,
@@ -391,6 +394,10 @@ charl_status charl__sweep_plan(const charl__cli_operands *operands, const charl_
         CHARL_TRY(add_operand(s, operands->values[i], options));
     }
     CHARL_TRY(add_seeds(s, options->seeds));
+    if (s->n_keys == 0) { /* a range that is misspelt is no value of its key */
+        CHARL_TRY(charl_config_load(s->config, s->fixed, s->n_fixed, &config));
+        charl_config_destroy(config);
+    }
     CHARL_REQUIRE(s->n_keys > 0, CHARL_ERR_CONFIG,
                   "no key has several values; HINT optimizer.learning_rate=1e-3,3e-3 or --seeds 3");
     CHARL_REQUIRE(options->stop_losers == 0 || (s->seed >= 0 && s->key[s->seed].count > 3), CHARL_ERR_CONFIG,
