@@ -36,6 +36,7 @@ charl_status charl_replay_ema(const char *run, double decay, const charl_replay_
     charl_replay_options o = *options;
     char setting[64];
 
+    CHARL_REQUIRE(decay > 0 && decay < 1, CHARL_ERR_CONFIG, "a decay of %g: it must be above 0 and below 1", decay);
     CHARL_REQUIRE(o.n_overrides <= MOST_OVERRIDES, CHARL_ERR_CONFIG, "more than %d settings", MOST_OVERRIDES);
     snprintf(setting, sizeof setting, "train.ema_decay=%.17g", decay);
     for (int i = 0; i < o.n_overrides; i++) {

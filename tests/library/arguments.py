@@ -36,6 +36,8 @@ ENDS = re.compile(r"_(destroy|close|release|fini|break|end|operator_hash)$")
 
 # Examples of the calls that take floating-point arguments: $name is the number.
 CALLS = {
+    "charl_replay_ema": 'charl_replay_ema("none", $decay, &(charl_replay_options){sizeof(charl_replay_options)}, "none.h5")',
+    "charl_report_paired": "charl_report_paired((double[]){1, 2}, (double[]){1, 3}, 2, $confidence, &(double){0})",
     "charl_scale": "charl_scale(g, x, $factor, $offset)",
     "charl_leaky_relu": "charl_leaky_relu(g, x, $slope)",
     "charl_elu": "charl_elu(g, x, $alpha)",
