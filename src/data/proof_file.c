@@ -290,7 +290,8 @@ charl_status charl__proof_parse(const char *path, char *manifest, charl__proof *
         CHARL_TRY(parse_line(p, line, &good));
         line = is_last ? end : end + 1;
     }
-    CHARL_REQUIRE(good && p->n_files > 0, CHARL_ERR_CHECKPOINT, "%s: the manifest is malformed", path);
+    CHARL_REQUIRE(good && p->n_files > 0 && p->n_segments > 0, CHARL_ERR_CHECKPOINT, "%s: the manifest is malformed",
+                  path);
     return CHARL_OK;
 }
 

@@ -53,6 +53,7 @@ static charl_status find_places(const charl__proof *proof, const char *dir, cons
     CHARL_SCOPED_FREE char *path = NULL;
     charl_config *config = NULL;
     int64_t files = 0;
+    bool has_init;
     charl_status st;
 
     for (int i = 0; i < o->n_overrides; i++) {
@@ -66,9 +67,13 @@ static charl_status find_places(const charl__proof *proof, const char *dir, cons
     st = config->data.mix.count > 0
              ? print_mix(config, dir, &p->data)
              : charl__text_printf(&p->data, "data.path=%s/data/%s.h5", dir, files == 1 ? "0000" : "*");
+    has_init = charl__config_init_from(config) != NULL;
     charl_config_destroy(config);
     CHARL_TRY(st);
     CHARL_TRY(add_place(p, charl__text_string(&p->data)));
+    CHARL_TRY(add_place(p, "run.resume=auto")); /* a segment begins where the proof says, not at another file */
+    CHARL_REQUIRE(has_init || !proof->init[0], CHARL_ERR_CHECKPOINT,
+                  "the proof holds weights to begin with, %s, and its config.ini has no init.from", proof->init);
     if (proof->init[0]) {
         CHARL_TRY(charl__text_printf(&p->init, "init.from=%s/%s", dir, proof->init));
         CHARL_TRY(add_place(p, charl__text_string(&p->init)));

@@ -661,34 +661,8 @@ static int64_t find_record(const verify *v, int64_t step)
     return -1;
 }
 
-/* The segments of a proof. */
-static charl_status read_segments(verify *v)
-{
-    const charl__proof *p = v->request->proof;
-    const bool begins = v->lock.line[0].kind == CHARL__LOCK_START;
-
-    CHARL_TRY(charl__alloc_array(p->n_segments + 1, sizeof *v->segments, &v->segments));
-    CHARL_TRY(charl__alloc_array(v->history.count + 1, sizeof *v->steps, &v->steps));
-    for (int64_t k = 0; k < p->n_segments; k++) {
-        const int64_t from = find_record(v, p->segments[k].from), last = find_record(v, p->segments[k].until);
-        const bool from_start = p->segments[k].from == 0;
-
-        if (last < 0 || (from < 0 && !(from_start && begins))) {
-            WRONG(v, "steps %" PRId64 " to %" PRId64 " are not between two steps that " CHARL__LOCK_FILE " records",
-                  p->segments[k].from + 1, p->segments[k].until);
-            continue;
-        }
-        v->segments[v->out->segments++] = (segment){.from = p->segments[k].from,
-                                                    .from_start = from_start,
-                                                    .is_lost = !from_start && !v->kept[from],
-                                                    .first = from + 1,
-                                                    .last = last};
-    }
-    return CHARL_OK;
-}
-
-/* Whether a proof can hold the segment: it begins in the run, with the settings and data of the last start, which config.ini has. */
-static bool is_provable(const verify *v, const segment *s)
+/* Whether the segment was trained with the settings and data of the last start, which config.ini has. */
+static bool is_of_last_start(const verify *v, const segment *s)
 {
     const int64_t end = charl__lock_start_of(&v->lock, v->lock.count - 1);
 
@@ -701,7 +675,49 @@ static bool is_provable(const verify *v, const segment *s)
             return false;
         }
     }
-    return !s->is_lost && (!s->from_start || s->from == 0);
+    return true;
+}
+
+/* Whether a proof can hold the segment: it begins in the run. */
+static bool is_provable(const verify *v, const segment *s)
+{
+    return is_of_last_start(v, s) && !s->is_lost && (!s->from_start || s->from == 0);
+}
+
+/* The segments of a proof. */
+static charl_status read_segments(verify *v)
+{
+    const charl__proof *p = v->request->proof;
+    const bool begins = v->lock.line[0].kind == CHARL__LOCK_START;
+
+    CHARL_TRY(charl__alloc_array(p->n_segments + 1, sizeof *v->segments, &v->segments));
+    CHARL_TRY(charl__alloc_array(v->history.count + 1, sizeof *v->steps, &v->steps));
+    for (int64_t k = 0; k < p->n_segments; k++) {
+        const int64_t from = find_record(v, p->segments[k].from), last = find_record(v, p->segments[k].until);
+        const bool from_start = p->segments[k].from == 0;
+        segment one;
+
+        if (last < 0 || (from < 0 && !(from_start && begins))) {
+            WRONG(v, "steps %" PRId64 " to %" PRId64 " are not between two steps that " CHARL__LOCK_FILE " records",
+                  p->segments[k].from + 1, p->segments[k].until);
+            continue;
+        }
+        one = (segment){.from = p->segments[k].from,
+                        .from_start = from_start,
+                        .is_lost = !from_start && !v->kept[from],
+                        .first = from + 1,
+                        .last = last};
+        if (!is_of_last_start(v, &one)) {
+            WRONG(v, "steps %" PRId64 " to %" PRId64 " were trained with other settings or data than config.ini has",
+                  one.from + 1, p->segments[k].until);
+            continue;
+        }
+        v->segments[v->out->segments++] = one;
+    }
+    if (p->init[0]) {
+        NOTED(v, "what init.from held is not recorded in " CHARL__LOCK_FILE ": %s of the proof is taken for it", p->init);
+    }
+    return CHARL_OK;
 }
 
 /* Leave the segments out that no proof can hold. */

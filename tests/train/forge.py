@@ -3,6 +3,7 @@
 forge.py unpack PROOF DIR              its files, in DIR
 forge.py pack PROOF DIR OUT [DEVICE]   OUT is PROOF with the files of DIR
 forge.py weight CHECKPOINT             adds a little to the first weight
+forge.py segments PROOF [FROM UNTIL]   PROOF has this segment alone, or none
 """
 import hashlib
 import os
@@ -101,4 +102,10 @@ def weight(checkpoint):
         set_lines(f, manifest)
 
 
-{"unpack": unpack, "pack": pack, "weight": weight}[sys.argv[1]](*sys.argv[2:])
+def segments(proof, *ends):
+    with h5py.File(proof, "r+", libver=("v110", "v110")) as f:
+        text = [line for line in lines(f) if not line.startswith("segment ")]
+        set_lines(f, text + ([f"segment {' '.join(ends)}"] if ends else []))
+
+
+{"unpack": unpack, "pack": pack, "weight": weight, "segments": segments}[sys.argv[1]](*sys.argv[2:])

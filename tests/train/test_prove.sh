@@ -102,6 +102,10 @@ cp "other/checkpoints/$start" in/checkpoints
 close_proof
 refused "^forged/checkpoints/$start: is of another run \([0-9a-f]{16}\) than forged \([0-9a-f]{16}\)\$"
 says 1 "^forged/checkpoints/$start: its tensors differ from line [0-9]+ of run.lock\$"
+cp proof forged
+forge segments forged
+expect 5 "no segments" "$bin/charl" verify forged
+says 1 'error: forged: the manifest is malformed$'
 head -c 60000 proof >forged
 expect 5 "cut short" "$bin/charl" verify forged
 says 1 'error: forged: is damaged'
@@ -134,6 +138,23 @@ expect 2 "no output" "$bin/charl" prove run
 expect 0 "more steps" ranks 1 "$@" -o run train.max_steps=14
 proves "a run that was continued" run 2 data.h5
 says 1 '^does not follow: steps 1 to 12;'
+cp proof forged
+forge segments forged 0 12
+refused '^steps 1 to 12 were trained with other settings or data than config.ini has$'
+
+# Weights to begin with that the configuration conceals.
+expect 0 "a concealed start" ranks 1 "$@" -o secret init.from=other/last.h5 checkpoint.interval=10 train.max_steps=10
+expect 0 "its proof" "$bin/charl" prove secret -o proof
+says 1 '^steps 1 to 10: replayed, as recorded'
+expect 0 "it says so" "$bin/charl" verify proof
+says 1 'what init.from held is not recorded in run.lock: init/[a-z0-9.-]* of the proof is taken for it$'
+open_proof
+sed -i 's|^from *=.*[.]h5$|from = none|' in/config.ini
+sed -i "s/config=[0-9a-f]*/config=$(sha256sum in/config.ini | cut -c 1-64)/" in/run.lock
+chain in/run.lock
+close_proof
+expect 5 "concealed" "$bin/charl" verify forged
+says 1 'error: the proof holds weights to begin with, init/[a-z0-9.-]*, and its config.ini has no init.from$'
 
 # bf16, a moving average, weighted classes, several files: only on the same kind of device.
 "$bin/charl" data split data.h5 -o a.h5 b.h5 >/dev/null 2>&1 || { cp data.h5 a.h5; cp digits.h5 b.h5; }
