@@ -10,6 +10,7 @@
 #include "files/run.h"
 #include "io/checkpoint/checkpoint_parts.h"
 #include "io/commit.h"
+#include "io/scoped.h"
 
 CHARL_SCOPED_POINTER(run_left, charl__run, charl__run_close)
 
@@ -47,13 +48,34 @@ static charl_status prune_step(const char *dir, int64_t step, bool removes, char
     return CHARL_OK;
 }
 
+/* The best step that the newest checkpoint knows, which best.h5 does not name where links were lost; -1: none. */
+static charl_status find_best(const char *dir, const charl__run_steps *list, int64_t *out)
+{
+    CHARL_SCOPED(charl__checkpoint_left) charl_checkpoint_reader *r = NULL;
+    CHARL_SCOPED_FREE char *path = NULL;
+    charl_status st;
+
+    *out = -1;
+    if (list->count == 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__run_path(dir, list->steps[list->count - 1], &path));
+    st = charl_checkpoint_open(path, &r);
+    if (st == CHARL_OK) {
+        *out = charl_checkpoint_get_info(r).state->best_step;
+    } else if (st != CHARL_ERR_NOMEM) { /* damaged */
+        charl_error_clear();
+        st = CHARL_OK;
+    }
+    return st;
+}
+
 charl_status charl_run_prune(const char *dir, bool removes, charl_run_pruned *out)
 {
     CHARL_GIVEN(dir, out);
     CHARL_SCOPED(run_left) charl__run *run = NULL;
     CHARL_SCOPED_FREE char *folder = NULL;
-    const int64_t best = charl__run_linked(dir, "best.h5");
-    const int64_t last = charl__run_linked(dir, "last.h5");
+    int64_t best, last, known;
     charl_status st = CHARL_OK;
     charl__run_steps list = {0};
     bool busy = false;
@@ -64,16 +86,23 @@ charl_status charl_run_prune(const char *dir, bool removes, charl_run_pruned *ou
     CHARL_TRY_CLEANUP(charl__run_list(dir, &list));
     if (list.count > 0 && removes) { /* a directory that is only looked at is not changed */
         CHARL_TRY_CLEANUP(charl__run_open(dir, &run));
+        charl_free(list.steps);
+        list = (charl__run_steps){0};
+        CHARL_TRY_CLEANUP(charl__run_list(dir, &list)); /* a training may have saved until then */
     }
+    best = charl__run_linked(dir, "best.h5");
+    last = charl__run_linked(dir, "last.h5");
+    CHARL_TRY_CLEANUP(find_best(dir, &list, &known));
     for (int64_t i = 0; i + 1 < list.count; i++) { /* the newest stays, also where last.h5 names none */
-        if (list.steps[i] != best && list.steps[i] != last) {
+        if (list.steps[i] != best && list.steps[i] != last && list.steps[i] != known) {
             CHARL_TRY_CLEANUP(prune_step(dir, list.steps[i], removes, out));
         }
     }
     if (removes && out->checkpoints > 0) {
         CHARL_TRY_CLEANUP(charl__commit_join(dir, "checkpoints", &folder));
         CHARL_TRY_CLEANUP(charl__commit_sync_dir(folder)); /* before their parts are removed */
-        CHARL_TRY_CLEANUP(charl__ckpt_sweep(folder, NULL));
+        /* as when a run is opened: without a lock another job may be writing parts */
+        CHARL_TRY_CLEANUP(charl__run_get_note(run)[0] ? CHARL_OK : charl__ckpt_sweep(folder, NULL));
     }
 cleanup:
     charl_free(list.steps);

@@ -57,6 +57,13 @@ expect 0 "the record holds" "$bin/charl" verify runs/a --segments 10
 says 1 'recorded and not kept$'
 expect 0 "it continues" ranks 1 runs/a/config.ini -q train.max_steps=8 -o runs/a
 
+# Links that a copy has lost: the newest checkpoint knows which one was the best.
+expect 0 "another run" ranks 1 mlp.ini -q checkpoint.interval=1 checkpoint.keep_last=100 eval.interval=1 scheduler.type=multistep \
+    scheduler.milestones=2 scheduler.warmup_steps=0 optimizer.learning_rate=1e-2 train.max_steps=6 train.ema_decay=0 -o runs/d
+rm runs/d/best.h5 runs/d/last.h5
+runs 0 "pruned without links" --prune --yes runs/d
+is "the best stays" "$(held runs/d)" "$(printf '%s\n' "$best" 6 | sort -un | tr '\n' ' ')"
+
 runs 2 "no such directory" nothing
 says 1 'error: nothing: No such file or directory$'
 runs 2 "a confirmation of nothing" --yes
