@@ -275,7 +275,8 @@ charl_status charl_replay_average(const char *run, int64_t first, int64_t last, 
  *  options  step, 0: the last that the run has a checkpoint of; device, overrides, ctx, started, replayed, warned and
  *           compiling; the others are not used
  *
- *  Blocks. Local. Errors: those of charl_replay; ERR_CONFIG also if early stopping ends that training before.
+ *  Blocks. Local. Errors: those of charl_replay; ERR_CHECKPOINT also if settings or data changed before that step;
+ *          ERR_CONFIG also if early stopping ends that training before.
  *  Cost: all steps, as in charl_replay. */
 charl_status charl_replay_ema(const char *run, double decay, const charl_replay_options *options,
                               const char *out) CHARL_MUST_CHECK;

@@ -266,7 +266,9 @@ static charl_status check_writing(replay *r)
     const int64_t named = path ? charl__run_step(charl__base_name(path)) : -1;
     unsigned found;
 
-    if (r->variant.changes) {
+    if (r->variant.changes) { /* of one configuration of the run all the same */
+        CHARL_TRY(r->is_config ? CHARL_OK : read_lock(r));
+        r->n_recorded = 0;
         return CHARL_OK;
     }
     CHARL_REQUIRE(named < 0 || named == r->until, CHARL_ERR_CONFIG,

@@ -715,7 +715,8 @@ static charl_status read_segments(verify *v)
         v->segments[v->out->segments++] = one;
     }
     if (p->init[0]) {
-        NOTED(v, "what init.from held is not recorded in " CHARL__LOCK_FILE ": %s of the proof is taken for it", p->init);
+        NOTED(v, "what init.from held is not recorded in " CHARL__LOCK_FILE ": %s of the proof is taken for it",
+              p->init);
     }
     return CHARL_OK;
 }

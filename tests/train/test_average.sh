@@ -56,5 +56,10 @@ expect 2 "steps that descend" "$bin/charl" checkpoint average run --steps 9:3 -o
 expect 2 "both" "$bin/charl" checkpoint average run --steps 3:9 --ema 0.9 -o none.h5
 expect 2 "two runs" "$bin/charl" checkpoint average run all --steps 3:9 -o none.h5
 expect 2 "one file" "$bin/charl" checkpoint average run -o none.h5
+# Settings that changed on the way: no single configuration gives the run again, but the steps before are those of one.
+expect 0 "another rate" ranks 1 "$@" -o run optimizer.learning_rate=1e-4 train.max_steps=12
+expect 5 "an average of two configurations" "$bin/charl" checkpoint average run --ema 0.9 -o none.h5
+says 1 'step 12 cannot be computed: the settings of step 10 are not kept'
+expect 0 "of the first" "$bin/charl" checkpoint average run --ema 0.9 --step 10 -o ema.h5
 [ ! -e none.h5 ] || fail "a file in spite of an error"
 finish
