@@ -150,6 +150,10 @@ sweep 2 "a value twice" mlp.ini train.epochs=1,1
 says 1 'train.epochs: the value "1" is there twice$'
 sweep 2 "a range that is misspelt" mlp.ini optimizer.learning_rate=1e-4..1e-2:lin --random 2
 says 1 '\[optimizer\] learning_rate: "1e-4..1e-2:lin" is not a number$'
+sweep 2 "a range with a dot too many" mlp.ini optimizer.learning_rate=1e-4...1e-2 --random 2
+says 1 '\[optimizer\] learning_rate: "1e-4...1e-2" is not a number$'
+sweep 2 "several places" mlp.ini run.output_dir=a,b
+says 1 'run.output_dir=a,b: each run has its own directory$'
 sweep 2 "a key twice" mlp.ini train.epochs=1,2 train.epochs=3,4
 says 1 'train.epochs is swept twice$'
 sweep 2 "seeds twice" mlp.ini run.seed=1,2 --seeds 2

@@ -103,7 +103,7 @@ static bool read_range(const char *text, charl__sweep_key *key)
     const char *dots = strstr(text, "..");
     char low[64], *end = NULL;
 
-    if (!dots || dots == text || (size_t)(dots - text) >= sizeof low) {
+    if (!dots || dots == text || dots[2] == '.' || (size_t)(dots - text) >= sizeof low) {
         return false;
     }
     snprintf(low, sizeof low, "%.*s", (int)(dots - text), text);
@@ -134,6 +134,8 @@ static charl_status add_operand(charl__sweep *s, const char *operand, const char
         s->fixed[s->n_fixed++] = (charl_config_override){operand, NULL};
         return CHARL_OK;
     }
+    CHARL_REQUIRE(strcmp(key.name, "run.output_dir") != 0, CHARL_ERR_CONFIG,
+                  "%s: each run has its own directory; HINT -o DIR names the one that they are in", operand);
     key.is_integer = is_integer;
     for (int i = 0; i < s->n_keys; i++) {
         CHARL_REQUIRE(strcmp(s->key[i].name, key.name) != 0, CHARL_ERR_CONFIG, "%s is swept twice", key.name);
